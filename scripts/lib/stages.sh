@@ -1,0 +1,243 @@
+# shellcheck shell=bash
+# stages.sh -- the stages of scripts/test, one function each.
+#
+# A stage prints whatever it likes (it ends in build/logs/STAGE.log), leaves
+# its tally, and fails by returning non-zero. Stages may run side by side, so
+# each builds in a folder of its own.
+
+all_stages=(check plain asan memcheck coverage tsan fuzz mutants smoke)
+
+# How long things take. A property test takes SL_PROP_STEPS random steps;
+# sanitizers are slow, and coverage needs the lines, not the odds.
+plain_steps=
+asan_steps=200000
+coverage_steps=20000
+fuzz_seconds=15
+
+least_coverage=90 # percent of lines
+
+# scripts/test --long: for a night, not for a commit.
+take_longer() {
+    plain_steps=15000000
+    asan_steps=2000000
+    fuzz_seconds=300
+}
+
+# tally STAGE PASSED FAILED NOTE: what the stage came to.
+tally() {
+    echo "$2 $3 $4" >"build/logs/$1.tally"
+}
+
+# ---- source ----
+
+stage_check() {
+    local status=0 examples rules
+
+    scripts/check --self-test | tee build/logs/check.examples
+    scripts/check | tee build/logs/check.rules || status=$?
+    examples=$(tail -n 1 build/logs/check.examples)
+    rules=$(tail -n 1 build/logs/check.rules)
+    tally check "$(number_before 'rules kept' "$rules")" \
+        "$(number_before broken "$rules")" "${rules#*: }, ${examples#*: }"
+    return "$status"
+}
+
+# The number that stands before the words $1 in the sentence $2.
+number_before() {
+    sed -nE "s/^(.*[^0-9])?([0-9]+) $1.*/\2/p" <<<"$2"
+}
+
+# ---- tests, built in different ways ----
+
+# Build folder $1 and run tests in it for stage $2, with $3 steps in property
+# tests (nothing: their own number); what follows goes to `meson test`.
+run_tests() {
+    local folder=$1 stage=$2 steps=$3 status=0
+
+    shift 3
+    ninja -C "$folder"
+    rm -f "$folder"/meson-logs/testlog*
+    if [[ -n $steps ]]; then
+        export SL_PROP_STEPS=$steps
+    fi
+    meson test -C "$folder" --no-rebuild --print-errorlogs \
+        --timeout-multiplier 3 "$@" || status=$?
+    count_cases "$folder"/meson-logs/testlog*.json "$stage"
+    return "$status"
+}
+
+# Sum up the TAP lines of all programs. A program that failed without saying
+# which case counts as one failure.
+count_cases() {
+    local sums
+
+    sums=$(python3 -c '
+import json, re, sys
+
+programs = passed = failed = 0
+for line in open(sys.argv[1]):
+    test = json.loads(line)
+    out = test.get("stdout", "")
+    bad = len(re.findall(r"^not ok\b", out, re.M))
+    good = len(re.findall(r"^ok\b(?!.*# *skip)", out, re.M | re.I))
+    if test["result"] not in ("OK", "SKIP", "EXPECTEDFAIL"):
+        bad = bad or 1
+    elif good + bad == 0 and test["result"] == "OK":
+        good = 1
+    programs, passed, failed = programs + 1, passed + good, failed + bad
+print(programs, passed, failed)
+' "$1")
+    # shellcheck disable=SC2086 # three numbers
+    set -- "$2" $sums
+    tally "$1" "$3" "$4" "$2 programs, $(($3 + $4)) cases"
+}
+
+stage_plain() {
+    configure_plain
+    run_tests build/plain plain "$plain_steps"
+}
+
+stage_asan() {
+    configure build/asan --buildtype=debugoptimized --werror \
+        -Db_sanitize=address,undefined -Db_lundef=false \
+        -Dc_args=-fno-sanitize-recover=all
+    export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1
+    export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+    run_tests build/asan asan "$asan_steps"
+}
+
+# What the other sanitizers do not see: a decision on memory nobody has set.
+stage_memcheck() {
+    configure build/memcheck --buildtype=debugoptimized
+    run_tests build/memcheck memcheck '' --suite unit \
+        --wrapper 'valgrind -q --error-exitcode=99'
+}
+
+stage_tsan() {
+    configure_plain
+    if [[ $(meson introspect --tests build/plain) != *':threads"'* ]]; then
+        tally tsan 0 0 'skipped: no test has threads yet'
+        return
+    fi
+    configure build/tsan --buildtype=debugoptimized --werror \
+        -Db_sanitize=thread -Db_lundef=false
+    export TSAN_OPTIONS=halt_on_error=1
+    run_tests build/tsan tsan "$asan_steps" --suite threads
+}
+
+# The programs count too: everything below src/ is the product.
+stage_coverage() {
+    local program percent
+
+    configure build/coverage --buildtype=debug -Db_coverage=true
+    find build/coverage -name '*.gcda' -delete
+    run_tests build/coverage coverage "$coverage_steps" --suite unit --suite prop
+    for program in build/coverage/src/*/sluice-demo; do
+        "$program" >/dev/null
+    done
+    gcovr --root . --filter 'src/' --object-directory build/coverage \
+        --exclude-throw-branches --txt build/logs/coverage.txt \
+        --json-summary build/logs/coverage.json
+    cat build/logs/coverage.txt
+    percent=$(python3 -c 'import json, sys
+print(json.load(sys.stdin)["line_percent"])' <build/logs/coverage.json)
+    if ! awk -v got="$percent" -v want="$least_coverage" \
+        'BEGIN { exit got < want }'; then
+        tally coverage 0 1 "$percent % of lines, less than $least_coverage %"
+        return 1
+    fi
+    tally coverage 1 0 "$percent % of lines"
+}
+
+# ---- hostile ----
+
+# The targets bring their own sanitizers.
+stage_fuzz() {
+    local program passed=0 failed=0 notes=
+
+    CC=clang configure build/fuzz --buildtype=debugoptimized -Dfuzz=true \
+        -Db_lundef=false
+    ninja -C build/fuzz
+    for program in build/fuzz/test/fuzz/fuzz_*; do
+        [[ -f $program && -x $program ]] || continue
+        if fuzz "$program"; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+        fi
+        notes+=", ${program##*/fuzz_} $(executions "$program")"
+    done
+    tally fuzz "$passed" "$failed" "runs: ${notes#, }"
+    ((failed == 0 && passed > 0))
+}
+
+# Each target works on a copy of its corpus, so that the tree stays as it is.
+# What it finds is left beside the program.
+fuzz() {
+    local program=$1 name=${1##*/fuzz_} words=()
+    local corpus=build/fuzz/corpus/$name
+
+    mkdir -p "$corpus"
+    cp -r "test/fuzz/corpus/$name/." "$corpus"
+    if [[ -f test/fuzz/$name.dict ]]; then
+        words=(-dict="test/fuzz/$name.dict")
+    fi
+    echo "== $name, $fuzz_seconds s"
+    UBSAN_OPTIONS=print_stacktrace=1 "$program" \
+        -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 \
+        -print_final_stats=1 -artifact_prefix="$program." "${words[@]}" \
+        "$corpus" >"$program.log" 2>&1 || {
+        tail -n 60 "$program.log"
+        return 1
+    }
+    tail -n 5 "$program.log"
+}
+
+executions() {
+    sed -nE 's/^stat::number_of_executed_units: *//p' "$1.log" | tail -n 1
+}
+
+stage_mutants() {
+    local line status=0
+
+    test/mutants/run | tee build/logs/mutants.results || status=$?
+    grep -vE '^caught by' build/logs/mutants.results || true
+    line=$(grep '^mutants: [0-9]' build/logs/mutants.results) || return 1
+    tally mutants "$(number_before caught "$line")" \
+        "$(number_before survived "$line")" "${line#mutants: }"
+    return "$status"
+}
+
+# ---- what a newcomer does ----
+
+stage_smoke() {
+    local lines
+
+    scripts/build
+    lines=$(bin/sluice-demo | wc -l)
+    if ((lines < 5)); then
+        echo "bin/sluice-demo prints $lines lines"
+        return 1
+    fi
+    link_library lib/libsluice.so
+    link_library lib/libsluice.a
+    tally smoke 3 0 "bin/sluice-demo prints $lines lines, both libraries link"
+}
+
+# A program of somebody else, with nothing but the header and the library.
+link_library() {
+    local program=build/logs/smoke.${1##*.}
+
+    gcc -std=c99 -pedantic -Wall -Wextra -Werror -Iinclude -x c - -x none "$1" \
+        -Wl,-rpath,"$PWD/lib" -o "$program" <<'EOF'
+#include <sluice.h>
+#include <stdio.h>
+
+int main(void)
+{
+    puts(sluice_version());
+    return 0;
+}
+EOF
+    "$program"
+}

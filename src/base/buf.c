@@ -1,0 +1,146 @@
+/* buf.c -- growable bytes with a ceiling.
+ *
+ * The memory doubles until it meets the ceiling, so that n bytes appended one
+ * by one cost log n calls to the allocator. It never shrinks by itself: a
+ * buffer is cleared and used again, and its ceiling is what bounds it.
+ *
+ * Nothing here puts a NUL behind the bytes. That is the price of "size never
+ * passes the ceiling", and the reason for the detour in sl_buf_addf().
+ */
+#include "base/buf.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Below this, growing step by step is not worth the calls. */
+#define FIRST_SIZE ((size_t)64)
+
+void sl_buf_init(struct sl_buf *buf, size_t ceiling,
+                 const struct sl_alloc *alloc)
+{
+    assert(ceiling > 0);
+    *buf = (struct sl_buf){.ceiling = ceiling, .alloc = alloc};
+}
+
+void sl_buf_done(struct sl_buf *buf)
+{
+    sl_alloc_free(buf->alloc, buf->bytes, buf->size);
+    sl_buf_init(buf, buf->ceiling, buf->alloc);
+}
+
+void sl_buf_clear(struct sl_buf *buf)
+{
+    buf->len = 0;
+}
+
+/* The size to grow to, so that `need` (<= ceiling) bytes fit. */
+static size_t next_size(const struct sl_buf *buf, size_t need)
+{
+    size_t size = buf->ceiling;
+
+    if (buf->size <= buf->ceiling / 2)
+        size = buf->size * 2;
+    if (size < FIRST_SIZE)
+        size = FIRST_SIZE;
+    if (size < need)
+        size = need;
+    return size < buf->ceiling ? size : buf->ceiling;
+}
+
+int sl_buf_reserve(struct sl_buf *buf, size_t more)
+{
+    size_t size;
+    char *bytes;
+
+    if (more > buf->ceiling - buf->len)
+        return SLUICE_EFULL;
+    if (more <= buf->size - buf->len)
+        return 0;
+    size = next_size(buf, buf->len + more);
+    bytes = buf->alloc->resize(buf->alloc->ctx, buf->bytes, buf->size, size);
+    if (!bytes)
+        return SLUICE_ENOMEM;
+    buf->bytes = bytes;
+    buf->size = size;
+    return 0;
+}
+
+int sl_buf_add(struct sl_buf *buf, struct sl_str bytes)
+{
+    int err = sl_buf_reserve(buf, bytes.len);
+
+    if (err || bytes.len == 0)
+        return err;
+    memcpy(buf->bytes + buf->len, bytes.at, bytes.len);
+    buf->len += bytes.len;
+    return 0;
+}
+
+/* Print `len` bytes where the buffer has no room for the NUL behind them:
+ * beside the buffer, and then copy. */
+static int add_beside(struct sl_buf *buf, size_t len, const char *fmt,
+                      va_list args) SL_PRINTF(3, 0);
+
+static int add_beside(struct sl_buf *buf, size_t len, const char *fmt,
+                      va_list args)
+{
+    char *text = sl_alloc_new(buf->alloc, len + 1);
+    int err;
+
+    if (!text)
+        return SLUICE_ENOMEM;
+    vsnprintf(text, len + 1, fmt, args);
+    err = sl_buf_add(buf, (struct sl_str){text, len});
+    sl_alloc_free(buf->alloc, text, len + 1);
+    return err;
+}
+
+int sl_buf_addf(struct sl_buf *buf, const char *fmt, ...)
+{
+    va_list args, again;
+    size_t len;
+    int n, err;
+
+    va_start(args, fmt);
+    va_copy(again, args);
+    n = vsnprintf(NULL, 0, fmt, args);
+    len = n > 0 ? (size_t)n : 0;
+    err = n < 0 ? SLUICE_EINVAL : sl_buf_reserve(buf, len);
+    if (err || len == 0)
+        goto out;
+    if (len < buf->size - buf->len) {
+        vsnprintf(buf->bytes + buf->len, len + 1, fmt, again);
+        buf->len += len;
+    } else {
+        err = add_beside(buf, len, fmt, again);
+    }
+out:
+    va_end(again);
+    va_end(args);
+    return err;
+}
+
+void sl_buf_drop(struct sl_buf *buf, size_t n)
+{
+    assert(n <= buf->len);
+    if (n == 0)
+        return;
+    buf->len -= n;
+    memmove(buf->bytes, buf->bytes + n, buf->len);
+}
+
+struct sl_str sl_buf_str(const struct sl_buf *buf)
+{
+    return (struct sl_str){buf->bytes, buf->len};
+}
+
+void sl_buf_check(const struct sl_buf *buf)
+{
+    assert(buf->ceiling > 0);                         /* (1) */
+    assert(buf->len <= buf->size);                    /* (1) */
+    assert(buf->size <= buf->ceiling);                /* (1) */
+    assert((buf->bytes == NULL) == (buf->size == 0)); /* (2) */
+    (void)buf;
+}

@@ -1,0 +1,55 @@
+/* buf.h -- growable bytes that cannot exist without a ceiling.
+ *
+ * Whatever a stranger may make us keep has a largest size from birth. A write
+ * that would pass the ceiling, or for which there is no memory, changes
+ * nothing and says so.
+ *
+ * Invariants (sl_buf_check asserts them):
+ *   (1) len <= size <= ceiling, and ceiling > 0.
+ *   (2) bytes is NULL exactly when size is 0.
+ */
+#ifndef SL_BUF_H
+#define SL_BUF_H
+
+#include "base/alloc.h"
+#include "base/str.h"
+
+struct sl_buf {
+    char *bytes;
+    size_t len;
+    size_t size;    /* bytes allocated */
+    size_t ceiling; /* len never passes it */
+    const struct sl_alloc *alloc;
+};
+
+/* An empty buffer that will never hold more than `ceiling` (> 0) bytes. It
+ * allocates nothing yet. `alloc` is borrowed for the buffer's life. */
+void sl_buf_init(struct sl_buf *buf, size_t ceiling,
+                 const struct sl_alloc *alloc);
+
+/* Give the memory back. The buffer may be used again afterwards. */
+void sl_buf_done(struct sl_buf *buf);
+
+/* Forget the contents, keep the memory. */
+void sl_buf_clear(struct sl_buf *buf);
+
+/* Append. SLUICE_EFULL beyond the ceiling, SLUICE_ENOMEM without memory;
+ * either way nothing was appended. */
+SL_MUST_USE int sl_buf_add(struct sl_buf *buf, struct sl_str bytes);
+SL_MUST_USE int sl_buf_addf(struct sl_buf *buf, const char *fmt, ...)
+    SL_PRINTF(2, 3);
+
+/* Make room for `more` bytes behind len, so that the caller may write there
+ * and then raise len himself. */
+SL_MUST_USE int sl_buf_reserve(struct sl_buf *buf, size_t more);
+
+/* Drop the first `n` (<= len) bytes. */
+void sl_buf_drop(struct sl_buf *buf, size_t n);
+
+/* What it holds; borrowed until the next change. */
+struct sl_str sl_buf_str(const struct sl_buf *buf);
+
+/* Assert the invariants. */
+void sl_buf_check(const struct sl_buf *buf);
+
+#endif

@@ -1,0 +1,135 @@
+/* clock.c -- the only file that reads a clock.
+ *
+ * A real clock knows two sources. The wall clock says what time it is but may
+ * be moved by hand or by a daemon; the monotonic clock is never moved but
+ * knows no dates. So the wall clock is read once,
+ *
+ *     offset = wall - mono                  (the anchor)
+ *     reading = mono + offset
+ *
+ * and then once a second it is only compared. The machine may stop us for any
+ * time between two readings, which must not look like a step: the wall clock
+ * is read between two readings of the monotonic one,
+ *
+ *     before        wall        after            (of mono)
+ *       |------------|------------|
+ *
+ * and has stepped only if it lies STEP or more outside of what they allow.
+ *
+ * A machine that slept finds its monotonic clock where it was. To us that is a
+ * step of the wall clock, seen at the next look.
+ *
+ * A virtual clock has no sources. Being set forward is how its time passes;
+ * being set back is a jump, or else (1) would not hold for it.
+ */
+#include "base/clock.h"
+
+#include <assert.h>
+#include <time.h>
+
+#include "base/arith.h"
+
+static sl_ns read_machine(clockid_t id)
+{
+    struct timespec ts = {0, 0};
+    int err = clock_gettime(id, &ts);
+    sl_ns ns;
+
+    assert(err == 0); /* it fails only for a bad id or address: our mistakes */
+    (void)err;
+    if (__builtin_mul_overflow((int64_t)ts.tv_sec, SL_S, &ns))
+        return ts.tv_sec > 0 ? SL_NS_MAX : INT64_MIN;
+    return sl_ns_add_sat(ns, ts.tv_nsec);
+}
+
+static sl_ns machine_wall(void *ctx)
+{
+    (void)ctx;
+    return read_machine(CLOCK_REALTIME);
+}
+
+static sl_ns machine_mono(void *ctx)
+{
+    (void)ctx;
+    return read_machine(CLOCK_MONOTONIC);
+}
+
+/* a - b, at the ends where it does not fit. */
+static sl_ns minus(sl_ns a, sl_ns b)
+{
+    sl_ns d;
+
+    if (!__builtin_sub_overflow(a, b, &d))
+        return d;
+    return b < 0 ? SL_NS_MAX : INT64_MIN;
+}
+
+static sl_ns not_negative(sl_ns t)
+{
+    return t > 0 ? t : 0; /* (2) */
+}
+
+/* Compare the clocks; move the anchor if they have parted. Returns mono. */
+static sl_ns look(struct sl_clock *clock, sl_ns before)
+{
+    sl_ns wall = clock->wall(clock->ctx);
+    sl_ns after = clock->mono(clock->ctx);
+    sl_ns ahead = minus(wall, sl_ns_add_sat(after, clock->offset));
+    sl_ns behind = minus(sl_ns_add_sat(before, clock->offset), wall);
+
+    clock->looked = after;
+    if (ahead >= SL_CLOCK_STEP || behind >= SL_CLOCK_STEP) {
+        clock->offset = minus(wall, after);
+        clock->last = 0;
+        clock->jumps++; /* (3) */
+    }
+    return after;
+}
+
+void sl_clock_init_sources(struct sl_clock *clock, sl_ns (*wall)(void *ctx),
+                           sl_ns (*mono)(void *ctx), void *ctx)
+{
+    sl_ns anchor;
+
+    *clock = (struct sl_clock){.wall = wall, .mono = mono, .ctx = ctx};
+    anchor = wall(ctx);
+    clock->looked = mono(ctx);
+    /* Not clamped: a wall clock before 1970 that runs on is no step. */
+    clock->offset = minus(anchor, clock->looked);
+}
+
+void sl_clock_init_real(struct sl_clock *clock)
+{
+    sl_clock_init_sources(clock, machine_wall, machine_mono, NULL);
+}
+
+void sl_clock_init_virtual(struct sl_clock *clock, sl_ns now)
+{
+    *clock = (struct sl_clock){.offset = not_negative(now)};
+    clock->last = clock->offset;
+}
+
+void sl_clock_set(struct sl_clock *clock, sl_ns now)
+{
+    assert(!clock->wall);
+    now = not_negative(now);
+    if (now < clock->offset)
+        clock->jumps++;
+    clock->offset = clock->last = now;
+}
+
+sl_ns sl_clock_now(struct sl_clock *clock)
+{
+    sl_ns mono, now;
+
+    if (!clock->wall)
+        return clock->offset;
+    mono = clock->mono(clock->ctx);
+    /* A monotonic clock that went back is broken, but need not stay so. */
+    if (mono < clock->looked || minus(mono, clock->looked) >= SL_CLOCK_LOOK)
+        mono = look(clock, mono);
+    now = sl_ns_add_sat(mono, clock->offset);
+    if (now > clock->last)
+        clock->last = now;
+    return clock->last; /* (1), and (2) since it begins at 0 */
+}

@@ -1,0 +1,226 @@
+/* diag.c -- refusing and explaining in one statement.
+ *
+ * Sentences quote what strangers wrote, and they end up on terminals and in
+ * logs. So nothing passes that could move a cursor or break a line: control
+ * characters, also the eight-bit ones that UTF-8 can spell (U+0080 to U+009F),
+ * and whatever is not UTF-8 come out as '?', one for each byte.
+ *
+ * A sentence that is too long ends in "..."; it is cut between characters,
+ * never inside one.
+ */
+#include "base/diag.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ELLIPSIS "..."
+
+static bool is_tail(unsigned char c)
+{
+    return (c & 0xc0) == 0x80;
+}
+
+/* The length of the character at `p`, of which `left` (> 0) bytes are there;
+ * 0 if it is none that may be shown. */
+static size_t shown_len(const unsigned char *p, size_t left)
+{
+    unsigned char c = p[0];
+    size_t len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+
+    if (c < 0x80)
+        return c >= 0x20 && c != 0x7f;
+    if (c < 0xc2 || c > 0xf4 || left < len)
+        return 0;
+    for (size_t i = 1; i < len; i++)
+        if (!is_tail(p[i]))
+            return 0;
+    if ((c == 0xc2 && p[1] < 0xa0) ||  /* eight-bit controls */
+        (c == 0xe0 && p[1] < 0xa0) ||  /* longer than needed */
+        (c == 0xed && p[1] >= 0xa0) || /* halves of UTF-16 */
+        (c == 0xf0 && p[1] < 0x90) ||  /* longer than needed */
+        (c == 0xf4 && p[1] >= 0x90))   /* beyond U+10FFFF */
+        return 0;
+    return len;
+}
+
+/* Replace what may not be shown. Returns how much of `text` ends at a whole
+ * character and does not pass `most` bytes. */
+static size_t clean(char *text, size_t len, size_t most)
+{
+    size_t fits = 0;
+
+    for (size_t i = 0; i < len;) {
+        size_t n = shown_len((unsigned char *)text + i, len - i);
+
+        if (n == 0) {
+            text[i] = '?';
+            n = 1;
+        }
+        i += n;
+        if (i <= most)
+            fits = i;
+    }
+    return fits;
+}
+
+/* Print into out[size], clean and cut as promised above. */
+static void say(char *out, size_t size, const char *fmt, va_list args)
+    SL_PRINTF(3, 0);
+
+static void say(char *out, size_t size, const char *fmt, va_list args)
+{
+    int n = vsnprintf(out, size, fmt, args);
+    size_t most = size - sizeof(ELLIPSIS);
+
+    if (n < 0)
+        out[0] = '\0';
+    else if ((size_t)n < size)
+        clean(out, (size_t)n, size);
+    else
+        memcpy(out + clean(out, size - 1, most), ELLIPSIS, sizeof(ELLIPSIS));
+}
+
+static void put_down(struct sl_diag *diag, size_t at, const char *fmt,
+                     va_list args) SL_PRINTF(3, 0);
+
+static void put_down(struct sl_diag *diag, size_t at, const char *fmt,
+                     va_list args)
+{
+    char sentence[sizeof(diag->sentence)];
+
+    if (!diag)
+        return;
+    /* Not in place: a sentence may quote the one that was there before. */
+    say(sentence, sizeof(sentence), fmt, args);
+    memcpy(diag->sentence, sentence, sizeof(sentence));
+    diag->at = at;
+    diag->hint[0] = '\0';
+}
+
+int sl_refuse(struct sl_diag *diag, int err, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    put_down(diag, 0, fmt, args);
+    va_end(args);
+    return err;
+}
+
+int sl_refuse_at(struct sl_diag *diag, int err, size_t at, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    put_down(diag, at, fmt, args);
+    va_end(args);
+    return err;
+}
+
+void sl_hint(struct sl_diag *diag, const char *fmt, ...)
+{
+    va_list args;
+
+    if (!diag)
+        return;
+    va_start(args, fmt);
+    say(diag->hint, sizeof(diag->hint), fmt, args);
+    va_end(args);
+}
+
+/* Where sl_diag_print() writes; counts on when there is no more room. */
+struct sink {
+    char *out;
+    size_t size;
+    size_t len; /* needed so far */
+};
+
+static void put(struct sink *sink, char c)
+{
+    if (sink->len + 1 < sink->size)
+        sink->out[sink->len] = c;
+    sink->len++;
+}
+
+static void put_text(struct sink *sink, const char *text)
+{
+    for (; *text; text++)
+        put(sink, *text);
+}
+
+static void put_unsigned(struct sink *sink, unsigned n)
+{
+    char digits[16];
+
+    snprintf(digits, sizeof(digits), "%u:", n);
+    put_text(sink, digits);
+}
+
+static void put_place(struct sink *sink, const struct sl_diag *diag)
+{
+    if (diag->file) {
+        put_text(sink, diag->file);
+        put(sink, ':');
+    }
+    if (diag->line > 0)
+        put_unsigned(sink, diag->line);
+    if (diag->line > 0 && diag->column > 0)
+        put_unsigned(sink, diag->column);
+    if (diag->file || diag->line > 0)
+        put(sink, ' ');
+}
+
+/* Put the line below, or (as blanks) what stands above the caret: one blank
+ * for each character, and tabs as they are. */
+static void put_line(struct sink *sink, struct sl_str line, bool blank)
+{
+    put_text(sink, "\n  ");
+    for (size_t i = 0; i < line.len;) {
+        const unsigned char *p = (const unsigned char *)line.at + i;
+        size_t n = shown_len(p, line.len - i);
+
+        if (*p == '\t')
+            put(sink, '\t');
+        else if (blank)
+            put(sink, ' ');
+        else if (n == 0)
+            put(sink, '?');
+        else
+            for (size_t k = 0; k < n; k++)
+                put(sink, (char)p[k]);
+        i += n ? n : 1;
+    }
+}
+
+/* The bytes of `line` that stand before the trouble. Where no file and no
+ * line is known, the line is the text that was read, and `at` counts in it. */
+static size_t before_caret(const struct sl_diag *diag, struct sl_str line)
+{
+    size_t n = diag->column > 0 ? diag->column - 1 : diag->at;
+
+    return n < line.len ? n : line.len;
+}
+
+size_t sl_diag_print(const struct sl_diag *diag, struct sl_str line, char *out,
+                     size_t size)
+{
+    struct sink sink = {out, size, 0};
+
+    put_place(&sink, diag);
+    put_text(&sink, diag->sentence);
+    if (line.len > 0)
+        put_line(&sink, line, false);
+    if (line.len > 0 && (diag->column > 0 || diag->line == 0)) {
+        line.len = before_caret(diag, line);
+        put_line(&sink, line, true);
+        put(&sink, '^');
+    }
+    if (diag->hint[0]) {
+        put_text(&sink, "\n  write: ");
+        put_text(&sink, diag->hint);
+    }
+    if (size > 0)
+        out[sink.len < size ? sink.len : size - 1] = '\0';
+    return sink.len;
+}

@@ -1,0 +1,83 @@
+/* parse.h -- numbers, durations, sizes and rates as people write them.
+ *
+ * Every function reads the whole slice or refuses: no leading or trailing
+ * blanks, no sign, no leading zero, no fraction, nothing left over. Letters of
+ * units count in the case shown, except where a row says otherwise. On failure
+ * the output is untouched and `diag` (may be NULL) has the offset, a sentence
+ * and, where a near word exists, a hint.
+ *
+ *   number    0 .. 2^64 - 1                         42
+ *   count     a number, with k (10^3) or M (10^6)   10k   5M
+ *   duration  number and unit, once or several      20ms   30s   1h30m
+ *             times, larger units first             2m30s   1d
+ *             ns us ms s sec second m min minute h hour d day week
+ *   size      number and unit                       64MiB   2GB   512B   0
+ *             B kB MB GB TB (10^3 ...) KiB MiB GiB TiB (2^10 ...);
+ *             only 0 may go without
+ *   rate      count / [number] unit                 5/min   30/5m   120/month
+ *             and perhaps " burst N" or " queue N"  5/min burst 8
+ *             or a plain count                      2
+ *             or one of two words                   unlimited   none
+ *             units: ms s sec second m min minute h hour d day week month
+ */
+#ifndef SL_PARSE_H
+#define SL_PARSE_H
+
+#include "base/diag.h"
+
+enum sl_unit {
+    SL_UNIT_MS,
+    SL_UNIT_SECOND,
+    SL_UNIT_MINUTE,
+    SL_UNIT_HOUR,
+    SL_UNIT_DAY,
+    SL_UNIT_WEEK,
+    SL_UNIT_MONTH, /* has no fixed length */
+};
+
+enum sl_rate_form {
+    SL_RATE_PER,       /* count per (every x unit) */
+    SL_RATE_PLAIN,     /* a count alone: permits, levels */
+    SL_RATE_UNLIMITED, /* the word */
+    SL_RATE_NONE,      /* the word: the plan lacks the capability */
+};
+
+/* What a rate text says, before anyone asks whether it makes sense. */
+struct sl_rate {
+    enum sl_rate_form form;
+    uint64_t count;    /* PER and PLAIN */
+    uint64_t every;    /* PER: 1 when not written; never 0 */
+    enum sl_unit unit; /* PER */
+    bool has_burst;
+    bool has_queue;
+    uint64_t burst; /* if has_burst */
+    uint64_t queue; /* if has_queue */
+};
+
+SL_MUST_USE int sl_parse_number(struct sl_str text, uint64_t *ret,
+                                struct sl_diag *diag);
+SL_MUST_USE int sl_parse_count(struct sl_str text, uint64_t *ret,
+                               struct sl_diag *diag);
+SL_MUST_USE int sl_parse_duration(struct sl_str text, sl_ns *ret,
+                                  struct sl_diag *diag);
+SL_MUST_USE int sl_parse_size(struct sl_str text, uint64_t *ret,
+                              struct sl_diag *diag);
+SL_MUST_USE int sl_parse_rate(struct sl_str text, struct sl_rate *ret,
+                              struct sl_diag *diag);
+
+/* The length of a unit, or 0 for a month, which has none. */
+sl_ns sl_unit_length(enum sl_unit unit);
+
+/* The canonical spelling of a unit: "ms", "s", "min", "h", "day", "week",
+ * "month". */
+const char *sl_unit_name(enum sl_unit unit);
+
+/* Write a duration as people would, "12s", "1h30m", "1500ms", never "1.5s":
+ * whole seconds in one or two of d, h, m and s, beginning with the largest
+ * that makes it exact (25h30m, 90m15s), anything finer in ms, us or ns alone.
+ * 0 is "0s"; negative spans, SL_NS_NONE among them, are "none". All but that
+ * is read back by sl_parse_duration() as the same span. `out` holds at least
+ * 32 bytes. Returns out. */
+char *sl_format_duration(sl_ns span, char out[32]);
+
+#endif

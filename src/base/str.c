@@ -1,0 +1,135 @@
+/* str.c -- borrowed slices of bytes.
+ *
+ * The only thing here with an idea in it is the distance between two words,
+ * which is what lets a refusal say "did you mean". It is the usual table of
+ * edits, row by row; a swap of neighbours looks two rows back, so three rows
+ * are kept:
+ *
+ *              b[j-2]  b[j-1]  b[j]
+ *     a[i-2]    swap
+ *     a[i-1]           replace  delete
+ *     a[i]             insert   ?
+ *
+ * It costs len x len steps, which for words of at most 64 letters is nothing
+ * next to the human who reads the answer.
+ */
+#include "base/str.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define WORD_MAX 64 /* longer words are no typos of ours */
+
+int sl_str_int(size_t len)
+{
+    return len < INT_MAX ? (int)len : INT_MAX;
+}
+
+struct sl_str sl_str_c(const char *text)
+{
+    return (struct sl_str){text, text ? strlen(text) : 0};
+}
+
+bool sl_str_eq(struct sl_str a, struct sl_str b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
+}
+
+/* Not tolower(): that one follows the locale. */
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool sl_str_eq_nocase(struct sl_str a, struct sl_str b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; i++)
+        if (lower(a.at[i]) != lower(b.at[i]))
+            return false;
+    return true;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+struct sl_str sl_str_trim(struct sl_str s)
+{
+    while (s.len > 0 && is_blank(s.at[0]))
+        s = sl_str_from(s, 1);
+    while (s.len > 0 && is_blank(s.at[s.len - 1]))
+        s.len--;
+    return s;
+}
+
+struct sl_str sl_str_from(struct sl_str s, size_t from)
+{
+    if (from >= s.len)
+        return (struct sl_str){s.at ? s.at + s.len : NULL, 0};
+    return (struct sl_str){s.at + from, s.len - from};
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+unsigned sl_str_distance(struct sl_str a, struct sl_str b, unsigned most)
+{
+    unsigned rows[3][WORD_MAX + 1];
+    unsigned *two = rows[0], *one = rows[1], *row = rows[2];
+
+    if (a.len > WORD_MAX || b.len > WORD_MAX)
+        return most + 1;
+    for (unsigned j = 0; j <= b.len; j++)
+        row[j] = j;
+    for (unsigned i = 1; i <= a.len; i++) {
+        unsigned *oldest = two;
+        char p = lower(a.at[i - 1]);
+
+        two = one;
+        one = row;
+        row = oldest;
+        row[0] = i;
+        for (unsigned j = 1; j <= b.len; j++) {
+            char q = lower(b.at[j - 1]);
+
+            row[j] =
+                least(one[j - 1] + (p != q), least(one[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && p == lower(b.at[j - 2]) &&
+                q == lower(a.at[i - 2]))
+                row[j] = least(row[j], two[j - 2] + 1);
+        }
+    }
+    return least(row[b.len], most + 1);
+}
+
+/* How many edits still make a typo of a word with `len` letters. */
+static unsigned forgiven(size_t len)
+{
+    if (len <= 4)
+        return len > 1; /* a single letter replaced is another letter */
+    return len <= 8 ? 2 : 3;
+}
+
+const char *sl_str_nearest(struct sl_str typo, const char *const *words,
+                           size_t count)
+{
+    const char *best = NULL;
+    unsigned best_distance = UINT_MAX;
+
+    for (size_t i = 0; i < count; i++) {
+        struct sl_str word = sl_str_c(words[i]);
+        unsigned most = forgiven(word.len);
+        unsigned distance = sl_str_distance(typo, word, most);
+
+        if (distance <= most && distance < best_distance) {
+            best = words[i];
+            best_distance = distance;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,389 @@
+/* zone.c -- from the bytes of a TZif file to a list of shifts.
+ *
+ *     header  v1 block   header  v2 block   \n rule \n
+ *     |<-- skipped --->| |<- 64-bit times ->| |<-TZ->|
+ *
+ * A block is a row of arrays whose lengths stand in its header:
+ *
+ *     times     when something changes       ] one of each
+ *     indexes   to which type it changes     ] for every change
+ *     types     offset, summer or not, where its name starts
+ *     names     (not read)
+ *     leaps     (not read, see below)
+ *     std, ut   (not read; they serve only zic itself)
+ *
+ * The rule at the end goes on where the times stop; zone_rule.c reads it, and
+ * here it is followed year by year. Where it is empty nothing more is known
+ * and the last offset stays.
+ *
+ * The file may be anyone's, so nothing is believed: every length is bounded
+ * before it is multiplied and compared with what is there before it is read.
+ *
+ * Leap seconds. The zones under right/ count them in their times, as UTC
+ * does and our clock (like POSIX) does not. They are read as if they did not,
+ * which puts their shifts some thirty seconds late; use the plain zones.
+ *
+ * Invariants of the result.
+ *   (1) shifts[].at strictly increases.
+ *   (2) No shift repeats the offset before it.
+ *   (3) |offset| < 26 hours.
+ */
+#include "base/zone.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/zone_rule.h"
+
+#define SHIFTS_MAX 20000
+#define OFFSET_END (26 * 3600)
+
+/* RFC 8536 sets the lower end; the upper is its mirror. */
+#define TIME_END (INT64_C(1) << 59)
+
+#define HEADER_SIZE 44
+#define TYPE_SIZE   ((size_t)6)
+
+const struct sl_zone sl_zone_utc = {.shifts = NULL, .count = 0, .before = 0};
+
+/* A block: its lengths, and where its arrays begin in the file. */
+struct block {
+    uint32_t ut, std, leaps, times, types, names;
+    size_t time_size; /* 4 or 8 */
+    size_t at;        /* the times; the other arrays follow */
+    size_t end;
+};
+
+/* The list under construction. */
+struct draft {
+    struct sl_shift *shifts;
+    size_t count;
+    int32_t before;
+    int64_t last; /* the latest time seen, whether or not it made a shift */
+};
+
+int32_t sl_zone_offset(const struct sl_zone *zone, int64_t at)
+{
+    size_t low = 0, high = zone->count; /* shifts[low - 1].at <= at */
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (zone->shifts[middle].at <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 ? zone->shifts[low - 1].offset : zone->before;
+}
+
+static uint32_t load32(struct sl_str bytes, size_t at)
+{
+    uint32_t n;
+
+    assert(at + sizeof(n) <= bytes.len);
+    memcpy(&n, bytes.at + at, sizeof(n));
+    return be32toh(n);
+}
+
+static int64_t load64(struct sl_str bytes, size_t at)
+{
+    uint64_t n;
+
+    assert(at + sizeof(n) <= bytes.len);
+    memcpy(&n, bytes.at + at, sizeof(n));
+    return (int64_t)be64toh(n);
+}
+
+static uint8_t load8(struct sl_str bytes, size_t at)
+{
+    assert(at < bytes.len);
+    return (uint8_t)bytes.at[at];
+}
+
+static int refuse_short(struct sl_str bytes, struct sl_diag *diag)
+{
+    return sl_refuse_at(diag, SLUICE_ECONF, bytes.len,
+                        "the time zone file is cut off after %zu bytes",
+                        bytes.len);
+}
+
+static int check_magic(struct sl_str bytes, size_t at, struct sl_diag *diag)
+{
+    uint8_t version;
+
+    if (bytes.len < at || bytes.len - at < HEADER_SIZE)
+        return refuse_short(bytes, diag);
+    if (memcmp(bytes.at + at, "TZif", 4) != 0)
+        return sl_refuse_at(diag, SLUICE_ECONF, at,
+                            "this is no time zone file: a header begins with "
+                            "\"TZif\"");
+    version = load8(bytes, at + 4);
+    if (version < '2' || version > '9')
+        return sl_refuse_at(diag, SLUICE_ECONF, at + 4,
+                            "the time zone file has no 64-bit times; it needs "
+                            "version 2 or later");
+    return 0;
+}
+
+/* Read the header at `at` and find the bounds of the block behind it. */
+static int read_header(struct sl_str bytes, size_t at, size_t time_size,
+                       struct block *ret, struct sl_diag *diag)
+{
+    uint32_t n[6];
+    size_t size = 0;
+    int err = check_magic(bytes, at, diag);
+
+    if (err)
+        return err;
+    for (size_t i = 0; i < SL_LEN(n); i++) {
+        n[i] = load32(bytes, at + 20 + 4 * i);
+        if (n[i] > SHIFTS_MAX)
+            return sl_refuse_at(diag, SLUICE_ECONF, at + 20 + 4 * i,
+                                "a time zone file with %" PRIu32
+                                " entries of a kind is no real one; at most "
+                                "%d are read",
+                                n[i], SHIFTS_MAX);
+    }
+    *ret = (struct block){n[0], n[1], n[2], n[3], n[4], n[5], time_size, 0, 0};
+    ret->at = at + HEADER_SIZE;
+    size = ret->times * (time_size + 1) + ret->types * TYPE_SIZE + ret->names +
+           ret->leaps * (time_size + 4) + ret->std + ret->ut;
+    if (bytes.len - ret->at < size)
+        return refuse_short(bytes, diag);
+    ret->end = ret->at + size;
+    return 0;
+}
+
+static size_t type_at(const struct block *block, size_t type)
+{
+    return block->at + block->times * (block->time_size + 1) + type * TYPE_SIZE;
+}
+
+static int32_t type_offset(struct sl_str bytes, const struct block *block,
+                           size_t type)
+{
+    return (int32_t)load32(bytes, type_at(block, type));
+}
+
+static int check_types(struct sl_str bytes, const struct block *block,
+                       struct sl_diag *diag)
+{
+    if (block->types == 0 || block->types > 256)
+        return sl_refuse_at(diag, SLUICE_ECONF, block->at - 8,
+                            "the time zone file has %" PRIu32
+                            " types of local time; there must be 1 to 256",
+                            block->types);
+    for (size_t i = 0; i < block->types; i++) {
+        size_t at = type_at(block, i);
+        int32_t offset = type_offset(bytes, block, i);
+
+        if (offset <= -OFFSET_END || offset >= OFFSET_END)
+            return sl_refuse_at(diag, SLUICE_ECONF, at,
+                                "a local time %" PRId32
+                                " s from UTC is no real one; it must be less "
+                                "than 26 hours",
+                                offset);
+        if (load8(bytes, at + 4) > 1 || load8(bytes, at + 5) >= block->names)
+            return sl_refuse_at(diag, SLUICE_ECONF, at + 4,
+                                "type %zu of the time zone file is broken", i);
+    }
+    return 0;
+}
+
+/* Add a shift that is not earlier than the last. Of two at the same moment
+ * the later wins. (1) (2) */
+static void add_shift(struct draft *draft, struct sl_shift shift)
+{
+    int32_t offset = draft->before;
+
+    assert(draft->shifts); /* sl_zone_parse() made room for all that come */
+    draft->last = shift.at;
+    if (draft->count > 0 && draft->shifts[draft->count - 1].at == shift.at)
+        draft->count--;
+    if (draft->count > 0)
+        offset = draft->shifts[draft->count - 1].offset;
+    if (shift.offset != offset)
+        draft->shifts[draft->count++] = shift;
+}
+
+static int read_times(struct sl_str bytes, const struct block *block,
+                      struct draft *draft, struct sl_diag *diag)
+{
+    for (size_t i = 0; i < block->times; i++) {
+        size_t at = block->at + 8 * i;
+        size_t index_at = block->at + 8 * (size_t)block->times + i;
+        int64_t time = load64(bytes, at);
+        uint8_t type = load8(bytes, index_at);
+
+        if (time < -TIME_END || time > TIME_END)
+            return sl_refuse_at(diag, SLUICE_ECONF, at,
+                                "shift %zu of the time zone file lies beyond "
+                                "all time",
+                                i);
+        if (i > 0 && time <= draft->last)
+            return sl_refuse_at(diag, SLUICE_ECONF, at,
+                                "shift %zu of the time zone file is not later "
+                                "than the one before",
+                                i);
+        if (type >= block->types)
+            return sl_refuse_at(diag, SLUICE_ECONF, index_at,
+                                "shift %zu of the time zone file has type %d, "
+                                "but there are only %" PRIu32,
+                                i, type, block->types);
+        add_shift(draft, (struct sl_shift){
+                             .at = time,
+                             .offset = type_offset(bytes, block, type),
+                         });
+    }
+    return 0;
+}
+
+/* Find and read the rule. An empty one leaves `ret` without a summer time. */
+static int read_rule(struct sl_str bytes, const struct block *block,
+                     struct sl_zone_rule *ret, struct sl_diag *diag)
+{
+    struct sl_str text = sl_str_from(bytes, block->end);
+    int err;
+
+    if (text.len < 2 || text.at[0] != '\n' || text.at[text.len - 1] != '\n')
+        return sl_refuse_at(diag, SLUICE_ECONF, block->end,
+                            "the time zone file must close with a rule "
+                            "between two newlines");
+    text = (struct sl_str){text.at + 1, text.len - 2};
+    *ret = (struct sl_zone_rule){.has_summer = false};
+    if (text.len == 0)
+        return 0;
+    err = sl_zone_rule_parse(text, ret, diag);
+    if (err && diag)
+        diag->at += block->end + 1;
+    return err;
+}
+
+/* The first and the last year for which the rule must be asked. A shift may
+ * lie in the year before or behind its own, by a time of +-167 hours. */
+struct years {
+    int64_t first, last;
+};
+
+static struct years rule_years(const struct sl_zone_rule *rule,
+                               int64_t last_time, int64_t until)
+{
+    if (!rule->has_summer || until <= last_time)
+        return (struct years){0, -1};
+    return (struct years){
+        .first = sl_zone_year(last_time > 0 ? last_time : 0) - 1,
+        .last = sl_zone_year(until > 0 ? until : 0) + 1,
+    };
+}
+
+static int follow_rule(const struct sl_zone_rule *rule, struct years years,
+                       int64_t until, struct draft *draft, struct sl_diag *diag)
+{
+    int64_t after = draft->last;
+    bool any = false;
+
+    for (int64_t year = years.first; year <= years.last; year++) {
+        struct sl_shift pair[2];
+
+        sl_zone_rule_year(rule, year, pair);
+        for (size_t i = 0; i < SL_LEN(pair); i++) {
+            if (pair[i].at <= after || pair[i].at > until)
+                continue;
+            if (any && pair[i].at < draft->last)
+                return sl_refuse(diag, SLUICE_ECONF,
+                                 "the closing rule puts a shift of the year "
+                                 "%" PRId64 " before one of the year before",
+                                 year);
+            add_shift(draft, pair[i]);
+            any = true;
+        }
+    }
+    return 0;
+}
+
+/* Give back what the list does not need, and hand it over. */
+static int finish(struct draft *draft, size_t room,
+                  const struct sl_alloc *alloc, struct sl_zone *ret)
+{
+    size_t size = draft->count * sizeof(*draft->shifts);
+
+    if (draft->count == 0) {
+        sl_alloc_free(alloc, draft->shifts, room);
+        draft->shifts = NULL;
+    } else if (size < room) {
+        void *less = alloc->resize(alloc->ctx, draft->shifts, room, size);
+
+        if (!less)
+            return SLUICE_ENOMEM;
+        draft->shifts = less;
+    }
+    *ret = (struct sl_zone){draft->shifts, draft->count, draft->before};
+    draft->shifts = NULL; /* handed over */
+    return 0;
+}
+
+/* The two blocks and the rule, all of it checked except the times. */
+static int read_frame(struct sl_str bytes, struct block *ret,
+                      struct sl_zone_rule *ret_rule, struct sl_diag *diag)
+{
+    struct block old;
+    int err = read_header(bytes, 0, 4, &old, diag);
+
+    if (!err)
+        err = read_header(bytes, old.end, 8, ret, diag);
+    if (!err)
+        err = check_types(bytes, ret, diag); /* (3) */
+    if (!err)
+        err = read_rule(bytes, ret, ret_rule, diag);
+    return err;
+}
+
+int sl_zone_parse(struct sl_str bytes, int64_t until,
+                  const struct sl_alloc *alloc, struct sl_zone *ret,
+                  struct sl_diag *diag)
+{
+    struct draft draft = {.last = INT64_MIN};
+    struct sl_zone_rule rule;
+    struct block block;
+    struct years years;
+    size_t room = 0;
+    int err = read_frame(bytes, &block, &rule, diag);
+
+    if (err)
+        return err;
+    if (block.times > 0)
+        draft.last = load64(bytes, block.at + 8 * (size_t)(block.times - 1));
+    years = rule_years(&rule, draft.last, until);
+    if (block.times + 2 * (years.last - years.first + 1) > SHIFTS_MAX)
+        return sl_refuse(diag, SLUICE_EFULL,
+                         "following the time zone to the year %" PRId64
+                         " would make more than %d shifts",
+                         years.last, SHIFTS_MAX);
+    room = (block.times + 2 * (size_t)(years.last - years.first + 1)) *
+           sizeof(*draft.shifts);
+    if (room > 0) {
+        draft.shifts = sl_alloc_new(alloc, room);
+        if (!draft.shifts)
+            return SLUICE_ENOMEM;
+    }
+    draft.before = type_offset(bytes, &block, 0);
+    err = read_times(bytes, &block, &draft, diag);
+    if (!err)
+        err = follow_rule(&rule, years, until, &draft, diag);
+    if (!err)
+        err = finish(&draft, room, alloc, ret);
+    sl_alloc_free(alloc, draft.shifts, room);
+    return err;
+}
+
+void sl_zone_done(struct sl_zone *zone, const struct sl_alloc *alloc)
+{
+    /* The allocator handed out these bytes to be written; only the zone's
+     * readers promise not to. */
+    sl_alloc_free(alloc, (void *)zone->shifts,
+                  zone->count * sizeof(*zone->shifts));
+    *zone = sl_zone_utc;
+}

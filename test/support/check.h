@@ -1,0 +1,87 @@
+/* check.h -- what a test needs: compare, complain with file and line, go on,
+ * and answer TAP.
+ *
+ * A test program calls CASE("what is being shown") before each group of
+ * checks and ends main() with `return CHECK_DONE();`. Each case becomes one
+ * TAP line; it fails if any check since the last CASE failed.
+ */
+#ifndef SL_CHECK_H
+#define SL_CHECK_H
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct {
+    const char *name;
+    unsigned cases, failed;
+    bool bad; /* a check of the current case failed */
+} check_state;
+
+static inline void check_close(void)
+{
+    if (!check_state.name)
+        return;
+    check_state.cases++;
+    check_state.failed += check_state.bad;
+    printf("%sok %u - %s\n", check_state.bad ? "not " : "", check_state.cases,
+           check_state.name);
+    check_state.name = NULL;
+    check_state.bad = false;
+}
+
+/* The name must outlive the case. */
+#define CASE(what) (check_close(), check_state.name = (what))
+
+static inline bool check_that(bool good, const char *file, int line,
+                              const char *text)
+{
+    if (!good) {
+        printf("# %s:%d: not true: %s\n", file, line, text);
+        check_state.bad = true;
+    }
+    return good;
+}
+
+static inline bool check_eq(int64_t got, int64_t want, const char *file,
+                            int line, const char *text)
+{
+    if (got != want) {
+        printf("# %s:%d: %s: got %" PRId64 ", want %" PRId64 "\n", file, line,
+               text, got, want);
+        check_state.bad = true;
+    }
+    return got == want;
+}
+
+static inline bool check_str(const char *got, const char *want,
+                             const char *file, int line, const char *text)
+{
+    bool same = got && want ? strcmp(got, want) == 0 : got == want;
+
+    if (!same) {
+        printf("# %s:%d: %s:\n#   got  %s\n#   want %s\n", file, line, text,
+               got ? got : "(null)", want ? want : "(null)");
+        check_state.bad = true;
+    }
+    return same;
+}
+
+/* Each is also an expression: true if the check held. */
+#define CHECK(cond) check_that((cond), __FILE__, __LINE__, #cond)
+#define CHECK_EQ(got, want)                                                    \
+    check_eq((int64_t)(got), (int64_t)(want), __FILE__, __LINE__, #got)
+#define CHECK_STR(got, want)                                                   \
+    check_str((got), (want), __FILE__, __LINE__, #got)
+
+static inline int check_done(void)
+{
+    check_close();
+    printf("1..%u\n", check_state.cases);
+    return check_state.failed || !check_state.cases;
+}
+
+#define CHECK_DONE() check_done()
+
+#endif
