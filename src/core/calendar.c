@@ -1,0 +1,137 @@
+/* calendar.c -- days, weeks and months in a time zone.
+ *
+ * Periods are numbered. Three small functions know the calendar: which number
+ * the period of a local day has, on which local day a period begins, and at
+ * which instant a local day begins. The rest follows.
+ *
+ * Days count from 1970-01-01, a Thursday; months from January 1970.
+ */
+#include "core/calendar.h"
+
+#define DAY_S INT64_C(86400)
+
+/* No offset from UTC reaches this many seconds (RFC 8536). */
+#define OFFSET_MAX (26 * INT64_C(3600))
+
+/* Days from 1970-01-01 back to Monday, 1969-12-29. */
+#define MONDAY 3
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+/* The civil year is taken to begin in March, so that the leap day comes last
+ * and the months' lengths fall on a straight line: (153 m + 2) / 5. An era is
+ * 400 years, after which the calendar repeats. */
+int64_t sl_days_from_civil(int64_t year, int64_t month, int64_t day)
+{
+    int64_t y = month <= 2 ? year - 1 : year;
+    int64_t era = floor_div(y, 400);
+    int64_t of_era = y - era * 400;
+    int64_t of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5;
+
+    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year +
+           day - 1 - 719468;
+}
+
+void sl_civil_from_days(int64_t days, int64_t *year, int64_t *month,
+                        int64_t *day)
+{
+    int64_t z = days + 719468;
+    int64_t era = floor_div(z, 146097);
+    int64_t of_era = z - era * 146097;
+    int64_t y =
+        (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int64_t of_year = of_era - (365 * y + y / 4 - y / 100);
+    int64_t m = (5 * of_year + 2) / 153;
+
+    *day = of_year - (153 * m + 2) / 5 + 1;
+    *month = m < 10 ? m + 3 : m - 9;
+    *year = y + era * 400 + (*month <= 2);
+}
+
+/* The day on which a period begins in month `index` since January 1970. */
+static int64_t month_start(int64_t index, int64_t anchor)
+{
+    int64_t year = 1970 + floor_div(index, 12);
+    int64_t month = index - floor_div(index, 12) * 12 + 1;
+    int64_t first = sl_days_from_civil(year, month, 1);
+    int64_t next = month == 12 ? sl_days_from_civil(year + 1, 1, 1)
+                               : sl_days_from_civil(year, month + 1, 1);
+
+    return first + anchor > next ? next - 1 : first + anchor - 1;
+}
+
+/* The local day on which period `number` begins. */
+static int64_t first_day(const struct sl_calendar *cal, int64_t number)
+{
+    int64_t anchor = cal->anchor, every = cal->every;
+
+    switch (cal->unit) {
+    case SL_CALENDAR_DAY:
+        return number * every;
+    case SL_CALENDAR_WEEK:
+        return number * 7 * every - MONDAY + anchor - 1;
+    case SL_CALENDAR_MONTH:
+        break;
+    }
+    return month_start(number * every, anchor);
+}
+
+/* The number of the period that a local day belongs to. */
+static int64_t number_of(const struct sl_calendar *cal, int64_t day)
+{
+    int64_t every = cal->every, year, month, unused, number;
+
+    switch (cal->unit) {
+    case SL_CALENDAR_DAY:
+        return floor_div(day, every);
+    case SL_CALENDAR_WEEK:
+        return floor_div(day + MONDAY - cal->anchor + 1, 7 * every);
+    case SL_CALENDAR_MONTH:
+        break;
+    }
+    sl_civil_from_days(day, &year, &month, &unused);
+    number = floor_div((year - 1970) * 12 + month - 1, every);
+    return day < first_day(cal, number) ? number - 1 : number;
+}
+
+/* The first second whose local time is at or past the midnight that begins
+ * `day`. Between two shifts local time runs evenly, so each stretch is asked
+ * in turn, beginning with the one in force when no zone can have reached that
+ * midnight yet. */
+static int64_t day_start(const struct sl_zone *zone, int64_t day)
+{
+    int64_t midnight = day * DAY_S;
+    size_t i = sl_zone_shifts_by(zone, midnight - OFFSET_MAX);
+    int64_t offset = i ? zone->shifts[i - 1].offset : zone->before;
+    int64_t at = midnight - offset;
+
+    while (i < zone->count && at >= zone->shifts[i].at) {
+        at = midnight - zone->shifts[i].offset;
+        if (at < zone->shifts[i].at)
+            at = zone->shifts[i].at; /* midnight was skipped */
+        i++;
+    }
+    return at;
+}
+
+struct sl_period sl_calendar_period(const struct sl_calendar *cal, sl_ns now)
+{
+    int64_t second = floor_div(now, SL_S);
+    int64_t local = second + sl_zone_offset(cal->zone, second);
+    int64_t number = number_of(cal, floor_div(local, DAY_S));
+    int64_t start = day_start(cal->zone, first_day(cal, number));
+    int64_t end = day_start(cal->zone, first_day(cal, number + 1));
+
+    /* Where local time goes back over midnight the next period has begun
+     * although its day is not on the clock; where a zone skipped a day its
+     * period has no instants. */
+    while (end <= second) {
+        number++;
+        start = end;
+        end = day_start(cal->zone, first_day(cal, number + 1));
+    }
+    return (struct sl_period){start * SL_S, end * SL_S};
+}

@@ -1,0 +1,50 @@
+/* calendar.h -- days, weeks and months in a time zone.
+ *
+ * A period is a half-open span of instants [start, end). The periods of a
+ * calendar cover all time without gap or overlap.
+ *
+ * Days     `every` of them, counted from 1970-01-01.
+ * Weeks    `every` of them, from Monday if anchor is 1 to Sunday if it is 7.
+ * Months   `every` of them, counted from January 1970; each begins on day
+ *          `anchor`, or on the month's last day where it has no such day. The
+ *          anchor does not drift: 31 gives Jan 31, Feb 28, Mar 31.
+ *
+ * A local day begins at the first instant whose local time is at or past its
+ * midnight. Where midnight is skipped that is the moment of the shift; where
+ * it comes twice it is the first one; a day that a zone skipped altogether
+ * has no instants and is passed over.
+ *
+ * Invariants. (test/prop/calendar.c checks each by number.)
+ *   (1) start <= now < end.
+ *   (2) The period that contains `end` starts at `end`.
+ *   (3) start and end are whole seconds.
+ */
+#ifndef SL_CALENDAR_H
+#define SL_CALENDAR_H
+
+#include "base/zone.h"
+
+enum sl_calendar_unit { SL_CALENDAR_DAY, SL_CALENDAR_WEEK, SL_CALENDAR_MONTH };
+
+struct sl_calendar {
+    enum sl_calendar_unit unit;
+    uint32_t every;             /* >= 1 */
+    uint32_t anchor;            /* day 1; week 1 .. 7; month 1 .. 31 */
+    const struct sl_zone *zone; /* borrowed; outlives the calendar */
+};
+
+struct sl_period {
+    sl_ns start;
+    sl_ns end;
+};
+
+/* The period that `now` lies in. */
+struct sl_period sl_calendar_period(const struct sl_calendar *cal, sl_ns now);
+
+/* Days since 1970-01-01 of a civil date, and back; Gregorian throughout.
+ * month 1 .. 12; day may pass the month's end and runs over. */
+int64_t sl_days_from_civil(int64_t year, int64_t month, int64_t day);
+void sl_civil_from_days(int64_t days, int64_t *year, int64_t *month,
+                        int64_t *day);
+
+#endif

@@ -1,0 +1,257 @@
+/* limit.c -- from what a person wrote to integers that an algorithm trusts.
+ *
+ * Every range is checked here and nowhere else. The ranges are chosen so that
+ * no sum or product in the algorithms leaves its type:
+ *
+ *   count, capacity   < 2^32     units < 2^56 with 2^24 to a token
+ *   amounts           <= 2^53    exact in a double, so in JSON and Lua too
+ *   period            < 2^59 ns  1 ms to ten years
+ *   full refill       < 2^61 ns  added to any instant it stays below 2^63
+ */
+#include "core/limit.h"
+
+#include <inttypes.h>
+
+#include "base/arith.h"
+
+/* In the order of enum sl_kind. */
+static const struct kind {
+    const char *name;
+    const char *example;
+    bool per;      /* a rate; otherwise a plain count */
+    uint64_t most; /* the largest count */
+} kinds[SL_KINDS] = {
+    {"token-bucket",   "5/min burst 8", true,  SL_COUNT_MAX },
+    {"token-bucket",   "5/min burst 8", true,  SL_COUNT_MAX },
+    {"leaky-bucket",   "5/10s queue 5", true,  SL_COUNT_MAX },
+    {"fixed-window",   "100/hour",      true,  SL_COUNT_MAX },
+    {"sliding-window", "10/10s",        true,  SL_COUNT_MAX },
+    {"quota",          "120/month",     true,  SL_AMOUNT_MAX},
+    {"concurrency",    "2",             false, SL_COUNT_MAX },
+    {"level",          "5",             false, SL_AMOUNT_MAX},
+};
+
+const char *sl_kind_name(enum sl_kind kind)
+{
+    return kinds[kind].name;
+}
+
+/* What a kind is called in a sentence. */
+static const char *noun(enum sl_kind kind)
+{
+    return kind == SL_PERMITS ? "concurrency limit" : kinds[kind].name;
+}
+
+static bool is_bucket(enum sl_kind kind)
+{
+    return kind == SL_BUCKET || kind == SL_INTERVAL || kind == SL_LEAKY;
+}
+
+static int check_form(enum sl_kind kind, const struct sl_rate *rate,
+                      struct sl_diag *diag)
+{
+    const struct kind *k = &kinds[kind];
+
+    if (rate->form == SL_RATE_UNLIMITED || rate->form == SL_RATE_NONE)
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "\"unlimited\" and \"none\" are no limits");
+    if (k->per && rate->form == SL_RATE_PLAIN)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a %s needs a period behind the count; write it like "
+                         "%s",
+                         noun(kind), k->example);
+    if (!k->per && rate->form == SL_RATE_PER)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a %s is a plain count without a period; write it "
+                         "like %s",
+                         noun(kind), k->example);
+    if (rate->has_burst && kind != SL_BUCKET && kind != SL_INTERVAL)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a %s has no burst; only a token-bucket has one",
+                         noun(kind));
+    if (rate->has_queue && kind != SL_LEAKY)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a %s has no queue; only a leaky-bucket has one",
+                         noun(kind));
+    return 0;
+}
+
+static int check_count(enum sl_kind kind, const struct sl_rate *rate,
+                       struct sl_diag *diag)
+{
+    if (rate->count == 0)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a limit of 0 would refuse everyone for ever; write "
+                         "\"none\" if the plan lacks this");
+    if (rate->count > kinds[kind].most)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "%" PRIu64 " is too many: a %s counts to %" PRIu64,
+                         rate->count, noun(kind), kinds[kind].most);
+    return 0;
+}
+
+/* The unit of a quota's calendar, if the period is one. */
+static bool calendar_unit(enum sl_unit unit, enum sl_calendar_unit *ret)
+{
+    switch (unit) {
+    case SL_UNIT_DAY:
+        *ret = SL_CALENDAR_DAY;
+        return true;
+    case SL_UNIT_WEEK:
+        *ret = SL_CALENDAR_WEEK;
+        return true;
+    case SL_UNIT_MONTH:
+        *ret = SL_CALENDAR_MONTH;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static int init_calendar(struct sl_limit *limit, const struct sl_rate *rate,
+                         const struct sl_limit_options *options,
+                         struct sl_diag *diag)
+{
+    static const struct {
+        uint32_t anchor; /* the largest */
+        uint32_t every;  /* ten years */
+    } most[] = {
+        [SL_CALENDAR_DAY] = {1,  3653},
+        [SL_CALENDAR_WEEK] = {7,  521 },
+        [SL_CALENDAR_MONTH] = {31, 120 },
+    };
+    uint32_t anchor = options->anchor ? options->anchor : 1;
+    enum sl_calendar_unit unit = limit->cal.unit;
+
+    if (anchor > most[unit].anchor)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "the anchor of a period in %ss lies between 1 and "
+                         "%" PRIu32 ", not at %" PRIu32,
+                         sl_unit_name(rate->unit), most[unit].anchor, anchor);
+    if (rate->every > most[unit].every)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a period of %" PRIu64 " %ss is longer than ten years",
+                         rate->every, sl_unit_name(rate->unit));
+    limit->calendar = true;
+    limit->cal.every = (uint32_t)rate->every;
+    limit->cal.anchor = anchor;
+    limit->cal.zone = options->zone ? options->zone : &sl_zone_utc;
+    return 0;
+}
+
+static int init_period(struct sl_limit *limit, const struct sl_rate *rate,
+                       struct sl_diag *diag)
+{
+    uint64_t length = (uint64_t)sl_unit_length(rate->unit);
+    uint64_t period = sl_mul_sat(rate->every, length);
+
+    if (rate->unit == SL_UNIT_WEEK || rate->unit == SL_UNIT_MONTH)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a %s has no periods in %ss; only a quota has, or "
+                         "write days",
+                         sl_kind_name(limit->kind), sl_unit_name(rate->unit));
+    if (period > (uint64_t)SL_PERIOD_MAX)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a period of %" PRIu64 "%s is longer than ten years",
+                         rate->every, sl_unit_name(rate->unit));
+    /* A token every 10 ns: rate->count / period > SL_RATE_MAX / SL_S. */
+    if (limit->kind != SL_QUOTA &&
+        rate->count > period / ((uint64_t)SL_S / SL_RATE_MAX))
+        return sl_refuse(
+            diag, SLUICE_ECONF,
+            "%" PRIu64 "/%" PRIu64 "%s is faster than %" PRIu64 " per second",
+            rate->count, rate->every, sl_unit_name(rate->unit), SL_RATE_MAX);
+    limit->period = (sl_ns)period;
+    return 0;
+}
+
+static int init_capacity(struct sl_limit *limit, const struct sl_rate *rate,
+                         struct sl_diag *diag)
+{
+    uint64_t queue = rate->has_queue ? rate->queue : rate->count;
+
+    limit->capacity = rate->count;
+    if (rate->has_burst)
+        limit->capacity = rate->burst;
+    else if (limit->kind == SL_LEAKY)
+        limit->capacity = sl_add_sat(queue, 1);
+    if (!is_bucket(limit->kind))
+        return 0;
+    if (limit->capacity == 0)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a burst of 0 would let nothing pass, ever; write at "
+                         "least \"burst 1\"");
+    if (limit->capacity > SL_COUNT_MAX)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a %s of %" PRIu64 " is too large: a %s holds %" PRIu64
+                         " at most",
+                         limit->kind == SL_LEAKY ? "queue" : "burst",
+                         limit->kind == SL_LEAKY ? queue : limit->capacity,
+                         sl_kind_name(limit->kind), SL_COUNT_MAX);
+    if (sl_muldiv_up(limit->capacity, (uint64_t)limit->period, limit->count) >
+        (uint64_t)SL_REFILL_MAX)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "%" PRIu64 " would take more than 73 years to refill "
+                         "at this rate",
+                         limit->capacity);
+    return 0;
+}
+
+void sl_limit_derive(struct sl_limit *limit)
+{
+    bool fine = limit->quantum == SL_QUANTUM_NS;
+    uint64_t most = UINT64_C(1) << (fine ? 24 : 21);
+
+    limit->tick = fine ? 1 : SL_US;
+    limit->span = (uint64_t)(limit->period / limit->tick);
+    if (!is_bucket(limit->kind))
+        return;
+    limit->grain = 1;
+    for (unsigned i = 0; (limit->span - 1) / limit->grain >= most; i++)
+        limit->grain = i % 3 == 1 ? limit->grain / 2 * 5 : limit->grain * 2;
+    /* Rounded up for periods such as 1234567891ms: slower, never faster. */
+    limit->token = (limit->span + limit->grain - 1) / limit->grain;
+    limit->room = limit->capacity * limit->token;
+}
+
+int sl_limit_init(struct sl_limit *ret, enum sl_kind kind,
+                  const struct sl_rate *rate,
+                  const struct sl_limit_options *options, struct sl_diag *diag)
+{
+    static const struct sl_limit_options defaults;
+    struct sl_limit limit = {.kind = kind, .count = rate->count};
+    int err;
+
+    if (!options)
+        options = &defaults;
+    limit.quantum = options->quantum;
+    err = check_form(kind, rate, diag);
+    if (!err)
+        err = check_count(kind, rate, diag);
+    if (!err && kinds[kind].per) {
+        if (kind == SL_QUOTA && calendar_unit(rate->unit, &limit.cal.unit))
+            err = init_calendar(&limit, rate, options, diag);
+        else
+            err = init_period(&limit, rate, diag);
+    }
+    if (!err)
+        err = init_capacity(&limit, rate, diag);
+    if (err)
+        return err;
+    sl_limit_derive(&limit);
+    *ret = limit;
+    return 0;
+}
+
+/* Bits 56..58 the kind, 55 the quantum, 54 a calendar; below them the
+ * calendar's unit and number, or the period in milliseconds (below 2^39). */
+uint64_t sl_limit_shape(const struct sl_limit *limit)
+{
+    enum sl_kind kind = limit->kind == SL_INTERVAL ? SL_BUCKET : limit->kind;
+    uint64_t shape = (uint64_t)kind << 56 | (uint64_t)limit->quantum << 55;
+
+    if (limit->calendar)
+        return shape | UINT64_C(1) << 54 | (uint64_t)limit->cal.unit << 32 |
+               limit->cal.every;
+    return shape | (uint64_t)(limit->period / SL_MS);
+}

@@ -1,0 +1,175 @@
+/* sliding.c -- a window that slides, estimated from two that stand.
+ *
+ * Time is cut into buckets of one period, aligned to the epoch. What was taken
+ * in the current bucket counts in full, what was taken in the previous one by
+ * the share of it that the sliding window still covers:
+ *
+ *        previous            current
+ *   |------------------|------------------|
+ *          |<------- one period ------>|
+ *                      |<----- e ----->|now
+ *
+ *   taken = current + previous * (period - e) / period
+ *
+ * in exact integers: the division is never carried out before it is compared.
+ *
+ * w[0]  bits 0..31 taken in the current bucket; bits 32..62 the low 31 bits
+ *       of the bucket's index
+ * w[1]  bits 0..31 taken in the previous bucket; bits 32..55 the high bits of
+ *       the index
+ *
+ * Invariants. (test/prop/sliding.c checks each by number.)
+ *   (1) A take passes exactly if taken + cost <= limit by the formula above.
+ *   (2) In any span of one period less than twice the limit is taken; 19 of
+ *       10 is the worst.
+ *   (3) retry_in is exact, as in bucket.c.
+ *   (4) A clock that steps back grants nothing and locks nobody out for longer
+ *       than two periods; one that steps forward grants at most one limit.
+ *   (5) A changed limit keeps what was taken.
+ */
+#include "core/take.h"
+#include "core/ticks.h"
+
+#define LOW_BITS   31
+#define LOW_MASK   ((UINT64_C(1) << LOW_BITS) - 1)
+#define TAKEN_MASK UINT64_C(0xffffffff)
+
+struct state {
+    uint64_t index; /* of the current bucket */
+    uint64_t current;
+    uint64_t previous;
+};
+
+static struct state unpack(struct sl_cell cell)
+{
+    return (struct state){
+        .index = (cell.w[0] >> 32) | (cell.w[1] >> 32) << LOW_BITS,
+        .current = cell.w[0] & TAKEN_MASK,
+        .previous = cell.w[1] & TAKEN_MASK,
+    };
+}
+
+static struct sl_cell pack(struct state s)
+{
+    if (s.current == 0 && s.previous == 0)
+        return sl_cell_of(0, 0);
+    return sl_cell_of(s.current | (s.index & LOW_MASK) << 32,
+                      s.previous | (s.index >> LOW_BITS) << 32);
+}
+
+/* The tick at which a take at `now` is judged. The cell's time is the start of
+ * its bucket. After a step back of the clock everything counts in the bucket
+ * of now, the previous one too: nobody knows how much of it had faded, and
+ * less than all of it might grant something. (4) */
+static uint64_t judged_at(const struct sl_limit *limit, sl_ns now,
+                          struct state *s)
+{
+    uint64_t start = s->index * limit->span;
+    uint64_t at = sl_judged_at(limit, now, &start);
+
+    if (start == s->index * limit->span)
+        return at;
+    s->index = at / limit->span;
+    s->current += s->previous;
+    s->previous = 0;
+    if (s->current > TAKEN_MASK)
+        s->current = TAKEN_MASK;
+    return at;
+}
+
+/* The state as it stands at tick `at`. */
+static struct state rolled(const struct sl_limit *limit, struct state s,
+                           uint64_t at)
+{
+    uint64_t index = at / limit->span;
+
+    if (index == s.index)
+        return s;
+    if (index == s.index + 1)
+        return (struct state){.index = index, .previous = s.current};
+    return (struct state){.index = index};
+}
+
+/* What would still pass at tick `at`, which lies in the state's bucket. */
+static uint64_t left_at(const struct sl_limit *limit, struct state s,
+                        uint64_t at)
+{
+    uint64_t ahead = (s.index + 1) * limit->span - at; /* period - e */
+    uint64_t counted = sl_muldiv_up(s.previous, ahead, limit->span);
+
+    return sl_sub_floor(limit->capacity, s.current + counted);
+}
+
+/* The first tick at which a take that is refused now passes. In the current
+ * bucket the previous one fades; if that is not enough, the current one fades
+ * in the next. `cost` <= capacity. */
+static uint64_t tick_when(const struct sl_limit *limit, struct state s,
+                          uint64_t cost)
+{
+    uint64_t room = limit->capacity - cost;
+    uint64_t next = (s.index + 1) * limit->span;
+
+    if (s.current <= room)
+        return next - sl_muldiv_down(room - s.current, limit->span, s.previous);
+    return next + limit->span - sl_muldiv_down(room, limit->span, s.current);
+}
+
+static void sliding_take(const struct sl_limit *limit, struct sl_cell cell,
+                         uint64_t cost, sl_ns now, struct sl_taken *ret)
+{
+    struct state old = unpack(cell);
+    uint64_t at = judged_at(limit, now, &old);
+    struct state s = rolled(limit, old, at);
+    uint64_t left = left_at(limit, s, at);
+
+    *ret = (struct sl_taken){
+        .answer = {.outcome = SL_ALLOW,
+                   .limit = limit->count,
+                   .capacity = limit->capacity,
+                   .retry_in = SL_NS_NONE,
+                   .reset_in =
+                       sl_until(limit, (s.index + 1) * limit->span, now)},
+        .next = pack(old), /* (4) */
+        .stepped = old.index != unpack(cell).index,
+    };
+    if (cost > limit->capacity) {
+        ret->answer.outcome = SL_NEVER;
+    } else if (cost > left) {
+        ret->answer.outcome = SL_DENY;
+        ret->answer.retry_in = sl_until(limit, tick_when(limit, s, cost), now);
+    } else if (cost > 0) {
+        s.current += cost;
+        left -= cost;
+        ret->next = pack(s);
+    }
+    ret->answer.remaining = left;
+}
+
+static void sliding_adjust(const struct sl_limit *limit, struct sl_cell cell,
+                           int64_t delta, sl_ns when, sl_ns now,
+                           struct sl_taken *ret)
+{
+    struct state s = unpack(cell);
+    uint64_t at = judged_at(limit, now, &s);
+    uint64_t then = sl_tick_of(limit, when) / limit->span;
+    bool stepped = s.index != unpack(cell).index;
+
+    s = rolled(limit, s, at);
+    if (delta == 0 || (delta < 0 && then + 1 < s.index)) {
+        sliding_take(limit, cell, 0, now, ret); /* nothing to correct */
+        return;
+    }
+    if (delta > 0)
+        s.current = sl_add_sat(s.current, sl_magnitude(delta));
+    else if (then < s.index)
+        s.previous = sl_sub_floor(s.previous, sl_magnitude(delta));
+    else
+        s.current = sl_sub_floor(s.current, sl_magnitude(delta));
+    if (s.current > TAKEN_MASK)
+        s.current = TAKEN_MASK;
+    sliding_take(limit, pack(s), 0, now, ret);
+    ret->next = pack(s);
+    ret->stepped = stepped;
+}
+
+const struct sl_algorithm sl_sliding = {sliding_take, sliding_adjust};

@@ -1,0 +1,56 @@
+/* take.h -- the table of algorithms and the calls that stores make.
+ *
+ * take    Ask for `cost`. 0 looks without taking.
+ * adjust  Correct what was taken, whatever the limit says. A positive `delta`
+ *         is charged even beyond the capacity (and is then a debt that must
+ *         refill before anything passes). A negative one gives back, never
+ *         above full; `when` is the instant of the take that is corrected: if
+ *         its window or period is over there is nothing to give back. |delta|
+ *         is at most SL_AMOUNT_MAX. The answer is that of a look afterwards.
+ *
+ * Both are pure. `now` and `when` lie in [0, SL_TIME_END).
+ */
+#ifndef SL_TAKE_H
+#define SL_TAKE_H
+
+#include "core/cell.h"
+#include "core/limit.h"
+
+/* One algorithm; see bucket.c, window.c, sliding.c, permits.c. The result is
+ * written in place: eighty bytes are worth not copying. */
+struct sl_algorithm {
+    void (*take)(const struct sl_limit *limit, struct sl_cell cell,
+                 uint64_t cost, sl_ns now, struct sl_taken *ret);
+    void (*adjust)(const struct sl_limit *limit, struct sl_cell cell,
+                   int64_t delta, sl_ns when, sl_ns now, struct sl_taken *ret);
+};
+
+extern const struct sl_algorithm sl_bucket; /* also interval and leaky */
+extern const struct sl_algorithm sl_window; /* fixed windows and quotas */
+extern const struct sl_algorithm sl_sliding;
+extern const struct sl_algorithm sl_permits; /* also levels */
+
+/* By kind. */
+extern const struct sl_algorithm *const sl_algorithms[SL_KINDS];
+
+static inline struct sl_taken sl_take(const struct sl_limit *limit,
+                                      struct sl_cell cell, uint64_t cost,
+                                      sl_ns now)
+{
+    struct sl_taken t;
+
+    sl_algorithms[limit->kind]->take(limit, cell, cost, now, &t);
+    return t;
+}
+
+static inline struct sl_taken sl_adjust(const struct sl_limit *limit,
+                                        struct sl_cell cell, int64_t delta,
+                                        sl_ns when, sl_ns now)
+{
+    struct sl_taken t;
+
+    sl_algorithms[limit->kind]->adjust(limit, cell, delta, when, now, &t);
+    return t;
+}
+
+#endif

@@ -1,0 +1,197 @@
+/* quota.c -- quotas against the oracle. The numbers are those of the
+ * invariants for quotas in src/core/window.c.
+ *
+ *   (1)  at most the limit in a period
+ *   (2)  reset_in, and retry_in when denied, is the end of the period
+ *   (3)  clock steps
+ *   (4)  a changed limit, zone or anchor keeps what was used if the last take
+ *        lies in the new period
+ *
+ * Periods are those of bounds.c, made with glibc's localtime_r() from the same
+ * zone files; nothing of core/calendar.c is in them.
+ */
+#include "oracle/history.h"
+#include "oracle/seeds.h"
+#include "oracle/zones.h"
+
+#include "check.h"
+
+static const struct labels labels = {
+    .outcome = "quota (1)",
+    .remaining = "quota (1) (4)",
+    .retry = "quota (2), retry_in",
+    .reset = "quota (2)",
+    .wait = "quota: wait",
+    .steps = "quota (3)",
+};
+
+/* Zones with something to trip over: a date that was skipped (Apia), midnight
+ * skipped by summer time (Havana, Beirut), half an hour of it (Lord Howe), two
+ * hours (Troll), a quarter-hour offset (Kathmandu), Ramadan (Casablanca). */
+static struct calendar {
+    const char *zone;
+    enum sl_unit unit;
+    int every, anchor;
+    struct sl_zone shifts;
+    struct bounds bounds;
+} calendars[] = {
+    {.zone = "UTC",                 SL_UNIT_DAY,   1,  1 },
+    {.zone = "America/New_York",    SL_UNIT_DAY,   1,  1 },
+    {.zone = "Pacific/Apia",        SL_UNIT_DAY,   1,  1 },
+    {.zone = "America/Havana",      SL_UNIT_DAY,   1,  1 },
+    {.zone = "Antarctica/Troll",    SL_UNIT_DAY,   1,  1 },
+    {.zone = "UTC",                 SL_UNIT_WEEK,  1,  1 },
+    {.zone = "Europe/Lisbon",       SL_UNIT_WEEK,  1,  7 },
+    {.zone = "Asia/Beirut",         SL_UNIT_WEEK,  1,  4 },
+    {.zone = "UTC",                 SL_UNIT_MONTH, 1,  1 },
+    {.zone = "UTC",                 SL_UNIT_MONTH, 1,  31},
+    {.zone = "America/New_York",    SL_UNIT_MONTH, 1,  15},
+    {.zone = "Australia/Lord_Howe", SL_UNIT_MONTH, 1,  30},
+    {.zone = "Pacific/Apia",        SL_UNIT_MONTH, 1,  30},
+    {.zone = "Africa/Casablanca",   SL_UNIT_MONTH, 3,  29},
+    {.zone = "Asia/Kathmandu",      SL_UNIT_MONTH, 3,  1 },
+    {.zone = "UTC",                 SL_UNIT_MONTH, 12, 6 },
+    {.zone = "Asia/Tokyo",          SL_UNIT_DAY,   3,  1 },
+    {.zone = "Pacific/Apia",        SL_UNIT_DAY,   3,  1 },
+};
+
+static enum sl_calendar_unit calendar_unit(enum sl_unit unit)
+{
+    return unit == SL_UNIT_DAY    ? SL_CALENDAR_DAY
+           : unit == SL_UNIT_WEEK ? SL_CALENDAR_WEEK
+                                  : SL_CALENDAR_MONTH;
+}
+
+static bool load(void)
+{
+    bool good = true;
+
+    for (size_t i = 0; i < SL_LEN(calendars); i++) {
+        struct calendar *c = &calendars[i];
+
+        good = good && zones_load(c->zone, &c->shifts);
+        bounds_init(&c->bounds, c->zone, calendar_unit(c->unit), c->every,
+                    c->anchor);
+    }
+    return good;
+}
+
+static void unload(void)
+{
+    for (size_t i = 0; i < SL_LEN(calendars); i++) {
+        sl_zone_done(&calendars[i].shifts, &sl_alloc_libc);
+        bounds_done(&calendars[i].bounds);
+    }
+}
+
+static void follow(struct spec *s, const struct calendar *c)
+{
+    s->every = (uint64_t)c->every;
+    s->unit = c->unit;
+    s->period = 0;
+    s->bounds = &c->bounds;
+    s->zone = &c->shifts;
+    s->anchor = (uint32_t)c->anchor;
+}
+
+static struct spec random_quota(struct rng *rng)
+{
+    struct spec s = random_spec(rng, SL_QUOTA);
+
+    if (!rng_once_in(rng, 3)) {
+        follow(&s, &calendars[rng_below(rng, SL_LEN(calendars))]);
+        if (rng_once_in(rng, 2))
+            s.capacity = s.count = 1 + rng_log(rng, SL_AMOUNT_MAX - 1);
+    }
+    return s;
+}
+
+/* (4) Move to another zone or anchor; unit and number must stay. */
+static void move(struct trial *t)
+{
+    const struct calendar *c =
+        &calendars[rng_below(&t->rng, SL_LEN(calendars))];
+    struct spec s = t->spec;
+
+    if (!s.bounds || c->unit != s.unit || (uint64_t)c->every != s.every)
+        return;
+    follow(&s, c);
+    trial_change(t, &s);
+}
+
+static void check_wait(struct trial *t)
+{
+    if (t->last.outcome == SL_DENY && t->last.retry_in != t->last.reset_in)
+        trial_wrong(t, labels.retry, "retry_in is not the period's end");
+}
+
+static bool history(uint64_t seed, uint64_t *steps)
+{
+    struct rng rng = {seed};
+    struct spec spec = random_quota(&rng);
+    uint64_t length = rng_between(&rng, 20, 400);
+    struct trial t;
+    bool good;
+
+    trial_init(&t, &labels, seed, &spec);
+    t.now = random_start(&rng);
+    while (t.step < length && !t.bad) {
+        if (rng_once_in(&t.rng, 16))
+            move(&t);
+        random_step(&t);
+        check_wait(&t);
+    }
+    *steps += t.step;
+    good = !t.bad;
+    trial_done(&t);
+    return good;
+}
+
+/* (1) Counted plainly, on a clock that does not go back. */
+static bool any_period(uint64_t seed, uint64_t *steps)
+{
+    struct rng rng = {seed ^ UINT64_C(0x5a5a)};
+    struct spec spec = random_quota(&rng);
+    uint64_t length = rng_between(&rng, 20, 1000), inside = 0;
+    struct trial t; /* only for its taste in instants and costs */
+    sl_ns last = -1;
+
+    trial_init(&t, &labels, seed, &spec);
+    t.now = random_start(&rng);
+    for (; t.step < length && !t.bad; t.step++) {
+        uint64_t cost = random_cost(&t);
+        struct sl_taken got;
+        sl_ns start;
+
+        t.now = random_later(&t);
+        got = sl_take(&t.limit, t.cell, cost, t.now);
+        start = spec.bounds ? bounds_start(spec.bounds, t.now)
+                            : t.now / spec.period;
+        inside = start == last ? inside : 0;
+        last = start;
+        if (got.answer.outcome == SL_ALLOW)
+            inside += cost;
+        if (inside > spec.count || got.answer.remaining != spec.count - inside)
+            trial_wrong(&t, labels.outcome, "%" PRIu64 " in a period", inside);
+        t.cell = got.next;
+        t.last = got.answer;
+    }
+    *steps += t.step;
+    trial_done(&t);
+    return !t.bad;
+}
+
+int main(int argc, char **argv)
+{
+    struct seeds run = seeds_start(argc, argv, "quota", 3000000);
+
+    CASE("the zones can be read");
+    if (!CHECK(load()))
+        return CHECK_DONE();
+    CASE("quota (1) (2) (3) (4) histories agree with the oracle");
+    CHECK(seeds_run(&run, history));
+    CASE("quota (1) a period admits the limit");
+    CHECK(seeds_run(&run, any_period));
+    unload();
+    return CHECK_DONE();
+}
