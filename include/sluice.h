@@ -183,8 +183,9 @@ struct sluice *sluice_close(struct sluice *gate);
 const char *sluice_notice(const struct sluice *gate);
 
 /* Take a set of 1 to SLUICE_PARTS_MAX parts, all or none. Parts of the same
- * limit and key are merged: their costs add up. If the set is refused, parts
- * that would have passed answer ALLOW and show what is there. */
+ * limit and key are merged: their costs add up, and the plan and the instant
+ * of the first count for all. If the set is refused, parts that would have
+ * passed answer ALLOW and show what is there. */
 int sluice_take(struct sluice *gate, struct sluice_part *parts, size_t count,
                 struct sluice_verdict *ret);
 

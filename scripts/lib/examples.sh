@@ -155,7 +155,7 @@ try_comments() {
     caught words docs/a.md 2 <<<$'# A\nThe white''list.'
     caught words src/base/a.c 1 <<<$'/* FIX''ME */'
     caught words docs/a.md 1 <<<$'See /ho''me/ann/x.'
-    passes words docs/a.md <<<'An allow list, and POST /v1/work/x.'
+    passes words docs/a.md <<<'An allow list, and POST /v1/users/x.'
 }
 
 try_tools() {

@@ -237,9 +237,11 @@ rule_own_header() {
         }' "$view/files" "$view/code"
 }
 
+# Tests include each other's headers by name alone.
 rule_headers() {
-    local header
+    local header test_folders
 
+    mapfile -t test_folders < <(files '^test/.*\.h$' | sed 's|/[^/]*$||' | sort -u)
     while IFS= read -r header; do
         compiles "$header" c gnu11 -D_GNU_SOURCE
         if [[ $header == include/* ]]; then
@@ -255,7 +257,7 @@ compiles() {
 
     shift 3
     why=$(gcc -x "$language" -std="$standard" "$@" -Wall -Wextra -Werror \
-        -fsyntax-only -Iinclude -Isrc -Itest/support -Itest/prop \
+        -fsyntax-only -Iinclude -Isrc "${test_folders[@]/#/-I}" \
         - <<<"#include \"$PWD/$header\"" 2>&1) ||
         echo "$header:1: does not compile alone as $standard:" \
             "$(grep -m1 error: <<<"$why" | sed 's/.*error: //')"

@@ -96,7 +96,7 @@ static int read_time(struct cursor *c, int most_hours, const char *what,
                      int32_t *ret)
 {
     bool negative = peek(c) == '-';
-    int hours, minutes = 0, seconds = 0, err;
+    int hours = 0, minutes = 0, seconds = 0, err;
 
     if (negative || peek(c) == '+')
         c->at++;

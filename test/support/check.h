@@ -72,8 +72,7 @@ static inline bool check_str(const char *got, const char *want,
 #define CHECK(cond) check_that((cond), __FILE__, __LINE__, #cond)
 #define CHECK_EQ(got, want)                                                    \
     check_eq((int64_t)(got), (int64_t)(want), __FILE__, __LINE__, #got)
-#define CHECK_STR(got, want)                                                   \
-    check_str((got), (want), __FILE__, __LINE__, #got)
+#define CHECK_STR(got, want) check_str((got), (want), __FILE__, __LINE__, #got)
 
 static inline int check_done(void)
 {

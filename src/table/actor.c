@@ -1,0 +1,191 @@
+/* actor.c -- borrowing actors. The essay is in actor.h.
+ *
+ * The owner of a record is 0 or the name of a process. Of the two kinds of
+ * names the first is for files, the second for memory:
+ *
+ *   bit 63 set     bits 16..62 how many came before, so that no name comes
+ *                  again; bits 0..15 the byte that the process has locked
+ *   bit 63 clear   bits 32..62 the process id; bits 0..31 of its start time
+ */
+#include "table/actor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Locks on a file live far behind its end: one byte for each process. */
+#define LOCK_BASE  (INT64_C(1) << 60)
+#define LOCK_BYTES UINT64_C(0x10000)
+
+#define HAS_BYTE (UINT64_C(1) << 63)
+
+/* When a process was started, in the kernel's ticks; 0 if there is none. The
+ * name in the second field may hold anything, so count from its last ')'. */
+static uint64_t start_time(pid_t pid)
+{
+    char path[64], text[1024], *at;
+    ssize_t got = -1;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        got = read(fd, text, sizeof(text) - 1);
+        close(fd);
+    }
+    if (got <= 0)
+        return 0;
+    text[got] = '\0';
+    at = strrchr(text, ')');
+    for (int field = 2; at && field < 22; field++) {
+        at = strchr(at + 1, ' ');
+    }
+    return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+/* ---- names ---- */
+
+static uint64_t name_by_start(pid_t pid)
+{
+    return (uint64_t)pid << 32 | (start_time(pid) & 0xffffffff);
+}
+
+static uint64_t byte_of(uint64_t name)
+{
+    return name % LOCK_BYTES;
+}
+
+/* Lock a byte for ourselves, or ask whether somebody else has locked it. */
+static bool lock_byte(int fd, uint64_t byte, int command)
+{
+    struct flock lock = {
+        .l_type = F_WRLCK,
+        .l_whence = SEEK_SET,
+        .l_start = LOCK_BASE + (off_t)byte,
+        .l_len = 1,
+    };
+    int err = fcntl(fd, command, &lock);
+
+    return command == F_OFD_GETLK ? err || lock.l_type != F_UNLCK : !err;
+}
+
+/* A name for this process. */
+static uint64_t find_name(const struct sl_region *r)
+{
+    uint64_t number = atomic_fetch_add(&sl_region_head(r)->named, 1);
+
+    for (uint64_t byte = 0; r->fd >= 0 && byte < LOCK_BYTES; byte++)
+        if (lock_byte(r->fd, byte, F_OFD_SETLK))
+            return HAS_BYTE | (number * LOCK_BYTES & ~HAS_BYTE) | byte;
+    return name_by_start(getpid());
+}
+
+/* Where /proc does not show it, a process with that id will do. */
+static bool is_alive_by_start(uint64_t name)
+{
+    pid_t pid = (pid_t)(name >> 32);
+    uint64_t start = start_time(pid);
+
+    if (start)
+        return (start & 0xffffffff) == (name & 0xffffffff);
+    return kill(pid, 0) == 0 || errno == EPERM;
+}
+
+/* Whoever had our own byte before us has let go of it. */
+static bool is_alive(const struct sl_actors *actors, uint64_t name)
+{
+    const struct sl_region *r = actors->region;
+
+    if (name == actors->self)
+        return true;
+    if (!(name & HAS_BYTE))
+        return is_alive_by_start(name);
+    if ((actors->self & HAS_BYTE) && byte_of(name) == byte_of(actors->self))
+        return false;
+    return r->fd >= 0 && lock_byte(r->fd, byte_of(name), F_OFD_GETLK);
+}
+
+/* ---- records ---- */
+
+void sl_actors_init(struct sl_actors *actors, const struct sl_region *region)
+{
+    memset(actors, 0, sizeof(*actors));
+    actors->region = region;
+    actors->self = find_name(region);
+    for (uint64_t i = 0; i < SL_ACTORS; i++)
+        actors->seat[i].intent = (struct sl_intent){
+            .region = region, .actor = sl_region_actor(region, i), .index = i};
+    sl_actors_reap(actors);
+}
+
+static bool take_record(const struct sl_actors *actors, struct sl_actor *a,
+                        uint64_t from)
+{
+    return atomic_compare_exchange_strong(&a->owner, &from, actors->self);
+}
+
+static void give_record(struct sl_actor *a)
+{
+    atomic_store_explicit(&a->owner, 0, memory_order_release);
+}
+
+/* While all records are in use, how often to yield before it is asked again
+ * whether their owners are alive. */
+#define YIELDS 64
+
+/* Threads remember the record they had last, so that each soon has its own. */
+struct sl_intent *sl_actor_borrow(struct sl_actors *actors)
+{
+    static _Thread_local uint64_t last = SL_ACTORS;
+
+    if (last == SL_ACTORS)
+        last = ((uintptr_t)&last / 64 + actors->self) % SL_ACTORS;
+    for (unsigned round = 0;; round++) {
+        for (uint64_t i = 0; i < SL_ACTORS; i++) {
+            uint64_t at = (last + i) % SL_ACTORS;
+            struct sl_intent *intent = &actors->seat[at].intent;
+            struct sl_actor *a = intent->actor;
+
+            if (atomic_load_explicit(&a->owner, memory_order_relaxed) == 0 &&
+                take_record(actors, a, 0)) {
+                last = at;
+                intent->number = atomic_load(&a->status) >> 2;
+                return intent;
+            }
+        }
+        if (round % YIELDS == 0)
+            sl_actors_reap(actors);
+        sched_yield();
+    }
+}
+
+void sl_actor_return(struct sl_actors *actors, struct sl_intent *intent)
+{
+    bool haunted = intent->scans > 1000;
+
+    if (haunted)
+        intent->scans = 0;
+    give_record(intent->actor);
+    if (haunted)
+        sl_actors_reap(actors);
+}
+
+void sl_actors_reap(struct sl_actors *actors)
+{
+    for (uint64_t i = 0; i < SL_ACTORS; i++) {
+        struct sl_actor *a = sl_region_actor(actors->region, i);
+        uint64_t owner = atomic_load(&a->owner);
+        struct sl_intent intent;
+
+        if (owner == 0 || is_alive(actors, owner) ||
+            !take_record(actors, a, owner))
+            continue;
+        sl_intent_init(&intent, actors->region, i);
+        give_record(a);
+    }
+}

@@ -1,0 +1,292 @@
+/* evict.c -- who gives way. The essay is in evict.h. */
+#include "table/evict.h"
+
+#include "base/arith.h"
+#include "core/take.h"
+
+/* A key stays with its first choice while that has no more taken slots than
+ * this; then the emptier of two is chosen. Two of five keeps three quarters
+ * of the keys in their first bucket at 70 % fill, where one in 10,000 finds
+ * all its buckets full. */
+#define CONTENT 2
+
+/* Of all slots, in 1/16: what limits may use beyond their reserves ends here,
+ * so that reserved slots can be had in any bucket. */
+#define USABLE 13
+
+static uint64_t limit_of(uint64_t tag)
+{
+    return tag >> SL_TAG_BITS;
+}
+
+static uint64_t peek(const sl_word *word)
+{
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+/* The limit again, from what the region keeps of it. Everything is counted in
+ * nanoseconds here, and the rest is ready-made: this is done for every cell
+ * that a new key meets. The capacity is one that no plan exceeds: under that
+ * of the smallest plan, a key that has drained a larger one would seem to owe
+ * no more than the smallest holds. */
+static struct sl_limit limit_from(const struct sl_limit_entry *e)
+{
+    struct sl_limit limit = {
+        .kind = (enum sl_kind)peek(&e->kind),
+        .count = peek(&e->count),
+        .capacity = SL_AMOUNT_MAX,
+        .period = (sl_ns)peek(&e->period),
+        .tick = 1,
+        .span = peek(&e->period),
+        .grain = peek(&e->grain),
+        .token = peek(&e->token),
+    };
+
+    if (limit.kind <= SL_SLIDING)
+        limit.capacity = SL_COUNT_MAX;
+    limit.room = limit.capacity * limit.token;
+    return limit;
+}
+
+/* A calendar's zone is not in the region, so its cells are kept for the
+ * longest that its period can be anywhere. */
+static bool period_is_over(uint64_t calendar, uint64_t written, sl_ns now)
+{
+    static const sl_ns longest[] = {
+        [SL_CALENDAR_DAY] = SL_DAY,
+        [SL_CALENDAR_WEEK] = SL_WEEK,
+        [SL_CALENDAR_MONTH] = 31 * SL_DAY,
+    };
+    uint64_t every = calendar >> 32;
+    sl_ns length = longest[(calendar & 3) - 1] * (sl_ns)every + 4 * SL_DAY;
+
+    return now > (sl_ns)written && now - (sl_ns)written > length;
+}
+
+enum sl_owes sl_owes(const struct sl_region *r, uint64_t tag,
+                     struct sl_cell cell, sl_ns now)
+{
+    const struct sl_limit_entry *e = sl_region_limit(r, limit_of(tag));
+    uint64_t calendar = peek(&e->calendar);
+    struct sl_limit limit;
+    struct sl_answer a;
+    uint64_t owed;
+
+    cell = sl_cell_bare(cell);
+    if (cell.w[0] == 0 && cell.w[1] == 0)
+        return SL_OWES_NOTHING;
+    if (calendar)
+        return period_is_over(calendar, cell.w[0], now) ? SL_OWES_NOTHING
+                                                        : SL_OWES;
+    limit = limit_from(e);
+    a = sl_take(&limit, cell, 0, now).answer;
+    owed = a.capacity - a.remaining;
+    if (owed == 0)
+        return SL_OWES_NOTHING;
+    if (limit.kind == SL_QUOTA || limit.kind == SL_PERMITS ||
+        limit.kind == SL_LEVEL)
+        return SL_OWES;
+    return owed <= peek(&e->capacity) / 4 ? SL_OWES_LITTLE : SL_OWES;
+}
+
+/* May a key of this limit take a slot that was not its own before? */
+static bool may_grow(const struct sl_region *r, uint64_t id)
+{
+    const struct sl_limit_entry *e = sl_region_limit(r, id);
+    const struct sl_region_head *head = sl_region_head(r);
+
+    return peek(&e->occupied) < peek(&e->reserve) ||
+           peek(&head->over) <
+               sl_sub_floor(head->buckets * SL_SLOTS / 16 * USABLE,
+                            peek(&head->reserved));
+}
+
+/* A slot with nothing owed that belongs to a limit beyond its reserve, or to
+ * the same limit, changes hands without anyone's share growing. */
+static bool may_replace(const struct sl_region *r, uint64_t id, uint64_t tag)
+{
+    const struct sl_limit_entry *e = sl_region_limit(r, limit_of(tag));
+
+    return tag != 0 &&
+           (limit_of(tag) == id || peek(&e->occupied) > peek(&e->reserve));
+}
+
+/* Who asks for a slot. */
+struct wish {
+    uint64_t id;                 /* the limit of the key */
+    bool grow;                   /* it may have one more than before */
+    const struct sl_slot *taken; /* slots that are out of the question */
+    unsigned count;
+    sl_ns now;
+};
+
+/* What one bucket offers. */
+struct offer {
+    unsigned taken; /* slots that owe something */
+    bool free, little;
+    struct sl_vacancy vacancy; /* a free one, or else one that owes little */
+};
+
+static bool is_out(const struct wish *wish, struct sl_slot slot)
+{
+    for (unsigned i = 0; i < wish->count; i++)
+        if (wish->taken[i].bucket == slot.bucket &&
+            wish->taken[i].index == slot.index)
+            return true;
+    return false;
+}
+
+static struct offer ask(struct sl_intent *intent, uint64_t bucket,
+                        const struct wish *wish)
+{
+    const struct sl_region *r = intent->region;
+    struct offer offer = {0};
+
+    for (unsigned i = 0; i < SL_SLOTS; i++) {
+        struct sl_vacancy v = {
+            .slot = {bucket, i}
+        };
+        enum sl_owes owes = SL_OWES_NOTHING;
+
+        v.tag = sl_load(r, sl_tag_at(r, v.slot));
+        if (is_out(wish, v.slot) ||
+            !sl_slot_read(intent, v.slot, v.tag, &v.cell))
+            owes = SL_OWES;
+        else if (v.tag != 0)
+            owes = sl_owes(r, v.tag, v.cell, wish->now);
+        offer.taken += owes != SL_OWES_NOTHING;
+        if (owes == SL_OWES || offer.free ||
+            (owes == SL_OWES_LITTLE && offer.little) ||
+            (!wish->grow && !may_replace(r, wish->id, v.tag)) ||
+            sl_ghosts_at(intent, sl_tag_at(r, v.slot)))
+            continue;
+        offer.free = owes == SL_OWES_NOTHING;
+        offer.little = owes == SL_OWES_LITTLE;
+        v.live = offer.little;
+        offer.vacancy = v;
+    }
+    return offer;
+}
+
+/* The emptier of the first two choices, the first one if it is content; then
+ * the later ones; then whoever owes little. */
+bool sl_find_vacancy(struct sl_intent *intent, const struct sl_key *key,
+                     const struct sl_slot *taken, unsigned count, sl_ns now,
+                     struct sl_vacancy *ret)
+{
+    uint64_t id = limit_of(key->tag);
+    struct wish wish = {id, may_grow(intent->region, id), taken, count, now};
+    struct offer o[SL_CHOICES];
+    unsigned best = SL_CHOICES;
+
+    o[0] = ask(intent, key->bucket[0], &wish);
+    if (o[0].free && o[0].taken <= CONTENT) {
+        best = 0;
+    } else {
+        o[1] = ask(intent, key->bucket[1], &wish);
+        if (o[1].free && (!o[0].free || o[1].taken < o[0].taken))
+            best = 1;
+        else if (o[0].free)
+            best = 0;
+    }
+    for (unsigned i = 2; best == SL_CHOICES && i < SL_CHOICES; i++) {
+        o[i] = ask(intent, key->bucket[i], &wish);
+        if (o[i].free)
+            best = i;
+    }
+    for (unsigned i = 0; best == SL_CHOICES && i < SL_CHOICES; i++)
+        if (o[i].little)
+            best = i;
+    if (best == SL_CHOICES)
+        return false;
+    *ret = o[best].vacancy;
+    ret->choice = best;
+    return true;
+}
+
+/* One less, but not below 0: whoever was killed between a change and its
+ * booking has left the books short. Returns what it was. */
+static uint64_t one_less(sl_word *word)
+{
+    uint64_t value = peek(word);
+
+    while (value > 0 && !atomic_compare_exchange_weak(word, &value, value - 1))
+        ;
+    return value;
+}
+
+static void account_one(const struct sl_region *r, uint64_t id, bool more)
+{
+    struct sl_limit_entry *e = sl_region_limit(r, id);
+    sl_word *over = &sl_region_head(r)->over;
+    uint64_t reserve = peek(&e->reserve);
+
+    if (more) {
+        if (atomic_fetch_add(&e->occupied, 1) >= reserve)
+            atomic_fetch_add(over, 1);
+    } else if (one_less(&e->occupied) > reserve) {
+        (void)one_less(over);
+    }
+}
+
+void sl_account(const struct sl_region *r, uint64_t from, uint64_t to)
+{
+    if (from && to && limit_of(from) == limit_of(to))
+        return;
+    if (from)
+        account_one(r, limit_of(from), false);
+    if (to)
+        account_one(r, limit_of(to), true);
+}
+
+void sl_recount(const struct sl_region *r)
+{
+    struct sl_region_head *head = sl_region_head(r);
+
+    atomic_store(&head->over, 0);
+    for (uint64_t i = 0; i < SL_LIMITS; i++)
+        atomic_store(&sl_region_limit(r, i)->occupied, 0);
+    for (uint64_t b = 0; b < head->buckets; b++)
+        for (unsigned i = 0; i < SL_SLOTS; i++)
+            sl_account(r, 0, sl_load(r, sl_tag_at(r, (struct sl_slot){b, i})));
+}
+
+/* One slot: lock it, and if it still owes nothing, empty it. */
+static bool empty_slot(struct sl_intent *intent, struct sl_slot slot, sl_ns now)
+{
+    const struct sl_region *r = intent->region;
+    uint64_t tag_at = sl_tag_at(r, slot), cell_at = sl_cell_at(r, slot);
+    uint64_t tag = sl_load(r, tag_at);
+    struct sl_cell cell;
+
+    if (tag == 0 || !sl_slot_read(intent, slot, tag, &cell) ||
+        sl_owes(r, tag, cell, now) != SL_OWES_NOTHING)
+        return false;
+    sl_intent_begin(intent);
+    if (!sl_intent_lock(intent, cell_at, cell.w[0], 0) ||
+        sl_load(r, tag_at) != tag || sl_load(r, cell_at + 8) != cell.w[1] ||
+        sl_ghosts_at(intent, tag_at) ||
+        !sl_ghost_free(intent, cell_at + 8, 0)) {
+        sl_intent_drop(intent);
+        return false;
+    }
+    sl_intent_write(intent, cell_at, tag_at, tag, 0); /* first */
+    sl_intent_write(intent, cell_at, cell_at + 8, cell.w[1], 0);
+    if (!sl_intent_commit(intent))
+        return false;
+    sl_account(r, tag, 0);
+    return true;
+}
+
+unsigned sl_sweep(struct sl_intent *intent, unsigned buckets, sl_ns now)
+{
+    struct sl_region_head *head = sl_region_head(intent->region);
+    uint64_t hand = atomic_fetch_add(&head->hand, buckets);
+    unsigned emptied = 0;
+
+    for (unsigned b = 0; b < buckets; b++)
+        for (unsigned i = 0; i < SL_SLOTS; i++)
+            emptied += empty_slot(
+                intent, (struct sl_slot){(hand + b) % head->buckets, i}, now);
+    return emptied;
+}

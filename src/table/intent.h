@@ -1,0 +1,201 @@
+/* intent.h -- several words changed as one, whoever dies in between.
+ *
+ * A change has guards and writes. A guard is a word that everyone agrees to
+ * lock before touching what it guards: the first word of a cell for its slot,
+ * the head of a bucket for who may be added to it. A write changes a guarded
+ * word: the second word of a cell, a tag. Guards and writes are put down in
+ * the actor's record in the region before they are carried out.
+ *
+ *              begin            commit              finish
+ *     IDLE ------------> OPEN ------------> SET ------------> IDLE
+ *                         |                  :
+ *                         | undo (anyone)    : complete (anyone)
+ *                         v                  v
+ *                        VOID               the words say it all
+ *
+ *   begin     sl_intent_begin: a new number, nothing locked
+ *   lock      sl_intent_lock: swap a guard's value for our lock word
+ *   commit    sl_intent_commit: OPEN -> SET. This is the instant at which the
+ *             whole change happens
+ *   undo      resolve: whoever waits too long swaps OPEN for VOID and puts
+ *             the guard's old value back
+ *   complete  resolve: whoever waits too long carries out writes and guards
+ *             for him
+ *   finish    sl_intent_finish: carry out, let go
+ *
+ * Every step is a compare-and-swap from the value that is on record, so that
+ * two may carry out the same change and each step happens once.
+ *
+ * Ghosts. A process that was stopped may wake up much later and go on with a
+ * change that others have completed long ago. Its swaps of guards fail, for a
+ * lock word carries a number that never comes again. A write could succeed if
+ * the word had come to hold the same value again; therefore it never does:
+ * whoever helps marks the owner as overtaken, notes his own pending write and
+ * raises `haunted`, all before he acts; and while that is up, everyone looks
+ * through the records before he writes and avoids the values that a ghost
+ * still expects. (A cell's second word has a spare byte for that; a tag that a
+ * ghost expects to change stays as it is.) When no ghost is left, `haunted`
+ * is taken down.
+ *
+ * Why nobody slips through: a helper puts down his note, raises `haunted` and
+ * then looks whether the guard is still locked by the change he helps. The
+ * next owner of the guard first locks it and then reads `haunted`. One of the
+ * two sees the other.
+ *
+ * Invariants. (test/unit/table/intent.c forces each schedule.)
+ *   (1) At every instant either all changes of an intent are visible to those
+ *       who respect guards, or none.
+ *   (2) A lock word is resolved by anyone who finds it, whatever its owner
+ *       does or does not do.
+ *   (3) An actor's number moves on only when none of its lock words is left.
+ *   (4) A write of a change that is over changes nothing.
+ */
+#ifndef SL_INTENT_H
+#define SL_INTENT_H
+
+#include "table/region.h"
+
+#define SL_GUARDS 32 /* 16 parts: the slot, and its bucket if it is new */
+#define SL_WRITES 32 /* 16 parts: the second word, and the tag if it is new */
+
+#define SL_LOCKED (UINT64_C(1) << 63)
+
+/* The numbers of intents end here: at ten million a second in 57 years. */
+#define SL_NUMBER_END (UINT64_C(1) << 54)
+
+struct sl_guard {
+    sl_word at; /* offset of the word in the region */
+    sl_word from;
+    sl_word to;
+};
+
+struct sl_write {
+    sl_word at;
+    sl_word from;
+    sl_word to;
+    sl_word under; /* offset of its guard */
+};
+
+enum sl_stat {
+    SL_STAT_TAKES,    /* sets decided */
+    SL_STAT_DENIED,   /* of them not allowed */
+    SL_STAT_INSERTED, /* keys that found a slot */
+    SL_STAT_EVICTED,  /* cells that still owed something and gave way */
+    SL_STAT_FULL,     /* keys that found none */
+    SL_STAT_HELPED,   /* changes of others that were completed */
+    SL_STAT_UNDONE,   /* changes of others that were undone */
+    SL_STATS = 8
+};
+
+/* The record of one actor: one thread at work. A record of number n is
+ * rewritten only when no guard is locked by n any more, so whoever sees such a
+ * lock after reading has read the right record. */
+struct sl_actor {
+    sl_word status;    /* number << 2 | state */
+    sl_word active;    /* the number, while the owner may still write; else 0 */
+    sl_word overtaken; /* the last number that others helped with */
+    sl_word owner;     /* 0 free; else who has claimed it, see actor.c */
+    sl_word ghost_at;  /* a helper's own pending write; 0 none */
+    sl_word ghost_from;
+    sl_word guards; /* how many of the following are on record */
+    sl_word writes;
+    struct sl_guard guard[SL_GUARDS];
+    struct sl_write write[SL_WRITES];
+    sl_word stats[SL_STATS]; /* counted by the owner alone */
+    char pad[4096 - 64 - SL_GUARDS * sizeof(struct sl_guard) -
+             SL_WRITES * sizeof(struct sl_write) - SL_STATS * 8];
+};
+
+static inline struct sl_actor *sl_region_actor(const struct sl_region *r,
+                                               uint64_t index)
+{
+    return (struct sl_actor *)(r->base + sl_region_head(r)->actors_at) + index;
+}
+
+/* An actor at work: private to one thread. */
+struct sl_intent {
+    const struct sl_region *region;
+    struct sl_actor *actor;
+    uint64_t index; /* of the actor */
+    uint64_t number;
+    uint64_t guards;
+    uint64_t writes;
+    unsigned scans; /* how often ghosts were looked for */
+};
+
+/* Count something: nobody else writes there. */
+static inline void sl_count(const struct sl_intent *intent, enum sl_stat stat)
+{
+    sl_word *word = &intent->actor->stats[stat];
+
+    atomic_store_explicit(word,
+                          atomic_load_explicit(word, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+static inline bool sl_is_locked(uint64_t word)
+{
+    return word & SL_LOCKED;
+}
+
+/* Bind to the actor `index`, which the caller has claimed, and clean up what
+ * its last owner may have left. */
+void sl_intent_init(struct sl_intent *intent, const struct sl_region *region,
+                    uint64_t index);
+
+void sl_intent_begin(struct sl_intent *intent);
+
+/* Lock the guard at offset `at`, which must still hold `from`; it will become
+ * `to` at commit. False if it holds something else by now (nothing is locked
+ * then), or if the intent was undone by somebody who waited. */
+SL_MUST_USE bool sl_intent_lock(struct sl_intent *intent, uint64_t at,
+                                uint64_t from, uint64_t to);
+
+/* Set bits in what a locked guard will become. */
+void sl_intent_mark(struct sl_intent *intent, uint64_t at, uint64_t bits);
+
+/* Add a write of a word that the locked guard at `under` protects. */
+void sl_intent_write(struct sl_intent *intent, uint64_t under, uint64_t at,
+                     uint64_t from, uint64_t to);
+
+/* Make it happen, and carry it out. False if somebody has undone it: then
+ * nothing has happened. */
+SL_MUST_USE bool sl_intent_commit(struct sl_intent *intent);
+
+/* Drop it: nothing has happened. */
+void sl_intent_drop(struct sl_intent *intent);
+
+/* The value of a guard that is not locked; whoever holds it is waited for, and
+ * then helped or undone. Not for a guard that `intent` itself has locked. */
+uint64_t sl_guard_read(const struct sl_intent *intent, uint64_t at);
+
+/* May `value` be written at `at`, or does a ghost expect to find it there?
+ * To be asked with the guard locked. */
+bool sl_ghost_free(struct sl_intent *intent, uint64_t at, uint64_t value);
+
+/* Does any ghost mean to change the word at `at`? To be asked with the guard
+ * locked; before that, the answer is a good guess. */
+bool sl_ghosts_at(struct sl_intent *intent, uint64_t at);
+
+/* Test builds can stop, kill or overtake a thread at each of these. */
+enum sl_step {
+    SL_STEP_LOCK,    /* about to lock a guard */
+    SL_STEP_LOCKED,  /* a guard is locked */
+    SL_STEP_COMMIT,  /* about to commit */
+    SL_STEP_SET,     /* committed; nothing carried out yet */
+    SL_STEP_WRITE,   /* about to carry out a write */
+    SL_STEP_RELEASE, /* about to release a guard */
+    SL_STEP_FINISH,  /* everything carried out; about to go idle */
+    SL_STEP_HELP,    /* about to carry out a write for another */
+    SL_STEP_UNDO,    /* about to put back a guard for another */
+    SL_STEPS
+};
+
+#ifdef SL_HOOKS
+extern void (*sl_step_hook)(enum sl_step step);
+#define SL_STEP(step) (sl_step_hook ? sl_step_hook(step) : (void)0)
+#else
+#define SL_STEP(step) ((void)0)
+#endif
+
+#endif

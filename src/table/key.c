@@ -1,0 +1,65 @@
+/* key.c -- keys as fingerprints, and where they may be found. */
+#include "table/key.h"
+
+#include "base/arith.h"
+
+static uint64_t scale(uint64_t hash, uint64_t range)
+{
+    return (uint64_t)(((sl_u128)hash * range) >> 64);
+}
+
+void sl_key_hash(const struct sl_table *table, const struct sl_part *part,
+                 struct sl_key *ret)
+{
+    uint64_t buckets = sl_region_head(&table->region)->buckets;
+    struct sl_hash128 h = sl_hash128(&part->of->key, part->key);
+    uint64_t print = h.hi & ((UINT64_C(1) << SL_TAG_BITS) - 1);
+
+    ret->tag = (uint64_t)part->of->id << SL_TAG_BITS | (print ? print : 1);
+    ret->bucket[0] = scale(h.lo, buckets);
+    ret->bucket[1] = scale((h.lo << 32 | h.lo >> 32) ^ h.hi, buckets);
+    ret->bucket[2] = scale(h.lo * UINT64_C(0x9e3779b97f4a7c15), buckets);
+    ret->bucket[3] = scale(h.hi * UINT64_C(0xd1342543de82ef95), buckets);
+}
+
+void sl_key_prefetch(const struct sl_table *table, uint64_t number)
+{
+    const char *at = (const char *)sl_region_bucket(&table->region, number);
+
+    __builtin_prefetch(at, 1);
+    __builtin_prefetch(at + 64, 1);
+}
+
+bool sl_key_find_in(const struct sl_region *r, uint64_t bucket, uint64_t tag,
+                    struct sl_slot *ret)
+{
+    const struct sl_bucket *b = sl_region_bucket(r, bucket);
+
+    for (unsigned i = 0; i < SL_SLOTS; i++)
+        if (atomic_load_explicit(&b->tags[i], memory_order_acquire) == tag) {
+            *ret = (struct sl_slot){bucket, i};
+            return true;
+        }
+    return false;
+}
+
+/* The first bucket's head says whether any key went on to the others. While it
+ * is locked somebody may have added the key and not yet written its tag. */
+bool sl_key_find(const struct sl_intent *intent, const struct sl_key *key,
+                 struct sl_slot *ret, uint64_t *head)
+{
+    const struct sl_region *r = intent->region;
+    uint64_t at = sl_head_at(r, key->bucket[0]);
+
+    for (;;) {
+        *head = sl_load(r, at);
+        for (unsigned i = 0; i < SL_CHOICES; i++)
+            if ((i == 0 || sl_is_locked(*head) || *head & SL_HEAD_WENT(i)) &&
+                sl_key_find_in(r, key->bucket[i], key->tag, ret))
+                return true;
+        if (sl_is_locked(*head))
+            (void)sl_guard_read(intent, at);
+        else if (sl_load(r, at) == *head)
+            return false;
+    }
+}

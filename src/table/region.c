@@ -1,0 +1,343 @@
+/* region.c -- making and opening regions. The essay is in region.h. */
+#include "table/region.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "table/check.h"
+
+#define MAGIC UINT64_C(0x0a01656369756c53) /* "Sluice", 1, newline */
+#define HUGE  (UINT64_C(2) << 20)
+
+/* Locks on a file live far behind its end: one byte for who opens it, one for
+ * who uses it; the actors' are in actor.c. */
+#define LOCK_OPENING ((INT64_C(1) << 60) - 2)
+#define LOCK_USING   ((INT64_C(1) << 60) - 1)
+
+static_assert(sizeof(struct sl_bucket) == 128, "two cache lines");
+static_assert(sizeof(struct sl_limit_entry) == 128, "limit entries");
+static_assert(sizeof(struct sl_hold_record) == 128, "hold records");
+
+/* ---- the head ---- */
+
+static uint64_t sum_of_head(const struct sl_region_head *head)
+{
+    static const struct sl_hash_key key = {0x736c7569, 0x63652031};
+
+    return sl_hash64(&key,
+                     (struct sl_str){(const char *)head,
+                                     offsetof(struct sl_region_head, sum)});
+}
+
+/* Lay out a region of `size` bytes: a thirty-second part for holds, the rest
+ * for buckets. */
+static void lay_out(struct sl_region_head *head, uint64_t size)
+{
+    *head = (struct sl_region_head){
+        .magic = MAGIC,
+        .version = SL_REGION_VERSION,
+        .size = size,
+        .limits_at = 4096,
+        .limits = SL_LIMITS,
+        .actors = SL_ACTORS,
+        .holds = size / 32 / sizeof(struct sl_hold_record),
+    };
+    head->actors_at = head->limits_at + SL_LIMITS * 128;
+    head->holds_at = head->actors_at + SL_ACTORS * UINT64_C(4096);
+    head->buckets_at = head->holds_at + head->holds * 128;
+    head->buckets = (size - head->buckets_at) / sizeof(struct sl_bucket);
+}
+
+/* The magic comes last: whoever is killed before has left a region that is not
+ * made yet. */
+static int make(struct sl_region *r, struct sl_diag *diag)
+{
+    struct sl_region_head head;
+    int err;
+
+    lay_out(&head, r->size);
+    err = sl_hash_key_make(&head.key);
+    if (err)
+        return sl_refuse(diag, err, "the kernel gives no random numbers");
+    head.sum = sum_of_head(&head);
+    memcpy(r->base + 8, (const char *)&head + 8, sizeof(head) - 8);
+    atomic_store(sl_region_word(r, 0), head.magic);
+    return 0;
+}
+
+int sl_region_check_head(const struct sl_region *r, struct sl_diag *diag)
+{
+    const struct sl_region_head *head = sl_region_head(r);
+    struct sl_region_head want;
+
+    if (head->magic != MAGIC)
+        return sl_refuse(diag, SLUICE_EDAMAGE, "it is no state of Sluice");
+    if (head->version != SL_REGION_VERSION)
+        return sl_refuse(diag, SLUICE_EDAMAGE,
+                         "its format is version %" PRIu64
+                         "; this Sluice reads version %d",
+                         head->version, SL_REGION_VERSION);
+    if (head->size != r->size)
+        return sl_refuse(diag, SLUICE_EDAMAGE,
+                         "it was made for %" PRIu64 " bytes, not for %" PRIu64,
+                         head->size, r->size);
+    if (head->sum != sum_of_head(head))
+        return sl_refuse(diag, SLUICE_EDAMAGE, "its head is damaged");
+    lay_out(&want, r->size);
+    if (memcmp(&want, head, offsetof(struct sl_region_head, key)) != 0)
+        return sl_refuse(diag, SLUICE_EDAMAGE, "it is laid out in another way");
+    return 0;
+}
+
+/* The sum of everything but the seal itself; never 0. One multiplication per
+ * word, so that a gigabyte takes a fraction of a second. */
+static uint64_t sum_of_all(const struct sl_region *r)
+{
+    const uint64_t *words = (const uint64_t *)(const void *)r->base;
+    uint64_t skip = offsetof(struct sl_region_head, sealed) / 8;
+    uint64_t sum = 0x9e3779b97f4a7c15;
+
+    for (uint64_t i = 0; i < r->size / 8; i++)
+        if (i != skip)
+            sum = (sum ^ words[i]) * UINT64_C(0xff51afd7ed558ccd) + (sum >> 29);
+    return sum | 1;
+}
+
+/* ---- opening ---- */
+
+static int check_size(uint64_t size, struct sl_diag *diag)
+{
+    if (size < SL_REGION_MIN || size > SL_REGION_MAX)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a table takes between 1 MiB and 1 TiB, not %" PRIu64
+                         " bytes",
+                         size);
+    return 0;
+}
+
+int sl_region_open_heap(struct sl_region *ret, uint64_t size,
+                        struct sl_diag *diag)
+{
+    struct sl_region r = {.size = size, .fd = -1, .opener = getpid()};
+    uint64_t length = size + HUGE;
+    int err = check_size(size, diag);
+    char *map;
+
+    if (err)
+        return err;
+    map = mmap(NULL, length, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED)
+        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory for it");
+    r.map = map;
+    r.map_len = length;
+    r.base = map + (HUGE - (uintptr_t)map % HUGE) % HUGE;
+    madvise(r.base, size, MADV_HUGEPAGE); /* advice only */
+    err = make(&r, diag);
+    if (err) {
+        munmap(map, length);
+        return err;
+    }
+    *ret = r;
+    return 0;
+}
+
+int sl_region_open_memory(struct sl_region *ret, void *memory, uint64_t size,
+                          struct sl_diag *diag)
+{
+    struct sl_region r = {
+        .base = memory, .size = size, .fd = -1, .opener = getpid()};
+    int err = check_size(size, diag);
+
+    if (!err && (uintptr_t)memory % 64 != 0)
+        err = sl_refuse(diag, SLUICE_EINVAL,
+                        "the memory is not aligned to 64 bytes");
+    if (!err && sl_region_head(&r)->magic == 0)
+        err = make(&r, diag);
+    else if (!err)
+        err = sl_region_check_head(&r, diag);
+    if (!err)
+        *ret = r;
+    return err;
+}
+
+static bool lock_byte(int fd, int64_t at, short type, bool wait)
+{
+    struct flock lock = {
+        .l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+
+    return fcntl(fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock) == 0;
+}
+
+static int system_error(struct sl_diag *diag, const char *path,
+                        const char *what)
+{
+    return sl_refuse(diag, SLUICE_ESYS, "%s: %s: %s", path, what,
+                     strerror(errno));
+}
+
+/* Map the file; give it its size first if it is new. */
+static int map_file(struct sl_region *r, const char *path, bool fresh,
+                    struct sl_diag *diag)
+{
+    int err;
+
+    if (fresh) {
+        err = posix_fallocate(r->fd, 0, (off_t)r->size);
+        if (err) {
+            errno = err;
+            return system_error(diag, path, "no room on the disk");
+        }
+    }
+    r->map = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+    if (r->map == MAP_FAILED) {
+        r->map = NULL;
+        return system_error(diag, path, "can't be mapped");
+    }
+    r->map_len = r->size;
+    r->base = r->map;
+    madvise(r->base, r->size, MADV_HUGEPAGE); /* advice only */
+    return 0;
+}
+
+int sl_region_admit(struct sl_region *r, bool alone, struct sl_diag *diag)
+{
+    struct sl_region_head *head = sl_region_head(r);
+    int err = sl_region_check_head(r, diag);
+    uint64_t sealed;
+
+    if (err || !alone)
+        return err;
+    sealed = atomic_load(&head->sealed);
+    if (sealed && sealed != sum_of_all(r))
+        return sl_refuse(diag, SLUICE_EDAMAGE,
+                         "it has changed since it was closed");
+    atomic_store(&head->sealed, 0); /* first: the check mends what it finds */
+    return sl_region_check(r, diag);
+}
+
+/* Locks are dropped here, not left to close(): a child that was forked in the
+ * meantime has the same open file and would keep them. */
+static void let_go(struct sl_region *r)
+{
+    struct flock all = {
+        .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = LOCK_OPENING};
+
+    if (r->map)
+        munmap(r->map, r->map_len);
+    if (r->fd >= 0) {
+        if (r->opener == getpid())
+            fcntl(r->fd, F_OFD_SETLK, &all);
+        close(r->fd);
+    }
+    r->map = NULL;
+    r->fd = -1;
+}
+
+/* Open the file that is at `path` while its lock is ours: whoever had the lock
+ * before may have set aside the one that we opened. */
+static int open_locked(struct sl_region *r, const char *path, struct stat *st,
+                       struct sl_diag *diag)
+{
+    struct stat there;
+
+    for (;;) {
+        r->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (r->fd < 0)
+            return system_error(diag, path, "can't be opened");
+        if (!lock_byte(r->fd, LOCK_OPENING, F_WRLCK, true) || fstat(r->fd, st))
+            return system_error(diag, path, "can't be locked");
+        if (stat(path, &there) == 0 && there.st_ino == st->st_ino &&
+            there.st_dev == st->st_dev)
+            return 0;
+        let_go(r);
+    }
+}
+
+/* One try at opening the file. SLUICE_EDAMAGE if it can't be used; `alone`
+ * says whether nobody else uses it. */
+static int try_file(struct sl_region *r, const char *path, bool *alone,
+                    struct sl_diag *diag)
+{
+    struct stat st;
+    bool fresh;
+    int err = open_locked(r, path, &st, diag);
+
+    if (err)
+        return err;
+    *alone = lock_byte(r->fd, LOCK_USING, F_WRLCK, false);
+    fresh = st.st_size == 0 && *alone;
+    if (!fresh && (uint64_t)st.st_size != r->size)
+        return sl_refuse(diag, SLUICE_EDAMAGE, "it has %jd bytes, not %" PRIu64,
+                         (intmax_t)st.st_size, r->size);
+    err = map_file(r, path, fresh, diag);
+    if (!err && *alone && sl_region_head(r)->magic == 0)
+        err = make(r, diag);
+    else if (!err)
+        err = sl_region_admit(r, *alone, diag);
+    if (!err && !lock_byte(r->fd, LOCK_USING, F_RDLCK, true))
+        err = system_error(diag, path, "can't be locked");
+    if (!err)
+        lock_byte(r->fd, LOCK_OPENING, F_UNLCK, false);
+    return err;
+}
+
+/* Rename a file that can't be used to the first free PATH.damaged-N. */
+static int set_aside(struct sl_region *r, const char *path,
+                     struct sl_diag *diag)
+{
+    for (unsigned n = 1; n < 1000; n++) {
+        int len = snprintf(r->set_aside, sizeof(r->set_aside), "%s.damaged-%u",
+                           path, n);
+
+        if (len < 0 || (size_t)len >= sizeof(r->set_aside))
+            break;
+        if (link(path, r->set_aside) == 0) {
+            unlink(path);
+            return 0;
+        }
+        if (errno != EEXIST)
+            return system_error(diag, path, "can't be set aside");
+    }
+    return sl_refuse(diag, SLUICE_ESYS, "%s: can't be set aside", path);
+}
+
+int sl_region_open_file(struct sl_region *ret, const char *path, uint64_t size,
+                        enum sl_damage damage, struct sl_diag *diag)
+{
+    struct sl_region r = {.size = size, .fd = -1, .opener = getpid()};
+    int err = check_size(size, diag);
+    bool alone = false;
+
+    if (err)
+        return err;
+    err = try_file(&r, path, &alone, diag);
+    if (err == SLUICE_EDAMAGE && alone && damage == SL_DAMAGE_SET_ASIDE) {
+        err = set_aside(&r, path, diag);
+        let_go(&r);
+        if (!err)
+            err = try_file(&r, path, &alone, diag);
+    }
+    if (err) {
+        let_go(&r);
+        return err;
+    }
+    *ret = r;
+    return 0;
+}
+
+void sl_region_close(struct sl_region *r)
+{
+    if (r->fd >= 0 && r->opener == getpid() &&
+        lock_byte(r->fd, LOCK_OPENING, F_WRLCK, true) &&
+        lock_byte(r->fd, LOCK_USING, F_WRLCK, false))
+        atomic_store(&sl_region_head(r)->sealed, sum_of_all(r));
+    let_go(r);
+}

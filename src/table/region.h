@@ -1,0 +1,165 @@
+/* region.h -- the bytes that the table lives in.
+ *
+ * One contiguous piece of memory of a fixed size: on the heap, in a file that
+ * is mapped, or handed in by the caller and shared between processes. It holds
+ * no pointers, only offsets, so that each process may map it elsewhere. All
+ * that changes in it are 8-byte words, changed by 8-byte atomics.
+ *
+ *   offset            what                                      size
+ *   0                 head: what this is, the secret, counters  4 KiB
+ *   limits_at         limits: who owns which cells              128 B each
+ *   actors_at         actors: who is changing what              4 KiB each
+ *   holds_at          hold records                              128 B each
+ *   buckets_at        buckets of five slots                     128 B each
+ *
+ * The first part of the head never changes after the region is made and
+ * carries a sum of itself. When the last user closes a file, the whole region
+ * is summed up as well and `sealed`; a file that was sealed and no longer fits
+ * its sum is damaged. A file that was not sealed (its user was killed) is
+ * checked for structure: what it says must be possible.
+ */
+#ifndef SL_REGION_H
+#define SL_REGION_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/alloc.h"
+#include "base/diag.h"
+#include "base/hash.h"
+
+typedef _Atomic uint64_t sl_word;
+
+#define SL_REGION_VERSION 1
+#define SL_REGION_MIN     (UINT64_C(1) << 20)
+#define SL_REGION_MAX     (UINT64_C(1) << 40)
+
+#define SL_LIMITS 1024 /* limits that a region can know */
+#define SL_ACTORS 128  /* threads that can change it at the same time */
+#define SL_SLOTS  5    /* per bucket */
+
+#define SL_CLAIMED 2 /* the low two bits of a claim */
+
+/* A bucket is two cache lines: the tags, and the first cell, in the first. */
+struct sl_bucket {
+    sl_word head; /* see bucket.h */
+    sl_word tags[SL_SLOTS];
+    sl_word cells[SL_SLOTS][2];
+};
+
+/* What the region knows of a limit: enough to judge a cell that belongs to it
+ * without having its policy. */
+struct sl_limit_entry {
+    sl_word used; /* 1 once the rest can be read; or a claim, see known.c */
+    sl_word name_lo, name_hi;
+    sl_word shape;
+    sl_word kind;
+    sl_word count;    /* of the strictest plan */
+    sl_word capacity; /* of the strictest plan */
+    sl_word period;
+    sl_word calendar; /* 0, or 1 + unit, with the number of them above 32 */
+    sl_word grain;    /* see limit.h */
+    sl_word token;
+    sl_word reserve;  /* slots kept for it */
+    sl_word occupied; /* slots that carry it */
+    sl_word spare[3];
+};
+
+/* A hold: what was taken provisionally. Laid out now so that the format need
+ * not change; nothing writes them yet. */
+struct sl_hold_record {
+    sl_word guard; /* lock word, and 0 when free */
+    sl_word id_lo, id_hi;
+    sl_word expires;
+    sl_word parts[4][3]; /* tag, bucket, cost */
+};
+
+struct sl_region_head {
+    /* Fixed when the region is made. */
+    uint64_t magic;
+    uint64_t version;
+    uint64_t size;
+    uint64_t limits_at, limits;
+    uint64_t actors_at, actors;
+    uint64_t holds_at, holds;
+    uint64_t buckets_at, buckets;
+    struct sl_hash_key key;
+    uint64_t sum; /* of what is above */
+
+    /* Changes. */
+    sl_word sealed;   /* 0, or the sum of the whole region; see seal() */
+    sl_word haunted;  /* see intent.h: how often it was raised, and below
+                       * that 1 while it is up */
+    sl_word reserved; /* slots reserved by all limits together */
+    sl_word over;     /* slots used beyond what limits have reserved */
+    sl_word hand;     /* where the sweep goes on */
+    sl_word named;    /* processes that were given a name, see actor.c */
+};
+
+/* Handed to the table by whoever opened the region. */
+struct sl_region {
+    char *base;
+    uint64_t size;
+    int fd;       /* of the file, or -1 */
+    pid_t opener; /* a forked child lets go of what is its own only */
+    void *map;    /* to be unmapped, or NULL */
+    uint64_t map_len;
+    char set_aside[256]; /* the new name of a damaged file, or "" */
+};
+
+static inline struct sl_region_head *sl_region_head(const struct sl_region *r)
+{
+    return (struct sl_region_head *)r->base;
+}
+
+static inline sl_word *sl_region_word(const struct sl_region *r, uint64_t at)
+{
+    return (sl_word *)(r->base + at);
+}
+
+static inline struct sl_bucket *sl_region_bucket(const struct sl_region *r,
+                                                 uint64_t number)
+{
+    const struct sl_region_head *head = sl_region_head(r);
+
+    return (struct sl_bucket *)(r->base + head->buckets_at) + number;
+}
+
+static inline struct sl_limit_entry *sl_region_limit(const struct sl_region *r,
+                                                     uint64_t id)
+{
+    const struct sl_region_head *head = sl_region_head(r);
+
+    return (struct sl_limit_entry *)(r->base + head->limits_at) + id;
+}
+
+/* What to do with a file that cannot be used. */
+enum sl_damage { SL_DAMAGE_SET_ASIDE, SL_DAMAGE_REFUSE };
+
+/* A region on the heap (anonymous memory, huge pages advised). */
+SL_MUST_USE int sl_region_open_heap(struct sl_region *ret, uint64_t size,
+                                    struct sl_diag *diag);
+
+/* A region in the file at `path`, made if absent. A file of another version or
+ * size, or with damage, is renamed to PATH.damaged-N and an empty one is made;
+ * ret->set_aside has its new name and `diag` the reason. Or it is refused, if
+ * `damage` says so, or if others use it. The file is readable by its owner
+ * only: it holds the secret of the fingerprints. */
+SL_MUST_USE int sl_region_open_file(struct sl_region *ret, const char *path,
+                                    uint64_t size, enum sl_damage damage,
+                                    struct sl_diag *diag);
+
+/* A region in memory that the caller owns, 64-byte aligned. If it begins with
+ * zeros it is made, otherwise it must be a region of this size. The caller
+ * sees to it that only one process makes it. */
+SL_MUST_USE int sl_region_open_memory(struct sl_region *ret, void *memory,
+                                      uint64_t size, struct sl_diag *diag);
+
+/* Check a region's bytes before use. 0, or why not. */
+SL_MUST_USE int sl_region_check(const struct sl_region *r,
+                                struct sl_diag *diag);
+
+/* Let go. A file is sealed if nobody else has it open. */
+void sl_region_close(struct sl_region *r);
+
+#endif

@@ -1,0 +1,296 @@
+/* set.c -- judging a set and making it come true. The way is in set.h. */
+#include "table/set.h"
+
+#include "table/evict.h"
+
+/* Buckets that are swept when a key finds no room. */
+#define SWEEP 8
+
+/* What the item's limit says, into item->taken. */
+static void judge(struct sl_item *item, sl_ns now)
+{
+    const struct sl_part *part = item->part;
+    const struct sl_algorithm *algorithm = sl_algorithms[part->limit->kind];
+    struct sl_cell cell = sl_cell_bare(item->cell);
+    struct sl_answer would;
+
+    switch (part->act) {
+    case SL_ACT_TAKE:
+        algorithm->take(part->limit, cell, item->cost, now, &item->taken);
+        break;
+    case SL_ACT_LOOK:
+        would = sl_take(part->limit, cell, item->cost, now).answer;
+        algorithm->take(part->limit, cell, 0, now, &item->taken);
+        item->taken.answer.outcome = would.outcome;
+        item->taken.answer.retry_in = would.retry_in;
+        break;
+    case SL_ACT_ADJUST:
+        algorithm->adjust(part->limit, cell, item->delta, part->when, now,
+                          &item->taken);
+        break;
+    case SL_ACT_RESET:
+        algorithm->take(part->limit, sl_cell_of(0, 0), 0, now, &item->taken);
+        break;
+    }
+}
+
+/* Read the cell of an item, or zeros if it has none. */
+static void read_item(const struct sl_set *set, struct sl_item *item)
+{
+    do {
+        item->cell = sl_cell_of(0, 0);
+        item->found =
+            sl_key_find(set->intent, &item->key, &item->slot, &item->head);
+    } while (item->found && !sl_slot_read(set->intent, item->slot,
+                                          item->key.tag, &item->cell));
+    if (item->found)
+        item->untracked = false;
+}
+
+static bool changes(const struct sl_item *item)
+{
+    return !item->untracked &&
+           !sl_cell_eq(item->taken.next, sl_cell_bare(item->cell));
+}
+
+/* Read and judge all items. If one refuses, the others show what is there. */
+static enum sl_verdict judge_all(struct sl_set *set)
+{
+    bool allowed = true;
+
+    for (unsigned i = 0; i < set->count; i++) {
+        struct sl_item *item = &set->items[i];
+
+        read_item(set, item);
+        judge(item, set->now);
+        if (item->taken.stepped && !set->fresh)
+            return SL_VERDICT_STALE;
+        if (item->untracked && set->table->on_full == SL_FULL_DENY &&
+            item->part->act == SL_ACT_TAKE &&
+            item->taken.answer.outcome == SL_ALLOW)
+            item->taken.answer.outcome = SL_DENY;
+        allowed = allowed && item->taken.answer.outcome == SL_ALLOW;
+    }
+    for (unsigned i = 0; !allowed && i < set->count; i++) {
+        struct sl_item *item = &set->items[i];
+
+        if (item->taken.answer.outcome == SL_ALLOW)
+            item->taken = sl_take(item->part->limit, sl_cell_bare(item->cell),
+                                  0, set->now);
+    }
+    return allowed ? SL_VERDICT_ALLOW : SL_VERDICT_DENY;
+}
+
+/* ---- changing ---- */
+
+/* The second word that follows `old`: the same spare byte, unless a ghost
+ * still waits for just that value. */
+static uint64_t second_word(struct sl_intent *intent, uint64_t at, uint64_t old,
+                            uint64_t bare)
+{
+    uint64_t value = (old & ~SL_W1_MASK) | bare;
+
+    while (value != old && !sl_ghost_free(intent, at, value))
+        value += SL_SPARE_ONE; /* wraps around within the top byte */
+    return value;
+}
+
+/* Lock the slot of a key that has one, and put down its change. */
+static bool change_slot(struct sl_set *set, const struct sl_item *item)
+{
+    struct sl_intent *intent = set->intent;
+    const struct sl_region *r = intent->region;
+    uint64_t at = sl_cell_at(r, item->slot);
+    uint64_t next;
+
+    if (!sl_intent_lock(intent, at, item->cell.w[0], item->taken.next.w[0]) ||
+        sl_load(r, at + 8) != item->cell.w[1] ||
+        sl_load(r, sl_tag_at(r, item->slot)) != item->key.tag)
+        return false;
+    next = second_word(intent, at + 8, item->cell.w[1], item->taken.next.w[1]);
+    if (next != item->cell.w[1])
+        sl_intent_write(intent, at, at + 8, item->cell.w[1], next);
+    return true;
+}
+
+/* The slots that this set already uses, so that a new key takes another. */
+static unsigned used_slots(const struct sl_set *set, struct sl_slot *ret)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < set->count; i++)
+        if (set->items[i].found || set->items[i].added)
+            ret[count++] = set->items[i].slot;
+    return count;
+}
+
+/* Lock the head of a new key's first bucket, so that nobody else adds this
+ * key; false if somebody may have. Two new keys of one set may share it. */
+static bool lock_home(struct sl_set *set, const struct sl_item *item)
+{
+    struct sl_intent *intent = set->intent;
+    uint64_t at = sl_head_at(intent->region, item->key.bucket[0]);
+
+    for (const struct sl_item *i = set->items; i < item; i++)
+        if (i->added && i->key.bucket[0] == item->key.bucket[0])
+            return true;
+    return sl_intent_lock(intent, at, item->head,
+                          (item->head + SL_HEAD_ONE) & ~SL_LOCKED);
+}
+
+enum added { ADDED, AGAIN, NO_ROOM };
+
+/* Give a new key a slot: its tag and its first cell in one change. */
+static enum added add_key(struct sl_set *set, struct sl_item *item)
+{
+    struct sl_intent *intent = set->intent;
+    const struct sl_region *r = intent->region;
+    struct sl_slot used[SL_PARTS];
+    struct sl_vacancy v;
+    uint64_t at, tag_at;
+
+    if (!lock_home(set, item))
+        return AGAIN;
+    if (!sl_find_vacancy(intent, &item->key, used, used_slots(set, used),
+                         set->now, &v))
+        return NO_ROOM;
+    at = sl_cell_at(r, v.slot);
+    tag_at = sl_tag_at(r, v.slot);
+    if (!sl_intent_lock(intent, at, v.cell.w[0], item->taken.next.w[0]) ||
+        sl_load(r, at + 8) != v.cell.w[1] || sl_load(r, tag_at) != v.tag ||
+        sl_ghosts_at(intent, tag_at))
+        return AGAIN;
+    sl_intent_write(intent, at, tag_at, v.tag, item->key.tag); /* first */
+    sl_intent_write(
+        intent, at, at + 8, v.cell.w[1],
+        second_word(intent, at + 8, v.cell.w[1], item->taken.next.w[1]));
+    if (v.choice > 0)
+        sl_intent_mark(intent, sl_head_at(r, item->key.bucket[0]),
+                       SL_HEAD_WENT(v.choice));
+    item->slot = v.slot;
+    item->added = true;
+    item->old_tag = v.tag;
+    item->evicts = v.live;
+    return ADDED;
+}
+
+static void keep_books(const struct sl_set *set)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        const struct sl_item *item = &set->items[i];
+
+        if (!item->added)
+            continue;
+        sl_account(set->intent->region, item->old_tag, item->key.tag);
+        sl_count(set->intent, SL_STAT_INSERTED);
+        if (item->evicts)
+            sl_count(set->intent, SL_STAT_EVICTED);
+    }
+}
+
+/* A key found no room. Sweeping may help once; then on_full decides. */
+static void no_room(struct sl_set *set, struct sl_item *item)
+{
+    if (!set->swept) {
+        set->swept = true;
+        if (sl_sweep(set->intent, SWEEP, set->now) > 0)
+            return;
+    }
+    item->untracked = true;
+    sl_count(set->intent, SL_STAT_FULL);
+}
+
+/* Make the judgement come true. False: begin again. */
+static bool change_all(struct sl_set *set)
+{
+    enum added added = ADDED;
+    struct sl_item *item = NULL;
+
+    for (unsigned i = 0; i < set->count; i++)
+        set->items[i].added = false;
+    sl_intent_begin(set->intent);
+    for (unsigned i = 0; i < set->count && added == ADDED; i++) {
+        item = &set->items[i];
+        if (!changes(item))
+            continue;
+        if (!item->found)
+            added = add_key(set, item);
+        else if (!change_slot(set, item))
+            added = AGAIN;
+    }
+    if (added != ADDED) {
+        sl_intent_drop(set->intent);
+        if (added == NO_ROOM)
+            no_room(set, item);
+        return false;
+    }
+    if (!sl_intent_commit(set->intent))
+        return false;
+    keep_books(set);
+    return true;
+}
+
+static bool changes_any(const struct sl_set *set)
+{
+    for (unsigned i = 0; i < set->count; i++)
+        if (changes(&set->items[i]))
+            return true;
+    return false;
+}
+
+/* A look at several keys sees them as they were at one instant: all their
+ * guards are held while each is compared with what was read. (2) */
+static bool stands_still(struct sl_set *set)
+{
+    struct sl_intent *intent = set->intent;
+    const struct sl_region *r = intent->region;
+    bool still = true;
+
+    sl_intent_begin(intent);
+    for (unsigned i = 0; still && i < set->count; i++) {
+        const struct sl_item *item = &set->items[i];
+        uint64_t at = sl_cell_at(r, item->slot);
+
+        if (item->found)
+            still =
+                sl_intent_lock(intent, at, item->cell.w[0], item->cell.w[0]) &&
+                sl_load(r, at + 8) == item->cell.w[1] &&
+                sl_load(r, sl_tag_at(r, item->slot)) == item->key.tag;
+    }
+    for (unsigned i = 0; still && i < set->count; i++) {
+        const struct sl_item *item = &set->items[i];
+
+        still = item->found ||
+                sl_load(r, sl_head_at(r, item->key.bucket[0])) == item->head;
+    }
+    sl_intent_drop(intent);
+    return still;
+}
+
+static bool only_looks(const struct sl_set *set)
+{
+    for (unsigned i = 0; i < set->count; i++)
+        if (set->items[i].part->act != SL_ACT_LOOK && set->items[i].cost > 0)
+            return false;
+    return set->count > 1;
+}
+
+enum sl_verdict sl_set_decide(struct sl_set *set)
+{
+    enum sl_verdict verdict;
+    bool done;
+
+    do {
+        verdict = judge_all(set);
+        if (verdict == SL_VERDICT_STALE)
+            return verdict;
+        if (changes_any(set))
+            done = change_all(set);
+        else
+            done = !only_looks(set) || stands_still(set);
+    } while (!done);
+    sl_count(set->intent, SL_STAT_TAKES);
+    if (verdict == SL_VERDICT_DENY)
+        sl_count(set->intent, SL_STAT_DENIED);
+    return verdict;
+}

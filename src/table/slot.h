@@ -1,0 +1,95 @@
+/* slot.h -- where the words of a slot are, and how they are read.
+ *
+ * A bucket's head guards who may be added to it:
+ *   bits 0..2    a key whose first choice is this bucket went to its second,
+ *                third, fourth
+ *   bits 3..62   a count of additions
+ *   bit 63       locked, see intent.h
+ *
+ * A tag is the limit's number (12 bits) above 52 bits of fingerprint; 0 is an
+ * empty slot. With the bits that choose the bucket, about 75 bits must agree
+ * before two keys are taken for one.
+ *
+ * A cell's first word is the slot's guard. The top byte of the second one is
+ * spare: see "Ghosts" in intent.h.
+ */
+#ifndef SL_SLOT_H
+#define SL_SLOT_H
+
+#include "core/cell.h"
+#include "table/intent.h"
+
+#define SL_CHOICES 4 /* buckets in which a key may be */
+
+#define SL_HEAD_ONE (UINT64_C(1) << (SL_CHOICES - 1)) /* an addition */
+
+/* The flag in the head for keys that went to their choice number 1, 2, ... */
+#define SL_HEAD_WENT(choice) (UINT64_C(1) << ((choice)-1))
+
+#define SL_TAG_BITS  52
+#define SL_SPARE_ONE (UINT64_C(1) << SL_CELL_W1_BITS)
+#define SL_W1_MASK   (SL_SPARE_ONE - 1)
+
+struct sl_slot {
+    uint64_t bucket;
+    unsigned index;
+};
+
+/* A key, hashed. */
+struct sl_key {
+    uint64_t tag;
+    uint64_t bucket[SL_CHOICES]; /* in the order of preference */
+};
+
+static inline uint64_t sl_head_at(const struct sl_region *r, uint64_t bucket)
+{
+    return sl_region_head(r)->buckets_at + bucket * sizeof(struct sl_bucket);
+}
+
+static inline uint64_t sl_tag_at(const struct sl_region *r, struct sl_slot s)
+{
+    return sl_head_at(r, s.bucket) + offsetof(struct sl_bucket, tags) +
+           8 * s.index;
+}
+
+/* The guard; the second word follows. */
+static inline uint64_t sl_cell_at(const struct sl_region *r, struct sl_slot s)
+{
+    return sl_head_at(r, s.bucket) + offsetof(struct sl_bucket, cells) +
+           16 * s.index;
+}
+
+static inline uint64_t sl_load(const struct sl_region *r, uint64_t at)
+{
+    return atomic_load_explicit(sl_region_word(r, at), memory_order_acquire);
+}
+
+/* Both words of a slot as they were at one instant; false if the slot no
+ * longer carries `tag`. The spare byte is still in w[1].
+ *
+ * The guard may hold the same value before and after a change (a permit's is
+ * always 0). Therefore a change writes the tag before the second word, and
+ * here it is read after it: the second word of a new key is never taken for
+ * the old one's. */
+static inline bool sl_slot_read(const struct sl_intent *intent,
+                                struct sl_slot slot, uint64_t tag,
+                                struct sl_cell *ret)
+{
+    const struct sl_region *r = intent->region;
+    uint64_t at = sl_cell_at(r, slot);
+
+    do {
+        ret->w[0] = sl_guard_read(intent, at);
+        ret->w[1] = sl_load(r, at + 8);
+        if (sl_load(r, sl_tag_at(r, slot)) != tag)
+            return false;
+    } while (sl_load(r, at) != ret->w[0]);
+    return true;
+}
+
+static inline struct sl_cell sl_cell_bare(struct sl_cell cell)
+{
+    return sl_cell_of(cell.w[0], cell.w[1] & SL_W1_MASK);
+}
+
+#endif

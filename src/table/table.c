@@ -1,0 +1,115 @@
+/* table.c -- the doors of the table. The contract is in table.h. */
+#include "table/table.h"
+
+#include "base/arith.h"
+#include "table/set.h"
+
+#define BATCH 32 /* parts whose memory is fetched together */
+
+static void answer(const struct sl_item *item, struct sl_part *part)
+{
+    part->answer = item->taken.answer;
+    part->untracked = item->untracked;
+}
+
+/* Begin an item, whose key is there already. Field by field: what is not set
+ * here is set before it is read. */
+static void begin_item(struct sl_item *item, struct sl_part *part)
+{
+    item->part = part;
+    item->cost = part->cost;
+    item->delta = part->delta;
+    item->untracked = false;
+}
+
+/* Add a part to the set, or to the item that has its key already. Returns the
+ * number of the item. */
+static unsigned add_part(struct sl_set *set, struct sl_part *part)
+{
+    struct sl_item *new = &set->items[set->count];
+    unsigned i;
+
+    sl_key_hash(set->table, part, &new->key);
+    sl_key_prefetch(set->table, new->key.bucket[0]);
+    sl_key_prefetch(set->table, new->key.bucket[1]); /* a new key needs it */
+    for (i = 0; i < set->count; i++) {
+        struct sl_item *item = &set->items[i];
+
+        if (item->key.tag == new->key.tag &&
+            item->key.bucket[0] == new->key.bucket[0]) {
+            item->cost = sl_add_sat(item->cost, part->cost);
+            item->delta += part->delta;
+            return i;
+        }
+    }
+    begin_item(new, part);
+    set->count++;
+    return i;
+}
+
+enum sl_verdict sl_table_decide(struct sl_table *table, struct sl_part *parts,
+                                unsigned count, sl_ns now, bool fresh)
+{
+    struct sl_set set;
+    unsigned of[SL_PARTS];
+    enum sl_verdict verdict;
+
+    set.table = table;
+    set.count = 0;
+    set.now = now;
+    set.fresh = fresh;
+    set.swept = false;
+    for (unsigned i = 0; i < count; i++)
+        of[i] = add_part(&set, &parts[i]);
+    set.intent = sl_actor_borrow(&table->actors);
+    verdict = sl_set_decide(&set);
+    sl_actor_return(&table->actors, set.intent);
+    if (verdict == SL_VERDICT_STALE)
+        return verdict;
+    for (unsigned i = 0; i < count; i++)
+        answer(&set.items[of[i]], &parts[i]);
+    return verdict;
+}
+
+/* Three passes over a handful of parts: hash and prefetch, see who lives in a
+ * later bucket and prefetch that, decide. */
+static void batch_some(struct sl_set *set, struct sl_part *parts,
+                       enum sl_verdict *verdicts, unsigned count)
+{
+    const struct sl_region *r = &set->table->region;
+    struct sl_key keys[BATCH];
+    struct sl_slot slot;
+
+    for (unsigned i = 0; i < count; i++) {
+        sl_key_hash(set->table, &parts[i], &keys[i]);
+        sl_key_prefetch(set->table, keys[i].bucket[0]);
+    }
+    for (unsigned i = 0; i < count; i++)
+        if (!sl_key_find_in(r, keys[i].bucket[0], keys[i].tag, &slot))
+            sl_key_prefetch(set->table, keys[i].bucket[1]);
+    for (unsigned i = 0; i < count; i++) {
+        set->items[0].key = keys[i];
+        begin_item(&set->items[0], &parts[i]);
+        set->swept = false;
+        verdicts[i] = sl_set_decide(set);
+        if (verdicts[i] != SL_VERDICT_STALE)
+            answer(&set->items[0], &parts[i]);
+    }
+}
+
+void sl_table_batch(struct sl_table *table, struct sl_part *parts,
+                    enum sl_verdict *verdicts, unsigned count, sl_ns now,
+                    bool fresh)
+{
+    struct sl_set set;
+
+    set.table = table;
+    set.count = 1;
+    set.now = now;
+    set.fresh = fresh;
+    set.intent = sl_actor_borrow(&table->actors);
+    for (unsigned i = 0; i < count; i += BATCH)
+        batch_some(&set, parts + i, verdicts + i,
+                   count - i < BATCH ? count - i : BATCH);
+    sl_actor_return(&table->actors, set.intent);
+}

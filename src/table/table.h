@@ -1,0 +1,114 @@
+/* table.h -- the memory store: cells by key, taken in sets, all or nothing.
+ *
+ * A key is kept as a fingerprint under a secret of the region, so that nobody
+ * who chooses keys can aim at a bucket or make two keys meet. A single take
+ * reads two neighbouring cache lines and changes one cell; a set is changed as
+ * one by an intent (intent.h). Nothing here allocates, waits or makes a system
+ * call on the way of a decision.
+ *
+ * Invariants. (test/unit/table and test/prop/table check each by number.)
+ *   (1) Either every part of a set is taken or none is.
+ *   (2) The answers equal those of core/ for some serial order of the sets,
+ *       looks at several keys included. (Where a set is refused, the parts
+ *       that did not refuse show what was there while it was judged.)
+ *   (3) A set that was refused leaves every cell as it was, mended if its
+ *       clock had run ahead.
+ *   (4) The region is all the memory that is used, whatever the keys.
+ *   (5) A cell that owes more than a little is never given to another key.
+ */
+#ifndef SL_TABLE_H
+#define SL_TABLE_H
+
+#include "core/take.h"
+#include "table/actor.h"
+
+#define SL_PARTS 16 /* in one set */
+
+enum sl_on_full { SL_FULL_ALLOW, SL_FULL_DENY };
+
+/* A limit as the table knows it. `strictest` is the limit of the plan with
+ * the smallest capacity and the slowest rate: by it cells are judged when room
+ * is needed. All plans of a limit share its shape. */
+struct sl_table_limit {
+    const char *name;
+    struct sl_limit strictest;
+    uint32_t share;         /* of the slots, in 1/1000; 0 = half the table */
+    uint32_t equal_parts;   /* divided by this (0 = 1) */
+    uint32_t id;            /* out */
+    struct sl_hash_key key; /* out */
+};
+
+struct sl_table {
+    struct sl_region region;
+    struct sl_actors actors;
+    enum sl_on_full on_full;
+};
+
+/* What a set does; all its parts do the same. */
+enum sl_act { SL_ACT_TAKE, SL_ACT_LOOK, SL_ACT_ADJUST, SL_ACT_RESET };
+
+struct sl_part {
+    const struct sl_table_limit *of;
+    const struct sl_limit *limit; /* the numbers that apply: the plan's */
+    struct sl_str key;
+    enum sl_act act;
+    uint64_t cost;           /* TAKE: 0 looks */
+    int64_t delta;           /* ADJUST */
+    sl_ns when;              /* ADJUST, delta < 0: when that was taken */
+    struct sl_answer answer; /* out */
+    bool untracked;          /* out: there was no room for the key */
+};
+
+enum sl_verdict {
+    SL_VERDICT_ALLOW,
+    SL_VERDICT_DENY,
+    SL_VERDICT_STALE, /* `now` lies behind a cell by more than SL_JITTER: read
+                       * the clock again and come back with fresh = true.
+                       * Nothing was changed */
+};
+
+/* Put a table over an open region. The region is taken over: closing the
+ * table closes it. */
+void sl_table_init(struct sl_table *table, const struct sl_region *region,
+                   enum sl_on_full on_full);
+void sl_table_done(struct sl_table *table);
+
+/* Make a limit known, or its numbers. SLUICE_EFULL if the region knows too
+ * many already. */
+SL_MUST_USE int sl_table_know(struct sl_table *table,
+                              struct sl_table_limit *limit);
+
+/* Decide a set of 1 to SL_PARTS parts. Parts of the same limit and key are
+ * merged: their costs add up, and they get the same answer. If the verdict is
+ * DENY, parts that would have passed answer ALLOW with what is there.
+ *
+ * `fresh` says that `now` was read just now. A thread that was stopped between
+ * reading the clock and coming here must not take its old reading for a step
+ * of the clock; see SL_VERDICT_STALE. */
+SL_MUST_USE enum sl_verdict sl_table_decide(struct sl_table *table,
+                                            struct sl_part *parts,
+                                            unsigned count, sl_ns now,
+                                            bool fresh);
+
+/* Decide `count` independent sets of one part each, with the waits for memory
+ * overlapped. verdicts[i] belongs to parts[i]. */
+void sl_table_batch(struct sl_table *table, struct sl_part *parts,
+                    enum sl_verdict *verdicts, unsigned count, sl_ns now,
+                    bool fresh);
+
+struct sl_table_stats {
+    uint64_t counted[SL_STATS];
+    uint64_t slots;
+    uint64_t occupied; /* slots that carry a key */
+    uint64_t bytes;    /* of the region */
+};
+
+void sl_table_stats(struct sl_table *table, struct sl_table_stats *ret);
+
+/* Called for every slot that carries a key; return false to stop. Slots that
+ * change meanwhile are seen before or after. */
+typedef bool sl_table_visit_f(void *ctx, uint32_t limit_id,
+                              uint64_t fingerprint, struct sl_cell cell);
+void sl_table_visit(struct sl_table *table, sl_table_visit_f *visit, void *ctx);
+
+#endif

@@ -1,0 +1,319 @@
+/* fuzz_region.c -- files that hold a state.
+ *
+ * A good state is made once: limits of every kind, buckets so full that keys
+ * live in their second and third, and changes that were left half done at
+ * each step by somebody who was killed. The input is a list of patches to it
+ * and then a list of things to do:
+ *
+ *   byte         patches (low 4 bits), every other limit is forgotten (bit 5),
+ *                look at all of it afterwards (bit 6), truncated (bit 7)
+ *   patches      13 bytes each: where and what, a number, a value
+ *   deeds        4 bytes each: what, whose, which key
+ *
+ *   (1) The state is admitted, or refused with a sentence.
+ *   (2) What was admitted can be used: everything ends, inside its bounds.
+ *   (3) The books count what is there.
+ *   (4) What was used can be admitted again.
+ */
+#include "fuzz.h"
+
+#include <setjmp.h>
+#include <sys/random.h>
+
+#include "core/take.h"
+#include "table/check.h"
+#include "table/slot.h"
+#include "table/table.h"
+
+#define SIZE   SL_REGION_MIN
+#define NOW    (INT64_C(1800000000) * SL_S)
+#define LIMITS SL_LEN(rates)
+#define CROWD  9000 /* keys of the last limit */
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+static const struct {
+    const char *rate;
+    enum sl_kind kind;
+} rates[] = {
+    {"5/min burst 8",    SL_BUCKET  },
+    {"5/min",            SL_INTERVAL},
+    {"5/10s queue 5",    SL_LEAKY   },
+    {"100/hour",         SL_FIXED   },
+    {"10/10s",           SL_SLIDING },
+    {"120/month",        SL_QUOTA   },
+    {"100000000/12h",    SL_QUOTA   },
+    {"2",                SL_PERMITS },
+    {"9007199254740992", SL_LEVEL   },
+};
+
+static struct sl_table_limit limits[LIMITS];
+static char *good, *bytes; /* as it was made; as it is tried */
+
+/* The same secret in every run, or else no finding could be repeated. */
+ssize_t getrandom(void *buf, size_t len, unsigned flags)
+{
+    (void)flags;
+    memset(buf, 0x5a, len);
+    return (ssize_t)len;
+}
+
+/* ---- the good state ---- */
+
+static jmp_buf killed;
+static enum sl_step deadly;
+
+static void on_step(enum sl_step step)
+{
+    if (step == deadly)
+        longjmp(killed, 1);
+}
+
+static struct sl_part part_of(unsigned limit, unsigned key, char text[16])
+{
+    int len = snprintf(text, 16, "%u", key);
+
+    return (struct sl_part){
+        .of = &limits[limit],
+        .limit = &limits[limit].strictest,
+        .key = {text, (size_t)len},
+        .cost = 1,
+        .when = NOW
+    };
+}
+
+/* Every limit is known, or every other: then the rest belongs to an earlier
+ * policy, and its cells are judged by what the state says of them. */
+static void know_limits(struct sl_table *table, unsigned step)
+{
+    for (size_t i = 0; i < LIMITS; i += step)
+        MUST(sl_table_know(table, &limits[i]) == 0);
+}
+
+static void read_limits(void)
+{
+    static char names[LIMITS][8];
+
+    for (size_t i = 0; i < LIMITS; i++) {
+        struct sl_rate rate;
+
+        snprintf(names[i], sizeof(names[i]), "%zu", i);
+        limits[i].name = names[i];
+        limits[i].equal_parts = LIMITS;
+        MUST(sl_parse_rate(sl_str_c(rates[i].rate), &rate, NULL) == 0);
+        MUST(sl_limit_init(&limits[i].strictest, rates[i].kind, &rate, NULL,
+                           NULL) == 0);
+    }
+}
+
+/* Leave one record free, so that every run has the same. */
+static void sit_on(struct sl_table *table, uint64_t index)
+{
+    for (uint64_t i = 0; i < SL_ACTORS; i++)
+        atomic_store(&sl_region_actor(&table->region, i)->owner,
+                     i == index ? 0 : table->actors.self);
+}
+
+/* Be killed at `step` of a set with two keys that are there and two that are
+ * new. */
+static void die_at(struct sl_table *table, enum sl_step step)
+{
+    struct sl_part parts[4];
+    char texts[4][16];
+
+    for (unsigned i = 0; i < 4; i++)
+        parts[i] = part_of(i, (i < 2 ? 0 : 500) + (unsigned)step, texts[i]);
+    sit_on(table, (uint64_t)step);
+    deadly = step;
+    sl_step_hook = on_step;
+    if (setjmp(killed) == 0)
+        (void)!sl_table_decide(table, parts, 4, NOW, true);
+    sl_step_hook = NULL;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    static struct sl_table table;
+    struct sl_region r;
+    char text[16];
+
+    (void)argc, (void)argv;
+    read_limits();
+    good = aligned_alloc(64, SIZE);
+    bytes = aligned_alloc(64, SIZE);
+    MUST(good && bytes);
+    memset(good, 0, SIZE);
+    MUST(sl_region_open_memory(&r, good, SIZE, NULL) == 0);
+    sl_table_init(&table, &r, SL_FULL_ALLOW);
+    know_limits(&table, 1);
+    sit_on(&table, SL_STEPS);
+    for (unsigned key = 0; key < CROWD; key++)
+        for (unsigned l = key < 100 ? 0 : LIMITS - 1; l < LIMITS; l++) {
+            struct sl_part part = part_of(l, key, text);
+
+            (void)!sl_table_decide(&table, &part, 1, NOW, true);
+        }
+    for (unsigned step = 0; step <= SL_STEP_FINISH; step++)
+        die_at(&table, (enum sl_step)step);
+    return 0;
+}
+
+/* ---- patches ---- */
+
+struct input {
+    const uint8_t *at;
+    size_t left;
+};
+
+static uint64_t next(struct input *in, size_t len)
+{
+    uint64_t value = 0;
+
+    if (len > in->left)
+        len = in->left;
+    memcpy(&value, in->at, len);
+    in->at += len;
+    in->left -= len;
+    return value;
+}
+
+static uint64_t place(unsigned mode, uint64_t number)
+{
+    const struct sl_region_head *head = (const void *)good;
+    uint64_t buckets = head->buckets * sizeof(struct sl_bucket);
+
+    switch (mode) {
+    case 0:
+        return number * 8 % SIZE;
+    case 1:
+        return number * 8 % 256; /* the head */
+    case 2:
+        return head->limits_at + number * 8 % (LIMITS * 128);
+    case 3: /* an actor that was killed */
+        return head->actors_at + number * 8 % (16 * sizeof(struct sl_actor));
+    default:
+        return head->buckets_at + number * 8 % buckets;
+    }
+}
+
+static uint64_t value_of(unsigned mode, uint64_t at, uint64_t v)
+{
+    uint64_t old;
+
+    memcpy(&old, bytes + at, sizeof(old));
+    switch (mode) {
+    case 0:
+        return v;
+    case 1:
+        return old ^ UINT64_C(1) << (v & 63);
+    case 2:
+        return old + v;
+    case 3: /* somebody's lock: actor and number */
+        return SL_LOCKED | (v & 255) << 55 | ((v >> 8) & 0xffff);
+    case 4: /* a tag */
+        return (v & 15) << SL_TAG_BITS | (v >> 8 & 0xffffff);
+    case 5:
+        return place(4, v); /* a place in a bucket */
+    case 6:
+        return v & 63;
+    default:
+        memcpy(&old, bytes + place(0, v), sizeof(old));
+        return old;
+    }
+}
+
+static void patch(struct input *in)
+{
+    unsigned mode = (unsigned)next(in, 1);
+    uint64_t at = place(mode & 7, next(in, 4));
+    uint64_t value = value_of(mode >> 3 & 7, at, next(in, 8));
+
+    memcpy(bytes + at, &value, sizeof(value));
+}
+
+/* ---- deeds ---- */
+
+static bool count_slot(void *ctx, uint32_t limit_id, uint64_t fingerprint,
+                       struct sl_cell cell)
+{
+    MUST(limit_id < SL_LIMITS);
+    (void)fingerprint, (void)cell;
+    ++*(uint64_t *)ctx;
+    return true;
+}
+
+/* One set, or one batch, of up to 16 neighbouring keys. */
+static void decide(struct sl_table *table, unsigned what, unsigned limit,
+                   unsigned step, unsigned key, sl_ns now)
+{
+    enum sl_verdict verdicts[SL_PARTS];
+    struct sl_part parts[SL_PARTS];
+    char texts[SL_PARTS][16];
+    unsigned count = 1 + (what >> 4);
+
+    for (unsigned i = 0; i < count; i++) {
+        unsigned l = (limit + i) % LIMITS;
+
+        parts[i] = part_of(l - l % step, key + i / 4, texts[i]);
+        parts[i].act = (enum sl_act)(what & 3);
+        parts[i].cost = 1 + (limit >> 4);
+        parts[i].delta = i % 2 ? 3 : -3;
+    }
+    if (what & 8)
+        sl_table_batch(table, parts, verdicts, count, now, true);
+    else
+        (void)!sl_table_decide(table, parts, count, now, true);
+    for (unsigned i = 0; i < count; i++)
+        MUST(parts[i].answer.remaining <= parts[i].answer.capacity);
+}
+
+static void use(struct sl_region *r, struct input *in, unsigned step, bool look)
+{
+    static struct sl_table table;
+    struct sl_table_stats stats;
+    uint64_t slots = 0;
+    sl_ns now = NOW;
+
+    if (!table.region.base) /* once: it asks the kernel, which takes long */
+        sl_table_init(&table, r, SL_FULL_ALLOW);
+    know_limits(&table, step);
+    sit_on(&table, 0);
+    while (in->left > 0) {
+        unsigned what = (unsigned)next(in, 1), limit = (unsigned)next(in, 1);
+        unsigned key = (unsigned)next(in, 2) % (CROWD + 1000);
+
+        if (what & 4)
+            now = (sl_ns)key << 46; /* into the past, or the future */
+        decide(&table, what, limit, step, key, now);
+    }
+    if (!look)
+        return;
+    sl_table_visit(&table, count_slot, &slots);
+    sl_table_stats(&table, &stats);
+    MUST(stats.occupied == slots);             /* (3) */
+    MUST(sl_region_admit(r, true, NULL) == 0); /* (4) */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct sl_region r = {.base = bytes, .size = SIZE, .fd = -1, .opener = -1};
+    struct sl_diag diag = {.line = 0};
+    struct input in = {data, size};
+    unsigned first = (unsigned)next(&in, 1);
+    int err;
+
+    memcpy(bytes, good, SIZE);
+    for (unsigned i = 0; i < (first & 15) && in.left > 0; i++)
+        patch(&in);
+    if (first & 128)
+        r.size -= 8;
+    err = sl_region_admit(&r, true, &diag);
+    MUST(err == 0 || err == SLUICE_EDAMAGE);
+    if (err) {
+        must_explain(&diag, 0); /* (1) */
+        return 0;
+    }
+    MUST(!(first & 128));
+    use(&r, &in, first & 32 ? 2 : 1, first & 64);
+    return 0;
+}

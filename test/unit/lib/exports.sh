@@ -1,0 +1,45 @@
+#!/bin/sh
+# exports.sh LIBRARY -- the shared library shows the world nothing but
+# sluice_*, all of it under one version, and needs nothing but libc. With
+# --sanitized the runtime of the sanitizer is let through. Answers TAP.
+set -eu
+
+allowed='^libc\.so\.6$|^ld-linux-.*\.so\.[0-9]+$'
+if [ "$1" = --sanitized ]; then
+    allowed="$allowed|^lib(asan|ubsan|tsan)\.so|^lib(m|gcc_s|pthread|dl|rt)\.so"
+    shift
+fi
+failed=0
+
+# say WHAT BAD: a TAP line; the case is good if there is nothing bad.
+number=0
+say() {
+    number=$((number + 1))
+    if [ -z "$2" ]; then
+        echo "ok $number - $1"
+        return
+    fi
+    echo "$2" | sed 's/^/# /'
+    echo "not ok $number - $1"
+    failed=1
+}
+
+symbols=$(nm -D --defined-only --with-symbol-versions "$1" | awk '{ print $NF }')
+say 'only sluice_* is exported, and the version' \
+    "$(echo "$symbols" | grep -vE '^(sluice_[a-z_]+@@SLUICE_0|SLUICE_0(@@SLUICE_0)?)$' || true)"
+
+wanted=$(sed -nE '/^typedef/d; s/^[a-z].* \*?(sluice_[a-z_]+)\(.*/\1/p' "$2" | sort -u)
+given=$(echo "$symbols" | sed -nE 's/^(sluice_[a-z_]+)@@.*/\1/p' | sort -u)
+say 'every function of the header is there, and no other' \
+    "$([ "$wanted" = "$given" ] || printf 'header: %s\nlibrary: %s\n' \
+        "$(echo "$wanted" | tr '\n' ' ')" "$(echo "$given" | tr '\n' ' ')")"
+
+needed=$(readelf -d "$1" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p')
+say 'nothing is needed but libc' "$(echo "$needed" | grep -vE "$allowed" || true)"
+
+soname=$(readelf -d "$1" | sed -nE 's/.*\(SONAME\).*\[(.*)\]/\1/p')
+say 'its name carries its version' \
+    "$([ "$soname" = libsluice.so.0 ] || echo "it is $soname")"
+
+echo "1..$number"
+exit $failed

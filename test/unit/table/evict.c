@@ -1,0 +1,252 @@
+/* evict.c -- what owes, who gives way, and how the books are kept. */
+#include "rig.h"
+
+static struct sl_table table;
+
+static uint64_t slots(void)
+{
+    return sl_region_head(&table.region)->buckets * SL_SLOTS;
+}
+
+static uint64_t tag_of(const struct sl_table_limit *limit)
+{
+    return (uint64_t)limit->id << SL_TAG_BITS | 1;
+}
+
+static unsigned sweep_all(sl_ns now)
+{
+    struct sl_intent *intent = sl_actor_borrow(&table.actors);
+    unsigned emptied =
+        sl_sweep(intent, (unsigned)sl_region_head(&table.region)->buckets, now);
+
+    sl_actor_return(&table.actors, intent);
+    return emptied;
+}
+
+enum { NOTHING = SL_OWES_NOTHING, LITTLE = SL_OWES_LITTLE, MUCH = SL_OWES };
+
+/* Each row: so much is taken at NOW from a full limit; `later` is when the
+ * cell is looked at. */
+static const struct {
+    enum sl_kind kind;
+    const char *rate;
+    uint64_t cost;
+    sl_ns later;
+    int owes;
+} owing[] = {
+    {SL_BUCKET,   "100/h",       0,   0,              NOTHING},
+    {SL_BUCKET,   "100/h",       1,   0,              LITTLE },
+    {SL_BUCKET,   "100/h",       25,  0,              LITTLE },
+    {SL_BUCKET,   "100/h",       26,  0,              MUCH   },
+    {SL_BUCKET,   "100/h",       26,  36 * SL_S,      LITTLE },
+    {SL_BUCKET,   "100/h",       26,  26 * 36 * SL_S, NOTHING},
+    {SL_BUCKET,   "100/h",       100, SL_HOUR - 1,    LITTLE },
+    {SL_BUCKET,   "100/h",       100, SL_HOUR,        NOTHING},
+    {SL_BUCKET,   "1/h",         1,   0,              MUCH   },
+    {SL_BUCKET,   "3/h",         1,   0,              MUCH   },
+    {SL_BUCKET,   "4/h",         1,   0,              LITTLE },
+    {SL_BUCKET,   "100/h",       100, -SL_DAY,        MUCH   },
+    {SL_INTERVAL, "8/h burst 8", 2,   0,              LITTLE },
+    {SL_INTERVAL, "8/h burst 8", 8,   0,              MUCH   },
+    {SL_INTERVAL, "8/h burst 8", 8,   SL_HOUR,        NOTHING},
+    {SL_LEAKY,    "1/s queue 7", 2,   0,              LITTLE },
+    {SL_LEAKY,    "1/s queue 7", 3,   0,              MUCH   },
+    {SL_FIXED,    "8/h",         2,   0,              LITTLE },
+    {SL_FIXED,    "8/h",         3,   0,              MUCH   },
+    {SL_FIXED,    "8/h",         8,   SL_HOUR,        NOTHING},
+    {SL_SLIDING,  "8/h",         2,   0,              LITTLE },
+    {SL_SLIDING,  "8/h",         8,   SL_HOUR / 4,    MUCH   },
+    {SL_SLIDING,  "8/h",         8,   2 * SL_HOUR,    NOTHING},
+    {SL_QUOTA,    "100/h",       1,   0,              MUCH   },
+    {SL_QUOTA,    "100/h",       1,   SL_HOUR,        NOTHING},
+    {SL_QUOTA,    "100/day",     1,   SL_DAY,         MUCH   },
+    {SL_QUOTA,    "100/day",     1,   6 * SL_DAY,     NOTHING},
+    {SL_QUOTA,    "100/month",   1,   34 * SL_DAY,    MUCH   },
+    {SL_QUOTA,    "100/month",   1,   36 * SL_DAY,    NOTHING},
+    {SL_PERMITS,  "100",         1,   400 * SL_DAY,   MUCH   },
+    {SL_LEVEL,    "100",         1,   400 * SL_DAY,   MUCH   },
+    {SL_LEVEL,    "100",         0,   0,              NOTHING},
+};
+
+static void test_owing(void)
+{
+    CASE("what a cell owes");
+    open_heap(&table, MIB, SL_FULL_ALLOW);
+    for (unsigned i = 0; i < SL_LEN(owing); i++) {
+        struct sl_table_limit limit =
+            limit_of("some", owing[i].kind, owing[i].rate, 0);
+        struct sl_cell cell;
+
+        know(&table, &limit);
+        cell = sl_take(&limit.strictest, sl_cell_of(0, 0), owing[i].cost, NOW)
+                   .next;
+        cell.w[1] |= 3 * SL_SPARE_ONE; /* is not its business */
+        if (!CHECK_EQ(sl_owes(&table.region, tag_of(&limit), cell,
+                              NOW + owing[i].later),
+                      owing[i].owes))
+            printf("# row %u\n", i);
+    }
+    sl_table_done(&table);
+}
+
+/* The cell of a larger plan is judged by the strictest: it must not seem to
+ * owe less than it does. */
+static void test_plans(void)
+{
+    struct sl_table_limit limit = limit_of("plans", SL_BUCKET, "10/min", 0);
+    struct sl_limit large = rate_of(SL_BUCKET, "1000/min burst 100k");
+    struct sl_part part;
+    struct sl_cell cell;
+
+    CASE("a key that has drained a larger plan owes until that is refilled");
+    open_heap(&table, MIB, SL_FULL_ALLOW);
+    know(&table, &limit);
+    cell = sl_take(&large, sl_cell_of(0, 0), 100000, NOW).next;
+    CHECK_EQ(sl_owes(&table.region, tag_of(&limit), cell, NOW), SL_OWES);
+    CHECK_EQ(sl_owes(&table.region, tag_of(&limit), cell, NOW + 2 * SL_MIN),
+             SL_OWES);
+    CHECK_EQ(sl_owes(&table.region, tag_of(&limit), cell, NOW + 90 * SL_MIN),
+             SL_OWES);
+    part = part_of(&limit, "ann", 100000);
+    part.limit = &large;
+    CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_VERDICT_ALLOW);
+    CHECK_EQ(sweep_all(NOW + 5 * SL_MIN), 0);
+    part.cost = 5001;
+    CHECK_EQ(sl_table_decide(&table, &part, 1, NOW + 5 * SL_MIN, true),
+             SL_VERDICT_DENY);
+
+    CASE("what is little for a large plan is not little for a small one");
+    cell = sl_take(&limit.strictest, sl_cell_of(0, 0), 10, NOW).next;
+    CHECK_EQ(sl_owes(&table.region, tag_of(&limit), cell, NOW), SL_OWES);
+    sl_table_done(&table);
+}
+
+/* Add keys name0, name1, ... one take each. Returns how many were tracked. */
+static unsigned add(struct sl_table_limit *limit, const char *name,
+                    unsigned from, unsigned to, uint64_t cost)
+{
+    unsigned tracked = 0;
+    char key[32];
+
+    for (unsigned i = from; i < to; i++) {
+        struct sl_part part;
+
+        snprintf(key, sizeof(key), "%s%u", name, i);
+        part = part_of(limit, key, cost);
+        CHECK(sl_table_decide(&table, &part, 1, NOW, true) != SL_VERDICT_STALE);
+        tracked += !part.untracked;
+    }
+    return tracked;
+}
+
+static void check_books(void)
+{
+    struct sl_region_head *head = sl_region_head(&table.region);
+    uint64_t over = atomic_load(&head->over), sum = 0;
+    uint64_t occupied[4];
+
+    for (unsigned i = 0; i < 4; i++) {
+        occupied[i] = atomic_load(&sl_region_limit(&table.region, i)->occupied);
+        sum += occupied[i];
+    }
+    CHECK_EQ(sum, slots_taken(&table.region));
+    sl_recount(&table.region);
+    CHECK_EQ(atomic_load(&head->over), over);
+    for (unsigned i = 0; i < 4; i++)
+        CHECK_EQ(atomic_load(&sl_region_limit(&table.region, i)->occupied),
+                 occupied[i]);
+}
+
+/* Limits a and b have a quarter each. */
+static void test_shares(void)
+{
+    struct sl_table_limit a = limit_of("a", SL_BUCKET, "1/h", 250);
+    struct sl_table_limit b = limit_of("b", SL_BUCKET, "1/h", 250);
+    unsigned many, tracked, own;
+
+    CASE("a limit may use what nobody has reserved, and no more");
+    open_heap(&table, MIB, SL_FULL_ALLOW);
+    know(&table, &a);
+    know(&table, &b);
+    many = (unsigned)slots();
+    tracked = add(&a, "a", 0, 2 * many, 1);
+    CHECK(tracked > many * 9 / 16 - many / 50);
+    CHECK(tracked <= many * 9 / 16 + 1);
+    CHECK_EQ(counted(&table, SL_STAT_FULL), 2 * many - tracked);
+    CHECK_EQ(counted(&table, SL_STAT_EVICTED), 0);
+    check_books();
+
+    CASE("what is reserved is there for its limit, all of it");
+    own = many / 4;
+    tracked = add(&b, "b", 0, own, 1);
+    printf("# %u of %u\n", tracked, own);
+    CHECK(tracked >= own - own / 200); /* bucket by bucket it is not exact */
+    check_books();
+
+    CASE("what is reserved and not used stays empty");
+    CHECK(add(&b, "c", 0, many, 1) <= own / 100 + 1);
+    check_books();
+
+    CASE("a sweep empties what owes nothing, and the books know it");
+    CHECK_EQ(sweep_all(NOW), 0);
+    tracked = (unsigned)slots_taken(&table.region);
+    CHECK_EQ(sweep_all(NOW + SL_HOUR), tracked);
+    CHECK_EQ(slots_taken(&table.region), 0);
+    CHECK_EQ(atomic_load(&sl_region_head(&table.region)->over), 0);
+    check_books();
+    sl_table_done(&table);
+}
+
+static void test_giving_way(void)
+{
+    struct sl_table_limit soft = limit_of("soft", SL_BUCKET, "100/h", 500);
+    struct sl_table_limit hard = limit_of("hard", SL_BUCKET, "100/h", 400);
+    unsigned many, tracked;
+    uint64_t full;
+
+    CASE("who owes little gives way, and is counted");
+    open_heap(&table, MIB, SL_FULL_DENY);
+    know(&table, &soft);
+    know(&table, &hard);
+    many = (unsigned)slots();
+    tracked = add(&soft, "first", 0, many, 1);
+    CHECK(tracked > many * 95 / 100);
+    check_books();
+    full = counted(&table, SL_STAT_FULL);
+    tracked = add(&soft, "second", 0, 1000, 1);
+    CHECK(tracked > 950);
+    CHECK(counted(&table, SL_STAT_EVICTED) > 900);
+    CHECK_EQ(counted(&table, SL_STAT_FULL) - full, 1000 - tracked);
+    CHECK_EQ(counted(&table, SL_STAT_INSERTED) -
+                 counted(&table, SL_STAT_EVICTED),
+             slots_taken(&table.region));
+    check_books();
+
+    CASE("a new key of another limit, within its share, is let in as well");
+    tracked = add(&hard, "hard", 0, many / 5, 100);
+    CHECK(tracked >= many / 5 - many / 1000);
+    check_books();
+
+    CASE("if nobody gives way, on_full decides");
+    (void)add(&soft, "third", 0, 4 * many, 100);
+    full = counted(&table, SL_STAT_FULL);
+    CHECK_EQ(take(&table, &soft, "one more", 1), SL_VERDICT_DENY);
+    CHECK_EQ(counted(&table, SL_STAT_FULL), full + 1);
+    CHECK_EQ(take(&table, &soft, "one more", 0), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &soft, "one more", 101), SL_VERDICT_DENY);
+    table.on_full = SL_FULL_ALLOW;
+    CHECK_EQ(take(&table, &soft, "one more", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &soft, "one more", 101), SL_VERDICT_DENY);
+    adjust(&table, &soft, "one more", 1);
+    check_books();
+    sl_table_done(&table);
+}
+
+int main(void)
+{
+    test_owing();
+    test_plans();
+    test_shares();
+    test_giving_way();
+    return CHECK_DONE();
+}

@@ -1,0 +1,124 @@
+/* flood.c -- ten times as many keys as there are slots, while somebody is held
+ * back.
+ *
+ * Before the flood a bucket is drained, a quota used up, a level filled, a
+ * permit taken. The flood comes with one take a key, with keys that are
+ * drained, and with keys of which one take is all; through all of it the first
+ * ones stay refused. (4) and (5) of table.h.
+ */
+#include "rig.h"
+
+enum { BUCKET, QUOTA, LEVEL, PERMIT, LIMITS };
+
+static struct sl_table table;
+static struct sl_table_limit limit[LIMITS];
+
+static void begin(uint64_t size, enum sl_on_full on_full)
+{
+    open_heap(&table, size, on_full);
+    limit[BUCKET] = limit_of("bucket", SL_BUCKET, "100/day", 0);
+    limit[QUOTA] = limit_of("quota", SL_QUOTA, "100/month", 0);
+    limit[LEVEL] = limit_of("level", SL_LEVEL, "100", 0);
+    limit[PERMIT] = limit_of("permit", SL_PERMITS, "100", 0);
+    for (unsigned i = 0; i < LIMITS; i++) {
+        limit[i].equal_parts = LIMITS;
+        know(&table, &limit[i]);
+        CHECK_EQ(take(&table, &limit[i], "watched", 100), SL_VERDICT_ALLOW);
+    }
+}
+
+static void check_watched(void)
+{
+    for (unsigned i = 0; i < LIMITS; i++) {
+        CHECK_EQ(take(&table, &limit[i], "watched", 1), SL_VERDICT_DENY);
+        CHECK_EQ(used(&table, &limit[i], "watched"), 100);
+    }
+}
+
+/* Kilobytes that are in memory. */
+static uint64_t resident(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    if (file) {
+        if (fscanf(file, "%*u %lu", &pages) != 1)
+            pages = 0;
+        fclose(file);
+    }
+    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+/* Ten times as many keys as slots, `cost` each, of limit `of`. */
+static void flood(struct sl_table_limit *of, uint64_t cost)
+{
+    struct sl_table_stats stats;
+    uint64_t before = resident(), insisted = 0;
+    uint64_t full = counted(&table, SL_STAT_FULL);
+    uint64_t inserted = counted(&table, SL_STAT_INSERTED);
+    unsigned keys;
+    char key[32];
+
+    sl_table_stats(&table, &stats);
+    keys = 10 * (unsigned)stats.slots;
+    for (unsigned i = 0; i < keys; i++) {
+        struct sl_part part;
+
+        snprintf(key, sizeof(key), "flood%u", i);
+        part = part_of(of, key, cost);
+        CHECK(sl_table_decide(&table, &part, 1, NOW, true) ==
+              (part.untracked && table.on_full == SL_FULL_DENY
+                   ? SL_VERDICT_DENY
+                   : SL_VERDICT_ALLOW));
+        insisted += part.untracked;
+        if (i % 997 == 0)
+            check_watched();
+    }
+    check_watched();
+    sl_table_stats(&table, &stats);
+    CHECK_EQ(stats.counted[SL_STAT_FULL] - full, insisted);
+    CHECK_EQ(stats.counted[SL_STAT_INSERTED] - inserted, keys - insisted);
+    CHECK_EQ(stats.counted[SL_STAT_INSERTED] - stats.counted[SL_STAT_EVICTED],
+             slots_taken(&table.region));
+    CHECK_EQ(stats.occupied, slots_taken(&table.region));
+    CHECK(resident() < before + stats.bytes / 1024 + 1024);
+    printf("# %u keys, %" PRIu64 " slots: %" PRIu64 " evicted, %" PRIu64
+           " found no room\n",
+           keys, stats.slots, stats.counted[SL_STAT_EVICTED],
+           stats.counted[SL_STAT_FULL]);
+}
+
+int main(void)
+{
+    struct sl_table_limit once;
+
+    CASE("one take each");
+    begin(MIB, SL_FULL_ALLOW);
+    flood(&limit[BUCKET], 1);
+    sl_table_done(&table);
+
+    CASE("each drained");
+    begin(MIB, SL_FULL_ALLOW);
+    flood(&limit[BUCKET], 100);
+    sl_table_done(&table);
+
+    CASE("each drained, and who finds no room is refused");
+    begin(MIB, SL_FULL_DENY);
+    flood(&limit[BUCKET], 100);
+    sl_table_done(&table);
+
+    CASE("one take is all there is");
+    begin(MIB, SL_FULL_ALLOW);
+    once = limit_of("once", SL_BUCKET, "1/day", 100);
+    know(&table, &once);
+    flood(&once, 1);
+    sl_table_done(&table);
+
+    CASE("a flood of permits, and then of takes");
+    begin(MIB, SL_FULL_ALLOW);
+    flood(&limit[PERMIT], 1);
+    flood(&limit[BUCKET], 1);
+    flood(&limit[QUOTA], 1);
+    sl_table_done(&table);
+    return CHECK_DONE();
+}

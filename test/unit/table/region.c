@@ -1,0 +1,313 @@
+/* region.c -- regions on the heap, in memory and in files, and what is done
+ * with those that cannot be used. */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "rig.h"
+
+static char dir[64];
+static char path[96];
+
+static int open_it(struct sl_region *ret, uint64_t size, enum sl_damage damage,
+                   struct sl_diag *diag)
+{
+    memset(diag, 0, sizeof(*diag));
+    return sl_region_open_file(ret, path, size, damage, diag);
+}
+
+/* Make a file with one key in it, and close it. */
+static void make_file(void)
+{
+    static struct sl_table table;
+    struct sl_table_limit held = limit_of("held", SL_PERMITS, "10", 0);
+    struct sl_region region;
+    struct sl_diag diag;
+
+    unlink(path);
+    CHECK_EQ(open_it(&region, MIB, SL_DAMAGE_REFUSE, &diag), 0);
+    sl_table_init(&table, &region, SL_FULL_ALLOW);
+    know(&table, &held);
+    CHECK_EQ(take(&table, &held, "ann", 3), SL_VERDICT_ALLOW);
+    sl_table_done(&table);
+}
+
+/* What "ann" holds according to the file; 99 if it cannot be opened. */
+static uint64_t held_in_file(void)
+{
+    static struct sl_table table;
+    struct sl_table_limit held = limit_of("held", SL_PERMITS, "10", 0);
+    struct sl_region region;
+    struct sl_diag diag;
+    uint64_t holds;
+
+    if (open_it(&region, MIB, SL_DAMAGE_REFUSE, &diag)) {
+        printf("# %s\n", diag.sentence);
+        return 99;
+    }
+    sl_table_init(&table, &region, SL_FULL_ALLOW);
+    know(&table, &held);
+    holds = used(&table, &held, "ann");
+    sl_table_done(&table);
+    return holds;
+}
+
+static uint64_t word_in_file(uint64_t at)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint64_t word = 0;
+
+    CHECK_EQ(pread(fd, &word, 8, (off_t)at), 8);
+    close(fd);
+    return word;
+}
+
+static void write_word(uint64_t at, uint64_t word)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+    CHECK_EQ(pwrite(fd, &word, 8, (off_t)at), 8);
+    close(fd);
+}
+
+#define HEAD_AT(field) offsetof(struct sl_region_head, field)
+
+static void test_memory(void)
+{
+    struct sl_region a, b;
+    struct sl_diag diag = {.line = 0};
+    char *pages = shared_pages(4 * MIB);
+
+    CASE("sizes that make no table are refused");
+    CHECK_EQ(sl_region_open_heap(&a, MIB - 1, &diag), SLUICE_ECONF);
+    CHECK_STR(diag.sentence, "a table takes between 1 MiB and 1 TiB, not "
+                             "1048575 bytes");
+    CHECK_EQ(sl_region_open_heap(&a, (UINT64_C(1) << 40) + 1, NULL),
+             SLUICE_ECONF);
+    CHECK_EQ(sl_region_open_memory(&a, pages, 0, NULL), SLUICE_ECONF);
+
+    CASE("the heap");
+    CHECK_EQ(sl_region_open_heap(&a, MIB + 12345, &diag), 0);
+    CHECK_EQ(a.size, MIB + 12345);
+    CHECK_EQ(sl_region_check(&a, &diag), 0);
+    sl_region_close(&a);
+
+    CASE("memory that was handed in");
+    CHECK_EQ(sl_region_open_memory(&a, pages + 8, MIB, &diag), SLUICE_EINVAL);
+    CHECK_STR(diag.sentence, "the memory is not aligned to 64 bytes");
+    CHECK_EQ(sl_region_open_memory(&a, pages + 64, MIB, &diag), 0);
+    CHECK_EQ(sl_region_open_memory(&b, pages + 64, MIB, &diag), 0);
+    CHECK(sl_region_head(&a)->key.k0 == sl_region_head(&b)->key.k0);
+    CHECK_EQ(sl_region_open_memory(&b, pages + 64, 2 * MIB, &diag),
+             SLUICE_EDAMAGE);
+    CHECK_STR(diag.sentence, "it was made for 1048576 bytes, not for 2097152");
+    sl_region_close(&b);
+    sl_region_close(&a);
+    CHECK(pages[64] != 0); /* it is the caller's */
+    pages[64] ^= 1;
+    CHECK_EQ(sl_region_open_memory(&b, pages + 64, MIB, &diag), SLUICE_EDAMAGE);
+    CHECK_STR(diag.sentence, "it is no state of Sluice");
+    munmap(pages, 4 * MIB);
+}
+
+static void test_files(void)
+{
+    struct sl_region a, b;
+    struct sl_diag diag;
+    struct stat st;
+
+    CASE("a file is its owner's alone");
+    make_file();
+    CHECK_EQ(stat(path, &st), 0);
+    CHECK_EQ(st.st_mode & 0777, 0600);
+    CHECK_EQ(st.st_size, MIB);
+
+    CASE("the last one who closes it seals it");
+    CHECK(word_in_file(HEAD_AT(sealed)) != 0);
+    CHECK_EQ(open_it(&a, MIB, SL_DAMAGE_REFUSE, &diag), 0);
+    CHECK_EQ(word_in_file(HEAD_AT(sealed)), 0);
+    CHECK_EQ(open_it(&b, MIB, SL_DAMAGE_REFUSE, &diag), 0);
+    sl_region_close(&a);
+    CHECK_EQ(word_in_file(HEAD_AT(sealed)), 0);
+    sl_region_close(&b);
+    CHECK(word_in_file(HEAD_AT(sealed)) != 0);
+    CHECK_EQ(held_in_file(), 3);
+
+    CASE("who uses a file is not disturbed by those who want another");
+    CHECK_EQ(open_it(&a, MIB, SL_DAMAGE_REFUSE, &diag), 0);
+    CHECK_EQ(open_it(&b, 2 * MIB, SL_DAMAGE_SET_ASIDE, &diag), SLUICE_EDAMAGE);
+    CHECK_EQ(stat(path, &st), 0);
+    CHECK_EQ(st.st_size, MIB);
+    sl_region_close(&a);
+    CHECK_EQ(held_in_file(), 3);
+
+    CASE("an empty file is made, and so is one of zeros");
+    unlink(path);
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    CHECK_EQ(open_it(&a, MIB, SL_DAMAGE_REFUSE, &diag), 0);
+    sl_region_close(&a);
+    CHECK_EQ(truncate(path, 0), 0);
+    CHECK_EQ(truncate(path, MIB), 0); /* killed before it was made */
+    CHECK_EQ(held_in_file(), 0);
+
+    CASE("what the system refuses is said");
+    unlink(path);
+    CHECK_EQ(mkdir(path, 0700), 0);
+    CHECK_EQ(open_it(&a, MIB, SL_DAMAGE_SET_ASIDE, &diag), SLUICE_ESYS);
+    CHECK(strstr(diag.sentence, "can't be opened: Is a directory") != NULL);
+    rmdir(path);
+    CHECK_EQ(sl_region_open_file(&a, "/nowhere/at/all", MIB,
+                                 SL_DAMAGE_SET_ASIDE, &diag),
+             SLUICE_ESYS);
+    CHECK_STR(diag.sentence, "/nowhere/at/all: can't be opened: No such file "
+                             "or directory");
+}
+
+/* A word is changed in a closed file. Rows are written through a macro, or
+ * clang-format would align them and pass 80 columns. */
+#define ROW(...)                                                               \
+    {                                                                          \
+        __VA_ARGS__                                                            \
+    }
+
+static void test_damage(void)
+{
+    const struct {
+        const char *what;
+        uint64_t at, word;
+        bool sealed;
+        const char *sentence;
+    } rows[] = {
+        ROW("magic", HEAD_AT(magic), 1, true, "it is no state of Sluice"),
+        ROW("version", HEAD_AT(version), 7, true,
+            "its format is version 7; this Sluice reads version 1"),
+        ROW("size", HEAD_AT(size), 4096, true,
+            "it was made for 4096 bytes, not for 1048576"),
+        ROW("layout", HEAD_AT(buckets_at), 64, true, "its head is damaged"),
+        ROW("secret", HEAD_AT(key), 64, true, "its head is damaged"),
+        ROW("a cell, sealed", MIB - 8, 1, true,
+            "it has changed since it was closed"),
+        ROW("a cell, not sealed", MIB - 8, 1, false, NULL),
+        ROW("a lock of nobody", MIB - 16, SL_LOCKED | 5, false,
+            "bucket 2783 in it is damaged"),
+        ROW("a limit", 4096 + offsetof(struct sl_limit_entry, kind), 99, false,
+            "limit 0 in it is damaged"),
+        ROW("a limit of nothing",
+            4096 + offsetof(struct sl_limit_entry, capacity), 0, false,
+            "limit 0 in it is damaged"),
+        ROW("a limit's state", 4096 + offsetof(struct sl_limit_entry, used), 5,
+            false, "limit 0 in it is damaged"),
+        ROW("a tag", MIB - 88, UINT64_C(77) << SL_TAG_BITS | 1, false,
+            "bucket 2783 in it is damaged"),
+        ROW("an actor",
+            4096 + 128 * SL_LIMITS + offsetof(struct sl_actor, guards), 33,
+            false, "the record of actor 0 in it is damaged"),
+    };
+
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        struct sl_region region;
+        struct sl_diag diag;
+        int err;
+
+        CASE(rows[i].what);
+        make_file();
+        if (!rows[i].sealed)
+            write_word(HEAD_AT(sealed), 0);
+        write_word(rows[i].at, rows[i].word);
+        err = open_it(&region, MIB, SL_DAMAGE_REFUSE, &diag);
+        CHECK_EQ(err, rows[i].sentence ? SLUICE_EDAMAGE : 0);
+        if (rows[i].sentence)
+            CHECK_STR(diag.sentence, rows[i].sentence);
+        if (!err)
+            sl_region_close(&region);
+    }
+}
+
+/* The bytes of a damaged file are kept; the next one gets the next number. */
+static void test_setting_aside(void)
+{
+    struct sl_region region;
+    struct sl_diag diag;
+    char want[128], byte = 0;
+    int fd;
+
+    CASE("a damaged file is set aside, by number");
+    for (unsigned n = 1; n <= 3; n++) {
+        make_file();
+        write_word(MIB - 8, n);
+        CHECK_EQ(open_it(&region, MIB, SL_DAMAGE_SET_ASIDE, &diag), 0);
+        CHECK_STR(diag.sentence, "it has changed since it was closed");
+        snprintf(want, sizeof(want), "%s.damaged-%u", path, n);
+        CHECK_STR(region.set_aside, want);
+        fd = open(want, O_RDONLY | O_CLOEXEC);
+        CHECK_EQ(pread(fd, &byte, 1, MIB - 8), 1);
+        CHECK_EQ(byte, (char)n);
+        close(fd);
+        sl_region_close(&region);
+        CHECK_EQ(held_in_file(), 0);
+    }
+    CASE("one that was cut off as well");
+    make_file();
+    CHECK_EQ(truncate(path, MIB / 2), 0);
+    CHECK_EQ(open_it(&region, MIB, SL_DAMAGE_REFUSE, &diag), SLUICE_EDAMAGE);
+    CHECK_STR(diag.sentence, "it has 524288 bytes, not 1048576");
+    CHECK_EQ(open_it(&region, MIB, SL_DAMAGE_SET_ASIDE, &diag), 0);
+    CHECK(strstr(region.set_aside, ".damaged-4") != NULL);
+    sl_region_close(&region);
+    for (unsigned n = 1; n <= 4; n++) {
+        snprintf(want, sizeof(want), "%s.damaged-%u", path, n);
+        CHECK_EQ(unlink(want), 0);
+    }
+}
+
+/* What was half done in a file that was not closed is brought to its end. */
+static void test_recovery(void)
+{
+    static struct sl_table table;
+    struct sl_table_limit held = limit_of("held", SL_PERMITS, "10", 0);
+    struct sl_region region;
+    struct sl_diag diag;
+    int status;
+    pid_t pid;
+
+    CASE("who dies with the file open has lost nothing");
+    make_file();
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        if (open_it(&region, MIB, SL_DAMAGE_REFUSE, &diag))
+            _exit(1);
+        sl_table_init(&table, &region, SL_FULL_ALLOW);
+        know(&table, &held);
+        _exit(take(&table, &held, "ann", 2) != SL_VERDICT_ALLOW);
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK_EQ(status, 0);
+    CHECK_EQ(word_in_file(HEAD_AT(sealed)), 0);
+    CHECK_EQ(held_in_file(), 5);
+    CHECK(word_in_file(HEAD_AT(sealed)) != 0);
+
+    CASE("a limit that was claimed and never filled in is no damage");
+    write_word(HEAD_AT(sealed), 0);
+    write_word(4096 + 128 * 5, SL_CLAIMED | 4);
+    CHECK_EQ(held_in_file(), 5);
+    CHECK_EQ(word_in_file(4096 + 128 * 5), 0);
+}
+
+int main(void)
+{
+    alarm(60);
+    snprintf(dir, sizeof(dir), "/tmp/sluice-region-XXXXXX");
+    if (!mkdtemp(dir))
+        return 1;
+    snprintf(path, sizeof(path), "%s/state", dir);
+    test_memory();
+    test_files();
+    test_damage();
+    test_setting_aside();
+    test_recovery();
+    unlink(path);
+    CASE("nothing else was left behind");
+    CHECK_EQ(rmdir(dir), 0);
+    return CHECK_DONE();
+}

@@ -1,0 +1,185 @@
+/* rig.h -- what the tests of the table are made of.
+ *
+ * Time stands still at NOW unless a test moves it, so that what is used is
+ * what was taken, and so that cells come back to exactly the same bytes.
+ */
+#ifndef SL_UNIT_TABLE_RIG_H
+#define SL_UNIT_TABLE_RIG_H
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "core/limit.h"
+#include "table/evict.h"
+#include "table/table.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define NOW (INT64_C(1700000000) * SL_S)
+
+static inline struct sl_limit rate_of(enum sl_kind kind, const char *text)
+{
+    struct sl_limit limit = {.count = 0};
+    struct sl_diag diag = {.line = 0};
+    struct sl_rate rate;
+    int err = sl_parse_rate(sl_str_c(text), &rate, &diag);
+
+    if (!err)
+        err = sl_limit_init(&limit, kind, &rate, &(struct sl_limit_options){0},
+                            &diag);
+    if (!CHECK_EQ(err, 0))
+        printf("# %s: %s\n", text, diag.sentence);
+    return limit;
+}
+
+/* A limit of one plan, not known to any table yet. */
+static inline struct sl_table_limit
+limit_of(const char *name, enum sl_kind kind, const char *text, uint32_t share)
+{
+    return (struct sl_table_limit){
+        .name = name, .strictest = rate_of(kind, text), .share = share};
+}
+
+/* Zeroed memory that children share. */
+static inline void *shared_pages(uint64_t size)
+{
+    void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (pages == MAP_FAILED)
+        abort();
+    return pages;
+}
+
+static inline void open_heap(struct sl_table *table, uint64_t size,
+                             enum sl_on_full on_full)
+{
+    struct sl_region region;
+
+    if (sl_region_open_heap(&region, size, NULL))
+        abort();
+    sl_table_init(table, &region, on_full);
+}
+
+static inline void open_pages(struct sl_table *table, void *pages,
+                              uint64_t size)
+{
+    struct sl_region region;
+
+    if (sl_region_open_memory(&region, pages, size, NULL))
+        abort();
+    sl_table_init(table, &region, SL_FULL_ALLOW);
+}
+
+static inline void know(struct sl_table *table, struct sl_table_limit *limit)
+{
+    if (sl_table_know(table, limit))
+        abort();
+}
+
+/* The key is borrowed for the life of the part. */
+static inline struct sl_part part_of(const struct sl_table_limit *of,
+                                     const char *key, uint64_t cost)
+{
+    return (struct sl_part){.of = of,
+                            .limit = &of->strictest,
+                            .key = sl_str_c(key),
+                            .act = SL_ACT_TAKE,
+                            .cost = cost};
+}
+
+static inline enum sl_verdict take_at(struct sl_table *table,
+                                      const struct sl_table_limit *of,
+                                      const char *key, uint64_t cost, sl_ns now)
+{
+    struct sl_part part = part_of(of, key, cost);
+
+    return sl_table_decide(table, &part, 1, now, true);
+}
+
+static inline enum sl_verdict take(struct sl_table *table,
+                                   const struct sl_table_limit *of,
+                                   const char *key, uint64_t cost)
+{
+    return take_at(table, of, key, cost, NOW);
+}
+
+static inline void adjust(struct sl_table *table,
+                          const struct sl_table_limit *of, const char *key,
+                          int64_t delta)
+{
+    struct sl_part part = part_of(of, key, 0);
+
+    part.act = SL_ACT_ADJUST;
+    part.delta = delta;
+    part.when = NOW;
+    CHECK_EQ(sl_table_decide(table, &part, 1, NOW, true), SL_VERDICT_ALLOW);
+}
+
+static inline void reset(struct sl_table *table,
+                         const struct sl_table_limit *of, const char *key)
+{
+    struct sl_part part = part_of(of, key, 0);
+
+    part.act = SL_ACT_RESET;
+    CHECK_EQ(sl_table_decide(table, &part, 1, NOW, true), SL_VERDICT_ALLOW);
+}
+
+/* What a key has used of its limit at NOW. */
+static inline uint64_t used(struct sl_table *table,
+                            const struct sl_table_limit *of, const char *key)
+{
+    struct sl_part part = part_of(of, key, 0);
+
+    part.act = SL_ACT_LOOK;
+    if (sl_table_decide(table, &part, 1, NOW, true) != SL_VERDICT_ALLOW)
+        abort();
+    return part.answer.capacity - part.answer.remaining;
+}
+
+static inline uint64_t counted(struct sl_table *table, enum sl_stat stat)
+{
+    struct sl_table_stats stats;
+
+    sl_table_stats(table, &stats);
+    return stats.counted[stat];
+}
+
+/* Guards that are locked, in the whole region. A lock word whose number is not
+ * the current one of its actor would break (3) of intent.h: it is counted in
+ * *stray. */
+static inline uint64_t locks_left(const struct sl_region *r, uint64_t *stray)
+{
+    const struct sl_region_head *head = sl_region_head(r);
+    uint64_t locks = 0;
+
+    *stray = 0;
+    for (uint64_t b = 0; b < head->buckets; b++)
+        for (unsigned i = 0; i <= SL_SLOTS; i++) {
+            const struct sl_bucket *bucket = sl_region_bucket(r, b);
+            uint64_t word =
+                atomic_load(i ? &bucket->cells[i - 1][0] : &bucket->head);
+            uint64_t index = word >> 55 & (SL_ACTORS - 1);
+
+            if (!sl_is_locked(word))
+                continue;
+            locks++;
+            *stray += atomic_load(&sl_region_actor(r, index)->status) >> 2 !=
+                      (word & ((UINT64_C(1) << 55) - 1));
+        }
+    return locks;
+}
+
+/* Slots that carry a key, by looking at all of them. */
+static inline uint64_t slots_taken(const struct sl_region *r)
+{
+    uint64_t taken = 0;
+
+    for (uint64_t b = 0; b < sl_region_head(r)->buckets; b++)
+        for (unsigned i = 0; i < SL_SLOTS; i++)
+            taken += sl_load(r, sl_tag_at(r, (struct sl_slot){b, i})) != 0;
+    return taken;
+}
+
+#endif
