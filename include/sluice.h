@@ -189,7 +189,8 @@ const char *sluice_notice(const struct sluice *gate);
 int sluice_take(struct sluice *gate, struct sluice_part *parts, size_t count,
                 struct sluice_verdict *ret);
 
-/* What sluice_take() would say now; takes nothing. */
+/* What sluice_take() would say now; takes nothing. A key that has no place in
+ * the state yet is judged as if there were one. */
 int sluice_look(struct sluice *gate, struct sluice_part *parts, size_t count,
                 struct sluice_verdict *ret);
 
@@ -223,7 +224,7 @@ int sluice_each(struct sluice *gate, sluice_each_f *each, void *ctx);
 
 /* Since the state was made, over all processes. */
 struct sluice_stats {
-    uint64_t takes;    /* sets decided */
+    uint64_t takes;    /* sets decided: takes, looks and corrections */
     uint64_t denied;   /* of them refused */
     uint64_t inserted; /* keys that found a place */
     uint64_t evicted;  /* keys that still owed a little and gave way */

@@ -75,7 +75,7 @@ static const char *span(sl_ns ns, char out[32])
 
 static void draw_bar(uint64_t left, uint64_t of, const struct style *style)
 {
-    unsigned full = (unsigned)(left * BAR / of);
+    unsigned full = of ? (unsigned)(left * BAR / of) : 0;
 
     printf("%s", style->good);
     for (unsigned i = 0; i < BAR; i++) {

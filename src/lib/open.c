@@ -80,8 +80,8 @@ static int read_plans(struct sluice *gate, struct sl_gate_limit *gl,
         return sl_refuse(sl_gate_diag(), SLUICE_ENOMEM, "there is no memory");
     gl->plan_count = count;
     for (unsigned i = 0; i < count; i++) {
-        int err = read_plan(gl, from, i ? from->plans[i - 1] : from->rate,
-                            &gl->plans[i]);
+        const char *text = i ? from->plans[i - 1] : from->rate;
+        int err = read_plan(gl, from, text, &gl->plans[i]);
 
         if (err)
             return err;
@@ -89,7 +89,7 @@ static int read_plans(struct sluice *gate, struct sl_gate_limit *gl,
             return sl_refuse(sl_gate_diag(), SLUICE_ECONF,
                              "limit \"%s\": %s has another period than %s; the "
                              "plans of one limit share theirs",
-                             from->name, from->plans[i - 1], from->rate);
+                             from->name, text, from->rate);
     }
     gl->of.strictest = strictest(gl);
     return 0;

@@ -77,9 +77,9 @@ static enum place place_of(const struct sl_region_head *head, uint64_t at)
     in = (at - head->buckets_at) % sizeof(struct sl_bucket);
     if (in == 0)
         return HEAD;
-    if (in < offsetof(struct sl_bucket, cells))
+    if (in % 24 == 8)
         return TAG;
-    return in % 16 == 0 ? GUARD : SECOND;
+    return in % 24 == 16 ? GUARD : SECOND;
 }
 
 static bool possible_tag(const struct sl_region *r, uint64_t tag)
@@ -142,8 +142,8 @@ static bool possible_bucket(const struct sl_region *r, uint64_t number)
     if (sl_is_locked(peek(&b->head)))
         return false;
     for (unsigned i = 0; i < SL_SLOTS; i++)
-        if (sl_is_locked(peek(&b->cells[i][0])) ||
-            !possible_tag(r, peek(&b->tags[i])))
+        if (sl_is_locked(peek(&b->slots[i].cell[0])) ||
+            !possible_tag(r, peek(&b->slots[i].tag)))
             return false;
     return true;
 }

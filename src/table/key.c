@@ -22,12 +22,12 @@ void sl_key_hash(const struct sl_table *table, const struct sl_part *part,
     ret->bucket[3] = scale(h.hi * UINT64_C(0xd1342543de82ef95), buckets);
 }
 
-void sl_key_prefetch(const struct sl_table *table, uint64_t number)
+void sl_key_prefetch(const struct sl_table *table, uint64_t bucket,
+                     unsigned line)
 {
-    const char *at = (const char *)sl_region_bucket(&table->region, number);
+    const char *at = (const char *)sl_region_bucket(&table->region, bucket);
 
-    __builtin_prefetch(at, 1);
-    __builtin_prefetch(at + 64, 1);
+    __builtin_prefetch(at + line * UINT64_C(64), 1);
 }
 
 bool sl_key_find_in(const struct sl_region *r, uint64_t bucket, uint64_t tag,
@@ -36,7 +36,8 @@ bool sl_key_find_in(const struct sl_region *r, uint64_t bucket, uint64_t tag,
     const struct sl_bucket *b = sl_region_bucket(r, bucket);
 
     for (unsigned i = 0; i < SL_SLOTS; i++)
-        if (atomic_load_explicit(&b->tags[i], memory_order_acquire) == tag) {
+        if (atomic_load_explicit(&b->slots[i].tag, memory_order_acquire) ==
+            tag) {
             *ret = (struct sl_slot){bucket, i};
             return true;
         }

@@ -9,8 +9,9 @@
 void sl_key_hash(const struct sl_table *table, const struct sl_part *part,
                  struct sl_key *ret);
 
-/* Ask for both lines of a bucket. */
-void sl_key_prefetch(const struct sl_table *table, uint64_t bucket);
+/* Ask for the first or second line (0, 1) of a bucket. */
+void sl_key_prefetch(const struct sl_table *table, uint64_t bucket,
+                     unsigned line);
 
 /* The slot in `bucket` that carries `tag`, if there is one. */
 bool sl_key_find_in(const struct sl_region *r, uint64_t bucket, uint64_t tag,

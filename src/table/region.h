@@ -40,11 +40,14 @@ typedef _Atomic uint64_t sl_word;
 
 #define SL_CLAIMED 2 /* the low two bits of a claim */
 
-/* A bucket is two cache lines: the tags, and the first cell, in the first. */
+/* A bucket is two cache lines. The head, two slots and the tag of the third are
+ * in the first, so that most takes touch one line only. */
 struct sl_bucket {
-    sl_word head; /* see bucket.h */
-    sl_word tags[SL_SLOTS];
-    sl_word cells[SL_SLOTS][2];
+    sl_word head; /* see slot.h */
+    struct {
+        sl_word tag;
+        sl_word cell[2];
+    } slots[SL_SLOTS];
 };
 
 /* What the region knows of a limit: enough to judge a cell that belongs to it

@@ -48,15 +48,13 @@ static inline uint64_t sl_head_at(const struct sl_region *r, uint64_t bucket)
 
 static inline uint64_t sl_tag_at(const struct sl_region *r, struct sl_slot s)
 {
-    return sl_head_at(r, s.bucket) + offsetof(struct sl_bucket, tags) +
-           8 * s.index;
+    return sl_head_at(r, s.bucket) + 8 + 24 * s.index;
 }
 
 /* The guard; the second word follows. */
 static inline uint64_t sl_cell_at(const struct sl_region *r, struct sl_slot s)
 {
-    return sl_head_at(r, s.bucket) + offsetof(struct sl_bucket, cells) +
-           16 * s.index;
+    return sl_tag_at(r, s) + 8;
 }
 
 static inline uint64_t sl_load(const struct sl_region *r, uint64_t at)

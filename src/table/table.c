@@ -30,8 +30,9 @@ static unsigned add_part(struct sl_set *set, struct sl_part *part)
     unsigned i;
 
     sl_key_hash(set->table, part, &new->key);
-    sl_key_prefetch(set->table, new->key.bucket[0]);
-    sl_key_prefetch(set->table, new->key.bucket[1]); /* a new key needs it */
+    sl_key_prefetch(set->table, new->key.bucket[0], 0);
+    sl_key_prefetch(set->table, new->key.bucket[0], 1);
+    sl_key_prefetch(set->table, new->key.bucket[1], 0); /* for a new key */
     for (i = 0; i < set->count; i++) {
         struct sl_item *item = &set->items[i];
 
@@ -71,22 +72,35 @@ enum sl_verdict sl_table_decide(struct sl_table *table, struct sl_part *parts,
     return verdict;
 }
 
-/* Three passes over a handful of parts: hash and prefetch, see who lives in a
- * later bucket and prefetch that, decide. */
+/* What the first line of its bucket does not settle: ask for the rest. */
+static void fetch_more(const struct sl_table *table, const struct sl_key *key)
+{
+    const struct sl_bucket *b =
+        sl_region_bucket(&table->region, key->bucket[0]);
+
+    for (unsigned i = 0; i < 2; i++)
+        if (atomic_load_explicit(&b->slots[i].tag, memory_order_relaxed) ==
+            key->tag)
+            return;
+    sl_key_prefetch(table, key->bucket[0], 1);
+    if (atomic_load_explicit(&b->slots[2].tag, memory_order_relaxed) !=
+        key->tag)
+        sl_key_prefetch(table, key->bucket[1], 0);
+}
+
+/* Three passes over a handful of parts: hash and prefetch the first line, see
+ * whom that does not serve and prefetch more, decide. */
 static void batch_some(struct sl_set *set, struct sl_part *parts,
                        enum sl_verdict *verdicts, unsigned count)
 {
-    const struct sl_region *r = &set->table->region;
     struct sl_key keys[BATCH];
-    struct sl_slot slot;
 
     for (unsigned i = 0; i < count; i++) {
         sl_key_hash(set->table, &parts[i], &keys[i]);
-        sl_key_prefetch(set->table, keys[i].bucket[0]);
+        sl_key_prefetch(set->table, keys[i].bucket[0], 0);
     }
     for (unsigned i = 0; i < count; i++)
-        if (!sl_key_find_in(r, keys[i].bucket[0], keys[i].tag, &slot))
-            sl_key_prefetch(set->table, keys[i].bucket[1]);
+        fetch_more(set->table, &keys[i]);
     for (unsigned i = 0; i < count; i++) {
         set->items[0].key = keys[i];
         begin_item(&set->items[0], &parts[i]);

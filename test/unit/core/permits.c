@@ -58,7 +58,9 @@ static void levels(void)
     CASE("levels: up to 2^53, and no further");
     cell = ROWS_HOLD(&limit, fresh, rows);
     got = sl_adjust(&limit, cell, (int64_t)SL_AMOUNT_MAX, 0, 0);
+    got = sl_adjust(&limit, got.next, (int64_t)SL_AMOUNT_MAX, 0, 0);
     CHECK_EQ(got.answer.remaining, 0);
+    CHECK_EQ(got.next.w[1], SL_AMOUNT_MAX);
     CHECK_EQ(got.next.w[0] >> SL_CELL_W0_BITS, 0);
     CHECK_EQ(got.next.w[1] >> SL_CELL_W1_BITS, 0);
 }
