@@ -7,8 +7,9 @@
 void (*sl_step_hook)(enum sl_step step);
 #endif
 
-/* How often a locked guard is looked at before its owner is helped or undone.
- * A change takes well under a microsecond; this is several. */
+/* How many pauses a locked guard is waited for, ever longer between two looks,
+ * before its owner is helped or undone. A change takes well under a
+ * microsecond; this is several. */
 #define PATIENCE 256
 
 enum state { IDLE, OPEN, SET, VOID };
@@ -225,8 +226,9 @@ uint64_t sl_guard_read(const struct sl_intent *intent, uint64_t at)
     while (sl_is_locked(value)) {
         uint64_t locked = value;
 
-        for (unsigned i = 0; i < PATIENCE && value == locked; i++) {
-            pause_briefly();
+        for (unsigned i = 4; i <= PATIENCE && value == locked; i *= 2) {
+            for (unsigned j = 0; j < i; j++)
+                pause_briefly();
             value = get(guard);
         }
         if (value == locked) {

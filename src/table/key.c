@@ -58,9 +58,8 @@ bool sl_key_find(const struct sl_intent *intent, const struct sl_key *key,
             if ((i == 0 || sl_is_locked(*head) || *head & SL_HEAD_WENT(i)) &&
                 sl_key_find_in(r, key->bucket[i], key->tag, ret))
                 return true;
-        if (sl_is_locked(*head))
-            (void)sl_guard_read(intent, at);
-        else if (sl_load(r, at) == *head)
+        if (!sl_is_locked(*head))
             return false;
+        (void)sl_guard_read(intent, at);
     }
 }

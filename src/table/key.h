@@ -18,8 +18,8 @@ bool sl_key_find_in(const struct sl_region *r, uint64_t bucket, uint64_t tag,
                     struct sl_slot *ret);
 
 /* Where the key is, in whichever of its buckets. If it is nowhere, *head is
- * the head of its first bucket under which that is so: while that stays, the
- * key has not been added. */
+ * the head of its first bucket when that was so: while it stays, the key has
+ * not been added. */
 bool sl_key_find(const struct sl_intent *intent, const struct sl_key *key,
                  struct sl_slot *ret, uint64_t *head);
 
