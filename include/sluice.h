@@ -53,6 +53,9 @@
  *   what the kernel had written by then.
  * - The file holds the secret of its fingerprints; it is made readable by its
  *   owner alone. Keys themselves are not in it.
+ * - A file is opened with the size that it was made with. One of another size
+ *   or version, or with damage, is renamed to PATH.damaged-N and an empty state
+ *   is begun (see sluice_notice()), unless on_damage says to refuse it.
  * - When the state is full, cells that owe little give way to new keys; if
  *   none does, `on_full` decides for the new key. A drained cell, a quota, a
  *   level and a permit never give way.
@@ -118,7 +121,8 @@ struct sluice_options {
     const char *path; /* state in this file; NULL is in memory */
     void *memory;     /* or state in this memory, 64-byte aligned, zeroed before
                        * its first use */
-    size_t size;      /* of the state in bytes: 1 MiB and more; 0 is 64 MiB */
+    size_t size;      /* of the state in bytes: 1 MiB to 1 TiB; 0 is 64 MiB, but
+                       * memory that is handed in needs its size */
     enum sluice_on_full on_full;
     enum sluice_on_damage on_damage;
 

@@ -17,7 +17,7 @@ die() {
 # The command line makes no sense: say why, point at the help, exit 2.
 bad_usage() {
     say "${0##*/}: $*"
-    say "Try '${0##*/} --help'."
+    say "Try 'scripts/${0##*/} --help'."
     exit 2
 }
 

@@ -54,7 +54,8 @@ static int check_form(enum sl_kind kind, const struct sl_rate *rate,
 
     if (rate->form == SL_RATE_UNLIMITED || rate->form == SL_RATE_NONE)
         return sl_refuse(diag, SLUICE_EINVAL,
-                         "\"unlimited\" and \"none\" are no limits");
+                         "\"unlimited\" and \"none\" are no limits; leave "
+                         "this one out of the set instead");
     if (k->per && rate->form == SL_RATE_PLAIN)
         return sl_refuse(diag, SLUICE_ECONF,
                          "a %s needs a period behind the count; write it like "
@@ -123,6 +124,10 @@ static int init_calendar(struct sl_limit *limit, const struct sl_rate *rate,
     uint32_t anchor = options->anchor ? options->anchor : 1;
     enum sl_calendar_unit unit = limit->cal.unit;
 
+    if (unit == SL_CALENDAR_DAY && anchor > 1)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a period in days has no anchor; only weeks and "
+                         "months have");
     if (anchor > most[unit].anchor)
         return sl_refuse(diag, SLUICE_ECONF,
                          "the anchor of a period in %ss lies between 1 and "

@@ -49,9 +49,12 @@ static const struct scene scenes[] = {
     {"a quota follows the calendar: January has 31 days, February 28",
      "120/month",     SL_QUOTA,
      {{"30d", 100, 1}, {"30d", 30, 1}, {"31d", 30, 1}}                     },
-    {"permits are out until they are given back",
+    {"refilled by the interval: the tokens of a minute come at once",
+     "5/min burst 8", SL_INTERVAL,
+     {{"30s", 1, 8}, {"59s", 1, 1}, {"1m", 1, 5}, {"1m", 1, 1}}            },
+    {"permits are out until they are given back; no clock helps",
      "2",             SL_PERMITS,
-     {{"0s", 1, 2}, {"0s", 1, 1}}                                          },
+     {{"0s", 1, 2}, {"0s", 1, 1}, {"30d", 1, 1}}                           },
 };
 
 static const struct style {
@@ -135,11 +138,15 @@ static void play(const struct scene *scene, const struct style *style)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const char *no_color = getenv("NO_COLOR");
     bool colours = isatty(STDOUT_FILENO) && !(no_color && *no_color);
 
+    if (argc > 1) {
+        fprintf(stderr, "%s: it takes no arguments\n", argv[0]);
+        return 2;
+    }
     printf("Sluice: limits on a virtual clock. Nothing waits; time is an "
            "argument.\n");
     for (size_t i = 0; i < SL_LEN(scenes); i++)

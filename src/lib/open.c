@@ -29,8 +29,12 @@ static enum sl_kind kind_of(const struct sluice_limit *limit)
 static int about(const struct sluice_limit *limit, const char *rate, int err,
                  const struct sl_diag *why)
 {
-    return sl_refuse(sl_gate_diag(), err, "limit \"%s\": %s%s%s", limit->name,
-                     rate ? rate : "", rate ? ": " : "", why->sentence);
+    const char *quote = rate && *rate ? rate : NULL;
+
+    return sl_refuse(sl_gate_diag(), err, "limit \"%s\": %s%s%s%s%s",
+                     limit->name, quote ? quote : "", quote ? ": " : "",
+                     why->sentence, why->hint[0] ? "; did you mean " : "",
+                     why->hint);
 }
 
 static int read_plan(struct sl_gate_limit *gl, const struct sluice_limit *from,
@@ -107,6 +111,16 @@ static int read_limit(struct sluice *gate, struct sl_gate_limit *gl,
         return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
                          "limit \"%s\": %d is no kind", from->name,
                          (int)from->kind);
+    if (from->kind != SLUICE_QUOTA && (from->zone || from->anchor))
+        return sl_refuse(sl_gate_diag(), SLUICE_ECONF,
+                         "limit \"%s\": only a quota has a time zone and an "
+                         "anchor",
+                         from->name);
+    if (from->kind != SLUICE_TOKEN_BUCKET && from->interval)
+        return sl_refuse(sl_gate_diag(), SLUICE_ECONF,
+                         "limit \"%s\": only a token-bucket refills by the "
+                         "interval",
+                         from->name);
     if (from->share > 1000)
         return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
                          "limit \"%s\": a share of %u is more than 1000",
@@ -162,6 +176,16 @@ static int open_region(struct sluice *gate, const struct sluice_options *o,
     struct sl_diag *diag = sl_gate_diag(), why;
     int err;
 
+    if ((unsigned)o->on_full > SLUICE_FULL_DENY ||
+        (unsigned)o->on_damage > SLUICE_DAMAGE_REFUSE)
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "%d is no choice for on_full, or %d for on_damage",
+                         (int)o->on_full, (int)o->on_damage);
+    if (o->memory && !o->size)
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "memory that is handed in needs its size");
+    if (o->path && !*o->path)
+        return sl_refuse(diag, SLUICE_EINVAL, "the path is empty");
     if (o->path && o->memory)
         return sl_refuse(diag, SLUICE_EINVAL,
                          "the state is either in a file or in memory that was "

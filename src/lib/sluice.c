@@ -63,9 +63,13 @@ static int check_part(const struct sluice *gate, const struct sluice_part *p)
 static int check_set(const struct sluice *gate, const struct sluice_part *parts,
                      size_t count)
 {
-    if (!gate || !parts || count == 0 || count > SLUICE_PARTS_MAX)
+    if (!gate || !parts)
+        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "there is no %s",
+                         gate ? "set of parts" : "gate");
+    if (count == 0 || count > SLUICE_PARTS_MAX)
         return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "a set has between 1 and %d parts", SLUICE_PARTS_MAX);
+                         "a set has between 1 and %d parts, not %zu",
+                         SLUICE_PARTS_MAX, count);
     for (size_t i = 0; i < count; i++) {
         int err = check_part(gate, &parts[i]);
 

@@ -193,7 +193,7 @@ static int map_file(struct sl_region *r, const char *path, bool fresh,
         err = posix_fallocate(r->fd, 0, (off_t)r->size);
         if (err) {
             errno = err;
-            return system_error(diag, path, "no room on the disk");
+            return system_error(diag, path, "can't be given its size");
         }
     }
     r->map = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);

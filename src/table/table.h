@@ -6,7 +6,7 @@
  * one by an intent (intent.h). Nothing here allocates, waits or makes a system
  * call on the way of a decision.
  *
- * Invariants. (test/unit/table and test/prop/table check each by number.)
+ * Invariants. (test/unit/table and test/threads check them.)
  *   (1) Either every part of a set is taken or none is.
  *   (2) The answers equal those of core/ for some serial order of the sets,
  *       looks at several keys included. (Where a set is refused, the parts

@@ -53,7 +53,7 @@ static void test_names_and_rates(void)
     one("a unit that is none",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5/minn"), SLUICE_ECONF,
         "limit \"a\": 5/minn: \"minn\" is no unit of time; write ms, "
-        "s, min, h, day, week or month");
+        "s, min, h, day, week or month; did you mean 5/min");
     one("a bucket without a period",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5"), SLUICE_ECONF,
         "limit \"a\": 5: a token-bucket needs a period behind the "
@@ -71,7 +71,8 @@ static void test_names_and_rates(void)
         "only a token-bucket has one");
     one("a rate of none", LIMIT(.name = "a", .kind = BUCKET, .rate = "none"),
         SLUICE_ECONF,
-        "limit \"a\": none: \"unlimited\" and \"none\" are no limits");
+        "limit \"a\": none: \"unlimited\" and \"none\" are no limits; leave "
+        "this one out of the set instead");
     one("a bad second plan",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5/min",
               .plans = bad_second),
@@ -115,6 +116,19 @@ static void test_quotas(void)
         SLUICE_ECONF,
         "limit \"a\": \"\" is no name of a time zone; write one like "
         "Europe/Berlin");
+    one("an anchor where there is none",
+        LIMIT(.name = "a", .kind = QUOTA, .rate = "5/day", .anchor = 3),
+        SLUICE_ECONF,
+        "limit \"a\": 5/day: a period in days has no anchor; only weeks and "
+        "months have");
+    one("a zone for a bucket",
+        LIMIT(.name = "a", .kind = BUCKET, .rate = "5/day", .zone = "UTC"),
+        SLUICE_ECONF,
+        "limit \"a\": only a quota has a time zone and an anchor");
+    one("an interval for a quota",
+        LIMIT(.name = "a", .kind = QUOTA, .rate = "5/day", .interval = 1),
+        SLUICE_ECONF,
+        "limit \"a\": only a token-bucket refills by the interval");
     one("an anchor that no week has",
         LIMIT(.name = "a", .kind = QUOTA, .rate = "5/week", .anchor = 8),
         SLUICE_ECONF,
@@ -152,7 +166,14 @@ static void test_places(void)
     refuses("a path and memory", &options, SLUICE_EINVAL,
             "the state is either in a file or in memory that was handed in, "
             "not in both");
-    options.path = options.memory = NULL;
+    options.memory = NULL;
+    options.path = "";
+    refuses("an empty path", &options, SLUICE_EINVAL, "the path is empty");
+    options.path = NULL;
+    options.on_full = (enum sluice_on_full)9;
+    refuses("a choice that is none", &options, SLUICE_EINVAL,
+            "9 is no choice for on_full, or 0 for on_damage");
+    options.on_full = SLUICE_FULL_ALLOW;
     options.size = (1 << 20) - 1;
     refuses("too small a size", &options, SLUICE_ECONF,
             "a table takes between 1 MiB and 1 TiB, not 1048575 bytes");
@@ -199,6 +220,10 @@ static void test_memory(void)
     CHECK_STR(sluice_why(), "the memory is not aligned to 64 bytes");
     memset(piece, 'x', 64);
     options.memory = piece;
+    options.size = 0;
+    CHECK_EQ(sluice_open(&options, &gate), SLUICE_EINVAL);
+    CHECK_STR(sluice_why(), "memory that is handed in needs its size");
+    options.size = 1 << 20;
     CHECK_EQ(sluice_open(&options, &gate), SLUICE_EDAMAGE);
     CHECK_STR(sluice_why(), "it is no state of Sluice");
     CHECK(gate == NULL);
@@ -298,7 +323,7 @@ static void test_counts(const struct call *c, struct sluice *gate)
     }
     CHECK_EQ(c->call(gate, parts, 0), SLUICE_EINVAL);
     CHECK_EQ(c->call(gate, parts, 17), SLUICE_EINVAL);
-    CHECK_STR(sluice_why(), "a set has between 1 and 16 parts");
+    CHECK_STR(sluice_why(), "a set has between 1 and 16 parts, not 17");
     CHECK_EQ(left(gate, 0, "ann"), 5);
 }
 

@@ -212,8 +212,8 @@ static void test_odd_instants(void)
             struct sluice_limit limit = kinds[k];
 
             at_odd_instants(&limit, odd[i], odd[COUNT(odd) - 1 - i]);
-            limit.interval = 1;
-            limit.zone = "America/New_York";
+            limit.interval = limit.kind == SLUICE_TOKEN_BUCKET;
+            limit.zone = limit.kind == SLUICE_QUOTA ? "America/New_York" : NULL;
             at_odd_instants(&limit, odd[i], odd[COUNT(odd) - 1 - i]);
         }
 }

@@ -157,17 +157,43 @@ static void test_two_tables(bool file)
     close_own(a);
 }
 
+/* Two who use one record by turns: its number never comes again. */
+static void test_numbers(bool file)
+{
+    struct sl_table *tables[2] = {open_own(file), open_own(file)};
+    struct sl_intent *others[SL_ACTORS - 1];
+    struct sl_intent *one = sl_actor_borrow(&tables[0]->actors);
+    uint64_t number = 0;
+
+    for (unsigned i = 0; i < SL_ACTORS - 1; i++)
+        others[i] = sl_actor_borrow(&tables[0]->actors);
+    sl_actor_return(&tables[0]->actors, one);
+    for (unsigned i = 0; i < 10; i++) {
+        uint64_t status;
+
+        CHECK_EQ(take(tables[i / 2 % 2], &held, "dora", 1), SL_VERDICT_ALLOW);
+        status = atomic_load(&one->actor->status);
+        CHECK(status >> 2 > number);
+        number = status >> 2;
+    }
+    for (unsigned i = 0; i < SL_ACTORS - 1; i++)
+        sl_actor_return(&tables[0]->actors, others[i]);
+    close_own(tables[1]);
+    close_own(tables[0]);
+}
+
 int main(void)
 {
     static const char *const where[] = {"in memory", "in a file"};
     static char names[10][80];
-    static void (*const tests[])(bool file) = {test_hoarding, test_dying,
-                                               test_stopped, test_two_tables};
+    static void (*const tests[])(bool file) = {
+        test_hoarding, test_dying, test_stopped, test_two_tables, test_numbers};
     static const char *const what[] = {
         "records are shared with those who come later",
         "records of the dead are used again",
         "the record of a stopped process is its own",
-        "two tables of one process do not share records"};
+        "two tables of one process do not share records",
+        "a number never comes again"};
 
     alarm(60);
     snprintf(dir, sizeof(dir), "/tmp/sluice-actors-XXXXXX");

@@ -142,14 +142,18 @@ static unsigned add(struct sl_table_limit *limit, const char *name,
 static void check_books(void)
 {
     struct sl_region_head *head = sl_region_head(&table.region);
-    uint64_t over = atomic_load(&head->over), sum = 0;
-    uint64_t occupied[4];
+    uint64_t over = 0, sum = 0, occupied[4];
 
     for (unsigned i = 0; i < 4; i++) {
-        occupied[i] = atomic_load(&sl_region_limit(&table.region, i)->occupied);
+        const struct sl_limit_entry *e = sl_region_limit(&table.region, i);
+        uint64_t reserve = atomic_load(&e->reserve);
+
+        occupied[i] = atomic_load(&e->occupied);
         sum += occupied[i];
+        over += occupied[i] > reserve ? occupied[i] - reserve : 0;
     }
     CHECK_EQ(sum, slots_taken(&table.region));
+    CHECK_EQ(atomic_load(&head->over), over);
     sl_recount(&table.region);
     CHECK_EQ(atomic_load(&head->over), over);
     for (unsigned i = 0; i < 4; i++)
