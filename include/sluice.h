@@ -172,7 +172,8 @@ struct sluice_verdict {
     enum sluice_outcome outcome; /* ALLOW if every part allows; NEVER if any
                                   * part never will */
     unsigned by;                 /* not allowed: the first part that refused */
-    int64_t retry_in_ns;         /* DENY: the largest of the parts'; -1 none */
+    int64_t retry_in_ns; /* DENY: the largest of the parts'; -1 if none has
+                          * one */
 };
 
 /* Open a gate. On success *ret is yours. */

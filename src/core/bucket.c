@@ -17,7 +17,7 @@
  * again, is what lets a plan change keep it: the new capacity and the new rate
  * apply to the same amount at once.
  *
- * w[0]  bits 0..61 the tick of the last write; bit 62 set for a debt
+ * w[0]  the tick of the last write
  * w[1]  what was used then, in units (see "Units" in limit.h)
  *
  * What has drained is rounded down to a unit, so that a token grows back late
@@ -27,10 +27,9 @@
  * configured one in the table, and 4.8 ppm in stores of doubles (twice that
  * for periods that are no whole number of grains).
  *
- * Used beyond the capacity has two meanings. After a change to a smaller plan
- * it is a leftover of larger times and counts as a drained bucket, so that
- * nobody waits longer than one refill for it. After a charge beyond the limit
- * (sl_adjust) it is a debt, marked by bit 62, and must drain like the rest.
+ * More than the capacity may be used: after a change to a smaller plan, or
+ * after a charge beyond the limit (sl_adjust). All of it must drain; whoever
+ * could shed a part of it by changing plans to and fro would pass any bound.
  *
  * The interval bucket drains `count` at every multiple of the period since the
  * epoch, and nothing between. The leaky bucket holds one request in service
@@ -46,7 +45,8 @@
  *   (4) In any span of length L at most burst + L * count / period tokens are
  *       allowed, and under saturation no more than 10 ppm less.
  *   (5) A clock that steps back grants nothing; remaining falls by costs only,
- *       and nobody waits longer than one refill (and SL_JITTER).
+ *       and nobody who has used no more than the capacity waits longer than
+ *       one refill (and SL_JITTER).
  *   (6) A clock that steps forward grants at most one full capacity.
  *   (7) A changed count or burst keeps what was used: what is available is the
  *       new capacity less what is used.
@@ -56,7 +56,6 @@
 #include "core/take.h"
 #include "core/ticks.h"
 
-#define DEBT     (UINT64_C(1) << 62)
 #define USED_MAX ((UINT64_C(1) << SL_CELL_W1_BITS) - 1)
 
 struct state {
@@ -64,21 +63,10 @@ struct state {
     uint64_t used;    /* units, at that tick */
 };
 
-static struct state unpack(const struct sl_limit *limit, struct sl_cell cell)
-{
-    struct state s = {cell.w[0] & ~DEBT, cell.w[1]};
-
-    if (s.used > limit->room && !(cell.w[0] & DEBT))
-        s.used = limit->room;
-    return s;
-}
-
 /* A bucket with nothing used is the cell of zeros, whatever its time. */
-static struct sl_cell pack(const struct sl_limit *limit, struct state s)
+static struct sl_cell pack(struct state s)
 {
-    if (s.used == 0)
-        return sl_cell_of(0, 0);
-    return sl_cell_of(s.written | (s.used > limit->room ? DEBT : 0), s.used);
+    return s.used ? sl_cell_of(s.written, s.used) : sl_cell_of(0, 0);
 }
 
 /* The units that an interval bucket gets in a period. */
@@ -120,7 +108,7 @@ static uint64_t tick_when(const struct sl_limit *limit, struct state s,
 static void bucket_take(const struct sl_limit *limit, struct sl_cell cell,
                         uint64_t cost, sl_ns now, struct sl_taken *ret)
 {
-    struct state s = unpack(limit, cell);
+    struct state s = {cell.w[0], cell.w[1]};
     uint64_t at = sl_judged_at(limit, now, &s.written);
     uint64_t used = used_at(limit, s, at);
     uint64_t units = cost * limit->token; /* if cost <= capacity */
@@ -130,8 +118,8 @@ static void bucket_take(const struct sl_limit *limit, struct sl_cell cell,
                    .limit = limit->count,
                    .capacity = limit->capacity,
                    .retry_in = SL_NS_NONE},
-        .next = {{s.written | (cell.w[0] & DEBT), cell.w[1]}}, /* (5) */
-        .stepped = s.written != (cell.w[0] & ~DEBT),
+        .next = {{s.written, cell.w[1]}}, /* (5) */
+        .stepped = s.written != cell.w[0],
     };
     if (cost > limit->capacity) {
         ret->answer.outcome = SL_NEVER;
@@ -144,7 +132,7 @@ static void bucket_take(const struct sl_limit *limit, struct sl_cell cell,
             ret->answer.wait = sl_until(limit, tick_when(limit, s, 0), now);
         if (cost > 0) {
             s = (struct state){at, used += units};
-            ret->next = pack(limit, s);
+            ret->next = pack(s);
         }
     }
     ret->answer.remaining = sl_sub_floor(limit->room, used) / limit->token;
@@ -156,9 +144,9 @@ static void bucket_adjust(const struct sl_limit *limit, struct sl_cell cell,
                           int64_t delta, sl_ns when, sl_ns now,
                           struct sl_taken *ret)
 {
-    struct state s = unpack(limit, cell);
+    struct state s = {cell.w[0], cell.w[1]};
     uint64_t at = sl_judged_at(limit, now, &s.written);
-    bool stepped = s.written != (cell.w[0] & ~DEBT);
+    bool stepped = s.written != cell.w[0];
     uint64_t units = sl_mul_sat(sl_magnitude(delta), limit->token);
 
     (void)when; /* what came back since then is a gift to the key, no more */
@@ -174,8 +162,8 @@ static void bucket_adjust(const struct sl_limit *limit, struct sl_cell cell,
         s.used = sl_add_sat(s.used, units);
     if (s.used > USED_MAX)
         s.used = USED_MAX;
-    bucket_take(limit, pack(limit, s), 0, now, ret);
-    ret->next = pack(limit, s);
+    bucket_take(limit, pack(s), 0, now, ret);
+    ret->next = pack(s);
     ret->stepped = stepped;
 }
 

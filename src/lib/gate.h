@@ -11,6 +11,8 @@ struct sl_gate_limit {
     struct sl_table_limit of;
     struct sl_limit *plans;
     unsigned plan_count; /* at least 1 */
+    char *name;          /* of.name */
+    size_t name_size;
     struct sl_zone zone;
 };
 

@@ -130,7 +130,12 @@ static int read_limit(struct sluice *gate, struct sl_gate_limit *gl,
         if (err)
             return about(from, NULL, err, &why);
     }
-    gl->of.name = from->name;
+    gl->name_size = strlen(from->name) + 1;
+    gl->name = sl_alloc_new(&gate->alloc, gl->name_size);
+    if (!gl->name)
+        return sl_refuse(sl_gate_diag(), SLUICE_ENOMEM, "there is no memory");
+    memcpy(gl->name, from->name, gl->name_size);
+    gl->of.name = gl->name;
     gl->of.share = from->share;
     return read_plans(gate, gl, from);
 }
@@ -240,6 +245,7 @@ static void free_gate(struct sluice *gate)
 
         sl_alloc_free(&alloc, gl->plans, gl->plan_count * sizeof(*gl->plans));
         sl_zone_done(&gl->zone, &alloc);
+        sl_alloc_free(&alloc, gl->name, gl->name_size);
     }
     sl_alloc_free(&alloc, gate->limits,
                   gate->limit_count * sizeof(*gate->limits));

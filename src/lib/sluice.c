@@ -26,8 +26,8 @@ const char *sluice_version(void)
     return SLUICE_VERSION;
 }
 
-/* Each thread has its own anchor on the system's clock; they agree to within
- * microseconds. */
+/* Each thread has its own anchor on the system's clock. They agree to within
+ * microseconds until somebody sets that clock. */
 static sl_ns read_clock(const struct sluice *gate)
 {
     static _Thread_local struct sl_clock clock;

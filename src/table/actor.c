@@ -91,7 +91,7 @@ static bool is_alive_by_start(uint64_t name)
     pid_t pid = (pid_t)(name >> 32);
     uint64_t start = start_time(pid);
 
-    if (start)
+    if (start && (name & 0xffffffff))
         return (start & 0xffffffff) == (name & 0xffffffff);
     return kill(pid, 0) == 0 || errno == EPERM;
 }

@@ -123,9 +123,15 @@ static bool possible_actor(const struct sl_region *r, const struct sl_actor *a)
 /* Bring to its end what was left half done. */
 static void recover(const struct sl_region *r)
 {
-    for (uint64_t i = 0; i < SL_LIMITS; i++)
-        if (only_claimed(sl_region_limit(r, i)))
-            atomic_store(&sl_region_limit(r, i)->used, 0);
+    for (uint64_t i = 0; i < SL_LIMITS; i++) {
+        struct sl_limit_entry *e = sl_region_limit(r, i);
+
+        if (only_claimed(e))
+            atomic_store(&e->used, 0);
+        /* A limit that nobody names any more keeps its cells, no more. */
+        atomic_store(&e->reserve, 0);
+        atomic_store(&e->stale, 1);
+    }
     for (uint64_t i = 0; i < SL_ACTORS; i++) {
         struct sl_intent intent;
 

@@ -39,58 +39,109 @@ static void fill(struct sl_limit_entry *e, const struct sl_limit *limit)
     atomic_store(&e->calendar, calendar);
 }
 
-/* The entry of a limit, made if it is new. An entry is taken by setting `used`
- * to a claim, which is made of the limit's fingerprint, and can be read when
- * it is 1. Whoever finds his own limit claimed fills it in as well: so two who
- * come together get the same entry, and nobody has to wait. */
-static int know(const struct sl_region *r, struct sl_table_limit *l)
+/* Others may use the limit with a stricter plan, and cells are judged by the
+ * strictest: numbers of an entry in use only fall. Whoever opens a file alone
+ * has marked its entries as stale. */
+static void refresh(struct sl_limit_entry *e, const struct sl_limit *limit)
 {
-    struct sl_hash128 name = hash_name(r, l->name);
-    uint64_t shape = sl_limit_shape(&l->strictest);
-    uint64_t words[3] = {name.lo, name.hi, shape};
-    struct sl_hash128 key = hash_words(r, words, 3);
-    uint64_t claim = key.lo << 2 | SL_CLAIMED;
+    struct sl_limit strictest = *limit;
+    uint64_t stale = 1;
 
-    for (uint32_t id = 0; id < SL_LIMITS; id++) {
-        struct sl_limit_entry *e = sl_region_limit(r, id);
-        uint64_t used = 0;
+    if (!atomic_compare_exchange_strong(&e->stale, &stale, 0)) {
+        uint64_t count = atomic_load(&e->count);
+        uint64_t capacity = atomic_load(&e->capacity);
 
-        if (atomic_compare_exchange_strong(&e->used, &used, claim) ||
-            used == claim) {
-            atomic_store(&e->name_lo, name.lo);
-            atomic_store(&e->name_hi, name.hi);
-            atomic_store(&e->shape, shape);
-            fill(e, &l->strictest);
-            atomic_store(&e->used, 1);
-        } else if (used != 1 || !is_entry(e, name, shape)) {
-            continue;
-        } else {
-            fill(e, &l->strictest);
-        }
-        l->id = id;
-        l->key = (struct sl_hash_key){key.lo, key.hi};
-        return 0;
+        if (count < strictest.count)
+            strictest.count = count;
+        if (capacity < strictest.capacity)
+            strictest.capacity = capacity;
     }
-    return SLUICE_EFULL;
+    fill(e, &strictest);
 }
 
-/* All entries in use: those of this policy, and of others that shared the
- * region before. */
-static uint64_t reserved_by_all(const struct sl_region *r)
-{
-    uint64_t sum = 0;
+/* A limit by its fingerprints. */
+struct identity {
+    struct sl_hash128 name;
+    uint64_t shape;
+    struct sl_hash128 key;
+    uint64_t claim; /* what `used` holds while an entry is being made */
+};
 
-    for (uint64_t id = 0; id < SL_LIMITS; id++)
-        if (atomic_load(&sl_region_limit(r, id)->used) == 1)
-            sum += atomic_load(&sl_region_limit(r, id)->reserve);
-    return sum;
+static bool find_entry(const struct sl_region *r, const struct identity *i,
+                       const struct sl_limit *strictest, uint32_t *id)
+{
+    for (*id = 0; *id < SL_LIMITS; ++*id) {
+        struct sl_limit_entry *e = sl_region_limit(r, *id);
+
+        if (atomic_load(&e->used) == 1 && is_entry(e, i->name, i->shape)) {
+            refresh(e, strictest);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An entry is taken by setting `used` to a claim and can be read when it is 1.
+ * Whoever finds his own limit claimed fills it in as well: so two who come
+ * together get the same entry, and nobody has to wait. */
+static bool make_entry(const struct sl_region *r, const struct identity *i,
+                       const struct sl_limit *strictest, uint32_t *id)
+{
+    for (*id = 0; *id < SL_LIMITS; ++*id) {
+        struct sl_limit_entry *e = sl_region_limit(r, *id);
+        uint64_t used = 0;
+
+        if (!atomic_compare_exchange_strong(&e->used, &used, i->claim) &&
+            used != i->claim && !(used == 1 && is_entry(e, i->name, i->shape)))
+            continue;
+        atomic_store(&e->name_lo, i->name.lo);
+        atomic_store(&e->name_hi, i->name.hi);
+        atomic_store(&e->shape, i->shape);
+        fill(e, strictest);
+        atomic_store(&e->used, 1);
+        return true;
+    }
+    return false;
+}
+
+static int know(const struct sl_region *r, struct sl_table_limit *l)
+{
+    struct identity i = {.name = hash_name(r, l->name),
+                         .shape = sl_limit_shape(&l->strictest)};
+    uint64_t words[3] = {i.name.lo, i.name.hi, i.shape};
+
+    i.key = hash_words(r, words, 3);
+    i.claim = i.key.lo << 2 | SL_CLAIMED;
+    if (!find_entry(r, &i, &l->strictest, &l->id) &&
+        !make_entry(r, &i, &l->strictest, &l->id))
+        return SLUICE_EFULL;
+    l->key = (struct sl_hash_key){i.key.lo, i.key.hi};
+    return 0;
+}
+
+/* What all limits have reserved, and what they use beyond it. */
+static void sum_up(const struct sl_region *r)
+{
+    struct sl_region_head *head = sl_region_head(r);
+    uint64_t reserved = 0, over = 0;
+
+    for (uint64_t id = 0; id < SL_LIMITS; id++) {
+        const struct sl_limit_entry *e = sl_region_limit(r, id);
+        uint64_t reserve = atomic_load(&e->reserve);
+
+        if (atomic_load(&e->used) != 1)
+            continue;
+        reserved += reserve;
+        over += sl_sub_floor(atomic_load(&e->occupied), reserve);
+    }
+    atomic_store(&head->reserved, reserved);
+    atomic_store(&head->over, over);
 }
 
 int sl_table_know(struct sl_table *table, struct sl_table_limit *l)
 {
     const struct sl_region *r = &table->region;
-    struct sl_region_head *head = sl_region_head(r);
-    uint64_t slots = head->buckets * SL_SLOTS;
+    uint64_t slots = sl_region_head(r)->buckets * SL_SLOTS;
     int err = know(r, l);
 
     if (err)
@@ -98,7 +149,7 @@ int sl_table_know(struct sl_table *table, struct sl_table_limit *l)
     atomic_store(&sl_region_limit(r, l->id)->reserve,
                  l->share ? sl_muldiv_down(slots, l->share, 1000)
                           : slots / 2 / (l->equal_parts ? l->equal_parts : 1));
-    atomic_store(&head->reserved, reserved_by_all(r));
+    sum_up(r);
     return 0;
 }
 

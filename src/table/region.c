@@ -173,7 +173,12 @@ static bool lock_byte(int fd, int64_t at, short type, bool wait)
     struct flock lock = {
         .l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
 
-    return fcntl(fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock) == 0;
+    int got;
+
+    do {
+        got = fcntl(fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock);
+    } while (got != 0 && errno == EINTR);
+    return got == 0;
 }
 
 static int system_error(struct sl_diag *diag, const char *path,
@@ -219,7 +224,11 @@ int sl_region_admit(struct sl_region *r, bool alone, struct sl_diag *diag)
     if (sealed && sealed != sum_of_all(r))
         return sl_refuse(diag, SLUICE_EDAMAGE,
                          "it has changed since it was closed");
-    atomic_store(&head->sealed, 0); /* first: the check mends what it finds */
+    /* First, and on the disk: the check mends what it finds, and a seal that
+     * survives a crash of the machine must not meet what came later. */
+    atomic_store(&head->sealed, 0);
+    if (r->fd >= 0)
+        msync(r->map, 4096, MS_SYNC);
     return sl_region_check(r, diag);
 }
 
@@ -261,6 +270,17 @@ static int open_locked(struct sl_region *r, const char *path, struct stat *st,
     }
 }
 
+/* Only zeros: given its size, and not made yet. */
+static bool is_blank(const struct sl_region *r)
+{
+    const uint64_t *words = (const uint64_t *)(const void *)r->base;
+
+    for (uint64_t i = 0; i < r->size / 8; i++)
+        if (words[i])
+            return false;
+    return true;
+}
+
 /* One try at opening the file. SLUICE_EDAMAGE if it can't be used; `alone`
  * says whether nobody else uses it. */
 static int try_file(struct sl_region *r, const char *path, bool *alone,
@@ -272,13 +292,15 @@ static int try_file(struct sl_region *r, const char *path, bool *alone,
 
     if (err)
         return err;
+    if (!S_ISREG(st.st_mode))
+        return sl_refuse(diag, SLUICE_EINVAL, "%s is no regular file", path);
     *alone = lock_byte(r->fd, LOCK_USING, F_WRLCK, false);
     fresh = st.st_size == 0 && *alone;
     if (!fresh && (uint64_t)st.st_size != r->size)
         return sl_refuse(diag, SLUICE_EDAMAGE, "it has %jd bytes, not %" PRIu64,
                          (intmax_t)st.st_size, r->size);
     err = map_file(r, path, fresh, diag);
-    if (!err && *alone && sl_region_head(r)->magic == 0)
+    if (!err && *alone && is_blank(r))
         err = make(r, diag);
     else if (!err)
         err = sl_region_admit(r, *alone, diag);
@@ -337,7 +359,10 @@ void sl_region_close(struct sl_region *r)
 {
     if (r->fd >= 0 && r->opener == getpid() &&
         lock_byte(r->fd, LOCK_OPENING, F_WRLCK, true) &&
-        lock_byte(r->fd, LOCK_USING, F_WRLCK, false))
+        lock_byte(r->fd, LOCK_USING, F_WRLCK, false) &&
+        msync(r->map, r->map_len, MS_SYNC) == 0) {
         atomic_store(&sl_region_head(r)->sealed, sum_of_all(r));
+        msync(r->map, 4096, MS_SYNC);
+    }
     let_go(r);
 }

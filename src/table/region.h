@@ -65,7 +65,8 @@ struct sl_limit_entry {
     sl_word token;
     sl_word reserve;  /* slots kept for it */
     sl_word occupied; /* slots that carry it */
-    sl_word spare[3];
+    sl_word stale;    /* numbers of an earlier time: may be written over */
+    sl_word spare[2];
 };
 
 /* A hold: what was taken provisionally. Laid out now so that the format need

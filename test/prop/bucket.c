@@ -36,7 +36,7 @@ static uint64_t slack(const struct spec *s, uint64_t span)
     return spec_span(s) % spec_grain(s) ? span / 100000 + 1 : 0;
 }
 
-/* (5) Without debts nobody waits longer than it takes to fill the bucket. */
+/* (5) Who has used no more than the capacity waits for one refill at most. */
 static void check_wait(struct trial *t)
 {
     const struct spec *s = &t->spec;
@@ -44,7 +44,7 @@ static void check_wait(struct trial *t)
 
     if (s->kind == SL_INTERVAL)
         refill = ((s->capacity - 1) / s->count + 1) * (uint64_t)s->period;
-    if (t->last.outcome == SL_DENY && !t->model.owing &&
+    if (t->last.outcome == SL_DENY && mpz_sgn(t->model.have) >= 0 &&
         (uint64_t)t->last.retry_in >
             refill + slack(s, refill) + SL_JITTER + spec_tick(s))
         trial_wrong(t, labels.steps, "waits %" PRId64 ", a refill is %" PRIu64,

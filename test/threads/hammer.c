@@ -17,10 +17,14 @@ struct thread {
     _Atomic uint64_t *admitted; /* of new keys, or NULL: sets */
 };
 
+static _Atomic bool all_there; /* nobody begins before the last has come */
+
 static void *strike_main(void *arg)
 {
     struct thread *t = arg;
 
+    while (!atomic_load(&all_there))
+        sched_yield();
     if (t->hammer->gives_back)
         strike_back(t->hammer, t->number + 1);
     else if (t->admitted)
@@ -41,10 +45,12 @@ static void run_threads(struct hammer *h, unsigned count,
         if (pthread_create(&threads[i].id, NULL, strike_main, &threads[i]))
             abort();
     }
+    atomic_store(&all_there, true);
     if (read)
         read_along(h);
     for (unsigned i = 0; i < count; i++)
         pthread_join(threads[i].id, NULL);
+    atomic_store(&all_there, false);
 }
 
 static void begin(struct hammer *h, struct tally *tally, uint64_t size)

@@ -151,11 +151,11 @@ static inline void compare_in_turn(struct hammer *h)
 /* The reader: as long as anybody works. */
 static inline void read_along(struct hammer *h)
 {
-    while (atomic_load(&h->tally->running) > 0) {
+    do {
         if (!h->gives_back)
             compare_in_turn(h);
         compare_sides(h);
-    }
+    } while (atomic_load(&h->tally->running) > 0);
 }
 
 /* The table says what those who were admitted say. */

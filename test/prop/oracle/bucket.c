@@ -1,9 +1,8 @@
 /* bucket.c -- the oracle of buckets: continuous, by interval, leaky.
  *
  * Kept is what is there: m->have units at tick m->at. It is below zero if the
- * capacity was lowered under what had been used (then it counts as zero: the
- * user who lowers a limit does not make debtors), or if a charge went beyond
- * the capacity (m->owing: then it is a debt and must refill).
+ * capacity was lowered under what had been used, or if a charge went beyond the
+ * capacity; then that much must come in before anything is there.
  */
 #include "oracle.h"
 
@@ -42,10 +41,7 @@ static void there(struct model *m, const struct spec *s, uint64_t tick)
     if (m->fresh) {
         mpz_swap(m->work, full);
     } else {
-        if (mpz_sgn(m->have) < 0 && !m->owing)
-            mpz_set_ui(m->work, 0);
-        else
-            mpz_set(m->work, m->have);
+        mpz_set(m->work, m->have);
         gained(m->gain, s, m->at, tick > m->at ? tick : m->at);
         mpz_add(m->work, m->work, m->gain);
         if (mpz_cmp(m->work, full) > 0)
@@ -86,7 +82,6 @@ static void keep(struct model *m)
     mpz_set(m->have, m->work);
     m->at = m->eff;
     m->fresh = false;
-    m->owing = mpz_sgn(m->have) < 0;
 }
 
 static void charge(struct model *m, const struct spec *s, uint64_t cost)

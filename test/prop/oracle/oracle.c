@@ -71,7 +71,6 @@ void model_done(struct model *m)
 
 void model_copy(struct model *to, const struct model *from)
 {
-    to->owing = from->owing;
     to->brimful = from->brimful;
     to->at = from->at;
     to->eff = from->eff;
@@ -85,7 +84,7 @@ void model_copy(struct model *to, const struct model *from)
 void model_reset(struct model *m)
 {
     m->fresh = true;
-    m->owing = m->brimful = false;
+    m->brimful = false;
     m->at = 0;
     m->count = 0;
 }

@@ -94,7 +94,6 @@ struct event {
 /* One key. */
 struct model {
     bool fresh;   /* nothing was ever taken */
-    bool owing;   /* a charge went beyond the capacity: not to be forgiven */
     bool brimful; /* a charge went beyond what a cell can hold */
     uint64_t at;  /* T: the tick of the last write */
     uint64_t eff; /* the tick at which the last question was judged */

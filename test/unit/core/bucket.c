@@ -74,10 +74,10 @@ static void changes(void)
         {"seven of ten", 0, 7, YES, 3, NONE, MS(700), 0},
     };
     static const struct row smaller[] = {
-        {"seven of five leave nothing", 0, 0, YES,   0, NONE,    MS(500), 0},
-        {"but make no debt",            0, 1, NO,    0, MS(100), MS(500), 0},
-        {"five are never too many",     0, 5, NO,    0, MS(500), MS(500), 0},
-        {"six are",                     0, 6, NEVER, 0, NONE,    MS(500), 0},
+        {"seven of five leave nothing", 0, 0, YES,   0, NONE,    MS(700), 0},
+        {"and all of it must drain",    0, 1, NO,    0, MS(300), MS(700), 0},
+        {"five are never too many",     0, 5, NO,    0, MS(700), MS(700), 0},
+        {"six are",                     0, 6, NEVER, 0, NONE,    MS(700), 0},
     };
     static const struct row larger[] = {
         {"seven of twenty leave 13", 0, 0, YES, 13, NONE, MS(700), 0},

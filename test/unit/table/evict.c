@@ -73,10 +73,12 @@ static void test_owing(void)
     CASE("what a cell owes");
     open_heap(&table, MIB, SL_FULL_ALLOW);
     for (unsigned i = 0; i < SL_LEN(owing); i++) {
+        char name[16];
         struct sl_table_limit limit =
-            limit_of("some", owing[i].kind, owing[i].rate, 0);
+            limit_of(name, owing[i].kind, owing[i].rate, 0);
         struct sl_cell cell;
 
+        snprintf(name, sizeof(name), "row-%u", i);
         know(&table, &limit);
         cell = sl_take(&limit.strictest, sl_cell_of(0, 0), owing[i].cost, NOW)
                    .next;
@@ -246,9 +248,41 @@ static void test_giving_way(void)
     sl_table_done(&table);
 }
 
+/* Another opener with a larger plan must not make cells seem to owe less; one
+ * with a smaller plan makes them owe more. */
+static void test_others(void)
+{
+    struct sl_table_limit mine = limit_of("some", SL_BUCKET, "10/h", 0);
+    struct sl_table_limit larger = limit_of("some", SL_BUCKET, "1000/h", 0);
+    struct sl_table_limit smaller = limit_of("some", SL_BUCKET, "5/h", 0);
+    struct sl_limit_entry *e;
+
+    CASE("the strictest of all who use a limit counts");
+    open_heap(&table, MIB, SL_FULL_ALLOW);
+    know(&table, &mine);
+    e = sl_region_limit(&table.region, mine.id);
+    know(&table, &larger);
+    CHECK_EQ(larger.id, mine.id);
+    CHECK_EQ(atomic_load(&e->capacity), 10);
+    know(&table, &smaller);
+    CHECK_EQ(atomic_load(&e->capacity), 5);
+    CASE("a limit is found behind a hole in the list");
+    larger = limit_of("first", SL_BUCKET, "1/h", 0);
+    atomic_store(&sl_region_limit(&table.region, 0)->used, 0);
+    atomic_store(&sl_region_limit(&table.region, 1)->used, 0);
+    know(&table, &larger);
+    know(&table, &mine);
+    CHECK_EQ(mine.id, 1);
+    atomic_store(&sl_region_limit(&table.region, 0)->used, 0);
+    know(&table, &mine);
+    CHECK_EQ(mine.id, 1);
+    sl_table_done(&table);
+}
+
 int main(void)
 {
     test_owing();
+    test_others();
     test_plans();
     test_shares();
     test_giving_way();
