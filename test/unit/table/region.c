@@ -184,6 +184,8 @@ static void test_damage(void)
         const char *sentence;
     } rows[] = {
         ROW("magic", HEAD_AT(magic), 1, true, "it is no state of Sluice"),
+        ROW("zeros for a magic", HEAD_AT(magic), 0, true,
+            "it is no state of Sluice"),
         ROW("version", HEAD_AT(version), 7, true,
             "its format is version 7; this Sluice reads version 1"),
         ROW("size", HEAD_AT(size), 4096, true,
