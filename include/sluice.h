@@ -39,7 +39,10 @@
  *            survive fork(): open it again in the child.
  * Time       Durations and instants are nanoseconds; instants count from
  *            1970-01-01T00:00:00Z. The library never sleeps, and reads the
- *            clock that you hand in, or the system's.
+ *            clock that you hand in, or the system's. A reading that lags
+ *            behind what others who share the state have decided at by less
+ *            than half a second is judged at their time; what lags by more is
+ *            a step of the clock.
  * Memory     The state has a fixed size. A decision allocates nothing and
  *            makes no system call (but what your clock makes).
  * Errors     0 is success; failures are negative enum sluice_err values, and

@@ -48,6 +48,13 @@ static sl_ns machine_wall(void *ctx)
     return read_machine(CLOCK_REALTIME);
 }
 
+sl_ns sl_clock_wall(void)
+{
+    sl_ns now = machine_wall(NULL);
+
+    return now > 0 ? now : 0;
+}
+
 static sl_ns machine_mono(void *ctx)
 {
     (void)ctx;

@@ -33,6 +33,10 @@ struct sl_clock {
     uint64_t jumps;
 };
 
+/* The machine's wall clock, as it is; 0 before 1970. For those who share time
+ * with others and so can't have an anchor of their own. */
+sl_ns sl_clock_wall(void);
+
 /* The machine's clock. */
 void sl_clock_init_real(struct sl_clock *clock);
 

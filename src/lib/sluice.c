@@ -26,20 +26,13 @@ const char *sluice_version(void)
     return SLUICE_VERSION;
 }
 
-/* Each thread has its own anchor on the system's clock. They agree to within
- * microseconds until somebody sets that clock. */
+/* The wall clock itself, without an anchor: threads that anchored at different
+ * times would disagree after a step of it. What others have decided at keeps
+ * small steps and late readings harmless; see "Time" in table.h. */
 static sl_ns read_clock(const struct sluice *gate)
 {
-    static _Thread_local struct sl_clock clock;
-    sl_ns now;
+    sl_ns now = gate->now ? gate->now(gate->now_ctx) : sl_clock_wall();
 
-    if (gate->now) {
-        now = gate->now(gate->now_ctx);
-    } else {
-        if (!clock.mono)
-            sl_clock_init_real(&clock);
-        now = sl_clock_now(&clock);
-    }
     if (now < 0)
         return 0;
     return now < SL_TIME_END ? now : SL_TIME_END - 1;
@@ -136,15 +129,22 @@ static struct sluice_verdict verdict_of(const struct sluice_part *parts,
 
 /* ---- deciding ---- */
 
-/* Decide a set. A reading of the clock that lies behind a cell is read again
- * before it is taken for a step: this thread may have been stopped. */
+/* Decide a set. A reading that lies behind a cell is read again before it is
+ * taken for a step: this thread may have been stopped. It is one only if the
+ * second reading lies behind what had been decided before it was made. */
 static void decide(struct sluice *gate, struct sl_part *parts, unsigned count,
                    sl_ns now)
 {
-    if (sl_table_decide(&gate->table, parts, count, now, false) ==
-        SL_VERDICT_STALE)
-        (void)!sl_table_decide(&gate->table, parts, count, read_clock(gate),
-                               true);
+    enum sl_verdict verdict =
+        sl_table_decide(&gate->table, parts, count, now, false);
+
+    for (unsigned i = 0; verdict == SL_VERDICT_STALE; i++) {
+        sl_ns seen = sl_table_latest(&gate->table);
+
+        now = read_clock(gate);
+        verdict = sl_table_decide(&gate->table, parts, count, now,
+                                  i > 2 || seen - now >= SL_LAG);
+    }
 }
 
 static int decide_all(struct sluice *gate, struct sluice_part *parts,

@@ -5,8 +5,8 @@
  * through its four buckets and takes
  *
  *   1. an empty slot, or one whose cell owes nothing;
- *   2. else the cell that owes least, if that is little: a quarter of its
- *      capacity at most. What it owed is forgiven, and counted;
+ *   2. else a cell that owes little: a quarter of its capacity at most. What
+ *      it owed is forgiven, and counted;
  *   3. else nothing: the caller's `on_full` decides.
  *
  * A drained cell, a quota, a level and a permit never give way while they

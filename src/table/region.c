@@ -300,9 +300,12 @@ static int try_file(struct sl_region *r, const char *path, bool *alone,
         return sl_refuse(diag, SLUICE_EDAMAGE, "it has %jd bytes, not %" PRIu64,
                          (intmax_t)st.st_size, r->size);
     err = map_file(r, path, fresh, diag);
-    if (!err && *alone && is_blank(r))
+    if (err)
+        return err;
+    assert(r->base);
+    if (*alone && is_blank(r))
         err = make(r, diag);
-    else if (!err)
+    else
         err = sl_region_admit(r, *alone, diag);
     if (!err && !lock_byte(r->fd, LOCK_USING, F_RDLCK, true))
         err = system_error(diag, path, "can't be locked");

@@ -92,6 +92,8 @@ struct sl_region_head {
 
     /* Changes. */
     sl_word sealed;   /* 0, or the sum of the whole region; see seal() */
+    sl_word latest;   /* the latest instant that anybody decided at, to
+                       * within SL_LATEST_GRAIN; see table.h */
     sl_word haunted;  /* see intent.h: how often it was raised, and below
                        * that 1 while it is up */
     sl_word reserved; /* slots reserved by all limits together */

@@ -33,6 +33,7 @@ struct sl_set {
     struct sl_item items[SL_PARTS];
     unsigned count;
     sl_ns now;
+    sl_ns lag; /* how far `now` is ahead of the caller's reading */
     bool fresh;
     bool swept;
 };

@@ -6,12 +6,6 @@
 
 #define BATCH 32 /* parts whose memory is fetched together */
 
-static void answer(const struct sl_item *item, struct sl_part *part)
-{
-    part->answer = item->taken.answer;
-    part->untracked = item->untracked;
-}
-
 /* Begin an item, whose key is there already. Field by field: what is not set
  * here is set before it is read. */
 static void begin_item(struct sl_item *item, struct sl_part *part)
@@ -48,6 +42,50 @@ static unsigned add_part(struct sl_set *set, struct sl_part *part)
     return i;
 }
 
+sl_ns sl_table_latest(const struct sl_table *table)
+{
+    return (sl_ns)atomic_load(&sl_region_head(&table->region)->latest);
+}
+
+/* The instant at which a reading is judged; see "Time" in table.h. The word is
+ * shared by all and read by everyone, so it is written rarely. */
+static sl_ns judged_at(const struct sl_table *table, sl_ns now, bool fresh)
+{
+    sl_word *word = &sl_region_head(&table->region)->latest;
+    uint64_t latest = atomic_load_explicit(word, memory_order_relaxed);
+
+    if (now >= (sl_ns)latest) {
+        if (now - (sl_ns)latest > SL_LATEST_GRAIN)
+            atomic_compare_exchange_strong(word, &latest, (uint64_t)now);
+        return now;
+    }
+    if (fresh) /* a step: from here on time goes on at `now` */
+        atomic_compare_exchange_strong(word, &latest, (uint64_t)now);
+    else if ((sl_ns)latest - now < SL_LAG)
+        return (sl_ns)latest;
+    return now;
+}
+
+/* Spans of an answer count from the reading, not from when it was judged. */
+static void count_from(sl_ns lag, struct sl_answer *a)
+{
+    if (a->retry_in > 0)
+        a->retry_in += lag;
+    if (a->reset_in > 0)
+        a->reset_in += lag;
+    if (a->wait > 0)
+        a->wait += lag;
+}
+
+static void answer(const struct sl_set *set, const struct sl_item *item,
+                   struct sl_part *part)
+{
+    part->answer = item->taken.answer;
+    if (set->lag)
+        count_from(set->lag, &part->answer);
+    part->untracked = item->untracked;
+}
+
 enum sl_verdict sl_table_decide(struct sl_table *table, struct sl_part *parts,
                                 unsigned count, sl_ns now, bool fresh)
 {
@@ -57,7 +95,8 @@ enum sl_verdict sl_table_decide(struct sl_table *table, struct sl_part *parts,
 
     set.table = table;
     set.count = 0;
-    set.now = now;
+    set.now = judged_at(table, now, fresh);
+    set.lag = set.now - now;
     set.fresh = fresh;
     set.swept = false;
     for (unsigned i = 0; i < count; i++)
@@ -68,7 +107,7 @@ enum sl_verdict sl_table_decide(struct sl_table *table, struct sl_part *parts,
     if (verdict == SL_VERDICT_STALE)
         return verdict;
     for (unsigned i = 0; i < count; i++)
-        answer(&set.items[of[i]], &parts[i]);
+        answer(&set, &set.items[of[i]], &parts[i]);
     return verdict;
 }
 
@@ -107,7 +146,7 @@ static void batch_some(struct sl_set *set, struct sl_part *parts,
         set->swept = false;
         verdicts[i] = sl_set_decide(set);
         if (verdicts[i] != SL_VERDICT_STALE)
-            answer(&set->items[0], &parts[i]);
+            answer(set, &set->items[0], &parts[i]);
     }
 }
 
@@ -119,7 +158,8 @@ void sl_table_batch(struct sl_table *table, struct sl_part *parts,
 
     set.table = table;
     set.count = 1;
-    set.now = now;
+    set.now = judged_at(table, now, fresh);
+    set.lag = set.now - now;
     set.fresh = fresh;
     set.intent = sl_actor_borrow(&table->actors);
     for (unsigned i = 0; i < count; i += BATCH)

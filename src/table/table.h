@@ -78,11 +78,24 @@ void sl_table_done(struct sl_table *table);
 SL_MUST_USE int sl_table_know(struct sl_table *table,
                               struct sl_table_limit *limit);
 
+/* Time. Those who share a table read their clocks at different moments: one has
+ * kept his reading for a turn of his loop, another was taken off the processor
+ * after it. A reading that lags behind what others have decided at by less
+ * than SL_LAG is judged at their time, so that nothing is pulled back and
+ * refilled twice. Only what lags by more is a step of the clock. */
+#define SL_LAG (500 * SL_MS)
+#define SL_LATEST_GRAIN                                                        \
+    (100 * SL_US) /* how exactly that is kept; < SL_JITTER */
+
+/* The latest instant that anybody decided at. */
+sl_ns sl_table_latest(const struct sl_table *table);
+
 /* Decide a set of 1 to SL_PARTS parts. Parts of the same limit and key are
  * merged: their costs add up, and they get the same answer. If the verdict is
  * DENY, parts that would have passed answer ALLOW with what is there.
  *
- * `fresh` says that `now` was read just now. A thread that was stopped between
+ * `fresh` says that `now` was read after the time that it lags behind was
+ * seen, and is right: then any lag is a step. A thread that was stopped between
  * reading the clock and coming here must not take its old reading for a step
  * of the clock; see SL_VERDICT_STALE. */
 SL_MUST_USE enum sl_verdict sl_table_decide(struct sl_table *table,
