@@ -21,6 +21,7 @@ take_longer() {
     plain_steps=15000000
     asan_steps=2000000
     fuzz_seconds=300
+    export SL_LONG=1 # a thousand kills and stops instead of a hundred
 }
 
 # tally STAGE PASSED FAILED NOTE: what the stage came to.
