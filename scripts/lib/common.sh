@@ -35,8 +35,9 @@ quietly() {
 }
 
 # configure DIR [MESON OPTION...]: make DIR a build folder with exactly these
-# options. Nothing happens if it already is one; if it was made with others
-# (or half made) it is made anew. Safe to call from two scripts at a time.
+# options. If it already is one it is brought up to date; if it was made with
+# others (or half made) it is made anew. Safe to call from two scripts at a
+# time.
 configure() (
     dir=$1
     shift
@@ -45,6 +46,7 @@ configure() (
     exec 9>"$dir.lock"
     flock 9
     if [[ -f $dir/build.ninja && $(cat "$dir/.options" 2>&1) == "$want" ]]; then
+        ninja -C "$dir" build.ninja >/dev/null # meson.build may have changed
         return
     fi
     rm -rf "$dir"
