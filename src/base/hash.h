@@ -4,7 +4,7 @@
  * keys chosen by an attacker: without the secret he can neither aim at one
  * line nor make two keys meet. SipHash with one compression and three
  * finalisation rounds is what Rust and Python use for the same purpose; it
- * costs about 14 ns for 32 bytes.
+ * costs about 20 ns for 32 bytes in its 128-bit form.
  */
 #ifndef SL_HASH_H
 #define SL_HASH_H

@@ -167,3 +167,51 @@ void sl_table_batch(struct sl_table *table, struct sl_part *parts,
                    count - i < BATCH ? count - i : BATCH);
     sl_actor_return(&table->actors, set.intent);
 }
+
+void sl_table_init(struct sl_table *table, const struct sl_region *region,
+                   enum sl_on_full on_full)
+{
+    table->region = *region;
+    table->on_full = on_full;
+    sl_actors_init(&table->actors, &table->region);
+}
+
+void sl_table_done(struct sl_table *table)
+{
+    sl_region_close(&table->region);
+}
+
+void sl_table_stats(struct sl_table *table, struct sl_table_stats *ret)
+{
+    const struct sl_region *r = &table->region;
+    const struct sl_region_head *head = sl_region_head(r);
+
+    *ret = (struct sl_table_stats){.slots = head->buckets * SL_SLOTS,
+                                   .bytes = head->size};
+    for (uint64_t i = 0; i < SL_LIMITS; i++)
+        ret->occupied += atomic_load(&sl_region_limit(r, i)->occupied);
+    for (uint64_t i = 0; i < SL_ACTORS; i++)
+        for (unsigned s = 0; s < SL_STATS; s++)
+            ret->counted[s] += atomic_load_explicit(
+                &sl_region_actor(r, i)->stats[s], memory_order_relaxed);
+}
+
+void sl_table_visit(struct sl_table *table, sl_table_visit_f *visit, void *ctx)
+{
+    const struct sl_region *r = &table->region;
+    struct sl_intent *intent = sl_actor_borrow(&table->actors);
+    uint64_t buckets = sl_region_head(r)->buckets;
+    bool more = true;
+
+    for (uint64_t at = 0; more && at < buckets * SL_SLOTS; at++) {
+        struct sl_slot slot = {at / SL_SLOTS, (unsigned)(at % SL_SLOTS)};
+        uint64_t tag = sl_load(r, sl_tag_at(r, slot));
+        struct sl_cell cell;
+
+        if (tag != 0 && sl_slot_read(intent, slot, tag, &cell))
+            more = visit(ctx, (uint32_t)(tag >> SL_TAG_BITS),
+                         tag & ((UINT64_C(1) << SL_TAG_BITS) - 1),
+                         sl_cell_bare(cell));
+    }
+    sl_actor_return(&table->actors, intent);
+}
