@@ -39,6 +39,12 @@ static inline sl_ns sl_ns_add_sat(sl_ns a, sl_ns b)
     return a > 0 ? SL_NS_MAX : INT64_MIN;
 }
 
+/* a / b rounded down, also below zero. b > 0. */
+static inline int64_t sl_floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
 /* n / c; UINT64_MAX if that does not fit. c > 0. Most products fit 64 bits,
  * and dividing those is several times cheaper. */
 static inline uint64_t sl_div_sat(sl_u128 n, uint64_t c)

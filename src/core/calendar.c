@@ -8,6 +8,8 @@
  */
 #include "core/calendar.h"
 
+#include "base/arith.h"
+
 #define DAY_S INT64_C(86400)
 
 /* No offset from UTC reaches this many seconds (RFC 8536). */
@@ -16,46 +18,11 @@
 /* Days from 1970-01-01 back to Monday, 1969-12-29. */
 #define MONDAY 3
 
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0);
-}
-
-/* The civil year is taken to begin in March, so that the leap day comes last
- * and the months' lengths fall on a straight line: (153 m + 2) / 5. An era is
- * 400 years, after which the calendar repeats. */
-int64_t sl_days_from_civil(int64_t year, int64_t month, int64_t day)
-{
-    int64_t y = month <= 2 ? year - 1 : year;
-    int64_t era = floor_div(y, 400);
-    int64_t of_era = y - era * 400;
-    int64_t of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5;
-
-    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year +
-           day - 1 - 719468;
-}
-
-void sl_civil_from_days(int64_t days, int64_t *year, int64_t *month,
-                        int64_t *day)
-{
-    int64_t z = days + 719468;
-    int64_t era = floor_div(z, 146097);
-    int64_t of_era = z - era * 146097;
-    int64_t y =
-        (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    int64_t of_year = of_era - (365 * y + y / 4 - y / 100);
-    int64_t m = (5 * of_year + 2) / 153;
-
-    *day = of_year - (153 * m + 2) / 5 + 1;
-    *month = m < 10 ? m + 3 : m - 9;
-    *year = y + era * 400 + (*month <= 2);
-}
-
 /* The day on which a period begins in month `index` since January 1970. */
 static int64_t month_start(int64_t index, int64_t anchor)
 {
-    int64_t year = 1970 + floor_div(index, 12);
-    int64_t month = index - floor_div(index, 12) * 12 + 1;
+    int64_t year = 1970 + sl_floor_div(index, 12);
+    int64_t month = index - sl_floor_div(index, 12) * 12 + 1;
     int64_t first = sl_days_from_civil(year, month, 1);
     int64_t next = month == 12 ? sl_days_from_civil(year + 1, 1, 1)
                                : sl_days_from_civil(year, month + 1, 1);
@@ -86,14 +53,14 @@ static int64_t number_of(const struct sl_calendar *cal, int64_t day)
 
     switch (cal->unit) {
     case SL_CALENDAR_DAY:
-        return floor_div(day, every);
+        return sl_floor_div(day, every);
     case SL_CALENDAR_WEEK:
-        return floor_div(day + MONDAY - cal->anchor + 1, 7 * every);
+        return sl_floor_div(day + MONDAY - cal->anchor + 1, 7 * every);
     case SL_CALENDAR_MONTH:
         break;
     }
     sl_civil_from_days(day, &year, &month, &unused);
-    number = floor_div((year - 1970) * 12 + month - 1, every);
+    number = sl_floor_div((year - 1970) * 12 + month - 1, every);
     return day < first_day(cal, number) ? number - 1 : number;
 }
 
@@ -119,9 +86,9 @@ static int64_t day_start(const struct sl_zone *zone, int64_t day)
 
 struct sl_period sl_calendar_period(const struct sl_calendar *cal, sl_ns now)
 {
-    int64_t second = floor_div(now, SL_S);
+    int64_t second = sl_floor_div(now, SL_S);
     int64_t local = second + sl_zone_offset(cal->zone, second);
-    int64_t number = number_of(cal, floor_div(local, DAY_S));
+    int64_t number = number_of(cal, sl_floor_div(local, DAY_S));
     int64_t start = day_start(cal->zone, first_day(cal, number));
     int64_t end = day_start(cal->zone, first_day(cal, number + 1));
 

@@ -22,6 +22,7 @@
 #ifndef SL_CALENDAR_H
 #define SL_CALENDAR_H
 
+#include "base/instant.h"
 #include "base/zone.h"
 
 enum sl_calendar_unit { SL_CALENDAR_DAY, SL_CALENDAR_WEEK, SL_CALENDAR_MONTH };
@@ -40,11 +41,5 @@ struct sl_period {
 
 /* The period that `now` lies in. */
 struct sl_period sl_calendar_period(const struct sl_calendar *cal, sl_ns now);
-
-/* Days since 1970-01-01 of a civil date, and back; Gregorian throughout.
- * month 1 .. 12; day may pass the month's end and runs over. */
-int64_t sl_days_from_civil(int64_t year, int64_t month, int64_t day);
-void sl_civil_from_days(int64_t days, int64_t *year, int64_t *month,
-                        int64_t *day);
 
 #endif

@@ -29,9 +29,6 @@ struct sluice {
 
 /* Where sluice_why() finds its sentence. */
 struct sl_diag *sl_gate_diag(void);
-
-/* Read the file of a zone by name. */
-SL_MUST_USE int sl_zone_load(const char *name, const struct sl_alloc *alloc,
-                             struct sl_zone *ret, struct sl_diag *diag);
+struct sl_diag *sluice_private_diag(void);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/zonefile.h"
 #include "lib/gate.h"
 
 #define DEFAULT_SIZE (UINT64_C(64) << 20)

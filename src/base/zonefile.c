@@ -1,12 +1,12 @@
 /* zonefile.c -- a time zone from the system's files, by name. */
+#include "base/zonefile.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "lib/gate.h"
 
 #define FILE_MAX 65536 /* the largest zone of tzdata has 4 KiB */
 
