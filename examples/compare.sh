@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # compare.sh -- the examples say what the documents say.
 #
-#   compare.sh output PROGRAM FILE      PROGRAM prints what is in FILE
+#   compare.sh output PROGRAM FILE [ARGUMENT...]
+#                                       PROGRAM prints what is in FILE
 #   compare.sh guide GUIDE EXAMPLE...   every block of GUIDE is cut from an
 #                                       EXAMPLE, line by line
 set -euo pipefail
 
 output() {
-    diff <("$1") "$2" || { echo "$1 prints something else than $2" && exit 1; }
+    diff <("$1" "${@:3}") "$2" || { echo "$1 prints something else than $2" && exit 1; }
 }
 
 # The blocks of a document, each followed by a NUL. Commands (sh) are no code.

@@ -12,7 +12,7 @@ all_stages=(check plain asan memcheck coverage tsan fuzz mutants smoke)
 plain_steps=
 asan_steps=200000
 coverage_steps=20000
-fuzz_seconds=15
+fuzz_seconds=10
 
 least_coverage=90 # percent of lines
 
@@ -115,7 +115,7 @@ stage_memcheck() {
     local names
 
     configure build/memcheck --buildtype=debugoptimized
-    mapfile -t names < <(unit_tests build/memcheck base core)
+    mapfile -t names < <(unit_tests build/memcheck base core wire policy engine)
     run_tests build/memcheck memcheck '' "${names[@]}" \
         --wrapper 'valgrind -q --error-exitcode=99'
 }
@@ -149,7 +149,8 @@ stage_coverage() {
 
     configure build/coverage --buildtype=debug -Db_coverage=true
     find build/coverage -name '*.gcda' -delete
-    run_tests build/coverage coverage "$coverage_steps" --suite unit --suite prop
+    run_tests build/coverage coverage "$coverage_steps" --suite unit \
+        --suite prop --suite bad --suite flow --suite cli --suite examples
     for program in build/coverage/src/*/sluice-demo; do
         "$program" >/dev/null
     done
@@ -237,25 +238,33 @@ stage_smoke() {
         echo "bin/sluice-demo prints $lines lines"
         return 1
     fi
-    link_library lib/libsluice.so
-    link_library lib/libsluice.a
-    tally smoke 3 0 "bin/sluice-demo prints $lines lines, both libraries link"
+    link_library sluice.h 'sluice_version()' lib/libsluice.so
+    link_library sluice.h 'sluice_version()' lib/libsluice.a
+    link_library sluice_policy.h 'sluice_schema_page()' \
+        lib/libsluice-policy.so lib/libsluice.so
+    link_library sluice_policy.h 'sluice_schema_page()' \
+        lib/libsluice-policy.a lib/libsluice.a -lfyaml
+    bin/sluice init - >build/logs/smoke.yaml
+    bin/sluice check build/logs/smoke.yaml
+    bin/sluice test presets/*.flow
+    tally smoke 7 0 "bin/sluice-demo prints $lines lines, four libraries link, \
+bin/sluice passes the presets"
 }
 
-# A program of somebody else, with nothing but the header and the library.
+# link_library HEADER TEXT LIBRARY...: a program of somebody else that prints
+# TEXT, with nothing but the header and the libraries.
 link_library() {
-    local program=build/logs/smoke.${1##*.}
+    local header=$1 text=$2 program=build/logs/smoke.${3##*.}
 
-    gcc -std=c99 -pedantic -Wall -Wextra -Werror -Iinclude -x c - -x none "$1" \
-        -Wl,-rpath,"$PWD/lib" -o "$program" <<'EOF'
-#include <sluice.h>
+    gcc -std=c99 -pedantic -Wall -Wextra -Werror -Iinclude -include "$header" \
+        -DTEXT="$text" -x c - -x none "${@:3}" -Wl,-rpath,"$PWD/lib" -o "$program" <<'EOF'
 #include <stdio.h>
 
 int main(void)
 {
-    puts(sluice_version());
+    puts(TEXT);
     return 0;
 }
 EOF
-    "$program"
+    "$program" >"$program.out"
 }

@@ -15,6 +15,12 @@ struct sl_diag *sl_gate_diag(void)
     return &last_refusal;
 }
 
+/* For the sister library alone, so that its failures are told here too. */
+struct sl_diag *sluice_private_diag(void)
+{
+    return &last_refusal;
+}
+
 const char *sluice_why(void)
 {
     return last_refusal.sentence[0] ? last_refusal.sentence

@@ -53,6 +53,13 @@ static bool changes(const struct sl_item *item)
            !sl_cell_eq(item->taken.next, sl_cell_bare(item->cell));
 }
 
+static bool denies_when_full(const struct sl_set *set,
+                             const struct sl_item *item)
+{
+    return set->table->on_full == SL_FULL_DENY ||
+           item->part->of->on_full == SL_FULL_DENY;
+}
+
 /* Read and judge all items. If one refuses, the others show what is there. */
 static enum sl_verdict judge_all(struct sl_set *set)
 {
@@ -65,7 +72,7 @@ static enum sl_verdict judge_all(struct sl_set *set)
         judge(item, set->now);
         if (item->taken.stepped && !set->fresh)
             return SL_VERDICT_STALE;
-        if (item->untracked && set->table->on_full == SL_FULL_DENY &&
+        if (item->untracked && denies_when_full(set, item) &&
             item->part->act == SL_ACT_TAKE &&
             item->taken.answer.outcome == SL_ALLOW)
             item->taken.answer.outcome = SL_DENY;

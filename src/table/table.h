@@ -32,10 +32,11 @@ enum sl_on_full { SL_FULL_ALLOW, SL_FULL_DENY };
 struct sl_table_limit {
     const char *name;
     struct sl_limit strictest;
-    uint32_t share;         /* of the slots, in 1/1000; 0 = half the table */
-    uint32_t equal_parts;   /* divided by this (0 = 1) */
-    uint32_t id;            /* out */
-    struct sl_hash_key key; /* out */
+    uint32_t share;          /* of the slots, in 1/1000; 0 = half the table */
+    uint32_t equal_parts;    /* divided by this (0 = 1) */
+    enum sl_on_full on_full; /* DENY here or of the whole table denies */
+    uint32_t id;             /* out */
+    struct sl_hash_key key;  /* out */
 };
 
 struct sl_table {

@@ -1,0 +1,264 @@
+/* sluice_policy.h -- policies and verdicts: libsluice-policy.
+ *
+ * A policy is a file that says who may do what how often. An engine keeps a
+ * policy in force over a state. You hand it the facts of a request and get a
+ * decision: allowed or not, why, and what to answer.
+ *
+ *     struct sluice_policy *policy;
+ *     struct sluice_problems *problems;
+ *     struct sluice_engine *engine;
+ *     struct sluice_decision *decision = sluice_decision_new();
+ *
+ *     if (sluice_policy_load("policy.yaml", NULL, &policy, &problems))
+ *         errx(3, "%s", sluice_problems_text(problems));
+ *     if (sluice_engine_open(policy, NULL, &engine))
+ *         errx(1, "%s", sluice_why());
+ *
+ *     struct sluice_request request = {
+ *         .method = "GET", .path = "/api/v1/ai/extract", .user = "ann"};
+ *
+ *     if (sluice_decide(engine, &request, decision))
+ *         errx(1, "%s", sluice_why());
+ *     if (!sluice_decision_allowed(decision))
+ *         reply(sluice_decision_status(decision),
+ *               sluice_decision_body(decision));
+ *
+ * Ownership  What a call hands over is yours until its _free, _close or
+ *            _release. Whatever you pass in is borrowed for the length of the
+ *            call, except that an engine keeps its own hold on its policy.
+ * Threads    Policies and engines may be shared by any number of threads. The
+ *            policy of an engine may be changed while decisions are made: each
+ *            decision sees one policy, the old or the new. A decision object
+ *            belongs to one thread at a time.
+ * Memory     A decision object keeps what it needs from one use to the next:
+ *            after the first few, sluice_decide() allocates nothing.
+ * Errors     0 is success; failures are negative enum sluice_err values, and
+ *            sluice_why() has a sentence. A refused request is not a failure.
+ */
+#ifndef SLUICE_POLICY_H
+#define SLUICE_POLICY_H
+
+#include "sluice.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct sluice_policy;   /* a checked policy; immutable */
+struct sluice_problems; /* what is wrong with a file */
+struct sluice_engine;   /* a policy in force */
+struct sluice_decision; /* an answer */
+
+/* ---- policies ---- */
+
+struct sluice_policy_options {
+    /* The environment for ${ENV:NAME} and FEATURE_NAME; NULL is getenv(). */
+    const char *(*env)(void *ctx, const char *name);
+    void *ctx;
+};
+
+/* Read and check the policy in a file. On success *ret is yours. *problems is
+ * yours in any case (also when there are only warnings, or none) and may be
+ * NULL if memory ran out; pass NULL if you do not care. `options` may be NULL.
+ * SLUICE_ECONF: the file was refused. SLUICE_ESYS: it could not be read. */
+int sluice_policy_load(const char *path,
+                       const struct sluice_policy_options *options,
+                       struct sluice_policy **ret,
+                       struct sluice_problems **problems);
+
+/* The same for a text; `name` is what the problems call it, and files named in
+ * it are relative to that. */
+int sluice_policy_parse(const char *name, const char *text, size_t len,
+                        const struct sluice_policy_options *options,
+                        struct sluice_policy **ret,
+                        struct sluice_problems **problems);
+
+/* Let go of a policy; NULL is allowed. */
+void sluice_policy_release(struct sluice_policy *policy);
+
+/* What a policy has, for tools that list and complete. */
+size_t sluice_policy_limits(const struct sluice_policy *policy);
+size_t sluice_policy_routes(const struct sluice_policy *policy);
+size_t sluice_policy_plans(const struct sluice_policy *policy);
+const char *sluice_policy_limit_name(const struct sluice_policy *policy,
+                                     size_t index);
+const char *sluice_policy_route_text(const struct sluice_policy *policy,
+                                     size_t index);
+const char *sluice_policy_plan_name(const struct sluice_policy *policy,
+                                    size_t index);
+
+/* ---- problems ---- */
+
+struct sluice_problem {
+    const char *file;
+    unsigned line, column; /* from 1; 0 unknown */
+    const char *sentence;
+    const char *hint; /* what to write instead; "" none */
+    int warning;      /* 0: an error */
+};
+
+size_t sluice_problems_errors(const struct sluice_problems *problems);
+size_t sluice_problems_warnings(const struct sluice_problems *problems);
+
+/* Those that were kept, in the order of the file. At most a hundred. */
+size_t sluice_problems_count(const struct sluice_problems *problems);
+struct sluice_problem
+sluice_problems_get(const struct sluice_problems *problems, size_t index);
+
+/* All of them as text, each with its line and a caret; "" if there are none. */
+const char *sluice_problems_text(const struct sluice_problems *problems);
+
+void sluice_problems_free(struct sluice_problems *problems);
+
+/* The language: its JSON Schema, and its reference page in Markdown. A new
+ * string, to be given back with free(); NULL without memory. */
+char *sluice_schema_json(void);
+char *sluice_schema_page(void);
+
+/* ---- engines ---- */
+
+/* Zeros are good defaults. */
+struct sluice_engine_options {
+    const char *path; /* state in this file; NULL is in memory */
+    size_t size;      /* of the state in bytes; 0 is 64 MiB */
+
+    /* The clock: wall time in ns. NULL is the system's. */
+    int64_t (*now)(void *ctx);
+    void *now_ctx;
+
+    /* For tests of a policy: if this returns other than 0, the store fails for
+     * this decision. */
+    int (*fault)(void *ctx);
+    void *fault_ctx;
+};
+
+/* Put `policy` in force. `options` may be NULL. */
+int sluice_engine_open(struct sluice_policy *policy,
+                       const struct sluice_engine_options *options,
+                       struct sluice_engine **ret);
+
+/* Put another policy in force. What was used stays used; limits whose name,
+ * kind, `per` or period changed start afresh. On failure the old one stays. */
+int sluice_engine_use(struct sluice_engine *engine,
+                      struct sluice_policy *policy);
+
+/* Switch a feature on (1) or off (0) until the next policy. SLUICE_ENOENT if
+ * the policy has none of that name. */
+int sluice_engine_switch(struct sluice_engine *engine, const char *feature,
+                         int on);
+
+/* Close an engine that no thread uses any more. NULL is allowed. */
+void sluice_engine_close(struct sluice_engine *engine);
+
+/* ---- requests ---- */
+
+struct sluice_header {
+    const char *name;
+    const char *value;
+};
+
+struct sluice_cost {
+    const char *limit;
+    uint64_t cost;
+};
+
+struct sluice_override {
+    const char *limit;
+    const char *rate; /* in place of the plan's */
+};
+
+/* The facts. NULL is: not known. Strings end in NUL. */
+struct sluice_request {
+    const char *method, *path;
+    const char *job;         /* named work instead of method and path */
+    const char *limit, *key; /* or one limit by name, for one key */
+
+    const char *user, *org, *plan, *role, *ip;
+
+    const struct sluice_header *headers;
+    size_t header_count;
+    int trusted; /* the headers come from a proxy that may say who it is */
+
+    const struct sluice_override *overrides;
+    size_t override_count;
+
+    int has_cost; /* 0: each limit's own cost, usually 1 */
+    uint64_t cost;
+    const struct sluice_cost *costs; /* for single limits; they go first */
+    size_t cost_count;
+
+    const char *request_id;
+};
+
+struct sluice_decision *sluice_decision_new(void);
+void sluice_decision_free(struct sluice_decision *decision);
+
+/* Decide: take what the request costs on all its limits, or nothing. */
+int sluice_decide(struct sluice_engine *engine,
+                  const struct sluice_request *request,
+                  struct sluice_decision *decision);
+
+/* The same, but spend nothing. */
+int sluice_explain(struct sluice_engine *engine,
+                   const struct sluice_request *request,
+                   struct sluice_decision *decision);
+
+/* ---- answers; all strings live until the decision's next use ---- */
+
+int sluice_decision_allowed(const struct sluice_decision *decision);
+int sluice_decision_status(const struct sluice_decision *decision);
+
+/* Not allowed, and no time will help. */
+int sluice_decision_never(const struct sluice_decision *decision);
+
+/* Decided without the store. */
+int sluice_decision_degraded(const struct sluice_decision *decision);
+
+/* The name of the limit that refused, or "". */
+const char *sluice_decision_by(const struct sluice_decision *decision);
+const char *sluice_decision_code(const struct sluice_decision *decision);
+const char *sluice_decision_message(const struct sluice_decision *decision);
+
+/* Until the same request passes; -1 if it passed or never will. */
+int64_t sluice_decision_retry_in_ns(const struct sluice_decision *decision);
+
+/* What the quota header shows; UINT64_MAX if there is no quota. */
+uint64_t sluice_decision_quota(const struct sluice_decision *decision);
+
+/* One limit of the decision, in the route's order. */
+struct sluice_shown {
+    const char *name, *kind, *plan, *scope, *id, *mode, *unit;
+    const char *key; /* its name in a shared store */
+    int limited;     /* 0: unlimited for this plan, or skipped; no numbers */
+    int allowed;
+    uint64_t limit, burst, remaining, cost;
+    int64_t retry_in_ns, reset_in_ns, wait_ns; /* -1: none */
+};
+
+size_t sluice_decision_limits(const struct sluice_decision *decision);
+struct sluice_shown
+sluice_decision_limit(const struct sluice_decision *decision, size_t index);
+
+/* Whose numbers the headers show: an index, or -1. */
+int sluice_decision_report(const struct sluice_decision *decision);
+
+size_t sluice_decision_headers(const struct sluice_decision *decision);
+struct sluice_header
+sluice_decision_header(const struct sluice_decision *decision, size_t index);
+
+/* JSON on one line; "" when there is none. */
+const char *sluice_decision_content_type(const struct sluice_decision *d);
+const char *sluice_decision_body(const struct sluice_decision *decision);
+
+/* The verdict as one line of JSON. NULL without memory. */
+const char *sluice_decision_json(struct sluice_decision *decision);
+
+/* For people: which route, who, which plan, each limit with its numbers and
+ * its key, and when the same request passes. NULL without memory. */
+const char *sluice_decision_text(struct sluice_decision *decision);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,260 @@
+/* completion.c -- sluice completion: scripts that complete the command line.
+ *
+ * They are made from the table of errands, so that they know what this program
+ * knows. Commands of later versions are left out.
+ */
+#include <string.h>
+
+#include "cli/errand.h"
+
+/* The flags of an errand, each behind a blank: " --schema --output -o". */
+static void put_flags(FILE *out, const struct sl_errand *e)
+{
+    for (size_t i = 0; e->flags && e->flags[i].name; i++)
+        fprintf(out, " --%s", e->flags[i].name);
+    if (e->formats)
+        fputs(" --output -o", out);
+    fputs(" --help -h", out);
+}
+
+/* "a|b|c" with blanks instead of bars. */
+static void put_words(FILE *out, const char *words)
+{
+    for (; *words; words++)
+        fputc(*words == '|' ? ' ' : *words, out);
+}
+
+static bool has_files(const struct sl_errand *e)
+{
+    return strcmp(e->words, "file") == 0;
+}
+
+static void put_names(FILE *out)
+{
+    for (size_t i = 0; sl_errands[i]; i++)
+        if (sl_errands[i]->run)
+            fprintf(out, "%s ", sl_errands[i]->name);
+    fputs("help --help --version", out);
+}
+
+/* ---- bash ---- */
+
+static void bash_errand(FILE *out, const struct sl_errand *e)
+{
+    fprintf(out, "    %s)\n        words=\"", e->name);
+    if (!has_files(e))
+        put_words(out, e->words);
+    put_flags(out, e);
+    fprintf(out, "\"\n        formats=\"");
+    put_words(out, e->formats ? e->formats : "");
+    fprintf(out, "\"\n        files=%d\n        ;;\n", has_files(e));
+}
+
+static void put_bash(FILE *out)
+{
+    fputs("# bash completion for sluice; for this shell:\n"
+          "#   source <(sluice completion bash)\n"
+          "_sluice() {\n"
+          "    local cur=${COMP_WORDS[COMP_CWORD]}\n"
+          "    local before=${COMP_WORDS[COMP_CWORD-1]}\n"
+          "    local words= formats= files=0\n"
+          "\n"
+          "    COMPREPLY=()\n"
+          "    case ${COMP_WORDS[1]} in\n",
+          out);
+    for (size_t i = 0; sl_errands[i]; i++)
+        if (sl_errands[i]->run)
+            bash_errand(out, sl_errands[i]);
+    fputs("    esac\n"
+          "    if ((COMP_CWORD == 1)); then\n"
+          "        words=\"",
+          out);
+    put_names(out);
+    fputs("\"\n"
+          "        files=0\n"
+          "    elif [[ $before == -o || $before == --output ]]; then\n"
+          "        words=$formats\n"
+          "        files=0\n"
+          "    elif [[ $cur == -* && $cur != - ]]; then\n"
+          "        files=0\n"
+          "    fi\n"
+          "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+          "    if ((files)); then\n"
+          "        compopt -o filenames 2>/dev/null\n"
+          "        mapfile -t -O \"${#COMPREPLY[@]}\" COMPREPLY \\\n"
+          "            < <(compgen -f -- \"$cur\")\n"
+          "    fi\n"
+          "}\n"
+          "complete -F _sluice sluice\n",
+          out);
+}
+
+/* ---- zsh ---- */
+
+/* Inside single quotes and brackets. */
+static void put_quoted(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '\'')
+            fputs("'\\'", out);
+        else if (strchr("[]:", *text))
+            fputc('\\', out);
+        fputc(*text, out);
+    }
+}
+
+static void zsh_flag(FILE *out, const struct sl_flag *flag)
+{
+    if (flag->letter)
+        fprintf(out, "        {-%c,--%s}'[", flag->letter, flag->name);
+    else
+        fprintf(out, "        '--%s[", flag->name);
+    put_quoted(out, flag->summary);
+    fputc(']', out);
+    if (flag->value && strchr(flag->value, '|')) {
+        fputs(":value:(", out);
+        put_words(out, flag->value);
+        fputc(')', out);
+    } else if (flag->value) {
+        fputs(":value: ", out);
+    }
+    fputs("' \\\n", out);
+}
+
+static void zsh_errand(FILE *out, const struct sl_errand *e)
+{
+    struct sl_flag output = {'o', "output", e->formats, "how to print it"};
+    struct sl_flag help = {'h', "help", NULL, "how it is used"};
+
+    fprintf(out, "    %s)\n        _arguments \\\n", e->name);
+    for (size_t i = 0; e->flags && e->flags[i].name; i++)
+        zsh_flag(out, &e->flags[i]);
+    if (e->formats)
+        zsh_flag(out, &output);
+    zsh_flag(out, &help);
+    if (has_files(e)) {
+        fputs("        '*:file:_files'\n", out);
+    } else {
+        fputs("        '1:what:(", out);
+        put_words(out, e->words);
+        fputs(")' '*:file:_files'\n", out);
+    }
+    fputs("        ;;\n", out);
+}
+
+static void put_zsh(FILE *out)
+{
+    fputs("#compdef sluice\n"
+          "# zsh completion for sluice; put it on your fpath as _sluice:\n"
+          "#   sluice completion zsh > \"${fpath[1]}/_sluice\"\n"
+          "_sluice() {\n"
+          "    local -a commands=(\n",
+          out);
+    for (size_t i = 0; sl_errands[i]; i++)
+        if (sl_errands[i]->run) {
+            fprintf(out, "        '%s:", sl_errands[i]->name);
+            put_quoted(out, sl_errands[i]->summary);
+            fputs("'\n", out);
+        }
+    fputs("    )\n"
+          "    if ((CURRENT == 2)); then\n"
+          "        _describe command commands\n"
+          "        return\n"
+          "    fi\n"
+          "    local command=${words[2]}\n"
+          "    shift words\n"
+          "    ((CURRENT--))\n"
+          "    case $command in\n",
+          out);
+    for (size_t i = 0; sl_errands[i]; i++)
+        if (sl_errands[i]->run)
+            zsh_errand(out, sl_errands[i]);
+    fputs("    esac\n"
+          "}\n"
+          "if [[ $funcstack[1] == _sluice ]]; then\n"
+          "    _sluice \"$@\"\n"
+          "else\n"
+          "    compdef _sluice sluice\n"
+          "fi\n",
+          out);
+}
+
+/* ---- fish ---- */
+
+static void fish_flag(FILE *out, const char *errand, const struct sl_flag *flag)
+{
+    fprintf(out, "complete -c sluice -n '__fish_seen_subcommand_from %s' -l %s",
+            errand, flag->name);
+    if (flag->letter)
+        fprintf(out, " -s %c", flag->letter);
+    if (flag->value && strchr(flag->value, '|')) {
+        fputs(" -xa '", out);
+        put_words(out, flag->value);
+        fputc('\'', out);
+    } else if (flag->value) {
+        fputs(" -x", out);
+    }
+    fprintf(out, " -d '%s'\n", flag->summary);
+}
+
+static void fish_errand(FILE *out, const struct sl_errand *e)
+{
+    struct sl_flag output = {'o', "output", e->formats, "how to print it"};
+    struct sl_flag help = {'h', "help", NULL, "how it is used"};
+
+    fprintf(out, "complete -c sluice -n __fish_use_subcommand -fa %s -d '%s'\n",
+            e->name, e->summary);
+    if (!has_files(e) && e->words[0]) {
+        fprintf(out,
+                "complete -c sluice -n '__fish_seen_subcommand_from %s' -a '",
+                e->name);
+        put_words(out, e->words);
+        fputs("'\n", out);
+    }
+    for (size_t i = 0; e->flags && e->flags[i].name; i++)
+        fish_flag(out, e->name, &e->flags[i]);
+    if (e->formats)
+        fish_flag(out, e->name, &output);
+    fish_flag(out, e->name, &help);
+}
+
+static void put_fish(FILE *out)
+{
+    fputs("# fish completion for sluice; for this shell:\n"
+          "#   sluice completion fish | source\n",
+          out);
+    for (size_t i = 0; sl_errands[i]; i++)
+        if (sl_errands[i]->run)
+            fish_errand(out, sl_errands[i]);
+}
+
+static int run(struct sl_call *call)
+{
+    const char *shell = call->words[0];
+
+    if (strcmp(shell, "bash") == 0)
+        put_bash(call->cli->out);
+    else if (strcmp(shell, "zsh") == 0)
+        put_zsh(call->cli->out);
+    else if (strcmp(shell, "fish") == 0)
+        put_fish(call->cli->out);
+    else
+        return sl_complain(call, SL_EXIT_USAGE,
+                           "no completion for \"%s\"; write bash, zsh or fish",
+                           shell);
+    return SL_EXIT_OK;
+}
+
+const struct sl_errand sl_errand_completion = {
+    .name = "completion",
+    .usage = "bash|zsh|fish",
+    .summary = "Print a script that completes the command line",
+    .help = "  source <(sluice completion bash)\n"
+            "  sluice completion zsh > \"${fpath[1]}/_sluice\"\n"
+            "  sluice completion fish > ~/.config/fish/completions/sluice.fish"
+            "\n",
+    .words = "bash|zsh|fish",
+    .least = 1,
+    .most = 1,
+    .run = run,
+};

@@ -1,0 +1,442 @@
+/* read.c -- a flow file, line by line.
+ *
+ *   flow "NAME"      begins a flow
+ *   policy PATH      of this flow; before the first flow: of all that have
+ *                    none of their own
+ *   at TIME          moves the clock
+ *   ACT [INPUT...] [-> EXPECTATION...]
+ */
+#include "cli/flow/flow.h"
+
+#include <string.h>
+
+#include "base/scan.h"
+#include "cli/flow/words.h"
+
+/* 1 MB of the shortest lines becomes some 50 MB of acts. */
+#define ARENA_BYTES ((size_t)256 << 20)
+
+struct reader {
+    struct sl_flow_file *file;
+    struct sl_diag *diag;
+    struct sl_words words; /* of the current line */
+    const char *policy;    /* for flows without one of their own */
+    unsigned line;
+};
+
+/* An act that begins with a word of its own. */
+struct form {
+    const char *word;
+    enum sl_act_kind kind;
+    unsigned names; /* how many it needs */
+    bool inputs;    /* may NAME=VALUE follow? */
+    const char *usage;
+};
+
+static const struct form forms[] = {
+    {"job",     SL_ACT_JOB,     1, true,  "job NAME"                     },
+    {"take",    SL_ACT_TAKE,    2, true,  "take LIMIT KEY"               },
+    {"usage",   SL_ACT_USAGE,   4, true,  "usage SCOPE ID LIMIT AMOUNT"  },
+    {"settle",  SL_ACT_SETTLE,  1, true,  "settle NAME cost=N"           },
+    {"release", SL_ACT_RELEASE, 1, true,  "release NAME"                 },
+    {"extend",  SL_ACT_EXTEND,  1, true,  "extend NAME hold=TIME"        },
+    {"subject", SL_ACT_SUBJECT, 2, true,  "subject user|org ID plan=NAME"},
+    {"feature", SL_ACT_FEATURE, 2, false, "feature NAME on|off"          },
+    {"store",   SL_ACT_STORE,   1, false, "store fails|slow|heals"       },
+    {"reload",  SL_ACT_RELOAD,  1, false, "reload PATH"                  },
+};
+
+static const struct form request = {"", SL_ACT_REQUEST, 1, true, "METHOD PATH"};
+
+/* For suggestions: whatever a line may begin with. */
+static const char *const beginnings[] = {
+    "flow",   "policy",  "at",      "job",     "take",  "usage",   "settle",
+    "extend", "release", "subject", "feature", "store", "reload",  "GET",
+    "POST",   "PUT",     "PATCH",   "DELETE",  "HEAD",  "OPTIONS",
+};
+
+const char *sl_flow_path(const char *file, const char *path,
+                         struct sl_arena *arena)
+{
+    const char *slash = strrchr(file, '/');
+    size_t folder = slash ? (size_t)(slash - file) + 1 : 0;
+    size_t len = strlen(path);
+    char *whole;
+
+    if (path[0] == '/')
+        folder = 0;
+    whole = sl_arena_take(arena, folder + len + 1);
+    if (!whole)
+        return NULL;
+    memcpy(whole, file, folder);
+    memcpy(whole + folder, path, len + 1);
+    return whole;
+}
+
+static struct sl_diag *at_word(struct reader *r, size_t index)
+{
+    return sl_diag_at(r->diag, r->words.at[index].column);
+}
+
+/* The column behind the last word. */
+static struct sl_diag *at_end(struct reader *r)
+{
+    const struct sl_word *last = &r->words.at[r->words.count - 1];
+
+    return sl_diag_at(r->diag, last->column + (unsigned)last->len);
+}
+
+/* A line of a word and one thing. */
+static int one_thing(struct reader *r, const char *like)
+{
+    if (r->words.count < 2)
+        return sl_refuse(at_end(r), SLUICE_ECONF,
+                         "something is missing; write "
+                         "%s",
+                         like);
+    if (r->words.count > 2)
+        return sl_refuse(at_word(r, 2), SLUICE_ECONF,
+                         "\"%s\" is one too many; write %s, in quotes if it "
+                         "has blanks",
+                         sl_quote(sl_str_c(r->words.at[2].text)).text, like);
+    return 0;
+}
+
+static int read_flow(struct reader *r)
+{
+    struct sl_flow *flow;
+    int err = one_thing(r, "flow \"what is shown\"");
+
+    if (err)
+        return err;
+    flow = sl_arena_take(&r->file->arena, sizeof(*flow));
+    if (!flow)
+        return SLUICE_ENOMEM;
+    *flow = (struct sl_flow){
+        .name = r->words.at[1].text, .line = r->line, .policy = r->policy};
+    if (r->file->last)
+        r->file->last->next = flow;
+    else
+        r->file->flows = flow;
+    r->file->last = flow;
+    r->file->count++;
+    return 0;
+}
+
+static int read_policy(struct reader *r)
+{
+    struct sl_flow *flow = r->file->last;
+    const char *path;
+    int err = one_thing(r, "policy PATH");
+
+    if (err)
+        return err;
+    if (flow && flow->acts)
+        return sl_refuse(at_word(r, 0), SLUICE_ECONF,
+                         "the policy comes before the first act; write reload "
+                         "to change it in the middle");
+    if (flow ? flow->policy != r->policy : r->policy != NULL)
+        return sl_refuse(at_word(r, 0), SLUICE_ECONF,
+                         "there is a policy already");
+    path = sl_flow_path(r->file->name, r->words.at[1].text, &r->file->arena);
+    if (!path)
+        return SLUICE_ENOMEM;
+    if (flow)
+        flow->policy = path;
+    else
+        r->policy = path;
+    return 0;
+}
+
+/* A new act at the end of the current flow. */
+static int new_act(struct reader *r, enum sl_act_kind kind, struct sl_act **ret)
+{
+    struct sl_flow *flow = r->file->last;
+    struct sl_act *act;
+
+    if (!flow)
+        return sl_refuse(at_word(r, 0), SLUICE_ECONF,
+                         "an act outside of a flow; write flow \"what is "
+                         "shown\" before it");
+    if (!flow->policy)
+        return sl_refuse(at_word(r, 0), SLUICE_ECONF,
+                         "the flow has no policy; write policy PATH before "
+                         "its first act");
+    act = sl_arena_take(&r->file->arena, sizeof(*act));
+    if (!act)
+        return SLUICE_ENOMEM;
+    *act = (struct sl_act){.kind = kind, .line = r->line};
+    if (flow->last)
+        flow->last->next = act;
+    else
+        flow->acts = act;
+    flow->last = act;
+    flow->act_count += kind != SL_ACT_AT;
+    *ret = act;
+    return 0;
+}
+
+static int read_at(struct reader *r)
+{
+    struct sl_act *act;
+    int err = one_thing(r, "at TIME, like 12s, +500ms or "
+                           "2026-03-31T23:59:59Z");
+
+    if (!err)
+        err = new_act(r, SL_ACT_AT, &act);
+    if (err)
+        return err;
+    return sl_moment_read(r->words.at[1].text, &r->words.at[1], &act->when,
+                          r->diag);
+}
+
+/* What is behind the arrow, if there is one; the words end before it then. */
+static int read_arrow(struct reader *r, struct sl_act *act)
+{
+    int err;
+
+    for (size_t i = 0; i < r->words.count; i++) {
+        if (!sl_word_is(&r->words.at[i], "->"))
+            continue;
+        if (i + 1 == r->words.count)
+            return sl_refuse(at_word(r, i), SLUICE_ECONF,
+                             "nothing is expected behind the arrow; write "
+                             "what, or leave the arrow away");
+        err = sl_expects_read(&r->words, i + 1, &r->file->arena, act, r->diag);
+        r->words.count = i;
+        return err;
+    }
+    return 0;
+}
+
+/* Does the word stand where a name should, but is an input? A path may have
+ * an equals sign in it. */
+static bool is_no_name(const struct form *form, const struct sl_word *word)
+{
+    if (word->quoted)
+        return false;
+    if (form->kind == SL_ACT_REQUEST)
+        return word->text[0] != '/' && word->text[0] != '*' &&
+               strncmp(word->text, "http", 4) != 0;
+    return word->equals != SL_NO_EQUALS;
+}
+
+/* The things that an act names, from word `from` on. */
+static int read_names(struct reader *r, const struct form *form, size_t from,
+                      struct sl_act *act)
+{
+    size_t behind = from + form->names;
+
+    for (size_t i = from; i < behind; i++) {
+        if (i >= r->words.count)
+            return sl_refuse(at_end(r), SLUICE_ECONF,
+                             "something is missing; write %s", form->usage);
+        if (is_no_name(form, &r->words.at[i]))
+            return sl_refuse(at_word(r, i), SLUICE_ECONF,
+                             "\"%s\" stands where %s is expected; quote it if "
+                             "it is meant",
+                             sl_quote(sl_str_c(r->words.at[i].text)).text,
+                             form->usage);
+        act->names[i - from] = r->words.at[i].text;
+    }
+    if (!form->inputs && behind < r->words.count)
+        return sl_refuse(at_word(r, behind), SLUICE_ECONF,
+                         "\"%s\" is one too many; write %s",
+                         sl_quote(sl_str_c(r->words.at[behind].text)).text,
+                         form->usage);
+    return 0;
+}
+
+static int read_inputs(struct reader *r, size_t from, struct sl_act *act)
+{
+    struct sl_inputs *in = sl_arena_take(&r->file->arena, sizeof(*in));
+    int err = 0;
+
+    if (!in)
+        return SLUICE_ENOMEM;
+    sl_inputs_init(in);
+    act->in = in;
+    for (size_t i = from; i < r->words.count && !err; i++)
+        err = sl_input_read(&r->words, i, &r->file->arena, in, r->diag);
+    if (!err && in->every > 0 && in->times == 1)
+        return sl_refuse(at_word(r, 0), SLUICE_ECONF,
+                         "every= is between repeats; write how many, like x8");
+    return err;
+}
+
+static bool is_one_of(const char *text, const char *a, const char *b,
+                      const char *c)
+{
+    return strcmp(text, a) == 0 || strcmp(text, b) == 0 || strcmp(text, c) == 0;
+}
+
+/* Acts whose words are fixed, and that answer nothing but ok. */
+static int check_act(struct reader *r, const struct form *form,
+                     const struct sl_act *act)
+{
+    bool right = true;
+    bool answers = act->in != NULL;
+
+    if (act->kind == SL_ACT_FEATURE)
+        right = is_one_of(act->names[1], "on", "off", "on");
+    if (act->kind == SL_ACT_STORE)
+        right = is_one_of(act->names[0], "fails", "slow", "heals");
+    if (act->kind == SL_ACT_SUBJECT)
+        right = is_one_of(act->names[0], "user", "org", "user");
+    if (!right)
+        return sl_refuse(at_word(r, act->kind == SL_ACT_FEATURE ? 2 : 1),
+                         SLUICE_ECONF, "write %s", form->usage);
+    if (!answers && act->expect_count > 0 &&
+        (act->expect_count > 1 || strcmp(act->expects[0].want, "ok") != 0))
+        return sl_refuse(at_word(r, 0), SLUICE_ECONF,
+                         "%s answers nothing that can be checked; leave the "
+                         "expectations away",
+                         form->word);
+    return 0;
+}
+
+static int read_act(struct reader *r, const struct form *form)
+{
+    bool is_request = form == &request;
+    size_t behind = 1 + form->names;
+    struct sl_act *act;
+    int err = new_act(r, form->kind, &act);
+
+    if (err)
+        return err;
+    err = read_arrow(r, act);
+    if (!err)
+        err = read_names(r, form, 1, act);
+    if (!err && is_request) {
+        act->names[1] = act->names[0];
+        act->names[0] = r->words.at[0].text;
+    }
+    if (!err && form->kind == SL_ACT_SUBJECT)
+        err = sl_record_read(&r->words, behind, &r->file->arena, act, r->diag);
+    else if (!err && form->inputs)
+        err = read_inputs(r, behind, act);
+    return err ? err : check_act(r, form, act);
+}
+
+/* Methods are tokens in capitals. */
+static bool is_method(const struct sl_word *word)
+{
+    for (size_t i = 0; i < word->len; i++) {
+        char c = word->text[i];
+
+        if (!(c >= 'A' && c <= 'Z') && !(i > 0 && (c == '-' || c == '_')))
+            return false;
+    }
+    return word->len > 0 && !word->quoted;
+}
+
+static int refuse_beginning(struct reader *r)
+{
+    struct sl_str word = sl_str_c(r->words.at[0].text);
+    const char *near = sl_str_nearest(word, beginnings, SL_LEN(beginnings));
+
+    sl_refuse(
+        at_word(r, 0), SLUICE_ECONF,
+        "no line begins with \"%s\"; write flow, policy, at, METHOD PATH, "
+        "job, take, subject, feature, store or reload",
+        sl_quote(word).text);
+    if (near)
+        sl_hint(r->diag, "%s", near);
+    return SLUICE_ECONF;
+}
+
+static int read_line(struct reader *r, struct sl_str line)
+{
+    const struct sl_word *first = &r->words.at[0];
+    int err = sl_words_read(line, &r->file->arena, &r->words, r->diag);
+
+    if (err || r->words.count == 0)
+        return err;
+    if (sl_word_is(first, "flow"))
+        return read_flow(r);
+    if (sl_word_is(first, "policy"))
+        return read_policy(r);
+    if (sl_word_is(first, "at"))
+        return read_at(r);
+    for (size_t i = 0; i < SL_LEN(forms); i++)
+        if (sl_word_is(first, forms[i].word))
+            return read_act(r, &forms[i]);
+    if (is_method(first))
+        return read_act(r, &request);
+    return refuse_beginning(r);
+}
+
+static int read_lines(struct reader *r, struct sl_str text,
+                      struct sl_str *ret_line)
+{
+    int err = 0;
+
+    while (text.len > 0 && !err) {
+        const char *end = memchr(text.at, '\n', text.len);
+        size_t len = end ? (size_t)(end - text.at) : text.len;
+
+        *ret_line = (struct sl_str){text.at, len};
+        r->line++;
+        r->diag->line = r->line;
+        err = read_line(r, *ret_line);
+        text = sl_str_from(text, len + (end != NULL));
+    }
+    return err;
+}
+
+/* A test that tests nothing must not pass. */
+static int check_flows(struct reader *r, struct sl_str *ret_line)
+{
+    r->diag->line = r->diag->column = 0;
+    *ret_line = (struct sl_str){NULL, 0};
+    if (r->file->count == 0)
+        return sl_refuse(r->diag, SLUICE_ECONF,
+                         "there is no flow in the file; begin one with flow "
+                         "\"what is shown\"");
+    for (struct sl_flow *flow = r->file->flows; flow; flow = flow->next) {
+        r->diag->line = flow->line;
+        if (flow->act_count == 0)
+            return sl_refuse(r->diag, SLUICE_ECONF,
+                             "the flow \"%s\" does nothing",
+                             sl_quote(sl_str_c(flow->name)).text);
+    }
+    return 0;
+}
+
+/* Editors of some systems begin a file with a mark. */
+static struct sl_str without_mark(struct sl_str text)
+{
+    bool marked = text.len >= 3 && memcmp(text.at, "\xef\xbb\xbf", 3) == 0;
+
+    return sl_str_from(text, marked ? 3 : 0);
+}
+
+int sl_flow_read(const char *name, struct sl_str text,
+                 const struct sl_alloc *alloc, struct sl_flow_file *ret,
+                 struct sl_diag *diag, struct sl_str *ret_line)
+{
+    struct sl_flow_file file = {.name = name};
+    struct reader r = {.file = &file, .diag = diag};
+    int err;
+
+    *diag = (struct sl_diag){.file = name};
+    *ret_line = (struct sl_str){NULL, 0};
+    if (text.len > SL_FLOW_BYTES)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "the file has more than 1 MB; split it");
+    sl_arena_init(&file.arena, ARENA_BYTES, alloc);
+    err = read_lines(&r, without_mark(text), ret_line);
+    if (!err)
+        err = check_flows(&r, ret_line);
+    if (err) {
+        sl_arena_done(&file.arena);
+        return err;
+    }
+    *ret = file;
+    return 0;
+}
+
+void sl_flow_file_done(struct sl_flow_file *file)
+{
+    sl_arena_done(&file->arena);
+}

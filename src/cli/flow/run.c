@@ -1,0 +1,348 @@
+/* run.c -- a flow at work.
+ *
+ * The engine's clock is the runner's `now`, and its store fails while the
+ * runner says so. The first act that is not answered as expected ends the
+ * flow: whatever came behind it would be judged on another state than its
+ * author had in mind.
+ */
+#include "cli/flow/run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/flow/compare.h"
+#include "cli/flow/subjects.h"
+
+/* One line brings one key, so that the smallest state holds any flow; four
+ * times that keeps it from ever being tight. */
+#define STATE_BYTES ((size_t)4 << 20)
+
+#define DEFAULT_IP "192.0.2.1" /* TEST-NET-1 */
+
+struct run {
+    const char *file;
+    struct sl_arena *arena;
+    struct sluice_policy *policy;
+    struct sluice_engine *engine;
+    struct sluice_decision *decision;
+    struct sl_subjects subjects;
+    sl_ns now;
+    bool store_fails;
+    struct sl_outcome *out;
+};
+
+static int64_t on_now(void *ctx)
+{
+    return ((struct run *)ctx)->now;
+}
+
+static int on_store(void *ctx)
+{
+    return ((struct run *)ctx)->store_fails;
+}
+
+/* End the flow and say why. Returns false, so that refusing is one
+ * statement. */
+static bool stop(struct run *run, enum sl_end end, const char *fmt, ...)
+    SL_PRINTF(3, 4);
+
+static bool stop(struct run *run, enum sl_end end, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    run->out->end = end;
+    run->out->message = sl_arena_copy(run->arena, sl_str_c(text));
+    if (!run->out->message)
+        run->out->message = "there is no memory left";
+    return false;
+}
+
+static bool out_of_memory(struct run *run)
+{
+    return stop(run, SL_END_BROKEN, "there is no memory left");
+}
+
+/* The engine failed with what sluice_why() has. */
+static bool broken(struct run *run)
+{
+    return stop(run, SL_END_BROKEN, "%s", sluice_why());
+}
+
+static bool absent(struct run *run, const char *what)
+{
+    return stop(run, SL_END_FAILED, "%s is not in this version", what);
+}
+
+/* ---- policies ---- */
+
+static bool bad_policy(struct run *run, const struct sluice_problems *problems)
+{
+    const char *text = problems ? sluice_problems_text(problems) : "";
+
+    if (!text[0])
+        return stop(run, SL_END_BAD_POLICY, "%s", sluice_why());
+    run->out->end = SL_END_BAD_POLICY;
+    run->out->message = sl_arena_copy(run->arena, sl_str_c(text));
+    return run->out->message ? false : out_of_memory(run);
+}
+
+static bool load(struct run *run, const char *path, struct sluice_policy **ret)
+{
+    struct sluice_problems *problems = NULL;
+    int err = sluice_policy_load(path, NULL, ret, &problems);
+
+    if (err == SLUICE_ENOMEM)
+        out_of_memory(run);
+    else if (err)
+        bad_policy(run, problems);
+    sluice_problems_free(problems);
+    return err == 0;
+}
+
+static bool open_engine(struct run *run, const char *path)
+{
+    struct sluice_engine_options options = {
+        .size = STATE_BYTES,
+        .now = on_now,
+        .now_ctx = run,
+        .fault = on_store,
+        .fault_ctx = run,
+    };
+
+    if (!load(run, path, &run->policy))
+        return false;
+    if (sluice_engine_open(run->policy, &options, &run->engine))
+        return broken(run);
+    run->decision = sluice_decision_new();
+    return run->decision ? true : out_of_memory(run);
+}
+
+static bool do_reload(struct run *run, const struct sl_act *act)
+{
+    const char *path = sl_flow_path(run->file, act->names[0], run->arena);
+    struct sluice_policy *policy;
+
+    if (!path)
+        return out_of_memory(run);
+    if (!load(run, path, &policy))
+        return false;
+    if (sluice_engine_use(run->engine, policy)) {
+        sluice_policy_release(policy);
+        return broken(run);
+    }
+    sluice_policy_release(run->policy);
+    run->policy = policy;
+    return true;
+}
+
+/* ---- time ---- */
+
+static bool move_to(struct run *run, sl_ns at)
+{
+    if (at >= SL_TIME_END)
+        return stop(run, SL_END_FAILED, "the clock would pass the year 2115");
+    run->now = at;
+    return true;
+}
+
+static bool do_at(struct run *run, const struct sl_act *act)
+{
+    /* Both are below SL_TIME_END: the sum fits. */
+    return move_to(run, act->when.at + (act->when.relative ? run->now : 0));
+}
+
+/* Between two repeats. */
+static bool pass(struct run *run, sl_ns span)
+{
+    sl_ns at;
+
+    if (__builtin_add_overflow(run->now, span, &at))
+        at = SL_TIME_END;
+    return move_to(run, at);
+}
+
+/* ---- requests ---- */
+
+void sl_request_fill(const struct sl_act *act, struct sluice_request *ret)
+{
+    const struct sl_inputs *in = act->in;
+
+    *ret = (struct sluice_request){
+        .user = in->user,
+        .org = in->org,
+        .plan = in->plan,
+        .role = in->role,
+        .ip = in->ip ? in->ip : DEFAULT_IP,
+        .headers = in->headers,
+        .header_count = in->header_count,
+        .trusted = 1,
+        .has_cost = in->has_cost,
+        .cost = in->cost,
+        .costs = in->costs,
+        .cost_count = in->cost_count,
+    };
+    if (act->kind == SL_ACT_JOB)
+        ret->job = act->names[0];
+    if (act->kind == SL_ACT_TAKE) {
+        ret->limit = act->names[0];
+        ret->key = act->names[1];
+    }
+    if (act->kind == SL_ACT_REQUEST) {
+        ret->method = act->names[0];
+        ret->path = act->names[1];
+    }
+}
+
+/* What this version does not have, or NULL. */
+static const char *absent_input(const struct sl_inputs *in)
+{
+    return in->hold ? "hold=" : in->as ? "as=" : in->token ? "token=" : NULL;
+}
+
+static bool has_limit(const struct run *run, const char *name)
+{
+    size_t count = sluice_policy_limits(run->policy);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(sluice_policy_limit_name(run->policy, i), name) == 0)
+            return true;
+    return false;
+}
+
+static bool no_limit(struct run *run, const char *name)
+{
+    return stop(run, SL_END_FAILED, "the policy has no limit \"%s\"", name);
+}
+
+/* Names that the policy does not know are slips, not answers. */
+static bool check_names(struct run *run, const struct sl_act *act)
+{
+    if (act->kind == SL_ACT_TAKE && !has_limit(run, act->names[0]))
+        return no_limit(run, act->names[0]);
+    for (size_t i = 0; i < act->in->cost_count; i++)
+        if (!has_limit(run, act->in->costs[i].limit))
+            return no_limit(run, act->in->costs[i].limit);
+    return true;
+}
+
+static bool repeat(struct run *run, const struct sl_act *act,
+                   struct sl_tally *tally)
+{
+    struct sluice_override room[SL_SUBJECT_OVERRIDES];
+    struct sluice_request request;
+
+    for (uint64_t i = 0; i < act->in->times; i++) {
+        if (i > 0 && !pass(run, act->in->every))
+            return false;
+        sl_request_fill(act, &request);
+        sl_subjects_fill(&run->subjects, run->now, &request, room);
+        if (sluice_decide(run->engine, &request, run->decision))
+            return broken(run);
+        if (sluice_decision_allowed(run->decision))
+            tally->allowed++;
+        else
+            tally->denied++;
+    }
+    return true;
+}
+
+static bool do_request(struct run *run, const struct sl_act *act)
+{
+    struct sl_tally tally = {0};
+    const char *what = absent_input(act->in);
+
+    if (what)
+        return absent(run, what);
+    if (!check_names(run, act) || !repeat(run, act, &tally))
+        return false;
+    if (sl_compare(act, &tally, run->decision, run->arena, &run->out->misses))
+        return out_of_memory(run);
+    if (run->out->misses)
+        run->out->end = SL_END_FAILED;
+    return !run->out->misses;
+}
+
+/* ---- the rest ---- */
+
+static bool do_subject(struct run *run, const struct sl_act *act)
+{
+    for (size_t i = 0; i < act->record->override_count; i++)
+        if (!has_limit(run, act->record->overrides[i].limit))
+            return no_limit(run, act->record->overrides[i].limit);
+    if (sl_subjects_set(&run->subjects, act, run->now))
+        return out_of_memory(run);
+    return true;
+}
+
+static bool do_feature(struct run *run, const struct sl_act *act)
+{
+    bool on = strcmp(act->names[1], "on") == 0;
+    int err = sluice_engine_switch(run->engine, act->names[0], on);
+
+    if (err == SLUICE_ENOENT)
+        return stop(run, SL_END_FAILED, "the policy has no feature \"%s\"",
+                    act->names[0]);
+    return err ? broken(run) : true;
+}
+
+static bool do_store(struct run *run, const struct sl_act *act)
+{
+    if (strcmp(act->names[0], "slow") == 0)
+        return absent(run, "store slow");
+    run->store_fails = strcmp(act->names[0], "fails") == 0;
+    return true;
+}
+
+static bool do_act(struct run *run, const struct sl_act *act)
+{
+    switch (act->kind) {
+    case SL_ACT_AT:
+        return do_at(run, act);
+    case SL_ACT_REQUEST:
+    case SL_ACT_JOB:
+    case SL_ACT_TAKE:
+        return do_request(run, act);
+    case SL_ACT_SUBJECT:
+        return do_subject(run, act);
+    case SL_ACT_FEATURE:
+        return do_feature(run, act);
+    case SL_ACT_STORE:
+        return do_store(run, act);
+    case SL_ACT_RELOAD:
+        return do_reload(run, act);
+    case SL_ACT_USAGE:
+        return absent(run, "usage");
+    case SL_ACT_SETTLE:
+        return absent(run, "settle");
+    case SL_ACT_RELEASE:
+        return absent(run, "release");
+    case SL_ACT_EXTEND:
+        return absent(run, "extend");
+    }
+    return false;
+}
+
+void sl_flow_run(const struct sl_flow *flow, const char *file,
+                 struct sl_arena *arena, struct sl_outcome *ret)
+{
+    struct run run = {
+        .file = file, .arena = arena, .subjects.arena = arena, .out = ret};
+    const struct sl_act *act;
+
+    *ret = (struct sl_outcome){.end = SL_END_PASSED, .message = ""};
+    if (open_engine(&run, flow->policy))
+        for (act = flow->acts; act; act = act->next) {
+            ret->line = act->line;
+            ret->acts += act->kind != SL_ACT_AT;
+            if (!do_act(&run, act))
+                break;
+        }
+    sluice_decision_free(run.decision);
+    sluice_engine_close(run.engine);
+    sluice_policy_release(run.policy);
+}

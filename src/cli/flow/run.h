@@ -1,0 +1,38 @@
+/* run.h -- a flow at work: an engine of its own, empty, on a clock that only
+ * the flow moves.
+ */
+#ifndef SL_FLOW_RUN_H
+#define SL_FLOW_RUN_H
+
+#include "cli/flow/flow.h"
+
+enum sl_end {
+    SL_END_PASSED,
+    SL_END_FAILED,     /* an act was not answered as expected */
+    SL_END_BAD_POLICY, /* a policy was refused; `message` has its problems */
+    SL_END_BROKEN,     /* the engine failed; `message` says how */
+};
+
+/* One field that came out other than expected. */
+struct sl_miss {
+    const char *label; /* "retry"; "" for a status or a word */
+    const char *want, *got;
+    struct sl_miss *next;
+};
+
+struct sl_outcome {
+    enum sl_end end;
+    unsigned line;          /* where it stopped; 0 before the first act */
+    size_t acts;            /* done, the one that failed included */
+    struct sl_miss *misses; /* FAILED: what was wrong, perhaps nothing */
+    const char *message;    /* or why else it failed; "" none */
+};
+
+/* Run one flow. The texts of *ret live in `arena`. */
+void sl_flow_run(const struct sl_flow *flow, const char *file,
+                 struct sl_arena *arena, struct sl_outcome *ret);
+
+/* Put what a REQUEST, JOB or TAKE says into a request. */
+void sl_request_fill(const struct sl_act *act, struct sluice_request *ret);
+
+#endif

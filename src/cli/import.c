@@ -1,0 +1,137 @@
+/* import.c -- sluice import: a policy from the settings of another program. */
+#include <errno.h>
+#include <string.h>
+
+#include "cli/errand.h"
+#include "cli/out.h"
+#include "cli/spring/spring.h"
+
+#define POLICY_BYTES (256 * 1024)
+#define ARENA_BYTES  (64 * 1024 * 1024)
+
+struct import {
+    struct sl_call *call;
+    const char *path;
+};
+
+static void on_tell(void *ctx, unsigned line, const char *sentence)
+{
+    struct import *import = ctx;
+    FILE *err = import->call->cli->err;
+
+    sl_out_clean(err, import->path);
+    if (line)
+        fprintf(err, ":%u", line);
+    fputs(": ", err);
+    sl_out_clean(err, sentence);
+    fputc('\n', err);
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t len = strlen(text), tail = strlen(end);
+
+    return len >= tail && strcmp(text + len - tail, end) == 0;
+}
+
+static int read_props(struct import *import, struct sl_str text,
+                      struct sl_props *props)
+{
+    struct sl_diag diag = {.file = import->path};
+    bool yml = ends_in(import->path, ".yml") || ends_in(import->path, ".yaml");
+    char words[1024];
+    int err;
+
+    if (text.len > SL_PROPS_BYTES)
+        return sl_complain(import->call, SL_EXIT_NO, "%s has more than 1 MB",
+                           import->path);
+    err = yml ? sl_props_read_yml(text, props, &diag)
+              : sl_props_read(text, props, &diag);
+    if (err == SLUICE_ENOMEM)
+        return sl_complain(import->call, SL_EXIT_NO, "there is no memory left");
+    if (err == SLUICE_EFULL)
+        return sl_complain(import->call, SL_EXIT_NO,
+                           "%s has more than %d settings", import->path,
+                           SL_PROPS_COUNT);
+    if (err) {
+        sl_diag_print(&diag, (struct sl_str){NULL, 0}, words, sizeof(words));
+        fprintf(import->call->cli->err, "%s\n", words);
+        return SL_EXIT_NO;
+    }
+    return 0;
+}
+
+static int write_policy(struct import *import, const struct sl_props *props)
+{
+    struct sl_spring spring = {.props = props, .tell = on_tell, .ctx = import};
+    struct sl_buf out;
+    int err;
+
+    sl_buf_init(&out, POLICY_BYTES, &sl_alloc_libc);
+    err = sl_spring_write(&spring, &out);
+    if (!err)
+        fwrite(out.bytes, 1, out.len, import->call->cli->out);
+    sl_buf_done(&out);
+    if (err == SLUICE_ENOENT)
+        return sl_complain(import->call, SL_EXIT_NO,
+                           "%s has no setting that begins with rate-limit. or "
+                           "fluo.ratelimit.",
+                           import->path);
+    if (err == SLUICE_ENOMEM)
+        return sl_complain(import->call, SL_EXIT_NO, "there is no memory left");
+    return err ? SL_EXIT_NO : SL_EXIT_OK;
+}
+
+static int import_spring(struct sl_call *call, const char *path)
+{
+    struct import import = {.call = call, .path = path};
+    struct sl_props props = {.first = NULL};
+    struct sl_arena arena;
+    struct sl_buf buf;
+    int status;
+
+    sl_arena_init(&arena, ARENA_BYTES, &sl_alloc_libc);
+    sl_buf_init(&buf, SL_PROPS_BYTES + 1, &sl_alloc_libc);
+    props.arena = &arena;
+    if (sl_read_all(call->cli, path, &buf))
+        status = sl_complain(call, SL_EXIT_NO, "%s: %s", path, strerror(errno));
+    else
+        status = read_props(&import, sl_buf_str(&buf), &props);
+    if (!status)
+        status = write_policy(&import, &props);
+    sl_buf_done(&buf);
+    sl_arena_done(&arena);
+    return status;
+}
+
+static int run(struct sl_call *call)
+{
+    const char *from = call->words[0];
+
+    if (strcmp(from, "spring") == 0)
+        return import_spring(call, call->words[1]);
+    if (strcmp(from, "envoy-ratelimit") == 0)
+        return sl_complain(call, SL_EXIT_USAGE,
+                           "envoy-ratelimit is not in this version");
+    return sl_complain(call, SL_EXIT_USAGE,
+                       "nothing is known of \"%s\"; write: sluice import "
+                       "spring FILE",
+                       from);
+}
+
+const struct sl_errand sl_errand_import = {
+    .name = "import",
+    .usage = "spring FILE",
+    .summary = "Make a policy from the settings of another program",
+    .help =
+        "Reads application.properties, or application.yml, with rate-limit.* "
+        "or\nfluo.ratelimit.* in it, and prints a policy. What is missing, "
+        "unknown or unwise\nis told on standard error.\n"
+        "\n"
+        "  sluice import spring application.properties > sluice.yaml\n"
+        "  sluice import spring application.yml | sluice check -\n",
+    .words = "spring",
+    .least = 2,
+    .most = 2,
+    .run = run,
+};

@@ -1,0 +1,9 @@
+/* main.c -- the program `sluice`. What it can be sent for is in errand.c. */
+#include "cli/errand.h"
+
+int main(int argc, char **argv)
+{
+    struct sl_cli cli = {.in = stdin, .out = stdout, .err = stderr};
+
+    return sl_cli_run(&cli, argc, argv);
+}

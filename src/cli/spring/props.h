@@ -1,0 +1,46 @@
+/* props.h -- the settings of a Java program, from application.properties or
+ * from application.yml.
+ *
+ * Both become a list of dotted keys with their values and lines. Of YAML only
+ * what such files are made of is read: nested keys with plain or quoted
+ * values, and lists. Anything else is refused at its place, as a setting that
+ * was misread would become a limit that nobody meant.
+ */
+#ifndef SL_PROPS_H
+#define SL_PROPS_H
+
+#include "base/arena.h"
+#include "base/diag.h"
+
+#define SL_PROPS_BYTES (1024 * 1024)
+#define SL_PROPS_DEPTH 16
+#define SL_PROPS_COUNT 10000 /* a list without an index is enough for these */
+
+struct sl_prop {
+    const char *key; /* "rate-limit.tiers.free.daily-limit" */
+    const char *value;
+    unsigned line;
+    struct sl_prop *next;
+};
+
+struct sl_props {
+    struct sl_prop *first, *last;
+    size_t count;
+    struct sl_arena *arena;
+};
+
+/* Both: SLUICE_ECONF with line and column in `diag`, SLUICE_EFULL beyond
+ * SL_PROPS_COUNT, or SLUICE_ENOMEM. */
+SL_MUST_USE int sl_props_read(struct sl_str text, struct sl_props *props,
+                              struct sl_diag *diag);
+SL_MUST_USE int sl_props_read_yml(struct sl_str text, struct sl_props *props,
+                                  struct sl_diag *diag);
+
+/* Append one. A key that is there already gets the new value, as in Java. */
+SL_MUST_USE int sl_props_add(struct sl_props *props, struct sl_str key,
+                             struct sl_str value, unsigned line);
+
+/* The next line of *text, without its end; false behind the last. */
+bool sl_props_line(struct sl_str *text, struct sl_str *ret);
+
+#endif

@@ -1,0 +1,106 @@
+/* test.c -- sluice test: run flow files. */
+#include <errno.h>
+#include <string.h>
+
+#include "cli/errand.h"
+#include "cli/flow/run.h"
+#include "cli/out.h"
+#include "cli/report.h"
+
+#define OUTCOME_BYTES (4 * 1024 * 1024) /* what can be said about one flow */
+#define LINE_SHOWN    400               /* longer lines are not shown */
+
+/* What is wrong with a file, with its line and a caret. */
+static void refuse_file(struct sl_test *test, const char *path,
+                        const struct sl_diag *diag, struct sl_str line)
+{
+    char text[2048];
+
+    if (line.len > 0 && line.at[line.len - 1] == '\r')
+        line.len--;
+    if (line.len > LINE_SHOWN)
+        line.len = 0;
+    sl_diag_print(diag, line, text, sizeof(text));
+    sl_test_refused(test, path, text);
+}
+
+static void refuse_errno(struct sl_test *test, const char *path, int why)
+{
+    struct sl_diag diag = {.file = path};
+
+    sl_refuse(&diag, 0, "%s", strerror(why));
+    refuse_file(test, path, &diag, (struct sl_str){NULL, 0});
+}
+
+static void run_flows(struct sl_test *test, const struct sl_flow_file *file)
+{
+    const struct sl_flow *flow;
+    struct sl_arena arena;
+    struct sl_outcome out;
+
+    sl_arena_init(&arena, OUTCOME_BYTES, &sl_alloc_libc);
+    for (flow = file->flows; flow; flow = flow->next) {
+        sl_flow_run(flow, file->name, &arena, &out);
+        sl_test_flow(test, file->name, flow, &out);
+        sl_arena_reset(&arena);
+    }
+    sl_arena_done(&arena);
+}
+
+static void run_file(struct sl_test *test, const char *path)
+{
+    const char *name = strcmp(path, "-") == 0 ? "stdin" : path;
+    struct sl_flow_file file;
+    struct sl_diag diag;
+    struct sl_str line;
+    struct sl_buf buf;
+    int err;
+
+    /* One byte more than is allowed, so that too much is seen. */
+    sl_buf_init(&buf, SL_FLOW_BYTES + 1, &sl_alloc_libc);
+    if (sl_read_all(test->call->cli, path, &buf)) {
+        refuse_errno(test, name, errno);
+    } else {
+        err = sl_flow_read(name, sl_buf_str(&buf), &sl_alloc_libc, &file, &diag,
+                           &line);
+        if (err == SLUICE_ENOMEM)
+            refuse_errno(test, name, ENOMEM);
+        else if (err)
+            refuse_file(test, name, &diag, line);
+        else
+            run_flows(test, &file);
+        if (!err)
+            sl_flow_file_done(&file);
+    }
+    sl_buf_done(&buf);
+}
+
+static int run(struct sl_call *call)
+{
+    struct sl_test test = {.call = call};
+
+    sl_test_begin(&test);
+    for (size_t i = 0; i < call->word_count; i++)
+        run_file(&test, call->words[i]);
+    sl_test_end(&test);
+    return test.status;
+}
+
+const struct sl_errand sl_errand_test = {
+    .name = "test",
+    .usage = "FLOW...",
+    .summary = "Test policies with flow files, on a virtual clock",
+    .help = "Each flow begins with an empty state at 1970-01-01T00:00:00Z and "
+            "moves its own\nclock. A flow ends at the first line that is not "
+            "answered as expected:\n"
+            "\n"
+            "  ai.flow:7: want retry=12s, got retry=11s\n"
+            "\n"
+            "  sluice test ai.flow\n"
+            "  sluice test -o tap flows/*.flow\n",
+    .words = "file",
+    .formats = "table|json|tap",
+    .least = 1,
+    .most = (unsigned)-1,
+    .run = run,
+};

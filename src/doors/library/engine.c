@@ -1,0 +1,239 @@
+/* engine.c -- engines, requests, and decisions made. */
+#include "base/clock.h"
+#include "doors/library/library.h"
+
+#define RENDER_MAX (256 * 1024)
+#define TEXT_MAX   (256 * 1024)
+#define LIST_MAX   256 /* headers, costs, overrides of a request */
+
+/* ---- engines ---- */
+
+sl_ns sl_library_now(const struct sluice_engine *engine)
+{
+    sl_ns now = engine->now ? engine->now(engine->now_ctx) : sl_clock_wall();
+
+    if (now < 0)
+        return 0;
+    return now < SL_TIME_END ? now : SL_TIME_END - 1;
+}
+
+static sl_ns on_now(void *ctx)
+{
+    return sl_library_now(ctx);
+}
+
+static int open_engine(struct sluice_engine *engine, struct sl_policy *policy,
+                       const struct sluice_engine_options *o)
+{
+    struct sl_diag *diag = sluice_private_diag();
+    struct sl_memory_options memory = {
+        .path = o->path, .size = o->size, .now = on_now, .now_ctx = engine};
+    struct sl_engine_options options = {.fault = o->fault,
+                                        .fault_ctx = o->fault_ctx};
+    int err = sl_memory_open(&memory, &options.store, diag);
+
+    if (err)
+        return err;
+    err = sl_engine_open(&options, policy, &engine->engine, diag);
+    if (err)
+        sl_store_close(options.store);
+    return err;
+}
+
+int sluice_engine_open(struct sluice_policy *policy,
+                       const struct sluice_engine_options *options,
+                       struct sluice_engine **ret)
+{
+    static const struct sluice_engine_options none;
+    struct sluice_engine *engine;
+    int err;
+
+    if (!policy || !ret)
+        return sl_refuse(sluice_private_diag(), SLUICE_EINVAL,
+                         "sluice_engine_open needs a policy and a place");
+    engine = sl_library_new(sizeof(*engine));
+    if (!engine)
+        return sl_refuse(sluice_private_diag(), SLUICE_ENOMEM,
+                         "there is no memory");
+    if (!options)
+        options = &none;
+    engine->now = options->now;
+    engine->now_ctx = options->now_ctx;
+    err = open_engine(engine, policy->policy, options);
+    if (err) {
+        sl_library_free(engine, sizeof(*engine));
+        return err;
+    }
+    *ret = engine;
+    return 0;
+}
+
+int sluice_engine_use(struct sluice_engine *engine,
+                      struct sluice_policy *policy)
+{
+    if (!engine || !policy)
+        return sl_refuse(sluice_private_diag(), SLUICE_EINVAL,
+                         "sluice_engine_use needs an engine and a policy");
+    return sl_engine_use(engine->engine, policy->policy, sluice_private_diag());
+}
+
+int sluice_engine_switch(struct sluice_engine *engine, const char *feature,
+                         int on)
+{
+    if (!engine || !feature)
+        return sl_refuse(sluice_private_diag(), SLUICE_EINVAL,
+                         "sluice_engine_switch needs an engine and a name");
+    return sl_engine_switch(engine->engine, sl_str_c(feature), on,
+                            sluice_private_diag());
+}
+
+void sluice_engine_close(struct sluice_engine *engine)
+{
+    if (!engine)
+        return;
+    sl_engine_close(engine->engine);
+    sl_library_free(engine, sizeof(*engine));
+}
+
+/* ---- decisions ---- */
+
+struct sluice_decision *sluice_decision_new(void)
+{
+    struct sluice_decision *d = sl_library_new(sizeof(*d));
+
+    if (!d)
+        return NULL;
+    sl_decision_init(&d->made, &sl_alloc_libc);
+    sl_arena_init(&d->arena, RENDER_MAX, &sl_alloc_libc);
+    sl_buf_init(&d->message, TEXT_MAX, &sl_alloc_libc);
+    sl_buf_init(&d->json, 4 * TEXT_MAX, &sl_alloc_libc);
+    sl_buf_init(&d->text, TEXT_MAX, &sl_alloc_libc);
+    return d;
+}
+
+void sluice_decision_free(struct sluice_decision *decision)
+{
+    if (!decision)
+        return;
+    sl_decision_done(&decision->made);
+    sl_arena_done(&decision->arena);
+    sl_buf_done(&decision->message);
+    sl_buf_done(&decision->json);
+    sl_buf_done(&decision->text);
+    sl_live_release(decision->held);
+    sl_library_free(decision, sizeof(*decision));
+}
+
+/* The lists of a request, as the engine wants them: small ones on the stack. */
+struct lists {
+    struct sl_header headers[LIST_MAX];
+    struct sl_cost costs[LIST_MAX];
+    struct sl_override overrides[LIST_MAX];
+};
+
+static int check_request(const struct sluice_request *r)
+{
+    struct sl_diag *diag = sluice_private_diag();
+
+    if (r->header_count > LIST_MAX || r->cost_count > LIST_MAX ||
+        r->override_count > LIST_MAX)
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "a request has at most %d headers, costs and "
+                         "overrides each",
+                         LIST_MAX);
+    if (!r->path && !r->job && !r->limit)
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "a request needs a path, a job or a limit");
+    return 0;
+}
+
+static struct sl_facts facts_of(const struct sluice_request *r,
+                                struct lists *lists, sl_ns now)
+{
+    for (size_t i = 0; i < r->header_count; i++)
+        lists->headers[i] = (struct sl_header){sl_str_c(r->headers[i].name),
+                                               sl_str_c(r->headers[i].value)};
+    for (size_t i = 0; i < r->cost_count; i++)
+        lists->costs[i] =
+            (struct sl_cost){sl_str_c(r->costs[i].limit), r->costs[i].cost};
+    for (size_t i = 0; i < r->override_count; i++)
+        lists->overrides[i] = (struct sl_override){
+            sl_str_c(r->overrides[i].limit), sl_str_c(r->overrides[i].rate)};
+    return (struct sl_facts){
+        .method = sl_str_c(r->method ? r->method : "GET"),
+        .path = sl_str_c(r->path),
+        .job = sl_str_c(r->job),
+        .limit = sl_str_c(r->limit),
+        .key = sl_str_c(r->key),
+        .user = sl_str_c(r->user),
+        .org = sl_str_c(r->org),
+        .plan = sl_str_c(r->plan),
+        .role = sl_str_c(r->role),
+        .ip = sl_str_c(r->ip),
+        .headers = lists->headers,
+        .header_count = (unsigned)r->header_count,
+        .trusted = r->trusted,
+        .overrides = lists->overrides,
+        .override_count = (unsigned)r->override_count,
+        .has_cost = r->has_cost,
+        .cost = r->cost,
+        .costs = lists->costs,
+        .cost_count = (unsigned)r->cost_count,
+        .request_id = sl_str_c(r->request_id),
+        .now = now,
+    };
+}
+
+/* Forget what was made of the last decision. */
+static void clear(struct sluice_decision *d)
+{
+    d->usable = false;
+    d->headers = NULL;
+    d->has_message = false;
+    sl_arena_reset(&d->arena);
+    sl_buf_clear(&d->message);
+    sl_buf_clear(&d->json);
+    sl_buf_clear(&d->text);
+}
+
+static int decide(struct sluice_engine *engine,
+                  const struct sluice_request *request, bool spend,
+                  struct sluice_decision *d)
+{
+    struct sl_diag *diag = sluice_private_diag();
+    struct lists lists;
+    struct sl_facts facts;
+    int err;
+
+    if (!engine || !request || !d)
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "a decision needs an engine, a request and a place");
+    err = check_request(request);
+    if (err)
+        return err;
+    clear(d);
+    facts = facts_of(request, &lists, sl_library_now(engine));
+    d->held = sl_engine_hold(engine->engine, d->held);
+    err = sl_engine_decide(engine->engine, d->held, &facts, spend, &d->made,
+                           diag);
+    if (err)
+        return err;
+    if (sl_render(&d->made, &d->arena, &d->rendered))
+        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+    d->usable = true;
+    return 0;
+}
+
+int sluice_decide(struct sluice_engine *engine,
+                  const struct sluice_request *request,
+                  struct sluice_decision *decision)
+{
+    return decide(engine, request, true, decision);
+}
+
+int sluice_explain(struct sluice_engine *engine,
+                   const struct sluice_request *request,
+                   struct sluice_decision *decision)
+{
+    return decide(engine, request, false, decision);
+}

@@ -1,0 +1,59 @@
+/* library.h -- what is behind include/sluice_policy.h. */
+#ifndef SL_LIBRARY_H
+#define SL_LIBRARY_H
+
+#include <string.h>
+
+#include "engine/engine.h"
+#include "engine/render.h"
+#include "sluice_policy.h"
+
+/* Where sluice_why() finds its sentence; libsluice has it. */
+struct sl_diag *sluice_private_diag(void);
+
+struct sluice_policy {
+    struct sl_policy *policy;
+};
+
+struct sluice_engine {
+    struct sl_engine *engine;
+    int64_t (*now)(void *ctx);
+    void *now_ctx;
+};
+
+struct sluice_decision {
+    struct sl_decision made;
+    struct sl_live *held; /* the policy that it was made by */
+    bool usable;          /* there has been a decision */
+    struct sl_rendered rendered;
+    struct sl_arena arena;         /* of what was rendered and asked for */
+    struct sluice_header *headers; /* with NULs; made on first need */
+    struct sl_buf message, json, text;
+    bool has_message;
+};
+
+/* Objects of the library: zeroed memory, and back. */
+static inline void *sl_library_new(size_t size)
+{
+    void *piece = sl_alloc_new(&sl_alloc_libc, size);
+
+    return piece ? memset(piece, 0, size) : NULL;
+}
+
+static inline void sl_library_free(void *piece, size_t size)
+{
+    sl_alloc_free(&sl_alloc_libc, piece, size);
+}
+
+/* The instant of a decision of this engine. */
+sl_ns sl_library_now(const struct sluice_engine *engine);
+
+/* Append the whole of a file, at most `most` bytes. */
+SL_MUST_USE int sl_library_read(const char *path, size_t most,
+                                struct sl_buf *out, struct sl_diag *diag);
+
+/* The sentence of a denial, made on first need; "" when allowed or without
+ * memory. */
+const char *sl_library_message(struct sluice_decision *decision);
+
+#endif

@@ -1,0 +1,319 @@
+/* decide.c -- the steps of a decision.
+ *
+ *     who asks --> route --> switched off? nobody? role? plan? --> limits
+ *                                     |                             |
+ *                                     v                             v
+ *                                 refused                      store's take
+ *
+ * What is refused on the left has touched no limit. Order matters where two
+ * reasons apply: a switch goes before everything, then who it is, then what he
+ * may do, then how often.
+ */
+#include "engine/decide.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "engine/parts.h"
+
+#define ARENA_MAX (256 * 1024)
+
+void sl_decision_init(struct sl_decision *decision,
+                      const struct sl_alloc *alloc)
+{
+    memset(decision, 0, sizeof(*decision));
+    sl_arena_init(&decision->arena, ARENA_MAX, alloc);
+}
+
+void sl_decision_done(struct sl_decision *decision)
+{
+    sl_arena_done(&decision->arena);
+}
+
+/* All but the arrays, which are filled as far as they are used. */
+static void clear(struct sl_decision *d, const struct sl_live *live,
+                  const struct sl_facts *facts, bool spend)
+{
+    d->untouched = false;
+    d->allowed = true;
+    d->status = 200;
+    d->reason = SL_REASON_NONE;
+    d->by = d->report = d->quota = -1;
+    d->never = d->degraded = d->blind = false;
+    d->pending = d->on_local = false;
+    d->retry_in = SL_NS_NONE;
+    d->code = d->missing_scope = (struct sl_str){"", 0};
+    d->shown_count = 0;
+    d->policy = live->policy;
+    d->route = &live->policy->fallback;
+    d->plan = live->policy->plans.fallback;
+    d->anonymous = false;
+    d->now = facts->now;
+    d->step = SL_DECIDED;
+    d->spend = spend;
+    d->take.ctx = d;
+    sl_arena_reset(&d->arena);
+}
+
+static void pass(struct sl_decision *d)
+{
+    d->untouched = true;
+    d->allowed = true;
+    d->step = SL_DECIDED;
+}
+
+/* ---- the id ---- */
+
+static bool is_clean(struct sl_str id)
+{
+    if (id.len == 0 || id.len > SL_REQUEST_ID)
+        return false;
+    for (size_t i = 0; i < id.len; i++) {
+        char c = id.at[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+              (c >= '0' && c <= '9') || (c && strchr("-_.:=+/@~", c))))
+            return false;
+    }
+    return true;
+}
+
+/* Nobody can guess the next one, and making it asks the system for nothing. */
+static void make_id(struct sl_decision *d, const struct sl_hash_key *secret)
+{
+    static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
+    static _Thread_local uint64_t made;
+    uint64_t seed[3] = {++made, (uint64_t)d->now, (uintptr_t)&made};
+    struct sl_hash128 h =
+        sl_hash128(secret, (struct sl_str){(const char *)seed, sizeof(seed)});
+    char *at = d->request_id;
+
+    memcpy(at, "req_", 4);
+    at += 4;
+    for (int i = 0; i < 12; i++)
+        *at++ = digits[h.lo >> (5 * i) & 31];
+    for (int i = 0; i < 12; i++)
+        *at++ = digits[h.hi >> (5 * i) & 31];
+    *at = '\0';
+}
+
+static void choose_id(struct sl_decision *d, const struct sl_facts *facts,
+                      const struct sl_hash_key *secret)
+{
+    struct sl_str id = facts->request_id;
+
+    if (id.len == 0)
+        id = sl_facts_header(facts, SL_STR("x-request-id"));
+    if (!is_clean(id)) {
+        make_id(d, secret);
+        return;
+    }
+    memcpy(d->request_id, id.at, id.len);
+    d->request_id[id.len] = '\0';
+}
+
+/* ---- the route ---- */
+
+static int find_route(struct sl_decision *d, const struct sl_facts *facts)
+{
+    const struct sl_policy *policy = d->policy;
+    struct sl_str text = facts->path;
+    struct sl_path path;
+    unsigned found;
+    char *room;
+    int job;
+
+    if (facts->job.len > 0) {
+        job = sl_policy_job(policy, facts->job);
+        if (job >= 0)
+            d->route = &policy->routes[job];
+        return 0;
+    }
+    if (text.len > SL_PATH_BYTES)
+        text.len = SL_PATH_BYTES + 1;
+    room = sl_arena_take(&d->arena, text.len + 1);
+    if (!room)
+        return SLUICE_ENOMEM;
+    sl_path_read(text, room, &path);
+    found = sl_routes_find(policy->tree, sl_method_of(facts->method), &path);
+    if (found != SL_NO_ROUTE)
+        d->route = &policy->routes[found];
+    return 0;
+}
+
+/* A browser's question before the request proper, which the request's own
+ * limits have nothing to do with. Servers answer it without their handlers. */
+static bool is_preflight(const struct sl_decision *d,
+                         const struct sl_facts *facts)
+{
+    return sl_method_of(facts->method) == SL_METHOD_OPTIONS &&
+           facts->job.len == 0 && !d->route->pattern.names_options &&
+           sl_facts_header(facts, SL_STR("origin")).len > 0 &&
+           sl_facts_header(facts, SL_STR("access-control-request-method")).len >
+               0;
+}
+
+static bool has_role(const struct sl_route *route, struct sl_str role)
+{
+    for (unsigned i = 0; i < route->role_count; i++)
+        if (sl_str_eq_nocase(route->roles[i], role))
+            return true;
+    return route->role_count == 0;
+}
+
+/* ---- the plan ---- */
+
+static bool choose_plan(struct sl_decision *d, const struct sl_caller *caller)
+{
+    const struct sl_plans *plans = &d->policy->plans;
+    int plan = -1;
+
+    d->plan = caller->anonymous ? plans->anonymous : plans->fallback;
+    if (caller->plan.len > 0) {
+        plan = sl_policy_plan(d->policy, caller->plan);
+        if (plan < 0 && plans->deny_unknown)
+            return false;
+        d->plan = plan < 0 ? plans->fallback : (unsigned)plan;
+    }
+    return true;
+}
+
+/* Everything that is decided without a limit. */
+static void check_caller(struct sl_decision *d, struct sl_asking *asking)
+{
+    const struct sl_route *route = d->route;
+    const struct sl_caller *caller = &asking->caller;
+
+    d->anonymous = caller->anonymous;
+    if (route->feature != SL_NO_FEATURE &&
+        !atomic_load_explicit(&asking->live->features[route->feature],
+                              memory_order_relaxed)) {
+        sl_refuse_request(d, SL_REASON_FEATURE);
+        d->retry_in = d->policy->features[route->feature].retry_after;
+    } else if (caller->anonymous && route->anonymous == SL_ANONYMOUS_PASS) {
+        pass(d);
+    } else if (caller->anonymous && route->anonymous == SL_ANONYMOUS_DENY) {
+        sl_refuse_request(d, SL_REASON_ANONYMOUS);
+    } else if (!has_role(route, caller->role)) {
+        sl_refuse_request(d, SL_REASON_ROLE);
+    } else if (!choose_plan(d, caller)) {
+        sl_refuse_request(d, SL_REASON_UNKNOWN_PLAN);
+    }
+}
+
+/* ---- the steps ---- */
+
+static int find_rule(struct sl_decision *d, struct sl_asking *asking,
+                     const struct sl_rule **ret)
+{
+    struct sl_str name = asking->facts->limit;
+    int index = sl_policy_rule(d->policy, name);
+
+    if (index < 0)
+        return sl_refuse(asking->diag, SLUICE_ENOENT,
+                         "the policy has no limit \"%.*s\"", SL_STR_ARG(name));
+    *ret = &d->policy->rules[index];
+    return 0;
+}
+
+/* What comes after the limits that count. */
+static void go_on(struct sl_decision *d, const struct sl_live *live)
+{
+    if (d->step == SL_DECIDING)
+        sl_parts_ask_shadows(d, live);
+    if (d->step == SL_SHADOWING && !d->pending)
+        sl_parts_ask_next_unit(d, live);
+    if (!d->pending)
+        d->step = SL_DECIDED;
+}
+
+static int ask(struct sl_decision *d, struct sl_asking *asking,
+               const struct sl_rule *const *rules, unsigned count)
+{
+    int err = sl_parts_show(d, asking, rules, count);
+
+    if (err)
+        return err == SLUICE_ENOMEM
+                   ? sl_refuse(asking->diag, err, "there is no memory")
+                   : err;
+    if (d->reason != SL_REASON_NONE)
+        return 0;
+    d->untouched = d->shown_count == 0;
+    sl_parts_ask_limits(d, asking->live);
+    if (!d->pending) {
+        sl_conclude(d);
+        go_on(d, asking->live);
+    }
+    return 0;
+}
+
+int sl_decide_begin(struct sl_decision *d, const struct sl_live *live,
+                    const struct sl_facts *facts, bool spend,
+                    const struct sl_hash_key *secret, struct sl_diag *diag)
+{
+    struct sl_asking asking = {
+        .live = live, .facts = facts, .secret = secret, .diag = diag};
+    const struct sl_rule *one;
+    int err;
+
+    clear(d, live, facts, spend);
+    choose_id(d, facts, secret);
+    if (!d->policy->enabled || d->policy->mode == SL_MODE_OFF) {
+        pass(d);
+        return 0;
+    }
+    sl_identify(d->policy, facts, &asking.caller);
+    if (facts->limit.len > 0) {
+        err = find_rule(d, &asking, &one);
+        if (!err && !choose_plan(d, &asking.caller))
+            sl_refuse_request(d, SL_REASON_UNKNOWN_PLAN);
+        if (err || d->reason != SL_REASON_NONE)
+            return err;
+        return ask(d, &asking, &one, 1);
+    }
+    err = find_route(d, facts);
+    if (err)
+        return sl_refuse(diag, err, "there is no memory");
+    if (is_preflight(d, facts))
+        pass(d);
+    else
+        check_caller(d, &asking);
+    if (d->untouched || d->reason != SL_REASON_NONE)
+        return 0;
+    return ask(d, &asking, d->route->rules, d->route->rule_count);
+}
+
+void sl_decide_took(struct sl_decision *d, const struct sl_live *live)
+{
+    d->pending = false;
+    if (d->take.err) {
+        if (d->step == SL_DECIDING)
+            sl_conclude_failure(d, live);
+        else
+            d->step = SL_DECIDED; /* the verdict stands without them */
+        return;
+    }
+    sl_parts_answers(d);
+    if (d->step == SL_DECIDING) {
+        d->degraded = d->on_local;
+        sl_conclude(d);
+    }
+    go_on(d, live);
+}
+
+int sl_decision_key(const struct sl_decision *d, const struct sl_shown *shown,
+                    struct sl_buf *out)
+{
+    struct sl_key_context context = {
+        .env = d->policy->env,
+        .endpoint = d->route->endpoint,
+        .name = shown->rule->name,
+    };
+    sl_ns period = shown->numbers ? shown->numbers->period : 0;
+
+    if (period > 0)
+        context.window_start_ms =
+            (uint64_t)((d->now - d->now % period) / SL_MS);
+    return sl_key_name(&shown->rule->key, &context, shown->values,
+                       shown->value_count, out);
+}

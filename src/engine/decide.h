@@ -1,0 +1,147 @@
+/* decide.h -- facts to a decision: identity, route, plan, take.
+ *
+ * A decision is made in steps, and between any two of them may lie many turns
+ * of a loop; the decision keeps everything that it needs.
+ *
+ *   sl_decide_begin()   who asks, which route, which plan, which numbers: all
+ *                       that needs no store. Decided already (switched off, no
+ *                       capability, nobody) or with a first take `pending`
+ *   the store           carries out decision->take
+ *   sl_decide_took()    makes something of the answers; perhaps there is a
+ *                       further take `pending`: shadows and candidates after
+ *                       the limits that count, the local table after a store
+ *                       that failed
+ *
+ * sl_engine_decide() (engine.h) does it all on a store that answers at once.
+ */
+#ifndef SL_DECIDE_H
+#define SL_DECIDE_H
+
+#include "engine/facts.h"
+#include "store/store.h"
+
+#define SL_REQUEST_ID 128 /* bytes of a request's id that are kept */
+
+/* Why a request was not let through, if not by a limit. */
+enum sl_reason {
+    SL_REASON_NONE,         /* allowed, or refused by a limit: see `by` */
+    SL_REASON_FEATURE,      /* switched off: 503 */
+    SL_REASON_ANONYMOUS,    /* `anonymous: deny`: 401 */
+    SL_REASON_MISSING,      /* `missing: deny`: 401 */
+    SL_REASON_ROLE,         /* 403 */
+    SL_REASON_CAPABILITY,   /* the plan's rate is `none`: 403 */
+    SL_REASON_UNKNOWN_PLAN, /* `unknown_plan: deny`: 403 */
+    SL_REASON_STORE,        /* the store did not answer: 503 */
+};
+
+/* One limit of the verdict. */
+struct sl_shown {
+    const struct sl_rule *rule;
+    unsigned plan;
+    struct sl_str plan_name; /* or "override" */
+    bool overridden;
+    enum sl_rate_form form; /* UNLIMITED and NONE have no numbers */
+    enum sl_mode mode;
+    bool skipped;        /* `missing: skip`, and it was */
+    struct sl_str scope; /* "user", "org:user", "anon"; "all" for [] */
+    struct sl_key_value values[SL_PER_MAX]; /* resolved */
+    unsigned value_count;
+    struct sl_str key; /* for the store */
+    char *id;          /* the values as text, joined by ':' */
+    const struct sl_limit *numbers;
+    struct sl_limit own; /* an override's numbers */
+    bool open;           /* asked without a ceiling: the plan has overage */
+    bool overage;        /* taken beyond the quota, and counted */
+    uint64_t cost;
+    struct sl_answer answer; /* with overage: as the plan's quota shows it */
+    bool allowed;
+    bool untracked;
+    sl_ns next_in; /* until the next unit; see `reset: next` */
+
+    bool has_candidate; /* beside it: what the candidate says */
+    const struct sl_limit *candidate;
+    struct sl_answer candidate_answer;
+};
+
+struct sl_decision {
+    /* The verdict. */
+    bool untouched; /* enabled: false, mode: off, or a route without limits:
+                     * passes, and no header says anything */
+    bool allowed;
+    int status; /* 200, 429, 402, 403, 401, 503, ... */
+    enum sl_reason reason;
+    int by;     /* index into shown: the first that denies; -1 none */
+    int report; /* index into shown: whose numbers the headers show; -1 none */
+    bool never;
+    bool blind;         /* no limit could be asked: there are no numbers */
+    bool degraded;      /* decided without the store */
+    sl_ns retry_in;     /* until the same request passes; SL_NS_NONE */
+    struct sl_str code; /* "RATE_LIMITED"; "" when allowed */
+    struct sl_str missing_scope; /* MISSING: which attribute */
+
+    struct sl_shown shown[SL_PARTS]; /* in the route's order */
+    unsigned shown_count;
+    int quota; /* index into shown: X-Org-Quota-Remaining; -1 none */
+
+    /* What it was made from. */
+    const struct sl_policy *policy; /* borrowed: the caller holds a reference */
+    const struct sl_route *route;   /* never NULL after begin */
+    unsigned plan;
+    bool anonymous;
+    sl_ns now;
+    char request_id[SL_REQUEST_ID + 1];
+
+    /* For the store. */
+    struct sl_take take;
+    struct sl_take_part parts[SL_PARTS];
+    unsigned part_shown[SL_PARTS]; /* which of `shown` a part belongs to */
+
+    bool pending;  /* `take` is to be carried out */
+    bool on_local; /* on the engine's own table, not the shared store */
+    enum sl_step_of_decision {
+        SL_DECIDING,  /* the limits that count */
+        SL_SHADOWING, /* those that only look on */
+        SL_NEXT_UNIT, /* when there will be one more */
+        SL_DECIDED,
+    } step;
+    bool spend; /* false: explain, which takes nothing */
+
+    struct sl_arena arena; /* small texts: ids, keys */
+};
+
+/* A policy in force: with what its store knows of it, and its switches. */
+struct sl_live {
+    _Atomic unsigned refs;
+    struct sl_policy *policy;
+    struct sl_stored *stored; /* by rule: 2i the rule, 2i + 1 its candidate */
+    struct sl_stored *local;  /* the same on the local table, or NULL */
+    _Atomic bool *features;   /* by feature: switched on? */
+    const struct sl_alloc *alloc;
+    size_t size; /* of this piece */
+};
+
+/* An empty decision; give it back with sl_decision_done(). */
+void sl_decision_init(struct sl_decision *decision,
+                      const struct sl_alloc *alloc);
+void sl_decision_done(struct sl_decision *decision);
+
+/* Begin. Everything of `facts` that the decision needs later is copied, but
+ * not the policy: the caller holds `live` as long as the decision is used.
+ * `secret` is for the fingerprints of callers. SLUICE_ENOENT if a limit is
+ * named that does not exist, SLUICE_ECONF if an override is no rate,
+ * SLUICE_ENOMEM. */
+SL_MUST_USE int sl_decide_begin(struct sl_decision *decision,
+                                const struct sl_live *live,
+                                const struct sl_facts *facts, bool spend,
+                                const struct sl_hash_key *secret,
+                                struct sl_diag *diag);
+
+/* The pending take has been carried out. */
+void sl_decide_took(struct sl_decision *decision, const struct sl_live *live);
+
+/* The name of one of the shown limits in a shared store, from its `key`. */
+SL_MUST_USE int sl_decision_key(const struct sl_decision *decision,
+                                const struct sl_shown *shown,
+                                struct sl_buf *out);
+
+#endif

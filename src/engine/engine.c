@@ -1,0 +1,229 @@
+/* engine.c -- a policy in force over a store. */
+#include "engine/engine.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define LOCAL_SIZE (8 * UINT64_C(1024) * 1024)
+#define NAME_MAX_  96 /* a limit's name, and what marks a candidate */
+
+struct sl_engine {
+    struct sl_store *store;
+    struct sl_store *local; /* what `on_store_failure: local` asks; made when
+                             * the first policy wants it */
+    const struct sl_alloc *alloc;
+    int (*fault)(void *ctx);
+    void *fault_ctx;
+    pthread_mutex_t lock; /* who writes `live`, or takes a hold */
+    _Atomic(struct sl_live *) live;
+};
+
+/* ---- what a policy needs to be in force ---- */
+
+void sl_live_release(struct sl_live *live)
+{
+    if (!live || atomic_fetch_sub(&live->refs, 1) != 1)
+        return;
+    sl_policy_unref(live->policy);
+    sl_alloc_free(live->alloc, live, live->size);
+}
+
+/* State belongs to the name. No rule can be called like a candidate. */
+static void describe(const struct sl_rule *rule, bool candidate,
+                     char name[NAME_MAX_], struct sl_stored *ret)
+{
+    size_t len =
+        rule->name.len < NAME_MAX_ - 16 ? rule->name.len : NAME_MAX_ - 16;
+
+    memcpy(name, rule->name.at, len);
+    memcpy(name + len, candidate ? "#candidate" : "", candidate ? 11 : 1);
+    *ret = (struct sl_stored){
+        .name = name,
+        .strictest = candidate ? rule->candidate_strictest : rule->strictest,
+        .on_full = rule->on_full,
+    };
+}
+
+/* One piece of memory: the live policy, twice its stored limits (shared and
+ * local), their names, its switches. */
+static struct sl_live *new_live(struct sl_policy *policy,
+                                const struct sl_alloc *alloc)
+{
+    size_t n = 2 * (size_t)policy->rule_count;
+    size_t size = sizeof(struct sl_live) + 2 * n * sizeof(struct sl_stored) +
+                  n * NAME_MAX_ + policy->feature_count + 1;
+    struct sl_live *live = sl_alloc_new(alloc, size);
+    char *names;
+
+    if (!live)
+        return NULL;
+    memset(live, 0, size);
+    atomic_init(&live->refs, 1);
+    live->alloc = alloc;
+    live->size = size;
+    live->policy = sl_policy_ref(policy);
+    live->stored = (struct sl_stored *)(live + 1);
+    names = (char *)(live->stored + 2 * n);
+    for (unsigned i = 0; i < n; i++) {
+        describe(&policy->rules[i / 2], i % 2, names + i * NAME_MAX_,
+                 &live->stored[i]);
+        live->stored[n + i] = live->stored[i];
+    }
+    live->features = (_Atomic bool *)(names + n * NAME_MAX_);
+    for (unsigned i = 0; i < policy->feature_count; i++)
+        atomic_init(&live->features[i], policy->features[i].enabled);
+    return live;
+}
+
+static bool wants_local(const struct sl_policy *policy)
+{
+    for (unsigned i = 0; i < policy->rule_count; i++)
+        if (policy->rules[i].failure == SL_FAILURE_LOCAL)
+            return true;
+    for (unsigned i = 0; i < policy->route_count; i++)
+        if (policy->routes[i].failure == SL_FAILURE_LOCAL)
+            return true;
+    return false;
+}
+
+static int prepare(struct sl_engine *engine, struct sl_live *live,
+                   struct sl_diag *diag)
+{
+    const struct sl_policy *policy = live->policy;
+    unsigned count = 2 * policy->rule_count;
+    int err = sl_store_bind(engine->store, live->stored, count, diag);
+
+    if (err || !wants_local(policy))
+        return err;
+    if (!engine->local) {
+        struct sl_memory_options options = {.size = LOCAL_SIZE,
+                                            .alloc = engine->alloc};
+
+        err = sl_memory_open(&options, &engine->local, diag);
+    }
+    if (!err) {
+        live->local = live->stored + count;
+        err = sl_store_bind(engine->local, live->local, count, diag);
+    }
+    return err;
+}
+
+/* ---- in force ---- */
+
+int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
+                  struct sl_diag *diag)
+{
+    struct sl_live *live = new_live(policy, engine->alloc);
+    int err;
+
+    if (!live)
+        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+    pthread_mutex_lock(&engine->lock);
+    err = prepare(engine, live, diag);
+    if (!err)
+        live = atomic_exchange(&engine->live, live);
+    pthread_mutex_unlock(&engine->lock);
+    sl_live_release(live); /* the old one, or the one that failed */
+    return err;
+}
+
+struct sl_live *sl_engine_hold(struct sl_engine *engine, struct sl_live *held)
+{
+    struct sl_live *live;
+
+    if (held &&
+        held == atomic_load_explicit(&engine->live, memory_order_acquire))
+        return held;
+    pthread_mutex_lock(&engine->lock);
+    live = atomic_load(&engine->live);
+    atomic_fetch_add(&live->refs, 1);
+    pthread_mutex_unlock(&engine->lock);
+    sl_live_release(held);
+    return live;
+}
+
+int sl_engine_switch(struct sl_engine *engine, struct sl_str name, bool on,
+                     struct sl_diag *diag)
+{
+    struct sl_live *live = sl_engine_hold(engine, NULL);
+    int index = sl_policy_feature(live->policy, name);
+
+    if (index >= 0)
+        atomic_store(&live->features[index], on);
+    sl_live_release(live);
+    if (index < 0)
+        return sl_refuse(diag, SLUICE_ENOENT,
+                         "the policy has no feature \"%.*s\"",
+                         SL_STR_ARG(name));
+    return 0;
+}
+
+int sl_engine_open(const struct sl_engine_options *options,
+                   struct sl_policy *policy, struct sl_engine **ret,
+                   struct sl_diag *diag)
+{
+    const struct sl_alloc *alloc =
+        options->alloc ? options->alloc : &sl_alloc_libc;
+    struct sl_engine *engine = sl_alloc_new(alloc, sizeof(*engine));
+    int err;
+
+    if (!engine)
+        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+    memset(engine, 0, sizeof(*engine));
+    engine->alloc = alloc;
+    engine->fault = options->fault;
+    engine->fault_ctx = options->fault_ctx;
+    engine->store = options->store;
+    pthread_mutex_init(&engine->lock, NULL);
+    err = sl_engine_use(engine, policy, diag);
+    if (err) {
+        engine->store = NULL; /* still the caller's */
+        sl_engine_close(engine);
+        return err;
+    }
+    *ret = engine;
+    return 0;
+}
+
+void sl_engine_close(struct sl_engine *engine)
+{
+    if (!engine)
+        return;
+    sl_live_release(atomic_load(&engine->live));
+    sl_store_close(engine->store);
+    sl_store_close(engine->local);
+    pthread_mutex_destroy(&engine->lock);
+    sl_alloc_free(engine->alloc, engine, sizeof(*engine));
+}
+
+/* ---- deciding at once ---- */
+
+static void on_taken(struct sl_take *take)
+{
+    (void)take; /* the store has answered before it returned */
+}
+
+static void carry_out(struct sl_engine *engine, struct sl_decision *d)
+{
+    d->take.done = on_taken;
+    if (d->on_local)
+        sl_store_take(engine->local, &d->take);
+    else if (engine->fault && engine->fault(engine->fault_ctx))
+        d->take.err = SLUICE_ESTORE;
+    else
+        sl_store_take(engine->store, &d->take);
+}
+
+int sl_engine_decide(struct sl_engine *engine, const struct sl_live *live,
+                     const struct sl_facts *facts, bool spend,
+                     struct sl_decision *ret, struct sl_diag *diag)
+{
+    int err =
+        sl_decide_begin(ret, live, facts, spend, &engine->store->secret, diag);
+
+    while (!err && ret->pending) {
+        carry_out(engine, ret);
+        sl_decide_took(ret, live);
+    }
+    return err;
+}

@@ -1,0 +1,53 @@
+/* engine.h -- a policy in force over a store.
+ *
+ * The policy can be changed while decisions are made. Whoever decides holds
+ * the policy in force and keeps holding it from one decision to the next; only
+ * when another one has come in force does he go through the engine's lock.
+ * So the usual decision touches no word that all threads write.
+ */
+#ifndef SL_ENGINE_H
+#define SL_ENGINE_H
+
+#include "engine/decide.h"
+
+struct sl_engine_options {
+    struct sl_store *store; /* taken over: closed with the engine */
+    const struct sl_alloc *alloc;
+    /* For tests of a policy: not 0 makes the store fail. */
+    int (*fault)(void *ctx);
+    void *fault_ctx;
+};
+
+struct sl_engine;
+
+/* Put `policy` in force (one more reference of it is taken). On failure the
+ * store is still the caller's. */
+SL_MUST_USE int sl_engine_open(const struct sl_engine_options *options,
+                               struct sl_policy *policy, struct sl_engine **ret,
+                               struct sl_diag *diag);
+
+/* NULL is allowed. */
+void sl_engine_close(struct sl_engine *engine);
+
+/* Put another policy in force. On failure the old one stays. */
+SL_MUST_USE int sl_engine_use(struct sl_engine *engine,
+                              struct sl_policy *policy, struct sl_diag *diag);
+
+/* Switch a feature of the policy in force. SLUICE_ENOENT if it has none. */
+SL_MUST_USE int sl_engine_switch(struct sl_engine *engine, struct sl_str name,
+                                 bool on, struct sl_diag *diag);
+
+/* The policy in force, held. `held` (NULL at first) is what the caller has
+ * held so far: given back if another one is in force by now. */
+struct sl_live *sl_engine_hold(struct sl_engine *engine, struct sl_live *held);
+
+/* NULL is allowed. */
+void sl_live_release(struct sl_live *live);
+
+/* Decide by `live` on a store that answers at once. */
+SL_MUST_USE int sl_engine_decide(struct sl_engine *engine,
+                                 const struct sl_live *live,
+                                 const struct sl_facts *facts, bool spend,
+                                 struct sl_decision *ret, struct sl_diag *diag);
+
+#endif

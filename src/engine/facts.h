@@ -1,0 +1,55 @@
+/* facts.h -- what is known of a request before anybody decides.
+ *
+ * Everything is borrowed from whoever asks. An empty slice means: not known.
+ */
+#ifndef SL_FACTS_H
+#define SL_FACTS_H
+
+#include "policy/policy.h"
+
+struct sl_header {
+    struct sl_str name;
+    struct sl_str value;
+};
+
+struct sl_cost {
+    struct sl_str limit;
+    uint64_t cost;
+};
+
+/* A rate for one limit instead of the plan's. */
+struct sl_override {
+    struct sl_str limit;
+    struct sl_str rate;
+};
+
+struct sl_facts {
+    /* One of: a request, named work, or one limit by its name. */
+    struct sl_str method, path;
+    struct sl_str job;
+    struct sl_str limit, key; /* `take LIMIT KEY`: KEY is the value of its last
+                               * `per`, and of all others too */
+
+    /* Who, as far as the caller says so. */
+    struct sl_str user, org, plan, role, ip;
+
+    const struct sl_header *headers;
+    unsigned header_count;
+    bool trusted; /* may headers say who it is? */
+
+    const struct sl_override *overrides;
+    unsigned override_count;
+
+    bool has_cost;
+    uint64_t cost;               /* for every limit; 0 looks */
+    const struct sl_cost *costs; /* for one limit each; they go first */
+    unsigned cost_count;
+
+    struct sl_str request_id;
+    sl_ns now;
+};
+
+/* The value of a header, or an empty slice. Names compare without case. */
+struct sl_str sl_facts_header(const struct sl_facts *facts, struct sl_str name);
+
+#endif

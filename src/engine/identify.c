@@ -1,0 +1,119 @@
+/* identify.c -- who is asking. */
+#include "engine/identify.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+struct sl_str sl_facts_header(const struct sl_facts *facts, struct sl_str name)
+{
+    for (unsigned i = 0; i < facts->header_count; i++)
+        if (sl_str_eq_nocase(facts->headers[i].name, name))
+            return facts->headers[i].value;
+    return (struct sl_str){NULL, 0};
+}
+
+/* The first source that has a value. */
+static struct sl_str ask(const struct sl_sources *sources,
+                         const struct sl_facts *facts)
+{
+    struct sl_str value = {NULL, 0};
+
+    if (!facts->trusted)
+        return value;
+    for (unsigned i = 0; i < sources->count && value.len == 0; i++)
+        if (sources->list[i].kind == SL_SOURCE_HEADER)
+            value = sl_str_trim(sl_facts_header(facts, sources->list[i].name));
+    return value;
+}
+
+static struct sl_str given_or(struct sl_str given,
+                              const struct sl_sources *sources,
+                              const struct sl_facts *facts)
+{
+    return given.len > 0 ? given : ask(sources, facts);
+}
+
+/* An address by its bits, in one notation; IPv6 by its prefix. What is no
+ * address counts as none: no text that a client makes up opens an allowance of
+ * its own. */
+static struct sl_str read_ip(const struct sl_policy *policy, struct sl_str text,
+                             char *out, size_t size)
+{
+    unsigned prefix = policy->identity.ipv6_prefix;
+    struct sl_ip ip;
+    size_t len;
+
+    if (text.len == 0 || !sl_ip_parse(text, &ip))
+        return SL_STR("unknown");
+    if (!sl_ip_is_v4(&ip))
+        ip = sl_ip_prefix(&ip, prefix);
+    len = sl_ip_print(&ip, out);
+    if (!sl_ip_is_v4(&ip) && prefix < 128)
+        len += (size_t)snprintf(out + len, size - len, "/%u", prefix);
+    return (struct sl_str){out, len};
+}
+
+void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
+                 struct sl_caller *ret)
+{
+    const struct sl_identity *identity = &policy->identity;
+    struct sl_str *values = ret->values;
+
+    memset(values, 0, sizeof(ret->values));
+    ret->anonymous_id = (struct sl_str){NULL, 0};
+    values[SL_SCOPE_USER] =
+        given_or(facts->user, &identity->scopes[SL_SCOPE_USER], facts);
+    values[SL_SCOPE_ORG] =
+        given_or(facts->org, &identity->scopes[SL_SCOPE_ORG], facts);
+    values[SL_SCOPE_IP] = read_ip(policy, facts->ip, ret->ip, sizeof(ret->ip));
+    for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
+        values[s] = ask(&identity->scopes[s], facts);
+    ret->plan = given_or(facts->plan, &identity->plan, facts);
+    ret->role = given_or(facts->role, &identity->role, facts);
+    ret->anonymous =
+        values[SL_SCOPE_USER].len == 0 && values[SL_SCOPE_ORG].len == 0;
+}
+
+/* A running hash over the parts, each closed by its length, so that nothing
+ * can move from one to the next. */
+static struct sl_hash128 fold(struct sl_hash128 so_far, struct sl_str part)
+{
+    struct sl_hash_key key = {so_far.lo ^ (uint64_t)part.len, so_far.hi};
+
+    return sl_hash128(&key, part);
+}
+
+static void make_fingerprint(struct sl_caller *caller,
+                             const struct sl_policy *policy,
+                             const struct sl_facts *facts,
+                             const struct sl_hash_key *secret)
+{
+    const struct sl_sources *sources = &policy->identity.anonymous;
+    struct sl_hash128 h = {secret->k0, secret->k1};
+
+    for (unsigned i = 0; i < sources->count; i++)
+        h = fold(h, sources->list[i].kind == SL_SOURCE_IP
+                        ? caller->values[SL_SCOPE_IP]
+                        : sl_facts_header(facts, sources->list[i].name));
+    snprintf(caller->fingerprint, sizeof(caller->fingerprint), "%016llx%016llx",
+             (unsigned long long)h.hi, (unsigned long long)h.lo);
+    caller->anonymous_id = (struct sl_str){caller->fingerprint, 32};
+}
+
+struct sl_key_value sl_caller_anonymous(struct sl_caller *caller,
+                                        const struct sl_policy *policy,
+                                        const struct sl_facts *facts,
+                                        const struct sl_hash_key *secret)
+{
+    const struct sl_identity *identity = &policy->identity;
+
+    if (identity->anonymous_is_ip)
+        return (struct sl_key_value){identity->scope_names[SL_SCOPE_IP],
+                                     caller->values[SL_SCOPE_IP]};
+    if (caller->anonymous_id.len == 0)
+        make_fingerprint(caller, policy, facts, secret);
+    return (struct sl_key_value){identity->scope_names[SL_SCOPE_ANON],
+                                 caller->anonymous_id};
+}

@@ -1,0 +1,32 @@
+/* identify.h -- who is asking.
+ *
+ * What the caller says himself goes before what headers say, and headers count
+ * only from those who may speak for others. Whoever is not known is told apart
+ * by where he comes from: `anonymous` in the policy.
+ */
+#ifndef SL_IDENTIFY_H
+#define SL_IDENTIFY_H
+
+#include "engine/facts.h"
+
+struct sl_caller {
+    struct sl_str values[SL_SCOPES]; /* by scope; empty: not known */
+    struct sl_str plan, role;
+    bool anonymous;             /* neither user nor organisation is known */
+    struct sl_str anonymous_id; /* made on first need; see below */
+    char ip[SL_IP_TEXT + 5];    /* canonical, with the prefix of IPv6 */
+    char fingerprint[33];
+};
+
+void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
+                 struct sl_caller *ret);
+
+/* The scope and the value by which an unknown caller is told apart: his
+ * address, or a fingerprint under `secret` of what the policy lists. Whoever
+ * shows nothing at all shares one allowance with all the others. */
+struct sl_key_value sl_caller_anonymous(struct sl_caller *caller,
+                                        const struct sl_policy *policy,
+                                        const struct sl_facts *facts,
+                                        const struct sl_hash_key *secret);
+
+#endif

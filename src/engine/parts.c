@@ -1,0 +1,343 @@
+/* parts.c -- from rules to what the store is asked.
+ *
+ * Each rule of a route is shown in the verdict, in the route's order. Those
+ * that count (enforced, with numbers) are taken as one set. Shadows and
+ * candidates are asked afterwards, each for itself, when it is known whether
+ * the request passes: what was refused is not counted by them either.
+ */
+#include "engine/parts.h"
+
+#include <string.h>
+
+#define ID_MAX 1024 /* bytes of an id that are shown */
+
+/* ---- numbers ---- */
+
+static const struct sl_override *find_override(const struct sl_facts *facts,
+                                               struct sl_str name)
+{
+    for (unsigned i = 0; i < facts->override_count; i++)
+        if (sl_str_eq(facts->overrides[i].limit, name))
+            return &facts->overrides[i];
+    return NULL;
+}
+
+static int choose_numbers(struct sl_decision *d, struct sl_shown *shown,
+                          struct sl_asking *asking)
+{
+    const struct sl_rule *rule = shown->rule;
+    const struct sl_plan_limit *limit = &rule->plans[d->plan];
+    const struct sl_override *o = find_override(asking->facts, rule->name);
+    struct sl_plan_limit own;
+
+    shown->plan = d->plan;
+    shown->plan_name = d->policy->plans.list[d->plan].name;
+    if (o) {
+        int err = sl_rule_rate(rule, o->rate, &own, asking->diag);
+
+        if (!err && !rule->limited)
+            err = sl_refuse(asking->diag, SLUICE_ECONF,
+                            "limit \"%.*s\" has no numbers for any plan, so "
+                            "there is nothing to override",
+                            SL_STR_ARG(rule->name));
+        if (err)
+            return err;
+        shown->overridden = true;
+        shown->form = own.form;
+        shown->own = own.numbers;
+        shown->numbers = &shown->own;
+        return 0;
+    }
+    shown->form = limit->form;
+    shown->numbers = &limit->numbers;
+    shown->open = limit->overage;
+    if (rule->has_candidate &&
+        (rule->candidates[d->plan].form == SL_RATE_PER ||
+         rule->candidates[d->plan].form == SL_RATE_PLAIN)) {
+        shown->has_candidate = true;
+        shown->candidate = &rule->candidates[d->plan].numbers;
+    }
+    return 0;
+}
+
+static uint64_t choose_cost(const struct sl_facts *facts,
+                            const struct sl_rule *rule)
+{
+    for (unsigned i = 0; i < facts->cost_count; i++)
+        if (sl_str_eq(facts->costs[i].limit, rule->name))
+            return facts->costs[i].cost;
+    return facts->has_cost ? facts->cost : rule->cost;
+}
+
+/* ---- keys ---- */
+
+/* The value of one `per` of a rule. False if it is missing and the rule does
+ * not take anonymous callers. */
+static bool find_value(struct sl_decision *d, struct sl_asking *asking,
+                       const struct sl_rule *rule, unsigned scope,
+                       struct sl_key_value *ret)
+{
+    const struct sl_policy *policy = d->policy;
+
+    ret->scope = policy->identity.scope_names[scope];
+    if (asking->facts->limit.len > 0)
+        ret->value = asking->facts->key;
+    else if (scope == SL_SCOPE_ENDPOINT)
+        ret->value = d->route->endpoint;
+    else if (scope == SL_SCOPE_ANON)
+        *ret = sl_caller_anonymous(&asking->caller, policy, asking->facts,
+                                   asking->secret);
+    else
+        ret->value = asking->caller.values[scope];
+    if (ret->value.len > 0)
+        return true;
+    if (rule->missing != SL_MISSING_ANONYMOUS)
+        return false;
+    *ret = sl_caller_anonymous(&asking->caller, policy, asking->facts,
+                               asking->secret);
+    return true;
+}
+
+/* Texts joined by ':' in the decision's arena; `pick` 0 takes the scopes, 1
+ * the values. */
+static char *join(struct sl_decision *d, const struct sl_shown *shown, int pick)
+{
+    size_t len = 0;
+    char *text, *at;
+
+    for (unsigned i = 0; i < shown->value_count; i++)
+        len += 1 +
+               (pick ? shown->values[i].value.len : shown->values[i].scope.len);
+    at = text = sl_arena_take(&d->arena, len + 1);
+    if (!text)
+        return NULL;
+    for (unsigned i = 0; i < shown->value_count; i++) {
+        struct sl_str s =
+            pick ? shown->values[i].value : shown->values[i].scope;
+
+        if (i > 0)
+            *at++ = ':';
+        if (s.len > 0)
+            memcpy(at, s.at, s.len);
+        at += s.len;
+    }
+    *at = '\0';
+    return text;
+}
+
+/* The values outlive the facts: they are copied, and a long one is cut, for
+ * it is shown only. Keys are made before that. */
+static int keep_values(struct sl_decision *d, struct sl_shown *shown)
+{
+    char *scope;
+
+    for (unsigned i = 0; i < shown->value_count; i++) {
+        struct sl_str *value = &shown->values[i].value;
+
+        if (value->len > ID_MAX)
+            value->len = ID_MAX;
+        value->at = sl_arena_copy(&d->arena, *value);
+        if (!value->at)
+            return SLUICE_ENOMEM;
+    }
+    shown->scope = SL_STR("all");
+    if (shown->value_count == 1) {
+        shown->scope = shown->values[0].scope;
+        shown->id = (char *)shown->values[0].value.at;
+        return 0;
+    }
+    shown->id = join(d, shown, 1);
+    if (shown->value_count > 1) {
+        scope = join(d, shown, 0);
+        shown->scope = sl_str_c(scope);
+        if (!scope)
+            return SLUICE_ENOMEM;
+    }
+    return shown->id ? 0 : SLUICE_ENOMEM;
+}
+
+static int make_key(struct sl_decision *d, struct sl_shown *shown,
+                    const struct sl_hash_key *secret)
+{
+    char bytes[SL_KEY_MAX];
+    size_t len = sl_key_bytes(shown->values, shown->value_count, secret, bytes);
+
+    shown->key.len = len;
+    shown->key.at = sl_arena_copy(&d->arena, (struct sl_str){bytes, len});
+    return shown->key.at ? keep_values(d, shown) : SLUICE_ENOMEM;
+}
+
+/* ---- showing ---- */
+
+static bool has_numbers(const struct sl_shown *shown)
+{
+    return !shown->skipped &&
+           (shown->form == SL_RATE_PER || shown->form == SL_RATE_PLAIN);
+}
+
+static int show(struct sl_decision *d, struct sl_asking *asking,
+                struct sl_shown *shown)
+{
+    const struct sl_rule *rule = shown->rule;
+    int err = choose_numbers(d, shown, asking);
+
+    if (err)
+        return err;
+    shown->mode = rule->mode;
+    shown->allowed = true;
+    shown->id = (char *)"";
+    shown->cost = choose_cost(asking->facts, rule);
+    shown->next_in = SL_NS_NONE;
+    for (unsigned i = 0; i < rule->per_count; i++) {
+        if (find_value(d, asking, rule, rule->per[i], &shown->values[i])) {
+            shown->value_count++;
+            continue;
+        }
+        shown->skipped = true;
+        shown->value_count = 0;
+        if (rule->missing == SL_MISSING_DENY && rule->mode == SL_MODE_ENFORCE) {
+            d->missing_scope = shown->values[i].scope;
+            sl_refuse_request(d, SL_REASON_MISSING);
+        }
+        return 0;
+    }
+    if (shown->form == SL_RATE_NONE && rule->mode == SL_MODE_ENFORCE) {
+        shown->allowed = false;
+        sl_refuse_request(d, SL_REASON_CAPABILITY);
+    }
+    return make_key(d, shown, asking->secret);
+}
+
+int sl_parts_show(struct sl_decision *decision, struct sl_asking *asking,
+                  const struct sl_rule *const *rules, unsigned count)
+{
+    for (unsigned i = 0; i < count && i < SL_PARTS; i++) {
+        struct sl_shown *shown = &decision->shown[decision->shown_count];
+        int err;
+
+        if (rules[i]->mode == SL_MODE_OFF)
+            continue;
+        memset(shown, 0, sizeof(*shown));
+        shown->rule = rules[i];
+        decision->shown_count++;
+        err = show(decision, asking, shown);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+/* ---- asking ---- */
+
+static void add_part(struct sl_decision *d, const struct sl_live *live,
+                     unsigned index, bool candidate)
+{
+    const struct sl_shown *shown = &d->shown[index];
+    unsigned stored = 2 * shown->rule->index + candidate;
+    struct sl_take_part *part = &d->parts[d->take.count];
+
+    d->part_shown[d->take.count++] = index;
+    *part = (struct sl_take_part){
+        .of = d->on_local ? &live->local[stored] : &live->stored[stored],
+        .limit = candidate ? shown->candidate : shown->numbers,
+        .key = shown->key,
+        .cost = shown->cost,
+        .when = d->now,
+    };
+    if (shown->open && !candidate)
+        part->limit = &shown->rule->plans[shown->plan].open;
+}
+
+static void begin_take(struct sl_decision *d, enum sl_step_of_decision step,
+                       enum sl_errand errand)
+{
+    d->step = step;
+    d->take.errand = errand;
+    d->take.parts = d->parts;
+    d->take.count = 0;
+    d->take.now = d->now;
+    d->take.err = 0;
+}
+
+void sl_parts_ask_limits(struct sl_decision *d, const struct sl_live *live)
+{
+    begin_take(d, SL_DECIDING, d->spend ? SL_ERRAND_TAKE : SL_ERRAND_LOOK);
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (has_numbers(&d->shown[i]) && d->shown[i].mode == SL_MODE_ENFORCE)
+            add_part(d, live, i, false);
+    d->pending = d->take.count > 0;
+}
+
+/* A route has at most SL_PARTS limits, and each may have a candidate: those
+ * that find no room among the parts are not asked this time. */
+void sl_parts_ask_shadows(struct sl_decision *d, const struct sl_live *live)
+{
+    begin_take(d, SL_SHADOWING,
+               d->spend && d->allowed ? SL_ERRAND_EACH : SL_ERRAND_LOOK);
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        struct sl_shown *shown = &d->shown[i];
+
+        if (has_numbers(shown) && shown->mode == SL_MODE_SHADOW)
+            add_part(d, live, i, false);
+    }
+    for (unsigned i = 0; i < d->shown_count && d->take.count < SL_PARTS; i++)
+        if (d->shown[i].has_candidate && !d->shown[i].skipped)
+            add_part(d, live, i, true);
+    d->pending = d->take.count > 0;
+}
+
+void sl_parts_ask_next_unit(struct sl_decision *d, const struct sl_live *live)
+{
+    struct sl_shown *shown;
+    const struct sl_answer *a;
+
+    begin_take(d, SL_NEXT_UNIT, SL_ERRAND_LOOK);
+    d->pending = false;
+    if (d->report < 0 || d->route->reset != SL_RESET_NEXT)
+        return;
+    shown = &d->shown[d->report];
+    a = &shown->answer;
+    if (!shown->allowed)
+        shown->next_in = a->retry_in;
+    else if (a->remaining >= a->capacity || shown->open)
+        shown->next_in = 0;
+    else {
+        add_part(d, live, (unsigned)d->report, false);
+        d->parts[0].cost = a->remaining + 1;
+        d->pending = true;
+    }
+}
+
+/* With overage the store was asked without a ceiling: show what is left of
+ * the quota that was paid for. */
+static void show_overage(struct sl_shown *shown)
+{
+    struct sl_answer *a = &shown->answer;
+    uint64_t used = a->capacity > a->remaining ? a->capacity - a->remaining : 0;
+    uint64_t count = shown->numbers->count;
+
+    a->limit = count;
+    a->capacity = count;
+    a->remaining = used < count ? count - used : 0;
+    shown->overage = used > count;
+}
+
+void sl_parts_answers(struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->take.count; i++) {
+        struct sl_take_part *part = &d->parts[i];
+        struct sl_shown *shown = &d->shown[d->part_shown[i]];
+
+        if (d->step == SL_NEXT_UNIT) {
+            shown->next_in = part->answer.retry_in;
+        } else if (part->limit == shown->candidate) {
+            shown->candidate_answer = part->answer;
+        } else {
+            shown->answer = part->answer;
+            shown->untracked = part->untracked;
+            shown->allowed = part->answer.outcome == SL_ALLOW;
+            if (shown->open)
+                show_overage(shown);
+        }
+    }
+}

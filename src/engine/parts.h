@@ -1,0 +1,47 @@
+/* parts.h -- inside the engine: from rules to what the store is asked, and
+ * from its answers to a verdict. */
+#ifndef SL_PARTS_H
+#define SL_PARTS_H
+
+#include "engine/decide.h"
+#include "engine/identify.h"
+
+/* What the steps of sl_decide_begin() hand to each other. */
+struct sl_asking {
+    const struct sl_live *live;
+    const struct sl_facts *facts;
+    const struct sl_hash_key *secret;
+    struct sl_diag *diag;
+    struct sl_caller caller;
+};
+
+/* Fill decision->shown from `count` rules: plan, numbers, key, cost. Sets
+ * decision->reason if one of them can't be asked at all (no capability, an
+ * attribute is missing). */
+SL_MUST_USE int sl_parts_show(struct sl_decision *decision,
+                              struct sl_asking *asking,
+                              const struct sl_rule *const *rules,
+                              unsigned count);
+
+/* Make the next take pending, or say that all is decided. */
+void sl_parts_ask_limits(struct sl_decision *decision,
+                         const struct sl_live *live);
+void sl_parts_ask_shadows(struct sl_decision *decision,
+                          const struct sl_live *live);
+void sl_parts_ask_next_unit(struct sl_decision *decision,
+                            const struct sl_live *live);
+
+/* Copy the answers of the take into `shown`. */
+void sl_parts_answers(struct sl_decision *decision);
+
+/* Refuse for a reason that is no limit. */
+void sl_refuse_request(struct sl_decision *decision, enum sl_reason reason);
+
+/* The verdict over all limits that count, from their answers. */
+void sl_conclude(struct sl_decision *decision);
+
+/* The store has failed: allowed, refused, or asked again on the local table. */
+void sl_conclude_failure(struct sl_decision *decision,
+                         const struct sl_live *live);
+
+#endif

@@ -1,0 +1,168 @@
+/* head.c -- headers, but for the dialects.
+ *
+ *     X-RateLimit-...            the dialects (dialects.c)
+ *     Retry-After                refused, and time will help
+ *     X-Org-Quota-Remaining      a quota is among the limits
+ *     X-Sluice-Degraded          decided without the store
+ *     X-Request-Id
+ *     Cache-Control              a refusal is nobody else's answer
+ *     Access-Control-Expose-...  what scripts in browsers may read: all of it
+ */
+#include "engine/render/head.h"
+
+/* A number and its header's name in the list of those exposed. */
+#define FIELD_ROOM ((size_t)56)
+
+/* `"";q=;w=;sluice-burst=;qu="concurrent-requests", ` with three numbers. */
+#define POLICY_ROOM ((size_t)120)
+
+bool sl_head_begin(struct sl_head *head, struct sl_str name)
+{
+    for (unsigned i = 0; i < head->count; i++)
+        if (sl_str_eq_nocase(head->list[i].name, name))
+            return false;
+    if (head->count == SL_HEADERS) {
+        head->full = true;
+        return false;
+    }
+    head->list[head->count].name = name;
+    head->list[head->count].value.at = head->at;
+    return true;
+}
+
+void sl_head_end(struct sl_head *head)
+{
+    struct sl_str *value = &head->list[head->count++].value;
+
+    value->len = (size_t)(head->at - value->at);
+}
+
+void sl_head_number(struct sl_head *head, struct sl_str name, uint64_t number)
+{
+    if (!sl_head_begin(head, name))
+        return;
+    sl_head_digits(head, number);
+    sl_head_end(head);
+}
+
+static void add_text(struct sl_head *head, struct sl_str name,
+                     struct sl_str text)
+{
+    if (!sl_head_begin(head, name))
+        return;
+    sl_head_clean(head, text);
+    sl_head_end(head);
+}
+
+static bool is_fit(char c, bool quoted)
+{
+    return c >= (quoted ? ' ' : '!') && c < 0x7f;
+}
+
+static void add_byte(struct sl_head *head, char c)
+{
+    sl_head_bytes(head, (struct sl_str){&c, 1});
+}
+
+static void add_escaped(struct sl_head *head, unsigned char c)
+{
+    static const char hex[] = "0123456789abcdef";
+
+    add_byte(head, '%');
+    add_byte(head, hex[c >> 4]);
+    add_byte(head, hex[c & 15]);
+}
+
+static void clean(struct sl_head *head, struct sl_str text, bool quoted)
+{
+    bool fit = true, plain = true;
+
+    for (size_t i = 0; i < text.len; i++) {
+        fit &= is_fit(text.at[i], quoted);
+        plain &= !quoted || (text.at[i] != '"' && text.at[i] != '\\');
+    }
+    if (fit && plain) {
+        sl_head_bytes(head, text);
+        return;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+
+        if (quoted && (c == '"' || c == '\\'))
+            add_byte(head, '\\');
+        if (is_fit(c, quoted) && (fit || c != '%'))
+            add_byte(head, c);
+        else
+            add_escaped(head, (unsigned char)c);
+    }
+}
+
+void sl_head_clean(struct sl_head *head, struct sl_str text)
+{
+    clean(head, text, false);
+}
+
+void sl_head_string(struct sl_head *head, struct sl_str text)
+{
+    sl_head_bytes(head, SL_STR("\""));
+    clean(head, text, true);
+    sl_head_bytes(head, SL_STR("\""));
+}
+
+/* Browsers hide what is not named here, but for a few of which we send only
+ * Cache-Control. */
+static void add_exposed(struct sl_head *head)
+{
+    unsigned count = head->count;
+    bool first = true;
+
+    if (!sl_head_begin(head, SL_STR("Access-Control-Expose-Headers")))
+        return;
+    for (unsigned i = 0; i < count; i++) {
+        if (sl_str_eq(head->list[i].name, SL_STR("Cache-Control")))
+            continue;
+        if (!first)
+            sl_head_bytes(head, SL_STR(", "));
+        sl_head_bytes(head, head->list[i].name);
+        first = false;
+    }
+    if (!first)
+        sl_head_end(head);
+}
+
+/* Of a name each byte may become three, in three headers. */
+size_t sl_head_room(const struct sl_decision *decision)
+{
+    size_t fields = 5 + sl_dialect_fields(decision);
+    size_t room = fields * FIELD_ROOM + 3 * strlen(decision->request_id);
+
+    for (unsigned i = 0; i < decision->shown_count; i++)
+        room += POLICY_ROOM + 9 * decision->shown[i].rule->name.len;
+    return room;
+}
+
+static void add_quota(struct sl_head *head, const struct sl_decision *d)
+{
+    if (d->quota >= 0 && sl_shown_answered(&d->shown[d->quota]))
+        sl_head_number(head, SL_STR("X-Org-Quota-Remaining"),
+                       d->shown[d->quota].answer.remaining);
+}
+
+void sl_head_write(struct sl_head *head, const struct sl_decision *d)
+{
+    sl_ns retry_in = sl_decision_retry_in(d);
+
+    if (d->untouched)
+        return;
+    sl_head_dialects(head, d);
+    if (retry_in >= 0)
+        sl_head_number(head, SL_STR("Retry-After"), sl_retry_seconds(retry_in));
+    add_quota(head, d);
+    if (d->degraded)
+        add_text(head, SL_STR("X-Sluice-Degraded"), SL_STR("store"));
+    if (d->request_id[0])
+        add_text(head, SL_STR("X-Request-Id"), sl_str_c(d->request_id));
+    if (!d->allowed)
+        add_text(head, SL_STR("Cache-Control"), SL_STR("no-store"));
+    add_exposed(head);
+}

@@ -1,0 +1,73 @@
+/* head.h -- the headers of one answer, while they are written.
+ *
+ * Values are written one after the other into a piece of memory that is known
+ * to be large enough; should it not be, `full` says so and nothing is written
+ * past its end. A name is sent once: whoever comes second is left out.
+ */
+#ifndef SL_ENGINE_HEAD_H
+#define SL_ENGINE_HEAD_H
+
+#include <string.h>
+
+#include "base/digits.h"
+#include "engine/render.h"
+#include "engine/render/face.h"
+
+/* The largest integer of structured fields (RFC 9651); no header says more. */
+#define SL_HEAD_MAX UINT64_C(999999999999999)
+
+struct sl_head {
+    struct sl_out_header list[SL_HEADERS];
+    unsigned count;
+    char *at, *end;
+    bool full;
+};
+
+static inline void sl_head_bytes(struct sl_head *head, struct sl_str bytes)
+{
+    if ((size_t)(head->end - head->at) < bytes.len) {
+        head->full = true;
+        return;
+    }
+    if (bytes.len > 0)
+        memcpy(head->at, bytes.at, bytes.len);
+    head->at += bytes.len;
+}
+
+static inline void sl_head_digits(struct sl_head *head, uint64_t number)
+{
+    if (head->end - head->at < SL_DIGITS) {
+        head->full = true;
+        return;
+    }
+    head->at +=
+        sl_digits(number < SL_HEAD_MAX ? number : SL_HEAD_MAX, head->at);
+}
+
+/* Begin a header; false if its name was sent already. `name` is borrowed. */
+bool sl_head_begin(struct sl_head *head, struct sl_str name);
+void sl_head_end(struct sl_head *head);
+
+/* A whole one. */
+void sl_head_number(struct sl_head *head, struct sl_str name, uint64_t number);
+
+/* Anybody's text, made fit for a header. As it is if all its bytes are visible
+ * ASCII; otherwise every byte that is not, and every '%', is %xx. */
+void sl_head_clean(struct sl_head *head, struct sl_str text);
+
+/* The same as a String of structured fields: in quotes, with a backslash before
+ * quotes and backslashes; blanks may stay. */
+void sl_head_string(struct sl_head *head, struct sl_str text);
+
+/* All headers of a decision, without those of a body. */
+void sl_head_write(struct sl_head *head, const struct sl_decision *decision);
+
+/* Bytes that the values of a decision's headers may need. */
+size_t sl_head_room(const struct sl_decision *decision);
+
+/* The headers that tell of limits, in all dialects that are wanted; and how
+ * many there are at most. */
+void sl_head_dialects(struct sl_head *head, const struct sl_decision *decision);
+unsigned sl_dialect_fields(const struct sl_decision *decision);
+
+#endif

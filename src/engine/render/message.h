@@ -1,0 +1,21 @@
+/* message.h -- the sentence of a denial, and how a body shows values.
+ */
+#ifndef SL_ENGINE_MESSAGE_H
+#define SL_ENGINE_MESSAGE_H
+
+#include "engine/render/face.h"
+#include "engine/render/ink.h"
+
+/* Write the message; nothing if the decision allows. */
+void sl_message_write(const struct sl_decision *decision, struct sl_ink *ink);
+
+/* Write a placeholder's value as text. Without one, a number is 0 and a text
+ * is empty. */
+void sl_value_write(const struct sl_decision *decision,
+                    enum sl_place_holder holder, struct sl_ink *ink);
+
+/* Append the JSON body of a denial. */
+SL_MUST_USE int sl_body_write(const struct sl_decision *decision,
+                              struct sl_buf *out);
+
+#endif

@@ -1,0 +1,211 @@
+/* verdict.c -- a decision as the JSON of /v1/check, on one line.
+ *
+ * Members always come in the same order, and what there is none of is null;
+ * only rare ones (wait_ms, overage, skipped, untracked, candidate) are left
+ * out when there is nothing to say.
+ */
+#include "engine/render.h"
+#include "engine/render/message.h"
+
+/* `,"name":` before a value. */
+#define MEMBER(name) SL_STR(",\"" name "\":")
+
+static void write_bool(struct sl_ink *ink, bool value)
+{
+    sl_ink_raw(ink, value ? SL_STR("true") : SL_STR("false"));
+}
+
+static void write_null(struct sl_ink *ink)
+{
+    sl_ink_raw(ink, SL_STR("null"));
+}
+
+/* Milliseconds, rounded up, or null. */
+static void write_ms(struct sl_ink *ink, sl_ns span)
+{
+    if (span < 0)
+        write_null(ink);
+    else
+        sl_ink_number(ink, sl_span_in(span, SL_MS));
+}
+
+static void write_number_if(struct sl_ink *ink, bool there, uint64_t number)
+{
+    if (there)
+        sl_ink_number(ink, number);
+    else
+        write_null(ink);
+}
+
+static void write_string_if(struct sl_ink *ink, bool there, struct sl_str text)
+{
+    if (there)
+        sl_ink_string(ink, text);
+    else
+        write_null(ink);
+}
+
+/* ---- limits ---- */
+
+static struct sl_str mode_name(enum sl_mode mode)
+{
+    switch (mode) {
+    case SL_MODE_ENFORCE:
+        return SL_STR("enforce");
+    case SL_MODE_SHADOW:
+        return SL_STR("shadow");
+    case SL_MODE_OFF:
+        break;
+    }
+    return SL_STR("off");
+}
+
+static void write_numbers(struct sl_ink *ink, const struct sl_shown *shown)
+{
+    const struct sl_answer *a = &shown->answer;
+    bool limited = sl_shown_limited(shown);
+    bool answered = sl_shown_answered(shown);
+
+    sl_ink_raw(ink, MEMBER("limit"));
+    write_number_if(ink, limited, limited ? sl_shown_count(shown) : 0);
+    sl_ink_raw(ink, MEMBER("burst"));
+    write_number_if(ink, limited, limited ? sl_shown_capacity(shown) : 0);
+    sl_ink_raw(ink, MEMBER("remaining"));
+    write_number_if(ink, answered, a->remaining);
+    sl_ink_raw(ink, MEMBER("reset_ms"));
+    write_ms(ink, answered ? a->reset_in : SL_NS_NONE);
+    sl_ink_raw(ink, MEMBER("retry_after_ms"));
+    write_ms(ink, answered && a->outcome == SL_DENY ? a->retry_in : SL_NS_NONE);
+}
+
+static void write_candidate(struct sl_ink *ink, const struct sl_shown *shown)
+{
+    const struct sl_answer *a = &shown->candidate_answer;
+
+    sl_ink_raw(ink, SL_STR(",\"candidate\":{\"limit\":"));
+    sl_ink_number(ink, shown->candidate->count);
+    sl_ink_raw(ink, MEMBER("remaining"));
+    write_number_if(ink, a->capacity > 0, a->remaining);
+    sl_ink_raw(ink, MEMBER("allowed"));
+    write_bool(ink, a->outcome == SL_ALLOW);
+    sl_ink_raw(ink, SL_STR("}"));
+}
+
+/* What most limits have nothing to say about. */
+static void write_rare(struct sl_ink *ink, const struct sl_shown *shown)
+{
+    if (sl_shown_answered(shown) && shown->answer.wait > 0) {
+        sl_ink_raw(ink, MEMBER("wait_ms"));
+        write_ms(ink, shown->answer.wait);
+    }
+    if (shown->overage)
+        sl_ink_raw(ink, SL_STR(",\"overage\":true"));
+    if (shown->skipped)
+        sl_ink_raw(ink, SL_STR(",\"skipped\":true"));
+    if (shown->untracked)
+        sl_ink_raw(ink, SL_STR(",\"untracked\":true"));
+    if (shown->has_candidate)
+        write_candidate(ink, shown);
+}
+
+static void write_limit(struct sl_ink *ink, const struct sl_shown *shown)
+{
+    sl_ink_raw(ink, SL_STR("{\"name\":"));
+    sl_ink_string(ink, shown->rule->name);
+    sl_ink_raw(ink, MEMBER("kind"));
+    sl_ink_string(ink, sl_str_c(sl_kind_name(shown->rule->kind)));
+    sl_ink_raw(ink, MEMBER("plan"));
+    sl_ink_string(ink, shown->plan_name);
+    sl_ink_raw(ink, MEMBER("scope"));
+    sl_ink_string(ink, shown->scope);
+    write_numbers(ink, shown);
+    sl_ink_raw(ink, MEMBER("mode"));
+    sl_ink_string(ink, mode_name(shown->mode));
+    sl_ink_raw(ink, MEMBER("allowed"));
+    write_bool(ink, shown->allowed);
+    write_rare(ink, shown);
+    sl_ink_raw(ink, SL_STR("}"));
+}
+
+static void write_limits(struct sl_ink *ink, const struct sl_decision *d)
+{
+    sl_ink_raw(ink, SL_STR(",\"limits\":["));
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        if (i > 0)
+            sl_ink_raw(ink, SL_STR(","));
+        write_limit(ink, &d->shown[i]);
+    }
+    sl_ink_raw(ink, SL_STR("]"));
+}
+
+/* ---- the whole ---- */
+
+static void write_headers(struct sl_ink *ink, const struct sl_rendered *r)
+{
+    sl_ink_raw(ink, SL_STR(",\"headers\":{"));
+    for (unsigned i = 0; i < r->header_count; i++) {
+        if (i > 0)
+            sl_ink_raw(ink, SL_STR(","));
+        sl_ink_string(ink, r->headers[i].name);
+        sl_ink_raw(ink, SL_STR(":"));
+        sl_ink_string(ink, r->headers[i].value);
+    }
+    sl_ink_raw(ink, SL_STR("}"));
+}
+
+static void write_message(struct sl_ink *ink, const struct sl_decision *d)
+{
+    sl_ink_raw(ink, MEMBER("message"));
+    if (d->allowed) {
+        write_null(ink);
+        return;
+    }
+    sl_ink_raw(ink, SL_STR("\""));
+    sl_message_write(d, ink);
+    sl_ink_raw(ink, SL_STR("\""));
+}
+
+static void write_verdict(struct sl_ink *ink, const struct sl_decision *d,
+                          const struct sl_rendered *r)
+{
+    struct sl_str by = {"", 0};
+
+    if (d->by >= 0)
+        by = d->shown[d->by].rule->name;
+    sl_ink_raw(ink, SL_STR("{\"allowed\":"));
+    write_bool(ink, d->allowed);
+    sl_ink_raw(ink, MEMBER("status"));
+    sl_ink_number(ink, (uint64_t)r->status);
+    sl_ink_raw(ink, MEMBER("code"));
+    write_string_if(ink, d->code.len > 0, d->code);
+    write_message(ink, d);
+    sl_ink_raw(ink, MEMBER("by"));
+    write_string_if(ink, d->by >= 0, by);
+    sl_ink_raw(ink, MEMBER("retry_after_ms"));
+    write_ms(ink, sl_decision_retry_in(d));
+    sl_ink_raw(ink, MEMBER("request_id"));
+    sl_ink_string(ink, sl_str_c(d->request_id));
+    sl_ink_raw(ink, MEMBER("degraded"));
+    write_bool(ink, d->degraded);
+    sl_ink_raw(ink, SL_STR(",\"hold\":null"));
+    write_limits(ink, d);
+    write_headers(ink, r);
+    sl_ink_raw(ink, MEMBER("body"));
+    if (r->body.len > 0)
+        sl_ink_raw(ink, r->body);
+    else
+        write_null(ink);
+    sl_ink_raw(ink, SL_STR("}"));
+}
+
+int sl_render_verdict(const struct sl_decision *decision,
+                      const struct sl_rendered *rendered, struct sl_buf *out)
+{
+    struct sl_ink ink = {.out = out, .json = true};
+    size_t before = out->len;
+
+    write_verdict(&ink, decision, rendered);
+    if (ink.err)
+        out->len = before;
+    return ink.err;
+}

@@ -1,0 +1,198 @@
+/* build.h -- from checked nodes to a policy; for this folder and policy.c.
+ *
+ * A build goes through the file part by part, in the order of the functions at
+ * the end: each needs what those before it have made. Whatever is wrong is put
+ * into the report and left out, and the build goes on, so that a file's
+ * mistakes are all found at once. In the end a policy that had errors is
+ * thrown away; until then it may have holes, but no pointer in it is wild.
+ *
+ * A node that is empty where it should not be was refused by the schema, which
+ * has said so: such nodes are passed over in silence here. So is whatever only
+ * follows from a mistake that was said.
+ *
+ * Without memory `no_memory` is set and stays so. Parts look at it when they
+ * have made something that they need; the build ends after the part.
+ */
+#ifndef SL_BUILD_H
+#define SL_BUILD_H
+
+#include <stdatomic.h>
+
+#include "base/scan.h"
+#include "base/zone.h"
+#include "policy/build/names.h"
+#include "policy/policy.h"
+
+/* Ceilings, so that a file of a megabyte can neither make a policy of
+ * gigabytes nor take minutes to check. */
+#define SL_PLANS_MAX      256
+#define SL_PLAN_NAMES_MAX 4096 /* plans and aliases */
+#define SL_ROUTES_MAX     10000
+#define SL_FEATURES_MAX   1024
+#define SL_NAME_MAX       64 /* bytes of a name */
+
+/* A zone that the policy's quotas follow. */
+struct sl_policy_zone {
+    struct sl_policy_zone *next;
+    struct sl_str name;
+    struct sl_zone zone;
+};
+
+/* What is around a policy: the memory it lives in, who uses it, and its names
+ * in order. `policy` comes first, so that a pointer to it is one to this. */
+struct sl_policy_box {
+    struct sl_policy policy;
+    atomic_uint refs;
+    struct sl_alloc alloc;
+    struct sl_arena arena;
+    struct sl_policy_zone *zones; /* shifts from alloc, the rest in arena */
+    struct sl_names plans, rules, features, jobs, scopes;
+};
+
+struct sl_build {
+    struct sl_policy_box *box;
+    struct sl_policy *policy; /* &box->policy */
+    struct sl_arena *arena;   /* &box->arena */
+    struct sl_arena *scratch; /* the nodes'; dies with the build */
+    struct sl_report *report;
+    const struct sl_node *root;
+    const struct sl_policy_options *options;
+    bool no_memory;
+
+    bool has_plans;              /* some were written */
+    struct sl_rule *rules;       /* policy->rules, while they are made */
+    const struct sl_node **keys; /* by rule: `key` as written, or NULL */
+    bool *sound;                 /* by rule: its key can be judged */
+};
+
+/* ---- memory ---- */
+
+/* `count` things of `size` bytes, zeroed; or NULL, and no_memory is set. */
+void *sl_build_take(struct sl_build *b, size_t count, size_t size);
+
+/* The same, for as long as the build lasts. */
+void *sl_build_borrow(struct sl_build *b, size_t count, size_t size);
+
+/* A copy with a NUL behind it; empty without memory. */
+struct sl_str sl_build_keep(struct sl_build *b, struct sl_str text);
+
+/* ---- values ---- */
+
+/* The child of `map` if it is a scalar, or NULL. */
+const struct sl_node *sl_build_scalar(const struct sl_node *map,
+                                      const char *key);
+
+/* Its text, kept; empty if it is not there. */
+struct sl_str sl_build_text(struct sl_build *b, const struct sl_node *map,
+                            const char *key);
+
+bool sl_build_bool(const struct sl_node *map, const char *key, bool preset);
+
+/* Which of the words it is; `preset` if it is not there. */
+int sl_build_choice(const struct sl_node *map, const char *key,
+                    const char *const *words, int count, int preset);
+
+/* Was it there, and the schema has emptied it? */
+bool sl_build_refused(const struct sl_node *node);
+
+/* The scalar, fit to be quoted; what came from ENV or FILE is not shown. */
+struct sl_quoted sl_build_shown(const struct sl_node *node);
+
+/* Did a parser that read `node` succeed? If not, say what it said. */
+bool sl_build_ok(struct sl_build *b, const struct sl_node *node, int err,
+                 const struct sl_diag *diag);
+
+/* A number in [least, most]; `preset` if it is not there or was refused. */
+uint64_t sl_build_number(struct sl_build *b, const struct sl_node *map,
+                         const char *key, uint64_t least, uint64_t most,
+                         uint64_t preset);
+
+/* A span of time; `preset` if it is not there. */
+sl_ns sl_build_duration(struct sl_build *b, const struct sl_node *map,
+                        const char *key, sl_ns preset);
+
+/* The scalars of a list; a scalar is a list of itself. */
+const struct sl_node *sl_build_first(const struct sl_node *node);
+const struct sl_node *sl_build_next(const struct sl_node *node,
+                                    const struct sl_node *item);
+
+/* How many nodes that walk can pass at most. */
+unsigned sl_build_most(const struct sl_node *node);
+
+/* Has the list at most `most` items? If not, say so. */
+bool sl_build_short(struct sl_build *b, const struct sl_node *list,
+                    unsigned most, const char *what);
+
+/* Was the same text in the (short) list before `item`? Then say so; `what` is
+ * what the list has, "limit". */
+bool sl_build_twice(struct sl_build *b, const struct sl_node *list,
+                    const struct sl_node *item, const char *what);
+
+/* Is the scalar, or the key, [A-Za-z0-9][A-Za-z0-9._-]{0,63}? Names go into
+ * headers, metrics and keys. If not, say so; `what` is "a limit". */
+bool sl_build_name(struct sl_build *b, const char *what,
+                   const struct sl_node *node);
+bool sl_build_key_name(struct sl_build *b, const char *what,
+                       const struct sl_node *node);
+
+/* The index of what `item` names, or -1 after saying that there is no such
+ * `what` ("limit") and which was meant; silent if the names are unsure. */
+int sl_build_find(struct sl_build *b, const struct sl_names *names,
+                  const struct sl_node *item, const char *what);
+
+/* Add what was meant and return it; or NULL, also if so many problems were
+ * found that nobody would read it. */
+const char *sl_build_meant(struct sl_build *b, struct sl_diag *diag,
+                           const struct sl_names *names, struct sl_str typo);
+
+/* Like sl_report_error(): at the node's place, or at that of its key. */
+#define SL_AT(node)     ((node)->place)
+#define SL_AT_KEY(node) ((node)->key_place)
+
+/* ---- shared by several parts ---- */
+
+/* The bits of a list of dialects; `preset` if there is none. */
+int sl_build_dialects(struct sl_build *b, const struct sl_node *node,
+                      int preset);
+
+/* The words of enum sl_failure. */
+extern const char *const sl_build_failures[3];
+
+/* A status from 400 to 599; `preset` if it is not there. */
+int sl_build_status(struct sl_build *b, const struct sl_node *map, int preset);
+
+/* A message; no pieces if it is not there. */
+void sl_build_message(struct sl_build *b, const struct sl_node *map,
+                      struct sl_text *ret);
+
+/* Numbers for each plan, from the child `key` of `limit`: `rate` or
+ * `candidate` (rates.c). NULL if they can't be had; what is wrong was said. */
+const struct sl_plan_limit *sl_build_rates(struct sl_build *b,
+                                           const struct sl_rule *rule,
+                                           const struct sl_node *limit,
+                                           const char *key);
+
+/* The smallest count and capacity over the plans that have numbers; false if
+ * none has. */
+bool sl_build_strictest(const struct sl_policy *policy,
+                        const struct sl_plan_limit *plans,
+                        struct sl_limit *ret);
+
+/* The same limit without a ceiling, for overage. */
+struct sl_limit sl_build_open(const struct sl_limit *limit);
+
+/* ---- the parts, in their order ---- */
+
+void sl_build_general(struct sl_build *b);
+void sl_build_plans(struct sl_build *b);
+void sl_build_identity(struct sl_build *b);
+void sl_build_features(struct sl_build *b);
+void sl_build_limits(struct sl_build *b);
+void sl_build_routes(struct sl_build *b);
+void sl_build_errors(struct sl_build *b);
+void sl_build_server(struct sl_build *b);
+
+/* What concerns several parts: keys that meet, ways round, idle limits. */
+void sl_build_checks(struct sl_build *b);
+
+#endif

@@ -1,0 +1,289 @@
+/* key_meet.c -- could two templates ever make the same name?
+ *
+ * Two limits whose names meet would share a state, so a policy with such two
+ * is refused. A template is a small machine that writes names: literals and
+ * what is known of the limit (its name, its scopes) byte by byte, a value as
+ * any row of bytes that an escaped value may have.
+ *
+ *     ratelimit:{user_type}:{id}
+ *
+ *     r a t e l i m i t : FORK u s e r JUMP a n o n : VALUE*
+ *
+ * Two machines meet if both can write one name to its end. That is a walk over
+ * the pairs of their states. States are only ever left forwards, so one pass
+ * in order reaches all pairs that can be reached: |a| x |b| steps at most, and
+ * few where the templates soon differ, as most do.
+ */
+#include <string.h>
+
+#include "policy/key.h"
+
+#define STATES 512 /* of one machine; what is longer counts as meeting */
+
+enum op {
+    BYTE,   /* write `arg`, go on */
+    VALUE,  /* write bytes of escaped values, any number; go on when you like */
+    VALUES, /* the same with colons */
+    DIGITS, /* the same with digits only */
+    FORK,   /* go on, or go to `arg` */
+    JUMP,   /* go to `arg` */
+    STOP,
+};
+
+struct state {
+    uint8_t op;
+    uint16_t arg;
+};
+
+struct machine {
+    struct state states[STATES];
+    unsigned count;
+    bool full; /* it had to be cut */
+};
+
+/* Returns the state's number. */
+static unsigned add(struct machine *m, enum op op, unsigned arg)
+{
+    if (m->count == STATES - 1) { /* the last is for STOP */
+        m->full = true;
+        return m->count - 1;
+    }
+    m->states[m->count] = (struct state){(uint8_t)op, (uint16_t)arg};
+    return m->count++;
+}
+
+static void add_bytes(struct machine *m, struct sl_str bytes)
+{
+    for (size_t i = 0; i < bytes.len && !m->full; i++)
+        add(m, BYTE, (unsigned char)bytes.at[i]);
+}
+
+/* Bytes that escaping leaves alone. */
+static bool is_plain(unsigned char c)
+{
+    unsigned char letter = c | 0x20;
+
+    return (letter >= 'a' && letter <= 'z') || (c >= '0' && c <= '9') ||
+           (c && strchr("-_.@~", c));
+}
+
+/* A text that is known, as it will stand in the name; anything if it is not. */
+static void add_known(struct machine *m, struct sl_str text)
+{
+    if (text.len == 0)
+        add(m, VALUE, 0);
+    for (size_t i = 0; i < text.len && !m->full; i++) {
+        unsigned char c = (unsigned char)text.at[i];
+
+        if (is_plain(c)) {
+            add(m, BYTE, c);
+        } else {
+            add(m, BYTE, '%');
+            add(m, BYTE, (unsigned char)"0123456789ABCDEF"[c >> 4]);
+            add(m, BYTE, (unsigned char)"0123456789ABCDEF"[c & 15]);
+        }
+    }
+}
+
+/* One of several words. */
+static void add_choice(struct machine *m, const struct sl_str *words,
+                       unsigned count)
+{
+    unsigned jumps[3] = {0}, fork = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        if (i + 1 < count)
+            fork = add(m, FORK, 0);
+        add_known(m, words[i]);
+        if (i + 1 < count) {
+            jumps[i] = add(m, JUMP, 0);
+            m->states[fork].arg = (uint16_t)m->count;
+        }
+    }
+    for (unsigned i = 0; i + 1 < count; i++)
+        m->states[jumps[i]].arg = (uint16_t)m->count;
+}
+
+/* Every caller has these. */
+static bool always_there(struct sl_str scope)
+{
+    return sl_str_eq(scope, SL_STR("ip")) || sl_str_eq(scope, SL_STR("anon")) ||
+           sl_str_eq(scope, SL_STR("endpoint"));
+}
+
+static void add_scopes(struct machine *m, const struct sl_key_use *use)
+{
+    struct sl_str words[3] = {
+        {NULL, 0},
+        SL_STR("ip"), SL_STR("anon")
+    };
+
+    if (!use) {
+        add(m, VALUES, 0);
+        return;
+    }
+    if (use->scope_count == 0)
+        add_bytes(m, SL_STR("all"));
+    for (unsigned i = 0; i < use->scope_count; i++) {
+        if (i > 0)
+            add(m, BYTE, ':');
+        words[0] = use->scopes[i];
+        add_choice(m, words,
+                   use->anonymous && !always_there(use->scopes[i]) ? 3 : 1);
+    }
+}
+
+static void add_ids(struct machine *m, const struct sl_key_use *use)
+{
+    if (!use)
+        add(m, VALUES, 0);
+    for (unsigned i = 0; use && i < use->scope_count; i++) {
+        if (i > 0)
+            add(m, BYTE, ':');
+        add(m, VALUE, 0);
+    }
+}
+
+static bool is_per_endpoint(const struct sl_key_use *use)
+{
+    for (unsigned i = 0; use && i < use->scope_count; i++)
+        if (sl_str_eq(use->scopes[i], SL_STR("endpoint")))
+            return true;
+    return false;
+}
+
+static void add_hold(struct machine *m, enum sl_key_hold hold,
+                     const struct sl_key_context *context)
+{
+    static const struct sl_str types[] = {
+        {"user", 4},
+        {"anon", 4}
+    };
+
+    switch (hold) {
+    case SL_KEY_ENV:
+        add_known(m, context->env);
+        break;
+    case SL_KEY_ENDPOINT:
+        add_known(m, is_per_endpoint(context->use) ? (struct sl_str){NULL, 0}
+                                                   : context->endpoint);
+        break;
+    case SL_KEY_NAME:
+        add_known(m, context->name);
+        break;
+    case SL_KEY_SCOPE:
+        add_scopes(m, context->use);
+        break;
+    case SL_KEY_ID:
+        add_ids(m, context->use);
+        break;
+    case SL_KEY_USER_TYPE:
+        add_choice(m, types, 2);
+        break;
+    case SL_KEY_WINDOW_START:
+        add(m, DIGITS, 0);
+        break;
+    default:
+        add(m, VALUE, 0);
+        break;
+    }
+}
+
+static void make_machine(struct machine *m, const struct sl_key_template *key,
+                         const struct sl_key_context *context)
+{
+    m->count = 0;
+    m->full = false;
+    for (unsigned i = 0; i < key->count && !m->full; i++) {
+        if (key->pieces[i].is_literal)
+            add_bytes(m, key->pieces[i].literal);
+        else
+            add_hold(m, key->pieces[i].hold, context);
+    }
+    m->states[m->count++] = (struct state){STOP, 0};
+}
+
+static bool writes(enum op op, unsigned arg, unsigned char c)
+{
+    switch (op) {
+    case BYTE:
+        return arg == c;
+    case VALUE:
+        return is_plain(c) || c == '%';
+    case VALUES:
+        return is_plain(c) || c == '%' || c == ':';
+    case DIGITS:
+        return c >= '0' && c <= '9';
+    default:
+        return false;
+    }
+}
+
+static bool is_row(enum op op)
+{
+    return op == VALUE || op == VALUES || op == DIGITS;
+}
+
+/* Which pairs can be reached: those of one state of `a` in each line. */
+struct pairs {
+    unsigned lines, columns; /* beyond these nothing was reached */
+    uint8_t reached[STATES][STATES / 8];
+};
+
+static void reach(struct pairs *p, unsigned i, unsigned j)
+{
+    for (; p->lines <= i; p->lines++)
+        memset(p->reached[p->lines], 0, sizeof(p->reached[0]));
+    if (p->columns <= j)
+        p->columns = j + 1;
+    p->reached[i][j / 8] |= (uint8_t)(1U << j % 8);
+}
+
+static bool is_reached(const struct pairs *p, unsigned i, unsigned j)
+{
+    return p->reached[i][j / 8] >> j % 8 & 1;
+}
+
+/* From the pair (i, j), go wherever both can. Two rows that write together
+ * stay where they are; that one of them ends is a step of its own. */
+static void leave(struct pairs *p, const struct machine *a, unsigned i,
+                  const struct machine *b, unsigned j)
+{
+    const struct state *s = &a->states[i], *t = &b->states[j];
+
+    if (s->op == FORK || s->op == JUMP)
+        reach(p, s->arg, j);
+    if (s->op == FORK || is_row(s->op))
+        reach(p, i + 1, j);
+    if (t->op == FORK || t->op == JUMP)
+        reach(p, i, t->arg);
+    if (t->op == FORK || is_row(t->op))
+        reach(p, i, j + 1);
+    if (s->op == BYTE && writes(t->op, t->arg, (unsigned char)s->arg))
+        reach(p, i + 1, is_row(t->op) ? j : j + 1);
+    if (t->op == BYTE && is_row(s->op) &&
+        writes(s->op, s->arg, (unsigned char)t->arg))
+        reach(p, i, j + 1);
+}
+
+bool sl_key_templates_meet(const struct sl_key_template *a,
+                           const struct sl_key_context *a_context,
+                           const struct sl_key_template *b,
+                           const struct sl_key_context *b_context)
+{
+    struct machine m, n;
+    struct pairs pairs; /* 32 KB, of which little is touched */
+
+    make_machine(&m, a, a_context);
+    make_machine(&n, b, b_context);
+    if (m.full || n.full)
+        return true;
+    pairs.lines = pairs.columns = 0;
+    reach(&pairs, 0, 0);
+    for (unsigned i = 0; i < pairs.lines; i++)
+        for (unsigned j = 0; j < pairs.columns; j++)
+            if (is_reached(&pairs, i, j))
+                leave(&pairs, &m, i, &n, j);
+    return pairs.lines == m.count &&
+           is_reached(&pairs, m.count - 1, n.count - 1);
+}

@@ -1,0 +1,318 @@
+/* key_template.c -- templates of names: read, and held against their limit.
+ *
+ *     rl:{env}:{endpoint}:{scope}:{id}
+ *
+ * Two mistakes cost people their limits, and neither shows in a test with one
+ * user. A template that leaves out a value that the limit is per merges the
+ * states of many callers; one that has a value more splits the state of one.
+ * Both are refused here, with what to write instead.
+ *
+ * A third is subtler: {org}-{user} makes one name of (a-b, c) and (a, b-c).
+ * Escaping does not help, as it leaves a dash alone, so a template must have
+ * something between two placeholders that escaping does not leave alone.
+ */
+#include "policy/key.h"
+
+#include <string.h>
+
+#define KNOWN                                                                  \
+    "{env}, {endpoint}, {name}, {scope}, {id}, {org}, {user}, {ip}, "          \
+    "{user_type} and {window_start}"
+
+/* For "%.*s": what is quoted of a text that may be long. */
+#define QUOTE(s) (int)((s).len < 40 ? (s).len : 40), ((s).at ? (s).at : "")
+
+/* ---- reading ---- */
+
+struct reading {
+    struct sl_str text;
+    size_t at;
+    struct sl_diag *diag;
+    struct sl_key_piece *pieces;
+    unsigned count;
+    unsigned holds;
+    char *room;   /* for literals: as many bytes as the text has */
+    int last;     /* the placeholder before, if it varies; -1: none */
+    bool parted;  /* something since then that no value contains */
+    size_t after; /* where the one before ended */
+};
+
+/* What other systems call the same thing. */
+static const char *other_word(struct sl_str word)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } rows[] = {
+        {"tenant",      "org"         },
+        {"tenantId",    "org"         },
+        {"tenant_id",   "org"         },
+        {"orgId",       "org"         },
+        {"org_id",      "org"         },
+        {"userId",      "user"        },
+        {"user_id",     "user"        },
+        {"userType",    "user_type"   },
+        {"limitType",   "name"        },
+        {"limit",       "name"        },
+        {"scopeType",   "scope"       },
+        {"scope-type",  "scope"       },
+        {"scopeId",     "id"          },
+        {"scope-id",    "id"          },
+        {"key",         "id"          },
+        {"windowStart", "window_start"},
+    };
+
+    for (size_t i = 0; i < SL_LEN(rows); i++)
+        if (sl_str_eq_nocase(word, sl_str_c(rows[i].theirs)))
+            return rows[i].ours;
+    return sl_str_nearest(word, sl_key_hold_names, SL_KEY_HOLDS);
+}
+
+/* The hint is the text with the bytes [from, to) replaced. */
+static void hint_instead(const struct reading *r, size_t from, size_t to,
+                         const char *words)
+{
+    sl_hint(r->diag, "%.*s%s%.*s", (int)from, r->text.at, words,
+            SL_STR_ARG(sl_str_from(r->text, to)));
+}
+
+static int refuse_word(const struct reading *r, struct sl_str word)
+{
+    const char *meant = other_word(word);
+    size_t from = (size_t)(word.at - r->text.at);
+
+    sl_refuse_at(r->diag, SLUICE_ECONF, from - 1,
+                 "{%.*s} is no placeholder of a key; there are " KNOWN,
+                 QUOTE(word));
+    if (meant)
+        hint_instead(r, from, from + word.len, meant);
+    return SLUICE_ECONF;
+}
+
+/* Constants of a limit make no name ambiguous. */
+static bool varies(enum sl_key_hold hold)
+{
+    return hold != SL_KEY_ENV && hold != SL_KEY_NAME;
+}
+
+static int check_neighbour(const struct reading *r, enum sl_key_hold hold,
+                           size_t from)
+{
+    if (!varies(hold) || r->last < 0 || r->parted)
+        return 0;
+    sl_refuse_at(r->diag, SLUICE_ECONF, from,
+                 "nothing parts {%s} from {%s}, so that different values could "
+                 "make one name; write a colon between them",
+                 sl_key_hold_names[r->last], sl_key_hold_names[hold]);
+    hint_instead(r, r->after, r->after, ":");
+    return SLUICE_ECONF;
+}
+
+static int read_hold(struct reading *r)
+{
+    size_t from = r->at;
+    struct sl_str word = sl_str_from(r->text, from + 1);
+    const char *end = word.len ? memchr(word.at, '}', word.len) : NULL;
+    int err;
+
+    if (!end)
+        return sl_refuse_at(r->diag, SLUICE_ECONF, from,
+                            "\"%.*s\" has no closing brace; write {{ for a "
+                            "brace that begins no placeholder",
+                            QUOTE(sl_str_from(r->text, from)));
+    word.len = (size_t)(end - word.at);
+    for (unsigned i = 0; i < SL_KEY_HOLDS; i++) {
+        if (!sl_str_eq(word, sl_str_c(sl_key_hold_names[i])))
+            continue;
+        err = check_neighbour(r, (enum sl_key_hold)i, from);
+        if (err)
+            return err;
+        r->at = from + word.len + 2;
+        r->pieces[r->count++] = (struct sl_key_piece){.hold = (int)i};
+        r->holds |= 1U << i;
+        if (varies((enum sl_key_hold)i)) {
+            r->last = (int)i;
+            r->parted = false;
+            r->after = r->at;
+        }
+        return 0;
+    }
+    return refuse_word(r, word);
+}
+
+/* Could this byte be part of an escaped value? */
+static bool in_value(char c)
+{
+    char letter = (char)(c | 0x20);
+
+    return (letter >= 'a' && letter <= 'z') || (c >= '0' && c <= '9') ||
+           (c && strchr("-_.@~%", c));
+}
+
+/* Read up to the next placeholder. */
+static int read_literal(struct reading *r)
+{
+    struct sl_str literal = {r->room, 0};
+
+    for (; r->at < r->text.len; r->at++) {
+        char c = r->text.at[r->at];
+        bool twice = r->at + 1 < r->text.len && r->text.at[r->at + 1] == c;
+
+        if (c == '{' && !twice)
+            break;
+        if (c == '}' && !twice)
+            return sl_refuse_at(r->diag, SLUICE_ECONF, r->at,
+                                "a brace is closed that was not opened; write "
+                                "}} for a brace alone");
+        if ((c & 0xe0) == 0 || c == 0x7f)
+            return sl_refuse_at(r->diag, SLUICE_ECONF, r->at,
+                                "a key has no control characters in it");
+        r->at += c == '{' || c == '}';
+        r->room[literal.len++] = c;
+        r->parted = r->parted || !in_value(c);
+    }
+    r->room += literal.len;
+    r->pieces[r->count++] =
+        (struct sl_key_piece){.is_literal = true, .literal = literal};
+    return 0;
+}
+
+int sl_key_template_read(struct sl_str text, struct sl_arena *arena,
+                         struct sl_key_template *ret, struct sl_diag *diag)
+{
+    struct reading r = {.text = text, .diag = diag, .last = -1};
+    int err = 0;
+
+    if (text.len == 0)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a key is missing; write one like " SL_KEY_DEFAULT);
+    if (text.len > SL_KEY_TEXT)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a key has at most %d bytes, not %zu", SL_KEY_TEXT,
+                         text.len);
+    r.pieces = sl_arena_take(arena, text.len * sizeof(*r.pieces));
+    r.room = sl_arena_take(arena, text.len);
+    if (!r.pieces || !r.room)
+        return SLUICE_ENOMEM;
+    while (!err && r.at < text.len) {
+        bool brace = text.at[r.at] == '{' &&
+                     !(r.at + 1 < text.len && text.at[r.at + 1] == '{');
+
+        err = brace ? read_hold(&r) : read_literal(&r);
+    }
+    if (!err)
+        *ret = (struct sl_key_template){
+            .pieces = r.pieces, .count = r.count, .holds = r.holds};
+    return err;
+}
+
+/* ---- holding it against its limit ---- */
+
+static bool is_per(const struct sl_key_use *use, const char *scope)
+{
+    for (unsigned i = 0; i < use->scope_count; i++)
+        if (sl_str_eq(use->scopes[i], sl_str_c(scope)))
+            return true;
+    return false;
+}
+
+static bool holds(const struct sl_key_template *key, enum sl_key_hold hold)
+{
+    return key->holds & 1U << hold;
+}
+
+/* {org}, {user} and {ip}, if the limit is not per that. */
+static int check_splits(const struct sl_key_template *key,
+                        const struct sl_key_use *use, struct sl_diag *diag)
+{
+    for (int i = SL_KEY_ORG; i <= SL_KEY_IP; i++) {
+        const char *scope = sl_key_hold_names[i];
+
+        if (holds(key, (enum sl_key_hold)i) && !is_per(use, scope))
+            return sl_refuse(diag, SLUICE_ECONF,
+                             "{%s} would split the limit's state, which is "
+                             "not kept per %s; leave it away, or add %s to "
+                             "`per`",
+                             scope, scope, scope);
+    }
+    if (holds(key, SL_KEY_ENDPOINT) && use->endpoints > 1 &&
+        !is_per(use, "endpoint"))
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "{endpoint} would split the limit's state, for %u "
+                         "endpoints share it; write {name}, or add endpoint "
+                         "to `per`",
+                         use->endpoints);
+    if (holds(key, SL_KEY_WINDOW_START) && !use->windows)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "{window_start} is for fixed windows only: the state "
+                         "of other limits outlives a window");
+    return 0;
+}
+
+/* A value that the limit is per and the template does not name. */
+static int check_merges(const struct sl_key_template *key,
+                        const struct sl_key_use *use, struct sl_diag *diag)
+{
+    for (unsigned i = 0; i < use->scope_count; i++) {
+        struct sl_str scope = use->scopes[i];
+        bool named = holds(key, SL_KEY_ID);
+        bool own = false;
+
+        for (unsigned j = 0; j < SL_KEY_HOLDS; j++) {
+            bool is =
+                sl_str_eq(scope, sl_str_c(sl_key_hold_names[j])) &&
+                (j == SL_KEY_ENDPOINT || (j >= SL_KEY_ORG && j <= SL_KEY_IP));
+
+            own = own || is;
+            named = named || (is && holds(key, (enum sl_key_hold)j));
+        }
+        if (named)
+            continue;
+        sl_refuse(diag, SLUICE_ECONF,
+                  "the key would merge the states of every %.*s, as the "
+                  "limit is kept per %.*s; add {%.*s}%s",
+                  QUOTE(scope), QUOTE(scope), QUOTE(own ? scope : SL_STR("id")),
+                  own ? " or {id}" : "");
+        return SLUICE_ECONF;
+    }
+    return 0;
+}
+
+/* Attributes that a caller may lack; then his address or fingerprint stands in
+ * their place, and must not be taken for one of them. */
+static int check_anonymous(const struct sl_key_template *key,
+                           const struct sl_key_use *use, struct sl_diag *diag)
+{
+    bool user = false, other = false;
+
+    for (unsigned i = 0; i < use->scope_count; i++) {
+        struct sl_str scope = use->scopes[i];
+
+        if (sl_str_eq(scope, SL_STR("user")))
+            user = true;
+        else if (!sl_str_eq(scope, SL_STR("ip")) &&
+                 !sl_str_eq(scope, SL_STR("anon")) &&
+                 !sl_str_eq(scope, SL_STR("endpoint")))
+            other = true;
+    }
+    if (!use->anonymous || holds(key, SL_KEY_SCOPE) || !(user || other))
+        return 0;
+    if (!other && holds(key, SL_KEY_USER_TYPE))
+        return 0;
+    return sl_refuse(diag, SLUICE_ECONF,
+                     "with `missing: anonymous`, a caller named like an "
+                     "address would share its state; add {scope}%s, or "
+                     "write `missing: skip` or `missing: deny`",
+                     other ? "" : " or {user_type}");
+}
+
+int sl_key_template_check(const struct sl_key_template *key,
+                          const struct sl_key_use *use, struct sl_diag *diag)
+{
+    int err = check_splits(key, use, diag);
+
+    if (!err)
+        err = check_merges(key, use, diag);
+    if (!err)
+        err = check_anonymous(key, use, diag);
+    return err;
+}

@@ -1,0 +1,195 @@
+/* policy.c -- a policy's life: read, counted, asked, freed.
+ *
+ *     text --yaml--> nodes --schema--> checked nodes --build/--> policy
+ *
+ * Nodes live in an arena of their own and die when the policy is there.
+ */
+#include "policy/policy.h"
+
+#include <string.h>
+
+#include "policy/build/build.h"
+#include "policy/yaml/schema.h"
+
+/* A hundred thousand nodes, and the texts of a file that has been filled in
+ * from others. */
+#define NODES_MAX ((size_t)64 << 20)
+
+/* A thousand limits with numbers for 256 plans. */
+#define POLICY_MAX ((size_t)256 << 20)
+
+/* ---- life ---- */
+
+static struct sl_policy_box *box_of(const struct sl_policy *policy)
+{
+    return (struct sl_policy_box *)(uintptr_t)policy;
+}
+
+static struct sl_policy_box *new_box(const struct sl_alloc *alloc)
+{
+    struct sl_policy_box *box = sl_alloc_new(alloc, sizeof(*box));
+
+    if (!box)
+        return NULL;
+    memset(box, 0, sizeof(*box));
+    box->alloc = *alloc;
+    atomic_init(&box->refs, 1);
+    sl_arena_init(&box->arena, POLICY_MAX, &box->alloc);
+    return box;
+}
+
+static void free_box(struct sl_policy_box *box)
+{
+    struct sl_alloc alloc = box->alloc;
+
+    for (struct sl_policy_zone *zone = box->zones; zone; zone = zone->next)
+        sl_zone_done(&zone->zone, &alloc);
+    sl_arena_done(&box->arena);
+    sl_alloc_free(&alloc, box, sizeof(*box));
+}
+
+struct sl_policy *sl_policy_ref(struct sl_policy *policy)
+{
+    if (policy)
+        atomic_fetch_add_explicit(&box_of(policy)->refs, 1,
+                                  memory_order_relaxed);
+    return policy;
+}
+
+void sl_policy_unref(struct sl_policy *policy)
+{
+    if (policy && atomic_fetch_sub_explicit(&box_of(policy)->refs, 1,
+                                            memory_order_acq_rel) == 1)
+        free_box(box_of(policy));
+}
+
+/* ---- reading ---- */
+
+static void build_parts(struct sl_build *b)
+{
+    static void (*const parts[])(struct sl_build * b) = {
+        sl_build_general,  sl_build_plans,  sl_build_identity,
+        sl_build_features, sl_build_limits, sl_build_routes,
+        sl_build_errors,   sl_build_server, sl_build_checks,
+    };
+
+    for (size_t i = 0; i < SL_LEN(parts) && !b->no_memory; i++)
+        parts[i](b);
+}
+
+static int build(struct sl_policy_box *box, struct sl_arena *scratch,
+                 struct sl_report *report,
+                 const struct sl_policy_options *options)
+{
+    struct sl_build b = {
+        .box = box,
+        .policy = &box->policy,
+        .arena = &box->arena,
+        .scratch = scratch,
+        .report = report,
+        .options = options,
+    };
+    struct sl_node *root = sl_yaml_read(report, &options->substitute, scratch);
+
+    if (root && !report->no_memory) {
+        sl_schema_check(root, report);
+        b.root = root;
+        if (root->kind == SL_NODE_MAP)
+            build_parts(&b);
+    }
+    if (b.no_memory || report->no_memory || (!root && !report->errors))
+        return SLUICE_ENOMEM;
+    return report->errors ? SLUICE_ECONF : 0;
+}
+
+int sl_policy_read(struct sl_report *report,
+                   const struct sl_policy_options *options,
+                   struct sl_policy **ret)
+{
+    static const struct sl_policy_options defaults;
+    struct sl_policy_box *box;
+    struct sl_arena scratch;
+    int err;
+
+    if (!options)
+        options = &defaults;
+    box = new_box(options->alloc ? options->alloc : &sl_alloc_libc);
+    if (!box)
+        return SLUICE_ENOMEM;
+    sl_arena_init(&scratch, NODES_MAX, &box->alloc);
+    err = build(box, &scratch, report, options);
+    sl_arena_done(&scratch);
+    if (err)
+        free_box(box);
+    else
+        *ret = &box->policy;
+    return err;
+}
+
+/* ---- asking ---- */
+
+int sl_policy_plan(const struct sl_policy *policy, struct sl_str name)
+{
+    return sl_names_find(&box_of(policy)->plans, name);
+}
+
+int sl_policy_rule(const struct sl_policy *policy, struct sl_str name)
+{
+    return sl_names_find(&box_of(policy)->rules, name);
+}
+
+int sl_policy_feature(const struct sl_policy *policy, struct sl_str name)
+{
+    return sl_names_find(&box_of(policy)->features, name);
+}
+
+int sl_policy_job(const struct sl_policy *policy, struct sl_str name)
+{
+    return sl_names_find(&box_of(policy)->jobs, name);
+}
+
+int sl_policy_scope(const struct sl_policy *policy, struct sl_str name)
+{
+    return sl_names_find(&box_of(policy)->scopes, name);
+}
+
+/* ---- overrides ---- */
+
+static int check_shape(const struct sl_rule *rule, struct sl_str text,
+                       const struct sl_limit *numbers, struct sl_diag *diag)
+{
+    if (!rule->limited)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "limit \"%s\" counts for no plan, so it has no "
+                         "period that %s could keep",
+                         rule->name.at, sl_quote(text).text);
+    if (sl_limit_shape(numbers) != sl_limit_shape(&rule->strictest))
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "%s has another period than the plans of limit "
+                         "\"%s\"; what was used would be forgotten",
+                         sl_quote(text).text, rule->name.at);
+    return 0;
+}
+
+int sl_rule_rate(const struct sl_rule *rule, struct sl_str rate,
+                 struct sl_plan_limit *ret, struct sl_diag *diag)
+{
+    struct sl_plan_limit limit = {.overage = false};
+    struct sl_rate read;
+    int err = sl_parse_rate(rate, &read, diag);
+
+    if (err)
+        return err;
+    limit.form = read.form;
+    if (read.form == SL_RATE_PER || read.form == SL_RATE_PLAIN) {
+        err = sl_limit_init(&limit.numbers, rule->kind, &read, &rule->options,
+                            diag);
+        if (!err)
+            err = check_shape(rule, rate, &limit.numbers, diag);
+        if (!err && rule->kind == SL_QUOTA)
+            limit.open = sl_build_open(&limit.numbers);
+    }
+    if (!err)
+        *ret = limit;
+    return err;
+}

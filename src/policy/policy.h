@@ -1,0 +1,253 @@
+/* policy.h -- a checked policy: immutable, counted by its users.
+ *
+ * sl_policy_read() makes one from the text of a file, or says everything that
+ * is wrong with it. Names have become indices, rates checked integers, texts
+ * pieces: whoever decides by a policy looks nothing up by name and can't fail.
+ *
+ * Everything lives in the policy's arena and dies with the last reference.
+ *
+ * A limit of a policy is a rule here: a name, what it is kept per, and numbers
+ * for each plan.
+ */
+#ifndef SL_POLICY_H
+#define SL_POLICY_H
+
+#include "base/ip.h"
+#include "core/limit.h"
+#include "policy/key.h"
+#include "policy/report.h"
+#include "policy/route.h"
+#include "policy/text.h"
+#include "table/table.h"
+
+enum sl_mode { SL_MODE_ENFORCE, SL_MODE_SHADOW, SL_MODE_OFF };
+enum sl_missing { SL_MISSING_ANONYMOUS, SL_MISSING_SKIP, SL_MISSING_DENY };
+enum sl_anonymous { SL_ANONYMOUS_LIMIT, SL_ANONYMOUS_PASS, SL_ANONYMOUS_DENY };
+enum sl_reset { SL_RESET_FULL, SL_RESET_NEXT };
+
+/* When the store does not answer. The larger is the stricter. */
+enum sl_failure { SL_FAILURE_ALLOW, SL_FAILURE_LOCAL, SL_FAILURE_DENY };
+
+/* Dialects of headers, as bits. 0 is none. */
+enum sl_dialect {
+    SL_DIALECT_X_RATELIMIT = 1 << 0,
+    SL_DIALECT_IETF = 1 << 1,
+    SL_DIALECT_IETF_06 = 1 << 2,
+    SL_DIALECT_GITHUB = 1 << 3,
+    SL_DIALECT_OPENAI = 1 << 4,
+    SL_DIALECT_KONG = 1 << 5,
+};
+
+/* What a limit can be kept per. Those after SL_SCOPE_NAMED are named under
+ * `identity` in the policy. */
+enum sl_scope {
+    SL_SCOPE_USER,
+    SL_SCOPE_ORG,
+    SL_SCOPE_IP,
+    SL_SCOPE_ANON,
+    SL_SCOPE_ENDPOINT,
+    SL_SCOPE_NAMED,
+    SL_SCOPES = 16
+};
+
+enum sl_source_kind {
+    SL_SOURCE_HEADER, /* header.NAME; NAME in lower case */
+    SL_SOURCE_IP,     /* ip; only in `anonymous` */
+};
+
+struct sl_source {
+    enum sl_source_kind kind;
+    struct sl_str name;
+};
+
+struct sl_sources {
+    const struct sl_source *list; /* the first one present wins */
+    unsigned count;
+};
+
+struct sl_identity {
+    struct sl_str scope_names[SL_SCOPES]; /* "user", "org", ... */
+    unsigned scope_count;
+    struct sl_sources scopes[SL_SCOPES]; /* user, org and the named ones */
+    struct sl_sources plan, role;
+    struct sl_sources anonymous; /* [ip] if not written */
+    bool anonymous_is_ip;        /* [ip] alone: scope `ip`, else `anon` */
+    const struct sl_net *trusted;
+    unsigned trusted_count;
+    unsigned ipv6_prefix;
+};
+
+struct sl_plan {
+    struct sl_str name;
+    const struct sl_str *aliases;
+    unsigned alias_count;
+    bool overage;
+};
+
+/* A policy without plans has one, called "default". */
+struct sl_plans {
+    const struct sl_plan *list;
+    unsigned count;     /* >= 1 */
+    unsigned fallback;  /* index: `default` */
+    unsigned anonymous; /* index */
+    bool deny_unknown;  /* unknown_plan: deny */
+};
+
+/* What a rule says to the callers of one plan. */
+struct sl_plan_limit {
+    enum sl_rate_form form; /* PER and PLAIN: numbers count */
+    struct sl_limit numbers;
+    bool overage;         /* quota of a plan with overage: goes on, counted */
+    struct sl_limit open; /* overage: the same, without a ceiling */
+};
+
+struct sl_deny {
+    int status;             /* 429, or what was written */
+    struct sl_str code;     /* "RATE_LIMITED" */
+    struct sl_text message; /* no pieces: the default */
+};
+
+struct sl_rule {
+    struct sl_str name;
+    unsigned index;
+    enum sl_kind kind;        /* SL_INTERVAL for `refill: interval` */
+    unsigned per[SL_PER_MAX]; /* scopes */
+    unsigned per_count;       /* 0: one for all */
+    enum sl_missing missing;
+    enum sl_mode mode; /* already combined with the policy's */
+    enum sl_failure failure;
+    enum sl_on_full on_full;
+    uint64_t cost; /* of a request that names none; 1 if not written */
+    struct sl_str unit;
+    struct sl_deny deny;
+    struct sl_key_template key;
+    struct sl_str key_text;
+    int dialects;                      /* bits; -1: the route's */
+    const struct sl_plan_limit *plans; /* by plan */
+    bool has_candidate;
+    const struct sl_plan_limit *candidates; /* by plan, if has_candidate */
+
+    /* For the table: the smallest count and capacity over the plans (and of
+     * the candidates). `limited` is false if no plan has numbers. */
+    bool limited;
+    struct sl_limit strictest;
+    struct sl_limit candidate_strictest;
+
+    /* For overrides: what sl_limit_init() needs to read another rate. */
+    struct sl_limit_options options;
+    struct sl_str zone_name;
+    struct sl_place place;
+};
+
+struct sl_feature {
+    struct sl_str name;
+    bool enabled; /* of the file and the environment */
+    struct sl_text message;
+    sl_ns retry_after; /* SL_NS_NONE if not written */
+};
+
+#define SL_NO_FEATURE UINT32_MAX
+
+struct sl_route {
+    unsigned index;
+    struct sl_str text; /* "GET /api/search", "job transcribe", "default" */
+    bool is_job;
+    struct sl_str job;
+    struct sl_pattern pattern; /* unless is_job */
+    struct sl_str endpoint; /* if not written: made from the pattern or job */
+    enum sl_anonymous anonymous;
+    unsigned feature; /* index or SL_NO_FEATURE */
+    const struct sl_str *roles;
+    unsigned role_count; /* 0: everybody */
+    const struct sl_rule *const *rules;
+    unsigned rule_count; /* <= SL_PARTS */
+    int report;          /* index into rules; -1: the tightest */
+    int quota;           /* whose X-Org-Quota-Remaining: index into rules; -1:
+                          * the tightest quota */
+    int dialects;
+    enum sl_reset reset;
+    int failure; /* enum sl_failure; -1: each rule's own */
+    struct sl_place place;
+};
+
+enum sl_error {
+    SL_ERROR_RATE_LIMITED, /* 429 */
+    SL_ERROR_PLAN_LIMIT,   /* 402 */
+    SL_ERROR_FORBIDDEN,    /* 403 */
+    SL_ERROR_UNAUTHORIZED, /* 401 */
+    SL_ERROR_CONFLICT,     /* 409 */
+    SL_ERROR_UNAVAILABLE,  /* 503 */
+    SL_ERRORS
+};
+
+struct sl_error_form {
+    int status;    /* 0: what the verdict has */
+    bool has_body; /* false: problem+json */
+    struct sl_text body;
+};
+
+/* Settings of the daemon, as written; empty texts were not. */
+struct sl_server {
+    bool has_listen;
+    struct sl_str http, grpc, resp, admin;
+    struct sl_str store, usage;
+    uint64_t memory; /* bytes; 0: not written */
+    sl_ns deadline;  /* 0: not written */
+    struct sl_str forward_auth;
+    struct sl_str access_token, admin_token;
+    struct sl_str tls_certificate, tls_key, tls_client_ca;
+    struct sl_str log_level, log_format;
+};
+
+struct sl_policy {
+    struct sl_str env;
+    bool enabled;
+    enum sl_mode mode;
+    struct sl_plans plans;
+    struct sl_identity identity;
+    const struct sl_rule *rules;
+    unsigned rule_count;
+    const struct sl_route *routes; /* in the order of the file */
+    unsigned route_count;
+    struct sl_route fallback; /* `default` */
+    struct sl_routes *tree;   /* by index of routes */
+    const struct sl_feature *features;
+    unsigned feature_count;
+    int dialects;
+    enum sl_reset reset;
+    struct sl_error_form errors[SL_ERRORS];
+    struct sl_server server;
+    struct sl_str file; /* as it was named */
+};
+
+struct sl_policy_options {
+    const struct sl_alloc *alloc;      /* NULL: libc's */
+    struct sl_yaml_options substitute; /* ${ENV:...}, ${FILE:...} */
+    /* FEATURE_NAME of the environment switches features; also through
+     * substitute.env. */
+};
+
+/* Make a policy of report->text. On success *ret is a policy with one
+ * reference and the report has at most warnings. SLUICE_ECONF if the report
+ * has errors, SLUICE_ENOMEM without memory. */
+SL_MUST_USE int sl_policy_read(struct sl_report *report,
+                               const struct sl_policy_options *options,
+                               struct sl_policy **ret);
+
+/* One more user, one less. The last one frees it. NULL is allowed. */
+struct sl_policy *sl_policy_ref(struct sl_policy *policy);
+void sl_policy_unref(struct sl_policy *policy);
+
+/* Lookups by name; indices, or -1. Plans also by alias and without case. */
+int sl_policy_plan(const struct sl_policy *policy, struct sl_str name);
+int sl_policy_rule(const struct sl_policy *policy, struct sl_str name);
+int sl_policy_feature(const struct sl_policy *policy, struct sl_str name);
+int sl_policy_job(const struct sl_policy *policy, struct sl_str name);
+int sl_policy_scope(const struct sl_policy *policy, struct sl_str name);
+
+/* The numbers of `rule` for a rate text other than its plans': an override.
+ * Refuses another period, as that would start afresh. */
+SL_MUST_USE int sl_rule_rate(const struct sl_rule *rule, struct sl_str rate,
+                             struct sl_plan_limit *ret, struct sl_diag *diag);
+
+#endif

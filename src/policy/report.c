@@ -1,0 +1,345 @@
+/* report.c -- everything that is wrong with a file.
+ *
+ * Problems are put in at their place, so that printing is a walk. When the
+ * list is full, the one furthest down the file gives way; a warning before any
+ * error, since a file that is refused must show why.
+ *
+ * A line is shown as far as it fits on a page: a window of it around the
+ * caret, for a policy may well be one line of a megabyte.
+ */
+#include "policy/report.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FIRST_ROOM 8
+#define WINDOW     ((size_t)120) /* bytes of a line that are shown */
+
+void sl_report_init(struct sl_report *report, const char *file,
+                    struct sl_str text, const struct sl_alloc *alloc)
+{
+    *report = (struct sl_report){.file = file, .text = text, .alloc = alloc};
+}
+
+void sl_report_done(struct sl_report *report)
+{
+    sl_alloc_free(report->alloc, report->problems,
+                  report->room * sizeof(*report->problems));
+    report->problems = NULL;
+    report->kept = report->room = 0;
+}
+
+/* Make room for one more; false at the ceiling and without memory. */
+static bool grow(struct sl_report *report)
+{
+    const struct sl_alloc *alloc = report->alloc;
+    size_t size = sizeof(*report->problems);
+    unsigned room = report->room ? report->room * 2 : FIRST_ROOM;
+    void *grown;
+
+    if (report->kept < report->room)
+        return true;
+    if (report->kept >= SL_PROBLEMS)
+        return false;
+    if (room > SL_PROBLEMS)
+        room = SL_PROBLEMS;
+    grown = alloc->resize(alloc->ctx, report->problems, report->room * size,
+                          room * size);
+    if (!grown) {
+        report->no_memory = true;
+        return false;
+    }
+    report->problems = grown;
+    report->room = room;
+    return true;
+}
+
+static bool is_after(const struct sl_problem *problem, struct sl_place place)
+{
+    if (problem->diag.line != place.line)
+        return problem->diag.line > place.line;
+    return problem->diag.column > place.column;
+}
+
+static void take_out(struct sl_report *report, unsigned i)
+{
+    report->kept--;
+    memmove(&report->problems[i], &report->problems[i + 1],
+            (report->kept - i) * sizeof(*report->problems));
+}
+
+/* The list is full. Let another give way; false if none should. */
+static bool make_way(struct sl_report *report, struct sl_place place,
+                     bool warning)
+{
+    unsigned i = report->kept;
+
+    while (i > 0 && !report->problems[i - 1].warning)
+        i--;
+    if (i > 0 && (!warning || is_after(&report->problems[i - 1], place))) {
+        take_out(report, i - 1);
+        return true;
+    }
+    i = report->kept;
+    if (warning || i == 0 || !is_after(&report->problems[i - 1], place))
+        return false;
+    take_out(report, i - 1);
+    return true;
+}
+
+/* A new problem at its place, without a sentence; never NULL. */
+static struct sl_diag *add(struct sl_report *report, struct sl_place place,
+                           bool warning)
+{
+    unsigned i;
+
+    if (warning)
+        report->warnings++;
+    else
+        report->errors++;
+    if (!grow(report) && !make_way(report, place, warning))
+        return &report->spare;
+    i = report->kept++;
+    for (; i > 0 && is_after(&report->problems[i - 1], place); i--)
+        report->problems[i] = report->problems[i - 1];
+    report->problems[i] = (struct sl_problem){
+        .diag = {.file = report->file,
+                 .line = place.line,
+                 .column = place.column},
+        .warning = warning,
+    };
+    return &report->problems[i].diag;
+}
+
+static struct sl_diag *say(struct sl_diag *diag, const char *fmt, va_list args)
+    SL_PRINTF(2, 0);
+
+static struct sl_diag *say(struct sl_diag *diag, const char *fmt, va_list args)
+{
+    char sentence[2 * sizeof(diag->sentence)];
+
+    /* Longer than a sentence may be, so that one which is cut here is cut
+     * again there and shows it. */
+    vsnprintf(sentence, sizeof(sentence), fmt, args);
+    (void)sl_refuse(diag, 0, "%s", sentence);
+    return diag;
+}
+
+struct sl_diag *sl_report_error(struct sl_report *report, struct sl_place place,
+                                const char *fmt, ...)
+{
+    struct sl_diag *diag = add(report, place, false);
+    va_list args;
+
+    va_start(args, fmt);
+    say(diag, fmt, args);
+    va_end(args);
+    return diag;
+}
+
+struct sl_diag *sl_report_warning(struct sl_report *report,
+                                  struct sl_place place, const char *fmt, ...)
+{
+    struct sl_diag *diag = add(report, place, true);
+    va_list args;
+
+    va_start(args, fmt);
+    say(diag, fmt, args);
+    va_end(args);
+    return diag;
+}
+
+/* The text without a byte order mark. Places count behind it. */
+static struct sl_str bare_text(const struct sl_report *report)
+{
+    if (report->text.len >= 3 && !memcmp(report->text.at, "\xef\xbb\xbf", 3))
+        return sl_str_from(report->text, 3);
+    return report->text;
+}
+
+/* Take the next line off `text`. */
+static struct sl_str next_line(struct sl_str *text)
+{
+    const char *end = text->len ? memchr(text->at, '\n', text->len) : NULL;
+    struct sl_str line = *text;
+
+    if (end)
+        line.len = (size_t)(end - text->at);
+    *text = sl_str_from(*text, line.len + (end != NULL));
+    if (line.len > 0 && line.at[line.len - 1] == '\r')
+        line.len--;
+    return line;
+}
+
+static struct sl_str line_at(const struct sl_report *report, unsigned number)
+{
+    struct sl_str text = bare_text(report), line = {NULL, 0};
+
+    for (unsigned i = 0; i < number; i++)
+        line = next_line(&text);
+    return line;
+}
+
+/* Is what stands in `bytes`, inside a string with that quote, another text
+ * than it looks? */
+static bool is_disguised(struct sl_str bytes, char quote)
+{
+    for (size_t i = 0; i < bytes.len; i++)
+        if (bytes.at[i] == quote || (bytes.at[i] == '\\' && quote == '"'))
+            return true;
+    return false;
+}
+
+/* The scalar that begins at `place`, as far as it is on that line, without
+ * its opening quote, which goes to *quote (NUL: none). */
+static struct sl_str scalar_at(const struct sl_report *report,
+                               struct sl_place place, char *quote)
+{
+    struct sl_str rest = {NULL, 0};
+
+    *quote = '\0';
+    if (place.line > 0 && place.column > 0)
+        rest = sl_str_from(line_at(report, place.line), place.column - 1);
+    if (rest.len == 0 || rest.at[0] == '|' || rest.at[0] == '>')
+        return (struct sl_str){NULL, 0};
+    if (rest.at[0] != '"' && rest.at[0] != '\'')
+        return rest;
+    *quote = rest.at[0];
+    return sl_str_from(rest, 1);
+}
+
+struct sl_place sl_report_within(const struct sl_report *report,
+                                 struct sl_place place, size_t at)
+{
+    char quote;
+    struct sl_str scalar = scalar_at(report, place, &quote);
+
+    if (at > scalar.len || (at == 0 && !quote))
+        return place;
+    scalar.len = at;
+    if (quote && is_disguised(scalar, quote))
+        return place;
+    place.column += (unsigned)at + (quote != '\0');
+    return place;
+}
+
+bool sl_report_full(const struct sl_report *report)
+{
+    return report->kept == SL_PROBLEMS &&
+           report->errors + report->warnings > 2 * SL_PROBLEMS;
+}
+
+/* Something may be put in there, so that the parser read another text than
+ * the one that stands in the file. */
+static bool has_dollar(const struct sl_report *report, struct sl_place place)
+{
+    char quote;
+    struct sl_str scalar = scalar_at(report, place, &quote);
+
+    return quote && memmem(scalar.at, scalar.len, "${", 2);
+}
+
+void sl_report_diag(struct sl_report *report, struct sl_place place,
+                    const struct sl_diag *diag)
+{
+    struct sl_diag *ours;
+
+    if (diag->at > 0 && !sl_report_full(report) && !has_dollar(report, place))
+        place = sl_report_within(report, place, diag->at);
+    ours = add(report, place, false);
+    memcpy(ours->sentence, diag->sentence, sizeof(ours->sentence));
+    memcpy(ours->hint, diag->hint, sizeof(ours->hint));
+}
+
+/* `at`, or the beginning of the character it stands in. Bytes that are no
+ * characters are cut anywhere. */
+static size_t cut_at(struct sl_str line, size_t at)
+{
+    size_t begin = at;
+
+    for (unsigned i = 0; i < 3 && begin > 0 && begin < line.len; i++)
+        if ((line.at[begin] & 0xc0) == 0x80)
+            begin--;
+    return begin < line.len && (line.at[begin] & 0xc0) == 0x80 ? at : begin;
+}
+
+/* The part of a long line that is shown around byte *at; *at then counts in
+ * that part. */
+static struct sl_str window(struct sl_str line, size_t *at)
+{
+    size_t from, end;
+
+    if (*at > line.len)
+        *at = line.len;
+    if (line.len <= WINDOW)
+        return line;
+    from = cut_at(line, *at > WINDOW / 2 ? *at - WINDOW / 2 : 0);
+    end = line.len - from > WINDOW ? cut_at(line, from + WINDOW) : line.len;
+    *at -= from;
+    return (struct sl_str){line.at + from, end - from};
+}
+
+/* Append what sl_diag_print() makes of it. */
+static int print_part(const struct sl_diag *diag, struct sl_str line,
+                      struct sl_buf *out)
+{
+    size_t len = sl_diag_print(diag, line, NULL, 0);
+    int err = sl_buf_reserve(out, len + 1); /* for its NUL */
+
+    if (err)
+        return err;
+    sl_diag_print(diag, line, out->bytes + out->len, len + 1);
+    out->len += len;
+    return 0;
+}
+
+/* In two parts: the sentence with its place, then the line with a caret that
+ * need not stand in the place's column, as the line may be a window. */
+static int print_problem(const struct sl_problem *problem, struct sl_str line,
+                         struct sl_buf *out)
+{
+    struct sl_diag head = problem->diag;
+    struct sl_diag tail = {.at = head.column ? head.column - 1 : 0};
+    int err;
+
+    if (problem->warning)
+        (void)sl_refuse(&head, 0, "warning: %s", problem->diag.sentence);
+    memcpy(tail.hint, problem->diag.hint, sizeof(tail.hint));
+    head.hint[0] = '\0';
+    err = print_part(&head, (struct sl_str){NULL, 0}, out);
+    if (!err)
+        err = print_part(&tail, window(line, &tail.at), out);
+    if (!err)
+        err = sl_buf_add(out, SL_STR("\n"));
+    return err;
+}
+
+static int print_more(const struct sl_report *report, struct sl_buf *out)
+{
+    unsigned more = report->errors + report->warnings - report->kept;
+
+    if (more == 0)
+        return 0;
+    return sl_buf_addf(out, "%s: %u more problem%s not shown\n",
+                       report->file ? report->file : "policy", more,
+                       more == 1 ? " is" : "s are");
+}
+
+int sl_report_print(const struct sl_report *report, struct sl_buf *out)
+{
+    struct sl_str text = bare_text(report), line = {NULL, 0};
+    unsigned number = 0;
+    int err = 0;
+
+    for (unsigned i = 0; i < report->kept && !err; i++) {
+        const struct sl_problem *problem = &report->problems[i];
+        bool shown = problem->diag.line > 0 && problem->diag.column > 0;
+
+        for (; number < problem->diag.line; number++)
+            line = next_line(&text);
+        err = print_problem(problem, shown ? line : (struct sl_str){NULL, 0},
+                            out);
+    }
+    return err ? err : print_more(report, out);
+}

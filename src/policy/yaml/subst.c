@@ -1,0 +1,298 @@
+/* subst.c -- ${ENV:NAME} and ${FILE:path} in quoted strings. */
+#include "policy/yaml/subst.h"
+
+#include <string.h>
+
+#include "base/scan.h"
+#include "policy/yaml/bytes.h"
+
+#define PATH_BYTES 1024
+
+/* One string on its way. */
+struct job {
+    struct sl_subst *subst;
+    struct sl_node *node;
+    struct sl_str text; /* as written */
+    size_t at;          /* the `$` of what is being replaced */
+    struct sl_buf out;
+};
+
+static bool has_at(struct sl_str text, size_t at, struct sl_str what)
+{
+    return text.len - at >= what.len &&
+           !memcmp(text.at + at, what.at, what.len);
+}
+
+bool sl_subst_needed(struct sl_str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] == '$' && has_at(text, i, SL_STR("${")))
+            return true;
+    return false;
+}
+
+static struct sl_place place_of(const struct job *job)
+{
+    return sl_report_within(job->subst->report, job->node->place, job->at);
+}
+
+static int no_memory(struct job *job)
+{
+    job->subst->report->no_memory = true;
+    return SLUICE_ENOMEM;
+}
+
+static int refuse_size(struct job *job, size_t bytes)
+{
+    sl_report_error(job->subst->report, place_of(job),
+                    "what is put in here makes more than %zu KB of text",
+                    bytes / 1024);
+    return SLUICE_EFULL;
+}
+
+static int add(struct job *job, struct sl_str bytes)
+{
+    int err = sl_buf_add(&job->out, bytes);
+
+    if (err == SLUICE_EFULL)
+        return refuse_size(job, SL_SUBST_BYTES);
+    return err ? no_memory(job) : 0;
+}
+
+/* Put in what a variable or a file has; `what` names it. */
+static int put_in(struct job *job, struct sl_str value, const char *what,
+                  struct sl_str name)
+{
+    struct sl_bytes_fault bad = sl_bytes_check(value);
+    char words[64];
+
+    if (bad.fault) {
+        sl_report_error(job->subst->report, place_of(job),
+                        "the %s \"%s\" has %s; only plain text can be put in",
+                        what, sl_quote(name).text, sl_bytes_words(&bad, words));
+        return SLUICE_ECONF;
+    }
+    job->subst->total += value.len;
+    if (job->subst->total > SL_SUBST_TOTAL)
+        return refuse_size(job, SL_SUBST_TOTAL);
+    job->node->substituted = true;
+    return add(job, value);
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_variable(struct sl_str name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (!is_letter(name.at[i]) &&
+            (i == 0 || name.at[i] < '0' || name.at[i] > '9'))
+            return false;
+    return name.len > 0;
+}
+
+/* `name` with a NUL behind it in out[PATH_BYTES]; false if it is too long. */
+static bool terminate(struct sl_str name, char *out)
+{
+    if (name.len >= PATH_BYTES)
+        return false;
+    memcpy(out, name.at, name.len);
+    out[name.len] = '\0';
+    return true;
+}
+
+static int put_variable(struct job *job, struct sl_str name)
+{
+    const struct sl_yaml_options *options = job->subst->options;
+    char text[PATH_BYTES];
+    const char *value = NULL;
+
+    if (!is_variable(name) || !terminate(name, text)) {
+        sl_report_error(job->subst->report, place_of(job),
+                        "\"%s\" is no name of an environment variable; it has "
+                        "letters, digits and \"_\", as in ${ENV:API_TOKEN}",
+                        sl_quote(name).text);
+        return SLUICE_ECONF;
+    }
+    if (options && options->env)
+        value = options->env(options->ctx, text);
+    if (!value) {
+        sl_report_error(job->subst->report, place_of(job),
+                        "the environment variable \"%s\" is not set",
+                        sl_quote(name).text);
+        return SLUICE_ECONF;
+    }
+    return put_in(job, sl_str_c(value), "environment variable", name);
+}
+
+/* Read a file into `out`, and say why not. */
+static int read_file(struct job *job, const char *path, struct sl_buf *out)
+{
+    const struct sl_yaml_options *options = job->subst->options;
+    struct sl_diag diag = {.line = 0};
+    int err = SLUICE_ENOENT;
+
+    if (options && options->file)
+        err = options->file(options->ctx, path, out, &diag);
+    if (!err)
+        return 0;
+    if (err == SLUICE_ENOMEM)
+        return no_memory(job);
+    if (err == SLUICE_EFULL)
+        return refuse_size(job, SL_SUBST_BYTES);
+    sl_report_error(job->subst->report, place_of(job),
+                    "the file \"%s\" can't be read%s%s",
+                    sl_quote(sl_str_c(path)).text, diag.sentence[0] ? ": " : "",
+                    diag.sentence);
+    return SLUICE_ECONF;
+}
+
+static struct sl_str without_line_end(struct sl_str text)
+{
+    if (text.len == 0 || text.at[text.len - 1] != '\n')
+        return text;
+    text.len--;
+    if (text.len > 0 && text.at[text.len - 1] == '\r')
+        text.len--;
+    return text;
+}
+
+static int put_file(struct job *job, struct sl_str name)
+{
+    char path[PATH_BYTES];
+    struct sl_buf value;
+    int err;
+
+    if (name.len == 0 || !terminate(name, path)) {
+        sl_report_error(job->subst->report, place_of(job),
+                        "${FILE:...} needs a path of 1 to %d bytes, as in "
+                        "${FILE:./token}",
+                        PATH_BYTES - 1);
+        return SLUICE_ECONF;
+    }
+    /* Two more, for a line end that does not count. */
+    sl_buf_init(&value, SL_SUBST_BYTES + 2, job->subst->report->alloc);
+    err = read_file(job, path, &value);
+    if (!err)
+        err = put_in(job, without_line_end(sl_buf_str(&value)), "file", name);
+    sl_buf_done(&value);
+    return err;
+}
+
+/* `${` with something else behind it. */
+static int refuse_word(struct job *job, struct sl_str inside)
+{
+    struct sl_diag *diag = sl_report_error(
+        job->subst->report, place_of(job),
+        "\"${%s}\" is neither ${ENV:NAME} nor ${FILE:path}; a \"${\" that "
+        "means itself is written \"$${\"",
+        sl_quote(inside).text);
+
+    if (is_variable(inside))
+        sl_hint(diag, "${ENV:%s}", sl_quote(inside).text);
+    return SLUICE_ECONF;
+}
+
+static int replace(struct job *job, struct sl_str inside)
+{
+    if (has_at(inside, 0, SL_STR("ENV:")))
+        return put_variable(job, sl_str_from(inside, 4));
+    if (has_at(inside, 0, SL_STR("FILE:")))
+        return put_file(job, sl_str_from(inside, 5));
+    return refuse_word(job, inside);
+}
+
+/* What begins with `$` at job->at. Passes it by moving *next behind it. */
+static int read_dollar(struct job *job, size_t *next)
+{
+    struct sl_str rest = sl_str_from(job->text, job->at);
+    const char *end;
+
+    if (has_at(rest, 0, SL_STR("$${"))) {
+        *next = job->at + 3;
+        return add(job, SL_STR("${"));
+    }
+    if (!has_at(rest, 0, SL_STR("${"))) {
+        *next = job->at + 1;
+        return add(job, SL_STR("$"));
+    }
+    end = memchr(rest.at, '}', rest.len);
+    if (!end) {
+        sl_report_error(job->subst->report, place_of(job),
+                        "\"${\" has no \"}\" behind it; write ${ENV:NAME} or "
+                        "${FILE:path}, or \"$${\" for the two characters");
+        return SLUICE_ECONF;
+    }
+    rest.len = (size_t)(end - rest.at);
+    *next = job->at + rest.len + 1;
+    return replace(job, sl_str_from(rest, 2));
+}
+
+/* Pass the text up to the next `$` and what begins there. */
+static int read_piece(struct job *job)
+{
+    struct sl_str rest = sl_str_from(job->text, job->at);
+    const char *dollar = memchr(rest.at, '$', rest.len);
+    size_t next;
+    int err;
+
+    if (dollar)
+        rest.len = (size_t)(dollar - rest.at);
+    err = add(job, rest);
+    job->at += rest.len;
+    next = job->text.len;
+    if (!err && dollar)
+        err = read_dollar(job, &next);
+    job->at = next;
+    return err;
+}
+
+/* Goes on after a refusal, so that all unset variables are known at once. */
+static int read_text(struct job *job)
+{
+    int err = 0;
+
+    while (job->at < job->text.len) {
+        int piece = read_piece(job);
+
+        if (piece)
+            err = piece;
+        if (piece == SLUICE_ENOMEM || piece == SLUICE_EFULL)
+            break;
+    }
+    return err;
+}
+
+void sl_subst_node(struct sl_subst *subst, struct sl_node *node)
+{
+    struct job job = {.subst = subst, .node = node, .text = node->text};
+    char *copy = NULL;
+    int err;
+
+    sl_buf_init(&job.out, SL_SUBST_BYTES, subst->report->alloc);
+    err = read_text(&job);
+    if (!err)
+        copy = sl_arena_copy(subst->arena, sl_buf_str(&job.out));
+    if (copy)
+        node->text = (struct sl_str){copy, job.out.len};
+    else if (!err)
+        (void)no_memory(&job);
+    if (!copy)
+        sl_node_refuse(node);
+    sl_buf_done(&job.out);
+}
+
+void sl_subst_plain(struct sl_subst *subst, struct sl_node *node)
+{
+    struct sl_str text = node->text;
+
+    if (!memmem(text.at, text.len, "${ENV:", 6) &&
+        !memmem(text.at, text.len, "${FILE:", 7))
+        return;
+    sl_hint(sl_report_error(subst->report, node->place,
+                            "\"${...}\" is replaced in quotes only"),
+            "\"%s\"", sl_quote(text).text);
+    sl_node_refuse(node);
+}

@@ -1,0 +1,70 @@
+/* yaml.h -- text to a tree of nodes with places, and nothing surprising.
+ *
+ * YAML is read by libfyaml and then made small: one document, mappings with
+ * plain string keys, sequences and scalars. Refused, each at its place: more
+ * than 1 MB, NUL, invalid UTF-8, control characters, anchors, aliases, tags,
+ * merge keys, directives, a second document, keys that are no scalars, the
+ * same key twice, more than 32 levels, more than 100,000 nodes, more than 100
+ * blank lines in a row. A file in which one of these
+ * occurs is not read further where that is dangerous; other problems are
+ * collected.
+ *
+ * A plain scalar is text: `true`, `5` and `12:30` are told apart by whoever
+ * asks for a boolean, a number or a string. An empty value is SL_NODE_EMPTY.
+ * Quoted strings have ${ENV:NAME} and ${FILE:path} replaced; see subst.h.
+ */
+#ifndef SL_YAML_H
+#define SL_YAML_H
+
+#include "policy/report.h"
+
+#define SL_YAML_BYTES (1024 * 1024)
+#define SL_YAML_DEPTH 32
+#define SL_YAML_NODES 100000
+
+enum sl_node_kind {
+    SL_NODE_EMPTY, /* `key:` with nothing behind it, or ~ or null */
+    SL_NODE_SCALAR,
+    SL_NODE_LIST,
+    SL_NODE_MAP,
+};
+
+struct sl_node {
+    enum sl_node_kind kind;
+    struct sl_place place;
+    bool quoted;        /* SCALAR: was written in quotes or as a block */
+    bool substituted;   /* SCALAR: has text from ENV or FILE; never show it */
+    bool refused;       /* EMPTY: something else stood here; it was said */
+    struct sl_str text; /* SCALAR: the value, NUL-terminated */
+    struct sl_str key;  /* in a MAP: its key, NUL-terminated */
+    struct sl_place key_place;
+    struct sl_node *child; /* LIST, MAP: the first */
+    struct sl_node *next;  /* of the same parent */
+    unsigned count;        /* LIST, MAP: children */
+};
+
+/* Where ${ENV:...} and ${FILE:...} come from. NULL functions know nothing. */
+struct sl_yaml_options {
+    /* The value of an environment variable, or NULL. */
+    const char *(*env)(void *ctx, const char *name);
+    /* The text of a file, path as written; appended to `out`. 0 or an error
+     * with a sentence in `diag`. */
+    int (*file)(void *ctx, const char *path, struct sl_buf *out,
+                struct sl_diag *diag);
+    void *ctx;
+};
+
+/* Read report->text. The nodes and their texts live in `arena`. Returns the
+ * root, or NULL if there is none to go on with; what is wrong is in `report`.
+ * An empty file gives an empty map. */
+SL_MUST_USE struct sl_node *sl_yaml_read(struct sl_report *report,
+                                         const struct sl_yaml_options *options,
+                                         struct sl_arena *arena);
+
+/* Turn the node into an empty one, after saying why. */
+void sl_node_refuse(struct sl_node *node);
+
+/* The child of a map, or NULL (also if `map` is NULL or no map). */
+struct sl_node *sl_node_get(const struct sl_node *map, const char *key);
+
+#endif

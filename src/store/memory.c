@@ -1,0 +1,243 @@
+/* memory.c -- the store in this process: the table behind the store's shape.
+ *
+ * It answers before take() returns and never fails.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "store/store.h"
+
+#define DEFAULT_SIZE (64 * UINT64_C(1024) * 1024)
+
+/* What one correction may move: all parts of a set together stay below
+ * SL_AMOUNT_MAX. */
+#define ADJUST_MAX (SL_AMOUNT_MAX / SL_PARTS)
+
+struct memory {
+    struct sl_store store; /* first: the two are cast into each other */
+    struct sl_table table;
+    const struct sl_alloc *alloc;
+    sl_ns (*now)(void *ctx);
+    void *now_ctx;
+    char notice[1024];
+};
+
+/* The allocator knows nothing of the table's wish for whole cache lines. */
+#define ALIGN _Alignof(struct memory)
+#define PIECE (sizeof(struct memory) + ALIGN + sizeof(void *))
+
+static struct memory *of(struct sl_store *store)
+{
+    return (struct memory *)store;
+}
+
+static uint32_t used_limits(const struct sl_stored *limits, unsigned count)
+{
+    uint32_t used = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        used += limits[i].strictest.capacity > 0;
+    return used;
+}
+
+static int bind(struct sl_store *store, struct sl_stored *limits,
+                unsigned count, struct sl_diag *diag)
+{
+    uint32_t used = used_limits(limits, count);
+
+    for (unsigned i = 0; i < count; i++) {
+        limits[i].table = (struct sl_table_limit){
+            .name = limits[i].name,
+            .strictest = limits[i].strictest,
+            .equal_parts = used,
+            .on_full = limits[i].on_full,
+        };
+        if (limits[i].strictest.capacity > 0 &&
+            sl_table_know(&of(store)->table, &limits[i].table))
+            return sl_refuse(diag, SLUICE_EFULL,
+                             "the state knows %d limits already, of this and "
+                             "earlier policies; begin a new one",
+                             SL_LIMITS);
+    }
+    return 0;
+}
+
+/* ---- taking ---- */
+
+static struct sl_part part_in(const struct sl_take *take,
+                              const struct sl_take_part *p)
+{
+    struct sl_part part = {
+        .of = &p->of->table,
+        .limit = p->limit,
+        .key = p->key,
+        .cost = p->cost,
+        .act = SL_ACT_TAKE,
+    };
+    uint64_t moved = p->cost < ADJUST_MAX ? p->cost : ADJUST_MAX;
+
+    switch (take->errand) {
+    case SL_ERRAND_TAKE:
+    case SL_ERRAND_EACH:
+        break;
+    case SL_ERRAND_LOOK:
+        part.act = SL_ACT_LOOK;
+        break;
+    case SL_ERRAND_CHARGE:
+        part.act = SL_ACT_ADJUST;
+        part.delta = (int64_t)moved;
+        part.when = take->now;
+        break;
+    case SL_ERRAND_GIVE_BACK:
+        part.act = SL_ACT_ADJUST;
+        part.delta = -(int64_t)moved;
+        part.when = p->when < take->now ? p->when : take->now;
+        break;
+    case SL_ERRAND_RESET:
+        part.act = SL_ACT_RESET;
+        break;
+    }
+    return part;
+}
+
+static sl_ns read_again(const struct memory *m)
+{
+    sl_ns now = m->now ? m->now(m->now_ctx) : sl_clock_wall();
+
+    if (now < 0)
+        return 0;
+    return now < SL_TIME_END ? now : SL_TIME_END - 1;
+}
+
+/* A reading that lies behind what others decided at is read again before it is
+ * taken for a step of the clock; see "Time" in table.h. */
+static bool decide(struct memory *m, struct sl_part *parts, unsigned count,
+                   sl_ns now)
+{
+    enum sl_verdict verdict =
+        sl_table_decide(&m->table, parts, count, now, false);
+
+    for (unsigned i = 0; verdict == SL_VERDICT_STALE; i++) {
+        sl_ns seen = sl_table_latest(&m->table);
+
+        now = read_again(m);
+        verdict = sl_table_decide(&m->table, parts, count, now,
+                                  i > 2 || seen - now >= SL_LAG);
+    }
+    return verdict == SL_VERDICT_ALLOW;
+}
+
+static void take(struct sl_store *store, struct sl_take *take)
+{
+    struct memory *m = of(store);
+    struct sl_part parts[SL_PARTS];
+    unsigned count = take->count < SL_PARTS ? take->count : SL_PARTS;
+
+    for (unsigned i = 0; i < count; i++)
+        parts[i] = part_in(take, &take->parts[i]);
+    take->err = 0;
+    take->allowed = true;
+    if (take->errand == SL_ERRAND_EACH)
+        for (unsigned i = 0; i < count; i++)
+            (void)decide(m, &parts[i], 1, take->now);
+    else if (count > 0)
+        take->allowed = decide(m, parts, count, take->now);
+    for (unsigned i = 0; i < count; i++) {
+        take->parts[i].answer = parts[i].answer;
+        take->parts[i].untracked = parts[i].untracked;
+    }
+    take->done(take);
+}
+
+/* ---- life ---- */
+
+static void *piece_of(const struct memory *m)
+{
+    void *piece;
+
+    memcpy(&piece, (const char *)m + sizeof(*m), sizeof(piece));
+    return piece;
+}
+
+static void close_memory(struct sl_store *store)
+{
+    struct memory *m = of(store);
+
+    sl_table_done(&m->table);
+    sl_alloc_free(m->alloc, piece_of(m), PIECE);
+}
+
+static struct memory *new_memory(const struct sl_alloc *alloc)
+{
+    char *piece = sl_alloc_new(alloc, PIECE);
+    char *at;
+
+    if (!piece)
+        return NULL;
+    at = piece + (ALIGN - (uintptr_t)piece % ALIGN) % ALIGN;
+    memset(at, 0, sizeof(struct memory));
+    memcpy(at + sizeof(struct memory), &piece, sizeof(piece));
+    return (struct memory *)(void *)at;
+}
+
+static int open_region(struct memory *m, const struct sl_memory_options *o,
+                       struct sl_region *ret, struct sl_diag *diag)
+{
+    uint64_t size = o->size ? o->size : DEFAULT_SIZE;
+    struct sl_diag why = {0};
+    int err;
+
+    if (!o->path)
+        return sl_region_open_heap(ret, size, diag);
+    err = sl_region_open_file(ret, o->path, size, SL_DAMAGE_SET_ASIDE, &why);
+    if (err) {
+        if (diag)
+            *diag = why;
+        return err;
+    }
+    if (ret->set_aside[0])
+        snprintf(m->notice, sizeof(m->notice),
+                 "%s could not be used: %s; it is now %s, and an empty state "
+                 "was begun",
+                 o->path, why.sentence, ret->set_aside);
+    return 0;
+}
+
+static const struct sl_store_calls calls = {bind, take, close_memory};
+
+int sl_memory_open(const struct sl_memory_options *options,
+                   struct sl_store **ret, struct sl_diag *diag)
+{
+    const struct sl_alloc *alloc =
+        options->alloc ? options->alloc : &sl_alloc_libc;
+    struct memory *m = new_memory(alloc);
+    struct sl_region region;
+    int err;
+
+    if (!m)
+        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+    m->alloc = alloc;
+    m->now = options->now;
+    m->now_ctx = options->now_ctx;
+    err = open_region(m, options, &region, diag);
+    if (err) {
+        sl_alloc_free(alloc, piece_of(m), PIECE);
+        return err;
+    }
+    sl_table_init(&m->table, &region, SL_FULL_ALLOW);
+    m->store.calls = &calls;
+    m->store.secret = sl_region_head(&region)->key;
+    *ret = &m->store;
+    return 0;
+}
+
+const char *sl_memory_notice(const struct sl_store *store)
+{
+    return ((const struct memory *)store)->notice;
+}
+
+struct sl_table *sl_memory_table(struct sl_store *store)
+{
+    return &of(store)->table;
+}

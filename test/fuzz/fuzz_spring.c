@@ -1,0 +1,61 @@
+/* fuzz_spring.c -- settings of Java programs: the first byte says which form.
+ *
+ *   (1) A file is read, or it is refused with a sentence and a line.
+ *   (2) Every setting has a key and a value, and a line that is in the file.
+ *   (3) What is imported is text without control characters.
+ */
+#include "fuzz.h"
+
+#include "base/buf.h"
+#include "cli/spring/spring.h"
+
+static void on_tell(void *ctx, unsigned line, const char *sentence)
+{
+    MUST(line <= *(size_t *)ctx);
+    MUST(sentence[0]);
+}
+
+static void must_import(const struct sl_props *props, size_t lines)
+{
+    struct sl_spring spring = {.props = props, .tell = on_tell, .ctx = &lines};
+    struct sl_buf out;
+    int err;
+
+    sl_buf_init(&out, 1 << 20, &sl_alloc_libc);
+    err = sl_spring_write(&spring, &out);
+    MUST(err == 0 || err == SLUICE_ECONF || err == SLUICE_ENOENT);
+    MUST((err == SLUICE_ECONF) == (spring.errors > 0));
+    for (size_t i = 0; !err && i < out.len; i++)
+        MUST(out.bytes[i] == '\n' || (unsigned char)out.bytes[i] >= ' ');
+    sl_buf_done(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct sl_str text = {(const char *)data, size};
+    struct sl_diag diag = {.line = 0};
+    struct sl_arena arena;
+    struct sl_props props = {.arena = &arena};
+    size_t lines = 1;
+    int err;
+
+    if (size == 0)
+        return 0;
+    for (size_t i = 0; i < size; i++)
+        lines += data[i] == '\n';
+    sl_arena_init(&arena, 64 << 20, &sl_alloc_libc);
+    text = sl_str_from(text, 1);
+    err = data[0] % 2 ? sl_props_read_yml(text, &props, &diag)
+                      : sl_props_read(text, &props, &diag);
+    MUST(err == 0 || err == SLUICE_ECONF || err == SLUICE_EFULL);
+    if (err == SLUICE_ECONF) { /* (1) */
+        must_explain(&diag, size);
+        MUST(diag.line >= 1 && diag.line <= lines);
+    }
+    for (struct sl_prop *p = props.first; p; p = p->next)
+        MUST(p->key && p->value && p->line >= 1 && p->line <= lines); /* (2) */
+    if (!err)
+        must_import(&props, lines); /* (3) */
+    sl_arena_done(&arena);
+    return 0;
+}

@@ -1,0 +1,230 @@
+/* route.c -- the tree of routes against a loop over all patterns.
+ *
+ *   (1)  sl_routes_find() gives the lowest index whose pattern matches
+ *   (2)  a pattern that covers another matches all that the other matches, and
+ *        one that does not misses some of it
+ *   (3)  no spelling of a path takes another route
+ */
+#include "policy/route.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "oracle/rng.h"
+#include "oracle/seeds.h"
+
+#define MOST 60
+
+/* Few and alike, so that patterns meet. */
+static const char *const words[] = {"a", "b", "A", "ab", "api", "aPI", "%62"};
+
+static const char *const methods[] = {"",          "GET ",     "POST ",
+                                      "HEAD,PUT ", "OPTIONS ", "GET,DELETE "};
+
+struct world {
+    struct rng rng;
+    struct sl_arena arena;
+    struct sl_pattern patterns[MOST];
+    const struct sl_pattern *list[MOST];
+    unsigned count;
+    struct sl_routes *tree;
+    char text[4096]; /* the last path */
+};
+
+static const char *pick(struct rng *rng, const char *const *list, size_t count)
+{
+    return list[rng_below(rng, count)];
+}
+
+static void random_pattern(struct world *w, struct sl_pattern *ret)
+{
+    unsigned depth = (unsigned)rng_below(&w->rng, 5);
+    char text[256];
+    size_t len = (size_t)snprintf(
+        text, sizeof(text), "%s",
+        pick(&w->rng, methods, rng_once_in(&w->rng, 2) ? 1 : SL_LEN(methods)));
+
+    for (unsigned i = 0; i < depth; i++) {
+        const char *segment = pick(&w->rng, words, SL_LEN(words));
+
+        if (rng_once_in(&w->rng, 4))
+            segment = rng_once_in(&w->rng, 2) ? "*" : ":id";
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "/%s", segment);
+    }
+    if (rng_once_in(&w->rng, 4))
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "/**");
+    else if (depth == 0)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "/");
+    if (sl_pattern_read((struct sl_str){text, len}, &w->arena, ret, NULL))
+        abort();
+}
+
+static void make_world(struct world *w, uint64_t seed)
+{
+    w->rng.state = seed;
+    sl_arena_init(&w->arena, 1024 * 1024, &sl_alloc_libc);
+    w->count = (unsigned)rng_below(&w->rng, MOST + 1);
+    for (unsigned i = 0; i < w->count; i++) {
+        random_pattern(w, &w->patterns[i]);
+        w->list[i] = rng_once_in(&w->rng, 20) ? NULL : &w->patterns[i];
+    }
+    w->tree = sl_routes_build(w->list, w->count, &w->arena);
+    if (!w->tree)
+        abort();
+}
+
+/* Something that comes to nothing. */
+static void add_detour(struct rng *rng, char *text, size_t *len)
+{
+    static const char *const detours[] = {"/",
+                                          "/.",
+                                          "/%2e",
+                                          "/x/..",
+                                          "/x/%2E.",
+                                          "\\",
+                                          "%2f",
+                                          "%5C.",
+                                          "/;p=/",
+                                          "/.;x",
+                                          "/a/b/../..;q",
+                                          "/x%2f..%5c.",
+                                          "/..;/..;/../.."};
+    bool top = *len == 0;
+    const char *detour = pick(rng, detours, SL_LEN(detours) - !top);
+
+    *len += (size_t)snprintf(text + *len, 32, "%s", detour);
+}
+
+/* One segment, letter by letter. */
+static void add_spelled(struct rng *rng, char *text, size_t *len,
+                        const char *word)
+{
+    static const char *const slashes[] = {"/",   "//",  "\\",
+                                          "%2f", "%5C", "/;x/"};
+
+    *len += (size_t)snprintf(text + *len, 8, "%s",
+                             pick(rng, slashes, SL_LEN(slashes)));
+    for (; *word; word++)
+        *len += (size_t)snprintf(text + *len, 8,
+                                 rng_once_in(rng, 3) ? "%%%02x" : "%c", *word);
+    if (rng_once_in(rng, 8))
+        *len += (size_t)snprintf(text + *len, 8, ";p=%%41");
+}
+
+/* The same path plainly and oddly spelled. */
+static void random_path(struct world *w, char plain[256], char odd[1024])
+{
+    struct rng *rng = &w->rng;
+    unsigned depth = (unsigned)rng_below(rng, 7);
+    size_t plain_len = 0, odd_len = 0;
+
+    plain[0] = odd[0] = '\0';
+    for (unsigned i = 0; i < depth; i++) {
+        const char *word = pick(rng, words, SL_LEN(words) - 1);
+
+        if (rng_once_in(rng, 3))
+            add_detour(rng, odd, &odd_len);
+        plain_len += (size_t)snprintf(plain + plain_len, 8, "/%s", word);
+        add_spelled(rng, odd, &odd_len, word);
+    }
+    if (rng_once_in(rng, 3))
+        snprintf(
+            odd + odd_len, 16, "%s",
+            pick(rng, (const char *[]){"/", "?a/b", "#x", "%00", "/.;x"}, 5));
+}
+
+static unsigned by_loop(const struct world *w, unsigned method,
+                        const struct sl_path *path)
+{
+    for (unsigned i = 0; i < w->count; i++)
+        if (w->list[i] && sl_pattern_matches(w->list[i], method, path))
+            return i;
+    return SL_NO_ROUTE;
+}
+
+static const char *find_broken(struct world *w)
+{
+    unsigned method = 1U << rng_below(&w->rng, 10), found;
+    char plain[256], odd[1024], room[1024];
+    struct sl_path path;
+
+    random_path(w, plain, odd);
+    snprintf(w->text, sizeof(w->text), "%s as %s", plain, odd);
+    sl_path_read(sl_str_c(plain), room, &path);
+    found = sl_routes_find(w->tree, method, &path);
+    if (found != by_loop(w, method, &path))
+        return "(1)";
+    sl_path_read(sl_str_c(odd), room, &path);
+    if (found != sl_routes_find(w->tree, method, &path))
+        return "(3)";
+    return NULL;
+}
+
+/* A path that `p` matches: stars become a word that no pattern has, two stars
+ * `more` of them. */
+static void example(const struct sl_pattern *p, unsigned more,
+                    struct sl_path *ret)
+{
+    *ret = (struct sl_path){.count = 0};
+    for (unsigned i = 0; i < p->count; i++) {
+        if (p->segments[i].kind == SL_SEGMENT_REST)
+            break;
+        ret->segment[ret->count++] = p->segments[i].kind == SL_SEGMENT_WORD
+                                         ? p->segments[i].word
+                                         : SL_STR("nobody");
+    }
+    if (p->count > 0 && p->segments[p->count - 1].kind == SL_SEGMENT_REST)
+        while (more-- > 0)
+            ret->segment[ret->count++] = SL_STR("nobody");
+}
+
+static const char *covers_broken(struct world *w)
+{
+    const struct sl_pattern *wide = &w->patterns[rng_below(&w->rng, w->count)];
+    const struct sl_pattern *narrow =
+        &w->patterns[rng_below(&w->rng, w->count)];
+    bool all = true;
+    struct sl_path path;
+
+    for (unsigned bit = 0; bit < 10; bit++)
+        for (unsigned more = 0; more < 6; more++) {
+            unsigned method = 1U << bit;
+
+            example(narrow, more, &path);
+            if (!sl_pattern_matches(narrow, method, &path))
+                continue;
+            all = all && sl_pattern_matches(wide, method, &path);
+        }
+    snprintf(w->text, sizeof(w->text), "%u over %u",
+             (unsigned)(wide - w->patterns), (unsigned)(narrow - w->patterns));
+    return all == sl_pattern_covers(wide, narrow) ? NULL : "(2)";
+}
+
+static bool episode(uint64_t seed, uint64_t *steps)
+{
+    static struct world w;
+    const char *broken = NULL;
+
+    make_world(&w, seed);
+    for (unsigned i = 0; i < 200 && !broken; i++) {
+        broken = find_broken(&w);
+        if (!broken && w.count > 0)
+            broken = covers_broken(&w);
+        ++*steps;
+    }
+    if (broken)
+        printf("# route %s: %s\n", broken, w.text);
+    sl_arena_done(&w.arena);
+    return !broken;
+}
+
+int main(int argc, char **argv)
+{
+    struct seeds run = seeds_start(argc, argv, "route", 300000);
+
+    CASE("route (1) (2) (3) the tree agrees with the patterns");
+    CHECK(seeds_run(&run, episode));
+    return CHECK_DONE();
+}

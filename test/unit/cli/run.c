@@ -1,0 +1,346 @@
+/* run.c -- errands that use a policy, sent in this process. */
+#include <unistd.h>
+
+#include "cli/flow/run.h"
+#include "fail.h"
+#include "send.h"
+
+#define POLICY "../../flow/a.yaml"
+
+static const char good[] = "sluice: 1\n"
+                           "limits:\n"
+                           "  api: { kind: token-bucket, per: user, rate: "
+                           "5/min burst 8 }\n"
+                           "default: [api]\n";
+
+static const char bad[] = "sluice: 1\n"
+                          "limts: {}\n"
+                          "default: []\n";
+
+static void test_check(void)
+{
+    CASE("a policy that is right");
+    CHECK_EQ(SEND("check", POLICY), 0);
+    CHECK_STR(sent_out, POLICY ": ok: 4 limits, 6 routes, 2 plans\n");
+    CHECK_STR(sent_err, "");
+    CHECK_EQ(SEND_IN(good, "check", "-"), 0);
+    CHECK_STR(sent_out, "-: ok: 1 limit, 0 routes, 1 plan\n");
+
+    CASE("a policy that is not");
+    CHECK_EQ(SEND_IN(bad, "check", "-"), 3);
+    CHECK_STR(sent_out, "");
+    CHECK_ERR("stdin:2:1: ");
+    CHECK_ERR("limits");
+    CHECK_EQ(SEND_IN(bad, "check", POLICY, "-"), 3);
+    CHECK_OUT("ok: 4 limits");
+    CHECK_EQ(SEND("check", "no/such.yaml"), 3);
+    CHECK_ERR("no/such.yaml");
+
+    CASE("as JSON");
+    CHECK_EQ(SEND("check", "-o", "json", POLICY), 0);
+    CHECK_STR(sent_out, "{\"file\":\"" POLICY "\",\"ok\":true,\"errors\":0,"
+                        "\"warnings\":0,\"problems\":[]}\n");
+    CHECK_EQ(SEND_IN(bad, "check", "-", "--output=json"), 3);
+    CHECK_OUT("{\"file\":\"-\",\"ok\":false,\"errors\":");
+    CHECK_OUT("{\"file\":\"stdin\",\"line\":2,\"column\":1,\"severity\":"
+              "\"error\",\"message\":");
+    CHECK_STR(sent_err, "");
+    CHECK_EQ(SEND("check", "-ojson", "no/such.yaml"), 3);
+    CHECK_OUT("\"ok\":false,\"errors\":1");
+
+    CASE("the language");
+    CHECK_EQ(SEND("check", "--schema"), 0);
+    CHECK_OUT("\"$schema\"");
+    CHECK_EQ(SEND("check", "--reference"), 0);
+    CHECK_OUT("# ");
+}
+
+static void test_explain(void)
+{
+    CASE("a request that passes");
+    CHECK_EQ(SEND("explain", POLICY, "GET /x", "user=ann", "plan=pro"), 0);
+    CHECK_OUT("api");
+    CHECK_OUT("ann");
+    CHECK_OUT("pro");
+    CHECK_EQ(SEND("explain", POLICY, "GET", "/x", "user=ann"), 0);
+    CHECK_EQ(SEND("explain", POLICY, "job work", "org=acme", "cost=10"), 0);
+    CHECK_EQ(SEND("explain", POLICY, "take api ann"), 0);
+    CHECK_EQ(SEND_IN(good, "explain", "-", "GET /x", "header.x-user=a b"), 0);
+
+    CASE("one that does not");
+    CHECK_EQ(SEND("explain", POLICY, "job work", "org=acme", "cost=11"), 1);
+    CHECK_OUT("month");
+    CHECK_EQ(SEND("explain", POLICY, "GET /x", "user=a", "cost.api=4"), 1);
+
+    CASE("as JSON, at an instant");
+    CHECK_EQ(SEND("explain", "-ojson", POLICY, "job work", "org=acme",
+                  "at=2026-01-31T23:59:59Z"),
+             0);
+    CHECK_OUT("{\"allowed\":true,\"status\":200");
+    CHECK_OUT("\"reset_ms\":1000");
+    CHECK_EQ(
+        SEND("explain", "-ojson", POLICY, "job work", "org=acme", "at=30d"), 0);
+    CHECK_OUT("\"reset_ms\":86400000");
+
+    CASE("slips");
+    CHECK_EQ(SEND("explain", POLICY, "GET"), 2);
+    CHECK_ERR("write 'GET /path', 'job NAME' or 'take LIMIT KEY'");
+    CHECK_EQ(SEND("explain", POLICY, " "), 2);
+    CHECK_EQ(SEND("explain", POLICY, "GET /x", "usr=ann"), 2);
+    CHECK_ERR("write: user=ann");
+    CHECK_EQ(SEND("explain", POLICY, "GET /x", "at=noon"), 2);
+    CHECK_EQ(SEND("explain", POLICY, "GET /x", "at=60000d"), 2);
+    CHECK_EQ(SEND("explain", POLICY, "GET /x", "x2"), 2);
+    CHECK_ERR("xN is not for explain");
+    CHECK_EQ(SEND_IN(bad, "explain", "-", "GET /x"), 3);
+    CHECK_EQ(SEND("explain", "no/such.yaml", "GET /x"), 3);
+}
+
+static void test_flows(void)
+{
+    CASE("flows that pass");
+    CHECK_EQ(SEND("test", "../../flow/a01-acts.flow",
+                  "../../flow/a02-clock.flow", "../../flow/a03-subjects.flow",
+                  "../../flow/a04-reload.flow"),
+             0);
+    CHECK_OUT("ok   ../../flow/a04-reload.flow: what was used stays used (7 "
+              "lines)\n");
+    CHECK_OUT(" passed, 0 failed\n");
+    CHECK_EQ(SEND("test", "-otap", "../../flow/a04-reload.flow"), 0);
+    CHECK_STR(sent_out,
+              "ok 1 - ../../flow/a04-reload.flow: what was used stays used\n"
+              "ok 2 - ../../flow/a04-reload.flow: each flow begins with "
+              "nothing used\n1..2\n");
+    CHECK_EQ(SEND("test", "-ojson", "../../flow/a04-reload.flow"), 0);
+    CHECK_OUT("{\"flows\":[{\"file\":\"../../flow/a04-reload.flow\",\"name\":"
+              "\"what was used stays used\",\"ok\":true,\"lines\":7,\"line\":0,"
+              "\"misses\":[],\"message\":\"\"},{");
+    CHECK_OUT("],\"passed\":2,\"failed\":0}\n");
+}
+
+/* A flow on the policy, from standard input. */
+static int flow(const char *lines, const char *format)
+{
+    char text[1024];
+
+    snprintf(text, sizeof(text), "flow f\npolicy " POLICY "\n%s", lines);
+    return SEND_IN(text, "test", "-", "-o", format);
+}
+
+static void test_misses(void)
+{
+    static const char lines[] =
+        "GET /x user=ann x3\n"
+        "GET /x user=ann -> 200 retry=12s by=other body.x=1 header.y=2\n"
+        "GET /x user=ann -> 300\n";
+
+    CASE("every field that is wrong on the first line that is");
+    CHECK_EQ(flow(lines, "table"), 1);
+    CHECK_STR(sent_out, "FAIL stdin: f (2 lines)\n"
+                        "stdin:4: want 200, got 429\n"
+                        "stdin:4: want retry=12s, got retry=500ms\n"
+                        "stdin:4: want by=other, got by=api\n"
+                        "stdin:4: want body.x=1, got body.x=none\n"
+                        "stdin:4: want header.y=2, got header.y=none\n"
+                        "0 passed, 1 failed\n");
+    CHECK_STR(sent_err, "");
+    CHECK_EQ(flow(lines, "tap"), 1);
+    CHECK_OUT("# stdin:4: want retry=12s, got retry=500ms\n");
+    CHECK_OUT("not ok 1 - stdin: f\n1..1\n");
+    CHECK_EQ(flow(lines, "json"), 1);
+    CHECK_OUT("\"ok\":false,\"lines\":2,\"line\":4,\"misses\":[{\"field\":\"\","
+              "\"want\":\"200\",\"got\":\"429\"},{\"field\":\"retry\",");
+
+    CASE("outcomes in words");
+    CHECK_EQ(flow("GET /x user=a -> deny\n", "table"), 1);
+    CHECK_OUT("want deny, got allow\n");
+    CHECK_EQ(flow("GET /x user=a cost=9 -> ok\n", "table"), 1);
+    CHECK_OUT("want ok, got never\n");
+    CHECK_EQ(flow("GET /x user=a x4 -> never\n", "table"), 1);
+    CHECK_OUT("want never, got deny\n");
+
+    CASE("numbers and spans that are not there");
+    CHECK_EQ(flow("GET /x user=a -> quota=1 wait=1s retry=0s\n", "table"), 1);
+    CHECK_OUT("want quota=1, got quota=none\n");
+    CHECK_OUT("want retry=0s, got retry=none\n");
+    CHECK_EQ(flow("GET /x user=a -> limit=none allowed=2\n", "table"), 1);
+    CHECK_OUT("want limit=none, got limit=2\n");
+    CHECK_OUT("want allowed=2, got allowed=1\n");
+}
+
+static void test_stops(void)
+{
+    static const struct {
+        const char *line, *sentence;
+    } rows[] = {
+        {"GET / hold=5m",            "hold= is not in this version"         },
+        {"GET / as=h1",              "as= is not in this version"           },
+        {"GET / token=t",            "token= is not in this version"        },
+        {"settle h1 cost=1",         "settle is not in this version"        },
+        {"release h1",               "release is not in this version"       },
+        {"extend h1 hold=1m",        "extend is not in this version"        },
+        {"usage org acme month 1",   "usage is not in this version"         },
+        {"store slow",               "store slow is not in this version"    },
+        {"feature nothing on",       "the policy has no feature \"nothing\""},
+        {"take nothing ann",         "the policy has no limit \"nothing\""  },
+        {"GET / cost.nothing=1",     "the policy has no limit \"nothing\""  },
+        {"subject user a nothing=5", "the policy has no limit \"nothing\""  },
+        {"GET / x2 every=106751d",   "the clock would pass the year 2115"   },
+    };
+
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        CASE(rows[i].line);
+        CHECK_EQ(flow(rows[i].line, "table"), 1);
+        CHECK_OUT(": ");
+        CHECK_OUT(rows[i].sentence);
+    }
+    CASE("the clock is moved beyond its end");
+    CHECK_EQ(flow("at 42000d\nat +20000d\nGET /", "table"), 1);
+    CHECK_OUT("stdin:4: the clock would pass the year 2115\n");
+
+    CASE("files that are no flows are told on err, and go before failures");
+    CHECK_EQ(flow("GET / -> 200 retri=1s\n", "table"), 2);
+    CHECK_ERR("stdin:3:14: no expectation is called \"retri\"");
+    CHECK_ERR("\n  GET / -> 200 retri=1s\n               ^\n  write: "
+              "retry=1s\n");
+    CHECK_EQ(flow("GET", "json"), 2);
+    CHECK_OUT("\"ok\":false");
+    CHECK_EQ(flow("GET", "tap"), 2);
+    CHECK_OUT("not ok 1 - stdin: cannot be read\n1..1\n");
+    CHECK_EQ(SEND("test", "no/such.flow"), 2);
+    CHECK_STR(sent_err, "no/such.flow: No such file or directory\n");
+
+    CASE("policies that are refused");
+    CHECK_EQ(SEND_IN("policy no/such.yaml\nflow f\nGET /\nflow g\nGET /\n",
+                     "test", "-"),
+             3);
+    CHECK_ERR("no/such.yaml");
+    CHECK_OUT("0 passed, 2 failed\n");
+    CHECK_EQ(flow("reload no/such.yaml", "tap"), 3);
+    CHECK_OUT("# the policy was refused\nnot ok 1 - stdin: f\n");
+}
+
+/* Run a flow with the nth allocation failing; what it came to. */
+static enum sl_end without_memory(const struct sl_flow_file *file, unsigned nth)
+{
+    struct fail f = {.nth = nth};
+    struct sl_alloc alloc = fail_alloc(&f);
+    struct sl_arena arena;
+    struct sl_outcome out;
+
+    sl_arena_init(&arena, 1 << 20, &alloc);
+    sl_flow_run(file->flows, file->name, &arena, &out);
+    if (out.end == SL_END_BROKEN)
+        CHECK_STR(out.message, "there is no memory left");
+    else
+        CHECK(out.misses != NULL);
+    sl_arena_done(&arena);
+    fail_check(&f);
+    return out.end;
+}
+
+static void test_memory(void)
+{
+    static const char text[] = "flow f\npolicy " POLICY "\n"
+                               "subject user ann plan=pro\n"
+                               "reload " POLICY "\n"
+                               "GET /x user=ann -> 429 body.x=y retry=1s\n";
+    struct sl_flow_file file;
+    struct sl_diag diag;
+    struct sl_str line;
+    unsigned nth = 1;
+
+    CASE("a run without memory");
+    if (!CHECK_EQ(sl_flow_read("x", sl_str_c(text), &sl_alloc_libc, &file,
+                               &diag, &line),
+                  0))
+        return;
+    while (without_memory(&file, nth) == SL_END_BROKEN && nth < 100)
+        nth++;
+    CHECK(nth > 1 && nth < 100);
+    CHECK_EQ(without_memory(&file, nth), SL_END_FAILED);
+    sl_flow_file_done(&file);
+}
+
+static void test_init(void)
+{
+    char folder[] = "/tmp/sluice-init-XXXXXX", path[64];
+
+    CASE("a starter that passes without a warning");
+    CHECK_EQ(SEND("init", "-"), 0);
+    {
+        char *starter = strdup(sent_out);
+
+        CHECK_EQ(SEND_IN(starter, "check", "-"), 0);
+        CHECK_STR(sent_out, "-: ok: 2 limits, 2 routes, 2 plans\n");
+        CHECK_STR(sent_err, "");
+        free(starter);
+    }
+    CASE("it is written once");
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof(path), "%s/a.yaml", folder);
+    CHECK_EQ(SEND("init", path), 0);
+    CHECK_OUT("sluice check ");
+    CHECK_EQ(SEND("check", path), 0);
+    CHECK_EQ(SEND("init", path), 1);
+    CHECK_ERR("is there already");
+    unlink(path);
+    rmdir(folder);
+    CHECK_EQ(SEND("init", path), 1);
+    CHECK_ERR("No such file or directory");
+}
+
+static void test_bench(void)
+{
+    CASE("a bench of a millisecond is exact too");
+    CHECK_EQ(SEND("bench", "--duration", "1ms", "--threads=2", "--keys", "1k"),
+             0);
+    CHECK_OUT("GET /bench: 2 threads, 1000 keys, 1ms\n");
+    CHECK_OUT("yes: 10000 admitted");
+    CHECK_EQ(SEND("bench", POLICY, "--duration=1ms", "-ojson"), 0);
+    CHECK_OUT("{\"request\":\"GET /both\"");
+    CHECK_OUT("\"exact\":true,\"admitted\":3,\"expected\":3}\n");
+
+    CASE("what a bench can't do");
+    CHECK_EQ(SEND("bench", "--url", "http://x"), 2);
+    CHECK_ERR("not in this version");
+    CHECK_EQ(SEND("bench", "--threads", "0"), 2);
+    CHECK_ERR("--threads must lie between 1 and 128, not 0");
+    CHECK_EQ(SEND("bench", "--threads", "many"), 2);
+    CHECK_EQ(SEND("bench", "--duration", "1h"), 2);
+    CHECK_EQ(SEND("bench", "--duration", "1"), 2);
+    CHECK_EQ(SEND_IN(bad, "bench", "-"), 3);
+    CHECK_EQ(SEND_IN("sluice: 1\ndefault: []\n", "bench", "-"), 1);
+    CHECK_ERR("nothing to measure");
+}
+
+static void test_colours(void)
+{
+    CASE("colours are forced, and forbidden");
+    unsetenv("NO_COLOR");
+    setenv("CLICOLOR_FORCE", "1", 1);
+    CHECK_EQ(SEND("check", POLICY), 0);
+    CHECK_OUT("\033[32mok\033[0m");
+    setenv("NO_COLOR", "1", 1);
+    CHECK_EQ(SEND("check", POLICY), 0);
+    CHECK(!strchr(sent_out, '\033'));
+    unsetenv("CLICOLOR_FORCE");
+    unsetenv("NO_COLOR");
+    CHECK_EQ(SEND("check", POLICY), 0);
+    CHECK(!strchr(sent_out, '\033'));
+}
+
+int main(void)
+{
+    test_colours();
+    test_check();
+    test_explain();
+    test_flows();
+    test_misses();
+    test_stops();
+    test_memory();
+    test_init();
+    test_bench();
+    send_done();
+    return CHECK_DONE();
+}

@@ -1,0 +1,328 @@
+/* spring.c -- settings of Java programs become policies. */
+#include "cli/spring/spring.h"
+
+#include "fail.h"
+#include "send.h"
+
+static char told[4096];
+
+static void on_tell(void *ctx, unsigned line, const char *sentence)
+{
+    size_t len = strlen(told);
+
+    (void)ctx;
+    snprintf(told + len, sizeof(told) - len, "%u: %s\n", line, sentence);
+}
+
+/* Import a text; 0 or an error. The policy is in `out`. */
+static int import(const char *text, bool yml, struct sl_buf *out)
+{
+    struct sl_diag diag = {.line = 0};
+    struct sl_arena arena;
+    struct sl_props props = {.arena = &arena};
+    struct sl_spring spring = {.props = &props, .tell = on_tell};
+    int err;
+
+    told[0] = '\0';
+    sl_buf_clear(out);
+    sl_arena_init(&arena, 1 << 20, &sl_alloc_libc);
+    err = yml ? sl_props_read_yml(sl_str_c(text), &props, &diag)
+              : sl_props_read(sl_str_c(text), &props, &diag);
+    if (err)
+        on_tell(NULL, diag.line, diag.sentence);
+    else
+        err = sl_spring_write(&spring, out);
+    if (!err)
+        err = sl_buf_add(out, (struct sl_str){"", 1}); /* a NUL */
+    sl_arena_done(&arena);
+    return err;
+}
+
+static const char all_tiers[] =
+    "# tiers\n"
+    "rate-limit.enabled = true\n"
+    "rate-limit.tiers.starter.requests-per-minute=15\n"
+    "rate-limit.tiers.starter.burst-capacity: 20\n"
+    "rate-limit.tiers.starter.daily-limit 200\n"
+    "rateLimit.tiers.pro.requestsPerMinute=30\n"
+    "rate-limit.tiers.pro.burst_capacity=\\\n"
+    "   40\n"
+    "rate-limit.tiers.pro.daily-limit=${PRO_DAILY:500}\n"
+    "! a comment\n"
+    "rate-limit.tiers.business.requests-per-minute=60\n"
+    "rate-limit.tiers.business.burst-capacity=80\n"
+    "rate-limit.tiers.business.daily-limit=1000\n";
+
+static const char tiers_yml[] = "---\n"
+                                "server:\n"
+                                "  port: 8080   # not ours\n"
+                                "list:\n"
+                                "- one\n"
+                                "- two\n"
+                                "rate-limit:\n"
+                                "  enabled: \"false\"\n"
+                                "  tiers:\n"
+                                "    free:\n"
+                                "      requests-per-minute: 6\n"
+                                "      burst-capacity: 9 # nine\n"
+                                "      daily-limit: '60'\n"
+                                "---\n"
+                                "rate-limit:\n"
+                                "  enabled: true\n";
+
+static void test_tiers(struct sl_buf *out)
+{
+    CASE("all tiers, and free as it is built in");
+    CHECK_EQ(import(all_tiers, false, out), 0);
+    CHECK(says(out->bytes, "enabled: true\n"));
+    CHECK(says(out->bytes, "      free: 5/min burst 8\n"
+                           "      starter: 15/min burst 20\n"
+                           "      pro: 30/min burst 40\n"
+                           "      business: 60/min burst 80\n"));
+    CHECK(says(out->bytes, "      free: 50/day\n      starter: 200/day\n"
+                           "      pro: 500/day\n      business: 1000/day\n"));
+    CHECK(says(out->bytes, "  pro: { aliases: [PRO_MONTHLY, PRO_YEARLY] }\n"));
+    CHECK_STR(told, "9: rate-limit.tiers.pro.daily-limit comes from the "
+                    "environment; its default 500 is taken\n");
+    CHECK_EQ(SEND_IN(out->bytes, "check", "-"), 0);
+    CHECK_EQ(SEND_IN(out->bytes, "explain", "-", "GET /api/v1/ai/x", "user=a",
+                     "plan=STARTER_YEARLY", "-ojson"),
+             0);
+    CHECK_OUT("\"limit\":15,\"burst\":20");
+
+    CASE("paid tiers that are missing are told");
+    CHECK_EQ(import("rate-limit.enabled=true\n", false, out), 0);
+    CHECK(says(told, "0: there is no rate-limit.tiers.starter: a customer on "
+                     "that plan would be served as free"));
+    CHECK(says(told, "rate-limit.tiers.pro"));
+    CHECK(says(told, "rate-limit.tiers.business"));
+    CHECK_EQ(SEND_IN(out->bytes, "check", "-"), 0);
+
+    CASE("YAML, and the first document alone");
+    CHECK_EQ(import(tiers_yml, true, out), 0);
+    CHECK(says(out->bytes, "enabled: false\n"));
+    CHECK(says(out->bytes, "free: 6/min burst 9\n"));
+    CHECK(says(out->bytes, "free: 60/day\n"));
+    CHECK_EQ(SEND_IN(out->bytes, "check", "-"), 0);
+}
+
+static void test_fluo(struct sl_buf *out)
+{
+    CASE("tenants and users, with what is built in");
+    CHECK_EQ(import("fluo.ratelimit.tenant.requests-per-minute=2000\n"
+                    "quarkus.redis.hosts=redis://localhost:6379\n"
+                    "quarkus.redis.timeout=2s\n",
+                    false, out),
+             0);
+    CHECK(says(out->bytes, "    rate: 2000/min\n"));
+    CHECK(says(out->bytes, "    rate: 100/min\n"));
+    CHECK(says(out->bytes, "server:\n  store: \"redis://localhost:6379\"\n"
+                           "  deadline: 2s\n"));
+    CHECK_STR(told, "3: quarkus.redis.timeout: every caller waits up to 2s "
+                    "when Redis does not answer; a deadline of 20ms is "
+                    "usual\n");
+    CHECK_EQ(SEND_IN(out->bytes, "check", "-"), 0);
+
+    CASE("spans as Java writes them, and several hosts");
+    CHECK_EQ(import("fluo.ratelimit.user.requests-per-minute=7\n"
+                    "quarkus.redis.hosts=redis://a:1,redis://b:2\n"
+                    "quarkus.redis.timeout=PT0S\n",
+                    false, out),
+             SLUICE_ECONF);
+    CHECK(says(told, "is no span of time"));
+    CHECK_EQ(import("fluo.ratelimit.user.requests-per-minute=7\n"
+                    "quarkus.redis.hosts=redis://a:1,redis://b:2\n"
+                    "quarkus.redis.timeout=PT1S\n",
+                    false, out),
+             0);
+    CHECK(says(out->bytes, "    rate: 1000/min\n"));
+    CHECK(says(out->bytes, "  store: \"redis://a:1\"\n  deadline: 1s\n"));
+    CHECK(says(told, "names several hosts"));
+
+    CASE("both programs in one file");
+    CHECK_EQ(import("fluo:\n  ratelimit:\n    user:\n"
+                    "      requests-per-minute: 7\n"
+                    "rate-limit:\n  enabled: true\n",
+                    true, out),
+             0);
+    CHECK_EQ(SEND_IN(out->bytes, "check", "-"), 0);
+}
+
+static struct sl_buf *out_of_row;
+
+static void row(const char *why, const char *text, bool yml, int err,
+                const char *words)
+{
+    CASE(why);
+    CHECK_EQ(import(text, yml, out_of_row), err);
+    CHECK(says(told, words));
+}
+
+static void test_properties(void)
+{
+    row("no such setting", "server.port=1\n", false, SLUICE_ENOENT, "");
+    row("a slip is told", "rate-limit.enbled=true\n", false, 0,
+        "1: rate-limit.enbled is not known and was left out; did you mean "
+        "enabled?\n");
+    row("a slip in a field", "rate-limit.tiers.free.dayly-limit=1\n", false, 0,
+        "1: rate-limit.tiers.free.dayly-limit is not known and was left out; "
+        "did you mean daily-limit?\n");
+    row("a slip of the other kind",
+        "fluo.ratelimit.tenants.requests-per-minute=1\n", false, 0,
+        "1: fluo.ratelimit.tenants.requests-per-minute is not known and was "
+        "left out; did you mean fluo.ratelimit.tenant.requests-per-minute?\n");
+    row("half a tier", "rate-limit.tiers.pro.daily-limit=5\n", false,
+        SLUICE_ECONF, "0: rate-limit.tiers.pro has no requests-per-minute");
+    row("a tier without a burst",
+        "rate-limit.tiers.pro.daily-limit=5\nrate-limit.tiers.pro.requests-per-"
+        "minute=3\n",
+        false, 0,
+        "0: rate-limit.tiers.pro has no burst-capacity; 3 is taken\n");
+    row("half of free", "rate-limit.tiers.free.daily-limit=5\n", false, 0,
+        "0: rate-limit.tiers.free has no burst-capacity; 8 is taken\n");
+}
+
+static void test_values(void)
+{
+    row("no number", "rate-limit.tiers.free.daily-limit=x\n", false,
+        SLUICE_ECONF,
+        "1: rate-limit.tiers.free.daily-limit must be a whole number from 1 "
+        "on, not \"x\"\n");
+    row("nothing at all", "rate-limit.tiers.free.daily-limit=0\n", false,
+        SLUICE_ECONF, "from 1 on, not \"0\"");
+    row("no switch", "rate-limit.enabled=maybe\n", false, SLUICE_ECONF,
+        "1: rate-limit.enabled must be true or false");
+    row("a tier that is no name", "rate-limit.tiers.a b.daily-limit=1\n", false,
+        SLUICE_ECONF, "1: rate-limit.tiers.a is not known");
+    row("a tier with a sign", "rate-limit.tiers.\\{x\\}.daily-limit=1\n", false,
+        SLUICE_ECONF, "a tier has a name of letters");
+    row("an address that is none",
+        "fluo.ratelimit.user.requests-per-minute=7\nquarkus.redis.hosts=a "
+        "\"b\"\n",
+        false, SLUICE_ECONF, "is no address");
+    row("a line that is nothing", "=x\n", false, SLUICE_ECONF,
+        "1: this is no setting; write key=value\n");
+}
+
+static void test_yml(struct sl_buf *out)
+{
+    row("YAML with braces", "a: {b: c}\n", true, SLUICE_ECONF,
+        "1: only plain values are read here; write each key on a line of its "
+        "own\n");
+    row("YAML with a tab", "a:\n\tb: c\n", true, SLUICE_ECONF,
+        "2: a tab; YAML is indented with spaces\n");
+    row("YAML without a colon", "a\n", true, SLUICE_ECONF,
+        "1: this is no setting; write key: value\n");
+    row("YAML with an open quote", "a: \"b\n", true, SLUICE_ECONF,
+        "1: the quote is not closed on this line\n");
+    row("a list below nothing", "- a\n", true, SLUICE_ECONF,
+        "1: a list belongs below a key\n");
+    row("a list of lists", "a:\n  - - b\n", true, SLUICE_ECONF,
+        "2: lists of plain values only are read here\n");
+    CASE("keys that are too deep");
+    {
+        char deep[1024] = "";
+        size_t len = 0;
+
+        for (int i = 0; i <= SL_PROPS_DEPTH; i++)
+            len += (size_t)snprintf(deep + len, sizeof(deep) - len, "%*sa:\n",
+                                    i, "");
+        CHECK_EQ(import(deep, true, out), SLUICE_ECONF);
+        CHECK(says(told, "nested too deeply"));
+    }
+}
+
+/* Whatever allocation fails, it is said and nothing leaks. */
+static int without_memory(const char *text, bool yml, unsigned nth)
+{
+    struct fail f = {.nth = nth};
+    struct sl_alloc alloc = fail_alloc(&f);
+    struct sl_arena arena;
+    struct sl_props props = {.arena = &arena};
+    struct sl_spring spring = {.props = &props, .tell = on_tell};
+    struct sl_buf out;
+    int err;
+
+    sl_arena_init(&arena, 1 << 20, &alloc);
+    sl_buf_init(&out, 1 << 20, &alloc);
+    err = yml ? sl_props_read_yml(sl_str_c(text), &props, NULL)
+              : sl_props_read(sl_str_c(text), &props, NULL);
+    if (!err)
+        err = sl_spring_write(&spring, &out);
+    CHECK(err == 0 || err == SLUICE_ENOMEM);
+    sl_buf_done(&out);
+    sl_arena_done(&arena);
+    fail_check(&f);
+    return err;
+}
+
+static void test_memory(void)
+{
+    for (int yml = 0; yml < 2; yml++) {
+        const char *text = yml ? tiers_yml : all_tiers;
+        unsigned nth = 1;
+
+        CASE(yml ? "YAML without memory" : "properties without memory");
+        while (without_memory(text, yml, nth) && nth < 1000)
+            nth++;
+        CHECK(nth > 2 && nth < 1000);
+    }
+}
+
+static void test_count(void)
+{
+    struct sl_arena arena;
+    struct sl_props props = {.arena = &arena};
+    char key[32];
+    int err = 0;
+
+    CASE("ten thousand settings, and not one more");
+    sl_arena_init(&arena, 8 << 20, &sl_alloc_libc);
+    for (unsigned i = 0; i < SL_PROPS_COUNT && !err; i++) {
+        snprintf(key, sizeof(key), "k%u", i);
+        err = sl_props_add(&props, sl_str_c(key), SL_STR("v"), 1);
+    }
+    CHECK_EQ(err, 0);
+    CHECK_EQ(sl_props_add(&props, SL_STR("k0"), SL_STR("w"), 2), 0);
+    CHECK_STR(props.first->value, "w");
+    CHECK_EQ(sl_props_add(&props, SL_STR("x"), SL_STR("v"), 1), SLUICE_EFULL);
+    sl_arena_done(&arena);
+}
+
+static void test_errand(void)
+{
+    CASE("the errand");
+    CHECK_EQ(SEND_IN(all_tiers, "import", "spring", "-"), 0);
+    CHECK_OUT("sluice: 1\n");
+    CHECK_ERR("-:9: rate-limit.tiers.pro.daily-limit comes from");
+    CHECK_EQ(SEND_IN("a=b\n", "import", "spring", "-"), 1);
+    CHECK_ERR("has no setting that begins with rate-limit.");
+    CHECK_EQ(SEND_IN("=\n", "import", "spring", "-"), 1);
+    CHECK_ERR("-:1:1: this is no setting");
+    CHECK_EQ(SEND_IN("rate-limit.enabled=x\n", "import", "spring", "-"), 1);
+    CHECK_STR(sent_out, "");
+    CHECK_EQ(SEND("import", "spring", "no/such"), 1);
+    CHECK_EQ(SEND("import", "envoy-ratelimit", "x"), 2);
+    CHECK_ERR("envoy-ratelimit is not in this version");
+    CHECK_EQ(SEND("import", "winter", "x"), 2);
+}
+
+int main(void)
+{
+    struct sl_buf out;
+
+    setenv("NO_COLOR", "1", 1);
+    sl_buf_init(&out, 65536, &sl_alloc_libc);
+    test_tiers(&out);
+    test_fluo(&out);
+    out_of_row = &out;
+    test_properties();
+    test_values();
+    test_yml(&out);
+    test_memory();
+    test_count();
+    test_errand();
+    sl_buf_done(&out);
+    send_done();
+    return CHECK_DONE();
+}

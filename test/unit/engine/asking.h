@@ -1,0 +1,107 @@
+/* asking.h -- an engine over a policy that stands in the test. */
+#ifndef SL_ENGINE_ASKING_H
+#define SL_ENGINE_ASKING_H
+
+#include <stdlib.h>
+
+#include "check.h"
+#include "engine/engine.h"
+
+struct rig {
+    struct sl_engine *engine;
+    struct sl_live *live;
+    struct sl_decision d;
+    struct sl_diag diag;
+    int fault; /* the store fails while this is not 0 */
+    sl_ns now;
+};
+
+static inline int rig_fault(void *ctx)
+{
+    return ((struct rig *)ctx)->fault;
+}
+
+static inline struct sl_policy *rig_policy(const char *text)
+{
+    struct sl_policy_options options = {0};
+    struct sl_policy *policy = NULL;
+    struct sl_report report;
+    struct sl_buf printed;
+
+    sl_report_init(&report, "test.yaml", sl_str_c(text), &sl_alloc_libc);
+    if (sl_policy_read(&report, &options, &policy)) {
+        sl_buf_init(&printed, 1 << 20, &sl_alloc_libc);
+        if (!sl_report_print(&report, &printed))
+            printf("# %.*s\n", SL_STR_ARG(sl_buf_str(&printed)));
+        printf("Bail out! the policy was refused\n");
+        exit(1);
+    }
+    sl_report_done(&report);
+    return policy;
+}
+
+static inline void rig_open(struct rig *rig, const char *text)
+{
+    struct sl_memory_options memory = {.size = 1 << 20};
+    struct sl_engine_options options = {.fault = rig_fault, .fault_ctx = rig};
+    struct sl_policy *policy = rig_policy(text);
+
+    memset(rig, 0, sizeof(*rig));
+    if (sl_memory_open(&memory, &options.store, &rig->diag) ||
+        sl_engine_open(&options, policy, &rig->engine, &rig->diag)) {
+        printf("Bail out! %s\n", rig->diag.sentence);
+        exit(1);
+    }
+    sl_policy_unref(policy);
+    sl_decision_init(&rig->d, &sl_alloc_libc);
+}
+
+static inline void rig_close(struct rig *rig)
+{
+    sl_decision_done(&rig->d);
+    sl_live_release(rig->live);
+    sl_engine_close(rig->engine);
+}
+
+/* Decide; the answer is in rig->d. */
+static inline const struct sl_decision *rig_ask(struct rig *rig,
+                                                struct sl_facts facts)
+{
+    facts.now = rig->now;
+    rig->live = sl_engine_hold(rig->engine, rig->live);
+    CHECK_EQ(sl_engine_decide(rig->engine, rig->live, &facts, true, &rig->d,
+                              &rig->diag),
+             0);
+    return &rig->d;
+}
+
+/* The shortest questions: GET `path` by `user`. */
+#define GET(path_, ...)                                                        \
+    ((struct sl_facts){.method = SL_STR("GET"),                                \
+                       .path = SL_STR(path_),                                  \
+                       .ip = SL_STR("192.0.2.1"),                              \
+                       __VA_ARGS__})
+#define FROM(path_, ip_)                                                       \
+    ((struct sl_facts){                                                        \
+        .method = SL_STR("GET"), .path = SL_STR(path_), .ip = SL_STR(ip_)})
+#define OPTIONS(path_, ...)                                                    \
+    ((struct sl_facts){                                                        \
+        .method = SL_STR("OPTIONS"), .path = SL_STR(path_), __VA_ARGS__})
+#define USER(name) .user = SL_STR(name)
+#define ORG(name)  .org = SL_STR(name)
+#define PLAN(name) .plan = SL_STR(name)
+#define ROLE(name) .role = SL_STR(name)
+#define COST(n)    .has_cost = true, .cost = (n)
+
+/* Name of the limit that refused, or "". */
+static inline const char *by_of(const struct sl_decision *d)
+{
+    return d->by < 0 ? "" : d->shown[d->by].rule->name.at;
+}
+
+static inline const char *report_of(const struct sl_decision *d)
+{
+    return d->report < 0 ? "" : d->shown[d->report].rule->name.at;
+}
+
+#endif

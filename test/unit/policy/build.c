@@ -1,0 +1,436 @@
+/* build.c -- what is not written, what combines, and how much is too much. */
+#include "policy/build/build.h"
+
+#include <stdlib.h>
+
+#include "read.h"
+
+#define V   "sluice: 1\n"
+#define ONE "limits: { a: { kind: token-bucket, per: user, rate: 5/min } }\n"
+
+static void test_presets(void)
+{
+    struct sl_policy *p;
+
+    CASE("an empty policy lets everything pass");
+    p = read_policy(V);
+    if (!p)
+        return;
+    CHECK(is(p->env, "default") && p->enabled);
+    CHECK_EQ(p->mode, SL_MODE_ENFORCE);
+    CHECK_EQ(p->dialects, SL_DIALECT_X_RATELIMIT | SL_DIALECT_IETF);
+    CHECK_EQ(p->rule_count, 0);
+    CHECK_EQ(p->route_count, 0);
+    CHECK_EQ(p->fallback.rule_count, 0);
+    CHECK_EQ(p->identity.anonymous.count, 1);
+    CHECK(p->identity.anonymous_is_ip);
+    CHECK_EQ(p->identity.ipv6_prefix, 64);
+    CHECK_EQ(p->identity.trusted_count, 0);
+    CHECK(!p->server.has_listen);
+    CHECK_EQ(p->server.deadline, 0);
+
+    CASE("without plans there is one");
+    CHECK_EQ(p->plans.count, 1);
+    CHECK(is(p->plans.list[0].name, "default"));
+    CHECK_EQ(sl_policy_plan(p, SL_STR("Default")), 0);
+    CHECK(!p->plans.deny_unknown);
+    sl_policy_unref(p);
+}
+
+#define PLANS(why, text, fallback, anonymous)                                  \
+    {                                                                          \
+        why, text, fallback, anonymous                                         \
+    }
+
+static void test_plans(void)
+{
+    static const struct {
+        const char *why, *text;
+        unsigned fallback, anonymous;
+    } rows[] = {
+        PLANS("free is the default that nobody wrote",
+              V "plans: { pro: {}, Free: {} }\n", 1, 1),
+        PLANS("anonymous follows default",
+              V "plans: { default: b, a: {}, b: {} }\n", 1, 1),
+        PLANS(
+            "both may be aliases",
+            V
+            "plans: { default: BEE, anonymous: a, a: {}, b: { aliases: [bee] } "
+            "}\n",
+            1, 0),
+    };
+
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        struct sl_policy *p;
+
+        CASE(rows[i].why);
+        p = read_policy(rows[i].text);
+        if (!p)
+            continue;
+        CHECK_EQ(p->plans.fallback, rows[i].fallback);
+        CHECK_EQ(p->plans.anonymous, rows[i].anonymous);
+        sl_policy_unref(p);
+    }
+}
+
+#define LIMIT(why, limit, kind, failure, capacity)                             \
+    {                                                                          \
+        why, limit, kind, failure, capacity                                    \
+    }
+
+static void test_limits(void)
+{
+    static const struct {
+        const char *why, *limit;
+        enum sl_kind kind;
+        enum sl_failure failure;
+        uint64_t capacity;
+    } rows[] = {
+        LIMIT("a bucket fails open", "kind: token-bucket, rate: 5/min",
+              SL_BUCKET, SL_FAILURE_ALLOW, 5),
+        LIMIT("a leaky bucket too", "kind: leaky-bucket, rate: 5/10s queue 2",
+              SL_LEAKY, SL_FAILURE_ALLOW, 3),
+        LIMIT("a fixed window too", "kind: fixed-window, rate: 5/min", SL_FIXED,
+              SL_FAILURE_ALLOW, 5),
+        LIMIT("a sliding window too", "kind: sliding-window, rate: 5/min",
+              SL_SLIDING, SL_FAILURE_ALLOW, 5),
+        LIMIT("a quota fails closed", "kind: quota, rate: 5/month", SL_QUOTA,
+              SL_FAILURE_DENY, 5),
+        LIMIT("permits too", "kind: concurrency, rate: 5", SL_PERMITS,
+              SL_FAILURE_DENY, 5),
+        LIMIT("a level too", "kind: level, rate: 5k", SL_LEVEL, SL_FAILURE_DENY,
+              5000),
+        LIMIT("unless it is written",
+              "kind: level, rate: 5, on_store_failure: allow", SL_LEVEL,
+              SL_FAILURE_ALLOW, 5),
+    };
+
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        struct sl_policy *p;
+        char text[256];
+
+        CASE(rows[i].why);
+        snprintf(text, sizeof(text),
+                 "sluice: 1\nlimits: { a: { per: [], %s } }\n", rows[i].limit);
+        p = read_policy(text);
+        if (!p)
+            continue;
+        CHECK_EQ(p->rules[0].kind, rows[i].kind);
+        CHECK_EQ(p->rules[0].failure, rows[i].failure);
+        CHECK_EQ(p->rules[0].strictest.capacity, rows[i].capacity);
+        CHECK_EQ(p->rules[0].per_count, 0);
+        CHECK_EQ(p->rules[0].missing, SL_MISSING_ANONYMOUS);
+        CHECK(is(p->rules[0].key_text, SL_KEY_DEFAULT));
+        sl_policy_unref(p);
+    }
+}
+
+static void test_unlimited(void)
+{
+    struct sl_policy *p;
+    struct sl_plan_limit limit;
+    struct sl_diag diag = {0};
+
+    CASE("a limit without numbers is known not to have any");
+    p = read_policy(
+        V "limits: { a: { kind: level, per: org, rate: unlimited } }\n");
+    if (!p)
+        return;
+    CHECK(!p->rules[0].limited);
+    CHECK_EQ(p->rules[0].plans[0].form, SL_RATE_UNLIMITED);
+
+    CASE("and can't be overridden by some");
+    CHECK_EQ(sl_rule_rate(&p->rules[0], SL_STR("5"), &limit, &diag),
+             SLUICE_ECONF);
+    CHECK_STR(diag.sentence, "limit \"a\" counts for no plan, so it has no "
+                             "period that 5 could keep");
+    CHECK_EQ(sl_rule_rate(&p->rules[0], SL_STR("none"), &limit, NULL), 0);
+    sl_policy_unref(p);
+}
+
+static void test_modes(void)
+{
+    static const char *const words[] = {"enforce", "shadow", "off"};
+
+    CASE("off wins over shadow, shadow over enforce");
+    for (int of_policy = 0; of_policy < 3; of_policy++)
+        for (int of_limit = 0; of_limit < 3; of_limit++) {
+            struct sl_policy *p;
+            char text[256];
+
+            snprintf(text, sizeof(text),
+                     V
+                     "mode: %s\nlimits: { a: { kind: level, per: org, rate: 5, "
+                     "mode: %s } }\n",
+                     words[of_policy], words[of_limit]);
+            p = read_policy(text);
+            if (!p)
+                continue;
+            CHECK_EQ(p->rules[0].mode,
+                     of_policy > of_limit ? of_policy : of_limit);
+            sl_policy_unref(p);
+        }
+}
+
+static void test_codes(void)
+{
+    static const struct {
+        int status;
+        const char *code;
+    } rows[] = {
+        {400, "DENIED"             },
+        {401, "UNAUTHORIZED"       },
+        {402, "PLAN_LIMIT_EXCEEDED"},
+        {403, "FORBIDDEN"          },
+        {409, "CONFLICT"           },
+        {429, "RATE_LIMITED"       },
+        {503, "UNAVAILABLE"        },
+        {599, "DENIED"             },
+    };
+
+    CASE("a status has its code");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        struct sl_policy *p;
+        char text[256];
+
+        snprintf(text, sizeof(text),
+                 V "limits: { a: { kind: level, per: org, rate: 5, deny: { "
+                   "status: %d } } }\n",
+                 rows[i].status);
+        p = read_policy(text);
+        if (!p)
+            continue;
+        CHECK_EQ(p->rules[0].deny.status, rows[i].status);
+        CHECK(is(p->rules[0].deny.code, rows[i].code));
+        sl_policy_unref(p);
+    }
+}
+
+#define ENDPOINT(match, endpoint)                                              \
+    {                                                                          \
+        match, endpoint                                                        \
+    }
+
+static void test_endpoints(void)
+{
+    static const struct {
+        const char *match, *endpoint;
+    } rows[] = {
+        ENDPOINT("/api/v1/ai/**", "api-v1-ai"),
+        ENDPOINT("GET,POST /api/search", "api-search"),
+        ENDPOINT("/a/*/b/:id", "a-b-id"),
+        ENDPOINT("/", "root"),
+        ENDPOINT("/**", "all"),
+        ENDPOINT("/_next/.well-known/a%20b", "next-.well-known-a-b"),
+        ENDPOINT("/%C3%A4", "all"),
+        ENDPOINT(
+            "/0123456789/0123456789/0123456789/0123456789/0123456789/"
+            "0123456789",
+            "0123456789-0123456789-0123456789-0123456789-0123456789-012345678"),
+    };
+
+    CASE("endpoints that nobody named");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        struct sl_policy *p;
+        char text[256];
+
+        snprintf(text, sizeof(text), V "routes: [{ match: \"%s\" }]\n",
+                 rows[i].match);
+        p = read_policy(text);
+        if (!p)
+            continue;
+        CHECK(is(p->routes[0].endpoint, rows[i].endpoint));
+        sl_policy_unref(p);
+    }
+}
+
+static void test_features(void)
+{
+    static const struct {
+        const char *value;
+        bool file, want;
+    } rows[] = {
+        {"false", true,  false},
+        {"OFF",   true,  false},
+        {"0",     true,  false},
+        {"true",  false, true },
+        {"on",    false, true },
+        {"1",     false, true },
+        {NULL,    false, false},
+        {NULL,    true,  true },
+    };
+
+    CASE("the environment goes before the file");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        const char *env[] = {rows[i].value ? "FEATURE_AI_SEARCH_V2" : "OTHER",
+                             rows[i].value ? rows[i].value : "off", NULL};
+        struct sl_policy *p;
+        char text[128];
+
+        snprintf(text, sizeof(text),
+                 V "features: { ai-search.v2: { enabled: %s } }\n",
+                 rows[i].file ? "true" : "false");
+        p = read_with(text, env);
+        if (!p)
+            continue;
+        CHECK_EQ(p->features[0].enabled, rows[i].want);
+        sl_policy_unref(p);
+    }
+}
+
+/* Are these accepted without a word? */
+static void test_quiet(void)
+{
+    static const char *const rows[][2] = {
+        {"a route that takes all needs no default",
+         V ONE "routes: [{ match: /**, limits: [a] }]\n"                 },
+        {"a fingerprint beside an address",
+         V "identity: { anonymous: [ip, header.user-agent] }\nlimits:\n"
+           "  a: { kind: token-bucket, per: user, rate: 5/min }\n"
+           "  b: { kind: token-bucket, per: ip, rate: 50/min }\n"
+           "default: [a, b]\n"                                           },
+        {"nor where anonymous callers don't come",
+         V "identity: { anonymous: [ip, header.user-agent] }\n" ONE
+           "routes: [{ match: /**, limits: [a], anonymous: deny }]\n"    },
+        {"nor where what is missing is skipped",               V
+         "identity: { anonymous: [header.user-agent] }\nlimits:\n"
+         "  a: { kind: token-bucket, per: user, rate: 5/min, missing: skip }\n"
+         "default: [a]\n"},
+        {"a policy in the shadow needs a guard in the shadow",
+         V "mode: shadow\nidentity: { anonymous: [ip, header.user-agent] }\n"
+           "limits:\n"
+           "  a: { kind: token-bucket, per: user, rate: 5/min }\n"
+           "  b: { kind: token-bucket, per: ip, rate: 50/min }\n"
+           "default: [a, b]\n"                                           },
+        {"narrow before wide",
+         V ONE "routes: [{ match: /api/a, limits: [a] }, { match: "
+               "/**, limits: [a] }]\n"                                   },
+        {"an endpoint in the key of a limit that has one",
+         V "limits: { a: { kind: token-bucket, per: user, rate: 5/min, key: "
+           "\"rl:{env}:{endpoint}:{scope}:{id}\" } }\ndefault: [a]\n"    },
+    };
+
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        struct sl_policy *policy = NULL;
+        struct sl_report report;
+
+        CASE(rows[i][0]);
+        sl_report_init(&report, "test.yaml", sl_str_c(rows[i][1]),
+                       &sl_alloc_libc);
+        CHECK_EQ(sl_policy_read(&report, NULL, &policy), 0);
+        CHECK_EQ(report.warnings, 0);
+        if (report.kept)
+            printf("# %s\n", report.problems[0].diag.sentence);
+        sl_report_done(&report);
+        sl_policy_unref(policy);
+    }
+}
+
+/* A text of `count` lines like `line`, which has one %u, behind `head`. */
+static char *repeat(const char *head, const char *line, unsigned count)
+{
+    size_t size = strlen(head) + count * (strlen(line) + 8) + 1, at;
+    char *text = malloc(size);
+
+    if (!text)
+        abort();
+    at = (size_t)snprintf(text, size, "%s", head);
+    for (unsigned i = 0; i < count; i++) {
+        const char *mark = strchr(line, '%');
+
+        at += (size_t)snprintf(text + at, size - at, "%.*s%u%s",
+                               (int)(mark - line), line, i, mark + 1);
+    }
+    return text;
+}
+
+#define MOST(why, head, line, most, sentence)                                  \
+    {                                                                          \
+        why, head, line, most, sentence                                        \
+    }
+
+static void test_ceilings(void)
+{
+    static const struct {
+        const char *why, *head, *line;
+        unsigned most;
+        const char *sentence;
+    } rows[] = {
+        MOST("plans", V "plans:\n default: p0\n", " p%: {}\n", SL_PLANS_MAX,
+             "there are too many plans; a policy has at most 256, and 4096 "
+             "names "
+             "of them with all aliases"),
+        MOST("limits", V "limits:\n",
+             " l%: { kind: level, per: org, rate: 5 }\n", 1024,
+             "1025 limits and candidates are too many; 1024 are allowed"),
+        MOST("features", V "features:\n", " f%: {}\n", SL_FEATURES_MAX,
+             "1025 features are too many; 1024 are allowed"),
+        MOST("routes", V "routes:\n", " - { match: /r% }\n", SL_ROUTES_MAX,
+             "10001 routes are too many; 10000 are allowed"),
+    };
+
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        char *text = repeat(rows[i].head, rows[i].line, rows[i].most);
+        char sentence[256];
+        struct sl_policy *p;
+
+        CASE(rows[i].why);
+        p = read_policy(text);
+        CHECK(p != NULL);
+        sl_policy_unref(p);
+        free(text);
+        text = repeat(rows[i].head, rows[i].line, rows[i].most + 1);
+        read_bad(text, strlen(text), sentence);
+        CHECK_STR(sentence, rows[i].sentence);
+        free(text);
+    }
+}
+
+/* Names, in order and found again. */
+static void test_names(void)
+{
+    static const char *const words[] = {"b", "a", "C", "aa", "c"};
+    struct sl_arena arena;
+    struct sl_names names;
+
+    CASE("names are found exactly, or without case");
+    sl_arena_init(&arena, 4096, &sl_alloc_libc);
+    for (int nocase = 0; nocase < 2; nocase++) {
+        if (!CHECK(sl_names_init(&names, 5, nocase, &arena)))
+            continue;
+        for (unsigned i = 0; i < 5; i++)
+            sl_names_add(&names, sl_str_c(words[i]), i,
+                         (struct sl_place){i + 1, 1});
+        sl_names_add(&names, SL_STR("no room"), 9, (struct sl_place){0, 0});
+        sl_names_close(&names);
+        for (unsigned i = 0; i < 4; i++)
+            CHECK_EQ(sl_names_find(&names, sl_str_c(words[i])), i);
+        CHECK_EQ(sl_names_find(&names, SL_STR("c")), nocase ? 2 : 4);
+        CHECK_EQ(sl_names_find(&names, SL_STR("AA")), nocase ? 3 : -1);
+        CHECK_EQ(sl_names_find(&names, SL_STR("no room")), -1);
+        CHECK_EQ(sl_names_again(&names, 4), nocase);
+        CHECK(!sl_names_again(&names, 0) && !sl_names_again(&names, 1));
+    }
+    sl_arena_done(&arena);
+
+    CASE("no names, no answer");
+    names = (struct sl_names){.count = 0};
+    sl_names_close(&names);
+    CHECK_EQ(sl_names_find(&names, SL_STR("a")), -1);
+}
+
+int main(void)
+{
+    test_presets();
+    test_plans();
+    test_limits();
+    test_unlimited();
+    test_modes();
+    test_codes();
+    test_endpoints();
+    test_features();
+    test_quiet();
+    test_ceilings();
+    test_names();
+    return CHECK_DONE();
+}

@@ -1,0 +1,385 @@
+/* pattern.c -- patterns: what is read, refused, matched and covered. */
+#include "policy/route.h"
+
+#include <stdlib.h>
+
+#include "check.h"
+#include "fail.h"
+#include "row.h"
+
+static struct sl_arena arena;
+
+static struct sl_pattern pattern(const char *text)
+{
+    struct sl_pattern p = {.methods = 0};
+
+    if (!CHECK_EQ(sl_pattern_read(sl_str_c(text), &arena, &p, NULL), 0))
+        printf("# %s\n", text);
+    return p;
+}
+
+static void test_methods(void)
+{
+    static const struct {
+        const char *text;
+        unsigned methods;
+        bool names_options;
+    } rows[] = {
+        {"/a",                 SL_METHOD_ANY,                       false},
+        {"GET /a",             SL_METHOD_GET | SL_METHOD_HEAD,      false},
+        {"get /a",             SL_METHOD_GET | SL_METHOD_HEAD,      false},
+        {"HEAD /a",            SL_METHOD_HEAD,                      false},
+        {"POST,PUT /a",        SL_METHOD_POST | SL_METHOD_PUT,      false},
+        {"DELETE,PATCH   /a",  SL_METHOD_DELETE | SL_METHOD_PATCH,  false},
+        {"OPTIONS\t/a",        SL_METHOD_OPTIONS,                   true },
+        {"GET,OPTIONS,GET /a",
+         SL_METHOD_GET | SL_METHOD_HEAD | SL_METHOD_OPTIONS,        true },
+        {"CONNECT,TRACE /a",   SL_METHOD_CONNECT | SL_METHOD_TRACE, false},
+    };
+
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        struct sl_pattern p;
+
+        CASE(rows[i].text);
+        p = pattern(rows[i].text);
+        CHECK_EQ(p.methods, rows[i].methods);
+        CHECK_EQ(p.names_options, rows[i].names_options);
+        CHECK_EQ(p.count, 1);
+    }
+    CASE("methods nobody knows are one");
+    CHECK_EQ(sl_method_of(SL_STR("PURGE")), SL_METHOD_OTHER);
+    CHECK_EQ(sl_method_of(SL_STR("")), SL_METHOD_OTHER);
+    CHECK_EQ(sl_method_of(SL_STR("GETS")), SL_METHOD_OTHER);
+    CHECK_EQ(sl_method_of(SL_STR("pAtCh")), SL_METHOD_PATCH);
+}
+
+static void test_segments(void)
+{
+    struct sl_pattern p;
+
+    CASE("the root has no segment");
+    CHECK_EQ(pattern("/").count, 0);
+
+    CASE("words are decoded, names are kept");
+    p = pattern("/a%20b/:user_id/*/%2a/%3aid/v1:go/**");
+    CHECK_EQ(p.count, 7);
+    CHECK_EQ(p.segments[0].kind, SL_SEGMENT_WORD);
+    CHECK(sl_str_eq(p.segments[0].word, SL_STR("a b")));
+    CHECK_EQ(p.segments[1].kind, SL_SEGMENT_ONE);
+    CHECK(sl_str_eq(p.segments[1].word, SL_STR("user_id")));
+    CHECK_EQ(p.segments[2].kind, SL_SEGMENT_ONE);
+    CHECK_EQ(p.segments[2].word.len, 0);
+    CHECK(sl_str_eq(p.segments[3].word, SL_STR("*")));
+    CHECK_EQ(p.segments[3].kind, SL_SEGMENT_WORD);
+    CHECK(sl_str_eq(p.segments[4].word, SL_STR(":id")));
+    CHECK(sl_str_eq(p.segments[5].word, SL_STR("v1:go")));
+    CHECK_EQ(p.segments[6].kind, SL_SEGMENT_REST);
+
+    CASE("what is no escape stays, as it does in requests");
+    p = pattern("/%zz/%4/a%/%3b");
+    CHECK(sl_str_eq(p.segments[0].word, SL_STR("%zz")));
+    CHECK(sl_str_eq(p.segments[1].word, SL_STR("%4")));
+    CHECK(sl_str_eq(p.segments[2].word, SL_STR("a%")));
+    CHECK(sl_str_eq(p.segments[3].word, SL_STR(";")));
+
+    CASE("the pattern lives in the arena, not in the text");
+    char text[] = "GET /abc/:id";
+
+    CHECK_EQ(sl_pattern_read(sl_str_c(text), &arena, &p, NULL), 0);
+    memset(text, 'x', sizeof(text));
+    CHECK(sl_str_eq(p.segments[0].word, SL_STR("abc")));
+    CHECK(sl_str_eq(p.segments[1].word, SL_STR("id")));
+}
+
+#define NO_PATH                                                                \
+    "; a path begins with a slash, and methods before it are followed by a "   \
+    "blank"
+#define EMPTY                                                                  \
+    "an empty segment; requests lose doubled slashes and those at the end "    \
+    "before they are matched"
+#define NO_METHOD                                                              \
+    " is no method; write GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, "      \
+    "CONNECT or TRACE, or none for any"
+#define MISSING_METHOD                                                         \
+    "a method is missing here; methods are written with commas and no "        \
+    "blanks, like GET,POST /path"
+#define STARRED                                                                \
+    " has a star for a part of a segment; write * for a whole one, or %2a "    \
+    "for the letter"
+#define RESOLVED                                                               \
+    " is resolved in requests before they are matched; write the path that "   \
+    "it leads to"
+#define ESCAPED                                                                \
+    " has an escape for a slash, a backslash or NUL, which no segment of a "   \
+    "path contains"
+#define PARAMETERS                                                             \
+    "requests lose their ;parameters before they are matched; leave them "     \
+    "away, or write %3b for the letter"
+
+static const struct {
+    const char *text;
+    size_t at;
+    const char *sentence, *hint;
+} refused[] = {
+    ROW("", 0, "a pattern is missing; write one like GET /api/items/:id", ""),
+    ROW("  ", 0, "a pattern is missing; write one like GET /api/items/:id", ""),
+    ROW(" /a", 0, "the pattern \"/a\" has blanks around it", "/a"),
+    ROW("/a\t", 2, "the pattern \"/a\" has blanks around it", "/a"),
+    ROW("api", 0, "\"api\" is no path" NO_PATH, "/api"),
+    ROW("api/x", 0, "\"api/x\" is no path" NO_PATH, "/api/x"),
+    ROW("GET", 0, "\"GET\" is no path" NO_PATH, "GET /"),
+    ROW("GET/x", 0, "\"GET/x\" is no path" NO_PATH, "GET /x"),
+    ROW("GET api", 4, "\"api\" is no path" NO_PATH, "GET /api"),
+    ROW("http://h/x", 0, "\"http://h/x\" is no path" NO_PATH, ""),
+    ROW("GTE /x", 0, "\"GTE\"" NO_METHOD, "GET /x"),
+    ROW("GET,PTCH /x", 4, "\"PTCH\"" NO_METHOD, "GET,PATCH /x"),
+    ROW("ANYTHING /x", 0, "\"ANYTHING\"" NO_METHOD, ""),
+    ROW("GET, PUT /x", 4, MISSING_METHOD, ""),
+    ROW("GET,,PUT /x", 4, MISSING_METHOD, ""),
+    ROW(",GET /x", 0, MISSING_METHOD, ""),
+    ROW("/a/", 2, EMPTY, "/a"),
+    ROW("GET //a", 4, EMPTY, "GET /a"),
+    ROW("/a//b", 2, EMPTY, "/a/b"),
+    ROW("/a/./b", 3, "\".\"" RESOLVED, ""),
+    ROW("/a/..", 3, "\"..\"" RESOLVED, ""),
+    ROW("/a/%2e%2E/b", 3, "\"%2e%2E\"" RESOLVED, ""),
+    ROW("/a?x=1", 2,
+        "a pattern has no query; requests are matched by their path", ""),
+    ROW("/a#x", 2,
+        "a pattern has no fragment; requests are matched by their path", ""),
+    ROW("/a;x/b", 2, PARAMETERS, ""),
+    ROW("/a\\b", 2, "a backslash counts as a slash; write a slash", ""),
+    ROW("/a b", 2, "a blank in a path is written %20", ""),
+    ROW("/a\tb", 2, "a tab in a path is written %09", ""),
+    ROW("/x/a%2fb", 3, "\"a%2fb\"" ESCAPED, ""),
+    ROW("/a%5Cb", 1, "\"a%5Cb\"" ESCAPED, ""),
+    ROW("/a%00", 1, "\"a%00\"" ESCAPED, ""),
+    ROW("/a*", 1, "\"a*\"" STARRED, ""),
+    ROW("/x/***/y", 3, "\"***\"" STARRED, ""),
+    ROW("/:i*", 1, "\":i*\"" STARRED, ""),
+    ROW("/a/**/b", 3,
+        "** stands for all the rest, so it must be last; write * for one "
+        "segment",
+        ""),
+    ROW("/a/:", 3,
+        "\":\" is no name of a segment; write one like :id, or * for one "
+        "without a name",
+        ""),
+    ROW("/:1a", 1,
+        "\":1a\" is no name of a segment; write one like :id, or * for "
+        "one without a name",
+        ""),
+    ROW("PUT /a/{id}/b", 7,
+        "\"{id}\" is no segment; a named one is written :name", "PUT /a/:id/b"),
+    ROW("/{a b}", 3, "a blank in a path is written %20", ""),
+    ROW("/{}", 1, "\"{}\" is no segment; a named one is written :name", ""),
+};
+
+static void test_refused(void)
+{
+    for (size_t i = 0; i < SL_LEN(refused); i++) {
+        struct sl_pattern p = {.methods = 77}, again;
+        struct sl_str text = sl_str_c(refused[i].text);
+        struct sl_diag diag = {.line = 0};
+
+        CASE(refused[i].sentence);
+        CHECK_EQ(sl_pattern_read(text, &arena, &p, &diag), SLUICE_ECONF);
+        CHECK_EQ(sl_pattern_read(text, &arena, &p, NULL), SLUICE_ECONF);
+        CHECK_EQ(p.methods, 77);
+        CHECK_STR(diag.sentence, refused[i].sentence);
+        CHECK_STR(diag.hint, refused[i].hint);
+        CHECK_EQ(diag.at, refused[i].at);
+        if (diag.hint[0]) /* it is worth nothing if it is refused in turn */
+            CHECK_EQ(sl_pattern_read(sl_str_c(diag.hint), &arena, &again, NULL),
+                     0);
+    }
+    CASE("a NUL");
+    CHECK_EQ(
+        sl_pattern_read(SL_STR("/a\0b"), &arena, &(struct sl_pattern){0}, NULL),
+        SLUICE_ECONF);
+}
+
+static void test_long(void)
+{
+    char text[SL_PATH_BYTES + 2];
+    struct sl_pattern p;
+    struct sl_str s = {text, 0};
+
+    CASE("as many segments as a path may have, and no more");
+    for (unsigned i = 0; i < SL_PATH_SEGMENTS + 1; i++) {
+        memcpy(text + s.len, "/a", 2);
+        s.len += 2;
+    }
+    CHECK_EQ(sl_pattern_read(s, &arena, &p, NULL), SLUICE_ECONF);
+    s.len -= 2;
+    CHECK_EQ(sl_pattern_read(s, &arena, &p, NULL), 0);
+    CHECK_EQ(p.count, SL_PATH_SEGMENTS);
+
+    CASE("no more bytes than a path");
+    memset(text, 'a', sizeof(text));
+    text[0] = '/';
+    s.len = SL_PATH_BYTES + 1;
+    CHECK_EQ(sl_pattern_read(s, &arena, &p, NULL), SLUICE_ECONF);
+    s.len = SL_PATH_BYTES;
+    CHECK_EQ(sl_pattern_read(s, &arena, &p, NULL), 0);
+}
+
+static bool match(const char *text, const char *method, const char *path_text)
+{
+    struct sl_pattern p = pattern(text);
+    struct sl_path path;
+    char room[1024];
+
+    sl_path_read(sl_str_c(path_text), room, &path);
+    return sl_pattern_matches(&p, sl_method_of(sl_str_c(method)), &path);
+}
+
+static void test_matches(void)
+{
+    static const struct {
+        const char *pattern, *method, *path;
+        bool want;
+    } rows[] = {
+        {"/",           "GET",     "/",       true },
+        {"/",           "GET",     "/a",      false},
+        {"/a/b",        "GET",     "/a/b",    true },
+        {"/a/b",        "GET",     "/A/B/",   true },
+        {"/A/B",        "GET",     "/a/b",    true },
+        {"/a/b",        "GET",     "/a",      false},
+        {"/a/b",        "GET",     "/a/b/c",  false},
+        {"/a/b",        "GET",     "/a/bc",   false},
+        {"/\xc3\x84",   "GET",     "/%C3%84", true },
+        {"/\xc3\x84",   "GET",     "/%C3%A4", false},
+        {"/a/**",       "GET",     "/a",      true },
+        {"/a/**",       "GET",     "/a/b",    true },
+        {"/a/**",       "GET",     "/a/b/c",  true },
+        {"/a/**",       "GET",     "/ab",     false},
+        {"/a/**",       "GET",     "/",       false},
+        {"/**",         "GET",     "/",       true },
+        {"/**",         "GET",     "/a/b",    true },
+        {"/a/*",        "GET",     "/a/b",    true },
+        {"/a/*",        "GET",     "/a",      false},
+        {"/a/*",        "GET",     "/a/b/c",  false},
+        {"/a/:id/c",    "GET",     "/a/b/c",  true },
+        {"/a/:id/c",    "GET",     "/a/c",    false},
+        {"/*",          "OPTIONS", "*",       true },
+        {"/%2a",        "GET",     "/*",      true },
+        {"/%2a",        "GET",     "/a",      false},
+        {"GET /a",      "GET",     "/a",      true },
+        {"GET /a",      "HEAD",    "/a",      true },
+        {"GET /a",      "POST",    "/a",      false},
+        {"HEAD /a",     "GET",     "/a",      false},
+        {"POST,PUT /a", "put",     "/a",      true },
+        {"POST /a",     "PURGE",   "/a",      false},
+        {"/a",          "PURGE",   "/a",      true },
+    };
+
+    CASE("what matches and what does not");
+    for (size_t i = 0; i < SL_LEN(rows); i++)
+        if (!CHECK(match(rows[i].pattern, rows[i].method, rows[i].path) ==
+                   rows[i].want))
+            printf("# %s: %s %s\n", rows[i].pattern, rows[i].method,
+                   rows[i].path);
+}
+
+static void test_deep(void)
+{
+    char deep[200];
+
+    for (unsigned i = 0; i < 99; i++)
+        memcpy(deep + 2 * i, "/a", 3);
+    CASE("a path too deep to be kept matches two stars only");
+    CHECK(match("/a/a/**", "GET", deep));
+    CHECK(match("/**", "GET", deep));
+    CHECK(!match("/a/b/**", "GET", deep));
+    deep[2 * SL_PATH_SEGMENTS] = '\0';
+    CHECK(match(deep, "GET", deep));
+    memcpy(deep + 2 * SL_PATH_SEGMENTS, "/a", 3);
+    deep[2 * SL_PATH_SEGMENTS + 2] = '\0';
+    char exact[2 * SL_PATH_SEGMENTS + 1];
+
+    memcpy(exact, deep, sizeof(exact) - 1);
+    exact[sizeof(exact) - 1] = '\0';
+    CHECK(!match(exact, "GET", deep));
+}
+
+static void test_covers(void)
+{
+    static const struct {
+        const char *wide, *narrow;
+        bool want, back; /* and the other way round */
+    } rows[] = {
+        {"/a",        "/a",         true,  true },
+        {"/a",        "/A",         true,  true },
+        {"/a",        "/b",         false, false},
+        {"/a/**",     "/a",         true,  false},
+        {"/a/**",     "/a/b",       true,  false},
+        {"/a/**",     "/a/b/**",    true,  false},
+        {"/a/**",     "/a/*",       true,  false},
+        {"/**",       "/",          true,  false},
+        {"/**",       "/:x/**",     true,  false},
+        {"/a/*",      "/a/b",       true,  false},
+        {"/a/*",      "/a/:id",     true,  true },
+        {"/a/*",      "/a/b/c",     false, false},
+        {"/a/*",      "/*/b",       false, false},
+        {"/a/**",     "/*/b",       false, false},
+        {"/*/b",      "/a/b",       true,  false},
+        {"/*/**",     "/*",         true,  false},
+        {"/*/*",      "/*/**",      false, true },
+        {"/a",        "GET /a",     true,  false},
+        {"GET /a",    "HEAD /a",    true,  false},
+        {"GET /a",    "POST /a",    false, false},
+        {"GET /a/**", "/a/b",       false, false},
+        {"GET /a/**", "GET,PUT /a", false, false},
+    };
+
+    CASE("what covers what");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        struct sl_pattern wide = pattern(rows[i].wide);
+        struct sl_pattern narrow = pattern(rows[i].narrow);
+
+        if (!CHECK(sl_pattern_covers(&wide, &narrow) == rows[i].want) ||
+            !CHECK(sl_pattern_covers(&narrow, &wide) == rows[i].back))
+            printf("# %s over %s\n", rows[i].wide, rows[i].narrow);
+    }
+}
+
+static void test_failures(void)
+{
+    int err = SLUICE_ENOMEM;
+    unsigned n;
+
+    CASE("with the nth allocation failing: an error, nothing changed");
+    for (n = 1; err; n++) {
+        struct fail f = {.nth = n};
+        struct sl_alloc alloc = fail_alloc(&f);
+        struct sl_arena small;
+        struct sl_pattern p = {.methods = 77};
+        char text[6000];
+
+        memset(text, 'a', sizeof(text));
+        text[0] = '/';
+        sl_arena_init(&small, 64 * 1024, &alloc);
+        err = sl_pattern_read((struct sl_str){text, sizeof(text)}, &small, &p,
+                              NULL);
+        CHECK(err ? err == SLUICE_ENOMEM && p.methods == 77 : p.count == 1);
+        sl_arena_done(&small);
+        fail_check(&f);
+    }
+    CHECK(n > 3);
+}
+
+int main(void)
+{
+    sl_arena_init(&arena, 1024 * 1024, &sl_alloc_libc);
+    test_methods();
+    test_segments();
+    test_refused();
+    test_long();
+    test_matches();
+    test_deep();
+    test_covers();
+    test_failures();
+    sl_arena_done(&arena);
+    return CHECK_DONE();
+}

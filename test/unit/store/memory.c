@@ -1,0 +1,196 @@
+/* memory.c -- the memory store does what a store must. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "fail.h"
+#include "store/store.h"
+
+static struct sl_limit bucket, window;
+static unsigned done_calls;
+
+static void on_done(struct sl_take *take)
+{
+    done_calls += take->ctx == &done_calls;
+}
+
+static void make_limit(enum sl_kind kind, const char *text,
+                       struct sl_limit *ret)
+{
+    struct sl_rate rate;
+
+    CHECK_EQ(sl_parse_rate(sl_str_c(text), &rate, NULL), 0);
+    CHECK_EQ(sl_limit_init(ret, kind, &rate, NULL, NULL), 0);
+}
+
+static struct sl_take take_of(enum sl_errand errand, struct sl_take_part *parts,
+                              unsigned count, sl_ns now)
+{
+    return (struct sl_take){.errand = errand,
+                            .parts = parts,
+                            .count = count,
+                            .now = now,
+                            .done = on_done,
+                            .ctx = &done_calls};
+}
+
+static struct sl_stored stored[3];
+
+static struct sl_take_part part_of(unsigned limit, const char *key,
+                                   uint64_t cost)
+{
+    return (struct sl_take_part){.of = &stored[limit],
+                                 .limit = limit ? &window : &bucket,
+                                 .key = sl_str_c(key),
+                                 .cost = cost};
+}
+
+static uint64_t left(struct sl_store *store, unsigned limit, const char *key)
+{
+    struct sl_take_part part = part_of(limit, key, 0);
+    struct sl_take take = take_of(SL_ERRAND_TAKE, &part, 1, SL_S);
+
+    sl_store_take(store, &take);
+    return part.answer.remaining;
+}
+
+static void test_errands(struct sl_store *store)
+{
+    struct sl_take_part parts[2] = {part_of(0, "k", 3), part_of(1, "k", 3)};
+    struct sl_take take = take_of(SL_ERRAND_TAKE, parts, 2, SL_S);
+
+    CASE("a set is taken, and done is called once");
+    sl_store_take(store, &take);
+    CHECK(take.allowed);
+    CHECK_EQ(take.err, 0);
+    CHECK_EQ(done_calls, 1);
+    CHECK_EQ(parts[0].answer.remaining, 7);
+    CHECK_EQ(parts[1].answer.remaining, 1);
+
+    CASE("(1) all or none");
+    sl_store_take(store, &take);
+    CHECK(!take.allowed);
+    CHECK_EQ(left(store, 0, "k"), 7);
+    CHECK_EQ(left(store, 1, "k"), 1);
+
+    CASE("a look takes nothing and says what a take would");
+    take.errand = SL_ERRAND_LOOK;
+    sl_store_take(store, &take);
+    CHECK(!take.allowed);
+    CHECK_EQ(parts[0].answer.outcome, SL_ALLOW);
+    CHECK_EQ(parts[1].answer.outcome, SL_DENY);
+    CHECK_EQ(left(store, 0, "k"), 7);
+
+    CASE("each for itself");
+    take.errand = SL_ERRAND_EACH;
+    sl_store_take(store, &take);
+    CHECK_EQ(parts[0].answer.outcome, SL_ALLOW);
+    CHECK_EQ(parts[1].answer.outcome, SL_DENY);
+    CHECK_EQ(left(store, 0, "k"), 4);
+    CHECK_EQ(left(store, 1, "k"), 1);
+
+    CASE("charge and give back");
+    take.errand = SL_ERRAND_CHARGE;
+    sl_store_take(store, &take);
+    CHECK_EQ(left(store, 0, "k"), 1);
+    CHECK_EQ(left(store, 1, "k"), 0); /* six of four */
+    take.errand = SL_ERRAND_GIVE_BACK;
+    parts[0].when = parts[1].when = SL_S;
+    sl_store_take(store, &take);
+    CHECK_EQ(left(store, 0, "k"), 4);
+    CHECK_EQ(left(store, 1, "k"), 1);
+
+    CASE("reset");
+    take.errand = SL_ERRAND_RESET;
+    sl_store_take(store, &take);
+    CHECK_EQ(left(store, 0, "k"), 10);
+    CHECK_EQ(left(store, 1, "k"), 4);
+}
+
+static void bind(struct sl_store *store)
+{
+    stored[0] = (struct sl_stored){.name = "bucket", .strictest = bucket};
+    stored[1] = (struct sl_stored){.name = "window", .strictest = window};
+    stored[2] = (struct sl_stored){.name = "unused"};
+    CHECK_EQ(sl_store_bind(store, stored, 3, NULL), 0);
+}
+
+static void test_file(void)
+{
+    char path[] = "/tmp/sluice-memory-XXXXXX";
+    struct sl_memory_options options = {.path = path, .size = 1 << 20};
+    struct sl_store *store;
+    struct sl_diag diag = {0};
+    struct sl_take_part part = part_of(0, "k", 3);
+    struct sl_take take = take_of(SL_ERRAND_TAKE, &part, 1, SL_S);
+    char aside[64];
+    FILE *file;
+
+    CASE("a file remembers");
+    close(mkstemp(path));
+    unlink(path);
+    CHECK_EQ(sl_memory_open(&options, &store, &diag), 0);
+    bind(store);
+    sl_store_take(store, &take);
+    sl_store_close(store);
+    CHECK_EQ(sl_memory_open(&options, &store, &diag), 0);
+    CHECK_STR(sl_memory_notice(store), "");
+    bind(store);
+    CHECK_EQ(left(store, 0, "k"), 7);
+    sl_store_close(store);
+
+    CASE("a damaged file is set aside, and said so");
+    file = fopen(path, "r+");
+    CHECK(file && fputs("garbage", file) >= 0 && fclose(file) == 0);
+    CHECK_EQ(sl_memory_open(&options, &store, &diag), 0);
+    CHECK(strstr(sl_memory_notice(store), "an empty state was begun") != NULL);
+    sl_store_close(store);
+    snprintf(aside, sizeof(aside), "%s.damaged-1", path);
+    CHECK_EQ(unlink(aside), 0);
+    unlink(path);
+
+    CASE("a folder that is not there");
+    options.path = "/nonexistent/state";
+    CHECK_EQ(sl_memory_open(&options, &store, &diag), SLUICE_ESYS);
+    CHECK(diag.sentence[0]);
+}
+
+static void test_memory_fails(void)
+{
+    struct fail fail = {.nth = 1};
+    struct sl_alloc alloc = {fail_resize, &fail};
+    struct sl_memory_options options = {.size = 1 << 20, .alloc = &alloc};
+    struct sl_store *store = NULL;
+    int err;
+
+    CASE("an allocation fails: an error, and nothing is left over");
+    while ((err = sl_memory_open(&options, &store, NULL)) != 0) {
+        CHECK_EQ(err, SLUICE_ENOMEM);
+        CHECK_EQ(fail.pieces, 0);
+        fail.nth++;
+        fail.calls = 0;
+    }
+    CHECK(fail.nth > 1);
+    sl_store_close(store);
+    CHECK_EQ(fail.pieces, 0);
+    CHECK(!fail.lied);
+}
+
+int main(void)
+{
+    struct sl_memory_options options = {.size = 1 << 20};
+    struct sl_store *store;
+
+    CASE("a store on the heap");
+    make_limit(SL_BUCKET, "10/min", &bucket);
+    make_limit(SL_FIXED, "4/hour", &window);
+    CHECK_EQ(sl_memory_open(&options, &store, NULL), 0);
+    bind(store);
+    test_errands(store);
+    sl_store_close(store);
+    sl_store_close(NULL);
+    test_file();
+    test_memory_fails();
+    return CHECK_DONE();
+}
