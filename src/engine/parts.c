@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#define ID_MAX 1024 /* bytes of an id that are shown */
-
 /* ---- numbers ---- */
 
 static const struct sl_override *find_override(const struct sl_facts *facts,
@@ -125,8 +123,7 @@ static char *join(struct sl_decision *d, const struct sl_shown *shown, int pick)
     return text;
 }
 
-/* The values outlive the facts: they are copied, and a long one is cut, for
- * it is shown only. Keys are made before that. */
+/* The values outlive the facts: they are copied. */
 static int keep_values(struct sl_decision *d, struct sl_shown *shown)
 {
     char *scope;
@@ -134,8 +131,6 @@ static int keep_values(struct sl_decision *d, struct sl_shown *shown)
     for (unsigned i = 0; i < shown->value_count; i++) {
         struct sl_str *value = &shown->values[i].value;
 
-        if (value->len > ID_MAX)
-            value->len = ID_MAX;
         value->at = sl_arena_copy(&d->arena, *value);
         if (!value->at)
             return SLUICE_ENOMEM;

@@ -313,9 +313,48 @@ static void test_ids(void)
     CHECK(d->allowed && d->untouched);
 }
 
+static char long_path[20000], long_user[2][2000];
+
+/* The name of the first limit's state in a shared store. */
+static void name_of(const struct sl_decision *d, char out[4096])
+{
+    struct sl_buf buf;
+
+    sl_buf_init(&buf, 4095, &sl_alloc_libc);
+    CHECK_EQ(sl_decision_key(d, &d->shown[0], &buf), 0);
+    memcpy(out, buf.bytes, buf.len);
+    out[buf.len] = '\0';
+    sl_buf_done(&buf);
+}
+
+static void test_long(void)
+{
+    char names[2][4096];
+    struct sl_facts facts = GET("", USER("lea"));
+
+    CASE("a long way to write a path hides nothing");
+    for (size_t i = 0; i < sizeof(long_path); i += 2)
+        memcpy(long_path + i, "/.", 2);
+    memcpy(long_path + sizeof(long_path) - 6, "/calls", 6);
+    facts.path = (struct sl_str){long_path, sizeof(long_path)};
+    CHECK(sl_str_eq(rig_ask(&rig, facts)->route->text, SL_STR("/calls")));
+
+    CASE("long names that differ at their end are two");
+    facts.path = SL_STR("/calls");
+    for (int i = 0; i < 2; i++) {
+        memset(long_user[i], 'u', sizeof(long_user[i]));
+        long_user[i][sizeof(long_user[i]) - 1] = (char)('a' + i);
+        facts.user = (struct sl_str){long_user[i], sizeof(long_user[i])};
+        CHECK_EQ(rig_ask(&rig, facts)->shown[0].answer.remaining, 2);
+        name_of(&rig.d, names[i]);
+    }
+    CHECK(strcmp(names[0], names[1]) != 0);
+}
+
 int main(void)
 {
     rig_open(&rig, text);
+    test_long();
     test_identity();
     test_plans();
     test_gates();
