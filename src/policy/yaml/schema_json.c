@@ -7,6 +7,7 @@
  */
 #include "policy/yaml/schema.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "policy/yaml/schema_table.h"
@@ -54,14 +55,10 @@ static void put_ref(struct out *out, const char *definition)
 /* A scalar that may also be a string with something to put in. */
 static void put_pattern(struct out *out, const char *types, const char *pattern)
 {
-    char text[256] = "";
-    size_t len = strlen(pattern);
+    char text[256];
 
-    if (len > 0 && len + sizeof("|" FROM_ENV) < sizeof(text)) {
-        memcpy(text, pattern, len);
-        text[len++] = '|';
-    }
-    memcpy(text + len, FROM_ENV, sizeof(FROM_ENV));
+    snprintf(text, sizeof(text), "%s%s%s", pattern, *pattern ? "|" : "",
+             FROM_ENV);
     put(out, "{\"type\":");
     put(out, types);
     put(out, ",\"pattern\":");

@@ -59,7 +59,7 @@ const struct sl_schema_key *sl_schema_find(enum sl_schema_level level,
     const struct sl_schema_key *row = NULL;
 
     while ((row = sl_schema_next(level, row)))
-        if (sl_str_eq(name, sl_str_c(row->name)) && strcmp(row->name, "*"))
+        if (sl_str_eq(name, sl_str_c(row->name)) && strcmp(row->name, "*") != 0)
             return row;
     return NULL;
 }
@@ -114,7 +114,7 @@ const char *sl_schema_near_key(enum sl_schema_level level, struct sl_str typo)
     size_t count = 0;
 
     while (count < SL_LEN(list) && (row = sl_schema_next(level, row)))
-        if (strcmp(row->name, "*") && row->when != SL_WHEN_LATER)
+        if (strcmp(row->name, "*") != 0 && row->when != SL_WHEN_LATER)
             list[count++] = row->name;
     return sl_str_nearest(typo, list, count);
 }
