@@ -36,8 +36,8 @@ bool sl_key_find_in(const struct sl_region *r, uint64_t bucket, uint64_t tag,
     const struct sl_bucket *b = sl_region_bucket(r, bucket);
 
     for (unsigned i = 0; i < SL_SLOTS; i++)
-        if (atomic_load_explicit(&b->slots[i].tag, memory_order_acquire) ==
-            tag) {
+        if (atomic_load_explicit(&b->word[sl_tag_word(i)],
+                                 memory_order_acquire) == tag) {
             *ret = (struct sl_slot){bucket, i};
             return true;
         }

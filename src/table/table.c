@@ -118,11 +118,11 @@ static void fetch_more(const struct sl_table *table, const struct sl_key *key)
         sl_region_bucket(&table->region, key->bucket[0]);
 
     for (unsigned i = 0; i < 2; i++)
-        if (atomic_load_explicit(&b->slots[i].tag, memory_order_relaxed) ==
-            key->tag)
+        if (atomic_load_explicit(&b->word[sl_tag_word(i)],
+                                 memory_order_relaxed) == key->tag)
             return;
     sl_key_prefetch(table, key->bucket[0], 1);
-    if (atomic_load_explicit(&b->slots[2].tag, memory_order_relaxed) !=
+    if (atomic_load_explicit(&b->word[sl_tag_word(2)], memory_order_relaxed) !=
         key->tag)
         sl_key_prefetch(table, key->bucket[1], 0);
 }
