@@ -116,31 +116,44 @@ bool sl_ghosts_at(struct sl_intent *intent, uint64_t at)
 
 /* ---- single changes ---- */
 
-bool sl_swaps_at(const struct sl_intent *intent, uint64_t at)
+/* What is announced together is noted first and counted then; a note that is
+ * overwritten while it is read here belonged to changes that are over. */
+static bool may_swap_in(const struct sl_actor *a, uint64_t head)
+{
+    uint64_t swaps = atomic_load(&a->swaps);
+
+    for (uint64_t i = 0; i < swaps && i < SL_SWAPS; i++)
+        if (get(&a->swap_in[i]) == head)
+            return true;
+    return atomic_load(&a->swap_in[SL_SWAPS]) == head;
+}
+
+bool sl_swaps_in(const struct sl_intent *intent, uint64_t head)
 {
     for (uint64_t i = 0; i < SL_ACTORS; i++)
         if (i != intent->index &&
-            atomic_load(&sl_region_actor(intent->region, i)->swap_at) == at)
+            may_swap_in(sl_region_actor(intent->region, i), head))
             return true;
     return false;
 }
 
 /* The guard is looked at first, and strictly after the note. (5) */
-bool sl_intent_swap(struct sl_intent *intent, uint64_t at, struct sl_cell from,
-                    struct sl_cell to, uint64_t tag_at, uint64_t tag)
+bool sl_intent_swap(struct sl_intent *intent, struct sl_place at, uint64_t tag,
+                    struct sl_cell from, struct sl_cell to)
 {
-    sl_word *cell = sl_region_word(intent->region, at);
+    sl_word *said = &intent->actor->swap_in[SL_SWAPS];
+    sl_word *cell = sl_region_word(intent->region, at.cell);
     bool done;
 
-    SL_STEP(SL_STEP_JUDGED);
-    atomic_store(&intent->actor->swap_at, at);
+    SL_STEP(SL_STEP_SAY);
+    atomic_store(said, at.head);
     done = atomic_load(cell) == from.w[0] && get(cell + 1) == from.w[1] &&
-           get(sl_region_word(intent->region, tag_at)) == tag;
+           get(sl_region_word(intent->region, at.tag)) == tag;
     if (done) {
         SL_STEP(SL_STEP_SWAP);
         done = sl_swap_pair(cell, from, to);
     }
-    put(&intent->actor->swap_at, 0);
+    put(said, 0);
     return done;
 }
 
@@ -420,5 +433,6 @@ void sl_intent_init(struct sl_intent *intent, const struct sl_region *region,
     put(&a->status, status_of(number, IDLE));
     put(&a->active, 0);
     put(&a->ghost_at, 0);
-    put(&a->swap_at, 0);
+    put(&a->swaps, 0);
+    put(&a->swap_in[SL_SWAPS], 0);
 }

@@ -29,14 +29,14 @@
  * two may carry out the same change and each step happens once.
  *
  * Single changes. A change of one cell, of a key that has its slot, needs no
- * intent: sl_intent_swap() swaps the whole cell at once, and that is all of
+ * intent: it swaps the whole cell at once (sl_swap_pair), and that is all of
  * it. It fails if the guard is locked or anything of the cell has changed, and
  * where the same cell of the same key has come back it is right. Only the tag
  * is not part of the swap. So each time that a slot goes to another key, the
  * top byte of its second word, the generation, is one more; and because that
- * begins again after 256 keys, whoever is about to swap says so in his record
- * first, and whoever would begin again, with the guard locked, looks through
- * the records and leaves the slot to its key while somebody is there.
+ * begins again after 256 keys, whoever means to swap says first, in his record,
+ * in which bucket, and whoever would begin again, with the guard locked, looks
+ * through the records and leaves the slot to its key while somebody is there.
  *
  * Why nobody's swap meets another key: he says so, then looks at the guard,
  * which is not locked, then at the second word, then at the tag, then swaps;
@@ -82,6 +82,8 @@
 #define SL_GUARDS 32 /* 16 parts: the slot, and its bucket if it is new */
 #define SL_WRITES 16 /* 16 parts: the tag if it is new */
 
+#define SL_SWAPS 32 /* single changes that are announced together */
+
 #define SL_LOCKED (UINT64_C(1) << 63)
 
 /* The numbers of intents end here: at ten million a second in 57 years. */
@@ -121,14 +123,19 @@ struct sl_actor {
     sl_word overtaken; /* the last number that others helped with */
     sl_word owner;     /* 0 free; else who has claimed it, see actor.c */
     sl_word ghost_at;  /* a helper's own pending write; 0 none */
-    sl_word swap_at;   /* the cell that is about to be swapped; 0 none */
+    sl_word swaps;     /* how many of swap_in are announced together */
     sl_word guards;    /* how many of the following are on record */
     sl_word writes;
     struct sl_guard guard[SL_GUARDS];
     struct sl_write write[SL_WRITES];
     sl_word stats[SL_STATS]; /* counted by the owner alone */
+
+    /* The heads of buckets in which cells may be swapped; the last one counts
+     * by itself, and is 0 if there is none. */
+    sl_word swap_in[SL_SWAPS + 1];
     char pad[4096 - 64 - SL_GUARDS * sizeof(struct sl_guard) -
-             SL_WRITES * sizeof(struct sl_write) - SL_STATS * 8];
+             SL_WRITES * sizeof(struct sl_write) - SL_STATS * 8 -
+             (SL_SWAPS + 1) * 8];
 };
 
 static inline struct sl_actor *sl_region_actor(const struct sl_region *r,
@@ -168,11 +175,38 @@ static inline bool sl_is_locked(uint64_t word)
 void sl_intent_init(struct sl_intent *intent, const struct sl_region *region,
                     uint64_t index);
 
-/* A single change: swap the cell at `at`, whose slot has its tag at `tag_at`,
- * for `to`, if it is still `from` and the slot still carries `tag`. */
-SL_MUST_USE bool sl_intent_swap(struct sl_intent *intent, uint64_t at,
-                                struct sl_cell from, struct sl_cell to,
-                                uint64_t tag_at, uint64_t tag);
+/* Note the bucket whose head is at `head` as number `i` < SL_SWAPS of those in
+ * which cells may be swapped; then say so of `count` at once, and then read
+ * them. 0 takes it back. */
+static inline void sl_swaps_note(const struct sl_intent *intent, unsigned i,
+                                 uint64_t head)
+{
+    atomic_store_explicit(&intent->actor->swap_in[i], head,
+                          memory_order_relaxed);
+}
+
+static inline void sl_swaps_say(const struct sl_intent *intent, unsigned count)
+{
+    atomic_store(&intent->actor->swaps, count);
+}
+
+static inline void sl_swaps_unsay(const struct sl_intent *intent)
+{
+    atomic_store_explicit(&intent->actor->swaps, 0, memory_order_release);
+}
+
+/* Where the words of a slot are, as offsets. */
+struct sl_place {
+    uint64_t head; /* of its bucket */
+    uint64_t tag;
+    uint64_t cell;
+};
+
+/* A single change, all of it: say so, and swap the cell for `to` if it is
+ * still `from` and the slot still carries `tag`. */
+SL_MUST_USE bool sl_intent_swap(struct sl_intent *intent, struct sl_place at,
+                                uint64_t tag, struct sl_cell from,
+                                struct sl_cell to);
 
 void sl_intent_begin(struct sl_intent *intent);
 
@@ -206,14 +240,14 @@ uint64_t sl_guard_read(const struct sl_intent *intent, uint64_t at);
  * locked; before that, the answer is a good guess. */
 bool sl_ghosts_at(struct sl_intent *intent, uint64_t at);
 
-/* Is anybody else about to swap the cell at `at`? To be asked with the guard
- * locked, likewise. Looks through all records. */
-bool sl_swaps_at(const struct sl_intent *intent, uint64_t at);
+/* May anybody else swap a cell in the bucket whose head is at `head`? To be
+ * asked with the guard locked, likewise. Looks through all records. */
+bool sl_swaps_in(const struct sl_intent *intent, uint64_t head);
 
 /* Test builds can stop, kill or overtake a thread at each of these. */
 enum sl_step {
-    SL_STEP_JUDGED,  /* about to say that a cell will be swapped */
-    SL_STEP_SWAP,    /* about to swap it */
+    SL_STEP_SAY,     /* judged; about to say that a cell will be swapped */
+    SL_STEP_SWAP,    /* about to swap a cell */
     SL_STEP_LOCK,    /* about to lock a guard */
     SL_STEP_LOCKED,  /* a guard is locked */
     SL_STEP_COMMIT,  /* about to commit */

@@ -22,14 +22,6 @@ void sl_key_hash(const struct sl_table *table, const struct sl_part *part,
     ret->bucket[3] = scale(h.hi * UINT64_C(0xd1342543de82ef95), buckets);
 }
 
-void sl_key_prefetch(const struct sl_table *table, uint64_t bucket,
-                     unsigned line)
-{
-    const char *at = (const char *)sl_region_bucket(&table->region, bucket);
-
-    __builtin_prefetch(at + line * UINT64_C(64), 1);
-}
-
 bool sl_key_find_in(const struct sl_region *r, uint64_t bucket, uint64_t tag,
                     struct sl_slot *ret)
 {

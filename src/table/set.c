@@ -86,11 +86,9 @@ static enum sl_verdict judge_all(struct sl_set *set)
 /* The only key of a set, and it has a slot: one swap. */
 static bool swap_slot(struct sl_set *set, const struct sl_item *item)
 {
-    const struct sl_region *r = set->intent->region;
-
-    return sl_intent_swap(set->intent, sl_cell_at(r, item->slot), item->cell,
-                          sl_cell_next(item->cell, item->taken.next),
-                          sl_tag_at(r, item->slot), item->key.tag);
+    return sl_intent_swap(
+        set->intent, sl_place_of(set->intent->region, item->slot),
+        item->key.tag, item->cell, sl_cell_next(item->cell, item->taken.next));
 }
 
 /* Lock the slot of a key that has one, if it is still what was read. */
@@ -281,8 +279,6 @@ enum sl_verdict sl_set_decide(struct sl_set *set)
         else
             done = change_all(set);
     } while (!done);
-    sl_count(set->intent, SL_STAT_TAKES);
-    if (verdict == SL_VERDICT_DENY)
-        sl_count(set->intent, SL_STAT_DENIED);
+    sl_set_count(set, verdict);
     return verdict;
 }

@@ -39,6 +39,15 @@ struct sl_set {
     bool swept;
 };
 
+/* Count a verdict. */
+static inline void sl_set_count(const struct sl_set *set,
+                                enum sl_verdict verdict)
+{
+    sl_count(set->intent, SL_STAT_TAKES);
+    if (verdict == SL_VERDICT_DENY)
+        sl_count(set->intent, SL_STAT_DENIED);
+}
+
 /* Decide a set whose items have their keys, costs and parts. */
 SL_MUST_USE enum sl_verdict sl_set_decide(struct sl_set *set);
 

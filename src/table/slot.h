@@ -58,6 +58,13 @@ static inline uint64_t sl_cell_at(const struct sl_region *r, struct sl_slot s)
     return sl_head_at(r, s.bucket) + UINT64_C(8) * sl_cell_word(s.index);
 }
 
+static inline struct sl_place sl_place_of(const struct sl_region *r,
+                                          struct sl_slot s)
+{
+    return (struct sl_place){sl_head_at(r, s.bucket), sl_tag_at(r, s),
+                             sl_cell_at(r, s)};
+}
+
 static inline uint64_t sl_load(const struct sl_region *r, uint64_t at)
 {
     return atomic_load_explicit(sl_region_word(r, at), memory_order_acquire);
@@ -111,7 +118,7 @@ static inline struct sl_cell sl_cell_first(struct sl_cell old,
 
 /* May the slot, which holds `cell`, go to another key? It may not while a
  * ghost means to change its tag; nor, where generations begin again, while
- * somebody is about to swap its cell. To be asked with the guard locked;
+ * somebody may swap a cell in its bucket. To be asked with the guard locked;
  * before that, the answer is a good guess. */
 static inline bool sl_slot_may_go(struct sl_intent *intent, struct sl_slot slot,
                                   struct sl_cell cell)
@@ -120,7 +127,7 @@ static inline bool sl_slot_may_go(struct sl_intent *intent, struct sl_slot slot,
 
     return !sl_ghosts_at(intent, sl_tag_at(r, slot)) &&
            (cell.w[1] < ~SL_W1_MASK ||
-            !sl_swaps_at(intent, sl_cell_at(r, slot)));
+            !sl_swaps_in(intent, sl_head_at(r, slot.bucket)));
 }
 
 #endif

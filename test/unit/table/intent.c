@@ -9,8 +9,8 @@
 #include "schedule.h"
 
 static const char *const step_names[SL_STEPS] = {
-    "judged", "swap",    "lock",   "locked", "commit", "set",
-    "write",  "release", "finish", "help",   "undo"};
+    "say",   "swap",    "lock",   "locked", "commit", "set",
+    "write", "release", "finish", "help",   "undo"};
 
 static bool is_committed(enum sl_step step)
 {
