@@ -3,6 +3,7 @@
 
 #include "base/arith.h"
 #include "core/take.h"
+#include "table/key.h"
 
 /* A key stays with its first choice while that has no more taken slots than
  * this; then the emptier of two is chosen. Two of five keeps three quarters
@@ -190,7 +191,7 @@ bool sl_find_vacancy(struct sl_intent *intent, const struct sl_key *key,
             best = 0;
     }
     for (unsigned i = 2; best == SL_CHOICES && i < SL_CHOICES; i++) {
-        o[i] = ask(intent, key->bucket[i], &wish);
+        o[i] = ask(intent, sl_key_bucket(intent->region, key, i), &wish);
         if (o[i].free)
             best = i;
     }

@@ -45,13 +45,15 @@ static bool swap(sl_word *word, uint64_t from, uint64_t to)
     return atomic_compare_exchange_strong(word, &from, to);
 }
 
-static void pause_briefly(void)
+void sl_pause(unsigned count)
 {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
+    for (unsigned i = 0; i < count; i++) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    __asm__ volatile("yield");
+        __asm__ volatile("yield");
 #endif
+    }
 }
 
 /* ---- ghosts ---- */
@@ -271,8 +273,7 @@ uint64_t sl_guard_read(const struct sl_intent *intent, uint64_t at)
         uint64_t locked = value;
 
         for (unsigned i = 4; i <= PATIENCE && value == locked; i *= 2) {
-            for (unsigned j = 0; j < i; j++)
-                pause_briefly();
+            sl_pause(i);
             value = get(guard);
         }
         if (value == locked) {

@@ -240,6 +240,9 @@ uint64_t sl_guard_read(const struct sl_intent *intent, uint64_t at);
  * locked; before that, the answer is a good guess. */
 bool sl_ghosts_at(struct sl_intent *intent, uint64_t at);
 
+/* Pause `count` times the shortest that the machine knows. */
+void sl_pause(unsigned count);
+
 /* May anybody else swap a cell in the bucket whose head is at `head`? To be
  * asked with the guard locked, likewise. Looks through all records. */
 bool sl_swaps_in(const struct sl_intent *intent, uint64_t head);

@@ -9,6 +9,11 @@
 void sl_key_hash(const struct sl_table *table, const struct sl_part *part,
                  struct sl_key *ret);
 
+/* The bucket that is choice number 0, 1, ... < SL_CHOICES. Few keys ever ask
+ * for the later ones. */
+uint64_t sl_key_bucket(const struct sl_region *r, const struct sl_key *key,
+                       unsigned choice);
+
 /* Ask for the first or second line (0, 1) of a bucket. */
 static inline void sl_key_prefetch(const struct sl_table *table,
                                    uint64_t bucket, unsigned line)

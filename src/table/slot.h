@@ -39,7 +39,8 @@ struct sl_slot {
 /* A key, hashed. */
 struct sl_key {
     uint64_t tag;
-    uint64_t bucket[SL_CHOICES]; /* in the order of preference */
+    uint64_t bucket[2]; /* the first two choices; see sl_key_bucket */
+    struct sl_hash128 hash;
 };
 
 static inline uint64_t sl_head_at(const struct sl_region *r, uint64_t bucket)

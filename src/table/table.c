@@ -4,7 +4,8 @@
 #include "base/arith.h"
 #include "table/single.h"
 
-#define BATCH SL_SWAPS /* parts whose memory is fetched together */
+#define BATCH SL_SWAPS    /* parts whose memory is fetched together */
+#define RUN   (BATCH / 2) /* of them, hashed before their lines are asked for */
 
 /* Begin an item, whose key is there already. Field by field: what is not set
  * here is set before it is read. */
@@ -185,6 +186,20 @@ static unsigned seek(const struct sl_table *table, const struct sl_key *key)
     return slot;
 }
 
+/* Hash some parts, and only then ask for their lines: by turns it is slower,
+ * for a line that cannot be asked for at once holds up the next hash. */
+static void hash_some(const struct sl_set *set, const struct sl_part *parts,
+                      struct sl_key *keys, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++)
+        sl_key_hash(set->table, &parts[i], &keys[i]);
+    for (unsigned i = from; i < to; i++) {
+        sl_key_prefetch(set->table, keys[i].bucket[0], 0);
+        sl_swaps_note(set->intent, i,
+                      sl_head_at(&set->table->region, keys[i].bucket[0]));
+    }
+}
+
 /* Three passes over a handful of parts: hash and prefetch the first line, see
  * whom that does not serve and prefetch more, decide. */
 static void batch_some(struct sl_set *set, struct sl_part *parts,
@@ -193,12 +208,8 @@ static void batch_some(struct sl_set *set, struct sl_part *parts,
     struct sl_key keys[BATCH];
     unsigned slots[BATCH];
 
-    for (unsigned i = 0; i < count; i++) {
-        sl_key_hash(set->table, &parts[i], &keys[i]);
-        sl_key_prefetch(set->table, keys[i].bucket[0], 0);
-        sl_swaps_note(set->intent, i,
-                      sl_head_at(&set->table->region, keys[i].bucket[0]));
-    }
+    for (unsigned i = 0; i < count; i += RUN)
+        hash_some(set, parts, keys, i, count - i < RUN ? count : i + RUN);
     sl_swaps_say(set->intent, count);
     for (unsigned i = 0; i < count; i++)
         slots[i] = seek(set->table, &keys[i]);
