@@ -74,12 +74,14 @@ static enum place place_of(const struct sl_region_head *head, uint64_t at)
     if (at < head->buckets_at || at % 8 != 0 ||
         (at - head->buckets_at) / sizeof(struct sl_bucket) >= head->buckets)
         return NOWHERE;
-    in = (at - head->buckets_at) % sizeof(struct sl_bucket);
-    if (in == 0)
-        return HEAD;
-    if (in % 24 == 8)
-        return TAG;
-    return in % 24 == 16 ? GUARD : SECOND;
+    in = (at - head->buckets_at) % sizeof(struct sl_bucket) / 8;
+    for (unsigned i = 0; i < SL_SLOTS; i++) {
+        if (in == sl_tag_word(i))
+            return TAG;
+        if (in == sl_cell_word(i))
+            return GUARD;
+    }
+    return in == 0 ? HEAD : SECOND;
 }
 
 static bool possible_tag(const struct sl_region *r, uint64_t tag)
@@ -104,17 +106,16 @@ static bool possible_actor(const struct sl_region *r, const struct sl_actor *a)
         enum place place = place_of(head, peek(&a->guard[i].at));
 
         if ((place != HEAD && place != GUARD) ||
-            sl_is_locked(peek(&a->guard[i].from)) ||
-            sl_is_locked(peek(&a->guard[i].to)))
+            sl_is_locked(peek(&a->guard[i].from[0])) ||
+            sl_is_locked(peek(&a->guard[i].to[0])))
             return false;
     }
     for (uint64_t i = 0; i < writes; i++) {
         const struct sl_write *w = &a->write[i];
-        enum place place = place_of(head, peek(&w->at));
 
-        if ((place != TAG && place != SECOND) ||
+        if (place_of(head, peek(&w->at)) != TAG ||
             place_of(head, peek(&w->under)) != GUARD ||
-            (place == TAG && !possible_tag(r, peek(&w->to))))
+            !possible_tag(r, peek(&w->to)))
             return false;
     }
     return true;
@@ -145,11 +146,11 @@ static bool possible_bucket(const struct sl_region *r, uint64_t number)
 {
     const struct sl_bucket *b = sl_region_bucket(r, number);
 
-    if (sl_is_locked(peek(&b->head)))
+    if (sl_is_locked(peek(&b->word[0])))
         return false;
     for (unsigned i = 0; i < SL_SLOTS; i++)
-        if (sl_is_locked(peek(&b->slots[i].cell[0])) ||
-            !possible_tag(r, peek(&b->slots[i].tag)))
+        if (sl_is_locked(peek(&b->word[sl_cell_word(i)])) ||
+            !possible_tag(r, peek(&b->word[sl_tag_word(i)])))
             return false;
     return true;
 }

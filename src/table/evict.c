@@ -3,6 +3,7 @@
 
 #include "base/arith.h"
 #include "core/take.h"
+#include "table/key.h"
 
 /* A key stays with its first choice while that has no more taken slots than
  * this; then the emptier of two is chosen. Two of five keeps three quarters
@@ -158,7 +159,7 @@ static struct offer ask(struct sl_intent *intent, uint64_t bucket,
         if (owes == SL_OWES || offer.free ||
             (owes == SL_OWES_LITTLE && offer.little) ||
             (!wish->grow && !may_replace(r, wish->id, v.tag)) ||
-            sl_ghosts_at(intent, sl_tag_at(r, v.slot)))
+            !sl_slot_may_go(intent, v.slot, v.cell))
             continue;
         offer.free = owes == SL_OWES_NOTHING;
         offer.little = owes == SL_OWES_LITTLE;
@@ -190,7 +191,7 @@ bool sl_find_vacancy(struct sl_intent *intent, const struct sl_key *key,
             best = 0;
     }
     for (unsigned i = 2; best == SL_CHOICES && i < SL_CHOICES; i++) {
-        o[i] = ask(intent, key->bucket[i], &wish);
+        o[i] = ask(intent, sl_key_bucket(intent->region, key, i), &wish);
         if (o[i].free)
             best = i;
     }
@@ -263,15 +264,13 @@ static bool empty_slot(struct sl_intent *intent, struct sl_slot slot, sl_ns now)
         sl_owes(r, tag, cell, now) != SL_OWES_NOTHING)
         return false;
     sl_intent_begin(intent);
-    if (!sl_intent_lock(intent, cell_at, cell.w[0], 0) ||
-        sl_load(r, tag_at) != tag || sl_load(r, cell_at + 8) != cell.w[1] ||
-        sl_ghosts_at(intent, tag_at) ||
-        !sl_ghost_free(intent, cell_at + 8, 0)) {
+    if (!sl_intent_lock_cell(intent, cell_at, cell,
+                             sl_cell_first(cell, sl_cell_of(0, 0))) ||
+        sl_load(r, tag_at) != tag || !sl_slot_may_go(intent, slot, cell)) {
         sl_intent_drop(intent);
         return false;
     }
-    sl_intent_write(intent, cell_at, tag_at, tag, 0); /* first */
-    sl_intent_write(intent, cell_at, cell_at + 8, cell.w[1], 0);
+    sl_intent_write(intent, cell_at, tag_at, tag, 0);
     if (!sl_intent_commit(intent))
         return false;
     sl_account(r, tag, 0);

@@ -33,7 +33,7 @@ enum sl_owes sl_owes(const struct sl_region *r, uint64_t tag,
 struct sl_vacancy {
     struct sl_slot slot;
     uint64_t tag;        /* what it carries now; 0 = empty */
-    struct sl_cell cell; /* as it is now, spare byte included */
+    struct sl_cell cell; /* as it is now, generation included */
     bool live;           /* it owes something */
     unsigned choice;     /* which of the key's buckets */
 };

@@ -45,13 +45,15 @@ static bool swap(sl_word *word, uint64_t from, uint64_t to)
     return atomic_compare_exchange_strong(word, &from, to);
 }
 
-static void pause_briefly(void)
+void sl_pause(unsigned count)
 {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
+    for (unsigned i = 0; i < count; i++) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    __asm__ volatile("yield");
+        __asm__ volatile("yield");
 #endif
+    }
 }
 
 /* ---- ghosts ---- */
@@ -63,21 +65,18 @@ static bool is_overtaken(const struct sl_actor *a)
     return active != 0 && get(&a->overtaken) == active;
 }
 
-/* Does `a` mean to change the word at `at`, expecting `value` there (or
- * whatever is there, if `any`)? */
-static bool expects(const struct sl_actor *a, uint64_t at, uint64_t value,
-                    bool any)
+/* Does `a` mean to change the word at `at`, though its change is over? */
+static bool haunts(const struct sl_actor *a, uint64_t at)
 {
     uint64_t writes;
 
-    if (get(&a->ghost_at) == at && (any || get(&a->ghost_from) == value))
+    if (get(&a->ghost_at) == at)
         return true;
     if (!is_overtaken(a))
         return false;
     writes = get(&a->writes);
     for (uint64_t i = 0; i < writes && i < SL_WRITES; i++)
-        if (get(&a->write[i].at) == at &&
-            (any || get(&a->write[i].from) == value))
+        if (get(&a->write[i].at) == at)
             return true;
     return false;
 }
@@ -94,8 +93,7 @@ static void raise_haunted(const struct sl_region *r)
 
 /* Look through all records. If there is no ghost left the haunting is over;
  * that the word is the same tells that none came while we looked. */
-static bool expected(struct sl_intent *intent, uint64_t at, uint64_t value,
-                     bool any)
+bool sl_ghosts_at(struct sl_intent *intent, uint64_t at)
 {
     sl_word *word = &sl_region_head(intent->region)->haunted;
     uint64_t haunted = atomic_load(word);
@@ -109,7 +107,7 @@ static bool expected(struct sl_intent *intent, uint64_t at, uint64_t value,
 
         if (a == intent->actor)
             continue;
-        if (expects(a, at, value, any))
+        if (haunts(a, at))
             return true;
         quiet = quiet && !is_overtaken(a) && get(&a->ghost_at) == 0;
     }
@@ -118,14 +116,47 @@ static bool expected(struct sl_intent *intent, uint64_t at, uint64_t value,
     return false;
 }
 
-bool sl_ghost_free(struct sl_intent *intent, uint64_t at, uint64_t value)
+/* ---- single changes ---- */
+
+/* What is announced together is noted first and counted then; a note that is
+ * overwritten while it is read here belonged to changes that are over. */
+static bool may_swap_in(const struct sl_actor *a, uint64_t head)
 {
-    return !expected(intent, at, value, false);
+    uint64_t swaps = atomic_load(&a->swaps);
+
+    for (uint64_t i = 0; i < swaps && i < SL_SWAPS; i++)
+        if (get(&a->swap_in[i]) == head)
+            return true;
+    return atomic_load(&a->swap_in[SL_SWAPS]) == head;
 }
 
-bool sl_ghosts_at(struct sl_intent *intent, uint64_t at)
+bool sl_swaps_in(const struct sl_intent *intent, uint64_t head)
 {
-    return expected(intent, at, 0, true);
+    for (uint64_t i = 0; i < SL_ACTORS; i++)
+        if (i != intent->index &&
+            may_swap_in(sl_region_actor(intent->region, i), head))
+            return true;
+    return false;
+}
+
+/* The guard is looked at first, and strictly after the note. (5) */
+bool sl_intent_swap(struct sl_intent *intent, struct sl_place at, uint64_t tag,
+                    struct sl_cell from, struct sl_cell to)
+{
+    sl_word *said = &intent->actor->swap_in[SL_SWAPS];
+    sl_word *cell = sl_region_word(intent->region, at.cell);
+    bool done;
+
+    SL_STEP(SL_STEP_SAY);
+    atomic_store(said, at.head);
+    done = atomic_load(cell) == from.w[0] && get(cell + 1) == from.w[1] &&
+           get(sl_region_word(intent->region, at.tag)) == tag;
+    if (done) {
+        SL_STEP(SL_STEP_SWAP);
+        done = sl_swap_pair(cell, from, to);
+    }
+    put(said, 0);
+    return done;
 }
 
 /* ---- meeting a locked guard ---- */
@@ -148,7 +179,6 @@ static void help_write(const struct sl_intent *self, uint64_t locked,
     uint64_t to = get(&write->to);
     const sl_word *guard = sl_region_word(self->region, get(&write->under));
 
-    put(&self->actor->ghost_from, from);
     put(&self->actor->ghost_at, at);
     raise_haunted(self->region);
     if (atomic_load(guard) == locked) {
@@ -169,6 +199,24 @@ static const struct sl_guard *find_guard(const struct sl_actor *a, uint64_t at)
     return NULL;
 }
 
+/* Release a guard that holds `locked`: with what comes now, or with what was
+ * there before. Heads are where buckets begin; all other guards are cells. The
+ * record may have been rewritten while it was read; then the guard no longer
+ * holds `locked` either. */
+static void release_guard(const struct sl_region *r, const struct sl_guard *g,
+                          uint64_t at, uint64_t locked, bool done)
+{
+    sl_word *guard = sl_region_word(r, at);
+
+    if (!done)
+        swap(guard, locked, get(&g->from[0]));
+    else if (at % sizeof(struct sl_bucket) == 0)
+        swap(guard, locked, get(&g->to[0]));
+    else
+        sl_swap_pair(guard, sl_cell_of(locked, get(&g->from[1])),
+                     sl_cell_of(get(&g->to[0]), get(&g->to[1])));
+}
+
 /* What `a` has committed comes true, and the guard at `at` is released. All
  * writes come first, also those under other guards: whoever sees a released
  * guard sees the whole change. A bucket's head has no writes of its own, but
@@ -176,28 +224,26 @@ static const struct sl_guard *find_guard(const struct sl_actor *a, uint64_t at)
 static void complete(const struct sl_intent *self, struct sl_actor *a,
                      uint64_t at, uint64_t locked)
 {
-    sl_word *guard = sl_region_word(self->region, at);
     const struct sl_guard *record = find_guard(a, at);
     uint64_t writes = get(&a->writes);
-    uint64_t to = record ? get(&record->to) : 0;
 
     if (!record)
         return;
     mark_overtaken(a, locked & NUMBER_MASK);
     for (uint64_t i = 0; i < writes && i < SL_WRITES; i++)
         help_write(self, locked, &a->write[i]);
-    swap(guard, locked, to);
+    SL_STEP(SL_STEP_HELP);
+    release_guard(self->region, record, at, locked, true);
 }
 
 static void put_back(const struct sl_intent *self, const struct sl_actor *a,
                      uint64_t at, uint64_t locked)
 {
     const struct sl_guard *record = find_guard(a, at);
-    uint64_t from = record ? get(&record->from) : 0;
 
     SL_STEP(SL_STEP_UNDO);
     if (record)
-        swap(sl_region_word(self->region, at), locked, from);
+        release_guard(self->region, record, at, locked, false);
 }
 
 /* The guard at `at` holds the lock word `locked`: see that it goes away. If
@@ -227,8 +273,7 @@ uint64_t sl_guard_read(const struct sl_intent *intent, uint64_t at)
         uint64_t locked = value;
 
         for (unsigned i = 4; i <= PATIENCE && value == locked; i *= 2) {
-            for (unsigned j = 0; j < i; j++)
-                pause_briefly();
+            sl_pause(i);
             value = get(guard);
         }
         if (value == locked) {
@@ -253,24 +298,49 @@ void sl_intent_begin(struct sl_intent *intent)
     put(&a->status, status_of(intent->number, OPEN));
 }
 
-bool sl_intent_lock(struct sl_intent *intent, uint64_t at, uint64_t from,
-                    uint64_t to)
+/* Put down a guard that is about to be locked. */
+static void note_guard(struct sl_intent *intent, uint64_t at,
+                       struct sl_cell from, struct sl_cell to)
 {
     struct sl_actor *a = intent->actor;
     struct sl_guard *record = &a->guard[intent->guards];
 
     assert(intent->guards < SL_GUARDS);
     put(&record->at, at);
-    put(&record->from, from);
-    put(&record->to, to);
+    put(&record->from[0], from.w[0]);
+    put(&record->from[1], from.w[1]);
+    put(&record->to[0], to.w[0]);
+    put(&record->to[1], to.w[1]);
     put(&a->guards, intent->guards + 1);
     SL_STEP(SL_STEP_LOCK);
-    if (!swap(sl_region_word(intent->region, at), from,
-              lock_word(intent->index, intent->number)))
-        return false;
+}
+
+/* It is locked: is there still something to be locked for? */
+static bool locked_in_time(struct sl_intent *intent)
+{
     intent->guards++;
     SL_STEP(SL_STEP_LOCKED);
-    return get(&a->status) == status_of(intent->number, OPEN);
+    return get(&intent->actor->status) == status_of(intent->number, OPEN);
+}
+
+bool sl_intent_lock_head(struct sl_intent *intent, uint64_t at, uint64_t from,
+                         uint64_t to)
+{
+    note_guard(intent, at, sl_cell_of(from, 0), sl_cell_of(to, 0));
+    return swap(sl_region_word(intent->region, at), from,
+                lock_word(intent->index, intent->number)) &&
+           locked_in_time(intent);
+}
+
+bool sl_intent_lock_cell(struct sl_intent *intent, uint64_t at,
+                         struct sl_cell from, struct sl_cell to)
+{
+    uint64_t locked = lock_word(intent->index, intent->number);
+
+    note_guard(intent, at, from, to);
+    return sl_swap_pair(sl_region_word(intent->region, at), from,
+                        sl_cell_of(locked, from.w[1])) &&
+           locked_in_time(intent);
 }
 
 void sl_intent_mark(struct sl_intent *intent, uint64_t at, uint64_t bits)
@@ -279,7 +349,7 @@ void sl_intent_mark(struct sl_intent *intent, uint64_t at, uint64_t bits)
         struct sl_guard *g = &intent->actor->guard[i];
 
         if (get(&g->at) == at)
-            put(&g->to, get(&g->to) | bits);
+            put(&g->to[0], get(&g->to[0]) | bits);
     }
 }
 
@@ -304,8 +374,7 @@ static void release(const struct sl_intent *intent, bool done)
         const struct sl_guard *g = &intent->actor->guard[i];
 
         SL_STEP(SL_STEP_RELEASE);
-        swap(sl_region_word(intent->region, get(&g->at)), locked,
-             done ? get(&g->to) : get(&g->from));
+        release_guard(intent->region, g, get(&g->at), locked, done);
     }
     SL_STEP(SL_STEP_FINISH);
     put(&intent->actor->status, status_of(intent->number, IDLE));
@@ -365,4 +434,6 @@ void sl_intent_init(struct sl_intent *intent, const struct sl_region *region,
     put(&a->status, status_of(number, IDLE));
     put(&a->active, 0);
     put(&a->ghost_at, 0);
+    put(&a->swaps, 0);
+    put(&a->swap_in[SL_SWAPS], 0);
 }

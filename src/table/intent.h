@@ -2,9 +2,10 @@
  *
  * A change has guards and writes. A guard is a word that everyone agrees to
  * lock before touching what it guards: the first word of a cell for its slot,
- * the head of a bucket for who may be added to it. A write changes a guarded
- * word: the second word of a cell, a tag. Guards and writes are put down in
- * the actor's record in the region before they are carried out.
+ * the head of a bucket for who may be added to it. A cell's second word
+ * changes with its guard, in one swap of sixteen bytes; a write changes a
+ * tag. Guards and writes are put down in the actor's record in the region
+ * before they are carried out.
  *
  *              begin            commit              finish
  *     IDLE ------------> OPEN ------------> SET ------------> IDLE
@@ -14,7 +15,8 @@
  *                        VOID               the words say it all
  *
  *   begin     sl_intent_begin: a new number, nothing locked
- *   lock      sl_intent_lock: swap a guard's value for our lock word
+ *   lock      sl_intent_lock_head, sl_intent_lock_cell: swap a guard's value
+ *             for our lock word
  *   commit    sl_intent_commit: OPEN -> SET. This is the instant at which the
  *             whole change happens
  *   undo      resolve: whoever waits too long swaps OPEN for VOID and puts
@@ -26,29 +28,51 @@
  * Every step is a compare-and-swap from the value that is on record, so that
  * two may carry out the same change and each step happens once.
  *
+ * Single changes. A change of one cell, of a key that has its slot, needs no
+ * intent: it swaps the whole cell at once (sl_swap_pair), and that is all of
+ * it. It fails if the guard is locked or anything of the cell has changed, and
+ * where the same cell of the same key has come back it is right. Only the tag
+ * is not part of the swap. So each time that a slot goes to another key, the
+ * top byte of its second word, the generation, is one more; and because that
+ * begins again after 256 keys, whoever means to swap says first, in his record,
+ * in which bucket, and whoever would begin again, with the guard locked, looks
+ * through the records and leaves the slot to its key while somebody is there.
+ *
+ * Why nobody's swap meets another key: he says so, then looks at the guard,
+ * which is not locked, then at the second word, then at the tag, then swaps;
+ * and let the swap succeed. The generation is the same in the second look and
+ * in the swap. If no change of keys was finished in between, none was under
+ * way either at the look, for it would have been finished, nor at the swap,
+ * for the guard was not locked; so the tag is the one that he saw. If 256 or
+ * more were finished in between, one of them began the generations again. It
+ * locked the guard after he had looked at it, and so after he had said that he
+ * would swap; then it looked through the records, saw him, and did not happen.
+ *
  * Ghosts. A process that was stopped may wake up much later and go on with a
- * change that others have completed long ago. Its swaps of guards fail, for a
- * lock word carries a number that never comes again. A write could succeed if
- * the word had come to hold the same value again; therefore it never does:
- * whoever helps marks the owner as overtaken, notes his own pending write and
- * raises `haunted`, all before he acts; and while that is up, everyone looks
- * through the records before he writes and avoids the values that a ghost
- * still expects. (A cell's second word has a spare byte for that; a tag that a
- * ghost expects to change stays as it is.) When no ghost is left, `haunted`
- * is taken down.
+ * change that others have completed long ago. Its swaps of guards and cells
+ * fail, for a lock word carries a number that never comes again. A write could
+ * succeed if the tag had come to hold the same value again; therefore it never
+ * does: whoever helps marks the owner as overtaken, notes his own pending
+ * write and raises `haunted`, all before he acts; and while that is up,
+ * everyone looks through the records before he changes a tag, and one that a
+ * ghost means to change stays as it is. When no ghost is left, `haunted` is
+ * taken down.
  *
  * Why nobody slips through: a helper puts down his note, raises `haunted` and
  * then looks whether the guard is still locked by the change he helps. The
  * next owner of the guard first locks it and then reads `haunted`. One of the
  * two sees the other.
  *
- * Invariants. (test/unit/table/intent.c forces each schedule.)
+ * Invariants. (test/unit/table/intent.c, ghost.c and single.c force each
+ * schedule.)
  *   (1) At every instant either all changes of an intent are visible to those
  *       who respect guards, or none.
  *   (2) A lock word is resolved by anyone who finds it, whatever its owner
  *       does or does not do.
  *   (3) An actor's number moves on only when none of its lock words is left.
  *   (4) A write of a change that is over changes nothing.
+ *   (5) A single change happens to the key that it was made for, or not at
+ *       all.
  */
 #ifndef SL_INTENT_H
 #define SL_INTENT_H
@@ -56,17 +80,20 @@
 #include "table/region.h"
 
 #define SL_GUARDS 32 /* 16 parts: the slot, and its bucket if it is new */
-#define SL_WRITES 32 /* 16 parts: the second word, and the tag if it is new */
+#define SL_WRITES 16 /* 16 parts: the tag if it is new */
+
+#define SL_SWAPS 32 /* single changes that are announced together */
 
 #define SL_LOCKED (UINT64_C(1) << 63)
 
 /* The numbers of intents end here: at ten million a second in 57 years. */
 #define SL_NUMBER_END (UINT64_C(1) << 54)
 
+/* A head or a cell; of a head only the first words count. */
 struct sl_guard {
     sl_word at; /* offset of the word in the region */
-    sl_word from;
-    sl_word to;
+    sl_word from[2];
+    sl_word to[2];
 };
 
 struct sl_write {
@@ -96,14 +123,19 @@ struct sl_actor {
     sl_word overtaken; /* the last number that others helped with */
     sl_word owner;     /* 0 free; else who has claimed it, see actor.c */
     sl_word ghost_at;  /* a helper's own pending write; 0 none */
-    sl_word ghost_from;
-    sl_word guards; /* how many of the following are on record */
+    sl_word swaps;     /* how many of swap_in are announced together */
+    sl_word guards;    /* how many of the following are on record */
     sl_word writes;
     struct sl_guard guard[SL_GUARDS];
     struct sl_write write[SL_WRITES];
     sl_word stats[SL_STATS]; /* counted by the owner alone */
+
+    /* The heads of buckets in which cells may be swapped; the last one counts
+     * by itself, and is 0 if there is none. */
+    sl_word swap_in[SL_SWAPS + 1];
     char pad[4096 - 64 - SL_GUARDS * sizeof(struct sl_guard) -
-             SL_WRITES * sizeof(struct sl_write) - SL_STATS * 8];
+             SL_WRITES * sizeof(struct sl_write) - SL_STATS * 8 -
+             (SL_SWAPS + 1) * 8];
 };
 
 static inline struct sl_actor *sl_region_actor(const struct sl_region *r,
@@ -143,18 +175,53 @@ static inline bool sl_is_locked(uint64_t word)
 void sl_intent_init(struct sl_intent *intent, const struct sl_region *region,
                     uint64_t index);
 
+/* Note the bucket whose head is at `head` as number `i` < SL_SWAPS of those in
+ * which cells may be swapped; then say so of `count` at once, and then read
+ * them. 0 takes it back. */
+static inline void sl_swaps_note(const struct sl_intent *intent, unsigned i,
+                                 uint64_t head)
+{
+    atomic_store_explicit(&intent->actor->swap_in[i], head,
+                          memory_order_relaxed);
+}
+
+static inline void sl_swaps_say(const struct sl_intent *intent, unsigned count)
+{
+    atomic_store(&intent->actor->swaps, count);
+}
+
+static inline void sl_swaps_unsay(const struct sl_intent *intent)
+{
+    atomic_store_explicit(&intent->actor->swaps, 0, memory_order_release);
+}
+
+/* Where the words of a slot are, as offsets. */
+struct sl_place {
+    uint64_t head; /* of its bucket */
+    uint64_t tag;
+    uint64_t cell;
+};
+
+/* A single change, all of it: say so, and swap the cell for `to` if it is
+ * still `from` and the slot still carries `tag`. */
+SL_MUST_USE bool sl_intent_swap(struct sl_intent *intent, struct sl_place at,
+                                uint64_t tag, struct sl_cell from,
+                                struct sl_cell to);
+
 void sl_intent_begin(struct sl_intent *intent);
 
-/* Lock the guard at offset `at`, which must still hold `from`; it will become
- * `to` at commit. False if it holds something else by now (nothing is locked
- * then), or if the intent was undone by somebody who waited. */
-SL_MUST_USE bool sl_intent_lock(struct sl_intent *intent, uint64_t at,
-                                uint64_t from, uint64_t to);
+/* Lock the head or the cell at offset `at`, which must still hold `from`; it
+ * will become `to` at commit. False if it holds something else by now (nothing
+ * is locked then), or if the intent was undone by somebody who waited. */
+SL_MUST_USE bool sl_intent_lock_head(struct sl_intent *intent, uint64_t at,
+                                     uint64_t from, uint64_t to);
+SL_MUST_USE bool sl_intent_lock_cell(struct sl_intent *intent, uint64_t at,
+                                     struct sl_cell from, struct sl_cell to);
 
-/* Set bits in what a locked guard will become. */
+/* Set bits in what a locked head will become. */
 void sl_intent_mark(struct sl_intent *intent, uint64_t at, uint64_t bits);
 
-/* Add a write of a word that the locked guard at `under` protects. */
+/* Add a write of a tag that the locked guard at `under` protects. */
 void sl_intent_write(struct sl_intent *intent, uint64_t under, uint64_t at,
                      uint64_t from, uint64_t to);
 
@@ -169,16 +236,21 @@ void sl_intent_drop(struct sl_intent *intent);
  * then helped or undone. Not for a guard that `intent` itself has locked. */
 uint64_t sl_guard_read(const struct sl_intent *intent, uint64_t at);
 
-/* May `value` be written at `at`, or does a ghost expect to find it there?
- * To be asked with the guard locked. */
-bool sl_ghost_free(struct sl_intent *intent, uint64_t at, uint64_t value);
-
-/* Does any ghost mean to change the word at `at`? To be asked with the guard
+/* Does any ghost mean to change the tag at `at`? To be asked with the guard
  * locked; before that, the answer is a good guess. */
 bool sl_ghosts_at(struct sl_intent *intent, uint64_t at);
 
+/* Pause `count` times the shortest that the machine knows. */
+void sl_pause(unsigned count);
+
+/* May anybody else swap a cell in the bucket whose head is at `head`? To be
+ * asked with the guard locked, likewise. Looks through all records. */
+bool sl_swaps_in(const struct sl_intent *intent, uint64_t head);
+
 /* Test builds can stop, kill or overtake a thread at each of these. */
 enum sl_step {
+    SL_STEP_SAY,     /* judged; about to say that a cell will be swapped */
+    SL_STEP_SWAP,    /* about to swap a cell */
     SL_STEP_LOCK,    /* about to lock a guard */
     SL_STEP_LOCKED,  /* a guard is locked */
     SL_STEP_COMMIT,  /* about to commit */
@@ -186,7 +258,7 @@ enum sl_step {
     SL_STEP_WRITE,   /* about to carry out a write */
     SL_STEP_RELEASE, /* about to release a guard */
     SL_STEP_FINISH,  /* everything carried out; about to go idle */
-    SL_STEP_HELP,    /* about to carry out a write for another */
+    SL_STEP_HELP,    /* about to carry out a write, or all, for another */
     SL_STEP_UNDO,    /* about to put back a guard for another */
     SL_STEPS
 };

@@ -18,16 +18,19 @@ void sl_key_hash(const struct sl_table *table, const struct sl_part *part,
     ret->tag = (uint64_t)part->of->id << SL_TAG_BITS | (print ? print : 1);
     ret->bucket[0] = scale(h.lo, buckets);
     ret->bucket[1] = scale((h.lo << 32 | h.lo >> 32) ^ h.hi, buckets);
-    ret->bucket[2] = scale(h.lo * UINT64_C(0x9e3779b97f4a7c15), buckets);
-    ret->bucket[3] = scale(h.hi * UINT64_C(0xd1342543de82ef95), buckets);
+    ret->hash = h;
 }
 
-void sl_key_prefetch(const struct sl_table *table, uint64_t bucket,
-                     unsigned line)
+uint64_t sl_key_bucket(const struct sl_region *r, const struct sl_key *key,
+                       unsigned choice)
 {
-    const char *at = (const char *)sl_region_bucket(&table->region, bucket);
+    uint64_t buckets = sl_region_head(r)->buckets;
 
-    __builtin_prefetch(at + line * UINT64_C(64), 1);
+    if (choice == 2)
+        return scale(key->hash.lo * UINT64_C(0x9e3779b97f4a7c15), buckets);
+    if (choice == 3)
+        return scale(key->hash.hi * UINT64_C(0xd1342543de82ef95), buckets);
+    return key->bucket[choice];
 }
 
 bool sl_key_find_in(const struct sl_region *r, uint64_t bucket, uint64_t tag,
@@ -36,8 +39,8 @@ bool sl_key_find_in(const struct sl_region *r, uint64_t bucket, uint64_t tag,
     const struct sl_bucket *b = sl_region_bucket(r, bucket);
 
     for (unsigned i = 0; i < SL_SLOTS; i++)
-        if (atomic_load_explicit(&b->slots[i].tag, memory_order_acquire) ==
-            tag) {
+        if (atomic_load_explicit(&b->word[sl_tag_word(i)],
+                                 memory_order_acquire) == tag) {
             *ret = (struct sl_slot){bucket, i};
             return true;
         }
@@ -51,12 +54,18 @@ bool sl_key_find(const struct sl_intent *intent, const struct sl_key *key,
 {
     const struct sl_region *r = intent->region;
     uint64_t at = sl_head_at(r, key->bucket[0]);
+    unsigned slot =
+        sl_key_in_line(sl_region_bucket(r, key->bucket[0]), key->tag);
 
+    if (slot < SL_SLOTS) {
+        *ret = (struct sl_slot){key->bucket[0], slot};
+        return true;
+    }
     for (;;) {
         *head = sl_load(r, at);
         for (unsigned i = 0; i < SL_CHOICES; i++)
             if ((i == 0 || sl_is_locked(*head) || *head & SL_HEAD_WENT(i)) &&
-                sl_key_find_in(r, key->bucket[i], key->tag, ret))
+                sl_key_find_in(r, sl_key_bucket(r, key, i), key->tag, ret))
                 return true;
         if (!sl_is_locked(*head))
             return false;

@@ -9,9 +9,33 @@
 void sl_key_hash(const struct sl_table *table, const struct sl_part *part,
                  struct sl_key *ret);
 
+/* The bucket that is choice number 0, 1, ... < SL_CHOICES. Few keys ever ask
+ * for the later ones. */
+uint64_t sl_key_bucket(const struct sl_region *r, const struct sl_key *key,
+                       unsigned choice);
+
 /* Ask for the first or second line (0, 1) of a bucket. */
-void sl_key_prefetch(const struct sl_table *table, uint64_t bucket,
-                     unsigned line);
+static inline void sl_key_prefetch(const struct sl_table *table,
+                                   uint64_t bucket, unsigned line)
+{
+    const char *at = (const char *)sl_region_bucket(&table->region, bucket);
+
+    __builtin_prefetch(at + line * UINT64_C(64), 1);
+}
+
+/* Which slot has its tag in the first line of the bucket and carries `tag`;
+ * SL_SLOTS if none does. Without branches, for nobody can guess which it is. */
+static inline unsigned sl_key_in_line(const struct sl_bucket *b, uint64_t tag)
+{
+    unsigned found = SL_SLOTS;
+
+    for (unsigned i = 0; i < 3; i++)
+        found = atomic_load_explicit(&b->word[sl_tag_word(i)],
+                                     memory_order_relaxed) == tag
+                    ? i
+                    : found;
+    return found;
+}
 
 /* The slot in `bucket` that carries `tag`, if there is one. */
 bool sl_key_find_in(const struct sl_region *r, uint64_t bucket, uint64_t tag,

@@ -3,7 +3,8 @@
  * One contiguous piece of memory of a fixed size: on the heap, in a file that
  * is mapped, or handed in by the caller and shared between processes. It holds
  * no pointers, only offsets, so that each process may map it elsewhere. All
- * that changes in it are 8-byte words, changed by 8-byte atomics.
+ * that changes in it are 8-byte words, changed by 8-byte atomics, and cells of
+ * two words, swapped at once (swap.h).
  *
  *   offset            what                                      size
  *   0                 head: what this is, the secret, counters  4 KiB
@@ -21,16 +22,14 @@
 #ifndef SL_REGION_H
 #define SL_REGION_H
 
-#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "base/alloc.h"
 #include "base/diag.h"
 #include "base/hash.h"
+#include "table/swap.h"
 
-typedef _Atomic uint64_t sl_word;
-
-#define SL_REGION_VERSION 1
+#define SL_REGION_VERSION 2
 #define SL_REGION_MIN     (UINT64_C(1) << 20)
 #define SL_REGION_MAX     (UINT64_C(1) << 40)
 
@@ -41,14 +40,31 @@ typedef _Atomic uint64_t sl_word;
 #define SL_CLAIMED 2 /* the low two bits of a claim */
 
 /* A bucket is two cache lines. The head, two slots and the tag of the third are
- * in the first, so that most takes touch one line only. */
+ * in the first, so that most takes touch one line only. Cells are aligned to
+ * their size, or they could not be swapped at once. Where what is, is said
+ * here and nowhere else:
+ *
+ *   head tag0 [cell 0 ] [cell 1 ] tag1 tag2
+ *   [cell 2 ] [cell 3 ] [cell 4 ] tag3 tag4
+ */
 struct sl_bucket {
-    sl_word head; /* see slot.h */
-    struct {
-        sl_word tag;
-        sl_word cell[2];
-    } slots[SL_SLOTS];
+    _Alignas(16) sl_word word[16];
 };
+
+static inline unsigned sl_tag_word(unsigned slot)
+{
+    static const unsigned char word[SL_SLOTS] = {1, 6, 7, 14, 15};
+
+    return word[slot];
+}
+
+/* The first of the two. */
+static inline unsigned sl_cell_word(unsigned slot)
+{
+    static const unsigned char word[SL_SLOTS] = {2, 4, 8, 10, 12};
+
+    return word[slot];
+}
 
 /* What the region knows of a limit: enough to judge a cell that belongs to it
  * without having its policy. */

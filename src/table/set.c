@@ -90,34 +90,29 @@ static enum sl_verdict judge_all(struct sl_set *set)
 
 /* ---- changing ---- */
 
-/* The second word that follows `old`: the same spare byte, unless a ghost
- * still waits for just that value. */
-static uint64_t second_word(struct sl_intent *intent, uint64_t at, uint64_t old,
-                            uint64_t bare)
+/* The only key of a set, and it has a slot: one swap. */
+static bool swap_slot(struct sl_set *set, const struct sl_item *item)
 {
-    uint64_t value = (old & ~SL_W1_MASK) | bare;
-
-    while (value != old && !sl_ghost_free(intent, at, value))
-        value += SL_SPARE_ONE; /* wraps around within the top byte */
-    return value;
+    return sl_intent_swap(
+        set->intent, sl_place_of(set->intent->region, item->slot),
+        item->key.tag, item->cell, sl_cell_next(item->cell, item->taken.next));
 }
 
-/* Lock the slot of a key that has one, and put down its change. */
+/* Lock the slot of a key that has one, if it is still what was read. */
+static bool lock_slot(struct sl_set *set, const struct sl_item *item,
+                      struct sl_cell next)
+{
+    const struct sl_region *r = set->intent->region;
+
+    return sl_intent_lock_cell(set->intent, sl_cell_at(r, item->slot),
+                               item->cell, next) &&
+           sl_load(r, sl_tag_at(r, item->slot)) == item->key.tag;
+}
+
+/* Lock it and put down its change. */
 static bool change_slot(struct sl_set *set, const struct sl_item *item)
 {
-    struct sl_intent *intent = set->intent;
-    const struct sl_region *r = intent->region;
-    uint64_t at = sl_cell_at(r, item->slot);
-    uint64_t next;
-
-    if (!sl_intent_lock(intent, at, item->cell.w[0], item->taken.next.w[0]) ||
-        sl_load(r, at + 8) != item->cell.w[1] ||
-        sl_load(r, sl_tag_at(r, item->slot)) != item->key.tag)
-        return false;
-    next = second_word(intent, at + 8, item->cell.w[1], item->taken.next.w[1]);
-    if (next != item->cell.w[1])
-        sl_intent_write(intent, at, at + 8, item->cell.w[1], next);
-    return true;
+    return lock_slot(set, item, sl_cell_next(item->cell, item->taken.next));
 }
 
 /* The slots that this set already uses, so that a new key takes another. */
@@ -141,8 +136,8 @@ static bool lock_home(struct sl_set *set, const struct sl_item *item)
     for (const struct sl_item *i = set->items; i < item; i++)
         if (i->added && i->key.bucket[0] == item->key.bucket[0])
             return true;
-    return sl_intent_lock(intent, at, item->head,
-                          (item->head + SL_HEAD_ONE) & ~SL_LOCKED);
+    return sl_intent_lock_head(intent, at, item->head,
+                               (item->head + SL_HEAD_ONE) & ~SL_LOCKED);
 }
 
 enum added { ADDED, AGAIN, NO_ROOM };
@@ -163,14 +158,11 @@ static enum added add_key(struct sl_set *set, struct sl_item *item)
         return NO_ROOM;
     at = sl_cell_at(r, v.slot);
     tag_at = sl_tag_at(r, v.slot);
-    if (!sl_intent_lock(intent, at, v.cell.w[0], item->taken.next.w[0]) ||
-        sl_load(r, at + 8) != v.cell.w[1] || sl_load(r, tag_at) != v.tag ||
-        sl_ghosts_at(intent, tag_at))
+    if (!sl_intent_lock_cell(intent, at, v.cell,
+                             sl_cell_first(v.cell, item->taken.next)) ||
+        sl_load(r, tag_at) != v.tag || !sl_slot_may_go(intent, v.slot, v.cell))
         return AGAIN;
-    sl_intent_write(intent, at, tag_at, v.tag, item->key.tag); /* first */
-    sl_intent_write(
-        intent, at, at + 8, v.cell.w[1],
-        second_word(intent, at + 8, v.cell.w[1], item->taken.next.w[1]));
+    sl_intent_write(intent, at, tag_at, v.tag, item->key.tag);
     if (v.choice > 0)
         sl_intent_mark(intent, sl_head_at(r, item->key.bucket[0]),
                        SL_HEAD_WENT(v.choice));
@@ -256,13 +248,9 @@ static bool stands_still(struct sl_set *set)
     sl_intent_begin(intent);
     for (unsigned i = 0; still && i < set->count; i++) {
         const struct sl_item *item = &set->items[i];
-        uint64_t at = sl_cell_at(r, item->slot);
 
         if (item->found)
-            still =
-                sl_intent_lock(intent, at, item->cell.w[0], item->cell.w[0]) &&
-                sl_load(r, at + 8) == item->cell.w[1] &&
-                sl_load(r, sl_tag_at(r, item->slot)) == item->key.tag;
+            still = lock_slot(set, item, item->cell);
     }
     for (unsigned i = 0; still && i < set->count; i++) {
         const struct sl_item *item = &set->items[i];
@@ -291,13 +279,13 @@ enum sl_verdict sl_set_decide(struct sl_set *set)
         verdict = judge_all(set);
         if (verdict == SL_VERDICT_STALE)
             return verdict;
-        if (changes_any(set))
-            done = change_all(set);
-        else
+        if (!changes_any(set))
             done = !only_looks(set) || stands_still(set);
+        else if (set->count == 1 && set->items[0].found)
+            done = swap_slot(set, &set->items[0]);
+        else
+            done = change_all(set);
     } while (!done);
-    sl_count(set->intent, SL_STAT_TAKES);
-    if (verdict == SL_VERDICT_DENY)
-        sl_count(set->intent, SL_STAT_DENIED);
+    sl_set_count(set, verdict);
     return verdict;
 }

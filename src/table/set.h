@@ -2,8 +2,9 @@
  *
  * 1. Find and read all cells, without locking anything, and judge. Whatever
  *    changes no cell (a refusal, a look) is answered from that.
- * 2. Otherwise lock what is to change, check that it is still what was
- *    judged, and commit. If it is not, begin again at 1.
+ * 2. Otherwise swap the cell if it is only one; or lock what is to change,
+ * check that it is still what was judged, and commit. If it is not, begin again
+ *    at 1.
  */
 #ifndef SL_SET_H
 #define SL_SET_H
@@ -23,7 +24,7 @@ struct sl_item {
     uint64_t old_tag;
     uint64_t head; /* not found: what says so, see sl_key_find */
     struct sl_slot slot;
-    struct sl_cell cell; /* as read, spare byte included; zeros if not found */
+    struct sl_cell cell; /* as read, generation included; zeros if not found */
     struct sl_taken taken;
 };
 
@@ -37,6 +38,15 @@ struct sl_set {
     bool fresh;
     bool swept;
 };
+
+/* Count a verdict. */
+static inline void sl_set_count(const struct sl_set *set,
+                                enum sl_verdict verdict)
+{
+    sl_count(set->intent, SL_STAT_TAKES);
+    if (verdict == SL_VERDICT_DENY)
+        sl_count(set->intent, SL_STAT_DENIED);
+}
 
 /* Decide a set whose items have their keys, costs and parts. */
 SL_MUST_USE enum sl_verdict sl_set_decide(struct sl_set *set);

@@ -11,7 +11,8 @@
  * before two keys are taken for one.
  *
  * A cell's first word is the slot's guard. The top byte of the second one is
- * spare: see "Ghosts" in intent.h.
+ * the slot's generation: how many keys it has had, modulo 256. See "Single
+ * changes" in intent.h.
  */
 #ifndef SL_SLOT_H
 #define SL_SLOT_H
@@ -26,9 +27,9 @@
 /* The flag in the head for keys that went to their choice number 1, 2, ... */
 #define SL_HEAD_WENT(choice) (UINT64_C(1) << ((choice)-1))
 
-#define SL_TAG_BITS  52
-#define SL_SPARE_ONE (UINT64_C(1) << SL_CELL_W1_BITS)
-#define SL_W1_MASK   (SL_SPARE_ONE - 1)
+#define SL_TAG_BITS       52
+#define SL_GENERATION_ONE (UINT64_C(1) << SL_CELL_W1_BITS)
+#define SL_W1_MASK        (SL_GENERATION_ONE - 1)
 
 struct sl_slot {
     uint64_t bucket;
@@ -38,7 +39,8 @@ struct sl_slot {
 /* A key, hashed. */
 struct sl_key {
     uint64_t tag;
-    uint64_t bucket[SL_CHOICES]; /* in the order of preference */
+    uint64_t bucket[2]; /* the first two choices; see sl_key_bucket */
+    struct sl_hash128 hash;
 };
 
 static inline uint64_t sl_head_at(const struct sl_region *r, uint64_t bucket)
@@ -48,13 +50,20 @@ static inline uint64_t sl_head_at(const struct sl_region *r, uint64_t bucket)
 
 static inline uint64_t sl_tag_at(const struct sl_region *r, struct sl_slot s)
 {
-    return sl_head_at(r, s.bucket) + 8 + 24 * s.index;
+    return sl_head_at(r, s.bucket) + UINT64_C(8) * sl_tag_word(s.index);
 }
 
 /* The guard; the second word follows. */
 static inline uint64_t sl_cell_at(const struct sl_region *r, struct sl_slot s)
 {
-    return sl_tag_at(r, s) + 8;
+    return sl_head_at(r, s.bucket) + UINT64_C(8) * sl_cell_word(s.index);
+}
+
+static inline struct sl_place sl_place_of(const struct sl_region *r,
+                                          struct sl_slot s)
+{
+    return (struct sl_place){sl_head_at(r, s.bucket), sl_tag_at(r, s),
+                             sl_cell_at(r, s)};
 }
 
 static inline uint64_t sl_load(const struct sl_region *r, uint64_t at)
@@ -63,12 +72,14 @@ static inline uint64_t sl_load(const struct sl_region *r, uint64_t at)
 }
 
 /* Both words of a slot as they were at one instant; false if the slot no
- * longer carries `tag`. The spare byte is still in w[1].
+ * longer carries `tag`. The generation is still in w[1].
  *
  * The guard may hold the same value before and after a change (a permit's is
  * always 0). Therefore a change writes the tag before the second word, and
  * here it is read after it: the second word of a new key is never taken for
- * the old one's. */
+ * the old one's. And if the key itself has come back meanwhile, the second
+ * word has another generation. Whoever changes the cell swaps both words, or
+ * locks it, and so finds out for certain. */
 static inline bool sl_slot_read(const struct sl_intent *intent,
                                 struct sl_slot slot, uint64_t tag,
                                 struct sl_cell *ret)
@@ -81,13 +92,43 @@ static inline bool sl_slot_read(const struct sl_intent *intent,
         ret->w[1] = sl_load(r, at + 8);
         if (sl_load(r, sl_tag_at(r, slot)) != tag)
             return false;
-    } while (sl_load(r, at) != ret->w[0]);
+    } while (sl_load(r, at) != ret->w[0] || sl_load(r, at + 8) != ret->w[1]);
     return true;
 }
 
+/* Without the generation: what core knows. */
 static inline struct sl_cell sl_cell_bare(struct sl_cell cell)
 {
     return sl_cell_of(cell.w[0], cell.w[1] & SL_W1_MASK);
+}
+
+/* `bare` as the next cell of the same key. */
+static inline struct sl_cell sl_cell_next(struct sl_cell old,
+                                          struct sl_cell bare)
+{
+    return sl_cell_of(bare.w[0], (old.w[1] & ~SL_W1_MASK) | bare.w[1]);
+}
+
+/* `bare` as the first cell of another key. */
+static inline struct sl_cell sl_cell_first(struct sl_cell old,
+                                           struct sl_cell bare)
+{
+    return sl_cell_of(
+        bare.w[0], ((old.w[1] & ~SL_W1_MASK) + SL_GENERATION_ONE) | bare.w[1]);
+}
+
+/* May the slot, which holds `cell`, go to another key? It may not while a
+ * ghost means to change its tag; nor, where generations begin again, while
+ * somebody may swap a cell in its bucket. To be asked with the guard locked;
+ * before that, the answer is a good guess. */
+static inline bool sl_slot_may_go(struct sl_intent *intent, struct sl_slot slot,
+                                  struct sl_cell cell)
+{
+    const struct sl_region *r = intent->region;
+
+    return !sl_ghosts_at(intent, sl_tag_at(r, slot)) &&
+           (cell.w[1] < ~SL_W1_MASK ||
+            !sl_swaps_in(intent, sl_head_at(r, slot.bucket)));
 }
 
 #endif

@@ -2,9 +2,10 @@
 #include "table/table.h"
 
 #include "base/arith.h"
-#include "table/set.h"
+#include "table/single.h"
 
-#define BATCH 32 /* parts whose memory is fetched together */
+#define BATCH SL_SWAPS    /* parts whose memory is fetched together */
+#define RUN   (BATCH / 2) /* of them, hashed before their lines are asked for */
 
 /* Begin an item, whose key is there already. Field by field: what is not set
  * here is set before it is read. */
@@ -16,6 +17,16 @@ static void begin_item(struct sl_item *item, struct sl_part *part)
     item->untracked = false;
 }
 
+/* All that a key may need is fetched at once: one wait, not two. */
+static void hash_and_fetch(const struct sl_table *table,
+                           const struct sl_part *part, struct sl_key *ret)
+{
+    sl_key_hash(table, part, ret);
+    sl_key_prefetch(table, ret->bucket[0], 0);
+    sl_key_prefetch(table, ret->bucket[0], 1);
+    sl_key_prefetch(table, ret->bucket[1], 0); /* for a new key */
+}
+
 /* Add a part to the set, or to the item that has its key already. Returns the
  * number of the item. */
 static unsigned add_part(struct sl_set *set, struct sl_part *part)
@@ -23,10 +34,7 @@ static unsigned add_part(struct sl_set *set, struct sl_part *part)
     struct sl_item *new = &set->items[set->count];
     unsigned i;
 
-    sl_key_hash(set->table, part, &new->key);
-    sl_key_prefetch(set->table, new->key.bucket[0], 0);
-    sl_key_prefetch(set->table, new->key.bucket[0], 1);
-    sl_key_prefetch(set->table, new->key.bucket[1], 0); /* for a new key */
+    hash_and_fetch(set->table, part, &new->key);
     for (i = 0; i < set->count; i++) {
         struct sl_item *item = &set->items[i];
 
@@ -81,9 +89,61 @@ static void answer(const struct sl_set *set, const struct sl_item *item,
                    struct sl_part *part)
 {
     part->answer = item->taken.answer;
+    part->untracked = item->untracked;
     if (set->lag)
         count_from(set->lag, &part->answer);
-    part->untracked = item->untracked;
+}
+
+static void begin_set(struct sl_set *set, struct sl_table *table, sl_ns now,
+                      bool fresh)
+{
+    set->table = table;
+    set->now = judged_at(table, now, fresh);
+    set->lag = set->now - now;
+    set->fresh = fresh;
+    set->swept = false;
+}
+
+/* The bucket of a part is announced: decide it by the short way or the long
+ * one. */
+static enum sl_verdict decide_one(struct sl_set *set, struct sl_part *part,
+                                  const struct sl_key *key, unsigned slot)
+{
+    enum sl_verdict verdict;
+
+    if (slot < SL_SLOTS && part->act == SL_ACT_TAKE &&
+        sl_single_decide(set, part, key, slot, &verdict)) {
+        if (set->lag)
+            count_from(set->lag, &part->answer);
+        return verdict;
+    }
+    set->count = 1;
+    set->items[0].key = *key;
+    begin_item(&set->items[0], part);
+    set->swept = false;
+    verdict = sl_set_decide(set);
+    if (verdict != SL_VERDICT_STALE)
+        answer(set, &set->items[0], part);
+    return verdict;
+}
+
+/* A take of one key. While its memory is on the way, it is announced. */
+static enum sl_verdict decide_single(struct sl_set *set, struct sl_part *part)
+{
+    const struct sl_region *r = &set->table->region;
+    enum sl_verdict verdict;
+    struct sl_key key;
+
+    hash_and_fetch(set->table, part, &key);
+    set->intent = sl_actor_borrow(&set->table->actors);
+    sl_swaps_note(set->intent, 0, sl_head_at(r, key.bucket[0]));
+    sl_swaps_say(set->intent, 1);
+    verdict =
+        decide_one(set, part, &key,
+                   sl_key_in_line(sl_region_bucket(r, key.bucket[0]), key.tag));
+    sl_swaps_unsay(set->intent);
+    sl_actor_return(&set->table->actors, set->intent);
+    return verdict;
 }
 
 enum sl_verdict sl_table_decide(struct sl_table *table, struct sl_part *parts,
@@ -93,12 +153,10 @@ enum sl_verdict sl_table_decide(struct sl_table *table, struct sl_part *parts,
     unsigned of[SL_PARTS];
     enum sl_verdict verdict;
 
-    set.table = table;
+    begin_set(&set, table, now, fresh);
+    if (count == 1 && parts->act == SL_ACT_TAKE)
+        return decide_single(&set, parts);
     set.count = 0;
-    set.now = judged_at(table, now, fresh);
-    set.lag = set.now - now;
-    set.fresh = fresh;
-    set.swept = false;
     for (unsigned i = 0; i < count; i++)
         of[i] = add_part(&set, &parts[i]);
     set.intent = sl_actor_borrow(&table->actors);
@@ -111,20 +169,35 @@ enum sl_verdict sl_table_decide(struct sl_table *table, struct sl_part *parts,
     return verdict;
 }
 
-/* What the first line of its bucket does not settle: ask for the rest. */
-static void fetch_more(const struct sl_table *table, const struct sl_key *key)
+/* Where in the first line of its bucket is the key? What that does not settle
+ * is fetched: the second line, and the second bucket if any key went there. */
+static unsigned seek(const struct sl_table *table, const struct sl_key *key)
 {
     const struct sl_bucket *b =
         sl_region_bucket(&table->region, key->bucket[0]);
+    unsigned slot = sl_key_in_line(b, key->tag);
 
-    for (unsigned i = 0; i < 2; i++)
-        if (atomic_load_explicit(&b->slots[i].tag, memory_order_relaxed) ==
-            key->tag)
-            return;
-    sl_key_prefetch(table, key->bucket[0], 1);
-    if (atomic_load_explicit(&b->slots[2].tag, memory_order_relaxed) !=
-        key->tag)
+    if (slot >= 2)
+        sl_key_prefetch(table, key->bucket[0], 1);
+    if (slot == SL_SLOTS &&
+        (atomic_load_explicit(&b->word[0], memory_order_relaxed) &
+         SL_HEAD_WENT(1)))
         sl_key_prefetch(table, key->bucket[1], 0);
+    return slot;
+}
+
+/* Hash some parts, and only then ask for their lines: by turns it is slower,
+ * for a line that cannot be asked for at once holds up the next hash. */
+static void hash_some(const struct sl_set *set, const struct sl_part *parts,
+                      struct sl_key *keys, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++)
+        sl_key_hash(set->table, &parts[i], &keys[i]);
+    for (unsigned i = from; i < to; i++) {
+        sl_key_prefetch(set->table, keys[i].bucket[0], 0);
+        sl_swaps_note(set->intent, i,
+                      sl_head_at(&set->table->region, keys[i].bucket[0]));
+    }
 }
 
 /* Three passes over a handful of parts: hash and prefetch the first line, see
@@ -133,21 +206,16 @@ static void batch_some(struct sl_set *set, struct sl_part *parts,
                        enum sl_verdict *verdicts, unsigned count)
 {
     struct sl_key keys[BATCH];
+    unsigned slots[BATCH];
 
-    for (unsigned i = 0; i < count; i++) {
-        sl_key_hash(set->table, &parts[i], &keys[i]);
-        sl_key_prefetch(set->table, keys[i].bucket[0], 0);
-    }
+    for (unsigned i = 0; i < count; i += RUN)
+        hash_some(set, parts, keys, i, count - i < RUN ? count : i + RUN);
+    sl_swaps_say(set->intent, count);
     for (unsigned i = 0; i < count; i++)
-        fetch_more(set->table, &keys[i]);
-    for (unsigned i = 0; i < count; i++) {
-        set->items[0].key = keys[i];
-        begin_item(&set->items[0], &parts[i]);
-        set->swept = false;
-        verdicts[i] = sl_set_decide(set);
-        if (verdicts[i] != SL_VERDICT_STALE)
-            answer(set, &set->items[0], &parts[i]);
-    }
+        slots[i] = seek(set->table, &keys[i]);
+    for (unsigned i = 0; i < count; i++)
+        verdicts[i] = decide_one(set, &parts[i], &keys[i], slots[i]);
+    sl_swaps_unsay(set->intent);
 }
 
 void sl_table_batch(struct sl_table *table, struct sl_part *parts,
@@ -156,11 +224,7 @@ void sl_table_batch(struct sl_table *table, struct sl_part *parts,
 {
     struct sl_set set;
 
-    set.table = table;
-    set.count = 1;
-    set.now = judged_at(table, now, fresh);
-    set.lag = set.now - now;
-    set.fresh = fresh;
+    begin_set(&set, table, now, fresh);
     set.intent = sl_actor_borrow(&table->actors);
     for (unsigned i = 0; i < count; i += BATCH)
         batch_some(&set, parts + i, verdicts + i,

@@ -2,9 +2,9 @@
  *
  * A key is kept as a fingerprint under a secret of the region, so that nobody
  * who chooses keys can aim at a bucket or make two keys meet. A single take
- * reads two neighbouring cache lines and changes one cell; a set is changed as
- * one by an intent (intent.h). Nothing here allocates, waits or makes a system
- * call on the way of a decision.
+ * reads one or two neighbouring cache lines and swaps one cell; a set, or a
+ * new key, is changed as one by an intent (intent.h). Nothing here allocates,
+ * waits or makes a system call on the way of a decision.
  *
  * Invariants. (test/unit/table and test/threads check them.)
  *   (1) Either every part of a set is taken or none is.

@@ -15,9 +15,10 @@
 struct account {
     _Atomic uint64_t attempted[SIDE][SIDE]; /* left, right */
     _Atomic uint64_t acknowledged[SIDE][SIDE];
+    _Atomic uint64_t single[2]; /* takes of the shared key alone, likewise */
     _Atomic uint64_t progress;
     _Atomic uint64_t target; /* wake the parent when progress is here; or 0 */
-    char pad[48];
+    char pad[32];
 };
 
 struct page {
@@ -116,8 +117,17 @@ static inline void make_progress(struct account *a)
     }
 }
 
+/* Take the key that all share, and say so before and after. */
+static inline void take_single(struct hammer *h, struct account *a)
+{
+    atomic_fetch_add(&a->single[0], 1);
+    if (take(&h->table, &h->limit[SHARED], "all", 1) != SL_VERDICT_ALLOW)
+        abort();
+    atomic_fetch_add(&a->single[1], 1);
+}
+
 /* Take one set, and say so before and after. Each child also brings new keys
- * of no weight, so that slots are given out. */
+ * of no weight, so that slots are given out, and takes a shared key alone. */
 static inline void take_set(struct hammer *h, struct account *a,
                             uint64_t *state)
 {
@@ -137,7 +147,25 @@ static inline void take_set(struct hammer *h, struct account *a,
         SL_VERDICT_ALLOW)
         abort();
     atomic_fetch_add(&a->acknowledged[l][r], 1);
+    take_single(h, a);
     make_progress(a);
+}
+
+/* Single takes: what was acknowledged is there, and nothing that was not
+ * attempted. */
+static inline void check_singles(struct hammer *h, const struct page *page,
+                                 bool exact)
+{
+    uint64_t n = used(&h->table, &h->limit[SHARED], "all");
+    uint64_t most = 0, least = 0;
+
+    for (unsigned i = 0; i < FAMILY_MAX; i++) {
+        most += atomic_load(&page->account[i].single[0]);
+        least += atomic_load(&page->account[i].single[1]);
+    }
+    CHECK(n >= least && n <= most);
+    if (exact)
+        CHECK_EQ(n, most);
 }
 
 /* What was acknowledged is there, and nothing that was not attempted; if
@@ -168,6 +196,7 @@ static inline void check_accounts(struct hammer *h, const struct page *page,
         sum[side] += n;
     }
     CHECK_EQ(sum[0], sum[1]);
+    check_singles(h, page, exact);
     CHECK_EQ(locks_left(&h->table.region, &stray), 0);
 }
 

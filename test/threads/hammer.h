@@ -1,10 +1,11 @@
 /* hammer.h -- many at once on a handful of keys, and somebody who counts.
  *
  * Every set takes one from a key on the left and one from a key on the right,
- * in either order, and every other one also from a key that all share. So at
- * every instant the sum of the left is the sum of the right; a reader looks at
- * all of them at once and compares. What was admitted is counted by those who
- * were admitted; at the end the table must say the same.
+ * in either order, and every other one also from a key that all share, which
+ * is also taken alone. So at every instant the sum of the left is the sum of
+ * the right; a reader looks at all of them at once and compares. What was
+ * admitted is counted by those who were admitted; at the end the table must say
+ * the same.
  *
  * Works on a table that threads share and on tables that processes have over
  * the same region; the tallies are in memory that all of them see.
@@ -98,6 +99,9 @@ static inline void strike(struct hammer *h, uint64_t seed)
         atomic_fetch_add(&t->left[l], 1);
         atomic_fetch_add(&t->right[r], 1);
         if (count == 3)
+            atomic_fetch_add(&t->shared, 1);
+        if (random >> 33 & 1 &&
+            take(&h->table, &h->limit[SHARED], "all", 1) == SL_VERDICT_ALLOW)
             atomic_fetch_add(&t->shared, 1);
     }
     atomic_fetch_sub(&t->running, 1);

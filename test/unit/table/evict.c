@@ -82,7 +82,7 @@ static void test_owing(void)
         know(&table, &limit);
         cell = sl_take(&limit.strictest, sl_cell_of(0, 0), owing[i].cost, NOW)
                    .next;
-        cell.w[1] |= 3 * SL_SPARE_ONE; /* is not its business */
+        cell.w[1] |= 3 * SL_GENERATION_ONE; /* is not its business */
         if (!CHECK_EQ(sl_owes(&table.region, tag_of(&limit), cell,
                               NOW + owing[i].later),
                       owing[i].owes))

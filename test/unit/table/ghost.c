@@ -5,11 +5,11 @@
  * expects to find, many times over; they also fill the table and sweep it, so
  * that slots change hands wherever they may. Then the victim wakes up and goes
  * on step by step, and after each step not one byte of the buckets may have
- * changed. That is (4) of intent.h.
+ * changed. That is (4) of intent.h. For single changes see single.c.
  */
 #include "schedule.h"
 
-#define ROUNDS 300 /* more than the spare byte has values */
+#define ROUNDS 300 /* more than there are generations */
 
 static char *snapshot;
 
@@ -206,7 +206,7 @@ int main(void)
     alarm(300); /* nobody hangs */
     sl_step_hook = on_step;
     snapshot = shared_pages(MIB);
-    for (enum change change = 0; change < SWEEP; change++) {
+    for (enum change change = SET; change < SWEEP; change++) {
         make_world(&w, change, key, sizeof(key));
         run_all(&w, "its owner wakes up as a ghost", wake_owner, SL_STEP_WRITE);
         run_all(&w, "a helper wakes up as a ghost", wake_helper, SL_STEP_SET);

@@ -8,9 +8,9 @@
  */
 #include "schedule.h"
 
-static const char *const step_names[SL_STEPS] = {"lock",   "locked", "commit",
-                                                 "set",    "write",  "release",
-                                                 "finish", "help",   "undo"};
+static const char *const step_names[SL_STEPS] = {
+    "say",   "swap",    "lock",   "locked", "commit", "set",
+    "write", "release", "finish", "help",   "undo"};
 
 static bool is_committed(enum sl_step step)
 {
@@ -193,7 +193,8 @@ int main(void)
         run_all(&w, "a process is killed at each step", kill_early);
         run_all(&w, "what a dead process left is brought to its end",
                 kill_late);
-        run_all(&w, "a helper is stopped as well", stop_helper);
+        if (change >= SET) /* nobody can help with a single change */
+            run_all(&w, "a helper is stopped as well", stop_helper);
         free_world(&w);
     }
     return CHECK_DONE();

@@ -73,9 +73,9 @@ static void write_word(uint64_t at, uint64_t word)
 #define HEAD_AT(field) offsetof(struct sl_region_head, field)
 
 /* In the last slot of the last bucket. */
-#define LAST_AT(field)                                                         \
-    (MIB - sizeof(struct sl_bucket) +                                          \
-     offsetof(struct sl_bucket, slots[SL_SLOTS - 1].field))
+#define LAST_AT(word) (MIB - sizeof(struct sl_bucket) + UINT64_C(8) * (word))
+#define LAST_TAG      LAST_AT(sl_tag_word(SL_SLOTS - 1))
+#define LAST_CELL     LAST_AT(sl_cell_word(SL_SLOTS - 1))
 
 static void test_memory(void)
 {
@@ -187,15 +187,15 @@ static void test_damage(void)
         ROW("zeros for a magic", HEAD_AT(magic), 0, true,
             "it is no state of Sluice"),
         ROW("version", HEAD_AT(version), 7, true,
-            "its format is version 7; this Sluice reads version 1"),
+            "its format is version 7; this Sluice reads version 2"),
         ROW("size", HEAD_AT(size), 4096, true,
             "it was made for 4096 bytes, not for 1048576"),
         ROW("layout", HEAD_AT(buckets_at), 64, true, "its head is damaged"),
         ROW("secret", HEAD_AT(key), 64, true, "its head is damaged"),
-        ROW("a cell, sealed", LAST_AT(cell[1]), 1, true,
+        ROW("a cell, sealed", LAST_CELL + 8, 1, true,
             "it has changed since it was closed"),
-        ROW("a cell, not sealed", LAST_AT(cell[1]), 1, false, NULL),
-        ROW("a lock of nobody", LAST_AT(cell[0]), SL_LOCKED | 5, false,
+        ROW("a cell, not sealed", LAST_CELL + 8, 1, false, NULL),
+        ROW("a lock of nobody", LAST_CELL, SL_LOCKED | 5, false,
             "bucket 2783 in it is damaged"),
         ROW("a limit", 4096 + offsetof(struct sl_limit_entry, kind), 99, false,
             "limit 0 in it is damaged"),
@@ -204,7 +204,7 @@ static void test_damage(void)
             "limit 0 in it is damaged"),
         ROW("a limit's state", 4096 + offsetof(struct sl_limit_entry, used), 5,
             false, "limit 0 in it is damaged"),
-        ROW("a tag", LAST_AT(tag), UINT64_C(77) << SL_TAG_BITS | 1, false,
+        ROW("a tag", LAST_TAG, UINT64_C(77) << SL_TAG_BITS | 1, false,
             "bucket 2783 in it is damaged"),
         ROW("an actor",
             4096 + 128 * SL_LIMITS + offsetof(struct sl_actor, guards), 33,

@@ -159,7 +159,7 @@ static inline uint64_t locks_left(const struct sl_region *r, uint64_t *stray)
         for (unsigned i = 0; i <= SL_SLOTS; i++) {
             const struct sl_bucket *bucket = sl_region_bucket(r, b);
             uint64_t word =
-                atomic_load(i ? &bucket->slots[i - 1].cell[0] : &bucket->head);
+                atomic_load(&bucket->word[i ? sl_cell_word(i - 1) : 0]);
             uint64_t index = word >> 55 & (SL_ACTORS - 1);
 
             if (!sl_is_locked(word))

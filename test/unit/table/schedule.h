@@ -31,12 +31,14 @@ struct world {
     struct sl_part parts[3];
     unsigned count;
     bool sweep;       /* the victim sweeps instead of taking */
+    bool batch;       /* the parts are a batch, not a set */
     uint64_t base[3]; /* what the keys have used at the beginning */
 };
 
 static inline void run_change(struct world *w, struct sl_table *table)
 {
     struct sl_part parts[3];
+    enum sl_verdict verdicts[3];
 
     if (w->sweep) {
         struct sl_intent *intent = sl_actor_borrow(&table->actors);
@@ -47,7 +49,11 @@ static inline void run_change(struct world *w, struct sl_table *table)
         return;
     }
     memcpy(parts, w->parts, sizeof(parts));
-    if (sl_table_decide(table, parts, w->count, NOW, true) != SL_VERDICT_ALLOW)
+    if (w->batch)
+        sl_table_batch(table, parts, verdicts, w->count, NOW, true);
+    else
+        verdicts[0] = sl_table_decide(table, parts, w->count, NOW, true);
+    if (verdicts[0] != SL_VERDICT_ALLOW)
         abort();
 }
 
