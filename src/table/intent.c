@@ -140,7 +140,7 @@ bool sl_swaps_in(const struct sl_intent *intent, uint64_t head)
 }
 
 /* The guard is looked at first, and strictly after the note. (5) */
-bool sl_intent_swap(struct sl_intent *intent, struct sl_place at, uint64_t tag,
+bool sl_intent_swap(struct sl_intent *intent, struct sl_spot at, uint64_t tag,
                     struct sl_cell from, struct sl_cell to)
 {
     sl_word *said = &intent->actor->swap_in[SL_SWAPS];

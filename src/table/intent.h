@@ -196,7 +196,7 @@ static inline void sl_swaps_unsay(const struct sl_intent *intent)
 }
 
 /* Where the words of a slot are, as offsets. */
-struct sl_place {
+struct sl_spot {
     uint64_t head; /* of its bucket */
     uint64_t tag;
     uint64_t cell;
@@ -204,7 +204,7 @@ struct sl_place {
 
 /* A single change, all of it: say so, and swap the cell for `to` if it is
  * still `from` and the slot still carries `tag`. */
-SL_MUST_USE bool sl_intent_swap(struct sl_intent *intent, struct sl_place at,
+SL_MUST_USE bool sl_intent_swap(struct sl_intent *intent, struct sl_spot at,
                                 uint64_t tag, struct sl_cell from,
                                 struct sl_cell to);
 
