@@ -34,6 +34,7 @@
  *            after the first few, sluice_decide() allocates nothing.
  * Errors     0 is success; failures are negative enum sluice_err values, and
  *            sluice_why() has a sentence. A refused request is not a failure.
+ *            After a failure a decision says nothing: not allowed, status 0.
  */
 #ifndef SLUICE_POLICY_H
 #define SLUICE_POLICY_H
@@ -60,7 +61,8 @@ struct sluice_policy_options {
 /* Read and check the policy in a file. On success *ret is yours. *problems is
  * yours in any case (also when there are only warnings, or none) and may be
  * NULL if memory ran out; pass NULL if you do not care. `options` may be NULL.
- * SLUICE_ECONF: the file was refused. SLUICE_ESYS: it could not be read. */
+ * SLUICE_ECONF: the file was refused. SLUICE_ESYS: it could not be read, and
+ * that is the one problem, at line 0. */
 int sluice_policy_load(const char *path,
                        const struct sluice_policy_options *options,
                        struct sluice_policy **ret,
@@ -72,6 +74,12 @@ int sluice_policy_parse(const char *name, const char *text, size_t len,
                         const struct sluice_policy_options *options,
                         struct sluice_policy **ret,
                         struct sluice_problems **problems);
+
+/* The policy as it was understood, as YAML with every default written out.
+ * Read again, it decides alike. A new string, to be given back with free();
+ * NULL without memory (or a policy). Secrets are left out: tokens show as
+ * "(secret)". */
+char *sluice_policy_print(const struct sluice_policy *policy);
 
 /* Let go of a policy; NULL is allowed. */
 void sluice_policy_release(struct sluice_policy *policy);
@@ -167,7 +175,10 @@ struct sluice_override {
     const char *rate; /* in place of the plan's */
 };
 
-/* The facts. NULL is: not known. Strings end in NUL. */
+/* The facts. NULL is: not known. Strings end in NUL. There may be any number
+ * of headers: those that the policy reads count, and of each the first. Of
+ * costs and overrides there are at most 256 each; one for a limit that the
+ * route does not use is left aside. */
 struct sluice_request {
     const char *method, *path;
     const char *job;         /* named work instead of method and path */
@@ -193,7 +204,9 @@ struct sluice_request {
 struct sluice_decision *sluice_decision_new(void);
 void sluice_decision_free(struct sluice_decision *decision);
 
-/* Decide: take what the request costs on all its limits, or nothing. */
+/* Decide: take what the request costs on all its limits, or nothing.
+ * SLUICE_ENOENT if the policy has no limit of a name that the request has, in
+ * `limit`, `costs` or `overrides`. SLUICE_ECONF if an override is no rate. */
 int sluice_decide(struct sluice_engine *engine,
                   const struct sluice_request *request,
                   struct sluice_decision *decision);
@@ -203,7 +216,10 @@ int sluice_explain(struct sluice_engine *engine,
                    const struct sluice_request *request,
                    struct sluice_decision *decision);
 
-/* ---- answers; all strings live until the decision's next use ---- */
+/* ---- answers ---- */
+
+/* All strings live until the decision's next use, and asking twice gives the
+ * same ones. */
 
 int sluice_decision_allowed(const struct sluice_decision *decision);
 int sluice_decision_status(const struct sluice_decision *decision);
@@ -235,6 +251,7 @@ struct sluice_shown {
     int64_t retry_in_ns, reset_in_ns, wait_ns; /* -1: none */
 };
 
+/* Beyond the last limit its strings are "". */
 size_t sluice_decision_limits(const struct sluice_decision *decision);
 struct sluice_shown
 sluice_decision_limit(const struct sluice_decision *decision, size_t index);
@@ -254,7 +271,8 @@ const char *sluice_decision_body(const struct sluice_decision *decision);
 const char *sluice_decision_json(struct sluice_decision *decision);
 
 /* For people: which route, who, which plan, each limit with its numbers and
- * its key, and when the same request passes. NULL without memory. */
+ * its key, and when the same request passes. What a client chose is escaped:
+ * it can't end a line. NULL without memory. */
 const char *sluice_decision_text(struct sluice_decision *decision);
 
 #ifdef __cplusplus

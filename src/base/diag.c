@@ -21,16 +21,15 @@ static bool is_tail(unsigned char c)
     return (c & 0xc0) == 0x80;
 }
 
-/* The length of the character at `p`, of which `left` (> 0) bytes are there;
- * 0 if it is none that may be shown. */
-static size_t shown_len(const unsigned char *p, size_t left)
+size_t sl_shown_len(struct sl_str text)
 {
+    const unsigned char *p = (const unsigned char *)text.at;
     unsigned char c = p[0];
     size_t len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
 
     if (c < 0x80)
         return c >= 0x20 && c != 0x7f;
-    if (c < 0xc2 || c > 0xf4 || left < len)
+    if (c < 0xc2 || c > 0xf4 || text.len < len)
         return 0;
     for (size_t i = 1; i < len; i++)
         if (!is_tail(p[i]))
@@ -51,7 +50,7 @@ static size_t clean(char *text, size_t len, size_t most)
     size_t fits = 0;
 
     for (size_t i = 0; i < len;) {
-        size_t n = shown_len((unsigned char *)text + i, len - i);
+        size_t n = sl_shown_len((struct sl_str){text + i, len - i});
 
         if (n == 0) {
             text[i] = '?';
@@ -178,7 +177,7 @@ static void put_line(struct sink *sink, struct sl_str line, bool blank)
     put_text(sink, "\n  ");
     for (size_t i = 0; i < line.len;) {
         const unsigned char *p = (const unsigned char *)line.at + i;
-        size_t n = shown_len(p, line.len - i);
+        size_t n = sl_shown_len(sl_str_from(line, i));
 
         if (*p == '\t')
             put(sink, '\t');

@@ -37,6 +37,10 @@ int sl_refuse_at(struct sl_diag *diag, int err, size_t at, const char *fmt, ...)
 /* Add what to write instead. Returns nothing: the refusal already did. */
 void sl_hint(struct sl_diag *diag, const char *fmt, ...) SL_PRINTF(2, 3);
 
+/* How many bytes the character at the beginning of `text` (not empty) has; 0
+ * if it may not be shown: a control character, or not UTF-8. */
+size_t sl_shown_len(struct sl_str text);
+
 /* Write the whole complaint into `out` (always NUL-terminated if size > 0):
  *
  *     FILE:LINE:COL: sentence

@@ -31,4 +31,14 @@ static inline char *sl_digits_padded(uint64_t n, unsigned width, char *out)
     return out + width;
 }
 
+/* What a hex digit stands for; -1 for any other byte. */
+static inline int sl_hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 #endif

@@ -16,20 +16,11 @@
 
 #include <string.h>
 
+#include "base/digits.h"
+
 #define GROUPS 8 /* of sixteen bits */
 
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
 
 /* Read 1 to `most` decimal digits at the start of *text and pass them. The
  * number must not exceed `max` nor, unless `zeros`, begin with a zero. */
@@ -80,8 +71,8 @@ static bool read_group(struct groups *g, struct sl_str *text)
     unsigned n = 0;
     size_t len = 0;
 
-    while (len < text->len && hex_value(text->at[len]) >= 0) {
-        n = n << 4 | (unsigned)hex_value(text->at[len]);
+    while (len < text->len && sl_hex_value(text->at[len]) >= 0) {
+        n = n << 4 | (unsigned)sl_hex_value(text->at[len]);
         if (++len > 4)
             return false;
     }

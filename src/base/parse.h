@@ -54,6 +54,12 @@ struct sl_rate {
     uint64_t queue; /* if has_queue */
 };
 
+/* Unlimited and none have no numbers. */
+static inline bool sl_rate_has_numbers(enum sl_rate_form form)
+{
+    return form == SL_RATE_PER || form == SL_RATE_PLAIN;
+}
+
 SL_MUST_USE int sl_parse_number(struct sl_str text, uint64_t *ret,
                                 struct sl_diag *diag);
 SL_MUST_USE int sl_parse_count(struct sl_str text, uint64_t *ret,

@@ -1,7 +1,8 @@
 /* check.c -- sluice check: is a policy right?
  *
  * Problems are messages and go to err; that a policy is right is data. As JSON
- * everything is data: one object per file, one per line.
+ * everything is data: one object per file, one per line. With --print the
+ * policy itself is the data.
  */
 #include <string.h>
 
@@ -72,31 +73,7 @@ static void print_json(FILE *out, const char *path, int err, const char *why,
     fputs("]}\n", out);
 }
 
-static int check(struct sl_call *call, const char *path)
-{
-    struct sluice_policy *policy = NULL;
-    struct sluice_problems *problems;
-    int err = sl_load_policy(call->cli, path, &policy, &problems);
-    bool told = problems && sluice_problems_count(problems) > 0;
-    const char *why = err && !told ? sl_load_why(path) : NULL;
-    size_t warnings = problems ? sluice_problems_warnings(problems) : 0;
-
-    if (call->format == SL_FORMAT_JSON) {
-        print_json(call->cli->out, path, err, why, problems);
-    } else {
-        if (told)
-            sl_print_problems(call->cli->err, problems);
-        if (why)
-            sl_complain(call, 0, "%s", why);
-        if (!err)
-            print_ok(call->cli->out, path, policy, warnings);
-    }
-    sluice_policy_release(policy);
-    sluice_problems_free(problems);
-    return err ? SL_EXIT_POLICY : SL_EXIT_OK;
-}
-
-static int print_language(struct sl_call *call, char *text)
+static int print_text(struct sl_call *call, char *text)
 {
     if (!text)
         return sl_complain(call, SL_EXIT_NO, "there is no memory left");
@@ -107,17 +84,70 @@ static int print_language(struct sl_call *call, char *text)
     return SL_EXIT_OK;
 }
 
+/* What is right about a policy that was not refused. */
+static int print_right(struct sl_call *call, const char *path,
+                       const struct sluice_policy *policy, size_t warnings)
+{
+    if (sl_call_flag(call, "print"))
+        return print_text(call, sluice_policy_print(policy));
+    print_ok(call->cli->out, path, policy, warnings);
+    return SL_EXIT_OK;
+}
+
+static int check(struct sl_call *call, const char *path)
+{
+    struct sluice_policy *policy = NULL;
+    struct sluice_problems *problems;
+    int err = sl_load_policy(call->cli, path, &policy, &problems);
+    bool told = problems && sluice_problems_count(problems) > 0;
+    const char *why = err && !told ? sl_load_why(path) : NULL;
+    size_t warnings = problems ? sluice_problems_warnings(problems) : 0;
+    int status = err ? SL_EXIT_POLICY : SL_EXIT_OK;
+
+    if (call->format == SL_FORMAT_JSON) {
+        print_json(call->cli->out, path, err, why, problems);
+    } else {
+        if (told)
+            sl_print_problems(call->cli->err, problems);
+        if (why)
+            sl_complain(call, 0, "%s", why);
+        if (!err)
+            status = print_right(call, path, policy, warnings);
+    }
+    sluice_policy_release(policy);
+    sluice_problems_free(problems);
+    return status;
+}
+
+/* A print is one policy, in YAML. */
+static int refuse_print(const struct sl_call *call)
+{
+    if (!sl_call_flag(call, "print"))
+        return SL_EXIT_OK;
+    if (call->format == SL_FORMAT_JSON)
+        return sl_complain(call, SL_EXIT_USAGE,
+                           "--print is YAML; leave out -o json, or --print");
+    if (call->word_count > 1)
+        return sl_complain(call, SL_EXIT_USAGE,
+                           "--print takes one policy, not %zu; call it for "
+                           "each",
+                           call->word_count);
+    return SL_EXIT_OK;
+}
+
 static int run(struct sl_call *call)
 {
     int status = SL_EXIT_OK;
 
     if (sl_call_flag(call, "schema"))
-        return print_language(call, sluice_schema_json());
+        return print_text(call, sluice_schema_json());
     if (sl_call_flag(call, "reference"))
-        return print_language(call, sluice_schema_page());
+        return print_text(call, sluice_schema_page());
     if (call->word_count == 0)
         return sl_complain(call, SL_EXIT_USAGE,
                            "which policy? write: sluice check sluice.yaml");
+    if (refuse_print(call))
+        return SL_EXIT_USAGE;
     for (size_t i = 0; i < call->word_count; i++) {
         int one = check(call, call->words[i]);
 
@@ -128,6 +158,7 @@ static int run(struct sl_call *call)
 }
 
 static const struct sl_flag flags[] = {
+    {'\0', "print",     NULL, "print the policy as it was understood"},
     {'\0', "schema",    NULL, "print the JSON Schema of the language"},
     {'\0', "reference", NULL, "print its reference page, in Markdown"},
     {'\0', NULL,        NULL, NULL                                   },
@@ -141,7 +172,12 @@ const struct sl_errand sl_errand_check = {
             "what to write\ninstead, and exits 3 if a policy was refused. "
             "'-' reads standard input.\n"
             "\n"
+            "With --print, a policy that is right is printed as it was "
+            "understood: every\ndefault written out, every plan with its "
+            "rates, secrets left out.\n"
+            "\n"
             "  sluice check sluice.yaml\n"
+            "  sluice check --print sluice.yaml\n"
             "  sluice check -o json sluice.yaml | jq .problems\n"
             "  sluice check --schema > sluice.schema.json\n",
     .words = "file",

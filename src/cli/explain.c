@@ -196,14 +196,18 @@ static int ask(struct sl_call *call, struct question *q,
     struct sluice_decision *decision = sluice_decision_new();
     struct sluice_engine *engine = NULL;
     struct sluice_request request;
-    int status;
+    int status, err;
 
     sl_request_fill(&q->act, &request);
+    err = decision ? sluice_engine_open(policy, &options, &engine) : 0;
+    if (decision && !err)
+        err = sluice_explain(engine, &request, decision);
     if (!decision)
         status = sl_complain(call, SL_EXIT_STORE, "there is no memory left");
-    else if (sluice_engine_open(policy, &options, &engine) ||
-             sluice_explain(engine, &request, decision))
-        status = sl_complain(call, SL_EXIT_STORE, "%s", sluice_why());
+    else if (err) /* no such limit: a slip */
+        status = sl_complain(
+            call, err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE, "%s",
+            sluice_why());
     else
         status = print(call, decision);
     sluice_decision_free(decision);
@@ -219,6 +223,7 @@ static int run(struct sl_call *call)
 
     q.act.in = &q.in;
     sl_inputs_init(&q.in);
+    q.in.single = true;
     sl_arena_init(&q.arena, ARENA_BYTES, &sl_alloc_libc);
     status = read_question(call, &q);
     if (!status)

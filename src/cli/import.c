@@ -93,6 +93,7 @@ static int import_spring(struct sl_call *call, const char *path)
     sl_arena_init(&arena, ARENA_BYTES, &sl_alloc_libc);
     sl_buf_init(&buf, SL_PROPS_BYTES + 1, &sl_alloc_libc);
     props.arena = &arena;
+    props.families = sl_spring_families;
     if (sl_read_all(call->cli, path, &buf))
         status = sl_complain(call, SL_EXIT_NO, "%s: %s", path, strerror(errno));
     else

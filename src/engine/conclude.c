@@ -26,12 +26,15 @@ static const struct {
     [SL_REASON_CAPABILITY] = {403, "FORBIDDEN"          },
     [SL_REASON_UNKNOWN_PLAN] = {403, "FORBIDDEN"          },
     [SL_REASON_STORE] = {503, "SERVICE_UNAVAILABLE"},
+    [SL_REASON_PATH] = {400, "BAD_REQUEST"        },
 };
 
-/* The first reason stays. */
+/* The first reason stays. A policy in shadow refuses nobody, but for what
+ * somebody has switched off. */
 void sl_refuse_request(struct sl_decision *d, enum sl_reason reason)
 {
-    if (d->reason != SL_REASON_NONE)
+    if (d->reason != SL_REASON_NONE ||
+        (d->policy->mode == SL_MODE_SHADOW && reason != SL_REASON_FEATURE))
         return;
     d->reason = reason;
     d->allowed = false;
@@ -48,7 +51,7 @@ void sl_refuse_request(struct sl_decision *d, enum sl_reason reason)
 static bool counts(const struct sl_decision *d, const struct sl_shown *shown)
 {
     return !shown->skipped && shown->mode == SL_MODE_ENFORCE && !d->blind &&
-           (shown->form == SL_RATE_PER || shown->form == SL_RATE_PLAIN);
+           sl_rate_has_numbers(shown->form);
 }
 
 /* Is less of `a` left than of `b`, as a share of what it holds? */

@@ -48,6 +48,7 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->route = &live->policy->fallback;
     d->plan = live->policy->plans.fallback;
     d->anonymous = false;
+    d->who_count = 0;
     d->now = facts->now;
     d->step = SL_DECIDED;
     d->spend = spend;
@@ -114,39 +115,79 @@ static void choose_id(struct sl_decision *d, const struct sl_facts *facts,
 
 /* ---- the route ---- */
 
-static int find_route(struct sl_decision *d, const struct sl_facts *facts)
+/* The routes of a request: usually one. Where servers read a path differently,
+ * the routes of all readings count, so that no detour leads round a limit. */
+struct routes {
+    const struct sl_route *list[SL_PATH_READINGS];
+    unsigned count;
+};
+
+static void add_route(struct routes *routes, const struct sl_route *route)
+{
+    for (unsigned i = 0; i < routes->count; i++)
+        if (routes->list[i] == route)
+            return;
+    routes->list[routes->count++] = route;
+}
+
+static int find_paths(struct sl_decision *d, const struct sl_facts *facts,
+                      struct routes *ret)
 {
     const struct sl_policy *policy = d->policy;
-    size_t room_len =
+    size_t len =
         facts->path.len < SL_PATH_BYTES ? facts->path.len : SL_PATH_BYTES;
-    struct sl_path path;
-    unsigned found;
-    char *room;
-    int job;
+    char *room = sl_arena_take(&d->arena, SL_PATH_READINGS * (len + 1));
+    struct sl_path readings[SL_PATH_READINGS];
+    unsigned count;
 
-    if (facts->job.len > 0) {
-        job = sl_policy_job(policy, facts->job);
-        if (job >= 0)
-            d->route = &policy->routes[job];
-        return 0;
-    }
-    room = sl_arena_take(&d->arena, room_len + 1);
     if (!room)
         return SLUICE_ENOMEM;
-    sl_path_read(facts->path, room, &path);
-    found = sl_routes_find(policy->tree, sl_method_of(facts->method), &path);
-    if (found != SL_NO_ROUTE)
-        d->route = &policy->routes[found];
+    count = sl_path_readings(facts->path, room, readings);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned found = sl_routes_find(
+            policy->tree, sl_method_of(facts->method), &readings[i]);
+
+        add_route(ret, found == SL_NO_ROUTE ? &policy->fallback
+                                            : &policy->routes[found]);
+    }
     return 0;
 }
 
-/* A browser's question before the request proper, which the request's own
- * limits have nothing to do with. Servers answer it without their handlers. */
-static bool is_preflight(const struct sl_decision *d,
-                         const struct sl_facts *facts)
+/* The first of several that limits anything gives the verdict its face: its
+ * endpoint, its headers, what it reports. */
+static const struct sl_route *choose_face(const struct routes *routes)
+{
+    for (unsigned i = 0; i < routes->count; i++)
+        if (routes->list[i]->rule_count > 0)
+            return routes->list[i];
+    return routes->list[0];
+}
+
+static int find_routes(struct sl_decision *d, const struct sl_facts *facts,
+                       struct routes *ret)
+{
+    int err = 0, job;
+
+    ret->count = 0;
+    if (facts->job.len > 0) {
+        job = sl_policy_job(d->policy, facts->job);
+        add_route(ret,
+                  job < 0 ? &d->policy->fallback : &d->policy->routes[job]);
+    } else {
+        err = find_paths(d, facts, ret);
+    }
+    if (!err)
+        d->route = choose_face(ret);
+    return err;
+}
+
+/* A browser's question before the request proper comes without any name, so
+ * it is never refused for want of one. It takes from the limits like every
+ * request without a name, since many servers run their handlers for it. */
+static bool is_preflight(const struct sl_facts *facts)
 {
     return sl_method_of(facts->method) == SL_METHOD_OPTIONS &&
-           facts->job.len == 0 && !d->route->pattern.names_options &&
+           facts->job.len == 0 &&
            sl_facts_header(facts, SL_STR("origin")).len > 0 &&
            sl_facts_header(facts, SL_STR("access-control-request-method")).len >
                0;
@@ -168,36 +209,36 @@ static bool choose_plan(struct sl_decision *d, const struct sl_caller *caller)
     int plan = -1;
 
     d->plan = caller->anonymous ? plans->anonymous : plans->fallback;
-    if (caller->plan.len > 0) {
+    if (caller->plan.len > 0)
         plan = sl_policy_plan(d->policy, caller->plan);
-        if (plan < 0 && plans->deny_unknown)
-            return false;
-        d->plan = plan < 0 ? plans->fallback : (unsigned)plan;
-    }
-    return true;
+    if (plan >= 0)
+        d->plan = (unsigned)plan;
+    return plan >= 0 || caller->plan.len == 0 || !plans->deny_unknown;
 }
 
-/* Everything that is decided without a limit. */
-static void check_caller(struct sl_decision *d, struct sl_asking *asking)
+/* Everything that a route decides without a limit. False if it has nothing
+ * more to say: refused, or passed. */
+static bool check_route(struct sl_decision *d, const struct sl_asking *asking,
+                        const struct sl_route *route)
 {
-    const struct sl_route *route = d->route;
     const struct sl_caller *caller = &asking->caller;
 
-    d->anonymous = caller->anonymous;
     if (route->feature != SL_NO_FEATURE &&
         !atomic_load_explicit(&asking->live->features[route->feature],
                               memory_order_relaxed)) {
         sl_refuse_request(d, SL_REASON_FEATURE);
         d->retry_in = d->policy->features[route->feature].retry_after;
-    } else if (caller->anonymous && route->anonymous == SL_ANONYMOUS_PASS) {
-        pass(d);
-    } else if (caller->anonymous && route->anonymous == SL_ANONYMOUS_DENY) {
-        sl_refuse_request(d, SL_REASON_ANONYMOUS);
-    } else if (!has_role(route, caller->role)) {
-        sl_refuse_request(d, SL_REASON_ROLE);
-    } else if (!choose_plan(d, caller)) {
-        sl_refuse_request(d, SL_REASON_UNKNOWN_PLAN);
+        return false;
     }
+    if (caller->anonymous && route->anonymous == SL_ANONYMOUS_PASS)
+        return false;
+    if (asking->preflight)
+        return true;
+    if (caller->anonymous && route->anonymous == SL_ANONYMOUS_DENY)
+        sl_refuse_request(d, SL_REASON_ANONYMOUS);
+    if (!has_role(route, caller->role))
+        sl_refuse_request(d, SL_REASON_ROLE);
+    return d->reason == SL_REASON_NONE;
 }
 
 /* ---- the steps ---- */
@@ -246,13 +287,63 @@ static int ask(struct sl_decision *d, struct sl_asking *asking,
     return 0;
 }
 
+/* One limit by its name. Its key says who it is. */
+static int ask_one(struct sl_decision *d, struct sl_asking *asking)
+{
+    const struct sl_rule *rule;
+    int err = find_rule(d, asking, &rule);
+
+    if (err)
+        return err;
+    asking->caller.anonymous = false;
+    if (!choose_plan(d, &asking->caller))
+        sl_refuse_request(d, SL_REASON_UNKNOWN_PLAN);
+    return d->reason == SL_REASON_NONE ? ask(d, asking, &rule, 1) : 0;
+}
+
+/* Add the rules of a route that are not there yet. False if they are too many
+ * for one set. */
+static bool add_rules(const struct sl_route *route,
+                      const struct sl_rule *rules[SL_PARTS], unsigned *count)
+{
+    for (unsigned i = 0; i < route->rule_count; i++) {
+        bool known = false;
+
+        for (unsigned k = 0; k < *count; k++)
+            known = known || rules[k] == route->rules[i];
+        if (known)
+            continue;
+        if (*count == SL_PARTS)
+            return false;
+        rules[(*count)++] = route->rules[i];
+    }
+    return true;
+}
+
+/* The rules of all routes that have something to say, each once. Nobody gets
+ * round one of them by being at too many routes at once. */
+static int ask_routes(struct sl_decision *d, struct sl_asking *asking,
+                      const struct routes *routes)
+{
+    const struct sl_rule *rules[SL_PARTS];
+    unsigned count = 0;
+
+    if (!choose_plan(d, &asking->caller))
+        sl_refuse_request(d, SL_REASON_UNKNOWN_PLAN);
+    for (unsigned i = 0; i < routes->count; i++)
+        if (check_route(d, asking, routes->list[i]) &&
+            !add_rules(routes->list[i], rules, &count))
+            sl_refuse_request(d, SL_REASON_PATH);
+    return d->reason == SL_REASON_NONE ? ask(d, asking, rules, count) : 0;
+}
+
 int sl_decide_begin(struct sl_decision *d, const struct sl_live *live,
                     const struct sl_facts *facts, bool spend,
                     const struct sl_hash_key *secret, struct sl_diag *diag)
 {
     struct sl_asking asking = {
         .live = live, .facts = facts, .secret = secret, .diag = diag};
-    const struct sl_rule *one;
+    struct routes routes;
     int err;
 
     clear(d, live, facts, spend);
@@ -262,24 +353,15 @@ int sl_decide_begin(struct sl_decision *d, const struct sl_live *live,
         return 0;
     }
     sl_identify(d->policy, facts, &asking.caller);
-    if (facts->limit.len > 0) {
-        err = find_rule(d, &asking, &one);
-        if (!err && !choose_plan(d, &asking.caller))
-            sl_refuse_request(d, SL_REASON_UNKNOWN_PLAN);
-        if (err || d->reason != SL_REASON_NONE)
-            return err;
-        return ask(d, &asking, &one, 1);
-    }
-    err = find_route(d, facts);
+    d->anonymous = asking.caller.anonymous;
+    sl_decision_who(d, &asking.caller, facts);
+    if (facts->limit.len > 0)
+        return ask_one(d, &asking);
+    err = find_routes(d, facts, &routes);
     if (err)
         return sl_refuse(diag, err, "there is no memory");
-    if (is_preflight(d, facts))
-        pass(d);
-    else
-        check_caller(d, &asking);
-    if (d->untouched || d->reason != SL_REASON_NONE)
-        return 0;
-    return ask(d, &asking, d->route->rules, d->route->rule_count);
+    asking.preflight = is_preflight(facts);
+    return ask_routes(d, &asking, &routes);
 }
 
 void sl_decide_took(struct sl_decision *d, const struct sl_live *live)

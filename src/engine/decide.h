@@ -32,6 +32,8 @@ enum sl_reason {
     SL_REASON_CAPABILITY,   /* the plan's rate is `none`: 403 */
     SL_REASON_UNKNOWN_PLAN, /* `unknown_plan: deny`: 403 */
     SL_REASON_STORE,        /* the store did not answer: 503 */
+    SL_REASON_PATH,         /* its readings have more limits than can be taken
+                             * together: 400 */
 };
 
 /* One limit of the verdict. */
@@ -49,9 +51,11 @@ struct sl_shown {
     struct sl_str key; /* for the store */
     char *id;          /* the values as text, joined by ':' */
     const struct sl_limit *numbers;
-    struct sl_limit own; /* an override's numbers */
-    bool open;           /* asked without a ceiling: the plan has overage */
-    bool overage;        /* taken beyond the quota, and counted */
+    struct sl_limit own;                 /* an override's numbers */
+    struct sl_limit own_open;            /* and without a ceiling */
+    const struct sl_limit *ceiling_less; /* what is asked if `open` */
+    bool open;    /* asked without a ceiling: the plan has overage */
+    bool overage; /* taken beyond the quota, and counted */
     uint64_t cost;
     struct sl_answer answer; /* with overage: as the plan's quota shows it */
     bool allowed;
@@ -88,6 +92,8 @@ struct sl_decision {
     const struct sl_route *route;   /* never NULL after begin */
     unsigned plan;
     bool anonymous;
+    struct sl_key_value who[SL_SCOPES]; /* for people, and their names cut */
+    unsigned who_count;
     sl_ns now;
     char request_id[SL_REQUEST_ID + 1];
 
@@ -109,16 +115,31 @@ struct sl_decision {
     struct sl_arena arena; /* small texts: ids, keys */
 };
 
+struct sl_engine;
+
 /* A policy in force: with what its store knows of it, and its switches. */
 struct sl_live {
     _Atomic unsigned refs;
     struct sl_policy *policy;
     struct sl_stored *stored; /* by rule: 2i the rule, 2i + 1 its candidate */
     struct sl_stored *local;  /* the same on the local table, or NULL */
+    struct sl_engine *engine; /* it is in force in */
     _Atomic bool *features;   /* by feature: switched on? */
+    /* By rule: the smallest count and capacity that the store was told of. */
+    struct sl_tightest {
+        _Atomic uint64_t count, capacity;
+    } * tightest;
     const struct sl_alloc *alloc;
     size_t size; /* of this piece */
 };
+
+/* Let the store know that `numbers` of an override are stricter than those of
+ * any plan, if they are: cells are judged by the strictest when room is
+ * needed. */
+SL_MUST_USE int sl_live_tighten(const struct sl_live *live,
+                                const struct sl_rule *rule,
+                                const struct sl_limit *numbers,
+                                struct sl_diag *diag);
 
 /* An empty decision; give it back with sl_decision_done(). */
 void sl_decision_init(struct sl_decision *decision,

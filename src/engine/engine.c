@@ -12,6 +12,8 @@ struct sl_engine {
     struct sl_store *local; /* what `on_store_failure: local` asks; made when
                              * the first policy wants it */
     const struct sl_alloc *alloc;
+    sl_ns (*now)(void *ctx);
+    void *now_ctx;
     int (*fault)(void *ctx);
     void *fault_ctx;
     pthread_mutex_t lock; /* who writes `live`, or takes a hold */
@@ -45,12 +47,13 @@ static void describe(const struct sl_rule *rule, bool candidate,
 }
 
 /* One piece of memory: the live policy, twice its stored limits (shared and
- * local), their names, its switches. */
+ * local), the tightest numbers, their names, its switches. */
 static struct sl_live *new_live(struct sl_policy *policy,
                                 const struct sl_alloc *alloc)
 {
     size_t n = 2 * (size_t)policy->rule_count;
     size_t size = sizeof(struct sl_live) + 2 * n * sizeof(struct sl_stored) +
+                  policy->rule_count * sizeof(struct sl_tightest) +
                   n * NAME_MAX_ + policy->feature_count + 1;
     struct sl_live *live = sl_alloc_new(alloc, size);
     char *names;
@@ -63,11 +66,17 @@ static struct sl_live *new_live(struct sl_policy *policy,
     live->size = size;
     live->policy = sl_policy_ref(policy);
     live->stored = (struct sl_stored *)(live + 1);
-    names = (char *)(live->stored + 2 * n);
+    live->tightest = (struct sl_tightest *)(live->stored + 2 * n);
+    names = (char *)(live->tightest + policy->rule_count);
     for (unsigned i = 0; i < n; i++) {
         describe(&policy->rules[i / 2], i % 2, names + i * NAME_MAX_,
                  &live->stored[i]);
         live->stored[n + i] = live->stored[i];
+    }
+    for (unsigned i = 0; i < policy->rule_count; i++) {
+        atomic_init(&live->tightest[i].count, policy->rules[i].strictest.count);
+        atomic_init(&live->tightest[i].capacity,
+                    policy->rules[i].strictest.capacity);
     }
     live->features = (_Atomic bool *)(names + n * NAME_MAX_);
     for (unsigned i = 0; i < policy->feature_count; i++)
@@ -97,7 +106,9 @@ static int prepare(struct sl_engine *engine, struct sl_live *live,
         return err;
     if (!engine->local) {
         struct sl_memory_options options = {.size = LOCAL_SIZE,
-                                            .alloc = engine->alloc};
+                                            .alloc = engine->alloc,
+                                            .now = engine->now,
+                                            .now_ctx = engine->now_ctx};
 
         err = sl_memory_open(&options, &engine->local, diag);
     }
@@ -118,6 +129,7 @@ int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
 
     if (!live)
         return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+    live->engine = engine;
     pthread_mutex_lock(&engine->lock);
     err = prepare(engine, live, diag);
     if (!err)
@@ -171,6 +183,8 @@ int sl_engine_open(const struct sl_engine_options *options,
         return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
     memset(engine, 0, sizeof(*engine));
     engine->alloc = alloc;
+    engine->now = options->now;
+    engine->now_ctx = options->now_ctx;
     engine->fault = options->fault;
     engine->fault_ctx = options->fault_ctx;
     engine->store = options->store;
@@ -194,6 +208,47 @@ void sl_engine_close(struct sl_engine *engine)
     sl_store_close(engine->local);
     pthread_mutex_destroy(&engine->lock);
     sl_alloc_free(engine->alloc, engine, sizeof(*engine));
+}
+
+/* Under the lock. */
+static int tighten(const struct sl_live *live, const struct sl_rule *rule,
+                   const struct sl_limit *numbers)
+{
+    struct sl_tightest *t = &live->tightest[rule->index];
+    struct sl_limit strictest = rule->strictest;
+    uint64_t count = atomic_load(&t->count);
+    uint64_t capacity = atomic_load(&t->capacity);
+    int err;
+
+    strictest.count = count < numbers->count ? count : numbers->count;
+    strictest.capacity =
+        capacity < numbers->capacity ? capacity : numbers->capacity;
+    sl_limit_derive(&strictest);
+    err = sl_store_tighten(live->engine->store, &live->stored[2 * rule->index],
+                           &strictest);
+    if (!err && live->local)
+        err = sl_store_tighten(live->engine->local,
+                               &live->local[2 * rule->index], &strictest);
+    if (!err) {
+        atomic_store(&t->count, strictest.count);
+        atomic_store(&t->capacity, strictest.capacity);
+    }
+    return err;
+}
+
+int sl_live_tighten(const struct sl_live *live, const struct sl_rule *rule,
+                    const struct sl_limit *numbers, struct sl_diag *diag)
+{
+    const struct sl_tightest *t = &live->tightest[rule->index];
+    int err;
+
+    if (numbers->count >= atomic_load(&t->count) &&
+        numbers->capacity >= atomic_load(&t->capacity))
+        return 0;
+    pthread_mutex_lock(&live->engine->lock);
+    err = tighten(live, rule, numbers);
+    pthread_mutex_unlock(&live->engine->lock);
+    return err ? sl_refuse(diag, err, "the state knows too many limits") : 0;
 }
 
 /* ---- deciding at once ---- */

@@ -13,6 +13,10 @@
 struct sl_engine_options {
     struct sl_store *store; /* taken over: closed with the engine */
     const struct sl_alloc *alloc;
+    /* The clock of the facts, for the table that is asked when the store
+     * fails. NULL: the system's. */
+    sl_ns (*now)(void *ctx);
+    void *now_ctx;
     /* For tests of a policy: not 0 makes the store fail. */
     int (*fault)(void *ctx);
     void *fault_ctx;

@@ -52,4 +52,14 @@ struct sl_facts {
 /* The value of a header, or an empty slice. Names compare without case. */
 struct sl_str sl_facts_header(const struct sl_facts *facts, struct sl_str name);
 
+/* Is the header one that a decision by this policy may look at? All others can
+ * be left out of the facts. */
+bool sl_facts_wanted(const struct sl_policy *policy, struct sl_str header);
+
+/* SLUICE_ENOENT, with what was meant, if a cost or an override is for a limit
+ * that the policy does not have at all. One of another route is all right. */
+SL_MUST_USE int sl_facts_check(const struct sl_policy *policy,
+                               const struct sl_facts *facts,
+                               struct sl_diag *diag);
+
 #endif

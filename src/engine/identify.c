@@ -55,6 +55,16 @@ static struct sl_str read_ip(const struct sl_policy *policy, struct sl_str text,
     return (struct sl_str){out, len};
 }
 
+/* Known is whoever has a name of any kind; an address is none. */
+static bool is_nobody(const struct sl_identity *identity,
+                      const struct sl_str *values)
+{
+    for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
+        if (values[s].len > 0)
+            return false;
+    return values[SL_SCOPE_USER].len == 0 && values[SL_SCOPE_ORG].len == 0;
+}
+
 void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
                  struct sl_caller *ret)
 {
@@ -72,8 +82,7 @@ void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
         values[s] = ask(&identity->scopes[s], facts);
     ret->plan = given_or(facts->plan, &identity->plan, facts);
     ret->role = given_or(facts->role, &identity->role, facts);
-    ret->anonymous =
-        values[SL_SCOPE_USER].len == 0 && values[SL_SCOPE_ORG].len == 0;
+    ret->anonymous = is_nobody(identity, values);
 }
 
 /* A running hash over the parts, each closed by its length, so that nothing
@@ -116,4 +125,18 @@ struct sl_key_value sl_caller_anonymous(struct sl_caller *caller,
         make_fingerprint(caller, policy, facts, secret);
     return (struct sl_key_value){identity->scope_names[SL_SCOPE_ANON],
                                  caller->anonymous_id};
+}
+
+/* Whoever has a name could choose any number of fingerprints by his headers;
+ * routes that keep callers without a name out, or let them pass, need no limit
+ * by address beside a fingerprint. */
+struct sl_key_value sl_caller_stand_in(struct sl_caller *caller,
+                                       const struct sl_policy *policy,
+                                       const struct sl_facts *facts,
+                                       const struct sl_hash_key *secret)
+{
+    if (!caller->anonymous)
+        return (struct sl_key_value){policy->identity.scope_names[SL_SCOPE_IP],
+                                     caller->values[SL_SCOPE_IP]};
+    return sl_caller_anonymous(caller, policy, facts, secret);
 }

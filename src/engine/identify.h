@@ -12,7 +12,7 @@
 struct sl_caller {
     struct sl_str values[SL_SCOPES]; /* by scope; empty: not known */
     struct sl_str plan, role;
-    bool anonymous;             /* neither user nor organisation is known */
+    bool anonymous;             /* no name of any scope is known */
     struct sl_str anonymous_id; /* made on first need; see below */
     char ip[SL_IP_TEXT + 5];    /* canonical, with the prefix of IPv6 */
     char fingerprint[33];
@@ -28,5 +28,12 @@ struct sl_key_value sl_caller_anonymous(struct sl_caller *caller,
                                         const struct sl_policy *policy,
                                         const struct sl_facts *facts,
                                         const struct sl_hash_key *secret);
+
+/* What stands in for a name that the caller lacks: as above for callers without
+ * any name, else the address. */
+struct sl_key_value sl_caller_stand_in(struct sl_caller *caller,
+                                       const struct sl_policy *policy,
+                                       const struct sl_facts *facts,
+                                       const struct sl_hash_key *secret);
 
 #endif

@@ -20,42 +20,50 @@ static const struct sl_override *find_override(const struct sl_facts *facts,
     return NULL;
 }
 
+static int override(struct sl_shown *shown, const struct sl_override *o,
+                    struct sl_asking *asking)
+{
+    const struct sl_rule *rule = shown->rule;
+    struct sl_plan_limit own;
+    int err = sl_rule_rate(rule, o->rate, &own, asking->diag);
+
+    if (!err && !rule->limited)
+        err = sl_refuse(asking->diag, SLUICE_ECONF,
+                        "limit \"%.*s\" has no numbers for any plan, so "
+                        "there is nothing to override",
+                        SL_STR_ARG(rule->name));
+    if (!err && sl_rate_has_numbers(own.form))
+        err = sl_live_tighten(asking->live, rule, &own.numbers, asking->diag);
+    if (err)
+        return err;
+    shown->overridden = true;
+    shown->form = own.form;
+    shown->own = own.numbers;
+    shown->own_open = own.open;
+    shown->numbers = &shown->own;
+    shown->ceiling_less = &shown->own_open;
+    return 0;
+}
+
 static int choose_numbers(struct sl_decision *d, struct sl_shown *shown,
                           struct sl_asking *asking)
 {
     const struct sl_rule *rule = shown->rule;
     const struct sl_plan_limit *limit = &rule->plans[d->plan];
     const struct sl_override *o = find_override(asking->facts, rule->name);
-    struct sl_plan_limit own;
 
     shown->plan = d->plan;
     shown->plan_name = d->policy->plans.list[d->plan].name;
-    if (o) {
-        int err = sl_rule_rate(rule, o->rate, &own, asking->diag);
-
-        if (!err && !rule->limited)
-            err = sl_refuse(asking->diag, SLUICE_ECONF,
-                            "limit \"%.*s\" has no numbers for any plan, so "
-                            "there is nothing to override",
-                            SL_STR_ARG(rule->name));
-        if (err)
-            return err;
-        shown->overridden = true;
-        shown->form = own.form;
-        shown->own = own.numbers;
-        shown->numbers = &shown->own;
-        return 0;
-    }
     shown->form = limit->form;
     shown->numbers = &limit->numbers;
     shown->open = limit->overage;
+    shown->ceiling_less = &limit->open;
     if (rule->has_candidate &&
-        (rule->candidates[d->plan].form == SL_RATE_PER ||
-         rule->candidates[d->plan].form == SL_RATE_PLAIN)) {
+        sl_rate_has_numbers(rule->candidates[d->plan].form)) {
         shown->has_candidate = true;
         shown->candidate = &rule->candidates[d->plan].numbers;
     }
-    return 0;
+    return o ? override(shown, o, asking) : 0;
 }
 
 static uint64_t choose_cost(const struct sl_facts *facts,
@@ -91,8 +99,8 @@ static bool find_value(struct sl_decision *d, struct sl_asking *asking,
         return true;
     if (rule->missing != SL_MISSING_ANONYMOUS)
         return false;
-    *ret = sl_caller_anonymous(&asking->caller, policy, asking->facts,
-                               asking->secret);
+    *ret = sl_caller_stand_in(&asking->caller, policy, asking->facts,
+                              asking->secret);
     return true;
 }
 
@@ -166,8 +174,17 @@ static int make_key(struct sl_decision *d, struct sl_shown *shown,
 
 static bool has_numbers(const struct sl_shown *shown)
 {
-    return !shown->skipped &&
-           (shown->form == SL_RATE_PER || shown->form == SL_RATE_PLAIN);
+    return !shown->skipped && sl_rate_has_numbers(shown->form);
+}
+
+static void refuse_capability(struct sl_decision *d, struct sl_shown *shown)
+{
+    shown->allowed = false;
+    if (d->reason != SL_REASON_NONE)
+        return;
+    sl_refuse_request(d, SL_REASON_CAPABILITY);
+    if (d->reason == SL_REASON_CAPABILITY)
+        d->by = (int)(shown - d->shown);
 }
 
 static int show(struct sl_decision *d, struct sl_asking *asking,
@@ -190,16 +207,15 @@ static int show(struct sl_decision *d, struct sl_asking *asking,
         }
         shown->skipped = true;
         shown->value_count = 0;
-        if (rule->missing == SL_MISSING_DENY && rule->mode == SL_MODE_ENFORCE) {
+        if (rule->missing == SL_MISSING_DENY && rule->mode == SL_MODE_ENFORCE &&
+            !asking->preflight) {
             d->missing_scope = shown->values[i].scope;
             sl_refuse_request(d, SL_REASON_MISSING);
         }
         return 0;
     }
-    if (shown->form == SL_RATE_NONE && rule->mode == SL_MODE_ENFORCE) {
-        shown->allowed = false;
-        sl_refuse_request(d, SL_REASON_CAPABILITY);
-    }
+    if (shown->form == SL_RATE_NONE && rule->mode == SL_MODE_ENFORCE)
+        refuse_capability(d, shown);
     return make_key(d, shown, asking->secret);
 }
 
@@ -240,7 +256,7 @@ static void add_part(struct sl_decision *d, const struct sl_live *live,
         .when = d->now,
     };
     if (shown->open && !candidate)
-        part->limit = &shown->rule->plans[shown->plan].open;
+        part->limit = shown->ceiling_less;
 }
 
 static void begin_take(struct sl_decision *d, enum sl_step_of_decision step,

@@ -13,6 +13,7 @@ struct sl_asking {
     const struct sl_hash_key *secret;
     struct sl_diag *diag;
     struct sl_caller caller;
+    bool preflight; /* nobody is asked for his name */
 };
 
 /* Fill decision->shown from `count` rules: plan, numbers, key, cost. Sets
@@ -33,6 +34,11 @@ void sl_parts_ask_next_unit(struct sl_decision *decision,
 
 /* Copy the answers of the take into `shown`. */
 void sl_parts_answers(struct sl_decision *decision);
+
+/* Keep who asks, for the text of the decision. */
+void sl_decision_who(struct sl_decision *decision,
+                     const struct sl_caller *caller,
+                     const struct sl_facts *facts);
 
 /* Refuse for a reason that is no limit. */
 void sl_refuse_request(struct sl_decision *decision, enum sl_reason reason);

@@ -40,7 +40,9 @@ static int render_body(const struct sl_decision *decision,
     if (!err)
         err = sl_body_write(decision, &out);
     if (!err)
-        *ret = sl_buf_str(&out);
+        err = sl_buf_add(&out, (struct sl_str){"", 1}); /* a NUL */
+    if (!err)
+        *ret = (struct sl_str){out.bytes, out.len - 1};
     return err;
 }
 

@@ -20,6 +20,7 @@ struct sl_rendered {
     int status;
     struct sl_out_header headers[SL_HEADERS];
     unsigned header_count;
+    /* Both with a NUL behind them, which is not counted. */
     struct sl_str content_type; /* "" when there is no body */
     struct sl_str body;         /* JSON on one line; "" when allowed */
 };

@@ -79,16 +79,6 @@ size_t sl_key_bytes(const struct sl_key_value *values, unsigned count,
 
 /* ---- for a store ---- */
 
-/* Letters, digits, - _ . @ ~ stand for themselves. */
-static bool stays(unsigned char c)
-{
-    unsigned char letter = c | 0x20;
-
-    return (letter >= 'a' && letter <= 'z') ||
-           (c >= '-' && c <= '9' && c != '/') || c == '_' || c == '@' ||
-           c == '~';
-}
-
 static int add_escaped(struct sl_buf *out, struct sl_str text)
 {
     size_t len = text.len;
@@ -96,7 +86,7 @@ static int add_escaped(struct sl_buf *out, struct sl_str text)
     int err;
 
     for (size_t i = 0; i < text.len; i++)
-        len += stays((unsigned char)text.at[i]) ? 0 : 2;
+        len += sl_key_is_plain((unsigned char)text.at[i]) ? 0 : 2;
     err = sl_buf_reserve(out, len);
     if (err || len == 0)
         return err;
@@ -104,7 +94,7 @@ static int add_escaped(struct sl_buf *out, struct sl_str text)
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.at[i];
 
-        if (stays(c)) {
+        if (sl_key_is_plain(c)) {
             *at++ = (char)c;
             continue;
         }

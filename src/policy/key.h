@@ -65,6 +65,15 @@ SL_MUST_USE int sl_key_template_read(struct sl_str text, struct sl_arena *arena,
                                      struct sl_key_template *ret,
                                      struct sl_diag *diag);
 
+/* Does escaping leave the byte alone? Letters, digits, - _ . @ ~ */
+static inline bool sl_key_is_plain(unsigned char c)
+{
+    unsigned char letter = c | 0x20;
+
+    return (letter >= 'a' && letter <= 'z') || (c >= '0' && c <= '9') ||
+           c == '-' || c == '_' || c == '.' || c == '@' || c == '~';
+}
+
 /* One value of a key: "user" and "ann". */
 struct sl_key_value {
     struct sl_str scope;
@@ -125,5 +134,15 @@ bool sl_key_templates_meet(const struct sl_key_template *a,
                            const struct sl_key_context *a_context,
                            const struct sl_key_template *b,
                            const struct sl_key_context *b_context);
+
+/* The same for many templates: what is to be known of one is found out once,
+ * and then a pair costs little. A form lives in `arena`, without the template
+ * and the context; NULL without memory. */
+struct sl_key_form;
+SL_MUST_USE struct sl_key_form *
+sl_key_form(const struct sl_key_template *key,
+            const struct sl_key_context *context, struct sl_arena *arena);
+bool sl_key_forms_meet(const struct sl_key_form *a,
+                       const struct sl_key_form *b);
 
 #endif

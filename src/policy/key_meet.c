@@ -11,8 +11,15 @@
  *
  * Two machines meet if both can write one name to its end. That is a walk over
  * the pairs of their states. States are only ever left forwards, so one pass
- * in order reaches all pairs that can be reached: |a| x |b| steps at most, and
- * few where the templates soon differ, as most do.
+ * in order reaches all pairs that can be reached: |a| x |b| steps at most.
+ *
+ * A file may have a thousand limits, which are half a million pairs, so most
+ * must be told apart without a walk. Bytes that no value has, like a colon,
+ * stand in a name only where the template put them: they cut both names into
+ * as many sections, and names meet only if each section does. Of a section,
+ * what stands before the first value and behind the last must be alike.
+ *
+ *     ratelimit : {user_type} : a{id}c        a{id}c meets ab{id}, not b{id}
  */
 #include <string.h>
 
@@ -31,14 +38,27 @@ enum op {
 };
 
 struct state {
-    uint8_t op;
+    uint16_t op; /* as wide as arg: two states are compared byte by byte */
     uint16_t arg;
 };
 
 struct machine {
-    struct state states[STATES];
+    struct state *states; /* room for STATES while it is made */
     unsigned count;
     bool full; /* it had to be cut */
+};
+
+/* States of a machine up to a byte that no value has, or to its end. */
+struct section {
+    uint16_t from, len;
+    uint16_t head, tail; /* bytes at its ends that every name has there */
+    bool fixed;          /* it is all head: nothing in it varies */
+};
+
+struct sl_key_form {
+    struct machine machine;
+    struct section *sections;
+    unsigned section_count; /* 0: not known */
 };
 
 /* Returns the state's number. */
@@ -48,7 +68,7 @@ static unsigned add(struct machine *m, enum op op, unsigned arg)
         m->full = true;
         return m->count - 1;
     }
-    m->states[m->count] = (struct state){(uint8_t)op, (uint16_t)arg};
+    m->states[m->count] = (struct state){(uint16_t)op, (uint16_t)arg};
     return m->count++;
 }
 
@@ -56,15 +76,6 @@ static void add_bytes(struct machine *m, struct sl_str bytes)
 {
     for (size_t i = 0; i < bytes.len && !m->full; i++)
         add(m, BYTE, (unsigned char)bytes.at[i]);
-}
-
-/* Bytes that escaping leaves alone. */
-static bool is_plain(unsigned char c)
-{
-    unsigned char letter = c | 0x20;
-
-    return (letter >= 'a' && letter <= 'z') || (c >= '0' && c <= '9') ||
-           (c && strchr("-_.@~", c));
 }
 
 /* A text that is known, as it will stand in the name; anything if it is not. */
@@ -75,7 +86,7 @@ static void add_known(struct machine *m, struct sl_str text)
     for (size_t i = 0; i < text.len && !m->full; i++) {
         unsigned char c = (unsigned char)text.at[i];
 
-        if (is_plain(c)) {
+        if (sl_key_is_plain(c)) {
             add(m, BYTE, c);
         } else {
             add(m, BYTE, '%');
@@ -209,9 +220,9 @@ static bool writes(enum op op, unsigned arg, unsigned char c)
     case BYTE:
         return arg == c;
     case VALUE:
-        return is_plain(c) || c == '%';
+        return sl_key_is_plain(c) || c == '%';
     case VALUES:
-        return is_plain(c) || c == '%' || c == ':';
+        return sl_key_is_plain(c) || c == '%' || c == ':';
     case DIGITS:
         return c >= '0' && c <= '9';
     default:
@@ -266,24 +277,171 @@ static void leave(struct pairs *p, const struct machine *a, unsigned i,
         reach(p, i, j + 1);
 }
 
-bool sl_key_templates_meet(const struct sl_key_template *a,
-                           const struct sl_key_context *a_context,
-                           const struct sl_key_template *b,
-                           const struct sl_key_context *b_context)
+static bool walk(const struct machine *m, const struct machine *n)
 {
-    struct machine m, n;
     struct pairs pairs; /* 32 KB, of which little is touched */
 
-    make_machine(&m, a, a_context);
-    make_machine(&n, b, b_context);
-    if (m.full || n.full)
-        return true;
     pairs.lines = pairs.columns = 0;
     reach(&pairs, 0, 0);
     for (unsigned i = 0; i < pairs.lines; i++)
         for (unsigned j = 0; j < pairs.columns; j++)
             if (is_reached(&pairs, i, j))
-                leave(&pairs, &m, i, &n, j);
-    return pairs.lines == m.count &&
-           is_reached(&pairs, m.count - 1, n.count - 1);
+                leave(&pairs, m, i, n, j);
+    return pairs.lines == m->count &&
+           is_reached(&pairs, m->count - 1, n->count - 1);
+}
+
+/* ---- sections ---- */
+
+/* A byte that stands only where a template put it. */
+static bool is_cut(const struct state *s)
+{
+    return s->op == BYTE && !writes(VALUE, 0, (unsigned char)s->arg);
+}
+
+/* How many there are; 0 if a row of values may have cuts of its own. */
+static unsigned count_sections(const struct machine *m)
+{
+    unsigned count = 1;
+
+    for (unsigned i = 0; i < m->count; i++) {
+        if (m->states[i].op == VALUES)
+            return 0;
+        count += is_cut(&m->states[i]);
+    }
+    return count;
+}
+
+/* What is behind a row, or behind the point where the ways of a choice come
+ * together, is the tail. */
+static void measure(const struct machine *m, struct section *s)
+{
+    const struct state *states = m->states + s->from;
+    unsigned tail_from = 0;
+
+    while (s->head < s->len && states[s->head].op == BYTE)
+        s->head++;
+    s->fixed = s->head == s->len;
+    for (unsigned i = s->head; i < s->len; i++) {
+        if (states[i].op == FORK || states[i].op == JUMP)
+            tail_from = states[i].arg - (unsigned)s->from;
+        else if (states[i].op != BYTE)
+            tail_from = i + 1;
+    }
+    s->tail = (uint16_t)(s->len - tail_from);
+}
+
+/* Each section but the last ends with its cut. */
+static void cut(const struct machine *m, struct section *sections)
+{
+    unsigned from = 0;
+
+    for (unsigned i = 0; i < m->count; i++) {
+        if (!is_cut(&m->states[i]) && m->states[i].op != STOP)
+            continue;
+        *sections = (struct section){
+            .from = (uint16_t)from,
+            .len = (uint16_t)(i - from + (m->states[i].op != STOP)),
+        };
+        measure(m, sections++);
+        from = i + 1;
+    }
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* Surely no text is in both? */
+static bool sections_differ(const struct machine *m, const struct section *s,
+                            const struct machine *n, const struct section *t)
+{
+    const struct state *a = m->states + s->from, *b = n->states + t->from;
+    unsigned head = least(s->head, t->head), tail = least(s->tail, t->tail);
+
+    if ((s->fixed && t->fixed && s->len != t->len) ||
+        (s->fixed && !t->fixed && s->len < t->head + t->tail) ||
+        (t->fixed && !s->fixed && t->len < s->head + s->tail))
+        return true;
+    return memcmp(a, b, head * sizeof(*a)) != 0 ||
+           memcmp(a + s->len - tail, b + t->len - tail, tail * sizeof(*a)) != 0;
+}
+
+static bool forms_differ(const struct sl_key_form *a,
+                         const struct sl_key_form *b)
+{
+    if (a->section_count == 0 || b->section_count == 0)
+        return false;
+    if (a->section_count != b->section_count)
+        return true;
+    for (unsigned i = 0; i < a->section_count; i++)
+        if (sections_differ(&a->machine, &a->sections[i], &b->machine,
+                            &b->sections[i]))
+            return true;
+    return false;
+}
+
+/* ---- the whole ---- */
+
+/* For the largest machine. It can't have more sections than states. */
+struct room {
+    struct state states[STATES];
+    struct section sections[STATES];
+};
+
+static struct sl_key_form make_form(const struct sl_key_template *key,
+                                    const struct sl_key_context *context,
+                                    struct room *room)
+{
+    struct sl_key_form form = {
+        .machine = {.states = room->states},
+        .sections = room->sections,
+    };
+
+    make_machine(&form.machine, key, context);
+    form.section_count = count_sections(&form.machine);
+    if (form.section_count > 0)
+        cut(&form.machine, form.sections);
+    return form;
+}
+
+struct sl_key_form *sl_key_form(const struct sl_key_template *key,
+                                const struct sl_key_context *context,
+                                struct sl_arena *arena)
+{
+    struct room room;
+    struct sl_key_form form = make_form(key, context, &room);
+    size_t states = form.machine.count * sizeof(struct state);
+    size_t sections = form.section_count * sizeof(struct section);
+    struct sl_key_form *ret = sl_arena_take(arena, sizeof(*ret));
+
+    form.machine.states = sl_arena_take(arena, states);
+    form.sections = sl_arena_take(arena, sections);
+    if (!ret || !form.machine.states || !form.sections)
+        return NULL;
+    memcpy(form.machine.states, room.states, states);
+    if (sections > 0)
+        memcpy(form.sections, room.sections, sections);
+    *ret = form;
+    return ret;
+}
+
+bool sl_key_forms_meet(const struct sl_key_form *a, const struct sl_key_form *b)
+{
+    if (a->machine.full || b->machine.full)
+        return true;
+    return !forms_differ(a, b) && walk(&a->machine, &b->machine);
+}
+
+bool sl_key_templates_meet(const struct sl_key_template *a,
+                           const struct sl_key_context *a_context,
+                           const struct sl_key_template *b,
+                           const struct sl_key_context *b_context)
+{
+    struct room a_room, b_room;
+    struct sl_key_form m = make_form(a, a_context, &a_room);
+    struct sl_key_form n = make_form(b, b_context, &b_room);
+
+    return sl_key_forms_meet(&m, &n);
 }

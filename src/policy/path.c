@@ -1,7 +1,7 @@
-/* path.c -- one canonical form of a request path.
+/* path.c -- one canonical form of a request path, and its other readings.
  *
  * One walk from left to right. Each byte either belongs to the segment being
- * written, or ends it, or ends the path:
+ * written, or ends it, or ends the path. The canonical walk:
  *
  *     plain byte            written, unless inside ;parameters
  *     ; (not %3b)           parameters begin; they last to the next slash
@@ -14,47 +14,101 @@
  * (`..`) or stays. What is dropped gives its room back, so that no number of
  * detours uses any up.
  *
- * Where servers differ, the reading is the one that more of them share by
- * default: a %2f ends parameters (nginx and IIS decode before they look), a
- * `..;x` is a `..` (Tomcat).
+ * Where servers differ, the canonical reading is the one that more of them
+ * share by default: a %2f ends parameters (nginx and IIS decode before they
+ * look), a `..;x` is a `..` (Tomcat). The others are the same walk with fewer
+ * habits; `readings` says who has which. What a walk has not the habit of is a
+ * letter to it. One that meets nothing but plain bytes, slashes and harmless
+ * escapes comes out alike for all, and the canonical walk notices; so the usual
+ * path is walked once.
  *
  * Work is linear in the text. Invariants. (test/unit/policy/path.c)
- *   (1) No segment is empty, `.` or `..`, or has a slash or a NUL in it; but
- *       one that found no room any more is empty.
+ *   (1) No canonical segment is empty, `.` or `..`, or has a slash or a NUL in
+ *       it; but one that found no room any more is empty.
  *   (2) Reading what was printed gives the same path, but for bytes that need
  *       an escape.
  *   (3) count is exact up to SL_PATH_SEGMENTS, wherever the path has been in
  *       between: sixty detours up and down again are no detours.
+ *   (4) Where the canonical walk met nothing odd, every reading is the same.
  */
 #include "policy/path.h"
 
 #include <string.h>
 
-enum kind { PLAIN, SLASH, PERCENT, PARAMETERS, END };
+#include "base/digits.h"
+
+enum kind {
+    PLAIN,
+    SLASH,
+    BACKSLASH,
+    PERCENT,
+    SEMICOLON,
+    QUERY,
+    NUMBER_SIGN,
+    NUL
+};
 
 static const uint8_t kinds[256] = {
-    ['/'] = SLASH, ['\\'] = SLASH, ['%'] = PERCENT, [';'] = PARAMETERS,
-    ['?'] = END,   ['#'] = END,    ['\0'] = END,
+    ['/'] = SLASH, ['\\'] = BACKSLASH,  ['%'] = PERCENT, [';'] = SEMICOLON,
+    ['?'] = QUERY, ['#'] = NUMBER_SIGN, ['\0'] = NUL,
+};
+
+enum habit {
+    ESCAPED_SLASH = 1 << 0,      /* %2f is a slash */
+    BACKWARD = 1 << 1,           /* so is a backslash */
+    ESCAPED_BACKWARD = 1 << 2,   /* and %5c */
+    PARAMETERS = 1 << 3,         /* ;parameters are dropped */
+    ESCAPED_PARAMETERS = 1 << 4, /* also behind %3b */
+    FRAGMENT = 1 << 5,           /* the path ends before a number sign */
+    C_STRING = 1 << 6,           /* and before a NUL and a %00 */
+    DOTS = 1 << 7,               /* dot segments are resolved */
+    EMPTY = 1 << 8,              /* `..` may take an empty segment away */
+    AUTHORITY = 1 << 9,          /* what follows two slashes is a host */
+};
+
+#define CANONICAL                                                              \
+    (ESCAPED_SLASH | BACKWARD | ESCAPED_BACKWARD | PARAMETERS | FRAGMENT |     \
+     C_STRING | DOTS)
+
+static const unsigned readings[SL_PATH_READINGS] = {
+    CANONICAL,
+    /* Go (path.Clean), and routers that decode segments behind a proxy that
+     * cleans */
+    DOTS,
+    /* Express, chi, Go's patterns with wildcards: nothing is cleaned */
+    0,
+    /* nginx, Apache: decoded as a whole, then cleaned */
+    ESCAPED_SLASH | FRAGMENT | DOTS,
+    /* Django, Flask, FastAPI, Symfony: decoded as a whole, not cleaned */
+    ESCAPED_SLASH | FRAGMENT,
+    /* IIS */
+    ESCAPED_SLASH | BACKWARD | ESCAPED_BACKWARD | FRAGMENT | DOTS,
+    /* Tomcat, Undertow, where they let %2f pass */
+    PARAMETERS | FRAGMENT | DOTS,
+    /* Spring WebFlux */
+    PARAMETERS | FRAGMENT,
+    /* nginx that hands what it decoded to one of these */
+    CANONICAL | ESCAPED_PARAMETERS,
+    /* Kestrel: RFC 3986 to the letter */
+    DOTS | EMPTY,
+    /* new URL() of Node and Deno, Envoy: as browsers do */
+    BACKWARD | FRAGMENT | DOTS | EMPTY | AUTHORITY,
 };
 
 struct walk {
     struct sl_path *path;
     char *room;
-    size_t used;  /* bytes of room that are kept */
-    size_t start; /* of the segment being written */
-    size_t len;   /* of that segment; if it does not fit, it was not written */
-    size_t depth; /* as if there were no SL_PATH_SEGMENTS */
-    char head[2]; /* the first bytes of the segment: dots count, fit or not */
+    unsigned habits;
+    bool odd; /* another reading may differ */
     bool parameters;
+    bool word;     /* the segment has a first or last byte that is no dot */
+    size_t used;   /* bytes of room that are kept */
+    size_t start;  /* of the segment being written */
+    size_t len;    /* of that segment; if it does not fit, it was not written */
+    size_t depth;  /* as if there were no SL_PATH_SEGMENTS */
+    size_t *empty; /* EMPTY: how many there are at each depth up to this one;
+                    * further down it is all zeros */
 };
-
-static int hex_value(unsigned char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* The byte of an escape at text.at[i], or -1 if it is none. */
 static int escaped(struct sl_str text, size_t i)
@@ -63,8 +117,8 @@ static int escaped(struct sl_str text, size_t i)
 
     if (text.len - i < 3)
         return -1;
-    high = hex_value((unsigned char)text.at[i + 1]);
-    low = hex_value((unsigned char)text.at[i + 2]);
+    high = sl_hex_value(text.at[i + 1]);
+    low = sl_hex_value(text.at[i + 2]);
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
@@ -95,9 +149,28 @@ static struct sl_str without_host(struct sl_str text)
     for (i += 3; i < text.len; i++) {
         uint8_t kind = kinds[(unsigned char)text.at[i]];
 
-        if (kind == SLASH || kind == END)
+        if (kind != PLAIN && kind != PERCENT && kind != SEMICOLON)
             break;
     }
+    return sl_str_from(text, i);
+}
+
+static bool has_authority(struct sl_str text)
+{
+    return text.len > 1 && is_slash(text.at[0]) && is_slash(text.at[1]);
+}
+
+/* //host/path to whoever takes it for a reference: more slashes in front do
+ * not matter to him. */
+static struct sl_str without_authority(struct sl_str text)
+{
+    size_t i = 0;
+
+    while (i < text.len && is_slash(text.at[i]))
+        i++;
+    while (i < text.len && !is_slash(text.at[i]) && text.at[i] != '?' &&
+           text.at[i] != '#')
+        i++;
     return sl_str_from(text, i);
 }
 
@@ -105,11 +178,11 @@ static void put(struct walk *w, const char *bytes, size_t count)
 {
     size_t end = w->start + w->len;
 
-    if (w->parameters || count == 0)
+    if (w->parameters)
         return;
-    for (size_t i = 0; i < count && w->len + i < sizeof(w->head); i++)
-        w->head[w->len + i] = bytes[i];
-    if (end <= SL_PATH_BYTES && count <= SL_PATH_BYTES - end)
+    if (bytes[0] != '.' || bytes[count - 1] != '.')
+        w->word = true;
+    if (end + count <= SL_PATH_BYTES) /* both are of texts in memory */
         memcpy(w->room + end, bytes, count);
     w->len += count;
 }
@@ -118,6 +191,10 @@ static void go_up(struct walk *w)
 {
     if (w->depth == 0)
         return;
+    if (w->empty && w->depth <= SL_PATH_SEGMENTS && w->empty[w->depth] > 0) {
+        w->empty[w->depth]--;
+        return;
+    }
     w->depth--;
     if (w->depth < SL_PATH_SEGMENTS)
         w->used = (size_t)(w->path->segment[w->depth].at - w->room);
@@ -136,16 +213,75 @@ static void go_down(struct walk *w)
     w->depth++;
 }
 
+/* Beyond the segments that are kept only the depth counts, and there an empty
+ * one is as deep as another. */
+static void pass_empty(struct walk *w)
+{
+    if (w->empty && w->depth <= SL_PATH_SEGMENTS)
+        w->empty[w->depth]++;
+    else if (w->empty)
+        w->depth++;
+}
+
+static bool is_dots(const struct walk *w)
+{
+    return w->len <= 2 && !w->word;
+}
+
+static void close_dots(struct walk *w)
+{
+    w->odd = true;
+    if (!(w->habits & DOTS))
+        go_down(w);
+    else if (w->len == 2)
+        go_up(w);
+}
+
 /* The segment is over. */
 static void close_segment(struct walk *w)
 {
-    if (w->len == 2 && w->head[0] == '.' && w->head[1] == '.')
-        go_up(w);
-    else if (w->len > 1 || (w->len == 1 && w->head[0] != '.'))
+    if (w->len == 0)
+        pass_empty(w);
+    else if (is_dots(w))
+        close_dots(w);
+    else
         go_down(w);
     w->start = w->used;
     w->len = 0;
     w->parameters = false;
+    w->word = false;
+}
+
+/* Read a byte that servers take differently: it is plain or, if `is_escape`,
+ * was an escape. Returns false if the path ends here. */
+static bool read_odd(struct walk *w, char byte, bool is_escape)
+{
+    unsigned habits = w->habits;
+
+    w->odd = true;
+    switch (kinds[(unsigned char)byte]) {
+    case SLASH:
+        habits &= ESCAPED_SLASH;
+        break;
+    case BACKSLASH:
+        habits &= is_escape ? ESCAPED_BACKWARD : BACKWARD;
+        break;
+    case SEMICOLON:
+        if (!(habits & (is_escape ? ESCAPED_PARAMETERS : PARAMETERS)))
+            put(w, &byte, 1);
+        else
+            w->parameters = true;
+        return true;
+    default:
+        if (habits & (byte == '#' ? FRAGMENT : C_STRING))
+            return false;
+        habits = 0;
+    }
+    if (habits)
+        close_segment(w);
+    else
+        put(w, &byte, 1);
+    return true;
 }
 
 /* Read the '%' at `i`. Returns how many bytes were read; 0 if the path ends
@@ -159,56 +295,127 @@ static size_t read_percent(struct walk *w, struct sl_str text, size_t i)
         put(w, "%", 1);
         return 1;
     }
-    if (c == 0)
-        return 0;
-    if (is_slash(byte))
-        close_segment(w);
-    else
+    switch (kinds[c]) {
+    case SLASH:
+    case BACKSLASH:
+    case SEMICOLON:
+    case NUL:
+        return read_odd(w, byte, true) ? 3 : 0;
+    default: /* no server ends a path at a %3f or %23 */
         put(w, &byte, 1);
-    return 3;
+        return 3;
+    }
+}
+
+/* Read what is neither plain nor a slash; returns as read_percent() does. */
+static size_t read_special(struct walk *w, struct sl_str text, size_t i)
+{
+    switch (kinds[(unsigned char)text.at[i]]) {
+    case PERCENT:
+        return read_percent(w, text, i);
+    case QUERY:
+        return 0;
+    default:
+        return read_odd(w, text.at[i], false) ? 1 : 0;
+    }
 }
 
 static void walk(struct walk *w, struct sl_str text)
 {
-    size_t i = 0, run, read;
+    size_t i, run, read = 1;
 
-    while (i < text.len) {
+    for (i = 0; read > 0; i = run + read) {
         for (run = i; run < text.len; run++)
             if (kinds[(unsigned char)text.at[run]] != PLAIN)
                 break;
-        put(w, text.at + i, run - i);
-        i = run;
-        if (i == text.len)
+        if (run > i)
+            put(w, text.at + i, run - i);
+        if (run == text.len)
             break;
-        switch (kinds[(unsigned char)text.at[i]]) {
-        case SLASH:
+        read = 1;
+        if (text.at[run] == '/')
             close_segment(w);
-            i++;
-            break;
-        case PARAMETERS:
-            w->parameters = true;
-            i++;
-            break;
-        case PERCENT:
-            read = read_percent(w, text, i);
-            if (read == 0)
-                return;
-            i += read;
-            break;
-        default:
-            return;
-        }
+        else
+            read = read_special(w, text, run);
     }
+}
+
+/* Read a text without its host. */
+static void read_as(struct walk *w, struct sl_str text)
+{
+    walk(w, text);
+    close_segment(w);
+    w->path->deep = w->depth > SL_PATH_SEGMENTS;
+    w->path->count =
+        w->depth > SL_PATH_SEGMENTS ? SL_PATH_SEGMENTS : (unsigned)w->depth;
 }
 
 void sl_path_read(struct sl_str text, char *room, struct sl_path *ret)
 {
-    struct walk w = {.path = ret, .room = room};
+    struct walk w = {.path = ret, .room = room, .habits = CANONICAL};
 
-    walk(&w, without_host(text));
-    close_segment(&w);
-    ret->deep = w.depth > SL_PATH_SEGMENTS;
-    ret->count = ret->deep ? SL_PATH_SEGMENTS : (unsigned)w.depth;
+    read_as(&w, without_host(text));
+}
+
+static bool is_same(const struct sl_path *a, const struct sl_path *b)
+{
+    if (a->count != b->count || a->deep != b->deep)
+        return false;
+    for (unsigned i = 0; i < a->count; i++)
+        if (!sl_str_eq(a->segment[i], b->segment[i]))
+            return false;
+    return true;
+}
+
+static bool is_among(const struct sl_path *list, unsigned count,
+                     const struct sl_path *path)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (is_same(&list[i], path))
+            return true;
+    return false;
+}
+
+/* Read it as `habits` say. */
+static void read_again(unsigned habits, struct sl_str text, char *room,
+                       struct sl_path *ret)
+{
+    size_t empty[SL_PATH_SEGMENTS + 1] = {0};
+    struct walk w = {.path = ret, .room = room, .habits = habits};
+
+    if (habits & EMPTY)
+        w.empty = empty;
+    if ((habits & AUTHORITY) && has_authority(text))
+        text = without_authority(text);
+    read_as(&w, text);
+}
+
+/* Add to the first reading what others make of the text; returns how many
+ * there are then. */
+static unsigned add_readings(struct sl_str text, char *room, size_t size,
+                             struct sl_path ret[SL_PATH_READINGS])
+{
+    unsigned count = 1;
+
+    for (unsigned i = 1; i < SL_PATH_READINGS; i++) {
+        read_again(readings[i], text, room + count * size, &ret[count]);
+        if (!is_among(ret, count, &ret[count]))
+            count++;
+    }
+    return count;
+}
+
+unsigned sl_path_readings(struct sl_str text, char *room,
+                          struct sl_path ret[SL_PATH_READINGS])
+{
+    struct walk w = {.path = ret, .room = room, .habits = CANONICAL};
+    struct sl_str rest = without_host(text);
+
+    read_as(&w, rest);
+    if (!w.odd && !has_authority(rest))
+        return 1; /* (4) */
+    return add_readings(
+        rest, room, text.len < SL_PATH_BYTES ? text.len : SL_PATH_BYTES, ret);
 }
 
 size_t sl_path_print(const struct sl_path *path, char *out, size_t size)

@@ -1,4 +1,4 @@
-/* path.h -- one canonical form of a request path.
+/* path.h -- one canonical form of a request path, and its other readings.
  *
  * Whatever spelling of a path a common server would take to one endpoint comes
  * out here as one form, so that no spelling escapes its limit:
@@ -11,6 +11,10 @@
  *   - no slash at the end; the root is "/"
  *
  * Letters keep their case here; patterns compare without it (route.h).
+ *
+ * Some servers do less than that: what is a detour for one, /a/..;/b, is a path
+ * below /a for another. Such a path has several readings, and whoever limits
+ * it must look at the routes of all of them.
  */
 #ifndef SL_PATH_H
 #define SL_PATH_H
@@ -37,6 +41,18 @@ struct sl_path {
  * endpoint. Only what the canonical form keeps takes room. A segment for which
  * there is none is counted but empty, so that it matches a star and no word. */
 void sl_path_read(struct sl_str text, char *room, struct sl_path *ret);
+
+#define SL_PATH_READINGS 11 /* at most; path.c lists whose they are */
+
+/* Every reading that common servers have of `text`, each once; the first is
+ * that of sl_path_read(). Nearly always there is only one: a second takes a
+ * dot segment, a semicolon, a backslash, a number sign, a NUL, the escape of
+ * one of these or of a slash, or two slashes at the front.
+ *
+ * `room` has at least SL_PATH_READINGS * min(text.len, SL_PATH_BYTES) bytes.
+ * Returns how many. */
+unsigned sl_path_readings(struct sl_str text, char *room,
+                          struct sl_path ret[SL_PATH_READINGS]);
 
 /* Write the canonical path, "/a/b", to `out`; NUL-terminated, cut to fit.
  * Returns the length of what was written. */

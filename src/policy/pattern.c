@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+#include "base/digits.h"
+
 #define LIKE "write one like GET /api/items/:id"
 
 /* For "%.*s": what is quoted of a text that may be long. */
@@ -155,14 +157,6 @@ static int read_head(struct reading *r, struct sl_str *path)
 
 /* ---- segments ---- */
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Decode `raw` into the room. */
 static struct sl_str decode(struct reading *r, struct sl_str raw)
 {
@@ -171,10 +165,10 @@ static struct sl_str decode(struct reading *r, struct sl_str raw)
     for (size_t i = 0; i < raw.len; i++) {
         char c = raw.at[i];
 
-        if (c == '%' && raw.len - i >= 3 && hex_value(raw.at[i + 1]) >= 0 &&
-            hex_value(raw.at[i + 2]) >= 0) {
-            c = (char)(hex_value(raw.at[i + 1]) << 4 |
-                       hex_value(raw.at[i + 2]));
+        if (c == '%' && raw.len - i >= 3 && sl_hex_value(raw.at[i + 1]) >= 0 &&
+            sl_hex_value(raw.at[i + 2]) >= 0) {
+            c = (char)(sl_hex_value(raw.at[i + 1]) << 4 |
+                       sl_hex_value(raw.at[i + 2]));
             i += 2;
         }
         r->room[word.len++] = c;

@@ -71,6 +71,7 @@ static void build_parts(struct sl_build *b)
         sl_build_general,  sl_build_plans,  sl_build_identity,
         sl_build_features, sl_build_limits, sl_build_routes,
         sl_build_errors,   sl_build_server, sl_build_checks,
+        sl_build_outside,
     };
 
     for (size_t i = 0; i < SL_LEN(parts) && !b->no_memory; i++)
@@ -181,7 +182,7 @@ int sl_rule_rate(const struct sl_rule *rule, struct sl_str rate,
     if (err)
         return err;
     limit.form = read.form;
-    if (read.form == SL_RATE_PER || read.form == SL_RATE_PLAIN) {
+    if (sl_rate_has_numbers(read.form)) {
         err = sl_limit_init(&limit.numbers, rule->kind, &read, &rule->options,
                             diag);
         if (!err)

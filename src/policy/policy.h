@@ -155,6 +155,7 @@ struct sl_route {
     struct sl_str job;
     struct sl_pattern pattern; /* unless is_job */
     struct sl_str endpoint; /* if not written: made from the pattern or job */
+    bool names_endpoint;    /* it was written */
     enum sl_anonymous anonymous;
     unsigned feature; /* index or SL_NO_FEATURE */
     const struct sl_str *roles;
@@ -184,6 +185,7 @@ struct sl_error_form {
     int status;    /* 0: what the verdict has */
     bool has_body; /* false: problem+json */
     struct sl_text body;
+    struct sl_str printed; /* the body as one line of YAML; print.h */
 };
 
 /* Settings of the daemon, as written; empty texts were not. */
@@ -197,6 +199,15 @@ struct sl_server {
     struct sl_str access_token, admin_token;
     struct sl_str tls_certificate, tls_key, tls_client_ca;
     struct sl_str log_level, log_format;
+};
+
+/* A value from ${ENV:...} or ${FILE:...}. It may be a secret: whoever shows
+ * the policy shows what was written. */
+struct sl_outside {
+    struct sl_str path; /* keys and, in lists, indices from the top down, a
+                         * newline before each */
+    struct sl_str text;
+    struct sl_str written; /* "${ENV:NAME}" */
 };
 
 struct sl_policy {
@@ -217,6 +228,8 @@ struct sl_policy {
     enum sl_reset reset;
     struct sl_error_form errors[SL_ERRORS];
     struct sl_server server;
+    const struct sl_outside *outside; /* by path; not those of bodies */
+    unsigned outside_count;
     struct sl_str file; /* as it was named */
 };
 

@@ -63,6 +63,15 @@ static int bind(struct sl_store *store, struct sl_stored *limits,
     return 0;
 }
 
+static int tighten(struct sl_store *store, const struct sl_stored *limit,
+                   const struct sl_limit *strictest)
+{
+    struct sl_table_limit known = limit->table; /* others read that one */
+
+    known.strictest = *strictest;
+    return sl_table_know(&of(store)->table, &known);
+}
+
 /* ---- taking ---- */
 
 static struct sl_part part_in(const struct sl_take *take,
@@ -204,7 +213,7 @@ static int open_region(struct memory *m, const struct sl_memory_options *o,
     return 0;
 }
 
-static const struct sl_store_calls calls = {bind, take, close_memory};
+static const struct sl_store_calls calls = {bind, tighten, take, close_memory};
 
 int sl_memory_open(const struct sl_memory_options *options,
                    struct sl_store **ret, struct sl_diag *diag)

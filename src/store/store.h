@@ -68,6 +68,9 @@ struct sl_store;
 struct sl_store_calls {
     int (*bind)(struct sl_store *store, struct sl_stored *limits,
                 unsigned count, struct sl_diag *diag);
+    /* The strictest numbers of a limit that is bound have become stricter. */
+    int (*tighten)(struct sl_store *store, const struct sl_stored *limit,
+                   const struct sl_limit *strictest);
     void (*take)(struct sl_store *store, struct sl_take *take);
     void (*close)(struct sl_store *store);
 };
@@ -85,6 +88,13 @@ SL_MUST_USE static inline int sl_store_bind(struct sl_store *store,
                                             struct sl_diag *diag)
 {
     return store->calls->bind(store, limits, count, diag);
+}
+
+SL_MUST_USE static inline int sl_store_tighten(struct sl_store *store,
+                                               const struct sl_stored *limit,
+                                               const struct sl_limit *strictest)
+{
+    return store->calls->tighten(store, limit, strictest);
 }
 
 static inline void sl_store_take(struct sl_store *store, struct sl_take *take)

@@ -94,8 +94,8 @@ static enum sl_verdict judge_all(struct sl_set *set)
 static bool swap_slot(struct sl_set *set, const struct sl_item *item)
 {
     return sl_intent_swap(
-        set->intent, sl_place_of(set->intent->region, item->slot),
-        item->key.tag, item->cell, sl_cell_next(item->cell, item->taken.next));
+        set->intent, sl_spot_of(set->intent->region, item->slot), item->key.tag,
+        item->cell, sl_cell_next(item->cell, item->taken.next));
 }
 
 /* Lock the slot of a key that has one, if it is still what was read. */

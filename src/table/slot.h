@@ -59,11 +59,11 @@ static inline uint64_t sl_cell_at(const struct sl_region *r, struct sl_slot s)
     return sl_head_at(r, s.bucket) + UINT64_C(8) * sl_cell_word(s.index);
 }
 
-static inline struct sl_spot sl_place_of(const struct sl_region *r,
-                                          struct sl_slot s)
+static inline struct sl_spot sl_spot_of(const struct sl_region *r,
+                                        struct sl_slot s)
 {
     return (struct sl_spot){sl_head_at(r, s.bucket), sl_tag_at(r, s),
-                             sl_cell_at(r, s)};
+                            sl_cell_at(r, s)};
 }
 
 static inline uint64_t sl_load(const struct sl_region *r, uint64_t at)

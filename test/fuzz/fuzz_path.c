@@ -4,9 +4,11 @@
  *       it; only where room ran out it is empty.
  *   (2) Written again, with whatever is odd as an escape, it is the same path.
  *   (3) A detour in front, and a query behind, change nothing.
- *   (4) A pattern is read whole, or refused with a sentence and the output
+ *   (4) Of the readings the first is that, no two are the same, and all keep to
+ *       their room.
+ *   (5) A pattern is read whole, or refused with a sentence and the output
  *       untouched.
- *   (5) A pattern matches the path that it is written as.
+ *   (6) A pattern matches the path that it is written as.
  */
 #include "fuzz.h"
 
@@ -26,11 +28,18 @@ static void must_be_canonical(const struct sl_path *path, size_t size)
     }
 }
 
+static bool is_same(const struct sl_path *a, const struct sl_path *b)
+{
+    bool same = a->count == b->count && a->deep == b->deep;
+
+    for (unsigned i = 0; same && i < a->count; i++)
+        same = sl_str_eq(a->segment[i], b->segment[i]);
+    return same;
+}
+
 static void must_be_same(const struct sl_path *a, const struct sl_path *b)
 {
-    MUST(a->count == b->count && a->deep == b->deep);
-    for (unsigned i = 0; i < a->count; i++)
-        MUST(sl_str_eq(a->segment[i], b->segment[i]));
+    MUST(is_same(a, b));
 }
 
 /* Read a text from memory that ends where it ends. */
@@ -43,6 +52,23 @@ static char *read_path(struct sl_str text, struct sl_path *ret)
     sl_path_read(text, room, ret);
     must_be_canonical(ret, text.len);
     return room;
+}
+
+static void try_readings(struct sl_str text, const struct sl_path *canonical)
+{
+    size_t size = text.len < SL_PATH_BYTES ? text.len : SL_PATH_BYTES;
+    char *room = malloc(SL_PATH_READINGS * size + 1);
+    struct sl_path all[SL_PATH_READINGS];
+    unsigned count;
+
+    MUST(room != NULL);
+    count = sl_path_readings(text, room, all);
+    MUST(count >= 1 && count <= SL_PATH_READINGS); /* (4) */
+    must_be_same(canonical, &all[0]);
+    for (unsigned i = 0; i < count; i++)
+        for (unsigned j = 0; j < i; j++)
+            MUST(!is_same(&all[i], &all[j]));
+    free(room);
 }
 
 static void must_read_back(const struct sl_path *path)
@@ -95,7 +121,7 @@ static void must_match_itself(struct sl_str text, struct sl_pattern *pattern)
 
     MUST(slash != NULL);
     room = read_path(sl_str_from(text, (size_t)(slash - text.at)), &path);
-    MUST(sl_pattern_matches(pattern, pattern->methods, &path)); /* (5) */
+    MUST(sl_pattern_matches(pattern, pattern->methods, &path)); /* (6) */
     MUST(sl_pattern_covers(pattern, pattern));
     free(room);
 }
@@ -112,7 +138,7 @@ static void try_pattern(struct sl_str text)
     must_agree(err, &diag, text.len);
     MUST(sl_pattern_read(text, &arena, &(struct sl_pattern){0}, NULL) == err);
     if (err)
-        MUST(pattern.methods == 77); /* (4) */
+        MUST(pattern.methods == 77); /* (5) */
     else
         must_match_itself(text, &pattern);
     sl_arena_done(&arena);
@@ -124,6 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sl_path path;
     char *room = read_path(text, &path);
 
+    try_readings(text, &path);
     must_read_back(&path);
     if (size == 0 || data[0] == '/') /* else it may have a host */
         must_not_matter(text, &path);

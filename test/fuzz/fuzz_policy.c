@@ -55,7 +55,7 @@ static void use_rule(const struct sl_policy *policy, unsigned i)
     for (unsigned k = 0; k < policy->plans.count; k++) {
         const struct sl_plan_limit *plan = &rule->plans[k];
 
-        if (plan->form != SL_RATE_PER && plan->form != SL_RATE_PLAIN)
+        if (!sl_rate_has_numbers(plan->form))
             continue;
         MUST(rule->limited && plan->numbers.kind == rule->kind);
         MUST(rule->strictest.count <= plan->numbers.count);

@@ -45,6 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         lines += data[i] == '\n';
     sl_arena_init(&arena, 64 << 20, &sl_alloc_libc);
     text = sl_str_from(text, 1);
+    if (data[0] & 2)
+        props.families = sl_spring_families; /* passing over the others */
     err = data[0] % 2 ? sl_props_read_yml(text, &props, &diag)
                       : sl_props_read(text, &props, &diag);
     MUST(err == 0 || err == SLUICE_ECONF || err == SLUICE_EFULL);

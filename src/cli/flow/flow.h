@@ -62,6 +62,7 @@ struct sl_inputs {
     size_t cost_count;
     uint64_t times; /* >= 1 */
     sl_ns every;    /* between two repeats */
+    bool single;    /* `sluice explain`: sentences do not name these two */
 };
 
 /* What the registry is told. */

@@ -11,6 +11,12 @@ static const char *const names[] = {
     "hold", "as",  "cost", "every", "header.NAME", "cost.LIMIT",
 };
 
+/* Of a question that is asked once. */
+static const char *const single_names[] = {
+    "user", "org",  "plan",        "role",       "ip",
+    "at",   "cost", "header.NAME", "cost.LIMIT",
+};
+
 int sl_moment_read(const char *text, const struct sl_word *word,
                    struct sl_moment *ret, struct sl_diag *diag)
 {
@@ -140,21 +146,23 @@ static bool take_text(struct sl_inputs *in, struct sl_str name,
     return false;
 }
 
-static int refuse_input(const struct sl_word *word, struct sl_diag *diag)
+static int refuse_input(const struct sl_word *word, const struct sl_inputs *in,
+                        struct sl_diag *diag)
 {
     struct sl_str name = sl_word_name(word);
-    const char *near = sl_str_nearest(name, names, SL_LEN(names));
+    const char *near =
+        in->single ? sl_str_nearest(name, single_names, SL_LEN(single_names))
+                   : sl_str_nearest(name, names, SL_LEN(names));
 
     sl_diag_at(diag, word->column);
     if (word->equals == SL_NO_EQUALS)
-        sl_refuse(diag, SLUICE_ECONF,
-                  "\"%s\" is no input; write NAME=VALUE, or x8 for eight times",
-                  word->text);
+        sl_refuse(diag, SLUICE_ECONF, "\"%s\" is no input; write NAME=VALUE%s",
+                  word->text, in->single ? "" : ", or x8 for eight times");
     else
         sl_refuse(diag, SLUICE_ECONF,
                   "no input is called \"%.*s\"; there are user, org, plan, "
-                  "role, ip, header.NAME, cost, cost.LIMIT and every",
-                  SL_STR_ARG(name));
+                  "role, ip, header.NAME, cost, cost.LIMIT and %s",
+                  SL_STR_ARG(name), in->single ? "at" : "every");
     if (near)
         sl_hint(diag, "%s=%s", near, sl_word_value(word));
     return SLUICE_ECONF;
@@ -201,7 +209,7 @@ int sl_input_read(const struct sl_words *words, size_t index,
     if (is_times(word))
         return read_times(word, in, diag);
     if (word->equals == SL_NO_EQUALS)
-        return refuse_input(word, diag);
+        return refuse_input(word, in, diag);
     if (sl_word_under(name, "header.")) {
         copy = sl_arena_copy(arena, sl_str_from(name, strlen("header.")));
         if (!copy)
@@ -216,5 +224,5 @@ int sl_input_read(const struct sl_words *words, size_t index,
         return read_cost(words, word, arena, in, diag);
     if (sl_str_eq(name, SL_STR("every")))
         return read_every(word, in, diag);
-    return refuse_input(word, diag);
+    return refuse_input(word, in, diag);
 }

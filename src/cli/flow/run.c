@@ -230,6 +230,18 @@ static bool check_names(struct run *run, const struct sl_act *act)
     return true;
 }
 
+/* An override may be of a limit that a later policy does not have. */
+static void drop_unknown(const struct run *run, struct sluice_request *request,
+                         struct sluice_override *room)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < request->override_count; i++)
+        if (has_limit(run, room[i].limit))
+            room[kept++] = room[i];
+    request->override_count = kept;
+}
+
 static bool repeat(struct run *run, const struct sl_act *act,
                    struct sl_tally *tally)
 {
@@ -241,6 +253,7 @@ static bool repeat(struct run *run, const struct sl_act *act,
             return false;
         sl_request_fill(act, &request);
         sl_subjects_fill(&run->subjects, run->now, &request, room);
+        drop_unknown(run, &request, room);
         if (sluice_decide(run->engine, &request, run->decision))
             return broken(run);
         if (sluice_decision_allowed(run->decision))

@@ -55,8 +55,8 @@ static void read_hosts(struct sl_spring *spring, const struct sl_prop *prop,
         value.len = (size_t)(comma - value.at);
     }
     for (size_t i = 0; i < value.len; i++)
-        if (value.at[i] <= ' ' || value.at[i] == '"' || value.at[i] == '\\' ||
-            value.at[i] == '$') {
+        if (value.at[i] <= ' ' || value.at[i] > '~' || value.at[i] == '"' ||
+            value.at[i] == '\\' || value.at[i] == '$') {
             sl_spring_error(spring, prop->line,
                             "%s: \"%s\" is no address; write one like "
                             "redis://localhost:6379",

@@ -4,7 +4,8 @@
  * Both become a list of dotted keys with their values and lines. Of YAML only
  * what such files are made of is read: nested keys with plain or quoted
  * values, and lists. Anything else is refused at its place, as a setting that
- * was misread would become a limit that nobody meant.
+ * was misread would become a limit that nobody meant. But what is of no family
+ * that is asked for is passed over, however it is written.
  */
 #ifndef SL_PROPS_H
 #define SL_PROPS_H
@@ -27,6 +28,8 @@ struct sl_props {
     struct sl_prop *first, *last;
     size_t count;
     struct sl_arena *arena;
+    const char *const *families; /* "rate-limit"; NULL behind the last. NULL
+                                  * itself: all are read */
 };
 
 /* Both: SLUICE_ECONF with line and column in `diag`, SLUICE_EFULL beyond
@@ -39,6 +42,16 @@ SL_MUST_USE int sl_props_read_yml(struct sl_str text, struct sl_props *props,
 /* Append one. A key that is there already gets the new value, as in Java. */
 SL_MUST_USE int sl_props_add(struct sl_props *props, struct sl_str key,
                              struct sl_str value, unsigned line);
+
+/* Is the key of a family, or could one below it be? */
+bool sl_props_wants(const struct sl_props *props, struct sl_str key);
+
+/* Java binds names loosely: the next letter of `s` from *at on that counts, in
+ * lower case; NUL at the end. */
+char sl_props_letter(struct sl_str s, size_t *at);
+
+/* The text without a byte order mark. */
+struct sl_str sl_props_bare(struct sl_str text);
 
 /* The next line of *text, without its end; false behind the last. */
 bool sl_props_line(struct sl_str *text, struct sl_str *ret);

@@ -42,16 +42,13 @@ void sl_spring_error(struct sl_spring *spring, unsigned line, const char *fmt,
     spring->errors++;
 }
 
-/* The next letter that counts, in lower case; NUL at the end. */
-static char next_letter(struct sl_str s, size_t *at)
-{
-    while (*at < s.len && (s.at[*at] == '-' || s.at[*at] == '_'))
-        ++*at;
-    if (*at == s.len)
-        return '\0';
-    return s.at[*at] >= 'A' && s.at[*at] <= 'Z' ? (char)(s.at[(*at)++] | 0x20)
-                                                : s.at[(*at)++];
-}
+const char *const sl_spring_families[] = {
+    "rate-limit",
+    "fluo.ratelimit",
+    "quarkus.redis.hosts",
+    "quarkus.redis.timeout",
+    NULL,
+};
 
 bool sl_spring_same(struct sl_str a, struct sl_str b)
 {
@@ -59,8 +56,8 @@ bool sl_spring_same(struct sl_str a, struct sl_str b)
     char c;
 
     do {
-        c = next_letter(a, &i);
-        if (c != next_letter(b, &k))
+        c = sl_props_letter(a, &i);
+        if (c != sl_props_letter(b, &k))
             return false;
     } while (c);
     return true;

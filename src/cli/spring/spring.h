@@ -23,6 +23,10 @@ struct sl_spring {
     unsigned errors; /* told so far */
 };
 
+/* Whose settings are read, for sl_props.families; all others can stay as they
+ * are. */
+extern const char *const sl_spring_families[];
+
 /* Write the policy to `out`. SLUICE_ECONF if something makes that impossible,
  * and then it was told; SLUICE_ENOENT if there is no such setting at all. */
 SL_MUST_USE int sl_spring_write(struct sl_spring *spring, struct sl_buf *out);

@@ -10,6 +10,10 @@
  *
  * A line's indentation says below which of the keys above it stands. Only the
  * first document of a file is read; the others are for profiles.
+ *
+ * A key of no family that is asked for is passed over with all that belongs to
+ * it: the lines that are indented further, the items of a list that are not,
+ * and what a bracket or a quote holds open.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +35,13 @@ struct tree {
     unsigned depth;
     char key[KEY_BYTES];
     unsigned line;
+    bool begun; /* there was something in this document */
+
+    bool passing;       /* over a key that nobody asks for */
+    size_t pass_indent; /* of that key */
+    bool open;          /* it has a bracket or a quote that is not closed */
+    unsigned brackets;
+    char quote; /* or NUL */
 };
 
 static int refuse(struct tree *t, size_t at, const char *sentence)
@@ -41,6 +52,78 @@ static int refuse(struct tree *t, size_t at, const char *sentence)
     }
     return sl_refuse(t->diag, SLUICE_ECONF, "%s", sentence);
 }
+
+/* ---- passing over ---- */
+
+/* '' inside '...' is one of them. */
+static bool is_doubled(struct sl_str s, size_t i)
+{
+    return s.at[i] == '\'' && i + 1 < s.len && s.at[i + 1] == '\'';
+}
+
+/* Does what is open end on this line? */
+static void scan_open(struct tree *t, struct sl_str s)
+{
+    for (size_t i = 0; i < s.len && t->open; i++) {
+        char c = s.at[i];
+
+        if (t->quote) {
+            if (t->quote == '"' ? c == '\\' : is_doubled(s, i))
+                i++;
+            else if (c == t->quote)
+                t->quote = '\0';
+        } else if (c == '"' || c == '\'') {
+            t->quote = c;
+        } else if (c == '[' || c == '{') {
+            t->brackets++;
+        } else if (t->brackets > 0 && (c == ']' || c == '}')) {
+            t->brackets--;
+        } else if (c == '#' && i > 0 && s.at[i - 1] == ' ') {
+            break;
+        }
+        t->open = t->quote || t->brackets > 0;
+    }
+}
+
+/* Pass over the key at `indent`; `rest` stands behind it. */
+static int pass_over(struct tree *t, size_t indent, struct sl_str rest)
+{
+    t->passing = true;
+    t->pass_indent = indent;
+    while (rest.len > 0 && (rest.at[0] == '&' || rest.at[0] == '!')) {
+        const char *blank = memchr(rest.at, ' ', rest.len); /* &anchor !tag */
+
+        rest = blank ? sl_str_trim((struct sl_str){
+                           blank, rest.len - (size_t)(blank - rest.at)})
+                     : sl_str_from(rest, rest.len);
+    }
+    t->brackets = 0;
+    t->quote = '\0';
+    t->open = rest.len > 0 && strchr("[{\"'", rest.at[0]);
+    scan_open(t, rest);
+    return 0;
+}
+
+/* An item of a list, or a part of a mapping that is written with ? and :. */
+static bool is_part(struct sl_str s)
+{
+    return strchr("-?:", s.at[0]) && (s.len == 1 || s.at[1] == ' ');
+}
+
+/* Does the line belong to what is passed over? `s` is without its blanks. */
+static bool passes(struct tree *t, struct sl_str s, size_t indent)
+{
+    if (t->open) {
+        scan_open(t, s);
+        return true;
+    }
+    if (t->passing && s.len > 0 && s.at[0] != '#')
+        t->passing =
+            indent > t->pass_indent || (indent == t->pass_indent && is_part(s));
+    return t->passing;
+}
+
+/* ---- reading ---- */
 
 /* The key so far: that of the innermost level. */
 static size_t key_len(const struct tree *t)
@@ -133,11 +216,15 @@ static int read_key(struct tree *t, struct sl_str s, size_t indent)
     struct sl_str rest = sl_str_trim(sl_str_from(s, end + 1));
     size_t len;
 
+    if (t->props->families && t->depth == 0 && is_part(s))
+        return pass_over(t, indent, rest);
     if (end == s.len || end == 0)
         return refuse(t, indent, "this is no setting; write key: value");
     if (key.len > 2 && (key.at[0] == '"' || key.at[0] == '\''))
         key = (struct sl_str){key.at + 1, key.len - 2};
     len = extend(t, key_len(t), key, false);
+    if (!sl_props_wants(t->props, sl_str_c(t->key)))
+        return pass_over(t, indent, rest);
     if (!len)
         return refuse(t, indent, "the key is too long");
     if (rest.len > 0 && rest.at[0] != '#')
@@ -152,13 +239,16 @@ static int read_line(struct tree *t, struct sl_str line)
 {
     size_t indent = 0;
     struct sl_str s;
+    bool tab;
 
     while (indent < line.len && line.at[indent] == ' ')
         indent++;
     s = sl_str_trim(sl_str_from(line, indent));
-    if (s.len == 0 || s.at[0] == '#')
+    tab = indent < line.len && line.at[indent] == '\t';
+    if (passes(t, s, tab ? SIZE_MAX : indent) || s.len == 0 || s.at[0] == '#')
         return 0;
-    if (line.at[indent] == '\t')
+    t->begun = true;
+    if (tab)
         return refuse(t, indent, "a tab; YAML is indented with spaces");
     if (memchr(s.at, '\0', s.len))
         return refuse(t, indent, "a NUL byte; this is no text");
@@ -173,23 +263,27 @@ static int read_line(struct tree *t, struct sl_str line)
     return read_key(t, s, indent);
 }
 
+static bool is_mark(struct sl_str line, const char *mark)
+{
+    return line.len >= 3 && memcmp(line.at, mark, 3) == 0;
+}
+
 int sl_props_read_yml(struct sl_str text, struct sl_props *props,
                       struct sl_diag *diag)
 {
     struct tree t = {.props = props, .diag = diag};
     struct sl_str line;
-    bool begun = false;
     int err = 0;
 
+    text = sl_props_bare(text);
     while (!err && sl_props_line(&text, &line)) {
         t.line++;
-        if (line.len >= 3 && memcmp(line.at, "---", 3) == 0) {
-            if (begun)
+        if (is_mark(line, "---") || is_mark(line, "...")) {
+            if (t.begun)
                 break;
-            continue;
+        } else if (t.begun || !is_mark(line, "%YA")) { /* %YAML 1.2 */
+            err = read_line(&t, line);
         }
-        err = read_line(&t, line);
-        begun = begun || props->first;
     }
     return err;
 }

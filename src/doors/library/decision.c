@@ -1,6 +1,8 @@
 /* decision.c -- what a decision says, one question at a time. */
 #include "doors/library/library.h"
 
+#define KEY_MAX (16 * 1024)
+
 int sluice_decision_allowed(const struct sluice_decision *d)
 {
     return d && d->usable && d->made.allowed;
@@ -73,33 +75,48 @@ int sluice_decision_report(const struct sluice_decision *d)
 
 static const char *const modes[] = {"enforce", "shadow", "off"};
 
-/* A text that ends in NUL and lives as long as the decision's answer. */
-static const char *keep(struct sluice_decision *d, struct sl_str text)
-{
-    const char *copy = sl_arena_copy(&d->arena, text);
+static const struct sluice_shown no_limit = {
+    .name = "",
+    .kind = "",
+    .plan = "",
+    .scope = "",
+    .id = "",
+    .mode = "",
+    .unit = "",
+    .key = "",
+    .retry_in_ns = -1,
+    .reset_in_ns = -1,
+};
 
-    return copy ? copy : "";
+/* A text that ends in NUL and lives as long as the decision's answer: made
+ * once, and again only if there was no memory. */
+static const char *keep(struct sluice_decision *d, const char **kept,
+                        struct sl_str text)
+{
+    if (!*kept)
+        *kept = sl_arena_copy(&d->arena, text);
+    return *kept ? *kept : "";
 }
 
-static const char *key_of(struct sluice_decision *d,
+static const char *key_of(struct sluice_decision *d, const char **kept,
                           const struct sl_shown *shown)
 {
-    const char *key = "";
     struct sl_buf buf;
 
-    sl_buf_init(&buf, 16 * 1024, &sl_alloc_libc);
-    if (!shown->skipped && !sl_decision_key(&d->made, shown, &buf))
-        key = keep(d, sl_buf_str(&buf));
+    if (*kept || shown->skipped)
+        return *kept ? *kept : "";
+    sl_buf_init(&buf, KEY_MAX, &sl_alloc_libc);
+    if (!sl_decision_key(&d->made, shown, &buf))
+        keep(d, kept, sl_buf_str(&buf));
     sl_buf_done(&buf);
-    return key;
+    return *kept ? *kept : "";
 }
 
 static bool has_numbers(const struct sluice_decision *d,
                         const struct sl_shown *shown)
 {
     return !d->made.blind && !shown->skipped &&
-           d->made.reason == SL_REASON_NONE &&
-           (shown->form == SL_RATE_PER || shown->form == SL_RATE_PLAIN);
+           d->made.reason == SL_REASON_NONE && sl_rate_has_numbers(shown->form);
 }
 
 size_t sluice_decision_limits(const struct sluice_decision *d)
@@ -112,19 +129,22 @@ sluice_decision_limit(const struct sluice_decision *decision, size_t index)
 {
     struct sluice_decision *d = (struct sluice_decision *)decision;
     const struct sl_shown *shown;
-    struct sluice_shown ret = {.retry_in_ns = -1, .reset_in_ns = -1};
+    struct sl_library_texts *texts;
+    struct sluice_shown ret = no_limit;
 
     if (index >= sluice_decision_limits(d))
         return ret;
     shown = &d->made.shown[index];
+    texts = &d->texts[index];
     ret.name = shown->rule->name.at;
     ret.kind = sl_kind_name(shown->rule->kind);
-    ret.plan = shown->overridden ? "override" : keep(d, shown->plan_name);
-    ret.scope = keep(d, shown->scope);
+    ret.plan = shown->overridden ? "override"
+                                 : keep(d, &texts->plan, shown->plan_name);
+    ret.scope = keep(d, &texts->scope, shown->scope);
     ret.id = shown->id;
     ret.mode = modes[shown->mode];
-    ret.unit = keep(d, shown->rule->unit);
-    ret.key = key_of(d, shown);
+    ret.unit = keep(d, &texts->unit, shown->rule->unit);
+    ret.key = key_of(d, &texts->key, shown);
     ret.cost = shown->cost;
     ret.allowed = shown->allowed;
     ret.limited = has_numbers(d, shown);
@@ -180,15 +200,12 @@ sluice_decision_header(const struct sluice_decision *decision, size_t index)
 
 const char *sluice_decision_content_type(const struct sluice_decision *d)
 {
-    return d && d->usable
-               ? keep((struct sluice_decision *)d, d->rendered.content_type)
-               : "";
+    return d && d->usable ? d->rendered.content_type.at : "";
 }
 
 const char *sluice_decision_body(const struct sluice_decision *d)
 {
-    return d && d->usable ? keep((struct sluice_decision *)d, d->rendered.body)
-                          : "";
+    return d && d->usable ? d->rendered.body.at : "";
 }
 
 const char *sluice_decision_json(struct sluice_decision *d)

@@ -2,9 +2,10 @@
 #include "base/clock.h"
 #include "doors/library/library.h"
 
-#define RENDER_MAX (256 * 1024)
+#define RENDER_MAX (1024 * 1024) /* a body, and the names of all limits */
 #define TEXT_MAX   (256 * 1024)
-#define LIST_MAX   256 /* headers, costs, overrides of a request */
+#define LIST_MAX   256 /* costs, overrides of a request */
+#define READ_MAX   320 /* headers that a policy can read, each once */
 
 /* ---- engines ---- */
 
@@ -28,7 +29,9 @@ static int open_engine(struct sluice_engine *engine, struct sl_policy *policy,
     struct sl_diag *diag = sluice_private_diag();
     struct sl_memory_options memory = {
         .path = o->path, .size = o->size, .now = on_now, .now_ctx = engine};
-    struct sl_engine_options options = {.fault = o->fault,
+    struct sl_engine_options options = {.now = on_now,
+                                        .now_ctx = engine,
+                                        .fault = o->fault,
                                         .fault_ctx = o->fault_ctx};
     int err = sl_memory_open(&memory, &options.store, diag);
 
@@ -126,7 +129,7 @@ void sluice_decision_free(struct sluice_decision *decision)
 
 /* The lists of a request, as the engine wants them: small ones on the stack. */
 struct lists {
-    struct sl_header headers[LIST_MAX];
+    struct sl_header headers[READ_MAX];
     struct sl_cost costs[LIST_MAX];
     struct sl_override overrides[LIST_MAX];
 };
@@ -135,24 +138,46 @@ static int check_request(const struct sluice_request *r)
 {
     struct sl_diag *diag = sluice_private_diag();
 
-    if (r->header_count > LIST_MAX || r->cost_count > LIST_MAX ||
-        r->override_count > LIST_MAX)
+    if (r->cost_count > LIST_MAX || r->override_count > LIST_MAX)
         return sl_refuse(diag, SLUICE_EINVAL,
-                         "a request has at most %d headers, costs and "
-                         "overrides each",
+                         "a request has at most %d costs and overrides each",
                          LIST_MAX);
+    if ((r->header_count && !r->headers) || (r->cost_count && !r->costs) ||
+        (r->override_count && !r->overrides))
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "a request counts headers, costs or overrides that "
+                         "it does not have");
     if (!r->path && !r->job && !r->limit)
         return sl_refuse(diag, SLUICE_EINVAL,
                          "a request needs a path, a job or a limit");
     return 0;
 }
 
+/* Clients choose how many headers there are, so none is counted but the first
+ * of each name that the policy reads. Returns how many those are. */
+static unsigned pick_headers(const struct sluice_request *r,
+                             const struct sl_policy *policy,
+                             struct sl_header *ret)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < r->header_count && count < READ_MAX; i++) {
+        struct sl_str name = sl_str_c(r->headers[i].name);
+        bool known = !sl_facts_wanted(policy, name);
+
+        for (unsigned k = 0; !known && k < count; k++)
+            known = sl_str_eq_nocase(ret[k].name, name);
+        if (!known)
+            ret[count++] =
+                (struct sl_header){name, sl_str_c(r->headers[i].value)};
+    }
+    return count;
+}
+
 static struct sl_facts facts_of(const struct sluice_request *r,
+                                const struct sl_policy *policy,
                                 struct lists *lists, sl_ns now)
 {
-    for (size_t i = 0; i < r->header_count; i++)
-        lists->headers[i] = (struct sl_header){sl_str_c(r->headers[i].name),
-                                               sl_str_c(r->headers[i].value)};
     for (size_t i = 0; i < r->cost_count; i++)
         lists->costs[i] =
             (struct sl_cost){sl_str_c(r->costs[i].limit), r->costs[i].cost};
@@ -171,7 +196,7 @@ static struct sl_facts facts_of(const struct sluice_request *r,
         .role = sl_str_c(r->role),
         .ip = sl_str_c(r->ip),
         .headers = lists->headers,
-        .header_count = (unsigned)r->header_count,
+        .header_count = pick_headers(r, policy, lists->headers),
         .trusted = r->trusted,
         .overrides = lists->overrides,
         .override_count = (unsigned)r->override_count,
@@ -189,6 +214,7 @@ static void clear(struct sluice_decision *d)
 {
     d->usable = false;
     d->headers = NULL;
+    memset(d->texts, 0, sizeof(d->texts));
     d->has_message = false;
     sl_arena_reset(&d->arena);
     sl_buf_clear(&d->message);
@@ -205,17 +231,20 @@ static int decide(struct sluice_engine *engine,
     struct sl_facts facts;
     int err;
 
+    if (d)
+        clear(d);
     if (!engine || !request || !d)
         return sl_refuse(diag, SLUICE_EINVAL,
                          "a decision needs an engine, a request and a place");
     err = check_request(request);
     if (err)
         return err;
-    clear(d);
-    facts = facts_of(request, &lists, sl_library_now(engine));
     d->held = sl_engine_hold(engine->engine, d->held);
-    err = sl_engine_decide(engine->engine, d->held, &facts, spend, &d->made,
-                           diag);
+    facts = facts_of(request, d->held->policy, &lists, sl_library_now(engine));
+    err = sl_facts_check(d->held->policy, &facts, diag);
+    if (!err)
+        err = sl_engine_decide(engine->engine, d->held, &facts, spend, &d->made,
+                               diag);
     if (err)
         return err;
     if (sl_render(&d->made, &d->arena, &d->rendered))

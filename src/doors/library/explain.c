@@ -2,12 +2,14 @@
  *
  *     verdict  429 by ai-minute: come back in 12s, at 1970-01-01T00:00:12Z
  *     route    /api/v1/ai/(...), line 31; endpoint ai
- *     caller   user ann; plan free
- *     limit    ai-daily: 50/24h, 42 left, full again in 3h50m
+ *     caller   user ann, role editor; plan free
+ *     limit    ai-daily: 50/24h, cost 1, 42 left, 41 after this, reset in
+ *              3h 50m
  *              token-bucket for user ann, key sluice:prod:ai-daily:user:ann
  *     ...
  */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/instant.h"
 #include "doors/library/library.h"
@@ -21,14 +23,71 @@ static const char *const reasons[] = {
     [SL_REASON_CAPABILITY] = "the plan does not have this",
     [SL_REASON_UNKNOWN_PLAN] = "there is no such plan",
     [SL_REASON_STORE] = "the store did not answer",
+    [SL_REASON_PATH] = "its path can be read in too many ways",
 };
 
-/* A span as people read it: no finer than milliseconds, rounded up. */
+static sl_ns round_up(sl_ns span, sl_ns step)
+{
+    return span > 0 && span < SL_NS_MAX - step ? (span + step - 1) / step * step
+                                               : span;
+}
+
+/* A span as people read it, rounded up: below a minute no finer than
+ * milliseconds, above it two units, "3h 50m". */
 static char *span_text(sl_ns span, char out[32])
 {
-    if (span > 0 && span % SL_MS)
-        span += SL_MS - span % SL_MS;
-    return sl_format_duration(span, out);
+    static const struct {
+        sl_ns large, small;
+        const char *names;
+    } units[] = {
+        {24 * 60 * 60 * SL_S, 60 * 60 * SL_S, "dh"},
+        {60 * 60 * SL_S,      60 * SL_S,      "hm"},
+        {60 * SL_S,           SL_S,           "ms"}
+    };
+
+    for (size_t i = 0; i < SL_LEN(units); i++) {
+        sl_ns whole = round_up(span, units[i].small);
+
+        if (span < units[i].large)
+            continue;
+        if (whole % units[i].large)
+            snprintf(out, 32, "%" PRId64 "%c %" PRId64 "%c",
+                     whole / units[i].large, units[i].names[0],
+                     whole % units[i].large / units[i].small,
+                     units[i].names[1]);
+        else
+            snprintf(out, 32, "%" PRId64 "%c", whole / units[i].large,
+                     units[i].names[0]);
+        return out;
+    }
+    return sl_format_duration(round_up(span, SL_MS), out);
+}
+
+static bool needs_quotes(struct sl_str name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (memchr(" ,;\"", name.at[i], 4))
+            return true;
+    return false;
+}
+
+/* What a client chose: nothing in it may look like words of ours. */
+static int add_name(struct sl_buf *out, struct sl_str name)
+{
+    const char *quote = needs_quotes(name) ? "\"" : "";
+    int err = sl_buf_addf(out, "%s", quote);
+
+    while (!err && name.len > 0) {
+        bool special = name.at[0] == '\\' || name.at[0] == '"';
+        size_t len = special ? 0 : sl_shown_len(name);
+
+        if (len > 0)
+            err = sl_buf_add(out, (struct sl_str){name.at, len});
+        else
+            err = sl_buf_addf(out, "\\x%02x", (unsigned char)name.at[0]);
+        name = sl_str_from(name, len > 0 ? len : 1);
+    }
+    return err ? err : sl_buf_addf(out, "%s", quote);
 }
 
 static int add_verdict(struct sl_buf *out, const struct sl_decision *d)
@@ -59,6 +118,24 @@ static int add_verdict(struct sl_buf *out, const struct sl_decision *d)
     return err ? err : sl_buf_add(out, SL_STR("\n"));
 }
 
+static int add_caller(struct sl_buf *out, const struct sl_decision *d)
+{
+    int err = sl_buf_add(out, SL_STR("caller   "));
+
+    for (unsigned i = 0; !err && i < d->who_count; i++) {
+        const struct sl_key_value *who = &d->who[i];
+
+        err = sl_buf_addf(out, "%s%.*s%s", i > 0 ? ", " : "",
+                          SL_STR_ARG(who->scope), who->value.len ? " " : "");
+        if (!err)
+            err = add_name(out, who->value);
+    }
+    if (!err)
+        err = sl_buf_addf(out, "; plan %.*s\n",
+                          SL_STR_ARG(d->policy->plans.list[d->plan].name));
+    return err;
+}
+
 static int add_route(struct sl_buf *out, const struct sl_decision *d)
 {
     const struct sl_route *route = d->route;
@@ -73,9 +150,7 @@ static int add_route(struct sl_buf *out, const struct sl_decision *d)
         err =
             sl_buf_addf(out, "; endpoint %.*s\n", SL_STR_ARG(route->endpoint));
     if (!err && !d->untouched)
-        err = sl_buf_addf(out, "caller   %s; plan %.*s\n",
-                          d->anonymous ? "anonymous" : "known",
-                          SL_STR_ARG(d->policy->plans.list[d->plan].name));
+        err = add_caller(out, d);
     return err;
 }
 
@@ -100,7 +175,20 @@ static int add_rate(struct sl_buf *out, const struct sl_limit *limit)
     return err;
 }
 
-static int add_numbers(struct sl_buf *out, const struct sl_shown *shown)
+/* What a request would leave that was only looked at. */
+static int add_after(struct sl_buf *out, const struct sl_decision *d,
+                     const struct sl_shown *shown)
+{
+    uint64_t left = shown->answer.remaining;
+
+    if (d->spend || !d->allowed || !shown->allowed || shown->cost == 0)
+        return 0;
+    return sl_buf_addf(out, ", %" PRIu64 " after this",
+                       left > shown->cost ? left - shown->cost : 0);
+}
+
+static int add_numbers(struct sl_buf *out, const struct sl_decision *d,
+                       const struct sl_shown *shown)
 {
     const struct sl_answer *a = &shown->answer;
     char span[32];
@@ -109,6 +197,8 @@ static int add_numbers(struct sl_buf *out, const struct sl_shown *shown)
     if (!err)
         err = sl_buf_addf(out, ", cost %" PRIu64 ", %" PRIu64 " left",
                           shown->cost, a->remaining);
+    if (!err)
+        err = add_after(out, d, shown);
     if (!err && a->reset_in > 0)
         err = sl_buf_addf(out, ", reset in %s", span_text(a->reset_in, span));
     if (!err && a->wait > 0)
@@ -143,13 +233,17 @@ static int add_limit(struct sl_buf *out, const struct sl_decision *d,
     else if (d->blind || d->reason != SL_REASON_NONE)
         err = add_rate(out, shown->numbers);
     else
-        err = add_numbers(out, shown);
+        err = add_numbers(out, d, shown);
     if (!err && shown->overridden)
         err = sl_buf_addf(out, " (override)");
     if (!err)
-        err = sl_buf_addf(out, "\n         %s for %.*s %s, key ",
+        err = sl_buf_addf(out, "\n         %s for %.*s%s",
                           sl_kind_name(shown->rule->kind),
-                          SL_STR_ARG(shown->scope), shown->id);
+                          SL_STR_ARG(shown->scope), shown->id[0] ? " " : "");
+    if (!err)
+        err = add_name(out, sl_str_c(shown->id));
+    if (!err)
+        err = sl_buf_addf(out, ", key ");
     if (!err)
         err = sl_decision_key(d, shown, out);
     return err ? err : sl_buf_add(out, SL_STR("\n"));

@@ -28,6 +28,9 @@ struct sluice_decision {
     struct sl_rendered rendered;
     struct sl_arena arena;         /* of what was rendered and asked for */
     struct sluice_header *headers; /* with NULs; made on first need */
+    struct sl_library_texts {      /* of a limit; likewise */
+        const char *plan, *scope, *unit, *key;
+    } texts[SL_PARTS];
     struct sl_buf message, json, text;
     bool has_message;
 };

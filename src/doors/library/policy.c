@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include "doors/library/library.h"
+#include "policy/print.h"
 #include "policy/yaml/schema.h"
 
 #define CHUNK         4096
 #define SECRET_BYTES  (64 * 1024) /* of a file that is put into a policy */
 #define PROBLEM_BYTES (512 * 1024)
 #define SCHEMA_BYTES  (1024 * 1024)
+#define PRINT_BYTES   ((size_t)64 << 20) /* rates of 256 plans written out */
 
 struct sluice_problems {
     struct sl_report report;
@@ -44,11 +46,23 @@ static int read_all(int fd, size_t most, struct sl_buf *out)
     }
 }
 
-int sl_library_read(const char *path, size_t most, struct sl_buf *out,
-                    struct sl_diag *diag)
+/* Append the whole of a file. With SLUICE_ESYS errno says why. */
+static int read_file(const char *path, size_t most, struct sl_buf *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     int err = fd < 0 ? SLUICE_ESYS : read_all(fd, most, out);
+    int why = errno;
+
+    if (fd >= 0)
+        close(fd);
+    errno = why;
+    return err;
+}
+
+int sl_library_read(const char *path, size_t most, struct sl_buf *out,
+                    struct sl_diag *diag)
+{
+    int err = read_file(path, most, out);
 
     if (err == SLUICE_ESYS)
         sl_refuse(diag, err, "%s can't be read: %s", path, strerror(errno));
@@ -56,8 +70,6 @@ int sl_library_read(const char *path, size_t most, struct sl_buf *out,
         sl_refuse(diag, err, "%s has more than %zu bytes", path, most);
     else if (err)
         sl_refuse(diag, err, "there is no memory");
-    if (fd >= 0)
-        close(fd);
     return err;
 }
 
@@ -180,15 +192,18 @@ static int finish(struct sluice_problems *p, int err)
     if (sl_report_print(&p->report, &p->printed) ||
         sl_buf_add(&p->printed, (struct sl_str){"", 1}))
         return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
-    for (unsigned i = 0; err == SLUICE_ECONF && i < p->report.kept; i++) {
-        const struct sl_diag *first = &p->report.problems[i].diag;
-
-        if (!p->report.problems[i].warning)
-            return sl_refuse(diag, err, "%s:%u:%u: %s", p->file, first->line,
-                             first->column, first->sentence);
-    }
     if (err == SLUICE_ENOMEM)
         return sl_refuse(diag, err, "there is no memory");
+    for (unsigned i = 0; err && i < p->report.kept; i++) {
+        const struct sl_diag *first = &p->report.problems[i].diag;
+
+        if (p->report.problems[i].warning)
+            continue;
+        if (first->line == 0)
+            return sl_refuse(diag, err, "%s: %s", p->file, first->sentence);
+        return sl_refuse(diag, err, "%s:%u:%u: %s", p->file, first->line,
+                         first->column, first->sentence);
+    }
     return err ? sl_refuse(diag, err, "%s was refused", p->file) : 0;
 }
 
@@ -245,6 +260,17 @@ static int hand_over(struct sluice_problems *p, struct sluice_problems **ret,
     return err;
 }
 
+/* The file could not be read, and errno says why. */
+static int refuse_file(struct sluice_problems *p, int err)
+{
+    sl_report_done(&p->report);
+    sl_report_init(&p->report, p->file, (struct sl_str){"", 0}, &sl_alloc_libc);
+    if (err == SLUICE_ESYS)
+        sl_report_error(&p->report, (struct sl_place){0}, "can't be read: %s",
+                        strerror(errno));
+    return finish(p, p->report.no_memory ? SLUICE_ENOMEM : err);
+}
+
 int sluice_policy_load(const char *path,
                        const struct sluice_policy_options *options,
                        struct sluice_policy **ret,
@@ -262,11 +288,11 @@ int sluice_policy_load(const char *path,
     p = new_problems(path);
     if (!p)
         return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
-    err = sl_library_read(path, SL_YAML_BYTES, &p->text, diag);
-    if (err == SLUICE_EFULL) /* too large: let the reader say so */
-        err = 0;
-    if (!err)
+    err = read_file(path, SL_YAML_BYTES, &p->text);
+    if (err == 0 || err == SLUICE_EFULL) /* too large: the reader says so */
         err = read_policy(p, options, ret);
+    else
+        err = refuse_file(p, err);
     return hand_over(p, problems, err);
 }
 
@@ -347,26 +373,39 @@ const char *sluice_policy_plan_name(const struct sluice_policy *policy,
                : NULL;
 }
 
-/* ---- the language ---- */
+/* ---- texts ---- */
 
-static char *print_new(int (*print)(struct sl_buf *out))
+/* Hand the text over as a string, unless printing it failed. */
+static char *finish_text(struct sl_buf *buf, int err)
+{
+    if (!err && !sl_buf_add(buf, (struct sl_str){"", 1}))
+        return buf->bytes;
+    sl_buf_done(buf);
+    return NULL;
+}
+
+char *sluice_policy_print(const struct sluice_policy *policy)
 {
     struct sl_buf buf;
 
-    sl_buf_init(&buf, SCHEMA_BYTES, &sl_alloc_libc);
-    if (print(&buf) || sl_buf_add(&buf, (struct sl_str){"", 1})) {
-        sl_buf_done(&buf);
+    if (!policy)
         return NULL;
-    }
-    return buf.bytes;
+    sl_buf_init(&buf, PRINT_BYTES, &sl_alloc_libc);
+    return finish_text(&buf, sl_policy_print(policy->policy, &buf));
 }
 
 char *sluice_schema_json(void)
 {
-    return print_new(sl_schema_json);
+    struct sl_buf buf;
+
+    sl_buf_init(&buf, SCHEMA_BYTES, &sl_alloc_libc);
+    return finish_text(&buf, sl_schema_json(&buf));
 }
 
 char *sluice_schema_page(void)
 {
-    return print_new(sl_schema_page);
+    struct sl_buf buf;
+
+    sl_buf_init(&buf, SCHEMA_BYTES, &sl_alloc_libc);
+    return finish_text(&buf, sl_schema_page(&buf));
 }

@@ -7,8 +7,8 @@
 
 bool sl_shown_limited(const struct sl_shown *shown)
 {
-    return (shown->form == SL_RATE_PER || shown->form == SL_RATE_PLAIN) &&
-           !shown->skipped && shown->numbers && shown->mode != SL_MODE_OFF;
+    return sl_rate_has_numbers(shown->form) && !shown->skipped &&
+           shown->numbers && shown->mode != SL_MODE_OFF;
 }
 
 bool sl_shown_answered(const struct sl_shown *shown)
@@ -43,7 +43,9 @@ sl_ns sl_shown_reset_in(const struct sl_decision *decision,
 bool sl_shown_denies(const struct sl_decision *decision,
                      const struct sl_shown *shown)
 {
-    return !decision->allowed && decision->reason == SL_REASON_NONE &&
+    return !decision->allowed &&
+           (decision->reason == SL_REASON_NONE ||
+            decision->reason == SL_REASON_CAPABILITY) &&
            shown->mode == SL_MODE_ENFORCE && !shown->allowed;
 }
 

@@ -278,6 +278,10 @@ static void write_default(const struct sl_decision *d, struct sl_ink *ink)
     case SL_REASON_CAPABILITY:
         write_capability(d, ink);
         break;
+    case SL_REASON_PATH:
+        sl_ink_text(ink, SL_STR("This path can be read in too many ways; "
+                                "write it plainly."));
+        break;
     case SL_REASON_UNKNOWN_PLAN:
         sl_ink_text(ink, SL_STR("The caller's plan is not known here."));
         break;

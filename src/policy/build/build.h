@@ -181,6 +181,14 @@ bool sl_build_strictest(const struct sl_policy *policy,
 /* The same limit without a ceiling, for overage. */
 struct sl_limit sl_build_open(const struct sl_limit *limit);
 
+/* A name for the endpoint of a pattern (endpoints.c). */
+struct sl_str sl_build_endpoint(struct sl_build *b,
+                                const struct sl_pattern *pattern);
+
+/* Give different endpoints different names, where nobody wrote one. */
+void sl_build_tell_apart(struct sl_build *b, struct sl_route *list,
+                         unsigned count);
+
 /* ---- the parts, in their order ---- */
 
 void sl_build_general(struct sl_build *b);
@@ -192,7 +200,13 @@ void sl_build_routes(struct sl_build *b);
 void sl_build_errors(struct sl_build *b);
 void sl_build_server(struct sl_build *b);
 
-/* What concerns several parts: keys that meet, ways round, idle limits. */
+/* What concerns several parts: keys that meet, ways round. */
 void sl_build_checks(struct sl_build *b);
+
+/* What is allowed, but was perhaps not meant; called by the checks. */
+void sl_build_warnings(struct sl_build *b);
+
+/* What came from the environment or from files, and from where. */
+void sl_build_outside(struct sl_build *b);
 
 #endif

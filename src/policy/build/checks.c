@@ -1,5 +1,5 @@
 /* checks.c -- what can be seen only when all parts are there: states that
- * would meet, ways round a limit, limits that nothing uses. */
+ * would meet, ways round a limit. */
 #include "policy/build/build.h"
 
 #include <stdlib.h>
@@ -10,6 +10,7 @@ struct use {
     struct sl_str scopes[SL_PER_MAX];
     struct sl_key_use use;
     struct sl_key_context context;
+    const struct sl_key_form *form;
 };
 
 /* ---- names in shared stores ---- */
@@ -114,14 +115,26 @@ static int find_meeting(const struct sl_build *b, const struct use *uses,
 {
     for (unsigned i = 0; i < j; i++)
         if (b->sound[i] && (b->keys[i] || b->keys[j]) &&
-            sl_key_templates_meet(&b->rules[i].key, &uses[i].context,
-                                  &b->rules[j].key, &uses[j].context))
+            sl_key_forms_meet(uses[i].form, uses[j].form))
             return (int)i;
     return -1;
 }
 
-static void check_keys(struct sl_build *b, const struct use *uses)
+/* False without memory. */
+static bool find_forms(struct sl_build *b, struct use *uses)
 {
+    for (unsigned i = 0; i < b->policy->rule_count && !b->no_memory; i++) {
+        uses[i].form =
+            sl_key_form(&b->rules[i].key, &uses[i].context, b->scratch);
+        b->no_memory |= uses[i].form == NULL;
+    }
+    return !b->no_memory;
+}
+
+static void check_keys(struct sl_build *b, struct use *uses)
+{
+    if (!find_forms(b, uses))
+        return;
     for (unsigned j = 0; j < b->policy->rule_count; j++) {
         struct sl_diag diag = {0};
         int i, err;
@@ -144,13 +157,18 @@ static void check_keys(struct sl_build *b, const struct use *uses)
 
 /* ---- ways round ---- */
 
+static bool is_per(const struct sl_rule *rule, unsigned scope)
+{
+    for (unsigned i = 0; i < rule->per_count; i++)
+        if (rule->per[i] == scope)
+            return true;
+    return false;
+}
+
 /* Does somebody who lies about a header get another state of this rule? */
 static bool is_keyed_by_fingerprint(const struct sl_rule *rule)
 {
-    for (unsigned i = 0; i < rule->per_count; i++)
-        if (rule->per[i] == SL_SCOPE_ANON)
-            return true;
-    return falls_back(rule);
+    return is_per(rule, SL_SCOPE_ANON) || falls_back(rule);
 }
 
 /* Does `guard` hold back an address whatever its callers say they are, at
@@ -165,14 +183,26 @@ static bool guards(const struct sl_build *b, const struct sl_rule *guard,
            guard->plans[b->policy->plans.anonymous].form != SL_RATE_UNLIMITED;
 }
 
+/* Where `anonymous` is pass or deny, callers have a name; one that they lack
+ * is stood in for by their address, so that only a limit that is kept per
+ * fingerprint itself can be escaped. */
+static bool is_escapable(const struct sl_route *route,
+                         const struct sl_rule *rule)
+{
+    if (rule->mode == SL_MODE_OFF)
+        return false;
+    if (route->anonymous == SL_ANONYMOUS_LIMIT)
+        return is_keyed_by_fingerprint(rule);
+    return is_per(rule, SL_SCOPE_ANON);
+}
+
 /* A limit that callers can slip out of by changing a header needs another
  * beside it that they can't. */
 static void check_guard(struct sl_build *b, const struct sl_route *route)
 {
     for (unsigned i = 0; i < route->rule_count; i++) {
         const struct sl_rule *rule = route->rules[i];
-        bool guarded =
-            rule->mode == SL_MODE_OFF || !is_keyed_by_fingerprint(rule);
+        bool guarded = !is_escapable(route, rule);
 
         for (unsigned k = 0; !guarded && k < route->rule_count; k++)
             guarded = guards(b, route->rules[k], rule);
@@ -204,45 +234,9 @@ static void check_guards(struct sl_build *b)
     if (!has_header(&policy->identity.anonymous))
         return;
     for (unsigned i = 0; i < policy->route_count; i++)
-        if (policy->routes[i].anonymous == SL_ANONYMOUS_LIMIT &&
-            !policy->routes[i].is_job)
+        if (!policy->routes[i].is_job)
             check_guard(b, &policy->routes[i]);
     check_guard(b, &policy->fallback);
-}
-
-/* ---- what was perhaps forgotten ---- */
-
-static bool takes_all(const struct sl_route *route)
-{
-    return !route->is_job && route->pattern.methods == SL_METHOD_ANY &&
-           route->pattern.count == 1 &&
-           route->pattern.segments[0].kind == SL_SEGMENT_REST;
-}
-
-static void warn_of_default(struct sl_build *b)
-{
-    const struct sl_policy *policy = b->policy;
-
-    if (policy->fallback.rule_count > 0)
-        return;
-    for (unsigned i = 0; i < policy->route_count; i++)
-        if (takes_all(&policy->routes[i]))
-            return;
-    sl_report_warning(b->report, policy->fallback.place,
-                      "requests that no route matches pass unlimited, since "
-                      "`default` names no limits");
-}
-
-/* Not where there are no routes: there, limits are taken by name. */
-static void warn_of_idle(struct sl_build *b, const struct use *uses)
-{
-    if (!sl_node_get(b->root, "routes") && !sl_node_get(b->root, "default"))
-        return;
-    for (unsigned i = 0; i < b->policy->rule_count; i++)
-        if (uses[i].use.endpoints == 0)
-            sl_report_warning(b->report, b->rules[i].place,
-                              "no route uses limit \"%s\"",
-                              b->rules[i].name.at);
 }
 
 void sl_build_checks(struct sl_build *b)
@@ -261,8 +255,6 @@ void sl_build_checks(struct sl_build *b)
     check_keys(b, uses);
     check_guards(b);
     /* In a file with errors something may be idle because it is misspelt. */
-    if (b->report->errors > 0)
-        return;
-    warn_of_default(b);
-    warn_of_idle(b, uses);
+    if (b->report->errors == 0)
+        sl_build_warnings(b);
 }

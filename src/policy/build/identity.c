@@ -113,6 +113,23 @@ static bool read_source(struct sl_build *b, const struct sl_node *item,
     return ret->name.len > 0;
 }
 
+/* The same header in another case is the same: the second never counts. */
+static bool is_again(struct sl_build *b, const struct sl_node *item,
+                     const struct sl_sources *sources)
+{
+    const struct sl_source *last = &sources->list[sources->count];
+
+    for (const struct sl_source *s = sources->list; s < last; s++)
+        if (s->kind == last->kind && sl_str_eq(s->name, last->name)) {
+            sl_report_error(b->report, SL_AT(item),
+                            "the source \"%.64s\" is in this list already, "
+                            "since headers compare without case; leave one out",
+                            sl_build_shown(item).text);
+            return true;
+        }
+    return false;
+}
+
 static void read_sources(struct sl_build *b, const struct sl_node *node,
                          bool anonymous, struct sl_sources *ret)
 {
@@ -128,7 +145,8 @@ static void read_sources(struct sl_build *b, const struct sl_node *node,
     ret->list = list;
     for (item = sl_build_first(node); item; item = sl_build_next(node, item))
         if (!sl_build_twice(b, node, item, "the source") &&
-            read_source(b, item, anonymous, &list[ret->count]))
+            read_source(b, item, anonymous, &list[ret->count]) &&
+            !is_again(b, item, ret))
             ret->count++;
 }
 

@@ -256,7 +256,7 @@ static void warn_of_cost(struct sl_build *b, const struct sl_node *node,
     for (unsigned i = 0; cost && i < b->policy->plans.count; i++) {
         const struct sl_plan_limit *plan = &rule->plans[i];
 
-        if ((plan->form != SL_RATE_PER && plan->form != SL_RATE_PLAIN) ||
+        if (!sl_rate_has_numbers(plan->form) ||
             plan->numbers.capacity >= rule->cost)
             continue;
         sl_report_warning(b->report, SL_AT(cost),

@@ -24,7 +24,7 @@ struct reading {
 
 static bool has_numbers(const struct sl_plan_limit *limit)
 {
-    return limit->form == SL_RATE_PER || limit->form == SL_RATE_PLAIN;
+    return sl_rate_has_numbers(limit->form);
 }
 
 struct sl_limit sl_build_open(const struct sl_limit *limit)

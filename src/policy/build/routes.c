@@ -5,49 +5,6 @@
 
 #define ROLES_MAX 64
 
-/* ---- endpoints ---- */
-
-static bool is_plain(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c >= '0' && c <= '9') || c == '_' || c == '.';
-}
-
-/* Append the word to `out`, what may not be in a name as single '-'. */
-static size_t add_word(char out[SL_NAME_MAX], size_t len, struct sl_str word)
-{
-    bool dash = len > 0;
-
-    for (size_t i = 0; i < word.len && len < SL_NAME_MAX; i++) {
-        bool plain = is_plain(word.at[i]);
-
-        if (len == 0 && (!plain || word.at[i] == '_' || word.at[i] == '.'))
-            continue; /* names don't begin with these */
-        if (plain && dash && len + 1 < SL_NAME_MAX)
-            out[len++] = '-';
-        if (plain)
-            out[len++] = word.at[i];
-        dash = !plain && len > 0;
-    }
-    return len;
-}
-
-/* What an endpoint is called that nobody named: /api/v1/ai and below become
- * api-v1-ai. */
-static struct sl_str name_endpoint(struct sl_build *b,
-                                   const struct sl_pattern *pattern)
-{
-    char name[SL_NAME_MAX];
-    size_t len = 0;
-
-    for (unsigned i = 0; i < pattern->count; i++)
-        if (pattern->segments[i].kind != SL_SEGMENT_REST)
-            len = add_word(name, len, pattern->segments[i].word);
-    if (len == 0)
-        return pattern->count ? SL_STR("all") : SL_STR("root");
-    return sl_build_keep(b, (struct sl_str){name, len});
-}
-
 /* ---- match and job ---- */
 
 static void read_match(struct sl_build *b, const struct sl_node *node,
@@ -62,7 +19,7 @@ static void read_match(struct sl_build *b, const struct sl_node *node,
             &diag))
         route->pattern = (struct sl_pattern){.methods = 0}; /* unknown */
     else
-        route->endpoint = name_endpoint(b, &route->pattern);
+        route->endpoint = sl_build_endpoint(b, &route->pattern);
 }
 
 static void read_job(struct sl_build *b, const struct sl_node *node,
@@ -197,6 +154,19 @@ static void read_roles(struct sl_build *b, const struct sl_node *list,
                         "out if everybody may pass");
 }
 
+/* Callers without a name pass before anyone asks for a role: behind an
+ * application that knows its own users that may be meant. */
+static void warn_of_pass(struct sl_build *b, const struct sl_node *roles,
+                         const struct sl_route *route)
+{
+    if (roles && route->anonymous == SL_ANONYMOUS_PASS)
+        sl_hint(sl_report_warning(b->report, SL_AT_KEY(roles),
+                                  "`anonymous: pass` lets everybody without a "
+                                  "name in; `roles` counts for those with one "
+                                  "only"),
+                "anonymous: deny");
+}
+
 static void read_feature(struct sl_build *b, const struct sl_node *node,
                          struct sl_route *route)
 {
@@ -230,12 +200,14 @@ static void read_route(struct sl_build *b, const struct sl_node *node,
     if (node->kind != SL_NODE_MAP)
         return;
     read_target(b, node, route);
+    route->names_endpoint = endpoint != NULL;
     if (endpoint && sl_build_name(b, "an endpoint", endpoint))
         route->endpoint = sl_build_keep(b, endpoint->text);
     route->anonymous =
         (enum sl_anonymous)sl_build_choice(node, "anonymous", anonymous, 3, 0);
     read_feature(b, node, route);
     read_roles(b, sl_node_get(node, "roles"), route);
+    warn_of_pass(b, sl_node_get(node, "roles"), route);
     read_rules(b, sl_node_get(node, "limits"), route);
     route->report = read_pick(b, node, "report", route);
     route->quota = read_quota(b, node, route);
@@ -320,6 +292,7 @@ static void read_routes(struct sl_build *b, const struct sl_node *node)
     b->policy->route_count = count;
     if (b->no_memory)
         return;
+    sl_build_tell_apart(b, list, count);
     refuse_same_jobs(b);
     refuse_covered(b, list, count);
     build_tree(b, list, count);

@@ -282,11 +282,6 @@ void sl_reader_complain(struct sl_reader *r)
     if (error && error->line > 0 && error->column > 0)
         at =
             sl_reader_offset(r, (unsigned)error->line, (unsigned)error->column);
-    if (!error) { /* libfyaml ran out of memory, or of patience */
-        sl_report_error(r->report, sl_reader_place(r, at),
-                        "the file can't be read beyond this point");
-        return;
-    }
     while (!strstr(message, complaints[i].words))
         i++;
     complaints[i].say(r, at, message);

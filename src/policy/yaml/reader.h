@@ -43,6 +43,18 @@ struct sl_reader {
     bool stop;   /* do not go on, and there is no root; it was said */
 };
 
+/* Begin to parse the text, and end it (parser.c). False without memory. */
+SL_MUST_USE bool sl_reader_open(struct sl_reader *r);
+void sl_reader_close(struct sl_reader *r);
+
+/* The next event; it must be freed. Without memory, report->no_memory is set;
+ * if there is none for another reason, sl_reader_complain() knows it. */
+struct fy_event *sl_reader_next(struct sl_reader *r);
+
+/* What a scalar says, for as long as its event is there. False without memory.
+ */
+SL_MUST_USE bool sl_reader_text(struct fy_token *token, struct sl_str *ret);
+
 /* Index the lines. False without memory. */
 SL_MUST_USE bool sl_reader_index(struct sl_reader *r);
 

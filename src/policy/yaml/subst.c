@@ -275,6 +275,8 @@ void sl_subst_node(struct sl_subst *subst, struct sl_node *node)
     err = read_text(&job);
     if (!err)
         copy = sl_arena_copy(subst->arena, sl_buf_str(&job.out));
+    if (copy && node->substituted)
+        node->written = node->text;
     if (copy)
         node->text = (struct sl_str){copy, job.out.len};
     else if (!err)

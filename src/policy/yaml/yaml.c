@@ -206,8 +206,7 @@ static bool read_token(struct sl_reader *r, struct fy_token *token,
     if (fy_token_scalar_style(token) == FYSS_SINGLE_QUOTED)
         return sl_reader_single(r, offset_of(r, fy_token_start_mark(token)),
                                 ret);
-    ret->at = fy_token_get_text(token, &ret->len);
-    return ret->at != NULL;
+    return sl_reader_text(token, ret);
 }
 
 /* Take the scalar from its event. False without memory. */
@@ -400,27 +399,6 @@ static void on_event(struct sl_reader *r, struct fy_event *event)
 
 /* ---- the whole ---- */
 
-static bool open_parser(struct sl_reader *r)
-{
-    struct fy_diag_cfg diag;
-    struct fy_parse_cfg config = {
-        .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_JSON_NONE |
-                 FYPCF_DEFAULT_VERSION_1_2 | FYPCF_SLOPPY_FLOW_INDENTATION,
-    };
-
-    fy_diag_cfg_default(&diag);
-    diag.fp = NULL;
-    diag.output_fn = NULL;
-    r->diag = fy_diag_create(&diag);
-    if (!r->diag)
-        return false;
-    fy_diag_set_collect_errors(r->diag, true);
-    config.diag = r->diag;
-    r->parser = fy_parser_create(&config);
-    return r->parser &&
-           !fy_parser_set_string(r->parser, r->text.at, r->text.len);
-}
-
 /* Say what is still to be said of the collections that are open. */
 static void end_early(struct sl_reader *r)
 {
@@ -433,8 +411,12 @@ static void end_early(struct sl_reader *r)
 static void read_events(struct sl_reader *r)
 {
     while (!r->over && !r->stop) {
-        struct fy_event *event = fy_parser_parse(r->parser);
+        struct fy_event *event = sl_reader_next(r);
 
+        if (r->report->no_memory) {
+            fy_parser_event_free(r->parser, event);
+            return;
+        }
         if (!event) {
             sl_reader_complain(r);
             end_early(r);
@@ -459,14 +441,11 @@ static void read_text(struct sl_reader *r)
     }
     if (r->text.len == 0)
         return;
-    if (open_parser(r))
+    if (sl_reader_open(r))
         read_events(r);
     else
         no_memory(r);
-    if (r->parser)
-        fy_parser_destroy(r->parser);
-    if (r->diag)
-        fy_diag_destroy(r->diag);
+    sl_reader_close(r);
 }
 
 struct sl_node *sl_yaml_read(struct sl_report *report,

@@ -36,7 +36,8 @@ struct sl_node {
     bool substituted;   /* SCALAR: has text from ENV or FILE; never show it */
     bool refused;       /* EMPTY: something else stood here; it was said */
     struct sl_str text; /* SCALAR: the value, NUL-terminated */
-    struct sl_str key;  /* in a MAP: its key, NUL-terminated */
+    struct sl_str written; /* if substituted: the text before that */
+    struct sl_str key;     /* in a MAP: its key, NUL-terminated */
     struct sl_place key_place;
     struct sl_node *child; /* LIST, MAP: the first */
     struct sl_node *next;  /* of the same parent */

@@ -96,7 +96,7 @@ static void test_completion(void)
     CASE("completion knows commands, flags and outputs");
     CHECK_EQ(SEND("completion", "bash"), 0);
     CHECK_OUT("complete -F _sluice sluice");
-    CHECK_OUT("--schema --reference --output -o --help -h");
+    CHECK_OUT("--print --schema --reference --output -o --help -h");
     CHECK_OUT("formats=\"table json tap\"");
     CHECK_EQ(SEND("completion", "zsh"), 0);
     CHECK_OUT("#compdef sluice");

@@ -48,6 +48,27 @@ static void test_check(void)
     CHECK_EQ(SEND("check", "-ojson", "no/such.yaml"), 3);
     CHECK_OUT("\"ok\":false,\"errors\":1");
 
+    CASE("as it was understood");
+    CHECK_EQ(SEND("check", "--print", POLICY), 0);
+    CHECK(strncmp(sent_out, "sluice: 1\nenv: ", 15) == 0);
+    CHECK_OUT("    on_full: allow\n");
+    CHECK(!strstr(sent_out, ": ok"));
+    CHECK_STR(sent_err, "");
+    CHECK_EQ(SEND_IN(good, "check", "--print", "-"), 0);
+    CHECK_OUT("    rate: 5/min burst 8\n");
+    CHECK_OUT("\ndefault: [api]\n");
+    CHECK_EQ(SEND_IN("sluice: 1\n", "check", "--print", "-"), 0);
+    CHECK_OUT("sluice: 1\n");
+    CHECK_ERR("warning");
+    CHECK_EQ(SEND_IN(bad, "check", "--print", "-"), 3);
+    CHECK_STR(sent_out, "");
+    CHECK_ERR("stdin:2:1: ");
+    CHECK_EQ(SEND("check", "--print"), 2);
+    CHECK_EQ(SEND("check", "--print", POLICY, POLICY), 2);
+    CHECK_ERR("--print takes one policy, not 2");
+    CHECK_EQ(SEND("check", "--print", "-o", "json", POLICY), 2);
+    CHECK_ERR("--print is YAML");
+
     CASE("the language");
     CHECK_EQ(SEND("check", "--schema"), 0);
     CHECK_OUT("\"$schema\"");
@@ -82,6 +103,15 @@ static void test_explain(void)
         SEND("explain", "-ojson", POLICY, "job work", "org=acme", "at=30d"), 0);
     CHECK_OUT("\"reset_ms\":86400000");
 
+    CASE("who asks, and what would be left");
+    CHECK_EQ(SEND("explain", POLICY, "GET /x", "user=ann", "role=r\nx"), 0);
+    CHECK_OUT("\ncaller   user ann, role r\\x0ax; plan ");
+    CHECK_OUT(" left, ");
+    CHECK_OUT(" after this\n");
+}
+
+static void test_explain_slips(void)
+{
     CASE("slips");
     CHECK_EQ(SEND("explain", POLICY, "GET"), 2);
     CHECK_ERR("write 'GET /path', 'job NAME' or 'take LIMIT KEY'");
@@ -92,8 +122,23 @@ static void test_explain(void)
     CHECK_EQ(SEND("explain", POLICY, "GET /x", "at=60000d"), 2);
     CHECK_EQ(SEND("explain", POLICY, "GET /x", "x2"), 2);
     CHECK_ERR("xN is not for explain");
+    CHECK_EQ(SEND("explain", POLICY, "GET /x", "evry=1s"), 2);
+    CHECK_ERR("cost.LIMIT and at\n");
+    CHECK_EQ(SEND("explain", POLICY, "GET /x", "att=1s"), 2);
+    CHECK_ERR("write: at=1s");
+    CHECK_EQ(SEND("explain", POLICY, "GET /x", "8x"), 2);
+    CHECK_ERR("\"8x\" is no input; write NAME=VALUE\n");
+    CHECK_EQ(SEND("explain", POLICY, "GET /x", "user=a", "cost.qq=10"), 2);
+    CHECK_STR(sent_out, "");
+    CHECK_ERR("the policy has no limit \"qq\"\n");
+    CHECK_EQ(SEND("explain", POLICY, "GET /x", "user=a", "cost.aip=10"), 2);
+    CHECK_ERR("the policy has no limit \"aip\"; did you mean \"api\"?\n");
+    CHECK_EQ(SEND("explain", POLICY, "GET /x", "user=a", "cost.month=10"), 0);
+    CHECK_EQ(SEND("explain", POLICY, "take aip x"), 2);
     CHECK_EQ(SEND_IN(bad, "explain", "-", "GET /x"), 3);
     CHECK_EQ(SEND("explain", "no/such.yaml", "GET /x"), 3);
+    CHECK_STR(sent_err,
+              "no/such.yaml: can't be read: No such file or directory\n");
 }
 
 static void test_flows(void)
@@ -335,6 +380,7 @@ int main(void)
     test_colours();
     test_check();
     test_explain();
+    test_explain_slips();
     test_flows();
     test_misses();
     test_stops();

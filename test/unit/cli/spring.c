@@ -14,12 +14,15 @@ static void on_tell(void *ctx, unsigned line, const char *sentence)
     snprintf(told + len, sizeof(told) - len, "%u: %s\n", line, sentence);
 }
 
+/* What the errand asks for; NULL reads everything. */
+static const char *const *families;
+
 /* Import a text; 0 or an error. The policy is in `out`. */
 static int import(const char *text, bool yml, struct sl_buf *out)
 {
     struct sl_diag diag = {.line = 0};
     struct sl_arena arena;
-    struct sl_props props = {.arena = &arena};
+    struct sl_props props = {.arena = &arena, .families = families};
     struct sl_spring spring = {.props = &props, .tell = on_tell};
     int err;
 
@@ -232,6 +235,128 @@ static void test_yml(struct sl_buf *out)
     }
 }
 
+/* What belongs to others is passed over, in whatever YAML it is written. */
+static void foreign(const char *why, const char *text)
+{
+    char whole[1024];
+
+    CASE(why);
+    snprintf(whole, sizeof(whole), "%s%s%s", text,
+             "rate-limit:\n  tiers:\n    free:\n"
+             "      requests-per-minute: 6\n",
+             text);
+    CHECK_EQ(import(whole, true, out_of_row), 0);
+    CHECK(says(out_of_row->bytes, "free: 6/min burst 8\n"));
+}
+
+static void test_foreign(void)
+{
+    families = sl_spring_families;
+    foreign("a list in brackets", "spring.profiles.active: [prod, eu]\n");
+    foreign("a list below", "spring:\n  profiles:\n    active: [prod, eu]\n");
+    foreign("a text as it is",
+            "banner: |\n  rate-limit:\n    enabled: \"\n\n  [\n");
+    foreign("a text that is folded",
+            "folded: >-\n  rate-limit: {\n# no comment\n  it's\n");
+    foreign("a text in two quotes",
+            "long: \"it\n  goes \\\" on\nrate-limit: x\"\n");
+    foreign("a text in one", "long: 'it''s\n  on''\nrate-limit: x'\n");
+    foreign("brackets over lines",
+            "flow: [a, # ]\nb: '}', {c: d},\nrate-limit: {\n}]\n");
+    foreign("anchors and tags",
+            "base: &base !!map {a: [b,\n c]}\nother: *base\n<<: *base\n");
+    foreign("items that are not indented",
+            "list:\n- a: {b: c}\n- [d]\n-\n  - e\n");
+    foreign("a question mark", "? odd\n: thing\n");
+    foreign("a tab", "tab: x\n\ty\n");
+    foreign("a mark of Maven", "version: @project.version@\n");
+    foreign("a profile", "\"%dev\":\n  rate-limit:\n    enabled: maybe\n");
+    foreign("a key in quotes", "'quoted: key': {a: b}\n");
+    foreign("beside what is read",
+            "fluo:\n  other: {a: b}\nquarkus:\n  redis:\n    tls: {a: b}\n"
+            "    hosting: [x]\n");
+    foreign("almost the same name",
+            "rate-limits: {a: b}\nrate-limit-x:\n  - {a: b}\n");
+    foreign(
+        "deeper than is read",
+        "a:\n a:\n  a:\n   a:\n    a:\n     a:\n      a:\n       a:\n        a:"
+        "\n         a:\n          a:\n           a:\n            a:\n          "
+        " "
+        "  a:\n              a:\n               a:\n                a: b\n");
+    families = NULL;
+}
+
+static void test_not_foreign(void)
+{
+    families = sl_spring_families;
+    row("not inside what is asked for", "rate-limit: {enabled: true}\n", true,
+        SLUICE_ECONF, "1: only plain values are read here");
+    row("nor above it", "fluo: {ratelimit: x}\n", true, SLUICE_ECONF,
+        "1: only plain values are read here");
+    row("however it is written", "x: {\n}\nRate_Limit:\n  enabled: |\n", true,
+        SLUICE_ECONF, "4: only plain values are read here");
+    row("a line that is nothing", "spring\n", true, SLUICE_ECONF,
+        "1: this is no setting; write key: value\n");
+    row("a document of others is the first one",
+        "%YAML 1.2\n---\nx: [y]\n---\nrate-limit:\n  enabled: true\n", true,
+        SLUICE_ENOENT, "");
+    row("a mark before the first byte",
+        "\xef\xbb\xbfrate-limit:\n  enabled: maybe\n", true, SLUICE_ECONF,
+        "2: rate-limit.enabled must be true or false");
+    row("properties of others", "x=\\u12\nrate-limit.enabled=maybe\n", false,
+        SLUICE_ECONF, "2: rate-limit.enabled must be true or false");
+    families = NULL;
+}
+
+/* The value of `x` in properties. */
+static void value(const char *text, const char *want)
+{
+    struct sl_diag diag = {.line = 0};
+    struct sl_arena arena;
+    struct sl_props props = {.arena = &arena};
+
+    sl_arena_init(&arena, 1 << 20, &sl_alloc_libc);
+    if (CHECK_EQ(sl_props_read(sl_str_c(text), &props, &diag), 0) &&
+        CHECK(props.first)) {
+        CHECK_STR(props.first->key, "x");
+        CHECK_STR(props.first->value, want);
+    }
+    sl_arena_done(&arena);
+}
+
+static void test_escapes(void)
+{
+    CASE("escapes of characters");
+    value("x=\\u0041\\u00e9\\u20AC", "A\xc3\xa9\xe2\x82\xac");
+    value("x=\\uD83D\\uDE00!", "\xf0\x9f\x98\x80!");
+    value("\\u0078=\\u007f\\u0080\\u07ff\\u0800\\uffff",
+          "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf");
+    value("x=a\\tb\\nc\\rd\\fe", "a\tb\nc\rd\fe");
+    value("x=\\\\\\:\\=\\#\\!\\q\\ u", "\\:=#!q u");
+    value("x=\\\\u0041", "\\u0041");
+    CASE("lines that go on");
+    value("x=a\\\n   b\\\r\n\tc", "abc");
+    value("x=a\\\\\ny=b", "a\\");
+    value("x=a\\\n#b", "a#b");
+    value("  x  :  a\\", "a");
+    value("\xef\xbb\xbfx=a", "a");
+    row("too few digits", "x=\\u12\n", false, SLUICE_ECONF,
+        "1: a \\u wants four hexadecimal digits that are a character, like "
+        "\\u00e9\n");
+    row("no digits", "y=1\nx=\\u12g4\n", false, SLUICE_ECONF, "2: a \\u wants");
+    row("in a key", "\\u=1\n", false, SLUICE_ECONF, "1: a \\u wants");
+    row("no character", "x=\\u0000\n", false, SLUICE_ECONF, "1: a \\u wants");
+    row("nor does an address have any",
+        "fluo.ratelimit.user.requests-per-minute=7\n"
+        "quarkus.redis.hosts=redis://a\\u0085:1\n",
+        false, SLUICE_ECONF, "is no address");
+    row("half a pair", "x=\\ud83d\n", false, SLUICE_ECONF, "1: a \\u wants");
+    row("the wrong half", "x=\\ude00\\ud83d\n", false, SLUICE_ECONF,
+        "1: a \\u wants");
+    row("half and a letter", "x=\\ud83d\\u0041\n", false, SLUICE_ECONF,
+        "1: a \\u wants");
+}
+
 /* Whatever allocation fails, it is said and nothing leaks. */
 static int without_memory(const char *text, bool yml, unsigned nth)
 {
@@ -319,6 +444,9 @@ int main(void)
     test_properties();
     test_values();
     test_yml(&out);
+    test_foreign();
+    test_not_foreign();
+    test_escapes();
     test_memory();
     test_count();
     test_errand();

@@ -53,6 +53,19 @@ static const char text[] =
     "  - { match: /ask, limits: [month, minute] }\n"
     "default: [minute]\n";
 
+/* A file that is not there: 0 if that, and nothing else, was told. */
+static int no_file(void)
+{
+    struct sluice_problems *problems = NULL;
+    struct sluice_policy *policy = NULL;
+    int err = sluice_policy_load("no/such.yaml", NULL, &policy, &problems);
+
+    if (err == SLUICE_ESYS)
+        err = *sluice_problems_text(problems) ? 0 : SLUICE_ESYS;
+    sluice_problems_free(problems);
+    return err;
+}
+
 /* Everything once. 0 only if all of it went well. */
 static int everything(void)
 {
@@ -79,6 +92,8 @@ static int everything(void)
         err = SLUICE_ENOMEM;
     if (!err)
         err = sluice_engine_use(engine, policy);
+    if (!err)
+        err = no_file();
     sluice_problems_free(problems);
     sluice_policy_release(policy);
     sluice_engine_close(engine);

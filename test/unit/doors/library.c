@@ -88,7 +88,16 @@ static void test_refused(void)
     CHECK_EQ(
         sluice_policy_load("/nonexistent/x.yaml", NULL, &policy, &problems),
         SLUICE_ESYS);
-    CHECK(strstr(sluice_why(), "/nonexistent/x.yaml can't be read") != NULL);
+    CHECK(strncmp(sluice_why(), "/nonexistent/x.yaml: can't be read: ", 35) ==
+          0);
+    CHECK(strncmp(sluice_problems_text(problems), sluice_why(),
+                  strlen(sluice_why())) == 0);
+    CHECK_EQ(sluice_problems_errors(problems), 1);
+    first = sluice_problems_get(problems, 0);
+    CHECK_STR(first.file, "/nonexistent/x.yaml");
+    CHECK_EQ(first.line, 0);
+    CHECK(!first.warning);
+    CHECK(strncmp(first.sentence, "can't be read: ", 15) == 0);
     sluice_problems_free(problems);
 
     CASE("nothing but questions that make sense");
@@ -107,7 +116,7 @@ static void test_refused(void)
 
 static void test_lists(struct sluice_policy *policy)
 {
-    char *schema, *page;
+    char *print, *schema, *page;
 
     CASE("what a policy has");
     CHECK_EQ(sluice_policy_limits(policy), 2);
@@ -119,6 +128,13 @@ static void test_lists(struct sluice_policy *policy)
     CHECK(sluice_policy_limit_name(policy, 9) == NULL);
     CHECK(sluice_policy_route_text(policy, 9) == NULL);
     CHECK(sluice_policy_plan_name(policy, 9) == NULL);
+
+    CASE("what was understood");
+    print = sluice_policy_print(policy);
+    CHECK(print && strncmp(print, "sluice: 1\n", 10) == 0);
+    CHECK(print && strstr(print, "\nplans:\n") != NULL);
+    free(print);
+    CHECK(sluice_policy_print(NULL) == NULL);
 
     CASE("the language");
     schema = sluice_schema_json();

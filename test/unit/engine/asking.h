@@ -21,6 +21,11 @@ static inline int rig_fault(void *ctx)
     return ((struct rig *)ctx)->fault;
 }
 
+static inline sl_ns rig_now(void *ctx)
+{
+    return ((struct rig *)ctx)->now;
+}
+
 static inline struct sl_policy *rig_policy(const char *text)
 {
     struct sl_policy_options options = {0};
@@ -42,8 +47,10 @@ static inline struct sl_policy *rig_policy(const char *text)
 
 static inline void rig_open(struct rig *rig, const char *text)
 {
-    struct sl_memory_options memory = {.size = 1 << 20};
-    struct sl_engine_options options = {.fault = rig_fault, .fault_ctx = rig};
+    struct sl_memory_options memory = {
+        .size = 1 << 20, .now = rig_now, .now_ctx = rig};
+    struct sl_engine_options options = {
+        .fault = rig_fault, .fault_ctx = rig, .now = rig_now, .now_ctx = rig};
     struct sl_policy *policy = rig_policy(text);
 
     memset(rig, 0, sizeof(*rig));

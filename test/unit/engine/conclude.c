@@ -58,6 +58,48 @@ static void test_order(void)
     rig_close(&rig);
 }
 
+static const char levels[] =
+    "sluice: 1\n"
+    "limits:\n"
+    "  slow: { kind: token-bucket, per: user, rate: 1/hour }\n"
+    "  fast: { kind: token-bucket, per: user, rate: 1/min }\n"
+    "  links: { kind: level, per: user, rate: 1 }\n"
+    "  more: { kind: token-bucket, per: user, rate: 9/hour }\n"
+    "routes:\n"
+    "  - { match: /two, limits: [fast, slow] }\n"
+    "  - { match: /link, limits: [links] }\n"
+    "  - { match: /both, limits: [fast, links] }\n"
+    "default: [more]\n";
+
+static void test_retry(void)
+{
+    struct rig rig;
+    const struct sl_decision *d;
+
+    rig_open(&rig, levels);
+    CASE("(3) the largest, wherever it stands");
+    CHECK(rig_ask(&rig, GET("/two", USER("ann")))->allowed);
+    d = rig_ask(&rig, GET("/two", USER("ann")));
+    CHECK_STR(by_of(d), "fast");
+    CHECK_EQ(d->retry_in, SL_HOUR);
+
+    CASE("(3) no clock frees a level: never");
+    CHECK(rig_ask(&rig, GET("/link", USER("bob")))->allowed);
+    d = rig_ask(&rig, GET("/link", USER("bob")));
+    CHECK(!d->allowed && d->never);
+    CHECK_EQ(d->retry_in, SL_NS_NONE);
+
+    CASE("(3) and it makes the whole never, also behind another");
+    CHECK(rig_ask(&rig, (struct sl_facts){.limit = SL_STR("fast"),
+                                          .key = SL_STR("bob")})
+              ->allowed);
+    d = rig_ask(&rig, GET("/both", USER("bob")));
+    CHECK_STR(by_of(d), "fast");
+    CHECK(d->never);
+    CHECK_EQ(d->retry_in, SL_NS_NONE);
+    rig_close(&rig);
+}
+
 static const char failing[] =
     "sluice: 1\n"
     "limits:\n"
@@ -73,6 +115,22 @@ static const char failing[] =
     "  - { match: /shut, limits: [open, near, shut] }\n"
     "  - { match: /route, limits: [shut], on_store_failure: allow }\n"
     "default: [open]\n";
+
+/* A step back of the clock is one for the local table too: it reads the
+ * engine's clock, not the machine's. */
+static void test_local_clock(void)
+{
+    struct rig rig;
+
+    rig_open(&rig, failing);
+    rig.fault = 1;
+    rig.now = SL_HOUR;
+    CASE("the local table's time is the engine's");
+    CHECK(rig_ask(&rig, GET("/near", USER("tim")))->allowed);
+    rig.now = SL_HOUR - SL_MIN;
+    CHECK(!rig_ask(&rig, GET("/near", USER("tim")))->allowed);
+    rig_close(&rig);
+}
 
 static void test_failure(void)
 {
@@ -119,6 +177,8 @@ static void test_failure(void)
 int main(void)
 {
     test_order();
+    test_retry();
     test_failure();
+    test_local_clock();
     return CHECK_DONE();
 }

@@ -201,10 +201,12 @@ static void test_modes(void)
 
     CASE("what is refused is not counted by a shadow either");
     rig.now += SL_MIN;
-    d = rig_ask(&rig, GET("/shadow", USER("sue"), COST(4)));
-    CHECK(!d->allowed);
+    rig_ask(&rig, GET("/calls", USER("sue"), COST(3)));
     d = rig_ask(&rig, GET("/shadow", USER("sue")));
-    CHECK(d->shown[1].allowed);
+    CHECK(!d->allowed && d->shown[1].allowed);
+    rig.now += 30 * SL_S; /* half a token of the shadow's */
+    d = rig_ask(&rig, GET("/shadow", USER("sue")));
+    CHECK(d->allowed && d->shown[1].allowed);
 
     CASE("a candidate has its own state and decides nothing");
     d = rig_ask(&rig, GET("/both", USER("cat")));
@@ -300,13 +302,25 @@ static void test_ids(void)
     d = rig_ask(&rig, GET("/calls", USER("ida")));
     CHECK(strcmp(first, d->request_id) != 0);
 
-    CASE("a browser's question before the request passes untouched");
+    CASE("a browser's question before the request needs no name");
+    d = rig_ask(&rig,
+                OPTIONS("/deny", .headers = preflight, .header_count = 2));
+    CHECK_EQ(d->status, 200);
+    d = rig_ask(&rig,
+                OPTIONS("/roles", .headers = preflight, .header_count = 2));
+    CHECK(d->reason == SL_REASON_NONE);
+    d = rig_ask(&rig,
+                OPTIONS("/strict", .headers = preflight, .header_count = 2));
+    CHECK_EQ(d->status, 200);
+    d = rig_ask(&rig,
+                OPTIONS("/deny", .headers = preflight, .header_count = 1));
+    CHECK_EQ(d->status, 401);
+
+    CASE("but it takes from the limits like anybody without a name");
     d = rig_ask(&rig,
                 OPTIONS("/calls", .headers = preflight, .header_count = 2));
-    CHECK(d->untouched);
-    d = rig_ask(&rig,
-                OPTIONS("/calls", .headers = preflight, .header_count = 1));
-    CHECK(!d->untouched);
+    CHECK(!d->allowed);
+    CHECK_STR(by_of(d), "calls");
 
     CASE("what no route matches takes the default");
     d = rig_ask(&rig, GET("/nowhere", USER("ida")));

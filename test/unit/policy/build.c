@@ -206,44 +206,6 @@ static void test_codes(void)
     }
 }
 
-#define ENDPOINT(match, endpoint)                                              \
-    {                                                                          \
-        match, endpoint                                                        \
-    }
-
-static void test_endpoints(void)
-{
-    static const struct {
-        const char *match, *endpoint;
-    } rows[] = {
-        ENDPOINT("/api/v1/ai/**", "api-v1-ai"),
-        ENDPOINT("GET,POST /api/search", "api-search"),
-        ENDPOINT("/a/*/b/:id", "a-b-id"),
-        ENDPOINT("/", "root"),
-        ENDPOINT("/**", "all"),
-        ENDPOINT("/_next/.well-known/a%20b", "next-.well-known-a-b"),
-        ENDPOINT("/%C3%A4", "all"),
-        ENDPOINT(
-            "/0123456789/0123456789/0123456789/0123456789/0123456789/"
-            "0123456789",
-            "0123456789-0123456789-0123456789-0123456789-0123456789-012345678"),
-    };
-
-    CASE("endpoints that nobody named");
-    for (size_t i = 0; i < SL_LEN(rows); i++) {
-        struct sl_policy *p;
-        char text[256];
-
-        snprintf(text, sizeof(text), V "routes: [{ match: \"%s\" }]\n",
-                 rows[i].match);
-        p = read_policy(text);
-        if (!p)
-            continue;
-        CHECK(is(p->routes[0].endpoint, rows[i].endpoint));
-        sl_policy_unref(p);
-    }
-}
-
 static void test_features(void)
 {
     static const struct {
@@ -427,7 +389,6 @@ int main(void)
     test_unlimited();
     test_modes();
     test_codes();
-    test_endpoints();
     test_features();
     test_quiet();
     test_ceilings();

@@ -1,5 +1,5 @@
-/* path.c -- canonical paths: every spelling of an endpoint, near misses, and
- * the edges of what is kept. */
+/* path.c -- canonical paths: every spelling of an endpoint, near misses, the
+ * edges of what is kept, and the readings that other servers have. */
 #include "policy/path.h"
 
 #include <stdlib.h>
@@ -122,22 +122,27 @@ static unsigned each_line(const char *name,
     return count;
 }
 
-/* Also against a pattern, as it is asked in the end. */
-static bool matches(struct sl_str text)
+static bool is_match(const char *match, const struct sl_path *path)
 {
     struct sl_arena arena;
     struct sl_pattern pattern;
-    struct sl_path path;
-    char room[4096];
     bool found;
 
     sl_arena_init(&arena, 4096, &sl_alloc_libc);
-    CHECK_EQ(sl_pattern_read(SL_STR("POST " ENDPOINT), &arena, &pattern, NULL),
-             0);
-    sl_path_read(text, room, &path);
-    found = sl_pattern_matches(&pattern, SL_METHOD_POST, &path);
+    CHECK_EQ(sl_pattern_read(sl_str_c(match), &arena, &pattern, NULL), 0);
+    found = sl_pattern_matches(&pattern, SL_METHOD_POST, path);
     sl_arena_done(&arena);
     return found;
+}
+
+/* Also against a pattern, as it is asked in the end. */
+static bool matches(struct sl_str text)
+{
+    struct sl_path path;
+    char room[4096];
+
+    sl_path_read(text, room, &path);
+    return is_match("POST " ENDPOINT, &path);
 }
 
 static void must_be_it(struct sl_str text, const char *got)
@@ -158,8 +163,149 @@ static void test_spellings(void)
 {
     CASE("every spelling of an endpoint is that endpoint");
     CHECK(each_line("paths.txt", must_be_it) >= 170);
-    CASE("near misses are not");
+    CASE("near misses are not, as it is read first");
     CHECK(each_line("path-misses.txt", must_not_be_it) >= 80);
+}
+
+/* ---- readings ---- */
+
+/* The readings of `text`, in memory that ends where it must. Free the room. */
+static unsigned read_all(struct sl_str text, char **room,
+                         struct sl_path ret[SL_PATH_READINGS])
+{
+    size_t size = text.len < SL_PATH_BYTES ? text.len : SL_PATH_BYTES;
+    char *copy = malloc(text.len + 1);
+    unsigned count;
+
+    *room = malloc(SL_PATH_READINGS * size + (size == 0));
+    if (!*room || !copy)
+        abort();
+    if (text.len > 0)
+        memcpy(copy, text.at, text.len);
+    count = sl_path_readings((struct sl_str){copy, text.len}, *room, ret);
+    free(copy);
+    return count;
+}
+
+/* As sl_path_print() does, but a slash or a NUL inside a segment is shown as
+ * '!' and '0'. */
+static size_t spell(const struct sl_path *path, char *out, size_t size)
+{
+    struct sl_path shown = *path;
+    char bytes[256];
+    size_t used = 0;
+
+    for (unsigned i = 0; i < path->count; i++) {
+        shown.segment[i].at = bytes + used;
+        for (size_t j = 0; j < path->segment[i].len; j++) {
+            char c = path->segment[i].at[j];
+
+            bytes[used++] = (char)(c == '/' ? '!' : c ? c : '0');
+        }
+    }
+    return sl_path_print(&shown, out, size);
+}
+
+/* All of them, with blanks between; valid until the next call. */
+static const char *spelled(struct sl_str text)
+{
+    static char out[1024];
+    struct sl_path paths[SL_PATH_READINGS];
+    size_t len = 0;
+    char *room;
+    unsigned count = read_all(text, &room, paths);
+
+    CHECK(count >= 1 && count <= SL_PATH_READINGS);
+    for (unsigned i = 0; i < count; i++) {
+        if (i > 0)
+            out[len++] = ' ';
+        len += spell(&paths[i], out + len, sizeof(out) - len);
+    }
+    free(room);
+    return out;
+}
+
+static void test_readings(void)
+{
+    static const struct {
+        const char *why, *text, *want;
+    } rows[] = {
+        ROW("nothing", "", "/"),
+        ROW("a plain path", "/a/b", "/a/b"),
+        ROW("without a slash in front", "a/b", "/a/b"),
+        ROW("a query", "/a/b?../;#\\%00%2f", "/a/b"),
+        ROW("slashes too many", "/a//b//", "/a/b"),
+        ROW("harmless escapes", "/%61%3f%23%20%25/%zz%", "/a?# %/%zz%"),
+        ROW("three dots, and dots in words", "/.../a.b/.a/a.",
+            "/.../a.b/.a/a."),
+        ROW("a host", "http://h/a/b", "/a/b"),
+        ROW("odd bytes in a host", "http://h;%2f/a", "/a"),
+        ROW("a dot", "/a/./b", "/a/b /a/./b"),
+        ROW("two dots", "/a/../b", "/b /a/../b"),
+        ROW("dots at the end", "/a/..", "/ /a/.."),
+        ROW("escaped dots", "/a/%2e%2E/b/%2e", "/b /a/../b/."),
+        ROW("parameters", "/a;x/b", "/a/b /a;x/b"),
+        ROW("only parameters", "/a/;x", "/a /a/;x"),
+        ROW("dots with parameters", "/a/..;/b", "/b /a/..;/b /a/../b"),
+        ROW("an escaped semicolon", "/a%3bx/b", "/a;x/b /a/b"),
+        ROW("a backslash", "/a\\b", "/a/b /a\\b"),
+        ROW("an escaped backslash", "/a%5cb", "/a/b /a\\b"),
+        ROW("a backslash and dots", "/a/..\\b", "/b /a/..\\b"),
+        ROW("an escaped slash", "/a%2fb", "/a/b /a!b"),
+        ROW("and dots", "/a/..%2Fb", "/b /a/..!b /a/../b"),
+        ROW("a number sign", "/a#/../b", "/a /b /a#/../b"),
+        ROW("an escaped NUL", "/a%00/../b", "/a /b /a0/../b"),
+        ROW("dots above the root", "/../a", "/a /../a"),
+        ROW("dots behind an empty segment", "/a//../b", "/b /a/../b /a/b"),
+        ROW("two slashes in front", "//h/a", "/h/a /a"),
+        ROW("and nothing but a host", "//h", "/h /"),
+        ROW("and a query", "//h?/a", "/h /"),
+        ROW("behind a host", "http://h//i/a", "/i/a /a"),
+        ROW("only slashes", "///", "/"),
+        ROW("backslashes in front", "/\\h/a", "/h/a /\\h/a /a"),
+    };
+
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        CASE(rows[i].why);
+        CHECK_STR(spelled(sl_str_c(rows[i].text)), rows[i].want);
+    }
+    CASE("a NUL");
+    CHECK_STR(spelled(SL_STR("/a\0/../b")), "/a /b /a0/../b");
+}
+
+static void must_lead_there(struct sl_str text, const char *got)
+{
+    struct sl_path paths[SL_PATH_READINGS];
+    char *room;
+    unsigned count = read_all(text, &room, paths), i = 0;
+
+    while (i < count && !is_match("/api/v1/ai/**", &paths[i]))
+        i++;
+    if (!CHECK(i > 0) || !CHECK(i < count))
+        printf("# %s\n#   first %s\n", text.at, got);
+    free(room);
+}
+
+/* The first reading is the canonical one, whatever the text is. */
+static void must_begin_alike(struct sl_str text, const char *got)
+{
+    struct sl_path paths[SL_PATH_READINGS];
+    char *room, printed[4096];
+
+    CHECK(read_all(text, &room, paths) >= 1);
+    sl_path_print(&paths[0], printed, sizeof(printed));
+    CHECK_STR(printed, got);
+    free(room);
+}
+
+static void test_detours(void)
+{
+    CASE("what some server serves from there has a reading there");
+    CHECK(each_line("path-readings.txt", must_lead_there) >= 60);
+    CASE("the first reading is the canonical one");
+    each_line("paths.txt", must_begin_alike);
+    each_line("path-misses.txt", must_begin_alike);
+    each_line("path-readings.txt", must_begin_alike);
 }
 
 /* `count` times `part`, then `end`. Free it. */
@@ -236,6 +382,37 @@ static void test_long(void)
     free((char *)host.at);
 }
 
+/* What a hostile client may do to the readings. */
+static void test_long_readings(void)
+{
+    static const struct {
+        const char *why, *part;
+        size_t times;
+        const char *end;
+        unsigned readings, count;
+    } rows[] = {
+        ROW("slashes, and up through them", "/", 9000, "a//../b", 3, 1),
+        ROW("dots that stay are deep", "/a/..", 9000, "/b", 2, 1),
+        ROW("deep is deep", "/a", 70, "//../..", 1, 64),
+        ROW("an empty one at the edge", "/a", 64, "//../..", 3, 62),
+        ROW("beyond it", "/a", 66, "///../../../../../..", 3, 60),
+        ROW("segments without room", "/aaaaaaaaaaaaaaa;", 2000, "", 2, 64),
+        ROW("one long segment", "%2f..\\;#", 9000, "/..", 6, 0),
+    };
+    struct sl_path paths[SL_PATH_READINGS];
+    char *room;
+
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        struct sl_str text = repeat(rows[i].part, rows[i].times, rows[i].end);
+
+        CASE(rows[i].why);
+        CHECK_EQ(read_all(text, &room, paths), rows[i].readings);
+        CHECK_EQ(paths[0].count, rows[i].count);
+        free((char *)text.at);
+        free(room);
+    }
+}
+
 static void test_print(void)
 {
     struct sl_path path;
@@ -265,8 +442,11 @@ int main(void)
 {
     test_forms();
     test_spellings();
+    test_readings();
+    test_detours();
     test_deep();
     test_long();
+    test_long_readings();
     test_print();
     return CHECK_DONE();
 }

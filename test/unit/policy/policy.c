@@ -257,7 +257,7 @@ static void test_routes(const struct sl_policy *p)
     CHECK_EQ(job->failure, -1);
     CHECK_EQ(job->dialects, p->dialects);
     CHECK_EQ(job->reset, SL_RESET_NEXT);
-    CHECK(is(p->routes[2].endpoint, "api-shares-id"));
+    CHECK(is(p->routes[2].endpoint, "api-shares-_id"));
 
     CASE("default");
     CHECK(is(p->fallback.text, "default") &&

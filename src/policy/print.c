@@ -1,0 +1,285 @@
+/* print.c -- a checked policy as text again.
+ *
+ * The order of the keys is that of the reference page. What is a list in the
+ * language is printed as one even if a single name would do.
+ */
+#include "policy/print.h"
+
+#include <stdio.h>
+
+#include "policy/print/printer.h"
+
+const char *const sl_print_modes[3] = {"enforce", "shadow", "off"};
+const char *const sl_print_failures[3] = {"allow", "local", "deny"};
+
+static const char *const resets[] = {"full", "next"};
+
+/* ---- lists ---- */
+
+static struct sl_str text_of(const void *ctx, unsigned i,
+                             char room[SL_PRINT_ITEM])
+{
+    const struct sl_str *list = ctx;
+
+    (void)room;
+    return list[i];
+}
+
+static void print_texts(struct sl_printer *p, const char *key,
+                        const struct sl_str *texts, unsigned count)
+{
+    struct sl_print_list list = {.item = text_of, .ctx = texts, .count = count};
+
+    sl_print_list(p, key, &list);
+}
+
+static struct sl_str rule_of(const void *ctx, unsigned i,
+                             char room[SL_PRINT_ITEM])
+{
+    const struct sl_route *route = ctx;
+
+    (void)room;
+    return route->rules[i]->name;
+}
+
+static void print_rules(struct sl_printer *p, const char *key,
+                        const struct sl_route *route)
+{
+    struct sl_print_list list = {
+        .item = rule_of, .ctx = route, .count = route->rule_count};
+
+    sl_print_list(p, key, &list);
+}
+
+/* ---- plans ---- */
+
+bool sl_print_only_plan(const struct sl_printer *p)
+{
+    const struct sl_plans *plans = &p->policy->plans;
+
+    return plans->count == 1 &&
+           sl_str_eq(plans->list[0].name, SL_STR("default"));
+}
+
+static void print_plans(struct sl_printer *p)
+{
+    const struct sl_plans *plans = &p->policy->plans;
+
+    sl_print_open(p, SL_STR("plans"));
+    sl_print_text(p, "default", plans->list[plans->fallback].name);
+    if (plans->anonymous != plans->fallback ||
+        !sl_print_at(p, SL_STR("default")) ||
+        sl_print_at(p, SL_STR("anonymous")))
+        sl_print_text(p, "anonymous", plans->list[plans->anonymous].name);
+    sl_print_word(p, "unknown_plan", plans->deny_unknown ? "deny" : "default");
+    for (unsigned i = 0; !sl_print_only_plan(p) && i < plans->count; i++) {
+        const struct sl_plan *plan = &plans->list[i];
+
+        sl_print_open(p, plan->name);
+        print_texts(p, "aliases", plan->aliases, plan->alias_count);
+        sl_print_bool(p, "overage", plan->overage);
+        sl_print_close(p);
+    }
+    sl_print_close(p);
+}
+
+/* ---- identity ---- */
+
+static struct sl_str source_of(const void *ctx, unsigned i,
+                               char room[SL_PRINT_ITEM])
+{
+    const struct sl_source *source = &((const struct sl_sources *)ctx)->list[i];
+    int len;
+
+    if (source->kind == SL_SOURCE_IP)
+        return SL_STR("ip");
+    len =
+        snprintf(room, SL_PRINT_ITEM, "header.%.*s", SL_STR_ARG(source->name));
+    return (struct sl_str){room, (size_t)len};
+}
+
+static void print_sources(struct sl_printer *p, const char *key,
+                          const struct sl_sources *sources)
+{
+    struct sl_print_list list = {
+        .item = source_of, .ctx = sources, .count = sources->count};
+
+    sl_print_list(p, key, &list);
+}
+
+/* IPv4 networks are counted from the 96th bit on. */
+static struct sl_str net_of(const void *ctx, unsigned i,
+                            char room[SL_PRINT_ITEM])
+{
+    const struct sl_net *net = &((const struct sl_net *)ctx)[i];
+    unsigned before = sl_ip_is_v4(&net->ip) ? 96 : 0;
+    size_t len = sl_ip_print(&net->ip, room);
+
+    if (net->bits < 128)
+        len += (size_t)snprintf(room + len, SL_PRINT_ITEM - len, "/%u",
+                                net->bits - before);
+    return (struct sl_str){room, len};
+}
+
+static void print_identity(struct sl_printer *p)
+{
+    const struct sl_identity *identity = &p->policy->identity;
+    struct sl_print_list nets = {.item = net_of,
+                                 .ctx = identity->trusted,
+                                 .count = identity->trusted_count};
+
+    sl_print_open(p, SL_STR("identity"));
+    print_sources(p, "user", &identity->scopes[SL_SCOPE_USER]);
+    print_sources(p, "org", &identity->scopes[SL_SCOPE_ORG]);
+    print_sources(p, "plan", &identity->plan);
+    print_sources(p, "role", &identity->role);
+    print_sources(p, "anonymous", &identity->anonymous);
+    for (unsigned i = SL_SCOPE_NAMED; i < identity->scope_count; i++)
+        print_sources(p, identity->scope_names[i].at, &identity->scopes[i]);
+    sl_print_list(p, "trusted_proxies", &nets);
+    sl_print_number(p, "ipv6_prefix", identity->ipv6_prefix);
+    sl_print_close(p);
+}
+
+/* ---- routes ---- */
+
+static void print_target(struct sl_printer *p, const struct sl_route *route)
+{
+    const char *key = route->is_job ? "job" : "match";
+
+    sl_print_text(p, key, route->is_job ? route->job : route->text);
+    if (route->names_endpoint || !sl_print_at(p, sl_str_c(key)))
+        sl_print_text(p, "endpoint", route->endpoint);
+}
+
+/* How it is answered, where the policy as a whole does not say so. */
+static void print_answer(struct sl_printer *p, const struct sl_route *route)
+{
+    const struct sl_policy *policy = p->policy;
+
+    if (route->dialects != policy->dialects || !sl_print_follows(p, "headers"))
+        sl_print_dialects(p, route->dialects);
+    if (route->reset != policy->reset || !sl_print_follows(p, "reset"))
+        sl_print_word(p, "reset", resets[route->reset]);
+    if (route->failure >= 0)
+        sl_print_word(p, "on_store_failure", sl_print_failures[route->failure]);
+}
+
+static void print_route(struct sl_printer *p, const struct sl_route *route)
+{
+    static const char *const anonymous[] = {"limit", "pass", "deny"};
+    const struct sl_rule *const *rules = route->rules;
+
+    sl_print_open_item(p, route->index);
+    print_target(p, route);
+    sl_print_word(p, "anonymous", anonymous[route->anonymous]);
+    if (route->feature != SL_NO_FEATURE)
+        sl_print_text(p, "feature", p->policy->features[route->feature].name);
+    if (route->role_count > 0)
+        print_texts(p, "roles", route->roles, route->role_count);
+    print_rules(p, "limits", route);
+    if (route->report >= 0)
+        sl_print_text(p, "report", rules[route->report]->name);
+    if (route->quota >= 0)
+        sl_print_text(p, "quota", rules[route->quota]->name);
+    print_answer(p, route);
+    sl_print_close_item(p);
+}
+
+/* A policy without routes has none on purpose: its limits are taken by name.
+ * An empty list would be taken for something that was forgotten. */
+static void print_routes(struct sl_printer *p)
+{
+    const struct sl_policy *policy = p->policy;
+
+    if (policy->route_count > 0) {
+        sl_print_open(p, SL_STR("routes"));
+        for (unsigned i = 0; i < policy->route_count; i++)
+            print_route(p, &policy->routes[i]);
+        sl_print_close(p);
+    }
+    if (policy->route_count > 0 || policy->fallback.rule_count > 0)
+        print_rules(p, "default", &policy->fallback);
+}
+
+/* ---- features and errors ---- */
+
+static void print_features(struct sl_printer *p)
+{
+    if (p->policy->feature_count == 0)
+        return;
+    sl_print_open(p, SL_STR("features"));
+    for (unsigned i = 0; i < p->policy->feature_count; i++) {
+        const struct sl_feature *feature = &p->policy->features[i];
+
+        sl_print_open(p, feature->name);
+        sl_print_bool(p, "enabled", feature->enabled);
+        sl_print_message(p, "message", &feature->message);
+        if (feature->retry_after != SL_NS_NONE)
+            sl_print_duration(p, "retry_after", feature->retry_after);
+        sl_print_close(p);
+    }
+    sl_print_close(p);
+}
+
+static bool is_written(const struct sl_error_form *form)
+{
+    return form->status != 0 || form->has_body;
+}
+
+static void print_errors(struct sl_printer *p)
+{
+    static const char *const names[SL_ERRORS] = {
+        [SL_ERROR_RATE_LIMITED] = "rate_limited",
+        [SL_ERROR_PLAN_LIMIT] = "plan_limit",
+        [SL_ERROR_FORBIDDEN] = "forbidden",
+        [SL_ERROR_UNAUTHORIZED] = "unauthorized",
+        [SL_ERROR_CONFLICT] = "conflict",
+        [SL_ERROR_UNAVAILABLE] = "unavailable",
+    };
+    bool any = false;
+
+    for (int i = 0; i < SL_ERRORS; i++)
+        any |= is_written(&p->policy->errors[i]);
+    if (!any)
+        return;
+    sl_print_open(p, SL_STR("errors"));
+    for (int i = 0; i < SL_ERRORS; i++) {
+        const struct sl_error_form *form = &p->policy->errors[i];
+
+        if (!is_written(form))
+            continue;
+        sl_print_open(p, sl_str_c(names[i]));
+        if (form->status != 0)
+            sl_print_number(p, "status", (uint64_t)form->status);
+        if (form->has_body)
+            sl_print_yaml(p, SL_STR("body"), form->printed);
+        sl_print_close(p);
+    }
+    sl_print_close(p);
+}
+
+/* ---- all of it ---- */
+
+int sl_policy_print(const struct sl_policy *policy, struct sl_buf *out)
+{
+    struct sl_printer p = {.policy = policy, .out = out};
+    size_t before = out->len;
+
+    sl_print_word(&p, "sluice", "1");
+    sl_print_text(&p, "env", policy->env);
+    sl_print_bool(&p, "enabled", policy->enabled);
+    sl_print_word(&p, "mode", sl_print_modes[policy->mode]);
+    sl_print_dialects(&p, policy->dialects);
+    sl_print_word(&p, "reset", resets[policy->reset]);
+    print_plans(&p);
+    print_identity(&p);
+    sl_print_limits(&p);
+    print_routes(&p);
+    print_features(&p);
+    print_errors(&p);
+    sl_print_server(&p);
+    if (p.err)
+        out->len = before;
+    return p.err;
+}

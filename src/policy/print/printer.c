@@ -1,0 +1,410 @@
+/* printer.c -- keys, values and lists of a policy's print. */
+#include "policy/print/printer.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COLUMNS 80 /* a longer list is printed one item a line */
+
+/* ---- bytes ---- */
+
+static void put(struct sl_printer *p, struct sl_str bytes)
+{
+    if (!p->err)
+        p->err = sl_buf_add(p->out, bytes);
+}
+
+static void put_scalar(struct sl_printer *p, struct sl_str text, bool flow)
+{
+    if (!p->err)
+        p->err = sl_print_scalar(p->out, text, flow);
+}
+
+static void put_written(struct sl_printer *p, const struct sl_outside *from)
+{
+    if (!p->err)
+        p->err = sl_print_written(p->out, from->written);
+}
+
+static void put_indent(struct sl_printer *p, unsigned depth)
+{
+    for (unsigned i = 0; i < depth; i++)
+        put(p, SL_STR("  "));
+}
+
+static void put_key(struct sl_printer *p, struct sl_str key)
+{
+    put_indent(p, p->item ? p->depth - 1 : p->depth);
+    if (p->item)
+        put(p, SL_STR("- "));
+    p->item = false;
+    if (!p->err)
+        p->err = sl_print_key(p->out, key);
+    put(p, SL_STR(":"));
+}
+
+/* ---- places ---- */
+
+/* Go to `step`; returns where the printer was. Names of a checked policy are
+ * short, and the print is six steps deep at most. */
+static size_t enter(struct sl_printer *p, struct sl_str step)
+{
+    size_t back = p->path_len;
+
+    assert(step.len + 1 <= SL_PRINT_PATH - back);
+    p->path[p->path_len++] = '\n';
+    memcpy(p->path + p->path_len, step.at, step.len);
+    p->path_len += step.len;
+    return back;
+}
+
+static size_t enter_index(struct sl_printer *p, unsigned index)
+{
+    char digits[12];
+
+    snprintf(digits, sizeof(digits), "%u", index);
+    return enter(p, sl_str_c(digits));
+}
+
+/* Is the path `a` before the place `b`? */
+static bool is_before(struct sl_str a, struct sl_str b)
+{
+    size_t len = a.len < b.len ? a.len : b.len;
+    int order = len ? memcmp(a.at, b.at, len) : 0;
+
+    return order ? order < 0 : a.len < b.len;
+}
+
+/* The first path that is not before the printer's. */
+static unsigned find_place(const struct sl_printer *p)
+{
+    struct sl_str place = {p->path, p->path_len};
+    unsigned low = 0, high = p->policy->outside_count;
+
+    while (low < high) {
+        unsigned mid = low + (high - low) / 2;
+
+        if (is_before(p->policy->outside[mid].path, place))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Is the ith path the printer's, or is it below that? */
+static bool is_here(const struct sl_printer *p, unsigned i)
+{
+    return i < p->policy->outside_count &&
+           sl_str_eq(p->policy->outside[i].path,
+                     (struct sl_str){p->path, p->path_len});
+}
+
+static bool is_below(const struct sl_printer *p, unsigned i)
+{
+    struct sl_str path;
+
+    if (i >= p->policy->outside_count)
+        return false;
+    path = p->policy->outside[i].path;
+    return path.len > p->path_len &&
+           memcmp(path.at, p->path, p->path_len) == 0 &&
+           path.at[p->path_len] == '\n';
+}
+
+const struct sl_outside *sl_print_here(const struct sl_printer *p)
+{
+    unsigned i = find_place(p);
+
+    return is_here(p, i) ? &p->policy->outside[i] : NULL;
+}
+
+const struct sl_outside *sl_print_at(struct sl_printer *p, struct sl_str key)
+{
+    size_t back = enter(p, key);
+    const struct sl_outside *found = sl_print_here(p);
+
+    p->path_len = back;
+    return found;
+}
+
+/* No byte of a key is lower than the newline: what is below a place comes
+ * right behind it. */
+const struct sl_outside *sl_print_below(const struct sl_printer *p,
+                                        unsigned *count)
+{
+    unsigned first = find_place(p), end;
+
+    first += is_here(p, first);
+    for (end = first; is_below(p, end);)
+        end++;
+    *count = end - first;
+    return end > first ? &p->policy->outside[first] : NULL;
+}
+
+/* Did the value of `key`, or a part of it, come from outside? */
+static bool is_outside(struct sl_printer *p, struct sl_str key)
+{
+    size_t back = enter(p, key);
+    unsigned i = find_place(p);
+    bool is = is_here(p, i) || is_below(p, i);
+
+    p->path_len = back;
+    return is;
+}
+
+bool sl_print_follows(struct sl_printer *p, const char *key)
+{
+    struct sl_printer top = {.policy = p->policy};
+
+    return is_outside(&top, sl_str_c(key)) && !is_outside(p, sl_str_c(key));
+}
+
+/* ---- maps ---- */
+
+void sl_print_open(struct sl_printer *p, struct sl_str key)
+{
+    if (p->depth == 0)
+        put(p, SL_STR("\n"));
+    put_key(p, key);
+    put(p, SL_STR("\n"));
+    (void)enter(p, key);
+    p->depth++;
+}
+
+static void leave(struct sl_printer *p)
+{
+    while (p->path[--p->path_len] != '\n')
+        ;
+    p->depth--;
+}
+
+void sl_print_close(struct sl_printer *p)
+{
+    leave(p);
+}
+
+void sl_print_open_item(struct sl_printer *p, unsigned index)
+{
+    (void)enter_index(p, index);
+    p->depth++;
+    p->item = true;
+}
+
+void sl_print_close_item(struct sl_printer *p)
+{
+    leave(p);
+    p->item = false;
+}
+
+/* ---- values ---- */
+
+void sl_print_from(struct sl_printer *p, struct sl_str key,
+                   const struct sl_outside *from)
+{
+    put_key(p, key);
+    put(p, SL_STR(" "));
+    put_written(p, from);
+    put(p, SL_STR("\n"));
+}
+
+/* Did it come from outside? Then it is printed as it was written. */
+static bool print_outside(struct sl_printer *p, struct sl_str key)
+{
+    const struct sl_outside *from = sl_print_at(p, key);
+
+    if (from)
+        sl_print_from(p, key, from);
+    return from != NULL;
+}
+
+void sl_print_yaml(struct sl_printer *p, struct sl_str key, struct sl_str yaml)
+{
+    if (print_outside(p, key))
+        return;
+    put_key(p, key);
+    put(p, SL_STR(" "));
+    put(p, yaml);
+    put(p, SL_STR("\n"));
+}
+
+void sl_print_text(struct sl_printer *p, const char *key, struct sl_str text)
+{
+    if (print_outside(p, sl_str_c(key)))
+        return;
+    put_key(p, sl_str_c(key));
+    put(p, SL_STR(" "));
+    put_scalar(p, text, false);
+    put(p, SL_STR("\n"));
+}
+
+void sl_print_word(struct sl_printer *p, const char *key, const char *word)
+{
+    sl_print_yaml(p, sl_str_c(key), sl_str_c(word));
+}
+
+void sl_print_number(struct sl_printer *p, const char *key, uint64_t number)
+{
+    char digits[24];
+
+    snprintf(digits, sizeof(digits), "%" PRIu64, number);
+    sl_print_word(p, key, digits);
+}
+
+void sl_print_bool(struct sl_printer *p, const char *key, bool value)
+{
+    sl_print_word(p, key, value ? "true" : "false");
+}
+
+void sl_print_duration(struct sl_printer *p, const char *key, sl_ns span)
+{
+    char text[32];
+
+    sl_print_word(p, key, sl_format_duration(span, text));
+}
+
+/* A brace that means itself is written twice. */
+static int add_literal(struct sl_buf *out, struct sl_str literal)
+{
+    int err = 0;
+
+    for (size_t i = 0; i < literal.len && !err; i++) {
+        struct sl_str byte = {literal.at + i, 1};
+
+        err = sl_buf_add(out, byte);
+        if (!err && (*byte.at == '{' || *byte.at == '}'))
+            err = sl_buf_add(out, byte);
+    }
+    return err;
+}
+
+void sl_print_message(struct sl_printer *p, const char *key,
+                      const struct sl_text *message)
+{
+    struct sl_buf text;
+
+    if (message->count == 0 || p->err)
+        return;
+    sl_buf_init(&text, p->out->ceiling, p->out->alloc);
+    for (unsigned i = 0; i < message->count && !p->err; i++) {
+        const struct sl_piece *piece = &message->pieces[i];
+
+        p->err =
+            piece->kind == SL_PIECE_LITERAL
+                ? add_literal(&text, piece->literal)
+                : sl_buf_addf(&text, "{%s}", sl_holder_names[piece->holder]);
+    }
+    sl_print_text(p, key, sl_buf_str(&text));
+    sl_buf_done(&text);
+}
+
+/* ---- lists ---- */
+
+/* An item whose place in the file is not known: found by what it says. */
+static const struct sl_outside *find_by_text(struct sl_printer *p,
+                                             struct sl_str text)
+{
+    const struct sl_outside *here = sl_print_here(p);
+    unsigned count;
+    const struct sl_outside *list = sl_print_below(p, &count);
+
+    if (here && sl_str_eq(here->text, text))
+        return here;
+    for (unsigned i = 0; i < count; i++)
+        if (sl_str_eq(list[i].text, text))
+            return &list[i];
+    return NULL;
+}
+
+static void put_item(struct sl_printer *p, const struct sl_print_list *list,
+                     unsigned i, bool flow)
+{
+    char room[SL_PRINT_ITEM];
+    struct sl_str text = list->item(list->ctx, i, room);
+    const struct sl_outside *from = NULL;
+    size_t back;
+
+    if (list->in_any_order) {
+        from = find_by_text(p, text);
+    } else {
+        if (list->count == 1) /* perhaps without a list around it */
+            from = sl_print_here(p);
+        back = enter_index(p, i);
+        if (!from)
+            from = sl_print_here(p);
+        p->path_len = back;
+    }
+    if (from)
+        put_written(p, from);
+    else
+        put_scalar(p, text, flow);
+}
+
+static void put_flow(struct sl_printer *p, const struct sl_print_list *list)
+{
+    put(p, SL_STR(" ["));
+    for (unsigned i = 0; i < list->count; i++) {
+        if (i > 0)
+            put(p, SL_STR(", "));
+        put_item(p, list, i, true);
+    }
+    put(p, SL_STR("]\n"));
+}
+
+static void put_block(struct sl_printer *p, const struct sl_print_list *list)
+{
+    put(p, SL_STR("\n"));
+    for (unsigned i = 0; i < list->count; i++) {
+        put_indent(p, p->depth + 1);
+        put(p, SL_STR("- "));
+        put_item(p, list, i, false);
+        put(p, SL_STR("\n"));
+    }
+}
+
+void sl_print_list(struct sl_printer *p, const char *key,
+                   const struct sl_print_list *list)
+{
+    size_t line = p->out->len, at, back;
+
+    put_key(p, sl_str_c(key));
+    at = p->out->len;
+    back = enter(p, sl_str_c(key));
+    put_flow(p, list);
+    if (!p->err && p->out->len - line > COLUMNS + 1 && list->count > 1) {
+        p->out->len = at;
+        put_block(p, list);
+    }
+    p->path_len = back;
+}
+
+/* ---- dialects ---- */
+
+/* The ith of the bits. */
+static struct sl_str dialect(const void *ctx, unsigned i,
+                             char room[SL_PRINT_ITEM])
+{
+    static const char *const names[] = {"x-ratelimit", "ietf",   "ietf-06",
+                                        "github",      "openai", "kong"};
+    const int *bits = ctx;
+
+    (void)room;
+    for (unsigned bit = 0; bit < SL_LEN(names); bit++)
+        if ((*bits >> bit & 1) && i-- == 0)
+            return sl_str_c(names[bit]);
+    return SL_STR("none");
+}
+
+void sl_print_dialects(struct sl_printer *p, int dialects)
+{
+    struct sl_print_list list = {
+        .item = dialect, .ctx = &dialects, .in_any_order = true};
+
+    for (int bits = dialects; bits; bits &= bits - 1)
+        list.count++;
+    if (list.count == 0)
+        list.count = 1;
+    sl_print_list(p, "headers", &list);
+}
