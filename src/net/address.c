@@ -1,0 +1,2 @@
+/* address.c -- to be written. */
+#include "net/address.h"

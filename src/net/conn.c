@@ -1,0 +1,2 @@
+/* conn.c -- to be written. */
+#include "net/conn.h"

@@ -1,0 +1,2 @@
+/* listener.c -- to be written. */
+#include "net/listener.h"

@@ -1,0 +1,2 @@
+/* loop.c -- to be written. */
+#include "net/loop.h"

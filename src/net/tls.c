@@ -1,0 +1,2 @@
+/* tls.c -- to be written. */
+#include "net/tls.h"

@@ -1,0 +1,2 @@
+/* http1.c -- to be written. */
+#include "wire/http1.h"
