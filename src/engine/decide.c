@@ -117,7 +117,7 @@ static void choose_id(struct sl_decision *d, const struct sl_facts *facts,
 static int find_route(struct sl_decision *d, const struct sl_facts *facts)
 {
     const struct sl_policy *policy = d->policy;
-    struct sl_str text = facts->path;
+    size_t size = facts->path.len;
     struct sl_path path;
     unsigned found;
     char *room;
@@ -129,12 +129,12 @@ static int find_route(struct sl_decision *d, const struct sl_facts *facts)
             d->route = &policy->routes[job];
         return 0;
     }
-    if (text.len > SL_PATH_BYTES)
-        text.len = SL_PATH_BYTES + 1;
-    room = sl_arena_take(&d->arena, text.len + 1);
+    if (size > SL_PATH_BYTES) /* of room; the text itself is not cut */
+        size = SL_PATH_BYTES;
+    room = sl_arena_take(&d->arena, size + 1);
     if (!room)
         return SLUICE_ENOMEM;
-    sl_path_read(text, room, &path);
+    sl_path_read(facts->path, room, &path);
     found = sl_routes_find(policy->tree, sl_method_of(facts->method), &path);
     if (found != SL_NO_ROUTE)
         d->route = &policy->routes[found];
