@@ -52,6 +52,7 @@ struct sl_shown {
     struct sl_limit own; /* an override's numbers */
     bool open;           /* asked without a ceiling: the plan has overage */
     bool overage;        /* taken beyond the quota, and counted */
+    uint64_t over;       /* overage: how much of the cost lies beyond it */
     uint64_t cost;
     struct sl_answer answer; /* with overage: as the plan's quota shows it */
     bool allowed;

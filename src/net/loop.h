@@ -20,13 +20,15 @@ struct sl_loop; /* opaque */
 SL_MUST_USE int sl_loop_open(struct sl_clock *clock, struct sl_loop **ret,
                              struct sl_diag *diag);
 
-/* NULL is allowed. The loop is not running. */
+/* NULL is allowed. The loop is not running, and its timers, listeners and
+ * connections are gone. What was posted and not called is forgotten. */
 void sl_loop_close(struct sl_loop *loop);
 
-/* Run until sl_loop_stop(). */
+/* Run until sl_loop_stop(); then call what is still posted, and return. */
 void sl_loop_run(struct sl_loop *loop);
 
-/* From any thread, also before the loop runs. */
+/* From any thread or signal handler, also before the loop runs: then it
+ * returns at once. It may run again afterwards. */
 void sl_loop_stop(struct sl_loop *loop);
 
 /* The wall time of this turn. */
@@ -39,7 +41,9 @@ sl_ns sl_loop_steady(struct sl_loop *loop);
 typedef void sl_loop_f(void *ctx);
 SL_MUST_USE int sl_loop_post(struct sl_loop *loop, sl_loop_f *f, void *ctx);
 
-/* Timers: `on_time` is called once per sl_timer_start(), `after` from now. */
+/* Timers: `on_time` is called once per sl_timer_start(), `after` from now,
+ * give or take some milliseconds (when memory has run out, at once). Starting
+ * it again moves it. A timer may be freed in its own call. */
 struct sl_timer;
 SL_MUST_USE int sl_timer_new(struct sl_loop *loop, sl_loop_f *on_time,
                              void *ctx, struct sl_timer **ret);

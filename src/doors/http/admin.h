@@ -22,7 +22,7 @@ struct sl_admin {
     /* All threads' counts, rendered. */
     int (*metrics)(void *ctx, bool open_metrics, struct sl_buf *out);
 
-    /* Switch a feature; NULL `name` lists them as JSON into `out`. */
+    /* Switch a feature. SLUICE_ENOENT if the policy has none of that name. */
     int (*feature)(void *ctx, struct sl_str name, bool on,
                    struct sl_diag *diag);
 
