@@ -8,9 +8,10 @@
  *   idle_deadline   head_deadline       body_deadline
  *     closed        408, closed          408, closed
  *
- * A deadline is set when its phase begins and not moved by bytes that trickle
- * in. A request that comes whole, as most do, passes through no phase at all:
- * it is read, handled and answered between one read and one write.
+ * Shaking hands for TLS has the head's deadline, too. A deadline is set when
+ * its phase begins and not moved by bytes that trickle in. A request that comes
+ * whole, as most do, passes through no phase at all: it is read, handled and
+ * answered between one read and one write.
  *
  * Fairness. Whoever sends many requests at once (pipelining) has
  * `pipeline_most` of them answered; then his connection is paused and waits
@@ -38,7 +39,8 @@ struct sl_http_session {
     struct sl_http_worker *worker;
     struct sl_conn *conn;
     TAILQ_ENTRY(sl_http_session) link;
-    bool waits; /* is in worker->waiting, and paused */
+    bool waits;  /* is in worker->waiting, and paused */
+    bool shakes; /* TLS: hands may not have been shaken yet */
     enum phase phase;
     struct sl_http1 parser;
 };
@@ -257,6 +259,7 @@ static void on_input(struct sl_conn *conn)
     unsigned most = s->worker->door->pipeline_most;
     unsigned answered = 0;
 
+    s->shakes = false;
     if (most == 0)
         most = 64;
     while (conn->in.len > 0 && !sl_conn_is_full(conn)) {
@@ -281,6 +284,11 @@ static void on_deadline(struct sl_conn *conn)
 {
     struct sl_http_session *s = conn->owner;
 
+    if (s->shakes) { /* they have, or nobody would ask */
+        s->shakes = false;
+        sl_conn_deadline(conn, deadline_of(s->worker->door, IDLE));
+        return;
+    }
     if (s->phase == IDLE) /* nobody waits for an answer: it is closed */
         return;
     s->parser.keep_alive = false;
@@ -339,6 +347,7 @@ void sl_http_accept(void *ctx, int fd, const struct sl_address *peer)
     }
     s->worker = worker;
     s->waits = false;
+    s->shakes = worker->tls != NULL;
     s->phase = IDLE;
     if (open_conn(s, fd, peer)) {
         count_refusal(worker, "too_many", 0);
@@ -348,6 +357,8 @@ void sl_http_accept(void *ctx, int fd, const struct sl_address *peer)
     if (worker->stats)
         sl_stats_connection(worker->stats, worker->door->name, +1);
     begin(s);
+    if (s->shakes)
+        sl_conn_deadline(s->conn, deadline_of(worker->door, HEAD));
 }
 
 static void drain_one(struct sl_conn *conn, void *ctx)

@@ -333,6 +333,16 @@ static void test_memory(struct asked *a)
     } while (status == 503 && fail.nth < 100);
     CHECK_EQ(status, 200);
     CHECK(failed >= 3);
+
+    CASE("once warm, a usual request takes no memory");
+    fail.nth = 0;
+    for (int i = 0; i < 3; i++) {
+        fail.calls = 0;
+        CHECK_EQ(asked_check(a, "{\"path\":\"/both\",\"user\":\"ann\"}"), 200);
+        status = asked_get(a, "GET /v1/auth", "X-Original-URI: /x\r\n");
+    }
+    CHECK_EQ(status, 429);
+    CHECK_EQ(fail.calls, 0);
     sl_http_worker_done(&a->worker);
     fail_check(&fail);
     sl_http_worker_init(&a->worker, &a->door, a->rig.engine, NULL, NULL);

@@ -1,6 +1,8 @@
 /* http_deny.c -- GET /v1/deny: what nginx shows when it was told no. */
 #include "asked.h"
 
+#define TYPES "https://iana.org/assignments/http-problem-types"
+
 static const char policy[] =
     "sluice: 1\n"
     "limits:\n"
@@ -32,7 +34,8 @@ static void test_whole(struct asked *a)
               "X-Request-Id");
     CHECK_STR(asked_text(a, a->call.content_type), "application/problem+json");
     CHECK_STR(asked_body(a),
-              "{\"type\":\"about:blank\",\"title\":\"Too many requests\","
+              "{\"type\":\"" TYPES "#quota-exceeded\","
+              "\"title\":\"Too many requests\","
               "\"status\":429,\"detail\":\"Too many requests. Please try again "
               "in 12 seconds.\",\"code\":\"RATE_LIMITED\",\"retry_after\":12,"
               "\"request_id\":\"req_1\"}");
@@ -43,7 +46,8 @@ static void test_bare(struct asked *a)
     CASE("from nothing: 429");
     CHECK_EQ(asked_get(a, "GET /v1/deny", ""), 429);
     CHECK_STR(asked_body(a),
-              "{\"type\":\"about:blank\",\"title\":\"Too many requests\","
+              "{\"type\":\"" TYPES "#quota-exceeded\","
+              "\"title\":\"Too many requests\","
               "\"status\":429,\"detail\":\"Too many requests.\",\"code\":"
               "\"RATE_LIMITED\"}");
     CHECK_EQ(a->call.field_count, 1);
@@ -56,7 +60,10 @@ static void test_bare(struct asked *a)
     CHECK_EQ(asked_get(a, "GET /v1/deny", "X-Sluice-Status: 401\r\n"), 401);
     CHECK(asked_says(a, "\"code\":\"UNAUTHORIZED\""));
     CHECK_EQ(asked_get(a, "GET /v1/deny", "X-Sluice-Status: 451\r\n"), 451);
-    CHECK(asked_says(a, "\"title\":\"Unavailable For Legal Reasons\""));
+    CHECK(asked_says(a, "{\"type\":\"about:blank\",\"title\":\"Unavailable For "
+                        "Legal Reasons\""));
+    CHECK_EQ(asked_get(a, "GET /v1/deny", "X-Sluice-Status: 503\r\n"), 503);
+    CHECK(asked_says(a, "#temporary-reduced-capacity"));
     CHECK_EQ(asked_get(a, "GET /v1/deny", "X-Sluice-Status: 200\r\n"), 429);
     CHECK_EQ(asked_get(a, "GET /v1/deny", "X-Sluice-Status: 304\r\n"), 429);
     CHECK_EQ(asked_get(a, "GET /v1/deny", "X-Sluice-Status: 600\r\n"), 429);

@@ -87,6 +87,8 @@ static int ask_status(const struct sl_http_call *call)
 
 /* ---- the answer ---- */
 
+#define TYPES "https://iana.org/assignments/http-problem-types"
+
 static const struct words {
     int status;
     const char *code, *title, *sentence;
@@ -109,13 +111,23 @@ static struct words words_of(int status)
                           "The request was denied."};
 }
 
+/* As the engine's own bodies have it. */
+static const char *type_of(int status)
+{
+    if (status == 503)
+        return TYPES "#temporary-reduced-capacity";
+    return status == 429 || status == 402 ? TYPES "#quota-exceeded"
+                                          : "about:blank";
+}
+
 static int write_body(struct sl_buf *out, const struct words *words,
                       struct sl_str code, struct sl_str retry, struct sl_str id)
 {
     int err = sl_buf_addf(out,
-                          "{\"type\":\"about:blank\",\"title\":\"%s\","
+                          "{\"type\":\"%s\",\"title\":\"%s\","
                           "\"status\":%d,\"detail\":\"%s",
-                          words->title, words->status, words->sentence);
+                          type_of(words->status), words->title, words->status,
+                          words->sentence);
 
     if (!err && retry.len > 0)
         err = sl_buf_addf(out, " Please try again in %.*s second%s.",
