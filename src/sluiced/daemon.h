@@ -41,6 +41,7 @@ struct sl_worker {
     bool http_up, admin_up;
     struct sl_listener *http_listener, *admin_listener;
     struct sl_timer *emptying; /* looks whether connections are gone */
+    bool idle_closed;
     pthread_t thread;
     bool has_thread;
 

@@ -15,6 +15,10 @@
 
 #define LOOK_AGAIN (10 * SL_MS)
 
+/* What has been sent already is read within this, before connections that seem
+ * to be idle are closed. */
+#define GRACE (50 * SL_MS)
+
 /* Descriptors that are not connections: standard ones, state, loops, sockets,
  * and some to spare. */
 #define OWN_DESCRIPTORS        24
@@ -65,8 +69,12 @@ static int open_doors(struct sl_worker *worker)
 static void on_emptying(void *ctx)
 {
     struct sl_worker *worker = ctx;
-    unsigned left = worker->http_up ? sl_conns_count(worker->http.conns) : 0;
+    unsigned left;
 
+    if (worker->http_up && !worker->idle_closed)
+        sl_http_drain(&worker->http);
+    worker->idle_closed = true;
+    left = worker->http_up ? sl_conns_count(worker->http.conns) : 0;
     if (left == 0)
         atomic_store(&worker->empty, true);
     if (worker->index == 0)
@@ -143,6 +151,18 @@ static void accept_rest(struct sl_worker *worker)
     }
 }
 
+/* Who comes now is to be refused at once, and to try elsewhere, instead of
+ * waiting for an answer that nobody gives. A socket of systemd's is left as it
+ * is: whoever comes waits for the next of us. */
+static void stop_listening(struct sl_worker *worker)
+{
+    const struct sl_sockets *sockets = &worker->daemon->http.sockets;
+
+    accept_rest(worker);
+    if (!sockets->activated)
+        shutdown(sockets->fds[worker->index], SHUT_RDWR);
+}
+
 static void on_drain(void *ctx)
 {
     struct sl_worker *worker = ctx;
@@ -150,10 +170,10 @@ static void on_drain(void *ctx)
     sl_listener_close(worker->http_listener);
     worker->http_listener = NULL;
     if (worker->http_up) {
-        accept_rest(worker);
-        sl_http_drain(&worker->http);
+        stop_listening(worker);
+        worker->http.draining = true; /* from now on, answers say so */
     }
-    on_emptying(worker);
+    sl_timer_start(worker->emptying, GRACE);
 }
 
 void sl_worker_drain(struct sl_worker *worker)

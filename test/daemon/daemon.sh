@@ -23,6 +23,10 @@ TMPDIR=/tmp
 trap 'end_all; rm -rf "$folder"' EXIT
 unset NO_COLOR CLICOLOR_FORCE NOTIFY_SOCKET LISTEN_PID LISTEN_FDS
 running=() log=
+[[ -x $sluiced && -x $sluiced_test ]] || {
+    echo "Bail out! there is no $sluiced"
+    exit 1
+}
 code='' fields='' http='' admin='' pid=''
 
 end_all() {

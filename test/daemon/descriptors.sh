@@ -15,7 +15,7 @@ cpu() {
 }
 
 crowd() {
-    rm -f go
+    rm -f go answers crowd
     python3 "$tests/crowd.py" "$http" "$1" go >crowd 2>&1 &
     client=$!
     running+=("$client")

@@ -8,7 +8,7 @@ set -uo pipefail
 
 # half N: N clients that have sent half of a request; sets $client.
 half() {
-    rm -f go
+    rm -f go answers crowd
     python3 "$tests/slow.py" "$http" "$1" go >answers 2>&1 &
     client=$!
     running+=("$client")
@@ -16,7 +16,10 @@ half() {
 }
 
 refuses() {
-    ! curl -sS --max-time 2 -o /dev/null "http://$http/v1/check" 2>/dev/null
+    local code=0
+
+    curl -s --max-time 5 -o /dev/null "http://$http/v1/check" || code=$?
+    ((code == 7)) # no connection
 }
 
 # ---- TERM ----
@@ -39,6 +42,17 @@ until_ gone "$pid"
 stop
 check 'then it ends as asked' is 0
 check 'and says so' said '"event":"stopped"'
+
+# Whoever got a connection gets an answer.
+start -c p.yaml
+python3 "$tests/storm.py" "$http" >storm 2>&1 &
+client=$!
+running+=("$client")
+until_ grep -qs asking storm
+stop
+wait "$client"
+check "hardly a request is lost at the end ($(tail -n 1 storm))" \
+    grep -Eq '^[0-2] lost of [1-9]' storm
 
 # ---- impatience ----
 
