@@ -168,6 +168,17 @@ static void say_time(struct sl_http_call *call, sl_ns now)
                     sl_admin_json);
 }
 
+/* Move it; with ?forget=true nothing was ever used. */
+static int turn_clock(struct sl_http_call *call, sl_ns now)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+    int err = 0;
+
+    if (sl_str_eq(call->query, SL_STR("forget=true")))
+        err = admin->forget ? admin->forget(admin->ctx) : SLUICE_EINVAL;
+    return err ? err : admin->set_clock(admin->ctx, now);
+}
+
 static void set_clock(struct sl_http_call *call)
 {
     const struct sl_admin *admin = sl_admin_of(call);
@@ -184,7 +195,7 @@ static void set_clock(struct sl_http_call *call)
     member = sl_admin_member(call, "now", "{\"now\":\"2026-03-31T23:59:59Z\"}",
                              &root);
     if (member && read_instant(call, member, &now)) {
-        if (admin->set_clock(admin->ctx, now))
+        if (turn_clock(call, now))
             sl_http_refuse(call, 500, "CLOCK", "the clock could not be set");
         else
             say_time(call, now);

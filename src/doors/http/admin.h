@@ -28,6 +28,9 @@ struct sl_admin {
 
     /* Move the virtual clock; NULL in the shipped program. */
     int (*set_clock)(void *ctx, sl_ns now);
+
+    /* Begin with an empty state again, at 1970; where set_clock is. */
+    int (*forget)(void *ctx);
 };
 
 #endif

@@ -104,6 +104,11 @@ static void test_members(struct asked *a)
     CHECK_STR(member(a, "limits.0.remaining"), "6");
     CHECK_STR(member(a, "request_id"), "\"r-1\"");
 
+    CASE("one limit by its name, for one key");
+    CHECK_EQ(asked_check(a, "{\"limit\":\"minute\",\"key\":\"cy\"}"), 200);
+    CHECK_STR(member(a, "limits.0.remaining"), "0");
+    CHECK_STR(member(a, "limits.1"), "(none)");
+
     CASE("costs for each limit, and a cost of nothing");
     CHECK_EQ(asked_check(a, "{\"path\":\"/both\",\"org\":\"acme\",\"user\":"
                             "\"dee\",\"cost\":{\"month\":5}}"),
@@ -155,6 +160,13 @@ static void test_members_refused(struct asked *a)
     refused(a, "{\"path\":\"/x\",\"ip\":true}",
             "\\\"ip\\\" must be a string, not a boolean");
     refused(a, "{\"path\":\"/x\",\"job\":\"mail\"}", "not both");
+    refused(a, "{\"path\":\"/x\",\"limit\":\"month\",\"key\":\"a\"}",
+            "has neither \\\"path\\\" nor \\\"job\\\"");
+    refused(a, "{\"limit\":\"month\"}", "go together");
+    refused(a, "{\"path\":\"/x\",\"key\":\"a\"}", "go together");
+    refused(a, "{\"limit\":\"mont\",\"key\":\"a\"}",
+            "\\\"limit\\\" names \\\"mont\\\", and the policy has no such "
+            "limit; did you mean \\\"month\\\"?");
     refused(a, "{\"path\":\"/x\\u0000\"}", "no NUL");
     refused(a, "{\"path\":\"/\xff\"}", "not UTF-8");
 }

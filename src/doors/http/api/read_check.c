@@ -142,10 +142,11 @@ static bool read_headers(struct reading *r, struct sl_facts *facts)
     return facts->headers || no_memory(r);
 }
 
-/* The policy has no such limit. */
-static bool wrong_limit(struct reading *r, const struct sl_policy *policy,
+/* The policy has no limit of the name that stands in `member`. */
+static bool wrong_limit(struct reading *r, const char *member,
                         struct sl_str name)
 {
+    const struct sl_policy *policy = r->call->worker->live->policy;
     const char **names = sl_arena_take(
         &r->call->worker->arena, (policy->rule_count + 1) * sizeof(*names));
     const char *near;
@@ -157,13 +158,12 @@ static bool wrong_limit(struct reading *r, const struct sl_policy *policy,
     near = sl_str_nearest(name, names, policy->rule_count);
     if (near)
         return complain(r, "BAD_REQUEST",
-                        "\"cost\" names \"%.*s\", and the policy has no such "
+                        "\"%s\" names \"%.*s\", and the policy has no such "
                         "limit; did you mean \"%s\"?",
-                        SL_STR_ARG(name), near);
+                        member, SL_STR_ARG(name), near);
     return complain(r, "BAD_REQUEST",
-                    "\"cost\" names \"%.*s\", and the policy has no such "
-                    "limit",
-                    SL_STR_ARG(name));
+                    "\"%s\" names \"%.*s\", and the policy has no such limit",
+                    member, SL_STR_ARG(name));
 }
 
 static bool read_costs(struct reading *r, struct sl_facts *facts)
@@ -182,7 +182,7 @@ static bool read_costs(struct reading *r, struct sl_facts *facts)
                 return complain(r, "BAD_REQUEST", "\"cost\" has \"%.*s\" twice",
                                 SL_STR_ARG(name));
         if (sl_policy_rule(policy, name) < 0)
-            return wrong_limit(r, policy, name);
+            return wrong_limit(r, "cost", name);
         if (count == SL_CHECK_FIELDS)
             return complain(r, "BAD_REQUEST",
                             "\"cost\" has more than %d members",
@@ -231,6 +231,8 @@ static const struct member members[] = {
     {"role",            TEXT,    AT(role)      },
     {"job",             TEXT,    AT(job)       },
     {"request_id",      TEXT,    AT(request_id)},
+    {"limit",           TEXT,    AT(limit)     },
+    {"key",             TEXT,    AT(key)       },
     {"hold",            LATER,   0             },
     {"wait",            LATER,   0             },
     {"idempotency_key", LATER,   0             },
@@ -284,15 +286,37 @@ static const struct member *find_member(struct sl_str name)
     return NULL;
 }
 
+/* One limit by its name: {"limit": "api", "key": "ann"}. */
+static bool check_limit(struct reading *r, const struct sl_facts *facts)
+{
+    const struct sl_policy *policy = r->call->worker->live->policy;
+
+    if (facts->limit.len == 0 && facts->key.len == 0)
+        return true;
+    if (facts->limit.len == 0 || facts->key.len == 0)
+        return complain(r, "BAD_REQUEST",
+                        "\"limit\" and \"key\" go together: which limit, and "
+                        "whose");
+    return sl_policy_rule(policy, facts->limit) >= 0 ||
+           wrong_limit(r, "limit", facts->limit);
+}
+
 static bool check_facts(struct reading *r, struct sl_facts *facts)
 {
     bool has_path = facts->path.len > 0, has_job = facts->job.len > 0;
+    bool has_limit = facts->limit.len > 0;
 
-    if (has_path == has_job)
+    if (!check_limit(r, facts))
+        return false;
+    if (has_path + has_job + has_limit > 1)
         return complain(r, "BAD_REQUEST",
-                        has_path ? "a check has a \"path\" or a \"job\", not "
-                                   "both"
-                                 : "a check needs a \"path\" or a \"job\"");
+                        has_limit ? "a check with a \"limit\" has neither "
+                                    "\"path\" nor \"job\""
+                                  : "a check has a \"path\" or a \"job\", not "
+                                    "both");
+    if (!has_path && !has_job && !has_limit)
+        return complain(r, "BAD_REQUEST",
+                        "a check needs a \"path\" or a \"job\"");
     if (facts->method.len == 0)
         facts->method = SL_STR("GET");
     return true;
