@@ -25,6 +25,12 @@ static void print_miss(FILE *out, const char *file, unsigned line,
     fputc('\n', out);
 }
 
+/* What was skipped did not fail. */
+static bool is_good(const struct sl_outcome *o)
+{
+    return o->end == SL_END_PASSED || o->end == SL_END_SKIPPED;
+}
+
 /* Why a flow failed, each line behind `prefix`. */
 static void print_why(FILE *out, const char *prefix, const char *file,
                       const struct sl_outcome *o)
@@ -33,7 +39,8 @@ static void print_why(FILE *out, const char *prefix, const char *file,
         fputs(prefix, out);
         print_miss(out, file, o->line, m);
     }
-    if (o->message[0] && o->end != SL_END_BAD_POLICY) {
+    if (o->message[0] && o->end != SL_END_BAD_POLICY &&
+        o->end != SL_END_SKIPPED) {
         fputs(prefix, out);
         sl_out_clean(out, file);
         fprintf(out, ":%u: ", o->line);
@@ -47,15 +54,19 @@ static void table_flow(struct sl_test *test, const char *file,
 {
     FILE *out = test->call->cli->out;
     bool passed = o->end == SL_END_PASSED;
+    bool skipped = o->end == SL_END_SKIPPED;
 
-    sl_out_colour(out, passed ? SL_GREEN : SL_RED);
-    fputs(passed ? "ok  " : "FAIL", out);
+    sl_out_colour(out, passed ? SL_GREEN : skipped ? SL_YELLOW : SL_RED);
+    fputs(passed ? "ok  " : skipped ? "skip" : "FAIL", out);
     sl_out_colour(out, SL_PLAIN);
     fputc(' ', out);
     sl_out_clean(out, file);
     fputs(": ", out);
     sl_out_clean(out, flow->name);
-    fprintf(out, " (%zu line%s)\n", o->acts, o->acts == 1 ? "" : "s");
+    if (skipped)
+        fprintf(out, " (%s)\n", o->message);
+    else
+        fprintf(out, " (%zu line%s)\n", o->acts, o->acts == 1 ? "" : "s");
     print_why(out, "", file, o);
 }
 
@@ -67,11 +78,12 @@ static void tap_flow(struct sl_test *test, const char *file,
     print_why(out, "# ", file, o);
     if (o->end == SL_END_BAD_POLICY)
         fprintf(out, "# the policy was refused\n");
-    fprintf(out, "%sok %u - ", o->end == SL_END_PASSED ? "" : "not ",
-            test->flows);
+    fprintf(out, "%sok %u - ", is_good(o) ? "" : "not ", test->flows);
     sl_out_clean(out, file);
     fputs(": ", out);
     sl_out_clean(out, flow->name);
+    if (o->end == SL_END_SKIPPED)
+        fprintf(out, " # SKIP %s", o->message);
     fputc('\n', out);
 }
 
@@ -100,14 +112,16 @@ static void json_flow(struct sl_test *test, const char *file,
                       const struct sl_flow *flow, const struct sl_outcome *o)
 {
     FILE *out = test->call->cli->out;
-    bool passed = o->end == SL_END_PASSED;
+    bool passed = is_good(o);
 
     fputs(test->flows > 1 ? ",{" : "{", out);
     json_pair(out, "file", file);
     fputc(',', out);
     json_pair(out, "name", flow ? flow->name : "");
-    fprintf(out, ",\"ok\":%s,\"lines\":%zu,\"line\":%u",
-            passed ? "true" : "false", o->acts, passed ? 0 : o->line);
+    fprintf(out, ",\"ok\":%s%s,\"lines\":%zu,\"line\":%u",
+            passed ? "true" : "false",
+            o->end == SL_END_SKIPPED ? ",\"skipped\":true" : "", o->acts,
+            passed ? 0 : o->line);
     json_misses(out, o);
     fputc(',', out);
     json_pair(out, "message", o->message);
@@ -124,8 +138,8 @@ void sl_test_begin(struct sl_test *test)
  * failed: it has to be mended first. */
 static void set_status(struct sl_test *test, int status)
 {
-    static const int order[] = {SL_EXIT_NO, SL_EXIT_STORE, SL_EXIT_POLICY,
-                                SL_EXIT_USAGE};
+    static const int order[] = {SL_EXIT_NO, SL_EXIT_STORE, SL_EXIT_NOBODY,
+                                SL_EXIT_POLICY, SL_EXIT_USAGE};
     int old = 0, new = 0;
 
     for (int i = 0; i < (int)SL_LEN(order); i++) {
@@ -156,14 +170,14 @@ void sl_test_flow(struct sl_test *test, const char *file,
                   const struct sl_flow *flow, const struct sl_outcome *out)
 {
     static const int status[] = {
-        [SL_END_PASSED] = SL_EXIT_OK,
-        [SL_END_FAILED] = SL_EXIT_NO,
-        [SL_END_BAD_POLICY] = SL_EXIT_POLICY,
-        [SL_END_BROKEN] = SL_EXIT_STORE,
+        [SL_END_PASSED] = SL_EXIT_OK,         [SL_END_FAILED] = SL_EXIT_NO,
+        [SL_END_BAD_POLICY] = SL_EXIT_POLICY, [SL_END_BROKEN] = SL_EXIT_STORE,
+        [SL_END_NOBODY] = SL_EXIT_NOBODY,     [SL_END_SKIPPED] = SL_EXIT_OK,
     };
 
     test->flows++;
-    test->failed += out->end != SL_END_PASSED;
+    test->failed += !is_good(out);
+    test->skipped += out->end == SL_END_SKIPPED;
     set_status(test, status[out->end]);
     if (out->end == SL_END_BAD_POLICY)
         tell(test, out->message);
@@ -196,12 +210,20 @@ void sl_test_refused(struct sl_test *test, const char *file, const char *why)
 void sl_test_end(struct sl_test *test)
 {
     FILE *out = test->call->cli->out;
-    unsigned passed = test->flows - test->failed;
+    unsigned passed = test->flows - test->failed - test->skipped;
+    char skipped[48] = "";
 
-    if (test->call->format == SL_FORMAT_JSON)
-        fprintf(out, "],\"passed\":%u,\"failed\":%u}\n", passed, test->failed);
-    else if (test->call->format == SL_FORMAT_TAP)
+    if (test->call->format == SL_FORMAT_JSON) {
+        if (test->skipped > 0)
+            snprintf(skipped, sizeof(skipped), ",\"skipped\":%u",
+                     test->skipped);
+        fprintf(out, "],\"passed\":%u,\"failed\":%u%s}\n", passed, test->failed,
+                skipped);
+    } else if (test->call->format == SL_FORMAT_TAP) {
         fprintf(out, "1..%u\n", test->flows);
-    else
-        fprintf(out, "%u passed, %u failed\n", passed, test->failed);
+    } else {
+        if (test->skipped > 0)
+            snprintf(skipped, sizeof(skipped), ", %u skipped", test->skipped);
+        fprintf(out, "%u passed, %u failed%s\n", passed, test->failed, skipped);
+    }
 }

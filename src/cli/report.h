@@ -11,7 +11,7 @@
 
 struct sl_test {
     struct sl_call *call;
-    unsigned flows, failed;
+    unsigned flows, failed, skipped;
     int status;      /* the exit status so far */
     char told[4096]; /* the last message; longer ones are never the same */
 };

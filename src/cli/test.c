@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/errand.h"
+#include "cli/flow/remote.h"
 #include "cli/flow/run.h"
 #include "cli/out.h"
 #include "cli/report.h"
@@ -32,7 +33,8 @@ static void refuse_errno(struct sl_test *test, const char *path, int why)
     refuse_file(test, path, &diag, (struct sl_str){NULL, 0});
 }
 
-static void run_flows(struct sl_test *test, const struct sl_flow_file *file)
+static void run_flows(struct sl_test *test, const struct sl_flow_file *file,
+                      struct sl_remote *remote)
 {
     const struct sl_flow *flow;
     struct sl_arena arena;
@@ -40,14 +42,15 @@ static void run_flows(struct sl_test *test, const struct sl_flow_file *file)
 
     sl_arena_init(&arena, OUTCOME_BYTES, &sl_alloc_libc);
     for (flow = file->flows; flow; flow = flow->next) {
-        sl_flow_run(flow, file->name, &arena, &out);
+        sl_flow_run(flow, file->name, remote, &arena, &out);
         sl_test_flow(test, file->name, flow, &out);
         sl_arena_reset(&arena);
     }
     sl_arena_done(&arena);
 }
 
-static void run_file(struct sl_test *test, const char *path)
+static void run_file(struct sl_test *test, const char *path,
+                     struct sl_remote *remote)
 {
     const char *name = strcmp(path, "-") == 0 ? "stdin" : path;
     struct sl_flow_file file;
@@ -68,23 +71,57 @@ static void run_file(struct sl_test *test, const char *path)
         else if (err)
             refuse_file(test, name, &diag, line);
         else
-            run_flows(test, &file);
+            run_flows(test, &file, remote);
         if (!err)
             sl_flow_file_done(&file);
     }
     sl_buf_done(&buf);
 }
 
-static int run(struct sl_call *call)
+static int run_all(struct sl_call *call, struct sl_remote *remote)
 {
     struct sl_test test = {.call = call};
 
     sl_test_begin(&test);
     for (size_t i = 0; i < call->word_count; i++)
-        run_file(&test, call->words[i]);
+        run_file(&test, call->words[i], remote);
     sl_test_end(&test);
     return test.status;
 }
+
+static int run_over_http(struct sl_call *call, const char *url,
+                         const char *admin)
+{
+    struct sl_remote remote;
+    int status;
+
+    if (sl_remote_init(&remote, url, admin, &sl_alloc_libc))
+        status = sl_complain(call, SL_EXIT_USAGE, "%s", remote.why.sentence);
+    else
+        status = run_all(call, &remote);
+    sl_remote_done(&remote);
+    return status;
+}
+
+static int run(struct sl_call *call)
+{
+    const char *url = sl_call_flag(call, "url");
+    const char *admin = sl_call_flag(call, "admin-url");
+
+    if (!url && !admin)
+        return run_all(call, NULL);
+    if (!url || !admin)
+        return sl_complain(call, SL_EXIT_USAGE,
+                           "--url and --admin-url go together: one is asked, "
+                           "the other sets policy and clock");
+    return run_over_http(call, url, admin);
+}
+
+static const struct sl_flag flags[] = {
+    {'\0', "url",       "URL", "ask a daemon that was built for tests, too"},
+    {'\0', "admin-url", "URL", "its admin listener"                        },
+    {'\0', NULL,        NULL,  NULL                                        },
+};
 
 const struct sl_errand sl_errand_test = {
     .name = "test",
@@ -97,9 +134,15 @@ const struct sl_errand sl_errand_test = {
             "  ai.flow:7: want retry=12s, got retry=11s\n"
             "\n"
             "  sluice test ai.flow\n"
-            "  sluice test -o tap flows/*.flow\n",
+            "  sluice test -o tap flows/*.flow\n"
+            "\n"
+            "With --url and --admin-url everything is also asked of a daemon "
+            "over HTTP, whose\nverdicts must be the same to the byte. Its "
+            "policy is replaced and its state\nemptied, so it has to be one "
+            "for tests: sluiced-test --clock=virtual --store\nmemory:\n",
     .words = "file",
     .formats = "table|json|tap",
+    .flags = flags,
     .least = 1,
     .most = (unsigned)-1,
     .run = run,

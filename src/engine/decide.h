@@ -56,6 +56,7 @@ struct sl_shown {
     const struct sl_limit *ceiling_less; /* what is asked if `open` */
     bool open;    /* asked without a ceiling: the plan has overage */
     bool overage; /* taken beyond the quota, and counted */
+    uint64_t over; /* overage: how much of the cost lies beyond it */
     uint64_t cost;
     struct sl_answer answer; /* with overage: as the plan's quota shows it */
     bool allowed;

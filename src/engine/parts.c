@@ -331,6 +331,8 @@ static void show_overage(struct sl_shown *shown)
     a->capacity = count;
     a->remaining = used < count ? count - used : 0;
     shown->overage = used > count;
+    if (shown->overage)
+        shown->over = used - count < shown->cost ? used - count : shown->cost;
 }
 
 void sl_parts_answers(struct sl_decision *d)

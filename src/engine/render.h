@@ -40,6 +40,13 @@ SL_MUST_USE int sl_render_verdict(const struct sl_decision *decision,
                                   const struct sl_rendered *rendered,
                                   struct sl_buf *out);
 
+/* The same for /v1/explain, which says everything: each limit has a "key", and
+ * behind the body come "plan", "route", "endpoint" and the text of
+ * engine/explain.h as "explain". */
+SL_MUST_USE int sl_render_explained(const struct sl_decision *decision,
+                                    const struct sl_rendered *rendered,
+                                    struct sl_buf *out);
+
 /* The sentence of a denial: the rule's message with its placeholders filled
  * in, or the default for its reason. "" when allowed. */
 SL_MUST_USE int sl_render_message(const struct sl_decision *decision,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cli/flow/compare.h"
+#include "cli/flow/remote.h"
 #include "cli/flow/subjects.h"
 
 /* One line brings one key, so that the smallest state holds any flow; four
@@ -23,6 +24,7 @@
 struct run {
     const char *file;
     struct sl_arena *arena;
+    struct sl_remote *remote; /* or NULL */
     struct sluice_policy *policy;
     struct sluice_engine *engine;
     struct sluice_decision *decision;
@@ -78,6 +80,18 @@ static bool absent(struct run *run, const char *what)
     return stop(run, SL_END_FAILED, "%s is not in this version", what);
 }
 
+/* Did the daemon do as it was told? If not, it has said why. */
+static bool agreed(struct run *run, int err)
+{
+    static const enum sl_end ends[] = {SL_END_NOBODY, SL_END_FAILED};
+
+    if (!err)
+        return true;
+    if (err == SLUICE_ENOMEM)
+        return out_of_memory(run);
+    return stop(run, ends[err != SLUICE_ESYS], "%s", run->remote->why.sentence);
+}
+
 /* ---- policies ---- */
 
 static bool bad_policy(struct run *run, const struct sluice_problems *problems)
@@ -104,8 +118,9 @@ static bool load(struct run *run, const char *path, struct sluice_policy **ret)
     return err == 0;
 }
 
-static bool open_engine(struct run *run, const char *path)
+static bool open_engine(struct run *run, const struct sl_flow *flow)
 {
+    const char *path = flow->policy;
     struct sluice_engine_options options = {
         .size = STATE_BYTES,
         .now = on_now,
@@ -119,7 +134,10 @@ static bool open_engine(struct run *run, const char *path)
     if (sluice_engine_open(run->policy, &options, &run->engine))
         return broken(run);
     run->decision = sluice_decision_new();
-    return run->decision ? true : out_of_memory(run);
+    if (!run->decision)
+        return out_of_memory(run);
+    run->out->line = flow->line;
+    return !run->remote || agreed(run, sl_remote_begin(run->remote, path));
 }
 
 static bool do_reload(struct run *run, const struct sl_act *act)
@@ -137,7 +155,7 @@ static bool do_reload(struct run *run, const struct sl_act *act)
     }
     sluice_policy_release(run->policy);
     run->policy = policy;
-    return true;
+    return !run->remote || agreed(run, sl_remote_policy(run->remote, path));
 }
 
 /* ---- time ---- */
@@ -147,7 +165,7 @@ static bool move_to(struct run *run, sl_ns at)
     if (at >= SL_TIME_END)
         return stop(run, SL_END_FAILED, "the clock would pass the year 2115");
     run->now = at;
-    return true;
+    return !run->remote || agreed(run, sl_remote_clock(run->remote, at));
 }
 
 static bool do_at(struct run *run, const struct sl_act *act)
@@ -242,6 +260,19 @@ static void drop_unknown(const struct run *run, struct sluice_request *request,
     request->override_count = kept;
 }
 
+/* Ask the daemon the same. */
+static bool ask_remote(struct run *run, const struct sluice_request *request)
+{
+    const char *verdict;
+
+    if (!run->remote)
+        return true;
+    verdict = sluice_decision_json(run->decision);
+    if (!verdict)
+        return out_of_memory(run);
+    return agreed(run, sl_remote_check(run->remote, request, verdict));
+}
+
 static bool repeat(struct run *run, const struct sl_act *act,
                    struct sl_tally *tally)
 {
@@ -256,12 +287,14 @@ static bool repeat(struct run *run, const struct sl_act *act,
         drop_unknown(run, &request, room);
         if (sluice_decide(run->engine, &request, run->decision))
             return broken(run);
+        if (!ask_remote(run, &request))
+            return false;
         if (sluice_decision_allowed(run->decision))
             tally->allowed++;
         else
             tally->denied++;
     }
-    return true;
+    return !run->remote || agreed(run, sl_remote_flush(run->remote));
 }
 
 static bool do_request(struct run *run, const struct sl_act *act)
@@ -300,7 +333,10 @@ static bool do_feature(struct run *run, const struct sl_act *act)
     if (err == SLUICE_ENOENT)
         return stop(run, SL_END_FAILED, "the policy has no feature \"%s\"",
                     act->names[0]);
-    return err ? broken(run) : true;
+    if (err)
+        return broken(run);
+    return !run->remote ||
+           agreed(run, sl_remote_feature(run->remote, act->names[0], on));
 }
 
 static bool do_store(struct run *run, const struct sl_act *act)
@@ -340,21 +376,32 @@ static bool do_act(struct run *run, const struct sl_act *act)
     return false;
 }
 
-void sl_flow_run(const struct sl_flow *flow, const char *file,
-                 struct sl_arena *arena, struct sl_outcome *ret)
+static void run_acts(struct run *run, const struct sl_flow *flow)
 {
-    struct run run = {
-        .file = file, .arena = arena, .subjects.arena = arena, .out = ret};
-    const struct sl_act *act;
+    for (const struct sl_act *act = flow->acts; act; act = act->next) {
+        run->out->line = act->line;
+        run->out->acts += act->kind != SL_ACT_AT;
+        if (!do_act(run, act))
+            break;
+    }
+}
+
+void sl_flow_run(const struct sl_flow *flow, const char *file,
+                 struct sl_remote *remote, struct sl_arena *arena,
+                 struct sl_outcome *ret)
+{
+    struct run run = {.file = file,
+                      .arena = arena,
+                      .remote = remote,
+                      .subjects.arena = arena,
+                      .out = ret};
+    const char *cannot = remote ? sl_remote_cannot(flow) : NULL;
 
     *ret = (struct sl_outcome){.end = SL_END_PASSED, .message = ""};
-    if (open_engine(&run, flow->policy))
-        for (act = flow->acts; act; act = act->next) {
-            ret->line = act->line;
-            ret->acts += act->kind != SL_ACT_AT;
-            if (!do_act(&run, act))
-                break;
-        }
+    if (cannot)
+        stop(&run, SL_END_SKIPPED, "%s", cannot);
+    else if (open_engine(&run, flow))
+        run_acts(&run, flow);
     sluice_decision_free(run.decision);
     sluice_engine_close(run.engine);
     sluice_policy_release(run.policy);

@@ -1,16 +1,20 @@
 /* run.h -- a flow at work: an engine of its own, empty, on a clock that only
- * the flow moves.
+ * the flow moves; and if there is a daemon to be asked, that one too.
  */
 #ifndef SL_FLOW_RUN_H
 #define SL_FLOW_RUN_H
 
 #include "cli/flow/flow.h"
 
+struct sl_remote;
+
 enum sl_end {
     SL_END_PASSED,
     SL_END_FAILED,     /* an act was not answered as expected */
     SL_END_BAD_POLICY, /* a policy was refused; `message` has its problems */
     SL_END_BROKEN,     /* the engine failed; `message` says how */
+    SL_END_NOBODY,     /* the daemon could not be reached; likewise */
+    SL_END_SKIPPED,    /* it can't be run so; `message` says why */
 };
 
 /* One field that came out other than expected. */
@@ -28,9 +32,11 @@ struct sl_outcome {
     const char *message;    /* or why else it failed; "" none */
 };
 
-/* Run one flow. The texts of *ret live in `arena`. */
+/* Run one flow, with `remote` (may be NULL) over HTTP. The texts of *ret live
+ * in `arena`. */
 void sl_flow_run(const struct sl_flow *flow, const char *file,
-                 struct sl_arena *arena, struct sl_outcome *ret);
+                 struct sl_remote *remote, struct sl_arena *arena,
+                 struct sl_outcome *ret);
 
 /* Put what a REQUEST, JOB or TAKE says into a request. */
 void sl_request_fill(const struct sl_act *act, struct sluice_request *ret);

@@ -1,5 +1,6 @@
 /* decision.c -- what a decision says, one question at a time. */
 #include "doors/library/library.h"
+#include "engine/explain.h"
 
 #define KEY_MAX (16 * 1024)
 
@@ -219,4 +220,16 @@ const char *sluice_decision_json(struct sluice_decision *d)
         return NULL;
     }
     return d->json.bytes;
+}
+
+const char *sluice_decision_text(struct sluice_decision *d)
+{
+    if (!d || !d->usable)
+        return NULL;
+    if (d->text.len == 0 && (sl_explain(&d->made, &d->text) ||
+                             sl_buf_add(&d->text, (struct sl_str){"", 1}))) {
+        sl_buf_clear(&d->text);
+        return NULL;
+    }
+    return d->text.bytes;
 }

@@ -4,8 +4,12 @@
  * only rare ones (wait_ms, overage, skipped, untracked, candidate) are left
  * out when there is nothing to say.
  */
+#include "engine/explain.h"
 #include "engine/render.h"
 #include "engine/render/message.h"
+
+#define KEY_MAX  ((size_t)16 * 1024)
+#define TEXT_MAX ((size_t)256 * 1024)
 
 /* `,"name":` before a value. */
 #define MEMBER(name) SL_STR(",\"" name "\":")
@@ -108,7 +112,37 @@ static void write_rare(struct sl_ink *ink, const struct sl_shown *shown)
         write_candidate(ink, shown);
 }
 
-static void write_limit(struct sl_ink *ink, const struct sl_shown *shown)
+/* A text that is made in a buffer of its own and then escaped. */
+static struct sl_buf begin_text(const struct sl_ink *ink, size_t most)
+{
+    struct sl_buf text;
+
+    sl_buf_init(&text, most, ink->out->alloc);
+    return text;
+}
+
+static void end_text(struct sl_ink *ink, struct sl_buf *text, int err)
+{
+    if (err && !ink->err)
+        ink->err = err;
+    sl_ink_string(ink, sl_buf_str(text));
+    sl_buf_done(text);
+}
+
+static void write_key(struct sl_ink *ink, const struct sl_decision *d,
+                      const struct sl_shown *shown)
+{
+    struct sl_buf key = begin_text(ink, KEY_MAX);
+
+    sl_ink_raw(ink, MEMBER("key"));
+    if (shown->skipped)
+        write_null(ink);
+    else
+        end_text(ink, &key, sl_decision_key(d, shown, &key));
+}
+
+static void write_limit(struct sl_ink *ink, const struct sl_decision *d,
+                        const struct sl_shown *shown, bool explain)
 {
     sl_ink_raw(ink, SL_STR("{\"name\":"));
     sl_ink_string(ink, shown->rule->name);
@@ -124,16 +158,19 @@ static void write_limit(struct sl_ink *ink, const struct sl_shown *shown)
     sl_ink_raw(ink, MEMBER("allowed"));
     write_bool(ink, shown->allowed);
     write_rare(ink, shown);
+    if (explain)
+        write_key(ink, d, shown);
     sl_ink_raw(ink, SL_STR("}"));
 }
 
-static void write_limits(struct sl_ink *ink, const struct sl_decision *d)
+static void write_limits(struct sl_ink *ink, const struct sl_decision *d,
+                         bool explain)
 {
     sl_ink_raw(ink, SL_STR(",\"limits\":["));
     for (unsigned i = 0; i < d->shown_count; i++) {
         if (i > 0)
             sl_ink_raw(ink, SL_STR(","));
-        write_limit(ink, &d->shown[i]);
+        write_limit(ink, d, &d->shown[i], explain);
     }
     sl_ink_raw(ink, SL_STR("]"));
 }
@@ -165,8 +202,23 @@ static void write_message(struct sl_ink *ink, const struct sl_decision *d)
     sl_ink_raw(ink, SL_STR("\""));
 }
 
+/* What /v1/explain says beyond the verdict. */
+static void write_explanation(struct sl_ink *ink, const struct sl_decision *d)
+{
+    struct sl_buf text = begin_text(ink, TEXT_MAX);
+
+    sl_ink_raw(ink, MEMBER("plan"));
+    sl_ink_string(ink, sl_decision_plan(d));
+    sl_ink_raw(ink, MEMBER("route"));
+    sl_ink_string(ink, d->route->text);
+    sl_ink_raw(ink, MEMBER("endpoint"));
+    sl_ink_string(ink, d->route->endpoint);
+    sl_ink_raw(ink, MEMBER("explain"));
+    end_text(ink, &text, sl_explain(d, &text));
+}
+
 static void write_verdict(struct sl_ink *ink, const struct sl_decision *d,
-                          const struct sl_rendered *r)
+                          const struct sl_rendered *r, bool explain)
 {
     struct sl_str by = {"", 0};
 
@@ -188,24 +240,39 @@ static void write_verdict(struct sl_ink *ink, const struct sl_decision *d,
     sl_ink_raw(ink, MEMBER("degraded"));
     write_bool(ink, d->degraded);
     sl_ink_raw(ink, SL_STR(",\"hold\":null"));
-    write_limits(ink, d);
+    write_limits(ink, d, explain);
     write_headers(ink, r);
     sl_ink_raw(ink, MEMBER("body"));
     if (r->body.len > 0)
         sl_ink_raw(ink, r->body);
     else
         write_null(ink);
+    if (explain)
+        write_explanation(ink, d);
     sl_ink_raw(ink, SL_STR("}"));
+}
+
+static int render(const struct sl_decision *decision,
+                  const struct sl_rendered *rendered, bool explain,
+                  struct sl_buf *out)
+{
+    struct sl_ink ink = {.out = out, .json = true};
+    size_t before = out->len;
+
+    write_verdict(&ink, decision, rendered, explain);
+    if (ink.err)
+        out->len = before;
+    return ink.err;
 }
 
 int sl_render_verdict(const struct sl_decision *decision,
                       const struct sl_rendered *rendered, struct sl_buf *out)
 {
-    struct sl_ink ink = {.out = out, .json = true};
-    size_t before = out->len;
+    return render(decision, rendered, false, out);
+}
 
-    write_verdict(&ink, decision, rendered);
-    if (ink.err)
-        out->len = before;
-    return ink.err;
+int sl_render_explained(const struct sl_decision *decision,
+                        const struct sl_rendered *rendered, struct sl_buf *out)
+{
+    return render(decision, rendered, true, out);
 }

@@ -274,7 +274,7 @@ static enum sl_end without_memory(const struct sl_flow_file *file, unsigned nth)
     struct sl_outcome out;
 
     sl_arena_init(&arena, 1 << 20, &alloc);
-    sl_flow_run(file->flows, file->name, &arena, &out);
+    sl_flow_run(file->flows, file->name, NULL, &arena, &out);
     if (out.end == SL_END_BROKEN)
         CHECK_STR(out.message, "there is no memory left");
     else

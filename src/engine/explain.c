@@ -1,18 +1,11 @@
-/* explain.c -- a decision for people.
- *
- *     verdict  429 by ai-minute: come back in 12s, at 1970-01-01T00:00:12Z
- *     route    /api/v1/ai/(...), line 31; endpoint ai
- *     caller   user ann, role editor; plan free
- *     limit    ai-daily: 50/24h, cost 1, 42 left, 41 after this, reset in
- *              3h 50m
- *              token-bucket for user ann, key sluice:prod:ai-daily:user:ann
- *     ...
- */
+/* explain.c -- a decision for people, in some lines. */
+#include "engine/explain.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "base/instant.h"
-#include "doors/library/library.h"
+#include "base/parse.h"
 
 static const char *const reasons[] = {
     [SL_REASON_NONE] = "",
@@ -249,28 +242,13 @@ static int add_limit(struct sl_buf *out, const struct sl_decision *d,
     return err ? err : sl_buf_add(out, SL_STR("\n"));
 }
 
-const char *sluice_decision_text(struct sluice_decision *decision)
+int sl_explain(const struct sl_decision *decision, struct sl_buf *out)
 {
-    const struct sl_decision *d;
-    struct sl_buf *out;
-    int err;
+    int err = add_verdict(out, decision);
 
-    if (!decision || !decision->usable)
-        return NULL;
-    d = &decision->made;
-    out = &decision->text;
-    if (out->len > 0)
-        return out->bytes;
-    err = add_verdict(out, d);
     if (!err)
-        err = add_route(out, d);
-    for (unsigned i = 0; !err && i < d->shown_count; i++)
-        err = add_limit(out, d, &d->shown[i]);
-    if (!err)
-        err = sl_buf_add(out, (struct sl_str){"", 1});
-    if (err) {
-        sl_buf_clear(out);
-        return NULL;
-    }
-    return out->bytes;
+        err = add_route(out, decision);
+    for (unsigned i = 0; !err && i < decision->shown_count; i++)
+        err = add_limit(out, decision, &decision->shown[i]);
+    return err;
 }

@@ -1,0 +1,65 @@
+/* http.h -- the parts of bench-http: servers, load, and what they cost. */
+#ifndef SL_BENCH_HTTP_H
+#define SL_BENCH_HTTP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+
+#define CONNECTIONS 64
+
+/* Give up with a sentence. */
+void die(const char *fmt, ...) SL_PRINTF(1, 2);
+
+/* ---- servers.c ---- */
+
+struct server {
+    const char *name;
+    pid_t pid;
+    unsigned port, admin_port; /* admin_port: 0 if there is none */
+};
+
+/* A folder for what servers write; it goes when the program ends, as do the
+ * servers. */
+const char *work_folder(void);
+
+void start_sluiced(struct server *s, const char *policy);
+
+/* False if there is no nginx on this machine. */
+bool start_nginx(struct server *s);
+
+/* Processor time of all its threads so far, in ns. */
+uint64_t server_cpu(const struct server *s);
+
+/* Bytes that are resident, those of the file `but` left out. */
+uint64_t server_resident(const struct server *s, const char *but);
+
+/* Ask and wait; dies unless it is answered by 200. The answer is in `ret`. */
+void ask(unsigned port, const char *method, const char *path,
+         struct sl_str body, struct sl_buf *ret);
+
+/* Keep to the processor for load; servers have the other one. Tells whether
+ * there are two. */
+bool stay_aside(void);
+
+/* ---- load.c ---- */
+
+/* Connections to one server, and what is asked of it in turn. */
+struct load;
+
+struct load *load_open(unsigned port, const struct sl_buf *questions,
+                       unsigned count);
+void load_close(struct load *load);
+
+struct slice {
+    uint64_t requests;
+    double seconds;
+    double p50, p99; /* us */
+};
+
+/* Keep every connection busy for so long: each has one question under way. */
+struct slice load_run(struct load *load, double seconds);
+
+#endif

@@ -1,0 +1,310 @@
+/* client.c -- HTTP/1.1 from this side. */
+#include "cli/client.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+#include "sluice.h"
+
+#define PIECE     65536
+#define HEAD_MOST 65536
+
+/* ---- the URL ---- */
+
+static int refuse_url(struct sl_diag *diag, const char *url)
+{
+    return sl_refuse(diag, SLUICE_ECONF,
+                     "\"%s\" is not a server's URL; write it like "
+                     "http://127.0.0.1:8080",
+                     url);
+}
+
+static bool keep(char *to, size_t size, struct sl_str text)
+{
+    if (text.len == 0 || text.len >= size)
+        return false;
+    memcpy(to, text.at, text.len);
+    to[text.len] = '\0';
+    return true;
+}
+
+/* HOST:PORT or [HOST]:PORT */
+static bool split(struct sl_client *client, struct sl_str text)
+{
+    const char *colon = text.len > 0 ? memrchr(text.at, ':', text.len) : NULL;
+    struct sl_str host, port;
+    uint64_t number;
+
+    if (!colon || !keep(client->where, sizeof(client->where), text))
+        return false;
+    host = (struct sl_str){text.at, (size_t)(colon - text.at)};
+    port = sl_str_from(text, host.len + 1);
+    if (host.len > 1 && host.at[0] == '[' && host.at[host.len - 1] == ']')
+        host = (struct sl_str){host.at + 1, host.len - 2};
+    return sl_parse_number(port, &number, NULL) == 0 && number > 0 &&
+           number < 65536 && keep(client->port, sizeof(client->port), port) &&
+           keep(client->host, sizeof(client->host), host);
+}
+
+int sl_client_init(struct sl_client *client, const char *url,
+                   const struct sl_alloc *alloc, struct sl_diag *diag)
+{
+    static const char scheme[] = "http://";
+    struct sl_str text = sl_str_c(url);
+
+    *client = (struct sl_client){.fd = -1};
+    sl_buf_init(&client->out, SL_CLIENT_BYTES, alloc);
+    sl_buf_init(&client->in, SL_CLIENT_BYTES, alloc);
+    if (strncmp(url, scheme, strlen(scheme)) != 0)
+        return refuse_url(diag, url);
+    text = sl_str_from(text, strlen(scheme));
+    if (text.len > 0 && text.at[text.len - 1] == '/')
+        text.len--;
+    return split(client, text) ? 0 : refuse_url(diag, url);
+}
+
+void sl_client_close(struct sl_client *client)
+{
+    if (client->fd >= 0)
+        close(client->fd);
+    client->fd = -1;
+    sl_buf_clear(&client->in);
+}
+
+void sl_client_done(struct sl_client *client)
+{
+    sl_client_close(client);
+    sl_buf_done(&client->out);
+    sl_buf_done(&client->in);
+}
+
+/* ---- the connection ---- */
+
+static int unreachable(struct sl_client *client, struct sl_diag *diag,
+                       const char *why)
+{
+    sl_client_close(client);
+    return sl_refuse(diag, SLUICE_ESYS, "%s can't be reached: %s",
+                     client->where, why);
+}
+
+static int no_answer(struct sl_client *client, struct sl_diag *diag)
+{
+    const char *why = errno == EAGAIN ? "it takes too long" : strerror(errno);
+
+    sl_client_close(client);
+    return sl_refuse(diag, SLUICE_ESYS, "%s does not answer: %s", client->where,
+                     why);
+}
+
+static int no_memory(struct sl_client *client, struct sl_diag *diag)
+{
+    sl_client_close(client);
+    return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+}
+
+static int open_socket(const struct addrinfo *to)
+{
+    struct timeval wait = {.tv_sec = SL_CLIENT_WAIT};
+    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int one = 1, why;
+
+    if (fd < 0)
+        return -1;
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) == 0 &&
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) == 0 &&
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == 0 &&
+        connect(fd, to->ai_addr, to->ai_addrlen) == 0)
+        return fd;
+    why = errno;
+    close(fd);
+    errno = why;
+    return -1;
+}
+
+static int connect_to(struct sl_client *client, struct sl_diag *diag)
+{
+    struct addrinfo wanted = {.ai_socktype = SOCK_STREAM}, *list, *at;
+    int err = getaddrinfo(client->host, client->port, &wanted, &list);
+
+    if (err)
+        return unreachable(client, diag, gai_strerror(err));
+    for (at = list; at && client->fd < 0; at = at->ai_next)
+        client->fd = open_socket(at);
+    err = errno;
+    freeaddrinfo(list);
+    return client->fd < 0 ? unreachable(client, diag, strerror(err)) : 0;
+}
+
+static int send_all(struct sl_client *client, struct sl_diag *diag)
+{
+    struct sl_str left = sl_buf_str(&client->out);
+
+    while (left.len > 0) {
+        ssize_t sent = send(client->fd, left.at, left.len, MSG_NOSIGNAL);
+
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0)
+            return no_answer(client, diag);
+        left = sl_str_from(left, (size_t)sent);
+    }
+    return 0;
+}
+
+/* Read some more of the answer. */
+static int receive(struct sl_client *client, struct sl_diag *diag)
+{
+    struct sl_buf *in = &client->in;
+    ssize_t got;
+
+    if (sl_buf_reserve(in, PIECE))
+        return no_memory(client, diag);
+    do
+        got = recv(client->fd, in->bytes + in->len, PIECE, 0);
+    while (got < 0 && errno == EINTR);
+    if (got == 0)
+        errno = ECONNRESET;
+    if (got <= 0)
+        return no_answer(client, diag);
+    in->len += (size_t)got;
+    return 0;
+}
+
+/* ---- the answer ---- */
+
+struct head {
+    int status;
+    size_t len; /* the empty line included */
+    uint64_t body;
+    bool has_body, close;
+};
+
+static int no_http(struct sl_client *client, struct sl_diag *diag)
+{
+    sl_client_close(client);
+    return sl_refuse(diag, SLUICE_ESYS, "%s does not speak HTTP/1.1 as we do",
+                     client->where);
+}
+
+static bool read_field(struct sl_str line, struct head *head)
+{
+    const char *colon = line.len > 0 ? memchr(line.at, ':', line.len) : NULL;
+    struct sl_str name, value;
+
+    if (!colon)
+        return false;
+    name = (struct sl_str){line.at, (size_t)(colon - line.at)};
+    value = sl_str_trim(sl_str_from(line, name.len + 1));
+    if (sl_str_eq_nocase(name, SL_STR("Connection")))
+        head->close = sl_str_eq_nocase(value, SL_STR("close"));
+    if (!sl_str_eq_nocase(name, SL_STR("Content-Length")))
+        return true;
+    if (head->has_body || sl_parse_number(value, &head->body, NULL))
+        return false;
+    head->has_body = true;
+    return true;
+}
+
+/* HTTP/1.1 200 OK */
+static bool read_status(struct sl_str line, struct head *head)
+{
+    uint64_t status;
+
+    if (line.len < 12 || memcmp(line.at, "HTTP/1.1 ", 9) != 0 ||
+        sl_parse_number((struct sl_str){line.at + 9, 3}, &status, NULL) ||
+        status < 200 || status > 599)
+        return false;
+    head->status = (int)status;
+    return true;
+}
+
+static bool read_head(struct sl_str text, struct head *head)
+{
+    bool first = true;
+
+    while (text.len > 0) {
+        const char *end = memmem(text.at, text.len, "\r\n", 2);
+        struct sl_str line = {text.at, end ? (size_t)(end - text.at) : 0};
+
+        if (!end || !(first ? read_status(line, head) : read_field(line, head)))
+            return false;
+        first = false;
+        text = sl_str_from(text, line.len + 2);
+    }
+    return !first && head->has_body;
+}
+
+static int read_answer(struct sl_client *client, struct head *head,
+                       struct sl_diag *diag)
+{
+    struct sl_buf *in = &client->in;
+    const char *end = NULL;
+    int err = 0;
+
+    while (!err && !end && in->len <= HEAD_MOST) {
+        err = receive(client, diag);
+        if (!err)
+            end = memmem(in->bytes, in->len, "\r\n\r\n", 4);
+    }
+    if (err)
+        return err;
+    if (!end)
+        return no_http(client, diag);
+    head->len = (size_t)(end - in->bytes) + 4;
+    if (!read_head((struct sl_str){in->bytes, head->len - 2}, head) ||
+        head->body > SL_CLIENT_BYTES - head->len)
+        return no_http(client, diag);
+    while (!err && in->len < head->len + head->body)
+        err = receive(client, diag);
+    return err;
+}
+
+static int write_question(struct sl_client *client, const char *method,
+                          const char *path, struct sl_str body)
+{
+    int err;
+
+    sl_buf_clear(&client->out);
+    err = sl_buf_addf(&client->out,
+                      "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %zu\r\n"
+                      "\r\n",
+                      method, path, client->where, body.len);
+    return err ? err : sl_buf_add(&client->out, body);
+}
+
+int sl_client_ask(struct sl_client *client, const char *method,
+                  const char *path, struct sl_str body, int *ret_status,
+                  struct sl_str *ret_body, struct sl_diag *diag)
+{
+    struct head head = {.status = 0};
+    int err = 0;
+
+    if (write_question(client, method, path, body))
+        return no_memory(client, diag);
+    if (client->fd < 0)
+        err = connect_to(client, diag);
+    sl_buf_clear(&client->in);
+    if (!err)
+        err = send_all(client, diag);
+    if (!err)
+        err = read_answer(client, &head, diag);
+    if (err)
+        return err;
+    if (client->in.len != head.len + head.body)
+        return no_http(client, diag); /* more than was asked for */
+    *ret_status = head.status;
+    *ret_body = sl_str_from(sl_buf_str(&client->in), head.len);
+    if (head.close) {
+        close(client->fd);
+        client->fd = -1;
+    }
+    return 0;
+}

@@ -1,0 +1,41 @@
+/* client.h -- HTTP/1.1 from this side: ask, and wait for the answer.
+ *
+ * One connection, kept from one question to the next. It blocks, but never
+ * longer than SL_CLIENT_WAIT at a time, and understands what a daemon of ours
+ * answers: a status and a body with a Content-Length.
+ */
+#ifndef SL_CLIENT_H
+#define SL_CLIENT_H
+
+#include "base/buf.h"
+#include "base/diag.h"
+
+#define SL_CLIENT_WAIT  10                         /* seconds */
+#define SL_CLIENT_BYTES ((size_t)64 * 1024 * 1024) /* of an answer */
+
+struct sl_client {
+    int fd; /* or -1 */
+    char host[256], port[8];
+    char where[280]; /* HOST:PORT, as it is said */
+    struct sl_buf out, in;
+};
+
+/* The server of a URL such as http://127.0.0.1:8080. Nothing is opened yet.
+ * `alloc` is borrowed for the client's life. SLUICE_ECONF: not such a URL. */
+SL_MUST_USE int sl_client_init(struct sl_client *client, const char *url,
+                               const struct sl_alloc *alloc,
+                               struct sl_diag *diag);
+void sl_client_done(struct sl_client *client);
+
+/* Close the connection; the next question opens another. */
+void sl_client_close(struct sl_client *client);
+
+/* Ask. On success *ret_status is the answer's, and *ret_body is borrowed until
+ * the next question. SLUICE_ESYS: nobody answered, or no HTTP; the connection
+ * is closed then, and nothing is asked twice. SLUICE_ENOMEM. */
+SL_MUST_USE int sl_client_ask(struct sl_client *client, const char *method,
+                              const char *path, struct sl_str body,
+                              int *ret_status, struct sl_str *ret_body,
+                              struct sl_diag *diag);
+
+#endif

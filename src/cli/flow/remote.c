@@ -1,0 +1,361 @@
+/* remote.c -- a flow against a daemon over HTTP. */
+#include "cli/flow/remote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "wire/json.h"
+
+#define CHECKS_MOST  100                  /* in one array */
+#define CHECKS_BYTES ((size_t)512 * 1024) /* a daemon takes 1 MiB */
+#define POLICY_BYTES ((size_t)1024 * 1024)
+#define SHOWN        90 /* bytes of a verdict that differs */
+
+int sl_remote_init(struct sl_remote *remote, const char *url, const char *admin,
+                   const struct sl_alloc *alloc)
+{
+    int err;
+
+    *remote = (struct sl_remote){.now = 0};
+    sl_buf_init(&remote->checks, 2 * CHECKS_BYTES, alloc);
+    sl_buf_init(&remote->wants, SL_CLIENT_BYTES, alloc);
+    /* Both, so that both can be given back. */
+    err = sl_client_init(&remote->admin, admin, alloc, &remote->why);
+    if (sl_client_init(&remote->http, url, alloc, &remote->why))
+        err = SLUICE_ECONF;
+    return err;
+}
+
+void sl_remote_done(struct sl_remote *remote)
+{
+    sl_client_done(&remote->http);
+    sl_client_done(&remote->admin);
+    sl_buf_done(&remote->checks);
+    sl_buf_done(&remote->wants);
+}
+
+static void drop(struct sl_remote *remote)
+{
+    sl_buf_clear(&remote->checks);
+    sl_buf_clear(&remote->wants);
+    remote->count = 0;
+}
+
+static int no_memory(struct sl_remote *remote)
+{
+    return sl_refuse(&remote->why, SLUICE_ENOMEM, "there is no memory left");
+}
+
+/* ---- the admin listener ---- */
+
+static int tell(struct sl_remote *remote, const char *method, const char *path,
+                struct sl_str body)
+{
+    struct sl_str answer;
+    int status, err;
+
+    err = sl_client_ask(&remote->admin, method, path, body, &status, &answer,
+                        &remote->why);
+    if (err || status == 200)
+        return err;
+    return sl_refuse(&remote->why, SLUICE_ECONF,
+                     "the daemon answers %s %s with %d: %.*s", method, path,
+                     status, sl_str_int(answer.len), answer.at);
+}
+
+static int set_clock(struct sl_remote *remote, const char *path)
+{
+    char text[64];
+    struct sl_str body = {text, 0};
+    int err;
+
+    body.len = (size_t)snprintf(text, sizeof(text), "{\"now\":%" PRId64 "}",
+                                remote->now);
+    err = tell(remote, "POST", path, body);
+    if (!err)
+        remote->told = remote->now;
+    return err;
+}
+
+static int read_file(struct sl_remote *remote, const char *path,
+                     struct sl_buf *buf)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = -1;
+    int err = 0;
+
+    while (fd >= 0 && !err) {
+        err = sl_buf_reserve(buf, 4096);
+        got = err ? 0 : read(fd, buf->bytes + buf->len, 4096);
+        if (got <= 0)
+            break;
+        buf->len += (size_t)got;
+    }
+    if (got < 0)
+        err = sl_refuse(&remote->why, SLUICE_ECONF, "%s can't be read: %s",
+                        path, strerror(errno));
+    else if (err)
+        err = no_memory(remote);
+    if (fd >= 0)
+        close(fd);
+    return err;
+}
+
+int sl_remote_policy(struct sl_remote *remote, const char *path)
+{
+    struct sl_buf text;
+    int err = sl_remote_flush(remote);
+
+    sl_buf_init(&text, POLICY_BYTES + 4096, &sl_alloc_libc);
+    if (!err)
+        err = read_file(remote, path, &text);
+    if (!err)
+        err = tell(remote, "POST", "/v1/policy", sl_buf_str(&text));
+    sl_buf_done(&text);
+    return err;
+}
+
+int sl_remote_begin(struct sl_remote *remote, const char *policy)
+{
+    int err;
+
+    /* What is left of a flow that failed. */
+    sl_client_close(&remote->http);
+    sl_client_close(&remote->admin);
+    drop(remote);
+    remote->now = 0;
+    err = set_clock(remote, "/v1/clock?forget=true");
+    return err ? err : sl_remote_policy(remote, policy);
+}
+
+int sl_remote_clock(struct sl_remote *remote, sl_ns now)
+{
+    int err = now == remote->now ? 0 : sl_remote_flush(remote);
+
+    remote->now = now;
+    return err;
+}
+
+int sl_remote_feature(struct sl_remote *remote, const char *name, bool on)
+{
+    char path[300];
+    int err = sl_remote_flush(remote);
+
+    if (err)
+        return err;
+    snprintf(path, sizeof(path), "/v1/features/%.256s", name);
+    return tell(remote, "PUT", path,
+                on ? SL_STR("{\"enabled\":true}")
+                   : SL_STR("{\"enabled\":false}"));
+}
+
+/* ---- checks ---- */
+
+/* ,"name":"text" */
+static int add_text(struct sl_buf *out, const char *name, const char *text)
+{
+    int err;
+
+    if (!text)
+        return 0;
+    err = sl_buf_addf(out, ",\"%s\":", name);
+    return err ? err : sl_json_string(out, sl_str_c(text));
+}
+
+static int add_headers(struct sl_buf *out, const struct sluice_request *request)
+{
+    int err = 0;
+
+    if (request->header_count == 0)
+        return 0;
+    err = sl_buf_addf(out, ",\"headers\":{");
+    for (size_t i = 0; i < request->header_count && !err; i++) {
+        err = sl_buf_addf(out, "%s", i > 0 ? "," : "");
+        if (!err)
+            err = sl_json_string(out, sl_str_c(request->headers[i].name));
+        if (!err)
+            err = sl_buf_add(out, SL_STR(":"));
+        if (!err)
+            err = sl_json_string(out, sl_str_c(request->headers[i].value));
+    }
+    return err ? err : sl_buf_add(out, SL_STR("}"));
+}
+
+static int add_costs(struct sl_buf *out, const struct sluice_request *request)
+{
+    int err = 0;
+
+    if (request->cost_count == 0)
+        return request->has_cost
+                   ? sl_buf_addf(out, ",\"cost\":%" PRIu64, request->cost)
+                   : 0;
+    err = sl_buf_addf(out, ",\"cost\":{");
+    for (size_t i = 0; i < request->cost_count && !err; i++) {
+        err = sl_buf_addf(out, "%s", i > 0 ? "," : "");
+        if (!err)
+            err = sl_json_string(out, sl_str_c(request->costs[i].limit));
+        if (!err)
+            err = sl_buf_addf(out, ":%" PRIu64, request->costs[i].cost);
+    }
+    return err ? err : sl_buf_add(out, SL_STR("}"));
+}
+
+/* The id that the verdict has, as JSON: the daemon is told the same one. Only
+ * the member itself can look like this, for inside of texts quotes are
+ * escaped. */
+static struct sl_str request_id(const char *verdict)
+{
+    static const char member[] = ",\"request_id\":";
+    const char *at = strstr(verdict, member);
+    const char *end = at ? strstr(at, ",\"degraded\":") : NULL;
+
+    if (!end)
+        return SL_STR("null");
+    at += strlen(member);
+    return (struct sl_str){at, (size_t)(end - at)};
+}
+
+static int add_check(struct sl_buf *out, const struct sluice_request *request,
+                     const char *verdict)
+{
+    const struct {
+        const char *name, *text;
+    } texts[] = {
+        {"method", request->method},
+        {"path",   request->path  },
+        {"job",    request->job   },
+        {"limit",  request->limit },
+        {"key",    request->key   },
+        {"user",   request->user  },
+        {"org",    request->org   },
+        {"plan",   request->plan  },
+        {"role",   request->role  },
+        {"ip",     request->ip    },
+    };
+    int err = sl_buf_addf(out, "{\"request_id\":");
+
+    if (!err)
+        err = sl_buf_add(out, request_id(verdict));
+    for (size_t i = 0; i < SL_LEN(texts) && !err; i++)
+        err = add_text(out, texts[i].name, texts[i].text);
+    if (!err)
+        err = add_headers(out, request);
+    if (!err)
+        err = add_costs(out, request);
+    return err ? err : sl_buf_add(out, SL_STR("}"));
+}
+
+/* A cost for every limit and others for some are two forms of one member. */
+static int refuse_both(struct sl_remote *remote)
+{
+    return sl_refuse(&remote->why, SLUICE_ECONF,
+                     "a check over HTTP has cost= or cost.LIMIT=, not both");
+}
+
+int sl_remote_check(struct sl_remote *remote,
+                    const struct sluice_request *request, const char *verdict)
+{
+    struct sl_str before = remote->count > 0 ? SL_STR(",") : SL_STR("[");
+    int err;
+
+    if (request->has_cost && request->cost_count > 0)
+        return refuse_both(remote);
+    err = sl_buf_add(&remote->checks, before);
+    if (!err)
+        err = sl_buf_add(&remote->wants, before);
+    if (!err)
+        err = add_check(&remote->checks, request, verdict);
+    if (!err)
+        err = sl_buf_add(&remote->wants, sl_str_c(verdict));
+    if (err)
+        return no_memory(remote);
+    remote->count++;
+    if (remote->count < CHECKS_MOST && remote->checks.len < CHECKS_BYTES)
+        return 0;
+    return sl_remote_flush(remote);
+}
+
+/* Where two verdicts part: the beginning of the member. */
+static size_t parting(struct sl_str a, struct sl_str b)
+{
+    size_t at = 0;
+
+    while (at < a.len && at < b.len && a.at[at] == b.at[at])
+        at++;
+    while (at > 0 && (at >= a.len || a.at[at] != '"' || a.at[at - 1] != ','))
+        at--;
+    return at;
+}
+
+static int judge(struct sl_remote *remote, struct sl_str want,
+                 struct sl_str got)
+{
+    size_t at;
+
+    if (sl_str_eq(want, got))
+        return 0;
+    at = parting(want, got);
+    want = sl_str_from(want, at);
+    got = sl_str_from(got, at);
+    return sl_refuse(&remote->why, SLUICE_ENOENT,
+                     "over HTTP: want %.*s..., got %.*s...",
+                     want.len < SHOWN ? (int)want.len : SHOWN, want.at,
+                     got.len < SHOWN ? (int)got.len : SHOWN, got.at);
+}
+
+/* What was collected: an array, or the one that it has. */
+static struct sl_str collected(const struct sl_buf *buf, unsigned count)
+{
+    return sl_str_from(sl_buf_str(buf), count == 1);
+}
+
+static int exchange(struct sl_remote *remote, unsigned count)
+{
+    struct sl_str answer;
+    int status, err;
+
+    if (count > 1 && (sl_buf_add(&remote->checks, SL_STR("]")) ||
+                      sl_buf_add(&remote->wants, SL_STR("]"))))
+        return no_memory(remote);
+    err = sl_client_ask(&remote->http, "POST", "/v1/check",
+                        collected(&remote->checks, count), &status, &answer,
+                        &remote->why);
+    if (err)
+        return err;
+    if (status != 200)
+        return sl_refuse(&remote->why, SLUICE_ECONF,
+                         "the daemon refuses a check with %d: %.*s", status,
+                         sl_str_int(answer.len), answer.at);
+    return judge(remote, collected(&remote->wants, count), answer);
+}
+
+int sl_remote_flush(struct sl_remote *remote)
+{
+    int err = 0;
+
+    if (remote->count == 0)
+        return 0;
+    if (remote->told != remote->now)
+        err = set_clock(remote, "/v1/clock");
+    if (!err)
+        err = exchange(remote, remote->count);
+    drop(remote);
+    return err;
+}
+
+/* ---- what can't be done ---- */
+
+const char *sl_remote_cannot(const struct sl_flow *flow)
+{
+    for (const struct sl_act *act = flow->acts; act; act = act->next) {
+        if (act->kind == SL_ACT_STORE)
+            return "a daemon's store can't be made to fail over HTTP";
+        if (act->kind == SL_ACT_SUBJECT && act->record->override_count > 0)
+            return "overrides can't be given over HTTP yet";
+    }
+    return NULL;
+}

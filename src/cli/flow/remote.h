@@ -1,0 +1,62 @@
+/* remote.h -- a flow against a daemon over HTTP.
+ *
+ * The daemon is asked whatever the engine of the flow is asked, and must give
+ * the same verdict, byte for byte: every number, header and body, whether the
+ * flow mentions it or not. What a flow expects is then true of both.
+ *
+ * It has to be a daemon that was built for tests, with a clock that can be
+ * set, and its state in memory: a flow begins by emptying it. That is also
+ * what comes first, so that a daemon at work, which can do neither, keeps its
+ * policy.
+ *
+ * Checks are collected and sent as arrays while the clock stands.
+ */
+#ifndef SL_FLOW_REMOTE_H
+#define SL_FLOW_REMOTE_H
+
+#include "cli/client.h"
+#include "cli/flow/flow.h"
+
+struct sl_remote {
+    struct sl_client http, admin;
+    struct sl_buf checks; /* to be sent: an array without its end */
+    struct sl_buf wants;  /* what is to be answered, likewise */
+    unsigned count;       /* of them */
+    sl_ns now, told;      /* the flow's clock, and the daemon's */
+    struct sl_diag why;   /* the sentence of what failed */
+};
+
+/* All of these return 0, or
+ *   SLUICE_ESYS    the daemon can't be reached
+ *   SLUICE_ECONF   it can't do or does not accept what it was asked
+ *   SLUICE_ENOENT  it gave another verdict
+ *   SLUICE_ENOMEM
+ * with a sentence in remote->why. */
+
+/* `url` is the HTTP door, `admin` the admin listener. */
+SL_MUST_USE int sl_remote_init(struct sl_remote *remote, const char *url,
+                               const char *admin, const struct sl_alloc *alloc);
+void sl_remote_done(struct sl_remote *remote);
+
+/* A flow begins: no state, 1970, the policy of this file. */
+SL_MUST_USE int sl_remote_begin(struct sl_remote *remote, const char *policy);
+
+/* Another policy. */
+SL_MUST_USE int sl_remote_policy(struct sl_remote *remote, const char *path);
+
+SL_MUST_USE int sl_remote_clock(struct sl_remote *remote, sl_ns now);
+SL_MUST_USE int sl_remote_feature(struct sl_remote *remote, const char *name,
+                                  bool on);
+
+/* Ask what was decided here with this verdict. */
+SL_MUST_USE int sl_remote_check(struct sl_remote *remote,
+                                const struct sluice_request *request,
+                                const char *verdict);
+
+/* Send what was collected. */
+SL_MUST_USE int sl_remote_flush(struct sl_remote *remote);
+
+/* Why a flow can't be run over HTTP, or NULL. */
+const char *sl_remote_cannot(const struct sl_flow *flow);
+
+#endif

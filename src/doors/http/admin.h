@@ -1,0 +1,36 @@
+/* admin.h -- what the admin listener asks of the program around it.
+ */
+#ifndef SL_ADMIN_H
+#define SL_ADMIN_H
+
+#include "doors/http/http.h"
+
+struct sl_admin {
+    void *ctx;
+
+    /* Is it serving? Otherwise `why` gets a sentence. */
+    bool (*ready)(void *ctx, struct sl_buf *why);
+
+    /* Read the policy again: from its file (text empty) or from `text`. What
+     * changed, or what is wrong, is appended to `report`, a line each. 0, or
+     * SLUICE_ECONF if the old one stays. */
+    int (*reload)(void *ctx, struct sl_str text, struct sl_buf *report);
+
+    /* The text of the policy in force, with secrets left out, and its name. */
+    int (*policy)(void *ctx, struct sl_buf *out);
+
+    /* All threads' counts, rendered. */
+    int (*metrics)(void *ctx, bool open_metrics, struct sl_buf *out);
+
+    /* Switch a feature. SLUICE_ENOENT if the policy has none of that name. */
+    int (*feature)(void *ctx, struct sl_str name, bool on,
+                   struct sl_diag *diag);
+
+    /* Move the virtual clock; NULL in the shipped program. */
+    int (*set_clock)(void *ctx, sl_ns now);
+
+    /* Begin with an empty state again, at 1970; where set_clock is. */
+    int (*forget)(void *ctx);
+};
+
+#endif

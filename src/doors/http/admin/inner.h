@@ -1,0 +1,47 @@
+/* inner.h -- what the handlers of the admin listener share. */
+#ifndef SL_ADMIN_INNER_H
+#define SL_ADMIN_INNER_H
+
+#include <jansson.h>
+
+#include "doors/http/admin.h"
+
+#define SL_ADMIN_BODY ((size_t)4 << 10) /* of JSON */
+
+static inline const struct sl_admin *sl_admin_of(struct sl_http_call *call)
+{
+    return call->worker->door->ctx;
+}
+
+/* ---- guard.c ---- */
+
+/* May a request that a browser could have sent do this? If not, it was refused
+ * with 403. */
+SL_MUST_USE bool sl_admin_admit(struct sl_http_call *call);
+
+/* ---- ../admin.c ---- */
+
+/* Answer 200 with what worker->text holds, if `err` is 0; otherwise refuse. */
+void sl_admin_answer(struct sl_http_call *call, int err, struct sl_str type);
+
+/* The member `name` of the body, a JSON object with that one alone. NULL if
+ * the call was refused: 413 or 400 with a sentence that ends in `like`. The
+ * caller gives *root back. */
+SL_MUST_USE json_t *sl_admin_member(struct sl_http_call *call, const char *name,
+                                    const char *like, json_t **root);
+
+extern const struct sl_str sl_admin_json; /* application/json */
+
+/* ---- metrics.c ---- */
+
+sl_http_f sl_admin_metrics;
+
+/* ---- policy.c ---- */
+
+sl_http_f sl_admin_policy_get, sl_admin_policy_post;
+
+/* ---- feature.c ---- */
+
+sl_http_f sl_admin_features, sl_admin_feature_get, sl_admin_feature_set;
+
+#endif

@@ -1,0 +1,58 @@
+/* api.h -- what the handlers of /v1 for applications and proxies share. */
+#ifndef SL_HTTP_API_H
+#define SL_HTTP_API_H
+
+#include "doors/http/inner.h"
+
+/* ---- decide.c ---- */
+
+/* Decide, count and render. False if it could not be done: then the call was
+ * refused. */
+SL_MUST_USE bool sl_http_decide(struct sl_http_call *call,
+                                const struct sl_facts *facts, bool spend,
+                                struct sl_rendered *ret);
+
+/* ---- read_check.c ---- */
+
+#define SL_CHECKS       1000               /* in one array */
+#define SL_CHECK_BYTES  ((size_t)64 << 10) /* of a body with a single one */
+#define SL_CHECK_FIELDS 100                /* headers or costs of a check */
+
+struct sl_check {
+    struct sl_facts facts;
+    struct sl_check *next;
+};
+
+struct sl_checks {
+    bool is_array;
+    unsigned count;
+    struct sl_check *first;
+};
+
+/* Read the body of a check. False if it was refused, with 400 and the member
+ * that is wrong: then nothing of it is right. */
+SL_MUST_USE bool sl_checks_read(struct sl_http_call *call,
+                                struct sl_checks *ret);
+
+/* ---- query.c ---- */
+
+/* What the query of /v1/auth may say. */
+struct sl_auth_options {
+    bool has_cost;
+    uint64_t cost;
+    int deny_status; /* 0: the verdict's */
+};
+
+/* `uri` is that of the original request. False if it was refused. */
+SL_MUST_USE bool sl_auth_options_read(struct sl_http_call *call,
+                                      struct sl_str uri,
+                                      struct sl_auth_options *ret);
+
+/* ---- handlers ---- */
+
+void sl_http_check(struct sl_http_call *call);
+void sl_http_explain(struct sl_http_call *call);
+void sl_http_auth(struct sl_http_call *call);
+void sl_http_deny(struct sl_http_call *call);
+
+#endif

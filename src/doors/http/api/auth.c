@@ -1,0 +1,267 @@
+/* auth.c -- /v1/auth: a proxy asks for a request that it holds in its hands.
+ *
+ * What that request is comes from one family of headers, the one that the
+ * setting `forward_auth` names; the others are what some client sent. It comes
+ * from peers that may speak for others, or not at all:
+ *
+ *   original    X-Original-Method, X-Original-URI (or -URL)   nginx
+ *   forwarded   X-Forwarded-Method, X-Forwarded-Uri, -Host    Traefik, Caddy
+ *   path        its own method and the path behind /v1/auth   Envoy
+ *
+ * A header of the family, or one that the policy takes an identity from, that
+ * comes twice is refused: a proxy that appends where it should replace would
+ * let the client's own go first.
+ */
+#include <string.h>
+
+#include "base/digits.h"
+#include "doors/http/api/api.h"
+#include "engine/forwarded.h"
+
+#define PREFIX "/v1/auth"
+
+static const struct family {
+    const char *method, *uri, *url; /* NULL: none */
+    const char *names[4];           /* all of them */
+} families[] = {
+    [SL_FORWARD_ORIGINAL] = {"x-original-method",
+                             "x-original-uri",  "x-original-url",
+                             {"x-original-method", "x-original-uri",
+                              "x-original-url"}                        },
+    [SL_FORWARD_FORWARDED] = {"x-forwarded-method",
+                             "x-forwarded-uri", NULL,
+                             {"x-forwarded-method", "x-forwarded-uri",
+                               "x-forwarded-host", "x-forwarded-proto"}},
+};
+
+static bool is_name(struct sl_str name, const char *other)
+{
+    return sl_str_eq_nocase(name, sl_str_c(other));
+}
+
+static bool is_of_family(const struct family *family, struct sl_str name)
+{
+    for (size_t i = 0; i < SL_LEN(family->names) && family->names[i]; i++)
+        if (is_name(name, family->names[i]))
+            return true;
+    return false;
+}
+
+static bool is_twice(const struct sl_http_call *call, struct sl_str name)
+{
+    unsigned count = 0;
+
+    (void)sl_http1_field(call->request, name, &count);
+    return count > 1;
+}
+
+static bool refuse_twice(struct sl_http_call *call, struct sl_str name)
+{
+    sl_http_refuse(call, 400, "HEADER_TWICE",
+                   "%.*s is there twice, so nobody can tell which one the "
+                   "proxy means; let it replace what the client sends",
+                   SL_STR_ARG(name));
+    return false;
+}
+
+/* ---- the original request ---- */
+
+static bool check_family(struct sl_http_call *call, const struct family *family)
+{
+    for (size_t i = 0; i < SL_LEN(family->names) && family->names[i]; i++)
+        if (is_twice(call, sl_str_c(family->names[i])))
+            return refuse_twice(call, sl_str_c(family->names[i]));
+    return true;
+}
+
+static bool refuse_stranger(struct sl_http_call *call)
+{
+    char ip[SL_IP_TEXT] = "it";
+
+    if (call->has_peer)
+        sl_ip_print(&call->peer, ip);
+    sl_http_refuse(call, 403, "UNTRUSTED_PEER",
+                   "%s may not speak for others; if it is your proxy, name it "
+                   "under identity: trusted_proxies in the policy",
+                   ip);
+    return false;
+}
+
+static bool from_headers(struct sl_http_call *call, const struct family *family,
+                         struct sl_facts *facts)
+{
+    if (!call->trusted)
+        return refuse_stranger(call);
+    if (!check_family(call, family))
+        return false;
+    facts->path = sl_http1_field(call->request, sl_str_c(family->uri), NULL);
+    if (facts->path.len == 0 && family->url)
+        facts->path =
+            sl_http1_field(call->request, sl_str_c(family->url), NULL);
+    if (facts->path.len == 0) {
+        sl_http_refuse(call, 400, "NO_ORIGINAL_URI",
+                       "there is no %s; the setting forward_auth says that the "
+                       "proxy sends it",
+                       family->uri);
+        return false;
+    }
+    facts->method =
+        sl_http1_field(call->request, sl_str_c(family->method), NULL);
+    if (facts->method.len == 0)
+        facts->method = call->request->method;
+    return true;
+}
+
+static void from_path(const struct sl_http_call *call, struct sl_facts *facts)
+{
+    facts->method = call->request->method;
+    facts->path = sl_str_from(call->path, strlen(PREFIX));
+    if (facts->path.len == 0)
+        facts->path = SL_STR("/");
+}
+
+/* ---- headers and address ---- */
+
+/* What the client may be known by: all but what is meant for us, and names
+ * with an underscore, which many servers take for a hyphen. */
+static bool is_kept(const struct sl_http_call *call,
+                    const struct family *family, struct sl_str name)
+{
+    static const struct sl_str ours = {"x-sluice-", 9};
+
+    if (memchr(name.at, '_', name.len) || is_of_family(family, name))
+        return false;
+    if (name.len > ours.len &&
+        sl_str_eq_nocase((struct sl_str){name.at, ours.len}, ours))
+        return false;
+    return !call->token_in_authorize || !is_name(name, "authorization");
+}
+
+static bool copy_headers(struct sl_http_call *call, const struct family *family,
+                         struct sl_facts *facts)
+{
+    const struct sl_http1 *request = call->request;
+    struct sl_header *list =
+        sl_arena_take(&call->worker->arena,
+                      (request->field_count + 1) * sizeof(struct sl_header));
+    unsigned count = 0;
+
+    if (!list) {
+        sl_http_no_memory(call);
+        return false;
+    }
+    for (unsigned i = 0; i < request->field_count; i++)
+        if (is_kept(call, family, request->fields[i].name))
+            list[count++] = (struct sl_header){request->fields[i].name,
+                                               request->fields[i].value};
+    facts->headers = list;
+    facts->header_count = count;
+    facts->trusted = call->trusted;
+    return true;
+}
+
+static bool check_sources(struct sl_http_call *call,
+                          const struct sl_sources *sources)
+{
+    for (unsigned i = 0; i < sources->count; i++)
+        if (sources->list[i].kind == SL_SOURCE_HEADER &&
+            is_twice(call, sources->list[i].name))
+            return refuse_twice(call, sources->list[i].name);
+    return true;
+}
+
+/* Headers that say who it is come once. From strangers none is believed. */
+static bool check_identity(struct sl_http_call *call)
+{
+    const struct sl_identity *identity = &call->worker->live->policy->identity;
+
+    if (!call->trusted)
+        return true;
+    for (unsigned i = 0; i < identity->scope_count; i++)
+        if (!check_sources(call, &identity->scopes[i]))
+            return false;
+    return check_sources(call, &identity->plan) &&
+           check_sources(call, &identity->role);
+}
+
+static void find_client(struct sl_http_call *call, struct sl_facts *facts,
+                        char text[SL_IP_TEXT])
+{
+    struct sl_peer peer = {call->peer, call->has_peer, call->peer_is_unix};
+    struct sl_ip ip;
+
+    if (sl_forwarded_client(&call->worker->live->policy->identity, &peer,
+                            facts->headers, facts->header_count, &ip))
+        facts->ip = (struct sl_str){text, sl_ip_print(&ip, text)};
+}
+
+/* ---- the answer ---- */
+
+/* Three digits that live as long as the answer. */
+static struct sl_str status_text(struct sl_http_call *call, int status)
+{
+    char *text = sl_arena_take(&call->worker->arena, SL_DIGITS);
+
+    if (!text)
+        return (struct sl_str){"", 0};
+    return (struct sl_str){text, sl_digits((uint64_t)status, text)};
+}
+
+static void answer(struct sl_http_call *call,
+                   const struct sl_rendered *rendered, int deny_status)
+{
+    const struct sl_decision *d = &call->worker->decision;
+    int status = deny_status ? deny_status : rendered->status;
+
+    if (d->allowed) {
+        sl_http_show(call, 200, rendered);
+        return;
+    }
+    sl_http_show(call, status, rendered);
+    sl_http_field(call, SL_STR("X-Sluice-Decision"), SL_STR("deny"));
+    sl_http_field(call, SL_STR("X-Sluice-Status"),
+                  status_text(call, rendered->status));
+    if (d->code.len > 0)
+        sl_http_field(call, SL_STR("X-Sluice-Code"), d->code);
+    if (status == 401)
+        sl_http_field(call, SL_STR("WWW-Authenticate"), SL_STR("Bearer"));
+}
+
+static bool read_request(struct sl_http_call *call, const struct family *family,
+                         struct sl_facts *facts,
+                         struct sl_auth_options *options)
+{
+    *options = (struct sl_auth_options){.cost = 0};
+    if (call->worker->door->forward == SL_FORWARD_PATH)
+        from_path(call, facts); /* and its query is the client's */
+    else if (!from_headers(call, family, facts) ||
+             !sl_auth_options_read(call, facts->path, options))
+        return false;
+    return check_identity(call) && copy_headers(call, family, facts);
+}
+
+void sl_http_auth(struct sl_http_call *call)
+{
+    static const struct family none;
+    enum sl_forward forward = call->worker->door->forward;
+    const struct family *family =
+        forward == SL_FORWARD_PATH ? &none : &families[forward];
+    struct sl_facts facts = {.now = sl_http_now(call)};
+    struct sl_auth_options options;
+    struct sl_rendered rendered;
+    char ip[SL_IP_TEXT];
+
+    if (forward != SL_FORWARD_PATH && call->path.len > strlen(PREFIX)) {
+        sl_http_refuse(call, 404, "NOT_FOUND",
+                       "there is nothing below " PREFIX
+                       " unless the setting forward_auth is `path`");
+        return;
+    }
+    if (!read_request(call, family, &facts, &options))
+        return;
+    find_client(call, &facts, ip);
+    facts.has_cost = options.has_cost;
+    facts.cost = options.cost;
+    if (sl_http_decide(call, &facts, true, &rendered))
+        answer(call, &rendered, options.deny_status);
+}

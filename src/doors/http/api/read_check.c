@@ -1,0 +1,413 @@
+/* read_check.c -- the body of /v1/check: JSON to facts.
+ *
+ *     {"method": "GET", "path": "/api/x", "user": "ann", "plan": "free",
+ *      "ip": "192.0.2.7", "headers": {"User-Agent": "..."}, "cost": 1}
+ *
+ * or an array of such. Everything is refused that a caller may have meant
+ * otherwise than we would take it: members that nobody knows, members twice,
+ * a limit's name that the policy does not have. A null is as good as nothing.
+ * What a value says is not judged here (an address that is none, a plan that
+ * does not exist): that may be a client's doing, and the engine has rules for
+ * it that open no way round.
+ *
+ * Texts without escapes stay where they are, in the request.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doors/http/api/api.h"
+#include "wire/json_read.h"
+
+struct reading {
+    struct sl_http_call *call;
+    struct sl_json_reader json;
+    bool is_array;
+    unsigned index;     /* of the check that is being read */
+    const char *inside; /* "headers." inside of them, mostly "" */
+};
+
+/* ---- refusing ---- */
+
+/* Always false, so that refusing and leaving are one statement. */
+static bool complain(struct reading *r, const char *code, const char *fmt, ...)
+    SL_PRINTF(3, 4);
+
+static bool complain(struct reading *r, const char *code, const char *fmt, ...)
+{
+    char sentence[384], where[32] = "";
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(sentence, sizeof(sentence), fmt, args);
+    va_end(args);
+    if (r->is_array)
+        snprintf(where, sizeof(where), "check %u: ", r->index);
+    sl_http_refuse(r->call, 400, code, "%s%s", where, sentence);
+    return false;
+}
+
+static bool no_memory(struct reading *r)
+{
+    sl_http_no_memory(r->call);
+    return false;
+}
+
+/* The text itself is broken. */
+static bool broken(struct reading *r)
+{
+    if (r->json.no_memory)
+        return no_memory(r);
+    return complain(r, "BAD_JSON", "the body is not JSON: %s, at byte %zu",
+                    r->json.why ? r->json.why : "it can't be read", r->json.at);
+}
+
+/* Another kind of value than was wanted. */
+static bool wrong(struct reading *r, struct sl_str member, const char *wanted)
+{
+    enum sl_json_kind is = sl_json_peek(&r->json);
+
+    if (is == SL_JSON_BAD)
+        return broken(r);
+    return complain(r, "BAD_REQUEST", "\"%s%.*s\" must be %s, not %s",
+                    r->inside, SL_STR_ARG(member), wanted,
+                    sl_json_kind_name(is));
+}
+
+/* ---- values ---- */
+
+static bool read_text(struct reading *r, struct sl_str member,
+                      struct sl_str *place)
+{
+    if (sl_json_peek(&r->json) != SL_JSON_STRING)
+        return wrong(r, member, "a string");
+    return sl_json_text(&r->json, place) || broken(r);
+}
+
+static bool read_whole(struct reading *r, struct sl_str member, uint64_t *place)
+{
+    enum sl_json_kind kind = sl_json_peek(&r->json);
+
+    if (kind != SL_JSON_NUMBER)
+        return wrong(r, member, "a whole number");
+    if (sl_json_whole(&r->json, place))
+        return true;
+    return complain(r, "BAD_REQUEST",
+                    "\"%s%.*s\" must be a whole number from 0 to "
+                    "9007199254740991",
+                    r->inside, SL_STR_ARG(member));
+}
+
+/* `count` things of `size` bytes, moved from the stack to where they stay. */
+static void *keep(struct reading *r, const void *list, unsigned count,
+                  size_t size)
+{
+    void *kept = sl_arena_take(&r->call->worker->arena, count * size + 1);
+
+    if (kept && count > 0)
+        memcpy(kept, list, count * size);
+    return kept;
+}
+
+static bool read_headers(struct reading *r, struct sl_facts *facts)
+{
+    struct sl_header list[SL_CHECK_FIELDS];
+    unsigned count = 0;
+    struct sl_str name;
+
+    if (!sl_json_enter(&r->json, '{'))
+        return wrong(r, SL_STR("headers"), "an object of strings");
+    r->inside = "headers.";
+    while (sl_json_member(&r->json, &name)) {
+        for (unsigned i = 0; i < count; i++)
+            if (sl_str_eq_nocase(list[i].name, name))
+                return complain(r, "BAD_REQUEST",
+                                "\"headers\" has \"%.*s\" twice",
+                                SL_STR_ARG(name));
+        if (count == SL_CHECK_FIELDS)
+            return complain(r, "BAD_REQUEST",
+                            "\"headers\" has more than %d members",
+                            SL_CHECK_FIELDS);
+        if (sl_json_null(&r->json))
+            continue;
+        list[count].name = name;
+        if (!read_text(r, name, &list[count].value))
+            return false;
+        count++;
+    }
+    if (r->json.why)
+        return broken(r);
+    facts->headers = keep(r, list, count, sizeof(list[0]));
+    facts->header_count = count;
+    return facts->headers || no_memory(r);
+}
+
+/* The policy has no limit of the name that stands in `member`. */
+static bool wrong_limit(struct reading *r, const char *member,
+                        struct sl_str name)
+{
+    const struct sl_policy *policy = r->call->worker->live->policy;
+    const char **names = sl_arena_take(
+        &r->call->worker->arena, (policy->rule_count + 1) * sizeof(*names));
+    const char *near;
+
+    if (!names)
+        return no_memory(r);
+    for (unsigned i = 0; i < policy->rule_count; i++)
+        names[i] = policy->rules[i].name.at;
+    near = sl_str_nearest(name, names, policy->rule_count);
+    if (near)
+        return complain(r, "BAD_REQUEST",
+                        "\"%s\" names \"%.*s\", and the policy has no such "
+                        "limit; did you mean \"%s\"?",
+                        member, SL_STR_ARG(name), near);
+    return complain(r, "BAD_REQUEST",
+                    "\"%s\" names \"%.*s\", and the policy has no such limit",
+                    member, SL_STR_ARG(name));
+}
+
+static bool read_costs(struct reading *r, struct sl_facts *facts)
+{
+    const struct sl_policy *policy = r->call->worker->live->policy;
+    struct sl_cost list[SL_CHECK_FIELDS];
+    unsigned count = 0;
+    struct sl_str name;
+
+    if (!sl_json_enter(&r->json, '{'))
+        return wrong(r, SL_STR("cost"), "a whole number or an object of them");
+    r->inside = "cost.";
+    while (sl_json_member(&r->json, &name)) {
+        for (unsigned i = 0; i < count; i++)
+            if (sl_str_eq(list[i].limit, name))
+                return complain(r, "BAD_REQUEST", "\"cost\" has \"%.*s\" twice",
+                                SL_STR_ARG(name));
+        if (sl_policy_rule(policy, name) < 0)
+            return wrong_limit(r, "cost", name);
+        if (count == SL_CHECK_FIELDS)
+            return complain(r, "BAD_REQUEST",
+                            "\"cost\" has more than %d members",
+                            SL_CHECK_FIELDS);
+        list[count].limit = name;
+        if (!read_whole(r, name, &list[count].cost))
+            return false;
+        count++;
+    }
+    if (r->json.why)
+        return broken(r);
+    facts->costs = keep(r, list, count, sizeof(list[0]));
+    facts->cost_count = count;
+    return facts->costs || no_memory(r);
+}
+
+static bool read_cost(struct reading *r, struct sl_facts *facts)
+{
+    if (sl_json_peek(&r->json) != SL_JSON_NUMBER)
+        return read_costs(r, facts);
+    facts->has_cost = true;
+    return read_whole(r, SL_STR("cost"), &facts->cost);
+}
+
+/* ---- members ---- */
+
+enum form { TEXT, HEADERS, COST, LATER };
+
+struct member {
+    const char *name;
+    enum form form;
+    size_t place; /* TEXT: of the slice in the facts */
+};
+
+#define AT(name) offsetof(struct sl_facts, name)
+
+static const struct member members[] = {
+    {"method",          TEXT,    AT(method)    },
+    {"path",            TEXT,    AT(path)      },
+    {"user",            TEXT,    AT(user)      },
+    {"org",             TEXT,    AT(org)       },
+    {"plan",            TEXT,    AT(plan)      },
+    {"ip",              TEXT,    AT(ip)        },
+    {"cost",            COST,    0             },
+    {"headers",         HEADERS, 0             },
+    {"role",            TEXT,    AT(role)      },
+    {"job",             TEXT,    AT(job)       },
+    {"request_id",      TEXT,    AT(request_id)},
+    {"limit",           TEXT,    AT(limit)     },
+    {"key",             TEXT,    AT(key)       },
+    {"hold",            LATER,   0             },
+    {"wait",            LATER,   0             },
+    {"idempotency_key", LATER,   0             },
+};
+
+static bool unknown(struct reading *r, struct sl_str name)
+{
+    const char *names[SL_LEN(members)];
+    const char *near;
+
+    for (size_t i = 0; i < SL_LEN(members); i++)
+        names[i] = members[i].name;
+    near = sl_str_nearest(name, names, SL_LEN(members));
+    if (near)
+        return complain(r, "BAD_REQUEST",
+                        "\"%.*s\" is no member of a check; did you mean "
+                        "\"%s\"?",
+                        SL_STR_ARG(name), near);
+    return complain(r, "BAD_REQUEST", "\"%.*s\" is no member of a check",
+                    SL_STR_ARG(name));
+}
+
+static bool read_member(struct reading *r, const struct member *member,
+                        struct sl_facts *facts)
+{
+    r->inside = "";
+    if (sl_json_peek(&r->json) == SL_JSON_NULL)
+        return sl_json_null(&r->json) || broken(r);
+    switch (member->form) {
+    case TEXT:
+        return read_text(r, sl_str_c(member->name),
+                         (struct sl_str *)((char *)facts + member->place));
+    case HEADERS:
+        return read_headers(r, facts);
+    case COST:
+        return read_cost(r, facts);
+    case LATER:
+        break;
+    }
+    return complain(r, "NOT_IN_THIS_VERSION",
+                    "\"%s\" is not in this version of Sluice; leave it out",
+                    member->name);
+}
+
+static const struct member *find_member(struct sl_str name)
+{
+    for (size_t i = 0; i < SL_LEN(members); i++)
+        if (strncmp(members[i].name, name.at, name.len) == 0 &&
+            members[i].name[name.len] == '\0')
+            return &members[i];
+    return NULL;
+}
+
+/* One limit by its name: {"limit": "api", "key": "ann"}. */
+static bool check_limit(struct reading *r, const struct sl_facts *facts)
+{
+    const struct sl_policy *policy = r->call->worker->live->policy;
+
+    if (facts->limit.len == 0 && facts->key.len == 0)
+        return true;
+    if (facts->limit.len == 0 || facts->key.len == 0)
+        return complain(r, "BAD_REQUEST",
+                        "\"limit\" and \"key\" go together: which limit, and "
+                        "whose");
+    return sl_policy_rule(policy, facts->limit) >= 0 ||
+           wrong_limit(r, "limit", facts->limit);
+}
+
+static bool check_facts(struct reading *r, struct sl_facts *facts)
+{
+    bool has_path = facts->path.len > 0, has_job = facts->job.len > 0;
+    bool has_limit = facts->limit.len > 0;
+
+    if (!check_limit(r, facts))
+        return false;
+    if (has_path + has_job + has_limit > 1)
+        return complain(r, "BAD_REQUEST",
+                        has_limit ? "a check with a \"limit\" has neither "
+                                    "\"path\" nor \"job\""
+                                  : "a check has a \"path\" or a \"job\", not "
+                                    "both");
+    if (!has_path && !has_job && !has_limit)
+        return complain(r, "BAD_REQUEST",
+                        "a check needs a \"path\" or a \"job\"");
+    if (facts->method.len == 0)
+        facts->method = SL_STR("GET");
+    return true;
+}
+
+/* Whoever calls holds the token or sits on this machine: he may say who it
+ * is. */
+static bool read_check(struct reading *r, struct sl_facts *facts)
+{
+    const struct member *member;
+    unsigned seen = 0;
+    struct sl_str name;
+
+    *facts = (struct sl_facts){.trusted = true, .now = sl_http_now(r->call)};
+    if (!sl_json_enter(&r->json, '{')) {
+        enum sl_json_kind is = sl_json_peek(&r->json);
+
+        if (is == SL_JSON_BAD)
+            return broken(r);
+        return complain(r, "BAD_REQUEST", "a check must be an object, not %s",
+                        sl_json_kind_name(is));
+    }
+    while (sl_json_member(&r->json, &name)) {
+        member = find_member(name);
+        if (!member)
+            return unknown(r, name);
+        if (seen & 1u << (member - members))
+            return complain(r, "BAD_REQUEST", "\"%s\" is there twice",
+                            member->name);
+        seen |= 1u << (member - members);
+        if (!read_member(r, member, facts))
+            return false;
+    }
+    return r->json.why ? broken(r) : check_facts(r, facts);
+}
+
+static bool add_check(struct reading *r, struct sl_check ***last,
+                      struct sl_checks *checks)
+{
+    struct sl_check *check;
+
+    r->index = checks->count;
+    if (checks->count == SL_CHECKS)
+        return complain(r, "TOO_MANY",
+                        "there are more than %d checks in the array",
+                        SL_CHECKS);
+    check = sl_arena_take(&r->call->worker->arena, sizeof(*check));
+    if (!check)
+        return no_memory(r);
+    check->next = NULL;
+    **last = check;
+    *last = &check->next;
+    checks->count++;
+    return read_check(r, &check->facts);
+}
+
+/* ---- the body ---- */
+
+static bool read_all(struct reading *r, struct sl_checks *ret)
+{
+    struct sl_check **last = &ret->first;
+
+    ret->is_array = r->is_array = sl_json_enter(&r->json, '[');
+    if (!ret->is_array && r->json.text.len > SL_CHECK_BYTES) {
+        sl_http_refuse(r->call, 413, "TOO_LARGE",
+                       "the body has %zu bytes; a check may have %zu, an "
+                       "array more",
+                       r->json.text.len, SL_CHECK_BYTES);
+        return false;
+    }
+    if (!ret->is_array) {
+        if (!add_check(r, &last, ret))
+            return false;
+    } else {
+        while (sl_json_item(&r->json))
+            if (!add_check(r, &last, ret))
+                return false;
+    }
+    r->is_array = false; /* what is wrong behind it belongs to no check */
+    return sl_json_end(&r->json) || broken(r);
+}
+
+bool sl_checks_read(struct sl_http_call *call, struct sl_checks *ret)
+{
+    struct reading r = {.call = call};
+
+    *ret = (struct sl_checks){.count = 0};
+    if (call->request->body.len == 0)
+        return complain(&r, "BAD_REQUEST",
+                        "the body is empty; send a check such as "
+                        "{\"path\":\"/api/x\",\"user\":\"ann\"}");
+    sl_json_begin(&r.json, call->request->body, &call->worker->arena);
+    return read_all(&r, ret);
+}

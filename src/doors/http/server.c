@@ -1,0 +1,420 @@
+/* server.c -- HTTP/1.1 on connections: read, handle, write.
+ *
+ * A session is a connection with a parser. Where it is shows in which deadline
+ * runs:
+ *
+ *     IDLE --bytes--> HEAD --blank line--> BODY --all here--> answered, IDLE
+ *       |               |                    |
+ *   idle_deadline   head_deadline       body_deadline
+ *     closed        408, closed          408, closed
+ *
+ * Shaking hands for TLS has the head's deadline, too. A deadline is set when
+ * its phase begins and not moved by bytes that trickle in. A request that comes
+ * whole, as most do, passes through no phase at all: it is read, handled and
+ * answered between one read and one write.
+ *
+ * Fairness. Whoever sends many requests at once (pipelining) has
+ * `pipeline_most` of them answered; then his connection is paused and waits
+ * until all others had their turn. A client that does not take his answers is
+ * not served either: sl_conn_is_full().
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/digits.h"
+#include "base/instant.h"
+#include "doors/http/inner.h"
+
+#define LINE_MOST ((size_t)8 << 10)
+#define HEAD_MOST ((size_t)16 << 10)
+#define BODY_MOST ((size_t)1 << 20)
+#define OUT_MOST  ((size_t)128 << 20) /* a large array's verdicts */
+#define OUT_HIGH  ((size_t)256 << 10)
+
+#define CONTINUE SL_STR("HTTP/1.1 100 Continue\r\n\r\n")
+
+enum phase { IDLE, HEAD, BODY };
+
+struct sl_http_session {
+    struct sl_http_worker *worker;
+    struct sl_conn *conn;
+    TAILQ_ENTRY(sl_http_session) link;
+    bool waits;  /* is in worker->waiting, and paused */
+    bool shakes; /* TLS: hands may not have been shaken yet */
+    enum phase phase;
+    struct sl_http1 parser;
+};
+
+/* ---- settings ---- */
+
+static sl_ns or_else(sl_ns set, sl_ns usual)
+{
+    return set > 0 ? set : usual;
+}
+
+static sl_ns deadline_of(const struct sl_http_door *door, enum phase phase)
+{
+    switch (phase) {
+    case HEAD:
+        return or_else(door->head_deadline, 5 * SL_S);
+    case BODY:
+        return or_else(door->body_deadline, 10 * SL_S);
+    case IDLE:
+        break;
+    }
+    return or_else(door->idle_deadline, 75 * SL_S);
+}
+
+static struct sl_http1_limits limits_of(const struct sl_http_door *door)
+{
+    return (struct sl_http1_limits){
+        .line = LINE_MOST,
+        .head = HEAD_MOST,
+        .body = door->body_most > 0 ? door->body_most : BODY_MOST,
+    };
+}
+
+static void count_refusal(const struct sl_http_worker *worker, const char *why,
+                          int status)
+{
+    if (!worker->stats)
+        return;
+    sl_stats_refused(worker->stats, worker->door->name, why);
+    if (status > 0)
+        sl_stats_request(worker->stats, worker->door->name, status);
+}
+
+/* ---- phases ---- */
+
+static void enter(struct sl_http_session *s, enum phase phase)
+{
+    /* Coming back to IDLE is a new beginning; the others begin once. */
+    if (phase == s->phase && phase != IDLE)
+        return;
+    s->phase = phase;
+    sl_conn_deadline(s->conn, deadline_of(s->worker->door, phase));
+}
+
+static void begin(struct sl_http_session *s)
+{
+    struct sl_http1_limits limits = limits_of(s->worker->door);
+
+    sl_http1_begin(&s->parser, &limits);
+    enter(s, IDLE);
+}
+
+/* ---- writing ---- */
+
+static char *put(char *to, const char *text)
+{
+    size_t len = strlen(text);
+
+    memcpy(to, text, len);
+    return to + len;
+}
+
+/* "Sun, 15 Nov 2026 07:00:00 GMT" */
+static void print_date(sl_ns second, char out[32])
+{
+    static const char days[][6] = {"Thu, ", "Fri, ", "Sat, ", "Sun, ",
+                                   "Mon, ", "Tue, ", "Wed, "};
+    static const char months[][6] = {" Jan ", " Feb ", " Mar ", " Apr ",
+                                     " May ", " Jun ", " Jul ", " Aug ",
+                                     " Sep ", " Oct ", " Nov ", " Dec "};
+    int64_t year, month, day, since = second / 86400;
+    uint64_t left = (uint64_t)(second % 86400);
+    char *to = put(out, days[since % 7]);
+
+    sl_civil_from_days(since, &year, &month, &day);
+    to = sl_digits_padded((uint64_t)day, 2, to);
+    to = put(to, months[month - 1]);
+    to = sl_digits_padded((uint64_t)year, 4, to);
+    to = sl_digits_padded(left / 3600, 2, put(to, " "));
+    to = sl_digits_padded(left / 60 % 60, 2, put(to, ":"));
+    to = sl_digits_padded(left % 60, 2, put(to, ":"));
+    memcpy(to, " GMT", sizeof(" GMT"));
+}
+
+/* RFC 9110, 5.6.7; the text changes once a second. */
+static struct sl_str date_of(struct sl_http_worker *worker)
+{
+    sl_ns second = sl_loop_now(worker->loop) / SL_S;
+
+    if (second != worker->date_at || !worker->date[0]) {
+        print_date(second, worker->date);
+        worker->date_at = second;
+    }
+    return sl_str_c(worker->date);
+}
+
+/* Append the answer. False if the connection is at its end. */
+static bool send_answer(struct sl_http_session *s,
+                        const struct sl_http_call *call)
+{
+    struct sl_http_worker *worker = s->worker;
+    struct sl_http1_answer answer = {
+        .status = call->status,
+        .fields = call->fields,
+        .field_count = call->field_count,
+        .content_type = call->content_type,
+        .body = call->body,
+        .keep_alive = s->parser.keep_alive && !call->close && !worker->draining,
+        .head = s->parser.is_head_request,
+        .minor = s->parser.minor,
+        .date = date_of(worker),
+    };
+
+    if (sl_http1_write(&s->conn->out, &answer)) {
+        sl_conn_abort(s->conn);
+        return false;
+    }
+    if (!answer.keep_alive)
+        sl_conn_finish(s->conn);
+    return answer.keep_alive;
+}
+
+/* Refuse what is no request, and close. */
+static void refuse(struct sl_http_session *s, const char *why, int status,
+                   const char *code, const char *sentence)
+{
+    struct sl_http_call call;
+
+    call.worker = s->worker;
+    sl_http_begin(&call);
+    sl_http_refuse(&call, status, code, "%s", sentence);
+    call.close = true;
+    count_refusal(s->worker, why, status);
+    send_answer(s, &call);
+}
+
+static const char *why_of(int status)
+{
+    return status == 413 || status == 414 || status == 431 ? "too_large"
+                                                           : "malformed";
+}
+
+/* ---- reading ---- */
+
+/* The request is complete. False if the connection is at its end. */
+static bool handle(struct sl_http_session *s)
+{
+    struct sl_conn *conn = s->conn;
+    struct sl_http_call call;
+
+    call.worker = s->worker;
+    call.conn = conn;
+    call.request = &s->parser;
+    call.peer = conn->ip;
+    call.has_peer = conn->has_ip;
+    call.peer_is_unix = conn->is_unix;
+    call.shows_cert = conn->tls_client;
+    sl_http_handle(&call);
+    if (!send_answer(s, &call))
+        return false;
+    sl_buf_drop(&conn->in, s->parser.used);
+    begin(s);
+    return true;
+}
+
+/* Some of a request is there. */
+static void expect_more(struct sl_http_session *s)
+{
+    if (s->parser.expect_continue) {
+        s->parser.expect_continue = false;
+        if (sl_buf_add(&s->conn->out, CONTINUE)) {
+            sl_conn_abort(s->conn);
+            return;
+        }
+    }
+    enter(s, s->parser.body_at > 0 ? BODY : HEAD);
+}
+
+/* Let all others have their turn first. */
+static void wait_for_turn(struct sl_http_session *s)
+{
+    struct sl_http_worker *worker = s->worker;
+
+    if (TAILQ_EMPTY(&worker->waiting))
+        sl_timer_start(worker->later, 0);
+    TAILQ_INSERT_TAIL(&worker->waiting, s, link);
+    s->waits = true;
+    sl_conn_pause(s->conn, true);
+}
+
+static void on_later(void *ctx)
+{
+    struct sl_http_worker *worker = ctx;
+    struct sl_http_session *s;
+
+    while ((s = TAILQ_FIRST(&worker->waiting)) != NULL) {
+        TAILQ_REMOVE(&worker->waiting, s, link);
+        s->waits = false;
+        sl_conn_pause(s->conn, false); /* on_input follows */
+    }
+}
+
+static void on_input(struct sl_conn *conn)
+{
+    struct sl_http_session *s = conn->owner;
+    unsigned most = s->worker->door->pipeline_most;
+    unsigned answered = 0;
+
+    s->shakes = false;
+    if (most == 0)
+        most = 64;
+    while (conn->in.len > 0 && !sl_conn_is_full(conn)) {
+        enum sl_http1_result result;
+
+        if (answered++ == most) {
+            wait_for_turn(s);
+            return;
+        }
+        result = sl_http1_read(&s->parser, &conn->in);
+        if (result == SL_HTTP1_REFUSED)
+            refuse(s, why_of(s->parser.status), s->parser.status, "BAD_REQUEST",
+                   s->parser.why);
+        else if (result == SL_HTTP1_MORE)
+            expect_more(s);
+        if (result != SL_HTTP1_DONE || !handle(s))
+            return;
+    }
+}
+
+static void on_deadline(struct sl_conn *conn)
+{
+    struct sl_http_session *s = conn->owner;
+
+    if (s->shakes) { /* they have, or nobody would ask */
+        s->shakes = false;
+        sl_conn_deadline(conn, deadline_of(s->worker->door, IDLE));
+        return;
+    }
+    if (s->phase == IDLE) /* nobody waits for an answer: it is closed */
+        return;
+    s->parser.keep_alive = false;
+    refuse(s, "deadline", 408, "TOO_SLOW",
+           s->phase == HEAD ? "the request's head did not come in time"
+                            : "the request's body did not come in time");
+}
+
+static void on_close(struct sl_conn *conn)
+{
+    struct sl_http_session *s = conn->owner;
+    struct sl_http_worker *worker = s->worker;
+
+    if (s->waits)
+        TAILQ_REMOVE(&worker->waiting, s, link);
+    if (worker->stats)
+        sl_stats_connection(worker->stats, worker->door->name, -1);
+    sl_alloc_free(worker->alloc, s, sizeof(*s));
+}
+
+static const struct sl_conn_calls calls = {
+    .on_input = on_input,
+    .on_deadline = on_deadline,
+    .on_close = on_close,
+};
+
+/* ---- connections ---- */
+
+static int open_conn(struct sl_http_session *s, int fd,
+                     const struct sl_address *peer)
+{
+    struct sl_http_worker *worker = s->worker;
+    struct sl_http1_limits limits = limits_of(worker->door);
+    struct sl_conn_options options = {
+        .calls = &calls,
+        .owner = s,
+        .in_most = SL_HTTP1_CEILING(limits),
+        .out_most = OUT_MOST,
+        .out_high = OUT_HIGH,
+        .tls = worker->tls,
+        .alloc = worker->alloc,
+    };
+
+    return sl_conn_open(worker->conns, fd, peer, &options, &s->conn);
+}
+
+void sl_http_accept(void *ctx, int fd, const struct sl_address *peer)
+{
+    struct sl_http_worker *worker = ctx;
+    struct sl_http_session *s = sl_alloc_new(worker->alloc, sizeof(*s));
+
+    if (!s) {
+        count_refusal(worker, "no_memory", 0);
+        close(fd);
+        return;
+    }
+    s->worker = worker;
+    s->waits = false;
+    s->shakes = worker->tls != NULL;
+    s->phase = IDLE;
+    if (open_conn(s, fd, peer)) {
+        count_refusal(worker, "too_many", 0);
+        sl_alloc_free(worker->alloc, s, sizeof(*s));
+        return;
+    }
+    if (worker->stats)
+        sl_stats_connection(worker->stats, worker->door->name, +1);
+    begin(s);
+    if (s->shakes)
+        sl_conn_deadline(s->conn, deadline_of(worker->door, HEAD));
+}
+
+static void drain_one(struct sl_conn *conn, void *ctx)
+{
+    struct sl_http_session *s = conn->owner;
+
+    (void)ctx;
+    if (s->phase == IDLE && conn->in.len == 0)
+        sl_conn_finish(conn);
+}
+
+void sl_http_drain(struct sl_http_worker *worker)
+{
+    worker->draining = true;
+    sl_conns_each(worker->conns, drain_one, NULL);
+}
+
+/* ---- workers ---- */
+
+int sl_http_worker_open(struct sl_http_worker *worker,
+                        const struct sl_http_door *door, struct sl_loop *loop,
+                        struct sl_engine *engine, struct sl_stats *stats,
+                        unsigned connections_most, struct sl_diag *diag)
+{
+    int err;
+
+    sl_http_worker_init(worker, door, engine, stats, NULL);
+    worker->loop = loop;
+    if (sl_hash_key_make(&worker->secret))
+        return sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");
+    err = sl_conns_open(loop, connections_most, &worker->conns);
+    if (!err)
+        err = sl_timer_new(loop, on_later, worker, &worker->later);
+    if (err) {
+        sl_http_worker_close(worker);
+        return sl_refuse(diag, err, "there is no memory");
+    }
+    return 0;
+}
+
+void sl_http_worker_close(struct sl_http_worker *worker)
+{
+    if (worker->conns)
+        sl_conns_close(worker->conns);
+    worker->conns = NULL;
+    sl_timer_free(worker->later);
+    worker->later = NULL;
+    sl_tls_unref(worker->tls);
+    worker->tls = NULL;
+    sl_http_worker_done(worker);
+}
+
+void sl_http_worker_tls(struct sl_http_worker *worker, struct sl_tls *tls)
+{
+    struct sl_tls *old = worker->tls;
+
+    worker->tls = tls ? sl_tls_ref(tls) : NULL;
+    sl_tls_unref(old);
+}

@@ -1,0 +1,57 @@
+/* stats.h -- what is counted, for Prometheus.
+ *
+ * Each thread counts for itself, without a lock that others take; whoever asks
+ * for /metrics adds up. Labels come from the policy and from fixed lists only:
+ * no user, organisation, address or key is ever a label, and there is a
+ * ceiling on series, beyond which `other` is counted.
+ *
+ * Every metric is one row of stats.def, with its help; the docs, the alert
+ * rules and the dashboard are checked against it.
+ */
+#ifndef SL_STATS_H
+#define SL_STATS_H
+
+#include "base/buf.h"
+#include "engine/decide.h"
+
+#define SL_SERIES 4000 /* per thread, of those with labels from the policy */
+
+struct sl_stats; /* of one thread */
+
+SL_MUST_USE int sl_stats_open(const struct sl_alloc *alloc,
+                              struct sl_stats **ret);
+void sl_stats_close(struct sl_stats *stats); /* NULL is allowed */
+
+/* A decision was made at a door ("http", "grpc", "resp") and took `took`. */
+void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
+                       const char *door, sl_ns took);
+
+/* An HTTP request was answered. */
+void sl_stats_request(struct sl_stats *stats, const char *door, int status);
+
+/* Connections of a door opened (+1) and closed (-1). */
+void sl_stats_connection(struct sl_stats *stats, const char *door, int change);
+
+/* Refusals of the protocol itself: bad requests, deadlines, over the cap. */
+void sl_stats_refused(struct sl_stats *stats, const char *door,
+                      const char *why);
+
+/* What is not counted but asked for when somebody looks. */
+struct sl_stats_now {
+    uint64_t table_places, table_occupied, table_bytes, table_evicted,
+        table_full;
+    bool reload_good;
+    sl_ns reloaded_at; /* the last good one */
+    uint64_t reloads_good, reloads_bad;
+    const char *policy_hash; /* hex */
+    const char *store;       /* "memory" */
+    bool store_up;
+    sl_ns now, started_at;
+};
+
+/* All threads' counts as Prometheus text (version 0.0.4), or OpenMetrics. */
+SL_MUST_USE int sl_stats_render(struct sl_stats *const *all, unsigned count,
+                                const struct sl_stats_now *now,
+                                bool open_metrics, struct sl_buf *out);
+
+#endif

@@ -1,0 +1,71 @@
+/* forwarded.c -- whose request it is that a proxy hands on. */
+#include "engine/forwarded.h"
+
+/* 127.0.0.0/8 and ::1, and nothing else: link-local neighbours are strangers.
+ */
+static bool is_loopback(const struct sl_ip *ip)
+{
+    static const uint8_t one[16] = {[15] = 1};
+    unsigned differ = 0;
+
+    if (sl_ip_is_v4(ip))
+        return ip->bytes[12] == 127;
+    for (unsigned i = 0; i < 16; i++)
+        differ |= ip->bytes[i] ^ one[i];
+    return differ == 0;
+}
+
+static bool is_trusted(const struct sl_identity *identity,
+                       const struct sl_ip *ip)
+{
+    for (unsigned i = 0; i < identity->trusted_count; i++)
+        if (sl_net_has(&identity->trusted[i], ip))
+            return true;
+    return identity->trusted_count == 0 && is_loopback(ip);
+}
+
+bool sl_peer_trusted(const struct sl_identity *identity,
+                     const struct sl_peer *peer)
+{
+    return peer->is_unix || (peer->has_ip && is_trusted(identity, &peer->ip));
+}
+
+/* Cut the last item off a list. */
+static struct sl_str cut_last(struct sl_str *list)
+{
+    size_t at = list->len;
+    struct sl_str item;
+
+    while (at > 0 && list->at[at - 1] != ',')
+        at--;
+    item = sl_str_trim(sl_str_from(*list, at));
+    list->len = at > 0 ? at - 1 : 0;
+    return item;
+}
+
+bool sl_forwarded_client(const struct sl_identity *identity,
+                         const struct sl_peer *peer,
+                         const struct sl_header *headers, unsigned count,
+                         struct sl_ip *ret)
+{
+    bool found = peer->has_ip;
+
+    if (found)
+        *ret = peer->ip;
+    if (!sl_peer_trusted(identity, peer))
+        return found;
+    while (count-- > 0) {
+        struct sl_str list = headers[count].value;
+
+        if (!sl_str_eq_nocase(headers[count].name, SL_STR("x-forwarded-for")))
+            continue;
+        while (list.len > 0) {
+            if (!sl_ip_parse(cut_last(&list), ret))
+                return found;
+            found = true;
+            if (!is_trusted(identity, ret))
+                return true;
+        }
+    }
+    return found;
+}

@@ -1,0 +1,376 @@
+/* conn.c -- the life of connections, and what their owners may ask.
+ *
+ * All connections of a loop stand in one array without gaps, each with its
+ * deadline beside it. A deadline is set by writing one number; four times a
+ * second all of them are looked at. That is O(n), and cheap: ten thousand are
+ * some microseconds. A timer for each would have to be moved twice with every
+ * request. When the last connection has gone the sweeping stops.
+ *
+ * Owners call from wherever they are: from a callback of this connection, of
+ * another one, or of a store. They must not find the ground gone below them,
+ * so nothing is freed there. Inside an event of the same connection the words
+ * are enough, since sl_flow_settle() follows; elsewhere the connection is put
+ * on a list that is worked off at the end of the turn.
+ */
+#include "net/conn.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "net/inner.h"
+
+#define SWEEP      (250 * SL_MS)
+#define FLUSH_TIME (5 * SL_S) /* for what is in `out` after finishing */
+#define FIRST_SIZE 16
+
+static struct sl_inner *inner(struct sl_conn *conn)
+{
+    return (struct sl_inner *)conn;
+}
+
+/* ---- the set ---- */
+
+void sl_conns_defer(struct sl_inner *c)
+{
+    struct sl_conns *conns = c->set;
+
+    if (c->busy || c->is_deferred)
+        return;
+    c->is_deferred = true;
+    if (TAILQ_EMPTY(&conns->deferred))
+        event_active(&conns->later, EV_TIMEOUT, 0);
+    TAILQ_INSERT_TAIL(&conns->deferred, c, deferred);
+}
+
+static void on_later(evutil_socket_t fd, short what, void *arg)
+{
+    struct sl_conns *conns = arg;
+    struct sl_inner *c;
+
+    (void)fd;
+    (void)what;
+    while ((c = TAILQ_FIRST(&conns->deferred)) != NULL) {
+        TAILQ_REMOVE(&conns->deferred, c, deferred);
+        c->is_deferred = false;
+        c->busy = true;
+        sl_flow_settle(c);
+    }
+}
+
+/* Its deadline has passed. */
+static void expire(struct sl_inner *c)
+{
+    struct sl_conn *face = &c->face;
+    struct sl_slot *slot = &c->set->slots[c->slot];
+
+    slot->deadline = SL_NS_MAX;
+    c->busy = true;
+    if (c->state == SL_CONN_OPEN && face->calls->on_deadline)
+        face->calls->on_deadline(face);
+    else
+        c->doomed = true;
+    slot = &c->set->slots[c->slot]; /* they may have moved */
+    if (c->state == SL_CONN_OPEN && slot->deadline == SL_NS_MAX) {
+        if (face->out.len > 0)
+            sl_conn_finish(face);
+        else
+            c->doomed = true;
+    }
+    sl_flow_settle(c);
+}
+
+/* Downwards: where one goes, the last one takes its place, and that has been
+ * looked at. */
+static void on_sweep(void *ctx)
+{
+    struct sl_conns *conns = ctx;
+    sl_ns now = sl_loop_steady(conns->loop);
+
+    for (unsigned i = conns->count; i-- > 0;)
+        if (conns->slots[i].deadline <= now)
+            expire(conns->slots[i].conn);
+    if (conns->count > 0)
+        sl_timer_start(conns->sweep, SWEEP);
+}
+
+int sl_conns_open(struct sl_loop *loop, unsigned most, struct sl_conns **ret)
+{
+    struct sl_conns *conns = sl_alloc_new(&sl_alloc_libc, sizeof(*conns));
+    int err;
+
+    if (!conns)
+        return SLUICE_ENOMEM;
+    *conns = (struct sl_conns){.loop = loop, .most = most};
+    TAILQ_INIT(&conns->deferred);
+    event_assign(&conns->later, sl_loop_base(loop), -1, 0, on_later, conns);
+    err = sl_timer_new(loop, on_sweep, conns, &conns->sweep);
+    if (err) {
+        sl_alloc_free(&sl_alloc_libc, conns, sizeof(*conns));
+        return err;
+    }
+    *ret = conns;
+    return 0;
+}
+
+void sl_conns_close(struct sl_conns *conns)
+{
+    if (!conns)
+        return;
+    while (conns->count > 0)
+        sl_conn_free(conns->slots[conns->count - 1].conn);
+    event_del(&conns->later);
+    sl_timer_free(conns->sweep);
+    sl_spares_done(&conns->spares);
+    sl_alloc_free(&sl_alloc_libc, conns->slots,
+                  conns->size * sizeof(*conns->slots));
+    sl_alloc_free(&sl_alloc_libc, conns, sizeof(*conns));
+}
+
+unsigned sl_conns_count(const struct sl_conns *conns)
+{
+    return conns->count;
+}
+
+/* Nothing that `f` may do removes one, so the index is good. */
+void sl_conns_each(struct sl_conns *conns, sl_conn_f *f, void *ctx)
+{
+    for (unsigned i = 0; i < conns->count; i++)
+        f(&conns->slots[i].conn->face, ctx);
+}
+
+/* ---- one ---- */
+
+static int grow(struct sl_conns *conns)
+{
+    const struct sl_alloc *libc = &sl_alloc_libc;
+    unsigned size = conns->size ? 2 * conns->size : FIRST_SIZE;
+    struct sl_slot *slots;
+
+    if (conns->count < conns->size)
+        return 0;
+    slots = libc->resize(libc->ctx, conns->slots, conns->size * sizeof(*slots),
+                         size * sizeof(*slots));
+    if (!slots)
+        return SLUICE_ENOMEM;
+    conns->slots = slots;
+    conns->size = size;
+    return 0;
+}
+
+static void enter(struct sl_conns *conns, struct sl_inner *c)
+{
+    if (conns->count == 0)
+        sl_timer_start(conns->sweep, SWEEP);
+    c->slot = conns->count++;
+    conns->slots[c->slot] = (struct sl_slot){SL_NS_MAX, c}; /* (3) */
+}
+
+static void leave(struct sl_inner *c)
+{
+    struct sl_conns *conns = c->set;
+
+    conns->slots[c->slot] = conns->slots[--conns->count];
+    conns->slots[c->slot].conn->slot = c->slot; /* (3) */
+    if (conns->count == 0)
+        sl_timer_stop(conns->sweep);
+}
+
+/* Give back all but the place in the set. */
+static void release(struct sl_inner *c)
+{
+    event_del(&c->readable);
+    event_del(&c->writable);
+    SSL_free(c->ssl);
+    sl_tls_unref(c->tls);
+    sl_buf_done(&c->face.in);
+    sl_buf_done(&c->face.out);
+    close(c->fd);
+    sl_alloc_free(c->alloc, c, sizeof(*c));
+}
+
+void sl_conn_free(struct sl_inner *c)
+{
+    struct sl_conns *conns = c->set;
+
+    c->state = SL_CONN_CLOSED;
+    c->busy = true;
+    if (c->is_deferred)
+        TAILQ_REMOVE(&conns->deferred, c, deferred);
+    if (c->face.calls->on_close)
+        c->face.calls->on_close(&c->face);
+    leave(c);
+    sl_buf_clear(&c->face.in);
+    sl_buf_clear(&c->face.out);
+    sl_spare_keep(&conns->spares, &c->face.in);
+    sl_spare_keep(&conns->spares, &c->face.out);
+    release(c);
+}
+
+static void fill_face(struct sl_inner *c, const struct sl_address *peer,
+                      const struct sl_conn_options *options)
+{
+    struct sl_conn *face = &c->face;
+
+    face->calls = options->calls;
+    face->owner = options->owner;
+    face->loop = c->set->loop;
+    face->is_unix = !peer || sl_address_is_unix(peer);
+    face->is_local = !peer || sl_address_is_local(peer);
+    face->has_ip = peer && sl_address_ip(peer, &face->ip);
+    sl_buf_init(&face->in, options->in_most, options->alloc);
+    sl_buf_init(&face->out, options->out_most, options->alloc);
+}
+
+/* A connection that is in no set yet, or NULL. */
+static struct sl_inner *make(struct sl_conns *conns, int fd,
+                             const struct sl_address *peer,
+                             const struct sl_conn_options *options)
+{
+    struct event_base *base = sl_loop_base(conns->loop);
+    struct sl_inner *c = sl_alloc_new(options->alloc, sizeof(*c));
+
+    if (!c)
+        return NULL;
+    *c = (struct sl_inner){
+        .set = conns,
+        .alloc = options->alloc,
+        .out_high = options->out_high,
+        .fd = fd,
+        .state = options->tls ? SL_CONN_HANDSHAKE : SL_CONN_OPEN,
+        .tls = sl_tls_ref(options->tls),
+    };
+    fill_face(c, peer, options);
+    event_assign(&c->readable, base, fd, EV_READ | EV_PERSIST, sl_flow_readable,
+                 c);
+    event_assign(&c->writable, base, fd, EV_WRITE | EV_PERSIST,
+                 sl_flow_writable, c);
+    return c;
+}
+
+/* The last things that can fail. */
+static int start(struct sl_inner *c)
+{
+    int err = grow(c->set);
+
+    if (err)
+        return err;
+    if (c->tls) {
+        c->ssl = sl_session_open(c->tls, c->fd);
+        if (!c->ssl)
+            return SLUICE_ENOMEM;
+    }
+    sl_flow_watch(c);
+    return c->doomed ? SLUICE_ESYS : 0;
+}
+
+int sl_conn_open(struct sl_conns *conns, int fd, const struct sl_address *peer,
+                 const struct sl_conn_options *options, struct sl_conn **ret)
+{
+    struct sl_inner *c = NULL;
+    int err = SLUICE_EFULL;
+
+    if (conns->count < conns->most) {
+        c = make(conns, fd, peer, options);
+        err = c ? start(c) : SLUICE_ENOMEM;
+    }
+    if (err) {
+        if (c)
+            release(c);
+        else
+            close(fd);
+        return err;
+    }
+    enter(conns, c);
+    *ret = &c->face;
+    return 0;
+}
+
+/* ---- what owners ask ---- */
+
+void sl_conn_set_deadline(struct sl_inner *c, sl_ns after)
+{
+    sl_ns at = SL_NS_MAX;
+
+    if (after > 0)
+        at = sl_ns_add_sat(sl_loop_steady(c->set->loop), after);
+    c->set->slots[c->slot].deadline = at;
+}
+
+void sl_conn_deadline(struct sl_conn *conn, sl_ns after)
+{
+    struct sl_inner *c = inner(conn);
+
+    if (c->state == SL_CONN_HANDSHAKE || c->state == SL_CONN_OPEN)
+        sl_conn_set_deadline(c, after);
+}
+
+void sl_conn_flush(struct sl_conn *conn)
+{
+    struct sl_inner *c = inner(conn);
+
+    if (c->state == SL_CONN_CLOSED || c->doomed)
+        return;
+    sl_flow_flush(c);
+    if (c->busy)
+        return;
+    if (!c->doomed)
+        sl_flow_watch(c);
+    if (c->doomed)
+        sl_conns_defer(c);
+}
+
+void sl_conn_finish(struct sl_conn *conn)
+{
+    struct sl_inner *c = inner(conn);
+    sl_ns by;
+
+    if (c->state == SL_CONN_HANDSHAKE) {
+        sl_conn_abort(conn); /* nothing can be sent yet */
+        return;
+    }
+    if (c->state != SL_CONN_OPEN)
+        return;
+    c->state = SL_CONN_FLUSHING;
+    by = c->set->slots[c->slot].deadline;
+    sl_conn_set_deadline(c, FLUSH_TIME);
+    if (by < c->set->slots[c->slot].deadline)
+        c->set->slots[c->slot].deadline = by;
+    sl_conns_defer(c);
+}
+
+void sl_conn_abort(struct sl_conn *conn)
+{
+    struct sl_inner *c = inner(conn);
+
+    if (c->state == SL_CONN_CLOSED)
+        return;
+    c->doomed = true;
+    sl_conns_defer(c);
+}
+
+bool sl_conn_is_full(const struct sl_conn *conn)
+{
+    const struct sl_inner *c = (const struct sl_inner *)conn;
+
+    return conn->out.len > c->out_high;
+}
+
+void sl_conn_pause(struct sl_conn *conn, bool pause)
+{
+    struct sl_inner *c = inner(conn);
+
+    if (c->state == SL_CONN_CLOSED || c->paused == pause)
+        return;
+    c->paused = pause;
+    if (pause)
+        return;
+    c->fresh |= conn->in.len > 0;
+    if (c->busy)
+        return;
+    if (!c->doomed)
+        sl_flow_watch(c);
+    if (c->fresh || c->ended || c->doomed ||
+        (c->ssl && sl_session_pending(c->ssl)))
+        sl_conns_defer(c);
+}

@@ -1,0 +1,97 @@
+/* inner.h -- what is behind a connection; for this room only.
+ *
+ * conn.c has the life of connections and the owner's calls, flow.c moves the
+ * bytes. Between them stands one rule: whatever happens in an event or a call
+ * of the owner's only changes the words below; sl_flow_settle(), at the end of
+ * the event, does what follows from them. Only there is a connection freed.
+ *
+ *     HANDSHAKE --> OPEN --> FLUSHING --> LINGERING --> (freed)
+ *         |           |          |                         ^
+ *         +-----------+----------+------- doomed ----------+
+ *
+ *     HANDSHAKE -> OPEN         shake(), or at once without TLS
+ *     OPEN -> FLUSHING          sl_conn_finish()
+ *     FLUSHING -> LINGERING     conclude(): all is sent; our side is shut down
+ *     doomed                    error, deadline, abort, the peer's end
+ *
+ * Invariants.
+ *   (1) reading and writing say which events are added.
+ *   (2) busy: an event of this connection is being worked on, settle follows.
+ *       What is to be done outside of that is put off (sl_conns_defer).
+ *   (3) set->slots[slot].conn is this connection.
+ */
+#ifndef SL_INNER_H
+#define SL_INNER_H
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <sys/queue.h>
+
+#include "net/conn.h"
+#include "net/session.h"
+#include "net/spare.h"
+
+enum sl_conn_state {
+    SL_CONN_HANDSHAKE,
+    SL_CONN_OPEN,
+    SL_CONN_FLUSHING,
+    SL_CONN_LINGERING,
+    SL_CONN_CLOSED, /* inside on_close */
+};
+
+struct sl_inner {
+    struct sl_conn face; /* first: what the owner sees */
+    struct sl_conns *set;
+    struct event readable, writable;
+    TAILQ_ENTRY(sl_inner) deferred;
+    SSL *ssl; /* NULL: none */
+    struct sl_tls *tls;
+    const struct sl_alloc *alloc;
+    size_t out_high;
+    int fd;
+    unsigned slot;
+    enum sl_conn_state state;
+    bool reading, writing; /* (1) */
+    bool blocked;          /* waits for room in the socket */
+    bool read_blocked;     /* TLS: reading waits for it too */
+    bool dry;              /* TLS: the socket had no more */
+    bool paused;           /* by the owner */
+    bool fresh;            /* the owner should look at `in` */
+    bool ended, told;      /* the peer has closed its side; on_end was called */
+    bool doomed;           /* to be closed by settle */
+    bool busy;             /* (2) */
+    bool is_deferred;
+};
+
+/* A deadline beside its connection, so that a sweep over ten thousand reads
+ * 160 kB in a row and nothing else. */
+struct sl_slot {
+    sl_ns deadline; /* steady; SL_NS_MAX is never */
+    struct sl_inner *conn;
+};
+
+struct sl_conns {
+    struct sl_loop *loop;
+    struct sl_timer *sweep; /* runs while there are connections */
+    struct sl_slot *slots;
+    unsigned count, size, most;
+    struct sl_spares spares;
+    struct event later;
+    TAILQ_HEAD(, sl_inner) deferred;
+};
+
+/* In conn.c. */
+void sl_conns_defer(struct sl_inner *c);
+void sl_conn_free(struct sl_inner *c);
+void sl_conn_set_deadline(struct sl_inner *c, sl_ns after);
+
+/* In flow.c: libevent's callbacks, and the end of each. */
+void sl_flow_readable(evutil_socket_t fd, short what, void *arg);
+void sl_flow_writable(evutil_socket_t fd, short what, void *arg);
+void sl_flow_settle(struct sl_inner *c);
+
+/* Send what can be sent; give empty buffers back; add and remove events. */
+void sl_flow_flush(struct sl_inner *c);
+void sl_flow_watch(struct sl_inner *c);
+
+#endif

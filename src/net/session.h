@@ -1,0 +1,48 @@
+/* session.h -- TLS on one socket; for this room only.
+ *
+ * Nothing here waits: what can't be done now says what it waits for, and is
+ * tried again then. The queue of OpenSSL's errors, one for each thread, is
+ * empty before and after each call.
+ */
+#ifndef SL_SESSION_H
+#define SL_SESSION_H
+
+#include <openssl/ssl.h>
+#include <sys/types.h>
+
+#include "net/tls.h"
+
+/* What reading and writing answer when it is no number of bytes. */
+enum sl_io {
+    SL_IO_END = 0,     /* the peer has closed its side */
+    SL_IO_INPUT = -1,  /* waits until there is input */
+    SL_IO_ROOM = -2,   /* waits until there is room for output */
+    SL_IO_BROKEN = -3, /* the connection is of no more use */
+};
+
+/* How sessions of a context use their sockets. */
+BIO_METHOD *sl_session_method(void);
+
+/* A server's session on `fd`, which is borrowed, or NULL. `tls` is borrowed
+ * too and outlives it. */
+SSL *sl_session_open(struct sl_tls *tls, int fd);
+
+/* 1 when the handshake is done, or an enum sl_io. */
+int sl_session_shake(SSL *ssl);
+
+ssize_t sl_session_read(SSL *ssl, char *bytes, size_t size);
+ssize_t sl_session_write(SSL *ssl, const char *bytes, size_t len);
+
+/* Is there input that was read from the socket and not handed out? */
+bool sl_session_pending(SSL *ssl);
+
+/* Say goodbye, if there is room for it. */
+void sl_session_bye(SSL *ssl);
+
+bool sl_session_has_client(SSL *ssl);
+bool sl_session_is_h2(SSL *ssl);
+
+/* In tls.c: a fresh SSL, or NULL, and the method for its socket. */
+SSL *sl_tls_ssl(struct sl_tls *tls, BIO_METHOD **method);
+
+#endif

@@ -1,0 +1,238 @@
+/* tls.c -- contexts: certificate, key, whom we trust, what we speak.
+ *
+ * TLS 1.2 with forward secrecy and authenticated ciphers only, or 1.3. No
+ * renegotiation, no compression. Sessions are resumed by tickets, whose keys
+ * live in the context; there is no cache that loops would have to share.
+ *
+ * A context does not change once it is open. Loops use it at the same time,
+ * which OpenSSL allows, and count it up and down.
+ */
+#include "net/tls.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "net/session.h"
+
+/* For TLS 1.2; those of 1.3 are all good. */
+#define CIPHERS "ECDHE+AESGCM:ECDHE+CHACHA20"
+
+/* As ALPN wants them: the length before each. */
+static const unsigned char h2_first[] = "\x02h2\x08http/1.1";
+static const unsigned char *const http1_only = h2_first + 3;
+
+struct sl_tls {
+    SSL_CTX *ctx;
+    BIO_METHOD *method; /* of the sessions' sockets */
+    bool http2;
+    _Atomic unsigned refs;
+};
+
+/* Without one, OpenSSL would ask for the password on the terminal. */
+static int no_password(char *out, int size, int writing, void *ctx)
+{
+    (void)out;
+    (void)size;
+    (void)writing;
+    if (ctx)
+        *(bool *)ctx = true;
+    return -1;
+}
+
+/* The first protocol of ours that the client knows too. A client that offers
+ * others only is refused (RFC 7301, 3.2), lest it take us for something else;
+ * one that offers none is served. */
+static int choose_protocol(SSL *ssl, const unsigned char **out,
+                           unsigned char *len, const unsigned char *in,
+                           unsigned in_len, void *ctx)
+{
+    struct sl_tls *tls = ctx;
+    const unsigned char *ours = tls->http2 ? h2_first : http1_only;
+    unsigned ours_len = (unsigned)sizeof(h2_first) - 1;
+    unsigned char *chosen;
+
+    (void)ssl;
+    if (!tls->http2)
+        ours_len -= (unsigned)(http1_only - h2_first);
+    if (SSL_select_next_proto(&chosen, len, ours, ours_len, in, in_len) !=
+        OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    *out = chosen;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+/* What OpenSSL complained about, without the names of its functions. */
+static const char *reason(void)
+{
+    unsigned long err = ERR_peek_error();
+    const char *text = err ? ERR_reason_error_string(err) : NULL;
+
+    return text ? text : "it holds none";
+}
+
+static int refuse_unreadable(const char *what, const char *path,
+                             struct sl_diag *diag)
+{
+    return sl_refuse(diag, SLUICE_ECONF, "%s %s can't be read: %s", what, path,
+                     strerror(errno));
+}
+
+static int load_certificate(struct sl_tls *tls, const char *path,
+                            struct sl_diag *diag)
+{
+    FILE *file = fopen(path, "re");
+
+    if (!file)
+        return refuse_unreadable("the certificate", path, diag);
+    fclose(file);
+    if (SSL_CTX_use_certificate_chain_file(tls->ctx, path) != 1)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "the certificate %s can't be used: %s; it must be in "
+                         "PEM form, the server's certificate first, then the "
+                         "chain",
+                         path, reason());
+    return 0;
+}
+
+static int load_key(struct sl_tls *tls, const struct sl_tls_options *options,
+                    struct sl_diag *diag)
+{
+    bool asked = false;
+    FILE *file = fopen(options->key, "re");
+    EVP_PKEY *key;
+    int good;
+
+    if (!file)
+        return refuse_unreadable("the key", options->key, diag);
+    key = PEM_read_PrivateKey(file, NULL, no_password, &asked);
+    fclose(file);
+    if (asked) {
+        EVP_PKEY_free(key);
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "the key %s is encrypted, and nobody is there to type "
+                         "its password; store it without one, mode 0600",
+                         options->key);
+    }
+    if (!key)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "the key %s can't be used: %s; it must be a private "
+                         "key in PEM form",
+                         options->key, reason());
+    good = SSL_CTX_use_PrivateKey(tls->ctx, key) == 1 &&
+           SSL_CTX_check_private_key(tls->ctx) == 1;
+    EVP_PKEY_free(key);
+    if (!good)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "the key %s does not belong to the certificate %s",
+                         options->key, options->certificate);
+    return 0;
+}
+
+static int load_client_ca(struct sl_tls *tls, const char *path,
+                          struct sl_diag *diag)
+{
+    FILE *file = fopen(path, "re");
+    STACK_OF(X509_NAME) * names;
+
+    if (!file)
+        return refuse_unreadable("client_ca", path, diag);
+    fclose(file);
+    names = SSL_load_client_CA_file(path);
+    if (!names || SSL_CTX_load_verify_locations(tls->ctx, path, NULL) != 1) {
+        sk_X509_NAME_pop_free(names, X509_NAME_free);
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "client_ca %s can't be used: %s; it must hold "
+                         "certificates in PEM form",
+                         path, reason());
+    }
+    SSL_CTX_set_client_CA_list(tls->ctx, names); /* takes them */
+    SSL_CTX_set_verify(tls->ctx,
+                       SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    return 0;
+}
+
+static bool set_up(struct sl_tls *tls)
+{
+    static const unsigned char id[] = "sluice";
+    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+
+    tls->ctx = ctx;
+    tls->method = sl_session_method();
+    if (!ctx || !tls->method ||
+        SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1 ||
+        SSL_CTX_set_cipher_list(ctx, CIPHERS) != 1 ||
+        /* or resumed sessions with a client's certificate are refused */
+        SSL_CTX_set_session_id_context(ctx, id, sizeof(id) - 1) != 1)
+        return false;
+    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                 SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS |
+                              SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_default_passwd_cb(ctx, no_password);
+    SSL_CTX_set_read_ahead(ctx, 1); /* one system call per record, not two */
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, tls);
+    return true;
+}
+
+int sl_tls_open(const struct sl_tls_options *options, struct sl_tls **ret,
+                struct sl_diag *diag)
+{
+    struct sl_tls *tls;
+    int err;
+
+    if (!options->certificate || !options->key)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "TLS needs both a certificate and a key");
+    tls = sl_alloc_new(&sl_alloc_libc, sizeof(*tls));
+    if (!tls)
+        return sl_refuse(diag, SLUICE_ENOMEM, "no memory for TLS");
+    *tls = (struct sl_tls){.http2 = options->http2, .refs = 1};
+    ERR_clear_error();
+    if (set_up(tls))
+        err = load_certificate(tls, options->certificate, diag);
+    else
+        err = sl_refuse(diag, SLUICE_ESYS, "OpenSSL refuses to start: %s",
+                        reason());
+    if (!err)
+        err = load_key(tls, options, diag);
+    if (!err && options->client_ca)
+        err = load_client_ca(tls, options->client_ca, diag);
+    ERR_clear_error();
+    if (err) {
+        sl_tls_unref(tls);
+        return err;
+    }
+    *ret = tls;
+    return 0;
+}
+
+struct sl_tls *sl_tls_ref(struct sl_tls *tls)
+{
+    if (tls)
+        atomic_fetch_add(&tls->refs, 1);
+    return tls;
+}
+
+void sl_tls_unref(struct sl_tls *tls)
+{
+    if (!tls || atomic_fetch_sub(&tls->refs, 1) > 1)
+        return;
+    SSL_CTX_free(tls->ctx);
+    BIO_meth_free(tls->method);
+    sl_alloc_free(&sl_alloc_libc, tls, sizeof(*tls));
+}
+
+/* For session.c. */
+SSL *sl_tls_ssl(struct sl_tls *tls, BIO_METHOD **method)
+{
+    *method = tls->method;
+    return SSL_new(tls->ctx);
+}

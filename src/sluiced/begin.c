@@ -1,0 +1,198 @@
+/* begin.c -- from a command line to an engine. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "sluiced/daemon.h"
+
+#define REPORT_MOST ((size_t)512 * 1024)
+
+/* ---- the process ---- */
+
+/* As many descriptors as we may have: connections are what we are for. */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+        limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit); /* or go on with what there is */
+    }
+}
+
+int sl_process_begin(struct sl_daemon *daemon)
+{
+    raise_descriptors();
+    signal(SIGPIPE, SIG_IGN); /* whoever has gone is seen when we write */
+    signal(SIGXFSZ, SIG_IGN); /* and a file that may not grow as well */
+    sl_notify_open(&daemon->notify);
+    if (sl_activated_read(&daemon->activated, &daemon->why))
+        return SL_EXIT_FAILED;
+    daemon->started_at = sl_clock_wall();
+    return 0;
+}
+
+void sl_process_end(struct sl_daemon *daemon)
+{
+    sl_notify_close(&daemon->notify);
+}
+
+/* ---- the policy ---- */
+
+/* Everything that is wrong with it, as `sluice check` prints it. */
+static void print_report(const struct sl_report *report)
+{
+    struct sl_buf out;
+
+    sl_buf_init(&out, REPORT_MOST, &sl_alloc_libc);
+    if (sl_report_print(report, &out) == 0 && out.len > 0)
+        fwrite(out.bytes, 1, out.len, stderr);
+    sl_buf_done(&out);
+}
+
+static int read_policy(struct sl_daemon *daemon)
+{
+    struct sl_report report;
+    int err = sl_written_read(&daemon->written, daemon->path, NULL, &report,
+                              &daemon->why);
+
+    print_report(&report);
+    if (err && report.errors > 0)
+        daemon->why.sentence[0] = '\0'; /* it was said */
+    sl_report_done(&report);
+    return err ? SL_EXIT_POLICY : 0;
+}
+
+int sl_policy_begin(struct sl_daemon *daemon)
+{
+    const struct sl_given *given = &daemon->given;
+    int status;
+
+    daemon->path = given->flags[SL_SET_policy]
+                       ? given->flags[SL_SET_policy]
+                       : given->variables[SL_SET_policy];
+    status = read_policy(daemon);
+    if (status)
+        return status;
+    status = sl_settings_make(&daemon->settings, given,
+                              &daemon->written.policy->server, daemon->path,
+                              &daemon->why);
+    if (!status)
+        status = sl_settings_make(&daemon->latest, given,
+                                  &daemon->written.policy->server, daemon->path,
+                                  &daemon->why);
+    if (status)
+        return status;
+    sl_log_open(daemon->settings.log_level, daemon->settings.log_format, 2);
+    if (given->doubt[0])
+        sl_log(SL_LOG_WARN, "variable not read", "why", given->doubt, NULL);
+    return 0;
+}
+
+void sl_policy_end(struct sl_daemon *daemon)
+{
+    sl_written_done(&daemon->written);
+    sl_settings_done(&daemon->latest);
+    sl_settings_done(&daemon->settings);
+}
+
+/* ---- the state ---- */
+
+static sl_ns read_stopped(void *ctx)
+{
+    return sl_clock_now(ctx);
+}
+
+static void say_state(const struct sl_state *state)
+{
+    const char *notice = sl_memory_notice(state->store);
+    char is[32], wanted[32];
+
+    if (notice[0])
+        sl_log(SL_LOG_WARN, "state set aside", "why", notice, NULL);
+    if (state->size == state->wanted)
+        return;
+    snprintf(is, sizeof(is), "%llu", (unsigned long long)state->size);
+    snprintf(wanted, sizeof(wanted), "%llu", (unsigned long long)state->wanted);
+    sl_log(SL_LOG_WARN, "state keeps its size", "bytes", is, "asked_for",
+           wanted, "why",
+           "a state of another size would begin empty; move the file away if "
+           "that is meant",
+           NULL);
+}
+
+int sl_state_begin(struct sl_daemon *daemon)
+{
+    bool stopped = daemon->settings.virtual_clock;
+    int status;
+
+    sl_clock_init_virtual(&daemon->stopped, 0);
+    status = sl_state_open(&daemon->state, &daemon->settings,
+                           stopped ? read_stopped : NULL, &daemon->stopped,
+                           &daemon->why);
+    if (!status)
+        say_state(&daemon->state);
+    return status;
+}
+
+void sl_state_end(struct sl_daemon *daemon)
+{
+    sl_state_close(&daemon->state);
+}
+
+int sl_engine_begin(struct sl_daemon *daemon)
+{
+    struct sl_engine_options options = {.store = daemon->state.store};
+    int err = sl_engine_open(&options, daemon->written.policy, &daemon->engine,
+                             &daemon->why);
+
+    if (err)
+        return err == SLUICE_EFULL ? SL_EXIT_STORE : SL_EXIT_FAILED;
+    daemon->state.store = NULL; /* the engine's */
+    daemon->reload_good = daemon->certificates_good = true;
+    daemon->reloaded_at = daemon->started_at;
+    return 0;
+}
+
+void sl_engine_end(struct sl_daemon *daemon)
+{
+    sl_engine_close(daemon->engine);
+    daemon->engine = NULL;
+}
+
+#ifdef SL_VIRTUAL_CLOCK
+/* Decide by another engine from now on. */
+static void move_over(struct sl_http_worker *worker, bool up,
+                      struct sl_engine *engine)
+{
+    if (!up)
+        return;
+    sl_live_release(worker->live);
+    worker->engine = engine;
+    worker->live = sl_engine_hold(engine, NULL);
+}
+
+int sl_engine_again(struct sl_daemon *daemon)
+{
+    struct sl_worker *worker = &daemon->workers[0]; /* there is no other */
+    struct sl_engine *engine = daemon->engine;
+    struct sl_state state = daemon->state;
+
+    if (daemon->settings.state)
+        return SLUICE_EINVAL;
+    if (sl_state_begin(daemon) || sl_engine_begin(daemon)) {
+        sl_state_close(&daemon->state);
+        daemon->state = state;
+        daemon->engine = engine;
+        return SLUICE_ENOMEM;
+    }
+    move_over(&worker->http, worker->http_up, daemon->engine);
+    move_over(&worker->admin, worker->admin_up, daemon->engine);
+    sl_engine_close(engine);
+    sl_state_close(&state);
+    return 0;
+}
+#endif

@@ -1,0 +1,167 @@
+/* daemon.h -- the daemon: what it is made of, and the steps of its life.
+ *
+ *   main.c     up and down the steps
+ *   begin.c    limits of the process, policy, settings, state, engine
+ *   doors.c    sockets and certificates
+ *   workers.c  one thread and one loop each
+ *   living.c   signals, the end, watchdog
+ *   reload.c   another policy while it runs
+ *   files.c    when files change
+ *   desk.c     what the admin listener asks
+ *
+ * Threads. The first worker's loop runs on the main thread: signals, reloads,
+ * the admin listener and the end happen there, so none of what is in this
+ * struct needs a lock. The others touch their own worker only, and are sent
+ * errands by sl_loop_post().
+ */
+#ifndef SL_DAEMON_H
+#define SL_DAEMON_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "doors/http/admin.h"
+#include "net/listener.h"
+#include "sluiced/settings/settings.h"
+#include "sluiced/state.h"
+#include "sluiced/systemd/systemd.h"
+#include "sluiced/watch.h"
+#include "sluiced/written.h"
+
+struct sl_ear;
+
+/* One loop, and all that is touched on it. */
+struct sl_worker {
+    struct sl_daemon *daemon;
+    unsigned index;
+    struct sl_clock clock;
+    struct sl_loop *loop;
+    struct sl_stats *stats;
+    struct sl_http_worker http, admin; /* admin: on the first only */
+    bool http_up, admin_up;
+    struct sl_listener *http_listener, *admin_listener;
+    struct sl_timer *emptying; /* looks whether connections are gone */
+    bool idle_closed;
+    pthread_t thread;
+    bool has_thread;
+
+    /* Between threads. */
+    _Atomic(struct sl_tls *) next_tls; /* to be used from now on, or NULL */
+    _Atomic bool empty;                /* drained: no connection is left */
+    _Atomic uint64_t pulse;            /* the last beat that was answered */
+};
+
+/* A door: where it is, and what its workers share. */
+struct sl_doorway {
+    bool open;
+    struct sl_sockets sockets;
+    struct sl_http_door door;
+    struct sl_tls *tls;
+    char where[128];
+};
+
+struct sl_daemon {
+    struct sl_given given;
+    const char *path;            /* of the policy; NULL is the demo */
+    struct sl_settings settings; /* with which it was started */
+    struct sl_settings latest;   /* of the policy in force */
+    struct sl_written written;   /* the policy in force */
+    struct sl_notify notify;
+    struct sl_activated activated;
+    struct sl_state state;
+    struct sl_engine *engine;
+    struct sl_clock stopped; /* the virtual clock, if it was asked for */
+    struct sl_admin desk;
+    struct sl_doorway http, admin;
+    struct sl_worker *workers;
+    unsigned worker_count;
+    struct sl_watch *watch;
+
+    /* living.c */
+    int signals;
+    struct sl_ear *ear;
+    struct sl_timer *watchdog;
+    uint64_t beat;
+    bool draining, admin_draining;
+    sl_ns drain_until; /* steady */
+
+    /* reload.c */
+    bool reload_good, certificates_good;
+    sl_ns started_at, reloaded_at;
+    uint64_t reloads_good, reloads_bad;
+
+    struct sl_diag why; /* the sentence of a step that failed */
+};
+
+/* A step returns 0 or an exit status, with a sentence in daemon->why unless it
+ * has said everything itself. What goes down may never have come up. */
+typedef int sl_step_f(struct sl_daemon *daemon);
+typedef void sl_unstep_f(struct sl_daemon *daemon);
+
+/* begin.c */
+sl_step_f sl_process_begin, sl_policy_begin, sl_state_begin, sl_engine_begin;
+sl_unstep_f sl_process_end, sl_policy_end, sl_state_end, sl_engine_end;
+
+#ifdef SL_VIRTUAL_CLOCK
+/* The policy in force over an empty state, at 1970. The state must be one of
+ * memory alone; on failure everything stays. */
+SL_MUST_USE int sl_engine_again(struct sl_daemon *daemon);
+#endif
+
+/* doors.c */
+sl_step_f sl_doors_begin;
+sl_unstep_f sl_doors_end;
+
+/* Make contexts of the certificates that `settings` name and hand them to the
+ * workers. On failure the old ones stay. */
+SL_MUST_USE int sl_doors_certify(struct sl_daemon *daemon,
+                                 const struct sl_settings *settings,
+                                 struct sl_diag *diag);
+
+/* workers.c */
+sl_step_f sl_workers_begin, sl_workers_start;
+sl_unstep_f sl_workers_end, sl_workers_join;
+
+/* From the main thread: use what is in worker->next_tls. */
+void sl_worker_certify(struct sl_worker *worker, struct sl_tls *tls);
+
+/* From the main thread: take no more connections, finish those there are. */
+void sl_worker_drain(struct sl_worker *worker);
+
+/* living.c */
+sl_step_f sl_living_begin;
+sl_unstep_f sl_living_end;
+
+/* Serve until the end. */
+void sl_living_run(struct sl_daemon *daemon);
+
+/* A worker has no connections left, or it is time to look again. */
+void sl_living_emptied(struct sl_daemon *daemon);
+
+/* files.c */
+sl_step_f sl_files_begin;
+sl_unstep_f sl_files_end;
+
+/* Other files count from now on: those of daemon->latest. */
+void sl_files_again(struct sl_daemon *daemon);
+
+/* reload.c */
+
+/* Why a policy is read again. */
+enum sl_reload_cause {
+    SL_RELOAD_SIGNAL,
+    SL_RELOAD_FILE,
+    SL_RELOAD_ASKED, /* by the admin listener */
+    SL_RELOAD_POSTED,
+};
+
+/* Put the policy's file in force again, or `posted`. What changed, or what is
+ * wrong, is appended to `report` (may be NULL), a line each, and logged. 0 or
+ * SLUICE_ECONF: the old one stays. */
+int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
+              const struct sl_str *posted, struct sl_buf *report);
+
+/* desk.c */
+void sl_desk_open(struct sl_daemon *daemon);
+
+#endif

@@ -1,0 +1,91 @@
+/* demo.c -- what runs when nobody has written a policy yet. */
+#include "sluiced/demo.h"
+
+#include <string.h>
+
+const char sl_demo_policy[] =
+    "# The demo of sluiced. 'sluice init' writes a policy to begin with.\n"
+    "sluice: 1\n"
+    "env: demo\n"
+    "\n"
+    "plans:\n"
+    "  default: free\n"
+    "  free: {}\n"
+    "  pro: {}\n"
+    "\n"
+    "identity:\n"
+    "  user: [header.x-user-id]\n"
+    "  plan: [header.x-plan]\n"
+    "  trusted_proxies: [127.0.0.0/8, \"::1\"]\n"
+    "\n"
+    "limits:\n"
+    "  per-address:             # whoever it is: one address, one allowance\n"
+    "    kind: sliding-window\n"
+    "    per: ip\n"
+    "    missing: skip          # asked over a unix socket, without an "
+    "address\n"
+    "    rate: 100/min\n"
+    "  per-user:\n"
+    "    kind: token-bucket\n"
+    "    per: user\n"
+    "    missing: anonymous\n"
+    "    rate: { free: 5/min, pro: 60/min burst 20 }\n"
+    "    deny: { message: \"{limit} a minute; again in {retry_after} s.\" }\n"
+    "\n"
+    "routes:\n"
+    "  - match: /**\n"
+    "    endpoint: demo\n"
+    "    limits: [per-user, per-address]\n"
+    "    report: per-user\n"
+    "\n"
+    "default: [per-user, per-address]\n";
+
+/* "127.0.0.1:8080" to `curl ... http://127.0.0.1:8080`. */
+static void print_url(FILE *out, const char *address, const char *path)
+{
+    if (strncmp(address, "unix:", 5) == 0)
+        fprintf(out, "--unix-socket %s http://localhost%s", address + 5, path);
+    else if (strncmp(address, "*:", 2) == 0)
+        fprintf(out, "http://127.0.0.1%s%s", address + 1, path);
+    else
+        fprintf(out, "http://%s%s", address, path);
+}
+
+static void print_tries(FILE *out, const char *http)
+{
+    fputs("Ask it: may ann search? Five times a minute she may.\n\n"
+          "  curl -s ",
+          out);
+    print_url(out, http, "/v1/check");
+    fputs(" -d '{\"method\":\"GET\",\"path\":\"/search\",\"user\":\"ann\"}'\n"
+          "\n"
+          "Or let a proxy ask, which sends what it was sent:\n"
+          "\n"
+          "  curl -i ",
+          out);
+    print_url(out, http, "/v1/auth");
+    fputs(" -H 'X-Original-URI: /search' -H 'X-User-Id: bob'\n\n", out);
+}
+
+void sl_demo_print(FILE *out, const char *http, const char *admin)
+{
+    fputs("sluiced runs a demo: 5 requests a minute for each user (60 on the "
+          "plan \"pro\"),\n100 for each address. Nothing of it is kept.\n\n",
+          out);
+    if (http)
+        fprintf(out, "  decisions  %s\n", http);
+    if (admin)
+        fprintf(out, "  operation  %s\n", admin);
+    fputc('\n', out);
+    if (http)
+        print_tries(out, http);
+    if (admin) {
+        fputs("Watch it:\n\n  curl -s ", out);
+        print_url(out, admin, "/metrics");
+        fputs("\n\n", out);
+    }
+    fputs("Next: 'sluice init' writes sluice.yaml, a policy to begin with, and"
+          "\n'sluiced -c sluice.yaml' serves it. Ctrl-C ends the demo.\n",
+          out);
+    fflush(out);
+}

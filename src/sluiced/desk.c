@@ -1,0 +1,118 @@
+/* desk.c -- what the admin listener asks of the daemon. All of it happens on
+ * the first worker's loop. */
+#include <string.h>
+
+#include "sluiced/daemon.h"
+
+static bool on_ready(void *ctx, struct sl_buf *why)
+{
+    const struct sl_daemon *daemon = ctx;
+
+    if (!daemon->draining)
+        return true;
+    if (sl_buf_addf(why, "it is being stopped"))
+        sl_buf_clear(why);
+    return false;
+}
+
+static int on_reload(void *ctx, struct sl_str text, struct sl_buf *report)
+{
+    struct sl_daemon *daemon = ctx;
+
+    if (text.len > 0)
+        return sl_reload(daemon, SL_RELOAD_POSTED, &text, report);
+    return sl_reload(daemon, SL_RELOAD_ASKED, NULL, report);
+}
+
+static int on_policy(void *ctx, struct sl_buf *out)
+{
+    const struct sl_daemon *daemon = ctx;
+
+    return sl_written_print(&daemon->written, out);
+}
+
+static struct sl_stats_now look(struct sl_daemon *daemon)
+{
+    struct sl_table_stats table;
+
+    sl_table_stats(daemon->state.table, &table);
+    return (struct sl_stats_now){
+        .table_places = table.slots,
+        .table_occupied = table.occupied,
+        .table_bytes = table.bytes,
+        .table_evicted = table.counted[SL_STAT_EVICTED],
+        .table_full = table.counted[SL_STAT_FULL],
+        .reload_good = daemon->reload_good && daemon->certificates_good,
+        .reloaded_at = daemon->reloaded_at,
+        .reloads_good = daemon->reloads_good,
+        .reloads_bad = daemon->reloads_bad,
+        .policy_hash = daemon->written.hash,
+        .store = "memory",
+        .store_up = true,
+        .now = sl_loop_now(daemon->workers[0].loop),
+        .started_at = daemon->started_at,
+    };
+}
+
+static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_stats_now now = look(daemon);
+    struct sl_stats *all[64];
+    unsigned count = 0;
+
+    for (; count < daemon->worker_count && count < SL_LEN(all); count++)
+        all[count] = daemon->workers[count].stats;
+    return sl_stats_render(all, count, &now, open_metrics, out);
+}
+
+static int on_feature(void *ctx, struct sl_str name, bool on,
+                      struct sl_diag *diag)
+{
+    struct sl_daemon *daemon = ctx;
+    int err = sl_engine_switch(daemon->engine, name, on, diag);
+    char text[128];
+
+    if (err)
+        return err;
+    memcpy(text, name.at, name.len < 127 ? name.len : 127);
+    text[name.len < 127 ? name.len : 127] = '\0';
+    sl_log(SL_LOG_INFO, "feature switched", "name", text, "to",
+           on ? "on" : "off", NULL);
+    return 0;
+}
+
+#ifdef SL_VIRTUAL_CLOCK
+static int on_set_clock(void *ctx, sl_ns now)
+{
+    struct sl_daemon *daemon = ctx;
+
+    if (!daemon->settings.virtual_clock)
+        return SLUICE_EINVAL;
+    sl_clock_set(&daemon->stopped, now);
+    return 0;
+}
+
+static int on_forget(void *ctx)
+{
+    return sl_engine_again(ctx);
+}
+#endif
+
+void sl_desk_open(struct sl_daemon *daemon)
+{
+    daemon->desk = (struct sl_admin){
+        .ctx = daemon,
+        .ready = on_ready,
+        .reload = on_reload,
+        .policy = on_policy,
+        .metrics = on_metrics,
+        .feature = on_feature,
+    };
+#ifdef SL_VIRTUAL_CLOCK
+    if (daemon->settings.virtual_clock) {
+        daemon->desk.set_clock = on_set_clock;
+        daemon->desk.forget = on_forget;
+    }
+#endif
+}

@@ -1,0 +1,87 @@
+/* files.c -- the policy and the certificates, when their files change. */
+#include "doors/library/library.h"
+#include "sluiced/daemon.h"
+
+enum { FILE_POLICY, FILE_CERTIFICATE, FILE_KEY, FILE_CA, FILES };
+
+/* Does the file say what is in force? */
+static bool is_same(const struct sl_daemon *daemon)
+{
+    struct sl_diag why;
+    struct sl_buf text;
+    bool same;
+
+    sl_buf_init(&text, SL_YAML_BYTES + 8192, &sl_alloc_libc);
+    same = sl_library_read(daemon->path, SL_YAML_BYTES, &text, &why) == 0 &&
+           sl_str_eq(sl_buf_str(&text), sl_buf_str(&daemon->written.text));
+    sl_buf_done(&text);
+    return same;
+}
+
+static void renew_certificates(struct sl_daemon *daemon)
+{
+    struct sl_diag why = {0};
+
+    if (sl_doors_certify(daemon, &daemon->latest, &why) == 0) {
+        sl_log(SL_LOG_INFO, "certificates renewed", NULL);
+        return;
+    }
+    daemon->reloads_bad++;
+    sl_log(SL_LOG_ERROR, "certificates refused", "why", why.sentence, NULL);
+}
+
+static void on_change(void *ctx, unsigned changed)
+{
+    struct sl_daemon *daemon = ctx;
+    bool policy = changed & (1u << FILE_POLICY);
+
+    if (daemon->draining)
+        return;
+    /* One that was refused is read again also if it is what it was before:
+     * somebody has taken the mistake back. */
+    if (policy && !(daemon->reload_good && is_same(daemon)))
+        sl_reload(daemon, SL_RELOAD_FILE, NULL, NULL);
+    else if (changed & ~(1u << FILE_POLICY))
+        renew_certificates(daemon);
+}
+
+static void open_watch(struct sl_daemon *daemon)
+{
+    const struct sl_settings *s = &daemon->latest;
+    const char *paths[FILES] = {
+        [FILE_POLICY] = daemon->path,
+        [FILE_CERTIFICATE] = s->tls_certificate,
+        [FILE_KEY] = s->tls_key,
+        [FILE_CA] = s->tls_client_ca,
+    };
+    struct sl_diag why = {0};
+
+    if (!daemon->settings.watch || (!daemon->path && !s->tls_certificate))
+        return;
+    if (sl_watch_open(daemon->workers[0].loop, paths, FILES, on_change, daemon,
+                      &daemon->watch, &why))
+        sl_log(SL_LOG_WARN, "files are not watched", "why", why.sentence,
+               "instead", "send HUP", NULL);
+}
+
+int sl_files_begin(struct sl_daemon *daemon)
+{
+    open_watch(daemon);
+    if (daemon->watch && daemon->path && !is_same(daemon))
+        sl_reload(daemon, SL_RELOAD_FILE, NULL, NULL); /* while we started */
+    return 0;
+}
+
+void sl_files_end(struct sl_daemon *daemon)
+{
+    sl_watch_close(daemon->watch);
+    daemon->watch = NULL;
+}
+
+void sl_files_again(struct sl_daemon *daemon)
+{
+    if (!daemon->watch)
+        return;
+    sl_files_end(daemon);
+    open_watch(daemon);
+}

@@ -1,0 +1,205 @@
+/* living.c -- signals, the end, and telling systemd that we are alive.
+ *
+ *   SERVING --TERM or INT--> DRAINING --empty, or time is up--> ENDING
+ *      |                        |                                  |
+ *      | HUP: reload            | readyz says 503; no more         | loops
+ *      |                        | connections; requests under way  | stop;
+ *      v                        | are finished                     | threads
+ *   on_signal()             begin_drain()                          v join
+ *                               +---------second TERM or INT---> end()
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "sluiced/daemon.h"
+#include "sluiced/demo.h"
+#include "sluiced/ear.h"
+
+/* Admin clients get their last answers within this. */
+#define ADMIN_DRAIN (200 * SL_MS)
+
+/* ---- the end ---- */
+
+static void end(struct sl_daemon *daemon)
+{
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        sl_loop_stop(daemon->workers[i].loop);
+}
+
+static void begin_drain(struct sl_daemon *daemon, const char *signal_name)
+{
+    sl_ns now = sl_loop_steady(daemon->workers[0].loop);
+
+    sl_log(SL_LOG_INFO, "stopping", "signal", signal_name, NULL);
+    sl_notify(&daemon->notify, "STOPPING=1\nSTATUS=Finishing requests");
+    daemon->draining = true;
+    daemon->drain_until = now + daemon->settings.drain;
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        sl_worker_drain(&daemon->workers[i]);
+}
+
+static bool all_empty(const struct sl_daemon *daemon)
+{
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        if (!atomic_load(&daemon->workers[i].empty))
+            return false;
+    return true;
+}
+
+/* The admin listener stays to the last: somebody may be asking /readyz. */
+static void drain_admin(struct sl_daemon *daemon, sl_ns now)
+{
+    struct sl_worker *first = &daemon->workers[0];
+
+    daemon->admin_draining = true;
+    daemon->drain_until = now + ADMIN_DRAIN;
+    sl_listener_close(first->admin_listener);
+    first->admin_listener = NULL;
+    if (first->admin_up)
+        sl_http_drain(&first->admin);
+}
+
+void sl_living_emptied(struct sl_daemon *daemon)
+{
+    struct sl_worker *first = &daemon->workers[0];
+    sl_ns now = sl_loop_steady(first->loop);
+    bool late = now >= daemon->drain_until;
+
+    if (!daemon->admin_draining) {
+        if (late && !all_empty(daemon))
+            sl_log(SL_LOG_WARN, "requests cut off", "why",
+                   "they took longer than --drain", NULL);
+        if (late || all_empty(daemon))
+            drain_admin(daemon, now);
+    } else if (late || !first->admin_up ||
+               sl_conns_count(first->admin.conns) == 0) {
+        end(daemon);
+    }
+}
+
+/* ---- signals ---- */
+
+static void on_signal(void *ctx)
+{
+    struct sl_daemon *daemon = ctx;
+    struct signalfd_siginfo info;
+
+    while (read(daemon->signals, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGHUP && !daemon->draining)
+            sl_reload(daemon, SL_RELOAD_SIGNAL, NULL, NULL);
+        else if (info.ssi_signo == SIGHUP)
+            continue;
+        else if (daemon->draining)
+            end(daemon);
+        else
+            begin_drain(daemon, info.ssi_signo == SIGINT ? "INT" : "TERM");
+    }
+}
+
+static int open_signals(struct sl_daemon *daemon)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    daemon->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (daemon->signals < 0)
+        return SLUICE_ESYS;
+    return sl_ear_open(daemon->workers[0].loop, daemon->signals, on_signal,
+                       daemon, &daemon->ear);
+}
+
+/* ---- the watchdog ---- */
+
+static void on_pulse(void *ctx)
+{
+    struct sl_worker *worker = ctx;
+
+    atomic_fetch_add(&worker->pulse, 1);
+}
+
+/* Every loop must have turned since the last beat, not only ours. */
+static void on_watchdog(void *ctx)
+{
+    struct sl_daemon *daemon = ctx;
+    bool alive = true;
+
+    for (unsigned i = 1; i < daemon->worker_count; i++) {
+        struct sl_worker *worker = &daemon->workers[i];
+
+        if (atomic_load(&worker->pulse) < daemon->beat && !daemon->draining) {
+            alive = false;
+            sl_log(SL_LOG_ERROR, "a loop does not turn", NULL);
+        } else if (sl_loop_post(worker->loop, on_pulse, worker)) {
+            atomic_fetch_add(&worker->pulse, 1); /* no memory is no hang */
+        }
+    }
+    if (alive) {
+        daemon->beat++;
+        sl_notify(&daemon->notify, "WATCHDOG=1");
+    }
+    sl_timer_start(daemon->watchdog, daemon->notify.watchdog);
+}
+
+/* ---- life ---- */
+
+static void say_serving(const struct sl_daemon *daemon)
+{
+    const struct sl_settings *s = &daemon->settings;
+    char threads[16];
+
+    snprintf(threads, sizeof(threads), "%u", daemon->worker_count);
+    sl_log(SL_LOG_INFO, "serving", "http",
+           daemon->http.open ? daemon->http.where : NULL, "admin",
+           daemon->admin.open ? daemon->admin.where : NULL, "policy",
+           daemon->path ? daemon->path : "demo", "store",
+           s->state ? s->state : "memory", "tls",
+           daemon->http.tls ? "on" : NULL, "threads", threads, "version",
+           SLUICE_VERSION, NULL);
+    if (!daemon->path)
+        sl_demo_print(stdout, daemon->http.open ? daemon->http.where : NULL,
+                      daemon->admin.open ? daemon->admin.where : NULL);
+    sl_notify(&daemon->notify, "READY=1\nSTATUS=Serving %s",
+              daemon->path ? daemon->path : "the demo");
+}
+
+int sl_living_begin(struct sl_daemon *daemon)
+{
+    int err = open_signals(daemon);
+
+    if (!err && daemon->notify.watchdog > 0)
+        err = sl_timer_new(daemon->workers[0].loop, on_watchdog, daemon,
+                           &daemon->watchdog);
+    if (err) {
+        sl_refuse(&daemon->why, err, "signals can't be heard: %s",
+                  strerror(errno));
+        return SL_EXIT_FAILED;
+    }
+    if (daemon->watchdog)
+        sl_timer_start(daemon->watchdog, daemon->notify.watchdog);
+    return 0;
+}
+
+void sl_living_end(struct sl_daemon *daemon)
+{
+    sl_timer_free(daemon->watchdog);
+    sl_ear_close(daemon->ear);
+    if (daemon->signals > 0)
+        close(daemon->signals);
+}
+
+void sl_living_run(struct sl_daemon *daemon)
+{
+    say_serving(daemon);
+    sl_loop_run(daemon->workers[0].loop);
+    sl_workers_join(daemon);
+    sl_log(SL_LOG_INFO, "stopped", NULL);
+}

@@ -1,0 +1,182 @@
+/* redact.c -- a policy's text without its secrets.
+ *
+ * A secret can be spelt in many ways (quoted, escaped, as a block), so it is
+ * not enough to look for its bytes: the value behind each key of a secret is
+ * masked up to the end of its line, and if it goes on below, the deeper lines
+ * too.
+ */
+#include "sluiced/redact.h"
+
+#include <string.h>
+
+#define MASK "********"
+
+static const char *const keys[] = {"access_token", "admin_token"};
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+static size_t skip(struct sl_str line, size_t at, const char *what)
+{
+    while (at < line.len && strchr(what, line.at[at]) && line.at[at])
+        at++;
+    return at;
+}
+
+/* Does a secret's key stand in the line at or behind `from`? Then *ret is where
+ * its value begins. */
+static bool find_value(struct sl_str line, size_t from, size_t *ret)
+{
+    for (size_t at = from; at < line.len; at++)
+        for (size_t k = 0; k < SL_LEN(keys); k++) {
+            size_t len = strlen(keys[k]), end = at + len;
+
+            if (end > line.len || memcmp(line.at + at, keys[k], len) != 0 ||
+                (at > 0 && is_word(line.at[at - 1])))
+                continue;
+            end = skip(line, end, "\"' \t");
+            if (end < line.len && line.at[end] == ':') {
+                *ret = skip(line, end + 1, " \t");
+                return true;
+            }
+        }
+    return false;
+}
+
+/* A value that only names where the secret is: "${FILE:./token}". Returns its
+ * length with the quotes, or 0. */
+static size_t reference(struct sl_str value)
+{
+    char quote = value.len > 0 ? value.at[0] : '\0';
+    const char *end;
+
+    if ((quote != '"' && quote != '\'') || value.len < 4 ||
+        memcmp(value.at + 1, "${", 2) != 0)
+        return 0;
+    end = memchr(value.at, '}', value.len);
+    if (!end || end + 1 == value.at + value.len || end[1] != quote)
+        return 0;
+    return (size_t)(end + 2 - value.at);
+}
+
+/* The length of a value that ends on its line for certain, as one in quotes
+ * does; else 0. */
+static size_t whole(struct sl_str value)
+{
+    char quote = value.len > 0 ? value.at[0] : '\0';
+
+    if (quote != '"' && quote != '\'')
+        return 0;
+    for (size_t at = 1; at < value.len; at++) {
+        bool more = at + 1 < value.len;
+
+        if (quote == '"' && value.at[at] == '\\')
+            at++; /* and whatever it escapes */
+        else if (value.at[at] == quote && quote == '\'' && more &&
+                 value.at[at + 1] == quote)
+            at++; /* a quote in single quotes is written twice */
+        else if (value.at[at] == quote)
+            return at + 1;
+    }
+    return 0;
+}
+
+static size_t indent_of(struct sl_str line)
+{
+    return skip(line, 0, " ");
+}
+
+static bool is_blank(struct sl_str line)
+{
+    return skip(line, 0, " \t\r") == line.len;
+}
+
+/* ---- writing ---- */
+
+/* Bytes as they are, but for the secrets themselves. */
+static int add_plain(struct sl_str text, const struct sl_str *secrets,
+                     unsigned count, struct sl_buf *out)
+{
+    int err = 0;
+
+    for (size_t at = 0; at < text.len && !err;) {
+        size_t hit = 0;
+
+        for (unsigned i = 0; i < count && !hit; i++)
+            if (secrets[i].len > 0 && secrets[i].len <= text.len - at &&
+                memcmp(text.at + at, secrets[i].at, secrets[i].len) == 0)
+                hit = secrets[i].len;
+        err = hit ? sl_buf_add(out, SL_STR(MASK))
+                  : sl_buf_add(out, (struct sl_str){text.at + at, 1});
+        at += hit ? hit : 1;
+    }
+    return err;
+}
+
+struct job {
+    const struct sl_str *secrets;
+    unsigned count;
+    struct sl_buf *out;
+    bool swallowing; /* lines deeper than `depth` belong to a masked value */
+    size_t depth;
+};
+
+/* The value that `rest` begins with; *ret is how much of the line it is. */
+static int add_value(struct job *job, struct sl_str line, struct sl_str rest,
+                     size_t *ret)
+{
+    *ret = reference(rest);
+    if (*ret > 0)
+        return sl_buf_add(job->out, (struct sl_str){rest.at, *ret});
+    *ret = whole(rest);
+    if (*ret == 0) {
+        job->swallowing = true;
+        job->depth = indent_of(line);
+        *ret = rest.len;
+    }
+    return sl_buf_add(job->out, SL_STR(MASK));
+}
+
+static int add_line(struct job *job, struct sl_str line)
+{
+    size_t at = 0, value, len;
+    int err = 0;
+
+    while (!err && find_value(line, at, &value)) {
+        err = add_plain((struct sl_str){line.at + at, value - at}, job->secrets,
+                        job->count, job->out);
+        if (!err)
+            err = add_value(job, line, sl_str_from(line, value), &len);
+        if (!err)
+            at = value + len;
+    }
+    return err ? err
+               : add_plain(sl_str_from(line, at), job->secrets, job->count,
+                           job->out);
+}
+
+int sl_redact(struct sl_str text, const struct sl_str *secrets, unsigned count,
+              struct sl_buf *out)
+{
+    struct job job = {.secrets = secrets, .count = count, .out = out};
+    int err = 0;
+
+    while (text.len > 0 && !err) {
+        const char *end = memchr(text.at, '\n', text.len);
+        struct sl_str line = {text.at,
+                              end ? (size_t)(end - text.at) : text.len};
+        bool more =
+            job.swallowing && (is_blank(line) || indent_of(line) > job.depth);
+
+        job.swallowing = more;
+        if (!more)
+            err = add_line(&job, line);
+        if (!err && end && !more)
+            err = sl_buf_add(out, SL_STR("\n"));
+        text = sl_str_from(text, line.len + (end ? 1 : 0));
+    }
+    return err;
+}

@@ -1,0 +1,201 @@
+/* reload.c -- another policy while it runs.
+ *
+ * Read, check, build, and only then swap: whatever goes wrong before leaves
+ * everything as it was. It happens on the first worker's loop, whose clients
+ * wait meanwhile (a policy of a thousand limits takes some ten ms); those of
+ * the other loops do not.
+ *
+ * Settings that are built into what is open (addresses, tokens, state) need a
+ * restart, and a reload says which.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "policy/diff.h"
+#include "sluiced/daemon.h"
+
+#define REPORT_MOST ((size_t)512 * 1024)
+#define LINES_MOST  50 /* of a report that is logged */
+
+static const char *const causes[] = {"signal", "file", "asked", "posted"};
+
+struct reload {
+    struct sl_daemon *daemon;
+    enum sl_reload_cause cause;
+    struct sl_written written;
+    struct sl_settings settings;
+    bool has_settings;
+    struct sl_report problems;
+    struct sl_buf report; /* what changed, or what is wrong */
+    struct sl_diag why;
+};
+
+/* ---- what is told ---- */
+
+/* Each line is an event of its own, so that none is left out as a repetition.
+ */
+static void log_lines(struct sl_str text)
+{
+    char line[1024];
+    unsigned count = 0;
+
+    while (text.len > 0 && count++ < LINES_MOST) {
+        const char *end = memchr(text.at, '\n', text.len);
+        size_t len = end ? (size_t)(end - text.at) : text.len;
+
+        snprintf(line, sizeof(line), "%.*s", sl_str_int(len), text.at);
+        sl_log(SL_LOG_INFO, line, "of", "policy", NULL);
+        text = sl_str_from(text, len + 1);
+    }
+    if (text.len > 0)
+        sl_log(SL_LOG_INFO, "and more changes", NULL);
+}
+
+static void log_problem(const struct sl_diag *diag, bool warning)
+{
+    char at[512] = "";
+
+    if (diag->line > 0)
+        snprintf(at, sizeof(at), "%s:%u:%u", diag->file ? diag->file : "",
+                 diag->line, diag->column);
+    sl_log(warning ? SL_LOG_WARN : SL_LOG_ERROR,
+           warning ? "policy doubtful" : "policy refused", "at",
+           at[0] ? at : NULL, "why", diag->sentence, "write",
+           diag->hint[0] ? diag->hint : NULL, NULL);
+}
+
+static void log_problems(const struct reload *r)
+{
+    for (unsigned i = 0; i < r->problems.kept; i++)
+        log_problem(&r->problems.problems[i].diag,
+                    r->problems.problems[i].warning);
+    if (r->problems.errors == 0 && r->why.sentence[0])
+        log_problem(&r->why, false);
+}
+
+/* ---- the steps ---- */
+
+/* A policy that was posted has no say in how we serve. */
+static int read_settings(struct reload *r)
+{
+    struct sl_daemon *daemon = r->daemon;
+    int err;
+
+    if (r->cause == SL_RELOAD_POSTED)
+        return 0;
+    r->has_settings = true;
+    if (sl_settings_make(&r->settings, &daemon->given,
+                         &r->written.policy->server, daemon->path, &r->why))
+        return SLUICE_ECONF;
+    err = sl_settings_diff(&daemon->latest, &r->settings, true, &r->report);
+    if (!err)
+        err = sl_settings_diff(&daemon->settings, &r->settings, false,
+                               &r->report);
+    return err;
+}
+
+static int build(struct reload *r)
+{
+    struct sl_daemon *daemon = r->daemon;
+    int err =
+        sl_policy_diff(daemon->written.policy, r->written.policy, &r->report);
+
+    if (!err)
+        err = read_settings(r);
+    if (!err && r->report.len == 0)
+        err = sl_buf_addf(&r->report, "nothing changed\n");
+    if (err && !r->why.sentence[0])
+        sl_refuse(&r->why, err, "there is no memory");
+    if (!err && r->has_settings)
+        err = sl_doors_certify(daemon, &r->settings, &r->why);
+    if (!err)
+        err = sl_engine_use(daemon->engine, r->written.policy, &r->why);
+    return err;
+}
+
+static void take_over(struct reload *r)
+{
+    struct sl_daemon *daemon = r->daemon;
+    struct sl_written old = daemon->written;
+
+    daemon->written = r->written;
+    r->written = old;
+    if (r->has_settings) {
+        struct sl_settings before = daemon->latest;
+
+        daemon->latest = r->settings;
+        r->settings = before;
+        sl_log_open(daemon->latest.log_level, daemon->latest.log_format, 2);
+        if (before.tls_certificate) /* perhaps others than before */
+            sl_files_again(daemon);
+    }
+    daemon->reload_good = true;
+    daemon->reloads_good++;
+    daemon->reloaded_at = sl_loop_now(daemon->workers[0].loop);
+    sl_log(SL_LOG_INFO, "policy loaded", "file",
+           daemon->path ? daemon->path : "demo", "cause", causes[r->cause],
+           "hash", daemon->written.hash, NULL);
+    log_problems(r);
+    log_lines(sl_buf_str(&r->report));
+    sl_notify(&daemon->notify, "READY=1\nSTATUS=Serving %s",
+              daemon->path ? daemon->path : "the demo");
+}
+
+static void turn_down(struct reload *r)
+{
+    struct sl_daemon *daemon = r->daemon;
+    const struct sl_diag *first = &r->why;
+
+    daemon->reload_good = false;
+    daemon->reloads_bad++;
+    log_problems(r);
+    sl_log(SL_LOG_ERROR, "the old policy stays", "cause", causes[r->cause],
+           NULL);
+    sl_buf_clear(&r->report);
+    if (r->problems.errors == 0) {
+        if (sl_buf_addf(&r->report, "%s\n", r->why.sentence))
+            sl_buf_clear(&r->report);
+    } else if (sl_report_print(&r->problems, &r->report)) {
+        sl_buf_clear(&r->report);
+    }
+    for (unsigned i = r->problems.kept; i-- > 0;)
+        if (!r->problems.problems[i].warning)
+            first = &r->problems.problems[i].diag;
+    sl_notify(&daemon->notify,
+              "READY=1\nSTATUS=A policy was refused (line %u: %s); the old "
+              "one is served",
+              first->line, first->sentence);
+}
+
+static void finish(struct reload *r)
+{
+    sl_report_done(&r->problems);
+    sl_written_done(&r->written);
+    if (r->has_settings)
+        sl_settings_done(&r->settings);
+    sl_buf_done(&r->report);
+}
+
+int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
+              const struct sl_str *posted, struct sl_buf *report)
+{
+    struct reload r = {.daemon = daemon, .cause = cause};
+    sl_ns steady = sl_loop_steady(daemon->workers[0].loop);
+    int err;
+
+    sl_notify(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%lld",
+              (long long)(steady / SL_US));
+    sl_buf_init(&r.report, REPORT_MOST, &sl_alloc_libc);
+    err =
+        sl_written_read(&r.written, daemon->path, posted, &r.problems, &r.why);
+    if (!err)
+        err = build(&r);
+    if (err)
+        turn_down(&r);
+    else
+        take_over(&r);
+    if (report && sl_buf_add(report, sl_buf_str(&r.report)))
+        sl_log(SL_LOG_WARN, "a report was too long to be sent", NULL);
+    finish(&r);
+    return err ? SLUICE_ECONF : 0;
+}

@@ -1,0 +1,174 @@
+/* rules.c -- what settings must keep, one by one and together.
+ *
+ * A door that strangers can reach asks who comes, or is not opened. What was
+ * asked for and is not there is refused rather than left out: whoever wrote
+ * `store: redis://` believes that his servers share their limits.
+ */
+#include "sluiced/settings/rules.h"
+
+#include <string.h>
+
+/* ---- what this version has ---- */
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* The scheme alone: what follows may hold a password. */
+static int refuse_store(const struct sl_settings *s, enum sl_setting id,
+                        struct sl_diag *diag)
+{
+    const char *text = s->values[id].text;
+    int len = (int)strcspn(text, ":");
+
+    if (id == SL_SET_usage)
+        return sl_settings_refuse(s, id, diag,
+                                  "%.*s: is not in this version, which keeps "
+                                  "no subjects and no usage; leave it out",
+                                  len, text);
+    if (begins(text, "redis") || begins(text, "dynamodb"))
+        return sl_settings_refuse(s, id, diag,
+                                  "%.*s: is not in this version; write "
+                                  "\"memory:./sluice.state\"",
+                                  len, text);
+    return sl_settings_refuse(s, id, diag,
+                              "\"%.*s\" is no store; write memory: or "
+                              "memory:PATH",
+                              len, text);
+}
+
+int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
+{
+    static const enum sl_setting doors[] = {SL_SET_listen_grpc,
+                                            SL_SET_listen_resp};
+    static const char *const names[] = {"gRPC", "Redis"};
+
+    for (size_t i = 0; i < SL_LEN(doors); i++)
+        if (strcmp(settings->values[doors[i]].text, "off") != 0)
+            return sl_settings_refuse(settings, doors[i], diag,
+                                      "the %s door is not in this version; "
+                                      "leave it out",
+                                      names[i]);
+    if (strcmp(settings->values[SL_SET_usage].text, "none") != 0)
+        return refuse_store(settings, SL_SET_usage, diag);
+    if (!begins(settings->values[SL_SET_store].text, "memory:"))
+        return refuse_store(settings, SL_SET_store, diag);
+    return 0;
+}
+
+/* ---- together ---- */
+
+int sl_settings_guard(const struct sl_settings *settings, bool admin,
+                      const struct sl_address *address, struct sl_diag *diag)
+{
+    char where[128];
+
+    if (sl_address_is_local(address))
+        return 0;
+    sl_address_print(address, where, sizeof(where));
+    if (admin && settings->admin_token.len == 0)
+        return sl_settings_refuse(settings, SL_SET_listen_admin, diag,
+                                  "at %s anybody could operate the daemon; "
+                                  "set admin_token, or listen on 127.0.0.1 or "
+                                  "a unix socket",
+                                  where);
+    if (!admin && settings->access_token.len == 0 && !settings->tls_client_ca)
+        return sl_settings_refuse(settings, SL_SET_listen_http, diag,
+                                  "at %s anybody could spend others' limits; "
+                                  "set access_token or tls.client_ca, or "
+                                  "listen on 127.0.0.1 or a unix socket",
+                                  where);
+    return 0;
+}
+
+static int check_doors(const struct sl_settings *s, struct sl_diag *diag)
+{
+    const char *http = s->values[SL_SET_listen_http].text;
+    const char *admin = s->values[SL_SET_listen_admin].text;
+    size_t len = strlen(http);
+    int status = 0;
+
+    if (!s->http_open && !s->admin_open)
+        return sl_settings_refuse(s, SL_SET_listen_http, diag,
+                                  "no door is open; there is nothing to do");
+    if (s->http_open && s->admin_open && strcmp(http, admin) == 0 &&
+        !(len > 2 && strcmp(http + len - 2, ":0") == 0))
+        return sl_settings_refuse(s, SL_SET_listen_admin, diag,
+                                  "%s is where the http door is; give each "
+                                  "its own address",
+                                  admin);
+    if (s->http_open)
+        status = sl_settings_guard(s, false, &s->http, diag);
+    if (!status && s->admin_open)
+        status = sl_settings_guard(s, true, &s->admin, diag);
+    return status;
+}
+
+static int check_tls(const struct sl_settings *s, struct sl_diag *diag)
+{
+    if (s->tls_certificate && !s->tls_key)
+        return sl_settings_refuse(s, SL_SET_tls_certificate, diag,
+                                  "a certificate needs its key; set tls.key "
+                                  "too");
+    if (s->tls_key && !s->tls_certificate)
+        return sl_settings_refuse(s, SL_SET_tls_key, diag,
+                                  "a key needs its certificate; set "
+                                  "tls.certificate too");
+    if (s->tls_client_ca && !s->tls_certificate)
+        return sl_settings_refuse(s, SL_SET_tls_client_ca, diag,
+                                  "clients show certificates only by TLS; set "
+                                  "tls.certificate and tls.key too");
+    return 0;
+}
+
+int sl_rules_together(struct sl_settings *settings, struct sl_diag *diag)
+{
+    int status = check_tls(settings, diag);
+
+    if (!status)
+        status = check_doors(settings, diag);
+    if (!status && settings->virtual_clock && settings->threads > 1)
+        status = sl_settings_refuse(settings, SL_SET_threads, diag,
+                                    "a virtual clock has one thread");
+    return status;
+}
+
+/* ---- after a reload ---- */
+
+/* TLS that was not there can't be put on sockets that are open. */
+static bool is_live(const struct sl_settings *old,
+                    const struct sl_settings *new, enum sl_setting id)
+{
+    bool tls = id == SL_SET_tls_certificate || id == SL_SET_tls_key ||
+               id == SL_SET_tls_client_ca;
+
+    if (!tls)
+        return sl_setting_rows[id].live;
+    return !old->tls_certificate == !new->tls_certificate &&
+           !old->tls_client_ca == !new->tls_client_ca;
+}
+
+int sl_settings_diff(const struct sl_settings *old,
+                     const struct sl_settings *new, bool live,
+                     struct sl_buf *out)
+{
+    int err = 0;
+
+    for (size_t i = 0; i < SL_SETTINGS && !err; i++) {
+        const struct sl_setting_row *row = &sl_setting_rows[i];
+        const char *was = old->values[i].text, *is = new->values[i].text;
+
+        if (strcmp(was, is) == 0 ||
+            is_live(old, new, (enum sl_setting)i) != live)
+            continue;
+        if (row->kind == SL_SETTING_TOKEN)
+            err = sl_buf_addf(out, "server.%s changed", row->key);
+        else
+            err = sl_buf_addf(out, "server.%s %s -> %s", row->key,
+                              was[0] ? was : "none", is[0] ? is : "none");
+        if (!err)
+            err = sl_buf_addf(out, live ? "\n" : "; needs a restart\n");
+    }
+    return err;
+}

@@ -1,0 +1,160 @@
+/* settings.h -- what the daemon was told, and by whom.
+ *
+ * Flags go before variables, variables before the policy, the policy before
+ * presets. Each setting is a text with its origin; what the daemon works with
+ * is made of these texts, here and nowhere else.
+ */
+#ifndef SL_SETTINGS_H
+#define SL_SETTINGS_H
+
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "doors/http/http.h"
+#include "net/address.h"
+#include "policy/policy.h"
+
+/* What the program's exit status says; as that of `sluice`. */
+enum sl_exit {
+    SL_EXIT_OK = 0,
+    SL_EXIT_FAILED = 1,
+    SL_EXIT_USAGE = 2,  /* flags or variables were not understood */
+    SL_EXIT_POLICY = 3, /* the policy was refused */
+    SL_EXIT_STORE = 5,  /* the state can't be used */
+};
+
+enum sl_setting {
+#define SETTING(id, letter, flag, key, kind, preset, value, when, what)        \
+    SL_SET_##id,
+#include "sluiced/settings/settings.def"
+    SL_SETTINGS
+};
+
+enum sl_setting_kind {
+    SL_SETTING_ADDRESS,
+    SL_SETTING_STORE,
+    SL_SETTING_SIZE,
+    SL_SETTING_DURATION,
+    SL_SETTING_WORD,
+    SL_SETTING_TOKEN, /* flag and variable name a file that has it */
+    SL_SETTING_FILE,
+    SL_SETTING_COUNT,
+};
+
+struct sl_setting_row {
+    const char *name; /* of the policy's key, or the flag */
+    char letter;
+    const char *flag, *key;
+    enum sl_setting_kind kind;
+    const char *preset, *value;
+    bool live;
+    const char *what;
+};
+
+extern const struct sl_setting_row sl_setting_rows[SL_SETTINGS];
+
+/* "SLUICE_LISTEN_HTTP" */
+struct sl_variable {
+    char text[64];
+};
+struct sl_variable sl_setting_variable(enum sl_setting id);
+
+/* For a token: the variable that holds it, not its file's name. */
+struct sl_variable sl_setting_secret(enum sl_setting id);
+
+/* ---- what was given to the program ---- */
+
+enum sl_wish {
+    SL_WISH_SERVE,
+    SL_WISH_CHECK,
+    SL_WISH_SHOW,
+    SL_WISH_HELP,
+    SL_WISH_VERSION,
+};
+
+struct sl_given {
+    enum sl_wish wish;
+    const char *flags[SL_SETTINGS];     /* NULL: not given */
+    const char *variables[SL_SETTINGS]; /* likewise */
+    const char *secrets[SL_SETTINGS];   /* tokens in variables */
+    char doubt[192]; /* a variable that was probably meant otherwise, or "" */
+};
+
+/* Read the command line and the environment (a NULL ends it); both are
+ * borrowed. 0 or SL_EXIT_USAGE with a sentence. */
+SL_MUST_USE int sl_given_read(struct sl_given *given, int argc,
+                              const char *const *argv,
+                              const char *const *environment,
+                              struct sl_diag *diag);
+
+/* ---- settings ---- */
+
+enum sl_origin {
+    SL_ORIGIN_DEFAULT,
+    SL_ORIGIN_POLICY,
+    SL_ORIGIN_VARIABLE,
+    SL_ORIGIN_FLAG,
+};
+
+struct sl_value {
+    enum sl_origin origin;
+    const char *text; /* TOKEN: the token itself */
+    bool is_secret_variable;
+};
+
+struct sl_settings {
+    struct sl_arena arena;
+    struct sl_value values[SL_SETTINGS];
+    const char *policy; /* its path, or NULL for the demo */
+
+    /* Made of them. */
+    bool http_open, admin_open;
+    struct sl_address http, admin;
+    const char *state; /* the file of the table, or NULL: on the heap */
+    uint64_t memory;
+    sl_ns deadline, drain;
+    enum sl_forward forward;
+    struct sl_str access_token, admin_token;
+    const char *tls_certificate, *tls_key, *tls_client_ca; /* or NULL */
+    enum sl_log_level log_level;
+    enum sl_log_format log_format;
+    unsigned threads, connections;
+    bool watch;
+    bool virtual_clock;
+};
+
+/* Make settings of what was given and of the policy's (`server` may be NULL).
+ * `path` names the policy, NULL is the demo, whose state is nowhere; borrowed
+ * for the settings' life. Returns 0 or an exit status with a sentence; either
+ * way sl_settings_done() gives everything back. */
+SL_MUST_USE int sl_settings_make(struct sl_settings *settings,
+                                 const struct sl_given *given,
+                                 const struct sl_server *server,
+                                 const char *path, struct sl_diag *diag);
+void sl_settings_done(struct sl_settings *settings);
+
+/* May a door stand at `address` without asking who comes? Also for sockets
+ * that systemd hands in. 0 or an exit status. */
+SL_MUST_USE int sl_settings_guard(const struct sl_settings *settings,
+                                  bool admin, const struct sl_address *address,
+                                  struct sl_diag *diag);
+
+/* Refuse the value of a setting; the exit status says whose fault it is. */
+int sl_settings_refuse(const struct sl_settings *settings, enum sl_setting id,
+                       struct sl_diag *diag, const char *fmt, ...)
+    SL_PRINTF(4, 5);
+
+/* Append a line for each setting that `new` has otherwise than `old`: of those
+ * that a reload can change (`live`), or of those that need a restart. */
+SL_MUST_USE int sl_settings_diff(const struct sl_settings *old,
+                                 const struct sl_settings *new, bool live,
+                                 struct sl_buf *out);
+
+/* ---- in words ---- */
+
+/* Each setting with its value and where it came from; secrets masked. */
+void sl_settings_show(const struct sl_settings *settings, FILE *out);
+void sl_settings_help(FILE *out);
+
+#endif

@@ -1,0 +1,262 @@
+/* watch.c -- files that are read again when they change. */
+#include "sluiced/watch.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sluiced/ear.h"
+
+#define DEBOUNCE     (200 * SL_MS)
+#define DEBOUNCE_MAX (2 * SL_S) /* a file that is written all the time */
+#define POLL         (10 * SL_S)
+
+#define EVENTS                                                                 \
+    (IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE |    \
+     IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
+
+/* What tells one content of a file from another. */
+struct print {
+    bool there;
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec changed;
+};
+
+struct file {
+    char path[PATH_MAX];
+    struct print seen;
+};
+
+struct sl_watch {
+    struct sl_loop *loop;
+    int fd;
+    struct sl_ear *ear;
+    struct sl_timer *soon, *poll;
+    sl_ns since; /* the first event that was not looked at yet; 0: none */
+    sl_watch_f *on_change;
+    void *ctx;
+    unsigned count;
+    struct file files[SL_WATCHED];
+};
+
+/* ---- what is a reason ---- */
+
+static bool ends(const char *name, const char *with)
+{
+    size_t len = strlen(name), tail = strlen(with);
+
+    return len >= tail && strcmp(name + len - tail, with) == 0;
+}
+
+bool sl_watch_is_noise(const char *name, const char *own)
+{
+    static const char *const tails[] = {"~",    ".swp", ".swo",  ".swx",
+                                        ".tmp", ".bak", ".part", "#"};
+
+    if (strcmp(name, own) == 0 || strcmp(name, "..data") == 0)
+        return false;
+    for (size_t i = 0; i < SL_LEN(tails); i++)
+        if (ends(name, tails[i]))
+            return true;
+    return name[0] == '.' || strcmp(name, "4913") == 0; /* vim's probe */
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static bool is_reason(const struct sl_watch *watch,
+                      const struct inotify_event *event)
+{
+    if (event->len == 0 || event->mask & IN_Q_OVERFLOW)
+        return true;
+    for (unsigned i = 0; i < watch->count; i++)
+        if (!sl_watch_is_noise(event->name, base_name(watch->files[i].path)))
+            return true;
+    return false;
+}
+
+/* ---- looking ---- */
+
+static struct print look_at(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st))
+        return (struct print){.there = false};
+    return (struct print){true, st.st_dev, st.st_ino, st.st_size, st.st_mtim};
+}
+
+static bool same(const struct print *a, const struct print *b)
+{
+    return a->device == b->device && a->inode == b->inode &&
+           a->size == b->size && a->changed.tv_sec == b->changed.tv_sec &&
+           a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+static void watch_folder(const struct sl_watch *watch, const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+
+    if (!slash)
+        snprintf(folder, sizeof(folder), ".");
+    else
+        snprintf(folder, sizeof(folder), "%.*s",
+                 slash == path ? 1 : (int)(slash - path), path);
+    inotify_add_watch(watch->fd, folder, EVENTS); /* or POLL will see it */
+}
+
+/* Where the file seems to be and where it is. Watching twice is harmless. */
+static void watch_folders(const struct sl_watch *watch)
+{
+    char real[PATH_MAX];
+
+    for (unsigned i = 0; i < watch->count; i++) {
+        if (watch->files[i].path[0])
+            watch_folder(watch, watch->files[i].path);
+        if (realpath(watch->files[i].path, real))
+            watch_folder(watch, real);
+    }
+}
+
+/* A file that has gone is not news: when it is back it is compared with what
+ * it was. */
+static void look(struct sl_watch *watch)
+{
+    unsigned changed = 0;
+
+    watch->since = 0;
+    watch_folders(watch);
+    for (unsigned i = 0; i < watch->count; i++) {
+        struct print now = look_at(watch->files[i].path);
+
+        if (now.there && !same(&now, &watch->files[i].seen)) {
+            watch->files[i].seen = now;
+            changed |= 1u << i;
+        }
+    }
+    if (changed)
+        watch->on_change(watch->ctx, changed);
+}
+
+static void on_soon(void *ctx)
+{
+    look(ctx);
+}
+
+static void on_poll(void *ctx)
+{
+    struct sl_watch *watch = ctx;
+
+    sl_timer_start(watch->poll, POLL);
+    if (watch->since == 0)
+        look(watch);
+}
+
+static void on_event(void *ctx)
+{
+    _Alignas(struct inotify_event) char bytes[4096];
+    struct sl_watch *watch = ctx;
+    ssize_t len = read(watch->fd, bytes, sizeof(bytes));
+    sl_ns now = sl_loop_steady(watch->loop);
+    bool reason = false;
+
+    for (ssize_t at = 0; at < len;) {
+        const struct inotify_event *event = (const void *)(bytes + at);
+
+        reason = reason || is_reason(watch, event);
+        at += (ssize_t)sizeof(*event) + event->len;
+    }
+    if (!reason)
+        return;
+    if (watch->since == 0)
+        watch->since = now;
+    if (now - watch->since < DEBOUNCE_MAX)
+        sl_timer_start(watch->soon, DEBOUNCE);
+}
+
+/* ---- life ---- */
+
+static int start(struct sl_watch *watch)
+{
+    int err;
+
+    watch->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (watch->fd < 0)
+        return SLUICE_ESYS;
+    err = sl_ear_open(watch->loop, watch->fd, on_event, watch, &watch->ear);
+    if (!err)
+        err = sl_timer_new(watch->loop, on_soon, watch, &watch->soon);
+    if (!err)
+        err = sl_timer_new(watch->loop, on_poll, watch, &watch->poll);
+    if (!err)
+        sl_timer_start(watch->poll, POLL);
+    return err;
+}
+
+static int add_files(struct sl_watch *watch, const char *const *paths,
+                     unsigned count)
+{
+    for (unsigned i = 0; i < count && i < SL_WATCHED; i++) {
+        struct file *file = &watch->files[i];
+
+        watch->count = i + 1;
+        if (paths[i] && (size_t)snprintf(file->path, sizeof(file->path), "%s",
+                                         paths[i]) >= sizeof(file->path))
+            return SLUICE_EINVAL;
+    }
+    return 0;
+}
+
+int sl_watch_open(struct sl_loop *loop, const char *const *paths,
+                  unsigned count, sl_watch_f *on_change, void *ctx,
+                  struct sl_watch **ret, struct sl_diag *diag)
+{
+    struct sl_watch *watch = sl_alloc_new(&sl_alloc_libc, sizeof(*watch));
+    int err;
+
+    if (!watch)
+        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+    memset(watch, 0, sizeof(*watch));
+    watch->loop = loop;
+    watch->fd = -1;
+    watch->on_change = on_change;
+    watch->ctx = ctx;
+    err = add_files(watch, paths, count);
+    if (!err)
+        err = start(watch);
+    if (err) {
+        sl_refuse(diag, err, "files can't be watched: %s",
+                  err == SLUICE_ESYS ? strerror(errno) : "no memory");
+        sl_watch_close(watch);
+        return err;
+    }
+    watch_folders(watch);
+    for (unsigned i = 0; i < watch->count; i++)
+        watch->files[i].seen = look_at(watch->files[i].path);
+    *ret = watch;
+    return 0;
+}
+
+void sl_watch_close(struct sl_watch *watch)
+{
+    if (!watch)
+        return;
+    sl_ear_close(watch->ear);
+    sl_timer_free(watch->soon);
+    sl_timer_free(watch->poll);
+    if (watch->fd >= 0)
+        close(watch->fd);
+    sl_alloc_free(&sl_alloc_libc, watch, sizeof(*watch));
+}

@@ -1,0 +1,40 @@
+/* watch.h -- files that are read again when they change.
+ *
+ * The folders are watched, not the files: editors and deployments write a new
+ * file and rename it, and a Kubernetes ConfigMap swaps a link (`..data`) two
+ * steps away. What a folder says is only a reason to look: a file has changed
+ * when it is another one, or has another size or time. Dotfiles, backups and
+ * swap files are no reason.
+ *
+ * Changes within DEBOUNCE of each other are one. Every POLL the files are
+ * looked at anyway, for file systems that tell nothing and folders that went
+ * away and came back.
+ */
+#ifndef SL_WATCH_H
+#define SL_WATCH_H
+
+#include "net/loop.h"
+
+#define SL_WATCHED 4 /* files */
+
+struct sl_watch;
+
+/* `changed` has a bit for each file, by its index. */
+typedef void sl_watch_f(void *ctx, unsigned changed);
+
+/* Watch up to SL_WATCHED files; NULLs are passed over. The paths are copied.
+ * What changes from now on is told; what changed since the caller read the
+ * files is his to find out. He may close the watch when he is called.
+ * SLUICE_ESYS where there is no inotify, SLUICE_ENOMEM. */
+SL_MUST_USE int sl_watch_open(struct sl_loop *loop, const char *const *paths,
+                              unsigned count, sl_watch_f *on_change, void *ctx,
+                              struct sl_watch **ret, struct sl_diag *diag);
+
+/* NULL is allowed. */
+void sl_watch_close(struct sl_watch *watch);
+
+/* Is an event of this name in a folder no reason to look? `own` is the name
+ * of the file that is watched there. */
+bool sl_watch_is_noise(const char *name, const char *own);
+
+#endif

@@ -1,0 +1,439 @@
+/* http1.c -- reading the head of an HTTP/1.1 request.
+ *
+ * Each byte is looked at once, however the request was cut into packets. The
+ * reader is where `step` says, the line it is in began at `from`, and
+ * everything before `at` has been found good:
+ *
+ *     START ---> METHOD ---> TARGET ---> VERSION ---> FIELD_LINES (n times)
+ *     read_start read_method read_target read_version read_fields
+ *                                                          |
+ *              +-------------------------------------------+ sl_http1_judge
+ *              v                                           v
+ *            BODY ---------> COMPLETE <--- TRAILERS <---- SIZE <------+
+ *                                                          |          |
+ *                                                         DATA -> DATA_END
+ *
+ * Up to here and what the fields mean (http1_meaning.c) the bytes are not
+ * changed; the second row is http1_body.c. From everywhere a refusal leads to
+ * BROKEN, which nothing leaves but sl_http1_begin().
+ *
+ * Invariants (test/unit/wire and test/fuzz/fuzz_http1.c show them).
+ *   (1) What is said depends on the bytes, not on how they were cut: every
+ *       decision is made at the first byte that allows it, or at a place that
+ *       the bytes before it define (the end of a line or of the head).
+ *   (2) No byte at or behind in->len is read.
+ *   (3) Limits are places: a line or head that needs the byte at the limit is
+ *       too long, whether or not that byte has come.
+ */
+#include "wire/http1.h"
+
+#include "wire/http1_scan.h"
+
+#define METHOD_MOST 32
+
+#define LINE_END "a line ends in LF or CR alone; end each with CR LF"
+
+enum {
+    T = SL_HTTP1_TOKEN,
+    U = SL_HTTP1_URI,
+    H = SL_HTTP1_HOST,
+};
+
+/* RFC 9110, 5.6.2 for tokens. A target is what can be seen but for '#', since
+ * fragments are never sent; what is right in a path is judged where paths are
+ * matched. A name of a host has what RFC 3986 allows but the comma, which may
+ * be what became of two Hosts. */
+const uint8_t sl_http1_classes[256] = {
+    ['a' ... 'z'] = T | U | H,
+    ['A' ... 'Z'] = T | U | H,
+    ['0' ... '9'] = T | U | H,
+    ['!'] = T | U | H,
+    ['$' ... '\''] = T | U | H,
+    ['*' ... '+'] = T | U | H,
+    ['-' ... '.'] = T | U | H,
+    ['_'] = T | U | H,
+    ['~'] = T | U | H,
+    ['('] = U | H,
+    [')'] = U | H,
+    [';'] = U | H,
+    ['='] = U | H,
+    ['^'] = T | U,
+    ['`'] = T | U,
+    ['|'] = T | U,
+    ['#'] = T,
+    ['"'] = U,
+    [','] = U,
+    ['/'] = U,
+    [':'] = U,
+    ['<'] = U,
+    ['>' ... '@'] = U,
+    ['[' ... ']'] = U,
+    ['{'] = U,
+    ['}'] = U,
+};
+
+void sl_http1_begin(struct sl_http1 *parser,
+                    const struct sl_http1_limits *limits)
+{
+    static const struct sl_str none = {NULL, 0};
+
+    /* Not all of it: the fields are 3 KiB, and field_count bounds them. */
+    parser->limits = *limits;
+    parser->method = parser->target = parser->host = parser->body = none;
+    parser->minor = 0;
+    parser->field_count = 0;
+    parser->keep_alive = false;
+    parser->expect_continue = false;
+    parser->is_head_request = false;
+    parser->used = parser->at = parser->from = parser->mark = 0;
+    parser->base = NULL;
+    parser->step = SL_HTTP1_START;
+    parser->left = 0;
+    parser->body_at = 0;
+    parser->chunked = false;
+    parser->status = 0;
+    parser->why = NULL;
+}
+
+enum sl_http1_result sl_http1_refuse(struct sl_http1 *parser, int status,
+                                     const char *why)
+{
+    parser->status = status;
+    parser->why = why;
+    parser->step = SL_HTTP1_BROKEN;
+    parser->keep_alive = false;
+    parser->expect_continue = false;
+    return SL_HTTP1_REFUSED;
+}
+
+static enum sl_http1_result bad(struct sl_http1 *p, const char *why)
+{
+    return sl_http1_refuse(p, 400, why);
+}
+
+/* ---- the request line ---- */
+
+/* RFC 9112, 2.2: one empty line before a request is forgiven, since there were
+ * browsers that sent it behind a body. */
+static enum sl_http1_result read_start(struct sl_http1 *p, const char *bytes,
+                                       size_t end)
+{
+    if (end == 0)
+        return SL_HTTP1_MORE;
+    if (bytes[0] == '\r') {
+        if (end == 1)
+            return SL_HTTP1_MORE;
+        if (bytes[1] != '\n')
+            return bad(p, LINE_END);
+        p->at = p->from = 2;
+    }
+    p->step = SL_HTTP1_METHOD;
+    return SL_HTTP1_DONE;
+}
+
+static enum sl_http1_result read_method(struct sl_http1 *p, const char *bytes,
+                                        size_t end)
+{
+    size_t most = p->from + METHOD_MOST + 1;
+
+    p->at =
+        sl_http1_skip(bytes, p->at, end < most ? end : most, SL_HTTP1_TOKEN);
+    if (p->at == most)
+        return sl_http1_refuse(p, 501, "the method is longer than 32 bytes");
+    if (p->at == end)
+        return SL_HTTP1_MORE;
+    if (bytes[p->at] != ' ' || p->at == p->from)
+        return bad(p, "the method is no word with one blank behind it");
+    p->method = (struct sl_str){bytes + p->from, p->at - p->from};
+    p->mark = ++p->at;
+    p->step = SL_HTTP1_TARGET;
+    return SL_HTTP1_DONE;
+}
+
+static enum sl_http1_result read_target(struct sl_http1 *p, const char *bytes,
+                                        size_t end)
+{
+    p->at = sl_http1_skip(bytes, p->at, end, SL_HTTP1_URI);
+    if (p->at == end)
+        return SL_HTTP1_MORE;
+    if (bytes[p->at] == '#')
+        return bad(p, "the target has a fragment; leave it out");
+    if (bytes[p->at] != ' ' || p->at == p->mark)
+        return bad(p, "the target is no URL with one blank behind it and then "
+                      "HTTP/1.1; encode other bytes as %XX");
+    p->target = (struct sl_str){bytes + p->mark, p->at - p->mark};
+    p->mark = ++p->at;
+    p->step = SL_HTTP1_VERSION;
+    return SL_HTTP1_DONE;
+}
+
+/* What stands at `mark` is not all of a version that is known. */
+static enum sl_http1_result refuse_version(struct sl_http1 *p,
+                                           const char *bytes, size_t end)
+{
+    static const char shape[] = "HTTP/0.0\r\n"; /* any digit for 0 */
+
+    for (size_t i = 0; shape[i]; i++) {
+        char c;
+
+        if (p->mark + i == end)
+            return SL_HTTP1_MORE;
+        c = bytes[p->mark + i];
+        if (shape[i] == '0' ? c >= '0' && c <= '9' : c == shape[i])
+            continue;
+        return bad(p, i >= 8 && (c == '\n' || i == 9)
+                          ? LINE_END
+                          : "behind the target stands no HTTP/1.1 or HTTP/1.0");
+    }
+    return sl_http1_refuse(p, 505,
+                           "the version is not HTTP/1.1 or HTTP/1.0; for "
+                           "HTTP/2 use the port that speaks it");
+}
+
+/* "http://host/path", as sent to proxies, which RFC 9112, 3.2.2 asks every
+ * server to take. It is split, so that nobody above has to know of it. */
+static enum sl_http1_result split_target(struct sl_http1 *p)
+{
+    struct sl_str t = p->target;
+    size_t host = 0, end;
+
+    if (t.len > 7 &&
+        sl_str_eq_nocase((struct sl_str){t.at, 7}, SL_STR("http://")))
+        host = 7;
+    else if (t.len > 8 &&
+             sl_str_eq_nocase((struct sl_str){t.at, 8}, SL_STR("https://")))
+        host = 8;
+    if (host == 0)
+        return bad(p, "the target does not begin with \"/\" or \"http://\"");
+    for (end = host; end < t.len && t.at[end] != '/' && t.at[end] != '?';)
+        end++;
+    p->host = (struct sl_str){t.at + host, end - host};
+    if (!sl_http1_is_host(p->host))
+        return bad(p, "the host in the target is no name or address");
+    if (end == t.len) /* the path is "/"; there is one right before the host */
+        p->target = (struct sl_str){t.at + host - 1, 1};
+    else if (t.at[end] == '?')
+        return bad(p, "the target has no path; write \"/\" before the \"?\"");
+    else
+        p->target = sl_str_from(t, end);
+    return SL_HTTP1_DONE;
+}
+
+static enum sl_http1_result check_target(struct sl_http1 *p)
+{
+    if (sl_str_eq(p->method, SL_STR("CONNECT")))
+        return sl_http1_refuse(p, 501, "CONNECT is for proxies");
+    if (p->target.at[0] == '/')
+        return SL_HTTP1_DONE;
+    if (sl_str_eq(p->target, SL_STR("*"))) {
+        if (sl_str_eq(p->method, SL_STR("OPTIONS")))
+            return SL_HTTP1_DONE;
+        return bad(p, "the target \"*\" is for OPTIONS alone");
+    }
+    return split_target(p);
+}
+
+static enum sl_http1_result read_version(struct sl_http1 *p, const char *bytes,
+                                         size_t end)
+{
+    const char *version = bytes + p->mark;
+
+    if (end - p->mark >= 10 && memcmp(version, "HTTP/1.1\r\n", 10) == 0)
+        p->minor = 1;
+    else if (end - p->mark < 10 || memcmp(version, "HTTP/1.0\r\n", 10) != 0)
+        return refuse_version(p, bytes, end);
+    p->from = p->at = p->mark + 10;
+    p->mark = 0;
+    p->step = SL_HTTP1_FIELD_LINES;
+    p->is_head_request = sl_str_eq(p->method, SL_STR("HEAD"));
+    return check_target(p);
+}
+
+static enum sl_http1_result read_line(struct sl_http1 *p, const char *bytes,
+                                      size_t end)
+{
+    enum sl_http1_result r = SL_HTTP1_DONE;
+
+    if (p->step == SL_HTTP1_START)
+        r = read_start(p, bytes, end);
+    if (p->step == SL_HTTP1_METHOD)
+        r = read_method(p, bytes, end);
+    if (p->step == SL_HTTP1_TARGET)
+        r = read_target(p, bytes, end);
+    if (p->step == SL_HTTP1_VERSION)
+        r = read_version(p, bytes, end);
+    return r;
+}
+
+/* ---- fields ---- */
+
+/* The byte at `at` is no part of a name and no colon behind one. */
+static enum sl_http1_result end_name(struct sl_http1 *p, const char *bytes,
+                                     size_t end)
+{
+    char c = bytes[p->at];
+    bool first = p->at == p->from;
+
+    if (first && c == '\r') {
+        if (p->at + 1 == end)
+            return SL_HTTP1_MORE;
+        if (bytes[p->at + 1] != '\n')
+            return bad(p, LINE_END);
+        p->at += 2;
+        return SL_HTTP1_DONE;
+    }
+    if (c == ' ' || c == '\t')
+        return bad(p, first ? "a line is folded; write each field on one line"
+                            : "there is a blank in the name of a field or "
+                              "before its colon; leave it out");
+    if (first && c == '\n')
+        return bad(p, LINE_END);
+    if (c == '\r' || c == '\n')
+        return bad(p, "a field has no colon");
+    return bad(p, first && c == ':' ? "a field has no name"
+                                    : "the name of a field is no token");
+}
+
+/* The byte at `at` is no part of a value. */
+static enum sl_http1_result end_value(struct sl_http1 *p, const char *bytes,
+                                      size_t end)
+{
+    char c = bytes[p->at];
+
+    if (c == '\r' && p->at + 1 == end)
+        return SL_HTTP1_MORE;
+    if (c == '\r' && bytes[p->at + 1] == '\n') {
+        p->at += 2;
+        return SL_HTTP1_DONE;
+    }
+    if (c == '\r' || c == '\n')
+        return bad(p, LINE_END);
+    return bad(p, c == '\0' ? "the value of a field has a NUL byte"
+                            : "the value of a field has a control byte");
+}
+
+enum sl_http1_result sl_http1_read_field(struct sl_http1 *p, const char *bytes,
+                                         size_t end)
+{
+    if (p->mark == 0) {
+        p->at = sl_http1_skip(bytes, p->at, end, SL_HTTP1_TOKEN);
+        if (p->at == end)
+            return SL_HTTP1_MORE;
+        if (bytes[p->at] != ':' || p->at == p->from)
+            return end_name(p, bytes, end);
+        p->mark = p->at++;
+    }
+    p->at = sl_http1_skip_text(bytes, p->at, end);
+    if (p->at == end)
+        return SL_HTTP1_MORE;
+    return end_value(p, bytes, end);
+}
+
+static enum sl_http1_result read_fields(struct sl_http1 *p, const char *bytes,
+                                        size_t end)
+{
+    for (;;) {
+        struct sl_http1_field *field = &p->fields[p->field_count];
+        enum sl_http1_result r;
+
+        if (p->field_count == SL_HTTP1_FIELDS && p->at < end &&
+            bytes[p->at] != '\r')
+            return sl_http1_refuse(p, 431, "there are more than 100 fields");
+        r = sl_http1_read_field(p, bytes, end);
+        if (r != SL_HTTP1_DONE)
+            return r;
+        if (p->mark == 0)
+            return SL_HTTP1_DONE;
+        field->name = (struct sl_str){bytes + p->from, p->mark - p->from};
+        field->value = sl_http1_trim(bytes, p->mark + 1, p->at - 2);
+        p->field_count++;
+        p->from = p->at;
+        p->mark = 0;
+    }
+}
+
+/* ---- the whole ---- */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static enum sl_http1_result read_head(struct sl_http1 *p,
+                                      const struct sl_buf *in)
+{
+    size_t most = least(p->limits.line, p->limits.head);
+    enum sl_http1_result r;
+
+    if (p->step != SL_HTTP1_FIELD_LINES) {
+        r = read_line(p, in->bytes, least(in->len, most));
+        if (r == SL_HTTP1_MORE && in->len >= most) /* (3) */
+            return sl_http1_refuse(p, 414, "the request line is too long");
+        if (r != SL_HTTP1_DONE)
+            return r;
+    }
+    most = p->limits.head;
+    r = read_fields(p, in->bytes, least(in->len, most));
+    if (r == SL_HTTP1_MORE && in->len >= most) /* (3) */
+        return sl_http1_refuse(p, 431, "the fields are too long together");
+    return r == SL_HTTP1_DONE ? sl_http1_judge(p) : r;
+}
+
+static void move(struct sl_str *slice, const char *from, const char *to)
+{
+    /* As numbers: `from` may point to memory that is gone. */
+    if (slice->at)
+        slice->at = to + ((uintptr_t)slice->at - (uintptr_t)from);
+}
+
+/* The buffer has grown and may be elsewhere. */
+static void follow(struct sl_http1 *p, const char *bytes)
+{
+    const char *old = p->base;
+
+    p->base = bytes;
+    if (!old || old == bytes)
+        return;
+    move(&p->method, old, bytes);
+    move(&p->target, old, bytes);
+    move(&p->host, old, bytes);
+    move(&p->body, old, bytes);
+    for (unsigned i = 0; i < p->field_count; i++) {
+        move(&p->fields[i].name, old, bytes);
+        move(&p->fields[i].value, old, bytes);
+    }
+}
+
+enum sl_http1_result sl_http1_read(struct sl_http1 *parser, struct sl_buf *in)
+{
+    enum sl_http1_result r;
+
+    if (parser->step == SL_HTTP1_BROKEN)
+        return SL_HTTP1_REFUSED;
+    follow(parser, in->bytes);
+    if (parser->step <= SL_HTTP1_FIELD_LINES) {
+        r = read_head(parser, in);
+        if (r != SL_HTTP1_DONE)
+            return r;
+    }
+    return sl_http1_read_body(parser, in);
+}
+
+struct sl_str sl_http1_field(const struct sl_http1 *parser, struct sl_str name,
+                             unsigned *count)
+{
+    struct sl_str value = {NULL, 0};
+    unsigned found = 0;
+
+    for (unsigned i = 0; i < parser->field_count; i++) {
+        const struct sl_http1_field *field = &parser->fields[i];
+
+        if (field->name.len != name.len || !sl_str_eq_nocase(field->name, name))
+            continue;
+        if (found++ == 0)
+            value = field->value;
+    }
+    if (count)
+        *count = found;
+    return value;
+}

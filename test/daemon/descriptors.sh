@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# descriptors.sh -- more clients than the process may have descriptors.
+# shellcheck disable=SC2317 # functions are called by until_ and check
+set -uo pipefail
+
+# shellcheck source=test/daemon/daemon.sh
+. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+
+# Milliseconds of processor time so far.
+cpu() {
+    local words
+
+    read -ra words <"/proc/$pid/stat"
+    echo $(((words[13] + words[14]) * 1000 / $(getconf CLK_TCK)))
+}
+
+crowd() {
+    rm -f go answers crowd
+    python3 "$tests/crowd.py" "$http" "$1" go >crowd 2>&1 &
+    client=$!
+    running+=("$client")
+    until_ grep -qs open crowd
+}
+
+# ---- the limit is raised as far as it goes ----
+
+launch prlimit --nofile=256:1024 "$sluiced" --listen-http 127.0.0.1:0 \
+    --listen-admin 127.0.0.1:0 --log-format json
+started
+check 'the soft limit becomes the hard one' \
+    grep -Eq '^Max open files +1024 +1024' "/proc/$pid/limits"
+stop
+
+# ---- and if that is not enough ----
+
+launch prlimit --nofile=64:64 "$sluiced" --listen-http 127.0.0.1:0 \
+    --listen-admin 127.0.0.1:0 --log-format json --threads 2
+started
+check 'it starts with few' test -n "$http"
+crowd 300
+before=$(cpu)
+tell /livez
+check 'a crowd at one door leaves the other open' answers 200
+sleep 1
+check 'it does not spin' test $(($(cpu) - before)) -lt 300
+touch go
+wait "$client"
+served() {
+    ask /v1/check -d '{"path":"/x","user":"ann"}'
+    answers 200
+}
+until_ served
+check 'and serves again when they have gone' served
+stop
+check 'and ends as asked' is 0
+
+# ---- no more than it was told ----
+
+start --connections 8 --threads 1
+crowd 50
+tell /metrics
+count=$(sed -n 's/^sluice_connections{door="http"} //p' <<<"$out")
+check "eight at most are let in ($count)" test "$count" -le 8 -a "$count" -ge 1
+touch go
+wait "$client"
+until_ served
+check 'and later others' served
+stop
+
+finish

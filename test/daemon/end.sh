@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# end.sh -- how it ends, and what is remembered afterwards.
+# shellcheck disable=SC2317 # functions are called by until_ and check
+set -uo pipefail
+
+# shellcheck source=test/daemon/daemon.sh
+. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+
+# half N: N clients that have sent half of a request; sets $client.
+half() {
+    rm -f go answers crowd
+    python3 "$tests/slow.py" "$http" "$1" go >answers 2>&1 &
+    client=$!
+    running+=("$client")
+    until_ grep -qs ready answers
+}
+
+refuses() {
+    local code=0
+
+    curl -s --max-time 5 -o /dev/null "http://$http/v1/check" || code=$?
+    ((code == 7)) # no connection
+}
+
+# ---- TERM ----
+
+policy p.yaml 5/day
+start -c p.yaml
+half 4
+kill -TERM "$pid"
+until_ refuses
+check 'TERM: nobody new is let in' refuses
+tell /readyz
+check 'and readyz says so' answers 503
+tell /livez
+check 'though it lives' answers 200
+touch go
+wait "$client"
+check 'requests under way are finished, and the connection closed' \
+    test "$(grep -c '^HTTP/1.1 200 OK close$' answers)" = 4
+until_ gone "$pid"
+stop
+check 'then it ends as asked' is 0
+check 'and says so' said '"event":"stopped"'
+
+# Whoever got a connection gets an answer.
+start -c p.yaml
+python3 "$tests/storm.py" "$http" >storm 2>&1 &
+client=$!
+running+=("$client")
+until_ grep -qs asking storm
+stop
+wait "$client"
+check "hardly a request is lost at the end ($(tail -n 1 storm))" \
+    grep -Eq '^[0-2] lost of [1-9]' storm
+
+# ---- impatience ----
+
+start -c p.yaml --drain 300ms
+half 1
+stop
+check 'whoever takes too long is cut off' said '"event":"requests cut off"'
+check 'and it still ends as asked' is 0
+start -c p.yaml --drain 1h
+half 1
+kill -TERM "$pid"
+until_ said '"event":"stopping"'
+stop
+check 'a second TERM ends at once' is 0
+
+# ---- what is remembered ----
+
+rm -f sluice.state*
+policy p.yaml 3/day
+start -c p.yaml
+for _ in 1 2 3; do auth ann; done
+auth ann
+check 'drained' answers 429
+end_by KILL
+check 'killed' is 137
+start -c p.yaml
+check 'a killed one leaves no lock' test -n "$http"
+auth ann
+check 'and hands out nothing' answers 429
+auth bob
+check 'to others it gives what is theirs' answers 200
+stop
+start -c p.yaml
+auth ann
+check 'nor does a restart' answers 429
+stop
+start -c p.yaml --memory 128MiB
+check 'a larger table is not made by forgetting' said \
+    '"event":"state keeps its size"'
+auth ann
+check 'nor does that' answers 429
+stop
+
+# Under load: of those who ask meanwhile nobody passes more often.
+rm -f sluice.state*
+policy p.yaml 200/day
+start -c p.yaml
+curl -s --max-time 10 -o /dev/null -w '%{http_code}\n' \
+    "http://$http/v1/auth#[1-400]" -H 'X-Original-URI: /x' \
+    -H 'X-User-Id: eve' >codes 2>/dev/null &
+load=$!
+until_ grep -q 200 codes
+end_by KILL
+wait "$load"
+start -c p.yaml
+curl -s --max-time 10 -o /dev/null -w '%{http_code}\n' \
+    "http://$http/v1/auth#[1-400]" -H 'X-Original-URI: /x' \
+    -H 'X-User-Id: eve' >>codes
+passed=$(grep -c 200 codes)
+check "kill -9 under load: at most 200 pass ($passed)" test "$passed" -le 200
+check 'and hardly one less' test "$passed" -ge 190
+stop
+
+# ---- a damaged state ----
+
+printf 'nonsense' | dd of=sluice.state bs=1 seek=8 conv=notrunc status=none
+start -c p.yaml
+check 'a damaged state is set aside' test -s sluice.state.damaged-1
+check 'and that is told' said '"event":"state set aside"'
+auth ann
+check 'and it serves' answers 200
+stop
+head -c 1000 /dev/urandom >sluice.state
+start -c p.yaml
+check 'so is a file of something else' test -s sluice.state.damaged-2
+stop
+
+# ---- no place for it ----
+
+rm -f sluice.state*
+(
+    ulimit -f 1024
+    exec "$sluiced" -c p.yaml --listen-http 127.0.0.1:0 \
+        --listen-admin 127.0.0.1:0
+) >out 2>err
+status=$? err=$(<err)
+check 'no room on the disk is status 5' is 5
+check 'and said with what to do' has "$err" 'keep none by --store memory:'
+rm -f sluice.state*
+run "$sluiced" -c p.yaml --store memory:/nowhere/at/all
+check 'no folder for it' is 5
+check 'is named' has "$err" '/nowhere/at/all'
+run "$sluiced" -c p.yaml --store memory:/proc/sluice.state
+check 'nor one that can be written' is 5
+run "$sluiced" -c p.yaml --store "memory:$PWD"
+check 'a folder is no file' is 5
+start -c p.yaml --store memory:
+check 'without a file it needs none' test -n "$http"
+stop
+check 'and leaves none' test ! -e sluice.state
+
+finish

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# start.sh -- the first run, settings, and what keeps it from starting.
+# shellcheck disable=SC2317 # functions are called by until_ and check
+set -uo pipefail
+
+# shellcheck source=test/daemon/daemon.sh
+. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+
+# ---- words ----
+
+run "$sluiced" --version
+check 'it knows its version' has "$out" 'sluiced 0.'
+run "$sluiced" --help
+check 'it helps' is 0
+check 'with examples' has "$out" 'sluiced -c sluice.yaml --check'
+run "$sluiced" --chek
+check 'a slip is status 2' is 2
+check 'and what was meant' has "$err" 'did you mean --check?'
+run bash -c "'$sluiced' --help >/dev/full"
+check 'a full disk is no success' is 1
+
+# ---- the demo ----
+
+start
+check 'without a policy there is a demo' test -n "$http"
+line=$(grep -m 1 'curl -s .*/v1/check' <<<"$out")
+out=$(bash -c "$line" 2>&1)
+check 'the line it prints answers' has "$out" '"allowed":true'
+line=$(grep -m 1 'curl -i .*/v1/auth' "$log.out")
+for _ in 1 2 3 4 5; do
+    out=$(bash -c "$line" 2>&1)
+done
+check 'so does the other' has "$out" 'HTTP/1.1 200'
+out=$(bash -c "$line" 2>&1)
+check 'five times' has "$out" 'HTTP/1.1 429'
+line=$(grep -m 1 'curl -s .*/metrics' "$log.out")
+out=$(bash -c "$line" 2>&1)
+check 'and the third' has "$out" 'sluice_decisions_total'
+check 'it says what is next' grep -q 'sluice init' "$log.out"
+end_by INT
+check 'Ctrl-C ends it' is 0
+check 'and nothing is left behind' test -z "$(ls -A)"
+
+# ---- settings ----
+
+policy p.yaml 3/day 'server: { memory: 2MiB, log: { level: warn } }'
+SLUICE_DRAIN=1s SLUICE_ADMIN_TOKEN=s3cret run "$sluiced" -c p.yaml \
+    --threads 3 --show-settings
+check 'settings are shown' is 0
+check 'a flag' has "$out" $'threads          3                          flag'
+check 'a variable' has "$out" 'variable SLUICE_DRAIN'
+check 'the policy' has "$out" 'policy p.yaml, server.memory'
+check 'a preset' has "$out" $'forward_auth     original                   default'
+check 'and no secret' test "${out/s3cret/}" = "$out"
+run "$sluiced" -c p.yaml --check
+check 'a check without serving' has "$out" 'p.yaml: ok'
+SLUICE_LISTN_HTTP=x run "$sluiced" -c p.yaml --check
+check 'a slip in a variable is doubted' has "$err" 'did you mean SLUICE_LISTEN_HTTP'
+
+# ---- refusals ----
+
+sed 's/fixed-window/fixed-windw/' p.yaml >bad.yaml
+run "$sluiced" -c bad.yaml
+check 'a bad policy is status 3' is 3
+check 'with its place' has "$err" 'bad.yaml:6:16: '
+check 'and what to write' has "$err" 'write: fixed-window'
+run "$sluiced" -c none.yaml
+check 'so is none' is 3
+check 'which is named' has "$err" 'none.yaml can'
+for word in grpc resp; do
+    policy later.yaml 3/day "server: { listen: { $word: \"127.0.0.1:0\" } }"
+    run "$sluiced" -c later.yaml
+    check "listen.$word is for later" has "$err" 'not in this version'
+    check 'and status 3' is 3
+done
+policy later.yaml 3/day 'server: { store: "redis://u:s3cret@h" }'
+run "$sluiced" -c later.yaml
+check 'other stores are for later' has "$err" \
+    'later.yaml: server.store: redis: is not in this version'
+check 'and no password is printed' test "${err/s3cret/}" = "$err"
+run "$sluiced" -c later.yaml --store memory: --check
+check 'unless a flag says otherwise' is 0
+run "$sluiced" --listen-http 0.0.0.0:0
+check 'beyond loopback it needs a token' is 2
+check 'and says so' has "$err" 'access_token or tls.client_ca'
+run "$sluiced" --listen-admin '*:0'
+check 'the admin listener too' has "$err" 'set admin_token'
+run "$sluiced" --clock virtual
+check 'the shipped program has no other clock' is 2
+
+# ---- held by others ----
+
+policy q.yaml 3/day
+start -c q.yaml
+first=$pid
+check 'a state beside the policy' test -s sluice.state
+run "$sluiced" --listen-http "$http" --listen-admin 127.0.0.1:0
+check 'a port that is held' is 1
+check 'is named' has "$err" "$http"
+start -c q.yaml
+check 'a state that is held is status 5' is 5
+check 'with who holds it' has "$err" "(process $first)"
+check 'and what to do' has "$err" '--store memory:PATH'
+pid=$first
+ask /v1/check -d '{"path":"/x","user":"ann"}'
+check 'the first one goes on' answers 200
+kill -TERM "$first"
+until_ gone "$first"
+
+# ---- tokens ----
+
+echo s3cret >token
+echo 0ther >admin.token
+start --access-token-file token --admin-token-file admin.token
+ask /v1/check -d '{"path":"/x"}'
+check 'without a token nobody is let in' answers 401
+ask /v1/check -d '{"path":"/x"}' -H 'Authorization: Bearer s3cret'
+check 'with it one is' answers 200
+tell /metrics
+check 'metrics are for all' answers 200
+tell /v1/policy
+check 'the policy is not' answers 401
+tell /v1/policy -H 'Authorization: Bearer 0ther'
+check 'but for those with the token' answers 200
+stop
+check 'no token was logged' test "${err/s3cret/}${err/0ther/}" = "$err$err"
+
+# ---- unix sockets ----
+
+launch "$sluiced" --listen-http "unix:$folder/h" --listen-admin \
+    "unix:$folder/a" --log-format json
+started
+fetch --unix-socket "$folder/h" http://x/v1/check -d '{"path":"/x","ip":"192.0.2.7"}'
+check 'over a unix socket' answers 200
+fetch --unix-socket "$folder/a" http://x/readyz
+check 'and at the other' answers 200
+stop
+check 'they are gone afterwards' test ! -e "$folder/h" -a ! -e "$folder/a"
+
+finish

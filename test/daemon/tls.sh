@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# tls.sh -- certificates, theirs and ours, and new ones while it runs.
+# shellcheck disable=SC2317 # functions are called by until_ and check
+set -uo pipefail
+
+# shellcheck source=test/daemon/daemon.sh
+. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+
+# authority NAME; certificate NAME AUTHORITY
+authority() {
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
+        -days 2 -subj "/CN=$1" -keyout "$1.key" -out "$1.pem" 2>/dev/null
+}
+
+certificate() {
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
+        -subj "/CN=$1" -keyout "$1.key" -out "$1.csr" 2>/dev/null
+    openssl x509 -req -in "$1.csr" -CA "$2.pem" -CAkey "$2.key" \
+        -CAcreateserial -days 2 -out "$1.pem" \
+        -extfile <(echo 'subjectAltName=IP:127.0.0.1,DNS:localhost') 2>/dev/null
+}
+
+authority ours
+authority theirs
+certificate one ours
+certificate two ours
+certificate client theirs
+certificate stranger ours
+
+serial() {
+    openssl x509 -noout -subject -in <(openssl s_client -connect "$1" \
+        </dev/null 2>/dev/null) 2>/dev/null
+}
+
+shows() {
+    [[ $(serial "$http") == *"$1"* ]]
+}
+
+body='{"path":"/x","user":"ann"}'
+
+# ---- ours ----
+
+cp one.pem c.pem && cp one.key c.key
+policy p.yaml 9/day 'server: { tls: { certificate: ./c.pem, key: ./c.key } }'
+start -c p.yaml
+fetch --cacert ours.pem "https://$http/v1/check" -d "$body"
+check 'over TLS' answers 200
+fetch --cacert ours.pem "https://$admin/readyz"
+check 'the admin listener too' answers 200
+fetch "http://$http/v1/check" -d "$body"
+check 'and not without' test "$code" != 200
+fetch --cacert ours.pem --tls-max 1.1 "https://$http/v1/check" -d "$body"
+check 'nor with what is older than 1.2' test "$status" != 0
+check 'it shows its certificate' shows one
+
+cp two.key c.key && cp two.pem c.pem
+until_ shows two
+check 'a new one is shown when the files change' shows two
+cp one.pem c.pem
+kill -HUP "$pid"
+until_ said 'certificates refused'
+check 'one that does not belong to its key is refused' said 'policy refused'
+check 'and the old one stays' shows two
+fetch --cacert ours.pem "https://$http/v1/check" -d "$body"
+check 'and is served' answers 200
+good() {
+    fetch --cacert ours.pem "https://$admin/metrics"
+    has "$out" "sluice_config_last_reload_successful $1"
+}
+check 'which metrics show' good 0
+cp one.key c.key
+kill -HUP "$pid"
+until_ shows one
+check 'HUP reads them again' shows one
+check 'and all is well' good 1
+stop
+check 'no key is in the log' test "${err/PRIVATE/}" = "$err"
+
+# ---- theirs ----
+
+start --tls-certificate one.pem --tls-key one.key --tls-client-ca theirs.pem \
+    --threads 1
+curl=(--cacert ours.pem "https://$http/v1/check" -d "$body")
+fetch "${curl[@]}" --cert client.pem --key client.key
+check 'a client with a certificate' answers 200
+fetch "${curl[@]}"
+check 'one without' test "$code" != 200
+fetch "${curl[@]}" --cert stranger.pem --key stranger.key
+check 'one with another' test "$code" != 200
+fetch --cacert ours.pem "https://$admin/metrics"
+check 'metrics are for all' answers 200
+stop
+
+run "$sluiced" --tls-certificate one.pem --tls-key two.key \
+    --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0
+check 'a key of another certificate keeps it from starting' is 1
+check 'and is named' has "$err" two.key
+
+finish

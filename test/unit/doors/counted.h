@@ -1,0 +1,106 @@
+/* counted.h -- what is on the page of metrics. */
+#ifndef SL_DOORS_COUNTED_H
+#define SL_DOORS_COUNTED_H
+
+#include <stdlib.h>
+
+#include "check.h"
+#include "doors/stats.h"
+
+struct counted {
+    struct sl_stats *stats[4]; /* of as many threads */
+    unsigned count;
+    struct sl_stats_now now;
+    struct sl_buf page; /* the last one, with a NUL behind it */
+    bool open_metrics;
+};
+
+static inline void counted_open(struct counted *c, unsigned count)
+{
+    memset(c, 0, sizeof(*c));
+    c->count = count;
+    c->now.policy_hash = "0123abcd";
+    c->now.store = "memory";
+    c->now.store_up = true;
+    c->now.started_at = 1000 * SL_S;
+    sl_buf_init(&c->page, 16 << 20, &sl_alloc_libc);
+    for (unsigned i = 0; i < count; i++)
+        if (sl_stats_open(NULL, &c->stats[i])) {
+            printf("Bail out! no memory\n");
+            exit(1);
+        }
+}
+
+static inline void counted_close(struct counted *c)
+{
+    for (unsigned i = 0; i < c->count; i++)
+        sl_stats_close(c->stats[i]);
+    sl_buf_done(&c->page);
+}
+
+static inline const char *counted_page(struct counted *c)
+{
+    sl_buf_clear(&c->page);
+    CHECK_EQ(
+        sl_stats_render(c->stats, c->count, &c->now, c->open_metrics, &c->page),
+        0);
+    CHECK_EQ(sl_buf_add(&c->page, (struct sl_str){"", 1}), 0);
+    return c->page.bytes;
+}
+
+/* The line of the page that begins with `sample` and a blank: what stands
+ * behind it, until the end of the page; NULL if there is none. */
+static inline const char *counted_find(const char *page, const char *sample)
+{
+    size_t len = strlen(sample);
+
+    while (page && (strncmp(page, sample, len) != 0 || page[len] != ' ')) {
+        page = strchr(page, '\n');
+        page = page ? page + 1 : NULL;
+    }
+    return page ? page + len + 1 : NULL;
+}
+
+/* The whole number of a sample; -1 if it is not on the page. */
+static inline int64_t counted(struct counted *c, const char *sample)
+{
+    const char *found = counted_find(counted_page(c), sample);
+
+    return found ? strtoll(found, NULL, 10) : -1;
+}
+
+/* All samples of a metric added up. */
+static inline int64_t counted_sum(struct counted *c, const char *name)
+{
+    const char *page = counted_page(c);
+    size_t len = strlen(name);
+    int64_t sum = 0;
+
+    for (; page; page = strchr(page, '\n'), page += page != NULL) {
+        if (strncmp(page, name, len) == 0 &&
+            (page[len] == '{' || page[len] == ' ')) {
+            const char *end = strchr(page, '\n');
+
+            while (end && end[-1] != ' ')
+                end--;
+            sum += end ? strtoll(end, NULL, 10) : 0;
+        }
+    }
+    return sum;
+}
+
+/* Is the text of the sample exactly `want`? */
+static inline bool counted_reads(struct counted *c, const char *sample,
+                                 const char *want)
+{
+    const char *found = counted_find(counted_page(c), sample);
+    size_t len = strlen(want);
+    bool good = found && strncmp(found, want, len) == 0 && found[len] == '\n';
+
+    if (!good)
+        printf("# %s: want %s, got %.40s\n", sample, want,
+               found ? found : "nothing");
+    return good;
+}
+
+#endif

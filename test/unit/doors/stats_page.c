@@ -1,0 +1,328 @@
+/* The page of metrics: both formats, doors, ceilings, and no memory. */
+#include "asking.h"
+#include "counted.h"
+#include "fail.h"
+
+/* A decision made by hand, on a route and by a limit of any name. */
+struct made {
+    struct sl_decision d;
+    struct sl_route route;
+    struct sl_rule rule;
+    char endpoint[16], limit[16];
+};
+
+static const struct sl_decision *make(struct made *m, unsigned endpoint,
+                                      unsigned limit)
+{
+    memset(m, 0, sizeof(*m));
+    m->route.endpoint.at = m->endpoint;
+    m->route.endpoint.len =
+        (size_t)snprintf(m->endpoint, sizeof(m->endpoint), "e%u", endpoint);
+    m->route.index = endpoint;
+    m->rule.name.at = m->limit;
+    m->rule.name.len =
+        (size_t)snprintf(m->limit, sizeof(m->limit), "l%u", limit);
+    m->rule.index = limit;
+    m->d.route = &m->route;
+    m->d.status = 429;
+    m->d.spend = true;
+    m->d.retry_in = SL_S;
+    m->d.shown_count = 1;
+    m->d.shown[0] =
+        (struct sl_shown){.rule = &m->rule, .form = SL_RATE_PER, .cost = 1};
+    return &m->d;
+}
+
+static void check_every_metric(void)
+{
+    static const char *const names[] = {
+#define STAT(name, type, from, which, labels, help) #name,
+#include "doors/stats.def"
+    };
+    struct counted c;
+    char line[128];
+
+    CASE("every row of stats.def is on the page, with help and type");
+    counted_open(&c, 1);
+    for (size_t i = 0; i < SL_LEN(names); i++) {
+        snprintf(line, sizeof(line), "# HELP %s", names[i]);
+        CHECK(counted_find(counted_page(&c), line));
+        snprintf(line, sizeof(line), "# TYPE %s", names[i]);
+        CHECK(counted_find(c.page.bytes, line));
+    }
+
+    CASE("in alphabetical order");
+    for (size_t i = 1; i < SL_LEN(names); i++)
+        CHECK(strcmp(names[i - 1], names[i]) < 0);
+    counted_close(&c);
+}
+
+static void check_now(void)
+{
+    struct counted c;
+
+    CASE("what is asked for when somebody looks");
+    counted_open(&c, 1);
+    c.now = (struct sl_stats_now){
+        .table_places = 100,
+        .table_occupied = 90,
+        .table_bytes = 1 << 20,
+        .table_evicted = 3,
+        .table_full = 4,
+        .reload_good = true,
+        .reloaded_at = 1730822396 * SL_S + 250 * SL_MS,
+        .reloads_good = 5,
+        .reloads_bad = 6,
+        .policy_hash = "a\"b\\c\nd",
+        .store = "memory",
+        .started_at = 1730822000 * SL_S,
+    };
+    CHECK_EQ(counted(&c, "sluice_table_capacity"), 100);
+    CHECK_EQ(counted(&c, "sluice_table_entries"), 90);
+    CHECK_EQ(counted(&c, "sluice_table_bytes"), 1 << 20);
+    CHECK_EQ(counted(&c, "sluice_table_evictions_total"), 3);
+    CHECK_EQ(counted(&c, "sluice_table_full_total"), 4);
+    CHECK_EQ(counted(&c, "sluice_config_last_reload_successful"), 1);
+    CHECK_EQ(counted(&c, "sluice_config_reloads_total{result=\"success\"}"), 5);
+    CHECK_EQ(counted(&c, "sluice_config_reloads_total{result=\"failure\"}"), 6);
+    CHECK_EQ(counted(&c, "sluice_store_up{store=\"memory\"}"), 0);
+    CHECK(counted_reads(&c,
+                        "sluice_config_last_reload_success_timestamp_seconds",
+                        "1730822396.25"));
+    CHECK(counted_reads(&c, "process_start_time_seconds", "1730822000.0"));
+
+    CASE("values of labels are escaped");
+    CHECK_EQ(counted(&c, "sluice_config_info{hash=\"a\\\"b\\\\c\\nd\"}"), 1);
+
+    CASE("the process: what the kernel says of it");
+    CHECK(counted(&c, "process_resident_memory_bytes") > 100000);
+    CHECK(counted(&c, "process_virtual_memory_bytes") >=
+          counted(&c, "process_resident_memory_bytes"));
+    CHECK(counted(&c, "process_open_fds") >= 3);
+    CHECK(counted(&c, "process_open_fds") < counted(&c, "process_max_fds"));
+    CHECK(counted_find(counted_page(&c), "process_cpu_seconds_total"));
+    counted_close(&c);
+}
+
+static void check_doors(void)
+{
+    struct counted c;
+
+    counted_open(&c, 2);
+    CASE("requests by status, connections, refusals of all threads");
+    sl_stats_request(c.stats[0], "http", 200);
+    sl_stats_request(c.stats[0], "admin", 404);
+    sl_stats_request(c.stats[1], "admin", 404);
+    sl_stats_request(c.stats[1], "http", 200);
+    sl_stats_request(c.stats[1], "http", 7);
+    CHECK_EQ(counted(&c, "sluice_http_requests_total{door=\"http\","
+                         "code=\"200\"}"),
+             2);
+    CHECK_EQ(counted(&c, "sluice_http_requests_total{door=\"admin\","
+                         "code=\"404\"}"),
+             2);
+    CHECK_EQ(counted(&c, "sluice_http_requests_total{door=\"http\","
+                         "code=\"other\"}"),
+             1);
+    sl_stats_connection(c.stats[0], "http", 1);
+    sl_stats_connection(c.stats[1], "http", 1);
+    sl_stats_connection(c.stats[1], "http", 1);
+    sl_stats_connection(c.stats[0], "http", -1);
+    CHECK_EQ(counted(&c, "sluice_connections{door=\"http\"}"), 2);
+    CHECK_EQ(counted(&c, "sluice_connections{door=\"admin\"}"), 0);
+    sl_stats_refused(c.stats[0], "http", "too slow");
+    sl_stats_refused(c.stats[1], "http", "bad");
+    sl_stats_refused(c.stats[1], "http", "too slow");
+    CHECK_EQ(counted(&c, "sluice_http_refused_total{door=\"http\","
+                         "why=\"too slow\"}"),
+             2);
+
+    CASE("a door where nobody decides has no durations");
+    CHECK(!strstr(counted_page(&c), "sluice_decision_duration_seconds_count"));
+
+    counted_close(&c);
+}
+
+static void check_many_doors(void)
+{
+    struct counted c;
+    char name[80];
+
+    counted_open(&c, 1);
+    CASE("too many doors and too many reasons are others");
+    for (unsigned i = 0; i < 200; i++) {
+        snprintf(name, sizeof(name), "%u", i);
+        sl_stats_request(c.stats[0], name, 201);
+        sl_stats_refused(c.stats[0], "http", name);
+    }
+    CHECK(counted(&c, "sluice_http_requests_total{door=\"other\","
+                      "code=\"201\"}") > 190);
+    CHECK_EQ(counted_sum(&c, "sluice_http_requests_total"), 200);
+    CHECK(counted(&c, "sluice_http_refused_total{door=\"other\","
+                      "why=\"other\"}") > 130);
+    CHECK_EQ(counted_sum(&c, "sluice_http_refused_total"), 200);
+    counted_close(&c);
+
+    CASE("long names are cut");
+    counted_open(&c, 1);
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    sl_stats_refused(c.stats[0], name, name);
+    sl_stats_refused(c.stats[0], name, name);
+    name[47] = '\0';
+    CHECK(strstr(counted_page(&c), name));
+    name[47] = 'x';
+    name[48] = '\0';
+    CHECK(!strstr(c.page.bytes, name));
+    CHECK_EQ(counted_sum(&c, "sluice_http_refused_total"), 2);
+    counted_close(&c);
+}
+
+static void check_threads_add_up(void)
+{
+    struct counted c;
+    struct made m;
+
+    CASE("the same series of several threads are one, others stay apart");
+    counted_open(&c, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        sl_stats_decision(c.stats[i], make(&m, 1, 1), "http", SL_US);
+        sl_stats_decision(c.stats[i], make(&m, 1, i), "http", SL_US);
+    }
+    CHECK_EQ(counted_sum(&c, "sluice_decisions_total"), 6);
+    CHECK_EQ(counted(&c, "sluice_decisions_total{limit=\"l1\",endpoint="
+                         "\"e1\",status=\"429\",result=\"deny\"}"),
+             4);
+    CHECK_EQ(counted(&c, "sluice_decisions_total{limit=\"l2\",endpoint="
+                         "\"e1\",status=\"429\",result=\"deny\"}"),
+             1);
+    CHECK_EQ(counted(&c, "sluice_retry_after_seconds_count{endpoint=\"e1\"}"),
+             6);
+    counted_close(&c);
+}
+
+static void check_ceiling(void)
+{
+    static const char other[] =
+        "sluice_decisions_total{limit=\"other\",endpoint=\"other\","
+        "status=\"other\",result=\"deny\"}";
+    struct counted c;
+    struct made m;
+    unsigned samples = 0;
+
+    counted_open(&c, 1);
+    CASE("`other` is silent until it is needed");
+    CHECK(!strstr(counted_page(&c), "\"other\""));
+
+    CASE("no more series than the ceiling, and nothing is lost");
+    for (unsigned i = 0; i < 5000; i++)
+        sl_stats_decision(c.stats[0], make(&m, i, i), "http", SL_US);
+    CHECK_EQ(counted_sum(&c, "sluice_decisions_total"), 5000);
+    CHECK(counted(&c, other) > 1000);
+    CHECK(counted(&c, "sluice_retry_after_seconds_count{endpoint="
+                      "\"other\"}") > 1000);
+    for (const char *at = counted_page(&c); at; at = strchr(at + 1, '\n'))
+        samples += strncmp(at, "\nsluice_decisions_total", 23) == 0;
+    CHECK(samples > 1000 && samples <= SL_SERIES);
+
+    CASE("what has a series keeps it");
+    sl_stats_decision(c.stats[0], make(&m, 1, 1), "http", SL_US);
+    CHECK_EQ(counted(&c, "sluice_decisions_total{limit=\"l1\",endpoint="
+                         "\"e1\",status=\"429\",result=\"deny\"}"),
+             2);
+    counted_close(&c);
+}
+
+static void check_open_metrics(void)
+{
+    struct counted c;
+    const char *page;
+
+    counted_open(&c, 1);
+    c.open_metrics = true;
+    page = counted_page(&c);
+    CASE("OpenMetrics: families of counters without _total, samples with");
+    CHECK(strstr(page, "\n# TYPE sluice_table_full counter\n"));
+    CHECK(strstr(page, "\nsluice_table_full_total 0\n"));
+    CHECK(!strstr(page, "# TYPE sluice_table_full_total"));
+    CHECK(strstr(page, "\n# TYPE sluice_table_entries gauge\n"));
+
+    CASE("and an end");
+    CHECK_STR(page + strlen(page) - 7, "\n# EOF\n");
+    c.open_metrics = false;
+    CHECK(!strstr(counted_page(&c), "# EOF"));
+    counted_close(&c);
+}
+
+static void check_no_memory(void)
+{
+    struct fail f = {.nth = 1};
+    struct sl_alloc alloc = fail_alloc(&f);
+    struct sl_stats *stats = NULL;
+    struct counted c;
+    struct made m;
+    unsigned failures = 0;
+    int err;
+
+    CASE("opening: any allocation may fail");
+    while ((err = sl_stats_open(&alloc, &stats))) {
+        CHECK_EQ(err, SLUICE_ENOMEM);
+        CHECK(!stats);
+        fail_check(&f);
+        f.calls = 0;
+        f.nth++;
+        failures++;
+    }
+    CHECK(failures > 3);
+    sl_stats_close(stats);
+    sl_stats_close(NULL);
+    fail_check(&f);
+
+    CASE("counting goes on as `other`");
+    counted_open(&c, 1);
+    sl_stats_close(c.stats[0]);
+    f = (struct fail){0};
+    CHECK_EQ(sl_stats_open(&alloc, &c.stats[0]), 0);
+    f.nth = f.calls + 1;
+    sl_stats_decision(c.stats[0], make(&m, 1, 1), "http", SL_US);
+    CHECK_EQ(counted(&c, "sluice_decisions_total{limit=\"other\",endpoint="
+                         "\"other\",status=\"other\",result=\"deny\"}"),
+             1);
+    sl_stats_decision(c.stats[0], make(&m, 1, 1), "http", SL_US);
+    CHECK_EQ(counted_sum(&c, "sluice_decisions_total"), 2);
+
+    CASE("printing adds all or nothing");
+    f.nth = f.calls = 0;
+    sl_buf_done(&c.page);
+    c.page.alloc = &alloc;
+    f.nth = 1;
+    while ((err = sl_stats_render(c.stats, 1, &c.now, false, &c.page))) {
+        CHECK_EQ(err, SLUICE_ENOMEM);
+        CHECK_EQ(c.page.len, 0);
+        sl_buf_done(&c.page);
+        f.calls = 0;
+        f.nth++;
+    }
+    CHECK(f.nth > 3);
+    sl_buf_done(&c.page);
+    f.nth = 0;
+    sl_buf_init(&c.page, 1000, &alloc);
+    CHECK_EQ(sl_buf_add(&c.page, SL_STR("before")), 0);
+    CHECK_EQ(sl_stats_render(c.stats, 1, &c.now, false, &c.page), SLUICE_EFULL);
+    CHECK_EQ(c.page.len, 6);
+    counted_close(&c);
+    fail_check(&f);
+}
+
+int main(void)
+{
+    check_every_metric();
+    check_now();
+    check_doors();
+    check_many_doors();
+    check_threads_add_up();
+    check_ceiling();
+    check_open_metrics();
+    check_no_memory();
+    return CHECK_DONE();
+}

@@ -1,0 +1,177 @@
+/* rules.c -- what settings must keep together. */
+#include "check.h"
+#include "sluiced/settings/settings.h"
+
+static struct sl_settings s;
+static struct sl_diag why;
+
+/* Flags as NAME, VALUE pairs by their setting. */
+struct flag {
+    enum sl_setting id;
+    const char *value;
+};
+
+static int make(const struct flag *flags, size_t count, bool secret)
+{
+    struct sl_given given = {0};
+
+    for (size_t i = 0; i < count; i++)
+        given.flags[flags[i].id] = flags[i].value;
+    if (secret) {
+        given.secrets[SL_SET_access_token] = "abc";
+        given.secrets[SL_SET_admin_token] = "def";
+    }
+    sl_settings_done(&s);
+    why = (struct sl_diag){0};
+    return sl_settings_make(&s, &given, NULL, NULL, &why);
+}
+
+#define MAKE(secret, ...)                                                      \
+    make((struct flag[]){__VA_ARGS__}, SL_LEN(((struct flag[]){__VA_ARGS__})), \
+         secret)
+
+static void check_version(void)
+{
+    CASE("doors and stores of later versions are refused by name");
+    CHECK_EQ(MAKE(false, {SL_SET_listen_grpc, "127.0.0.1:8081"}),
+             SL_EXIT_USAGE);
+    CHECK_STR(why.sentence, "--listen-grpc: the gRPC door is not in this "
+                            "version; leave it out");
+    CHECK_EQ(MAKE(false, {SL_SET_listen_resp, "127.0.0.1:6380"}),
+             SL_EXIT_USAGE);
+    CHECK_STR(why.sentence, "--listen-resp: the Redis door is not in this "
+                            "version; leave it out");
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:x"}), SL_EXIT_USAGE);
+    CHECK(strstr(why.sentence, "sqlite: is not in this version") != NULL);
+    CHECK_EQ(MAKE(false, {SL_SET_store, "redis://u:s3cret@h"}), SL_EXIT_USAGE);
+    CHECK_STR(why.sentence, "--store: redis: is not in this version; write "
+                            "\"memory:./sluice.state\"");
+    CHECK_EQ(MAKE(false, {SL_SET_store, "memery:"}), SL_EXIT_USAGE);
+    CHECK_STR(why.sentence,
+              "--store: \"memery\" is no store; write memory: or memory:PATH");
+
+    CASE("to say that they are off is no wish for them");
+    CHECK_EQ(MAKE(false, {SL_SET_listen_grpc, "off"}), 0);
+}
+
+static void check_guard(void)
+{
+    static const char *const far[] = {"0.0.0.0:8080", "*:8080", "[::]:8080",
+                                      "192.0.2.1:80", "[2001:db8::1]:80"};
+    static const char *const near[] = {"127.0.0.1:8080", "127.9.9.9:1",
+                                       "[::1]:8080", "localhost:8080",
+                                       "unix:/run/x.sock"};
+
+    CASE("a door beyond loopback needs a token");
+    for (size_t i = 0; i < SL_LEN(far); i++) {
+        CHECK_EQ(MAKE(false, {SL_SET_listen_http, far[i]}), SL_EXIT_USAGE);
+        CHECK(strstr(why.sentence, "access_token or tls.client_ca") != NULL);
+        CHECK_EQ(MAKE(false, {SL_SET_listen_admin, far[i]}), SL_EXIT_USAGE);
+        CHECK(strstr(why.sentence, "admin_token") != NULL);
+        CHECK_EQ(MAKE(true, {SL_SET_listen_http, far[i]},
+                      {SL_SET_listen_admin, "127.0.0.1:9"}),
+                 0);
+        CHECK_EQ(MAKE(true, {SL_SET_listen_admin, far[i]},
+                      {SL_SET_listen_http, "127.0.0.1:9"}),
+                 0);
+    }
+
+    CASE("nearer ones do not");
+    for (size_t i = 0; i < SL_LEN(near); i++)
+        CHECK_EQ(MAKE(false, {SL_SET_listen_http, near[i]}), 0);
+
+    CASE("a client's certificate lets in at the http door, not at the other");
+    CHECK_EQ(MAKE(false, {SL_SET_listen_http, "*:80"},
+                  {SL_SET_tls_certificate, "c"}, {SL_SET_tls_key, "k"},
+                  {SL_SET_tls_client_ca, "a"}),
+             0);
+    CHECK_EQ(MAKE(false, {SL_SET_listen_admin, "*:80"},
+                  {SL_SET_tls_certificate, "c"}, {SL_SET_tls_key, "k"},
+                  {SL_SET_tls_client_ca, "a"}),
+             SL_EXIT_USAGE);
+}
+
+static void check_together(void)
+{
+    CASE("a certificate and its key go together");
+    CHECK_EQ(MAKE(false, {SL_SET_tls_certificate, "c"}), SL_EXIT_USAGE);
+    CHECK_EQ(MAKE(false, {SL_SET_tls_key, "k"}), SL_EXIT_USAGE);
+    CHECK_EQ(MAKE(false, {SL_SET_tls_client_ca, "a"}), SL_EXIT_USAGE);
+    CHECK_EQ(MAKE(false, {SL_SET_tls_certificate, "c"}, {SL_SET_tls_key, "k"}),
+             0);
+
+    CASE("two doors need two addresses");
+    CHECK_EQ(MAKE(false, {SL_SET_listen_http, "127.0.0.1:5"},
+                  {SL_SET_listen_admin, "127.0.0.1:5"}),
+             SL_EXIT_USAGE);
+    CHECK_EQ(MAKE(false, {SL_SET_listen_http, "127.0.0.1:0"},
+                  {SL_SET_listen_admin, "127.0.0.1:0"}),
+             0);
+
+    CASE("and one at least");
+    CHECK_EQ(
+        MAKE(false, {SL_SET_listen_http, "off"}, {SL_SET_listen_admin, "off"}),
+        SL_EXIT_USAGE);
+    CHECK(strstr(why.sentence, "no door is open") != NULL);
+}
+
+static struct sl_settings of(const struct sl_server *server)
+{
+    struct sl_given given = {0};
+    struct sl_settings ret;
+
+    CHECK_EQ(sl_settings_make(&ret, &given, server, "p.yaml", &why), 0);
+    return ret;
+}
+
+static void check_diff(const struct sl_server *a, const struct sl_server *b,
+                       bool live, const char *want)
+{
+    struct sl_settings old = of(a), new = of(b);
+    struct sl_buf out;
+
+    sl_buf_init(&out, 4096, &sl_alloc_libc);
+    CHECK_EQ(sl_settings_diff(&old, &new, live, &out), 0);
+    CHECK_EQ(sl_buf_add(&out, (struct sl_str){"", 1}), 0);
+    CHECK_STR(out.bytes, want);
+    sl_buf_done(&out);
+    sl_settings_done(&old);
+    sl_settings_done(&new);
+}
+
+static void check_diffs(void)
+{
+    struct sl_server none = {0}, other = {0}, tls = {0}, tls2 = {0};
+
+    other.memory = 2 << 20;
+    other.access_token = SL_STR("s3cret");
+    other.log_level = SL_STR("debug");
+    tls.tls_certificate = SL_STR("/c");
+    tls.tls_key = SL_STR("/k");
+    tls2 = tls;
+    tls2.tls_certificate = SL_STR("/d");
+
+    CASE("a reload names what needs a restart");
+    check_diff(&none, &none, false, "");
+    check_diff(&none, &other, false,
+               "server.memory 64MiB -> 2MiB; needs a restart\n"
+               "server.access_token changed; needs a restart\n");
+    check_diff(&none, &tls, false,
+               "server.tls.certificate none -> /c; needs a restart\n"
+               "server.tls.key none -> /k; needs a restart\n");
+
+    CASE("and what it has changed");
+    check_diff(&none, &other, true, "server.log.level info -> debug\n");
+    check_diff(&tls, &tls2, true, "server.tls.certificate /c -> /d\n");
+    check_diff(&tls, &tls2, false, "");
+}
+
+int main(void)
+{
+    check_version();
+    check_guard();
+    check_together();
+    check_diffs();
+    sl_settings_done(&s);
+    return CHECK_DONE();
+}

@@ -1,0 +1,175 @@
+/* watch.c -- which changes of a folder are changes of a file. */
+#include "sluiced/watch.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static void check_noise(void)
+{
+    static const char *const noise[] = {
+        ".sluice.yaml.swp", ".sluice.yaml.swx",
+        "sluice.yaml~",     "4913",
+        "#sluice.yaml#",    ".git",
+        "..2026_11_15",     "sluice.yaml.tmp",
+        "..data_tmp",       "sluice.yaml.bak",
+    };
+    static const char *const news[] = {"sluice.yaml", "..data", "other.yaml"};
+
+    CASE("dotfiles, backups and swap files are noise");
+    for (size_t i = 0; i < SL_LEN(noise); i++)
+        CHECK(sl_watch_is_noise(noise[i], "sluice.yaml") ||
+              !printf("# %s\n", noise[i]));
+    CASE("the file itself and the link of a ConfigMap are not");
+    for (size_t i = 0; i < SL_LEN(news); i++)
+        CHECK(!sl_watch_is_noise(news[i], "sluice.yaml"));
+    CHECK(!sl_watch_is_noise(".hidden.yaml", ".hidden.yaml"));
+}
+
+/* ---- with a loop ---- */
+
+static struct {
+    struct sl_loop *loop;
+    struct sl_watch *watch;
+    struct sl_timer *timer;
+    unsigned calls, changed;
+    char folder[64], path[96], other[96], link[96], now[96], next[96];
+} t;
+
+static void put(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+
+    CHECK(file && fputs(text, file) >= 0);
+    if (file)
+        fclose(file);
+}
+
+static void on_change(void *ctx, unsigned changed)
+{
+    (void)ctx;
+    t.calls++;
+    t.changed |= changed;
+    sl_loop_stop(t.loop);
+}
+
+static void on_time(void *ctx)
+{
+    (void)ctx;
+    sl_loop_stop(t.loop);
+}
+
+/* Turn until it is told, or for a second. */
+static void turn(sl_ns most)
+{
+    t.calls = t.changed = 0;
+    sl_timer_start(t.timer, most);
+    sl_loop_run(t.loop);
+    sl_timer_stop(t.timer);
+}
+
+static void begin(const char *first, const char *second)
+{
+    const char *paths[] = {first, second, NULL};
+    struct sl_diag why = {0};
+
+    CHECK_EQ(sl_watch_open(t.loop, paths, 3, on_change, NULL, &t.watch, &why),
+             0);
+}
+
+static void end(void)
+{
+    sl_watch_close(t.watch);
+    t.watch = NULL;
+}
+
+static void check_files(void)
+{
+    put(t.path, "a");
+    put(t.other, "b");
+    begin(t.path, t.other);
+
+    CASE("several writes are one change");
+    put(t.path, "aa");
+    put(t.path, "aaa");
+    turn(3 * SL_S);
+    CHECK_EQ(t.calls, 1);
+    CHECK_EQ(t.changed, 1);
+
+    CASE("each file has its bit");
+    put(t.other, "bb");
+    turn(3 * SL_S);
+    CHECK_EQ(t.changed, 2);
+
+    CASE("a rename over it");
+    put(t.next, "aaaaa");
+    CHECK_EQ(rename(t.next, t.path), 0);
+    turn(3 * SL_S);
+    CHECK_EQ(t.changed, 1);
+
+    CASE("others in the folder are no change");
+    put(t.next, "x");
+    unlink(t.next);
+    turn(600 * SL_MS);
+    CHECK_EQ(t.calls, 0);
+
+    CASE("a file that goes away and comes back as it was not");
+    unlink(t.path);
+    turn(600 * SL_MS);
+    CHECK_EQ(t.calls, 0);
+    put(t.path, "back again");
+    turn(3 * SL_S);
+    CHECK_EQ(t.changed, 1);
+    end();
+}
+
+/* sluice.yaml -> ..data/sluice.yaml; ..data -> ..1, then ..2 */
+static void check_link(void)
+{
+    char one[96], two[96], file[160];
+
+    snprintf(one, sizeof(one), "%s/..1", t.folder);
+    snprintf(two, sizeof(two), "%s/..2", t.folder);
+    CHECK_EQ(mkdir(one, 0700), 0);
+    CHECK_EQ(mkdir(two, 0700), 0);
+    snprintf(file, sizeof(file), "%s/sluice.yaml", one);
+    put(file, "1");
+    snprintf(file, sizeof(file), "%s/sluice.yaml", two);
+    put(file, "22");
+    CHECK_EQ(symlink("..1", t.now), 0);
+    CHECK_EQ(symlink("..data/sluice.yaml", t.link), 0);
+    begin(t.link, NULL);
+
+    CASE("the swap of a link two steps away");
+    CHECK_EQ(symlink("..2", t.next), 0);
+    CHECK_EQ(rename(t.next, t.now), 0);
+    turn(3 * SL_S);
+    CHECK_EQ(t.changed, 1);
+    end();
+}
+
+int main(void)
+{
+    char command[128];
+
+    snprintf(t.folder, sizeof(t.folder), "/tmp/sluiced-watch-XXXXXX");
+    CHECK(mkdtemp(t.folder) != NULL);
+    snprintf(t.path, sizeof(t.path), "%s/p.yaml", t.folder);
+    snprintf(t.other, sizeof(t.other), "%s/c.pem", t.folder);
+    snprintf(t.link, sizeof(t.link), "%s/sluice.yaml", t.folder);
+    snprintf(t.now, sizeof(t.now), "%s/..data", t.folder);
+    snprintf(t.next, sizeof(t.next), "%s/next", t.folder);
+
+    check_noise();
+    CHECK_EQ(sl_loop_open(NULL, &t.loop, NULL), 0);
+    CHECK_EQ(sl_timer_new(t.loop, on_time, NULL, &t.timer), 0);
+    check_files();
+    check_link();
+    sl_timer_free(t.timer);
+    sl_loop_close(t.loop);
+    snprintf(command, sizeof(command), "rm -rf '%s'", t.folder);
+    CHECK_EQ(system(command), 0);
+    return CHECK_DONE();
+}
