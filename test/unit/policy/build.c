@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "read.h"
 
 #define V   "sluice: 1\n"
@@ -306,6 +307,31 @@ static char *repeat(const char *head, const char *line, unsigned count)
     return text;
 }
 
+/* Half a million pairs of keys, each of which has to be told from the other;
+ * when each was walked through, this took minutes. */
+static void test_many_keys(void)
+{
+    char line[512], filler[240];
+    struct sl_policy *p;
+    char *text;
+    sl_ns from;
+
+    CASE("a thousand long keys are told apart at once");
+    memset(filler, 'a', sizeof(filler) - 1);
+    filler[sizeof(filler) - 1] = '\0';
+    snprintf(line, sizeof(line),
+             " l%%: { kind: quota, per: user, rate: 5/day, missing: skip, "
+             "key: \"{user}%s{name}\" }\n",
+             filler);
+    text = repeat(V "limits:\n", line, 1000);
+    from = sl_clock_wall();
+    p = read_policy(text);
+    CHECK(p != NULL);
+    CHECK(sl_clock_wall() - from < INT64_C(10000000000));
+    sl_policy_unref(p);
+    free(text);
+}
+
 #define MOST(why, head, line, most, sentence)                                  \
     {                                                                          \
         why, head, line, most, sentence                                        \
@@ -391,6 +417,7 @@ int main(void)
     test_codes();
     test_features();
     test_quiet();
+    test_many_keys();
     test_ceilings();
     test_names();
     return CHECK_DONE();
