@@ -150,7 +150,8 @@ stage_coverage() {
     configure build/coverage --buildtype=debug -Db_coverage=true
     find build/coverage -name '*.gcda' -delete
     run_tests build/coverage coverage "$coverage_steps" --suite unit \
-        --suite prop --suite bad --suite flow --suite cli --suite examples
+        --suite prop --suite bad --suite flow --suite cli --suite daemon \
+        --suite examples
     for program in build/coverage/src/*/sluice-demo; do
         "$program" >/dev/null
     done
@@ -229,10 +230,56 @@ stage_mutants() {
 
 # ---- what a newcomer does ----
 
+# In a copy of the sources, as after a clone.
 stage_smoke() {
+    rm -rf build/newcomer
+    mkdir -p build/newcomer
+    list_sources | tar -cf - -T - | tar -xf - -C build/newcomer
+    (
+        cd build/newcomer
+        mkdir -p build/logs
+        follow_the_readme
+        use_what_was_built
+    )
+    tally smoke 11 0 "scripts/run starts a daemon whose lines answer and \
+Ctrl-C ends it, four libraries link, bin/sluice passes the presets"
+}
+
+list_sources() {
+    git -c safe.directory='*' ls-files -co --exclude-standard |
+        while IFS= read -r file; do
+            [[ ! -f $file ]] || printf '%s\n' "$file"
+        done
+}
+
+# scripts/run on free ports, in a group of its own so that Ctrl-C can be sent
+# to all of it, as a terminal does.
+follow_the_readme() {
+    local log=build/logs/run pid line tries=0
+
+    setsid scripts/run --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
+        >"$log.out" 2>"$log.err" &
+    pid=$!
+    until grep -qs 'Ctrl-C ends' "$log.out"; do
+        if ! kill -0 "$pid" 2>/dev/null || ((++tries > 6000)); then
+            cat "$log.err"
+            return 1
+        fi
+        sleep 0.1
+    done
+    grep -E '^  curl ' "$log.out" | while IFS= read -r line; do
+        echo "$line"
+        bash -c "$line" </dev/null >"$log.answer"
+        grep -qE '"allowed":true|HTTP/1.1 200|sluice_decisions_total' \
+            "$log.answer"
+    done
+    kill -INT -- "-$pid"
+    wait "$pid"
+}
+
+use_what_was_built() {
     local lines
 
-    scripts/build
     lines=$(bin/sluice-demo | wc -l)
     if ((lines < 5)); then
         echo "bin/sluice-demo prints $lines lines"
@@ -246,9 +293,8 @@ stage_smoke() {
         lib/libsluice-policy.a lib/libsluice.a -lfyaml
     bin/sluice init - >build/logs/smoke.yaml
     bin/sluice check build/logs/smoke.yaml
+    bin/sluiced -c build/logs/smoke.yaml --check
     bin/sluice test presets/*.flow
-    tally smoke 7 0 "bin/sluice-demo prints $lines lines, four libraries link, \
-bin/sluice passes the presets"
 }
 
 # link_library HEADER TEXT LIBRARY...: a program of somebody else that prints

@@ -71,13 +71,11 @@ static size_t whole(struct sl_str value)
     if (quote != '"' && quote != '\'')
         return 0;
     for (size_t at = 1; at < value.len; at++) {
-        bool more = at + 1 < value.len;
+        bool twice = quote == '\'' && value.at[at] == quote &&
+                     at + 1 < value.len && value.at[at + 1] == quote;
 
-        if (quote == '"' && value.at[at] == '\\')
-            at++; /* and whatever it escapes */
-        else if (value.at[at] == quote && quote == '\'' && more &&
-                 value.at[at + 1] == quote)
-            at++; /* a quote in single quotes is written twice */
+        if (twice || (quote == '"' && value.at[at] == '\\'))
+            at++; /* a quote in single quotes, or whatever is escaped */
         else if (value.at[at] == quote)
             return at + 1;
     }

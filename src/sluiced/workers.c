@@ -178,7 +178,9 @@ static void on_drain(void *ctx)
 
 void sl_worker_drain(struct sl_worker *worker)
 {
-    if (sl_loop_post(worker->loop, on_drain, worker))
+    if (worker->index == 0)
+        on_drain(worker); /* we are there */
+    else if (sl_loop_post(worker->loop, on_drain, worker))
         atomic_store(&worker->empty, true); /* then without good manners */
 }
 

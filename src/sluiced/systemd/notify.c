@@ -81,22 +81,27 @@ void sl_notify_close(struct sl_notify *notify)
     notify->fd = -1;
 }
 
-void sl_notify(const struct sl_notify *notify, const char *fmt, ...)
+static void send_text(int fd, const char *fmt, va_list args)
 {
     char message[MESSAGE];
-    va_list args;
     ssize_t sent;
-    int len;
+    /* style: the analyzer of clang 14 misses va_start() here */
+    int len = vsnprintf(message, sizeof(message), fmt, args);
 
-    if (notify->fd < 0)
-        return;
-    va_start(args, fmt);
-    len = vsnprintf(message, sizeof(message), fmt, args);
-    va_end(args);
     if (len <= 0)
         return;
     if (len >= MESSAGE)
         len = MESSAGE - 1;
-    sent = send(notify->fd, message, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    sent = send(fd, message, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)sent; /* there is nobody else to tell */
+}
+
+void sl_notify(const struct sl_notify *notify, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    if (notify->fd >= 0)
+        send_text(notify->fd, fmt, args);
+    va_end(args);
 }

@@ -2,6 +2,7 @@
 #include "sluiced/redact.h"
 
 #include "check.h"
+#include "fail.h"
 
 /* In a macro, so that the columns are not drawn apart. */
 #define ROW(...)                                                               \
@@ -70,6 +71,17 @@ int main(void)
         CHECK(strstr(out.bytes, "s3cret") == NULL);
         sl_buf_done(&out);
     }
+    CASE("no memory is an error, and no leak");
+    struct fail fail = {.nth = 1};
+    struct sl_alloc alloc = fail_alloc(&fail);
+    struct sl_buf none;
+
+    sl_buf_init(&none, 4096, &alloc);
+    CHECK_EQ(sl_redact(SL_STR("sluice: 1\n"), secrets, 2, &none),
+             SLUICE_ENOMEM);
+    sl_buf_done(&none);
+    fail_check(&fail);
+
     CASE("no room is an error");
     struct sl_buf small;
 
