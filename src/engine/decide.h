@@ -54,8 +54,8 @@ struct sl_shown {
     struct sl_limit own;                 /* an override's numbers */
     struct sl_limit own_open;            /* and without a ceiling */
     const struct sl_limit *ceiling_less; /* what is asked if `open` */
-    bool open;    /* asked without a ceiling: the plan has overage */
-    bool overage; /* taken beyond the quota, and counted */
+    bool open;     /* asked without a ceiling: the plan has overage */
+    bool overage;  /* taken beyond the quota, and counted */
     uint64_t over; /* overage: how much of the cost lies beyond it */
     uint64_t cost;
     struct sl_answer answer; /* with overage: as the plan's quota shows it */
