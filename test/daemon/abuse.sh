@@ -87,7 +87,7 @@ stop
 policy few.yaml 1M/day
 launch prlimit --nofile=64:64 "$sluiced" -c few.yaml --store memory: \
     --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 --log-format json \
-    --threads 2
+    --threads 1
 started
 askers held held 20 held.go
 until_ grep -qs held held

@@ -1,0 +1,401 @@
+# shellcheck shell=bash
+# common.sh -- the recipes of docs/guide/proxies.md, run by the real proxies.
+#
+#   NAME.sh SLUICED SLUICED-TEST SLUICE GUIDE
+#
+#   recipe NAME       a block of the guide, known by the name in its first line,
+#                     with the ports and paths of this test
+#   closed            what the guide says: leave out the lines marked fail open
+#   family=WORD       what forward_auth must be for this proxy
+#   ask_as ADDRESS PATH WORD...   a client at that address asks the proxy;
+#                     leaves $code, $fields and $out
+#
+# A proxy's script defines recipes FOLDER FILTER, which puts the files there, and
+# proxy_command FOLDER, and calls the stories below. The clock is virtual: nothing
+# grows back unless a story says so.
+#
+# shellcheck disable=SC2317 # functions are called by until_ and check
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+guide=$(realpath "$4")
+# shellcheck source=test/daemon/daemon.sh
+. "$here/../daemon/daemon.sh"
+trap 'end_gently; end_all; rm -rf "$folder"' EXIT
+proxy='' site='' app='' app_pid='' sluiced_pid=''
+
+# Proxies have children, which they stop themselves when they are asked to.
+end_gently() {
+    [[ -z $proxy ]] || end_proxy
+}
+
+# There is nothing to be seen without all of them.
+give_up() {
+    echo "Bail out! $1"
+    sed 's/^/# /' "${@:2}"
+    exit 1
+}
+
+# ---- the guide ----
+
+# The block whose first line is a comment with the name $1.
+block() {
+    awk -v name="$1" '
+        /^```/ { open = !open; first = open; shown = 0; next }
+        open && first { shown = $0 == "# " name || $0 == "-- " name; first = 0 }
+        shown' "$guide"
+}
+
+recipe() {
+    sed -e "s/127\.0\.0\.1:8080/$http/g" -e "s/127\.0\.0\.1:3000/$app/g" \
+        <<<"$(block "$1")"
+}
+
+closed() {
+    sed '/[#-] fail open$/d'
+}
+
+# ---- the app, the daemon and the proxy ----
+
+start_app() {
+    rm -f port
+    python3 "$here/app.py" "$PWD/port" "$PWD/app.log" 2>app.err &
+    app_pid=$!
+    running+=("$app_pid")
+    until_ test -s port
+    : >app.log
+    app=127.0.0.1:$(<port)
+}
+
+# The first time on a free port; from then on, on the same.
+start_sluiced() {
+    block /etc/sluice/sluice.yaml | sed \
+        "s/forward_auth: original/forward_auth: $family/" >sluice.yaml
+    launch "$sluiced_test" -c sluice.yaml --clock=virtual \
+        --listen-http "${http:-127.0.0.1:0}" --listen-admin 127.0.0.1:0 \
+        --store memory: --log-format json
+    started || give_up 'sluiced does not start' "$log"
+    sluiced_pid=$pid
+}
+
+stop_sluiced() {
+    pid=$sluiced_pid
+    stop
+}
+
+free_port() {
+    python3 -c 'import socket
+with socket.socket() as s:
+    s.bind(("127.0.0.1", 0))
+    print(s.getsockname()[1])'
+}
+
+listens() {
+    (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null
+}
+
+serves_or_ended() {
+    listens "${site##*:}" || gone "$proxy"
+}
+
+# start_proxy FOLDER [FILTER]: with the recipes there, through a filter. Another
+# program may take the free port first: then on another one.
+start_proxy() {
+    local try
+
+    for try in 1 2 3; do
+        site=127.0.0.1:$(free_port)
+        rm -rf "${1:?}"
+        mkdir -p "$1"
+        recipes "$1" "${2-cat}"
+        proxy_command "$1"
+        "${command[@]}" >"$1/log" 2>&1 &
+        proxy=$!
+        until_ serves_or_ended
+        gone "$proxy" || return 0
+        wait "$proxy"
+        proxy=''
+    done
+    give_up "${command[0]} does not start (tried $try times)" "$1"/*log
+}
+
+end_proxy() {
+    kill -TERM "$proxy" 2>/dev/null
+    until_ gone "$proxy" || kill -9 "$proxy"
+    wait "$proxy" 2>/dev/null
+    proxy=''
+}
+
+# ---- clients ----
+
+ask_as() {
+    fetch --interface "$1" "http://$site$2" "${@:3}"
+}
+
+# A field of the answer, without case: field NAME. There may be a 100 before.
+field() {
+    awk -v name="$1" '
+        { sub(/\r$/, "") }
+        /^HTTP\// { found = "" }
+        tolower($1) == tolower(name) ":" {
+            found = found substr($0, length($1) + 2) "\n"
+        }
+        END { printf "%s", found }' <<<"$fields"
+}
+
+# shows NAME VALUE: is the field there, once, with this value?
+shows() {
+    [[ $(field "$1") = "$2" ]]
+}
+
+seen() {
+    wc -l <app.log
+}
+
+# member NAME: of the JSON that came
+member() {
+    python3 -c 'import json, sys
+print(json.loads(sys.argv[1])[sys.argv[2]])' "$out" "$1" 2>&1
+}
+
+# The codes and new connections of requests on one connection:
+# "200 1 200 0" is two answers over one.
+one_connection() {
+    {
+        curl -sS --max-time 10 -w '%{stderr}%{http_code} %{num_connects} ' \
+            --interface "$1" "${@:2}" >/dev/null
+    } 2>&1
+}
+
+# ---- stories ----
+
+story_passes() {
+    ask_as 127.0.0.2 '/api/hello?who=x'
+    check 'a request passes' answers 200
+    answers 200 || give_up 'nothing works' "$folder"/open/*log
+    check 'and the app answers it' test "$out" = 'GET /api/hello?who=x '
+    check 'the client is told its limit' shows X-RateLimit-Limit 5
+    check 'what is left' shows X-RateLimit-Remaining 4
+    check 'and when all is back' shows X-RateLimit-Reset 12
+    check 'and the same as IETF fields' shows RateLimit '"api";r=4;t=12'
+    check 'with the policy' shows RateLimit-Policy '"api";q=5;w=60'
+    check 'it has an id' test -n "$(field X-Request-Id)"
+    ask_as 127.0.0.2 /api/hello -d 'some words'
+    check 'a POST reaches the app with its body' \
+        test "$out" = 'POST /api/hello some words'
+    check 'and counts' shows X-RateLimit-Remaining 3
+    ask_as 127.0.0.2 /api/hello -T - -H 'Transfer-Encoding: chunked' \
+        <<<'in pieces'
+    check 'so does a PUT in pieces' has "$out" 'PUT /api/hello in pieces'
+    check 'which counts too' shows X-RateLimit-Remaining 2
+    ask_as 127.0.0.2 /api/hello -I
+    check 'HEAD counts' shows X-RateLimit-Remaining 1
+    check 'five' test "$(one_connection 127.0.0.2 "http://$site/api/hello" \
+        "http://$site/api/hello")" = '200 1 429 0 '
+}
+
+story_denied() {
+    local before
+
+    before=$(seen)
+    ask_as 127.0.0.2 /api/hello
+    check 'the sixth is denied' answers 429
+    check 'with the time to wait' shows Retry-After 12
+    check 'as IETF field' shows RateLimit '"api";r=0;t=12'
+    check 'the policy' shows RateLimit-Policy '"api";q=5;w=60'
+    check 'the limit' shows X-RateLimit-Limit 5
+    check 'nothing left' shows X-RateLimit-Remaining 0
+    check 'an id' test -n "$(field X-Request-Id)"
+    check 'nobody keeps it' shows Cache-Control no-store
+    check 'a problem' shows Content-Type application/problem+json
+    check 'with its status' test "$(member status)" = 429
+    check 'its code' test "$(member code)" = RATE_LIMITED
+    check 'and the time' test "$(member retry_after)" = 12
+    check 'the body has the id of the header' \
+        test "$(member request_id)" = "$(field X-Request-Id)"
+    ask_as 127.0.0.2 /api/hello -I
+    check 'HEAD is denied' answers 429
+    head -c "${body-100000}" /dev/zero >large
+    check 'connections stay open, whatever the method and the body' test \
+        "$(one_connection 127.0.0.2 -H Expect: --data-binary @large \
+            "http://$site/api/hello" "http://$site/api/hello" \
+            "http://$site/other")" = '429 1 429 0 429 0 '
+    check 'the app has seen nothing of it' test "$(seen)" = "$before"
+    ask_as 127.0.0.3 /api/hello
+    check 'another client has its own' shows X-RateLimit-Remaining 4
+    tell /v1/clock -d '{"now":"1970-01-01T00:00:12Z"}'
+    ask_as 127.0.0.2 /api/hello
+    check 'after the time it was told, it passes' answers 200
+    ask_as 127.0.0.2 /api/hello
+    check 'once' answers 429
+}
+
+# One way to pretend: pretend WORD...
+pretend() {
+    local before
+
+    before=$(seen)
+    ask_as 127.0.0.2 "$@"
+    check "pretending: $*" test "$code" = 429 -a "$(seen)" = "$before"
+}
+
+story_pretends() {
+    local name
+
+    for name in X-Original-URI X-Original-URL X-Forwarded-Uri X-Forwarded-Path \
+        X-Rewrite-URL; do
+        pretend /api/hello -H "$name: /api/search"
+    done
+    for name in X-Original-Method X-Forwarded-Method X-HTTP-Method-Override; do
+        pretend /api/hello -H "$name: OPTIONS"
+    done
+    for name in X-Forwarded-For X-Real-IP True-Client-IP X-Client-IP \
+        X_Forwarded_For; do
+        pretend /api/hello -H "$name: 203.0.113.9"
+    done
+    pretend /api/hello -H 'X-Forwarded-For: 127.0.0.1'
+    pretend /api/hello -H 'X-Forwarded-For: 198.51.100.1, 127.0.0.1'
+    pretend /api/hello -H 'X-Forwarded-For: a' -H 'X-Forwarded-For: 192.0.2.8'
+    pretend /api/hello -H 'Forwarded: for=203.0.113.9'
+    pretend /api/hello -H 'X-User-Id: mallory'
+    pretend /api/hello -H 'X_User_Id: mallory'
+    pretend /api/hello -H 'X-Sluice-Status: 200' -H 'X-Sluice-Cost: 0'
+    pretend /api/hello -H 'Connection: X-Forwarded-For'
+    pretend /api/hello -H 'Connection: keep-alive, X-Forwarded-Uri, X-User-Id'
+    pretend /api/hello -H 'Connection: Upgrade' -H 'Upgrade: websocket' \
+        -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+    pretend '/api/hello?cost=0'
+    pretend '/api/hello?deny_status=200'
+    pretend '/api/hello?x=/../api/search'
+    pretend /api/hello -X OPTIONS
+    pretend '/api/search/../hello' --path-as-is
+    pretend '//api//hello'
+    pretend /x --request-target "http://$site/api/hello"
+}
+
+# What is too large for the daemon must not look as if it were away.
+refused() {
+    local what=$1 before
+
+    before=$(seen)
+    ask_as 127.0.0.2 "${@:2}"
+    check "$what is no way in ($code)" \
+        test "${code:0:1}" -ge 4 -a "$(seen)" = "$before"
+}
+
+letters() {
+    printf "%0$1d" 0
+}
+
+story_pads() {
+    local n many=()
+
+    for n in 3000 7000 7950 9000 12000 14000 15{0,1,2,3,5}00; do
+        refused "a path of $n bytes" "/$(letters "$n")"
+        refused "a query of $n bytes" "/api/hello?$(letters "$n")"
+    done
+    for n in 7000 12000 15000 17000 30000 60000; do
+        refused "a header of $n bytes" /api/hello -H "X-Pad: $(letters "$n")"
+        refused "a user of $n bytes" /api/hello -H "X-User-Id: $(letters "$n")"
+    done
+    for ((n = 0; n < 98; n++)); do
+        many+=(-H "X-Pad-$n: $(letters 60)")
+    done
+    refused 'a hundred headers' /api/hello "${many[@]}"
+    for ((n = 0; n < 100; n++)); do
+        many+=(-H "X-More-$n: $n")
+    done
+    refused 'two hundred headers' /api/hello "${many[@]}"
+    refused 'four large ones' /api/hello -H "X-A: $(letters 7900)" \
+        -H "X-B: $(letters 7900)" -H "X-C: $(letters 7900)" \
+        -H "Cookie: $(letters 3900)"
+    for ((n = 0; n < 30; n++)); do
+        echo "X-Pad-$n: $(letters 30000)"
+    done >pads
+    refused 'almost a megabyte' /api/hello -H @pads
+}
+
+# A daemon that does not understand the question is not away.
+story_misunderstood() {
+    local right=$family
+
+    stop_sluiced
+    family=forwarded
+    [[ $right = original ]] || family=original
+    start_sluiced
+    refused 'the wrong family' /api/hello
+    stop_sluiced
+    family=$right
+    start_sluiced
+}
+
+freeze() {
+    kill -STOP "$sluiced_pid"
+}
+
+thaw() {
+    kill -CONT "$sluiced_pid"
+}
+
+story_open() {
+    freeze
+    ask_as 127.0.0.2 /api/hello
+    check 'sluiced hangs: requests pass' answers 200
+    check 'without headers' test -z "$(field RateLimit)$(field X-RateLimit-Limit)"
+    thaw
+    until_ limits_again
+    check 'sluiced is back: limited' answers 429
+    stop_sluiced
+    check 'sluiced is stopped, as asked' is 0
+    ask_as 127.0.0.2 /api/hello -d 'some words'
+    check 'sluiced is away: requests pass' answers 200
+    check 'with their bodies' test "$out" = 'POST /api/hello some words'
+    check 'without headers' test -z "$(field RateLimit)$(field X-RateLimit-Limit)"
+    start_sluiced
+    until_ tells_limits
+    check 'sluiced is started again: limits again' tells_limits
+}
+
+limits_again() {
+    ask_as 127.0.0.2 /api/hello
+    answers 429
+}
+
+tells_limits() {
+    ask_as 127.0.0.4 /api/hello
+    [[ -n $(field X-RateLimit-Limit) ]]
+}
+
+# The last one: the app is not started again.
+story_app_away() {
+    kill "$app_pid"
+    wait "$app_pid" 2>/dev/null
+    ask_as 127.0.0.8 /api/hello
+    check 'the app is away: that is what is said' test "${code:0:2}" = 50
+    check 'and not that sluiced is' test "${out/LIMITS/}" = "$out"
+}
+
+# start_proxy FOLDER closed came before this.
+story_closed() {
+    local before
+
+    ask_as 127.0.0.5 /api/hello
+    check 'fail closed: requests pass while sluiced is there' answers 200
+    check 'with headers' shows X-RateLimit-Remaining 4
+    before=$(seen)
+    freeze
+    ask_as 127.0.0.5 /api/hello
+    check 'sluiced hangs: nothing passes' answers 503
+    thaw
+    stop_sluiced
+    ask_as 127.0.0.5 /api/hello
+    check 'sluiced is away: nothing passes' answers 503
+    check 'which is a problem' shows Content-Type application/problem+json
+    check 'told as such' test "$(member code)" = LIMITS_UNAVAILABLE
+    check 'with a time to come back' shows Retry-After 1
+    ask_as 127.0.0.5 /api/hello -d 'some words'
+    check 'nor does a POST' answers 503
+    check 'the app has seen none of it' test "$(seen)" = "$before"
+    start_sluiced
+    until_ tells_limits
+    check 'sluiced is started again: requests pass' answers 200
+}

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# haproxy.sh -- the recipe for HAProxy, run by HAProxy.
+#
+#   haproxy.sh SLUICED SLUICED-TEST SLUICE GUIDE
+# shellcheck disable=SC2317 # functions are called by common.sh
+set -uo pipefail
+
+# shellcheck source=test/proxies/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+PATH=$PATH:/usr/sbin
+family=forwarded
+# It does not wait for the rest of a body that it has no use for, and closes.
+body=8000
+
+recipes() {
+    recipe /etc/haproxy/sluice.lua | "$2" >"$1/sluice.lua"
+    recipe /etc/haproxy/haproxy.cfg | "$2" |
+        sed -e "s|/etc/haproxy|$1|" -e "s/bind :80/bind $site/" \
+            >"$1/haproxy.cfg"
+    name_socket "$1"
+}
+
+# Abstract sockets are for all of the machine: two of these tests may run.
+name_socket() {
+    sed -i "s/abns@sluice-ask/abns@sluice-ask-${site##*:}/" "$1"/haproxy.cfg \
+        "$1"/sluice.lua
+}
+
+proxy_command() {
+    command=(haproxy -db -f "$1/haproxy.cfg")
+}
+
+start_app
+start_sluiced
+start_proxy "$folder/open"
+check 'HAProxy takes the recipe' test -n "$proxy"
+story_passes
+story_denied
+story_pretends
+story_pads
+story_misunderstood
+story_open
+end_proxy
+
+start_proxy "$folder/closed" closed
+check 'HAProxy takes it without the marked lines' test -n "$proxy"
+story_closed
+story_app_away
+end_proxy
+
+finish
