@@ -11,7 +11,7 @@
 #define CONNECTIONS 64
 
 /* Give up with a sentence. */
-void die(const char *fmt, ...) SL_PRINTF(1, 2);
+_Noreturn void die(const char *fmt, ...) SL_PRINTF(1, 2);
 
 /* ---- servers.c ---- */
 
