@@ -60,7 +60,7 @@ static char *span_text(sl_ns span, char out[32])
 static bool needs_quotes(struct sl_str name)
 {
     for (size_t i = 0; i < name.len; i++)
-        if (memchr(" ,;\"", name.at[i], 4))
+        if (name.at[i] && strchr(" ,;\"", name.at[i]))
             return true;
     return false;
 }

@@ -84,8 +84,8 @@ bool sl_json_null(struct sl_json_reader *r)
 
 bool sl_json_whole(struct sl_json_reader *r, uint64_t *ret)
 {
-    size_t at = r->at;
     uint64_t n = 0;
+    size_t at;
     char c;
 
     if (sl_json_peek(r) != SL_JSON_NUMBER)

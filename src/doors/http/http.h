@@ -122,7 +122,7 @@ sl_http_worker_open(struct sl_http_worker *worker,
 void sl_http_worker_close(struct sl_http_worker *worker);
 
 /* A connection has come: an sl_accept_f whose ctx is the worker. */
-void sl_http_accept(void *worker, int fd, const struct sl_address *peer);
+void sl_http_accept(void *ctx, int fd, const struct sl_address *peer);
 
 /* Use another TLS context from now on (NULL: none); one more reference of it
  * is taken. */

@@ -107,10 +107,9 @@ static void begin(struct sl_http_session *s)
 
 static char *put(char *to, const char *text)
 {
-    size_t len = strlen(text);
-
-    memcpy(to, text, len);
-    return to + len;
+    while (*text)
+        *to++ = *text++;
+    return to;
 }
 
 /* "Sun, 15 Nov 2026 07:00:00 GMT" */

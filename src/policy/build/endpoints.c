@@ -43,8 +43,8 @@ static size_t add_word(char out[SL_NAME_MAX], size_t len, struct sl_str word)
 static size_t add_one(char out[SL_NAME_MAX], size_t len, struct sl_str name)
 {
     if (len == 0) { /* names don't begin with '_' */
-        memcpy(out, "any", 3);
-        len = 3;
+        for (const char *c = "any"; *c; c++)
+            out[len++] = *c;
     } else if (len < SL_NAME_MAX) {
         out[len++] = '-';
     }
