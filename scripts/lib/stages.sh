@@ -151,7 +151,9 @@ stage_tsan() {
 stage_coverage() {
     local program percent
 
-    configure build/coverage --buildtype=debug -Db_coverage=true
+    # Threads count together, and what they count must not go backwards.
+    configure build/coverage --buildtype=debug -Db_coverage=true \
+        -Dc_args=-fprofile-update=atomic
     find build/coverage -name '*.gcda' -delete
     run_tests build/coverage coverage "$coverage_steps" --suite unit \
         --suite prop --suite bad --suite flow --suite cli --suite daemon \
