@@ -35,7 +35,7 @@ stage_check() {
     local status=0 examples rules
 
     scripts/check --self-test | tee build/logs/check.examples
-    scripts/check | tee build/logs/check.rules || status=$?
+    scripts/check --all | tee build/logs/check.rules || status=$?
     examples=$(tail -n 1 build/logs/check.examples)
     rules=$(tail -n 1 build/logs/check.rules)
     tally check "$(number_before 'rules kept' "$rules")" \

@@ -40,7 +40,6 @@
 #define PER_SECOND 10
 
 static const char *const level_words[] = {"error", "warn", "info", "debug"};
-static const char *const format_words[] = {"auto", "human", "json", "journal"};
 
 /* Syslog's numbers, which the journal reads. */
 static const int level_numbers[] = {3, 4, 6, 7};
@@ -314,38 +313,6 @@ void sl_log_open(enum sl_log_level level, enum sl_log_format format, int fd)
     atomic_store(&out.level, (int)level);
     atomic_store(&out.format, (int)format);
     atomic_store(&out.fd, fd);
-}
-
-static bool find_word(struct sl_str word, const char *const *words,
-                      size_t count, size_t *ret)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (sl_str_eq(word, sl_str_c(words[i]))) {
-            *ret = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool sl_log_level_parse(struct sl_str word, enum sl_log_level *ret)
-{
-    size_t i;
-
-    if (!find_word(word, level_words, SL_LEN(level_words), &i))
-        return false;
-    *ret = (enum sl_log_level)i;
-    return true;
-}
-
-bool sl_log_format_parse(struct sl_str word, enum sl_log_format *ret)
-{
-    size_t i;
-
-    if (!find_word(word, format_words, SL_LEN(format_words), &i))
-        return false;
-    *ret = (enum sl_log_format)i;
-    return true;
 }
 
 static void write_line(const struct line *line)

@@ -28,10 +28,6 @@ enum sl_log_format {
 /* `fd` is borrowed. Before the first call: info, auto, standard error. */
 void sl_log_open(enum sl_log_level level, enum sl_log_format format, int fd);
 
-/* Words of the settings; false if it is none. */
-bool sl_log_level_parse(struct sl_str word, enum sl_log_level *ret);
-bool sl_log_format_parse(struct sl_str word, enum sl_log_format *ret);
-
 /* An event, and pairs of key and value (both const char *; a NULL value is
  * left out), ended by NULL. */
 void sl_log(enum sl_log_level level, const char *event, ...)

@@ -2,11 +2,11 @@
 #include "base/zonefile.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/file.h"
 
 #define FILE_MAX 65536 /* the largest zone of tzdata has 4 KiB */
 
@@ -20,31 +20,12 @@ static bool plain_name(const char *name)
            !strstr(name, "//");
 }
 
-static int read_all(const char *path, char *bytes, size_t *len)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = 1;
-
-    if (fd < 0)
-        return SLUICE_ESYS;
-    *len = 0;
-    while (got > 0 && *len < FILE_MAX) {
-        got = read(fd, bytes + *len, FILE_MAX - *len);
-        if (got < 0 && errno == EINTR)
-            got = 1;
-        else if (got > 0)
-            *len += (size_t)got;
-    }
-    close(fd);
-    return got < 0 ? SLUICE_ESYS : 0;
-}
-
 int sl_zone_load(const char *name, const struct sl_alloc *alloc,
                  struct sl_zone *ret, struct sl_diag *diag)
 {
     const char *dir = getenv("TZDIR");
-    char path[512], *bytes;
-    size_t len = 0;
+    struct sl_buf bytes;
+    char path[512];
     int err;
 
     if (!plain_name(name))
@@ -54,17 +35,17 @@ int sl_zone_load(const char *name, const struct sl_alloc *alloc,
                          name);
     snprintf(path, sizeof(path), "%s/%s",
              dir && *dir ? dir : "/usr/share/zoneinfo", name);
-    bytes = sl_alloc_new(alloc, FILE_MAX);
-    if (!bytes)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
-    err = read_all(path, bytes, &len);
-    if (err)
+    sl_buf_init(&bytes, 2 * FILE_MAX, alloc);
+    err = sl_file_read(path, FILE_MAX, &bytes, NULL);
+    if (!err)
+        err = sl_zone_parse(sl_buf_str(&bytes), SL_TIME_END / SL_S, alloc, ret,
+                            diag);
+    else if (err == SLUICE_ESYS)
         sl_refuse(diag, SLUICE_ECONF, "there is no time zone \"%s\": %s: %s",
                   name, path, strerror(errno));
-    else
-        err = sl_zone_parse((struct sl_str){bytes, len}, SL_TIME_END / SL_S,
-                            alloc, ret, diag);
-    sl_alloc_free(alloc, bytes, FILE_MAX);
+    else if (err == SLUICE_EFULL)
+        sl_refuse(diag, SLUICE_ECONF, "%s is too large for a time zone", path);
+    sl_buf_done(&bytes);
     if (err == SLUICE_ENOMEM)
         return sl_refuse(diag, err, "there is no memory");
     return err ? SLUICE_ECONF : 0;

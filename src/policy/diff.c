@@ -310,14 +310,14 @@ static bool same_errors(const struct sl_policy *a, const struct sl_policy *b)
 
 static void changes_general(struct sl_changes *c)
 {
-    static const char *const modes[] = {"enforce", "shadow", "off"};
     const struct sl_policy *old = c->old, *new = c->new;
 
     if (old->enabled != new->enabled)
         sl_changes_say(c, "enabled %s",
                        new->enabled ? "false -> true" : "true -> false");
     if (old->mode != new->mode)
-        sl_changes_say(c, "mode %s -> %s", modes[old->mode], modes[new->mode]);
+        sl_changes_say(c, "mode %s -> %s", sl_mode_words[old->mode],
+                       sl_mode_words[new->mode]);
     if (!sl_str_eq(old->env, new->env))
         sl_changes_say(c, "env \"%.*s\" -> \"%.*s\"", SL_STR_ARG(old->env),
                        SL_STR_ARG(new->env));

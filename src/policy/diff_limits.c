@@ -125,11 +125,6 @@ static bool same_kind(enum sl_kind a, enum sl_kind b)
     return strcmp(sl_kind_name(a), sl_kind_name(b)) == 0;
 }
 
-static const char *const modes[] = {"enforce", "shadow", "off"};
-static const char *const missings[] = {"anonymous", "skip", "deny"};
-static const char *const failures[] = {"allow", "local", "deny"};
-static const char *const fulls[] = {"allow", "deny"};
-
 static void say_word(struct sl_changes *c, const struct sl_rule *rule,
                      const char *key, const char *old, const char *new)
 {
@@ -141,11 +136,14 @@ static void say_word(struct sl_changes *c, const struct sl_rule *rule,
 static void compare_words(struct sl_changes *c, const struct sl_rule *old,
                           const struct sl_rule *new)
 {
-    say_word(c, new, "mode", modes[old->mode], modes[new->mode]);
-    say_word(c, new, "missing", missings[old->missing], missings[new->missing]);
-    say_word(c, new, "on_store_failure", failures[old->failure],
-             failures[new->failure]);
-    say_word(c, new, "on_full", fulls[old->on_full], fulls[new->on_full]);
+    say_word(c, new, "mode", sl_mode_words[old->mode],
+             sl_mode_words[new->mode]);
+    say_word(c, new, "missing", sl_missing_words[old->missing],
+             sl_missing_words[new->missing]);
+    say_word(c, new, "on_store_failure", sl_failure_words[old->failure],
+             sl_failure_words[new->failure]);
+    say_word(c, new, "on_full", sl_full_words[old->on_full],
+             sl_full_words[new->on_full]);
     say_word(c, new, "refill",
              old->kind == SL_INTERVAL ? "interval" : "continuous",
              new->kind == SL_INTERVAL ? "interval" : "continuous");

@@ -104,7 +104,6 @@ static int read_methods(struct reading *r, struct sl_str list)
         if (list.len == 0)
             return refuse_method(r, list);
     }
-    r->pattern.names_options = methods & SL_METHOD_OPTIONS;
     if (methods & SL_METHOD_GET)
         methods |= SL_METHOD_HEAD;
     r->pattern.methods = methods;

@@ -149,11 +149,6 @@ int sl_policy_job(const struct sl_policy *policy, struct sl_str name)
     return sl_names_find(&box_of(policy)->jobs, name);
 }
 
-int sl_policy_scope(const struct sl_policy *policy, struct sl_str name)
-{
-    return sl_names_find(&box_of(policy)->scopes, name);
-}
-
 /* ---- overrides ---- */
 
 static int check_shape(const struct sl_rule *rule, struct sl_str text,

@@ -28,6 +28,14 @@ enum sl_reset { SL_RESET_FULL, SL_RESET_NEXT };
 /* When the store does not answer. The larger is the stricter. */
 enum sl_failure { SL_FAILURE_ALLOW, SL_FAILURE_LOCAL, SL_FAILURE_DENY };
 
+/* How each of these is written in a policy, by its value. */
+extern const char *const sl_mode_words[3];
+extern const char *const sl_missing_words[3];
+extern const char *const sl_anonymous_words[3];
+extern const char *const sl_reset_words[2];
+extern const char *const sl_failure_words[3];
+extern const char *const sl_full_words[2]; /* enum sl_on_full */
+
 /* Dialects of headers, as bits. 0 is none. */
 enum sl_dialect {
     SL_DIALECT_X_RATELIMIT = 1 << 0,
@@ -256,7 +264,6 @@ int sl_policy_plan(const struct sl_policy *policy, struct sl_str name);
 int sl_policy_rule(const struct sl_policy *policy, struct sl_str name);
 int sl_policy_feature(const struct sl_policy *policy, struct sl_str name);
 int sl_policy_job(const struct sl_policy *policy, struct sl_str name);
-int sl_policy_scope(const struct sl_policy *policy, struct sl_str name);
 
 /* The numbers of `rule` for a rate text other than its plans': an override.
  * Refuses another period, as that would start afresh. */

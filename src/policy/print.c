@@ -9,11 +9,6 @@
 
 #include "policy/print/printer.h"
 
-const char *const sl_print_modes[3] = {"enforce", "shadow", "off"};
-const char *const sl_print_failures[3] = {"allow", "local", "deny"};
-
-static const char *const resets[] = {"full", "next"};
-
 /* ---- lists ---- */
 
 static struct sl_str text_of(const void *ctx, unsigned i,
@@ -160,19 +155,18 @@ static void print_answer(struct sl_printer *p, const struct sl_route *route)
     if (route->dialects != policy->dialects || !sl_print_follows(p, "headers"))
         sl_print_dialects(p, route->dialects);
     if (route->reset != policy->reset || !sl_print_follows(p, "reset"))
-        sl_print_word(p, "reset", resets[route->reset]);
+        sl_print_word(p, "reset", sl_reset_words[route->reset]);
     if (route->failure >= 0)
-        sl_print_word(p, "on_store_failure", sl_print_failures[route->failure]);
+        sl_print_word(p, "on_store_failure", sl_failure_words[route->failure]);
 }
 
 static void print_route(struct sl_printer *p, const struct sl_route *route)
 {
-    static const char *const anonymous[] = {"limit", "pass", "deny"};
     const struct sl_rule *const *rules = route->rules;
 
     sl_print_open_item(p, route->index);
     print_target(p, route);
-    sl_print_word(p, "anonymous", anonymous[route->anonymous]);
+    sl_print_word(p, "anonymous", sl_anonymous_words[route->anonymous]);
     if (route->feature != SL_NO_FEATURE)
         sl_print_text(p, "feature", p->policy->features[route->feature].name);
     if (route->role_count > 0)
@@ -269,9 +263,9 @@ int sl_policy_print(const struct sl_policy *policy, struct sl_buf *out)
     sl_print_word(&p, "sluice", "1");
     sl_print_text(&p, "env", policy->env);
     sl_print_bool(&p, "enabled", policy->enabled);
-    sl_print_word(&p, "mode", sl_print_modes[policy->mode]);
+    sl_print_word(&p, "mode", sl_mode_words[policy->mode]);
     sl_print_dialects(&p, policy->dialects);
-    sl_print_word(&p, "reset", resets[policy->reset]);
+    sl_print_word(&p, "reset", sl_reset_words[policy->reset]);
     print_plans(&p);
     print_identity(&p);
     sl_print_limits(&p);

@@ -49,8 +49,7 @@ struct sl_segment {
 };
 
 struct sl_pattern {
-    unsigned methods;   /* bits */
-    bool names_options; /* the pattern names OPTIONS itself */
+    unsigned methods; /* bits */
     const struct sl_segment *segments;
     unsigned count;
 };

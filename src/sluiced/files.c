@@ -1,5 +1,5 @@
 /* files.c -- the policy and the certificates, when their files change. */
-#include "doors/library/library.h"
+#include "base/file.h"
 #include "sluiced/daemon.h"
 
 enum { FILE_POLICY, FILE_CERTIFICATE, FILE_KEY, FILE_CA, FILES };
@@ -12,7 +12,7 @@ static bool is_same(const struct sl_daemon *daemon)
     bool same;
 
     sl_buf_init(&text, SL_YAML_BYTES + 8192, &sl_alloc_libc);
-    same = sl_library_read(daemon->path, SL_YAML_BYTES, &text, &why) == 0 &&
+    same = sl_file_read(daemon->path, SL_YAML_BYTES, &text, &why) == 0 &&
            sl_str_eq(sl_buf_str(&text), sl_buf_str(&daemon->written.text));
     sl_buf_done(&text);
     return same;

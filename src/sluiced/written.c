@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "doors/library/library.h"
+#include "base/file.h"
 #include "sluiced/demo.h"
 #include "sluiced/redact.h"
 
@@ -44,7 +44,7 @@ static int on_file(void *ctx, const char *path, struct sl_buf *out,
                  slash ? (int)(slash - from) + 1 : 0, from, path) >= PATH_MOST)
         return sl_refuse(diag, SLUICE_ECONF,
                          "the name of the file is too long");
-    return sl_library_read(whole, SECRET_MOST, out, diag);
+    return sl_file_read(whole, SECRET_MOST, out, diag);
 }
 
 static int read_text(struct sl_written *written, const char *path,
@@ -54,7 +54,7 @@ static int read_text(struct sl_written *written, const char *path,
     int err;
 
     if (path && !posted) {
-        err = sl_library_read(path, SL_YAML_BYTES, &written->text, diag);
+        err = sl_file_read(path, SL_YAML_BYTES, &written->text, diag);
         return err == SLUICE_EFULL ? 0 : err; /* the reader says so better */
     }
     if (text.len > SL_YAML_BYTES + 1)

@@ -14,6 +14,7 @@
  * sends them, and where an extension ends is what readers have disagreed on
  * most. Leading zeros of a size are fine: to everyone it is hexadecimal.
  */
+#include "base/digits.h"
 #include "wire/http1_scan.h"
 
 /* More would not fit in 64 bits. */
@@ -22,14 +23,6 @@
 static enum sl_http1_result bad(struct sl_http1 *p, const char *why)
 {
     return sl_http1_refuse(p, 400, why);
-}
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 static enum sl_http1_result complete(struct sl_http1 *p, const char *bytes)
@@ -81,7 +74,7 @@ static enum sl_http1_result read_size(struct sl_http1 *p,
                                       const struct sl_buf *in)
 {
     for (; p->at < in->len; p->at++) {
-        int digit = hex_value(in->bytes[p->at]);
+        int digit = sl_hex_value(in->bytes[p->at]);
 
         if (digit < 0)
             return end_size(p, in);

@@ -1,13 +1,11 @@
 /* remote.c -- a flow against a daemon over HTTP. */
 #include "cli/flow/remote.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "wire/json.h"
 
 #define CHECKS_MOST  100                  /* in one array */
@@ -81,30 +79,6 @@ static int set_clock(struct sl_remote *remote, const char *path)
     return err;
 }
 
-static int read_file(struct sl_remote *remote, const char *path,
-                     struct sl_buf *buf)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = -1;
-    int err = 0;
-
-    while (fd >= 0 && !err) {
-        err = sl_buf_reserve(buf, 4096);
-        got = err ? 0 : read(fd, buf->bytes + buf->len, 4096);
-        if (got <= 0)
-            break;
-        buf->len += (size_t)got;
-    }
-    if (got < 0)
-        err = sl_refuse(&remote->why, SLUICE_ECONF, "%s can't be read: %s",
-                        path, strerror(errno));
-    else if (err)
-        err = no_memory(remote);
-    if (fd >= 0)
-        close(fd);
-    return err;
-}
-
 int sl_remote_policy(struct sl_remote *remote, const char *path)
 {
     struct sl_buf text;
@@ -112,7 +86,7 @@ int sl_remote_policy(struct sl_remote *remote, const char *path)
 
     sl_buf_init(&text, POLICY_BYTES + 4096, &sl_alloc_libc);
     if (!err)
-        err = read_file(remote, path, &text);
+        err = sl_file_read(path, POLICY_BYTES, &text, &remote->why);
     if (!err)
         err = tell(remote, "POST", "/v1/policy", sl_buf_str(&text));
     sl_buf_done(&text);

@@ -74,8 +74,6 @@ int sluice_decision_report(const struct sluice_decision *d)
 
 /* ---- limits ---- */
 
-static const char *const modes[] = {"enforce", "shadow", "off"};
-
 static const struct sluice_shown no_limit = {
     .name = "",
     .kind = "",
@@ -143,7 +141,7 @@ sluice_decision_limit(const struct sluice_decision *decision, size_t index)
                                  : keep(d, &texts->plan, shown->plan_name);
     ret.scope = keep(d, &texts->scope, shown->scope);
     ret.id = shown->id;
-    ret.mode = modes[shown->mode];
+    ret.mode = sl_mode_words[shown->mode];
     ret.unit = keep(d, &texts->unit, shown->rule->unit);
     ret.key = key_of(d, &texts->key, shown);
     ret.cost = shown->cost;

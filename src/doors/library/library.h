@@ -51,10 +51,6 @@ static inline void sl_library_free(void *piece, size_t size)
 /* The instant of a decision of this engine. */
 sl_ns sl_library_now(const struct sluice_engine *engine);
 
-/* Append the whole of a file, at most `most` bytes. */
-SL_MUST_USE int sl_library_read(const char *path, size_t most,
-                                struct sl_buf *out, struct sl_diag *diag);
-
 /* The sentence of a denial, made on first need; "" when allowed or without
  * memory. */
 const char *sl_library_message(struct sluice_decision *decision);

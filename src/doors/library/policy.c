@@ -1,15 +1,13 @@
 /* policy.c -- policies from files and texts, and what is wrong with them. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "doors/library/library.h"
 #include "policy/print.h"
 #include "policy/yaml/schema.h"
 
-#define CHUNK         4096
 #define SECRET_BYTES  (64 * 1024) /* of a file that is put into a policy */
 #define PROBLEM_BYTES (512 * 1024)
 #define SCHEMA_BYTES  (1024 * 1024)
@@ -22,56 +20,6 @@ struct sluice_problems {
     struct sl_buf text;
     struct sl_buf printed;
 };
-
-/* ---- files ---- */
-
-static int read_all(int fd, size_t most, struct sl_buf *out)
-{
-    size_t begin = out->len;
-
-    for (;;) {
-        ssize_t got;
-
-        if (out->len - begin > most)
-            return SLUICE_EFULL;
-        if (sl_buf_reserve(out, CHUNK))
-            return SLUICE_ENOMEM;
-        got = read(fd, out->bytes + out->len, CHUNK);
-        if (got == 0)
-            return 0;
-        if (got > 0)
-            out->len += (size_t)got;
-        else if (errno != EINTR)
-            return SLUICE_ESYS;
-    }
-}
-
-/* Append the whole of a file. With SLUICE_ESYS errno says why. */
-static int read_file(const char *path, size_t most, struct sl_buf *out)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int err = fd < 0 ? SLUICE_ESYS : read_all(fd, most, out);
-    int why = errno;
-
-    if (fd >= 0)
-        close(fd);
-    errno = why;
-    return err;
-}
-
-int sl_library_read(const char *path, size_t most, struct sl_buf *out,
-                    struct sl_diag *diag)
-{
-    int err = read_file(path, most, out);
-
-    if (err == SLUICE_ESYS)
-        sl_refuse(diag, err, "%s can't be read: %s", path, strerror(errno));
-    else if (err == SLUICE_EFULL)
-        sl_refuse(diag, err, "%s has more than %zu bytes", path, most);
-    else if (err)
-        sl_refuse(diag, err, "there is no memory");
-    return err;
-}
 
 /* ---- what a policy asks for while it is read ---- */
 
@@ -108,7 +56,7 @@ static int on_file(void *ctx, const char *path, struct sl_buf *out,
     if (err)
         err = sl_refuse(diag, err, "the name of the file is too long");
     else
-        err = sl_library_read(whole.bytes, SECRET_BYTES, out, diag);
+        err = sl_file_read(whole.bytes, SECRET_BYTES, out, diag);
     sl_buf_done(&whole);
     return err;
 }
@@ -288,7 +236,7 @@ int sluice_policy_load(const char *path,
     p = new_problems(path);
     if (!p)
         return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
-    err = read_file(path, SL_YAML_BYTES, &p->text);
+    err = sl_file_read(path, SL_YAML_BYTES, &p->text, NULL);
     if (err == 0 || err == SLUICE_EFULL) /* too large: the reader says so */
         err = read_policy(p, options, ret);
     else

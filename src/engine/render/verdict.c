@@ -51,19 +51,6 @@ static void write_string_if(struct sl_ink *ink, bool there, struct sl_str text)
 
 /* ---- limits ---- */
 
-static struct sl_str mode_name(enum sl_mode mode)
-{
-    switch (mode) {
-    case SL_MODE_ENFORCE:
-        return SL_STR("enforce");
-    case SL_MODE_SHADOW:
-        return SL_STR("shadow");
-    case SL_MODE_OFF:
-        break;
-    }
-    return SL_STR("off");
-}
-
 static void write_numbers(struct sl_ink *ink, const struct sl_shown *shown)
 {
     const struct sl_answer *a = &shown->answer;
@@ -154,7 +141,7 @@ static void write_limit(struct sl_ink *ink, const struct sl_decision *d,
     sl_ink_string(ink, shown->scope);
     write_numbers(ink, shown);
     sl_ink_raw(ink, MEMBER("mode"));
-    sl_ink_string(ink, mode_name(shown->mode));
+    sl_ink_string(ink, sl_str_c(sl_mode_words[shown->mode]));
     sl_ink_raw(ink, MEMBER("allowed"));
     write_bool(ink, shown->allowed);
     write_rare(ink, shown);

@@ -155,9 +155,6 @@ const char *sl_build_meant(struct sl_build *b, struct sl_diag *diag,
 int sl_build_dialects(struct sl_build *b, const struct sl_node *node,
                       int preset);
 
-/* The words of enum sl_failure. */
-extern const char *const sl_build_failures[3];
-
 /* A status from 400 to 599; `preset` if it is not there. */
 int sl_build_status(struct sl_build *b, const struct sl_node *map, int preset);
 

@@ -6,8 +6,6 @@
 
 #define DIALECTS_PRESET (SL_DIALECT_X_RATELIMIT | SL_DIALECT_IETF)
 
-const char *const sl_build_failures[3] = {"allow", "local", "deny"};
-
 /* In the order of the bits; `none` is no bit. */
 static const char *const dialects[] = {
     "x-ratelimit", "ietf", "ietf-06", "github", "openai", "kong", "none",
@@ -68,8 +66,6 @@ void sl_build_message(struct sl_build *b, const struct sl_node *map,
 
 void sl_build_general(struct sl_build *b)
 {
-    static const char *const modes[] = {"enforce", "shadow", "off"};
-    static const char *const resets[] = {"full", "next"};
     const struct sl_node *env = sl_build_scalar(b->root, "env");
     struct sl_policy *policy = b->policy;
 
@@ -77,9 +73,10 @@ void sl_build_general(struct sl_build *b)
     if (env && sl_build_name(b, "an environment", env))
         policy->env = sl_build_keep(b, env->text);
     policy->enabled = sl_build_bool(b->root, "enabled", true);
-    policy->mode = (enum sl_mode)sl_build_choice(b->root, "mode", modes, 3, 0);
+    policy->mode =
+        (enum sl_mode)sl_build_choice(b->root, "mode", sl_mode_words, 3, 0);
     policy->reset =
-        (enum sl_reset)sl_build_choice(b->root, "reset", resets, 2, 0);
+        (enum sl_reset)sl_build_choice(b->root, "reset", sl_reset_words, 2, 0);
     policy->dialects =
         sl_build_dialects(b, sl_node_get(b->root, "headers"), DIALECTS_PRESET);
     policy->file = sl_build_keep(b, sl_str_c(b->report->file));

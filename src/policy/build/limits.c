@@ -213,20 +213,17 @@ static enum sl_failure preset_failure(enum sl_kind kind)
 static void read_words(struct sl_build *b, const struct sl_node *node,
                        struct sl_rule *rule)
 {
-    static const char *const missing[] = {"anonymous", "skip", "deny"};
-    static const char *const modes[] = {"enforce", "shadow", "off"};
-    static const char *const full[] = {"allow", "deny"};
-    int mode = sl_build_choice(node, "mode", modes, 3, SL_MODE_ENFORCE);
+    int mode = sl_build_choice(node, "mode", sl_mode_words, 3, SL_MODE_ENFORCE);
 
-    rule->missing =
-        (enum sl_missing)sl_build_choice(node, "missing", missing, 3, 0);
+    rule->missing = (enum sl_missing)sl_build_choice(node, "missing",
+                                                     sl_missing_words, 3, 0);
     rule->mode =
         mode > (int)b->policy->mode ? (enum sl_mode)mode : b->policy->mode;
     rule->failure = (enum sl_failure)sl_build_choice(
-        node, "on_store_failure", sl_build_failures, 3,
+        node, "on_store_failure", sl_failure_words, 3,
         (int)preset_failure(rule->kind));
     rule->on_full =
-        (enum sl_on_full)sl_build_choice(node, "on_full", full, 2, 0);
+        (enum sl_on_full)sl_build_choice(node, "on_full", sl_full_words, 2, 0);
     rule->unit = sl_build_text(b, node, "unit");
     rule->dialects = sl_build_dialects(b, sl_node_get(node, "headers"), -1);
 }

@@ -191,8 +191,6 @@ static void preset(const struct sl_build *b, struct sl_route *route)
 static void read_route(struct sl_build *b, const struct sl_node *node,
                        struct sl_route *route)
 {
-    static const char *const anonymous[] = {"limit", "pass", "deny"};
-    static const char *const resets[] = {"full", "next"};
     const struct sl_node *endpoint = sl_build_scalar(node, "endpoint");
 
     preset(b, route);
@@ -203,8 +201,8 @@ static void read_route(struct sl_build *b, const struct sl_node *node,
     route->names_endpoint = endpoint != NULL;
     if (endpoint && sl_build_name(b, "an endpoint", endpoint))
         route->endpoint = sl_build_keep(b, endpoint->text);
-    route->anonymous =
-        (enum sl_anonymous)sl_build_choice(node, "anonymous", anonymous, 3, 0);
+    route->anonymous = (enum sl_anonymous)sl_build_choice(
+        node, "anonymous", sl_anonymous_words, 3, 0);
     read_feature(b, node, route);
     read_roles(b, sl_node_get(node, "roles"), route);
     warn_of_pass(b, sl_node_get(node, "roles"), route);
@@ -213,10 +211,10 @@ static void read_route(struct sl_build *b, const struct sl_node *node,
     route->quota = read_quota(b, node, route);
     route->dialects =
         sl_build_dialects(b, sl_node_get(node, "headers"), route->dialects);
-    route->reset = (enum sl_reset)sl_build_choice(node, "reset", resets, 2,
-                                                  (int)route->reset);
-    route->failure = sl_build_choice(node, "on_store_failure",
-                                     sl_build_failures, 3, route->failure);
+    route->reset = (enum sl_reset)sl_build_choice(node, "reset", sl_reset_words,
+                                                  2, (int)route->reset);
+    route->failure = sl_build_choice(node, "on_store_failure", sl_failure_words,
+                                     3, route->failure);
 }
 
 static bool is_match(const struct sl_route *route)

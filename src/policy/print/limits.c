@@ -180,21 +180,19 @@ static void print_deny(struct sl_printer *p, const struct sl_deny *deny)
 
 static void print_limit(struct sl_printer *p, const struct sl_rule *rule)
 {
-    static const char *const missing[] = {"anonymous", "skip", "deny"};
-    static const char *const full[] = {"allow", "deny"};
 
     sl_print_open(p, rule->name);
     print_kind(p, rule->kind);
     print_per_list(p, rule);
-    sl_print_word(p, "missing", missing[rule->missing]);
+    sl_print_word(p, "missing", sl_missing_words[rule->missing]);
     print_rates(p, "rate", rule->plans);
     print_rates(p, "candidate", rule->candidates);
     print_counting(p, rule);
     sl_print_text(p, "key", rule->key_text);
     if (rule->mode != p->policy->mode || !sl_print_follows(p, "mode"))
-        sl_print_word(p, "mode", sl_print_modes[rule->mode]);
-    sl_print_word(p, "on_store_failure", sl_print_failures[rule->failure]);
-    sl_print_word(p, "on_full", full[rule->on_full]);
+        sl_print_word(p, "mode", sl_mode_words[rule->mode]);
+    sl_print_word(p, "on_store_failure", sl_failure_words[rule->failure]);
+    sl_print_word(p, "on_full", sl_full_words[rule->on_full]);
     if (rule->dialects >= 0)
         sl_print_dialects(p, rule->dialects);
     print_deny(p, &rule->deny);

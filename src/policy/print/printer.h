@@ -101,10 +101,6 @@ const struct sl_outside *sl_print_below(const struct sl_printer *p,
 
 /* ---- parts of a policy ---- */
 
-/* The words of enum sl_failure, enum sl_mode. */
-extern const char *const sl_print_failures[3];
-extern const char *const sl_print_modes[3];
-
 /* Has the policy only the plan that those without plans have? No other can be
  * called `default`, which is a key of `plans`. */
 bool sl_print_only_plan(const struct sl_printer *p);

@@ -12,7 +12,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "doors/library/library.h"
+#include "base/file.h"
 #include "sluiced/settings/rules.h"
 
 #define ARENA_MOST   ((size_t)1024 * 1024)
@@ -306,7 +306,7 @@ static int read_token_file(struct sl_settings *s, enum sl_setting id,
     int err;
 
     sl_buf_init(&text, 2 * TOKEN_MOST + 8192, s->arena.alloc);
-    err = sl_library_read(value->text, TOKEN_MOST, &text, &why);
+    err = sl_file_read(value->text, TOKEN_MOST, &text, &why);
     value->text = "";
     while (!err && text.len > 0 && strchr("\r\n", text.bytes[text.len - 1]))
         text.len--;

@@ -269,29 +269,8 @@ static void test_auto(void)
     unlink(path);
 }
 
-static void test_words(void)
+static void test_errno(void)
 {
-    enum sl_log_level level = SL_LOG_INFO;
-    enum sl_log_format format = SL_LOG_AUTO;
-
-    CASE("the words of the settings");
-    CHECK(sl_log_level_parse(SL_STR("error"), &level) && level == SL_LOG_ERROR);
-    CHECK(sl_log_level_parse(SL_STR("warn"), &level) && level == SL_LOG_WARN);
-    CHECK(sl_log_level_parse(SL_STR("info"), &level) && level == SL_LOG_INFO);
-    CHECK(sl_log_level_parse(SL_STR("debug"), &level) && level == SL_LOG_DEBUG);
-    CHECK(!sl_log_level_parse(SL_STR("Debug"), &level));
-    CHECK(!sl_log_level_parse(SL_STR(""), &level));
-    CHECK_EQ(level, SL_LOG_DEBUG);
-    CHECK(sl_log_format_parse(SL_STR("human"), &format));
-    CHECK_EQ(format, SL_LOG_HUMAN);
-    CHECK(sl_log_format_parse(SL_STR("json"), &format));
-    CHECK_EQ(format, SL_LOG_JSON);
-    CHECK(sl_log_format_parse(SL_STR("journal"), &format));
-    CHECK_EQ(format, SL_LOG_JOURNAL);
-    CHECK(sl_log_format_parse(SL_STR("auto"), &format));
-    CHECK_EQ(format, SL_LOG_AUTO);
-    CHECK(!sl_log_format_parse(SL_STR("text"), &format));
-
     CASE("errno is left alone, also where nothing can be written");
     errno = EPROTO;
     sl_log_open(SL_LOG_INFO, SL_LOG_JSON, -1);
@@ -309,6 +288,6 @@ int main(void)
     test_lengths();
     test_floods();
     test_auto();
-    test_words();
+    test_errno();
     return CHECK_DONE();
 }

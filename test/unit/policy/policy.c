@@ -323,9 +323,6 @@ static void test_lookups(const struct sl_policy *p)
     CHECK_EQ(sl_policy_feature(p, SL_STR("Search")), -1);
     CHECK_EQ(sl_policy_job(p, SL_STR("transcribe")), 1);
     CHECK_EQ(sl_policy_job(p, SL_STR("mail")), -1);
-    CHECK_EQ(sl_policy_scope(p, SL_STR("org")), SL_SCOPE_ORG);
-    CHECK_EQ(sl_policy_scope(p, SL_STR("device")), SL_SCOPE_NAMED);
-    CHECK_EQ(sl_policy_scope(p, SL_STR("tenant")), -1);
 }
 
 static void test_overrides(const struct sl_policy *p)
