@@ -1,0 +1,66 @@
+/* ask.h -- one question to the engine, answered at once or later.
+ *
+ * A store in this process answers before the question returns; one across a
+ * network, or a registry that must look a caller up, many turns of the loop
+ * later. Whoever asks is told by done() in both cases and should not care
+ * which it was.
+ *
+ *     sl_ask_begin() --> who? --> his subjects --> sl_decide_begin()
+ *                                                        |
+ *                  done() <-- sl_decide_took() <-- the store's take
+ *
+ * A seat is what one thread has at hand when it decides; all its questions
+ * share it. An ask is used for one question after another, so that it keeps
+ * its memory, and the policy in force that it holds.
+ */
+#ifndef SL_ASK_H
+#define SL_ASK_H
+
+#include "engine/engine.h"
+#include "identity/subject.h"
+#include "identity/token.h"
+
+struct sl_loop;
+
+/* Zeros are good: nobody's token is believed, nobody is registered, and the
+ * store answers at once. */
+struct sl_seat {
+    struct sl_loop *loop;         /* of this thread; NULL: none */
+    struct sl_tokens *tokens;     /* NULL: no token is believed */
+    struct sl_subjects *subjects; /* NULL: there is no registry */
+};
+
+struct sl_ask {
+    struct sl_decision decision; /* the answer, if err is 0 */
+    int err; /* as of sl_decide_begin(); the sentence is in diag */
+    struct sl_diag diag;
+    struct sl_live *live; /* held: what the decision points into */
+    void (*done)(struct sl_ask *ask);
+    void *ctx; /* the asker's, as is `done` */
+
+    /* The engine's own. */
+    struct sl_engine *engine;
+    const struct sl_seat *seat;
+    const struct sl_facts *facts;
+    bool spend;
+    bool busy; /* asked, and not answered yet */
+    struct sl_caller *caller;
+    struct sl_lookup lookups[2];
+    unsigned lookups_open;
+};
+
+void sl_ask_init(struct sl_ask *ask, struct sl_engine *engine,
+                 const struct sl_seat *seat, const struct sl_alloc *alloc);
+
+/* Not while it is busy. */
+void sl_ask_done(struct sl_ask *ask);
+
+/* Hold the policy in force now, for those who read it before they ask. The
+ * next sl_ask_begin() decides by it. */
+struct sl_live *sl_ask_hold(struct sl_ask *ask);
+
+/* Ask. `facts` and what they point to stay until done(), which is called once:
+ * perhaps before this returns. */
+void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend);
+
+#endif
