@@ -40,19 +40,19 @@ static inline struct sl_str sl_token_claim(const struct sl_token *token,
  * people in tokens.c. */
 enum sl_token_fault {
     SL_TOKEN_GOOD,
-    SL_TOKEN_MALFORMED,  /* not three parts of strict base64url and JSON */
-    SL_TOKEN_TOO_LARGE,  /* or too deep, or too many claims */
-    SL_TOKEN_ALGORITHM,  /* none, unknown, or not allowed */
-    SL_TOKEN_HEADER,     /* crit, zip, b64, jku, x5u, x5c, jwk */
-    SL_TOKEN_NO_KEY,     /* no key of that id, or none that fits */
-    SL_TOKEN_SIGNATURE,  /* does not match */
-    SL_TOKEN_EXPIRED,    /* exp is over, or iat/nbf lie ahead: see the word */
-    SL_TOKEN_NOT_YET,    /* nbf or iat lie ahead */
-    SL_TOKEN_NO_EXPIRY,  /* has no exp, and must */
-    SL_TOKEN_ISSUER,     /* another issuer */
-    SL_TOKEN_AUDIENCE,   /* for somebody else */
-    SL_TOKEN_HELD_BACK,  /* too many bad ones from this address lately */
-    SL_TOKEN_NO_KEYS,    /* the keys have not been fetched yet */
+    SL_TOKEN_MALFORMED, /* not three parts of strict base64url and JSON */
+    SL_TOKEN_TOO_LARGE, /* or too deep, or too many claims */
+    SL_TOKEN_ALGORITHM, /* none, unknown, or not allowed */
+    SL_TOKEN_HEADER,    /* crit, zip, b64, jku, x5u, x5c, jwk */
+    SL_TOKEN_NO_KEY,    /* no key of that id, or none that fits */
+    SL_TOKEN_SIGNATURE, /* does not match */
+    SL_TOKEN_EXPIRED,   /* exp is over, or iat/nbf lie ahead: see the word */
+    SL_TOKEN_NOT_YET,   /* nbf or iat lie ahead */
+    SL_TOKEN_NO_EXPIRY, /* has no exp, and must */
+    SL_TOKEN_ISSUER,    /* another issuer */
+    SL_TOKEN_AUDIENCE,  /* for somebody else */
+    SL_TOKEN_HELD_BACK, /* too many bad ones from this address lately */
+    SL_TOKEN_NO_KEYS,   /* the keys have not been fetched yet */
     SL_TOKEN_NO_MEMORY,
     SL_TOKEN_FAULTS
 };
