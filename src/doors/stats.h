@@ -17,10 +17,14 @@
 #define SL_SERIES 4000 /* per thread, of those with labels from the policy */
 
 struct sl_stats; /* of one thread */
+struct sl_top;
 
 SL_MUST_USE int sl_stats_open(const struct sl_alloc *alloc,
                               struct sl_stats **ret);
 void sl_stats_close(struct sl_stats *stats); /* NULL is allowed */
+
+/* Tell `top` (borrowed; NULL: nobody) of every decision, too. */
+void sl_stats_watch(struct sl_stats *stats, struct sl_top *top);
 
 /* A decision was made at a door ("http", "grpc", "resp") and took `took`. */
 void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
