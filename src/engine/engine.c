@@ -281,8 +281,8 @@ int sl_engine_decide(struct sl_engine *engine, const struct sl_live *live,
                      const struct sl_facts *facts, bool spend,
                      struct sl_decision *ret, struct sl_diag *diag)
 {
-    int err =
-        sl_decide_begin(ret, live, facts, spend, &engine->store->secret, diag);
+    int err = sl_decide_begin(ret, live, facts, NULL, spend,
+                              &engine->store->secret, diag);
 
     while (!err && ret->pending) {
         ret->take.done = on_taken;

@@ -10,6 +10,7 @@
 struct sl_asking {
     const struct sl_live *live;
     const struct sl_facts *facts;
+    const struct sl_known *known; /* never NULL */
     const struct sl_hash_key *secret;
     struct sl_diag *diag;
     struct sl_caller caller;
