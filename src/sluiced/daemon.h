@@ -37,6 +37,7 @@ struct sl_worker {
     struct sl_clock clock;
     struct sl_loop *loop;
     struct sl_stats *stats;
+    struct sl_top *top;
     struct sl_http_worker http, admin; /* admin: on the first only */
     bool http_up, admin_up;
     struct sl_listener *http_listener, *admin_listener;
@@ -72,6 +73,7 @@ struct sl_daemon {
     struct sl_engine *engine;
     struct sl_clock stopped; /* the virtual clock, if it was asked for */
     struct sl_admin desk;
+    struct sl_hash_key top_secret; /* all workers' */
     struct sl_doorway http, admin;
     struct sl_worker *workers;
     unsigned worker_count;

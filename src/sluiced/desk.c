@@ -66,6 +66,18 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
     return sl_stats_render(all, count, &now, open_metrics, out);
 }
 
+static int on_top(void *ctx, const struct sl_top_query *query,
+                  struct sl_arena *arena, struct sl_top_answer *ret)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_top *all[64];
+    unsigned count = 0;
+
+    for (; count < daemon->worker_count && count < SL_LEN(all); count++)
+        all[count] = daemon->workers[count].top;
+    return sl_top_read(all, count, query, arena, ret);
+}
+
 static int on_feature(void *ctx, struct sl_str name, bool on,
                       struct sl_diag *diag)
 {
@@ -107,6 +119,7 @@ void sl_desk_open(struct sl_daemon *daemon)
         .reload = on_reload,
         .policy = on_policy,
         .metrics = on_metrics,
+        .top = on_top,
         .feature = on_feature,
     };
 #ifdef SL_VIRTUAL_CLOCK

@@ -95,6 +95,11 @@ static int open_worker(struct sl_worker *worker)
     if (!err)
         err = sl_stats_open(&sl_alloc_libc, &worker->stats);
     if (!err)
+        err = sl_top_open(&sl_alloc_libc, &daemon->top_secret,
+                          sl_loop_now(worker->loop), &worker->top);
+    if (!err)
+        sl_stats_watch(worker->stats, worker->top);
+    if (!err)
         err =
             sl_timer_new(worker->loop, on_emptying, worker, &worker->emptying);
     if (!err)
@@ -113,6 +118,7 @@ static void close_worker(struct sl_worker *worker)
     sl_tls_unref(atomic_exchange(&worker->next_tls, NULL));
     sl_timer_free(worker->emptying);
     sl_stats_close(worker->stats);
+    sl_top_close(worker->top);
     sl_loop_close(worker->loop);
 }
 
@@ -196,6 +202,11 @@ int sl_workers_begin(struct sl_daemon *daemon)
         return SL_EXIT_FAILED;
     }
     memset(daemon->workers, 0, size);
+    if (sl_hash_key_make(&daemon->top_secret)) {
+        sl_refuse(&daemon->why, SLUICE_ESYS,
+                  "the system gives no random bytes");
+        return SL_EXIT_FAILED;
+    }
     daemon->worker_count = daemon->settings.threads;
     for (unsigned i = 0; i < daemon->worker_count; i++) {
         daemon->workers[i].daemon = daemon;

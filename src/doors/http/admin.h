@@ -4,6 +4,7 @@
 #define SL_ADMIN_H
 
 #include "doors/http/http.h"
+#include "doors/top.h"
 
 struct sl_admin {
     void *ctx;
@@ -21,6 +22,10 @@ struct sl_admin {
 
     /* All threads' counts, rendered. */
     int (*metrics)(void *ctx, bool open_metrics, struct sl_buf *out);
+
+    /* Who is refused most; see top.h. */
+    int (*top)(void *ctx, const struct sl_top_query *query,
+               struct sl_arena *arena, struct sl_top_answer *ret);
 
     /* Switch a feature. SLUICE_ENOENT if the policy has none of that name. */
     int (*feature)(void *ctx, struct sl_str name, bool on,
