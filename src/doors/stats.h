@@ -44,6 +44,7 @@ void sl_stats_refused(struct sl_stats *stats, const char *door,
 struct sl_stats_now {
     uint64_t table_places, table_occupied, table_bytes, table_evicted,
         table_full;
+    uint64_t listener_paused;
     bool reload_good;
     sl_ns reloaded_at; /* the last good one */
     uint64_t reloads_good, reloads_bad;

@@ -50,6 +50,7 @@ struct sl_worker {
     _Atomic(struct sl_tls *) next_tls; /* to be used from now on, or NULL */
     _Atomic bool empty;                /* drained: no connection is left */
     _Atomic uint64_t pulse;            /* the last beat that was answered */
+    _Atomic uint64_t paused;           /* how often accepting had to */
 };
 
 /* A door: where it is, and what its workers share. */
@@ -58,6 +59,7 @@ struct sl_doorway {
     struct sl_sockets sockets;
     struct sl_http_door door;
     struct sl_tls *tls;
+    struct sl_crowd *crowd; /* of the http door */
     char where[128];
 };
 
@@ -123,6 +125,9 @@ SL_MUST_USE int sl_doors_certify(struct sl_daemon *daemon,
 /* workers.c */
 sl_step_f sl_workers_begin, sl_workers_start;
 sl_unstep_f sl_workers_end, sl_workers_join;
+
+/* How many connections the http door may have, over all workers. */
+unsigned sl_connections_most(const struct sl_daemon *daemon);
 
 /* From the main thread: use what is in worker->next_tls. */
 void sl_worker_certify(struct sl_worker *worker, struct sl_tls *tls);

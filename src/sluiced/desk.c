@@ -31,6 +31,15 @@ static int on_policy(void *ctx, struct sl_buf *out)
     return sl_written_print(&daemon->written, out);
 }
 
+static uint64_t count_pauses(const struct sl_daemon *daemon)
+{
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        count += atomic_load(&daemon->workers[i].paused);
+    return count;
+}
+
 static struct sl_stats_now look(struct sl_daemon *daemon)
 {
     struct sl_table_stats table;
@@ -42,6 +51,7 @@ static struct sl_stats_now look(struct sl_daemon *daemon)
         .table_bytes = table.bytes,
         .table_evicted = table.counted[SL_STAT_EVICTED],
         .table_full = table.counted[SL_STAT_FULL],
+        .listener_paused = count_pauses(daemon),
         .reload_good = daemon->reload_good && daemon->certificates_good,
         .reloaded_at = daemon->reloaded_at,
         .reloads_good = daemon->reloads_good,

@@ -29,16 +29,15 @@
 /* ---- one worker ---- */
 
 /* So many that accepting stops before descriptors run out. */
-static unsigned connections_each(const struct sl_daemon *daemon)
+unsigned sl_connections_most(const struct sl_daemon *daemon)
 {
-    unsigned threads = daemon->worker_count;
+    unsigned threads = daemon->settings.threads;
     rlim_t own = OWN_DESCRIPTORS + DESCRIPTORS_PER_WORKER * (rlim_t)threads;
     rlim_t most = daemon->settings.connections;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < own + most)
         most = limit.rlim_cur > own ? limit.rlim_cur - own : 0;
-    most /= threads;
     return most > CONNECTIONS_LEAST ? (unsigned)most : CONNECTIONS_LEAST;
 }
 
@@ -50,7 +49,7 @@ static int open_doors(struct sl_worker *worker)
     if (daemon->http.open) {
         err = sl_http_worker_open(&worker->http, &daemon->http.door,
                                   worker->loop, daemon->engine, worker->stats,
-                                  connections_each(daemon), &daemon->why);
+                                  sl_connections_most(daemon), &daemon->why);
         worker->http_up = !err;
         if (!err)
             sl_http_worker_tls(&worker->http, daemon->http.tls);
@@ -241,10 +240,14 @@ static int listen_on(struct sl_worker *worker)
         err = sl_listener_open(
             worker->loop, daemon->http.sockets.fds[worker->index],
             sl_http_accept, &worker->http, &worker->http_listener);
+    if (!err && worker->http_up)
+        sl_listener_watch(worker->http_listener, &worker->paused);
     if (!err && worker->admin_up)
         err = sl_listener_open(worker->loop, daemon->admin.sockets.fds[0],
                                sl_http_accept, &worker->admin,
                                &worker->admin_listener);
+    if (!err && worker->admin_up)
+        sl_listener_watch(worker->admin_listener, &worker->paused);
     return err;
 }
 
