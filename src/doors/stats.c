@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "doors/events/denials.h"
 #include "doors/stats/inside.h"
 #include "doors/top.h"
 
@@ -104,9 +105,16 @@ int sl_stats_open(const struct sl_alloc *alloc, struct sl_stats **ret)
     return 0;
 }
 
-void sl_stats_watch(struct sl_stats *stats, struct sl_top *top)
+void sl_stats_watch(struct sl_stats *stats, struct sl_top *top,
+                    struct sl_denials *denials)
 {
     stats->top = top;
+    stats->denials = denials;
+}
+
+uint64_t sl_stats_degraded(const struct sl_stats *stats)
+{
+    return atomic_load_explicit(&stats->store_errors, memory_order_relaxed);
 }
 
 /* ---- doors ---- */
@@ -305,6 +313,8 @@ void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
     count_failure(stats, d);
     if (stats->top)
         sl_top_decision(stats->top, d);
+    if (stats->denials)
+        sl_denials_decision(stats->denials, d);
     if (d->blind || d->reason != SL_REASON_NONE)
         return; /* no limit was asked */
     for (unsigned i = 0; i < d->shown_count; i++)

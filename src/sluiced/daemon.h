@@ -8,6 +8,7 @@
  *   reload.c   another policy while it runs
  *   files.c    when files change
  *   desk.c     what the admin listener asks
+ *   tidings.c  what those who listen are told
  *
  * Threads. The first worker's loop runs on the main thread: signals, reloads,
  * the admin listener and the end happen there, so none of what is in this
@@ -25,6 +26,7 @@
 #include "sluiced/settings/settings.h"
 #include "sluiced/state.h"
 #include "sluiced/systemd/systemd.h"
+#include "sluiced/tidings.h"
 #include "sluiced/watch.h"
 #include "sluiced/written.h"
 
@@ -38,6 +40,7 @@ struct sl_worker {
     struct sl_loop *loop;
     struct sl_stats *stats;
     struct sl_top *top;
+    struct sl_denials *denials;
     struct sl_http_worker http, admin; /* admin: on the first only */
     bool http_up, admin_up;
     struct sl_listener *http_listener, *admin_listener;
@@ -76,6 +79,7 @@ struct sl_daemon {
     struct sl_clock stopped; /* the virtual clock, if it was asked for */
     struct sl_admin desk;
     struct sl_hash_key top_secret; /* all workers' */
+    struct sl_tidings tidings;
     struct sl_doorway http, admin;
     struct sl_worker *workers;
     unsigned worker_count;
@@ -167,6 +171,16 @@ enum sl_reload_cause {
  * SLUICE_ECONF: the old one stays. */
 int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
               const struct sl_str *posted, struct sl_buf *report);
+
+/* tidings.c: events.h from the beginning, the feed once there are loops. */
+sl_step_f sl_tidings_begin, sl_feed_begin;
+sl_unstep_f sl_tidings_end, sl_feed_end;
+
+/* Tell that a policy was put in force, or refused; `report` is what changed or
+ * what is wrong, a line each. */
+void sl_tidings_policy(struct sl_daemon *daemon, bool good, const char *cause,
+                       struct sl_str report);
+void sl_tidings_feature(struct sl_daemon *daemon, struct sl_str name, bool on);
 
 /* desk.c */
 void sl_desk_open(struct sl_daemon *daemon);

@@ -101,6 +101,7 @@ static int on_feature(void *ctx, struct sl_str name, bool on,
     text[name.len < 127 ? name.len : 127] = '\0';
     sl_log(SL_LOG_INFO, "feature switched", "name", text, "to",
            on ? "on" : "off", NULL);
+    sl_tidings_feature(daemon, name, on);
     return 0;
 }
 
@@ -125,6 +126,7 @@ void sl_desk_open(struct sl_daemon *daemon)
 {
     daemon->desk = (struct sl_admin){
         .ctx = daemon,
+        .events = daemon->tidings.events,
         .ready = on_ready,
         .reload = on_reload,
         .policy = on_policy,

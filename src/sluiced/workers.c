@@ -97,7 +97,10 @@ static int open_worker(struct sl_worker *worker)
         err = sl_top_open(&sl_alloc_libc, &daemon->top_secret,
                           sl_loop_now(worker->loop), &worker->top);
     if (!err)
-        sl_stats_watch(worker->stats, worker->top);
+        err = sl_denials_open(&sl_alloc_libc, daemon->tidings.events,
+                              &worker->denials);
+    if (!err)
+        sl_stats_watch(worker->stats, worker->top, worker->denials);
     if (!err)
         err =
             sl_timer_new(worker->loop, on_emptying, worker, &worker->emptying);
@@ -118,6 +121,7 @@ static void close_worker(struct sl_worker *worker)
     sl_timer_free(worker->emptying);
     sl_stats_close(worker->stats);
     sl_top_close(worker->top);
+    sl_denials_close(worker->denials);
     sl_loop_close(worker->loop);
 }
 

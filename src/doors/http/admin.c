@@ -228,7 +228,7 @@ const struct sl_http_path sl_admin_paths[] = {
     {"GET",    "/v1/keys/",     sl_admin_key_get,     SL_GUARD_TOKEN},
     {"DELETE", "/v1/keys/",     sl_admin_key_reset,   SL_GUARD_TOKEN},
     {"POST",   "/v1/clock",     set_clock,            SL_GUARD_TOKEN},
-    {NULL,     "/v1/events",    not_yet,              SL_GUARD_TOKEN},
+    {"GET",    "/v1/events",    sl_admin_events,      SL_GUARD_TOKEN},
     {NULL,     "/v1/subjects",  not_yet,              SL_GUARD_TOKEN},
     {NULL,     "/v1/subjects/", not_yet,              SL_GUARD_TOKEN},
 };

@@ -289,7 +289,7 @@ static void check_stats(void)
     CASE("what metrics count is counted here, and what is explained is not");
     begin();
     CHECK_EQ(sl_stats_open(NULL, &stats), 0);
-    sl_stats_watch(stats, tops[1]);
+    sl_stats_watch(stats, tops[1], NULL);
     sl_stats_decision(stats, rig_ask(&rig, GET("/spans", ORG("acme"))), "http",
                       SL_US);
     CHECK_EQ(sl_engine_decide(rig.engine, rig.live, &GET("/spans", ORG("acme")),
