@@ -24,7 +24,7 @@ static struct sl_str ask(const struct sl_sources *sources,
         return value;
     for (unsigned i = 0; i < sources->count && value.len == 0; i++)
         if (sources->list[i].kind == SL_SOURCE_HEADER)
-            value = sl_str_trim(sl_facts_header(facts, sources->list[i].name));
+            value = sl_str_trim(sl_facts_single(facts, sources->list[i].name));
     return value;
 }
 

@@ -241,6 +241,7 @@ static inline void make_identity(struct maker *m, struct tree *top)
 {
     static const char *const keys[] = {"user", "org",  "plan",
                                        "role", "shop", "null"};
+    static const char *const fields[] = {"x-forwarded-for", "forwarded"};
     static const char *const nets[] = {
         "127.0.0.0/8",         "::1",         "10.1.2.3", "2001:DB8::/32",
         "::ffff:10.0.0.0/104", "192.0.2.0/31"};
@@ -265,6 +266,8 @@ static inline void make_identity(struct maker *m, struct tree *top)
         put_some(m, identity, "trusted_proxies", nets, SL_LEN(nets), 0);
     if (maybe(m, 2))
         put_number(m, identity, "ipv6_prefix", 32, 128);
+    if (maybe(m, 2))
+        put_word(m, identity, "forwarded", PICK(m, fields));
 }
 
 /* ---- the rest of the file ---- */
