@@ -214,6 +214,7 @@ struct sl_server {
     uint64_t memory; /* bytes; 0: not written */
     sl_ns deadline;  /* 0: not written */
     struct sl_str forward_auth;
+    struct sl_str proxy_protocol; /* "http,resp" */
     struct sl_str access_token, admin_token;
     struct sl_str tls_certificate, tls_key, tls_client_ca;
     struct sl_str log_level, log_format;

@@ -383,6 +383,7 @@ static inline void make_server(struct maker *m, struct tree *top)
         {"access_token", "s3cret"                     },
         {"admin_token",  "null"                       },
     };
+    static const char *const doors[] = {"http", "grpc", "resp", "admin"};
     struct tree *server, *below;
 
     if (maybe(m, 2))
@@ -392,6 +393,8 @@ static inline void make_server(struct maker *m, struct tree *top)
         if (i != 2 && maybe(m, 3)) /* one `memory` */
             put_word(m, server, rows[i][0],
                      rows[i == 3 && maybe(m, 2) ? 2 : i][1]);
+    if (maybe(m, 3))
+        put_some(m, server, "proxy_protocol", doors, SL_LEN(doors), 0);
     if (maybe(m, 2)) {
         below = put_map(m, server, "listen");
         put_word(m, below, "admin", "unix:/run/a b");

@@ -72,6 +72,7 @@ static const struct problem good[] = {
         "  memory: 64MiB\n"
         "  deadline: 20ms\n"
         "  forward_auth: path\n"
+        "  proxy_protocol: [http, resp]\n"
         "  access_token: \"${ENV:TOKEN}\"\n"
         "  admin_token: x\n"
         "  tls: {certificate: c, key: k, client_ca: a}\n"
@@ -97,7 +98,8 @@ static const struct problem good[] = {
         "errors: {rate_limited: {status: 429, body: {a: [1, ~, '{limit}']}}, "
         "conflict: {body: x}}, server: {listen: {http: 'a:1', grpc: 'a:2', "
         "resp: 'a:3', admin: 'a:4'}, store: 'memory:', usage: 'sqlite:x', "
-        "memory: 64MiB, deadline: 20ms, forward_auth: path, access_token: "
+        "memory: 64MiB, deadline: 20ms, forward_auth: path, proxy_protocol: "
+        "[http, resp], access_token: "
         "'s3cret', admin_token: x, tls: {certificate: c, key: k, client_ca: "
         "a}, log: {level: warn, format: json}}}",
         ""),
