@@ -78,6 +78,7 @@ void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
     values[SL_SCOPE_ORG] =
         given_or(facts->org, &identity->scopes[SL_SCOPE_ORG], facts);
     values[SL_SCOPE_IP] = read_ip(policy, facts->ip, ret->ip, sizeof(ret->ip));
+    ret->has_ip = values[SL_SCOPE_IP].at == ret->ip;
     for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
         values[s] = ask(&identity->scopes[s], facts);
     ret->plan = given_or(facts->plan, &identity->plan, facts);

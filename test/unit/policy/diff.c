@@ -135,6 +135,8 @@ static const struct {
     ROW("a route's manners", "limits: [ai, day, pace]",
         "limits: [ai, day, pace]\n    anonymous: deny",
         "route /b/** changed\n"),
+    ROW("what is carried", "limits: [ai, day, pace]",
+        "limits: [ai, day, pace]\n    sign_in: cap", "route /b/** changed\n"),
     ROW("a route renamed", "GET /a", "GET /c",
         "route GET /c added\nroute GET /a removed\n"),
     ROW("routes turned round",
