@@ -66,9 +66,7 @@ static unsigned count_http(const struct sl_stand *stand)
 
 static void move_http(struct sl_stand *stand, struct sl_engine *engine)
 {
-    sl_live_release(stand->http.live);
-    stand->http.engine = engine;
-    stand->http.live = sl_engine_hold(engine, NULL);
+    sl_http_worker_engine(&stand->http, engine);
 }
 
 const struct sl_door_kind sl_door_http = {
