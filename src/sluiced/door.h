@@ -15,6 +15,7 @@
 
 #include "doors/http/http.h"
 #include "net/listener.h"
+#include "sluiced/proxied.h"
 #include "sluiced/settings/settings.h"
 
 struct sl_daemon;
@@ -34,6 +35,7 @@ struct sl_doorway {
 struct sl_stand {
     bool up;
     struct sl_listener *listener;
+    struct sl_proxied *proxied;        /* NULL: who connects is the client */
     _Atomic(struct sl_tls *) next_tls; /* to be used from now on, or NULL */
     union {
         struct sl_http_worker http;
