@@ -47,6 +47,7 @@ static struct sl_str read_ip(const struct sl_policy *policy, struct sl_str text,
 
     if (text.len == 0 || !sl_ip_parse(text, &ip))
         return SL_STR("unknown");
+    ip = sl_ip_untranslated(&ip);
     if (!sl_ip_is_v4(&ip))
         ip = sl_ip_prefix(&ip, prefix);
     len = sl_ip_print(&ip, out);

@@ -194,7 +194,7 @@ is_counted() {
 sed -i 's/trusted_proxies: .*/trusted_proxies: [127.0.0.1]/' for.yaml
 proxied() {
     rm -f sluice.state
-    start -c for.yaml --forward-auth path --proxy-protocol http "$@"
+    start -c for.yaml --forward-auth path --proxy-protocol http
 }
 proxied
 is_counted tcp4-slowly 203.0.113.9
