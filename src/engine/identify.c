@@ -24,7 +24,7 @@ static struct sl_str ask(const struct sl_sources *sources,
         return value;
     for (unsigned i = 0; i < sources->count && value.len == 0; i++)
         if (sources->list[i].kind == SL_SOURCE_HEADER)
-            value = sl_str_trim(sl_facts_header(facts, sources->list[i].name));
+            value = sl_str_trim(sl_facts_single(facts, sources->list[i].name));
     return value;
 }
 
@@ -47,6 +47,7 @@ static struct sl_str read_ip(const struct sl_policy *policy, struct sl_str text,
 
     if (text.len == 0 || !sl_ip_parse(text, &ip))
         return SL_STR("unknown");
+    ip = sl_ip_untranslated(&ip);
     if (!sl_ip_is_v4(&ip))
         ip = sl_ip_prefix(&ip, prefix);
     len = sl_ip_print(&ip, out);
@@ -78,6 +79,7 @@ void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
     values[SL_SCOPE_ORG] =
         given_or(facts->org, &identity->scopes[SL_SCOPE_ORG], facts);
     values[SL_SCOPE_IP] = read_ip(policy, facts->ip, ret->ip, sizeof(ret->ip));
+    ret->has_ip = values[SL_SCOPE_IP].at == ret->ip;
     for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
         values[s] = ask(&identity->scopes[s], facts);
     ret->plan = given_or(facts->plan, &identity->plan, facts);

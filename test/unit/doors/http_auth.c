@@ -115,6 +115,10 @@ static void test_families(struct asked *a)
     CHECK_EQ(a->call->field_count, 0);
     CHECK_EQ(asked_get(a, "GET /v1/auth",
                        "X-Original-URL: /free\r\n" URI("/x") USER_("eve")),
+             403);
+    CHECK(asked_says(a, "x-original-uri and x-original-url are both there"));
+    CHECK_EQ(asked_get(a, "GET /v1/auth",
+                       "X-Original-URL:\r\n" URI("/x") USER_("eve")),
              200);
     CHECK(a->call->field_count > 0);
     CHECK_EQ(asked_get(a, "GET /v1/auth",

@@ -10,7 +10,8 @@
  *
  * A header of the family, or one that the policy takes an identity from, that
  * comes twice is refused: a proxy that appends where it should replace would
- * let the client's own go first.
+ * let the client's own go first. The same goes for the two names of the URI:
+ * a proxy sets one of them, and the other would be the client's.
  */
 #include <string.h>
 
@@ -55,6 +56,11 @@ static bool is_twice(const struct sl_http_call *call, struct sl_str name)
     return count > 1;
 }
 
+static bool is_there(const struct sl_http_call *call, const char *name)
+{
+    return sl_http1_field(call->request, sl_str_c(name), NULL).len > 0;
+}
+
 static bool refuse_twice(struct sl_http_call *call, struct sl_str name)
 {
     sl_http_refuse(call, 400, "HEADER_TWICE",
@@ -71,6 +77,17 @@ static bool check_family(struct sl_http_call *call, const struct family *family)
     for (size_t i = 0; i < SL_LEN(family->names) && family->names[i]; i++)
         if (is_twice(call, sl_str_c(family->names[i])))
             return refuse_twice(call, sl_str_c(family->names[i]));
+    /* A denial, not 400: a client can bring it about, and there are proxies
+     * that let pass what they were not answered by yes or no. */
+    if (family->url && is_there(call, family->uri) &&
+        is_there(call, family->url)) {
+        sl_http_refuse(call, 403, "TWO_URIS",
+                       "%s and %s are both there, so one of them is the "
+                       "client's; let the proxy remove the one that it does "
+                       "not set",
+                       family->uri, family->url);
+        return false;
+    }
     return true;
 }
 
