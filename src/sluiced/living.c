@@ -166,7 +166,8 @@ static void say_serving(const struct sl_daemon *daemon)
            SLUICE_VERSION, NULL);
     if (!daemon->path)
         sl_demo_print(stdout, daemon->http.open ? daemon->http.where : NULL,
-                      daemon->admin.open ? daemon->admin.where : NULL);
+                      daemon->admin.open ? daemon->admin.where : NULL,
+                      s->state);
     sl_notify(&daemon->notify, "READY=1\nSTATUS=Serving %s",
               daemon->path ? daemon->path : "the demo");
 }
