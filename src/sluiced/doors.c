@@ -10,13 +10,25 @@
 
 /* ---- certificates ---- */
 
-static int open_tls(const struct sl_settings *settings, bool admin,
+/* Whether clients must show a certificate is settled at the start: a reload
+ * that begins or ceases to ask for them says that it needs a restart, and must
+ * not lock out those who have none before that. */
+static const char *client_ca(const struct sl_daemon *daemon,
+                             const struct sl_settings *settings)
+{
+    const char *first = daemon->settings.tls_client_ca;
+
+    return first && settings->tls_client_ca ? settings->tls_client_ca : first;
+}
+
+static int open_tls(const struct sl_daemon *daemon,
+                    const struct sl_settings *settings, bool admin,
                     struct sl_tls **ret, struct sl_diag *diag)
 {
     struct sl_tls_options options = {
         .certificate = settings->tls_certificate,
         .key = settings->tls_key,
-        .client_ca = admin ? NULL : settings->tls_client_ca,
+        .client_ca = admin ? NULL : client_ca(daemon, settings),
     };
 
     *ret = NULL;
@@ -35,9 +47,9 @@ int sl_doors_certify(struct sl_daemon *daemon,
     int err = 0;
 
     if (has_tls(&daemon->http))
-        err = open_tls(settings, false, &http, diag);
+        err = open_tls(daemon, settings, false, &http, diag);
     if (!err && has_tls(&daemon->admin))
-        err = open_tls(settings, true, &admin, diag);
+        err = open_tls(daemon, settings, true, &admin, diag);
     daemon->certificates_good = !err;
     if (err) {
         sl_tls_unref(http);
@@ -90,7 +102,7 @@ static int open_door(struct sl_daemon *daemon, struct sl_doorway *way,
         status = sl_settings_guard(&daemon->settings, admin,
                                    &way->sockets.address, &daemon->why);
     if (!status && !sl_address_is_unix(&way->sockets.address) &&
-        open_tls(&daemon->settings, admin, &way->tls, &daemon->why))
+        open_tls(daemon, &daemon->settings, admin, &way->tls, &daemon->why))
         status = SL_EXIT_FAILED;
     /* Where there is no TLS nobody can show a certificate. */
     way->door.accepts_client_cert =
