@@ -18,6 +18,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/word.h"
+
 #define WORD_MAX 64 /* longer words are no typos of ours */
 
 int sl_str_int(size_t len)
@@ -37,16 +39,13 @@ static char lower(char c)
  * with 0x05 from behind 'z'; no sum goes beyond its byte. */
 static bool word_eq_nocase(const char *a, const char *b)
 {
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    uint64_t x, y, differ, low, letters;
+    uint64_t x = sl_word_load(a), differ = x ^ sl_word_load(b);
+    uint64_t low, letters;
 
-    memcpy(&x, a, sizeof(x));
-    memcpy(&y, b, sizeof(y));
-    differ = x ^ y;
     if (differ == 0)
         return true;
-    low = (x | 0x20 * ones) & 0x7f * ones;
-    letters = (low + 0x1f * ones) & ~(low + 0x05 * ones) & ~x & 0x80 * ones;
+    low = (x | SL_EACH(0x20)) & SL_EACH(0x7f);
+    letters = (low + SL_EACH(0x1f)) & ~(low + SL_EACH(0x05)) & ~x & SL_TOPS;
     return (differ & ~(letters >> 2)) == 0;
 }
 
