@@ -48,8 +48,7 @@ void sl_parts_ask_next_unit(struct sl_decision *decision,
 void sl_parts_answers(struct sl_decision *decision);
 
 /* Keep who asks, for the text of the decision. */
-void sl_decision_who(struct sl_decision *decision,
-                     const struct sl_caller *caller,
+void sl_decision_who(struct sl_decision *decision, struct sl_caller *caller,
                      const struct sl_facts *facts);
 
 /* Refuse for a reason that is no limit. */
