@@ -39,6 +39,8 @@ struct sl_stored {
     const char *name;          /* state belongs to it */
     struct sl_limit strictest; /* the smallest count and capacity of all */
     enum sl_on_full on_full;
+    uint32_t share; /* of the table that is kept for it, in 1/1000; 0: an equal
+                     * part of the half that limits bound together have */
     struct sl_table_limit table; /* the memory store's own */
 };
 
@@ -76,6 +78,10 @@ struct sl_store_calls {
     int (*tighten)(struct sl_store *store, const struct sl_stored *limit,
                    const struct sl_limit *strictest);
     void (*take)(struct sl_store *store, struct sl_take *take);
+    /* Many takes, each for itself, in this order where they meet; or NULL if
+     * one after the other is as good. */
+    void (*take_many)(struct sl_store *store, struct sl_take *const *takes,
+                      unsigned count);
     void (*close)(struct sl_store *store);
 };
 
@@ -104,6 +110,19 @@ SL_MUST_USE static inline int sl_store_tighten(struct sl_store *store,
 static inline void sl_store_take(struct sl_store *store, struct sl_take *take)
 {
     store->calls->take(store, take);
+}
+
+/* Each take is done as by sl_store_take(); waits are overlapped. */
+static inline void sl_store_take_many(struct sl_store *store,
+                                      struct sl_take *const *takes,
+                                      unsigned count)
+{
+    if (store->calls->take_many) {
+        store->calls->take_many(store, takes, count);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++)
+        store->calls->take(store, takes[i]);
 }
 
 /* NULL is allowed. */
