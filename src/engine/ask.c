@@ -38,6 +38,14 @@ static void answer(struct sl_ask *ask, int err)
     ask->done(ask);
 }
 
+/* ---- his token ---- */
+
+static void know_token(struct sl_ask *ask)
+{
+    ask->known.token = NULL;
+    ask->known.token_fault = SL_TOKEN_GOOD;
+}
+
 /* ---- the store ---- */
 
 static void on_taken(struct sl_take *take);
@@ -64,22 +72,85 @@ static void on_taken(struct sl_take *take)
     go_on(ask);
 }
 
-/* ---- the question ---- */
+/* ---- the decision ---- */
 
-void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend)
+static void forget_subjects(struct sl_ask *ask)
+{
+    for (unsigned i = 0; i < SL_LEN(ask->lookups); i++) {
+        sl_subject_unref(ask->lookups[i].found);
+        ask->lookups[i].found = NULL;
+    }
+}
+
+static void decide(struct sl_ask *ask)
 {
     int err;
 
-    ask->facts = facts;
-    ask->spend = spend;
-    ask->busy = true;
-    ask->diag.sentence[0] = '\0';
-    if (!ask->live)
-        sl_ask_hold(ask);
-    err = sl_decide_begin(&ask->decision, ask->live, facts, NULL, spend,
-                          sl_engine_secret(ask->engine), &ask->diag);
+    if (ask->has_waited)
+        know_token(ask); /* others may have come after it */
+    ask->known.user = ask->lookups[0].found;
+    ask->known.org = ask->lookups[1].found;
+    err =
+        sl_decide_begin(&ask->decision, ask->live, ask->facts, &ask->known,
+                        ask->spend, sl_engine_secret(ask->engine), &ask->diag);
+    forget_subjects(ask);
     if (err)
         answer(ask, err);
     else
         go_on(ask);
+}
+
+/* ---- his subjects ---- */
+
+/* Of somebody whom the registry can't tell about, nothing is known. */
+static void on_found(struct sl_lookup *lookup)
+{
+    struct sl_ask *ask = lookup->ctx;
+
+    if (--ask->lookups_open == 0)
+        decide(ask);
+}
+
+static void look_up(struct sl_ask *ask, struct sl_lookup *lookup,
+                    const char *scope, struct sl_str id)
+{
+    struct sl_subjects *subjects = ask->station->subjects;
+
+    if (id.len == 0)
+        return;
+    *lookup = (struct sl_lookup){
+        .scope = sl_str_c(scope), .id = id, .done = on_found, .ctx = ask};
+    ask->lookups_open++;
+    subjects->calls->find(subjects, lookup);
+}
+
+static void find_subjects(struct sl_ask *ask)
+{
+    struct sl_caller caller;
+
+    sl_identify(ask->live->policy, ask->facts, &caller);
+    ask->lookups_open = 1; /* so that nobody goes on before both are asked */
+    look_up(ask, &ask->lookups[0], "user", caller.values[SL_SCOPE_USER]);
+    look_up(ask, &ask->lookups[1], "org", caller.values[SL_SCOPE_ORG]);
+    ask->has_waited = ask->lookups_open > 1;
+    if (--ask->lookups_open == 0)
+        decide(ask);
+}
+
+/* ---- the question ---- */
+
+void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend)
+{
+    ask->facts = facts;
+    ask->spend = spend;
+    ask->busy = true;
+    ask->has_waited = false;
+    ask->diag.sentence[0] = '\0';
+    if (!ask->live)
+        sl_ask_hold(ask);
+    know_token(ask);
+    if (ask->station->subjects && ask->live->policy->enabled)
+        find_subjects(ask);
+    else
+        decide(ask);
 }

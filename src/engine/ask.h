@@ -17,8 +17,6 @@
 #define SL_ASK_H
 
 #include "engine/engine.h"
-#include "identity/subject.h"
-#include "identity/token.h"
 
 struct sl_loop;
 
@@ -44,9 +42,10 @@ struct sl_ask {
     const struct sl_facts *facts;
     bool spend;
     bool busy; /* asked, and not answered yet */
-    struct sl_caller *caller;
-    struct sl_lookup lookups[2];
+    struct sl_known known;
+    struct sl_lookup lookups[2]; /* the user, the organisation */
     unsigned lookups_open;
+    bool has_waited; /* for the registry: the token must be looked at again */
 };
 
 void sl_ask_init(struct sl_ask *ask, struct sl_engine *engine,

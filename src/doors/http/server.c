@@ -233,8 +233,9 @@ void sl_http_resume(struct sl_http_call *call)
     struct sl_http_session *s = call->session;
 
     s->call = NULL;
-    if (answer(s, call))
-        sl_conn_pause(s->conn, false); /* on_input follows */
+    answer(s, call);
+    sl_conn_flush(s->conn);
+    sl_conn_pause(s->conn, false); /* on_input follows, if there is more */
 }
 
 /* The request is complete. False if there is nothing to go on with. */
