@@ -264,8 +264,8 @@ static int open_region(struct memory *m, const struct sl_memory_options *o,
     return 0;
 }
 
-static const struct sl_store_calls calls = {bind, tighten, take, take_many,
-                                            close_memory};
+static const struct sl_store_calls calls = {bind, tighten, take, close_memory,
+                                            take_many};
 
 int sl_memory_open(const struct sl_memory_options *options,
                    struct sl_store **ret, struct sl_diag *diag)

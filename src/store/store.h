@@ -78,11 +78,11 @@ struct sl_store_calls {
     int (*tighten)(struct sl_store *store, const struct sl_stored *limit,
                    const struct sl_limit *strictest);
     void (*take)(struct sl_store *store, struct sl_take *take);
+    void (*close)(struct sl_store *store);
     /* Many takes, each for itself, in this order where they meet; or NULL if
      * one after the other is as good. */
     void (*take_many)(struct sl_store *store, struct sl_take *const *takes,
                       unsigned count);
-    void (*close)(struct sl_store *store);
 };
 
 struct sl_store {
