@@ -61,6 +61,9 @@ void sl_conclude(struct sl_decision *decision);
 void sl_engine_carry_out(struct sl_engine *engine,
                          struct sl_decision *decision);
 
+/* Where state is; for those who ask it without a policy. */
+struct sl_store *sl_engine_store(struct sl_engine *engine);
+
 /* What callers' fingerprints are made under. */
 const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine);
 
