@@ -17,7 +17,6 @@
     }
 
 static const struct sl_errand subject = LATER("subject");
-static const struct sl_errand token = LATER("token");
 
 const struct sl_errand *const sl_errands[] = {
     &sl_errand_init,
@@ -26,12 +25,12 @@ const struct sl_errand *const sl_errands[] = {
     &sl_errand_test,
     &sl_errand_bench,
     &sl_errand_import,
+    &sl_errand_token,
     &sl_errand_completion,
     &sl_errand_take,
     &sl_errand_top,
     &sl_errand_reset,
     &subject,
-    &token,
     NULL,
 };
 
