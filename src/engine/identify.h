@@ -10,7 +10,8 @@
 #include "engine/facts.h"
 
 struct sl_caller {
-    struct sl_str values[SL_SCOPES]; /* by scope; empty: not known */
+    struct sl_str values[SL_SCOPES]; /* by scope; empty: not known. That of
+                                      * ip is empty until it is asked for */
     struct sl_str plan, role;
     bool anonymous;             /* no name of any scope is known */
     struct sl_str anonymous_id; /* made on first need; see below */
@@ -21,6 +22,12 @@ struct sl_caller {
 
 void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
                  struct sl_caller *ret);
+
+/* The caller's address, in one notation; "unknown" if he has none. Read when it
+ * is first asked for: who has a name is seldom told by his address. */
+struct sl_str sl_caller_ip(struct sl_caller *caller,
+                           const struct sl_policy *policy,
+                           const struct sl_facts *facts);
 
 /* The scope and the value by which an unknown caller is told apart: his
  * address, or a fingerprint under `secret` of what the policy lists. Whoever

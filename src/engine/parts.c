@@ -108,6 +108,8 @@ static bool find_value(struct sl_decision *d, struct sl_asking *asking,
     else if (scope == SL_SCOPE_ANON)
         *ret = sl_caller_anonymous(&asking->caller, policy, asking->facts,
                                    asking->secret);
+    else if (scope == SL_SCOPE_IP)
+        ret->value = sl_caller_ip(&asking->caller, policy, asking->facts);
     else
         ret->value = asking->caller.values[scope];
     if (ret->value.len > 0)

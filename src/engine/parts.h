@@ -48,8 +48,7 @@ void sl_parts_ask_next_unit(struct sl_decision *decision,
 void sl_parts_answers(struct sl_decision *decision);
 
 /* Keep who asks, for the text of the decision. */
-void sl_decision_who(struct sl_decision *decision,
-                     const struct sl_caller *caller,
+void sl_decision_who(struct sl_decision *decision, struct sl_caller *caller,
                      const struct sl_facts *facts);
 
 /* Refuse for a reason that is no limit. */
@@ -61,6 +60,9 @@ void sl_conclude(struct sl_decision *decision);
 /* Have the pending take carried out; its done() is called once. engine.c. */
 void sl_engine_carry_out(struct sl_engine *engine,
                          struct sl_decision *decision);
+
+/* Where state is; for those who ask it without a policy. */
+struct sl_store *sl_engine_store(struct sl_engine *engine);
 
 /* What callers' fingerprints are made under. */
 const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine);

@@ -33,8 +33,7 @@ static bool is_carried(const struct sl_asking *asking,
     for (unsigned i = 0; i < rule->per_count; i++)
         named |= is_name(rule->per[i]);
     return asking->carry && named && !asking->caller.anonymous &&
-           asking->caller.has_ip && rule->missing == SL_MISSING_ANONYMOUS &&
-           ends_at_once(rule);
+           rule->missing == SL_MISSING_ANONYMOUS && ends_at_once(rule);
 }
 
 int sl_visitor_find(struct sl_decision *d, struct sl_asking *asking,
@@ -45,6 +44,9 @@ int sl_visitor_find(struct sl_decision *d, struct sl_asking *asking,
     char bytes[SL_KEY_MAX];
 
     if (!is_carried(asking, rule))
+        return 0;
+    (void)sl_caller_ip(&asking->caller, d->policy, asking->facts);
+    if (!asking->caller.has_ip)
         return 0;
     for (unsigned i = 0; i < rule->per_count; i++)
         values[i] = is_name(rule->per[i])

@@ -227,7 +227,8 @@ static bool is_match(const struct sl_route *route)
 /* ---- all routes ---- */
 
 /* A route that an earlier one covers is a mistake: its limits never apply.
- * Every pair is looked at, which for a thousand routes takes a few ms. */
+ * Every pair is looked at: a few ms for a thousand routes, 0.1 s for ten
+ * thousand. */
 static void refuse_covered(struct sl_build *b, const struct sl_route *list,
                            unsigned count)
 {
