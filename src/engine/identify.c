@@ -24,7 +24,7 @@ static struct sl_str ask(const struct sl_sources *sources,
         return value;
     for (unsigned i = 0; i < sources->count && value.len == 0; i++)
         if (sources->list[i].kind == SL_SOURCE_HEADER)
-            value = sl_str_trim(sl_facts_header(facts, sources->list[i].name));
+            value = sl_str_trim(sl_facts_single(facts, sources->list[i].name));
     return value;
 }
 
@@ -47,6 +47,7 @@ static struct sl_str read_ip(const struct sl_policy *policy, struct sl_str text,
 
     if (text.len == 0 || !sl_ip_parse(text, &ip))
         return SL_STR("unknown");
+    ip = sl_ip_untranslated(&ip);
     if (!sl_ip_is_v4(&ip))
         ip = sl_ip_prefix(&ip, prefix);
     len = sl_ip_print(&ip, out);
@@ -61,8 +62,10 @@ struct sl_str sl_caller_ip(struct sl_caller *caller,
 {
     struct sl_str *ip = &caller->values[SL_SCOPE_IP];
 
-    if (ip->len == 0)
+    if (ip->len == 0) {
         *ip = read_ip(policy, facts->ip, caller->ip, sizeof(caller->ip));
+        caller->has_ip = ip->at == caller->ip;
+    }
     return *ip;
 }
 

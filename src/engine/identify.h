@@ -15,6 +15,7 @@ struct sl_caller {
     struct sl_str plan, role;
     bool anonymous;             /* no name of any scope is known */
     struct sl_str anonymous_id; /* made on first need; see below */
+    bool has_ip;                /* values[SL_SCOPE_IP] is an address */
     char ip[SL_IP_TEXT + 5];    /* canonical, with the prefix of IPv6 */
     char fingerprint[33];
 };

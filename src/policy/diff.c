@@ -151,7 +151,7 @@ static bool same_manners(const struct sl_changes *c, const struct sl_route *a,
                          const struct sl_route *b)
 {
     return sl_str_eq(a->endpoint, b->endpoint) &&
-           a->anonymous == b->anonymous &&
+           a->anonymous == b->anonymous && a->sign_in == b->sign_in &&
            lists_same(a->roles, a->role_count, b->roles, b->role_count) &&
            sl_str_eq(feature_of(c->old, a), feature_of(c->new, b)) &&
            a->report == b->report && a->quota == b->quota &&
@@ -296,6 +296,10 @@ static void changes_identity(struct sl_changes *c)
         sl_changes_say(c, "identity: where callers' names come from changed");
     if (!same_trust(old, new))
         sl_changes_say(c, "identity: trusted_proxies changed");
+    if (old->forwarded != new->forwarded)
+        sl_changes_say(c, "identity: forwarded %s -> %s",
+                       sl_forwarded_words[old->forwarded],
+                       sl_forwarded_words[new->forwarded]);
     if (!same_sources(&old->anonymous, &new->anonymous))
         sl_changes_say(c, "identity: anonymous changed; unknown callers start "
                           "afresh");

@@ -67,12 +67,10 @@ check 'and what to write' has "$err" 'write: fixed-window'
 run "$sluiced" -c none.yaml
 check 'so is none' is 3
 check 'which is named' has "$err" 'none.yaml can'
-for word in grpc resp; do
-    policy later.yaml 3/day "server: { listen: { $word: \"127.0.0.1:0\" } }"
-    run "$sluiced" -c later.yaml
-    check "listen.$word is for later" has "$err" 'not in this version'
-    check 'and status 3' is 3
-done
+policy later.yaml 3/day 'server: { listen: { grpc: "127.0.0.1:0" } }'
+run "$sluiced" -c later.yaml
+check 'listen.grpc is for later' has "$err" 'not in this version'
+check 'and status 3' is 3
 policy later.yaml 3/day 'server: { store: "redis://u:s3cret@h" }'
 run "$sluiced" -c later.yaml
 check 'other stores are for later' has "$err" \
@@ -85,6 +83,9 @@ check 'beyond loopback it needs a token' is 2
 check 'and says so' has "$err" 'access_token or tls.client_ca'
 run "$sluiced" --listen-admin '*:0'
 check 'the admin listener too' has "$err" 'set admin_token'
+run "$sluiced" --listen-resp '*:0'
+check 'and the door for Redis clients' has "$err" \
+    '--listen-resp: at *:0 anybody could spend'
 run "$sluiced" --clock virtual
 check 'the shipped program has no other clock' is 2
 

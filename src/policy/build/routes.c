@@ -203,6 +203,8 @@ static void read_route(struct sl_build *b, const struct sl_node *node,
         route->endpoint = sl_build_keep(b, endpoint->text);
     route->anonymous = (enum sl_anonymous)sl_build_choice(
         node, "anonymous", sl_anonymous_words, 3, 0);
+    route->sign_in = (enum sl_sign_in)sl_build_choice(
+        node, "sign_in", sl_sign_in_words, 3, SL_SIGN_IN_FRESH);
     read_feature(b, node, route);
     read_roles(b, sl_node_get(node, "roles"), route);
     warn_of_pass(b, sl_node_get(node, "roles"), route);

@@ -8,9 +8,10 @@
  *   forwarded   X-Forwarded-Method, X-Forwarded-Uri, -Host    Traefik, Caddy
  *   path        its own method and the path behind /v1/auth   Envoy
  *
- * A header of the family (URI and URL are one), or one that the policy takes an
- * identity from, that comes twice is refused: a proxy that appends where it
- * should replace would let the client's own go first.
+ * A header of the family, or one that the policy takes an identity from, that
+ * comes twice is refused: a proxy that appends where it should replace would
+ * let the client's own go first. The same goes for the two names of the URI:
+ * a proxy sets one of them, and the other would be the client's.
  */
 #include <string.h>
 
@@ -94,12 +95,15 @@ static bool read_family(struct sl_http_call *call, const struct family *family,
 }
 
 /* A proxy sends the one or the other. If both are there one is the client's,
- * and his would be believed where the proxy does not know of it. */
+ * and his would be believed where the proxy does not know of it. A denial, not
+ * 400: a client can bring it about, and there are proxies that let pass what
+ * they were not answered by yes or no. */
 static bool refuse_both(struct sl_http_call *call, const struct family *family)
 {
-    sl_http_refuse(call, 400, "HEADER_TWICE",
-                   "%.*s and %.*s are both there, so nobody can tell which one "
-                   "the proxy means; let it remove the other",
+    sl_http_refuse(call, 403, "TWO_URIS",
+                   "%.*s and %.*s are both there, so one of them is the "
+                   "client's; let the proxy remove the one that it does not "
+                   "set",
                    SL_STR_ARG(family->names[URI]),
                    SL_STR_ARG(family->names[URL]));
     return false;
@@ -127,10 +131,10 @@ static bool from_headers(struct sl_http_call *call, const struct family *family,
         return refuse_stranger(call);
     if (!read_family(call, family, values))
         return false;
-    if (family->has_url && values[URI].at && values[URL].at)
+    if (family->has_url && values[URI].len > 0 && values[URL].len > 0)
         return refuse_both(call, family);
     facts->path = values[URI];
-    if (family->has_url && !values[URI].at)
+    if (family->has_url && values[URI].len == 0)
         facts->path = values[URL];
     if (facts->path.len == 0) {
         sl_http_refuse(call, 400, "NO_ORIGINAL_URI",
