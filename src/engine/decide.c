@@ -52,7 +52,6 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->now = facts->now;
     d->step = SL_DECIDED;
     d->spend = spend;
-    d->take.ctx = d;
     sl_arena_reset(&d->arena);
 }
 

@@ -47,6 +47,13 @@ void sl_refuse_request(struct sl_decision *decision, enum sl_reason reason);
 /* The verdict over all limits that count, from their answers. */
 void sl_conclude(struct sl_decision *decision);
 
+/* Have the pending take carried out; its done() is called once. engine.c. */
+void sl_engine_carry_out(struct sl_engine *engine,
+                         struct sl_decision *decision);
+
+/* What callers' fingerprints are made under. */
+const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine);
+
 /* The store has failed: allowed, refused, or asked again on the local table. */
 void sl_conclude_failure(struct sl_decision *decision,
                          const struct sl_live *live);
