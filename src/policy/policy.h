@@ -36,7 +36,8 @@ extern const char *const sl_reset_words[2];
 extern const char *const sl_failure_words[3];
 extern const char *const sl_full_words[2]; /* enum sl_on_full */
 
-/* Algorithms of tokens, in the order of the bits of enum sl_algorithm. */
+/* Algorithms of tokens, in the order of the bits of enum
+ * sl_token_algorithm. */
 #define SL_ALGORITHMS 13
 extern const char *const sl_algorithm_words[SL_ALGORITHMS];
 
