@@ -136,10 +136,11 @@ void sl_worker_drain(struct sl_worker *worker);
 sl_step_f sl_tokens_begin;
 sl_unstep_f sl_tokens_end;
 
-/* Believe the tokens that `policy` says. On failure (SLUICE_ECONF if its keys
- * can't be read) everything stays. */
+/* Believe the tokens that `policy` says, which was perhaps posted. On failure
+ * (SLUICE_ECONF if its keys can't be read) everything stays. */
 SL_MUST_USE int sl_tokens_use(struct sl_daemon *daemon,
-                              struct sl_policy *policy, struct sl_diag *diag);
+                              struct sl_policy *policy, bool posted,
+                              struct sl_diag *diag);
 
 /* living.c */
 sl_step_f sl_living_begin;

@@ -99,13 +99,14 @@ static int read_settings(struct reload *r)
 static int use(struct reload *r)
 {
     struct sl_daemon *daemon = r->daemon;
+    bool posted = r->cause == SL_RELOAD_POSTED;
     struct sl_diag diag;
-    int err = sl_tokens_use(daemon, r->written.policy, &r->why);
+    int err = sl_tokens_use(daemon, r->written.policy, posted, &r->why);
 
     if (err)
         return err;
     err = sl_engine_use(daemon->engine, r->written.policy, &r->why);
-    if (err && sl_tokens_use(daemon, daemon->written.policy, &diag))
+    if (err && sl_tokens_use(daemon, daemon->written.policy, true, &diag))
         sl_log(SL_LOG_ERROR,
                "keys of tokens are those of a policy that was "
                "refused",

@@ -38,10 +38,11 @@ static int open_keys(struct sl_daemon *daemon)
 }
 
 int sl_tokens_use(struct sl_daemon *daemon, struct sl_policy *policy,
-                  struct sl_diag *diag)
+                  bool posted, struct sl_diag *diag)
 {
+    const struct sl_jwks_from from = {daemon->path, posted};
     struct sl_jwks_next next;
-    int err = sl_jwks_prepare(daemon->jwks, policy, daemon->path, &next, diag);
+    int err = sl_jwks_prepare(daemon->jwks, policy, &from, &next, diag);
 
     if (err)
         return err;
@@ -61,7 +62,7 @@ int sl_tokens_begin(struct sl_daemon *daemon)
 
     if (open_keys(daemon))
         return SL_EXIT_FAILED;
-    if (sl_tokens_use(daemon, daemon->written.policy, &daemon->why))
+    if (sl_tokens_use(daemon, daemon->written.policy, false, &daemon->why))
         return SL_EXIT_POLICY;
     options.keys = sl_jwks_keys(daemon->jwks);
     for (unsigned i = 0; i < daemon->worker_count; i++)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -227,7 +228,13 @@ static int keep(struct sl_jwks *jwks, struct sl_jwks_next *next)
     return err == SLUICE_ENOMEM ? err : 0; /* none that serves is none */
 }
 
-static int read_next(struct sl_jwks *jwks, const char *path,
+/* A policy from elsewhere may have its keys there. */
+static bool is_left_behind(const struct sl_jwks_from *from, const char *file)
+{
+    return from->guest && access(file, F_OK) != 0;
+}
+
+static int read_next(struct sl_jwks *jwks, const struct sl_jwks_from *from,
                      struct sl_jwks_next *next, struct sl_diag *diag)
 {
     const struct sl_jwt *jwt = &next->policy->identity.jwt;
@@ -240,8 +247,8 @@ static int read_next(struct sl_jwks *jwks, const char *path,
         if (err)
             sl_refuse(diag, err, "identity.jwt.secret: %s", why.sentence);
     } else if (is_file(jwt)) {
-        err = join(jwks, path, next);
-        if (!err)
+        err = join(jwks, from->path, next);
+        if (!err && !is_left_behind(from, next->file))
             err =
                 read_file(jwks, next->file, jwt->algorithms, &next->set, diag);
     } else if (is_url(jwt)) {
@@ -251,13 +258,13 @@ static int read_next(struct sl_jwks *jwks, const char *path,
 }
 
 int sl_jwks_prepare(struct sl_jwks *jwks, struct sl_policy *policy,
-                    const char *path, struct sl_jwks_next *ret,
+                    const struct sl_jwks_from *from, struct sl_jwks_next *ret,
                     struct sl_diag *diag)
 {
     int err;
 
     *ret = (struct sl_jwks_next){.policy = sl_policy_ref(policy)};
-    err = read_next(jwks, path, ret, diag);
+    err = read_next(jwks, from, ret, diag);
     if (err) {
         sl_jwks_drop(jwks, ret);
         if (err == SLUICE_ENOMEM)
@@ -323,6 +330,9 @@ int sl_jwks_use(struct sl_jwks *jwks, struct sl_jwks_next *next)
     jwks->set = next->set;
     jwks->file = next->file;
     jwks->file_size = next->file_size;
+    if (jwt->written && !next->set && !is_url(jwt))
+        sl_log(SL_LOG_WARN, "no token is believed", "why",
+               "the file with the keys is not there", "file", next->file, NULL);
     if (!stays) {
         jwks->came = next->set != NULL;
         jwks->read_at =

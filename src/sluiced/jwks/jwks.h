@@ -65,10 +65,16 @@ struct sl_jwks_next {
 
 /* Read the keys that `policy` has with it or in a file; `path` is the policy's
  * own (NULL: none), to whose folder that of the keys is relative.
- * SLUICE_ECONF with a sentence, SLUICE_ENOMEM. */
+ * A `guest` comes from elsewhere, perhaps without his keys: a file that is not
+ * there is none, and no token is believed. SLUICE_ECONF with a sentence,
+ * SLUICE_ENOMEM. */
+struct sl_jwks_from {
+    const char *path;
+    bool guest;
+};
 SL_MUST_USE int sl_jwks_prepare(struct sl_jwks *jwks, struct sl_policy *policy,
-                                const char *path, struct sl_jwks_next *ret,
-                                struct sl_diag *diag);
+                                const struct sl_jwks_from *from,
+                                struct sl_jwks_next *ret, struct sl_diag *diag);
 
 /* Put them in force. SLUICE_ENOMEM: everything is as before. `next` is empty
  * afterwards. */
