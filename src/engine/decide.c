@@ -352,12 +352,13 @@ int sl_decide_begin(struct sl_decision *d, const struct sl_live *live,
 
     clear(d, live, facts, spend);
     choose_id(d, facts, secret);
+    d->token_good = asking.known->token != NULL;
     d->token_fault = asking.known->token_fault;
     if (!d->policy->enabled || d->policy->mode == SL_MODE_OFF) {
         pass(d);
         return 0;
     }
-    sl_identify(d->policy, facts, &asking.caller);
+    sl_identify(d->policy, facts, asking.known, &asking.caller);
     d->anonymous = asking.caller.anonymous;
     sl_decision_who(d, &asking.caller, facts);
     if (facts->limit.len > 0)

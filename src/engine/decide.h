@@ -83,10 +83,9 @@ struct sl_decision {
     bool degraded;      /* decided without the store */
     sl_ns retry_in;     /* until the same request passes; SL_NS_NONE */
     struct sl_str code; /* "RATE_LIMITED"; "" when allowed */
-    struct sl_str missing_scope; /* MISSING: which attribute */
-    /* Of the token that came with it and is not believed; GOOD if there was
-     * none, too. */
-    enum sl_token_fault token_fault;
+    struct sl_str missing_scope;     /* MISSING: which attribute */
+    bool token_good;                 /* a token came with it, and is believed */
+    enum sl_token_fault token_fault; /* why not; GOOD also if there was none */
 
     struct sl_shown shown[SL_PARTS]; /* in the route's order */
     unsigned shown_count;

@@ -7,6 +7,7 @@
 
 #include "base/instant.h"
 #include "base/parse.h"
+#include "identity/token.h"
 
 static const char *const reasons[] = {
     [SL_REASON_NONE] = "",
@@ -249,6 +250,9 @@ int sl_explain(const struct sl_decision *decision, struct sl_buf *out)
 
     if (!err)
         err = add_route(out, decision);
+    if (!err && decision->token_fault != SL_TOKEN_GOOD)
+        err = sl_buf_addf(out, "token    not believed: %s\n",
+                          sl_token_fault_sentence(decision->token_fault));
     for (unsigned i = 0; !err && i < decision->shown_count; i++)
         err = add_limit(out, decision, &decision->shown[i]);
     return err;

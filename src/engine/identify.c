@@ -14,25 +14,62 @@ struct sl_str sl_facts_header(const struct sl_facts *facts, struct sl_str name)
     return (struct sl_str){NULL, 0};
 }
 
+/* Who is asked, and what is known of him. */
+struct asked {
+    const struct sl_facts *facts;
+    const struct sl_token *token; /* NULL: none that is believed */
+};
+
+/* Sent twice, it is not known which one a proxy has looked at. */
+static struct sl_str ask_cookie(const struct sl_facts *facts,
+                                struct sl_str name)
+{
+    unsigned count;
+    struct sl_str value = sl_facts_cookie(facts, name, &count);
+
+    return count == 1 ? value : (struct sl_str){NULL, 0};
+}
+
+static struct sl_str ask_source(const struct sl_source *source,
+                                const struct asked *asked)
+{
+    const struct sl_facts *facts = asked->facts;
+
+    switch (source->kind) {
+    case SL_SOURCE_JWT:
+        if (asked->token)
+            return sl_token_claim(asked->token, source->name);
+        break;
+    case SL_SOURCE_HEADER:
+        if (facts->trusted)
+            return sl_str_trim(sl_facts_header(facts, source->name));
+        break;
+    case SL_SOURCE_COOKIE:
+        if (facts->trusted)
+            return ask_cookie(facts, source->name);
+        break;
+    case SL_SOURCE_IP:
+        break; /* of `anonymous` only */
+    }
+    return (struct sl_str){NULL, 0};
+}
+
 /* The first source that has a value. */
 static struct sl_str ask(const struct sl_sources *sources,
-                         const struct sl_facts *facts)
+                         const struct asked *asked)
 {
     struct sl_str value = {NULL, 0};
 
-    if (!facts->trusted)
-        return value;
     for (unsigned i = 0; i < sources->count && value.len == 0; i++)
-        if (sources->list[i].kind == SL_SOURCE_HEADER)
-            value = sl_str_trim(sl_facts_header(facts, sources->list[i].name));
+        value = ask_source(&sources->list[i], asked);
     return value;
 }
 
 static struct sl_str given_or(struct sl_str given,
                               const struct sl_sources *sources,
-                              const struct sl_facts *facts)
+                              const struct asked *asked)
 {
-    return given.len > 0 ? given : ask(sources, facts);
+    return given.len > 0 ? given : ask(sources, asked);
 }
 
 /* An address by its bits, in one notation; IPv6 by its prefix. What is no
@@ -66,22 +103,23 @@ static bool is_nobody(const struct sl_identity *identity,
 }
 
 void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
-                 struct sl_caller *ret)
+                 const struct sl_known *known, struct sl_caller *ret)
 {
     const struct sl_identity *identity = &policy->identity;
+    const struct asked asked = {facts, known->token};
     struct sl_str *values = ret->values;
 
     memset(values, 0, sizeof(ret->values));
     ret->anonymous_id = (struct sl_str){NULL, 0};
     values[SL_SCOPE_USER] =
-        given_or(facts->user, &identity->scopes[SL_SCOPE_USER], facts);
+        given_or(facts->user, &identity->scopes[SL_SCOPE_USER], &asked);
     values[SL_SCOPE_ORG] =
-        given_or(facts->org, &identity->scopes[SL_SCOPE_ORG], facts);
+        given_or(facts->org, &identity->scopes[SL_SCOPE_ORG], &asked);
     values[SL_SCOPE_IP] = read_ip(policy, facts->ip, ret->ip, sizeof(ret->ip));
     for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
-        values[s] = ask(&identity->scopes[s], facts);
-    ret->plan = given_or(facts->plan, &identity->plan, facts);
-    ret->role = given_or(facts->role, &identity->role, facts);
+        values[s] = ask(&identity->scopes[s], &asked);
+    ret->plan = given_or(facts->plan, &identity->plan, &asked);
+    ret->role = given_or(facts->role, &identity->role, &asked);
     ret->anonymous = is_nobody(identity, values);
 }
 

@@ -1,13 +1,15 @@
 /* identify.h -- who is asking.
  *
- * What the caller says himself goes before what headers say, and headers count
- * only from those who may speak for others. Whoever is not known is told apart
+ * What the caller says himself goes before all else. Claims of a token that was
+ * verified are believed of everybody, headers and cookies only of those who
+ * may speak for others. Whoever is not known is told apart
  * by where he comes from: `anonymous` in the policy.
  */
 #ifndef SL_IDENTIFY_H
 #define SL_IDENTIFY_H
 
 #include "engine/facts.h"
+#include "engine/known.h"
 
 struct sl_caller {
     struct sl_str values[SL_SCOPES]; /* by scope; empty: not known */
@@ -19,7 +21,7 @@ struct sl_caller {
 };
 
 void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
-                 struct sl_caller *ret);
+                 const struct sl_known *known, struct sl_caller *ret);
 
 /* The scope and the value by which an unknown caller is told apart: his
  * address, or a fingerprint under `secret` of what the policy lists. Whoever

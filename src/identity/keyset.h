@@ -12,7 +12,7 @@
 #include "base/str.h"
 
 /* Algorithms, as bits. */
-enum sl_algorithm {
+enum sl_token_algorithm {
     SL_ALG_RS256 = 1 << 0,
     SL_ALG_RS384 = 1 << 1,
     SL_ALG_RS512 = 1 << 2,
@@ -54,5 +54,9 @@ SL_MUST_USE int sl_keyset_secret(struct sl_str secret, unsigned algorithms,
 struct sl_keyset *sl_keyset_ref(struct sl_keyset *set);
 void sl_keyset_unref(struct sl_keyset *set); /* NULL is allowed */
 unsigned sl_keyset_count(const struct sl_keyset *set);
+
+/* Did a key that serves bring its private half? That is never read, but whoever
+ * else can read the set can sign. */
+bool sl_keyset_has_private(const struct sl_keyset *set);
 
 #endif

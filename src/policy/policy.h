@@ -36,6 +36,11 @@ extern const char *const sl_reset_words[2];
 extern const char *const sl_failure_words[3];
 extern const char *const sl_full_words[2]; /* enum sl_on_full */
 
+/* Algorithms of tokens, in the order of the bits of enum
+ * sl_token_algorithm. */
+#define SL_ALGORITHMS 13
+extern const char *const sl_algorithm_words[SL_ALGORITHMS];
+
 /* Dialects of headers, as bits. 0 is none. */
 enum sl_dialect {
     SL_DIALECT_X_RATELIMIT = 1 << 0,
@@ -61,6 +66,8 @@ enum sl_scope {
 enum sl_source_kind {
     SL_SOURCE_HEADER, /* header.NAME; NAME in lower case */
     SL_SOURCE_IP,     /* ip; only in `anonymous` */
+    SL_SOURCE_JWT,    /* jwt.CLAIM; the claim's path, as in "realm.role" */
+    SL_SOURCE_COOKIE, /* cookie.NAME, in exactly that spelling */
 };
 
 struct sl_source {
@@ -73,6 +80,21 @@ struct sl_sources {
     unsigned count;
 };
 
+/* Which tokens are believed: `identity: jwt`. */
+struct sl_jwt {
+    bool written;           /* false: none, and all else is empty */
+    struct sl_sources from; /* headers and cookies that a token comes in */
+    unsigned algorithms;    /* bits, as sl_algorithm_words; 0: the keys' */
+    struct sl_str jwks;     /* "file:PATH" or a URL; or else */
+    struct sl_str secret;   /* of HMAC; exactly one of the two is there */
+    struct sl_str issuer;   /* "": any */
+    const struct sl_str *audiences;
+    unsigned audience_count; /* 0: any */
+    sl_ns leeway;
+    sl_ns stale; /* how long keys serve that can't be fetched anew */
+    bool expiry_optional;
+};
+
 struct sl_identity {
     struct sl_str scope_names[SL_SCOPES]; /* "user", "org", ... */
     unsigned scope_count;
@@ -83,6 +105,7 @@ struct sl_identity {
     const struct sl_net *trusted;
     unsigned trusted_count;
     unsigned ipv6_prefix;
+    struct sl_jwt jwt;
 };
 
 struct sl_plan {

@@ -1,0 +1,24 @@
+/* secret.h -- bytes that nobody else shall see.
+ *
+ * They lie on pages of their own, which are left out of core dumps, and are
+ * wiped before they are given back.
+ */
+#ifndef SL_SECRET_H
+#define SL_SECRET_H
+
+#include "base/base.h"
+
+#define SL_SECRET_BYTES 4096 /* no key is longer */
+
+struct sl_secret {
+    uint8_t *bytes; /* NULL: there is none */
+    size_t len;     /* 1 .. room */
+    size_t room;
+};
+
+/* Room for `room` bytes, 1 .. SL_SECRET_BYTES; `len` is the caller's to set.
+ * SLUICE_ENOMEM if the kernel gives none. */
+SL_MUST_USE int sl_secret_new(size_t room, struct sl_secret *ret);
+void sl_secret_done(struct sl_secret *secret); /* one without bytes too */
+
+#endif
