@@ -52,7 +52,8 @@ struct sl_lookup {
     struct sl_str scope;      /* "user" or "org" */
     struct sl_str id;         /* only until find() returns: copied if need be */
     sl_ns deadline;           /* steady; 0: as long as it takes */
-    struct sl_subject *found; /* out: one reference, the asker's */
+    struct sl_subject *found; /* out: one reference, the asker's; NULL when it
+                               * failed, or the registry has nobody at all */
     int err;                  /* out: 0 or SLUICE_ESTORE, SLUICE_ENOMEM */
     void (*done)(struct sl_lookup *lookup);
     void *ctx;              /* the asker's */

@@ -312,6 +312,16 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
     }
 }
 
+int sl_carry_look(struct sl_registry *r)
+{
+    int any = sl_query_step(&r->db, SL_QUERY_ANY);
+
+    sl_query_reset(&r->db, SL_QUERY_ANY);
+    if (any >= 0)
+        atomic_store_explicit(&r->has_any, any > 0, memory_order_release);
+    return any < 0 ? any : 0;
+}
+
 void sl_carry_writes(struct sl_registry *r, struct sl_job *first)
 {
     int err = sl_database_run(&r->db, SL_QUERY_BEGIN);
@@ -325,5 +335,7 @@ void sl_carry_writes(struct sl_registry *r, struct sl_job *first)
     else
         atomic_fetch_add_explicit(&r->commits, 1, memory_order_relaxed);
     /* Also after a failure: a commit that failed may yet have come through. */
+    if (sl_carry_look(r))
+        atomic_store_explicit(&r->has_any, true, memory_order_release);
     raise_stamps(r);
 }

@@ -283,6 +283,8 @@ static void on_time(void *ctx)
 static void wait_for(struct sl_finder *f, struct load *load,
                      struct sl_lookup *lookup)
 {
+    if (lookup->deadline == 0 && f->options.patience > 0)
+        lookup->deadline = sl_loop_steady(f->loop) + f->options.patience;
     lookup->next = load->waiting;
     load->waiting = lookup;
     wake_at(f, lookup->deadline);
@@ -360,6 +362,10 @@ static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
     struct kept *kept;
     uint64_t hash, stamp;
 
+    if (!sl_registry_has_any(f->registry)) {
+        answer(lookup, NULL, 0);
+        return;
+    }
     if (lookup->id.len == 0 || lookup->id.len > SL_ENTRY_ID) {
         answer(lookup, f->nobody, 0);
         return;

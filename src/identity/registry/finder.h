@@ -25,6 +25,7 @@ struct sl_finder_options {
     size_t bytes;     /* of them: 16 MiB */
     sl_ns life;       /* of one: 5 s */
     unsigned loading; /* questions to the registry at once: 1,024 */
+    sl_ns patience;   /* of lookups that have no deadline; 0: for ever */
 };
 
 /* `registry` and `loop` outlive it. */

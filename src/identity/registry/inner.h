@@ -15,6 +15,7 @@ struct sl_registry {
     _Atomic uint64_t stamps[SL_STAMPS];
     _Atomic uint64_t reads, writes, commits, faults;
     _Atomic unsigned waiting;
+    _Atomic bool has_any;
     struct sl_switched switches[SL_SWITCHES];
     unsigned switch_count;
     struct sl_arena names; /* of them */
@@ -44,6 +45,9 @@ static inline bool sl_job_writes(const struct sl_job *job)
 {
     return job->kind >= SL_JOB_WRITE;
 }
+
+/* Find out whether anybody is registered. */
+SL_MUST_USE int sl_carry_look(struct sl_registry *registry);
 
 /* Which stamp. */
 unsigned sl_stamp_of(const struct sl_registry *registry, struct sl_str scope,

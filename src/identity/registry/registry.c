@@ -46,6 +46,11 @@ const _Atomic uint64_t *sl_registry_stamp(const struct sl_registry *registry,
     return &registry->stamps[sl_stamp_of(registry, scope, id)];
 }
 
+bool sl_registry_has_any(const struct sl_registry *registry)
+{
+    return atomic_load_explicit(&registry->has_any, memory_order_acquire);
+}
+
 const struct sl_hash_key *sl_registry_secret(const struct sl_registry *registry)
 {
     return &registry->secret;
@@ -282,6 +287,8 @@ int sl_registry_open(const struct sl_registry_options *options,
         err = sl_database_open(&r->db, options->path, r->alloc, diag);
     if (!err) {
         err = read_switches(r);
+        if (!err)
+            err = sl_carry_look(r);
         if (err)
             *diag = r->db.diag;
     }

@@ -122,6 +122,10 @@ const _Atomic uint64_t *sl_registry_stamp(const struct sl_registry *registry,
                                           struct sl_str scope,
                                           struct sl_str id);
 
+/* Is anybody registered at all? True from before the first write is
+ * acknowledged. */
+bool sl_registry_has_any(const struct sl_registry *registry);
+
 const struct sl_hash_key *
 sl_registry_secret(const struct sl_registry *registry);
 

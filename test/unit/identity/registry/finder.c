@@ -19,7 +19,7 @@ struct question {
     struct sl_lookup lookup;
     struct sl_loop *loop;
     unsigned answered;
-    bool known;
+    bool known, found;
     char plan[32], id[64];
 };
 
@@ -28,6 +28,7 @@ static void on_found(struct sl_lookup *lookup)
     struct question *q = lookup->ctx;
 
     q->answered++;
+    q->found = lookup->found != NULL;
     if (lookup->found) {
         q->known = lookup->found->known;
         snprintf(q->plan, sizeof(q->plan), "%.*s",
@@ -83,7 +84,8 @@ static void begin(struct place *p, struct question *q, struct sl_str scope,
     subjects->calls->find(subjects, &q->lookup);
 }
 
-/* Ask for a user and wait: his plan, "?" for nobody, "!" for a failure. */
+/* Ask for a user and wait: his plan, "?" for nobody, "!" for a failure, "-" for
+ * a registry that has nobody. */
 static const char *plan_of(struct place *p, struct sl_str id, bool at_once)
 {
     static struct question q;
@@ -95,6 +97,8 @@ static const char *plan_of(struct place *p, struct sl_str id, bool at_once)
     CHECK_EQ(q.answered, 1);
     if (q.lookup.err)
         return "!";
+    if (!q.found)
+        return "-";
     return q.known ? q.plan : "?";
 }
 
@@ -115,6 +119,10 @@ static void set_alias(struct place *p, struct sl_str id, struct sl_str alias)
 
 static void test_hits(struct place *p)
 {
+    CASE("where nobody is registered, nobody is looked for");
+    CHECK_STR(plan_of(p, S("ann"), true), "-");
+    set_plan(&p->w, S("first"), S("free"));
+
     CASE("nobody is remembered too, until somebody comes");
     CHECK_STR(plan_of(p, S("ann"), false), "?");
     CHECK_STR(plan_of(p, S("ann"), true), "?");
@@ -256,6 +264,7 @@ static void test_late(struct place *p)
     sl_finder_close(p->finder);
     world_stop(&p->w);
     CHECK_EQ(sl_registry_open(&options, &p->w.registry, NULL), 0);
+    set_plan(&p->w, S("first"), S("free"));
     place_finder(p, 0, 2);
     subjects = sl_finder_subjects(p->finder);
 
