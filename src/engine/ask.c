@@ -97,7 +97,9 @@ static void forget_subjects(struct sl_ask *ask)
     for (unsigned i = 0; i < SL_LEN(ask->lookups); i++) {
         sl_subject_unref(ask->lookups[i].found);
         ask->lookups[i].found = NULL;
+        ask->lookups[i].err = 0;
     }
+    ask->known.user = ask->known.org = NULL;
 }
 
 static void decide(struct sl_ask *ask)
@@ -108,6 +110,7 @@ static void decide(struct sl_ask *ask)
         know_token(ask); /* others may have come after it */
     ask->known.user = ask->lookups[0].found;
     ask->known.org = ask->lookups[1].found;
+    ask->known.subjects_failed = ask->lookups[0].err || ask->lookups[1].err;
     err =
         sl_decide_begin(&ask->decision, ask->live, ask->facts, &ask->known,
                         ask->spend, sl_engine_secret(ask->engine), &ask->diag);
@@ -120,7 +123,6 @@ static void decide(struct sl_ask *ask)
 
 /* ---- his subjects ---- */
 
-/* Of somebody whom the registry can't tell about, nothing is known. */
 static void on_found(struct sl_lookup *lookup)
 {
     struct sl_ask *ask = lookup->ctx;

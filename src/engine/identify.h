@@ -14,7 +14,12 @@
 struct sl_caller {
     struct sl_str values[SL_SCOPES]; /* by scope; empty: not known */
     struct sl_str plan, role;
-    bool anonymous;             /* no name of any scope is known */
+    const struct sl_str *roles; /* of the registry, if it gave `role` */
+    unsigned role_count;
+    bool plan_ended;   /* the registry's: then it is the default */
+    bool unregistered; /* named, and nothing tells his plan: nobody whom the
+                        * registry knows, if there is one */
+    bool anonymous;    /* no name of any scope is known */
     struct sl_str anonymous_id; /* made on first need; see below */
     char ip[SL_IP_TEXT + 5];    /* canonical, with the prefix of IPv6 */
     char fingerprint[33];

@@ -14,8 +14,10 @@
 struct sl_known {
     const struct sl_token *token; /* NULL: none, or one that is not believed */
     enum sl_token_fault token_fault; /* GOOD also when there was none */
-    const struct sl_subject *user;   /* NULL: not looked up */
+    const struct sl_subject *user;   /* NULL: not looked up, or the registry has
+                                      * nobody at all */
     const struct sl_subject *org;
+    bool subjects_failed; /* the registry could not be asked */
 };
 
 #endif

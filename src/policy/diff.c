@@ -319,6 +319,10 @@ static void changes_identity(struct sl_changes *c)
                        "identity: ipv6_prefix %u -> %u; IPv6 addresses "
                        "start afresh",
                        old->ipv6_prefix, new->ipv6_prefix);
+    if (old->unknown_subject != new->unknown_subject)
+        sl_changes_say(c, "identity: unknown_subject %s -> %s",
+                       sl_unknown_words[old->unknown_subject],
+                       sl_unknown_words[new->unknown_subject]);
     changes_tokens(c, &old->jwt, &new->jwt);
 }
 

@@ -23,6 +23,8 @@
 enum sl_mode { SL_MODE_ENFORCE, SL_MODE_SHADOW, SL_MODE_OFF };
 enum sl_missing { SL_MISSING_ANONYMOUS, SL_MISSING_SKIP, SL_MISSING_DENY };
 enum sl_anonymous { SL_ANONYMOUS_LIMIT, SL_ANONYMOUS_PASS, SL_ANONYMOUS_DENY };
+/* Whom the registry does not know. */
+enum sl_unknown { SL_UNKNOWN_DEFAULT, SL_UNKNOWN_PASS, SL_UNKNOWN_DENY };
 enum sl_reset { SL_RESET_FULL, SL_RESET_NEXT };
 
 /* When the store does not answer. The larger is the stricter. */
@@ -32,6 +34,7 @@ enum sl_failure { SL_FAILURE_ALLOW, SL_FAILURE_LOCAL, SL_FAILURE_DENY };
 extern const char *const sl_mode_words[3];
 extern const char *const sl_missing_words[3];
 extern const char *const sl_anonymous_words[3];
+extern const char *const sl_unknown_words[3];
 extern const char *const sl_reset_words[2];
 extern const char *const sl_failure_words[3];
 extern const char *const sl_full_words[2]; /* enum sl_on_full */
@@ -64,10 +67,11 @@ enum sl_scope {
 };
 
 enum sl_source_kind {
-    SL_SOURCE_HEADER, /* header.NAME; NAME in lower case */
-    SL_SOURCE_IP,     /* ip; only in `anonymous` */
-    SL_SOURCE_JWT,    /* jwt.CLAIM; the claim's path, as in "realm.role" */
-    SL_SOURCE_COOKIE, /* cookie.NAME, in exactly that spelling */
+    SL_SOURCE_HEADER,  /* header.NAME; NAME in lower case */
+    SL_SOURCE_IP,      /* ip; only in `anonymous` */
+    SL_SOURCE_JWT,     /* jwt.CLAIM; the claim's path, as in "realm.role" */
+    SL_SOURCE_COOKIE,  /* cookie.NAME, in exactly that spelling */
+    SL_SOURCE_SUBJECT, /* subject.plan, subject.role: the registry */
 };
 
 struct sl_source {
@@ -105,6 +109,7 @@ struct sl_identity {
     const struct sl_net *trusted;
     unsigned trusted_count;
     unsigned ipv6_prefix;
+    enum sl_unknown unknown_subject;
     struct sl_jwt jwt;
 };
 

@@ -111,6 +111,8 @@ static void print_identity(struct sl_printer *p)
         sl_print_sources(p, identity->scope_names[i].at, &identity->scopes[i]);
     sl_print_list(p, "trusted_proxies", &nets);
     sl_print_number(p, "ipv6_prefix", identity->ipv6_prefix);
+    sl_print_word(p, "unknown_subject",
+                  sl_unknown_words[identity->unknown_subject]);
     sl_print_jwt(p);
     sl_print_close(p);
 }

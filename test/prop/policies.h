@@ -265,6 +265,8 @@ static inline void make_identity(struct maker *m, struct tree *top)
         put_some(m, identity, "trusted_proxies", nets, SL_LEN(nets), 0);
     if (maybe(m, 2))
         put_number(m, identity, "ipv6_prefix", 32, 128);
+    if (maybe(m, 2))
+        put_word(m, identity, "unknown_subject", maybe(m, 2) ? "deny" : "pass");
 }
 
 /* ---- the rest of the file ---- */

@@ -19,6 +19,8 @@
  * times that keeps it from ever being tight. */
 #define STATE_BYTES ((size_t)4 << 20)
 
+#define GRANTS_MOST 64 /* of a subject */
+
 #define DEFAULT_IP "192.0.2.1" /* TEST-NET-1 */
 
 struct run {
@@ -28,7 +30,7 @@ struct run {
     struct sluice_policy *policy;
     struct sluice_engine *engine;
     struct sluice_decision *decision;
-    struct sl_subjects subjects;
+    struct sl_flow_subjects subjects;
     sl_ns now;
     bool store_fails;
     struct sl_outcome *out;
@@ -248,18 +250,6 @@ static bool check_names(struct run *run, const struct sl_act *act)
     return true;
 }
 
-/* An override may be of a limit that a later policy does not have. */
-static void drop_unknown(const struct run *run, struct sluice_request *request,
-                         struct sluice_override *room)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < request->override_count; i++)
-        if (has_limit(run, room[i].limit))
-            room[kept++] = room[i];
-    request->override_count = kept;
-}
-
 /* Ask the daemon the same. */
 static bool ask_remote(struct run *run, const struct sluice_request *request)
 {
@@ -276,15 +266,13 @@ static bool ask_remote(struct run *run, const struct sluice_request *request)
 static bool repeat(struct run *run, const struct sl_act *act,
                    struct sl_tally *tally)
 {
-    struct sluice_override room[SL_SUBJECT_OVERRIDES];
     struct sluice_request request;
 
     for (uint64_t i = 0; i < act->in->times; i++) {
         if (i > 0 && !pass(run, act->in->every))
             return false;
         sl_request_fill(act, &request);
-        sl_subjects_fill(&run->subjects, run->now, &request, room);
-        drop_unknown(run, &request, room);
+        sl_flow_subjects_fill(&run->subjects, &request);
         if (sluice_decide(run->engine, &request, run->decision))
             return broken(run);
         if (!ask_remote(run, &request))
@@ -320,9 +308,13 @@ static bool do_subject(struct run *run, const struct sl_act *act)
     for (size_t i = 0; i < act->record->override_count; i++)
         if (!has_limit(run, act->record->overrides[i].limit))
             return no_limit(run, act->record->overrides[i].limit);
-    if (sl_subjects_set(&run->subjects, act, run->now))
+    if (act->record->override_count > GRANTS_MOST)
+        return stop(run, SL_END_FAILED, "a subject has at most %d rates",
+                    GRANTS_MOST);
+    if (sl_flow_subjects_set(&run->subjects, act, run->now))
         return out_of_memory(run);
-    return true;
+    return !run->remote ||
+           agreed(run, sl_remote_subject(run->remote, act, run->now));
 }
 
 static bool do_feature(struct run *run, const struct sl_act *act)

@@ -298,6 +298,9 @@ static void write_default(const struct sl_decision *d, struct sl_ink *ink)
     case SL_REASON_UNKNOWN_PLAN:
         sl_ink_text(ink, SL_STR("The caller's plan is not known here."));
         break;
+    case SL_REASON_UNKNOWN_SUBJECT:
+        sl_ink_text(ink, SL_STR("The caller is not registered here."));
+        break;
     case SL_REASON_STORE:
         sl_ink_text(ink, SL_STR("The state of the limits can't be reached, so "
                                 "this can't be decided."));

@@ -99,7 +99,8 @@ static void read_claim(struct sl_build *b, const struct sl_node *item,
 /* header.NAME for "heade.NAME" and "NAME". */
 static void hint_source(struct sl_diag *diag, const struct sl_node *item)
 {
-    static const char *const kinds[] = {"header", "ip", "cookie", "jwt"};
+    static const char *const kinds[] = {"header", "ip", "cookie", "jwt",
+                                        "subject"};
     size_t len = strcspn(item->text.at, ".");
     struct sl_str word = {item->text.at, len};
     const char *meant = sl_str_nearest(word, kinds, SL_LEN(kinds));
@@ -119,14 +120,10 @@ static void refuse_source(struct sl_build *b, const struct sl_node *item,
         [SL_OF_NAMES] = "header.NAME, cookie.NAME or jwt.CLAIM",
         [SL_OF_ANONYMOUS] = "header.NAME or ip",
         [SL_OF_TOKENS] = "header.NAME or cookie.NAME",
+        [SL_OF_PLAN] = "header.NAME, cookie.NAME, jwt.CLAIM or subject.plan",
+        [SL_OF_ROLE] = "header.NAME, cookie.NAME, jwt.CLAIM or subject.role",
     };
 
-    if (begins(item->text, "subject.")) {
-        sl_report_error(b->report, SL_AT(item),
-                        "the source \"%s\" is not in this version",
-                        sl_build_shown(item).text);
-        return;
-    }
     hint_source(sl_report_error(b->report, SL_AT(item),
                                 "\"%s\" is no source; write %s",
                                 sl_build_shown(item).text, kinds[of]),
@@ -171,6 +168,30 @@ static bool is_misplaced(struct sl_build *b, const struct sl_node *item,
     return false;
 }
 
+/* The registry knows a plan and roles, and each is good for one thing. */
+static void read_subject(struct sl_build *b, const struct sl_node *item,
+                         enum sl_sources_of of, struct sl_source *ret)
+{
+    struct sl_str name = sl_str_from(item->text, strlen("subject."));
+
+    if (of == SL_OF_PLAN && sl_str_eq(name, SL_STR("plan")))
+        *ret = (struct sl_source){SL_SOURCE_SUBJECT, SL_STR("plan")};
+    else if (of == SL_OF_ROLE && (sl_str_eq(name, SL_STR("role")) ||
+                                  sl_str_eq(name, SL_STR("roles"))))
+        *ret = (struct sl_source){SL_SOURCE_SUBJECT, SL_STR("role")};
+    else if (of == SL_OF_PLAN || of == SL_OF_ROLE)
+        sl_hint(sl_report_error(b->report, SL_AT(item),
+                                "\"%.64s\" is no source here; the registry "
+                                "tells plans and roles",
+                                sl_build_shown(item).text),
+                "subject.%s", of == SL_OF_PLAN ? "plan" : "role");
+    else
+        sl_report_error(b->report, SL_AT(item),
+                        "the registry tells no names, it is asked by them; "
+                        "write subject.plan below plan, or subject.role "
+                        "below role");
+}
+
 static bool read_source(struct sl_build *b, const struct sl_node *item,
                         enum sl_sources_of of, struct sl_source *ret)
 {
@@ -184,6 +205,8 @@ static bool read_source(struct sl_build *b, const struct sl_node *item,
         read_cookie(b, item, ret);
     else if (begins(item->text, "jwt."))
         read_claim(b, item, ret);
+    else if (begins(item->text, "subject."))
+        read_subject(b, item, of, ret);
     else
         refuse_source(b, item, of);
     return ret->name.len > 0;
@@ -410,13 +433,13 @@ void sl_build_identity(struct sl_build *b)
     struct sl_identity *identity = &b->policy->identity;
 
     read_scopes(b, node);
-    sl_build_sources(b, sl_node_get(node, "plan"), SL_OF_NAMES,
-                     &identity->plan);
-    sl_build_sources(b, sl_node_get(node, "role"), SL_OF_NAMES,
-                     &identity->role);
+    sl_build_sources(b, sl_node_get(node, "plan"), SL_OF_PLAN, &identity->plan);
+    sl_build_sources(b, sl_node_get(node, "role"), SL_OF_ROLE, &identity->role);
     read_anonymous(b, sl_node_get(node, "anonymous"));
     read_trusted(b, sl_node_get(node, "trusted_proxies"));
     sl_build_jwt(b, node);
     identity->ipv6_prefix =
         (unsigned)sl_build_number(b, node, "ipv6_prefix", 32, 128, 64);
+    identity->unknown_subject = (enum sl_unknown)sl_build_choice(
+        node, "unknown_subject", sl_unknown_words, 3, SL_UNKNOWN_DEFAULT);
 }

@@ -16,6 +16,7 @@ static struct sl_str source_of(const void *ctx, unsigned i,
         [SL_SOURCE_HEADER] = "header",
         [SL_SOURCE_JWT] = "jwt",
         [SL_SOURCE_COOKIE] = "cookie",
+        [SL_SOURCE_SUBJECT] = "subject",
     };
     const struct sl_source *source = &((const struct sl_sources *)ctx)->list[i];
     int len;

@@ -281,13 +281,11 @@ static const struct problem keys[] = {
         "sluice: 1\n"
         "limits: {a: {kind: quota, rate: 1/day, lease: 5}}\n"
         "identity: {unknown_subject: deny, subjects: {}}\n",
-        "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, identity: {}}",
+        "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, identity: "
+        "{unknown_subject: deny}}",
         "p.yaml:2:40: \"lease\" of a limit is not in this version\n"
         "  limits: {a: {kind: quota, rate: 1/day, lease: 5}}\n"
         "                                         ^\n"
-        "p.yaml:3:12: \"unknown_subject\" of identity is not in this version\n"
-        "  identity: {unknown_subject: deny, subjects: {}}\n"
-        "             ^\n"
         "p.yaml:3:35: \"subjects\" of identity is not in this version\n"
         "  identity: {unknown_subject: deny, subjects: {}}\n"
         "                                    ^\n"),
