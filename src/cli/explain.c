@@ -9,6 +9,7 @@
 #include "base/instant.h"
 #include "cli/errand.h"
 #include "cli/flow/run.h"
+#include "cli/flow/tokens.h"
 #include "cli/flow/words.h"
 #include "cli/out.h"
 
@@ -21,6 +22,7 @@ struct question {
     sl_ns now;
     struct sl_arena arena;
     struct sl_words words;
+    struct sl_flow_tokens tokens;
 };
 
 static int64_t on_now(void *ctx)
@@ -133,7 +135,6 @@ static const char *pointless(const struct sl_inputs *in)
            : in->every   ? "every="
            : in->hold    ? "hold="
            : in->as      ? "as="
-           : in->token   ? "token="
                          : NULL;
 }
 
@@ -188,6 +189,45 @@ static int print(struct sl_call *call, struct sluice_decision *decision)
     return sluice_decision_allowed(decision) ? SL_EXIT_OK : SL_EXIT_NO;
 }
 
+/* token=FILE becomes a header, and the engine believes it or not. */
+static int bring_token(struct sl_call *call, struct question *q,
+                       struct sluice_policy *policy,
+                       struct sluice_engine *engine)
+{
+    struct sl_diag diag = {.sentence = ""};
+    struct sluice_header header;
+    int err = sl_flow_tokens_open(&q->tokens, engine, policy, call->words[0]);
+
+    if (!err && q->in.token)
+        err = sl_flow_tokens_header(&q->tokens, policy, q->in.token, &q->arena,
+                                    &header, &diag);
+    if (!err && q->in.token)
+        err = sl_inputs_header(&q->in, &header, &q->arena);
+    if (!err)
+        return 0;
+    return sl_complain(
+        call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_NO, "%s",
+        diag.sentence[0] ? diag.sentence : "there is no memory left");
+}
+
+static int explain(struct sl_call *call, struct question *q,
+                   struct sluice_policy *policy, struct sluice_engine *engine,
+                   struct sluice_decision *decision)
+{
+    struct sluice_request request;
+    int status = bring_token(call, q, policy, engine), err;
+
+    if (status)
+        return status;
+    sl_request_fill(&q->act, &request);
+    err = sluice_explain(engine, &request, decision);
+    if (err) /* no such limit: a slip */
+        return sl_complain(call,
+                           err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE,
+                           "%s", sluice_why());
+    return print(call, decision);
+}
+
 static int ask(struct sl_call *call, struct question *q,
                struct sluice_policy *policy)
 {
@@ -195,23 +235,17 @@ static int ask(struct sl_call *call, struct question *q,
         .size = STATE_BYTES, .now = on_now, .now_ctx = q};
     struct sluice_decision *decision = sluice_decision_new();
     struct sluice_engine *engine = NULL;
-    struct sluice_request request;
-    int status, err;
+    int status;
 
-    sl_request_fill(&q->act, &request);
-    err = decision ? sluice_engine_open(policy, &options, &engine) : 0;
-    if (decision && !err)
-        err = sluice_explain(engine, &request, decision);
     if (!decision)
         status = sl_complain(call, SL_EXIT_STORE, "there is no memory left");
-    else if (err) /* no such limit: a slip */
-        status = sl_complain(
-            call, err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE, "%s",
-            sluice_why());
+    else if (sluice_engine_open(policy, &options, &engine))
+        status = sl_complain(call, SL_EXIT_STORE, "%s", sluice_why());
     else
-        status = print(call, decision);
+        status = explain(call, q, policy, engine, decision);
     sluice_decision_free(decision);
     sluice_engine_close(engine);
+    sl_flow_tokens_close(&q->tokens);
     return status;
 }
 
@@ -245,6 +279,8 @@ const struct sl_errand sl_errand_explain = {
             "\n"
             "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
             "  at=     the instant, as RFC 3339 (now, if it is not given)\n"
+            "  token=  a file with a token, which is verified by the policy's "
+            "keys\n"
             "\n"
             "  sluice explain sluice.yaml 'GET /api/search' user=ann\n"
             "  sluice explain sluice.yaml 'job transcribe' org=acme cost=30\n"
