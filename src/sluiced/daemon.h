@@ -136,6 +136,11 @@ void sl_worker_drain(struct sl_worker *worker);
 sl_step_f sl_tokens_begin;
 sl_unstep_f sl_tokens_end;
 
+#ifdef SL_VIRTUAL_CLOCK
+/* Whoever verifies on the only worker remembers nobody any more. */
+SL_MUST_USE int sl_tokens_again(struct sl_daemon *daemon);
+#endif
+
 /* Believe the tokens that `policy` says, which was perhaps posted. On failure
  * (SLUICE_ECONF if its keys can't be read) everything stays. */
 SL_MUST_USE int sl_tokens_use(struct sl_daemon *daemon,

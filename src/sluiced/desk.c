@@ -107,7 +107,10 @@ static int on_set_clock(void *ctx, sl_ns now)
 
 static int on_forget(void *ctx)
 {
-    return sl_engine_again(ctx);
+    struct sl_daemon *daemon = ctx;
+    int err = sl_tokens_again(daemon);
+
+    return err ? err : sl_engine_again(daemon);
 }
 #endif
 
