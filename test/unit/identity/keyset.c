@@ -289,6 +289,39 @@ static void test_private(void)
     sl_keyset_unref(NULL);
 }
 
+/* The line of flags of the mapping that `at` lies in, from /proc. */
+static bool is_dumped(const void *at)
+{
+    FILE *maps = fopen("/proc/self/smaps", "re");
+    uintptr_t place = (uintptr_t)at, from, to;
+    bool inside = false, dumped = true;
+    char line[512];
+
+    if (!maps)
+        abort();
+    while (fgets(line, sizeof(line), maps)) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
+            inside = place >= from && place < to;
+        if (inside && strncmp(line, "VmFlags:", 8) == 0)
+            dumped = !strstr(line, " dd");
+    }
+    fclose(maps);
+    return dumped;
+}
+
+static void test_dump(void)
+{
+    struct sl_keyset *one = made_set(0);
+    struct sl_keyset *two = made_read(OCT("", OCT_64), SL_ALG_HMAC);
+
+    CASE("no core dump has a secret");
+    CHECK(is_dumped(one));
+    CHECK(!is_dumped(one->keys[0].secret.bytes));
+    CHECK(!is_dumped(two->keys[0].secret.bytes));
+    sl_keyset_unref(one);
+    sl_keyset_unref(two);
+}
+
 static void test_names(void)
 {
     CASE("names of algorithms, in exactly one spelling");
@@ -312,6 +345,7 @@ int main(void)
     test_secrets();
     test_bounds();
     test_private();
+    test_dump();
     test_names();
     return CHECK_DONE();
 }
