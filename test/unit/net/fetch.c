@@ -29,26 +29,31 @@ static const char *answers[] = {
     "HTTP/1.1 204 No Content\r\n\r\n",
 };
 
+#define ROW(why, path, result, status, body, words)                            \
+    {                                                                          \
+        why, path, SL_FETCH_##result, status, body, words                      \
+    }
+
 static const struct {
     const char *why, *path;
     enum sl_fetch_result result;
     int status;
     const char *body, *words; /* words: in the sentence */
 } rows[] = {
-    {"a document",               "/0",  SL_FETCH_GOOD,        200, "hello", ""                 },
-    {"an error",                 "/1",  SL_FETCH_STATUS,      500, "",      "it answers 500"   },
-    {"a redirect",               "/2",  SL_FETCH_STATUS,      302, "",      "redirects are not"},
-    {"a redirect to a file",     "/3",  SL_FETCH_STATUS,      302, "",      "redirects"        },
-    {"too large, by its length", "/4",  SL_FETCH_TOO_LARGE,   200, "",
-     "more than 1000 bytes"                                                                    },
-    {"too large, as it comes",   "/5",  SL_FETCH_TOO_LARGE,   200, NULL,
-     "more than 1000 bytes"                                                                    },
-    {"cut off",                  "/6",  SL_FETCH_UNREACHABLE, 200, NULL,    ""                 },
-    {"another protocol",         "/7",  SL_FETCH_UNREACHABLE, 0,   NULL,    ""                 },
-    {"in chunks",                "/8",  SL_FETCH_GOOD,        200, "abc",   ""                 },
-    {"packed: it stays so",      "/9",  SL_FETCH_GOOD,        200, "abc",   ""                 },
-    {"no answer",                "/10", SL_FETCH_UNREACHABLE, 0,   "",      "imeout"           },
-    {"nothing",                  "/11", SL_FETCH_STATUS,      204, "",      "it answers 204"   },
+    ROW("a document", "/0", GOOD, 200, "hello", ""),
+    ROW("an error", "/1", STATUS, 500, "", "it answers 500"),
+    ROW("a redirect", "/2", STATUS, 302, "", "redirects are not"),
+    ROW("a redirect to a file", "/3", STATUS, 302, "", "redirects"),
+    ROW("too large, by its length", "/4", TOO_LARGE, 200, "",
+        "more than 1000 bytes"),
+    ROW("too large, as it comes", "/5", TOO_LARGE, 200, NULL,
+        "more than 1000 bytes"),
+    ROW("cut off", "/6", UNREACHABLE, 200, NULL, ""),
+    ROW("another protocol", "/7", UNREACHABLE, 0, NULL, ""),
+    ROW("in chunks", "/8", GOOD, 200, "abc", ""),
+    ROW("packed: it stays so", "/9", GOOD, 200, "abc", ""),
+    ROW("no answer", "/10", UNREACHABLE, 0, "", "imeout"),
+    ROW("nothing", "/11", STATUS, 204, "", "it answers 204"),
 };
 
 static struct {

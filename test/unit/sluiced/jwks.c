@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../net/canned.h"
 #include "base/log.h"
+#include "canned.h"
 #include "check.h"
 #include "fail.h"
 #include "sluiced/jwks/inner.h"
