@@ -113,8 +113,8 @@ static struct sl_str given_or_registered(struct sl_str given,
 /* An address by its bits, in one notation; IPv6 by its prefix. What is no
  * address counts as none: no text that a client makes up opens an allowance of
  * its own. */
-static struct sl_str read_ip(const struct sl_policy *policy, struct sl_str text,
-                             char *out, size_t size)
+struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
+                             char out[SL_IP_TEXT + 5])
 {
     unsigned prefix = policy->identity.ipv6_prefix;
     struct sl_ip ip;
@@ -127,7 +127,7 @@ static struct sl_str read_ip(const struct sl_policy *policy, struct sl_str text,
         ip = sl_ip_prefix(&ip, prefix);
     len = sl_ip_print(&ip, out);
     if (!sl_ip_is_v4(&ip) && prefix < 128)
-        len += (size_t)snprintf(out + len, size - len, "/%u", prefix);
+        len += (size_t)snprintf(out + len, SL_IP_TEXT + 5 - len, "/%u", prefix);
     return (struct sl_str){out, len};
 }
 
@@ -138,7 +138,7 @@ struct sl_str sl_caller_ip(struct sl_caller *caller,
     struct sl_str *ip = &caller->values[SL_SCOPE_IP];
 
     if (ip->len == 0) {
-        *ip = read_ip(policy, facts->ip, caller->ip, sizeof(caller->ip));
+        *ip = sl_identify_ip(policy, facts->ip, caller->ip);
         caller->has_ip = ip->at == caller->ip;
     }
     return *ip;

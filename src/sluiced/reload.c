@@ -154,6 +154,7 @@ static void take_over(struct reload *r)
            "hash", daemon->written.hash, NULL);
     log_problems(r);
     log_lines(sl_buf_str(&r->report));
+    sl_tidings_policy(daemon, true, causes[r->cause], sl_buf_str(&r->report));
     sl_notify(&daemon->notify, "READY=1\nSTATUS=Serving %s",
               daemon->path ? daemon->path : "the demo");
 }
@@ -175,6 +176,7 @@ static void turn_down(struct reload *r)
     } else if (sl_report_print(&r->problems, &r->report)) {
         sl_buf_clear(&r->report);
     }
+    sl_tidings_policy(daemon, false, causes[r->cause], sl_buf_str(&r->report));
     for (unsigned i = r->problems.kept; i-- > 0;)
         if (!r->problems.problems[i].warning)
             first = &r->problems.problems[i].diag;

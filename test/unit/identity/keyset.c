@@ -182,9 +182,20 @@ static void test_refused(void)
 /* Secrets of all lengths around the lengths of the hashes. */
 static void test_secrets(void)
 {
-    static const char bytes[5000];
+    static const char bytes[5000] = "a secret, and then nothing more";
+    static const char blank[64];
     char json[8000];
     struct sl_keyset *set;
+
+    CASE("one byte over and over is no secret");
+    CHECK_EQ(sl_keyset_secret((struct sl_str){blank, 64}, 0, &sl_alloc_libc,
+                              &set, NULL),
+             SLUICE_ECONF);
+    CHECK_EQ(sl_keyset_read(SL_STR("{\"kty\":\"oct\",\"k\":"
+                                   "\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                                   "AAA\"}"),
+                            SL_ALG_HMAC, &sl_alloc_libc, &set, NULL),
+             SLUICE_ECONF);
 
     CASE("a secret is at least as long as the hash, and 4096 bytes at most");
     for (size_t len = 0; len <= 4100; len += len < 70 ? 1 : 403) {
