@@ -9,6 +9,7 @@
  *   living.c   signals, the end, watchdog
  *   reload.c   another policy while it runs
  *   files.c    when files change
+ *   tokens.c   whose tokens are believed; jwks/ keeps the keys
  *   desk.c     what the admin listener asks
  *   tidings.c  what those who listen are told
  *
@@ -25,6 +26,7 @@
 
 #include "doors/http/admin.h"
 #include "sluiced/door.h"
+#include "sluiced/jwks/jwks.h"
 #include "sluiced/state.h"
 #include "sluiced/systemd/systemd.h"
 #include "sluiced/tidings.h"
@@ -42,6 +44,7 @@ struct sl_worker {
     struct sl_stats *stats;
     struct sl_top *top;
     struct sl_denials *denials;
+    struct sl_station station;        /* what its doors have at hand */
     struct sl_stand stands[SL_DOORS]; /* admin: on the first only */
     struct sl_timer *emptying;        /* looks whether connections are gone */
     bool idle_closed;
@@ -72,6 +75,7 @@ struct sl_daemon {
     struct sl_worker *workers;
     unsigned worker_count;
     struct sl_watch *watch;
+    struct sl_jwks *jwks; /* on the first worker's loop */
 
     /* living.c */
     int signals;
@@ -124,6 +128,21 @@ void sl_worker_certify(struct sl_worker *worker, enum sl_door door,
 
 /* From the main thread: take no more connections, finish those there are. */
 void sl_worker_drain(struct sl_worker *worker);
+
+/* tokens.c */
+sl_step_f sl_tokens_begin;
+sl_unstep_f sl_tokens_end;
+
+#ifdef SL_VIRTUAL_CLOCK
+/* Whoever verifies on the only worker remembers nobody any more. */
+SL_MUST_USE int sl_tokens_again(struct sl_daemon *daemon);
+#endif
+
+/* Believe the tokens that `policy` says, which was perhaps posted. On failure
+ * (SLUICE_ECONF if its keys can't be read) everything stays. */
+SL_MUST_USE int sl_tokens_use(struct sl_daemon *daemon,
+                              struct sl_policy *policy, bool posted,
+                              struct sl_diag *diag);
 
 /* living.c */
 sl_step_f sl_living_begin;

@@ -122,6 +122,7 @@ static int open_worker(struct sl_worker *worker)
     sl_clock_init_real(&worker->clock);
     err = sl_loop_open(stopped ? &daemon->stopped : &worker->clock,
                        &worker->loop, &daemon->why);
+    worker->station.loop = worker->loop;
     if (!err)
         err = sl_stats_open(&sl_alloc_libc, &worker->stats);
     if (!err)
