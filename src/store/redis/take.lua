@@ -25,7 +25,10 @@ local JITTER = 1000
 local MOST = 9007199254740991
 local COUNT_MOST = 4294967295
 local FOR_GOOD = 315360000000 -- ms; ten years, for what no clock ends
-local MARGIN = 1000 -- ms that a value outlives what it says
+
+-- Ms that a value outlives what it says. A time that is handed in may stand
+-- still while the server's runs on.
+local MARGIN = ARGV[2] == "" and 1000 or 86400000
 
 local fmod, max, min = math.fmod, math.max, math.min
 
@@ -87,7 +90,7 @@ local function judged(now, written)
 end
 
 local function till(tick, now)
-    return max(tick - now, 0)
+    return min(max(tick - now, 0), MOST)
 end
 
 -- ---- token and leaky buckets: a written, b used ----
@@ -416,6 +419,14 @@ local function judge(p)
     return take(p, { a = 0, b = 0, c = 0 }, 0, now) -- reset
 end
 
+local function keep(p, r)
+    if errand == "reset" then
+        redis.call("DEL", p.key)
+    elseif not same(r.next, p.state) then
+        write(p, r.next, now)
+    end
+end
+
 local parts, strange, allowed = {}, 0, true
 for i = 1, #KEYS do
     local p = read_part(i)
@@ -423,20 +434,22 @@ for i = 1, #KEYS do
     p.state, foreign = read(p)
     p.result = judge(p)
     strange = strange + (foreign and 1 or 0)
-    allowed = allowed and p.result.outcome == 0
+    if errand == "each" then
+        keep(p, p.result) -- the next may be of the same key
+    else
+        allowed = allowed and p.result.outcome == 0
+    end
     parts[i] = p
 end
 
-local reply = { (allowed or errand == "each") and 1 or 0, now, strange }
+local reply = { allowed and 1 or 0, now, strange }
 for _, p in ipairs(parts) do
     local r = p.result
-    if not allowed and errand ~= "each" and r.outcome == 0 then
+    if not allowed and r.outcome == 0 then
         r = p.algorithm[1](p, p.state, 0, now)
     end
-    if errand == "reset" then
-        redis.call("DEL", p.key)
-    elseif not same(r.next, p.state) then
-        write(p, r.next, now)
+    if errand ~= "each" then
+        keep(p, r)
     end
     reply[#reply + 1] = r.outcome
     reply[#reply + 1] = r.remaining
