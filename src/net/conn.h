@@ -5,7 +5,7 @@
  * turn, or later when the peer takes it. He never waits.
  *
  *     accept --> OPEN --> (owner says finish) FLUSHING --> CLOSED
- *                  |                                         ^
+ *       dial ----^ |                                         ^
  *                  +-- peer gone, deadline, error -----------+
  *
  * on_close is called once, whatever the reason; the connection is freed after
@@ -32,6 +32,9 @@
 struct sl_conn;
 
 struct sl_conn_calls {
+    /* A connection that was dialled stands, and TLS too. What was appended to
+     * `out` before goes out now. */
+    void (*on_open)(struct sl_conn *conn);
     /* There is new input in conn->in; or there is still some when a pause has
      * ended or `out` is no more full. Not called again before it returns. */
     void (*on_input)(struct sl_conn *conn);
@@ -65,6 +68,7 @@ struct sl_conn_options {
     size_t in_most, out_most;     /* ceilings */
     size_t out_high;              /* high-water mark */
     struct sl_tls *tls;           /* NULL: none; counted */
+    const char *server_name;      /* dialling by TLS: who it must be */
     const struct sl_alloc *alloc; /* borrowed for the life of the sl_conns */
 };
 
@@ -81,6 +85,14 @@ unsigned sl_conns_count(const struct sl_conns *conns);
  * is taken for a unix socket. */
 SL_MUST_USE int sl_conn_open(struct sl_conns *conns, int fd,
                              const struct sl_address *peer,
+                             const struct sl_conn_options *options,
+                             struct sl_conn **ret);
+
+/* Connect to `to`. options->tls is a client's context (sl_tls_open_client), and
+ * options->server_name whom it must be. Nothing is said about failures: it is
+ * closed. So set a deadline. */
+SL_MUST_USE int sl_conn_dial(struct sl_conns *conns,
+                             const struct sl_address *to,
                              const struct sl_conn_options *options,
                              struct sl_conn **ret);
 
