@@ -329,6 +329,14 @@ void sl_conn_flush(struct sl_conn *conn)
         sl_conns_defer(c);
 }
 
+void sl_conn_push(struct sl_conn *conn)
+{
+    struct sl_inner *c = inner(conn);
+
+    if (c->state != SL_CONN_CLOSED)
+        sl_conns_defer(c);
+}
+
 void sl_conn_finish(struct sl_conn *conn)
 {
     struct sl_inner *c = inner(conn);

@@ -105,6 +105,10 @@ void sl_conn_deadline(struct sl_conn *conn, sl_ns after);
  * returns). */
 void sl_conn_flush(struct sl_conn *conn);
 
+/* Send what is in `out` at the end of this turn, with all that is appended
+ * until then. */
+void sl_conn_push(struct sl_conn *conn);
+
 /* Send what is in `out`, then close: our side at once, so that the peer reads
  * to the end; the rest when the peer has closed too. What he still sends is
  * dropped, for two seconds (were it left unread, the kernel would answer with

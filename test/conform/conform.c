@@ -193,7 +193,11 @@ struct asked {
 
 static void on_done(struct sl_take *take)
 {
-    ((struct history *)take->ctx)->done = true;
+    struct history *h = take->ctx;
+
+    h->done = true;
+    if (h->conform->wake)
+        h->conform->wake(h->conform->ctx);
 }
 
 /* Which of the parts before it has the same limit and key; i if none. */
@@ -242,6 +246,7 @@ static void make_take(struct history *h, struct asked *a)
         .count =
             rng_below(&h->rng, 2) ? 1 : 1 + (unsigned)rng_below(&h->rng, most),
         .now = h->conform->now,
+        .loop = h->conform->loop,
         .done = on_done,
         .ctx = h,
     };
@@ -373,7 +378,7 @@ static bool ask(struct history *h, struct asked *a)
     h->done = false;
     sl_store_take(h->conform->store, &a->take);
     if (!h->done && h->conform->wait)
-        h->conform->wait(h->conform->ctx, &a->take);
+        h->conform->wait(h->conform->ctx);
     if (!h->done || a->take.err) {
         printf("# seed %" PRIu64 ": the store failed (%d)\n", h->seed,
                a->take.err);

@@ -19,11 +19,12 @@
 struct conform {
     struct sl_store *store;
     enum sl_quantum quantum;
-    /* Until take->done() was called; NULL where take() does before it
-     * returns. */
-    void (*wait)(void *ctx, struct sl_take *take);
+    /* Where takes are answered later: wait until wake() was called. */
+    void (*wait)(void *ctx);
+    void (*wake)(void *ctx);
     void *ctx;
-    sl_ns now; /* of the history: what clocks must show */
+    struct sl_loop *loop; /* of the takes, or NULL */
+    sl_ns now;            /* of the history: what clocks must show */
     /* Keys of different histories must not meet: this is part of them. */
     const char *prefix;
     unsigned parts_most; /* 0: 8 */

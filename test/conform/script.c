@@ -28,7 +28,8 @@ static int on_bind(struct sl_store *store, struct sl_stored *limits,
 static redisReply *ask(struct link *link, const struct sl_take *take,
                        bool whole)
 {
-    struct sl_script_how how = {.whole = whole, .own_now = true};
+    struct sl_script_how how = {
+        .whole = whole, .own_now = true, .near = take->now};
     void *reply = NULL;
 
     sl_buf_clear(&link->text);

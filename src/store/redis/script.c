@@ -106,7 +106,7 @@ static void bounds_of(const struct sl_limit *limit, sl_ns now,
 }
 
 static int put_part(struct sl_buf *out, const struct sl_take_part *part,
-                    uint64_t cost, sl_ns now)
+                    uint64_t cost, sl_ns near)
 {
     struct sl_limit limit = *part->limit;
     uint64_t most = SL_AMOUNT_MAX;
@@ -121,10 +121,10 @@ static int put_part(struct sl_buf *out, const struct sl_take_part *part,
     numbers[3] = limit.grain;
     numbers[4] = limit.token;
     numbers[5] = cost < most ? cost : most;
-    numbers[6] = tick_of(part->when);
+    numbers[6] = tick_of(part->when > 0 ? part->when : near);
     numbers[7] = numbers[8] = 0;
     if (limit.calendar)
-        bounds_of(&limit, now, numbers);
+        bounds_of(&limit, near, numbers);
     err = put_word(out, sl_str_c(kinds[limit.kind]));
     if (!err)
         err = put_number(out, sl_limit_shape(&limit));
@@ -164,14 +164,75 @@ int sl_script_write(const struct sl_take *take, const struct sl_script_how *how,
     if (!err)
         err = put_word(out, sl_str_c(errands[take->errand]));
     if (!err)
-        err = how->own_now ? put_number(out, tick_of(take->now))
+        err = how->own_now ? put_number(out, tick_of(how->near))
                            : put_word(out, (struct sl_str){"", 0});
     for (unsigned i = 0; !err && i < part_count(take); i++)
         if (merged.first[i] == i)
-            err = put_part(out, &take->parts[i], merged.cost[i], take->now);
+            err = put_part(out, &take->parts[i], merged.cost[i], how->near);
     if (err)
         out->len = before; /* nothing, or all of it */
     return err;
+}
+
+/* ---- once more, otherwise ---- */
+
+/* All commands begin alike: how many words, EVALSHA, the name. */
+static struct sl_str after_name(struct sl_str from)
+{
+    const char *line = from.len > 0 ? memchr(from.at, '\n', from.len) : NULL;
+    size_t head = line ? (size_t)(line - from.at) + 1 : from.len;
+
+    return sl_str_from(from, head + strlen("$7\r\nEVALSHA\r\n$40\r\n") + 42);
+}
+
+int sl_script_whole(struct sl_str from, struct sl_buf *out)
+{
+    struct sl_str rest = after_name(from);
+    const char *line = from.len > 0 ? memchr(from.at, '\n', from.len) : NULL;
+    size_t before = out->len;
+    int err = SLUICE_EINVAL;
+
+    if (line && rest.len > 0)
+        err = sl_buf_add(
+            out, (struct sl_str){from.at, (size_t)(line - from.at) + 1});
+    if (!err)
+        err = put_word(out, SL_STR("EVAL"));
+    if (!err)
+        err = put_word(out, (struct sl_str){sl_script_text, sl_script_len});
+    if (!err)
+        err = sl_buf_add(out, rest);
+    if (err)
+        out->len = before;
+    return err;
+}
+
+/* The errand is the first word after the keys. */
+int sl_script_give_back(struct sl_str from, struct sl_buf *out)
+{
+    size_t before = out->len;
+    struct sl_str rest = after_name(from);
+    uint64_t keys = 0;
+    size_t at;
+
+    for (at = 0; at < rest.len && rest.at[at] != '\n'; at++)
+        ; /* "$N" of the number of keys */
+    for (at++; at < rest.len && rest.at[at] != '\r'; at++)
+        keys = keys * 10 + (uint64_t)(rest.at[at] - '0');
+    at += 2;
+    for (; keys > 0 && at < rest.len; keys--) {
+        size_t len = 0;
+
+        for (at++; at < rest.len && rest.at[at] != '\r'; at++)
+            len = len * 10 + (size_t)(rest.at[at] - '0');
+        at += 2 + len + 2;
+    }
+    at += strlen("$4\r\n");
+    if (at + 4 > rest.len || memcmp(rest.at + at, "take", 4) != 0)
+        return SLUICE_EINVAL;
+    if (sl_buf_add(out, from))
+        return SLUICE_ENOMEM;
+    memcpy(out->bytes + before + (size_t)(rest.at - from.at) + at, "back", 4);
+    return 0;
 }
 
 /* ---- reading ---- */

@@ -19,8 +19,11 @@ extern const char sl_script_sha[41];
 /* How a take is asked for. */
 struct sl_script_how {
     bool whole;   /* EVAL with the text; otherwise EVALSHA */
-    bool own_now; /* take->now is the time: test builds. Otherwise it is the
-                   * server's, and take->now only says near which instant */
+    bool own_now; /* `near` is the time: test builds. Otherwise it is the
+                   * server's own */
+    sl_ns near;   /* the server's time, as far as we know: which periods of a
+                   * calendar are meant, and when this was taken if it is to
+                   * be given back */
 };
 
 /* Append the command to `out`. Parts of the same name are one: their costs add
@@ -28,6 +31,12 @@ struct sl_script_how {
 SL_MUST_USE int sl_script_write(const struct sl_take *take,
                                 const struct sl_script_how *how,
                                 struct sl_buf *out);
+
+/* Make of a command that takes one that gives back the same, or one with the
+ * whole text, in place of its own bytes. `from` is what sl_script_write() has
+ * appended. */
+SL_MUST_USE int sl_script_give_back(struct sl_str from, struct sl_buf *out);
+SL_MUST_USE int sl_script_whole(struct sl_str from, struct sl_buf *out);
 
 /* What a reply says beside the answers. */
 struct sl_script_said {
