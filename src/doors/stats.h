@@ -26,6 +26,15 @@ void sl_stats_close(struct sl_stats *stats); /* NULL is allowed */
 void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
                        const char *door, sl_ns took);
 
+/* Limits whose numbers came with the question were asked together, which took
+ * `took`. They are counted as the limit CL.THROTTLE. */
+struct sl_stats_throttles {
+    unsigned allowed, denied, failed;
+};
+void sl_stats_throttles(struct sl_stats *stats,
+                        const struct sl_stats_throttles *counted,
+                        const char *door, sl_ns took);
+
 /* An HTTP request was answered. */
 void sl_stats_request(struct sl_stats *stats, const char *door, int status);
 

@@ -52,6 +52,10 @@ struct sl_facts {
 /* The value of a header, or an empty slice. Names compare without case. */
 struct sl_str sl_facts_header(const struct sl_facts *facts, struct sl_str name);
 
+/* The same, for what says who it is: empty, too, if it is there twice, since
+ * then nobody can tell which one is meant. */
+struct sl_str sl_facts_single(const struct sl_facts *facts, struct sl_str name);
+
 /* Is the header one that a decision by this policy may look at? All others can
  * be left out of the facts. */
 bool sl_facts_wanted(const struct sl_policy *policy, struct sl_str header);

@@ -4,6 +4,7 @@
  *   begin.c    limits of the process, policy, settings, state, engine
  *   doors.c    sockets and certificates
  *   doors/     what differs from door to door
+ *   proxied.c  doors that balancers stand before
  *   workers.c  one thread and one loop each
  *   living.c   signals, the end, watchdog
  *   reload.c   another policy while it runs

@@ -14,7 +14,9 @@
 #include <stdatomic.h>
 
 #include "doors/http/http.h"
+#include "doors/resp/resp.h"
 #include "net/listener.h"
+#include "sluiced/proxied.h"
 #include "sluiced/settings/settings.h"
 
 struct sl_daemon;
@@ -28,15 +30,18 @@ struct sl_doorway {
     char where[128];
     union { /* read only while it is open */
         struct sl_http_door http;
+        struct sl_resp_door resp;
     };
 };
 
 struct sl_stand {
     bool up;
     struct sl_listener *listener;
+    struct sl_proxied *proxied;        /* NULL: who connects is the client */
     _Atomic(struct sl_tls *) next_tls; /* to be used from now on, or NULL */
     union {
         struct sl_http_worker http;
+        struct sl_resp_worker resp;
     };
 };
 
@@ -69,6 +74,6 @@ struct sl_door_kind {
 /* By door; NULL where this version has none. */
 extern const struct sl_door_kind *const sl_door_kinds[SL_DOORS];
 
-extern const struct sl_door_kind sl_door_http, sl_door_admin;
+extern const struct sl_door_kind sl_door_http, sl_door_resp, sl_door_admin;
 
 #endif

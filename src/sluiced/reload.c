@@ -2,7 +2,7 @@
  *
  * Read, check, build, and only then swap: whatever goes wrong before leaves
  * everything as it was. It happens on the first worker's loop, whose clients
- * wait meanwhile (70 ms for a policy of a thousand limits and routes); those of
+ * wait meanwhile (20 ms for a policy of a thousand limits and routes); those of
  * the other loops do not.
  *
  * Settings that are built into what is open (addresses, tokens, state) need a

@@ -69,6 +69,8 @@ static int open_stand(struct sl_worker *worker, enum sl_door door)
     stand->up = !err;
     if (!err)
         kind->certify(stand, way->tls);
+    if (!err && daemon->settings.proxied[door])
+        err = sl_proxied_open(worker, kind, stand);
     return err;
 }
 
@@ -88,7 +90,8 @@ static void on_emptying(void *ctx)
             continue;
         if (!worker->idle_closed)
             sl_door_kinds[i]->drain(&worker->stands[i]);
-        left += sl_door_kinds[i]->count(&worker->stands[i]);
+        left += sl_door_kinds[i]->count(&worker->stands[i]) +
+                sl_proxied_count(worker->stands[i].proxied);
     }
     worker->idle_closed = true;
     if (left == 0)
@@ -121,6 +124,7 @@ static int open_worker(struct sl_worker *worker)
 static void close_stand(struct sl_stand *stand, const struct sl_door_kind *kind)
 {
     sl_listener_close(stand->listener);
+    sl_proxied_close(stand->proxied);
     if (stand->up)
         kind->close(stand);
     sl_tls_unref(atomic_exchange(&stand->next_tls, NULL));
@@ -133,6 +137,18 @@ static void close_worker(struct sl_worker *worker)
     sl_timer_free(worker->emptying);
     sl_stats_close(worker->stats);
     sl_loop_close(worker->loop);
+}
+
+/* Who takes the connections of a stand: its door, or somebody before it.
+ * Returns his ctx. */
+static void *entrance(struct sl_stand *stand, int door, sl_accept_f **ret)
+{
+    *ret = stand->proxied ? sl_proxied_accept : NULL;
+    if (stand->proxied)
+        return stand->proxied;
+    if (sl_door_kinds[door])
+        *ret = sl_door_kinds[door]->accept;
+    return stand;
 }
 
 /* ---- errands ---- */
@@ -166,14 +182,14 @@ void sl_worker_certify(struct sl_worker *worker, enum sl_door door,
 
 /* Whoever is in the queue of the socket has connected, and will be reset if it
  * is closed: let him in. */
-static void accept_rest(struct sl_stand *stand, sl_accept_f *accept, int fd)
+static void accept_rest(sl_accept_f *accept, void *ctx, int fd)
 {
     struct sl_address peer = {.len = sizeof(peer.bytes)};
     int client;
 
     while ((client = accept4(fd, (struct sockaddr *)&peer.bytes, &peer.len,
                              SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        accept(stand, client, &peer);
+        accept(ctx, client, &peer);
         peer = (struct sl_address){.len = sizeof(peer.bytes)};
     }
 }
@@ -186,9 +202,12 @@ static void stop_listening(struct sl_worker *worker, int door)
     const struct sl_sockets *sockets = &worker->daemon->doors[door].sockets;
     int fd = sockets->fds[worker->index];
 
+    sl_accept_f *accept;
+    void *ctx = entrance(&worker->stands[door], door, &accept);
+
     sl_listener_close(worker->stands[door].listener);
     worker->stands[door].listener = NULL;
-    accept_rest(&worker->stands[door], sl_door_kinds[door]->accept, fd);
+    accept_rest(accept, ctx, fd);
     if (!sockets->activated)
         shutdown(fd, SHUT_RDWR);
 }
@@ -257,12 +276,14 @@ static int listen_on(struct sl_worker *worker)
 
     for (int i = 0; i < SL_DOORS && !err; i++) {
         struct sl_stand *stand = &worker->stands[i];
+        sl_accept_f *accept;
+        void *ctx = entrance(stand, i, &accept);
 
         if (stand->up)
             err = sl_listener_open(
                 worker->loop,
-                worker->daemon->doors[i].sockets.fds[worker->index],
-                sl_door_kinds[i]->accept, stand, &stand->listener);
+                worker->daemon->doors[i].sockets.fds[worker->index], accept,
+                ctx, &stand->listener);
     }
     return err;
 }
