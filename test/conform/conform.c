@@ -1,34 +1,15 @@
-/* conform.c -- histories, the model, and the comparison. */
+/* conform.c -- histories, and the comparison with the model. */
 #include "conform.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "../prop/oracle/rng.h"
 #include "check.h"
-
-#define LIMITS 10
-#define PLANS  3
-#define KEYS   3
+#include "model.h"
 
 /* Beyond this, "very long" is all that must be agreed on. */
 #define LONG (200 * 365 * SL_DAY)
-
-struct history {
-    struct conform *conform;
-    struct rng rng;
-    uint64_t seed;
-    struct sl_limit limits[LIMITS][PLANS]; /* at the quantum of the table */
-    struct sl_limit judged[LIMITS][PLANS]; /* at the store's */
-    struct sl_stored stored[LIMITS];
-    char names[LIMITS][32];
-    struct sl_cell cells[LIMITS][KEYS];
-    char keys[LIMITS][KEYS][64];
-    sl_ns latest;
-    sl_ns past; /* some instant before now, for giving back */
-    bool done;
-};
 
 /* ---- making ---- */
 
@@ -185,12 +166,6 @@ static uint64_t random_cost(struct rng *rng, const struct sl_limit *l)
     }
 }
 
-struct asked {
-    struct sl_take take;
-    struct sl_take_part parts[SL_PARTS];
-    unsigned limit[SL_PARTS], plan[SL_PARTS], key[SL_PARTS];
-};
-
 static void on_done(struct sl_take *take)
 {
     struct history *h = take->ctx;
@@ -200,18 +175,30 @@ static void on_done(struct sl_take *take)
         h->conform->wake(h->conform->ctx);
 }
 
-/* Which of the parts before it has the same limit and key; i if none. */
-static unsigned first_of(const struct asked *a, unsigned i)
+/* What is carried is carried to another key of the same limit. */
+static unsigned random_limit(struct history *h, const struct asked *a,
+                             unsigned i)
 {
-    for (unsigned k = 0; k < i; k++)
-        if (a->limit[k] == a->limit[i] && a->key[k] == a->key[i])
-            return k;
-    return i;
+    unsigned limit = (unsigned)rng_below(&h->rng, LIMITS);
+
+    return i > 0 && a->parts[i - 1].carried ? a->limit[i - 1] : limit;
+}
+
+/* Carrying is for what ends together. */
+static bool may_carry(const struct history *h, const struct asked *a,
+                      unsigned i)
+{
+    enum sl_kind kind = h->limits[a->limit[i]][0].kind;
+    enum sl_errand errand = a->take.errand;
+
+    return (kind == SL_FIXED || kind == SL_QUOTA) &&
+           (errand == SL_ERRAND_TAKE || errand == SL_ERRAND_LOOK ||
+            errand == SL_ERRAND_EACH);
 }
 
 static void make_part(struct history *h, struct asked *a, unsigned i)
 {
-    unsigned limit = (unsigned)rng_below(&h->rng, LIMITS);
+    unsigned limit = random_limit(h, a, i);
     unsigned key = (unsigned)rng_below(&h->rng, KEYS);
     struct sl_take_part *p = &a->parts[i];
     unsigned first;
@@ -230,6 +217,10 @@ static void make_part(struct history *h, struct asked *a, unsigned i)
         .cost = random_cost(&h->rng, &h->limits[limit][a->plan[i]]),
         .when = h->past < h->conform->now ? h->past : h->conform->now,
     };
+    if (may_carry(h, a, i) && rng_below(&h->rng, 2)) {
+        p->carried = true;
+        p->cost = 0;
+    }
 }
 
 static void make_take(struct history *h, struct asked *a)
@@ -252,85 +243,6 @@ static void make_take(struct history *h, struct asked *a)
     };
     for (unsigned i = 0; i < a->take.count; i++)
         make_part(h, a, i);
-}
-
-/* ---- the model ---- */
-
-static struct sl_taken judge(const struct history *h, const struct asked *a,
-                             unsigned i, uint64_t cost)
-{
-    const struct sl_limit *limit = &h->judged[a->limit[i]][a->plan[i]];
-    struct sl_cell cell = h->cells[a->limit[i]][a->key[i]];
-    sl_ns now = a->take.now;
-    struct sl_taken t;
-    struct sl_answer would;
-
-    switch (a->take.errand) {
-    case SL_ERRAND_LOOK:
-        would = sl_take(limit, cell, cost, now).answer;
-        t = sl_take(limit, cell, 0, now);
-        t.answer.outcome = would.outcome;
-        t.answer.retry_in = would.retry_in;
-        return t;
-    case SL_ERRAND_CHARGE:
-        return sl_adjust(limit, cell, (int64_t)cost, now, now);
-    case SL_ERRAND_GIVE_BACK:
-        return sl_adjust(limit, cell, -(int64_t)cost, a->parts[i].when, now);
-    case SL_ERRAND_RESET:
-        return sl_take(limit, sl_cell_of(0, 0), 0, now);
-    default:
-        return sl_take(limit, cell, cost, now);
-    }
-}
-
-static void keep(struct history *h, const struct asked *a, unsigned i,
-                 struct sl_cell next)
-{
-    h->cells[a->limit[i]][a->key[i]] = next;
-}
-
-static void model_each(struct history *h, const struct asked *a,
-                       struct sl_answer *want)
-{
-    for (unsigned i = 0; i < a->take.count; i++) {
-        struct sl_taken t = judge(h, a, i, a->parts[i].cost);
-
-        want[i] = t.answer;
-        keep(h, a, i, t.next);
-    }
-}
-
-/* Costs of parts of the same key add up. */
-static uint64_t cost_of(const struct asked *a, unsigned first)
-{
-    uint64_t sum = 0;
-
-    for (unsigned i = 0; i < a->take.count; i++)
-        if (first_of(a, i) == first)
-            sum += a->parts[i].cost;
-    return sum;
-}
-
-static bool model_set(struct history *h, const struct asked *a,
-                      struct sl_answer *want)
-{
-    struct sl_taken taken[SL_PARTS];
-    bool allowed = true;
-
-    for (unsigned i = 0; i < a->take.count; i++) {
-        taken[i] = judge(h, a, i, cost_of(a, first_of(a, i)));
-        allowed = allowed && taken[i].answer.outcome == SL_ALLOW;
-    }
-    for (unsigned i = 0; i < a->take.count; i++) {
-        if (!allowed && taken[i].answer.outcome == SL_ALLOW)
-            taken[i] =
-                sl_take(&h->judged[a->limit[i]][a->plan[i]],
-                        h->cells[a->limit[i]][a->key[i]], 0, a->take.now);
-        want[i] = taken[i].answer;
-    }
-    for (unsigned i = 0; i < a->take.count; i++)
-        keep(h, a, i, taken[i].next);
-    return allowed;
 }
 
 /* ---- comparing ---- */

@@ -6,7 +6,7 @@
 #include "base/arith.h"
 #include "base/digits.h"
 
-#define PART_WORDS 11
+#define PART_WORDS 12
 
 /* In the order of enum sl_kind, as take.lua calls them. */
 static const char *const kinds[SL_KINDS] = {"bucket",  "interval", "leaky",
@@ -20,9 +20,11 @@ static const char *const errands[] = {"take",   "look", "each",
 /* ---- parts of the same name ---- */
 
 struct merged {
-    unsigned first[SL_PARTS]; /* of each part: the one that stands for it */
-    uint64_t cost[SL_PARTS];  /* of those that stand for some */
-    unsigned count;           /* of those */
+    unsigned first[SL_PARTS];  /* of each part: the one that stands for it */
+    uint64_t cost[SL_PARTS];   /* of those that stand for some, */
+    unsigned number[SL_PARTS]; /* and which of them it is, from 1; */
+    unsigned beside[SL_PARTS]; /* and which is carried to it; 0: none */
+    unsigned count;            /* of those */
 };
 
 static unsigned part_count(const struct sl_take *take)
@@ -30,24 +32,50 @@ static unsigned part_count(const struct sl_take *take)
     return take->count < SL_PARTS ? take->count : SL_PARTS;
 }
 
+/* The part before `i` that has its name, of those from `from` on; or `i`. */
+static unsigned first_of(const struct sl_take *take,
+                         const struct merged *merged, unsigned from, unsigned i)
+{
+    unsigned k = from;
+
+    while (k < i && (merged->first[k] != k ||
+                     !sl_str_eq(sl_script_name(&take->parts[k]),
+                                sl_script_name(&take->parts[i]))))
+        k++;
+    return k;
+}
+
+static bool may_carry(enum sl_errand errand)
+{
+    return errand == SL_ERRAND_TAKE || errand == SL_ERRAND_LOOK ||
+           errand == SL_ERRAND_EACH;
+}
+
+/* What is carried belongs to the part behind it; a key can't be carried to
+ * itself. Where every part is for itself, a carried one and the next are a set
+ * of two. */
 static void merge(const struct sl_take *take, struct merged *ret)
 {
     bool apart = take->errand == SL_ERRAND_EACH;
+    bool carries = false; /* the part before is carried to this one */
 
     ret->count = 0;
     for (unsigned i = 0; i < part_count(take); i++) {
-        unsigned k = 0;
+        unsigned from = !apart ? 0 : carries ? i - 1 : i;
+        unsigned k = first_of(take, ret, from, i);
 
-        while (k < i && (apart || ret->first[k] != k ||
-                         !sl_str_eq(take->parts[k].name, take->parts[i].name)))
-            k++;
         ret->first[i] = k;
         if (k == i) {
             ret->cost[i] = take->parts[i].cost;
-            ret->count++;
+            ret->number[i] = ++ret->count;
+            ret->beside[i] = 0;
         } else {
             ret->cost[k] = sl_add_sat(ret->cost[k], take->parts[i].cost);
         }
+        if (carries && ret->first[i - 1] < k)
+            ret->beside[k] = ret->number[ret->first[i - 1]];
+        carries = take->parts[i].carried && may_carry(take->errand) &&
+                  !(apart && carries);
     }
 }
 
@@ -106,7 +134,7 @@ static void bounds_of(const struct sl_limit *limit, sl_ns now,
 }
 
 static int put_part(struct sl_buf *out, const struct sl_take_part *part,
-                    uint64_t cost, sl_ns near)
+                    uint64_t cost, unsigned beside, sl_ns near)
 {
     struct sl_limit limit = *part->limit;
     uint64_t most = SL_AMOUNT_MAX;
@@ -123,6 +151,7 @@ static int put_part(struct sl_buf *out, const struct sl_take_part *part,
     numbers[5] = cost < most ? cost : most;
     numbers[6] = tick_of(part->when > 0 ? part->when : near);
     numbers[7] = numbers[8] = 0;
+    numbers[9] = beside;
     if (limit.calendar)
         bounds_of(&limit, near, numbers);
     err = put_word(out, sl_str_c(kinds[limit.kind]));
@@ -148,8 +177,18 @@ static int put_head(const struct sl_take *take, const struct sl_script_how *how,
         err = put_number(out, merged->count);
     for (unsigned i = 0; !err && i < part_count(take); i++)
         if (merged->first[i] == i)
-            err = put_word(out, take->parts[i].name);
+            err = put_word(out, sl_script_name(&take->parts[i]));
     return err;
+}
+
+/* The time itself, or what it may be. */
+static int put_now(struct sl_buf *out, const struct sl_script_how *how)
+{
+    char text[1 + SL_DIGITS] = "~";
+    size_t len = 1 + sl_digits(tick_of(how->near), text + 1);
+
+    return put_word(out, how->own_now ? (struct sl_str){text + 1, len - 1}
+                                      : (struct sl_str){text, len});
 }
 
 int sl_script_write(const struct sl_take *take, const struct sl_script_how *how,
@@ -164,11 +203,11 @@ int sl_script_write(const struct sl_take *take, const struct sl_script_how *how,
     if (!err)
         err = put_word(out, sl_str_c(errands[take->errand]));
     if (!err)
-        err = how->own_now ? put_number(out, tick_of(how->near))
-                           : put_word(out, (struct sl_str){"", 0});
+        err = put_now(out, how);
     for (unsigned i = 0; !err && i < part_count(take); i++)
         if (merged.first[i] == i)
-            err = put_part(out, &take->parts[i], merged.cost[i], how->near);
+            err = put_part(out, &take->parts[i], merged.cost[i],
+                           merged.beside[i], how->near);
     if (err)
         out->len = before; /* nothing, or all of it */
     return err;

@@ -6,13 +6,16 @@
 --
 -- KEYS  one for each part, each once
 -- ARGV  errand ("take", "look", "each", "charge", "back", "reset"), the time in
---       microseconds ("" asks the server), then eleven for each part:
+--       microseconds ("~TIME" asks the server, and is the time where that
+--       may not be asked), then twelve for each part:
 --
---         kind shape count capacity span grain token cost when end after
+--         kind shape count capacity span grain token cost when end after beside
 --
 --       Of a calendar, span is 0, grain the start of its period, token its
 --       end, `end` the end of the one after it, and `after` the start of the
 --       one before: the server's clock may be some way from the asker's.
+--       `beside` is the number of the part before it whose use counts against
+--       this one, too; 0 is none.
 --
 -- A value is "1:SHAPE:A:B:C". What is of another shape, or no value of ours,
 -- counts as nothing, and is replaced by what is taken next.
@@ -28,7 +31,8 @@ local FOR_GOOD = 315360000000 -- ms; ten years, for what no clock ends
 
 -- Ms that a value outlives what it says. A time that is handed in may stand
 -- still while the server's runs on.
-local MARGIN = ARGV[2] == "" and 1000 or 86400000
+local asks_server = string.sub(ARGV[2], 1, 1) == "~"
+local MARGIN = asks_server and 1000 or 86400000
 
 local fmod, max, min = math.fmod, math.max, math.min
 
@@ -340,7 +344,7 @@ local algorithms = {
 -- ---- values ----
 
 local function read_part(i)
-    local at = 2 + (i - 1) * 11
+    local at = 2 + (i - 1) * 12
     return {
         key = KEYS[i],
         kind = ARGV[at + 1],
@@ -354,6 +358,7 @@ local function read_part(i)
         when = tonumber(ARGV[at + 9]),
         finish = tonumber(ARGV[at + 10]),
         after = tonumber(ARGV[at + 11]),
+        beside = tonumber(ARGV[at + 12]),
         algorithm = algorithms[ARGV[at + 1]],
     }
 end
@@ -396,10 +401,12 @@ end
 -- ---- the set ----
 
 local errand = ARGV[1]
-local now = tonumber(ARGV[2])
-if not now then
-    local time = redis.call("TIME")
-    now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local now = tonumber(string.match(ARGV[2], "%d+"))
+if asks_server then
+    local time = redis.pcall("TIME")
+    if time[1] then
+        now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+    end
 end
 
 local function judge(p)
@@ -428,11 +435,36 @@ local function keep(p, r)
 end
 
 local parts, strange, allowed = {}, 0, true
+
+-- What the part beside it has used is charged to a copy of its state, and that
+-- is asked; the state itself is changed by the cost alone.
+local function count_beside(p, r, cost)
+    local other = parts[p.beside]
+    if not other or other.capacity == other.result.remaining then
+        return r
+    end
+    local take, adjust = p.algorithm[1], p.algorithm[2]
+    local used = other.capacity - other.result.remaining
+    local both = adjust(p, p.state, used, now, now).next
+    local would = take(p, both, cost, now)
+    local next = r.next
+    if would.outcome ~= 0 then
+        next = take(p, p.state, 0, now).next
+    end
+    if errand == "look" then
+        local shown = take(p, both, 0, now)
+        shown.outcome, shown.retry = would.outcome, would.retry
+        would = shown
+    end
+    would.next = next
+    return would
+end
+
 for i = 1, #KEYS do
     local p = read_part(i)
     local foreign
     p.state, foreign = read(p)
-    p.result = judge(p)
+    p.result = count_beside(p, judge(p), p.cost)
     strange = strange + (foreign and 1 or 0)
     if errand == "each" then
         keep(p, p.result) -- the next may be of the same key
@@ -446,7 +478,8 @@ local reply = { allowed and 1 or 0, now, strange }
 for _, p in ipairs(parts) do
     local r = p.result
     if not allowed and r.outcome == 0 then
-        r = p.algorithm[1](p, p.state, 0, now)
+        r = count_beside(p, p.algorithm[1](p, p.state, 0, now), 0)
+        p.result = r
     end
     if errand ~= "each" then
         keep(p, r)
