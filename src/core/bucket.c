@@ -56,7 +56,13 @@
 #include "core/take.h"
 #include "core/ticks.h"
 
-#define USED_MAX ((UINT64_C(1) << SL_CELL_W1_BITS) - 1)
+/* The most that can be owed, where numbers are doubles too. */
+static uint64_t used_most(const struct sl_limit *limit)
+{
+    unsigned bits = limit->quantum == SL_QUANTUM_NS ? SL_CELL_W1_BITS : 53;
+
+    return (UINT64_C(1) << bits) - 1;
+}
 
 struct state {
     uint64_t written; /* the tick of the last write */
@@ -160,8 +166,8 @@ static void bucket_adjust(const struct sl_limit *limit, struct sl_cell cell,
         s.used = sl_sub_floor(s.used, units);
     else
         s.used = sl_add_sat(s.used, units);
-    if (s.used > USED_MAX)
-        s.used = USED_MAX;
+    if (s.used > used_most(limit))
+        s.used = used_most(limit);
     bucket_take(limit, pack(s), 0, now, ret);
     ret->next = pack(s);
     ret->stepped = stepped;

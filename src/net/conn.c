@@ -187,7 +187,7 @@ static void leave(struct sl_inner *c)
 }
 
 /* Give back all but the place in the set. */
-static void release(struct sl_inner *c)
+void sl_conn_release(struct sl_inner *c)
 {
     event_del(&c->readable);
     event_del(&c->writable);
@@ -215,7 +215,7 @@ void sl_conn_free(struct sl_inner *c)
     sl_spare_keep(&conns->spares, &c->face.in);
     sl_spare_keep(&conns->spares, &c->face.out);
     sl_flow_count(c);
-    release(c);
+    sl_conn_release(c);
 }
 
 static void fill_face(struct sl_inner *c, const struct sl_address *peer,
@@ -234,9 +234,9 @@ static void fill_face(struct sl_inner *c, const struct sl_address *peer,
 }
 
 /* A connection that is in no set yet, or NULL. */
-static struct sl_inner *make(struct sl_conns *conns, int fd,
-                             const struct sl_address *peer,
-                             const struct sl_conn_options *options)
+struct sl_inner *sl_conn_make(struct sl_conns *conns, int fd,
+                              const struct sl_address *peer,
+                              const struct sl_conn_options *options)
 {
     struct event_base *base = sl_loop_base(conns->loop);
     struct sl_inner *c = sl_alloc_new(options->alloc, sizeof(*c));
@@ -260,19 +260,30 @@ static struct sl_inner *make(struct sl_conns *conns, int fd,
 }
 
 /* The last things that can fail. */
-static int start(struct sl_inner *c)
+static int start(struct sl_inner *c, const char *server_name)
 {
     int err = grow(c->set);
 
     if (err)
         return err;
     if (c->tls) {
-        c->ssl = sl_session_open(c->tls, c->fd);
+        c->ssl = sl_session_open(c->tls, c->fd, server_name);
         if (!c->ssl)
             return SLUICE_ENOMEM;
     }
     sl_flow_watch(c);
     return c->doomed ? SLUICE_ESYS : 0;
+}
+
+int sl_conn_begin(struct sl_inner *c, const char *server_name)
+{
+    int err = start(c, server_name);
+
+    if (err)
+        sl_conn_release(c);
+    else
+        enter(c->set, c);
+    return err;
 }
 
 int sl_conn_open(struct sl_conns *conns, int fd, const struct sl_address *peer,
@@ -282,19 +293,17 @@ int sl_conn_open(struct sl_conns *conns, int fd, const struct sl_address *peer,
     int err = SLUICE_EFULL;
 
     if (conns->count < conns->most) {
-        c = make(conns, fd, peer, options);
-        err = c ? start(c) : SLUICE_ENOMEM;
+        c = sl_conn_make(conns, fd, peer, options);
+        err = SLUICE_ENOMEM;
     }
-    if (err) {
-        if (c)
-            release(c);
-        else
-            close(fd);
+    if (!c) {
+        close(fd);
         return err;
     }
-    enter(conns, c);
-    *ret = &c->face;
-    return 0;
+    err = sl_conn_begin(c, NULL);
+    if (!err)
+        *ret = &c->face;
+    return err;
 }
 
 /* ---- what owners ask ---- */
@@ -328,6 +337,14 @@ void sl_conn_flush(struct sl_conn *conn)
     if (!c->doomed)
         sl_flow_watch(c);
     if (c->doomed)
+        sl_conns_defer(c);
+}
+
+void sl_conn_push(struct sl_conn *conn)
+{
+    struct sl_inner *c = inner(conn);
+
+    if (c->state != SL_CONN_CLOSED)
         sl_conns_defer(c);
 }
 

@@ -5,7 +5,7 @@
  * turn, or later when the peer takes it. He never waits.
  *
  *     accept --> OPEN --> (owner says finish) FLUSHING --> CLOSED
- *                  |                                         ^
+ *       dial ----^ |                                         ^
  *                  +-- peer gone, deadline, error -----------+
  *
  * on_close is called once, whatever the reason; the connection is freed after
@@ -34,6 +34,9 @@
 struct sl_conn;
 
 struct sl_conn_calls {
+    /* A connection that was dialled stands, and TLS too. What was appended to
+     * `out` before goes out now. */
+    void (*on_open)(struct sl_conn *conn);
     /* There is new input in conn->in; or there is still some when a pause has
      * ended or `out` is no more full. Not called again before it returns. */
     void (*on_input)(struct sl_conn *conn);
@@ -67,6 +70,7 @@ struct sl_conn_options {
     size_t in_most, out_most;     /* ceilings */
     size_t out_high;              /* high-water mark */
     struct sl_tls *tls;           /* NULL: none; counted */
+    const char *server_name;      /* dialling by TLS: who it must be */
     const struct sl_alloc *alloc; /* borrowed for the life of the sl_conns */
 };
 
@@ -86,6 +90,14 @@ SL_MUST_USE int sl_conn_open(struct sl_conns *conns, int fd,
                              const struct sl_conn_options *options,
                              struct sl_conn **ret);
 
+/* Connect to `to`. options->tls is a client's context (sl_tls_open_client), and
+ * options->server_name whom it must be. Nothing is said about failures: it is
+ * closed. So set a deadline. */
+SL_MUST_USE int sl_conn_dial(struct sl_conns *conns,
+                             const struct sl_address *to,
+                             const struct sl_conn_options *options,
+                             struct sl_conn **ret);
+
 /* Call on_deadline when `after` has passed; 0 is never. Deadlines are looked
  * at four times a second. Costs next to nothing: may be set with each
  * request. */
@@ -94,6 +106,10 @@ void sl_conn_deadline(struct sl_conn *conn, sl_ns after);
 /* Send what is in `out` now (it also goes out by itself when on_input
  * returns). */
 void sl_conn_flush(struct sl_conn *conn);
+
+/* Send what is in `out` at the end of this turn, with all that is appended
+ * until then. */
+void sl_conn_push(struct sl_conn *conn);
 
 /* Send what is in `out`, then close: our side at once, so that the peer reads
  * to the end; the rest when the peer has closed too. What he still sends is

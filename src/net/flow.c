@@ -138,6 +138,7 @@ static void shake(struct sl_inner *c)
     c->blocked = n == SL_IO_ROOM;
     if (n == 1) {
         c->state = SL_CONN_OPEN;
+        c->fresh_open = c->dialled;
         c->face.tls_client = sl_session_has_client(c->ssl);
         c->face.tls_h2 = sl_session_is_h2(c->ssl);
     } else if (n != SL_IO_INPUT && n != SL_IO_ROOM) {
@@ -213,6 +214,8 @@ static void give_back(struct sl_inner *c)
 static bool wants_input(const struct sl_inner *c)
 {
     switch (c->state) {
+    case SL_CONN_DIALLING:
+        return false;
     case SL_CONN_HANDSHAKE:
         return !c->blocked;
     case SL_CONN_OPEN:
@@ -252,6 +255,11 @@ static void deliver(struct sl_inner *c)
 {
     struct sl_conn *face = &c->face;
 
+    if (c->fresh_open && !c->doomed) {
+        c->fresh_open = false;
+        if (face->calls->on_open)
+            face->calls->on_open(face);
+    }
     if (has_pending(c))
         fill(c);
     while (c->fresh && face->in.len > 0 && c->state == SL_CONN_OPEN &&
@@ -347,7 +355,9 @@ void sl_flow_writable(evutil_socket_t fd, short what, void *arg)
     (void)what;
     c->busy = true;
     c->blocked = false;
-    if (c->state == SL_CONN_HANDSHAKE) {
+    if (c->state == SL_CONN_DIALLING)
+        sl_dial_answered(c);
+    if (c->state == SL_CONN_HANDSHAKE && !c->doomed) {
         shake(c);
     } else {
         sl_flow_flush(c);

@@ -5,10 +5,11 @@
  * of the owner's only changes the words below; sl_flow_settle(), at the end of
  * the event, does what follows from them. Only there is a connection freed.
  *
- *     HANDSHAKE --> OPEN --> FLUSHING --> LINGERING --> (freed)
- *         |           |          |                         ^
- *         +-----------+----------+------- doomed ----------+
+ *   DIALLING --> HANDSHAKE --> OPEN --> FLUSHING --> LINGERING --> (freed)
+ *         |           |          |          |                         ^
+ *         +-----------+----------+----------+------ doomed ----------+
  *
+ *     DIALLING -> HANDSHAKE     the socket is connected; or OPEN without TLS
  *     HANDSHAKE -> OPEN         shake(), or at once without TLS
  *     OPEN -> FLUSHING          sl_conn_finish()
  *     FLUSHING -> LINGERING     conclude(): all is sent; our side is shut down
@@ -32,6 +33,7 @@
 #include "net/spare.h"
 
 enum sl_conn_state {
+    SL_CONN_DIALLING,
     SL_CONN_HANDSHAKE,
     SL_CONN_OPEN,
     SL_CONN_FLUSHING,
@@ -59,10 +61,12 @@ struct sl_inner {
     bool dry;              /* TLS: the socket had no more */
     bool paused;           /* by the owner */
     bool fresh;            /* the owner should look at `in` */
+    bool fresh_open;       /* on_open is to be called */
     bool ended, told;      /* the peer has closed its side; on_end was called */
     bool doomed;           /* to be closed by settle */
     bool busy;             /* (2) */
     bool is_deferred;
+    bool dialled; /* by us: on_open is called when it stands */
 };
 
 /* Deadlines beside their connection, so that a sweep over ten thousand reads
@@ -87,7 +91,18 @@ struct sl_conns {
 /* In conn.c. */
 void sl_conns_defer(struct sl_inner *c);
 void sl_conn_free(struct sl_inner *c);
+
+/* A connection that is in no set yet, or NULL; give back all but a place in
+ * the set; and make it one of the set (on failure it is given back). */
+struct sl_inner *sl_conn_make(struct sl_conns *conns, int fd,
+                              const struct sl_address *peer,
+                              const struct sl_conn_options *options);
+void sl_conn_release(struct sl_inner *c);
+SL_MUST_USE int sl_conn_begin(struct sl_inner *c, const char *server_name);
 void sl_conn_set_deadline(struct sl_inner *c, sl_ns after);
+
+/* In dial.c: the socket is connected, or will never be. */
+void sl_dial_answered(struct sl_inner *c);
 
 /* In flow.c: libevent's callbacks, and the end of each. */
 void sl_flow_readable(evutil_socket_t fd, short what, void *arg);

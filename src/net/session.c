@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -71,7 +72,22 @@ BIO_METHOD *sl_session_method(void)
     return method;
 }
 
-SSL *sl_session_open(struct sl_tls *tls, int fd)
+/* Call the server by its name, and take no other. An address is no name that
+ * is told, but what the certificate must be for. */
+static bool expect(SSL *ssl, const char *server_name)
+{
+    X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+
+    SSL_set_connect_state(ssl);
+    if (!server_name)
+        return false;
+    if (X509_VERIFY_PARAM_set1_ip_asc(param, server_name) == 1)
+        return true;
+    return SSL_set_tlsext_host_name(ssl, server_name) == 1 &&
+           SSL_set1_host(ssl, server_name) == 1;
+}
+
+SSL *sl_session_open(struct sl_tls *tls, int fd, const char *server_name)
 {
     BIO_METHOD *method;
     SSL *ssl = sl_tls_ssl(tls, &method);
@@ -85,7 +101,13 @@ SSL *sl_session_open(struct sl_tls *tls, int fd)
     BIO_set_data(bio, (void *)(intptr_t)fd);
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl, bio, bio); /* takes it */
-    SSL_set_accept_state(ssl);
+    if (!sl_tls_is_client(tls)) {
+        SSL_set_accept_state(ssl);
+    } else if (!expect(ssl, server_name)) {
+        SSL_free(ssl);
+        ssl = NULL;
+    }
+    ERR_clear_error();
     return ssl;
 }
 

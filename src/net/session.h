@@ -23,9 +23,9 @@ enum sl_io {
 /* How sessions of a context use their sockets. */
 BIO_METHOD *sl_session_method(void);
 
-/* A server's session on `fd`, which is borrowed, or NULL. `tls` is borrowed
- * too and outlives it. */
-SSL *sl_session_open(struct sl_tls *tls, int fd);
+/* A session on `fd`, which is borrowed, or NULL. `tls` is borrowed too and
+ * outlives it. A client's context wants to know whom it calls. */
+SSL *sl_session_open(struct sl_tls *tls, int fd, const char *server_name);
 
 /* 1 when the handshake is done, or an enum sl_io. */
 int sl_session_shake(SSL *ssl);
@@ -44,5 +44,6 @@ bool sl_session_is_h2(SSL *ssl);
 
 /* In tls.c: a fresh SSL, or NULL, and the method for its socket. */
 SSL *sl_tls_ssl(struct sl_tls *tls, BIO_METHOD **method);
+bool sl_tls_is_client(const struct sl_tls *tls);
 
 #endif

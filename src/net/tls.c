@@ -31,6 +31,7 @@ struct sl_tls {
     SSL_CTX *ctx;
     BIO_METHOD *method; /* of the sessions' sockets */
     bool http2;
+    bool client;
     _Atomic unsigned refs;
 };
 
@@ -100,16 +101,16 @@ static int load_certificate(struct sl_tls *tls, const char *path,
     return 0;
 }
 
-static int load_key(struct sl_tls *tls, const struct sl_tls_options *options,
-                    struct sl_diag *diag)
+static int load_key(struct sl_tls *tls, const char *path,
+                    const char *certificate, struct sl_diag *diag)
 {
     bool asked = false;
-    FILE *file = fopen(options->key, "re");
+    FILE *file = fopen(path, "re");
     EVP_PKEY *key;
     int good;
 
     if (!file)
-        return refuse_unreadable("the key", options->key, diag);
+        return refuse_unreadable("the key", path, diag);
     key = PEM_read_PrivateKey(file, NULL, no_password, &asked);
     fclose(file);
     if (asked) {
@@ -117,20 +118,20 @@ static int load_key(struct sl_tls *tls, const struct sl_tls_options *options,
         return sl_refuse(diag, SLUICE_ECONF,
                          "the key %s is encrypted, and nobody is there to type "
                          "its password; store it without one, mode 0600",
-                         options->key);
+                         path);
     }
     if (!key)
         return sl_refuse(diag, SLUICE_ECONF,
                          "the key %s can't be used: %s; it must be a private "
                          "key in PEM form",
-                         options->key, reason());
+                         path, reason());
     good = SSL_CTX_use_PrivateKey(tls->ctx, key) == 1 &&
            SSL_CTX_check_private_key(tls->ctx) == 1;
     EVP_PKEY_free(key);
     if (!good)
         return sl_refuse(diag, SLUICE_ECONF,
                          "the key %s does not belong to the certificate %s",
-                         options->key, options->certificate);
+                         path, certificate);
     return 0;
 }
 
@@ -157,28 +158,37 @@ static int load_client_ca(struct sl_tls *tls, const char *path,
     return 0;
 }
 
-static bool set_up(struct sl_tls *tls)
+/* What both sides have in common. */
+static bool set_up(struct sl_tls *tls, const SSL_METHOD *side)
 {
-    static const unsigned char id[] = "sluice";
-    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+    SSL_CTX *ctx = SSL_CTX_new(side);
 
     tls->ctx = ctx;
     tls->method = sl_session_method();
     if (!ctx || !tls->method ||
         SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1 ||
-        SSL_CTX_set_cipher_list(ctx, CIPHERS) != 1 ||
-        /* or resumed sessions with a client's certificate are refused */
-        SSL_CTX_set_session_id_context(ctx, id, sizeof(id) - 1) != 1)
+        SSL_CTX_set_cipher_list(ctx, CIPHERS) != 1)
         return false;
-    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-                                 SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS |
                               SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_default_passwd_cb(ctx, no_password);
     SSL_CTX_set_read_ahead(ctx, 1); /* one system call per record, not two */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, tls);
+    return true;
+}
+
+static bool set_up_server(struct sl_tls *tls)
+{
+    static const unsigned char id[] = "sluice";
+
+    if (!set_up(tls, TLS_server_method()) ||
+        /* or resumed sessions with a client's certificate are refused */
+        SSL_CTX_set_session_id_context(tls->ctx, id, sizeof(id) - 1) != 1)
+        return false;
+    SSL_CTX_set_options(tls->ctx, SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_alpn_select_cb(tls->ctx, choose_protocol, tls);
     return true;
 }
 
@@ -196,13 +206,13 @@ int sl_tls_open(const struct sl_tls_options *options, struct sl_tls **ret,
         return sl_refuse(diag, SLUICE_ENOMEM, "no memory for TLS");
     *tls = (struct sl_tls){.http2 = options->http2, .refs = 1};
     ERR_clear_error();
-    if (set_up(tls))
+    if (set_up_server(tls))
         err = load_certificate(tls, options->certificate, diag);
     else
         err = sl_refuse(diag, SLUICE_ESYS, "OpenSSL refuses to start: %s",
                         reason());
     if (!err)
-        err = load_key(tls, options, diag);
+        err = load_key(tls, options->key, options->certificate, diag);
     if (!err && options->client_ca)
         err = load_client_ca(tls, options->client_ca, diag);
     ERR_clear_error();
@@ -213,6 +223,61 @@ int sl_tls_open(const struct sl_tls_options *options, struct sl_tls **ret,
     *ret = tls;
     return 0;
 }
+
+/* ---- clients ---- */
+
+static int load_ca(struct sl_tls *tls, const char *path, struct sl_diag *diag)
+{
+    SSL_CTX_set_verify(tls->ctx, SSL_VERIFY_PEER, NULL);
+    if (!path)
+        return SSL_CTX_set_default_verify_paths(tls->ctx) == 1
+                   ? 0
+                   : sl_refuse(diag, SLUICE_ESYS,
+                               "the certificates that this system trusts "
+                               "can't be read");
+    if (SSL_CTX_load_verify_locations(tls->ctx, path, NULL) == 1)
+        return 0;
+    return sl_refuse(diag, SLUICE_ECONF,
+                     "the file %s can't be used: %s; it must hold certificates "
+                     "in PEM form",
+                     path, reason());
+}
+
+int sl_tls_open_client(const struct sl_tls_client_options *options,
+                       struct sl_tls **ret, struct sl_diag *diag)
+{
+    struct sl_tls *tls = sl_alloc_new(&sl_alloc_libc, sizeof(*tls));
+    int err;
+
+    if (!tls)
+        return sl_refuse(diag, SLUICE_ENOMEM, "no memory for TLS");
+    *tls = (struct sl_tls){.client = true, .refs = 1};
+    ERR_clear_error();
+    if (set_up(tls, TLS_client_method()))
+        err = load_ca(tls, options->ca, diag);
+    else
+        err = sl_refuse(diag, SLUICE_ESYS, "OpenSSL refuses to start: %s",
+                        reason());
+    if (!err && options->certificate)
+        err = load_certificate(tls, options->certificate, diag);
+    if (!err && options->certificate)
+        err = load_key(tls, options->key ? options->key : options->certificate,
+                       options->certificate, diag);
+    ERR_clear_error();
+    if (err) {
+        sl_tls_unref(tls);
+        return err;
+    }
+    *ret = tls;
+    return 0;
+}
+
+bool sl_tls_is_client(const struct sl_tls *tls)
+{
+    return tls->client;
+}
+
+/* ---- life ---- */
 
 struct sl_tls *sl_tls_ref(struct sl_tls *tls)
 {

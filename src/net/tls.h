@@ -21,6 +21,16 @@ struct sl_tls_options {
  * certificate, with a sentence that names the file; never prints a key. */
 SL_MUST_USE int sl_tls_open(const struct sl_tls_options *options,
                             struct sl_tls **ret, struct sl_diag *diag);
+
+/* For connections that we open: whom we believe, and who we are. */
+struct sl_tls_client_options {
+    const char *ca;          /* PEM; NULL: whom the system trusts */
+    const char *certificate; /* PEM, or NULL: we show none */
+    const char *key;
+};
+
+SL_MUST_USE int sl_tls_open_client(const struct sl_tls_client_options *options,
+                                   struct sl_tls **ret, struct sl_diag *diag);
 struct sl_tls *sl_tls_ref(struct sl_tls *tls);
 void sl_tls_unref(struct sl_tls *tls); /* NULL is allowed */
 

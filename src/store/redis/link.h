@@ -1,0 +1,84 @@
+/* link.h -- one connection to one Redis, kept up, and the commands on it.
+ *
+ * Commands go out together at the end of a turn, and their replies come in the
+ * same order. A flight is a command on its way; it belongs to whoever sent it,
+ * and the link borrows it until done().
+ *
+ *     DOWN --back-off--> CALLING --> GREETING --> UP
+ *       ^                   |           |          |
+ *       +-------------------+-----------+----------+   lost, refused, silent
+ *
+ * While CALLING or GREETING flights wait on the ground; when that comes to
+ * nothing they were never sent. While DOWN they are not taken at all.
+ *
+ * A link that owes the oldest flight a reply for longer than `patience` is
+ * given up: whoever is silent that long has lost us, or we him.
+ */
+#ifndef SL_LINK_H
+#define SL_LINK_H
+
+#include <sys/queue.h>
+
+#include "net/conn.h"
+#include "wire/resp.h"
+
+/* How a flight ended. */
+enum sl_landing {
+    SL_LANDED,    /* there is a reply */
+    SL_GROUNDED,  /* it was not sent: nothing has happened */
+    SL_UNCERTAIN, /* it was sent; nobody knows whether it arrived */
+};
+
+struct sl_flight {
+    TAILQ_ENTRY(sl_flight) link;
+    struct sl_str command; /* stays until done() */
+    sl_ns sent;            /* steady; 0: not yet */
+    /* `reply` is one whole reply, until done() returns. */
+    void (*done)(struct sl_flight *flight, enum sl_landing landing,
+                 struct sl_str reply);
+};
+
+struct sl_link_options {
+    struct sl_conns *conns; /* of the loop; borrowed */
+    struct sl_loop *loop;
+    struct sl_address to;
+    struct sl_tls *tls; /* a client's, or NULL; counted */
+    const char *server_name;
+    /* Said at the beginning, if not empty; copied. */
+    struct sl_str user, password;
+    unsigned database;
+    unsigned most;  /* flights; more are grounded */
+    sl_ns patience; /* 0: 1 s */
+    const struct sl_alloc *alloc;
+    /* It has come up, or gone down and why; a sentence without secrets. */
+    void (*on_change)(void *ctx, bool up, const char *why);
+    void *ctx;
+};
+
+struct sl_link;
+
+/* It begins to call at once. */
+SL_MUST_USE int sl_link_open(const struct sl_link_options *options,
+                             struct sl_link **ret);
+
+/* All flights end. NULL is allowed. Not from within a done(). */
+void sl_link_close(struct sl_link *link);
+
+/* Send. done() may be called before this returns: then it was grounded. */
+void sl_link_send(struct sl_link *link, struct sl_flight *flight);
+
+bool sl_link_is_up(const struct sl_link *link);
+
+/* May flights be sent, or at least wait? */
+bool sl_link_takes(const struct sl_link *link);
+
+/* Call again at once, if it is DOWN; for probes. */
+void sl_link_retry(struct sl_link *link);
+
+/* Hang up and call again: what answered is not what we want. */
+void sl_link_drop(struct sl_link *link, const char *why);
+
+/* Until it calls again by itself; 0 unless DOWN. */
+sl_ns sl_link_calls_in(const struct sl_link *link);
+
+#endif

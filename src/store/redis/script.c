@@ -1,0 +1,332 @@
+/* script.c -- a take as the words of a command, and its reply as answers. */
+#include "store/redis/script.h"
+
+#include <string.h>
+
+#include "base/arith.h"
+#include "base/digits.h"
+
+#define PART_WORDS 12
+
+/* In the order of enum sl_kind, as take.lua calls them. */
+static const char *const kinds[SL_KINDS] = {"bucket",  "interval", "leaky",
+                                            "fixed",   "sliding",  "quota",
+                                            "permits", "level"};
+
+/* In the order of enum sl_errand. */
+static const char *const errands[] = {"take",   "look", "each",
+                                      "charge", "back", "reset"};
+
+/* ---- parts of the same name ---- */
+
+struct merged {
+    unsigned first[SL_PARTS];  /* of each part: the one that stands for it */
+    uint64_t cost[SL_PARTS];   /* of those that stand for some, */
+    unsigned number[SL_PARTS]; /* and which of them it is, from 1; */
+    unsigned beside[SL_PARTS]; /* and which is carried to it; 0: none */
+    unsigned count;            /* of those */
+};
+
+static unsigned part_count(const struct sl_take *take)
+{
+    return take->count < SL_PARTS ? take->count : SL_PARTS;
+}
+
+/* The part before `i` that has its name, of those from `from` on; or `i`. */
+static unsigned first_of(const struct sl_take *take,
+                         const struct merged *merged, unsigned from, unsigned i)
+{
+    unsigned k = from;
+
+    while (k < i && (merged->first[k] != k ||
+                     !sl_str_eq(sl_script_name(&take->parts[k]),
+                                sl_script_name(&take->parts[i]))))
+        k++;
+    return k;
+}
+
+static bool may_carry(enum sl_errand errand)
+{
+    return errand == SL_ERRAND_TAKE || errand == SL_ERRAND_LOOK ||
+           errand == SL_ERRAND_EACH;
+}
+
+/* What is carried belongs to the part behind it; a key can't be carried to
+ * itself. Where every part is for itself, a carried one and the next are a set
+ * of two. */
+static void merge(const struct sl_take *take, struct merged *ret)
+{
+    bool apart = take->errand == SL_ERRAND_EACH;
+    bool carries = false; /* the part before is carried to this one */
+
+    ret->count = 0;
+    for (unsigned i = 0; i < part_count(take); i++) {
+        unsigned from = !apart ? 0 : carries ? i - 1 : i;
+        unsigned k = first_of(take, ret, from, i);
+
+        ret->first[i] = k;
+        if (k == i) {
+            ret->cost[i] = take->parts[i].cost;
+            ret->number[i] = ++ret->count;
+            ret->beside[i] = 0;
+        } else {
+            ret->cost[k] = sl_add_sat(ret->cost[k], take->parts[i].cost);
+        }
+        if (carries && ret->first[i - 1] < k)
+            ret->beside[k] = ret->number[ret->first[i - 1]];
+        carries = take->parts[i].carried && may_carry(take->errand) &&
+                  !(apart && carries);
+    }
+}
+
+/* ---- writing ---- */
+
+static int put_word(struct sl_buf *out, struct sl_str word)
+{
+    char head[SL_DIGITS + 3] = "$";
+    size_t len = 1 + sl_digits(word.len, head + 1);
+    int err;
+
+    memcpy(head + len, "\r\n", 2);
+    err = sl_buf_add(out, (struct sl_str){head, len + 2});
+    if (!err)
+        err = sl_buf_add(out, word);
+    return err ? err : sl_buf_add(out, SL_STR("\r\n"));
+}
+
+static int put_number(struct sl_buf *out, uint64_t number)
+{
+    char digits[SL_DIGITS];
+
+    return put_word(out, (struct sl_str){digits, sl_digits(number, digits)});
+}
+
+static int put_numbers(struct sl_buf *out, const uint64_t *numbers,
+                       unsigned count)
+{
+    int err = 0;
+
+    for (unsigned i = 0; !err && i < count; i++)
+        err = put_number(out, numbers[i]);
+    return err;
+}
+
+/* An instant before 1970 is as good as 1970: nothing was taken then. */
+static uint64_t tick_of(sl_ns at)
+{
+    return at > 0 ? (uint64_t)(at / SL_US) : 0;
+}
+
+/* The period of now, and those before and after it. */
+static void bounds_of(const struct sl_limit *limit, sl_ns now,
+                      uint64_t numbers[PART_WORDS - 2])
+{
+    struct sl_period is = sl_calendar_period(&limit->cal, now);
+    struct sl_period was =
+        sl_calendar_period(&limit->cal, is.start > 0 ? is.start - 1 : 0);
+    struct sl_period will = sl_calendar_period(&limit->cal, is.end);
+
+    numbers[2] = 0;
+    numbers[3] = tick_of(is.start);
+    numbers[4] = tick_of(is.end);
+    numbers[7] = tick_of(will.end);
+    numbers[8] = tick_of(was.start);
+}
+
+static int put_part(struct sl_buf *out, const struct sl_take_part *part,
+                    uint64_t cost, unsigned beside, sl_ns near)
+{
+    struct sl_limit limit = *part->limit;
+    uint64_t most = SL_AMOUNT_MAX;
+    uint64_t numbers[PART_WORDS - 2];
+    int err;
+
+    limit.quantum = SL_QUANTUM_US;
+    sl_limit_derive(&limit);
+    numbers[0] = limit.count;
+    numbers[1] = limit.capacity;
+    numbers[2] = limit.span;
+    numbers[3] = limit.grain;
+    numbers[4] = limit.token;
+    numbers[5] = cost < most ? cost : most;
+    numbers[6] = tick_of(part->when > 0 ? part->when : near);
+    numbers[7] = numbers[8] = 0;
+    numbers[9] = beside;
+    if (limit.calendar)
+        bounds_of(&limit, near, numbers);
+    err = put_word(out, sl_str_c(kinds[limit.kind]));
+    if (!err)
+        err = put_number(out, sl_limit_shape(&limit));
+    return err ? err : put_numbers(out, numbers, SL_LEN(numbers));
+}
+
+static int put_head(const struct sl_take *take, const struct sl_script_how *how,
+                    const struct merged *merged, struct sl_buf *out)
+{
+    unsigned words = 3 + merged->count + 2 + merged->count * PART_WORDS;
+    struct sl_str script = how->whole
+                               ? (struct sl_str){sl_script_text, sl_script_len}
+                               : (struct sl_str){sl_script_sha, 40};
+    int err = sl_buf_addf(out, "*%u\r\n", words);
+
+    if (!err)
+        err = put_word(out, how->whole ? SL_STR("EVAL") : SL_STR("EVALSHA"));
+    if (!err)
+        err = put_word(out, script);
+    if (!err)
+        err = put_number(out, merged->count);
+    for (unsigned i = 0; !err && i < part_count(take); i++)
+        if (merged->first[i] == i)
+            err = put_word(out, sl_script_name(&take->parts[i]));
+    return err;
+}
+
+/* The time itself, or what it may be. */
+static int put_now(struct sl_buf *out, const struct sl_script_how *how)
+{
+    char text[1 + SL_DIGITS] = "~";
+    size_t len = 1 + sl_digits(tick_of(how->near), text + 1);
+
+    return put_word(out, how->own_now ? (struct sl_str){text + 1, len - 1}
+                                      : (struct sl_str){text, len});
+}
+
+int sl_script_write(const struct sl_take *take, const struct sl_script_how *how,
+                    struct sl_buf *out)
+{
+    struct merged merged;
+    size_t before = out->len;
+    int err;
+
+    merge(take, &merged);
+    err = put_head(take, how, &merged, out);
+    if (!err)
+        err = put_word(out, sl_str_c(errands[take->errand]));
+    if (!err)
+        err = put_now(out, how);
+    for (unsigned i = 0; !err && i < part_count(take); i++)
+        if (merged.first[i] == i)
+            err = put_part(out, &take->parts[i], merged.cost[i],
+                           merged.beside[i], how->near);
+    if (err)
+        out->len = before; /* nothing, or all of it */
+    return err;
+}
+
+/* ---- once more, otherwise ---- */
+
+/* All commands begin alike: how many words, EVALSHA, the name. */
+static struct sl_str after_name(struct sl_str from)
+{
+    const char *line = from.len > 0 ? memchr(from.at, '\n', from.len) : NULL;
+    size_t head = line ? (size_t)(line - from.at) + 1 : from.len;
+
+    return sl_str_from(from, head + strlen("$7\r\nEVALSHA\r\n$40\r\n") + 42);
+}
+
+int sl_script_whole(struct sl_str from, struct sl_buf *out)
+{
+    struct sl_str rest = after_name(from);
+    const char *line = from.len > 0 ? memchr(from.at, '\n', from.len) : NULL;
+    size_t before = out->len;
+    int err = SLUICE_EINVAL;
+
+    if (line && rest.len > 0)
+        err = sl_buf_add(
+            out, (struct sl_str){from.at, (size_t)(line - from.at) + 1});
+    if (!err)
+        err = put_word(out, SL_STR("EVAL"));
+    if (!err)
+        err = put_word(out, (struct sl_str){sl_script_text, sl_script_len});
+    if (!err)
+        err = sl_buf_add(out, rest);
+    if (err)
+        out->len = before;
+    return err;
+}
+
+/* The errand is the first word after the keys. */
+int sl_script_give_back(struct sl_str from, struct sl_buf *out)
+{
+    size_t before = out->len;
+    struct sl_str rest = after_name(from);
+    uint64_t keys = 0;
+    size_t at;
+
+    for (at = 0; at < rest.len && rest.at[at] != '\n'; at++)
+        ; /* "$N" of the number of keys */
+    for (at++; at < rest.len && rest.at[at] != '\r'; at++)
+        keys = keys * 10 + (uint64_t)(rest.at[at] - '0');
+    at += 2;
+    for (; keys > 0 && at < rest.len; keys--) {
+        size_t len = 0;
+
+        for (at++; at < rest.len && rest.at[at] != '\r'; at++)
+            len = len * 10 + (size_t)(rest.at[at] - '0');
+        at += 2 + len + 2;
+    }
+    at += strlen("$4\r\n");
+    if (at + 4 > rest.len || memcmp(rest.at + at, "take", 4) != 0)
+        return SLUICE_EINVAL;
+    if (sl_buf_add(out, from))
+        return SLUICE_ENOMEM;
+    memcpy(out->bytes + before + (size_t)(rest.at - from.at) + at, "back", 4);
+    return 0;
+}
+
+/* ---- reading ---- */
+
+static sl_ns span_of(int64_t ticks)
+{
+    return ticks < 0 ? SL_NS_NONE : ticks * SL_US;
+}
+
+static bool read_part(struct sl_take_part *part, const int64_t numbers[5])
+{
+    const struct sl_limit *limit = part->limit;
+
+    if (numbers[0] < SL_ALLOW || numbers[0] > SL_NEVER || numbers[1] < 0)
+        return false;
+    for (unsigned i = 2; i < 5; i++)
+        if (numbers[i] < -1 || numbers[i] > SL_NS_MAX / SL_US)
+            return false;
+    part->answer = (struct sl_answer){
+        .outcome = (enum sl_outcome)numbers[0],
+        .limit = limit->count,
+        .capacity = limit->capacity,
+        .remaining = (uint64_t)numbers[1],
+        .retry_in = span_of(numbers[2]),
+        .reset_in = span_of(numbers[3]),
+        .wait = span_of(numbers[4]),
+    };
+    part->untracked = false;
+    return true;
+}
+
+bool sl_script_read(struct sl_take *take, const int64_t *numbers,
+                    unsigned count, struct sl_script_said *ret)
+{
+    struct merged merged;
+    const int64_t *at = numbers + 3;
+
+    merge(take, &merged);
+    if (count != 3 + 5 * merged.count || numbers[0] < 0 || numbers[0] > 1 ||
+        numbers[1] < 0 || numbers[1] > SL_NS_MAX / SL_US || numbers[2] < 0)
+        return false;
+    for (unsigned i = 0; i < part_count(take); i++) {
+        unsigned first = merged.first[i];
+
+        if (first < i) {
+            take->parts[i].answer = take->parts[first].answer;
+            take->parts[i].untracked = false;
+            continue;
+        }
+        if (!read_part(&take->parts[i], at))
+            return false;
+        at += 5;
+    }
+    take->allowed = numbers[0] == 1;
+    *ret = (struct sl_script_said){.now = numbers[1] * SL_US,
+                                   .strange = (uint64_t)numbers[2]};
+    return true;
+}

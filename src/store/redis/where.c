@@ -1,0 +1,303 @@
+/* where.c -- where a Redis is. */
+#include "store/redis/where.h"
+
+#include <string.h>
+
+#include "base/parse.h"
+
+#define DATABASES 1000000
+
+struct reader {
+    struct sl_arena *arena;
+    struct sl_redis_where *where;
+    struct sl_diag *diag;
+    struct sl_str rest;
+};
+
+static const struct scheme {
+    const char *text;
+    enum sl_redis_kind kind;
+    bool tls, is_unix;
+    unsigned port;
+} schemes[] = {
+    {"redis://",           SL_REDIS_ONE,      false, false, 6379 },
+    {"rediss://",          SL_REDIS_ONE,      true,  false, 6379 },
+    {"redis+unix://",      SL_REDIS_ONE,      false, true,  0    },
+    {"redis+cluster://",   SL_REDIS_CLUSTER,  false, false, 6379 },
+    {"rediss+cluster://",  SL_REDIS_CLUSTER,  true,  false, 6379 },
+    {"redis+sentinel://",  SL_REDIS_SENTINEL, false, false, 26379},
+    {"rediss+sentinel://", SL_REDIS_SENTINEL, true,  false, 26379},
+};
+
+static const struct scheme *scheme_of(struct sl_str *text)
+{
+    for (unsigned i = 0; i < SL_LEN(schemes); i++) {
+        size_t len = strlen(schemes[i].text);
+
+        if (text->len >= len && memcmp(text->at, schemes[i].text, len) == 0) {
+            *text = sl_str_from(*text, len);
+            return &schemes[i];
+        }
+    }
+    return NULL;
+}
+
+static int no_memory(struct reader *r)
+{
+    return sl_refuse(r->diag, SLUICE_ENOMEM, "there is no memory");
+}
+
+/* Take off what stands before the first of `marks`, or all. */
+static struct sl_str cut(struct sl_str *rest, const char *marks)
+{
+    struct sl_str first = *rest;
+
+    for (size_t i = 0; i < rest->len; i++)
+        if (strchr(marks, rest->at[i])) {
+            first.len = i;
+            break;
+        }
+    *rest = sl_str_from(*rest, first.len);
+    return first;
+}
+
+static int hex_of(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = c ? strchr(digits, c | 0x20) : NULL;
+
+    return at ? (int)(at - digits) : -1;
+}
+
+/* %xx is one byte. */
+static int unescape(struct reader *r, struct sl_str text, struct sl_str *ret)
+{
+    char *out = sl_arena_take(r->arena, text.len + 1);
+    size_t len = 0;
+
+    if (!out)
+        return no_memory(r);
+    for (size_t i = 0; i < text.len; i++) {
+        int high = 0, low = 0;
+
+        if (text.at[i] != '%') {
+            out[len++] = text.at[i];
+            continue;
+        }
+        if (i + 2 < text.len) {
+            high = hex_of(text.at[i + 1]);
+            low = hex_of(text.at[i + 2]);
+        }
+        if (i + 2 >= text.len || high < 0 || low < 0)
+            return sl_refuse(r->diag, SLUICE_ECONF,
+                             "after a %% there must be two hexadecimal digits; "
+                             "write %%25 for a %% itself");
+        out[len++] = (char)(high << 4 | low);
+        i += 2;
+    }
+    out[len] = '\0';
+    *ret = (struct sl_str){out, len};
+    return 0;
+}
+
+static int read_user(struct reader *r)
+{
+    struct sl_str all = r->rest, user, password;
+    const char *at = NULL;
+    int err;
+
+    cut(&all, "/?");
+    all.len = r->rest.len - all.len; /* what stands before the path */
+    all.at = r->rest.at;
+    for (size_t i = all.len; i-- > 0 && !at;)
+        if (all.at[i] == '@')
+            at = all.at + i;
+    if (!at)
+        return 0;
+    password = (struct sl_str){all.at, (size_t)(at - all.at)};
+    r->rest = sl_str_from(r->rest, password.len + 1);
+    user = cut(&password, ":");
+    err = unescape(r, user, &r->where->user);
+    if (!err)
+        err = unescape(r, sl_str_from(password, 1), &r->where->password);
+    return err;
+}
+
+static int read_number(struct reader *r, struct sl_str text, const char *what,
+                       uint64_t most, unsigned *ret)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9' || n > most)
+            n = most;
+        else
+            n = n * 10 + (uint64_t)(text.at[i] - '0');
+    }
+    if (text.len == 0 || text.len > 8 || n > most ||
+        strspn(text.at, "0123456789") < text.len)
+        return sl_refuse(r->diag, SLUICE_ECONF,
+                         "\"%.*s\" is no %s; write a number up to %u",
+                         SL_STR_ARG(text), what, (unsigned)most);
+    *ret = (unsigned)n;
+    return 0;
+}
+
+static int add_host(struct reader *r, struct sl_str name, unsigned port)
+{
+    struct sl_redis_where *where = r->where;
+    const char *copy = sl_arena_copy(r->arena, name);
+
+    if (!copy)
+        return no_memory(r);
+    if (name.len == 0)
+        return sl_refuse(r->diag, SLUICE_ECONF,
+                         "there is no host; write one like "
+                         "redis://127.0.0.1:6379");
+    if (where->host_count == SL_REDIS_HOSTS)
+        return sl_refuse(r->diag, SLUICE_ECONF,
+                         "these are more than %d hosts; some are enough to "
+                         "find the others",
+                         SL_REDIS_HOSTS);
+    where->hosts[where->host_count++] = (struct sl_redis_host){copy, port};
+    return 0;
+}
+
+static int read_host(struct reader *r, unsigned port)
+{
+    struct sl_str name;
+    int err = 0;
+
+    if (r->rest.len > 0 && r->rest.at[0] == '[') {
+        r->rest = sl_str_from(r->rest, 1);
+        name = cut(&r->rest, "]");
+        r->rest = sl_str_from(r->rest, 1);
+    } else {
+        name = cut(&r->rest, ":,/?");
+    }
+    if (r->rest.len > 0 && r->rest.at[0] == ':') {
+        r->rest = sl_str_from(r->rest, 1);
+        err = read_number(r, cut(&r->rest, ",/?"), "port", 65535, &port);
+        if (!err && port == 0)
+            err = sl_refuse(r->diag, SLUICE_ECONF, "0 is no port");
+    }
+    return err ? err : add_host(r, name, port);
+}
+
+static int read_hosts(struct reader *r, const struct scheme *scheme)
+{
+    int err = read_host(r, scheme->port);
+
+    while (!err && r->rest.len > 0 && r->rest.at[0] == ',') {
+        if (scheme->kind == SL_REDIS_ONE)
+            return sl_refuse(r->diag, SLUICE_ECONF,
+                             "redis:// is one server; write redis+cluster:// "
+                             "for several");
+        r->rest = sl_str_from(r->rest, 1);
+        err = read_host(r, scheme->port);
+    }
+    return err;
+}
+
+static int read_path(struct reader *r)
+{
+    struct sl_redis_where *where = r->where;
+    struct sl_str word;
+
+    if (r->rest.len > 0 && r->rest.at[0] == '/' &&
+        where->kind == SL_REDIS_SENTINEL) {
+        r->rest = sl_str_from(r->rest, 1);
+        where->master = sl_arena_copy(r->arena, cut(&r->rest, "/?"));
+        if (!where->master)
+            return no_memory(r);
+    }
+    if (where->kind == SL_REDIS_SENTINEL &&
+        (!where->master || !where->master[0]))
+        return sl_refuse(r->diag, SLUICE_ECONF,
+                         "sentinels watch several masters; write which, like "
+                         "redis+sentinel://127.0.0.1:26379/mymaster");
+    if (r->rest.len == 0 || r->rest.at[0] != '/')
+        return 0;
+    r->rest = sl_str_from(r->rest, 1);
+    word = cut(&r->rest, "?");
+    if (word.len == 0)
+        return 0;
+    if (where->kind == SL_REDIS_CLUSTER)
+        return sl_refuse(r->diag, SLUICE_ECONF,
+                         "a cluster has one database only; leave /%.*s away",
+                         SL_STR_ARG(word));
+    return read_number(r, word, "database", DATABASES, &where->database);
+}
+
+static int read_option(struct reader *r, struct sl_str name,
+                       struct sl_str value)
+{
+    struct sl_redis_where *where = r->where;
+    const char **file = NULL;
+    struct sl_str text;
+    int err;
+
+    if (sl_str_eq(name, SL_STR("db")))
+        return read_number(r, value, "database", DATABASES, &where->database);
+    if (sl_str_eq(name, SL_STR("ca")))
+        file = &where->ca;
+    else if (sl_str_eq(name, SL_STR("cert")))
+        file = &where->cert;
+    else if (sl_str_eq(name, SL_STR("key")))
+        file = &where->key;
+    if (!file)
+        return sl_refuse(r->diag, SLUICE_ECONF,
+                         "there is no option \"%.*s\"; there are ca, cert, "
+                         "key and db",
+                         SL_STR_ARG(name));
+    if (!where->tls)
+        return sl_refuse(r->diag, SLUICE_ECONF,
+                         "\"%.*s\" is for TLS; write rediss:// instead of "
+                         "redis://",
+                         SL_STR_ARG(name));
+    err = unescape(r, value, &text);
+    *file = text.at;
+    return err;
+}
+
+static int read_options(struct reader *r)
+{
+    int err = 0;
+
+    while (!err && r->rest.len > 0) {
+        struct sl_str value, name;
+
+        r->rest = sl_str_from(r->rest, 1); /* '?' or '&' */
+        value = cut(&r->rest, "&");
+        name = cut(&value, "=");
+        err = read_option(r, name, sl_str_from(value, 1));
+    }
+    return err;
+}
+
+int sl_redis_where_read(struct sl_str text, struct sl_arena *arena,
+                        struct sl_redis_where *ret, struct sl_diag *diag)
+{
+    struct reader r = {arena, ret, diag, text};
+    const struct scheme *scheme = scheme_of(&r.rest);
+    int err;
+
+    *ret = (struct sl_redis_where){.host_count = 0};
+    if (!scheme)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a store in Redis is written redis://HOST:PORT, "
+                         "rediss://, redis+unix://, redis+cluster:// or "
+                         "redis+sentinel://");
+    ret->kind = scheme->kind;
+    ret->tls = scheme->tls;
+    if (scheme->is_unix) {
+        err = add_host(&r, cut(&r.rest, "?"), 0);
+    } else {
+        err = read_user(&r);
+        if (!err)
+            err = read_hosts(&r, scheme);
+        if (!err)
+            err = read_path(&r);
+    }
+    return err ? err : read_options(&r);
+}

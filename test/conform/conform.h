@@ -1,0 +1,40 @@
+/* conform.h -- the same questions to a store and to core/, seed for seed.
+ *
+ * A history is made from a seed: limits of every kind with two plans each, a
+ * few keys, and takes of one to eight parts at instants that usually go on,
+ * sometimes stand, and sometimes step back. The model keeps a cell for each
+ * key and asks core/ at the store's quantum, one take after the other.
+ *
+ * Checked by the numbers of store/store.h:
+ *   (1) either every part was taken or none was;
+ *   (2) the answers equal those of core/;
+ *   (3) what was not taken leaves its cell as it was, healed if its clock had
+ *       run ahead: seen by the answers of the takes after it.
+ */
+#ifndef SL_CONFORM_H
+#define SL_CONFORM_H
+
+#include "store/store.h"
+
+struct conform {
+    struct sl_store *store;
+    enum sl_quantum quantum;
+    /* Where takes are answered later: wait until wake() was called. */
+    void (*wait)(void *ctx);
+    void (*wake)(void *ctx);
+    void *ctx;
+    struct sl_loop *loop; /* of the takes, or NULL */
+    sl_ns now;            /* of the history: what clocks must show */
+    /* Keys of different histories must not meet: this is part of them. */
+    const char *prefix;
+    unsigned parts_most; /* 0: 8 */
+    /* The store judges a reading that lies a little behind at the time of
+     * those who came before: leave such readings out. */
+    bool judges_at_latest;
+};
+
+/* Run `steps` takes made from `seed`. True if all agreed; otherwise the first
+ * that did not is printed. */
+bool conform_run(struct conform *conform, uint64_t seed, unsigned steps);
+
+#endif

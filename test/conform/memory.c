@@ -1,0 +1,32 @@
+/* memory.c -- the memory store conforms. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "conform.h"
+
+static sl_ns now_of(void *ctx)
+{
+    return ((struct conform *)ctx)->now;
+}
+
+int main(void)
+{
+    const char *asked = getenv("SL_PROP_STEPS");
+    unsigned steps = asked ? 2000 : 10000;
+    struct conform conform = {
+        .quantum = SL_QUANTUM_NS, .prefix = "m", .judges_at_latest = true};
+    struct sl_memory_options options = {
+        .size = 4 << 20, .now = now_of, .now_ctx = &conform};
+    struct sl_diag diag;
+
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        if (sl_memory_open(&options, &conform.store, &diag)) {
+            printf("Bail out! %s\n", diag.sentence);
+            return 1;
+        }
+        CASE("the memory store answers as core does");
+        CHECK(conform_run(&conform, seed, steps));
+        sl_store_close(conform.store);
+    }
+    return CHECK_DONE();
+}
