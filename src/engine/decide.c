@@ -41,6 +41,7 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->by = d->report = d->quota = -1;
     d->never = d->degraded = d->blind = false;
     d->pending = d->on_local = false;
+    d->tagged = live->in_slots;
     d->retry_in = SL_NS_NONE;
     d->code = d->missing_scope = (struct sl_str){"", 0};
     d->shown_count = 0;
@@ -426,21 +427,4 @@ void sl_decide_took(struct sl_decision *d, const struct sl_live *live)
         sl_conclude(d);
     }
     go_on(d, live);
-}
-
-int sl_decision_key(const struct sl_decision *d, const struct sl_shown *shown,
-                    struct sl_buf *out)
-{
-    struct sl_key_context context = {
-        .env = d->policy->env,
-        .endpoint = d->route->endpoint,
-        .name = shown->rule->name,
-    };
-    sl_ns period = shown->numbers ? shown->numbers->period : 0;
-
-    if (period > 0)
-        context.window_start_ms =
-            (uint64_t)((d->now - d->now % period) / SL_MS);
-    return sl_key_name(&shown->rule->key, &context, shown->values,
-                       shown->value_count, out);
 }

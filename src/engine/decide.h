@@ -17,6 +17,7 @@
 #ifndef SL_DECIDE_H
 #define SL_DECIDE_H
 
+#include "engine/apart.h"
 #include "engine/facts.h"
 #include "engine/known.h"
 #include "store/store.h"
@@ -55,10 +56,13 @@ struct sl_shown {
     struct sl_key_value values[SL_PER_MAX]; /* resolved */
     unsigned value_count;
     struct sl_str key;     /* for the store */
+    struct sl_str name;    /* the same where others read it, if the store is
+                            * shared; SL_KEY_CANDIDATE stands behind it */
     struct sl_str visitor; /* the key before he signed in, if what was used by
                             * it counts as well; else empty */
-    uint64_t carried;      /* how much that was */
-    char *id;              /* the values as text, joined by ':' */
+    struct sl_str visitor_name;
+    uint64_t carried; /* how much that was */
+    char *id;         /* the values as text, joined by ':' */
     const struct sl_limit *numbers;
     struct sl_limit own;                 /* an override's numbers */
     struct sl_limit own_open;            /* and without a ceiling */
@@ -125,6 +129,9 @@ struct sl_decision {
     } step;
     bool spend; /* false: explain, which takes nothing */
 
+    struct sl_apart apart; /* a set that lies in several slots */
+    bool tagged;           /* names are those of a cluster */
+
     struct sl_arena arena; /* small texts: ids, keys */
 };
 
@@ -142,6 +149,7 @@ struct sl_live {
     struct sl_tightest {
         _Atomic uint64_t count, capacity;
     } * tightest;
+    bool wants_names, in_slots; /* as the store */
     const struct sl_alloc *alloc;
     size_t size; /* of this piece */
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/parts.h"
+#include "policy/slots.h"
 
 #define LOCAL_SIZE (8 * UINT64_C(1024) * 1024)
 #define NAME_MAX_  96 /* a limit's name, and what marks a candidate */
@@ -107,13 +108,28 @@ static bool wants_local(const struct sl_policy *policy)
     return false;
 }
 
+/* A policy that names another store may be used on a cluster by a flag. */
+static int check_slots(const struct sl_engine *engine,
+                       const struct sl_policy *policy, struct sl_diag *diag)
+{
+    struct sl_diag why = {0};
+    struct sl_place place;
+
+    if (!engine->store->in_slots || !sl_slots_check(policy, &place, &why))
+        return 0;
+    return sl_refuse(diag, SLUICE_ECONF, "line %u of the policy: %s",
+                     place.line, why.sentence);
+}
+
 static int prepare(struct sl_engine *engine, struct sl_live *live,
                    struct sl_diag *diag)
 {
     const struct sl_policy *policy = live->policy;
     unsigned count = 2 * policy->rule_count;
-    int err = sl_store_bind(engine->store, live->stored, count, diag);
+    int err = check_slots(engine, policy, diag);
 
+    if (!err)
+        err = sl_store_bind(engine->store, live->stored, count, diag);
     if (err || !wants_local(policy))
         return err;
     if (!engine->local) {
@@ -192,6 +208,8 @@ int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
     if (!live)
         return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
     live->engine = engine;
+    live->wants_names = engine->store->wants_names;
+    live->in_slots = engine->store->in_slots;
     pthread_mutex_lock(&engine->lock);
     err = prepare(engine, live, diag);
     if (!err) {
@@ -355,6 +373,8 @@ void sl_engine_carry_out(struct sl_engine *engine, struct sl_decision *d)
     } else if (engine->fault && engine->fault(engine->fault_ctx)) {
         d->take.err = SLUICE_ESTORE;
         d->take.done(&d->take);
+    } else if (engine->store->in_slots && !sl_apart_is_one(&d->take)) {
+        sl_apart_take(&d->apart, engine->store, &d->take);
     } else {
         sl_store_take(engine->store, &d->take);
     }

@@ -13,6 +13,7 @@ static void add(const struct sl_decision *d, const struct sl_live *live,
         .of = &live->stored[2 * shown->rule->index + candidate],
         .limit = candidate ? shown->candidate : shown->numbers,
         .key = shown->key,
+        .name = sl_name_of(shown->name, candidate),
         .when = d->now,
     };
 }

@@ -281,6 +281,9 @@ static int show(struct sl_decision *d, struct sl_asking *asking,
     if (shown->form == SL_RATE_NONE && rule->mode == SL_MODE_ENFORCE)
         refuse_capability(d, shown);
     err = make_key(d, shown, asking->secret);
+    if (!err && asking->live->wants_names)
+        err = sl_name_make(d, shown, shown->values, shown->value_count,
+                           &shown->name);
     return err ? err : sl_visitor_find(d, asking, shown);
 }
 
@@ -314,6 +317,7 @@ static void add_part(struct sl_decision *d, const struct sl_live *live,
         .of = d->on_local ? &live->local[stored] : &live->stored[stored],
         .limit = candidate ? shown->candidate : shown->numbers,
         .key = shown->key,
+        .name = sl_name_of(shown->name, candidate),
         .cost = shown->cost,
         .when = d->now,
     };
@@ -324,6 +328,7 @@ static void add_part(struct sl_decision *d, const struct sl_live *live,
         struct sl_take_part before = part;
 
         before.key = shown->visitor;
+        before.name = sl_name_of(shown->visitor_name, candidate);
         before.cost = 0;
         before.carried = true;
         d->part_shown[d->take.count] = index;

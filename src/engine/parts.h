@@ -27,6 +27,16 @@ SL_MUST_USE int sl_parts_show(struct sl_decision *decision,
                               const struct sl_rule *const *rules,
                               unsigned count);
 
+/* Make the name of a shown limit's key by these values; it lives as long as the
+ * decision. names.c */
+SL_MUST_USE int sl_name_make(struct sl_decision *decision,
+                             const struct sl_shown *shown,
+                             const struct sl_key_value *values, unsigned count,
+                             struct sl_str *ret);
+
+/* The candidate's name, or the limit's own; "" if there is none. */
+struct sl_str sl_name_of(struct sl_str name, bool candidate);
+
 /* Find the key that the caller had before he signed in, if what he used then is
  * carried over: shown->visitor. */
 SL_MUST_USE int sl_visitor_find(struct sl_decision *decision,

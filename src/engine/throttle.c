@@ -52,6 +52,11 @@ void sl_throttles_init(struct sl_throttles *throttles, struct sl_engine *engine,
     throttles->loop = loop;
 }
 
+bool sl_throttles_named(const struct sl_throttles *throttles)
+{
+    return sl_engine_store(throttles->engine)->wants_names;
+}
+
 static int bind(struct sl_throttles *t)
 {
     struct sl_limit limit = family;
@@ -113,7 +118,7 @@ int sl_throttle_set(struct sl_throttle *throttle, int64_t capacity,
 static void answer(struct sl_throttle *t)
 {
     const struct sl_answer *a = &t->part.answer;
-    sl_ns room = (sl_ns)t->numbers.room;
+    sl_ns room = (sl_ns)t->numbers.room * t->numbers.tick;
 
     t->remaining = a->remaining;
     t->reset_in = a->reset_in;
@@ -143,7 +148,7 @@ static void prepare(struct sl_throttles *all, struct sl_throttle *t,
     t->part.of = &all->stored;
     t->part.limit = &t->numbers;
     t->part.key = t->key;
-    t->part.name = (struct sl_str){NULL, 0};
+    t->part.name = sl_throttles_named(all) ? t->name : (struct sl_str){NULL, 0};
     t->part.cost =
         t->quantity < 0 ? 0 - (uint64_t)t->quantity : (uint64_t)t->quantity;
     t->part.when = t->now;
@@ -166,19 +171,23 @@ static enum sl_errand errand_of(const struct sl_throttle *t)
 }
 
 /* Field by field: the rest of a limit is not read for a bucket. */
-static void set_numbers(struct sl_throttle *t)
+static void set_numbers(const struct sl_throttles *all, struct sl_throttle *t)
 {
+    bool shared = sl_throttles_named(all);
+    sl_ns tick = shared ? SL_US : 1;
+    sl_ns token = (t->interval + tick - 1) / tick;
+
     t->numbers.kind = SL_BUCKET;
-    t->numbers.quantum = SL_QUANTUM_NS;
+    t->numbers.quantum = shared ? SL_QUANTUM_US : SL_QUANTUM_NS;
     t->numbers.count = 1;
     t->numbers.capacity = t->capacity;
     t->numbers.period = family.period;
     t->numbers.calendar = false;
-    t->numbers.tick = 1;
-    t->numbers.span = (uint64_t)family.period;
+    t->numbers.tick = tick;
+    t->numbers.span = (uint64_t)(family.period / tick);
     t->numbers.grain = 1;
-    t->numbers.token = (uint64_t)t->interval;
-    t->numbers.room = t->capacity * (uint64_t)t->interval;
+    t->numbers.token = (uint64_t)token;
+    t->numbers.room = t->capacity * (uint64_t)token;
 }
 
 static void fail(struct sl_throttle *t, int err)
@@ -199,7 +208,7 @@ void sl_throttle_ask(struct sl_throttles *throttles,
         return;
     for (unsigned i = 0; i < count; i++) {
         prepare(throttles, asked[i], errand_of(asked[i]));
-        set_numbers(asked[i]);
+        set_numbers(throttles, asked[i]);
         takes[i] = &asked[i]->take;
     }
     sl_store_take_many(sl_engine_store(throttles->engine), takes, count);
@@ -218,6 +227,6 @@ void sl_throttle_reset(struct sl_throttles *throttles,
     throttle->capacity = 1;
     throttle->interval = 1;
     prepare(throttles, throttle, SL_ERRAND_RESET);
-    set_numbers(throttle);
+    set_numbers(throttles, throttle);
     sl_store_take(sl_engine_store(throttles->engine), &throttle->take);
 }

@@ -10,6 +10,9 @@
  * least 1 ns, and from empty to full it takes less than 2^56 ns, which is two
  * years and three months.
  *
+ * A store that is shared counts in microseconds: there, an interval is rounded
+ * up to whole ones.
+ *
  * Invariants. (test/prop/throttle.c checks them against a model of redis-cell.)
  *   (1) The answer is that of redis-cell for the same history, before it is
  *       rounded to seconds.
@@ -34,9 +37,10 @@ struct sl_throttles {
 /* One question and its answer; the asker's until done(). */
 struct sl_throttle {
     struct sl_str key;
-    uint64_t capacity; /* how many may come in a row */
-    sl_ns interval;    /* between two, in the long run */
-    int64_t quantity;  /* 0 looks, less gives back */
+    struct sl_str name; /* where the store wants one; else not read */
+    uint64_t capacity;  /* how many may come in a row */
+    sl_ns interval;     /* between two, in the long run */
+    int64_t quantity;   /* 0 looks, less gives back */
     sl_ns now;
     void (*done)(struct sl_throttle *throttle);
     void *ctx;
@@ -55,6 +59,12 @@ struct sl_throttle {
 
 void sl_throttles_init(struct sl_throttles *throttles, struct sl_engine *engine,
                        struct sl_loop *loop);
+
+/* What stands before the key in its name. No limit of a policy is called so. */
+#define SL_THROTTLE_NAME "sluice:#throttle:"
+
+/* Does the store want names? */
+bool sl_throttles_named(const struct sl_throttles *throttles);
 
 /* Set capacity and interval from numbers as clients send them: `count` in
  * `period_s` seconds. SLUICE_EINVAL with a sentence if they are out of bounds.

@@ -57,7 +57,12 @@ int sl_visitor_find(struct sl_decision *d, struct sl_asking *asking,
         sl_key_bytes(values, rule->per_count, asking->secret, bytes);
     shown->visitor.at =
         sl_arena_copy(&d->arena, (struct sl_str){bytes, shown->visitor.len});
-    return shown->visitor.at ? 0 : SLUICE_ENOMEM;
+    if (!shown->visitor.at)
+        return SLUICE_ENOMEM;
+    return asking->live->wants_names
+               ? sl_name_make(d, shown, values, rule->per_count,
+                              &shown->visitor_name)
+               : 0;
 }
 
 bool sl_visitors_fit(const struct sl_decision *d)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "policy/diff.h"
+#include "policy/slots.h"
 
 /* ---- rates ---- */
 
@@ -157,6 +158,12 @@ static void compare_words(struct sl_changes *c, const struct sl_rule *old,
     if (!sl_str_eq(old->key_text, new->key_text))
         sl_changes_say(c,
                        "limit %.*s: key changed; in a shared store it starts "
+                       "afresh",
+                       SL_STR_ARG(new->name));
+    else if (old->tag != new->tag && sl_slots_wanted(c->new->server.store))
+        sl_changes_say(c,
+                       "limit %.*s: it lies elsewhere in the cluster, with "
+                       "other limits that it is now taken with; it starts "
                        "afresh",
                        SL_STR_ARG(new->name));
 }

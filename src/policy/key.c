@@ -122,20 +122,46 @@ static int add_value(struct sl_buf *out, struct sl_str value)
                        print.hi, print.lo);
 }
 
-/* All scopes, or all values. */
-static int add_joined(struct sl_buf *out, const struct sl_key_value *values,
-                      unsigned count, bool scopes)
+/* All of them, joined. */
+static int add_scopes(struct sl_buf *out, const struct sl_key_value *values,
+                      unsigned count)
 {
     int err = 0;
 
-    if (count == 0 && scopes)
+    if (count == 0)
         return sl_buf_add(out, SL_STR("all"));
     for (unsigned i = 0; i < count && !err; i++) {
         if (i > 0)
             err = sl_buf_add(out, SL_STR(":"));
         if (!err)
-            err = scopes ? add_escaped(out, values[i].scope)
-                         : add_value(out, values[i].value);
+            err = add_escaped(out, values[i].scope);
+    }
+    return err;
+}
+
+/* One that may be tagged: in braces, by which a cluster goes. */
+static int add_tagged(struct sl_buf *out, struct sl_str value, bool tagged)
+{
+    int err;
+
+    if (!tagged)
+        return add_value(out, value);
+    err = sl_buf_add(out, SL_STR("{"));
+    if (!err)
+        err = add_value(out, value);
+    return err ? err : sl_buf_add(out, SL_STR("}"));
+}
+
+static int add_values(struct sl_buf *out, const struct sl_key_value *values,
+                      unsigned count, unsigned tag)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < count && !err; i++) {
+        if (i > 0)
+            err = sl_buf_add(out, SL_STR(":"));
+        if (!err)
+            err = add_tagged(out, values[i].value, tag == i + 1);
     }
     return err;
 }
@@ -153,7 +179,7 @@ static const struct sl_key_value *find(const struct sl_key_value *values,
  * which is called so. `anon` goes before `ip`, for a limit may be per ip too.
  */
 static int add_scope(struct sl_buf *out, const struct sl_key_value *values,
-                     unsigned count, const char *scope)
+                     unsigned count, const char *scope, unsigned tag)
 {
     const struct sl_key_value *found = find(values, count, sl_str_c(scope));
 
@@ -161,7 +187,7 @@ static int add_scope(struct sl_buf *out, const struct sl_key_value *values,
         found = find(values, count, SL_STR("anon"));
     if (!found)
         found = find(values, count, SL_STR("ip"));
-    return found ? add_value(out, found->value) : 0;
+    return found ? add_tagged(out, found->value, tag == found - values + 1) : 0;
 }
 
 static int add_hold(struct sl_buf *out, enum sl_key_hold hold,
@@ -175,14 +201,15 @@ static int add_hold(struct sl_buf *out, enum sl_key_hold hold,
         return add_escaped(out, context->env);
     case SL_KEY_ENDPOINT:
         found = find(values, count, SL_STR("endpoint"));
-        return found ? add_value(out, found->value)
+        return found ? add_tagged(out, found->value,
+                                  context->tag == found - values + 1)
                      : add_escaped(out, context->endpoint);
     case SL_KEY_NAME:
         return add_escaped(out, context->name);
     case SL_KEY_SCOPE:
-        return add_joined(out, values, count, true);
+        return add_scopes(out, values, count);
     case SL_KEY_ID:
-        return add_joined(out, values, count, false);
+        return add_values(out, values, count, context->tag);
     case SL_KEY_USER_TYPE:
         return sl_buf_add(out, find(values, count, SL_STR("user"))
                                    ? SL_STR("user")
@@ -190,7 +217,8 @@ static int add_hold(struct sl_buf *out, enum sl_key_hold hold,
     case SL_KEY_WINDOW_START:
         return sl_buf_addf(out, "%" PRIu64, context->window_start_ms);
     default:
-        return add_scope(out, values, count, sl_key_hold_names[hold]);
+        return add_scope(out, values, count, sl_key_hold_names[hold],
+                         context->tag);
     }
 }
 

@@ -57,6 +57,9 @@ struct sl_key_template {
 
 #define SL_KEY_TEXT 256 /* bytes of a template */
 
+/* Stands behind the name of a limit's candidate. No template has it. */
+#define SL_KEY_CANDIDATE "#candidate"
+
 /* Cut a template. `{{` and `}}` are a brace. Refuses words that it does not
  * know, and two placeholders without a byte between them that no value can
  * contain ("{org}{user}", "{org}-{user}"): different values would make one
@@ -91,6 +94,7 @@ size_t sl_key_bytes(const struct sl_key_value *values, unsigned count,
 struct sl_key_context {
     struct sl_str env, endpoint, name;
     uint64_t window_start_ms;
+    unsigned tag; /* which of the values stands in braces, from 1; 0: none */
     const struct sl_key_use *use; /* for sl_key_templates_meet() only: what the
                                    * limit is per; NULL = unknown */
 };

@@ -167,7 +167,9 @@ struct sl_rule {
     struct sl_deny deny;
     struct sl_key_template key;
     struct sl_str key_text;
-    int dialects;                      /* bits; -1: the route's */
+    unsigned tag; /* on a cluster: which of `per` says where it lies, from 1;
+                   * 0: none; see slots.h */
+    int dialects; /* bits; -1: the route's */
     const struct sl_plan_limit *plans; /* by plan */
     bool has_candidate;
     const struct sl_plan_limit *candidates; /* by plan, if has_candidate */
@@ -214,6 +216,7 @@ struct sl_route {
     int dialects;
     enum sl_reset reset;
     int failure; /* enum sl_failure; -1: each rule's own */
+    bool apart;  /* `atomic: false`: on a cluster they may lie apart */
     struct sl_place place;
 };
 

@@ -142,6 +142,8 @@ static void print_answer(struct sl_printer *p, const struct sl_route *route)
         sl_print_word(p, "reset", sl_reset_words[route->reset]);
     if (route->failure >= 0)
         sl_print_word(p, "on_store_failure", sl_failure_words[route->failure]);
+    if (route->apart || sl_print_at(p, SL_STR("atomic")))
+        sl_print_bool(p, "atomic", !route->apart);
 }
 
 static void print_route(struct sl_printer *p, const struct sl_route *route)

@@ -276,8 +276,13 @@ static int open_region(struct memory *m, const struct sl_memory_options *o,
     return 0;
 }
 
-static const struct sl_store_calls calls = {bind, tighten, take, close_memory,
-                                            take_many};
+static const struct sl_store_calls calls = {
+    .bind = bind,
+    .tighten = tighten,
+    .take = take,
+    .close = close_memory,
+    .take_many = take_many,
+};
 
 int sl_memory_open(const struct sl_memory_options *options,
                    struct sl_store **ret, struct sl_diag *diag)

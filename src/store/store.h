@@ -86,11 +86,17 @@ struct sl_store_calls {
      * one after the other is as good. */
     void (*take_many)(struct sl_store *store, struct sl_take *const *takes,
                       unsigned count);
+    /* How long after a take of this loop has failed it may be worth another
+     * try; or NULL if the store never fails. */
+    sl_ns (*retry_in)(const struct sl_store *store, const struct sl_loop *loop);
 };
 
 struct sl_store {
     const struct sl_store_calls *calls;
     struct sl_hash_key secret; /* for fingerprints of callers */
+    bool wants_names;          /* it is shared: parts have a name, too */
+    bool in_slots;             /* a cluster: the names of a set have the same
+                                * text in braces, which says where it lies */
 };
 
 /* Make the limits of a policy known; those whose strictest capacity is 0 have

@@ -253,6 +253,12 @@ static int forget_throttle(struct sl_resp_call *call, struct sl_str key)
     t->now = sl_resp_now(call->worker);
     t->done = on_throttle_forgotten;
     t->ctx = call;
+    if (sl_resp_name(call, t)) {
+        struct sl_resp_session *session = call->session;
+
+        sl_resp_call_done(call);
+        return sl_resp_refuse(session, "there is no memory");
+    }
     return sl_resp_ask(call, 1, begin_forget_throttle, reply_forget_throttle);
 }
 

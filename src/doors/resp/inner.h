@@ -158,6 +158,11 @@ void sl_resp_calls_free(struct sl_resp_calls *calls);
  * the error of a reply; session->late if they come later. */
 int sl_resp_flush(struct sl_resp_session *session);
 
+/* What its key is called where others read it, if the store wants that. 0 or
+ * SLUICE_ENOMEM. */
+SL_MUST_USE int sl_resp_name(struct sl_resp_call *call,
+                             struct sl_throttle *throttle);
+
 /* ---- checks: read_check.c ---- */
 
 /* Read the words of a command into call->facts, which point into them, and

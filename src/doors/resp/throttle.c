@@ -12,6 +12,8 @@
  * is let through. redis-cell says -1 where there is nothing to wait for: when
  * it passed, and when it never will.
  */
+#include <string.h>
+
 #include "base/clock.h"
 #include "doors/resp/inner.h"
 
@@ -148,6 +150,23 @@ static bool read_throttle(struct sl_throttle *t,
     return sl_throttle_set(t, burst, count_, period, why) == 0;
 }
 
+int sl_resp_name(struct sl_resp_call *call, struct sl_throttle *t)
+{
+    size_t before = strlen(SL_THROTTLE_NAME);
+    char *name;
+
+    if (!sl_throttles_named(&call->worker->throttles))
+        return 0;
+    name = sl_arena_take(&call->ink, before + t->key.len);
+    if (!name)
+        return SLUICE_ENOMEM;
+    memcpy(name, SL_THROTTLE_NAME, before);
+    if (t->key.len > 0)
+        memcpy(name + before, t->key.at, t->key.len);
+    t->name = (struct sl_str){name, before + t->key.len};
+    return 0;
+}
+
 static int collect(struct sl_resp_session *s, const struct sl_resp_command *c,
                    bool crab)
 {
@@ -160,6 +179,10 @@ static int collect(struct sl_resp_session *s, const struct sl_resp_command *c,
     t = &call->throttles[call->count];
     if (!read_throttle(t, c, crab, &why))
         return complain(s, c, &why);
+    if (sl_resp_name(call, t)) {
+        sl_refuse(&why, SLUICE_ENOMEM, "there is no memory");
+        return complain(s, c, &why);
+    }
     t->now = sl_resp_now(s->worker);
     t->done = on_answered;
     t->ctx = call;

@@ -1,9 +1,10 @@
 /* checks.c -- what can be seen only when all parts are there: states that
  * would meet, ways round a limit. */
-#include "policy/build/build.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "policy/build/build.h"
+#include "policy/slots.h"
 
 /* What a rule's name in a shared store is made of. */
 struct use {
@@ -239,6 +240,20 @@ static void check_guards(struct sl_build *b)
     check_guard(b, &policy->fallback);
 }
 
+/* ---- clusters ---- */
+
+static void check_slots(struct sl_build *b)
+{
+    struct sl_place place;
+    struct sl_diag diag = {0};
+
+    if (sl_slots_choose(b->policy, b->rules, b->scratch))
+        b->no_memory = true;
+    else if (sl_slots_wanted(b->policy->server.store) &&
+             sl_slots_check(b->policy, &place, &diag))
+        sl_report_diag(b->report, place, &diag);
+}
+
 void sl_build_checks(struct sl_build *b)
 {
     const struct sl_policy *policy = b->policy;
@@ -255,6 +270,7 @@ void sl_build_checks(struct sl_build *b)
     check_keys(b, uses);
     check_guards(b);
     sl_build_sign_in(b);
+    check_slots(b);
     /* In a file with errors something may be idle because it is misspelt. */
     if (b->report->errors == 0)
         sl_build_warnings(b);

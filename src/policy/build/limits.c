@@ -292,7 +292,11 @@ static void read_key(struct sl_build *b, const struct sl_node *node,
     rule->key_text = key ? sl_build_keep(b, key->text) : SL_STR(SL_KEY_DEFAULT);
     b->keys[rule->index] = key;
     err = sl_key_template_read(rule->key_text, b->arena, &rule->key, &diag);
-    (void)sl_build_ok(b, key ? key : node, err, &diag);
+    if (sl_build_ok(b, key ? key : node, err, &diag) && key &&
+        strstr(rule->key_text.at, SL_KEY_CANDIDATE))
+        sl_report_error(b->report, SL_AT(key),
+                        "a key with " SL_KEY_CANDIDATE " in it could be that "
+                        "of a candidate; leave that out");
 }
 
 static bool has_holes(const struct sl_node *node)

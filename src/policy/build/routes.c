@@ -217,6 +217,7 @@ static void read_route(struct sl_build *b, const struct sl_node *node,
                                                   2, (int)route->reset);
     route->failure = sl_build_choice(node, "on_store_failure", sl_failure_words,
                                      3, route->failure);
+    route->apart = !sl_build_bool(node, "atomic", true);
 }
 
 static bool is_match(const struct sl_route *route)

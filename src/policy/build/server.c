@@ -123,7 +123,7 @@ static void read_listen(struct sl_build *b, const struct sl_node *node)
 /* What a URL can begin with. */
 struct schemes {
     const char *all; /* as a sentence has them */
-    const char *words[5];
+    const char *words[9];
     size_t count;
 };
 
@@ -169,9 +169,11 @@ static struct sl_str read_url(struct sl_build *b, const struct sl_node *server,
 static void read_stores(struct sl_build *b, const struct sl_node *node)
 {
     static const struct schemes stores = {
-        "memory:, redis://, rediss://, redis+cluster:// or dynamodb://",
-        {"memory", "redis", "rediss", "redis+cluster", "dynamodb"},
-        5,
+        "memory:, redis://, rediss://, redis+unix://, redis+cluster://, "
+        "redis+sentinel:// or dynamodb://",
+        {"memory", "redis", "rediss", "redis+unix", "redis+cluster",
+          "rediss+cluster", "redis+sentinel", "rediss+sentinel", "dynamodb"},
+        9,
     };
     static const struct schemes usages = {
         "sqlite:, postgres:// or dynamodb://",

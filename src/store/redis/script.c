@@ -141,8 +141,10 @@ static int put_part(struct sl_buf *out, const struct sl_take_part *part,
     uint64_t numbers[PART_WORDS - 2];
     int err;
 
-    limit.quantum = SL_QUANTUM_US;
-    sl_limit_derive(&limit);
+    if (limit.quantum != SL_QUANTUM_US) {
+        limit.quantum = SL_QUANTUM_US;
+        sl_limit_derive(&limit);
+    }
     numbers[0] = limit.count;
     numbers[1] = limit.capacity;
     numbers[2] = limit.span;

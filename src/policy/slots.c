@@ -1,0 +1,206 @@
+/* slots.c -- where the states of a policy lie in a Redis Cluster.
+ *
+ * Rules that a route takes together are put into one group, and a group has
+ * the scopes that all of its rules are kept per. A route whose groups have none
+ * in common does not join them: it is the one that sl_slots_check() refuses,
+ * unless it says `atomic: false`.
+ */
+#include "policy/slots.h"
+
+#include <string.h>
+
+struct groups {
+    unsigned *parent; /* by rule; a group is called by one of its rules */
+    uint32_t *scopes; /* of that one: bits, by scope */
+};
+
+static unsigned group_of(const struct groups *g, unsigned rule)
+{
+    while (g->parent[rule] != rule)
+        rule = g->parent[rule] = g->parent[g->parent[rule]];
+    return rule;
+}
+
+/* Those that are switched off are never taken. */
+static bool is_taken(const struct sl_rule *rule)
+{
+    return rule->mode != SL_MODE_OFF;
+}
+
+static void join(const struct groups *g, const struct sl_route *route)
+{
+    uint32_t common = UINT32_MAX;
+    unsigned first = UINT32_MAX;
+
+    if (route->apart)
+        return;
+    for (unsigned i = 0; i < route->rule_count; i++)
+        if (is_taken(route->rules[i]))
+            common &= g->scopes[group_of(g, route->rules[i]->index)];
+    if (common == 0)
+        return;
+    for (unsigned i = 0; i < route->rule_count; i++) {
+        unsigned group = group_of(g, route->rules[i]->index);
+
+        if (!is_taken(route->rules[i]))
+            continue;
+        if (first == UINT32_MAX)
+            first = group;
+        g->parent[group] = first;
+    }
+    if (first != UINT32_MAX)
+        g->scopes[first] = common;
+}
+
+static uint32_t scopes_of(const struct sl_rule *rule)
+{
+    uint32_t scopes = 0;
+
+    for (unsigned i = 0; i < rule->per_count; i++)
+        scopes |= UINT32_C(1) << rule->per[i];
+    return scopes;
+}
+
+/* The first of the scopes: users before organisations, since there are more of
+ * them, and they lie in more slots. */
+static unsigned choose(const struct sl_rule *rule, uint32_t scopes)
+{
+    unsigned tag = 0;
+
+    for (unsigned i = 0; i < rule->per_count; i++)
+        if (scopes >> rule->per[i] & 1 &&
+            (tag == 0 || rule->per[i] < rule->per[tag - 1]))
+            tag = i + 1;
+    return tag;
+}
+
+int sl_slots_choose(const struct sl_policy *policy, struct sl_rule *rules,
+                    struct sl_arena *scratch)
+{
+    unsigned count = policy->rule_count;
+    struct groups g = {
+        .parent = sl_arena_take(scratch, count * sizeof(*g.parent)),
+        .scopes = sl_arena_take(scratch, count * sizeof(*g.scopes)),
+    };
+
+    if (!g.parent || !g.scopes)
+        return SLUICE_ENOMEM;
+    for (unsigned i = 0; i < count; i++) {
+        g.parent[i] = i;
+        g.scopes[i] = scopes_of(&rules[i]);
+    }
+    for (unsigned i = 0; i < policy->route_count; i++)
+        join(&g, &policy->routes[i]);
+    join(&g, &policy->fallback);
+    for (unsigned i = 0; i < count; i++)
+        rules[i].tag = choose(&rules[i], g.scopes[group_of(&g, i)]);
+    return 0;
+}
+
+/* ---- checking ---- */
+
+/* The scope whose value is in braces; SL_SCOPES if there is none. */
+static unsigned tag_of(const struct sl_rule *rule)
+{
+    return rule->tag > 0 ? rule->per[rule->tag - 1] : SL_SCOPES;
+}
+
+static bool is_name(unsigned scope)
+{
+    return scope == SL_SCOPE_USER || scope == SL_SCOPE_ORG ||
+           scope >= SL_SCOPE_NAMED;
+}
+
+/* What a visitor used lies under his address, and elsewhere than under his
+ * name, if it is the name that is in braces. */
+static int check_carry(const struct sl_route *route, struct sl_diag *diag)
+{
+    for (unsigned i = 0; i < route->rule_count; i++)
+        if (is_taken(route->rules[i]) && is_name(tag_of(route->rules[i])))
+            return sl_refuse(diag, SLUICE_ECONF,
+                             "what a visitor used of limit \"%.64s\" lies in "
+                             "another slot of the cluster than what his name "
+                             "has used, so `sign_in: carry` can't be done "
+                             "there; leave it out",
+                             route->rules[i]->name.at);
+    return 0;
+}
+
+static int refuse_apart(const struct sl_rule *a, const struct sl_rule *b,
+                        bool fallback, struct sl_diag *diag)
+{
+    sl_refuse(diag, SLUICE_ECONF,
+              "limits \"%.32s\" and \"%.32s\" can't lie in one slot of the "
+              "cluster: no value is in the `per` of all that are taken "
+              "together; %s `atomic: false` they are taken one after the other",
+              a->name.at, b->name.at, fallback ? "in a route with" : "with");
+    if (!fallback)
+        sl_hint(diag, "atomic: false");
+    return SLUICE_ECONF;
+}
+
+static int check_route(const struct sl_route *route, bool fallback,
+                       struct sl_diag *diag)
+{
+    const struct sl_rule *first = NULL;
+
+    for (unsigned i = 0; i < route->rule_count && !route->apart; i++) {
+        const struct sl_rule *rule = route->rules[i];
+
+        if (!is_taken(rule))
+            continue;
+        if (first && (tag_of(rule) != tag_of(first) || rule->tag == 0))
+            return refuse_apart(first, rule, fallback, diag);
+        if (!first)
+            first = rule;
+    }
+    return route->sign_in == SL_SIGN_IN_CARRY ? check_carry(route, diag) : 0;
+}
+
+static int check_key(const struct sl_rule *rule, struct sl_diag *diag)
+{
+    for (unsigned i = 0; i < rule->key.count; i++) {
+        const struct sl_key_piece *piece = &rule->key.pieces[i];
+
+        if (piece->is_literal && piece->literal.len > 0 &&
+            memchr(piece->literal.at, '{', piece->literal.len))
+            return sl_refuse(diag, SLUICE_ECONF,
+                             "the braces in the key of limit \"%.64s\" would "
+                             "say where it lies in the cluster; leave them "
+                             "out, and they are put round the right value",
+                             rule->name.at);
+    }
+    return 0;
+}
+
+int sl_slots_check(const struct sl_policy *policy, struct sl_place *place,
+                   struct sl_diag *diag)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < policy->rule_count && !err; i++) {
+        *place = policy->rules[i].place;
+        err = check_key(&policy->rules[i], diag);
+    }
+    for (unsigned i = 0; i < policy->route_count && !err; i++) {
+        *place = policy->routes[i].place;
+        err = check_route(&policy->routes[i], false, diag);
+    }
+    if (!err) {
+        *place = policy->fallback.place;
+        err = check_route(&policy->fallback, true, diag);
+    }
+    return err;
+}
+
+bool sl_slots_wanted(struct sl_str store)
+{
+    static const char *const schemes[] = {"redis+cluster://",
+                                          "rediss+cluster://"};
+
+    for (unsigned i = 0; i < SL_LEN(schemes); i++)
+        if (store.len >= strlen(schemes[i]) &&
+            memcmp(store.at, schemes[i], strlen(schemes[i])) == 0)
+            return true;
+    return false;
+}

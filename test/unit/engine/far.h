@@ -1,0 +1,171 @@
+/* far.h -- a store that is elsewhere: the memory store behind a wall.
+ *
+ * It wants names, keeps the parts by them, and answers when it is told to: at
+ * once, later, or never in time. What it was asked for is written down.
+ */
+#ifndef SL_ENGINE_FAR_H
+#define SL_ENGINE_FAR_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "asking.h"
+
+#define FAR_ASKED 256
+
+struct far {
+    struct sl_store store; /* first */
+    struct sl_store *inner;
+    bool fails;       /* with SLUICE_ESTORE */
+    unsigned fail_at; /* the take of this number fails, from 1; 0: none */
+    bool late;        /* takes wait for far_answer() */
+    sl_ns retry;
+    struct sl_take *waiting[FAR_ASKED];
+    unsigned waiting_count;
+    unsigned takes; /* that came */
+    char log[8192]; /* "take a:1,b:1\n" */
+};
+
+static const char *const far_errands[] = {"take",   "look", "each",
+                                          "charge", "back", "reset"};
+
+static inline void far_note(struct far *far, const struct sl_take *take)
+{
+    size_t len = strlen(far->log);
+
+    len += (size_t)snprintf(far->log + len, sizeof(far->log) - len, "%s ",
+                            far_errands[take->errand]);
+    for (unsigned i = 0; i < take->count && len < sizeof(far->log); i++)
+        len += (size_t)snprintf(far->log + len, sizeof(far->log) - len,
+                                "%s%.*s%s%llu", i ? "," : "",
+                                SL_STR_ARG(take->parts[i].name),
+                                take->parts[i].carried ? "*" : "=",
+                                (unsigned long long)take->parts[i].cost);
+    if (len < sizeof(far->log))
+        snprintf(far->log + len, sizeof(far->log) - len, "\n");
+}
+
+/* By their names, as a shared store keeps them. */
+static inline void far_carry_out(struct far *far, struct sl_take *take)
+{
+    struct sl_str keys[SL_PARTS];
+
+    for (unsigned i = 0; i < take->count; i++) {
+        keys[i] = take->parts[i].key;
+        take->parts[i].key = take->parts[i].name;
+    }
+    far->inner->calls->take(far->inner, take);
+    (void)keys; /* nobody reads them again before they are set anew */
+}
+
+static inline void far_do(struct far *far, struct sl_take *take)
+{
+    far_note(far, take);
+    if (far->fails || ++far->takes == far->fail_at) {
+        take->err = SLUICE_ESTORE;
+        take->allowed = false;
+        take->done(take);
+        return;
+    }
+    far_carry_out(far, take);
+}
+
+static inline void far_take(struct sl_store *store, struct sl_take *take)
+{
+    struct far *far = (struct far *)store;
+
+    if (far->late && far->waiting_count < FAR_ASKED)
+        far->waiting[far->waiting_count++] = take;
+    else
+        far_do(far, take);
+}
+
+/* Answer all that waits; what is asked meanwhile waits for the next call. */
+static inline unsigned far_answer(struct far *far)
+{
+    struct sl_take *list[FAR_ASKED];
+    unsigned count = far->waiting_count;
+
+    memcpy(list, far->waiting, sizeof(list));
+    far->waiting_count = 0;
+    for (unsigned i = 0; i < count; i++)
+        far_do(far, list[i]);
+    return count;
+}
+
+static inline int far_bind(struct sl_store *store, struct sl_stored *limits,
+                           unsigned count, struct sl_diag *diag)
+{
+    struct sl_store *inner = ((struct far *)store)->inner;
+
+    return inner->calls->bind(inner, limits, count, diag);
+}
+
+static inline int far_tighten(struct sl_store *store,
+                              const struct sl_stored *limit,
+                              const struct sl_limit *strictest)
+{
+    struct sl_store *inner = ((struct far *)store)->inner;
+
+    return inner->calls->tighten(inner, limit, strictest);
+}
+
+static inline void far_close(struct sl_store *store)
+{
+    sl_store_close(((struct far *)store)->inner);
+}
+
+static inline sl_ns far_retry_in(const struct sl_store *store,
+                                 const struct sl_loop *loop)
+{
+    (void)loop;
+    return ((const struct far *)store)->retry;
+}
+
+static const struct sl_store_calls far_calls = {
+    .bind = far_bind,
+    .tighten = far_tighten,
+    .take = far_take,
+    .close = far_close,
+    .retry_in = far_retry_in,
+};
+
+/* An engine over such a store, with the policy of `text`. */
+static inline void far_open(struct far *far, struct rig *rig, const char *text,
+                            bool in_slots)
+{
+    struct sl_memory_options memory = {
+        .size = 1 << 20, .now = rig_now, .now_ctx = rig};
+    struct sl_engine_options options = {
+        .store = &far->store, .now = rig_now, .now_ctx = rig};
+    struct sl_policy *policy = rig_policy(text);
+
+    memset(far, 0, sizeof(*far));
+    memset(rig, 0, sizeof(*rig));
+    if (sl_memory_open(&memory, &far->inner, &rig->diag)) {
+        printf("Bail out! %s\n", rig->diag.sentence);
+        exit(1);
+    }
+    far->store.calls = &far_calls;
+    far->store.secret = far->inner->secret;
+    far->store.wants_names = true;
+    far->store.in_slots = in_slots;
+    if (sl_engine_open(&options, policy, &rig->engine, &rig->diag)) {
+        printf("Bail out! %s\n", rig->diag.sentence);
+        exit(1);
+    }
+    sl_policy_unref(policy);
+    sl_decision_init(&rig->d, &sl_alloc_libc);
+}
+
+/* What it was asked for since the last time. */
+static inline const char *far_asked(struct far *far)
+{
+    static char text[sizeof(far->log)];
+
+    memcpy(text, far->log, sizeof(text));
+    far->log[0] = '\0';
+    return text;
+}
+
+#endif
