@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/digits.h"
 #include "net/resolve.h"
 #include "store/redis/fleet/dice.h"
+#include "store/redis/fleet/greet.h"
 
 #define BACK_OFF_LEAST (50 * SL_MS)
 #define BACK_OFF_MOST  (1 * SL_S)
@@ -183,35 +183,6 @@ void sl_link_renew(struct sl_link *link, const char *why)
 
 /* ---- greeting ---- */
 
-static int greet_with(struct sl_link *link, const struct sl_str *words,
-                      unsigned count)
-{
-    link->greetings++;
-    return sl_resp_command_write(&link->conn->out, words, count);
-}
-
-static int greet(struct sl_link *link)
-{
-    const struct sl_link_options *o = &link->options;
-    char digits[SL_DIGITS];
-    struct sl_str auth[3] = {SL_STR("AUTH"), o->user, o->password};
-    struct sl_str plain[2] = {SL_STR("AUTH"), o->password};
-    struct sl_str select[2] = {
-        SL_STR("SELECT"), {digits, sl_digits(o->database, digits)}
-    };
-    struct sl_str ping[1] = {SL_STR("PING")};
-    int err = 0;
-
-    link->greetings = 0;
-    if (o->user.len > 0)
-        err = greet_with(link, auth, 3);
-    else if (o->password.len > 0)
-        err = greet_with(link, plain, 2);
-    if (!err && o->database > 0)
-        err = greet_with(link, select, 2);
-    return err ? err : greet_with(link, ping, 1);
-}
-
 static void take_off(struct sl_link *link)
 {
     struct flights ground = TAILQ_HEAD_INITIALIZER(ground);
@@ -300,11 +271,14 @@ static void on_input(struct sl_conn *conn)
 static void on_open(struct sl_conn *conn)
 {
     struct sl_link *link = conn->owner;
+    struct sl_greeting greeting;
 
     if (!link)
         return;
+    greeting = (struct sl_greeting){link->options.user, link->options.password,
+                                    link->options.database};
     link->state = GREETING;
-    if (greet(link))
+    if (sl_greet(&link->conn->out, &greeting, &link->greetings))
         go_down(link, "there is no memory");
 }
 
