@@ -321,7 +321,7 @@ void sl_conn_deadline(struct sl_conn *conn, sl_ns after)
 {
     struct sl_inner *c = inner(conn);
 
-    if (c->state == SL_CONN_HANDSHAKE || c->state == SL_CONN_OPEN)
+    if (c->state <= SL_CONN_OPEN)
         sl_conn_set_deadline(c, after);
 }
 
@@ -353,7 +353,7 @@ void sl_conn_finish(struct sl_conn *conn)
     struct sl_inner *c = inner(conn);
     sl_ns by;
 
-    if (c->state == SL_CONN_HANDSHAKE) {
+    if (c->state < SL_CONN_OPEN) {
         sl_conn_abort(conn); /* nothing can be sent yet */
         return;
     }

@@ -32,13 +32,13 @@
 #include "net/session.h"
 #include "net/spare.h"
 
-enum sl_conn_state {
-    SL_CONN_DIALLING,
-    SL_CONN_HANDSHAKE,
-    SL_CONN_OPEN,
-    SL_CONN_FLUSHING,
-    SL_CONN_LINGERING,
-    SL_CONN_CLOSED, /* inside on_close */
+enum sl_conn_state { /* in the order of a life */
+                     SL_CONN_DIALLING,
+                     SL_CONN_HANDSHAKE,
+                     SL_CONN_OPEN,
+                     SL_CONN_FLUSHING,
+                     SL_CONN_LINGERING,
+                     SL_CONN_CLOSED, /* inside on_close */
 };
 
 struct sl_inner {

@@ -1,9 +1,11 @@
-/* redis.c -- the store in a Redis: seats by loop. */
+/* redis.c -- the store in a Redis: seats by loop.
+ *
+ * A take finds its seat without a lock, since only its own thread changes the
+ * place of its loop. Whoever looks at all seats holds the lock, so that none is
+ * closed meanwhile.
+ */
 #include "store/redis/redis.h"
 
-#include <netdb.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "store/redis/seat.h"
@@ -14,12 +16,14 @@ struct redis {
     struct sl_store store; /* first */
     struct sl_redis_options options;
     struct sl_tls *tls;
-    pthread_mutex_t lock; /* who writes `seats` */
+    struct sl_redis_shared shared;
+    pthread_mutex_t lock; /* over what follows, but for a seat's own thread */
     struct {
-        struct sl_loop *loop;
+        struct sl_loop *_Atomic loop; /* NULL: free */
         struct sl_redis_seat *seat;
     } seats[SEATS];
     _Atomic unsigned seat_count;
+    struct sl_redis_stats gone; /* of seats that are closed */
 };
 
 static struct redis *of(struct sl_store *store)
@@ -56,7 +60,8 @@ static struct sl_redis_seat *seat_of(const struct redis *redis,
         atomic_load_explicit(&redis->seat_count, memory_order_acquire);
 
     for (unsigned i = 0; loop && i < count; i++)
-        if (redis->seats[i].loop == loop)
+        if (atomic_load_explicit(&redis->seats[i].loop, memory_order_acquire) ==
+            loop)
             return redis->seats[i].seat;
     return NULL;
 }
@@ -76,59 +81,55 @@ static void take(struct sl_store *store, struct sl_take *take)
 
 /* ---- seats ---- */
 
-/* The first address that the name has. */
-static int resolve(const struct sl_redis_host *host, struct sl_address *ret,
-                   struct sl_diag *diag)
+/* A free place, or SEATS. */
+static unsigned vacancy(const struct redis *redis)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
-    char text[160];
-    int why;
+    unsigned at = 0;
 
-    if (host->port == 0) {
-        snprintf(text, sizeof(text), "unix:%s", host->name);
-        return sl_address_parse(sl_str_c(text), ret, diag);
-    }
-    snprintf(text, sizeof(text), "%u", host->port);
-    why = getaddrinfo(host->name, text, &hints, &list);
-    if (why)
-        return sl_refuse(diag, SLUICE_ESTORE, "%s can't be found: %s",
-                         host->name, gai_strerror(why));
-    memset(ret, 0, sizeof(*ret));
-    memcpy(&ret->bytes, list->ai_addr, list->ai_addrlen);
-    ret->len = list->ai_addrlen;
-    freeaddrinfo(list);
-    return 0;
+    while (at < SEATS && atomic_load(&redis->seats[at].loop))
+        at++;
+    return at;
 }
 
 int sl_redis_attach(struct sl_store *store, struct sl_loop *loop,
                     struct sl_diag *diag)
 {
     struct redis *redis = of(store);
-    unsigned count = atomic_load(&redis->seat_count);
     struct sl_redis_seat *seat = NULL;
-    struct sl_address to;
-    int err = resolve(&redis->options.where.hosts[0], &to, diag);
+    unsigned at;
+    int err = sl_redis_seat_open(&redis->options, &redis->shared, redis->tls,
+                                 loop, &seat);
 
     if (err)
-        return err;
-    err = sl_redis_seat_open(&redis->options, &to, redis->tls, loop, &seat);
-    if (err)
-        return sl_refuse(diag, err, "there is no memory");
+        return sl_refuse(diag, err, "there is no memory for a connection");
     pthread_mutex_lock(&redis->lock);
-    count = atomic_load(&redis->seat_count);
-    if (count < SEATS) {
-        redis->seats[count].loop = loop;
-        redis->seats[count].seat = seat;
-        atomic_store_explicit(&redis->seat_count, count + 1,
-                              memory_order_release);
-        seat = NULL;
+    at = vacancy(redis);
+    if (at < SEATS) {
+        redis->seats[at].seat = seat;
+        atomic_store(&redis->seats[at].loop, loop);
+        if (at >= atomic_load(&redis->seat_count))
+            atomic_store(&redis->seat_count, at + 1);
     }
     pthread_mutex_unlock(&redis->lock);
-    if (!seat)
+    if (at < SEATS)
         return 0;
     sl_redis_seat_close(seat);
-    return sl_refuse(diag, SLUICE_EFULL, "these are too many loops");
+    return sl_refuse(diag, SLUICE_EFULL, "these are more than %d loops", SEATS);
+}
+
+/* What it has counted stays. */
+static void close_seat(struct redis *redis, struct sl_redis_seat *seat)
+{
+    struct sl_redis_stats *gone = &redis->gone;
+
+    if (!seat)
+        return;
+    pthread_mutex_lock(&redis->lock);
+    sl_redis_seat_stats(seat, gone);
+    gone->up = gone->ready = gone->seats = 0;
+    gone->open = false;
+    pthread_mutex_unlock(&redis->lock);
+    sl_redis_seat_close(seat);
 }
 
 void sl_redis_detach(struct sl_store *store, struct sl_loop *loop)
@@ -138,40 +139,42 @@ void sl_redis_detach(struct sl_store *store, struct sl_loop *loop)
 
     pthread_mutex_lock(&redis->lock);
     for (unsigned i = 0; i < atomic_load(&redis->seat_count); i++)
-        if (redis->seats[i].loop == loop) {
+        if (atomic_load(&redis->seats[i].loop) == loop) {
             seat = redis->seats[i].seat;
-            redis->seats[i].loop = NULL;
+            atomic_store(&redis->seats[i].loop, NULL);
         }
     pthread_mutex_unlock(&redis->lock);
-    if (seat)
-        sl_redis_seat_close(seat);
-}
-
-static void add_counts(const struct sl_redis_counts *counts,
-                       struct sl_redis_stats *ret)
-{
-    ret->taken += atomic_load(&counts->taken);
-    ret->late += atomic_load(&counts->late);
-    ret->failed += atomic_load(&counts->failed);
-    ret->returned += atomic_load(&counts->returned);
-    ret->uncertain += atomic_load(&counts->uncertain);
-    ret->strange += atomic_load(&counts->strange);
-    ret->repaired += atomic_load(&counts->repaired);
-    ret->up += atomic_load(&counts->up);
-    ret->open |= atomic_load(&counts->open);
-    ret->ahead = atomic_load(&counts->ahead);
-    ret->seats++;
+    close_seat(redis, seat);
 }
 
 void sl_redis_stats(const struct sl_store *store, struct sl_redis_stats *ret)
 {
-    const struct redis *redis = (const struct redis *)store;
+    struct redis *redis = of((struct sl_store *)(uintptr_t)store);
 
-    memset(ret, 0, sizeof(*ret));
+    pthread_mutex_lock(&redis->lock);
+    *ret = redis->gone;
     ret->ahead = SL_NS_NONE;
     for (unsigned i = 0; i < atomic_load(&redis->seat_count); i++)
-        if (redis->seats[i].loop)
-            add_counts(sl_redis_seat_counts(redis->seats[i].seat), ret);
+        if (atomic_load(&redis->seats[i].loop))
+            sl_redis_seat_stats(redis->seats[i].seat, ret);
+    pthread_mutex_unlock(&redis->lock);
+    ret->epochs = atomic_load(&redis->shared.epochs);
+}
+
+bool sl_redis_is_ready(const struct sl_store *store)
+{
+    struct sl_redis_stats stats;
+
+    sl_redis_stats(store, &stats);
+    return stats.ready == stats.seats;
+}
+
+sl_ns sl_redis_retry_in(const struct sl_store *store,
+                        const struct sl_loop *loop)
+{
+    struct sl_redis_seat *seat = seat_of((const struct redis *)store, loop);
+
+    return seat ? sl_redis_seat_retry_in(seat) : 0;
 }
 
 /* ---- life ---- */
@@ -181,15 +184,16 @@ static void close_redis(struct sl_store *store)
     struct redis *redis = of(store);
 
     for (unsigned i = 0; i < atomic_load(&redis->seat_count); i++)
-        if (redis->seats[i].loop)
+        if (atomic_load(&redis->seats[i].loop))
             sl_redis_seat_close(redis->seats[i].seat);
     sl_tls_unref(redis->tls);
+    sl_shared_done(&redis->shared);
     pthread_mutex_destroy(&redis->lock);
     sl_alloc_free(redis->options.alloc, redis, sizeof(*redis));
 }
 
 static const struct sl_store_calls calls = {bind_limits, tighten, take,
-                                            close_redis};
+                                            close_redis, NULL};
 
 int sl_redis_open(const struct sl_redis_options *options, struct sl_store **ret,
                   struct sl_diag *diag)
@@ -208,7 +212,8 @@ int sl_redis_open(const struct sl_redis_options *options, struct sl_store **ret,
     redis->options.alloc = alloc;
     redis->store.calls = &calls;
     pthread_mutex_init(&redis->lock, NULL);
-    if (sl_hash_key_make(&redis->store.secret))
+    if (sl_shared_init(&redis->shared, &redis->store.secret) ||
+        sl_hash_key_make(&redis->store.secret))
         err = sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");
     if (!err && options->where.tls)
         err = sl_tls_open_client(&tls, &redis->tls, diag);

@@ -3,16 +3,26 @@
  * Every take is one command and one round trip: the script takes the set where
  * the cells are, by the server's clock. All takes of a turn go out together.
  *
- * Each loop has a seat: its own connection and what is on its way. A take must
+ * Each loop has a seat: its own connections and what is on its way. A take must
  * be asked for on the loop's thread (take->loop).
  *
  * A take that is not answered by its deadline has failed: SLUICE_ESTORE. If it
  * turns out later that it succeeded, what it took is given back; if nobody can
  * tell, it is counted as uncertain. Nothing is sent twice unless it is certain
- * that it did not happen the first time.
+ * that it did not happen the first time. When too many fail nobody is made to
+ * wait any more (breaker.h), and who was refused is not asked for again within
+ * a second (denials.h).
  *
- * After FAILURES_MOST failures in a row nobody is made to wait any more: takes
- * fail at once, but for one now and then that tries (the breaker).
+ * The secret. Callers without a name are known by a fingerprint under
+ * store->secret, which must be the same for all who share a Redis: it lies
+ * there, under "sluice:secret", put by whoever comes first. Until a loop has
+ * seen it all takes of that loop fail: their names may be wrong.
+ * sl_redis_is_ready() says when that is over. A secret that is seen is kept,
+ * whatever happens in Redis, and put there again if it is lost.
+ *
+ * The marker. "sluice:epoch" is a number that nobody else has made. If it has
+ * gone or changed, somebody has flushed the data, restored an old copy, or put
+ * another server in its place: `epochs` counts that.
  */
 #ifndef SL_REDIS_H
 #define SL_REDIS_H
@@ -21,12 +31,30 @@
 #include "store/redis/where.h"
 #include "store/store.h"
 
+/* What there is to say about a store, for a log. */
+enum sl_redis_news {
+    SL_REDIS_UP,      /* a server is there */
+    SL_REDIS_DOWN,    /* it is not, and why */
+    SL_REDIS_OPENED,  /* the breaker: nobody waits for it any more */
+    SL_REDIS_CLOSED,  /* it answers again */
+    SL_REDIS_TROUBLE, /* it answers with an error, and what that means */
+    SL_REDIS_CHANGED, /* the marker */
+};
+
 struct sl_redis_options {
     struct sl_redis_where where; /* its texts outlive the store */
-    sl_ns deadline;              /* 0: 20 ms */
+    sl_ns deadline;              /* 0: 20 ms; a take's own may be sooner */
     bool own_now;                /* test builds: take->now is the time */
     unsigned in_flight_most;     /* of a loop; 0: 8192 */
+    unsigned denials_most;       /* remembered, of a loop; 0: 1024 */
+    bool no_denials;             /* ask Redis each time */
+    sl_ns look_every;            /* at the marker; 0: 5 s */
     const struct sl_alloc *alloc;
+    /* On the loop's thread; the sentence has no secrets and no full stop. The
+     * same trouble is told again after ten seconds. Nothing of this store may
+     * be called in there. */
+    void (*on_news)(void *ctx, enum sl_redis_news news, const char *sentence);
+    void *ctx;
 };
 
 SL_MUST_USE int sl_redis_open(const struct sl_redis_options *options,
@@ -36,20 +64,33 @@ SL_MUST_USE int sl_redis_open(const struct sl_redis_options *options,
 SL_MUST_USE int sl_redis_attach(struct sl_store *store, struct sl_loop *loop,
                                 struct sl_diag *diag);
 
-/* Whatever is on its way fails. On the loop's thread, or when it has stopped.
- */
+/* Whatever is on its way fails. On the loop's thread, or when it has stopped;
+ * not from within a take's done(). */
 void sl_redis_detach(struct sl_store *store, struct sl_loop *loop);
 
-/* What all seats have counted. */
+/* Has every loop that is attached seen the secret? From any thread. */
+bool sl_redis_is_ready(const struct sl_store *store);
+
+/* When a take that has failed may be worth another try: the next attempt to
+ * reach the server or to ask it; 0: at once. On the loop's thread. */
+sl_ns sl_redis_retry_in(const struct sl_store *store,
+                        const struct sl_loop *loop);
+
+/* What all seats have counted, those that are gone included. */
 struct sl_redis_stats {
-    uint64_t taken;     /* answered in time */
-    uint64_t late;      /* deadlines that passed */
-    uint64_t failed;    /* refused, lost or not sent */
-    uint64_t returned;  /* late, had succeeded, and were given back */
-    uint64_t uncertain; /* nobody can tell */
-    uint64_t strange;   /* values that were none of ours */
-    uint64_t repaired;  /* the server did not know the script */
-    unsigned up, seats;
+    uint64_t taken;      /* answered in time */
+    uint64_t late;       /* deadlines that passed */
+    uint64_t failed;     /* refused, lost or not sent */
+    uint64_t returned;   /* late, had succeeded, and were given back */
+    uint64_t uncertain;  /* nobody can tell */
+    uint64_t strange;    /* values that were none of ours */
+    uint64_t repaired;   /* the server did not know the script */
+    uint64_t remembered; /* refused without asking */
+    uint64_t spanning;   /* sets in several slots of a cluster: all failed */
+    uint64_t redirected; /* sent on to another node of a cluster */
+    uint64_t storms;     /* sent on too often: failed */
+    uint64_t epochs;     /* changes of the marker */
+    unsigned up, ready, seats;
     bool open;   /* the breaker, of any seat */
     sl_ns ahead; /* of the server's clock, against ours; SL_NS_NONE */
 };

@@ -1,297 +1,129 @@
-/* seat.c -- what one loop has of the store: its connection, and what is on its
+/* seat.c -- what one loop has of the store: its connections, and what is on its
  * way.
  *
- *     take --> flight --> reply -------------> answered
+ *     take --> voyage --> reply -------------> answered
  *                |          |
  *                |          +-- NOSCRIPT: once more, with the text
- *                +-- deadline: failed; the flight goes on without its take
+ *                +-- deadline: failed; recalled if it was not sent yet,
+ *                    otherwise the voyage goes on without its take
  *                               |
  *                               +-- reply: it had taken --> given back
  *
- * A record is a flight with its take. It is freed when its flight has ended
- * and its take was told, whichever comes last.
+ * Here is how one begins and when it is given up; landing.c has its ends.
  */
 #include "store/redis/seat.h"
 
 #include <string.h>
 
+#include "store/redis/inner.h"
 #include "store/redis/script.h"
 
-#define DEADLINE      (20 * SL_MS)
-#define IN_FLIGHT     8192
-#define FAILURES_MOST 5
-#define PROBE_EVERY   (200 * SL_MS)
-#define COMMAND_MOST  ((size_t)128 << 10)
-#define CONNS         4
+#define DEADLINE   (20 * SL_MS)
+#define IN_FLIGHT  8192
+#define TELL_AGAIN (10 * SL_S) /* of the same trouble */
 
-struct record {
-    struct sl_flight flight; /* first */
-    TAILQ_ENTRY(record) waits;
-    struct sl_buf command; /* by the script's name */
-    struct sl_buf whole;   /* with its text, if the server had to be told */
-    struct sl_redis_seat *seat;
-    struct sl_take *take; /* NULL: was told already */
-    bool gives_back;
-    bool repaired;
-    bool takes;  /* it was to be taken, and can be given back */
-    sl_ns until; /* steady */
-};
-
-struct sl_redis_seat {
-    struct sl_redis_options options;
-    struct sl_loop *loop;
-    struct sl_conns *conns;
-    struct sl_link *link;
-    struct sl_timer *timer;
-    TAILQ_HEAD(, record) waiting; /* by deadline: all have the same time */
-    TAILQ_HEAD(, record) spare;
-    unsigned spare_count;
-    unsigned failures; /* in a row */
-    sl_ns probe_at;    /* steady: when the next take may try */
-    bool closing;
-    struct sl_redis_counts counts;
-};
-
-#define ADD(counter)                                                           \
-    atomic_fetch_add_explicit(&(counter), 1, memory_order_relaxed)
-
-/* ---- the breaker ---- */
-
-static bool may_try(struct sl_redis_seat *seat)
+static sl_ns steady(const struct sl_redis_seat *seat)
 {
-    sl_ns now;
-
-    if (seat->failures < FAILURES_MOST)
-        return true;
-    now = sl_loop_steady(seat->loop);
-    if (now < seat->probe_at)
-        return false;
-    seat->probe_at = now + PROBE_EVERY;
-    return true;
+    return sl_loop_steady(seat->loop);
 }
 
-static void note_success(struct sl_redis_seat *seat)
+/* ---- news ---- */
+
+static void tell_news(const struct sl_redis_seat *seat, enum sl_redis_news news,
+                      const char *sentence)
 {
-    if (seat->failures >= FAILURES_MOST)
-        atomic_store(&seat->counts.open, false);
-    seat->failures = 0;
+    if (seat->options.on_news && !seat->closing)
+        seat->options.on_news(seat->options.ctx, news, sentence);
 }
 
-static void note_failure(struct sl_redis_seat *seat)
+/* A reply that is no answer: say what it means, not too often. */
+void sl_seat_trouble(struct sl_redis_seat *seat, struct sl_str reply)
 {
-    if (++seat->failures != FAILURES_MOST)
+    struct sl_diag said;
+    struct sl_str text;
+    enum sl_trouble trouble = sl_trouble_of(reply, &text);
+    sl_ns now = steady(seat);
+
+    if (seat->told_at > 0 && seat->told == trouble &&
+        now - seat->told_at < TELL_AGAIN)
         return;
-    seat->probe_at = sl_loop_steady(seat->loop) + PROBE_EVERY;
-    atomic_store(&seat->counts.open, true);
+    seat->told = trouble;
+    seat->told_at = now;
+    text.len = text.len < 80 ? text.len : 80;
+    sl_refuse(&said, 0, "%s (%.*s)", sl_trouble_sentence(trouble),
+              SL_STR_ARG(text));
+    tell_news(seat, SL_REDIS_TROUBLE, said.sentence);
 }
 
-/* ---- records ---- */
-
-static void on_done(struct sl_flight *flight, enum sl_landing landing,
-                    struct sl_str reply);
-
-static struct record *record_new(struct sl_redis_seat *seat)
-{
-    struct record *r = TAILQ_FIRST(&seat->spare);
-
-    if (r) {
-        TAILQ_REMOVE(&seat->spare, r, waits);
-        seat->spare_count--;
-    } else {
-        r = sl_alloc_new(seat->options.alloc, sizeof(*r));
-        if (!r)
-            return NULL;
-        sl_buf_init(&r->command, COMMAND_MOST, seat->options.alloc);
-        sl_buf_init(&r->whole, COMMAND_MOST, seat->options.alloc);
-        r->seat = seat;
-    }
-    sl_buf_clear(&r->command);
-    r->take = NULL;
-    r->takes = r->gives_back = r->repaired = false;
-    r->flight.done = on_done;
-    return r;
-}
-
-static void record_free(struct record *r)
+void sl_seat_note(struct sl_record *r, bool good)
 {
     struct sl_redis_seat *seat = r->seat;
+    bool changed =
+        sl_breaker_note(&seat->breaker, good, r->tries, steady(seat));
 
-    if (seat->spare_count < 256 && !seat->closing) {
-        TAILQ_INSERT_HEAD(&seat->spare, r, waits);
-        seat->spare_count++;
+    r->tries = false;
+    if (!changed)
         return;
-    }
-    sl_buf_done(&r->command);
-    sl_buf_done(&r->whole);
-    sl_alloc_free(seat->options.alloc, r, sizeof(*r));
-}
-
-/* Tell whoever asked. */
-static void tell(struct record *r, int err)
-{
-    struct sl_take *take = r->take;
-
-    TAILQ_REMOVE(&r->seat->waiting, r, waits);
-    r->take = NULL;
-    take->err = err;
-    if (err)
-        take->allowed = false;
-    take->done(take);
-}
-
-static void fail(struct record *r)
-{
-    ADD(r->seat->counts.failed);
-    note_failure(r->seat);
-    if (r->take)
-        tell(r, SLUICE_ESTORE);
-}
-
-/* ---- giving back ---- */
-
-static void give_back(struct record *r)
-{
-    struct sl_redis_seat *seat = r->seat;
-    struct record *back = record_new(seat);
-
-    if (!back || sl_script_give_back(sl_buf_str(&r->command), &back->command)) {
-        ADD(seat->counts.uncertain);
-        if (back)
-            record_free(back);
-        return;
-    }
-    ADD(seat->counts.returned);
-    back->gives_back = true;
-    back->flight.command = sl_buf_str(&back->command);
-    sl_link_send(seat->link, &back->flight);
-}
-
-/* ---- replies ---- */
-
-static bool read_numbers(struct sl_str reply, int64_t *numbers, unsigned *count)
-{
-    struct sl_resp_value array = sl_resp_next(&reply);
-
-    if (array.type != SL_RESP_ARRAY || array.count > SL_SCRIPT_NUMBERS)
-        return false;
-    *count = (unsigned)array.count;
-    for (unsigned i = 0; i < *count; i++) {
-        struct sl_resp_value value = sl_resp_next(&reply);
-
-        if (value.type != SL_RESP_INTEGER)
-            return false;
-        numbers[i] = value.integer;
-    }
-    return true;
-}
-
-static void note_said(struct sl_redis_seat *seat,
-                      const struct sl_script_said *said)
-{
-    if (said->strange)
-        atomic_fetch_add(&seat->counts.strange, said->strange);
-    if (!seat->options.own_now)
-        atomic_store_explicit(&seat->counts.ahead,
-                              said->now - sl_loop_now(seat->loop),
-                              memory_order_relaxed);
-    note_success(seat);
-}
-
-static void on_numbers(struct record *r, const int64_t *numbers, unsigned count)
-{
-    struct sl_script_said said;
-
-    if (!r->take) { /* told already */
-        if (r->takes && count > 0 && numbers[0] == 1)
-            give_back(r);
-        return;
-    }
-    if (!sl_script_read(r->take, numbers, count, &said)) {
-        fail(r);
-        return;
-    }
-    note_said(r->seat, &said);
-    ADD(r->seat->counts.taken);
-    tell(r, 0);
-}
-
-static bool is_noscript(struct sl_str reply)
-{
-    struct sl_resp_value value = sl_resp_next(&reply);
-
-    return value.type == SL_RESP_ERROR && value.text.len >= 8 &&
-           memcmp(value.text.at, "NOSCRIPT", 8) == 0;
-}
-
-/* The server does not know the script: nothing has happened. True if it is
- * asked once more, and told. */
-static bool repair(struct record *r)
-{
-    sl_buf_clear(&r->whole);
-    if (r->repaired || sl_script_whole(sl_buf_str(&r->command), &r->whole))
-        return false;
-    ADD(r->seat->counts.repaired);
-    r->repaired = true;
-    r->flight.command = sl_buf_str(&r->whole);
-    sl_link_send(r->seat->link, &r->flight);
-    return true;
-}
-
-static void on_done(struct sl_flight *flight, enum sl_landing landing,
-                    struct sl_str reply)
-{
-    struct record *r = (struct record *)flight;
-    int64_t numbers[SL_SCRIPT_NUMBERS];
-    unsigned count;
-
-    if (landing == SL_LANDED && is_noscript(reply) && repair(r))
-        return;
-    if (r->gives_back) {
-        if (landing != SL_LANDED)
-            ADD(r->seat->counts.uncertain);
-    } else if (landing == SL_LANDED && read_numbers(reply, numbers, &count)) {
-        on_numbers(r, numbers, count);
-    } else {
-        if (landing == SL_UNCERTAIN && r->takes)
-            ADD(r->seat->counts.uncertain);
-        fail(r);
-    }
-    record_free(r);
+    atomic_store(&seat->counts.open, seat->breaker.is_open);
+    if (seat->breaker.is_open)
+        tell_news(seat, SL_REDIS_OPENED,
+                  "too many takes fail; they fail at once now, but for one "
+                  "now and then that tries");
+    else
+        tell_news(seat, SL_REDIS_CLOSED, "it answers again");
 }
 
 /* ---- deadlines ---- */
 
+static void give_up(struct sl_record *r)
+{
+    bool recalled = sl_fleet_recall(&r->voyage);
+
+    SL_ADD(r->seat->counts.late);
+    sl_seat_note(r, false);
+    sl_record_tell(r, SLUICE_ESTORE);
+    if (recalled)
+        sl_record_free(r); /* otherwise its voyage goes on */
+}
+
 static void on_timer(void *ctx)
 {
     struct sl_redis_seat *seat = ctx;
-    sl_ns now = sl_loop_steady(seat->loop);
-    struct record *r;
+    sl_ns now = steady(seat);
+    struct sl_record *r;
 
-    while ((r = TAILQ_FIRST(&seat->waiting)) != NULL && r->until <= now) {
-        ADD(seat->counts.late);
-        note_failure(seat);
-        tell(r, SLUICE_ESTORE); /* its flight goes on */
-    }
+    while ((r = TAILQ_FIRST(&seat->waiting)) != NULL && r->until <= now)
+        give_up(r);
     if (r)
         sl_timer_start(seat->timer, r->until - now);
 }
 
-static void wait_for(struct record *r)
+/* Nearly all have the same time, so that its place is at the end. */
+static void wait_for(struct sl_record *r)
 {
     struct sl_redis_seat *seat = r->seat;
     sl_ns span = seat->options.deadline > 0 ? seat->options.deadline : DEADLINE;
+    sl_ns now = steady(seat);
+    struct sl_record *before = TAILQ_LAST(&seat->waiting, sl_records);
 
-    r->until = sl_loop_steady(seat->loop) + span;
-    if (TAILQ_EMPTY(&seat->waiting))
-        sl_timer_start(seat->timer, span);
-    TAILQ_INSERT_TAIL(&seat->waiting, r, waits);
+    r->until = now + span;
+    if (r->take->deadline > 0 && r->take->deadline < r->until)
+        r->until = r->take->deadline;
+    while (before && before->until > r->until)
+        before = TAILQ_PREV(before, sl_records, waits);
+    if (before) {
+        TAILQ_INSERT_AFTER(&seat->waiting, before, r, waits);
+        return;
+    }
+    TAILQ_INSERT_HEAD(&seat->waiting, r, waits);
+    sl_timer_start(seat->timer, r->until > now ? r->until - now : 0);
 }
 
 /* ---- taking ---- */
 
 static void refuse(struct sl_redis_seat *seat, struct sl_take *take)
 {
-    ADD(seat->counts.failed);
+    SL_ADD(seat->counts.failed);
     take->err = SLUICE_ESTORE;
     take->allowed = false;
     take->done(take);
@@ -306,28 +138,88 @@ static sl_ns near_now(const struct sl_redis_seat *seat,
     return seat->options.own_now ? take->now : take->now + ahead;
 }
 
-void sl_redis_seat_take(struct sl_redis_seat *seat, struct sl_take *take)
+/* The slot that all keys of the set lie in. False if there is none. */
+static bool slot_of(struct sl_redis_seat *seat, const struct sl_take *take,
+                    unsigned *ret)
+{
+    *ret = 0;
+    if (!sl_fleet_is_cluster(seat->fleet))
+        return true;
+    *ret = sl_slot_of(sl_script_name(&take->parts[0]));
+    for (unsigned i = 1; i < take->count; i++)
+        if (sl_slot_of(sl_script_name(&take->parts[i])) != *ret) {
+            SL_ADD(seat->counts.spanning);
+            sl_seat_trouble(seat, SL_STR("-CROSSSLOT\r\n"));
+            return false;
+        }
+    return true;
+}
+
+static void ask(struct sl_redis_seat *seat, struct sl_take *take,
+                const struct sl_denial_key *key, unsigned slot)
 {
     struct sl_script_how how = {.own_now = seat->options.own_now,
                                 .near = near_now(seat, take)};
-    struct record *r;
+    struct sl_record *r = NULL;
+    bool tries;
 
-    if (!may_try(seat) || !sl_link_takes(seat->link)) {
+    if (!sl_breaker_may(&seat->breaker, steady(seat), &tries)) {
         refuse(seat, take);
         return;
     }
-    r = record_new(seat);
+    if (sl_fleet_takes(seat->fleet, slot))
+        r = sl_record_new(seat);
     if (!r || sl_script_write(take, &how, &r->command)) {
+        sl_breaker_forget(&seat->breaker, tries);
         if (r)
-            record_free(r);
+            sl_record_free(r);
         refuse(seat, take);
         return;
     }
     r->take = take;
-    r->takes = take->errand == SL_ERRAND_TAKE;
-    r->flight.command = sl_buf_str(&r->command);
+    r->errand = take->errand;
+    r->tries = tries;
+    r->key = *key;
+    r->sent = sl_seat_time(seat, take);
+    r->voyage.slot = slot;
+    r->voyage.flight.command = sl_buf_str(&r->command);
     wait_for(r);
-    sl_link_send(seat->link, &r->flight);
+    sl_record_forget(r);
+    sl_fleet_send(seat->fleet, &r->voyage);
+}
+
+void sl_redis_seat_take(struct sl_redis_seat *seat, struct sl_take *take)
+{
+    struct sl_denial_key key;
+    unsigned slot;
+
+    if (take->count == 0) {
+        take->err = 0;
+        take->allowed = true;
+        take->done(take);
+        return;
+    }
+    if (seat->closing || !atomic_load(&seat->counts.ready) ||
+        !slot_of(seat, take, &slot)) {
+        refuse(seat, take);
+        return;
+    }
+    key = sl_denial_key(&seat->shared->forgets, take);
+    if (take->errand == SL_ERRAND_TAKE && seat->denials &&
+        sl_denials_find(seat->denials, &key, take, sl_seat_time(seat, take))) {
+        SL_ADD(seat->counts.remembered);
+        take->done(take);
+        return;
+    }
+    ask(seat, take, &key, slot);
+}
+
+sl_ns sl_redis_seat_retry_in(const struct sl_redis_seat *seat)
+{
+    sl_ns calls = sl_fleet_calls_in(seat->fleet);
+    sl_ns tries = sl_breaker_tries_in(&seat->breaker, steady(seat));
+
+    return calls > tries ? calls : tries;
 }
 
 /* ---- life ---- */
@@ -336,37 +228,63 @@ static void on_change(void *ctx, bool up, const char *why)
 {
     struct sl_redis_seat *seat = ctx;
 
-    (void)why;
-    atomic_store(&seat->counts.up, up);
+    atomic_store(&seat->counts.up, seat->fleet && sl_fleet_is_up(seat->fleet));
+    tell_news(seat, up ? SL_REDIS_UP : SL_REDIS_DOWN, why);
+    if (up && seat->welcome)
+        sl_welcome_go(seat->welcome);
 }
 
-static int open_parts(struct sl_redis_seat *seat, const struct sl_address *to,
-                      struct sl_tls *tls)
+static void on_ready(void *ctx)
+{
+    struct sl_redis_seat *seat = ctx;
+
+    atomic_store(&seat->counts.ready, true);
+}
+
+static void on_changed(void *ctx, const char *sentence)
+{
+    tell_news(ctx, SL_REDIS_CHANGED, sentence);
+}
+
+static void on_no_welcome(void *ctx, struct sl_str reply)
+{
+    sl_seat_trouble(ctx, reply);
+}
+
+static int open_parts(struct sl_redis_seat *seat, struct sl_tls *tls)
 {
     const struct sl_redis_options *o = &seat->options;
-    struct sl_link_options link = {
+    struct sl_fleet_options fleet = {
+        .where = &o->where,
         .loop = seat->loop,
-        .to = *to,
         .tls = tls,
-        .server_name = o->where.hosts[0].name,
-        .user = o->where.user,
-        .password = o->where.password,
-        .database = o->where.database,
         .most = o->in_flight_most ? o->in_flight_most : IN_FLIGHT,
         .alloc = o->alloc,
         .on_change = on_change,
         .ctx = seat,
     };
-    int err = sl_conns_open(seat->loop, CONNS, &seat->conns);
+    struct sl_welcome_options welcome = {
+        .loop = seat->loop,
+        .shared = seat->shared,
+        .every = o->look_every,
+        .alloc = o->alloc,
+        .on_ready = on_ready,
+        .on_changed = on_changed,
+        .on_reply = on_no_welcome,
+        .ctx = seat,
+    };
+    int err = sl_dice_make(&seat->breaker.dice);
 
     if (!err)
         err = sl_timer_new(seat->loop, on_timer, seat, &seat->timer);
-    link.conns = seat->conns;
-    return err ? err : sl_link_open(&link, &seat->link);
+    if (!err)
+        err = sl_fleet_open(&fleet, &seat->fleet);
+    welcome.fleet = seat->fleet;
+    return err ? err : sl_welcome_open(&welcome, &seat->welcome);
 }
 
 int sl_redis_seat_open(const struct sl_redis_options *options,
-                       const struct sl_address *to, struct sl_tls *tls,
+                       struct sl_redis_shared *shared, struct sl_tls *tls,
                        struct sl_loop *loop, struct sl_redis_seat **ret)
 {
     struct sl_redis_seat *seat = sl_alloc_new(options->alloc, sizeof(*seat));
@@ -376,10 +294,11 @@ int sl_redis_seat_open(const struct sl_redis_options *options,
         return SLUICE_ENOMEM;
     memset(seat, 0, sizeof(*seat));
     seat->options = *options;
+    seat->shared = shared;
     seat->loop = loop;
     TAILQ_INIT(&seat->waiting);
     TAILQ_INIT(&seat->spare);
-    err = open_parts(seat, to, tls);
+    err = open_parts(seat, tls);
     if (err) {
         sl_redis_seat_close(seat);
         return err;
@@ -390,21 +309,42 @@ int sl_redis_seat_open(const struct sl_redis_options *options,
 
 void sl_redis_seat_close(struct sl_redis_seat *seat)
 {
-    struct record *r;
+    struct sl_record *r;
 
+    if (!seat)
+        return;
     seat->closing = true;
-    sl_link_close(seat->link); /* and all flights end */
+    sl_fleet_close(seat->fleet); /* and all voyages end */
+    sl_welcome_close(seat->welcome);
     while ((r = TAILQ_FIRST(&seat->spare)) != NULL) {
         TAILQ_REMOVE(&seat->spare, r, waits);
-        record_free(r);
+        sl_record_free(r);
     }
+    sl_denials_close(seat->denials);
     sl_timer_free(seat->timer);
-    sl_conns_close(seat->conns);
     sl_alloc_free(seat->options.alloc, seat, sizeof(*seat));
 }
 
-const struct sl_redis_counts *
-sl_redis_seat_counts(const struct sl_redis_seat *seat)
+void sl_redis_seat_stats(const struct sl_redis_seat *seat,
+                         struct sl_redis_stats *ret)
 {
-    return &seat->counts;
+    const struct sl_redis_counts *c = &seat->counts;
+    const struct sl_fleet_counts *fleet = sl_fleet_counts(seat->fleet);
+
+    ret->taken += atomic_load(&c->taken);
+    ret->late += atomic_load(&c->late);
+    ret->failed += atomic_load(&c->failed);
+    ret->returned += atomic_load(&c->returned);
+    ret->uncertain += atomic_load(&c->uncertain);
+    ret->strange += atomic_load(&c->strange);
+    ret->repaired += atomic_load(&c->repaired);
+    ret->remembered += atomic_load(&c->remembered);
+    ret->spanning += atomic_load(&c->spanning);
+    ret->redirected += atomic_load(&fleet->redirected);
+    ret->storms += atomic_load(&fleet->storms);
+    ret->up += atomic_load(&c->up);
+    ret->ready += atomic_load(&c->ready);
+    ret->open |= atomic_load(&c->open);
+    ret->ahead = atomic_load(&c->ahead);
+    ret->seats++;
 }

@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-#include "base/parse.h"
+#include "base/digits.h"
 
 #define DATABASES 1000000
+#define NAME_MOST 255
 
 struct reader {
     struct sl_arena *arena;
@@ -61,14 +62,6 @@ static struct sl_str cut(struct sl_str *rest, const char *marks)
     return first;
 }
 
-static int hex_of(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *at = c ? strchr(digits, c | 0x20) : NULL;
-
-    return at ? (int)(at - digits) : -1;
-}
-
 /* %xx is one byte. */
 static int unescape(struct reader *r, struct sl_str text, struct sl_str *ret)
 {
@@ -85,8 +78,8 @@ static int unescape(struct reader *r, struct sl_str text, struct sl_str *ret)
             continue;
         }
         if (i + 2 < text.len) {
-            high = hex_of(text.at[i + 1]);
-            low = hex_of(text.at[i + 2]);
+            high = sl_hex_value(text.at[i + 1]);
+            low = sl_hex_value(text.at[i + 2]);
         }
         if (i + 2 >= text.len || high < 0 || low < 0)
             return sl_refuse(r->diag, SLUICE_ECONF,
@@ -100,18 +93,20 @@ static int unescape(struct reader *r, struct sl_str text, struct sl_str *ret)
     return 0;
 }
 
+/* What stands before the last '@' that is no part of a path. */
 static int read_user(struct reader *r)
 {
-    struct sl_str all = r->rest, user, password;
+    struct sl_str rest = r->rest, all = cut(&rest, "/?"), user, password;
     const char *at = NULL;
     int err;
 
-    cut(&all, "/?");
-    all.len = r->rest.len - all.len; /* what stands before the path */
-    all.at = r->rest.at;
     for (size_t i = all.len; i-- > 0 && !at;)
         if (all.at[i] == '@')
             at = all.at + i;
+    if (!at && all.len > 0 && rest.len > 0 && memchr(rest.at, '@', rest.len))
+        return sl_refuse(r->diag, SLUICE_ECONF,
+                         "there is an @ behind a / or ?; in a password write "
+                         "%%2F and %%3F for those, and %%40 for an @");
     if (!at)
         return 0;
     password = (struct sl_str){all.at, (size_t)(at - all.at)};
@@ -124,22 +119,20 @@ static int read_user(struct reader *r)
 }
 
 static int read_number(struct reader *r, struct sl_str text, const char *what,
-                       uint64_t most, unsigned *ret)
+                       unsigned most, unsigned *ret)
 {
-    uint64_t n = 0;
+    unsigned n = 0;
+    bool good = text.len > 0 && text.len <= 7;
 
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.at[i] < '0' || text.at[i] > '9' || n > most)
-            n = most;
-        else
-            n = n * 10 + (uint64_t)(text.at[i] - '0');
+    for (size_t i = 0; good && i < text.len; i++) {
+        good = text.at[i] >= '0' && text.at[i] <= '9';
+        n = n * 10 + (unsigned)(text.at[i] - '0');
     }
-    if (text.len == 0 || text.len > 8 || n > most ||
-        strspn(text.at, "0123456789") < text.len)
+    if (!good || n > most)
         return sl_refuse(r->diag, SLUICE_ECONF,
                          "\"%.*s\" is no %s; write a number up to %u",
-                         SL_STR_ARG(text), what, (unsigned)most);
-    *ret = (unsigned)n;
+                         SL_STR_ARG(text), what, most);
+    *ret = n;
     return 0;
 }
 
@@ -154,6 +147,10 @@ static int add_host(struct reader *r, struct sl_str name, unsigned port)
         return sl_refuse(r->diag, SLUICE_ECONF,
                          "there is no host; write one like "
                          "redis://127.0.0.1:6379");
+    if (name.len > NAME_MOST)
+        return sl_refuse(r->diag, SLUICE_ECONF,
+                         "a host's name has at most %d bytes, not %zu",
+                         NAME_MOST, name.len);
     if (where->host_count == SL_REDIS_HOSTS)
         return sl_refuse(r->diag, SLUICE_ECONF,
                          "these are more than %d hosts; some are enough to "
@@ -163,19 +160,33 @@ static int add_host(struct reader *r, struct sl_str name, unsigned port)
     return 0;
 }
 
+/* [ADDRESS] or a name. */
+static int read_name(struct reader *r, struct sl_str *ret)
+{
+    if (r->rest.len == 0 || r->rest.at[0] != '[') {
+        *ret = cut(&r->rest, ":,/?");
+        return 0;
+    }
+    r->rest = sl_str_from(r->rest, 1);
+    *ret = cut(&r->rest, "]");
+    if (r->rest.len == 0)
+        return sl_refuse(r->diag, SLUICE_ECONF,
+                         "behind \"[%.*s\" a ] is missing", SL_STR_ARG(*ret));
+    r->rest = sl_str_from(r->rest, 1);
+    if (r->rest.len > 0 && !memchr(":,/?", r->rest.at[0], 4))
+        return sl_refuse(r->diag, SLUICE_ECONF,
+                         "behind [%.*s] there may be a port, like :6379, not "
+                         "\"%.*s\"",
+                         SL_STR_ARG(*ret), SL_STR_ARG(r->rest));
+    return 0;
+}
+
 static int read_host(struct reader *r, unsigned port)
 {
     struct sl_str name;
-    int err = 0;
+    int err = read_name(r, &name);
 
-    if (r->rest.len > 0 && r->rest.at[0] == '[') {
-        r->rest = sl_str_from(r->rest, 1);
-        name = cut(&r->rest, "]");
-        r->rest = sl_str_from(r->rest, 1);
-    } else {
-        name = cut(&r->rest, ":,/?");
-    }
-    if (r->rest.len > 0 && r->rest.at[0] == ':') {
+    if (!err && r->rest.len > 0 && r->rest.at[0] == ':') {
         r->rest = sl_str_from(r->rest, 1);
         err = read_number(r, cut(&r->rest, ",/?"), "port", 65535, &port);
         if (!err && port == 0)
@@ -229,35 +240,47 @@ static int read_path(struct reader *r)
     return read_number(r, word, "database", DATABASES, &where->database);
 }
 
-static int read_option(struct reader *r, struct sl_str name,
-                       struct sl_str value)
+/* A file for TLS. */
+static int read_file(struct reader *r, struct sl_str name, struct sl_str value,
+                     const char **ret)
 {
-    struct sl_redis_where *where = r->where;
-    const char **file = NULL;
     struct sl_str text;
     int err;
 
-    if (sl_str_eq(name, SL_STR("db")))
-        return read_number(r, value, "database", DATABASES, &where->database);
-    if (sl_str_eq(name, SL_STR("ca")))
-        file = &where->ca;
-    else if (sl_str_eq(name, SL_STR("cert")))
-        file = &where->cert;
-    else if (sl_str_eq(name, SL_STR("key")))
-        file = &where->key;
-    if (!file)
-        return sl_refuse(r->diag, SLUICE_ECONF,
-                         "there is no option \"%.*s\"; there are ca, cert, "
-                         "key and db",
-                         SL_STR_ARG(name));
-    if (!where->tls)
+    if (!r->where->tls)
         return sl_refuse(r->diag, SLUICE_ECONF,
                          "\"%.*s\" is for TLS; write rediss:// instead of "
                          "redis://",
                          SL_STR_ARG(name));
     err = unescape(r, value, &text);
-    *file = text.at;
+    if (!err)
+        *ret = text.at;
     return err;
+}
+
+static int read_option(struct reader *r, struct sl_str name,
+                       struct sl_str value)
+{
+    struct sl_redis_where *where = r->where;
+    bool sentinel = where->kind == SL_REDIS_SENTINEL;
+
+    if (sl_str_eq(name, SL_STR("db")) && where->kind != SL_REDIS_CLUSTER)
+        return read_number(r, value, "database", DATABASES, &where->database);
+    if (sl_str_eq(name, SL_STR("ca")))
+        return read_file(r, name, value, &where->ca);
+    if (sl_str_eq(name, SL_STR("cert")))
+        return read_file(r, name, value, &where->cert);
+    if (sl_str_eq(name, SL_STR("key")))
+        return read_file(r, name, value, &where->key);
+    if (sl_str_eq(name, SL_STR("sentinel_user")) && sentinel)
+        return unescape(r, value, &where->sentinel_user);
+    if (sl_str_eq(name, SL_STR("sentinel_password")) && sentinel)
+        return unescape(r, value, &where->sentinel_password);
+    return sl_refuse(r->diag, SLUICE_ECONF,
+                     "there is no option \"%.*s\" here; there are ca, cert "
+                     "and key for TLS, db but for clusters, and sentinel_user "
+                     "and sentinel_password for sentinels",
+                     SL_STR_ARG(name));
 }
 
 static int read_options(struct reader *r)
@@ -288,16 +311,19 @@ int sl_redis_where_read(struct sl_str text, struct sl_arena *arena,
                          "a store in Redis is written redis://HOST:PORT, "
                          "rediss://, redis+unix://, redis+cluster:// or "
                          "redis+sentinel://");
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.at[i] <= ' ' || text.at[i] == 0x7f)
+            return sl_refuse_at(diag, SLUICE_ECONF, i,
+                                "there is a blank or a control character in "
+                                "the address; write %%20 for a blank");
     ret->kind = scheme->kind;
     ret->tls = scheme->tls;
-    if (scheme->is_unix) {
+    err = read_user(&r);
+    if (!err && scheme->is_unix)
         err = add_host(&r, cut(&r.rest, "?"), 0);
-    } else {
-        err = read_user(&r);
-        if (!err)
-            err = read_hosts(&r, scheme);
-        if (!err)
-            err = read_path(&r);
-    }
+    else if (!err)
+        err = read_hosts(&r, scheme);
+    if (!err && !scheme->is_unix)
+        err = read_path(&r);
     return err ? err : read_options(&r);
 }

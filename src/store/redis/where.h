@@ -7,7 +7,8 @@
  *   rediss+cluster://...
  *   redis+sentinel://HOST[:PORT][,HOST...]/MASTER[/DATABASE]; port 26379
  *
- * Options behind a '?': `ca`, `cert` and `key` are PEM files for TLS. A user
+ * Options behind a '?': `ca`, `cert` and `key` are PEM files for TLS, `db` the
+ * database, `sentinel_user` and `sentinel_password` for the sentinels. A user
  * and a password stand before an '@', with %xx for what has a meaning there.
  */
 #ifndef SL_WHERE_H
@@ -32,6 +33,7 @@ struct sl_redis_where {
     } kind;
     bool tls;
     struct sl_str user, password;
+    struct sl_str sentinel_user, sentinel_password;
     struct sl_redis_host hosts[SL_REDIS_HOSTS];
     unsigned host_count;
     const char *master; /* SENTINEL: of which name */

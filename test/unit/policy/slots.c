@@ -77,18 +77,14 @@ static void check_routes(void)
         struct sl_policy *p;
 
         CASE(rows[i].what);
-        snprintf(
-            text, sizeof(text),
-            "sluice: 1\nlimits:\n" LIMIT("user", "user") LIMIT("both",
-                                                               "[org, user]")
-                LIMIT("tenant", "org") LIMIT("all", "[]") LIMIT(
-                    "ip",
-                    "ip") "  off: { kind: fixed-window, per: ip, rate: 5/min, "
-                          "mode: off "
-                          "}\n"
-                          "default: []\n"
-                          "routes: [{ match: /x, limits: %s, sign_in: %s }]\n",
-            rows[i].routes, rows[i].sign_in);
+        snprintf(text, sizeof(text),
+                 LIMITS "default: []
+                        "
+                        "routes: [{ match: /x, limits: %s, sign_in: %s }]
+                        ",
+                 rows[i]
+                     .routes,
+                 rows[i].sign_in);
         p = read_policy(text);
         if (!p)
             continue;

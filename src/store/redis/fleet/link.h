@@ -4,12 +4,16 @@
  * same order. A flight is a command on its way; it belongs to whoever sent it,
  * and the link borrows it until done().
  *
- *     DOWN --back-off--> CALLING --> GREETING --> UP
- *       ^                   |           |          |
- *       +-------------------+-----------+----------+   lost, refused, silent
+ *     DOWN --back-off--> FINDING --> CALLING --> GREETING --> UP
+ *       ^                   |         |   ^         |          |
+ *       |                   |         +---+ the next address   |
+ *       +-------------------+---------+-------------+----------+
+ *                                           lost, refused, silent
  *
- * While CALLING or GREETING flights wait on the ground; when that comes to
- * nothing they were never sent. While DOWN they are not taken at all.
+ * A name is looked up whenever it is called, and its addresses are tried in
+ * turn; what stands behind a name may move. Until it is UP flights wait on the
+ * ground; when that comes to nothing they were never sent. While DOWN they are
+ * not taken at all.
  *
  * A link that owes the oldest flight a reply for longer than `patience` is
  * given up: whoever is silent that long has lost us, or we him.
@@ -32,6 +36,8 @@ enum sl_landing {
 struct sl_flight {
     TAILQ_ENTRY(sl_flight) link;
     struct sl_str command; /* stays until done() */
+    bool asking;           /* with ASKING before it */
+    unsigned skip;         /* the link's own: replies before the one */
     sl_ns sent;            /* steady; 0: not yet */
     /* `reply` is one whole reply, until done() returns. */
     void (*done)(struct sl_flight *flight, enum sl_landing landing,
@@ -41,16 +47,17 @@ struct sl_flight {
 struct sl_link_options {
     struct sl_conns *conns; /* of the loop; borrowed */
     struct sl_loop *loop;
-    struct sl_address to;
+    const char *name;   /* of the host, or a path; it is who TLS must find */
+    unsigned port;      /* 0: a path of a unix socket */
     struct sl_tls *tls; /* a client's, or NULL; counted */
-    const char *server_name;
     /* Said at the beginning, if not empty; copied. */
     struct sl_str user, password;
     unsigned database;
     unsigned most;  /* flights; more are grounded */
     sl_ns patience; /* 0: 1 s */
     const struct sl_alloc *alloc;
-    /* It has come up, or gone down and why; a sentence without secrets. */
+    /* It has come up, or gone down and why; a sentence without secrets. Not
+     * said again while it stays down. Nothing is closed in there. */
     void (*on_change)(void *ctx, bool up, const char *why);
     void *ctx;
 };
@@ -67,16 +74,21 @@ void sl_link_close(struct sl_link *link);
 /* Send. done() may be called before this returns: then it was grounded. */
 void sl_link_send(struct sl_link *link, struct sl_flight *flight);
 
+/* Take a flight back that is not sent yet; its done() is not called. False if
+ * it is on its way. It was given to this link. */
+SL_MUST_USE bool sl_link_recall(struct sl_link *link, struct sl_flight *flight);
+
 bool sl_link_is_up(const struct sl_link *link);
 
 /* May flights be sent, or at least wait? */
 bool sl_link_takes(const struct sl_link *link);
 
-/* Call again at once, if it is DOWN; for probes. */
-void sl_link_retry(struct sl_link *link);
+/* Flights that have not ended. */
+unsigned sl_link_count(const struct sl_link *link);
 
-/* Hang up and call again: what answered is not what we want. */
-void sl_link_drop(struct sl_link *link, const char *why);
+/* Hang up and call again, at once: what answered is not what we want. Not from
+ * within a done(). */
+void sl_link_renew(struct sl_link *link, const char *why);
 
 /* Until it calls again by itself; 0 unless DOWN. */
 sl_ns sl_link_calls_in(const struct sl_link *link);

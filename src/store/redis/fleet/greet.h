@@ -1,0 +1,17 @@
+/* greet.h -- the first words to a Redis: who we are, which database, and
+ * whether anybody is there. */
+#ifndef SL_GREET_H
+#define SL_GREET_H
+
+#include "wire/resp.h"
+
+struct sl_greeting {
+    struct sl_str user, password; /* may be empty */
+    unsigned database;
+};
+
+/* Append them. *ret_replies will come, none of which may be an error. */
+SL_MUST_USE int sl_greet(struct sl_buf *out, const struct sl_greeting *greeting,
+                         unsigned *ret_replies);
+
+#endif

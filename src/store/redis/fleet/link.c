@@ -1,0 +1,499 @@
+/* link.c -- one connection to one Redis, kept up, and the commands on it. */
+#include "store/redis/fleet/link.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "net/resolve.h"
+#include "store/redis/fleet/dice.h"
+#include "store/redis/fleet/greet.h"
+
+#define BACK_OFF_LEAST (50 * SL_MS)
+#define BACK_OFF_MOST  (1 * SL_S)
+#define FIND_TIME      (5 * SL_S) /* for the addresses of a name */
+#define CALL_TIME      (1 * SL_S) /* to connect and to greet */
+#define PATIENCE       (1 * SL_S)
+#define OUT_MOST       ((size_t)64 << 20)
+#define OUT_HIGH       ((size_t)8 << 20)
+#define ASKING         SL_STR("*1\r\n$6\r\nASKING\r\n")
+
+enum state { DOWN, FINDING, CALLING, GREETING, UP };
+
+TAILQ_HEAD(flights, sl_flight);
+
+struct sl_link {
+    struct sl_link_options options;
+    char *words; /* copies of name, user and password */
+    size_t words_size;
+    enum state state;
+    struct sl_conn *conn; /* NULL: DOWN or FINDING */
+    struct sl_timer *timer;
+    struct sl_resolve *resolve; /* FINDING */
+    struct sl_resolved found;
+    unsigned tried;        /* of those */
+    struct flights ground; /* to be sent when it is UP */
+    struct flights sky;    /* sent, in order */
+    unsigned count;        /* of both */
+    unsigned greetings;    /* replies to our own words that are to come */
+    unsigned failures;     /* since it was UP */
+    sl_ns calls_at;        /* steady: DOWN */
+    struct sl_resp_reply reader;
+    char why[160];
+    struct sl_dice dice;
+};
+
+static const struct sl_str nothing = {"", 0};
+
+static void call(struct sl_link *link);
+
+static sl_ns patience_of(const struct sl_link *link)
+{
+    return link->options.patience > 0 ? link->options.patience : PATIENCE;
+}
+
+static void say(struct sl_link *link, bool up)
+{
+    if (link->options.on_change)
+        link->options.on_change(link->options.ctx, up, up ? "" : link->why);
+}
+
+/* ---- flights ---- */
+
+static void end(struct sl_link *link, struct flights *list,
+                struct sl_flight *flight, enum sl_landing landing,
+                struct sl_str reply)
+{
+    TAILQ_REMOVE(list, flight, link);
+    link->count--;
+    flight->done(flight, landing, reply);
+}
+
+/* Only those that are there: some may be sent again by their done(). */
+static void end_all(struct sl_link *link)
+{
+    struct flights sky = TAILQ_HEAD_INITIALIZER(sky);
+    struct flights ground = TAILQ_HEAD_INITIALIZER(ground);
+    struct sl_flight *flight;
+
+    TAILQ_CONCAT(&sky, &link->sky, link);
+    TAILQ_CONCAT(&ground, &link->ground, link);
+    while ((flight = TAILQ_FIRST(&sky)) != NULL)
+        end(link, &sky, flight, SL_UNCERTAIN, nothing);
+    while ((flight = TAILQ_FIRST(&ground)) != NULL)
+        end(link, &ground, flight, SL_GROUNDED, nothing);
+}
+
+/* Both words or none. */
+static bool put_out(struct sl_link *link, struct sl_flight *flight)
+{
+    struct sl_buf *out = &link->conn->out;
+    size_t before = out->len;
+
+    if ((flight->asking && sl_buf_add(out, ASKING)) ||
+        sl_buf_add(out, flight->command)) {
+        out->len = before;
+        return false;
+    }
+    flight->skip = flight->asking;
+    flight->sent = sl_loop_steady(link->options.loop);
+    TAILQ_INSERT_TAIL(&link->sky, flight, link);
+    return true;
+}
+
+void sl_link_send(struct sl_link *link, struct sl_flight *flight)
+{
+    flight->sent = 0;
+    if (link->state == DOWN || link->count >= link->options.most) {
+        flight->done(flight, SL_GROUNDED, nothing);
+        return;
+    }
+    link->count++;
+    if (link->state != UP) {
+        TAILQ_INSERT_TAIL(&link->ground, flight, link);
+        return;
+    }
+    if (!put_out(link, flight)) { /* there is no memory */
+        link->count--;
+        flight->done(flight, SL_GROUNDED, nothing);
+        return;
+    }
+    sl_conn_push(link->conn);
+}
+
+bool sl_link_recall(struct sl_link *link, struct sl_flight *flight)
+{
+    if (flight->sent > 0)
+        return false;
+    TAILQ_REMOVE(&link->ground, flight, link);
+    link->count--;
+    return true;
+}
+
+/* ---- down ---- */
+
+static sl_ns back_off(struct sl_link *link)
+{
+    unsigned shift = link->failures < 6 ? link->failures : 6;
+    sl_ns most = BACK_OFF_LEAST << shift;
+
+    return sl_dice_jitter(&link->dice,
+                          most < BACK_OFF_MOST ? most : BACK_OFF_MOST);
+}
+
+/* Hang up, or stop whatever it does to get there. */
+static void let_go(struct sl_link *link)
+{
+    struct sl_conn *conn = link->conn;
+
+    sl_resolve_cancel(link->resolve);
+    link->resolve = NULL;
+    link->conn = NULL;
+    if (!conn)
+        return;
+    conn->owner = NULL; /* it is nobody's from now on */
+    sl_conn_abort(conn);
+}
+
+static void go_down(struct sl_link *link, const char *why)
+{
+    bool is_news = link->state == UP || link->failures == 0;
+    sl_ns wait = back_off(link);
+
+    let_go(link);
+    link->state = DOWN;
+    link->failures++;
+    link->calls_at = sl_loop_steady(link->options.loop) + wait;
+    snprintf(link->why, sizeof(link->why), "%s", why);
+    sl_timer_start(link->timer, wait);
+    if (is_news)
+        say(link, false);
+    end_all(link);
+}
+
+void sl_link_renew(struct sl_link *link, const char *why)
+{
+    if (link->state != UP)
+        return; /* it is on its way already */
+    let_go(link);
+    snprintf(link->why, sizeof(link->why), "%s", why);
+    call(link);
+    say(link, false);
+    end_all(link);
+}
+
+/* ---- greeting ---- */
+
+static void take_off(struct sl_link *link)
+{
+    struct flights ground = TAILQ_HEAD_INITIALIZER(ground);
+    struct sl_flight *flight;
+
+    TAILQ_CONCAT(&ground, &link->ground, link);
+    while ((flight = TAILQ_FIRST(&ground)) != NULL) {
+        TAILQ_REMOVE(&ground, flight, link);
+        if (put_out(link, flight))
+            continue;
+        link->count--;
+        flight->done(flight, SL_GROUNDED, nothing);
+    }
+}
+
+static void go_up(struct sl_link *link)
+{
+    link->state = UP;
+    link->failures = 0;
+    sl_timer_start(link->timer, patience_of(link));
+    say(link, true);
+    take_off(link);
+}
+
+static void on_greeting(struct sl_link *link, struct sl_str reply)
+{
+    struct sl_resp_value value = sl_resp_next(&reply);
+    struct sl_diag said;
+
+    if (value.type == SL_RESP_ERROR) {
+        value.text.len = value.text.len < 100 ? value.text.len : 100;
+        sl_refuse(&said, SLUICE_ESTORE, "it answers: %.*s",
+                  SL_STR_ARG(value.text)); /* fit to be printed */
+        go_down(link, said.sentence);
+    } else if (--link->greetings == 0) {
+        go_up(link);
+    }
+}
+
+/* ---- replies ---- */
+
+static void on_reply(struct sl_link *link, struct sl_str reply)
+{
+    struct sl_flight *flight = TAILQ_FIRST(&link->sky);
+
+    if (link->state == GREETING)
+        on_greeting(link, reply);
+    else if (!flight)
+        go_down(link, "it answers what nobody asked");
+    else if (flight->skip > 0)
+        flight->skip--;
+    else
+        end(link, &link->sky, flight, SL_LANDED, reply);
+}
+
+static bool is_push(struct sl_str reply)
+{
+    return reply.len > 0 && reply.at[0] == '>';
+}
+
+static void on_input(struct sl_conn *conn)
+{
+    struct sl_link *link = conn->owner;
+    size_t used = 0;
+
+    /* It may be dropped by what it says, and is somebody else's then. */
+    while (link && link->conn == conn && used < conn->in.len) {
+        struct sl_str bytes = sl_str_from(sl_buf_str(&conn->in), used);
+        enum sl_resp_result result = sl_resp_reply_read(&link->reader, bytes);
+
+        if (result == SL_RESP_MORE)
+            break;
+        if (result == SL_RESP_REFUSED) {
+            go_down(link, "it does not speak the Redis protocol");
+            return;
+        }
+        bytes.len = link->reader.used;
+        used += bytes.len;
+        sl_resp_reply_begin(&link->reader, SL_RESP_REPLY);
+        if (!is_push(bytes))
+            on_reply(link, bytes);
+    }
+    sl_buf_drop(&conn->in, used);
+}
+
+static void on_open(struct sl_conn *conn)
+{
+    struct sl_link *link = conn->owner;
+    struct sl_greeting greeting;
+
+    if (!link)
+        return;
+    greeting = (struct sl_greeting){link->options.user, link->options.password,
+                                    link->options.database};
+    link->state = GREETING;
+    if (sl_greet(&link->conn->out, &greeting, &link->greetings))
+        go_down(link, "there is no memory");
+}
+
+/* ---- calling ---- */
+
+static void dial_next(struct sl_link *link);
+
+static void on_close(struct sl_conn *conn)
+{
+    struct sl_link *link = conn->owner;
+
+    if (!link)
+        return;
+    link->conn = NULL;
+    if (link->state == CALLING)
+        dial_next(link);
+    else
+        go_down(link, "it has closed the connection");
+}
+
+static const struct sl_conn_calls calls = {
+    .on_open = on_open,
+    .on_input = on_input,
+    .on_close = on_close,
+};
+
+/* Try the addresses from the next one on. */
+static void dial_next(struct sl_link *link)
+{
+    struct sl_conn_options options = {
+        .calls = &calls,
+        .owner = link,
+        .in_most = SL_RESP_REPLY + 1024,
+        .out_most = OUT_MOST,
+        .out_high = OUT_HIGH,
+        .tls = link->options.tls,
+        .server_name = link->options.name,
+        .alloc = link->options.alloc,
+    };
+
+    link->state = CALLING;
+    sl_resp_reply_begin(&link->reader, SL_RESP_REPLY);
+    while (link->tried < link->found.count) {
+        const struct sl_address *to = &link->found.list[link->tried++];
+
+        if (sl_conn_dial(link->options.conns, to, &options, &link->conn)) {
+            link->conn = NULL;
+            continue;
+        }
+        sl_timer_start(link->timer, CALL_TIME);
+        return;
+    }
+    go_down(link, "it can't be reached");
+}
+
+static void on_resolved(void *ctx, const struct sl_resolved *resolved)
+{
+    struct sl_link *link = ctx;
+    char why[sizeof(link->why)];
+
+    link->resolve = NULL;
+    if (resolved->count == 0) {
+        snprintf(why, sizeof(why), "it %s", resolved->why);
+        go_down(link, why);
+        return;
+    }
+    link->found = *resolved;
+    dial_next(link);
+}
+
+static void call(struct sl_link *link)
+{
+    const struct sl_link_options *o = &link->options;
+
+    link->tried = 0;
+    link->state = FINDING;
+    if (sl_resolve_digits(o->name, o->port, &link->found)) {
+        dial_next(link);
+        return;
+    }
+    sl_timer_start(link->timer, FIND_TIME);
+    if (o->port == 0)
+        go_down(link, "its path is too long");
+    else if (sl_resolve_begin(o->loop, o->name, o->port, on_resolved, link,
+                              &link->resolve))
+        go_down(link, "nobody can be asked for its address");
+}
+
+/* ---- time ---- */
+
+/* The oldest flight has waited for too long, or we have looked too early. */
+static void watch(struct sl_link *link)
+{
+    const struct sl_flight *oldest = TAILQ_FIRST(&link->sky);
+    sl_ns patience = patience_of(link);
+    sl_ns waited =
+        oldest ? sl_loop_steady(link->options.loop) - oldest->sent : 0;
+
+    if (waited >= patience)
+        go_down(link, "it does not answer");
+    else
+        sl_timer_start(link->timer, patience - waited);
+}
+
+static void on_timer(void *ctx)
+{
+    struct sl_link *link = ctx;
+
+    switch (link->state) {
+    case DOWN:
+        call(link);
+        break;
+    case FINDING:
+        go_down(link, "nobody says where it is");
+        break;
+    case CALLING:
+        let_go(link);
+        dial_next(link);
+        break;
+    case GREETING:
+        go_down(link, "it does not answer");
+        break;
+    case UP:
+        watch(link);
+        break;
+    }
+}
+
+bool sl_link_is_up(const struct sl_link *link)
+{
+    return link->state == UP;
+}
+
+bool sl_link_takes(const struct sl_link *link)
+{
+    return link->state != DOWN && link->count < link->options.most;
+}
+
+unsigned sl_link_count(const struct sl_link *link)
+{
+    return link->count;
+}
+
+sl_ns sl_link_calls_in(const struct sl_link *link)
+{
+    sl_ns now = sl_loop_steady(link->options.loop);
+
+    return link->state == DOWN && link->calls_at > now ? link->calls_at - now
+                                                       : 0;
+}
+
+/* ---- life ---- */
+
+/* Name, NUL, user, password. */
+static bool keep_words(struct sl_link *link)
+{
+    struct sl_link_options *o = &link->options;
+    size_t name = strlen(o->name) + 1;
+    char *at;
+
+    link->words_size = name + o->user.len + o->password.len;
+    at = link->words = sl_alloc_new(o->alloc, link->words_size);
+    if (!at)
+        return false;
+    memcpy(at, o->name, name);
+    if (o->user.len > 0)
+        memcpy(at + name, o->user.at, o->user.len);
+    if (o->password.len > 0)
+        memcpy(at + name + o->user.len, o->password.at, o->password.len);
+    o->name = at;
+    o->user.at = at + name;
+    o->password.at = at + name + o->user.len;
+    return true;
+}
+
+int sl_link_open(const struct sl_link_options *options, struct sl_link **ret)
+{
+    struct sl_link *link = sl_alloc_new(options->alloc, sizeof(*link));
+    int err = SLUICE_ENOMEM;
+
+    if (!link)
+        return err;
+    *link = (struct sl_link){.options = *options, .state = DOWN};
+    TAILQ_INIT(&link->ground);
+    TAILQ_INIT(&link->sky);
+    sl_tls_ref(options->tls);
+    if (keep_words(link))
+        err = sl_timer_new(options->loop, on_timer, link, &link->timer);
+    if (!err)
+        err = sl_dice_make(&link->dice);
+    if (err) {
+        sl_link_close(link);
+        return err;
+    }
+    *ret = link;
+    call(link);
+    return 0;
+}
+
+void sl_link_close(struct sl_link *link)
+{
+    const struct sl_alloc *alloc;
+
+    if (!link)
+        return;
+    alloc = link->options.alloc;
+    link->options.on_change = NULL;
+    let_go(link);
+    link->state = DOWN;
+    end_all(link);
+    sl_timer_free(link->timer);
+    sl_tls_unref(link->options.tls);
+    if (link->words) {
+        explicit_bzero(link->words, link->words_size);
+        sl_alloc_free(alloc, link->words, link->words_size);
+    }
+    sl_alloc_free(alloc, link, sizeof(*link));
+}

@@ -1,0 +1,175 @@
+/* slots.c -- a cluster's slots, and what its nodes say about them. */
+#include "store/redis/fleet/slots.h"
+
+#include <string.h>
+
+#include "wire/resp.h"
+
+/* CRC16 of XMODEM: x^16 + x^12 + x^5 + 1, the highest bit first. Eight bits at
+ * once, by the polynomial's own shape: a table would be 512 bytes. */
+static uint16_t crc16(struct sl_str bytes)
+{
+    uint16_t crc = 0;
+
+    for (size_t i = 0; i < bytes.len; i++) {
+        unsigned x = (unsigned)(crc >> 8) ^ (unsigned char)bytes.at[i];
+
+        x ^= x >> 4;
+        crc = (uint16_t)((unsigned)(crc << 8) ^ x << 12 ^ x << 5 ^ x);
+    }
+    return crc;
+}
+
+unsigned sl_slot_of(struct sl_str key)
+{
+    const char *open = key.len > 0 ? memchr(key.at, '{', key.len) : NULL;
+    struct sl_str rest, tag = key;
+
+    if (open) {
+        rest = sl_str_from(key, (size_t)(open - key.at) + 1);
+        const char *close =
+            rest.len > 0 ? memchr(rest.at, '}', rest.len) : NULL;
+
+        if (close && close > rest.at)
+            tag = (struct sl_str){rest.at, (size_t)(close - rest.at)};
+    }
+    return crc16(tag) % SL_CLUSTER_SLOTS;
+}
+
+/* ---- redirects ---- */
+
+static bool read_number(struct sl_str text, unsigned most, unsigned *ret)
+{
+    unsigned n = 0;
+
+    if (text.len == 0 || text.len > 5)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9')
+            return false;
+        n = n * 10 + (unsigned)(text.at[i] - '0');
+    }
+    *ret = n;
+    return n <= most;
+}
+
+/* A name that can be looked up and shown. "?" is one that it does not know. */
+static bool read_name(struct sl_str text, char ret[SL_HOST])
+{
+    if (text.len >= SL_HOST)
+        return false;
+    if (sl_str_eq(text, SL_STR("?")))
+        text.len = 0;
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] <= ' ' || text.at[i] >= 0x7f)
+            return false;
+    if (text.len > 0)
+        memcpy(ret, text.at, text.len);
+    ret[text.len] = '\0';
+    return true;
+}
+
+/* HOST:PORT; an IPv6 address has colons of its own. */
+static bool read_place(struct sl_str text, struct sl_place *ret)
+{
+    size_t at = text.len;
+
+    while (at > 0 && text.at[at - 1] != ':')
+        at--;
+    return at > 0 && read_name((struct sl_str){text.at, at - 1}, ret->name) &&
+           read_number(sl_str_from(text, at), 65535, &ret->port) &&
+           ret->port > 0;
+}
+
+static struct sl_str cut_word(struct sl_str *rest)
+{
+    struct sl_str word = *rest;
+    const char *blank = rest->len > 0 ? memchr(rest->at, ' ', rest->len) : NULL;
+
+    if (blank)
+        word.len = (size_t)(blank - rest->at);
+    *rest = sl_str_from(*rest, word.len + 1);
+    return word;
+}
+
+bool sl_redirect_read(struct sl_str error, struct sl_redirect *ret)
+{
+    struct sl_str kind = cut_word(&error);
+    struct sl_str slot = cut_word(&error);
+
+    ret->asks = sl_str_eq(kind, SL_STR("ASK"));
+    return (ret->asks || sl_str_eq(kind, SL_STR("MOVED"))) &&
+           read_number(slot, SL_CLUSTER_SLOTS - 1, &ret->slot) &&
+           read_place(cut_word(&error), &ret->to);
+}
+
+/* ---- maps ---- */
+
+static bool read_port(int64_t integer, unsigned *ret)
+{
+    *ret = (unsigned)integer;
+    return integer > 0 && integer <= 65535;
+}
+
+/* [name, port, id, ...]; the name may be nil. */
+static bool read_node(struct sl_str *rest, struct sl_place *ret)
+{
+    struct sl_str whole = *rest, name = {"", 0};
+    struct sl_resp_value array, first, second;
+
+    sl_resp_skip(rest);
+    array = sl_resp_next(&whole);
+    if (array.type != SL_RESP_ARRAY || array.count < 2)
+        return false;
+    first = sl_resp_next(&whole);
+    second = sl_resp_next(&whole);
+    if (first.type == SL_RESP_STRING)
+        name = first.text;
+    return (first.type == SL_RESP_STRING || first.type == SL_RESP_NIL) &&
+           second.type == SL_RESP_INTEGER && read_name(name, ret->name) &&
+           read_port(second.integer, &ret->port);
+}
+
+/* [from, to, master, replica...] */
+static bool read_range(struct sl_str *rest, sl_slots_f *each, void *ctx)
+{
+    struct sl_str whole = *rest;
+    struct sl_resp_value array, from, to;
+    struct sl_place master;
+
+    sl_resp_skip(rest);
+    array = sl_resp_next(&whole);
+    if (array.type != SL_RESP_ARRAY || array.count < 3)
+        return false;
+    from = sl_resp_next(&whole);
+    to = sl_resp_next(&whole);
+    return from.type == SL_RESP_INTEGER && to.type == SL_RESP_INTEGER &&
+           from.integer >= 0 && from.integer <= to.integer &&
+           to.integer < SL_CLUSTER_SLOTS && read_node(&whole, &master) &&
+           each(ctx, (unsigned)from.integer, (unsigned)to.integer, &master);
+}
+
+bool sl_slots_read(struct sl_str reply, sl_slots_f *each, void *ctx)
+{
+    struct sl_resp_value array = sl_resp_next(&reply);
+
+    if (array.type != SL_RESP_ARRAY || array.count == 0)
+        return false;
+    for (size_t i = 0; i < array.count; i++)
+        if (!read_range(&reply, each, ctx))
+            return false;
+    return true;
+}
+
+bool sl_master_read(struct sl_str reply, struct sl_place *ret)
+{
+    struct sl_resp_value array = sl_resp_next(&reply), name, port;
+
+    if (array.type != SL_RESP_ARRAY || array.count != 2)
+        return false;
+    name = sl_resp_next(&reply);
+    port = sl_resp_next(&reply);
+    return name.type == SL_RESP_STRING && port.type == SL_RESP_STRING &&
+           read_name(name.text, ret->name) && ret->name[0] &&
+           read_number(port.text, 65535, &ret->port) && ret->port > 0;
+}

@@ -1,0 +1,84 @@
+/* trouble.c -- what Redis says when it does not do what it was asked. */
+#include "store/redis/fleet/trouble.h"
+
+#include <string.h>
+
+#include "wire/resp.h"
+
+/* That an error begins with. In the order of enum sl_trouble. */
+static const char *const words[SL_TROUBLES] = {
+    NULL,          "NOSCRIPT", "MOVED",      "ASK",    "TRYAGAIN",
+    "CLUSTERDOWN", "READONLY", "CROSSSLOT",  "OOM",    "LOADING",
+    "BUSY",        "MISCONF",  "NOREPLICAS", "NOAUTH", "WRONGPASS",
+    "NOPERM",      NULL,
+};
+
+static const char *const sentences[SL_TROUBLES] = {
+    "nothing is wrong",
+    "Redis does not know the script; it is told again",
+    "this Redis is a node of a cluster; write redis+cluster://",
+    "this Redis is a node of a cluster, and a slot is moving; write "
+    "redis+cluster://",
+    "the keys of a set are on their way to another node",
+    "the cluster is down: some slots have no master",
+    "this Redis is a replica, which takes no writes; name its master, or use "
+    "redis+sentinel://",
+    "the keys of a set lie in several slots; give them one hash tag",
+    "Redis has reached its maxmemory; give it more",
+    "Redis is still loading its data",
+    "Redis is busy with somebody's script that does not end",
+    "Redis can't save its data and takes no writes; see its log",
+    "Redis has fewer replicas than its min-replicas-to-write",
+    "Redis wants a password; write it as redis://:PASSWORD@HOST",
+    "Redis does not know this user and password",
+    "this user of Redis may not do that; it needs +eval +evalsha +get +set "
+    "+del +time, and all keys of the policy",
+    "Redis says what is not understood",
+};
+
+static bool begins(struct sl_str text, const char *word)
+{
+    size_t len = strlen(word);
+
+    return text.len >= len && memcmp(text.at, word, len) == 0 &&
+           (text.len == len || text.at[len] == ' ');
+}
+
+static enum sl_trouble by_word(struct sl_str text)
+{
+    for (unsigned i = 0; i < SL_TROUBLES; i++)
+        if (words[i] && begins(text, words[i]))
+            return (enum sl_trouble)i;
+    return SL_TROUBLE_OTHER;
+}
+
+/* What stands behind a '-' inside, before version 7. */
+static enum sl_trouble nested(struct sl_str text)
+{
+    for (size_t i = 0; i + 1 < text.len; i++) {
+        struct sl_str rest = sl_str_from(text, i + 1);
+        enum sl_trouble found = by_word(rest);
+
+        if (text.at[i] == '-' && found != SL_TROUBLE_OTHER)
+            return found;
+    }
+    return SL_TROUBLE_OTHER;
+}
+
+enum sl_trouble sl_trouble_of(struct sl_str reply, struct sl_str *text)
+{
+    struct sl_resp_value value = sl_resp_next(&reply);
+    enum sl_trouble found;
+
+    *text = (struct sl_str){"", 0};
+    if (value.type != SL_RESP_ERROR && value.type != SL_RESP_BULK_ERROR)
+        return SL_TROUBLE_NONE;
+    *text = value.text;
+    found = by_word(value.text);
+    return found == SL_TROUBLE_OTHER ? nested(value.text) : found;
+}
+
+const char *sl_trouble_sentence(enum sl_trouble trouble)
+{
+    return sentences[trouble];
+}

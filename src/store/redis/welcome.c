@@ -1,0 +1,164 @@
+/* welcome.c -- the secret that all who share this Redis have, and the marker.
+ *
+ * Each is one key, and one command that reads it, or puts ours there if there
+ * is none: SET with NX and GET does that at once, but not before version 7.
+ */
+#include "store/redis/welcome.h"
+
+#include "store/redis/fleet/dice.h"
+
+#define EVERY   (5 * SL_S)
+#define AGAIN   (100 * SL_MS) /* while the secret is not known */
+#define COMMAND 1024
+
+static const char script[] =
+    "local v = redis.pcall('GET', KEYS[1]) "
+    "if type(v) == 'string' and #v == 32 then return v end "
+    "redis.call('SET', KEYS[1], ARGV[1]) "
+    "return ARGV[1]";
+
+struct question {
+    struct sl_voyage voyage; /* first */
+    struct sl_welcome *welcome;
+    const char *key;
+    struct sl_buf command;
+    bool is_out;
+};
+
+struct sl_welcome {
+    struct sl_welcome_options options;
+    struct question secret, epoch;
+    struct sl_timer *timer;
+    struct sl_dice dice;
+    bool ready;
+};
+
+static void see_secret(struct sl_welcome *welcome, struct sl_str text)
+{
+    const struct sl_welcome_options *o = &welcome->options;
+    bool changed;
+
+    if (!sl_shared_see_secret(o->shared, text, &changed))
+        return;
+    if (changed)
+        o->on_changed(o->ctx, "the secret in Redis is another one than ours; "
+                              "callers without a name count for each daemon "
+                              "alone until it is started again");
+    if (!welcome->ready) {
+        welcome->ready = true;
+        o->on_ready(o->ctx);
+    }
+}
+
+static void see_epoch(struct sl_welcome *welcome, struct sl_str text)
+{
+    const struct sl_welcome_options *o = &welcome->options;
+    bool changed;
+
+    if (sl_shared_see_epoch(o->shared, text, &changed) && changed)
+        o->on_changed(o->ctx, "the data in Redis is not what it was: it was "
+                              "flushed, restored, or is another server's");
+}
+
+static void on_done(struct sl_voyage *voyage, enum sl_landing landing,
+                    struct sl_str reply)
+{
+    struct question *q = (struct question *)voyage;
+    struct sl_welcome *welcome = q->welcome;
+    struct sl_str rest = reply;
+    struct sl_resp_value value;
+
+    q->is_out = false;
+    if (landing != SL_LANDED)
+        return;
+    value = sl_resp_next(&rest);
+    if (value.type != SL_RESP_STRING)
+        welcome->options.on_reply(welcome->options.ctx, reply);
+    else if (q == &welcome->secret)
+        see_secret(welcome, value.text);
+    else
+        see_epoch(welcome, value.text);
+}
+
+static void ask(struct question *q, const char *proposal)
+{
+    struct sl_str words[] = {SL_STR("EVAL"), sl_str_c(script), SL_STR("1"),
+                             sl_str_c(q->key), sl_str_c(proposal)};
+
+    sl_buf_clear(&q->command);
+    if (sl_resp_command_write(&q->command, words, SL_LEN(words)))
+        return; /* there is no memory: the next time */
+    q->is_out = true;
+    q->voyage.flight.command = sl_buf_str(&q->command);
+    q->voyage.slot = sl_slot_of(sl_str_c(q->key));
+    q->voyage.done = on_done;
+    sl_fleet_send(q->welcome->options.fleet, &q->voyage);
+}
+
+void sl_welcome_go(struct sl_welcome *welcome)
+{
+    char text[SL_MARK + 1];
+
+    if (!welcome->secret.is_out) {
+        sl_shared_secret(welcome->options.shared, text);
+        ask(&welcome->secret, text);
+        explicit_bzero(text, sizeof(text));
+    }
+    if (!welcome->epoch.is_out && sl_shared_fresh(text) == 0)
+        ask(&welcome->epoch, text);
+}
+
+static void on_timer(void *ctx)
+{
+    struct sl_welcome *welcome = ctx;
+    sl_ns every = welcome->options.every > 0 ? welcome->options.every : EVERY;
+
+    sl_welcome_go(welcome);
+    sl_timer_start(
+        welcome->timer,
+        sl_dice_jitter(&welcome->dice, welcome->ready ? every : AGAIN));
+}
+
+static void question_init(struct sl_welcome *welcome, struct question *q,
+                          const char *key)
+{
+    q->welcome = welcome;
+    q->key = key;
+    sl_buf_init(&q->command, COMMAND, welcome->options.alloc);
+}
+
+int sl_welcome_open(const struct sl_welcome_options *options,
+                    struct sl_welcome **ret)
+{
+    struct sl_welcome *welcome = sl_alloc_new(options->alloc, sizeof(*welcome));
+    int err;
+
+    if (!welcome)
+        return SLUICE_ENOMEM;
+    *welcome = (struct sl_welcome){.options = *options};
+    question_init(welcome, &welcome->secret, "sluice:secret");
+    question_init(welcome, &welcome->epoch, "sluice:epoch");
+    err = sl_dice_make(&welcome->dice);
+    if (!err)
+        err = sl_timer_new(options->loop, on_timer, welcome, &welcome->timer);
+    if (err) {
+        sl_welcome_close(welcome);
+        return err;
+    }
+    *ret = welcome;
+    sl_timer_start(welcome->timer, 0);
+    return 0;
+}
+
+void sl_welcome_close(struct sl_welcome *welcome)
+{
+    if (!welcome)
+        return;
+    sl_timer_free(welcome->timer);
+    if (welcome->secret.command.bytes)
+        explicit_bzero(welcome->secret.command.bytes,
+                       welcome->secret.command.size);
+    sl_buf_done(&welcome->secret.command);
+    sl_buf_done(&welcome->epoch.command);
+    sl_alloc_free(welcome->options.alloc, welcome, sizeof(*welcome));
+}

@@ -1,0 +1,120 @@
+/* denials.c -- refusals that need not be asked for again, with a Redis. */
+#include "load.h"
+
+static long long commands_of(struct server *s)
+{
+    redisReply *reply = redisCommand(s->redis, "INFO stats");
+    const char *at = strstr(reply->str, "total_commands_processed:");
+    long long n = at ? strtoll(at + 25, NULL, 10) : -1;
+
+    freeReplyObject(reply);
+    return n;
+}
+
+static void open_at(struct client *c, const struct server *s, bool own_now)
+{
+    char where[128];
+
+    memset(c, 0, sizeof(*c));
+    c->options.deadline = 2 * SL_S;
+    c->options.own_now = own_now;
+    snprintf(where, sizeof(where), "redis://127.0.0.1:%u", s->port);
+    client_open(c, where);
+    client_ready(c);
+}
+
+static void test_offender(struct server *s)
+{
+    struct sl_limit limit = client_limit(SL_FIXED, "5/day");
+    struct sl_limit more = client_limit(SL_FIXED, "6/day");
+    struct client c;
+    long long before;
+    int err;
+
+    open_at(&c, s, false);
+    CASE("a hot offender hardly reaches Redis");
+    before = commands_of(s);
+    for (unsigned i = 0; i < 3000; i++)
+        client_take(&c, SL_ERRAND_TAKE, &limit, "hot", 1, &err);
+    CHECK_EQ(c.allowed, 5);
+    CHECK_EQ(c.denied, 2995);
+    CHECK(commands_of(s) - before < 200);
+    CHECK(client_stats(&c).remembered > 2900);
+
+    CASE("another cost, and other numbers, are other questions");
+    CHECK_EQ(client_take(&c, SL_ERRAND_TAKE, &more, "hot", 1, &err).outcome,
+             SL_ALLOW);
+    CHECK_EQ(client_take(&c, SL_ERRAND_TAKE, &limit, "hot", 0, &err).outcome,
+             SL_ALLOW);
+    CHECK_EQ(client_take(&c, SL_ERRAND_LOOK, &limit, "hot", 1, &err).outcome,
+             SL_DENY);
+
+    CASE("what is given back here is taken at once");
+    client_take(&c, SL_ERRAND_TAKE, &limit, "hot", 1, &err);
+    client_take(&c, SL_ERRAND_GIVE_BACK, &limit, "hot", 3, &err);
+    CHECK_EQ(client_take(&c, SL_ERRAND_TAKE, &limit, "hot", 1, &err).outcome,
+             SL_ALLOW);
+    while (client_take(&c, SL_ERRAND_TAKE, &limit, "hot", 1, &err).outcome ==
+           SL_ALLOW)
+        ;
+    client_take(&c, SL_ERRAND_RESET, &limit, "hot", 0, &err);
+    CHECK_EQ(client_take(&c, SL_ERRAND_TAKE, &limit, "hot", 5, &err).outcome,
+             SL_ALLOW);
+    client_close(&c);
+}
+
+/* A bucket of one: refused until it is there again, and not a tick longer. */
+static void test_edge(struct server *s)
+{
+    struct sl_limit limit = client_limit(SL_BUCKET, "10/s burst 1");
+    struct client c;
+    struct asked a;
+    sl_ns at = 20000 * SL_DAY;
+
+    open_at(&c, s, true);
+    CASE("a refusal ends at the instant that it named");
+    for (unsigned i = 0; i < 300; i++, at += 7 * SL_MS) {
+        bool want = i % 15 == 0; /* 105 ms */
+
+        asked_init(&a, &c, SL_ERRAND_TAKE, &limit, "edge", 1);
+        a.take.now = at;
+        a.stops = true;
+        asked_send(&a);
+        for (unsigned k = 0; !a.done && k < 20; k++)
+            client_run(&c, SL_S);
+        CHECK_EQ(a.take.allowed, want);
+        if (!want)
+            CHECK_EQ(a.part[0].answer.retry_in,
+                     100 * SL_MS - (sl_ns)(i % 15) * 7 * SL_MS);
+    }
+    CHECK(client_stats(&c).remembered > 200);
+    client_close(&c);
+}
+
+static void test_permits(struct server *s)
+{
+    struct sl_limit limit = client_limit(SL_LEVEL, "1");
+    struct client c;
+    int err;
+
+    open_at(&c, s, false);
+    CASE("what others may free at any time is not remembered");
+    client_take(&c, SL_ERRAND_TAKE, &limit, "level", 1, &err);
+    for (unsigned i = 0; i < 10; i++)
+        client_take(&c, SL_ERRAND_TAKE, &limit, "level", 1, &err);
+    CHECK_EQ(c.denied, 10);
+    CHECK_EQ(client_stats(&c).remembered, 0);
+    client_close(&c);
+}
+
+int main(void)
+{
+    struct server s = {.pid = 0};
+
+    server_start(&s);
+    test_offender(&s);
+    test_edge(&s);
+    test_permits(&s);
+    server_stop(&s);
+    return CHECK_DONE();
+}

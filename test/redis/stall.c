@@ -1,0 +1,166 @@
+/* stall.c -- a Redis that stalls, forgets its script, is killed and comes back.
+ *
+ * However it fails: our answers come by their deadline, what was allowed is
+ * what is there, and it goes on when Redis does.
+ */
+#include "load.h"
+
+#define DEADLINE (20 * SL_MS)
+
+/* Generous: the machine has other things to do. What matters is that nobody
+ * waits as long as the server stalls. */
+#define SOON (500 * SL_MS)
+
+static void open_client(struct client *c, const struct server *s)
+{
+    char where[64];
+
+    memset(c, 0, sizeof(*c));
+    c->options.deadline = DEADLINE;
+    snprintf(where, sizeof(where), "redis://127.0.0.1:%u", s->port);
+    client_open(c, where);
+    client_ready(c);
+}
+
+static void run_for(struct load *load, sl_ns span)
+{
+    sl_ns until = sl_loop_steady(load->client->loop) + span;
+
+    while (sl_loop_steady(load->client->loop) < until)
+        load_step(load, 2 * SL_MS);
+}
+
+/* It goes on within two seconds: some are allowed again. */
+static void check_recovery(struct load *load)
+{
+    struct client *c = load->client;
+    unsigned before = c->allowed;
+    sl_ns began = sl_loop_steady(c->loop);
+
+    for (unsigned i = 0; c->allowed < before + 100 && i < 3000; i++)
+        load_step(load, 2 * SL_MS);
+    CHECK(c->allowed >= before + 100);
+    printf("# goes on after %lld ms\n",
+           (long long)((sl_loop_steady(c->loop) - began) / SL_MS));
+    load_end(load);
+}
+
+static void test_stall(struct server *s, const char *name, const char *what,
+                       sl_ns span)
+{
+    struct client c;
+    struct load load;
+    redisContext *other = redisConnect("127.0.0.1", (int)s->port);
+
+    open_client(&c, s);
+    load_init(&load, &c, name);
+    run_for(&load, 50 * SL_MS);
+    CHECK(c.allowed > 0 && c.failed == 0);
+    if (strcmp(what, "SIGSTOP") == 0) {
+        server_kill(s, SIGSTOP);
+    } else {
+        redisAppendCommand(other, what);
+        int done = 0;
+        while (!done)
+            redisBufferWrite(other, &done);
+    }
+    run_for(&load, span);
+    CHECK(c.failed > 0);
+    CHECK(c.slowest < SOON);
+    CHECK(client_stats(&c).open);
+    CHECK(c.news[SL_REDIS_OPENED] >= 1);
+    if (strcmp(what, "SIGSTOP") == 0)
+        server_kill(s, SIGCONT);
+    check_recovery(&load);
+    CHECK(!client_stats(&c).open);
+    run_for(&load, 100 * SL_MS);
+    load_end(&load);
+    client_run(&c, 50 * SL_MS); /* what is given back */
+    load_check(&load, s->redis);
+    client_close(&c);
+    redisFree(other);
+}
+
+/* Late, but still on the same connection: all of it is given back. */
+static void test_late(struct server *s)
+{
+    struct client c;
+    struct load load;
+    struct sl_redis_stats stats;
+
+    open_client(&c, s);
+    load_init(&load, &c, "late");
+    run_for(&load, 50 * SL_MS);
+    server_say(s, "CLIENT PAUSE 300");
+    run_for(&load, 300 * SL_MS);
+    check_recovery(&load);
+    CLIENT_WAIT(&c, client_stats(&c).returned > 0);
+    client_run(&c, 50 * SL_MS);
+    load_check(&load, s->redis);
+    stats = client_stats(&c);
+    CHECK_EQ(stats.uncertain, 0);
+    CHECK_EQ(held_in(s->redis, "late"), c.allowed);
+    client_close(&c);
+}
+
+static void test_flush(struct server *s)
+{
+    struct client c;
+    struct load load;
+    unsigned rounds = is_long() ? 200 : 20;
+
+    open_client(&c, s);
+    load_init(&load, &c, "flushed");
+    for (unsigned i = 0; i < rounds; i++) {
+        run_for(&load, is_long() ? 100 * SL_MS : 20 * SL_MS);
+        server_say(s, "SCRIPT FLUSH");
+    }
+    load_end(&load);
+    load_check(&load, s->redis);
+    /* A machine that is busy elsewhere may miss a deadline. */
+    CHECK_EQ(c.failed, client_stats(&c).late);
+    CHECK(client_stats(&c).repaired >= rounds / 2);
+    client_close(&c);
+}
+
+static void test_kill(struct server *s)
+{
+    struct client c;
+    struct load load;
+
+    open_client(&c, s);
+    load_init(&load, &c, "killed");
+    for (unsigned i = 0; i < (is_long() ? 10 : 2); i++) {
+        run_for(&load, 50 * SL_MS);
+        server_kill(s, SIGKILL);
+        run_for(&load, 300 * SL_MS);
+        CHECK(c.news[SL_REDIS_DOWN] >= 1);
+        server_spawn(s);
+        check_recovery(&load);
+    }
+    CHECK(c.slowest < SOON);
+    CHECK(held_in(s->redis, "killed") >= 100);
+    CHECK(client_stats(&c).epochs >= 1);
+    client_close(&c);
+}
+
+int main(void)
+{
+    struct server s = {.pid = 0};
+
+    server_start(&s);
+    CASE("a server that is paused");
+    test_stall(&s, "paused", "CLIENT PAUSE 1500", 1200 * SL_MS);
+    CASE("a server that sleeps");
+    test_stall(&s, "slept", "DEBUG SLEEP 1.5", 1200 * SL_MS);
+    CASE("a server that is stopped");
+    test_stall(&s, "stopped", "SIGSTOP", is_long() ? 10 * SL_S : 1200 * SL_MS);
+    CASE("what succeeds too late is given back, once");
+    test_late(&s);
+    CASE("a server that forgets its scripts: nothing is lost");
+    test_flush(&s);
+    CASE("a server that is killed and comes back");
+    test_kill(&s);
+    server_stop(&s);
+    return CHECK_DONE();
+}
