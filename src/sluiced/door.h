@@ -28,7 +28,8 @@ struct sl_doorway {
     struct sl_tls *tls;
     bool accepts_client_cert; /* a client's certificate serves as token */
     char where[128];
-    union { /* read only while it is open */
+    struct sl_crowd *crowd; /* NULL: each loop counts for itself */
+    union {                 /* read only while it is open */
         struct sl_http_door http;
         struct sl_resp_door resp;
     };
@@ -53,6 +54,9 @@ struct sl_door_kind {
 
     /* Fill in what the loops share; sockets and certificate are there. */
     void (*describe)(struct sl_daemon *daemon, struct sl_doorway *way);
+
+    /* Use way->crowd; NULL if its loops count each for itself. */
+    void (*gather)(struct sl_doorway *way);
 
     /* Serve on the worker's loop, with `most` connections at once. */
     int (*open)(struct sl_stand *stand, struct sl_worker *worker,

@@ -225,6 +225,21 @@ check 'the admin listener goes on without' answers 200
 stop
 check 'it ends as usual' test "$status" = 0
 
+# Other doors, by the same setting: pings WHAT WANT
+pings() {
+    out=$(python3 "$tests/addresses.py" ping "$resp" "$1")
+    check "the Redis protocol behind $1: $out" test "$out" = "$2"
+}
+
+start -c for.yaml --listen-resp 127.0.0.1:0 --proxy-protocol resp
+pings tcp4 +PONG
+pings local-slowly +PONG
+pings none closed
+pings v1 closed
+ask /v1/auth -H 'X-Original-URI: /other'
+check 'a door that is not named is as it was' test "$code" != 000
+stop
+
 # A real balancer, which also looks whether we are there (LOCAL).
 if command -v haproxy >/dev/null; then
     proxied

@@ -48,10 +48,19 @@ SL_MUST_USE int sl_remote_clock(struct sl_remote *remote, sl_ns now);
 SL_MUST_USE int sl_remote_feature(struct sl_remote *remote, const char *name,
                                   bool on);
 
+/* What the registry is told. */
+SL_MUST_USE int sl_remote_subject(struct sl_remote *remote,
+                                  const struct sl_act *act, sl_ns now);
+
 /* Ask what was decided here with this verdict. */
 SL_MUST_USE int sl_remote_check(struct sl_remote *remote,
                                 const struct sluice_request *request,
                                 const char *verdict);
+
+/* The JSON of one check; `id` is that of its request, in JSON. */
+SL_MUST_USE int sl_check_write(struct sl_buf *out,
+                               const struct sluice_request *request,
+                               struct sl_str id);
 
 /* Send what was collected. */
 SL_MUST_USE int sl_remote_flush(struct sl_remote *remote);
