@@ -66,7 +66,7 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
     return sl_stats_render(all, count, &now, open_metrics, out);
 }
 
-static int on_feature(void *ctx, struct sl_str name, bool on,
+static int on_feature(void *ctx, struct sl_str name, int on,
                       struct sl_diag *diag)
 {
     struct sl_daemon *daemon = ctx;
@@ -78,7 +78,7 @@ static int on_feature(void *ctx, struct sl_str name, bool on,
     memcpy(text, name.at, name.len < 127 ? name.len : 127);
     text[name.len < 127 ? name.len : 127] = '\0';
     sl_log(SL_LOG_INFO, "feature switched", "name", text, "to",
-           on ? "on" : "off", NULL);
+           on < 0 ? "policy" : on ? "on" : "off", NULL);
     return 0;
 }
 

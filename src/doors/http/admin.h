@@ -5,6 +5,8 @@
 
 #include "doors/http/http.h"
 
+struct sl_registry;
+
 struct sl_admin {
     void *ctx;
 
@@ -22,9 +24,13 @@ struct sl_admin {
     /* All threads' counts, rendered. */
     int (*metrics)(void *ctx, bool open_metrics, struct sl_buf *out);
 
-    /* Switch a feature. SLUICE_ENOENT if the policy has none of that name. */
-    int (*feature)(void *ctx, struct sl_str name, bool on,
-                   struct sl_diag *diag);
+    /* Switch a feature on or off, or leave it to the policy (-1).
+     * SLUICE_ENOENT if the policy has none of that name. */
+    int (*feature)(void *ctx, struct sl_str name, int on, struct sl_diag *diag);
+
+    /* Subjects and switches; NULL: there is none. Its answers come on the
+     * listener's loop. */
+    struct sl_registry *registry;
 
     /* Move the virtual clock; NULL in the shipped program. */
     int (*set_clock)(void *ctx, sl_ns now);

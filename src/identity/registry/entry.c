@@ -249,6 +249,8 @@ bool sl_draft_change(struct sl_draft *draft, const struct sl_change *change,
         copy_all(draft->aliases, change->aliases, change->alias_count,
                  sizeof(*change->aliases));
     }
+    if (change->no_rates)
+        draft->rate_count = 0;
     for (unsigned i = 0; i < change->rate_count; i++)
         if (!change_rate(draft, &change->rates[i], diag))
             return false;

@@ -59,7 +59,7 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
                                     open_metrics, out);
 }
 
-static int on_feature(void *ctx, struct sl_str name, bool on,
+static int on_feature(void *ctx, struct sl_str name, int on,
                       struct sl_diag *diag)
 {
     struct program *p = ctx;
@@ -276,18 +276,30 @@ static void check_features(void)
 
     CASE("all switches");
     CHECK_EQ(ask("GET", "/v1/features", NULL, ""), 200);
-    CHECK_STR(body, "{\"features\":[{\"name\":\"assistant\",\"enabled\":true},"
-                    "{\"name\":\"beta\",\"enabled\":false}]}");
+    CHECK_STR(body, "{\"features\":[{\"name\":\"assistant\",\"enabled\":true,"
+                    "\"by_hand\":false},{\"name\":\"beta\",\"enabled\":false,"
+                    "\"by_hand\":false}]}");
 
     CASE("one, off and on again");
     CHECK_EQ(ask("PUT", "/v1/features/assistant", NULL, "{\"enabled\":false}"),
              200);
-    CHECK_STR(body, "{\"name\":\"assistant\",\"enabled\":false}");
+    CHECK_STR(body,
+              "{\"name\":\"assistant\",\"enabled\":false,"
+              "\"by_hand\":true,\"persisted\":false,\"why\":\"this daemon "
+              "keeps nothing of it (usage: none): it lasts until the "
+              "restart\"}");
     CHECK_EQ(ask("GET", "/v1/features/assistant", NULL, ""), 200);
-    CHECK_STR(body, "{\"name\":\"assistant\",\"enabled\":false}");
+    CHECK_STR(body, "{\"name\":\"assistant\",\"enabled\":false,"
+                    "\"by_hand\":true}");
     CHECK_EQ(ask("POST", "/v1/features/assistant", NULL, "{\"enabled\":true}"),
              200);
-    CHECK_STR(body, "{\"name\":\"assistant\",\"enabled\":true}");
+    CHECK(strstr(body, "\"enabled\":true,\"by_hand\":true"));
+
+    CASE("and left to the policy again");
+    CHECK_EQ(ask("PUT", "/v1/features/beta", NULL, "{\"enabled\":true}"), 200);
+    CHECK_EQ(ask("DELETE", "/v1/features/beta", NULL, ""), 200);
+    CHECK(strstr(body, "\"enabled\":false,\"by_hand\":false"));
+    CHECK_EQ(ask("DELETE", "/v1/features/gamma", NULL, ""), 404);
 
     CASE("one that there is not");
     CHECK_EQ(ask("GET", "/v1/features/gamma", NULL, ""), 404);

@@ -42,6 +42,7 @@ sl_http_f sl_admin_policy_get, sl_admin_policy_post;
 
 /* ---- feature.c ---- */
 
-sl_http_f sl_admin_features, sl_admin_feature_get, sl_admin_feature_set;
+sl_http_f sl_admin_features, sl_admin_feature_get, sl_admin_feature_set,
+    sl_admin_feature_leave;
 
 #endif
