@@ -251,6 +251,12 @@ static void count_failure(struct sl_stats *stats, const struct sl_decision *d)
     add(&stats->fail_modes[mode], 1);
 }
 
+static void count_token(struct sl_stats *stats, const struct sl_decision *d)
+{
+    if (d->token_good || d->token_fault != SL_TOKEN_GOOD)
+        add(&stats->tokens[d->token_fault], 1);
+}
+
 static bool is_near(const struct sl_answer *a)
 {
     return a->remaining <= a->capacity &&
@@ -297,6 +303,7 @@ void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
     count_verdict(stats, d);
     count_wait(stats, d);
     count_failure(stats, d);
+    count_token(stats, d);
     if (d->blind || d->reason != SL_REASON_NONE)
         return; /* no limit was asked */
     for (unsigned i = 0; i < d->shown_count; i++)

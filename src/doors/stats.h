@@ -14,6 +14,8 @@
 #include "base/buf.h"
 #include "engine/decide.h"
 
+#define SL_JWKS_WORDS 5 /* how fetching keys can end */
+
 #define SL_SERIES 4000 /* per thread, of those with labels from the policy */
 
 struct sl_stats; /* of one thread */
@@ -47,6 +49,13 @@ struct sl_stats_now {
     const char *store;       /* "memory" */
     bool store_up;
     sl_ns now, started_at;
+
+    /* The keys that tokens are verified with, if the policy believes any. */
+    bool jwks_on;
+    unsigned jwks_keys;
+    sl_ns jwks_age; /* SL_NS_NONE: there are none */
+    uint64_t jwks_results[SL_JWKS_WORDS];
+    const char *const *jwks_words; /* as many */
 };
 
 /* All threads' counts as Prometheus text (version 0.0.4), or OpenMetrics. */

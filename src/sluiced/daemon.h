@@ -7,6 +7,7 @@
  *   living.c   signals, the end, watchdog
  *   reload.c   another policy while it runs
  *   files.c    when files change
+ *   tokens.c   whose tokens are believed; jwks/ keeps the keys
  *   desk.c     what the admin listener asks
  *
  * Threads. The first worker's loop runs on the main thread: signals, reloads,
@@ -22,6 +23,7 @@
 
 #include "doors/http/admin.h"
 #include "net/listener.h"
+#include "sluiced/jwks/jwks.h"
 #include "sluiced/settings/settings.h"
 #include "sluiced/state.h"
 #include "sluiced/systemd/systemd.h"
@@ -37,6 +39,7 @@ struct sl_worker {
     struct sl_clock clock;
     struct sl_loop *loop;
     struct sl_stats *stats;
+    struct sl_station station;         /* what its doors have at hand */
     struct sl_http_worker http, admin; /* admin: on the first only */
     bool http_up, admin_up;
     struct sl_listener *http_listener, *admin_listener;
@@ -76,6 +79,7 @@ struct sl_daemon {
     struct sl_worker *workers;
     unsigned worker_count;
     struct sl_watch *watch;
+    struct sl_jwks *jwks; /* on the first worker's loop */
 
     /* living.c */
     int signals;
@@ -127,6 +131,16 @@ void sl_worker_certify(struct sl_worker *worker, struct sl_tls *tls);
 
 /* From the main thread: take no more connections, finish those there are. */
 void sl_worker_drain(struct sl_worker *worker);
+
+/* tokens.c */
+sl_step_f sl_tokens_begin;
+sl_unstep_f sl_tokens_end;
+
+/* Believe the tokens that `policy` says, which was perhaps posted. On failure
+ * (SLUICE_ECONF if its keys can't be read) everything stays. */
+SL_MUST_USE int sl_tokens_use(struct sl_daemon *daemon,
+                              struct sl_policy *policy, bool posted,
+                              struct sl_diag *diag);
 
 /* living.c */
 sl_step_f sl_living_begin;

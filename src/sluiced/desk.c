@@ -1,5 +1,6 @@
 /* desk.c -- what the admin listener asks of the daemon. All of it happens on
  * the first worker's loop. */
+#include <assert.h>
 #include <string.h>
 
 #include "sluiced/daemon.h"
@@ -9,7 +10,7 @@ static bool on_ready(void *ctx, struct sl_buf *why)
     const struct sl_daemon *daemon = ctx;
 
     if (!daemon->draining)
-        return true;
+        return sl_jwks_ready(daemon->jwks, why);
     if (sl_buf_addf(why, "it is being stopped"))
         sl_buf_clear(why);
     return false;
@@ -31,12 +32,16 @@ static int on_policy(void *ctx, struct sl_buf *out)
     return sl_written_print(&daemon->written, out);
 }
 
-static struct sl_stats_now look(struct sl_daemon *daemon)
+static_assert((int)SL_JWKS_WORDS == (int)SL_JWKS_RESULTS, "one word each");
+
+static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
 {
+    struct sl_jwks_stats jwks;
     struct sl_table_stats table;
 
     sl_table_stats(daemon->state.table, &table);
-    return (struct sl_stats_now){
+    sl_jwks_stats(daemon->jwks, &jwks);
+    *ret = (struct sl_stats_now){
         .table_places = table.slots,
         .table_occupied = table.occupied,
         .table_bytes = table.bytes,
@@ -49,18 +54,25 @@ static struct sl_stats_now look(struct sl_daemon *daemon)
         .policy_hash = daemon->written.hash,
         .store = "memory",
         .store_up = true,
+        .jwks_on = jwks.on,
+        .jwks_keys = jwks.keys,
+        .jwks_age = jwks.age,
+        .jwks_words = sl_jwks_words,
         .now = sl_loop_now(daemon->workers[0].loop),
         .started_at = daemon->started_at,
     };
+    for (unsigned i = 0; i < SL_JWKS_WORDS; i++)
+        ret->jwks_results[i] = jwks.results[i];
 }
 
 static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
 {
     struct sl_daemon *daemon = ctx;
-    struct sl_stats_now now = look(daemon);
     struct sl_stats *all[64];
+    struct sl_stats_now now;
     unsigned count = 0;
 
+    look(daemon, &now);
     for (; count < daemon->worker_count && count < SL_LEN(all); count++)
         all[count] = daemon->workers[count].stats;
     return sl_stats_render(all, count, &now, open_metrics, out);

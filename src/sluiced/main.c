@@ -19,6 +19,7 @@ static const struct {
     {sl_engine_begin,  sl_engine_end  }, /* the policy in force */
     {sl_doors_begin,   sl_doors_end   }, /* sockets, certificates */
     {sl_workers_begin, sl_workers_end }, /* loops, counters */
+    {sl_tokens_begin,  sl_tokens_end  }, /* keys of tokens */
     {sl_living_begin,  sl_living_end  }, /* signals, watchdog */
     {sl_files_begin,   sl_files_end   }, /* files that change */
     {sl_workers_start, sl_workers_join}, /* threads */

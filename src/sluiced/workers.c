@@ -52,6 +52,7 @@ static int open_doors(struct sl_worker *worker)
                                   worker->loop, daemon->engine, worker->stats,
                                   connections_each(daemon), &daemon->why);
         worker->http_up = !err;
+        worker->http.station = &worker->station;
         if (!err)
             sl_http_worker_tls(&worker->http, daemon->http.tls);
     }
@@ -92,6 +93,7 @@ static int open_worker(struct sl_worker *worker)
     sl_clock_init_real(&worker->clock);
     err = sl_loop_open(stopped ? &daemon->stopped : &worker->clock,
                        &worker->loop, &daemon->why);
+    worker->station.loop = worker->loop;
     if (!err)
         err = sl_stats_open(&sl_alloc_libc, &worker->stats);
     if (!err)

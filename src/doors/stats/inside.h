@@ -102,7 +102,8 @@ struct sl_stats {
     const struct sl_alloc *alloc;
 
     sl_stat store_errors;
-    sl_stat fail_modes[3]; /* by enum sl_failure */
+    sl_stat fail_modes[3];           /* by enum sl_failure */
+    sl_stat tokens[SL_TOKEN_FAULTS]; /* by fault; the good ones, too */
 
     struct sl_door_stats doors[SL_STATS_DOORS];
     _Atomic unsigned door_count;

@@ -163,6 +163,13 @@ static bool is_invalid(enum sl_token_fault fault)
            fault != SL_TOKEN_HELD_BACK && fault != SL_TOKEN_NO_MEMORY;
 }
 
+/* A description has neither quotes nor escapes. */
+static void add_description(struct sl_head *head, struct sl_str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        add_byte(head, text.at[i] == '"' ? '\'' : text.at[i]);
+}
+
 /* RFC 6750, 3. */
 static void add_challenge(struct sl_head *head, const struct sl_decision *d)
 {
@@ -172,8 +179,10 @@ static void add_challenge(struct sl_head *head, const struct sl_decision *d)
     sl_head_bytes(head, SL_STR("Bearer"));
     if (is_invalid(d->token_fault)) {
         sl_head_bytes(head, SL_STR(" error=\"invalid_token\", "
-                                   "error_description="));
-        sl_head_string(head, sl_str_c(sl_token_fault_sentence(d->token_fault)));
+                                   "error_description=\""));
+        add_description(head,
+                        sl_str_c(sl_token_fault_sentence(d->token_fault)));
+        add_byte(head, '"');
     }
     sl_head_end(head);
 }

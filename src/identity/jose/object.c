@@ -54,7 +54,7 @@ json_t *sl_object_read(struct sl_str text, struct sl_object_why *why)
         json_decref(json);
         return refuse(why, SL_OBJECT_OTHER, NULL);
     }
-    /* Without memory jansson gives up without a word. */
+    /* Without memory jansson gives up without a word, or with a wrong one. */
     return refuse(why, error.text[0] ? SL_OBJECT_BROKEN : SL_OBJECT_NO_MEMORY,
                   &error);
 }

@@ -48,20 +48,20 @@ static struct sl_blame_place *set_of(const struct sl_blame *blame, uint64_t who)
     return &blame->places[who % SETS * WAYS];
 }
 
-/* What is owed; a time left behind by a faster clock counts as `most`. */
-static sl_ns owed(const struct sl_blame *blame,
-                  const struct sl_blame_place *place, sl_ns now)
+/* What is owed. A time left behind by a faster clock is pulled back, or whoever
+ * it is would wait until the clock is there again. */
+static sl_ns owed(const struct sl_blame *blame, struct sl_blame_place *place,
+                  sl_ns now)
 {
-    sl_ns owes = place->over > now ? place->over - now : 0;
-
-    return owes < blame->most ? owes : blame->most;
+    if (place->over > now + blame->most)
+        place->over = now + blame->most;
+    return place->over > now ? place->over - now : 0;
 }
 
-bool sl_blame_holds(const struct sl_blame *blame, const struct sl_ip *ip,
-                    sl_ns now)
+bool sl_blame_holds(struct sl_blame *blame, const struct sl_ip *ip, sl_ns now)
 {
     uint64_t who = fingerprint(blame, ip);
-    const struct sl_blame_place *set = set_of(blame, who);
+    struct sl_blame_place *set = set_of(blame, who);
 
     for (unsigned i = 0; i < WAYS; i++)
         if (set[i].who == who)

@@ -7,7 +7,8 @@
  * The table has a fixed size. An address has four places where it may stand;
  * if all are taken, whoever owes least gives way.
  *
- * Invariant: nobody waits longer than `most`, also when the clock steps back.
+ * Invariant: from the next question on nobody waits longer than `most`, also
+ * when the clock steps back.
  */
 #ifndef SL_BLAME_H
 #define SL_BLAME_H
@@ -34,8 +35,8 @@ SL_MUST_USE int sl_blame_init(struct sl_blame *blame, unsigned per_minute,
                               const struct sl_alloc *alloc);
 void sl_blame_done(struct sl_blame *blame); /* one of zeros too */
 
-bool sl_blame_holds(const struct sl_blame *blame, const struct sl_ip *ip,
-                    sl_ns now);
+/* Not const: a clock that stepped back is noticed here. */
+bool sl_blame_holds(struct sl_blame *blame, const struct sl_ip *ip, sl_ns now);
 void sl_blame_note(struct sl_blame *blame, const struct sl_ip *ip, sl_ns now);
 
 #endif

@@ -362,8 +362,10 @@ static void check_clock(void)
 static void check_later(void)
 {
     static const char *const paths[] = {
-        "/v1/top",      "/v1/events",   "/v1/keys",
-        "/v1/keys/x/y", "/v1/subjects", "/v1/subjects/org/acme",
+        "/v1/top",
+        "/v1/events",
+        "/v1/keys",
+        "/v1/keys/x/y",
     };
 
     CASE("what is part of a later version says so");
@@ -371,6 +373,11 @@ static void check_later(void)
         CHECK_EQ(ask("GET", paths[i], NULL, ""), 501);
         CHECK(strstr(body, "\"code\":\"NOT_IN_THIS_VERSION\""));
     }
+
+    CASE("without a registry there are no subjects");
+    CHECK_EQ(ask("GET", "/v1/subjects", NULL, ""), 501);
+    CHECK_EQ(ask("PUT", "/v1/subjects/org/acme", NULL, "{}"), 501);
+    CHECK(strstr(body, "\"code\":\"NO_REGISTRY\""));
 }
 
 static void check_token(void)

@@ -91,6 +91,21 @@ static void check_now(void)
                         "1730822396.25"));
     CHECK(counted_reads(&c, "process_start_time_seconds", "1730822000.0"));
 
+    CASE("without tokens nothing is said of their keys");
+    CHECK_EQ(counted(&c, "sluice_jwks_keys"), -1);
+    CHECK_EQ(counted(&c, "sluice_jwks_age_seconds"), -1);
+    CHECK_EQ(counted(&c, "sluice_jwks_refreshes_total{result=\"good\"}"), -1);
+    CASE("with them it is");
+    c.now.jwks_on = true;
+    c.now.jwks_words = jwks_words;
+    c.now.jwks_age = SL_NS_NONE;
+    c.now.jwks_results[0] = 7;
+    CHECK_EQ(counted(&c, "sluice_jwks_keys"), 0);
+    CHECK_EQ(counted(&c, "sluice_jwks_age_seconds"), -1);
+    CHECK_EQ(counted(&c, "sluice_jwks_refreshes_total{result=\"good\"}"), 7);
+    c.now.jwks_age = 1500 * SL_MS;
+    CHECK(counted_reads(&c, "sluice_jwks_age_seconds", "1.5"));
+
     CASE("values of labels are escaped");
     CHECK_EQ(counted(&c, "sluice_config_info{hash=\"a\\\"b\\\\c\\nd\"}"), 1);
 
