@@ -8,6 +8,7 @@
  *   reload.c   another policy while it runs
  *   files.c    when files change
  *   tokens.c   whose tokens are believed; jwks/ keeps the keys
+ *   registry.c who is registered
  *   desk.c     what the admin listener asks
  *
  * Threads. The first worker's loop runs on the main thread: signals, reloads,
@@ -22,6 +23,7 @@
 #include <stdatomic.h>
 
 #include "doors/http/admin.h"
+#include "identity/registry/finder.h"
 #include "net/listener.h"
 #include "sluiced/jwks/jwks.h"
 #include "sluiced/settings/settings.h"
@@ -40,6 +42,7 @@ struct sl_worker {
     struct sl_loop *loop;
     struct sl_stats *stats;
     struct sl_station station;         /* what its doors have at hand */
+    struct sl_finder *finder;          /* or NULL: no registry */
     struct sl_http_worker http, admin; /* admin: on the first only */
     bool http_up, admin_up;
     struct sl_listener *http_listener, *admin_listener;
@@ -73,7 +76,8 @@ struct sl_daemon {
     struct sl_activated activated;
     struct sl_state state;
     struct sl_engine *engine;
-    struct sl_clock stopped; /* the virtual clock, if it was asked for */
+    struct sl_registry *registry; /* or NULL */
+    struct sl_clock stopped;      /* the virtual clock, if it was asked for */
     struct sl_admin desk;
     struct sl_doorway http, admin;
     struct sl_worker *workers;
@@ -111,6 +115,20 @@ sl_unstep_f sl_process_end, sl_policy_end, sl_state_end, sl_engine_end;
  * memory alone; on failure everything stays. */
 SL_MUST_USE int sl_engine_again(struct sl_daemon *daemon);
 #endif
+
+/* registry.c */
+sl_step_f sl_subjects_begin;
+sl_unstep_f sl_subjects_end;
+
+/* Let a worker find subjects. */
+SL_MUST_USE int sl_worker_finds(struct sl_worker *worker);
+
+/* No loop runs any more: tell what the registry has answered, and ask no
+ * further. */
+void sl_subjects_stop(struct sl_daemon *daemon);
+
+void sl_subjects_count(const struct sl_daemon *daemon,
+                       struct sl_stats_subjects *ret);
 
 /* doors.c */
 sl_step_f sl_doors_begin;

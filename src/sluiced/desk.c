@@ -38,8 +38,10 @@ static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
 {
     struct sl_jwks_stats jwks;
     struct sl_table_stats table;
+    struct sl_stats_subjects subjects;
 
     sl_table_stats(daemon->state.table, &table);
+    sl_subjects_count(daemon, &subjects);
     sl_jwks_stats(daemon->jwks, &jwks);
     *ret = (struct sl_stats_now){
         .table_places = table.slots,
@@ -60,6 +62,7 @@ static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
         .jwks_words = sl_jwks_words,
         .now = sl_loop_now(daemon->workers[0].loop),
         .started_at = daemon->started_at,
+        .subjects = subjects,
     };
     for (unsigned i = 0; i < SL_JWKS_WORDS; i++)
         ret->jwks_results[i] = jwks.results[i];
@@ -90,7 +93,10 @@ static int on_feature(void *ctx, struct sl_str name, int on,
     memcpy(text, name.at, name.len < 127 ? name.len : 127);
     text[name.len < 127 ? name.len : 127] = '\0';
     sl_log(SL_LOG_INFO, "feature switched", "name", text, "to",
-           on < 0 ? "policy" : on ? "on" : "off", NULL);
+           on < 0 ? "policy"
+           : on   ? "on"
+                  : "off",
+           NULL);
     return 0;
 }
 
@@ -120,6 +126,7 @@ void sl_desk_open(struct sl_daemon *daemon)
         .policy = on_policy,
         .metrics = on_metrics,
         .feature = on_feature,
+        .registry = daemon->registry,
     };
 #ifdef SL_VIRTUAL_CLOCK
     if (daemon->settings.virtual_clock) {

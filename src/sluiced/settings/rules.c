@@ -24,8 +24,12 @@ static int refuse_store(const struct sl_settings *s, enum sl_setting id,
 
     if (id == SL_SET_usage)
         return sl_settings_refuse(s, id, diag,
-                                  "%.*s: is not in this version, which keeps "
-                                  "no subjects and no usage; leave it out",
+                                  begins(text, "postgres") ||
+                                          begins(text, "dynamodb")
+                                      ? "%.*s: is not in this version; write "
+                                        "\"sqlite:./sluice.db\""
+                                      : "\"%.*s\" is no registry; write "
+                                        "sqlite:PATH or none",
                                   len, text);
     if (begins(text, "redis") || begins(text, "dynamodb"))
         return sl_settings_refuse(s, id, diag,
@@ -50,7 +54,9 @@ int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
                                       "the %s door is not in this version; "
                                       "leave it out",
                                       names[i]);
-    if (strcmp(settings->values[SL_SET_usage].text, "none") != 0)
+    if (strcmp(settings->values[SL_SET_usage].text, "none") != 0 &&
+        (!begins(settings->values[SL_SET_usage].text, "sqlite:") ||
+         strlen(settings->values[SL_SET_usage].text) == strlen("sqlite:")))
         return refuse_store(settings, SL_SET_usage, diag);
     if (!begins(settings->values[SL_SET_store].text, "memory:"))
         return refuse_store(settings, SL_SET_store, diag);

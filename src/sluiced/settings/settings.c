@@ -15,6 +15,8 @@
 #include "base/file.h"
 #include "sluiced/settings/rules.h"
 
+#define IN_MEMORY "sqlite::memory:" /* a registry that ends with us */
+
 #define ARENA_MOST   ((size_t)1024 * 1024)
 #define TOKEN_MOST   ((size_t)4096)
 #define THREADS_MOST 64 /* as many sockets can share an address; listener.h */
@@ -137,6 +139,10 @@ static struct sl_value choose(struct sl_settings *s,
         return (struct sl_value){SL_ORIGIN_POLICY, said, false};
     if (id == SL_SET_store && !s->policy)
         said = "memory:"; /* a demo leaves nothing behind */
+    else if (id == SL_SET_usage &&
+             (!s->policy ||
+              s->values[SL_SET_store].origin != SL_ORIGIN_DEFAULT))
+        said = "none"; /* who says where one is kept says it of both */
     else
         said = sl_setting_rows[id].preset;
     return (struct sl_value){SL_ORIGIN_DEFAULT, said, false};
@@ -381,6 +387,11 @@ static int read_files(struct sl_settings *s, struct sl_diag *diag)
     if (!status && strncmp(s->values[SL_SET_store].text, "memory:", 7) == 0 &&
         s->values[SL_SET_store].text[7])
         s->state = s->values[SL_SET_store].text + 7;
+    if (!status && strcmp(s->values[SL_SET_usage].text, IN_MEMORY) != 0)
+        status = resolve_value(s, SL_SET_usage, "sqlite:", diag);
+    if (!status && strncmp(s->values[SL_SET_usage].text, "sqlite:", 7) == 0 &&
+        s->values[SL_SET_usage].text[7])
+        s->registry = s->values[SL_SET_usage].text + 7;
     return status;
 }
 

@@ -111,7 +111,8 @@ struct sl_settings {
     /* Made of them. */
     bool http_open, admin_open;
     struct sl_address http, admin;
-    const char *state; /* the file of the table, or NULL: on the heap */
+    const char *state;    /* the file of the table, or NULL: on the heap */
+    const char *registry; /* the file of subjects, or NULL: none is kept */
     uint64_t memory;
     sl_ns deadline, drain;
     enum sl_forward forward;
