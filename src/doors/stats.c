@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "doors/stats/inside.h"
+#include "doors/top.h"
 
 /* Small answers come from memory within microseconds; a store has 20 ms. */
 const struct sl_bound sl_took_bounds[SL_TOOK_BOUNDS] = {
@@ -107,6 +108,11 @@ int sl_stats_open(const struct sl_alloc *alloc, struct sl_stats **ret)
     }
     *ret = stats;
     return 0;
+}
+
+void sl_stats_watch(struct sl_stats *stats, struct sl_top *top)
+{
+    stats->top = top;
 }
 
 /* ---- doors ---- */
@@ -310,6 +316,8 @@ void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
     count_wait(stats, d);
     count_failure(stats, d);
     count_token(stats, d);
+    if (stats->top)
+        sl_top_decision(stats->top, d);
     if (d->blind || d->reason != SL_REASON_NONE)
         return; /* no limit was asked */
     for (unsigned i = 0; i < d->shown_count; i++)

@@ -30,6 +30,11 @@ struct sl_facts {
     struct sl_str job;
     struct sl_str limit, key; /* `take LIMIT KEY`: KEY is the value of its last
                                * `per`, and of all others too */
+    const struct sl_str
+        *keys; /* instead of KEY: one for each `per`, in order */
+    unsigned key_count;
+    const struct sl_str *key_scopes; /* and what each is, where that is not the
+                                      * rule's own `per`: "anon"; or NULL */
 
     /* Who, as far as the caller says so. */
     struct sl_str user, org, plan, role, ip;

@@ -113,8 +113,8 @@ static struct sl_str given_or_registered(struct sl_str given,
 /* An address by its bits, in one notation; IPv6 by its prefix. What is no
  * address counts as none: no text that a client makes up opens an allowance of
  * its own. */
-static struct sl_str read_ip(const struct sl_policy *policy, struct sl_str text,
-                             char *out, size_t size)
+struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
+                             char out[SL_IP_TEXT + 5])
 {
     unsigned prefix = policy->identity.ipv6_prefix;
     struct sl_ip ip;
@@ -126,7 +126,7 @@ static struct sl_str read_ip(const struct sl_policy *policy, struct sl_str text,
         ip = sl_ip_prefix(&ip, prefix);
     len = sl_ip_print(&ip, out);
     if (!sl_ip_is_v4(&ip) && prefix < 128)
-        len += (size_t)snprintf(out + len, size - len, "/%u", prefix);
+        len += (size_t)snprintf(out + len, SL_IP_TEXT + 5 - len, "/%u", prefix);
     return (struct sl_str){out, len};
 }
 
@@ -173,7 +173,7 @@ void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
         given_or(facts->user, &identity->scopes[SL_SCOPE_USER], &asked);
     values[SL_SCOPE_ORG] =
         given_or(facts->org, &identity->scopes[SL_SCOPE_ORG], &asked);
-    values[SL_SCOPE_IP] = read_ip(policy, facts->ip, ret->ip, sizeof(ret->ip));
+    values[SL_SCOPE_IP] = sl_identify_ip(policy, facts->ip, ret->ip);
     for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
         values[s] = ask(&identity->scopes[s], &asked);
     ret->plan = given_or_registered(facts->plan, &identity->plan,

@@ -25,6 +25,11 @@ struct sl_caller {
     char fingerprint[33];
 };
 
+/* An address as limits know it: canonical, IPv6 by the policy's prefix, in
+ * `out`; "unknown" if it is none. */
+struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
+                             char out[SL_IP_TEXT + 5]);
+
 void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
                  const struct sl_known *known, struct sl_caller *ret);
 

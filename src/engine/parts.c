@@ -114,17 +114,27 @@ static uint64_t choose_cost(const struct sl_facts *facts,
 
 /* ---- keys ---- */
 
-/* The value of one `per` of a rule. False if it is missing and the rule does
- * not take anonymous callers. */
+/* What was said of number `i`, where one limit is asked by its name. */
+static void use_given(const struct sl_facts *facts, unsigned i,
+                      struct sl_key_value *ret)
+{
+    ret->value = i < facts->key_count ? facts->keys[i] : facts->key;
+    if (i < facts->key_count && facts->key_scopes)
+        ret->scope = facts->key_scopes[i];
+}
+
+/* The value of `per` number `i` of a rule. False if it is missing and the rule
+ * does not take anonymous callers. */
 static bool find_value(struct sl_decision *d, struct sl_asking *asking,
-                       const struct sl_rule *rule, unsigned scope,
+                       const struct sl_rule *rule, unsigned i,
                        struct sl_key_value *ret)
 {
     const struct sl_policy *policy = d->policy;
+    unsigned scope = rule->per[i];
 
     ret->scope = policy->identity.scope_names[scope];
     if (asking->facts->limit.len > 0)
-        ret->value = asking->facts->key;
+        use_given(asking->facts, i, ret);
     else if (scope == SL_SCOPE_ENDPOINT)
         ret->value = d->route->endpoint;
     else if (scope == SL_SCOPE_ANON)
@@ -238,7 +248,7 @@ static int show(struct sl_decision *d, struct sl_asking *asking,
     shown->cost = choose_cost(asking->facts, rule);
     shown->next_in = SL_NS_NONE;
     for (unsigned i = 0; i < rule->per_count; i++) {
-        if (find_value(d, asking, rule, rule->per[i], &shown->values[i])) {
+        if (find_value(d, asking, rule, i, &shown->values[i])) {
             shown->value_count++;
             continue;
         }
@@ -354,6 +364,29 @@ void sl_parts_ask_next_unit(struct sl_decision *d, const struct sl_live *live)
         d->parts[0].cost = a->remaining + 1;
         d->pending = true;
     }
+}
+
+/* Also what candidates and shadows remember, and whether or not the plan has
+ * numbers. */
+void sl_parts_ask_reset(struct sl_decision *d, const struct sl_live *live)
+{
+    begin_take(d, SL_DECIDED, SL_ERRAND_RESET);
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        const struct sl_rule *rule = d->shown[i].rule;
+
+        if (d->shown[i].skipped || !rule->limited)
+            continue;
+        if (d->take.count < SL_PARTS) {
+            add_part(d, live, i, false);
+            d->parts[d->take.count - 1].limit = &rule->strictest;
+        }
+        if (rule->candidate_strictest.capacity > 0 &&
+            d->take.count < SL_PARTS) {
+            add_part(d, live, i, true);
+            d->parts[d->take.count - 1].limit = &rule->candidate_strictest;
+        }
+    }
+    d->pending = d->take.count > 0;
 }
 
 /* With overage the store was asked without a ceiling: show what is left of

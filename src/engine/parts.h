@@ -33,6 +33,10 @@ void sl_parts_ask_shadows(struct sl_decision *decision,
 void sl_parts_ask_next_unit(struct sl_decision *decision,
                             const struct sl_live *live);
 
+/* Make a take pending that forgets what the keys of `shown` have used. */
+void sl_parts_ask_reset(struct sl_decision *decision,
+                        const struct sl_live *live);
+
 /* Copy the answers of the take into `shown`. */
 void sl_parts_answers(struct sl_decision *decision);
 

@@ -43,6 +43,7 @@ struct sl_worker {
     struct sl_stats *stats;
     struct sl_station station;         /* what its doors have at hand */
     struct sl_finder *finder;          /* or NULL: no registry */
+    struct sl_top *top;
     struct sl_http_worker http, admin; /* admin: on the first only */
     bool http_up, admin_up;
     struct sl_listener *http_listener, *admin_listener;
@@ -55,6 +56,7 @@ struct sl_worker {
     _Atomic(struct sl_tls *) next_tls; /* to be used from now on, or NULL */
     _Atomic bool empty;                /* drained: no connection is left */
     _Atomic uint64_t pulse;            /* the last beat that was answered */
+    _Atomic uint64_t paused;           /* how often accepting had to */
 };
 
 /* A door: where it is, and what its workers share. */
@@ -63,6 +65,7 @@ struct sl_doorway {
     struct sl_sockets sockets;
     struct sl_http_door door;
     struct sl_tls *tls;
+    struct sl_crowd *crowd; /* of the http door */
     char where[128];
 };
 
@@ -79,6 +82,7 @@ struct sl_daemon {
     struct sl_registry *registry; /* or NULL */
     struct sl_clock stopped;      /* the virtual clock, if it was asked for */
     struct sl_admin desk;
+    struct sl_hash_key top_secret; /* all workers' */
     struct sl_doorway http, admin;
     struct sl_worker *workers;
     unsigned worker_count;
@@ -143,6 +147,9 @@ SL_MUST_USE int sl_doors_certify(struct sl_daemon *daemon,
 /* workers.c */
 sl_step_f sl_workers_begin, sl_workers_start;
 sl_unstep_f sl_workers_end, sl_workers_join;
+
+/* How many connections the http door may have, over all workers. */
+unsigned sl_connections_most(const struct sl_daemon *daemon);
 
 /* From the main thread: use what is in worker->next_tls. */
 void sl_worker_certify(struct sl_worker *worker, struct sl_tls *tls);

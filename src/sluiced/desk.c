@@ -34,6 +34,15 @@ static int on_policy(void *ctx, struct sl_buf *out)
 
 static_assert((int)SL_JWKS_WORDS == (int)SL_JWKS_RESULTS, "one word each");
 
+static uint64_t count_pauses(const struct sl_daemon *daemon)
+{
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        count += atomic_load(&daemon->workers[i].paused);
+    return count;
+}
+
 static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
 {
     struct sl_jwks_stats jwks;
@@ -49,6 +58,7 @@ static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
         .table_bytes = table.bytes,
         .table_evicted = table.counted[SL_STAT_EVICTED],
         .table_full = table.counted[SL_STAT_FULL],
+        .listener_paused = count_pauses(daemon),
         .reload_good = daemon->reload_good && daemon->certificates_good,
         .reloaded_at = daemon->reloaded_at,
         .reloads_good = daemon->reloads_good,
@@ -79,6 +89,18 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
     for (; count < daemon->worker_count && count < SL_LEN(all); count++)
         all[count] = daemon->workers[count].stats;
     return sl_stats_render(all, count, &now, open_metrics, out);
+}
+
+static int on_top(void *ctx, const struct sl_top_query *query,
+                  struct sl_arena *arena, struct sl_top_answer *ret)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_top *all[64];
+    unsigned count = 0;
+
+    for (; count < daemon->worker_count && count < SL_LEN(all); count++)
+        all[count] = daemon->workers[count].top;
+    return sl_top_read(all, count, query, arena, ret);
 }
 
 static int on_feature(void *ctx, struct sl_str name, int on,
@@ -125,6 +147,7 @@ void sl_desk_open(struct sl_daemon *daemon)
         .reload = on_reload,
         .policy = on_policy,
         .metrics = on_metrics,
+        .top = on_top,
         .feature = on_feature,
         .registry = daemon->registry,
     };

@@ -98,6 +98,20 @@ static int open_door(struct sl_daemon *daemon, struct sl_doorway *way,
     return status;
 }
 
+/* One cap over all workers, and one for each address. */
+static int count_crowd(struct sl_daemon *daemon)
+{
+    struct sl_doorway *way = &daemon->http;
+
+    if (sl_crowd_open(&sl_alloc_libc, sl_connections_most(daemon),
+                      daemon->settings.connections_per_address, &way->crowd)) {
+        sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        return SL_EXIT_FAILED;
+    }
+    way->door.crowd = way->crowd;
+    return 0;
+}
+
 int sl_doors_begin(struct sl_daemon *daemon)
 {
     const struct sl_settings *s = &daemon->settings;
@@ -120,6 +134,8 @@ int sl_doors_begin(struct sl_daemon *daemon)
     sl_desk_open(daemon);
     if (s->http_open || sl_activated_find(&daemon->activated, "http") >= 0)
         status = open_door(daemon, &daemon->http, false, &s->http, s->threads);
+    if (!status && daemon->http.open)
+        status = count_crowd(daemon);
     if (!status &&
         (s->admin_open || sl_activated_find(&daemon->activated, "admin") >= 0))
         status = open_door(daemon, &daemon->admin, true, &s->admin, 1);
@@ -133,6 +149,8 @@ static void close_door(struct sl_doorway *way)
     way->open = false;
     sl_tls_unref(way->tls);
     way->tls = NULL;
+    sl_crowd_close(way->crowd);
+    way->crowd = NULL;
 }
 
 void sl_doors_end(struct sl_daemon *daemon)

@@ -29,16 +29,15 @@
 /* ---- one worker ---- */
 
 /* So many that accepting stops before descriptors run out. */
-static unsigned connections_each(const struct sl_daemon *daemon)
+unsigned sl_connections_most(const struct sl_daemon *daemon)
 {
-    unsigned threads = daemon->worker_count;
+    unsigned threads = daemon->settings.threads;
     rlim_t own = OWN_DESCRIPTORS + DESCRIPTORS_PER_WORKER * (rlim_t)threads;
     rlim_t most = daemon->settings.connections;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < own + most)
         most = limit.rlim_cur > own ? limit.rlim_cur - own : 0;
-    most /= threads;
     return most > CONNECTIONS_LEAST ? (unsigned)most : CONNECTIONS_LEAST;
 }
 
@@ -50,7 +49,7 @@ static int open_doors(struct sl_worker *worker)
     if (daemon->http.open) {
         err = sl_http_worker_open(&worker->http, &daemon->http.door,
                                   worker->loop, daemon->engine, worker->stats,
-                                  connections_each(daemon), &daemon->why);
+                                  sl_connections_most(daemon), &daemon->why);
         worker->http_up = !err;
         worker->http.station = &worker->station;
         if (!err)
@@ -99,6 +98,11 @@ static int open_worker(struct sl_worker *worker)
     if (!err)
         err = sl_stats_open(&sl_alloc_libc, &worker->stats);
     if (!err)
+        err = sl_top_open(&sl_alloc_libc, &daemon->top_secret,
+                          sl_loop_now(worker->loop), &worker->top);
+    if (!err)
+        sl_stats_watch(worker->stats, worker->top);
+    if (!err)
         err =
             sl_timer_new(worker->loop, on_emptying, worker, &worker->emptying);
     if (!err)
@@ -117,6 +121,7 @@ static void close_worker(struct sl_worker *worker)
     sl_tls_unref(atomic_exchange(&worker->next_tls, NULL));
     sl_timer_free(worker->emptying);
     sl_stats_close(worker->stats);
+    sl_top_close(worker->top);
     sl_loop_close(worker->loop);
 }
 
@@ -200,6 +205,11 @@ int sl_workers_begin(struct sl_daemon *daemon)
         return SL_EXIT_FAILED;
     }
     memset(daemon->workers, 0, size);
+    if (sl_hash_key_make(&daemon->top_secret)) {
+        sl_refuse(&daemon->why, SLUICE_ESYS,
+                  "the system gives no random bytes");
+        return SL_EXIT_FAILED;
+    }
     daemon->worker_count = daemon->settings.threads;
     for (unsigned i = 0; i < daemon->worker_count; i++) {
         daemon->workers[i].daemon = daemon;
@@ -235,10 +245,14 @@ static int listen_on(struct sl_worker *worker)
         err = sl_listener_open(
             worker->loop, daemon->http.sockets.fds[worker->index],
             sl_http_accept, &worker->http, &worker->http_listener);
+    if (!err && worker->http_up)
+        sl_listener_watch(worker->http_listener, &worker->paused);
     if (!err && worker->admin_up)
         err = sl_listener_open(worker->loop, daemon->admin.sockets.fds[0],
                                sl_http_accept, &worker->admin,
                                &worker->admin_listener);
+    if (!err && worker->admin_up)
+        sl_listener_watch(worker->admin_listener, &worker->paused);
     return err;
 }
 

@@ -4,6 +4,7 @@
 #define SL_ADMIN_H
 
 #include "doors/http/http.h"
+#include "doors/top.h"
 
 struct sl_registry;
 
@@ -23,6 +24,10 @@ struct sl_admin {
 
     /* All threads' counts, rendered. */
     int (*metrics)(void *ctx, bool open_metrics, struct sl_buf *out);
+
+    /* Who is refused most; see top.h. */
+    int (*top)(void *ctx, const struct sl_top_query *query,
+               struct sl_arena *arena, struct sl_top_answer *ret);
 
     /* Switch a feature on or off, or leave it to the policy (-1).
      * SLUICE_ENOENT if the policy has none of that name. */

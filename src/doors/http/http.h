@@ -18,6 +18,7 @@
 #include "engine/ask.h"
 #include "engine/render.h"
 #include "net/conn.h"
+#include "net/crowd.h"
 #include "wire/http1.h"
 
 struct sl_http_worker;
@@ -95,7 +96,8 @@ struct sl_http_door {
         SL_FORWARD_FORWARDED,
         SL_FORWARD_PATH
     } forward;
-    void *ctx; /* admin: struct sl_admin, see admin.h */
+    struct sl_crowd *crowd; /* NULL: each worker has its own cap only */
+    void *ctx;              /* admin: struct sl_admin, see admin.h */
 };
 
 struct sl_http_worker {

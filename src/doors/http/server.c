@@ -49,6 +49,7 @@ struct sl_http_session {
     bool shakes; /* TLS: hands may not have been shaken yet */
     enum phase phase;
     struct sl_http_call *call; /* LATE: the one that is under way */
+    struct sl_http_place place;
     struct sl_http1 parser;
 };
 
@@ -356,6 +357,7 @@ static void on_close(struct sl_conn *conn)
     }
     if (worker->stats)
         sl_stats_connection(worker->stats, worker->door->name, -1);
+    sl_http_leave(worker, &s->place);
     sl_alloc_free(worker->alloc, s, sizeof(*s));
 }
 
@@ -388,20 +390,26 @@ static int open_conn(struct sl_http_session *s, int fd,
 void sl_http_accept(void *ctx, int fd, const struct sl_address *peer)
 {
     struct sl_http_worker *worker = ctx;
-    struct sl_http_session *s = sl_alloc_new(worker->alloc, sizeof(*s));
+    struct sl_http_place place;
+    const char *why = sl_http_enter(worker, peer, &place);
+    struct sl_http_session *s =
+        why ? NULL : sl_alloc_new(worker->alloc, sizeof(*s));
 
     if (!s) {
-        count_refusal(worker, "no_memory", 0);
+        sl_http_leave(worker, &place);
+        count_refusal(worker, why ? why : "no_memory", 0);
         close(fd);
         return;
     }
     s->worker = worker;
+    s->place = place;
     s->waits = false;
     s->call = NULL;
     s->shakes = worker->tls != NULL;
     s->phase = IDLE;
     if (open_conn(s, fd, peer)) {
         count_refusal(worker, "too_many", 0);
+        sl_http_leave(worker, &place);
         sl_alloc_free(worker->alloc, s, sizeof(*s));
         return;
     }

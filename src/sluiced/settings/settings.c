@@ -431,6 +431,9 @@ static int read_numbers(struct sl_settings *s, struct sl_diag *diag)
     if (!status)
         status =
             read_count(s, SL_SET_connections, 1000000, &s->connections, diag);
+    if (!status)
+        status = read_count(s, SL_SET_connections_per_address, 1000000,
+                            &s->connections_per_address, diag);
     return status;
 }
 

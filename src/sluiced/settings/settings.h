@@ -120,7 +120,7 @@ struct sl_settings {
     const char *tls_certificate, *tls_key, *tls_client_ca; /* or NULL */
     enum sl_log_level log_level;
     enum sl_log_format log_format;
-    unsigned threads, connections;
+    unsigned threads, connections, connections_per_address;
     bool watch;
     bool virtual_clock;
 };

@@ -51,10 +51,6 @@ static void test_slips(void)
     CHECK_ERR("a command comes first");
 
     CASE("commands of later versions");
-    CHECK_EQ(SEND("top"), 2);
-    CHECK_STR(sent_err, "sluice top: is not in this version\n");
-    CHECK_EQ(SEND("take", "-x"), 2);
-    CHECK_EQ(SEND("reset"), 2);
     CHECK_EQ(SEND("subject", "list"), 2);
     CHECK_EQ(SEND("help", "subject"), 2);
 
