@@ -76,6 +76,7 @@ extern const struct sl_errand sl_errand_bench;
 extern const struct sl_errand sl_errand_completion;
 extern const struct sl_errand sl_errand_import;
 extern const struct sl_errand sl_errand_token;
+extern const struct sl_errand sl_errand_subject;
 extern const struct sl_errand sl_errand_take;
 extern const struct sl_errand sl_errand_top;
 extern const struct sl_errand sl_errand_reset;

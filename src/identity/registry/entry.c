@@ -417,7 +417,9 @@ int sl_draft_json(const struct sl_draft *d, sl_ns now, struct sl_buf *out)
         err = json_text(out, "by", d->by);
     if (!err)
         err = json_time(out, "updated", d->updated);
-    return err ? err
+    /* One that is about to be written has none yet. */
+    return err || d->revision == 0
+               ? err
                : sl_buf_addf(out, ",\"revision\":%llu",
                              (unsigned long long)d->revision);
 }

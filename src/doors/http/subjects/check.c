@@ -179,7 +179,7 @@ static int refuse_plan(const struct sl_policy *policy, struct sl_str name,
     return sl_refuse(diag, SLUICE_ECONF,
                      "the policy has no plan \"%.*s\"%s%s%s", SL_STR_ARG(name),
                      near ? "; did you mean \"" : "", near ? near : "",
-                     near ? "\"?" : "; ?force=true keeps it nevertheless");
+                     near ? "\"?" : "; with force it is kept nevertheless");
 }
 
 static int refuse_limit(const struct sl_policy *policy, struct sl_str name,
@@ -195,7 +195,7 @@ static int refuse_limit(const struct sl_policy *policy, struct sl_str name,
     return sl_refuse(diag, SLUICE_ECONF,
                      "the policy has no limit \"%.*s\"%s%s%s", SL_STR_ARG(name),
                      near ? "; did you mean \"" : "", near ? near : "",
-                     near ? "\"?" : "; ?force=true keeps it nevertheless");
+                     near ? "\"?" : "; with force it is kept nevertheless");
 }
 
 static int check_rate(const struct sl_own_rate *own,

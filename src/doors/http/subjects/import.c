@@ -241,9 +241,12 @@ static bool choose_form(struct import *import)
         sl_http1_field(import->call->request, SL_STR("content-type"), NULL);
     struct sl_str body = import->call->request->body;
     static const char *const json[] = {"application/x-ndjson",
-                                       "application/jsonl", "application/json"};
+                                       "application/jsonl"};
+    size_t len = 0;
 
-    type.len = type.len ? strcspn(type.at, "; \r\n") : 0;
+    while (len < type.len && type.at[len] != ';' && type.at[len] != ' ')
+        len++;
+    type.len = len;
     for (size_t i = 0; i < SL_LEN(json); i++)
         if (sl_str_eq_nocase(type, sl_str_c(json[i])))
             return true;
