@@ -120,6 +120,20 @@ static const char *policy_text(struct sl_arena *arena,
                : "";
 }
 
+/* Who says where state is kept says it of both. A daemon on a virtual clock is
+ * there for flows, which register somebody now and then. */
+static const char *unsaid_usage(const struct sl_given *given)
+{
+#ifdef SL_VIRTUAL_CLOCK
+    const char *clock = given->flags[SL_SET_clock];
+
+    if (clock && strcmp(clock, "virtual") == 0)
+        return IN_MEMORY;
+#endif
+    (void)given;
+    return "none";
+}
+
 static struct sl_value choose(struct sl_settings *s,
                               const struct sl_given *given,
                               const struct sl_server *server,
@@ -142,7 +156,7 @@ static struct sl_value choose(struct sl_settings *s,
     else if (id == SL_SET_usage &&
              (!s->policy ||
               s->values[SL_SET_store].origin != SL_ORIGIN_DEFAULT))
-        said = "none"; /* who says where one is kept says it of both */
+        said = unsaid_usage(given);
     else
         said = sl_setting_rows[id].preset;
     return (struct sl_value){SL_ORIGIN_DEFAULT, said, false};

@@ -118,6 +118,15 @@ static void test_change(void)
     CHECK(sl_draft_change(&d, &c, 6 * SL_S, &diag));
     CHECK(sl_draft_same(&d, &before));
 
+    CASE("a plan that is given again after its end has none");
+    c.rate_count = 0;
+    c.has = SL_HAS_PLAN;
+    c.plan = S("pro");
+    CHECK(sl_draft_change(&d, &c, 10 * SL_S - 1, &diag));
+    CHECK_EQ(d.expires, 10 * SL_S);
+    CHECK(sl_draft_change(&d, &c, 10 * SL_S, &diag));
+    CHECK_EQ(d.expires, SL_NS_NONE);
+
     CASE("there are so many of them and no more");
     static char names[SL_ENTRY_RATES][8];
     for (unsigned i = 0; i < SL_ENTRY_RATES; i++) {
