@@ -41,8 +41,8 @@ struct sl_worker {
     struct sl_clock clock;
     struct sl_loop *loop;
     struct sl_stats *stats;
-    struct sl_station station;         /* what its doors have at hand */
-    struct sl_finder *finder;          /* or NULL: no registry */
+    struct sl_station station; /* what its doors have at hand */
+    struct sl_finder *finder;  /* or NULL: no registry */
     struct sl_top *top;
     struct sl_http_worker http, admin; /* admin: on the first only */
     bool http_up, admin_up;

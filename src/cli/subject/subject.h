@@ -4,8 +4,9 @@
 
 #include "cli/reach.h"
 
-#define SL_SUBJECT_PATH ((size_t)8 << 10) /* a daemon's own bound for a line   \
-                                           */
+#define SL_SUBJECT_PATH                                                        \
+    ((size_t)8 << 10) /* a daemon's own bound for a line                       \
+                       */
 
 /* Each returns an exit status, and has said why it is not 0. Words are those
  * behind the verb. */
