@@ -43,7 +43,7 @@ clock() {
 start_stopped() {
     launch "$sluiced_test" -c p.yaml --clock=virtual \
         --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-        --log-format json "$@"
+        --log-format json
     started
 }
 

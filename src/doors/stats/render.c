@@ -44,7 +44,6 @@ struct page {
     unsigned series_count, door_count, why_count;
 };
 
-/* Of struct sl_stats_now. */
 enum {
     NOW_STARTED,
     NOW_RELOADED,
