@@ -40,28 +40,10 @@ static void answer(struct sl_ask *ask, int err)
 
 /* ---- his token ---- */
 
-static const struct sl_token *verify(struct sl_ask *ask, struct sl_str text)
-{
-    struct sl_tokens *tokens = ask->station->tokens;
-    struct sl_ip ip;
-    bool has_ip = sl_ip_parse(ask->facts->ip, &ip);
-
-    return tokens->calls->verify(tokens, text, has_ip ? &ip : NULL,
-                                 ask->facts->now, &ask->known.token_fault);
-}
-
 static void know_token(struct sl_ask *ask)
 {
-    const struct sl_policy *policy = ask->live->policy;
-    struct sl_str text;
-
-    ask->known.token = NULL;
-    ask->known.token_fault = SL_TOKEN_GOOD;
-    if (!ask->station->tokens || !policy->identity.jwt.written)
-        return;
-    ask->known.token_fault = sl_facts_token(policy, ask->facts, &text);
-    if (text.len > 0)
-        ask->known.token = verify(ask, text);
+    sl_known_token(&ask->known, ask->station->tokens, ask->live->policy,
+                   ask->facts);
 }
 
 /* ---- the store ---- */

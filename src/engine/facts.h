@@ -58,6 +58,10 @@ struct sl_facts {
 /* The value of a header, or an empty slice. Names compare without case. */
 struct sl_str sl_facts_header(const struct sl_facts *facts, struct sl_str name);
 
+/* The same, for what says who it is: empty, too, if it is there twice, since
+ * then nobody can tell which one is meant. */
+struct sl_str sl_facts_single(const struct sl_facts *facts, struct sl_str name);
+
 /* The value of a cookie, and how many of that name there are; the last counts,
  * for those who don't care. */
 struct sl_str sl_facts_cookie(const struct sl_facts *facts, struct sl_str name,

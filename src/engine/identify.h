@@ -12,7 +12,8 @@
 #include "engine/known.h"
 
 struct sl_caller {
-    struct sl_str values[SL_SCOPES]; /* by scope; empty: not known */
+    struct sl_str values[SL_SCOPES]; /* by scope; empty: not known. That of
+                                      * ip is empty until it is asked for */
     struct sl_str plan, role;
     const struct sl_str *roles; /* of the registry, if it gave `role` */
     unsigned role_count;
@@ -21,6 +22,7 @@ struct sl_caller {
                         * registry knows, if there is one */
     bool anonymous;    /* no name of any scope is known */
     struct sl_str anonymous_id; /* made on first need; see below */
+    bool has_ip;                /* values[SL_SCOPE_IP] is an address */
     char ip[SL_IP_TEXT + 5];    /* canonical, with the prefix of IPv6 */
     char fingerprint[33];
 };
@@ -32,6 +34,12 @@ struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
 
 void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
                  const struct sl_known *known, struct sl_caller *ret);
+
+/* The caller's address, in one notation; "unknown" if he has none. Read when it
+ * is first asked for: who has a name is seldom told by his address. */
+struct sl_str sl_caller_ip(struct sl_caller *caller,
+                           const struct sl_policy *policy,
+                           const struct sl_facts *facts);
 
 /* The scope and the value by which an unknown caller is told apart: his
  * address, or a fingerprint under `secret` of what the policy lists. Whoever

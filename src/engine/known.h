@@ -20,4 +20,14 @@ struct sl_known {
     bool subjects_failed; /* the registry could not be asked */
 };
 
+struct sl_facts;
+struct sl_policy;
+
+/* Have the token that came with a request verified, if `policy` believes any:
+ * known->token until the next one is verified, or why not. `tokens` may be
+ * NULL: then none is believed. token.c. */
+void sl_known_token(struct sl_known *known, struct sl_tokens *tokens,
+                    const struct sl_policy *policy,
+                    const struct sl_facts *facts);
+
 #endif

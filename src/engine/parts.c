@@ -81,15 +81,30 @@ static int override_registered(struct sl_decision *d, struct sl_shown *shown,
     return 0;
 }
 
+/* Of whom else are the numbers that hold an address, if his own plan has
+ * none: see `sign_in: cap`. */
+static unsigned numbers_of(const struct sl_decision *d,
+                           const struct sl_asking *asking,
+                           const struct sl_rule *rule)
+{
+    bool by_address = rule->per_count == 1 && rule->per[0] == SL_SCOPE_IP;
+
+    if (asking->cap && by_address &&
+        rule->plans[d->plan].form == SL_RATE_UNLIMITED)
+        return d->policy->plans.anonymous;
+    return d->plan;
+}
+
 static int choose_numbers(struct sl_decision *d, struct sl_shown *shown,
                           struct sl_asking *asking)
 {
     const struct sl_rule *rule = shown->rule;
-    const struct sl_plan_limit *limit = &rule->plans[d->plan];
+    unsigned plan = numbers_of(d, asking, rule);
+    const struct sl_plan_limit *limit = &rule->plans[plan];
     const struct sl_override *o = find_override(asking->facts, rule->name);
 
-    shown->plan = d->plan;
-    shown->plan_name = d->policy->plans.list[d->plan].name;
+    shown->plan = plan;
+    shown->plan_name = d->policy->plans.list[plan].name;
     shown->form = limit->form;
     shown->numbers = &limit->numbers;
     shown->open = limit->overage;
@@ -140,6 +155,8 @@ static bool find_value(struct sl_decision *d, struct sl_asking *asking,
     else if (scope == SL_SCOPE_ANON)
         *ret = sl_caller_anonymous(&asking->caller, policy, asking->facts,
                                    asking->secret);
+    else if (scope == SL_SCOPE_IP)
+        ret->value = sl_caller_ip(&asking->caller, policy, asking->facts);
     else
         ret->value = asking->caller.values[scope];
     if (ret->value.len > 0)
@@ -263,7 +280,8 @@ static int show(struct sl_decision *d, struct sl_asking *asking,
     }
     if (shown->form == SL_RATE_NONE && rule->mode == SL_MODE_ENFORCE)
         refuse_capability(d, shown);
-    return make_key(d, shown, asking->secret);
+    err = make_key(d, shown, asking->secret);
+    return err ? err : sl_visitor_find(d, asking, shown);
 }
 
 int sl_parts_show(struct sl_decision *decision, struct sl_asking *asking,
@@ -292,18 +310,33 @@ static void add_part(struct sl_decision *d, const struct sl_live *live,
 {
     const struct sl_shown *shown = &d->shown[index];
     unsigned stored = 2 * shown->rule->index + candidate;
-    struct sl_take_part *part = &d->parts[d->take.count];
-
-    d->part_shown[d->take.count++] = index;
-    *part = (struct sl_take_part){
+    struct sl_take_part part = {
         .of = d->on_local ? &live->local[stored] : &live->stored[stored],
         .limit = candidate ? shown->candidate : shown->numbers,
         .key = shown->key,
         .cost = shown->cost,
         .when = d->now,
     };
+
     if (shown->open && !candidate)
-        part->limit = shown->ceiling_less;
+        part.limit = shown->ceiling_less;
+    if (shown->visitor.len > 0) {
+        struct sl_take_part before = part;
+
+        before.key = shown->visitor;
+        before.cost = 0;
+        before.carried = true;
+        d->part_shown[d->take.count] = index;
+        d->parts[d->take.count++] = before;
+    }
+    d->part_shown[d->take.count] = index;
+    d->parts[d->take.count++] = part;
+}
+
+/* Is there room for one more, and what is carried to it? */
+static bool has_room(const struct sl_decision *d, const struct sl_shown *shown)
+{
+    return d->take.count + 1 + (shown->visitor.len > 0) <= SL_PARTS;
 }
 
 static void begin_take(struct sl_decision *d, enum sl_step_of_decision step,
@@ -338,8 +371,9 @@ void sl_parts_ask_shadows(struct sl_decision *d, const struct sl_live *live)
         if (has_numbers(shown) && shown->mode == SL_MODE_SHADOW)
             add_part(d, live, i, false);
     }
-    for (unsigned i = 0; i < d->shown_count && d->take.count < SL_PARTS; i++)
-        if (d->shown[i].has_candidate && !d->shown[i].skipped)
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (d->shown[i].has_candidate && !d->shown[i].skipped &&
+            has_room(d, &d->shown[i]))
             add_part(d, live, i, true);
     d->pending = d->take.count > 0;
 }
@@ -361,7 +395,7 @@ void sl_parts_ask_next_unit(struct sl_decision *d, const struct sl_live *live)
         shown->next_in = 0;
     else {
         add_part(d, live, (unsigned)d->report, false);
-        d->parts[0].cost = a->remaining + 1;
+        d->parts[d->take.count - 1].cost = a->remaining + 1;
         d->pending = true;
     }
 }
@@ -410,8 +444,12 @@ void sl_parts_answers(struct sl_decision *d)
     for (unsigned i = 0; i < d->take.count; i++) {
         struct sl_take_part *part = &d->parts[i];
         struct sl_shown *shown = &d->shown[d->part_shown[i]];
+        const struct sl_answer *a = &part->answer;
 
-        if (d->step == SL_NEXT_UNIT) {
+        if (part->carried) {
+            if (d->step == SL_DECIDING)
+                shown->carried = a->capacity - a->remaining;
+        } else if (d->step == SL_NEXT_UNIT) {
             shown->next_in = part->answer.retry_in;
         } else if (part->limit == shown->candidate) {
             shown->candidate_answer = part->answer;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/facts.h"
+#include "engine/known.h"
 
 /* ---- cookies ---- */
 
@@ -141,4 +142,25 @@ enum sl_token_fault sl_facts_token(const struct sl_policy *policy,
         return SL_TOKEN_GOOD;
     }
     return SL_TOKEN_GOOD;
+}
+
+/* Whoever sends many bad ones is known by the address that he really has. */
+void sl_known_token(struct sl_known *known, struct sl_tokens *tokens,
+                    const struct sl_policy *policy,
+                    const struct sl_facts *facts)
+{
+    struct sl_str text;
+    struct sl_ip ip;
+    bool has_ip;
+
+    known->token = NULL;
+    known->token_fault = SL_TOKEN_GOOD;
+    if (!tokens || !policy->identity.jwt.written)
+        return;
+    known->token_fault = sl_facts_token(policy, facts, &text);
+    if (text.len == 0)
+        return;
+    has_ip = sl_ip_parse(facts->ip, &ip);
+    known->token = tokens->calls->verify(tokens, text, has_ip ? &ip : NULL,
+                                         facts->now, &known->token_fault);
 }

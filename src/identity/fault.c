@@ -12,27 +12,6 @@ static const char *const words[SL_TOKEN_FAULTS] = {
     [SL_TOKEN_NO_MEMORY] = "no_memory",
 };
 
-static const char *const sentences[SL_TOKEN_FAULTS] = {
-    [SL_TOKEN_GOOD] = "the token is good",
-    [SL_TOKEN_MALFORMED] = "this is no token: not three parts of base64url "
-                           "with the JSON of a token in them",
-    [SL_TOKEN_TOO_LARGE] = "the token has more than 8 KiB, 64 claims, 8 "
-                           "levels, or 128 bytes of \"kid\"",
-    [SL_TOKEN_ALGORITHM] = "the token's algorithm is not one that is allowed",
-    [SL_TOKEN_HEADER] = "the token's header has a field that is never "
-                        "believed: crit, b64, zip, jku, jwk, x5u or x5c",
-    [SL_TOKEN_NO_KEY] = "there is no key that could verify the token",
-    [SL_TOKEN_SIGNATURE] = "the token's signature is wrong",
-    [SL_TOKEN_EXPIRED] = "the token has expired",
-    [SL_TOKEN_NOT_YET] = "the token is not good yet",
-    [SL_TOKEN_NO_EXPIRY] = "the token has no \"exp\", and must expire",
-    [SL_TOKEN_ISSUER] = "the token is from another issuer",
-    [SL_TOKEN_AUDIENCE] = "the token is for another audience",
-    [SL_TOKEN_HELD_BACK] = "too many bad tokens came from this address lately",
-    [SL_TOKEN_NO_KEYS] = "the keys have not been fetched yet",
-    [SL_TOKEN_NO_MEMORY] = "there is no memory left",
-};
-
 const char *sl_token_fault_word(enum sl_token_fault fault)
 {
     return words[fault];
@@ -40,5 +19,39 @@ const char *sl_token_fault_word(enum sl_token_fault fault)
 
 const char *sl_token_fault_sentence(enum sl_token_fault fault)
 {
-    return sentences[fault];
+    switch (fault) {
+    case SL_TOKEN_GOOD:
+        return "the token is good";
+    case SL_TOKEN_MALFORMED:
+        return "this is no token: not three parts of base64url "
+               "with the JSON of a token in them";
+    case SL_TOKEN_TOO_LARGE:
+        return "the token has more than 8 KiB, 64 claims, 8 "
+               "levels, or 128 bytes of \"kid\"";
+    case SL_TOKEN_ALGORITHM:
+        return "the token's algorithm is not one that is allowed";
+    case SL_TOKEN_HEADER:
+        return "the token's header has a field that is never "
+               "believed: crit, b64, zip, jku, jwk, x5u or x5c";
+    case SL_TOKEN_NO_KEY:
+        return "there is no key that could verify the token";
+    case SL_TOKEN_SIGNATURE:
+        return "the token's signature is wrong";
+    case SL_TOKEN_EXPIRED:
+        return "the token has expired";
+    case SL_TOKEN_NOT_YET:
+        return "the token is not good yet";
+    case SL_TOKEN_NO_EXPIRY:
+        return "the token has no \"exp\", and must expire";
+    case SL_TOKEN_ISSUER:
+        return "the token is from another issuer";
+    case SL_TOKEN_AUDIENCE:
+        return "the token is for another audience";
+    case SL_TOKEN_HELD_BACK:
+        return "too many bad tokens came from this address lately";
+    case SL_TOKEN_NO_KEYS:
+        return "the keys have not been fetched yet";
+    default:
+        return "there is no memory left";
+    }
 }

@@ -217,6 +217,10 @@ int sl_keyset_secret(struct sl_str secret, unsigned algorithms,
                          "a secret of %zu bytes is too short: HS256 needs 32 "
                          "bytes, HS384 48, HS512 64",
                          secret.len);
+    if (sl_secret_is_blank((const uint8_t *)secret.at, secret.len))
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a secret of one byte over and over is none; make one "
+                         "by openssl rand -base64 64");
     if (secret.len > SL_SECRET_BYTES)
         return sl_refuse(diag, SLUICE_ECONF,
                          "a secret of %zu bytes is too long; 4096 are the most",

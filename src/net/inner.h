@@ -48,11 +48,13 @@ struct sl_inner {
     struct sl_tls *tls;
     const struct sl_alloc *alloc;
     size_t out_high;
+    size_t large; /* bytes of `in` that count as the set's large ones */
     int fd;
     unsigned slot;
     enum sl_conn_state state;
     bool reading, writing; /* (1) */
     bool blocked;          /* waits for room in the socket */
+    bool waits;            /* so does some of `out`: taken_by is set */
     bool read_blocked;     /* TLS: reading waits for it too */
     bool dry;              /* TLS: the socket had no more */
     bool paused;           /* by the owner */
@@ -63,10 +65,11 @@ struct sl_inner {
     bool is_deferred;
 };
 
-/* A deadline beside its connection, so that a sweep over ten thousand reads
- * 160 kB in a row and nothing else. */
+/* Deadlines beside their connection, so that a sweep over ten thousand reads
+ * 240 kB in a row and nothing else. Steady; SL_NS_MAX is never. */
 struct sl_slot {
-    sl_ns deadline; /* steady; SL_NS_MAX is never */
+    sl_ns deadline; /* the owner's, or that of the end */
+    sl_ns taken_by; /* for the peer to take some of what it was sent */
     struct sl_inner *conn;
 };
 
@@ -76,6 +79,7 @@ struct sl_conns {
     struct sl_slot *slots;
     unsigned count, size, most;
     struct sl_spares spares;
+    size_t large; /* bytes of all large `in`s together */
     struct event later;
     TAILQ_HEAD(, sl_inner) deferred;
 };
@@ -89,6 +93,9 @@ void sl_conn_set_deadline(struct sl_inner *c, sl_ns after);
 void sl_flow_readable(evutil_socket_t fd, short what, void *arg);
 void sl_flow_writable(evutil_socket_t fd, short what, void *arg);
 void sl_flow_settle(struct sl_inner *c);
+
+/* `in` has grown, or given its memory back. */
+void sl_flow_count(struct sl_inner *c);
 
 /* Send what can be sent; give empty buffers back; add and remove events. */
 void sl_flow_flush(struct sl_inner *c);

@@ -23,8 +23,21 @@ static void raise_descriptors(void)
     }
 }
 
+/* Whoever sends HUP right after the start wants a policy read, and would end
+ * us instead: it waits until living.c hears it. TERM and INT may end us here;
+ * there is nothing yet to be finished. */
+static void hold_hangups(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
 int sl_process_begin(struct sl_daemon *daemon)
 {
+    hold_hangups();
     raise_descriptors();
     signal(SIGPIPE, SIG_IGN); /* whoever has gone is seen when we write */
     signal(SIGXFSZ, SIG_IGN); /* and a file that may not grow as well */
@@ -178,10 +191,9 @@ int sl_engine_again(struct sl_daemon *daemon)
         daemon->engine = engine;
         return SLUICE_ENOMEM;
     }
-    if (worker->http_up)
-        sl_http_worker_engine(&worker->http, daemon->engine);
-    if (worker->admin_up)
-        sl_http_worker_engine(&worker->admin, daemon->engine);
+    for (int i = 0; i < SL_DOORS; i++)
+        if (worker->stands[i].up)
+            sl_door_kinds[i]->move(&worker->stands[i], daemon->engine);
     sl_engine_close(engine);
     sl_state_close(&state);
     return 0;

@@ -3,6 +3,8 @@
  *   main.c     up and down the steps
  *   begin.c    limits of the process, policy, settings, state, engine
  *   doors.c    sockets and certificates
+ *   doors/     what differs from door to door
+ *   proxied.c  doors that balancers stand before
  *   workers.c  one thread and one loop each
  *   living.c   signals, the end, watchdog
  *   reload.c   another policy while it runs
@@ -10,6 +12,7 @@
  *   tokens.c   whose tokens are believed; jwks/ keeps the keys
  *   registry.c who is registered
  *   desk.c     what the admin listener asks
+ *   tidings.c  what those who listen are told
  *
  * Threads. The first worker's loop runs on the main thread: signals, reloads,
  * the admin listener and the end happen there, so none of what is in this
@@ -24,11 +27,11 @@
 
 #include "doors/http/admin.h"
 #include "identity/registry/finder.h"
-#include "net/listener.h"
+#include "sluiced/door.h"
 #include "sluiced/jwks/jwks.h"
-#include "sluiced/settings/settings.h"
 #include "sluiced/state.h"
 #include "sluiced/systemd/systemd.h"
+#include "sluiced/tidings.h"
 #include "sluiced/watch.h"
 #include "sluiced/written.h"
 
@@ -41,32 +44,20 @@ struct sl_worker {
     struct sl_clock clock;
     struct sl_loop *loop;
     struct sl_stats *stats;
-    struct sl_station station; /* what its doors have at hand */
-    struct sl_finder *finder;  /* or NULL: no registry */
     struct sl_top *top;
-    struct sl_http_worker http, admin; /* admin: on the first only */
-    bool http_up, admin_up;
-    struct sl_listener *http_listener, *admin_listener;
-    struct sl_timer *emptying; /* looks whether connections are gone */
+    struct sl_denials *denials;
+    struct sl_station station;        /* what its doors have at hand */
+    struct sl_finder *finder;         /* or NULL: no registry */
+    struct sl_stand stands[SL_DOORS]; /* admin: on the first only */
+    struct sl_timer *emptying;        /* looks whether connections are gone */
     bool idle_closed;
     pthread_t thread;
     bool has_thread;
 
     /* Between threads. */
-    _Atomic(struct sl_tls *) next_tls; /* to be used from now on, or NULL */
-    _Atomic bool empty;                /* drained: no connection is left */
-    _Atomic uint64_t pulse;            /* the last beat that was answered */
-    _Atomic uint64_t paused;           /* how often accepting had to */
-};
-
-/* A door: where it is, and what its workers share. */
-struct sl_doorway {
-    bool open;
-    struct sl_sockets sockets;
-    struct sl_http_door door;
-    struct sl_tls *tls;
-    struct sl_crowd *crowd; /* of the http door */
-    char where[128];
+    _Atomic bool empty;      /* drained: no connection is left */
+    _Atomic uint64_t pulse;  /* the last beat that was answered */
+    _Atomic uint64_t paused; /* how often accepting had to */
 };
 
 struct sl_daemon {
@@ -83,7 +74,8 @@ struct sl_daemon {
     struct sl_clock stopped;      /* the virtual clock, if it was asked for */
     struct sl_admin desk;
     struct sl_hash_key top_secret; /* all workers' */
-    struct sl_doorway http, admin;
+    struct sl_tidings tidings;
+    struct sl_doorway doors[SL_DOORS];
     struct sl_worker *workers;
     unsigned worker_count;
     struct sl_watch *watch;
@@ -148,11 +140,9 @@ SL_MUST_USE int sl_doors_certify(struct sl_daemon *daemon,
 sl_step_f sl_workers_begin, sl_workers_start;
 sl_unstep_f sl_workers_end, sl_workers_join;
 
-/* How many connections the http door may have, over all workers. */
-unsigned sl_connections_most(const struct sl_daemon *daemon);
-
-/* From the main thread: use what is in worker->next_tls. */
-void sl_worker_certify(struct sl_worker *worker, struct sl_tls *tls);
+/* From the main thread: use `tls` at this door from now on. */
+void sl_worker_certify(struct sl_worker *worker, enum sl_door door,
+                       struct sl_tls *tls);
 
 /* From the main thread: take no more connections, finish those there are. */
 void sl_worker_drain(struct sl_worker *worker);
@@ -160,6 +150,11 @@ void sl_worker_drain(struct sl_worker *worker);
 /* tokens.c */
 sl_step_f sl_tokens_begin;
 sl_unstep_f sl_tokens_end;
+
+#ifdef SL_VIRTUAL_CLOCK
+/* Whoever verifies on the only worker remembers nobody any more. */
+SL_MUST_USE int sl_tokens_again(struct sl_daemon *daemon);
+#endif
 
 /* Believe the tokens that `policy` says, which was perhaps posted. On failure
  * (SLUICE_ECONF if its keys can't be read) everything stays. */
@@ -199,6 +194,16 @@ enum sl_reload_cause {
  * SLUICE_ECONF: the old one stays. */
 int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
               const struct sl_str *posted, struct sl_buf *report);
+
+/* tidings.c: events.h from the beginning, the feed once there are loops. */
+sl_step_f sl_tidings_begin, sl_feed_begin;
+sl_unstep_f sl_tidings_end, sl_feed_end;
+
+/* Tell that a policy was put in force, or refused; `report` is what changed or
+ * what is wrong, a line each. */
+void sl_tidings_policy(struct sl_daemon *daemon, bool good, const char *cause,
+                       struct sl_str report);
+void sl_tidings_feature(struct sl_daemon *daemon, struct sl_str name, bool on);
 
 /* desk.c */
 void sl_desk_open(struct sl_daemon *daemon);

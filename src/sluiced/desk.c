@@ -32,8 +32,6 @@ static int on_policy(void *ctx, struct sl_buf *out)
     return sl_written_print(&daemon->written, out);
 }
 
-static_assert((int)SL_JWKS_WORDS == (int)SL_JWKS_RESULTS, "one word each");
-
 static uint64_t count_pauses(const struct sl_daemon *daemon)
 {
     uint64_t count = 0;
@@ -42,6 +40,8 @@ static uint64_t count_pauses(const struct sl_daemon *daemon)
         count += atomic_load(&daemon->workers[i].paused);
     return count;
 }
+
+static_assert((int)SL_JWKS_WORDS == (int)SL_JWKS_RESULTS, "one word each");
 
 static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
 {
@@ -103,6 +103,15 @@ static int on_top(void *ctx, const struct sl_top_query *query,
     return sl_top_read(all, count, query, arena, ret);
 }
 
+/* What the policy and the environment say. */
+static bool is_enabled(const struct sl_daemon *daemon, struct sl_str name)
+{
+    const struct sl_policy *policy = daemon->written.policy;
+    int index = sl_policy_feature(policy, name);
+
+    return index >= 0 && policy->features[index].enabled;
+}
+
 static int on_feature(void *ctx, struct sl_str name, int on,
                       struct sl_diag *diag)
 {
@@ -119,6 +128,7 @@ static int on_feature(void *ctx, struct sl_str name, int on,
            : on   ? "on"
                   : "off",
            NULL);
+    sl_tidings_feature(daemon, name, on < 0 ? is_enabled(daemon, name) : on);
     return 0;
 }
 
@@ -135,7 +145,10 @@ static int on_set_clock(void *ctx, sl_ns now)
 
 static int on_forget(void *ctx)
 {
-    return sl_engine_again(ctx);
+    struct sl_daemon *daemon = ctx;
+    int err = sl_tokens_again(daemon);
+
+    return err ? err : sl_engine_again(daemon);
 }
 #endif
 
@@ -143,6 +156,7 @@ void sl_desk_open(struct sl_daemon *daemon)
 {
     daemon->desk = (struct sl_admin){
         .ctx = daemon,
+        .events = daemon->tidings.events,
         .ready = on_ready,
         .reload = on_reload,
         .policy = on_policy,

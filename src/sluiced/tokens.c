@@ -72,6 +72,23 @@ int sl_tokens_begin(struct sl_daemon *daemon)
     return 0;
 }
 
+#ifdef SL_VIRTUAL_CLOCK
+int sl_tokens_again(struct sl_daemon *daemon)
+{
+    struct sl_tokens_options options = {.keys = sl_jwks_keys(daemon->jwks),
+                                        .alloc = &sl_alloc_libc};
+    struct sl_tokens **place = &daemon->workers[0].station.tokens;
+    struct sl_tokens *fresh;
+    int err = sl_tokens_open(&options, &fresh, &daemon->why);
+
+    if (err)
+        return err;
+    sl_tokens_close(*place);
+    *place = fresh;
+    return 0;
+}
+#endif
+
 void sl_tokens_end(struct sl_daemon *daemon)
 {
     for (unsigned i = 0; daemon->workers && i < daemon->worker_count; i++) {

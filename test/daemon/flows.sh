@@ -27,6 +27,7 @@ count() {
 }
 
 policy p.yaml 2/day
+cp -r "$root/test/flow/tokens" . # the keys of a policy that is posted are here
 start_for_flows -u FEATURE_BETA
 
 # ---- all of them ----

@@ -227,14 +227,6 @@ static void set_clock(struct sl_http_call *call)
     json_decref(root);
 }
 
-/* ---- later ---- */
-
-static void not_yet(struct sl_http_call *call)
-{
-    sl_http_refuse(call, 501, "NOT_IN_THIS_VERSION",
-                   "%.*s is part of a later version", SL_STR_ARG(call->path));
-}
-
 /* ---- the table ---- */
 
 const struct sl_http_path sl_admin_paths[] = {
@@ -251,7 +243,7 @@ const struct sl_http_path sl_admin_paths[] = {
     {"DELETE", "/v1/features/", sl_admin_feature_leave, SL_GUARD_TOKEN},
     {"POST",   "/v1/clock",     set_clock,              SL_GUARD_TOKEN},
     {"GET",    "/v1/top",       sl_admin_top,           SL_GUARD_TOKEN},
-    {NULL,     "/v1/events",    not_yet,                SL_GUARD_TOKEN},
+    {"GET",    "/v1/events",    sl_admin_events,        SL_GUARD_TOKEN},
     {"GET",    "/v1/keys/",     sl_admin_key_get,       SL_GUARD_TOKEN},
     {"DELETE", "/v1/keys/",     sl_admin_key_reset,     SL_GUARD_TOKEN},
     {"GET",    "/v1/subjects",  sl_subject_list,        SL_GUARD_TOKEN},

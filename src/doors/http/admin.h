@@ -3,13 +3,15 @@
 #ifndef SL_ADMIN_H
 #define SL_ADMIN_H
 
-#include "doors/http/http.h"
+#include "doors/http/feed.h"
 #include "doors/top.h"
 
 struct sl_registry;
 
 struct sl_admin {
     void *ctx;
+    struct sl_events *events; /* NULL: nobody is told what was done */
+    struct sl_feed *feed;     /* NULL: nobody can listen */
 
     /* Is it serving? Otherwise `why` gets a sentence. */
     bool (*ready)(void *ctx, struct sl_buf *why);

@@ -29,6 +29,11 @@ SL_MUST_USE const char *sl_http_enter(struct sl_http_worker *worker,
 void sl_http_leave(struct sl_http_worker *worker,
                    const struct sl_http_place *place);
 
+/* ---- date.c ---- */
+
+/* RFC 9110, 5.6.7: "Sun, 15 Nov 2026 07:00:00 GMT" */
+struct sl_str sl_http_date(struct sl_http_worker *worker);
+
 /* ---- server.c ---- */
 
 /* A call that was late is finished, and its client still there. */

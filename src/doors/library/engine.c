@@ -92,6 +92,16 @@ int sluice_engine_switch(struct sluice_engine *engine, const char *feature,
                             sluice_private_diag());
 }
 
+const struct sl_policy *sl_library_policy(const struct sluice_policy *policy)
+{
+    return policy->policy;
+}
+
+void sl_library_tokens(struct sluice_engine *engine, struct sl_tokens *tokens)
+{
+    engine->tokens = tokens;
+}
+
 void sluice_engine_close(struct sluice_engine *engine)
 {
     if (!engine)
@@ -298,6 +308,7 @@ static int decide(struct sluice_engine *engine,
         fill(&org, request->org_subject, request->org);
         known.org = &org.subject;
     }
+    sl_known_token(&known, engine->tokens, d->held->policy, &facts);
     err = sl_facts_check(d->held->policy, &facts, diag);
     if (!err)
         err = sl_engine_decide_known(engine->engine, d->held, &facts, &known,

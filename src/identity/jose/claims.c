@@ -187,24 +187,24 @@ static enum sl_token_fault add_list(struct copying *c, struct sl_str path,
 }
 
 /* "outer.name", or "name" at the top; empty if that is too long. */
-static bool path_of(struct copying *c, struct sl_str outer, const char *name,
+static bool path_of(struct copying *c, struct sl_str outer, struct sl_str name,
                     struct sl_str *ret)
 {
-    size_t len = strlen(name), before = outer.len ? outer.len + 1 : 0;
+    size_t before = outer.len ? outer.len + 1 : 0;
     char *path;
 
     *ret = (struct sl_str){NULL, 0};
-    if (before + len > SL_CLAIM_PATH)
+    if (before + name.len > SL_CLAIM_PATH)
         return true;
-    path = sl_arena_take(c->arena, before + len);
+    path = sl_arena_take(c->arena, before + name.len);
     if (!path)
         return false;
     if (before) {
         memcpy(path, outer.at, outer.len);
         path[outer.len] = '.';
     }
-    memcpy(path + before, name, len);
-    *ret = (struct sl_str){path, before + len};
+    memcpy(path + before, name.at, name.len);
+    *ret = (struct sl_str){path, before + name.len};
     return true;
 }
 
@@ -219,7 +219,7 @@ static enum sl_token_fault add_members(struct copying *c, struct sl_str outer,
 
     json_object_foreach(object, name, value)
     {
-        if (!path_of(c, outer, name, &path))
+        if (!path_of(c, outer, sl_str_c(name), &path))
             return SL_TOKEN_NO_MEMORY;
         if (path.len == 0)
             continue;

@@ -150,6 +150,9 @@ static int read_secret(const struct reading *r)
     if (!key->algorithms)
         return refuse(r, "has a secret that is shorter than the hash: HS256 "
                          "needs 32 bytes, HS384 48, HS512 64");
+    if (sl_secret_is_blank(key->secret.bytes, key->secret.len))
+        return refuse(r, "has a secret of one byte over and over, which "
+                         "anybody would try; make one by openssl rand");
     return 0;
 }
 

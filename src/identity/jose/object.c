@@ -48,7 +48,7 @@ json_t *sl_object_read(struct sl_str text, struct sl_object_why *why)
     if (depth_of(text) > SL_OBJECT_DEPTH)
         return refuse(why, SL_OBJECT_DEEP, NULL);
     json = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, &error);
-    if (json && json_is_object(json))
+    if (json_is_object(json))
         return json;
     if (json) {
         json_decref(json);

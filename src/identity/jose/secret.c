@@ -17,6 +17,15 @@ int sl_secret_new(size_t room, struct sl_secret *ret)
     return 0;
 }
 
+bool sl_secret_is_blank(const uint8_t *bytes, size_t len)
+{
+    uint8_t differs = 0;
+
+    for (size_t i = 1; i < len; i++)
+        differs |= (uint8_t)(bytes[i] ^ bytes[0]);
+    return differs == 0;
+}
+
 void sl_secret_done(struct sl_secret *secret)
 {
     if (!secret->bytes)

@@ -21,4 +21,8 @@ struct sl_secret {
 SL_MUST_USE int sl_secret_new(size_t room, struct sl_secret *ret);
 void sl_secret_done(struct sl_secret *secret); /* one without bytes too */
 
+/* Is it one byte over and over? Such a key is a mistake, a file of zeros or a
+ * placeholder, and the first that anybody tries. */
+bool sl_secret_is_blank(const uint8_t *bytes, size_t len);
+
 #endif

@@ -50,7 +50,7 @@ static struct sl_recall_entry **chain_of(const struct sl_recall *recall,
     uint32_t first;
 
     memcpy(&first, digest->bytes, sizeof(first));
-    return &recall->chains[first & (recall->chain_count - 1)];
+    return &recall->chains[first & (recall->chain_count - 1)].first;
 }
 
 /* ---- the line of use ---- */
@@ -191,8 +191,9 @@ void sl_recall_check(const struct sl_recall *recall)
     }
     assert(recall->oldest == newer);
     for (unsigned i = 0; i < recall->chain_count; i++)
-        for (entry = recall->chains[i]; entry; entry = entry->chained) {
-            assert(chain_of(recall, &entry->digest) == &recall->chains[i]);
+        for (entry = recall->chains[i].first; entry; entry = entry->chained) {
+            assert(chain_of(recall, &entry->digest) ==
+                   &recall->chains[i].first);
             chained++;
         }
     assert(count == recall->count && chained == count); /* (1) */

@@ -24,8 +24,12 @@ struct sl_digest {
 
 struct sl_recall_entry;
 
+struct sl_recall_chain {
+    struct sl_recall_entry *first;
+};
+
 struct sl_recall {
-    struct sl_recall_entry **chains;
+    struct sl_recall_chain *chains;
     struct sl_recall_entry *newest, *oldest; /* the line of use */
     unsigned chain_count;                    /* a power of two */
     unsigned count, most;

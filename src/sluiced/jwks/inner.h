@@ -7,7 +7,7 @@
 #include "sluiced/jwks/jwks.h"
 
 /* The life of keys that come from a URL. All instants are steady. */
-struct sl_remote {
+struct sl_jwks_remote {
     struct sl_fetcher *fetcher;
     struct sl_timer *timer; /* looks every options.look */
     bool on;
@@ -34,14 +34,11 @@ struct sl_jwks {
     bool came;          /* there were keys once, under this policy */
     bool unlucky;       /* the last try failed, and that was logged */
     uint64_t results[SL_JWKS_RESULTS];
-    struct sl_remote remote;
+    struct sl_jwks_remote remote;
 };
 
 /* A number in [0, below), not to be guessed. */
 uint64_t sl_jwks_roll(struct sl_jwks *jwks, uint64_t below);
-
-/* The rules of the policy in force, with texts of the policy's. */
-struct sl_token_rules sl_jwks_rules(const struct sl_policy *policy);
 
 /* Put `set` (NULL: none) in force; the reference is taken over. On failure it
  * is still the caller's, and all is as before. */
@@ -54,12 +51,12 @@ void sl_jwks_tell(struct sl_jwks *jwks, enum sl_jwks_result result,
 
 /* ---- remote.c ---- */
 
-SL_MUST_USE int sl_remote_open(struct sl_jwks *jwks, struct sl_diag *diag);
-void sl_remote_close(struct sl_jwks *jwks);
+SL_MUST_USE int sl_jwks_remote_open(struct sl_jwks *jwks, struct sl_diag *diag);
+void sl_jwks_remote_close(struct sl_jwks *jwks);
 
 /* Fetch from that URL from now on; an empty one: no more. It is `url` that
  * must be given back. */
-void sl_remote_begin(struct sl_jwks *jwks, char *url, size_t size);
-void sl_remote_end(struct sl_jwks *jwks);
+void sl_jwks_remote_begin(struct sl_jwks *jwks, char *url, size_t size);
+void sl_jwks_remote_end(struct sl_jwks *jwks);
 
 #endif

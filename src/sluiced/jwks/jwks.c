@@ -5,11 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/log.h"
+#include "doors/local_keys.h"
 #include "sluiced/jwks/inner.h"
-
-#define FILE_PREFIX "file:"
 
 const char *const sl_jwks_words[SL_JWKS_RESULTS] = {
     [SL_JWKS_GOOD] = "good",       [SL_JWKS_UNREACHABLE] = "unreachable",
@@ -54,7 +52,7 @@ int sl_jwks_open(const struct sl_jwks_options *options, struct sl_jwks **ret,
     if (err)
         sl_refuse(diag, err, "there is no memory");
     else
-        err = sl_remote_open(jwks, diag);
+        err = sl_jwks_remote_open(jwks, diag);
     if (err)
         sl_jwks_close(jwks);
     else
@@ -69,7 +67,7 @@ void sl_jwks_close(struct sl_jwks *jwks)
     if (!jwks)
         return;
     alloc = jwks->options.alloc;
-    sl_remote_close(jwks);
+    sl_jwks_remote_close(jwks);
     sl_keys_close(jwks->keys);
     sl_keyset_unref(jwks->set);
     sl_policy_unref(jwks->policy);
@@ -94,24 +92,10 @@ uint64_t sl_jwks_roll(struct sl_jwks *jwks, uint64_t below)
 
 /* ---- putting in force ---- */
 
-struct sl_token_rules sl_jwks_rules(const struct sl_policy *policy)
-{
-    const struct sl_jwt *jwt = &policy->identity.jwt;
-
-    return (struct sl_token_rules){
-        .algorithms = jwt->algorithms,
-        .issuer = jwt->issuer,
-        .audiences = jwt->audiences,
-        .audience_count = jwt->audience_count,
-        .leeway = jwt->leeway,
-        .needs_no_expiry = jwt->expiry_optional,
-    };
-}
-
 static int put(struct sl_jwks *jwks, const struct sl_policy *policy,
                struct sl_keyset *set)
 {
-    struct sl_token_rules rules = sl_jwks_rules(policy);
+    struct sl_token_rules rules = sl_keys_rules(&policy->identity.jwt);
     int err = sl_keys_put(jwks->keys, set, &rules);
 
     if (!err && set && sl_keyset_has_private(set))
@@ -159,59 +143,6 @@ void sl_jwks_tell(struct sl_jwks *jwks, enum sl_jwks_result result,
 
 /* ---- a policy's own keys ---- */
 
-static bool is_file(const struct sl_jwt *jwt)
-{
-    return jwt->jwks.len > strlen(FILE_PREFIX) &&
-           memcmp(jwt->jwks.at, FILE_PREFIX, strlen(FILE_PREFIX)) == 0;
-}
-
-static bool is_url(const struct sl_jwt *jwt)
-{
-    return jwt->jwks.len > 0 && !is_file(jwt);
-}
-
-/* The path of the keys, relative to the policy's folder. */
-static int join(struct sl_jwks *jwks, const char *policy_path,
-                struct sl_jwks_next *next)
-{
-    struct sl_str path =
-        sl_str_from(next->policy->identity.jwt.jwks, strlen(FILE_PREFIX));
-    const char *slash = policy_path ? strrchr(policy_path, '/') : NULL;
-    size_t folder =
-        slash && path.at[0] != '/' ? (size_t)(slash - policy_path) + 1 : 0;
-    size_t size = folder + path.len + 1;
-
-    next->file = sl_alloc_new(jwks->options.alloc, size);
-    if (!next->file)
-        return SLUICE_ENOMEM;
-    next->file_size = size;
-    if (folder)
-        memcpy(next->file, policy_path, folder);
-    memcpy(next->file + folder, path.at, path.len);
-    next->file[size - 1] = '\0';
-    return 0;
-}
-
-static int read_file(struct sl_jwks *jwks, const char *path,
-                     unsigned algorithms, struct sl_keyset **ret,
-                     struct sl_diag *diag)
-{
-    struct sl_diag why = {.sentence = ""};
-    struct sl_buf text;
-    int err;
-
-    sl_buf_init(&text, SL_KEYSET_BYTES + 1, jwks->options.alloc);
-    err = sl_file_read(path, SL_KEYSET_BYTES, &text, &why);
-    if (err)
-        err = sl_refuse(diag, err == SLUICE_ENOMEM ? err : SLUICE_ESYS,
-                        "identity.jwt.jwks: %s", why.sentence);
-    else if ((err = sl_keyset_read(sl_buf_str(&text), algorithms,
-                                   jwks->options.alloc, ret, &why)) != 0)
-        sl_refuse(diag, err, "identity.jwt.jwks: %s: %s", path, why.sentence);
-    sl_buf_done(&text);
-    return err;
-}
-
 /* Of a URL that stays what it is, the keys there are; read anew, as other
  * algorithms may be allowed. */
 static int keep(struct sl_jwks *jwks, struct sl_jwks_next *next)
@@ -234,27 +165,32 @@ static bool is_left_behind(const struct sl_jwks_from *from, const char *file)
     return from->guest && access(file, F_OK) != 0;
 }
 
+static int read_file(struct sl_jwks *jwks, const struct sl_jwks_from *from,
+                     struct sl_jwks_next *next, struct sl_diag *diag)
+{
+    const struct sl_jwt *jwt = &next->policy->identity.jwt;
+
+    next->file =
+        sl_keys_path(jwt, from->path, jwks->options.alloc, &next->file_size);
+    if (!next->file)
+        return SLUICE_ENOMEM;
+    if (is_left_behind(from, next->file))
+        return 0;
+    return sl_keys_read(jwt, next->file, jwks->options.alloc, &next->set, diag);
+}
+
 static int read_next(struct sl_jwks *jwks, const struct sl_jwks_from *from,
                      struct sl_jwks_next *next, struct sl_diag *diag)
 {
     const struct sl_jwt *jwt = &next->policy->identity.jwt;
-    struct sl_diag why = {.sentence = ""};
-    int err = 0;
 
-    if (jwt->secret.len > 0) {
-        err = sl_keyset_secret(jwt->secret, jwt->algorithms,
-                               jwks->options.alloc, &next->set, &why);
-        if (err)
-            sl_refuse(diag, err, "identity.jwt.secret: %s", why.sentence);
-    } else if (is_file(jwt)) {
-        err = join(jwks, from->path, next);
-        if (!err && !is_left_behind(from, next->file))
-            err =
-                read_file(jwks, next->file, jwt->algorithms, &next->set, diag);
-    } else if (is_url(jwt)) {
-        err = keep(jwks, next);
-    }
-    return err;
+    if (!jwt->written)
+        return 0;
+    if (sl_keys_elsewhere(jwt))
+        return keep(jwks, next);
+    if (sl_keys_in_file(jwt))
+        return read_file(jwks, from, next, diag);
+    return sl_keys_read(jwt, NULL, jwks->options.alloc, &next->set, diag);
 }
 
 int sl_jwks_prepare(struct sl_jwks *jwks, struct sl_policy *policy,
@@ -289,7 +225,7 @@ static int copy_url(struct sl_jwks *jwks, const struct sl_jwt *jwt, char **ret,
 {
     *ret = NULL;
     *size = jwt->jwks.len + 1;
-    if (!is_url(jwt) ||
+    if (!sl_keys_elsewhere(jwt) ||
         (jwks->remote.on && sl_str_eq(jwt->jwks, sl_str_c(jwks->remote.url))))
         return 0;
     *ret = sl_alloc_new(jwks->options.alloc, *size);
@@ -302,12 +238,13 @@ static int copy_url(struct sl_jwks *jwks, const struct sl_jwt *jwt, char **ret,
 
 static void follow_url(struct sl_jwks *jwks, char *url, size_t size)
 {
-    if (jwks->remote.on && (url || !is_url(&jwks->policy->identity.jwt))) {
-        sl_remote_end(jwks);
+    if (jwks->remote.on &&
+        (url || !sl_keys_elsewhere(&jwks->policy->identity.jwt))) {
+        sl_jwks_remote_end(jwks);
         sl_buf_done(&jwks->text);
     }
     if (url)
-        sl_remote_begin(jwks, url, size);
+        sl_jwks_remote_begin(jwks, url, size);
 }
 
 int sl_jwks_use(struct sl_jwks *jwks, struct sl_jwks_next *next)
@@ -315,7 +252,7 @@ int sl_jwks_use(struct sl_jwks *jwks, struct sl_jwks_next *next)
     const struct sl_jwt *jwt = &next->policy->identity.jwt;
     struct sl_jwks_next old = {jwks->policy, jwks->set, jwks->file,
                                jwks->file_size};
-    bool stays = jwks->remote.on && is_url(jwt) &&
+    bool stays = jwks->remote.on && sl_keys_elsewhere(jwt) &&
                  sl_str_eq(jwt->jwks, sl_str_c(jwks->remote.url));
     size_t size;
     char *url;
@@ -330,7 +267,7 @@ int sl_jwks_use(struct sl_jwks *jwks, struct sl_jwks_next *next)
     jwks->set = next->set;
     jwks->file = next->file;
     jwks->file_size = next->file_size;
-    if (jwt->written && !next->set && !is_url(jwt))
+    if (jwt->written && !next->set && !sl_keys_elsewhere(jwt))
         sl_log(SL_LOG_WARN, "no token is believed", "why",
                "the file with the keys is not there", "file", next->file, NULL);
     if (!stays) {
@@ -359,8 +296,8 @@ void sl_jwks_read_again(struct sl_jwks *jwks)
 
     if (!jwks->file)
         return;
-    err = read_file(jwks, jwks->file, jwks->policy->identity.jwt.algorithms,
-                    &set, &why);
+    err = sl_keys_read(&jwks->policy->identity.jwt, jwks->file,
+                       jwks->options.alloc, &set, &why);
     if (!err) {
         err = sl_jwks_put(jwks, set);
         if (err)
@@ -379,7 +316,8 @@ void sl_jwks_read_again(struct sl_jwks *jwks)
 
 bool sl_jwks_ready(const struct sl_jwks *jwks, struct sl_buf *why)
 {
-    if (!jwks->policy || !is_url(&jwks->policy->identity.jwt) || jwks->came)
+    if (!jwks->policy || !sl_keys_elsewhere(&jwks->policy->identity.jwt) ||
+        jwks->came)
         return true;
     if (sl_buf_addf(why, "the keys of tokens have not been fetched yet"))
         sl_buf_clear(why);

@@ -18,7 +18,7 @@
 
 #define DOUBLINGS 16
 
-static bool is_asking(const struct sl_remote *remote)
+static bool is_asking(const struct sl_jwks_remote *remote)
 {
     return remote->fetch.easy != NULL;
 }
@@ -59,7 +59,7 @@ static sl_ns retry_in(struct sl_jwks *jwks)
 /* Is it time? A wish counts as long as nothing is known to be broken. */
 static bool is_time(const struct sl_jwks *jwks, bool wished, sl_ns now)
 {
-    const struct sl_remote *remote = &jwks->remote;
+    const struct sl_jwks_remote *remote = &jwks->remote;
 
     if (now >= remote->next_at)
         return true;
@@ -114,7 +114,7 @@ static enum sl_jwks_result take(struct sl_jwks *jwks, struct sl_diag *diag)
 static void on_fetched(struct sl_fetch *fetch)
 {
     struct sl_jwks *jwks = fetch->ctx;
-    struct sl_remote *remote = &jwks->remote;
+    struct sl_jwks_remote *remote = &jwks->remote;
     enum sl_jwks_result result = result_of(fetch->result);
     sl_ns now = sl_loop_steady(jwks->options.loop);
     struct sl_diag diag = {.sentence = ""};
@@ -138,7 +138,7 @@ static void on_fetched(struct sl_fetch *fetch)
 
 static void ask(struct sl_jwks *jwks, sl_ns now)
 {
-    struct sl_remote *remote = &jwks->remote;
+    struct sl_jwks_remote *remote = &jwks->remote;
 
     remote->begun_at = now;
     remote->fetch.url = remote->url;
@@ -186,9 +186,9 @@ static void on_look(void *ctx)
 
 /* ---- the life ---- */
 
-int sl_remote_open(struct sl_jwks *jwks, struct sl_diag *diag)
+int sl_jwks_remote_open(struct sl_jwks *jwks, struct sl_diag *diag)
 {
-    struct sl_remote *remote = &jwks->remote;
+    struct sl_jwks_remote *remote = &jwks->remote;
 
     if (sl_timer_new(jwks->options.loop, on_look, jwks, &remote->timer))
         return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
@@ -196,9 +196,9 @@ int sl_remote_open(struct sl_jwks *jwks, struct sl_diag *diag)
                            &remote->fetcher, diag);
 }
 
-void sl_remote_end(struct sl_jwks *jwks)
+void sl_jwks_remote_end(struct sl_jwks *jwks)
 {
-    struct sl_remote *remote = &jwks->remote;
+    struct sl_jwks_remote *remote = &jwks->remote;
 
     if (remote->timer)
         sl_timer_stop(remote->timer);
@@ -209,16 +209,16 @@ void sl_remote_end(struct sl_jwks *jwks)
     remote->on = false;
 }
 
-void sl_remote_close(struct sl_jwks *jwks)
+void sl_jwks_remote_close(struct sl_jwks *jwks)
 {
-    sl_remote_end(jwks);
+    sl_jwks_remote_end(jwks);
     sl_timer_free(jwks->remote.timer);
     sl_fetcher_close(jwks->remote.fetcher);
 }
 
-void sl_remote_begin(struct sl_jwks *jwks, char *url, size_t size)
+void sl_jwks_remote_begin(struct sl_jwks *jwks, char *url, size_t size)
 {
-    struct sl_remote *remote = &jwks->remote;
+    struct sl_jwks_remote *remote = &jwks->remote;
 
     remote->on = true;
     remote->url = url;

@@ -15,8 +15,6 @@
 #include "base/file.h"
 #include "sluiced/settings/rules.h"
 
-#define IN_MEMORY "sqlite::memory:" /* a registry that ends with us */
-
 #define ARENA_MOST   ((size_t)1024 * 1024)
 #define TOKEN_MOST   ((size_t)4096)
 #define THREADS_MOST 64 /* as many sockets can share an address; listener.h */
@@ -103,6 +101,7 @@ static const char *policy_text(struct sl_arena *arena,
         [SL_SET_store] = p->store,
         [SL_SET_usage] = p->usage,
         [SL_SET_forward_auth] = p->forward_auth,
+        [SL_SET_proxy_protocol] = p->proxy_protocol,
         [SL_SET_access_token] = p->access_token,
         [SL_SET_admin_token] = p->admin_token,
         [SL_SET_tls_certificate] = p->tls_certificate,
@@ -118,20 +117,6 @@ static const char *policy_text(struct sl_arena *arena,
     return p->has_listen && sl_setting_rows[id].kind == SL_SETTING_ADDRESS
                ? "off"
                : "";
-}
-
-/* Who says where state is kept says it of both. A daemon on a virtual clock is
- * there for flows, which register somebody now and then. */
-static const char *unsaid_usage(const struct sl_given *given)
-{
-#ifdef SL_VIRTUAL_CLOCK
-    const char *clock = given->flags[SL_SET_clock];
-
-    if (clock && strcmp(clock, "virtual") == 0)
-        return IN_MEMORY;
-#endif
-    (void)given;
-    return "none";
 }
 
 static struct sl_value choose(struct sl_settings *s,
@@ -156,7 +141,7 @@ static struct sl_value choose(struct sl_settings *s,
     else if (id == SL_SET_usage &&
              (!s->policy ||
               s->values[SL_SET_store].origin != SL_ORIGIN_DEFAULT))
-        said = unsaid_usage(given);
+        said = sl_rules_usage(given);
     else
         said = sl_setting_rows[id].preset;
     return (struct sl_value){SL_ORIGIN_DEFAULT, said, false};
@@ -363,13 +348,48 @@ static int read_token(struct sl_settings *s, enum sl_setting id,
 
 /* ---- all of them ---- */
 
+const enum sl_setting sl_setting_of_door[SL_DOORS] = {
+    [SL_DOOR_HTTP] = SL_SET_listen_http,
+    [SL_DOOR_GRPC] = SL_SET_listen_grpc,
+    [SL_DOOR_RESP] = SL_SET_listen_resp,
+    [SL_DOOR_ADMIN] = SL_SET_listen_admin,
+};
+
+static int read_proxied(struct sl_settings *s, struct sl_diag *diag)
+{
+    static const char *const names[SL_DOORS] = {
+        [SL_DOOR_HTTP] = "http",
+        [SL_DOOR_GRPC] = "grpc",
+        [SL_DOOR_RESP] = "resp",
+        [SL_DOOR_ADMIN] = "admin",
+    };
+    const char *at = s->values[SL_SET_proxy_protocol].text;
+    bool more = strcmp(at, "none") != 0;
+
+    while (more) {
+        struct sl_str name = {at, strcspn(at, ",")};
+        int door = 0;
+
+        while (door < SL_DOORS && !sl_str_eq(name, sl_str_c(names[door])))
+            door++;
+        if (door == SL_DOORS)
+            return sl_settings_refuse(s, SL_SET_proxy_protocol, diag,
+                                      "\"%.*s\" is no door; write some of "
+                                      "http,grpc,resp,admin or none",
+                                      SL_STR_ARG(name));
+        s->proxied[door] = true;
+        more = at[name.len] == ',';
+        at += name.len + more;
+    }
+    return 0;
+}
+
 static int read_doors(struct sl_settings *s, struct sl_diag *diag)
 {
-    int status =
-        read_address(s, SL_SET_listen_http, &s->http_open, &s->http, diag);
+    int status = read_proxied(s, diag);
 
-    if (!status)
-        status = read_address(s, SL_SET_listen_admin, &s->admin_open, &s->admin,
+    for (int i = 0; i < SL_DOORS && !status; i++)
+        status = read_address(s, sl_setting_of_door[i], &s->open[i], &s->at[i],
                               diag);
     if (!status)
         status = read_token(s, SL_SET_access_token, &s->access_token, diag);
@@ -401,7 +421,8 @@ static int read_files(struct sl_settings *s, struct sl_diag *diag)
     if (!status && strncmp(s->values[SL_SET_store].text, "memory:", 7) == 0 &&
         s->values[SL_SET_store].text[7])
         s->state = s->values[SL_SET_store].text + 7;
-    if (!status && strcmp(s->values[SL_SET_usage].text, IN_MEMORY) != 0)
+    if (!status &&
+        strcmp(s->values[SL_SET_usage].text, SL_USAGE_IN_MEMORY) != 0)
         status = resolve_value(s, SL_SET_usage, "sqlite:", diag);
     if (!status && strncmp(s->values[SL_SET_usage].text, "sqlite:", 7) == 0 &&
         s->values[SL_SET_usage].text[7])

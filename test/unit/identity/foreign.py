@@ -1,14 +1,20 @@
 #!/usr/bin/python3
 """Tokens of another maker, PyJWT, one line each: NAME <tab> KEYS <tab> TOKEN.
 
-The keys are fresh in every run. KEYS is the JWKS that verifies the token.
+The keys are fresh in every run. KEYS is the JWKS that verifies the token; where
+NAME begins with "not ", the token looks right and must not be believed.
 """
 import base64
 import json
 import os
 
 import jwt
-from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import (
+    ec, ed448, ed25519, padding, rsa)
+from cryptography.hazmat.primitives.asymmetric.utils import (
+    decode_dss_signature)
+from cryptography.hazmat.primitives.hmac import HMAC
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 CLAIMS = {
@@ -60,6 +66,57 @@ def put(name, signer, pair, kid=None, **more):
     print(name, json.dumps({"keys": [jwk]}), token, sep="\t")
 
 
+def put_wrong(name, alg, jwk, sign):
+    signed = text(json.dumps({"alg": alg}).encode()) + "."
+    signed += text(json.dumps(CLAIMS).encode())
+    token = signed + "." + text(sign(signed.encode()))
+    print("not " + name, json.dumps({"keys": [jwk]}), token, sep="\t")
+
+
+def wrong():
+    key, jwk = rsa_key(2048)
+    sha = hashes.SHA256()
+    pem = key.public_key().public_bytes(
+        Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+    def mac(data):
+        made = HMAC(pem, sha)
+        made.update(data)
+        return made.finalize()
+
+    def salted(size):
+        pss = padding.PSS(padding.MGF1(sha), size)
+        return lambda data: key.sign(data, pss, sha)
+
+    def other_mask(data):
+        pss = padding.PSS(padding.MGF1(hashes.SHA1()), 32)
+        return key.sign(data, pss, sha)
+
+    put_wrong("an HMAC by the public key", "HS256", jwk, mac)
+    put_wrong("unsigned", "none", jwk, lambda data: b"none")
+    put_wrong("a salt of 0 bytes", "PS256", jwk, salted(0))
+    put_wrong("a salt of 20 bytes", "PS256", jwk, salted(20))
+    put_wrong("a salt of 33 bytes", "PS256", jwk, salted(33))
+    put_wrong("another mask", "PS256", jwk, other_mask)
+    put_wrong("PS256 called RS256", "RS256", jwk, salted(32))
+    put_wrong("RS256 called PS256", "PS256", jwk,
+              lambda data: key.sign(data, padding.PKCS1v15(), sha))
+    put_wrong("RS256 by a shorter hash", "RS256", jwk,
+              lambda data: key.sign(data, padding.PKCS1v15(), hashes.SHA1()))
+    put_wrong("RS256 with a zero before it", "RS256", jwk,
+              lambda data: b"\0" + key.sign(data, padding.PKCS1v15(), sha))
+    key2, jwk2 = ec_key("P-256", ec.SECP256R1(), 32)
+    put_wrong("ES256 in DER", "ES256", jwk2,
+              lambda data: key2.sign(data, ec.ECDSA(sha)))
+    put_wrong("ES256 by a longer hash", "ES256", jwk2, lambda data: raw_pair(
+        key2.sign(data, ec.ECDSA(hashes.SHA512()))))
+
+
+def raw_pair(der):
+    r, s = decode_dss_signature(der)
+    return r.to_bytes(32, "big") + s.to_bytes(32, "big")
+
+
 def main():
     two, three = rsa_key(2048), rsa_key(3072)
     for size in "256", "384", "512":
@@ -75,6 +132,7 @@ def main():
     put("HS384", "HS384", oct_key(48), alg="HS384")
     put("HS512", "HS512", oct_key(64))
     put("HS512, long", "HS512", oct_key(200))
+    wrong()
 
 
 main()

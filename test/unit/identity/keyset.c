@@ -182,9 +182,20 @@ static void test_refused(void)
 /* Secrets of all lengths around the lengths of the hashes. */
 static void test_secrets(void)
 {
-    static const char bytes[5000];
+    static const char bytes[5000] = "a secret, and then nothing more";
+    static const char blank[64];
     char json[8000];
     struct sl_keyset *set;
+
+    CASE("one byte over and over is no secret");
+    CHECK_EQ(sl_keyset_secret((struct sl_str){blank, 64}, 0, &sl_alloc_libc,
+                              &set, NULL),
+             SLUICE_ECONF);
+    CHECK_EQ(sl_keyset_read(SL_STR("{\"kty\":\"oct\",\"k\":"
+                                   "\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                                   "AAA\"}"),
+                            SL_ALG_HMAC, &sl_alloc_libc, &set, NULL),
+             SLUICE_ECONF);
 
     CASE("a secret is at least as long as the hash, and 4096 bytes at most");
     for (size_t len = 0; len <= 4100; len += len < 70 ? 1 : 403) {
@@ -289,6 +300,39 @@ static void test_private(void)
     sl_keyset_unref(NULL);
 }
 
+/* The line of flags of the mapping that `at` lies in, from /proc. */
+static bool is_dumped(const void *at)
+{
+    FILE *maps = fopen("/proc/self/smaps", "re");
+    uintptr_t place = (uintptr_t)at, from, to;
+    bool inside = false, dumped = true;
+    char line[512];
+
+    if (!maps)
+        abort();
+    while (fgets(line, sizeof(line), maps)) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
+            inside = place >= from && place < to;
+        if (inside && strncmp(line, "VmFlags:", 8) == 0)
+            dumped = !strstr(line, " dd");
+    }
+    fclose(maps);
+    return dumped;
+}
+
+static void test_dump(void)
+{
+    struct sl_keyset *one = made_set(0);
+    struct sl_keyset *two = made_read(OCT("", OCT_64), SL_ALG_HMAC);
+
+    CASE("no core dump has a secret");
+    CHECK(is_dumped(one));
+    CHECK(!is_dumped(one->keys[0].secret.bytes));
+    CHECK(!is_dumped(two->keys[0].secret.bytes));
+    sl_keyset_unref(one);
+    sl_keyset_unref(two);
+}
+
 static void test_names(void)
 {
     CASE("names of algorithms, in exactly one spelling");
@@ -312,6 +356,7 @@ int main(void)
     test_secrets();
     test_bounds();
     test_private();
+    test_dump();
     test_names();
     return CHECK_DONE();
 }

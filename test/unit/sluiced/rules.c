@@ -37,10 +37,6 @@ static void check_version(void)
              SL_EXIT_USAGE);
     CHECK_STR(why.sentence, "--listen-grpc: the gRPC door is not in this "
                             "version; leave it out");
-    CHECK_EQ(MAKE(false, {SL_SET_listen_resp, "127.0.0.1:6380"}),
-             SL_EXIT_USAGE);
-    CHECK_STR(why.sentence, "--listen-resp: the Redis door is not in this "
-                            "version; leave it out");
     CHECK_EQ(MAKE(false, {SL_SET_usage, "postgres://x"}), SL_EXIT_USAGE);
     CHECK_STR(why.sentence, "--usage: postgres: is not in this version; write "
                             "\"sqlite:./sluice.db\"");
@@ -112,9 +108,9 @@ static void check_together(void)
              0);
 
     CASE("and one at least");
-    CHECK_EQ(
-        MAKE(false, {SL_SET_listen_http, "off"}, {SL_SET_listen_admin, "off"}),
-        SL_EXIT_USAGE);
+    CHECK_EQ(MAKE(false, {SL_SET_listen_http, "off"},
+                  {SL_SET_listen_resp, "off"}, {SL_SET_listen_admin, "off"}),
+             SL_EXIT_USAGE);
     CHECK(strstr(why.sentence, "no door is open") != NULL);
 }
 

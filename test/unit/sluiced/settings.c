@@ -29,9 +29,9 @@ static void check_order(void)
     CASE("without anything: the presets, and no file");
     begin();
     CHECK_EQ(make(NULL), 0);
-    CHECK(s.http_open && s.admin_open);
-    CHECK_STR(s.http.text, "127.0.0.1:8080");
-    CHECK_STR(s.admin.text, "127.0.0.1:9090");
+    CHECK(s.open[SL_DOOR_HTTP] && s.open[SL_DOOR_ADMIN]);
+    CHECK_STR(s.at[SL_DOOR_HTTP].text, "127.0.0.1:8080");
+    CHECK_STR(s.at[SL_DOOR_ADMIN].text, "127.0.0.1:9090");
     CHECK(s.state == NULL);
     CHECK_EQ(s.memory, 64 << 20);
     CHECK_EQ(s.deadline, 20 * SL_MS);
@@ -69,15 +69,37 @@ static void check_doors(void)
     server.has_listen = true;
     server.admin = SL_STR("127.0.0.1:1");
     CHECK_EQ(make("p.yaml"), 0);
-    CHECK(!s.http_open && s.admin_open);
+    CHECK(!s.open[SL_DOOR_HTTP] && s.open[SL_DOOR_ADMIN]);
+
+    CASE("doors that balancers stand before");
+    CHECK(!s.proxied[SL_DOOR_HTTP] && !s.proxied[SL_DOOR_ADMIN]);
+    server.proxy_protocol = SL_STR("http,resp");
+    CHECK_EQ(make("p.yaml"), 0);
+    CHECK(s.proxied[SL_DOOR_HTTP] && s.proxied[SL_DOOR_RESP]);
+    CHECK(!s.proxied[SL_DOOR_GRPC] && !s.proxied[SL_DOOR_ADMIN]);
+    given.variables[SL_SET_proxy_protocol] = "admin";
+    CHECK_EQ(make("p.yaml"), 0);
+    CHECK(!s.proxied[SL_DOOR_HTTP] && s.proxied[SL_DOOR_ADMIN]);
+    given.flags[SL_SET_proxy_protocol] = "none";
+    CHECK_EQ(make("p.yaml"), 0);
+    CHECK(!s.proxied[SL_DOOR_ADMIN]);
+    given.flags[SL_SET_proxy_protocol] = "http,";
+    CHECK_EQ(make("p.yaml"), SL_EXIT_USAGE);
+    CHECK_STR(why.sentence, "--proxy-protocol: \"\" is no door; write some of "
+                            "http,grpc,resp,admin or none");
+    given.flags[SL_SET_proxy_protocol] = "https";
+    CHECK_EQ(make("p.yaml"), SL_EXIT_USAGE);
+    given.flags[SL_SET_proxy_protocol] = NULL;
+    given.variables[SL_SET_proxy_protocol] = NULL;
+    server.proxy_protocol = SL_STR("");
 
     CASE("a flag opens and closes one door");
     given.flags[SL_SET_listen_http] = "127.0.0.1:2";
     CHECK_EQ(make("p.yaml"), 0);
-    CHECK(s.http_open && s.admin_open);
+    CHECK(s.open[SL_DOOR_HTTP] && s.open[SL_DOOR_ADMIN]);
     given.flags[SL_SET_listen_admin] = "off";
     CHECK_EQ(make("p.yaml"), 0);
-    CHECK(s.http_open && !s.admin_open);
+    CHECK(s.open[SL_DOOR_HTTP] && !s.open[SL_DOOR_ADMIN]);
 }
 
 static void check_paths(void)

@@ -67,6 +67,10 @@ sl_http_f sl_admin_policy_get, sl_admin_policy_post;
 
 sl_http_f sl_admin_top;
 
+/* ---- events.c ---- */
+
+sl_http_f sl_admin_events;
+
 /* ---- keys.c ---- */
 
 sl_http_f sl_admin_key_get, sl_admin_key_reset;

@@ -15,6 +15,7 @@
 #include "doors/http/admin/inner.h"
 #include "doors/http/inner.h"
 #include "engine/identify.h"
+#include "wire/json.h"
 
 struct errand {
     struct sl_http_call *call;
@@ -24,6 +25,7 @@ struct errand {
     char ip[SL_PER_MAX][SL_IP_TEXT + 5];
     unsigned count;
     bool reset; /* still to be done */
+    bool done;  /* it was reset */
 };
 
 /* ---- the path ---- */
@@ -209,6 +211,32 @@ static bool read_errand(struct errand *e)
 
 /* ---- the answer ---- */
 
+/* Others want to know who was let go. */
+static void tell(struct errand *e, const struct sl_shown *shown)
+{
+    const struct sl_admin *admin = sl_admin_of(e->call);
+    struct sl_buf members;
+    int err;
+
+    sl_buf_init(&members, SL_EVENT_BYTES, e->call->worker->alloc);
+    err = sl_buf_addf(&members, "\"limit\":");
+    if (!err)
+        err = sl_json_string(&members, shown->rule->name);
+    if (!err)
+        err = sl_buf_addf(&members, ",\"scope\":");
+    if (!err)
+        err = sl_json_string(&members, shown->scope);
+    if (!err)
+        err = sl_buf_addf(&members, ",\"key\":");
+    if (!err)
+        err = sl_json_string(&members, sl_str_c(shown->id));
+    if (err) /* a key that is longer than an event: they learn that it was */
+        sl_buf_clear(&members);
+    sl_events_publish(admin->events, "reset", e->facts.now,
+                      sl_buf_str(&members));
+    sl_buf_done(&members);
+}
+
 static void answer(struct errand *e)
 {
     struct sl_http_call *call = e->call;
@@ -229,6 +257,8 @@ static void answer(struct errand *e)
     else
         sl_admin_answer(call, sl_render_limit(d, &d->shown[0], &call->text),
                         sl_admin_json);
+    if (e->done && !ask->err && d->shown_count > 0)
+        tell(e, &d->shown[0]);
     sl_http_finish(call);
 }
 
@@ -245,10 +275,13 @@ static void look(struct errand *e)
 
 static void on_reset(struct sl_ask *ask)
 {
+    struct errand *e = ask->ctx;
+
+    e->done = !ask->err;
     if (ask->err)
-        answer(ask->ctx);
+        answer(e);
     else
-        look(ask->ctx);
+        look(e);
 }
 
 static void on_done(struct sl_ask *ask)

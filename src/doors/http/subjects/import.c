@@ -227,6 +227,7 @@ static void on_written(struct sl_job *job)
         if (go_on(import))
             return;
     }
+    sl_subjects_tell(call, import->imported, import->imported - import->same);
     sl_job_clear(job);
     end(import);
     sl_http_finish(call);

@@ -58,6 +58,7 @@ static void answer_write(struct sl_errand_call *errand)
 
     switch (errand->job.result) {
     case SL_JOB_DONE:
+        sl_subject_tell(errand);
         show(errand);
         break;
     case SL_JOB_NOBODY:
@@ -78,11 +79,13 @@ static void answer_remove(struct sl_errand_call *errand)
 {
     struct sl_http_call *call = errand->call;
 
-    if (errand->job.result != SL_JOB_DONE)
+    if (errand->job.result != SL_JOB_DONE) {
         answer_write(errand);
-    else
-        sl_admin_answer(call, sl_buf_addf(&call->text, "{\"removed\":true}"),
-                        sl_admin_json);
+        return;
+    }
+    sl_subject_tell(errand);
+    sl_admin_answer(call, sl_buf_addf(&call->text, "{\"removed\":true}"),
+                    sl_admin_json);
 }
 
 static void answer_audit(struct sl_errand_call *errand)

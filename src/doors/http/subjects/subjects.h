@@ -3,6 +3,7 @@
  *   read_json.c  a body or a line of JSON to a change
  *   read_csv.c   a line of CSV to a change
  *   check.c      does the change fit the policy in force?
+ *   tell.c       events
  *   show.c       an entry as JSON, and what of it has no effect
  *   one.c        GET, PUT, PATCH, DELETE of one, and its history
  *   list.c       pages
@@ -77,6 +78,15 @@ SL_MUST_USE int sl_change_check(const struct sl_change *change,
 SL_MUST_USE int sl_entry_show(const struct sl_entry *entry,
                               const struct sl_policy *policy, sl_ns now,
                               struct sl_buf *out);
+
+/* ---- telling ---- */
+
+struct sl_errand_call;
+
+/* A write was done: publish it, unless it changed nothing. */
+void sl_subject_tell(struct sl_errand_call *errand);
+void sl_subjects_tell(struct sl_http_call *call, unsigned imported,
+                      unsigned changed);
 
 /* ---- handlers ---- */
 
