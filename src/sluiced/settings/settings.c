@@ -136,14 +136,12 @@ static struct sl_value choose(struct sl_settings *s,
     said = server ? policy_text(&s->arena, server, id) : "";
     if (!said || said[0])
         return (struct sl_value){SL_ORIGIN_POLICY, said, false};
+    said = sl_setting_rows[id].preset;
     if (id == SL_SET_store && !s->policy)
         said = "memory:"; /* a demo leaves nothing behind */
-    else if (id == SL_SET_usage &&
-             (!s->policy ||
-              s->values[SL_SET_store].origin != SL_ORIGIN_DEFAULT))
+    if (id == SL_SET_usage &&
+        (!s->policy || s->values[SL_SET_store].origin != SL_ORIGIN_DEFAULT))
         said = sl_rules_usage(given);
-    else
-        said = sl_setting_rows[id].preset;
     return (struct sl_value){SL_ORIGIN_DEFAULT, said, false};
 }
 
