@@ -13,7 +13,9 @@
 
 #include <string.h>
 
+#include "doors/events/denials.h"
 #include "doors/stats/inside.h"
+#include "doors/top.h"
 
 /* Small answers come from memory within microseconds; a store has 20 ms. */
 const struct sl_bound sl_took_bounds[SL_TOOK_BOUNDS] = {
@@ -108,6 +110,18 @@ int sl_stats_open(const struct sl_alloc *alloc, struct sl_stats **ret)
     }
     *ret = stats;
     return 0;
+}
+
+void sl_stats_watch(struct sl_stats *stats, struct sl_top *top,
+                    struct sl_denials *denials)
+{
+    stats->top = top;
+    stats->denials = denials;
+}
+
+uint64_t sl_stats_degraded(const struct sl_stats *stats)
+{
+    return atomic_load_explicit(&stats->store_errors, memory_order_relaxed);
 }
 
 /* ---- doors ---- */
@@ -304,6 +318,10 @@ void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
     count_verdict(stats, d);
     count_wait(stats, d);
     count_failure(stats, d);
+    if (stats->top)
+        sl_top_decision(stats->top, d);
+    if (stats->denials)
+        sl_denials_decision(stats->denials, d);
     if (d->blind || d->reason != SL_REASON_NONE)
         return; /* no limit was asked */
     for (unsigned i = 0; i < d->shown_count; i++)

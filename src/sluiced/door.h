@@ -16,6 +16,7 @@
 #include "doors/http/http.h"
 #include "doors/resp/resp.h"
 #include "net/listener.h"
+#include "sluiced/proxied.h"
 #include "sluiced/settings/settings.h"
 
 struct sl_daemon;
@@ -27,7 +28,8 @@ struct sl_doorway {
     struct sl_tls *tls;
     bool accepts_client_cert; /* a client's certificate serves as token */
     char where[128];
-    union { /* read only while it is open */
+    struct sl_crowd *crowd; /* NULL: each loop counts for itself */
+    union {                 /* read only while it is open */
         struct sl_http_door http;
         struct sl_resp_door resp;
     };
@@ -36,6 +38,7 @@ struct sl_doorway {
 struct sl_stand {
     bool up;
     struct sl_listener *listener;
+    struct sl_proxied *proxied;        /* NULL: who connects is the client */
     _Atomic(struct sl_tls *) next_tls; /* to be used from now on, or NULL */
     union {
         struct sl_http_worker http;
@@ -51,6 +54,9 @@ struct sl_door_kind {
 
     /* Fill in what the loops share; sockets and certificate are there. */
     void (*describe)(struct sl_daemon *daemon, struct sl_doorway *way);
+
+    /* Use way->crowd; NULL if its loops count each for itself. */
+    void (*gather)(struct sl_doorway *way);
 
     /* Serve on the worker's loop, with `most` connections at once. */
     int (*open)(struct sl_stand *stand, struct sl_worker *worker,

@@ -84,6 +84,7 @@ static struct sl_part part_in(const struct sl_take *take,
         .key = p->key,
         .cost = p->cost,
         .act = SL_ACT_TAKE,
+        .carried = p->carried,
     };
     uint64_t moved = p->cost < ADJUST_MAX ? p->cost : ADJUST_MAX;
 
@@ -138,6 +139,18 @@ static bool decide(struct memory *m, struct sl_part *parts, unsigned count,
     return verdict == SL_VERDICT_ALLOW;
 }
 
+/* Every part for itself, but for what is carried to it. */
+static void decide_each(struct memory *m, struct sl_part *parts, unsigned count,
+                        sl_ns now)
+{
+    unsigned n;
+
+    for (unsigned i = 0; i < count; i += n) {
+        n = parts[i].carried && i + 1 < count ? 2 : 1;
+        (void)decide(m, &parts[i], n, now);
+    }
+}
+
 static void take(struct sl_store *store, struct sl_take *take)
 {
     struct memory *m = of(store);
@@ -149,8 +162,7 @@ static void take(struct sl_store *store, struct sl_take *take)
     take->err = 0;
     take->allowed = true;
     if (take->errand == SL_ERRAND_EACH)
-        for (unsigned i = 0; i < count; i++)
-            (void)decide(m, &parts[i], 1, take->now);
+        decide_each(m, parts, count, take->now);
     else if (count > 0)
         take->allowed = decide(m, parts, count, take->now);
     for (unsigned i = 0; i < count; i++) {

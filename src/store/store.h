@@ -51,6 +51,9 @@ struct sl_take_part {
     struct sl_str name;           /* for shared stores; may be empty */
     uint64_t cost;
     sl_ns when;              /* GIVE_BACK: when that was taken */
+    bool carried;            /* TAKE, LOOK and EACH, of cost 0: what its key
+                              * has used counts against the next part, too;
+                              * see "Carrying" in table.h */
     struct sl_answer answer; /* out */
     bool untracked;          /* out: there was no room for the key */
 };

@@ -89,6 +89,20 @@ check 'and the door for Redis clients' has "$err" \
 run "$sluiced" --clock virtual
 check 'the shipped program has no other clock' is 2
 
+# ---- a signal at the start ----
+
+# When the lock is there, the state is being made, and nobody hears signals yet.
+policy hup.yaml 3/day
+launch "$sluiced" --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
+    --log-format json -c hup.yaml --memory 256MiB --store memory:hup.state
+until [[ -e hup.state.lock ]] || gone "$pid"; do :; done
+kill -HUP "$pid"
+started
+check 'HUP while it starts does not end it' said '"event":"serving"'
+until_ said '"event":"policy loaded"'
+check 'and is heard' said '"event":"policy loaded"'
+stop
+
 # ---- held by others ----
 
 policy q.yaml 3/day
@@ -102,6 +116,9 @@ start -c q.yaml
 check 'a state that is held is status 5' is 5
 check 'with who holds it' has "$err" "(process $first)"
 check 'and what to do' has "$err" '--store memory:PATH'
+ln -s sluice.state link.state
+start -c q.yaml --store memory:link.state
+check 'also by another name' is 5
 pid=$first
 ask /v1/check -d '{"path":"/x","user":"ann"}'
 check 'the first one goes on' answers 200
