@@ -41,8 +41,8 @@ check "nearly all were run ($passed)" test "$passed" -ge 98
 whys=$(grep '^skip ' <<<"$out" | sed 's/.* (//; s/)$//' | sort | uniq -c |
     sed 's/^ *//')
 check 'what was skipped had a reason' test "$whys" = \
-    "5 a daemon's store can't be made to fail over HTTP
-5 overrides can't be given over HTTP yet"
+    "5 a daemon's store can't be made to fail
+5 overrides can't be given to a daemon yet"
 over_http -o tap "$root/test/flow/a03-subjects.flow"
 check 'TAP says SKIP, and why' has "$out" '# SKIP overrides'
 over_http -o json "$root/test/flow/a03-subjects.flow"

@@ -114,7 +114,9 @@ static void check_wrong(void)
     static const char *const rows[] = {
         "SLUICE.CHECK GET",
         "wrong number of arguments",
-        "SLUICE.CHECK GET x",
+        "SLUICE.CHECK user ann",
+        "ask for METHOD /path, JOB",
+        "SLUICE.CHECK cost 2 user ann",
         "ask for METHOD /path, JOB",
         "SLUICE.CHECK GET \"\"",
         "ask for METHOD /path, JOB",
@@ -151,7 +153,7 @@ static void check_wrong(void)
         "SLUICE.EXPLAIN JOB mail x",
         "'x' has no value",
         "SLUICE.RESET THROTTLE a b",
-        "ask for METHOD /path",
+        "'b' has no value",
     };
 
     CASE("what is wrong is named");
