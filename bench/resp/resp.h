@@ -2,7 +2,7 @@
 #ifndef SL_BENCH_RESP_H
 #define SL_BENCH_RESP_H
 
-#include "http/http.h"
+#include "../http/http.h"
 
 #define CONNS 32
 
