@@ -100,9 +100,8 @@ static void count_refusal(const struct sl_http_worker *worker, const char *why,
 
 static void enter(struct sl_http_session *s, enum phase phase)
 {
-    /* Coming back to IDLE is a new beginning; the others begin once. */
     if (phase == s->phase && phase != IDLE)
-        return;
+        return; /* only coming back to IDLE is a new beginning */
     s->phase = phase;
     sl_conn_deadline(s->conn, deadline_of(s->worker->door, phase));
 }
@@ -274,8 +273,7 @@ static bool handle(struct sl_http_session *s)
     return false;
 }
 
-/* The head is there, the body is not. False if nobody wants it: then the
- * refusal is on its way, and the connection at its end. */
+/* The head is there, the body is not. False if nobody wants it. */
 static bool is_welcome(struct sl_http_session *s)
 {
     const struct sl_http_door *door = s->worker->door;
