@@ -83,6 +83,12 @@ static void observe(sl_stat *values, const struct sl_bound *bounds,
     observe_many(values, bounds, count, span, 1);
 }
 
+const char *const sl_lookup_words[SL_LOOKUPS] = {
+    [SL_LOOKUP_HIT] = "hit",   [SL_LOOKUP_LOADED] = "loaded",
+    [SL_LOOKUP_LATE] = "late", [SL_LOOKUP_FAILED] = "failed",
+    [SL_LOOKUP_BUSY] = "busy",
+};
+
 /* ---- life ---- */
 
 void sl_stats_close(struct sl_stats *stats)

@@ -56,6 +56,33 @@ void sl_stats_connection(struct sl_stats *stats, const char *door, int change);
 void sl_stats_refused(struct sl_stats *stats, const char *door,
                       const char *why);
 
+/* How lookups of subjects ended. */
+enum sl_lookup_result {
+    SL_LOOKUP_HIT,    /* at hand */
+    SL_LOOKUP_LOADED, /* asked of the registry */
+    SL_LOOKUP_LATE,
+    SL_LOOKUP_FAILED,
+    SL_LOOKUP_BUSY,
+    SL_LOOKUPS
+};
+
+extern const char *const sl_lookup_words[SL_LOOKUPS];
+
+enum sl_subject_number {
+    SL_SUBJECTS_AT_HAND, /* of all threads */
+    SL_SUBJECT_COMMITS,
+    SL_SUBJECT_ERRORS,
+    SL_SUBJECT_QUEUE,
+    SL_SUBJECT_WRITES,
+    SL_SUBJECT_NUMBERS
+};
+
+/* The registry; zeros if there is none. */
+struct sl_stats_subjects {
+    uint64_t results[SL_LOOKUPS];
+    uint64_t numbers[SL_SUBJECT_NUMBERS];
+};
+
 /* What is not counted but asked for when somebody looks. */
 struct sl_stats_now {
     uint64_t table_places, table_occupied, table_bytes, table_evicted,
@@ -68,6 +95,7 @@ struct sl_stats_now {
     const char *store;       /* "memory" */
     bool store_up;
     sl_ns now, started_at;
+    struct sl_stats_subjects subjects;
 
     /* The keys that tokens are verified with, if the policy believes any. */
     bool jwks_on;

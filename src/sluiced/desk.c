@@ -47,8 +47,10 @@ static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
 {
     struct sl_jwks_stats jwks;
     struct sl_table_stats table;
+    struct sl_stats_subjects subjects;
 
     sl_table_stats(daemon->state.table, &table);
+    sl_subjects_count(daemon, &subjects);
     sl_jwks_stats(daemon->jwks, &jwks);
     *ret = (struct sl_stats_now){
         .table_places = table.slots,
@@ -70,6 +72,7 @@ static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
         .jwks_words = sl_jwks_words,
         .now = sl_loop_now(daemon->workers[0].loop),
         .started_at = daemon->started_at,
+        .subjects = subjects,
     };
     for (unsigned i = 0; i < SL_JWKS_WORDS; i++)
         ret->jwks_results[i] = jwks.results[i];
@@ -100,7 +103,16 @@ static int on_top(void *ctx, const struct sl_top_query *query,
     return sl_top_read(all, count, query, arena, ret);
 }
 
-static int on_feature(void *ctx, struct sl_str name, bool on,
+/* What the policy and the environment say. */
+static bool is_enabled(const struct sl_daemon *daemon, struct sl_str name)
+{
+    const struct sl_policy *policy = daemon->written.policy;
+    int index = sl_policy_feature(policy, name);
+
+    return index >= 0 && policy->features[index].enabled;
+}
+
+static int on_feature(void *ctx, struct sl_str name, int on,
                       struct sl_diag *diag)
 {
     struct sl_daemon *daemon = ctx;
@@ -112,8 +124,11 @@ static int on_feature(void *ctx, struct sl_str name, bool on,
     memcpy(text, name.at, name.len < 127 ? name.len : 127);
     text[name.len < 127 ? name.len : 127] = '\0';
     sl_log(SL_LOG_INFO, "feature switched", "name", text, "to",
-           on ? "on" : "off", NULL);
-    sl_tidings_feature(daemon, name, on);
+           on < 0 ? "policy"
+           : on   ? "on"
+                  : "off",
+           NULL);
+    sl_tidings_feature(daemon, name, on < 0 ? is_enabled(daemon, name) : on);
     return 0;
 }
 
@@ -148,6 +163,7 @@ void sl_desk_open(struct sl_daemon *daemon)
         .metrics = on_metrics,
         .top = on_top,
         .feature = on_feature,
+        .registry = daemon->registry,
     };
 #ifdef SL_VIRTUAL_CLOCK
     if (daemon->settings.virtual_clock) {

@@ -14,7 +14,6 @@
  */
 #include <string.h>
 
-#include "base/clock.h"
 #include "doors/resp/inner.h"
 
 /* ---- replies ---- */
@@ -44,9 +43,9 @@ static int write_one(struct sl_buf *out, const struct sl_throttle *t, bool crab)
     return sl_resp_write_integers(out, five, SL_LEN(five));
 }
 
-static void count(const struct sl_resp_call *call)
+static void count(struct sl_resp_call *call)
 {
-    sl_ns took = sl_clock_wall() - call->asked_at;
+    sl_ns took = sl_resp_took(call);
     struct sl_stats_throttles counted = {0};
 
     if (!call->worker->stats)

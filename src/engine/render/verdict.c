@@ -90,6 +90,12 @@ static void write_rare(struct sl_ink *ink, const struct sl_shown *shown)
         sl_ink_raw(ink, MEMBER("wait_ms"));
         write_ms(ink, shown->answer.wait);
     }
+    if (shown->overridden) {
+        sl_ink_raw(ink, MEMBER("override"));
+        sl_ink_string(ink, sl_str_c(shown->override_of && shown->override_of[0]
+                                        ? shown->override_of
+                                        : "request"));
+    }
     if (shown->overage)
         sl_ink_raw(ink, SL_STR(",\"overage\":true"));
     if (shown->skipped)

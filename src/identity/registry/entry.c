@@ -133,6 +133,11 @@ void sl_draft_of(const struct sl_entry *entry, struct sl_draft *ret)
 
 /* ---- changing ---- */
 
+static bool is_over(sl_ns end, sl_ns now)
+{
+    return end != SL_NS_NONE && now >= end;
+}
+
 static struct sl_own_rate *find_rate(struct sl_draft *draft,
                                      struct sl_str limit)
 {
@@ -230,8 +235,10 @@ bool sl_draft_change(struct sl_draft *draft, const struct sl_change *change,
     if (change->kind == SL_CHANGE_PUT)
         keep_mentioned(draft, change);
     if (change->has & SL_HAS_PLAN) {
-        /* The end of one plan is not that of the next. */
-        if (!sl_str_eq(draft->plan, change->plan))
+        /* The end of one plan is not that of the next, nor of one that is
+         * given again after it has ended. */
+        if (!sl_str_eq(draft->plan, change->plan) ||
+            is_over(draft->expires, now))
             draft->expires = SL_NS_NONE;
         draft->plan = change->plan;
     }
@@ -249,6 +256,8 @@ bool sl_draft_change(struct sl_draft *draft, const struct sl_change *change,
         copy_all(draft->aliases, change->aliases, change->alias_count,
                  sizeof(*change->aliases));
     }
+    if (change->no_rates)
+        draft->rate_count = 0;
     for (unsigned i = 0; i < change->rate_count; i++)
         if (!change_rate(draft, &change->rates[i], diag))
             return false;
@@ -343,11 +352,6 @@ static sl_ns common_end(const struct sl_draft *d)
     return d->rate_count > 0 ? d->rates[0].until : SL_NS_NONE;
 }
 
-static bool is_over(sl_ns end, sl_ns now)
-{
-    return end != SL_NS_NONE && now >= end;
-}
-
 static int json_detail(struct sl_buf *out, const struct sl_own_rate *rate,
                        sl_ns now)
 {
@@ -415,7 +419,9 @@ int sl_draft_json(const struct sl_draft *d, sl_ns now, struct sl_buf *out)
         err = json_text(out, "by", d->by);
     if (!err)
         err = json_time(out, "updated", d->updated);
-    return err ? err
+    /* One that is about to be written has none yet. */
+    return err || d->revision == 0
+               ? err
                : sl_buf_addf(out, ",\"revision\":%llu",
                              (unsigned long long)d->revision);
 }

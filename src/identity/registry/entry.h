@@ -81,6 +81,7 @@ struct sl_change {
     unsigned alias_count;
     const struct sl_own_rate *rates; /* an empty rate takes one away */
     unsigned rate_count;
+    bool no_rates;   /* a PATCH: those that are there are gone */
     bool must_match; /* else refused: the revision that is to be changed, */
     uint64_t match;  /* or 0: there must be nobody yet */
     unsigned line;   /* of an import */

@@ -192,8 +192,13 @@ static void close_redis(struct sl_store *store)
     sl_alloc_free(redis->options.alloc, redis, sizeof(*redis));
 }
 
-static const struct sl_store_calls calls = {bind_limits, tighten, take,
-                                            close_redis, NULL};
+static const struct sl_store_calls calls = {
+    .bind = bind_limits,
+    .tighten = tighten,
+    .take = take,
+    .close = close_redis,
+    .retry_in = sl_redis_retry_in,
+};
 
 int sl_redis_open(const struct sl_redis_options *options, struct sl_store **ret,
                   struct sl_diag *diag)
@@ -211,6 +216,8 @@ int sl_redis_open(const struct sl_redis_options *options, struct sl_store **ret,
     redis->options = *options;
     redis->options.alloc = alloc;
     redis->store.calls = &calls;
+    redis->store.wants_names = true;
+    redis->store.in_slots = options->where.kind == SL_REDIS_CLUSTER;
     pthread_mutex_init(&redis->lock, NULL);
     if (sl_shared_init(&redis->shared, &redis->store.secret) ||
         sl_hash_key_make(&redis->store.secret))

@@ -144,10 +144,11 @@ static void test_order(void)
 
 static void test_rates(struct rig *rig)
 {
-    struct sl_own_rate own[] = {
-        {SL_STR("api"),  SL_STR("7/hour"), 50,         SL_STR("ops"), SL_STR("launch")},
-        {SL_STR("gone"), SL_STR("9/min"),  SL_NS_NONE, SL_STR(""),    SL_STR("")      }
-    };
+    struct sl_own_rate own = {.limit = SL_STR("api"),
+                              .rate = SL_STR("7/hour"),
+                              .until = 50,
+                              .by = SL_STR("ops"),
+                              .note = SL_STR("launch")};
     struct sl_own_rate wide = {SL_STR("api"), SL_STR("5/hour"), SL_NS_NONE,
                                SL_STR("boss"), SL_STR("")};
     struct sl_subject ann = make("ann", "pro", SL_NS_NONE);
@@ -157,8 +158,8 @@ static void test_rates(struct rig *rig)
     struct sl_facts facts = GET("/x", USER("ann"), ORG("acme"));
     struct sl_buf text;
 
-    ann.rates = own;
-    ann.rate_count = 2;
+    ann.rates = &own;
+    ann.rate_count = 1;
     acme.rates = &wide;
     acme.rate_count = 1;
     rig->now = 1;

@@ -62,7 +62,7 @@ static void test_json(void)
                          "\"expires\":null,\"expired\":false,\"roles\":[],"
                          "\"aliases\":[],\"overrides\":{},\"until\":null,"
                          "\"override_details\":[],\"note\":\"\",\"by\":\"\","
-                         "\"updated\":\"1970-01-01T00:00:00Z\",\"revision\":0");
+                         "\"updated\":\"1970-01-01T00:00:00Z\"");
     sl_buf_done(&out);
 }
 
@@ -117,6 +117,15 @@ static void test_change(void)
     rates[0].rate = rates[1].rate = S("");
     CHECK(sl_draft_change(&d, &c, 6 * SL_S, &diag));
     CHECK(sl_draft_same(&d, &before));
+
+    CASE("a plan that is given again after its end has none");
+    c.rate_count = 0;
+    c.has = SL_HAS_PLAN;
+    c.plan = S("pro");
+    CHECK(sl_draft_change(&d, &c, 10 * SL_S - 1, &diag));
+    CHECK_EQ(d.expires, 10 * SL_S);
+    CHECK(sl_draft_change(&d, &c, 10 * SL_S, &diag));
+    CHECK_EQ(d.expires, SL_NS_NONE);
 
     CASE("there are so many of them and no more");
     static char names[SL_ENTRY_RATES][8];
