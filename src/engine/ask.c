@@ -68,6 +68,7 @@ static void on_taken(struct sl_take *take)
 {
     struct sl_ask *ask = take->ctx;
 
+    sl_engine_collect(ask->engine, &ask->decision);
     sl_decide_took(&ask->decision, ask->live);
     go_on(ask);
 }

@@ -12,7 +12,7 @@
  */
 #include "engine/parts.h"
 
-/* When to come back if the store is not there: nobody knows. */
+/* When to come back if the registry is not there: nobody knows. */
 #define STORE_RETRY SL_S
 
 static const struct {
@@ -161,23 +161,35 @@ void sl_conclude_unsure(struct sl_decision *d)
     }
 }
 
+/* Not a second of the limits' time is told: it is the store that is waited
+ * for. */
+static sl_ns retry_of(const struct sl_decision *d, const struct sl_live *live)
+{
+    return live->engine ? sl_engine_retry_in(live->engine, d->take.loop)
+                        : STORE_RETRY;
+}
+
 void sl_conclude_failure(struct sl_decision *d, const struct sl_live *live)
 {
     enum sl_failure wish = strictest_wish(d);
 
     if (wish == SL_FAILURE_LOCAL && !d->on_local && live->local) {
         d->on_local = true;
+        if (live->engine)
+            d->share = sl_engine_share(live->engine);
         sl_parts_ask_limits(d, live);
         return;
     }
     if (wish != SL_FAILURE_ALLOW) {
         sl_refuse_request(d, SL_REASON_STORE);
-        d->retry_in = STORE_RETRY;
+        d->retry_in = retry_of(d, live);
     }
     d->degraded = true;
     d->blind = true;
     if (d->allowed)
         sl_conclude(d);
+    if (live->engine)
+        sl_engine_owe(live, d);
     d->pending = false;
     d->step = SL_DECIDED;
 }

@@ -42,6 +42,7 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->never = d->degraded = d->blind = false;
     d->pending = d->on_local = false;
     d->tagged = live->in_slots;
+    d->share = 1;
     d->retry_in = SL_NS_NONE;
     d->code = d->missing_scope = (struct sl_str){"", 0};
     d->shown_count = 0;
@@ -425,6 +426,8 @@ void sl_decide_took(struct sl_decision *d, const struct sl_live *live)
     if (d->step == SL_DECIDING) {
         d->degraded = d->degraded || d->on_local;
         sl_conclude(d);
+        if (d->on_local && live->engine)
+            sl_engine_owe(live, d);
     }
     go_on(d, live);
 }

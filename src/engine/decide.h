@@ -119,8 +119,9 @@ struct sl_decision {
     struct sl_take_part parts[SL_PARTS];
     unsigned part_shown[SL_PARTS]; /* which of `shown` a part belongs to */
 
-    bool pending;  /* `take` is to be carried out */
-    bool on_local; /* on the engine's own table, not the shared store */
+    bool pending;   /* `take` is to be carried out */
+    bool on_local;  /* on the engine's own table, not the shared store */
+    unsigned share; /* then: among how many a limit is parted */
     enum sl_step_of_decision {
         SL_DECIDING,  /* the limits that count */
         SL_SHADOWING, /* those that only look on */

@@ -1,37 +1,14 @@
 /* engine.c -- a policy in force over a store. */
 #include "engine/engine.h"
 
-#include <pthread.h>
 #include <string.h>
 
+#include "engine/inside.h"
 #include "engine/parts.h"
 #include "policy/slots.h"
 
 #define LOCAL_SIZE (8 * UINT64_C(1024) * 1024)
 #define NAME_MAX_  96 /* a limit's name, and what marks a candidate */
-
-#define KEPT_MAX 256
-
-/* A feature that is switched by hand. */
-struct kept {
-    char name[65];
-    bool on;
-};
-
-struct sl_engine {
-    struct sl_store *store;
-    struct sl_store *local; /* what `on_store_failure: local` asks; made when
-                             * the first policy wants it */
-    const struct sl_alloc *alloc;
-    sl_ns (*now)(void *ctx);
-    void *now_ctx;
-    int (*fault)(void *ctx);
-    void *fault_ctx;
-    pthread_mutex_t lock; /* who writes `live`, or takes a hold */
-    _Atomic(struct sl_live *) live;
-    struct kept kept[KEPT_MAX];
-    unsigned kept_count;
-};
 
 /* ---- what a policy needs to be in force ---- */
 
@@ -292,7 +269,11 @@ int sl_engine_open(const struct sl_engine_options *options,
     engine->fault_ctx = options->fault_ctx;
     engine->store = options->store;
     pthread_mutex_init(&engine->lock, NULL);
-    err = sl_engine_use(engine, policy, diag);
+    err = sl_debts_open(alloc, &engine->debts);
+    if (err)
+        sl_refuse(diag, err, "there is no memory");
+    else
+        err = sl_engine_use(engine, policy, diag);
     if (err) {
         engine->store = NULL; /* still the caller's */
         sl_engine_close(engine);
@@ -307,6 +288,7 @@ void sl_engine_close(struct sl_engine *engine)
     if (!engine)
         return;
     sl_live_release(atomic_load(&engine->live));
+    sl_debts_close(engine->debts);
     sl_store_close(engine->store);
     sl_store_close(engine->local);
     pthread_mutex_destroy(&engine->lock);
@@ -366,19 +348,54 @@ struct sl_store *sl_engine_store(struct sl_engine *engine)
     return engine->store;
 }
 
+static bool has_fault(const struct sl_engine *engine)
+{
+    return engine->fault && engine->fault(engine->fault_ctx);
+}
+
+/* What its keys owe comes first, on the same way. */
+static void ask_store(struct sl_engine *engine, struct sl_decision *d)
+{
+    if (sl_debts_any(engine->debts))
+        sl_debts_settle(engine->debts, engine->store, &d->take);
+    if (engine->store->in_slots && !sl_apart_is_one(&d->take))
+        sl_apart_take(&d->apart, engine->store, &d->take);
+    else
+        sl_store_take(engine->store, &d->take);
+}
+
 void sl_engine_carry_out(struct sl_engine *engine, struct sl_decision *d)
 {
     if (d->on_local) {
         sl_store_take(engine->local, &d->take);
-    } else if (engine->fault && engine->fault(engine->fault_ctx)) {
+    } else if (has_fault(engine)) {
         d->take.err = SLUICE_ESTORE;
         d->take.done(&d->take);
-    } else if (engine->store->in_slots && !sl_apart_is_one(&d->take)) {
-        sl_apart_take(&d->apart, engine->store, &d->take);
     } else {
-        sl_store_take(engine->store, &d->take);
+        ask_store(engine, d);
     }
 }
+
+int sl_engine_forget(struct sl_engine *engine, struct sl_diag *diag)
+{
+    struct sl_live *live = sl_engine_hold(engine, NULL);
+    struct sl_store *local = engine->local;
+    int err;
+
+    engine->local = NULL;
+    err = sl_engine_use(engine, live->policy, diag);
+    sl_live_release(live);
+    if (err) {
+        sl_store_close(engine->local);
+        engine->local = local;
+        return err;
+    }
+    sl_debts_forget(engine->debts);
+    sl_store_close(local);
+    return 0;
+}
+
+/* ---- at once ---- */
 
 static void on_taken(struct sl_take *take)
 {
@@ -396,6 +413,7 @@ int sl_engine_decide_known(struct sl_engine *engine, const struct sl_live *live,
     while (!err && ret->pending) {
         ret->take.done = on_taken;
         sl_engine_carry_out(engine, ret);
+        sl_engine_collect(engine, ret);
         sl_decide_took(ret, live);
     }
     return err;

@@ -22,6 +22,8 @@ struct sl_engine_options {
     void *fault_ctx;
 };
 
+struct sl_debts_stats;
+
 struct sl_engine;
 
 /* Put `policy` in force (one more reference of it is taken). On failure the
@@ -50,6 +52,18 @@ SL_MUST_USE int sl_engine_keep(struct sl_engine *engine, struct sl_str name,
 
 /* Is the feature switched by hand? */
 bool sl_engine_is_kept(struct sl_engine *engine, struct sl_str name);
+
+/* How many daemons share the store, this one included: `on_store_failure:
+ * local` lets each of them have its part of a limit. Any thread. */
+void sl_engine_nodes(struct sl_engine *engine, unsigned count);
+
+/* Forget what only this process knows: the local table, and debts. While
+ * nobody decides. SLUICE_ENOMEM: then all of it stays. */
+SL_MUST_USE int sl_engine_forget(struct sl_engine *engine,
+                                 struct sl_diag *diag);
+
+/* What was let through while the store was away; debts.h. */
+void sl_engine_debts(struct sl_engine *engine, struct sl_debts_stats *ret);
 
 /* The policy in force, held. `held` (NULL at first) is what the caller has
  * held so far: given back if another one is in force by now. */

@@ -324,6 +324,8 @@ static void add_part(struct sl_decision *d, const struct sl_live *live,
 
     if (shown->open && !candidate)
         part.limit = shown->ceiling_less;
+    if (d->on_local)
+        part.cost = sl_local_cost(d, &part);
     if (shown->visitor.len > 0) {
         struct sl_take_part before = part;
 
@@ -401,6 +403,9 @@ void sl_parts_ask_next_unit(struct sl_decision *d, const struct sl_live *live)
     else {
         add_part(d, live, (unsigned)d->report, false);
         d->parts[d->take.count - 1].cost = a->remaining + 1;
+        if (d->on_local)
+            d->parts[d->take.count - 1].cost =
+                sl_local_cost(d, &d->parts[d->take.count - 1]);
         d->pending = true;
     }
 }
@@ -451,6 +456,8 @@ void sl_parts_answers(struct sl_decision *d)
         struct sl_shown *shown = &d->shown[d->part_shown[i]];
         const struct sl_answer *a = &part->answer;
 
+        if (d->on_local)
+            sl_local_answer(d, part, shown->open || part->carried);
         if (part->carried) {
             if (d->step == SL_DECIDING)
                 shown->carried = a->capacity - a->remaining;

@@ -61,6 +61,16 @@ void sl_parts_ask_reset(struct sl_decision *decision,
 /* Copy the answers of the take into `shown`. */
 void sl_parts_answers(struct sl_decision *decision);
 
+/* On the local table each of those who share the store has its part of a limit,
+ * by what a request costs there: as much as all of them would let through.
+ * local.c */
+uint64_t sl_local_cost(const struct sl_decision *decision,
+                       const struct sl_take_part *part);
+
+/* The answer in units again; `open`: what counts is how much was used. */
+void sl_local_answer(const struct sl_decision *decision,
+                     struct sl_take_part *part, bool open);
+
 /* Keep who asks, for the text of the decision. */
 void sl_decision_who(struct sl_decision *decision, struct sl_caller *caller,
                      const struct sl_facts *facts);
@@ -74,6 +84,20 @@ void sl_conclude(struct sl_decision *decision);
 /* Have the pending take carried out; its done() is called once. engine.c. */
 void sl_engine_carry_out(struct sl_engine *engine,
                          struct sl_decision *decision);
+
+/* The store has failed, and the decision let something through. engine.c */
+void sl_engine_owe(const struct sl_live *live, struct sl_decision *decision);
+
+/* A take of the decision was answered: see to what others owe. */
+void sl_engine_collect(struct sl_engine *engine,
+                       const struct sl_decision *decision);
+
+/* How many share a limit while the store is away; at least 1. */
+unsigned sl_engine_share(const struct sl_engine *engine);
+
+/* How long until the store may answer again; at least a second. */
+sl_ns sl_engine_retry_in(const struct sl_engine *engine,
+                         const struct sl_loop *loop);
 
 /* Where state is; for those who ask it without a policy. */
 struct sl_store *sl_engine_store(struct sl_engine *engine);

@@ -68,6 +68,9 @@ struct sl_take {
                            * store that is elsewhere fails */
     bool allowed;         /* out: TAKE and LOOK */
     int err;              /* out: 0 or SLUICE_ESTORE; then no part was taken */
+    bool sent;            /* out, of an err: nobody knows whether it arrived,
+                           * and if so it is given back; what can't be (all but
+                           * TAKE) stays done */
     void (*done)(struct sl_take *take);
     void *ctx; /* the caller's */
 };

@@ -234,8 +234,10 @@ static void on_lost(struct sl_record *r, enum sl_landing landing)
     if (landing == SL_UNCERTAIN && changes(r))
         SL_ADD(r->seat->counts.uncertain);
     sl_record_forget(r);
-    if (r->take)
+    if (r->take) {
+        r->take->sent = landing == SL_UNCERTAIN;
         fail(r);
+    }
 }
 
 /* Our own errands have no take, and no deadline at which they lost it. */

@@ -75,6 +75,7 @@ static void take(struct sl_store *store, struct sl_take *take)
         return;
     }
     take->err = SLUICE_ESTORE;
+    take->sent = false;
     take->allowed = false;
     take->done(take);
 }

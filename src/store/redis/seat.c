@@ -80,6 +80,7 @@ static void give_up(struct sl_record *r)
     bool recalled = sl_fleet_recall(&r->voyage);
 
     SL_ADD(r->seat->counts.late);
+    r->take->sent = !recalled;
     sl_seat_note(r, false);
     sl_record_tell(r, SLUICE_ESTORE);
     if (recalled)
@@ -124,6 +125,7 @@ static void wait_for(struct sl_record *r)
 static void refuse(struct sl_redis_seat *seat, struct sl_take *take)
 {
     SL_ADD(seat->counts.failed);
+    take->sent = false;
     take->err = SLUICE_ESTORE;
     take->allowed = false;
     take->done(take);
@@ -177,6 +179,7 @@ static void ask(struct sl_redis_seat *seat, struct sl_take *take,
         return;
     }
     r->take = take;
+    take->sent = false;
     r->errand = take->errand;
     r->tries = tries;
     r->key = *key;

@@ -166,9 +166,12 @@ static void test_failure(void)
     d = rig_ask(&rig, GET("/route", USER("ann")));
     CHECK(d->allowed && d->degraded);
 
-    CASE("when the store is back its state is as it was");
+    CASE("when the store is back, what passed without it is charged");
     rig.fault = 0;
     d = rig_ask(&rig, GET("/near", USER("ann")));
+    CHECK(!d->allowed && !d->degraded);
+    CHECK_STR(by_of(d), "open");
+    d = rig_ask(&rig, GET("/near", USER("bob")));
     CHECK(d->allowed && !d->degraded);
     CHECK_EQ(d->shown[0].answer.remaining, 1);
     rig_close(&rig);

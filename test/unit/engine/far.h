@@ -17,6 +17,7 @@ struct far {
     struct sl_store store; /* first */
     struct sl_store *inner;
     bool fails;       /* with SLUICE_ESTORE */
+    bool sent;        /* and perhaps it has arrived */
     unsigned fail_at; /* the take of this number fails, from 1; 0: none */
     bool late;        /* takes wait for far_answer() */
     sl_ns retry;
@@ -63,6 +64,7 @@ static inline void far_do(struct far *far, struct sl_take *take)
     far_note(far, take);
     if (far->fails || ++far->takes == far->fail_at) {
         take->err = SLUICE_ESTORE;
+        take->sent = far->sent;
         take->allowed = false;
         take->done(take);
         return;

@@ -78,13 +78,9 @@ static void check_routes(void)
 
         CASE(rows[i].what);
         snprintf(text, sizeof(text),
-                 LIMITS "default: []
-                        "
-                        "routes: [{ match: /x, limits: %s, sign_in: %s }]
-                        ",
-                 rows[i]
-                     .routes,
-                 rows[i].sign_in);
+                 LIMITS "default: []\n"
+                        "routes: [{ match: /x, limits: %s, sign_in: %s }]\n",
+                 rows[i].routes, rows[i].sign_in);
         p = read_policy(text);
         if (!p)
             continue;

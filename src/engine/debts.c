@@ -1,0 +1,315 @@
+/* debts.c -- what was let through while the store was away.
+ *
+ *     add --> owed --settle, collect--> charged --> done: gone
+ *               ^                          |
+ *               +------- not sent ---------+
+ *
+ * Debts are found by their name, in a table with chains. One that is being
+ * charged is in no chain: what is let through for its key meanwhile is a debt
+ * of its own.
+ */
+#include "engine/debts.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/hash.h"
+#include "core/take.h"
+#include "engine/engine.h"
+
+#define CHAINS  1024 /* a power of two */
+#define AT_ONCE 32   /* charged when somebody else's take was answered */
+
+struct debt {
+    TAILQ_ENTRY(debt) link; /* the oldest first */
+    LIST_ENTRY(debt) chain;
+    struct sl_debts *debts;
+    struct sl_live *live;
+    struct sl_limit limit;
+    struct sl_cell cell;
+    uint64_t units; /* let through, as they were counted */
+    struct sl_take take;
+    struct sl_take_part part;
+    size_t size; /* of this piece */
+    char text[]; /* the name, then the key */
+};
+
+struct sl_debts {
+    const struct sl_alloc *alloc;
+    pthread_mutex_t lock; /* over all of it */
+    struct sl_hash_key secret;
+    LIST_HEAD(, debt) chains[CHAINS];
+    TAILQ_HEAD(, debt) list;
+    size_t bytes;
+    _Atomic unsigned count; /* in the list; written under the lock */
+    struct sl_debts_stats stats;
+};
+
+/* ---- one debt ---- */
+
+/* What is owed at `now`, and never more than the limit holds. */
+static uint64_t owed(const struct debt *debt, sl_ns now)
+{
+    struct sl_taken looked = sl_take(&debt->limit, debt->cell, 0, now);
+
+    return looked.answer.capacity - looked.answer.remaining;
+}
+
+static void debt_free(struct debt *debt)
+{
+    struct sl_debts *debts = debt->debts;
+
+    sl_live_release(debt->live);
+    sl_alloc_free(debts->alloc, debt, debt->size);
+}
+
+static struct sl_str name_of(const struct sl_take_part *part)
+{
+    return part->name.len > 0 ? part->name : part->key;
+}
+
+static unsigned chain_of(const struct sl_debts *debts, struct sl_str name)
+{
+    return (unsigned)sl_hash128(&debts->secret, name).lo & (CHAINS - 1);
+}
+
+/* By its name and its limit: two limits never share one. */
+static struct debt *find(const struct sl_debts *debts,
+                         const struct sl_take_part *part)
+{
+    struct sl_str name = name_of(part);
+    struct debt *debt;
+
+    LIST_FOREACH(debt, &debts->chains[chain_of(debts, name)], chain)
+    if (sl_str_eq(name_of(&debt->part), name) &&
+        strcmp(debt->part.of->name, part->of->name) == 0)
+        return debt;
+    return NULL;
+}
+
+static void insert(struct sl_debts *debts, struct debt *debt)
+{
+    unsigned chain = chain_of(debts, name_of(&debt->part));
+
+    LIST_INSERT_HEAD(&debts->chains[chain], debt, chain);
+    TAILQ_INSERT_TAIL(&debts->list, debt, link);
+    debts->bytes += debt->size;
+    atomic_store(&debts->count, atomic_load(&debts->count) + 1);
+}
+
+static void take_out(struct sl_debts *debts, struct debt *debt)
+{
+    LIST_REMOVE(debt, chain);
+    TAILQ_REMOVE(&debts->list, debt, link);
+    debts->bytes -= debt->size;
+    atomic_store(&debts->count, atomic_load(&debts->count) - 1);
+}
+
+static struct debt *make(struct sl_debts *debts, struct sl_live *live,
+                         const struct sl_take_part *part)
+{
+    size_t text = part->name.len + part->key.len;
+    size_t size = sizeof(struct debt) + text;
+    struct debt *debt = NULL;
+
+    if (atomic_load(&debts->count) < SL_DEBTS &&
+        debts->bytes + size <= SL_DEBTS_BYTES)
+        debt = sl_alloc_new(debts->alloc, size);
+    if (!debt)
+        return NULL;
+    memset(debt, 0, sizeof(*debt));
+    debt->debts = debts;
+    debt->size = size;
+    debt->live = live;
+    atomic_fetch_add(&live->refs, 1);
+    debt->part.of = part->of;
+    debt->part.limit = &debt->limit;
+    debt->part.name = (struct sl_str){debt->text, part->name.len};
+    debt->part.key =
+        (struct sl_str){debt->text + part->name.len, part->key.len};
+    if (part->name.len > 0)
+        memcpy(debt->text, part->name.at, part->name.len);
+    if (part->key.len > 0)
+        memcpy(debt->text + part->name.len, part->key.at, part->key.len);
+    insert(debts, debt);
+    return debt;
+}
+
+void sl_debts_add(struct sl_debts *debts, struct sl_live *live,
+                  const struct sl_take_part *part, sl_ns now)
+{
+    uint64_t cost = part->cost < SL_AMOUNT_MAX ? part->cost : SL_AMOUNT_MAX;
+    struct debt *debt;
+
+    if (cost == 0)
+        return;
+    pthread_mutex_lock(&debts->lock);
+    debt = find(debts, part);
+    if (!debt)
+        debt = make(debts, live, part);
+    if (debt) {
+        debt->limit = *part->limit; /* the numbers may have changed */
+        debt->cell =
+            sl_adjust(&debt->limit, debt->cell, (int64_t)cost, now, now).next;
+        debt->units += cost;
+    } else {
+        debts->stats.forgiven += cost;
+    }
+    pthread_mutex_unlock(&debts->lock);
+}
+
+/* ---- charging ---- */
+
+/* What was not sent is owed again; perhaps there is more of it by now. */
+static void owe_again(struct sl_debts *debts, struct debt *debt)
+{
+    struct debt *other = find(debts, &debt->part);
+    uint64_t cost = debt->part.cost;
+
+    if (!other) {
+        insert(debts, debt);
+        return;
+    }
+    other->cell = sl_adjust(&other->limit, other->cell, (int64_t)cost,
+                            debt->take.now, debt->take.now)
+                      .next;
+    other->units += debt->units;
+    debt_free(debt);
+}
+
+static void on_charged(struct sl_take *take)
+{
+    struct debt *debt = take->ctx;
+    struct sl_debts *debts = debt->debts;
+
+    pthread_mutex_lock(&debts->lock);
+    if (take->err && !take->sent) {
+        owe_again(debts, debt);
+    } else {
+        if (take->err)
+            debts->stats.lost += debt->part.cost;
+        else
+            debts->stats.charged += debt->part.cost;
+        debt_free(debt);
+    }
+    pthread_mutex_unlock(&debts->lock);
+}
+
+/* Out of the list, and ready to be asked for; false if it is over by itself. */
+static bool begin(struct sl_debts *debts, struct debt *debt,
+                  struct sl_loop *loop, sl_ns now)
+{
+    take_out(debts, debt);
+    debt->part.cost = owed(debt, now);
+    debt->part.when = now;
+    if (debt->part.cost == 0) {
+        debt_free(debt);
+        return false;
+    }
+    debt->take = (struct sl_take){
+        .errand = SL_ERRAND_CHARGE,
+        .parts = &debt->part,
+        .count = 1,
+        .now = now,
+        .loop = loop,
+        .done = on_charged,
+        .ctx = debt,
+    };
+    return true;
+}
+
+/* Without the lock: a store in this process is done before it returns. */
+static void charge(struct sl_store *store, struct debt *const *list,
+                   unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        sl_store_take(store, &list[i]->take);
+}
+
+void sl_debts_settle(struct sl_debts *debts, struct sl_store *store,
+                     const struct sl_take *take)
+{
+    struct debt *list[SL_PARTS];
+    unsigned count = 0;
+
+    pthread_mutex_lock(&debts->lock);
+    for (unsigned i = 0; i < take->count && i < SL_PARTS; i++) {
+        struct debt *debt = find(debts, &take->parts[i]);
+
+        if (debt && begin(debts, debt, take->loop, take->now))
+            list[count++] = debt;
+    }
+    pthread_mutex_unlock(&debts->lock);
+    charge(store, list, count);
+}
+
+void sl_debts_collect(struct sl_debts *debts, struct sl_store *store,
+                      struct sl_loop *loop, sl_ns now)
+{
+    struct debt *list[AT_ONCE], *debt;
+    unsigned count = 0;
+
+    pthread_mutex_lock(&debts->lock);
+    while (count < AT_ONCE && (debt = TAILQ_FIRST(&debts->list)) != NULL)
+        if (begin(debts, debt, loop, now))
+            list[count++] = debt;
+    pthread_mutex_unlock(&debts->lock);
+    charge(store, list, count);
+}
+
+/* ---- looking ---- */
+
+bool sl_debts_any(const struct sl_debts *debts)
+{
+    return atomic_load_explicit(&debts->count, memory_order_relaxed) > 0;
+}
+
+void sl_debts_stats(struct sl_debts *debts, struct sl_debts_stats *ret)
+{
+    pthread_mutex_lock(&debts->lock);
+    *ret = debts->stats;
+    ret->keys = atomic_load(&debts->count);
+    pthread_mutex_unlock(&debts->lock);
+}
+
+/* ---- life ---- */
+
+int sl_debts_open(const struct sl_alloc *alloc, struct sl_debts **ret)
+{
+    struct sl_debts *debts = sl_alloc_new(alloc, sizeof(*debts));
+
+    if (!debts)
+        return SLUICE_ENOMEM;
+    memset(debts, 0, sizeof(*debts));
+    debts->alloc = alloc;
+    TAILQ_INIT(&debts->list);
+    if (sl_hash_key_make(&debts->secret)) {
+        sl_alloc_free(alloc, debts, sizeof(*debts));
+        return SLUICE_ESYS;
+    }
+    pthread_mutex_init(&debts->lock, NULL);
+    *ret = debts;
+    return 0;
+}
+
+void sl_debts_forget(struct sl_debts *debts)
+{
+    struct debt *debt;
+
+    pthread_mutex_lock(&debts->lock);
+    while ((debt = TAILQ_FIRST(&debts->list)) != NULL) {
+        take_out(debts, debt);
+        debt_free(debt);
+    }
+    pthread_mutex_unlock(&debts->lock);
+}
+
+void sl_debts_close(struct sl_debts *debts)
+{
+    if (!debts)
+        return;
+    sl_debts_forget(debts);
+    pthread_mutex_destroy(&debts->lock);
+    sl_alloc_free(debts->alloc, debts, sizeof(*debts));
+}
