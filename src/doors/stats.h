@@ -78,6 +78,37 @@ enum sl_subject_number {
 };
 
 /* The registry; zeros if there is none. */
+/* A store that is shared. */
+enum sl_shared_number {
+    SL_SHARED_ANSWERED, /* these five: how takes ended */
+    SL_SHARED_REMEMBERED,
+    SL_SHARED_LATE,
+    SL_SHARED_FAILED,
+    SL_SHARED_SPANNING,
+    SL_SHARED_RETURNED,
+    SL_SHARED_UNCERTAIN,
+    SL_SHARED_FOREIGN,
+    SL_SHARED_REPAIRS,
+    SL_SHARED_REDIRECTED, /* these two: redirections */
+    SL_SHARED_STORMS,
+    SL_SHARED_EPOCHS,
+    SL_SHARED_LOOPS,
+    SL_SHARED_BREAKER,
+    SL_SHARED_NODES,
+    SL_SHARED_DEBTS,
+    SL_SHARED_CHARGED,
+    SL_SHARED_FORGIVEN,
+    SL_SHARED_LOST,
+    SL_SHARED_NUMBERS
+};
+
+struct sl_stats_shared {
+    bool on; /* otherwise there is none, and nothing is said */
+    bool answers;
+    sl_ns ahead; /* its clock, against ours; SL_NS_NONE: not known */
+    uint64_t numbers[SL_SHARED_NUMBERS];
+};
+
 struct sl_stats_subjects {
     uint64_t results[SL_LOOKUPS];
     uint64_t numbers[SL_SUBJECT_NUMBERS];
@@ -96,6 +127,7 @@ struct sl_stats_now {
     bool store_up;
     sl_ns now, started_at;
     struct sl_stats_subjects subjects;
+    struct sl_stats_shared shared;
 
     /* The keys that tokens are verified with, if the policy believes any. */
     bool jwks_on;

@@ -23,6 +23,7 @@ struct sl_engine_options {
 };
 
 struct sl_debts_stats;
+struct sl_loop;
 
 struct sl_engine;
 
@@ -61,6 +62,11 @@ void sl_engine_nodes(struct sl_engine *engine, unsigned count);
  * nobody decides. SLUICE_ENOMEM: then all of it stays. */
 SL_MUST_USE int sl_engine_forget(struct sl_engine *engine,
                                  struct sl_diag *diag);
+
+/* The store answers: charge some of what was let through while it was away. On
+ * the loop's thread. */
+void sl_engine_settle(struct sl_engine *engine, struct sl_loop *loop,
+                      sl_ns now);
 
 /* What was let through while the store was away; debts.h. */
 void sl_engine_debts(struct sl_engine *engine, struct sl_debts_stats *ret);

@@ -27,6 +27,12 @@ void sl_engine_collect(struct sl_engine *engine, const struct sl_decision *d)
         sl_debts_collect(engine->debts, engine->store, d->take.loop, d->now);
 }
 
+void sl_engine_settle(struct sl_engine *engine, struct sl_loop *loop, sl_ns now)
+{
+    if (sl_debts_any(engine->debts))
+        sl_debts_collect(engine->debts, engine->store, loop, now);
+}
+
 void sl_engine_debts(struct sl_engine *engine, struct sl_debts_stats *ret)
 {
     sl_debts_stats(engine->debts, ret);

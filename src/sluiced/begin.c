@@ -143,6 +143,8 @@ int sl_state_begin(struct sl_daemon *daemon)
     int status;
 
     sl_clock_init_virtual(&daemon->stopped, 0);
+    if (daemon->settings.shared)
+        return sl_shared_open(daemon);
     status = sl_state_open(&daemon->state, &daemon->settings,
                            stopped ? read_stopped : NULL, &daemon->stopped,
                            &daemon->why);
@@ -162,6 +164,8 @@ int sl_engine_begin(struct sl_daemon *daemon)
     int err = sl_engine_open(&options, daemon->written.policy, &daemon->engine,
                              &daemon->why);
 
+    if (err == SLUICE_ECONF)
+        return SL_EXIT_POLICY;
     if (err)
         return err == SLUICE_EFULL ? SL_EXIT_STORE : SL_EXIT_FAILED;
     daemon->state.store = NULL; /* the engine's */

@@ -11,6 +11,7 @@
  *   files.c    when files change
  *   tokens.c   whose tokens are believed; jwks/ keeps the keys
  *   registry.c who is registered
+ *   shared.c   a store that other daemons use, too; roll.c counts them
  *   desk.c     what the admin listener asks
  *   tidings.c  what those who listen are told
  *
@@ -29,6 +30,7 @@
 #include "identity/registry/finder.h"
 #include "sluiced/door.h"
 #include "sluiced/jwks/jwks.h"
+#include "sluiced/shared.h"
 #include "sluiced/state.h"
 #include "sluiced/systemd/systemd.h"
 #include "sluiced/tidings.h"
@@ -69,6 +71,7 @@ struct sl_daemon {
     struct sl_notify notify;
     struct sl_activated activated;
     struct sl_state state;
+    struct sl_common common; /* if others use it, too */
     struct sl_engine *engine;
     struct sl_registry *registry; /* or NULL */
     struct sl_clock stopped;      /* the virtual clock, if it was asked for */
@@ -87,7 +90,8 @@ struct sl_daemon {
     struct sl_timer *watchdog;
     uint64_t beat;
     bool draining, admin_draining;
-    sl_ns drain_until; /* steady */
+    sl_ns drain_until;  /* steady */
+    sl_ns settle_until; /* and what is on its way to the store comes back */
 
     /* reload.c */
     bool reload_good, certificates_good;
@@ -111,6 +115,28 @@ sl_unstep_f sl_process_end, sl_policy_end, sl_state_end, sl_engine_end;
  * memory alone; on failure everything stays. */
 SL_MUST_USE int sl_engine_again(struct sl_daemon *daemon);
 #endif
+
+/* shared.c */
+
+/* A store that is shared becomes daemon->state.store. 0 or an exit status. */
+SL_MUST_USE int sl_shared_open(struct sl_daemon *daemon);
+
+/* A seat at it for the worker's loop, if it is shared. Whatever is on its way
+ * is told before it is gone. */
+SL_MUST_USE int sl_shared_attach(struct sl_worker *worker);
+void sl_shared_detach(struct sl_worker *worker);
+
+/* Those who share it are counted. */
+sl_step_f sl_shared_begin;
+sl_unstep_f sl_shared_end;
+
+/* Now and then: has it gone, has it come back? */
+void sl_shared_look(struct sl_daemon *daemon);
+
+/* Does it answer? Otherwise `why` gets a sentence. */
+bool sl_shared_answers(struct sl_daemon *daemon, struct sl_buf *why);
+
+void sl_shared_count(struct sl_daemon *daemon, struct sl_stats_shared *ret);
 
 /* registry.c */
 sl_step_f sl_subjects_begin;

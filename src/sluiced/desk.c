@@ -7,10 +7,14 @@
 
 static bool on_ready(void *ctx, struct sl_buf *why)
 {
-    const struct sl_daemon *daemon = ctx;
+    struct sl_daemon *daemon = ctx;
 
-    if (!daemon->draining)
-        return sl_jwks_ready(daemon->jwks, why);
+    if (!daemon->draining) {
+        if (!sl_jwks_ready(daemon->jwks, why))
+            return false;
+        (void)sl_shared_answers(daemon, why); /* we serve all the same */
+        return true;
+    }
     if (sl_buf_addf(why, "it is being stopped"))
         sl_buf_clear(why);
     return false;
@@ -47,9 +51,13 @@ static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
 {
     struct sl_jwks_stats jwks;
     struct sl_table_stats table;
+    struct sl_stats_shared shared;
     struct sl_stats_subjects subjects;
 
-    sl_table_stats(daemon->state.table, &table);
+    memset(&table, 0, sizeof(table));
+    if (daemon->state.table)
+        sl_table_stats(daemon->state.table, &table);
+    sl_shared_count(daemon, &shared);
     sl_subjects_count(daemon, &subjects);
     sl_jwks_stats(daemon->jwks, &jwks);
     *ret = (struct sl_stats_now){
@@ -64,8 +72,9 @@ static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
         .reloads_good = daemon->reloads_good,
         .reloads_bad = daemon->reloads_bad,
         .policy_hash = daemon->written.hash,
-        .store = "memory",
-        .store_up = true,
+        .store = shared.on ? "redis" : "memory",
+        .store_up = !shared.on || shared.answers,
+        .shared = shared,
         .jwks_on = jwks.on,
         .jwks_keys = jwks.keys,
         .jwks_age = jwks.age,

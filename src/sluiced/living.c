@@ -23,6 +23,10 @@
 /* Admin clients get their last answers within this. */
 #define ADMIN_DRAIN (200 * SL_MS)
 
+/* What came too late is given back to a store that is shared; beyond its
+ * deadline so long. */
+#define SETTLE (50 * SL_MS)
+
 /* ---- the end ---- */
 
 static void end(struct sl_daemon *daemon)
@@ -58,6 +62,8 @@ static void drain_admin(struct sl_daemon *daemon, sl_ns now)
 
     daemon->admin_draining = true;
     daemon->drain_until = now + ADMIN_DRAIN;
+    if (daemon->common.store)
+        daemon->settle_until = now + daemon->settings.deadline + SETTLE;
     sl_listener_close(admin->listener);
     admin->listener = NULL;
     if (admin->up)
@@ -71,6 +77,8 @@ void sl_living_emptied(struct sl_daemon *daemon)
     sl_ns now = sl_loop_steady(first->loop);
     bool late = now >= daemon->drain_until;
 
+    if (daemon->admin_draining && now < daemon->settle_until)
+        return;
     if (!daemon->admin_draining) {
         if (late && !all_empty(daemon))
             sl_log(SL_LOG_WARN, "requests cut off", "why",
@@ -170,15 +178,19 @@ static bool has_tls(const struct sl_daemon *daemon)
 static void say_serving(const struct sl_daemon *daemon)
 {
     const struct sl_settings *s = &daemon->settings;
-    char threads[16];
+    char threads[16], store[512] = "memory";
 
+    if (s->shared)
+        sl_settings_mask(s->values[SL_SET_store].text, store, sizeof(store));
+    else if (s->state)
+        snprintf(store, sizeof(store), "%s", s->state);
     snprintf(threads, sizeof(threads), "%u", daemon->worker_count);
     sl_log(SL_LOG_INFO, "serving", "http", where(daemon, SL_DOOR_HTTP), "grpc",
            where(daemon, SL_DOOR_GRPC), "resp", where(daemon, SL_DOOR_RESP),
            "admin", where(daemon, SL_DOOR_ADMIN), "policy",
-           daemon->path ? daemon->path : "demo", "store",
-           s->state ? s->state : "memory", "tls", has_tls(daemon) ? "on" : NULL,
-           "threads", threads, "version", SLUICE_VERSION, NULL);
+           daemon->path ? daemon->path : "demo", "store", store, "tls",
+           has_tls(daemon) ? "on" : NULL, "threads", threads, "version",
+           SLUICE_VERSION, NULL);
     if (!daemon->path)
         sl_demo_print(stdout, where(daemon, SL_DOOR_HTTP),
                       where(daemon, SL_DOOR_ADMIN), s->state);

@@ -22,6 +22,7 @@ static const struct {
     {sl_doors_begin,    sl_doors_end   }, /* sockets, certificates */
     {sl_workers_begin,  sl_workers_end }, /* loops, counters */
     {sl_tokens_begin,   sl_tokens_end  }, /* keys of tokens */
+    {sl_shared_begin,   sl_shared_end  }, /* who shares the store */
     {sl_feed_begin,     sl_feed_end    }, /* who listens */
     {sl_living_begin,   sl_living_end  }, /* signals, watchdog */
     {sl_files_begin,    sl_files_end   }, /* files that change */

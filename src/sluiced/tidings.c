@@ -203,6 +203,7 @@ static void on_beat(void *ctx)
 
     if (sl_events_wanted(daemon->tidings.events))
         tell_denials(daemon);
+    sl_shared_look(daemon);
     look_at_store(daemon);
     look_at_table(daemon);
     sl_timer_start(daemon->tidings.beat, BEAT);

@@ -124,6 +124,8 @@ static int open_worker(struct sl_worker *worker)
                        &worker->loop, &daemon->why);
     worker->station.loop = worker->loop;
     if (!err)
+        err = sl_shared_attach(worker);
+    if (!err)
         err = sl_worker_finds(worker);
     if (!err)
         err = sl_stats_open(&sl_alloc_libc, &worker->stats);
@@ -152,8 +154,11 @@ static void close_stand(struct sl_stand *stand, const struct sl_door_kind *kind)
     sl_tls_unref(atomic_exchange(&stand->next_tls, NULL));
 }
 
+/* The seat first: whoever still waits for the store is told, and his door is
+ * there to hear it. */
 static void close_worker(struct sl_worker *worker)
 {
+    sl_shared_detach(worker);
     for (int i = 0; i < SL_DOORS; i++)
         close_stand(&worker->stands[i], sl_door_kinds[i]);
     sl_timer_free(worker->emptying);

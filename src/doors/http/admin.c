@@ -103,7 +103,11 @@ static int describe(struct sl_http_call *call, bool ready, struct sl_str why)
 
     if (is_verbose(call))
         err = sl_buf_add(out, SL_STR("[+] process: it turns\n"));
-    if (!err && ready)
+    if (!err && ready && why.len > 0)
+        err = sl_buf_addf(out, "%s%.*s\n%s",
+                          is_verbose(call) ? "[!] degraded: " : "degraded: ",
+                          SL_STR_ARG(why), is_verbose(call) ? "ok\n" : "");
+    else if (!err && ready)
         err =
             sl_buf_add(out, is_verbose(call)
                                 ? SL_STR("[+] requests: they are served\nok\n")

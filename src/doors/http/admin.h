@@ -13,7 +13,8 @@ struct sl_admin {
     struct sl_events *events; /* NULL: nobody is told what was done */
     struct sl_feed *feed;     /* NULL: nobody can listen */
 
-    /* Is it serving? Otherwise `why` gets a sentence. */
+    /* Is it serving? Otherwise `why` gets a sentence; and also if it serves,
+     * but not as it should. */
     bool (*ready)(void *ctx, struct sl_buf *why);
 
     /* Read the policy again: from its file (text empty) or from `text`. What

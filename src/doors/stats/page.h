@@ -30,6 +30,21 @@ void sl_page_number(struct sl_page *page, uint64_t number);
 /* The same for nanoseconds as seconds, exactly. */
 void sl_page_seconds(struct sl_page *page, uint64_t ns);
 
+/* What is known of the keys of tokens, if there are any. now.c */
+enum { SL_JWKS_KEYS, SL_JWKS_AGE };
+void sl_page_jwks(struct sl_page *page, const char *name, unsigned which,
+                  const struct sl_stats_now *now);
+
+/* Of a store that is shared: a number, SL_SHARED_CLOCK, or several with a
+ * label. now.c */
+enum {
+    SL_SHARED_CLOCK = SL_SHARED_NUMBERS,
+    SL_SHARED_TAKES,
+    SL_SHARED_REDIRECTS,
+};
+void sl_page_shared(struct sl_page *page, const char *name, unsigned which,
+                    const struct sl_stats_shared *shared);
+
 /* All lines of a histogram with one label: `values` are each bucket's own
  * count, +Inf's behind the `count` bounds, and then the sum in ns. */
 void sl_page_histogram(struct sl_page *page, const char *name,

@@ -328,20 +328,14 @@ static void jwks_results(struct page *page, const struct stat_row *row)
         put_one(page, row, "result", n->jwks_words[i], n->jwks_results[i]);
 }
 
-static void jwks_keys(struct page *page, const struct stat_row *row)
+static void jwks(struct page *page, const struct stat_row *row)
 {
-    if (!page->now->jwks_on)
-        return;
-    sl_page_add(&page->text, row->name);
-    sl_page_number(&page->text, page->now->jwks_keys);
+    sl_page_jwks(&page->text, row->name, row->which, page->now);
 }
 
-static void jwks_age(struct page *page, const struct stat_row *row)
+static void shared(struct page *page, const struct stat_row *row)
 {
-    if (!page->now->jwks_on || page->now->jwks_age < 0)
-        return;
-    sl_page_add(&page->text, row->name);
-    sl_page_seconds(&page->text, (uint64_t)page->now->jwks_age);
+    sl_page_shared(&page->text, row->name, row->which, &page->now->shared);
 }
 
 static void lookups(struct page *page, const struct stat_row *row)

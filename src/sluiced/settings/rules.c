@@ -31,14 +31,14 @@ static int refuse_store(const struct sl_settings *s, enum sl_setting id,
                                       : "\"%.*s\" is no registry; write "
                                         "sqlite:PATH or none",
                                   len, text);
-    if (begins(text, "redis") || begins(text, "dynamodb"))
+    if (begins(text, "dynamodb"))
         return sl_settings_refuse(s, id, diag,
                                   "%.*s: is not in this version; write "
-                                  "\"memory:./sluice.state\"",
+                                  "\"memory:./sluice.state\" or redis://",
                                   len, text);
     return sl_settings_refuse(s, id, diag,
-                              "\"%.*s\" is no store; write memory: or "
-                              "memory:PATH",
+                              "\"%.*s\" is no store; write memory:, "
+                              "memory:PATH or redis://HOST:PORT",
                               len, text);
 }
 
@@ -52,7 +52,8 @@ int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
         (!begins(settings->values[SL_SET_usage].text, "sqlite:") ||
          strlen(settings->values[SL_SET_usage].text) == strlen("sqlite:")))
         return refuse_store(settings, SL_SET_usage, diag);
-    if (!begins(settings->values[SL_SET_store].text, "memory:"))
+    if (!begins(settings->values[SL_SET_store].text, "memory:") &&
+        !begins(settings->values[SL_SET_store].text, "redis"))
         return refuse_store(settings, SL_SET_store, diag);
     return 0;
 }
@@ -190,6 +191,20 @@ static bool is_live(const struct sl_settings *old,
            !old->tls_client_ca == !new->tls_client_ca;
 }
 
+/* Of two that look alike without their secrets only that is known. */
+static int say_secret(struct sl_buf *out, const struct sl_setting_row *row,
+                      const char *was, const char *is)
+{
+    char from[512], to[512];
+
+    sl_settings_mask(was, from, sizeof(from));
+    sl_settings_mask(is, to, sizeof(to));
+    if (row->kind == SL_SETTING_TOKEN || strcmp(from, to) == 0)
+        return sl_buf_addf(out, "server.%s changed", row->key);
+    return sl_buf_addf(out, "server.%s %s -> %s", row->key,
+                       from[0] ? from : "none", to[0] ? to : "none");
+}
+
 int sl_settings_diff(const struct sl_settings *old,
                      const struct sl_settings *new, bool live,
                      struct sl_buf *out)
@@ -203,8 +218,8 @@ int sl_settings_diff(const struct sl_settings *old,
         if (strcmp(was, is) == 0 ||
             is_live(old, new, (enum sl_setting)i) != live)
             continue;
-        if (row->kind == SL_SETTING_TOKEN)
-            err = sl_buf_addf(out, "server.%s changed", row->key);
+        if (row->kind == SL_SETTING_TOKEN || row->kind == SL_SETTING_STORE)
+            err = say_secret(out, row, was, is);
         else
             err = sl_buf_addf(out, "server.%s %s -> %s", row->key,
                               was[0] ? was : "none", is[0] ? is : "none");

@@ -12,6 +12,16 @@ SL_MUST_USE int sl_rules_version(struct sl_settings *settings,
 SL_MUST_USE int sl_rules_together(struct sl_settings *settings,
                                   struct sl_diag *diag);
 
+/* A store in a Redis: settings->shared and settings->redis. redis.c */
+SL_MUST_USE int sl_settings_redis(struct sl_settings *settings,
+                                  struct sl_diag *diag);
+
+/* `prefix` and the path behind it, as the daemon can open it; NULL if it is too
+ * long. settings.c */
+const char *sl_settings_path(struct sl_settings *settings,
+                             enum sl_origin origin, const char *prefix,
+                             const char *path);
+
 #define SL_USAGE_IN_MEMORY                                                     \
     "sqlite::memory:" /* a registry that ends with us                          \
                        */

@@ -147,9 +147,8 @@ static struct sl_value choose(struct sl_settings *s,
 
 /* ---- paths ---- */
 
-/* `prefix` and the path behind it, as the daemon can open it. */
-static const char *resolve(struct sl_settings *s, enum sl_origin origin,
-                           const char *prefix, const char *path)
+const char *sl_settings_path(struct sl_settings *s, enum sl_origin origin,
+                             const char *prefix, const char *path)
 {
     const char *slash = s->policy ? strrchr(s->policy, '/') : NULL;
     char whole[8192];
@@ -173,7 +172,7 @@ static int resolve_value(struct sl_settings *s, enum sl_setting id,
 
     if (strncmp(value->text, prefix, len) != 0 || !value->text[len])
         return 0;
-    value->text = resolve(s, value->origin, prefix, value->text + len);
+    value->text = sl_settings_path(s, value->origin, prefix, value->text + len);
     if (value->text)
         return 0;
     value->text = "";
@@ -475,8 +474,8 @@ int sl_settings_make(struct sl_settings *settings, const struct sl_given *given,
                      struct sl_diag *diag)
 {
     static int (*const steps[])(struct sl_settings *, struct sl_diag *) = {
-        sl_rules_version, read_words, read_numbers,
-        read_files,       read_doors, sl_rules_together,
+        sl_rules_version, read_words,        read_numbers,      read_files,
+        read_doors,       sl_settings_redis, sl_rules_together,
     };
     int status = 0;
 

@@ -14,6 +14,7 @@
 #include "doors/http/http.h"
 #include "net/address.h"
 #include "policy/policy.h"
+#include "store/redis/where.h"
 
 /* What the program's exit status says; as that of `sluice`. */
 enum sl_exit {
@@ -124,6 +125,8 @@ struct sl_settings {
     bool proxied[SL_DOORS]; /* connections begin with a PROXY header */
     const char *state;      /* the file of the table, or NULL: on the heap */
     const char *registry;   /* the file of subjects, or NULL: none is kept */
+    bool shared;            /* it is in a Redis, and there is no table */
+    struct sl_redis_where redis;
     uint64_t memory;
     sl_ns deadline, drain;
     enum sl_forward forward;
@@ -168,6 +171,9 @@ SL_MUST_USE int sl_settings_diff(const struct sl_settings *old,
                                  struct sl_buf *out);
 
 /* ---- in words ---- */
+
+/* The URL of a store without what is secret in it. size > 0. */
+void sl_settings_mask(const char *text, char *out, size_t size);
 
 /* Each setting with its value and where it came from; secrets masked. */
 void sl_settings_show(const struct sl_settings *settings, FILE *out);

@@ -11,14 +11,11 @@ static void print_value(const struct sl_settings *s, enum sl_setting id,
 {
     const struct sl_setting_row *row = &sl_setting_rows[id];
     const char *text = s->values[id].text;
-    const char *slashes = strstr(text, "://");
-    const char *at = slashes ? strrchr(slashes, '@') : NULL;
 
     if (row->kind == SL_SETTING_TOKEN && text[0])
         snprintf(out, size, MASK);
-    else if (row->kind == SL_SETTING_STORE && at)
-        snprintf(out, size, "%.*s" MASK "%s", (int)(slashes - text) + 3, text,
-                 at);
+    else if (row->kind == SL_SETTING_STORE && text[0])
+        sl_settings_mask(text, out, size);
     else
         snprintf(out, size, "%s", text[0] ? text : "-");
     for (char *p = out; *p; p++)

@@ -1,0 +1,77 @@
+/* now.c -- what is not counted here but asked of others: keys of tokens, and a
+ * store that is shared. */
+#include "doors/stats/page.h"
+
+void sl_page_jwks(struct sl_page *page, const char *name, unsigned which,
+                  const struct sl_stats_now *now)
+{
+    if (!now->jwks_on || (which == SL_JWKS_AGE && now->jwks_age < 0))
+        return;
+    sl_page_add(page, name);
+    if (which == SL_JWKS_AGE)
+        sl_page_seconds(page, (uint64_t)now->jwks_age);
+    else
+        sl_page_number(page, now->jwks_keys);
+}
+
+/* ---- a store that is shared ---- */
+
+struct word {
+    unsigned which;
+    const char *text;
+};
+
+static void put_words(struct sl_page *page, const char *name,
+                      const struct sl_stats_shared *shared,
+                      const struct word *words, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        sl_page_add(page, name);
+        sl_page_label(page, '{', "result", sl_str_c(words[i].text));
+        sl_page_add(page, "}");
+        sl_page_number(page, shared->numbers[words[i].which]);
+    }
+}
+
+/* It may be behind ours. */
+static void put_clock(struct sl_page *page, const char *name, sl_ns ahead)
+{
+    if (ahead == SL_NS_NONE)
+        return;
+    sl_page_add(page, name);
+    if (ahead < 0) {
+        sl_page_addf(page, " -%lld.%09lld\n", (long long)(-ahead / SL_S),
+                     (long long)(-ahead % SL_S));
+        return;
+    }
+    sl_page_seconds(page, (uint64_t)ahead);
+}
+
+void sl_page_shared(struct sl_page *page, const char *name, unsigned which,
+                    const struct sl_stats_shared *shared)
+{
+    static const struct word takes[] = {
+        {SL_SHARED_ANSWERED,   "answered"  },
+        {SL_SHARED_FAILED,     "failed"    },
+        {SL_SHARED_LATE,       "late"      },
+        {SL_SHARED_REMEMBERED, "remembered"},
+        {SL_SHARED_SPANNING,   "spanning"  },
+    };
+    static const struct word redirects[] = {
+        {SL_SHARED_REDIRECTED, "followed"},
+        {SL_SHARED_STORMS,     "storm"   },
+    };
+
+    if (!shared->on)
+        return;
+    if (which == SL_SHARED_CLOCK) {
+        put_clock(page, name, shared->ahead);
+    } else if (which == SL_SHARED_TAKES) {
+        put_words(page, name, shared, takes, SL_LEN(takes));
+    } else if (which == SL_SHARED_REDIRECTS) {
+        put_words(page, name, shared, redirects, SL_LEN(redirects));
+    } else {
+        sl_page_add(page, name);
+        sl_page_number(page, shared->numbers[which]);
+    }
+}

@@ -1,0 +1,231 @@
+/* shared.c -- a store that other daemons use, too: the daemon's part.
+ *
+ * Each loop has a seat of its own at the store, from before it runs until it
+ * has stopped. News come on their threads; the log is written on the main
+ * thread, which looks some times a second, so that one outage is one line,
+ * however many loops have seen it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/debts.h"
+#include "sluiced/daemon.h"
+#include "store/redis/redis.h"
+
+/* A connection that is lost and there again within this is no outage. */
+#define PATIENCE (500 * SL_MS)
+
+/* ---- news ---- */
+
+static void keep_why(struct sl_common *common, const char *sentence)
+{
+    pthread_mutex_lock(&common->lock);
+    snprintf(common->why, sizeof(common->why), "%s", sentence);
+    pthread_mutex_unlock(&common->lock);
+}
+
+static void on_news(void *ctx, enum sl_redis_news news, const char *sentence)
+{
+    struct sl_daemon *daemon = ctx;
+
+    switch (news) {
+    case SL_REDIS_DOWN:
+        keep_why(&daemon->common, sentence);
+        break;
+    case SL_REDIS_OPENED:
+        if (!daemon->common.why[0])
+            keep_why(&daemon->common, sentence);
+        break;
+    case SL_REDIS_UP:
+    case SL_REDIS_CLOSED:
+        break;
+    case SL_REDIS_TROUBLE:
+        sl_log(SL_LOG_WARN, "store trouble", "why", sentence, NULL);
+        break;
+    case SL_REDIS_CHANGED:
+        sl_log(SL_LOG_WARN, "store changed", "why", sentence, NULL);
+        break;
+    }
+}
+
+/* ---- looking ---- */
+
+static bool answers(const struct sl_redis_stats *stats)
+{
+    return stats->up == stats->seats && stats->ready == stats->seats &&
+           !stats->open;
+}
+
+static void copy_why(struct sl_common *common, char why[256])
+{
+    pthread_mutex_lock(&common->lock);
+    memcpy(why, common->why, sizeof(common->why));
+    pthread_mutex_unlock(&common->lock);
+}
+
+static void say_gone(struct sl_daemon *daemon)
+{
+    char why[256];
+
+    copy_why(&daemon->common, why);
+    daemon->common.is_gone = true;
+    sl_log(SL_LOG_WARN, "store gone", "why",
+           why[0] ? why : "it does not answer", "then",
+           "on_store_failure of each limit decides", NULL);
+}
+
+static void say_back(struct sl_daemon *daemon, sl_ns steady)
+{
+    struct sl_common *common = &daemon->common;
+    char span[32];
+
+    sl_format_duration((steady - common->gone_since) / SL_MS * SL_MS, span);
+    sl_log(SL_LOG_INFO, "store back", "after", span, NULL);
+    common->is_gone = false;
+    keep_why(common, "");
+}
+
+void sl_shared_look(struct sl_daemon *daemon)
+{
+    struct sl_common *common = &daemon->common;
+    struct sl_loop *loop = daemon->workers[0].loop;
+    sl_ns steady = sl_loop_steady(loop);
+    struct sl_redis_stats stats;
+
+    if (!common->store)
+        return;
+    sl_redis_stats(common->store, &stats);
+    if (answers(&stats)) {
+        if (common->is_gone)
+            say_back(daemon, steady);
+        common->gone_since = 0;
+        sl_engine_settle(daemon->engine, loop, sl_loop_now(loop));
+        return;
+    }
+    if (common->gone_since == 0)
+        common->gone_since = steady;
+    if (!common->is_gone && steady - common->gone_since >= PATIENCE)
+        say_gone(daemon);
+}
+
+bool sl_shared_answers(struct sl_daemon *daemon, struct sl_buf *why)
+{
+    struct sl_common *common = &daemon->common;
+    struct sl_redis_stats stats;
+    char text[256];
+
+    if (!common->store)
+        return true;
+    sl_redis_stats(common->store, &stats);
+    if (answers(&stats))
+        return true;
+    copy_why(common, text);
+    if (sl_buf_addf(why,
+                    "the store does not answer%s%s; on_store_failure of each "
+                    "limit decides",
+                    text[0] ? ": " : "", text))
+        sl_buf_clear(why);
+    return false;
+}
+
+/* ---- counts ---- */
+
+void sl_shared_count(struct sl_daemon *daemon, struct sl_stats_shared *ret)
+{
+    struct sl_redis_stats s;
+    struct sl_debts_stats d;
+
+    *ret = (struct sl_stats_shared){.on = daemon->common.store != NULL};
+    if (!ret->on)
+        return;
+    sl_redis_stats(daemon->common.store, &s);
+    sl_engine_debts(daemon->engine, &d);
+    ret->answers = answers(&s);
+    ret->ahead = s.ahead;
+    ret->numbers[SL_SHARED_ANSWERED] = s.taken;
+    ret->numbers[SL_SHARED_REMEMBERED] = s.remembered;
+    ret->numbers[SL_SHARED_LATE] = s.late;
+    ret->numbers[SL_SHARED_FAILED] = s.failed;
+    ret->numbers[SL_SHARED_SPANNING] = s.spanning;
+    ret->numbers[SL_SHARED_RETURNED] = s.returned;
+    ret->numbers[SL_SHARED_UNCERTAIN] = s.uncertain;
+    ret->numbers[SL_SHARED_FOREIGN] = s.strange;
+    ret->numbers[SL_SHARED_REPAIRS] = s.repaired;
+    ret->numbers[SL_SHARED_REDIRECTED] = s.redirected;
+    ret->numbers[SL_SHARED_STORMS] = s.storms;
+    ret->numbers[SL_SHARED_EPOCHS] = s.epochs;
+    ret->numbers[SL_SHARED_LOOPS] = s.up;
+    ret->numbers[SL_SHARED_BREAKER] = s.open;
+    ret->numbers[SL_SHARED_NODES] = atomic_load(&daemon->common.nodes);
+    ret->numbers[SL_SHARED_DEBTS] = d.keys;
+    ret->numbers[SL_SHARED_CHARGED] = d.charged;
+    ret->numbers[SL_SHARED_FORGIVEN] = d.forgiven;
+    ret->numbers[SL_SHARED_LOST] = d.lost;
+}
+
+/* ---- life ---- */
+
+int sl_shared_open(struct sl_daemon *daemon)
+{
+    struct sl_redis_options options = {
+        .where = daemon->settings.redis,
+        .deadline = daemon->settings.deadline,
+        .own_now = daemon->settings.virtual_clock,
+        .no_denials = daemon->settings.virtual_clock,
+        .on_news = on_news,
+        .ctx = daemon,
+    };
+
+    daemon->state = (struct sl_state){.lock = -1};
+    pthread_mutex_init(&daemon->common.lock, NULL);
+    if (sl_redis_open(&options, &daemon->state.store, &daemon->why))
+        return SL_EXIT_STORE;
+    daemon->common.store = daemon->state.store;
+    return 0;
+}
+
+int sl_shared_attach(struct sl_worker *worker)
+{
+    struct sl_daemon *daemon = worker->daemon;
+
+    return daemon->common.store ? sl_redis_attach(daemon->common.store,
+                                                  worker->loop, &daemon->why)
+                                : 0;
+}
+
+void sl_shared_detach(struct sl_worker *worker)
+{
+    struct sl_daemon *daemon = worker->daemon;
+
+    if (daemon->common.store && worker->loop)
+        sl_redis_detach(daemon->common.store, worker->loop);
+}
+
+static void on_count(void *ctx, unsigned count)
+{
+    struct sl_daemon *daemon = ctx;
+
+    atomic_store(&daemon->common.nodes, count);
+    sl_engine_nodes(daemon->engine, count);
+}
+
+/* A clock that stands still has no windows to be counted in. */
+int sl_shared_begin(struct sl_daemon *daemon)
+{
+    struct sl_common *common = &daemon->common;
+
+    if (!common->store || daemon->settings.virtual_clock)
+        return 0;
+    common->roll.on_count = on_count;
+    common->roll.ctx = daemon;
+    if (!sl_roll_begin(&common->roll, common->store, daemon->workers[0].loop,
+                       daemon->written.policy->env))
+        return 0;
+    sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+    return SL_EXIT_FAILED;
+}
+
+void sl_shared_end(struct sl_daemon *daemon)
+{
+    sl_roll_end(&daemon->common.roll);
+}
