@@ -6,7 +6,7 @@
 
 #include <sys/un.h>
 
-#include "../net/turns.h"
+#include "turns.h"
 
 struct fake {
     struct rig rig;
@@ -50,6 +50,16 @@ static inline void fake_close(struct fake *f)
     close(f->ear);
     unlink(f->path);
     rig_close(&f->rig);
+}
+
+/* Forget those who have called and gone again. */
+static inline void fake_clear(struct fake *f)
+{
+    int fd;
+
+    while ((fd = accept4(f->ear, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+        close(fd);
+    fake_hang_up(f);
 }
 
 /* Has somebody called? The newest counts. */

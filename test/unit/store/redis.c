@@ -64,8 +64,8 @@ static void close_store(struct world *w)
 {
     sl_store_close(w->store);
     sl_arena_done(&w->arena);
-    fake_hang_up(&w->fake);
     turn(&w->fake.rig);
+    fake_clear(&w->fake);
 }
 
 /* The connection, and the questions before all else. True when a command that
@@ -185,6 +185,7 @@ static void test_early(struct world *w)
     CASE("a seat that has gone leaves its place and its numbers");
     for (unsigned i = 0; i < 300; i++) {
         sl_redis_detach(w->store, w->fake.rig.loop);
+        fake_clear(&w->fake);
         CHECK_EQ(sl_redis_attach(w->store, w->fake.rig.loop, NULL), 0);
     }
     CHECK_EQ(stats_of(w).failed, 1);
