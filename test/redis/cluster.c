@@ -51,6 +51,28 @@ static void test_conform(struct cluster *cluster)
     client_close(&c);
 }
 
+/* Bytes of all kinds, with braces here and there. */
+static void test_slots(struct cluster *cluster)
+{
+    uint64_t state = 12345;
+
+    CASE("keys lie in the slots that Redis says");
+    for (unsigned i = 0; i < 500; i++) {
+        char key[24];
+        size_t len = i % sizeof(key);
+        redisReply *reply;
+
+        for (size_t k = 0; k < len; k++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            key[k] = "{}{}ab\0\xff\n:"[(state >> 33) % 11];
+        }
+        reply = redisCommand(cluster->list[0].redis, "CLUSTER KEYSLOT %b", key,
+                             len);
+        CHECK_EQ(sl_slot_of((struct sl_str){key, len}), reply->integer);
+        freeReplyObject(reply);
+    }
+}
+
 static void test_spanning(struct cluster *cluster)
 {
     struct sl_limit limit = client_limit(SL_FIXED, "10/day");
@@ -252,6 +274,7 @@ int main(void)
     static struct cluster cluster;
 
     cluster_start(&cluster);
+    test_slots(&cluster);
     test_conform(&cluster);
     test_spanning(&cluster);
     test_reshard(&cluster);

@@ -1,0 +1,334 @@
+/* redis.c -- the store with a Redis that the test plays: every end of a take,
+ * and with the nth allocation failing. */
+#include "store/redis/redis.h"
+
+#include "fail.h"
+#include "fake.h"
+
+#define MARK "$32\r\n0123456789abcdef0123456789abcdef\r\n"
+#define YES  "*8\r\n:1\r\n:1000000\r\n:0\r\n:0\r\n:4\r\n:-1\r\n:10\r\n:0\r\n"
+#define NO   "*8\r\n:0\r\n:1000000\r\n:0\r\n:1\r\n:0\r\n:5000000\r\n:10\r\n:0\r\n"
+
+struct world {
+    struct fake fake;
+    struct sl_store *store;
+    struct sl_arena arena;
+    struct sl_limit limit;
+    unsigned troubles;
+    char said[256];
+};
+
+struct asked {
+    struct sl_take take; /* first */
+    struct sl_take_part part;
+    unsigned done;
+};
+
+static void on_done(struct sl_take *take)
+{
+    ((struct asked *)take)->done++;
+}
+
+static void on_news(void *ctx, enum sl_redis_news news, const char *sentence)
+{
+    struct world *w = ctx;
+
+    w->troubles += news == SL_REDIS_TROUBLE;
+    snprintf(w->said, sizeof(w->said), "%s", sentence);
+}
+
+static int open_store(struct world *w, const struct sl_alloc *alloc,
+                      sl_ns deadline)
+{
+    struct sl_redis_options o = {.deadline = deadline,
+                                 .alloc = alloc,
+                                 .look_every = 100 * SL_S,
+                                 .on_news = on_news,
+                                 .ctx = w};
+    char where[96];
+    int err;
+
+    snprintf(where, sizeof(where), "redis+unix://%s", w->fake.path);
+    sl_arena_init(&w->arena, 4096, &sl_alloc_libc);
+    CHECK_EQ(sl_redis_where_read(sl_str_c(where), &w->arena, &o.where, NULL),
+             0);
+    w->troubles = 0;
+    w->store = NULL;
+    err = sl_redis_open(&o, &w->store, NULL);
+    if (!err)
+        err = sl_redis_attach(w->store, w->fake.rig.loop, NULL);
+    return err;
+}
+
+static void close_store(struct world *w)
+{
+    sl_store_close(w->store);
+    sl_arena_done(&w->arena);
+    turn(&w->fake.rig);
+    fake_clear(&w->fake);
+}
+
+/* The connection, and the questions before all else. True when a command that
+ * is a take was heard. */
+static bool play(struct world *w, unsigned rounds)
+{
+    const char *command;
+
+    for (unsigned i = 0; i < rounds; i++) {
+        fake_called(&w->fake);
+        while ((command = fake_hears(&w->fake)) != NULL) {
+            if (strstr(command, "EVALSHA") || strstr(command, "muldiv"))
+                return true;
+            fake_says(&w->fake, strstr(command, "sluice:") ? MARK : "+OK\r\n");
+        }
+        step(&w->fake.rig, i);
+    }
+    return false;
+}
+
+static void make_ready(struct world *w)
+{
+    for (unsigned i = 0; i < 1000 && !sl_redis_is_ready(w->store); i++)
+        play(w, 2);
+    CHECK(sl_redis_is_ready(w->store));
+}
+
+static void ask(struct world *w, struct asked *a, enum sl_errand errand)
+{
+    *a = (struct asked){
+        .take = {.errand = errand,
+                 .parts = &a->part,
+                 .count = 1,
+                 .now = 20000 * SL_DAY,
+                 .loop = w->fake.rig.loop,
+                 .done = on_done}
+    };
+    a->part = (struct sl_take_part){
+        .limit = &w->limit, .name = SL_STR("key"), .cost = 1};
+    sl_store_take(w->store, &a->take);
+}
+
+static struct sl_redis_stats stats_of(const struct world *w)
+{
+    struct sl_redis_stats stats;
+
+    sl_redis_stats(w->store, &stats);
+    return stats;
+}
+
+static void test_answers(struct world *w)
+{
+    static const struct {
+        const char *why, *reply;
+        bool good, allowed;
+    } rows[] = {
+        {"yes",                  YES,                                 true,  true },
+        {"no",                   NO,                                  true,  false},
+        {"an error",             "-ERR what\r\n",                     false, false},
+        {"a nil",                "$-1\r\n",                           false, false},
+        {"too few numbers",      "*3\r\n:1\r\n:1\r\n:0\r\n",          false, false},
+        {"words for numbers",    "*1\r\n+x\r\n",                      false, false},
+        {"a verdict of 2",
+         "*8\r\n:2\r\n:1\r\n:0\r\n:0\r\n:4\r\n:-1\r\n:10\r\n:0\r\n",  false,
+         false                                                                    },
+        {"an outcome of 7",
+         "*8\r\n:1\r\n:1\r\n:0\r\n:7\r\n:4\r\n:-1\r\n:10\r\n:0\r\n",  false,
+         false                                                                    },
+        {"a negative remainder",
+         "*8\r\n:1\r\n:1\r\n:0\r\n:0\r\n:-4\r\n:-1\r\n:10\r\n:0\r\n", false,
+         false                                                                    },
+        {"a retry of -2",
+         "*8\r\n:1\r\n:1\r\n:0\r\n:0\r\n:4\r\n:-2\r\n:10\r\n:0\r\n",  false,
+         false                                                                    },
+    };
+
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        struct asked a;
+
+        CASE(rows[i].why);
+        CHECK_EQ(open_store(w, NULL, 10 * SL_S), 0);
+        make_ready(w);
+        ask(w, &a, SL_ERRAND_TAKE);
+        CHECK(play(w, 1000));
+        fake_says(&w->fake, rows[i].reply);
+        WAIT_FOR(&w->fake.rig, a.done);
+        CHECK_EQ(a.take.err, rows[i].good ? 0 : SLUICE_ESTORE);
+        CHECK_EQ(a.take.allowed, rows[i].allowed);
+        CHECK_EQ(stats_of(w).taken, rows[i].good);
+        CHECK_EQ(stats_of(w).failed, !rows[i].good);
+        close_store(w);
+        CHECK_EQ(a.done, 1);
+    }
+}
+
+static void test_early(struct world *w)
+{
+    struct asked a;
+
+    CASE("before the secret is known nothing is taken");
+    CHECK_EQ(open_store(w, NULL, SL_S), 0);
+    ask(w, &a, SL_ERRAND_TAKE);
+    CHECK_EQ(a.done, 1);
+    CHECK_EQ(a.take.err, SLUICE_ESTORE);
+    make_ready(w);
+    CHECK_EQ(w->store->secret.k0, 0x0123456789abcdef);
+    CHECK_EQ(w->store->secret.k1, 0x0123456789abcdef);
+
+    CASE("an empty set is allowed, a loop without a seat is not served");
+    a.take.count = 0;
+    sl_store_take(w->store, &a.take);
+    CHECK(a.done == 2 && a.take.allowed && !a.take.err);
+    a.take.loop = NULL;
+    sl_store_take(w->store, &a.take);
+    CHECK(a.done == 3 && a.take.err == SLUICE_ESTORE);
+
+    CASE("a seat that has gone leaves its place and its numbers");
+    for (unsigned i = 0; i < 300; i++) {
+        sl_redis_detach(w->store, w->fake.rig.loop);
+        fake_clear(&w->fake);
+        CHECK_EQ(sl_redis_attach(w->store, w->fake.rig.loop, NULL), 0);
+    }
+    CHECK_EQ(stats_of(w).failed, 1);
+    CHECK_EQ(stats_of(w).seats, 1);
+    close_store(w);
+}
+
+static void test_late(struct world *w)
+{
+    struct asked a;
+
+    CASE("what succeeds too late is given back, once");
+    CHECK_EQ(open_store(w, NULL, 10 * SL_MS), 0);
+    make_ready(w);
+    ask(w, &a, SL_ERRAND_TAKE);
+    CHECK(play(w, 1000));
+    WAIT_FOR(&w->fake.rig, a.done);
+    CHECK_EQ(a.take.err, SLUICE_ESTORE);
+    CHECK_EQ(stats_of(w).late, 1);
+    fake_says(&w->fake, YES);
+    CHECK(strstr(fake_wait(&w->fake), "$4\r\nback\r\n"));
+    fake_says(&w->fake, YES);
+    WAIT_FOR(&w->fake.rig, stats_of(w).returned == 1);
+
+    CASE("what was refused too late is not");
+    ask(w, &a, SL_ERRAND_TAKE);
+    CHECK(play(w, 1000));
+    WAIT_FOR(&w->fake.rig, a.done);
+    fake_says(&w->fake, NO);
+    CHECK(!play(w, 30));
+    CHECK_EQ(stats_of(w).returned, 1);
+    CHECK_EQ(stats_of(w).uncertain, 0);
+
+    CASE("what may have been given back, or not, is uncertain");
+    ask(w, &a, SL_ERRAND_TAKE);
+    CHECK(play(w, 1000));
+    WAIT_FOR(&w->fake.rig, a.done);
+    fake_says(&w->fake, YES);
+    CHECK(strstr(fake_wait(&w->fake), "$4\r\nback\r\n"));
+    fake_hang_up(&w->fake);
+    WAIT_FOR(&w->fake.rig, stats_of(w).uncertain == 1);
+    close_store(w);
+}
+
+static void test_lost(struct world *w)
+{
+    struct asked a, b;
+
+    CASE("a connection that is lost leaves takes uncertain, looks failed");
+    CHECK_EQ(open_store(w, NULL, 10 * SL_S), 0);
+    make_ready(w);
+    ask(w, &a, SL_ERRAND_TAKE);
+    ask(w, &b, SL_ERRAND_LOOK);
+    CHECK(play(w, 1000));
+    fake_hang_up(&w->fake);
+    WAIT_FOR(&w->fake.rig, a.done && b.done);
+    CHECK_EQ(stats_of(w).uncertain, 1);
+    CHECK_EQ(stats_of(w).failed, 2);
+
+    CASE("a store that closes tells all");
+    make_ready(w);
+    for (unsigned i = 0; i < 500 && !stats_of(w).up; i++)
+        play(w, 30);
+    ask(w, &a, SL_ERRAND_TAKE);
+    CHECK_EQ(a.done, 0);
+    close_store(w);
+    CHECK_EQ(a.done, 1);
+    CHECK_EQ(a.take.err, SLUICE_ESTORE);
+}
+
+static void test_noscript(struct world *w)
+{
+    struct asked a;
+
+    CASE("a server that does not know the script is told, for ever if need be");
+    CHECK_EQ(open_store(w, NULL, 10 * SL_S), 0);
+    make_ready(w);
+    ask(w, &a, SL_ERRAND_TAKE);
+    CHECK(play(w, 1000));
+    fake_says(&w->fake, "-NOSCRIPT No matching script.\r\n");
+    CHECK(strstr(fake_wait(&w->fake), "$4\r\nEVAL\r\n"));
+    fake_says(&w->fake, YES);
+    WAIT_FOR(&w->fake.rig, a.done);
+    CHECK_EQ(a.take.err, 0);
+    CHECK_EQ(stats_of(w).repaired, 1);
+
+    CASE("but one that never learns it is a failure");
+    ask(w, &a, SL_ERRAND_TAKE);
+    for (unsigned i = 0; i < 4 && !a.done; i++) {
+        CHECK(play(w, 1000));
+        fake_says(&w->fake, "-NOSCRIPT No matching script.\r\n");
+    }
+    WAIT_FOR(&w->fake.rig, a.done);
+    CHECK_EQ(a.take.err, SLUICE_ESTORE);
+    close_store(w);
+}
+
+/* With the nth allocation failing: a take is told once, nothing is left. */
+static void test_memory(struct world *w)
+{
+    unsigned n = 1;
+
+    CASE("without memory a take fails, and says so");
+    for (bool failed = true; failed && n < 200; n++) {
+        struct fail fail = {.nth = n};
+        struct sl_alloc alloc = fail_alloc(&fail);
+        struct asked a = {.done = 0};
+
+        if (open_store(w, &alloc, 5 * SL_MS) == 0) {
+            for (unsigned i = 0; i < 300 && !sl_redis_is_ready(w->store); i++)
+                play(w, 2);
+            ask(w, &a, SL_ERRAND_TAKE);
+            if (play(w, 40))
+                fake_says(&w->fake, "-NOSCRIPT x\r\n");
+            if (play(w, 40))
+                fake_says(&w->fake, YES);
+            for (unsigned i = 0; i < 100 && !a.done; i++)
+                play(w, 30);
+            CHECK_EQ(a.done, 1);
+        }
+        close_store(w);
+        failed = fail.calls >= n;
+        fail_check(&fail);
+    }
+    CHECK(n > 10);
+    printf("# %u allocations\n", n);
+}
+
+int main(void)
+{
+    static struct world w;
+    struct sl_rate rate;
+
+    fake_open(&w.fake);
+    CASE("a limit");
+    CHECK_EQ(sl_parse_rate(SL_STR("5/min"), &rate, NULL), 0);
+    CHECK_EQ(sl_limit_init(&w.limit, SL_FIXED, &rate, NULL, NULL), 0);
+    test_early(&w);
+    test_answers(&w);
+    test_late(&w);
+    test_lost(&w);
+    test_noscript(&w);
+    test_memory(&w);
+    fake_close(&w.fake);
+    return CHECK_DONE();
+}

@@ -1,0 +1,165 @@
+/* slots.c -- slots of keys, redirects, maps and errors: tables. */
+#include "store/redis/fleet/slots.h"
+
+#include "check.h"
+#include "store/redis/fleet/trouble.h"
+
+static void test_keys(void)
+{
+    /* As CLUSTER KEYSLOT of Redis 7.0 says. */
+    static const struct {
+        const char *key;
+        unsigned slot;
+    } rows[] = {
+        {"",                     0    },
+        {"123456789",            12739},
+        {"foo",                  12182},
+        {"bar",                  5061 },
+        {"{foo}bar",             12182},
+        {"bar{foo}",             12182},
+        {"a{foo}{bar}",          12182},
+        {"{}foo",                9500 },
+        {"foo{}{bar}",           8363 },
+        {"{user1000}.following", 3443 },
+        {"foo{{bar}}zap",        4015 },
+        {"foo{bar",              15278},
+    };
+
+    CASE("a key lies in the slot that Redis says");
+    for (unsigned i = 0; i < SL_LEN(rows); i++)
+        if (!CHECK_EQ(sl_slot_of(sl_str_c(rows[i].key)), rows[i].slot))
+            printf("# %s\n", rows[i].key);
+}
+
+static void test_redirects(void)
+{
+    static const struct {
+        const char *text, *want;
+    } rows[] = {
+        {"MOVED 3999 127.0.0.1:6381",   "moved 3999 127.0.0.1 6381"},
+        {"ASK 0 [x]:1",                 "ask 0 [x] 1"              },
+        {"MOVED 16383 ::1:7000",        "moved 16383 ::1 7000"     },
+        {"MOVED 5 :7000",               "moved 5  7000"            },
+        {"MOVED 5 ?:7000",              "moved 5  7000"            },
+        {"MOVED 5 host.name:7000 more", "moved 5 host.name 7000"   },
+        {"MOVED 16384 h:1",             NULL                       },
+        {"MOVED -1 h:1",                NULL                       },
+        {"MOVED 1 h",                   NULL                       },
+        {"MOVED 1 h:",                  NULL                       },
+        {"MOVED 1 h:0",                 NULL                       },
+        {"MOVED 1 h:65536",             NULL                       },
+        {"MOVED 1 h:99999999999",       NULL                       },
+        {"MOVED 1",                     NULL                       },
+        {"MOVED",                       NULL                       },
+        {"MOVE 1 h:1",                  NULL                       },
+        {"",                            NULL                       },
+        {"MOVED 1 h\x01:1",             NULL                       },
+    };
+
+    CASE("redirects");
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        struct sl_redirect to;
+        char got[512];
+        bool good = sl_redirect_read(sl_str_c(rows[i].text), &to);
+
+        if (!CHECK_EQ(good, rows[i].want != NULL))
+            printf("# %s\n", rows[i].text);
+        if (!good)
+            continue;
+        snprintf(got, sizeof(got), "%s %u %s %u", to.asks ? "ask" : "moved",
+                 to.slot, to.to.name, to.to.port);
+        CHECK_STR(got, rows[i].want);
+    }
+}
+
+static bool on_range(void *ctx, unsigned from, unsigned to,
+                     const struct sl_place *master)
+{
+    char *text = ctx;
+    size_t len = strlen(text);
+
+    snprintf(text + len, 512 - len, "%u-%u=%s:%u ", from, to, master->name,
+             master->port);
+    return true;
+}
+
+static void test_maps(void)
+{
+    static const struct {
+        const char *text, *want;
+    } rows[] = {
+        {"*2\r\n*3\r\n:0\r\n:100\r\n*3\r\n$1\r\na\r\n:1\r\n$2\r\nid\r\n"
+         "*4\r\n:101\r\n:16383\r\n*4\r\n$-1\r\n:2\r\n$2\r\nid\r\n*0\r\n"
+         "*2\r\n$1\r\nr\r\n:3\r\n",                    "0-100=a:1 101-16383=:2 "},
+        {"*1\r\n*3\r\n:5\r\n:5\r\n*2\r\n$1\r\n?\r\n:7\r\n",     "5-5=:7 "                },
+        {"*0\r\n",                                              NULL                     },
+        {"-ERR no\r\n",                                         NULL                     },
+        {"*1\r\n:1\r\n",                                        NULL                     },
+        {"*1\r\n*3\r\n:7\r\n:5\r\n*2\r\n$1\r\na\r\n:7\r\n",     NULL                     },
+        {"*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\na\r\n:7\r\n", NULL                     },
+        {"*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\na\r\n:0\r\n",     NULL                     },
+        {"*1\r\n*3\r\n:0\r\n:1\r\n*1\r\n$1\r\na\r\n",           NULL                     },
+        {"*1\r\n*2\r\n:0\r\n:1\r\n",                            NULL                     },
+    };
+    struct sl_place place;
+
+    CASE("maps of a cluster");
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        char got[512] = "";
+        bool good = sl_slots_read(sl_str_c(rows[i].text), on_range, got);
+
+        CHECK_EQ(good, rows[i].want != NULL);
+        if (good)
+            CHECK_STR(got, rows[i].want);
+    }
+    CASE("masters of sentinels");
+    CHECK(sl_master_read(SL_STR("*2\r\n$1\r\nh\r\n$4\r\n6379\r\n"), &place));
+    CHECK_STR(place.name, "h");
+    CHECK_EQ(place.port, 6379);
+    CHECK(!sl_master_read(SL_STR("*-1\r\n"), &place));
+    CHECK(!sl_master_read(SL_STR("$-1\r\n"), &place));
+    CHECK(!sl_master_read(SL_STR("*2\r\n$0\r\n\r\n$1\r\n1\r\n"), &place));
+    CHECK(!sl_master_read(SL_STR("*2\r\n$1\r\nh\r\n$1\r\nx\r\n"), &place));
+}
+
+static void test_troubles(void)
+{
+    static const struct {
+        const char *reply;
+        enum sl_trouble want;
+    } rows[] = {
+        {"+OK\r\n",                                                   SL_TROUBLE_NONE       },
+        {"*1\r\n-OOM x\r\n",                                          SL_TROUBLE_NONE       },
+        {"-NOSCRIPT No matching script.\r\n",                         SL_TROUBLE_NOSCRIPT   },
+        {"-MOVED 1 h:1\r\n",                                          SL_TROUBLE_MOVED      },
+        {"-OOM command not allowed\r\n",                              SL_TROUBLE_OOM        },
+        {"-READONLY You can't write\r\n",                             SL_TROUBLE_READONLY   },
+        {"-ERR Error running script (call to f_1): @user_script:1: -READONLY "
+         "You can't write against a read only replica.\r\n", SL_TROUBLE_READONLY   },
+        {"-ERR Error running script: @user_script: -OOM command\r\n",
+         SL_TROUBLE_OOM                                                                     },
+        {"-CLUSTERDOWN Hash slot not served\r\n",                     SL_TROUBLE_CLUSTERDOWN},
+        {"-BUSYGROUP no\r\n",                                         SL_TROUBLE_OTHER      },
+        {"-BUSY Redis is busy\r\n",                                   SL_TROUBLE_BUSY       },
+        {"-ERR something else\r\n",                                   SL_TROUBLE_OTHER      },
+        {"-\r\n",                                                     SL_TROUBLE_OTHER      },
+    };
+    struct sl_str text;
+
+    CASE("errors, and what they mean");
+    for (unsigned i = 0; i < SL_LEN(rows); i++)
+        if (!CHECK_EQ(sl_trouble_of(sl_str_c(rows[i].reply), &text),
+                      rows[i].want))
+            printf("# %s", rows[i].reply);
+    for (unsigned i = 0; i < SL_TROUBLES; i++)
+        CHECK(strlen(sl_trouble_sentence((enum sl_trouble)i)) > 10);
+}
+
+int main(void)
+{
+    test_keys();
+    test_redirects();
+    test_maps();
+    test_troubles();
+    return CHECK_DONE();
+}
