@@ -6,6 +6,9 @@
 #include <sys/resource.h>
 
 #include "sluiced/daemon.h"
+#ifdef SL_VIRTUAL_CLOCK
+#include "sluiced/flush.h"
+#endif
 
 #define REPORT_MOST ((size_t)512 * 1024)
 
@@ -187,6 +190,11 @@ int sl_engine_again(struct sl_daemon *daemon)
     struct sl_engine *engine = daemon->engine;
     struct sl_state state = daemon->state;
 
+    if (daemon->settings.shared) {
+        int err = sl_flush(&daemon->settings.redis);
+
+        return err ? err : sl_engine_forget(engine, &daemon->why);
+    }
     if (daemon->settings.state)
         return SLUICE_EINVAL;
     if (sl_state_begin(daemon) || sl_engine_begin(daemon)) {

@@ -112,7 +112,8 @@ sl_unstep_f sl_process_end, sl_policy_end, sl_state_end, sl_engine_end;
 
 #ifdef SL_VIRTUAL_CLOCK
 /* The policy in force over an empty state, at 1970. The state must be one of
- * memory alone; on failure everything stays. */
+ * memory alone, or in a Redis, of which nothing stays; on failure everything
+ * does. */
 SL_MUST_USE int sl_engine_again(struct sl_daemon *daemon);
 #endif
 

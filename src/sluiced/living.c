@@ -63,7 +63,10 @@ static void drain_admin(struct sl_daemon *daemon, sl_ns now)
     daemon->admin_draining = true;
     daemon->drain_until = now + ADMIN_DRAIN;
     if (daemon->common.store)
-        daemon->settle_until = now + daemon->settings.deadline + SETTLE;
+        daemon->settle_until =
+            now + SETTLE +
+            (daemon->settings.deadline < SL_S ? daemon->settings.deadline
+                                              : SL_S);
     sl_listener_close(admin->listener);
     admin->listener = NULL;
     if (admin->up)

@@ -11,7 +11,11 @@
 
 #define MASK "********"
 
-static const char *const keys[] = {"access_token", "admin_token", "secret"};
+/* Of the last two only the user and the password: the rest of a URL helps those
+ * who look for a mistake. */
+static const char *const keys[] = {"access_token", "admin_token", "secret",
+                                   "store", "usage"};
+#define URLS 3 /* from here on */
 
 static bool is_word(char c)
 {
@@ -27,8 +31,8 @@ static size_t skip(struct sl_str line, size_t at, const char *what)
 }
 
 /* Does a secret's key stand in the line at or behind `from`? Then *ret is where
- * its value begins. */
-static bool find_value(struct sl_str line, size_t from, size_t *ret)
+ * its value begins, and *url whether only a part of it is secret. */
+static bool find_value(struct sl_str line, size_t from, size_t *ret, bool *url)
 {
     for (size_t at = from; at < line.len; at++)
         for (size_t k = 0; k < SL_LEN(keys); k++) {
@@ -40,6 +44,7 @@ static bool find_value(struct sl_str line, size_t from, size_t *ret)
             end = skip(line, end, "\"' \t");
             if (end < line.len && line.at[end] == ':') {
                 *ret = skip(line, end + 1, " \t");
+                *url = k >= URLS;
                 return true;
             }
         }
@@ -120,6 +125,7 @@ struct job {
     struct sl_buf *out;
     bool swallowing; /* lines deeper than `depth` belong to a masked value */
     size_t depth;
+    bool awaits; /* a URL may stand on the next line */
 };
 
 /* The value that `rest` begins with; *ret is how much of the line it is. */
@@ -138,15 +144,87 @@ static int add_value(struct job *job, struct sl_str line, struct sl_str rest,
     return sl_buf_add(job->out, SL_STR(MASK));
 }
 
+/* The length of a URL that ends on its line: in quotes, or up to a blank; 0 if
+ * it may go on below. */
+static size_t url_len(struct sl_str rest)
+{
+    size_t len = 0;
+
+    if (rest.len == 0 || strchr("{[&*!|>", rest.at[0]))
+        return 0;
+    if (strchr("\"'", rest.at[0]))
+        return whole(rest);
+    while (len < rest.len && !strchr(" \t\r", rest.at[len]))
+        len++;
+    return len;
+}
+
+static bool goes_on_below(struct sl_str rest)
+{
+    return rest.len > 0 && strchr("\"'|>", rest.at[0]);
+}
+
+static bool has(struct sl_str text, const char *what)
+{
+    return text.len > 0 && memmem(text.at, text.len, what, strlen(what));
+}
+
+/* A URL without what stands before its last '@'. One with a password behind it
+ * is masked as a whole. */
+static int add_url(struct job *job, struct sl_str line, struct sl_str rest,
+                   size_t *ret)
+{
+    struct sl_str url = {rest.at, url_len(rest)};
+    const char *slashes, *at;
+
+    *ret = url.len;
+    if (url.len == 0) {
+        if (goes_on_below(rest)) /* as any other secret */
+            return add_value(job, line, rest, ret);
+        job->awaits = rest.len == 0;
+        return 0; /* a map: there may be more in it */
+    }
+    if (has(url, "password"))
+        return sl_buf_add(job->out, SL_STR(MASK));
+    at = memrchr(url.at, '@', url.len);
+    slashes = memmem(url.at, url.len, "://", 3);
+    if (!at || !slashes || at < slashes)
+        return add_plain(url, job->secrets, job->count, job->out);
+    if (sl_buf_add(job->out,
+                   (struct sl_str){url.at, (size_t)(slashes + 3 - url.at)}) ||
+        sl_buf_add(job->out, SL_STR(MASK)))
+        return SLUICE_ENOMEM;
+    return add_plain(sl_str_from(url, (size_t)(at - url.at)), job->secrets,
+                     job->count, job->out);
+}
+
+/* Or a scalar that may be one: it is no key. */
+static bool is_url(struct sl_str rest)
+{
+    return goes_on_below(rest) || has(rest, "://");
+}
+
 static int add_line(struct job *job, struct sl_str line)
 {
     size_t at = 0, value, len;
+    bool url;
     int err = 0;
 
-    while (!err && find_value(line, at, &value)) {
+    if (job->awaits && !is_blank(line)) {
+        job->awaits = false;
+        at = indent_of(line);
+        err = sl_buf_add(job->out, (struct sl_str){line.at, at});
+        if (!err && is_url(sl_str_from(line, at))) {
+            err = add_url(job, line, sl_str_from(line, at), &len);
+            at += len;
+        }
+    }
+    while (!err && find_value(line, at, &value, &url)) {
         err = add_plain((struct sl_str){line.at + at, value - at}, job->secrets,
                         job->count, job->out);
-        if (!err)
+        if (!err && url)
+            err = add_url(job, line, sl_str_from(line, value), &len);
+        else if (!err)
             err = add_value(job, line, sl_str_from(line, value), &len);
         if (!err)
             at = value + len;

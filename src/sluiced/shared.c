@@ -5,6 +5,8 @@
  * thread, which looks some times a second, so that one outage is one line,
  * however many loops have seen it.
  */
+#include "sluiced/shared.h"
+
 #include <stdio.h>
 #include <string.h>
 

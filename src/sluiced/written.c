@@ -109,11 +109,27 @@ void sl_written_done(struct sl_written *written)
     sl_buf_done(&written->text);
 }
 
+/* Of a URL as in scheme://user:password@host. */
+static struct sl_str password_of(struct sl_str url)
+{
+    const char *at = url.len > 0 ? memrchr(url.at, '@', url.len) : NULL;
+    const char *colon = NULL;
+
+    if (at)
+        colon = memmem(url.at, (size_t)(at - url.at), "://", 3);
+    if (colon)
+        colon = memchr(colon + 3, ':', (size_t)(at - colon - 3));
+    if (!colon)
+        return (struct sl_str){"", 0};
+    return (struct sl_str){colon + 1, (size_t)(at - colon - 1)};
+}
+
 int sl_written_print(const struct sl_written *written, struct sl_buf *out)
 {
     const struct sl_server *server = &written->policy->server;
     struct sl_str secrets[] = {server->access_token, server->admin_token,
-                               written->policy->identity.jwt.secret};
+                               written->policy->identity.jwt.secret,
+                               password_of(server->store)};
 
     return sl_redact(sl_buf_str(&written->text), secrets, SL_LEN(secrets), out);
 }

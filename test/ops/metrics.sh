@@ -61,7 +61,7 @@ awk '{ line = $1; for (i = 3; i <= NF; i++) line = line " " $i; print line }' \
 run diff <(sed 's/ *$//' declared.txt) <(sed 's/ *$//' used.txt)
 check 'samples have the labels that stats.def says, and all have samples' is 0
 
-run grep -oE '(ann|acme|192\.0)' text.txt
+run grep -oE '(ann|acme|192\.0\.2)' text.txt
 check 'nobody is named' test -z "$out"
 
 # ---- the manual ----

@@ -55,7 +55,7 @@ void sl_page_shared(struct sl_page *page, const char *name, unsigned which,
         {SL_SHARED_FAILED,     "failed"    },
         {SL_SHARED_LATE,       "late"      },
         {SL_SHARED_REMEMBERED, "remembered"},
-        {SL_SHARED_SPANNING,   "spanning"  },
+        {SL_SHARED_SPANNING,   "crossing"  },
     };
     static const struct word redirects[] = {
         {SL_SHARED_REDIRECTED, "followed"},

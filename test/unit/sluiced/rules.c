@@ -42,15 +42,114 @@ static void check_version(void)
                             "\"sqlite:./sluice.db\"");
     CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:"}), SL_EXIT_USAGE);
     CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:x"}), 0);
-    CHECK_EQ(MAKE(false, {SL_SET_store, "redis://u:s3cret@h"}), SL_EXIT_USAGE);
-    CHECK_STR(why.sentence, "--store: redis: is not in this version; write "
-                            "\"memory:./sluice.state\"");
+    CHECK_EQ(MAKE(false, {SL_SET_store, "dynamodb://u:s3cret@h"}),
+             SL_EXIT_USAGE);
+    CHECK_STR(why.sentence, "--store: dynamodb: is not in this version; write "
+                            "\"memory:./sluice.state\" or redis://");
     CHECK_EQ(MAKE(false, {SL_SET_store, "memery:"}), SL_EXIT_USAGE);
     CHECK_STR(why.sentence,
-              "--store: \"memery\" is no store; write memory: or memory:PATH");
+              "--store: \"memery\" is no store; write memory:, memory:PATH or "
+              "redis://HOST:PORT");
 
     CASE("to say that they are off is no wish for them");
     CHECK_EQ(MAKE(false, {SL_SET_listen_grpc, "off"}), 0);
+}
+
+/* What a reload would say of another store. */
+static const char *differs(const char *was, const char *is)
+{
+    static char text[512];
+    struct sl_given given = {.flags = {[SL_SET_store] = was}};
+    struct sl_settings old;
+    struct sl_buf out;
+
+    sl_buf_init(&out, sizeof(text), &sl_alloc_libc);
+    CHECK_EQ(sl_settings_make(&old, &given, NULL, NULL, &why), 0);
+    CHECK_EQ(MAKE(false, {SL_SET_store, is}), 0);
+    CHECK_EQ(sl_settings_diff(&old, &s, false, &out), 0);
+    snprintf(text, sizeof(text), "%.*s", SL_STR_ARG(sl_buf_str(&out)));
+    sl_buf_done(&out);
+    sl_settings_done(&old);
+    return text;
+}
+
+static void check_redis(void)
+{
+    static const struct {
+        const char *url, *why; /* NULL: taken */
+    } rows[] = {
+        {"redis://127.0.0.1",               NULL                       },
+        {"redis://u:p@127.0.0.1:7000/3",    NULL                       },
+        {"rediss://h?ca=/ca.pem",           NULL                       },
+        {"redis+unix:///run/r.sock?db=2",   NULL                       },
+        {"redis+cluster://a:1,b:2",         NULL                       },
+        {"redis+sentinel://a,b/mymaster/1", NULL                       },
+        {"redis:",                          "a store in Redis is writt"},
+        {"redis://u:s3cret@",               "there is no host"         },
+        {"redis://u:s3cret@h:x",            "is no port"               },
+        {"redis+sentinel://u:s3cret@h",     "write which"              },
+        {"redis://u:s3cret@h?what=1",       "there is no option"       },
+    };
+
+    CASE("a store in a Redis is read, and its password told to nobody");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        CHECK_EQ(MAKE(false, {SL_SET_store, rows[i].url}),
+                 rows[i].why ? SL_EXIT_USAGE : 0);
+        CHECK_EQ(s.shared, strlen(rows[i].url) > 0);
+        CHECK(!strstr(why.sentence, "s3cret"));
+        if (rows[i].why && !CHECK(strstr(why.sentence, rows[i].why)))
+            printf("# %s\n", why.sentence);
+    }
+    CHECK_EQ(MAKE(false, {SL_SET_store, "memory:"}), 0);
+    CHECK(!s.shared);
+
+    CASE("a deadline has bounds there");
+    CHECK_EQ(MAKE(false, {SL_SET_store, "redis://h"}, {SL_SET_deadline, "0s"}),
+             SL_EXIT_USAGE);
+    CHECK_STR(why.sentence, "--deadline: a store may take from 1ms to 10s, not "
+                            "0s; the usual is 20ms");
+    CHECK_EQ(MAKE(false, {SL_SET_store, "redis://h"}, {SL_SET_deadline, "11s"}),
+             SL_EXIT_USAGE);
+    CHECK_EQ(MAKE(false, {SL_SET_store, "redis://h"}, {SL_SET_deadline, "1ms"}),
+             0);
+    CHECK_EQ(s.deadline, SL_MS);
+
+    CASE("what is said of a change has no password");
+    CHECK_STR(differs("redis://u:s3cret@h", "redis://u:s3cret@i"),
+              "server.store redis://********@h -> redis://********@i; needs a "
+              "restart\n");
+    CHECK_STR(differs("redis://u:s3cret@h", "redis://u:other@h"),
+              "server.store changed; needs a restart\n");
+    CHECK_STR(differs("memory:", "redis://u:other@h"),
+              "server.store memory: -> redis://********@h; needs a restart\n");
+}
+
+static void check_masks(void)
+{
+    static const struct {
+        const char *url, *shown;
+    } rows[] = {
+        {"memory:./x",                                    "memory:./x"          },
+        {"redis://h:1/2",                                 "redis://h:1/2"       },
+        {"redis://:p@h",                                  "redis://********@h"  },
+        {"redis://u:p@q@h/1",                             "redis://********@h/1"},
+        {"redis+sentinel://h/m?sentinel_password=x&db=1",
+         "redis+sentinel://h/m?sentinel_password=********&db=1"                 },
+        {"redis+sentinel://a:b@h/m?sentinel_user=x",
+         "redis+sentinel://********@h/m?sentinel_user=********"                 },
+    };
+    char text[128];
+
+    CASE("masks");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        sl_settings_mask(rows[i].url, text, sizeof(text));
+        CHECK_STR(text, rows[i].shown);
+        for (size_t size = 1; size < 64; size++) {
+            memset(text, 'x', sizeof(text));
+            sl_settings_mask(rows[i].url, text, size);
+            CHECK(strlen(text) < size && text[size] == 'x');
+        }
+    }
 }
 
 static void check_guard(void)
@@ -168,6 +267,8 @@ static void check_diffs(void)
 int main(void)
 {
     check_version();
+    check_redis();
+    check_masks();
     check_guard();
     check_together();
     check_diffs();
