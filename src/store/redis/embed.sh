@@ -1,12 +1,12 @@
 #!/bin/sh
-# embed.sh FILE.lua -- the script as a C source, without its comments, and the
-# name by which Redis knows it.
+# embed.sh FILE.lua... -- the script as a C source, without its comments, and
+# the name by which Redis knows it.
 set -eu
 
-text=$(sed -e '/^ *--/d' -e 's/ -- .*//' -e 's/^ *//' -e '/^$/d' "$1")
+text=$(sed -e '/^ *--/d' -e 's/ -- .*//' -e 's/^ *//' -e '/^$/d' "$@")
 sha=$(printf '%s\n' "$text" | sha1sum | cut -d' ' -f1)
 cat <<END
-/* Made from take.lua by embed.sh. */
+/* Made from kinds.lua and take.lua by embed.sh. */
 #include "store/redis/script.h"
 
 const char sl_script_text[] =

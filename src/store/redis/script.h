@@ -1,6 +1,7 @@
 /* script.h -- a take as the words of a command, and its reply as answers.
  *
- * Pure: no connection is known here. The script itself is take.lua.
+ * Pure: no connection is known here. The script itself is kinds.lua and
+ * take.lua.
  */
 #ifndef SL_SCRIPT_H
 #define SL_SCRIPT_H
@@ -8,7 +9,7 @@
 #include "base/buf.h"
 #include "store/store.h"
 
-/* The text of take.lua, and its SHA-1 in hex, by which Redis knows it. */
+/* The text of both, and its SHA-1 in hex, by which Redis knows it. */
 extern const char sl_script_text[];
 extern const size_t sl_script_len;
 extern const char sl_script_sha[41];

@@ -6,8 +6,8 @@
 #include "fake.h"
 
 #define MARK "$32\r\n0123456789abcdef0123456789abcdef\r\n"
-#define YES  "*8\r\n:1\r\n:1000000\r\n:0\r\n:0\r\n:4\r\n:-1\r\n:10\r\n:0\r\n"
-#define NO   "*8\r\n:0\r\n:1000000\r\n:0\r\n:1\r\n:0\r\n:5000000\r\n:10\r\n:0\r\n"
+#define YES  "*8\r\n:1\r\n:1\r\n:0\r\n:0\r\n:4\r\n:-1\r\n:10\r\n:0\r\n"
+#define NO   "*8\r\n:0\r\n:1\r\n:0\r\n:1\r\n:0\r\n:50\r\n:50\r\n:0\r\n"
 
 struct world {
     struct fake fake;
@@ -122,24 +122,26 @@ static void test_answers(struct world *w)
         const char *why, *reply;
         bool good, allowed;
     } rows[] = {
-        {"yes",                  YES,                                 true,  true },
-        {"no",                   NO,                                  true,  false},
-        {"an error",             "-ERR what\r\n",                     false, false},
-        {"a nil",                "$-1\r\n",                           false, false},
-        {"too few numbers",      "*3\r\n:1\r\n:1\r\n:0\r\n",          false, false},
-        {"words for numbers",    "*1\r\n+x\r\n",                      false, false},
+  /* clang-format off */
+        {"yes", YES, true, true},
+        {"no", NO, true, false},
+        {"an error", "-ERR what\r\n", false, false},
+        {"a nil", "$-1\r\n", false, false},
+        {"too few numbers", "*3\r\n:1\r\n:1\r\n:0\r\n", false, false},
+        {"words for numbers", "*1\r\n+x\r\n", false, false},
         {"a verdict of 2",
-         "*8\r\n:2\r\n:1\r\n:0\r\n:0\r\n:4\r\n:-1\r\n:10\r\n:0\r\n",  false,
-         false                                                                    },
+         "*8\r\n:2\r\n:1\r\n:0\r\n:0\r\n:4\r\n:-1\r\n:10\r\n:0\r\n",
+         false, false},
         {"an outcome of 7",
-         "*8\r\n:1\r\n:1\r\n:0\r\n:7\r\n:4\r\n:-1\r\n:10\r\n:0\r\n",  false,
-         false                                                                    },
+         "*8\r\n:1\r\n:1\r\n:0\r\n:7\r\n:4\r\n:-1\r\n:10\r\n:0\r\n",
+         false, false},
         {"a negative remainder",
-         "*8\r\n:1\r\n:1\r\n:0\r\n:0\r\n:-4\r\n:-1\r\n:10\r\n:0\r\n", false,
-         false                                                                    },
+         "*8\r\n:1\r\n:1\r\n:0\r\n:0\r\n:-4\r\n:-1\r\n:10\r\n:0\r\n",
+         false, false},
         {"a retry of -2",
-         "*8\r\n:1\r\n:1\r\n:0\r\n:0\r\n:4\r\n:-2\r\n:10\r\n:0\r\n",  false,
-         false                                                                    },
+         "*8\r\n:1\r\n:1\r\n:0\r\n:0\r\n:4\r\n:-2\r\n:10\r\n:0\r\n",
+         false, false},
+  /* clang-format on */
     };
 
     for (unsigned i = 0; i < SL_LEN(rows); i++) {

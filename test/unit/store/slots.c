@@ -88,18 +88,30 @@ static void test_maps(void)
     static const struct {
         const char *text, *want;
     } rows[] = {
+  /* clang-format off */
         {"*2\r\n*3\r\n:0\r\n:100\r\n*3\r\n$1\r\na\r\n:1\r\n$2\r\nid\r\n"
          "*4\r\n:101\r\n:16383\r\n*4\r\n$-1\r\n:2\r\n$2\r\nid\r\n*0\r\n"
-         "*2\r\n$1\r\nr\r\n:3\r\n",                    "0-100=a:1 101-16383=:2 "},
-        {"*1\r\n*3\r\n:5\r\n:5\r\n*2\r\n$1\r\n?\r\n:7\r\n",     "5-5=:7 "                },
-        {"*0\r\n",                                              NULL                     },
-        {"-ERR no\r\n",                                         NULL                     },
-        {"*1\r\n:1\r\n",                                        NULL                     },
-        {"*1\r\n*3\r\n:7\r\n:5\r\n*2\r\n$1\r\na\r\n:7\r\n",     NULL                     },
-        {"*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\na\r\n:7\r\n", NULL                     },
-        {"*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\na\r\n:0\r\n",     NULL                     },
-        {"*1\r\n*3\r\n:0\r\n:1\r\n*1\r\n$1\r\na\r\n",           NULL                     },
-        {"*1\r\n*2\r\n:0\r\n:1\r\n",                            NULL                     },
+         "*2\r\n$1\r\nr\r\n:3\r\n",
+         "0-100=a:1 101-16383=:2 "},
+        {"*1\r\n*3\r\n:5\r\n:5\r\n*2\r\n$1\r\n?\r\n:7\r\n",
+         "5-5=:7 "},
+        {"*0\r\n",
+         NULL},
+        {"-ERR no\r\n",
+         NULL},
+        {"*1\r\n:1\r\n",
+         NULL},
+        {"*1\r\n*3\r\n:7\r\n:5\r\n*2\r\n$1\r\na\r\n:7\r\n",
+         NULL},
+        {"*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\na\r\n:7\r\n",
+         NULL},
+        {"*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\na\r\n:0\r\n",
+         NULL},
+        {"*1\r\n*3\r\n:0\r\n:1\r\n*1\r\n$1\r\na\r\n",
+         NULL},
+        {"*1\r\n*2\r\n:0\r\n:1\r\n",
+         NULL},
+  /* clang-format on */
     };
     struct sl_place place;
 
@@ -125,24 +137,26 @@ static void test_maps(void)
 static void test_troubles(void)
 {
     static const struct {
-        const char *reply;
         enum sl_trouble want;
+        const char *reply;
     } rows[] = {
-        {"+OK\r\n",                                                   SL_TROUBLE_NONE       },
-        {"*1\r\n-OOM x\r\n",                                          SL_TROUBLE_NONE       },
-        {"-NOSCRIPT No matching script.\r\n",                         SL_TROUBLE_NOSCRIPT   },
-        {"-MOVED 1 h:1\r\n",                                          SL_TROUBLE_MOVED      },
-        {"-OOM command not allowed\r\n",                              SL_TROUBLE_OOM        },
-        {"-READONLY You can't write\r\n",                             SL_TROUBLE_READONLY   },
-        {"-ERR Error running script (call to f_1): @user_script:1: -READONLY "
-         "You can't write against a read only replica.\r\n", SL_TROUBLE_READONLY   },
-        {"-ERR Error running script: @user_script: -OOM command\r\n",
-         SL_TROUBLE_OOM                                                                     },
-        {"-CLUSTERDOWN Hash slot not served\r\n",                     SL_TROUBLE_CLUSTERDOWN},
-        {"-BUSYGROUP no\r\n",                                         SL_TROUBLE_OTHER      },
-        {"-BUSY Redis is busy\r\n",                                   SL_TROUBLE_BUSY       },
-        {"-ERR something else\r\n",                                   SL_TROUBLE_OTHER      },
-        {"-\r\n",                                                     SL_TROUBLE_OTHER      },
+  /* clang-format off */
+        {SL_TROUBLE_NONE, "+OK\r\n"},
+        {SL_TROUBLE_NONE, "*1\r\n-OOM x\r\n"},
+        {SL_TROUBLE_NOSCRIPT, "-NOSCRIPT No matching script.\r\n"},
+        {SL_TROUBLE_MOVED, "-MOVED 1 h:1\r\n"},
+        {SL_TROUBLE_OOM, "-OOM command not allowed\r\n"},
+        {SL_TROUBLE_READONLY, "-READONLY You can't write\r\n"},
+        {SL_TROUBLE_READONLY,
+         "-ERR Error running script (call to f_1): @user_script:1: "
+         "-READONLY You can't write against a replica.\r\n"},
+        {SL_TROUBLE_OOM, "-ERR Error running script: @user: -OOM command\r\n"},
+        {SL_TROUBLE_CLUSTERDOWN, "-CLUSTERDOWN Hash slot not served\r\n"},
+        {SL_TROUBLE_OTHER, "-BUSYGROUP no\r\n"},
+        {SL_TROUBLE_BUSY, "-BUSY Redis is busy\r\n"},
+        {SL_TROUBLE_OTHER, "-ERR something else\r\n"},
+        {SL_TROUBLE_OTHER, "-\r\n"},
+  /* clang-format on */
     };
     struct sl_str text;
 

@@ -4,7 +4,8 @@
 #include "check.h"
 #include "fail.h"
 
-#define MANY "redis+cluster://1,2,3,4,5,6,7,8,9,a,b,c,d,e,f,g,h"
+#define SENTINEL "redis+sentinel://:x@a/m/4?sentinel_password=y"
+#define MANY     "redis+cluster://1,2,3,4,5,6,7,8,9,a,b,c,d,e,f,g,h"
 
 static void print(const struct sl_redis_where *w, char *out, size_t size)
 {
@@ -27,26 +28,36 @@ static void test_good(void)
     static const struct {
         const char *text, *want;
     } rows[] = {
-        {"redis://localhost",                             "one localhost:6379 user= password= db=0"  },
-        {"redis://127.0.0.1:7000/3",                      "one 127.0.0.1:7000 user= password= db=3"  },
-        {"redis://h/",                                    "one h:6379 user= password= db=0"          },
-        {"rediss://h?ca=%2fa.pem",                        "one tls h:6379 user= password= db=0 "
-                                   "ca=/a.pem"                     },
-        {"redis://[::1]:7000",                            "one ::1:7000 user= password= db=0"        },
-        {"redis://:word@h",                               "one h:6379 user= password=word db=0"      },
-        {"redis://ann:w%40%2F%3a@h",                      "one h:6379 user=ann password=w@/: db=0"   },
-        {"redis://ann:a@b@h",                             "one h:6379 user=ann password=a@b db=0"    },
+  /* clang-format off */
+        {"redis://localhost",
+         "one localhost:6379 user= password= db=0"},
+        {"redis://127.0.0.1:7000/3",
+         "one 127.0.0.1:7000 user= password= db=3"},
+        {"redis://h/",
+         "one h:6379 user= password= db=0"},
+        {"rediss://h?ca=%2fa.pem",
+         "one tls h:6379 user= password= db=0 ca=/a.pem"},
+        {"redis://[::1]:7000",
+         "one ::1:7000 user= password= db=0"},
+        {"redis://:word@h",
+         "one h:6379 user= password=word db=0"},
+        {"redis://ann:w%40%2F%3a@h",
+         "one h:6379 user=ann password=w@/: db=0"},
+        {"redis://ann:a@b@h",
+         "one h:6379 user=ann password=a@b db=0"},
         {"redis+unix:///run/redis.sock?db=2",
-         "one /run/redis.sock:0 user= password= db=2"                                                },
+         "one /run/redis.sock:0 user= password= db=2"},
         {"redis+unix://:word@/run/redis.sock",
-         "one /run/redis.sock:0 user= password=word db=0"                                            },
+         "one /run/redis.sock:0 user= password=word db=0"},
         {"redis+cluster://a,b:7001,[::2]",
-         "cluster a:6379 b:7001 ::2:6379 user= password= db=0"                                       },
-        {"rediss+cluster://u:p@a",                        "cluster tls a:6379 user=u password=p db=0"},
+         "cluster a:6379 b:7001 ::2:6379 user= password= db=0"},
+        {"rediss+cluster://u:p@a",
+         "cluster tls a:6379 user=u password=p db=0"},
         {"redis+sentinel://a,b:5/mymaster",
-         "sentinel a:26379 b:5 user= password= db=0 master=mymaster"                                 },
-        {"redis+sentinel://:x@a/m/4?sentinel_password=y",
-         "sentinel a:26379 user= password=x db=4 master=m sentinel=y"                                },
+         "sentinel a:26379 b:5 user= password= db=0 master=mymaster"},
+        {SENTINEL,
+         "sentinel a:26379 user= password=x db=4 master=m sentinel=y"},
+  /* clang-format on */
     };
 
     for (unsigned i = 0; i < SL_LEN(rows); i++) {
