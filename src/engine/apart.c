@@ -42,6 +42,7 @@ static unsigned parts_at(const struct sl_take *whole, unsigned at)
 static void finish(struct sl_apart *a)
 {
     a->whole->err = a->err;
+    a->whole->sent = false; /* what was taken is given back */
     a->whole->allowed = a->allowed && !a->err;
     a->whole->done(a->whole);
 }

@@ -356,6 +356,7 @@ static bool has_fault(const struct sl_engine *engine)
 /* What its keys owe comes first, on the same way. */
 static void ask_store(struct sl_engine *engine, struct sl_decision *d)
 {
+    d->take.sent = false;
     if (sl_debts_any(engine->debts))
         sl_debts_settle(engine->debts, engine->store, &d->take);
     if (engine->store->in_slots && !sl_apart_is_one(&d->take))
@@ -370,6 +371,7 @@ void sl_engine_carry_out(struct sl_engine *engine, struct sl_decision *d)
         sl_store_take(engine->local, &d->take);
     } else if (has_fault(engine)) {
         d->take.err = SLUICE_ESTORE;
+        d->take.sent = false;
         d->take.done(&d->take);
     } else {
         ask_store(engine, d);

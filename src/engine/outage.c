@@ -3,12 +3,18 @@
 #include "engine/inside.h"
 #include "engine/parts.h"
 
+/* A take that may have arrived stays taken if it did: to charge it once more
+ * would be to charge it twice. */
 void sl_engine_owe(const struct sl_live *live, struct sl_decision *d)
 {
     struct sl_engine *engine = live->engine;
 
     if (d->take.errand != SL_ERRAND_TAKE || !d->allowed)
         return;
+    if (d->take.sent && engine->store->calls->keep) {
+        engine->store->calls->keep(engine->store, d->take.loop);
+        return;
+    }
     for (unsigned i = 0; i < d->take.count; i++) {
         struct sl_take_part part = d->parts[i];
         const struct sl_shown *shown = &d->shown[d->part_shown[i]];

@@ -89,6 +89,10 @@ struct sl_store_calls {
      * one after the other is as good. */
     void (*take_many)(struct sl_store *store, struct sl_take *const *takes,
                       unsigned count);
+    /* Within the done() of a TAKE of this loop that has failed and was sent:
+     * whoever asked went on as if it had been taken. If it was, it is not given
+     * back. NULL if nothing fails. */
+    void (*keep)(struct sl_store *store, struct sl_loop *loop);
     /* How long after a take of this loop has failed it may be worth another
      * try; or NULL if the store never fails. */
     sl_ns (*retry_in)(const struct sl_store *store, const struct sl_loop *loop);

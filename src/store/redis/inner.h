@@ -23,6 +23,7 @@ struct sl_record {
     struct sl_take *take; /* NULL: was told already */
     enum sl_errand errand;
     bool tries; /* for the breaker */
+    bool keeps; /* if it was taken, it stays */
     unsigned repairs;
     sl_ns sent;  /* steady, or take->now; see time_of() */
     sl_ns until; /* steady; 0: it is an errand of our own */
@@ -42,7 +43,8 @@ struct sl_redis_seat {
     TAILQ_HEAD(, sl_record) spare;
     unsigned spare_count;
     bool closing;
-    enum sl_trouble told; /* last, and when: steady */
+    struct sl_record *telling; /* whose take is told now, of one that goes on */
+    enum sl_trouble told;      /* last, and when: steady */
     sl_ns told_at;
     struct sl_redis_counts counts;
 };

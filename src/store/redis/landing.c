@@ -31,7 +31,7 @@ struct sl_record *sl_record_new(struct sl_redis_seat *seat)
     }
     sl_buf_clear(&r->command);
     r->take = NULL;
-    r->tries = false;
+    r->tries = r->keeps = false;
     r->repairs = 0;
     r->until = 0;
     r->voyage.done = on_done;
@@ -176,7 +176,8 @@ static void undo(struct sl_record *r, const int64_t *numbers, unsigned count)
 {
     if (r->errand != SL_ERRAND_TAKE && changes(r))
         SL_ADD(r->seat->counts.uncertain);
-    else if (r->errand == SL_ERRAND_TAKE && count > 0 && numbers[0] == 1)
+    else if (r->errand == SL_ERRAND_TAKE && count > 0 && numbers[0] == 1 &&
+             !r->keeps)
         give_back(r);
 }
 

@@ -170,6 +170,14 @@ bool sl_redis_is_ready(const struct sl_store *store)
     return stats.ready == stats.seats;
 }
 
+static void keep(struct sl_store *store, struct sl_loop *loop)
+{
+    struct sl_redis_seat *seat = seat_of(of(store), loop);
+
+    if (seat)
+        sl_redis_seat_keep(seat);
+}
+
 sl_ns sl_redis_retry_in(const struct sl_store *store,
                         const struct sl_loop *loop)
 {
@@ -198,6 +206,7 @@ static const struct sl_store_calls calls = {
     .tighten = tighten,
     .take = take,
     .close = close_redis,
+    .keep = keep,
     .retry_in = sl_redis_retry_in,
 };
 

@@ -82,7 +82,9 @@ static void give_up(struct sl_record *r)
     SL_ADD(r->seat->counts.late);
     r->take->sent = !recalled;
     sl_seat_note(r, false);
+    r->seat->telling = recalled ? NULL : r;
     sl_record_tell(r, SLUICE_ESTORE);
+    r->seat->telling = NULL;
     if (recalled)
         sl_record_free(r); /* otherwise its voyage goes on */
 }
@@ -217,6 +219,12 @@ void sl_redis_seat_take(struct sl_redis_seat *seat, struct sl_take *take)
     ask(seat, take, &key, slot);
 }
 
+void sl_redis_seat_keep(struct sl_redis_seat *seat)
+{
+    if (seat->telling)
+        seat->telling->keeps = true;
+}
+
 sl_ns sl_redis_seat_retry_in(const struct sl_redis_seat *seat)
 {
     sl_ns calls = sl_fleet_calls_in(seat->fleet);
@@ -348,6 +356,7 @@ void sl_redis_seat_stats(const struct sl_redis_seat *seat,
     ret->up += atomic_load(&c->up);
     ret->ready += atomic_load(&c->ready);
     ret->open |= atomic_load(&c->open);
-    ret->ahead = atomic_load(&c->ahead);
+    if (atomic_load(&c->taken) > 0) /* otherwise nobody has told it */
+        ret->ahead = atomic_load(&c->ahead);
     ret->seats++;
 }

@@ -21,6 +21,7 @@ struct far {
     unsigned fail_at; /* the take of this number fails, from 1; 0: none */
     bool late;        /* takes wait for far_answer() */
     sl_ns retry;
+    unsigned kept; /* takes that are to stay taken, if they were */
     struct sl_take *waiting[FAR_ASKED];
     unsigned waiting_count;
     unsigned takes; /* that came */
@@ -124,11 +125,18 @@ static inline sl_ns far_retry_in(const struct sl_store *store,
     return ((const struct far *)store)->retry;
 }
 
+static inline void far_keep(struct sl_store *store, struct sl_loop *loop)
+{
+    (void)loop;
+    ((struct far *)store)->kept++;
+}
+
 static const struct sl_store_calls far_calls = {
     .bind = far_bind,
     .tighten = far_tighten,
     .take = far_take,
     .close = far_close,
+    .keep = far_keep,
     .retry_in = far_retry_in,
 };
 

@@ -29,6 +29,20 @@ static const char policy[] =
 static struct far far;
 static struct rig rig;
 
+static unsigned passed(const char *path, const char *user, unsigned asked)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < asked; i++) {
+        struct sl_facts facts = GET("/");
+
+        facts.path = sl_str_c(path);
+        facts.user = sl_str_c(user);
+        count += rig_ask(&rig, facts)->allowed;
+    }
+    return count;
+}
+
 /* ---- the same, many turns later ---- */
 
 static unsigned answered;
@@ -212,14 +226,25 @@ static void check_charge_fails(void)
     CHECK_EQ(stats().charged, 2);
 
     CASE("one that may have arrived is not charged again");
-    far.fails = far.sent = true;
+    far.fails = true;
     rig_ask(&rig, GET("/open", USER("bob")));
+    far.sent = true;
     rig_ask(&rig, GET("/open", USER("bob"))); /* its charge is lost */
     CHECK_EQ(stats().lost, 1);
-    CHECK_EQ(stats().keys, 1);
-    far.fails = far.sent = false;
-    rig_ask(&rig, GET("/open", USER("bob")));
-    CHECK_EQ(rig.d.shown[0].answer.remaining, 4);
+    CHECK_EQ(stats().keys, 0);
+
+    CASE("nor is a take: if it was taken, it stays so");
+    CHECK_EQ(far.kept, 1);
+    rig_ask(&rig, GET("/near", USER("bob")));
+    CHECK_EQ(far.kept, 2);
+    CHECK_EQ(stats().keys, 0);
+    CASE("what was refused without the store is given back");
+    rig_ask(&rig, GET("/shut", USER("bob")));
+    CHECK_EQ(far.kept, 2);
+    passed("/near", "bob", 5);
+    CHECK_EQ(far.kept, 7);
+    CHECK(!rig_ask(&rig, GET("/near", USER("bob")))->allowed);
+    CHECK_EQ(far.kept, 7);
     rig_close(&rig);
 }
 
@@ -270,20 +295,6 @@ static void check_bounded(void)
 }
 
 /* ---- parts of a limit ---- */
-
-static unsigned passed(const char *path, const char *user, unsigned asked)
-{
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < asked; i++) {
-        struct sl_facts facts = GET("/");
-
-        facts.path = sl_str_c(path);
-        facts.user = sl_str_c(user);
-        count += rig_ask(&rig, facts)->allowed;
-    }
-    return count;
-}
 
 static void check_share(void)
 {

@@ -129,14 +129,14 @@ static void check_masks(void)
     static const struct {
         const char *url, *shown;
     } rows[] = {
-        {"memory:./x",                                    "memory:./x"          },
-        {"redis://h:1/2",                                 "redis://h:1/2"       },
-        {"redis://:p@h",                                  "redis://********@h"  },
-        {"redis://u:p@q@h/1",                             "redis://********@h/1"},
-        {"redis+sentinel://h/m?sentinel_password=x&db=1",
-         "redis+sentinel://h/m?sentinel_password=********&db=1"                 },
-        {"redis+sentinel://a:b@h/m?sentinel_user=x",
-         "redis+sentinel://********@h/m?sentinel_user=********"                 },
+        {"memory:./x",                         "memory:./x"          },
+        {"redis://h:1/2",                      "redis://h:1/2"       },
+        {"redis://:p@h",                       "redis://********@h"  },
+        {"redis://u:p@q@h/1",                  "redis://********@h/1"},
+        {"redis://h?sentinel_password=x&db=1",
+         "redis://h?sentinel_password=********&db=1"                 },
+        {"redis://a:b@h?sentinel_user=x",
+         "redis://********@h?sentinel_user=********"                 },
     };
     char text[128];
 

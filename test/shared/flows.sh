@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# flows.sh SLUICED SLUICED-TEST SLUICE -- the flows of the presets, and our own,
+# over HTTP against a daemon whose limits are in a Redis, on the virtual clock.
+# Every verdict must be the one that the engine gives over its own table, to the
+# byte.
+# shellcheck disable=SC2119,SC2154 # redis.sh leaves them
+set -uo pipefail
+
+# shellcheck source=test/shared/redis.sh
+. "$(dirname "${BASH_SOURCE[0]}")/redis.sh"
+root=$(realpath "$here/../..")
+
+policy p.yaml 2/day
+cp -r "$root/test/flow/tokens" . # the keys of a policy that is posted are here
+redis_start
+launch env -u FEATURE_BETA "$sluiced_test" -c p.yaml --clock=virtual \
+    --store "$store" --deadline 5s --listen-http 127.0.0.1:0 \
+    --listen-admin 127.0.0.1:0 --log-format json
+started
+check 'it is up' until_ is_ok
+
+flows=("$root"/presets/*.flow "$root"/test/flow/*.flow)
+run "$sluice" test --url "http://$http" --admin-url "http://$admin" \
+    "${flows[@]}"
+check 'none fails' is 0
+all=$(cat "${flows[@]}" | grep -c '^flow ')
+passed=$(grep -c '^ok ' <<<"$out") skipped=$(grep -c '^skip ' <<<"$out")
+check "all $all were run or skipped" test $((passed + skipped)) = "$all"
+check "nearly all were run ($passed)" test "$passed" -ge 110
+check 'in Redis' test "$(metric 'sluice_store_takes_total{result="answered"}')" \
+    -gt 1000
+check 'and nothing was decided without it' test \
+    "$(metric 'sluice_fail_mode_decisions_total{mode="allow"}')" = 0
+
+finish
