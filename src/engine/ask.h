@@ -9,7 +9,7 @@
  *                                                        |
  *                  done() <-- sl_decide_took() <-- the store's take
  *
- * A seat is what one thread has at hand when it decides; all its questions
+ * A station is what one thread has at hand when it decides; all its questions
  * share it. An ask is used for one question after another, so that it keeps
  * its memory, and the policy in force that it holds.
  */
@@ -17,14 +17,12 @@
 #define SL_ASK_H
 
 #include "engine/engine.h"
-#include "identity/subject.h"
-#include "identity/token.h"
 
 struct sl_loop;
 
 /* Zeros are good: nobody's token is believed, nobody is registered, and the
  * store answers at once. */
-struct sl_seat {
+struct sl_station {
     struct sl_loop *loop;         /* of this thread; NULL: none */
     struct sl_tokens *tokens;     /* NULL: no token is believed */
     struct sl_subjects *subjects; /* NULL: there is no registry */
@@ -40,17 +38,19 @@ struct sl_ask {
 
     /* The engine's own. */
     struct sl_engine *engine;
-    const struct sl_seat *seat;
+    const struct sl_station *station;
     const struct sl_facts *facts;
     bool spend;
     bool busy; /* asked, and not answered yet */
-    struct sl_caller *caller;
-    struct sl_lookup lookups[2];
+    struct sl_known known;
+    struct sl_lookup lookups[2]; /* the user, the organisation */
     unsigned lookups_open;
+    bool has_waited; /* for the registry: the token must be looked at again */
 };
 
 void sl_ask_init(struct sl_ask *ask, struct sl_engine *engine,
-                 const struct sl_seat *seat, const struct sl_alloc *alloc);
+                 const struct sl_station *station,
+                 const struct sl_alloc *alloc);
 
 /* Not while it is busy. */
 void sl_ask_done(struct sl_ask *ask);

@@ -52,7 +52,6 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->now = facts->now;
     d->step = SL_DECIDED;
     d->spend = spend;
-    d->take.ctx = d;
     sl_arena_reset(&d->arena);
 }
 
@@ -338,16 +337,22 @@ static int ask_routes(struct sl_decision *d, struct sl_asking *asking,
 }
 
 int sl_decide_begin(struct sl_decision *d, const struct sl_live *live,
-                    const struct sl_facts *facts, bool spend,
-                    const struct sl_hash_key *secret, struct sl_diag *diag)
+                    const struct sl_facts *facts, const struct sl_known *known,
+                    bool spend, const struct sl_hash_key *secret,
+                    struct sl_diag *diag)
 {
-    struct sl_asking asking = {
-        .live = live, .facts = facts, .secret = secret, .diag = diag};
+    static const struct sl_known nothing;
+    struct sl_asking asking = {.live = live,
+                               .facts = facts,
+                               .known = known ? known : &nothing,
+                               .secret = secret,
+                               .diag = diag};
     struct routes routes;
     int err;
 
     clear(d, live, facts, spend);
     choose_id(d, facts, secret);
+    d->token_fault = asking.known->token_fault;
     if (!d->policy->enabled || d->policy->mode == SL_MODE_OFF) {
         pass(d);
         return 0;

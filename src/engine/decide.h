@@ -18,6 +18,7 @@
 #define SL_DECIDE_H
 
 #include "engine/facts.h"
+#include "engine/known.h"
 #include "store/store.h"
 
 #define SL_REQUEST_ID 128 /* bytes of a request's id that are kept */
@@ -83,6 +84,9 @@ struct sl_decision {
     sl_ns retry_in;     /* until the same request passes; SL_NS_NONE */
     struct sl_str code; /* "RATE_LIMITED"; "" when allowed */
     struct sl_str missing_scope; /* MISSING: which attribute */
+    /* Of the token that came with it and is not believed; GOOD if there was
+     * none, too. */
+    enum sl_token_fault token_fault;
 
     struct sl_shown shown[SL_PARTS]; /* in the route's order */
     unsigned shown_count;
@@ -149,12 +153,14 @@ void sl_decision_done(struct sl_decision *decision);
 
 /* Begin. Everything of `facts` that the decision needs later is copied, but
  * not the policy: the caller holds `live` as long as the decision is used.
- * `secret` is for the fingerprints of callers. SLUICE_ENOENT if a limit is
+ * `known` (NULL: nothing) is what was found out about him; `secret` is for the
+ * fingerprints of callers. SLUICE_ENOENT if a limit is
  * named that does not exist, SLUICE_ECONF if an override is no rate,
  * SLUICE_ENOMEM. */
 SL_MUST_USE int sl_decide_begin(struct sl_decision *decision,
                                 const struct sl_live *live,
-                                const struct sl_facts *facts, bool spend,
+                                const struct sl_facts *facts,
+                                const struct sl_known *known, bool spend,
                                 const struct sl_hash_key *secret,
                                 struct sl_diag *diag);
 

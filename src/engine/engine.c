@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "engine/parts.h"
+
 #define LOCAL_SIZE (8 * UINT64_C(1024) * 1024)
 #define NAME_MAX_  96 /* a limit's name, and what marks a candidate */
 
@@ -251,33 +253,40 @@ int sl_live_tighten(const struct sl_live *live, const struct sl_rule *rule,
     return err ? sl_refuse(diag, err, "the state knows too many limits") : 0;
 }
 
-/* ---- deciding at once ---- */
+/* ---- deciding ---- */
+
+const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine)
+{
+    return &engine->store->secret;
+}
+
+void sl_engine_carry_out(struct sl_engine *engine, struct sl_decision *d)
+{
+    if (d->on_local) {
+        sl_store_take(engine->local, &d->take);
+    } else if (engine->fault && engine->fault(engine->fault_ctx)) {
+        d->take.err = SLUICE_ESTORE;
+        d->take.done(&d->take);
+    } else {
+        sl_store_take(engine->store, &d->take);
+    }
+}
 
 static void on_taken(struct sl_take *take)
 {
     (void)take; /* the store has answered before it returned */
 }
 
-static void carry_out(struct sl_engine *engine, struct sl_decision *d)
-{
-    d->take.done = on_taken;
-    if (d->on_local)
-        sl_store_take(engine->local, &d->take);
-    else if (engine->fault && engine->fault(engine->fault_ctx))
-        d->take.err = SLUICE_ESTORE;
-    else
-        sl_store_take(engine->store, &d->take);
-}
-
 int sl_engine_decide(struct sl_engine *engine, const struct sl_live *live,
                      const struct sl_facts *facts, bool spend,
                      struct sl_decision *ret, struct sl_diag *diag)
 {
-    int err =
-        sl_decide_begin(ret, live, facts, spend, &engine->store->secret, diag);
+    int err = sl_decide_begin(ret, live, facts, NULL, spend,
+                              &engine->store->secret, diag);
 
     while (!err && ret->pending) {
-        carry_out(engine, ret);
+        ret->take.done = on_taken;
+        sl_engine_carry_out(engine, ret);
         sl_decide_took(ret, live);
     }
     return err;

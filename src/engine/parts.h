@@ -10,6 +10,7 @@
 struct sl_asking {
     const struct sl_live *live;
     const struct sl_facts *facts;
+    const struct sl_known *known; /* never NULL */
     const struct sl_hash_key *secret;
     struct sl_diag *diag;
     struct sl_caller caller;
@@ -45,6 +46,13 @@ void sl_refuse_request(struct sl_decision *decision, enum sl_reason reason);
 
 /* The verdict over all limits that count, from their answers. */
 void sl_conclude(struct sl_decision *decision);
+
+/* Have the pending take carried out; its done() is called once. engine.c. */
+void sl_engine_carry_out(struct sl_engine *engine,
+                         struct sl_decision *decision);
+
+/* What callers' fingerprints are made under. */
+const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine);
 
 /* The store has failed: allowed, refused, or asked again on the local table. */
 void sl_conclude_failure(struct sl_decision *decision,

@@ -48,8 +48,8 @@ static inline void sl_subject_unref(struct sl_subject *subject)
 /* One question to the registry. It belongs to whoever asks; the registry
  * borrows it until done(). */
 struct sl_lookup {
-    struct sl_str scope; /* "user" or "org" */
-    struct sl_str id;
+    struct sl_str scope;      /* "user" or "org" */
+    struct sl_str id;         /* only until find() returns: copied if need be */
     sl_ns deadline;           /* steady; 0: as long as it takes */
     struct sl_subject *found; /* out: one reference, the asker's */
     int err;                  /* out: 0 or SLUICE_ESTORE, SLUICE_ENOMEM */

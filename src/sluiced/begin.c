@@ -164,17 +164,6 @@ void sl_engine_end(struct sl_daemon *daemon)
 }
 
 #ifdef SL_VIRTUAL_CLOCK
-/* Decide by another engine from now on. */
-static void move_over(struct sl_http_worker *worker, bool up,
-                      struct sl_engine *engine)
-{
-    if (!up)
-        return;
-    sl_live_release(worker->live);
-    worker->engine = engine;
-    worker->live = sl_engine_hold(engine, NULL);
-}
-
 int sl_engine_again(struct sl_daemon *daemon)
 {
     struct sl_worker *worker = &daemon->workers[0]; /* there is no other */
@@ -189,8 +178,10 @@ int sl_engine_again(struct sl_daemon *daemon)
         daemon->engine = engine;
         return SLUICE_ENOMEM;
     }
-    move_over(&worker->http, worker->http_up, daemon->engine);
-    move_over(&worker->admin, worker->admin_up, daemon->engine);
+    if (worker->http_up)
+        sl_http_worker_engine(&worker->http, daemon->engine);
+    if (worker->admin_up)
+        sl_http_worker_engine(&worker->admin, daemon->engine);
     sl_engine_close(engine);
     sl_state_close(&state);
     return 0;

@@ -22,6 +22,8 @@
 
 #include "table/table.h"
 
+struct sl_loop;
+
 enum sl_errand {
     SL_ERRAND_TAKE, /* all or none; cost 0 looks */
     SL_ERRAND_LOOK, /* what a take would say */
@@ -55,10 +57,12 @@ struct sl_take {
     enum sl_errand errand;
     struct sl_take_part *parts;
     unsigned count;
-    sl_ns now; /* used unless the store has a clock of its own */
-    sl_ns deadline;
-    bool allowed; /* out: TAKE and LOOK */
-    int err;      /* out: 0 or SLUICE_ESTORE; then no part was taken */
+    sl_ns now;            /* used unless the store has a clock of its own */
+    sl_ns deadline;       /* steady; 0: none */
+    struct sl_loop *loop; /* of the thread that asks; NULL: it has none, and a
+                           * store that is elsewhere fails */
+    bool allowed;         /* out: TAKE and LOOK */
+    int err;              /* out: 0 or SLUICE_ESTORE; then no part was taken */
     void (*done)(struct sl_take *take);
     void *ctx; /* the caller's */
 };

@@ -192,17 +192,21 @@ static void run(struct sl_http_worker *worker, struct sl_buf *in, int place,
 {
     static struct sl_http1 parser;
     struct sl_http1_limits limits = {8 << 10, 16 << 10, 1 << 20};
-    struct sl_http_call call = {.worker = worker, .request = &parser};
+    struct sl_http_call *call;
 
     sl_http1_begin(&parser, &limits);
     if (sl_http1_read(&parser, in) != SL_HTTP1_DONE)
         return;
     if (place != CHECK && place != EXPLAIN && parser.body.len > 0)
         return;
-    call.has_peer = sl_ip_parse(
-        stranger ? SL_STR("198.51.100.1") : SL_STR("127.0.0.1"), &call.peer);
-    sl_http_handle(&call);
-    check_answer(&call, place);
+    call = sl_http_call_new(worker);
+    MUST(call != NULL);
+    call->request = &parser;
+    call->has_peer = sl_ip_parse(
+        stranger ? SL_STR("198.51.100.1") : SL_STR("127.0.0.1"), &call->peer);
+    MUST(sl_http_handle(call));
+    check_answer(call, place);
+    sl_http_call_done(call);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -28,11 +28,11 @@ void sl_admin_answer(struct sl_http_call *call, int err, struct sl_str type)
 {
     keep_from_caches(call);
     if (!err)
-        sl_http_answer(call, 200, type, sl_buf_str(&call->worker->text));
+        sl_http_answer(call, 200, type, sl_buf_str(&call->text));
     else if (err == SLUICE_EFULL)
         sl_http_refuse(call, 500, "TOO_LARGE",
                        "the answer is larger than %zu bytes",
-                       call->worker->text.ceiling);
+                       call->text.ceiling);
     else
         sl_http_refuse(call, 503, "NO_MEMORY", "there is no memory");
 }
@@ -97,7 +97,7 @@ static void livez(struct sl_http_call *call)
 
 static int describe(struct sl_http_call *call, bool ready, struct sl_str why)
 {
-    struct sl_buf *out = &call->worker->text;
+    struct sl_buf *out = &call->text;
     int err = 0;
 
     if (is_verbose(call))
@@ -162,7 +162,7 @@ static void say_time(struct sl_http_call *call, sl_ns now)
 
     sl_instant_print(now, true, text);
     sl_admin_answer(call,
-                    sl_buf_addf(&call->worker->text,
+                    sl_buf_addf(&call->text,
                                 "{\"now\":\"%s\",\"ns\":%" PRId64 "}", text,
                                 now),
                     sl_admin_json);

@@ -69,7 +69,7 @@ static int write_problem(struct sl_buf *out, int status, const char *code,
 void sl_http_refuse(struct sl_http_call *call, int status, const char *code,
                     const char *fmt, ...)
 {
-    struct sl_buf *out = &call->worker->text;
+    struct sl_buf *out = &call->text;
     char sentence[SENTENCE];
     va_list args;
 

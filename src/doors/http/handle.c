@@ -13,9 +13,6 @@
 #define ALLOW_MAX 128
 #define PATHS_MAX 64
 
-/* What is kept from one request to the next. */
-#define TEXT_KEPT ((size_t)1 << 20)
-
 static void split_target(struct sl_http_call *call)
 {
     struct sl_str target = call->request->target;
@@ -57,7 +54,7 @@ static bool takes(const struct sl_http_path *row, struct sl_str method)
 static void refuse_method(struct sl_http_call *call)
 {
     const struct sl_http_door *door = call->worker->door;
-    char *allow = sl_arena_take(&call->worker->arena, ALLOW_MAX);
+    char *allow = sl_arena_take(&call->arena, ALLOW_MAX);
     struct sl_str rest;
     size_t len = 0;
 
@@ -148,35 +145,39 @@ static void dispatch(struct sl_http_call *call)
         refuse_path(call);
 }
 
-/* Forget the request before, and find out whom we talk to. */
+/* Find out whom we talk to. */
 static void prepare(struct sl_http_call *call)
 {
     static const struct sl_identity nobody;
-    struct sl_http_worker *worker = call->worker;
     const struct sl_identity *identity = &nobody;
     struct sl_peer peer = {call->peer, call->has_peer, call->peer_is_unix};
 
-    sl_arena_reset(&worker->arena);
-    sl_arena_reset(&worker->ink);
-    sl_buf_clear(&worker->text);
-    if (worker->text.size > TEXT_KEPT)
-        sl_buf_done(&worker->text);
-    if (worker->engine) {
-        worker->live = sl_engine_hold(worker->engine, worker->live);
-        identity = &worker->live->policy->identity;
-    }
+    if (call->worker->engine)
+        identity = &sl_ask_hold(&call->ask)->policy->identity;
     call->trusted = sl_peer_trusted(identity, &peer);
     call->token_in_authorize = false;
 }
 
-void sl_http_handle(struct sl_http_call *call)
+void sl_http_count(const struct sl_http_call *call)
 {
-    struct sl_http_worker *worker = call->worker;
+    const struct sl_http_worker *worker = call->worker;
 
+    if (worker->stats)
+        sl_stats_request(worker->stats, worker->door->name, call->status);
+}
+
+bool sl_http_handle(struct sl_http_call *call)
+{
     prepare(call);
     sl_http_begin(call);
     split_target(call);
+    call->in_handler = true;
     dispatch(call);
-    if (worker->stats)
-        sl_stats_request(worker->stats, worker->door->name, call->status);
+    call->in_handler = false;
+    if (call->stage == SL_HTTP_LATER) {
+        TAILQ_INSERT_TAIL(&call->worker->late, call, link);
+        return false;
+    }
+    sl_http_count(call);
+    return true;
 }

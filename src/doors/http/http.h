@@ -15,7 +15,7 @@
 
 #include "base/hash.h"
 #include "doors/stats.h"
-#include "engine/engine.h"
+#include "engine/ask.h"
 #include "engine/render.h"
 #include "net/conn.h"
 #include "wire/http1.h"
@@ -23,10 +23,26 @@
 struct sl_http_worker;
 struct sl_http_session; /* a connection, see server.c */
 
-/* One request and its answer. */
+/* One request and its answer, with the memory that both need. It is made by
+ * sl_http_call_new() and lasts until it is answered; a worker keeps one for
+ * the next request. */
 struct sl_http_call {
     struct sl_http_worker *worker;
-    struct sl_conn *conn; /* NULL in tests */
+    struct sl_http_session *session; /* NULL in tests, or if he has left */
+    struct sl_conn *conn;            /* likewise */
+    struct sl_ask ask;               /* for those who ask the engine */
+    struct sl_arena arena;           /* for texts */
+    struct sl_arena ink;             /* of one decision, rendered */
+    struct sl_buf text;              /* for long texts: empty at first */
+    enum sl_http_stage {
+        SL_HTTP_HANDLED, /* by a handler that answers before it returns */
+        SL_HTTP_LATER,   /* the answer may come later */
+        SL_HTTP_FINISHED,
+    } stage;
+    bool in_handler;
+    sl_ns asked_at;                 /* when the engine was asked */
+    TAILQ_ENTRY(sl_http_call) link; /* in worker->spare or worker->late */
+
     const struct sl_http1 *request;
     struct sl_str path;  /* the target without query */
     struct sl_str query; /* behind the '?' */
@@ -38,8 +54,7 @@ struct sl_http_call {
     bool shows_cert;         /* also set before: a certificate of client_ca */
     bool token_in_authorize; /* Authorization held our token, and is ours */
 
-    /* The answer: 200 and nothing, unless the handler says otherwise. Texts
-     * live in worker->arena, long ones in worker->text. */
+    /* The answer: 200 and nothing, unless the handler says otherwise. */
     int status;
     struct sl_str content_type;
     struct sl_str body;
@@ -87,12 +102,8 @@ struct sl_http_worker {
     const struct sl_http_door *door;
     struct sl_loop *loop;
     struct sl_engine *engine;
-    struct sl_live *live; /* held; refreshed at each request */
-    struct sl_decision decision;
-    struct sl_arena arena;  /* of one request */
-    struct sl_arena ink;    /* of one decision, rendered */
-    struct sl_buf text;     /* of one request: empty when it begins */
-    struct sl_stats *stats; /* this thread's */
+    const struct sl_station *station; /* this thread's */
+    struct sl_stats *stats;           /* this thread's */
     struct sl_tls *tls;
     const struct sl_alloc *alloc;
     struct sl_conns *conns;
@@ -103,6 +114,7 @@ struct sl_http_worker {
     struct sl_hash_key secret; /* to compare tokens under */
     struct sl_timer *later;    /* goes on with those of `waiting` */
     TAILQ_HEAD(sl_http_waiting, sl_http_session) waiting;
+    TAILQ_HEAD(sl_http_calls, sl_http_call) spare, late;
 };
 
 /* A worker without a loop, that answers by sl_http_handle() alone; for tests
@@ -113,6 +125,10 @@ void sl_http_worker_init(struct sl_http_worker *worker,
                          struct sl_engine *engine, struct sl_stats *stats,
                          const struct sl_alloc *alloc);
 void sl_http_worker_done(struct sl_http_worker *worker);
+
+/* Decide by another engine from now on. No call is under way. */
+void sl_http_worker_engine(struct sl_http_worker *worker,
+                           struct sl_engine *engine);
 
 SL_MUST_USE int
 sl_http_worker_open(struct sl_http_worker *worker,
@@ -134,6 +150,14 @@ void sl_http_drain(struct sl_http_worker *worker);
 
 /* ---- for handlers ---- */
 
+/* A handler that can't answer before it returns calls sl_http_later() first
+ * and, when there is an answer, sl_http_finish(): perhaps before the handler
+ * has returned, perhaps many turns later, on the same thread. Meanwhile the
+ * request and all that the call owns stay as they are, and the connection
+ * waits. Of a client who has left meanwhile it knows nothing. */
+void sl_http_later(struct sl_http_call *call);
+void sl_http_finish(struct sl_http_call *call);
+
 /* Answer with a text that lives long enough (in the arena, or for ever). */
 void sl_http_answer(struct sl_http_call *call, int status,
                     struct sl_str content_type, struct sl_str body);
@@ -151,10 +175,16 @@ void sl_http_field(struct sl_http_call *call, struct sl_str name,
 /* The loop's wall time of this turn; worker->still without a loop. */
 sl_ns sl_http_now(const struct sl_http_call *call);
 
+/* A call to carry out a request with; NULL without memory. */
+struct sl_http_call *sl_http_call_new(struct sl_http_worker *worker);
+
+/* The answer is written. NULL is allowed. */
+void sl_http_call_done(struct sl_http_call *call);
+
 /* Carry out one request without a socket: find the handler, check the token,
- * call it. `call` has worker, request and the peer; all else is set here. For
- * tests, fuzzing, and the server itself. */
-void sl_http_handle(struct sl_http_call *call);
+ * call it. `call` has the request and the peer; all else is set here. False if
+ * the answer comes later. For tests, fuzzing, and the server itself. */
+bool sl_http_handle(struct sl_http_call *call);
 
 /* The doors. */
 extern const struct sl_http_path sl_api_paths[];

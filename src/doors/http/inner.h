@@ -4,6 +4,20 @@
 
 #include "doors/http/http.h"
 
+/* ---- call.c ---- */
+
+void sl_http_calls_free(struct sl_http_calls *calls);
+
+/* ---- handle.c ---- */
+
+/* The call has its answer: count it. */
+void sl_http_count(const struct sl_http_call *call);
+
+/* ---- server.c ---- */
+
+/* A call that was late is finished, and its client still there. */
+void sl_http_resume(struct sl_http_call *call);
+
 /* ---- answer.c ---- */
 
 /* Begin: 200 and nothing. */

@@ -4,9 +4,12 @@
  * runs:
  *
  *     IDLE --bytes--> HEAD --blank line--> BODY --all here--> answered, IDLE
- *       |               |                    |
- *   idle_deadline   head_deadline       body_deadline
- *     closed        408, closed          408, closed
+ *       |               |                    |          |        ^
+ *   idle_deadline   head_deadline       body_deadline   v        |
+ *     closed        408, closed          408, closed  LATE ------+
+ *
+ * A request whose answer comes later is LATE: its connection is paused and
+ * nothing of it moves, as the call has slices of it.
  *
  * Shaking hands for TLS has the head's deadline, too. A deadline is set when
  * its phase begins and not moved by bytes that trickle in. A request that comes
@@ -31,9 +34,12 @@
 #define OUT_MOST  ((size_t)128 << 20) /* a large array's verdicts */
 #define OUT_HIGH  ((size_t)256 << 10)
 
+/* Whoever is asked answers long before. */
+#define LATEST (60 * SL_S)
+
 #define CONTINUE SL_STR("HTTP/1.1 100 Continue\r\n\r\n")
 
-enum phase { IDLE, HEAD, BODY };
+enum phase { IDLE, HEAD, BODY, LATE };
 
 struct sl_http_session {
     struct sl_http_worker *worker;
@@ -42,6 +48,7 @@ struct sl_http_session {
     bool waits;  /* is in worker->waiting, and paused */
     bool shakes; /* TLS: hands may not have been shaken yet */
     enum phase phase;
+    struct sl_http_call *call; /* LATE: the one that is under way */
     struct sl_http1 parser;
 };
 
@@ -59,6 +66,8 @@ static sl_ns deadline_of(const struct sl_http_door *door, enum phase phase)
         return or_else(door->head_deadline, 5 * SL_S);
     case BODY:
         return or_else(door->body_deadline, 10 * SL_S);
+    case LATE:
+        return LATEST;
     case IDLE:
         break;
     }
@@ -176,14 +185,18 @@ static bool send_answer(struct sl_http_session *s,
 static void refuse(struct sl_http_session *s, const char *why, int status,
                    const char *code, const char *sentence)
 {
-    struct sl_http_call call;
+    struct sl_http_call *call = sl_http_call_new(s->worker);
 
-    call.worker = s->worker;
-    sl_http_begin(&call);
-    sl_http_refuse(&call, status, code, "%s", sentence);
-    call.close = true;
     count_refusal(s->worker, why, status);
-    send_answer(s, &call);
+    if (!call) {
+        sl_conn_abort(s->conn);
+        return;
+    }
+    sl_http_begin(call);
+    sl_http_refuse(call, status, code, "%s", sentence);
+    call->close = true;
+    send_answer(s, call);
+    sl_http_call_done(call);
 }
 
 static const char *why_of(int status)
@@ -194,25 +207,59 @@ static const char *why_of(int status)
 
 /* ---- reading ---- */
 
-/* The request is complete. False if the connection is at its end. */
+/* Answer, and make room for the next. False if the connection is at its end. */
+static bool answer(struct sl_http_session *s, struct sl_http_call *call)
+{
+    bool goes_on = send_answer(s, call);
+
+    sl_http_call_done(call);
+    if (!goes_on)
+        return false;
+    sl_buf_drop(&s->conn->in, s->parser.used);
+    begin(s);
+    return true;
+}
+
+static void wait_for_answer(struct sl_http_session *s,
+                            struct sl_http_call *call)
+{
+    s->call = call;
+    sl_conn_pause(s->conn, true);
+    enter(s, LATE);
+}
+
+void sl_http_resume(struct sl_http_call *call)
+{
+    struct sl_http_session *s = call->session;
+
+    s->call = NULL;
+    answer(s, call);
+    sl_conn_flush(s->conn);
+    sl_conn_pause(s->conn, false); /* on_input follows, if there is more */
+}
+
+/* The request is complete. False if there is nothing to go on with. */
 static bool handle(struct sl_http_session *s)
 {
     struct sl_conn *conn = s->conn;
-    struct sl_http_call call;
+    struct sl_http_call *call = sl_http_call_new(s->worker);
 
-    call.worker = s->worker;
-    call.conn = conn;
-    call.request = &s->parser;
-    call.peer = conn->ip;
-    call.has_peer = conn->has_ip;
-    call.peer_is_unix = conn->is_unix;
-    call.shows_cert = conn->tls_client;
-    sl_http_handle(&call);
-    if (!send_answer(s, &call))
+    if (!call) {
+        count_refusal(s->worker, "no_memory", 0);
+        sl_conn_abort(conn);
         return false;
-    sl_buf_drop(&conn->in, s->parser.used);
-    begin(s);
-    return true;
+    }
+    call->session = s;
+    call->conn = conn;
+    call->request = &s->parser;
+    call->peer = conn->ip;
+    call->has_peer = conn->has_ip;
+    call->peer_is_unix = conn->is_unix;
+    call->shows_cert = conn->tls_client;
+    if (sl_http_handle(call))
+        return answer(s, call);
+    wait_for_answer(s, call);
+    return false;
 }
 
 /* Some of a request is there. */
@@ -288,7 +335,7 @@ static void on_deadline(struct sl_conn *conn)
         sl_conn_deadline(conn, deadline_of(s->worker->door, IDLE));
         return;
     }
-    if (s->phase == IDLE) /* nobody waits for an answer: it is closed */
+    if (s->phase == IDLE || s->phase == LATE) /* it is closed */
         return;
     s->parser.keep_alive = false;
     refuse(s, "deadline", 408, "TOO_SLOW",
@@ -303,6 +350,10 @@ static void on_close(struct sl_conn *conn)
 
     if (s->waits)
         TAILQ_REMOVE(&worker->waiting, s, link);
+    if (s->call) {
+        s->call->session = NULL;
+        s->call->conn = NULL;
+    }
     if (worker->stats)
         sl_stats_connection(worker->stats, worker->door->name, -1);
     sl_alloc_free(worker->alloc, s, sizeof(*s));
@@ -346,6 +397,7 @@ void sl_http_accept(void *ctx, int fd, const struct sl_address *peer)
     }
     s->worker = worker;
     s->waits = false;
+    s->call = NULL;
     s->shakes = worker->tls != NULL;
     s->phase = IDLE;
     if (open_conn(s, fd, peer)) {

@@ -89,7 +89,7 @@ static struct sl_admin admin = {
 static struct sl_http_door door = {.name = "admin", .ctx = &admin};
 static struct sl_http_worker worker;
 static struct sl_http1 request;
-static struct sl_http_call call;
+static struct sl_http_call *call; /* the last one */
 static char body[1 << 16];
 static const char *host = "127.0.0.1:9090";
 static bool by_unix; /* through a unix socket */
@@ -102,7 +102,6 @@ static int ask(const char *method, const char *target, const char *field,
     const char *colon = field ? strchr(field, ':') : NULL;
 
     memset(&request, 0, sizeof(request));
-    memset(&call, 0, sizeof(call));
     request.method = sl_str_c(method);
     request.target = sl_str_c(target);
     request.host = sl_str_c(host);
@@ -113,19 +112,29 @@ static int ask(const char *method, const char *target, const char *field,
         request.fields[0].value = sl_str_trim(sl_str_c(colon + 1));
         request.field_count = 1;
     }
-    call.worker = &worker;
-    call.request = &request;
-    call.peer_is_unix = by_unix;
-    sl_http_handle(&call);
-    snprintf(body, sizeof(body), "%.*s", SL_STR_ARG(call.body));
-    return call.status;
+    sl_http_call_done(call);
+    call = sl_http_call_new(&worker);
+    if (!call) /* the server closes the connection */
+        return 0;
+    call->request = &request;
+    call->peer_is_unix = by_unix;
+    CHECK(sl_http_handle(call));
+    snprintf(body, sizeof(body), "%.*s", SL_STR_ARG(call->body));
+    return call->status;
+}
+
+static void done(void)
+{
+    sl_http_call_done(call);
+    call = NULL;
+    sl_http_worker_done(&worker);
 }
 
 static const char *type_of_answer(void)
 {
     static char text[100];
 
-    snprintf(text, sizeof(text), "%.*s", SL_STR_ARG(call.content_type));
+    snprintf(text, sizeof(text), "%.*s", SL_STR_ARG(call->content_type));
     return text;
 }
 
@@ -158,8 +167,8 @@ static void check_health(void)
     CHECK_STR(type_of_answer(), "text/plain; charset=utf-8");
 
     CASE("no cache may answer");
-    CHECK_EQ(call.field_count, 1);
-    CHECK(sl_str_eq(call.fields[0].value, SL_STR("no-store")));
+    CHECK_EQ(call->field_count, 1);
+    CHECK(sl_str_eq(call->fields[0].value, SL_STR("no-store")));
 }
 
 /* What Prometheus sends. */
@@ -442,8 +451,8 @@ static void check_no_memory(void)
             sl_http_worker_init(&worker, &door, program.rig.engine, NULL,
                                 &alloc);
             status = ask("GET", targets[i], NULL, "");
-            CHECK(status == 200 || status == 503);
-            sl_http_worker_done(&worker);
+            CHECK(status == 200 || status == 503 || f.nth == 1);
+            done();
         } while (f.calls >= f.nth);
         CHECK_EQ(status, 200);
         CHECK(f.nth > 1);
@@ -455,8 +464,8 @@ static void check_no_memory(void)
         f.calls = 0;
         sl_http_worker_init(&worker, &door, program.rig.engine, NULL, &alloc);
         status = ask("POST", "/v1/policy", NULL, "x");
-        CHECK(status == 200 || status == 503);
-        sl_http_worker_done(&worker);
+        CHECK(status == 200 || status == 503 || f.nth == 1);
+        done();
     } while (f.calls >= f.nth);
     CHECK_EQ(status, 200);
     fail_check(&f);
@@ -478,7 +487,7 @@ int main(void)
     check_later();
     check_token();
     check_browsers();
-    sl_http_worker_done(&worker);
+    done();
     check_no_memory();
     counted_close(&program.counted);
     rig_close(&program.rig);

@@ -14,15 +14,17 @@ struct asked {
     struct sl_http_door door;
     struct sl_http_worker worker;
     struct sl_http1 parser;
-    struct sl_http_call call;
+    struct sl_http_call *call; /* the last one */
+    struct sl_ip peer;
+    bool has_peer, peer_is_unix, shows_cert;
     struct sl_buf in, text;
     struct sl_arena texts;
 };
 
 static inline void asked_from(struct asked *a, const char *ip)
 {
-    a->call.peer_is_unix = !ip;
-    a->call.has_peer = ip && sl_ip_parse(sl_str_c(ip), &a->call.peer);
+    a->peer_is_unix = !ip;
+    a->has_peer = ip && sl_ip_parse(sl_str_c(ip), &a->peer);
 }
 
 static inline void asked_open(struct asked *a, const char *policy)
@@ -41,11 +43,21 @@ static inline void asked_open(struct asked *a, const char *policy)
 
 static inline void asked_close(struct asked *a)
 {
+    sl_http_call_done(a->call);
     sl_http_worker_done(&a->worker);
     sl_buf_done(&a->in);
     sl_buf_done(&a->text);
     sl_arena_done(&a->texts);
     rig_close(&a->rig);
+}
+
+/* Begin again with another worker, that takes its memory from `alloc`. */
+static inline void asked_forget(struct asked *a, const struct sl_alloc *alloc)
+{
+    sl_http_call_done(a->call);
+    a->call = NULL;
+    sl_http_worker_done(&a->worker);
+    sl_http_worker_init(&a->worker, &a->door, a->rig.engine, NULL, alloc);
 }
 
 /* Read `text`, a whole request, and carry it out. Returns the status. */
@@ -58,10 +70,17 @@ static inline int asked_raw(struct asked *a, struct sl_str text)
     sl_http1_begin(&a->parser, &limits);
     if (!CHECK_EQ(sl_http1_read(&a->parser, &a->in), SL_HTTP1_DONE))
         printf("# %s\n", a->parser.why ? a->parser.why : "not whole");
-    a->call.worker = &a->worker;
-    a->call.request = &a->parser;
-    sl_http_handle(&a->call);
-    return a->call.status;
+    sl_http_call_done(a->call);
+    a->call = sl_http_call_new(&a->worker);
+    if (!a->call) /* as the server does: it closes */
+        return 0;
+    a->call->request = &a->parser;
+    a->call->peer = a->peer;
+    a->call->has_peer = a->has_peer;
+    a->call->peer_is_unix = a->peer_is_unix;
+    a->call->shows_cert = a->shows_cert;
+    CHECK(sl_http_handle(a->call));
+    return a->call->status;
 }
 
 /* `line` is "GET /v1/deny"; `fields` are lines that end in \r\n. */
@@ -100,15 +119,15 @@ static inline const char *asked_text(struct asked *a, struct sl_str text)
 
 static inline const char *asked_body(struct asked *a)
 {
-    return asked_text(a, a->call.body);
+    return asked_text(a, a->call->body);
 }
 
 /* NULL if it is not there. */
 static inline const char *asked_field(struct asked *a, const char *name)
 {
-    for (unsigned i = 0; i < a->call.field_count; i++)
-        if (sl_str_eq_nocase(a->call.fields[i].name, sl_str_c(name)))
-            return asked_text(a, a->call.fields[i].value);
+    for (unsigned i = 0; i < a->call->field_count; i++)
+        if (sl_str_eq_nocase(a->call->fields[i].name, sl_str_c(name)))
+            return asked_text(a, a->call->fields[i].value);
     return NULL;
 }
 

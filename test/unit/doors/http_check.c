@@ -23,7 +23,7 @@ static const char policy[] =
 /* The member of the answer's JSON at `path` ("limits.0.name"), as text. */
 static const char *member(struct asked *a, const char *path)
 {
-    json_t *root = json_loadb(a->call.body.at, a->call.body.len,
+    json_t *root = json_loadb(a->call->body.at, a->call->body.len,
                               JSON_REJECT_DUPLICATES, NULL);
     json_t *at = root;
     const char *text = "(none)";
@@ -55,7 +55,7 @@ static void test_verdicts(struct asked *a)
 
     CASE("a check is answered by the verdict, allowed or not");
     CHECK_EQ(asked_check(a, ann), 200);
-    CHECK_STR(asked_text(a, a->call.content_type), "application/json");
+    CHECK_STR(asked_text(a, a->call->content_type), "application/json");
     CHECK_STR(member(a, "allowed"), "true");
     CHECK_STR(member(a, "limits.0.remaining"), "1");
     CHECK_STR(member(a, "headers.X-RateLimit-Limit"), "\"2\"");
@@ -336,15 +336,15 @@ static void test_memory(struct asked *a)
     do {
         fail.nth++;
         fail.calls = 0;
-        sl_http_worker_done(&a->worker);
-        sl_http_worker_init(&a->worker, &a->door, a->rig.engine, NULL, &alloc);
+        asked_forget(a, &alloc);
         status = asked_send(a, "POST /v1/explain", "", sl_str_c(body));
-        failed += status == 503;
+        failed += status != 200;
         if (status == 503)
             CHECK(asked_says(a, "\"code\":\"NO_MEMORY\""));
-    } while (status == 503 && fail.nth < 100);
+        CHECK(status == 200 || status == 503 || fail.nth == 1);
+    } while (status != 200 && fail.nth < 100);
     CHECK_EQ(status, 200);
-    CHECK(failed >= 2);
+    CHECK(failed >= 3);
 
     CASE("once warm, a usual request takes no memory");
     fail.nth = 0;
@@ -355,9 +355,8 @@ static void test_memory(struct asked *a)
     }
     CHECK_EQ(status, 429);
     CHECK_EQ(fail.calls, 0);
-    sl_http_worker_done(&a->worker);
+    asked_forget(a, NULL);
     fail_check(&fail);
-    sl_http_worker_init(&a->worker, &a->door, a->rig.engine, NULL, NULL);
 }
 
 int main(void)

@@ -32,7 +32,7 @@ static void test_whole(struct asked *a)
               "RateLimit-Policy, RateLimit, X-RateLimit-Limit, "
               "X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, "
               "X-Request-Id");
-    CHECK_STR(asked_text(a, a->call.content_type), "application/problem+json");
+    CHECK_STR(asked_text(a, a->call->content_type), "application/problem+json");
     CHECK_STR(asked_body(a),
               "{\"type\":\"" TYPES "#quota-exceeded\","
               "\"title\":\"Too many requests\","
@@ -50,7 +50,7 @@ static void test_bare(struct asked *a)
               "\"title\":\"Too many requests\","
               "\"status\":429,\"detail\":\"Too many requests.\",\"code\":"
               "\"RATE_LIMITED\"}");
-    CHECK_EQ(a->call.field_count, 1);
+    CHECK_EQ(a->call->field_count, 1);
 
     CASE("other statuses, 4xx and 5xx only");
     CHECK_EQ(asked_get(a, "GET /v1/deny",
@@ -86,7 +86,7 @@ static void test_dirty(struct asked *a)
                        "X-Sluice-Request-Id: <b> \"x\"\r\n"
                        "X-Sluice-Code: \",\"x\":\"\r\n"),
              429);
-    CHECK_EQ(a->call.field_count, 1);
+    CHECK_EQ(a->call->field_count, 1);
     CHECK_STR(asked_field(a, "Cache-Control"), "no-store");
     CHECK(asked_says(a, "\"code\":\"RATE_LIMITED\"}"));
     CHECK_EQ(asked_get(a, "GET /v1/deny",

@@ -25,7 +25,7 @@ static void test_paths(struct asked *a)
 {
     CASE("paths are what they are, and a query is no part of them");
     CHECK_EQ(asked_send(a, "POST /v1/check?x=1", "", sl_str_c(check)), 200);
-    CHECK_STR(asked_text(a, a->call.query), "x=1");
+    CHECK_STR(asked_text(a, a->call->query), "x=1");
     CHECK_EQ(asked_send(a, "POST http://sluice/v1/check", "", sl_str_c(check)),
              200);
     CHECK_EQ(asked_send(a, "POST /v1/Check", "", sl_str_c(check)), 404);
@@ -39,7 +39,7 @@ static void test_paths(struct asked *a)
               "{\"type\":\"about:blank\",\"title\":\"Not Found\",\"status\":"
               "404,\"detail\":\"there is no /v1/chek; did you mean "
               "/v1/check?\",\"code\":\"NOT_FOUND\"}");
-    CHECK_STR(asked_text(a, a->call.content_type), "application/problem+json");
+    CHECK_STR(asked_text(a, a->call->content_type), "application/problem+json");
     CHECK_EQ(asked_get(a, "GET /v1/check/", ""), 404);
     CHECK(asked_says(a, "did you mean /v1/check?"));
     CHECK_EQ(asked_get(a, "GET /far/away/from/everything", ""), 404);
@@ -82,12 +82,12 @@ static void test_tokens(struct asked *a)
     CHECK(asked_says(a, "\"code\":\"UNAUTHORIZED\""));
     CHECK_EQ(asked_get(a, "GET /v1/at/", "Authorization: Bearer s3cret\r\n"),
              200);
-    CHECK(a->call.token_in_authorize);
+    CHECK(a->call->token_in_authorize);
     CHECK(!asked_field(a, "WWW-Authenticate"));
     CHECK_EQ(asked_get(a, "GET /v1/at/", "authorization: BEARER   s3cret\r\n"),
              200);
     CHECK_EQ(asked_get(a, "GET /v1/at/", "X-Sluice-Token: s3cret\r\n"), 200);
-    CHECK(!a->call.token_in_authorize);
+    CHECK(!a->call->token_in_authorize);
 
     CASE("a token that is nearly right is wrong");
     CHECK_EQ(asked_get(a, "GET /v1/at/", "Authorization: Bearer s3cre\r\n"),
@@ -115,11 +115,11 @@ static void test_tokens(struct asked *a)
 static void test_certificates(struct asked *a)
 {
     CASE("a client certificate serves as token where it is accepted");
-    a->call.shows_cert = true;
+    a->shows_cert = true;
     CHECK_EQ(asked_get(a, "GET /v1/at/", ""), 401);
     a->door.accepts_client_cert = true;
     CHECK_EQ(asked_get(a, "GET /v1/at/", ""), 200);
-    a->call.shows_cert = false;
+    a->shows_cert = false;
     CHECK_EQ(asked_get(a, "GET /v1/at/", ""), 401);
     CHECK_EQ(asked_get(a, "GET /v1/at/", "X-Sluice-Token: s3cret\r\n"), 200);
     a->door.token = SL_STR("");

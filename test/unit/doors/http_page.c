@@ -91,11 +91,11 @@ static const char *answer(struct asked *a, const struct curl *curl)
     if (!curl->whole)
         return asked_body(a);
     out = (struct sl_http1_answer){
-        .status = a->call.status,
-        .fields = a->call.fields,
-        .field_count = a->call.field_count,
-        .content_type = a->call.content_type,
-        .body = a->call.body,
+        .status = a->call->status,
+        .fields = a->call->fields,
+        .field_count = a->call->field_count,
+        .content_type = a->call->content_type,
+        .body = a->call->body,
         .keep_alive = true,
         .minor = 1,
         .date = SL_STR(DATE),

@@ -18,8 +18,8 @@ static int write_feature(struct sl_buf *out, const struct sl_live *live,
 
 void sl_admin_features(struct sl_http_call *call)
 {
-    const struct sl_live *live = call->worker->live;
-    struct sl_buf *out = &call->worker->text;
+    const struct sl_live *live = call->ask.live;
+    struct sl_buf *out = &call->text;
     int err;
 
     if (!sl_admin_admit(call))
@@ -45,15 +45,14 @@ static void refuse_unknown(struct sl_http_call *call)
 
 static void show(struct sl_http_call *call)
 {
-    const struct sl_live *live = call->worker->live;
+    const struct sl_live *live = call->ask.live;
     int index = sl_policy_feature(live->policy, call->rest);
 
     if (index < 0)
         refuse_unknown(call);
     else
-        sl_admin_answer(
-            call, write_feature(&call->worker->text, live, (unsigned)index),
-            sl_admin_json);
+        sl_admin_answer(call, write_feature(&call->text, live, (unsigned)index),
+                        sl_admin_json);
 }
 
 void sl_admin_feature_get(struct sl_http_call *call)
@@ -65,7 +64,6 @@ void sl_admin_feature_get(struct sl_http_call *call)
 static void switch_to(struct sl_http_call *call, bool on)
 {
     const struct sl_admin *admin = sl_admin_of(call);
-    struct sl_http_worker *worker = call->worker;
     struct sl_diag diag = {0};
     int err = admin->feature(admin->ctx, call->rest, on, &diag);
 
@@ -76,7 +74,7 @@ static void switch_to(struct sl_http_call *call, bool on)
                        diag.sentence);
     } else {
         /* Another policy may have come in force meanwhile. */
-        worker->live = sl_engine_hold(worker->engine, worker->live);
+        sl_ask_hold(&call->ask);
         show(call);
     }
 }

@@ -69,7 +69,7 @@ void sl_admin_metrics(struct sl_http_call *call)
         sl_http1_field(call->request, SL_STR("accept"), NULL);
     unsigned open = wish(accept, SL_STR("application/openmetrics-text"));
     bool is_open = open > 0 && open >= wish(accept, SL_STR("text/plain"));
-    int err = admin->metrics(admin->ctx, is_open, &call->worker->text);
+    int err = admin->metrics(admin->ctx, is_open, &call->text);
 
     sl_http_field(call, SL_STR("Vary"), SL_STR("Accept"));
     sl_admin_answer(call, err, is_open ? open_metrics : prometheus);

@@ -16,7 +16,7 @@ void sl_admin_policy_get(struct sl_http_call *call)
     const struct sl_admin *admin = sl_admin_of(call);
 
     if (sl_admin_admit(call))
-        sl_admin_answer(call, admin->policy(admin->ctx, &call->worker->text),
+        sl_admin_answer(call, admin->policy(admin->ctx, &call->text),
                         SL_STR("application/yaml"));
 }
 
@@ -57,7 +57,7 @@ static int write_entries(struct sl_buf *out, struct sl_str report)
 static void answer_report(struct sl_http_call *call, bool good,
                           struct sl_str report)
 {
-    struct sl_buf *out = &call->worker->text;
+    struct sl_buf *out = &call->text;
     int err = sl_buf_add(
         out, good ? SL_STR("{\"ok\":true,\"changes\":")
                   : SL_STR("{\"ok\":false,\"code\":\"POLICY_REFUSED\","

@@ -6,11 +6,15 @@
 
 /* ---- decide.c ---- */
 
-/* Decide, count and render. False if it could not be done: then the call was
- * refused. */
-SL_MUST_USE bool sl_http_decide(struct sl_http_call *call,
-                                const struct sl_facts *facts, bool spend,
-                                struct sl_rendered *ret);
+/* Ask the engine; done() is called with `ctx`, at once or later. The facts stay
+ * until then: they live in the call's arena. */
+void sl_http_ask(struct sl_http_call *call, const struct sl_facts *facts,
+                 bool spend, void (*done)(struct sl_ask *ask), void *ctx);
+
+/* In done(): count and render what was decided. False if it could not be: then
+ * the call was refused. */
+SL_MUST_USE bool sl_http_decided(struct sl_http_call *call,
+                                 struct sl_rendered *ret);
 
 /* ---- read_check.c ---- */
 

@@ -141,9 +141,8 @@ static bool copy_headers(struct sl_http_call *call, const struct family *family,
                          struct sl_facts *facts)
 {
     const struct sl_http1 *request = call->request;
-    struct sl_header *list =
-        sl_arena_take(&call->worker->arena,
-                      (request->field_count + 1) * sizeof(struct sl_header));
+    struct sl_header *list = sl_arena_take(
+        &call->arena, (request->field_count + 1) * sizeof(struct sl_header));
     unsigned count = 0;
 
     if (!list) {
@@ -173,7 +172,7 @@ static bool check_sources(struct sl_http_call *call,
 /* Headers that say who it is come once. From strangers none is believed. */
 static bool check_identity(struct sl_http_call *call)
 {
-    const struct sl_identity *identity = &call->worker->live->policy->identity;
+    const struct sl_identity *identity = &call->ask.live->policy->identity;
 
     if (!call->trusted)
         return true;
@@ -184,15 +183,20 @@ static bool check_identity(struct sl_http_call *call)
            check_sources(call, &identity->role);
 }
 
-static void find_client(struct sl_http_call *call, struct sl_facts *facts,
-                        char text[SL_IP_TEXT])
+static bool find_client(struct sl_http_call *call, struct sl_facts *facts)
 {
     struct sl_peer peer = {call->peer, call->has_peer, call->peer_is_unix};
+    char *text = sl_arena_take(&call->arena, SL_IP_TEXT);
     struct sl_ip ip;
 
-    if (sl_forwarded_client(&call->worker->live->policy->identity, &peer,
+    if (!text) {
+        sl_http_no_memory(call);
+        return false;
+    }
+    if (sl_forwarded_client(&call->ask.live->policy->identity, &peer,
                             facts->headers, facts->header_count, &ip))
         facts->ip = (struct sl_str){text, sl_ip_print(&ip, text)};
+    return true;
 }
 
 /* ---- the answer ---- */
@@ -200,7 +204,7 @@ static void find_client(struct sl_http_call *call, struct sl_facts *facts,
 /* Three digits that live as long as the answer. */
 static struct sl_str status_text(struct sl_http_call *call, int status)
 {
-    char *text = sl_arena_take(&call->worker->arena, SL_DIGITS);
+    char *text = sl_arena_take(&call->arena, SL_DIGITS);
 
     if (!text)
         return (struct sl_str){"", 0};
@@ -210,7 +214,7 @@ static struct sl_str status_text(struct sl_http_call *call, int status)
 static void answer(struct sl_http_call *call,
                    const struct sl_rendered *rendered, int deny_status)
 {
-    const struct sl_decision *d = &call->worker->decision;
+    const struct sl_decision *d = &call->ask.decision;
     int status = deny_status ? deny_status : rendered->status;
 
     if (d->allowed) {
@@ -240,28 +244,52 @@ static bool read_request(struct sl_http_call *call, const struct family *family,
     return check_identity(call) && copy_headers(call, family, facts);
 }
 
-void sl_http_auth(struct sl_http_call *call)
+/* What is kept until the decision is there. */
+struct asked {
+    struct sl_http_call *call;
+    struct sl_facts facts;
+    struct sl_auth_options options;
+};
+
+static void on_decided(struct sl_ask *ask)
+{
+    const struct asked *asked = ask->ctx;
+    struct sl_rendered rendered;
+
+    if (sl_http_decided(asked->call, &rendered))
+        answer(asked->call, &rendered, asked->options.deny_status);
+    sl_http_finish(asked->call);
+}
+
+static void ask_for(struct sl_http_call *call, enum sl_forward forward)
 {
     static const struct family none;
-    enum sl_forward forward = call->worker->door->forward;
     const struct family *family =
         forward == SL_FORWARD_PATH ? &none : &families[forward];
-    struct sl_facts facts = {.now = sl_http_now(call)};
-    struct sl_auth_options options;
-    struct sl_rendered rendered;
-    char ip[SL_IP_TEXT];
+    struct asked *asked = sl_arena_take(&call->arena, sizeof(*asked));
 
-    if (forward != SL_FORWARD_PATH && call->path.len > strlen(PREFIX)) {
+    if (!asked) {
+        sl_http_no_memory(call);
+        return;
+    }
+    *asked = (struct asked){.call = call, .facts.now = sl_http_now(call)};
+    if (!read_request(call, family, &asked->facts, &asked->options) ||
+        !find_client(call, &asked->facts))
+        return;
+    asked->facts.has_cost = asked->options.has_cost;
+    asked->facts.cost = asked->options.cost;
+    sl_http_later(call);
+    sl_http_ask(call, &asked->facts, true, on_decided, asked);
+}
+
+void sl_http_auth(struct sl_http_call *call)
+{
+    enum sl_forward forward = call->worker->door->forward;
+
+    if (forward != SL_FORWARD_PATH && call->path.len > strlen(PREFIX))
         sl_http_refuse(call, 404, "NOT_FOUND",
                        "there is nothing below " PREFIX
                        " unless the setting forward_auth is `path`");
-        return;
-    }
-    if (!read_request(call, family, &facts, &options))
-        return;
-    find_client(call, &facts, ip);
-    facts.has_cost = options.has_cost;
-    facts.cost = options.cost;
-    if (sl_http_decide(call, &facts, true, &rendered))
-        answer(call, &rendered, options.deny_status);
+    else
+        ask_for(call, forward);
 }

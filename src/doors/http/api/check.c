@@ -6,58 +6,92 @@
  */
 #include "doors/http/api/api.h"
 
-static bool answer_one(struct sl_http_call *call, const struct sl_check *check,
-                       bool explain)
-{
-    struct sl_http_worker *worker = call->worker;
-    struct sl_rendered rendered;
-    int err;
+struct answering {
+    struct sl_http_call *call;
+    struct sl_checks checks;
+    const struct sl_check *next; /* to be decided */
+    bool explain;
+    bool stepping; /* step() is there to go on */
+    bool failed;   /* the call was refused */
+};
 
-    if (!sl_http_decide(call, &check->facts, !explain, &rendered))
+static bool write_verdict(struct answering *a)
+{
+    struct sl_http_call *call = a->call;
+    const struct sl_decision *d = &call->ask.decision;
+    struct sl_buf *out = &call->text;
+    struct sl_rendered rendered;
+    int err = 0;
+
+    if (!sl_http_decided(call, &rendered))
         return false;
-    err = explain
-              ? sl_render_explained(&worker->decision, &rendered, &worker->text)
-              : sl_render_verdict(&worker->decision, &rendered, &worker->text);
+    if (a->checks.is_array)
+        err = sl_buf_add(out, out->len > 0 ? SL_STR(",") : SL_STR("["));
+    if (!err)
+        err = a->explain ? sl_render_explained(d, &rendered, out)
+                         : sl_render_verdict(d, &rendered, out);
     if (err)
         sl_http_no_memory(call);
     return !err;
 }
 
-static bool answer_all(struct sl_http_call *call,
-                       const struct sl_checks *checks, bool explain)
+static void finish(struct answering *a)
 {
-    struct sl_buf *out = &call->worker->text;
-    const struct sl_check *check = checks->first;
-    struct sl_str before = SL_STR("[");
+    struct sl_http_call *call = a->call;
+    struct sl_buf *out = &call->text;
+    struct sl_str end = out->len > 0 ? SL_STR("]") : SL_STR("[]");
 
-    for (; check; check = check->next) {
-        if (sl_buf_add(out, before)) {
-            sl_http_no_memory(call);
-            return false;
-        }
-        if (!answer_one(call, check, explain))
-            return false;
-        before = SL_STR(",");
-    }
-    if (sl_buf_add(out, checks->count > 0 ? SL_STR("]") : SL_STR("[]"))) {
+    if (!a->failed && a->checks.is_array && sl_buf_add(out, end)) {
         sl_http_no_memory(call);
-        return false;
+        a->failed = true;
     }
-    return true;
+    if (!a->failed)
+        sl_http_answer(call, 200, SL_STR("application/json"), sl_buf_str(out));
+    sl_http_finish(call);
+}
+
+static void step(struct answering *a);
+
+static void on_decided(struct sl_ask *ask)
+{
+    struct answering *a = ask->ctx;
+
+    a->failed = !write_verdict(a);
+    a->next = a->next->next;
+    if (!a->stepping)
+        step(a);
+}
+
+/* Decide one after the other, as long as answers come at once. */
+static void step(struct answering *a)
+{
+    struct sl_http_call *call = a->call;
+
+    a->stepping = true;
+    while (a->next && !a->failed) {
+        sl_http_ask(call, &a->next->facts, !a->explain, on_decided, a);
+        if (call->ask.busy)
+            break;
+    }
+    a->stepping = false;
+    if (!call->ask.busy)
+        finish(a);
 }
 
 static void run(struct sl_http_call *call, bool explain)
 {
-    struct sl_checks checks;
-    bool done;
+    struct answering *a = sl_arena_take(&call->arena, sizeof(*a));
 
-    if (!sl_checks_read(call, &checks))
+    if (!a) {
+        sl_http_no_memory(call);
         return;
-    done = checks.is_array ? answer_all(call, &checks, explain)
-                           : answer_one(call, checks.first, explain);
-    if (done)
-        sl_http_answer(call, 200, SL_STR("application/json"),
-                       sl_buf_str(&call->worker->text));
+    }
+    *a = (struct answering){.call = call, .explain = explain};
+    if (!sl_checks_read(call, &a->checks))
+        return;
+    a->next = a->checks.first;
+    sl_http_later(call);
+    step(a);
 }
 
 void sl_http_check(struct sl_http_call *call)

@@ -1,13 +1,7 @@
 /* decide.c -- the one place where the door asks the engine.
  *
- * Today's store answers before it returns, so that a decision is finished
- * here. A store that answers later goes on from here too: the handler returns
- * with the decision pending, the session pauses its connection
- * (sl_conn_pause), and when the take is done, what follows sl_engine_decide()
- * below and the rest of the handler are called from the store's `done`. One
- * request of a connection is under way at a time, so that its slices, which
- * point into the paused connection's `in`, and the worker's decision and
- * arenas, which then belong to the session, stay what they are.
+ * The answer may come before sl_ask_begin() returns or many turns later; the
+ * handler goes on in the ask's done().
  */
 #include "base/clock.h"
 #include "doors/http/api/api.h"
@@ -21,24 +15,29 @@ static void refuse(struct sl_http_call *call, int err,
         sl_http_refuse(call, 400, "BAD_REQUEST", "%s", diag->sentence);
 }
 
-bool sl_http_decide(struct sl_http_call *call, const struct sl_facts *facts,
-                    bool spend, struct sl_rendered *ret)
+void sl_http_ask(struct sl_http_call *call, const struct sl_facts *facts,
+                 bool spend, void (*done)(struct sl_ask *ask), void *ctx)
 {
-    struct sl_http_worker *worker = call->worker;
-    struct sl_decision *d = &worker->decision;
-    struct sl_diag diag = {.sentence = ""};
-    sl_ns began = sl_clock_wall();
-    int err =
-        sl_engine_decide(worker->engine, worker->live, facts, spend, d, &diag);
-    sl_ns took = sl_clock_wall() - began;
+    call->ask.done = done;
+    call->ask.ctx = ctx;
+    call->asked_at = sl_clock_wall();
+    sl_ask_begin(&call->ask, facts, spend);
+}
 
-    if (!err && spend && worker->stats)
-        sl_stats_decision(worker->stats, d, worker->door->name,
+bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)
+{
+    const struct sl_http_worker *worker = call->worker;
+    const struct sl_ask *ask = &call->ask;
+    sl_ns took = sl_clock_wall() - call->asked_at;
+    int err = ask->err;
+
+    if (!err && ask->spend && worker->stats)
+        sl_stats_decision(worker->stats, &ask->decision, worker->door->name,
                           took > 0 ? took : 0);
-    sl_arena_reset(&worker->ink);
+    sl_arena_reset(&call->ink);
     if (!err)
-        err = sl_render(d, &worker->ink, ret);
+        err = sl_render(&ask->decision, &call->ink, ret);
     if (err)
-        refuse(call, err, &diag);
+        refuse(call, err, &ask->diag);
     return !err;
 }

@@ -147,7 +147,7 @@ static int write_body(struct sl_buf *out, const struct words *words,
 /* Browsers hide from scripts what is not named here. */
 static void add_exposed(struct sl_http_call *call, unsigned count)
 {
-    char *list = sl_arena_take(&call->worker->arena, 256);
+    char *list = sl_arena_take(&call->arena, 256);
     size_t len = 0;
 
     if (!list || count == 0)
@@ -180,7 +180,7 @@ void sl_http_deny(struct sl_http_call *call)
     int status = ask_status(call);
     struct words words = words_of(status);
     struct sl_str code = ask(call, "x-sluice-code", is_code);
-    struct sl_buf *out = &call->worker->text;
+    struct sl_buf *out = &call->text;
 
     if (!call->trusted) {
         sl_http_refuse(call, 403, "UNTRUSTED_PEER",

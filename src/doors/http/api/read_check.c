@@ -102,7 +102,7 @@ static bool read_whole(struct reading *r, struct sl_str member, uint64_t *place)
 static void *keep(struct reading *r, const void *list, unsigned count,
                   size_t size)
 {
-    void *kept = sl_arena_take(&r->call->worker->arena, count * size + 1);
+    void *kept = sl_arena_take(&r->call->arena, count * size + 1);
 
     if (kept && count > 0)
         memcpy(kept, list, count * size);
@@ -146,9 +146,9 @@ static bool read_headers(struct reading *r, struct sl_facts *facts)
 static bool wrong_limit(struct reading *r, const char *member,
                         struct sl_str name)
 {
-    const struct sl_policy *policy = r->call->worker->live->policy;
+    const struct sl_policy *policy = r->call->ask.live->policy;
     const char **names = sl_arena_take(
-        &r->call->worker->arena, (policy->rule_count + 1) * sizeof(*names));
+        &r->call->arena, (policy->rule_count + 1) * sizeof(*names));
     const char *near;
 
     if (!names)
@@ -168,7 +168,7 @@ static bool wrong_limit(struct reading *r, const char *member,
 
 static bool read_costs(struct reading *r, struct sl_facts *facts)
 {
-    const struct sl_policy *policy = r->call->worker->live->policy;
+    const struct sl_policy *policy = r->call->ask.live->policy;
     struct sl_cost list[SL_CHECK_FIELDS];
     unsigned count = 0;
     struct sl_str name;
@@ -289,7 +289,7 @@ static const struct member *find_member(struct sl_str name)
 /* One limit by its name: {"limit": "api", "key": "ann"}. */
 static bool check_limit(struct reading *r, const struct sl_facts *facts)
 {
-    const struct sl_policy *policy = r->call->worker->live->policy;
+    const struct sl_policy *policy = r->call->ask.live->policy;
 
     if (facts->limit.len == 0 && facts->key.len == 0)
         return true;
@@ -363,7 +363,7 @@ static bool add_check(struct reading *r, struct sl_check ***last,
         return complain(r, "TOO_MANY",
                         "there are more than %d checks in the array",
                         SL_CHECKS);
-    check = sl_arena_take(&r->call->worker->arena, sizeof(*check));
+    check = sl_arena_take(&r->call->arena, sizeof(*check));
     if (!check)
         return no_memory(r);
     check->next = NULL;
@@ -408,6 +408,6 @@ bool sl_checks_read(struct sl_http_call *call, struct sl_checks *ret)
         return complain(&r, "BAD_REQUEST",
                         "the body is empty; send a check such as "
                         "{\"path\":\"/api/x\",\"user\":\"ann\"}");
-    sl_json_begin(&r.json, call->request->body, &call->worker->arena);
+    sl_json_begin(&r.json, call->request->body, &call->arena);
     return read_all(&r, ret);
 }

@@ -1,0 +1,156 @@
+/* ask.c -- one question to the engine, answered at once or later.
+ *
+ * Each step ends in a call that goes on: by the store, by the registry, or
+ * right here. They call each other at most as deep as a decision has takes.
+ */
+#include "engine/ask.h"
+
+#include <string.h>
+
+#include "engine/parts.h"
+
+void sl_ask_init(struct sl_ask *ask, struct sl_engine *engine,
+                 const struct sl_station *station, const struct sl_alloc *alloc)
+{
+    memset(ask, 0, sizeof(*ask));
+    ask->engine = engine;
+    ask->station = station;
+    sl_decision_init(&ask->decision, alloc);
+}
+
+void sl_ask_done(struct sl_ask *ask)
+{
+    sl_live_release(ask->live);
+    ask->live = NULL;
+    sl_decision_done(&ask->decision);
+}
+
+struct sl_live *sl_ask_hold(struct sl_ask *ask)
+{
+    ask->live = sl_engine_hold(ask->engine, ask->live);
+    return ask->live;
+}
+
+static void answer(struct sl_ask *ask, int err)
+{
+    ask->err = err;
+    ask->busy = false;
+    ask->done(ask);
+}
+
+/* ---- his token ---- */
+
+static void know_token(struct sl_ask *ask)
+{
+    ask->known.token = NULL;
+    ask->known.token_fault = SL_TOKEN_GOOD;
+}
+
+/* ---- the store ---- */
+
+static void on_taken(struct sl_take *take);
+
+static void go_on(struct sl_ask *ask)
+{
+    struct sl_decision *d = &ask->decision;
+
+    if (!d->pending) {
+        answer(ask, 0);
+        return;
+    }
+    d->take.done = on_taken;
+    d->take.ctx = ask;
+    d->take.loop = ask->station->loop;
+    sl_engine_carry_out(ask->engine, d);
+}
+
+static void on_taken(struct sl_take *take)
+{
+    struct sl_ask *ask = take->ctx;
+
+    sl_decide_took(&ask->decision, ask->live);
+    go_on(ask);
+}
+
+/* ---- the decision ---- */
+
+static void forget_subjects(struct sl_ask *ask)
+{
+    for (unsigned i = 0; i < SL_LEN(ask->lookups); i++) {
+        sl_subject_unref(ask->lookups[i].found);
+        ask->lookups[i].found = NULL;
+    }
+}
+
+static void decide(struct sl_ask *ask)
+{
+    int err;
+
+    if (ask->has_waited)
+        know_token(ask); /* others may have come after it */
+    ask->known.user = ask->lookups[0].found;
+    ask->known.org = ask->lookups[1].found;
+    err =
+        sl_decide_begin(&ask->decision, ask->live, ask->facts, &ask->known,
+                        ask->spend, sl_engine_secret(ask->engine), &ask->diag);
+    forget_subjects(ask);
+    if (err)
+        answer(ask, err);
+    else
+        go_on(ask);
+}
+
+/* ---- his subjects ---- */
+
+/* Of somebody whom the registry can't tell about, nothing is known. */
+static void on_found(struct sl_lookup *lookup)
+{
+    struct sl_ask *ask = lookup->ctx;
+
+    if (--ask->lookups_open == 0)
+        decide(ask);
+}
+
+static void look_up(struct sl_ask *ask, struct sl_lookup *lookup,
+                    const char *scope, struct sl_str id)
+{
+    struct sl_subjects *subjects = ask->station->subjects;
+
+    if (id.len == 0)
+        return;
+    *lookup = (struct sl_lookup){
+        .scope = sl_str_c(scope), .id = id, .done = on_found, .ctx = ask};
+    ask->lookups_open++;
+    subjects->calls->find(subjects, lookup);
+}
+
+static void find_subjects(struct sl_ask *ask)
+{
+    struct sl_caller caller;
+
+    sl_identify(ask->live->policy, ask->facts, &caller);
+    ask->lookups_open = 1; /* so that nobody goes on before both are asked */
+    look_up(ask, &ask->lookups[0], "user", caller.values[SL_SCOPE_USER]);
+    look_up(ask, &ask->lookups[1], "org", caller.values[SL_SCOPE_ORG]);
+    ask->has_waited = ask->lookups_open > 1;
+    if (--ask->lookups_open == 0)
+        decide(ask);
+}
+
+/* ---- the question ---- */
+
+void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend)
+{
+    ask->facts = facts;
+    ask->spend = spend;
+    ask->busy = true;
+    ask->has_waited = false;
+    ask->diag.sentence[0] = '\0';
+    if (!ask->live)
+        sl_ask_hold(ask);
+    know_token(ask);
+    if (ask->station->subjects && ask->live->policy->enabled)
+        find_subjects(ask);
+    else
+        decide(ask);
+}

@@ -1,0 +1,21 @@
+/* known.h -- what others have found out about a caller before anybody decides.
+ *
+ * The facts are what a request says; this is what was made of them: the token
+ * that it carries, verified, and what the registry has of those it names. All
+ * of it is borrowed until sl_decide_begin() returns. No struct at all means
+ * that nothing is known, which is how the library of policies asks.
+ */
+#ifndef SL_KNOWN_H
+#define SL_KNOWN_H
+
+#include "identity/subject.h"
+#include "identity/token.h"
+
+struct sl_known {
+    const struct sl_token *token; /* NULL: none, or one that is not believed */
+    enum sl_token_fault token_fault; /* GOOD also when there was none */
+    const struct sl_subject *user;   /* NULL: not looked up */
+    const struct sl_subject *org;
+};
+
+#endif
