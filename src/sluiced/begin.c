@@ -178,10 +178,9 @@ int sl_engine_again(struct sl_daemon *daemon)
         daemon->engine = engine;
         return SLUICE_ENOMEM;
     }
-    if (worker->http_up)
-        sl_http_worker_engine(&worker->http, daemon->engine);
-    if (worker->admin_up)
-        sl_http_worker_engine(&worker->admin, daemon->engine);
+    for (int i = 0; i < SL_DOORS; i++)
+        if (worker->stands[i].up)
+            sl_door_kinds[i]->move(&worker->stands[i], daemon->engine);
     sl_engine_close(engine);
     sl_state_close(&state);
     return 0;

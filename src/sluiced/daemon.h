@@ -3,6 +3,7 @@
  *   main.c     up and down the steps
  *   begin.c    limits of the process, policy, settings, state, engine
  *   doors.c    sockets and certificates
+ *   doors/     what differs from door to door
  *   workers.c  one thread and one loop each
  *   living.c   signals, the end, watchdog
  *   reload.c   another policy while it runs
@@ -21,8 +22,7 @@
 #include <stdatomic.h>
 
 #include "doors/http/admin.h"
-#include "net/listener.h"
-#include "sluiced/settings/settings.h"
+#include "sluiced/door.h"
 #include "sluiced/state.h"
 #include "sluiced/systemd/systemd.h"
 #include "sluiced/watch.h"
@@ -37,27 +37,15 @@ struct sl_worker {
     struct sl_clock clock;
     struct sl_loop *loop;
     struct sl_stats *stats;
-    struct sl_http_worker http, admin; /* admin: on the first only */
-    bool http_up, admin_up;
-    struct sl_listener *http_listener, *admin_listener;
-    struct sl_timer *emptying; /* looks whether connections are gone */
+    struct sl_stand stands[SL_DOORS]; /* admin: on the first only */
+    struct sl_timer *emptying;        /* looks whether connections are gone */
     bool idle_closed;
     pthread_t thread;
     bool has_thread;
 
     /* Between threads. */
-    _Atomic(struct sl_tls *) next_tls; /* to be used from now on, or NULL */
-    _Atomic bool empty;                /* drained: no connection is left */
-    _Atomic uint64_t pulse;            /* the last beat that was answered */
-};
-
-/* A door: where it is, and what its workers share. */
-struct sl_doorway {
-    bool open;
-    struct sl_sockets sockets;
-    struct sl_http_door door;
-    struct sl_tls *tls;
-    char where[128];
+    _Atomic bool empty;     /* drained: no connection is left */
+    _Atomic uint64_t pulse; /* the last beat that was answered */
 };
 
 struct sl_daemon {
@@ -72,7 +60,7 @@ struct sl_daemon {
     struct sl_engine *engine;
     struct sl_clock stopped; /* the virtual clock, if it was asked for */
     struct sl_admin desk;
-    struct sl_doorway http, admin;
+    struct sl_doorway doors[SL_DOORS];
     struct sl_worker *workers;
     unsigned worker_count;
     struct sl_watch *watch;
@@ -122,8 +110,9 @@ SL_MUST_USE int sl_doors_certify(struct sl_daemon *daemon,
 sl_step_f sl_workers_begin, sl_workers_start;
 sl_unstep_f sl_workers_end, sl_workers_join;
 
-/* From the main thread: use what is in worker->next_tls. */
-void sl_worker_certify(struct sl_worker *worker, struct sl_tls *tls);
+/* From the main thread: use `tls` at this door from now on. */
+void sl_worker_certify(struct sl_worker *worker, enum sl_door door,
+                       struct sl_tls *tls);
 
 /* From the main thread: take no more connections, finish those there are. */
 void sl_worker_drain(struct sl_worker *worker);

@@ -10,50 +10,52 @@
 
 /* ---- certificates ---- */
 
-static int open_tls(const struct sl_settings *settings, bool admin,
-                    struct sl_tls **ret, struct sl_diag *diag)
+static int open_tls(const struct sl_settings *settings,
+                    const struct sl_door_kind *kind, struct sl_tls **ret,
+                    struct sl_diag *diag)
 {
     struct sl_tls_options options = {
         .certificate = settings->tls_certificate,
         .key = settings->tls_key,
-        .client_ca = admin ? NULL : settings->tls_client_ca,
+        .client_ca = kind->operates ? NULL : settings->tls_client_ca,
+        .http2 = kind->http2,
     };
 
     *ret = NULL;
     return settings->tls_certificate ? sl_tls_open(&options, ret, diag) : 0;
 }
 
-static bool has_tls(const struct sl_doorway *way)
+/* All or none: a door of the old and one of the new would be neither. */
+static int make_contexts(const struct sl_daemon *daemon,
+                         const struct sl_settings *settings,
+                         struct sl_tls *ret[SL_DOORS], struct sl_diag *diag)
 {
-    return way->open && way->tls;
+    int err = 0;
+
+    for (int i = 0; i < SL_DOORS && !err; i++)
+        if (daemon->doors[i].open && daemon->doors[i].tls)
+            err = open_tls(settings, sl_door_kinds[i], &ret[i], diag);
+    for (int i = 0; i < SL_DOORS && err; i++)
+        sl_tls_unref(ret[i]);
+    return err;
 }
 
 int sl_doors_certify(struct sl_daemon *daemon,
                      const struct sl_settings *settings, struct sl_diag *diag)
 {
-    struct sl_tls *http = NULL, *admin = NULL;
-    int err = 0;
+    struct sl_tls *fresh[SL_DOORS] = {NULL};
+    int err = make_contexts(daemon, settings, fresh, diag);
 
-    if (has_tls(&daemon->http))
-        err = open_tls(settings, false, &http, diag);
-    if (!err && has_tls(&daemon->admin))
-        err = open_tls(settings, true, &admin, diag);
     daemon->certificates_good = !err;
-    if (err) {
-        sl_tls_unref(http);
+    if (err)
         return err;
-    }
-    if (http) {
-        sl_tls_unref(daemon->http.tls);
-        daemon->http.tls = http;
-        for (unsigned i = 0; i < daemon->worker_count; i++)
-            sl_worker_certify(&daemon->workers[i], http);
-    }
-    if (admin) {
-        sl_tls_unref(daemon->admin.tls);
-        daemon->admin.tls = admin;
-        if (daemon->worker_count > 0)
-            sl_http_worker_tls(&daemon->workers[0].admin, admin);
+    for (int i = 0; i < SL_DOORS; i++) {
+        if (!fresh[i])
+            continue;
+        sl_tls_unref(daemon->doors[i].tls);
+        daemon->doors[i].tls = fresh[i];
+        for (unsigned k = 0; k < daemon->worker_count; k++)
+            sl_worker_certify(&daemon->workers[k], (enum sl_door)i, fresh[i]);
     }
     return 0;
 }
@@ -61,17 +63,18 @@ int sl_doors_certify(struct sl_daemon *daemon,
 /* ---- sockets ---- */
 
 /* The socket of this name that systemd opened, or one of our own. */
-static int bind_door(struct sl_daemon *daemon, struct sl_doorway *way,
-                     const char *name, const struct sl_address *address,
+static int bind_door(struct sl_daemon *daemon, enum sl_door door,
                      unsigned loops)
 {
-    int fd = sl_activated_find(&daemon->activated, name);
+    struct sl_doorway *way = &daemon->doors[door];
+    int fd = sl_activated_find(&daemon->activated, sl_door_kinds[door]->name);
     int err;
 
     if (fd >= 0)
         err = sl_sockets_adopt(fd, loops, &way->sockets, &daemon->why);
     else
-        err = sl_sockets_open(address, loops, &way->sockets, &daemon->why);
+        err = sl_sockets_open(&daemon->settings.at[door], loops, &way->sockets,
+                              &daemon->why);
     if (err)
         return SL_EXIT_FAILED;
     way->open = true;
@@ -79,50 +82,38 @@ static int bind_door(struct sl_daemon *daemon, struct sl_doorway *way,
     return 0;
 }
 
-static int open_door(struct sl_daemon *daemon, struct sl_doorway *way,
-                     bool admin, const struct sl_address *address,
-                     unsigned loops)
+static int open_door(struct sl_daemon *daemon, enum sl_door door)
 {
-    int status =
-        bind_door(daemon, way, admin ? "admin" : "http", address, loops);
+    const struct sl_settings *s = &daemon->settings;
+    const struct sl_door_kind *kind = sl_door_kinds[door];
+    struct sl_doorway *way = &daemon->doors[door];
+    int status = bind_door(daemon, door, kind->operates ? 1 : s->threads);
 
     if (!status)
-        status = sl_settings_guard(&daemon->settings, admin,
-                                   &way->sockets.address, &daemon->why);
+        status =
+            sl_settings_guard(s, door, &way->sockets.address, &daemon->why);
     if (!status && !sl_address_is_unix(&way->sockets.address) &&
-        open_tls(&daemon->settings, admin, &way->tls, &daemon->why))
+        open_tls(s, kind, &way->tls, &daemon->why))
         status = SL_EXIT_FAILED;
+    if (status)
+        return status;
     /* Where there is no TLS nobody can show a certificate. */
-    way->door.accepts_client_cert =
-        !admin && way->tls && daemon->settings.tls_client_ca;
-    return status;
+    way->accepts_client_cert = !kind->operates && way->tls && s->tls_client_ca;
+    kind->describe(daemon, way);
+    return 0;
 }
 
 int sl_doors_begin(struct sl_daemon *daemon)
 {
-    const struct sl_settings *s = &daemon->settings;
     int status = 0;
 
-    daemon->http.door = (struct sl_http_door){
-        .paths = sl_api_paths,
-        .path_count = sl_api_path_count,
-        .token = s->access_token,
-        .name = "http",
-        .forward = s->forward,
-    };
-    daemon->admin.door = (struct sl_http_door){
-        .paths = sl_admin_paths,
-        .path_count = sl_admin_path_count,
-        .token = s->admin_token,
-        .name = "admin",
-        .ctx = &daemon->desk,
-    };
     sl_desk_open(daemon);
-    if (s->http_open || sl_activated_find(&daemon->activated, "http") >= 0)
-        status = open_door(daemon, &daemon->http, false, &s->http, s->threads);
-    if (!status &&
-        (s->admin_open || sl_activated_find(&daemon->activated, "admin") >= 0))
-        status = open_door(daemon, &daemon->admin, true, &s->admin, 1);
+    for (int i = 0; i < SL_DOORS && !status; i++)
+        if (sl_door_kinds[i] &&
+            (daemon->settings.open[i] ||
+             sl_activated_find(&daemon->activated, sl_door_kinds[i]->name) >=
+                 0))
+            status = open_door(daemon, (enum sl_door)i);
     return status;
 }
 
@@ -137,6 +128,6 @@ static void close_door(struct sl_doorway *way)
 
 void sl_doors_end(struct sl_daemon *daemon)
 {
-    close_door(&daemon->http);
-    close_door(&daemon->admin);
+    for (int i = 0; i < SL_DOORS; i++)
+        close_door(&daemon->doors[i]);
 }

@@ -54,19 +54,20 @@ static bool all_empty(const struct sl_daemon *daemon)
 /* The admin listener stays to the last: somebody may be asking /readyz. */
 static void drain_admin(struct sl_daemon *daemon, sl_ns now)
 {
-    struct sl_worker *first = &daemon->workers[0];
+    struct sl_stand *admin = &daemon->workers[0].stands[SL_DOOR_ADMIN];
 
     daemon->admin_draining = true;
     daemon->drain_until = now + ADMIN_DRAIN;
-    sl_listener_close(first->admin_listener);
-    first->admin_listener = NULL;
-    if (first->admin_up)
-        sl_http_drain(&first->admin);
+    sl_listener_close(admin->listener);
+    admin->listener = NULL;
+    if (admin->up)
+        sl_door_admin.drain(admin);
 }
 
 void sl_living_emptied(struct sl_daemon *daemon)
 {
     struct sl_worker *first = &daemon->workers[0];
+    const struct sl_stand *admin = &first->stands[SL_DOOR_ADMIN];
     sl_ns now = sl_loop_steady(first->loop);
     bool late = now >= daemon->drain_until;
 
@@ -76,8 +77,7 @@ void sl_living_emptied(struct sl_daemon *daemon)
                    "they took longer than --drain", NULL);
         if (late || all_empty(daemon))
             drain_admin(daemon, now);
-    } else if (late || !first->admin_up ||
-               sl_conns_count(first->admin.conns) == 0) {
+    } else if (late || !admin->up || sl_door_admin.count(admin) == 0) {
         end(daemon);
     }
 }
@@ -151,22 +151,37 @@ static void on_watchdog(void *ctx)
 
 /* ---- life ---- */
 
+/* Where a door is, or NULL if it is closed. */
+static const char *where(const struct sl_daemon *daemon, enum sl_door door)
+{
+    const struct sl_doorway *way = &daemon->doors[door];
+
+    return way->open ? way->where : NULL;
+}
+
+static bool has_tls(const struct sl_daemon *daemon)
+{
+    for (int i = 0; i < SL_DOORS; i++)
+        if (i != SL_DOOR_ADMIN && daemon->doors[i].tls)
+            return true;
+    return false;
+}
+
 static void say_serving(const struct sl_daemon *daemon)
 {
     const struct sl_settings *s = &daemon->settings;
     char threads[16];
 
     snprintf(threads, sizeof(threads), "%u", daemon->worker_count);
-    sl_log(SL_LOG_INFO, "serving", "http",
-           daemon->http.open ? daemon->http.where : NULL, "admin",
-           daemon->admin.open ? daemon->admin.where : NULL, "policy",
+    sl_log(SL_LOG_INFO, "serving", "http", where(daemon, SL_DOOR_HTTP), "grpc",
+           where(daemon, SL_DOOR_GRPC), "resp", where(daemon, SL_DOOR_RESP),
+           "admin", where(daemon, SL_DOOR_ADMIN), "policy",
            daemon->path ? daemon->path : "demo", "store",
-           s->state ? s->state : "memory", "tls",
-           daemon->http.tls ? "on" : NULL, "threads", threads, "version",
-           SLUICE_VERSION, NULL);
+           s->state ? s->state : "memory", "tls", has_tls(daemon) ? "on" : NULL,
+           "threads", threads, "version", SLUICE_VERSION, NULL);
     if (!daemon->path)
-        sl_demo_print(stdout, daemon->http.open ? daemon->http.where : NULL,
-                      daemon->admin.open ? daemon->admin.where : NULL);
+        sl_demo_print(stdout, where(daemon, SL_DOOR_HTTP),
+                      where(daemon, SL_DOOR_ADMIN));
     sl_notify(&daemon->notify, "READY=1\nSTATUS=Serving %s",
               daemon->path ? daemon->path : "the demo");
 }

@@ -1,6 +1,6 @@
 /* workers.c -- one thread and one loop each.
  *
- * Every worker has its own socket of the http door, its own clock, its own
+ * Every worker has its own socket of each door, its own clock, its own
  * counters. They share the table, which needs no lock, and the engine, whose
  * policy each holds for itself.
  */
@@ -28,53 +28,69 @@
 
 /* ---- one worker ---- */
 
-/* So many that accepting stops before descriptors run out. */
+static unsigned open_doors_of(const struct sl_daemon *daemon)
+{
+    unsigned count = 0;
+
+    for (int i = 0; i < SL_DOORS; i++)
+        count += daemon->doors[i].open && !sl_door_kinds[i]->operates;
+    return count;
+}
+
+/* At each door so many that accepting stops before descriptors run out. */
 static unsigned connections_each(const struct sl_daemon *daemon)
 {
     unsigned threads = daemon->worker_count;
+    unsigned doors = open_doors_of(daemon);
     rlim_t own = OWN_DESCRIPTORS + DESCRIPTORS_PER_WORKER * (rlim_t)threads;
     rlim_t most = daemon->settings.connections;
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < own + most)
-        most = limit.rlim_cur > own ? limit.rlim_cur - own : 0;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+        limit.rlim_cur < own + most * doors)
+        most = limit.rlim_cur > own ? (limit.rlim_cur - own) / doors : 0;
     most /= threads;
     return most > CONNECTIONS_LEAST ? (unsigned)most : CONNECTIONS_LEAST;
 }
 
-static int open_doors(struct sl_worker *worker)
+static int open_stand(struct sl_worker *worker, enum sl_door door)
 {
     struct sl_daemon *daemon = worker->daemon;
-    int err = 0;
+    const struct sl_door_kind *kind = sl_door_kinds[door];
+    const struct sl_doorway *way = &daemon->doors[door];
+    struct sl_stand *stand = &worker->stands[door];
+    int err;
 
-    if (daemon->http.open) {
-        err = sl_http_worker_open(&worker->http, &daemon->http.door,
-                                  worker->loop, daemon->engine, worker->stats,
-                                  connections_each(daemon), &daemon->why);
-        worker->http_up = !err;
-        if (!err)
-            sl_http_worker_tls(&worker->http, daemon->http.tls);
-    }
-    if (!err && daemon->admin.open && worker->index == 0) {
-        err = sl_http_worker_open(&worker->admin, &daemon->admin.door,
-                                  worker->loop, daemon->engine, worker->stats,
-                                  ADMIN_CONNECTIONS, &daemon->why);
-        worker->admin_up = !err;
-        if (!err)
-            sl_http_worker_tls(&worker->admin, daemon->admin.tls);
-    }
+    if (!way->open || (kind->operates && worker->index > 0))
+        return 0;
+    err = kind->open(stand, worker, way,
+                     kind->operates ? ADMIN_CONNECTIONS
+                                    : connections_each(daemon));
+    stand->up = !err;
+    if (!err)
+        kind->certify(stand, way->tls);
     return err;
+}
+
+/* All doors that close when it ends; the admin listener is not one of them. */
+static bool drains(const struct sl_worker *worker, int door)
+{
+    return worker->stands[door].up && !sl_door_kinds[door]->operates;
 }
 
 static void on_emptying(void *ctx)
 {
     struct sl_worker *worker = ctx;
-    unsigned left;
+    unsigned left = 0;
 
-    if (worker->http_up && !worker->idle_closed)
-        sl_http_drain(&worker->http);
+    for (int i = 0; i < SL_DOORS; i++) {
+        if (!drains(worker, i))
+            continue;
+        if (!worker->idle_closed)
+            sl_door_kinds[i]->drain(&worker->stands[i]);
+        left += sl_door_kinds[i]->count(&worker->stands[i]);
+    }
     worker->idle_closed = true;
-    left = worker->http_up ? sl_conns_count(worker->http.conns) : 0;
     if (left == 0)
         atomic_store(&worker->empty, true);
     if (worker->index == 0)
@@ -97,20 +113,23 @@ static int open_worker(struct sl_worker *worker)
     if (!err)
         err =
             sl_timer_new(worker->loop, on_emptying, worker, &worker->emptying);
-    if (!err)
-        err = open_doors(worker);
+    for (int i = 0; i < SL_DOORS && !err; i++)
+        err = open_stand(worker, (enum sl_door)i);
     return err;
+}
+
+static void close_stand(struct sl_stand *stand, const struct sl_door_kind *kind)
+{
+    sl_listener_close(stand->listener);
+    if (stand->up)
+        kind->close(stand);
+    sl_tls_unref(atomic_exchange(&stand->next_tls, NULL));
 }
 
 static void close_worker(struct sl_worker *worker)
 {
-    sl_listener_close(worker->http_listener);
-    sl_listener_close(worker->admin_listener);
-    if (worker->http_up)
-        sl_http_worker_close(&worker->http);
-    if (worker->admin_up)
-        sl_http_worker_close(&worker->admin);
-    sl_tls_unref(atomic_exchange(&worker->next_tls, NULL));
+    for (int i = 0; i < SL_DOORS; i++)
+        close_stand(&worker->stands[i], sl_door_kinds[i]);
     sl_timer_free(worker->emptying);
     sl_stats_close(worker->stats);
     sl_loop_close(worker->loop);
@@ -121,16 +140,25 @@ static void close_worker(struct sl_worker *worker)
 static void on_certify(void *ctx)
 {
     struct sl_worker *worker = ctx;
-    struct sl_tls *tls = atomic_exchange(&worker->next_tls, NULL);
 
-    if (tls && worker->http_up)
-        sl_http_worker_tls(&worker->http, tls);
-    sl_tls_unref(tls);
+    for (int i = 0; i < SL_DOORS; i++) {
+        struct sl_stand *stand = &worker->stands[i];
+        struct sl_tls *tls = atomic_exchange(&stand->next_tls, NULL);
+
+        if (tls && stand->up)
+            sl_door_kinds[i]->certify(stand, tls);
+        sl_tls_unref(tls);
+    }
 }
 
-void sl_worker_certify(struct sl_worker *worker, struct sl_tls *tls)
+void sl_worker_certify(struct sl_worker *worker, enum sl_door door,
+                       struct sl_tls *tls)
 {
-    sl_tls_unref(atomic_exchange(&worker->next_tls, sl_tls_ref(tls)));
+    struct sl_stand *stand = &worker->stands[door];
+
+    if (!stand->up)
+        return;
+    sl_tls_unref(atomic_exchange(&stand->next_tls, sl_tls_ref(tls)));
     if (sl_loop_post(worker->loop, on_certify, worker))
         sl_log(SL_LOG_ERROR, "certificates not renewed", "why", "no memory",
                NULL);
@@ -138,15 +166,14 @@ void sl_worker_certify(struct sl_worker *worker, struct sl_tls *tls)
 
 /* Whoever is in the queue of the socket has connected, and will be reset if it
  * is closed: let him in. */
-static void accept_rest(struct sl_worker *worker)
+static void accept_rest(struct sl_stand *stand, sl_accept_f *accept, int fd)
 {
-    int fd = worker->daemon->http.sockets.fds[worker->index];
     struct sl_address peer = {.len = sizeof(peer.bytes)};
     int client;
 
     while ((client = accept4(fd, (struct sockaddr *)&peer.bytes, &peer.len,
                              SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        sl_http_accept(&worker->http, client, &peer);
+        accept(stand, client, &peer);
         peer = (struct sl_address){.len = sizeof(peer.bytes)};
     }
 }
@@ -154,24 +181,27 @@ static void accept_rest(struct sl_worker *worker)
 /* Who comes now is to be refused at once, and to try elsewhere, instead of
  * waiting for an answer that nobody gives. A socket of systemd's is left as it
  * is: whoever comes waits for the next of us. */
-static void stop_listening(struct sl_worker *worker)
+static void stop_listening(struct sl_worker *worker, int door)
 {
-    const struct sl_sockets *sockets = &worker->daemon->http.sockets;
+    const struct sl_sockets *sockets = &worker->daemon->doors[door].sockets;
+    int fd = sockets->fds[worker->index];
 
-    accept_rest(worker);
+    sl_listener_close(worker->stands[door].listener);
+    worker->stands[door].listener = NULL;
+    accept_rest(&worker->stands[door], sl_door_kinds[door]->accept, fd);
     if (!sockets->activated)
-        shutdown(sockets->fds[worker->index], SHUT_RDWR);
+        shutdown(fd, SHUT_RDWR);
 }
 
 static void on_drain(void *ctx)
 {
     struct sl_worker *worker = ctx;
 
-    sl_listener_close(worker->http_listener);
-    worker->http_listener = NULL;
-    if (worker->http_up) {
-        stop_listening(worker);
-        worker->http.draining = true; /* from now on, answers say so */
+    for (int i = 0; i < SL_DOORS; i++) {
+        if (!drains(worker, i))
+            continue;
+        stop_listening(worker, i);
+        sl_door_kinds[i]->warn(&worker->stands[i]);
     }
     sl_timer_start(worker->emptying, GRACE);
 }
@@ -223,17 +253,17 @@ void sl_workers_end(struct sl_daemon *daemon)
 
 static int listen_on(struct sl_worker *worker)
 {
-    struct sl_daemon *daemon = worker->daemon;
     int err = 0;
 
-    if (worker->http_up)
-        err = sl_listener_open(
-            worker->loop, daemon->http.sockets.fds[worker->index],
-            sl_http_accept, &worker->http, &worker->http_listener);
-    if (!err && worker->admin_up)
-        err = sl_listener_open(worker->loop, daemon->admin.sockets.fds[0],
-                               sl_http_accept, &worker->admin,
-                               &worker->admin_listener);
+    for (int i = 0; i < SL_DOORS && !err; i++) {
+        struct sl_stand *stand = &worker->stands[i];
+
+        if (stand->up)
+            err = sl_listener_open(
+                worker->loop,
+                worker->daemon->doors[i].sockets.fds[worker->index],
+                sl_door_kinds[i]->accept, stand, &stand->listener);
+    }
     return err;
 }
 

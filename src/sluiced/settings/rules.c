@@ -59,22 +59,24 @@ int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
 
 /* ---- together ---- */
 
-int sl_settings_guard(const struct sl_settings *settings, bool admin,
+int sl_settings_guard(const struct sl_settings *settings, enum sl_door door,
                       const struct sl_address *address, struct sl_diag *diag)
 {
+    bool admin = door == SL_DOOR_ADMIN;
+    enum sl_setting id = sl_setting_of_door[door];
     char where[128];
 
     if (sl_address_is_local(address))
         return 0;
     sl_address_print(address, where, sizeof(where));
     if (admin && settings->admin_token.len == 0)
-        return sl_settings_refuse(settings, SL_SET_listen_admin, diag,
+        return sl_settings_refuse(settings, id, diag,
                                   "at %s anybody could operate the daemon; "
                                   "set admin_token, or listen on 127.0.0.1 or "
                                   "a unix socket",
                                   where);
     if (!admin && settings->access_token.len == 0 && !settings->tls_client_ca)
-        return sl_settings_refuse(settings, SL_SET_listen_http, diag,
+        return sl_settings_refuse(settings, id, diag,
                                   "at %s anybody could spend others' limits; "
                                   "set access_token or tls.client_ca, or "
                                   "listen on 127.0.0.1 or a unix socket",
@@ -82,26 +84,51 @@ int sl_settings_guard(const struct sl_settings *settings, bool admin,
     return 0;
 }
 
+/* "http" of "listen-http". */
+static const char *door_name(int door)
+{
+    return sl_setting_rows[sl_setting_of_door[door]].flag + strlen("listen-");
+}
+
+static bool is_any_port(const char *where)
+{
+    size_t len = strlen(where);
+
+    return len > 2 && strcmp(where + len - 2, ":0") == 0;
+}
+
+/* Nobody else is at the address of a door. */
+static int check_apart(const struct sl_settings *s, int door,
+                       struct sl_diag *diag)
+{
+    const char *where = s->values[sl_setting_of_door[door]].text;
+
+    for (int i = 0; i < door; i++)
+        if (s->open[i] && !is_any_port(where) &&
+            strcmp(where, s->values[sl_setting_of_door[i]].text) == 0)
+            return sl_settings_refuse(s, sl_setting_of_door[door], diag,
+                                      "%s is where the %s door is; give each "
+                                      "its own address",
+                                      where, door_name(i));
+    return 0;
+}
+
 static int check_doors(const struct sl_settings *s, struct sl_diag *diag)
 {
-    const char *http = s->values[SL_SET_listen_http].text;
-    const char *admin = s->values[SL_SET_listen_admin].text;
-    size_t len = strlen(http);
+    unsigned open = 0;
     int status = 0;
 
-    if (!s->http_open && !s->admin_open)
-        return sl_settings_refuse(s, SL_SET_listen_http, diag,
-                                  "no door is open; there is nothing to do");
-    if (s->http_open && s->admin_open && strcmp(http, admin) == 0 &&
-        !(len > 2 && strcmp(http + len - 2, ":0") == 0))
-        return sl_settings_refuse(s, SL_SET_listen_admin, diag,
-                                  "%s is where the http door is; give each "
-                                  "its own address",
-                                  admin);
-    if (s->http_open)
-        status = sl_settings_guard(s, false, &s->http, diag);
-    if (!status && s->admin_open)
-        status = sl_settings_guard(s, true, &s->admin, diag);
+    for (int i = 0; i < SL_DOORS && !status; i++) {
+        if (!s->open[i])
+            continue;
+        open++;
+        status = check_apart(s, i, diag);
+        if (!status)
+            status = sl_settings_guard(s, (enum sl_door)i, &s->at[i], diag);
+    }
+    if (!status && open == 0)
+        status = sl_settings_refuse(s, SL_SET_listen_http, diag,
+                                    "no door is open; there is nothing to do");
     return status;
 }
 

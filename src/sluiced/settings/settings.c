@@ -343,13 +343,19 @@ static int read_token(struct sl_settings *s, enum sl_setting id,
 
 /* ---- all of them ---- */
 
+const enum sl_setting sl_setting_of_door[SL_DOORS] = {
+    [SL_DOOR_HTTP] = SL_SET_listen_http,
+    [SL_DOOR_GRPC] = SL_SET_listen_grpc,
+    [SL_DOOR_RESP] = SL_SET_listen_resp,
+    [SL_DOOR_ADMIN] = SL_SET_listen_admin,
+};
+
 static int read_doors(struct sl_settings *s, struct sl_diag *diag)
 {
-    int status =
-        read_address(s, SL_SET_listen_http, &s->http_open, &s->http, diag);
+    int status = 0;
 
-    if (!status)
-        status = read_address(s, SL_SET_listen_admin, &s->admin_open, &s->admin,
+    for (int i = 0; i < SL_DOORS && !status; i++)
+        status = read_address(s, sl_setting_of_door[i], &s->open[i], &s->at[i],
                               diag);
     if (!status)
         status = read_token(s, SL_SET_access_token, &s->access_token, diag);

@@ -24,6 +24,15 @@ enum sl_exit {
     SL_EXIT_STORE = 5,  /* the state can't be used */
 };
 
+/* The doors, in the order in which they are opened. */
+enum sl_door {
+    SL_DOOR_HTTP,
+    SL_DOOR_GRPC,
+    SL_DOOR_RESP,
+    SL_DOOR_ADMIN,
+    SL_DOORS
+};
+
 enum sl_setting {
 #define SETTING(id, letter, flag, key, kind, preset, value, when, what)        \
     SL_SET_##id,
@@ -109,8 +118,8 @@ struct sl_settings {
     const char *policy; /* its path, or NULL for the demo */
 
     /* Made of them. */
-    bool http_open, admin_open;
-    struct sl_address http, admin;
+    bool open[SL_DOORS];
+    struct sl_address at[SL_DOORS];
     const char *state; /* the file of the table, or NULL: on the heap */
     uint64_t memory;
     sl_ns deadline, drain;
@@ -137,8 +146,12 @@ void sl_settings_done(struct sl_settings *settings);
 /* May a door stand at `address` without asking who comes? Also for sockets
  * that systemd hands in. 0 or an exit status. */
 SL_MUST_USE int sl_settings_guard(const struct sl_settings *settings,
-                                  bool admin, const struct sl_address *address,
+                                  enum sl_door door,
+                                  const struct sl_address *address,
                                   struct sl_diag *diag);
+
+/* Where each door is said to be. */
+extern const enum sl_setting sl_setting_of_door[SL_DOORS];
 
 /* Refuse the value of a setting; the exit status says whose fault it is. */
 int sl_settings_refuse(const struct sl_settings *settings, enum sl_setting id,

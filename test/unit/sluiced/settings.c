@@ -29,9 +29,9 @@ static void check_order(void)
     CASE("without anything: the presets, and no file");
     begin();
     CHECK_EQ(make(NULL), 0);
-    CHECK(s.http_open && s.admin_open);
-    CHECK_STR(s.http.text, "127.0.0.1:8080");
-    CHECK_STR(s.admin.text, "127.0.0.1:9090");
+    CHECK(s.open[SL_DOOR_HTTP] && s.open[SL_DOOR_ADMIN]);
+    CHECK_STR(s.at[SL_DOOR_HTTP].text, "127.0.0.1:8080");
+    CHECK_STR(s.at[SL_DOOR_ADMIN].text, "127.0.0.1:9090");
     CHECK(s.state == NULL);
     CHECK_EQ(s.memory, 64 << 20);
     CHECK_EQ(s.deadline, 20 * SL_MS);
@@ -69,15 +69,15 @@ static void check_doors(void)
     server.has_listen = true;
     server.admin = SL_STR("127.0.0.1:1");
     CHECK_EQ(make("p.yaml"), 0);
-    CHECK(!s.http_open && s.admin_open);
+    CHECK(!s.open[SL_DOOR_HTTP] && s.open[SL_DOOR_ADMIN]);
 
     CASE("a flag opens and closes one door");
     given.flags[SL_SET_listen_http] = "127.0.0.1:2";
     CHECK_EQ(make("p.yaml"), 0);
-    CHECK(s.http_open && s.admin_open);
+    CHECK(s.open[SL_DOOR_HTTP] && s.open[SL_DOOR_ADMIN]);
     given.flags[SL_SET_listen_admin] = "off";
     CHECK_EQ(make("p.yaml"), 0);
-    CHECK(s.http_open && !s.admin_open);
+    CHECK(s.open[SL_DOOR_HTTP] && !s.open[SL_DOOR_ADMIN]);
 }
 
 static void check_paths(void)

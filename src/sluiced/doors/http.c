@@ -1,0 +1,97 @@
+/* http.c -- the two doors that speak HTTP: decisions, and operation. */
+#include "sluiced/daemon.h"
+
+static void describe_http(struct sl_daemon *daemon, struct sl_doorway *way)
+{
+    way->http = (struct sl_http_door){
+        .paths = sl_api_paths,
+        .path_count = sl_api_path_count,
+        .token = daemon->settings.access_token,
+        .accepts_client_cert = way->accepts_client_cert,
+        .name = "http",
+        .forward = daemon->settings.forward,
+    };
+}
+
+static void describe_admin(struct sl_daemon *daemon, struct sl_doorway *way)
+{
+    way->http = (struct sl_http_door){
+        .paths = sl_admin_paths,
+        .path_count = sl_admin_path_count,
+        .token = daemon->settings.admin_token,
+        .name = "admin",
+        .ctx = &daemon->desk,
+    };
+}
+
+static int open_http(struct sl_stand *stand, struct sl_worker *worker,
+                     const struct sl_doorway *way, unsigned most)
+{
+    return sl_http_worker_open(&stand->http, &way->http, worker->loop,
+                               worker->daemon->engine, worker->stats, most,
+                               &worker->daemon->why);
+}
+
+static void close_http(struct sl_stand *stand)
+{
+    sl_http_worker_close(&stand->http);
+}
+
+static void accept_http(void *ctx, int fd, const struct sl_address *peer)
+{
+    struct sl_stand *stand = ctx;
+
+    sl_http_accept(&stand->http, fd, peer);
+}
+
+static void certify_http(struct sl_stand *stand, struct sl_tls *tls)
+{
+    sl_http_worker_tls(&stand->http, tls);
+}
+
+static void warn_http(struct sl_stand *stand)
+{
+    stand->http.draining = true;
+}
+
+static void drain_http(struct sl_stand *stand)
+{
+    sl_http_drain(&stand->http);
+}
+
+static unsigned count_http(const struct sl_stand *stand)
+{
+    return sl_conns_count(stand->http.conns);
+}
+
+static void move_http(struct sl_stand *stand, struct sl_engine *engine)
+{
+    sl_http_worker_engine(&stand->http, engine);
+}
+
+const struct sl_door_kind sl_door_http = {
+    .name = "http",
+    .describe = describe_http,
+    .open = open_http,
+    .close = close_http,
+    .accept = accept_http,
+    .certify = certify_http,
+    .warn = warn_http,
+    .drain = drain_http,
+    .count = count_http,
+    .move = move_http,
+};
+
+const struct sl_door_kind sl_door_admin = {
+    .name = "admin",
+    .operates = true,
+    .describe = describe_admin,
+    .open = open_http,
+    .close = close_http,
+    .accept = accept_http,
+    .certify = certify_http,
+    .warn = warn_http,
+    .drain = drain_http,
+    .count = count_http,
+    .move = move_http,
+};
