@@ -200,7 +200,8 @@ void start_sluiced(struct server *s, const char *policy)
     snprintf(state, sizeof(state), "memory:%s/state", work_folder());
     s->pid = start((const char *const[]){
         program, "-c", path, "--threads", "1", "--store", state, "--memory",
-        "128MiB", "--listen-http", http, "--listen-admin", admin, NULL});
+        "128MiB", "--listen-http", http, "--listen-admin", admin,
+        "--listen-grpc", "off", NULL});
     wait_for(s);
 }
 

@@ -28,6 +28,15 @@ static struct sl_str ask(const struct sl_sources *sources,
     return value;
 }
 
+static struct sl_str find_attribute(const struct sl_facts *facts,
+                                    struct sl_str scope)
+{
+    for (unsigned i = 0; i < facts->attribute_count; i++)
+        if (sl_str_eq(facts->attributes[i].name, scope))
+            return facts->attributes[i].value;
+    return (struct sl_str){NULL, 0};
+}
+
 static struct sl_str given_or(struct sl_str given,
                               const struct sl_sources *sources,
                               const struct sl_facts *facts)
@@ -79,7 +88,8 @@ void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
         given_or(facts->org, &identity->scopes[SL_SCOPE_ORG], facts);
     values[SL_SCOPE_IP] = read_ip(policy, facts->ip, ret->ip, sizeof(ret->ip));
     for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
-        values[s] = ask(&identity->scopes[s], facts);
+        values[s] = given_or(find_attribute(facts, identity->scope_names[s]),
+                             &identity->scopes[s], facts);
     ret->plan = given_or(facts->plan, &identity->plan, facts);
     ret->role = given_or(facts->role, &identity->role, facts);
     ret->anonymous = is_nobody(identity, values);

@@ -7,6 +7,8 @@
  */
 #include "engine/parts.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- numbers ---- */
@@ -45,6 +47,25 @@ static int override(struct sl_shown *shown, const struct sl_override *o,
     return 0;
 }
 
+/* Numbers that the request brings along count for limits of that period. */
+static int impose(struct sl_shown *shown, struct sl_asking *asking)
+{
+    const struct sl_imposed *imposed = &asking->facts->imposed;
+    struct sl_override o = {.limit = shown->rule->name};
+    char rate[64];
+
+    if (imposed->period == 0 || !sl_rate_has_numbers(shown->form) ||
+        shown->numbers->period != imposed->period)
+        return 0;
+    o.rate = SL_STR("none");
+    if (imposed->count > 0) {
+        snprintf(rate, sizeof(rate), "%" PRIu64 "/%" PRId64 "s", imposed->count,
+                 imposed->period / SL_S);
+        o.rate = sl_str_c(rate);
+    }
+    return override(shown, &o, asking);
+}
+
 static int choose_numbers(struct sl_decision *d, struct sl_shown *shown,
                           struct sl_asking *asking)
 {
@@ -63,7 +84,7 @@ static int choose_numbers(struct sl_decision *d, struct sl_shown *shown,
         shown->has_candidate = true;
         shown->candidate = &rule->candidates[d->plan].numbers;
     }
-    return o ? override(shown, o, asking) : 0;
+    return o ? override(shown, o, asking) : impose(shown, asking);
 }
 
 static uint64_t choose_cost(const struct sl_facts *facts,
@@ -219,23 +240,56 @@ static int show(struct sl_decision *d, struct sl_asking *asking,
     return make_key(d, shown, asking->secret);
 }
 
+/* What another side meets already is asked once, with the larger cost. */
+static unsigned merge(struct sl_decision *d, unsigned before)
+{
+    unsigned last = d->shown_count - 1;
+    const struct sl_shown *shown = &d->shown[last];
+
+    for (unsigned i = 0; i < before; i++) {
+        struct sl_shown *other = &d->shown[i];
+
+        if (other->rule != shown->rule || other->skipped != shown->skipped ||
+            !sl_str_eq(other->key, shown->key))
+            continue;
+        if (other->cost < shown->cost)
+            other->cost = shown->cost;
+        d->shown_count--;
+        return i;
+    }
+    return last;
+}
+
+static int add_shown(struct sl_decision *d, struct sl_asking *asking,
+                     const struct sl_rule *rule, unsigned before)
+{
+    struct sl_shown *shown = &d->shown[d->shown_count];
+    int err;
+
+    if (d->shown_count == SL_PARTS)
+        return sl_refuse(asking->diag, SLUICE_EFULL,
+                         "the request meets more than %d limits, and no more "
+                         "are taken together",
+                         SL_PARTS);
+    memset(shown, 0, sizeof(*shown));
+    shown->rule = rule;
+    d->shown_count++;
+    err = show(d, asking, shown);
+    if (!err)
+        asking->shown |= UINT32_C(1) << merge(d, before);
+    return err;
+}
+
 int sl_parts_show(struct sl_decision *decision, struct sl_asking *asking,
                   const struct sl_rule *const *rules, unsigned count)
 {
-    for (unsigned i = 0; i < count && i < SL_PARTS; i++) {
-        struct sl_shown *shown = &decision->shown[decision->shown_count];
-        int err;
+    unsigned before = decision->shown_count; /* those of other sides */
+    int err = 0;
 
-        if (rules[i]->mode == SL_MODE_OFF)
-            continue;
-        memset(shown, 0, sizeof(*shown));
-        shown->rule = rules[i];
-        decision->shown_count++;
-        err = show(decision, asking, shown);
-        if (err)
-            return err;
-    }
-    return 0;
+    for (unsigned i = 0; i < count && !err; i++)
+        if (rules[i]->mode != SL_MODE_OFF)
+            err = add_shown(decision, asking, rules[i], before);
+    return err;
 }
 
 /* ---- asking ---- */
@@ -270,12 +324,39 @@ static void begin_take(struct sl_decision *d, enum sl_step_of_decision step,
     d->take.err = 0;
 }
 
+static enum sl_errand errand_of(const struct sl_decision *d,
+                                enum sl_errand usual)
+{
+    if (!d->spend)
+        return SL_ERRAND_LOOK;
+    return d->give_back ? SL_ERRAND_GIVE_BACK : usual;
+}
+
 void sl_parts_ask_limits(struct sl_decision *d, const struct sl_live *live)
 {
-    begin_take(d, SL_DECIDING, d->spend ? SL_ERRAND_TAKE : SL_ERRAND_LOOK);
+    begin_take(d, SL_DECIDING, errand_of(d, SL_ERRAND_TAKE));
     for (unsigned i = 0; i < d->shown_count; i++)
         if (has_numbers(&d->shown[i]) && d->shown[i].mode == SL_MODE_ENFORCE)
             add_part(d, live, i, false);
+    d->pending = d->take.count > 0;
+}
+
+/* Whoever counts in windows and means to count what they refuse, too: it is
+ * charged. It says nothing new to the caller. */
+void sl_parts_insist(struct sl_decision *d, const struct sl_live *live)
+{
+    begin_take(d, SL_INSISTING, SL_ERRAND_CHARGE);
+    d->pending = false;
+    if (!d->insist || !d->spend || d->give_back || d->allowed)
+        return;
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        const struct sl_shown *shown = &d->shown[i];
+        enum sl_kind kind = shown->rule->kind;
+
+        if (has_numbers(shown) && shown->mode == SL_MODE_ENFORCE &&
+            !shown->allowed && (kind == SL_FIXED || kind == SL_QUOTA))
+            add_part(d, live, i, false);
+    }
     d->pending = d->take.count > 0;
 }
 
@@ -284,7 +365,7 @@ void sl_parts_ask_limits(struct sl_decision *d, const struct sl_live *live)
 void sl_parts_ask_shadows(struct sl_decision *d, const struct sl_live *live)
 {
     begin_take(d, SL_SHADOWING,
-               d->spend && d->allowed ? SL_ERRAND_EACH : SL_ERRAND_LOOK);
+               d->allowed ? errand_of(d, SL_ERRAND_EACH) : SL_ERRAND_LOOK);
     for (unsigned i = 0; i < d->shown_count; i++) {
         struct sl_shown *shown = &d->shown[i];
 
@@ -341,7 +422,9 @@ void sl_parts_answers(struct sl_decision *d)
         struct sl_take_part *part = &d->parts[i];
         struct sl_shown *shown = &d->shown[d->part_shown[i]];
 
-        if (d->step == SL_NEXT_UNIT) {
+        if (d->step == SL_INSISTING) {
+            continue;
+        } else if (d->step == SL_NEXT_UNIT) {
             shown->next_in = part->answer.retry_in;
         } else if (part->limit == shown->candidate) {
             shown->candidate_answer = part->answer;

@@ -15,11 +15,13 @@ struct sl_asking {
     struct sl_diag *diag;
     struct sl_caller caller;
     bool preflight; /* nobody is asked for his name */
+    uint32_t shown; /* out: which limits this side meets, as bits */
 };
 
-/* Fill decision->shown from `count` rules: plan, numbers, key, cost. Sets
+/* Add `count` rules to decision->shown: plan, numbers, key, cost. Sets
  * decision->reason if one of them can't be asked at all (no capability, an
- * attribute is missing). */
+ * attribute is missing). One that another side has met under the same key
+ * already is not added again. SLUICE_EFULL if they are too many. */
 SL_MUST_USE int sl_parts_show(struct sl_decision *decision,
                               struct sl_asking *asking,
                               const struct sl_rule *const *rules,
@@ -28,6 +30,7 @@ SL_MUST_USE int sl_parts_show(struct sl_decision *decision,
 /* Make the next take pending, or say that all is decided. */
 void sl_parts_ask_limits(struct sl_decision *decision,
                          const struct sl_live *live);
+void sl_parts_insist(struct sl_decision *decision, const struct sl_live *live);
 void sl_parts_ask_shadows(struct sl_decision *decision,
                           const struct sl_live *live);
 void sl_parts_ask_next_unit(struct sl_decision *decision,

@@ -34,7 +34,8 @@ extern const char *const sl_missing_words[3];
 extern const char *const sl_anonymous_words[3];
 extern const char *const sl_reset_words[2];
 extern const char *const sl_failure_words[3];
-extern const char *const sl_full_words[2]; /* enum sl_on_full */
+extern const char *const sl_full_words[2];  /* enum sl_on_full */
+extern const char *const sl_count_words[2]; /* sl_route.each */
 
 /* Dialects of headers, as bits. 0 is none. */
 enum sl_dialect {
@@ -176,6 +177,7 @@ struct sl_route {
     int dialects;
     enum sl_reset reset;
     int failure; /* enum sl_failure; -1: each rule's own */
+    bool each;   /* `count: each`: every descriptor for itself */
     struct sl_place place;
 };
 
@@ -228,6 +230,7 @@ struct sl_policy {
     unsigned rule_count;
     const struct sl_route *routes; /* in the order of the file */
     unsigned route_count;
+    bool counts_each;         /* one of them has `count: each` */
     struct sl_route fallback; /* `default` */
     struct sl_routes *tree;   /* by index of routes */
     const struct sl_feature *features;

@@ -7,3 +7,4 @@ const char *const sl_anonymous_words[3] = {"limit", "pass", "deny"};
 const char *const sl_reset_words[2] = {"full", "next"};
 const char *const sl_failure_words[3] = {"allow", "local", "deny"};
 const char *const sl_full_words[2] = {"allow", "deny"};
+const char *const sl_count_words[2] = {"all", "each"};

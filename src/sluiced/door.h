@@ -13,6 +13,7 @@
 
 #include <stdatomic.h>
 
+#include "doors/grpc/grpc.h"
 #include "doors/http/http.h"
 #include "net/listener.h"
 #include "sluiced/settings/settings.h"
@@ -28,6 +29,7 @@ struct sl_doorway {
     char where[128];
     union { /* read only while it is open */
         struct sl_http_door http;
+        struct sl_grpc_door grpc;
     };
 };
 
@@ -37,6 +39,7 @@ struct sl_stand {
     _Atomic(struct sl_tls *) next_tls; /* to be used from now on, or NULL */
     union {
         struct sl_http_worker http;
+        struct sl_grpc_worker grpc;
     };
 };
 
@@ -69,6 +72,6 @@ struct sl_door_kind {
 /* By door; NULL where this version has none. */
 extern const struct sl_door_kind *const sl_door_kinds[SL_DOORS];
 
-extern const struct sl_door_kind sl_door_http, sl_door_admin;
+extern const struct sl_door_kind sl_door_http, sl_door_grpc, sl_door_admin;
 
 #endif

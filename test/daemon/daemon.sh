@@ -22,6 +22,7 @@ TMPDIR=/tmp
 # shellcheck disable=SC2154 # tap.sh has it
 trap 'end_all; rm -rf "$folder"' EXIT
 unset NO_COLOR CLICOLOR_FORCE NOTIFY_SOCKET LISTEN_PID LISTEN_FDS
+export SLUICE_LISTEN_GRPC=off # others may have the usual port
 running=() log=
 [[ -x $sluiced && -x $sluiced_test ]] || {
     echo "Bail out! there is no $sluiced"

@@ -122,7 +122,7 @@ struct sl_settings {
     struct sl_address at[SL_DOORS];
     const char *state; /* the file of the table, or NULL: on the heap */
     uint64_t memory;
-    sl_ns deadline, drain;
+    sl_ns deadline, drain, max_connection_age;
     enum sl_forward forward;
     struct sl_str access_token, admin_token;
     const char *tls_certificate, *tls_key, *tls_client_ca; /* or NULL */
