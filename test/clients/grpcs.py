@@ -1,5 +1,6 @@
 """grpcs -- our daemon, and what clients in the tests ask of its grpc door."""
 
+import atexit
 import json
 import os
 import subprocess
@@ -57,7 +58,8 @@ class Daemon:
              "--threads", "1", "--listen-http", "127.0.0.1:0",
              "--listen-admin", "127.0.0.1:0", "--listen-grpc", "127.0.0.1:0",
              "--log-format", "json", *flags],
-            stderr=subprocess.PIPE, text=True)
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        atexit.register(self.kill)
         self.doors = {}
         for line in self.process.stderr:
             if line.startswith("{") and '"serving"' in line:
@@ -89,6 +91,12 @@ class Daemon:
         with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
             fields = file.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def kill(self):
+        """A test that fails leaves nothing behind."""
+        if self.alive():
+            self.process.kill()
+            self.process.wait()
 
     def stop(self):
         """Its exit status."""
