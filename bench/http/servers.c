@@ -201,7 +201,7 @@ void start_sluiced(struct server *s, const char *policy)
     s->pid = start((const char *const[]){
         program, "-c", path, "--threads", "1", "--store", state, "--memory",
         "128MiB", "--listen-http", http, "--listen-admin", admin,
-        "--listen-grpc", "off", NULL});
+        "--listen-grpc", "off", "--listen-resp", "off", NULL});
     wait_for(s);
 }
 

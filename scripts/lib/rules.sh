@@ -25,7 +25,7 @@ text_files+='|^test/mutants/|^\.[a-z-]+$'
 call_begins='(^|[^A-Za-z0-9_.>])'
 
 rules=(format file_length function_length line_length banned_calls memory
-    clocks purity includes own_header empty_comments todos words tabs trailing_blanks
+    secrets clocks purity includes own_header empty_comments todos words tabs trailing_blanks
     shell headers)
 slow_rules=(tidy)
 tools=(awk clang-format clang-tidy ctags gcc g++ git grep shellcheck timeout xargs)
@@ -158,6 +158,12 @@ rule_memory() {
 
     names+='|posix_memalign|strdup|strndup|asprintf|vasprintf'
     calls ^src/ '^src/base/alloc\.c$' "$names" '%(): memory comes from base/alloc.h'
+}
+
+# How long a comparison takes must not tell how much was right.
+rule_secrets() {
+    calls ^src/identity/jose/ '' 'memcmp|bcmp|strcmp|strncmp|strcasecmp' \
+        '%() stops at the first difference; CRYPTO_memcmp() does not'
 }
 
 rule_clocks() {

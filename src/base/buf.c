@@ -49,32 +49,19 @@ static size_t next_size(const struct sl_buf *buf, size_t need)
     return size < buf->ceiling ? size : buf->ceiling;
 }
 
-int sl_buf_reserve(struct sl_buf *buf, size_t more)
+int sl_buf_grow(struct sl_buf *buf, size_t more)
 {
     size_t size;
     char *bytes;
 
     if (more > buf->ceiling - buf->len)
         return SLUICE_EFULL;
-    if (more <= buf->size - buf->len)
-        return 0;
     size = next_size(buf, buf->len + more);
     bytes = buf->alloc->resize(buf->alloc->ctx, buf->bytes, buf->size, size);
     if (!bytes)
         return SLUICE_ENOMEM;
     buf->bytes = bytes;
     buf->size = size;
-    return 0;
-}
-
-int sl_buf_add(struct sl_buf *buf, struct sl_str bytes)
-{
-    int err = sl_buf_reserve(buf, bytes.len);
-
-    if (err || bytes.len == 0)
-        return err;
-    memcpy(buf->bytes + buf->len, bytes.at, bytes.len);
-    buf->len += bytes.len;
     return 0;
 }
 

@@ -33,15 +33,33 @@ void sl_buf_done(struct sl_buf *buf);
 /* Forget the contents, keep the memory. */
 void sl_buf_clear(struct sl_buf *buf);
 
-/* Append. SLUICE_EFULL beyond the ceiling, SLUICE_ENOMEM without memory;
- * either way nothing was appended. */
-SL_MUST_USE int sl_buf_add(struct sl_buf *buf, struct sl_str bytes);
-SL_MUST_USE int sl_buf_addf(struct sl_buf *buf, const char *fmt, ...)
-    SL_PRINTF(2, 3);
+/* For the next one alone: there is no room for `more` bytes. */
+SL_MUST_USE int sl_buf_grow(struct sl_buf *buf, size_t more);
 
 /* Make room for `more` bytes behind len, so that the caller may write there
- * and then raise len himself. */
-SL_MUST_USE int sl_buf_reserve(struct sl_buf *buf, size_t more);
+ * and then raise len himself. Mostly there is room: by (1) it lies below the
+ * ceiling. */
+SL_MUST_USE static inline int sl_buf_reserve(struct sl_buf *buf, size_t more)
+{
+    return more <= buf->size - buf->len ? 0 : sl_buf_grow(buf, more);
+}
+
+/* Append. SLUICE_EFULL beyond the ceiling, SLUICE_ENOMEM without memory;
+ * either way nothing was appended. */
+SL_MUST_USE static inline int sl_buf_add(struct sl_buf *buf,
+                                         struct sl_str bytes)
+{
+    int err = sl_buf_reserve(buf, bytes.len);
+
+    if (err || bytes.len == 0)
+        return err;
+    memcpy(buf->bytes + buf->len, bytes.at, bytes.len);
+    buf->len += bytes.len;
+    return 0;
+}
+
+SL_MUST_USE int sl_buf_addf(struct sl_buf *buf, const char *fmt, ...)
+    SL_PRINTF(2, 3);
 
 /* Drop the first `n` (<= len) bytes. */
 void sl_buf_drop(struct sl_buf *buf, size_t n);

@@ -238,6 +238,16 @@ bool sl_ip_is_v4(const struct sl_ip *ip)
     return memcmp(ip->bytes, v4_prefix, sizeof(v4_prefix)) == 0;
 }
 
+struct sl_ip sl_ip_untranslated(const struct sl_ip *ip)
+{
+    static const uint8_t nat64[12] = {0x00, 0x64, 0xff, 0x9b};
+    struct sl_ip native = *ip;
+
+    if (memcmp(ip->bytes, nat64, sizeof(nat64)) == 0)
+        memcpy(native.bytes, v4_prefix, sizeof(v4_prefix));
+    return native;
+}
+
 /* Clear all but the first `bits`. */
 static void keep_bits(struct sl_ip *ip, unsigned bits)
 {

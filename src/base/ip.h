@@ -31,6 +31,11 @@ SL_MUST_USE bool sl_ip_parse(struct sl_str text, struct sl_ip *ret);
 
 bool sl_ip_is_v4(const struct sl_ip *ip);
 
+/* The IPv4 address that a translator speaks for, by the prefix that is kept for
+ * that (64:ff9b::/96, RFC 6052); any other address is itself. For telling
+ * callers apart, not for trusting them: nobody's proxies are behind one. */
+struct sl_ip sl_ip_untranslated(const struct sl_ip *ip);
+
 /* The address with all but the first `v6_prefix` bits cleared if it is IPv6;
  * IPv4 is kept whole. */
 struct sl_ip sl_ip_prefix(const struct sl_ip *ip, unsigned v6_prefix);

@@ -18,21 +18,13 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/word.h"
+
 #define WORD_MAX 64 /* longer words are no typos of ours */
 
 int sl_str_int(size_t len)
 {
     return len < INT_MAX ? (int)len : INT_MAX;
-}
-
-struct sl_str sl_str_c(const char *text)
-{
-    return (struct sl_str){text, text ? strlen(text) : 0};
-}
-
-bool sl_str_eq(struct sl_str a, struct sl_str b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 
 /* Not tolower(): that one follows the locale. */
@@ -41,14 +33,34 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-bool sl_str_eq_nocase(struct sl_str a, struct sl_str b)
+/* Eight bytes at once. A letter and its capital differ in the bit 0x20 alone;
+ * so those that differ must differ in it, and be letters with it set. Of a
+ * byte's seven low bits the sum with 0x1f reaches the top from 'a' on, that
+ * with 0x05 from behind 'z'; no sum goes beyond its byte. */
+static bool word_eq_nocase(const char *a, const char *b)
 {
-    if (a.len != b.len)
-        return false;
-    for (size_t i = 0; i < a.len; i++)
-        if (lower(a.at[i]) != lower(b.at[i]))
+    uint64_t x = sl_word_load(a), differ = x ^ sl_word_load(b);
+    uint64_t low, letters;
+
+    if (differ == 0)
+        return true;
+    low = (x | SL_EACH(0x20)) & SL_EACH(0x7f);
+    letters = (low + SL_EACH(0x1f)) & ~(low + SL_EACH(0x05)) & ~x & SL_TOPS;
+    return (differ & ~(letters >> 2)) == 0;
+}
+
+bool sl_bytes_eq_nocase(const char *a, const char *b, size_t len)
+{
+    if (len < 8) {
+        for (size_t i = 0; i < len; i++)
+            if (lower(a[i]) != lower(b[i]))
+                return false;
+        return true;
+    }
+    for (size_t i = 0; i + 8 < len; i += 8)
+        if (!word_eq_nocase(a + i, b + i))
             return false;
-    return true;
+    return word_eq_nocase(a + len - 8, b + len - 8);
 }
 
 static bool is_blank(char c)
@@ -63,13 +75,6 @@ struct sl_str sl_str_trim(struct sl_str s)
     while (s.len > 0 && is_blank(s.at[s.len - 1]))
         s.len--;
     return s;
-}
-
-struct sl_str sl_str_from(struct sl_str s, size_t from)
-{
-    if (from >= s.len)
-        return (struct sl_str){s.at ? s.at + s.len : NULL, 0};
-    return (struct sl_str){s.at + from, s.len - from};
 }
 
 static unsigned least(unsigned a, unsigned b)

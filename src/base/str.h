@@ -6,6 +6,8 @@
 #ifndef SL_STR_H
 #define SL_STR_H
 
+#include <string.h>
+
 #include "base/base.h"
 
 struct sl_str {
@@ -22,18 +24,36 @@ struct sl_str {
 int sl_str_int(size_t len);
 
 /* A slice of a NUL-terminated string; NULL gives the empty slice. */
-struct sl_str sl_str_c(const char *text);
+static inline struct sl_str sl_str_c(const char *text)
+{
+    return (struct sl_str){text, text ? strlen(text) : 0};
+}
 
-bool sl_str_eq(struct sl_str a, struct sl_str b);
+static inline bool sl_str_eq(struct sl_str a, struct sl_str b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
+}
 
-/* Equal when the letters A to Z count as a to z. Other bytes must match. */
-bool sl_str_eq_nocase(struct sl_str a, struct sl_str b);
+/* For the next one alone: `len` bytes of both. */
+bool sl_bytes_eq_nocase(const char *a, const char *b, size_t len);
+
+/* Equal when the letters A to Z count as a to z. Other bytes must match. Most
+ * names differ in length already, which is seen without a call. */
+static inline bool sl_str_eq_nocase(struct sl_str a, struct sl_str b)
+{
+    return a.len == b.len && sl_bytes_eq_nocase(a.at, b.at, a.len);
+}
 
 /* Without leading and trailing spaces and tabs. */
 struct sl_str sl_str_trim(struct sl_str s);
 
 /* The slice from byte `from` on; empty if it is past the end. */
-struct sl_str sl_str_from(struct sl_str s, size_t from);
+static inline struct sl_str sl_str_from(struct sl_str s, size_t from)
+{
+    if (from >= s.len)
+        return (struct sl_str){s.at ? s.at + s.len : NULL, 0};
+    return (struct sl_str){s.at + from, s.len - from};
+}
 
 /* How many single-letter edits (insert, delete, replace, swap of neighbours)
  * turn `a` into `b`, ignoring case; anything above `most` is given as most + 1.

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/parse.h"
@@ -22,7 +23,7 @@ static int refuse_url(struct sl_diag *diag, const char *url)
 {
     return sl_refuse(diag, SLUICE_ECONF,
                      "\"%s\" is not a server's URL; write it like "
-                     "http://127.0.0.1:8080",
+                     "http://127.0.0.1:8080 or unix:/run/sluice.sock",
                      url);
 }
 
@@ -53,6 +54,16 @@ static bool split(struct sl_client *client, struct sl_str text)
            keep(client->host, sizeof(client->host), host);
 }
 
+/* A unix socket has no port, and its host is its path. */
+static bool is_socket(struct sl_client *client, struct sl_str path)
+{
+    struct sockaddr_un at;
+
+    return path.len < sizeof(at.sun_path) &&
+           keep(client->host, sizeof(client->host), path) &&
+           keep(client->where, sizeof(client->where), path);
+}
+
 int sl_client_init(struct sl_client *client, const char *url,
                    const struct sl_alloc *alloc, struct sl_diag *diag)
 {
@@ -62,6 +73,9 @@ int sl_client_init(struct sl_client *client, const char *url,
     *client = (struct sl_client){.fd = -1};
     sl_buf_init(&client->out, SL_CLIENT_BYTES, alloc);
     sl_buf_init(&client->in, SL_CLIENT_BYTES, alloc);
+    if (strncmp(url, "unix:", 5) == 0)
+        return is_socket(client, sl_str_from(text, 5)) ? 0
+                                                       : refuse_url(diag, url);
     if (strncmp(url, scheme, strlen(scheme)) != 0)
         return refuse_url(diag, url);
     text = sl_str_from(text, strlen(scheme));
@@ -120,7 +134,8 @@ static int open_socket(const struct addrinfo *to)
         return -1;
     if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) == 0 &&
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) == 0 &&
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == 0 &&
+        (to->ai_family == AF_UNIX ||
+         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == 0) &&
         connect(fd, to->ai_addr, to->ai_addrlen) == 0)
         return fd;
     why = errno;
@@ -129,11 +144,26 @@ static int open_socket(const struct addrinfo *to)
     return -1;
 }
 
+static int connect_unix(struct sl_client *client, struct sl_diag *diag)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct addrinfo to = {.ai_family = AF_UNIX,
+                          .ai_addr = (struct sockaddr *)&at,
+                          .ai_addrlen = sizeof(at)};
+
+    memcpy(at.sun_path, client->host, strlen(client->host) + 1);
+    client->fd = open_socket(&to);
+    return client->fd < 0 ? unreachable(client, diag, strerror(errno)) : 0;
+}
+
 static int connect_to(struct sl_client *client, struct sl_diag *diag)
 {
     struct addrinfo wanted = {.ai_socktype = SOCK_STREAM}, *list, *at;
-    int err = getaddrinfo(client->host, client->port, &wanted, &list);
+    int err;
 
+    if (!client->port[0])
+        return connect_unix(client, diag);
+    err = getaddrinfo(client->host, client->port, &wanted, &list);
     if (err)
         return unreachable(client, diag, gai_strerror(err));
     for (at = list; at && client->fd < 0; at = at->ai_next)
@@ -273,10 +303,14 @@ static int write_question(struct sl_client *client, const char *method,
     int err;
 
     sl_buf_clear(&client->out);
-    err = sl_buf_addf(&client->out,
-                      "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %zu\r\n"
-                      "\r\n",
-                      method, path, client->where, body.len);
+    err = sl_buf_addf(
+        &client->out, "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %zu\r\n",
+        method, path, client->port[0] ? client->where : "localhost", body.len);
+    if (!err && client->token[0])
+        err = sl_buf_addf(&client->out, "Authorization: Bearer %s\r\n",
+                          client->token);
+    if (!err)
+        err = sl_buf_add(&client->out, SL_STR("\r\n"));
     return err ? err : sl_buf_add(&client->out, body);
 }
 

@@ -17,10 +17,12 @@ struct sl_client {
     int fd; /* or -1 */
     char host[256], port[8];
     char where[280]; /* HOST:PORT, as it is said */
+    char token[512]; /* to be shown with each question, or "" */
     struct sl_buf out, in;
 };
 
-/* The server of a URL such as http://127.0.0.1:8080. Nothing is opened yet.
+/* The server of a URL such as http://127.0.0.1:8080, or at a socket,
+ * unix:/run/sluice.sock. Nothing is opened yet. It has no token.
  * `alloc` is borrowed for the client's life. SLUICE_ECONF: not such a URL. */
 SL_MUST_USE int sl_client_init(struct sl_client *client, const char *url,
                                const struct sl_alloc *alloc,

@@ -16,11 +16,7 @@
         .name = (word), .usage = ""                                            \
     }
 
-static const struct sl_errand take = LATER("take");
-static const struct sl_errand top = LATER("top");
-static const struct sl_errand reset = LATER("reset");
 static const struct sl_errand subject = LATER("subject");
-static const struct sl_errand token = LATER("token");
 
 const struct sl_errand *const sl_errands[] = {
     &sl_errand_init,
@@ -29,12 +25,12 @@ const struct sl_errand *const sl_errands[] = {
     &sl_errand_test,
     &sl_errand_bench,
     &sl_errand_import,
+    &sl_errand_token,
     &sl_errand_completion,
-    &take,
-    &top,
-    &reset,
+    &sl_errand_take,
+    &sl_errand_top,
+    &sl_errand_reset,
     &subject,
-    &token,
     NULL,
 };
 

@@ -13,7 +13,9 @@
 
 #include <string.h>
 
+#include "doors/events/denials.h"
 #include "doors/stats/inside.h"
+#include "doors/top.h"
 
 /* Small answers come from memory within microseconds; a store has 20 ms. */
 const struct sl_bound sl_took_bounds[SL_TOOK_BOUNDS] = {
@@ -61,8 +63,9 @@ static void add(sl_stat *value, uint64_t more)
     atomic_store_explicit(value, old + more, memory_order_relaxed);
 }
 
-static void observe(sl_stat *values, const struct sl_bound *bounds,
-                    unsigned count, sl_ns span)
+/* `times` spans of that length. */
+static void observe_many(sl_stat *values, const struct sl_bound *bounds,
+                         unsigned count, sl_ns span, uint64_t times)
 {
     unsigned i = 0;
 
@@ -70,8 +73,14 @@ static void observe(sl_stat *values, const struct sl_bound *bounds,
         span = 0; /* the clock was set meanwhile */
     while (i < count && span > bounds[i].most)
         i++;
-    add(&values[i], 1);
-    add(&values[count + 1], (uint64_t)span);
+    add(&values[i], times);
+    add(&values[count + 1], times * (uint64_t)span);
+}
+
+static void observe(sl_stat *values, const struct sl_bound *bounds,
+                    unsigned count, sl_ns span)
+{
+    observe_many(values, bounds, count, span, 1);
 }
 
 /* ---- life ---- */
@@ -101,6 +110,18 @@ int sl_stats_open(const struct sl_alloc *alloc, struct sl_stats **ret)
     }
     *ret = stats;
     return 0;
+}
+
+void sl_stats_watch(struct sl_stats *stats, struct sl_top *top,
+                    struct sl_denials *denials)
+{
+    stats->top = top;
+    stats->denials = denials;
+}
+
+uint64_t sl_stats_degraded(const struct sl_stats *stats)
+{
+    return atomic_load_explicit(&stats->store_errors, memory_order_relaxed);
 }
 
 /* ---- doors ---- */
@@ -297,9 +318,47 @@ void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
     count_verdict(stats, d);
     count_wait(stats, d);
     count_failure(stats, d);
+    if (stats->top)
+        sl_top_decision(stats->top, d);
+    if (stats->denials)
+        sl_denials_decision(stats->denials, d);
     if (d->blind || d->reason != SL_REASON_NONE)
         return; /* no limit was asked */
     for (unsigned i = 0; i < d->shown_count; i++)
         if (has_numbers(&d->shown[i]))
             count_limit(stats, d, &d->shown[i]);
+}
+
+/* ---- limits without a policy ---- */
+
+static void count_throttle(struct sl_stats *stats, enum sl_result result,
+                           int status, unsigned times)
+{
+    struct sl_labels labels = {
+        .kind = SL_OF_DECISION,
+        .limit = SL_STR("CL.THROTTLE"),
+        .endpoint = SL_STR(""),
+        .status = status,
+        .result = result,
+    };
+
+    if (times > 0)
+        add(&sl_series_find(stats, &labels, (unsigned)status)->values[0],
+            times);
+}
+
+void sl_stats_throttles(struct sl_stats *stats,
+                        const struct sl_stats_throttles *counted,
+                        const char *door, sl_ns took)
+{
+    unsigned all = counted->allowed + counted->denied + counted->failed;
+
+    if (all == 0)
+        return;
+    observe_many(find_door(stats, door)->took, sl_took_bounds, SL_TOOK_BOUNDS,
+                 took / all, all);
+    count_throttle(stats, SL_RESULT_ALLOW, 200, counted->allowed);
+    count_throttle(stats, SL_RESULT_DENY, 429, counted->denied);
+    count_throttle(stats, SL_RESULT_ERROR_DENY, 503, counted->failed);
+    add(&stats->store_errors, counted->failed);
 }

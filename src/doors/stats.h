@@ -17,14 +17,32 @@
 #define SL_SERIES 4000 /* per thread, of those with labels from the policy */
 
 struct sl_stats; /* of one thread */
+struct sl_top;
+struct sl_denials;
 
 SL_MUST_USE int sl_stats_open(const struct sl_alloc *alloc,
                               struct sl_stats **ret);
 void sl_stats_close(struct sl_stats *stats); /* NULL is allowed */
 
+/* Tell these (borrowed; NULL: nobody) of every decision, too. */
+void sl_stats_watch(struct sl_stats *stats, struct sl_top *top,
+                    struct sl_denials *denials);
+
+/* How many decisions were made without the store. Any thread. */
+uint64_t sl_stats_degraded(const struct sl_stats *stats);
+
 /* A decision was made at a door ("http", "grpc", "resp") and took `took`. */
 void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
                        const char *door, sl_ns took);
+
+/* Limits whose numbers came with the question were asked together, which took
+ * `took`. They are counted as the limit CL.THROTTLE. */
+struct sl_stats_throttles {
+    unsigned allowed, denied, failed;
+};
+void sl_stats_throttles(struct sl_stats *stats,
+                        const struct sl_stats_throttles *counted,
+                        const char *door, sl_ns took);
 
 /* An HTTP request was answered. */
 void sl_stats_request(struct sl_stats *stats, const char *door, int status);
@@ -40,6 +58,7 @@ void sl_stats_refused(struct sl_stats *stats, const char *door,
 struct sl_stats_now {
     uint64_t table_places, table_occupied, table_bytes, table_evicted,
         table_full;
+    uint64_t listener_paused;
     bool reload_good;
     sl_ns reloaded_at; /* the last good one */
     uint64_t reloads_good, reloads_bad;

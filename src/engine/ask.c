@@ -175,3 +175,36 @@ void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend)
 {
     sl_ask_sides(ask, facts, 1, spend);
 }
+
+/* ---- forgetting ---- */
+
+static void on_forgotten(struct sl_take *take)
+{
+    struct sl_ask *ask = take->ctx;
+    struct sl_decision *d = &ask->decision;
+
+    d->pending = false;
+    if (!take->err && !d->on_local && ask->live->local) {
+        d->on_local = true;
+        sl_parts_ask_reset(d, ask->live);
+        sl_engine_carry_out(ask->engine, d);
+        return;
+    }
+    answer(ask, take->err);
+}
+
+void sl_ask_reset(struct sl_ask *ask)
+{
+    struct sl_decision *d = &ask->decision;
+
+    ask->busy = true;
+    d->on_local = false;
+    sl_parts_ask_reset(d, ask->live);
+    d->take.done = on_forgotten;
+    d->take.ctx = ask;
+    d->take.loop = ask->station->loop;
+    if (d->pending)
+        sl_engine_carry_out(ask->engine, d);
+    else
+        answer(ask, 0);
+}

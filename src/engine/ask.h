@@ -69,4 +69,9 @@ void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend);
 void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
                   unsigned count, bool spend);
 
+/* After an answer: let the keys of its limits have used nothing, in the store
+ * and in the local table. done() is called again; the decision is of no more
+ * use then. SLUICE_ESTORE. */
+void sl_ask_reset(struct sl_ask *ask);
+
 #endif

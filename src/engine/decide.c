@@ -325,10 +325,16 @@ static int ask_routes(struct sl_decision *d, struct sl_asking *asking,
 
     if (!choose_plan(d, &asking->caller))
         sl_refuse_request(d, SL_REASON_UNKNOWN_PLAN);
-    for (unsigned i = 0; i < routes->count; i++)
-        if (check_route(d, asking, routes->list[i]) &&
-            !add_rules(routes->list[i], rules, &count))
+    for (unsigned i = 0; i < routes->count; i++) {
+        const struct sl_route *route = routes->list[i];
+
+        if (!check_route(d, asking, route))
+            continue;
+        if (!add_rules(route, rules, &count))
             sl_refuse_request(d, SL_REASON_PATH);
+        asking->carry |= route->sign_in == SL_SIGN_IN_CARRY;
+        asking->cap |= route->sign_in == SL_SIGN_IN_CAP;
+    }
     return d->reason == SL_REASON_NONE ? show(d, asking, rules, count) : 0;
 }
 
@@ -405,7 +411,11 @@ int sl_decide_side(struct sl_decision *d, const struct sl_live *live,
 
 void sl_decide_ask(struct sl_decision *d, const struct sl_live *live)
 {
-    if (is_off(d) || d->reason != SL_REASON_NONE)
+    if (is_off(d))
+        return;
+    if (!sl_visitors_fit(d))
+        sl_refuse_request(d, SL_REASON_PATH);
+    if (d->reason != SL_REASON_NONE)
         return;
     d->untouched = d->shown_count == 0;
     sl_parts_ask_limits(d, live);

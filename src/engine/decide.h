@@ -56,8 +56,11 @@ struct sl_shown {
     struct sl_str scope; /* "user", "org:user", "anon"; "all" for [] */
     struct sl_key_value values[SL_PER_MAX]; /* resolved */
     unsigned value_count;
-    struct sl_str key; /* for the store */
-    char *id;          /* the values as text, joined by ':' */
+    struct sl_str key;     /* for the store */
+    struct sl_str visitor; /* the key before he signed in, if what was used by
+                            * it counts as well; else empty */
+    uint64_t carried;      /* how much that was */
+    char *id;              /* the values as text, joined by ':' */
     const struct sl_limit *numbers;
     struct sl_limit own;                 /* an override's numbers */
     struct sl_limit own_open;            /* and without a ceiling */

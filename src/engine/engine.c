@@ -260,6 +260,11 @@ const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine)
     return &engine->store->secret;
 }
 
+struct sl_store *sl_engine_store(struct sl_engine *engine)
+{
+    return engine->store;
+}
+
 void sl_engine_carry_out(struct sl_engine *engine, struct sl_decision *d)
 {
     if (d->on_local) {

@@ -191,6 +191,9 @@ static int add_numbers(struct sl_buf *out, const struct sl_decision *d,
     if (!err)
         err = sl_buf_addf(out, ", cost %" PRIu64 ", %" PRIu64 " left",
                           shown->cost, a->remaining);
+    if (!err && shown->carried > 0)
+        err = sl_buf_addf(out, " (%" PRIu64 " used before signing in)",
+                          shown->carried);
     if (!err)
         err = add_after(out, d, shown);
     if (!err && a->reset_in > 0)

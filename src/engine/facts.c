@@ -1,6 +1,17 @@
 /* facts.c -- which facts of a request a policy can use at all. */
 #include "engine/facts.h"
 
+struct sl_str sl_facts_single(const struct sl_facts *facts, struct sl_str name)
+{
+    struct sl_str value = {NULL, 0};
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < facts->header_count; i++)
+        if (sl_str_eq_nocase(facts->headers[i].name, name) && count++ == 0)
+            value = facts->headers[i].value;
+    return count == 1 ? value : (struct sl_str){NULL, 0};
+}
+
 static bool names(const struct sl_sources *sources, struct sl_str header)
 {
     for (unsigned i = 0; i < sources->count; i++)

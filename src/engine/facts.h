@@ -29,6 +29,11 @@ struct sl_facts {
     struct sl_str job;
     struct sl_str limit, key; /* `take LIMIT KEY`: KEY is the value of its last
                                * `per`, and of all others too */
+    const struct sl_str
+        *keys; /* instead of KEY: one for each `per`, in order */
+    unsigned key_count;
+    const struct sl_str *key_scopes; /* and what each is, where that is not the
+                                      * rule's own `per`: "anon"; or NULL */
 
     /* Who, as far as the caller says so. */
     struct sl_str user, org, plan, role, ip;
@@ -63,6 +68,10 @@ struct sl_facts {
 
 /* The value of a header, or an empty slice. Names compare without case. */
 struct sl_str sl_facts_header(const struct sl_facts *facts, struct sl_str name);
+
+/* The same, for what says who it is: empty, too, if it is there twice, since
+ * then nobody can tell which one is meant. */
+struct sl_str sl_facts_single(const struct sl_facts *facts, struct sl_str name);
 
 /* Is the header one that a decision by this policy may look at? All others can
  * be left out of the facts. */

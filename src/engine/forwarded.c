@@ -1,6 +1,8 @@
 /* forwarded.c -- whose request it is that a proxy hands on. */
 #include "engine/forwarded.h"
 
+#include "wire/forwarded.h"
+
 /* 127.0.0.0/8 and ::1, and nothing else: link-local neighbours are strangers.
  */
 static bool is_loopback(const struct sl_ip *ip)
@@ -43,11 +45,21 @@ static struct sl_str cut_last(struct sl_str *list)
     return item;
 }
 
+/* The address that the last proxy of a list wrote down. */
+static bool read_last(enum sl_forwarded field, struct sl_str *list,
+                      struct sl_ip *ret)
+{
+    if (field == SL_FORWARDED_RFC7239)
+        return sl_forwarded_for(sl_forwarded_cut(list), ret);
+    return sl_ip_parse(cut_last(list), ret);
+}
+
 bool sl_forwarded_client(const struct sl_identity *identity,
                          const struct sl_peer *peer,
                          const struct sl_header *headers, unsigned count,
                          struct sl_ip *ret)
 {
+    struct sl_str name = sl_str_c(sl_forwarded_words[identity->forwarded]);
     bool found = peer->has_ip;
 
     if (found)
@@ -57,10 +69,10 @@ bool sl_forwarded_client(const struct sl_identity *identity,
     while (count-- > 0) {
         struct sl_str list = headers[count].value;
 
-        if (!sl_str_eq_nocase(headers[count].name, SL_STR("x-forwarded-for")))
+        if (!sl_str_eq_nocase(headers[count].name, name))
             continue;
         while (list.len > 0) {
-            if (!sl_ip_parse(cut_last(&list), ret))
+            if (!read_last(identity->forwarded, &list, ret))
                 return found;
             found = true;
             if (!is_trusted(identity, ret))

@@ -1,7 +1,8 @@
 /* forwarded.h -- whose request it is that a proxy hands on.
  *
- * Each proxy appends to X-Forwarded-For the address it was called from. So the
- * list is read from the right, where our own proxy wrote: as long as those who
+ * Each proxy appends to X-Forwarded-For (or to Forwarded, if the policy says
+ * so; never both) the address it was called from. So the list is read from the
+ * right, where our own proxy wrote: as long as those who
  * wrote are trusted, the one they name is believed, and the first who is not
  * trusted is the client. Whatever stands to the left of him he may have made
  * up.
@@ -27,10 +28,10 @@ struct sl_peer {
 bool sl_peer_trusted(const struct sl_identity *identity,
                      const struct sl_peer *peer);
 
-/* The client's address, walking the X-Forwarded-For fields of `headers` (in the
- * order in which they came) if the peer is trusted. What is no address ends
- * the walk at the last good one. False if there is none at all: a unix socket,
- * and nobody named. */
+/* The client's address, walking the fields of `headers` that the policy names
+ * (in the order in which they came; several are one list) if the peer is
+ * trusted. What is no address ends the walk at the last good one. False if
+ * there is none at all: a unix socket, and nobody named. */
 bool sl_forwarded_client(const struct sl_identity *identity,
                          const struct sl_peer *peer,
                          const struct sl_header *headers, unsigned count,

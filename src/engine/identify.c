@@ -24,7 +24,7 @@ static struct sl_str ask(const struct sl_sources *sources,
         return value;
     for (unsigned i = 0; i < sources->count && value.len == 0; i++)
         if (sources->list[i].kind == SL_SOURCE_HEADER)
-            value = sl_str_trim(sl_facts_header(facts, sources->list[i].name));
+            value = sl_str_trim(sl_facts_single(facts, sources->list[i].name));
     return value;
 }
 
@@ -47,8 +47,8 @@ static struct sl_str given_or(struct sl_str given,
 /* An address by its bits, in one notation; IPv6 by its prefix. What is no
  * address counts as none: no text that a client makes up opens an allowance of
  * its own. */
-static struct sl_str read_ip(const struct sl_policy *policy, struct sl_str text,
-                             char *out, size_t size)
+struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
+                             char out[SL_IP_TEXT + 5])
 {
     unsigned prefix = policy->identity.ipv6_prefix;
     struct sl_ip ip;
@@ -56,12 +56,26 @@ static struct sl_str read_ip(const struct sl_policy *policy, struct sl_str text,
 
     if (text.len == 0 || !sl_ip_parse(text, &ip))
         return SL_STR("unknown");
+    ip = sl_ip_untranslated(&ip);
     if (!sl_ip_is_v4(&ip))
         ip = sl_ip_prefix(&ip, prefix);
     len = sl_ip_print(&ip, out);
     if (!sl_ip_is_v4(&ip) && prefix < 128)
-        len += (size_t)snprintf(out + len, size - len, "/%u", prefix);
+        len += (size_t)snprintf(out + len, SL_IP_TEXT + 5 - len, "/%u", prefix);
     return (struct sl_str){out, len};
+}
+
+struct sl_str sl_caller_ip(struct sl_caller *caller,
+                           const struct sl_policy *policy,
+                           const struct sl_facts *facts)
+{
+    struct sl_str *ip = &caller->values[SL_SCOPE_IP];
+
+    if (ip->len == 0) {
+        *ip = sl_identify_ip(policy, facts->ip, caller->ip);
+        caller->has_ip = ip->at == caller->ip;
+    }
+    return *ip;
 }
 
 /* Known is whoever has a name of any kind; an address is none. */
@@ -86,7 +100,6 @@ void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
         given_or(facts->user, &identity->scopes[SL_SCOPE_USER], facts);
     values[SL_SCOPE_ORG] =
         given_or(facts->org, &identity->scopes[SL_SCOPE_ORG], facts);
-    values[SL_SCOPE_IP] = read_ip(policy, facts->ip, ret->ip, sizeof(ret->ip));
     for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
         values[s] = given_or(find_attribute(facts, identity->scope_names[s]),
                              &identity->scopes[s], facts);
@@ -114,7 +127,7 @@ static void make_fingerprint(struct sl_caller *caller,
 
     for (unsigned i = 0; i < sources->count; i++)
         h = fold(h, sources->list[i].kind == SL_SOURCE_IP
-                        ? caller->values[SL_SCOPE_IP]
+                        ? sl_caller_ip(caller, policy, facts)
                         : sl_facts_header(facts, sources->list[i].name));
     snprintf(caller->fingerprint, sizeof(caller->fingerprint), "%016llx%016llx",
              (unsigned long long)h.hi, (unsigned long long)h.lo);
@@ -130,7 +143,7 @@ struct sl_key_value sl_caller_anonymous(struct sl_caller *caller,
 
     if (identity->anonymous_is_ip)
         return (struct sl_key_value){identity->scope_names[SL_SCOPE_IP],
-                                     caller->values[SL_SCOPE_IP]};
+                                     sl_caller_ip(caller, policy, facts)};
     if (caller->anonymous_id.len == 0)
         make_fingerprint(caller, policy, facts, secret);
     return (struct sl_key_value){identity->scope_names[SL_SCOPE_ANON],
@@ -147,6 +160,6 @@ struct sl_key_value sl_caller_stand_in(struct sl_caller *caller,
 {
     if (!caller->anonymous)
         return (struct sl_key_value){policy->identity.scope_names[SL_SCOPE_IP],
-                                     caller->values[SL_SCOPE_IP]};
+                                     sl_caller_ip(caller, policy, facts)};
     return sl_caller_anonymous(caller, policy, facts, secret);
 }

@@ -10,16 +10,29 @@
 #include "engine/facts.h"
 
 struct sl_caller {
-    struct sl_str values[SL_SCOPES]; /* by scope; empty: not known */
+    struct sl_str values[SL_SCOPES]; /* by scope; empty: not known. That of
+                                      * ip is empty until it is asked for */
     struct sl_str plan, role;
     bool anonymous;             /* no name of any scope is known */
     struct sl_str anonymous_id; /* made on first need; see below */
+    bool has_ip;                /* values[SL_SCOPE_IP] is an address */
     char ip[SL_IP_TEXT + 5];    /* canonical, with the prefix of IPv6 */
     char fingerprint[33];
 };
 
+/* An address as limits know it: canonical, IPv6 by the policy's prefix, in
+ * `out`; "unknown" if it is none. */
+struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
+                             char out[SL_IP_TEXT + 5]);
+
 void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
                  struct sl_caller *ret);
+
+/* The caller's address, in one notation; "unknown" if he has none. Read when it
+ * is first asked for: who has a name is seldom told by his address. */
+struct sl_str sl_caller_ip(struct sl_caller *caller,
+                           const struct sl_policy *policy,
+                           const struct sl_facts *facts);
 
 /* The scope and the value by which an unknown caller is told apart: his
  * address, or a fingerprint under `secret` of what the policy lists. Whoever

@@ -7,113 +7,38 @@
  */
 #include "engine/parts.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-
-/* ---- numbers ---- */
-
-static const struct sl_override *find_override(const struct sl_facts *facts,
-                                               struct sl_str name)
-{
-    for (unsigned i = 0; i < facts->override_count; i++)
-        if (sl_str_eq(facts->overrides[i].limit, name))
-            return &facts->overrides[i];
-    return NULL;
-}
-
-static int override(struct sl_shown *shown, const struct sl_override *o,
-                    struct sl_asking *asking)
-{
-    const struct sl_rule *rule = shown->rule;
-    struct sl_plan_limit own;
-    int err = sl_rule_rate(rule, o->rate, &own, asking->diag);
-
-    if (!err && !rule->limited)
-        err = sl_refuse(asking->diag, SLUICE_ECONF,
-                        "limit \"%.*s\" has no numbers for any plan, so "
-                        "there is nothing to override",
-                        SL_STR_ARG(rule->name));
-    if (!err && sl_rate_has_numbers(own.form))
-        err = sl_live_tighten(asking->live, rule, &own.numbers, asking->diag);
-    if (err)
-        return err;
-    shown->overridden = true;
-    shown->form = own.form;
-    shown->own = own.numbers;
-    shown->own_open = own.open;
-    shown->numbers = &shown->own;
-    shown->ceiling_less = &shown->own_open;
-    return 0;
-}
-
-/* Numbers that the request brings along count for limits of that period. */
-static int impose(struct sl_shown *shown, struct sl_asking *asking)
-{
-    const struct sl_imposed *imposed = &asking->facts->imposed;
-    struct sl_override o = {.limit = shown->rule->name};
-    char rate[64];
-
-    if (imposed->period == 0 || !sl_rate_has_numbers(shown->form) ||
-        shown->numbers->period != imposed->period)
-        return 0;
-    o.rate = SL_STR("none");
-    if (imposed->count > 0) {
-        snprintf(rate, sizeof(rate), "%" PRIu64 "/%" PRId64 "s", imposed->count,
-                 imposed->period / SL_S);
-        o.rate = sl_str_c(rate);
-    }
-    return override(shown, &o, asking);
-}
-
-static int choose_numbers(struct sl_decision *d, struct sl_shown *shown,
-                          struct sl_asking *asking)
-{
-    const struct sl_rule *rule = shown->rule;
-    const struct sl_plan_limit *limit = &rule->plans[d->plan];
-    const struct sl_override *o = find_override(asking->facts, rule->name);
-
-    shown->plan = d->plan;
-    shown->plan_name = d->policy->plans.list[d->plan].name;
-    shown->form = limit->form;
-    shown->numbers = &limit->numbers;
-    shown->open = limit->overage;
-    shown->ceiling_less = &limit->open;
-    if (rule->has_candidate &&
-        sl_rate_has_numbers(rule->candidates[d->plan].form)) {
-        shown->has_candidate = true;
-        shown->candidate = &rule->candidates[d->plan].numbers;
-    }
-    return o ? override(shown, o, asking) : impose(shown, asking);
-}
-
-static uint64_t choose_cost(const struct sl_facts *facts,
-                            const struct sl_rule *rule)
-{
-    for (unsigned i = 0; i < facts->cost_count; i++)
-        if (sl_str_eq(facts->costs[i].limit, rule->name))
-            return facts->costs[i].cost;
-    return facts->has_cost ? facts->cost : rule->cost;
-}
 
 /* ---- keys ---- */
 
-/* The value of one `per` of a rule. False if it is missing and the rule does
- * not take anonymous callers. */
+/* What was said of number `i`, where one limit is asked by its name. */
+static void use_given(const struct sl_facts *facts, unsigned i,
+                      struct sl_key_value *ret)
+{
+    ret->value = i < facts->key_count ? facts->keys[i] : facts->key;
+    if (i < facts->key_count && facts->key_scopes)
+        ret->scope = facts->key_scopes[i];
+}
+
+/* The value of `per` number `i` of a rule. False if it is missing and the rule
+ * does not take anonymous callers. */
 static bool find_value(struct sl_decision *d, struct sl_asking *asking,
-                       const struct sl_rule *rule, unsigned scope,
+                       const struct sl_rule *rule, unsigned i,
                        struct sl_key_value *ret)
 {
     const struct sl_policy *policy = d->policy;
+    unsigned scope = rule->per[i];
 
     ret->scope = policy->identity.scope_names[scope];
     if (asking->facts->limit.len > 0)
-        ret->value = asking->facts->key;
+        use_given(asking->facts, i, ret);
     else if (scope == SL_SCOPE_ENDPOINT)
         ret->value = d->route->endpoint;
     else if (scope == SL_SCOPE_ANON)
         *ret = sl_caller_anonymous(&asking->caller, policy, asking->facts,
                                    asking->secret);
+    else if (scope == SL_SCOPE_IP)
+        ret->value = sl_caller_ip(&asking->caller, policy, asking->facts);
     else
         ret->value = asking->caller.values[scope];
     if (ret->value.len > 0)
@@ -212,17 +137,16 @@ static int show(struct sl_decision *d, struct sl_asking *asking,
                 struct sl_shown *shown)
 {
     const struct sl_rule *rule = shown->rule;
-    int err = choose_numbers(d, shown, asking);
+    int err = sl_parts_numbers(d, asking, shown);
 
     if (err)
         return err;
     shown->mode = rule->mode;
     shown->allowed = true;
     shown->id = (char *)"";
-    shown->cost = choose_cost(asking->facts, rule);
     shown->next_in = SL_NS_NONE;
     for (unsigned i = 0; i < rule->per_count; i++) {
-        if (find_value(d, asking, rule, rule->per[i], &shown->values[i])) {
+        if (find_value(d, asking, rule, i, &shown->values[i])) {
             shown->value_count++;
             continue;
         }
@@ -237,7 +161,8 @@ static int show(struct sl_decision *d, struct sl_asking *asking,
     }
     if (shown->form == SL_RATE_NONE && rule->mode == SL_MODE_ENFORCE)
         refuse_capability(d, shown);
-    return make_key(d, shown, asking->secret);
+    err = make_key(d, shown, asking->secret);
+    return err ? err : sl_visitor_find(d, asking, shown);
 }
 
 /* What another side meets already is asked once, with the larger cost. */
@@ -299,18 +224,33 @@ static void add_part(struct sl_decision *d, const struct sl_live *live,
 {
     const struct sl_shown *shown = &d->shown[index];
     unsigned stored = 2 * shown->rule->index + candidate;
-    struct sl_take_part *part = &d->parts[d->take.count];
-
-    d->part_shown[d->take.count++] = index;
-    *part = (struct sl_take_part){
+    struct sl_take_part part = {
         .of = d->on_local ? &live->local[stored] : &live->stored[stored],
         .limit = candidate ? shown->candidate : shown->numbers,
         .key = shown->key,
         .cost = shown->cost,
         .when = d->now,
     };
+
     if (shown->open && !candidate)
-        part->limit = shown->ceiling_less;
+        part.limit = shown->ceiling_less;
+    if (shown->visitor.len > 0) {
+        struct sl_take_part before = part;
+
+        before.key = shown->visitor;
+        before.cost = 0;
+        before.carried = true;
+        d->part_shown[d->take.count] = index;
+        d->parts[d->take.count++] = before;
+    }
+    d->part_shown[d->take.count] = index;
+    d->parts[d->take.count++] = part;
+}
+
+/* Is there room for one more, and what is carried to it? */
+static bool has_room(const struct sl_decision *d, const struct sl_shown *shown)
+{
+    return d->take.count + 1 + (shown->visitor.len > 0) <= SL_PARTS;
 }
 
 static void begin_take(struct sl_decision *d, enum sl_step_of_decision step,
@@ -372,8 +312,9 @@ void sl_parts_ask_shadows(struct sl_decision *d, const struct sl_live *live)
         if (has_numbers(shown) && shown->mode == SL_MODE_SHADOW)
             add_part(d, live, i, false);
     }
-    for (unsigned i = 0; i < d->shown_count && d->take.count < SL_PARTS; i++)
-        if (d->shown[i].has_candidate && !d->shown[i].skipped)
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (d->shown[i].has_candidate && !d->shown[i].skipped &&
+            has_room(d, &d->shown[i]))
             add_part(d, live, i, true);
     d->pending = d->take.count > 0;
 }
@@ -395,9 +336,32 @@ void sl_parts_ask_next_unit(struct sl_decision *d, const struct sl_live *live)
         shown->next_in = 0;
     else {
         add_part(d, live, (unsigned)d->report, false);
-        d->parts[0].cost = a->remaining + 1;
+        d->parts[d->take.count - 1].cost = a->remaining + 1;
         d->pending = true;
     }
+}
+
+/* Also what candidates and shadows remember, and whether or not the plan has
+ * numbers. */
+void sl_parts_ask_reset(struct sl_decision *d, const struct sl_live *live)
+{
+    begin_take(d, SL_DECIDED, SL_ERRAND_RESET);
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        const struct sl_rule *rule = d->shown[i].rule;
+
+        if (d->shown[i].skipped || !rule->limited)
+            continue;
+        if (d->take.count < SL_PARTS) {
+            add_part(d, live, i, false);
+            d->parts[d->take.count - 1].limit = &rule->strictest;
+        }
+        if (rule->candidate_strictest.capacity > 0 &&
+            d->take.count < SL_PARTS) {
+            add_part(d, live, i, true);
+            d->parts[d->take.count - 1].limit = &rule->candidate_strictest;
+        }
+    }
+    d->pending = d->take.count > 0;
 }
 
 /* With overage the store was asked without a ceiling: show what is left of
@@ -421,9 +385,13 @@ void sl_parts_answers(struct sl_decision *d)
     for (unsigned i = 0; i < d->take.count; i++) {
         struct sl_take_part *part = &d->parts[i];
         struct sl_shown *shown = &d->shown[d->part_shown[i]];
+        const struct sl_answer *a = &part->answer;
 
-        if (d->step == SL_INSISTING) {
+        if (d->step == SL_INSISTING)
             continue;
+        if (part->carried) {
+            if (d->step == SL_DECIDING)
+                shown->carried = a->capacity - a->remaining;
         } else if (d->step == SL_NEXT_UNIT) {
             shown->next_in = part->answer.retry_in;
         } else if (part->limit == shown->candidate) {

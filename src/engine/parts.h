@@ -16,6 +16,8 @@ struct sl_asking {
     struct sl_caller caller;
     bool preflight; /* nobody is asked for his name */
     uint32_t shown; /* out: which limits this side meets, as bits */
+    bool carry;     /* what he used before he signed in counts, too */
+    bool cap;       /* limits per address count those who signed in, too */
 };
 
 /* Add `count` rules to decision->shown: plan, numbers, key, cost. Sets
@@ -27,6 +29,20 @@ SL_MUST_USE int sl_parts_show(struct sl_decision *decision,
                               const struct sl_rule *const *rules,
                               unsigned count);
 
+/* Find the key that the caller had before he signed in, if what he used then is
+ * carried over: shown->visitor. */
+SL_MUST_USE int sl_visitor_find(struct sl_decision *decision,
+                                struct sl_asking *asking,
+                                struct sl_shown *shown);
+
+/* Is there room in one set for all limits and what is carried to them? */
+bool sl_visitors_fit(const struct sl_decision *decision);
+
+/* Its numbers for this caller, and its cost. numbers.c */
+SL_MUST_USE int sl_parts_numbers(struct sl_decision *decision,
+                                 struct sl_asking *asking,
+                                 struct sl_shown *shown);
+
 /* Make the next take pending, or say that all is decided. */
 void sl_parts_ask_limits(struct sl_decision *decision,
                          const struct sl_live *live);
@@ -36,12 +52,15 @@ void sl_parts_ask_shadows(struct sl_decision *decision,
 void sl_parts_ask_next_unit(struct sl_decision *decision,
                             const struct sl_live *live);
 
+/* Make a take pending that forgets what the keys of `shown` have used. */
+void sl_parts_ask_reset(struct sl_decision *decision,
+                        const struct sl_live *live);
+
 /* Copy the answers of the take into `shown`. */
 void sl_parts_answers(struct sl_decision *decision);
 
 /* Keep who asks, for the text of the decision. */
-void sl_decision_who(struct sl_decision *decision,
-                     const struct sl_caller *caller,
+void sl_decision_who(struct sl_decision *decision, struct sl_caller *caller,
                      const struct sl_facts *facts);
 
 /* Refuse for a reason that is no limit. */
@@ -53,6 +72,9 @@ void sl_conclude(struct sl_decision *decision);
 /* Have the pending take carried out; its done() is called once. engine.c. */
 void sl_engine_carry_out(struct sl_engine *engine,
                          struct sl_decision *decision);
+
+/* Where state is; for those who ask it without a policy. */
+struct sl_store *sl_engine_store(struct sl_engine *engine);
 
 /* What callers' fingerprints are made under. */
 const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine);

@@ -23,15 +23,17 @@ static void add(struct sl_decision *d, struct sl_str what, struct sl_str name)
         };
 }
 
-static void add_nobody(struct sl_decision *d, const struct sl_caller *caller)
+static void add_nobody(struct sl_decision *d, struct sl_caller *caller,
+                       const struct sl_facts *facts)
 {
     if (d->policy->identity.anonymous_is_ip)
-        add(d, SL_STR("anonymous, by ip"), caller->values[SL_SCOPE_IP]);
+        add(d, SL_STR("anonymous, by ip"),
+            sl_caller_ip(caller, d->policy, facts));
     else
         add(d, SL_STR("anonymous, by fingerprint"), SL_STR(""));
 }
 
-void sl_decision_who(struct sl_decision *d, const struct sl_caller *caller,
+void sl_decision_who(struct sl_decision *d, struct sl_caller *caller,
                      const struct sl_facts *facts)
 {
     const struct sl_identity *identity = &d->policy->identity;
@@ -42,7 +44,7 @@ void sl_decision_who(struct sl_decision *d, const struct sl_caller *caller,
         return;
     }
     if (caller->anonymous)
-        add_nobody(d, caller);
+        add_nobody(d, caller, facts);
     for (unsigned s = 0; s < identity->scope_count; s++)
         if (s != SL_SCOPE_IP && caller->values[s].len > 0)
             add(d, identity->scope_names[s], caller->values[s]);

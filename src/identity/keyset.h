@@ -55,4 +55,8 @@ struct sl_keyset *sl_keyset_ref(struct sl_keyset *set);
 void sl_keyset_unref(struct sl_keyset *set); /* NULL is allowed */
 unsigned sl_keyset_count(const struct sl_keyset *set);
 
+/* Did a key that serves bring its private half? That is never read, but whoever
+ * else can read the set can sign. */
+bool sl_keyset_has_private(const struct sl_keyset *set);
+
 #endif

@@ -24,6 +24,7 @@ struct sl_token {
     struct sl_claim claims[SL_CLAIMS]; /* in the token's order */
     unsigned claim_count;
     sl_ns expires; /* SL_NS_NONE if it never does */
+    sl_ns begins;  /* nbf or iat, the later one; 0 without either */
 };
 
 /* The value of a claim, or an empty slice. */
@@ -37,7 +38,7 @@ static inline struct sl_str sl_token_claim(const struct sl_token *token,
 }
 
 /* Why a token is not believed. Each has a word for metrics and a sentence for
- * people in tokens.c. */
+ * people in fault.c. */
 enum sl_token_fault {
     SL_TOKEN_GOOD,
     SL_TOKEN_MALFORMED, /* not three parts of strict base64url and JSON */
@@ -46,7 +47,7 @@ enum sl_token_fault {
     SL_TOKEN_HEADER,    /* crit, zip, b64, jku, x5u, x5c, jwk */
     SL_TOKEN_NO_KEY,    /* no key of that id, or none that fits */
     SL_TOKEN_SIGNATURE, /* does not match */
-    SL_TOKEN_EXPIRED,   /* exp is over, or iat/nbf lie ahead: see the word */
+    SL_TOKEN_EXPIRED,   /* exp is over */
     SL_TOKEN_NOT_YET,   /* nbf or iat lie ahead */
     SL_TOKEN_NO_EXPIRY, /* has no exp, and must */
     SL_TOKEN_ISSUER,    /* another issuer */

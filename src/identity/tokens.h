@@ -23,6 +23,7 @@ struct sl_tokens_options {
     const struct sl_alloc *alloc;
 };
 
+/* `remembered` of the `good` ones cost no check of a signature. */
 struct sl_tokens_stats {
     uint64_t good, remembered, bad[SL_TOKEN_FAULTS];
 };

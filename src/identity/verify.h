@@ -13,6 +13,10 @@
 #define SL_TOKEN_BYTES ((size_t)8 << 10)
 #define SL_KID_BYTES   128
 #define SL_TOKEN_DEPTH 8
+#define SL_CLAIM_PATH  256 /* bytes: claims with longer paths are left out */
+
+/* An arena of this ceiling holds what any token needs. */
+#define SL_TOKEN_ARENA ((size_t)1 << 20)
 
 struct sl_token_rules {
     unsigned algorithms;  /* bits; 0: those of the keys */
@@ -25,8 +29,9 @@ struct sl_token_rules {
 };
 
 /* Verify `text` by the keys of `set` at `now`. The claims are kept in `arena`
- * and *ret. `kid` (NULL allowed) gets the name of the key that was asked for
- * and not found, for SL_TOKEN_NO_KEY. */
+ * and *ret; a token that is refused for its times has those there, and no
+ * claims. `kid` (NULL allowed) gets the name of the key that was asked for and
+ * not found, for SL_TOKEN_NO_KEY. */
 SL_MUST_USE enum sl_token_fault
 sl_token_verify(const struct sl_keyset *set, const struct sl_token_rules *rules,
                 struct sl_str text, sl_ns now, struct sl_arena *arena,

@@ -80,6 +80,14 @@ static void expire(struct sl_inner *c)
     sl_flow_settle(c);
 }
 
+/* Its peer takes nothing, so that no last word would reach it either. */
+static void give_up(struct sl_inner *c)
+{
+    c->busy = true;
+    c->doomed = true;
+    sl_flow_settle(c);
+}
+
 /* Downwards: where one goes, the last one takes its place, and that has been
  * looked at. */
 static void on_sweep(void *ctx)
@@ -90,6 +98,8 @@ static void on_sweep(void *ctx)
     for (unsigned i = conns->count; i-- > 0;)
         if (conns->slots[i].deadline <= now)
             expire(conns->slots[i].conn);
+        else if (conns->slots[i].taken_by <= now)
+            give_up(conns->slots[i].conn);
     if (conns->count > 0)
         sl_timer_start(conns->sweep, SWEEP);
 }
@@ -163,7 +173,7 @@ static void enter(struct sl_conns *conns, struct sl_inner *c)
     if (conns->count == 0)
         sl_timer_start(conns->sweep, SWEEP);
     c->slot = conns->count++;
-    conns->slots[c->slot] = (struct sl_slot){SL_NS_MAX, c}; /* (3) */
+    conns->slots[c->slot] = (struct sl_slot){SL_NS_MAX, SL_NS_MAX, c}; /* (3) */
 }
 
 static void leave(struct sl_inner *c)

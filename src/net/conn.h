@@ -14,7 +14,8 @@
  *
  * Bounds. `in` and `out` have ceilings. While `out` holds more than its
  * high-water mark nothing is read: a client that does not take its answers is
- * not served more of them. An owner who leaves a full `in` untouched waits for
+ * not served more of them, and if it takes nothing at all for ten seconds it is
+ * closed. An owner who leaves a full `in` untouched waits for
  * what can't come, and the connection is closed.
  *
  * Memory. A buffer that is empty gives its memory to the next connection that

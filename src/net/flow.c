@@ -23,6 +23,7 @@
 #define READ_SIZE  ((size_t)16 << 10) /* a record of TLS */
 #define READ_LEAST ((size_t)2 << 10)  /* less is not worth a call */
 #define LINGER     (2 * SL_S)         /* for the peer's own end */
+#define PATIENCE   (10 * SL_S)        /* with a peer that takes nothing */
 #define DROPS      ((size_t)4096)     /* at once, of what nobody wants */
 
 static bool is_full(const struct sl_inner *c)
@@ -135,6 +136,20 @@ static ssize_t write_plain(struct sl_inner *c, const struct sl_buf *out)
     return errno == EAGAIN || errno == EINTR ? SL_IO_ROOM : SL_IO_BROKEN;
 }
 
+/* A peer that takes some has more time for the rest. The kernel says that
+ * there is room when a third of its buffer is free, so that a byte now and
+ * then is not some. */
+static void be_patient(struct sl_inner *c, bool some)
+{
+    sl_ns *by = &c->set->slots[c->slot].taken_by;
+
+    if (c->blocked && (some || !c->waits))
+        *by = sl_loop_steady(c->set->loop) + PATIENCE;
+    else if (!c->blocked && c->waits)
+        *by = SL_NS_MAX;
+    c->waits = c->blocked;
+}
+
 /* Write once. True if it makes sense to go on. */
 static bool write_once(struct sl_inner *c)
 {
@@ -150,6 +165,7 @@ static bool write_once(struct sl_inner *c)
         c->blocked = c->read_blocked || n == SL_IO_ROOM;
         c->doomed |= n == SL_IO_BROKEN;
     }
+    be_patient(c, n > 0);
     return n > 0 && !c->blocked;
 }
 

@@ -53,6 +53,7 @@ struct sl_inner {
     enum sl_conn_state state;
     bool reading, writing; /* (1) */
     bool blocked;          /* waits for room in the socket */
+    bool waits;            /* so does some of `out`: taken_by is set */
     bool read_blocked;     /* TLS: reading waits for it too */
     bool dry;              /* TLS: the socket had no more */
     bool paused;           /* by the owner */
@@ -64,10 +65,11 @@ struct sl_inner {
     bool is_deferred;
 };
 
-/* A deadline beside its connection, so that a sweep over ten thousand reads
- * 160 kB in a row and nothing else. */
+/* Deadlines beside their connection, so that a sweep over ten thousand reads
+ * 240 kB in a row and nothing else. Steady; SL_NS_MAX is never. */
 struct sl_slot {
-    sl_ns deadline; /* steady; SL_NS_MAX is never */
+    sl_ns deadline; /* the owner's, or that of the end */
+    sl_ns taken_by; /* for the peer to take some of what it was sent */
     struct sl_inner *conn;
 };
 

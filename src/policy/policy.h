@@ -25,6 +25,12 @@ enum sl_missing { SL_MISSING_ANONYMOUS, SL_MISSING_SKIP, SL_MISSING_DENY };
 enum sl_anonymous { SL_ANONYMOUS_LIMIT, SL_ANONYMOUS_PASS, SL_ANONYMOUS_DENY };
 enum sl_reset { SL_RESET_FULL, SL_RESET_NEXT };
 
+/* The field in which proxies say whom they speak for. */
+enum sl_forwarded { SL_FORWARDED_X_FOR, SL_FORWARDED_RFC7239 };
+
+/* What becomes of what a caller used before he signed in. */
+enum sl_sign_in { SL_SIGN_IN_FRESH, SL_SIGN_IN_CARRY, SL_SIGN_IN_CAP };
+
 /* When the store does not answer. The larger is the stricter. */
 enum sl_failure { SL_FAILURE_ALLOW, SL_FAILURE_LOCAL, SL_FAILURE_DENY };
 
@@ -33,6 +39,8 @@ extern const char *const sl_mode_words[3];
 extern const char *const sl_missing_words[3];
 extern const char *const sl_anonymous_words[3];
 extern const char *const sl_reset_words[2];
+extern const char *const sl_forwarded_words[2];
+extern const char *const sl_sign_in_words[3];
 extern const char *const sl_failure_words[3];
 extern const char *const sl_full_words[2];  /* enum sl_on_full */
 extern const char *const sl_count_words[2]; /* sl_route.each */
@@ -84,6 +92,7 @@ struct sl_identity {
     const struct sl_net *trusted;
     unsigned trusted_count;
     unsigned ipv6_prefix;
+    enum sl_forwarded forwarded;
 };
 
 struct sl_plan {
@@ -166,6 +175,7 @@ struct sl_route {
     struct sl_str endpoint; /* if not written: made from the pattern or job */
     bool names_endpoint;    /* it was written */
     enum sl_anonymous anonymous;
+    enum sl_sign_in sign_in;
     unsigned feature; /* index or SL_NO_FEATURE */
     const struct sl_str *roles;
     unsigned role_count; /* 0: everybody */
@@ -206,6 +216,7 @@ struct sl_server {
     uint64_t memory; /* bytes; 0: not written */
     sl_ns deadline;  /* 0: not written */
     struct sl_str forward_auth;
+    struct sl_str proxy_protocol; /* "http,resp" */
     struct sl_str access_token, admin_token;
     struct sl_str tls_certificate, tls_key, tls_client_ca;
     struct sl_str log_level, log_format;

@@ -132,6 +132,9 @@ static void print_identity(struct sl_printer *p)
     for (unsigned i = SL_SCOPE_NAMED; i < identity->scope_count; i++)
         print_sources(p, identity->scope_names[i].at, &identity->scopes[i]);
     sl_print_list(p, "trusted_proxies", &nets);
+    if (identity->forwarded != SL_FORWARDED_X_FOR ||
+        sl_print_at(p, SL_STR("forwarded")))
+        sl_print_word(p, "forwarded", sl_forwarded_words[identity->forwarded]);
     sl_print_number(p, "ipv6_prefix", identity->ipv6_prefix);
     sl_print_close(p);
 }
@@ -169,6 +172,8 @@ static void print_route(struct sl_printer *p, const struct sl_route *route)
     sl_print_open_item(p, route->index);
     print_target(p, route);
     sl_print_word(p, "anonymous", sl_anonymous_words[route->anonymous]);
+    if (route->sign_in != SL_SIGN_IN_FRESH || sl_print_at(p, SL_STR("sign_in")))
+        sl_print_word(p, "sign_in", sl_sign_in_words[route->sign_in]);
     if (route->feature != SL_NO_FEATURE)
         sl_print_text(p, "feature", p->policy->features[route->feature].name);
     if (route->role_count > 0)

@@ -52,6 +52,7 @@ struct sl_pattern {
     unsigned methods; /* bits */
     const struct sl_segment *segments;
     unsigned count;
+    uint64_t words; /* a bit for each word and its place; see pattern.c */
 };
 
 /* Read a pattern; refuses methods nobody knows, paths without a leading slash,

@@ -23,8 +23,21 @@ static void raise_descriptors(void)
     }
 }
 
+/* Whoever sends HUP right after the start wants a policy read, and would end
+ * us instead: it waits until living.c hears it. TERM and INT may end us here;
+ * there is nothing yet to be finished. */
+static void hold_hangups(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
 int sl_process_begin(struct sl_daemon *daemon)
 {
+    hold_hangups();
     raise_descriptors();
     signal(SIGPIPE, SIG_IGN); /* whoever has gone is seen when we write */
     signal(SIGXFSZ, SIG_IGN); /* and a file that may not grow as well */

@@ -4,11 +4,13 @@
  *   begin.c    limits of the process, policy, settings, state, engine
  *   doors.c    sockets and certificates
  *   doors/     what differs from door to door
+ *   proxied.c  doors that balancers stand before
  *   workers.c  one thread and one loop each
  *   living.c   signals, the end, watchdog
  *   reload.c   another policy while it runs
  *   files.c    when files change
  *   desk.c     what the admin listener asks
+ *   tidings.c  what those who listen are told
  *
  * Threads. The first worker's loop runs on the main thread: signals, reloads,
  * the admin listener and the end happen there, so none of what is in this
@@ -25,6 +27,7 @@
 #include "sluiced/door.h"
 #include "sluiced/state.h"
 #include "sluiced/systemd/systemd.h"
+#include "sluiced/tidings.h"
 #include "sluiced/watch.h"
 #include "sluiced/written.h"
 
@@ -37,6 +40,8 @@ struct sl_worker {
     struct sl_clock clock;
     struct sl_loop *loop;
     struct sl_stats *stats;
+    struct sl_top *top;
+    struct sl_denials *denials;
     struct sl_stand stands[SL_DOORS]; /* admin: on the first only */
     struct sl_timer *emptying;        /* looks whether connections are gone */
     bool idle_closed;
@@ -44,8 +49,9 @@ struct sl_worker {
     bool has_thread;
 
     /* Between threads. */
-    _Atomic bool empty;     /* drained: no connection is left */
-    _Atomic uint64_t pulse; /* the last beat that was answered */
+    _Atomic bool empty;      /* drained: no connection is left */
+    _Atomic uint64_t pulse;  /* the last beat that was answered */
+    _Atomic uint64_t paused; /* how often accepting had to */
 };
 
 struct sl_daemon {
@@ -60,6 +66,8 @@ struct sl_daemon {
     struct sl_engine *engine;
     struct sl_clock stopped; /* the virtual clock, if it was asked for */
     struct sl_admin desk;
+    struct sl_hash_key top_secret; /* all workers' */
+    struct sl_tidings tidings;
     struct sl_doorway doors[SL_DOORS];
     struct sl_worker *workers;
     unsigned worker_count;
@@ -149,6 +157,16 @@ enum sl_reload_cause {
  * SLUICE_ECONF: the old one stays. */
 int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
               const struct sl_str *posted, struct sl_buf *report);
+
+/* tidings.c: events.h from the beginning, the feed once there are loops. */
+sl_step_f sl_tidings_begin, sl_feed_begin;
+sl_unstep_f sl_tidings_end, sl_feed_end;
+
+/* Tell that a policy was put in force, or refused; `report` is what changed or
+ * what is wrong, a line each. */
+void sl_tidings_policy(struct sl_daemon *daemon, bool good, const char *cause,
+                       struct sl_str report);
+void sl_tidings_feature(struct sl_daemon *daemon, struct sl_str name, bool on);
 
 /* desk.c */
 void sl_desk_open(struct sl_daemon *daemon);

@@ -67,11 +67,16 @@ static void print_tries(FILE *out, const char *http)
     fputs(" -H 'X-Original-URI: /search' -H 'X-User-Id: bob'\n\n", out);
 }
 
-void sl_demo_print(FILE *out, const char *http, const char *admin)
+void sl_demo_print(FILE *out, const char *http, const char *admin,
+                   const char *state)
 {
     fputs("sluiced runs a demo: 5 requests a minute for each user (60 on the "
-          "plan \"pro\"),\n100 for each address. Nothing of it is kept.\n\n",
+          "plan \"pro\"),\n100 for each address. ",
           out);
+    if (state)
+        fprintf(out, "What was used is kept in %s.\n\n", state);
+    else
+        fputs("Nothing of it is kept.\n\n", out);
     if (http)
         fprintf(out, "  decisions  %s\n", http);
     if (admin)

@@ -31,6 +31,15 @@ static int on_policy(void *ctx, struct sl_buf *out)
     return sl_written_print(&daemon->written, out);
 }
 
+static uint64_t count_pauses(const struct sl_daemon *daemon)
+{
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        count += atomic_load(&daemon->workers[i].paused);
+    return count;
+}
+
 static struct sl_stats_now look(struct sl_daemon *daemon)
 {
     struct sl_table_stats table;
@@ -42,6 +51,7 @@ static struct sl_stats_now look(struct sl_daemon *daemon)
         .table_bytes = table.bytes,
         .table_evicted = table.counted[SL_STAT_EVICTED],
         .table_full = table.counted[SL_STAT_FULL],
+        .listener_paused = count_pauses(daemon),
         .reload_good = daemon->reload_good && daemon->certificates_good,
         .reloaded_at = daemon->reloaded_at,
         .reloads_good = daemon->reloads_good,
@@ -66,6 +76,18 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
     return sl_stats_render(all, count, &now, open_metrics, out);
 }
 
+static int on_top(void *ctx, const struct sl_top_query *query,
+                  struct sl_arena *arena, struct sl_top_answer *ret)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_top *all[64];
+    unsigned count = 0;
+
+    for (; count < daemon->worker_count && count < SL_LEN(all); count++)
+        all[count] = daemon->workers[count].top;
+    return sl_top_read(all, count, query, arena, ret);
+}
+
 static int on_feature(void *ctx, struct sl_str name, bool on,
                       struct sl_diag *diag)
 {
@@ -79,6 +101,7 @@ static int on_feature(void *ctx, struct sl_str name, bool on,
     text[name.len < 127 ? name.len : 127] = '\0';
     sl_log(SL_LOG_INFO, "feature switched", "name", text, "to",
            on ? "on" : "off", NULL);
+    sl_tidings_feature(daemon, name, on);
     return 0;
 }
 
@@ -103,10 +126,12 @@ void sl_desk_open(struct sl_daemon *daemon)
 {
     daemon->desk = (struct sl_admin){
         .ctx = daemon,
+        .events = daemon->tidings.events,
         .ready = on_ready,
         .reload = on_reload,
         .policy = on_policy,
         .metrics = on_metrics,
+        .top = on_top,
         .feature = on_feature,
     };
 #ifdef SL_VIRTUAL_CLOCK

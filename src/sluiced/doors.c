@@ -10,14 +10,26 @@
 
 /* ---- certificates ---- */
 
-static int open_tls(const struct sl_settings *settings,
+/* Whether clients must show a certificate is settled at the start: a reload
+ * that begins or ceases to ask for them says that it needs a restart, and must
+ * not lock out those who have none before that. */
+static const char *client_ca(const struct sl_daemon *daemon,
+                             const struct sl_settings *settings)
+{
+    const char *first = daemon->settings.tls_client_ca;
+
+    return first && settings->tls_client_ca ? settings->tls_client_ca : first;
+}
+
+static int open_tls(const struct sl_daemon *daemon,
+                    const struct sl_settings *settings,
                     const struct sl_door_kind *kind, struct sl_tls **ret,
                     struct sl_diag *diag)
 {
     struct sl_tls_options options = {
         .certificate = settings->tls_certificate,
         .key = settings->tls_key,
-        .client_ca = kind->operates ? NULL : settings->tls_client_ca,
+        .client_ca = kind->operates ? NULL : client_ca(daemon, settings),
         .http2 = kind->http2,
     };
 
@@ -34,7 +46,7 @@ static int make_contexts(const struct sl_daemon *daemon,
 
     for (int i = 0; i < SL_DOORS && !err; i++)
         if (daemon->doors[i].open && daemon->doors[i].tls)
-            err = open_tls(settings, sl_door_kinds[i], &ret[i], diag);
+            err = open_tls(daemon, settings, sl_door_kinds[i], &ret[i], diag);
     for (int i = 0; i < SL_DOORS && err; i++)
         sl_tls_unref(ret[i]);
     return err;
@@ -93,7 +105,7 @@ static int open_door(struct sl_daemon *daemon, enum sl_door door)
         status =
             sl_settings_guard(s, door, &way->sockets.address, &daemon->why);
     if (!status && !sl_address_is_unix(&way->sockets.address) &&
-        open_tls(s, kind, &way->tls, &daemon->why))
+        open_tls(daemon, s, kind, &way->tls, &daemon->why))
         status = SL_EXIT_FAILED;
     if (status)
         return status;
@@ -124,6 +136,8 @@ static void close_door(struct sl_doorway *way)
     way->open = false;
     sl_tls_unref(way->tls);
     way->tls = NULL;
+    sl_crowd_close(way->crowd);
+    way->crowd = NULL;
 }
 
 void sl_doors_end(struct sl_daemon *daemon)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,12 +52,14 @@ static void write_pid(int fd)
         errno = 0; /* only who asks for the name of the holder misses it */
 }
 
+/* The lock stands beside the file itself: a link to it is no other state. */
 static int lock_state(struct sl_state *state, const char *path,
                       struct sl_diag *diag)
 {
-    char name[PATH_MOST];
+    char name[PATH_MOST], real[PATH_MAX];
+    const char *file = realpath(path, real) ? real : path;
 
-    if (snprintf(name, sizeof(name), "%s.lock", path) >= PATH_MOST)
+    if (snprintf(name, sizeof(name), "%s.lock", file) >= PATH_MOST)
         return sl_refuse(diag, SL_EXIT_STORE, "the path %.64s... is too long",
                          path);
     state->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);

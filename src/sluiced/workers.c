@@ -38,7 +38,7 @@ static unsigned open_doors_of(const struct sl_daemon *daemon)
 }
 
 /* At each door so many that accepting stops before descriptors run out. */
-static unsigned connections_each(const struct sl_daemon *daemon)
+static unsigned connections_most(const struct sl_daemon *daemon)
 {
     unsigned threads = daemon->worker_count;
     unsigned doors = open_doors_of(daemon);
@@ -49,8 +49,19 @@ static unsigned connections_each(const struct sl_daemon *daemon)
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
         limit.rlim_cur < own + most * doors)
         most = limit.rlim_cur > own ? (limit.rlim_cur - own) / doors : 0;
-    most /= threads;
     return most > CONNECTIONS_LEAST ? (unsigned)most : CONNECTIONS_LEAST;
+}
+
+/* Where all loops count together, each may have all there are. */
+static unsigned connections_each(const struct sl_daemon *daemon,
+                                 const struct sl_doorway *way)
+{
+    unsigned most = connections_most(daemon);
+
+    if (way->crowd)
+        return most;
+    most /= daemon->worker_count;
+    return most > CONNECTIONS_LEAST ? most : CONNECTIONS_LEAST;
 }
 
 static int open_stand(struct sl_worker *worker, enum sl_door door)
@@ -65,10 +76,12 @@ static int open_stand(struct sl_worker *worker, enum sl_door door)
         return 0;
     err = kind->open(stand, worker, way,
                      kind->operates ? ADMIN_CONNECTIONS
-                                    : connections_each(daemon));
+                                    : connections_each(daemon, way));
     stand->up = !err;
     if (!err)
         kind->certify(stand, way->tls);
+    if (!err && daemon->settings.proxied[door])
+        err = sl_proxied_open(worker, kind, stand);
     return err;
 }
 
@@ -88,7 +101,8 @@ static void on_emptying(void *ctx)
             continue;
         if (!worker->idle_closed)
             sl_door_kinds[i]->drain(&worker->stands[i]);
-        left += sl_door_kinds[i]->count(&worker->stands[i]);
+        left += sl_door_kinds[i]->count(&worker->stands[i]) +
+                sl_proxied_count(worker->stands[i].proxied);
     }
     worker->idle_closed = true;
     if (left == 0)
@@ -111,6 +125,14 @@ static int open_worker(struct sl_worker *worker)
     if (!err)
         err = sl_stats_open(&sl_alloc_libc, &worker->stats);
     if (!err)
+        err = sl_top_open(&sl_alloc_libc, &daemon->top_secret,
+                          sl_loop_now(worker->loop), &worker->top);
+    if (!err)
+        err = sl_denials_open(&sl_alloc_libc, daemon->tidings.events,
+                              &worker->denials);
+    if (!err)
+        sl_stats_watch(worker->stats, worker->top, worker->denials);
+    if (!err)
         err =
             sl_timer_new(worker->loop, on_emptying, worker, &worker->emptying);
     for (int i = 0; i < SL_DOORS && !err; i++)
@@ -121,6 +143,7 @@ static int open_worker(struct sl_worker *worker)
 static void close_stand(struct sl_stand *stand, const struct sl_door_kind *kind)
 {
     sl_listener_close(stand->listener);
+    sl_proxied_close(stand->proxied);
     if (stand->up)
         kind->close(stand);
     sl_tls_unref(atomic_exchange(&stand->next_tls, NULL));
@@ -132,7 +155,21 @@ static void close_worker(struct sl_worker *worker)
         close_stand(&worker->stands[i], sl_door_kinds[i]);
     sl_timer_free(worker->emptying);
     sl_stats_close(worker->stats);
+    sl_top_close(worker->top);
+    sl_denials_close(worker->denials);
     sl_loop_close(worker->loop);
+}
+
+/* Who takes the connections of a stand: its door, or somebody before it.
+ * Returns his ctx. */
+static void *entrance(struct sl_stand *stand, int door, sl_accept_f **ret)
+{
+    *ret = stand->proxied ? sl_proxied_accept : NULL;
+    if (stand->proxied)
+        return stand->proxied;
+    if (sl_door_kinds[door])
+        *ret = sl_door_kinds[door]->accept;
+    return stand;
 }
 
 /* ---- errands ---- */
@@ -166,14 +203,14 @@ void sl_worker_certify(struct sl_worker *worker, enum sl_door door,
 
 /* Whoever is in the queue of the socket has connected, and will be reset if it
  * is closed: let him in. */
-static void accept_rest(struct sl_stand *stand, sl_accept_f *accept, int fd)
+static void accept_rest(sl_accept_f *accept, void *ctx, int fd)
 {
     struct sl_address peer = {.len = sizeof(peer.bytes)};
     int client;
 
     while ((client = accept4(fd, (struct sockaddr *)&peer.bytes, &peer.len,
                              SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        accept(stand, client, &peer);
+        accept(ctx, client, &peer);
         peer = (struct sl_address){.len = sizeof(peer.bytes)};
     }
 }
@@ -186,9 +223,12 @@ static void stop_listening(struct sl_worker *worker, int door)
     const struct sl_sockets *sockets = &worker->daemon->doors[door].sockets;
     int fd = sockets->fds[worker->index];
 
+    sl_accept_f *accept;
+    void *ctx = entrance(&worker->stands[door], door, &accept);
+
     sl_listener_close(worker->stands[door].listener);
     worker->stands[door].listener = NULL;
-    accept_rest(&worker->stands[door], sl_door_kinds[door]->accept, fd);
+    accept_rest(accept, ctx, fd);
     if (!sockets->activated)
         shutdown(fd, SHUT_RDWR);
 }
@@ -216,6 +256,36 @@ void sl_worker_drain(struct sl_worker *worker)
 
 /* ---- all of them ---- */
 
+/* One cap over all loops, and one for each address. */
+static int count_crowds(struct sl_daemon *daemon)
+{
+    int err = 0;
+
+    for (int i = 0; i < SL_DOORS && !err; i++) {
+        struct sl_doorway *way = &daemon->doors[i];
+
+        if (way->open && sl_door_kinds[i]->gather)
+            err = sl_crowd_open(&sl_alloc_libc, connections_most(daemon),
+                                daemon->settings.connections_per_address,
+                                &way->crowd);
+        if (!err && way->crowd)
+            sl_door_kinds[i]->gather(way);
+    }
+    return err;
+}
+
+static int open_all(struct sl_daemon *daemon)
+{
+    int err = count_crowds(daemon);
+
+    for (unsigned i = 0; i < daemon->worker_count && !err; i++) {
+        daemon->workers[i].daemon = daemon;
+        daemon->workers[i].index = i;
+        err = open_worker(&daemon->workers[i]);
+    }
+    return err;
+}
+
 int sl_workers_begin(struct sl_daemon *daemon)
 {
     size_t size = daemon->settings.threads * sizeof(*daemon->workers);
@@ -226,17 +296,17 @@ int sl_workers_begin(struct sl_daemon *daemon)
         return SL_EXIT_FAILED;
     }
     memset(daemon->workers, 0, size);
-    daemon->worker_count = daemon->settings.threads;
-    for (unsigned i = 0; i < daemon->worker_count; i++) {
-        daemon->workers[i].daemon = daemon;
-        daemon->workers[i].index = i;
-        if (open_worker(&daemon->workers[i])) {
-            if (!daemon->why.sentence[0])
-                sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
-            return SL_EXIT_FAILED;
-        }
+    if (sl_hash_key_make(&daemon->top_secret)) {
+        sl_refuse(&daemon->why, SLUICE_ESYS,
+                  "the system gives no random bytes");
+        return SL_EXIT_FAILED;
     }
-    return 0;
+    daemon->worker_count = daemon->settings.threads;
+    if (!open_all(daemon))
+        return 0;
+    if (!daemon->why.sentence[0])
+        sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+    return SL_EXIT_FAILED;
 }
 
 void sl_workers_end(struct sl_daemon *daemon)
@@ -257,12 +327,14 @@ static int listen_on(struct sl_worker *worker)
 
     for (int i = 0; i < SL_DOORS && !err; i++) {
         struct sl_stand *stand = &worker->stands[i];
+        sl_accept_f *accept;
+        void *ctx = entrance(stand, i, &accept);
 
         if (stand->up)
             err = sl_listener_open(
                 worker->loop,
-                worker->daemon->doors[i].sockets.fds[worker->index],
-                sl_door_kinds[i]->accept, stand, &stand->listener);
+                worker->daemon->doors[i].sockets.fds[worker->index], accept,
+                ctx, &stand->listener);
     }
     return err;
 }

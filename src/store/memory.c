@@ -50,6 +50,7 @@ static int bind(struct sl_store *store, struct sl_stored *limits,
         limits[i].table = (struct sl_table_limit){
             .name = limits[i].name,
             .strictest = limits[i].strictest,
+            .share = limits[i].share,
             .equal_parts = used,
             .on_full = limits[i].on_full,
         };
@@ -83,6 +84,7 @@ static struct sl_part part_in(const struct sl_take *take,
         .key = p->key,
         .cost = p->cost,
         .act = SL_ACT_TAKE,
+        .carried = p->carried,
     };
     uint64_t moved = p->cost < ADJUST_MAX ? p->cost : ADJUST_MAX;
 
@@ -137,6 +139,18 @@ static bool decide(struct memory *m, struct sl_part *parts, unsigned count,
     return verdict == SL_VERDICT_ALLOW;
 }
 
+/* Every part for itself, but for what is carried to it. */
+static void decide_each(struct memory *m, struct sl_part *parts, unsigned count,
+                        sl_ns now)
+{
+    unsigned n;
+
+    for (unsigned i = 0; i < count; i += n) {
+        n = parts[i].carried && i + 1 < count ? 2 : 1;
+        (void)decide(m, &parts[i], n, now);
+    }
+}
+
 static void take(struct sl_store *store, struct sl_take *take)
 {
     struct memory *m = of(store);
@@ -148,8 +162,7 @@ static void take(struct sl_store *store, struct sl_take *take)
     take->err = 0;
     take->allowed = true;
     if (take->errand == SL_ERRAND_EACH)
-        for (unsigned i = 0; i < count; i++)
-            (void)decide(m, &parts[i], 1, take->now);
+        decide_each(m, parts, count, take->now);
     else if (count > 0)
         take->allowed = decide(m, parts, count, take->now);
     for (unsigned i = 0; i < count; i++) {
@@ -157,6 +170,56 @@ static void take(struct sl_store *store, struct sl_take *take)
         take->parts[i].untracked = parts[i].untracked;
     }
     take->done(take);
+}
+
+/* ---- taking many ---- */
+
+#define MANY 32 /* in one batch */
+
+/* A take of one key: what the table can overlap with others. */
+static bool is_single(const struct sl_take *take, sl_ns now)
+{
+    return take->count == 1 && take->errand == SL_ERRAND_TAKE &&
+           take->now == now;
+}
+
+static void batch(struct memory *m, struct sl_take *const *takes,
+                  unsigned count)
+{
+    struct sl_part parts[MANY];
+    enum sl_verdict verdicts[MANY];
+
+    for (unsigned i = 0; i < count; i++)
+        parts[i] = part_in(takes[i], takes[i]->parts);
+    sl_table_batch(&m->table, parts, verdicts, count, takes[0]->now, false);
+    for (unsigned i = 0; i < count; i++) {
+        bool allowed = verdicts[i] == SL_VERDICT_ALLOW;
+
+        if (verdicts[i] == SL_VERDICT_STALE)
+            allowed = decide(m, &parts[i], 1, takes[i]->now);
+        takes[i]->err = 0;
+        takes[i]->allowed = allowed;
+        takes[i]->parts[0].answer = parts[i].answer;
+        takes[i]->parts[0].untracked = parts[i].untracked;
+    }
+    for (unsigned i = 0; i < count; i++)
+        takes[i]->done(takes[i]);
+}
+
+static void take_many(struct sl_store *store, struct sl_take *const *takes,
+                      unsigned count)
+{
+    for (unsigned i = 0, run; i < count; i += run) {
+        for (run = 0; i + run < count && run < MANY &&
+                      is_single(takes[i + run], takes[i]->now);)
+            run++;
+        if (run > 1) {
+            batch(of(store), takes + i, run);
+        } else {
+            take(store, takes[i]);
+            run = 1;
+        }
+    }
 }
 
 /* ---- life ---- */
@@ -213,7 +276,8 @@ static int open_region(struct memory *m, const struct sl_memory_options *o,
     return 0;
 }
 
-static const struct sl_store_calls calls = {bind, tighten, take, close_memory};
+static const struct sl_store_calls calls = {bind, tighten, take, close_memory,
+                                            take_many};
 
 int sl_memory_open(const struct sl_memory_options *options,
                    struct sl_store **ret, struct sl_diag *diag)

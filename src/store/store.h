@@ -39,6 +39,8 @@ struct sl_stored {
     const char *name;          /* state belongs to it */
     struct sl_limit strictest; /* the smallest count and capacity of all */
     enum sl_on_full on_full;
+    uint32_t share; /* of the table that is kept for it, in 1/1000; 0: an equal
+                     * part of the half that limits bound together have */
     struct sl_table_limit table; /* the memory store's own */
 };
 
@@ -49,6 +51,9 @@ struct sl_take_part {
     struct sl_str name;           /* for shared stores; may be empty */
     uint64_t cost;
     sl_ns when;              /* GIVE_BACK: when that was taken */
+    bool carried;            /* TAKE, LOOK and EACH, of cost 0: what its key
+                              * has used counts against the next part, too;
+                              * see "Carrying" in table.h */
     struct sl_answer answer; /* out */
     bool untracked;          /* out: there was no room for the key */
 };
@@ -77,6 +82,10 @@ struct sl_store_calls {
                    const struct sl_limit *strictest);
     void (*take)(struct sl_store *store, struct sl_take *take);
     void (*close)(struct sl_store *store);
+    /* Many takes, each for itself, in this order where they meet; or NULL if
+     * one after the other is as good. */
+    void (*take_many)(struct sl_store *store, struct sl_take *const *takes,
+                      unsigned count);
 };
 
 struct sl_store {
@@ -104,6 +113,19 @@ SL_MUST_USE static inline int sl_store_tighten(struct sl_store *store,
 static inline void sl_store_take(struct sl_store *store, struct sl_take *take)
 {
     store->calls->take(store, take);
+}
+
+/* Each take is done as by sl_store_take(); waits are overlapped. */
+static inline void sl_store_take_many(struct sl_store *store,
+                                      struct sl_take *const *takes,
+                                      unsigned count)
+{
+    if (store->calls->take_many) {
+        store->calls->take_many(store, takes, count);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++)
+        store->calls->take(store, takes[i]);
 }
 
 /* NULL is allowed. */

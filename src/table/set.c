@@ -34,6 +34,31 @@ static void judge(struct sl_item *item, sl_ns now)
     }
 }
 
+/* What the item beside it has used is charged to a copy of its cell, and that
+ * is asked; the cell itself is changed by the cost alone. */
+static void count_beside(const struct sl_set *set, struct sl_item *item,
+                         uint64_t cost)
+{
+    const struct sl_limit *limit = item->part->limit;
+    const struct sl_answer *a = &set->items[item->beside].taken.answer;
+    int64_t used = (int64_t)(a->capacity - a->remaining);
+    struct sl_cell cell = sl_cell_bare(item->cell), both;
+    struct sl_answer would;
+
+    if (used == 0)
+        return;
+    both = sl_adjust(limit, cell, used, set->now, set->now).next;
+    would = sl_take(limit, both, cost, set->now).answer;
+    if (would.outcome != SL_ALLOW)
+        item->taken = sl_take(limit, cell, 0, set->now);
+    item->taken.answer = would;
+    if (item->part->act != SL_ACT_LOOK)
+        return;
+    item->taken.answer = sl_take(limit, both, 0, set->now).answer;
+    item->taken.answer.outcome = would.outcome;
+    item->taken.answer.retry_in = would.retry_in;
+}
+
 /* Read the cell of an item, or zeros if it has none. */
 static void read_item(const struct sl_set *set, struct sl_item *item)
 {
@@ -70,6 +95,8 @@ static enum sl_verdict judge_all(struct sl_set *set)
 
         read_item(set, item);
         judge(item, set->now);
+        if (item->beside >= 0)
+            count_beside(set, item, item->cost);
         if (item->taken.stepped && !set->fresh)
             return SL_VERDICT_STALE;
         if (item->untracked && denies_when_full(set, item) &&
@@ -81,9 +108,12 @@ static enum sl_verdict judge_all(struct sl_set *set)
     for (unsigned i = 0; !allowed && i < set->count; i++) {
         struct sl_item *item = &set->items[i];
 
-        if (item->taken.answer.outcome == SL_ALLOW)
-            item->taken = sl_take(item->part->limit, sl_cell_bare(item->cell),
-                                  0, set->now);
+        if (item->taken.answer.outcome != SL_ALLOW)
+            continue;
+        item->taken =
+            sl_take(item->part->limit, sl_cell_bare(item->cell), 0, set->now);
+        if (item->beside >= 0)
+            count_beside(set, item, 0);
     }
     return allowed ? SL_VERDICT_ALLOW : SL_VERDICT_DENY;
 }
@@ -173,6 +203,37 @@ static enum added add_key(struct sl_set *set, struct sl_item *item)
     return ADDED;
 }
 
+/* Is the head of the carried item's first bucket what it was? If another key
+ * of this set goes there it is locked, and was the same if both saw the same.
+ */
+static bool is_home_still(const struct sl_set *set, const struct sl_item *item)
+{
+    const struct sl_region *r = set->intent->region;
+    uint64_t bucket = item->key.bucket[0];
+
+    for (unsigned i = 0; i < set->count; i++)
+        if (set->items[i].added && set->items[i].key.bucket[0] == bucket)
+            return set->items[i].head == item->head;
+    return sl_load(r, sl_head_at(r, bucket)) == item->head;
+}
+
+/* Is what was carried still as it was judged, now that all that changes is
+ * locked? A cell is locked for that, and stays what it is; a key that is not
+ * there comes after us, if it comes now. */
+static bool is_carried_still(struct sl_set *set)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        const struct sl_item *item = &set->items[i];
+
+        if (!item->carried || changes(item))
+            continue; /* what changes is locked */
+        if (item->found ? !lock_slot(set, item, item->cell)
+                        : !is_home_still(set, item))
+            return false;
+    }
+    return true;
+}
+
 static void keep_books(const struct sl_set *set)
 {
     for (unsigned i = 0; i < set->count; i++) {
@@ -217,6 +278,8 @@ static bool change_all(struct sl_set *set)
         else if (!change_slot(set, item))
             added = AGAIN;
     }
+    if (added == ADDED && !is_carried_still(set))
+        added = AGAIN;
     if (added != ADDED) {
         sl_intent_drop(set->intent);
         if (added == NO_ROOM)

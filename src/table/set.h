@@ -17,6 +17,8 @@ struct sl_item {
     struct sl_key key;
     uint64_t cost;
     int64_t delta;
+    int beside;     /* the item that is carried to it; -1: none */
+    bool carried;   /* it is carried to another */
     bool found;     /* the key has a slot */
     bool untracked; /* there is no room for it: on_full decides */
     bool added;     /* it gets one in this change, */

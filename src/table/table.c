@@ -14,6 +14,8 @@ static void begin_item(struct sl_item *item, struct sl_part *part)
     item->part = part;
     item->cost = part->cost;
     item->delta = part->delta;
+    item->beside = -1;
+    item->carried = false;
     item->untracked = false;
 }
 
@@ -48,6 +50,18 @@ static unsigned add_part(struct sl_set *set, struct sl_part *part)
     begin_item(new, part);
     set->count++;
     return i;
+}
+
+/* What is carried belongs to the part behind it; a key can't be carried to
+ * itself. */
+static void carry(struct sl_set *set, const struct sl_part *parts,
+                  const unsigned *of, unsigned count)
+{
+    for (unsigned i = 1; i < count; i++)
+        if (parts[i - 1].carried && of[i - 1] < of[i]) {
+            set->items[of[i]].beside = (int)of[i - 1];
+            set->items[of[i - 1]].carried = true;
+        }
 }
 
 sl_ns sl_table_latest(const struct sl_table *table)
@@ -159,6 +173,7 @@ enum sl_verdict sl_table_decide(struct sl_table *table, struct sl_part *parts,
     set.count = 0;
     for (unsigned i = 0; i < count; i++)
         of[i] = add_part(&set, &parts[i]);
+    carry(&set, parts, of, count);
     set.intent = sl_actor_borrow(&table->actors);
     verdict = sl_set_decide(&set);
     sl_actor_return(&table->actors, set.intent);

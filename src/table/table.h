@@ -56,6 +56,8 @@ struct sl_part {
     uint64_t cost;           /* TAKE: 0 looks */
     int64_t delta;           /* ADJUST */
     sl_ns when;              /* ADJUST, delta < 0: when that was taken */
+    bool carried;            /* TAKE, LOOK, of cost 0: what its key has used
+                              * counts against the next part, too */
     struct sl_answer answer; /* out */
     bool untracked;          /* out: there was no room for the key */
 };
@@ -91,7 +93,12 @@ SL_MUST_USE int sl_table_know(struct sl_table *table,
 /* The latest instant that anybody decided at. */
 sl_ns sl_table_latest(const struct sl_table *table);
 
-/* Decide a set of 1 to SL_PARTS parts. Parts of the same limit and key are
+/* Carrying. A part that is `carried` is looked at; the part behind it is then
+ * judged as if it had used, beside its own, what the carried one has, and is
+ * charged with its cost alone. Both are seen at one instant, as all parts of a
+ * set are. It is exact where both end together: for fixed windows and quotas.
+ *
+ * Decide a set of 1 to SL_PARTS parts. Parts of the same limit and key are
  * merged: their costs add up, and they get the same answer. If the verdict is
  * DENY, parts that would have passed answer ALLOW with what is there.
  *

@@ -8,8 +8,7 @@
 #ifndef SL_HTTP1_SCAN_H
 #define SL_HTTP1_SCAN_H
 
-#include <string.h>
-
+#include "base/word.h"
 #include "wire/http1.h"
 
 /* Where the reader is; see http1.c. */
@@ -42,10 +41,17 @@ static inline bool sl_http1_is(char c, unsigned classes)
     return sl_http1_classes[(uint8_t)c] & classes;
 }
 
-/* The first place in [at, end) whose byte is not of the class, or `end`. */
+/* The first place in [at, end) whose byte is not of the class, or `end`. Only
+ * one class at a time: four bytes are asked together whether all have it. */
 static inline size_t sl_http1_skip(const char *bytes, size_t at, size_t end,
                                    unsigned classes)
 {
+    while (end - at >= 4 &&
+           (sl_http1_classes[(uint8_t)bytes[at]] &
+            sl_http1_classes[(uint8_t)bytes[at + 1]] &
+            sl_http1_classes[(uint8_t)bytes[at + 2]] &
+            sl_http1_classes[(uint8_t)bytes[at + 3]] & classes))
+        at += 4;
     while (at < end && sl_http1_is(bytes[at], classes))
         at++;
     return at;
@@ -63,20 +69,9 @@ static inline bool sl_http1_is_text(char c)
  * byte. A byte whose top bit was set before is no ASCII and no control. */
 static inline uint64_t sl_http1_controls(uint64_t word)
 {
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    uint64_t low = word & 0x7f * ones;
+    uint64_t low = word & SL_EACH(0x7f);
 
-    return ((low + ones) | ~(low + 0x60 * ones)) & ~word & 0x80 * ones;
-}
-
-/* How many bytes in memory come before the first that is marked. */
-static inline size_t sl_http1_first(uint64_t marks)
-{
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    return (size_t)__builtin_ctzll(marks) / 8;
-#else
-    return (size_t)__builtin_clzll(marks) / 8;
-#endif
+    return ((low + SL_EACH(1)) | ~(low + SL_EACH(0x60))) & ~word & SL_TOPS;
 }
 
 /* The first place in [at, end) whose byte may not be in a value, or `end`. */
@@ -84,15 +79,13 @@ static inline size_t sl_http1_skip_text(const char *bytes, size_t at,
                                         size_t end)
 {
     while (end - at >= 8) {
-        uint64_t word, marks;
+        uint64_t marks = sl_http1_controls(sl_word_load(bytes + at));
 
-        memcpy(&word, bytes + at, sizeof(word));
-        marks = sl_http1_controls(word);
         if (marks == 0) {
             at += 8;
             continue;
         }
-        at += sl_http1_first(marks);
+        at += sl_word_first(marks);
         if (bytes[at] != '\t')
             return at;
         at++;

@@ -8,16 +8,9 @@
 #include <string.h>
 
 #include "base/digits.h"
-
-/* The same byte eight times. */
-#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+#include "wire/json_scan.h"
 
 #define REPLACEMENT SL_STR("\\ufffd")
-
-static bool is_plain(unsigned char c)
-{
-    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
 
 /* The escape of an ASCII byte that is not plain; `room` holds it if need be. */
 static struct sl_str escape(unsigned char c, char room[6])
@@ -79,33 +72,6 @@ static size_t character(struct sl_str s)
     return len;
 }
 
-/* In each of eight bytes, the top bit if the byte is below `n` (<= 0x80). Only
- * right where the bytes below it have no top bit set; see plain_run(). */
-static uint64_t below(uint64_t bytes, uint64_t n)
-{
-    return (bytes - EACH(n)) & ~bytes & EACH(0x80);
-}
-
-/* Bytes that may go as they are, from the beginning of `s`. Eight are looked at
- * together; a borrow from one byte to the next can only follow a byte that is
- * not plain itself, so that none which is not is missed. */
-static size_t plain_run(struct sl_str s)
-{
-    size_t i = 0;
-    uint64_t eight;
-
-    for (; i + 8 <= s.len; i += 8) {
-        memcpy(&eight, s.at + i, 8);
-        if ((eight & EACH(0x80)) | below(eight, 0x20) |
-            below(eight ^ EACH('"'), 1) | below(eight ^ EACH('\\'), 1) |
-            below(eight ^ EACH(0x7f), 1))
-            break;
-    }
-    while (i < s.len && is_plain((unsigned char)s.at[i]))
-        i++;
-    return i;
-}
-
 /* Append what becomes of the first byte or character of `s`, which is not
  * plain; *used says how much of `s` that was. */
 static int add_odd(struct sl_buf *out, struct sl_str s, size_t *used)
@@ -131,7 +97,7 @@ static int add_odd(struct sl_buf *out, struct sl_str s, size_t *used)
 static int add_inside(struct sl_buf *out, struct sl_str text)
 {
     while (text.len > 0) {
-        size_t used = plain_run(text);
+        size_t used = sl_json_run(text.at, text.len);
         int err;
 
         if (used > 0)
@@ -177,7 +143,7 @@ int sl_json_string(struct sl_buf *out, struct sl_str text)
     size_t before = out->len;
     int err;
 
-    if (plain_run(text) == text.len)
+    if (sl_json_run(text.at, text.len) == text.len)
         return add_plain(out, text);
     err = sl_buf_add(out, SL_STR("\""));
     if (!err)

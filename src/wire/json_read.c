@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "wire/json_scan.h"
+
 static bool fail(struct sl_json_reader *r, const char *why)
 {
     if (!r->why)
@@ -284,9 +286,10 @@ static bool pass_plain(struct sl_json_reader *r)
     const unsigned char *s = (const unsigned char *)r->text.at;
     size_t at = r->at, end = r->text.len, len;
 
-    for (; at < end; at += len) {
+    for (;; at += len) {
+        at += sl_json_run(r->text.at + at, end - at);
         len = 1;
-        if (s[at] == '"' || s[at] == '\\')
+        if (at == end || s[at] == '"' || s[at] == '\\')
             break;
         if (s[at] >= 0x20 && s[at] < 0x80)
             continue;

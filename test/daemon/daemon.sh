@@ -4,7 +4,8 @@
 #   NAME.sh SLUICED SLUICED-TEST SLUICE
 #
 #   start WORD...     sluiced with doors on free ports; leaves $pid, $http and
-#                     $admin once it serves, or fails when it has ended
+#                     $admin (and $resp, if --listen-resp is among the words)
+#                     once it serves, or fails when it has ended
 #   stop              end it; leaves $status and $err; end_by SIGNAL too
 #   ask PATH WORD...  curl to the http door; leaves $code, $out and $fields
 #   tell PATH WORD... the same to the admin listener
@@ -22,13 +23,15 @@ TMPDIR=/tmp
 # shellcheck disable=SC2154 # tap.sh has it
 trap 'end_all; rm -rf "$folder"' EXIT
 unset NO_COLOR CLICOLOR_FORCE NOTIFY_SOCKET LISTEN_PID LISTEN_FDS
-export SLUICE_LISTEN_GRPC=off # others may have the usual port
+# Daemons of several tests run at once, and these doors have ports of their own
+# unless somebody says otherwise. Those who want them open them by a flag.
+export SLUICE_LISTEN_GRPC=off SLUICE_LISTEN_RESP=off
 running=() log=
 [[ -x $sluiced && -x $sluiced_test ]] || {
     echo "Bail out! there is no $sluiced"
     exit 1
 }
-code='' fields='' http='' admin='' pid=''
+code='' fields='' http='' admin='' resp='' pid=''
 
 end_all() {
     local one
@@ -89,7 +92,8 @@ started() {
         wait "$pid" || status=$?
         return 1
     fi
-    http=$(where http) admin=$(where admin)
+    http=$(where http) admin=$(where admin) resp=$(where resp)
+    : "$resp"
     said '"event":"serving"'
 }
 

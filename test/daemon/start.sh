@@ -67,10 +67,6 @@ check 'and what to write' has "$err" 'write: fixed-window'
 run "$sluiced" -c none.yaml
 check 'so is none' is 3
 check 'which is named' has "$err" 'none.yaml can'
-policy later.yaml 3/day 'server: { listen: { resp: "127.0.0.1:0" } }'
-run "$sluiced" -c later.yaml
-check "listen.resp is for later" has "$err" 'not in this version'
-check 'and status 3' is 3
 policy later.yaml 3/day 'server: { store: "redis://u:s3cret@h" }'
 run "$sluiced" -c later.yaml
 check 'other stores are for later' has "$err" \
@@ -83,8 +79,25 @@ check 'beyond loopback it needs a token' is 2
 check 'and says so' has "$err" 'access_token or tls.client_ca'
 run "$sluiced" --listen-admin '*:0'
 check 'the admin listener too' has "$err" 'set admin_token'
+run "$sluiced" --listen-resp '*:0'
+check 'and the door for Redis clients' has "$err" \
+    '--listen-resp: at *:0 anybody could spend'
 run "$sluiced" --clock virtual
 check 'the shipped program has no other clock' is 2
+
+# ---- a signal at the start ----
+
+# When the lock is there, the state is being made, and nobody hears signals yet.
+policy hup.yaml 3/day
+launch "$sluiced" --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
+    --log-format json -c hup.yaml --memory 256MiB --store memory:hup.state
+until [[ -e hup.state.lock ]] || gone "$pid"; do :; done
+kill -HUP "$pid"
+started
+check 'HUP while it starts does not end it' said '"event":"serving"'
+until_ said '"event":"policy loaded"'
+check 'and is heard' said '"event":"policy loaded"'
+stop
 
 # ---- held by others ----
 
@@ -99,6 +112,9 @@ start -c q.yaml
 check 'a state that is held is status 5' is 5
 check 'with who holds it' has "$err" "(process $first)"
 check 'and what to do' has "$err" '--store memory:PATH'
+ln -s sluice.state link.state
+start -c q.yaml --store memory:link.state
+check 'also by another name' is 5
 pid=$first
 ask /v1/check -d '{"path":"/x","user":"ann"}'
 check 'the first one goes on' answers 200

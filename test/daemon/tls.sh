@@ -91,6 +91,32 @@ fetch --cacert ours.pem "https://$admin/metrics"
 check 'metrics are for all' answers 200
 stop
 
+# Who must show a certificate does not change before a restart.
+ask_for() {
+    policy q.yaml 9/day "server: { access_token: \"t0ken\", tls: { certificate: \
+      ./one.pem, key: ./one.key$1 } }"
+}
+ask_for ''
+start -c q.yaml --store memory: --watch off
+curl=(--cacert ours.pem "https://$http/v1/check" -d "$body"
+    -H 'Authorization: Bearer t0ken')
+ask_for ', client_ca: ./theirs.pem'
+kill -HUP "$pid"
+until_ said 'needs a restart'
+check 'to ask clients for theirs needs a restart' \
+    said 'server.tls.client_ca none -> theirs.pem; needs a restart'
+fetch "${curl[@]}"
+check 'until then the token is enough' answers 200
+stop
+start -c q.yaml --store memory: --watch off
+curl=(--cacert ours.pem "https://$http/v1/check" -d "$body")
+ask_for ''
+kill -HUP "$pid"
+until_ said 'needs a restart'
+fetch "${curl[@]}" --cert client.pem --key client.key
+check 'and so does to cease to ask' answers 200
+stop
+
 run "$sluiced" --tls-certificate one.pem --tls-key two.key \
     --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0
 check 'a key of another certificate keeps it from starting' is 1

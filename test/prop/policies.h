@@ -241,6 +241,7 @@ static inline void make_identity(struct maker *m, struct tree *top)
 {
     static const char *const keys[] = {"user", "org",  "plan",
                                        "role", "shop", "null"};
+    static const char *const fields[] = {"x-forwarded-for", "forwarded"};
     static const char *const nets[] = {
         "127.0.0.0/8",         "::1",         "10.1.2.3", "2001:DB8::/32",
         "::ffff:10.0.0.0/104", "192.0.2.0/31"};
@@ -265,6 +266,8 @@ static inline void make_identity(struct maker *m, struct tree *top)
         put_some(m, identity, "trusted_proxies", nets, SL_LEN(nets), 0);
     if (maybe(m, 2))
         put_number(m, identity, "ipv6_prefix", 32, 128);
+    if (maybe(m, 2))
+        put_word(m, identity, "forwarded", PICK(m, fields));
 }
 
 /* ---- the rest of the file ---- */
@@ -380,6 +383,7 @@ static inline void make_server(struct maker *m, struct tree *top)
         {"access_token", "s3cret"                     },
         {"admin_token",  "null"                       },
     };
+    static const char *const doors[] = {"http", "grpc", "resp", "admin"};
     struct tree *server, *below;
 
     if (maybe(m, 2))
@@ -389,6 +393,8 @@ static inline void make_server(struct maker *m, struct tree *top)
         if (i != 2 && maybe(m, 3)) /* one `memory` */
             put_word(m, server, rows[i][0],
                      rows[i == 3 && maybe(m, 2) ? 2 : i][1]);
+    if (maybe(m, 3))
+        put_some(m, server, "proxy_protocol", doors, SL_LEN(doors), 0);
     if (maybe(m, 2)) {
         below = put_map(m, server, "listen");
         put_word(m, below, "admin", "unix:/run/a b");

@@ -307,6 +307,8 @@ static void make_route(struct maker *m, struct tree *routes, unsigned i)
         put_word(m, route, "endpoint", PICK(m, ends));
     if (maybe(m, 3) && !(roles_count && nobody == anonymous[1]))
         put_word(m, route, "anonymous", nobody);
+    if (maybe(m, 4))
+        put_word(m, route, "sign_in", "fresh");
     if (m->feature_count > 0 && maybe(m, 3))
         put_word(m, route, "feature",
                  m->features[rng_below(m->rng, m->feature_count)]);

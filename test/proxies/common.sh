@@ -72,6 +72,7 @@ start_sluiced() {
         "s/forward_auth: original/forward_auth: $family/" >sluice.yaml
     SLUICE_LISTEN_GRPC=off launch "$sluiced_test" -c sluice.yaml --clock=virtual \
         --listen-http "${http:-127.0.0.1:0}" --listen-admin 127.0.0.1:0 \
+        --listen-resp off \
         --store memory: --log-format json
     started || give_up 'sluiced does not start' "$log"
     sluiced_pid=$pid

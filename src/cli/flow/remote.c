@@ -193,8 +193,8 @@ static struct sl_str request_id(const char *verdict)
     return (struct sl_str){at, (size_t)(end - at)};
 }
 
-static int add_check(struct sl_buf *out, const struct sluice_request *request,
-                     const char *verdict)
+int sl_check_write(struct sl_buf *out, const struct sluice_request *request,
+                   struct sl_str id)
 {
     const struct {
         const char *name, *text;
@@ -213,7 +213,7 @@ static int add_check(struct sl_buf *out, const struct sluice_request *request,
     int err = sl_buf_addf(out, "{\"request_id\":");
 
     if (!err)
-        err = sl_buf_add(out, request_id(verdict));
+        err = sl_buf_add(out, id);
     for (size_t i = 0; i < SL_LEN(texts) && !err; i++)
         err = add_text(out, texts[i].name, texts[i].text);
     if (!err)
@@ -242,7 +242,7 @@ int sl_remote_check(struct sl_remote *remote,
     if (!err)
         err = sl_buf_add(&remote->wants, before);
     if (!err)
-        err = add_check(&remote->checks, request, verdict);
+        err = sl_check_write(&remote->checks, request, request_id(verdict));
     if (!err)
         err = sl_buf_add(&remote->wants, sl_str_c(verdict));
     if (err)

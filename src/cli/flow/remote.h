@@ -53,6 +53,11 @@ SL_MUST_USE int sl_remote_check(struct sl_remote *remote,
                                 const struct sluice_request *request,
                                 const char *verdict);
 
+/* The JSON of one check; `id` is that of its request, in JSON. */
+SL_MUST_USE int sl_check_write(struct sl_buf *out,
+                               const struct sluice_request *request,
+                               struct sl_str id);
+
 /* Send what was collected. */
 SL_MUST_USE int sl_remote_flush(struct sl_remote *remote);
 

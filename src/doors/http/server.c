@@ -9,7 +9,8 @@
  *     closed        408, closed          408, closed  LATE ------+
  *
  * A request whose answer comes later is LATE: its connection is paused and
- * nothing of it moves, as the call has slices of it.
+ * nothing of it moves, as the call has slices of it. An answer that goes on for
+ * as long as somebody listens is a STREAM, which has no deadline.
  *
  * Shaking hands for TLS has the head's deadline, too. A deadline is set when
  * its phase begins and not moved by bytes that trickle in. A request that comes
@@ -24,8 +25,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/digits.h"
-#include "base/instant.h"
 #include "doors/http/inner.h"
 
 #define LINE_MOST ((size_t)8 << 10)
@@ -39,7 +38,7 @@
 
 #define CONTINUE SL_STR("HTTP/1.1 100 Continue\r\n\r\n")
 
-enum phase { IDLE, HEAD, BODY, LATE };
+enum phase { IDLE, HEAD, BODY, LATE, STREAM };
 
 struct sl_http_session {
     struct sl_http_worker *worker;
@@ -48,7 +47,9 @@ struct sl_http_session {
     bool waits;  /* is in worker->waiting, and paused */
     bool shakes; /* TLS: hands may not have been shaken yet */
     enum phase phase;
-    struct sl_http_call *call; /* LATE: the one that is under way */
+    struct sl_http_call *call;     /* LATE: the one that is under way */
+    struct sl_http_stream *stream; /* STREAM: whose the connection is */
+    struct sl_http_place place;
     struct sl_http1 parser;
 };
 
@@ -68,6 +69,8 @@ static sl_ns deadline_of(const struct sl_http_door *door, enum phase phase)
         return or_else(door->body_deadline, 10 * SL_S);
     case LATE:
         return LATEST;
+    case STREAM:
+        return 0;
     case IDLE:
         break;
     }
@@ -114,45 +117,38 @@ static void begin(struct sl_http_session *s)
 
 /* ---- writing ---- */
 
-static char *put(char *to, const char *text)
+/* From now on the connection is the stream's; or it never is. */
+static void begin_stream(struct sl_http_session *s,
+                         struct sl_http_stream *stream, bool begins)
 {
-    while (*text)
-        *to++ = *text++;
-    return to;
-}
-
-/* "Sun, 15 Nov 2026 07:00:00 GMT" */
-static void print_date(sl_ns second, char out[32])
-{
-    static const char days[][6] = {"Thu, ", "Fri, ", "Sat, ", "Sun, ",
-                                   "Mon, ", "Tue, ", "Wed, "};
-    static const char months[][6] = {" Jan ", " Feb ", " Mar ", " Apr ",
-                                     " May ", " Jun ", " Jul ", " Aug ",
-                                     " Sep ", " Oct ", " Nov ", " Dec "};
-    int64_t year, month, day, since = second / 86400;
-    uint64_t left = (uint64_t)(second % 86400);
-    char *to = put(out, days[since % 7]);
-
-    sl_civil_from_days(since, &year, &month, &day);
-    to = sl_digits_padded((uint64_t)day, 2, to);
-    to = put(to, months[month - 1]);
-    to = sl_digits_padded((uint64_t)year, 4, to);
-    to = sl_digits_padded(left / 3600, 2, put(to, " "));
-    to = sl_digits_padded(left / 60 % 60, 2, put(to, ":"));
-    to = sl_digits_padded(left % 60, 2, put(to, ":"));
-    memcpy(to, " GMT", sizeof(" GMT"));
-}
-
-/* RFC 9110, 5.6.7; the text changes once a second. */
-static struct sl_str date_of(struct sl_http_worker *worker)
-{
-    sl_ns second = sl_loop_now(worker->loop) / SL_S;
-
-    if (second != worker->date_at || !worker->date[0]) {
-        print_date(second, worker->date);
-        worker->date_at = second;
+    if (!begins) {
+        stream->on_close(stream);
+        return;
     }
-    return sl_str_c(worker->date);
+    stream->conn = s->conn;
+    s->stream = stream;
+    sl_buf_clear(&s->conn->in);
+    enter(s, STREAM);
+}
+
+static void forget_stream(struct sl_http_session *s)
+{
+    struct sl_http_stream *stream = s->stream;
+
+    s->stream = NULL;
+    if (stream)
+        stream->on_close(stream);
+}
+
+void sl_http_stream_end(struct sl_http_stream *stream)
+{
+    struct sl_http_session *s;
+
+    if (!stream->conn)
+        return;
+    s = stream->conn->owner;
+    s->stream = NULL;
+    sl_conn_finish(s->conn);
 }
 
 /* Append the answer. False if the connection is at its end. */
@@ -160,24 +156,30 @@ static bool send_answer(struct sl_http_session *s,
                         const struct sl_http_call *call)
 {
     struct sl_http_worker *worker = s->worker;
+    bool streams =
+        call->stream && !s->parser.is_head_request && !worker->draining;
     struct sl_http1_answer answer = {
         .status = call->status,
         .fields = call->fields,
         .field_count = call->field_count,
         .content_type = call->content_type,
         .body = call->body,
-        .keep_alive = s->parser.keep_alive && !call->close && !worker->draining,
+        .endless = streams,
+        .keep_alive = s->parser.keep_alive && !call->close &&
+                      !worker->draining && !streams,
         .head = s->parser.is_head_request,
         .minor = s->parser.minor,
-        .date = date_of(worker),
+        .date = sl_http_date(worker),
     };
 
     if (sl_http1_write(&s->conn->out, &answer)) {
         sl_conn_abort(s->conn);
-        return false;
-    }
-    if (!answer.keep_alive)
+        answer.keep_alive = streams = false;
+    } else if (!answer.keep_alive && !streams) {
         sl_conn_finish(s->conn);
+    }
+    if (call->stream)
+        begin_stream(s, call->stream, streams);
     return answer.keep_alive;
 }
 
@@ -306,6 +308,10 @@ static void on_input(struct sl_conn *conn)
     unsigned answered = 0;
 
     s->shakes = false;
+    if (s->stream) { /* nothing is expected of him */
+        sl_buf_clear(&conn->in);
+        return;
+    }
     if (most == 0)
         most = 64;
     while (conn->in.len > 0 && !sl_conn_is_full(conn)) {
@@ -335,7 +341,7 @@ static void on_deadline(struct sl_conn *conn)
         sl_conn_deadline(conn, deadline_of(s->worker->door, IDLE));
         return;
     }
-    if (s->phase == IDLE || s->phase == LATE) /* it is closed */
+    if (s->phase == IDLE || s->phase >= LATE) /* it is closed */
         return;
     s->parser.keep_alive = false;
     refuse(s, "deadline", 408, "TOO_SLOW",
@@ -356,6 +362,8 @@ static void on_close(struct sl_conn *conn)
     }
     if (worker->stats)
         sl_stats_connection(worker->stats, worker->door->name, -1);
+    forget_stream(s);
+    sl_http_leave(worker, &s->place);
     sl_alloc_free(worker->alloc, s, sizeof(*s));
 }
 
@@ -388,20 +396,27 @@ static int open_conn(struct sl_http_session *s, int fd,
 void sl_http_accept(void *ctx, int fd, const struct sl_address *peer)
 {
     struct sl_http_worker *worker = ctx;
-    struct sl_http_session *s = sl_alloc_new(worker->alloc, sizeof(*s));
+    struct sl_http_place place;
+    const char *why = sl_http_enter(worker, peer, &place);
+    struct sl_http_session *s =
+        why ? NULL : sl_alloc_new(worker->alloc, sizeof(*s));
 
     if (!s) {
-        count_refusal(worker, "no_memory", 0);
+        sl_http_leave(worker, &place);
+        count_refusal(worker, why ? why : "no_memory", 0);
         close(fd);
         return;
     }
     s->worker = worker;
+    s->place = place;
     s->waits = false;
     s->call = NULL;
+    s->stream = NULL;
     s->shakes = worker->tls != NULL;
     s->phase = IDLE;
     if (open_conn(s, fd, peer)) {
         count_refusal(worker, "too_many", 0);
+        sl_http_leave(worker, &place);
         sl_alloc_free(worker->alloc, s, sizeof(*s));
         return;
     }
@@ -417,8 +432,11 @@ static void drain_one(struct sl_conn *conn, void *ctx)
     struct sl_http_session *s = conn->owner;
 
     (void)ctx;
-    if (s->phase == IDLE && conn->in.len == 0)
-        sl_conn_finish(conn);
+    if (s->stream)
+        forget_stream(s);
+    else if (s->phase != IDLE || conn->in.len > 0)
+        return;
+    sl_conn_finish(conn);
 }
 
 void sl_http_drain(struct sl_http_worker *worker)

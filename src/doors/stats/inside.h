@@ -100,6 +100,8 @@ struct sl_why_stats {
 
 struct sl_stats {
     const struct sl_alloc *alloc;
+    struct sl_top *top; /* or NULL */
+    struct sl_denials *denials;
 
     sl_stat store_errors;
     sl_stat fail_modes[3]; /* by enum sl_failure */

@@ -54,6 +54,7 @@ enum {
     NOW_TABLE_OCCUPIED,
     NOW_TABLE_EVICTED,
     NOW_TABLE_FULL,
+    NOW_LISTENER_PAUSED,
 };
 
 static uint64_t read_stat(const sl_stat *value)
@@ -356,6 +357,7 @@ static void now(struct page *page, const struct stat_row *row)
         [NOW_TABLE_OCCUPIED] = n->table_occupied,
         [NOW_TABLE_EVICTED] = n->table_evicted,
         [NOW_TABLE_FULL] = n->table_full,
+        [NOW_LISTENER_PAUSED] = n->listener_paused,
     };
 
     sl_page_add(&page->text, row->name);

@@ -263,3 +263,15 @@ int sl_render_explained(const struct sl_decision *decision,
 {
     return render(decision, rendered, true, out);
 }
+
+int sl_render_limit(const struct sl_decision *decision,
+                    const struct sl_shown *shown, struct sl_buf *out)
+{
+    struct sl_ink ink = {.out = out, .json = true};
+    size_t before = out->len;
+
+    write_limit(&ink, decision, shown, true);
+    if (ink.err)
+        out->len = before;
+    return ink.err;
+}

@@ -200,6 +200,9 @@ void sl_build_server(struct sl_build *b);
 /* What concerns several parts: keys that meet, ways round. */
 void sl_build_checks(struct sl_build *b);
 
+/* What routes do with what was used before signing in; called by the checks. */
+void sl_build_sign_in(struct sl_build *b);
+
 /* What is allowed, but was perhaps not meant; called by the checks. */
 void sl_build_warnings(struct sl_build *b);
 

@@ -254,6 +254,7 @@ void sl_build_checks(struct sl_build *b)
         return;
     check_keys(b, uses);
     check_guards(b);
+    sl_build_sign_in(b);
     /* In a file with errors something may be idle because it is misspelt. */
     if (b->report->errors == 0)
         sl_build_warnings(b);

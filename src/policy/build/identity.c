@@ -35,6 +35,24 @@ static bool is_token(char c)
            (c >= '0' && c <= '9') || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
+/* Many servers take X_User for X-User, so a client could write the name that a
+ * proxy takes care to overwrite: no door looks at such headers. */
+static void refuse_underscore(struct sl_build *b, const struct sl_node *item,
+                              struct sl_str name)
+{
+    char meant[257];
+
+    snprintf(meant, sizeof(meant), "%.*s", SL_STR_ARG(name));
+    for (char *c = meant; *c; c++)
+        *c = (char)(*c == '_' ? '-' : *c);
+    sl_hint(sl_report_error(b->report, SL_AT(item),
+                            "\"%.64s\" is never looked at: headers with an "
+                            "underscore are dropped, since many servers take "
+                            "it for a hyphen",
+                            sl_build_shown(item).text),
+            "header.%.64s", meant);
+}
+
 static void read_header(struct sl_build *b, const struct sl_node *item,
                         struct sl_source *ret)
 {
@@ -55,6 +73,8 @@ static void read_header(struct sl_build *b, const struct sl_node *item,
                         "\"%.64s\" names no header; write one like "
                         "header.x-user-id",
                         sl_build_shown(item).text);
+    else if (memchr(bytes, '_', name.len))
+        refuse_underscore(b, item, (struct sl_str){bytes, name.len});
     *ret = (struct sl_source){
         SL_SOURCE_HEADER, {bytes, name.len}
     };
@@ -155,15 +175,8 @@ static void read_sources(struct sl_build *b, const struct sl_node *node,
 static bool is_setting(struct sl_str key)
 {
     static const char *const settings[] = {
-        "user",
-        "org",
-        "plan",
-        "role",
-        "trusted_proxies",
-        "ipv6_prefix",
-        "anonymous",
-        "jwt",
-        "unknown_subject",
+        "user",        "org",       "plan",      "role", "trusted_proxies",
+        "ipv6_prefix", "forwarded", "anonymous", "jwt",  "unknown_subject",
     };
 
     for (size_t i = 0; i < SL_LEN(settings); i++)
@@ -337,6 +350,8 @@ void sl_build_identity(struct sl_build *b)
     read_sources(b, sl_node_get(node, "role"), false, &identity->role);
     read_anonymous(b, sl_node_get(node, "anonymous"));
     read_trusted(b, sl_node_get(node, "trusted_proxies"));
+    identity->forwarded = (enum sl_forwarded)sl_build_choice(
+        node, "forwarded", sl_forwarded_words, 2, SL_FORWARDED_X_FOR);
     identity->ipv6_prefix =
         (unsigned)sl_build_number(b, node, "ipv6_prefix", 32, 128, 64);
 }

@@ -3,11 +3,13 @@
 #include "policy/build/build.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/parse.h"
 
 #define MEMORY_MIN (UINT64_C(1) << 20)
+#define DOORS      4
 
 /* ---- addresses ---- */
 
@@ -209,6 +211,24 @@ static void read_budgets(struct sl_build *b, const struct sl_node *node)
         server->deadline = 0;
 }
 
+/* The doors, as a flag would have them: "http,resp". */
+static struct sl_str read_proxied(struct sl_build *b,
+                                  const struct sl_node *node)
+{
+    const struct sl_node *item;
+    char text[64];
+    size_t len = 0;
+
+    if (!node || node->kind == SL_NODE_EMPTY ||
+        !sl_build_short(b, node, DOORS, "doors"))
+        return SL_STR("");
+    for (item = sl_build_first(node); item; item = sl_build_next(node, item))
+        if (!sl_build_twice(b, node, item, "the door"))
+            len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%.*s",
+                                    len > 0 ? "," : "", SL_STR_ARG(item->text));
+    return sl_build_keep(b, (struct sl_str){text, len});
+}
+
 /* A token from the environment that is empty there would let everyone in. */
 static struct sl_str read_token(struct sl_build *b, const struct sl_node *node,
                                 const char *key)
@@ -249,6 +269,8 @@ void sl_build_server(struct sl_build *b)
     server->access_token = read_token(b, node, "access_token");
     server->admin_token = read_token(b, node, "admin_token");
     server->forward_auth = sl_build_text(b, node, "forward_auth");
+    server->proxy_protocol =
+        read_proxied(b, sl_node_get(node, "proxy_protocol"));
     server->log_level = sl_build_text(b, log, "level");
     server->log_format = sl_build_text(b, log, "format");
 }

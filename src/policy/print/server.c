@@ -208,6 +208,31 @@ static void print_listen(struct sl_printer *p, const struct sl_server *server)
     sl_print_close(p);
 }
 
+/* The ith of "http,resp". */
+static struct sl_str door_of(const void *ctx, unsigned i, char *room)
+{
+    struct sl_str rest = *(const struct sl_str *)ctx;
+    const char *comma;
+
+    (void)room;
+    while ((comma = memchr(rest.at, ',', rest.len)) != NULL && i-- > 0)
+        rest = sl_str_from(rest, (size_t)(comma - rest.at) + 1);
+    if (comma)
+        rest.len = (size_t)(comma - rest.at);
+    return rest;
+}
+
+static void print_proxied(struct sl_printer *p, const struct sl_server *server)
+{
+    struct sl_print_list list = {
+        .item = door_of, .ctx = &server->proxy_protocol, .count = 1};
+
+    for (size_t i = 0; i < server->proxy_protocol.len; i++)
+        list.count += server->proxy_protocol.at[i] == ',';
+    if (server->proxy_protocol.len > 0)
+        sl_print_list(p, "proxy_protocol", &list);
+}
+
 static void print_tls(struct sl_printer *p, const struct sl_server *server)
 {
     if (server->tls_certificate.len + server->tls_key.len +
@@ -235,9 +260,9 @@ static bool is_empty(const struct sl_server *s)
 {
     return !s->has_listen && !s->memory && !s->deadline &&
            s->store.len + s->usage.len + s->forward_auth.len +
-                   s->access_token.len + s->admin_token.len +
-                   s->tls_certificate.len + s->tls_key.len +
-                   s->tls_client_ca.len + s->log_level.len +
+                   s->proxy_protocol.len + s->access_token.len +
+                   s->admin_token.len + s->tls_certificate.len +
+                   s->tls_key.len + s->tls_client_ca.len + s->log_level.len +
                    s->log_format.len ==
                0;
 }
@@ -256,6 +281,7 @@ void sl_print_server(struct sl_printer *p)
     if (server->deadline > 0)
         sl_print_duration(p, "deadline", server->deadline);
     print_written(p, "forward_auth", server->forward_auth);
+    print_proxied(p, server);
     print_token(p, "access_token", server->access_token);
     print_token(p, "admin_token", server->admin_token);
     print_tls(p, server);

@@ -24,6 +24,11 @@ static void describe_admin(struct sl_daemon *daemon, struct sl_doorway *way)
     };
 }
 
+static void gather_http(struct sl_doorway *way)
+{
+    way->http.crowd = way->crowd;
+}
+
 static int open_http(struct sl_stand *stand, struct sl_worker *worker,
                      const struct sl_doorway *way, unsigned most)
 {
@@ -72,6 +77,7 @@ static void move_http(struct sl_stand *stand, struct sl_engine *engine)
 const struct sl_door_kind sl_door_http = {
     .name = "http",
     .describe = describe_http,
+    .gather = gather_http,
     .open = open_http,
     .close = close_http,
     .accept = accept_http,

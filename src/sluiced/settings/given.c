@@ -165,10 +165,26 @@ static const char *find(const char *const *environment, const char *name)
     size_t len = strlen(name);
 
     for (; environment && *environment; environment++)
-        if (strncmp(*environment, name, len) == 0 &&
-            (*environment)[len] == '=' && (*environment)[len + 1])
+        if (strncmp(*environment, name, len) == 0 && (*environment)[len] == '=')
             return *environment + len + 1;
     return NULL;
+}
+
+/* An empty variable is as good as none; but one of a token was meant to keep
+ * others out, and whoever filled it in had nothing to fill in. */
+static int take_variable(const char *const *environment,
+                         const struct sl_variable *name, bool is_token,
+                         const char **ret, struct sl_diag *diag)
+{
+    const char *value = find(environment, name->text);
+
+    if (value && !value[0] && is_token)
+        return sl_refuse(diag, SL_EXIT_USAGE,
+                         "%s is empty, and so nobody would be kept out; give "
+                         "it a value, or unset it if that is meant",
+                         name->text);
+    *ret = value && value[0] ? value : NULL;
+    return 0;
 }
 
 static bool is_known(struct sl_str name)
@@ -203,20 +219,27 @@ static void doubt(struct sl_given *given, struct sl_str name)
                  near);
 }
 
-static void read_environment(struct sl_given *given,
-                             const char *const *environment)
+static int read_variables(struct sl_given *given,
+                          const char *const *environment, struct sl_diag *diag)
 {
-    for (size_t i = 0; i < SL_SETTINGS; i++) {
-        enum sl_setting id = (enum sl_setting)i;
-        struct sl_variable own = sl_setting_variable(id);
+    int status = 0;
 
-        given->variables[i] = find(environment, own.text);
-        if (sl_setting_rows[i].kind == SL_SETTING_TOKEN) {
-            struct sl_variable secret = sl_setting_secret(id);
+    for (size_t i = 0; i < SL_SETTINGS && !status; i++) {
+        bool is_token = sl_setting_rows[i].kind == SL_SETTING_TOKEN;
+        struct sl_variable own = sl_setting_variable((enum sl_setting)i);
+        struct sl_variable secret = sl_setting_secret((enum sl_setting)i);
 
-            given->secrets[i] = find(environment, secret.text);
-        }
+        status = take_variable(environment, &own, is_token,
+                               &given->variables[i], diag);
+        if (!status && is_token)
+            status = take_variable(environment, &secret, is_token,
+                                   &given->secrets[i], diag);
     }
+    return status;
+}
+
+static void doubt_others(struct sl_given *given, const char *const *environment)
+{
     for (; environment && *environment; environment++) {
         char name[65];
         int len = (int)strcspn(*environment, "=");
@@ -239,6 +262,8 @@ int sl_given_read(struct sl_given *given, int argc, const char *const *argv,
     while (line.at < argc && !status)
         status = read_word(&line, argv[line.at++]);
     if (!status)
-        read_environment(given, environment);
+        status = read_variables(given, environment, diag);
+    if (!status)
+        doubt_others(given, environment);
     return status;
 }

@@ -40,10 +40,6 @@ static int refuse_store(const struct sl_settings *s, enum sl_setting id,
 
 int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
 {
-    if (strcmp(settings->values[SL_SET_listen_resp].text, "off") != 0)
-        return sl_settings_refuse(settings, SL_SET_listen_resp, diag,
-                                  "the Redis door is not in this version; "
-                                  "leave it out");
     if (strcmp(settings->values[SL_SET_usage].text, "none") != 0)
         return refuse_store(settings, SL_SET_usage, diag);
     if (!begins(settings->values[SL_SET_store].text, "memory:"))

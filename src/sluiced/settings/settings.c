@@ -101,6 +101,7 @@ static const char *policy_text(struct sl_arena *arena,
         [SL_SET_store] = p->store,
         [SL_SET_usage] = p->usage,
         [SL_SET_forward_auth] = p->forward_auth,
+        [SL_SET_proxy_protocol] = p->proxy_protocol,
         [SL_SET_access_token] = p->access_token,
         [SL_SET_admin_token] = p->admin_token,
         [SL_SET_tls_certificate] = p->tls_certificate,
@@ -350,9 +351,38 @@ const enum sl_setting sl_setting_of_door[SL_DOORS] = {
     [SL_DOOR_ADMIN] = SL_SET_listen_admin,
 };
 
+static int read_proxied(struct sl_settings *s, struct sl_diag *diag)
+{
+    static const char *const names[SL_DOORS] = {
+        [SL_DOOR_HTTP] = "http",
+        [SL_DOOR_GRPC] = "grpc",
+        [SL_DOOR_RESP] = "resp",
+        [SL_DOOR_ADMIN] = "admin",
+    };
+    const char *at = s->values[SL_SET_proxy_protocol].text;
+    bool more = strcmp(at, "none") != 0;
+
+    while (more) {
+        struct sl_str name = {at, strcspn(at, ",")};
+        int door = 0;
+
+        while (door < SL_DOORS && !sl_str_eq(name, sl_str_c(names[door])))
+            door++;
+        if (door == SL_DOORS)
+            return sl_settings_refuse(s, SL_SET_proxy_protocol, diag,
+                                      "\"%.*s\" is no door; write some of "
+                                      "http,grpc,resp,admin or none",
+                                      SL_STR_ARG(name));
+        s->proxied[door] = true;
+        more = at[name.len] == ',';
+        at += name.len + more;
+    }
+    return 0;
+}
+
 static int read_doors(struct sl_settings *s, struct sl_diag *diag)
 {
-    int status = 0;
+    int status = read_proxied(s, diag);
 
     for (int i = 0; i < SL_DOORS && !status; i++)
         status = read_address(s, sl_setting_of_door[i], &s->open[i], &s->at[i],
@@ -429,6 +459,9 @@ static int read_numbers(struct sl_settings *s, struct sl_diag *diag)
     if (!status)
         status =
             read_count(s, SL_SET_connections, 1000000, &s->connections, diag);
+    if (!status)
+        status = read_count(s, SL_SET_connections_per_address, 1000000,
+                            &s->connections_per_address, diag);
     return status;
 }
 

@@ -46,6 +46,7 @@ enum sl_setting_kind {
     SL_SETTING_SIZE,
     SL_SETTING_DURATION,
     SL_SETTING_WORD,
+    SL_SETTING_WORDS, /* separated by commas */
     SL_SETTING_TOKEN, /* flag and variable name a file that has it */
     SL_SETTING_FILE,
     SL_SETTING_COUNT,
@@ -120,7 +121,8 @@ struct sl_settings {
     /* Made of them. */
     bool open[SL_DOORS];
     struct sl_address at[SL_DOORS];
-    const char *state; /* the file of the table, or NULL: on the heap */
+    bool proxied[SL_DOORS]; /* connections begin with a PROXY header */
+    const char *state;      /* the file of the table, or NULL: on the heap */
     uint64_t memory;
     sl_ns deadline, drain, max_connection_age;
     enum sl_forward forward;
@@ -128,7 +130,7 @@ struct sl_settings {
     const char *tls_certificate, *tls_key, *tls_client_ca; /* or NULL */
     enum sl_log_level log_level;
     enum sl_log_format log_format;
-    unsigned threads, connections;
+    unsigned threads, connections, connections_per_address;
     bool watch;
     bool virtual_clock;
 };

@@ -105,7 +105,7 @@ void sl_settings_help(FILE *out)
     help_row('\0', "show-settings", "",
              "each with where it came from, and end\n", out);
     help_row('h', "help", "", "this text\n", out);
-    help_row('V', "version", "", "\n", out);
+    help_row('V', "version", "", "which version this is\n", out);
     fputs("\n"
           "Each flag is also a variable: --listen-http is SLUICE_LISTEN_HTTP. "
           "Flags go before\nvariables, those before the policy's `server`, "

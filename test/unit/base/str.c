@@ -146,11 +146,42 @@ static void test_nearest(void)
     CHECK_STR(sl_str_nearest(SL_STR("min"), words, 0), NULL);
 }
 
+static int lower_of(int c)
+{
+    return c >= 'A' && c <= 'Z' ? c + 32 : c;
+}
+
+/* Every two bytes, at the places where a word of eight begins, ends and is
+ * joined to the next. */
+static void test_nocase_bytes(void)
+{
+    static const size_t lens[] = {1, 7, 8, 9, 15, 16, 17};
+    unsigned wrong = 0;
+
+    CASE("without case: every pair of bytes in every place");
+    for (size_t l = 0; l < SL_LEN(lens); l++)
+        for (size_t at = 0; at < lens[l]; at++)
+            for (int x = 0; x < 256; x++)
+                for (int y = 0; y < 256; y++) {
+                    char a[17], b[17];
+
+                    memset(a, 'q', sizeof(a));
+                    memset(b, 'Q', sizeof(b));
+                    a[at] = (char)x;
+                    b[at] = (char)y;
+                    wrong += sl_str_eq_nocase((struct sl_str){a, lens[l]},
+                                              (struct sl_str){b, lens[l]}) !=
+                             (lower_of(x) == lower_of(y));
+                }
+    CHECK_EQ(wrong, 0);
+}
+
 int main(void)
 {
     test_equal();
     test_cut();
     test_distance();
     test_nearest();
+    test_nocase_bytes();
     return CHECK_DONE();
 }

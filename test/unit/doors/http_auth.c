@@ -66,6 +66,10 @@ static void test_answers(struct asked *a)
     a->rig.fault = 0;
 }
 
+/* Sixteen of them. */
+#define FOUR "a&b=1&c=2&d="
+#define MANY FOUR "&" FOUR "&" FOUR "&" FOUR
+
 /* ?cost= and ?deny_status= are the proxy's; some put the client's behind our
  * path. */
 static void test_query(struct asked *a)
@@ -99,6 +103,16 @@ static void test_query(struct asked *a)
     CHECK_EQ(asked_get(a, "GET /v1/auth?cost=1", URI("/x?cost=0") USER_("d")),
              200);
     CHECK_EQ(asked_get(a, "GET /v1/auth?page=3", URI("/x?page=2")), 400);
+
+    CASE("a client's many parameters are not all looked for in his query");
+    CHECK_EQ(asked_get(a, "GET /v1/auth?" MANY "&slip=1",
+                       URI("/x?" MANY) USER_("fay")),
+             200);
+    CHECK_EQ(asked_get(a, "GET /v1/auth?slip=1&" MANY, URI("/x?" MANY)), 400);
+    CHECK_EQ(
+        asked_get(a, "GET /v1/auth?" MANY "&cost=0", URI("/x?" MANY "&cost=0")),
+        400);
+    CHECK(asked_says(a, "in the client's query as well"));
 }
 
 static void test_families(struct asked *a)
@@ -115,6 +129,10 @@ static void test_families(struct asked *a)
     CHECK_EQ(a->call->field_count, 0);
     CHECK_EQ(asked_get(a, "GET /v1/auth",
                        "X-Original-URL: /free\r\n" URI("/x") USER_("eve")),
+             403);
+    CHECK(asked_says(a, "x-original-uri and x-original-url are both there"));
+    CHECK_EQ(asked_get(a, "GET /v1/auth",
+                       "X-Original-URL:\r\n" URI("/x") USER_("eve")),
              200);
     CHECK(a->call->field_count > 0);
     CHECK_EQ(asked_get(a, "GET /v1/auth",

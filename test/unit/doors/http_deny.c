@@ -18,6 +18,7 @@ static void test_whole(struct asked *a)
                        "X-Sluice-RateLimit-Policy: \"m\";q=5;w=60\r\n"
                        "X-Sluice-Limit: 5\r\nX-Sluice-Remaining: 0\r\n"
                        "X-Sluice-Reset: 1794709212\r\n"
+                       "X-Sluice-Quota-Remaining: 7\r\n"
                        "X-Sluice-Request-Id: req_1\r\n"),
              429);
     CHECK_STR(asked_field(a, "Retry-After"), "12");
@@ -26,12 +27,13 @@ static void test_whole(struct asked *a)
     CHECK_STR(asked_field(a, "X-RateLimit-Limit"), "5");
     CHECK_STR(asked_field(a, "X-RateLimit-Remaining"), "0");
     CHECK_STR(asked_field(a, "X-RateLimit-Reset"), "1794709212");
+    CHECK_STR(asked_field(a, "X-Org-Quota-Remaining"), "7");
     CHECK_STR(asked_field(a, "X-Request-Id"), "req_1");
     CHECK_STR(asked_field(a, "Cache-Control"), "no-store");
     CHECK_STR(asked_field(a, "Access-Control-Expose-Headers"),
               "RateLimit-Policy, RateLimit, X-RateLimit-Limit, "
-              "X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, "
-              "X-Request-Id");
+              "X-RateLimit-Remaining, X-RateLimit-Reset, "
+              "X-Org-Quota-Remaining, Retry-After, X-Request-Id");
     CHECK_STR(asked_text(a, a->call->content_type), "application/problem+json");
     CHECK_STR(asked_body(a),
               "{\"type\":\"" TYPES "#quota-exceeded\","
@@ -57,6 +59,10 @@ static void test_bare(struct asked *a)
                        "X-Sluice-Status: 402\r\nX-Sluice-Code: PAY_UP\r\n"),
              402);
     CHECK(asked_says(a, "\"code\":\"PAY_UP\""));
+    CHECK_EQ(
+        asked_get(a, "GET /v1/deny", "X-Sluice-Code: plan.Limit-reached\r\n"),
+        429);
+    CHECK(asked_says(a, "\"code\":\"plan.Limit-reached\""));
     CHECK_EQ(asked_get(a, "GET /v1/deny", "X-Sluice-Status: 401\r\n"), 401);
     CHECK(asked_says(a, "\"code\":\"UNAUTHORIZED\""));
     CHECK_EQ(asked_get(a, "GET /v1/deny", "X-Sluice-Status: 451\r\n"), 451);

@@ -48,8 +48,12 @@ static void on_close(struct sl_store *store)
     sl_store_close(late.memory);
 }
 
-static const struct sl_store_calls late_calls = {on_bind, on_tighten, on_take,
-                                                 on_close};
+static const struct sl_store_calls late_calls = {
+    .bind = on_bind,
+    .tighten = on_tighten,
+    .take = on_take,
+    .close = on_close,
+};
 
 /* On the loop: the first that waits is answered. */
 static void let_one_go(void *ctx)

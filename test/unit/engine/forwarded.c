@@ -29,6 +29,64 @@ static const char *client(const struct sl_identity *identity, const char *peer,
     return text;
 }
 
+/* The client by up to two Forwarded fields. */
+static const char *said(const char *peer, const char *a, const char *b)
+{
+    static struct sl_identity by_rfc;
+    static char text[SL_IP_TEXT];
+    struct sl_header headers[] = {
+        {SL_STR("X-Forwarded-For"), SL_STR("6.6.6.6")},
+        {SL_STR("Forwarded"),       sl_str_c(a)      },
+        {SL_STR("X-Forwarded-For"), SL_STR("6.6.6.6")},
+        {SL_STR("forwarded"),       sl_str_c(b)      },
+        {SL_STR("X-Forwarded-For"), SL_STR("6.6.6.6")},
+    };
+    struct sl_peer from = {.is_unix = false};
+    struct sl_ip ip;
+
+    by_rfc = some;
+    by_rfc.forwarded = SL_FORWARDED_RFC7239;
+    from.has_ip = sl_ip_parse(sl_str_c(peer), &from.ip);
+    if (!sl_forwarded_client(&by_rfc, &from, headers, SL_LEN(headers), &ip))
+        return "";
+    sl_ip_print(&ip, text);
+    return text;
+}
+
+static void hear(const char *what, const char *list, const char *want)
+{
+    CASE(what);
+    CHECK_STR(said("10.0.0.1", list, NULL), want);
+}
+
+/* The other field is not looked at, whatever it has. */
+static void test_rfc7239(void)
+{
+    hear("nobody said anything", NULL, "10.0.0.1");
+    hear("one hop", "for=203.0.113.9", "203.0.113.9");
+    hear("two hops", "for=203.0.113.9, for=10.0.0.2", "203.0.113.9");
+    hear("three hops", "for=203.0.113.9,for=10.0.0.3 ,\tfor=\"10.0.0.2:80\"",
+         "203.0.113.9");
+    hear("IPv6", "for=\"[2001:db8:bb::9]:443\", for=\"[2001:db8:aa::2]\"",
+         "2001:db8:bb::9");
+    hear("spoofed left", "for=6.6.6.6, for=203.0.113.9, for=10.0.0.2",
+         "203.0.113.9");
+    hear("an open quote on the left", "for=\"6.6.6.6, for=203.0.113.9",
+         "203.0.113.9");
+    hear("all trusted", "for=10.0.0.3, for=10.0.0.2", "10.0.0.3");
+    hear("hidden", "for=6.6.6.6, for=_hidden, for=10.0.0.2", "10.0.0.2");
+    hear("unknown", "for=6.6.6.6, for=unknown, for=10.0.0.2", "10.0.0.2");
+    hear("no for", "for=6.6.6.6, proto=https", "10.0.0.1");
+    hear("garbage", "for=6.6.6.6, for=10.0.0.2 for=7.7.7.7", "10.0.0.1");
+    hear("as in the other field", "203.0.113.9", "10.0.0.1");
+    CASE("a stranger's word");
+    CHECK_STR(said("203.0.113.9", "for=6.6.6.6", NULL), "203.0.113.9");
+    CASE("several fields are one list");
+    CHECK_STR(said("10.0.0.1", "for=6.6.6.6, for=203.0.113.9", "for=10.0.0.2"),
+              "203.0.113.9");
+    CHECK_STR(said("10.0.0.1", "for=\"6.6.6.6", "for=10.0.0.2"), "10.0.0.2");
+}
+
 /* 10.0.0.0/8 and 2001:db8:aa::/48 are trusted. */
 static void walk(const char *what, const char *peer, const char *list,
                  const char *want)
@@ -109,6 +167,12 @@ static void test_long(void)
     for (int i = 0; i < 10000; i++)
         len += (size_t)snprintf(list + len, 16, ",10.0.0.1");
     CHECK_STR(client(&some, "10.0.0.1", list, NULL, NULL), "203.0.113.9");
+
+    CASE("and by the other field");
+    len = (size_t)snprintf(list, 24, "for=203.0.113.9");
+    for (int i = 0; i < 6000; i++)
+        len += (size_t)snprintf(list + len, 16, ",for=10.0.0.1");
+    CHECK_STR(said("10.0.0.1", list, NULL), "203.0.113.9");
 }
 
 int main(void)
@@ -118,6 +182,7 @@ int main(void)
     CHECK(sl_net_parse(SL_STR("2001:db8:aa::/48"), &nets[1]));
     test_one_field();
     test_several_fields();
+    test_rfc7239();
     test_default();
     test_long();
     return CHECK_DONE();

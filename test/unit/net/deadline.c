@@ -118,6 +118,58 @@ static void test_closing(struct rig *rig)
     close(stays.client);
 }
 
+/* Read until there is nothing left. */
+static void swallow(int fd)
+{
+    char bytes[65536];
+
+    while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+        ;
+}
+
+static void test_deaf(struct rig *rig)
+{
+    struct guest deaf = {.answer = 900000}, slow = {.answer = 900000};
+
+    CASE("who takes nothing of his answer is left after ten seconds");
+    guest_open(&deaf, rig, NULL);
+    guest_open(&slow, rig, NULL);
+    say(deaf.client, "q");
+    say(slow.client, "q");
+    WAIT_FOR(rig, deaf.inputs == 1 && slow.inputs == 1);
+    sl_conn_deadline(deaf.conn, 1000 * SL_S);
+    by_hand += 10 * SL_S - 1;
+    swallow(slow.client);
+    sweep(rig);
+    CHECK_EQ(deaf.closes + slow.closes, 0);
+    by_hand++;
+    sweep(rig);
+    CHECK_EQ(deaf.closes, 1);
+    CHECK_EQ(deaf.deadlines, 0);
+    close(deaf.client);
+
+    CASE("who takes some has as much time again");
+    CHECK_EQ(slow.closes, 0);
+    by_hand += 10 * SL_S;
+    sweep(rig);
+    CHECK_EQ(slow.closes, 1);
+    close(slow.client);
+
+    CASE("who has taken all may stay");
+    slow = (struct guest){.answer = 900000};
+    guest_open(&slow, rig, NULL);
+    say(slow.client, "q");
+    WAIT_FOR(rig, slow.inputs == 1);
+    for (unsigned i = 0; i < 100 && slow.conn->out.len > 0; i++) {
+        swallow(slow.client);
+        tick(rig);
+    }
+    by_hand += 100 * SL_S;
+    sweep(rig);
+    CHECK_EQ(slow.closes, 0);
+    guest_leave(&slow);
+}
+
 static void test_many(struct rig *rig)
 {
     static struct guest guests[100];
@@ -186,6 +238,7 @@ int main(void)
     rig_open(&rig, &clock);
     test_open(&rig);
     test_closing(&rig);
+    test_deaf(&rig);
     test_many(&rig);
     rig_close(&rig);
     return CHECK_DONE();

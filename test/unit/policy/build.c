@@ -26,6 +26,7 @@ static void test_presets(void)
     CHECK_EQ(p->identity.anonymous.count, 1);
     CHECK(p->identity.anonymous_is_ip);
     CHECK_EQ(p->identity.ipv6_prefix, 64);
+    CHECK_EQ(p->identity.forwarded, SL_FORWARDED_X_FOR);
     CHECK_EQ(p->identity.trusted_count, 0);
     CHECK(!p->server.has_listen);
     CHECK_EQ(p->server.deadline, 0);

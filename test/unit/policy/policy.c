@@ -24,6 +24,7 @@ static const char full[] =
     "  role: [header.x-role]\n"
     "  trusted_proxies: [127.0.0.0/8, \"::1\"]\n"
     "  ipv6_prefix: 56\n"
+    "  forwarded: forwarded\n"
     "  anonymous: [ip, header.user-agent]\n"
     "limits:\n"
     "  ai-daily:\n"
@@ -143,6 +144,7 @@ static void test_identity(const struct sl_policy *p)
     CHECK_EQ(id->trusted[0].bits, 96 + 8);
     CHECK_EQ(id->trusted[1].bits, 128);
     CHECK_EQ(id->ipv6_prefix, 56);
+    CHECK_EQ(id->forwarded, SL_FORWARDED_RFC7239);
 }
 
 static void test_buckets(const struct sl_policy *p)
@@ -151,7 +153,7 @@ static void test_buckets(const struct sl_policy *p)
 
     CASE("a bucket with a rate for each plan");
     CHECK(is(daily->name, "ai-daily"));
-    CHECK_EQ(daily->place.line, 22);
+    CHECK_EQ(daily->place.line, 23);
     CHECK_EQ(daily->place.column, 3);
     CHECK_EQ(daily->kind, SL_BUCKET);
     CHECK_EQ(daily->per_count, 1);

@@ -119,6 +119,13 @@ static void check_variables(void)
     CHECK_EQ(ENV("SLUICE_STORE="), 0);
     CHECK(!given.variables[SL_SET_store]);
 
+    CASE("but an empty token would keep nobody out");
+    CHECK_EQ(ENV("SLUICE_ADMIN_TOKEN="), SL_EXIT_USAGE);
+    CHECK_STR(why.sentence,
+              "SLUICE_ADMIN_TOKEN is empty, and so nobody would be kept out; "
+              "give it a value, or unset it if that is meant");
+    CHECK_EQ(ENV("SLUICE_ACCESS_TOKEN_FILE="), SL_EXIT_USAGE);
+
     CASE("a near miss is doubted, a far one is somebody else's");
     CHECK_EQ(ENV("SLUICE_LISTN_HTTP=x", "PATH=/bin"), 0);
     CHECK_STR(given.doubt, "the variable SLUICE_LISTN_HTTP is not read; did "

@@ -33,10 +33,6 @@ static int make(const struct flag *flags, size_t count, bool secret)
 static void check_version(void)
 {
     CASE("doors and stores of later versions are refused by name");
-    CHECK_EQ(MAKE(false, {SL_SET_listen_resp, "127.0.0.1:6380"}),
-             SL_EXIT_USAGE);
-    CHECK_STR(why.sentence, "--listen-resp: the Redis door is not in this "
-                            "version; leave it out");
     CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:x"}), SL_EXIT_USAGE);
     CHECK(strstr(why.sentence, "sqlite: is not in this version") != NULL);
     CHECK_EQ(MAKE(false, {SL_SET_store, "redis://u:s3cret@h"}), SL_EXIT_USAGE);
@@ -106,7 +102,8 @@ static void check_together(void)
 
     CASE("and one at least");
     CHECK_EQ(MAKE(false, {SL_SET_listen_http, "off"},
-                  {SL_SET_listen_grpc, "off"}, {SL_SET_listen_admin, "off"}),
+                  {SL_SET_listen_grpc, "off"}, {SL_SET_listen_resp, "off"},
+                  {SL_SET_listen_admin, "off"}),
              SL_EXIT_USAGE);
     CHECK(strstr(why.sentence, "no door is open") != NULL);
 }

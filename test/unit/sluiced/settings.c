@@ -71,6 +71,28 @@ static void check_doors(void)
     CHECK_EQ(make("p.yaml"), 0);
     CHECK(!s.open[SL_DOOR_HTTP] && s.open[SL_DOOR_ADMIN]);
 
+    CASE("doors that balancers stand before");
+    CHECK(!s.proxied[SL_DOOR_HTTP] && !s.proxied[SL_DOOR_ADMIN]);
+    server.proxy_protocol = SL_STR("http,resp");
+    CHECK_EQ(make("p.yaml"), 0);
+    CHECK(s.proxied[SL_DOOR_HTTP] && s.proxied[SL_DOOR_RESP]);
+    CHECK(!s.proxied[SL_DOOR_GRPC] && !s.proxied[SL_DOOR_ADMIN]);
+    given.variables[SL_SET_proxy_protocol] = "admin";
+    CHECK_EQ(make("p.yaml"), 0);
+    CHECK(!s.proxied[SL_DOOR_HTTP] && s.proxied[SL_DOOR_ADMIN]);
+    given.flags[SL_SET_proxy_protocol] = "none";
+    CHECK_EQ(make("p.yaml"), 0);
+    CHECK(!s.proxied[SL_DOOR_ADMIN]);
+    given.flags[SL_SET_proxy_protocol] = "http,";
+    CHECK_EQ(make("p.yaml"), SL_EXIT_USAGE);
+    CHECK_STR(why.sentence, "--proxy-protocol: \"\" is no door; write some of "
+                            "http,grpc,resp,admin or none");
+    given.flags[SL_SET_proxy_protocol] = "https";
+    CHECK_EQ(make("p.yaml"), SL_EXIT_USAGE);
+    given.flags[SL_SET_proxy_protocol] = NULL;
+    given.variables[SL_SET_proxy_protocol] = NULL;
+    server.proxy_protocol = SL_STR("");
+
     CASE("a flag opens and closes one door");
     given.flags[SL_SET_listen_http] = "127.0.0.1:2";
     CHECK_EQ(make("p.yaml"), 0);

@@ -48,13 +48,21 @@ static void check_demo(void)
     done();
 
     CASE("what is to be tried names the addresses");
-    sl_demo_print(out, "127.0.0.1:1234", "unix:/x.sock");
+    sl_demo_print(out, "127.0.0.1:1234", "unix:/x.sock", NULL);
     fclose(out);
     CHECK(strstr(text, "curl -s http://127.0.0.1:1234/v1/check -d '{") != NULL);
     CHECK(strstr(text, "curl -i http://127.0.0.1:1234/v1/auth -H ") != NULL);
     CHECK(strstr(text, "curl -s --unix-socket /x.sock "
                        "http://localhost/metrics") != NULL);
     CHECK(strstr(text, "sluice init") != NULL);
+    CHECK(strstr(text, "Nothing of it is kept.") != NULL);
+    free(text);
+
+    CASE("unless it is kept");
+    out = open_memstream(&text, &len);
+    sl_demo_print(out, "127.0.0.1:1234", NULL, "/x.state");
+    fclose(out);
+    CHECK(strstr(text, "What was used is kept in /x.state.") != NULL);
     free(text);
 }
 

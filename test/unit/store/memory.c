@@ -177,6 +177,45 @@ static void test_memory_fails(void)
     CHECK(!fail.lied);
 }
 
+/* Takes of one key each, one after the other in each others' way, among
+ * others that are not of that kind. */
+static void test_many(struct sl_store *store)
+{
+    static const char *const keys[] = {"m", "n", "m", "m", "o"};
+    struct sl_take_part parts[100],
+        set[2] = {part_of(0, "m", 1), part_of(1, "m", 1)};
+    struct sl_take takes[101];
+    struct sl_take *list[101];
+    uint64_t left_of[3] = {10, 10, 10};
+
+    CASE("many takes are done in order, each for itself");
+    done_calls = 0;
+    for (unsigned i = 0; i < 100; i++) {
+        parts[i] = part_of(0, keys[i % SL_LEN(keys)], 1);
+        takes[i] = take_of(SL_ERRAND_TAKE, &parts[i], 1, 5 * SL_S);
+        list[i] = &takes[i];
+    }
+    parts[40].cost = 2;
+    takes[40].errand = SL_ERRAND_GIVE_BACK;
+    takes[100] = take_of(SL_ERRAND_TAKE, set, 2, 5 * SL_S);
+    list[100] = &takes[100];
+    sl_store_take_many(store, list, 101);
+    CHECK_EQ(done_calls, 101);
+    for (unsigned i = 0; i < 100; i++) {
+        uint64_t *l = &left_of[parts[i].key.at[0] - 'm'];
+        bool want = i == 40 || *l > 0;
+
+        if (i == 40)
+            *l = *l + 2 < 10 ? *l + 2 : 10;
+        else
+            *l -= want;
+        CHECK_EQ(takes[i].allowed, want);
+        CHECK_EQ(takes[i].err, 0);
+        CHECK_EQ(parts[i].answer.remaining, *l);
+    }
+    CHECK(!takes[100].allowed);
+}
+
 int main(void)
 {
     struct sl_memory_options options = {.size = 1 << 20};
@@ -188,6 +227,7 @@ int main(void)
     CHECK_EQ(sl_memory_open(&options, &store, NULL), 0);
     bind(store);
     test_errands(store);
+    test_many(store);
     sl_store_close(store);
     sl_store_close(NULL);
     test_file();

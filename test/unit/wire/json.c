@@ -4,6 +4,7 @@
 #include "check.h"
 #include "fail.h"
 #include "row.h"
+#include "wire/json_scan.h"
 
 #define CEILING 4096
 
@@ -190,8 +191,30 @@ static void no_memory(void)
     CHECK(done);
 }
 
+/* Every byte at every place of texts that end before, at and behind a word. */
+static void runs(void)
+{
+    unsigned wrong = 0;
+
+    CASE("plain bytes are passed up to the first that is not");
+    for (size_t len = 0; len <= 20; len++)
+        for (size_t at = 0; at < len; at++)
+            for (int c = 0; c < 256; c++) {
+                bool plain = c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+                char text[20];
+
+                memset(text, 'x', sizeof(text));
+                text[at] = (char)c;
+                wrong += sl_json_run(text, len) != (plain ? len : at);
+            }
+    CHECK_EQ(wrong, 0);
+    CHECK_EQ(sl_json_run("ab\"\\", 4), 2);
+    CHECK_EQ(sl_json_run(NULL, 0), 0);
+}
+
 int main(void)
 {
+    runs();
     strings();
     every_byte();
     numbers();

@@ -10,7 +10,8 @@
  *
  * A header of the family, or one that the policy takes an identity from, that
  * comes twice is refused: a proxy that appends where it should replace would
- * let the client's own go first.
+ * let the client's own go first. The same goes for the two names of the URI:
+ * a proxy sets one of them, and the other would be the client's.
  */
 #include <string.h>
 
@@ -20,31 +21,39 @@
 
 #define PREFIX "/v1/auth"
 
+#define NAME(text)                                                             \
+    {                                                                          \
+        "" text, sizeof(text) - 1                                              \
+    }
+
+/* Which place of a family's names says what. */
+enum { METHOD, URI, URL };
+
 static const struct family {
-    const char *method, *uri, *url; /* NULL: none */
-    const char *names[4];           /* all of them */
+    struct sl_str names[4];
+    bool has_url; /* instead of the URI */
 } families[] = {
-    [SL_FORWARD_ORIGINAL] = {"x-original-method",
-                             "x-original-uri",  "x-original-url",
-                             {"x-original-method", "x-original-uri",
-                              "x-original-url"}                        },
-    [SL_FORWARD_FORWARDED] = {"x-forwarded-method",
-                             "x-forwarded-uri", NULL,
-                             {"x-forwarded-method", "x-forwarded-uri",
-                               "x-forwarded-host", "x-forwarded-proto"}},
+    [SL_FORWARD_ORIGINAL] = {{NAME("x-original-method"), NAME("x-original-uri"),
+                              NAME("x-original-url")},
+                             true },
+    [SL_FORWARD_FORWARDED] = {{NAME("x-forwarded-method"),
+                               NAME("x-forwarded-uri"),
+                               NAME("x-forwarded-host"),
+                               NAME("x-forwarded-proto")},
+                             false},
 };
 
-static bool is_name(struct sl_str name, const char *other)
-{
-    return sl_str_eq_nocase(name, sl_str_c(other));
-}
+#define MEMBERS SL_LEN(families[0].names)
 
-static bool is_of_family(const struct family *family, struct sl_str name)
+/* Which of the family's names it is; MEMBERS if none. */
+static size_t find_member(const struct family *family, struct sl_str name)
 {
-    for (size_t i = 0; i < SL_LEN(family->names) && family->names[i]; i++)
-        if (is_name(name, family->names[i]))
-            return true;
-    return false;
+    size_t i = 0;
+
+    while (i < MEMBERS && (family->names[i].len == 0 ||
+                           !sl_str_eq_nocase(name, family->names[i])))
+        i++;
+    return i;
 }
 
 static bool is_twice(const struct sl_http_call *call, struct sl_str name)
@@ -66,12 +75,38 @@ static bool refuse_twice(struct sl_http_call *call, struct sl_str name)
 
 /* ---- the original request ---- */
 
-static bool check_family(struct sl_http_call *call, const struct family *family)
+/* The family's values, each at the place of its name. */
+static bool read_family(struct sl_http_call *call, const struct family *family,
+                        struct sl_str values[MEMBERS])
 {
-    for (size_t i = 0; i < SL_LEN(family->names) && family->names[i]; i++)
-        if (is_twice(call, sl_str_c(family->names[i])))
-            return refuse_twice(call, sl_str_c(family->names[i]));
+    const struct sl_http1 *request = call->request;
+
+    memset(values, 0, MEMBERS * sizeof(values[0]));
+    for (unsigned i = 0; i < request->field_count; i++) {
+        size_t member = find_member(family, request->fields[i].name);
+
+        if (member == MEMBERS)
+            continue;
+        if (values[member].at)
+            return refuse_twice(call, family->names[member]);
+        values[member] = request->fields[i].value;
+    }
     return true;
+}
+
+/* A proxy sends the one or the other. If both are there one is the client's,
+ * and his would be believed where the proxy does not know of it. A denial, not
+ * 400: a client can bring it about, and there are proxies that let pass what
+ * they were not answered by yes or no. */
+static bool refuse_both(struct sl_http_call *call, const struct family *family)
+{
+    sl_http_refuse(call, 403, "TWO_URIS",
+                   "%.*s and %.*s are both there, so one of them is the "
+                   "client's; let the proxy remove the one that it does not "
+                   "set",
+                   SL_STR_ARG(family->names[URI]),
+                   SL_STR_ARG(family->names[URL]));
+    return false;
 }
 
 static bool refuse_stranger(struct sl_http_call *call)
@@ -90,23 +125,25 @@ static bool refuse_stranger(struct sl_http_call *call)
 static bool from_headers(struct sl_http_call *call, const struct family *family,
                          struct sl_facts *facts)
 {
+    struct sl_str values[MEMBERS];
+
     if (!call->trusted)
         return refuse_stranger(call);
-    if (!check_family(call, family))
+    if (!read_family(call, family, values))
         return false;
-    facts->path = sl_http1_field(call->request, sl_str_c(family->uri), NULL);
-    if (facts->path.len == 0 && family->url)
-        facts->path =
-            sl_http1_field(call->request, sl_str_c(family->url), NULL);
+    if (family->has_url && values[URI].len > 0 && values[URL].len > 0)
+        return refuse_both(call, family);
+    facts->path = values[URI];
+    if (family->has_url && values[URI].len == 0)
+        facts->path = values[URL];
     if (facts->path.len == 0) {
         sl_http_refuse(call, 400, "NO_ORIGINAL_URI",
-                       "there is no %s; the setting forward_auth says that the "
-                       "proxy sends it",
-                       family->uri);
+                       "there is no %.*s; the setting forward_auth says that "
+                       "the proxy sends it",
+                       SL_STR_ARG(family->names[URI]));
         return false;
     }
-    facts->method =
-        sl_http1_field(call->request, sl_str_c(family->method), NULL);
+    facts->method = values[METHOD];
     if (facts->method.len == 0)
         facts->method = call->request->method;
     return true;
@@ -129,12 +166,13 @@ static bool is_kept(const struct sl_http_call *call,
 {
     static const struct sl_str ours = {"x-sluice-", 9};
 
-    if (memchr(name.at, '_', name.len) || is_of_family(family, name))
+    if (memchr(name.at, '_', name.len) || find_member(family, name) < MEMBERS)
         return false;
     if (name.len > ours.len &&
         sl_str_eq_nocase((struct sl_str){name.at, ours.len}, ours))
         return false;
-    return !call->token_in_authorize || !is_name(name, "authorization");
+    return !call->token_in_authorize ||
+           !sl_str_eq_nocase(name, SL_STR("authorization"));
 }
 
 static bool copy_headers(struct sl_http_call *call, const struct family *family,

@@ -39,12 +39,14 @@ static bool is_id(struct sl_str value)
     return value.len <= SL_REQUEST_ID && is_line(value);
 }
 
+/* As a policy may have it. */
 static bool is_code(struct sl_str value)
 {
     for (size_t i = 0; i < value.len; i++) {
-        char c = value.at[i];
+        char c = value.at[i], small = (char)(c | 0x20);
 
-        if ((c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_')
+        if ((small < 'a' || small > 'z') && (c < '0' || c > '9') && c != '_' &&
+            c != '.' && c != '-')
             return false;
     }
     return value.len > 0 && value.len <= 64;
@@ -60,6 +62,7 @@ static const struct told {
     {"x-sluice-limit",            {"X-RateLimit-Limit", 17},     is_number},
     {"x-sluice-remaining",        {"X-RateLimit-Remaining", 21}, is_number},
     {"x-sluice-reset",            {"X-RateLimit-Reset", 17},     is_number},
+    {"x-sluice-quota-remaining",  {"X-Org-Quota-Remaining", 21}, is_number},
     {"x-sluice-retry-after",      {"Retry-After", 11},           is_number},
     {"x-sluice-request-id",       {"X-Request-Id", 12},          is_id    },
 };

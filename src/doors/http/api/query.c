@@ -10,6 +10,10 @@
  *   - any other parameter that the original request has too is passed over;
  *   - what is left and not known is a slip of whoever set up the proxy.
  *
+ * Each of these questions walks through the client's query, which may hold
+ * thousands of parameters. So options, of which there are two, are always
+ * asked about, and of all others only the first few: a slip stands there.
+ *
  * Names and values are compared as a form decodes them: a proxy may have
  * written them anew.
  */
@@ -18,6 +22,9 @@
 #include "base/parse.h"
 #include "doors/http/api/api.h"
 #include "wire/json.h"
+
+/* Parameters that are no options and are looked up in the client's query. */
+#define FOREIGN_MOST 16
 
 struct pair {
     struct sl_str name, value; /* as they were sent */
@@ -173,13 +180,17 @@ bool sl_auth_options_read(struct sl_http_call *call, struct sl_str uri,
                           struct sl_auth_options *ret)
 {
     struct sl_str query = call->query;
+    unsigned foreign = 0;
     struct pair pair;
 
     *ret = (struct sl_auth_options){.cost = 0};
     while (cut_pair(&query, &pair)) {
         const struct option *option = find_option(pair.name);
-        bool shared = is_shared(&pair, uri);
+        bool shared;
 
+        if (!option && (pair.name.len == 0 || foreign++ >= FOREIGN_MOST))
+            continue;
+        shared = is_shared(&pair, uri);
         if (option && shared)
             return refuse(call, &pair,
                           "is in the client's query as well, so nobody can "
@@ -187,7 +198,7 @@ bool sl_auth_options_read(struct sl_http_call *call, struct sl_str uri,
                           "only");
         if (option && !option->read(call, &pair, ret))
             return false;
-        if (!option && !shared && pair.name.len > 0)
+        if (!option && !shared)
             return refuse_unknown(call, pair.name);
     }
     return true;

@@ -213,29 +213,31 @@ enum form { TEXT, HEADERS, COST, LATER };
 
 struct member {
     const char *name;
+    size_t len;
     enum form form;
     size_t place; /* TEXT: of the slice in the facts */
 };
 
-#define AT(name) offsetof(struct sl_facts, name)
+#define AT(name)   offsetof(struct sl_facts, name)
+#define NAME(text) "" text, sizeof(text) - 1
 
 static const struct member members[] = {
-    {"method",          TEXT,    AT(method)    },
-    {"path",            TEXT,    AT(path)      },
-    {"user",            TEXT,    AT(user)      },
-    {"org",             TEXT,    AT(org)       },
-    {"plan",            TEXT,    AT(plan)      },
-    {"ip",              TEXT,    AT(ip)        },
-    {"cost",            COST,    0             },
-    {"headers",         HEADERS, 0             },
-    {"role",            TEXT,    AT(role)      },
-    {"job",             TEXT,    AT(job)       },
-    {"request_id",      TEXT,    AT(request_id)},
-    {"limit",           TEXT,    AT(limit)     },
-    {"key",             TEXT,    AT(key)       },
-    {"hold",            LATER,   0             },
-    {"wait",            LATER,   0             },
-    {"idempotency_key", LATER,   0             },
+    {NAME("method"),          TEXT,    AT(method)    },
+    {NAME("path"),            TEXT,    AT(path)      },
+    {NAME("user"),            TEXT,    AT(user)      },
+    {NAME("org"),             TEXT,    AT(org)       },
+    {NAME("plan"),            TEXT,    AT(plan)      },
+    {NAME("ip"),              TEXT,    AT(ip)        },
+    {NAME("cost"),            COST,    0             },
+    {NAME("headers"),         HEADERS, 0             },
+    {NAME("role"),            TEXT,    AT(role)      },
+    {NAME("job"),             TEXT,    AT(job)       },
+    {NAME("request_id"),      TEXT,    AT(request_id)},
+    {NAME("limit"),           TEXT,    AT(limit)     },
+    {NAME("key"),             TEXT,    AT(key)       },
+    {NAME("hold"),            LATER,   0             },
+    {NAME("wait"),            LATER,   0             },
+    {NAME("idempotency_key"), LATER,   0             },
 };
 
 static bool unknown(struct reading *r, struct sl_str name)
@@ -280,8 +282,8 @@ static bool read_member(struct reading *r, const struct member *member,
 static const struct member *find_member(struct sl_str name)
 {
     for (size_t i = 0; i < SL_LEN(members); i++)
-        if (strncmp(members[i].name, name.at, name.len) == 0 &&
-            members[i].name[name.len] == '\0')
+        if (members[i].len == name.len &&
+            memcmp(members[i].name, name.at, name.len) == 0)
             return &members[i];
     return NULL;
 }

@@ -1,0 +1,342 @@
+/* token.c -- sluice token verify: is a token good, and if not, why?
+ *
+ * The same code that the daemon verifies with, on a file of keys. What the
+ * token claims is data; why it is not believed is a message.
+ */
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/instant.h"
+#include "base/parse.h"
+#include "cli/errand.h"
+#include "cli/out.h"
+#include "identity/verify.h"
+
+#define LEEWAY_MOST (5 * SL_MIN)
+
+struct question {
+    struct sl_call *call;
+    const char *path; /* of the keys */
+    unsigned algorithms;
+    struct sl_str audience;
+    struct sl_token_rules rules;
+    sl_ns now;
+    struct sl_buf keys, typed; /* what was read */
+    struct sl_str text;        /* the token */
+    struct sl_keyset *set;
+    struct sl_arena arena;
+    struct sl_token token;
+    struct sl_str kid;
+};
+
+/* ---- the flags ---- */
+
+static int refuse_algorithm(const struct question *q, struct sl_str word)
+{
+    static const char *const names[] = {
+        "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
+        "ES384", "ES512", "EdDSA", "HS256", "HS384", "HS512"};
+    const char *near = sl_str_nearest(word, names, SL_LEN(names));
+
+    if (near)
+        return sl_complain(q->call, SL_EXIT_USAGE,
+                           "there is no algorithm \"%.*s\"; did you mean %s?",
+                           SL_STR_ARG(word), near);
+    return sl_complain(q->call, SL_EXIT_USAGE,
+                       "there is no algorithm \"%.*s\"; write some of RS256, "
+                       "RS384, RS512, PS256, PS384, PS512, ES256, ES384, "
+                       "ES512, EdDSA, HS256, HS384, HS512, with commas",
+                       SL_STR_ARG(word));
+}
+
+static int read_algorithms(struct question *q, const char *list)
+{
+    while (list) {
+        const char *comma = strchr(list, ',');
+        struct sl_str word = {list,
+                              comma ? (size_t)(comma - list) : strlen(list)};
+        unsigned bit = sl_algorithm_of(word);
+
+        if (!bit)
+            return refuse_algorithm(q, word);
+        q->algorithms |= bit;
+        list = comma ? comma + 1 : NULL;
+    }
+    return 0;
+}
+
+static int read_times(struct question *q)
+{
+    const char *leeway = sl_call_flag(q->call, "leeway");
+    const char *now = sl_call_flag(q->call, "now");
+    struct sl_diag diag = {.line = 0};
+
+    q->now = sl_clock_wall();
+    if (leeway && sl_parse_duration(sl_str_c(leeway), &q->rules.leeway, &diag))
+        return sl_complain(q->call, SL_EXIT_USAGE, "--leeway: %s",
+                           diag.sentence);
+    if (q->rules.leeway > LEEWAY_MOST)
+        return sl_complain(q->call, SL_EXIT_USAGE,
+                           "--leeway: %s is more than 5m, which no clock needs",
+                           leeway);
+    if (now && sl_instant_parse(sl_str_c(now), &q->now, &diag))
+        return sl_complain(q->call, SL_EXIT_USAGE, "--now: %s", diag.sentence);
+    return 0;
+}
+
+static int read_flags(struct question *q)
+{
+    const char *audience = sl_call_flag(q->call, "audience");
+    int status = read_algorithms(q, sl_call_flag(q->call, "algorithms"));
+
+    q->path = sl_call_flag(q->call, "jwks");
+    if (!q->path)
+        return sl_complain(q->call, SL_EXIT_USAGE,
+                           "which keys? write: sluice token verify --jwks "
+                           "FILE TOKEN");
+    if (status)
+        return status;
+    q->rules.algorithms = q->algorithms;
+    q->rules.issuer = sl_str_c(sl_call_flag(q->call, "issuer"));
+    q->rules.signature_only = sl_call_flag(q->call, "signature-only") != NULL;
+    if (audience) {
+        q->audience = sl_str_c(audience);
+        q->rules.audiences = &q->audience;
+        q->rules.audience_count = 1;
+    }
+    return read_times(q);
+}
+
+/* ---- the keys and the token ---- */
+
+static int read_keys(struct question *q)
+{
+    /* The file is the caller's own: secrets may be in it. */
+    unsigned all = SL_ALG_HMAC | (SL_ALG_HMAC - 1);
+    unsigned wanted = q->algorithms ? q->algorithms : all;
+    struct sl_diag diag = {.file = q->path};
+    char words[1024];
+    int err;
+
+    if (sl_read_all(q->call->cli, q->path, &q->keys))
+        return sl_complain(q->call, SL_EXIT_NO, "%s: %s", q->path,
+                           strerror(errno));
+    err = sl_keyset_read(sl_buf_str(&q->keys), wanted, &sl_alloc_libc, &q->set,
+                         &diag);
+    if (err == SLUICE_ENOMEM)
+        return sl_complain(q->call, SL_EXIT_NO, "there is no memory left");
+    if (err) {
+        sl_diag_print(&diag, (struct sl_str){NULL, 0}, words, sizeof(words));
+        return sl_complain(q->call, SL_EXIT_NO, "%s", words);
+    }
+    if (sl_keyset_has_private(q->set))
+        sl_complain(q->call, 0,
+                    "%s has a private key in it, which verifying does not "
+                    "need; whoever reads the file can sign",
+                    q->path);
+    return 0;
+}
+
+/* The token itself, or standard input without what ends its line. */
+static int read_token(struct question *q)
+{
+    const char *word = q->call->words[1];
+    size_t len;
+
+    q->text = sl_str_c(word);
+    if (strcmp(word, "-") != 0)
+        return 0;
+    if (sl_read_all(q->call->cli, "-", &q->typed))
+        return sl_complain(q->call, SL_EXIT_NO, "standard input: %s",
+                           strerror(errno));
+    len = q->typed.len;
+    while (len > 0 && strchr("\r\n", q->typed.bytes[len - 1]))
+        len--;
+    q->text = (struct sl_str){q->typed.bytes, len};
+    return 0;
+}
+
+/* ---- the answer ---- */
+
+static bool is_encrypted(struct sl_str text)
+{
+    unsigned dots = 0;
+
+    for (size_t i = 0; i < text.len; i++)
+        dots += text.at[i] == '.';
+    return dots == 4;
+}
+
+/* Why, with what is known of it; into `out`. */
+static void explain(const struct question *q, enum sl_token_fault fault,
+                    char *out, size_t size)
+{
+    char when[SL_INSTANT_TEXT], span[32];
+
+    snprintf(out, size, "%s", sl_token_fault_sentence(fault));
+    if (fault == SL_TOKEN_EXPIRED) {
+        sl_instant_print(q->token.expires, false, when);
+        snprintf(out, size, "the token expired at %s, %s ago", when,
+                 sl_format_duration((q->now - q->token.expires) / SL_S * SL_S,
+                                    span));
+    } else if (fault == SL_TOKEN_NOT_YET && q->token.begins < SL_TIME_END) {
+        sl_instant_print(q->token.begins, false, when);
+        snprintf(out, size, "the token is not good before %s", when);
+    } else if (fault == SL_TOKEN_NO_KEY && q->kid.at) {
+        snprintf(out, size, "no key of %s is called \"%.*s\"", q->path,
+                 SL_STR_ARG(q->kid));
+    } else if (fault == SL_TOKEN_MALFORMED && is_encrypted(q->text)) {
+        snprintf(out, size,
+                 "the token has five parts: it is encrypted (JWE), and only "
+                 "who has the secret can read it; see 'sluice token --help'");
+    }
+}
+
+static int print_refused(const struct question *q, enum sl_token_fault fault)
+{
+    FILE *out = q->call->cli->out;
+    char why[1024];
+
+    explain(q, fault, why, sizeof(why));
+    if (q->call->format == SL_FORMAT_JSON) {
+        fprintf(out, "{\"verified\":false,\"reason\":\"%s\",\"message\":",
+                sl_token_fault_word(fault));
+        sl_out_json(out, why);
+        fputs("}\n", out);
+    }
+    return sl_complain(q->call, SL_EXIT_NO, "%s", why);
+}
+
+/* Paths are not copied with a NUL behind them. */
+static const char *text_of(struct question *q, struct sl_str text)
+{
+    const char *copy = sl_arena_copy(&q->arena, text);
+
+    return copy ? copy : "";
+}
+
+static void print_json(struct question *q)
+{
+    FILE *out = q->call->cli->out;
+    char when[SL_INSTANT_TEXT];
+
+    fputs("{\"verified\":true,\"expires\":", out);
+    if (q->token.expires >= 0 && q->token.expires < SL_TIME_END) {
+        sl_instant_print(q->token.expires, false, when);
+        sl_out_json(out, when);
+    } else {
+        fputs("null", out);
+    }
+    fputs(",\"claims\":{", out);
+    for (unsigned i = 0; i < q->token.claim_count; i++) {
+        if (i > 0)
+            fputc(',', out);
+        sl_out_json(out, text_of(q, q->token.claims[i].path));
+        fputc(':', out);
+        sl_out_json(out, text_of(q, q->token.claims[i].value));
+    }
+    fputs("}}\n", out);
+}
+
+static void print_table(struct question *q)
+{
+    FILE *out = q->call->cli->out;
+    size_t widest = 0;
+
+    if (q->rules.signature_only)
+        fputs("the signature is good\n", out);
+    for (unsigned i = 0; i < q->token.claim_count; i++)
+        if (q->token.claims[i].path.len > widest)
+            widest = q->token.claims[i].path.len;
+    for (unsigned i = 0; i < q->token.claim_count; i++) {
+        struct sl_str path = q->token.claims[i].path;
+
+        sl_out_clean(out, text_of(q, path));
+        fprintf(out, "%*s", sl_str_int(widest - path.len + 2), "");
+        sl_out_clean(out, text_of(q, q->token.claims[i].value));
+        fputc('\n', out);
+    }
+}
+
+static int verify(struct question *q)
+{
+    int status = read_flags(q);
+    enum sl_token_fault fault;
+
+    if (!status)
+        status = read_keys(q);
+    if (!status)
+        status = read_token(q);
+    if (status)
+        return status;
+    fault = sl_token_verify(q->set, &q->rules, q->text, q->now, &q->arena,
+                            &q->token, &q->kid);
+    if (fault)
+        return print_refused(q, fault);
+    if (q->call->format == SL_FORMAT_JSON)
+        print_json(q);
+    else
+        print_table(q);
+    return SL_EXIT_OK;
+}
+
+static int run(struct sl_call *call)
+{
+    struct question q = {.call = call};
+    int status;
+
+    if (strcmp(call->words[0], "verify") != 0)
+        return sl_complain(call, SL_EXIT_USAGE,
+                           "tokens can't be told to \"%s\"; write: sluice "
+                           "token verify --jwks FILE TOKEN",
+                           call->words[0]);
+    sl_buf_init(&q.keys, SL_KEYSET_BYTES + 1, &sl_alloc_libc);
+    sl_buf_init(&q.typed, SL_TOKEN_BYTES + 3, &sl_alloc_libc);
+    sl_arena_init(&q.arena, 2 * SL_TOKEN_ARENA, &sl_alloc_libc);
+    status = verify(&q);
+    sl_keyset_unref(q.set);
+    if (q.keys.bytes)
+        OPENSSL_cleanse(q.keys.bytes, q.keys.size);
+    sl_arena_done(&q.arena);
+    sl_buf_done(&q.typed);
+    sl_buf_done(&q.keys);
+    return status;
+}
+
+static const struct sl_flag flags[] = {
+    {'\0', "jwks",           "FILE",     "the keys: a JWKS, or one JWK"   },
+    {'\0', "algorithms",     "LIST",     "only these: RS256,ES256"        },
+    {'\0', "issuer",         "TEXT",     "what iss must be"               },
+    {'\0', "audience",       "TEXT",     "what aud must be, or have in it"},
+    {'\0', "leeway",         "DURATION", "how far clocks may differ"      },
+    {'\0', "now",            "INSTANT",  "the time: 2026-03-31T12:00:00Z" },
+    {'\0', "signature-only", NULL,       "do not look at the claims"      },
+    {'\0', NULL,             NULL,       NULL                             },
+};
+
+const struct sl_errand sl_errand_token = {
+    .name = "token",
+    .usage = "verify --jwks FILE TOKEN",
+    .summary = "Verify a token by a file of keys, and say why not",
+    .help = "Verifies a signed JWT as the daemon does and prints its claims, "
+            "or exits 1 and\nsays why it is not believed. '-' reads the "
+            "token from standard input, where no\nlist of processes shows "
+            "it. What is accepted is in the guide to tokens.\n"
+            "\n"
+            "Encrypted tokens (JWE, five parts) are not read: sessions of "
+            "NextAuth are such\nunless it is told to sign them.\n"
+            "\n"
+            "  sluice token verify --jwks jwks.json eyJhbGciOi...\n"
+            "  sluice token verify --jwks jwks.json --algorithms RS256 \\\n"
+            "      --issuer https://id.example/ --audience api - < token\n"
+            "  sluice token verify --jwks jwks.json -o json - < token | jq "
+            ".claims\n",
+    .words = "verify",
+    .formats = "table|json",
+    .flags = flags,
+    .least = 2,
+    .most = 2,
+    .run = run,
+};

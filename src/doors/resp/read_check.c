@@ -1,0 +1,194 @@
+/* read_check.c -- the words behind SLUICE.CHECK, EXPLAIN and RESET.
+ *
+ *     METHOD PATH | JOB name | LIMIT name key     what is asked for
+ *     user U  org O  plan P  role R  ip A         who asks
+ *     header.NAME value
+ *     cost N  cost.LIMIT N                        how much; 0 looks
+ *     id ID                                       the request's
+ *     as json                                     how it is answered
+ *
+ * They are those of flow files, parted by blanks instead of '='. Names of
+ * fields count in whatever case, and each is there once.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "doors/resp/inner.h"
+
+static const struct field {
+    const char *name;
+    size_t place; /* of the slice in the facts */
+} fields[] = {
+    {"user", offsetof(struct sl_facts, user)      },
+    {"org",  offsetof(struct sl_facts, org)       },
+    {"plan", offsetof(struct sl_facts, plan)      },
+    {"role", offsetof(struct sl_facts, role)      },
+    {"ip",   offsetof(struct sl_facts, ip)        },
+    {"id",   offsetof(struct sl_facts, request_id)},
+};
+
+/* Those that are read otherwise, so that they can be guessed too. */
+static const char *const others[] = {"cost", "as", "header.", "cost."};
+
+static bool is(struct sl_str word, const char *text)
+{
+    return sl_str_eq_nocase(word, sl_str_c(text));
+}
+
+static bool refuse(struct sl_diag *why, const char *sentence,
+                   struct sl_str word)
+{
+    sl_refuse(why, SLUICE_EINVAL, sentence, sl_resp_quote(word).text);
+    return false;
+}
+
+static bool unknown(struct sl_str word, struct sl_diag *why)
+{
+    const char *names[SL_LEN(fields) + SL_LEN(others)];
+    const char *near;
+
+    for (size_t i = 0; i < SL_LEN(fields); i++)
+        names[i] = fields[i].name;
+    for (size_t i = 0; i < SL_LEN(others); i++)
+        names[SL_LEN(fields) + i] = others[i];
+    near = sl_str_nearest(word, names, SL_LEN(names));
+    sl_refuse(why, SLUICE_EINVAL, "'%s' is none of the words%s%s%s",
+              sl_resp_quote(word).text, near ? "; did you mean '" : "",
+              near ? near
+                   : " user, org, plan, role, ip, id, cost, cost.LIMIT, "
+                     "header.NAME and as",
+              near ? "'?" : "");
+    return false;
+}
+
+static bool read_amount(struct sl_str word, uint64_t *ret, struct sl_diag *why)
+{
+    int64_t n;
+
+    if (!sl_resp_integer(word, &n) || n < 0)
+        return refuse(why, "a cost is a whole number from 0 on, not '%s'",
+                      word);
+    *ret = (uint64_t)n;
+    return true;
+}
+
+static bool read_cost(struct sl_resp_call *call, struct sl_str name,
+                      struct sl_str value, struct sl_diag *why)
+{
+    struct sl_facts *facts = &call->facts;
+    struct sl_cost *cost = &call->costs[facts->cost_count];
+
+    if (name.len == 0) {
+        if (facts->has_cost)
+            return refuse(why, "there are two costs, the second is '%s'",
+                          value);
+        facts->has_cost = true;
+        return read_amount(value, &facts->cost, why);
+    }
+    for (unsigned i = 0; i < facts->cost_count; i++)
+        if (sl_str_eq(call->costs[i].limit, name))
+            return refuse(why, "'%s' has two costs", name);
+    if (facts->cost_count == SL_RESP_FACTS)
+        return refuse(why, "there are too many costs; '%s' is one", name);
+    cost->limit = name;
+    facts->cost_count++;
+    return read_amount(value, &cost->cost, why);
+}
+
+static bool read_header(struct sl_resp_call *call, struct sl_str name,
+                        struct sl_str value, struct sl_diag *why)
+{
+    struct sl_facts *facts = &call->facts;
+
+    for (unsigned i = 0; i < facts->header_count; i++)
+        if (sl_str_eq_nocase(call->headers[i].name, name))
+            return refuse(why, "the header '%s' is there twice", name);
+    if (facts->header_count == SL_RESP_FACTS)
+        return refuse(why, "there are too many headers; '%s' is one", name);
+    call->headers[facts->header_count++] = (struct sl_header){name, value};
+    return true;
+}
+
+/* What stands behind `prefix`; false if it is not there. */
+static bool is_below(struct sl_str word, const char *prefix,
+                     struct sl_str *rest)
+{
+    size_t len = strlen(prefix);
+
+    *rest = sl_str_from(word, len);
+    return word.len > len && is((struct sl_str){word.at, len}, prefix);
+}
+
+static bool read_field(struct sl_resp_call *call, struct sl_str name,
+                       struct sl_str value, struct sl_diag *why)
+{
+    struct sl_str rest = {NULL, 0};
+
+    for (size_t i = 0; i < SL_LEN(fields); i++) {
+        struct sl_str *at =
+            (struct sl_str *)(void *)((char *)&call->facts + fields[i].place);
+
+        if (!is(name, fields[i].name))
+            continue;
+        if (at->at)
+            return refuse(why, "'%s' is there twice", name);
+        *at = value;
+        return true;
+    }
+    if (is(name, "cost") || is_below(name, "cost.", &rest))
+        return read_cost(call,
+                         is(name, "cost") ? (struct sl_str){NULL, 0} : rest,
+                         value, why);
+    if (is_below(name, "header.", &rest))
+        return read_header(call, rest, value, why);
+    if (!is(name, "as"))
+        return unknown(name, why);
+    call->json = is(value, "json");
+    return call->json ||
+           refuse(why, "it is answered 'as json', not as '%s'", value);
+}
+
+/* The first words: how many they are, or 0. */
+static unsigned read_subject(struct sl_facts *facts,
+                             const struct sl_resp_command *c)
+{
+    if (is(c->args[1], "job")) {
+        facts->job = c->args[2];
+        return 3;
+    }
+    if (!is(c->args[1], "limit")) {
+        facts->method = c->args[1];
+        facts->path = c->args[2];
+        return facts->path.len > 0 && facts->path.at[0] == '/' ? 3 : 0;
+    }
+    facts->limit = c->args[2];
+    facts->key = c->count > 3 ? c->args[3] : (struct sl_str){NULL, 0};
+    return facts->key.len > 0 ? 4 : 0;
+}
+
+bool sl_resp_read_check(struct sl_resp_call *call,
+                        const struct sl_resp_command *c, struct sl_diag *why)
+{
+    struct sl_facts *facts = &call->facts;
+    unsigned at;
+
+    *facts = (struct sl_facts){
+        .trusted = true, /* he has the password, or sits on this machine */
+        .headers = call->headers,
+        .costs = call->costs,
+        .now = sl_resp_now(call->worker),
+    };
+    call->json = false;
+    at = read_subject(facts, c);
+    if (at == 0)
+        return refuse(why,
+                      "ask for METHOD /path, JOB name or LIMIT name key, not "
+                      "for '%s'",
+                      c->args[1]);
+    for (; at + 1 < c->count; at += 2)
+        if (!read_field(call, c->args[at], c->args[at + 1], why))
+            return false;
+    if (at < c->count)
+        return refuse(why, "'%s' has no value behind it", c->args[at]);
+    return sl_facts_check(sl_ask_hold(&call->ask)->policy, facts, why) == 0;
+}

@@ -1,0 +1,223 @@
+/* throttle.c -- limits whose numbers come with the question.
+ *
+ * They are buckets whose unit is one nanosecond: one drains in each, and a
+ * token is as many as the interval has. So what a bucket remembers, the units
+ * used and when that was, is the distance to redis-cell's arrival time, and
+ * means the same whatever numbers the next question brings. The period is that
+ * of the family and says nothing; it is part of the shape, so it never changes.
+ *
+ *     redis-cell                       here
+ *     T    emission interval           token
+ *     tau  T * (max_burst + 1)         room
+ *     TAT - now                        used
+ *
+ * When room is needed in the table, a cell is judged by the family's numbers:
+ * one that still owes anything at all never gives way, since nobody knows how
+ * much its own numbers would allow.
+ */
+#include "engine/throttle.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "engine/parts.h"
+
+/* No limit of a policy can be called so. */
+#define FAMILY "#throttle"
+
+/* Of the table, in 1/1000; beyond it there is what nobody has reserved. */
+#define SHARE 62
+
+/* What a cell can hold as used; see core/bucket.c. */
+#define FULL_MOST ((INT64_C(1) << 56) - 1)
+
+#define REFUND_MOST (INT64_C(1) << 48)
+
+#define PERIOD_MOST (SL_PERIOD_MAX / SL_S)
+
+static const struct sl_limit family = {
+    .kind = SL_BUCKET,
+    .quantum = SL_QUANTUM_NS,
+    .count = 1,
+    .capacity = 1,
+    .period = SL_MS,
+};
+
+void sl_throttles_init(struct sl_throttles *throttles, struct sl_engine *engine,
+                       struct sl_loop *loop)
+{
+    memset(throttles, 0, sizeof(*throttles));
+    throttles->engine = engine;
+    throttles->loop = loop;
+}
+
+static int bind(struct sl_throttles *t)
+{
+    struct sl_limit limit = family;
+
+    if (t->bound)
+        return 0;
+    sl_limit_derive(&limit);
+    t->stored =
+        (struct sl_stored){.name = FAMILY, .strictest = limit, .share = SHARE};
+    if (sl_store_bind(sl_engine_store(t->engine), &t->stored, 1, NULL))
+        return SLUICE_EFULL;
+    t->bound = true;
+    return 0;
+}
+
+/* ---- numbers ---- */
+
+int sl_throttle_set(struct sl_throttle *throttle, int64_t capacity,
+                    int64_t count, int64_t period_s, struct sl_diag *diag)
+{
+    sl_ns interval;
+
+    if (count == 0 || period_s == 0)
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "Zero rates are not supported: count and period are "
+                         "at least 1");
+    if (count < 0 || period_s < 0)
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "count and period are at least 1, not %" PRId64
+                         " and %" PRId64,
+                         count, period_s);
+    if (period_s > PERIOD_MOST)
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "a period of %" PRId64
+                         " seconds is longer than ten years",
+                         period_s);
+    if (capacity < 1 || capacity > (int64_t)SL_COUNT_MAX)
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "the burst is out of range; it counts to %" PRIu64,
+                         SL_COUNT_MAX - 1);
+    interval = period_s * SL_S / count;
+    if (interval == 0)
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "%" PRId64 " in %" PRId64
+                         " s is faster than one in a nanosecond",
+                         count, period_s);
+    if (capacity > FULL_MOST / interval)
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "%" PRId64 " would take more than 833 days to refill "
+                         "at this rate",
+                         capacity);
+    throttle->capacity = (uint64_t)capacity;
+    throttle->interval = interval;
+    return 0;
+}
+
+/* ---- asking ---- */
+
+static void answer(struct sl_throttle *t)
+{
+    const struct sl_answer *a = &t->part.answer;
+    sl_ns room = (sl_ns)t->numbers.room;
+
+    t->remaining = a->remaining;
+    t->reset_in = a->reset_in;
+    t->retry_in = SL_NS_NONE;
+    t->limited = t->quantity > 0 && !t->take.allowed;
+    if (t->limited && a->outcome == SL_DENY)
+        t->retry_in = a->retry_in;
+    if (t->quantity == 0 && a->reset_in > room) { /* by other numbers */
+        t->limited = true;
+        t->retry_in = a->reset_in - room;
+    }
+}
+
+static void on_taken(struct sl_take *take)
+{
+    struct sl_throttle *t = take->ctx;
+
+    t->err = take->err;
+    if (!t->err)
+        answer(t);
+    t->done(t);
+}
+
+static void prepare(struct sl_throttles *all, struct sl_throttle *t,
+                    enum sl_errand errand)
+{
+    t->part.of = &all->stored;
+    t->part.limit = &t->numbers;
+    t->part.key = t->key;
+    t->part.name = (struct sl_str){NULL, 0};
+    t->part.cost =
+        t->quantity < 0 ? 0 - (uint64_t)t->quantity : (uint64_t)t->quantity;
+    t->part.when = t->now;
+    t->take.errand = errand;
+    t->take.parts = &t->part;
+    t->take.count = 1;
+    t->take.now = t->now;
+    t->take.deadline = 0;
+    t->take.loop = all->loop;
+    t->take.done = on_taken;
+    t->take.ctx = t;
+}
+
+/* A refund beyond what any store corrects at once is all there can be. */
+static enum sl_errand errand_of(const struct sl_throttle *t)
+{
+    if (t->quantity >= 0)
+        return SL_ERRAND_TAKE;
+    return t->quantity > -REFUND_MOST ? SL_ERRAND_GIVE_BACK : SL_ERRAND_RESET;
+}
+
+/* Field by field: the rest of a limit is not read for a bucket. */
+static void set_numbers(struct sl_throttle *t)
+{
+    t->numbers.kind = SL_BUCKET;
+    t->numbers.quantum = SL_QUANTUM_NS;
+    t->numbers.count = 1;
+    t->numbers.capacity = t->capacity;
+    t->numbers.period = family.period;
+    t->numbers.calendar = false;
+    t->numbers.tick = 1;
+    t->numbers.span = (uint64_t)family.period;
+    t->numbers.grain = 1;
+    t->numbers.token = (uint64_t)t->interval;
+    t->numbers.room = t->capacity * (uint64_t)t->interval;
+}
+
+static void fail(struct sl_throttle *t, int err)
+{
+    t->err = err;
+    t->done(t);
+}
+
+void sl_throttle_ask(struct sl_throttles *throttles,
+                     struct sl_throttle *const *asked, unsigned count)
+{
+    struct sl_take *takes[SL_THROTTLES];
+    int err = bind(throttles);
+
+    for (unsigned i = 0; i < count && err; i++)
+        fail(asked[i], err);
+    if (err)
+        return;
+    for (unsigned i = 0; i < count; i++) {
+        prepare(throttles, asked[i], errand_of(asked[i]));
+        set_numbers(asked[i]);
+        takes[i] = &asked[i]->take;
+    }
+    sl_store_take_many(sl_engine_store(throttles->engine), takes, count);
+}
+
+void sl_throttle_reset(struct sl_throttles *throttles,
+                       struct sl_throttle *throttle)
+{
+    int err = bind(throttles);
+
+    if (err) {
+        fail(throttle, err);
+        return;
+    }
+    throttle->quantity = 0;
+    throttle->capacity = 1;
+    throttle->interval = 1;
+    prepare(throttles, throttle, SL_ERRAND_RESET);
+    set_numbers(throttle);
+    sl_store_take(sl_engine_store(throttles->engine), &throttle->take);
+}

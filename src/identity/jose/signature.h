@@ -1,0 +1,15 @@
+/* signature.h -- did this key sign this text? */
+#ifndef SL_SIGNATURE_H
+#define SL_SIGNATURE_H
+
+#include "identity/jose/jwk.h"
+#include "identity/token.h"
+
+/* Check by algorithm `alg`, one of the key's. SL_TOKEN_GOOD,
+ * SL_TOKEN_SIGNATURE or SL_TOKEN_NO_MEMORY. */
+SL_MUST_USE enum sl_token_fault sl_signature_check(const struct sl_key *key,
+                                                   const struct sl_alg *alg,
+                                                   struct sl_str text,
+                                                   struct sl_str signature);
+
+#endif

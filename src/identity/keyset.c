@@ -1,0 +1,271 @@
+/* keyset.c -- the keys that tokens are verified with.
+ *
+ * Invariants.
+ *   (1) Every key serves at least one algorithm that was wanted.
+ *   (2) All keys are secrets, or none is.
+ *   (3) No two keys of one name serve the same algorithm.
+ */
+#include "identity/keyset.h"
+
+#include <openssl/err.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "identity/jose/keyset.h"
+#include "identity/jose/object.h"
+
+static size_t size_of(unsigned room)
+{
+    return sizeof(struct sl_keyset) + room * sizeof(struct sl_key);
+}
+
+static struct sl_keyset *make(unsigned room, const struct sl_alloc *alloc)
+{
+    struct sl_keyset *set = sl_alloc_new(alloc, size_of(room));
+
+    if (!set)
+        return NULL;
+    *set = (struct sl_keyset){.alloc = *alloc, .room = room};
+    atomic_init(&set->refs, 1);
+    return set;
+}
+
+static bool is_same_name(const struct sl_key *a, const struct sl_key *b)
+{
+    return a->has_kid && b->has_kid &&
+           sl_str_eq((struct sl_str){a->kid, a->kid_len},
+                     (struct sl_str){b->kid, b->kid_len});
+}
+
+/* (3) */
+static int check_name(const struct sl_keyset *set, const struct sl_key *key,
+                      size_t index, struct sl_diag *diag)
+{
+    for (unsigned i = 0; i < set->count; i++)
+        if (is_same_name(&set->keys[i], key) &&
+            (set->keys[i].algorithms & key->algorithms))
+            return sl_refuse(diag, SLUICE_ECONF,
+                             "key %zu has the name of another key (%.*s) and "
+                             "its algorithm; a token could mean either",
+                             index + 1,
+                             (int)(key->kid_len > 40 ? 40 : key->kid_len),
+                             key->kid);
+    return 0;
+}
+
+/* Add the keys that serve; those passed over count only for (2). */
+static int add_keys(struct sl_keyset *set, json_t *keys, unsigned wanted,
+                    struct sl_diag *diag)
+{
+    unsigned seen = 0, could;
+
+    for (size_t i = 0; i < json_array_size(keys); i++) {
+        struct sl_key *key = &set->keys[set->count];
+        int err =
+            sl_jwk_read(json_array_get(keys, i), wanted, i, key, &could, diag);
+
+        if (err)
+            return err;
+        seen |= could;
+        if ((seen & SL_ALG_HMAC) && (seen & ~(unsigned)SL_ALG_HMAC)) /* (2) */
+            err = sl_refuse(diag, SLUICE_ECONF,
+                            "key %zu makes it a set of secrets and public keys "
+                            "together; write two sets, for a public set must "
+                            "hold no secret",
+                            i + 1);
+        else if (key->algorithms)
+            err = check_name(set, key, i, diag);
+        if (err) {
+            sl_key_done(key);
+            return err;
+        }
+        set->count += key->algorithms != 0; /* (1) */
+        set->has_private |= key->algorithms && key->is_private;
+    }
+    return 0;
+}
+
+static int refuse_none(size_t keys, struct sl_diag *diag)
+{
+    if (keys == 0)
+        return sl_refuse(diag, SLUICE_ECONF, "the set has no keys");
+    return sl_refuse(diag, SLUICE_ECONF,
+                     "none of the %zu keys serves: each has another \"kty\", "
+                     "\"crv\", \"alg\", \"use\" or \"key_ops\" than those "
+                     "wanted",
+                     keys);
+}
+
+static int read_array(json_t *keys, unsigned wanted,
+                      const struct sl_alloc *alloc, struct sl_keyset **ret,
+                      struct sl_diag *diag)
+{
+    size_t count = json_array_size(keys);
+    struct sl_keyset *set;
+    int err;
+
+    if (count > SL_KEYSET_KEYS)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "%zu keys are too many; %d are the most", count,
+                         SL_KEYSET_KEYS);
+    set = make((unsigned)count, alloc);
+    if (!set)
+        return SLUICE_ENOMEM;
+    err = add_keys(set, keys, wanted, diag);
+    if (!err && set->count == 0)
+        err = refuse_none(count, diag);
+    if (err)
+        sl_keyset_unref(set);
+    else
+        *ret = set;
+    return err;
+}
+
+/* The array of keys: a new reference, or NULL. A single key is one. */
+static json_t *keys_of(json_t *root, struct sl_diag *diag, int *err)
+{
+    json_t *keys = json_object_get(root, "keys");
+
+    *err = SLUICE_ENOMEM;
+    if (keys && !json_is_array(keys)) {
+        *err = sl_refuse(diag, SLUICE_ECONF,
+                         "\"keys\" must be a list of keys: {\"keys\": [{...}, "
+                         "...]}");
+        return NULL;
+    }
+    if (keys)
+        return json_incref(keys);
+    if (!json_object_get(root, "kty")) {
+        *err = sl_refuse(diag, SLUICE_ECONF,
+                         "this is neither a set of keys, {\"keys\": [...]}, "
+                         "nor a key, {\"kty\": ...}");
+        return NULL;
+    }
+    keys = json_array();
+    if (keys && json_array_append(keys, root)) {
+        json_decref(keys);
+        return NULL;
+    }
+    return keys;
+}
+
+static int refuse_object(const struct sl_object_why *why, struct sl_diag *diag)
+{
+    static const char *const sentences[] = {
+        [SL_OBJECT_BROKEN] = "the set of keys is not JSON, or has a name "
+                             "twice",
+        [SL_OBJECT_OTHER] = "a set of keys is a JSON object: {\"keys\": "
+                            "[...]}",
+        [SL_OBJECT_DEEP] = "the set of keys is nested more than 8 deep",
+    };
+
+    if (why->fault == SL_OBJECT_NO_MEMORY)
+        return SLUICE_ENOMEM;
+    if (diag && why->line) {
+        diag->line = why->line;
+        diag->column = why->column;
+    }
+    return sl_refuse(diag, SLUICE_ECONF, "%s", sentences[why->fault]);
+}
+
+int sl_keyset_read(struct sl_str json, unsigned algorithms,
+                   const struct sl_alloc *alloc, struct sl_keyset **ret,
+                   struct sl_diag *diag)
+{
+    unsigned wanted =
+        algorithms ? algorithms : SL_ALG_ALL & ~(unsigned)SL_ALG_HMAC;
+    struct sl_object_why why;
+    json_t *root, *keys;
+    int err;
+
+    if (json.len > SL_KEYSET_BYTES)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "%zu bytes are too many for a set of keys; 256 KiB "
+                         "are the most",
+                         json.len);
+    root = sl_object_read(json, &why);
+    if (!root)
+        return refuse_object(&why, diag);
+    keys = keys_of(root, diag, &err);
+    if (keys) {
+        /* What OpenSSL has to say is none of the next caller's business. */
+        ERR_set_mark();
+        err = read_array(keys, wanted, alloc, ret, diag);
+        ERR_pop_to_mark();
+    }
+    for (size_t i = 0; i < json_array_size(keys); i++)
+        sl_jwk_wipe(json_array_get(keys, i));
+    json_decref(keys);
+    json_decref(root);
+    return err;
+}
+
+int sl_keyset_secret(struct sl_str secret, unsigned algorithms,
+                     const struct sl_alloc *alloc, struct sl_keyset **ret,
+                     struct sl_diag *diag)
+{
+    unsigned wanted = algorithms ? algorithms : SL_ALG_HMAC;
+    unsigned fits = sl_alg_hmac_fits(secret.len);
+    struct sl_keyset *set;
+    struct sl_key *key;
+
+    if (!(wanted & SL_ALG_HMAC))
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a secret serves HS256, HS384 and HS512 only");
+    if (!(fits & wanted))
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a secret of %zu bytes is too short: HS256 needs 32 "
+                         "bytes, HS384 48, HS512 64",
+                         secret.len);
+    if (sl_secret_is_blank((const uint8_t *)secret.at, secret.len))
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a secret of one byte over and over is none; make one "
+                         "by openssl rand -base64 64");
+    if (secret.len > SL_SECRET_BYTES)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "a secret of %zu bytes is too long; 4096 are the most",
+                         secret.len);
+    set = make(1, alloc);
+    if (!set)
+        return SLUICE_ENOMEM;
+    key = &set->keys[0];
+    *key = (struct sl_key){.algorithms = fits & wanted};
+    if (sl_secret_new(secret.len, &key->secret)) {
+        sl_keyset_unref(set);
+        return SLUICE_ENOMEM;
+    }
+    memcpy(key->secret.bytes, secret.at, secret.len);
+    key->secret.len = secret.len;
+    set->count = 1;
+    *ret = set;
+    return 0;
+}
+
+struct sl_keyset *sl_keyset_ref(struct sl_keyset *set)
+{
+    atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
+    return set;
+}
+
+void sl_keyset_unref(struct sl_keyset *set)
+{
+    struct sl_alloc alloc;
+
+    if (!set ||
+        atomic_fetch_sub_explicit(&set->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    for (unsigned i = 0; i < set->count; i++)
+        sl_key_done(&set->keys[i]);
+    alloc = set->alloc;
+    sl_alloc_free(&alloc, set, size_of(set->room));
+}
+
+unsigned sl_keyset_count(const struct sl_keyset *set)
+{
+    return set->count;
+}
+
+bool sl_keyset_has_private(const struct sl_keyset *set)
+{
+    return set->has_private;
+}

@@ -1,0 +1,205 @@
+/* recall.c -- tokens that were good a moment ago. */
+#include "identity/tokens/recall.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct sl_recall_entry {
+    struct sl_digest digest;
+    sl_ns from, until;
+    struct sl_recall_entry *chained;       /* the next of the chain */
+    struct sl_recall_entry *newer, *older; /* in the line of use */
+    size_t size;                           /* of all this */
+    sl_ns expires, begins;                 /* of the token */
+    unsigned claim_count;
+    struct sl_claim claims[]; /* and their texts */
+};
+
+int sl_recall_init(struct sl_recall *recall, unsigned most,
+                   const struct sl_alloc *alloc)
+{
+    unsigned chains = 1;
+    size_t size;
+
+    while (chains < most)
+        chains *= 2;
+    size = chains * sizeof(recall->chains[0]);
+    *recall =
+        (struct sl_recall){.chain_count = chains, .most = most, .alloc = alloc};
+    recall->chains = sl_alloc_new(alloc, size);
+    if (!recall->chains)
+        return SLUICE_ENOMEM;
+    memset(recall->chains, 0, size);
+    return 0;
+}
+
+void sl_recall_done(struct sl_recall *recall)
+{
+    if (!recall->chains)
+        return;
+    sl_recall_forget(recall);
+    sl_alloc_free(recall->alloc, recall->chains,
+                  recall->chain_count * sizeof(recall->chains[0]));
+    recall->chains = NULL;
+}
+
+/* Digests of tokens that somebody signed: nobody can aim at a chain. */
+static struct sl_recall_entry **chain_of(const struct sl_recall *recall,
+                                         const struct sl_digest *digest)
+{
+    uint32_t first;
+
+    memcpy(&first, digest->bytes, sizeof(first));
+    return &recall->chains[first & (recall->chain_count - 1)].first;
+}
+
+/* ---- the line of use ---- */
+
+static void leave_line(struct sl_recall *recall, struct sl_recall_entry *entry)
+{
+    *(entry->newer ? &entry->newer->older : &recall->newest) = entry->older;
+    *(entry->older ? &entry->older->newer : &recall->oldest) = entry->newer;
+}
+
+static void enter_line(struct sl_recall *recall, struct sl_recall_entry *entry)
+{
+    entry->newer = NULL;
+    entry->older = recall->newest;
+    *(entry->older ? &entry->older->newer : &recall->oldest) = entry;
+    recall->newest = entry;
+}
+
+static void drop(struct sl_recall *recall, struct sl_recall_entry *entry)
+{
+    struct sl_recall_entry **link = chain_of(recall, &entry->digest);
+
+    while (*link != entry)
+        link = &(*link)->chained;
+    *link = entry->chained;
+    leave_line(recall, entry);
+    recall->count--;
+    recall->bytes -= entry->size;
+    sl_alloc_free(recall->alloc, entry, entry->size);
+}
+
+void sl_recall_forget(struct sl_recall *recall)
+{
+    while (recall->oldest)
+        drop(recall, recall->oldest);
+}
+
+/* ---- finding ---- */
+
+bool sl_recall_find(struct sl_recall *recall, const struct sl_digest *digest,
+                    sl_ns now, struct sl_token *ret)
+{
+    struct sl_recall_entry *entry = *chain_of(recall, digest);
+
+    while (entry && memcmp(&entry->digest, digest, sizeof(*digest)) != 0)
+        entry = entry->chained;
+    if (!entry)
+        return false;
+    if (now < entry->from || now >= entry->until) {
+        drop(recall, entry);
+        return false;
+    }
+    leave_line(recall, entry);
+    enter_line(recall, entry);
+    ret->expires = entry->expires;
+    ret->begins = entry->begins;
+    ret->claim_count = entry->claim_count;
+    memcpy(ret->claims, entry->claims,
+           entry->claim_count * sizeof(entry->claims[0]));
+    return true;
+}
+
+/* ---- keeping ---- */
+
+static size_t size_of(const struct sl_token *token)
+{
+    size_t size = sizeof(struct sl_recall_entry) +
+                  token->claim_count * sizeof(struct sl_claim);
+
+    for (unsigned i = 0; i < token->claim_count; i++)
+        size += token->claims[i].path.len + token->claims[i].value.len;
+    return size;
+}
+
+static struct sl_str put_text(char **at, struct sl_str text)
+{
+    struct sl_str copy = {*at, text.len};
+
+    if (text.len)
+        memcpy(*at, text.at, text.len);
+    *at += text.len;
+    return copy;
+}
+
+static void copy_claims(struct sl_recall_entry *entry,
+                        const struct sl_token *token)
+{
+    char *at = (char *)&entry->claims[token->claim_count];
+
+    entry->claim_count = token->claim_count;
+    entry->expires = token->expires;
+    entry->begins = token->begins;
+    for (unsigned i = 0; i < token->claim_count; i++) {
+        entry->claims[i].path = put_text(&at, token->claims[i].path);
+        entry->claims[i].value = put_text(&at, token->claims[i].value);
+    }
+}
+
+/* (2) */
+static void make_room(struct sl_recall *recall, size_t size)
+{
+    while (recall->oldest &&
+           (recall->count == recall->most ||
+            recall->bytes + size > (size_t)recall->most * SL_RECALL_BYTES))
+        drop(recall, recall->oldest);
+}
+
+void sl_recall_keep(struct sl_recall *recall, const struct sl_digest *digest,
+                    const struct sl_token *token, sl_ns from, sl_ns until)
+{
+    size_t size = size_of(token);
+    struct sl_recall_entry *entry = sl_alloc_new(recall->alloc, size);
+    struct sl_recall_entry **chain = chain_of(recall, digest);
+
+    if (!entry)
+        return;
+    make_room(recall, size);
+    *entry = (struct sl_recall_entry){
+        .digest = *digest, .from = from, .until = until, .size = size};
+    copy_claims(entry, token);
+    entry->chained = *chain;
+    *chain = entry;
+    enter_line(recall, entry);
+    recall->count++;
+    recall->bytes += size;
+}
+
+void sl_recall_check(const struct sl_recall *recall)
+{
+    const struct sl_recall_entry *entry, *newer = NULL;
+    size_t bytes = 0;
+    unsigned count = 0, chained = 0;
+
+    for (entry = recall->newest; entry; newer = entry, entry = entry->older) {
+        assert(entry->newer == newer);
+        bytes += entry->size;
+        count++;
+    }
+    assert(recall->oldest == newer);
+    for (unsigned i = 0; i < recall->chain_count; i++)
+        for (entry = recall->chains[i].first; entry; entry = entry->chained) {
+            assert(chain_of(recall, &entry->digest) ==
+                   &recall->chains[i].first);
+            chained++;
+        }
+    assert(count == recall->count && chained == count); /* (1) */
+    assert(bytes == recall->bytes);
+    assert(count <= recall->most);
+    assert(count <= 1 || bytes <= (size_t)recall->most * SL_RECALL_BYTES);
+    (void)bytes;
+    (void)chained;
+}

@@ -1,0 +1,69 @@
+/* resp.c -- the door for clients of Redis. */
+#include "sluiced/daemon.h"
+
+static void describe(struct sl_daemon *daemon, struct sl_doorway *way)
+{
+    way->resp = (struct sl_resp_door){
+        .token = daemon->settings.access_token,
+        .accepts_client_cert = way->accepts_client_cert,
+    };
+}
+
+static int open_resp(struct sl_stand *stand, struct sl_worker *worker,
+                     const struct sl_doorway *way, unsigned most)
+{
+    return sl_resp_worker_open(&stand->resp, &way->resp, worker->loop,
+                               worker->daemon->engine, worker->stats, most,
+                               &worker->daemon->why);
+}
+
+static void close_resp(struct sl_stand *stand)
+{
+    sl_resp_worker_close(&stand->resp);
+}
+
+static void accept_resp(void *ctx, int fd, const struct sl_address *peer)
+{
+    struct sl_stand *stand = ctx;
+
+    sl_resp_accept(&stand->resp, fd, peer);
+}
+
+static void certify(struct sl_stand *stand, struct sl_tls *tls)
+{
+    sl_resp_worker_tls(&stand->resp, tls);
+}
+
+/* A reply has no room to say so; its connection is closed behind it. */
+static void warn(struct sl_stand *stand)
+{
+    stand->resp.draining = true;
+}
+
+static void drain(struct sl_stand *stand)
+{
+    sl_resp_drain(&stand->resp);
+}
+
+static unsigned count(const struct sl_stand *stand)
+{
+    return sl_conns_count(stand->resp.conns);
+}
+
+static void move(struct sl_stand *stand, struct sl_engine *engine)
+{
+    sl_resp_worker_engine(&stand->resp, engine);
+}
+
+const struct sl_door_kind sl_door_resp = {
+    .name = "resp",
+    .describe = describe,
+    .open = open_resp,
+    .close = close_resp,
+    .accept = accept_resp,
+    .certify = certify,
+    .warn = warn,
+    .drain = drain,
+    .count = count,
+    .move = move,
+};
