@@ -118,7 +118,7 @@ static int guest_header(nghttp2_session *h2, const nghttp2_frame *frame,
     (void)h2;
     (void)flags;
     if (sl_str_eq(n, SL_STR("grpc-status")))
-        a->status = atoi((const char *)value);
+        a->status = (int)strtol((const char *)value, NULL, 10);
     else if (sl_str_eq(n, SL_STR("grpc-message")))
         snprintf(a->why, sizeof(a->why), "%.*s", (int)value_len, value);
     return 0;
