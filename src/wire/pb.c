@@ -170,7 +170,13 @@ bool sl_pb_is_utf8(struct sl_str text)
 
     while (at != end) {
         unsigned char least, most;
-        int more = followers(*at++, &least, &most);
+        int more;
+
+        if (*at < 0x80) {
+            at++;
+            continue;
+        }
+        more = followers(*at++, &least, &most);
 
         if (more < 0 || end - at < more)
             return false;
@@ -209,11 +215,15 @@ static void add(struct sl_pb_out *out, const char *bytes, size_t len)
     out->len += len;
 }
 
-static void add_varint(struct sl_pb_out *out, uint64_t value)
+/* Nearly all are below 128: tags, lengths, small numbers. */
+static inline void add_varint(struct sl_pb_out *out, uint64_t value)
 {
     char bytes[VARINT_BYTES];
 
-    add(out, bytes, put_varint(bytes, value));
+    if (value < 0x80 && out->len < out->size && !out->full)
+        out->bytes[out->len++] = (char)value;
+    else
+        add(out, bytes, put_varint(bytes, value));
 }
 
 static void add_tag(struct sl_pb_out *out, uint32_t number,
@@ -260,8 +270,13 @@ void sl_pb_close(struct sl_pb_out *out, size_t mark)
 {
     char bytes[VARINT_BYTES];
     size_t inside = out->len - mark;
-    unsigned len = put_varint(bytes, inside);
+    unsigned len;
 
+    if (inside < 0x80 && !out->full) {
+        out->bytes[mark - 1] = (char)inside;
+        return;
+    }
+    len = put_varint(bytes, inside);
     if (out->full || out->size - out->len < len - 1) {
         out->full = true;
         return;

@@ -65,7 +65,7 @@ struct sl_rls_status {
 };
 
 struct sl_rls_header {
-    struct sl_str key, value;
+    struct sl_str key, value; /* the key is written in lower case */
 };
 
 struct sl_rls_response {

@@ -50,6 +50,24 @@ static void write_status(const struct sl_rls_status *s, struct sl_pb_out *out)
     sl_pb_close(out, mark);
 }
 
+/* Envoy compares names of headers without case; others may not. */
+static void write_lower(uint32_t number, struct sl_str name,
+                        struct sl_pb_out *out)
+{
+    size_t end;
+
+    sl_pb_bytes_if(out, number, name);
+    if (out->full)
+        return;
+    end = out->len;
+    for (size_t i = end - name.len; i < end; i++) {
+        unsigned c = (unsigned char)out->bytes[i];
+
+        if (c - 'A' < 26)
+            out->bytes[i] = (char)(c | 0x20);
+    }
+}
+
 void sl_rls_response_write(const struct sl_rls_response *r,
                            struct sl_pb_out *out)
 {
@@ -63,7 +81,7 @@ void sl_rls_response_write(const struct sl_rls_response *r,
     }
     for (unsigned i = 0; i < r->header_count; i++) {
         mark = sl_pb_open(out, RESPONSE_HEADERS);
-        sl_pb_bytes_if(out, HEADER_KEY, r->headers[i].key);
+        write_lower(HEADER_KEY, r->headers[i].key, out);
         sl_pb_bytes_if(out, HEADER_VALUE, r->headers[i].value);
         sl_pb_close(out, mark);
     }

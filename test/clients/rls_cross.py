@@ -89,6 +89,7 @@ def make_response(rng):
             status.duration_until_reset.nanos = rng.randrange(10**9)
     for _ in range(rng.choice([0, 1, 5, 48])):
         response.response_headers_to_add.add(key=text(rng), value=text(rng))
+    # Names are written in lower case; these are.
     response.raw_body = text(rng).encode()
     return response
 

@@ -129,27 +129,13 @@ static void fail(struct sl_grpc_call *call, int err, const struct sl_diag *diag)
     finish(call);
 }
 
-/* Envoy compares names of headers without case; others may not. */
-static struct sl_str lower(struct sl_grpc_call *call, struct sl_str name)
-{
-    char *copy = sl_arena_copy(&call->arena, name);
-
-    if (!copy)
-        return name;
-    for (size_t i = 0; i < name.len; i++)
-        if (copy[i] >= 'A' && copy[i] <= 'Z')
-            copy[i] = (char)(copy[i] - 'A' + 'a');
-    return (struct sl_str){copy, name.len};
-}
-
 static void add_header(struct sl_grpc_call *call, struct sl_str name,
                        struct sl_str value)
 {
     struct sl_rls_response *r = &call->response;
 
     if (r->header_count < SL_LEN(r->headers))
-        r->headers[r->header_count++] =
-            (struct sl_rls_header){lower(call, name), value};
+        r->headers[r->header_count++] = (struct sl_rls_header){name, value};
 }
 
 static void add_rendered(struct sl_grpc_call *call)

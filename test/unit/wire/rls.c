@@ -188,6 +188,22 @@ static void test_size(void)
     CHECK(out.len <= sl_rls_response_size(&response));
 }
 
+static void test_lower(void)
+{
+    struct sl_pb_out out = {.bytes = bytes, .size = sizeof(bytes)};
+
+    CASE("names of headers are written in lower case, and nothing else is");
+    memset(&response, 0, sizeof(response));
+    response.code = SL_RLS_OK;
+    response.header_count = 1;
+    response.headers[0] =
+        (struct sl_rls_header){SL_STR("X-[AZaz@]\xc3\x89"), SL_STR("AbC")};
+    sl_rls_response_write(&response, &out);
+    CHECK_EQ(sl_rls_response_read(written(&out), &response), 0);
+    CHECK(sl_str_eq(response.headers[0].key, SL_STR("x-[azaz@]\xc3\x89")));
+    CHECK(sl_str_eq(response.headers[0].value, SL_STR("AbC")));
+}
+
 static void test_units(void)
 {
     CASE("units and their lengths");
@@ -207,6 +223,7 @@ int main(void)
     test_refusals();
     test_ceilings();
     test_size();
+    test_lower();
     test_units();
     return CHECK_DONE();
 }
