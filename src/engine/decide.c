@@ -66,56 +66,6 @@ static void pass(struct sl_decision *d)
     d->step = SL_DECIDED;
 }
 
-/* ---- the id ---- */
-
-static bool is_clean(struct sl_str id)
-{
-    if (id.len == 0 || id.len > SL_REQUEST_ID)
-        return false;
-    for (size_t i = 0; i < id.len; i++) {
-        char c = id.at[i];
-
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-              (c >= '0' && c <= '9') || (c && strchr("-_.:=+/@~", c))))
-            return false;
-    }
-    return true;
-}
-
-/* Nobody can guess the next one, and making it asks the system for nothing. */
-static void make_id(struct sl_decision *d, const struct sl_hash_key *secret)
-{
-    static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
-    static _Thread_local uint64_t made;
-    uint64_t seed[3] = {++made, (uint64_t)d->now, (uintptr_t)&made};
-    struct sl_hash128 h =
-        sl_hash128(secret, (struct sl_str){(const char *)seed, sizeof(seed)});
-    char *at = d->request_id;
-
-    memcpy(at, "req_", 4);
-    at += 4;
-    for (int i = 0; i < 12; i++)
-        *at++ = digits[h.lo >> (5 * i) & 31];
-    for (int i = 0; i < 12; i++)
-        *at++ = digits[h.hi >> (5 * i) & 31];
-    *at = '\0';
-}
-
-static void choose_id(struct sl_decision *d, const struct sl_facts *facts,
-                      const struct sl_hash_key *secret)
-{
-    struct sl_str id = facts->request_id;
-
-    if (id.len == 0)
-        id = sl_facts_header(facts, SL_STR("x-request-id"));
-    if (!is_clean(id)) {
-        make_id(d, secret);
-        return;
-    }
-    memcpy(d->request_id, id.at, id.len);
-    d->request_id[id.len] = '\0';
-}
-
 /* ---- the route ---- */
 
 /* The routes of a request: usually one. Where servers read a path differently,
@@ -169,10 +119,15 @@ static const struct sl_route *choose_face(const struct routes *routes)
 static int find_routes(struct sl_decision *d, const struct sl_facts *facts,
                        struct routes *ret)
 {
-    int err = 0, job;
+    int err = 0, job, descriptor = -1;
 
     ret->count = 0;
-    if (facts->job.len > 0) {
+    if (facts->domain.len > 0)
+        descriptor = sl_policy_descriptor(d->policy, facts->domain,
+                                          facts->entries, facts->entry_count);
+    if (descriptor >= 0) {
+        add_route(ret, &d->policy->routes[descriptor]);
+    } else if (facts->job.len > 0) {
         job = sl_policy_job(d->policy, facts->job);
         add_route(ret,
                   job < 0 ? &d->policy->fallback : &d->policy->routes[job]);
@@ -348,9 +303,22 @@ void sl_decide_open(struct sl_decision *d, const struct sl_live *live,
                     const struct sl_hash_key *secret)
 {
     clear(d, live, facts, spend);
-    choose_id(d, facts, secret);
+    sl_decision_choose_id(d, facts, secret);
     if (is_off(d))
         pass(d);
+}
+
+/* What the route of a descriptor leaves open is a scope of its own. */
+static int keep_open_values(struct sl_decision *d, struct sl_asking *asking)
+{
+    const struct sl_facts *facts = asking->facts;
+    struct sl_str *value = &asking->caller.values[SL_SCOPE_DESCRIPTOR];
+
+    if (!d->route->is_descriptor)
+        return 0;
+    *value = sl_str_c(sl_descriptor_id(&d->route->descriptor, facts->entries,
+                                       facts->entry_count, &d->arena));
+    return value->at ? 0 : SLUICE_ENOMEM;
 }
 
 static int add_side(struct sl_decision *d, struct sl_asking *asking)
@@ -368,6 +336,8 @@ static int add_side(struct sl_decision *d, struct sl_asking *asking)
     if (facts->limit.len > 0)
         return ask_one(d, asking);
     err = find_routes(d, facts, &routes);
+    if (!err)
+        err = keep_open_values(d, asking);
     if (err)
         return sl_refuse(asking->diag, err, "there is no memory");
     asking->preflight = is_preflight(facts);

@@ -9,4 +9,4 @@ const char *const sl_forwarded_words[2] = {"x-forwarded-for", "forwarded"};
 const char *const sl_sign_in_words[3] = {"fresh", "carry", "cap"};
 const char *const sl_failure_words[3] = {"allow", "local", "deny"};
 const char *const sl_full_words[2] = {"allow", "deny"};
-const char *const sl_count_words[2] = {"all", "each"};
+const char *const sl_count_words[3] = {"all", "each", "quota"};

@@ -24,6 +24,7 @@
 #include <stdatomic.h>
 
 #include "doors/http/admin.h"
+#include "sluiced/compat.h"
 #include "sluiced/door.h"
 #include "sluiced/state.h"
 #include "sluiced/systemd/systemd.h"
@@ -57,6 +58,7 @@ struct sl_worker {
 struct sl_daemon {
     struct sl_given given;
     const char *path;            /* of the policy; NULL is the demo */
+    bool compat;                 /* it is a folder of another program's */
     struct sl_settings settings; /* with which it was started */
     struct sl_settings latest;   /* of the policy in force */
     struct sl_written written;   /* the policy in force */
