@@ -162,6 +162,7 @@ char *sl_descriptor_id(const struct sl_descriptor *pattern,
                        const struct sl_entry *entries, unsigned count,
                        struct sl_arena *arena)
 {
+    bool first = true;
     size_t size = 2;
     char *id, *at;
 
@@ -173,8 +174,9 @@ char *sl_descriptor_id(const struct sl_descriptor *pattern,
     for (unsigned i = 0; i < count && i < pattern->count; i++) {
         if (!is_open(&pattern->parts[i]))
             continue;
-        if (at != id)
+        if (!first)
             *at++ = '/';
+        first = false;
         at = add_value(at, entries[i].value);
     }
     if (at == id)
