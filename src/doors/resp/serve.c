@@ -120,6 +120,7 @@ enum sl_resp_served sl_resp_serve(struct sl_resp_session *s, struct sl_buf *in,
 {
     struct sl_resp_command *c = &s->worker->command;
 
+    s->worker->clock = 0;
     while (!s->ending && s->used < in->len) {
         enum sl_resp_result result;
 
