@@ -41,54 +41,65 @@ static const char *json(const char *text, bool force,
     return said;
 }
 
+/* Rows by a macro, so that their lines stay short. */
+#define ROW(text, said)                                                        \
+    {                                                                          \
+        (text), (said)                                                         \
+    }
+
+static const struct {
+    const char *text, *said;
+} rows[] = {
+    ROW("{}", ""),
+    ROW("{\"plan\":\"pro_monthly\"}", ""),
+    ROW("{\"plan\":null,\"roles\":null,\"aliases\":null,\"overrides\":"
+        "null}",
+        ""),
+    ROW("{\"overrides\":{\"api\":\"5/hour\"},\"until\":\"2h\"}", ""),
+    ROW("{\"overrides\":{\"api\":{\"rate\":\"5/hour\",\"until\":null}}}", ""),
+    ROW("{\"expires\":\"2026-12-31\"}", ""),
+    ROW("{\"expires\":\"2026-12-31T23:59:59.5+02:00\"}", ""),
+    ROW("", "no JSON at byte 0: the text ends too early"),
+    ROW("[]", "\"the body\" must be an object, not an array"),
+    ROW("{} x", "no JSON at byte 3: something follows the value"),
+    ROW("{\"plan\":1}", "\"plan\" must be a text or null, not a number"),
+    ROW("{\"plna\":\"x\"}",
+        "\"plna\" says nothing about a subject; did you mean "
+        "\"plan\"?"),
+    ROW("{\"quite\":1}", "\"quite\" says nothing about a subject"),
+    ROW("{\"note\":\"a\",\"note\":\"b\"}", "\"note\" is there twice"),
+    ROW("{\"roles\":[1]}", "\"roles\" must be a list of texts, not a number"),
+    ROW("{\"roles\":[\"\"]}", "one of \"roles\" is empty; leave it out"),
+    ROW("{\"note\":\"a\\nb\"}",
+        "\"note\" has bytes that can't be shown: control "
+        "characters, or not UTF-8"),
+    ROW("{\"plan\":\"free\",\"expires\":\"soon\"}",
+        "\"expires\": \"soon\" is no time; write "
+        "2026-12-31T23:59:59Z, 2026-12-31, or a duration from now "
+        "such as 2h or 30d"),
+    ROW("{\"plan\":null,\"expires\":\"1h\"}",
+        "\"expires\" is the end of a plan, and there is none"),
+    ROW("{\"plan\":\"pto\"}",
+        "the policy has no plan \"pto\"; did you mean \"pro\"?"),
+    ROW("{\"plan\":\"enterprise\"}",
+        "the policy has no plan \"enterprise\"; with force it is "
+        "kept nevertheless"),
+    ROW("{\"overrides\":{\"apo\":\"5/hour\"}}",
+        "the policy has no limit \"apo\"; did you mean \"api\"?"),
+    ROW("{\"overrides\":{\"api\":\"5/min\"}}",
+        "\"5/min\" for api: 5/min has another period than the "
+        "plans of limit \"api\"; what was used would be forgotten"),
+    ROW("{\"overrides\":{\"\":\"5/hour\"}}",
+        "an override needs the name of a limit"),
+    ROW("{\"overrides\":{\"api\":\"5/hour\",\"api\":\"6/hour\"}}",
+        "the override of \"api\" is there twice"),
+    ROW("{\"overrides\":{\"api\":{\"rat\":\"5/hour\"}}}",
+        "\"rat\" says nothing about an override; write rate, until "
+        "or note"),
+};
+
 static void test_json(void)
 {
-    static const struct {
-        const char *text, *said;
-    } rows[] = {
-        {"{}",                                                                 ""                                               },
-        {"{\"plan\":\"pro_monthly\"}",                                         ""                                               },
-        {"{\"plan\":null,\"roles\":null,\"aliases\":null,\"overrides\":null}",
-         ""                                                                                                                     },
-        {"{\"overrides\":{\"api\":\"5/hour\"},\"until\":\"2h\"}",              ""                                               },
-        {"{\"overrides\":{\"api\":{\"rate\":\"5/hour\",\"until\":null}}}",     ""                                               },
-        {"{\"expires\":\"2026-12-31\"}",                                       ""                                               },
-        {"{\"expires\":\"2026-12-31T23:59:59.5+02:00\"}",                      ""                                               },
-        {"",                                                                   "no JSON at byte 0: the text ends too early"     },
-        {"[]",                                                                 "\"the body\" must be an object, not an array"   },
-        {"{} x",                                                               "no JSON at byte 3: something follows the value"},
-        {"{\"plan\":1}",                                                       "\"plan\" must be a text or null, not a number"  },
-        {"{\"plna\":\"x\"}",
-         "\"plna\" says nothing about a subject; did you mean \"plan\"?"                                                        },
-        {"{\"quite\":1}",                                                      "\"quite\" says nothing about a subject"         },
-        {"{\"note\":\"a\",\"note\":\"b\"}",                                    "\"note\" is there twice"                        },
-        {"{\"roles\":[1]}",                                                    "\"roles\" must be a list of texts, not a number"},
-        {"{\"roles\":[\"\"]}",                                                 "one of \"roles\" is empty; leave it out"        },
-        {"{\"note\":\"a\\nb\"}",                                               "\"note\" has bytes that can't be shown: "
-                                 "control characters, or not UTF-8"                             },
-        {"{\"plan\":\"free\",\"expires\":\"soon\"}",
-         "\"expires\": \"soon\" is no time; write 2026-12-31T23:59:59Z, "
-         "2026-12-31, or a duration from now such as 2h or 30d"                                                                 },
-        {"{\"plan\":null,\"expires\":\"1h\"}",
-         "\"expires\" is the end of a plan, and there is none"                                                                  },
-        {"{\"plan\":\"pto\"}",
-         "the policy has no plan \"pto\"; did you mean \"pro\"?"                                                                },
-        {"{\"plan\":\"enterprise\"}",
-         "the policy has no plan \"enterprise\"; with force it is kept "
-         "nevertheless"                                                                                                         },
-        {"{\"overrides\":{\"apo\":\"5/hour\"}}",
-         "the policy has no limit \"apo\"; did you mean \"api\"?"                                                               },
-        {"{\"overrides\":{\"api\":\"5/min\"}}",
-         "\"5/min\" for api: 5/min has another period than the plans of limit "
-         "\"api\"; what was used would be forgotten"                                                                            },
-        {"{\"overrides\":{\"\":\"5/hour\"}}",
-         "an override needs the name of a limit"                                                                                },
-        {"{\"overrides\":{\"api\":\"5/hour\",\"api\":\"6/hour\"}}",
-         "the override of \"api\" is there twice"                                                                               },
-        {"{\"overrides\":{\"api\":{\"rat\":\"5/hour\"}}}",
-         "\"rat\" says nothing about an override; write rate, until or note"                                                    },
-    };
-
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         CASE(rows[i].text[0] ? rows[i].text : "nothing");
         CHECK_STR(json(rows[i].text, false, &sl_alloc_libc), rows[i].said);
