@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "engine/subjects.h"
+
 /* ---- numbers ---- */
 
 static const struct sl_override *find_override(const struct sl_facts *facts,
@@ -20,28 +22,62 @@ static const struct sl_override *find_override(const struct sl_facts *facts,
     return NULL;
 }
 
-static int override(struct sl_shown *shown, const struct sl_override *o,
-                    struct sl_asking *asking)
+static int override(struct sl_shown *shown, struct sl_str rate,
+                    struct sl_asking *asking, struct sl_diag *diag)
 {
     const struct sl_rule *rule = shown->rule;
     struct sl_plan_limit own;
-    int err = sl_rule_rate(rule, o->rate, &own, asking->diag);
+    int err = sl_rule_rate(rule, rate, &own, diag);
 
     if (!err && !rule->limited)
-        err = sl_refuse(asking->diag, SLUICE_ECONF,
+        err = sl_refuse(diag, SLUICE_ECONF,
                         "limit \"%.*s\" has no numbers for any plan, so "
                         "there is nothing to override",
                         SL_STR_ARG(rule->name));
     if (!err && sl_rate_has_numbers(own.form))
-        err = sl_live_tighten(asking->live, rule, &own.numbers, asking->diag);
+        err = sl_live_tighten(asking->live, rule, &own.numbers, diag);
     if (err)
         return err;
     shown->overridden = true;
+    shown->override_of = "";
+    shown->override_until = SL_NS_NONE;
     shown->form = own.form;
     shown->own = own.numbers;
     shown->own_open = own.open;
     shown->numbers = &shown->own;
     shown->ceiling_less = &shown->own_open;
+    return 0;
+}
+
+/* Texts of the registry that only an explanation shows. */
+static struct sl_str note(struct sl_decision *d, struct sl_str text)
+{
+    const char *copy = d->spend ? NULL : sl_arena_copy(&d->arena, text);
+
+    return (struct sl_str){copy, copy ? text.len : 0};
+}
+
+/* A rate of the registry that the limit can't have, after the policy changed
+ * perhaps, is left aside: nobody is refused for it. */
+static int override_registered(struct sl_decision *d, struct sl_shown *shown,
+                               struct sl_asking *asking)
+{
+    struct sl_diag diag = {0};
+    const char *of;
+    const struct sl_own_rate *own =
+        sl_known_rate(asking->known, shown->rule->name, d->now, &of);
+    int err = own ? override(shown, own->rate, asking, &diag) : 0;
+
+    if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
+        return sl_refuse(asking->diag, err, "%s", diag.sentence);
+    if (err) {
+        shown->override_bad = note(d, sl_str_c(diag.sentence));
+    } else if (own) {
+        shown->override_of = of;
+        shown->override_by = note(d, own->by);
+        shown->override_note = note(d, own->note);
+        shown->override_until = own->until;
+    }
     return 0;
 }
 
@@ -78,7 +114,8 @@ static int choose_numbers(struct sl_decision *d, struct sl_shown *shown,
         shown->has_candidate = true;
         shown->candidate = &rule->candidates[d->plan].numbers;
     }
-    return o ? override(shown, o, asking) : 0;
+    return o ? override(shown, o->rate, asking, asking->diag)
+             : override_registered(d, shown, asking);
 }
 
 static uint64_t choose_cost(const struct sl_facts *facts,

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/instant.h"
+#include "cli/flow/subjects.h"
 #include "wire/json.h"
 
 #define CHECKS_MOST  100                  /* in one array */
@@ -127,6 +129,83 @@ int sl_remote_feature(struct sl_remote *remote, const char *name, bool on)
     return tell(remote, "PUT", path,
                 on ? SL_STR("{\"enabled\":true}")
                    : SL_STR("{\"enabled\":false}"));
+}
+
+/* ---- the registry ---- */
+
+static int add_overrides(struct sl_buf *out, const struct sl_record *record)
+{
+    int err = sl_buf_addf(out, ",\"overrides\":{");
+
+    for (size_t i = 0; i < record->override_count && !err; i++) {
+        err = sl_buf_addf(out, "%s", i > 0 ? "," : "");
+        if (!err)
+            err = sl_json_string(out, sl_str_c(record->overrides[i].limit));
+        if (!err)
+            err = sl_buf_add(out, SL_STR(":"));
+        if (!err)
+            err = sl_json_string(out, sl_str_c(record->overrides[i].rate));
+    }
+    return err ? err : sl_buf_add(out, SL_STR("}"));
+}
+
+static int add_record(struct sl_buf *out, const struct sl_record *record,
+                      int64_t end)
+{
+    char at[SL_INSTANT_TEXT];
+    int err = sl_buf_addf(out, "{\"by\":\"flow\"");
+
+    if (!err && record->plan) {
+        err = sl_buf_addf(out, ",\"plan\":");
+        if (!err)
+            err = sl_json_string(out, sl_str_c(record->plan));
+    }
+    if (!err && end >= 0) {
+        sl_instant_print(end, true, at);
+        err = sl_buf_addf(out, "%s%s%s,\"until\":\"%s\"",
+                          record->plan ? ",\"expires\":\"" : "",
+                          record->plan ? at : "", record->plan ? "\"" : "", at);
+    }
+    if (!err)
+        err = add_overrides(out, record);
+    return err ? err : sl_buf_add(out, SL_STR("}"));
+}
+
+/* A name as a part of a path. */
+static int add_part(struct sl_buf *out, const char *name)
+{
+    int err = 0;
+
+    for (const char *at = name; *at && !err; at++) {
+        bool plain = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') ||
+                     (*at >= '0' && *at <= '9') || strchr("-_.", *at);
+
+        err = plain ? sl_buf_addf(out, "%c", *at)
+                    : sl_buf_addf(out, "%%%02X", (unsigned char)*at);
+    }
+    return err;
+}
+
+int sl_remote_subject(struct sl_remote *remote, const struct sl_act *act,
+                      sl_ns now)
+{
+    struct sl_buf body, path;
+    int err = sl_remote_flush(remote);
+
+    if (err)
+        return err;
+    sl_buf_init(&body, 1 << 20, &sl_alloc_libc);
+    sl_buf_init(&path, 1 << 16, &sl_alloc_libc);
+    if (sl_buf_addf(&path, "/v1/subjects/%s/", act->names[0]) ||
+        add_part(&path, act->names[1]) ||
+        sl_buf_addf(&path, "?force=true%c", '\0') ||
+        add_record(&body, act->record, sl_flow_record_end(act->record, now)))
+        err = no_memory(remote);
+    if (!err)
+        err = tell(remote, "PUT", path.bytes, sl_buf_str(&body));
+    sl_buf_done(&body);
+    sl_buf_done(&path);
+    return err;
 }
 
 /* ---- checks ---- */
@@ -353,8 +432,6 @@ const char *sl_remote_cannot(const struct sl_flow *flow)
     for (const struct sl_act *act = flow->acts; act; act = act->next) {
         if (act->kind == SL_ACT_STORE)
             return "a daemon's store can't be made to fail";
-        if (act->kind == SL_ACT_SUBJECT && act->record->override_count > 0)
-            return "overrides can't be given to a daemon yet";
     }
     return NULL;
 }

@@ -50,6 +50,10 @@ SL_MUST_USE int sl_remote_clock(struct sl_remote *remote, sl_ns now);
 SL_MUST_USE int sl_remote_feature(struct sl_remote *remote, const char *name,
                                   bool on);
 
+/* What the registry is told. */
+SL_MUST_USE int sl_remote_subject(struct sl_remote *remote,
+                                  const struct sl_act *act, sl_ns now);
+
 /* Ask what was decided here with this verdict. */
 SL_MUST_USE int sl_remote_check(struct sl_remote *remote,
                                 const struct sluice_request *request,

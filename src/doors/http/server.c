@@ -240,8 +240,8 @@ void sl_http_resume(struct sl_http_call *call)
     sl_conn_pause(s->conn, false); /* on_input follows, if there is more */
 }
 
-/* The request is complete. False if there is nothing to go on with. */
-static bool handle(struct sl_http_session *s)
+/* A call for the request that is there, or NULL: then it is at its end. */
+static struct sl_http_call *make_call(struct sl_http_session *s)
 {
     struct sl_conn *conn = s->conn;
     struct sl_http_call *call = sl_http_call_new(s->worker);
@@ -249,7 +249,7 @@ static bool handle(struct sl_http_session *s)
     if (!call) {
         count_refusal(s->worker, "no_memory", 0);
         sl_conn_abort(conn);
-        return false;
+        return NULL;
     }
     call->session = s;
     call->conn = conn;
@@ -258,15 +258,50 @@ static bool handle(struct sl_http_session *s)
     call->has_peer = conn->has_ip;
     call->peer_is_unix = conn->is_unix;
     call->shows_cert = conn->tls_client;
+    return call;
+}
+
+/* The request is complete. False if there is nothing to go on with. */
+static bool handle(struct sl_http_session *s)
+{
+    struct sl_http_call *call = make_call(s);
+
+    if (!call)
+        return false;
     if (sl_http_handle(call))
         return answer(s, call);
     wait_for_answer(s, call);
     return false;
 }
 
+/* The head is there, the body is not. False if nobody wants it: then the
+ * refusal is on its way, and the connection at its end. */
+static bool is_welcome(struct sl_http_session *s)
+{
+    const struct sl_http_door *door = s->worker->door;
+    struct sl_http_call *call;
+
+    if (door->token.len == 0 && !door->accepts_client_cert)
+        return true;
+    call = make_call(s);
+    if (!call)
+        return false;
+    if (sl_http_welcome(call)) {
+        sl_http_call_done(call);
+        return true;
+    }
+    call->close = true;
+    sl_http_count(call);
+    send_answer(s, call);
+    sl_http_call_done(call);
+    return false;
+}
+
 /* Some of a request is there. */
 static void expect_more(struct sl_http_session *s)
 {
+    if (s->parser.body_at > 0 && s->phase != BODY && !is_welcome(s))
+        return;
     if (s->parser.expect_continue) {
         s->parser.expect_continue = false;
         if (sl_buf_add(&s->conn->out, CONTINUE)) {

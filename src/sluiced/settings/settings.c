@@ -136,10 +136,12 @@ static struct sl_value choose(struct sl_settings *s,
     said = server ? policy_text(&s->arena, server, id) : "";
     if (!said || said[0])
         return (struct sl_value){SL_ORIGIN_POLICY, said, false};
+    said = sl_setting_rows[id].preset;
     if (id == SL_SET_store && !s->policy)
         said = "memory:"; /* a demo leaves nothing behind */
-    else
-        said = sl_setting_rows[id].preset;
+    if (id == SL_SET_usage &&
+        (!s->policy || s->values[SL_SET_store].origin != SL_ORIGIN_DEFAULT))
+        said = sl_rules_usage(given);
     return (struct sl_value){SL_ORIGIN_DEFAULT, said, false};
 }
 
@@ -417,6 +419,12 @@ static int read_files(struct sl_settings *s, struct sl_diag *diag)
     if (!status && strncmp(s->values[SL_SET_store].text, "memory:", 7) == 0 &&
         s->values[SL_SET_store].text[7])
         s->state = s->values[SL_SET_store].text + 7;
+    if (!status &&
+        strcmp(s->values[SL_SET_usage].text, SL_USAGE_IN_MEMORY) != 0)
+        status = resolve_value(s, SL_SET_usage, "sqlite:", diag);
+    if (!status && strncmp(s->values[SL_SET_usage].text, "sqlite:", 7) == 0 &&
+        s->values[SL_SET_usage].text[7])
+        s->registry = s->values[SL_SET_usage].text + 7;
     return status;
 }
 

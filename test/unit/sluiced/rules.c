@@ -37,8 +37,11 @@ static void check_version(void)
              SL_EXIT_USAGE);
     CHECK_STR(why.sentence, "--listen-grpc: the gRPC door is not in this "
                             "version; leave it out");
-    CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:x"}), SL_EXIT_USAGE);
-    CHECK(strstr(why.sentence, "sqlite: is not in this version") != NULL);
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "postgres://x"}), SL_EXIT_USAGE);
+    CHECK_STR(why.sentence, "--usage: postgres: is not in this version; write "
+                            "\"sqlite:./sluice.db\"");
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:"}), SL_EXIT_USAGE);
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:x"}), 0);
     CHECK_EQ(MAKE(false, {SL_SET_store, "redis://u:s3cret@h"}), SL_EXIT_USAGE);
     CHECK_STR(why.sentence, "--store: redis: is not in this version; write "
                             "\"memory:./sluice.state\"");
