@@ -129,7 +129,8 @@ static void must_be_replies(struct sl_str out, struct sl_str text, bool locked)
 
 static bool has(struct sl_str text, const char *what)
 {
-    return memmem(text.at, text.len, what, strlen(what)) != NULL;
+    return text.len > 0 &&
+           memmem(text.at, text.len, what, strlen(what)) != NULL;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
