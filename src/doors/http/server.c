@@ -100,9 +100,8 @@ static void count_refusal(const struct sl_http_worker *worker, const char *why,
 
 static void enter(struct sl_http_session *s, enum phase phase)
 {
-    /* Coming back to IDLE is a new beginning; the others begin once. */
     if (phase == s->phase && phase != IDLE)
-        return;
+        return; /* only coming back to IDLE is a new beginning */
     s->phase = phase;
     sl_conn_deadline(s->conn, deadline_of(s->worker->door, phase));
 }
@@ -274,8 +273,7 @@ static bool handle(struct sl_http_session *s)
     return false;
 }
 
-/* The head is there, the body is not. False if nobody wants it: then the
- * refusal is on its way, and the connection at its end. */
+/* The head is there, the body is not. False if nobody wants it. */
 static bool is_welcome(struct sl_http_session *s)
 {
     const struct sl_http_door *door = s->worker->door;
@@ -286,15 +284,13 @@ static bool is_welcome(struct sl_http_session *s)
     call = make_call(s);
     if (!call)
         return false;
-    if (sl_http_welcome(call)) {
-        sl_http_call_done(call);
-        return true;
+    if (!sl_http_welcome(call)) {
+        call->close = true;
+        sl_http_count(call);
+        return answer(s, call);
     }
-    call->close = true;
-    sl_http_count(call);
-    send_answer(s, call);
     sl_http_call_done(call);
-    return false;
+    return true;
 }
 
 /* Some of a request is there. */
@@ -501,24 +497,4 @@ int sl_http_worker_open(struct sl_http_worker *worker,
         return sl_refuse(diag, err, "there is no memory");
     }
     return 0;
-}
-
-void sl_http_worker_close(struct sl_http_worker *worker)
-{
-    if (worker->conns)
-        sl_conns_close(worker->conns);
-    worker->conns = NULL;
-    sl_timer_free(worker->later);
-    worker->later = NULL;
-    sl_tls_unref(worker->tls);
-    worker->tls = NULL;
-    sl_http_worker_done(worker);
-}
-
-void sl_http_worker_tls(struct sl_http_worker *worker, struct sl_tls *tls)
-{
-    struct sl_tls *old = worker->tls;
-
-    worker->tls = tls ? sl_tls_ref(tls) : NULL;
-    sl_tls_unref(old);
 }

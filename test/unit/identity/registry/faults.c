@@ -3,7 +3,7 @@
 #include <sqlite3.h>
 
 #include "fail.h"
-#include "rig.h"
+#include "filed.h"
 
 /* ---- SQLite's memory ---- */
 

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "filed.h"
 #include "identity/registry/schema.h"
-#include "rig.h"
 
 /* Does a text have a part? Says what it is if not. */
 static bool has(const char *text, const char *part)

@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "fail.h"
-#include "rig.h"
+#include "filed.h"
 
 static sl_ns steady = 100 * SL_S;
 

@@ -1,6 +1,6 @@
 /* registry.c -- the registry writes, finds, lists, remembers who did it, and
  * survives. */
-#include "rig.h"
+#include "filed.h"
 
 #define SL_AUDIT_TEST 200 /* lines that are kept */
 

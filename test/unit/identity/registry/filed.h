@@ -1,4 +1,4 @@
-/* rig.h -- a registry in a folder of its own, and a loop that asks it. */
+/* filed.h -- a registry in a folder of its own, and a loop that asks it. */
 #ifndef SL_TEST_REGISTRY_H
 #define SL_TEST_REGISTRY_H
 
