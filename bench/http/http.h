@@ -1,4 +1,5 @@
-/* http.h -- the parts of bench-http: servers, load, and what they cost. */
+/* http.h -- the parts of bench-http: servers, load, and what they cost. The
+ * servers are bench-resp's, too. */
 #ifndef SL_BENCH_HTTP_H
 #define SL_BENCH_HTTP_H
 
@@ -19,6 +20,7 @@ struct server {
     const char *name;
     pid_t pid;
     unsigned port, admin_port, grpc_port; /* 0 if there is none */
+    char path[96]; /* of a unix socket beside it, or "" */
 };
 
 /* A folder for what servers write; it goes when the program ends, as do the
@@ -26,6 +28,12 @@ struct server {
 const char *work_folder(void);
 
 void start_sluiced(struct server *s, const char *policy);
+
+/* The same for its door for Redis clients: s->port, or the socket s->path. */
+void start_sluiced_resp(struct server *s, const char *policy, bool is_unix);
+
+/* False if there is no redis-server on this machine. */
+bool start_redis(struct server *s);
 
 /* False if there is no nginx on this machine. `how` is behind its port: "" or
  * "http2". */

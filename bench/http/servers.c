@@ -209,6 +209,53 @@ void start_sluiced(struct server *s, const char *policy)
     wait_for(s);
 }
 
+/* Until its socket is there, as above. */
+static void wait_for_path(const struct server *s)
+{
+    for (int i = 0; i < 500 && access(s->path, F_OK); i++) {
+        if (waitpid(s->pid, NULL, WNOHANG) != 0)
+            die("%s did not start", s->name);
+        usleep(10000);
+    }
+}
+
+void start_sluiced_resp(struct server *s, const char *policy, bool is_unix)
+{
+    char program[4096], path[128], resp[128];
+
+    find_sluiced(program, sizeof(program));
+    write_file(path, "resp.yaml", sl_str_c(policy));
+    *s = (struct server){.name = "sluiced", .port = free_port()};
+    snprintf(s->path, sizeof(s->path), "%s/resp", work_folder());
+    if (is_unix)
+        snprintf(resp, sizeof(resp), "unix:%s", s->path);
+    else
+        snprintf(resp, sizeof(resp), "127.0.0.1:%u", s->port);
+    s->pid = start((const char *const[]){
+        program, "-c", path, "--threads", "1", "--store", "memory:", "--memory",
+        "128MiB", "--listen-http", "off", "--listen-admin", "off",
+        "--listen-resp", resp, NULL});
+    if (is_unix)
+        wait_for_path(s);
+    else
+        wait_for(s);
+}
+
+bool start_redis(struct server *s)
+{
+    char port[16];
+
+    if (access("/usr/bin/redis-server", X_OK))
+        return false;
+    *s = (struct server){.name = "redis-server", .port = free_port()};
+    snprintf(port, sizeof(port), "%u", s->port);
+    s->pid = start((const char *const[]){
+        "/usr/bin/redis-server", "--port", port, "--bind", "127.0.0.1",
+        "--save", "", "--appendonly", "no", "--dir", work_folder(), NULL});
+    wait_for(s);
+    return true;
+}
+
 bool start_nginx(struct server *s, const char *how)
 {
     static const char conf[] =

@@ -13,6 +13,7 @@
 
 #include "base/parse.h"
 #include "sluice.h"
+#include "wire/resp.h"
 
 #define PIECE     65536
 #define HEAD_MOST 65536
@@ -67,7 +68,7 @@ static bool is_socket(struct sl_client *client, struct sl_str path)
 int sl_client_init(struct sl_client *client, const char *url,
                    const struct sl_alloc *alloc, struct sl_diag *diag)
 {
-    static const char scheme[] = "http://";
+    static const char http[] = "http://", redis[] = "redis://";
     struct sl_str text = sl_str_c(url);
 
     *client = (struct sl_client){.fd = -1};
@@ -76,9 +77,10 @@ int sl_client_init(struct sl_client *client, const char *url,
     if (strncmp(url, "unix:", 5) == 0)
         return is_socket(client, sl_str_from(text, 5)) ? 0
                                                        : refuse_url(diag, url);
-    if (strncmp(url, scheme, strlen(scheme)) != 0)
+    client->redis = strncmp(url, redis, strlen(redis)) == 0;
+    if (!client->redis && strncmp(url, http, strlen(http)) != 0)
         return refuse_url(diag, url);
-    text = sl_str_from(text, strlen(scheme));
+    text = sl_str_from(text, strlen(client->redis ? redis : http));
     if (text.len > 0 && text.at[text.len - 1] == '/')
         text.len--;
     return split(client, text) ? 0 : refuse_url(diag, url);
@@ -341,4 +343,60 @@ int sl_client_ask(struct sl_client *client, const char *method,
         client->fd = -1;
     }
     return 0;
+}
+
+/* ---- the Redis protocol ---- */
+
+static int no_resp(struct sl_client *client, struct sl_diag *diag)
+{
+    sl_client_close(client);
+    return sl_refuse(diag, SLUICE_ESYS,
+                     "%s does not speak the Redis protocol as we do",
+                     client->where);
+}
+
+static int read_replies(struct sl_client *client, unsigned count,
+                        struct sl_diag *diag)
+{
+    struct sl_resp_reply reply;
+    size_t at = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        enum sl_resp_result result;
+
+        sl_resp_reply_begin(&reply, SL_CLIENT_BYTES);
+        while ((result = sl_resp_reply_read(
+                    &reply, sl_str_from(sl_buf_str(&client->in), at))) ==
+               SL_RESP_MORE) {
+            int err = receive(client, diag);
+
+            if (err)
+                return err;
+        }
+        if (result == SL_RESP_REFUSED)
+            return no_resp(client, diag);
+        at += reply.used;
+    }
+    return at == client->in.len ? 0 : no_resp(client, diag);
+}
+
+int sl_client_pipeline(struct sl_client *client, struct sl_str commands,
+                       unsigned count, struct sl_str *ret_replies,
+                       struct sl_diag *diag)
+{
+    int err = 0;
+
+    sl_buf_clear(&client->out);
+    if (sl_buf_add(&client->out, commands))
+        return no_memory(client, diag);
+    if (client->fd < 0)
+        err = connect_to(client, diag);
+    sl_buf_clear(&client->in);
+    if (!err)
+        err = send_all(client, diag);
+    if (!err)
+        err = read_replies(client, count, diag);
+    if (!err)
+        *ret_replies = sl_buf_str(&client->in);
+    return err;
 }

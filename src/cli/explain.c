@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "cli/errand.h"
 #include "cli/flow/run.h"
+#include "cli/flow/tokens.h"
+#include "cli/flow/words.h"
 #include "cli/out.h"
 #include "cli/question.h"
 
@@ -32,30 +34,65 @@ static int print(struct sl_call *call, struct sluice_decision *decision)
     return sluice_decision_allowed(decision) ? SL_EXIT_OK : SL_EXIT_NO;
 }
 
+/* token=FILE becomes a header, and the engine believes it or not. */
+static int bring_token(struct sl_call *call, struct sl_question *q,
+                       struct sluice_policy *policy,
+                       struct sluice_engine *engine,
+                       struct sl_flow_tokens *tokens)
+{
+    struct sl_diag diag = {.sentence = ""};
+    struct sluice_header header;
+    int err = sl_flow_tokens_open(tokens, engine, policy, call->words[0]);
+
+    if (!err && q->in.token)
+        err = sl_flow_tokens_header(tokens, policy, q->in.token, &q->arena,
+                                    &header, &diag);
+    if (!err && q->in.token)
+        err = sl_inputs_header(&q->in, &header, &q->arena);
+    if (!err)
+        return 0;
+    return sl_complain(
+        call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_NO, "%s",
+        diag.sentence[0] ? diag.sentence : "there is no memory left");
+}
+
+static int explain(struct sl_call *call, struct sl_question *q,
+                   struct sluice_engine *engine,
+                   struct sluice_decision *decision)
+{
+    struct sluice_request request;
+    int err;
+
+    sl_request_fill(&q->act, &request);
+    err = sluice_explain(engine, &request, decision);
+    if (err) /* no such limit: a slip */
+        return sl_complain(call,
+                           err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE,
+                           "%s", sluice_why());
+    return print(call, decision);
+}
+
 static int ask(struct sl_call *call, struct sl_question *q,
                struct sluice_policy *policy)
 {
     struct sluice_engine_options options = {
         .size = STATE_BYTES, .now = on_now, .now_ctx = q};
     struct sluice_decision *decision = sluice_decision_new();
+    struct sl_flow_tokens tokens = {.keys = NULL};
     struct sluice_engine *engine = NULL;
-    struct sluice_request request;
-    int status, err;
+    int status;
 
-    sl_request_fill(&q->act, &request);
-    err = decision ? sluice_engine_open(policy, &options, &engine) : 0;
-    if (decision && !err)
-        err = sluice_explain(engine, &request, decision);
     if (!decision)
         status = sl_complain(call, SL_EXIT_STORE, "there is no memory left");
-    else if (err) /* no such limit: a slip */
-        status = sl_complain(
-            call, err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE, "%s",
-            sluice_why());
+    else if (sluice_engine_open(policy, &options, &engine))
+        status = sl_complain(call, SL_EXIT_STORE, "%s", sluice_why());
     else
-        status = print(call, decision);
+        status = bring_token(call, q, policy, engine, &tokens);
+    if (engine && !status)
+        status = explain(call, q, engine, decision);
     sluice_decision_free(decision);
     sluice_engine_close(engine);
+    sl_flow_tokens_close(&tokens);
     return status;
 }
 
@@ -66,6 +103,7 @@ static int run(struct sl_call *call)
     int status;
 
     sl_question_init(&q, sl_clock_wall());
+    q.takes_token = true;
     status = sl_question_read(call, 1, &q);
     if (!status)
         status = sl_need_policy(call, call->words[0], &policy);
@@ -86,6 +124,8 @@ const struct sl_errand sl_errand_explain = {
             "\n"
             "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
             "  at=     the instant, as RFC 3339 (now, if it is not given)\n"
+            "  token=  a file with a token, which is verified by the policy's "
+            "keys\n"
             "\n"
             "  sluice explain sluice.yaml 'GET /api/search' user=ann\n"
             "  sluice explain sluice.yaml 'job transcribe' org=acme cost=30\n"

@@ -123,14 +123,16 @@ static int read_at(const struct sl_word *word, struct sl_question *q,
 }
 
 /* What has no meaning for a single question. */
-static const char *pointless(const struct sl_inputs *in)
+static const char *pointless(const struct sl_question *q)
 {
-    return in->times > 1 ? "xN"
-           : in->every   ? "every="
-           : in->hold    ? "hold="
-           : in->as      ? "as="
-           : in->token   ? "token="
-                         : NULL;
+    const struct sl_inputs *in = &q->in;
+
+    return in->times > 1                  ? "xN"
+           : in->every                    ? "every="
+           : in->hold                     ? "hold="
+           : in->as                       ? "as="
+           : in->token && !q->takes_token ? "token="
+                                          : NULL;
 }
 
 static int read_inputs(struct sl_call *call, struct sl_question *q)
@@ -148,9 +150,9 @@ static int read_inputs(struct sl_call *call, struct sl_question *q)
     }
     if (err)
         return refuse(call, &diag);
-    if (pointless(&q->in))
+    if (pointless(q))
         return sl_complain(call, SL_EXIT_USAGE, "%s is not for %s",
-                           pointless(&q->in), call->errand->name);
+                           pointless(q), call->errand->name);
     return 0;
 }
 

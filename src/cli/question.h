@@ -13,6 +13,7 @@ struct sl_question {
     struct sl_inputs in;
     sl_ns now;        /* or what at= said */
     bool bare_limits; /* LIMIT KEY is as good as take LIMIT KEY */
+    bool takes_token; /* token= has a meaning */
     struct sl_arena arena;
     struct sl_words words;
 };

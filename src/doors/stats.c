@@ -83,6 +83,12 @@ static void observe(sl_stat *values, const struct sl_bound *bounds,
     observe_many(values, bounds, count, span, 1);
 }
 
+const char *const sl_lookup_words[SL_LOOKUPS] = {
+    [SL_LOOKUP_HIT] = "hit",   [SL_LOOKUP_LOADED] = "loaded",
+    [SL_LOOKUP_LATE] = "late", [SL_LOOKUP_FAILED] = "failed",
+    [SL_LOOKUP_BUSY] = "busy",
+};
+
 /* ---- life ---- */
 
 void sl_stats_close(struct sl_stats *stats)
@@ -272,6 +278,12 @@ static void count_failure(struct sl_stats *stats, const struct sl_decision *d)
     add(&stats->fail_modes[mode], 1);
 }
 
+static void count_token(struct sl_stats *stats, const struct sl_decision *d)
+{
+    if (d->token_good || d->token_fault != SL_TOKEN_GOOD)
+        add(&stats->tokens[d->token_fault], 1);
+}
+
 static bool is_near(const struct sl_answer *a)
 {
     return a->remaining <= a->capacity &&
@@ -318,6 +330,7 @@ void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
     count_verdict(stats, d);
     count_wait(stats, d);
     count_failure(stats, d);
+    count_token(stats, d);
     if (stats->top)
         sl_top_decision(stats->top, d);
     if (stats->denials)

@@ -14,6 +14,8 @@
 #include "base/buf.h"
 #include "engine/decide.h"
 
+#define SL_JWKS_WORDS 5 /* how fetching keys can end */
+
 #define SL_SERIES 4000 /* per thread, of those with labels from the policy */
 
 struct sl_stats; /* of one thread */
@@ -54,6 +56,33 @@ void sl_stats_connection(struct sl_stats *stats, const char *door, int change);
 void sl_stats_refused(struct sl_stats *stats, const char *door,
                       const char *why);
 
+/* How lookups of subjects ended. */
+enum sl_lookup_result {
+    SL_LOOKUP_HIT,    /* at hand */
+    SL_LOOKUP_LOADED, /* asked of the registry */
+    SL_LOOKUP_LATE,
+    SL_LOOKUP_FAILED,
+    SL_LOOKUP_BUSY,
+    SL_LOOKUPS
+};
+
+extern const char *const sl_lookup_words[SL_LOOKUPS];
+
+enum sl_subject_number {
+    SL_SUBJECTS_AT_HAND, /* of all threads */
+    SL_SUBJECT_COMMITS,
+    SL_SUBJECT_ERRORS,
+    SL_SUBJECT_QUEUE,
+    SL_SUBJECT_WRITES,
+    SL_SUBJECT_NUMBERS
+};
+
+/* The registry; zeros if there is none. */
+struct sl_stats_subjects {
+    uint64_t results[SL_LOOKUPS];
+    uint64_t numbers[SL_SUBJECT_NUMBERS];
+};
+
 /* What is not counted but asked for when somebody looks. */
 struct sl_stats_now {
     uint64_t table_places, table_occupied, table_bytes, table_evicted,
@@ -66,6 +95,14 @@ struct sl_stats_now {
     const char *store;       /* "memory" */
     bool store_up;
     sl_ns now, started_at;
+    struct sl_stats_subjects subjects;
+
+    /* The keys that tokens are verified with, if the policy believes any. */
+    bool jwks_on;
+    unsigned jwks_keys;
+    sl_ns jwks_age; /* SL_NS_NONE: there are none */
+    uint64_t jwks_results[SL_JWKS_WORDS];
+    const char *const *jwks_words; /* as many */
 };
 
 /* All threads' counts as Prometheus text (version 0.0.4), or OpenMetrics. */

@@ -42,8 +42,8 @@ static void answer(struct sl_ask *ask, int err)
 
 static void know_token(struct sl_ask *ask)
 {
-    ask->known.token = NULL;
-    ask->known.token_fault = SL_TOKEN_GOOD;
+    sl_known_token(&ask->known, ask->station->tokens, ask->live->policy,
+                   &ask->facts[ask->side]);
 }
 
 /* ---- the store ---- */
@@ -79,7 +79,9 @@ static void forget_subjects(struct sl_ask *ask)
     for (unsigned i = 0; i < SL_LEN(ask->lookups); i++) {
         sl_subject_unref(ask->lookups[i].found);
         ask->lookups[i].found = NULL;
+        ask->lookups[i].err = 0;
     }
+    ask->known.user = ask->known.org = NULL;
 }
 
 static void look_at_side(struct sl_ask *ask);
@@ -92,6 +94,7 @@ static void decide(struct sl_ask *ask)
         know_token(ask); /* others may have come after it */
     ask->known.user = ask->lookups[0].found;
     ask->known.org = ask->lookups[1].found;
+    ask->known.subjects_failed = ask->lookups[0].err || ask->lookups[1].err;
     err =
         sl_decide_side(&ask->decision, ask->live, &ask->facts[ask->side],
                        &ask->known, sl_engine_secret(ask->engine), &ask->diag);
@@ -108,7 +111,6 @@ static void decide(struct sl_ask *ask)
 
 /* ---- his subjects ---- */
 
-/* Of somebody whom the registry can't tell about, nothing is known. */
 static void on_found(struct sl_lookup *lookup)
 {
     struct sl_ask *ask = lookup->ctx;
@@ -134,7 +136,8 @@ static void find_subjects(struct sl_ask *ask)
 {
     struct sl_caller caller;
 
-    sl_identify(ask->live->policy, &ask->facts[ask->side], &caller);
+    sl_identify(ask->live->policy, &ask->facts[ask->side], &ask->known,
+                &caller);
     ask->lookups_open = 1; /* so that nobody goes on before both are asked */
     look_up(ask, &ask->lookups[0], "user", caller.values[SL_SCOPE_USER]);
     look_up(ask, &ask->lookups[1], "org", caller.values[SL_SCOPE_ORG]);

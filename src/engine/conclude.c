@@ -25,6 +25,7 @@ static const struct {
     [SL_REASON_ROLE] = {403, "FORBIDDEN"          },
     [SL_REASON_CAPABILITY] = {403, "FORBIDDEN"          },
     [SL_REASON_UNKNOWN_PLAN] = {403, "FORBIDDEN"          },
+    [SL_REASON_UNKNOWN_SUBJECT] = {403, "FORBIDDEN"          },
     [SL_REASON_STORE] = {503, "SERVICE_UNAVAILABLE"},
     [SL_REASON_PATH] = {400, "BAD_REQUEST"        },
 };
@@ -170,6 +171,22 @@ static enum sl_failure strictest_wish(const struct sl_decision *d)
             wish = own;
     }
     return wish;
+}
+
+/* The registry could not be asked, and nothing else tells the plan. The
+ * numbers of the default plan would refuse those who pay for more, so whoever
+ * is not to be kept waiting passes unasked. */
+void sl_conclude_unsure(struct sl_decision *d)
+{
+    enum sl_failure wish = strictest_wish(d);
+
+    d->degraded = true;
+    if (wish == SL_FAILURE_DENY) {
+        sl_refuse_request(d, SL_REASON_STORE);
+        d->retry_in = STORE_RETRY;
+    } else if (wish == SL_FAILURE_ALLOW) {
+        d->blind = true;
+    }
 }
 
 void sl_conclude_failure(struct sl_decision *d, const struct sl_live *live)

@@ -39,7 +39,7 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->status = 200;
     d->reason = SL_REASON_NONE;
     d->by = d->report = d->quota = -1;
-    d->never = d->degraded = d->blind = false;
+    d->never = d->degraded = d->blind = d->unsure = false;
     d->pending = d->on_local = false;
     d->retry_in = SL_NS_NONE;
     d->code = d->missing_scope = (struct sl_str){"", 0};
@@ -47,7 +47,7 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->policy = live->policy;
     d->route = &live->policy->fallback;
     d->plan = live->policy->plans.fallback;
-    d->anonymous = false;
+    d->anonymous = d->plan_ended = false;
     d->who_count = 0;
     d->now = facts->now;
     d->step = SL_DECIDED;
@@ -151,12 +151,22 @@ static bool is_preflight(const struct sl_facts *facts)
                0;
 }
 
-static bool has_role(const struct sl_route *route, struct sl_str role)
+static bool lets_in(const struct sl_route *route, struct sl_str role)
 {
     for (unsigned i = 0; i < route->role_count; i++)
         if (sl_str_eq_nocase(route->roles[i], role))
             return true;
     return route->role_count == 0;
+}
+
+/* One of several is enough. */
+static bool has_role(const struct sl_route *route,
+                     const struct sl_caller *caller)
+{
+    for (unsigned i = 0; i < caller->role_count; i++)
+        if (lets_in(route, caller->roles[i]))
+            return true;
+    return caller->role_count == 0 && lets_in(route, caller->role);
 }
 
 /* ---- the plan ---- */
@@ -172,6 +182,16 @@ static bool choose_plan(struct sl_decision *d, const struct sl_caller *caller)
     if (plan >= 0)
         d->plan = (unsigned)plan;
     return plan >= 0 || caller->plan.len == 0 || !plans->deny_unknown;
+}
+
+/* `unknown_subject: pass`. Where nobody at all is registered, nobody passes by
+ * it: an empty registry is rather a mistake than a policy. */
+static bool is_let_pass(const struct sl_decision *d,
+                        const struct sl_asking *asking)
+{
+    return asking->caller.unregistered &&
+           d->policy->identity.unknown_subject == SL_UNKNOWN_PASS &&
+           (asking->known->user || asking->known->org);
 }
 
 /* Everything that a route decides without a limit. False if it has nothing
@@ -192,9 +212,14 @@ static bool check_route(struct sl_decision *d, const struct sl_asking *asking,
         return false;
     if (asking->preflight)
         return true;
+    if (is_let_pass(d, asking))
+        return false;
     if (caller->anonymous && route->anonymous == SL_ANONYMOUS_DENY)
         sl_refuse_request(d, SL_REASON_ANONYMOUS);
-    if (!has_role(route, caller->role))
+    if (caller->unregistered &&
+        d->policy->identity.unknown_subject == SL_UNKNOWN_DENY)
+        sl_refuse_request(d, SL_REASON_UNKNOWN_SUBJECT);
+    if (!has_role(route, caller))
         sl_refuse_request(d, SL_REASON_ROLE);
     return d->reason == SL_REASON_NONE;
 }
@@ -327,10 +352,12 @@ static int add_side(struct sl_decision *d, struct sl_asking *asking)
     struct routes routes;
     int err;
 
-    sl_identify(d->policy, facts, &asking->caller);
+    sl_identify(d->policy, facts, asking->known, &asking->caller);
     if (d->side_count == 1) {
+        d->token_good = asking->known->token != NULL;
         d->token_fault = asking->known->token_fault;
         d->anonymous = asking->caller.anonymous;
+        d->plan_ended = asking->caller.plan_ended;
         sl_decision_who(d, &asking->caller, facts);
     }
     if (facts->limit.len > 0)
@@ -372,6 +399,8 @@ int sl_decide_side(struct sl_decision *d, const struct sl_live *live,
     side->route = d->route;
     side->shown = asking.shown;
     side->refused = d->reason != SL_REASON_NONE;
+    d->unsure |= asking.known->subjects_failed && asking.caller.plan.len == 0 &&
+                 d->shown_count > 0;
     if (d->side_count > 1 && !side->refused && face->rule_count > 0) {
         d->route = face;
         d->plan = plan;
@@ -388,7 +417,12 @@ void sl_decide_ask(struct sl_decision *d, const struct sl_live *live)
     if (d->reason != SL_REASON_NONE)
         return;
     d->untouched = d->shown_count == 0;
-    sl_parts_ask_limits(d, live);
+    if (d->unsure)
+        sl_conclude_unsure(d);
+    if (d->reason != SL_REASON_NONE)
+        return;
+    if (!d->blind)
+        sl_parts_ask_limits(d, live);
     if (!d->pending) {
         sl_conclude(d);
         go_on(d, live);
@@ -431,7 +465,7 @@ void sl_decide_took(struct sl_decision *d, const struct sl_live *live)
     }
     sl_parts_answers(d);
     if (d->step == SL_DECIDING) {
-        d->degraded = d->on_local;
+        d->degraded = d->degraded || d->on_local;
         sl_conclude(d);
     }
     go_on(d, live);

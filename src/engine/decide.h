@@ -32,16 +32,17 @@
 
 /* Why a request was not let through, if not by a limit. */
 enum sl_reason {
-    SL_REASON_NONE,         /* allowed, or refused by a limit: see `by` */
-    SL_REASON_FEATURE,      /* switched off: 503 */
-    SL_REASON_ANONYMOUS,    /* `anonymous: deny`: 401 */
-    SL_REASON_MISSING,      /* `missing: deny`: 401 */
-    SL_REASON_ROLE,         /* 403 */
-    SL_REASON_CAPABILITY,   /* the plan's rate is `none`: 403 */
-    SL_REASON_UNKNOWN_PLAN, /* `unknown_plan: deny`: 403 */
-    SL_REASON_STORE,        /* the store did not answer: 503 */
-    SL_REASON_PATH,         /* its readings have more limits than can be taken
-                             * together: 400 */
+    SL_REASON_NONE,            /* allowed, or refused by a limit: see `by` */
+    SL_REASON_FEATURE,         /* switched off: 503 */
+    SL_REASON_ANONYMOUS,       /* `anonymous: deny`: 401 */
+    SL_REASON_MISSING,         /* `missing: deny`: 401 */
+    SL_REASON_ROLE,            /* 403 */
+    SL_REASON_CAPABILITY,      /* the plan's rate is `none`: 403 */
+    SL_REASON_UNKNOWN_PLAN,    /* `unknown_plan: deny`: 403 */
+    SL_REASON_UNKNOWN_SUBJECT, /* `unknown_subject: deny`: 403 */
+    SL_REASON_STORE,           /* the store did not answer: 503 */
+    SL_REASON_PATH, /* its readings have more limits than can be taken
+                     * together: 400 */
 };
 
 /* One limit of the verdict. */
@@ -50,7 +51,11 @@ struct sl_shown {
     unsigned plan;
     struct sl_str plan_name; /* or "override" */
     bool overridden;
-    enum sl_rate_form form; /* UNLIMITED and NONE have no numbers */
+    const char *override_of; /* "user", "org", or "": the request's own */
+    struct sl_str override_by, override_note; /* explain only */
+    sl_ns override_until;
+    struct sl_str override_bad; /* explain only: one that does not fit */
+    enum sl_rate_form form;     /* UNLIMITED and NONE have no numbers */
     enum sl_mode mode;
     bool skipped;        /* `missing: skip`, and it was */
     struct sl_str scope; /* "user", "org:user", "anon"; "all" for [] */
@@ -97,13 +102,13 @@ struct sl_decision {
     int report; /* index into shown: whose numbers the headers show; -1 none */
     bool never;
     bool blind;         /* no limit could be asked: there are no numbers */
+    bool unsure;        /* the registry failed, and nobody said which plan */
     bool degraded;      /* decided without the store */
     sl_ns retry_in;     /* until the same request passes; SL_NS_NONE */
     struct sl_str code; /* "RATE_LIMITED"; "" when allowed */
-    struct sl_str missing_scope; /* MISSING: which attribute */
-    /* Of the token that came with it and is not believed; GOOD if there was
-     * none, too. */
-    enum sl_token_fault token_fault;
+    struct sl_str missing_scope;     /* MISSING: which attribute */
+    bool token_good;                 /* a token came with it, and is believed */
+    enum sl_token_fault token_fault; /* why not; GOOD also if there was none */
 
     struct sl_shown shown[SL_PARTS]; /* in the route's order */
     unsigned shown_count;
@@ -116,6 +121,7 @@ struct sl_decision {
     const struct sl_route *route;   /* never NULL after begin */
     unsigned plan;
     bool anonymous;
+    bool plan_ended; /* the registry had one for him, and it is over */
     struct sl_key_value who[SL_SCOPES]; /* for people, and their names cut */
     unsigned who_count;
     sl_ns now;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "engine/parts.h"
+#include "engine/subjects.h"
 
 static const struct sl_override *find_override(const struct sl_facts *facts,
                                                struct sl_str name)
@@ -17,23 +18,25 @@ static const struct sl_override *find_override(const struct sl_facts *facts,
     return NULL;
 }
 
-static int override(struct sl_shown *shown, const struct sl_override *o,
-                    struct sl_asking *asking)
+static int override(struct sl_shown *shown, struct sl_str rate,
+                    struct sl_asking *asking, struct sl_diag *diag)
 {
     const struct sl_rule *rule = shown->rule;
     struct sl_plan_limit own;
-    int err = sl_rule_rate(rule, o->rate, &own, asking->diag);
+    int err = sl_rule_rate(rule, rate, &own, diag);
 
     if (!err && !rule->limited)
-        err = sl_refuse(asking->diag, SLUICE_ECONF,
+        err = sl_refuse(diag, SLUICE_ECONF,
                         "limit \"%.*s\" has no numbers for any plan, so "
                         "there is nothing to override",
                         SL_STR_ARG(rule->name));
     if (!err && sl_rate_has_numbers(own.form))
-        err = sl_live_tighten(asking->live, rule, &own.numbers, asking->diag);
+        err = sl_live_tighten(asking->live, rule, &own.numbers, diag);
     if (err)
         return err;
     shown->overridden = true;
+    shown->override_of = "";
+    shown->override_until = SL_NS_NONE;
     shown->form = own.form;
     shown->own = own.numbers;
     shown->own_open = own.open;
@@ -42,23 +45,51 @@ static int override(struct sl_shown *shown, const struct sl_override *o,
     return 0;
 }
 
+/* Texts of the registry that only an explanation shows. */
+static struct sl_str note(struct sl_decision *d, struct sl_str text)
+{
+    const char *copy = d->spend ? NULL : sl_arena_copy(&d->arena, text);
+
+    return (struct sl_str){copy, copy ? text.len : 0};
+}
+
+/* A rate of the registry that the limit can't have, after the policy changed
+ * perhaps, is left aside: nobody is refused for it. */
+static int override_registered(struct sl_decision *d, struct sl_shown *shown,
+                               struct sl_asking *asking)
+{
+    struct sl_diag diag = {0};
+    const char *of;
+    const struct sl_own_rate *own =
+        sl_known_rate(asking->known, shown->rule->name, d->now, &of);
+    int err = own ? override(shown, own->rate, asking, &diag) : 0;
+
+    if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
+        return sl_refuse(asking->diag, err, "%s", diag.sentence);
+    if (err) {
+        shown->override_bad = note(d, sl_str_c(diag.sentence));
+    } else if (own) {
+        shown->override_of = of;
+        shown->override_by = note(d, own->by);
+        shown->override_note = note(d, own->note);
+        shown->override_until = own->until;
+    }
+    return 0;
+}
+
 /* Numbers that the request brings along count for limits of that period. */
 static int impose(struct sl_shown *shown, struct sl_asking *asking)
 {
     const struct sl_imposed *imposed = &asking->facts->imposed;
-    struct sl_override o = {.limit = shown->rule->name};
-    char rate[64];
+    char rate[64] = "none";
 
     if (imposed->period == 0 || !sl_rate_has_numbers(shown->form) ||
         shown->numbers->period != imposed->period)
         return 0;
-    o.rate = SL_STR("none");
-    if (imposed->count > 0) {
+    if (imposed->count > 0)
         snprintf(rate, sizeof(rate), "%" PRIu64 "/%" PRId64 "s", imposed->count,
                  imposed->period / SL_S);
-        o.rate = sl_str_c(rate);
-    }
-    return override(shown, &o, asking);
+    return override(shown, sl_str_c(rate), asking, asking->diag);
 }
 
 /* Of whom else are the numbers that hold an address, if his own plan has
@@ -104,5 +135,9 @@ int sl_parts_numbers(struct sl_decision *d, struct sl_asking *asking,
         shown->has_candidate = true;
         shown->candidate = &rule->candidates[d->plan].numbers;
     }
-    return o ? override(shown, o, asking) : impose(shown, asking);
+    if (o)
+        return override(shown, o->rate, asking, asking->diag);
+    if (asking->facts->imposed.period > 0)
+        return impose(shown, asking);
+    return override_registered(d, shown, asking);
 }

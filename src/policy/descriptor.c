@@ -98,7 +98,7 @@ bool sl_value_is_like(struct sl_str pattern, struct sl_str value)
 }
 
 static bool part_matches(const struct sl_descriptor_part *part,
-                         const struct sl_entry *entry)
+                         const struct sl_descriptor_entry *entry)
 {
     if (!sl_str_eq(part->key, entry->key))
         return false;
@@ -115,7 +115,8 @@ static bool part_matches(const struct sl_descriptor_part *part,
 }
 
 bool sl_descriptor_matches(const struct sl_descriptor *pattern,
-                           struct sl_str domain, const struct sl_entry *entries,
+                           struct sl_str domain,
+                           const struct sl_descriptor_entry *entries,
                            unsigned count)
 {
     unsigned parts = pattern->count;
@@ -159,8 +160,8 @@ static char *add_value(char *to, struct sl_str value)
 }
 
 char *sl_descriptor_id(const struct sl_descriptor *pattern,
-                       const struct sl_entry *entries, unsigned count,
-                       struct sl_arena *arena)
+                       const struct sl_descriptor_entry *entries,
+                       unsigned count, struct sl_arena *arena)
 {
     bool first = true;
     size_t size = 2;

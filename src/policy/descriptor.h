@@ -40,7 +40,7 @@ struct sl_descriptor {
 };
 
 /* An entry as it comes. */
-struct sl_entry {
+struct sl_descriptor_entry {
     struct sl_str key, value;
 };
 
@@ -50,7 +50,8 @@ SL_MUST_USE int sl_descriptor_part_read(struct sl_str text,
                                         struct sl_diag *diag);
 
 bool sl_descriptor_matches(const struct sl_descriptor *pattern,
-                           struct sl_str domain, const struct sl_entry *entries,
+                           struct sl_str domain,
+                           const struct sl_descriptor_entry *entries,
                            unsigned count);
 
 /* Does the value match a pattern with stars? */
@@ -60,7 +61,7 @@ bool sl_value_is_like(struct sl_str pattern, struct sl_str value);
  * values make different texts. "-" if it leaves none open. NULL without
  * memory. */
 SL_MUST_USE char *sl_descriptor_id(const struct sl_descriptor *pattern,
-                                   const struct sl_entry *entries,
+                                   const struct sl_descriptor_entry *entries,
                                    unsigned count, struct sl_arena *arena);
 
 #endif

@@ -153,7 +153,8 @@ int sl_policy_job(const struct sl_policy *policy, struct sl_str name)
  * that are left every one is looked at. A tree would be worth it for thousands
  * of values under one key. */
 int sl_policy_descriptor(const struct sl_policy *policy, struct sl_str domain,
-                         const struct sl_entry *entries, unsigned count)
+                         const struct sl_descriptor_entry *entries,
+                         unsigned count)
 {
     for (unsigned i = 0; i < policy->descriptor_count; i++) {
         const struct sl_route *route = &policy->routes[policy->descriptors[i]];

@@ -24,6 +24,8 @@
 enum sl_mode { SL_MODE_ENFORCE, SL_MODE_SHADOW, SL_MODE_OFF };
 enum sl_missing { SL_MISSING_ANONYMOUS, SL_MISSING_SKIP, SL_MISSING_DENY };
 enum sl_anonymous { SL_ANONYMOUS_LIMIT, SL_ANONYMOUS_PASS, SL_ANONYMOUS_DENY };
+/* Whom the registry does not know. */
+enum sl_unknown { SL_UNKNOWN_DEFAULT, SL_UNKNOWN_PASS, SL_UNKNOWN_DENY };
 enum sl_reset { SL_RESET_FULL, SL_RESET_NEXT };
 
 /* The descriptors of a request: all or none, each for itself, or so that it is
@@ -43,12 +45,18 @@ enum sl_failure { SL_FAILURE_ALLOW, SL_FAILURE_LOCAL, SL_FAILURE_DENY };
 extern const char *const sl_mode_words[3];
 extern const char *const sl_missing_words[3];
 extern const char *const sl_anonymous_words[3];
+extern const char *const sl_unknown_words[3];
 extern const char *const sl_reset_words[2];
 extern const char *const sl_forwarded_words[2];
 extern const char *const sl_sign_in_words[3];
 extern const char *const sl_failure_words[3];
 extern const char *const sl_full_words[2]; /* enum sl_on_full */
 extern const char *const sl_count_words[3];
+
+/* Algorithms of tokens, in the order of the bits of enum
+ * sl_token_algorithm. */
+#define SL_ALGORITHMS 13
+extern const char *const sl_algorithm_words[SL_ALGORITHMS];
 
 /* Dialects of headers, as bits. 0 is none. */
 enum sl_dialect {
@@ -74,8 +82,11 @@ enum sl_scope {
 };
 
 enum sl_source_kind {
-    SL_SOURCE_HEADER, /* header.NAME; NAME in lower case */
-    SL_SOURCE_IP,     /* ip; only in `anonymous` */
+    SL_SOURCE_HEADER,  /* header.NAME; NAME in lower case */
+    SL_SOURCE_IP,      /* ip; only in `anonymous` */
+    SL_SOURCE_JWT,     /* jwt.CLAIM; the claim's path, as in "realm.role" */
+    SL_SOURCE_COOKIE,  /* cookie.NAME, in exactly that spelling */
+    SL_SOURCE_SUBJECT, /* subject.plan, subject.role: the registry */
 };
 
 struct sl_source {
@@ -86,6 +97,21 @@ struct sl_source {
 struct sl_sources {
     const struct sl_source *list; /* the first one present wins */
     unsigned count;
+};
+
+/* Which tokens are believed: `identity: jwt`. */
+struct sl_jwt {
+    bool written;           /* false: none, and all else is empty */
+    struct sl_sources from; /* headers and cookies that a token comes in */
+    unsigned algorithms;    /* bits, as sl_algorithm_words; 0: the keys' */
+    struct sl_str jwks;     /* "file:PATH" or a URL; or else */
+    struct sl_str secret;   /* of HMAC; exactly one of the two is there */
+    struct sl_str issuer;   /* "": any */
+    const struct sl_str *audiences;
+    unsigned audience_count; /* 0: any */
+    sl_ns leeway;
+    sl_ns stale; /* how long keys serve that can't be fetched anew */
+    bool expiry_optional;
 };
 
 struct sl_identity {
@@ -99,6 +125,8 @@ struct sl_identity {
     unsigned trusted_count;
     unsigned ipv6_prefix;
     enum sl_forwarded forwarded;
+    enum sl_unknown unknown_subject;
+    struct sl_jwt jwt;
 };
 
 struct sl_plan {
@@ -294,7 +322,8 @@ int sl_policy_job(const struct sl_policy *policy, struct sl_str name);
 
 /* The first route for descriptors that matches; -1 if none does. */
 int sl_policy_descriptor(const struct sl_policy *policy, struct sl_str domain,
-                         const struct sl_entry *entries, unsigned count);
+                         const struct sl_descriptor_entry *entries,
+                         unsigned count);
 
 /* The numbers of `rule` for a rate text other than its plans': an override.
  * Refuses another period, as that would start afresh. */

@@ -80,28 +80,6 @@ static void print_plans(struct sl_printer *p)
 
 /* ---- identity ---- */
 
-static struct sl_str source_of(const void *ctx, unsigned i,
-                               char room[SL_PRINT_ITEM])
-{
-    const struct sl_source *source = &((const struct sl_sources *)ctx)->list[i];
-    int len;
-
-    if (source->kind == SL_SOURCE_IP)
-        return SL_STR("ip");
-    len =
-        snprintf(room, SL_PRINT_ITEM, "header.%.*s", SL_STR_ARG(source->name));
-    return (struct sl_str){room, (size_t)len};
-}
-
-static void print_sources(struct sl_printer *p, const char *key,
-                          const struct sl_sources *sources)
-{
-    struct sl_print_list list = {
-        .item = source_of, .ctx = sources, .count = sources->count};
-
-    sl_print_list(p, key, &list);
-}
-
 /* IPv4 networks are counted from the 96th bit on. */
 static struct sl_str net_of(const void *ctx, unsigned i,
                             char room[SL_PRINT_ITEM])
@@ -124,18 +102,21 @@ static void print_identity(struct sl_printer *p)
                                  .count = identity->trusted_count};
 
     sl_print_open(p, SL_STR("identity"));
-    print_sources(p, "user", &identity->scopes[SL_SCOPE_USER]);
-    print_sources(p, "org", &identity->scopes[SL_SCOPE_ORG]);
-    print_sources(p, "plan", &identity->plan);
-    print_sources(p, "role", &identity->role);
-    print_sources(p, "anonymous", &identity->anonymous);
+    sl_print_sources(p, "user", &identity->scopes[SL_SCOPE_USER]);
+    sl_print_sources(p, "org", &identity->scopes[SL_SCOPE_ORG]);
+    sl_print_sources(p, "plan", &identity->plan);
+    sl_print_sources(p, "role", &identity->role);
+    sl_print_sources(p, "anonymous", &identity->anonymous);
     for (unsigned i = SL_SCOPE_NAMED; i < identity->scope_count; i++)
-        print_sources(p, identity->scope_names[i].at, &identity->scopes[i]);
+        sl_print_sources(p, identity->scope_names[i].at, &identity->scopes[i]);
     sl_print_list(p, "trusted_proxies", &nets);
     if (identity->forwarded != SL_FORWARDED_X_FOR ||
         sl_print_at(p, SL_STR("forwarded")))
         sl_print_word(p, "forwarded", sl_forwarded_words[identity->forwarded]);
     sl_print_number(p, "ipv6_prefix", identity->ipv6_prefix);
+    sl_print_word(p, "unknown_subject",
+                  sl_unknown_words[identity->unknown_subject]);
+    sl_print_jwt(p);
     sl_print_close(p);
 }
 

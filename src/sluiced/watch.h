@@ -16,7 +16,7 @@
 
 #include "net/loop.h"
 
-#define SL_WATCHED 4 /* files */
+#define SL_WATCHED 5 /* files */
 
 struct sl_watch;
 

@@ -122,6 +122,9 @@ static int open_worker(struct sl_worker *worker)
     sl_clock_init_real(&worker->clock);
     err = sl_loop_open(stopped ? &daemon->stopped : &worker->clock,
                        &worker->loop, &daemon->why);
+    worker->station.loop = worker->loop;
+    if (!err)
+        err = sl_worker_finds(worker);
     if (!err)
         err = sl_stats_open(&sl_alloc_libc, &worker->stats);
     if (!err)
@@ -313,6 +316,7 @@ void sl_workers_end(struct sl_daemon *daemon)
 {
     if (!daemon->workers)
         return;
+    sl_subjects_stop(daemon);
     for (unsigned i = 0; i < daemon->worker_count; i++)
         close_worker(&daemon->workers[i]);
     sl_alloc_free(&sl_alloc_libc, daemon->workers,

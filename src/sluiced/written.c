@@ -128,7 +128,8 @@ void sl_written_done(struct sl_written *written)
 int sl_written_print(const struct sl_written *written, struct sl_buf *out)
 {
     const struct sl_server *server = &written->policy->server;
-    struct sl_str secrets[] = {server->access_token, server->admin_token};
+    struct sl_str secrets[] = {server->access_token, server->admin_token,
+                               written->policy->identity.jwt.secret};
 
     return sl_redact(sl_buf_str(&written->text), secrets, SL_LEN(secrets), out);
 }

@@ -17,12 +17,12 @@ static void check_routes(const struct sl_policy *policy)
     for (unsigned i = 0; i < policy->descriptor_count; i++) {
         const struct sl_route *route = &policy->routes[policy->descriptors[i]];
         const struct sl_descriptor *d = &route->descriptor;
-        struct sl_entry entries[SL_DESCRIPTOR_PARTS];
+        struct sl_descriptor_entry entries[SL_DESCRIPTOR_PARTS];
         unsigned count = 0;
 
         while (count < d->count && d->parts[count].kind != SL_PART_REST) {
-            entries[count] =
-                (struct sl_entry){d->parts[count].key, d->parts[count].value};
+            entries[count] = (struct sl_descriptor_entry){
+                d->parts[count].key, d->parts[count].value};
             count++;
         }
         MUST(sl_descriptor_matches(d, d->domain, entries, count));

@@ -43,14 +43,17 @@ static uint64_t print_of(unsigned key)
     return rng_next(&rng);
 }
 
-/* Few keys have most of it, or all have alike; some cost much. */
+/* All have alike, few have most of it, or some hundred do; some cost much. */
 static unsigned choose_key(void)
 {
-    switch (w.style % 3) {
+    switch (w.style % 4) {
     case 0:
         return (unsigned)rng_below(&w.rng, w.keys);
     case 1:
         return (unsigned)rng_log(&w.rng, w.keys - 1);
+    case 2:
+        return (unsigned)rng_below(
+            &w.rng, rng_once_in(&w.rng, 3) || w.keys < 300 ? w.keys : 300);
     default:
         return rng_once_in(&w.rng, 2) ? (unsigned)rng_below(&w.rng, 10)
                                       : (unsigned)rng_below(&w.rng, w.keys);
@@ -144,19 +147,21 @@ static bool episode(uint64_t seed, uint64_t *steps)
 {
     static const unsigned sizes[] = {100, 2047, 2048, 2049, 3000, KEYS};
     const char *broken = NULL;
+    bool merged;
 
     memset(w.true_count, 0, sizeof(w.true_count));
     w.rng.state = seed;
     w.places[1] = 1;
     w.keys = sizes[rng_below(&w.rng, SL_LEN(sizes))];
-    w.style = (unsigned)rng_below(&w.rng, 6);
+    w.style = (unsigned)rng_below(&w.rng, 8);
     for (unsigned i = 0; i < SKETCHES; i++)
         sl_sketch_init(&w.sketches[i]);
     for (unsigned i = 0; i < STEPS && !broken; i++, ++*steps) {
         add((unsigned)rng_below(&w.rng, SKETCHES));
-        if (rng_once_in(&w.rng, STEPS / 3))
+        merged = rng_once_in(&w.rng, STEPS / 4);
+        if (merged)
             merge((unsigned)rng_below(&w.rng, 2), 2);
-        if (!rng_once_in(&w.rng, STEPS / 6) && i < STEPS - 1)
+        if (!merged && !rng_once_in(&w.rng, STEPS / 6) && i < STEPS - 1)
             continue;
         for (unsigned k = 0; k < SKETCHES && !broken; k++) {
             broken = sketch_broken(k);

@@ -47,14 +47,14 @@ static bool is_header(struct sl_str key, struct sl_str *name)
 
 static void read_entries(const struct sl_rls_descriptor *d,
                          struct sl_facts *facts, struct sl_header *headers,
-                         struct sl_entry *entries)
+                         struct sl_descriptor_entry *entries)
 {
     for (unsigned i = 0; i < d->entry_count; i++) {
         const struct sl_rls_entry *entry = &d->entries[i];
         struct sl_str *place = place_of(facts, entry->key);
         struct sl_str name;
 
-        entries[i] = (struct sl_entry){entry->key, entry->value};
+        entries[i] = (struct sl_descriptor_entry){entry->key, entry->value};
         if (place)
             *place = entry->value;
         else if (is_header(entry->key, &name))
@@ -91,7 +91,7 @@ int sl_grpc_describe(struct sl_grpc_call *call, unsigned index,
     size_t count = d->entry_count + 1;
     struct sl_header *headers =
         sl_arena_take(&call->arena, count * sizeof(*headers));
-    struct sl_entry *entries =
+    struct sl_descriptor_entry *entries =
         sl_arena_take(&call->arena, count * sizeof(*entries));
 
     if (!headers || !entries)

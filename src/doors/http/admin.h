@@ -6,6 +6,8 @@
 #include "doors/http/feed.h"
 #include "doors/top.h"
 
+struct sl_registry;
+
 struct sl_admin {
     void *ctx;
     struct sl_events *events; /* NULL: nobody is told what was done */
@@ -29,9 +31,13 @@ struct sl_admin {
     int (*top)(void *ctx, const struct sl_top_query *query,
                struct sl_arena *arena, struct sl_top_answer *ret);
 
-    /* Switch a feature. SLUICE_ENOENT if the policy has none of that name. */
-    int (*feature)(void *ctx, struct sl_str name, bool on,
-                   struct sl_diag *diag);
+    /* Switch a feature on or off, or leave it to the policy (-1).
+     * SLUICE_ENOENT if the policy has none of that name. */
+    int (*feature)(void *ctx, struct sl_str name, int on, struct sl_diag *diag);
+
+    /* Subjects and switches; NULL: there is none. Its answers come on the
+     * listener's loop. */
+    struct sl_registry *registry;
 
     /* Move the virtual clock; NULL in the shipped program. */
     int (*set_clock)(void *ctx, sl_ns now);

@@ -100,9 +100,8 @@ static void count_refusal(const struct sl_http_worker *worker, const char *why,
 
 static void enter(struct sl_http_session *s, enum phase phase)
 {
-    /* Coming back to IDLE is a new beginning; the others begin once. */
     if (phase == s->phase && phase != IDLE)
-        return;
+        return; /* only coming back to IDLE is a new beginning */
     s->phase = phase;
     sl_conn_deadline(s->conn, deadline_of(s->worker->door, phase));
 }
@@ -240,8 +239,8 @@ void sl_http_resume(struct sl_http_call *call)
     sl_conn_pause(s->conn, false); /* on_input follows, if there is more */
 }
 
-/* The request is complete. False if there is nothing to go on with. */
-static bool handle(struct sl_http_session *s)
+/* A call for the request that is there, or NULL: then it is at its end. */
+static struct sl_http_call *make_call(struct sl_http_session *s)
 {
     struct sl_conn *conn = s->conn;
     struct sl_http_call *call = sl_http_call_new(s->worker);
@@ -249,7 +248,7 @@ static bool handle(struct sl_http_session *s)
     if (!call) {
         count_refusal(s->worker, "no_memory", 0);
         sl_conn_abort(conn);
-        return false;
+        return NULL;
     }
     call->session = s;
     call->conn = conn;
@@ -258,15 +257,47 @@ static bool handle(struct sl_http_session *s)
     call->has_peer = conn->has_ip;
     call->peer_is_unix = conn->is_unix;
     call->shows_cert = conn->tls_client;
+    return call;
+}
+
+/* The request is complete. False if there is nothing to go on with. */
+static bool handle(struct sl_http_session *s)
+{
+    struct sl_http_call *call = make_call(s);
+
+    if (!call)
+        return false;
     if (sl_http_handle(call))
         return answer(s, call);
     wait_for_answer(s, call);
     return false;
 }
 
+/* The head is there, the body is not. False if nobody wants it. */
+static bool is_welcome(struct sl_http_session *s)
+{
+    const struct sl_http_door *door = s->worker->door;
+    struct sl_http_call *call;
+
+    if (door->token.len == 0 && !door->accepts_client_cert)
+        return true;
+    call = make_call(s);
+    if (!call)
+        return false;
+    if (!sl_http_welcome(call)) {
+        call->close = true;
+        sl_http_count(call);
+        return answer(s, call);
+    }
+    sl_http_call_done(call);
+    return true;
+}
+
 /* Some of a request is there. */
 static void expect_more(struct sl_http_session *s)
 {
+    if (s->parser.body_at > 0 && s->phase != BODY && !is_welcome(s))
+        return;
     if (s->parser.expect_continue) {
         s->parser.expect_continue = false;
         if (sl_buf_add(&s->conn->out, CONTINUE)) {
@@ -466,24 +497,4 @@ int sl_http_worker_open(struct sl_http_worker *worker,
         return sl_refuse(diag, err, "there is no memory");
     }
     return 0;
-}
-
-void sl_http_worker_close(struct sl_http_worker *worker)
-{
-    if (worker->conns)
-        sl_conns_close(worker->conns);
-    worker->conns = NULL;
-    sl_timer_free(worker->later);
-    worker->later = NULL;
-    sl_tls_unref(worker->tls);
-    worker->tls = NULL;
-    sl_http_worker_done(worker);
-}
-
-void sl_http_worker_tls(struct sl_http_worker *worker, struct sl_tls *tls)
-{
-    struct sl_tls *old = worker->tls;
-
-    worker->tls = tls ? sl_tls_ref(tls) : NULL;
-    sl_tls_unref(old);
 }

@@ -1,4 +1,4 @@
-/* worker.c -- what one thread needs to handle requests, without a loop. */
+/* worker.c -- what one thread needs to handle requests. */
 #include <string.h>
 
 #include "doors/http/inner.h"
@@ -81,4 +81,24 @@ void sl_http_leave(struct sl_http_worker *worker,
     if (place->is_in)
         sl_crowd_leave(worker->door->crowd,
                        place->by_address ? &place->ip : NULL);
+}
+
+void sl_http_worker_close(struct sl_http_worker *worker)
+{
+    if (worker->conns)
+        sl_conns_close(worker->conns);
+    worker->conns = NULL;
+    sl_timer_free(worker->later);
+    worker->later = NULL;
+    sl_tls_unref(worker->tls);
+    worker->tls = NULL;
+    sl_http_worker_done(worker);
+}
+
+void sl_http_worker_tls(struct sl_http_worker *worker, struct sl_tls *tls)
+{
+    struct sl_tls *old = worker->tls;
+
+    worker->tls = tls ? sl_tls_ref(tls) : NULL;
+    sl_tls_unref(old);
 }

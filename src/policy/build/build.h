@@ -198,6 +198,21 @@ void sl_build_index_descriptors(struct sl_build *b, const struct sl_route *list,
 void sl_build_tell_apart(struct sl_build *b, struct sl_route *list,
                          unsigned count);
 
+/* The sources of an attribute (identity.c). Not all kinds of them may be
+ * everywhere. */
+enum sl_sources_of {
+    SL_OF_NAMES,
+    SL_OF_ANONYMOUS,
+    SL_OF_TOKENS,
+    SL_OF_PLAN,
+    SL_OF_ROLE,
+};
+void sl_build_sources(struct sl_build *b, const struct sl_node *node,
+                      enum sl_sources_of of, struct sl_sources *ret);
+
+/* `identity: jwt` (tokens.c). */
+void sl_build_jwt(struct sl_build *b, const struct sl_node *identity);
+
 /* ---- the parts, in their order ---- */
 
 void sl_build_general(struct sl_build *b);

@@ -32,9 +32,12 @@ static void gather_http(struct sl_doorway *way)
 static int open_http(struct sl_stand *stand, struct sl_worker *worker,
                      const struct sl_doorway *way, unsigned most)
 {
-    return sl_http_worker_open(&stand->http, &way->http, worker->loop,
-                               worker->daemon->engine, worker->stats, most,
-                               &worker->daemon->why);
+    int err = sl_http_worker_open(&stand->http, &way->http, worker->loop,
+                                  worker->daemon->engine, worker->stats, most,
+                                  &worker->daemon->why);
+
+    stand->http.station = &worker->station;
+    return err;
 }
 
 static void close_http(struct sl_stand *stand)

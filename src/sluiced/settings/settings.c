@@ -136,10 +136,12 @@ static struct sl_value choose(struct sl_settings *s,
     said = server ? policy_text(&s->arena, server, id) : "";
     if (!said || said[0])
         return (struct sl_value){SL_ORIGIN_POLICY, said, false};
+    said = sl_setting_rows[id].preset;
     if (id == SL_SET_store && !s->policy)
         said = "memory:"; /* a demo leaves nothing behind */
-    else
-        said = sl_setting_rows[id].preset;
+    if (id == SL_SET_usage &&
+        (!s->policy || s->values[SL_SET_store].origin != SL_ORIGIN_DEFAULT))
+        said = sl_rules_usage(given);
     return (struct sl_value){SL_ORIGIN_DEFAULT, said, false};
 }
 
@@ -417,28 +419,32 @@ static int read_files(struct sl_settings *s, struct sl_diag *diag)
     if (!status && strncmp(s->values[SL_SET_store].text, "memory:", 7) == 0 &&
         s->values[SL_SET_store].text[7])
         s->state = s->values[SL_SET_store].text + 7;
+    if (!status &&
+        strcmp(s->values[SL_SET_usage].text, SL_USAGE_IN_MEMORY) != 0)
+        status = resolve_value(s, SL_SET_usage, "sqlite:", diag);
+    if (!status && strncmp(s->values[SL_SET_usage].text, "sqlite:", 7) == 0 &&
+        s->values[SL_SET_usage].text[7])
+        s->registry = s->values[SL_SET_usage].text + 7;
     return status;
 }
 
 static int read_words(struct sl_settings *s, struct sl_diag *diag)
 {
-    unsigned forward = 0, level = 0, format = 0, watch = 0, clock = 0;
-    int status = read_word(s, SL_SET_forward_auth, &forward, diag);
+    static const enum sl_setting ids[] = {SL_SET_forward_auth, SL_SET_log_level,
+                                          SL_SET_log_format, SL_SET_watch};
+    unsigned words[SL_LEN(ids)] = {0}, clock = 0;
+    int status = 0;
 
-    if (!status)
-        status = read_word(s, SL_SET_log_level, &level, diag);
-    if (!status)
-        status = read_word(s, SL_SET_log_format, &format, diag);
-    if (!status)
-        status = read_word(s, SL_SET_watch, &watch, diag);
+    for (size_t i = 0; i < SL_LEN(ids) && !status; i++)
+        status = read_word(s, ids[i], &words[i], diag);
 #ifdef SL_VIRTUAL_CLOCK
     if (!status)
         status = read_word(s, SL_SET_clock, &clock, diag);
 #endif
-    s->forward = (enum sl_forward)forward;
-    s->log_level = (enum sl_log_level)level;
-    s->log_format = (enum sl_log_format)format;
-    s->watch = watch == 0;
+    s->forward = (enum sl_forward)words[0];
+    s->log_level = (enum sl_log_level)words[1];
+    s->log_format = (enum sl_log_format)words[2];
+    s->watch = words[3] == 0;
     s->virtual_clock = clock == 1;
     return status;
 }

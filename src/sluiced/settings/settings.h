@@ -123,6 +123,7 @@ struct sl_settings {
     struct sl_address at[SL_DOORS];
     bool proxied[SL_DOORS]; /* connections begin with a PROXY header */
     const char *state;      /* the file of the table, or NULL: on the heap */
+    const char *registry;   /* the file of subjects, or NULL: none is kept */
     uint64_t memory;
     sl_ns deadline, drain, max_connection_age;
     enum sl_forward forward;

@@ -59,7 +59,7 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
                                     open_metrics, out);
 }
 
-static int on_feature(void *ctx, struct sl_str name, bool on,
+static int on_feature(void *ctx, struct sl_str name, int on,
                       struct sl_diag *diag)
 {
     struct program *p = ctx;
@@ -284,18 +284,19 @@ static void check_features(void)
 
     CASE("all switches");
     CHECK_EQ(ask("GET", "/v1/features", NULL, ""), 200);
-    CHECK_STR(body, "{\"features\":[{\"name\":\"assistant\",\"enabled\":true},"
-                    "{\"name\":\"beta\",\"enabled\":false}]}");
+    CHECK(strstr(body, "{\"name\":\"beta\",\"enabled\":false,"
+                       "\"by_hand\":false}]}"));
 
-    CASE("one, off and on again");
-    CHECK_EQ(ask("PUT", "/v1/features/assistant", NULL, "{\"enabled\":false}"),
+    CASE("one, off, on, and left to the policy again");
+    CHECK_EQ(ask("PUT", "/v1/features/beta", NULL, "{\"enabled\":true}"), 200);
+    CHECK(
+        strstr(body, "\"enabled\":true,\"by_hand\":true,\"persisted\":false"));
+    CHECK_EQ(ask("GET", "/v1/features/beta", NULL, ""), 200);
+    CHECK_STR(body, "{\"name\":\"beta\",\"enabled\":true,\"by_hand\":true}");
+    CHECK_EQ(ask("POST", "/v1/features/beta", NULL, "{\"enabled\":false}"),
              200);
-    CHECK_STR(body, "{\"name\":\"assistant\",\"enabled\":false}");
-    CHECK_EQ(ask("GET", "/v1/features/assistant", NULL, ""), 200);
-    CHECK_STR(body, "{\"name\":\"assistant\",\"enabled\":false}");
-    CHECK_EQ(ask("POST", "/v1/features/assistant", NULL, "{\"enabled\":true}"),
-             200);
-    CHECK_STR(body, "{\"name\":\"assistant\",\"enabled\":true}");
+    CHECK_EQ(ask("DELETE", "/v1/features/beta", NULL, ""), 200);
+    CHECK(strstr(body, "\"enabled\":false,\"by_hand\":false"));
 
     CASE("one that there is not");
     CHECK_EQ(ask("GET", "/v1/features/gamma", NULL, ""), 404);
@@ -355,15 +356,12 @@ static void check_clock(void)
     admin.set_clock = on_clock;
 }
 
-static void check_later(void)
+static void check_subjects(void)
 {
-    static const char *const paths[] = {"/v1/subjects", "/v1/subjects/org/a"};
-
-    CASE("what is part of a later version says so");
-    for (size_t i = 0; i < SL_LEN(paths); i++) {
-        CHECK_EQ(ask("GET", paths[i], NULL, ""), 501);
-        CHECK(strstr(body, "\"code\":\"NOT_IN_THIS_VERSION\""));
-    }
+    CASE("without a registry there are no subjects");
+    CHECK_EQ(ask("GET", "/v1/subjects", NULL, ""), 501);
+    CHECK_EQ(ask("PUT", "/v1/subjects/org/acme", NULL, "{}"), 501);
+    CHECK(strstr(body, "\"code\":\"NO_REGISTRY\""));
 }
 
 static void check_token(void)
@@ -489,7 +487,7 @@ int main(void)
     check_policy();
     check_features();
     check_clock();
-    check_later();
+    check_subjects();
     check_token();
     check_browsers();
     done();

@@ -242,8 +242,8 @@ static void test_numbers(void)
 
 static void test_attributes(void)
 {
-    const struct sl_entry tenant = {SL_STR("tenant"), SL_STR("t")};
-    const struct sl_entry other = {SL_STR("Tenant"), SL_STR("t")};
+    const struct sl_descriptor_entry tenant = {SL_STR("tenant"), SL_STR("t")};
+    const struct sl_descriptor_entry other = {SL_STR("Tenant"), SL_STR("t")};
     const struct sl_header header = {SL_STR("x-tenant"), SL_STR("t")};
     const struct sl_decision *d;
 

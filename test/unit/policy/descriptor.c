@@ -149,14 +149,14 @@ static struct sl_descriptor pattern_of(const char *const *texts, unsigned count)
                SL_LEN(((const char *const[]){__VA_ARGS__})))
 
 static bool matches(struct sl_descriptor d, const char *domain,
-                    const struct sl_entry *entries, unsigned count)
+                    const struct sl_descriptor_entry *entries, unsigned count)
 {
     return sl_descriptor_matches(&d, sl_str_c(domain), entries, count);
 }
 
 static void test_patterns(void)
 {
-    const struct sl_entry e[] = {
+    const struct sl_descriptor_entry e[] = {
         {SL_STR("a"), SL_STR("1")},
         {SL_STR("b"), SL_STR("2")},
         {SL_STR("c"), SL_STR("") },
@@ -183,7 +183,7 @@ static void test_patterns(void)
 static const char *id_of(struct sl_descriptor d, const char *a, const char *b)
 {
     static struct sl_arena arena;
-    struct sl_entry e[] = {
+    struct sl_descriptor_entry e[] = {
         {SL_STR("a"), sl_str_c(a)},
         {SL_STR("b"), sl_str_c(b)},
     };
@@ -215,7 +215,7 @@ static void test_memory(void)
     struct fail fail = {.nth = 1};
     struct sl_alloc alloc = fail_alloc(&fail);
     struct sl_descriptor d = PATTERN("a");
-    struct sl_entry e = {SL_STR("a"), SL_STR("1")};
+    struct sl_descriptor_entry e = {SL_STR("a"), SL_STR("1")};
     struct sl_arena arena;
 
     CASE("without memory there is none");

@@ -280,20 +280,15 @@ static const struct problem keys[] = {
     ROW("and of others",
         "sluice: 1\n"
         "limits: {a: {kind: quota, rate: 1/day, lease: 5}}\n"
-        "identity: {jwt: {x: [y]}, unknown_subject: deny, subjects: {}}\n",
-        "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, identity: {}}",
+        "identity: {unknown_subject: deny, subjects: {}}\n",
+        "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, identity: "
+        "{unknown_subject: deny}}",
         "p.yaml:2:40: \"lease\" of a limit is not in this version\n"
         "  limits: {a: {kind: quota, rate: 1/day, lease: 5}}\n"
         "                                         ^\n"
-        "p.yaml:3:12: \"jwt\" of identity is not in this version\n"
-        "  identity: {jwt: {x: [y]}, unknown_subject: deny, subjects: {}}\n"
-        "             ^\n"
-        "p.yaml:3:27: \"unknown_subject\" of identity is not in this version\n"
-        "  identity: {jwt: {x: [y]}, unknown_subject: deny, subjects: {}}\n"
-        "                            ^\n"
-        "p.yaml:3:50: \"subjects\" of identity is not in this version\n"
-        "  identity: {jwt: {x: [y]}, unknown_subject: deny, subjects: {}}\n"
-        "                                                   ^\n"),
+        "p.yaml:3:35: \"subjects\" of identity is not in this version\n"
+        "  identity: {unknown_subject: deny, subjects: {}}\n"
+        "                                    ^\n"),
     ROW("no key of names is unknown, but it may be a typo",
         "sluice: 1\n"
         "plans: {defualt: free, free: {}}\n"

@@ -33,8 +33,11 @@ static int make(const struct flag *flags, size_t count, bool secret)
 static void check_version(void)
 {
     CASE("doors and stores of later versions are refused by name");
-    CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:x"}), SL_EXIT_USAGE);
-    CHECK(strstr(why.sentence, "sqlite: is not in this version") != NULL);
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "postgres://x"}), SL_EXIT_USAGE);
+    CHECK_STR(why.sentence, "--usage: postgres: is not in this version; write "
+                            "\"sqlite:./sluice.db\"");
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:"}), SL_EXIT_USAGE);
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:x"}), 0);
     CHECK_EQ(MAKE(false, {SL_SET_store, "redis://u:s3cret@h"}), SL_EXIT_USAGE);
     CHECK_STR(why.sentence, "--store: redis: is not in this version; write "
                             "\"memory:./sluice.state\"");

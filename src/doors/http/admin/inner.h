@@ -77,6 +77,7 @@ sl_http_f sl_admin_key_get, sl_admin_key_reset;
 
 /* ---- feature.c ---- */
 
-sl_http_f sl_admin_features, sl_admin_feature_get, sl_admin_feature_set;
+sl_http_f sl_admin_features, sl_admin_feature_get, sl_admin_feature_set,
+    sl_admin_feature_leave;
 
 #endif
