@@ -18,8 +18,7 @@
  *   head.c        what their fields say, and which method is meant
  *   reply.c       messages and a status out
  *   token.c       who may use it
- *   should.c      ShouldRateLimit: asking, and what is answered
- *   describe.c    descriptors to facts
+ *   should.c      ShouldRateLimit: a message to a call, its answer back
  *   health.c      grpc.health.v1
  *   reflection.c  server reflection; files.c has the descriptors
  */

@@ -6,8 +6,7 @@
 
 #include "base/arena.h"
 #include "doors/grpc/grpc.h"
-#include "engine/render.h"
-#include "wire/rls.h"
+#include "doors/rls/rls.h"
 
 #define SL_GRPC_MESSAGE ((size_t)64 << 10) /* the longest we take */
 #define SL_GRPC_PREFIX  5                  /* a flag and a length before it */
@@ -145,41 +144,22 @@ void sl_grpc_take_token(struct sl_grpc_stream *stream, struct sl_str name,
 /* May the stream use what is guarded? */
 bool sl_grpc_admits(const struct sl_grpc_stream *stream);
 
-/* ---- should.c, describe.c ---- */
+/* ---- should.c ---- */
 
 /* One request of the rate limit service while it is decided. */
 struct sl_grpc_call {
+    struct sl_rls_call rls;
     TAILQ_ENTRY(sl_grpc_call) link;
     struct sl_grpc_worker *worker;
     struct sl_grpc_stream *stream; /* NULL: it has gone meanwhile */
-    struct sl_ask ask;
-    sl_ns asked_at;
-    struct sl_arena arena, ink;
-    bool each;   /* every descriptor for itself */
-    bool denied; /* what follows is only looked at */
-    bool inside, is_late;
-    unsigned step; /* which of the rounds */
-    struct sl_rendered rendered;
-    bool has_rendered, rendered_denial;
-    struct sl_rls_request request;
-    struct sl_rls_response response;
-    struct sl_facts facts[SL_RLS_DESCRIPTORS];
-    const struct sl_route *routes[SL_RLS_DESCRIPTORS]; /* if `each` */
-    unsigned quotas, quotas_over; /* `count: quota`: how many, and denied */
-    unsigned chosen[SL_RLS_DESCRIPTORS]; /* of the round: which descriptors */
-    unsigned chosen_count;
+    bool is_late;                  /* it is in worker->late_calls */
 };
 
 void sl_grpc_should(struct sl_grpc_stream *stream, struct sl_str message);
 void sl_grpc_calls_done(struct sl_grpc_worker *worker);
 
-/* The facts of one descriptor. SLUICE_ENOMEM, SLUICE_EINVAL. */
-SL_MUST_USE int sl_grpc_describe(struct sl_grpc_call *call, unsigned index,
-                                 struct sl_facts *ret, struct sl_diag *diag);
-
-/* The status of the descriptor that is side `side` of the decision. */
-void sl_grpc_status_of(const struct sl_decision *decision, unsigned side,
-                       struct sl_rls_status *ret);
+/* Its stream has gone: it is decided all the same, for nobody. */
+void sl_grpc_call_leave(struct sl_grpc_call *call);
 
 /* ---- health.c ---- */
 

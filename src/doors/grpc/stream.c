@@ -85,7 +85,7 @@ void sl_grpc_stream_free(struct sl_grpc_stream *stream)
     if (stream->watches)
         TAILQ_REMOVE(&worker->watchers, stream, watch_link);
     if (stream->call)
-        stream->call->stream = NULL; /* it is decided all the same */
+        sl_grpc_call_leave(stream->call);
     TAILQ_REMOVE(&session->streams, stream, link);
     session->stream_count--;
     session->coming -= !stream->whole;

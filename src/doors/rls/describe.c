@@ -9,8 +9,9 @@
  */
 #include <string.h>
 
-#include "doors/grpc/inner.h"
+#include "doors/rls/rls.h"
 #include "engine/render/face.h"
+#include "net/loop.h"
 
 /* Where the facts have a place for the key; NULL if they have none. */
 static struct sl_str *place_of(struct sl_facts *facts, struct sl_str key)
@@ -83,8 +84,8 @@ static int take_limit(const struct sl_rls_descriptor *d, struct sl_facts *facts,
     return 0;
 }
 
-int sl_grpc_describe(struct sl_grpc_call *call, unsigned index,
-                     struct sl_facts *ret, struct sl_diag *diag)
+int sl_rls_describe(struct sl_rls_call *call, unsigned index,
+                    struct sl_facts *ret, struct sl_diag *diag)
 {
     const struct sl_rls_request *request = &call->request;
     const struct sl_rls_descriptor *d = &request->descriptors[index];
@@ -103,8 +104,8 @@ int sl_grpc_describe(struct sl_grpc_call *call, unsigned index,
         .cost = d->has_hits ? d->hits : request->hits,
         .give_back = d->negative,
         .insist = call->each,
-        .deadline = call->stream->deadline,
-        .now = sl_loop_now(call->worker->loop),
+        .deadline = call->deadline,
+        .now = sl_loop_now(call->loop),
     };
     read_entries(d, ret, headers, entries);
     if (ret->path.len == 0 && ret->job.len == 0)
@@ -181,8 +182,8 @@ static bool is_unlimited(const struct sl_decision *d,
     return any;
 }
 
-void sl_grpc_status_of(const struct sl_decision *d, unsigned index,
-                       struct sl_rls_status *ret)
+void sl_rls_status_of(const struct sl_decision *d, unsigned index,
+                      struct sl_rls_status *ret)
 {
     const struct sl_side *side = &d->sides[index];
     const struct sl_shown *s = choose(d, side);
