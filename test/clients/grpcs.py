@@ -47,12 +47,15 @@ class Daemon:
     """sluiced-test on a virtual clock, with doors on free ports."""
 
     def __init__(self, program, policy, *flags, virtual=True):
-        """The policy is its text; or files, by name, of another program."""
+        """The policy is its text, or its path; or files, by name, of another
+        program."""
         self.folder = tempfile.TemporaryDirectory(prefix="sluice-")
         files = policy if isinstance(policy, dict) else {"p.yaml": policy}
         for name, text in files.items():
             self.write(name, text)
         read = ["-c", os.path.join(self.folder.name, "p.yaml")]
+        if isinstance(policy, str) and os.path.exists(policy):
+            read = ["-c", policy]
         if isinstance(policy, dict):
             read = ["--compat", "envoy-ratelimit", "--config-dir",
                     self.folder.name]
