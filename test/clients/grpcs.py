@@ -57,6 +57,7 @@ class Daemon:
             [program, "-c", path, *clock, "--store", "memory:",
              "--threads", "1", "--listen-http", "127.0.0.1:0",
              "--listen-admin", "127.0.0.1:0", "--listen-grpc", "127.0.0.1:0",
+             "--listen-resp", "off",
              "--log-format", "json", *flags],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         atexit.register(self.kill)
