@@ -156,7 +156,7 @@ static bool same_manners(const struct sl_changes *c, const struct sl_route *a,
            sl_str_eq(feature_of(c->old, a), feature_of(c->new, b)) &&
            a->report == b->report && a->quota == b->quota &&
            a->dialects == b->dialects && a->reset == b->reset &&
-           a->failure == b->failure;
+           a->each == b->each && a->failure == b->failure;
 }
 
 static void compare_route(struct sl_changes *c, const char *what,

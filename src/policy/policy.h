@@ -45,7 +45,8 @@ extern const char *const sl_reset_words[2];
 extern const char *const sl_forwarded_words[2];
 extern const char *const sl_sign_in_words[3];
 extern const char *const sl_failure_words[3];
-extern const char *const sl_full_words[2]; /* enum sl_on_full */
+extern const char *const sl_full_words[2];  /* enum sl_on_full */
+extern const char *const sl_count_words[2]; /* sl_route.each */
 
 /* Algorithms of tokens, in the order of the bits of enum
  * sl_token_algorithm. */
@@ -214,6 +215,7 @@ struct sl_route {
     int dialects;
     enum sl_reset reset;
     int failure; /* enum sl_failure; -1: each rule's own */
+    bool each;   /* `count: each`: every descriptor for itself */
     struct sl_place place;
 };
 
@@ -267,6 +269,7 @@ struct sl_policy {
     unsigned rule_count;
     const struct sl_route *routes; /* in the order of the file */
     unsigned route_count;
+    bool counts_each;         /* one of them has `count: each` */
     struct sl_route fallback; /* `default` */
     struct sl_routes *tree;   /* by index of routes */
     const struct sl_feature *features;

@@ -140,6 +140,8 @@ static void print_answer(struct sl_printer *p, const struct sl_route *route)
         sl_print_dialects(p, route->dialects);
     if (route->reset != policy->reset || !sl_print_follows(p, "reset"))
         sl_print_word(p, "reset", sl_reset_words[route->reset]);
+    if (route->each)
+        sl_print_word(p, "count", sl_count_words[1]);
     if (route->failure >= 0)
         sl_print_word(p, "on_store_failure", sl_failure_words[route->failure]);
 }

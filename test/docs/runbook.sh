@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# runbook.sh SLUICE SLUICED-TEST GUIDE -- the runbook, against a daemon whose
+# runbook.sh SLUICE SLUICED-TEST GUIDE -- a guide, against a daemon whose
 # clock stands still.
 set -uo pipefail
 

@@ -217,6 +217,8 @@ static void read_route(struct sl_build *b, const struct sl_node *node,
                                                   2, (int)route->reset);
     route->failure = sl_build_choice(node, "on_store_failure", sl_failure_words,
                                      3, route->failure);
+    route->each = sl_build_choice(node, "count", sl_count_words, 2, 0) == 1;
+    b->policy->counts_each = b->policy->counts_each || route->each;
 }
 
 static bool is_match(const struct sl_route *route)

@@ -460,6 +460,9 @@ static int read_numbers(struct sl_settings *s, struct sl_diag *diag)
     if (!status)
         status = read_duration(s, SL_SET_drain, &s->drain, diag);
     if (!status)
+        status = read_duration(s, SL_SET_max_connection_age,
+                               &s->max_connection_age, diag);
+    if (!status)
         status = read_threads(s, diag);
     if (!status)
         status =
