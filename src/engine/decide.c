@@ -119,10 +119,15 @@ static const struct sl_route *choose_face(const struct routes *routes)
 static int find_routes(struct sl_decision *d, const struct sl_facts *facts,
                        struct routes *ret)
 {
-    int err = 0, job;
+    int err = 0, job, descriptor = -1;
 
     ret->count = 0;
-    if (facts->job.len > 0) {
+    if (facts->domain.len > 0)
+        descriptor = sl_policy_descriptor(d->policy, facts->domain,
+                                          facts->entries, facts->entry_count);
+    if (descriptor >= 0) {
+        add_route(ret, &d->policy->routes[descriptor]);
+    } else if (facts->job.len > 0) {
         job = sl_policy_job(d->policy, facts->job);
         add_route(ret,
                   job < 0 ? &d->policy->fallback : &d->policy->routes[job]);
@@ -323,9 +328,22 @@ void sl_decide_open(struct sl_decision *d, const struct sl_live *live,
                     const struct sl_hash_key *secret)
 {
     clear(d, live, facts, spend);
-    sl_request_id(d, facts, secret);
+    sl_decision_choose_id(d, facts, secret);
     if (is_off(d))
         pass(d);
+}
+
+/* What the route of a descriptor leaves open is a scope of its own. */
+static int keep_open_values(struct sl_decision *d, struct sl_asking *asking)
+{
+    const struct sl_facts *facts = asking->facts;
+    struct sl_str *value = &asking->caller.values[SL_SCOPE_DESCRIPTOR];
+
+    if (!d->route->is_descriptor)
+        return 0;
+    *value = sl_str_c(sl_descriptor_id(&d->route->descriptor, facts->entries,
+                                       facts->entry_count, &d->arena));
+    return value->at ? 0 : SLUICE_ENOMEM;
 }
 
 static int add_side(struct sl_decision *d, struct sl_asking *asking)
@@ -345,6 +363,8 @@ static int add_side(struct sl_decision *d, struct sl_asking *asking)
     if (facts->limit.len > 0)
         return ask_one(d, asking);
     err = find_routes(d, facts, &routes);
+    if (!err)
+        err = keep_open_values(d, asking);
     if (err)
         return sl_refuse(asking->diag, err, "there is no memory");
     asking->preflight = is_preflight(facts);

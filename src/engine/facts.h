@@ -52,9 +52,10 @@ struct sl_facts {
     unsigned cost_count;
 
     /* From those who describe a request by attributes: the descriptors of
-     * Envoy. Of scopes named under `identity`, by their names. */
-    const struct sl_header *attributes;
-    unsigned attribute_count;
+     * Envoy. Scopes named under `identity` are read from them, too. */
+    struct sl_str domain;
+    const struct sl_descriptor_entry *entries;
+    unsigned entry_count;
     struct sl_imposed { /* count 0 lets nothing pass; period 0: none */
         uint64_t count;
         sl_ns period;

@@ -80,12 +80,12 @@ static struct sl_str ask(const struct sl_sources *sources,
     return value;
 }
 
-static struct sl_str find_attribute(const struct sl_facts *facts,
-                                    struct sl_str scope)
+static struct sl_str find_entry(const struct sl_facts *facts,
+                                struct sl_str scope)
 {
-    for (unsigned i = 0; i < facts->attribute_count; i++)
-        if (sl_str_eq(facts->attributes[i].name, scope))
-            return facts->attributes[i].value;
+    for (unsigned i = 0; i < facts->entry_count; i++)
+        if (sl_str_eq(facts->entries[i].key, scope))
+            return facts->entries[i].value;
     return (struct sl_str){NULL, 0};
 }
 
@@ -197,7 +197,7 @@ void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
     values[SL_SCOPE_ORG] =
         given_or(facts->org, &identity->scopes[SL_SCOPE_ORG], &asked);
     for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
-        values[s] = given_or(find_attribute(facts, identity->scope_names[s]),
+        values[s] = given_or(find_entry(facts, identity->scope_names[s]),
                              &identity->scopes[s], &asked);
     ret->plan = given_or_registered(facts->plan, &identity->plan,
                                     SL_STR("plan"), &asked);

@@ -59,14 +59,14 @@ void sl_parts_ask_reset(struct sl_decision *decision,
 /* Copy the answers of the take into `shown`. */
 void sl_parts_answers(struct sl_decision *decision);
 
-/* The id that the caller gave it if that is a clean one, or a new one.
- * request_id.c */
-void sl_request_id(struct sl_decision *decision, const struct sl_facts *facts,
-                   const struct sl_hash_key *secret);
-
 /* Keep who asks, for the text of the decision. */
 void sl_decision_who(struct sl_decision *decision, struct sl_caller *caller,
                      const struct sl_facts *facts);
+
+/* The id that came with it, if it is one, or a fresh one. request_id.c */
+void sl_decision_choose_id(struct sl_decision *decision,
+                           const struct sl_facts *facts,
+                           const struct sl_hash_key *secret);
 
 /* Refuse for a reason that is no limit. */
 void sl_refuse_request(struct sl_decision *decision, enum sl_reason reason);

@@ -1,4 +1,4 @@
-/* request_id.c -- what a request is called, in answers and logs. */
+/* request_id.c -- what a decision is called in logs and answers. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -37,8 +37,8 @@ static void make_id(struct sl_decision *d, const struct sl_hash_key *secret)
     *at = '\0';
 }
 
-void sl_request_id(struct sl_decision *d, const struct sl_facts *facts,
-                   const struct sl_hash_key *secret)
+void sl_decision_choose_id(struct sl_decision *d, const struct sl_facts *facts,
+                           const struct sl_hash_key *secret)
 {
     struct sl_str id = facts->request_id;
 

@@ -47,18 +47,21 @@ class Daemon:
     """sluiced-test on a virtual clock, with doors on free ports."""
 
     def __init__(self, program, policy, *flags, virtual=True):
+        """The policy is its text; or files, by name, of another program."""
         self.folder = tempfile.TemporaryDirectory(prefix="sluice-")
-        path = os.path.join(self.folder.name, "p.yaml")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(policy)
-        self.path = path
+        files = policy if isinstance(policy, dict) else {"p.yaml": policy}
+        for name, text in files.items():
+            self.write(name, text)
+        read = ["-c", os.path.join(self.folder.name, "p.yaml")]
+        if isinstance(policy, dict):
+            read = ["--compat", "envoy-ratelimit", "--config-dir",
+                    self.folder.name]
         clock = ["--clock=virtual"] if virtual else []
         self.process = subprocess.Popen(
-            [program, "-c", path, *clock, "--store", "memory:",
+            [program, *read, *clock, "--store", "memory:",
              "--threads", "1", "--listen-http", "127.0.0.1:0",
              "--listen-admin", "127.0.0.1:0", "--listen-grpc", "127.0.0.1:0",
-             "--listen-resp", "off",
-             "--log-format", "json", *flags],
+             "--listen-resp", "off", "--log-format", "json", *flags],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         atexit.register(self.kill)
         self.doors = {}
@@ -68,6 +71,13 @@ class Daemon:
                 break
         if not self.doors:
             raise SystemExit("Bail out! the daemon does not start")
+
+    def write(self, name, text):
+        """Put a file into its folder, at once as a whole."""
+        path = os.path.join(self.folder.name, name)
+        with open(path + ".tmp", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(path + ".tmp", path)
 
     @property
     def grpc(self):

@@ -3,8 +3,9 @@
  * An entry whose key has a meaning here says it: who asks (user, org, plan,
  * role, ip or remote_address, and scopes that the policy names), and for what
  * (method and path, or job). `header.NAME` is a header of the request. Entries
- * with other keys say nothing; a descriptor without path and job asks for the
- * job that is called like the domain.
+ * with other keys say nothing by themselves; a descriptor without path and job
+ * asks for the job that is called like the domain. But a route of the policy
+ * that is for such descriptors goes before all that.
  */
 #include <string.h>
 
@@ -44,28 +45,25 @@ static bool is_header(struct sl_str key, struct sl_str *name)
            sl_str_eq((struct sl_str){key.at, prefix.len}, prefix);
 }
 
-/* Headers stand in front, other attributes behind them. */
 static void read_entries(const struct sl_rls_descriptor *d,
-                         struct sl_facts *facts, struct sl_header *room)
+                         struct sl_facts *facts, struct sl_header *headers,
+                         struct sl_descriptor_entry *entries)
 {
-    struct sl_header *attributes = room + d->entry_count;
-
     for (unsigned i = 0; i < d->entry_count; i++) {
         const struct sl_rls_entry *entry = &d->entries[i];
         struct sl_str *place = place_of(facts, entry->key);
         struct sl_str name;
 
+        entries[i] = (struct sl_descriptor_entry){entry->key, entry->value};
         if (place)
             *place = entry->value;
         else if (is_header(entry->key, &name))
-            room[facts->header_count++] =
+            headers[facts->header_count++] =
                 (struct sl_header){name, entry->value};
-        else
-            attributes[facts->attribute_count++] =
-                (struct sl_header){entry->key, entry->value};
     }
-    facts->headers = room;
-    facts->attributes = attributes;
+    facts->headers = headers;
+    facts->entries = entries;
+    facts->entry_count = d->entry_count;
 }
 
 static int take_limit(const struct sl_rls_descriptor *d, struct sl_facts *facts,
@@ -90,13 +88,17 @@ int sl_grpc_describe(struct sl_grpc_call *call, unsigned index,
 {
     const struct sl_rls_request *request = &call->request;
     const struct sl_rls_descriptor *d = &request->descriptors[index];
-    struct sl_header *room =
-        sl_arena_take(&call->arena, 2 * (d->entry_count + 1) * sizeof(*room));
+    size_t count = d->entry_count + 1;
+    struct sl_header *headers =
+        sl_arena_take(&call->arena, count * sizeof(*headers));
+    struct sl_descriptor_entry *entries =
+        sl_arena_take(&call->arena, count * sizeof(*entries));
 
-    if (!room)
+    if (!headers || !entries)
         return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
     *ret = (struct sl_facts){
         .trusted = true, /* whoever may use the door may say who asks */
+        .domain = request->domain,
         .has_cost = d->has_hits || request->hits > 0,
         .cost = d->has_hits ? d->hits : request->hits,
         .give_back = d->negative,
@@ -104,7 +106,7 @@ int sl_grpc_describe(struct sl_grpc_call *call, unsigned index,
         .deadline = call->stream->deadline,
         .now = sl_loop_now(call->worker->loop),
     };
-    read_entries(d, ret, room);
+    read_entries(d, ret, headers, entries);
     if (ret->path.len == 0 && ret->job.len == 0)
         ret->job = request->domain;
     return take_limit(d, ret, diag);

@@ -164,6 +164,8 @@ struct sl_grpc_call {
     struct sl_rls_request request;
     struct sl_rls_response response;
     struct sl_facts facts[SL_RLS_DESCRIPTORS];
+    const struct sl_route *routes[SL_RLS_DESCRIPTORS]; /* if `each` */
+    unsigned quotas, quotas_over; /* `count: quota`: how many, and denied */
     unsigned chosen[SL_RLS_DESCRIPTORS]; /* of the round: which descriptors */
     unsigned chosen_count;
 };

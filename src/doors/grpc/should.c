@@ -59,7 +59,7 @@ static struct sl_grpc_call *begin(struct sl_grpc_stream *stream)
     call->stream = stream;
     stream->call = call;
     call->each = call->denied = call->is_late = call->has_rendered = false;
-    call->step = 0;
+    call->step = call->quotas = call->quotas_over = 0;
     call->response.count = call->response.header_count = 0;
     call->response.body = (struct sl_str){"", 0};
     return call;
@@ -167,6 +167,7 @@ static void answer(struct sl_grpc_call *call)
         finish(call);
         return;
     }
+    call->denied |= call->quotas > 0 && call->quotas == call->quotas_over;
     call->response.code = call->denied ? SL_RLS_OVER_LIMIT : SL_RLS_OK;
     call->response.count = call->request.count;
     add_rendered(call);
@@ -195,18 +196,42 @@ static unsigned round_of(const struct sl_rls_descriptor *d)
     return d->has_hits && d->hits == 0 ? LOOKS : TAKES;
 }
 
+/* Does another descriptor of the request take the place of all that this one
+ * would meet? Then it meets nothing. */
+static bool is_replaced(const struct sl_grpc_call *call, unsigned index)
+{
+    const struct sl_route *route = call->routes[index];
+
+    for (unsigned i = 0; i < route->rule_count; i++) {
+        bool found = false;
+
+        for (unsigned k = 0; k < call->request.count; k++)
+            for (unsigned n = 0; n < call->routes[k]->replace_count; n++)
+                found |= call->routes[k]->replaces[n] == route->rules[i];
+        if (!found)
+            return false;
+    }
+    return route->rule_count > 0;
+}
+
+static bool is_of_round(const struct sl_grpc_call *call, unsigned index)
+{
+    if (call->each)
+        return index == call->step && !is_replaced(call, index);
+    return round_of(&call->request.descriptors[index]) == call->step;
+}
+
 /* Choose the descriptors of the next round that has any. False if there is
  * none. */
 static bool choose(struct sl_grpc_call *call)
 {
-    const struct sl_rls_request *request = &call->request;
-    unsigned rounds = call->each ? request->count : ROUNDS;
+    unsigned count = call->request.count;
+    unsigned rounds = call->each ? count : ROUNDS;
 
     call->chosen_count = 0;
     for (; call->step < rounds && call->chosen_count == 0; call->step++)
-        for (unsigned i = 0; i < request->count; i++)
-            if (call->each ? i == call->step
-                           : round_of(&request->descriptors[i]) == call->step)
+        for (unsigned i = 0; i < count; i++)
+            if (is_of_round(call, i))
                 call->chosen[call->chosen_count++] = i;
     return call->chosen_count > 0;
 }
@@ -250,6 +275,15 @@ static int render(struct sl_grpc_call *call)
     return sl_render(d, &call->ink, &call->rendered);
 }
 
+/* Is it one of those that deny only together? Then its status is there. */
+static bool counts_as_quota(const struct sl_grpc_call *call)
+{
+    unsigned index = call->chosen[0];
+
+    return call->each && call->routes[index]->count == SL_COUNT_QUOTA &&
+           call->response.statuses[index].has_limit;
+}
+
 /* Keep what was answered. 0, or why there is no answer. */
 static int keep(struct sl_grpc_call *call)
 {
@@ -266,6 +300,11 @@ static int keep(struct sl_grpc_call *call)
                          "then");
     for (unsigned i = 0; i < call->chosen_count; i++)
         sl_grpc_status_of(d, i, &call->response.statuses[call->chosen[i]]);
+    if (counts_as_quota(call)) {
+        call->quotas++;
+        call->quotas_over += !d->allowed;
+        return 0;
+    }
     err = render(call);
     call->denied = call->denied || !d->allowed;
     return err ? sl_refuse(&ask->diag, err, "there is no memory") : 0;
@@ -322,23 +361,29 @@ static void go_on(struct sl_grpc_call *call)
 
 /* ---- the question ---- */
 
-/* Does any of the routes want descriptors counted each for itself? */
+/* Which routes the descriptors take, where it matters: does any of them want
+ * them counted each for itself? */
 static int choose_way(struct sl_grpc_call *call, struct sl_diag *diag)
 {
     const struct sl_live *live = sl_ask_hold(&call->ask);
-    const struct sl_route *route;
     int err = 0;
 
-    for (unsigned i = 0; i < call->request.count && !err && !call->each &&
-                         live->policy->counts_each;
-         i++) {
+    if (!live->policy->counts_each)
+        return 0;
+    for (unsigned i = 0; i < call->request.count && !err; i++) {
+        const struct sl_route *route;
+
         err = sl_grpc_describe(call, i, &call->facts[0], diag);
         if (err)
             break;
         route = sl_decide_route(&call->ask.decision, live, &call->facts[0]);
-        call->each = route && route->each;
+        call->routes[i] = route;
         if (!route)
             err = sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        else if (route->count != SL_COUNT_ALL)
+            call->each = true;
+        call->response.statuses[i] =
+            (struct sl_rls_status){.code = SL_RLS_OK, .reset_in = SL_NS_NONE};
     }
     return err;
 }

@@ -6,16 +6,19 @@ static void describe(struct sl_daemon *daemon, struct sl_doorway *way)
     way->grpc = (struct sl_grpc_door){
         .token = daemon->settings.access_token,
         .accepts_client_cert = way->accepts_client_cert,
-        .age_most = daemon->settings.max_connection_age,
+        .age_most = daemon->settings.age,
     };
 }
 
 static int open_grpc(struct sl_stand *stand, struct sl_worker *worker,
                      const struct sl_doorway *way, unsigned most)
 {
-    return sl_grpc_worker_open(&stand->grpc, &way->grpc, worker->loop,
-                               worker->daemon->engine, worker->stats, NULL,
-                               most, &worker->daemon->why);
+    int err = sl_grpc_worker_open(&stand->grpc, &way->grpc, worker->loop,
+                                  worker->daemon->engine, worker->stats, NULL,
+                                  most, &worker->daemon->why);
+
+    stand->grpc.station = &worker->station;
+    return err;
 }
 
 static void close_grpc(struct sl_stand *stand)

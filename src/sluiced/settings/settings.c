@@ -368,23 +368,21 @@ static int read_files(struct sl_settings *s, struct sl_diag *diag)
 
 static int read_words(struct sl_settings *s, struct sl_diag *diag)
 {
-    unsigned forward = 0, level = 0, format = 0, watch = 0, clock = 0;
-    int status = read_word(s, SL_SET_forward_auth, &forward, diag);
+    static const enum sl_setting ids[] = {SL_SET_forward_auth, SL_SET_log_level,
+                                          SL_SET_log_format, SL_SET_watch};
+    unsigned words[SL_LEN(ids)] = {0}, clock = 0;
+    int status = 0;
 
-    if (!status)
-        status = read_word(s, SL_SET_log_level, &level, diag);
-    if (!status)
-        status = read_word(s, SL_SET_log_format, &format, diag);
-    if (!status)
-        status = read_word(s, SL_SET_watch, &watch, diag);
+    for (size_t i = 0; i < SL_LEN(ids) && !status; i++)
+        status = read_word(s, ids[i], &words[i], diag);
 #ifdef SL_VIRTUAL_CLOCK
     if (!status)
         status = read_word(s, SL_SET_clock, &clock, diag);
 #endif
-    s->forward = (enum sl_forward)forward;
-    s->log_level = (enum sl_log_level)level;
-    s->log_format = (enum sl_log_format)format;
-    s->watch = watch == 0;
+    s->forward = (enum sl_forward)words[0];
+    s->log_level = (enum sl_log_level)words[1];
+    s->log_format = (enum sl_log_format)words[2];
+    s->watch = words[3] == 0;
     s->virtual_clock = clock == 1;
     return status;
 }
@@ -398,8 +396,7 @@ static int read_numbers(struct sl_settings *s, struct sl_diag *diag)
     if (!status)
         status = read_duration(s, SL_SET_drain, &s->drain, diag);
     if (!status)
-        status = read_duration(s, SL_SET_max_connection_age,
-                               &s->max_connection_age, diag);
+        status = read_duration(s, SL_SET_max_connection_age, &s->age, diag);
     if (!status)
         status = read_threads(s, diag);
     if (!status)

@@ -242,21 +242,21 @@ static void test_numbers(void)
 
 static void test_attributes(void)
 {
-    const struct sl_header tenant = {SL_STR("tenant"), SL_STR("t")};
-    const struct sl_header other = {SL_STR("Tenant"), SL_STR("t")};
+    const struct sl_descriptor_entry tenant = {SL_STR("tenant"), SL_STR("t")};
+    const struct sl_descriptor_entry other = {SL_STR("Tenant"), SL_STR("t")};
     const struct sl_header header = {SL_STR("x-tenant"), SL_STR("t")};
     const struct sl_decision *d;
 
-    CASE("scopes of the policy are given by attributes");
-    d = ASK(JOB("both", .attributes = &tenant, .attribute_count = 1));
+    CASE("scopes of the policy are given by entries");
+    d = ASK(JOB("both", .entries = &tenant, .entry_count = 1));
     CHECK_EQ(left(d, 0), 4);
     CASE("they go before headers, and say who it is as well");
-    d = ASK(JOB("both", .attributes = &tenant, .attribute_count = 1,
+    d = ASK(JOB("both", .entries = &tenant, .entry_count = 1,
                 .headers = &header, .header_count = 1, .trusted = true));
     CHECK_EQ(left(d, 0), 3);
     CHECK(!d->anonymous);
     CASE("by their exact names");
-    d = ASK(JOB("both", .attributes = &other, .attribute_count = 1));
+    d = ASK(JOB("both", .entries = &other, .entry_count = 1));
     CHECK_EQ(left(d, 0), UINT64_MAX);
 }
 
