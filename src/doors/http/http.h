@@ -42,6 +42,11 @@ struct sl_http_call {
         SL_HTTP_FINISHED,
     } stage;
     bool in_handler;
+    struct sl_http_left { /* of a client who has left before his answer: */
+        void *session;    /* with the parser; NULL: he has not */
+        size_t size;      /* of that */
+        struct sl_buf in; /* what he sent, as the call has slices of it */
+    } left;
     sl_ns asked_at;                 /* when the engine was asked */
     TAILQ_ENTRY(sl_http_call) link; /* in worker->spare or worker->late */
 

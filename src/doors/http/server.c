@@ -387,15 +387,14 @@ static void on_close(struct sl_conn *conn)
 
     if (s->waits)
         TAILQ_REMOVE(&worker->waiting, s, link);
-    if (s->call) {
-        s->call->session = NULL;
-        s->call->conn = NULL;
-    }
+    if (s->call) /* it goes on, and `s` is its own now */
+        sl_http_call_leave(s->call, &conn->in, s, sizeof(*s));
     if (worker->stats)
         sl_stats_connection(worker->stats, worker->door->name, -1);
     forget_stream(s);
     sl_http_leave(worker, &s->place);
-    sl_alloc_free(worker->alloc, s, sizeof(*s));
+    if (!s->call)
+        sl_alloc_free(worker->alloc, s, sizeof(*s));
 }
 
 static const struct sl_conn_calls calls = {
