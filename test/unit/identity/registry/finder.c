@@ -298,12 +298,12 @@ static void test_late(struct place *p)
 {
     static struct fail f;
     static struct sl_alloc alloc;
-    struct sl_registry_options options = {.on_fault = on_gate, .alloc = &alloc};
+    struct sl_registry_options options = {
+        .on_fault = on_gate, .alloc = &alloc, .path = ":memory:"};
     struct question stuck, late, more;
     struct sl_subjects *subjects;
 
     alloc = fail_alloc(&f);
-    options.path = ":memory:";
     sl_registry_stop(p->w.registry);
     sl_finder_close(p->finder);
     world_stop(&p->w);
@@ -344,7 +344,6 @@ static void test_late(struct place *p)
     CHECK_EQ(stuck.lookup.err, SLUICE_ENOMEM);
     CHECK_STR(plan_of(p, S("stuck"), false), "?");
     test_insistent(p, &f);
-
     CASE("who still waits at the end is told so");
     begin(p, &more, S("user"), S("more"));
     sl_registry_stop(p->w.registry);
