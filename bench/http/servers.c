@@ -234,7 +234,7 @@ void start_sluiced_resp(struct server *s, const char *policy, bool is_unix)
     s->pid = start((const char *const[]){
         program, "-c", path, "--threads", "1", "--store", "memory:", "--memory",
         "128MiB", "--listen-http", "off", "--listen-admin", "off",
-        "--listen-resp", resp, NULL});
+        "--listen-resp", resp, "--listen-grpc", "off", NULL});
     if (is_unix)
         wait_for_path(s);
     else

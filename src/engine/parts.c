@@ -11,13 +11,28 @@
 
 /* ---- keys ---- */
 
+/* His name, if that is what was asked for: his alias is not what limits are
+ * kept by. */
+static void use_name(struct sl_str asked, struct sl_str name,
+                     struct sl_str scope, struct sl_key_value *ret)
+{
+    if (sl_str_eq(ret->scope, scope) && sl_str_eq(ret->value, asked))
+        ret->value = name;
+}
+
 /* What was said of number `i`, where one limit is asked by its name. */
-static void use_given(const struct sl_facts *facts, unsigned i,
+static void use_given(const struct sl_asking *asking, unsigned i,
                       struct sl_key_value *ret)
 {
+    const struct sl_facts *facts = asking->facts;
+    const struct sl_str *names = asking->caller.values;
+
     ret->value = i < facts->key_count ? facts->keys[i] : facts->key;
-    if (i < facts->key_count && facts->key_scopes)
-        ret->scope = facts->key_scopes[i];
+    if (i >= facts->key_count || !facts->key_scopes)
+        return;
+    ret->scope = facts->key_scopes[i];
+    use_name(facts->user, names[SL_SCOPE_USER], SL_STR("user"), ret);
+    use_name(facts->org, names[SL_SCOPE_ORG], SL_STR("org"), ret);
 }
 
 /* The value of `per` number `i` of a rule. False if it is missing and the rule
@@ -31,7 +46,7 @@ static bool find_value(struct sl_decision *d, struct sl_asking *asking,
 
     ret->scope = policy->identity.scope_names[scope];
     if (asking->facts->limit.len > 0)
-        use_given(asking->facts, i, ret);
+        use_given(asking, i, ret);
     else if (scope == SL_SCOPE_ENDPOINT)
         ret->value = d->route->endpoint;
     else if (scope == SL_SCOPE_ANON)

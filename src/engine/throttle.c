@@ -30,7 +30,7 @@
 #define SHARE 62
 
 /* What a cell can hold as used; see core/bucket.c. */
-#define FULL_MOST ((INT64_C(1) << 56) - 1)
+#define FULL_MOST ((UINT64_C(1) << 56) - 1)
 
 #define REFUND_MOST (INT64_C(1) << 48)
 
@@ -98,7 +98,7 @@ int sl_throttle_set(struct sl_throttle *throttle, int64_t capacity,
                          "%" PRId64 " in %" PRId64
                          " s is faster than one in a nanosecond",
                          count, period_s);
-    if (capacity > FULL_MOST / interval)
+    if ((sl_u128)capacity * (uint64_t)interval > FULL_MOST)
         return sl_refuse(diag, SLUICE_EINVAL,
                          "%" PRId64 " would take more than 833 days to refill "
                          "at this rate",
