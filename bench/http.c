@@ -303,7 +303,7 @@ int main(void)
 {
     static struct row rows[WHATS];
     static struct server sluiced, known, nginx;
-    bool has_nginx = start_nginx(&nginx);
+    bool has_nginx = start_nginx(&nginx, "");
 
     start_sluiced(&sluiced, policy);
     start_known(&known);

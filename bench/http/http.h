@@ -19,8 +19,8 @@ _Noreturn void die(const char *fmt, ...) SL_PRINTF(1, 2);
 struct server {
     const char *name;
     pid_t pid;
-    unsigned port, admin_port; /* admin_port: 0 if there is none */
-    char path[96];             /* of a unix socket beside it, or "" */
+    unsigned port, admin_port, grpc_port; /* 0 if there is none */
+    char path[96]; /* of a unix socket beside it, or "" */
 };
 
 /* A folder for what servers write; it goes when the program ends, as do the
@@ -38,8 +38,12 @@ void start_sluiced_resp(struct server *s, const char *policy, bool is_unix);
 /* False if there is no redis-server on this machine. */
 bool start_redis(struct server *s);
 
-/* False if there is no nginx on this machine. */
-bool start_nginx(struct server *s);
+/* False if there is no nginx on this machine. `how` is behind its port: "" or
+ * "http2". */
+bool start_nginx(struct server *s, const char *how);
+
+/* A file in the folder, and its path. */
+void write_file(char path[128], const char *name, struct sl_str bytes);
 
 /* Processor time of all its threads so far, in ns. */
 uint64_t server_cpu(const struct server *s);

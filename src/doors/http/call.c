@@ -16,29 +16,15 @@
 /* What is kept from one request to the next. */
 #define TEXT_KEPT ((size_t)1 << 20)
 
-/* ---- clients who left ---- */
-
-void sl_http_call_leave(struct sl_http_call *call, struct sl_buf *in,
-                        struct sl_http_session *session, size_t size)
-{
-    call->session = NULL;
-    call->conn = NULL;
-    call->left.session = session;
-    call->left.size = size;
-    call->left.in = *in;
-    sl_buf_init(in, in->ceiling, in->alloc);
-}
-
+/* What a client who left before his answer has left behind. */
 static void forget_left(struct sl_http_call *call)
 {
-    if (!call->left.session)
+    if (!call->left)
         return;
-    sl_buf_done(&call->left.in);
-    sl_alloc_free(call->worker->alloc, call->left.session, call->left.size);
-    call->left.session = NULL;
+    sl_http_session_free(call->left);
+    sl_buf_done(&call->left_in);
+    call->left = NULL;
 }
-
-/* ---- calls ---- */
 
 static void call_free(struct sl_http_call *call)
 {
@@ -68,7 +54,7 @@ static struct sl_http_call *make(struct sl_http_worker *worker)
     if (!call)
         return NULL;
     call->worker = worker;
-    call->left.session = NULL;
+    call->left = NULL;
     sl_ask_init(&call->ask, worker->engine, worker->station, alloc);
     sl_arena_init(&call->arena, ARENA_MOST, alloc);
     sl_arena_init(&call->ink, ARENA_MOST, alloc);

@@ -32,21 +32,18 @@ struct sl_http_call {
     struct sl_http_worker *worker;
     struct sl_http_session *session; /* NULL in tests, or if he has left */
     struct sl_conn *conn;            /* likewise */
-    struct sl_ask ask;               /* for those who ask the engine */
-    struct sl_arena arena;           /* for texts */
-    struct sl_arena ink;             /* of one decision, rendered */
-    struct sl_buf text;              /* for long texts: empty at first */
+    struct sl_http_session *left; /* if he has: what the request stands in, */
+    struct sl_buf left_in;        /* and the bytes that it points to */
+    struct sl_ask ask;            /* for those who ask the engine */
+    struct sl_arena arena;        /* for texts */
+    struct sl_arena ink;          /* of one decision, rendered */
+    struct sl_buf text;           /* for long texts: empty at first */
     enum sl_http_stage {
         SL_HTTP_HANDLED, /* by a handler that answers before it returns */
         SL_HTTP_LATER,   /* the answer may come later */
         SL_HTTP_FINISHED,
     } stage;
     bool in_handler;
-    struct sl_http_left { /* of a client who has left before his answer: */
-        void *session;    /* with the parser; NULL: he has not */
-        size_t size;      /* of that */
-        struct sl_buf in; /* what he sent, as the call has slices of it */
-    } left;
     sl_ns asked_at;                 /* when the engine was asked */
     TAILQ_ENTRY(sl_http_call) link; /* in worker->spare or worker->late */
 

@@ -8,12 +8,6 @@
 
 void sl_http_calls_free(struct sl_http_calls *calls);
 
-/* The client of a call that is late has left. What the call has slices of is
- * taken over until it is done: the bytes of `in`, which is empty then, and
- * the session of `size` bytes with the parser. */
-void sl_http_call_leave(struct sl_http_call *call, struct sl_buf *in,
-                        struct sl_http_session *session, size_t size);
-
 /* ---- handle.c ---- */
 
 /* May whoever sent this head send its body, too? If not, the call has its
@@ -48,6 +42,9 @@ struct sl_str sl_http_date(struct sl_http_worker *worker);
 
 /* A call that was late is finished, and its client still there. */
 void sl_http_resume(struct sl_http_call *call);
+
+/* One whose connection is gone. */
+void sl_http_session_free(struct sl_http_session *session);
 
 /* ---- answer.c ---- */
 

@@ -125,7 +125,7 @@ struct sl_settings {
     const char *state;      /* the file of the table, or NULL: on the heap */
     const char *registry;   /* the file of subjects, or NULL: none is kept */
     uint64_t memory;
-    sl_ns deadline, drain;
+    sl_ns deadline, drain, age; /* age: of connections, gRPC */
     enum sl_forward forward;
     struct sl_str access_token, admin_token;
     const char *tls_certificate, *tls_key, *tls_client_ca; /* or NULL */
