@@ -19,8 +19,8 @@ _Noreturn void die(const char *fmt, ...) SL_PRINTF(1, 2);
 struct server {
     const char *name;
     pid_t pid;
-    unsigned port, admin_port; /* admin_port: 0 if there is none */
-    char path[96];             /* of a unix socket beside it, or "" */
+    unsigned port, admin_port, grpc_port; /* 0 if there is none */
+    char path[96]; /* of a unix socket beside it, or "" */
 };
 
 /* A folder for what servers write; it goes when the program ends, as do the
@@ -29,14 +29,21 @@ const char *work_folder(void);
 
 void start_sluiced(struct server *s, const char *policy);
 
+/* The same with a registry of subjects. */
+void start_sluiced_registry(struct server *s, const char *policy);
+
 /* The same for its door for Redis clients: s->port, or the socket s->path. */
 void start_sluiced_resp(struct server *s, const char *policy, bool is_unix);
 
 /* False if there is no redis-server on this machine. */
 bool start_redis(struct server *s);
 
-/* False if there is no nginx on this machine. */
-bool start_nginx(struct server *s);
+/* False if there is no nginx on this machine. `how` is behind its port: "" or
+ * "http2". */
+bool start_nginx(struct server *s, const char *how);
+
+/* A file in the folder, and its path. */
+void write_file(char path[128], const char *name, struct sl_str bytes);
 
 /* Processor time of all its threads so far, in ns. */
 uint64_t server_cpu(const struct server *s);
@@ -51,6 +58,14 @@ void ask(unsigned port, const char *method, const char *path,
 /* Keep to the processor for load; servers have the other one. Tells whether
  * there are two. */
 bool stay_aside(void);
+
+/* ---- tokens.c ---- */
+
+/* What a policy says of our tokens: the value of identity.jwt. */
+const char *token_rules(void);
+
+/* A token of user-N, good for as long as anybody measures. */
+void token_make(unsigned user, char out[256]);
 
 /* ---- load.c ---- */
 

@@ -9,6 +9,8 @@
 #include "base/parse.h"
 #include "cli/flow/remote.h"
 #include "cli/flow/run.h"
+#include "cli/flow/tokens.h"
+#include "cli/flow/words.h"
 #include "cli/numbers.h"
 #include "cli/out.h"
 #include "cli/question.h"
@@ -96,6 +98,25 @@ static int ask(struct sl_call *call, const struct sl_question *q,
     return status;
 }
 
+/* token=FILE goes where tokens usually are: the policy is the daemon's. */
+static int bring_token(struct sl_call *call, struct sl_question *q)
+{
+    struct sl_diag diag = {.sentence = ""};
+    struct sluice_header header;
+    int err;
+
+    if (!q->in.token)
+        return 0;
+    err = sl_flow_bearer(q->in.token, &q->arena, &header, &diag);
+    if (!err)
+        err = sl_inputs_header(&q->in, &header, &q->arena);
+    if (!err)
+        return 0;
+    return sl_complain(
+        call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_USAGE, "%s",
+        diag.sentence[0] ? diag.sentence : "there is no memory left");
+}
+
 static int run(struct sl_call *call)
 {
     struct sl_question q;
@@ -104,7 +125,10 @@ static int run(struct sl_call *call)
 
     sl_question_init(&q, SL_NS_NONE);
     q.bare_limits = true;
+    q.takes_token = true;
     status = sl_question_read(call, 0, &q);
+    if (!status)
+        status = bring_token(call, &q);
     if (!status && q.now != SL_NS_NONE)
         status = sl_complain(call, SL_EXIT_USAGE,
                              "at= is not for take: the daemon has its clock");
@@ -133,6 +157,7 @@ const struct sl_errand sl_errand_take = {
             "answers.\n"
             "\n"
             "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
+            "  token=  a file with a token, sent as Authorization: Bearer\n"
             "\n"
             "  sluice take 'GET /api/search' user=ann plan=free\n"
             "  sluice take 'job transcribe' org=acme cost=30 -o json\n"

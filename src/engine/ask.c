@@ -43,7 +43,7 @@ static void answer(struct sl_ask *ask, int err)
 static void know_token(struct sl_ask *ask)
 {
     sl_known_token(&ask->known, ask->station->tokens, ask->live->policy,
-                   ask->facts);
+                   &ask->facts[ask->side]);
 }
 
 /* ---- the store ---- */
@@ -85,23 +85,41 @@ static void forget_subjects(struct sl_ask *ask)
     ask->known.user = ask->known.org = NULL;
 }
 
+/* Others may have come after a good token, and the keys may have gone: then
+ * those who were looked up by its name are not his. A bad one stays bad, and
+ * is not paid for twice. */
+static void know_again(struct sl_ask *ask)
+{
+    if (!ask->known.token)
+        return;
+    know_token(ask);
+    if (!ask->known.token)
+        forget_subjects(ask);
+}
+
+static void look_at_side(struct sl_ask *ask);
+
 static void decide(struct sl_ask *ask)
 {
     int err;
 
     if (ask->has_waited)
-        know_token(ask); /* others may have come after it */
+        know_again(ask);
     ask->known.user = ask->lookups[0].found;
     ask->known.org = ask->lookups[1].found;
     ask->known.subjects_failed = ask->lookups[0].err || ask->lookups[1].err;
     err =
-        sl_decide_begin(&ask->decision, ask->live, ask->facts, &ask->known,
-                        ask->spend, sl_engine_secret(ask->engine), &ask->diag);
+        sl_decide_side(&ask->decision, ask->live, &ask->facts[ask->side],
+                       &ask->known, sl_engine_secret(ask->engine), &ask->diag);
     forget_subjects(ask);
-    if (err)
+    if (err) {
         answer(ask, err);
-    else
+    } else if (++ask->side < ask->sides) {
+        look_at_side(ask);
+    } else {
+        sl_decide_ask(&ask->decision, ask->live);
         go_on(ask);
+    }
 }
 
 /* ---- his subjects ---- */
@@ -131,7 +149,8 @@ static void find_subjects(struct sl_ask *ask)
 {
     struct sl_caller caller;
 
-    sl_identify(ask->live->policy, ask->facts, &ask->known, &caller);
+    sl_identify(ask->live->policy, &ask->facts[ask->side], &ask->known,
+                &caller);
     ask->lookups_open = 1; /* so that nobody goes on before both are asked */
     look_up(ask, &ask->lookups[0], "user", caller.values[SL_SCOPE_USER]);
     look_up(ask, &ask->lookups[1], "org", caller.values[SL_SCOPE_ORG]);
@@ -142,20 +161,35 @@ static void find_subjects(struct sl_ask *ask)
 
 /* ---- the question ---- */
 
-void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend)
+static void look_at_side(struct sl_ask *ask)
 {
-    ask->facts = facts;
-    ask->spend = spend;
-    ask->busy = true;
     ask->has_waited = false;
-    ask->diag.sentence[0] = '\0';
-    if (!ask->live)
-        sl_ask_hold(ask);
     know_token(ask);
     if (ask->station->subjects && ask->live->policy->enabled)
         find_subjects(ask);
     else
         decide(ask);
+}
+
+void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
+                  unsigned count, bool spend)
+{
+    ask->facts = facts;
+    ask->sides = count;
+    ask->side = 0;
+    ask->spend = spend;
+    ask->busy = true;
+    ask->diag.sentence[0] = '\0';
+    if (!ask->live)
+        sl_ask_hold(ask);
+    sl_decide_open(&ask->decision, ask->live, facts, spend,
+                   sl_engine_secret(ask->engine));
+    look_at_side(ask);
+}
+
+void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend)
+{
+    sl_ask_sides(ask, facts, 1, spend);
 }
 
 /* ---- forgetting ---- */

@@ -51,7 +51,20 @@ struct sl_facts {
     const struct sl_cost *costs; /* for one limit each; they go first */
     unsigned cost_count;
 
+    /* From those who describe a request by attributes: the descriptors of
+     * Envoy. Scopes named under `identity` are read from them, too. */
+    struct sl_str domain;
+    const struct sl_descriptor_entry *entries;
+    unsigned entry_count;
+    struct sl_imposed { /* count 0 lets nothing pass; period 0: none */
+        uint64_t count;
+        sl_ns period;
+    } imposed;      /* numbers for all limits of that period */
+    bool give_back; /* the cost is given back instead of taken */
+    bool insist;    /* what fixed windows and quotas refuse they count, too */
+
     struct sl_str request_id;
+    sl_ns deadline; /* steady; 0: the engine's own */
     sl_ns now;
 };
 

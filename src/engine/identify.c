@@ -80,6 +80,15 @@ static struct sl_str ask(const struct sl_sources *sources,
     return value;
 }
 
+static struct sl_str find_entry(const struct sl_facts *facts,
+                                struct sl_str scope)
+{
+    for (unsigned i = 0; i < facts->entry_count; i++)
+        if (sl_str_eq(facts->entries[i].key, scope))
+            return facts->entries[i].value;
+    return (struct sl_str){NULL, 0};
+}
+
 static struct sl_str given_or(struct sl_str given,
                               const struct sl_sources *sources,
                               const struct asked *asked)
@@ -188,7 +197,8 @@ void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
     values[SL_SCOPE_ORG] =
         given_or(facts->org, &identity->scopes[SL_SCOPE_ORG], &asked);
     for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
-        values[s] = ask(&identity->scopes[s], &asked);
+        values[s] = given_or(find_entry(facts, identity->scope_names[s]),
+                             &identity->scopes[s], &asked);
     ret->plan = given_or_registered(facts->plan, &identity->plan,
                                     SL_STR("plan"), &asked);
     ret->role = given_or_registered(facts->role, &identity->role,

@@ -40,6 +40,9 @@ struct sl_conn_calls {
     /* There is new input in conn->in; or there is still some when a pause has
      * ended or `out` is no more full. Not called again before it returns. */
     void (*on_input)(struct sl_conn *conn);
+    /* `out` was above its high-water mark and no more is: for owners who have
+     * more to send, whatever is in `in`. */
+    void (*on_room)(struct sl_conn *conn);
     /* The peer has closed its side. What is unanswered may still be answered;
      * the connection closes when `out` is empty and it is not paused. */
     void (*on_end)(struct sl_conn *conn);

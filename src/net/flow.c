@@ -249,6 +249,20 @@ void sl_flow_watch(struct sl_inner *c)
     watch_one(c, &c->writable, c->blocked, &c->writing);
 }
 
+static void tell_room(struct sl_inner *c)
+{
+    struct sl_conn *face = &c->face;
+
+    if (!c->was_full || is_full(c) || c->doomed || c->state != SL_CONN_OPEN)
+        return;
+    c->was_full = false;
+    if (!face->calls->on_room)
+        return;
+    sl_spare_lend(&c->set->spares, &face->out);
+    face->calls->on_room(face);
+    sl_flow_flush(c);
+}
+
 /* Show the owner what has come in, as long as he takes it and his answers can
  * be taken; then the end, if it has come. */
 static void deliver(struct sl_inner *c)
@@ -314,8 +328,10 @@ static void conclude(struct sl_inner *c)
 
 void sl_flow_settle(struct sl_inner *c)
 {
+    tell_room(c);
     deliver(c);
     sl_flow_flush(c);
+    c->was_full = c->was_full || is_full(c);
     conclude(c);
     c->busy = false;
     if (!c->doomed)

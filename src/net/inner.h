@@ -62,6 +62,7 @@ struct sl_inner {
     bool paused;           /* by the owner */
     bool fresh;            /* the owner should look at `in` */
     bool fresh_open;       /* on_open is to be called */
+    bool was_full;         /* `out` was, and the owner was not told since */
     bool ended, told;      /* the peer has closed its side; on_end was called */
     bool doomed;           /* to be closed by settle */
     bool busy;             /* (2) */

@@ -147,6 +147,16 @@ static struct sl_str feature_of(const struct sl_policy *policy,
                : policy->features[route->feature].name;
 }
 
+static bool same_replaced(const struct sl_route *a, const struct sl_route *b)
+{
+    if (a->replace_count != b->replace_count)
+        return false;
+    for (unsigned i = 0; i < a->replace_count; i++)
+        if (!sl_str_eq(a->replaces[i]->name, b->replaces[i]->name))
+            return false;
+    return true;
+}
+
 static bool same_manners(const struct sl_changes *c, const struct sl_route *a,
                          const struct sl_route *b)
 {
@@ -156,6 +166,7 @@ static bool same_manners(const struct sl_changes *c, const struct sl_route *a,
            sl_str_eq(feature_of(c->old, a), feature_of(c->new, b)) &&
            a->report == b->report && a->quota == b->quota &&
            a->dialects == b->dialects && a->reset == b->reset &&
+           a->count == b->count && same_replaced(a, b) &&
            a->failure == b->failure && a->apart == b->apart;
 }
 

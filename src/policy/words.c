@@ -14,3 +14,4 @@ const char *const sl_algorithm_words[SL_ALGORITHMS] = {
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
     "ES384", "ES512", "EdDSA", "HS256", "HS384", "HS512",
 };
+const char *const sl_count_words[3] = {"all", "each", "quota"};

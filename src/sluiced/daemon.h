@@ -28,6 +28,7 @@
 
 #include "doors/http/admin.h"
 #include "identity/registry/finder.h"
+#include "sluiced/compat.h"
 #include "sluiced/door.h"
 #include "sluiced/jwks/jwks.h"
 #include "sluiced/shared.h"
@@ -65,6 +66,7 @@ struct sl_worker {
 struct sl_daemon {
     struct sl_given given;
     const char *path;            /* of the policy; NULL is the demo */
+    bool compat;                 /* it is a folder of another program's */
     struct sl_settings settings; /* with which it was started */
     struct sl_settings latest;   /* of the policy in force */
     struct sl_written written;   /* the policy in force */

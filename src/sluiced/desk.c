@@ -87,6 +87,13 @@ static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
         ret->jwks_results[i] = jwks.results[i];
 }
 
+static int on_configuration(void *ctx, struct sl_buf *out)
+{
+    const struct sl_daemon *daemon = ctx;
+
+    return daemon->compat ? sl_compat_dump(daemon->path, out) : SLUICE_ENOENT;
+}
+
 static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
 {
     struct sl_daemon *daemon = ctx;
@@ -169,6 +176,7 @@ void sl_desk_open(struct sl_daemon *daemon)
         .ready = on_ready,
         .reload = on_reload,
         .policy = on_policy,
+        .configuration = on_configuration,
         .metrics = on_metrics,
         .top = on_top,
         .feature = on_feature,

@@ -13,6 +13,7 @@
 
 #include <stdatomic.h>
 
+#include "doors/grpc/grpc.h"
 #include "doors/http/http.h"
 #include "doors/resp/resp.h"
 #include "net/listener.h"
@@ -31,6 +32,7 @@ struct sl_doorway {
     struct sl_crowd *crowd; /* NULL: each loop counts for itself */
     union {                 /* read only while it is open */
         struct sl_http_door http;
+        struct sl_grpc_door grpc;
         struct sl_resp_door resp;
     };
 };
@@ -42,6 +44,7 @@ struct sl_stand {
     _Atomic(struct sl_tls *) next_tls; /* to be used from now on, or NULL */
     union {
         struct sl_http_worker http;
+        struct sl_grpc_worker grpc;
         struct sl_resp_worker resp;
     };
 };
@@ -78,6 +81,7 @@ struct sl_door_kind {
 /* By door; NULL where this version has none. */
 extern const struct sl_door_kind *const sl_door_kinds[SL_DOORS];
 
-extern const struct sl_door_kind sl_door_http, sl_door_resp, sl_door_admin;
+extern const struct sl_door_kind sl_door_http, sl_door_grpc, sl_door_resp,
+    sl_door_admin;
 
 #endif

@@ -13,6 +13,8 @@ static bool is_same(const struct sl_daemon *daemon)
     struct sl_buf text;
     bool same;
 
+    if (daemon->compat)
+        return false; /* it is read to find out */
     sl_buf_init(&text, SL_YAML_BYTES + 8192, &sl_alloc_libc);
     same = sl_file_read(daemon->path, SL_YAML_BYTES, &text, &why) == 0 &&
            sl_str_eq(sl_buf_str(&text), sl_buf_str(&daemon->written.text));
@@ -72,7 +74,7 @@ static void open_watch(struct sl_daemon *daemon)
 int sl_files_begin(struct sl_daemon *daemon)
 {
     open_watch(daemon);
-    if (daemon->watch && daemon->path && !is_same(daemon))
+    if (daemon->watch && daemon->path && !daemon->compat && !is_same(daemon))
         sl_reload(daemon, SL_RELOAD_FILE, NULL, NULL); /* while we started */
     return 0;
 }

@@ -205,8 +205,11 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
     sl_notify(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%lld",
               (long long)(steady / SL_US));
     sl_buf_init(&r.report, REPORT_MOST, &sl_alloc_libc);
-    err =
-        sl_written_read(&r.written, daemon->path, posted, &r.problems, &r.why);
+    if (daemon->compat && !posted)
+        err = sl_compat_read(&r.written, daemon->path, &r.problems, &r.why);
+    else
+        err = sl_written_read(&r.written, daemon->path, posted, &r.problems,
+                              &r.why);
     if (!err)
         err = build(&r);
     if (err)

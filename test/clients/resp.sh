@@ -7,10 +7,10 @@
 # shellcheck disable=SC2317 # functions are called by until_ and check
 set -uo pipefail
 
+hiredis=$(realpath "$4")
 # shellcheck source=test/clients/clients.sh
 . "$(dirname "${BASH_SOURCE[0]}")/clients.sh"
 
-hiredis=$(realpath "$4")
 start_for_clients
 host=${resp%:*} port=${resp##*:}
 

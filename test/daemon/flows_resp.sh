@@ -22,6 +22,7 @@ over_resp() {
 }
 
 policy p.yaml 2/day
+cp -r "$root/test/flow/tokens" . # the keys of a policy that is posted are here
 start_for_flows -u FEATURE_BETA
 flows=("$root"/presets/*.flow "$root"/test/flow/*.flow)
 over_resp "${flows[@]}"

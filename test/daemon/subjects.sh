@@ -112,6 +112,14 @@ check 'for this one' has "$out" '"by":"eve"'
 tell '/v1/subjects/user/ann/audit?limit=1'
 check 'its history: who, and from what' has "$out" '"by":"eve","what":"change","before":{"scope":"user","id":"ann","plan":"pro"'
 
+ask /v1/check -d '{"path":"/x","user":"ANN@example.org"}'
+tell /v1/keys/api/ann%40example.org
+check 'what an alias has used is what its subject has' \
+    has "$out" ':api:user:ann"'
+tell /v1/keys/api/ann%40example.org -X DELETE
+tell /v1/keys/api/ann
+check 'and is forgotten by the alias, too' has "$out" '"remaining":50,'
+
 # ---- the next request ----
 
 check 'an override holds' limit_is 50 ann

@@ -54,6 +54,13 @@ cp "$root"/presets/*.yaml .
 
 mine='iss=https://issuer.example&aud=api'
 begin -c jwt-redis.yaml --store memory:
+token "$mine&sub=kim&plan=pro" >kim.token
+run "$sluice" take 'GET /orders' token=kim.token --url "http://$http" -o json
+check 'sluice take brings a token: who' has "$out" '"scope":"user"'
+check 'and his plan' has "$out" '"plan":"pro"'
+run "$sluice" take 'GET /orders' token=none.token --url "http://$http"
+check 'a token that is not there' is 2
+check 'with where' has "$err" 'none.token'
 ann=$(token "$mine&sub=ann")
 codes=
 for _ in 1 2 3 4 5 6 7 8 9 10 11; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# runbook.sh SLUICE SLUICED-TEST GUIDE -- the runbook, against a daemon whose
+# runbook.sh SLUICE SLUICED-TEST GUIDE -- a guide, against a daemon whose
 # clock stands still.
 set -uo pipefail
 
@@ -8,6 +8,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mktemp -d)
 "$sluiced" --clock=virtual --store memory: --log-format json \
     --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
+    --listen-grpc off --listen-resp off \
     >/dev/null 2>"$folder/log" &
 daemon=$!
 trap 'kill "$daemon" 2>/dev/null; wait "$daemon"; rm -rf "$folder"' EXIT

@@ -83,7 +83,7 @@ static void must_come_back(const struct sl_change *change,
     round_times(&first);
     sl_buf_init(&text, 4 << 20, &sl_alloc_libc);
     MUST(sl_buf_add(&text, SL_STR("{")) == 0);
-    MUST(sl_draft_json(&first, NOW, &text) == 0);
+    MUST(sl_draft_json(&first, NOW, false, &text) == 0);
     MUST(sl_buf_add(&text, SL_STR("}")) == 0);
     MUST(sl_change_read_json(&reading, sl_buf_str(&text), &again));
     again.kind = SL_CHANGE_PUT;

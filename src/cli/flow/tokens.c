@@ -114,14 +114,37 @@ static int write_header(const struct sl_source *source, struct sl_str token,
     return 0;
 }
 
+static int bring(const struct sl_source *source, const char *path,
+                 struct sl_arena *arena, struct sluice_header *ret,
+                 struct sl_diag *diag)
+{
+    struct sl_buf text;
+    int err;
+
+    sl_buf_init(&text, TOKEN_BYTES + 1, &sl_alloc_libc);
+    err = read_token(path, &text, diag);
+    if (!err)
+        err = write_header(source, sl_buf_str(&text), arena, ret);
+    sl_buf_done(&text);
+    return err;
+}
+
+int sl_flow_bearer(const char *path, struct sl_arena *arena,
+                   struct sluice_header *ret, struct sl_diag *diag)
+{
+    static const struct sl_source usual = {
+        .kind = SL_SOURCE_HEADER, .name = {"authorization", 13}
+    };
+
+    return bring(&usual, path, arena, ret, diag);
+}
+
 int sl_flow_tokens_header(const struct sl_flow_tokens *t,
                           const struct sluice_policy *policy, const char *path,
                           struct sl_arena *arena, struct sluice_header *ret,
                           struct sl_diag *diag)
 {
     const struct sl_jwt *jwt = &sl_library_policy(policy)->identity.jwt;
-    struct sl_buf text;
-    int err;
 
     if (!jwt->written)
         return sl_refuse(diag, SLUICE_ECONF,
@@ -129,10 +152,5 @@ int sl_flow_tokens_header(const struct sl_flow_tokens *t,
                          "identity.jwt");
     if (!t->tokens)
         return sl_refuse(diag, SLUICE_ECONF, "token=: %s", t->why.sentence);
-    sl_buf_init(&text, TOKEN_BYTES + 1, &sl_alloc_libc);
-    err = read_token(path, &text, diag);
-    if (!err)
-        err = write_header(&jwt->from.list[0], sl_buf_str(&text), arena, ret);
-    sl_buf_done(&text);
-    return err;
+    return bring(&jwt->from.list[0], path, arena, ret, diag);
 }

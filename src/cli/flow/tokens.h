@@ -38,4 +38,8 @@ SL_MUST_USE int sl_flow_tokens_header(const struct sl_flow_tokens *tokens,
                                       struct sluice_header *ret,
                                       struct sl_diag *diag);
 
+/* The same where the policy is not known: Authorization: Bearer TOKEN. */
+SL_MUST_USE int sl_flow_bearer(const char *path, struct sl_arena *arena,
+                               struct sluice_header *ret, struct sl_diag *diag);
+
 #endif

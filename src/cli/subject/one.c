@@ -70,7 +70,7 @@ static void print_plan(FILE *out, const json_t *subject)
 
     fputs("plan     ", out);
     sl_out_clean(out, text_of(subject, "plan")[0] ? text_of(subject, "plan")
-                                                  : "none of his own");
+                                                  : "none of its own");
     if (expires[0])
         fprintf(out, ", %s %s",
                 json_is_true(json_object_get(subject, "expired")) ? "ended"

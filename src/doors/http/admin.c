@@ -238,6 +238,7 @@ const struct sl_http_path sl_admin_paths[] = {
     {"GET",    "/readyz",       readyz,                 SL_GUARD_NONE },
     {"GET",    "/healthz",      readyz,                 SL_GUARD_NONE },
     {"GET",    "/metrics",      sl_admin_metrics,       SL_GUARD_NONE },
+    {"GET",    "/rlconfig",     sl_admin_rlconfig,      SL_GUARD_TOKEN},
     {"GET",    "/v1/policy",    sl_admin_policy_get,    SL_GUARD_TOKEN},
     {"POST",   "/v1/policy",    sl_admin_policy_post,   SL_GUARD_TOKEN},
     {"GET",    "/v1/features",  sl_admin_features,      SL_GUARD_TOKEN},

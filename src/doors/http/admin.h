@@ -25,6 +25,10 @@ struct sl_admin {
     /* The text of the policy in force, with secrets left out, and its name. */
     int (*policy)(void *ctx, struct sl_buf *out);
 
+    /* The configuration of another program that is in force in place of a
+     * policy, as that program shows it. SLUICE_ENOENT: there is none. */
+    int (*configuration)(void *ctx, struct sl_buf *out);
+
     /* All threads' counts, rendered. */
     int (*metrics)(void *ctx, bool open_metrics, struct sl_buf *out);
 

@@ -32,10 +32,12 @@ struct sl_http_call {
     struct sl_http_worker *worker;
     struct sl_http_session *session; /* NULL in tests, or if he has left */
     struct sl_conn *conn;            /* likewise */
-    struct sl_ask ask;               /* for those who ask the engine */
-    struct sl_arena arena;           /* for texts */
-    struct sl_arena ink;             /* of one decision, rendered */
-    struct sl_buf text;              /* for long texts: empty at first */
+    struct sl_http_session *left; /* if he has: what the request stands in, */
+    struct sl_buf left_in;        /* and the bytes that it points to */
+    struct sl_ask ask;            /* for those who ask the engine */
+    struct sl_arena arena;        /* for texts */
+    struct sl_arena ink;          /* of one decision, rendered */
+    struct sl_buf text;           /* for long texts: empty at first */
     enum sl_http_stage {
         SL_HTTP_HANDLED, /* by a handler that answers before it returns */
         SL_HTTP_LATER,   /* the answer may come later */

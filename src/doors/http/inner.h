@@ -43,6 +43,9 @@ struct sl_str sl_http_date(struct sl_http_worker *worker);
 /* A call that was late is finished, and its client still there. */
 void sl_http_resume(struct sl_http_call *call);
 
+/* One whose connection is gone. */
+void sl_http_session_free(struct sl_http_session *session);
+
 /* ---- answer.c ---- */
 
 /* Begin: 200 and nothing. */

@@ -25,7 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "doors/http/inner.h"
+#include "doors/http/session.h"
 
 #define LINE_MOST ((size_t)8 << 10)
 #define HEAD_MOST ((size_t)16 << 10)
@@ -37,21 +37,6 @@
 #define LATEST (60 * SL_S)
 
 #define CONTINUE SL_STR("HTTP/1.1 100 Continue\r\n\r\n")
-
-enum phase { IDLE, HEAD, BODY, LATE, STREAM };
-
-struct sl_http_session {
-    struct sl_http_worker *worker;
-    struct sl_conn *conn;
-    TAILQ_ENTRY(sl_http_session) link;
-    bool waits;  /* is in worker->waiting, and paused */
-    bool shakes; /* TLS: hands may not have been shaken yet */
-    enum phase phase;
-    struct sl_http_call *call;     /* LATE: the one that is under way */
-    struct sl_http_stream *stream; /* STREAM: whose the connection is */
-    struct sl_http_place place;
-    struct sl_http1 parser;
-};
 
 /* ---- settings ---- */
 
@@ -128,26 +113,6 @@ static void begin_stream(struct sl_http_session *s,
     s->stream = stream;
     sl_buf_clear(&s->conn->in);
     enter(s, STREAM);
-}
-
-static void forget_stream(struct sl_http_session *s)
-{
-    struct sl_http_stream *stream = s->stream;
-
-    s->stream = NULL;
-    if (stream)
-        stream->on_close(stream);
-}
-
-void sl_http_stream_end(struct sl_http_stream *stream)
-{
-    struct sl_http_session *s;
-
-    if (!stream->conn)
-        return;
-    s = stream->conn->owner;
-    s->stream = NULL;
-    sl_conn_finish(s->conn);
 }
 
 /* Append the answer. False if the connection is at its end. */
@@ -387,15 +352,14 @@ static void on_close(struct sl_conn *conn)
 
     if (s->waits)
         TAILQ_REMOVE(&worker->waiting, s, link);
-    if (s->call) {
-        s->call->session = NULL;
-        s->call->conn = NULL;
-    }
     if (worker->stats)
         sl_stats_connection(worker->stats, worker->door->name, -1);
-    forget_stream(s);
+    sl_http_stream_forget(s);
     sl_http_leave(worker, &s->place);
-    sl_alloc_free(worker->alloc, s, sizeof(*s));
+    if (s->call)
+        sl_http_leave_behind(s);
+    else
+        sl_http_session_free(s);
 }
 
 static const struct sl_conn_calls calls = {
@@ -464,7 +428,7 @@ static void drain_one(struct sl_conn *conn, void *ctx)
 
     (void)ctx;
     if (s->stream)
-        forget_stream(s);
+        sl_http_stream_forget(s);
     else if (s->phase != IDLE || conn->in.len > 0)
         return;
     sl_conn_finish(conn);

@@ -26,7 +26,7 @@ static int picture(struct sl_database *db, const struct sl_draft *draft,
     sl_buf_init(&text, PICTURE_MOST, db->arena.alloc);
     err = sl_buf_add(&text, SL_STR("{"));
     if (!err)
-        err = sl_draft_json(draft, now, &text);
+        err = sl_draft_json(draft, now, true, &text);
     if (!err)
         err = sl_buf_add(&text, SL_STR("}"));
     if (!err) {

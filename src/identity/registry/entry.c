@@ -386,7 +386,30 @@ static int json_details(struct sl_buf *out, const struct sl_draft *d, sl_ns now)
     return err ? err : sl_buf_add(out, SL_STR("]"));
 }
 
-int sl_draft_json(const struct sl_draft *d, sl_ns now, struct sl_buf *out)
+static int json_plan(struct sl_buf *out, const struct sl_draft *d, sl_ns now)
+{
+    int err = d->plan.len > 0 ? json_text(out, "plan", d->plan)
+                              : sl_buf_add(out, SL_STR(",\"plan\":null"));
+
+    if (!err)
+        err = json_time(out, "expires", d->expires);
+    return err ? err
+               : sl_buf_addf(out, ",\"expired\":%s",
+                             is_over(d->expires, now) ? "true" : "false");
+}
+
+static int json_overrides(struct sl_buf *out, const struct sl_draft *d,
+                          sl_ns now)
+{
+    int err = json_rates(out, d);
+
+    if (!err)
+        err = json_time(out, "until", common_end(d));
+    return err ? err : json_details(out, d, now);
+}
+
+int sl_draft_json(const struct sl_draft *d, sl_ns now, bool brief,
+                  struct sl_buf *out)
 {
     int err = sl_buf_add(out, SL_STR("\"scope\":"));
 
@@ -394,36 +417,23 @@ int sl_draft_json(const struct sl_draft *d, sl_ns now, struct sl_buf *out)
         err = sl_json_string(out, d->scope);
     if (!err)
         err = json_text(out, "id", d->id);
-    if (!err && d->plan.len > 0)
-        err = json_text(out, "plan", d->plan);
-    else if (!err)
-        err = sl_buf_add(out, SL_STR(",\"plan\":null"));
-    if (!err)
-        err = json_time(out, "expires", d->expires);
-    if (!err)
-        err = sl_buf_addf(out, ",\"expired\":%s",
-                          is_over(d->expires, now) ? "true" : "false");
-    if (!err)
+    if (!err && !(brief && d->plan.len == 0))
+        err = json_plan(out, d, now);
+    if (!err && !(brief && d->role_count == 0))
         err = json_names(out, "roles", d->roles, d->role_count);
-    if (!err)
+    if (!err && !(brief && d->alias_count == 0))
         err = json_names(out, "aliases", d->aliases, d->alias_count);
-    if (!err)
-        err = json_rates(out, d);
-    if (!err)
-        err = json_time(out, "until", common_end(d));
-    if (!err)
-        err = json_details(out, d, now);
-    if (!err)
+    if (!err && !(brief && d->rate_count == 0))
+        err = json_overrides(out, d, now);
+    if (!err && !(brief && d->note.len == 0))
         err = json_text(out, "note", d->note);
-    if (!err)
+    if (!err && !brief)
         err = json_text(out, "by", d->by);
-    if (!err)
+    if (!err && !brief)
         err = json_time(out, "updated", d->updated);
-    /* One that is about to be written has none yet. */
-    return err || d->revision == 0
-               ? err
-               : sl_buf_addf(out, ",\"revision\":%llu",
-                             (unsigned long long)d->revision);
+    return err || brief ? err
+                        : sl_buf_addf(out, ",\"revision\":%llu",
+                                      (unsigned long long)d->revision);
 }
 
 struct sl_str sl_lower(struct sl_str text, char *out)

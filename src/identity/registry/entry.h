@@ -106,9 +106,10 @@ SL_MUST_USE bool sl_draft_change(struct sl_draft *draft,
 bool sl_draft_same(const struct sl_draft *a, const struct sl_draft *b);
 
 /* The members of a JSON object that tell all of the draft, without brackets:
- * "scope":"user","id":"ann",... */
+ * "scope":"user","id":"ann",... If `brief`, those that say nothing are left
+ * out, and who wrote it when. */
 SL_MUST_USE int sl_draft_json(const struct sl_draft *draft, sl_ns now,
-                              struct sl_buf *out);
+                              bool brief, struct sl_buf *out);
 
 /* The other way round; the texts stay where they are. */
 void sl_draft_of(const struct sl_entry *entry, struct sl_draft *ret);

@@ -191,11 +191,17 @@ static void answer(struct sl_lookup *lookup, struct sl_entry *entry, int err)
     lookup->done(lookup);
 }
 
-/* Forget a load; nobody waits for it. */
-static void free_load(struct sl_finder *f, struct load *load)
+/* A load is over: whoever asks from now on, perhaps in his answer to it, begins
+ * another. */
+static void end_load(struct sl_finder *f, struct load *load)
 {
     TAILQ_REMOVE(&f->loads, load, order);
     f->loading--;
+}
+
+/* Forget one that is over; nobody waits for it. */
+static void free_load(struct sl_finder *f, struct load *load)
+{
     sl_job_clear(&load->job);
     sl_alloc_free(f->options.alloc, load, sizeof(*load));
 }
@@ -223,6 +229,7 @@ static void on_loaded(struct sl_job *job)
         add(&f->counts.unknown, 1);
     if (!job->err)
         keep(f, load);
+    end_load(f, load);
     answer_all(load, job->err ? NULL : entry, job->err);
     free_load(f, load);
 }
@@ -435,6 +442,7 @@ void sl_finder_close(struct sl_finder *f)
     if (!f)
         return;
     while ((load = TAILQ_FIRST(&f->loads))) {
+        end_load(f, load);
         answer_all(load, NULL, SLUICE_ESTORE);
         free_load(f, load);
     }

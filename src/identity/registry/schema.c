@@ -177,18 +177,60 @@ int sl_schema_migrate(sqlite3 *db, const char *const *list, int count,
 
 /* ---- opening ---- */
 
+static int refuse_stranger(const char *path, struct sl_diag *diag)
+{
+    return sl_refuse(diag, SLUICE_ESTORE,
+                     "%s is a database of another program; name another "
+                     "file by --usage sqlite:PATH",
+                     path);
+}
+
+/* SQLite's format, 1.3 and 1.6: the first page has the file's header, and then
+ * the root of the table of tables. */
+#define HEAD_BYTES     108
+#define APPLICATION_AT 68
+#define ROOT_KIND_AT   100
+#define ROOT_CELLS_AT  103
+#define ROOT_IS_LEAF   13
+
+static uint32_t read_u32(const unsigned char *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 |
+           (uint32_t)at[2] << 8 | at[3];
+}
+
+/* Is it somebody else's? Found out without SQLite, since all that is asked of
+ * that may change the file: locking it makes its journal a log. Whatever is in
+ * doubt is left to recognize(). */
+static bool is_strange(int fd)
+{
+    unsigned char head[HEAD_BYTES];
+    uint32_t application;
+    bool is_empty;
+
+    if (pread(fd, head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
+        memcmp(head, "SQLite format 3", 16) != 0)
+        return false;
+    application = read_u32(head + APPLICATION_AT);
+    is_empty = head[ROOT_KIND_AT] == ROOT_IS_LEAF && head[ROOT_CELLS_AT] == 0 &&
+               head[ROOT_CELLS_AT + 1] == 0;
+    return application != APPLICATION && (application != 0 || !is_empty);
+}
+
 /* Names and addresses of people are nobody else's business. */
 static int make_private(const char *path, struct sl_diag *diag)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    bool strange;
 
     if (fd < 0)
         return sl_refuse(diag, SLUICE_ESTORE,
                          "the registry %s can't be written: %s; name another "
                          "by --usage sqlite:PATH, or keep none by --usage none",
                          path, strerror(errno));
+    strange = is_strange(fd);
     close(fd);
-    return 0;
+    return strange ? refuse_stranger(path, diag) : 0;
 }
 
 /* Locked from here on, for as long as it is open. */
@@ -231,10 +273,7 @@ static int recognize(sqlite3 *db, const char *path, struct sl_diag *diag)
     if (application == APPLICATION)
         return 0;
     if (tables > 0 || application != 0)
-        return sl_refuse(diag, SLUICE_ESTORE,
-                         "%s is a database of another program; name another "
-                         "file by --usage sqlite:PATH",
-                         path);
+        return refuse_stranger(path, diag);
     snprintf(mark, sizeof(mark), "PRAGMA application_id=%d", APPLICATION);
     return run(db, mark) == SQLITE_OK ? 0 : refuse_open(db, path, diag);
 }

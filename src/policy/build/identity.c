@@ -17,6 +17,7 @@ static const char *const scope_names[SL_SCOPE_NAMED] = {
     [SL_SCOPE_IP] = "ip",
     [SL_SCOPE_ANON] = "anon",
     [SL_SCOPE_ENDPOINT] = "endpoint",
+    [SL_SCOPE_DESCRIPTOR] = "descriptor",
 };
 
 /* ---- sources ---- */

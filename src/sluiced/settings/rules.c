@@ -44,10 +44,6 @@ static int refuse_store(const struct sl_settings *s, enum sl_setting id,
 
 int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
 {
-    if (strcmp(settings->values[SL_SET_listen_grpc].text, "off") != 0)
-        return sl_settings_refuse(settings, SL_SET_listen_grpc, diag,
-                                  "the gRPC door is not in this version; "
-                                  "leave it out");
     if (strcmp(settings->values[SL_SET_usage].text, "none") != 0 &&
         (!begins(settings->values[SL_SET_usage].text, "sqlite:") ||
          strlen(settings->values[SL_SET_usage].text) == strlen("sqlite:")))

@@ -128,7 +128,7 @@ struct sl_settings {
     bool shared;            /* it is in a Redis, and there is no table */
     struct sl_redis_where redis;
     uint64_t memory;
-    sl_ns deadline, drain;
+    sl_ns deadline, drain, age; /* age: of connections, gRPC */
     enum sl_forward forward;
     struct sl_str access_token, admin_token;
     const char *tls_certificate, *tls_key, *tls_client_ca; /* or NULL */

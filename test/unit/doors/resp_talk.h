@@ -40,16 +40,22 @@ static inline void talk_again(struct talk *t)
     sl_resp_session_init(&t->session, &t->worker, &t->out);
 }
 
-static inline void talk_open(struct talk *t, const char *token,
-                             const struct sl_alloc *alloc)
+static inline void talk_begin(struct talk *t, const char *policy,
+                              const char *token, const struct sl_alloc *alloc)
 {
     memset(t, 0, sizeof(*t));
-    rig_open(&t->rig, talk_policy);
+    rig_open(&t->rig, policy);
     t->door.token = sl_str_c(token);
     sl_resp_worker_init(&t->worker, &t->door, t->rig.engine, NULL, alloc);
     sl_buf_init(&t->in, 1 << 20, &sl_alloc_libc);
     sl_buf_init(&t->out, 8 << 20, &sl_alloc_libc);
     talk_again(t);
+}
+
+static inline void talk_open(struct talk *t, const char *token,
+                             const struct sl_alloc *alloc)
+{
+    talk_begin(t, talk_policy, token, alloc);
 }
 
 static inline void talk_close(struct talk *t)

@@ -72,6 +72,9 @@ static void check_wrong(void)
               "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:60\r\n"
               "-ERR max_burst is a whole number, not 'x'\r\n+PONG\r\n"
               "*5\r\n:0\r\n:2\r\n:0\r\n:-1\r\n:120\r\n");
+    CHECK_STR(talk(&t, "CL.THROTTLE q 0 1 60\r\nTHROTTLE q\r\n"),
+              "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60\r\n"
+              "-ERR wrong number of arguments for 'throttle' command\r\n");
 }
 
 /* Three hundred in one piece, more than are asked at once. */

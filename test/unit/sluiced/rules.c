@@ -33,10 +33,6 @@ static int make(const struct flag *flags, size_t count, bool secret)
 static void check_version(void)
 {
     CASE("doors and stores of later versions are refused by name");
-    CHECK_EQ(MAKE(false, {SL_SET_listen_grpc, "127.0.0.1:8081"}),
-             SL_EXIT_USAGE);
-    CHECK_STR(why.sentence, "--listen-grpc: the gRPC door is not in this "
-                            "version; leave it out");
     CHECK_EQ(MAKE(false, {SL_SET_usage, "postgres://x"}), SL_EXIT_USAGE);
     CHECK_STR(why.sentence, "--usage: postgres: is not in this version; write "
                             "\"sqlite:./sluice.db\"");
@@ -52,7 +48,7 @@ static void check_version(void)
               "redis://HOST:PORT");
 
     CASE("to say that they are off is no wish for them");
-    CHECK_EQ(MAKE(false, {SL_SET_listen_grpc, "off"}), 0);
+    CHECK_EQ(MAKE(false, {SL_SET_listen_resp, "off"}), 0);
 }
 
 /* What a reload would say of another store. */
@@ -208,7 +204,8 @@ static void check_together(void)
 
     CASE("and one at least");
     CHECK_EQ(MAKE(false, {SL_SET_listen_http, "off"},
-                  {SL_SET_listen_resp, "off"}, {SL_SET_listen_admin, "off"}),
+                  {SL_SET_listen_grpc, "off"}, {SL_SET_listen_resp, "off"},
+                  {SL_SET_listen_admin, "off"}),
              SL_EXIT_USAGE);
     CHECK(strstr(why.sentence, "no door is open") != NULL);
 }

@@ -61,7 +61,7 @@ sl_http_f sl_admin_metrics;
 
 /* ---- policy.c ---- */
 
-sl_http_f sl_admin_policy_get, sl_admin_policy_post;
+sl_http_f sl_admin_policy_get, sl_admin_rlconfig, sl_admin_policy_post;
 
 /* ---- top.c ---- */
 

@@ -20,6 +20,23 @@ void sl_admin_policy_get(struct sl_http_call *call)
                         SL_STR("application/yaml"));
 }
 
+void sl_admin_rlconfig(struct sl_http_call *call)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+    int err = SLUICE_ENOENT;
+
+    if (!sl_admin_admit(call))
+        return;
+    if (admin->configuration)
+        err = admin->configuration(admin->ctx, &call->text);
+    if (err == SLUICE_ENOENT)
+        sl_http_refuse(call, 404, "NOT_FOUND",
+                       "a policy is in force, see /v1/policy; /rlconfig is for "
+                       "--compat envoy-ratelimit");
+    else
+        sl_admin_answer(call, err, SL_STR("text/plain"));
+}
+
 /* The next entry of a report: a line, and the indented ones below it. */
 static struct sl_str next_entry(struct sl_str *rest)
 {

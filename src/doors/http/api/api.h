@@ -58,5 +58,7 @@ void sl_http_check(struct sl_http_call *call);
 void sl_http_explain(struct sl_http_call *call);
 void sl_http_auth(struct sl_http_call *call);
 void sl_http_deny(struct sl_http_call *call);
+void sl_http_json(struct sl_http_call *call);
+void sl_http_healthcheck(struct sl_http_call *call);
 
 #endif

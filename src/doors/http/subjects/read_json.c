@@ -30,6 +30,8 @@ struct draft {
 
 static bool refuse(struct draft *d, const char *name, const char *must)
 {
+    enum sl_json_kind kind = sl_json_peek(&d->json); /* or it tells why not */
+
     if (d->json.no_memory)
         sl_refuse(&d->reading->diag, SLUICE_ENOMEM, "there is no memory");
     else if (d->json.why)
@@ -37,7 +39,7 @@ static bool refuse(struct draft *d, const char *name, const char *must)
                   d->json.at, d->json.why);
     else
         sl_refuse(&d->reading->diag, SLUICE_ECONF, "\"%s\" must be %s, not %s",
-                  name, must, sl_json_kind_name(sl_json_peek(&d->json)));
+                  name, must, sl_json_kind_name(kind));
     return false;
 }
 

@@ -55,7 +55,7 @@ int sl_entry_show(const struct sl_entry *entry, const struct sl_policy *policy,
 
     sl_draft_of(entry, &draft);
     if (!err)
-        err = sl_draft_json(&draft, now, out);
+        err = sl_draft_json(&draft, now, false, out);
     if (!err)
         err = sl_buf_add(out, SL_STR(",\"warnings\":["));
     if (err)

@@ -42,7 +42,7 @@ static void test_json(void)
     sl_buf_init(&out, 4096, &sl_alloc_libc);
 
     CASE("a draft says all of itself");
-    CHECK_EQ(sl_draft_json(&d, 15 * SL_S, &out), 0);
+    CHECK_EQ(sl_draft_json(&d, 15 * SL_S, false, &out), 0);
     CHECK_EQ(sl_buf_add(&out, (struct sl_str){"", 1}), 0);
     CHECK_STR(out.bytes,
               "\"scope\":\"user\",\"id\":\"ann\",\"plan\":\"pro\","
@@ -56,13 +56,23 @@ static void test_json(void)
               "\"by\":\"ops\",\"updated\":\"1970-01-01T00:00:05.005Z\","
               "\"revision\":7");
     sl_buf_clear(&out);
-    CHECK_EQ(sl_draft_json(&none, 0, &out), 0);
+    CHECK_EQ(sl_draft_json(&none, 0, false, &out), 0);
     CHECK_EQ(sl_buf_add(&out, (struct sl_str){"", 1}), 0);
     CHECK_STR(out.bytes, "\"scope\":\"org\",\"id\":\"x\",\"plan\":null,"
                          "\"expires\":null,\"expired\":false,\"roles\":[],"
                          "\"aliases\":[],\"overrides\":{},\"until\":null,"
                          "\"override_details\":[],\"note\":\"\",\"by\":\"\","
-                         "\"updated\":\"1970-01-01T00:00:00Z\"");
+                         "\"updated\":\"1970-01-01T00:00:00Z\",\"revision\":0");
+
+    CASE("in brief, what there is");
+    sl_buf_clear(&out);
+    CHECK_EQ(sl_draft_json(&none, 0, true, &out), 0);
+    none.plan = S("pro");
+    CHECK_EQ(sl_draft_json(&none, 0, true, &out), 0);
+    CHECK_EQ(sl_buf_add(&out, (struct sl_str){"", 1}), 0);
+    CHECK_STR(out.bytes, "\"scope\":\"org\",\"id\":\"x\"\"scope\":\"org\","
+                         "\"id\":\"x\",\"plan\":\"pro\",\"expires\":null,"
+                         "\"expired\":false");
     sl_buf_done(&out);
 }
 

@@ -217,6 +217,90 @@ static void test_bounds(struct place *p)
     CHECK_STR(plan_of(p, S("u1"), false), "?");
 }
 
+#define AT_ONCE 500 /* changes of a write */
+
+/* Write so many that nobody asked for, as an import does. */
+static void write_many(struct place *p, unsigned count)
+{
+    static struct sl_change changes[AT_ONCE];
+    static char ids[AT_ONCE][16];
+    struct sl_job job;
+
+    for (unsigned done = 0; done < count; done += AT_ONCE) {
+        for (unsigned i = 0; i < AT_ONCE; i++) {
+            int len = snprintf(ids[i], sizeof(ids[i]), "m%u", done + i);
+
+            changes[i] = (struct sl_change){
+                .kind = SL_CHANGE_PUT,
+                .scope = S("user"),
+                .id = {ids[i], (size_t)len},
+                .has = SL_HAS_PLAN,
+                .plan = S("pro")
+            };
+        }
+        ask_write(&p->w, &job, changes, AT_ONCE);
+        CHECK_EQ(job.result, SL_JOB_DONE);
+        sl_job_clear(&job);
+    }
+}
+
+static void test_import(struct place *p)
+{
+    const struct sl_finder_counts *counts;
+    uint64_t before;
+    char id[16];
+
+    CASE("those who are at hand stay so while others are imported");
+    sl_finder_close(p->finder);
+    place_finder(p, 0, 0);
+    counts = sl_finder_counts(p->finder);
+    for (int i = 0; i < 200; i++) {
+        snprintf(id, sizeof(id), "h%d", i);
+        plan_of(p, sl_str_c(id), false);
+    }
+    write_many(p, 10000);
+    before = atomic_load(&counts->hits);
+    for (int i = 0; i < 200; i++) {
+        struct question q;
+
+        snprintf(id, sizeof(id), "h%d", i);
+        begin(p, &q, S("user"), sl_str_c(id));
+        while (!q.answered)
+            sl_loop_run(p->loop);
+    }
+    /* One of 26 shares its stamp with somebody. */
+    CHECK(atomic_load(&counts->hits) - before > 150);
+}
+
+/* Who asks for the same name again as soon as he is answered, like the next
+ * check of an array. */
+struct insistent {
+    struct question first, again;
+    struct place *place;
+};
+
+static void on_first(struct sl_lookup *lookup)
+{
+    struct insistent *who = lookup->ctx;
+
+    who->first.answered++;
+    begin(who->place, &who->again, lookup->scope, lookup->id);
+    sl_loop_stop(who->place->loop);
+}
+
+static void begin_insistent(struct place *p, struct insistent *who,
+                            struct sl_str id)
+{
+    struct sl_subjects *subjects = sl_finder_subjects(p->finder);
+
+    *who = (struct insistent){.place = p};
+    who->first.lookup.scope = S("user");
+    who->first.lookup.id = id;
+    who->first.lookup.done = on_first;
+    who->first.lookup.ctx = who;
+    subjects->calls->find(subjects, &who->first.lookup);
+}
+
 /* The registry's thread waits here while it tells of a fault. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
@@ -250,16 +334,31 @@ static void pass_gate(void)
     pthread_mutex_unlock(&gate);
 }
 
+static void test_insistent(struct place *p, struct fail *f)
+{
+    struct insistent who;
+
+    CASE("and who asks again at once is answered, too");
+    f->nth = f->calls + 1;
+    begin_insistent(p, &who, S("twice"));
+    while (!who.first.answered)
+        sl_loop_run(p->loop);
+    CHECK_EQ(who.first.lookup.err, SLUICE_ENOMEM);
+    while (!who.again.answered)
+        sl_loop_run(p->loop);
+    CHECK_EQ(who.again.lookup.err, 0);
+}
+
 static void test_late(struct place *p)
 {
     static struct fail f;
     static struct sl_alloc alloc;
-    struct sl_registry_options options = {.on_fault = on_gate, .alloc = &alloc};
+    struct sl_registry_options options = {
+        .on_fault = on_gate, .alloc = &alloc, .path = ":memory:"};
     struct question stuck, late, more;
     struct sl_subjects *subjects;
 
     alloc = fail_alloc(&f);
-    options.path = ":memory:";
     sl_registry_stop(p->w.registry);
     sl_finder_close(p->finder);
     world_stop(&p->w);
@@ -299,7 +398,7 @@ static void test_late(struct place *p)
         sl_loop_run(p->loop);
     CHECK_EQ(stuck.lookup.err, SLUICE_ENOMEM);
     CHECK_STR(plan_of(p, S("stuck"), false), "?");
-
+    test_insistent(p, &f);
     CASE("who still waits at the end is told so");
     begin(p, &more, S("user"), S("more"));
     sl_registry_stop(p->w.registry);
@@ -321,6 +420,7 @@ int main(void)
     test_life(&p);
     test_races(&p);
     test_bounds(&p);
+    test_import(&p);
     test_late(&p);
     place_close(&p);
     return CHECK_DONE();
