@@ -248,7 +248,7 @@ int main(void)
 {
     static struct row rows[WHATS];
     static struct server sluiced, nginx;
-    bool has_nginx = start_nginx(&nginx);
+    bool has_nginx = start_nginx(&nginx, "");
 
     start_sluiced(&sluiced, policy);
     if (!stay_aside())

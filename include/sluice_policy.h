@@ -150,8 +150,9 @@ int sluice_engine_open(struct sluice_policy *policy,
 int sluice_engine_use(struct sluice_engine *engine,
                       struct sluice_policy *policy);
 
-/* Switch a feature on (1) or off (0) until the next policy. SLUICE_ENOENT if
- * the policy has none of that name. */
+/* Switch a feature on (1) or off (0), whatever this and later policies say, or
+ * leave it to them again (-1). SLUICE_ENOENT if the policy has none of that
+ * name. */
 int sluice_engine_switch(struct sluice_engine *engine, const char *feature,
                          int on);
 
@@ -173,6 +174,27 @@ struct sluice_cost {
 struct sluice_override {
     const char *limit;
     const char *rate; /* in place of the plan's */
+};
+
+/* A rate of somebody's own, for a time. */
+struct sluice_grant {
+    const char *limit;
+    const char *rate;
+    int64_t until_ns;      /* since 1970; -1: for good */
+    const char *by, *note; /* for explanations; may be NULL */
+};
+
+/* What a registry of yours knows of a user or an organisation. A rate for a
+ * limit that the policy does not have, or that the limit can't have, is left
+ * aside. */
+struct sluice_subject {
+    const char *id;     /* under which limits are kept; NULL: as asked */
+    const char *plan;   /* or NULL */
+    int64_t expires_ns; /* of the plan, since 1970; -1: never */
+    const char *const *roles;
+    size_t role_count; /* at most 32 */
+    const struct sluice_grant *grants;
+    size_t grant_count; /* at most 64 */
 };
 
 /* The facts. NULL is: not known. Strings end in NUL. There may be any number
@@ -199,6 +221,11 @@ struct sluice_request {
     size_t cost_count;
 
     const char *request_id;
+
+    /* Who is registered. What the request gives itself goes first, then the
+     * user's, then the organisation's. */
+    int registry; /* 1: there is one; whoever is NULL is not in it */
+    const struct sluice_subject *user_subject, *org_subject;
 };
 
 struct sluice_decision *sluice_decision_new(void);

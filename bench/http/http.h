@@ -1,4 +1,5 @@
-/* http.h -- the parts of bench-http: servers, load, and what they cost. */
+/* http.h -- the parts of bench-http: servers, load, and what they cost. The
+ * servers are bench-resp's, too. */
 #ifndef SL_BENCH_HTTP_H
 #define SL_BENCH_HTTP_H
 
@@ -18,7 +19,8 @@ _Noreturn void die(const char *fmt, ...) SL_PRINTF(1, 2);
 struct server {
     const char *name;
     pid_t pid;
-    unsigned port, admin_port; /* admin_port: 0 if there is none */
+    unsigned port, admin_port, grpc_port; /* 0 if there is none */
+    char path[96]; /* of a unix socket beside it, or "" */
 };
 
 /* A folder for what servers write; it goes when the program ends, as do the
@@ -27,8 +29,18 @@ const char *work_folder(void);
 
 void start_sluiced(struct server *s, const char *policy);
 
-/* False if there is no nginx on this machine. */
-bool start_nginx(struct server *s);
+/* The same for its door for Redis clients: s->port, or the socket s->path. */
+void start_sluiced_resp(struct server *s, const char *policy, bool is_unix);
+
+/* False if there is no redis-server on this machine. */
+bool start_redis(struct server *s);
+
+/* False if there is no nginx on this machine. `how` is behind its port: "" or
+ * "http2". */
+bool start_nginx(struct server *s, const char *how);
+
+/* A file in the folder, and its path. */
+void write_file(char path[128], const char *name, struct sl_str bytes);
 
 /* Processor time of all its threads so far, in ns. */
 uint64_t server_cpu(const struct server *s);

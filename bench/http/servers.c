@@ -177,35 +177,86 @@ static void find_sluiced(char *path, size_t size)
         die("%s is not built", path);
 }
 
-static void write_file(char path[128], const char *name, const char *text)
+void write_file(char path[128], const char *name, struct sl_str bytes)
 {
     FILE *file;
 
     snprintf(path, 128, "%s/%s", work_folder(), name);
     file = fopen(path, "w");
-    if (!file || fputs(text, file) < 0 || fclose(file))
+    if (!file || fwrite(bytes.at, 1, bytes.len, file) < bytes.len ||
+        fclose(file))
         die("%s: %s", path, strerror(errno));
 }
 
 void start_sluiced(struct server *s, const char *policy)
 {
-    char program[4096], path[128], http[32], admin[32], state[160];
+    char program[4096], path[128], http[32], admin[32], grpc[32], state[160];
 
     find_sluiced(program, sizeof(program));
-    write_file(path, "bench.yaml", policy);
-    *s = (struct server){
-        .name = "sluiced", .port = free_port(), .admin_port = free_port()};
+    write_file(path, "bench.yaml", sl_str_c(policy));
+    *s = (struct server){.name = "sluiced",
+                         .port = free_port(),
+                         .admin_port = free_port(),
+                         .grpc_port = free_port()};
+    snprintf(grpc, sizeof(grpc), "127.0.0.1:%u", s->grpc_port);
     snprintf(http, sizeof(http), "127.0.0.1:%u", s->port);
     snprintf(admin, sizeof(admin), "127.0.0.1:%u", s->admin_port);
     snprintf(state, sizeof(state), "memory:%s/state", work_folder());
     s->pid = start((const char *const[]){
         program, "-c", path, "--threads", "1", "--store", state, "--memory",
         "128MiB", "--listen-http", http, "--listen-admin", admin,
-        "--listen-resp", "off", NULL});
+        "--listen-grpc", grpc, "--listen-resp", "off", NULL});
     wait_for(s);
 }
 
-bool start_nginx(struct server *s)
+/* Until its socket is there, as above. */
+static void wait_for_path(const struct server *s)
+{
+    for (int i = 0; i < 500 && access(s->path, F_OK); i++) {
+        if (waitpid(s->pid, NULL, WNOHANG) != 0)
+            die("%s did not start", s->name);
+        usleep(10000);
+    }
+}
+
+void start_sluiced_resp(struct server *s, const char *policy, bool is_unix)
+{
+    char program[4096], path[128], resp[128];
+
+    find_sluiced(program, sizeof(program));
+    write_file(path, "resp.yaml", sl_str_c(policy));
+    *s = (struct server){.name = "sluiced", .port = free_port()};
+    snprintf(s->path, sizeof(s->path), "%s/resp", work_folder());
+    if (is_unix)
+        snprintf(resp, sizeof(resp), "unix:%s", s->path);
+    else
+        snprintf(resp, sizeof(resp), "127.0.0.1:%u", s->port);
+    s->pid = start((const char *const[]){
+        program, "-c", path, "--threads", "1", "--store", "memory:", "--memory",
+        "128MiB", "--listen-http", "off", "--listen-admin", "off",
+        "--listen-resp", resp, "--listen-grpc", "off", NULL});
+    if (is_unix)
+        wait_for_path(s);
+    else
+        wait_for(s);
+}
+
+bool start_redis(struct server *s)
+{
+    char port[16];
+
+    if (access("/usr/bin/redis-server", X_OK))
+        return false;
+    *s = (struct server){.name = "redis-server", .port = free_port()};
+    snprintf(port, sizeof(port), "%u", s->port);
+    s->pid = start((const char *const[]){
+        "/usr/bin/redis-server", "--port", port, "--bind", "127.0.0.1",
+        "--save", "", "--appendonly", "no", "--dir", work_folder(), NULL});
+    wait_for(s);
+    return true;
+}
+
+bool start_nginx(struct server *s, const char *how)
 {
     static const char conf[] =
         "daemon off; master_process off; worker_processes 1;\n"
@@ -214,15 +265,15 @@ bool start_nginx(struct server *s)
         "http { access_log off; keepalive_requests 1000000000;\n"
         "  client_body_temp_path %s; proxy_temp_path %s;\n"
         "  fastcgi_temp_path %s; uwsgi_temp_path %s; scgi_temp_path %s;\n"
-        "  server { listen 127.0.0.1:%u; return 200; } }\n";
+        "  server { listen 127.0.0.1:%u %s; return 200; } }\n";
     char text[2048], path[128];
     const char *f = work_folder();
 
     if (access("/usr/sbin/nginx", X_OK))
         return false;
     *s = (struct server){.name = "nginx", .port = free_port()};
-    snprintf(text, sizeof(text), conf, f, f, f, f, f, f, f, s->port);
-    write_file(path, "nginx.conf", text);
+    snprintf(text, sizeof(text), conf, f, f, f, f, f, f, f, s->port, how);
+    write_file(path, "nginx.conf", sl_str_c(text));
     s->pid = start((const char *const[]){"/usr/sbin/nginx", "-c", path, NULL});
     wait_for(s);
     return true;

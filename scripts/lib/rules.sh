@@ -164,6 +164,10 @@ rule_memory() {
 rule_secrets() {
     calls ^src/identity/jose/ '' 'memcmp|bcmp|strcmp|strncmp|strcasecmp' \
         '%() stops at the first difference; CRYPTO_memcmp() does not'
+    # What a client shows is compared with our secrets at the doors.
+    in_code '^src/(doors|net|wire)/' '' \
+        "$call_begins(memcmp|bcmp|strn?cmp|strcasecmp|sl_str_eq(_nocase)?) *[(].*(secret|token|password)" \
+        '%: a secret is compared by CRYPTO_memcmp() of keyed hashes, as in doors/http/token.c'
 }
 
 rule_clocks() {

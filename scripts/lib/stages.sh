@@ -264,7 +264,7 @@ follow_the_readme() {
     local log=build/logs/run pid line tries=0
 
     setsid scripts/run --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-        --listen-resp 127.0.0.1:0 \
+        --listen-grpc 127.0.0.1:0 --listen-resp 127.0.0.1:0 \
         >"$log.out" 2>"$log.err" &
     pid=$!
     until grep -qs 'Ctrl-C ends' "$log.out"; do

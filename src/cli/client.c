@@ -8,10 +8,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/parse.h"
 #include "sluice.h"
+#include "wire/resp.h"
 
 #define PIECE     65536
 #define HEAD_MOST 65536
@@ -22,7 +24,7 @@ static int refuse_url(struct sl_diag *diag, const char *url)
 {
     return sl_refuse(diag, SLUICE_ECONF,
                      "\"%s\" is not a server's URL; write it like "
-                     "http://127.0.0.1:8080",
+                     "http://127.0.0.1:8080 or unix:/run/sluice.sock",
                      url);
 }
 
@@ -53,18 +55,32 @@ static bool split(struct sl_client *client, struct sl_str text)
            keep(client->host, sizeof(client->host), host);
 }
 
+/* A unix socket has no port, and its host is its path. */
+static bool is_socket(struct sl_client *client, struct sl_str path)
+{
+    struct sockaddr_un at;
+
+    return path.len < sizeof(at.sun_path) &&
+           keep(client->host, sizeof(client->host), path) &&
+           keep(client->where, sizeof(client->where), path);
+}
+
 int sl_client_init(struct sl_client *client, const char *url,
                    const struct sl_alloc *alloc, struct sl_diag *diag)
 {
-    static const char scheme[] = "http://";
+    static const char http[] = "http://", redis[] = "redis://";
     struct sl_str text = sl_str_c(url);
 
     *client = (struct sl_client){.fd = -1};
     sl_buf_init(&client->out, SL_CLIENT_BYTES, alloc);
     sl_buf_init(&client->in, SL_CLIENT_BYTES, alloc);
-    if (strncmp(url, scheme, strlen(scheme)) != 0)
+    if (strncmp(url, "unix:", 5) == 0)
+        return is_socket(client, sl_str_from(text, 5)) ? 0
+                                                       : refuse_url(diag, url);
+    client->redis = strncmp(url, redis, strlen(redis)) == 0;
+    if (!client->redis && strncmp(url, http, strlen(http)) != 0)
         return refuse_url(diag, url);
-    text = sl_str_from(text, strlen(scheme));
+    text = sl_str_from(text, strlen(client->redis ? redis : http));
     if (text.len > 0 && text.at[text.len - 1] == '/')
         text.len--;
     return split(client, text) ? 0 : refuse_url(diag, url);
@@ -120,7 +136,8 @@ static int open_socket(const struct addrinfo *to)
         return -1;
     if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) == 0 &&
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) == 0 &&
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == 0 &&
+        (to->ai_family == AF_UNIX ||
+         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == 0) &&
         connect(fd, to->ai_addr, to->ai_addrlen) == 0)
         return fd;
     why = errno;
@@ -129,11 +146,26 @@ static int open_socket(const struct addrinfo *to)
     return -1;
 }
 
+static int connect_unix(struct sl_client *client, struct sl_diag *diag)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct addrinfo to = {.ai_family = AF_UNIX,
+                          .ai_addr = (struct sockaddr *)&at,
+                          .ai_addrlen = sizeof(at)};
+
+    memcpy(at.sun_path, client->host, strlen(client->host) + 1);
+    client->fd = open_socket(&to);
+    return client->fd < 0 ? unreachable(client, diag, strerror(errno)) : 0;
+}
+
 static int connect_to(struct sl_client *client, struct sl_diag *diag)
 {
     struct addrinfo wanted = {.ai_socktype = SOCK_STREAM}, *list, *at;
-    int err = getaddrinfo(client->host, client->port, &wanted, &list);
+    int err;
 
+    if (!client->port[0])
+        return connect_unix(client, diag);
+    err = getaddrinfo(client->host, client->port, &wanted, &list);
     if (err)
         return unreachable(client, diag, gai_strerror(err));
     for (at = list; at && client->fd < 0; at = at->ai_next)
@@ -273,10 +305,14 @@ static int write_question(struct sl_client *client, const char *method,
     int err;
 
     sl_buf_clear(&client->out);
-    err = sl_buf_addf(&client->out,
-                      "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %zu\r\n"
-                      "\r\n",
-                      method, path, client->where, body.len);
+    err = sl_buf_addf(
+        &client->out, "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %zu\r\n",
+        method, path, client->port[0] ? client->where : "localhost", body.len);
+    if (!err && client->token[0])
+        err = sl_buf_addf(&client->out, "Authorization: Bearer %s\r\n",
+                          client->token);
+    if (!err)
+        err = sl_buf_add(&client->out, SL_STR("\r\n"));
     return err ? err : sl_buf_add(&client->out, body);
 }
 
@@ -307,4 +343,60 @@ int sl_client_ask(struct sl_client *client, const char *method,
         client->fd = -1;
     }
     return 0;
+}
+
+/* ---- the Redis protocol ---- */
+
+static int no_resp(struct sl_client *client, struct sl_diag *diag)
+{
+    sl_client_close(client);
+    return sl_refuse(diag, SLUICE_ESYS,
+                     "%s does not speak the Redis protocol as we do",
+                     client->where);
+}
+
+static int read_replies(struct sl_client *client, unsigned count,
+                        struct sl_diag *diag)
+{
+    struct sl_resp_reply reply;
+    size_t at = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        enum sl_resp_result result;
+
+        sl_resp_reply_begin(&reply, SL_CLIENT_BYTES);
+        while ((result = sl_resp_reply_read(
+                    &reply, sl_str_from(sl_buf_str(&client->in), at))) ==
+               SL_RESP_MORE) {
+            int err = receive(client, diag);
+
+            if (err)
+                return err;
+        }
+        if (result == SL_RESP_REFUSED)
+            return no_resp(client, diag);
+        at += reply.used;
+    }
+    return at == client->in.len ? 0 : no_resp(client, diag);
+}
+
+int sl_client_pipeline(struct sl_client *client, struct sl_str commands,
+                       unsigned count, struct sl_str *ret_replies,
+                       struct sl_diag *diag)
+{
+    int err = 0;
+
+    sl_buf_clear(&client->out);
+    if (sl_buf_add(&client->out, commands))
+        return no_memory(client, diag);
+    if (client->fd < 0)
+        err = connect_to(client, diag);
+    sl_buf_clear(&client->in);
+    if (!err)
+        err = send_all(client, diag);
+    if (!err)
+        err = read_replies(client, count, diag);
+    if (!err)
+        *ret_replies = sl_buf_str(&client->in);
+    return err;
 }

@@ -9,18 +9,6 @@
 #include "cli/out.h"
 #include "sluice.h"
 
-/* Errands of later versions: people who read the manual of one of those are
- * told, rather than left to look for a slip of their own. */
-#define LATER(word)                                                            \
-    {                                                                          \
-        .name = (word), .usage = ""                                            \
-    }
-
-static const struct sl_errand take = LATER("take");
-static const struct sl_errand top = LATER("top");
-static const struct sl_errand reset = LATER("reset");
-static const struct sl_errand subject = LATER("subject");
-
 const struct sl_errand *const sl_errands[] = {
     &sl_errand_init,
     &sl_errand_check,
@@ -30,10 +18,10 @@ const struct sl_errand *const sl_errands[] = {
     &sl_errand_import,
     &sl_errand_token,
     &sl_errand_completion,
-    &take,
-    &top,
-    &reset,
-    &subject,
+    &sl_errand_take,
+    &sl_errand_top,
+    &sl_errand_reset,
+    &sl_errand_subject,
     NULL,
 };
 

@@ -5,6 +5,7 @@
 #include "cli/errand.h"
 #include "cli/out.h"
 #include "cli/spring/spring.h"
+#include "policy/envoy/envoy.h"
 
 #define POLICY_BYTES (256 * 1024)
 #define ARENA_BYTES  (64 * 1024 * 1024)
@@ -105,6 +106,44 @@ static int import_spring(struct sl_call *call, const char *path)
     return status;
 }
 
+/* ---- envoyproxy/ratelimit ---- */
+
+static void on_told(void *ctx, const struct sl_report *report)
+{
+    struct sl_call *call = ctx;
+    struct sl_buf words;
+
+    sl_buf_init(&words, POLICY_BYTES, &sl_alloc_libc);
+    if (sl_report_print(report, &words) == 0 && words.len > 0)
+        fwrite(words.bytes, 1, words.len, call->cli->err);
+    sl_buf_done(&words);
+}
+
+static int import_envoy(struct sl_call *call, const char *path)
+{
+    static struct sl_envoy envoy;
+    struct sl_diag diag = {0};
+    struct sl_arena arena;
+    struct sl_buf out;
+    int err;
+
+    sl_arena_init(&arena, ARENA_BYTES, &sl_alloc_libc);
+    sl_buf_init(&out, 4 * POLICY_BYTES, &sl_alloc_libc);
+    envoy.arena = &arena;
+    err = sl_envoy_load(&envoy, path, on_told, call, &diag);
+    if (!err)
+        err = sl_envoy_write(&envoy, &out);
+    if (!err)
+        fwrite(out.bytes, 1, out.len, call->cli->out);
+    sl_buf_done(&out);
+    sl_arena_done(&arena);
+    if (err && diag.sentence[0])
+        return sl_complain(call, SL_EXIT_NO, "%s", diag.sentence);
+    if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
+        return sl_complain(call, SL_EXIT_NO, "the policy would be too long");
+    return err ? SL_EXIT_NO : SL_EXIT_OK;
+}
+
 static int run(struct sl_call *call)
 {
     const char *from = call->words[0];
@@ -112,17 +151,16 @@ static int run(struct sl_call *call)
     if (strcmp(from, "spring") == 0)
         return import_spring(call, call->words[1]);
     if (strcmp(from, "envoy-ratelimit") == 0)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "envoy-ratelimit is not in this version");
+        return import_envoy(call, call->words[1]);
     return sl_complain(call, SL_EXIT_USAGE,
                        "nothing is known of \"%s\"; write: sluice import "
-                       "spring FILE",
+                       "spring FILE, or sluice import envoy-ratelimit FOLDER",
                        from);
 }
 
 const struct sl_errand sl_errand_import = {
     .name = "import",
-    .usage = "spring FILE",
+    .usage = "spring FILE | envoy-ratelimit FOLDER",
     .summary = "Make a policy from the settings of another program",
     .help =
         "Reads application.properties, or application.yml, with rate-limit.* "
@@ -130,8 +168,14 @@ const struct sl_errand sl_errand_import = {
         "unknown or unwise\nis told on standard error.\n"
         "\n"
         "  sluice import spring application.properties > sluice.yaml\n"
-        "  sluice import spring application.yml | sluice check -\n",
-    .words = "spring",
+        "  sluice import spring application.yml | sluice check -\n"
+        "\n"
+        "Or reads the configuration of envoyproxy/ratelimit, a file or all of "
+        "a "
+        "folder,\nand prints a policy that decides alike.\n"
+        "\n"
+        "  sluice import envoy-ratelimit config/ > sluice.yaml\n",
+    .words = "spring envoy-ratelimit",
     .least = 2,
     .most = 2,
     .run = run,

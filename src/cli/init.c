@@ -79,8 +79,9 @@ static int write_file(struct sl_call *call, const char *path)
     if (close(fd) || n != (ssize_t)len)
         return sl_complain(call, SL_EXIT_NO, "%s could not be written: %s",
                            path, strerror(errno));
-    fprintf(call->cli->out, "%s is written. Next:\n\n  sluice check %s\n", path,
-            path);
+    fprintf(call->cli->out,
+            "%s is written. Next:\n\n  sluice check %s\n  sluiced -c %s\n",
+            path, path, path);
     return SL_EXIT_OK;
 }
 

@@ -136,10 +136,12 @@ const struct sl_errand sl_errand_test = {
             "  sluice test ai.flow\n"
             "  sluice test -o tap flows/*.flow\n"
             "\n"
-            "With --url and --admin-url everything is also asked of a daemon "
-            "over HTTP, whose\nverdicts must be the same to the byte. Its "
-            "policy is replaced and its state\nemptied, so it has to be one "
-            "for tests: sluiced-test --clock=virtual --store\nmemory:\n",
+            "With --url and --admin-url everything is also asked of a daemon, "
+            "over HTTP\n(http://127.0.0.1:8080) or the Redis protocol "
+            "(redis://127.0.0.1:6380), whose\nverdicts must be the same to the "
+            "byte. Its policy is replaced and its state\nemptied, so it has "
+            "to be one for tests: sluiced-test --clock=virtual --store\n"
+            "memory:\n",
     .words = "file",
     .formats = "table|json|tap",
     .flags = flags,

@@ -13,7 +13,9 @@
 
 #include <string.h>
 
+#include "doors/events/denials.h"
 #include "doors/stats/inside.h"
+#include "doors/top.h"
 
 /* Small answers come from memory within microseconds; a store has 20 ms. */
 const struct sl_bound sl_took_bounds[SL_TOOK_BOUNDS] = {
@@ -81,6 +83,12 @@ static void observe(sl_stat *values, const struct sl_bound *bounds,
     observe_many(values, bounds, count, span, 1);
 }
 
+const char *const sl_lookup_words[SL_LOOKUPS] = {
+    [SL_LOOKUP_HIT] = "hit",   [SL_LOOKUP_LOADED] = "loaded",
+    [SL_LOOKUP_LATE] = "late", [SL_LOOKUP_FAILED] = "failed",
+    [SL_LOOKUP_BUSY] = "busy",
+};
+
 /* ---- life ---- */
 
 void sl_stats_close(struct sl_stats *stats)
@@ -108,6 +116,18 @@ int sl_stats_open(const struct sl_alloc *alloc, struct sl_stats **ret)
     }
     *ret = stats;
     return 0;
+}
+
+void sl_stats_watch(struct sl_stats *stats, struct sl_top *top,
+                    struct sl_denials *denials)
+{
+    stats->top = top;
+    stats->denials = denials;
+}
+
+uint64_t sl_stats_degraded(const struct sl_stats *stats)
+{
+    return atomic_load_explicit(&stats->store_errors, memory_order_relaxed);
 }
 
 /* ---- doors ---- */
@@ -258,6 +278,12 @@ static void count_failure(struct sl_stats *stats, const struct sl_decision *d)
     add(&stats->fail_modes[mode], 1);
 }
 
+static void count_token(struct sl_stats *stats, const struct sl_decision *d)
+{
+    if (d->token_good || d->token_fault != SL_TOKEN_GOOD)
+        add(&stats->tokens[d->token_fault], 1);
+}
+
 static bool is_near(const struct sl_answer *a)
 {
     return a->remaining <= a->capacity &&
@@ -304,6 +330,11 @@ void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
     count_verdict(stats, d);
     count_wait(stats, d);
     count_failure(stats, d);
+    count_token(stats, d);
+    if (stats->top)
+        sl_top_decision(stats->top, d);
+    if (stats->denials)
+        sl_denials_decision(stats->denials, d);
     if (d->blind || d->reason != SL_REASON_NONE)
         return; /* no limit was asked */
     for (unsigned i = 0; i < d->shown_count; i++)

@@ -14,13 +14,24 @@
 #include "base/buf.h"
 #include "engine/decide.h"
 
+#define SL_JWKS_WORDS 5 /* how fetching keys can end */
+
 #define SL_SERIES 4000 /* per thread, of those with labels from the policy */
 
 struct sl_stats; /* of one thread */
+struct sl_top;
+struct sl_denials;
 
 SL_MUST_USE int sl_stats_open(const struct sl_alloc *alloc,
                               struct sl_stats **ret);
 void sl_stats_close(struct sl_stats *stats); /* NULL is allowed */
+
+/* Tell these (borrowed; NULL: nobody) of every decision, too. */
+void sl_stats_watch(struct sl_stats *stats, struct sl_top *top,
+                    struct sl_denials *denials);
+
+/* How many decisions were made without the store. Any thread. */
+uint64_t sl_stats_degraded(const struct sl_stats *stats);
 
 /* A decision was made at a door ("http", "grpc", "resp") and took `took`. */
 void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
@@ -45,10 +56,38 @@ void sl_stats_connection(struct sl_stats *stats, const char *door, int change);
 void sl_stats_refused(struct sl_stats *stats, const char *door,
                       const char *why);
 
+/* How lookups of subjects ended. */
+enum sl_lookup_result {
+    SL_LOOKUP_HIT,    /* at hand */
+    SL_LOOKUP_LOADED, /* asked of the registry */
+    SL_LOOKUP_LATE,
+    SL_LOOKUP_FAILED,
+    SL_LOOKUP_BUSY,
+    SL_LOOKUPS
+};
+
+extern const char *const sl_lookup_words[SL_LOOKUPS];
+
+enum sl_subject_number {
+    SL_SUBJECTS_AT_HAND, /* of all threads */
+    SL_SUBJECT_COMMITS,
+    SL_SUBJECT_ERRORS,
+    SL_SUBJECT_QUEUE,
+    SL_SUBJECT_WRITES,
+    SL_SUBJECT_NUMBERS
+};
+
+/* The registry; zeros if there is none. */
+struct sl_stats_subjects {
+    uint64_t results[SL_LOOKUPS];
+    uint64_t numbers[SL_SUBJECT_NUMBERS];
+};
+
 /* What is not counted but asked for when somebody looks. */
 struct sl_stats_now {
     uint64_t table_places, table_occupied, table_bytes, table_evicted,
         table_full;
+    uint64_t listener_paused;
     bool reload_good;
     sl_ns reloaded_at; /* the last good one */
     uint64_t reloads_good, reloads_bad;
@@ -56,6 +95,14 @@ struct sl_stats_now {
     const char *store;       /* "memory" */
     bool store_up;
     sl_ns now, started_at;
+    struct sl_stats_subjects subjects;
+
+    /* The keys that tokens are verified with, if the policy believes any. */
+    bool jwks_on;
+    unsigned jwks_keys;
+    sl_ns jwks_age; /* SL_NS_NONE: there are none */
+    uint64_t jwks_results[SL_JWKS_WORDS];
+    const char *const *jwks_words; /* as many */
 };
 
 /* All threads' counts as Prometheus text (version 0.0.4), or OpenMetrics. */

@@ -42,8 +42,8 @@ static void answer(struct sl_ask *ask, int err)
 
 static void know_token(struct sl_ask *ask)
 {
-    ask->known.token = NULL;
-    ask->known.token_fault = SL_TOKEN_GOOD;
+    sl_known_token(&ask->known, ask->station->tokens, ask->live->policy,
+                   &ask->facts[ask->side]);
 }
 
 /* ---- the store ---- */
@@ -79,8 +79,12 @@ static void forget_subjects(struct sl_ask *ask)
     for (unsigned i = 0; i < SL_LEN(ask->lookups); i++) {
         sl_subject_unref(ask->lookups[i].found);
         ask->lookups[i].found = NULL;
+        ask->lookups[i].err = 0;
     }
+    ask->known.user = ask->known.org = NULL;
 }
+
+static void look_at_side(struct sl_ask *ask);
 
 static void decide(struct sl_ask *ask)
 {
@@ -90,19 +94,23 @@ static void decide(struct sl_ask *ask)
         know_token(ask); /* others may have come after it */
     ask->known.user = ask->lookups[0].found;
     ask->known.org = ask->lookups[1].found;
+    ask->known.subjects_failed = ask->lookups[0].err || ask->lookups[1].err;
     err =
-        sl_decide_begin(&ask->decision, ask->live, ask->facts, &ask->known,
-                        ask->spend, sl_engine_secret(ask->engine), &ask->diag);
+        sl_decide_side(&ask->decision, ask->live, &ask->facts[ask->side],
+                       &ask->known, sl_engine_secret(ask->engine), &ask->diag);
     forget_subjects(ask);
-    if (err)
+    if (err) {
         answer(ask, err);
-    else
+    } else if (++ask->side < ask->sides) {
+        look_at_side(ask);
+    } else {
+        sl_decide_ask(&ask->decision, ask->live);
         go_on(ask);
+    }
 }
 
 /* ---- his subjects ---- */
 
-/* Of somebody whom the registry can't tell about, nothing is known. */
 static void on_found(struct sl_lookup *lookup)
 {
     struct sl_ask *ask = lookup->ctx;
@@ -128,7 +136,8 @@ static void find_subjects(struct sl_ask *ask)
 {
     struct sl_caller caller;
 
-    sl_identify(ask->live->policy, ask->facts, &caller);
+    sl_identify(ask->live->policy, &ask->facts[ask->side], &ask->known,
+                &caller);
     ask->lookups_open = 1; /* so that nobody goes on before both are asked */
     look_up(ask, &ask->lookups[0], "user", caller.values[SL_SCOPE_USER]);
     look_up(ask, &ask->lookups[1], "org", caller.values[SL_SCOPE_ORG]);
@@ -139,18 +148,66 @@ static void find_subjects(struct sl_ask *ask)
 
 /* ---- the question ---- */
 
-void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend)
+static void look_at_side(struct sl_ask *ask)
 {
-    ask->facts = facts;
-    ask->spend = spend;
-    ask->busy = true;
     ask->has_waited = false;
-    ask->diag.sentence[0] = '\0';
-    if (!ask->live)
-        sl_ask_hold(ask);
     know_token(ask);
     if (ask->station->subjects && ask->live->policy->enabled)
         find_subjects(ask);
     else
         decide(ask);
+}
+
+void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
+                  unsigned count, bool spend)
+{
+    ask->facts = facts;
+    ask->sides = count;
+    ask->side = 0;
+    ask->spend = spend;
+    ask->busy = true;
+    ask->diag.sentence[0] = '\0';
+    if (!ask->live)
+        sl_ask_hold(ask);
+    sl_decide_open(&ask->decision, ask->live, facts, spend,
+                   sl_engine_secret(ask->engine));
+    look_at_side(ask);
+}
+
+void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend)
+{
+    sl_ask_sides(ask, facts, 1, spend);
+}
+
+/* ---- forgetting ---- */
+
+static void on_forgotten(struct sl_take *take)
+{
+    struct sl_ask *ask = take->ctx;
+    struct sl_decision *d = &ask->decision;
+
+    d->pending = false;
+    if (!take->err && !d->on_local && ask->live->local) {
+        d->on_local = true;
+        sl_parts_ask_reset(d, ask->live);
+        sl_engine_carry_out(ask->engine, d);
+        return;
+    }
+    answer(ask, take->err);
+}
+
+void sl_ask_reset(struct sl_ask *ask)
+{
+    struct sl_decision *d = &ask->decision;
+
+    ask->busy = true;
+    d->on_local = false;
+    sl_parts_ask_reset(d, ask->live);
+    d->take.done = on_forgotten;
+    d->take.ctx = ask;
+    d->take.loop = ask->station->loop;
+    if (d->pending)
+        sl_engine_carry_out(ask->engine, d);
+    else
+        answer(ask, 0);
 }

@@ -40,6 +40,7 @@ struct sl_ask {
     struct sl_engine *engine;
     const struct sl_station *station;
     const struct sl_facts *facts;
+    unsigned sides, side; /* how many facts, and which is looked at */
     bool spend;
     bool busy; /* asked, and not answered yet */
     struct sl_known known;
@@ -62,5 +63,15 @@ struct sl_live *sl_ask_hold(struct sl_ask *ask);
 /* Ask. `facts` and what they point to stay until done(), which is called once:
  * perhaps before this returns. */
 void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend);
+
+/* The same with `count` sides, whose facts stand in a row: one decision over
+ * all of them. See decide.h. */
+void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
+                  unsigned count, bool spend);
+
+/* After an answer: let the keys of its limits have used nothing, in the store
+ * and in the local table. done() is called again; the decision is of no more
+ * use then. SLUICE_ESTORE. */
+void sl_ask_reset(struct sl_ask *ask);
 
 #endif

@@ -25,6 +25,7 @@ static const struct {
     [SL_REASON_ROLE] = {403, "FORBIDDEN"          },
     [SL_REASON_CAPABILITY] = {403, "FORBIDDEN"          },
     [SL_REASON_UNKNOWN_PLAN] = {403, "FORBIDDEN"          },
+    [SL_REASON_UNKNOWN_SUBJECT] = {403, "FORBIDDEN"          },
     [SL_REASON_STORE] = {503, "SERVICE_UNAVAILABLE"},
     [SL_REASON_PATH] = {400, "BAD_REQUEST"        },
 };
@@ -90,6 +91,16 @@ static int find_shown(const struct sl_decision *d, int wanted)
     return -1;
 }
 
+/* Of several sides, the one that is refused gives the verdict its face. */
+static void choose_face(struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->side_count && d->side_count > 1; i++)
+        if (d->sides[i].shown >> d->by & 1) {
+            d->route = d->sides[i].route;
+            return;
+        }
+}
+
 static void choose_numbers(struct sl_decision *d)
 {
     d->report = d->by;
@@ -129,19 +140,53 @@ void sl_conclude(struct sl_decision *d)
     d->allowed = d->by < 0;
     if (d->never)
         d->retry_in = SL_NS_NONE;
+    if (d->by >= 0)
+        choose_face(d);
     choose_numbers(d);
+}
+
+/* What a route wishes goes before what its limits do. */
+static enum sl_failure wish_of(const struct sl_decision *d,
+                               const struct sl_side *side)
+{
+    enum sl_failure wish = SL_FAILURE_ALLOW;
+
+    if (side->route->failure >= 0)
+        return (enum sl_failure)side->route->failure;
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (side->shown >> i & 1 && counts(d, &d->shown[i]) &&
+            d->shown[i].rule->failure > wish)
+            wish = d->shown[i].rule->failure;
+    return wish;
 }
 
 static enum sl_failure strictest_wish(const struct sl_decision *d)
 {
     enum sl_failure wish = SL_FAILURE_ALLOW;
 
-    if (d->route->failure >= 0)
-        return (enum sl_failure)d->route->failure;
-    for (unsigned i = 0; i < d->shown_count; i++)
-        if (counts(d, &d->shown[i]) && d->shown[i].rule->failure > wish)
-            wish = d->shown[i].rule->failure;
+    for (unsigned i = 0; i < d->side_count; i++) {
+        enum sl_failure own = wish_of(d, &d->sides[i]);
+
+        if (own > wish)
+            wish = own;
+    }
     return wish;
+}
+
+/* The registry could not be asked, and nothing else tells the plan. The
+ * numbers of the default plan would refuse those who pay for more, so whoever
+ * is not to be kept waiting passes unasked. */
+void sl_conclude_unsure(struct sl_decision *d)
+{
+    enum sl_failure wish = strictest_wish(d);
+
+    d->degraded = true;
+    if (wish == SL_FAILURE_DENY) {
+        sl_refuse_request(d, SL_REASON_STORE);
+        d->retry_in = STORE_RETRY;
+    } else if (wish == SL_FAILURE_ALLOW) {
+        d->blind = true;
+    }
 }
 
 void sl_conclude_failure(struct sl_decision *d, const struct sl_live *live)

@@ -39,19 +39,23 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->status = 200;
     d->reason = SL_REASON_NONE;
     d->by = d->report = d->quota = -1;
-    d->never = d->degraded = d->blind = false;
+    d->never = d->degraded = d->blind = d->unsure = false;
     d->pending = d->on_local = false;
     d->retry_in = SL_NS_NONE;
     d->code = d->missing_scope = (struct sl_str){"", 0};
-    d->shown_count = 0;
+    d->shown_count = d->side_count = 0;
     d->policy = live->policy;
     d->route = &live->policy->fallback;
     d->plan = live->policy->plans.fallback;
-    d->anonymous = false;
+    d->anonymous = d->plan_ended = false;
     d->who_count = 0;
     d->now = facts->now;
     d->step = SL_DECIDED;
     d->spend = spend;
+    d->give_back = facts->give_back;
+    d->insist = facts->insist;
+    d->token_fault = SL_TOKEN_GOOD;
+    d->take.deadline = facts->deadline;
     sl_arena_reset(&d->arena);
 }
 
@@ -60,56 +64,6 @@ static void pass(struct sl_decision *d)
     d->untouched = true;
     d->allowed = true;
     d->step = SL_DECIDED;
-}
-
-/* ---- the id ---- */
-
-static bool is_clean(struct sl_str id)
-{
-    if (id.len == 0 || id.len > SL_REQUEST_ID)
-        return false;
-    for (size_t i = 0; i < id.len; i++) {
-        char c = id.at[i];
-
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-              (c >= '0' && c <= '9') || (c && strchr("-_.:=+/@~", c))))
-            return false;
-    }
-    return true;
-}
-
-/* Nobody can guess the next one, and making it asks the system for nothing. */
-static void make_id(struct sl_decision *d, const struct sl_hash_key *secret)
-{
-    static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
-    static _Thread_local uint64_t made;
-    uint64_t seed[3] = {++made, (uint64_t)d->now, (uintptr_t)&made};
-    struct sl_hash128 h =
-        sl_hash128(secret, (struct sl_str){(const char *)seed, sizeof(seed)});
-    char *at = d->request_id;
-
-    memcpy(at, "req_", 4);
-    at += 4;
-    for (int i = 0; i < 12; i++)
-        *at++ = digits[h.lo >> (5 * i) & 31];
-    for (int i = 0; i < 12; i++)
-        *at++ = digits[h.hi >> (5 * i) & 31];
-    *at = '\0';
-}
-
-static void choose_id(struct sl_decision *d, const struct sl_facts *facts,
-                      const struct sl_hash_key *secret)
-{
-    struct sl_str id = facts->request_id;
-
-    if (id.len == 0)
-        id = sl_facts_header(facts, SL_STR("x-request-id"));
-    if (!is_clean(id)) {
-        make_id(d, secret);
-        return;
-    }
-    memcpy(d->request_id, id.at, id.len);
-    d->request_id[id.len] = '\0';
 }
 
 /* ---- the route ---- */
@@ -165,10 +119,15 @@ static const struct sl_route *choose_face(const struct routes *routes)
 static int find_routes(struct sl_decision *d, const struct sl_facts *facts,
                        struct routes *ret)
 {
-    int err = 0, job;
+    int err = 0, job, descriptor = -1;
 
     ret->count = 0;
-    if (facts->job.len > 0) {
+    if (facts->domain.len > 0)
+        descriptor = sl_policy_descriptor(d->policy, facts->domain,
+                                          facts->entries, facts->entry_count);
+    if (descriptor >= 0) {
+        add_route(ret, &d->policy->routes[descriptor]);
+    } else if (facts->job.len > 0) {
         job = sl_policy_job(d->policy, facts->job);
         add_route(ret,
                   job < 0 ? &d->policy->fallback : &d->policy->routes[job]);
@@ -192,12 +151,22 @@ static bool is_preflight(const struct sl_facts *facts)
                0;
 }
 
-static bool has_role(const struct sl_route *route, struct sl_str role)
+static bool lets_in(const struct sl_route *route, struct sl_str role)
 {
     for (unsigned i = 0; i < route->role_count; i++)
         if (sl_str_eq_nocase(route->roles[i], role))
             return true;
     return route->role_count == 0;
+}
+
+/* One of several is enough. */
+static bool has_role(const struct sl_route *route,
+                     const struct sl_caller *caller)
+{
+    for (unsigned i = 0; i < caller->role_count; i++)
+        if (lets_in(route, caller->roles[i]))
+            return true;
+    return caller->role_count == 0 && lets_in(route, caller->role);
 }
 
 /* ---- the plan ---- */
@@ -213,6 +182,16 @@ static bool choose_plan(struct sl_decision *d, const struct sl_caller *caller)
     if (plan >= 0)
         d->plan = (unsigned)plan;
     return plan >= 0 || caller->plan.len == 0 || !plans->deny_unknown;
+}
+
+/* `unknown_subject: pass`. Where nobody at all is registered, nobody passes by
+ * it: an empty registry is rather a mistake than a policy. */
+static bool is_let_pass(const struct sl_decision *d,
+                        const struct sl_asking *asking)
+{
+    return asking->caller.unregistered &&
+           d->policy->identity.unknown_subject == SL_UNKNOWN_PASS &&
+           (asking->known->user || asking->known->org);
 }
 
 /* Everything that a route decides without a limit. False if it has nothing
@@ -233,9 +212,14 @@ static bool check_route(struct sl_decision *d, const struct sl_asking *asking,
         return false;
     if (asking->preflight)
         return true;
+    if (is_let_pass(d, asking))
+        return false;
     if (caller->anonymous && route->anonymous == SL_ANONYMOUS_DENY)
         sl_refuse_request(d, SL_REASON_ANONYMOUS);
-    if (!has_role(route, caller->role))
+    if (caller->unregistered &&
+        d->policy->identity.unknown_subject == SL_UNKNOWN_DENY)
+        sl_refuse_request(d, SL_REASON_UNKNOWN_SUBJECT);
+    if (!has_role(route, caller))
         sl_refuse_request(d, SL_REASON_ROLE);
     return d->reason == SL_REASON_NONE;
 }
@@ -259,6 +243,8 @@ static int find_rule(struct sl_decision *d, struct sl_asking *asking,
 static void go_on(struct sl_decision *d, const struct sl_live *live)
 {
     if (d->step == SL_DECIDING)
+        sl_parts_insist(d, live);
+    if (d->step == SL_INSISTING && !d->pending)
         sl_parts_ask_shadows(d, live);
     if (d->step == SL_SHADOWING && !d->pending)
         sl_parts_ask_next_unit(d, live);
@@ -266,26 +252,14 @@ static void go_on(struct sl_decision *d, const struct sl_live *live)
         d->step = SL_DECIDED;
 }
 
-static int ask(struct sl_decision *d, struct sl_asking *asking,
-               const struct sl_rule *const *rules, unsigned count)
+static int show(struct sl_decision *d, struct sl_asking *asking,
+                const struct sl_rule *const *rules, unsigned count)
 {
     int err = sl_parts_show(d, asking, rules, count);
 
-    if (err)
-        return err == SLUICE_ENOMEM
-                   ? sl_refuse(asking->diag, err, "there is no memory")
-                   : err;
-    if (!sl_visitors_fit(d))
-        sl_refuse_request(d, SL_REASON_PATH);
-    if (d->reason != SL_REASON_NONE)
-        return 0;
-    d->untouched = d->shown_count == 0;
-    sl_parts_ask_limits(d, asking->live);
-    if (!d->pending) {
-        sl_conclude(d);
-        go_on(d, asking->live);
-    }
-    return 0;
+    return err == SLUICE_ENOMEM
+               ? sl_refuse(asking->diag, err, "there is no memory")
+               : err;
 }
 
 /* One limit by its name. Its key says who it is. */
@@ -299,7 +273,7 @@ static int ask_one(struct sl_decision *d, struct sl_asking *asking)
     asking->caller.anonymous = false;
     if (!choose_plan(d, &asking->caller))
         sl_refuse_request(d, SL_REASON_UNKNOWN_PLAN);
-    return d->reason == SL_REASON_NONE ? ask(d, asking, &rule, 1) : 0;
+    return d->reason == SL_REASON_NONE ? show(d, asking, &rule, 1) : 0;
 }
 
 /* Add the rules of a route that are not there yet. False if they are too many
@@ -341,13 +315,67 @@ static int ask_routes(struct sl_decision *d, struct sl_asking *asking,
         asking->carry |= route->sign_in == SL_SIGN_IN_CARRY;
         asking->cap |= route->sign_in == SL_SIGN_IN_CAP;
     }
-    return d->reason == SL_REASON_NONE ? ask(d, asking, rules, count) : 0;
+    return d->reason == SL_REASON_NONE ? show(d, asking, rules, count) : 0;
 }
 
-int sl_decide_begin(struct sl_decision *d, const struct sl_live *live,
-                    const struct sl_facts *facts, const struct sl_known *known,
-                    bool spend, const struct sl_hash_key *secret,
-                    struct sl_diag *diag)
+static bool is_off(const struct sl_decision *d)
+{
+    return !d->policy->enabled || d->policy->mode == SL_MODE_OFF;
+}
+
+void sl_decide_open(struct sl_decision *d, const struct sl_live *live,
+                    const struct sl_facts *facts, bool spend,
+                    const struct sl_hash_key *secret)
+{
+    clear(d, live, facts, spend);
+    sl_decision_choose_id(d, facts, secret);
+    if (is_off(d))
+        pass(d);
+}
+
+/* What the route of a descriptor leaves open is a scope of its own. */
+static int keep_open_values(struct sl_decision *d, struct sl_asking *asking)
+{
+    const struct sl_facts *facts = asking->facts;
+    struct sl_str *value = &asking->caller.values[SL_SCOPE_DESCRIPTOR];
+
+    if (!d->route->is_descriptor)
+        return 0;
+    *value = sl_str_c(sl_descriptor_id(&d->route->descriptor, facts->entries,
+                                       facts->entry_count, &d->arena));
+    return value->at ? 0 : SLUICE_ENOMEM;
+}
+
+static int add_side(struct sl_decision *d, struct sl_asking *asking)
+{
+    const struct sl_facts *facts = asking->facts;
+    struct routes routes;
+    int err;
+
+    sl_identify(d->policy, facts, asking->known, &asking->caller);
+    if (d->side_count == 1) {
+        d->token_good = asking->known->token != NULL;
+        d->token_fault = asking->known->token_fault;
+        d->anonymous = asking->caller.anonymous;
+        d->plan_ended = asking->caller.plan_ended;
+        sl_decision_who(d, &asking->caller, facts);
+    }
+    if (facts->limit.len > 0)
+        return ask_one(d, asking);
+    err = find_routes(d, facts, &routes);
+    if (!err)
+        err = keep_open_values(d, asking);
+    if (err)
+        return sl_refuse(asking->diag, err, "there is no memory");
+    asking->preflight = is_preflight(facts);
+    return ask_routes(d, asking, &routes);
+}
+
+/* The verdict has the face of the first side that limits anything, or of the
+ * one that is refused. */
+int sl_decide_side(struct sl_decision *d, const struct sl_live *live,
+                   const struct sl_facts *facts, const struct sl_known *known,
+                   const struct sl_hash_key *secret, struct sl_diag *diag)
 {
     static const struct sl_known nothing;
     struct sl_asking asking = {.live = live,
@@ -355,26 +383,74 @@ int sl_decide_begin(struct sl_decision *d, const struct sl_live *live,
                                .known = known ? known : &nothing,
                                .secret = secret,
                                .diag = diag};
-    struct routes routes;
+    const struct sl_route *face = d->route;
+    unsigned plan = d->plan;
+    struct sl_side *side;
+    int err = 0;
+
+    if (d->side_count == SL_SIDES)
+        return sl_refuse(diag, SLUICE_EFULL,
+                         "the request has more than %d sides", SL_SIDES);
+    side = &d->sides[d->side_count++];
+    *side = (struct sl_side){.route = &d->policy->fallback};
+    if (is_off(d) || d->reason != SL_REASON_NONE)
+        return 0;
+    err = add_side(d, &asking);
+    side->route = d->route;
+    side->shown = asking.shown;
+    side->refused = d->reason != SL_REASON_NONE;
+    d->unsure |= asking.known->subjects_failed && asking.caller.plan.len == 0 &&
+                 d->shown_count > 0;
+    if (d->side_count > 1 && !side->refused && face->rule_count > 0) {
+        d->route = face;
+        d->plan = plan;
+    }
+    return err;
+}
+
+void sl_decide_ask(struct sl_decision *d, const struct sl_live *live)
+{
+    if (is_off(d))
+        return;
+    if (!sl_visitors_fit(d))
+        sl_refuse_request(d, SL_REASON_PATH);
+    if (d->reason != SL_REASON_NONE)
+        return;
+    d->untouched = d->shown_count == 0;
+    if (d->unsure)
+        sl_conclude_unsure(d);
+    if (d->reason != SL_REASON_NONE)
+        return;
+    if (!d->blind)
+        sl_parts_ask_limits(d, live);
+    if (!d->pending) {
+        sl_conclude(d);
+        go_on(d, live);
+    }
+}
+
+int sl_decide_begin(struct sl_decision *d, const struct sl_live *live,
+                    const struct sl_facts *facts, const struct sl_known *known,
+                    bool spend, const struct sl_hash_key *secret,
+                    struct sl_diag *diag)
+{
     int err;
 
-    clear(d, live, facts, spend);
-    choose_id(d, facts, secret);
-    d->token_fault = asking.known->token_fault;
-    if (!d->policy->enabled || d->policy->mode == SL_MODE_OFF) {
-        pass(d);
-        return 0;
-    }
-    sl_identify(d->policy, facts, &asking.caller);
-    d->anonymous = asking.caller.anonymous;
-    sl_decision_who(d, &asking.caller, facts);
-    if (facts->limit.len > 0)
-        return ask_one(d, &asking);
-    err = find_routes(d, facts, &routes);
-    if (err)
-        return sl_refuse(diag, err, "there is no memory");
-    asking.preflight = is_preflight(facts);
-    return ask_routes(d, &asking, &routes);
+    sl_decide_open(d, live, facts, spend, secret);
+    err = sl_decide_side(d, live, facts, known, secret, diag);
+    if (!err)
+        sl_decide_ask(d, live);
+    return err;
+}
+
+const struct sl_route *sl_decide_route(struct sl_decision *d,
+                                       const struct sl_live *live,
+                                       const struct sl_facts *facts)
+{
+    struct routes routes;
+
+    clear(d, live, facts, false);
+    return find_routes(d, facts, &routes) ? NULL : d->route;
 }
 
 void sl_decide_took(struct sl_decision *d, const struct sl_live *live)
@@ -389,7 +465,7 @@ void sl_decide_took(struct sl_decision *d, const struct sl_live *live)
     }
     sl_parts_answers(d);
     if (d->step == SL_DECIDING) {
-        d->degraded = d->on_local;
+        d->degraded = d->degraded || d->on_local;
         sl_conclude(d);
     }
     go_on(d, live);

@@ -13,6 +13,12 @@
  *                       that failed
  *
  * sl_engine_decide() (engine.h) does it all on a store that answers at once.
+ *
+ * Sides. A request may be described by several facts at once, as Envoy does by
+ * descriptors: each is a side of it. All sides are one decision, taken together
+ * or not at all; a limit that two sides meet under the same key is asked once,
+ * with the larger cost. sl_decide_begin() is for one side; for several there
+ * are its steps: sl_decide_open(), sl_decide_side() for each, sl_decide_ask().
  */
 #ifndef SL_DECIDE_H
 #define SL_DECIDE_H
@@ -22,19 +28,21 @@
 #include "store/store.h"
 
 #define SL_REQUEST_ID 128 /* bytes of a request's id that are kept */
+#define SL_SIDES      64  /* of one request */
 
 /* Why a request was not let through, if not by a limit. */
 enum sl_reason {
-    SL_REASON_NONE,         /* allowed, or refused by a limit: see `by` */
-    SL_REASON_FEATURE,      /* switched off: 503 */
-    SL_REASON_ANONYMOUS,    /* `anonymous: deny`: 401 */
-    SL_REASON_MISSING,      /* `missing: deny`: 401 */
-    SL_REASON_ROLE,         /* 403 */
-    SL_REASON_CAPABILITY,   /* the plan's rate is `none`: 403 */
-    SL_REASON_UNKNOWN_PLAN, /* `unknown_plan: deny`: 403 */
-    SL_REASON_STORE,        /* the store did not answer: 503 */
-    SL_REASON_PATH,         /* its readings have more limits than can be taken
-                             * together: 400 */
+    SL_REASON_NONE,            /* allowed, or refused by a limit: see `by` */
+    SL_REASON_FEATURE,         /* switched off: 503 */
+    SL_REASON_ANONYMOUS,       /* `anonymous: deny`: 401 */
+    SL_REASON_MISSING,         /* `missing: deny`: 401 */
+    SL_REASON_ROLE,            /* 403 */
+    SL_REASON_CAPABILITY,      /* the plan's rate is `none`: 403 */
+    SL_REASON_UNKNOWN_PLAN,    /* `unknown_plan: deny`: 403 */
+    SL_REASON_UNKNOWN_SUBJECT, /* `unknown_subject: deny`: 403 */
+    SL_REASON_STORE,           /* the store did not answer: 503 */
+    SL_REASON_PATH, /* its readings have more limits than can be taken
+                     * together: 400 */
 };
 
 /* One limit of the verdict. */
@@ -43,7 +51,11 @@ struct sl_shown {
     unsigned plan;
     struct sl_str plan_name; /* or "override" */
     bool overridden;
-    enum sl_rate_form form; /* UNLIMITED and NONE have no numbers */
+    const char *override_of; /* "user", "org", or "": the request's own */
+    struct sl_str override_by, override_note; /* explain only */
+    sl_ns override_until;
+    struct sl_str override_bad; /* explain only: one that does not fit */
+    enum sl_rate_form form;     /* UNLIMITED and NONE have no numbers */
     enum sl_mode mode;
     bool skipped;        /* `missing: skip`, and it was */
     struct sl_str scope; /* "user", "org:user", "anon"; "all" for [] */
@@ -72,6 +84,13 @@ struct sl_shown {
     struct sl_answer candidate_answer;
 };
 
+/* One side of a request, and which limits it meets. */
+struct sl_side {
+    const struct sl_route *route;
+    uint32_t shown; /* bits: indices into shown of the decision */
+    bool refused;   /* not by a limit: the decision's `reason` is for it */
+};
+
 struct sl_decision {
     /* The verdict. */
     bool untouched; /* enabled: false, mode: off, or a route without limits:
@@ -83,23 +102,26 @@ struct sl_decision {
     int report; /* index into shown: whose numbers the headers show; -1 none */
     bool never;
     bool blind;         /* no limit could be asked: there are no numbers */
+    bool unsure;        /* the registry failed, and nobody said which plan */
     bool degraded;      /* decided without the store */
     sl_ns retry_in;     /* until the same request passes; SL_NS_NONE */
     struct sl_str code; /* "RATE_LIMITED"; "" when allowed */
-    struct sl_str missing_scope; /* MISSING: which attribute */
-    /* Of the token that came with it and is not believed; GOOD if there was
-     * none, too. */
-    enum sl_token_fault token_fault;
+    struct sl_str missing_scope;     /* MISSING: which attribute */
+    bool token_good;                 /* a token came with it, and is believed */
+    enum sl_token_fault token_fault; /* why not; GOOD also if there was none */
 
     struct sl_shown shown[SL_PARTS]; /* in the route's order */
     unsigned shown_count;
     int quota; /* index into shown: X-Org-Quota-Remaining; -1 none */
+    struct sl_side sides[SL_SIDES]; /* in the order in which they came */
+    unsigned side_count;
 
     /* What it was made from. */
     const struct sl_policy *policy; /* borrowed: the caller holds a reference */
     const struct sl_route *route;   /* never NULL after begin */
     unsigned plan;
     bool anonymous;
+    bool plan_ended; /* the registry had one for him, and it is over */
     struct sl_key_value who[SL_SCOPES]; /* for people, and their names cut */
     unsigned who_count;
     sl_ns now;
@@ -114,11 +136,14 @@ struct sl_decision {
     bool on_local; /* on the engine's own table, not the shared store */
     enum sl_step_of_decision {
         SL_DECIDING,  /* the limits that count */
+        SL_INSISTING, /* counting what was refused; see facts.h */
         SL_SHADOWING, /* those that only look on */
         SL_NEXT_UNIT, /* when there will be one more */
         SL_DECIDED,
     } step;
-    bool spend; /* false: explain, which takes nothing */
+    bool spend;     /* false: explain, which takes nothing */
+    bool give_back; /* as of the facts of its first side */
+    bool insist;
 
     struct sl_arena arena; /* small texts: ids, keys */
 };
@@ -166,6 +191,23 @@ SL_MUST_USE int sl_decide_begin(struct sl_decision *decision,
                                 const struct sl_known *known, bool spend,
                                 const struct sl_hash_key *secret,
                                 struct sl_diag *diag);
+
+/* Its steps, for several sides: open with the facts of the first, then add
+ * each, then ask. Adding fails as above, and with SLUICE_EFULL if the sides
+ * have more limits than can be taken together, or are too many. */
+void sl_decide_open(struct sl_decision *decision, const struct sl_live *live,
+                    const struct sl_facts *facts, bool spend,
+                    const struct sl_hash_key *secret);
+SL_MUST_USE int
+sl_decide_side(struct sl_decision *decision, const struct sl_live *live,
+               const struct sl_facts *facts, const struct sl_known *known,
+               const struct sl_hash_key *secret, struct sl_diag *diag);
+void sl_decide_ask(struct sl_decision *decision, const struct sl_live *live);
+
+/* Which route the facts take; nothing is decided. NULL without memory. */
+const struct sl_route *sl_decide_route(struct sl_decision *decision,
+                                       const struct sl_live *live,
+                                       const struct sl_facts *facts);
 
 /* The pending take has been carried out. */
 void sl_decide_took(struct sl_decision *decision, const struct sl_live *live);

@@ -9,6 +9,14 @@
 #define LOCAL_SIZE (8 * UINT64_C(1024) * 1024)
 #define NAME_MAX_  96 /* a limit's name, and what marks a candidate */
 
+#define KEPT_MAX 256
+
+/* A feature that is switched by hand. */
+struct kept {
+    char name[65];
+    bool on;
+};
+
 struct sl_engine {
     struct sl_store *store;
     struct sl_store *local; /* what `on_store_failure: local` asks; made when
@@ -20,6 +28,8 @@ struct sl_engine {
     void *fault_ctx;
     pthread_mutex_t lock; /* who writes `live`, or takes a hold */
     _Atomic(struct sl_live *) live;
+    struct kept kept[KEPT_MAX];
+    unsigned kept_count;
 };
 
 /* ---- what a policy needs to be in force ---- */
@@ -121,6 +131,56 @@ static int prepare(struct sl_engine *engine, struct sl_live *live,
     return err;
 }
 
+/* ---- switches ---- */
+
+static struct kept *find_kept(struct sl_engine *engine, struct sl_str name)
+{
+    for (unsigned i = 0; i < engine->kept_count; i++)
+        if (sl_str_eq(sl_str_c(engine->kept[i].name), name))
+            return &engine->kept[i];
+    return NULL;
+}
+
+static void apply(const struct sl_live *live, struct sl_str name, int on)
+{
+    int index = sl_policy_feature(live->policy, name);
+
+    if (index >= 0)
+        atomic_store(&live->features[index],
+                     on < 0 ? live->policy->features[index].enabled : on != 0);
+}
+
+static void apply_all(const struct sl_engine *engine,
+                      const struct sl_live *live)
+{
+    for (unsigned i = 0; i < engine->kept_count; i++)
+        apply(live, sl_str_c(engine->kept[i].name), engine->kept[i].on);
+}
+
+static int keep(struct sl_engine *engine, struct sl_str name, int on,
+                struct sl_diag *diag)
+{
+    struct kept *kept = find_kept(engine, name);
+
+    if (on < 0) {
+        if (kept)
+            *kept = engine->kept[--engine->kept_count];
+        return 0;
+    }
+    if (!kept) {
+        if (engine->kept_count == KEPT_MAX || name.len >= sizeof(kept->name))
+            return sl_refuse(diag, SLUICE_EFULL,
+                             "%d features are switched by hand already; leave "
+                             "some to the policy again",
+                             KEPT_MAX);
+        kept = &engine->kept[engine->kept_count++];
+        memcpy(kept->name, name.at, name.len);
+        kept->name[name.len] = '\0';
+    }
+    kept->on = on != 0;
+    return 0;
+}
+
 /* ---- in force ---- */
 
 int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
@@ -134,8 +194,10 @@ int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
     live->engine = engine;
     pthread_mutex_lock(&engine->lock);
     err = prepare(engine, live, diag);
-    if (!err)
+    if (!err) {
+        apply_all(engine, live);
         live = atomic_exchange(&engine->live, live);
+    }
     pthread_mutex_unlock(&engine->lock);
     sl_live_release(live); /* the old one, or the one that failed */
     return err;
@@ -156,20 +218,41 @@ struct sl_live *sl_engine_hold(struct sl_engine *engine, struct sl_live *held)
     return live;
 }
 
-int sl_engine_switch(struct sl_engine *engine, struct sl_str name, bool on,
+int sl_engine_keep(struct sl_engine *engine, struct sl_str name, int on,
+                   struct sl_diag *diag)
+{
+    int err;
+
+    pthread_mutex_lock(&engine->lock);
+    err = keep(engine, name, on, diag);
+    if (!err)
+        apply(atomic_load(&engine->live), name, on);
+    pthread_mutex_unlock(&engine->lock);
+    return err;
+}
+
+bool sl_engine_is_kept(struct sl_engine *engine, struct sl_str name)
+{
+    bool is;
+
+    pthread_mutex_lock(&engine->lock);
+    is = find_kept(engine, name) != NULL;
+    pthread_mutex_unlock(&engine->lock);
+    return is;
+}
+
+int sl_engine_switch(struct sl_engine *engine, struct sl_str name, int on,
                      struct sl_diag *diag)
 {
     struct sl_live *live = sl_engine_hold(engine, NULL);
     int index = sl_policy_feature(live->policy, name);
 
-    if (index >= 0)
-        atomic_store(&live->features[index], on);
     sl_live_release(live);
     if (index < 0)
         return sl_refuse(diag, SLUICE_ENOENT,
                          "the policy has no feature \"%.*s\"",
                          SL_STR_ARG(name));
-    return 0;
+    return sl_engine_keep(engine, name, on, diag);
 }
 
 int sl_engine_open(const struct sl_engine_options *options,
@@ -282,11 +365,12 @@ static void on_taken(struct sl_take *take)
     (void)take; /* the store has answered before it returned */
 }
 
-int sl_engine_decide(struct sl_engine *engine, const struct sl_live *live,
-                     const struct sl_facts *facts, bool spend,
-                     struct sl_decision *ret, struct sl_diag *diag)
+int sl_engine_decide_known(struct sl_engine *engine, const struct sl_live *live,
+                           const struct sl_facts *facts,
+                           const struct sl_known *known, bool spend,
+                           struct sl_decision *ret, struct sl_diag *diag)
 {
-    int err = sl_decide_begin(ret, live, facts, NULL, spend,
+    int err = sl_decide_begin(ret, live, facts, known, spend,
                               &engine->store->secret, diag);
 
     while (!err && ret->pending) {
@@ -295,4 +379,11 @@ int sl_engine_decide(struct sl_engine *engine, const struct sl_live *live,
         sl_decide_took(ret, live);
     }
     return err;
+}
+
+int sl_engine_decide(struct sl_engine *engine, const struct sl_live *live,
+                     const struct sl_facts *facts, bool spend,
+                     struct sl_decision *ret, struct sl_diag *diag)
+{
+    return sl_engine_decide_known(engine, live, facts, NULL, spend, ret, diag);
 }

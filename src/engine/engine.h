@@ -37,9 +37,19 @@ void sl_engine_close(struct sl_engine *engine);
 SL_MUST_USE int sl_engine_use(struct sl_engine *engine,
                               struct sl_policy *policy, struct sl_diag *diag);
 
-/* Switch a feature of the policy in force. SLUICE_ENOENT if it has none. */
+/* Switch a feature on (1) or off (0), in this and all later policies, or leave
+ * it to them again (-1). SLUICE_ENOENT if the policy in force has none of that
+ * name. */
 SL_MUST_USE int sl_engine_switch(struct sl_engine *engine, struct sl_str name,
-                                 bool on, struct sl_diag *diag);
+                                 int on, struct sl_diag *diag);
+
+/* The same for a name that perhaps a later policy has. SLUICE_EFULL if there
+ * are too many. */
+SL_MUST_USE int sl_engine_keep(struct sl_engine *engine, struct sl_str name,
+                               int on, struct sl_diag *diag);
+
+/* Is the feature switched by hand? */
+bool sl_engine_is_kept(struct sl_engine *engine, struct sl_str name);
 
 /* The policy in force, held. `held` (NULL at first) is what the caller has
  * held so far: given back if another one is in force by now. */
@@ -53,5 +63,13 @@ SL_MUST_USE int sl_engine_decide(struct sl_engine *engine,
                                  const struct sl_live *live,
                                  const struct sl_facts *facts, bool spend,
                                  struct sl_decision *ret, struct sl_diag *diag);
+
+/* The same, with what others have found out about the caller. */
+SL_MUST_USE int sl_engine_decide_known(struct sl_engine *engine,
+                                       const struct sl_live *live,
+                                       const struct sl_facts *facts,
+                                       const struct sl_known *known, bool spend,
+                                       struct sl_decision *ret,
+                                       struct sl_diag *diag);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/instant.h"
 #include "base/parse.h"
+#include "identity/token.h"
 
 static const char *const reasons[] = {
     [SL_REASON_NONE] = "",
@@ -16,6 +17,7 @@ static const char *const reasons[] = {
     [SL_REASON_ROLE] = "the caller's role is not among those of the route",
     [SL_REASON_CAPABILITY] = "the plan does not have this",
     [SL_REASON_UNKNOWN_PLAN] = "there is no such plan",
+    [SL_REASON_UNKNOWN_SUBJECT] = "the registry has nobody of that name",
     [SL_REASON_STORE] = "the store did not answer",
     [SL_REASON_PATH] = "its path can be read in too many ways",
 };
@@ -125,8 +127,9 @@ static int add_caller(struct sl_buf *out, const struct sl_decision *d)
             err = add_name(out, who->value);
     }
     if (!err)
-        err = sl_buf_addf(out, "; plan %.*s\n",
-                          SL_STR_ARG(d->policy->plans.list[d->plan].name));
+        err = sl_buf_addf(out, "; plan %.*s%s\n",
+                          SL_STR_ARG(d->policy->plans.list[d->plan].name),
+                          d->plan_ended ? ", since his own has ended" : "");
     return err;
 }
 
@@ -210,6 +213,38 @@ static int add_numbers(struct sl_buf *out, const struct sl_decision *d,
     return err;
 }
 
+/* " (override of org by ops until 2026-12-01T00:00:00Z: launch week)" */
+static int add_override(struct sl_buf *out, const struct sl_shown *shown)
+{
+    bool registered = shown->override_of && shown->override_of[0];
+    char at[SL_INSTANT_TEXT];
+    int err = 0;
+
+    if (shown->override_bad.len > 0) {
+        err = sl_buf_addf(out, " (override ignored: ");
+        if (!err)
+            err = add_name(out, shown->override_bad);
+        return err ? err : sl_buf_addf(out, ")");
+    }
+    if (!shown->overridden)
+        return 0;
+    err = sl_buf_addf(out, registered ? " (override of %s" : " (override",
+                      shown->override_of);
+    if (!err && shown->override_by.len > 0)
+        err = sl_buf_addf(out, " by ");
+    if (!err && shown->override_by.len > 0)
+        err = add_name(out, shown->override_by);
+    if (!err && registered && shown->override_until != SL_NS_NONE) {
+        sl_instant_print(shown->override_until, false, at);
+        err = sl_buf_addf(out, " until %s", at);
+    }
+    if (!err && shown->override_note.len > 0)
+        err = sl_buf_addf(out, ": ");
+    if (!err && shown->override_note.len > 0)
+        err = add_name(out, shown->override_note);
+    return err ? err : sl_buf_addf(out, ")");
+}
+
 static int add_limit(struct sl_buf *out, const struct sl_decision *d,
                      const struct sl_shown *shown)
 {
@@ -231,8 +266,8 @@ static int add_limit(struct sl_buf *out, const struct sl_decision *d,
         err = add_rate(out, shown->numbers);
     else
         err = add_numbers(out, d, shown);
-    if (!err && shown->overridden)
-        err = sl_buf_addf(out, " (override)");
+    if (!err)
+        err = add_override(out, shown);
     if (!err)
         err = sl_buf_addf(out, "\n         %s for %.*s%s",
                           sl_kind_name(shown->rule->kind),
@@ -252,6 +287,9 @@ int sl_explain(const struct sl_decision *decision, struct sl_buf *out)
 
     if (!err)
         err = add_route(out, decision);
+    if (!err && decision->token_fault != SL_TOKEN_GOOD)
+        err = sl_buf_addf(out, "token    not believed: %s\n",
+                          sl_token_fault_sentence(decision->token_fault));
     for (unsigned i = 0; !err && i < decision->shown_count; i++)
         err = add_limit(out, decision, &decision->shown[i]);
     return err;

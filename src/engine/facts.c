@@ -14,10 +14,16 @@ struct sl_str sl_facts_single(const struct sl_facts *facts, struct sl_str name)
 
 static bool names(const struct sl_sources *sources, struct sl_str header)
 {
-    for (unsigned i = 0; i < sources->count; i++)
-        if (sources->list[i].kind == SL_SOURCE_HEADER &&
-            sl_str_eq_nocase(sources->list[i].name, header))
+    for (unsigned i = 0; i < sources->count; i++) {
+        const struct sl_source *source = &sources->list[i];
+
+        if (source->kind == SL_SOURCE_HEADER &&
+            sl_str_eq_nocase(source->name, header))
             return true;
+        if (source->kind == SL_SOURCE_COOKIE &&
+            sl_str_eq_nocase(SL_STR("cookie"), header))
+            return true;
+    }
     return false;
 }
 
@@ -37,7 +43,8 @@ bool sl_facts_wanted(const struct sl_policy *policy, struct sl_str header)
         if (names(&identity->scopes[s], header))
             return true;
     return names(&identity->plan, header) || names(&identity->role, header) ||
-           names(&identity->anonymous, header);
+           names(&identity->anonymous, header) ||
+           names(&identity->jwt.from, header);
 }
 
 /* The limit that was meant by `typo`, or NULL. */

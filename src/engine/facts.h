@@ -5,6 +5,7 @@
 #ifndef SL_FACTS_H
 #define SL_FACTS_H
 
+#include "identity/token.h"
 #include "policy/policy.h"
 
 struct sl_header {
@@ -29,6 +30,11 @@ struct sl_facts {
     struct sl_str job;
     struct sl_str limit, key; /* `take LIMIT KEY`: KEY is the value of its last
                                * `per`, and of all others too */
+    const struct sl_str
+        *keys; /* instead of KEY: one for each `per`, in order */
+    unsigned key_count;
+    const struct sl_str *key_scopes; /* and what each is, where that is not the
+                                      * rule's own `per`: "anon"; or NULL */
 
     /* Who, as far as the caller says so. */
     struct sl_str user, org, plan, role, ip;
@@ -45,7 +51,20 @@ struct sl_facts {
     const struct sl_cost *costs; /* for one limit each; they go first */
     unsigned cost_count;
 
+    /* From those who describe a request by attributes: the descriptors of
+     * Envoy. Scopes named under `identity` are read from them, too. */
+    struct sl_str domain;
+    const struct sl_descriptor_entry *entries;
+    unsigned entry_count;
+    struct sl_imposed { /* count 0 lets nothing pass; period 0: none */
+        uint64_t count;
+        sl_ns period;
+    } imposed;      /* numbers for all limits of that period */
+    bool give_back; /* the cost is given back instead of taken */
+    bool insist;    /* what fixed windows and quotas refuse they count, too */
+
     struct sl_str request_id;
+    sl_ns deadline; /* steady; 0: the engine's own */
     sl_ns now;
 };
 
@@ -55,6 +74,18 @@ struct sl_str sl_facts_header(const struct sl_facts *facts, struct sl_str name);
 /* The same, for what says who it is: empty, too, if it is there twice, since
  * then nobody can tell which one is meant. */
 struct sl_str sl_facts_single(const struct sl_facts *facts, struct sl_str name);
+
+/* The value of a cookie, and how many of that name there are; the last counts,
+ * for those who don't care. */
+struct sl_str sl_facts_cookie(const struct sl_facts *facts, struct sl_str name,
+                              unsigned *count);
+
+/* The text of the token that came with the request, from the first source of
+ * `identity: jwt` that has one; empty if none has. MALFORMED if that source has
+ * two, or nothing behind the word Bearer. */
+enum sl_token_fault sl_facts_token(const struct sl_policy *policy,
+                                   const struct sl_facts *facts,
+                                   struct sl_str *ret);
 
 /* Is the header one that a decision by this policy may look at? All others can
  * be left out of the facts. */

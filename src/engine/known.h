@@ -14,8 +14,20 @@
 struct sl_known {
     const struct sl_token *token; /* NULL: none, or one that is not believed */
     enum sl_token_fault token_fault; /* GOOD also when there was none */
-    const struct sl_subject *user;   /* NULL: not looked up */
+    const struct sl_subject *user;   /* NULL: not looked up, or the registry has
+                                      * nobody at all */
     const struct sl_subject *org;
+    bool subjects_failed; /* the registry could not be asked */
 };
+
+struct sl_facts;
+struct sl_policy;
+
+/* Have the token that came with a request verified, if `policy` believes any:
+ * known->token until the next one is verified, or why not. `tokens` may be
+ * NULL: then none is believed. token.c. */
+void sl_known_token(struct sl_known *known, struct sl_tokens *tokens,
+                    const struct sl_policy *policy,
+                    const struct sl_facts *facts);
 
 #endif

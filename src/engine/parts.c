@@ -9,100 +9,44 @@
 
 #include <string.h>
 
-/* ---- numbers ---- */
-
-static const struct sl_override *find_override(const struct sl_facts *facts,
-                                               struct sl_str name)
-{
-    for (unsigned i = 0; i < facts->override_count; i++)
-        if (sl_str_eq(facts->overrides[i].limit, name))
-            return &facts->overrides[i];
-    return NULL;
-}
-
-static int override(struct sl_shown *shown, const struct sl_override *o,
-                    struct sl_asking *asking)
-{
-    const struct sl_rule *rule = shown->rule;
-    struct sl_plan_limit own;
-    int err = sl_rule_rate(rule, o->rate, &own, asking->diag);
-
-    if (!err && !rule->limited)
-        err = sl_refuse(asking->diag, SLUICE_ECONF,
-                        "limit \"%.*s\" has no numbers for any plan, so "
-                        "there is nothing to override",
-                        SL_STR_ARG(rule->name));
-    if (!err && sl_rate_has_numbers(own.form))
-        err = sl_live_tighten(asking->live, rule, &own.numbers, asking->diag);
-    if (err)
-        return err;
-    shown->overridden = true;
-    shown->form = own.form;
-    shown->own = own.numbers;
-    shown->own_open = own.open;
-    shown->numbers = &shown->own;
-    shown->ceiling_less = &shown->own_open;
-    return 0;
-}
-
-/* Of whom else are the numbers that hold an address, if his own plan has
- * none: see `sign_in: cap`. */
-static unsigned numbers_of(const struct sl_decision *d,
-                           const struct sl_asking *asking,
-                           const struct sl_rule *rule)
-{
-    bool by_address = rule->per_count == 1 && rule->per[0] == SL_SCOPE_IP;
-
-    if (asking->cap && by_address &&
-        rule->plans[d->plan].form == SL_RATE_UNLIMITED)
-        return d->policy->plans.anonymous;
-    return d->plan;
-}
-
-static int choose_numbers(struct sl_decision *d, struct sl_shown *shown,
-                          struct sl_asking *asking)
-{
-    const struct sl_rule *rule = shown->rule;
-    unsigned plan = numbers_of(d, asking, rule);
-    const struct sl_plan_limit *limit = &rule->plans[plan];
-    const struct sl_override *o = find_override(asking->facts, rule->name);
-
-    shown->plan = plan;
-    shown->plan_name = d->policy->plans.list[plan].name;
-    shown->form = limit->form;
-    shown->numbers = &limit->numbers;
-    shown->open = limit->overage;
-    shown->ceiling_less = &limit->open;
-    if (rule->has_candidate &&
-        sl_rate_has_numbers(rule->candidates[d->plan].form)) {
-        shown->has_candidate = true;
-        shown->candidate = &rule->candidates[d->plan].numbers;
-    }
-    return o ? override(shown, o, asking) : 0;
-}
-
-static uint64_t choose_cost(const struct sl_facts *facts,
-                            const struct sl_rule *rule)
-{
-    for (unsigned i = 0; i < facts->cost_count; i++)
-        if (sl_str_eq(facts->costs[i].limit, rule->name))
-            return facts->costs[i].cost;
-    return facts->has_cost ? facts->cost : rule->cost;
-}
-
 /* ---- keys ---- */
 
-/* The value of one `per` of a rule. False if it is missing and the rule does
- * not take anonymous callers. */
+/* His name, if that is what was asked for: his alias is not what limits are
+ * kept by. */
+static void use_name(struct sl_str asked, struct sl_str name,
+                     struct sl_str scope, struct sl_key_value *ret)
+{
+    if (sl_str_eq(ret->scope, scope) && sl_str_eq(ret->value, asked))
+        ret->value = name;
+}
+
+/* What was said of number `i`, where one limit is asked by its name. */
+static void use_given(const struct sl_asking *asking, unsigned i,
+                      struct sl_key_value *ret)
+{
+    const struct sl_facts *facts = asking->facts;
+    const struct sl_str *names = asking->caller.values;
+
+    ret->value = i < facts->key_count ? facts->keys[i] : facts->key;
+    if (i >= facts->key_count || !facts->key_scopes)
+        return;
+    ret->scope = facts->key_scopes[i];
+    use_name(facts->user, names[SL_SCOPE_USER], SL_STR("user"), ret);
+    use_name(facts->org, names[SL_SCOPE_ORG], SL_STR("org"), ret);
+}
+
+/* The value of `per` number `i` of a rule. False if it is missing and the rule
+ * does not take anonymous callers. */
 static bool find_value(struct sl_decision *d, struct sl_asking *asking,
-                       const struct sl_rule *rule, unsigned scope,
+                       const struct sl_rule *rule, unsigned i,
                        struct sl_key_value *ret)
 {
     const struct sl_policy *policy = d->policy;
+    unsigned scope = rule->per[i];
 
     ret->scope = policy->identity.scope_names[scope];
     if (asking->facts->limit.len > 0)
-        ret->value = asking->facts->key;
+        use_given(asking, i, ret);
     else if (scope == SL_SCOPE_ENDPOINT)
         ret->value = d->route->endpoint;
     else if (scope == SL_SCOPE_ANON)
@@ -208,17 +152,16 @@ static int show(struct sl_decision *d, struct sl_asking *asking,
                 struct sl_shown *shown)
 {
     const struct sl_rule *rule = shown->rule;
-    int err = choose_numbers(d, shown, asking);
+    int err = sl_parts_numbers(d, asking, shown);
 
     if (err)
         return err;
     shown->mode = rule->mode;
     shown->allowed = true;
     shown->id = (char *)"";
-    shown->cost = choose_cost(asking->facts, rule);
     shown->next_in = SL_NS_NONE;
     for (unsigned i = 0; i < rule->per_count; i++) {
-        if (find_value(d, asking, rule, rule->per[i], &shown->values[i])) {
+        if (find_value(d, asking, rule, i, &shown->values[i])) {
             shown->value_count++;
             continue;
         }
@@ -237,23 +180,56 @@ static int show(struct sl_decision *d, struct sl_asking *asking,
     return err ? err : sl_visitor_find(d, asking, shown);
 }
 
+/* What another side meets already is asked once, with the larger cost. */
+static unsigned merge(struct sl_decision *d, unsigned before)
+{
+    unsigned last = d->shown_count - 1;
+    const struct sl_shown *shown = &d->shown[last];
+
+    for (unsigned i = 0; i < before; i++) {
+        struct sl_shown *other = &d->shown[i];
+
+        if (other->rule != shown->rule || other->skipped != shown->skipped ||
+            !sl_str_eq(other->key, shown->key))
+            continue;
+        if (other->cost < shown->cost)
+            other->cost = shown->cost;
+        d->shown_count--;
+        return i;
+    }
+    return last;
+}
+
+static int add_shown(struct sl_decision *d, struct sl_asking *asking,
+                     const struct sl_rule *rule, unsigned before)
+{
+    struct sl_shown *shown = &d->shown[d->shown_count];
+    int err;
+
+    if (d->shown_count == SL_PARTS)
+        return sl_refuse(asking->diag, SLUICE_EFULL,
+                         "the request meets more than %d limits, and no more "
+                         "are taken together",
+                         SL_PARTS);
+    memset(shown, 0, sizeof(*shown));
+    shown->rule = rule;
+    d->shown_count++;
+    err = show(d, asking, shown);
+    if (!err)
+        asking->shown |= UINT32_C(1) << merge(d, before);
+    return err;
+}
+
 int sl_parts_show(struct sl_decision *decision, struct sl_asking *asking,
                   const struct sl_rule *const *rules, unsigned count)
 {
-    for (unsigned i = 0; i < count && i < SL_PARTS; i++) {
-        struct sl_shown *shown = &decision->shown[decision->shown_count];
-        int err;
+    unsigned before = decision->shown_count; /* those of other sides */
+    int err = 0;
 
-        if (rules[i]->mode == SL_MODE_OFF)
-            continue;
-        memset(shown, 0, sizeof(*shown));
-        shown->rule = rules[i];
-        decision->shown_count++;
-        err = show(decision, asking, shown);
-        if (err)
-            return err;
-    }
-    return 0;
+    for (unsigned i = 0; i < count && !err; i++)
+        if (rules[i]->mode != SL_MODE_OFF)
+            err = add_shown(decision, asking, rules[i], before);
+    return err;
 }
 
 /* ---- asking ---- */
@@ -303,12 +279,39 @@ static void begin_take(struct sl_decision *d, enum sl_step_of_decision step,
     d->take.err = 0;
 }
 
+static enum sl_errand errand_of(const struct sl_decision *d,
+                                enum sl_errand usual)
+{
+    if (!d->spend)
+        return SL_ERRAND_LOOK;
+    return d->give_back ? SL_ERRAND_GIVE_BACK : usual;
+}
+
 void sl_parts_ask_limits(struct sl_decision *d, const struct sl_live *live)
 {
-    begin_take(d, SL_DECIDING, d->spend ? SL_ERRAND_TAKE : SL_ERRAND_LOOK);
+    begin_take(d, SL_DECIDING, errand_of(d, SL_ERRAND_TAKE));
     for (unsigned i = 0; i < d->shown_count; i++)
         if (has_numbers(&d->shown[i]) && d->shown[i].mode == SL_MODE_ENFORCE)
             add_part(d, live, i, false);
+    d->pending = d->take.count > 0;
+}
+
+/* Whoever counts in windows and means to count what they refuse, too: it is
+ * charged. It says nothing new to the caller. */
+void sl_parts_insist(struct sl_decision *d, const struct sl_live *live)
+{
+    begin_take(d, SL_INSISTING, SL_ERRAND_CHARGE);
+    d->pending = false;
+    if (!d->insist || !d->spend || d->give_back || d->allowed)
+        return;
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        const struct sl_shown *shown = &d->shown[i];
+        enum sl_kind kind = shown->rule->kind;
+
+        if (has_numbers(shown) && shown->mode == SL_MODE_ENFORCE &&
+            !shown->allowed && (kind == SL_FIXED || kind == SL_QUOTA))
+            add_part(d, live, i, false);
+    }
     d->pending = d->take.count > 0;
 }
 
@@ -317,7 +320,7 @@ void sl_parts_ask_limits(struct sl_decision *d, const struct sl_live *live)
 void sl_parts_ask_shadows(struct sl_decision *d, const struct sl_live *live)
 {
     begin_take(d, SL_SHADOWING,
-               d->spend && d->allowed ? SL_ERRAND_EACH : SL_ERRAND_LOOK);
+               d->allowed ? errand_of(d, SL_ERRAND_EACH) : SL_ERRAND_LOOK);
     for (unsigned i = 0; i < d->shown_count; i++) {
         struct sl_shown *shown = &d->shown[i];
 
@@ -353,6 +356,29 @@ void sl_parts_ask_next_unit(struct sl_decision *d, const struct sl_live *live)
     }
 }
 
+/* Also what candidates and shadows remember, and whether or not the plan has
+ * numbers. */
+void sl_parts_ask_reset(struct sl_decision *d, const struct sl_live *live)
+{
+    begin_take(d, SL_DECIDED, SL_ERRAND_RESET);
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        const struct sl_rule *rule = d->shown[i].rule;
+
+        if (d->shown[i].skipped || !rule->limited)
+            continue;
+        if (d->take.count < SL_PARTS) {
+            add_part(d, live, i, false);
+            d->parts[d->take.count - 1].limit = &rule->strictest;
+        }
+        if (rule->candidate_strictest.capacity > 0 &&
+            d->take.count < SL_PARTS) {
+            add_part(d, live, i, true);
+            d->parts[d->take.count - 1].limit = &rule->candidate_strictest;
+        }
+    }
+    d->pending = d->take.count > 0;
+}
+
 /* With overage the store was asked without a ceiling: show what is left of
  * the quota that was paid for. */
 static void show_overage(struct sl_shown *shown)
@@ -376,6 +402,8 @@ void sl_parts_answers(struct sl_decision *d)
         struct sl_shown *shown = &d->shown[d->part_shown[i]];
         const struct sl_answer *a = &part->answer;
 
+        if (d->step == SL_INSISTING)
+            continue;
         if (part->carried) {
             if (d->step == SL_DECIDING)
                 shown->carried = a->capacity - a->remaining;

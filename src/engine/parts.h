@@ -15,13 +15,15 @@ struct sl_asking {
     struct sl_diag *diag;
     struct sl_caller caller;
     bool preflight; /* nobody is asked for his name */
+    uint32_t shown; /* out: which limits this side meets, as bits */
     bool carry;     /* what he used before he signed in counts, too */
     bool cap;       /* limits per address count those who signed in, too */
 };
 
-/* Fill decision->shown from `count` rules: plan, numbers, key, cost. Sets
+/* Add `count` rules to decision->shown: plan, numbers, key, cost. Sets
  * decision->reason if one of them can't be asked at all (no capability, an
- * attribute is missing). */
+ * attribute is missing). One that another side has met under the same key
+ * already is not added again. SLUICE_EFULL if they are too many. */
 SL_MUST_USE int sl_parts_show(struct sl_decision *decision,
                               struct sl_asking *asking,
                               const struct sl_rule *const *rules,
@@ -36,13 +38,23 @@ SL_MUST_USE int sl_visitor_find(struct sl_decision *decision,
 /* Is there room in one set for all limits and what is carried to them? */
 bool sl_visitors_fit(const struct sl_decision *decision);
 
+/* Its numbers for this caller, and its cost. numbers.c */
+SL_MUST_USE int sl_parts_numbers(struct sl_decision *decision,
+                                 struct sl_asking *asking,
+                                 struct sl_shown *shown);
+
 /* Make the next take pending, or say that all is decided. */
 void sl_parts_ask_limits(struct sl_decision *decision,
                          const struct sl_live *live);
+void sl_parts_insist(struct sl_decision *decision, const struct sl_live *live);
 void sl_parts_ask_shadows(struct sl_decision *decision,
                           const struct sl_live *live);
 void sl_parts_ask_next_unit(struct sl_decision *decision,
                             const struct sl_live *live);
+
+/* Make a take pending that forgets what the keys of `shown` have used. */
+void sl_parts_ask_reset(struct sl_decision *decision,
+                        const struct sl_live *live);
 
 /* Copy the answers of the take into `shown`. */
 void sl_parts_answers(struct sl_decision *decision);
@@ -50,6 +62,11 @@ void sl_parts_answers(struct sl_decision *decision);
 /* Keep who asks, for the text of the decision. */
 void sl_decision_who(struct sl_decision *decision, struct sl_caller *caller,
                      const struct sl_facts *facts);
+
+/* The id that came with it, if it is one, or a fresh one. request_id.c */
+void sl_decision_choose_id(struct sl_decision *decision,
+                           const struct sl_facts *facts,
+                           const struct sl_hash_key *secret);
 
 /* Refuse for a reason that is no limit. */
 void sl_refuse_request(struct sl_decision *decision, enum sl_reason reason);
@@ -66,6 +83,10 @@ struct sl_store *sl_engine_store(struct sl_engine *engine);
 
 /* What callers' fingerprints are made under. */
 const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine);
+
+/* The registry has failed, and the plan is not known: refused, or passed
+ * without numbers (`blind`), or decided by the default plan. */
+void sl_conclude_unsure(struct sl_decision *decision);
 
 /* The store has failed: allowed, refused, or asked again on the local table. */
 void sl_conclude_failure(struct sl_decision *decision,

@@ -47,6 +47,11 @@ SL_MUST_USE int sl_render_explained(const struct sl_decision *decision,
                                     const struct sl_rendered *rendered,
                                     struct sl_buf *out);
 
+/* One of its limits alone, as /v1/explain has it. */
+SL_MUST_USE int sl_render_limit(const struct sl_decision *decision,
+                                const struct sl_shown *shown,
+                                struct sl_buf *out);
+
 /* The sentence of a denial: the rule's message with its placeholders filled
  * in, or the default for its reason. "" when allowed. */
 SL_MUST_USE int sl_render_message(const struct sl_decision *decision,

@@ -30,7 +30,7 @@
 #define SHARE 62
 
 /* What a cell can hold as used; see core/bucket.c. */
-#define FULL_MOST ((INT64_C(1) << 56) - 1)
+#define FULL_MOST ((UINT64_C(1) << 56) - 1)
 
 #define REFUND_MOST (INT64_C(1) << 48)
 
@@ -98,7 +98,7 @@ int sl_throttle_set(struct sl_throttle *throttle, int64_t capacity,
                          "%" PRId64 " in %" PRId64
                          " s is faster than one in a nanosecond",
                          count, period_s);
-    if (capacity > FULL_MOST / interval)
+    if ((sl_u128)capacity * (uint64_t)interval > FULL_MOST)
         return sl_refuse(diag, SLUICE_EINVAL,
                          "%" PRId64 " would take more than 833 days to refill "
                          "at this rate",
@@ -140,21 +140,23 @@ static void on_taken(struct sl_take *take)
 static void prepare(struct sl_throttles *all, struct sl_throttle *t,
                     enum sl_errand errand)
 {
-    t->part.of = &all->stored;
-    t->part.limit = &t->numbers;
-    t->part.key = t->key;
-    t->part.name = (struct sl_str){NULL, 0};
-    t->part.cost =
-        t->quantity < 0 ? 0 - (uint64_t)t->quantity : (uint64_t)t->quantity;
-    t->part.when = t->now;
-    t->take.errand = errand;
-    t->take.parts = &t->part;
-    t->take.count = 1;
-    t->take.now = t->now;
-    t->take.deadline = 0;
-    t->take.loop = all->loop;
-    t->take.done = on_taken;
-    t->take.ctx = t;
+    t->part = (struct sl_take_part){
+        .of = &all->stored,
+        .limit = &t->numbers,
+        .key = t->key,
+        .cost =
+            t->quantity < 0 ? 0 - (uint64_t)t->quantity : (uint64_t)t->quantity,
+        .when = t->now,
+    };
+    t->take = (struct sl_take){
+        .errand = errand,
+        .parts = &t->part,
+        .count = 1,
+        .now = t->now,
+        .loop = all->loop,
+        .done = on_taken,
+        .ctx = t,
+    };
 }
 
 /* A refund beyond what any store corrects at once is all there can be. */

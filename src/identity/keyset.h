@@ -12,7 +12,7 @@
 #include "base/str.h"
 
 /* Algorithms, as bits. */
-enum sl_algorithm {
+enum sl_token_algorithm {
     SL_ALG_RS256 = 1 << 0,
     SL_ALG_RS384 = 1 << 1,
     SL_ALG_RS512 = 1 << 2,

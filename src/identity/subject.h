@@ -14,8 +14,9 @@
 /* A rate for one limit instead of the plan's, for a time. */
 struct sl_own_rate {
     struct sl_str limit;
-    struct sl_str rate; /* as a policy writes it: "10/min burst 20" */
-    sl_ns until;        /* SL_NS_NONE: for good */
+    struct sl_str rate;     /* as a policy writes it: "10/min burst 20" */
+    sl_ns until;            /* SL_NS_NONE: for good */
+    struct sl_str by, note; /* who gave it, and why; for explanations */
 };
 
 struct sl_subject {
@@ -51,10 +52,12 @@ struct sl_lookup {
     struct sl_str scope;      /* "user" or "org" */
     struct sl_str id;         /* only until find() returns: copied if need be */
     sl_ns deadline;           /* steady; 0: as long as it takes */
-    struct sl_subject *found; /* out: one reference, the asker's */
+    struct sl_subject *found; /* out: one reference, the asker's; NULL when it
+                               * failed, or the registry has nobody at all */
     int err;                  /* out: 0 or SLUICE_ESTORE, SLUICE_ENOMEM */
     void (*done)(struct sl_lookup *lookup);
-    void *ctx; /* the asker's */
+    void *ctx;              /* the asker's */
+    struct sl_lookup *next; /* the registry's */
 };
 
 /* The registry as one thread sees it. */

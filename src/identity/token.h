@@ -58,6 +58,11 @@ enum sl_token_fault {
     SL_TOKEN_FAULTS
 };
 
+/* "expired" for metrics; "the token has expired" for people (fault.c, which
+ * stands on nothing). */
+const char *sl_token_fault_word(enum sl_token_fault fault);
+const char *sl_token_fault_sentence(enum sl_token_fault fault);
+
 /* Who verifies tokens on one thread. */
 struct sl_tokens;
 

@@ -214,6 +214,7 @@ void sl_conn_free(struct sl_inner *c)
     sl_buf_clear(&c->face.out);
     sl_spare_keep(&conns->spares, &c->face.in);
     sl_spare_keep(&conns->spares, &c->face.out);
+    sl_flow_count(c);
     sl_conn_release(c);
 }
 

@@ -15,8 +15,9 @@
  * Bounds. `in` and `out` have ceilings. While `out` holds more than its
  * high-water mark nothing is read: a client that does not take its answers is
  * not served more of them, and if it takes nothing at all for ten seconds it is
- * closed. An owner who leaves a full `in` untouched waits for
- * what can't come, and the connection is closed.
+ * closed. All that is larger than 32 KiB in the `in`s of one loop is 64 MiB at
+ * most; whoever would have more is closed. An owner who leaves a full `in`
+ * untouched waits for what can't come, and the connection is closed.
  *
  * Memory. A buffer that is empty gives its memory to the next connection that
  * has something to say, so keep no slice of it: an idle connection has none.
@@ -39,6 +40,9 @@ struct sl_conn_calls {
     /* There is new input in conn->in; or there is still some when a pause has
      * ended or `out` is no more full. Not called again before it returns. */
     void (*on_input)(struct sl_conn *conn);
+    /* `out` was above its high-water mark and no more is: for owners who have
+     * more to send, whatever is in `in`. */
+    void (*on_room)(struct sl_conn *conn);
     /* The peer has closed its side. What is unanswered may still be answered;
      * the connection closes when `out` is empty and it is not paused. */
     void (*on_end)(struct sl_conn *conn);

@@ -22,6 +22,8 @@
 
 #define READ_SIZE  ((size_t)16 << 10) /* a record of TLS */
 #define READ_LEAST ((size_t)2 << 10)  /* less is not worth a call */
+#define LARGE      (2 * READ_SIZE)    /* an `in` of more is counted */
+#define LARGE_MOST ((size_t)64 << 20) /* of all such of one loop together */
 #define LINGER     (2 * SL_S)         /* for the peer's own end */
 #define PATIENCE   (10 * SL_S)        /* with a peer that takes nothing */
 #define DROPS      ((size_t)4096)     /* at once, of what nobody wants */
@@ -42,6 +44,23 @@ static ssize_t read_plain(struct sl_inner *c, char *bytes, size_t size)
     return errno == EAGAIN || errno == EINTR ? SL_IO_INPUT : SL_IO_BROKEN;
 }
 
+void sl_flow_count(struct sl_inner *c)
+{
+    size_t is = c->face.in.size > LARGE ? c->face.in.size : 0;
+
+    c->set->large = c->set->large - c->large + is;
+    c->large = is;
+}
+
+/* One peer may send much, but thousands who do, and never come to an end,
+ * shall not have all memory: whoever would pass what all may have together is
+ * left. Those who send little are not asked. */
+static bool may_keep(struct sl_inner *c)
+{
+    sl_flow_count(c);
+    return c->large == 0 || c->set->large <= LARGE_MOST;
+}
+
 /* Make room in `in`; how much there is, or 0. */
 static size_t make_room(struct sl_inner *c)
 {
@@ -50,7 +69,8 @@ static size_t make_room(struct sl_inner *c)
 
     sl_spare_lend(&c->set->spares, in);
     if (in->size - in->len < READ_LEAST && in->size < in->ceiling &&
-        sl_buf_reserve(in, most < READ_SIZE ? most : READ_SIZE))
+        (sl_buf_reserve(in, most < READ_SIZE ? most : READ_SIZE) ||
+         !may_keep(c)))
         return 0;
     return in->size - in->len;
 }
@@ -184,6 +204,8 @@ static void give_back(struct sl_inner *c)
 {
     if (c->face.in.len == 0)
         sl_spare_keep(&c->set->spares, &c->face.in);
+    if (c->large > 0)
+        sl_flow_count(c);
     /* An owner who has paused is about to write. */
     if (c->face.out.len == 0 && !c->paused)
         sl_spare_keep(&c->set->spares, &c->face.out);
@@ -225,6 +247,20 @@ void sl_flow_watch(struct sl_inner *c)
     give_back(c);
     watch_one(c, &c->readable, wants_input(c), &c->reading);
     watch_one(c, &c->writable, c->blocked, &c->writing);
+}
+
+static void tell_room(struct sl_inner *c)
+{
+    struct sl_conn *face = &c->face;
+
+    if (!c->was_full || is_full(c) || c->doomed || c->state != SL_CONN_OPEN)
+        return;
+    c->was_full = false;
+    if (!face->calls->on_room)
+        return;
+    sl_spare_lend(&c->set->spares, &face->out);
+    face->calls->on_room(face);
+    sl_flow_flush(c);
 }
 
 /* Show the owner what has come in, as long as he takes it and his answers can
@@ -292,8 +328,10 @@ static void conclude(struct sl_inner *c)
 
 void sl_flow_settle(struct sl_inner *c)
 {
+    tell_room(c);
     deliver(c);
     sl_flow_flush(c);
+    c->was_full = c->was_full || is_full(c);
     conclude(c);
     c->busy = false;
     if (!c->doomed)

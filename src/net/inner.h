@@ -50,6 +50,7 @@ struct sl_inner {
     struct sl_tls *tls;
     const struct sl_alloc *alloc;
     size_t out_high;
+    size_t large; /* bytes of `in` that count as the set's large ones */
     int fd;
     unsigned slot;
     enum sl_conn_state state;
@@ -61,6 +62,7 @@ struct sl_inner {
     bool paused;           /* by the owner */
     bool fresh;            /* the owner should look at `in` */
     bool fresh_open;       /* on_open is to be called */
+    bool was_full;         /* `out` was, and the owner was not told since */
     bool ended, told;      /* the peer has closed its side; on_end was called */
     bool doomed;           /* to be closed by settle */
     bool busy;             /* (2) */
@@ -82,6 +84,7 @@ struct sl_conns {
     struct sl_slot *slots;
     unsigned count, size, most;
     struct sl_spares spares;
+    size_t large; /* bytes of all large `in`s together */
     struct event later;
     TAILQ_HEAD(, sl_inner) deferred;
 };
@@ -106,6 +109,9 @@ void sl_dial_answered(struct sl_inner *c);
 void sl_flow_readable(evutil_socket_t fd, short what, void *arg);
 void sl_flow_writable(evutil_socket_t fd, short what, void *arg);
 void sl_flow_settle(struct sl_inner *c);
+
+/* `in` has grown, or given its memory back. */
+void sl_flow_count(struct sl_inner *c);
 
 /* Send what can be sent; give empty buffers back; add and remove events. */
 void sl_flow_flush(struct sl_inner *c);

@@ -37,7 +37,7 @@ struct sl_listener {
     bool closed;
     bool taking; /* inside on_accept; closing waits */
     sl_ns pause;
-    uint64_t paused;
+    _Atomic uint64_t *paused; /* whoever counts it, or NULL */
 };
 
 static int open_spare(void)
@@ -63,7 +63,8 @@ static int take(struct sl_listener *listener, struct sl_address *peer)
 static void rest(struct sl_listener *listener)
 {
     event_del(&listener->event);
-    listener->paused++;
+    if (listener->paused)
+        atomic_fetch_add_explicit(listener->paused, 1, memory_order_relaxed);
     sl_timer_start(listener->timer, listener->pause);
     listener->pause *= 2;
     if (listener->pause > PAUSE_MOST)
@@ -185,7 +186,7 @@ void sl_listener_close(struct sl_listener *listener)
         free_listener(listener);
 }
 
-uint64_t sl_listener_paused(const struct sl_listener *listener)
+void sl_listener_watch(struct sl_listener *listener, _Atomic uint64_t *paused)
 {
-    return listener->paused;
+    listener->paused = paused;
 }

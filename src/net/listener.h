@@ -14,6 +14,8 @@
 #ifndef SL_LISTENER_H
 #define SL_LISTENER_H
 
+#include <stdatomic.h>
+
 #include "net/address.h"
 #include "net/loop.h"
 
@@ -55,8 +57,9 @@ SL_MUST_USE int sl_listener_open(struct sl_loop *loop, int fd,
 /* Stop taking connections; NULL is allowed. Does not close the socket. */
 void sl_listener_close(struct sl_listener *listener);
 
-/* How often accepting has paused because the process was out of descriptors
- * or memory. On the loop's thread. */
-uint64_t sl_listener_paused(const struct sl_listener *listener);
+/* Add to `paused` (borrowed until it is closed) whenever accepting pauses
+ * because the process is out of descriptors or memory; any thread may read
+ * it. */
+void sl_listener_watch(struct sl_listener *listener, _Atomic uint64_t *paused);
 
 #endif

@@ -147,6 +147,16 @@ static struct sl_str feature_of(const struct sl_policy *policy,
                : policy->features[route->feature].name;
 }
 
+static bool same_replaced(const struct sl_route *a, const struct sl_route *b)
+{
+    if (a->replace_count != b->replace_count)
+        return false;
+    for (unsigned i = 0; i < a->replace_count; i++)
+        if (!sl_str_eq(a->replaces[i]->name, b->replaces[i]->name))
+            return false;
+    return true;
+}
+
 static bool same_manners(const struct sl_changes *c, const struct sl_route *a,
                          const struct sl_route *b)
 {
@@ -156,6 +166,7 @@ static bool same_manners(const struct sl_changes *c, const struct sl_route *a,
            sl_str_eq(feature_of(c->old, a), feature_of(c->new, b)) &&
            a->report == b->report && a->quota == b->quota &&
            a->dialects == b->dialects && a->reset == b->reset &&
+           a->count == b->count && same_replaced(a, b) &&
            a->failure == b->failure;
 }
 
@@ -287,6 +298,31 @@ static bool same_trust(const struct sl_identity *a, const struct sl_identity *b)
     return true;
 }
 
+static bool same_rules_of_tokens(const struct sl_jwt *a, const struct sl_jwt *b)
+{
+    return same_sources(&a->from, &b->from) && a->algorithms == b->algorithms &&
+           sl_str_eq(a->issuer, b->issuer) &&
+           lists_same(a->audiences, a->audience_count, b->audiences,
+                      b->audience_count) &&
+           a->leeway == b->leeway && a->stale == b->stale &&
+           a->expiry_optional == b->expiry_optional;
+}
+
+static void changes_tokens(struct sl_changes *c, const struct sl_jwt *old,
+                           const struct sl_jwt *new)
+{
+    if (old->written != new->written) {
+        sl_changes_say(c, "identity: jwt %s",
+                       new->written ? "added" : "removed");
+        return;
+    }
+    if (!sl_str_eq(old->jwks, new->jwks) ||
+        !sl_str_eq(old->secret, new->secret))
+        sl_changes_say(c, "identity: the keys of tokens come from elsewhere");
+    if (!same_rules_of_tokens(old, new))
+        sl_changes_say(c, "identity: which tokens are believed changed");
+}
+
 static void changes_identity(struct sl_changes *c)
 {
     const struct sl_identity *old = &c->old->identity;
@@ -308,6 +344,11 @@ static void changes_identity(struct sl_changes *c)
                        "identity: ipv6_prefix %u -> %u; IPv6 addresses "
                        "start afresh",
                        old->ipv6_prefix, new->ipv6_prefix);
+    if (old->unknown_subject != new->unknown_subject)
+        sl_changes_say(c, "identity: unknown_subject %s -> %s",
+                       sl_unknown_words[old->unknown_subject],
+                       sl_unknown_words[new->unknown_subject]);
+    changes_tokens(c, &old->jwt, &new->jwt);
 }
 
 /* ---- the rest ---- */

@@ -417,25 +417,3 @@ unsigned sl_path_readings(struct sl_str text, char *room,
     return add_readings(
         rest, room, text.len < SL_PATH_BYTES ? text.len : SL_PATH_BYTES, ret);
 }
-
-size_t sl_path_print(const struct sl_path *path, char *out, size_t size)
-{
-    size_t len = 0;
-
-    if (size == 0)
-        return 0;
-    for (unsigned i = 0; i < path->count && len < size - 1; i++) {
-        size_t part = path->segment[i].len;
-
-        out[len++] = '/';
-        if (part > size - 1 - len)
-            part = size - 1 - len;
-        if (part > 0)
-            memcpy(out + len, path->segment[i].at, part);
-        len += part;
-    }
-    if (path->count == 0 && len < size - 1)
-        out[len++] = '/';
-    out[len] = '\0';
-    return len;
-}

@@ -54,8 +54,4 @@ void sl_path_read(struct sl_str text, char *room, struct sl_path *ret);
 unsigned sl_path_readings(struct sl_str text, char *room,
                           struct sl_path ret[SL_PATH_READINGS]);
 
-/* Write the canonical path, "/a/b", to `out`; NUL-terminated, cut to fit.
- * Returns the length of what was written. */
-size_t sl_path_print(const struct sl_path *path, char *out, size_t size);
-
 #endif

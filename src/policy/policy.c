@@ -149,6 +149,22 @@ int sl_policy_job(const struct sl_policy *policy, struct sl_str name)
     return sl_names_find(&box_of(policy)->jobs, name);
 }
 
+/* Those of other domains and other lengths are passed over quickly; of those
+ * that are left every one is looked at. A tree would be worth it for thousands
+ * of values under one key. */
+int sl_policy_descriptor(const struct sl_policy *policy, struct sl_str domain,
+                         const struct sl_descriptor_entry *entries,
+                         unsigned count)
+{
+    for (unsigned i = 0; i < policy->descriptor_count; i++) {
+        const struct sl_route *route = &policy->routes[policy->descriptors[i]];
+
+        if (sl_descriptor_matches(&route->descriptor, domain, entries, count))
+            return (int)route->index;
+    }
+    return -1;
+}
+
 /* ---- overrides ---- */
 
 static int check_shape(const struct sl_rule *rule, struct sl_str text,

@@ -14,6 +14,7 @@
 
 #include "base/ip.h"
 #include "core/limit.h"
+#include "policy/descriptor.h"
 #include "policy/key.h"
 #include "policy/report.h"
 #include "policy/route.h"
@@ -23,7 +24,13 @@
 enum sl_mode { SL_MODE_ENFORCE, SL_MODE_SHADOW, SL_MODE_OFF };
 enum sl_missing { SL_MISSING_ANONYMOUS, SL_MISSING_SKIP, SL_MISSING_DENY };
 enum sl_anonymous { SL_ANONYMOUS_LIMIT, SL_ANONYMOUS_PASS, SL_ANONYMOUS_DENY };
+/* Whom the registry does not know. */
+enum sl_unknown { SL_UNKNOWN_DEFAULT, SL_UNKNOWN_PASS, SL_UNKNOWN_DENY };
 enum sl_reset { SL_RESET_FULL, SL_RESET_NEXT };
+
+/* The descriptors of a request: all or none, each for itself, or so that it is
+ * denied only if all of these are. */
+enum sl_count { SL_COUNT_ALL, SL_COUNT_EACH, SL_COUNT_QUOTA };
 
 /* The field in which proxies say whom they speak for. */
 enum sl_forwarded { SL_FORWARDED_X_FOR, SL_FORWARDED_RFC7239 };
@@ -38,11 +45,18 @@ enum sl_failure { SL_FAILURE_ALLOW, SL_FAILURE_LOCAL, SL_FAILURE_DENY };
 extern const char *const sl_mode_words[3];
 extern const char *const sl_missing_words[3];
 extern const char *const sl_anonymous_words[3];
+extern const char *const sl_unknown_words[3];
 extern const char *const sl_reset_words[2];
 extern const char *const sl_forwarded_words[2];
 extern const char *const sl_sign_in_words[3];
 extern const char *const sl_failure_words[3];
 extern const char *const sl_full_words[2]; /* enum sl_on_full */
+extern const char *const sl_count_words[3];
+
+/* Algorithms of tokens, in the order of the bits of enum
+ * sl_token_algorithm. */
+#define SL_ALGORITHMS 13
+extern const char *const sl_algorithm_words[SL_ALGORITHMS];
 
 /* Dialects of headers, as bits. 0 is none. */
 enum sl_dialect {
@@ -62,13 +76,17 @@ enum sl_scope {
     SL_SCOPE_IP,
     SL_SCOPE_ANON,
     SL_SCOPE_ENDPOINT,
+    SL_SCOPE_DESCRIPTOR, /* what a descriptor's route leaves open */
     SL_SCOPE_NAMED,
-    SL_SCOPES = 16
+    SL_SCOPES = 17
 };
 
 enum sl_source_kind {
-    SL_SOURCE_HEADER, /* header.NAME; NAME in lower case */
-    SL_SOURCE_IP,     /* ip; only in `anonymous` */
+    SL_SOURCE_HEADER,  /* header.NAME; NAME in lower case */
+    SL_SOURCE_IP,      /* ip; only in `anonymous` */
+    SL_SOURCE_JWT,     /* jwt.CLAIM; the claim's path, as in "realm.role" */
+    SL_SOURCE_COOKIE,  /* cookie.NAME, in exactly that spelling */
+    SL_SOURCE_SUBJECT, /* subject.plan, subject.role: the registry */
 };
 
 struct sl_source {
@@ -79,6 +97,21 @@ struct sl_source {
 struct sl_sources {
     const struct sl_source *list; /* the first one present wins */
     unsigned count;
+};
+
+/* Which tokens are believed: `identity: jwt`. */
+struct sl_jwt {
+    bool written;           /* false: none, and all else is empty */
+    struct sl_sources from; /* headers and cookies that a token comes in */
+    unsigned algorithms;    /* bits, as sl_algorithm_words; 0: the keys' */
+    struct sl_str jwks;     /* "file:PATH" or a URL; or else */
+    struct sl_str secret;   /* of HMAC; exactly one of the two is there */
+    struct sl_str issuer;   /* "": any */
+    const struct sl_str *audiences;
+    unsigned audience_count; /* 0: any */
+    sl_ns leeway;
+    sl_ns stale; /* how long keys serve that can't be fetched anew */
+    bool expiry_optional;
 };
 
 struct sl_identity {
@@ -92,6 +125,8 @@ struct sl_identity {
     unsigned trusted_count;
     unsigned ipv6_prefix;
     enum sl_forwarded forwarded;
+    enum sl_unknown unknown_subject;
+    struct sl_jwt jwt;
 };
 
 struct sl_plan {
@@ -170,7 +205,9 @@ struct sl_route {
     struct sl_str text; /* "GET /api/search", "job transcribe", "default" */
     bool is_job;
     struct sl_str job;
-    struct sl_pattern pattern; /* unless is_job */
+    bool is_descriptor;
+    struct sl_descriptor descriptor;
+    struct sl_pattern pattern; /* of the others */
     struct sl_str endpoint; /* if not written: made from the pattern or job */
     bool names_endpoint;    /* it was written */
     enum sl_anonymous anonymous;
@@ -186,6 +223,10 @@ struct sl_route {
     int dialects;
     enum sl_reset reset;
     int failure; /* enum sl_failure; -1: each rule's own */
+    enum sl_count count;
+    const struct sl_rule *const *replaces; /* limits that do not count beside
+                                            * this route in one request */
+    unsigned replace_count;
     struct sl_place place;
 };
 
@@ -239,6 +280,9 @@ struct sl_policy {
     unsigned rule_count;
     const struct sl_route *routes; /* in the order of the file */
     unsigned route_count;
+    bool counts_each;            /* one of them has not `count: all` */
+    const unsigned *descriptors; /* indices of those for descriptors */
+    unsigned descriptor_count;
     struct sl_route fallback; /* `default` */
     struct sl_routes *tree;   /* by index of routes */
     const struct sl_feature *features;
@@ -275,6 +319,11 @@ int sl_policy_plan(const struct sl_policy *policy, struct sl_str name);
 int sl_policy_rule(const struct sl_policy *policy, struct sl_str name);
 int sl_policy_feature(const struct sl_policy *policy, struct sl_str name);
 int sl_policy_job(const struct sl_policy *policy, struct sl_str name);
+
+/* The first route for descriptors that matches; -1 if none does. */
+int sl_policy_descriptor(const struct sl_policy *policy, struct sl_str domain,
+                         const struct sl_descriptor_entry *entries,
+                         unsigned count);
 
 /* The numbers of `rule` for a rate text other than its plans': an override.
  * Refuses another period, as that would start afresh. */

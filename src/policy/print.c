@@ -80,28 +80,6 @@ static void print_plans(struct sl_printer *p)
 
 /* ---- identity ---- */
 
-static struct sl_str source_of(const void *ctx, unsigned i,
-                               char room[SL_PRINT_ITEM])
-{
-    const struct sl_source *source = &((const struct sl_sources *)ctx)->list[i];
-    int len;
-
-    if (source->kind == SL_SOURCE_IP)
-        return SL_STR("ip");
-    len =
-        snprintf(room, SL_PRINT_ITEM, "header.%.*s", SL_STR_ARG(source->name));
-    return (struct sl_str){room, (size_t)len};
-}
-
-static void print_sources(struct sl_printer *p, const char *key,
-                          const struct sl_sources *sources)
-{
-    struct sl_print_list list = {
-        .item = source_of, .ctx = sources, .count = sources->count};
-
-    sl_print_list(p, key, &list);
-}
-
 /* IPv4 networks are counted from the 96th bit on. */
 static struct sl_str net_of(const void *ctx, unsigned i,
                             char room[SL_PRINT_ITEM])
@@ -124,27 +102,81 @@ static void print_identity(struct sl_printer *p)
                                  .count = identity->trusted_count};
 
     sl_print_open(p, SL_STR("identity"));
-    print_sources(p, "user", &identity->scopes[SL_SCOPE_USER]);
-    print_sources(p, "org", &identity->scopes[SL_SCOPE_ORG]);
-    print_sources(p, "plan", &identity->plan);
-    print_sources(p, "role", &identity->role);
-    print_sources(p, "anonymous", &identity->anonymous);
+    sl_print_sources(p, "user", &identity->scopes[SL_SCOPE_USER]);
+    sl_print_sources(p, "org", &identity->scopes[SL_SCOPE_ORG]);
+    sl_print_sources(p, "plan", &identity->plan);
+    sl_print_sources(p, "role", &identity->role);
+    sl_print_sources(p, "anonymous", &identity->anonymous);
     for (unsigned i = SL_SCOPE_NAMED; i < identity->scope_count; i++)
-        print_sources(p, identity->scope_names[i].at, &identity->scopes[i]);
+        sl_print_sources(p, identity->scope_names[i].at, &identity->scopes[i]);
     sl_print_list(p, "trusted_proxies", &nets);
     if (identity->forwarded != SL_FORWARDED_X_FOR ||
         sl_print_at(p, SL_STR("forwarded")))
         sl_print_word(p, "forwarded", sl_forwarded_words[identity->forwarded]);
     sl_print_number(p, "ipv6_prefix", identity->ipv6_prefix);
+    sl_print_word(p, "unknown_subject",
+                  sl_unknown_words[identity->unknown_subject]);
+    sl_print_jwt(p);
     sl_print_close(p);
 }
 
 /* ---- routes ---- */
 
+static struct sl_str part_of(const void *ctx, unsigned i,
+                             char room[SL_PRINT_ITEM])
+{
+    const struct sl_descriptor *d = ctx;
+    const struct sl_descriptor_part *part = &d->parts[i > 0 ? i - 1 : 0];
+    struct sl_str end = part->value;
+
+    (void)room;
+    if (i == 0)
+        return d->domain;
+    if (part->kind == SL_PART_REST)
+        return SL_STR("**");
+    /* The key, what is between, and the value stand in a row as written. */
+    if (part->kind == SL_PART_ANY)
+        return part->key;
+    return (struct sl_str){part->key.at,
+                           (size_t)(end.at + end.len - part->key.at)};
+}
+
+static void print_descriptor(struct sl_printer *p, const struct sl_route *route)
+{
+    struct sl_print_list list = {.item = part_of,
+                                 .ctx = &route->descriptor,
+                                 .count = route->descriptor.count + 1};
+
+    sl_print_list(p, "descriptor", &list);
+    if (route->names_endpoint)
+        sl_print_text(p, "endpoint", route->endpoint);
+}
+
+static struct sl_str replaced_of(const void *ctx, unsigned i,
+                                 char room[SL_PRINT_ITEM])
+{
+    const struct sl_route *route = ctx;
+
+    (void)room;
+    return route->replaces[i]->name;
+}
+
+static void print_replaced(struct sl_printer *p, const struct sl_route *route)
+{
+    struct sl_print_list list = {
+        .item = replaced_of, .ctx = route, .count = route->replace_count};
+
+    sl_print_list(p, "replaces", &list);
+}
+
 static void print_target(struct sl_printer *p, const struct sl_route *route)
 {
     const char *key = route->is_job ? "job" : "match";
 
+    if (route->is_descriptor) {
+        print_descriptor(p, route);
+        return;
+    }
     sl_print_text(p, key, route->is_job ? route->job : route->text);
     if (route->names_endpoint || !sl_print_at(p, sl_str_c(key)))
         sl_print_text(p, "endpoint", route->endpoint);
@@ -159,6 +191,10 @@ static void print_answer(struct sl_printer *p, const struct sl_route *route)
         sl_print_dialects(p, route->dialects);
     if (route->reset != policy->reset || !sl_print_follows(p, "reset"))
         sl_print_word(p, "reset", sl_reset_words[route->reset]);
+    if (route->count != SL_COUNT_ALL)
+        sl_print_word(p, "count", sl_count_words[route->count]);
+    if (route->replace_count > 0)
+        print_replaced(p, route);
     if (route->failure >= 0)
         sl_print_word(p, "on_store_failure", sl_failure_words[route->failure]);
 }

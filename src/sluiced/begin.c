@@ -69,8 +69,10 @@ static void print_report(const struct sl_report *report)
 static int read_policy(struct sl_daemon *daemon)
 {
     struct sl_report report;
-    int err = sl_written_read(&daemon->written, daemon->path, NULL, &report,
-                              &daemon->why);
+    int err = daemon->compat ? sl_compat_read(&daemon->written, daemon->path,
+                                              &report, &daemon->why)
+                             : sl_written_read(&daemon->written, daemon->path,
+                                               NULL, &report, &daemon->why);
 
     print_report(&report);
     if (err && report.errors > 0)
@@ -82,11 +84,15 @@ static int read_policy(struct sl_daemon *daemon)
 int sl_policy_begin(struct sl_daemon *daemon)
 {
     const struct sl_given *given = &daemon->given;
-    int status;
+    int status = sl_compat_choose(given, &daemon->path, &daemon->why);
 
-    daemon->path = given->flags[SL_SET_policy]
-                       ? given->flags[SL_SET_policy]
-                       : given->variables[SL_SET_policy];
+    if (status)
+        return status;
+    daemon->compat = daemon->path != NULL;
+    if (!daemon->compat)
+        daemon->path = given->flags[SL_SET_policy]
+                           ? given->flags[SL_SET_policy]
+                           : given->variables[SL_SET_policy];
     status = read_policy(daemon);
     if (status)
         return status;

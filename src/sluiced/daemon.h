@@ -9,7 +9,10 @@
  *   living.c   signals, the end, watchdog
  *   reload.c   another policy while it runs
  *   files.c    when files change
+ *   tokens.c   whose tokens are believed; jwks/ keeps the keys
+ *   registry.c who is registered
  *   desk.c     what the admin listener asks
+ *   tidings.c  what those who listen are told
  *
  * Threads. The first worker's loop runs on the main thread: signals, reloads,
  * the admin listener and the end happen there, so none of what is in this
@@ -23,9 +26,13 @@
 #include <stdatomic.h>
 
 #include "doors/http/admin.h"
+#include "identity/registry/finder.h"
+#include "sluiced/compat.h"
 #include "sluiced/door.h"
+#include "sluiced/jwks/jwks.h"
 #include "sluiced/state.h"
 #include "sluiced/systemd/systemd.h"
+#include "sluiced/tidings.h"
 #include "sluiced/watch.h"
 #include "sluiced/written.h"
 
@@ -38,6 +45,10 @@ struct sl_worker {
     struct sl_clock clock;
     struct sl_loop *loop;
     struct sl_stats *stats;
+    struct sl_top *top;
+    struct sl_denials *denials;
+    struct sl_station station;        /* what its doors have at hand */
+    struct sl_finder *finder;         /* or NULL: no registry */
     struct sl_stand stands[SL_DOORS]; /* admin: on the first only */
     struct sl_timer *emptying;        /* looks whether connections are gone */
     bool idle_closed;
@@ -45,13 +56,15 @@ struct sl_worker {
     bool has_thread;
 
     /* Between threads. */
-    _Atomic bool empty;     /* drained: no connection is left */
-    _Atomic uint64_t pulse; /* the last beat that was answered */
+    _Atomic bool empty;      /* drained: no connection is left */
+    _Atomic uint64_t pulse;  /* the last beat that was answered */
+    _Atomic uint64_t paused; /* how often accepting had to */
 };
 
 struct sl_daemon {
     struct sl_given given;
     const char *path;            /* of the policy; NULL is the demo */
+    bool compat;                 /* it is a folder of another program's */
     struct sl_settings settings; /* with which it was started */
     struct sl_settings latest;   /* of the policy in force */
     struct sl_written written;   /* the policy in force */
@@ -59,12 +72,16 @@ struct sl_daemon {
     struct sl_activated activated;
     struct sl_state state;
     struct sl_engine *engine;
-    struct sl_clock stopped; /* the virtual clock, if it was asked for */
+    struct sl_registry *registry; /* or NULL */
+    struct sl_clock stopped;      /* the virtual clock, if it was asked for */
     struct sl_admin desk;
+    struct sl_hash_key top_secret; /* all workers' */
+    struct sl_tidings tidings;
     struct sl_doorway doors[SL_DOORS];
     struct sl_worker *workers;
     unsigned worker_count;
     struct sl_watch *watch;
+    struct sl_jwks *jwks; /* on the first worker's loop */
 
     /* living.c */
     int signals;
@@ -97,6 +114,20 @@ sl_unstep_f sl_process_end, sl_policy_end, sl_state_end, sl_engine_end;
 SL_MUST_USE int sl_engine_again(struct sl_daemon *daemon);
 #endif
 
+/* registry.c */
+sl_step_f sl_subjects_begin;
+sl_unstep_f sl_subjects_end;
+
+/* Let a worker find subjects. */
+SL_MUST_USE int sl_worker_finds(struct sl_worker *worker);
+
+/* No loop runs any more: tell what the registry has answered, and ask no
+ * further. */
+void sl_subjects_stop(struct sl_daemon *daemon);
+
+void sl_subjects_count(const struct sl_daemon *daemon,
+                       struct sl_stats_subjects *ret);
+
 /* doors.c */
 sl_step_f sl_doors_begin;
 sl_unstep_f sl_doors_end;
@@ -117,6 +148,21 @@ void sl_worker_certify(struct sl_worker *worker, enum sl_door door,
 
 /* From the main thread: take no more connections, finish those there are. */
 void sl_worker_drain(struct sl_worker *worker);
+
+/* tokens.c */
+sl_step_f sl_tokens_begin;
+sl_unstep_f sl_tokens_end;
+
+#ifdef SL_VIRTUAL_CLOCK
+/* Whoever verifies on the only worker remembers nobody any more. */
+SL_MUST_USE int sl_tokens_again(struct sl_daemon *daemon);
+#endif
+
+/* Believe the tokens that `policy` says, which was perhaps posted. On failure
+ * (SLUICE_ECONF if its keys can't be read) everything stays. */
+SL_MUST_USE int sl_tokens_use(struct sl_daemon *daemon,
+                              struct sl_policy *policy, bool posted,
+                              struct sl_diag *diag);
 
 /* living.c */
 sl_step_f sl_living_begin;
@@ -150,6 +196,16 @@ enum sl_reload_cause {
  * SLUICE_ECONF: the old one stays. */
 int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
               const struct sl_str *posted, struct sl_buf *report);
+
+/* tidings.c: events.h from the beginning, the feed once there are loops. */
+sl_step_f sl_tidings_begin, sl_feed_begin;
+sl_unstep_f sl_tidings_end, sl_feed_end;
+
+/* Tell that a policy was put in force, or refused; `report` is what changed or
+ * what is wrong, a line each. */
+void sl_tidings_policy(struct sl_daemon *daemon, bool good, const char *cause,
+                       struct sl_str report);
+void sl_tidings_feature(struct sl_daemon *daemon, struct sl_str name, bool on);
 
 /* desk.c */
 void sl_desk_open(struct sl_daemon *daemon);

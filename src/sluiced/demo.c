@@ -67,8 +67,22 @@ static void print_tries(FILE *out, const char *http)
     fputs(" -H 'X-Original-URI: /search' -H 'X-User-Id: bob'\n\n", out);
 }
 
-void sl_demo_print(FILE *out, const char *http, const char *admin,
-                   const char *state)
+/* "127.0.0.1:6380" to `redis-cli ...`. */
+static void print_redis(FILE *out, const char *address)
+{
+    const char *port = strrchr(address, ':');
+
+    fputs("Or by a client of Redis, with numbers of its own:\n\n  redis-cli ",
+          out);
+    if (strncmp(address, "unix:", 5) == 0)
+        fprintf(out, "-s %s", address + 5);
+    else
+        fprintf(out, "-p %s", port ? port + 1 : "6380");
+    fputs(" CL.THROTTLE carol 15 30 60\n\n", out);
+}
+
+void sl_demo_print(FILE *out, const char *http, const char *resp,
+                   const char *admin, const char *state)
 {
     fputs("sluiced runs a demo: 5 requests a minute for each user (60 on the "
           "plan \"pro\"),\n100 for each address. ",
@@ -79,11 +93,15 @@ void sl_demo_print(FILE *out, const char *http, const char *admin,
         fputs("Nothing of it is kept.\n\n", out);
     if (http)
         fprintf(out, "  decisions  %s\n", http);
+    if (resp)
+        fprintf(out, "  for Redis  %s\n", resp);
     if (admin)
         fprintf(out, "  operation  %s\n", admin);
     fputc('\n', out);
     if (http)
         print_tries(out, http);
+    if (resp)
+        print_redis(out, resp);
     if (admin) {
         fputs("Watch it:\n\n  curl -s ", out);
         print_url(out, admin, "/metrics");

@@ -1,5 +1,6 @@
 /* desk.c -- what the admin listener asks of the daemon. All of it happens on
  * the first worker's loop. */
+#include <assert.h>
 #include <string.h>
 
 #include "sluiced/daemon.h"
@@ -9,7 +10,7 @@ static bool on_ready(void *ctx, struct sl_buf *why)
     const struct sl_daemon *daemon = ctx;
 
     if (!daemon->draining)
-        return true;
+        return sl_jwks_ready(daemon->jwks, why);
     if (sl_buf_addf(why, "it is being stopped"))
         sl_buf_clear(why);
     return false;
@@ -31,17 +32,33 @@ static int on_policy(void *ctx, struct sl_buf *out)
     return sl_written_print(&daemon->written, out);
 }
 
-static struct sl_stats_now look(struct sl_daemon *daemon)
+static uint64_t count_pauses(const struct sl_daemon *daemon)
 {
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        count += atomic_load(&daemon->workers[i].paused);
+    return count;
+}
+
+static_assert((int)SL_JWKS_WORDS == (int)SL_JWKS_RESULTS, "one word each");
+
+static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
+{
+    struct sl_jwks_stats jwks;
     struct sl_table_stats table;
+    struct sl_stats_subjects subjects;
 
     sl_table_stats(daemon->state.table, &table);
-    return (struct sl_stats_now){
+    sl_subjects_count(daemon, &subjects);
+    sl_jwks_stats(daemon->jwks, &jwks);
+    *ret = (struct sl_stats_now){
         .table_places = table.slots,
         .table_occupied = table.occupied,
         .table_bytes = table.bytes,
         .table_evicted = table.counted[SL_STAT_EVICTED],
         .table_full = table.counted[SL_STAT_FULL],
+        .listener_paused = count_pauses(daemon),
         .reload_good = daemon->reload_good && daemon->certificates_good,
         .reloaded_at = daemon->reloaded_at,
         .reloads_good = daemon->reloads_good,
@@ -49,24 +66,53 @@ static struct sl_stats_now look(struct sl_daemon *daemon)
         .policy_hash = daemon->written.hash,
         .store = "memory",
         .store_up = true,
+        .jwks_on = jwks.on,
+        .jwks_keys = jwks.keys,
+        .jwks_age = jwks.age,
+        .jwks_words = sl_jwks_words,
         .now = sl_loop_now(daemon->workers[0].loop),
         .started_at = daemon->started_at,
+        .subjects = subjects,
     };
+    for (unsigned i = 0; i < SL_JWKS_WORDS; i++)
+        ret->jwks_results[i] = jwks.results[i];
 }
 
 static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
 {
     struct sl_daemon *daemon = ctx;
-    struct sl_stats_now now = look(daemon);
     struct sl_stats *all[64];
+    struct sl_stats_now now;
     unsigned count = 0;
 
+    look(daemon, &now);
     for (; count < daemon->worker_count && count < SL_LEN(all); count++)
         all[count] = daemon->workers[count].stats;
     return sl_stats_render(all, count, &now, open_metrics, out);
 }
 
-static int on_feature(void *ctx, struct sl_str name, bool on,
+static int on_top(void *ctx, const struct sl_top_query *query,
+                  struct sl_arena *arena, struct sl_top_answer *ret)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_top *all[64];
+    unsigned count = 0;
+
+    for (; count < daemon->worker_count && count < SL_LEN(all); count++)
+        all[count] = daemon->workers[count].top;
+    return sl_top_read(all, count, query, arena, ret);
+}
+
+/* What the policy and the environment say. */
+static bool is_enabled(const struct sl_daemon *daemon, struct sl_str name)
+{
+    const struct sl_policy *policy = daemon->written.policy;
+    int index = sl_policy_feature(policy, name);
+
+    return index >= 0 && policy->features[index].enabled;
+}
+
+static int on_feature(void *ctx, struct sl_str name, int on,
                       struct sl_diag *diag)
 {
     struct sl_daemon *daemon = ctx;
@@ -78,7 +124,11 @@ static int on_feature(void *ctx, struct sl_str name, bool on,
     memcpy(text, name.at, name.len < 127 ? name.len : 127);
     text[name.len < 127 ? name.len : 127] = '\0';
     sl_log(SL_LOG_INFO, "feature switched", "name", text, "to",
-           on ? "on" : "off", NULL);
+           on < 0 ? "policy"
+           : on   ? "on"
+                  : "off",
+           NULL);
+    sl_tidings_feature(daemon, name, on < 0 ? is_enabled(daemon, name) : on);
     return 0;
 }
 
@@ -95,7 +145,10 @@ static int on_set_clock(void *ctx, sl_ns now)
 
 static int on_forget(void *ctx)
 {
-    return sl_engine_again(ctx);
+    struct sl_daemon *daemon = ctx;
+    int err = sl_tokens_again(daemon);
+
+    return err ? err : sl_engine_again(daemon);
 }
 #endif
 
@@ -103,11 +156,14 @@ void sl_desk_open(struct sl_daemon *daemon)
 {
     daemon->desk = (struct sl_admin){
         .ctx = daemon,
+        .events = daemon->tidings.events,
         .ready = on_ready,
         .reload = on_reload,
         .policy = on_policy,
         .metrics = on_metrics,
+        .top = on_top,
         .feature = on_feature,
+        .registry = daemon->registry,
     };
 #ifdef SL_VIRTUAL_CLOCK
     if (daemon->settings.virtual_clock) {

@@ -13,6 +13,7 @@
 
 #include <stdatomic.h>
 
+#include "doors/grpc/grpc.h"
 #include "doors/http/http.h"
 #include "doors/resp/resp.h"
 #include "net/listener.h"
@@ -28,8 +29,10 @@ struct sl_doorway {
     struct sl_tls *tls;
     bool accepts_client_cert; /* a client's certificate serves as token */
     char where[128];
-    union { /* read only while it is open */
+    struct sl_crowd *crowd; /* NULL: each loop counts for itself */
+    union {                 /* read only while it is open */
         struct sl_http_door http;
+        struct sl_grpc_door grpc;
         struct sl_resp_door resp;
     };
 };
@@ -41,6 +44,7 @@ struct sl_stand {
     _Atomic(struct sl_tls *) next_tls; /* to be used from now on, or NULL */
     union {
         struct sl_http_worker http;
+        struct sl_grpc_worker grpc;
         struct sl_resp_worker resp;
     };
 };
@@ -53,6 +57,9 @@ struct sl_door_kind {
 
     /* Fill in what the loops share; sockets and certificate are there. */
     void (*describe)(struct sl_daemon *daemon, struct sl_doorway *way);
+
+    /* Use way->crowd; NULL if its loops count each for itself. */
+    void (*gather)(struct sl_doorway *way);
 
     /* Serve on the worker's loop, with `most` connections at once. */
     int (*open)(struct sl_stand *stand, struct sl_worker *worker,
@@ -74,6 +81,7 @@ struct sl_door_kind {
 /* By door; NULL where this version has none. */
 extern const struct sl_door_kind *const sl_door_kinds[SL_DOORS];
 
-extern const struct sl_door_kind sl_door_http, sl_door_resp, sl_door_admin;
+extern const struct sl_door_kind sl_door_http, sl_door_grpc, sl_door_resp,
+    sl_door_admin;
 
 #endif

@@ -136,6 +136,8 @@ static void close_door(struct sl_doorway *way)
     way->open = false;
     sl_tls_unref(way->tls);
     way->tls = NULL;
+    sl_crowd_close(way->crowd);
+    way->crowd = NULL;
 }
 
 void sl_doors_end(struct sl_daemon *daemon)

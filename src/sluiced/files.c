@@ -2,7 +2,9 @@
 #include "base/file.h"
 #include "sluiced/daemon.h"
 
-enum { FILE_POLICY, FILE_CERTIFICATE, FILE_KEY, FILE_CA, FILES };
+enum { FILE_POLICY, FILE_CERTIFICATE, FILE_KEY, FILE_CA, FILE_JWKS, FILES };
+
+#define CERTIFICATES (1u << FILE_CERTIFICATE | 1u << FILE_KEY | 1u << FILE_CA)
 
 /* Does the file say what is in force? */
 static bool is_same(const struct sl_daemon *daemon)
@@ -11,6 +13,8 @@ static bool is_same(const struct sl_daemon *daemon)
     struct sl_buf text;
     bool same;
 
+    if (daemon->compat)
+        return false; /* it is read to find out */
     sl_buf_init(&text, SL_YAML_BYTES + 8192, &sl_alloc_libc);
     same = sl_file_read(daemon->path, SL_YAML_BYTES, &text, &why) == 0 &&
            sl_str_eq(sl_buf_str(&text), sl_buf_str(&daemon->written.text));
@@ -41,8 +45,10 @@ static void on_change(void *ctx, unsigned changed)
      * somebody has taken the mistake back. */
     if (policy && !(daemon->reload_good && is_same(daemon)))
         sl_reload(daemon, SL_RELOAD_FILE, NULL, NULL);
-    else if (changed & ~(1u << FILE_POLICY))
+    else if (changed & CERTIFICATES)
         renew_certificates(daemon);
+    if (changed & (1u << FILE_JWKS)) /* also if the policy did, and stays */
+        sl_jwks_read_again(daemon->jwks);
 }
 
 static void open_watch(struct sl_daemon *daemon)
@@ -53,6 +59,7 @@ static void open_watch(struct sl_daemon *daemon)
         [FILE_CERTIFICATE] = s->tls_certificate,
         [FILE_KEY] = s->tls_key,
         [FILE_CA] = s->tls_client_ca,
+        [FILE_JWKS] = sl_jwks_file(daemon->jwks),
     };
     struct sl_diag why = {0};
 
@@ -67,7 +74,7 @@ static void open_watch(struct sl_daemon *daemon)
 int sl_files_begin(struct sl_daemon *daemon)
 {
     open_watch(daemon);
-    if (daemon->watch && daemon->path && !is_same(daemon))
+    if (daemon->watch && daemon->path && !daemon->compat && !is_same(daemon))
         sl_reload(daemon, SL_RELOAD_FILE, NULL, NULL); /* while we started */
     return 0;
 }

@@ -181,7 +181,8 @@ static void say_serving(const struct sl_daemon *daemon)
            "threads", threads, "version", SLUICE_VERSION, NULL);
     if (!daemon->path)
         sl_demo_print(stdout, where(daemon, SL_DOOR_HTTP),
-                      where(daemon, SL_DOOR_ADMIN), s->state);
+                      where(daemon, SL_DOOR_RESP), where(daemon, SL_DOOR_ADMIN),
+                      s->state);
     sl_notify(&daemon->notify, "READY=1\nSTATUS=Serving %s",
               daemon->path ? daemon->path : "the demo");
 }

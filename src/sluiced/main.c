@@ -13,15 +13,19 @@ static const struct {
     sl_step_f *up;
     sl_unstep_f *down;
 } steps[] = {
-    {sl_process_begin, sl_process_end }, /* limits of the process, systemd */
-    {sl_policy_begin,  sl_policy_end  }, /* policy and settings */
-    {sl_state_begin,   sl_state_end   }, /* what is remembered */
-    {sl_engine_begin,  sl_engine_end  }, /* the policy in force */
-    {sl_doors_begin,   sl_doors_end   }, /* sockets, certificates */
-    {sl_workers_begin, sl_workers_end }, /* loops, counters */
-    {sl_living_begin,  sl_living_end  }, /* signals, watchdog */
-    {sl_files_begin,   sl_files_end   }, /* files that change */
-    {sl_workers_start, sl_workers_join}, /* threads */
+    {sl_process_begin,  sl_process_end }, /* limits of the process, systemd */
+    {sl_policy_begin,   sl_policy_end  }, /* policy and settings */
+    {sl_state_begin,    sl_state_end   }, /* what is remembered */
+    {sl_engine_begin,   sl_engine_end  }, /* the policy in force */
+    {sl_subjects_begin, sl_subjects_end}, /* who is registered */
+    {sl_tidings_begin,  sl_tidings_end }, /* what others are told */
+    {sl_doors_begin,    sl_doors_end   }, /* sockets, certificates */
+    {sl_workers_begin,  sl_workers_end }, /* loops, counters */
+    {sl_tokens_begin,   sl_tokens_end  }, /* keys of tokens */
+    {sl_feed_begin,     sl_feed_end    }, /* who listens */
+    {sl_living_begin,   sl_living_end  }, /* signals, watchdog */
+    {sl_files_begin,    sl_files_end   }, /* files that change */
+    {sl_workers_start,  sl_workers_join}, /* threads */
 };
 
 static int complain(const struct sl_diag *why, int status)

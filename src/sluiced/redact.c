@@ -11,7 +11,7 @@
 
 #define MASK "********"
 
-static const char *const keys[] = {"access_token", "admin_token"};
+static const char *const keys[] = {"access_token", "admin_token", "secret"};
 
 static bool is_word(char c)
 {

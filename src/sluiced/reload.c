@@ -94,6 +94,26 @@ static int read_settings(struct reload *r)
     return err;
 }
 
+/* The keys of tokens first: those of a policy that is not in force yet are
+ * better than its tokens by the keys of another. */
+static int use(struct reload *r)
+{
+    struct sl_daemon *daemon = r->daemon;
+    bool posted = r->cause == SL_RELOAD_POSTED;
+    struct sl_diag diag;
+    int err = sl_tokens_use(daemon, r->written.policy, posted, &r->why);
+
+    if (err)
+        return err;
+    err = sl_engine_use(daemon->engine, r->written.policy, &r->why);
+    if (err && sl_tokens_use(daemon, daemon->written.policy, true, &diag))
+        sl_log(SL_LOG_ERROR,
+               "keys of tokens are those of a policy that was "
+               "refused",
+               "why", diag.sentence, NULL);
+    return err;
+}
+
 static int build(struct reload *r)
 {
     struct sl_daemon *daemon = r->daemon;
@@ -108,9 +128,7 @@ static int build(struct reload *r)
         sl_refuse(&r->why, err, "there is no memory");
     if (!err && r->has_settings)
         err = sl_doors_certify(daemon, &r->settings, &r->why);
-    if (!err)
-        err = sl_engine_use(daemon->engine, r->written.policy, &r->why);
-    return err;
+    return err ? err : use(r);
 }
 
 static void take_over(struct reload *r)
@@ -126,9 +144,8 @@ static void take_over(struct reload *r)
         daemon->latest = r->settings;
         r->settings = before;
         sl_log_open(daemon->latest.log_level, daemon->latest.log_format, 2);
-        if (before.tls_certificate) /* perhaps others than before */
-            sl_files_again(daemon);
     }
+    sl_files_again(daemon); /* perhaps others than before */
     daemon->reload_good = true;
     daemon->reloads_good++;
     daemon->reloaded_at = sl_loop_now(daemon->workers[0].loop);
@@ -137,6 +154,7 @@ static void take_over(struct reload *r)
            "hash", daemon->written.hash, NULL);
     log_problems(r);
     log_lines(sl_buf_str(&r->report));
+    sl_tidings_policy(daemon, true, causes[r->cause], sl_buf_str(&r->report));
     sl_notify(&daemon->notify, "READY=1\nSTATUS=Serving %s",
               daemon->path ? daemon->path : "the demo");
 }
@@ -158,6 +176,7 @@ static void turn_down(struct reload *r)
     } else if (sl_report_print(&r->problems, &r->report)) {
         sl_buf_clear(&r->report);
     }
+    sl_tidings_policy(daemon, false, causes[r->cause], sl_buf_str(&r->report));
     for (unsigned i = r->problems.kept; i-- > 0;)
         if (!r->problems.problems[i].warning)
             first = &r->problems.problems[i].diag;
@@ -186,8 +205,11 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
     sl_notify(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%lld",
               (long long)(steady / SL_US));
     sl_buf_init(&r.report, REPORT_MOST, &sl_alloc_libc);
-    err =
-        sl_written_read(&r.written, daemon->path, posted, &r.problems, &r.why);
+    if (daemon->compat && !posted)
+        err = sl_compat_read(&r.written, daemon->path, &r.problems, &r.why);
+    else
+        err = sl_written_read(&r.written, daemon->path, posted, &r.problems,
+                              &r.why);
     if (!err)
         err = build(&r);
     if (err)

@@ -1,6 +1,8 @@
 /* watch.c -- files that are read again when they change. */
 #include "sluiced/watch.h"
+#include "base/hash.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -27,6 +29,7 @@ struct print {
     ino_t inode;
     off_t size;
     struct timespec changed;
+    uint64_t contents; /* of a folder */
 };
 
 struct file {
@@ -88,19 +91,60 @@ static bool is_reason(const struct sl_watch *watch,
 
 /* ---- looking ---- */
 
+static struct print look_at(const char *path);
+
+/* A folder is what is in it: names, sizes and times of its files, added up in
+ * whatever order they come. */
+static void add_contents(const char *path, struct print *print)
+{
+    static const struct sl_hash_key key = {1, 2}; /* nothing hangs on it */
+    char whole[PATH_MAX];
+    DIR *folder = opendir(path);
+    struct dirent *entry;
+
+    while (folder && (entry = readdir(folder)) != NULL) {
+        uint64_t parts[5];
+        struct print one;
+
+        if (entry->d_name[0] == '.' || sl_watch_is_noise(entry->d_name, "") ||
+            (size_t)snprintf(whole, sizeof(whole), "%s/%s", path,
+                             entry->d_name) >= sizeof(whole))
+            continue;
+        one = look_at(whole);
+        parts[0] = sl_hash64(&key, sl_str_c(entry->d_name));
+        parts[1] = (uint64_t)one.size;
+        parts[2] = (uint64_t)one.inode;
+        parts[3] = (uint64_t)one.changed.tv_sec;
+        parts[4] = (uint64_t)one.changed.tv_nsec;
+        print->contents += sl_hash64(
+            &key, (struct sl_str){(const char *)parts, sizeof(parts)});
+    }
+    if (folder)
+        closedir(folder);
+}
+
 static struct print look_at(const char *path)
 {
+    struct print print = {.there = false};
     struct stat st;
 
     if (stat(path, &st))
-        return (struct print){.there = false};
-    return (struct print){true, st.st_dev, st.st_ino, st.st_size, st.st_mtim};
+        return print;
+    print.there = true;
+    print.device = st.st_dev;
+    print.inode = st.st_ino;
+    print.size = st.st_size;
+    print.changed = st.st_mtim;
+    if (S_ISDIR(st.st_mode))
+        add_contents(path, &print);
+    return print;
 }
 
 static bool same(const struct print *a, const struct print *b)
 {
     return a->device == b->device && a->inode == b->inode &&
-           a->size == b->size && a->changed.tv_sec == b->changed.tv_sec &&
+           a->size == b->size && a->contents == b->contents &&
+           a->changed.tv_sec == b->changed.tv_sec &&
            a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
@@ -115,6 +159,7 @@ static void watch_folder(const struct sl_watch *watch, const char *path)
         snprintf(folder, sizeof(folder), "%.*s",
                  slash == path ? 1 : (int)(slash - path), path);
     inotify_add_watch(watch->fd, folder, EVENTS); /* or POLL will see it */
+    inotify_add_watch(watch->fd, path, EVENTS);   /* if that is a folder */
 }
 
 /* Where the file seems to be and where it is. Watching twice is harmless. */

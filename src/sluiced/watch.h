@@ -4,7 +4,8 @@
  * file and rename it, and a Kubernetes ConfigMap swaps a link (`..data`) two
  * steps away. What a folder says is only a reason to look: a file has changed
  * when it is another one, or has another size or time. Dotfiles, backups and
- * swap files are no reason.
+ * swap files are no reason. A folder may be watched itself: it changes when a
+ * file in it does.
  *
  * Changes within DEBOUNCE of each other are one. Every POLL the files are
  * looked at anyway, for file systems that tell nothing and folders that went
@@ -15,7 +16,7 @@
 
 #include "net/loop.h"
 
-#define SL_WATCHED 4 /* files */
+#define SL_WATCHED 5 /* files */
 
 struct sl_watch;
 

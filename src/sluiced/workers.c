@@ -38,7 +38,7 @@ static unsigned open_doors_of(const struct sl_daemon *daemon)
 }
 
 /* At each door so many that accepting stops before descriptors run out. */
-static unsigned connections_each(const struct sl_daemon *daemon)
+static unsigned connections_most(const struct sl_daemon *daemon)
 {
     unsigned threads = daemon->worker_count;
     unsigned doors = open_doors_of(daemon);
@@ -49,8 +49,19 @@ static unsigned connections_each(const struct sl_daemon *daemon)
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
         limit.rlim_cur < own + most * doors)
         most = limit.rlim_cur > own ? (limit.rlim_cur - own) / doors : 0;
-    most /= threads;
     return most > CONNECTIONS_LEAST ? (unsigned)most : CONNECTIONS_LEAST;
+}
+
+/* Where all loops count together, each may have all there are. */
+static unsigned connections_each(const struct sl_daemon *daemon,
+                                 const struct sl_doorway *way)
+{
+    unsigned most = connections_most(daemon);
+
+    if (way->crowd)
+        return most;
+    most /= daemon->worker_count;
+    return most > CONNECTIONS_LEAST ? most : CONNECTIONS_LEAST;
 }
 
 static int open_stand(struct sl_worker *worker, enum sl_door door)
@@ -65,7 +76,7 @@ static int open_stand(struct sl_worker *worker, enum sl_door door)
         return 0;
     err = kind->open(stand, worker, way,
                      kind->operates ? ADMIN_CONNECTIONS
-                                    : connections_each(daemon));
+                                    : connections_each(daemon, way));
     stand->up = !err;
     if (!err)
         kind->certify(stand, way->tls);
@@ -111,8 +122,19 @@ static int open_worker(struct sl_worker *worker)
     sl_clock_init_real(&worker->clock);
     err = sl_loop_open(stopped ? &daemon->stopped : &worker->clock,
                        &worker->loop, &daemon->why);
+    worker->station.loop = worker->loop;
+    if (!err)
+        err = sl_worker_finds(worker);
     if (!err)
         err = sl_stats_open(&sl_alloc_libc, &worker->stats);
+    if (!err)
+        err = sl_top_open(&sl_alloc_libc, &daemon->top_secret,
+                          sl_loop_now(worker->loop), &worker->top);
+    if (!err)
+        err = sl_denials_open(&sl_alloc_libc, daemon->tidings.events,
+                              &worker->denials);
+    if (!err)
+        sl_stats_watch(worker->stats, worker->top, worker->denials);
     if (!err)
         err =
             sl_timer_new(worker->loop, on_emptying, worker, &worker->emptying);
@@ -136,6 +158,8 @@ static void close_worker(struct sl_worker *worker)
         close_stand(&worker->stands[i], sl_door_kinds[i]);
     sl_timer_free(worker->emptying);
     sl_stats_close(worker->stats);
+    sl_top_close(worker->top);
+    sl_denials_close(worker->denials);
     sl_loop_close(worker->loop);
 }
 
@@ -235,6 +259,36 @@ void sl_worker_drain(struct sl_worker *worker)
 
 /* ---- all of them ---- */
 
+/* One cap over all loops, and one for each address. */
+static int count_crowds(struct sl_daemon *daemon)
+{
+    int err = 0;
+
+    for (int i = 0; i < SL_DOORS && !err; i++) {
+        struct sl_doorway *way = &daemon->doors[i];
+
+        if (way->open && sl_door_kinds[i]->gather)
+            err = sl_crowd_open(&sl_alloc_libc, connections_most(daemon),
+                                daemon->settings.connections_per_address,
+                                &way->crowd);
+        if (!err && way->crowd)
+            sl_door_kinds[i]->gather(way);
+    }
+    return err;
+}
+
+static int open_all(struct sl_daemon *daemon)
+{
+    int err = count_crowds(daemon);
+
+    for (unsigned i = 0; i < daemon->worker_count && !err; i++) {
+        daemon->workers[i].daemon = daemon;
+        daemon->workers[i].index = i;
+        err = open_worker(&daemon->workers[i]);
+    }
+    return err;
+}
+
 int sl_workers_begin(struct sl_daemon *daemon)
 {
     size_t size = daemon->settings.threads * sizeof(*daemon->workers);
@@ -245,23 +299,24 @@ int sl_workers_begin(struct sl_daemon *daemon)
         return SL_EXIT_FAILED;
     }
     memset(daemon->workers, 0, size);
-    daemon->worker_count = daemon->settings.threads;
-    for (unsigned i = 0; i < daemon->worker_count; i++) {
-        daemon->workers[i].daemon = daemon;
-        daemon->workers[i].index = i;
-        if (open_worker(&daemon->workers[i])) {
-            if (!daemon->why.sentence[0])
-                sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
-            return SL_EXIT_FAILED;
-        }
+    if (sl_hash_key_make(&daemon->top_secret)) {
+        sl_refuse(&daemon->why, SLUICE_ESYS,
+                  "the system gives no random bytes");
+        return SL_EXIT_FAILED;
     }
-    return 0;
+    daemon->worker_count = daemon->settings.threads;
+    if (!open_all(daemon))
+        return 0;
+    if (!daemon->why.sentence[0])
+        sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+    return SL_EXIT_FAILED;
 }
 
 void sl_workers_end(struct sl_daemon *daemon)
 {
     if (!daemon->workers)
         return;
+    sl_subjects_stop(daemon);
     for (unsigned i = 0; i < daemon->worker_count; i++)
         close_worker(&daemon->workers[i]);
     sl_alloc_free(&sl_alloc_libc, daemon->workers,

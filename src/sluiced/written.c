@@ -75,14 +75,35 @@ static void hash_text(struct sl_written *written)
         snprintf(written->hash + 2 * (size_t)i, 3, "%02x", sum[i]);
 }
 
+static int make(struct sl_written *written, struct reading *reading,
+                struct sl_report *report, struct sl_diag *diag)
+{
+    struct sl_policy_options options = {
+        .substitute = {on_env, on_file, reading},
+    };
+    int err;
+
+    hash_text(written);
+    err = sl_policy_read(report, &options, &written->policy);
+    if (err && report->errors == 0)
+        sl_refuse(diag, err, "there is no memory for the policy");
+    return err;
+}
+
+int sl_written_make(struct sl_written *written, const char *path,
+                    struct sl_report *report, struct sl_diag *diag)
+{
+    struct reading reading = {path, false};
+
+    sl_report_init(report, path, sl_buf_str(&written->text), &sl_alloc_libc);
+    return make(written, &reading, report, diag);
+}
+
 int sl_written_read(struct sl_written *written, const char *path,
                     const struct sl_str *posted, struct sl_report *report,
                     struct sl_diag *diag)
 {
     struct reading reading = {path, posted != NULL};
-    struct sl_policy_options options = {
-        .substitute = {on_env, on_file, &reading},
-    };
     int err;
 
     memset(written, 0, sizeof(*written));
@@ -93,26 +114,22 @@ int sl_written_read(struct sl_written *written, const char *path,
                    : path ? path
                           : "demo",
                    sl_buf_str(&written->text), &sl_alloc_libc);
-    if (err)
-        return err;
-    hash_text(written);
-    err = sl_policy_read(report, &options, &written->policy);
-    if (err && report->errors == 0)
-        sl_refuse(diag, err, "there is no memory for the policy");
-    return err;
+    return err ? err : make(written, &reading, report, diag);
 }
 
 void sl_written_done(struct sl_written *written)
 {
     sl_policy_unref(written->policy);
     written->policy = NULL;
-    sl_buf_done(&written->text);
+    if (written->text.ceiling > 0) /* or nothing was ever read */
+        sl_buf_done(&written->text);
 }
 
 int sl_written_print(const struct sl_written *written, struct sl_buf *out)
 {
     const struct sl_server *server = &written->policy->server;
-    struct sl_str secrets[] = {server->access_token, server->admin_token};
+    struct sl_str secrets[] = {server->access_token, server->admin_token,
+                               written->policy->identity.jwt.secret};
 
     return sl_redact(sl_buf_str(&written->text), secrets, SL_LEN(secrets), out);
 }

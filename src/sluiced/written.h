@@ -23,6 +23,10 @@ struct sl_written {
 SL_MUST_USE int sl_written_read(struct sl_written *written, const char *path,
                                 const struct sl_str *posted,
                                 struct sl_report *report, struct sl_diag *diag);
+
+/* The same, of a text that is there already, in written->text. */
+SL_MUST_USE int sl_written_make(struct sl_written *written, const char *path,
+                                struct sl_report *report, struct sl_diag *diag);
 void sl_written_done(struct sl_written *written);
 
 /* The text without secrets. */

@@ -107,6 +107,7 @@ struct sl_http1_answer {
     struct sl_str content_type; /* "" none */
     struct sl_str body;
     bool keep_alive;
+    bool endless; /* it goes on until the connection ends: no Content-Length */
     bool head;
     unsigned minor;     /* of the request; 0 is told that keep_alive is so */
     struct sl_str date; /* "Sun, 15 Nov 2026 07:00:00 GMT"; "" none */

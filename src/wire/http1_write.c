@@ -212,7 +212,7 @@ int sl_http1_write(struct sl_buf *out, const struct sl_http1_answer *answer)
     to = put_own(to, SL_STR("Date: "), answer->date);
     to = put_own(to, SL_STR("Content-Type: "), answer->content_type);
     to = put_fields(to, answer);
-    if (!bodyless)
+    if (!bodyless && !answer->endless)
         to = put_length(to, answer->body.len);
     to = put_connection(to, answer);
     to = put(to, SL_STR("\r\n"));

@@ -84,6 +84,23 @@ bool sl_json_null(struct sl_json_reader *r)
     return true;
 }
 
+bool sl_json_bool(struct sl_json_reader *r, bool *ret)
+{
+    struct sl_str rest, word;
+    bool on;
+
+    if (sl_json_peek(r) != SL_JSON_BOOL)
+        return false;
+    rest = sl_str_from(r->text, r->at);
+    on = rest.at[0] == 't';
+    word = on ? SL_STR("true") : SL_STR("false");
+    if (rest.len < word.len || memcmp(rest.at, word.at, word.len) != 0)
+        return fail(r, "a value is expected here");
+    r->at += word.len;
+    *ret = on;
+    return true;
+}
+
 bool sl_json_whole(struct sl_json_reader *r, uint64_t *ret)
 {
     uint64_t n = 0;

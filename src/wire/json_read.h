@@ -49,6 +49,7 @@ const char *sl_json_kind_name(enum sl_json_kind kind);
 
 /* Read a value of that kind. False if it is another, or broken. */
 SL_MUST_USE bool sl_json_null(struct sl_json_reader *reader);
+SL_MUST_USE bool sl_json_bool(struct sl_json_reader *reader, bool *ret);
 SL_MUST_USE bool sl_json_text(struct sl_json_reader *reader,
                               struct sl_str *ret);
 

@@ -11,6 +11,7 @@
 
 #include "base/digits.h"
 #include "wire/resp.h"
+#include "wire/resp_put.h"
 
 static enum sl_resp_result refuse(struct sl_resp_command *c, const char *why)
 {
@@ -68,13 +69,40 @@ static enum sl_resp_result read_head(struct sl_resp_command *c,
     return result;
 }
 
+static bool is_digit(char c, char least)
+{
+    return c >= least && c <= '9';
+}
+
+/* The same for lengths of one digit or two, which most are. False if it is
+ * none of them, or not all there. */
+static bool read_short_head(struct sl_resp_command *c, const char *bytes,
+                            size_t len)
+{
+    const char *at = bytes + c->at;
+
+    if (len - c->at < 5 || at[0] != '$' || c->at + 110 > SL_RESP_COMMAND)
+        return false; /* the last bytes are left to those who count */
+    if (is_digit(at[1], '0') && at[2] == '\r' && at[3] == '\n') {
+        c->bulk = (size_t)(at[1] - '0') + 1;
+        c->at += 4;
+        return true;
+    }
+    if (!is_digit(at[1], '1') || !is_digit(at[2], '0') || at[3] != '\r' ||
+        at[4] != '\n')
+        return false;
+    c->bulk = (size_t)(at[1] - '0') * 10 + (size_t)(at[2] - '0') + 1;
+    c->at += 5;
+    return true;
+}
+
 static enum sl_resp_result read_argument(struct sl_resp_command *c,
                                          const char *bytes, size_t len)
 {
     enum sl_resp_result result = SL_RESP_DONE;
     size_t bulk;
 
-    if (c->bulk == 0)
+    if (c->bulk == 0 && !read_short_head(c, bytes, len))
         result = read_head(c, bytes, len);
     if (result != SL_RESP_DONE)
         return result;
@@ -236,36 +264,21 @@ enum sl_resp_result sl_resp_command_read(struct sl_resp_command *command,
 
 /* ---- writing ---- */
 
-static char *put_length(char *to, char type, size_t n)
-{
-    *to++ = type;
-    to += sl_digits(n, to);
-    *to++ = '\r';
-    *to++ = '\n';
-    return to;
-}
-
 int sl_resp_command_write(struct sl_buf *out, const struct sl_str *args,
                           unsigned count)
 {
-    size_t most = SL_DIGITS + 3;
+    size_t most = SL_RESP_HEAD;
     char *to;
     int err;
 
     for (unsigned i = 0; i < count; i++)
-        most += SL_DIGITS + 5 + args[i].len;
+        most += SL_RESP_HEAD + 2 + args[i].len;
     err = sl_buf_reserve(out, most);
     if (err)
         return err;
-    to = put_length(out->bytes + out->len, '*', count);
-    for (unsigned i = 0; i < count; i++) {
-        to = put_length(to, '$', args[i].len);
-        if (args[i].len > 0)
-            memcpy(to, args[i].at, args[i].len);
-        to += args[i].len;
-        *to++ = '\r';
-        *to++ = '\n';
-    }
+    to = sl_resp_put_number(out->bytes + out->len, '*', count);
+    for (unsigned i = 0; i < count; i++)
+        to = sl_resp_put_string(to, args[i]);
     out->len = (size_t)(to - out->bytes);
     return 0;
 }

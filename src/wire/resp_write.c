@@ -5,34 +5,16 @@
  */
 #include <string.h>
 
-#include "base/digits.h"
 #include "wire/resp.h"
-
-#define HEAD_MOST (SL_DIGITS + 4) /* type, sign, digits, CR LF */
-
-static char *end_line(char *to)
-{
-    *to++ = '\r';
-    *to++ = '\n';
-    return to;
-}
-
-static char *put_number(char *to, char type, int64_t n)
-{
-    *to++ = type;
-    if (n < 0)
-        *to++ = '-';
-    to += sl_digits(n < 0 ? 0 - (uint64_t)n : (uint64_t)n, to);
-    return end_line(to);
-}
+#include "wire/resp_put.h"
 
 static int write_number(struct sl_buf *out, char type, int64_t n)
 {
-    int err = sl_buf_reserve(out, HEAD_MOST);
+    int err = sl_buf_reserve(out, SL_RESP_HEAD);
 
     if (!err)
-        out->len =
-            (size_t)(put_number(out->bytes + out->len, type, n) - out->bytes);
+        out->len = (size_t)(sl_resp_put_number(out->bytes + out->len, type, n) -
+                            out->bytes);
     return err;
 }
 
@@ -47,7 +29,7 @@ static int write_line(struct sl_buf *out, char type, struct sl_str text)
     *to++ = type;
     for (size_t i = 0; i < text.len; i++)
         *to++ = text.at[i] == '\r' || text.at[i] == '\n' ? ' ' : text.at[i];
-    out->len = (size_t)(end_line(to) - out->bytes);
+    out->len = (size_t)(SL_RESP_PUT(to, "\r\n") - out->bytes);
     return 0;
 }
 
@@ -56,17 +38,17 @@ static int write_bulk(struct sl_buf *out, char type, struct sl_str before,
                       struct sl_str text)
 {
     size_t len = before.len + text.len;
-    int err = sl_buf_reserve(out, HEAD_MOST + len + 2);
+    int err = sl_buf_reserve(out, SL_RESP_HEAD + len + 2);
     char *to;
 
     if (err)
         return err;
-    to = put_number(out->bytes + out->len, type, (int64_t)len);
+    to = sl_resp_put_number(out->bytes + out->len, type, (int64_t)len);
     if (before.len > 0)
         memcpy(to, before.at, before.len);
     if (text.len > 0)
         memcpy(to + before.len, text.at, text.len);
-    out->len = (size_t)(end_line(to + len) - out->bytes);
+    out->len = (size_t)(SL_RESP_PUT(to + len, "\r\n") - out->bytes);
     return 0;
 }
 
@@ -127,14 +109,14 @@ int sl_resp_write_map(struct sl_buf *out, unsigned version, size_t count)
 int sl_resp_write_integers(struct sl_buf *out, const int64_t *integers,
                            size_t count)
 {
-    int err = sl_buf_reserve(out, HEAD_MOST * (count + 1));
+    int err = sl_buf_reserve(out, SL_RESP_HEAD * (count + 1));
     char *to;
 
     if (err)
         return err;
-    to = put_number(out->bytes + out->len, '*', (int64_t)count);
+    to = sl_resp_put_number(out->bytes + out->len, '*', (int64_t)count);
     for (size_t i = 0; i < count; i++)
-        to = put_number(to, ':', integers[i]);
+        to = sl_resp_put_number(to, ':', integers[i]);
     out->len = (size_t)(to - out->bytes);
     return 0;
 }

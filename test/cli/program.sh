@@ -16,6 +16,7 @@ check 'it knows its version' has "$out" 'sluice 0.'
 
 run "$sluice" init
 check 'init writes sluice.yaml' test -s sluice.yaml
+check 'and how to serve it' has "$out" 'sluiced -c sluice.yaml'
 check 'and says what is next' has "$out" 'sluice check sluice.yaml'
 sum=$(md5sum <sluice.yaml)
 run "$sluice" init

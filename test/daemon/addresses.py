@@ -8,6 +8,8 @@
                                         if WHAT ends in "-slowly", then ask;
                                         prints the status and the body, or
                                         "closed"
+  addresses.py ping HOST:PORT WHAT      the same by PING of the Redis protocol;
+                                        prints what comes back
 """
 
 import http.client
@@ -67,11 +69,10 @@ def rotate(where, count):
     print(passed)
 
 
-def preface(where, what):
+def exchange(where, what, request):
+    """What is answered to a header and a request, up to the end."""
     slowly = what.endswith("-slowly")
     first = HEADERS[what.removesuffix("-slowly")]
-    request = (b"GET /v1/auth/x HTTP/1.1\r\nHost: x\r\n"
-               b"X-Forwarded-For: 198.51.100.7\r\nConnection: close\r\n\r\n")
     said = b""
     with socket.create_connection(split(where), timeout=10) as conn:
         conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -86,6 +87,19 @@ def preface(where, what):
                 said += piece
         except (ConnectionResetError, BrokenPipeError):
             pass
+    return said
+
+
+def ping(where, what):
+    said = exchange(where, what, b"PING\r\nQUIT\r\n")
+    print(said.decode().split("\r\n")[0] or "closed")
+
+
+def preface(where, what):
+    said = exchange(where, what,
+                    b"GET /v1/auth/x HTTP/1.1\r\nHost: x\r\n"
+                    b"X-Forwarded-For: 198.51.100.7\r\n"
+                    b"Connection: close\r\n\r\n")
     if not said:
         print("closed")
         return
@@ -96,5 +110,7 @@ def preface(where, what):
 if __name__ == "__main__":
     if sys.argv[1] == "rotate":
         rotate(sys.argv[2], int(sys.argv[3]))
+    elif sys.argv[1] == "ping":
+        ping(sys.argv[2], sys.argv[3])
     else:
         preface(sys.argv[2], sys.argv[3])

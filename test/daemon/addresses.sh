@@ -165,6 +165,55 @@ done
 check 'and the victim has what he had' test "$(remaining vic)" = 2
 stop
 
+# The same with real tokens, made by somebody else's program: each of them
+# names the victim, and each is bad in its own way.
+secret=0123456789abcdef0123456789abcdef
+sed "/^limits:/i\\  jwt: { algorithms: [HS256], secret: $secret, audience: api }" \
+    for.yaml | sed 's/user: \[/user: [jwt.sub, /' >token.yaml
+# made ARGUMENTS: of PyJWT's encode(), behind the claims
+made() {
+    /usr/bin/python3 -c "import jwt, time
+soon = int(time.time()) + 600
+print(jwt.encode($1))"
+}
+claims='"sub": "pat", "aud": "api"'
+start -c token.yaml --forward-auth path
+good=$(made "{$claims, 'exp': soon}, '$secret', 'HS256'")
+ask /v1/auth/user/x --interface 127.0.0.40 -H "Authorization: Bearer $good"
+check 'a good token is the victim himself' test "$(remaining pat)" = 2
+row=40
+while IFS='|' read -r what arguments; do
+    token=$(made "$arguments")
+    row=$((row + 1)) passed=0
+    for _ in 1 2 3 4 5; do
+        ask /v1/auth/pass/x --interface "127.0.0.$row" \
+            -H "Authorization: Bearer $token"
+        [[ $code != 200 ]] || passed=$((passed + 1))
+    done
+    check "$what, pass: all pass" test $passed = 5
+    passed=0
+    for _ in 1 2 3 4 5; do
+        ask /v1/auth/limit/x --interface "127.0.0.$row" \
+            -H "Authorization: Bearer $token"
+        [[ $code != 200 ]] || passed=$((passed + 1))
+    done
+    check "$what, limit: as many as the address may" test $passed = 3
+    ask /v1/auth/deny/x --interface "127.0.0.$row" \
+        -H "Authorization: Bearer $token"
+    check "$what, deny: 401" answers 401
+done <<EOT
+expired|{$claims, 'exp': soon - 7200}, '$secret', 'HS256'
+not yet good|{$claims, 'exp': soon, 'nbf': soon}, '$secret', 'HS256'
+without an end|{$claims}, '$secret', 'HS256'
+of another secret|{$claims, 'exp': soon}, 'x$secret', 'HS256'
+of another algorithm|{$claims, 'exp': soon}, '$secret', 'HS384'
+of no algorithm|{$claims, 'exp': soon}, None, 'none'
+for somebody else|{'sub': 'pat', 'aud': 'web', 'exp': soon}, '$secret', 'HS256'
+with a list to obey|{$claims, 'exp': soon}, '$secret', 'HS256', {'crit': ['b64']}
+EOT
+check 'and the victim has what he had' test "$(remaining pat)" = 2
+stop
+
 # Ten thousand browsers at one address.
 launch "$sluiced_test" --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
     --log-format json --clock virtual --store memory: -c "$presets/jobseek.yaml"
@@ -224,6 +273,21 @@ check 'they are counted' grep -q \
 check 'the admin listener goes on without' answers 200
 stop
 check 'it ends as usual' test "$status" = 0
+
+# Other doors, by the same setting: pings WHAT WANT
+pings() {
+    out=$(python3 "$tests/addresses.py" ping "$resp" "$1")
+    check "the Redis protocol behind $1: $out" test "$out" = "$2"
+}
+
+start -c for.yaml --listen-resp 127.0.0.1:0 --proxy-protocol resp
+pings tcp4 +PONG
+pings local-slowly +PONG
+pings none closed
+pings v1 closed
+ask /v1/auth -H 'X-Original-URI: /other'
+check 'a door that is not named is as it was' test "$code" != 000
+stop
 
 # A real balancer, which also looks whether we are there (LOCAL).
 if command -v haproxy >/dev/null; then

@@ -23,9 +23,9 @@ TMPDIR=/tmp
 # shellcheck disable=SC2154 # tap.sh has it
 trap 'end_all; rm -rf "$folder"' EXIT
 unset NO_COLOR CLICOLOR_FORCE NOTIFY_SOCKET LISTEN_PID LISTEN_FDS
-# Daemons of several tests run at once, and this door has a port of its own
-# unless somebody says otherwise. Those who want it open it by a flag.
-export SLUICE_LISTEN_RESP=off
+# Daemons of several tests run at once, and these doors have ports of their own
+# unless somebody says otherwise. Those who want them open them by a flag.
+export SLUICE_LISTEN_GRPC=off SLUICE_LISTEN_RESP=off
 running=() log=
 [[ -x $sluiced && -x $sluiced_test ]] || {
     echo "Bail out! there is no $sluiced"

@@ -22,6 +22,12 @@ crowd() {
     until_ grep -qs open crowd
 }
 
+# counted SAMPLE: does the page of metrics have it? Connections come one by one.
+counted() {
+    tell /metrics
+    has "$out" "$1"
+}
+
 # ---- the limit is raised as far as it goes ----
 
 launch prlimit --nofile=256:1024 "$sluiced" --listen-http 127.0.0.1:0 \
@@ -56,15 +62,44 @@ check 'and ends as asked' is 0
 
 # ---- no more than it was told ----
 
-start --connections 8 --threads 1
+start --connections 8 --threads 2
 crowd 50
-tell /metrics
-count=$(sed -n 's/^sluice_connections{door="http"} //p' <<<"$out")
-check "eight at most are let in ($count)" test "$count" -le 8 -a "$count" -ge 1
+refused='sluice_http_refused_total{door="http",why="too_many"} 42'
+until_ counted "$refused"
+check 'all but eight are refused, and counted' has "$out" "$refused"
+check 'over both threads' has "$out" 'sluice_connections{door="http"} 8'
 touch go
 wait "$client"
 until_ served
-check 'and later others' served
+check 'and later others are let in' served
+stop
+
+# Nobody is trusted, not even on this machine.
+cat >p.yaml <<'EOT'
+sluice: 1
+identity: { trusted_proxies: [192.0.2.1] }
+limits: { a: { kind: fixed-window, per: ip, rate: 1k/s } }
+default: [a]
+EOT
+start -c p.yaml --store memory: --connections-per-address 5 --threads 2
+crowd 20
+refused='sluice_http_refused_total{door="http",why="too_many_of_address"} 15'
+until_ counted "$refused"
+check 'of one address all but five' has "$out" "$refused"
+touch go
+wait "$client"
+until_ served
+check 'and others when these have gone' served
+stop
+
+sed -i 's/192.0.2.1/127.0.0.1/' p.yaml
+start -c p.yaml --store memory: --connections-per-address 5
+crowd 20
+until_ counted 'sluice_connections{door="http"} 20'
+check 'but a trusted proxy may have more' \
+    has "$out" 'sluice_connections{door="http"} 20'
+touch go
+wait "$client"
 stop
 
 finish

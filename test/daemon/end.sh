@@ -149,6 +149,44 @@ run "$sluiced" -c p.yaml --store memory:/proc/sluice.state
 check 'nor one that can be written' is 5
 run "$sluiced" -c p.yaml --store "memory:$PWD"
 check 'a folder is no file' is 5
+
+# A disk of its own, of two megabytes; it goes away with the process.
+on_small_disk() {
+    launch unshare -rm bash -c 'mkdir -p disk && mount -t tmpfs -o size=2m \
+        none disk && cp p.yaml disk && exec "$@"' - "$sluiced" \
+        -c disk/p.yaml --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
+        --log-format json "$@"
+    started
+}
+if unshare -rm true 2>unshared; then
+    on_small_disk
+    check 'a disk that is too small' is 5
+    check 'is named, with what to do' has "$err" 'No space left on device'
+    on_small_disk --memory 1MiB
+    check 'a disk that is just large enough' test -n "$http"
+    dd if=/dev/zero of="/proc/$pid/root$PWD/disk/fill" bs=4k status=none \
+        2>/dev/null
+    check 'and then full' test \
+        "$(stat -f -c %f "/proc/$pid/root$PWD/disk")" = 0
+    many=$(printf ',{"path":"/x","user":"u%d"}' {1..1000})
+    ask /v1/check -d "[${many:1}]"
+    check 'decisions go on' has "$out" '"remaining":199,'
+    check 'for each of a thousand' \
+        test "$(grep -o '"allowed":true,"status"' <<<"$out" | wc -l)" = 1000
+    kill -HUP "$pid"
+    until_ said '"event":"policy loaded"'
+    check 'and reloads' said '"event":"policy loaded"'
+    stop
+    check 'and it ends as asked' is 0
+else
+    echo "# a disk of one's own can't be had here: $(<unshared)"
+fi
+: >sluice.state
+start -c p.yaml
+check 'what is left of an attempt is no damage' \
+    test -n "$http" -a ! -e sluice.state.damaged-1
+stop
+rm -f sluice.state*
 start -c p.yaml --store memory:
 check 'without a file it needs none' test -n "$http"
 stop

@@ -67,10 +67,6 @@ check 'and what to write' has "$err" 'write: fixed-window'
 run "$sluiced" -c none.yaml
 check 'so is none' is 3
 check 'which is named' has "$err" 'none.yaml can'
-policy later.yaml 3/day 'server: { listen: { grpc: "127.0.0.1:0" } }'
-run "$sluiced" -c later.yaml
-check 'listen.grpc is for later' has "$err" 'not in this version'
-check 'and status 3' is 3
 policy later.yaml 3/day 'server: { store: "redis://u:s3cret@h" }'
 run "$sluiced" -c later.yaml
 check 'other stores are for later' has "$err" \

@@ -267,6 +267,8 @@ static inline void make_identity(struct maker *m, struct tree *top)
     if (maybe(m, 2))
         put_number(m, identity, "ipv6_prefix", 32, 128);
     if (maybe(m, 2))
+        put_word(m, identity, "unknown_subject", maybe(m, 2) ? "deny" : "pass");
+    if (maybe(m, 2))
         put_word(m, identity, "forwarded", PICK(m, fields));
 }
 

@@ -70,7 +70,7 @@ start_app() {
 start_sluiced() {
     block /etc/sluice/sluice.yaml | sed \
         "s/forward_auth: original/forward_auth: $family/" >sluice.yaml
-    launch "$sluiced_test" -c sluice.yaml --clock=virtual \
+    SLUICE_LISTEN_GRPC=off launch "$sluiced_test" -c sluice.yaml --clock=virtual \
         --listen-http "${http:-127.0.0.1:0}" --listen-admin 127.0.0.1:0 \
         --listen-resp off \
         --store memory: --log-format json

@@ -14,7 +14,7 @@ static const char *const names[] = {
 /* Of a question that is asked once. */
 static const char *const single_names[] = {
     "user", "org",  "plan",        "role",       "ip",
-    "at",   "cost", "header.NAME", "cost.LIMIT",
+    "at",   "cost", "header.NAME", "cost.LIMIT", "token",
 };
 
 int sl_moment_read(const char *text, const struct sl_word *word,
@@ -43,6 +43,23 @@ int sl_moment_read(const char *text, const struct sl_word *word,
 void sl_inputs_init(struct sl_inputs *in)
 {
     *in = (struct sl_inputs){.times = 1};
+}
+
+int sl_inputs_header(struct sl_inputs *in, const struct sluice_header *header,
+                     struct sl_arena *arena)
+{
+    size_t count = in->header_count;
+    struct sluice_header *list =
+        sl_arena_take(arena, (count + 1) * sizeof(*list));
+
+    if (!list)
+        return SLUICE_ENOMEM;
+    if (count > 0)
+        memcpy(list, in->headers, count * sizeof(*list));
+    list[count] = *header;
+    in->headers = list;
+    in->header_count = count + 1;
+    return 0;
 }
 
 bool sl_word_under(struct sl_str name, const char *prefix)
@@ -161,7 +178,7 @@ static int refuse_input(const struct sl_word *word, const struct sl_inputs *in,
     else
         sl_refuse(diag, SLUICE_ECONF,
                   "no input is called \"%.*s\"; there are user, org, plan, "
-                  "role, ip, header.NAME, cost, cost.LIMIT and %s",
+                  "role, ip, header.NAME, token, cost, cost.LIMIT and %s",
                   SL_STR_ARG(name), in->single ? "at" : "every");
     if (near)
         sl_hint(diag, "%s=%s", near, sl_word_value(word));

@@ -1,4 +1,4 @@
-/* remote.c -- a flow against a daemon over HTTP. */
+/* remote.c -- a flow against a daemon. */
 #include "cli/flow/remote.h"
 
 #include <inttypes.h>
@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/instant.h"
+#include "cli/flow/subjects.h"
 #include "wire/json.h"
 
 #define CHECKS_MOST  100                  /* in one array */
@@ -21,19 +23,21 @@ int sl_remote_init(struct sl_remote *remote, const char *url, const char *admin,
     *remote = (struct sl_remote){.now = 0};
     sl_buf_init(&remote->checks, 2 * CHECKS_BYTES, alloc);
     sl_buf_init(&remote->wants, SL_CLIENT_BYTES, alloc);
+    sl_buf_init(&remote->verdicts, SL_CLIENT_BYTES, alloc);
     /* Both, so that both can be given back. */
     err = sl_client_init(&remote->admin, admin, alloc, &remote->why);
-    if (sl_client_init(&remote->http, url, alloc, &remote->why))
+    if (sl_client_init(&remote->door, url, alloc, &remote->why))
         err = SLUICE_ECONF;
     return err;
 }
 
 void sl_remote_done(struct sl_remote *remote)
 {
-    sl_client_done(&remote->http);
+    sl_client_done(&remote->door);
     sl_client_done(&remote->admin);
     sl_buf_done(&remote->checks);
     sl_buf_done(&remote->wants);
+    sl_buf_done(&remote->verdicts);
 }
 
 static void drop(struct sl_remote *remote)
@@ -98,7 +102,7 @@ int sl_remote_begin(struct sl_remote *remote, const char *policy)
     int err;
 
     /* What is left of a flow that failed. */
-    sl_client_close(&remote->http);
+    sl_client_close(&remote->door);
     sl_client_close(&remote->admin);
     drop(remote);
     remote->now = 0;
@@ -125,6 +129,83 @@ int sl_remote_feature(struct sl_remote *remote, const char *name, bool on)
     return tell(remote, "PUT", path,
                 on ? SL_STR("{\"enabled\":true}")
                    : SL_STR("{\"enabled\":false}"));
+}
+
+/* ---- the registry ---- */
+
+static int add_overrides(struct sl_buf *out, const struct sl_record *record)
+{
+    int err = sl_buf_addf(out, ",\"overrides\":{");
+
+    for (size_t i = 0; i < record->override_count && !err; i++) {
+        err = sl_buf_addf(out, "%s", i > 0 ? "," : "");
+        if (!err)
+            err = sl_json_string(out, sl_str_c(record->overrides[i].limit));
+        if (!err)
+            err = sl_buf_add(out, SL_STR(":"));
+        if (!err)
+            err = sl_json_string(out, sl_str_c(record->overrides[i].rate));
+    }
+    return err ? err : sl_buf_add(out, SL_STR("}"));
+}
+
+static int add_record(struct sl_buf *out, const struct sl_record *record,
+                      int64_t end)
+{
+    char at[SL_INSTANT_TEXT];
+    int err = sl_buf_addf(out, "{\"by\":\"flow\"");
+
+    if (!err && record->plan) {
+        err = sl_buf_addf(out, ",\"plan\":");
+        if (!err)
+            err = sl_json_string(out, sl_str_c(record->plan));
+    }
+    if (!err && end >= 0) {
+        sl_instant_print(end, true, at);
+        err = sl_buf_addf(out, "%s%s%s,\"until\":\"%s\"",
+                          record->plan ? ",\"expires\":\"" : "",
+                          record->plan ? at : "", record->plan ? "\"" : "", at);
+    }
+    if (!err)
+        err = add_overrides(out, record);
+    return err ? err : sl_buf_add(out, SL_STR("}"));
+}
+
+/* A name as a part of a path. */
+static int add_part(struct sl_buf *out, const char *name)
+{
+    int err = 0;
+
+    for (const char *at = name; *at && !err; at++) {
+        bool plain = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') ||
+                     (*at >= '0' && *at <= '9') || strchr("-_.", *at);
+
+        err = plain ? sl_buf_addf(out, "%c", *at)
+                    : sl_buf_addf(out, "%%%02X", (unsigned char)*at);
+    }
+    return err;
+}
+
+int sl_remote_subject(struct sl_remote *remote, const struct sl_act *act,
+                      sl_ns now)
+{
+    struct sl_buf body, path;
+    int err = sl_remote_flush(remote);
+
+    if (err)
+        return err;
+    sl_buf_init(&body, 1 << 20, &sl_alloc_libc);
+    sl_buf_init(&path, 1 << 16, &sl_alloc_libc);
+    if (sl_buf_addf(&path, "/v1/subjects/%s/", act->names[0]) ||
+        add_part(&path, act->names[1]) ||
+        sl_buf_addf(&path, "?force=true%c", '\0') ||
+        add_record(&body, act->record, sl_flow_record_end(act->record, now)))
+        err = no_memory(remote);
+    if (!err)
+        err = tell(remote, "PUT", path.bytes, sl_buf_str(&body));
+    sl_buf_done(&body);
+    sl_buf_done(&path);
+    return err;
 }
 
 /* ---- checks ---- */
@@ -193,8 +274,8 @@ static struct sl_str request_id(const char *verdict)
     return (struct sl_str){at, (size_t)(end - at)};
 }
 
-static int add_check(struct sl_buf *out, const struct sluice_request *request,
-                     const char *verdict)
+int sl_check_write(struct sl_buf *out, const struct sluice_request *request,
+                   struct sl_str id)
 {
     const struct {
         const char *name, *text;
@@ -213,7 +294,7 @@ static int add_check(struct sl_buf *out, const struct sluice_request *request,
     int err = sl_buf_addf(out, "{\"request_id\":");
 
     if (!err)
-        err = sl_buf_add(out, request_id(verdict));
+        err = sl_buf_add(out, id);
     for (size_t i = 0; i < SL_LEN(texts) && !err; i++)
         err = add_text(out, texts[i].name, texts[i].text);
     if (!err)
@@ -230,19 +311,37 @@ static int refuse_both(struct sl_remote *remote)
                      "a check over HTTP has cost= or cost.LIMIT=, not both");
 }
 
+static int refuse_long(struct sl_remote *remote)
+{
+    return sl_refuse(&remote->why, SLUICE_ECONF,
+                     "a check over the Redis protocol has fewer words");
+}
+
+/* One more of an array. */
+static int add_check(struct sl_remote *remote,
+                     const struct sluice_request *request, const char *verdict)
+{
+    struct sl_str before = remote->count > 0 ? SL_STR(",") : SL_STR("[");
+    int err = sl_buf_add(&remote->checks, before);
+
+    if (!err)
+        err = sl_buf_add(&remote->wants, before);
+    return err ? err
+               : sl_check_write(&remote->checks, request, request_id(verdict));
+}
+
 int sl_remote_check(struct sl_remote *remote,
                     const struct sluice_request *request, const char *verdict)
 {
-    struct sl_str before = remote->count > 0 ? SL_STR(",") : SL_STR("[");
     int err;
 
-    if (request->has_cost && request->cost_count > 0)
+    if (!remote->door.redis && request->has_cost && request->cost_count > 0)
         return refuse_both(remote);
-    err = sl_buf_add(&remote->checks, before);
-    if (!err)
-        err = sl_buf_add(&remote->wants, before);
-    if (!err)
-        err = add_check(&remote->checks, request, verdict);
+    err = remote->door.redis
+              ? sl_command_write(&remote->checks, request, request_id(verdict))
+              : add_check(remote, request, verdict);
+    if (err == SLUICE_EINVAL)
+        return refuse_long(remote);
     if (!err)
         err = sl_buf_add(&remote->wants, sl_str_c(verdict));
     if (err)
@@ -276,7 +375,8 @@ static int judge(struct sl_remote *remote, struct sl_str want,
     want = sl_str_from(want, at);
     got = sl_str_from(got, at);
     return sl_refuse(&remote->why, SLUICE_ENOENT,
-                     "over HTTP: want %.*s..., got %.*s...",
+                     "over %s: want %.*s..., got %.*s...",
+                     remote->door.redis ? "RESP" : "HTTP",
                      want.len < SHOWN ? (int)want.len : SHOWN, want.at,
                      got.len < SHOWN ? (int)got.len : SHOWN, got.at);
 }
@@ -292,10 +392,14 @@ static int exchange(struct sl_remote *remote, unsigned count)
     struct sl_str answer;
     int status, err;
 
+    if (remote->door.redis) {
+        err = sl_remote_pipeline(remote, &answer);
+        return err ? err : judge(remote, sl_buf_str(&remote->wants), answer);
+    }
     if (count > 1 && (sl_buf_add(&remote->checks, SL_STR("]")) ||
                       sl_buf_add(&remote->wants, SL_STR("]"))))
         return no_memory(remote);
-    err = sl_client_ask(&remote->http, "POST", "/v1/check",
+    err = sl_client_ask(&remote->door, "POST", "/v1/check",
                         collected(&remote->checks, count), &status, &answer,
                         &remote->why);
     if (err)
@@ -327,9 +431,7 @@ const char *sl_remote_cannot(const struct sl_flow *flow)
 {
     for (const struct sl_act *act = flow->acts; act; act = act->next) {
         if (act->kind == SL_ACT_STORE)
-            return "a daemon's store can't be made to fail over HTTP";
-        if (act->kind == SL_ACT_SUBJECT && act->record->override_count > 0)
-            return "overrides can't be given over HTTP yet";
+            return "a daemon's store can't be made to fail";
     }
     return NULL;
 }

@@ -1,4 +1,4 @@
-/* remote.h -- a flow against a daemon over HTTP.
+/* remote.h -- a flow against a daemon, over HTTP or the Redis protocol.
  *
  * The daemon is asked whatever the engine of the flow is asked, and must give
  * the same verdict, byte for byte: every number, header and body, whether the
@@ -9,7 +9,8 @@
  * what comes first, so that a daemon at work, which can do neither, keeps its
  * policy.
  *
- * Checks are collected and sent as arrays while the clock stands.
+ * Checks are collected, and sent together while the clock stands: as an array,
+ * or as a pipeline.
  */
 #ifndef SL_FLOW_REMOTE_H
 #define SL_FLOW_REMOTE_H
@@ -18,12 +19,13 @@
 #include "cli/flow/flow.h"
 
 struct sl_remote {
-    struct sl_client http, admin;
-    struct sl_buf checks; /* to be sent: an array without its end */
-    struct sl_buf wants;  /* what is to be answered, likewise */
+    struct sl_client door, admin;
+    struct sl_buf checks; /* to be sent: an array without its end; commands */
+    struct sl_buf wants;  /* what is to be answered, likewise; each by itself */
     unsigned count;       /* of them */
-    sl_ns now, told;      /* the flow's clock, and the daemon's */
-    struct sl_diag why;   /* the sentence of what failed */
+    struct sl_buf verdicts; /* what was answered to commands */
+    sl_ns now, told;        /* the flow's clock, and the daemon's */
+    struct sl_diag why;     /* the sentence of what failed */
 };
 
 /* All of these return 0, or
@@ -33,7 +35,7 @@ struct sl_remote {
  *   SLUICE_ENOMEM
  * with a sentence in remote->why. */
 
-/* `url` is the HTTP door, `admin` the admin listener. */
+/* `url` is the door (http:// or redis://), `admin` the admin listener. */
 SL_MUST_USE int sl_remote_init(struct sl_remote *remote, const char *url,
                                const char *admin, const struct sl_alloc *alloc);
 void sl_remote_done(struct sl_remote *remote);
@@ -48,15 +50,37 @@ SL_MUST_USE int sl_remote_clock(struct sl_remote *remote, sl_ns now);
 SL_MUST_USE int sl_remote_feature(struct sl_remote *remote, const char *name,
                                   bool on);
 
+/* What the registry is told. */
+SL_MUST_USE int sl_remote_subject(struct sl_remote *remote,
+                                  const struct sl_act *act, sl_ns now);
+
 /* Ask what was decided here with this verdict. */
 SL_MUST_USE int sl_remote_check(struct sl_remote *remote,
                                 const struct sluice_request *request,
                                 const char *verdict);
 
+/* The JSON of one check; `id` is that of its request, in JSON. */
+SL_MUST_USE int sl_check_write(struct sl_buf *out,
+                               const struct sluice_request *request,
+                               struct sl_str id);
+
 /* Send what was collected. */
 SL_MUST_USE int sl_remote_flush(struct sl_remote *remote);
 
-/* Why a flow can't be run over HTTP, or NULL. */
+/* Why a flow can't be run against a daemon, or NULL. */
 const char *sl_remote_cannot(const struct sl_flow *flow);
+
+/* ---- in remote_resp.c ---- */
+
+/* A check as a command of the Redis protocol, with the id `id`, which is JSON.
+ * SLUICE_EINVAL if it would have too many words. */
+SL_MUST_USE int sl_command_write(struct sl_buf *out,
+                                 const struct sluice_request *request,
+                                 struct sl_str id);
+
+/* Send the commands that were collected. On success *ret has the verdicts, one
+ * behind the other, in remote->verdicts. */
+SL_MUST_USE int sl_remote_pipeline(struct sl_remote *remote,
+                                   struct sl_str *ret);
 
 #endif

@@ -14,10 +14,14 @@
 #include "cli/flow/compare.h"
 #include "cli/flow/remote.h"
 #include "cli/flow/subjects.h"
+#include "cli/flow/tokens.h"
+#include "cli/flow/words.h"
 
 /* One line brings one key, so that the smallest state holds any flow; four
  * times that keeps it from ever being tight. */
 #define STATE_BYTES ((size_t)4 << 20)
+
+#define GRANTS_MOST 64 /* of a subject */
 
 #define DEFAULT_IP "192.0.2.1" /* TEST-NET-1 */
 
@@ -28,7 +32,8 @@ struct run {
     struct sluice_policy *policy;
     struct sluice_engine *engine;
     struct sluice_decision *decision;
-    struct sl_subjects subjects;
+    struct sl_flow_subjects subjects;
+    struct sl_flow_tokens tokens;
     sl_ns now;
     bool store_fails;
     struct sl_outcome *out;
@@ -134,7 +139,8 @@ static bool open_engine(struct run *run, const struct sl_flow *flow)
     if (sluice_engine_open(run->policy, &options, &run->engine))
         return broken(run);
     run->decision = sluice_decision_new();
-    if (!run->decision)
+    if (!run->decision ||
+        sl_flow_tokens_open(&run->tokens, run->engine, run->policy, path))
         return out_of_memory(run);
     run->out->line = flow->line;
     return !run->remote || agreed(run, sl_remote_begin(run->remote, path));
@@ -155,6 +161,8 @@ static bool do_reload(struct run *run, const struct sl_act *act)
     }
     sluice_policy_release(run->policy);
     run->policy = policy;
+    if (sl_flow_tokens_open(&run->tokens, run->engine, policy, path))
+        return out_of_memory(run);
     return !run->remote || agreed(run, sl_remote_policy(run->remote, path));
 }
 
@@ -219,7 +227,7 @@ void sl_request_fill(const struct sl_act *act, struct sluice_request *ret)
 /* What this version does not have, or NULL. */
 static const char *absent_input(const struct sl_inputs *in)
 {
-    return in->hold ? "hold=" : in->as ? "as=" : in->token ? "token=" : NULL;
+    return in->hold ? "hold=" : in->as ? "as=" : NULL;
 }
 
 static bool has_limit(const struct run *run, const char *name)
@@ -248,18 +256,6 @@ static bool check_names(struct run *run, const struct sl_act *act)
     return true;
 }
 
-/* An override may be of a limit that a later policy does not have. */
-static void drop_unknown(const struct run *run, struct sluice_request *request,
-                         struct sluice_override *room)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < request->override_count; i++)
-        if (has_limit(run, room[i].limit))
-            room[kept++] = room[i];
-    request->override_count = kept;
-}
-
 /* Ask the daemon the same. */
 static bool ask_remote(struct run *run, const struct sluice_request *request)
 {
@@ -276,15 +272,13 @@ static bool ask_remote(struct run *run, const struct sluice_request *request)
 static bool repeat(struct run *run, const struct sl_act *act,
                    struct sl_tally *tally)
 {
-    struct sluice_override room[SL_SUBJECT_OVERRIDES];
     struct sluice_request request;
 
     for (uint64_t i = 0; i < act->in->times; i++) {
         if (i > 0 && !pass(run, act->in->every))
             return false;
         sl_request_fill(act, &request);
-        sl_subjects_fill(&run->subjects, run->now, &request, room);
-        drop_unknown(run, &request, room);
+        sl_flow_subjects_fill(&run->subjects, &request);
         if (sluice_decide(run->engine, &request, run->decision))
             return broken(run);
         if (!ask_remote(run, &request))
@@ -297,14 +291,39 @@ static bool repeat(struct run *run, const struct sl_act *act,
     return !run->remote || agreed(run, sl_remote_flush(run->remote));
 }
 
-static bool do_request(struct run *run, const struct sl_act *act)
+/* token=FILE becomes a header. */
+static bool bring_token(struct run *run, struct sl_inputs *in)
 {
-    struct sl_tally tally = {0};
-    const char *what = absent_input(act->in);
+    struct sl_diag why = {.sentence = ""};
+    struct sluice_header header;
+    const char *path;
+    int err;
 
+    if (!in->token)
+        return true;
+    path = sl_flow_path(run->file, in->token, run->arena);
+    err = path ? sl_flow_tokens_header(&run->tokens, run->policy, path,
+                                       run->arena, &header, &why)
+               : SLUICE_ENOMEM;
+    if (!err)
+        err = sl_inputs_header(in, &header, run->arena);
+    if (err == SLUICE_ENOMEM)
+        return out_of_memory(run);
+    return !err || stop(run, SL_END_FAILED, "%s", why.sentence);
+}
+
+static bool do_request(struct run *run, const struct sl_act *written)
+{
+    struct sl_inputs in = *written->in;
+    struct sl_act brought = *written, *act = &brought;
+    struct sl_tally tally = {0};
+    const char *what = absent_input(&in);
+
+    act->in = &in;
     if (what)
         return absent(run, what);
-    if (!check_names(run, act) || !repeat(run, act, &tally))
+    if (!bring_token(run, &in) || !check_names(run, act) ||
+        !repeat(run, act, &tally))
         return false;
     if (sl_compare(act, &tally, run->decision, run->arena, &run->out->misses))
         return out_of_memory(run);
@@ -320,9 +339,13 @@ static bool do_subject(struct run *run, const struct sl_act *act)
     for (size_t i = 0; i < act->record->override_count; i++)
         if (!has_limit(run, act->record->overrides[i].limit))
             return no_limit(run, act->record->overrides[i].limit);
-    if (sl_subjects_set(&run->subjects, act, run->now))
+    if (act->record->override_count > GRANTS_MOST)
+        return stop(run, SL_END_FAILED, "a subject has at most %d rates",
+                    GRANTS_MOST);
+    if (sl_flow_subjects_set(&run->subjects, act, run->now))
         return out_of_memory(run);
-    return true;
+    return !run->remote ||
+           agreed(run, sl_remote_subject(run->remote, act, run->now));
 }
 
 static bool do_feature(struct run *run, const struct sl_act *act)
@@ -404,5 +427,6 @@ void sl_flow_run(const struct sl_flow *flow, const char *file,
         run_acts(&run, flow);
     sluice_decision_free(run.decision);
     sluice_engine_close(run.engine);
+    sl_flow_tokens_close(&run.tokens);
     sluice_policy_release(run.policy);
 }

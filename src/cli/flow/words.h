@@ -17,6 +17,11 @@ SL_MUST_USE int sl_moment_read(const char *text, const struct sl_word *word,
 /* Inputs with nothing in them. */
 void sl_inputs_init(struct sl_inputs *in);
 
+/* One more header, behind those there are. SLUICE_ENOMEM. */
+SL_MUST_USE int sl_inputs_header(struct sl_inputs *in,
+                                 const struct sluice_header *header,
+                                 struct sl_arena *arena);
+
 /* Add the word words->at[index] to `in`: user=ann, header.x-a=b, x8. */
 SL_MUST_USE int sl_input_read(const struct sl_words *words, size_t index,
                               struct sl_arena *arena, struct sl_inputs *in,

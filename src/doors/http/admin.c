@@ -13,6 +13,7 @@
 
 #include "base/instant.h"
 #include "doors/http/admin/inner.h"
+#include "doors/http/subjects/subjects.h"
 #include "wire/json.h"
 
 const struct sl_str sl_admin_json = {"application/json", 16};
@@ -169,14 +170,41 @@ static void say_time(struct sl_http_call *call, sl_ns now)
 }
 
 /* Move it; with ?forget=true nothing was ever used. */
-static int turn_clock(struct sl_http_call *call, sl_ns now)
+static void turn_clock(struct sl_http_call *call, sl_ns now)
 {
     const struct sl_admin *admin = sl_admin_of(call);
     int err = 0;
 
     if (sl_str_eq(call->query, SL_STR("forget=true")))
         err = admin->forget ? admin->forget(admin->ctx) : SLUICE_EINVAL;
-    return err ? err : admin->set_clock(admin->ctx, now);
+    if (!err)
+        err = admin->set_clock(admin->ctx, now);
+    if (err)
+        sl_http_refuse(call, 500, "CLOCK", "the clock could not be set");
+    else
+        say_time(call, now);
+}
+
+/* The registry has forgotten all, too. */
+static void on_forgotten(struct sl_errand_call *errand)
+{
+    turn_clock(errand->call, errand->job.now);
+}
+
+static void begin_turn(struct sl_http_call *call, sl_ns now)
+{
+    struct sl_errand_call *errand;
+
+    if (!sl_admin_of(call)->registry ||
+        !sl_str_eq(call->query, SL_STR("forget=true"))) {
+        turn_clock(call, now);
+        return;
+    }
+    errand = sl_errand_new(call, SL_JOB_FORGET, on_forgotten);
+    if (!errand)
+        return;
+    errand->job.now = now;
+    sl_errand_send(errand);
 }
 
 static void set_clock(struct sl_http_call *call)
@@ -194,43 +222,36 @@ static void set_clock(struct sl_http_call *call)
         return;
     member = sl_admin_member(call, "now", "{\"now\":\"2026-03-31T23:59:59Z\"}",
                              &root);
-    if (member && read_instant(call, member, &now)) {
-        if (turn_clock(call, now))
-            sl_http_refuse(call, 500, "CLOCK", "the clock could not be set");
-        else
-            say_time(call, now);
-    }
+    if (member && read_instant(call, member, &now))
+        begin_turn(call, now);
     json_decref(root);
-}
-
-/* ---- later ---- */
-
-static void not_yet(struct sl_http_call *call)
-{
-    sl_http_refuse(call, 501, "NOT_IN_THIS_VERSION",
-                   "%.*s is part of a later version", SL_STR_ARG(call->path));
 }
 
 /* ---- the table ---- */
 
 const struct sl_http_path sl_admin_paths[] = {
-    {"GET",  "/livez",        livez,                SL_GUARD_NONE },
-    {"GET",  "/readyz",       readyz,               SL_GUARD_NONE },
-    {"GET",  "/healthz",      readyz,               SL_GUARD_NONE },
-    {"GET",  "/metrics",      sl_admin_metrics,     SL_GUARD_NONE },
-    {"GET",  "/v1/policy",    sl_admin_policy_get,  SL_GUARD_TOKEN},
-    {"POST", "/v1/policy",    sl_admin_policy_post, SL_GUARD_TOKEN},
-    {"GET",  "/v1/features",  sl_admin_features,    SL_GUARD_TOKEN},
-    {"GET",  "/v1/features/", sl_admin_feature_get, SL_GUARD_TOKEN},
-    {"PUT",  "/v1/features/", sl_admin_feature_set, SL_GUARD_TOKEN},
-    {"POST", "/v1/features/", sl_admin_feature_set, SL_GUARD_TOKEN},
-    {"POST", "/v1/clock",     set_clock,            SL_GUARD_TOKEN},
-    {NULL,   "/v1/top",       not_yet,              SL_GUARD_TOKEN},
-    {NULL,   "/v1/events",    not_yet,              SL_GUARD_TOKEN},
-    {NULL,   "/v1/keys",      not_yet,              SL_GUARD_TOKEN},
-    {NULL,   "/v1/keys/",     not_yet,              SL_GUARD_TOKEN},
-    {NULL,   "/v1/subjects",  not_yet,              SL_GUARD_TOKEN},
-    {NULL,   "/v1/subjects/", not_yet,              SL_GUARD_TOKEN},
+    {"GET",    "/livez",        livez,                  SL_GUARD_NONE },
+    {"GET",    "/readyz",       readyz,                 SL_GUARD_NONE },
+    {"GET",    "/healthz",      readyz,                 SL_GUARD_NONE },
+    {"GET",    "/metrics",      sl_admin_metrics,       SL_GUARD_NONE },
+    {"GET",    "/v1/policy",    sl_admin_policy_get,    SL_GUARD_TOKEN},
+    {"POST",   "/v1/policy",    sl_admin_policy_post,   SL_GUARD_TOKEN},
+    {"GET",    "/v1/features",  sl_admin_features,      SL_GUARD_TOKEN},
+    {"GET",    "/v1/features/", sl_admin_feature_get,   SL_GUARD_TOKEN},
+    {"PUT",    "/v1/features/", sl_admin_feature_set,   SL_GUARD_TOKEN},
+    {"POST",   "/v1/features/", sl_admin_feature_set,   SL_GUARD_TOKEN},
+    {"DELETE", "/v1/features/", sl_admin_feature_leave, SL_GUARD_TOKEN},
+    {"POST",   "/v1/clock",     set_clock,              SL_GUARD_TOKEN},
+    {"GET",    "/v1/top",       sl_admin_top,           SL_GUARD_TOKEN},
+    {"GET",    "/v1/events",    sl_admin_events,        SL_GUARD_TOKEN},
+    {"GET",    "/v1/keys/",     sl_admin_key_get,       SL_GUARD_TOKEN},
+    {"DELETE", "/v1/keys/",     sl_admin_key_reset,     SL_GUARD_TOKEN},
+    {"GET",    "/v1/subjects",  sl_subject_list,        SL_GUARD_TOKEN},
+    {"POST",   "/v1/subjects",  sl_subject_import,      SL_GUARD_TOKEN},
+    {"GET",    "/v1/subjects/", sl_subject_get,         SL_GUARD_TOKEN},
+    {"PUT",    "/v1/subjects/", sl_subject_put,         SL_GUARD_TOKEN},
+    {"PATCH",  "/v1/subjects/", sl_subject_patch,       SL_GUARD_TOKEN},
+    {"DELETE", "/v1/subjects/", sl_subject_remove,      SL_GUARD_TOKEN},
 };
 
 const unsigned sl_admin_path_count = SL_LEN(sl_admin_paths);

@@ -3,10 +3,15 @@
 #ifndef SL_ADMIN_H
 #define SL_ADMIN_H
 
-#include "doors/http/http.h"
+#include "doors/http/feed.h"
+#include "doors/top.h"
+
+struct sl_registry;
 
 struct sl_admin {
     void *ctx;
+    struct sl_events *events; /* NULL: nobody is told what was done */
+    struct sl_feed *feed;     /* NULL: nobody can listen */
 
     /* Is it serving? Otherwise `why` gets a sentence. */
     bool (*ready)(void *ctx, struct sl_buf *why);
@@ -22,9 +27,17 @@ struct sl_admin {
     /* All threads' counts, rendered. */
     int (*metrics)(void *ctx, bool open_metrics, struct sl_buf *out);
 
-    /* Switch a feature. SLUICE_ENOENT if the policy has none of that name. */
-    int (*feature)(void *ctx, struct sl_str name, bool on,
-                   struct sl_diag *diag);
+    /* Who is refused most; see top.h. */
+    int (*top)(void *ctx, const struct sl_top_query *query,
+               struct sl_arena *arena, struct sl_top_answer *ret);
+
+    /* Switch a feature on or off, or leave it to the policy (-1).
+     * SLUICE_ENOENT if the policy has none of that name. */
+    int (*feature)(void *ctx, struct sl_str name, int on, struct sl_diag *diag);
+
+    /* Subjects and switches; NULL: there is none. Its answers come on the
+     * listener's loop. */
+    struct sl_registry *registry;
 
     /* Move the virtual clock; NULL in the shipped program. */
     int (*set_clock)(void *ctx, sl_ns now);

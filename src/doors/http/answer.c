@@ -16,6 +16,7 @@ void sl_http_begin(struct sl_http_call *call)
     call->content_type = call->body = (struct sl_str){"", 0};
     call->field_count = 0;
     call->close = false;
+    call->stream = NULL;
 }
 
 void sl_http_answer(struct sl_http_call *call, int status,
@@ -90,6 +91,11 @@ void sl_http_show(struct sl_http_call *call, int status,
         sl_http_field(call, rendered->headers[i].name,
                       rendered->headers[i].value);
     sl_http_answer(call, status, rendered->content_type, rendered->body);
+}
+
+void sl_http_stream(struct sl_http_call *call, struct sl_http_stream *stream)
+{
+    call->stream = stream;
 }
 
 sl_ns sl_http_now(const struct sl_http_call *call)

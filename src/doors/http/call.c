@@ -16,8 +16,19 @@
 /* What is kept from one request to the next. */
 #define TEXT_KEPT ((size_t)1 << 20)
 
+/* What a client who left before his answer has left behind. */
+static void forget_left(struct sl_http_call *call)
+{
+    if (!call->left)
+        return;
+    sl_http_session_free(call->left);
+    sl_buf_done(&call->left_in);
+    call->left = NULL;
+}
+
 static void call_free(struct sl_http_call *call)
 {
+    forget_left(call);
     sl_ask_done(&call->ask);
     sl_arena_done(&call->arena);
     sl_arena_done(&call->ink);
@@ -43,6 +54,7 @@ static struct sl_http_call *make(struct sl_http_worker *worker)
     if (!call)
         return NULL;
     call->worker = worker;
+    call->left = NULL;
     sl_ask_init(&call->ask, worker->engine, worker->station, alloc);
     sl_arena_init(&call->arena, ARENA_MOST, alloc);
     sl_arena_init(&call->ink, ARENA_MOST, alloc);
@@ -80,6 +92,7 @@ void sl_http_call_done(struct sl_http_call *call)
     if (!call)
         return;
     worker = call->worker;
+    forget_left(call);
     if (!TAILQ_EMPTY(&worker->spare)) {
         call_free(call);
         return;

@@ -158,6 +158,18 @@ static void prepare(struct sl_http_call *call)
     call->token_in_authorize = false;
 }
 
+bool sl_http_welcome(struct sl_http_call *call)
+{
+    const struct sl_http_path *row;
+    bool known;
+
+    prepare(call);
+    sl_http_begin(call);
+    split_target(call);
+    row = find(call, &known);
+    return (row && row->guard != SL_GUARD_TOKEN) || sl_http_admit(call);
+}
+
 void sl_http_count(const struct sl_http_call *call)
 {
     const struct sl_http_worker *worker = call->worker;

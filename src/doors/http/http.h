@@ -18,10 +18,12 @@
 #include "engine/ask.h"
 #include "engine/render.h"
 #include "net/conn.h"
+#include "net/crowd.h"
 #include "wire/http1.h"
 
 struct sl_http_worker;
 struct sl_http_session; /* a connection, see server.c */
+struct sl_http_stream;
 
 /* One request and its answer, with the memory that both need. It is made by
  * sl_http_call_new() and lasts until it is answered; a worker keeps one for
@@ -30,10 +32,12 @@ struct sl_http_call {
     struct sl_http_worker *worker;
     struct sl_http_session *session; /* NULL in tests, or if he has left */
     struct sl_conn *conn;            /* likewise */
-    struct sl_ask ask;               /* for those who ask the engine */
-    struct sl_arena arena;           /* for texts */
-    struct sl_arena ink;             /* of one decision, rendered */
-    struct sl_buf text;              /* for long texts: empty at first */
+    struct sl_http_session *left; /* if he has: what the request stands in, */
+    struct sl_buf left_in;        /* and the bytes that it points to */
+    struct sl_ask ask;            /* for those who ask the engine */
+    struct sl_arena arena;        /* for texts */
+    struct sl_arena ink;          /* of one decision, rendered */
+    struct sl_buf text;           /* for long texts: empty at first */
     enum sl_http_stage {
         SL_HTTP_HANDLED, /* by a handler that answers before it returns */
         SL_HTTP_LATER,   /* the answer may come later */
@@ -60,7 +64,16 @@ struct sl_http_call {
     struct sl_str body;
     struct sl_http1_field fields[SL_HEADERS + 8];
     unsigned field_count;
-    bool close; /* close the connection afterwards */
+    bool close;                    /* close the connection afterwards */
+    struct sl_http_stream *stream; /* what follows, or NULL */
+};
+
+/* What an answer goes on with for as long as the client listens. */
+struct sl_http_stream {
+    struct sl_conn *conn; /* whose `out` is written to; NULL before it begins */
+    /* The connection is gone, or it never began: once. The stream is its
+     * owner's, and may be freed here. */
+    void (*on_close)(struct sl_http_stream *stream);
 };
 
 typedef void sl_http_f(struct sl_http_call *call);
@@ -95,7 +108,8 @@ struct sl_http_door {
         SL_FORWARD_FORWARDED,
         SL_FORWARD_PATH
     } forward;
-    void *ctx; /* admin: struct sl_admin, see admin.h */
+    struct sl_crowd *crowd; /* NULL: each worker has its own cap only */
+    void *ctx;              /* admin: struct sl_admin, see admin.h */
 };
 
 struct sl_http_worker {
@@ -157,6 +171,14 @@ void sl_http_drain(struct sl_http_worker *worker);
  * waits. Of a client who has left meanwhile it knows nothing. */
 void sl_http_later(struct sl_http_call *call);
 void sl_http_finish(struct sl_http_call *call);
+
+/* Go on after the fields of the answer, which has no body then: write to the
+ * connection and flush it, from any call on this thread. What the client sends
+ * is dropped. */
+void sl_http_stream(struct sl_http_call *call, struct sl_http_stream *stream);
+
+/* The owner ends it; on_close is not called. */
+void sl_http_stream_end(struct sl_http_stream *stream);
 
 /* Answer with a text that lives long enough (in the arena, or for ever). */
 void sl_http_answer(struct sl_http_call *call, int status,

@@ -9,7 +9,8 @@
  *     closed        408, closed          408, closed  LATE ------+
  *
  * A request whose answer comes later is LATE: its connection is paused and
- * nothing of it moves, as the call has slices of it.
+ * nothing of it moves, as the call has slices of it. An answer that goes on for
+ * as long as somebody listens is a STREAM, which has no deadline.
  *
  * Shaking hands for TLS has the head's deadline, too. A deadline is set when
  * its phase begins and not moved by bytes that trickle in. A request that comes
@@ -24,9 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/digits.h"
-#include "base/instant.h"
-#include "doors/http/inner.h"
+#include "doors/http/session.h"
 
 #define LINE_MOST ((size_t)8 << 10)
 #define HEAD_MOST ((size_t)16 << 10)
@@ -38,19 +37,6 @@
 #define LATEST (60 * SL_S)
 
 #define CONTINUE SL_STR("HTTP/1.1 100 Continue\r\n\r\n")
-
-enum phase { IDLE, HEAD, BODY, LATE };
-
-struct sl_http_session {
-    struct sl_http_worker *worker;
-    struct sl_conn *conn;
-    TAILQ_ENTRY(sl_http_session) link;
-    bool waits;  /* is in worker->waiting, and paused */
-    bool shakes; /* TLS: hands may not have been shaken yet */
-    enum phase phase;
-    struct sl_http_call *call; /* LATE: the one that is under way */
-    struct sl_http1 parser;
-};
 
 /* ---- settings ---- */
 
@@ -68,6 +54,8 @@ static sl_ns deadline_of(const struct sl_http_door *door, enum phase phase)
         return or_else(door->body_deadline, 10 * SL_S);
     case LATE:
         return LATEST;
+    case STREAM:
+        return 0;
     case IDLE:
         break;
     }
@@ -97,9 +85,8 @@ static void count_refusal(const struct sl_http_worker *worker, const char *why,
 
 static void enter(struct sl_http_session *s, enum phase phase)
 {
-    /* Coming back to IDLE is a new beginning; the others begin once. */
     if (phase == s->phase && phase != IDLE)
-        return;
+        return; /* only coming back to IDLE is a new beginning */
     s->phase = phase;
     sl_conn_deadline(s->conn, deadline_of(s->worker->door, phase));
 }
@@ -114,45 +101,18 @@ static void begin(struct sl_http_session *s)
 
 /* ---- writing ---- */
 
-static char *put(char *to, const char *text)
+/* From now on the connection is the stream's; or it never is. */
+static void begin_stream(struct sl_http_session *s,
+                         struct sl_http_stream *stream, bool begins)
 {
-    while (*text)
-        *to++ = *text++;
-    return to;
-}
-
-/* "Sun, 15 Nov 2026 07:00:00 GMT" */
-static void print_date(sl_ns second, char out[32])
-{
-    static const char days[][6] = {"Thu, ", "Fri, ", "Sat, ", "Sun, ",
-                                   "Mon, ", "Tue, ", "Wed, "};
-    static const char months[][6] = {" Jan ", " Feb ", " Mar ", " Apr ",
-                                     " May ", " Jun ", " Jul ", " Aug ",
-                                     " Sep ", " Oct ", " Nov ", " Dec "};
-    int64_t year, month, day, since = second / 86400;
-    uint64_t left = (uint64_t)(second % 86400);
-    char *to = put(out, days[since % 7]);
-
-    sl_civil_from_days(since, &year, &month, &day);
-    to = sl_digits_padded((uint64_t)day, 2, to);
-    to = put(to, months[month - 1]);
-    to = sl_digits_padded((uint64_t)year, 4, to);
-    to = sl_digits_padded(left / 3600, 2, put(to, " "));
-    to = sl_digits_padded(left / 60 % 60, 2, put(to, ":"));
-    to = sl_digits_padded(left % 60, 2, put(to, ":"));
-    memcpy(to, " GMT", sizeof(" GMT"));
-}
-
-/* RFC 9110, 5.6.7; the text changes once a second. */
-static struct sl_str date_of(struct sl_http_worker *worker)
-{
-    sl_ns second = sl_loop_now(worker->loop) / SL_S;
-
-    if (second != worker->date_at || !worker->date[0]) {
-        print_date(second, worker->date);
-        worker->date_at = second;
+    if (!begins) {
+        stream->on_close(stream);
+        return;
     }
-    return sl_str_c(worker->date);
+    stream->conn = s->conn;
+    s->stream = stream;
+    sl_buf_clear(&s->conn->in);
+    enter(s, STREAM);
 }
 
 /* Append the answer. False if the connection is at its end. */
@@ -160,24 +120,30 @@ static bool send_answer(struct sl_http_session *s,
                         const struct sl_http_call *call)
 {
     struct sl_http_worker *worker = s->worker;
+    bool streams =
+        call->stream && !s->parser.is_head_request && !worker->draining;
     struct sl_http1_answer answer = {
         .status = call->status,
         .fields = call->fields,
         .field_count = call->field_count,
         .content_type = call->content_type,
         .body = call->body,
-        .keep_alive = s->parser.keep_alive && !call->close && !worker->draining,
+        .endless = streams,
+        .keep_alive = s->parser.keep_alive && !call->close &&
+                      !worker->draining && !streams,
         .head = s->parser.is_head_request,
         .minor = s->parser.minor,
-        .date = date_of(worker),
+        .date = sl_http_date(worker),
     };
 
     if (sl_http1_write(&s->conn->out, &answer)) {
         sl_conn_abort(s->conn);
-        return false;
-    }
-    if (!answer.keep_alive)
+        answer.keep_alive = streams = false;
+    } else if (!answer.keep_alive && !streams) {
         sl_conn_finish(s->conn);
+    }
+    if (call->stream)
+        begin_stream(s, call->stream, streams);
     return answer.keep_alive;
 }
 
@@ -238,8 +204,8 @@ void sl_http_resume(struct sl_http_call *call)
     sl_conn_pause(s->conn, false); /* on_input follows, if there is more */
 }
 
-/* The request is complete. False if there is nothing to go on with. */
-static bool handle(struct sl_http_session *s)
+/* A call for the request that is there, or NULL: then it is at its end. */
+static struct sl_http_call *make_call(struct sl_http_session *s)
 {
     struct sl_conn *conn = s->conn;
     struct sl_http_call *call = sl_http_call_new(s->worker);
@@ -247,7 +213,7 @@ static bool handle(struct sl_http_session *s)
     if (!call) {
         count_refusal(s->worker, "no_memory", 0);
         sl_conn_abort(conn);
-        return false;
+        return NULL;
     }
     call->session = s;
     call->conn = conn;
@@ -256,15 +222,47 @@ static bool handle(struct sl_http_session *s)
     call->has_peer = conn->has_ip;
     call->peer_is_unix = conn->is_unix;
     call->shows_cert = conn->tls_client;
+    return call;
+}
+
+/* The request is complete. False if there is nothing to go on with. */
+static bool handle(struct sl_http_session *s)
+{
+    struct sl_http_call *call = make_call(s);
+
+    if (!call)
+        return false;
     if (sl_http_handle(call))
         return answer(s, call);
     wait_for_answer(s, call);
     return false;
 }
 
+/* The head is there, the body is not. False if nobody wants it. */
+static bool is_welcome(struct sl_http_session *s)
+{
+    const struct sl_http_door *door = s->worker->door;
+    struct sl_http_call *call;
+
+    if (door->token.len == 0 && !door->accepts_client_cert)
+        return true;
+    call = make_call(s);
+    if (!call)
+        return false;
+    if (!sl_http_welcome(call)) {
+        call->close = true;
+        sl_http_count(call);
+        return answer(s, call);
+    }
+    sl_http_call_done(call);
+    return true;
+}
+
 /* Some of a request is there. */
 static void expect_more(struct sl_http_session *s)
 {
+    if (s->parser.body_at > 0 && s->phase != BODY && !is_welcome(s))
+        return;
     if (s->parser.expect_continue) {
         s->parser.expect_continue = false;
         if (sl_buf_add(&s->conn->out, CONTINUE)) {
@@ -306,6 +304,10 @@ static void on_input(struct sl_conn *conn)
     unsigned answered = 0;
 
     s->shakes = false;
+    if (s->stream) { /* nothing is expected of him */
+        sl_buf_clear(&conn->in);
+        return;
+    }
     if (most == 0)
         most = 64;
     while (conn->in.len > 0 && !sl_conn_is_full(conn)) {
@@ -335,7 +337,7 @@ static void on_deadline(struct sl_conn *conn)
         sl_conn_deadline(conn, deadline_of(s->worker->door, IDLE));
         return;
     }
-    if (s->phase == IDLE || s->phase == LATE) /* it is closed */
+    if (s->phase == IDLE || s->phase >= LATE) /* it is closed */
         return;
     s->parser.keep_alive = false;
     refuse(s, "deadline", 408, "TOO_SLOW",
@@ -350,13 +352,14 @@ static void on_close(struct sl_conn *conn)
 
     if (s->waits)
         TAILQ_REMOVE(&worker->waiting, s, link);
-    if (s->call) {
-        s->call->session = NULL;
-        s->call->conn = NULL;
-    }
     if (worker->stats)
         sl_stats_connection(worker->stats, worker->door->name, -1);
-    sl_alloc_free(worker->alloc, s, sizeof(*s));
+    sl_http_stream_forget(s);
+    sl_http_leave(worker, &s->place);
+    if (s->call)
+        sl_http_leave_behind(s);
+    else
+        sl_http_session_free(s);
 }
 
 static const struct sl_conn_calls calls = {
@@ -388,20 +391,27 @@ static int open_conn(struct sl_http_session *s, int fd,
 void sl_http_accept(void *ctx, int fd, const struct sl_address *peer)
 {
     struct sl_http_worker *worker = ctx;
-    struct sl_http_session *s = sl_alloc_new(worker->alloc, sizeof(*s));
+    struct sl_http_place place;
+    const char *why = sl_http_enter(worker, peer, &place);
+    struct sl_http_session *s =
+        why ? NULL : sl_alloc_new(worker->alloc, sizeof(*s));
 
     if (!s) {
-        count_refusal(worker, "no_memory", 0);
+        sl_http_leave(worker, &place);
+        count_refusal(worker, why ? why : "no_memory", 0);
         close(fd);
         return;
     }
     s->worker = worker;
+    s->place = place;
     s->waits = false;
     s->call = NULL;
+    s->stream = NULL;
     s->shakes = worker->tls != NULL;
     s->phase = IDLE;
     if (open_conn(s, fd, peer)) {
         count_refusal(worker, "too_many", 0);
+        sl_http_leave(worker, &place);
         sl_alloc_free(worker->alloc, s, sizeof(*s));
         return;
     }
@@ -417,8 +427,11 @@ static void drain_one(struct sl_conn *conn, void *ctx)
     struct sl_http_session *s = conn->owner;
 
     (void)ctx;
-    if (s->phase == IDLE && conn->in.len == 0)
-        sl_conn_finish(conn);
+    if (s->stream)
+        sl_http_stream_forget(s);
+    else if (s->phase != IDLE || conn->in.len > 0)
+        return;
+    sl_conn_finish(conn);
 }
 
 void sl_http_drain(struct sl_http_worker *worker)
@@ -448,24 +461,4 @@ int sl_http_worker_open(struct sl_http_worker *worker,
         return sl_refuse(diag, err, "there is no memory");
     }
     return 0;
-}
-
-void sl_http_worker_close(struct sl_http_worker *worker)
-{
-    if (worker->conns)
-        sl_conns_close(worker->conns);
-    worker->conns = NULL;
-    sl_timer_free(worker->later);
-    worker->later = NULL;
-    sl_tls_unref(worker->tls);
-    worker->tls = NULL;
-    sl_http_worker_done(worker);
-}
-
-void sl_http_worker_tls(struct sl_http_worker *worker, struct sl_tls *tls)
-{
-    struct sl_tls *old = worker->tls;
-
-    worker->tls = tls ? sl_tls_ref(tls) : NULL;
-    sl_tls_unref(old);
 }

@@ -5,6 +5,8 @@
 #define RENDER_MAX (1024 * 1024) /* a body, and the names of all limits */
 #define TEXT_MAX   (256 * 1024)
 #define LIST_MAX   256 /* costs, overrides of a request */
+#define ROLES_MAX  32  /* of a subject */
+#define GRANTS_MAX 64
 #define READ_MAX   320 /* headers that a policy can read, each once */
 
 /* ---- engines ---- */
@@ -90,6 +92,16 @@ int sluice_engine_switch(struct sluice_engine *engine, const char *feature,
                             sluice_private_diag());
 }
 
+const struct sl_policy *sl_library_policy(const struct sluice_policy *policy)
+{
+    return policy->policy;
+}
+
+void sl_library_tokens(struct sluice_engine *engine, struct sl_tokens *tokens)
+{
+    engine->tokens = tokens;
+}
+
 void sluice_engine_close(struct sluice_engine *engine)
 {
     if (!engine)
@@ -134,6 +146,20 @@ struct lists {
     struct sl_override overrides[LIST_MAX];
 };
 
+/* A subject of the caller's registry, as the engine wants it. */
+struct registered {
+    struct sl_subject subject;
+    struct sl_str roles[ROLES_MAX];
+    struct sl_own_rate rates[GRANTS_MAX];
+};
+
+static bool is_good(const struct sluice_subject *s)
+{
+    return !s || (s->role_count <= ROLES_MAX && s->grant_count <= GRANTS_MAX &&
+                  (s->roles || s->role_count == 0) &&
+                  (s->grants || s->grant_count == 0));
+}
+
 static int check_request(const struct sluice_request *r)
 {
     struct sl_diag *diag = sluice_private_diag();
@@ -147,6 +173,11 @@ static int check_request(const struct sluice_request *r)
         return sl_refuse(diag, SLUICE_EINVAL,
                          "a request counts headers, costs or overrides that "
                          "it does not have");
+    if (!is_good(r->user_subject) || !is_good(r->org_subject))
+        return sl_refuse(diag, SLUICE_EINVAL,
+                         "a subject has at most %d roles and %d grants, and "
+                         "those that it counts",
+                         ROLES_MAX, GRANTS_MAX);
     if (!r->path && !r->job && !r->limit)
         return sl_refuse(diag, SLUICE_EINVAL,
                          "a request needs a path, a job or a limit");
@@ -209,6 +240,32 @@ static struct sl_facts facts_of(const struct sluice_request *r,
     };
 }
 
+static void fill(struct registered *r, const struct sluice_subject *s,
+                 const char *asked)
+{
+    r->subject = (struct sl_subject){.known = s, .id = sl_str_c(asked)};
+    if (!s)
+        return;
+    if (s->id)
+        r->subject.id = sl_str_c(s->id);
+    r->subject.plan = sl_str_c(s->plan);
+    r->subject.expires = s->expires_ns < 0 ? SL_NS_NONE : s->expires_ns;
+    for (size_t i = 0; i < s->role_count; i++)
+        r->roles[i] = sl_str_c(s->roles[i]);
+    for (size_t i = 0; i < s->grant_count; i++) {
+        const struct sluice_grant *g = &s->grants[i];
+
+        r->rates[i] =
+            (struct sl_own_rate){sl_str_c(g->limit), sl_str_c(g->rate),
+                                 g->until_ns < 0 ? SL_NS_NONE : g->until_ns,
+                                 sl_str_c(g->by), sl_str_c(g->note)};
+    }
+    r->subject.roles = r->roles;
+    r->subject.role_count = (unsigned)s->role_count;
+    r->subject.rates = r->rates;
+    r->subject.rate_count = (unsigned)s->grant_count;
+}
+
 /* Forget what was made of the last decision. */
 static void clear(struct sluice_decision *d)
 {
@@ -228,6 +285,8 @@ static int decide(struct sluice_engine *engine,
 {
     struct sl_diag *diag = sluice_private_diag();
     struct lists lists;
+    struct registered user, org;
+    struct sl_known known = {0};
     struct sl_facts facts;
     int err;
 
@@ -241,10 +300,19 @@ static int decide(struct sluice_engine *engine,
         return err;
     d->held = sl_engine_hold(engine->engine, d->held);
     facts = facts_of(request, d->held->policy, &lists, sl_library_now(engine));
+    if (request->registry && request->user) {
+        fill(&user, request->user_subject, request->user);
+        known.user = &user.subject;
+    }
+    if (request->registry && request->org) {
+        fill(&org, request->org_subject, request->org);
+        known.org = &org.subject;
+    }
+    sl_known_token(&known, engine->tokens, d->held->policy, &facts);
     err = sl_facts_check(d->held->policy, &facts, diag);
     if (!err)
-        err = sl_engine_decide(engine->engine, d->held, &facts, spend, &d->made,
-                               diag);
+        err = sl_engine_decide_known(engine->engine, d->held, &facts, &known,
+                                     spend, &d->made, diag);
     if (err)
         return err;
     if (sl_render(&d->made, &d->arena, &d->rendered))

@@ -19,6 +19,7 @@ struct sluice_engine {
     struct sl_engine *engine;
     int64_t (*now)(void *ctx);
     void *now_ctx;
+    struct sl_tokens *tokens; /* borrowed; NULL: no token is believed */
 };
 
 struct sluice_decision {
@@ -47,6 +48,11 @@ static inline void sl_library_free(void *piece, size_t size)
 {
     sl_alloc_free(&sl_alloc_libc, piece, size);
 }
+
+/* For programs of ours that link all of it: what a policy says, and whoever
+ * verifies the tokens of requests from now on. */
+const struct sl_policy *sl_library_policy(const struct sluice_policy *policy);
+void sl_library_tokens(struct sluice_engine *engine, struct sl_tokens *tokens);
 
 /* The instant of a decision of this engine. */
 sl_ns sl_library_now(const struct sluice_engine *engine);

@@ -113,7 +113,9 @@ int sl_resp_ask(struct sl_resp_call *call, unsigned count,
 
     call->open = count;
     call->reply = then;
-    call->asked_at = sl_clock_wall();
+    if (call->worker->clock == 0)
+        call->worker->clock = sl_clock_wall();
+    call->asked_at = call->worker->clock;
     call->begins = true;
     begin(call);
     call->begins = false;
@@ -122,6 +124,14 @@ int sl_resp_ask(struct sl_resp_call *call, unsigned count,
     session->late = true;
     TAILQ_INSERT_TAIL(&call->worker->late, call, link);
     return 0;
+}
+
+sl_ns sl_resp_took(struct sl_resp_call *call)
+{
+    sl_ns now = sl_clock_wall(), took = now - call->asked_at;
+
+    call->worker->clock = now;
+    return took > 0 ? took : 0;
 }
 
 void sl_resp_answered(struct sl_resp_call *call)

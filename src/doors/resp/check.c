@@ -3,35 +3,35 @@
  * The usual answer is a map of what a program needs to go on; a decision is not
  * rendered for it. `as json` gives all of it, as POST /v1/check does.
  */
-#include "base/clock.h"
 #include "doors/resp/inner.h"
 #include "engine/explain.h"
 #include "engine/forget.h"
 #include "engine/render/face.h"
+#include "wire/resp_put.h"
 
 /* ---- replies ---- */
 
-static int64_t ms(sl_ns span)
+/* What the usual reply takes at most, without its texts. */
+#define MAP_MOST 512
+
+static char *put_ms(char *to, sl_ns span)
 {
-    return span < 0 ? -1 : (int64_t)sl_span_in(span, SL_MS);
+    return sl_resp_put_number(to, ':',
+                              span < 0 ? -1 : (int64_t)sl_span_in(span, SL_MS));
 }
 
-static int write_pair(struct sl_buf *out, struct sl_str name, int64_t n)
+static char *put_text(char *to, unsigned version, struct sl_str text)
 {
-    int err = sl_resp_write_string(out, name);
-
-    return err ? err : sl_resp_write_integer(out, n);
+    if (text.len > 0)
+        return sl_resp_put_string(to, text);
+    return version < 3 ? SL_RESP_PUT(to, "$-1\r\n") : SL_RESP_PUT(to, "_\r\n");
 }
 
-static int write_text(struct sl_buf *out, unsigned version, struct sl_str name,
-                      struct sl_str text)
+static char *put_flag(char *to, unsigned version, bool yes)
 {
-    int err = sl_resp_write_string(out, name);
-
-    if (err)
-        return err;
-    return text.len > 0 ? sl_resp_write_string(out, text)
-                        : sl_resp_write_nil(out, version);
+    if (version < 3)
+        return yes ? SL_RESP_PUT(to, ":1\r\n") : SL_RESP_PUT(to, ":0\r\n");
+    return yes ? SL_RESP_PUT(to, "#t\r\n") : SL_RESP_PUT(to, "#f\r\n");
 }
 
 /* The limit whose numbers are shown, if one was asked. */
@@ -45,12 +45,11 @@ static const struct sl_shown *shown_of(const struct sl_decision *d)
                : NULL;
 }
 
-static int write_numbers(struct sl_buf *out, const struct sl_decision *d)
+static char *put_numbers(char *to, const struct sl_decision *d)
 {
     const struct sl_shown *shown = shown_of(d);
     int64_t limit = -1, left = -1;
     sl_ns reset = SL_NS_NONE, wait = 0;
-    int err;
 
     if (shown) {
         limit = (int64_t)sl_shown_count(shown);
@@ -58,59 +57,60 @@ static int write_numbers(struct sl_buf *out, const struct sl_decision *d)
         reset = sl_shown_reset_in(d, shown);
         wait = shown->answer.wait;
     }
-    err = write_pair(out, SL_STR("limit"), limit);
-    if (!err)
-        err = write_pair(out, SL_STR("remaining"), left);
-    if (!err)
-        err = write_pair(out, SL_STR("retry_after_ms"),
-                         ms(sl_decision_retry_in(d)));
-    if (!err)
-        err = write_pair(out, SL_STR("reset_ms"), ms(reset));
-    return err ? err : write_pair(out, SL_STR("wait_ms"), ms(wait));
+    to = SL_RESP_PUT(to, "$5\r\nlimit\r\n");
+    to = sl_resp_put_number(to, ':', limit);
+    to = SL_RESP_PUT(to, "$9\r\nremaining\r\n");
+    to = sl_resp_put_number(to, ':', left);
+    to = SL_RESP_PUT(to, "$14\r\nretry_after_ms\r\n");
+    to = put_ms(to, sl_decision_retry_in(d));
+    to = SL_RESP_PUT(to, "$8\r\nreset_ms\r\n");
+    to = put_ms(to, reset);
+    to = SL_RESP_PUT(to, "$7\r\nwait_ms\r\n");
+    return put_ms(to, wait);
 }
 
-static int write_words(struct sl_resp_call *call, const struct sl_decision *d)
+/* Twelve names and values, always the same ones in the same order. */
+static char *put_map(char *to, const struct sl_decision *d, unsigned version,
+                     struct sl_str by, struct sl_str message)
 {
-    struct sl_buf *out = call->session->out;
-    unsigned version = call->session->version;
-    struct sl_str by = {NULL, 0};
-    int err = 0;
-
-    if (d->by >= 0)
-        by = d->shown[d->by].rule->name;
-    if (!d->allowed)
-        err = sl_render_message(d, &call->text);
-    if (!err)
-        err = write_text(out, version, SL_STR("by"), by);
-    if (!err)
-        err = write_text(out, version, SL_STR("code"), d->code);
-    if (!err)
-        err = write_text(out, version, SL_STR("message"),
-                         sl_buf_str(&call->text));
-    return err ? err
-               : write_text(out, version, SL_STR("request_id"),
-                            sl_str_c(d->request_id));
+    to = version < 3 ? SL_RESP_PUT(to, "*24\r\n") : SL_RESP_PUT(to, "%12\r\n");
+    to = SL_RESP_PUT(to, "$7\r\nallowed\r\n");
+    to = put_flag(to, version, d->allowed);
+    to = SL_RESP_PUT(to, "$6\r\nstatus\r\n");
+    to = sl_resp_put_number(to, ':', sl_decision_status(d));
+    to = put_numbers(to, d);
+    to = SL_RESP_PUT(to, "$2\r\nby\r\n");
+    to = put_text(to, version, by);
+    to = SL_RESP_PUT(to, "$4\r\ncode\r\n");
+    to = put_text(to, version, d->code);
+    to = SL_RESP_PUT(to, "$7\r\nmessage\r\n");
+    to = put_text(to, version, message);
+    to = SL_RESP_PUT(to, "$10\r\nrequest_id\r\n");
+    to = put_text(to, version, sl_str_c(d->request_id));
+    to = SL_RESP_PUT(to, "$8\r\ndegraded\r\n");
+    return put_flag(to, version, d->degraded);
 }
 
 static int write_map(struct sl_resp_call *call, const struct sl_decision *d)
 {
     struct sl_buf *out = call->session->out;
-    unsigned version = call->session->version;
-    int err = sl_resp_write_map(out, version, 12);
+    struct sl_str by = {NULL, 0}, message = {NULL, 0};
+    int err = 0;
 
+    if (d->by >= 0)
+        by = d->shown[d->by].rule->name;
+    if (!d->allowed) {
+        err = sl_render_message(d, &call->text);
+        message = sl_buf_str(&call->text);
+    }
     if (!err)
-        err = sl_resp_write_string(out, SL_STR("allowed"));
+        err = sl_buf_reserve(out, MAP_MOST + by.len + d->code.len +
+                                      message.len + SL_REQUEST_ID);
     if (!err)
-        err = sl_resp_write_boolean(out, version, d->allowed);
-    if (!err)
-        err = write_pair(out, SL_STR("status"), sl_decision_status(d));
-    if (!err)
-        err = write_numbers(out, d);
-    if (!err)
-        err = write_words(call, d);
-    if (!err)
-        err = sl_resp_write_string(out, SL_STR("degraded"));
-    return err ? err : sl_resp_write_boolean(out, version, d->degraded);
+        out->len = (size_t)(put_map(out->bytes + out->len, d,
+                                    call->session->version, by, message) -
+                            out->bytes);
+    return err;
 }
 
 static int write_json(struct sl_resp_call *call, const struct sl_decision *d,
@@ -165,12 +165,12 @@ static int complain(struct sl_resp_call *call)
 static int reply_check(struct sl_resp_call *call)
 {
     const struct sl_decision *d = &call->ask.decision;
-    sl_ns took = sl_clock_wall() - call->asked_at;
+    sl_ns took = sl_resp_took(call);
 
     if (call->ask.err)
         return complain(call);
     if (call->worker->stats)
-        sl_stats_decision(call->worker->stats, d, "resp", took > 0 ? took : 0);
+        sl_stats_decision(call->worker->stats, d, "resp", took);
     return call->json ? write_json(call, d, false) : write_map(call, d);
 }
 

@@ -10,6 +10,7 @@
 const struct sl_resp_row sl_resp_rows[] = {
 #define ROW(name, handle, least, most, flags, summary)                         \
     {name,                                                                     \
+     sizeof(name) - 1,                                                         \
      handle,                                                                   \
      least,                                                                    \
      most,                                                                     \
@@ -30,10 +31,11 @@ const unsigned sl_resp_row_count = SL_LEN(sl_resp_rows);
 const struct sl_resp_row *sl_resp_find(struct sl_str name)
 {
     for (unsigned i = 0; i < SL_LEN(sl_resp_rows); i++) {
-        const char *own = sl_resp_rows[i].name;
+        const struct sl_resp_row *row = &sl_resp_rows[i];
 
-        if (strncasecmp(own, name.at, name.len) == 0 && own[name.len] == '\0')
-            return &sl_resp_rows[i];
+        if (row->len == name.len &&
+            sl_str_eq_nocase((struct sl_str){row->name, row->len}, name))
+            return row;
     }
     return NULL;
 }

@@ -68,6 +68,7 @@ typedef int sl_resp_f(struct sl_resp_session *session,
 
 struct sl_resp_row {
     const char *name; /* in lower case */
+    size_t len;
     sl_resp_f *handle;
     unsigned least, most; /* words, its own included */
     bool for_anybody;     /* before AUTH, too */
@@ -141,6 +142,10 @@ int sl_resp_ask(struct sl_resp_call *call, unsigned count,
                 void (*begin)(struct sl_resp_call *call),
                 int (*reply)(struct sl_resp_call *call));
 void sl_resp_answered(struct sl_resp_call *call);
+
+/* How long answering took. Of many that are asked in a row, each begins when
+ * the one before it ended: so the clock is read once for each. */
+sl_ns sl_resp_took(struct sl_resp_call *call);
 
 /* Give it back. */
 void sl_resp_call_done(struct sl_resp_call *call);

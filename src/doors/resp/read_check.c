@@ -148,7 +148,17 @@ static bool read_field(struct sl_resp_call *call, struct sl_str name,
            refuse(why, "it is answered 'as json', not as '%s'", value);
 }
 
-/* The first words: how many they are, or 0. */
+/* A word of ours where a method should be: the path was forgotten. */
+static bool is_field(struct sl_str word)
+{
+    for (size_t i = 0; i < SL_LEN(fields); i++)
+        if (is(word, fields[i].name))
+            return true;
+    return is(word, "cost") || is(word, "as");
+}
+
+/* The first words: how many they are, or 0. A path may be spelt in whatever
+ * way a server would take it. */
 static unsigned read_subject(struct sl_facts *facts,
                              const struct sl_resp_command *c)
 {
@@ -159,7 +169,7 @@ static unsigned read_subject(struct sl_facts *facts,
     if (!is(c->args[1], "limit")) {
         facts->method = c->args[1];
         facts->path = c->args[2];
-        return facts->path.len > 0 && facts->path.at[0] == '/' ? 3 : 0;
+        return facts->path.len > 0 && !is_field(facts->method) ? 3 : 0;
     }
     facts->limit = c->args[2];
     facts->key = c->count > 3 ? c->args[3] : (struct sl_str){NULL, 0};

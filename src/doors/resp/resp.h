@@ -46,6 +46,7 @@ struct sl_resp_worker {
     bool draining;
     sl_ns still;               /* the time, where there is no loop */
     struct sl_hash_key secret; /* to compare tokens under */
+    sl_ns clock;               /* when it was last read, in this turn, or 0 */
     uint64_t commands;         /* carried out, for INFO */
     struct sl_timer *later;    /* goes on with those of `waiting` */
     TAILQ_HEAD(sl_resp_waiting, sl_resp_session) waiting;

@@ -76,15 +76,24 @@ static bool is_too_much(const struct sl_resp_session *s,
            (c->count > STRANGER_WORDS || c->used > STRANGER_BYTES);
 }
 
+/* Will it be collected with its neighbours? What is refused is not, and waits
+ * for their replies like everything else. */
+static bool collects(const struct sl_resp_session *s,
+                     const struct sl_resp_row *row,
+                     const struct sl_resp_command *c)
+{
+    return row && row->collects && s->admitted && c->count >= row->least &&
+           c->count <= row->most;
+}
+
 /* False if it is to be carried out later: then it was not used. */
 static bool carry_out(struct sl_resp_session *s,
                       const struct sl_resp_command *c)
 {
     const struct sl_resp_row *row = sl_resp_find(c->args[0]);
-    bool collects = row && row->collects && s->admitted;
     int err = 0;
 
-    if (!collects && s->call)
+    if (s->call && !collects(s, row, c))
         err = sl_resp_flush(s);
     if (s->late)
         return false;
@@ -120,6 +129,7 @@ enum sl_resp_served sl_resp_serve(struct sl_resp_session *s, struct sl_buf *in,
 {
     struct sl_resp_command *c = &s->worker->command;
 
+    s->worker->clock = 0;
     while (!s->ending && s->used < in->len) {
         enum sl_resp_result result;
 

@@ -135,10 +135,11 @@ void sl_resp_resume(struct sl_resp_session *session)
     }
     session->partial = false;
     rest(session);
+    sl_conn_flush(conn); /* nobody else does, if there is nothing more */
     if (session->worker->draining && conn->in.len == 0)
         sl_conn_finish(conn);
     else
-        sl_conn_pause(conn, false); /* on_input follows, if there is more */
+        sl_conn_pause(conn, false); /* on_input follows, if there is */
 }
 
 static void on_deadline(struct sl_conn *conn)

@@ -12,7 +12,6 @@
  * is let through. redis-cell says -1 where there is nothing to wait for: when
  * it passed, and when it never will.
  */
-#include "base/clock.h"
 #include "doors/resp/inner.h"
 
 /* ---- replies ---- */
@@ -42,9 +41,9 @@ static int write_one(struct sl_buf *out, const struct sl_throttle *t, bool crab)
     return sl_resp_write_integers(out, five, SL_LEN(five));
 }
 
-static void count(const struct sl_resp_call *call)
+static void count(struct sl_resp_call *call)
 {
-    sl_ns took = sl_clock_wall() - call->asked_at;
+    sl_ns took = sl_resp_took(call);
     struct sl_stats_throttles counted = {0};
 
     if (!call->worker->stats)

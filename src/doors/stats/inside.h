@@ -100,9 +100,12 @@ struct sl_why_stats {
 
 struct sl_stats {
     const struct sl_alloc *alloc;
+    struct sl_top *top; /* or NULL */
+    struct sl_denials *denials;
 
     sl_stat store_errors;
-    sl_stat fail_modes[3]; /* by enum sl_failure */
+    sl_stat fail_modes[3];           /* by enum sl_failure */
+    sl_stat tokens[SL_TOKEN_FAULTS]; /* by fault; the good ones, too */
 
     struct sl_door_stats doors[SL_STATS_DOORS];
     _Atomic unsigned door_count;

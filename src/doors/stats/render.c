@@ -44,7 +44,6 @@ struct page {
     unsigned series_count, door_count, why_count;
 };
 
-/* Of struct sl_stats_now. */
 enum {
     NOW_STARTED,
     NOW_RELOADED,
@@ -54,6 +53,7 @@ enum {
     NOW_TABLE_OCCUPIED,
     NOW_TABLE_EVICTED,
     NOW_TABLE_FULL,
+    NOW_LISTENER_PAUSED,
 };
 
 static uint64_t read_stat(const sl_stat *value)
@@ -299,19 +299,62 @@ static void refusals(struct page *page, const struct stat_row *row)
 
 static void fail_modes(struct page *page, const struct stat_row *row)
 {
-    static const char *const modes[] = {
-        [SL_FAILURE_ALLOW] = "allow",
-        [SL_FAILURE_LOCAL] = "local",
-        [SL_FAILURE_DENY] = "deny",
-    };
-
-    for (unsigned mode = 0; mode < SL_LEN(modes); mode++) {
+    for (unsigned mode = 0; mode < SL_LEN(sl_failure_words); mode++) {
         uint64_t value = 0;
 
         for (unsigned i = 0; i < page->count; i++)
             value += read_stat(&page->all[i]->fail_modes[mode]);
-        put_one(page, row, "mode", modes[mode], value);
+        put_one(page, row, "mode", sl_failure_words[mode], value);
     }
+}
+
+static void tokens(struct page *page, const struct stat_row *row)
+{
+    for (unsigned fault = 0; fault < SL_TOKEN_FAULTS; fault++) {
+        uint64_t value = 0;
+
+        for (unsigned i = 0; i < page->count; i++)
+            value += read_stat(&page->all[i]->tokens[fault]);
+        put_one(page, row, "result",
+                sl_token_fault_word((enum sl_token_fault)fault), value);
+    }
+}
+
+static void jwks_results(struct page *page, const struct stat_row *row)
+{
+    const struct sl_stats_now *n = page->now;
+
+    for (unsigned i = 0; n->jwks_on && i < SL_JWKS_WORDS; i++)
+        put_one(page, row, "result", n->jwks_words[i], n->jwks_results[i]);
+}
+
+static void jwks_keys(struct page *page, const struct stat_row *row)
+{
+    if (!page->now->jwks_on)
+        return;
+    sl_page_add(&page->text, row->name);
+    sl_page_number(&page->text, page->now->jwks_keys);
+}
+
+static void jwks_age(struct page *page, const struct stat_row *row)
+{
+    if (!page->now->jwks_on || page->now->jwks_age < 0)
+        return;
+    sl_page_add(&page->text, row->name);
+    sl_page_seconds(&page->text, (uint64_t)page->now->jwks_age);
+}
+
+static void lookups(struct page *page, const struct stat_row *row)
+{
+    for (unsigned i = 0; i < SL_LOOKUPS; i++)
+        put_one(page, row, "result", sl_lookup_words[i],
+                page->now->subjects.results[i]);
+}
+
+static void subjects(struct page *page, const struct stat_row *row)
+{
+    sl_page_add(&page->text, row->name);
+    sl_page_number(&page->text, page->now->subjects.numbers[row->which]);
 }
 
 static void store_errors(struct page *page, const struct stat_row *row)
@@ -356,6 +399,7 @@ static void now(struct page *page, const struct stat_row *row)
         [NOW_TABLE_OCCUPIED] = n->table_occupied,
         [NOW_TABLE_EVICTED] = n->table_evicted,
         [NOW_TABLE_FULL] = n->table_full,
+        [NOW_LISTENER_PAUSED] = n->listener_paused,
     };
 
     sl_page_add(&page->text, row->name);

@@ -6,15 +6,21 @@
  *     X-Sluice-Degraded          decided without the store
  *     X-Request-Id
  *     Cache-Control              a refusal is nobody else's answer
+ *     WWW-Authenticate           nobody is known, and a token would tell
  *     Access-Control-Expose-...  what scripts in browsers may read: all of it
  */
 #include "engine/render/head.h"
+
+#include "identity/token.h"
 
 /* A number and its header's name in the list of those exposed. */
 #define FIELD_ROOM ((size_t)56)
 
 /* `"";q=;w=;sluice-burst=;qu="concurrent-requests", ` with three numbers. */
 #define POLICY_ROOM ((size_t)120)
+
+/* `Bearer error="invalid_token", error_description=""` and a sentence. */
+#define CHALLENGE_ROOM ((size_t)256)
 
 bool sl_head_begin(struct sl_head *head, struct sl_str name)
 {
@@ -136,6 +142,8 @@ size_t sl_head_room(const struct sl_decision *decision)
     size_t fields = 5 + sl_dialect_fields(decision);
     size_t room = fields * FIELD_ROOM + 3 * strlen(decision->request_id);
 
+    if (decision->policy->identity.jwt.written)
+        room += FIELD_ROOM + CHALLENGE_ROOM;
     for (unsigned i = 0; i < decision->shown_count; i++)
         room += POLICY_ROOM + 9 * decision->shown[i].rule->name.len;
     return room;
@@ -146,6 +154,37 @@ static void add_quota(struct sl_head *head, const struct sl_decision *d)
     if (d->quota >= 0 && sl_shown_answered(&d->shown[d->quota]))
         sl_head_number(head, SL_STR("X-Org-Quota-Remaining"),
                        d->shown[d->quota].answer.remaining);
+}
+
+/* Is it the token itself that is wrong, and not that we can't tell? */
+static bool is_invalid(enum sl_token_fault fault)
+{
+    return fault != SL_TOKEN_GOOD && fault != SL_TOKEN_NO_KEYS &&
+           fault != SL_TOKEN_HELD_BACK && fault != SL_TOKEN_NO_MEMORY;
+}
+
+/* A description has neither quotes nor escapes. */
+static void add_description(struct sl_head *head, struct sl_str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        add_byte(head, text.at[i] == '"' ? '\'' : text.at[i]);
+}
+
+/* RFC 6750, 3. */
+static void add_challenge(struct sl_head *head, const struct sl_decision *d)
+{
+    if (d->status != 401 || !d->policy->identity.jwt.written ||
+        !sl_head_begin(head, SL_STR("WWW-Authenticate")))
+        return;
+    sl_head_bytes(head, SL_STR("Bearer"));
+    if (is_invalid(d->token_fault)) {
+        sl_head_bytes(head, SL_STR(" error=\"invalid_token\", "
+                                   "error_description=\""));
+        add_description(head,
+                        sl_str_c(sl_token_fault_sentence(d->token_fault)));
+        add_byte(head, '"');
+    }
+    sl_head_end(head);
 }
 
 void sl_head_write(struct sl_head *head, const struct sl_decision *d)
@@ -164,5 +203,6 @@ void sl_head_write(struct sl_head *head, const struct sl_decision *d)
         add_text(head, SL_STR("X-Request-Id"), sl_str_c(d->request_id));
     if (!d->allowed)
         add_text(head, SL_STR("Cache-Control"), SL_STR("no-store"));
+    add_challenge(head, d);
     add_exposed(head);
 }

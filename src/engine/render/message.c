@@ -10,6 +10,7 @@
 #include "engine/render/message.h"
 
 #include "engine/render.h"
+#include "identity/token.h"
 
 /* ---- messages of the policy ---- */
 
@@ -254,6 +255,23 @@ static void write_capability(const struct sl_decision *d, struct sl_ink *ink)
         sl_ink_text(ink, SL_STR("this."));
 }
 
+/* Nobody is known, perhaps since his token is not believed. */
+static void write_unknown(const struct sl_decision *d, struct sl_ink *ink)
+{
+    if (d->token_fault != SL_TOKEN_GOOD) {
+        sl_ink_text(ink, SL_STR("Nobody knows who is asking: "));
+        sl_ink_text(ink, sl_str_c(sl_token_fault_sentence(d->token_fault)));
+        sl_ink_text(ink, SL_STR("."));
+    } else if (d->reason == SL_REASON_ANONYMOUS) {
+        sl_ink_text(ink, SL_STR("This is not for anonymous callers: say who "
+                                "is asking."));
+    } else {
+        write_about(SL_STR("This needs to know the "), d->missing_scope,
+                    SL_STR(" that is asking, and the request names none."),
+                    ink);
+    }
+}
+
 static void write_default(const struct sl_decision *d, struct sl_ink *ink)
 {
     switch (d->reason) {
@@ -264,13 +282,8 @@ static void write_default(const struct sl_decision *d, struct sl_ink *ink)
         write_feature(d, ink);
         break;
     case SL_REASON_ANONYMOUS:
-        sl_ink_text(ink, SL_STR("This is not for anonymous callers: say who "
-                                "is asking."));
-        break;
     case SL_REASON_MISSING:
-        write_about(SL_STR("This needs to know the "), d->missing_scope,
-                    SL_STR(" that is asking, and the request names none."),
-                    ink);
+        write_unknown(d, ink);
         break;
     case SL_REASON_ROLE:
         sl_ink_text(ink, SL_STR("The caller's role does not allow this."));
@@ -284,6 +297,9 @@ static void write_default(const struct sl_decision *d, struct sl_ink *ink)
         break;
     case SL_REASON_UNKNOWN_PLAN:
         sl_ink_text(ink, SL_STR("The caller's plan is not known here."));
+        break;
+    case SL_REASON_UNKNOWN_SUBJECT:
+        sl_ink_text(ink, SL_STR("The caller is not registered here."));
         break;
     case SL_REASON_STORE:
         sl_ink_text(ink, SL_STR("The state of the limits can't be reached, so "

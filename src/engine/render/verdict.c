@@ -7,6 +7,7 @@
 #include "engine/explain.h"
 #include "engine/render.h"
 #include "engine/render/message.h"
+#include "identity/token.h"
 
 #define KEY_MAX  ((size_t)16 * 1024)
 #define TEXT_MAX ((size_t)256 * 1024)
@@ -88,6 +89,12 @@ static void write_rare(struct sl_ink *ink, const struct sl_shown *shown)
     if (sl_shown_answered(shown) && shown->answer.wait > 0) {
         sl_ink_raw(ink, MEMBER("wait_ms"));
         write_ms(ink, shown->answer.wait);
+    }
+    if (shown->overridden) {
+        sl_ink_raw(ink, MEMBER("override"));
+        sl_ink_string(ink, sl_str_c(shown->override_of && shown->override_of[0]
+                                        ? shown->override_of
+                                        : "request"));
     }
     if (shown->overage)
         sl_ink_raw(ink, SL_STR(",\"overage\":true"));
@@ -200,6 +207,9 @@ static void write_explanation(struct sl_ink *ink, const struct sl_decision *d)
     sl_ink_string(ink, d->route->text);
     sl_ink_raw(ink, MEMBER("endpoint"));
     sl_ink_string(ink, d->route->endpoint);
+    sl_ink_raw(ink, MEMBER("token_fault"));
+    write_string_if(ink, d->token_fault != SL_TOKEN_GOOD,
+                    sl_str_c(sl_token_fault_word(d->token_fault)));
     sl_ink_raw(ink, MEMBER("explain"));
     end_text(ink, &text, sl_explain(d, &text));
 }
@@ -262,4 +272,16 @@ int sl_render_explained(const struct sl_decision *decision,
                         const struct sl_rendered *rendered, struct sl_buf *out)
 {
     return render(decision, rendered, true, out);
+}
+
+int sl_render_limit(const struct sl_decision *decision,
+                    const struct sl_shown *shown, struct sl_buf *out)
+{
+    struct sl_ink ink = {.out = out, .json = true};
+    size_t before = out->len;
+
+    write_limit(&ink, decision, shown, true);
+    if (ink.err)
+        out->len = before;
+    return ink.err;
 }

@@ -182,9 +182,36 @@ struct sl_limit sl_build_open(const struct sl_limit *limit);
 struct sl_str sl_build_endpoint(struct sl_build *b,
                                 const struct sl_pattern *pattern);
 
+/* A name made of any text. */
+struct sl_str sl_build_name_of(struct sl_build *b, struct sl_str text);
+
+/* `descriptor` and `replaces` of a route, and the list of those that have the
+ * first (descriptors.c). */
+void sl_build_descriptor(struct sl_build *b, const struct sl_node *list,
+                         struct sl_route *route);
+void sl_build_replaces(struct sl_build *b, const struct sl_node *list,
+                       struct sl_route *route);
+void sl_build_index_descriptors(struct sl_build *b, const struct sl_route *list,
+                                unsigned count);
+
 /* Give different endpoints different names, where nobody wrote one. */
 void sl_build_tell_apart(struct sl_build *b, struct sl_route *list,
                          unsigned count);
+
+/* The sources of an attribute (identity.c). Not all kinds of them may be
+ * everywhere. */
+enum sl_sources_of {
+    SL_OF_NAMES,
+    SL_OF_ANONYMOUS,
+    SL_OF_TOKENS,
+    SL_OF_PLAN,
+    SL_OF_ROLE,
+};
+void sl_build_sources(struct sl_build *b, const struct sl_node *node,
+                      enum sl_sources_of of, struct sl_sources *ret);
+
+/* `identity: jwt` (tokens.c). */
+void sl_build_jwt(struct sl_build *b, const struct sl_node *identity);
 
 /* ---- the parts, in their order ---- */
 

@@ -39,6 +39,15 @@ static size_t add_word(char out[SL_NAME_MAX], size_t len, struct sl_str word)
     return len;
 }
 
+struct sl_str sl_build_name_of(struct sl_build *b, struct sl_str text)
+{
+    char name[SL_NAME_MAX];
+    size_t len = add_word(name, 0, text);
+
+    return len > 0 ? sl_build_keep(b, (struct sl_str){name, len})
+                   : SL_STR("all");
+}
+
 /* Append what stands for any one segment: '_' and its name. */
 static size_t add_one(char out[SL_NAME_MAX], size_t len, struct sl_str name)
 {
@@ -162,7 +171,8 @@ void sl_build_tell_apart(struct sl_build *b, struct sl_route *list,
         return;
     }
     for (unsigned i = 0; i < count; i++)
-        if (!list[i].is_job && list[i].endpoint.len > 0)
+        if (!list[i].is_job && !list[i].is_descriptor &&
+            list[i].endpoint.len > 0)
             sl_names_add(&names, list[i].endpoint, i, list[i].place);
     sl_names_close(&names);
     for (unsigned i = 0; i < names.count; i = end) {

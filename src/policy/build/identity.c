@@ -17,6 +17,7 @@ static const char *const scope_names[SL_SCOPE_NAMED] = {
     [SL_SCOPE_IP] = "ip",
     [SL_SCOPE_ANON] = "anon",
     [SL_SCOPE_ENDPOINT] = "endpoint",
+    [SL_SCOPE_DESCRIPTOR] = "descriptor",
 };
 
 /* ---- sources ---- */
@@ -80,10 +81,47 @@ static void read_header(struct sl_build *b, const struct sl_node *item,
     };
 }
 
+/* A cookie's name counts in exactly its spelling (RFC 6265). */
+static void read_cookie(struct sl_build *b, const struct sl_node *item,
+                        struct sl_source *ret)
+{
+    struct sl_str name = sl_str_from(item->text, strlen("cookie."));
+    bool good = name.len > 0 && name.len <= 256;
+
+    for (size_t i = 0; i < name.len; i++)
+        good = good && is_token(name.at[i]);
+    if (!good)
+        sl_report_error(b->report, SL_AT(item),
+                        "\"%.64s\" names no cookie; write one like "
+                        "cookie.session",
+                        sl_build_shown(item).text);
+    else
+        *ret = (struct sl_source){SL_SOURCE_COOKIE, sl_build_keep(b, name)};
+}
+
+/* Some providers name their claims by URLs, so that anything visible goes. */
+static void read_claim(struct sl_build *b, const struct sl_node *item,
+                       struct sl_source *ret)
+{
+    struct sl_str path = sl_str_from(item->text, strlen("jwt."));
+    bool good = path.len > 0 && path.len <= 256;
+
+    for (size_t i = 0; i < path.len; i++)
+        good = good && (unsigned char)path.at[i] > ' ' && path.at[i] != 127;
+    if (!good)
+        sl_report_error(b->report, SL_AT(item),
+                        "\"%.64s\" names no claim; write one like jwt.sub or "
+                        "jwt.realm.role",
+                        sl_build_shown(item).text);
+    else
+        *ret = (struct sl_source){SL_SOURCE_JWT, sl_build_keep(b, path)};
+}
+
 /* header.NAME for "heade.NAME" and "NAME". */
 static void hint_source(struct sl_diag *diag, const struct sl_node *item)
 {
-    static const char *const kinds[] = {"header", "ip"};
+    static const char *const kinds[] = {"header", "ip", "cookie", "jwt",
+                                        "subject"};
     size_t len = strcspn(item->text.at, ".");
     struct sl_str word = {item->text.at, len};
     const char *meant = sl_str_nearest(word, kinds, SL_LEN(kinds));
@@ -97,39 +135,101 @@ static void hint_source(struct sl_diag *diag, const struct sl_node *item)
 }
 
 static void refuse_source(struct sl_build *b, const struct sl_node *item,
-                          bool anonymous)
+                          enum sl_sources_of of)
 {
-    static const char *const later[] = {"jwt.", "cookie.", "subject."};
-    const char *rest = anonymous ? " or ip" : "";
+    static const char *const kinds[] = {
+        [SL_OF_NAMES] = "header.NAME, cookie.NAME or jwt.CLAIM",
+        [SL_OF_ANONYMOUS] = "header.NAME or ip",
+        [SL_OF_TOKENS] = "header.NAME or cookie.NAME",
+        [SL_OF_PLAN] = "header.NAME, cookie.NAME, jwt.CLAIM or subject.plan",
+        [SL_OF_ROLE] = "header.NAME, cookie.NAME, jwt.CLAIM or subject.role",
+    };
 
-    for (size_t i = 0; i < SL_LEN(later); i++)
-        if (begins(item->text, later[i])) {
-            sl_report_error(b->report, SL_AT(item),
-                            "the source \"%s\" is not in this version",
-                            sl_build_shown(item).text);
-            return;
-        }
     hint_source(sl_report_error(b->report, SL_AT(item),
-                                "\"%s\" is no source; write header.NAME%s",
-                                sl_build_shown(item).text, rest),
+                                "\"%s\" is no source; write %s",
+                                sl_build_shown(item).text, kinds[of]),
                 item);
 }
 
-static bool read_source(struct sl_build *b, const struct sl_node *item,
-                        bool anonymous, struct sl_source *ret)
+/* It is a source, but not here. Always true. */
+static bool refuse_here(struct sl_build *b, const struct sl_node *item,
+                        const char *why)
 {
-    bool is_ip = sl_str_eq(item->text, SL_STR("ip"));
+    sl_report_error(b->report, SL_AT(item), "%s", why);
+    return true;
+}
 
-    if (is_ip && anonymous)
-        *ret = (struct sl_source){SL_SOURCE_IP, SL_STR("ip")};
-    else if (is_ip)
+/* Is it a source that may not be here? Then say why. */
+static bool is_misplaced(struct sl_build *b, const struct sl_node *item,
+                         enum sl_sources_of of)
+{
+    struct sl_str text = item->text;
+
+    if (sl_str_eq(text, SL_STR("ip")) && of != SL_OF_ANONYMOUS)
+        return refuse_here(b, item,
+                           of == SL_OF_TOKENS
+                               ? "no token comes in an address; write "
+                                 "header.NAME or cookie.NAME"
+                               : "the address is a source of `anonymous` "
+                                 "only; a limit that is kept by address says "
+                                 "per: ip");
+    if (begins(text, "cookie.") && of == SL_OF_ANONYMOUS)
+        return refuse_here(b, item,
+                           "a cookie does not tell anonymous callers apart, "
+                           "since each chooses his own; leave it out");
+    if (begins(text, "jwt.") && of == SL_OF_ANONYMOUS)
+        return refuse_here(b, item,
+                           "whoever has a token that is believed is not "
+                           "anonymous; leave it out, or make it a source of "
+                           "`user`");
+    if (begins(text, "jwt.") && of == SL_OF_TOKENS)
+        return refuse_here(b, item,
+                           "a token comes in a header or a cookie, not in a "
+                           "claim; write header.NAME or cookie.NAME");
+    return false;
+}
+
+/* The registry knows a plan and roles, and each is good for one thing. */
+static void read_subject(struct sl_build *b, const struct sl_node *item,
+                         enum sl_sources_of of, struct sl_source *ret)
+{
+    struct sl_str name = sl_str_from(item->text, strlen("subject."));
+
+    if (of == SL_OF_PLAN && sl_str_eq(name, SL_STR("plan")))
+        *ret = (struct sl_source){SL_SOURCE_SUBJECT, SL_STR("plan")};
+    else if (of == SL_OF_ROLE && (sl_str_eq(name, SL_STR("role")) ||
+                                  sl_str_eq(name, SL_STR("roles"))))
+        *ret = (struct sl_source){SL_SOURCE_SUBJECT, SL_STR("role")};
+    else if (of == SL_OF_PLAN || of == SL_OF_ROLE)
+        sl_hint(sl_report_error(b->report, SL_AT(item),
+                                "\"%.64s\" is no source here; the registry "
+                                "tells plans and roles",
+                                sl_build_shown(item).text),
+                "subject.%s", of == SL_OF_PLAN ? "plan" : "role");
+    else
         sl_report_error(b->report, SL_AT(item),
-                        "the address is a source of `anonymous` only; a limit "
-                        "that is kept by address says per: ip");
+                        "the registry tells no names, it is asked by them; "
+                        "write subject.plan below plan, or subject.role "
+                        "below role");
+}
+
+static bool read_source(struct sl_build *b, const struct sl_node *item,
+                        enum sl_sources_of of, struct sl_source *ret)
+{
+    if (is_misplaced(b, item, of))
+        return false;
+    if (sl_str_eq(item->text, SL_STR("ip")))
+        *ret = (struct sl_source){SL_SOURCE_IP, SL_STR("ip")};
     else if (begins(item->text, "header."))
         read_header(b, item, ret);
+    else if (begins(item->text, "cookie."))
+        read_cookie(b, item, ret);
+    else if (begins(item->text, "jwt."))
+        read_claim(b, item, ret);
+    else if (begins(item->text, "subject."))
+        read_subject(b, item, of, ret);
     else
-        refuse_source(b, item, anonymous);
+        refuse_source(b, item, of);
     return ret->name.len > 0;
 }
 
@@ -150,8 +250,8 @@ static bool is_again(struct sl_build *b, const struct sl_node *item,
     return false;
 }
 
-static void read_sources(struct sl_build *b, const struct sl_node *node,
-                         bool anonymous, struct sl_sources *ret)
+void sl_build_sources(struct sl_build *b, const struct sl_node *node,
+                      enum sl_sources_of of, struct sl_sources *ret)
 {
     const struct sl_node *item;
     struct sl_source *list;
@@ -165,7 +265,7 @@ static void read_sources(struct sl_build *b, const struct sl_node *node,
     ret->list = list;
     for (item = sl_build_first(node); item; item = sl_build_next(node, item))
         if (!sl_build_twice(b, node, item, "the source") &&
-            read_source(b, item, anonymous, &list[ret->count]) &&
+            read_source(b, item, of, &list[ret->count]) &&
             !is_again(b, item, ret))
             ret->count++;
 }
@@ -216,7 +316,8 @@ static void read_named(struct sl_build *b, const struct sl_node *node)
                         SL_SCOPES - SL_SCOPE_NAMED);
         return;
     }
-    read_sources(b, node, false, &identity->scopes[identity->scope_count]);
+    sl_build_sources(b, node, SL_OF_NAMES,
+                     &identity->scopes[identity->scope_count]);
     add_scope(b, sl_build_keep(b, node->key), SL_AT_KEY(node));
 }
 
@@ -231,10 +332,10 @@ static void read_scopes(struct sl_build *b, const struct sl_node *node)
     }
     for (int i = 0; i < SL_SCOPE_NAMED; i++)
         add_scope(b, sl_str_c(scope_names[i]), (struct sl_place){0, 0});
-    read_sources(b, sl_node_get(node, "user"), false,
-                 &identity->scopes[SL_SCOPE_USER]);
-    read_sources(b, sl_node_get(node, "org"), false,
-                 &identity->scopes[SL_SCOPE_ORG]);
+    sl_build_sources(b, sl_node_get(node, "user"), SL_OF_NAMES,
+                     &identity->scopes[SL_SCOPE_USER]);
+    sl_build_sources(b, sl_node_get(node, "org"), SL_OF_NAMES,
+                     &identity->scopes[SL_SCOPE_ORG]);
     for (n = node && node->kind == SL_NODE_MAP ? node->child : NULL; n;
          n = n->next)
         if (!is_setting(n->key))
@@ -251,7 +352,7 @@ static void read_anonymous(struct sl_build *b, const struct sl_node *node)
     };
     struct sl_identity *identity = &b->policy->identity;
 
-    read_sources(b, node, true, &identity->anonymous);
+    sl_build_sources(b, node, SL_OF_ANONYMOUS, &identity->anonymous);
     if (node && node->kind == SL_NODE_LIST && node->count == 0)
         sl_hint(sl_report_error(b->report, SL_AT(node),
                                 "without a source all anonymous callers would "
@@ -346,12 +447,15 @@ void sl_build_identity(struct sl_build *b)
     struct sl_identity *identity = &b->policy->identity;
 
     read_scopes(b, node);
-    read_sources(b, sl_node_get(node, "plan"), false, &identity->plan);
-    read_sources(b, sl_node_get(node, "role"), false, &identity->role);
+    sl_build_sources(b, sl_node_get(node, "plan"), SL_OF_PLAN, &identity->plan);
+    sl_build_sources(b, sl_node_get(node, "role"), SL_OF_ROLE, &identity->role);
     read_anonymous(b, sl_node_get(node, "anonymous"));
     read_trusted(b, sl_node_get(node, "trusted_proxies"));
+    sl_build_jwt(b, node);
     identity->forwarded = (enum sl_forwarded)sl_build_choice(
         node, "forwarded", sl_forwarded_words, 2, SL_FORWARDED_X_FOR);
     identity->ipv6_prefix =
         (unsigned)sl_build_number(b, node, "ipv6_prefix", 32, 128, 64);
+    identity->unknown_subject = (enum sl_unknown)sl_build_choice(
+        node, "unknown_subject", sl_unknown_words, 3, SL_UNKNOWN_DEFAULT);
 }

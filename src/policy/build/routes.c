@@ -41,8 +41,9 @@ static void read_target(struct sl_build *b, const struct sl_node *node,
 {
     const struct sl_node *match = sl_node_get(node, "match");
     const struct sl_node *job = sl_node_get(node, "job");
+    const struct sl_node *descriptor = sl_node_get(node, "descriptor");
 
-    if (!match && !job)
+    if (!match && !job && !descriptor)
         sl_report_error(b->report, SL_AT(node),
                         "a route needs something to apply to; write match: "
                         "/path, or job: NAME");
@@ -50,6 +51,13 @@ static void read_target(struct sl_build *b, const struct sl_node *node,
         sl_report_error(b->report, SL_AT_KEY(job),
                         "a route has `match` or `job`, not both; write two "
                         "routes");
+    else if (descriptor && (match || job))
+        sl_report_error(b->report, SL_AT_KEY(descriptor),
+                        "a route has `%s` or `descriptor`, not both; write two "
+                        "routes",
+                        match ? "match" : "job");
+    else if (descriptor)
+        sl_build_descriptor(b, descriptor, route);
     else if (match && match->kind == SL_NODE_SCALAR)
         read_match(b, match, route);
     else if (job && job->kind == SL_NODE_SCALAR)
@@ -217,11 +225,16 @@ static void read_route(struct sl_build *b, const struct sl_node *node,
                                                   2, (int)route->reset);
     route->failure = sl_build_choice(node, "on_store_failure", sl_failure_words,
                                      3, route->failure);
+    route->count =
+        (enum sl_count)sl_build_choice(node, "count", sl_count_words, 3, 0);
+    b->policy->counts_each |= route->count != SL_COUNT_ALL;
+    sl_build_replaces(b, sl_node_get(node, "replaces"), route);
 }
 
 static bool is_match(const struct sl_route *route)
 {
-    return !route->is_job && route->pattern.methods != 0;
+    return !route->is_job && !route->is_descriptor &&
+           route->pattern.methods != 0;
 }
 
 /* ---- all routes ---- */
@@ -293,6 +306,7 @@ static void read_routes(struct sl_build *b, const struct sl_node *node)
     b->policy->route_count = count;
     if (b->no_memory)
         return;
+    sl_build_index_descriptors(b, list, count);
     sl_build_tell_apart(b, list, count);
     refuse_same_jobs(b);
     refuse_covered(b, list, count);

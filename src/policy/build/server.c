@@ -174,13 +174,18 @@ static void read_stores(struct sl_build *b, const struct sl_node *node)
         5,
     };
     static const struct schemes usages = {
-        "sqlite:, postgres:// or dynamodb://",
+        "sqlite:, postgres:// or dynamodb://, or is none",
         {"sqlite", "postgres", "dynamodb"},
         3,
     };
 
+    const struct sl_node *none = sl_build_scalar(node, "usage");
+
     b->policy->server.store = read_url(b, node, "store", &stores);
-    b->policy->server.usage = read_url(b, node, "usage", &usages);
+    if (none && sl_str_eq(none->text, SL_STR("none")))
+        b->policy->server.usage = SL_STR("none");
+    else
+        b->policy->server.usage = read_url(b, node, "usage", &usages);
 }
 
 /* ---- the rest ---- */

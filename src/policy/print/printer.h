@@ -105,6 +105,11 @@ const struct sl_outside *sl_print_below(const struct sl_printer *p,
  * called `default`, which is a key of `plans`. */
 bool sl_print_only_plan(const struct sl_printer *p);
 
+/* A list of sources (tokens.c). */
+void sl_print_sources(struct sl_printer *p, const char *key,
+                      const struct sl_sources *sources);
+
+void sl_print_jwt(struct sl_printer *p); /* `identity: jwt` */
 void sl_print_limits(struct sl_printer *p);
 void sl_print_server(struct sl_printer *p);
 

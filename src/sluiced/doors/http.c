@@ -24,12 +24,20 @@ static void describe_admin(struct sl_daemon *daemon, struct sl_doorway *way)
     };
 }
 
+static void gather_http(struct sl_doorway *way)
+{
+    way->http.crowd = way->crowd;
+}
+
 static int open_http(struct sl_stand *stand, struct sl_worker *worker,
                      const struct sl_doorway *way, unsigned most)
 {
-    return sl_http_worker_open(&stand->http, &way->http, worker->loop,
-                               worker->daemon->engine, worker->stats, most,
-                               &worker->daemon->why);
+    int err = sl_http_worker_open(&stand->http, &way->http, worker->loop,
+                                  worker->daemon->engine, worker->stats, most,
+                                  &worker->daemon->why);
+
+    stand->http.station = &worker->station;
+    return err;
 }
 
 static void close_http(struct sl_stand *stand)
@@ -72,6 +80,7 @@ static void move_http(struct sl_stand *stand, struct sl_engine *engine)
 const struct sl_door_kind sl_door_http = {
     .name = "http",
     .describe = describe_http,
+    .gather = gather_http,
     .open = open_http,
     .close = close_http,
     .accept = accept_http,

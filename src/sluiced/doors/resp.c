@@ -12,9 +12,12 @@ static void describe(struct sl_daemon *daemon, struct sl_doorway *way)
 static int open_resp(struct sl_stand *stand, struct sl_worker *worker,
                      const struct sl_doorway *way, unsigned most)
 {
-    return sl_resp_worker_open(&stand->resp, &way->resp, worker->loop,
-                               worker->daemon->engine, worker->stats, most,
-                               &worker->daemon->why);
+    int err = sl_resp_worker_open(&stand->resp, &way->resp, worker->loop,
+                                  worker->daemon->engine, worker->stats, most,
+                                  &worker->daemon->why);
+
+    stand->resp.station = &worker->station;
+    return err;
 }
 
 static void close_resp(struct sl_stand *stand)

@@ -24,8 +24,12 @@ static int refuse_store(const struct sl_settings *s, enum sl_setting id,
 
     if (id == SL_SET_usage)
         return sl_settings_refuse(s, id, diag,
-                                  "%.*s: is not in this version, which keeps "
-                                  "no subjects and no usage; leave it out",
+                                  begins(text, "postgres") ||
+                                          begins(text, "dynamodb")
+                                      ? "%.*s: is not in this version; write "
+                                        "\"sqlite:./sluice.db\""
+                                      : "\"%.*s\" is no registry; write "
+                                        "sqlite:PATH or none",
                                   len, text);
     if (begins(text, "redis") || begins(text, "dynamodb"))
         return sl_settings_refuse(s, id, diag,
@@ -40,15 +44,27 @@ static int refuse_store(const struct sl_settings *s, enum sl_setting id,
 
 int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
 {
-    if (strcmp(settings->values[SL_SET_listen_grpc].text, "off") != 0)
-        return sl_settings_refuse(settings, SL_SET_listen_grpc, diag,
-                                  "the gRPC door is not in this version; "
-                                  "leave it out");
-    if (strcmp(settings->values[SL_SET_usage].text, "none") != 0)
+    if (strcmp(settings->values[SL_SET_usage].text, "none") != 0 &&
+        (!begins(settings->values[SL_SET_usage].text, "sqlite:") ||
+         strlen(settings->values[SL_SET_usage].text) == strlen("sqlite:")))
         return refuse_store(settings, SL_SET_usage, diag);
     if (!begins(settings->values[SL_SET_store].text, "memory:"))
         return refuse_store(settings, SL_SET_store, diag);
     return 0;
+}
+
+/* A daemon on a virtual clock is there for flows, which register somebody now
+ * and then. */
+const char *sl_rules_usage(const struct sl_given *given)
+{
+#ifdef SL_VIRTUAL_CLOCK
+    const char *clock = given->flags[SL_SET_clock];
+
+    if (clock && strcmp(clock, "virtual") == 0)
+        return SL_USAGE_IN_MEMORY;
+#endif
+    (void)given;
+    return "none";
 }
 
 /* ---- together ---- */

@@ -12,11 +12,10 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "sluiced/settings/rules.h"
+#include "sluiced/settings/secret.h"
 
 #define ARENA_MOST   ((size_t)1024 * 1024)
-#define TOKEN_MOST   ((size_t)4096)
 #define THREADS_MOST 64 /* as many sockets can share an address; listener.h */
 #define MEMORY_MIN   (UINT64_C(1) << 20)
 
@@ -136,10 +135,12 @@ static struct sl_value choose(struct sl_settings *s,
     said = server ? policy_text(&s->arena, server, id) : "";
     if (!said || said[0])
         return (struct sl_value){SL_ORIGIN_POLICY, said, false};
+    said = sl_setting_rows[id].preset;
     if (id == SL_SET_store && !s->policy)
         said = "memory:"; /* a demo leaves nothing behind */
-    else
-        said = sl_setting_rows[id].preset;
+    if (id == SL_SET_usage &&
+        (!s->policy || s->values[SL_SET_store].origin != SL_ORIGIN_DEFAULT))
+        said = sl_rules_usage(given);
     return (struct sl_value){SL_ORIGIN_DEFAULT, said, false};
 }
 
@@ -279,69 +280,6 @@ static int read_word(struct sl_settings *s, enum sl_setting id, unsigned *ret,
                               words);
 }
 
-/* ---- tokens ---- */
-
-static int check_token(struct sl_settings *s, enum sl_setting id,
-                       struct sl_diag *diag)
-{
-    const char *text = s->values[id].text;
-
-    for (const char *p = text; *p; p++)
-        if (*p <= ' ' || *p == 0x7f || (unsigned char)*p >= 0x80)
-            return sl_settings_refuse(s, id, diag,
-                                      "byte %zu of the token can't be sent in "
-                                      "a header; use letters, digits and "
-                                      "signs",
-                                      (size_t)(p - text) + 1);
-    return 0;
-}
-
-/* Flags and variables name a file; an end of line at its end is the editor's.
- */
-static int read_token_file(struct sl_settings *s, enum sl_setting id,
-                           struct sl_diag *diag)
-{
-    struct sl_value *value = &s->values[id];
-    struct sl_diag why = {0};
-    struct sl_buf text;
-    int err;
-
-    sl_buf_init(&text, 2 * TOKEN_MOST + 8192, s->arena.alloc);
-    err = sl_file_read(value->text, TOKEN_MOST, &text, &why);
-    value->text = "";
-    while (!err && text.len > 0 && strchr("\r\n", text.bytes[text.len - 1]))
-        text.len--;
-    if (!err && text.len > 0 && memchr(text.bytes, '\0', text.len))
-        text.len = 0;
-    if (err)
-        err = sl_settings_refuse(s, id, diag, "%s", why.sentence);
-    else if (text.len == 0)
-        err = sl_settings_refuse(s, id, diag,
-                                 "the file has no token; whoever sends nothing "
-                                 "would have it");
-    else if (!(value->text = sl_arena_copy(&s->arena, sl_buf_str(&text))))
-        err = no_memory(diag);
-    if (!value->text)
-        value->text = "";
-    sl_buf_done(&text);
-    return err;
-}
-
-static int read_token(struct sl_settings *s, enum sl_setting id,
-                      struct sl_str *ret, struct sl_diag *diag)
-{
-    const struct sl_value *value = &s->values[id];
-    int status = 0;
-
-    if (value->origin >= SL_ORIGIN_VARIABLE && !value->is_secret_variable)
-        status = read_token_file(s, id, diag);
-    if (!status)
-        status = check_token(s, id, diag);
-    if (!status)
-        *ret = sl_str_c(value->text);
-    return status;
-}
-
 /* ---- all of them ---- */
 
 const enum sl_setting sl_setting_of_door[SL_DOORS] = {
@@ -388,9 +326,11 @@ static int read_doors(struct sl_settings *s, struct sl_diag *diag)
         status = read_address(s, sl_setting_of_door[i], &s->open[i], &s->at[i],
                               diag);
     if (!status)
-        status = read_token(s, SL_SET_access_token, &s->access_token, diag);
+        status =
+            sl_settings_token(s, SL_SET_access_token, &s->access_token, diag);
     if (!status)
-        status = read_token(s, SL_SET_admin_token, &s->admin_token, diag);
+        status =
+            sl_settings_token(s, SL_SET_admin_token, &s->admin_token, diag);
     return status;
 }
 
@@ -417,28 +357,32 @@ static int read_files(struct sl_settings *s, struct sl_diag *diag)
     if (!status && strncmp(s->values[SL_SET_store].text, "memory:", 7) == 0 &&
         s->values[SL_SET_store].text[7])
         s->state = s->values[SL_SET_store].text + 7;
+    if (!status &&
+        strcmp(s->values[SL_SET_usage].text, SL_USAGE_IN_MEMORY) != 0)
+        status = resolve_value(s, SL_SET_usage, "sqlite:", diag);
+    if (!status && strncmp(s->values[SL_SET_usage].text, "sqlite:", 7) == 0 &&
+        s->values[SL_SET_usage].text[7])
+        s->registry = s->values[SL_SET_usage].text + 7;
     return status;
 }
 
 static int read_words(struct sl_settings *s, struct sl_diag *diag)
 {
-    unsigned forward = 0, level = 0, format = 0, watch = 0, clock = 0;
-    int status = read_word(s, SL_SET_forward_auth, &forward, diag);
+    static const enum sl_setting ids[] = {SL_SET_forward_auth, SL_SET_log_level,
+                                          SL_SET_log_format, SL_SET_watch};
+    unsigned words[SL_LEN(ids)] = {0}, clock = 0;
+    int status = 0;
 
-    if (!status)
-        status = read_word(s, SL_SET_log_level, &level, diag);
-    if (!status)
-        status = read_word(s, SL_SET_log_format, &format, diag);
-    if (!status)
-        status = read_word(s, SL_SET_watch, &watch, diag);
+    for (size_t i = 0; i < SL_LEN(ids) && !status; i++)
+        status = read_word(s, ids[i], &words[i], diag);
 #ifdef SL_VIRTUAL_CLOCK
     if (!status)
         status = read_word(s, SL_SET_clock, &clock, diag);
 #endif
-    s->forward = (enum sl_forward)forward;
-    s->log_level = (enum sl_log_level)level;
-    s->log_format = (enum sl_log_format)format;
-    s->watch = watch == 0;
+    s->forward = (enum sl_forward)words[0];
+    s->log_level = (enum sl_log_level)words[1];
+    s->log_format = (enum sl_log_format)words[2];
+    s->watch = words[3] == 0;
     s->virtual_clock = clock == 1;
     return status;
 }
@@ -452,10 +396,15 @@ static int read_numbers(struct sl_settings *s, struct sl_diag *diag)
     if (!status)
         status = read_duration(s, SL_SET_drain, &s->drain, diag);
     if (!status)
+        status = read_duration(s, SL_SET_max_connection_age, &s->age, diag);
+    if (!status)
         status = read_threads(s, diag);
     if (!status)
         status =
             read_count(s, SL_SET_connections, 1000000, &s->connections, diag);
+    if (!status)
+        status = read_count(s, SL_SET_connections_per_address, 1000000,
+                            &s->connections_per_address, diag);
     return status;
 }
 

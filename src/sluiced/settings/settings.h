@@ -123,14 +123,15 @@ struct sl_settings {
     struct sl_address at[SL_DOORS];
     bool proxied[SL_DOORS]; /* connections begin with a PROXY header */
     const char *state;      /* the file of the table, or NULL: on the heap */
+    const char *registry;   /* the file of subjects, or NULL: none is kept */
     uint64_t memory;
-    sl_ns deadline, drain;
+    sl_ns deadline, drain, age; /* age: of connections, gRPC */
     enum sl_forward forward;
     struct sl_str access_token, admin_token;
     const char *tls_certificate, *tls_key, *tls_client_ca; /* or NULL */
     enum sl_log_level log_level;
     enum sl_log_format log_format;
-    unsigned threads, connections;
+    unsigned threads, connections, connections_per_address;
     bool watch;
     bool virtual_clock;
 };

@@ -83,8 +83,9 @@ void sl_settings_help(FILE *out)
 {
     fputs("usage: sluiced [-c POLICY] [FLAG...]\n"
           "\n"
-          "Decides over HTTP whether requests may pass, by a policy. Without "
-          "one it starts\na demo and says what to try.\n"
+          "Decides by a policy whether requests may pass, over HTTP and the "
+          "protocol of Redis.\nWithout a policy it starts a demo and says "
+          "what to try.\n"
           "\n"
           "  sluiced\n"
           "  sluiced -c sluice.yaml\n"

@@ -13,7 +13,7 @@ static void test_help(void)
     CASE("help and version are data");
     CHECK_EQ(SEND("--help"), 0);
     CHECK_OUT("  check        Check that policies are right\n");
-    CHECK(!strstr(sent_out, "subject"));
+    CHECK_OUT("  subject      Show and change who has which plan");
     CHECK_STR(sent_err, "");
     CHECK_EQ(SEND("help"), 0);
     CHECK_OUT("usage: sluice COMMAND");
@@ -49,14 +49,6 @@ static void test_slips(void)
     CHECK_EQ(SEND("help", "chekc"), 2);
     CHECK_EQ(SEND("--hlp"), 2);
     CHECK_ERR("a command comes first");
-
-    CASE("commands of later versions");
-    CHECK_EQ(SEND("top"), 2);
-    CHECK_STR(sent_err, "sluice top: is not in this version\n");
-    CHECK_EQ(SEND("take", "-x"), 2);
-    CHECK_EQ(SEND("reset"), 2);
-    CHECK_EQ(SEND("subject", "list"), 2);
-    CHECK_EQ(SEND("help", "subject"), 2);
 
     CASE("slips in flags");
     CHECK_EQ(SEND("check", "--shema"), 2);
@@ -102,7 +94,7 @@ static void test_completion(void)
     CHECK_OUT("'check:Check that policies are right'");
     CHECK_EQ(SEND("completion", "fish"), 0);
     CHECK_OUT("-l threads -x");
-    CHECK(!strstr(sent_out, "subject"));
+    CHECK_OUT("subject");
     CHECK_EQ(SEND("completion", "csh"), 2);
     CHECK_ERR("write bash, zsh or fish");
 }

@@ -54,7 +54,7 @@ static void test_inputs(void)
 {
     refused("a slip in an input", "GET / usr=ann", 7,
             "no input is called \"usr\"; there are user, org, plan, role, ip, "
-            "header.NAME, cost, cost.LIMIT and every",
+            "header.NAME, token, cost, cost.LIMIT and every",
             "user=ann");
     refused("no input at all", "GET / ann", 7,
             "\"ann\" is no input; write NAME=VALUE, or x8 for eight times", "");

@@ -220,7 +220,8 @@ static void test_stops(void)
     } rows[] = {
         {"GET / hold=5m",            "hold= is not in this version"         },
         {"GET / as=h1",              "as= is not in this version"           },
-        {"GET / token=t",            "token= is not in this version"        },
+        {"GET / token=t",
+         "token=: the policy believes no tokens; it has no identity.jwt"    },
         {"settle h1 cost=1",         "settle is not in this version"        },
         {"release h1",               "release is not in this version"       },
         {"extend h1 hold=1m",        "extend is not in this version"        },

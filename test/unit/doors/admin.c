@@ -59,13 +59,20 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
                                     open_metrics, out);
 }
 
-static int on_feature(void *ctx, struct sl_str name, bool on,
+static int on_feature(void *ctx, struct sl_str name, int on,
                       struct sl_diag *diag)
 {
     struct program *p = ctx;
 
     return p->err ? sl_refuse(diag, p->err, "it is stuck")
                   : sl_engine_switch(p->rig.engine, name, on, diag);
+}
+
+static int on_top(void *ctx, const struct sl_top_query *query,
+                  struct sl_arena *arena, struct sl_top_answer *ret)
+{
+    *ret = (struct sl_top_answer){.from = query->now};
+    return arena ? ((struct program *)ctx)->err : SLUICE_ENOMEM;
 }
 
 static int on_clock(void *ctx, sl_ns now)
@@ -82,6 +89,7 @@ static struct sl_admin admin = {
     .reload = on_reload,
     .policy = on_policy,
     .metrics = on_metrics,
+    .top = on_top,
     .feature = on_feature,
     .set_clock = on_clock,
 };
@@ -276,18 +284,19 @@ static void check_features(void)
 
     CASE("all switches");
     CHECK_EQ(ask("GET", "/v1/features", NULL, ""), 200);
-    CHECK_STR(body, "{\"features\":[{\"name\":\"assistant\",\"enabled\":true},"
-                    "{\"name\":\"beta\",\"enabled\":false}]}");
+    CHECK(strstr(body, "{\"name\":\"beta\",\"enabled\":false,"
+                       "\"by_hand\":false}]}"));
 
-    CASE("one, off and on again");
-    CHECK_EQ(ask("PUT", "/v1/features/assistant", NULL, "{\"enabled\":false}"),
+    CASE("one, off, on, and left to the policy again");
+    CHECK_EQ(ask("PUT", "/v1/features/beta", NULL, "{\"enabled\":true}"), 200);
+    CHECK(
+        strstr(body, "\"enabled\":true,\"by_hand\":true,\"persisted\":false"));
+    CHECK_EQ(ask("GET", "/v1/features/beta", NULL, ""), 200);
+    CHECK_STR(body, "{\"name\":\"beta\",\"enabled\":true,\"by_hand\":true}");
+    CHECK_EQ(ask("POST", "/v1/features/beta", NULL, "{\"enabled\":false}"),
              200);
-    CHECK_STR(body, "{\"name\":\"assistant\",\"enabled\":false}");
-    CHECK_EQ(ask("GET", "/v1/features/assistant", NULL, ""), 200);
-    CHECK_STR(body, "{\"name\":\"assistant\",\"enabled\":false}");
-    CHECK_EQ(ask("POST", "/v1/features/assistant", NULL, "{\"enabled\":true}"),
-             200);
-    CHECK_STR(body, "{\"name\":\"assistant\",\"enabled\":true}");
+    CHECK_EQ(ask("DELETE", "/v1/features/beta", NULL, ""), 200);
+    CHECK(strstr(body, "\"enabled\":false,\"by_hand\":false"));
 
     CASE("one that there is not");
     CHECK_EQ(ask("GET", "/v1/features/gamma", NULL, ""), 404);
@@ -347,18 +356,12 @@ static void check_clock(void)
     admin.set_clock = on_clock;
 }
 
-static void check_later(void)
+static void check_subjects(void)
 {
-    static const char *const paths[] = {
-        "/v1/top",      "/v1/events",   "/v1/keys",
-        "/v1/keys/x/y", "/v1/subjects", "/v1/subjects/org/acme",
-    };
-
-    CASE("what is part of a later version says so");
-    for (size_t i = 0; i < SL_LEN(paths); i++) {
-        CHECK_EQ(ask("GET", paths[i], NULL, ""), 501);
-        CHECK(strstr(body, "\"code\":\"NOT_IN_THIS_VERSION\""));
-    }
+    CASE("without a registry there are no subjects");
+    CHECK_EQ(ask("GET", "/v1/subjects", NULL, ""), 501);
+    CHECK_EQ(ask("PUT", "/v1/subjects/org/acme", NULL, "{}"), 501);
+    CHECK(strstr(body, "\"code\":\"NO_REGISTRY\""));
 }
 
 static void check_token(void)
@@ -484,7 +487,7 @@ int main(void)
     check_policy();
     check_features();
     check_clock();
-    check_later();
+    check_subjects();
     check_token();
     check_browsers();
     done();

@@ -15,6 +15,9 @@ struct counted {
     bool open_metrics;
 };
 
+static const char *const jwks_words[SL_JWKS_WORDS] = {"good", "b", "c", "d",
+                                                      "e"};
+
 static inline void counted_open(struct counted *c, unsigned count)
 {
     memset(c, 0, sizeof(*c));
@@ -23,6 +26,10 @@ static inline void counted_open(struct counted *c, unsigned count)
     c->now.store = "memory";
     c->now.store_up = true;
     c->now.started_at = 1000 * SL_S;
+    c->now.jwks_on = true;
+    c->now.jwks_keys = 2;
+    c->now.jwks_age = 90 * SL_S;
+    c->now.jwks_words = jwks_words;
     sl_buf_init(&c->page, 16 << 20, &sl_alloc_libc);
     for (unsigned i = 0; i < count; i++)
         if (sl_stats_open(NULL, &c->stats[i])) {

@@ -322,6 +322,26 @@ static void test_explain(struct asked *a)
     CHECK_EQ(asked_send(a, "POST /v1/explain", "", SL_STR("{}")), 400);
 }
 
+static void test_pages(struct asked *a)
+{
+    CASE("a page in somebody's browser may not ask");
+    CHECK_EQ(asked_send(a, "POST /v1/check", "Origin: https://evil.example\r\n",
+                        SL_STR("{\"path\":\"/x\"}")),
+             403);
+    CHECK(asked_says(a, "CROSS_ORIGIN"));
+    CHECK_EQ(asked_send(a, "POST /v1/explain", "Origin: null\r\n",
+                        SL_STR("{\"path\":\"/x\"}")),
+             403);
+    CASE("but where a token is asked for, who has it may");
+    a->door.token = SL_STR("secret");
+    CHECK_EQ(asked_send(a, "POST /v1/check",
+                        "Origin: https://own.example\r\n"
+                        "X-Sluice-Token: secret\r\n",
+                        SL_STR("{\"path\":\"/free\"}")),
+             200);
+    a->door.token = SL_STR("");
+}
+
 static void test_memory(struct asked *a)
 {
     static const char body[] =
@@ -374,6 +394,7 @@ int main(void)
     test_arrays(&a);
     test_sizes(&a);
     test_explain(&a);
+    test_pages(&a);
     test_memory(&a);
     asked_close(&a);
     return CHECK_DONE();

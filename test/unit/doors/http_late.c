@@ -164,6 +164,33 @@ static void test_leaving(struct served *s)
     close(left);
 }
 
+static void break_one(struct sl_conn *conn, void *ctx)
+{
+    (void)ctx;
+    sl_conn_abort(conn);
+}
+
+static void break_all(void *ctx)
+{
+    sl_conns_each(((struct served *)ctx)->worker.conns, break_one, NULL);
+    sem_post(&late.gone);
+}
+
+static void test_breaking(struct served *s)
+{
+    int fd = call(s);
+
+    CASE("what a broken connection has asked is answered to nobody");
+    say(fd, ASK("192.0.2.6"));
+    sem_wait(&late.come);
+    CHECK_EQ(sl_loop_post(s->loop, break_all, s), 0);
+    sem_wait(&late.gone);
+    CHECK(recv(fd, &fd, 1, MSG_PEEK) <= 0);
+    sem_post(&late.come);
+    let_go(s, 1);
+    close(fd);
+}
+
 static void drain(void *ctx)
 {
     sl_http_drain(&((struct served *)ctx)->worker);
@@ -208,6 +235,7 @@ int main(void)
     test_answers(&s);
     test_array(&s);
     test_leaving(&s);
+    test_breaking(&s);
     test_drain(&s);
     stop(&s);
     start(&s, "127.0.0.1:0", 100);

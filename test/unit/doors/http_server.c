@@ -36,6 +36,31 @@ static void test_requests(struct served *s)
     close(fd);
 }
 
+static void test_token_first(struct served *s)
+{
+    int fd;
+
+    s->door.token = SL_STR("secret");
+    start(s, "127.0.0.1:0", 10);
+    CASE("without the token nobody's body is waited for");
+    fd = call(s);
+    say(fd, CHECK_HEAD "Expect: 100-continue\r\n\r\n");
+    CHECK(strncmp(hear(s, fd, NULL, 0), "HTTP/1.1 401", 12) == 0);
+    CHECK(strstr(s->got.bytes, "Connection: close\r\n") != NULL);
+    CHECK(is_over(fd));
+    close(fd);
+    CASE("and with it, it is");
+    fd = call(s);
+    say(fd, CHECK_HEAD "X-Sluice-Token: secret\r\nExpect: 100-continue"
+                       "\r\n\r\n");
+    CHECK_STR(hear(s, fd, "\r\n\r\n", 1), "HTTP/1.1 100 Continue\r\n\r\n");
+    say(fd, "{\"path\":\"/z\"}");
+    CHECK(strncmp(hear(s, fd, "}}", 1), "HTTP/1.1 200", 12) == 0);
+    close(fd);
+    stop(s);
+    s->door.token = SL_STR("");
+}
+
 static void test_continue(struct served *s)
 {
     int fd = call(s);
@@ -257,6 +282,7 @@ int main(void)
     test_deadlines(&s);
     test_cap(&s);
     test_drain(&s);
+    test_token_first(&s);
     test_unix(&s);
     served_close(&s);
     return CHECK_DONE();

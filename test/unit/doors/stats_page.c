@@ -104,6 +104,29 @@ static void check_now(void)
     counted_close(&c);
 }
 
+static void check_keys(void)
+{
+    struct counted c;
+
+    counted_open(&c, 1);
+    c.now.jwks_on = false;
+    CASE("without tokens nothing is said of their keys");
+    CHECK_EQ(counted(&c, "sluice_jwks_keys"), -1);
+    CHECK_EQ(counted(&c, "sluice_jwks_age_seconds"), -1);
+    CHECK_EQ(counted(&c, "sluice_jwks_refreshes_total{result=\"good\"}"), -1);
+    CASE("with them it is");
+    c.now.jwks_on = true;
+    c.now.jwks_keys = 0;
+    c.now.jwks_age = SL_NS_NONE;
+    c.now.jwks_results[0] = 7;
+    CHECK_EQ(counted(&c, "sluice_jwks_keys"), 0);
+    CHECK_EQ(counted(&c, "sluice_jwks_age_seconds"), -1);
+    CHECK_EQ(counted(&c, "sluice_jwks_refreshes_total{result=\"good\"}"), 7);
+    c.now.jwks_age = 1500 * SL_MS;
+    CHECK(counted_reads(&c, "sluice_jwks_age_seconds", "1.5"));
+    counted_close(&c);
+}
+
 static void check_doors(void)
 {
     struct counted c;
@@ -318,6 +341,7 @@ int main(void)
 {
     check_every_metric();
     check_now();
+    check_keys();
     check_doors();
     check_many_doors();
     check_threads_add_up();

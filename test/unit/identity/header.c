@@ -152,7 +152,7 @@ static void test_confusion(void)
 }
 
 #define OCT(kid, k) "{\"kty\":\"oct\"," kid "\"k\":\"" k "\"}"
-#define OTHER       "MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA"
+#define OTHER       "MTIzNDU2MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA"
 
 /* made_secret is OCT_64; the others are other keys. */
 static void test_names(void)

@@ -170,11 +170,64 @@ static const struct {
     ROW("how strangers are told apart",
         "identity:", "identity:\n  anonymous: [ip, header.user-agent]",
         "identity: anonymous changed; unknown callers start afresh\n"),
+    ROW("who is not registered",
+        "identity:", "identity:\n  unknown_subject: deny",
+        "identity: unknown_subject default -> deny\n"),
     ROW("how much of an address", "identity:", "identity:\n  ipv6_prefix: 48",
         "identity: ipv6_prefix 64 -> 48; IPv6 addresses start afresh\n"),
+    ROW("tokens",
+        "identity:", "identity:\n  org: [jwt.org]\n  jwt: { jwks: \"file:a\" }",
+        "identity: where callers' names come from changed\n"
+        "identity: jwt added\n"),
     ROW("settings of the daemon are not looked at", "sluice: 1",
         "sluice: 1\nserver: { memory: 2MiB }", ""),
 };
+
+/* What changes of tokens, from one `jwt` to another. */
+static void check_tokens(const char *old_jwt, const char *new_jwt,
+                         const char *want)
+{
+    static const char form[] = "sluice: 1\nidentity: { user: jwt.sub, jwt: "
+                               "{ %s } }\n";
+    char text[2][512];
+    struct sl_policy *old, *new;
+    struct sl_buf out;
+
+    snprintf(text[0], sizeof(text[0]), form, old_jwt);
+    snprintf(text[1], sizeof(text[1]), form, new_jwt);
+    old = read_policy(text[0]);
+    new = read_policy(text[1]);
+    sl_buf_init(&out, 1 << 16, &sl_alloc_libc);
+    if (old && new) {
+        CHECK_EQ(sl_policy_diff(old, new, &out), 0);
+        CHECK_EQ(sl_buf_add(&out, (struct sl_str){"", 1}), 0);
+        CHECK_STR(out.bytes, want);
+    }
+    sl_buf_done(&out);
+    sl_policy_unref(old);
+    sl_policy_unref(new);
+}
+
+#define KEYS    "jwks: \"file:a\""
+#define BELIEFS "identity: which tokens are believed changed\n"
+
+static void check_all_tokens(void)
+{
+    CASE("each key of `jwt`");
+    check_tokens(KEYS, KEYS ", leeway: 30s, expiry: required", "");
+    check_tokens(KEYS, "jwks: \"file:b\"",
+                 "identity: the keys of tokens come from elsewhere\n");
+    check_tokens(KEYS, KEYS ", algorithms: [RS256]", BELIEFS);
+    check_tokens(KEYS, KEYS ", from: cookie.a", BELIEFS);
+    check_tokens(KEYS, KEYS ", issuer: a", BELIEFS);
+    check_tokens(KEYS, KEYS ", audience: a", BELIEFS);
+    check_tokens(KEYS, KEYS ", leeway: 31s", BELIEFS);
+    check_tokens(KEYS, KEYS ", stale: 1h", BELIEFS);
+    check_tokens(KEYS, KEYS ", expiry: optional", BELIEFS);
+    check_tokens("secret: 0123456789abcdef0123456789abcdef",
+                 "secret: 0123456789abcdef0123456789abcdeX",
+                 "identity: the keys of tokens come from elsewhere\n");
+}
 
 /* Where several routes are told of too, at least the line itself is there. */
 static void check_line(const char *from, const char *to, const char *line)
@@ -263,6 +316,7 @@ int main(void)
     check_line("sluice: 1", "sluice: 1\nreset: next", "reset full -> next\n");
     CASE("what goes is told, from the other side");
     check_removed();
+    check_all_tokens();
     CASE("no memory is an error, and no leak");
     check_memory();
     return CHECK_DONE();

@@ -130,6 +130,8 @@ static void test_files(void)
     check_file("outside");
     CASE("what only follows from it is not shown");
     check_file("follows");
+    CASE("a secret of tokens is not shown");
+    check_file("secret");
 }
 
 /* ---- scalars ---- */

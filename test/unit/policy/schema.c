@@ -44,7 +44,8 @@ static void test_page(const char *path)
     CASE("it has every key, and marks the later ones");
     for (unsigned i = 0; i < sl_schema_key_count; i++)
         CHECK(strstr(text, sl_schema_keys[i].example));
-    CHECK(strstr(text, "| `jwt` | anything | How tokens are verified. "
+    CHECK(strstr(text, "| `lease` | anything | How much a process may take "
+                       "from the store at once. "
                        "*Later.* |"));
     free(kept);
     free(text);
@@ -77,7 +78,8 @@ static void test_json(void)
     CHECK_STR(AT("$defs", "limit", "additionalProperties"), "false");
     CHECK_STR(AT("$defs", "limits", "additionalProperties", "$ref"),
               "#/$defs/limit");
-    CHECK_STR(AT("$defs", "identity", "properties", "jwt"), "false");
+    CHECK_STR(AT("$defs", "identity", "properties", "subjects"), "false");
+    CHECK_STR(AT("$defs", "jwt", "additionalProperties"), "false");
     CHECK_STR(AT("$defs", "version", "const"), "1");
     CHECK(strstr(text, "\"required\":[\"sluice\"]"));
     CHECK(strstr(text, "\"required\":[\"kind\",\"rate\"]"));

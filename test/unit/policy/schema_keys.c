@@ -249,55 +249,46 @@ static const struct problem keys[] = {
         "  write: kind: token-bucket\n"),
     ROW("later parts of a route",
         "sluice: 1\n"
-        "routes: [{guard: 1, dedupe: 1, verify: 1, wait: 1, atomic: 1, count: "
-        "1, backlog: 1}]\n",
+        "routes: [{guard: 1, dedupe: 1, verify: 1, wait: 1, atomic: 1, "
+        "backlog: 1}]\n",
         "{sluice: 1, routes: [{}]}",
         "p.yaml:2:11: \"guard\" of a route is not in this version\n"
         "  routes: [{guard: 1, dedupe: 1, verify: 1, wait: 1, atomic: 1, "
-        "count: 1, backlog: 1}]\n"
+        "backlog: 1}]\n"
         "            ^\n"
         "p.yaml:2:21: \"dedupe\" of a route is not in this version\n"
         "  routes: [{guard: 1, dedupe: 1, verify: 1, wait: 1, atomic: 1, "
-        "count: 1, backlog: 1}]\n"
+        "backlog: 1}]\n"
         "                      ^\n"
         "p.yaml:2:32: \"verify\" of a route is not in this version\n"
         "  routes: [{guard: 1, dedupe: 1, verify: 1, wait: 1, atomic: 1, "
-        "count: 1, backlog: 1}]\n"
+        "backlog: 1}]\n"
         "                                 ^\n"
         "p.yaml:2:43: \"wait\" of a route is not in this version\n"
         "  routes: [{guard: 1, dedupe: 1, verify: 1, wait: 1, atomic: 1, "
-        "count: 1, backlog: 1}]\n"
+        "backlog: 1}]\n"
         "                                            ^\n"
         "p.yaml:2:52: \"atomic\" of a route is not in this version\n"
         "  routes: [{guard: 1, dedupe: 1, verify: 1, wait: 1, atomic: 1, "
-        "count: 1, backlog: 1}]\n"
+        "backlog: 1}]\n"
         "                                                     ^\n"
-        "p.yaml:2:63: \"count\" of a route is not in this version\n"
+        "p.yaml:2:63: \"backlog\" of a route is not in this version\n"
         "  routes: [{guard: 1, dedupe: 1, verify: 1, wait: 1, atomic: 1, "
-        "count: 1, backlog: 1}]\n"
-        "                                                                ^\n"
-        "p.yaml:2:73: \"backlog\" of a route is not in this version\n"
-        "  routes: [{guard: 1, dedupe: 1, verify: 1, wait: 1, atomic: 1, "
-        "count: 1, backlog: 1}]\n"
-        "                                                                      "
-        "    ^\n"),
+        "backlog: 1}]\n"
+        "                                                  "
+        "              ^\n"),
     ROW("and of others",
         "sluice: 1\n"
         "limits: {a: {kind: quota, rate: 1/day, lease: 5}}\n"
-        "identity: {jwt: {x: [y]}, unknown_subject: deny, subjects: {}}\n",
-        "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, identity: {}}",
+        "identity: {unknown_subject: deny, subjects: {}}\n",
+        "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, identity: "
+        "{unknown_subject: deny}}",
         "p.yaml:2:40: \"lease\" of a limit is not in this version\n"
         "  limits: {a: {kind: quota, rate: 1/day, lease: 5}}\n"
         "                                         ^\n"
-        "p.yaml:3:12: \"jwt\" of identity is not in this version\n"
-        "  identity: {jwt: {x: [y]}, unknown_subject: deny, subjects: {}}\n"
-        "             ^\n"
-        "p.yaml:3:27: \"unknown_subject\" of identity is not in this version\n"
-        "  identity: {jwt: {x: [y]}, unknown_subject: deny, subjects: {}}\n"
-        "                            ^\n"
-        "p.yaml:3:50: \"subjects\" of identity is not in this version\n"
-        "  identity: {jwt: {x: [y]}, unknown_subject: deny, subjects: {}}\n"
-        "                                                   ^\n"),
+        "p.yaml:3:35: \"subjects\" of identity is not in this version\n"
+        "  identity: {unknown_subject: deny, subjects: {}}\n"
+        "                                    ^\n"),
     ROW("no key of names is unknown, but it may be a typo",
         "sluice: 1\n"
         "plans: {defualt: free, free: {}}\n"

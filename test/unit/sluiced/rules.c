@@ -33,12 +33,11 @@ static int make(const struct flag *flags, size_t count, bool secret)
 static void check_version(void)
 {
     CASE("doors and stores of later versions are refused by name");
-    CHECK_EQ(MAKE(false, {SL_SET_listen_grpc, "127.0.0.1:8081"}),
-             SL_EXIT_USAGE);
-    CHECK_STR(why.sentence, "--listen-grpc: the gRPC door is not in this "
-                            "version; leave it out");
-    CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:x"}), SL_EXIT_USAGE);
-    CHECK(strstr(why.sentence, "sqlite: is not in this version") != NULL);
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "postgres://x"}), SL_EXIT_USAGE);
+    CHECK_STR(why.sentence, "--usage: postgres: is not in this version; write "
+                            "\"sqlite:./sluice.db\"");
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:"}), SL_EXIT_USAGE);
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:x"}), 0);
     CHECK_EQ(MAKE(false, {SL_SET_store, "redis://u:s3cret@h"}), SL_EXIT_USAGE);
     CHECK_STR(why.sentence, "--store: redis: is not in this version; write "
                             "\"memory:./sluice.state\"");
@@ -47,7 +46,7 @@ static void check_version(void)
               "--store: \"memery\" is no store; write memory: or memory:PATH");
 
     CASE("to say that they are off is no wish for them");
-    CHECK_EQ(MAKE(false, {SL_SET_listen_grpc, "off"}), 0);
+    CHECK_EQ(MAKE(false, {SL_SET_listen_resp, "off"}), 0);
 }
 
 static void check_guard(void)
@@ -106,7 +105,8 @@ static void check_together(void)
 
     CASE("and one at least");
     CHECK_EQ(MAKE(false, {SL_SET_listen_http, "off"},
-                  {SL_SET_listen_resp, "off"}, {SL_SET_listen_admin, "off"}),
+                  {SL_SET_listen_grpc, "off"}, {SL_SET_listen_resp, "off"},
+                  {SL_SET_listen_admin, "off"}),
              SL_EXIT_USAGE);
     CHECK(strstr(why.sentence, "no door is open") != NULL);
 }

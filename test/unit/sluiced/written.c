@@ -48,21 +48,23 @@ static void check_demo(void)
     done();
 
     CASE("what is to be tried names the addresses");
-    sl_demo_print(out, "127.0.0.1:1234", "unix:/x.sock", NULL);
+    sl_demo_print(out, "127.0.0.1:1234", "127.0.0.1:99", "unix:/x.sock", NULL);
     fclose(out);
     CHECK(strstr(text, "curl -s http://127.0.0.1:1234/v1/check -d '{") != NULL);
     CHECK(strstr(text, "curl -i http://127.0.0.1:1234/v1/auth -H ") != NULL);
     CHECK(strstr(text, "curl -s --unix-socket /x.sock "
                        "http://localhost/metrics") != NULL);
+    CHECK(strstr(text, "redis-cli -p 99 CL.THROTTLE carol") != NULL);
     CHECK(strstr(text, "sluice init") != NULL);
     CHECK(strstr(text, "Nothing of it is kept.") != NULL);
     free(text);
 
     CASE("unless it is kept");
     out = open_memstream(&text, &len);
-    sl_demo_print(out, "127.0.0.1:1234", NULL, "/x.state");
+    sl_demo_print(out, "127.0.0.1:1234", "unix:/r", NULL, "/x.state");
     fclose(out);
     CHECK(strstr(text, "What was used is kept in /x.state.") != NULL);
+    CHECK(strstr(text, "redis-cli -s /r CL.THROTTLE") != NULL);
     free(text);
 }
 

@@ -19,6 +19,29 @@ static inline const struct sl_admin *sl_admin_of(struct sl_http_call *call)
  * with 403. */
 SL_MUST_USE bool sl_admin_admit(struct sl_http_call *call);
 
+/* ---- query.c ---- */
+
+/* Cut off what stands before `mark`, or all of it; `mark` goes too. */
+struct sl_str sl_admin_cut(struct sl_str *rest, char mark);
+
+/* Text in which %XX stands for a byte, and in a query + for a blank. The answer
+ * lives in `arena`. SLUICE_ECONF: what stands behind a % is not two digits, or
+ * a NUL; SLUICE_ENOMEM. */
+SL_MUST_USE int sl_admin_decode(struct sl_arena *arena, struct sl_str text,
+                                bool is_query, struct sl_str *ret);
+
+/* One thing that a query may say. */
+struct sl_admin_option {
+    const char *name;
+    struct sl_str *value; /* "" if it is not said */
+};
+
+/* Read the query, of which nothing but `options` is known, each once. False if
+ * the call was refused. */
+SL_MUST_USE bool sl_admin_options(struct sl_http_call *call,
+                                  const struct sl_admin_option *options,
+                                  unsigned count);
+
 /* ---- ../admin.c ---- */
 
 /* Answer 200 with what worker->text holds, if `err` is 0; otherwise refuse. */
@@ -40,8 +63,21 @@ sl_http_f sl_admin_metrics;
 
 sl_http_f sl_admin_policy_get, sl_admin_policy_post;
 
+/* ---- top.c ---- */
+
+sl_http_f sl_admin_top;
+
+/* ---- events.c ---- */
+
+sl_http_f sl_admin_events;
+
+/* ---- keys.c ---- */
+
+sl_http_f sl_admin_key_get, sl_admin_key_reset;
+
 /* ---- feature.c ---- */
 
-sl_http_f sl_admin_features, sl_admin_feature_get, sl_admin_feature_set;
+sl_http_f sl_admin_features, sl_admin_feature_get, sl_admin_feature_set,
+    sl_admin_feature_leave;
 
 #endif

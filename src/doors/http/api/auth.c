@@ -249,6 +249,16 @@ static struct sl_str status_text(struct sl_http_call *call, int status)
     return (struct sl_str){text, sl_digits((uint64_t)status, text)};
 }
 
+/* Does it say already how a caller makes himself known? */
+static bool is_challenge(const struct sl_rendered *rendered)
+{
+    for (unsigned i = 0; i < rendered->header_count; i++)
+        if (sl_str_eq_nocase(rendered->headers[i].name,
+                             SL_STR("www-authenticate")))
+            return true;
+    return false;
+}
+
 static void answer(struct sl_http_call *call,
                    const struct sl_rendered *rendered, int deny_status)
 {
@@ -265,7 +275,7 @@ static void answer(struct sl_http_call *call,
                   status_text(call, rendered->status));
     if (d->code.len > 0)
         sl_http_field(call, SL_STR("X-Sluice-Code"), d->code);
-    if (status == 401)
+    if (status == 401 && !is_challenge(rendered))
         sl_http_field(call, SL_STR("WWW-Authenticate"), SL_STR("Bearer"));
 }
 

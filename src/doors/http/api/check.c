@@ -78,10 +78,32 @@ static void step(struct answering *a)
         finish(a);
 }
 
+/* Programs name no origin; browsers do, with all that a page makes them post.
+ * Where no token is asked for, a page on the web must not spend what belongs
+ * to others on this machine. */
+static bool is_page(struct sl_http_call *call)
+{
+    const struct sl_http_door *door = call->worker->door;
+    unsigned count = 0;
+    struct sl_str origin =
+        sl_http1_field(call->request, SL_STR("origin"), &count);
+
+    if (count == 0 || door->token.len > 0 || door->accepts_client_cert)
+        return false;
+    sl_http_refuse(call, 403, "CROSS_ORIGIN",
+                   "a page of %.*s may not ask here; set an access_token if "
+                   "browsers are to",
+                   SL_STR_ARG(origin));
+    return true;
+}
+
 static void run(struct sl_http_call *call, bool explain)
 {
-    struct answering *a = sl_arena_take(&call->arena, sizeof(*a));
+    struct answering *a;
 
+    if (is_page(call))
+        return;
+    a = sl_arena_take(&call->arena, sizeof(*a));
     if (!a) {
         sl_http_no_memory(call);
         return;

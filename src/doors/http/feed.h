@@ -1,0 +1,46 @@
+/* feed.h -- those who listen to events over HTTP: GET /v1/events.
+ *
+ *     retry: 2000
+ *
+ *     id: 1794739796905-7
+ *     event: denial
+ *     data: {"at":"...","limit":"api","scope":"user","key":"ann","count":3,...}
+ *
+ * Server-sent events, as browsers and curl -N read them. A listener has a
+ * place in the ring of events.h; some times a second everybody is sent what is
+ * new to him, as long as he takes it. Nothing is kept for him: a slow one is
+ * overtaken and reads `event: lost` with a count. Whoever hears nothing for a
+ * while gets a comment, so that he and those between know that we are there.
+ *
+ * All of it happens on one loop.
+ */
+#ifndef SL_FEED_H
+#define SL_FEED_H
+
+#include "doors/events.h"
+#include "doors/http/http.h"
+
+#define SL_FEED_LISTENERS 16
+
+struct sl_feed; /* opaque */
+
+/* `events` is borrowed. After `silence` (0: 15 s) a listener is sent a comment.
+ * NULL `alloc` is libc's. */
+SL_MUST_USE int sl_feed_open(struct sl_loop *loop, struct sl_events *events,
+                             sl_ns silence, const struct sl_alloc *alloc,
+                             struct sl_feed **ret);
+
+/* Everybody is cut off. NULL is allowed. */
+void sl_feed_close(struct sl_feed *feed);
+
+/* Let the client of `call` listen from event `from` on, as its answer.
+ * SLUICE_EFULL: there are as many as there may be; SLUICE_ENOMEM. */
+SL_MUST_USE int sl_feed_join(struct sl_feed *feed, struct sl_http_call *call,
+                             uint64_t from);
+
+unsigned sl_feed_count(const struct sl_feed *feed);
+
+/* Send everybody what is new to him; the timer does it too. */
+void sl_feed_pump(struct sl_feed *feed);
+
+#endif

@@ -1,0 +1,143 @@
+/* numbers.c -- which numbers of a limit count for a caller, and what it costs.
+ *
+ * Those of his plan, unless somebody gave others for this one limit, or the
+ * request brings some along.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "engine/parts.h"
+#include "engine/subjects.h"
+
+static const struct sl_override *find_override(const struct sl_facts *facts,
+                                               struct sl_str name)
+{
+    for (unsigned i = 0; i < facts->override_count; i++)
+        if (sl_str_eq(facts->overrides[i].limit, name))
+            return &facts->overrides[i];
+    return NULL;
+}
+
+static int override(struct sl_shown *shown, struct sl_str rate,
+                    struct sl_asking *asking, struct sl_diag *diag)
+{
+    const struct sl_rule *rule = shown->rule;
+    struct sl_plan_limit own;
+    int err = sl_rule_rate(rule, rate, &own, diag);
+
+    if (!err && !rule->limited)
+        err = sl_refuse(diag, SLUICE_ECONF,
+                        "limit \"%.*s\" has no numbers for any plan, so "
+                        "there is nothing to override",
+                        SL_STR_ARG(rule->name));
+    if (!err && sl_rate_has_numbers(own.form))
+        err = sl_live_tighten(asking->live, rule, &own.numbers, diag);
+    if (err)
+        return err;
+    shown->overridden = true;
+    shown->override_of = "";
+    shown->override_until = SL_NS_NONE;
+    shown->form = own.form;
+    shown->own = own.numbers;
+    shown->own_open = own.open;
+    shown->numbers = &shown->own;
+    shown->ceiling_less = &shown->own_open;
+    return 0;
+}
+
+/* Texts of the registry that only an explanation shows. */
+static struct sl_str note(struct sl_decision *d, struct sl_str text)
+{
+    const char *copy = d->spend ? NULL : sl_arena_copy(&d->arena, text);
+
+    return (struct sl_str){copy, copy ? text.len : 0};
+}
+
+/* A rate of the registry that the limit can't have, after the policy changed
+ * perhaps, is left aside: nobody is refused for it. */
+static int override_registered(struct sl_decision *d, struct sl_shown *shown,
+                               struct sl_asking *asking)
+{
+    struct sl_diag diag = {0};
+    const char *of;
+    const struct sl_own_rate *own =
+        sl_known_rate(asking->known, shown->rule->name, d->now, &of);
+    int err = own ? override(shown, own->rate, asking, &diag) : 0;
+
+    if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
+        return sl_refuse(asking->diag, err, "%s", diag.sentence);
+    if (err) {
+        shown->override_bad = note(d, sl_str_c(diag.sentence));
+    } else if (own) {
+        shown->override_of = of;
+        shown->override_by = note(d, own->by);
+        shown->override_note = note(d, own->note);
+        shown->override_until = own->until;
+    }
+    return 0;
+}
+
+/* Numbers that the request brings along count for limits of that period. */
+static int impose(struct sl_shown *shown, struct sl_asking *asking)
+{
+    const struct sl_imposed *imposed = &asking->facts->imposed;
+    char rate[64] = "none";
+
+    if (imposed->period == 0 || !sl_rate_has_numbers(shown->form) ||
+        shown->numbers->period != imposed->period)
+        return 0;
+    if (imposed->count > 0)
+        snprintf(rate, sizeof(rate), "%" PRIu64 "/%" PRId64 "s", imposed->count,
+                 imposed->period / SL_S);
+    return override(shown, sl_str_c(rate), asking, asking->diag);
+}
+
+/* Of whom else are the numbers that hold an address, if his own plan has
+ * none: see `sign_in: cap`. */
+static unsigned numbers_of(const struct sl_decision *d,
+                           const struct sl_asking *asking,
+                           const struct sl_rule *rule)
+{
+    bool by_address = rule->per_count == 1 && rule->per[0] == SL_SCOPE_IP;
+
+    if (asking->cap && by_address &&
+        rule->plans[d->plan].form == SL_RATE_UNLIMITED)
+        return d->policy->plans.anonymous;
+    return d->plan;
+}
+
+static uint64_t choose_cost(const struct sl_facts *facts,
+                            const struct sl_rule *rule)
+{
+    for (unsigned i = 0; i < facts->cost_count; i++)
+        if (sl_str_eq(facts->costs[i].limit, rule->name))
+            return facts->costs[i].cost;
+    return facts->has_cost ? facts->cost : rule->cost;
+}
+
+int sl_parts_numbers(struct sl_decision *d, struct sl_asking *asking,
+                     struct sl_shown *shown)
+{
+    const struct sl_rule *rule = shown->rule;
+    unsigned plan = numbers_of(d, asking, rule);
+    const struct sl_plan_limit *limit = &rule->plans[plan];
+    const struct sl_override *o = find_override(asking->facts, rule->name);
+
+    shown->cost = choose_cost(asking->facts, rule);
+    shown->plan = plan;
+    shown->plan_name = d->policy->plans.list[plan].name;
+    shown->form = limit->form;
+    shown->numbers = &limit->numbers;
+    shown->open = limit->overage;
+    shown->ceiling_less = &limit->open;
+    if (rule->has_candidate &&
+        sl_rate_has_numbers(rule->candidates[d->plan].form)) {
+        shown->has_candidate = true;
+        shown->candidate = &rule->candidates[d->plan].numbers;
+    }
+    if (o)
+        return override(shown, o->rate, asking, asking->diag);
+    if (asking->facts->imposed.period > 0)
+        return impose(shown, asking);
+    return override_registered(d, shown, asking);
+}

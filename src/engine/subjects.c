@@ -1,0 +1,72 @@
+/* subjects.c -- what the registry says of a caller. */
+#include "engine/subjects.h"
+
+static bool is_over(sl_ns end, sl_ns now)
+{
+    return end != SL_NS_NONE && now >= end;
+}
+
+static bool is_known(const struct sl_subject *subject)
+{
+    return subject && subject->known;
+}
+
+bool sl_known_anybody(const struct sl_known *known)
+{
+    return is_known(known->user) || is_known(known->org);
+}
+
+struct sl_str sl_known_plan(const struct sl_known *known, sl_ns now,
+                            bool *ret_ended)
+{
+    const struct sl_subject *both[] = {known->user, known->org};
+
+    *ret_ended = false;
+    for (unsigned i = 0; i < SL_LEN(both); i++) {
+        if (!is_known(both[i]) || both[i]->plan.len == 0)
+            continue;
+        if (!is_over(both[i]->expires, now)) {
+            *ret_ended = false;
+            return both[i]->plan;
+        }
+        *ret_ended = true;
+    }
+    return (struct sl_str){NULL, 0};
+}
+
+const struct sl_str *sl_known_roles(const struct sl_known *known,
+                                    unsigned *ret_count)
+{
+    const struct sl_subject *both[] = {known->user, known->org};
+
+    for (unsigned i = 0; i < SL_LEN(both); i++)
+        if (is_known(both[i]) && both[i]->role_count > 0) {
+            *ret_count = both[i]->role_count;
+            return both[i]->roles;
+        }
+    *ret_count = 0;
+    return NULL;
+}
+
+static const struct sl_own_rate *rate_of(const struct sl_subject *subject,
+                                         struct sl_str limit, sl_ns now)
+{
+    for (unsigned i = 0; is_known(subject) && i < subject->rate_count; i++)
+        if (sl_str_eq(subject->rates[i].limit, limit) &&
+            !is_over(subject->rates[i].until, now))
+            return &subject->rates[i];
+    return NULL;
+}
+
+const struct sl_own_rate *sl_known_rate(const struct sl_known *known,
+                                        struct sl_str limit, sl_ns now,
+                                        const char **ret_of)
+{
+    const struct sl_own_rate *rate = rate_of(known->user, limit, now);
+
+    *ret_of = "user";
+    if (rate)
+        return rate;
+    *ret_of = "org";
+    return rate_of(known->org, limit, now);
+}

@@ -1,0 +1,31 @@
+/* subjects.h -- what the registry says of a caller, and whose word goes first.
+ *
+ * The user goes before his organisation, whatever it is about: a plan, roles,
+ * a rate of his own. What has ended is as if it had never been, but for a plan:
+ * whoever had one that ended has the default, whatever a token or a header
+ * still says.
+ */
+#ifndef SL_ENGINE_SUBJECTS_H
+#define SL_ENGINE_SUBJECTS_H
+
+#include "engine/known.h"
+
+/* The plan that the registry gives; "" if there is none. *ret_ended if there
+ * was one, and it has ended. */
+struct sl_str sl_known_plan(const struct sl_known *known, sl_ns now,
+                            bool *ret_ended);
+
+/* His roles; NULL if the registry has none. */
+const struct sl_str *sl_known_roles(const struct sl_known *known,
+                                    unsigned *ret_count);
+
+/* The rate of his own for a limit, or NULL; *ret_of says of whom it is: "user"
+ * or "org". */
+const struct sl_own_rate *sl_known_rate(const struct sl_known *known,
+                                        struct sl_str limit, sl_ns now,
+                                        const char **ret_of);
+
+/* Does the registry know one of those who are named? */
+bool sl_known_anybody(const struct sl_known *known);
+
+#endif

@@ -1,0 +1,341 @@
+/* carry.c -- the jobs of the registry, carried out.
+ *
+ * Writes that wait together are committed together, and each stands or falls
+ * by itself: a savepoint takes one back that is not accepted. What the file
+ * can't do fails all of them, since none of them is on the disk then.
+ */
+#include "identity/registry/inner.h"
+
+#include <string.h>
+
+/* ---- stamps ---- */
+
+static void touch(struct sl_registry *r, struct sl_str scope, struct sl_str id)
+{
+    unsigned stamp = sl_stamp_of(r, scope, id);
+
+    r->touched[stamp / 64] |= UINT64_C(1) << stamp % 64;
+}
+
+/* The subject's own name, and all that stand for it. */
+static void touch_names(struct sl_registry *r, const struct sl_draft *draft)
+{
+    if (draft->id.len == 0)
+        return;
+    touch(r, draft->scope, draft->id);
+    for (unsigned i = 0; i < draft->alias_count; i++)
+        touch(r, draft->scope, draft->aliases[i]);
+}
+
+static void raise_stamps(struct sl_registry *r)
+{
+    for (unsigned i = 0; i < SL_STAMPS; i++)
+        if (r->touched[i / 64] >> i % 64 & 1)
+            atomic_fetch_add_explicit(&r->stamps[i], 1, memory_order_release);
+    memset(r->touched, 0, sizeof(r->touched));
+}
+
+/* ---- reading ---- */
+
+static int fault(struct sl_registry *r, struct sl_job *job, int err)
+{
+    job->err = err == SLUICE_ENOMEM ? err : SLUICE_ESTORE;
+    if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
+        sl_refuse(&job->diag, err, "there is no memory");
+    else
+        job->diag = r->db.diag;
+    return job->err;
+}
+
+static int give(struct sl_registry *r, struct sl_job *job,
+                const struct sl_draft *draft, bool known,
+                struct sl_entry ***end)
+{
+    struct sl_entry *entry = sl_entry_new(draft, known, r->alloc);
+
+    if (!entry)
+        return fault(r, job, SLUICE_ENOMEM);
+    **end = entry;
+    *end = &entry->next;
+    return 0;
+}
+
+static int find(struct sl_registry *r, struct sl_job *job)
+{
+    struct sl_entry **end = &job->entries;
+    struct sl_draft draft;
+    bool found = false;
+    int err;
+
+    job->stamp = atomic_load_explicit(
+        &r->stamps[sl_stamp_of(r, job->scope, job->id)], memory_order_acquire);
+    err = sl_database_load(&r->db, job->scope, job->id, &draft, &found);
+    if (err)
+        return fault(r, job, err);
+    if (!found) {
+        job->result = SL_JOB_NOBODY;
+        draft.id = job->id;
+    }
+    return give(r, job, &draft, found, &end);
+}
+
+static int list_scope(struct sl_registry *r, struct sl_job *job,
+                      struct sl_str scope, struct sl_str after,
+                      struct sl_entry ***end, unsigned *count)
+{
+    char last[SL_ENTRY_ID]; /* the arena is reset for each */
+    struct sl_draft draft;
+    struct sl_str id = after;
+    bool found = true;
+    int err = 0;
+
+    while (!err && *count < job->most) {
+        err = sl_database_next(&r->db, scope, id, job->prefix, &id);
+        if (err || id.len == 0 || id.len > sizeof(last))
+            break;
+        memcpy(last, id.at, id.len);
+        id.at = last;
+        sl_arena_reset(&r->db.arena);
+        err = sl_database_load(&r->db, scope, id, &draft, &found);
+        if (!err && found)
+            err = give(r, job, &draft, true, end);
+        ++*count;
+    }
+    return err && !job->err ? fault(r, job, err) : err;
+}
+
+static int list(struct sl_registry *r, struct sl_job *job)
+{
+    static const struct sl_str scopes[] = {
+        {"org",  3},
+        {"user", 4}
+    };
+    struct sl_entry **end = &job->entries;
+    unsigned count = 0;
+    int err = 0;
+
+    for (size_t i = 0; i < SL_LEN(scopes) && !err; i++) {
+        bool here = sl_str_eq(job->after_scope, scopes[i]);
+
+        if (job->scope.len > 0 && !sl_str_eq(job->scope, scopes[i]))
+            continue;
+        /* What was listed before is not listed again. */
+        if (i == 0 && sl_str_eq(job->after_scope, scopes[1]))
+            continue;
+        err = list_scope(r, job, scopes[i], here ? job->id : SL_STR(""), &end,
+                         &count);
+    }
+    return err;
+}
+
+void sl_carry_read(struct sl_registry *r, struct sl_job *job)
+{
+    int err;
+
+    sl_arena_reset(&r->db.arena);
+    atomic_fetch_add_explicit(&r->reads, 1, memory_order_relaxed);
+    if (job->kind == SL_JOB_FIND) {
+        find(r, job);
+    } else if (job->kind == SL_JOB_LIST) {
+        list(r, job);
+    } else {
+        err = sl_database_audit(&r->db, job->scope, job->id, job->before,
+                                job->most, &job->text);
+        if (err)
+            fault(r, job, err);
+    }
+}
+
+/* ---- writing ---- */
+
+static int refuse(struct sl_job *job, enum sl_job_result result)
+{
+    job->result = result;
+    return 0;
+}
+
+/* Nobody else has the name, and none of its aliases is the name of another. */
+static int check_names(struct sl_registry *r, struct sl_job *job,
+                       const struct sl_draft *old, const struct sl_draft *new)
+{
+    struct sl_draft other;
+    struct sl_str owner = {"", 0};
+    bool found = false;
+    int err = 0;
+
+    if (old->id.len == 0)
+        err = sl_database_alias(&r->db, new->scope, new->id, &owner);
+    if (!err && owner.len > 0) {
+        sl_refuse(&job->diag, SLUICE_ECONF,
+                  "%.*s is an alias of the %.*s %.*s; change that one, or "
+                  "take the alias away first",
+                  SL_STR_ARG(new->id), SL_STR_ARG(new->scope),
+                  SL_STR_ARG(owner));
+        return refuse(job, SL_JOB_CONFLICT);
+    }
+    for (unsigned i = 0; i < new->alias_count && !err; i++) {
+        err = sl_database_load(&r->db, new->scope, new->aliases[i], &other,
+                               &found);
+        if (err || !found || sl_str_eq(other.id, new->id))
+            continue;
+        sl_refuse(&job->diag, SLUICE_ECONF,
+                  "the alias %.*s stands for the %.*s %.*s already; take it "
+                  "away there first",
+                  SL_STR_ARG(new->aliases[i]), SL_STR_ARG(new->scope),
+                  SL_STR_ARG(other.id));
+        return refuse(job, SL_JOB_CONFLICT);
+    }
+    return err;
+}
+
+static int answer_one(struct sl_registry *r, struct sl_job *job,
+                      const struct sl_draft *draft)
+{
+    struct sl_entry **end = &job->entries;
+
+    return job->change_count == 1 ? give(r, job, draft, true, &end) : 0;
+}
+
+static int remove_one(struct sl_registry *r, struct sl_job *job,
+                      const struct sl_change *change,
+                      const struct sl_draft *old)
+{
+    if (old->id.len == 0)
+        return refuse(job, SL_JOB_NOBODY);
+    touch_names(r, old);
+    return sl_database_store(&r->db, old, NULL, change->by, job->now);
+}
+
+static int replace_one(struct sl_registry *r, struct sl_job *job,
+                       const struct sl_change *change,
+                       const struct sl_draft *old)
+{
+    struct sl_draft new = *old;
+    int err;
+
+    if (!sl_draft_change(&new, change, job->now, &job->diag))
+        return refuse(job, SL_JOB_CONFLICT);
+    if (old->id.len > 0 && sl_draft_same(old, &new)) {
+        job->same++;
+        return answer_one(r, job, old);
+    }
+    err = check_names(r, job, old, &new);
+    if (err || job->result != SL_JOB_DONE)
+        return err;
+    touch_names(r, old);
+    touch_names(r, &new);
+    err = sl_database_store(&r->db, old->id.len > 0 ? old : NULL, &new,
+                            change->by, job->now);
+    return err ? err : answer_one(r, job, &new);
+}
+
+/* One change. A subject that is changed by an alias keeps its own name. */
+static int change_one(struct sl_registry *r, struct sl_job *job,
+                      const struct sl_change *change)
+{
+    struct sl_change own = *change;
+    struct sl_draft old;
+    bool found = false;
+    int err;
+
+    sl_arena_reset(&r->db.arena);
+    err = sl_database_load(&r->db, change->scope, change->id, &old, &found);
+    if (err)
+        return err;
+    if (found) {
+        own.id = old.id;
+    } else {
+        memset(&old, 0, sizeof(old));
+        old.expires = SL_NS_NONE;
+    }
+    if (own.must_match && own.match != old.revision)
+        return refuse(job,
+                      found || own.match == 0 ? SL_JOB_CHANGED : SL_JOB_NOBODY);
+    return own.kind == SL_CHANGE_REMOVE ? remove_one(r, job, &own, &old)
+                                        : replace_one(r, job, &own, &old);
+}
+
+static int write_all(struct sl_registry *r, struct sl_job *job)
+{
+    int err = sl_database_run(&r->db, SL_QUERY_MARK);
+
+    for (unsigned i = 0; i < job->change_count && !err; i++) {
+        err = change_one(r, job, &job->changes[i]);
+        if (err || job->result != SL_JOB_DONE) {
+            job->failed = i;
+            break;
+        }
+    }
+    if (!err && job->result != SL_JOB_DONE)
+        err = sl_database_run(&r->db, SL_QUERY_UNDO);
+    return err ? err : sl_database_run(&r->db, SL_QUERY_KEEP);
+}
+
+static int forget(struct sl_registry *r)
+{
+    memset(r->touched, 0xff, sizeof(r->touched));
+    if (sqlite3_exec(r->db.db,
+                     "DELETE FROM subjects; DELETE FROM roles;"
+                     "DELETE FROM aliases; DELETE FROM overrides;"
+                     "DELETE FROM audit; DELETE FROM switches",
+                     NULL, NULL, NULL) == SQLITE_OK)
+        return 0;
+    return sl_refuse(&r->db.diag, SLUICE_ESTORE, "%s",
+                     sqlite3_errmsg(r->db.db));
+}
+
+static int write(struct sl_registry *r, struct sl_job *job)
+{
+    atomic_fetch_add_explicit(&r->writes, 1, memory_order_relaxed);
+    if (job->kind == SL_JOB_SWITCH)
+        return sl_database_switch(&r->db, job->name, job->on, job->by,
+                                  job->now);
+    return job->kind == SL_JOB_FORGET ? forget(r) : write_all(r, job);
+}
+
+/* None of them is on the disk. */
+static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
+{
+    struct sl_diag why = r->db.diag;
+
+    sl_database_rollback(&r->db);
+    /* What the log holds is moved to the file, so that the log can begin anew:
+     * on a full disk there may be room for the next write then. */
+    sqlite3_wal_checkpoint_v2(r->db.db, NULL, SQLITE_CHECKPOINT_RESTART, NULL,
+                              NULL);
+    for (struct sl_job *job = first; job; job = job->next) {
+        sl_entries_free(job->entries);
+        job->entries = NULL;
+        job->result = SL_JOB_DONE;
+        r->db.diag = why;
+        fault(r, job, err);
+    }
+}
+
+int sl_carry_look(struct sl_registry *r)
+{
+    int any = sl_query_step(&r->db, SL_QUERY_ANY);
+
+    sl_query_reset(&r->db, SL_QUERY_ANY);
+    if (any >= 0)
+        atomic_store_explicit(&r->has_any, any > 0, memory_order_release);
+    return any < 0 ? any : 0;
+}
+
+void sl_carry_writes(struct sl_registry *r, struct sl_job *first)
+{
+    int err = sl_database_run(&r->db, SL_QUERY_BEGIN);
+
+    for (struct sl_job *job = first; job && !err; job = job->next)
+        err = write(r, job);
+    if (!err)
+        err = sl_database_run(&r->db, SL_QUERY_COMMIT);
+    if (err)
+        fail_all(r, first, err);
+    else
+        atomic_fetch_add_explicit(&r->commits, 1, memory_order_relaxed);
+    /* Also after a failure: a commit that failed may yet have come through. */
+    if (sl_carry_look(r))
+        atomic_store_explicit(&r->has_any, true, memory_order_release);
+    raise_stamps(r);
+}

@@ -1,0 +1,94 @@
+/* database.h -- inside the registry: what it asks of its tables.
+ *
+ * One connection, used by one thread at a time. Errors are SLUICE_ESTORE,
+ * SLUICE_EDAMAGE and SLUICE_ENOMEM with a sentence in db->diag; "not found" is
+ * none.
+ */
+#ifndef SL_DATABASE_H
+#define SL_DATABASE_H
+
+#include <sqlite3.h>
+
+#include "identity/registry/entry.h"
+
+/* How many lines of its history a subject keeps. */
+#define SL_AUDIT_KEPT 200
+
+enum sl_query {
+#define QUERY(id, sql) SL_QUERY_##id,
+#include "identity/registry/queries.def"
+    SL_QUERIES
+};
+
+struct sl_database {
+    sqlite3 *db;
+    sqlite3_stmt *queries[SL_QUERIES];
+    struct sl_arena arena; /* texts of what was read; the caller resets it */
+    struct sl_diag diag;
+};
+
+SL_MUST_USE int sl_database_open(struct sl_database *db, const char *path,
+                                 const struct sl_alloc *alloc,
+                                 struct sl_diag *diag);
+void sl_database_close(struct sl_database *db);
+
+/* Run a query that answers nothing: BEGIN, COMMIT, SAVEPOINT... */
+SL_MUST_USE int sl_database_run(struct sl_database *db, enum sl_query query);
+
+/* Take back all that was not committed. */
+void sl_database_rollback(struct sl_database *db);
+
+/* Who is called `id`, or has it as an alias? */
+SL_MUST_USE int sl_database_load(struct sl_database *db, struct sl_str scope,
+                                 struct sl_str id, struct sl_draft *ret,
+                                 bool *ret_found);
+
+/* The id of the next subject of `scope` behind `after`, in the order of their
+ * bytes, that begins with `prefix`; an empty slice: there is none. */
+SL_MUST_USE int sl_database_next(struct sl_database *db, struct sl_str scope,
+                                 struct sl_str after, struct sl_str prefix,
+                                 struct sl_str *ret_id);
+
+/* Whose alias is it? An empty slice: nobody's. */
+SL_MUST_USE int sl_database_alias(struct sl_database *db, struct sl_str scope,
+                                  struct sl_str alias, struct sl_str *ret_id);
+
+/* Put down that `old` (NULL: nobody) has become `new` (NULL: nobody), and who
+ * did it. Sets new->revision. */
+SL_MUST_USE int sl_database_store(struct sl_database *db,
+                                  const struct sl_draft *old,
+                                  struct sl_draft *new, struct sl_str by,
+                                  sl_ns now);
+
+/* The history of a subject, the newest first, as the items of a JSON array;
+ * those before line `before` (0: all), `most` at the most. */
+SL_MUST_USE int sl_database_audit(struct sl_database *db, struct sl_str scope,
+                                  struct sl_str id, uint64_t before,
+                                  unsigned most, struct sl_buf *out);
+
+/* A feature switched by hand; `on` < 0 forgets it. */
+SL_MUST_USE int sl_database_switch(struct sl_database *db, struct sl_str name,
+                                   int on, struct sl_str by, sl_ns now);
+
+/* ---- for audit.c ---- */
+
+void sl_query_text(struct sl_database *db, enum sl_query query, int at,
+                   struct sl_str text);
+void sl_query_number(struct sl_database *db, enum sl_query query, int at,
+                     int64_t number);
+
+/* 1: a row; 0: no more; negative: an error. Reset it afterwards. */
+SL_MUST_USE int sl_query_step(struct sl_database *db, enum sl_query query);
+void sl_query_reset(struct sl_database *db, enum sl_query query);
+
+/* A column of the row; it lives as long as the row. */
+struct sl_str sl_query_column(struct sl_database *db, enum sl_query query,
+                              int column);
+
+/* Put down one line of history. */
+SL_MUST_USE int sl_database_note(struct sl_database *db,
+                                 const struct sl_draft *old,
+                                 const struct sl_draft *new, struct sl_str by,
+                                 sl_ns now, uint64_t *ret_line);
+
+#endif

@@ -1,0 +1,56 @@
+/* inner.h -- inside the registry: its thread and what it works on. */
+#ifndef SL_REGISTRY_INNER_H
+#define SL_REGISTRY_INNER_H
+
+#include <pthread.h>
+
+#include "identity/registry/database.h"
+#include "identity/registry/registry.h"
+
+struct sl_registry {
+    const struct sl_alloc *alloc;
+    void (*on_fault)(void *ctx, const char *sentence);
+    void *ctx;
+    struct sl_hash_key secret;
+    _Atomic uint64_t stamps[SL_STAMPS];
+    _Atomic uint64_t reads, writes, commits, faults;
+    _Atomic unsigned waiting;
+    _Atomic bool has_any;
+    struct sl_switched switches[SL_SWITCHES];
+    unsigned switch_count;
+    struct sl_arena names; /* of them */
+
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock; /* over what follows */
+    pthread_cond_t more;
+    struct sl_job *first, **end;
+    bool stop;
+
+    /* The thread's own. */
+    struct sl_database db;
+    uint64_t touched[SL_STAMPS / 64]; /* stamps to be raised */
+    struct sl_job *unheard;           /* answers that could not be posted */
+};
+
+/* ---- carry.c: all on the registry's thread ---- */
+
+/* A job that only reads. */
+void sl_carry_read(struct sl_registry *registry, struct sl_job *job);
+
+/* Writes, as one transaction; then their stamps are raised. */
+void sl_carry_writes(struct sl_registry *registry, struct sl_job *first);
+
+static inline bool sl_job_writes(const struct sl_job *job)
+{
+    return job->kind >= SL_JOB_WRITE;
+}
+
+/* Find out whether anybody is registered. */
+SL_MUST_USE int sl_carry_look(struct sl_registry *registry);
+
+/* Which stamp. */
+unsigned sl_stamp_of(const struct sl_registry *registry, struct sl_str scope,
+                     struct sl_str id);
+
+#endif

@@ -1,0 +1,147 @@
+/* registry.h -- who has which plan, which roles and which rates of his own.
+ *
+ * The registry is a file of SQLite that one thread reads and writes. Others
+ * leave it jobs and are called back on their own loops:
+ *
+ *     asking thread                          the registry's thread
+ *     sl_registry_ask(job) ---- queue ---->  reads first, each for itself;
+ *                                            then all writes that wait, as one
+ *     job->done(job)  <---- its loop ------  transaction with one fsync
+ *
+ * What was acknowledged is on the disk. A job of several changes is carried out
+ * as a whole or not at all.
+ *
+ * Stamps. Who remembers an entry (finder.h) asks no lock whether it still
+ * holds: there are SL_STAMPS counters, each name belongs to one by its hash,
+ * and a write raises those of all names that it touches, aliases included,
+ * after it is on the disk and before anybody is told. An entry comes with the
+ * stamp from before it was read; while that is the current one, no write to
+ * that name has been acknowledged since.
+ *
+ * When the file can't be read or written (full, gone, damaged), jobs fail with
+ * SLUICE_ESTORE and a sentence, and the next one is tried again.
+ */
+#ifndef SL_REGISTRY_H
+#define SL_REGISTRY_H
+
+#include <stdatomic.h>
+
+#include "base/hash.h"
+#include "identity/registry/entry.h"
+
+#define SL_STAMPS       4096
+#define SL_LIST_MOST    1000 /* subjects in one answer */
+#define SL_SWITCHES     256  /* features switched by hand */
+#define SL_CHANGES_MOST 500  /* of one job */
+
+struct sl_loop;
+struct sl_registry;
+
+enum sl_job_kind {
+    SL_JOB_FIND,  /* by id or alias */
+    SL_JOB_LIST,  /* in the order of scope and id */
+    SL_JOB_AUDIT, /* the history of one subject */
+    SL_JOB_WRITE,
+    SL_JOB_SWITCH, /* a feature */
+    SL_JOB_FORGET, /* everything; for tests that begin anew */
+};
+
+/* What became of a job that did not fail. */
+enum sl_job_result {
+    SL_JOB_DONE,
+    SL_JOB_NOBODY,   /* there is no such subject */
+    SL_JOB_CHANGED,  /* it is at another revision than was to be changed */
+    SL_JOB_CONFLICT, /* an alias is somebody else's; too many: see diag */
+};
+
+struct sl_job {
+    enum sl_job_kind kind;
+    struct sl_loop *loop; /* where done() is called */
+    void (*done)(struct sl_job *job);
+    void *ctx;
+    sl_ns now;
+
+    /* Asked. Texts live until done(). */
+    struct sl_str scope, id; /* LIST: the scope alone ("": all), and the id
+                              * behind which it begins, of after_scope */
+    struct sl_str after_scope, prefix; /* LIST */
+    unsigned most;                     /* LIST, AUDIT */
+    uint64_t before;                   /* AUDIT: 0, or a revision */
+    const struct sl_change *changes;   /* WRITE */
+    unsigned change_count;
+    struct sl_str name, by; /* SWITCH: `on` < 0 forgets it */
+    int on;
+
+    /* Answered. */
+    int err; /* 0, SLUICE_ESTORE, SLUICE_ENOMEM */
+    enum sl_job_result result;
+    struct sl_diag diag;
+    unsigned failed;          /* WRITE: which change was not accepted */
+    unsigned same;            /* WRITE: how many changed nothing */
+    uint64_t stamp;           /* FIND */
+    struct sl_entry *entries; /* FIND, LIST, WRITE of one: the asker's */
+    struct sl_buf text;       /* AUDIT: items of a JSON array; the asker's */
+
+    /* The registry's. */
+    struct sl_job *next;
+};
+
+struct sl_registry_options {
+    const char *path; /* ":memory:" keeps nothing */
+    const struct sl_alloc *alloc;
+    /* On the registry's thread, when a job has failed; or NULL. */
+    void (*on_fault)(void *ctx, const char *sentence);
+    void *ctx;
+};
+
+/* SLUICE_ESTORE or SLUICE_EDAMAGE with what to do, SLUICE_ENOMEM,
+ * SLUICE_ESYS. */
+SL_MUST_USE int sl_registry_open(const struct sl_registry_options *options,
+                                 struct sl_registry **ret,
+                                 struct sl_diag *diag);
+
+/* Carry out what is queued and end the thread. Answers are still posted to the
+ * loops; nothing may be asked from now on. NULL is allowed; twice too. */
+void sl_registry_stop(struct sl_registry *registry);
+
+/* Stops it first. NULL is allowed. */
+void sl_registry_close(struct sl_registry *registry);
+
+/* Give it a job, from any thread. Never waits and never fails: whatever goes
+ * wrong, done() is called once. The job is borrowed until then. */
+void sl_registry_ask(struct sl_registry *registry, struct sl_job *job);
+
+/* Get a job ready: all empty, its text with a ceiling. */
+void sl_job_init(struct sl_job *job, enum sl_job_kind kind,
+                 const struct sl_alloc *alloc);
+/* Give back what was answered. */
+void sl_job_clear(struct sl_job *job);
+
+/* The counter of a name. */
+const _Atomic uint64_t *sl_registry_stamp(const struct sl_registry *registry,
+                                          struct sl_str scope,
+                                          struct sl_str id);
+
+/* Is anybody registered at all? True from before the first write is
+ * acknowledged. */
+bool sl_registry_has_any(const struct sl_registry *registry);
+
+const struct sl_hash_key *
+sl_registry_secret(const struct sl_registry *registry);
+
+/* The features that were switched by hand when it was opened. */
+struct sl_switched {
+    struct sl_str name;
+    bool on;
+};
+const struct sl_switched *
+sl_registry_switches(const struct sl_registry *registry, unsigned *ret_count);
+
+struct sl_registry_counts {
+    uint64_t reads, writes, commits, faults;
+    unsigned waiting; /* jobs in the queue */
+};
+void sl_registry_count(const struct sl_registry *registry,
+                       struct sl_registry_counts *ret);
+
+#endif

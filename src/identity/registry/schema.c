@@ -1,0 +1,323 @@
+/* schema.c -- the file of the registry: opened, locked, checked, up to date.
+ */
+#include "identity/registry/schema.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define APPLICATION 0x536c7563 /* "Sluc": says whose file it is */
+
+/* How long somebody who only looks (a backup) may hold the file. */
+#define BUSY_MS 2000
+
+/* The SQL of each version. A version that was released is never edited: a
+ * change is one more step. Times are ns since 1970; NULL is never. */
+static const char *const steps[] = {
+    "CREATE TABLE subjects(scope TEXT NOT NULL, id TEXT NOT NULL,"
+    " plan TEXT NOT NULL, expires INTEGER, note TEXT NOT NULL,"
+    " author TEXT NOT NULL, updated INTEGER NOT NULL,"
+    " revision INTEGER NOT NULL, PRIMARY KEY(scope, id))"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE TABLE roles(scope TEXT NOT NULL, id TEXT NOT NULL,"
+    " role TEXT NOT NULL, PRIMARY KEY(scope, id, role))"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE TABLE aliases(scope TEXT NOT NULL, alias TEXT NOT NULL,"
+    " id TEXT NOT NULL, PRIMARY KEY(scope, alias)) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX aliases_of ON aliases(scope, id);"
+    "CREATE TABLE overrides(scope TEXT NOT NULL, id TEXT NOT NULL,"
+    " limit_name TEXT NOT NULL, rate TEXT NOT NULL, until INTEGER,"
+    " author TEXT NOT NULL, note TEXT NOT NULL,"
+    " PRIMARY KEY(scope, id, limit_name)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE audit(seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " at INTEGER NOT NULL, author TEXT NOT NULL, scope TEXT NOT NULL,"
+    " id TEXT NOT NULL, what TEXT NOT NULL, before TEXT, after TEXT) STRICT;"
+    "CREATE INDEX audit_of ON audit(scope, id, seq);"
+    "CREATE TABLE switches(name TEXT PRIMARY KEY, is_on INTEGER NOT NULL,"
+    " author TEXT NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+    " STRICT, WITHOUT ROWID;",
+};
+
+/* ---- errors ---- */
+
+int sl_schema_error(sqlite3 *db, struct sl_diag *diag)
+{
+    int code = sqlite3_errcode(db) & 0xff;
+    const char *path = sqlite3_db_filename(db, NULL);
+    int err = SLUICE_ESTORE;
+
+    if (code == SQLITE_NOMEM)
+        err = SLUICE_ENOMEM;
+    else if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+        err = SLUICE_EDAMAGE;
+    return sl_refuse(diag, err, "the registry %s: %s", path ? path : "",
+                     sqlite3_errmsg(db));
+}
+
+static int refuse_locked(const char *path, struct sl_diag *diag)
+{
+    return sl_refuse(diag, SLUICE_ESTORE,
+                     "another process uses the registry %s; stop that one, "
+                     "or give this one its own: --usage sqlite:PATH",
+                     path);
+}
+
+static int refuse_open(sqlite3 *db, const char *path, struct sl_diag *diag)
+{
+    int code = db ? sqlite3_errcode(db) & 0xff : SQLITE_NOMEM;
+
+    if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
+        return refuse_locked(path, diag);
+    if (code == SQLITE_NOMEM)
+        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+    if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+        return sl_refuse(diag, SLUICE_EDAMAGE,
+                         "the registry %s is damaged (%s); put a backup in "
+                         "its place, or move it away",
+                         path, sqlite3_errmsg(db));
+    return sl_refuse(diag, SLUICE_ESTORE,
+                     "the registry %s can't be used: %s; name another by "
+                     "--usage sqlite:PATH, or keep none by --usage none",
+                     path, sqlite3_errmsg(db));
+}
+
+/* ---- asking ---- */
+
+static int run(sqlite3 *db, const char *sql)
+{
+    return sqlite3_exec(db, sql, NULL, NULL, NULL);
+}
+
+/* The first column of the first row, as a number. */
+static int ask_number(sqlite3 *db, const char *sql, int64_t *ret)
+{
+    sqlite3_stmt *st = NULL;
+    int code = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+
+    if (code == SQLITE_OK)
+        code = sqlite3_step(st);
+    if (code == SQLITE_ROW)
+        *ret = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    return code == SQLITE_ROW ? SQLITE_OK : code;
+}
+
+/* Does the first row say `word`? What it says otherwise is put down. */
+static int ask_word(sqlite3 *db, const char *sql, const char *word, bool *ret,
+                    char said[128])
+{
+    sqlite3_stmt *st = NULL;
+    int code = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+    const unsigned char *text;
+
+    if (code == SQLITE_OK)
+        code = sqlite3_step(st);
+    if (code == SQLITE_ROW) {
+        text = sqlite3_column_text(st, 0);
+        *ret = text && strcmp((const char *)text, word) == 0;
+        snprintf(said, 128, "%s", text ? (const char *)text : "");
+    }
+    sqlite3_finalize(st);
+    return code == SQLITE_ROW ? SQLITE_OK : code;
+}
+
+/* ---- versions ---- */
+
+static int take_step(sqlite3 *db, const char *sql, int version)
+{
+    char mark[64];
+    int code = run(db, "BEGIN IMMEDIATE");
+
+    if (code != SQLITE_OK)
+        return code;
+    snprintf(mark, sizeof(mark), "PRAGMA user_version=%d", version);
+    code = run(db, sql);
+    if (code == SQLITE_OK)
+        code = run(db, mark);
+    if (code == SQLITE_OK)
+        code = run(db, "COMMIT");
+    return code;
+}
+
+/* Undo what a step has begun, and keep what it complained of. */
+static int give_up(sqlite3 *db, int version, struct sl_diag *diag)
+{
+    struct sl_diag why = {0};
+    int err = sl_schema_error(db, &why);
+
+    if (!sqlite3_get_autocommit(db))
+        run(db, "ROLLBACK");
+    return sl_refuse(diag, err, "it can't be brought to version %d: %s",
+                     version, why.sentence);
+}
+
+int sl_schema_migrate(sqlite3 *db, const char *const *list, int count,
+                      struct sl_diag *diag)
+{
+    int64_t version = 0;
+
+    if (ask_number(db, "PRAGMA user_version", &version) != SQLITE_OK)
+        return sl_schema_error(db, diag);
+    if (version > count)
+        return sl_refuse(diag, SLUICE_ESTORE,
+                         "the registry was written by a later version of "
+                         "sluiced (tables %lld, here %d); start that one, or "
+                         "name another file",
+                         (long long)version, count);
+    while (version < count) {
+        if (take_step(db, list[version], (int)version + 1) != SQLITE_OK)
+            return give_up(db, (int)version + 1, diag);
+        version++;
+    }
+    return 0;
+}
+
+/* ---- opening ---- */
+
+static int refuse_stranger(const char *path, struct sl_diag *diag)
+{
+    return sl_refuse(diag, SLUICE_ESTORE,
+                     "%s is a database of another program; name another "
+                     "file by --usage sqlite:PATH",
+                     path);
+}
+
+/* SQLite's format, 1.3 and 1.6: the first page has the file's header, and then
+ * the root of the table of tables. */
+#define HEAD_BYTES     108
+#define APPLICATION_AT 68
+#define ROOT_KIND_AT   100
+#define ROOT_CELLS_AT  103
+#define ROOT_IS_LEAF   13
+
+static uint32_t read_u32(const unsigned char *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 |
+           (uint32_t)at[2] << 8 | at[3];
+}
+
+/* Is it somebody else's? Found out without SQLite, since all that is asked of
+ * that may change the file: locking it makes its journal a log. Whatever is in
+ * doubt is left to recognize(). */
+static bool is_strange(int fd)
+{
+    unsigned char head[HEAD_BYTES];
+    uint32_t application;
+    bool is_empty;
+
+    if (pread(fd, head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
+        memcmp(head, "SQLite format 3", 16) != 0)
+        return false;
+    application = read_u32(head + APPLICATION_AT);
+    is_empty = head[ROOT_KIND_AT] == ROOT_IS_LEAF && head[ROOT_CELLS_AT] == 0 &&
+               head[ROOT_CELLS_AT + 1] == 0;
+    return application != APPLICATION && (application != 0 || !is_empty);
+}
+
+/* Names and addresses of people are nobody else's business. */
+static int make_private(const char *path, struct sl_diag *diag)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    bool strange;
+
+    if (fd < 0)
+        return sl_refuse(diag, SLUICE_ESTORE,
+                         "the registry %s can't be written: %s; name another "
+                         "by --usage sqlite:PATH, or keep none by --usage none",
+                         path, strerror(errno));
+    strange = is_strange(fd);
+    close(fd);
+    return strange ? refuse_stranger(path, diag) : 0;
+}
+
+/* Locked from here on, for as long as it is open. */
+static int lock(sqlite3 *db, bool in_memory, const char *path,
+                struct sl_diag *diag)
+{
+    char said[128];
+    bool is_wal = in_memory;
+
+    sqlite3_busy_timeout(db, BUSY_MS);
+    if (run(db, "PRAGMA locking_mode=EXCLUSIVE;"
+                "PRAGMA mmap_size=0;"
+                "PRAGMA trusted_schema=OFF;"
+                "PRAGMA cell_size_check=ON;"
+                "PRAGMA temp_store=MEMORY;"
+                "PRAGMA cache_size=-8192") != SQLITE_OK ||
+        (!in_memory && ask_word(db, "PRAGMA journal_mode=WAL", "wal", &is_wal,
+                                said) != SQLITE_OK) ||
+        run(db, "PRAGMA synchronous=FULL; BEGIN EXCLUSIVE; COMMIT") !=
+            SQLITE_OK)
+        return refuse_open(db, path, diag);
+    if (!is_wal)
+        return sl_refuse(diag, SLUICE_ESTORE,
+                         "the registry %s can't keep a log beside it (journal "
+                         "\"%s\"); name a folder that can be written to",
+                         path, said);
+    return 0;
+}
+
+/* Is it ours, or new? */
+static int recognize(sqlite3 *db, const char *path, struct sl_diag *diag)
+{
+    char mark[64];
+    int64_t application = 0, tables = 0;
+
+    if (ask_number(db, "PRAGMA application_id", &application) != SQLITE_OK ||
+        ask_number(db, "SELECT count(*) FROM sqlite_schema", &tables) !=
+            SQLITE_OK)
+        return refuse_open(db, path, diag);
+    if (application == APPLICATION)
+        return 0;
+    if (tables > 0 || application != 0)
+        return refuse_stranger(path, diag);
+    snprintf(mark, sizeof(mark), "PRAGMA application_id=%d", APPLICATION);
+    return run(db, mark) == SQLITE_OK ? 0 : refuse_open(db, path, diag);
+}
+
+static int examine(sqlite3 *db, const char *path, struct sl_diag *diag)
+{
+    char said[128] = "";
+    bool good = false;
+
+    if (ask_word(db, "PRAGMA quick_check(1)", "ok", &good, said) != SQLITE_OK)
+        return refuse_open(db, path, diag);
+    if (!good)
+        return sl_refuse(diag, SLUICE_EDAMAGE,
+                         "the registry %s is damaged (%.80s); put a backup in "
+                         "its place, or move it away",
+                         path, said);
+    return 0;
+}
+
+int sl_schema_open(const char *path, sqlite3 **ret, struct sl_diag *diag)
+{
+    bool in_memory = strcmp(path, ":memory:") == 0;
+    sqlite3 *db = NULL;
+    int err = in_memory ? 0 : make_private(path, diag);
+
+    if (err)
+        return err;
+    if (sqlite3_open_v2(path, &db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
+                            SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
+                        NULL) != SQLITE_OK)
+        err = refuse_open(db, path, diag);
+    if (!err)
+        err = lock(db, in_memory, path, diag);
+    if (!err)
+        err = recognize(db, path, diag);
+    if (!err)
+        err = examine(db, path, diag);
+    if (!err)
+        err = sl_schema_migrate(db, steps, (int)SL_LEN(steps), diag);
+    if (err) {
+        sqlite3_close(db);
+        return err;
+    }
+    *ret = db;
+    return 0;
+}

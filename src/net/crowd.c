@@ -1,0 +1,182 @@
+/* crowd.c -- connections counted, over all loops and by address.
+ *
+ * A hash table with open addressing that is never more than half full: it has
+ * two places for each connection that there may be. An address that has no
+ * connection left gives its place back, and those behind it that could stand
+ * there move up, so that no mark of the dead is needed.
+ *
+ * Invariants. (test/unit/net/crowd.c checks them.)
+ *   (1) `count` is the number of those who are in, and never above `most`.
+ *   (2) The counts of all places add up to those who were counted by address.
+ *   (3) From where an address's hash points to the place where it stands, all
+ *       places are taken.
+ */
+#include "net/crowd.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+#define PREFIX 64 /* bits of IPv6 that are somebody's own */
+
+struct place {
+    struct sl_ip ip;
+    uint32_t count; /* 0: free */
+};
+
+struct sl_crowd {
+    const struct sl_alloc *alloc;
+    size_t size; /* of this piece */
+    pthread_mutex_t lock;
+    struct sl_hash_key secret; /* addresses are chosen by others */
+    unsigned most, most_each, count;
+    unsigned mask;
+    struct place places[];
+};
+
+int sl_crowd_open(const struct sl_alloc *alloc, unsigned most,
+                  unsigned most_each, struct sl_crowd **ret)
+{
+    struct sl_crowd *crowd;
+    size_t places = 2, size;
+
+    if (!alloc)
+        alloc = &sl_alloc_libc;
+    while (places < 2 * (size_t)most)
+        places *= 2;
+    size = sizeof(*crowd) + places * sizeof(crowd->places[0]);
+    crowd = sl_alloc_new(alloc, size);
+    if (!crowd)
+        return SLUICE_ENOMEM;
+    memset(crowd, 0, size);
+    if (sl_hash_key_make(&crowd->secret)) {
+        sl_alloc_free(alloc, crowd, size);
+        return SLUICE_ESYS;
+    }
+    crowd->alloc = alloc;
+    crowd->size = size;
+    crowd->most = most;
+    crowd->most_each = most_each;
+    crowd->mask = (unsigned)(places - 1);
+    pthread_mutex_init(&crowd->lock, NULL);
+    *ret = crowd;
+    return 0;
+}
+
+void sl_crowd_close(struct sl_crowd *crowd)
+{
+    if (!crowd)
+        return;
+    pthread_mutex_destroy(&crowd->lock);
+    sl_alloc_free(crowd->alloc, crowd, crowd->size);
+}
+
+/* ---- addresses ---- */
+
+static unsigned home_of(const struct sl_crowd *crowd, const struct sl_ip *ip)
+{
+    struct sl_str bytes = {(const char *)ip->bytes, sizeof(ip->bytes)};
+
+    return (unsigned)sl_hash64(&crowd->secret, bytes) & crowd->mask;
+}
+
+/* Where it stands, or would. */
+static unsigned find(const struct sl_crowd *crowd, const struct sl_ip *ip)
+{
+    unsigned i = home_of(crowd, ip);
+
+    while (crowd->places[i].count > 0 &&
+           memcmp(&crowd->places[i].ip, ip, sizeof(*ip)) != 0)
+        i = (i + 1) & crowd->mask;
+    return i;
+}
+
+/* How far a place is behind where its hash points to. */
+static unsigned distance(const struct sl_crowd *crowd, unsigned at)
+{
+    return (at - home_of(crowd, &crowd->places[at].ip)) & crowd->mask;
+}
+
+/* The place `hole` is free: (3) for those behind it. */
+static void close_gap(struct sl_crowd *crowd, unsigned hole)
+{
+    unsigned i = hole;
+
+    for (;;) {
+        i = (i + 1) & crowd->mask;
+        if (crowd->places[i].count == 0)
+            return;
+        if (distance(crowd, i) < ((i - hole) & crowd->mask))
+            continue; /* it points to a place behind the hole */
+        crowd->places[hole] = crowd->places[i];
+        crowd->places[i].count = 0;
+        hole = i;
+    }
+}
+
+static struct sl_ip own_part(const struct sl_ip *ip)
+{
+    return sl_ip_is_v4(ip) ? *ip : sl_ip_prefix(ip, PREFIX);
+}
+
+/* ---- coming and going ---- */
+
+static enum sl_crowd_answer enter_locked(struct sl_crowd *crowd,
+                                         const struct sl_ip *ip)
+{
+    struct place *place;
+
+    if (crowd->count == crowd->most)
+        return SL_CROWD_FULL;
+    if (ip) {
+        place = &crowd->places[find(crowd, ip)];
+        if (place->count == crowd->most_each)
+            return SL_CROWD_TOO_MANY;
+        place->ip = *ip;
+        place->count++;
+    }
+    crowd->count++;
+    return SL_CROWD_IN;
+}
+
+enum sl_crowd_answer sl_crowd_enter(struct sl_crowd *crowd,
+                                    const struct sl_ip *ip)
+{
+    enum sl_crowd_answer answer;
+    struct sl_ip own;
+
+    if (ip)
+        own = own_part(ip);
+    pthread_mutex_lock(&crowd->lock);
+    answer = enter_locked(crowd, ip ? &own : NULL);
+    pthread_mutex_unlock(&crowd->lock);
+    return answer;
+}
+
+void sl_crowd_leave(struct sl_crowd *crowd, const struct sl_ip *ip)
+{
+    struct sl_ip own;
+    unsigned at;
+
+    if (ip)
+        own = own_part(ip);
+    pthread_mutex_lock(&crowd->lock);
+    crowd->count--;
+    if (ip) {
+        at = find(crowd, &own);
+        if (--crowd->places[at].count == 0)
+            close_gap(crowd, at);
+    }
+    pthread_mutex_unlock(&crowd->lock);
+}
+
+unsigned sl_crowd_count(struct sl_crowd *crowd)
+{
+    unsigned count;
+
+    pthread_mutex_lock(&crowd->lock);
+    count = crowd->count;
+    pthread_mutex_unlock(&crowd->lock);
+    return count;
+}

@@ -1,0 +1,41 @@
+/* crowd.h -- how many connections there may be: over all loops, and from one
+ * address.
+ *
+ * Each loop takes connections for itself; what they share is this count. It is
+ * asked once when a connection comes and once when it goes, under a lock.
+ *
+ * An address is counted by its first 64 bits if it is IPv6: whoever has one of
+ * those has them all. Those who speak for many (a trusted proxy) and those who
+ * have no address (a unix socket) are counted among all, and not by address.
+ *
+ * Memory is fixed: a place for each connection, twice over.
+ */
+#ifndef SL_CROWD_H
+#define SL_CROWD_H
+
+#include "base/alloc.h"
+#include "base/ip.h"
+
+struct sl_crowd; /* opaque */
+
+enum sl_crowd_answer {
+    SL_CROWD_IN,
+    SL_CROWD_FULL,     /* there are as many as there may be */
+    SL_CROWD_TOO_MANY, /* of this address */
+};
+
+/* At most `most` (> 0), and of one address at most `most_each` (> 0). NULL
+ * `alloc` is libc's. SLUICE_ENOMEM, SLUICE_ESYS. */
+SL_MUST_USE int sl_crowd_open(const struct sl_alloc *alloc, unsigned most,
+                              unsigned most_each, struct sl_crowd **ret);
+void sl_crowd_close(struct sl_crowd *crowd); /* NULL is allowed */
+
+/* One has come from `ip`; NULL: not counted by address. Whoever is in leaves
+ * once, by the same. Any thread. */
+SL_MUST_USE enum sl_crowd_answer sl_crowd_enter(struct sl_crowd *crowd,
+                                                const struct sl_ip *ip);
+void sl_crowd_leave(struct sl_crowd *crowd, const struct sl_ip *ip);
+
+unsigned sl_crowd_count(struct sl_crowd *crowd);
+
+#endif

@@ -1,0 +1,60 @@
+/* fetch.h -- one document over HTTP or HTTPS, on the loop, by libcurl.
+ *
+ * What is fetched decides whom we believe, so nothing but the URL says where
+ * it comes from: no redirects, no proxy of the environment, no passwords from
+ * files, no cookies. What comes is bounded in bytes and in time, and never
+ * unpacked.
+ *
+ * A library of its own, so that nothing else stands on libcurl.
+ */
+#ifndef SL_FETCH_H
+#define SL_FETCH_H
+
+#include "base/buf.h"
+#include "net/loop.h"
+
+/* Why there is no document. */
+enum sl_fetch_result {
+    SL_FETCH_GOOD,
+    SL_FETCH_UNREACHABLE, /* no name, no connection, no trust, no time */
+    SL_FETCH_STATUS,      /* another status than 200; redirects too */
+    SL_FETCH_TOO_LARGE,
+    SL_FETCH_NO_MEMORY,
+};
+
+struct sl_fetcher; /* of one loop */
+
+/* One document. It belongs to whoever asks, until done(). */
+struct sl_fetch {
+    const char *url; /* borrowed until done() */
+    size_t most;     /* bytes of the document */
+    sl_ns timeout;   /* for all of it */
+    void (*done)(struct sl_fetch *fetch);
+    void *ctx;
+
+    /* What came of it, when done() is called: it may be asked for again from
+     * there. */
+    enum sl_fetch_result result;
+    int status;              /* of HTTP; 0: none came */
+    struct sl_buf body;      /* sl_fetch_forget() gives it back */
+    char cache_control[256]; /* the field of that name; "": none */
+    char why[256];           /* a sentence, if it is not good */
+
+    void *easy; /* the fetcher's; not NULL while it is under way */
+};
+
+SL_MUST_USE int sl_fetcher_open(struct sl_loop *loop,
+                                const struct sl_alloc *alloc,
+                                struct sl_fetcher **ret, struct sl_diag *diag);
+
+/* Everything was forgotten or is done. NULL is allowed. Not from done(). */
+void sl_fetcher_close(struct sl_fetcher *fetcher);
+
+/* Begin. done() is called once, later; SLUICE_ENOMEM if that can't be. */
+SL_MUST_USE int sl_fetch_begin(struct sl_fetcher *fetcher,
+                               struct sl_fetch *fetch);
+
+/* Give up without a word, if it is under way; and give back the body. */
+void sl_fetch_forget(struct sl_fetcher *fetcher, struct sl_fetch *fetch);
+
+#endif

@@ -1,0 +1,124 @@
+/* registry.c -- subjects: who is registered, and how the workers find them.
+ *
+ * The registry has a thread of its own; each worker has a finder that keeps
+ * what it was asked for lately. At the end the registry stops first, when no
+ * loop turns any more: whatever it has answered is then told, so that no
+ * answer is lost and no request is left behind.
+ */
+#include <stdio.h>
+
+#include "sluiced/daemon.h"
+
+static void on_fault(void *ctx, const char *sentence)
+{
+    (void)ctx;
+    sl_log(SL_LOG_ERROR, "registry failed", "why", sentence, NULL);
+}
+
+/* What was switched by hand goes on. */
+static int restore_switches(struct sl_daemon *daemon)
+{
+    unsigned count;
+    const struct sl_switched *list =
+        sl_registry_switches(daemon->registry, &count);
+    int err = 0;
+
+    for (unsigned i = 0; i < count && !err; i++) {
+        char name[128];
+
+        snprintf(name, sizeof(name), "%.*s", SL_STR_ARG(list[i].name));
+        err = sl_engine_keep(daemon->engine, list[i].name, list[i].on,
+                             &daemon->why);
+        sl_log(SL_LOG_INFO, "feature still switched", "name", name, "to",
+               list[i].on ? "on" : "off", NULL);
+    }
+    return err;
+}
+
+int sl_subjects_begin(struct sl_daemon *daemon)
+{
+    struct sl_registry_options options = {.path = daemon->settings.registry,
+                                          .on_fault = on_fault};
+
+    if (!options.path)
+        return 0;
+    if (sl_registry_open(&options, &daemon->registry, &daemon->why))
+        return SL_EXIT_STORE;
+    return restore_switches(daemon) ? SL_EXIT_FAILED : 0;
+}
+
+void sl_subjects_end(struct sl_daemon *daemon)
+{
+    sl_registry_close(daemon->registry);
+    daemon->registry = NULL;
+}
+
+int sl_worker_finds(struct sl_worker *worker)
+{
+    struct sl_daemon *daemon = worker->daemon;
+    struct sl_finder_options options = {.patience = daemon->settings.deadline};
+    int err;
+
+    if (!daemon->registry)
+        return 0;
+    err = sl_finder_open(daemon->registry, worker->loop, &options,
+                         &worker->finder, &daemon->why);
+    if (!err)
+        worker->station.subjects = sl_finder_subjects(worker->finder);
+    return err;
+}
+
+void sl_subjects_stop(struct sl_daemon *daemon)
+{
+    if (!daemon->registry)
+        return;
+    sl_registry_stop(daemon->registry);
+    for (unsigned i = 0; i < daemon->worker_count; i++) {
+        struct sl_worker *worker = &daemon->workers[i];
+
+        if (worker->loop) {
+            sl_loop_stop(worker->loop);
+            sl_loop_run(worker->loop); /* calls what is posted, and returns */
+        }
+        worker->station.subjects = NULL;
+        sl_finder_close(worker->finder);
+        worker->finder = NULL;
+    }
+}
+
+/* ---- counts ---- */
+
+static uint64_t get(const _Atomic uint64_t *count)
+{
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+static void add(struct sl_stats_subjects *all, const struct sl_finder *finder)
+{
+    const struct sl_finder_counts *c = sl_finder_counts(finder);
+
+    all->results[SL_LOOKUP_HIT] += get(&c->hits);
+    all->results[SL_LOOKUP_LOADED] += get(&c->loads);
+    all->results[SL_LOOKUP_LATE] += get(&c->late);
+    all->results[SL_LOOKUP_FAILED] += get(&c->faults);
+    all->results[SL_LOOKUP_BUSY] += get(&c->busy);
+    all->numbers[SL_SUBJECTS_AT_HAND] += get(&c->entries);
+}
+
+void sl_subjects_count(const struct sl_daemon *daemon,
+                       struct sl_stats_subjects *ret)
+{
+    struct sl_registry_counts counts;
+
+    *ret = (struct sl_stats_subjects){.numbers = {0}};
+    if (!daemon->registry)
+        return;
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        if (daemon->workers[i].finder)
+            add(ret, daemon->workers[i].finder);
+    sl_registry_count(daemon->registry, &counts);
+    ret->numbers[SL_SUBJECT_COMMITS] = counts.commits;
+    ret->numbers[SL_SUBJECT_ERRORS] = counts.faults;
+    ret->numbers[SL_SUBJECT_WRITES] = counts.writes;
+    ret->numbers[SL_SUBJECT_QUEUE] = counts.waiting;
+}

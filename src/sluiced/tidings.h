@@ -1,0 +1,18 @@
+/* tidings.h -- what those who listen are told: the daemon's part. */
+#ifndef SL_TIDINGS_H
+#define SL_TIDINGS_H
+
+#include "doors/events/denials.h"
+#include "doors/http/feed.h"
+
+struct sl_tidings {
+    struct sl_events *events;
+    struct sl_feed *feed;
+    struct sl_timer *beat;
+    uint64_t degraded; /* decisions without the store, when last looked */
+    uint64_t phase;    /* of these, in the phase that lasts; 0: there is none */
+    sl_ns last;        /* when the last of them was seen; steady */
+    bool crowded;      /* the table is nearly full */
+};
+
+#endif

@@ -1,0 +1,31 @@
+# shellcheck shell=bash
+# clients.sh -- a daemon for foreign clients to talk to; on top of daemon.sh.
+#
+#   NAME.sh SLUICED SLUICED-TEST SLUICE [PROGRAM]
+#
+# Each client prints a line for everything that it has seen, and the test
+# compares: a client that is not there fails, since scripts/setup installs it.
+
+clients=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=test/daemon/daemon.sh
+. "$clients/../daemon/daemon.sh"
+
+# Where scripts/setup puts what comes from npm.
+modules=${SLUICE_NODE_MODULES:-$(realpath "$clients/../..")/build/node_modules}
+: "$modules"
+
+# A daemon on the virtual clock whose state is nowhere, with a password.
+start_for_clients() {
+    cat >clients.yaml <<'EOT'
+sluice: 1
+limits:
+  minute: { kind: token-bucket, per: user, rate: 5/min }
+  hour: { kind: fixed-window, per: user, rate: 100/hour }
+default: [minute, hour]
+EOT
+    echo s3cret >token
+    launch "$sluiced_test" -c clients.yaml --clock=virtual --store memory: \
+        --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
+        --listen-resp 127.0.0.1:0 --access-token-file token --log-format json
+    started
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# runbook.sh SLUICE SLUICED-TEST GUIDE -- a guide, against a daemon whose
+# clock stands still.
+set -uo pipefail
+
+sluice=$(realpath "$1") sluiced=$(realpath "$2") guide=$(realpath "$3")
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+folder=$(mktemp -d)
+"$sluiced" --clock=virtual --store memory: --log-format json \
+    --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
+    --listen-grpc off --listen-resp off \
+    >/dev/null 2>"$folder/log" &
+daemon=$!
+trap 'kill "$daemon" 2>/dev/null; wait "$daemon"; rm -rf "$folder"' EXIT
+
+where() {
+    sed -n "/\"event\":\"serving\"/s/.*\"$1\":\"\([^\"]*\)\".*/\1/p" \
+        "$folder/log"
+}
+
+for ((i = 0; i < 500; i++)); do
+    [[ -z $(where admin) ]] || break
+    sleep 0.02
+done
+SLUICE_URL=http://$(where http) SLUICE_ADMIN_URL=http://$(where admin) \
+    "$here/guide.sh" "$sluice" "$guide"

@@ -1,0 +1,117 @@
+/* fuzz_bearer.c -- tokens and cookies in the headers of strangers, and the
+ * Cache-Control of whoever has the keys.
+ *
+ *   (1) A token is a piece of a value that was sent.
+ *   (2) What comes twice is none: every header of the request, sent once more,
+ *       leaves no token, unless there was none in the first place.
+ *   (3) A cookie is found where exactly one field has it, however many fields
+ *       without it are around.
+ *   (4) A life is none, or between 0 and ten years.
+ */
+#include "fuzz.h"
+
+#include "engine/facts.h"
+#include "wire/cache_control.h"
+
+#define LINES 16
+
+static const struct sl_source sources[] = {
+    {SL_SOURCE_HEADER, {"authorization", 13}},
+    {SL_SOURCE_HEADER, {"x-token", 7}       },
+    {SL_SOURCE_COOKIE, {"s", 1}             },
+};
+
+static struct sl_policy policy = {
+    .identity.jwt = {.written = true, .from = {sources, 3}}
+};
+
+/* "name:value" lines become headers. */
+static unsigned split(struct sl_str text, struct sl_header *list)
+{
+    unsigned count = 0;
+
+    while (text.len > 0 && count < LINES) {
+        const char *end = memchr(text.at, '\n', text.len);
+        size_t len = end ? (size_t)(end - text.at) : text.len;
+        const char *colon = len ? memchr(text.at, ':', len) : NULL;
+        size_t name = colon ? (size_t)(colon - text.at) : len;
+
+        list[count].name = (struct sl_str){text.at, name};
+        list[count].value = (struct sl_str){text.at + name, len - name};
+        if (colon)
+            list[count].value = sl_str_from(list[count].value, 1);
+        count++;
+        text = sl_str_from(text, len + 1);
+    }
+    return count;
+}
+
+static bool is_inside(const struct sl_facts *facts, struct sl_str piece)
+{
+    for (unsigned i = 0; i < facts->header_count; i++) {
+        struct sl_str value = facts->headers[i].value;
+
+        if (value.len >= piece.len && piece.at >= value.at &&
+            piece.at + piece.len <= value.at + value.len)
+            return true;
+    }
+    return false;
+}
+
+/* (2) */
+static void check_twice(const struct sl_facts *once, bool had)
+{
+    struct sl_header list[2 * LINES];
+    struct sl_facts facts = {.headers = list};
+    struct sl_str token;
+    enum sl_token_fault fault;
+
+    for (unsigned i = 0; i < once->header_count; i++)
+        list[facts.header_count++] = once->headers[i];
+    for (unsigned i = 0; i < once->header_count; i++)
+        list[facts.header_count++] = once->headers[i];
+    fault = sl_facts_token(&policy, &facts, &token);
+    MUST(token.len == 0);
+    MUST(!had || fault == SL_TOKEN_MALFORMED);
+}
+
+/* (3) */
+static void check_cookie(const struct sl_facts *once)
+{
+    static const struct sl_header other = {
+        {"cookie",            6 },
+        {"theme=dark; ss=no", 17}
+    };
+    struct sl_header list[LINES + 2];
+    struct sl_facts facts = {.headers = list};
+    struct sl_str before, after;
+    unsigned count, again;
+
+    list[facts.header_count++] = other;
+    for (unsigned i = 0; i < once->header_count; i++)
+        list[facts.header_count++] = once->headers[i];
+    list[facts.header_count++] = other;
+    before = sl_facts_cookie(once, SL_STR("s"), &count);
+    after = sl_facts_cookie(&facts, SL_STR("s"), &again);
+    MUST(count == again && before.len == after.len);
+    MUST(before.len == 0 || is_inside(once, before));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct sl_str text = {(const char *)data, size}, token;
+    struct sl_header list[LINES];
+    struct sl_facts facts = {.headers = list};
+    enum sl_token_fault fault;
+    sl_ns life = sl_cache_control_life(text);
+
+    MUST(life == SL_NS_NONE || (life >= 0 && life <= 315360000 * SL_S)); /* 4 */
+    facts.header_count = split(text, list);
+    fault = sl_facts_token(&policy, &facts, &token);
+    MUST(fault == SL_TOKEN_GOOD || fault == SL_TOKEN_MALFORMED);
+    MUST(fault == SL_TOKEN_GOOD || token.len == 0);
+    MUST(token.len == 0 || is_inside(&facts, token)); /* (1) */
+    check_twice(&facts, token.len > 0 || fault == SL_TOKEN_MALFORMED);
+    check_cookie(&facts);
+    return 0;
+}

@@ -1,0 +1,127 @@
+/* What the errands have in common that ask a daemon; that they get their
+ * answers is test/daemon/operate.sh's. */
+
+#include "cli/columns.h"
+#include "cli/numbers.h"
+#include "cli/reach.h"
+#include "send.h"
+
+static void test_columns(void)
+{
+    static const char *const rows[][3] = {
+        {"key",                    "n",  "more"},
+        {"\xc3\xa4nn",             "10", "a"   },
+        {"a\nb\tc\033[2J\xc2\x9b", "7",  ""    },
+    };
+    struct sl_columns columns;
+    size_t len;
+    char *text;
+    FILE *out = open_memstream(&text, &len);
+
+    CASE("columns are as wide as their widest, and on one line each");
+    sl_columns_init(&columns, 3);
+    for (size_t i = 0; i < SL_LEN(rows); i++)
+        sl_columns_add(&columns, rows[i]);
+    sl_columns_print(&columns, out);
+    fclose(out);
+    CHECK_STR(text, "key         n   more\n"
+                    "\xc3\xa4nn         10  a\n"
+                    "a?b?c?[2J?  7   \n");
+    CHECK(!columns.failed);
+    sl_columns_done(&columns);
+    free(text);
+}
+
+static void test_encode(void)
+{
+    struct sl_buf out;
+
+    CASE("a value in a path is one segment of it");
+    sl_buf_init(&out, 64, &sl_alloc_libc);
+    CHECK_EQ(sl_reach_encode(&out, SL_STR("a/b c%?&=+~.-_\xff\0z")), 0);
+    CHECK_EQ(sl_buf_add(&out, (struct sl_str){"", 1}), 0);
+    CHECK_STR(out.bytes, "a%2Fb%20c%25%3F%26%3D%2B~.-_%FF%00z");
+    sl_buf_done(&out);
+}
+
+static void test_spans(void)
+{
+    static const struct {
+        sl_ns span;
+        const char *text;
+    } rows[] = {
+        {0,                         "0s"    },
+        {1500 * SL_MS,              "1500ms"},
+        {10 * SL_S,                 "10s"   },
+        {10 * SL_S + 1,             "11s"   },
+        {SL_HOUR,                   "1h"    },
+        {SL_HOUR + 1,               "1h1m"  },
+        {13 * SL_HOUR + 650 * SL_S, "13h11m"},
+        {SL_NS_MAX,                 "none"  },
+    };
+    char out[32];
+
+    CASE("spans for people are rounded up");
+    for (size_t i = 0; i + 1 < SL_LEN(rows); i++)
+        CHECK_STR(sl_span_print(rows[i].span, out), rows[i].text);
+    CHECK(sl_span_print(SL_NS_MAX, out)[0] != '\0');
+}
+
+static void test_usage(void)
+{
+    static const struct {
+        const char *words[5], *says;
+    } rows[] = {
+        {{"take"},                                   "something is missing" },
+        {{"take", "api"},                            "or LIMIT KEY"         },
+        {{"take", "GET"},                            "asks for nothing"     },
+        {{"take", "/x", "usr=ann"},                  "user"                 },
+        {{"take", "/x", "x3"},                       "xN is not for take"   },
+        {{"take", "/x", "hold=3s"},                  "hold= is not for take"},
+        {{"take", "/x", "cost=1", "cost.a=2"},       "not both"             },
+        {{"take", "/x", "--url", "x"},               "is not a server's URL"},
+        {{"take", "/x", "--url", "unix:"},           "is not a server's URL"},
+        {{"take", "/x", "--token-file", "."},        "."                    },
+        {{"reset"},                                  "something is missing" },
+        {{"reset", "a", "--admin-url", "https://x"}, "server's URL"         },
+        {{"top", "ann"},                             "is one too many"      },
+        {{"top", "--bye", "cost"},                   "did you mean --by?"   },
+    };
+
+    CASE("slips, before anybody is asked");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        const char *words[8] = {NULL};
+
+        memcpy(words, rows[i].words, sizeof(rows[i].words));
+        CHECK_EQ(send_with("", words), 2);
+        CHECK_ERR(rows[i].says);
+    }
+
+    CASE("a token that can be none");
+    setenv("SLUICE_ADMIN_TOKEN", "two words", 1);
+    CHECK_EQ(SEND("top"), 2);
+    CHECK_ERR("SLUICE_ADMIN_TOKEN has a character that no token has");
+    setenv("SLUICE_ADMIN_TOKEN", " ", 1);
+    CHECK_EQ(SEND("top"), 2);
+    CHECK_ERR("has no token");
+    unsetenv("SLUICE_ADMIN_TOKEN");
+
+    CASE("nobody there");
+    CHECK_EQ(SEND("take", "a", "b", "--url", "http://127.0.0.1:1"), 4);
+    CHECK_ERR("127.0.0.1:1 can't be reached");
+    CHECK_EQ(SEND("top", "--admin-url", "unix:/nowhere/at.all"), 4);
+    CHECK_ERR("/nowhere/at.all can't be reached: No such file");
+    CHECK_EQ(SEND("reset", "a", "b", "--admin-url", "http://127.0.0.1:1"), 4);
+}
+
+int main(void)
+{
+    unsetenv("SLUICE_URL");
+    unsetenv("SLUICE_ADMIN_URL");
+    test_columns();
+    test_encode();
+    test_spans();
+    test_usage();
+    send_done();
+    return CHECK_DONE();
+}

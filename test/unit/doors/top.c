@@ -1,0 +1,333 @@
+/* Who is refused most, by decisions of an engine; the bounds of the numbers
+ * are test/prop/sketch.c's. */
+#include "doors/top.h"
+
+#include "asking.h"
+#include "doors/stats.h"
+#include "fail.h"
+
+static const char policy[] =
+    "sluice: 1\n"
+    "limits:\n"
+    "  tenant: { kind: fixed-window, per: org, rate: 10/day }\n"
+    "  member: { kind: fixed-window, per: [org, user], rate: 4/day }\n"
+    "  shadow: { kind: fixed-window, per: user, mode: shadow, rate: 1/day }\n"
+    "  all: { kind: fixed-window, per: [], rate: 1k/day }\n"
+    "routes:\n"
+    "  - { match: /rules, endpoint: rules, limits: [tenant, member] }\n"
+    "  - { match: /spans, endpoint: spans, limits: [tenant] }\n"
+    "  - { match: /shadow, endpoint: shadow, limits: [shadow] }\n"
+    "default: [all]\n";
+
+static const struct sl_hash_key secret = {7, 8};
+static struct rig rig;
+static struct sl_top *tops[2];
+static struct sl_arena arena;
+static struct sl_top_answer answer;
+
+static void begin(void)
+{
+    rig_open(&rig, policy);
+    rig.now = 1000 * SL_S;
+    for (unsigned i = 0; i < SL_LEN(tops); i++)
+        CHECK_EQ(sl_top_open(NULL, &secret, rig.now, &tops[i]), 0);
+    sl_arena_init(&arena, 1 << 20, &sl_alloc_libc);
+}
+
+static void end(void)
+{
+    for (unsigned i = 0; i < SL_LEN(tops); i++)
+        sl_top_close(tops[i]);
+    sl_arena_done(&arena);
+    rig_close(&rig);
+}
+
+static void ask(unsigned thread, struct sl_facts facts, unsigned times)
+{
+    for (unsigned i = 0; i < times; i++)
+        sl_top_decision(tops[thread], rig_ask(&rig, facts));
+}
+
+static void look(struct sl_top_query query)
+{
+    sl_arena_reset(&arena);
+    query.now = rig.now;
+    if (query.most == 0)
+        query.most = 20;
+    CHECK_EQ(sl_top_read(tops, SL_LEN(tops), &query, &arena, &answer), 0);
+}
+
+/* "limit scope key denied/allowed/cost" of a row. */
+static const char *row(unsigned i)
+{
+    static char text[256];
+    const struct sl_top_row *r = &answer.rows[i];
+
+    if (i >= answer.count)
+        return "none";
+    snprintf(text, sizeof(text),
+             "%.*s %.*s %.*s %" PRIu64 "/%" PRIu64 "/%" PRIu64,
+             SL_STR_ARG(r->limit), SL_STR_ARG(r->scope), SL_STR_ARG(r->key),
+             r->count[SL_DENIED], r->count[SL_ALLOWED], r->count[SL_COST]);
+    return text;
+}
+
+static void check_rows(void)
+{
+    CASE("threads and endpoints are added up");
+    begin();
+    ask(0, GET("/spans", ORG("acme")), 4);
+    ask(1, GET("/spans", ORG("acme"), COST(3)), 1);
+    ask(1, GET("/rules", ORG("acme"), USER("ann")), 9); /* 3 pass */
+    ask(0, GET("/spans", ORG("beta")), 12);
+    look((struct sl_top_query){.by = SL_DENIED});
+    CHECK_EQ(answer.count, 2);
+    CHECK_STR(row(0), "tenant org acme 6/8/10");
+    CHECK_STR(row(1), "tenant org beta 2/10/10");
+    CHECK_EQ(answer.total[SL_DENIED], 8);
+    CHECK_EQ(answer.from, 1000 * SL_S);
+
+    CASE("by what passed, and by what it took");
+    look((struct sl_top_query){.by = SL_ALLOWED});
+    CHECK_EQ(answer.count, 3);
+    CHECK_STR(row(0), "tenant org beta 2/10/10");
+    CHECK_STR(row(2), "member org:user acme:ann 0/3/3");
+    look((struct sl_top_query){.by = SL_COST, .limit = SL_STR("member")});
+    CHECK_EQ(answer.count, 1);
+    CHECK_STR(row(0), "member org:user acme:ann 0/3/3");
+
+    CASE("at one endpoint");
+    look((struct sl_top_query){.endpoint = SL_STR("rules")});
+    CHECK_EQ(answer.count, 1);
+    CHECK_STR(row(0), "tenant org acme 6/3/3");
+
+    CASE("so many, and no more");
+    look((struct sl_top_query){.by = SL_ALLOWED, .most = 1});
+    CHECK_EQ(answer.count, 1);
+    look((struct sl_top_query){.limit = SL_STR("nobody")});
+    CHECK_EQ(answer.count, 0);
+    end();
+}
+
+static void check_meaning(void)
+{
+    CASE("a shadow refuses nobody, looking takes nothing");
+    begin();
+    ask(0, GET("/shadow", USER("ann")), 3);
+    ask(0, GET("/other", USER("ann"), COST(0)), 3);
+    look((struct sl_top_query){.by = SL_DENIED});
+    CHECK_EQ(answer.count, 0);
+    look((struct sl_top_query){.by = SL_ALLOWED});
+    CHECK_EQ(answer.count, 1);
+    CHECK_STR(row(0), "shadow user ann 0/1/1");
+
+    CASE("one for all has no key");
+    ask(0, GET("/other", USER("ann")), 2);
+    look((struct sl_top_query){.by = SL_COST, .limit = SL_STR("all")});
+    CHECK_STR(row(0), "all all  0/2/2");
+
+    CASE("what no limit refused is nobody's");
+    rig.fault = 1;
+    ask(0, GET("/spans", ORG("acme")), 2);
+    rig.fault = 0;
+    look((struct sl_top_query){.by = SL_ALLOWED, .limit = SL_STR("tenant")});
+    CHECK_EQ(answer.count, 0);
+    end();
+}
+
+static void check_windows(void)
+{
+    CASE("of late is this span and the one before");
+    begin();
+    ask(0, GET("/spans", ORG("old")), 3);
+    rig.now += SL_TOP_SPAN;
+    ask(0, GET("/spans", ORG("new")), 2);
+    ask(1, GET("/spans", ORG("new")), 1);
+    look((struct sl_top_query){.by = SL_ALLOWED, .recent = true});
+    CHECK_EQ(answer.count, 2);
+    CHECK_EQ(answer.from, 1000 * SL_S);
+    rig.now += SL_TOP_SPAN;
+    look((struct sl_top_query){.by = SL_ALLOWED, .recent = true});
+    CHECK_EQ(answer.count, 1);
+    CHECK_STR(row(0), "tenant org new 0/3/3");
+
+    CASE("since the start is all of them");
+    look((struct sl_top_query){.by = SL_ALLOWED});
+    CHECK_EQ(answer.count, 2);
+    CHECK_EQ(answer.total[SL_ALLOWED], 6);
+
+    CASE("a long silence leaves nothing of late");
+    rig.now += 10 * SL_TOP_SPAN;
+    look((struct sl_top_query){.by = SL_ALLOWED, .recent = true});
+    CHECK_EQ(answer.count, 0);
+    CHECK_EQ(answer.from, rig.now);
+    look((struct sl_top_query){.by = SL_ALLOWED});
+    CHECK_EQ(answer.total[SL_ALLOWED], 6);
+
+    CASE("a clock that is set back loses nothing");
+    rig.now = 5 * SL_S;
+    ask(0, GET("/spans", ORG("back")), 1);
+    look((struct sl_top_query){.by = SL_ALLOWED});
+    CHECK_EQ(answer.total[SL_ALLOWED], 7);
+    end();
+}
+
+/* A decision of a limit and an endpoint that no policy has. */
+static void made_up(struct sl_decision *d, unsigned index)
+{
+    static char limit[100], endpoint[100];
+    static struct sl_rule rule;
+    static struct sl_route route;
+
+    rule.index = route.index = index;
+    rule.name = (struct sl_str){
+        limit, (size_t)snprintf(limit, sizeof(limit), "%070u", index)};
+    route.endpoint = (struct sl_str){
+        endpoint, (size_t)snprintf(endpoint, sizeof(endpoint), "e%u", index)};
+    d->route = &route;
+    d->allowed = true;
+    d->shown_count = 1;
+    d->shown[0] = (struct sl_shown){.rule = &rule,
+                                    .form = SL_RATE_PER,
+                                    .allowed = true,
+                                    .cost = 1,
+                                    .id = (char *)"ann",
+                                    .scope = SL_STR("user"),
+                                    .key = SL_STR("ann")};
+}
+
+static void check_edges(void)
+{
+    static struct sl_decision d;
+
+    CASE("more limits than there is room for are others");
+    begin();
+    for (unsigned i = 0; i < SL_TOP_PLACES + 10; i++) {
+        made_up(&d, i);
+        sl_top_decision(tops[0], &d);
+    }
+    look((struct sl_top_query){.by = SL_ALLOWED, .limit = SL_STR("other")});
+    CHECK_EQ(answer.count, 1);
+    CHECK_STR(row(0), "other other ann 0/11/11");
+
+    CASE("names too long to be kept are not taken for each other");
+    look((struct sl_top_query){
+        .by = SL_ALLOWED, .most = SL_TOP_MOST, .endpoint = SL_STR("e3")});
+    CHECK_EQ(answer.count, 1);
+    CHECK_EQ(answer.rows[0].count[SL_ALLOWED], 1);
+    end();
+}
+
+static void pass(unsigned thread, unsigned key, const char *endpoint)
+{
+    static struct sl_decision d;
+    char name[16];
+
+    made_up(&d, 0);
+    ((struct sl_route *)d.route)->endpoint = sl_str_c(endpoint);
+    snprintf(name, sizeof(name), "%u", key);
+    d.shown[0].id = name;
+    d.shown[0].key = sl_str_c(name);
+    sl_top_decision(tops[thread], &d);
+}
+
+/* Many keys at three endpoints and in two threads, the small ones often. */
+static void check_bounds(void)
+{
+    static uint64_t is[6000];
+    static const char *const endpoints[] = {"a", "b", "c"};
+    uint64_t wrong = 0, uncertain = 0;
+
+    CASE("sums over endpoints and threads lie within their bounds");
+    begin();
+    for (unsigned i = 0; i < 120000; i++) {
+        unsigned key = i % 5 ? (i * 7919u) % 6000 : i % 50;
+
+        pass(i % 2, key, endpoints[i / 7 % 3]);
+        is[key]++;
+    }
+    look((struct sl_top_query){.by = SL_ALLOWED, .most = SL_TOP_MOST});
+    for (unsigned i = 0; i < answer.count; i++) {
+        const struct sl_top_row *r = &answer.rows[i];
+        uint64_t true_count = is[strtoul(r->key.at, NULL, 10)];
+
+        wrong += r->count[SL_ALLOWED] < true_count ||
+                 r->count[SL_ALLOWED] - r->error[SL_ALLOWED] > true_count;
+        uncertain += r->error[SL_ALLOWED] > 0;
+    }
+    CHECK_EQ(wrong, 0);
+    CHECK(uncertain > 0 && answer.count >= 10);
+    end();
+
+    CASE("what gave way at one endpoint may have been there");
+    begin();
+    for (unsigned i = 0; i < 101; i++)
+        pass(0, 7, i ? "a" : "b");
+    for (unsigned i = 0; i < 20000; i++)
+        pass(0, 100 + i / 3, "c");
+    look((struct sl_top_query){.by = SL_ALLOWED, .most = 1});
+    CHECK(answer.count == 1 && answer.rows[0].count[SL_ALLOWED] >= 101);
+    CHECK(answer.rows[0].count[SL_ALLOWED] - answer.rows[0].error[SL_ALLOWED] <=
+          101);
+    end();
+}
+
+static void check_memory(void)
+{
+    struct fail f = {.nth = 1};
+    struct sl_alloc alloc = fail_alloc(&f);
+    struct sl_top *top = NULL;
+    struct sl_top_query query = {.by = SL_ALLOWED, .most = 5};
+
+    CASE("without memory nothing is opened");
+    CHECK_EQ(sl_top_open(&alloc, &secret, 0, &top), SLUICE_ENOMEM);
+    CHECK(!top);
+    sl_top_close(top);
+
+    CASE("without memory nobody looks, and counting goes on");
+    begin();
+    ask(0, GET("/spans", ORG("acme")), 2);
+    for (unsigned nth = 1, err = 1; err && nth < 20; nth++) {
+        struct sl_arena poor;
+
+        f = (struct fail){.nth = nth};
+        sl_arena_init(&poor, 1 << 20, &alloc);
+        err = sl_top_read(tops, 2, &query, &poor, &answer) != 0;
+        CHECK(err || (nth > 2 && answer.count == 1));
+        sl_arena_done(&poor);
+        fail_check(&f);
+    }
+    end();
+}
+
+static void check_stats(void)
+{
+    struct sl_stats *stats = NULL;
+
+    CASE("what metrics count is counted here, and what is explained is not");
+    begin();
+    CHECK_EQ(sl_stats_open(NULL, &stats), 0);
+    sl_stats_watch(stats, tops[1], NULL);
+    sl_stats_decision(stats, rig_ask(&rig, GET("/spans", ORG("acme"))), "http",
+                      SL_US);
+    CHECK_EQ(sl_engine_decide(rig.engine, rig.live, &GET("/spans", ORG("acme")),
+                              false, &rig.d, NULL),
+             0);
+    sl_stats_decision(stats, &rig.d, "http", SL_US);
+    look((struct sl_top_query){.by = SL_ALLOWED});
+    CHECK_STR(row(0), "tenant org acme 0/1/1");
+    sl_stats_close(stats);
+    end();
+}
+
+int main(void)
+{
+    check_rows();
+    check_meaning();
+    check_windows();
+    check_edges();
+    check_bounds();
+    check_memory();
+    check_stats();
+    return CHECK_DONE();
+}

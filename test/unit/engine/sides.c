@@ -1,0 +1,289 @@
+/* sides.c -- one decision over several sides of a request. */
+#include "asking.h"
+#include "engine/parts.h"
+
+static const char policy[] =
+    "sluice: 1\n"
+    "identity: { tenant: [header.x-tenant] }\n"
+    "limits:\n"
+    "  user: { kind: fixed-window, per: user, missing: skip, rate: 3/min }\n"
+    "  org: { kind: fixed-window, per: org, missing: skip, rate: 2/hour,\n"
+    "         on_store_failure: deny }\n"
+    "  tenant: { kind: fixed-window, per: tenant, missing: skip,\n"
+    "            rate: 5/day }\n"
+    "  bucket: { kind: token-bucket, per: user, rate: 4/min }\n"
+    "  a: { kind: fixed-window, per: user, rate: 9/s }\n"
+    "  b: { kind: fixed-window, per: user, rate: 9/s }\n"
+    "  c: { kind: fixed-window, per: user, rate: 9/s }\n"
+    "routes:\n"
+    "  - { job: both, limits: [user, org, tenant] }\n"
+    "  - { job: open, limits: [org], on_store_failure: allow }\n"
+    "  - { job: bucket, limits: [bucket] }\n"
+    "  - { job: many, limits: [a, b, c] }\n"
+    "  - { job: members, roles: [member], limits: [user] }\n"
+    "default: []\n";
+
+static struct rig rig;
+
+static int decide(const struct sl_facts *sides, unsigned count, bool spend)
+{
+    const struct sl_hash_key *secret = sl_engine_secret(rig.engine);
+    struct sl_facts facts[70];
+    int err = 0;
+
+    rig.live = sl_engine_hold(rig.engine, rig.live);
+    for (unsigned i = 0; i < count; i++) {
+        facts[i] = sides[i];
+        facts[i].now = rig.now;
+    }
+    sl_decide_open(&rig.d, rig.live, facts, spend, secret);
+    for (unsigned i = 0; i < count && !err; i++)
+        err = sl_decide_side(&rig.d, rig.live, &facts[i], NULL, secret,
+                             &rig.diag);
+    if (err)
+        return err;
+    sl_decide_ask(&rig.d, rig.live);
+    return 0;
+}
+
+static void on_taken(struct sl_take *take)
+{
+    (void)take;
+}
+
+static const struct sl_decision *ask(const struct sl_facts *sides,
+                                     unsigned count, bool spend)
+{
+    CHECK_EQ(decide(sides, count, spend), 0);
+    while (rig.d.pending) {
+        rig.d.take.done = on_taken;
+        sl_engine_carry_out(rig.engine, &rig.d);
+        sl_decide_took(&rig.d, rig.live);
+    }
+    return &rig.d;
+}
+
+#define ASK(...)                                                               \
+    ask((const struct sl_facts[]){__VA_ARGS__},                                \
+        SL_LEN(((const struct sl_facts[]){__VA_ARGS__})), true)
+#define LOOK(...) ask((const struct sl_facts[]){__VA_ARGS__}, 1, false)
+#define JOB(name, ...)                                                         \
+    {                                                                          \
+        .job = SL_STR(name), __VA_ARGS__                                       \
+    }
+
+/* What is left at the first limit of a side. */
+static uint64_t left(const struct sl_decision *d, unsigned side)
+{
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (d->sides[side].shown >> i & 1 && !d->shown[i].skipped)
+            return d->shown[i].answer.remaining;
+    return UINT64_MAX;
+}
+
+static void test_together(void)
+{
+    const struct sl_decision *d;
+
+    CASE("sides are taken together");
+    d = ASK(JOB("both", USER("ann")), JOB("both", ORG("acme")));
+    CHECK(d->allowed);
+    CHECK_EQ(d->side_count, 2);
+    CHECK_EQ(left(d, 0), 2);
+    CHECK_EQ(left(d, 1), 1);
+    CASE("or not at all");
+    ASK(JOB("both", USER("ann")), JOB("both", ORG("acme")));
+    d = ASK(JOB("both", USER("ann")), JOB("both", ORG("acme")));
+    CHECK(!d->allowed);
+    CHECK_STR(by_of(d), "org");
+    CHECK_EQ(left(d, 0), 1);
+    d = ASK(JOB("both", USER("ann")));
+    CHECK(d->allowed);
+    CHECK_EQ(left(d, 0), 0);
+}
+
+static void test_merging(void)
+{
+    const struct sl_decision *d;
+
+    CASE("what two sides meet under one key is taken once, by the larger");
+    d = ASK(JOB("both", USER("bob"), COST(2)), JOB("both", USER("bob")));
+    CHECK(d->allowed);
+    CHECK_EQ(d->sides[0].shown, d->sides[1].shown);
+    CHECK_EQ(left(d, 0), 1);
+    d = ASK(JOB("both", USER("bob"), COST(0)), JOB("both", USER("bob")));
+    CHECK(d->allowed);
+    CHECK_EQ(left(d, 1), 0);
+    CASE("and under two keys it is two");
+    d = ASK(JOB("both", USER("cy")), JOB("both", USER("dan")));
+    CHECK(d->sides[0].shown != d->sides[1].shown);
+    CHECK_EQ(left(d, 0), 2);
+    CHECK_EQ(left(d, 1), 2);
+}
+
+static void test_face(void)
+{
+    const struct sl_decision *d;
+
+    CASE("the first side that limits anything gives the verdict its face");
+    d = ASK(JOB("nowhere"), JOB("bucket", USER("eve")),
+            JOB("both", USER("eve")));
+    CHECK_STR(d->route->job.at, "bucket");
+    CHECK_EQ(d->sides[0].shown, 0);
+    CASE("or the one that is denied");
+    d = ASK(JOB("bucket", USER("eve")), JOB("both", USER("eve"), COST(3)));
+    CHECK_STR(by_of(d), "user");
+    CHECK_STR(d->route->job.at, "both");
+    CASE("a side that is refused refuses them all, and nothing is spent");
+    d = ASK(JOB("both", USER("flo")), JOB("members", USER("flo")));
+    CHECK(!d->allowed);
+    CHECK_EQ(d->status, 403);
+    CHECK(!d->sides[0].refused);
+    CHECK(d->sides[1].refused);
+    d = LOOK(JOB("both", USER("flo")));
+    CHECK_EQ(left(d, 0), 3);
+}
+
+static void test_many(void)
+{
+    struct sl_facts sides[70];
+    char names[70][8];
+
+    for (unsigned i = 0; i < SL_LEN(sides); i++) {
+        snprintf(names[i], sizeof(names[i]), "u%u", i);
+        sides[i] = (struct sl_facts)JOB("many", .user = sl_str_c(names[i]));
+    }
+    CASE("as many limits as a set has, and no more");
+    CHECK(ask(sides, 5, true)->allowed);
+    CHECK_EQ(decide(sides, 6, true), SLUICE_EFULL);
+    CHECK_STR(rig.diag.sentence, "the request meets more than 16 limits, and "
+                                 "no more are taken together");
+    CASE("nor more sides than there is room for");
+    for (unsigned i = 0; i < SL_LEN(sides); i++)
+        sides[i].job = SL_STR("nowhere");
+    CHECK_EQ(decide(sides, SL_SIDES, true), 0);
+    CHECK_EQ(decide(sides, SL_SIDES + 1, true), SLUICE_EFULL);
+    CHECK_STR(rig.diag.sentence, "the request has more than 64 sides");
+}
+
+static void test_failure(void)
+{
+    const struct sl_decision *d;
+
+    CASE("when the store fails the strictest of all sides counts");
+    rig.fault = 1;
+    d = ASK(JOB("both", USER("gus")));
+    CHECK(d->allowed);
+    d = ASK(JOB("both", USER("gus")), JOB("both", ORG("gus")));
+    CHECK_EQ(d->reason, SL_REASON_STORE);
+    CASE("and a route says it for its own sides only");
+    d = ASK(JOB("open", ORG("gus")));
+    CHECK(d->allowed);
+    d = ASK(JOB("open", ORG("gus")), JOB("both", ORG("hal")));
+    CHECK_EQ(d->reason, SL_REASON_STORE);
+    rig.fault = 0;
+}
+
+static void test_giving_back(void)
+{
+    const struct sl_decision *d;
+
+    CASE("what was taken is given back, and never more");
+    ASK(JOB("both", USER("ivy"), COST(3)));
+    d = ASK(JOB("both", USER("ivy"), COST(2), .give_back = true));
+    CHECK(d->allowed);
+    CHECK_EQ(left(d, 0), 2);
+    d = ASK(JOB("both", USER("ivy"), COST(99), .give_back = true));
+    CHECK_EQ(left(d, 0), 3);
+    CASE("those who only look give nothing back");
+    ASK(JOB("both", USER("ivy"), COST(3)));
+    d = LOOK(JOB("both", USER("ivy"), COST(3), .give_back = true));
+    d = LOOK(JOB("both", USER("ivy"), COST(1)));
+    CHECK(!d->allowed);
+}
+
+static void test_insisting(void)
+{
+    const struct sl_decision *d;
+
+    CASE("a window that is told to counts what it refuses");
+    ASK(JOB("both", USER("jo"), COST(2)));
+    d = ASK(JOB("both", USER("jo"), COST(2), .insist = true));
+    CHECK(!d->allowed);
+    CHECK_EQ(left(d, 0), 1);
+    d = ASK(JOB("both", USER("jo"), COST(1)));
+    CHECK(!d->allowed);
+    CASE("a bucket does not");
+    ASK(JOB("bucket", USER("jo"), COST(3)));
+    d = ASK(JOB("bucket", USER("jo"), COST(2), .insist = true));
+    CHECK(!d->allowed);
+    d = ASK(JOB("bucket", USER("jo"), COST(1)));
+    CHECK(d->allowed);
+}
+
+static void test_numbers(void)
+{
+    struct sl_imposed two = {2, SL_MIN}, none = {0, SL_MIN}, day = {1, SL_DAY};
+    const struct sl_decision *d;
+
+    CASE("numbers of the request count for limits of their period");
+    d = ASK(JOB("both", USER("kim"), .imposed = two));
+    CHECK_EQ(d->shown[0].answer.limit, 2);
+    CHECK_EQ(left(d, 0), 1);
+    d = ASK(JOB("both", USER("kim"), .imposed = day));
+    CHECK_EQ(d->shown[0].answer.limit, 3);
+    CHECK_EQ(left(d, 0), 1);
+    d = ASK(JOB("both", USER("kim"), .imposed = two));
+    CHECK(!d->allowed);
+    CASE("none at all lets nothing pass");
+    d = ASK(JOB("both", USER("lee"), .imposed = none));
+    CHECK(!d->allowed);
+}
+
+static void test_attributes(void)
+{
+    const struct sl_descriptor_entry tenant = {SL_STR("tenant"), SL_STR("t")};
+    const struct sl_descriptor_entry other = {SL_STR("Tenant"), SL_STR("t")};
+    const struct sl_header header = {SL_STR("x-tenant"), SL_STR("t")};
+    const struct sl_decision *d;
+
+    CASE("scopes of the policy are given by entries");
+    d = ASK(JOB("both", .entries = &tenant, .entry_count = 1));
+    CHECK_EQ(left(d, 0), 4);
+    CASE("they go before headers, and say who it is as well");
+    d = ASK(JOB("both", .entries = &tenant, .entry_count = 1,
+                .headers = &header, .header_count = 1, .trusted = true));
+    CHECK_EQ(left(d, 0), 3);
+    CHECK(!d->anonymous);
+    CASE("by their exact names");
+    d = ASK(JOB("both", .entries = &other, .entry_count = 1));
+    CHECK_EQ(left(d, 0), UINT64_MAX);
+}
+
+static void test_routes(void)
+{
+    struct sl_facts facts = JOB("bucket");
+
+    CASE("which route facts take, without deciding");
+    rig.live = sl_engine_hold(rig.engine, rig.live);
+    CHECK_STR(sl_decide_route(&rig.d, rig.live, &facts)->job.at, "bucket");
+    facts.job = SL_STR("nowhere");
+    CHECK_STR(sl_decide_route(&rig.d, rig.live, &facts)->text.at, "default");
+}
+
+int main(void)
+{
+    rig_open(&rig, policy);
+    test_together();
+    test_merging();
+    test_face();
+    test_many();
+    test_failure();
+    test_giving_back();
+    test_insisting();
+    test_numbers();
+    test_attributes();
+    test_routes();
+    rig_close(&rig);
+    return CHECK_DONE();
+}

@@ -1,0 +1,177 @@
+/* faults.c -- the nth allocation fails, ours or SQLite's: an error or an
+ * answer, never a crash, a leak or half a write. */
+#include <sqlite3.h>
+
+#include "fail.h"
+#include "filed.h"
+
+/* ---- SQLite's memory ---- */
+
+static sqlite3_mem_methods real;
+static _Atomic unsigned sqlite_calls, sqlite_nth;
+
+static bool fails(void)
+{
+    return atomic_fetch_add(&sqlite_calls, 1) + 1 == atomic_load(&sqlite_nth);
+}
+
+static void *fail_malloc(int size)
+{
+    return fails() ? NULL : real.xMalloc(size);
+}
+
+static void *fail_realloc(void *old, int size)
+{
+    return fails() ? NULL : real.xRealloc(old, size);
+}
+
+static void take_over(void)
+{
+    sqlite3_mem_methods mine;
+
+    sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real);
+    mine = real;
+    mine.xMalloc = fail_malloc;
+    mine.xRealloc = fail_realloc;
+    CHECK_EQ(sqlite3_config(SQLITE_CONFIG_MALLOC, &mine), SQLITE_OK);
+}
+
+/* ---- a short life ---- */
+
+static bool is_trouble(int err)
+{
+    return err == SLUICE_ENOMEM || err == SLUICE_ESTORE;
+}
+
+/* Write `plan` for one of many rows; true if it was acknowledged. */
+static bool write_pair(struct world *w, struct sl_str plan)
+{
+    static const struct sl_str alias = {"ann@x", 5};
+    const struct sl_own_rate rate = {S("search"), S("5/min"), SL_NS_NONE,
+                                     S("ops"), S("")};
+    struct sl_change changes[2] = {
+        {.kind = SL_CHANGE_PUT,
+         .scope = S("user"),
+         .id = S("ann"),
+         .has = SL_HAS_PLAN | SL_HAS_ALIASES | SL_HAS_RATES,
+         .plan = plan,
+         .aliases = &alias,
+         .alias_count = 1,
+         .rates = &rate,
+         .rate_count = 1},
+        {.kind = SL_CHANGE_PUT,
+         .scope = S("org"),
+         .id = S("acme"),
+         .has = SL_HAS_PLAN,
+         .plan = plan},
+    };
+    struct sl_job job;
+    bool good;
+
+    ask_write(w, &job, changes, 2);
+    CHECK(job.err == 0 || is_trouble(job.err));
+    CHECK_EQ(job.result, SL_JOB_DONE);
+    good = job.err == 0;
+    sl_job_clear(&job);
+    return good;
+}
+
+/* The plan that both have; "" if there is none or it could not be asked. */
+static void read_pair(struct world *w, char plan[32], bool must)
+{
+    struct sl_job user, org;
+
+    plan[0] = '\0';
+    ask_find(w, &user, S("user"), S("ANN@x"));
+    ask_find(w, &org, S("org"), S("acme"));
+    CHECK(!must || (!user.err && !org.err));
+    if (!user.err && !org.err) {
+        CHECK(sl_str_eq(user.entries->subject.plan, org.entries->subject.plan));
+        snprintf(plan, 32, "%.*s", SL_STR_ARG(org.entries->subject.plan));
+    } else {
+        CHECK(is_trouble(user.err ? user.err : org.err));
+    }
+    sl_job_clear(&user);
+    sl_job_clear(&org);
+}
+
+/* Open, write, read, close, with whatever fails on the way. */
+static bool live(struct world *w, const struct sl_alloc *alloc,
+                 struct sl_str plan)
+{
+    struct sl_registry_options options = {.path = w->path, .alloc = alloc};
+    struct sl_diag diag = {0};
+    char seen[32];
+    int err = sl_registry_open(&options, &w->registry, &diag);
+    bool good = false;
+
+    if (err) {
+        CHECK(is_trouble(err));
+        CHECK(diag.sentence[0]);
+        return false;
+    }
+    good = write_pair(w, plan);
+    read_pair(w, seen, false);
+    world_stop(w);
+    return good;
+}
+
+/* What was acknowledged is there, and what was not is whole or not at all. */
+static void check_after(struct world *w, bool good, struct sl_str plan,
+                        char was[32])
+{
+    char seen[32];
+
+    if (!CHECK_EQ(world_start(w, NULL), 0))
+        exit(1);
+    read_pair(w, seen, true);
+    if (good)
+        CHECK(sl_str_eq(sl_str_c(seen), plan));
+    else
+        CHECK(sl_str_eq(sl_str_c(seen), plan) || strcmp(seen, was) == 0);
+    snprintf(was, 32, "%s", seen);
+    world_stop(w);
+}
+
+int main(void)
+{
+    struct world w;
+    struct fail f = {0};
+    struct sl_alloc alloc = fail_alloc(&f);
+    char was[32] = "", plan[32];
+    unsigned n;
+
+    take_over();
+    world_folder(&w);
+
+    CASE("our nth allocation fails");
+    for (n = 1; n < 500; n++) {
+        snprintf(plan, sizeof(plan), "a%u", n);
+        f = (struct fail){.nth = n};
+        bool good = live(&w, &alloc, sl_str_c(plan));
+        unsigned calls = f.calls;
+        fail_check(&f);
+        check_after(&w, good, sl_str_c(plan), was);
+        if (calls < n)
+            break;
+    }
+    printf("# %u allocations\n", n);
+    CHECK(n > 5 && n < 500);
+
+    CASE("SQLite's nth allocation fails");
+    for (n = 1; n < 5000; n += 1 + n / 60) {
+        snprintf(plan, sizeof(plan), "b%u", n);
+        atomic_store(&sqlite_calls, 0);
+        atomic_store(&sqlite_nth, n);
+        bool good = live(&w, &sl_alloc_libc, sl_str_c(plan));
+        unsigned calls = atomic_load(&sqlite_calls);
+        atomic_store(&sqlite_nth, 0);
+        check_after(&w, good, sl_str_c(plan), was);
+        if (calls < n)
+            break;
+    }
+    printf("# up to %u allocations\n", n);
+    CHECK(n > 100 && n < 5000);
+    world_close(&w);
+    return CHECK_DONE();
+}

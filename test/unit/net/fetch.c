@@ -1,0 +1,223 @@
+/* fetch.c -- what comes of fetching, and what does not. */
+#include "net/fetch.h"
+
+#include <stdlib.h>
+
+#include "canned.h"
+#include "check.h"
+#include "fail.h"
+
+#define MOST 1000
+
+static char large[4096];
+
+static const char *answers[] = {
+    "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"
+    "Cache-Control: max-age=60\r\n\r\nhello",
+    "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 302 Found\r\nLocation: /0\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\n"
+    "Content-Length: 0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n",
+    large, /* without a length */
+    "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\ncut off",
+    "no HTTP at all\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: "
+    "chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
+    NULL, /* never */
+    "HTTP/1.1 204 No Content\r\n\r\n",
+};
+
+#define ROW(why, path, result, status, body, words)                            \
+    {                                                                          \
+        why, path, SL_FETCH_##result, status, body, words                      \
+    }
+
+static const struct {
+    const char *why, *path;
+    enum sl_fetch_result result;
+    int status;
+    const char *body, *words; /* words: in the sentence */
+} rows[] = {
+    ROW("a document", "/0", GOOD, 200, "hello", ""),
+    ROW("an error", "/1", STATUS, 500, "", "it answers 500"),
+    ROW("a redirect", "/2", STATUS, 302, "", "redirects are not"),
+    ROW("a redirect to a file", "/3", STATUS, 302, "", "redirects"),
+    ROW("too large, by its length", "/4", TOO_LARGE, 200, "",
+        "more than 1000 bytes"),
+    ROW("too large, as it comes", "/5", TOO_LARGE, 200, NULL,
+        "more than 1000 bytes"),
+    ROW("cut off", "/6", UNREACHABLE, 200, NULL, ""),
+    ROW("another protocol", "/7", UNREACHABLE, 0, NULL, ""),
+    ROW("in chunks", "/8", GOOD, 200, "abc", ""),
+    ROW("packed: it stays so", "/9", GOOD, 200, "abc", ""),
+    ROW("no answer", "/10", UNREACHABLE, 0, "", "imeout"),
+    ROW("nothing", "/11", STATUS, 204, "", "it answers 204"),
+};
+
+static struct {
+    struct canned server;
+    struct sl_loop *loop;
+    struct sl_fetcher *fetcher;
+    struct sl_fetch fetch;
+    unsigned done;
+    char url[128];
+} t;
+
+static void on_done(struct sl_fetch *fetch)
+{
+    CHECK(fetch == &t.fetch && !fetch->easy);
+    t.done++;
+    sl_loop_stop(t.loop);
+}
+
+static void ask(const char *url)
+{
+    t.fetch.url = url;
+    t.fetch.most = MOST;
+    t.fetch.timeout = 300 * SL_MS;
+    t.fetch.done = on_done;
+    t.done = 0;
+    if (CHECK_EQ(sl_fetch_begin(t.fetcher, &t.fetch), 0))
+        sl_loop_run(t.loop);
+    CHECK_EQ(t.done, 1);
+}
+
+static const char *url_of(const char *path)
+{
+    snprintf(t.url, sizeof(t.url), "http://127.0.0.1:%u%s", t.server.port,
+             path);
+    return t.url;
+}
+
+static void test_rows(void)
+{
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        CASE(rows[i].why);
+        ask(url_of(rows[i].path));
+        CHECK_EQ(t.fetch.result, rows[i].result);
+        CHECK_EQ(t.fetch.status, rows[i].status);
+        CHECK(strstr(t.fetch.why, rows[i].words) != NULL);
+        CHECK_EQ(t.fetch.why[0] == '\0', rows[i].result == SL_FETCH_GOOD);
+        CHECK(t.fetch.body.len <= MOST);
+        if (rows[i].body)
+            CHECK(sl_str_eq(sl_buf_str(&t.fetch.body), sl_str_c(rows[i].body)));
+    }
+    CASE("Cache-Control is handed on, and forgotten");
+    ask(url_of("/0"));
+    CHECK_STR(t.fetch.cache_control, "max-age=60");
+    ask(url_of("/8"));
+    CHECK_STR(t.fetch.cache_control, "");
+}
+
+static void test_places(void)
+{
+    static const char *const none[] = {
+        "file:///etc/passwd",   "ftp://127.0.0.1/x",     "gopher://127.0.0.1/x",
+        "http://127.0.0.1:1/x", "http://host.invalid/x", "nonsense://x",
+    };
+
+    CASE("what is not HTTP, or is not there");
+    for (size_t i = 0; i < SL_LEN(none); i++) {
+        ask(none[i]);
+        CHECK_EQ(t.fetch.result, SL_FETCH_UNREACHABLE);
+        CHECK_EQ(t.fetch.body.len, 0);
+        CHECK(t.fetch.why[0] != '\0');
+    }
+    CASE("the environment has no say");
+    setenv("http_proxy", "http://127.0.0.1:1", 1);
+    setenv("all_proxy", "http://127.0.0.1:1", 1);
+    ask(url_of("/0"));
+    CHECK_EQ(t.fetch.result, SL_FETCH_GOOD);
+    unsetenv("http_proxy");
+    unsetenv("all_proxy");
+}
+
+static void on_time(void *ctx)
+{
+    (void)ctx;
+    sl_loop_stop(t.loop);
+}
+
+static void test_forget(void)
+{
+    struct sl_timer *timer;
+
+    CASE("what is forgotten is not told");
+    t.fetch.url = url_of("/10");
+    t.done = 0;
+    CHECK_EQ(sl_fetch_begin(t.fetcher, &t.fetch), 0);
+    CHECK_EQ(sl_timer_new(t.loop, on_time, NULL, &timer), 0);
+    sl_timer_start(timer, 50 * SL_MS);
+    sl_loop_run(t.loop);
+    sl_fetch_forget(t.fetcher, &t.fetch);
+    CHECK(!t.fetch.easy);
+    sl_timer_start(timer, 400 * SL_MS);
+    sl_loop_run(t.loop);
+    CHECK_EQ(t.done, 0);
+    sl_fetch_forget(t.fetcher, &t.fetch);
+    sl_timer_free(timer);
+}
+
+static void open_all(const struct sl_alloc *alloc)
+{
+    struct sl_diag diag;
+
+    if (sl_loop_open(NULL, &t.loop, &diag) ||
+        sl_fetcher_open(t.loop, alloc, &t.fetcher, &diag)) {
+        printf("Bail out! %s\n", diag.sentence);
+        exit(1);
+    }
+}
+
+static void close_all(void)
+{
+    sl_fetch_forget(t.fetcher, &t.fetch);
+    sl_fetcher_close(t.fetcher);
+    sl_loop_close(t.loop);
+}
+
+static void test_memory(void)
+{
+    struct fail fail = {.nth = 0};
+    struct sl_alloc alloc = fail_alloc(&fail);
+    struct sl_fetcher *none = NULL;
+    struct sl_diag diag;
+
+    CASE("without memory for the fetcher");
+    CHECK_EQ(sl_loop_open(NULL, &t.loop, &diag), 0);
+    fail.nth = 1;
+    CHECK_EQ(sl_fetcher_open(t.loop, &alloc, &none, &diag), SLUICE_ENOMEM);
+    CHECK(none == NULL);
+    sl_loop_close(t.loop);
+    fail_check(&fail);
+
+    CASE("without memory for the document");
+    fail.nth = 0;
+    open_all(&alloc);
+    fail.calls = 0;
+    fail.nth = 1;
+    ask(url_of("/0"));
+    CHECK_EQ(t.fetch.result, SL_FETCH_NO_MEMORY);
+    CHECK_STR(t.fetch.why, "there is no memory");
+    ask(url_of("/0"));
+    CHECK_EQ(t.fetch.result, SL_FETCH_GOOD);
+    close_all();
+    fail_check(&fail);
+}
+
+int main(void)
+{
+    snprintf(large, sizeof(large), "HTTP/1.1 200 OK\r\n\r\n");
+    memset(large + strlen(large), 'x', 2 * MOST);
+    canned_open(&t.server, answers, SL_LEN(answers));
+    open_all(&sl_alloc_libc);
+    test_rows();
+    test_places();
+    test_forget();
+    close_all();
+    test_memory();
+    canned_close(&t.server);
+    return CHECK_DONE();
+}

@@ -1,0 +1,420 @@
+/* jwks.c -- keys of a policy: read, put in force, fetched, and dropped. */
+#include "sluiced/jwks/jwks.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "canned.h"
+#include "check.h"
+#include "fail.h"
+#include "sluiced/jwks/inner.h"
+
+#define EDDSA                                                                  \
+    "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"a\","                      \
+    "\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\"}"
+#define SET  "{\"keys\":[" EDDSA "]}"
+#define HEAD "HTTP/1.1 200 OK\r\nConnection: close\r\n"
+
+static const char *answers[] = {
+    HEAD "Cache-Control: max-age=1\r\n\r\n" SET,
+    HEAD "\r\n{\"keys\":[]}",
+    "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
+    HEAD "Cache-Control: max-age=1000000\r\n\r\n" SET,
+    HEAD "\r\n" SET,
+};
+
+static struct {
+    struct canned server;
+    struct sl_loop *loop;
+    struct sl_timer *timer;
+    struct sl_jwks *jwks;
+    bool (*wanted)(void);
+    unsigned turns;
+    char folder[32], path[64], keys[64];
+} t;
+
+/* ---- policies and files ---- */
+
+static void put_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+
+    CHECK(file && fputs(text, file) >= 0);
+    if (file)
+        fclose(file);
+}
+
+static struct sl_policy *make_policy(const char *jwt)
+{
+    struct sl_policy_options options = {0};
+    struct sl_policy *policy = NULL;
+    struct sl_report report;
+    char text[512];
+
+    snprintf(text, sizeof(text),
+             "sluice: 1\nidentity: { user: jwt.sub, jwt: { %s } }\n", jwt);
+    sl_report_init(&report, "p.yaml", sl_str_c(text), &sl_alloc_libc);
+    CHECK_EQ(sl_policy_read(&report, &options, &policy), 0);
+    sl_report_done(&report);
+    return policy;
+}
+
+/* Put a policy in force. */
+static int use(const char *jwt, bool guest, struct sl_diag *diag)
+{
+    struct sl_policy *policy = make_policy(jwt);
+    struct sl_jwks_from from = {t.path, guest};
+    struct sl_jwks_next next;
+    int err = sl_jwks_prepare(t.jwks, policy, &from, &next, diag);
+
+    if (!err) {
+        err = sl_jwks_use(t.jwks, &next);
+        sl_jwks_drop(t.jwks, &next);
+    }
+    sl_policy_unref(policy);
+    return err;
+}
+
+static int use_url(unsigned answer)
+{
+    struct sl_diag diag = {.sentence = ""};
+    char jwt[128];
+
+    snprintf(jwt, sizeof(jwt), "jwks: \"http://127.0.0.1:%u/%u\"",
+             t.server.port, answer);
+    return use(jwt, false, &diag);
+}
+
+/* ---- the loop ---- */
+
+static void on_look(void *ctx)
+{
+    (void)ctx;
+    if (t.wanted() || ++t.turns > 1000)
+        sl_loop_stop(t.loop);
+    else
+        sl_timer_start(t.timer, 5 * SL_MS);
+}
+
+/* Let it turn until it is so, or five seconds are over. */
+static bool until(bool (*wanted)(void))
+{
+    t.wanted = wanted;
+    t.turns = 0;
+    sl_timer_start(t.timer, 0);
+    sl_loop_run(t.loop);
+    return wanted();
+}
+
+static struct sl_jwks_stats stats(void)
+{
+    struct sl_jwks_stats now;
+
+    sl_jwks_stats(t.jwks, &now);
+    return now;
+}
+
+static bool has_key(void)
+{
+    return stats().keys == 1;
+}
+
+static bool has_none(void)
+{
+    return stats().keys == 0;
+}
+
+static bool was_refused(void)
+{
+    return stats().results[SL_JWKS_REFUSED] > 0;
+}
+
+static bool failed_thrice(void)
+{
+    return stats().results[SL_JWKS_STATUS] >= 3;
+}
+
+static bool read_twice(void)
+{
+    return stats().results[SL_JWKS_GOOD] >= 2;
+}
+
+static void open_jwks(sl_ns ms, const struct sl_alloc *alloc)
+{
+    struct sl_jwks_options options = {
+        .loop = t.loop,
+        .alloc = alloc,
+        .cool_down = ms * SL_MS,
+        .retry_least = ms * SL_MS / 4,
+        .retry_most = ms * SL_MS,
+        .life_least = 2 * ms * SL_MS,
+        .timeout = SL_S,
+        .look = 2 * SL_MS,
+    };
+    struct sl_diag diag = {.sentence = ""};
+
+    if (sl_jwks_open(&options, &t.jwks, &diag)) {
+        printf("Bail out! %s\n", diag.sentence);
+        exit(1);
+    }
+}
+
+/* ---- at hand ---- */
+
+static void test_local(void)
+{
+    struct sl_diag diag = {.sentence = ""};
+    uint64_t version;
+
+    open_jwks(100, &sl_alloc_libc);
+    CASE("a secret");
+    CHECK_EQ(use("secret: 0123456789abcdef0123456789abcdef", false, &diag), 0);
+    CHECK(has_key() && !sl_jwks_file(t.jwks));
+    CASE("a file beside the policy");
+    put_file(t.keys, SET);
+    CHECK_EQ(use("jwks: \"file:./keys.json\"", false, &diag), 0);
+    CHECK(has_key());
+    CHECK_STR(sl_jwks_file(t.jwks) + strlen(t.folder), "/./keys.json");
+    CASE("a file that is broken leaves everything as it is");
+    put_file(t.keys, "{\"keys\":[{\"kty\":");
+    version = sl_keys_version(sl_jwks_keys(t.jwks));
+    CHECK_EQ(use("jwks: \"file:keys.json\"", false, &diag), SLUICE_ECONF);
+    CHECK(strstr(diag.sentence, "identity.jwt.jwks: ") != NULL);
+    sl_jwks_read_again(t.jwks);
+    CHECK(was_refused() && has_key());
+    CHECK_EQ(sl_keys_version(sl_jwks_keys(t.jwks)), version);
+    CASE("and one that is not there");
+    unlink(t.keys);
+    CHECK_EQ(use("jwks: \"file:keys.json\"", false, &diag), SLUICE_ECONF);
+    sl_jwks_read_again(t.jwks);
+    CHECK_EQ(stats().results[SL_JWKS_UNREACHABLE], 1);
+    CHECK(has_key());
+    CASE("a guest may have left it at home");
+    CHECK_EQ(use("jwks: \"file:keys.json\"", true, &diag), 0);
+    CHECK(has_none() && sl_jwks_ready(t.jwks, NULL));
+    put_file(t.keys, SET);
+    sl_jwks_read_again(t.jwks);
+    CHECK(has_key());
+    sl_jwks_close(t.jwks);
+}
+
+/* ---- elsewhere ---- */
+
+static void test_remote(void)
+{
+    struct sl_buf why;
+
+    CASE("keys come later, and until then it is not ready");
+    open_jwks(100, &sl_alloc_libc);
+    sl_buf_init(&why, 256, &sl_alloc_libc);
+    CHECK_EQ(use_url(0), 0);
+    CHECK(has_none() && !sl_jwks_ready(t.jwks, &why));
+    CHECK(why.len > 0);
+    CHECK(until(has_key));
+    CHECK(sl_jwks_ready(t.jwks, &why));
+    CHECK(stats().age >= 0 && stats().age < 10 * SL_S);
+
+    CASE("the same keys are not put in force again");
+    {
+        uint64_t version = sl_keys_version(sl_jwks_keys(t.jwks));
+
+        CHECK(until(read_twice)); /* its life is two cool-downs at least */
+        CHECK_EQ(sl_keys_version(sl_jwks_keys(t.jwks)), version);
+    }
+
+    CASE("other rules: the same keys at once");
+    CHECK_EQ(use_url(0), 0);
+    CHECK(has_key());
+
+    CASE("keys that nobody confirms are dropped");
+    t.jwks->read_at -= t.jwks->policy->identity.jwt.stale;
+    t.jwks->remote.next_at = SL_NS_MAX;
+    CHECK(until(has_none));
+    CHECK_EQ(stats().age, SL_NS_NONE);
+    CHECK(sl_jwks_ready(t.jwks, &why)); /* it was, once */
+    sl_buf_done(&why);
+    sl_jwks_close(t.jwks);
+}
+
+static void test_wishes(void)
+{
+    unsigned before;
+    sl_ns began;
+
+    CASE("a wish is a question, and many are one per cool-down");
+    open_jwks(100, &sl_alloc_libc);
+    CHECK_EQ(use_url(3), 0); /* its life is a day */
+    CHECK(until(has_key));
+    began = sl_loop_steady(t.loop);
+    before = atomic_load(&t.server.asked);
+    do {
+        for (int i = 0; i < 1000; i++)
+            sl_keys_wish(sl_jwks_keys(t.jwks));
+        t.turns = 0;
+        t.wanted = has_none; /* which never comes */
+        t.turns = 998;
+        sl_timer_start(t.timer, 0);
+        sl_loop_run(t.loop);
+    } while (sl_loop_steady(t.loop) < began + 350 * SL_MS);
+    before = atomic_load(&t.server.asked) - before;
+    CHECK(before >= 1 && before <= 4);
+    sl_jwks_close(t.jwks);
+}
+
+static void test_failures(void)
+{
+    CASE("an empty set is a failure, and tried again");
+    open_jwks(40, &sl_alloc_libc);
+    CHECK_EQ(use_url(1), 0);
+    CHECK(until(was_refused));
+    CHECK(has_none());
+    CASE("so is an error, later and later");
+    CHECK_EQ(use_url(2), 0);
+    CHECK(until(failed_thrice));
+    CHECK(t.jwks->remote.failures >= 3);
+    sl_jwks_close(t.jwks);
+}
+
+/* The span until the next try after `failures` in a row, by hundreds. */
+static void test_back_off(void)
+{
+    sl_ns most = SL_S, now;
+
+    CASE("the nth failure waits half to all of 2^n seconds, five minutes most");
+    open_jwks(0, &sl_alloc_libc);
+    CHECK_EQ(t.jwks->options.retry_least, SL_S);
+    CHECK_EQ(t.jwks->options.cool_down, 10 * SL_S);
+    CHECK_EQ(use_url(2), 0);
+    for (unsigned failures = 1; failures < 40; failures++) {
+        for (int i = 0; i < 100; i++) {
+            t.jwks->remote.failures = failures - 1;
+            now = sl_loop_steady(t.loop);
+            t.jwks->remote.fetch.result = SL_FETCH_STATUS;
+            t.jwks->remote.fetch.done(&t.jwks->remote.fetch);
+            CHECK_EQ(t.jwks->remote.failures, failures);
+            CHECK(t.jwks->remote.next_at - now >= most / 2);
+            CHECK(t.jwks->remote.next_at - now <= most);
+        }
+        most = 2 * most < 300 * SL_S ? 2 * most : 300 * SL_S;
+    }
+    sl_jwks_close(t.jwks);
+}
+
+/* What the provider says, between a minute and a day, and up to a tenth less.
+ */
+static void test_lives(void)
+{
+    static const struct {
+        const char *field;
+        sl_ns life;
+    } lives[] = {
+        {"",                 600 * SL_S  },
+        {"max-age=1",        60 * SL_S   },
+        {"no-store",         60 * SL_S   },
+        {"max-age=61",       61 * SL_S   },
+        {"max-age=7200",     7200 * SL_S },
+        {"max-age=86401",    86400 * SL_S},
+        {"max-age=nonsense", 600 * SL_S  },
+    };
+    struct sl_fetch *fetch;
+
+    CASE("how long keys are left alone");
+    open_jwks(0, &sl_alloc_libc);
+    t.jwks->options.look = 2 * SL_MS;
+    CHECK_EQ(use_url(4), 0);
+    CHECK(until(has_key));
+    fetch = &t.jwks->remote.fetch;
+    for (size_t i = 0; i < SL_LEN(lives); i++)
+        for (int k = 0; k < 50; k++) {
+            sl_ns in, now = sl_loop_steady(t.loop);
+
+            snprintf(fetch->cache_control, sizeof(fetch->cache_control), "%s",
+                     lives[i].field);
+            fetch->result = SL_FETCH_GOOD;
+            sl_buf_done(&fetch->body);
+            CHECK_EQ(sl_buf_add(&fetch->body, SL_STR(SET)), 0);
+            fetch->done(fetch);
+            in = t.jwks->remote.next_at - now;
+            CHECK(in <= lives[i].life);
+            CHECK(in >= lives[i].life - lives[i].life / 10);
+        }
+    sl_jwks_close(t.jwks);
+}
+
+/* ---- without memory ---- */
+
+static void test_memory(void)
+{
+    static const char *const policies[] = {
+        "secret: 0123456789abcdef0123456789abcdef",
+        "jwks: \"file:keys.json\", issuer: a, audience: [b, c]",
+        "jwks: \"http://127.0.0.1:1/keys\"",
+    };
+    struct fail fail = {.nth = 0};
+    struct sl_alloc alloc = fail_alloc(&fail);
+
+    put_file(t.keys, SET);
+    for (size_t i = 0; i < SL_LEN(policies); i++) {
+        int err = SLUICE_ENOMEM;
+
+        CASE(policies[i]);
+        for (unsigned nth = 1; err && nth < 100; nth++) {
+            struct sl_diag diag = {.sentence = ""};
+
+            fail.nth = 0;
+            open_jwks(100, &alloc);
+            fail.calls = 0;
+            fail.nth = nth;
+            err = use(policies[i], false, &diag);
+            CHECK(err == 0 || err == SLUICE_ENOMEM || err == SLUICE_ECONF);
+            if (err)
+                CHECK(has_none());
+            sl_jwks_close(t.jwks);
+            fail_check(&fail);
+        }
+        CHECK_EQ(err, 0);
+    }
+    CASE("opening");
+    for (unsigned nth = 1;; nth++) {
+        struct sl_jwks_options options = {.loop = t.loop, .alloc = &alloc};
+        struct sl_diag diag = {.sentence = ""};
+
+        fail.calls = 0;
+        fail.nth = nth;
+        if (sl_jwks_open(&options, &t.jwks, &diag) == 0)
+            break;
+        CHECK(diag.sentence[0] != '\0');
+        fail_check(&fail);
+    }
+    sl_jwks_close(t.jwks);
+    fail_check(&fail);
+}
+
+int main(void)
+{
+    struct sl_diag diag;
+
+    snprintf(t.folder, sizeof(t.folder), "/tmp/jwks.XXXXXX");
+    if (!mkdtemp(t.folder) || sl_loop_open(NULL, &t.loop, &diag) ||
+        sl_timer_new(t.loop, on_look, NULL, &t.timer)) {
+        printf("Bail out! no folder or no loop\n");
+        return 1;
+    }
+    snprintf(t.path, sizeof(t.path), "%s/p.yaml", t.folder);
+    snprintf(t.keys, sizeof(t.keys), "%s/keys.json", t.folder);
+    canned_open(&t.server, answers, SL_LEN(answers));
+    test_local();
+    test_remote();
+    test_wishes();
+    test_failures();
+    test_back_off();
+    test_lives();
+    test_memory();
+    sl_timer_free(t.timer);
+    sl_loop_close(t.loop);
+    canned_close(&t.server);
+    unlink(t.keys);
+    rmdir(t.folder);
+    return CHECK_DONE();
+}
