@@ -68,9 +68,9 @@ static void close_store(struct world *w)
     fake_clear(&w->fake);
 }
 
-/* The connection, and the questions before all else. True when a command that
- * is a take was heard. */
-static bool play(struct world *w, unsigned rounds)
+/* The connection, and the questions before all else. The first command that is
+ * a take, when it was heard; NULL: none. */
+static const char *play(struct world *w, unsigned rounds)
 {
     const char *command;
 
@@ -78,12 +78,20 @@ static bool play(struct world *w, unsigned rounds)
         fake_called(&w->fake);
         while ((command = fake_hears(&w->fake)) != NULL) {
             if (strstr(command, "EVALSHA") || strstr(command, "muldiv"))
-                return true;
+                return command;
             fake_says(&w->fake, strstr(command, "sluice:") ? MARK : "+OK\r\n");
         }
         step(&w->fake.rig, i);
     }
-    return false;
+    return NULL;
+}
+
+/* A take is heard, and has this in it. */
+static bool hears(struct world *w, const char *words)
+{
+    const char *command = play(w, 1000);
+
+    return command && strstr(command, words);
 }
 
 static void make_ready(struct world *w)
@@ -208,7 +216,7 @@ static void test_late(struct world *w)
     CHECK_EQ(a.take.err, SLUICE_ESTORE);
     CHECK_EQ(stats_of(w).late, 1);
     fake_says(&w->fake, YES);
-    CHECK(strstr(fake_wait(&w->fake), "$4\r\nback\r\n"));
+    CHECK(hears(w, "$4\r\nback\r\n"));
     fake_says(&w->fake, YES);
     WAIT_FOR(&w->fake.rig, stats_of(w).returned == 1);
 
@@ -226,7 +234,7 @@ static void test_late(struct world *w)
     CHECK(play(w, 1000));
     WAIT_FOR(&w->fake.rig, a.done);
     fake_says(&w->fake, YES);
-    CHECK(strstr(fake_wait(&w->fake), "$4\r\nback\r\n"));
+    CHECK(hears(w, "$4\r\nback\r\n"));
     fake_hang_up(&w->fake);
     WAIT_FOR(&w->fake.rig, stats_of(w).uncertain == 1);
     close_store(w);
@@ -268,7 +276,7 @@ static void test_noscript(struct world *w)
     ask(w, &a, SL_ERRAND_TAKE);
     CHECK(play(w, 1000));
     fake_says(&w->fake, "-NOSCRIPT No matching script.\r\n");
-    CHECK(strstr(fake_wait(&w->fake), "$4\r\nEVAL\r\n"));
+    CHECK(hears(w, "$4\r\nEVAL\r\n"));
     fake_says(&w->fake, YES);
     WAIT_FOR(&w->fake.rig, a.done);
     CHECK_EQ(a.take.err, 0);
