@@ -29,6 +29,10 @@ const char *work_folder(void);
 
 void start_sluiced(struct server *s, const char *policy);
 
+/* The same with its state elsewhere. */
+void start_sluiced_store(struct server *s, const char *policy,
+                         const char *store);
+
 /* The same with a registry of subjects. */
 void start_sluiced_registry(struct server *s, const char *policy);
 

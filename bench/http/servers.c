@@ -234,6 +234,12 @@ void start_sluiced_registry(struct server *s, const char *policy)
     start_http(s, "known.yaml", policy, state, usage);
 }
 
+void start_sluiced_store(struct server *s, const char *policy,
+                         const char *store)
+{
+    start_http(s, "store.yaml", policy, store, "none");
+}
+
 /* Until its socket is there, as above. */
 static void wait_for_path(const struct server *s)
 {

@@ -10,8 +10,6 @@
 #define LATE       (200 * SL_MS) /* behind it, to sign */
 #define NODES_MOST 100000
 
-static void on_done(struct sl_take *take);
-
 static void ask(struct sl_roll *roll)
 {
     roll->part.cost = roll->looks ? 0 : 1;
@@ -21,7 +19,7 @@ static void ask(struct sl_roll *roll)
         .count = 1,
         .now = sl_loop_now(roll->loop),
         .loop = roll->loop,
-        .done = on_done,
+        .done = sl_roll_told,
         .ctx = roll,
     };
     sl_store_take(roll->store, &roll->take);
@@ -39,7 +37,7 @@ static void count(struct sl_roll *roll, unsigned is)
         roll->on_count(roll->ctx, is > roll->before ? is : roll->before);
 }
 
-static void on_done(struct sl_take *take)
+void sl_roll_told(struct sl_take *take)
 {
     struct sl_roll *roll = take->ctx;
     const struct sl_answer *a = &roll->part.answer;

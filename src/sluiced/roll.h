@@ -42,4 +42,7 @@ SL_MUST_USE int sl_roll_begin(struct sl_roll *roll, struct sl_store *store,
                               struct sl_loop *loop, struct sl_str env);
 void sl_roll_end(struct sl_roll *roll);
 
+/* The done() of its takes; for tests. */
+void sl_roll_told(struct sl_take *take);
+
 #endif
