@@ -39,7 +39,7 @@ static const char policy[] =
     "  - { match: /kept, limits: [daily] }\n"
     "default: [per-user]\n";
 
-enum what { NGINX, AUTH, CHECK, MANY, WHATS };
+enum what { NGINX, AUTH, CHECK, MANY, KNOWN, WHATS };
 
 /* What is asked of whom, and what the turns came to. */
 struct row {
@@ -76,6 +76,21 @@ static void ask_auth(struct sl_buf *out, unsigned user)
                     "X-Original-URI: /api/v1/things/%u\r\n"
                     "X-User-Id: user-%u\r\n\r\n",
                     user * 7, user))
+        die("there is no memory");
+}
+
+/* The same by a token, of somebody who is registered. */
+static void ask_known(struct sl_buf *out, unsigned user)
+{
+    char token[256];
+
+    token_make(user, token);
+    if (sl_buf_addf(out,
+                    "GET /v1/auth HTTP/1.1\r\nHost: sluice\r\n"
+                    "X-Original-Method: GET\r\n"
+                    "X-Original-URI: /api/v1/things/%u\r\n"
+                    "Authorization: Bearer %s\r\n\r\n",
+                    user * 7, token))
         die("there is no memory");
 }
 
@@ -120,6 +135,8 @@ static void open_row(struct row *row, enum what what, struct server *server)
         sl_buf_init(&row->questions[i], 1 << 20, &sl_alloc_libc);
         if (what == NGINX || what == AUTH)
             ask_auth(&row->questions[i], i);
+        else if (what == KNOWN)
+            ask_known(&row->questions[i], i);
         else
             ask_checks(&row->questions[i], i, what == MANY ? ARRAY : 1);
     }
@@ -205,12 +222,11 @@ static void fill(const struct server *s)
     sl_buf_done(&answer);
 }
 
-static double live_keys(const struct server *s)
+static double metric(const struct server *s, const char *name)
 {
-    static const char name[] = "\nsluice_table_entries ";
     struct sl_buf page;
     const char *at;
-    double keys;
+    double value;
 
     sl_buf_init(&page, 16 << 20, &sl_alloc_libc);
     ask(s->admin_port, "GET", "/metrics", SL_STR(""), &page);
@@ -219,9 +235,9 @@ static double live_keys(const struct server *s)
     at = strstr(page.bytes, name);
     if (!at)
         die("the metrics have no %s", name + 1);
-    keys = strtod(at + strlen(name), NULL);
+    value = strtod(at + strlen(name), NULL);
     sl_buf_done(&page);
-    return keys;
+    return value;
 }
 
 static void measure_memory(const struct server *s)
@@ -234,7 +250,7 @@ static void measure_memory(const struct server *s)
     before = (double)server_resident(s, state) / MIB;
     fill(s);
     after = (double)server_resident(s, state) / MIB;
-    keys = live_keys(s);
+    keys = metric(s, "\nsluice_table_entries ");
     if (keys < 0.999 * KEYS)
         die("only %.0f keys are live", keys);
     snprintf(detail, sizeof(detail),
@@ -244,20 +260,60 @@ static void measure_memory(const struct server *s)
     print_row("memory", after, 64, detail);
 }
 
+/* ---- those who are known ---- */
+
+/* A server that believes tokens, and has all users in its registry. */
+static void start_known(struct server *s)
+{
+    static const char source[] = "  user: [header.x-user-id]\n";
+    const char *at = strstr(policy, source);
+    struct sl_buf text, answer;
+    int err;
+
+    sl_buf_init(&text, 1 << 20, &sl_alloc_libc);
+    sl_buf_init(&answer, 1 << 20, &sl_alloc_libc);
+    err = sl_buf_addf(&text, "%.*s  user: [jwt.sub]\n  jwt: %s\n%s%c",
+                      (int)(at - policy), policy, token_rules(),
+                      at + strlen(source), 0);
+    if (err)
+        die("there is no memory");
+    start_sluiced_registry(s, text.bytes);
+    sl_buf_clear(&text);
+    for (unsigned i = 0; i < USERS && !err; i++)
+        err = sl_buf_addf(&text,
+                          "{\"scope\":\"user\",\"id\":\"user-%u\","
+                          "\"plan\":\"pro\"}\n",
+                          i);
+    if (err)
+        die("there is no memory");
+    ask(s->admin_port, "POST", "/v1/subjects", sl_buf_str(&text), &answer);
+    sl_buf_done(&text);
+    sl_buf_done(&answer);
+}
+
+/* Were they? Else the row would say nothing. */
+static void check_known(const struct server *s)
+{
+    if (metric(s, "\nsluice_tokens_total{result=\"good\"} ") < USERS ||
+        metric(s, "\nsluice_subject_lookups_total{result=\"hit\"} ") < USERS)
+        die("tokens or subjects were not at hand");
+}
+
 int main(void)
 {
     static struct row rows[WHATS];
-    static struct server sluiced, nginx;
+    static struct server sluiced, known, nginx;
     bool has_nginx = start_nginx(&nginx, "");
 
     start_sluiced(&sluiced, policy);
+    start_known(&known);
     if (!stay_aside())
         fprintf(stderr, "bench: there is one processor; load and server share "
                         "it\n");
     if (has_nginx)
         open_row(&rows[NGINX], NGINX, &nginx);
     for (unsigned what = AUTH; what < WHATS; what++)
-        open_row(&rows[what], what, &sluiced);
+        open_row(&rows[what], what, what == KNOWN ? &known : &sluiced);
     measure(rows, has_nginx);
     if (has_nginx) {
         compare("auth", &rows[AUTH], &rows[NGINX], 1, 1.0,
@@ -267,6 +323,10 @@ int main(void)
     }
     compare("array of 32", &rows[MANY], &rows[CHECK], ARRAY, 0.2,
             "a decision of an array against a single check");
+    check_known(&known);
+    compare("token and subject", &rows[KNOWN], &rows[AUTH], 1, 1.25,
+            "/v1/auth with a token and its subject's plan, both at hand, "
+            "against a header that says who it is");
     measure_memory(&sluiced);
     if (!has_nginx)
         die("there is no nginx to compare with: scripts/setup installs it");

@@ -29,6 +29,9 @@ const char *work_folder(void);
 
 void start_sluiced(struct server *s, const char *policy);
 
+/* The same with a registry of subjects. */
+void start_sluiced_registry(struct server *s, const char *policy);
+
 /* The same for its door for Redis clients: s->port, or the socket s->path. */
 void start_sluiced_resp(struct server *s, const char *policy, bool is_unix);
 
@@ -55,6 +58,14 @@ void ask(unsigned port, const char *method, const char *path,
 /* Keep to the processor for load; servers have the other one. Tells whether
  * there are two. */
 bool stay_aside(void);
+
+/* ---- tokens.c ---- */
+
+/* What a policy says of our tokens: the value of identity.jwt. */
+const char *token_rules(void);
+
+/* A token of user-N, good for as long as anybody measures. */
+void token_make(unsigned user, char out[256]);
 
 /* ---- load.c ---- */
 

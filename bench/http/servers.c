@@ -188,12 +188,15 @@ void write_file(char path[128], const char *name, struct sl_str bytes)
         die("%s: %s", path, strerror(errno));
 }
 
-void start_sluiced(struct server *s, const char *policy)
+/* `name` is that of its policy and of what it keeps; `usage` of its registry.
+ */
+static void start_http(struct server *s, const char *name, const char *policy,
+                       const char *state, const char *usage)
 {
-    char program[4096], path[128], http[32], admin[32], grpc[32], state[160];
+    char program[4096], path[128], http[32], admin[32], grpc[32];
 
     find_sluiced(program, sizeof(program));
-    write_file(path, "bench.yaml", sl_str_c(policy));
+    write_file(path, name, sl_str_c(policy));
     *s = (struct server){.name = "sluiced",
                          .port = free_port(),
                          .admin_port = free_port(),
@@ -201,12 +204,34 @@ void start_sluiced(struct server *s, const char *policy)
     snprintf(grpc, sizeof(grpc), "127.0.0.1:%u", s->grpc_port);
     snprintf(http, sizeof(http), "127.0.0.1:%u", s->port);
     snprintf(admin, sizeof(admin), "127.0.0.1:%u", s->admin_port);
-    snprintf(state, sizeof(state), "memory:%s/state", work_folder());
-    s->pid = start((const char *const[]){
-        program, "-c", path, "--threads", "1", "--store", state, "--memory",
-        "128MiB", "--listen-http", http, "--listen-admin", admin,
-        "--listen-grpc", grpc, "--listen-resp", "off", NULL});
+    s->pid = start((const char *const[]){program,  "-c",
+                                         path,     "--threads",
+                                         "1",      "--store",
+                                         state,    "--usage",
+                                         usage,    "--memory",
+                                         "128MiB", "--listen-http",
+                                         http,     "--listen-admin",
+                                         admin,    "--listen-grpc",
+                                         grpc,     "--listen-resp",
+                                         "off",    NULL});
     wait_for(s);
+}
+
+void start_sluiced(struct server *s, const char *policy)
+{
+    char state[160];
+
+    snprintf(state, sizeof(state), "memory:%s/state", work_folder());
+    start_http(s, "bench.yaml", policy, state, "none");
+}
+
+void start_sluiced_registry(struct server *s, const char *policy)
+{
+    char state[160], usage[160];
+
+    snprintf(state, sizeof(state), "memory:%s/state-known", work_folder());
+    snprintf(usage, sizeof(usage), "sqlite:%s/known.db", work_folder());
+    start_http(s, "known.yaml", policy, state, usage);
 }
 
 /* Until its socket is there, as above. */

@@ -84,6 +84,18 @@ static void forget_subjects(struct sl_ask *ask)
     ask->known.user = ask->known.org = NULL;
 }
 
+/* Others may have come after a good token, and the keys may have gone: then
+ * those who were looked up by its name are not his. A bad one stays bad, and
+ * is not paid for twice. */
+static void know_again(struct sl_ask *ask)
+{
+    if (!ask->known.token)
+        return;
+    know_token(ask);
+    if (!ask->known.token)
+        forget_subjects(ask);
+}
+
 static void look_at_side(struct sl_ask *ask);
 
 static void decide(struct sl_ask *ask)
@@ -91,7 +103,7 @@ static void decide(struct sl_ask *ask)
     int err;
 
     if (ask->has_waited)
-        know_token(ask); /* others may have come after it */
+        know_again(ask);
     ask->known.user = ask->lookups[0].found;
     ask->known.org = ask->lookups[1].found;
     ask->known.subjects_failed = ask->lookups[0].err || ask->lookups[1].err;

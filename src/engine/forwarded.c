@@ -17,8 +17,7 @@ static bool is_loopback(const struct sl_ip *ip)
     return differ == 0;
 }
 
-static bool is_trusted(const struct sl_identity *identity,
-                       const struct sl_ip *ip)
+bool sl_ip_trusted(const struct sl_identity *identity, const struct sl_ip *ip)
 {
     for (unsigned i = 0; i < identity->trusted_count; i++)
         if (sl_net_has(&identity->trusted[i], ip))
@@ -29,7 +28,8 @@ static bool is_trusted(const struct sl_identity *identity,
 bool sl_peer_trusted(const struct sl_identity *identity,
                      const struct sl_peer *peer)
 {
-    return peer->is_unix || (peer->has_ip && is_trusted(identity, &peer->ip));
+    return peer->is_unix ||
+           (peer->has_ip && sl_ip_trusted(identity, &peer->ip));
 }
 
 /* Cut the last item off a list. */
@@ -75,7 +75,7 @@ bool sl_forwarded_client(const struct sl_identity *identity,
             if (!read_last(identity->forwarded, &list, ret))
                 return found;
             found = true;
-            if (!is_trusted(identity, ret))
+            if (!sl_ip_trusted(identity, ret))
                 return true;
         }
     }

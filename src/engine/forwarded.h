@@ -28,6 +28,10 @@ struct sl_peer {
 bool sl_peer_trusted(const struct sl_identity *identity,
                      const struct sl_peer *peer);
 
+/* The same of an address that was found to be a client's: then it is the proxy
+ * itself, which has named nobody. */
+bool sl_ip_trusted(const struct sl_identity *identity, const struct sl_ip *ip);
+
 /* The client's address, walking the fields of `headers` that the policy names
  * (in the order in which they came; several are one list) if the peer is
  * trusted. What is no address ends the walk at the last good one. False if

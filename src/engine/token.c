@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/facts.h"
+#include "engine/forwarded.h"
 #include "engine/known.h"
 
 /* ---- cookies ---- */
@@ -144,7 +145,9 @@ enum sl_token_fault sl_facts_token(const struct sl_policy *policy,
     return SL_TOKEN_GOOD;
 }
 
-/* Whoever sends many bad ones is known by the address that he really has. */
+/* Whoever sends many bad ones is known by the address that he really has. If
+ * that is a proxy's, which does not say whom it speaks for, nobody is blamed:
+ * one of its clients could have all others shut out. */
 void sl_known_token(struct sl_known *known, struct sl_tokens *tokens,
                     const struct sl_policy *policy,
                     const struct sl_facts *facts)
@@ -160,7 +163,8 @@ void sl_known_token(struct sl_known *known, struct sl_tokens *tokens,
     known->token_fault = sl_facts_token(policy, facts, &text);
     if (text.len == 0)
         return;
-    has_ip = sl_ip_parse(facts->ip, &ip);
+    has_ip =
+        sl_ip_parse(facts->ip, &ip) && !sl_ip_trusted(&policy->identity, &ip);
     known->token = tokens->calls->verify(tokens, text, has_ip ? &ip : NULL,
                                          facts->now, &known->token_fault);
 }

@@ -29,10 +29,13 @@ static void touch_names(struct sl_registry *r, const struct sl_draft *draft)
 
 static void raise_stamps(struct sl_registry *r)
 {
-    for (unsigned i = 0; i < SL_STAMPS; i++)
-        if (r->touched[i / 64] >> i % 64 & 1)
-            atomic_fetch_add_explicit(&r->stamps[i], 1, memory_order_release);
-    memset(r->touched, 0, sizeof(r->touched));
+    for (unsigned i = 0; i < SL_LEN(r->touched); i++) {
+        for (uint64_t left = r->touched[i]; left; left &= left - 1)
+            atomic_fetch_add_explicit(
+                &r->stamps[64 * i + (unsigned)__builtin_ctzll(left)], 1,
+                memory_order_release);
+        r->touched[i] = 0;
+    }
 }
 
 /* ---- reading ---- */

@@ -29,7 +29,9 @@
 #include "base/hash.h"
 #include "identity/registry/entry.h"
 
-#define SL_STAMPS       4096
+/* So many that an import of a million leaves most of what is at hand alone for
+ * a second or more; 2 MiB of them. */
+#define SL_STAMPS       (1 << 18)
 #define SL_LIST_MOST    1000 /* subjects in one answer */
 #define SL_SWITCHES     256  /* features switched by hand */
 #define SL_CHANGES_MOST 500  /* of one job */

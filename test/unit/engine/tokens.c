@@ -264,6 +264,7 @@ static void test_victim(void)
 {
     struct desk desk;
     const struct sl_decision *d;
+    struct sl_facts proxied;
 
     CASE("a forged name takes nothing from whoever has it");
     desk_open(&desk);
@@ -284,6 +285,13 @@ static void test_victim(void)
     CHECK_EQ(d->shown[0].answer.remaining, 8);
     CHECK(strcmp(d->shown[0].id, "bob") == 0);
     CHECK(desk.fake.had_ip);
+    CASE("a proxy that names nobody is not blamed for its clients");
+    proxied = FROM("/x", "127.0.0.1");
+    proxied.headers =
+        &(struct sl_header){SL_STR("authorization"), SL_STR("Bearer bad")};
+    proxied.header_count = 1;
+    ask(&desk, proxied);
+    CHECK(!desk.fake.had_ip);
     desk_close(&desk);
 }
 

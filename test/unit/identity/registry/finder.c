@@ -217,6 +217,61 @@ static void test_bounds(struct place *p)
     CHECK_STR(plan_of(p, S("u1"), false), "?");
 }
 
+#define AT_ONCE 500 /* changes of a write */
+
+/* Write so many that nobody asked for, as an import does. */
+static void write_many(struct place *p, unsigned count)
+{
+    static struct sl_change changes[AT_ONCE];
+    static char ids[AT_ONCE][16];
+    struct sl_job job;
+
+    for (unsigned done = 0; done < count; done += AT_ONCE) {
+        for (unsigned i = 0; i < AT_ONCE; i++) {
+            int len = snprintf(ids[i], sizeof(ids[i]), "m%u", done + i);
+
+            changes[i] = (struct sl_change){
+                .kind = SL_CHANGE_PUT,
+                .scope = S("user"),
+                .id = {ids[i], (size_t)len},
+                .has = SL_HAS_PLAN,
+                .plan = S("pro")
+            };
+        }
+        ask_write(&p->w, &job, changes, AT_ONCE);
+        CHECK_EQ(job.result, SL_JOB_DONE);
+        sl_job_clear(&job);
+    }
+}
+
+static void test_import(struct place *p)
+{
+    const struct sl_finder_counts *counts;
+    uint64_t before;
+    char id[16];
+
+    CASE("those who are at hand stay so while others are imported");
+    sl_finder_close(p->finder);
+    place_finder(p, 0, 0);
+    counts = sl_finder_counts(p->finder);
+    for (int i = 0; i < 200; i++) {
+        snprintf(id, sizeof(id), "h%d", i);
+        plan_of(p, sl_str_c(id), false);
+    }
+    write_many(p, 10000);
+    before = atomic_load(&counts->hits);
+    for (int i = 0; i < 200; i++) {
+        struct question q;
+
+        snprintf(id, sizeof(id), "h%d", i);
+        begin(p, &q, S("user"), sl_str_c(id));
+        while (!q.answered)
+            sl_loop_run(p->loop);
+    }
+    /* One of 26 shares its stamp with somebody. */
+    CHECK(atomic_load(&counts->hits) - before > 150);
+}
+
 /* Who asks for the same name again as soon as he is answered, like the next
  * check of an array. */
 struct insistent {
@@ -365,6 +420,7 @@ int main(void)
     test_life(&p);
     test_races(&p);
     test_bounds(&p);
+    test_import(&p);
     test_late(&p);
     place_close(&p);
     return CHECK_DONE();
