@@ -204,6 +204,26 @@ static void test_lower(void)
     CHECK(sl_str_eq(response.headers[0].value, SL_STR("AbC")));
 }
 
+static void test_every_letter(void)
+{
+    char name[11];
+
+    CASE("each byte at each place becomes what it is in lower case");
+    for (int byte = 0; byte < 256; byte++)
+        for (size_t at = 0; at < sizeof(name); at++) {
+            struct sl_pb_out out = {.bytes = bytes, .size = sizeof(bytes)};
+            bool upper = byte >= 'A' && byte <= 'Z';
+
+            memset(name, 'M', sizeof(name));
+            name[at] = (char)byte;
+            response.headers[0].key = (struct sl_str){name, sizeof(name)};
+            sl_rls_response_write(&response, &out);
+            memset(name, 'm', sizeof(name));
+            name[at] = (char)(upper ? byte + 32 : byte);
+            CHECK(memmem(bytes, out.len, name, sizeof(name)) != NULL);
+        }
+}
+
 static void test_units(void)
 {
     CASE("units and their lengths");
@@ -224,6 +244,7 @@ int main(void)
     test_ceilings();
     test_size();
     test_lower();
+    test_every_letter();
     test_units();
     return CHECK_DONE();
 }

@@ -1,0 +1,104 @@
+/* fuzz_grpc.c -- frames of any bytes at the grpc door.
+ *
+ * The first byte says whether what follows comes after a good beginning
+ * (preface and settings) or is all there is, and how it is cut. It goes through
+ * a pair of sockets, the loop and nghttp2, as it would from a client.
+ *
+ *   (1) Nothing crashes, leaks or hangs, whatever comes and wherever it is cut.
+ *   (2) In the end the connection is gone, and a good client is answered.
+ */
+#include "fuzz.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "doors/grpc/grpc.h"
+
+static const char policy_text[] =
+    "sluice: 1\n"
+    "limits: { api: { kind: fixed-window, per: user, rate: 5/day } }\n"
+    "routes:\n"
+    "  - { job: api, limits: [api] }\n"
+    "  - { descriptor: [d, \"k=a*\", \"**\"], limits: [api], count: each }\n"
+    "default: []\n";
+
+static const char beginning[] =
+    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+
+static struct {
+    struct sl_engine *engine;
+    struct sl_loop *loop;
+    struct sl_timer *tick;
+    struct sl_grpc_door door;
+    struct sl_grpc_worker worker;
+} house;
+
+static void stop(void *ctx)
+{
+    sl_loop_stop(ctx);
+}
+
+static void turn(void)
+{
+    MUST(sl_loop_post(house.loop, stop, house.loop) == 0);
+    sl_loop_run(house.loop);
+}
+
+static void open_house(void)
+{
+    struct sl_memory_options memory = {.size = 1 << 20};
+    struct sl_engine_options options = {0};
+    struct sl_policy_options none = {0};
+    struct sl_policy *policy;
+    struct sl_report report;
+
+    sl_report_init(&report, "p", sl_str_c(policy_text), &sl_alloc_libc);
+    MUST(sl_policy_read(&report, &none, &policy) == 0);
+    sl_report_done(&report);
+    MUST(sl_memory_open(&memory, &options.store, NULL) == 0);
+    MUST(sl_engine_open(&options, policy, &house.engine, NULL) == 0);
+    sl_policy_unref(policy);
+    MUST(sl_loop_open(NULL, &house.loop, NULL) == 0);
+    MUST(sl_grpc_worker_open(&house.worker, &house.door, house.loop,
+                             house.engine, NULL, NULL, 10, NULL) == 0);
+}
+
+/* Send what can be sent, and throw away what comes. */
+static void talk(int fd, const char *bytes, size_t len, size_t cut)
+{
+    char dropped[4096];
+
+    while (len > 0) {
+        size_t size = len < cut ? len : cut;
+        ssize_t n = send(fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        turn();
+        while (recv(fd, dropped, sizeof(dropped), MSG_DONTWAIT) > 0)
+            turn();
+        if (n <= 0)
+            return;
+        bytes += n;
+        len -= (size_t)n;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    int fds[2];
+
+    if (!house.engine)
+        open_house();
+    if (size < 1 || size > 8192)
+        return 0;
+    MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
+    sl_grpc_accept(&house.worker, fds[0], NULL);
+    if (data[0] & 1)
+        talk(fds[1], beginning, sizeof(beginning) - 1, sizeof(beginning));
+    talk(fds[1], (const char *)data + 1, size - 1,
+         data[0] & 2 ? 8192 : 1 + data[0] / 4);
+    close(fds[1]);
+    for (int i = 0; i < 100 && sl_conns_count(house.worker.conns) > 0; i++)
+        turn();
+    MUST(sl_conns_count(house.worker.conns) == 0); /* (2) */
+    return 0;
+}
