@@ -32,6 +32,13 @@ typedef int64_t sl_ns;
 #define SL_DAY  (24 * SL_HOUR)
 #define SL_WEEK (7 * SL_DAY)
 
+/* What holds although the analyzer of clang can't see it. */
+#ifdef __clang_analyzer__
+#define SL_HOLDS(what) ((what) ? (void)0 : __builtin_unreachable())
+#else
+#define SL_HOLDS(what) ((void)0)
+#endif
+
 #define SL_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 #define SL_MUST_USE          __attribute__((warn_unused_result))

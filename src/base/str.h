@@ -31,6 +31,8 @@ static inline struct sl_str sl_str_c(const char *text)
 
 static inline bool sl_str_eq(struct sl_str a, struct sl_str b)
 {
+    SL_HOLDS(a.len == 0 || a.at);
+    SL_HOLDS(b.len == 0 || b.at);
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 

@@ -36,10 +36,12 @@ char *sl_keys_path(const struct sl_jwt *jwt, const char *policy_path,
 {
     struct sl_str path = sl_str_from(jwt->jwks, strlen(PREFIX));
     const char *slash = policy_path ? strrchr(policy_path, '/') : NULL;
+    bool is_absolute = path.len > 0 && path.at[0] == '/';
     size_t folder =
-        slash && path.at[0] != '/' ? (size_t)(slash - policy_path) + 1 : 0;
+        slash && !is_absolute ? (size_t)(slash - policy_path) + 1 : 0;
     char *whole = sl_alloc_new(alloc, folder + path.len + 1);
 
+    SL_HOLDS(path.at);
     if (!whole)
         return NULL;
     *size = folder + path.len + 1;

@@ -37,8 +37,4 @@ sl_token_verify(const struct sl_keyset *set, const struct sl_token_rules *rules,
                 struct sl_str text, sl_ns now, struct sl_arena *arena,
                 struct sl_token *ret, struct sl_str *kid);
 
-/* "expired" for metrics; "the token expired at ..., 5 min ago" is the CLI's. */
-const char *sl_token_fault_word(enum sl_token_fault fault);
-const char *sl_token_fault_sentence(enum sl_token_fault fault);
-
 #endif

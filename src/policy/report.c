@@ -237,6 +237,7 @@ static bool has_dollar(const struct sl_report *report, struct sl_place place)
     char quote;
     struct sl_str scalar = scalar_at(report, place, &quote);
 
+    SL_HOLDS(!quote || scalar.at);
     return quote && memmem(scalar.at, scalar.len, "${", 2);
 }
 

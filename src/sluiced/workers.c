@@ -339,11 +339,13 @@ static int listen_on(struct sl_worker *worker)
         sl_accept_f *accept;
         void *ctx = entrance(stand, i, &accept);
 
-        if (stand->up)
-            err = sl_listener_open(
-                worker->loop,
-                worker->daemon->doors[i].sockets.fds[worker->index], accept,
-                ctx, &stand->listener);
+        if (!stand->up)
+            continue;
+        err = sl_listener_open(
+            worker->loop, worker->daemon->doors[i].sockets.fds[worker->index],
+            accept, ctx, &stand->listener);
+        if (!err)
+            sl_listener_watch(stand->listener, &worker->paused);
     }
     return err;
 }

@@ -92,6 +92,7 @@ bool sl_json_bool(struct sl_json_reader *r, bool *ret)
     if (sl_json_peek(r) != SL_JSON_BOOL)
         return false;
     rest = sl_str_from(r->text, r->at);
+    SL_HOLDS(rest.at);
     on = rest.at[0] == 't';
     word = on ? SL_STR("true") : SL_STR("false");
     if (rest.len < word.len || memcmp(rest.at, word.at, word.len) != 0)

@@ -102,4 +102,19 @@ touch go
 wait "$client"
 stop
 
+# ---- or if somebody takes them away while it runs ----
+
+launch "$sluiced" --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
+    --log-format json --threads 1
+started
+tell /metrics
+check 'accepting has not paused yet' has "$out" 'sluice_listener_paused_total 0'
+prlimit --pid "$pid" --nofile=4:
+run curl -sS --max-time 1 "http://$http/v1/deny"
+prlimit --pid "$pid" --nofile=1024:
+until_ served
+tell /metrics
+check 'that accepting paused is counted' \
+    grep -Eq '^sluice_listener_paused_total [1-9]' <<<"$out"
+stop
 finish

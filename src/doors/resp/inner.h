@@ -135,12 +135,12 @@ struct sl_resp_call {
 struct sl_resp_call *sl_resp_call_new(struct sl_resp_session *session);
 
 /* Ask `count` questions: `begin` does, and sl_resp_answered() is called once
- * for each, perhaps before this returns. When all are answered call->reply is
+ * for each, perhaps before this returns. When all are answered `then` is
  * called, and the session has no call any more; until then it is late. Returns
  * what the reply did, or 0. */
 int sl_resp_ask(struct sl_resp_call *call, unsigned count,
                 void (*begin)(struct sl_resp_call *call),
-                int (*reply)(struct sl_resp_call *call));
+                int (*then)(struct sl_resp_call *call));
 void sl_resp_answered(struct sl_resp_call *call);
 
 /* How long answering took. Of many that are asked in a row, each begins when

@@ -65,8 +65,8 @@ void sl_rls_decide(struct sl_rls_call *call);
 SL_MUST_USE int sl_rls_describe(struct sl_rls_call *call, unsigned index,
                                 struct sl_facts *ret, struct sl_diag *diag);
 
-/* The status of the descriptor that is side `side` of the decision. */
-void sl_rls_status_of(const struct sl_decision *decision, unsigned side,
+/* The status of the descriptor that is side `index` of the decision. */
+void sl_rls_status_of(const struct sl_decision *decision, unsigned index,
                       struct sl_rls_status *ret);
 
 #endif

@@ -62,6 +62,7 @@ int sl_database_note(struct sl_database *db, const struct sl_draft *old,
     struct sl_str before, after;
     int err = picture(db, old, now, &before);
 
+    SL_HOLDS(of);
     if (!err)
         err = picture(db, new, now, &after);
     if (err)

@@ -130,6 +130,7 @@ static void drop(struct sl_finder *f, struct kept **at)
 {
     struct kept *kept = *at;
 
+    SL_HOLDS(kept);
     *at = kept->next;
     TAILQ_REMOVE(&f->order, kept, order);
     add(&f->counts.entries, (uint64_t)-1);

@@ -319,16 +319,17 @@ static void on_decided(struct sl_rls_call *rls)
 {
     struct sl_http_call *call = rls->ctx;
     const struct sl_alloc *alloc = call->worker->alloc;
+    int err = rls->err;
 
-    if (rls->err == SLUICE_ENOMEM)
+    if (!err && write_response(&call->text, &rls->response))
+        err = SLUICE_ENOMEM;
+    if (err == SLUICE_ENOMEM)
         sl_http_no_memory(call);
-    else if (rls->err == SLUICE_ESTORE)
+    else if (err == SLUICE_ESTORE)
         sl_http_refuse(call, 503, "SERVICE_UNAVAILABLE", "%s",
                        rls->ask.diag.sentence);
-    else if (rls->err)
+    else if (err)
         sl_http_refuse(call, 400, "BAD_REQUEST", "%s", rls->ask.diag.sentence);
-    else if (write_response(&call->text, &rls->response))
-        sl_http_no_memory(call);
     else
         sl_http_answer(call, rls->response.code == SL_RLS_OK ? 200 : 429,
                        SL_STR("application/json"), sl_buf_str(&call->text));
