@@ -33,6 +33,16 @@ enum sl_errand {
     SL_ERRAND_RESET,
 };
 
+/* What a hold is known by: random, so that nobody guesses it. Zeros: none. */
+struct sl_hold_id {
+    uint64_t w[2];
+};
+
+static inline bool sl_hold_id_is_none(struct sl_hold_id id)
+{
+    return (id.w[0] | id.w[1]) == 0;
+}
+
 /* A limit as stores know it: all plans of it share its shape. It is bound
  * before its first take and outlives the last one. */
 struct sl_stored {
@@ -66,13 +76,105 @@ struct sl_take {
     sl_ns deadline;       /* steady; 0: none */
     struct sl_loop *loop; /* of the thread that asks; NULL: it has none, and a
                            * store that is elsewhere fails */
-    bool allowed;         /* out: TAKE and LOOK */
-    int err;              /* out: 0 or SLUICE_ESTORE; then no part was taken */
-    bool sent;            /* out, of an err: nobody knows whether it arrived,
-                           * and if so it is given back; what can't be (all but
-                           * TAKE) stays done */
+
+    /* TAKE: if the id is not none, what is taken is held under it; see "Holds"
+     * below. */
+    struct sl_hold_id hold;
+    sl_ns hold_for; /* how long, > 0 */
+    uint32_t place; /* out: where the store has put the hold; to be told with
+                     * the id when it ends */
+
+    bool allowed; /* out: TAKE and LOOK */
+    int err;      /* out: 0 or SLUICE_ESTORE; then no part was taken.
+                   * SLUICE_EFULL: there is no room for another hold */
+    bool sent;    /* out, of an err: nobody knows whether it arrived, and if so
+                   * it is given back; what can't be (all but TAKE) stays
+                   * done */
     void (*done)(struct sl_take *take);
     void *ctx; /* the caller's */
+};
+
+/* Holds. A take with a hold is provisional: its costs count at once, as those
+ * of any take do, until the hold ends in one of three ways.
+ *
+ *   settled   the actual costs are known: less is given back, more is charged,
+ *             even beyond the limit
+ *   released  settled with nothing
+ *   expired   at the instant `now` + hold_for all of it is given back; nobody
+ *             need be there: whoever decides at that instant or later finds
+ *             it done
+ *
+ * Ending a hold that has ended changes nothing and tells how it had ended, for
+ * as long as that is remembered (at least until its expiry).
+ *
+ * What a bucket gets back. Since the hold was taken the bucket has drained as
+ * if those tokens were spent. Giving all of them back could hand out the same
+ * refill twice: hold 10 of 10, wait for a refill, take 10, release, take 10 at
+ * the same instant. So a bucket gets back at most what is surely still used of
+ * it: the least of the hold's cost and (what was used after the take, less
+ * what has drained since). Windows and quotas get it back while the window of
+ * the take lasts; permits and levels always.
+ *
+ * Invariants. (test/conform and test/prop check each by number.)
+ *   (4) At every instant, granted - settled - released - expired = held; and
+ *       a hold, like any take, is granted only if it fits.
+ *   (5) A hold ends once, whoever comes, dies or comes again.
+ *   (6) A limit with holds never admits more than its bound: what was settled
+ *       counts at the instant of its take. */
+enum sl_hold_state {
+    SL_HOLD_UNKNOWN, /* never was, or is forgotten */
+    SL_HOLD_HELD,    /* EXTEND: it is; SETTLE: it was, and is settled now */
+    SL_HOLD_SETTLED, /* it had been settled before */
+    SL_HOLD_RELEASED,
+    SL_HOLD_EXPIRED,
+};
+
+enum sl_hold_errand {
+    SL_HOLD_SETTLE, /* RELEASE is a settlement with `release` */
+    SL_HOLD_EXTEND, /* expires `hold_for` from now, whatever it was before */
+    SL_HOLD_LOOK,
+};
+
+/* One limit of a hold. */
+struct sl_held_part {
+    const struct sl_stored *of; /* out: one of `limits`; NULL: its limit is no
+                                 * longer there, and was settled all the same */
+    uint64_t held;              /* out: what the hold took */
+    uint64_t cost;              /* out: SETTLE: what it came to */
+    struct sl_answer answer;    /* out: a look afterwards, by the numbers of
+                                 * the take */
+    bool over;                  /* out: it came to more than the limit has */
+};
+
+/* The actual cost of one limit. */
+struct sl_actual {
+    const struct sl_stored *of;
+    uint64_t cost;
+};
+
+struct sl_hold_call {
+    enum sl_hold_errand errand;
+    struct sl_hold_id id;
+    uint32_t place;                 /* the take's */
+    const struct sl_stored *limits; /* those of the policy, to be named */
+    unsigned limits_count;
+    bool release;                   /* SETTLE: nothing was used */
+    bool as_held;                   /* SETTLE: what `actual` does not name came
+                                     * to what was held, not to `cost` */
+    uint64_t cost;                  /* SETTLE: what it came to, for all... */
+    const struct sl_actual *actual; /* ...but these */
+    unsigned actual_count;
+    sl_ns hold_for; /* EXTEND */
+    sl_ns now;
+    sl_ns deadline;
+    struct sl_loop *loop;
+    enum sl_hold_state state;            /* out: what was found */
+    sl_ns expires_in;                    /* out: HELD, after EXTEND or LOOK */
+    struct sl_held_part parts[SL_PARTS]; /* out: of HELD */
+    unsigned count;
+    int err; /* out: 0 or SLUICE_ESTORE */
+    void (*done)(struct sl_hold_call *call);
+    void *ctx;
 };
 
 struct sl_store;
@@ -96,6 +198,8 @@ struct sl_store_calls {
     /* How long after a take of this loop has failed it may be worth another
      * try; or NULL if the store never fails. */
     sl_ns (*retry_in)(const struct sl_store *store, const struct sl_loop *loop);
+    /* End, extend or look at a hold; NULL if the store has none. */
+    void (*hold)(struct sl_store *store, struct sl_hold_call *call);
 };
 
 struct sl_store {
@@ -139,6 +243,13 @@ static inline void sl_store_take_many(struct sl_store *store,
     }
     for (unsigned i = 0; i < count; i++)
         store->calls->take(store, takes[i]);
+}
+
+/* As sl_store_take(): done() is called once, perhaps before this returns. */
+static inline void sl_store_hold(struct sl_store *store,
+                                 struct sl_hold_call *call)
+{
+    store->calls->hold(store, call);
 }
 
 /* NULL is allowed. */
