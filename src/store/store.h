@@ -20,7 +20,7 @@
 #ifndef SL_STORE_H
 #define SL_STORE_H
 
-#include "table/table.h"
+#include "table/hold/hold.h"
 
 struct sl_loop;
 
@@ -32,16 +32,6 @@ enum sl_errand {
     SL_ERRAND_GIVE_BACK,
     SL_ERRAND_RESET,
 };
-
-/* What a hold is known by: random, so that nobody guesses it. Zeros: none. */
-struct sl_hold_id {
-    uint64_t w[2];
-};
-
-static inline bool sl_hold_id_is_none(struct sl_hold_id id)
-{
-    return (id.w[0] | id.w[1]) == 0;
-}
 
 /* A limit as stores know it: all plans of it share its shape. It is bound
  * before its first take and outlives the last one. */
@@ -136,19 +126,6 @@ struct sl_take {
  *   (5) A hold ends once, whoever comes, dies or comes again.
  *   (6) A limit with holds never admits more than its bound: what was held and
  *       settled counts at the instant of its take. */
-enum sl_hold_state {
-    SL_HOLD_UNKNOWN, /* never was, or is forgotten */
-    SL_HOLD_HELD,    /* EXTEND: it is; SETTLE: it was, and is settled now */
-    SL_HOLD_SETTLED, /* it had been settled before */
-    SL_HOLD_RELEASED,
-    SL_HOLD_EXPIRED,
-};
-
-enum sl_hold_errand {
-    SL_HOLD_SETTLE, /* RELEASE is a settlement with `release` */
-    SL_HOLD_EXTEND, /* expires `hold_for` from now, whatever it was before */
-    SL_HOLD_LOOK,
-};
 
 /* One limit of a hold. */
 struct sl_held_part {
