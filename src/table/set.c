@@ -8,17 +8,15 @@
 /* Buckets that are swept when a key finds no room. */
 #define SWEEP 8
 
-/* What a correction gives back to a bucket, in units. It may be less, for more
- * may have drained; whoever counts it wants to know the most. */
-static uint64_t returns_of(const struct sl_item *item)
+/* What a correction gives back to a bucket, in units. */
+static uint64_t returns_of(const struct sl_item *item, sl_ns now)
 {
     const struct sl_limit *limit = item->part->limit;
-    uint64_t used = sl_cell_bare(item->cell).w[1], units;
 
     if (item->delta >= 0 || !sl_is_bucket(limit->kind))
         return 0;
-    units = sl_mul_sat(0 - (uint64_t)item->delta, limit->token);
-    return units < used ? units : used;
+    return sl_sub_floor(sl_units_used(limit, sl_cell_bare(item->cell), now),
+                        item->taken.next.w[1]);
 }
 
 /* What the item's limit says, into item->taken. */
@@ -43,7 +41,7 @@ static void judge(const struct sl_set *set, struct sl_item *item)
     case SL_ACT_ADJUST:
         algorithm->adjust(part->limit, cell, item->delta, part->when, now,
                           &item->taken);
-        item->returns = returns_of(item);
+        item->returns = returns_of(item, now);
         break;
     case SL_ACT_SETTLE:
         sl_settle_judge(set, item);

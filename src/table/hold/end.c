@@ -51,11 +51,9 @@ static struct sl_cell less(const struct sl_set *set, struct sl_item *item,
         return cell;
     mark = mark_now(set->intent->region, item, s->kept);
     next = sl_unhold(limit, cell, amount, &mark, &s->since);
-    if (sl_is_bucket(limit->kind) && !sl_cell_eq(next, cell)) {
-        item->returns = sl_mul_sat(amount, limit->token);
-        if (item->returns > cell.w[1])
-            item->returns = cell.w[1];
-    }
+    if (sl_is_bucket(limit->kind))
+        item->returns =
+            sl_sub_floor(sl_units_used(limit, cell, s->since.ends), next.w[1]);
     return next;
 }
 
