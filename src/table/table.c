@@ -232,12 +232,16 @@ enum sl_verdict sl_table_decide(struct sl_table *table, struct sl_part *parts,
     return decide_set(&set, parts, count, NULL);
 }
 
+/* A hold that began before a step was seen would take it for one of its own
+ * time. */
 enum sl_verdict sl_set_ride(struct sl_table *table, struct sl_part *parts,
                             unsigned count, sl_ns now, bool fresh,
                             struct sl_rider *rider)
 {
     struct sl_set set;
 
+    if (!fresh && sl_table_latest(table) - now >= SL_LAG)
+        return SL_VERDICT_STALE;
     if (!sl_set_begin(&set, table, now, fresh))
         return SL_VERDICT_STALE;
     return decide_set(&set, parts, count, rider);

@@ -19,6 +19,18 @@ static struct holding *of(struct sl_set *set)
     return (struct holding *)(void *)set->rider;
 }
 
+/* How far the clock has stepped at `now`. If it was seen to step back since we
+ * read it, what is taken now comes before that step. */
+static uint64_t stepped_at(const struct sl_set *set)
+{
+    const struct sl_region_head *head = sl_region_head(set->intent->region);
+    uint64_t stepped = atomic_load(&head->stepped);
+    sl_ns ahead = set->now - (sl_ns)atomic_load(&head->latest);
+
+    return ahead > SL_LATEST_GRAIN ? sl_sub_floor(stepped, (uint64_t)ahead)
+                                   : stepped;
+}
+
 /* Who died with a claim has it until he is found dead. */
 static bool ready(struct sl_set *set)
 {
@@ -41,6 +53,7 @@ static bool ready(struct sl_set *set)
     if (h->expires == SL_NS_MAX)
         h->expires--;
     record->taken = set->now;
+    record->stepped = stepped_at(set);
     return h->claimed;
 }
 
@@ -96,8 +109,6 @@ static void leave(struct sl_set *set)
         sl_record_let_go(set->intent, h->record.id, h->record.number);
 }
 
-/* How far the clock has stepped is read first: a step that comes in between
- * then counts as one that came later, and less is given back. */
 enum sl_verdict sl_table_hold(struct sl_table *table, struct sl_part *parts,
                               unsigned count, struct sl_hold_id id, sl_ns life,
                               sl_ns now, bool fresh)
@@ -107,6 +118,5 @@ enum sl_verdict sl_table_hold(struct sl_table *table, struct sl_part *parts,
           .record = {.id = id,     .life = life }
     };
 
-    h.record.stepped = atomic_load(&sl_region_head(&table->region)->stepped);
     return sl_set_ride(table, parts, count, now, fresh, &h.rider);
 }

@@ -335,6 +335,19 @@ static void test_steps(void)
     }
     end();
 
+    CASE("and so it is before a hold is made");
+    begin();
+    CHECK_EQ(take(&table, &day, "a", 1), SL_VERDICT_ALLOW);
+    {
+        struct sl_part part = part_of(&pool, "new", 1);
+
+        CHECK_EQ(sl_table_hold(&table, &part, 1, id_of(1), SL_S, NOW - SL_HOUR,
+                               false),
+                 SL_VERDICT_STALE);
+        CHECK_EQ(held_now(&table), 0);
+    }
+    end();
+
     CASE("a step back brings a bucket nothing that it has had already");
     begin();
     CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW),
