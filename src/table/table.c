@@ -212,7 +212,7 @@ static enum sl_verdict decide_set(struct sl_set *set, struct sl_part *parts,
     set->intent = sl_actor_borrow(&set->table->actors);
     verdict = sl_set_decide(set);
     if (rider)
-        rider->leave(set);
+        rider->leave(set, verdict == SL_VERDICT_ALLOW);
     if (verdict == SL_VERDICT_ALLOW || verdict == SL_VERDICT_DENY)
         for (unsigned i = 0; i < count; i++)
             answer(set, &set->items[of[i]], &parts[i]);

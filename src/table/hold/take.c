@@ -101,22 +101,24 @@ static bool join(struct sl_set *set)
     return true;
 }
 
-static void leave(struct sl_set *set)
+static void leave(struct sl_set *set, bool done)
 {
     struct holding *h = of(set);
 
     if (h->claimed)
-        sl_record_let_go(set->intent, h->record.id, h->record.number);
+        sl_hold_record_let_go(set->intent, h->record.id, h->record.number,
+                              done);
 }
 
 enum sl_verdict sl_table_hold(struct sl_table *table, struct sl_part *parts,
                               unsigned count, struct sl_hold_id id, sl_ns life,
                               sl_ns now, bool fresh)
 {
-    struct holding h = {
-        .rider = {ready, join, leave},
-          .record = {.id = id,     .life = life }
-    };
+    struct holding h; /* two kilobytes of which little is used */
 
+    h.rider = (struct sl_rider){ready, join, leave};
+    h.record.id = id;
+    h.record.life = life;
+    h.claimed = false;
     return sl_set_ride(table, parts, count, now, fresh, &h.rider);
 }
