@@ -301,8 +301,9 @@ static void no_room(struct sl_set *set, struct sl_item *item)
     sl_count(set->intent, SL_STAT_FULL);
 }
 
-/* Make the judgement come true. False: begin again. */
-static bool change_all(struct sl_set *set)
+/* Make the judgement come true, and `rider` with it, if there is one. False:
+ * begin again. */
+static bool change_all(struct sl_set *set, const struct sl_rider *rider)
 {
     enum added added = ADDED;
     struct sl_item *item = NULL;
@@ -321,7 +322,7 @@ static bool change_all(struct sl_set *set)
     }
     if (added == ADDED && !is_carried_still(set))
         added = AGAIN;
-    if (added == ADDED && set->rider && !set->rider->join(set))
+    if (added == ADDED && rider && !rider->join(set))
         added = AGAIN;
     if (added != ADDED) {
         sl_intent_drop(set->intent);
@@ -388,13 +389,13 @@ enum sl_verdict sl_set_decide(struct sl_set *set)
         if (set->rider && verdict == SL_VERDICT_ALLOW) {
             if (!set->rider->ready(set))
                 return SL_VERDICT_VOID;
-            done = change_all(set);
+            done = change_all(set, set->rider);
         } else if (!changes_any(set))
             done = !only_looks(set) || stands_still(set);
         else if (set->count == 1 && set->items[0].found)
             done = swap_slot(set, &set->items[0]);
         else
-            done = change_all(set);
+            done = change_all(set, NULL);
     } while (!done);
     sl_set_count(set, verdict);
     return verdict;

@@ -381,8 +381,10 @@ static bool possible_part(const struct sl_region *r, const struct sl_kept *p)
     const struct sl_limit_entry *e = sl_region_limit(r, p->limit);
     uint64_t most = get(&e->kind) > SL_SLIDING ? SL_AMOUNT_MAX : SL_COUNT_MAX;
 
-    return get(&e->used) == 1 && p->cost <= SL_AMOUNT_MAX &&
-           p->count - 1 < most && p->capacity - 1 < most &&
+    return get(&e->used) == 1 &&
+           (get(&e->kind) == SL_QUOTA || get(&e->calendar) == 0) &&
+           p->cost <= SL_AMOUNT_MAX && p->count - 1 < most &&
+           p->capacity - 1 < most &&
            (!p->tracked || (p->slot.bucket < sl_region_head(r)->buckets &&
                             p->slot.index < SL_SLOTS));
 }
@@ -398,7 +400,7 @@ static bool possible_body(const struct sl_region *r, uint64_t number)
         if (!possible_part(r, &record.part[i]))
             return false;
     return record.taken >= 0 && record.taken < SL_TIME_END && record.life > 0 &&
-           record.life <= SL_TIME_END && record.stepped < (uint64_t)SL_TIME_END;
+           record.life <= SL_TIME_END;
 }
 
 bool sl_hold_record_check(const struct sl_region *r, uint64_t number)
