@@ -30,12 +30,14 @@ ln -s "$client" "$folder/node_modules/sluice-client"
 cp "$here/types.ts" "$folder"
 echo '{ "type": "module" }' >"$folder/package.json"
 
+# shellcheck disable=SC2317 # by try
 compile() {
     (cd "$folder" && node "$modules/typescript/bin/tsc" --noEmit --strict \
         --target es2022 --lib es2022,dom,dom.iterable \
         --module nodenext --moduleResolution nodenext types.ts)
 }
 
+# shellcheck disable=SC2317 # by try
 names() {
     diff <(node --input-type=module -e \
         "import * as m from '$client/index.js'; console.log(Object.keys(m).sort().join('\n'))") \
