@@ -132,6 +132,10 @@ bool sl_conn_is_full(const struct sl_conn *conn);
  * paused, nobody notices that the peer has gone. */
 void sl_conn_pause(struct sl_conn *conn, bool pause);
 
+/* Stop calling on_input until all others of the loop had their turn: for an
+ * owner who has done much for one peer at once. */
+void sl_conn_yield(struct sl_conn *conn);
+
 /* Each connection once; for draining. */
 typedef void sl_conn_f(struct sl_conn *conn, void *ctx);
 void sl_conns_each(struct sl_conns *conns, sl_conn_f *f, void *ctx);
