@@ -20,6 +20,7 @@ static const char *const reasons[] = {
     [SL_REASON_UNKNOWN_SUBJECT] = "the registry has nobody of that name",
     [SL_REASON_STORE] = "the store did not answer",
     [SL_REASON_PATH] = "its path can be read in too many ways",
+    [SL_REASON_HOLDS] = "nothing more can be held",
 };
 
 static sl_ns round_up(sl_ns span, sl_ns step)
