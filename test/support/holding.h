@@ -153,6 +153,8 @@ static inline void holding_do(struct holding *h, struct sl_hold_call *call,
         return;
     if (call->errand == SL_HOLD_EXTEND)
         r->expires = call->now + call->hold_for;
+    for (unsigned i = 0; i < r->count; i++)
+        holding_move(h, r, i, SL_ERRAND_LOOK, 0, call->now);
     if (call->errand == SL_HOLD_SETTLE) {
         for (unsigned i = 0; i < r->count; i++)
             holding_end(h, r, i, holding_cost(call, &r->parts[i]), call->now);
