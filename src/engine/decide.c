@@ -59,6 +59,7 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->insist = facts->insist;
     d->token_fault = SL_TOKEN_GOOD;
     d->hold[0] = '\0';
+    d->waited = SL_NS_NONE;
     d->hold_asked = facts->hold;
     d->take.deadline = facts->deadline;
     sl_arena_reset(&d->arena);

@@ -92,11 +92,11 @@ static void check_refused(void)
         {"SLUICE.SETTLE x a 1 a 2\r\n",             "-ERR write LIMIT COST"           },
         {"SLUICE.SETTLE x a 1 b\r\n",               "-ERR 'b' has no cost behind it"  },
         {"SLUICE.RELEASE x 1\r\n",                  "-ERR write SLUICE.RELEASE id"    },
-        {"SLUICE.EXTEND x 0s\r\n",                  "-ERR nothing is held for no time"},
+        {"SLUICE.EXTEND x 0s\r\n",                  "-ERR 0 is no time at all"},
         {"SLUICE.EXTEND x soon\r\n",                "-ERR "                           },
         {"SLUICE.EXTEND x as json\r\n",             "-ERR for how long?"              },
-        {"SLUICE.CHECK GET /x hold 0s\r\n",         "-ERR nothing is held for no time"},
-        {"SLUICE.CHECK GET /x hold 1s hold 2s\r\n", "-ERR there are two"              },
+        {"SLUICE.CHECK GET /x hold 0s\r\n",         "-ERR 0 is no time at all"},
+        {"SLUICE.CHECK GET /x hold 1s hold 2s\r\n", "-ERR 'hold' is there twice"              },
     };
     char hold[SL_HOLD_TEXT];
 

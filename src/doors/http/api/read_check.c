@@ -250,7 +250,7 @@ static const struct member members[] = {
     {NAME("limit"),           TEXT,    AT(limit)     },
     {NAME("key"),             TEXT,    AT(key)       },
     {NAME("hold"),            SPAN,    AT(hold)      },
-    {NAME("wait"),            LATER,   0             },
+    {NAME("wait"),            SPAN,    AT(wait)      },
     {NAME("idempotency_key"), LATER,   0             },
 };
 
