@@ -119,7 +119,7 @@ static void check_refused(void)
         {"extend",  "",                                       "for how long?"              },
         {"extend",  "{}",                                     "for how long?"              },
         {"extend",  "{\"hold\":30}",                          "a string such as"           },
-        {"extend",  "{\"hold\":\"0s\"}",                      "no time at all"           },
+        {"extend",  "{\"hold\":\"0s\"}",                      "no time at all"             },
         {"extend",  "{\"hold\":\"soon\"}",                    "soon"                       },
     };
     const char *hold;
