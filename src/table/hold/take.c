@@ -19,6 +19,12 @@ static struct holding *of(struct sl_set *set)
     return (struct holding *)(void *)set->rider;
 }
 
+/* Is it a part of the hold? */
+static bool is_held(const struct sl_item *item)
+{
+    return !item->carried && !item->part->firm;
+}
+
 /* Who died with a claim has it until he is found dead. */
 static bool ready(struct sl_set *set)
 {
@@ -29,7 +35,7 @@ static bool ready(struct sl_set *set)
     if (h->claimed)
         return true;
     for (unsigned i = 0; i < set->count; i++)
-        parts += !set->items[i].carried;
+        parts += is_held(&set->items[i]);
     h->claimed =
         sl_hold_record_claim(set->intent, record->id, parts, &record->number);
     if (!h->claimed) {
@@ -75,7 +81,7 @@ static bool join(struct sl_set *set)
 
     record->count = 0;
     for (unsigned i = 0; i < set->count; i++)
-        if (!set->items[i].carried)
+        if (is_held(&set->items[i]))
             keep(r, &set->items[i], &record->part[record->count++]);
     sl_hold_record_fill(r, record);
     if (!sl_intent_lock_cell(
