@@ -25,8 +25,8 @@ struct sl_denials {
 
 /* ---- keys ---- */
 
-static struct sl_hash128 hash_name(const struct sl_forgets *forgets,
-                                   const struct sl_take_part *part)
+struct sl_hash128 sl_part_name_hash(const struct sl_forgets *forgets,
+                                    const struct sl_take_part *part)
 {
     return sl_hash128(&forgets->key, sl_script_name(part));
 }
@@ -47,11 +47,9 @@ void sl_forgets_add(struct sl_forgets *forgets, const struct sl_denial_key *key)
         atomic_fetch_add(&forgets->by_name[key->names[i]], 1);
 }
 
-/* All that a part's answer depends on, beside its state. */
-static struct sl_hash128 hash_part(const struct sl_forgets *forgets,
-                                   const struct sl_take_part *part,
-                                   struct sl_hash128 name,
-                                   struct sl_hash128 before)
+struct sl_hash128 sl_part_hash(const struct sl_forgets *forgets,
+                               const struct sl_take_part *part,
+                               struct sl_hash128 name, struct sl_hash128 before)
 {
     const struct sl_limit *l = part->limit;
     uint64_t words[] = {
@@ -80,10 +78,10 @@ struct sl_denial_key sl_denial_key(struct sl_forgets *forgets,
     struct sl_denial_key key = {.count = 0};
 
     for (unsigned i = 0; i < take->count && i < SL_PARTS; i++) {
-        struct sl_hash128 name = hash_name(forgets, &take->parts[i]);
+        struct sl_hash128 name = sl_part_name_hash(forgets, &take->parts[i]);
 
         key.names[key.count++] = (uint8_t)(name.hi % SL_FORGETS);
-        key.hash = hash_part(forgets, &take->parts[i], name, key.hash);
+        key.hash = sl_part_hash(forgets, &take->parts[i], name, key.hash);
     }
     key.forgets = forgets_of(forgets, &key);
     return key;

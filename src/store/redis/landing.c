@@ -31,7 +31,9 @@ struct sl_record *sl_record_new(struct sl_redis_seat *seat)
     }
     sl_buf_clear(&r->command);
     r->take = NULL;
-    r->tries = r->keeps = false;
+    r->tries = r->keeps = r->ends_lease = false;
+    r->asks.count = 0;
+    r->asks.frees = false;
     r->repairs = 0;
     r->until = 0;
     r->voyage.done = on_done;
@@ -42,6 +44,7 @@ void sl_record_free(struct sl_record *r)
 {
     struct sl_redis_seat *seat = r->seat;
 
+    sl_seat_lost(r, false);
     sl_buf_done(&r->whole);
     if (seat->spare_count < SPARES && !seat->closing) {
         TAILQ_INSERT_HEAD(&seat->spare, r, waits);
@@ -222,18 +225,35 @@ static void on_landed(struct sl_record *r, struct sl_str reply)
     if (!good)
         sl_seat_trouble(r->seat, reply);
     sl_record_forget(r);
+    if (good)
+        sl_seat_landed(r, numbers, count);
     if (r->take && good)
         answer(r, numbers, count);
     else if (r->take)
         fail(r);
     else if (good)
         undo(r, numbers, count);
+    if (r->asks.frees)
+        sl_forgets_add(&r->seat->shared->forgets, &r->key);
+}
+
+/* A lease has ended before its time. */
+static void on_lease_ended(struct sl_record *r, enum sl_landing landing,
+                           struct sl_str reply)
+{
+    int64_t numbers[SL_SCRIPT_NUMBERS];
+    unsigned count = 0;
+
+    if (landing == SL_LANDED && read_numbers(reply, numbers, &count))
+        sl_seat_landed(r, numbers, count);
+    sl_forgets_add(&r->seat->shared->forgets, &r->key);
 }
 
 static void on_lost(struct sl_record *r, enum sl_landing landing)
 {
     if (landing == SL_UNCERTAIN && changes(r))
         SL_ADD(r->seat->counts.uncertain);
+    sl_seat_lost(r, landing == SL_GROUNDED);
     sl_record_forget(r);
     if (r->take) {
         r->take->sent = landing == SL_UNCERTAIN;
@@ -258,7 +278,9 @@ static void on_done(struct sl_voyage *voyage, enum sl_landing landing,
         trouble = sl_trouble_of(reply, &text);
     if (trouble == SL_TROUBLE_NOSCRIPT && repair(r))
         return;
-    if (is_ours(r))
+    if (r->ends_lease)
+        on_lease_ended(r, landing, reply);
+    else if (is_ours(r))
         on_given_back(r, landing == SL_LANDED && trouble == SL_TROUBLE_NONE);
     else if (landing == SL_LANDED)
         on_landed(r, reply);

@@ -178,6 +178,14 @@ static void keep(struct sl_store *store, struct sl_loop *loop)
         sl_redis_seat_keep(seat);
 }
 
+void sl_redis_drain(struct sl_store *store, struct sl_loop *loop, sl_ns now)
+{
+    struct sl_redis_seat *seat = seat_of(of(store), loop);
+
+    if (seat)
+        sl_redis_seat_drain(seat, now);
+}
+
 sl_ns sl_redis_retry_in(const struct sl_store *store,
                         const struct sl_loop *loop)
 {

@@ -6,7 +6,8 @@
 #include "base/arith.h"
 #include "base/digits.h"
 
-#define PART_WORDS 12
+#define PART_WORDS  12
+#define LEASE_WORDS 4
 
 /* In the order of enum sl_kind, as take.lua calls them. */
 static const char *const kinds[SL_KINDS] = {"bucket",  "interval", "leaky",
@@ -162,21 +163,28 @@ static int put_part(struct sl_buf *out, const struct sl_take_part *part,
     return err ? err : put_numbers(out, numbers, SL_LEN(numbers));
 }
 
-static int put_head(const struct sl_take *take, const struct sl_script_how *how,
-                    const struct merged *merged, struct sl_buf *out)
+/* Up to the names of `parts` keys. */
+static int put_call(struct sl_buf *out, const struct sl_script_how *how,
+                    unsigned parts)
 {
-    unsigned words = 3 + merged->count + 2 + merged->count * PART_WORDS;
+    unsigned part_words = 1 + PART_WORDS + (how->leases ? LEASE_WORDS : 0);
     struct sl_str script = how->whole
                                ? (struct sl_str){sl_script_text, sl_script_len}
                                : (struct sl_str){sl_script_sha, 40};
-    int err = sl_buf_addf(out, "*%u\r\n", words);
+    int err = sl_buf_addf(out, "*%u\r\n", 3 + 2 + parts * part_words);
 
     if (!err)
         err = put_word(out, how->whole ? SL_STR("EVAL") : SL_STR("EVALSHA"));
     if (!err)
         err = put_word(out, script);
-    if (!err)
-        err = put_number(out, merged->count);
+    return err ? err : put_number(out, parts);
+}
+
+static int put_head(const struct sl_take *take, const struct sl_script_how *how,
+                    const struct merged *merged, struct sl_buf *out)
+{
+    int err = put_call(out, how, merged->count);
+
     for (unsigned i = 0; !err && i < part_count(take); i++)
         if (merged->first[i] == i)
             err = put_word(out, sl_script_name(&take->parts[i]));
@@ -191,6 +199,14 @@ static int put_now(struct sl_buf *out, const struct sl_script_how *how)
 
     return put_word(out, how->own_now ? (struct sl_str){text + 1, len - 1}
                                       : (struct sl_str){text, len});
+}
+
+static int put_lease(struct sl_buf *out, const struct sl_script_lease *lease)
+{
+    uint64_t numbers[LEASE_WORDS] = {lease->want, lease->all, lease->left,
+                                     lease->till};
+
+    return put_numbers(out, numbers, LEASE_WORDS);
 }
 
 int sl_script_write(const struct sl_take *take, const struct sl_script_how *how,
@@ -210,8 +226,53 @@ int sl_script_write(const struct sl_take *take, const struct sl_script_how *how,
         if (merged.first[i] == i)
             err = put_part(out, &take->parts[i], merged.cost[i],
                            merged.beside[i], how->near);
+    for (unsigned i = 0; !err && how->leases && i < merged.count; i++)
+        err = put_lease(out, &how->leases[i]);
     if (err)
         out->len = before; /* nothing, or all of it */
+    return err;
+}
+
+/* ---- the end of a lease ---- */
+
+int sl_script_keep(const struct sl_take_part *part, sl_ns near,
+                   struct sl_buf *out, size_t *ret_name_len)
+{
+    size_t before = out->len, name;
+    int err = put_word(out, sl_script_name(part));
+
+    name = out->len - before;
+    if (!err)
+        err = put_part(out, part, 0, 0, near);
+    if (err)
+        out->len = before;
+    else
+        *ret_name_len = name;
+    return err;
+}
+
+int sl_script_end_lease(struct sl_str name, struct sl_str numbers,
+                        const struct sl_script_how *how,
+                        const struct sl_script_lease *lease, struct sl_buf *out)
+{
+    struct sl_script_how own = *how;
+    size_t before = out->len;
+    int err;
+
+    own.leases = lease;
+    err = put_call(out, &own, 1);
+    if (!err)
+        err = sl_buf_add(out, name);
+    if (!err)
+        err = put_word(out, sl_str_c(errands[SL_ERRAND_TAKE]));
+    if (!err)
+        err = put_now(out, how);
+    if (!err)
+        err = sl_buf_add(out, numbers);
+    if (!err)
+        err = put_lease(out, lease);
+    if (err)
+        out->len = before;
     return err;
 }
 
@@ -312,8 +373,9 @@ bool sl_script_read(struct sl_take *take, const int64_t *numbers,
     const int64_t *at = numbers + 3;
 
     merge(take, &merged);
-    if (count != 3 + 5 * merged.count || numbers[0] < 0 || numbers[0] > 1 ||
-        numbers[1] < 0 || numbers[1] > SL_NS_MAX / SL_US || numbers[2] < 0)
+    if ((count != 3 + 5 * merged.count && count != 3 + 8 * merged.count) ||
+        numbers[0] < 0 || numbers[0] > 1 || numbers[1] < 0 ||
+        numbers[1] > SL_NS_MAX / SL_US || numbers[2] < 0)
         return false;
     for (unsigned i = 0; i < part_count(take); i++) {
         unsigned first = merged.first[i];
@@ -330,5 +392,24 @@ bool sl_script_read(struct sl_take *take, const int64_t *numbers,
     take->allowed = numbers[0] == 1;
     *ret = (struct sl_script_said){.now = numbers[1] * SL_US,
                                    .strange = (uint64_t)numbers[2]};
+    return true;
+}
+
+bool sl_script_read_lease(const int64_t *numbers, unsigned count,
+                          unsigned parts, unsigned i,
+                          struct sl_script_leased *ret)
+{
+    const int64_t *part = numbers + 3 + 5 * (size_t)i;
+    const int64_t *at = numbers + 3 + 5 * (size_t)parts + 3 * (size_t)i;
+
+    if (count != 3 + 8 * parts || i >= parts || at[0] < 0 || at[1] < 0 ||
+        at[1] > SL_NS_MAX / SL_US || at[2] < 0 || at[2] > 1 || part[1] < 0 ||
+        part[3] < 0 || part[3] > SL_NS_MAX / SL_US)
+        return false;
+    *ret = (struct sl_script_leased){.has = (uint64_t)at[0],
+                                     .till = at[1] * SL_US,
+                                     .known = at[2] == 1,
+                                     .remaining = (uint64_t)part[1],
+                                     .reset_in = span_of(part[3])};
     return true;
 }

@@ -15,12 +15,22 @@
 --       `beside` is the number of the part before it whose use counts against
 --       this one, too; 0 is none.
 --
--- A value is "1:SHAPE:A:B:C". What is of another shape, or no value of ours,
--- counts as nothing, and is replaced by what is taken next.
+--       Behind them, if anything of a "take" is leased, four for each part:
+--
+--         want all left till
+--
+--       `want` is how much more is to be leased if the set is taken; the rest
+--       is of a lease that ends with this: how much it was, what is left of it,
+--       and when it would have died.
+--
+-- A value is "1:SHAPE:A:B:C", with ":D:E:F" behind it where something is
+-- leased. What is of another shape, or no value of ours, counts as nothing, and
+-- is replaced by what is taken next.
 --
 -- Answers: allowed, now, values that were none of ours, then for each part
 -- outcome (0 allow, 1 deny, 2 never) remaining retry reset wait, in
--- microseconds; -1 is none.
+-- microseconds; -1 is none. Behind them, if anything is leased, for each part
+-- how much is, until when, and whether the lease that has ended was known (1).
 
 local FOR_GOOD = 315360000000 -- ms; ten years, for what no clock ends
 
@@ -49,6 +59,12 @@ local function read_part(i)
     }
 end
 
+local function read_leases(s, text)
+    local d, e, f = string.match(text, "^:(%d+):(%d+):(%d+)$")
+    s.d, s.e, s.f = tonumber(d), tonumber(e), tonumber(f)
+    return d and s.d <= MOST and s.e <= COUNT_MOST and s.f <= COUNT_MOST
+end
+
 -- The state of a key, and whether what is there is none of ours.
 local function read(p)
     local nothing = { a = 0, b = 0, c = 0 }
@@ -58,14 +74,19 @@ local function read(p)
     elseif type(value) ~= "string" then
         return nothing, true
     end
-    local shape, a, b, c = string.match(value, "^1:(%d+):(%d+):(%d+):(%d+)$")
+    local shape, a, b, c, more =
+        string.match(value, "^1:(%d+):(%d+):(%d+):(%d+)(.*)$")
     a, b, c = tonumber(a), tonumber(b), tonumber(c)
     if not shape or a > MOST or b > MOST + 1 or c > MOST then
         return nothing, true
     elseif shape ~= p.shape then
         return nothing, false
     end
-    return { a = a, b = b, c = c }, false
+    local state = { a = a, b = b, c = c }
+    if more ~= "" and not read_leases(state, more) then
+        return nothing, true
+    end
+    return state, false
 end
 
 local function write(p, s, now)
@@ -75,13 +96,18 @@ local function write(p, s, now)
     end
     local life = p.algorithm[3](p, s, now)
     local ttl = life and div(life, 1000) + MARGIN or FOR_GOOD
-    redis.call("SET", p.key,
-        string.format("1:%s:%.0f:%.0f:%.0f", p.shape, s.a, s.b, s.c),
+    local value =
+        string.format("1:%s:%.0f:%.0f:%.0f", p.shape, s.a, s.b, s.c)
+    if s.d then
+        value = value .. string.format(":%.0f:%.0f:%.0f", s.d, s.e, s.f)
+    end
+    redis.call("SET", p.key, value,
         "PX", string.format("%.0f", min(ttl, FOR_GOOD)))
 end
 
 local function same(a, b)
-    return a.a == b.a and a.b == b.b and a.c == b.c
+    return a.a == b.a and a.b == b.b and a.c == b.c and a.d == b.d
+        and a.e == b.e and a.f == b.f
 end
 
 -- ---- the set ----
@@ -108,15 +134,46 @@ local function judge(p)
         return adjust(p, p.state, p.cost, now, now)
     elseif errand == "back" then
         return adjust(p, p.state, -p.cost, min(p.when, now), now)
+    elseif p.state.d then -- reset; what is leased stays used
+        return adjust(p, p.state, -COUNT_MOST, now, now)
     end
-    return take(p, { a = 0, b = 0, c = 0 }, 0, now) -- reset
+    return take(p, { a = 0, b = 0, c = 0 }, 0, now)
 end
 
 local function keep(p, r)
-    if errand == "reset" then
+    if errand == "reset" and not r.next.d then
         redis.call("DEL", p.key)
-    elseif not same(r.next, p.state) then
+    elseif not same(r.next, p.found) then
         write(p, r.next, now)
+    end
+end
+
+-- ---- leases ----
+
+local leases = errand == "take" and #ARGV > 2 + 12 * #KEYS
+
+local function end_lease(p, i)
+    local at = 2 + 12 * #KEYS + (i - 1) * 4
+    local lease = {
+        want = tonumber(ARGV[at + 1]), all = tonumber(ARGV[at + 2]),
+        left = tonumber(ARGV[at + 3]), till = tonumber(ARGV[at + 4]),
+        has = 0, known = 1,
+    }
+    if lease.all > 0 then
+        local known
+        p.state, known = p.algorithm[4](p, p.state, lease, now)
+        lease.known = known and 1 or 0
+    end
+    p.lease = lease
+end
+
+-- As much as is wanted, and there.
+local function begin_lease(p, r)
+    local n = min(p.lease.want, r.remaining)
+    p.lease.till = 0
+    if n > 0 then
+        r.next, p.lease.till = p.algorithm[5](p, r.next, n, now)
+        p.lease.has = n
     end
 end
 
@@ -150,6 +207,10 @@ for i = 1, #KEYS do
     local p = read_part(i)
     local foreign
     p.state, foreign = read(p)
+    p.found = p.state
+    if leases then
+        end_lease(p, i)
+    end
     p.result = count_beside(p, judge(p), p.cost)
     strange = strange + (foreign and 1 or 0)
     if errand == "each" then
@@ -167,6 +228,9 @@ for _, p in ipairs(parts) do
         r = count_beside(p, p.algorithm[1](p, p.state, 0, now), 0)
         p.result = r
     end
+    if leases and allowed then
+        begin_lease(p, r)
+    end
     if errand ~= "each" then
         keep(p, r)
     end
@@ -175,5 +239,12 @@ for _, p in ipairs(parts) do
     reply[#reply + 1] = r.retry
     reply[#reply + 1] = r.reset
     reply[#reply + 1] = r.wait
+end
+if leases then
+    for _, p in ipairs(parts) do
+        reply[#reply + 1] = p.lease.has
+        reply[#reply + 1] = p.lease.till
+        reply[#reply + 1] = p.lease.known
+    end
 end
 return reply
