@@ -151,6 +151,9 @@ static void compare_words(struct sl_changes *c, const struct sl_rule *old,
     if (old->cost != new->cost)
         sl_changes_say(c, "limit %.*s: cost %" PRIu64 " -> %" PRIu64,
                        SL_STR_ARG(new->name), old->cost, new->cost);
+    if (old->lease != new->lease)
+        sl_changes_say(c, "limit %.*s: lease %u%% -> %u%%",
+                       SL_STR_ARG(new->name), old->lease, new->lease);
     if (!sl_str_eq(old->zone_name, new->zone_name) ||
         old->options.anchor != new->options.anchor)
         sl_changes_say(c, "limit %.*s: zone or anchor changed; usage kept",

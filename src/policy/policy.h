@@ -169,7 +169,8 @@ struct sl_rule {
     enum sl_mode mode; /* already combined with the policy's */
     enum sl_failure failure;
     enum sl_on_full on_full;
-    uint64_t cost; /* of a request that names none; 1 if not written */
+    uint64_t cost;  /* of a request that names none; 1 if not written */
+    unsigned lease; /* percent of the capacity; 0: nothing is leased */
     struct sl_str unit;
     struct sl_deny deny;
     struct sl_key_template key;

@@ -61,7 +61,7 @@ bool sl_leases_apply(const struct sl_take *take)
     for (unsigned i = 0; i < take->count; i++) {
         const struct sl_take_part *part = &take->parts[i];
 
-        if (part->of->lease == 0 || part->carried ||
+        if (!part->of || part->of->lease == 0 || part->carried ||
             !is_leasable(part->limit->kind))
             return false;
         for (unsigned k = 0; k < i; k++)

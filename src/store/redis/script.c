@@ -88,8 +88,9 @@ static int put_word(struct sl_buf *out, struct sl_str word)
     size_t len = 1 + sl_digits(word.len, head + 1);
     int err;
 
-    memcpy(head + len, "\r\n", 2);
-    err = sl_buf_add(out, (struct sl_str){head, len + 2});
+    head[len++] = '\r';
+    head[len++] = '\n';
+    err = sl_buf_add(out, (struct sl_str){head, len});
     if (!err)
         err = sl_buf_add(out, word);
     return err ? err : sl_buf_add(out, SL_STR("\r\n"));
