@@ -31,6 +31,12 @@ struct sl_hash128 sl_part_name_hash(const struct sl_forgets *forgets,
     return sl_hash128(&forgets->key, sl_script_name(part));
 }
 
+uint8_t sl_part_name_place(const struct sl_forgets *forgets,
+                           const struct sl_take_part *part)
+{
+    return (uint8_t)(sl_part_name_hash(forgets, part).hi % SL_FORGETS);
+}
+
 static uint32_t forgets_of(const struct sl_forgets *forgets,
                            const struct sl_denial_key *key)
 {
@@ -130,7 +136,8 @@ static sl_ns stands_for(const struct sl_take *take)
 
         if (a->outcome == SL_ALLOW)
             continue;
-        if (a->outcome == SL_NEVER || a->retry_in == SL_NS_NONE)
+        if (a->outcome == SL_NEVER || a->retry_in == SL_NS_NONE ||
+            take->parts[i].limit->kind == SL_PERMITS)
             return 0;
         least = a->retry_in < least ? a->retry_in : least;
     }

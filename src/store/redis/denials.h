@@ -40,6 +40,8 @@ struct sl_forgets {
  * with that of the parts before it. */
 struct sl_hash128 sl_part_name_hash(const struct sl_forgets *forgets,
                                     const struct sl_take_part *part);
+uint8_t sl_part_name_place(const struct sl_forgets *forgets,
+                           const struct sl_take_part *part);
 struct sl_hash128 sl_part_hash(const struct sl_forgets *forgets,
                                const struct sl_take_part *part,
                                struct sl_hash128 name,

@@ -1,7 +1,7 @@
 /* inner.h -- what is behind a seat; for seat.c and landing.c.
  *
  * A record is a voyage with its take.
- *   (1) It waits (is in `waiting`) exactly as long as it has a take.
+ *   (1) It waits (is in `waiting`) exactly as long as it has a take or a call.
  *   (2) It is freed when its voyage has ended or was recalled, and by then its
  *       take was told.
  *   (3) A take is told once, and nothing of its record is touched after that
@@ -12,6 +12,7 @@
 
 #include "store/redis/breaker.h"
 #include "store/redis/leases.h"
+#include "store/redis/script_hold.h"
 #include "store/redis/seat.h"
 #include "store/redis/welcome.h"
 
@@ -21,7 +22,11 @@ struct sl_record {
     struct sl_buf command; /* by the script's name */
     struct sl_buf whole;   /* with its text, if the server had to be told */
     struct sl_redis_seat *seat;
-    struct sl_take *take; /* NULL: was told already */
+    struct sl_take *take;      /* NULL: was told already, or it is a... */
+    struct sl_hold_call *call; /* ...call about a hold; NULL: likewise */
+    bool is_call;
+    struct sl_hold_id hold; /* a take's, if it is held */
+    sl_ns hold_now;
     enum sl_errand errand;
     bool tries;      /* for the breaker */
     bool keeps;      /* if it was taken, it stays */
@@ -90,6 +95,17 @@ void sl_seat_ask_leases(struct sl_record *r, const struct sl_lease_keys *keys,
 void sl_seat_landed(struct sl_record *r, const int64_t *numbers,
                     unsigned count);
 void sl_seat_lost(struct sl_record *r, bool unsent);
+
+/* In holding.c: what the record of a hold is called; what a call's reply says;
+ * the command that releases a hold whose take was given up. */
+struct sl_str sl_seat_record(const struct sl_redis_seat *seat,
+                             struct sl_hold_id id, unsigned slot,
+                             char room[SL_HOLD_NAME]);
+SL_MUST_USE bool sl_seat_held(struct sl_record *r, struct sl_str reply);
+SL_MUST_USE int sl_seat_release(const struct sl_record *r, struct sl_buf *out);
+
+/* In seat.c: it waits for its answer, until its own deadline or the seat's. */
+void sl_record_wait(struct sl_record *r, sl_ns deadline);
 
 /* In landing.c. */
 struct sl_record *sl_record_new(struct sl_redis_seat *seat); /* or NULL */

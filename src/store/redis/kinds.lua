@@ -254,7 +254,7 @@ function families.bucket()
     end
 
     return { bucket_take, bucket_adjust, bucket_life, bucket_end,
-        bucket_lease }
+        bucket_lease, used_at, drained, bucket_state }
 end
 
 -- ---- fixed windows and quotas: a written, b taken ----
@@ -332,7 +332,7 @@ function families.window()
     end
 
     return { window_take, window_adjust, window_life, window_end,
-        window_lease }
+        window_lease, window_of }
 end
 
 -- ---- sliding windows: a index, b current, c previous ----

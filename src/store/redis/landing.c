@@ -31,7 +31,11 @@ struct sl_record *sl_record_new(struct sl_redis_seat *seat)
     }
     sl_buf_clear(&r->command);
     r->take = NULL;
-    r->tries = r->keeps = r->ends_lease = false;
+    r->call = NULL;
+    r->hold = (struct sl_hold_id){
+        {0, 0}
+    };
+    r->is_call = r->tries = r->keeps = r->ends_lease = false;
     r->asks.count = 0;
     r->asks.frees = false;
     r->repairs = 0;
@@ -59,9 +63,16 @@ void sl_record_free(struct sl_record *r)
 void sl_record_tell(struct sl_record *r, int err)
 {
     struct sl_take *take = r->take;
+    struct sl_hold_call *call = r->call;
 
     TAILQ_REMOVE(&r->seat->waiting, r, waits);
     r->take = NULL;
+    r->call = NULL;
+    if (call) {
+        call->err = err;
+        call->done(call);
+        return;
+    }
     take->err = err;
     if (err)
         take->allowed = false;
@@ -86,12 +97,19 @@ void sl_record_forget(const struct sl_record *r)
 
 /* ---- giving back ---- */
 
+static int write_back(const struct sl_record *r, struct sl_buf *out)
+{
+    return sl_hold_id_is_none(r->hold)
+               ? sl_script_give_back(sl_buf_str(&r->command), out)
+               : sl_seat_release(r, out);
+}
+
 static void give_back(struct sl_record *r)
 {
     struct sl_redis_seat *seat = r->seat;
     struct sl_record *back = sl_record_new(seat);
 
-    if (!back || sl_script_give_back(sl_buf_str(&r->command), &back->command)) {
+    if (!back || write_back(r, &back->command)) {
         SL_ADD(seat->counts.uncertain);
         if (back)
             sl_record_free(back);
@@ -237,6 +255,25 @@ static void on_landed(struct sl_record *r, struct sl_str reply)
         sl_forgets_add(&r->seat->shared->forgets, &r->key);
 }
 
+/* A hold has ended, or was looked at. What comes too late is done all the
+ * same: whoever asks again is told. */
+static void on_call_landed(struct sl_record *r, struct sl_str reply)
+{
+    bool good = sl_seat_held(r, reply);
+
+    if (!good)
+        sl_seat_trouble(r->seat, reply);
+    if (!r->call)
+        return;
+    if (!good) {
+        fail(r);
+        return;
+    }
+    sl_seat_note(r, true);
+    SL_ADD(r->seat->counts.taken);
+    sl_record_tell(r, 0);
+}
+
 /* A lease has ended before its time. */
 static void on_lease_ended(struct sl_record *r, enum sl_landing landing,
                            struct sl_str reply)
@@ -255,10 +292,10 @@ static void on_lost(struct sl_record *r, enum sl_landing landing)
         SL_ADD(r->seat->counts.uncertain);
     sl_seat_lost(r, landing == SL_GROUNDED);
     sl_record_forget(r);
-    if (r->take) {
+    if (r->take)
         r->take->sent = landing == SL_UNCERTAIN;
+    if (r->take || r->call)
         fail(r);
-    }
 }
 
 /* Our own errands have no take, and no deadline at which they lost it. */
@@ -280,6 +317,8 @@ static void on_done(struct sl_voyage *voyage, enum sl_landing landing,
         return;
     if (r->ends_lease)
         on_lease_ended(r, landing, reply);
+    else if (r->is_call && landing == SL_LANDED)
+        on_call_landed(r, reply);
     else if (is_ours(r))
         on_given_back(r, landing == SL_LANDED && trouble == SL_TROUBLE_NONE);
     else if (landing == SL_LANDED)

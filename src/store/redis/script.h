@@ -40,6 +40,7 @@ struct sl_script_how {
     sl_ns near;   /* the server's time, as far as we know: which periods of a
                    * calendar are meant, and when this was taken if it is to
                    * be given back */
+    struct sl_str record; /* of a hold: what it is called in Redis */
     const struct sl_script_lease *leases; /* of each part; NULL: none. No two
                                            * parts have the same name then */
 };
@@ -49,6 +50,19 @@ struct sl_script_how {
 SL_MUST_USE int sl_script_write(const struct sl_take *take,
                                 const struct sl_script_how *how,
                                 struct sl_buf *out);
+
+/* Words of a command. */
+SL_MUST_USE int sl_script_put(struct sl_buf *out, struct sl_str word);
+SL_MUST_USE int sl_script_put_number(struct sl_buf *out, uint64_t number);
+
+/* A command up to its KEYS: so many of these, and so many words behind them. */
+SL_MUST_USE int sl_script_call(struct sl_buf *out,
+                               const struct sl_script_how *how, unsigned keys,
+                               unsigned words);
+
+/* The time itself, or what it may be. */
+SL_MUST_USE int sl_script_put_now(struct sl_buf *out,
+                                  const struct sl_script_how *how);
 
 /* Make of a command that takes one that gives back the same, or one with the
  * whole text, in place of its own bytes. `from` is what sl_script_write() has

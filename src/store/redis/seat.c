@@ -80,7 +80,8 @@ static void give_up(struct sl_record *r)
     bool recalled = sl_fleet_recall(&r->voyage);
 
     SL_ADD(r->seat->counts.late);
-    r->take->sent = !recalled;
+    if (r->take)
+        r->take->sent = !recalled;
     sl_seat_note(r, false);
     r->seat->telling = recalled ? NULL : r;
     sl_record_tell(r, SLUICE_ESTORE);
@@ -104,7 +105,7 @@ static void on_timer(void *ctx)
 }
 
 /* Nearly all have the same time, so that its place is at the end. */
-static void wait_for(struct sl_record *r)
+void sl_record_wait(struct sl_record *r, sl_ns deadline)
 {
     struct sl_redis_seat *seat = r->seat;
     sl_ns span = seat->options.deadline > 0 ? seat->options.deadline : DEADLINE;
@@ -112,8 +113,8 @@ static void wait_for(struct sl_record *r)
     struct sl_record *before = TAILQ_LAST(&seat->waiting, sl_records);
 
     r->until = now + span;
-    if (r->take->deadline > 0 && r->take->deadline < r->until)
-        r->until = r->take->deadline;
+    if (deadline > 0 && deadline < r->until)
+        r->until = deadline;
     while (before && before->until > r->until)
         before = TAILQ_PREV(before, sl_records, waits);
     if (before) {
@@ -159,6 +160,7 @@ static void ask(struct sl_redis_seat *seat, struct sl_take *take,
 {
     struct sl_script_how how = {.own_now = seat->options.own_now,
                                 .near = sl_seat_near(seat, take->now)};
+    char name[SL_HOLD_NAME];
     struct sl_record *r = NULL;
     bool tries;
 
@@ -174,6 +176,9 @@ static void ask(struct sl_redis_seat *seat, struct sl_take *take,
     }
     if (r && leases)
         sl_seat_ask_leases(r, leases, take, &how);
+    if (take->errand == SL_ERRAND_TAKE && !sl_hold_id_is_none(take->hold))
+        how.record = sl_seat_record(seat, take->hold, slot, name);
+    take->place = slot;
     if (!r || sl_script_write(take, &how, &r->command)) {
         sl_breaker_forget(&seat->breaker, tries);
         if (r) {
@@ -186,10 +191,12 @@ static void ask(struct sl_redis_seat *seat, struct sl_take *take,
     r->take = take;
     take->sent = false;
     r->errand = take->errand;
+    r->hold = take->hold;
+    r->hold_now = take->now;
     r->tries = tries;
     r->sent = sl_seat_time(seat, take);
     r->voyage.flight.command = sl_buf_str(&r->command);
-    wait_for(r);
+    sl_record_wait(r, take->deadline);
     sl_record_forget(r);
     sl_fleet_send(seat->fleet, &r->voyage);
 }

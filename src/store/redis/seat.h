@@ -28,6 +28,7 @@ SL_MUST_USE int sl_redis_seat_open(const struct sl_redis_options *options,
 /* All takes are told. Not from within one's done(). NULL is allowed. */
 void sl_redis_seat_close(struct sl_redis_seat *seat);
 void sl_redis_seat_take(struct sl_redis_seat *seat, struct sl_take *take);
+void sl_redis_seat_hold(struct sl_redis_seat *seat, struct sl_hold_call *call);
 void sl_redis_seat_keep(struct sl_redis_seat *seat);
 
 /* All leases end. `now` counts if time is the takes' own. */
