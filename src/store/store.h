@@ -41,6 +41,8 @@ struct sl_stored {
     enum sl_on_full on_full;
     uint32_t share; /* of the table that is kept for it, in 1/1000; 0: an equal
                      * part of the half that limits bound together have */
+    unsigned lease; /* percent of a capacity that a shared store may hand out
+                     * in advance; 0: nothing */
     struct sl_table_limit table; /* the memory store's own */
 };
 
