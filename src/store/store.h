@@ -68,6 +68,12 @@ struct sl_take_part {
     bool untracked;          /* out: there was no room for the key */
 };
 
+/* What a part is called in a store that is shared. */
+static inline struct sl_str sl_take_part_name(const struct sl_take_part *part)
+{
+    return part->name.len > 0 ? part->name : part->key;
+}
+
 struct sl_take {
     enum sl_errand errand;
     struct sl_take_part *parts;

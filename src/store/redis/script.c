@@ -39,8 +39,8 @@ static unsigned first_of(const struct sl_take *take,
     unsigned k = from;
 
     while (k < i && (merged->first[k] != k ||
-                     !sl_str_eq(sl_script_name(&take->parts[k]),
-                                sl_script_name(&take->parts[i]))))
+                     !sl_str_eq(sl_take_part_name(&take->parts[k]),
+                                sl_take_part_name(&take->parts[i]))))
         k++;
     return k;
 }
@@ -179,7 +179,7 @@ static int put_head(const struct sl_take *take, const struct sl_script_how *how,
         err = put_number(out, merged->count);
     for (unsigned i = 0; !err && i < part_count(take); i++)
         if (merged->first[i] == i)
-            err = put_word(out, sl_script_name(&take->parts[i]));
+            err = put_word(out, sl_take_part_name(&take->parts[i]));
     return err;
 }
 

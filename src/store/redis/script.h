@@ -17,12 +17,6 @@ extern const char sl_script_sha[41];
 /* Numbers of a reply: three of the set, five of each part. */
 #define SL_SCRIPT_NUMBERS (3 + 5 * SL_PARTS)
 
-/* What a part is called in Redis. */
-static inline struct sl_str sl_script_name(const struct sl_take_part *part)
-{
-    return part->name.len > 0 ? part->name : part->key;
-}
-
 /* How a take is asked for. */
 struct sl_script_how {
     bool whole;   /* EVAL with the text; otherwise EVALSHA */
