@@ -160,8 +160,8 @@ static size_t size_of(unsigned most)
     return sizeof(struct sl_denials) + most * sizeof(struct denial);
 }
 
-int sl_denials_open(unsigned most, const struct sl_alloc *alloc,
-                    struct sl_denials **ret)
+int sl_far_denials_open(unsigned most, const struct sl_alloc *alloc,
+                        struct sl_denials **ret)
 {
     struct sl_denials *denials = sl_alloc_new(alloc, size_of(most));
 
@@ -174,7 +174,7 @@ int sl_denials_open(unsigned most, const struct sl_alloc *alloc,
     return 0;
 }
 
-void sl_denials_close(struct sl_denials *denials)
+void sl_far_denials_close(struct sl_denials *denials)
 {
     if (denials)
         sl_alloc_free(denials->alloc, denials, size_of(denials->most));

@@ -54,9 +54,9 @@ void sl_forgets_add(struct sl_forgets *forgets,
 struct sl_denials;
 
 /* `most` of them; SLUICE_ENOMEM. */
-SL_MUST_USE int sl_denials_open(unsigned most, const struct sl_alloc *alloc,
-                                struct sl_denials **ret);
-void sl_denials_close(struct sl_denials *denials); /* NULL is allowed */
+SL_MUST_USE int sl_far_denials_open(unsigned most, const struct sl_alloc *alloc,
+                                    struct sl_denials **ret);
+void sl_far_denials_close(struct sl_denials *denials); /* NULL is allowed */
 
 /* Can this be refused without asking? Then its answers are filled in. */
 SL_MUST_USE bool sl_denials_find(const struct sl_denials *denials,

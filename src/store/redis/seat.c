@@ -331,7 +331,7 @@ void sl_redis_seat_close(struct sl_redis_seat *seat)
         TAILQ_REMOVE(&seat->spare, r, waits);
         sl_record_free(r);
     }
-    sl_denials_close(seat->denials);
+    sl_far_denials_close(seat->denials);
     sl_timer_free(seat->timer);
     sl_alloc_free(seat->options.alloc, seat, sizeof(*seat));
 }
