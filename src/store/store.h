@@ -214,6 +214,8 @@ struct sl_store {
     bool wants_names;          /* it is shared: parts have a name, too */
     bool in_slots;             /* a cluster: the names of a set have the same
                                 * text in braces, which says where it lies */
+    _Atomic bool in_steps;     /* it can't take several rows at once: a set is
+                                * taken in steps, or fails */
 };
 
 /* Make the limits of a policy known; those whose strictest capacity is 0 have

@@ -24,10 +24,12 @@ static const struct {
     int err;
     const char *id, *secret, *token;
 } profiles[] = {
-    {"the usual one",         "default", 0,             "AKID", "se/cr+et=", ""   },
-    {"another, with a token", "two",     0,             "TWO",  "two",       "tok"},
-    {"half of one",           "half",    SLUICE_ECONF,  "",     "",          ""   },
-    {"none of that name",     "none",    SLUICE_ENOENT, "",     "",          ""   },
+  /* clang-format off */
+    {"the usual one", "default", 0, "AKID", "se/cr+et=", ""},
+    {"another, with a token", "two", 0, "TWO", "two", "tok"},
+    {"half of one", "half", SLUICE_ECONF, "", "", ""},
+    {"none of that name", "none", SLUICE_ENOENT, "", "", ""},
+  /* clang-format on */
 };
 
 static void check_text(struct sl_str got, const char *want)
@@ -56,7 +58,7 @@ static void test_profiles(void)
 #define DOC(rest)                                                              \
     "{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"S\",\"Token\":\"T\"" rest "}"
 
-#define BAD_KEY           "{\"AccessKeyId\":\"A\\r\\n\",\"SecretAccessKey\":\"S\"}"
+#define BAD_KEY           "{\"AccessKeyId\":\"\\r\",\"SecretAccessKey\":\"S\"}"
 #define WORD(name, value) DOC(",\"" name "\":\"" value "\"")
 
 static const struct {
