@@ -157,6 +157,8 @@ static int decide_held(struct memory *m, struct sl_part *parts, unsigned count,
     struct reading r = {m, take->now, false, 0};
     enum sl_verdict verdict;
 
+    for (unsigned i = 0; i < count; i++)
+        parts[i].firm = take->firm >> i & 1;
     while ((verdict = sl_table_hold(&m->table, parts, count, take->hold,
                                     take->hold_for, r.now, r.fresh)) ==
            SL_VERDICT_STALE)

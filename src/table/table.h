@@ -64,6 +64,7 @@ struct sl_part {
     sl_ns when;              /* ADJUST, delta < 0: when that was taken */
     bool carried;            /* TAKE, LOOK, of cost 0: what its key has used
                               * counts against the next part, too */
+    bool firm;               /* with a hold: not held, but taken for good */
     struct sl_answer answer; /* out */
     bool untracked;          /* out: there was no room for the key */
 };

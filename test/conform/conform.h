@@ -31,6 +31,9 @@ struct conform {
     /* The store judges a reading that lies a little behind at the time of
      * those who came before: leave such readings out. */
     bool judges_at_latest;
+    /* A window is named by its start, so that a clock which goes back finds
+     * the one before: time only goes on. */
+    bool never_back;
 };
 
 /* Run `steps` takes made from `seed`. True if all agreed; otherwise the first
@@ -44,6 +47,6 @@ bool conform_run(struct conform *conform, uint64_t seed, unsigned steps);
  *   (4) what is held is granted less ended, and fits
  *   (5) a hold ends once
  *   (6) what comes back is what core/ says */
-bool conform_holds(struct conform *conform, uint64_t seed, unsigned steps);
+bool conform_ledger(struct conform *conform, uint64_t seed, unsigned steps);
 
 #endif

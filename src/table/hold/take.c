@@ -31,6 +31,12 @@ static uint64_t stepped_at(const struct sl_set *set)
                                    : stepped;
 }
 
+/* Is it a part of the hold? */
+static bool is_held(const struct sl_item *item)
+{
+    return !item->carried && !item->part->firm;
+}
+
 /* Who died with a claim has it until he is found dead. */
 static bool ready(struct sl_set *set)
 {
@@ -41,7 +47,7 @@ static bool ready(struct sl_set *set)
     if (h->claimed)
         return true;
     for (unsigned i = 0; i < set->count; i++)
-        parts += !set->items[i].carried;
+        parts += is_held(&set->items[i]);
     h->claimed =
         sl_hold_record_claim(set->intent, record->id, parts, &record->number);
     if (!h->claimed) {
@@ -88,7 +94,7 @@ static bool join(struct sl_set *set)
 
     record->count = 0;
     for (unsigned i = 0; i < set->count; i++)
-        if (!set->items[i].carried)
+        if (is_held(&set->items[i]))
             keep(r, &set->items[i], &record->part[record->count++]);
     sl_hold_record_fill(r, record);
     if (!sl_intent_lock_cell(
