@@ -203,11 +203,19 @@ static void leave(struct sl_inner *c)
         sl_timer_stop(conns->sweep);
 }
 
+static void stop_minding(struct sl_inner *c)
+{
+    if (c->gone)
+        event_free(c->gone);
+    c->gone = NULL;
+}
+
 /* Give back all but the place in the set. */
 void sl_conn_release(struct sl_inner *c)
 {
     event_del(&c->readable);
     event_del(&c->writable);
+    stop_minding(c);
     SSL_free(c->ssl);
     sl_tls_unref(c->tls);
     sl_buf_done(&c->face.in);
@@ -412,6 +420,7 @@ void sl_conn_pause(struct sl_conn *conn, bool pause)
     c->paused = pause;
     if (pause)
         return;
+    stop_minding(c);
     c->fresh |= conn->in.len > 0;
     if (c->busy)
         return;
@@ -434,4 +443,32 @@ void sl_conn_yield(struct sl_conn *conn)
     TAILQ_INSERT_TAIL(&conns->yielded, c, yielded);
     c->yields = true;
     sl_conn_pause(conn, true);
+}
+
+/* What he has sent may be unread, so that the end would not be seen by
+ * reading. */
+static void on_gone(evutil_socket_t fd, short what, void *arg)
+{
+    struct sl_inner *c = arg;
+
+    (void)fd;
+    (void)what;
+    if (c->state != SL_CONN_OPEN)
+        return;
+    c->busy = true;
+    c->doomed = true;
+    sl_flow_settle(c);
+}
+
+void sl_conn_mind(struct sl_conn *conn)
+{
+    struct sl_inner *c = inner(conn);
+
+    if (c->gone || c->state != SL_CONN_OPEN || c->doomed)
+        return;
+    c->gone =
+        event_new(sl_loop_base(c->set->loop), c->fd, EV_CLOSED, on_gone, c);
+    /* Without memory he is not minded, and his wait ends in its time. */
+    if (c->gone && event_add(c->gone, NULL))
+        stop_minding(c);
 }
