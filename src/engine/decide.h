@@ -30,6 +30,7 @@
 
 #define SL_REQUEST_ID 128 /* bytes of a request's id that are kept */
 #define SL_SIDES      64  /* of one request */
+#define SL_HOLD_TEXT  52  /* bytes of a hold's name, with its NUL */
 
 /* Why a request was not let through, if not by a limit. */
 enum sl_reason {
@@ -42,8 +43,10 @@ enum sl_reason {
     SL_REASON_UNKNOWN_PLAN,    /* `unknown_plan: deny`: 403 */
     SL_REASON_UNKNOWN_SUBJECT, /* `unknown_subject: deny`: 403 */
     SL_REASON_STORE,           /* the store did not answer: 503 */
-    SL_REASON_PATH, /* its readings have more limits than can be taken
-                     * together: 400 */
+    SL_REASON_PATH,  /* its readings have more limits than can be taken
+                      * together: 400 */
+    SL_REASON_HOLDS, /* nothing more can be held: 503 */
+    SL_REASON_QUEUE, /* it would have to wait too long: 503 */
 };
 
 /* One limit of the verdict. */
@@ -115,6 +118,10 @@ struct sl_decision {
     struct sl_str missing_scope;     /* MISSING: which attribute */
     bool token_good;                 /* a token came with it, and is believed */
     enum sl_token_fault token_fault; /* why not; GOOD also if there was none */
+    char hold[SL_HOLD_TEXT]; /* what was taken is held by this name; "": it is
+                              * not. See hold.h */
+    sl_ns hold_for;          /* then: until it frees itself */
+    sl_ns waited;            /* for its turn; SL_NS_NONE: it did not */
 
     struct sl_shown shown[SL_PARTS]; /* in the route's order */
     unsigned shown_count;
@@ -148,8 +155,9 @@ struct sl_decision {
         SL_NEXT_UNIT, /* when there will be one more */
         SL_DECIDED,
     } step;
-    bool spend;     /* false: explain, which takes nothing */
-    bool give_back; /* as of the facts of its first side */
+    bool spend;       /* false: explain, which takes nothing */
+    sl_ns hold_asked; /* as of the facts of its first side; 0: not */
+    bool give_back;   /* as of the facts of its first side */
     bool insist;
 
     struct sl_apart apart; /* a set that lies in several slots */
