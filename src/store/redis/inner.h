@@ -10,7 +10,7 @@
 #ifndef SL_REDIS_INNER_H
 #define SL_REDIS_INNER_H
 
-#include "store/redis/breaker.h"
+#include "store/breaker.h"
 #include "store/redis/leases.h"
 #include "store/redis/script_hold.h"
 #include "store/redis/seat.h"
@@ -40,7 +40,7 @@ struct sl_record {
 
 struct sl_redis_seat {
     struct sl_redis_options options;
-    struct sl_redis_shared *shared;
+    struct sl_shared *shared;
     struct sl_loop *loop;
     struct sl_fleet *fleet;
     struct sl_welcome *welcome;

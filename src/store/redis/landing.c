@@ -152,7 +152,7 @@ static void remember(struct sl_record *r)
         seat->options.no_denials)
         return;
     if (!seat->denials &&
-        sl_redis_denials_open(most, seat->options.alloc, &seat->denials))
+        sl_far_denials_open(most, seat->options.alloc, &seat->denials))
         return; /* there is no memory: then it is asked for again */
     sl_denials_add(seat->denials, &r->key, &seat->shared->forgets, r->take,
                    r->sent, sl_seat_time(seat, r->take));

@@ -65,8 +65,8 @@ bool sl_leases_apply(const struct sl_take *take)
             !is_leasable(part->limit->kind))
             return false;
         for (unsigned k = 0; k < i; k++)
-            if (sl_str_eq(sl_script_name(&take->parts[k]),
-                          sl_script_name(part)))
+            if (sl_str_eq(sl_take_part_name(&take->parts[k]),
+                          sl_take_part_name(part)))
                 return false; /* rare, and not worth its thought */
     }
     return take->count > 0;

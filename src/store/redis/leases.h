@@ -28,7 +28,7 @@
 
 #include <sys/queue.h>
 
-#include "store/redis/denials.h"
+#include "store/denials.h"
 #include "store/redis/script.h"
 
 struct sl_lease;

@@ -16,7 +16,7 @@ struct redis {
     struct sl_store store; /* first */
     struct sl_redis_options options;
     struct sl_tls *tls;
-    struct sl_redis_shared shared;
+    struct sl_shared shared;
     pthread_mutex_t lock; /* over what follows, but for a seat's own thread */
     struct {
         struct sl_loop *_Atomic loop; /* NULL: free */

@@ -42,8 +42,8 @@ static unsigned first_of(const struct sl_take *take,
     unsigned k = from;
 
     while (k < i && (merged->first[k] != k ||
-                     !sl_str_eq(sl_script_name(&take->parts[k]),
-                                sl_script_name(&take->parts[i]))))
+                     !sl_str_eq(sl_take_part_name(&take->parts[k]),
+                                sl_take_part_name(&take->parts[i]))))
         k++;
     return k;
 }
@@ -198,7 +198,7 @@ static int put_head(const struct sl_take *take, const struct sl_script_how *how,
 
     for (unsigned i = 0; !err && i < part_count(take); i++)
         if (merged->first[i] == i)
-            err = sl_script_put(out, sl_script_name(&take->parts[i]));
+            err = sl_script_put(out, sl_take_part_name(&take->parts[i]));
     if (!err && holds)
         err = sl_script_put(out, how->record);
     return err ? err
@@ -277,7 +277,7 @@ int sl_script_keep(const struct sl_take_part *part, sl_ns near,
                    struct sl_buf *out, size_t *ret_name_len)
 {
     size_t before = out->len, name;
-    int err = sl_script_put(out, sl_script_name(part));
+    int err = sl_script_put(out, sl_take_part_name(part));
 
     name = out->len - before;
     if (!err)

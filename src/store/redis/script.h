@@ -18,12 +18,6 @@ extern const char sl_script_sha[41];
  * leased of it. */
 #define SL_SCRIPT_NUMBERS (3 + 8 * SL_PARTS)
 
-/* What a part is called in Redis. */
-static inline struct sl_str sl_script_name(const struct sl_take_part *part)
-{
-    return part->name.len > 0 ? part->name : part->key;
-}
-
 /* What is to be leased of a part, and which lease ends (see leases.h). Zeros:
  * none. */
 struct sl_script_lease {

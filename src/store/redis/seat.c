@@ -143,9 +143,9 @@ static bool slot_of(struct sl_redis_seat *seat, const struct sl_take *take,
     *ret = 0;
     if (!sl_fleet_is_cluster(seat->fleet))
         return true;
-    *ret = sl_slot_of(sl_script_name(&take->parts[0]));
+    *ret = sl_slot_of(sl_take_part_name(&take->parts[0]));
     for (unsigned i = 1; i < take->count; i++)
-        if (sl_slot_of(sl_script_name(&take->parts[i])) != *ret) {
+        if (sl_slot_of(sl_take_part_name(&take->parts[i])) != *ret) {
             SL_ADD(seat->counts.spanning);
             sl_seat_trouble(seat, SL_STR("-CROSSSLOT\r\n"));
             return false;
@@ -318,7 +318,7 @@ static int open_parts(struct sl_redis_seat *seat, struct sl_tls *tls)
 }
 
 int sl_redis_seat_open(const struct sl_redis_options *options,
-                       struct sl_redis_shared *shared, struct sl_tls *tls,
+                       struct sl_shared *shared, struct sl_tls *tls,
                        struct sl_loop *loop, struct sl_redis_seat **ret)
 {
     struct sl_redis_seat *seat = sl_alloc_new(options->alloc, sizeof(*seat));
@@ -354,7 +354,7 @@ void sl_redis_seat_close(struct sl_redis_seat *seat)
         TAILQ_REMOVE(&seat->spare, r, waits);
         sl_record_free(r);
     }
-    sl_redis_denials_close(seat->denials);
+    sl_far_denials_close(seat->denials);
     sl_leases_close(seat->leases);
     sl_timer_free(seat->lease_timer);
     sl_timer_free(seat->timer);

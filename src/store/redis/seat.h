@@ -7,7 +7,7 @@
 
 #include "store/redis/fleet/fleet.h"
 #include "store/redis/redis.h"
-#include "store/redis/shared.h"
+#include "store/shared.h"
 
 /* Counted by one thread, read by others. */
 struct sl_redis_counts {
@@ -21,8 +21,8 @@ struct sl_redis_counts {
 struct sl_redis_seat;
 
 SL_MUST_USE int sl_redis_seat_open(const struct sl_redis_options *options,
-                                   struct sl_redis_shared *shared,
-                                   struct sl_tls *tls, struct sl_loop *loop,
+                                   struct sl_shared *shared, struct sl_tls *tls,
+                                   struct sl_loop *loop,
                                    struct sl_redis_seat **ret);
 
 /* All takes are told. Not from within one's done(). NULL is allowed. */

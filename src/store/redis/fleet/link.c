@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "net/resolve.h"
-#include "store/redis/fleet/dice.h"
+#include "store/dice.h"
 #include "store/redis/fleet/greet.h"
 
 #define BACK_OFF_LEAST (50 * SL_MS)

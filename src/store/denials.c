@@ -3,9 +3,7 @@
  * A table without chains: where two meet the newer one stays. Hashes are of 128
  * bits under a secret, so that nobody can make two of them meet.
  */
-#include "store/redis/denials.h"
-
-#include "store/redis/script.h"
+#include "store/denials.h"
 
 #define LONGEST SL_S
 #define PARTS   4 /* of a set that is remembered */
@@ -28,7 +26,7 @@ struct sl_denials {
 struct sl_hash128 sl_part_name_hash(const struct sl_forgets *forgets,
                                     const struct sl_take_part *part)
 {
-    return sl_hash128(&forgets->key, sl_script_name(part));
+    return sl_hash128(&forgets->key, sl_take_part_name(part));
 }
 
 uint8_t sl_part_name_place(const struct sl_forgets *forgets,
@@ -167,8 +165,8 @@ static size_t size_of(unsigned most)
     return sizeof(struct sl_denials) + most * sizeof(struct denial);
 }
 
-int sl_redis_denials_open(unsigned most, const struct sl_alloc *alloc,
-                          struct sl_denials **ret)
+int sl_far_denials_open(unsigned most, const struct sl_alloc *alloc,
+                        struct sl_denials **ret)
 {
     struct sl_denials *denials = sl_alloc_new(alloc, size_of(most));
 
@@ -181,7 +179,7 @@ int sl_redis_denials_open(unsigned most, const struct sl_alloc *alloc,
     return 0;
 }
 
-void sl_redis_denials_close(struct sl_denials *denials)
+void sl_far_denials_close(struct sl_denials *denials)
 {
     if (denials)
         sl_alloc_free(denials->alloc, denials, size_of(denials->most));

@@ -3,14 +3,14 @@
  * Whoever is refused and comes again at once is refused again: until the
  * instant that he was told. For a second at most, and never beyond that
  * instant, the answer is given from here, and a hot offender hardly reaches
- * Redis.
+ * the store.
  *
  * What is remembered is a set: the names, numbers and costs of all its parts.
  * Every part that refused has a clock that says when it will not; refusals by
  * permits and levels are not remembered, since those are freed by others.
  *
  * Exactness. Takes by others make a refusal last longer, never shorter. So one
- * that is remembered would have been refused by Redis too, but for two things
+ * that is remembered would have been refused there too, but for two things
  * that somebody else may have done in that second: given back (the rest of a
  * lease, too), or reset. What
  * this process gives back or resets is forgotten here, for all of its loops:
@@ -66,10 +66,9 @@ void sl_forgets_add(struct sl_forgets *forgets,
 struct sl_denials;
 
 /* `most` of them; SLUICE_ENOMEM. */
-SL_MUST_USE int sl_redis_denials_open(unsigned most,
-                                      const struct sl_alloc *alloc,
-                                      struct sl_denials **ret);
-void sl_redis_denials_close(struct sl_denials *denials); /* NULL is allowed */
+SL_MUST_USE int sl_far_denials_open(unsigned most, const struct sl_alloc *alloc,
+                                    struct sl_denials **ret);
+void sl_far_denials_close(struct sl_denials *denials); /* NULL is allowed */
 
 /* Can this be refused without asking? Then its answers are filled in. */
 SL_MUST_USE bool sl_denials_find(const struct sl_denials *denials,
