@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # kinds.sh SLUICED SLUICED-TEST SLUICE -- daemons on a Redis by TLS, on one that
 # sentinels watch, on a cluster, and on one that would throw keys away.
-# shellcheck disable=SC2119,SC2154 # redis.sh leaves them
+# shellcheck disable=SC2119,SC2154,SC2317 # redis.sh leaves them
 set -uo pipefail
 
 # shellcheck source=test/shared/redis.sh
