@@ -349,7 +349,7 @@ struct sl_queues *sl_engine_queues(struct sl_engine *engine)
 
 const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine)
 {
-    return &engine->store->secret;
+    return sl_store_secret(engine->store);
 }
 
 struct sl_store *sl_engine_store(struct sl_engine *engine)
@@ -423,7 +423,7 @@ int sl_engine_decide_known(struct sl_engine *engine, const struct sl_live *live,
                            struct sl_decision *ret, struct sl_diag *diag)
 {
     int err = sl_decide_begin(ret, live, facts, known, spend,
-                              &engine->store->secret, diag);
+                              sl_store_secret(engine->store), diag);
 
     while (!err && ret->pending) {
         ret->take.done = on_taken;
