@@ -134,6 +134,7 @@ struct sl_plan {
     const struct sl_str *aliases;
     unsigned alias_count;
     bool overage;
+    unsigned weight; /* turns in a row when it waits with others; >= 1 */
 };
 
 /* A policy without plans has one, called "default". */
@@ -169,7 +170,11 @@ struct sl_rule {
     enum sl_mode mode; /* already combined with the policy's */
     enum sl_failure failure;
     enum sl_on_full on_full;
-    uint64_t cost; /* of a request that names none; 1 if not written */
+    uint64_t cost;   /* of a request that names none; 1 if not written */
+    bool fixed_cost; /* it was written: settling a hold leaves it alone */
+    sl_ns hold;      /* permits: how long, if nobody says; else 0 */
+    unsigned queue;  /* how many may wait for it, in one process */
+    unsigned lease;  /* percent of the capacity; 0: nothing is leased */
     struct sl_str unit;
     struct sl_deny deny;
     struct sl_key_template key;
@@ -225,6 +230,7 @@ struct sl_route {
     int dialects;
     enum sl_reset reset;
     int failure; /* enum sl_failure; -1: each rule's own */
+    sl_ns wait;  /* for a turn; 0: not */
     bool apart;  /* `atomic: false`: on a cluster they may lie apart */
     enum sl_count count;
     const struct sl_rule *const *replaces; /* limits that do not count beside
@@ -292,6 +298,7 @@ struct sl_policy {
     unsigned feature_count;
     int dialects;
     enum sl_reset reset;
+    sl_ns hold_max; /* > 0 */
     struct sl_error_form errors[SL_ERRORS];
     struct sl_server server;
     const struct sl_outside *outside; /* by path; not those of bodies */

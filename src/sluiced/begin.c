@@ -201,6 +201,7 @@ int sl_engine_again(struct sl_daemon *daemon)
                       ? sl_flush_dynamo(&daemon->settings.dynamo)
                       : sl_flush(&daemon->settings.redis);
 
+        sl_waiting_engine(&worker->waiting, engine);
         return err ? err : sl_engine_forget(engine, &daemon->why);
     }
     if (daemon->settings.state)
@@ -211,6 +212,7 @@ int sl_engine_again(struct sl_daemon *daemon)
         daemon->engine = engine;
         return SLUICE_ENOMEM;
     }
+    sl_waiting_engine(&worker->waiting, daemon->engine);
     for (int i = 0; i < SL_DOORS; i++)
         if (worker->stands[i].up)
             sl_door_kinds[i]->move(&worker->stands[i], daemon->engine);

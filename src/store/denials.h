@@ -11,7 +11,8 @@
  *
  * Exactness. Takes by others make a refusal last longer, never shorter. So one
  * that is remembered would have been refused there too, but for two things
- * that somebody else may have done in that second: given back, or reset. What
+ * that somebody else may have done in that second: given back (the rest of a
+ * lease, too), or reset. What
  * this process gives back or resets is forgotten here, for all of its loops:
  * sl_forgets counts them by name, a take carries the count of when it was sent,
  * and what was sent before the last of them landed is not remembered.
@@ -34,6 +35,17 @@ struct sl_forgets {
     struct sl_hash_key key;
     _Atomic uint32_t by_name[SL_FORGETS];
 };
+
+/* The name of a part, and all that its answer depends on, beside its state;
+ * with that of the parts before it. */
+struct sl_hash128 sl_part_name_hash(const struct sl_forgets *forgets,
+                                    const struct sl_take_part *part);
+uint8_t sl_part_name_place(const struct sl_forgets *forgets,
+                           const struct sl_take_part *part);
+struct sl_hash128 sl_part_hash(const struct sl_forgets *forgets,
+                               const struct sl_take_part *part,
+                               struct sl_hash128 name,
+                               struct sl_hash128 before);
 
 /* What a take is known by, and what was forgotten of its names so far. */
 struct sl_denial_key {

@@ -235,6 +235,7 @@ static struct sl_facts facts_of(const struct sluice_request *r,
         .cost = r->cost,
         .costs = lists->costs,
         .cost_count = (unsigned)r->cost_count,
+        .hold = r->hold_ns > 0 ? r->hold_ns : 0,
         .request_id = sl_str_c(r->request_id),
         .now = now,
     };

@@ -69,6 +69,7 @@ static void step(struct answering *a)
 
     a->stepping = true;
     while (a->next && !a->failed) {
+        call->ask.no_wait = a->checks.is_array;
         sl_http_ask(call, &a->next->facts, !a->explain, on_decided, a);
         if (call->ask.busy)
             break;
@@ -81,7 +82,7 @@ static void step(struct answering *a)
 /* Programs name no origin; browsers do, with all that a page makes them post.
  * Where no token is asked for, a page on the web must not spend what belongs
  * to others on this machine. */
-static bool is_page(struct sl_http_call *call)
+bool sl_http_is_page(struct sl_http_call *call)
 {
     const struct sl_http_door *door = call->worker->door;
     unsigned count = 0;
@@ -101,7 +102,7 @@ static void run(struct sl_http_call *call, bool explain)
 {
     struct answering *a;
 
-    if (is_page(call))
+    if (sl_http_is_page(call))
         return;
     a = sl_arena_take(&call->arena, sizeof(*a));
     if (!a) {

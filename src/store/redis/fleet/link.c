@@ -240,6 +240,7 @@ static void on_reply(struct sl_link *link, struct sl_str reply)
 
 static bool is_push(struct sl_str reply)
 {
+    SL_HOLDS(reply.len == 0 || reply.at);
     return reply.len > 0 && reply.at[0] == '>';
 }
 
