@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "sluiced/daemon.h"
-#include "store/dynamo/profiles.h"
+#include "sluiced/profiles.h"
 
 #define PROFILE_LIFE (5 * SL_S)
 

@@ -19,6 +19,7 @@ routes:
   - { match: /window, limits: [window] }
   - { match: /bucket, limits: [bucket] }
   - { match: /set, limits: [tenant, window] }
+  - { match: /org, limits: [tenant] }
   - { match: /steps, limits: [tenant, window], atomic: false }
 default: []
 EOF
@@ -138,6 +139,21 @@ once() {
     [[ $(count_of window:user:kim) = 2 ]]
 }
 check 'what was taken too late stays with who has passed' until_ once
+stop
+
+start --store "$store" --deadline 300ms -c p.yaml --threads 1
+until_ is_ok
+ask_for kim /org ',"org":"kim","cost":7'
+shim '{"hold":900,"only":"UpdateItem"}'
+ask_for kim /org ',"org":"kim","cost":9'
+check 'where the policy says deny it is 503' has "$out" '"status":503'
+shim '{}'
+returned() {
+    [[ $(metric sluice_store_returned_total) = 1 ]]
+}
+check 'and what was taken too late is given back' until_ returned
+ask_for kim /org ',"org":"kim"'
+check 'to the unit' has "$out" '"remaining":17'
 stop
 
 # ---- nobody there ----

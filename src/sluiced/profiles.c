@@ -5,7 +5,7 @@
  *       +--> a question is open: wait with it
  *       +--> a new question --> answer --> kept --> all who wait are told
  */
-#include "store/dynamo/profiles.h"
+#include "sluiced/profiles.h"
 
 #include <stdatomic.h>
 #include <string.h>
