@@ -33,6 +33,7 @@ struct sl_live *sl_ask_hold(struct sl_ask *ask)
 
 static void answer(struct sl_ask *ask, int err)
 {
+    sl_guard_settle(&ask->decision, ask->live, err);
     ask->err = err;
     ask->busy = false;
     ask->done(ask);
@@ -180,6 +181,7 @@ void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
     ask->spend = spend;
     ask->busy = true;
     ask->diag.sentence[0] = '\0';
+    ask->known.webhook = ask->station->webhook;
     if (!ask->live)
         sl_ask_hold(ask);
     sl_decide_open(&ask->decision, ask->live, facts, spend,

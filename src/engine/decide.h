@@ -26,6 +26,7 @@
 #include "engine/apart.h"
 #include "engine/facts.h"
 #include "engine/known.h"
+#include "engine/once.h"
 #include "store/store.h"
 
 #define SL_REQUEST_ID 128 /* bytes of a request's id that are kept */
@@ -42,8 +43,24 @@ enum sl_reason {
     SL_REASON_UNKNOWN_PLAN,    /* `unknown_plan: deny`: 403 */
     SL_REASON_UNKNOWN_SUBJECT, /* `unknown_subject: deny`: 403 */
     SL_REASON_STORE,           /* the store did not answer: 503 */
+    SL_REASON_WEBHOOK,         /* it is not believed: 401 */
+    SL_REASON_WEBHOOKS_FULL,   /* no more can be remembered: 503 */
+    SL_REASON_REQUIRE,         /* a header is out of bounds: 400 */
+    SL_REASON_BACKLOG,         /* too much work is waiting: 503 */
+    SL_REASON_RUNNING,         /* the same is being answered: 409 */
+    SL_REASON_REUSED,          /* its key was another's: 422 */
     SL_REASON_PATH, /* its readings have more limits than can be taken
                      * together: 400 */
+};
+
+/* What is wrong with a header that a route requires. */
+enum sl_want {
+    SL_WANT_NOTHING,
+    SL_WANT_HEADER, /* there is none, or two */
+    SL_WANT_NUMBER,
+    SL_WANT_LESS,
+    SL_WANT_MORE,
+    SL_WANT_EQUAL,
 };
 
 /* One limit of the verdict. */
@@ -114,6 +131,11 @@ struct sl_decision {
     bool token_good;                 /* a token came with it, and is believed */
     enum sl_token_fault token_fault; /* why not; GOOD also if there was none */
 
+    enum sl_webhook_fault webhook_fault; /* GOOD also if none was due */
+    const struct sl_require *require;    /* REQUIRE: which one, and */
+    enum sl_want want;                   /* what is wrong with it */
+    bool replayed; /* the same was asked before: answered as then */
+
     struct sl_shown shown[SL_PARTS]; /* in the route's order */
     unsigned shown_count;
     int quota; /* index into shown: X-Org-Quota-Remaining; -1 none */
@@ -146,6 +168,10 @@ struct sl_decision {
         SL_NEXT_UNIT, /* when there will be one more */
         SL_DECIDED,
     } step;
+    /* What is remembered of it; guard.h. */
+    bool webhook_verified, webhook_claimed, repeat_wanted, repeat_claimed;
+    struct sl_once_claim webhook, repeat;
+
     bool spend;     /* false: explain, which takes nothing */
     bool give_back; /* as of the facts of its first side */
     bool insist;
@@ -157,6 +183,12 @@ struct sl_decision {
 };
 
 struct sl_engine;
+
+/* How much work is waiting, as it was reported. */
+struct sl_depth {
+    _Atomic uint64_t depth;
+    _Atomic int64_t at; /* SL_NS_NONE: never */
+};
 
 /* A policy in force: with what its store knows of it, and its switches. */
 struct sl_live {
@@ -170,6 +202,7 @@ struct sl_live {
     struct sl_tightest {
         _Atomic uint64_t count, capacity;
     } * tightest;
+    struct sl_depth *depths;    /* by the policy's backlogs */
     bool wants_names, in_slots; /* as the store */
     const struct sl_alloc *alloc;
     size_t size; /* of this piece */

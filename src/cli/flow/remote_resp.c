@@ -92,6 +92,8 @@ int sl_command_write(struct sl_buf *out, const struct sluice_request *request,
         add(&w, sl_str_c(request->headers[i].value));
     }
     add_costs(&w, request);
+    add_text(&w, "body", request->body);
+    add_text(&w, "idempotency_key", request->idempotency_key);
     if (id.len > 2 && id.at[0] == '"') {
         add(&w, SL_STR("id"));
         add(&w, (struct sl_str){id.at + 1, id.len - 2});
