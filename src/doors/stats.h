@@ -46,6 +46,21 @@ void sl_stats_throttles(struct sl_stats *stats,
                         const struct sl_stats_throttles *counted,
                         const char *door, sl_ns took);
 
+/* What became of a hold, and how whoever was asked meanwhile has answered. */
+enum sl_hold_event {
+    SL_HELD,
+    SL_HOLD_SETTLED_NOW,
+    SL_HOLD_RELEASED_NOW,
+    SL_HOLD_EXTENDED,
+    SL_HOLD_AGAIN,  /* it had ended before */
+    SL_HOLD_MISSED, /* nobody knows it */
+    SL_HOLD_FULL,   /* there was no room for it */
+    SL_HOLD_EVENTS
+};
+void sl_stats_hold(struct sl_stats *stats, enum sl_hold_event event);
+void sl_stats_upstream(struct sl_stats *stats, struct sl_str endpoint,
+                       unsigned status);
+
 /* An HTTP request was answered. */
 void sl_stats_request(struct sl_stats *stats, const char *door, int status);
 

@@ -15,6 +15,7 @@
 
 #include "base/hash.h"
 #include "engine/guard.h"
+#include "engine/hold.h"
 
 #define ARENA_MAX (256 * 1024)
 
@@ -60,6 +61,8 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->webhook_fault = SL_WEBHOOK_GOOD;
     d->webhook_verified = d->webhook_claimed = false;
     d->repeat_wanted = d->repeat_claimed = d->replayed = false;
+    d->hold[0] = '\0';
+    d->hold_asked = facts->hold;
     d->take.deadline = facts->deadline;
     sl_arena_reset(&d->arena);
 }
@@ -434,7 +437,7 @@ void sl_decide_ask(struct sl_decision *d, const struct sl_live *live)
         return;
     if (!d->blind)
         sl_parts_ask_limits(d, live);
-    if (!d->pending) {
+    if (!d->pending && d->reason == SL_REASON_NONE) {
         sl_conclude(d);
         go_on(d, live);
     }
@@ -468,7 +471,9 @@ void sl_decide_took(struct sl_decision *d, const struct sl_live *live)
 {
     d->pending = false;
     if (d->take.err) {
-        if (d->step == SL_DECIDING)
+        if (d->step == SL_DECIDING && d->take.err == SLUICE_EFULL)
+            sl_hold_refuse(d);
+        else if (d->step == SL_DECIDING)
             sl_conclude_failure(d, live);
         else
             d->step = SL_DECIDED; /* the verdict stands without them */
@@ -478,6 +483,7 @@ void sl_decide_took(struct sl_decision *d, const struct sl_live *live)
     if (d->step == SL_DECIDING) {
         d->degraded = d->degraded || d->on_local;
         sl_conclude(d);
+        sl_hold_taken(d);
         if (d->on_local && live->engine)
             sl_engine_owe(live, d);
     }

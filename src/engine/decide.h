@@ -31,6 +31,7 @@
 
 #define SL_REQUEST_ID 128 /* bytes of a request's id that are kept */
 #define SL_SIDES      64  /* of one request */
+#define SL_HOLD_TEXT  52  /* bytes of a hold's name, with its NUL */
 
 /* Why a request was not let through, if not by a limit. */
 enum sl_reason {
@@ -49,8 +50,9 @@ enum sl_reason {
     SL_REASON_BACKLOG,         /* too much work is waiting: 503 */
     SL_REASON_RUNNING,         /* the same is being answered: 409 */
     SL_REASON_REUSED,          /* its key was another's: 422 */
-    SL_REASON_PATH, /* its readings have more limits than can be taken
-                     * together: 400 */
+    SL_REASON_PATH,  /* its readings have more limits than can be taken
+                      * together: 400 */
+    SL_REASON_HOLDS, /* nothing more can be held: 503 */
 };
 
 /* What is wrong with a header that a route requires. */
@@ -130,6 +132,9 @@ struct sl_decision {
     struct sl_str missing_scope;     /* MISSING: which attribute */
     bool token_good;                 /* a token came with it, and is believed */
     enum sl_token_fault token_fault; /* why not; GOOD also if there was none */
+    char hold[SL_HOLD_TEXT]; /* what was taken is held by this name; "": it is
+                              * not. See hold.h */
+    sl_ns hold_for;          /* then: until it frees itself */
 
     enum sl_webhook_fault webhook_fault; /* GOOD also if none was due */
     const struct sl_require *require;    /* REQUIRE: which one, and */
@@ -172,8 +177,9 @@ struct sl_decision {
     bool webhook_verified, webhook_claimed, repeat_wanted, repeat_claimed;
     struct sl_once_claim webhook, repeat;
 
-    bool spend;     /* false: explain, which takes nothing */
-    bool give_back; /* as of the facts of its first side */
+    bool spend;       /* false: explain, which takes nothing */
+    sl_ns hold_asked; /* as of the facts of its first side; 0: not */
+    bool give_back;   /* as of the facts of its first side */
     bool insist;
 
     struct sl_apart apart; /* a set that lies in several slots */

@@ -366,7 +366,11 @@ static void ask_store(struct sl_engine *engine, struct sl_decision *d)
     d->take.sent = false;
     if (sl_debts_any(engine->debts))
         sl_debts_settle(engine->debts, engine->store, &d->take);
-    if (engine->store->in_slots && !sl_apart_is_one(&d->take))
+    if (engine->store->in_slots && !sl_apart_is_one(&d->take) &&
+        !sl_hold_id_is_none(d->take.hold)) {
+        d->take.err = SLUICE_EFULL; /* what lies apart has no one hold */
+        d->take.done(&d->take);
+    } else if (engine->store->in_slots && !sl_apart_is_one(&d->take))
         sl_apart_take(&d->apart, engine->store, &d->take);
     else
         sl_store_take(engine->store, &d->take);

@@ -26,6 +26,7 @@ static const char *const reasons[] = {
     [SL_REASON_RUNNING] = "the same request is being answered",
     [SL_REASON_REUSED] = "its key came with another request before",
     [SL_REASON_PATH] = "its path can be read in too many ways",
+    [SL_REASON_HOLDS] = "nothing more can be held",
 };
 
 static sl_ns round_up(sl_ns span, sl_ns step)

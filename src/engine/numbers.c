@@ -112,6 +112,9 @@ static uint64_t choose_cost(const struct sl_facts *facts,
     for (unsigned i = 0; i < facts->cost_count; i++)
         if (sl_str_eq(facts->costs[i].limit, rule->name))
             return facts->costs[i].cost;
+    /* What costs much is still one at once. */
+    if (rule->kind == SL_PERMITS && facts->limit.len == 0 && facts->cost > 0)
+        return rule->cost;
     return facts->has_cost ? facts->cost : rule->cost;
 }
 

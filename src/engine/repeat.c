@@ -36,7 +36,9 @@ struct item {
 struct memo {
     sl_ns now;
     uint32_t count;
-    bool degraded, blind, untouched;
+    bool degraded, blind;
+    sl_ns hold_for;
+    char hold[SL_HOLD_TEXT];
 };
 
 _Static_assert(sizeof(struct memo) + SL_PARTS * sizeof(struct item) <=
@@ -150,6 +152,7 @@ static struct sl_hash128 print_question(const struct sl_asking *asking)
     print = print_path(asking, print);
     print = add_text(asking, print, facts->limit);
     print = print_cost(asking, print);
+    print = add_number(asking, print, (uint64_t)facts->hold);
     return print_body(asking, print);
 }
 
@@ -237,6 +240,8 @@ static void answer_again(struct sl_decision *d, const unsigned char *bytes)
     d->replayed = true;
     d->now = memo.now;
     d->degraded = memo.degraded;
+    d->hold_for = memo.hold_for;
+    memcpy(d->hold, memo.hold, sizeof(d->hold));
     d->blind = memo.blind || !fits(d, &memo, items);
     for (unsigned i = 0; i < d->shown_count && !d->blind; i++) {
         struct sl_shown *shown = &d->shown[i];
@@ -298,8 +303,10 @@ static void keep(struct sl_decision *d, struct sl_once *once)
     struct memo memo = {.now = d->now,
                         .count = d->shown_count,
                         .degraded = d->degraded,
-                        .blind = d->blind};
+                        .blind = d->blind,
+                        .hold_for = d->hold_for};
 
+    memcpy(memo.hold, d->hold, sizeof(memo.hold));
     memcpy(bytes, &memo, sizeof(memo));
     for (unsigned i = 0; i < d->shown_count; i++) {
         const struct sl_shown *shown = &d->shown[i];

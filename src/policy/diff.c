@@ -367,6 +367,7 @@ static bool same_errors(const struct sl_policy *a, const struct sl_policy *b)
 static void changes_general(struct sl_changes *c)
 {
     const struct sl_policy *old = c->old, *new = c->new;
+    char was[32], is[32];
 
     if (old->enabled != new->enabled)
         sl_changes_say(c, "enabled %s",
@@ -383,6 +384,10 @@ static void changes_general(struct sl_changes *c)
         sl_changes_say(c, "reset %s",
                        new->reset == SL_RESET_NEXT ? "full -> next"
                                                    : "next -> full");
+    if (old->hold_max != new->hold_max)
+        sl_changes_say(c, "hold_max %s -> %s",
+                       sl_format_duration(old->hold_max, was),
+                       sl_format_duration(new->hold_max, is));
     if (!same_errors(old, new))
         sl_changes_say(c, "errors changed");
 }

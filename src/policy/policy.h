@@ -170,7 +170,9 @@ struct sl_rule {
     enum sl_mode mode; /* already combined with the policy's */
     enum sl_failure failure;
     enum sl_on_full on_full;
-    uint64_t cost; /* of a request that names none; 1 if not written */
+    uint64_t cost;   /* of a request that names none; 1 if not written */
+    bool fixed_cost; /* it was written: settling a hold leaves it alone */
+    sl_ns hold;      /* permits: how long, if nobody says; else 0 */
     struct sl_str unit;
     struct sl_deny deny;
     struct sl_key_template key;
@@ -298,6 +300,7 @@ struct sl_policy {
     unsigned backlog_count;
     int dialects;
     enum sl_reset reset;
+    sl_ns hold_max; /* > 0 */
     struct sl_error_form errors[SL_ERRORS];
     struct sl_server server;
     const struct sl_outside *outside; /* by path; not those of bodies */

@@ -310,6 +310,7 @@ int sl_policy_print(const struct sl_policy *policy, struct sl_buf *out)
     sl_print_word(&p, "mode", sl_mode_words[policy->mode]);
     sl_print_dialects(&p, policy->dialects);
     sl_print_word(&p, "reset", sl_reset_words[policy->reset]);
+    sl_print_duration(&p, "hold_max", policy->hold_max);
     print_plans(&p);
     print_identity(&p);
     sl_print_limits(&p);

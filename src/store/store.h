@@ -81,6 +81,7 @@ struct sl_take {
      * below. */
     struct sl_hold_id hold;
     sl_ns hold_for; /* how long, > 0 */
+    uint32_t firm;  /* bits: parts that are not held, but taken for good */
     uint32_t place; /* out: where the store has put the hold; to be told with
                      * the id when it ends */
 

@@ -253,6 +253,7 @@ static struct sl_facts facts_of(const struct sluice_request *r,
         .has_body = r->body != NULL,
         .body = {r->body, r->body ? r->body_len : 0},
         .idempotency_key = sl_str_c(r->idempotency_key),
+        .hold = r->hold_ns > 0 ? r->hold_ns : 0,
         .request_id = sl_str_c(r->request_id),
         .now = now,
     };

@@ -4,6 +4,7 @@
  *     user U  org O  plan P  role R  ip A         who asks
  *     header.NAME value
  *     cost N  cost.LIMIT N                        how much; 0 looks
+ *     hold 30s                                    for how long it is held
  *     id ID                                       the request's
  *     idempotency_key KEY                         repeats have the same
  *     body BYTES                                  of a webhook
@@ -32,7 +33,7 @@ static const struct field {
 };
 
 /* Those that are read otherwise, so that they can be guessed too. */
-static const char *const others[] = {"cost", "as", "header.", "cost."};
+static const char *const others[] = {"cost", "hold", "as", "header.", "cost."};
 
 static bool is(struct sl_str word, const char *text)
 {
@@ -60,7 +61,7 @@ static bool unknown(struct sl_str word, struct sl_diag *why)
               sl_resp_quote(word).text, near ? "; did you mean '" : "",
               near ? near
                    : " user, org, plan, role, ip, id, body, idempotency_key, "
-                     "cost, cost.LIMIT, header.NAME and as",
+                     "cost, cost.LIMIT, hold, header.NAME and as",
               near ? "'?" : "");
     return false;
 }
@@ -113,6 +114,15 @@ static bool read_header(struct sl_resp_call *call, struct sl_str name,
     return true;
 }
 
+static bool read_hold(struct sl_resp_call *call, struct sl_str value,
+                      struct sl_diag *why)
+{
+    if (call->facts.hold > 0)
+        return refuse(why, "there are two spans of a hold, the second is '%s'",
+                      value);
+    return !sl_hold_span(value, &call->facts.hold, why);
+}
+
 /* What stands behind `prefix`; false if it is not there. */
 static bool is_below(struct sl_str word, const char *prefix,
                      struct sl_str *rest)
@@ -145,6 +155,8 @@ static bool read_field(struct sl_resp_call *call, struct sl_str name,
                          value, why);
     if (is_below(name, "header.", &rest))
         return read_header(call, rest, value, why);
+    if (is(name, "hold"))
+        return read_hold(call, value, why);
     if (!is(name, "as"))
         return unknown(name, why);
     call->json = is(value, "json");
@@ -158,7 +170,7 @@ static bool is_field(struct sl_str word)
     for (size_t i = 0; i < SL_LEN(fields); i++)
         if (is(word, fields[i].name))
             return true;
-    return is(word, "cost") || is(word, "as");
+    return is(word, "cost") || is(word, "hold") || is(word, "as");
 }
 
 /* The first words: how many they are, or 0. A path may be spelt in whatever

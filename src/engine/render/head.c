@@ -5,6 +5,7 @@
  *     X-Org-Quota-Remaining      a quota is among the limits
  *     Idempotency-Replayed       the same was asked before
  *     X-Sluice-Degraded          decided without the store
+ *     X-Sluice-Hold              what was taken is held by this name
  *     X-Request-Id
  *     Cache-Control              a refusal is nobody else's answer
  *     WWW-Authenticate           nobody is known, and a token would tell
@@ -140,7 +141,7 @@ static void add_exposed(struct sl_head *head)
 /* Of a name each byte may become three, in three headers. */
 size_t sl_head_room(const struct sl_decision *decision)
 {
-    size_t fields = 6 + sl_dialect_fields(decision);
+    size_t fields = 8 + sl_dialect_fields(decision);
     size_t room = fields * FIELD_ROOM + 3 * strlen(decision->request_id);
 
     if (decision->policy->identity.jwt.written)
@@ -202,6 +203,8 @@ void sl_head_write(struct sl_head *head, const struct sl_decision *d)
     add_quota(head, d);
     if (d->degraded)
         add_text(head, SL_STR("X-Sluice-Degraded"), SL_STR("store"));
+    if (d->hold[0])
+        add_text(head, SL_STR("X-Sluice-Hold"), sl_str_c(d->hold));
     if (d->request_id[0])
         add_text(head, SL_STR("X-Request-Id"), sl_str_c(d->request_id));
     if (!d->allowed)

@@ -242,6 +242,7 @@ static void read_cost(struct sl_build *b, const struct sl_node *node,
                         "a cost of 0 would count nothing; leave the limit out "
                         "of the route instead");
     rule->cost = n ? n : 1;
+    rule->fixed_cost = cost != NULL;
 }
 
 /* A request that costs more than a plan can ever hold never passes. */
@@ -324,6 +325,7 @@ static void read_limit(struct sl_build *b, const struct sl_node *node,
     read_calendar(b, node, rule);
     read_words(b, node, rule);
     read_cost(b, node, rule);
+    sl_build_hold(b, node, rule);
     read_deny(b, sl_node_get(node, "deny"), &rule->deny);
     errors = b->report->errors;
     read_per(b, node, rule);

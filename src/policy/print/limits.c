@@ -160,7 +160,10 @@ static void print_counting(struct sl_printer *p, const struct sl_rule *rule)
 {
     uint32_t anchor = rule->options.anchor;
 
-    sl_print_number(p, "cost", rule->cost);
+    if (rule->fixed_cost)
+        sl_print_number(p, "cost", rule->cost);
+    if (rule->hold > 0)
+        sl_print_duration(p, "hold", rule->hold);
     if (rule->unit.len > 0)
         sl_print_text(p, "unit", rule->unit);
     if (!has_calendar(rule))

@@ -261,15 +261,29 @@ static bool take_key(struct reading *r, struct sl_facts *facts)
     return check_key(r, key);
 }
 
+/* For how long. */
+static bool read_span(struct reading *r, const char *member, sl_ns *place)
+{
+    struct sl_diag why = {.sentence = ""};
+    struct sl_str text;
+
+    if (sl_json_peek(&r->json) != SL_JSON_STRING)
+        return wrong(r, sl_str_c(member), "a string such as \"30s\"");
+    if (!sl_json_text(&r->json, &text))
+        return broken(r);
+    return !sl_hold_span(text, place, &why) ||
+           complain(r, "BAD_REQUEST", "\"%s\": %s", member, why.sentence);
+}
+
 /* ---- members ---- */
 
-enum form { TEXT, HEADERS, COST, BODY, BASE64, KEY, LATER };
+enum form { TEXT, HEADERS, COST, SPAN, BODY, BASE64, KEY, LATER };
 
 struct member {
     const char *name;
     size_t len;
     enum form form;
-    size_t place; /* TEXT: of the slice in the facts */
+    size_t place; /* TEXT, SPAN: in the facts */
 };
 
 #define AT(name)   offsetof(struct sl_facts, name)
@@ -289,7 +303,7 @@ static const struct member members[] = {
     {NAME("request_id"),      TEXT,    AT(request_id)},
     {NAME("limit"),           TEXT,    AT(limit)     },
     {NAME("key"),             TEXT,    AT(key)       },
-    {NAME("hold"),            LATER,   0             },
+    {NAME("hold"),            SPAN,    AT(hold)      },
     {NAME("wait"),            LATER,   0             },
     {NAME("idempotency_key"), KEY,     0             },
     {NAME("body"),            BODY,    0             },
@@ -333,6 +347,9 @@ static bool read_member(struct reading *r, const struct member *member,
     case KEY:
         return read_text(r, sl_str_c(member->name), &facts->idempotency_key) &&
                check_key(r, facts->idempotency_key);
+    case SPAN:
+        return read_span(r, member->name,
+                         (sl_ns *)((char *)facts + member->place));
     case LATER:
         break;
     }
