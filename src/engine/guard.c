@@ -138,14 +138,25 @@ static void check_webhook(struct sl_decision *d, const struct sl_asking *asking,
 
 /* ---- require ---- */
 
+static unsigned count_headers(const struct sl_facts *facts, struct sl_str name)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < facts->header_count; i++)
+        count += sl_str_eq_nocase(facts->headers[i].name, name);
+    return count;
+}
+
 static enum sl_want judge(const struct sl_facts *facts,
                           const struct sl_require *require)
 {
     struct sl_str value = sl_facts_single(facts, require->header);
+    unsigned count = count_headers(facts, require->header);
     uint64_t number = 0;
 
     if (value.len == 0)
-        return SL_WANT_HEADER;
+        return require->optional && count == 0 ? SL_WANT_NOTHING
+                                               : SL_WANT_HEADER;
     if (require->equals.len > 0 &&
         !sl_str_eq(value, sl_facts_single(facts, require->equals)))
         return SL_WANT_EQUAL;

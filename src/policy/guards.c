@@ -47,8 +47,8 @@ static bool require_same(const struct sl_require *a, const struct sl_require *b)
 {
     return sl_str_eq(a->header, b->header) && a->has_min == b->has_min &&
            a->has_max == b->has_max && a->min == b->min && a->max == b->max &&
-           sl_str_eq(a->equals, b->equals) && a->status == b->status &&
-           sl_str_eq(a->code, b->code) &&
+           sl_str_eq(a->equals, b->equals) && a->optional == b->optional &&
+           a->status == b->status && sl_str_eq(a->code, b->code) &&
            message_same(&a->message, &b->message);
 }
 

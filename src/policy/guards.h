@@ -56,6 +56,7 @@ struct sl_require {
     bool has_min, has_max;
     uint64_t min, max;
     struct sl_str equals; /* another header; "": none */
+    bool optional;        /* it may be missing */
     int status;
     struct sl_str code;
     struct sl_text message; /* no pieces: our own */

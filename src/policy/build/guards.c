@@ -276,6 +276,7 @@ static void read_require(struct sl_build *b, const struct sl_node *node,
     ret->has_max = read_amount(b, node, "max", &ret->max);
     if (equals)
         ret->equals = read_header(b, equals, false);
+    ret->optional = !sl_build_bool(node, "required", true);
     ret->status = sl_build_status(b, node, 400);
     ret->code =
         ret->status == 413 ? SL_STR("TOO_LARGE") : SL_STR("BAD_REQUEST");

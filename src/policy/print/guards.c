@@ -85,6 +85,7 @@ static void print_require(struct sl_printer *p,
         sl_print_number(p, "max", require->max);
     if (require->equals.len > 0)
         sl_print_text(p, "equals", header_of(require->equals, room));
+    sl_print_bool(p, "required", !require->optional);
     sl_print_number(p, "status", (uint64_t)require->status);
     sl_print_text(p, "code", require->code);
     sl_print_message(p, "message", &require->message);
