@@ -35,6 +35,10 @@ enum { SL_JWKS_KEYS, SL_JWKS_AGE };
 void sl_page_jwks(struct sl_page *page, const char *name, unsigned which,
                   const struct sl_stats_now *now);
 
+/* How much work is waiting. now.c */
+void sl_page_backlogs(struct sl_page *page, const char *name,
+                      const struct sl_stats_now *now);
+
 /* Of a store that is shared: a number, SL_SHARED_CLOCK, or several with a
  * label. now.c */
 enum {

@@ -333,6 +333,11 @@ static void jwks(struct page *page, const struct stat_row *row)
     sl_page_jwks(&page->text, row->name, row->which, page->now);
 }
 
+static void backlogs(struct page *page, const struct stat_row *row)
+{
+    sl_page_backlogs(&page->text, row->name, page->now);
+}
+
 static void shared(struct page *page, const struct stat_row *row)
 {
     sl_page_shared(&page->text, row->name, row->which, &page->now->shared);
