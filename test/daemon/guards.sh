@@ -116,11 +116,13 @@ proxied /x
 check 'and nowhere else' test "${fields/Replayed/}" = "$fields"
 
 # Each of many at once is the first, a repeat, or told to wait; one pays.
+askers=()
 for i in {1..20}; do
     curl -sS --max-time 10 "http://$http/v1/check" -H 'Idempotency-Key: k9' \
         -d '{"path":"/x","user":"eve"}' >"many.$i" &
+    askers+=("$!")
 done
-wait $(jobs -p | grep -v "^$pid$")
+wait "${askers[@]}"
 ask /v1/check -d '{"path":"/x","user":"eve","cost":0}'
 check 'of twenty with one key one has paid' has "$out" '"remaining":4'
 

@@ -93,9 +93,9 @@ static void print_page(bool open_metrics)
     live(&rig, c.stats[0]);
     rig.fault = 0;
     live(&rig, c.stats[1]);
-    CHECK_EQ(sl_engine_backlog(rig.engine, SL_STR("work"), 7, c.now.now,
-                               &rig.diag),
-             0);
+    CHECK_EQ(
+        sl_engine_backlog(rig.engine, SL_STR("work"), 7, c.now.now, &rig.diag),
+        0);
     c.now.live = rig.live;
     c.open_metrics = open_metrics;
     fputs(counted_page(&c), stdout);

@@ -2,8 +2,8 @@
  * store that is shared. */
 #include "doors/stats/page.h"
 
-void sl_page_jwks(struct sl_page *page, const char *name, unsigned which,
-                  const struct sl_stats_now *now)
+static void put_jwks(struct sl_page *page, const char *name, unsigned which,
+                     const struct sl_stats_now *now)
 {
     if (!now->jwks_on || (which == SL_JWKS_AGE && now->jwks_age < 0))
         return;
@@ -28,8 +28,8 @@ static sl_ns stale_of(const struct sl_policy *policy, unsigned index)
     return stale;
 }
 
-void sl_page_backlogs(struct sl_page *page, const char *name,
-                      const struct sl_stats_now *now)
+static void put_backlogs(struct sl_page *page, const char *name,
+                         const struct sl_stats_now *now)
 {
     const struct sl_policy *policy = now->live ? now->live->policy : NULL;
 
@@ -44,6 +44,15 @@ void sl_page_backlogs(struct sl_page *page, const char *name,
         sl_page_add(page, "}");
         sl_page_number(page, atomic_load(&depth->depth));
     }
+}
+
+void sl_page_asked(struct sl_page *page, const char *name, unsigned which,
+                   const struct sl_stats_now *now)
+{
+    if (which == SL_BACKLOG_DEPTHS)
+        put_backlogs(page, name, now);
+    else
+        put_jwks(page, name, which, now);
 }
 
 /* ---- a store that is shared ---- */

@@ -328,14 +328,9 @@ static void jwks_results(struct page *page, const struct stat_row *row)
         put_one(page, row, "result", n->jwks_words[i], n->jwks_results[i]);
 }
 
-static void jwks(struct page *page, const struct stat_row *row)
+static void asked(struct page *page, const struct stat_row *row)
 {
-    sl_page_jwks(&page->text, row->name, row->which, page->now);
-}
-
-static void backlogs(struct page *page, const struct stat_row *row)
-{
-    sl_page_backlogs(&page->text, row->name, page->now);
+    sl_page_asked(&page->text, row->name, row->which, page->now);
 }
 
 static void shared(struct page *page, const struct stat_row *row)
