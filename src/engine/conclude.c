@@ -35,6 +35,7 @@ static const struct {
     [SL_REASON_REUSED] = {422, "IDEMPOTENCY_KEY_REUSED"},
     [SL_REASON_PATH] = {400, "BAD_REQUEST"           },
     [SL_REASON_HOLDS] = {503, "SERVICE_UNAVAILABLE"   },
+    [SL_REASON_QUEUE] = {503, "SERVICE_UNAVAILABLE"   },
 };
 
 /* The first reason stays. A policy in shadow refuses nobody, but for what

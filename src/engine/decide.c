@@ -62,6 +62,7 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->webhook_verified = d->webhook_claimed = false;
     d->repeat_wanted = d->repeat_claimed = d->replayed = false;
     d->hold[0] = '\0';
+    d->waited = SL_NS_NONE;
     d->hold_asked = facts->hold;
     d->take.deadline = facts->deadline;
     sl_arena_reset(&d->arena);

@@ -53,6 +53,7 @@ enum sl_reason {
     SL_REASON_PATH,  /* its readings have more limits than can be taken
                       * together: 400 */
     SL_REASON_HOLDS, /* nothing more can be held: 503 */
+    SL_REASON_QUEUE, /* it would have to wait too long: 503 */
 };
 
 /* What is wrong with a header that a route requires. */
@@ -135,6 +136,7 @@ struct sl_decision {
     char hold[SL_HOLD_TEXT]; /* what was taken is held by this name; "": it is
                               * not. See hold.h */
     sl_ns hold_for;          /* then: until it frees itself */
+    sl_ns waited;            /* for its turn; SL_NS_NONE: it did not */
 
     enum sl_webhook_fault webhook_fault; /* GOOD also if none was due */
     const struct sl_require *require;    /* REQUIRE: which one, and */

@@ -275,6 +275,8 @@ int sl_engine_open(const struct sl_engine_options *options,
     engine->store = options->store;
     pthread_mutex_init(&engine->lock, NULL);
     err = sl_debts_open(alloc, &engine->debts);
+    if (!err)
+        err = sl_queues_open(alloc, &engine->queues);
     if (err)
         sl_refuse(diag, err, "there is no memory");
     else
@@ -296,6 +298,7 @@ void sl_engine_close(struct sl_engine *engine)
     sl_debts_close(engine->debts);
     sl_once_close(engine->repeats);
     sl_once_close(engine->replays);
+    sl_queues_close(engine->queues);
     sl_store_close(engine->store);
     sl_store_close(engine->local);
     pthread_mutex_destroy(&engine->lock);
@@ -344,6 +347,11 @@ int sl_live_tighten(const struct sl_live *live, const struct sl_rule *rule,
 }
 
 /* ---- deciding ---- */
+
+struct sl_queues *sl_engine_queues(struct sl_engine *engine)
+{
+    return engine->queues;
+}
 
 const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine)
 {

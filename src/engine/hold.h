@@ -22,8 +22,8 @@
  * sl_hold_ask_begin() is the question beside sl_ask_begin(): it may be answered
  * before it returns or many turns of the loop later.
  */
-#ifndef SL_HOLD_H
-#define SL_HOLD_H
+#ifndef SL_ENGINE_HOLD_H
+#define SL_ENGINE_HOLD_H
 
 #include "engine/ask.h"
 

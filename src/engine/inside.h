@@ -6,6 +6,7 @@
 
 #include "engine/debts.h"
 #include "engine/engine.h"
+#include "engine/wait/wait.h"
 
 #define KEPT_MAX 256
 
@@ -38,6 +39,7 @@ struct sl_engine {
     struct reported reported[KEPT_MAX];
     unsigned reported_count;
     struct sl_debts *debts;
+    struct sl_queues *queues;          /* who waits for a turn */
     struct sl_once *repeats, *replays; /* made when the first policy has a use
                                         * for them; then they stay */
     _Atomic unsigned nodes;            /* 0: not known; see sl_engine_share() */

@@ -186,11 +186,19 @@ static void leave(struct sl_inner *c)
         sl_timer_stop(conns->sweep);
 }
 
+static void stop_minding(struct sl_inner *c)
+{
+    if (c->gone)
+        event_free(c->gone);
+    c->gone = NULL;
+}
+
 /* Give back all but the place in the set. */
 void sl_conn_release(struct sl_inner *c)
 {
     event_del(&c->readable);
     event_del(&c->writable);
+    stop_minding(c);
     SSL_free(c->ssl);
     sl_tls_unref(c->tls);
     sl_buf_done(&c->face.in);
@@ -393,6 +401,7 @@ void sl_conn_pause(struct sl_conn *conn, bool pause)
     c->paused = pause;
     if (pause)
         return;
+    stop_minding(c);
     c->fresh |= conn->in.len > 0;
     if (c->busy)
         return;
@@ -401,4 +410,32 @@ void sl_conn_pause(struct sl_conn *conn, bool pause)
     if (c->fresh || c->ended || c->doomed ||
         (c->ssl && sl_session_pending(c->ssl)))
         sl_conns_defer(c);
+}
+
+/* What he has sent may be unread, so that the end would not be seen by
+ * reading. */
+static void on_gone(evutil_socket_t fd, short what, void *arg)
+{
+    struct sl_inner *c = arg;
+
+    (void)fd;
+    (void)what;
+    if (c->state != SL_CONN_OPEN)
+        return;
+    c->busy = true;
+    c->doomed = true;
+    sl_flow_settle(c);
+}
+
+void sl_conn_mind(struct sl_conn *conn)
+{
+    struct sl_inner *c = inner(conn);
+
+    if (c->gone || c->state != SL_CONN_OPEN || c->doomed)
+        return;
+    c->gone =
+        event_new(sl_loop_base(c->set->loop), c->fd, EV_CLOSED, on_gone, c);
+    /* Without memory he is not minded, and his wait ends in its time. */
+    if (c->gone && event_add(c->gone, NULL))
+        stop_minding(c);
 }

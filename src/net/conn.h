@@ -129,8 +129,12 @@ void sl_conn_abort(struct sl_conn *conn);
 bool sl_conn_is_full(const struct sl_conn *conn);
 
 /* Stop or go on calling on_input: for an owner who waits for a store. While
- * paused, nobody notices that the peer has gone. */
+ * paused, nobody notices that the peer has gone, unless he minds. */
 void sl_conn_pause(struct sl_conn *conn, bool pause);
+
+/* Until the pause ends: close the connection if the peer closes his side. For
+ * owners who may wait for long; costs two system calls. */
+void sl_conn_mind(struct sl_conn *conn);
 
 /* Each connection once; for draining. */
 typedef void sl_conn_f(struct sl_conn *conn, void *ctx);

@@ -45,6 +45,7 @@ struct sl_inner {
     struct sl_conn face; /* first: what the owner sees */
     struct sl_conns *set;
     struct event readable, writable;
+    struct event *gone; /* sl_conn_mind(); or NULL */
     TAILQ_ENTRY(sl_inner) deferred;
     SSL *ssl; /* NULL: none */
     struct sl_tls *tls;

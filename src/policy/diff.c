@@ -60,6 +60,9 @@ static void compare_plan(struct sl_changes *c, const struct sl_plan *old,
     if (old->overage != new->overage)
         sl_changes_say(c, "plan %.*s: overage %s", SL_STR_ARG(new->name),
                        new->overage ? "on" : "off");
+    if (old->weight != new->weight)
+        sl_changes_say(c, "plan %.*s: weight %u -> %u", SL_STR_ARG(new->name),
+                       old->weight, new->weight);
 }
 
 static void say_plan(struct sl_changes *c, const char *key, unsigned old,
@@ -168,7 +171,7 @@ static bool same_manners(const struct sl_changes *c, const struct sl_route *a,
            a->dialects == b->dialects && a->reset == b->reset &&
            a->count == b->count && same_replaced(a, b) &&
            a->failure == b->failure && a->apart == b->apart &&
-           sl_guards_same(a->guards, b->guards);
+           a->wait == b->wait && sl_guards_same(a->guards, b->guards);
 }
 
 static void compare_route(struct sl_changes *c, const char *what,

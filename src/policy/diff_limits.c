@@ -156,6 +156,9 @@ static void compare_words(struct sl_changes *c, const struct sl_rule *old,
     if (old->cost == new->cost && old->fixed_cost != new->fixed_cost)
         sl_changes_say(c, "limit %.*s: cost %s", SL_STR_ARG(new->name),
                        new->fixed_cost ? "fixed" : "no longer fixed");
+    if (old->queue != new->queue)
+        sl_changes_say(c, "limit %.*s: queue %u -> %u", SL_STR_ARG(new->name),
+                       old->queue, new->queue);
     if (old->hold != new->hold)
         sl_changes_say(c, "limit %.*s: hold %s -> %s", SL_STR_ARG(new->name),
                        sl_format_duration(old->hold, was),

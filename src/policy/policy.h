@@ -135,6 +135,7 @@ struct sl_plan {
     const struct sl_str *aliases;
     unsigned alias_count;
     bool overage;
+    unsigned weight; /* turns in a row when it waits with others; >= 1 */
 };
 
 /* A policy without plans has one, called "default". */
@@ -173,6 +174,7 @@ struct sl_rule {
     uint64_t cost;   /* of a request that names none; 1 if not written */
     bool fixed_cost; /* it was written: settling a hold leaves it alone */
     sl_ns hold;      /* permits: how long, if nobody says; else 0 */
+    unsigned queue;  /* how many may wait for it, in one process */
     struct sl_str unit;
     struct sl_deny deny;
     struct sl_key_template key;
@@ -228,6 +230,7 @@ struct sl_route {
     int dialects;
     enum sl_reset reset;
     int failure; /* enum sl_failure; -1: each rule's own */
+    sl_ns wait;  /* for a turn; 0: not */
     bool apart;  /* `atomic: false`: on a cluster they may lie apart */
     enum sl_count count;
     const struct sl_rule *const *replaces; /* limits that do not count beside

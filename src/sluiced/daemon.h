@@ -27,6 +27,7 @@
 #include <stdatomic.h>
 
 #include "doors/http/admin.h"
+#include "doors/waiting.h"
 #include "identity/registry/finder.h"
 #include "sluiced/compat.h"
 #include "sluiced/door.h"
@@ -50,6 +51,7 @@ struct sl_worker {
     struct sl_top *top;
     struct sl_denials *denials;
     struct sl_station station;        /* what its doors have at hand */
+    struct sl_waiting waiting;        /* where its questions wait */
     struct sl_finder *finder;         /* or NULL: no registry */
     struct sl_stand stands[SL_DOORS]; /* admin: on the first only */
     struct sl_timer *emptying;        /* looks whether connections are gone */

@@ -20,7 +20,7 @@
 #ifndef SL_STORE_H
 #define SL_STORE_H
 
-#include "table/table.h"
+#include "table/hold/hold.h"
 
 struct sl_loop;
 
@@ -32,16 +32,6 @@ enum sl_errand {
     SL_ERRAND_GIVE_BACK,
     SL_ERRAND_RESET,
 };
-
-/* What a hold is known by: random, so that nobody guesses it. Zeros: none. */
-struct sl_hold_id {
-    uint64_t w[2];
-};
-
-static inline bool sl_hold_id_is_none(struct sl_hold_id id)
-{
-    return (id.w[0] | id.w[1]) == 0;
-}
 
 /* A limit as stores know it: all plans of it share its shape. It is bound
  * before its first take and outlives the last one. */
@@ -106,35 +96,37 @@ struct sl_take {
  *             it done
  *
  * Ending a hold that has ended changes nothing and tells how it had ended, for
- * as long as that is remembered (at least until its expiry).
+ * as long as that is remembered: until its room is needed.
  *
  * What a bucket gets back. Since the hold was taken the bucket has drained as
  * if those tokens were spent. Giving all of them back could hand out the same
  * refill twice: hold 10 of 10, wait for a refill, take 10, release, take 10 at
  * the same instant. So a bucket gets back at most what is surely still used of
- * it: the least of the hold's cost and (what was used after the take, less
- * what has drained since). Windows and quotas get it back while the window of
- * the take lasts; permits and levels always.
+ * it: the least of the hold's cost and
+ *
+ *   what was used right after the take
+ *   less what has drained since
+ *   less what others have given back to that key since
+ *
+ * The last is needed as soon as there are two: of 20, hold 10 and 10, release
+ * the first, wait until 10 have drained (nothing is used now), take 10, release
+ * the second. Without it those 10 would come back, and 20 more could be had at
+ * that instant. Every giving back to a bucket counts there, GIVE_BACK too.
+ *
+ * An expired hold is given back as of its expiry, whenever that is found.
+ * Windows and quotas get it back while the window of the take lasts; permits
+ * and levels always. What a settlement charges beyond the hold counts when it
+ * is settled.
+ *
+ * A step of the clock: forward, holds end whose expiry it passes; back, none
+ * ends early, and none lasts longer than its whole life after the step.
  *
  * Invariants. (test/conform and test/prop check each by number.)
  *   (4) At every instant, granted - settled - released - expired = held; and
  *       a hold, like any take, is granted only if it fits.
  *   (5) A hold ends once, whoever comes, dies or comes again.
- *   (6) A limit with holds never admits more than its bound: what was settled
- *       counts at the instant of its take. */
-enum sl_hold_state {
-    SL_HOLD_UNKNOWN, /* never was, or is forgotten */
-    SL_HOLD_HELD,    /* EXTEND: it is; SETTLE: it was, and is settled now */
-    SL_HOLD_SETTLED, /* it had been settled before */
-    SL_HOLD_RELEASED,
-    SL_HOLD_EXPIRED,
-};
-
-enum sl_hold_errand {
-    SL_HOLD_SETTLE, /* RELEASE is a settlement with `release` */
-    SL_HOLD_EXTEND, /* expires `hold_for` from now, whatever it was before */
-    SL_HOLD_LOOK,
-};
+ *   (6) A limit with holds never admits more than its bound: what was held and
+ *       settled counts at the instant of its take. */
 
 /* One limit of a hold. */
 struct sl_held_part {

@@ -116,7 +116,8 @@ static inline void holding_take(struct sl_store *store, struct sl_take *take)
 {
     struct holding *h = (struct holding *)store;
     void (*done)(struct sl_take *) = take->done;
-    bool holds = !sl_hold_id_is_none(take->hold);
+    struct sl_hold_id id = take->hold;
+    bool holds = !sl_hold_id_is_none(id);
 
     holding_expire(h, take->now);
     if (holds && (h->full || h->count == HOLDING_MOST)) {
@@ -125,7 +126,9 @@ static inline void holding_take(struct sl_store *store, struct sl_take *take)
         return;
     }
     take->done = holding_taken;
+    take->hold = (struct sl_hold_id){{0, 0}};
     h->inner->calls->take(h->inner, take);
+    take->hold = id;
     if (holds && take->allowed && !take->err) {
         holding_keep(h, take);
         take->place = h->place;

@@ -357,7 +357,7 @@ static void on_close(struct sl_conn *conn)
     sl_http_stream_forget(s);
     sl_http_leave(worker, &s->place);
     if (s->call)
-        sl_http_leave_behind(s);
+        sl_http_leave_behind(s); /* what waits for a turn ends here */
     else
         sl_http_session_free(s);
 }

@@ -96,6 +96,7 @@ void sl_resp_call_leave(struct sl_resp_call *call, struct sl_buf *in)
     call->session = NULL;
     call->kept = *in;
     sl_buf_init(in, call->kept.ceiling, call->kept.alloc);
+    sl_ask_cancel(&call->ask);
 }
 
 /* ---- asking ---- */

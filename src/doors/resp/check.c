@@ -151,11 +151,20 @@ static void on_answered(struct sl_ask *ask)
     sl_resp_answered(ask->ctx);
 }
 
+static void on_waits(struct sl_ask *ask)
+{
+    const struct sl_resp_call *call = ask->ctx;
+
+    if (call->session && call->session->conn)
+        sl_conn_mind(call->session->conn);
+}
+
 static void begin(struct sl_resp_call *call, bool spend,
                   void (*done)(struct sl_ask *ask))
 {
     call->ask.done = done;
     call->ask.ctx = call;
+    call->ask.waits = on_waits;
     sl_ask_begin(&call->ask, &call->facts, spend);
 }
 

@@ -5,6 +5,7 @@
  *     header.NAME value
  *     cost N  cost.LIMIT N                        how much; 0 looks
  *     hold 30s                                    for how long it is held
+ *     wait 10s                                    for how long it may wait
  *     id ID                                       the request's
  *     idempotency_key KEY                         repeats have the same
  *     body BYTES                                  of a webhook
@@ -33,7 +34,8 @@ static const struct field {
 };
 
 /* Those that are read otherwise, so that they can be guessed too. */
-static const char *const others[] = {"cost", "hold", "as", "header.", "cost."};
+static const char *const others[] = {"cost", "hold",    "wait",
+                                     "as",   "header.", "cost."};
 
 static bool is(struct sl_str word, const char *text)
 {
@@ -61,7 +63,7 @@ static bool unknown(struct sl_str word, struct sl_diag *why)
               sl_resp_quote(word).text, near ? "; did you mean '" : "",
               near ? near
                    : " user, org, plan, role, ip, id, body, idempotency_key, "
-                     "cost, cost.LIMIT, hold, header.NAME and as",
+                     "cost, cost.LIMIT, hold, wait, header.NAME and as",
               near ? "'?" : "");
     return false;
 }
@@ -114,13 +116,12 @@ static bool read_header(struct sl_resp_call *call, struct sl_str name,
     return true;
 }
 
-static bool read_hold(struct sl_resp_call *call, struct sl_str value,
+static bool read_span(sl_ns *span, struct sl_str name, struct sl_str value,
                       struct sl_diag *why)
 {
-    if (call->facts.hold > 0)
-        return refuse(why, "there are two spans of a hold, the second is '%s'",
-                      value);
-    return !sl_hold_span(value, &call->facts.hold, why);
+    if (*span > 0)
+        return refuse(why, "'%s' is there twice", name);
+    return !sl_hold_span(value, span, why);
 }
 
 /* What stands behind `prefix`; false if it is not there. */
@@ -156,7 +157,9 @@ static bool read_field(struct sl_resp_call *call, struct sl_str name,
     if (is_below(name, "header.", &rest))
         return read_header(call, rest, value, why);
     if (is(name, "hold"))
-        return read_hold(call, value, why);
+        return read_span(&call->facts.hold, name, value, why);
+    if (is(name, "wait"))
+        return read_span(&call->facts.wait, name, value, why);
     if (!is(name, "as"))
         return unknown(name, why);
     call->json = is(value, "json");
@@ -170,7 +173,8 @@ static bool is_field(struct sl_str word)
     for (size_t i = 0; i < SL_LEN(fields); i++)
         if (is(word, fields[i].name))
             return true;
-    return is(word, "cost") || is(word, "hold") || is(word, "as");
+    return is(word, "cost") || is(word, "hold") || is(word, "wait") ||
+           is(word, "as");
 }
 
 /* The first words: how many they are, or 0. A path may be spelt in whatever

@@ -91,8 +91,7 @@ int sl_hold_span(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
 
     if (!err && span <= 0)
         err = sl_refuse(diag, SLUICE_EINVAL,
-                        "nothing is held for no time; write how long, like "
-                        "30s");
+                        "0 is no time at all; write how long, like 30s");
     if (!err)
         *ret = span;
     return err;

@@ -164,6 +164,7 @@ static void print_counting(struct sl_printer *p, const struct sl_rule *rule)
         sl_print_number(p, "cost", rule->cost);
     if (rule->hold > 0)
         sl_print_duration(p, "hold", rule->hold);
+    sl_print_number(p, "queue", rule->queue);
     if (rule->unit.len > 0)
         sl_print_text(p, "unit", rule->unit);
     if (!has_calendar(rule))

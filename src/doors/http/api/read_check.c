@@ -304,7 +304,7 @@ static const struct member members[] = {
     {NAME("limit"),           TEXT,    AT(limit)     },
     {NAME("key"),             TEXT,    AT(key)       },
     {NAME("hold"),            SPAN,    AT(hold)      },
-    {NAME("wait"),            LATER,   0             },
+    {NAME("wait"),            SPAN,    AT(wait)      },
     {NAME("idempotency_key"), KEY,     0             },
     {NAME("body"),            BODY,    0             },
     {NAME("body_base64"),     BASE64,  0             },
