@@ -99,8 +99,9 @@ enum sl_subject_number {
 /* The registry; zeros if there is none. */
 /* A store that is shared. */
 enum sl_shared_number {
-    SL_SHARED_ANSWERED, /* these five: how takes ended */
+    SL_SHARED_ANSWERED, /* these six: how takes ended */
     SL_SHARED_REMEMBERED,
+    SL_SHARED_LEASED,
     SL_SHARED_LATE,
     SL_SHARED_FAILED,
     SL_SHARED_SPANNING,
@@ -118,6 +119,9 @@ enum sl_shared_number {
     SL_SHARED_CHARGED,
     SL_SHARED_FORGIVEN,
     SL_SHARED_LOST,
+    SL_SHARED_LEASE_TOKENS,
+    SL_SHARED_LEASE_OVER,
+    SL_SHARED_LEASE_UNDER,
     SL_SHARED_NUMBERS
 };
 

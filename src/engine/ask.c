@@ -214,8 +214,10 @@ void sl_ask_again(struct sl_ask *ask)
     ask->facts = &ask->again;
     ask->side = 0;
     sl_ask_hold(ask); /* the policy may have changed meanwhile */
+    sl_guard_again(&ask->decision, true);
     sl_decide_open(&ask->decision, ask->live, ask->facts, ask->spend,
                    sl_engine_secret(ask->engine));
+    sl_guard_again(&ask->decision, false);
     look_at_side(ask);
 }
 

@@ -60,6 +60,7 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->token_fault = SL_TOKEN_GOOD;
     d->webhook_fault = SL_WEBHOOK_GOOD;
     d->webhook_verified = d->webhook_claimed = false;
+    d->webhook_kept = d->repeat_kept = false;
     d->repeat_wanted = d->repeat_claimed = d->replayed = false;
     d->hold[0] = '\0';
     d->waited = SL_NS_NONE;
@@ -393,11 +394,7 @@ int sl_decide_side(struct sl_decision *d, const struct sl_live *live,
                    const struct sl_hash_key *secret, struct sl_diag *diag)
 {
     static const struct sl_known nothing;
-    struct sl_asking asking = {.live = live,
-                               .facts = facts,
-                               .known = known ? known : &nothing,
-                               .secret = secret,
-                               .diag = diag};
+    struct sl_asking asking;
     const struct sl_route *face = d->route;
     unsigned plan = d->plan;
     struct sl_side *side;
@@ -410,7 +407,14 @@ int sl_decide_side(struct sl_decision *d, const struct sl_live *live,
     *side = (struct sl_side){.route = &d->policy->fallback};
     if (is_off(d) || d->reason != SL_REASON_NONE)
         return 0;
-    err = add_side(d, &asking);
+    asking.live = live;
+    asking.facts = facts;
+    asking.known = known ? known : &nothing;
+    asking.secret = secret;
+    asking.diag = diag;
+    asking.preflight = asking.carry = asking.cap = false;
+    asking.shown = 0;
+    err = add_side(d, &asking); /* which begins with the caller */
     side->route = d->route;
     side->shown = asking.shown;
     side->refused = d->reason != SL_REASON_NONE;

@@ -78,10 +78,9 @@ struct sl_shown {
     struct sl_str override_bad; /* explain only: one that does not fit */
     enum sl_rate_form form;     /* UNLIMITED and NONE have no numbers */
     enum sl_mode mode;
-    bool skipped;        /* `missing: skip`, and it was */
-    struct sl_str scope; /* "user", "org:user", "anon"; "all" for [] */
-    struct sl_key_value values[SL_PER_MAX]; /* resolved */
-    unsigned value_count;
+    bool skipped;          /* `missing: skip`, and it was */
+    struct sl_str scope;   /* "user", "org:user", "anon"; "all" for [] */
+    unsigned value_count;  /* of `values`, below */
     struct sl_str key;     /* for the store */
     struct sl_str name;    /* the same where others read it, if the store is
                             * shared; SL_KEY_CANDIDATE stands behind it */
@@ -91,8 +90,6 @@ struct sl_shown {
     uint64_t carried; /* how much that was */
     char *id;         /* the values as text, joined by ':' */
     const struct sl_limit *numbers;
-    struct sl_limit own;                 /* an override's numbers */
-    struct sl_limit own_open;            /* and without a ceiling */
     const struct sl_limit *ceiling_less; /* what is asked if `open` */
     bool open;     /* asked without a ceiling: the plan has overage */
     bool overage;  /* taken beyond the quota, and counted */
@@ -106,6 +103,11 @@ struct sl_shown {
     bool has_candidate; /* beside it: what the candidate says */
     const struct sl_limit *candidate;
     struct sl_answer candidate_answer;
+
+    /* From here on not cleared for each request. */
+    struct sl_key_value values[SL_PER_MAX]; /* resolved */
+    struct sl_limit own;                    /* an override's numbers */
+    struct sl_limit own_open;               /* and without a ceiling */
 };
 
 /* One side of a request, and which limits it meets. */
@@ -178,6 +180,9 @@ struct sl_decision {
     /* What is remembered of it; guard.h. */
     bool webhook_verified, webhook_claimed, repeat_wanted, repeat_claimed;
     struct sl_once_claim webhook, repeat;
+    /* Claimed when it was first asked, if it is asked again since it waits. */
+    bool webhook_kept, repeat_kept;
+    struct sl_once_claim kept_webhook, kept_repeat;
 
     bool spend;       /* false: explain, which takes nothing */
     sl_ns hold_asked; /* as of the facts of its first side; 0: not */

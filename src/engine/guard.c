@@ -83,6 +83,12 @@ static enum sl_webhook_fault remember(struct sl_decision *d,
 
     if (!engine || !engine->replays)
         return SL_WEBHOOK_GOOD;
+    if (d->webhook_kept && sl_claims_same(&d->kept_webhook, claim)) {
+        d->webhook = *claim;
+        d->webhook_claimed = true;
+        d->webhook_kept = false;
+        return SL_WEBHOOK_GOOD;
+    }
     switch (sl_once_begin(engine->replays, claim, d->now, !d->spend, NULL, 0,
                           &len)) {
     case SL_ONCE_FIRST:

@@ -26,6 +26,12 @@ void sl_repeat_claim(struct sl_decision *decision, struct sl_asking *asking,
 SL_MUST_USE bool sl_repeat_begin(struct sl_decision *decision,
                                  const struct sl_live *live);
 
+static inline bool sl_claims_same(const struct sl_once_claim *a,
+                                  const struct sl_once_claim *b)
+{
+    return a->key.lo == b->key.lo && a->key.hi == b->key.hi;
+}
+
 /* A fingerprint of several texts, one after the other: no two rows of texts
  * have the same. */
 struct sl_hash128 sl_print_add(const struct sl_hash_key *secret,

@@ -216,7 +216,7 @@ static int add_shown(struct sl_decision *d, struct sl_asking *asking,
                          "the request meets more than %d limits, and no more "
                          "are taken together",
                          SL_PARTS);
-    memset(shown, 0, sizeof(*shown));
+    memset(shown, 0, offsetof(struct sl_shown, values));
     shown->rule = rule;
     d->shown_count++;
     err = show(d, asking, shown);

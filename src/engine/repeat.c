@@ -275,6 +275,11 @@ bool sl_repeat_begin(struct sl_decision *d, const struct sl_live *live)
 
     if (!once || !d->repeat_wanted)
         return false;
+    if (d->repeat_kept && sl_claims_same(&d->kept_repeat, &d->repeat)) {
+        d->repeat_claimed = true;
+        d->repeat_kept = false;
+        return false;
+    }
     switch (sl_once_begin(once, &d->repeat, d->now, !d->spend, bytes,
                           sizeof(bytes), &len)) {
     case SL_ONCE_FIRST:
@@ -325,6 +330,31 @@ static void keep(struct sl_decision *d, struct sl_once *once)
                    sizeof(memo) + d->shown_count * sizeof(struct item));
 }
 
+void sl_guard_again(struct sl_decision *d, bool keep)
+{
+    static const struct sl_once_claim none;
+    bool webhook = d->webhook_claimed || d->webhook_kept;
+    bool repeat = d->repeat_claimed || d->repeat_kept;
+
+    if (keep) {
+        d->kept_webhook = webhook ? d->webhook : none;
+        d->kept_repeat = repeat ? d->repeat : none;
+        return;
+    }
+    d->webhook_kept = !sl_claims_same(&d->kept_webhook, &none);
+    d->repeat_kept = !sl_claims_same(&d->kept_repeat, &none);
+}
+
+/* What another policy has no use for. */
+static void drop_kept(struct sl_decision *d, const struct sl_live *live)
+{
+    if (d->repeat_kept)
+        sl_once_drop(live->engine->repeats, &d->kept_repeat);
+    if (d->webhook_kept)
+        sl_once_drop(live->engine->replays, &d->kept_webhook);
+    d->repeat_kept = d->webhook_kept = false;
+}
+
 void sl_guard_settle(struct sl_decision *d, const struct sl_live *live, int err)
 {
     bool passed = !err && d->allowed;
@@ -338,4 +368,5 @@ void sl_guard_settle(struct sl_decision *d, const struct sl_live *live, int err)
     else if (d->webhook_claimed)
         sl_once_drop(live->engine->replays, &d->webhook);
     d->repeat_claimed = d->webhook_claimed = false;
+    drop_kept(d, live);
 }

@@ -163,6 +163,9 @@ static void compare_words(struct sl_changes *c, const struct sl_rule *old,
         sl_changes_say(c, "limit %.*s: hold %s -> %s", SL_STR_ARG(new->name),
                        sl_format_duration(old->hold, was),
                        sl_format_duration(new->hold, is));
+    if (old->lease != new->lease)
+        sl_changes_say(c, "limit %.*s: lease %u%% -> %u%%",
+                       SL_STR_ARG(new->name), old->lease, new->lease);
     if (!sl_str_eq(old->zone_name, new->zone_name) ||
         old->options.anchor != new->options.anchor)
         sl_changes_say(c, "limit %.*s: zone or anchor changed; usage kept",

@@ -175,6 +175,7 @@ struct sl_rule {
     bool fixed_cost; /* it was written: settling a hold leaves it alone */
     sl_ns hold;      /* permits: how long, if nobody says; else 0 */
     unsigned queue;  /* how many may wait for it, in one process */
+    unsigned lease;  /* percent of the capacity; 0: nothing is leased */
     struct sl_str unit;
     struct sl_deny deny;
     struct sl_key_template key;

@@ -129,6 +129,8 @@ SL_MUST_USE int sl_shared_open(struct sl_daemon *daemon);
 /* A seat at it for the worker's loop, if it is shared. Whatever is on its way
  * is told before it is gone. */
 SL_MUST_USE int sl_shared_attach(struct sl_worker *worker);
+/* It ends: what it has taken in advance goes back. On its thread. */
+void sl_shared_drain(struct sl_worker *worker);
 void sl_shared_detach(struct sl_worker *worker);
 
 /* Those who share it are counted. */

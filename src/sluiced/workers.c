@@ -257,6 +257,7 @@ static void on_drain(void *ctx)
         stop_listening(worker, i);
         sl_door_kinds[i]->warn(&worker->stands[i]);
     }
+    sl_shared_drain(worker);
     sl_timer_start(worker->emptying, GRACE);
 }
 

@@ -41,6 +41,8 @@ struct sl_stored {
     enum sl_on_full on_full;
     uint32_t share; /* of the table that is kept for it, in 1/1000; 0: an equal
                      * part of the half that limits bound together have */
+    unsigned lease; /* percent of a capacity that a shared store may hand out
+                     * in advance; 0: nothing */
     struct sl_table_limit table; /* the memory store's own */
 };
 
@@ -57,6 +59,12 @@ struct sl_take_part {
     struct sl_answer answer; /* out */
     bool untracked;          /* out: there was no room for the key */
 };
+
+/* What a part is called in a store that is shared. */
+static inline struct sl_str sl_take_part_name(const struct sl_take_part *part)
+{
+    return part->name.len > 0 ? part->name : part->key;
+}
 
 struct sl_take {
     enum sl_errand errand;
@@ -201,6 +209,8 @@ struct sl_store {
     bool wants_names;          /* it is shared: parts have a name, too */
     bool in_slots;             /* a cluster: the names of a set have the same
                                 * text in braces, which says where it lies */
+    _Atomic bool in_steps;     /* it can't take several rows at once: a set is
+                                * taken in steps, or fails */
 };
 
 /* Make the limits of a policy known; those whose strictest capacity is 0 have

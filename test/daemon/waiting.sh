@@ -31,7 +31,9 @@ waiting() {
 }
 
 hold_in() {
-    sed 's/.*"hold":"\([^"]*\)".*/\1/' <<<"$1"
+    local rest=${1#*\"hold\":\"}
+
+    echo "${rest%%\"*}"
 }
 
 is_allowed() {

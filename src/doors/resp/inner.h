@@ -16,14 +16,12 @@ struct sl_resp_session {
     struct sl_resp_worker *worker;
     struct sl_conn *conn; /* NULL in tests */
     struct sl_buf *out;   /* replies: the connection's */
-    TAILQ_ENTRY(sl_resp_session) link;
-    bool waits;    /* is in worker->waiting, and paused */
-    bool shakes;   /* TLS: hands may not have been shaken yet */
-    bool partial;  /* the beginning of a command is there */
-    bool admitted; /* may use all commands */
-    bool late;     /* a reply comes later, and then goes on */
-    bool ending;   /* nothing more is read */
-    bool broken;   /* and what is written can't be sent */
+    bool shakes;          /* TLS: hands may not have been shaken yet */
+    bool partial;         /* the beginning of a command is there */
+    bool admitted;        /* may use all commands */
+    bool late;            /* a reply comes later, and then goes on */
+    bool ending;          /* nothing more is read */
+    bool broken;          /* and what is written can't be sent */
     unsigned version;
     unsigned failures; /* of AUTH */
     uint64_t id;

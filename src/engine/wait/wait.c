@@ -194,9 +194,9 @@ void sl_queues_freed(struct sl_queues *queues, uint64_t limit)
     if (!sl_queues_any(queues))
         return;
     pthread_mutex_lock(&queues->lock);
-    limit = find_limit(queues, name);
-    if (limit)
-        LIST_FOREACH(q, &limit->queues, of)
+    found = find_limit(queues, limit);
+    if (found)
+        LIST_FOREACH(q, &found->queues, of)
     call_first(q);
     pthread_mutex_unlock(&queues->lock);
 }

@@ -167,6 +167,12 @@ static void print_counting(struct sl_printer *p, const struct sl_rule *rule)
     sl_print_number(p, "queue", rule->queue);
     if (rule->unit.len > 0)
         sl_print_text(p, "unit", rule->unit);
+    if (rule->lease > 0) {
+        char text[8];
+
+        snprintf(text, sizeof(text), "%u%%", rule->lease);
+        sl_print_text(p, "lease", sl_str_c(text));
+    }
     if (!has_calendar(rule))
         return;
     sl_print_text(p, "zone", rule->zone_name);

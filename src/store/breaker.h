@@ -15,7 +15,7 @@
 #define SL_BREAKER_H
 
 #include "base/base.h"
-#include "store/redis/fleet/dice.h"
+#include "store/dice.h"
 
 struct sl_breaker {
     struct sl_dice dice;

@@ -1,5 +1,5 @@
 /* breaker.c -- when to stop asking a store that does not answer. */
-#include "store/redis/breaker.h"
+#include "store/breaker.h"
 
 #define IN_ROW 5
 #define MANY   20 /* in a second: fewer are no share */

@@ -3,9 +3,7 @@
  * A table without chains: where two meet the newer one stays. Hashes are of 128
  * bits under a secret, so that nobody can make two of them meet.
  */
-#include "store/redis/denials.h"
-
-#include "store/redis/script.h"
+#include "store/denials.h"
 
 #define LONGEST SL_S
 #define PARTS   4 /* of a set that is remembered */
@@ -25,10 +23,16 @@ struct sl_denials {
 
 /* ---- keys ---- */
 
-static struct sl_hash128 hash_name(const struct sl_forgets *forgets,
-                                   const struct sl_take_part *part)
+struct sl_hash128 sl_part_name_hash(const struct sl_forgets *forgets,
+                                    const struct sl_take_part *part)
 {
-    return sl_hash128(&forgets->key, sl_script_name(part));
+    return sl_hash128(&forgets->key, sl_take_part_name(part));
+}
+
+uint8_t sl_part_name_place(const struct sl_forgets *forgets,
+                           const struct sl_take_part *part)
+{
+    return (uint8_t)(sl_part_name_hash(forgets, part).hi % SL_FORGETS);
 }
 
 static uint32_t forgets_of(const struct sl_forgets *forgets,
@@ -47,11 +51,9 @@ void sl_forgets_add(struct sl_forgets *forgets, const struct sl_denial_key *key)
         atomic_fetch_add(&forgets->by_name[key->names[i]], 1);
 }
 
-/* All that a part's answer depends on, beside its state. */
-static struct sl_hash128 hash_part(const struct sl_forgets *forgets,
-                                   const struct sl_take_part *part,
-                                   struct sl_hash128 name,
-                                   struct sl_hash128 before)
+struct sl_hash128 sl_part_hash(const struct sl_forgets *forgets,
+                               const struct sl_take_part *part,
+                               struct sl_hash128 name, struct sl_hash128 before)
 {
     const struct sl_limit *l = part->limit;
     uint64_t words[] = {
@@ -80,10 +82,10 @@ struct sl_denial_key sl_denial_key(struct sl_forgets *forgets,
     struct sl_denial_key key = {.count = 0};
 
     for (unsigned i = 0; i < take->count && i < SL_PARTS; i++) {
-        struct sl_hash128 name = hash_name(forgets, &take->parts[i]);
+        struct sl_hash128 name = sl_part_name_hash(forgets, &take->parts[i]);
 
         key.names[key.count++] = (uint8_t)(name.hi % SL_FORGETS);
-        key.hash = hash_part(forgets, &take->parts[i], name, key.hash);
+        key.hash = sl_part_hash(forgets, &take->parts[i], name, key.hash);
     }
     key.forgets = forgets_of(forgets, &key);
     return key;
@@ -132,7 +134,8 @@ static sl_ns stands_for(const struct sl_take *take)
 
         if (a->outcome == SL_ALLOW)
             continue;
-        if (a->outcome == SL_NEVER || a->retry_in == SL_NS_NONE)
+        if (a->outcome == SL_NEVER || a->retry_in == SL_NS_NONE ||
+            take->parts[i].limit->kind == SL_PERMITS)
             return 0;
         least = a->retry_in < least ? a->retry_in : least;
     }
@@ -162,8 +165,8 @@ static size_t size_of(unsigned most)
     return sizeof(struct sl_denials) + most * sizeof(struct denial);
 }
 
-int sl_redis_denials_open(unsigned most, const struct sl_alloc *alloc,
-                          struct sl_denials **ret)
+int sl_far_denials_open(unsigned most, const struct sl_alloc *alloc,
+                        struct sl_denials **ret)
 {
     struct sl_denials *denials = sl_alloc_new(alloc, size_of(most));
 
@@ -176,7 +179,7 @@ int sl_redis_denials_open(unsigned most, const struct sl_alloc *alloc,
     return 0;
 }
 
-void sl_redis_denials_close(struct sl_denials *denials)
+void sl_far_denials_close(struct sl_denials *denials)
 {
     if (denials)
         sl_alloc_free(denials->alloc, denials, size_of(denials->most));

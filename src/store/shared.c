@@ -1,5 +1,5 @@
 /* shared.c -- what the seats of one store have in common. */
-#include "store/redis/shared.h"
+#include "store/shared.h"
 
 #include <string.h>
 
@@ -45,7 +45,7 @@ int sl_shared_fresh(char ret[SL_MARK + 1])
     return 0;
 }
 
-int sl_shared_init(struct sl_redis_shared *shared, struct sl_hash_key *secret)
+int sl_shared_init(struct sl_shared *shared, struct sl_hash_key *secret)
 {
     int err;
 
@@ -56,20 +56,20 @@ int sl_shared_init(struct sl_redis_shared *shared, struct sl_hash_key *secret)
     return err ? err : sl_hash_key_make(&shared->forgets.key);
 }
 
-void sl_shared_done(struct sl_redis_shared *shared)
+void sl_shared_done(struct sl_shared *shared)
 {
     pthread_mutex_destroy(&shared->lock);
     explicit_bzero(shared->secret_text, sizeof(shared->secret_text));
 }
 
-void sl_shared_secret(struct sl_redis_shared *shared, char ret[SL_MARK + 1])
+void sl_shared_secret(struct sl_shared *shared, char ret[SL_MARK + 1])
 {
     pthread_mutex_lock(&shared->lock);
     memcpy(ret, shared->secret_text, SL_MARK + 1);
     pthread_mutex_unlock(&shared->lock);
 }
 
-bool sl_shared_see_secret(struct sl_redis_shared *shared, struct sl_str text,
+bool sl_shared_see_secret(struct sl_shared *shared, struct sl_str text,
                           bool *ret_changed)
 {
     struct sl_hash_key key;
@@ -87,7 +87,7 @@ bool sl_shared_see_secret(struct sl_redis_shared *shared, struct sl_str text,
     return true;
 }
 
-bool sl_shared_see_epoch(struct sl_redis_shared *shared, struct sl_str text,
+bool sl_shared_see_epoch(struct sl_shared *shared, struct sl_str text,
                          bool *ret_changed)
 {
     struct sl_hash_key key;
