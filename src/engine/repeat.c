@@ -333,12 +333,12 @@ static void keep(struct sl_decision *d, struct sl_once *once)
 void sl_guard_again(struct sl_decision *d, bool keep)
 {
     static const struct sl_once_claim none;
-    bool webhook = d->webhook_claimed || d->webhook_kept;
-    bool repeat = d->repeat_claimed || d->repeat_kept;
 
     if (keep) {
-        d->kept_webhook = webhook ? d->webhook : none;
-        d->kept_repeat = repeat ? d->repeat : none;
+        if (!d->webhook_kept)
+            d->kept_webhook = d->webhook_claimed ? d->webhook : none;
+        if (!d->repeat_kept)
+            d->kept_repeat = d->repeat_claimed ? d->repeat : none;
         return;
     }
     d->webhook_kept = !sl_claims_same(&d->kept_webhook, &none);

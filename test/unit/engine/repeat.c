@@ -118,6 +118,34 @@ static void test_running(struct rig *rig)
     begin(rig, &second, &facts);
     CHECK(second.allowed && second.replayed);
 
+    CASE("one that waits and is asked again is no repeat of itself");
+    id_header[0].value = SL_STR("7");
+    begin(rig, &first, &facts);
+    for (int i = 0; i < 2; i++) {
+        sl_guard_again(&first, true);
+        sl_decide_open(&first, rig->live, &facts, true,
+                       sl_engine_secret(rig->engine));
+        sl_guard_again(&first, false);
+    }
+    CHECK_EQ(sl_decide_side(&first, rig->live, &facts, NULL,
+                            sl_engine_secret(rig->engine), &rig->diag),
+             0);
+    begin(rig, &second, &facts);
+    CHECK_EQ(second.status, 409);
+    sl_decide_ask(&first, rig->live);
+    CHECK(first.pending);
+    end(rig, &first, SLUICE_EFULL);
+    CASE("nor does it hold what it has no more use for");
+    begin(rig, &first, &facts);
+    sl_guard_again(&first, true);
+    sl_decide_open(&first, rig->live, &other, true,
+                   sl_engine_secret(rig->engine));
+    sl_guard_again(&first, false);
+    end(rig, &first, 0);
+    begin(rig, &second, &facts);
+    CHECK(second.pending);
+    end(rig, &second, SLUICE_EFULL);
+
     CASE("one that fails is as if it had not come");
     id_header[0].value = SL_STR("5");
     begin(rig, &first, &facts);
