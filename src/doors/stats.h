@@ -156,6 +156,7 @@ struct sl_stats_now {
     sl_ns now, started_at;
     struct sl_stats_subjects subjects;
     struct sl_stats_shared shared;
+    const struct sl_live *live; /* held; NULL: nothing is known of backlogs */
 
     /* The keys that tokens are verified with, if the policy believes any. */
     bool jwks_on;
