@@ -226,6 +226,10 @@ struct sluice_request {
      * user's, then the organisation's. */
     int registry; /* 1: there is one; whoever is NULL is not in it */
     const struct sluice_subject *user_subject, *org_subject;
+
+    /* 1: the cost was used already, and counts whatever the limits say; -1: it
+     * is given back. Nothing is refused. */
+    int used;
 };
 
 struct sluice_decision *sluice_decision_new(void);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/parts.h"
+#include "engine/spent.h"
 
 void sl_ask_init(struct sl_ask *ask, struct sl_engine *engine,
                  const struct sl_station *station, const struct sl_alloc *alloc)
@@ -55,6 +56,7 @@ static void go_on(struct sl_ask *ask)
     struct sl_decision *d = &ask->decision;
 
     if (!d->pending) {
+        sl_spent_tell(ask->station->meter, d, false);
         answer(ask, 0);
         return;
     }
@@ -206,6 +208,8 @@ static void on_forgotten(struct sl_take *take)
         sl_engine_carry_out(ask->engine, d);
         return;
     }
+    if (!take->err)
+        sl_spent_tell(ask->station->meter, d, true);
     answer(ask, take->err);
 }
 

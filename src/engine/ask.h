@@ -26,6 +26,7 @@ struct sl_station {
     struct sl_loop *loop;         /* of this thread; NULL: none */
     struct sl_tokens *tokens;     /* NULL: no token is believed */
     struct sl_subjects *subjects; /* NULL: there is no registry */
+    struct sl_meter *meter;       /* NULL: nobody keeps books of usage */
 };
 
 struct sl_ask {

@@ -56,6 +56,8 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->spend = spend;
     d->give_back = facts->give_back;
     d->insist = facts->insist;
+    d->charge = facts->charge;
+    d->metered = facts->metered;
     d->token_fault = SL_TOKEN_GOOD;
     d->take.deadline = facts->deadline;
     sl_arena_reset(&d->arena);

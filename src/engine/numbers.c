@@ -115,8 +115,23 @@ static uint64_t choose_cost(const struct sl_facts *facts,
     return facts->has_cost ? facts->cost : rule->cost;
 }
 
-int sl_parts_numbers(struct sl_decision *d, struct sl_asking *asking,
-                     struct sl_shown *shown)
+/* Whoever meters sees what lies beyond the ceiling. */
+static void open_up(struct sl_shown *shown)
+{
+    enum sl_kind kind = shown->rule->kind;
+
+    if (!sl_rate_has_numbers(shown->form) || shown->open ||
+        (kind != SL_QUOTA && kind != SL_LEVEL))
+        return;
+    shown->own_open = *shown->numbers;
+    shown->own_open.count = shown->own_open.capacity = SL_AMOUNT_MAX;
+    sl_limit_derive(&shown->own_open);
+    shown->ceiling_less = &shown->own_open;
+    shown->open = true;
+}
+
+static int find_numbers(struct sl_decision *d, struct sl_asking *asking,
+                        struct sl_shown *shown)
 {
     const struct sl_rule *rule = shown->rule;
     unsigned plan = numbers_of(d, asking, rule);
@@ -140,4 +155,14 @@ int sl_parts_numbers(struct sl_decision *d, struct sl_asking *asking,
     if (asking->facts->imposed.period > 0)
         return impose(shown, asking);
     return override_registered(d, shown, asking);
+}
+
+int sl_parts_numbers(struct sl_decision *d, struct sl_asking *asking,
+                     struct sl_shown *shown)
+{
+    int err = find_numbers(d, asking, shown);
+
+    if (!err && asking->facts->metered)
+        open_up(shown);
+    return err;
 }

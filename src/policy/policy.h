@@ -14,6 +14,7 @@
 
 #include "base/ip.h"
 #include "core/limit.h"
+#include "core/marks.h"
 #include "policy/descriptor.h"
 #include "policy/key.h"
 #include "policy/report.h"
@@ -169,7 +170,8 @@ struct sl_rule {
     enum sl_mode mode; /* already combined with the policy's */
     enum sl_failure failure;
     enum sl_on_full on_full;
-    uint64_t cost; /* of a request that names none; 1 if not written */
+    struct sl_marks marks; /* `thresholds` */
+    uint64_t cost;         /* of a request that names none; 1 if not written */
     struct sl_str unit;
     struct sl_deny deny;
     struct sl_key_template key;

@@ -332,6 +332,34 @@ static bool do_request(struct run *run, const struct sl_act *written)
     return !run->out->misses;
 }
 
+/* ---- usage ---- */
+
+static bool do_usage(struct run *run, const struct sl_act *act)
+{
+    struct sl_tally tally = {.allowed = act->in->times};
+    struct sluice_request request;
+    struct sl_diag why = {.sentence = ""};
+
+    if (!has_limit(run, act->names[2]))
+        return no_limit(run, act->names[2]);
+    if (sl_usage_fill(act, &request, &why))
+        return stop(run, SL_END_FAILED, "%s", why.sentence);
+    sl_flow_subjects_fill(&run->subjects, &request);
+    for (uint64_t i = 0; i < act->in->times; i++) {
+        if (i > 0 && !pass(run, act->in->every))
+            return false;
+        if (sluice_decide(run->engine, &request, run->decision))
+            return broken(run);
+        if (run->remote && !agreed(run, sl_remote_usage(run->remote, &request)))
+            return false;
+    }
+    if (sl_compare(act, &tally, run->decision, run->arena, &run->out->misses))
+        return out_of_memory(run);
+    if (run->out->misses)
+        run->out->end = SL_END_FAILED;
+    return !run->out->misses;
+}
+
 /* ---- the rest ---- */
 
 static bool do_subject(struct run *run, const struct sl_act *act)
@@ -388,7 +416,7 @@ static bool do_act(struct run *run, const struct sl_act *act)
     case SL_ACT_RELOAD:
         return do_reload(run, act);
     case SL_ACT_USAGE:
-        return absent(run, "usage");
+        return do_usage(run, act);
     case SL_ACT_SETTLE:
         return absent(run, "settle");
     case SL_ACT_RELEASE:
@@ -418,7 +446,7 @@ void sl_flow_run(const struct sl_flow *flow, const char *file,
                       .remote = remote,
                       .subjects.arena = arena,
                       .out = ret};
-    const char *cannot = remote ? sl_remote_cannot(flow) : NULL;
+    const char *cannot = remote ? sl_remote_cannot(remote, flow) : NULL;
 
     *ret = (struct sl_outcome){.end = SL_END_PASSED, .message = ""};
     if (cannot)

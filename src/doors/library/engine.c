@@ -236,6 +236,9 @@ static struct sl_facts facts_of(const struct sluice_request *r,
         .costs = lists->costs,
         .cost_count = (unsigned)r->cost_count,
         .request_id = sl_str_c(r->request_id),
+        .charge = r->used > 0,
+        .give_back = r->used < 0,
+        .metered = r->used != 0,
         .now = now,
     };
 }

@@ -81,7 +81,7 @@ static void step(struct answering *a)
 /* Programs name no origin; browsers do, with all that a page makes them post.
  * Where no token is asked for, a page on the web must not spend what belongs
  * to others on this machine. */
-static bool is_page(struct sl_http_call *call)
+bool sl_http_is_page(struct sl_http_call *call)
 {
     const struct sl_http_door *door = call->worker->door;
     unsigned count = 0;
@@ -101,7 +101,7 @@ static void run(struct sl_http_call *call, bool explain)
 {
     struct answering *a;
 
-    if (is_page(call))
+    if (sl_http_is_page(call))
         return;
     a = sl_arena_take(&call->arena, sizeof(*a));
     if (!a) {
