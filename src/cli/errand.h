@@ -80,6 +80,7 @@ extern const struct sl_errand sl_errand_subject;
 extern const struct sl_errand sl_errand_take;
 extern const struct sl_errand sl_errand_top;
 extern const struct sl_errand sl_errand_reset;
+extern const struct sl_errand sl_errand_usage;
 
 /* The whole program. `argv` is put in another order. Returns an exit status. */
 int sl_cli_run(struct sl_cli *cli, int argc, char **argv);

@@ -146,6 +146,34 @@ check 'a bucket is charged, too' has "$out" '"limit":5,"remaining":0,'
 ask /v1/check -d '{"path":"/x","user":"ann"}'
 check 'and refuses' has "$out" '"by":"api"'
 
+# ---- sluice usage ----
+
+usage() {
+    run "$sluice" usage --url "http://$http" "$@"
+}
+
+usage org acme
+check 'bars' has "$out" \
+    'minutes  [####################]  175 %  210 of 120 minutes, 90 overage'
+check 'and when it begins anew' has "$out" '         resets 2026-12-01T00:00:00Z'
+usage org slow --days 3 --limit minutes
+check 'part of a bar' has "$out" '[#########-----------]   47 %  57 of 120 minutes'
+check 'by day' has "$out" '2026-11-15 [####################] 57'
+usage org slow minutes 3 --key cli-1
+check 'a report' has "$out" '   50 %  60 of 120 minutes'
+usage org slow minutes 3 --key cli-1
+check 'that is sent twice' has "$out" '   50 %  60 of 120 minutes'
+usage org slow -o json
+check 'JSON' has "$out" '"used":60,"limit":120'
+usage org slow minutes
+check 'half a report is none' is 2
+usage org slow minutes some
+check 'nor is one of no number' is 2
+usage planet earth
+check 'nothing is kept per planet' has "$err" 'no limit is kept per planet'
+usage org slow none 3
+check 'what the daemon refuses is told' has "$err" 'has no limit'
+
 # ---- plans ----
 
 tell /v1/subjects/org/rich -X PUT -d '{"plan":"pro"}'

@@ -224,11 +224,6 @@ static void read_words(struct sl_build *b, const struct sl_node *node,
         (int)preset_failure(rule->kind));
     rule->on_full =
         (enum sl_on_full)sl_build_choice(node, "on_full", sl_full_words, 2, 0);
-    if (rule->kind == SL_QUOTA || rule->kind == SL_LEVEL)
-        rule->marks = (struct sl_marks){
-            {80, 100},
-            2
-        };
     rule->unit = sl_build_text(b, node, "unit");
     rule->dialects = sl_build_dialects(b, sl_node_get(node, "headers"), -1);
 }
@@ -329,6 +324,7 @@ static void read_limit(struct sl_build *b, const struct sl_node *node,
     read_calendar(b, node, rule);
     read_words(b, node, rule);
     read_cost(b, node, rule);
+    sl_build_marks(b, node, rule);
     read_deny(b, sl_node_get(node, "deny"), &rule->deny);
     errors = b->report->errors;
     read_per(b, node, rule);

@@ -218,20 +218,20 @@ static void test_stops(void)
     static const struct {
         const char *line, *sentence;
     } rows[] = {
-        {"GET / hold=5m",            "hold= is not in this version"         },
-        {"GET / as=h1",              "as= is not in this version"           },
+        {"GET / hold=5m",             "hold= is not in this version"         },
+        {"GET / as=h1",               "as= is not in this version"           },
         {"GET / token=t",
-         "token=: the policy believes no tokens; it has no identity.jwt"    },
-        {"settle h1 cost=1",         "settle is not in this version"        },
-        {"release h1",               "release is not in this version"       },
-        {"extend h1 hold=1m",        "extend is not in this version"        },
-        {"usage org acme month 1",   "usage is not in this version"         },
-        {"store slow",               "store slow is not in this version"    },
-        {"feature nothing on",       "the policy has no feature \"nothing\""},
-        {"take nothing ann",         "the policy has no limit \"nothing\""  },
-        {"GET / cost.nothing=1",     "the policy has no limit \"nothing\""  },
-        {"subject user a nothing=5", "the policy has no limit \"nothing\""  },
-        {"GET / x2 every=106751d",   "the clock would pass the year 2115"   },
+         "token=: the policy believes no tokens; it has no identity.jwt"     },
+        {"settle h1 cost=1",          "settle is not in this version"        },
+        {"release h1",                "release is not in this version"       },
+        {"extend h1 hold=1m",         "extend is not in this version"        },
+        {"usage planet acme month 1", "usage is reported of user and org"    },
+        {"store slow",                "store slow is not in this version"    },
+        {"feature nothing on",        "the policy has no feature \"nothing\""},
+        {"take nothing ann",          "the policy has no limit \"nothing\""  },
+        {"GET / cost.nothing=1",      "the policy has no limit \"nothing\""  },
+        {"subject user a nothing=5",  "the policy has no limit \"nothing\""  },
+        {"GET / x2 every=106751d",    "the clock would pass the year 2115"   },
     };
 
     for (size_t i = 0; i < SL_LEN(rows); i++) {
