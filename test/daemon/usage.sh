@@ -190,6 +190,53 @@ report '{"org":"wide","limit":"minutes","amount":3}'
 check 'what has no limit is counted as well' has "$out" \
     '"plan":"open","scope":"org","id":"wide","used":80,"limit":null,'
 
+# ---- credits ----
+
+credit() {
+    tell "/v1/credits/org/$1" -d "$2" -H 'X-Sluice-By: ops'
+}
+
+report '{"org":"lucky","limit":"minutes","amount":120}'
+job transcribe lucky
+check 'the quota is used up' has "$out" '"status":402'
+credit lucky '{"limit":"minutes","amount":10,"expires":"2026-11-20","note":"sorry"}'
+check 'a credit is given' has "$out" '{"number":1}'
+credit lucky '{"limit":"minutes","amount":5}'
+job transcribe lucky ',"cost":12'
+check 'and lets requests pass' has "$out" '"allowed":true'
+meters org/lucky
+check 'which is no overage' has "$out" \
+    '"used":132,"limit":120,"remaining":0,"share":110,"overage":0,"credited":12,"credits":3,'
+tell /v1/credits/org/lucky
+check 'the first to expire goes first' has "$out" \
+    '{"number":1,"limit":"minutes","amount":10,"unused":0,"expires":"2026-11-20T00:00:00Z","expired":false,"note":"sorry","by":"ops"'
+job transcribe lucky ',"cost":4'
+check 'no more than there are' has "$out" '"status":402'
+job transcribe lucky ',"cost":3'
+check 'but all of them' has "$out" '"allowed":true'
+job transcribe lucky
+check 'then it ends' has "$out" '"status":402'
+credit lucky '{"limit":"minutes","amount":7}'
+job transcribe lucky ',"cost":2'
+check 'until there are more' has "$out" '"allowed":true'
+meters org/lucky # so that it is in the books
+tell /v1/credits/org/lucky/3 -X DELETE
+check 'one is taken away' has "$out" '{"removed":true}'
+job transcribe lucky
+check 'with what was left of it' has "$out" '"status":402'
+tell /v1/credits/org/lucky/3 -X DELETE
+check 'once' answers 404
+credit lucky '{"limit":"links","amount":7}'
+check 'credits are for quotas' has "$out" 'credits are for quotas'
+credit lucky '{"limit":"minuts","amount":7}'
+check 'of the policy' has "$out" 'has no limit \"minuts\"'
+credit lucky '{"limit":"minutes","amount":0}'
+check 'with an amount' has "$out" 'is a whole number from 1 on'
+credit lucky '{"limit":"minutes","amount":1,"till":"x"}'
+check 'and no other members' has "$out" 'a credit has limit, amount, expires and note'
+credit lucky '{"limit":"minutes","amount":1,"expires":"soon"}'
+check 'and a time that is one' answers 400
+
 # ---- levels ----
 
 for name in a b a; do

@@ -58,6 +58,7 @@ struct sl_usage {
     enum sl_usage_result result; /* out */
     int64_t moved;               /* out: by how much `used` has changed */
     uint64_t used, overage, credited;
+    bool absorbed;              /* out: credits were used up */
     unsigned told_before, told; /* out: the highest mark, before and now */
 };
 
@@ -67,9 +68,46 @@ struct sl_usage {
 SL_MUST_USE int sl_ledger_record(struct sl_database *db, struct sl_usage *list,
                                  unsigned count, unsigned *ret_failed);
 
+/* ---- credits: credit.c ---- */
+
+struct sl_draft;
+
+struct sl_credit_grant {
+    struct sl_str scope, id, limit;
+    uint64_t amount;
+    sl_ns expires; /* SL_NS_NONE: never */
+    struct sl_str note, by;
+    uint64_t number; /* out; of the one that is taken away */
+};
+
+SL_MUST_USE int sl_ledger_grant(struct sl_database *db,
+                                struct sl_credit_grant *grant, sl_ns now);
+SL_MUST_USE int sl_ledger_revoke(struct sl_database *db,
+                                 const struct sl_credit_grant *grant,
+                                 bool *ret_found);
+
+/* Use up credits for `over` units of `u`; *ret is how many there were. */
+SL_MUST_USE int sl_ledger_absorb(struct sl_database *db,
+                                 const struct sl_usage *u, int64_t over,
+                                 int64_t *ret);
+
+/* All of a subject's, as items of a JSON array. */
+SL_MUST_USE int sl_ledger_credits_json(struct sl_database *db,
+                                       struct sl_str scope, struct sl_str id,
+                                       sl_ns now, struct sl_buf *out);
+
+/* What of them those must know who decide: draft->credits. */
+SL_MUST_USE int sl_ledger_credits(struct sl_database *db, struct sl_str scope,
+                                  struct sl_str id, struct sl_draft *draft);
+
 /* ---- reading ---- */
 
-enum sl_usage_row_kind { SL_ROW_COUNTER, SL_ROW_DAY, SL_ROW_MONTH };
+enum sl_usage_row_kind {
+    SL_ROW_COUNTER,
+    SL_ROW_DAY,
+    SL_ROW_MONTH,
+    SL_ROW_CREDIT, /* unused units; `when` is their expiry, or -1 */
+};
 
 struct sl_usage_row {
     enum sl_usage_row_kind kind;
@@ -82,7 +120,7 @@ struct sl_usage_row {
  * since `since`, counters of periods that began since `started`. */
 SL_MUST_USE int sl_ledger_read(struct sl_database *db, struct sl_str scope,
                                struct sl_str id, sl_ns since, sl_ns started,
-                               struct sl_buf *out);
+                               sl_ns now, struct sl_buf *out);
 
 /* Every counter that has been written since `since`: the texts live until f()
  * returns. */

@@ -44,7 +44,7 @@ static int read_rows(struct sl_database *db, enum sl_query q,
 }
 
 int sl_ledger_read(struct sl_database *db, struct sl_str scope,
-                   struct sl_str id, sl_ns since, sl_ns started,
+                   struct sl_str id, sl_ns since, sl_ns started, sl_ns now,
                    struct sl_buf *out)
 {
     const struct {
@@ -55,6 +55,7 @@ int sl_ledger_read(struct sl_database *db, struct sl_str scope,
         {SL_QUERY_READ_COUNTERS, SL_ROW_COUNTER, started           },
         {SL_QUERY_READ_DAYS,     SL_ROW_DAY,     since / SL_DAY    },
         {SL_QUERY_READ_MONTHS,   SL_ROW_MONTH,   sl_month_of(since)},
+        {SL_QUERY_READ_CREDITS,  SL_ROW_CREDIT,  now               },
     };
     int err = 0;
 

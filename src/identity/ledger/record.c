@@ -188,18 +188,22 @@ static unsigned reached(const struct sl_usage *u, int64_t used)
 /* ---- one amount ---- */
 
 /* How much of what is moved lies beyond the cap. */
-static int64_t beyond(const struct sl_usage *u, int64_t before, int64_t after)
+static int64_t beyond(const struct sl_usage *u, const struct counter *was,
+                      int64_t after)
 {
-    uint64_t over;
+    int64_t over, moved = after - was->used;
 
     if (u->reset)
         return 0;
     if (!u->reported)
         return (int64_t)u->over;
-    if (after <= before || (uint64_t)after <= u->cap)
+    if (moved <= 0 || (uint64_t)after <= u->cap)
         return 0;
-    over = (uint64_t)after - u->cap;
-    return over < (uint64_t)(after - before) ? (int64_t)over : after - before;
+    /* What was given back and is used again was paid for already. */
+    over = after - (int64_t)u->cap - was->overage - was->credited;
+    if (over < 0)
+        return 0;
+    return over < moved ? over : moved;
 }
 
 static int64_t move(const struct sl_usage *u, int64_t used, int64_t by)
@@ -221,12 +225,18 @@ static int settle(struct sl_database *db, struct sl_usage *u,
                   const struct counter *was, int64_t by)
 {
     struct counter c = *was;
-    int64_t over;
+    int64_t over, absorbed;
     int err;
 
     c.used = move(u, was->used, by);
-    over = beyond(u, was->used, c.used);
+    over = beyond(u, was, c.used);
+    err = sl_ledger_absorb(db, u, over, &absorbed);
+    if (err)
+        return err;
+    u->absorbed = absorbed > 0;
+    over -= absorbed;
     c.overage += over;
+    c.credited = u->reset ? 0 : c.credited + absorbed;
     c.told = reached(u, c.used);
     u->moved = c.used - was->used;
     u->told_before = was->told;
@@ -281,6 +291,7 @@ int sl_ledger_record(struct sl_database *db, struct sl_usage *list,
 
     for (unsigned i = 0; i < count && !err; i++) {
         list[i].moved = 0;
+        list[i].absorbed = false;
         err = record(db, &list[i]);
         if (!err && list[i].result >= SL_USAGE_CONFLICT) {
             *ret_failed = i;

@@ -49,6 +49,8 @@ enum sl_job_kind {
     SL_JOB_FORGET, /* everything; for tests that begin anew */
     SL_JOB_USAGE,  /* put down what was used */
     SL_JOB_METERS, /* read it, after what was put down before */
+    SL_JOB_GRANT,  /* a credit: `on` gives it, or takes it away */
+    SL_JOB_CREDITS,
 };
 
 /* What became of a job that did not fail. */
@@ -78,7 +80,8 @@ struct sl_job {
     struct sl_str name, by; /* SWITCH: `on` < 0 forgets it */
     int on;
     struct sl_usage *usage; /* USAGE; of change_count. Its answers are there */
-    sl_ns since, started;   /* METERS: see sl_ledger_read(); for scope and id */
+    struct sl_credit_grant *grant; /* GRANT */
+    sl_ns since, started; /* METERS: see sl_ledger_read(); for scope and id */
 
     /* Answered. */
     int err; /* 0, SLUICE_ESTORE, SLUICE_ENOMEM */
@@ -88,8 +91,8 @@ struct sl_job {
     unsigned same;            /* WRITE: how many changed nothing */
     uint64_t stamp;           /* FIND */
     struct sl_entry *entries; /* FIND, LIST, WRITE of one: the asker's */
-    struct sl_buf text;       /* AUDIT: items of a JSON array; METERS: structs;
-                               * the asker's */
+    struct sl_buf text;       /* AUDIT, CREDITS: items of a JSON array; METERS:
+                               * structs;       the asker's */
 
     /* The registry's. */
     struct sl_job *next;

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/parse.h"
 #include "doors/http/admin/inner.h"
 #include "doors/http/usage/usage.h"
@@ -136,6 +137,17 @@ static const struct sl_usage_row *find_counter(const struct reading *r,
     return NULL;
 }
 
+static uint64_t sum_credits(const struct reading *r, struct sl_str limit)
+{
+    uint64_t all = 0;
+
+    for (size_t i = 0; i < r->row_count; i++)
+        if (r->rows[i].kind == SL_ROW_CREDIT &&
+            sl_str_eq(sl_str_c(r->rows[i].limit), limit))
+            all = sl_add_sat(all, r->rows[i].used);
+    return all;
+}
+
 static int write_meter(struct reading *r, const struct sl_rule *rule)
 {
     struct sl_buf *out = &r->call->text;
@@ -153,6 +165,7 @@ static int write_meter(struct reading *r, const struct sl_rule *rule)
         if (!view.limited)
             view.used = counter->used;
     }
+    view.credits = sum_credits(r, rule->name);
     err = sl_buf_addf(out, "%s{", r->shown++ > 0 ? "," : "");
     if (!err)
         err = sl_view_write(&view, out);
@@ -277,6 +290,7 @@ static void prepare(struct reading *r)
     r->job.scope = r->scope;
     r->job.id = r->id;
     r->job.since = now > back ? now - back : 0;
+    r->job.now = now;
     r->job.done = on_read;
     r->job.ctx = r;
 }

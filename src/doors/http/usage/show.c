@@ -122,8 +122,10 @@ int sl_view_write(const struct sl_view *v, struct sl_buf *out)
     if (!err)
         err = add_numbers(out, v);
     if (!err)
-        err = sl_buf_addf(out, ",\"overage\":%" PRIu64 ",\"credited\":%" PRIu64,
-                          v->overage, v->credited);
+        err = sl_buf_addf(out,
+                          ",\"overage\":%" PRIu64 ",\"credited\":%" PRIu64
+                          ",\"credits\":%" PRIu64,
+                          v->overage, v->credited, v->credits);
     if (!err)
         err = add_instant(
             out, ",\"period_start\":", v->start > 0 ? v->start : SL_NS_NONE);

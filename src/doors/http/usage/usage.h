@@ -3,6 +3,7 @@
  *   read.c    the body of a report
  *   report.c  POST /v1/usage: look, put down, charge
  *   meters.c  GET /v1/usage/SCOPE/ID
+ *   credits.c /v1/credits of the admin listener
  *   show.c    a meter as JSON, a history as CSV
  */
 #ifndef SL_HTTP_USAGE_H
@@ -42,7 +43,7 @@ struct sl_view {
     const struct sl_rule *rule;
     struct sl_str plan, scope, id;
     bool limited; /* `limit` is one */
-    uint64_t used, limit, overage, credited;
+    uint64_t used, limit, overage, credited, credits;
     sl_ns start; /* 0: none */
     sl_ns end;   /* SL_NS_NONE: none */
     sl_ns now;
@@ -72,6 +73,9 @@ SL_MUST_USE int sl_history_csv(const struct sl_usage_row *rows, size_t count,
 /* ---- handlers ---- */
 
 sl_http_f sl_http_usage_report, sl_http_usage_read;
+
+/* On the admin listener. */
+sl_http_f sl_admin_credits, sl_admin_credit_give, sl_admin_credit_revoke;
 
 /* The books of this thread; NULL if it was refused: there are none. */
 struct sl_meter *sl_http_meter(struct sl_http_call *call);

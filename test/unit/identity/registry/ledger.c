@@ -218,6 +218,87 @@ static void test_restart(struct world *w)
     put_one(w, thing("b", 1), SL_USAGE_REPLAYED, 1, 0);
 }
 
+/* ---- credits ---- */
+
+static void give(struct world *w, uint64_t amount, sl_ns expires)
+{
+    struct sl_credit_grant grant = {.scope = S("org"),
+                                    .id = S("rich"),
+                                    .limit = S("minutes"),
+                                    .amount = amount,
+                                    .expires = expires,
+                                    .by = S("test")};
+    struct sl_job job;
+
+    sl_job_init(&job, SL_JOB_GRANT, &sl_alloc_libc);
+    job.grant = &grant;
+    job.on = 1;
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    CHECK(grant.number > 0);
+    sl_job_clear(&job);
+}
+
+static bool lists(struct world *w, const char *want)
+{
+    struct sl_job job;
+    bool there;
+
+    sl_job_init(&job, SL_JOB_CREDITS, &sl_alloc_libc);
+    job.scope = S("org");
+    job.id = S("rich");
+    ask(w, &job);
+    CHECK_EQ(sl_buf_add(&job.text, (struct sl_str){"", 1}), 0);
+    there = strstr(job.text.bytes, want) != NULL;
+    if (!there)
+        printf("# %s\n", job.text.bytes);
+    sl_job_clear(&job);
+    return there;
+}
+
+/* What those who decide are told: unused, and used in this period. */
+static uint64_t known_credit(struct world *w, bool used)
+{
+    struct sl_job job;
+    uint64_t units = 0;
+
+    ask_find(w, &job, S("org"), S("rich"));
+    for (unsigned i = 0; i < job.entries->subject.credit_count; i++)
+        if ((job.entries->subject.credits[i].start != SL_NS_NONE) == used)
+            units += job.entries->subject.credits[i].units;
+    sl_job_clear(&job);
+    return units;
+}
+
+static void test_credits(struct world *w)
+{
+    struct sl_usage u = report("rich", 90, "");
+
+    CASE("(5) credits absorb what lies beyond the limit");
+    give(w, 20, SL_NS_NONE);
+    give(w, 10, DAY_0 + 5 * SL_DAY);
+    give(w, 99, DAY_0); /* expired */
+    CHECK_EQ(known_credit(w, false), 129);
+    put_one(w, u, SL_USAGE_RECORDED, 90, 0);
+    u.amount = 25;
+    put_one(w, u, SL_USAGE_RECORDED, 115, 0);
+    CASE("(5) those first that expire first");
+    CHECK(lists(w, "\"amount\":10,\"unused\":0,"));
+    CHECK(lists(w, "\"amount\":20,\"unused\":15,"));
+    CHECK(lists(w, "\"amount\":99,\"unused\":99,"));
+    CASE("what is used and what is not are the same together");
+    CHECK_EQ(known_credit(w, true), 15);
+    CHECK_EQ(known_credit(w, false), 15 + 99);
+    CASE("what they do not cover is overage");
+    u.amount = 20;
+    put_one(w, u, SL_USAGE_RECORDED, 135, 5);
+    CASE("what was given back and is used again was paid for");
+    u.amount = -30;
+    put_one(w, u, SL_USAGE_RECORDED, 105, 5);
+    u.amount = 30;
+    put_one(w, u, SL_USAGE_RECORDED, 135, 5);
+}
+
 /* ---- names ---- */
 
 static void test_names(void)
@@ -394,6 +475,7 @@ int main(int argc, char **argv)
     test_keys(&w);
     test_things(&w);
     test_marks(&w);
+    test_credits(&w);
     test_slips(&w);
     test_no_memory(&w);
     test_restart(&w);
