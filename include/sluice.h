@@ -59,6 +59,8 @@
  * - A file is opened with the size that it was made with. One of another size
  *   or version, or with damage, is renamed to PATH.damaged-N and an empty state
  *   is begun (see sluice_notice()), unless on_damage says to refuse it.
+ * - Holds have a sixteenth of the state: a mebibyte has room for 140 on up to
+ *   four keys and 14 on more, 64 MiB for 9,300 and 930.
  * - When the state is full, cells that owe little give way to new keys; if
  *   none does, `on_full` decides for the new key. A drained cell, a quota, a
  *   level and a permit never give way.
@@ -217,9 +219,69 @@ int sluice_give_back(struct sluice *gate, struct sluice_part *parts,
  * is a debt. */
 int sluice_charge(struct sluice *gate, struct sluice_part *parts, size_t count);
 
-/* Forget what a key owes. */
+/* Forget what a key owes. Holds on it have nothing to give back any more. */
 int sluice_reset(struct sluice *gate, unsigned limit, const void *key,
                  size_t key_len);
+
+/* Holds. A hold takes provisionally: what is taken counts at once, until the
+ * hold is settled (with what it came to), released (with nothing) or expires,
+ * which is released by nobody. A permit is a hold of 1 on a concurrency limit;
+ * the tokens of an answer that is still to come are a hold on a bucket or a
+ * quota.
+ *
+ * What comes back: of windows and quotas all that was not used, while the
+ * window of the take lasts; of permits and levels always; of buckets what is
+ * surely still used of it, for they drain meanwhile. What is settled for more
+ * is charged, even beyond the limit.
+ *
+ * A hold belongs to the state, not to the gate: it survives its maker, and
+ * whoever knows its id may end it. A hold ends once; what comes later changes
+ * nothing and is told how it had ended, as long as that is remembered: until
+ * the room is needed. Expired holds are given back as of their expiry, when
+ * the next decision is made. */
+struct sluice_hold_id {
+    uint64_t w[2]; /* random; never zeros */
+};
+
+enum sluice_hold_state {
+    SLUICE_HOLD_UNKNOWN, /* never was, or is forgotten */
+    SLUICE_HOLD_HELD,    /* it was held until this call, or still is */
+    SLUICE_HOLD_SETTLED, /* it had been settled before... */
+    SLUICE_HOLD_RELEASED,
+    SLUICE_HOLD_EXPIRED
+};
+
+/* What a hold came to on one limit. */
+struct sluice_settlement {
+    unsigned limit; /* which of the options' limits */
+    uint64_t cost;
+    int over; /* out: that is more than the limit has; it was charged all the
+               * same */
+    struct sluice_answer answer; /* out: a look afterwards, by the numbers of
+                                  * the take */
+};
+
+/* Take a set as sluice_take() does and hold it for `for_ns`. If the verdict is
+ * ALLOW, *id is its hold; if not, nothing is held and *id is zeros.
+ * SLUICE_EFULL if the state has no room for another hold. */
+int sluice_hold(struct sluice *gate, struct sluice_part *parts, size_t count,
+                int64_t for_ns, struct sluice_hold_id *id,
+                struct sluice_verdict *ret);
+
+/* Settle a hold: it came to `costs`, each limit named once at most. Limits that
+ * are not named came to what was held, but permits come back. What is `out` in
+ * them is told if *ret becomes HELD. */
+int sluice_settle(struct sluice *gate, struct sluice_hold_id id,
+                  struct sluice_settlement *costs, size_t count,
+                  enum sluice_hold_state *ret);
+
+/* Nothing of it was used. */
+int sluice_release(struct sluice *gate, struct sluice_hold_id id,
+                   enum sluice_hold_state *ret);
+
+/* It expires `for_ns` from now, whatever it was before: a heartbeat. */
+int sluice_extend(struct sluice *gate, struct sluice_hold_id id, int64_t for_ns,
+                  enum sluice_hold_state *ret);
 
 /* Called for every key in the state that belongs to one of the gate's limits:
  * keys show as fingerprints, and `answer` as a look by plan 0. Return 0 to go
@@ -242,6 +304,9 @@ struct sluice_stats {
     uint64_t places;   /* for keys */
     uint64_t occupied; /* of them */
     uint64_t bytes;    /* of the state */
+    uint64_t expired;  /* holds that expired */
+    uint64_t hold_places;
+    uint64_t held; /* holds that are out */
 };
 
 int sluice_stats(struct sluice *gate, struct sluice_stats *ret);

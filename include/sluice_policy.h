@@ -227,6 +227,9 @@ struct sluice_request {
     int registry; /* 1: there is one; whoever is NULL is not in it */
     const struct sluice_subject *user_subject, *org_subject;
 
+    int64_t hold_ns; /* hold what is taken for so long; 0: do not, but for the
+                      * permits of concurrency limits */
+
     /* 1: the cost was used already, and counts whatever the limits say; -1: it
      * is given back. Nothing is refused. */
     int used;
@@ -272,6 +275,11 @@ int64_t sluice_decision_retry_in_ns(const struct sluice_decision *decision);
 /* What the quota header shows; UINT64_MAX if there is no quota. */
 uint64_t sluice_decision_quota(const struct sluice_decision *decision);
 
+/* The name of what is held, or "" if nothing is; and until it frees itself, or
+ * -1. */
+const char *sluice_decision_hold(const struct sluice_decision *decision);
+int64_t sluice_decision_hold_ns(const struct sluice_decision *decision);
+
 /* One limit of the decision, in the route's order. */
 struct sluice_shown {
     const char *name, *kind, *plan, *scope, *id, *mode, *unit;
@@ -305,6 +313,63 @@ const char *sluice_decision_json(struct sluice_decision *decision);
  * its key, and when the same request passes. What a client chose is escaped:
  * it can't end a line. NULL without memory. */
 const char *sluice_decision_text(struct sluice_decision *decision);
+
+/* ---- holds ---- */
+
+/* What a decision holds was taken provisionally. It ends when it is settled
+ * with what it came to, released since nothing was used, or by itself when its
+ * time is over. Ending what had ended changes nothing and is no failure:
+ * sluice_ended_again() tells. SLUICE_ENOENT: nobody knows the hold, or not any
+ * more. SLUICE_ECONF: the policy has no limit of a name in `costs`. */
+
+struct sluice_ended; /* what became of a hold; may be used again and again */
+
+struct sluice_ended *sluice_ended_new(void);
+void sluice_ended_free(struct sluice_ended *ended);
+
+/* What it came to. Limits that `costs` does not name came to `cost` if
+ * `has_cost`, unless the policy fixes their own `cost`; else to what was held.
+ * Permits always come back. */
+struct sluice_actual {
+    int has_cost;
+    uint64_t cost;
+    const struct sluice_cost *costs; /* at most 256 */
+    size_t cost_count;
+};
+
+/* `actual` may be NULL: it came to what was held. `ret` may be NULL. More than
+ * was held is charged, even beyond the limit. */
+int sluice_engine_settle(struct sluice_engine *engine, const char *hold,
+                         const struct sluice_actual *actual,
+                         struct sluice_ended *ret);
+
+int sluice_engine_release(struct sluice_engine *engine, const char *hold,
+                          struct sluice_ended *ret);
+
+/* Hold on for `hold_ns` from now. */
+int sluice_engine_extend(struct sluice_engine *engine, const char *hold,
+                         int64_t hold_ns, struct sluice_ended *ret);
+
+/* How it stands now: "settled", "released", "expired", "held"; "" after a
+ * failure. */
+const char *sluice_ended_state(const struct sluice_ended *ended);
+
+/* It had ended before, and nothing was changed. */
+int sluice_ended_again(const struct sluice_ended *ended);
+
+/* One limit of the hold; of those that had ended there are none. */
+struct sluice_held {
+    const char *name; /* "": the policy has it no longer */
+    uint64_t held, cost, remaining;
+    int over; /* it came to more than the limit has */
+};
+
+size_t sluice_ended_limits(const struct sluice_ended *ended);
+struct sluice_held sluice_ended_limit(const struct sluice_ended *ended,
+                                      size_t index);
+
+/* All of it as one line of JSON. NULL without memory. */
+const char *sluice_ended_json(struct sluice_ended *ended);
 
 #ifdef __cplusplus
 }

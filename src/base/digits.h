@@ -3,42 +3,69 @@
 #ifndef SL_DIGITS_H
 #define SL_DIGITS_H
 
+#include <endian.h>
 #include <string.h>
 
 #include "base/base.h"
 
 #define SL_DIGITS 20 /* of the largest number, 2^64 - 1 */
 
-/* How many digits `n` has. */
-static inline size_t sl_digits_count(uint64_t n)
-{
-    size_t len = 1;
+#define SL_DIGITS_EIGHT UINT64_C(100000000)
 
-    for (; n >= 10000; n /= 10000)
-        len += 4;
-    return len + (n >= 10) + (n >= 100) + (n >= 1000);
+/* The eight digits of n < 10^8 as bytes, the first one in the lowest. Halves,
+ * pairs and digits are parted side by side in one word: 10486 / 2^20 is a
+ * hundredth below 10^4, and 103 / 2^10 a tenth below 100. */
+static inline uint64_t sl_digits_parted(uint64_t n)
+{
+    uint64_t halves = n / 10000 | n % 10000 << 32;
+    uint64_t pairs = halves * 10486 >> 20 & UINT64_C(0x0000007f0000007f);
+    uint64_t digits;
+
+    pairs |= (halves - 100 * pairs) << 16;
+    digits = pairs * 103 >> 10 & UINT64_C(0x000f000f000f000f);
+    return digits | (pairs - 10 * digits) << 8;
 }
 
-/* Write `n` in decimal. No NUL is put behind it. Returns the length. From the
- * end, two digits by one division. */
+static inline void sl_digits_put(uint64_t digits, char out[8])
+{
+    digits = htole64(digits);
+    memcpy(out, &digits, 8);
+}
+
+/* n < 10^8 without leading zeros. Eight bytes are written in any case. */
+static inline size_t sl_digits_few(uint64_t n, char out[8])
+{
+    uint64_t digits = sl_digits_parted(n);
+    unsigned zeros = /* the last digit is never one of them */
+        (unsigned)__builtin_ctzll(digits | UINT64_C(1) << 56) / 8;
+
+    sl_digits_put((digits | UINT64_C(0x3030303030303030)) >> 8 * zeros, out);
+    return 8 - zeros;
+}
+
+static inline void sl_digits_all(uint64_t n, char out[8])
+{
+    sl_digits_put(sl_digits_parted(n) | UINT64_C(0x3030303030303030), out);
+}
+
+/* Write `n` in decimal. No NUL is put behind it. Returns the length; what is
+ * behind that in `out` may be written, too. */
 static inline size_t sl_digits(uint64_t n, char out[SL_DIGITS])
 {
-    static const char pairs[] = "0001020304050607080910111213141516171819"
-                                "2021222324252627282930313233343536373839"
-                                "4041424344454647484950515253545556575859"
-                                "6061626364656667686970717273747576777879"
-                                "8081828384858687888990919293949596979899";
-    size_t len = sl_digits_count(n), at = len;
+    uint64_t high = n / SL_DIGITS_EIGHT;
+    size_t len;
 
-    for (; n >= 100; n /= 100) {
-        at -= 2;
-        memcpy(out + at, pairs + 2 * (n % 100), 2);
+    if (high == 0)
+        return sl_digits_few(n, out);
+    if (high < SL_DIGITS_EIGHT) {
+        len = sl_digits_few(high, out);
+    } else {
+        len = sl_digits_few(high / SL_DIGITS_EIGHT, out);
+        sl_digits_all(high % SL_DIGITS_EIGHT, out + len);
+        len += 8;
     }
-    if (n >= 10)
-        memcpy(out, pairs + 2 * n, 2);
-    else
-        out[0] = (char)('0' + n);
-    return len;
+    sl_digits_all(n % SL_DIGITS_EIGHT, out + len);
+    return len + 8;
 }
 
 /* Write the last `width` digits of `n`, with zeros before them. Returns the

@@ -37,10 +37,9 @@ static char lower(char c)
  * so those that differ must differ in it, and be letters with it set. Of a
  * byte's seven low bits the sum with 0x1f reaches the top from 'a' on, that
  * with 0x05 from behind 'z'; no sum goes beyond its byte. */
-static bool word_eq_nocase(const char *a, const char *b)
+static bool word_eq_nocase(uint64_t x, uint64_t y)
 {
-    uint64_t x = sl_word_load(a), differ = x ^ sl_word_load(b);
-    uint64_t low, letters;
+    uint64_t differ = x ^ y, low, letters;
 
     if (differ == 0)
         return true;
@@ -49,18 +48,28 @@ static bool word_eq_nocase(const char *a, const char *b)
     return (differ & ~(letters >> 2)) == 0;
 }
 
+/* One to seven bytes, each at least once. */
+static uint64_t load_few(const char *bytes, size_t len)
+{
+    uint32_t first, last;
+
+    if (len < 4)
+        return (unsigned char)bytes[0] |
+               (uint64_t)(unsigned char)bytes[len / 2] << 8 |
+               (uint64_t)(unsigned char)bytes[len - 1] << 16;
+    memcpy(&first, bytes, 4);
+    memcpy(&last, bytes + len - 4, 4);
+    return first | (uint64_t)last << 32;
+}
+
 bool sl_bytes_eq_nocase(const char *a, const char *b, size_t len)
 {
-    if (len < 8) {
-        for (size_t i = 0; i < len; i++)
-            if (lower(a[i]) != lower(b[i]))
-                return false;
-        return true;
-    }
+    if (len < 8)
+        return len == 0 || word_eq_nocase(load_few(a, len), load_few(b, len));
     for (size_t i = 0; i + 8 < len; i += 8)
-        if (!word_eq_nocase(a + i, b + i))
+        if (!word_eq_nocase(sl_word_load(a + i), sl_word_load(b + i)))
             return false;
-    return word_eq_nocase(a + len - 8, b + len - 8);
+    return word_eq_nocase(sl_word_load(a + len - 8), sl_word_load(b + len - 8));
 }
 
 static bool is_blank(char c)

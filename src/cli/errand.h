@@ -78,6 +78,7 @@ extern const struct sl_errand sl_errand_import;
 extern const struct sl_errand sl_errand_token;
 extern const struct sl_errand sl_errand_subject;
 extern const struct sl_errand sl_errand_take;
+extern const struct sl_errand sl_errand_hold;
 extern const struct sl_errand sl_errand_top;
 extern const struct sl_errand sl_errand_reset;
 extern const struct sl_errand sl_errand_usage;

@@ -129,7 +129,7 @@ static const char *pointless(const struct sl_question *q)
 
     return in->times > 1                  ? "xN"
            : in->every                    ? "every="
-           : in->hold                     ? "hold="
+           : in->hold && !q->takes_hold   ? "hold="
            : in->as                       ? "as="
            : in->token && !q->takes_token ? "token="
                                           : NULL;

@@ -14,6 +14,7 @@ struct sl_question {
     sl_ns now;        /* or what at= said */
     bool bare_limits; /* LIMIT KEY is as good as take LIMIT KEY */
     bool takes_token; /* token= has a meaning */
+    bool takes_hold;  /* and so has hold= */
     struct sl_arena arena;
     struct sl_words words;
 };

@@ -25,6 +25,22 @@ static const char *text_of(json_t *verdict, const char *name)
     return text ? text : "";
 }
 
+/* held for 30s as 6f1c0a... */
+static void print_hold(FILE *out, json_t *verdict)
+{
+    const char *hold = text_of(verdict, "hold");
+    json_t *left = json_object_get(verdict, "hold_expires_ms");
+    char span[32];
+
+    if (!hold[0] || !json_is_integer(left) || json_integer_value(left) < 0 ||
+        json_integer_value(left) > SL_NS_MAX / SL_MS)
+        return;
+    fprintf(out, "held for %s as ",
+            sl_span_print(json_integer_value(left) * SL_MS, span));
+    sl_out_clean(out, hold);
+    fputc('\n', out);
+}
+
 /* denied 429 by ai-minute; come back in 12s */
 static void print_verdict(FILE *out, json_t *verdict, bool allowed)
 {
@@ -48,6 +64,7 @@ static void print_verdict(FILE *out, json_t *verdict, bool allowed)
     if (json_is_true(json_object_get(verdict, "degraded")))
         fputs("; decided without the store", out);
     fputc('\n', out);
+    print_hold(out, verdict);
     if (message[0]) {
         sl_out_clean(out, message);
         fputc('\n', out);
@@ -117,6 +134,26 @@ static int bring_token(struct sl_call *call, struct sl_question *q)
         diag.sentence[0] ? diag.sentence : "there is no memory left");
 }
 
+/* --hold says the same as hold=. */
+static int read_hold(struct sl_call *call, struct sl_question *q)
+{
+    const char *text = sl_call_flag(call, "hold");
+    struct sl_diag diag = {.sentence = ""};
+
+    if (!text)
+        return 0;
+    if (q->in.hold > 0)
+        return sl_complain(call, SL_EXIT_USAGE,
+                           "there are --hold and hold=; one is enough");
+    if (sl_parse_duration(sl_str_c(text), &q->in.hold, &diag))
+        return sl_complain(call, SL_EXIT_USAGE, "--hold %s: %s", text,
+                           diag.sentence);
+    if (q->in.hold == 0)
+        return sl_complain(call, SL_EXIT_USAGE,
+                           "nothing is held for no time; write --hold 30s");
+    return 0;
+}
+
 static int run(struct sl_call *call)
 {
     struct sl_question q;
@@ -126,7 +163,10 @@ static int run(struct sl_call *call)
     sl_question_init(&q, SL_NS_NONE);
     q.bare_limits = true;
     q.takes_token = true;
+    q.takes_hold = true;
     status = sl_question_read(call, 0, &q);
+    if (!status)
+        status = read_hold(call, &q);
     if (!status)
         status = bring_token(call, &q);
     if (!status && q.now != SL_NS_NONE)
@@ -143,9 +183,10 @@ static int run(struct sl_call *call)
 }
 
 static const struct sl_flag flags[] = {
+    {'\0', "hold", "DURATION", "hold what is taken; end it by `sluice hold`"},
     SL_REACH_URL,
     SL_REACH_TOKEN,
-    {'\0', NULL, NULL, NULL},
+    {'\0', NULL,   NULL,       NULL                                         },
 };
 
 const struct sl_errand sl_errand_take = {
@@ -157,10 +198,12 @@ const struct sl_errand sl_errand_take = {
             "answers.\n"
             "\n"
             "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
+            "  hold=   for how long what is taken is held; see `sluice hold`\n"
             "  token=  a file with a token, sent as Authorization: Bearer\n"
             "\n"
             "  sluice take 'GET /api/search' user=ann plan=free\n"
             "  sluice take 'job transcribe' org=acme cost=30 -o json\n"
+            "  sluice take 'job transcribe' org=acme cost=30 --hold 5m\n"
             "  sluice take ai-minute ann --url http://10.0.0.7:8080\n"
             "  sluice take ai-minute ann cost=0\n",
     .words = "",

@@ -173,4 +173,50 @@ static void bucket_adjust(const struct sl_limit *limit, struct sl_cell cell,
     ret->stepped = stepped;
 }
 
-const struct sl_algorithm sl_bucket = {bucket_take, bucket_adjust};
+static struct sl_mark bucket_mark(const struct sl_limit *limit,
+                                  struct sl_cell next)
+{
+    (void)limit;
+    return (struct sl_mark){
+        {next.w[0], next.w[1]}
+    };
+}
+
+/* What is surely still used of the bucket that the mark shows, at tick `at` of
+ * the clock of now. An interval bucket is refilled by the calendar of a clock
+ * that went its own way: it may have been once more. */
+static uint64_t surely_used(const struct sl_limit *limit,
+                            const struct sl_mark *mark, uint64_t at,
+                            uint64_t stepped)
+{
+    struct state then = {mark->w[0], mark->w[1]};
+
+    at = sl_add_sat(at, stepped);
+    if (stepped > 0 && limit->kind == SL_INTERVAL)
+        at = sl_add_sat(at, limit->span);
+    return used_at(limit, then, at > then.written ? at : then.written);
+}
+
+static struct sl_cell bucket_unhold(const struct sl_limit *limit,
+                                    struct sl_cell cell, uint64_t amount,
+                                    const struct sl_mark *mark,
+                                    const struct sl_since *since)
+{
+    struct state s = {cell.w[0], cell.w[1]};
+    uint64_t at = sl_tick_of(limit, since->ends);
+    uint64_t back = sl_mul_sat(amount, limit->token);
+    uint64_t sure;
+
+    if (at < s.written) /* the cell has been judged at a later reading */
+        at = s.written;
+    sure = surely_used(limit, mark, at, sl_tick_of(limit, since->stepped));
+    if (back > sure)
+        back = sure;
+    if (back == 0)
+        return cell;
+    s = (struct state){at, sl_sub_floor(used_at(limit, s, at), back)};
+    return pack(s);
+}
+
+const struct sl_algorithm sl_bucket = {bucket_take, bucket_adjust, bucket_mark,
+                                       bucket_unhold};

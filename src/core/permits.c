@@ -58,4 +58,26 @@ static void permits_adjust(const struct sl_limit *limit, struct sl_cell cell,
     permits_take(limit, cell, 0, now, ret);
 }
 
-const struct sl_algorithm sl_permits = {permits_take, permits_adjust};
+static struct sl_mark permits_mark(const struct sl_limit *limit,
+                                   struct sl_cell next)
+{
+    (void)limit;
+    (void)next;
+    return (struct sl_mark){
+        {0, 0}
+    };
+}
+
+static struct sl_cell permits_unhold(const struct sl_limit *limit,
+                                     struct sl_cell cell, uint64_t amount,
+                                     const struct sl_mark *mark,
+                                     const struct sl_since *since)
+{
+    (void)limit;
+    (void)mark;
+    (void)since;
+    return sl_cell_of(0, sl_sub_floor(cell.w[1], amount)); /* (2) */
+}
+
+const struct sl_algorithm sl_permits = {permits_take, permits_adjust,
+                                        permits_mark, permits_unhold};

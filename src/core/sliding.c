@@ -172,4 +172,34 @@ static void sliding_adjust(const struct sl_limit *limit, struct sl_cell cell,
     ret->stepped = stepped;
 }
 
-const struct sl_algorithm sl_sliding = {sliding_take, sliding_adjust};
+static struct sl_mark sliding_mark(const struct sl_limit *limit,
+                                   struct sl_cell next)
+{
+    uint64_t start = unpack(next).index * limit->span;
+
+    return (struct sl_mark){
+        {start, start + limit->span}
+    };
+}
+
+/* It comes back where it was counted: in the current bucket, or in the one
+ * before it. */
+static struct sl_cell sliding_unhold(const struct sl_limit *limit,
+                                     struct sl_cell cell, uint64_t amount,
+                                     const struct sl_mark *mark,
+                                     const struct sl_since *since)
+{
+    struct state s = unpack(cell);
+    uint64_t then = mark->w[0] / limit->span;
+
+    if (!sl_mark_lasted(limit, mark, since))
+        return cell;
+    if (s.index == then)
+        s.current = sl_sub_floor(s.current, amount);
+    else if (s.index == then + 1 && since->stepped == 0)
+        s.previous = sl_sub_floor(s.previous, amount);
+    return pack(s);
+}
+
+const struct sl_algorithm sl_sliding = {sliding_take, sliding_adjust,
+                                        sliding_mark, sliding_unhold};

@@ -8,12 +8,18 @@
  *         its window or period is over there is nothing to give back. |delta|
  *         is at most SL_AMOUNT_MAX. The answer is that of a look afterwards.
  *
- * Both are pure. `now` and `when` lie in [0, SL_TIME_END).
+ * mark    What to remember of a take that is held, so that it can be given
+ *         back: made from the cell right after it.
+ * unhold  Give back `amount` of what was held, as far as it is surely still
+ *         counted. The rule is in hold.h.
+ *
+ * All are pure. `now` and `when` lie in [0, SL_TIME_END).
  */
 #ifndef SL_TAKE_H
 #define SL_TAKE_H
 
 #include "core/cell.h"
+#include "core/hold.h"
 #include "core/limit.h"
 
 /* One algorithm; see bucket.c, window.c, sliding.c, permits.c. The result is
@@ -23,6 +29,10 @@ struct sl_algorithm {
                  uint64_t cost, sl_ns now, struct sl_taken *ret);
     void (*adjust)(const struct sl_limit *limit, struct sl_cell cell,
                    int64_t delta, sl_ns when, sl_ns now, struct sl_taken *ret);
+    struct sl_mark (*mark)(const struct sl_limit *limit, struct sl_cell next);
+    struct sl_cell (*unhold)(const struct sl_limit *limit, struct sl_cell cell,
+                             uint64_t amount, const struct sl_mark *mark,
+                             const struct sl_since *since);
 };
 
 extern const struct sl_algorithm sl_bucket; /* also interval and leaky */
@@ -51,6 +61,20 @@ static inline struct sl_taken sl_adjust(const struct sl_limit *limit,
 
     sl_algorithms[limit->kind]->adjust(limit, cell, delta, when, now, &t);
     return t;
+}
+
+static inline struct sl_mark sl_mark_of(const struct sl_limit *limit,
+                                        struct sl_cell next)
+{
+    return sl_algorithms[limit->kind]->mark(limit, next);
+}
+
+static inline struct sl_cell sl_unhold(const struct sl_limit *limit,
+                                       struct sl_cell cell, uint64_t amount,
+                                       const struct sl_mark *mark,
+                                       const struct sl_since *since)
+{
+    return sl_algorithms[limit->kind]->unhold(limit, cell, amount, mark, since);
 }
 
 #endif

@@ -116,4 +116,31 @@ static void window_adjust(const struct sl_limit *limit, struct sl_cell cell,
     ret->stepped = stepped;
 }
 
-const struct sl_algorithm sl_window = {window_take, window_adjust};
+static struct sl_mark window_mark(const struct sl_limit *limit,
+                                  struct sl_cell next)
+{
+    struct span window = window_of(limit, next.w[0]);
+    uint64_t start = window.start > 0 ? (uint64_t)window.start : 0;
+
+    return (struct sl_mark){
+        {start, (uint64_t)window.end}
+    };
+}
+
+/* What the cell holds was taken in the window that it was written in; nothing
+ * else need be known of a calendar. */
+static struct sl_cell window_unhold(const struct sl_limit *limit,
+                                    struct sl_cell cell, uint64_t amount,
+                                    const struct sl_mark *mark,
+                                    const struct sl_since *since)
+{
+    uint64_t left = sl_sub_floor(cell.w[1], amount);
+
+    if (cell.w[0] < mark->w[0] || cell.w[0] >= mark->w[1] ||
+        !sl_mark_lasted(limit, mark, since))
+        return cell;
+    return left ? sl_cell_of(cell.w[0], left) : sl_cell_of(0, 0);
+}
+
+const struct sl_algorithm sl_window = {window_take, window_adjust, window_mark,
+                                       window_unhold};

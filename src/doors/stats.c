@@ -335,6 +335,10 @@ void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
         sl_top_decision(stats->top, d);
     if (stats->denials)
         sl_denials_decision(stats->denials, d);
+    if (d->hold[0])
+        sl_stats_hold(stats, SL_HELD);
+    if (d->reason == SL_REASON_HOLDS)
+        sl_stats_hold(stats, SL_HOLD_FULL);
     if (d->blind || d->reason != SL_REASON_NONE)
         return; /* no limit was asked */
     for (unsigned i = 0; i < d->shown_count; i++)

@@ -46,6 +46,21 @@ void sl_stats_throttles(struct sl_stats *stats,
                         const struct sl_stats_throttles *counted,
                         const char *door, sl_ns took);
 
+/* What became of a hold, and how whoever was asked meanwhile has answered. */
+enum sl_hold_event {
+    SL_HELD,
+    SL_HOLD_SETTLED_NOW,
+    SL_HOLD_RELEASED_NOW,
+    SL_HOLD_EXTENDED,
+    SL_HOLD_AGAIN,  /* it had ended before */
+    SL_HOLD_MISSED, /* nobody knows it */
+    SL_HOLD_FULL,   /* there was no room for it */
+    SL_HOLD_EVENTS
+};
+void sl_stats_hold(struct sl_stats *stats, enum sl_hold_event event);
+void sl_stats_upstream(struct sl_stats *stats, struct sl_str endpoint,
+                       unsigned status);
+
 /* An HTTP request was answered. */
 void sl_stats_request(struct sl_stats *stats, const char *door, int status);
 
@@ -85,8 +100,9 @@ enum sl_subject_number {
 /* The registry; zeros if there is none. */
 /* A store that is shared. */
 enum sl_shared_number {
-    SL_SHARED_ANSWERED, /* these five: how takes ended */
+    SL_SHARED_ANSWERED, /* these six: how takes ended */
     SL_SHARED_REMEMBERED,
+    SL_SHARED_LEASED,
     SL_SHARED_LATE,
     SL_SHARED_FAILED,
     SL_SHARED_SPANNING,
@@ -104,6 +120,9 @@ enum sl_shared_number {
     SL_SHARED_CHARGED,
     SL_SHARED_FORGIVEN,
     SL_SHARED_LOST,
+    SL_SHARED_LEASE_TOKENS,
+    SL_SHARED_LEASE_OVER,
+    SL_SHARED_LEASE_UNDER,
     SL_SHARED_NUMBERS
 };
 

@@ -9,6 +9,7 @@
 
 #include "engine/parts.h"
 #include "engine/spent.h"
+#include "engine/wait/turn.h"
 
 void sl_ask_init(struct sl_ask *ask, struct sl_engine *engine,
                  const struct sl_station *station, const struct sl_alloc *alloc)
@@ -34,6 +35,7 @@ struct sl_live *sl_ask_hold(struct sl_ask *ask)
 
 static void answer(struct sl_ask *ask, int err)
 {
+    sl_queue_leave(&ask->waiter, ask->decision.now, false);
     ask->err = err;
     ask->busy = false;
     ask->done(ask);
@@ -56,10 +58,14 @@ static void go_on(struct sl_ask *ask)
     struct sl_decision *d = &ask->decision;
 
     if (!d->pending) {
+        if (sl_turn_waits(ask))
+            return;
         sl_spent_tell(ask->station->meter, d, false);
         answer(ask, 0);
         return;
     }
+    if (sl_turn_behind(ask))
+        return;
     d->take.done = on_taken;
     d->take.ctx = ask;
     d->take.loop = ask->station->loop;
@@ -181,6 +187,9 @@ void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
     ask->side = 0;
     ask->spend = spend;
     ask->busy = true;
+    ask->in_turn = false;
+    ask->wait = 0;
+    ask->waiter.queue = NULL;
     ask->diag.sentence[0] = '\0';
     if (!ask->live)
         sl_ask_hold(ask);
@@ -192,6 +201,34 @@ void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
 void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend)
 {
     sl_ask_sides(ask, facts, 1, spend);
+}
+
+/* ---- its turn ---- */
+
+void sl_ask_answer(struct sl_ask *ask, int err)
+{
+    answer(ask, err);
+}
+
+void sl_ask_again(struct sl_ask *ask)
+{
+    ask->facts = &ask->again;
+    ask->side = 0;
+    sl_ask_hold(ask); /* the policy may have changed meanwhile */
+    sl_decide_open(&ask->decision, ask->live, ask->facts, ask->spend,
+                   sl_engine_secret(ask->engine));
+    look_at_side(ask);
+}
+
+/* One that is being asked for is answered soon, and then counts. */
+void sl_ask_cancel(struct sl_ask *ask)
+{
+    struct sl_waiter *w = &ask->waiter;
+
+    if (!ask->busy || !w->queue || w->asked)
+        return;
+    sl_queue_leave(w, ask->decision.now, false);
+    w->on_late(w, ask->decision.now);
 }
 
 /* ---- forgetting ---- */

@@ -17,6 +17,7 @@
 #define SL_ASK_H
 
 #include "engine/engine.h"
+#include "engine/wait/wait.h"
 
 struct sl_loop;
 
@@ -27,6 +28,7 @@ struct sl_station {
     struct sl_tokens *tokens;     /* NULL: no token is believed */
     struct sl_subjects *subjects; /* NULL: there is no registry */
     struct sl_meter *meter;       /* NULL: nobody keeps books of usage */
+    struct sl_room *room;         /* where questions wait; NULL: none does */
 };
 
 struct sl_ask {
@@ -48,6 +50,15 @@ struct sl_ask {
     struct sl_lookup lookups[2]; /* the user, the organisation */
     unsigned lookups_open;
     bool has_waited; /* for the registry: the token must be looked at again */
+
+    /* Waiting for a turn; wait/turn.h. */
+    void (*waits)(struct sl_ask *ask); /* the asker's: it does now; or NULL */
+    bool no_wait;   /* the asker's: it does not, whatever the route says */
+    bool in_turn;   /* it has waited, or does */
+    sl_ns wait;     /* how long it may; 0: not at all */
+    sl_ns estimate; /* how long it was thought to take; SL_NS_NONE */
+    struct sl_waiter waiter;
+    struct sl_facts again; /* what is asked when its turn comes */
 };
 
 void sl_ask_init(struct sl_ask *ask, struct sl_engine *engine,
@@ -69,6 +80,9 @@ void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend);
  * all of them. See decide.h. */
 void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
                   unsigned count, bool spend);
+
+/* Whoever asked has gone: if it waits for its turn it is answered now. */
+void sl_ask_cancel(struct sl_ask *ask);
 
 /* After an answer: let the keys of its limits have used nothing, in the store
  * and in the local table. done() is called again; the decision is of no more

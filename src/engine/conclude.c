@@ -28,6 +28,8 @@ static const struct {
     [SL_REASON_UNKNOWN_SUBJECT] = {403, "FORBIDDEN"          },
     [SL_REASON_STORE] = {503, "SERVICE_UNAVAILABLE"},
     [SL_REASON_PATH] = {400, "BAD_REQUEST"        },
+    [SL_REASON_HOLDS] = {503, "SERVICE_UNAVAILABLE"},
+    [SL_REASON_QUEUE] = {503, "SERVICE_UNAVAILABLE"},
 };
 
 /* The first reason stays. A policy in shadow refuses nobody, but for what

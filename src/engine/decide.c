@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "engine/hold.h"
 #include "engine/parts.h"
 
 #define ARENA_MAX (256 * 1024)
@@ -59,6 +60,9 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->charge = facts->charge;
     d->metered = facts->metered;
     d->token_fault = SL_TOKEN_GOOD;
+    d->hold[0] = '\0';
+    d->waited = SL_NS_NONE;
+    d->hold_asked = facts->hold;
     d->take.deadline = facts->deadline;
     sl_arena_reset(&d->arena);
 }
@@ -382,11 +386,7 @@ int sl_decide_side(struct sl_decision *d, const struct sl_live *live,
                    const struct sl_hash_key *secret, struct sl_diag *diag)
 {
     static const struct sl_known nothing;
-    struct sl_asking asking = {.live = live,
-                               .facts = facts,
-                               .known = known ? known : &nothing,
-                               .secret = secret,
-                               .diag = diag};
+    struct sl_asking asking;
     const struct sl_route *face = d->route;
     unsigned plan = d->plan;
     struct sl_side *side;
@@ -399,7 +399,14 @@ int sl_decide_side(struct sl_decision *d, const struct sl_live *live,
     *side = (struct sl_side){.route = &d->policy->fallback};
     if (is_off(d) || d->reason != SL_REASON_NONE)
         return 0;
-    err = add_side(d, &asking);
+    asking.live = live;
+    asking.facts = facts;
+    asking.known = known ? known : &nothing;
+    asking.secret = secret;
+    asking.diag = diag;
+    asking.preflight = asking.carry = asking.cap = false;
+    asking.shown = 0;
+    err = add_side(d, &asking); /* which begins with the caller */
     side->route = d->route;
     side->shown = asking.shown;
     side->refused = d->reason != SL_REASON_NONE;
@@ -427,7 +434,7 @@ void sl_decide_ask(struct sl_decision *d, const struct sl_live *live)
         return;
     if (!d->blind)
         sl_parts_ask_limits(d, live);
-    if (!d->pending) {
+    if (!d->pending && d->reason == SL_REASON_NONE) {
         sl_conclude(d);
         go_on(d, live);
     }
@@ -461,7 +468,9 @@ void sl_decide_took(struct sl_decision *d, const struct sl_live *live)
 {
     d->pending = false;
     if (d->take.err) {
-        if (d->step == SL_DECIDING)
+        if (d->step == SL_DECIDING && d->take.err == SLUICE_EFULL)
+            sl_hold_refuse(d);
+        else if (d->step == SL_DECIDING)
             sl_conclude_failure(d, live);
         else
             d->step = SL_DECIDED; /* the verdict stands without them */
@@ -471,6 +480,7 @@ void sl_decide_took(struct sl_decision *d, const struct sl_live *live)
     if (d->step == SL_DECIDING) {
         d->degraded = d->degraded || d->on_local;
         sl_conclude(d);
+        sl_hold_taken(d);
         if (d->on_local && live->engine)
             sl_engine_owe(live, d);
     }

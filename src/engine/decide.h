@@ -30,6 +30,7 @@
 
 #define SL_REQUEST_ID 128 /* bytes of a request's id that are kept */
 #define SL_SIDES      64  /* of one request */
+#define SL_HOLD_TEXT  52  /* bytes of a hold's name, with its NUL */
 
 /* Why a request was not let through, if not by a limit. */
 enum sl_reason {
@@ -42,8 +43,10 @@ enum sl_reason {
     SL_REASON_UNKNOWN_PLAN,    /* `unknown_plan: deny`: 403 */
     SL_REASON_UNKNOWN_SUBJECT, /* `unknown_subject: deny`: 403 */
     SL_REASON_STORE,           /* the store did not answer: 503 */
-    SL_REASON_PATH, /* its readings have more limits than can be taken
-                     * together: 400 */
+    SL_REASON_PATH,  /* its readings have more limits than can be taken
+                      * together: 400 */
+    SL_REASON_HOLDS, /* nothing more can be held: 503 */
+    SL_REASON_QUEUE, /* it would have to wait too long: 503 */
 };
 
 /* One limit of the verdict. */
@@ -58,10 +61,9 @@ struct sl_shown {
     struct sl_str override_bad; /* explain only: one that does not fit */
     enum sl_rate_form form;     /* UNLIMITED and NONE have no numbers */
     enum sl_mode mode;
-    bool skipped;        /* `missing: skip`, and it was */
-    struct sl_str scope; /* "user", "org:user", "anon"; "all" for [] */
-    struct sl_key_value values[SL_PER_MAX]; /* resolved */
-    unsigned value_count;
+    bool skipped;          /* `missing: skip`, and it was */
+    struct sl_str scope;   /* "user", "org:user", "anon"; "all" for [] */
+    unsigned value_count;  /* of `values`, below */
     struct sl_str key;     /* for the store */
     struct sl_str name;    /* the same where others read it, if the store is
                             * shared; SL_KEY_CANDIDATE stands behind it */
@@ -71,8 +73,6 @@ struct sl_shown {
     uint64_t carried; /* how much that was */
     char *id;         /* the values as text, joined by ':' */
     const struct sl_limit *numbers;
-    struct sl_limit own;                 /* an override's numbers */
-    struct sl_limit own_open;            /* and without a ceiling */
     const struct sl_limit *ceiling_less; /* what is asked if `open` */
     bool open;     /* asked without a ceiling: the plan has overage */
     bool overage;  /* taken beyond the quota, and counted */
@@ -87,6 +87,11 @@ struct sl_shown {
     bool has_candidate; /* beside it: what the candidate says */
     const struct sl_limit *candidate;
     struct sl_answer candidate_answer;
+
+    /* From here on not cleared for each request. */
+    struct sl_key_value values[SL_PER_MAX]; /* resolved */
+    struct sl_limit own;                    /* an override's numbers */
+    struct sl_limit own_open;               /* and without a ceiling */
 };
 
 /* One side of a request, and which limits it meets. */
@@ -114,6 +119,10 @@ struct sl_decision {
     struct sl_str missing_scope;     /* MISSING: which attribute */
     bool token_good;                 /* a token came with it, and is believed */
     enum sl_token_fault token_fault; /* why not; GOOD also if there was none */
+    char hold[SL_HOLD_TEXT]; /* what was taken is held by this name; "": it is
+                              * not. See hold.h */
+    sl_ns hold_for;          /* then: until it frees itself */
+    sl_ns waited;            /* for its turn; SL_NS_NONE: it did not */
 
     struct sl_shown shown[SL_PARTS]; /* in the route's order */
     unsigned shown_count;
@@ -147,8 +156,9 @@ struct sl_decision {
         SL_NEXT_UNIT, /* when there will be one more */
         SL_DECIDED,
     } step;
-    bool spend;     /* false: explain, which takes nothing */
-    bool give_back; /* as of the facts of its first side */
+    bool spend;       /* false: explain, which takes nothing */
+    sl_ns hold_asked; /* as of the facts of its first side; 0: not */
+    bool give_back;   /* as of the facts of its first side */
     bool insist;
     bool charge;
     bool metered;

@@ -33,6 +33,7 @@ static void describe(const struct sl_rule *rule, bool candidate,
         .name = name,
         .strictest = candidate ? rule->candidate_strictest : rule->strictest,
         .on_full = rule->on_full,
+        .lease = candidate ? 0 : rule->lease,
     };
 }
 
@@ -270,6 +271,8 @@ int sl_engine_open(const struct sl_engine_options *options,
     engine->store = options->store;
     pthread_mutex_init(&engine->lock, NULL);
     err = sl_debts_open(alloc, &engine->debts);
+    if (!err)
+        err = sl_queues_open(alloc, &engine->queues);
     if (err)
         sl_refuse(diag, err, "there is no memory");
     else
@@ -289,6 +292,7 @@ void sl_engine_close(struct sl_engine *engine)
         return;
     sl_live_release(atomic_load(&engine->live));
     sl_debts_close(engine->debts);
+    sl_queues_close(engine->queues);
     sl_store_close(engine->store);
     sl_store_close(engine->local);
     pthread_mutex_destroy(&engine->lock);
@@ -338,6 +342,11 @@ int sl_live_tighten(const struct sl_live *live, const struct sl_rule *rule,
 
 /* ---- deciding ---- */
 
+struct sl_queues *sl_engine_queues(struct sl_engine *engine)
+{
+    return engine->queues;
+}
+
 const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine)
 {
     return &engine->store->secret;
@@ -359,7 +368,11 @@ static void ask_store(struct sl_engine *engine, struct sl_decision *d)
     d->take.sent = false;
     if (sl_debts_any(engine->debts))
         sl_debts_settle(engine->debts, engine->store, &d->take);
-    if (engine->store->in_slots && !sl_apart_is_one(&d->take))
+    if (engine->store->in_slots && !sl_apart_is_one(&d->take) &&
+        !sl_hold_id_is_none(d->take.hold)) {
+        d->take.err = SLUICE_EFULL; /* what lies apart has no one hold */
+        d->take.done(&d->take);
+    } else if (engine->store->in_slots && !sl_apart_is_one(&d->take))
         sl_apart_take(&d->apart, engine->store, &d->take);
     else
         sl_store_take(engine->store, &d->take);

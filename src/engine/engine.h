@@ -24,6 +24,7 @@ struct sl_engine_options {
 
 struct sl_debts_stats;
 struct sl_loop;
+struct sl_queues;
 
 struct sl_engine;
 
@@ -70,6 +71,9 @@ void sl_engine_settle(struct sl_engine *engine, struct sl_loop *loop,
 
 /* What was let through while the store was away; debts.h. */
 void sl_engine_debts(struct sl_engine *engine, struct sl_debts_stats *ret);
+
+/* Who waits for a turn in this process; wait/wait.h. */
+struct sl_queues *sl_engine_queues(struct sl_engine *engine);
 
 /* The policy in force, held. `held` (NULL at first) is what the caller has
  * held so far: given back if another one is in force by now. */

@@ -20,6 +20,8 @@ static const char *const reasons[] = {
     [SL_REASON_UNKNOWN_SUBJECT] = "the registry has nobody of that name",
     [SL_REASON_STORE] = "the store did not answer",
     [SL_REASON_PATH] = "its path can be read in too many ways",
+    [SL_REASON_HOLDS] = "nothing more can be held",
+    [SL_REASON_QUEUE] = "it would have to wait too long for its turn",
 };
 
 static sl_ns round_up(sl_ns span, sl_ns step)

@@ -6,6 +6,7 @@
 
 #include "engine/debts.h"
 #include "engine/engine.h"
+#include "engine/wait/wait.h"
 
 #define KEPT_MAX 256
 
@@ -29,6 +30,7 @@ struct sl_engine {
     struct kept kept[KEPT_MAX];
     unsigned kept_count;
     struct sl_debts *debts;
+    struct sl_queues *queues; /* who waits for a turn */
     _Atomic unsigned nodes; /* 0: not known; see sl_engine_share() */
 };
 

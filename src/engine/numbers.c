@@ -56,26 +56,37 @@ static struct sl_str note(struct sl_decision *d, struct sl_str text)
 
 /* A rate of the registry that the limit can't have, after the policy changed
  * perhaps, is left aside: nobody is refused for it. */
-static int override_registered(struct sl_decision *d, struct sl_shown *shown,
-                               struct sl_asking *asking)
+static int use_registered(struct sl_decision *d, struct sl_shown *shown,
+                          struct sl_asking *asking,
+                          const struct sl_own_rate *own, const char *of)
 {
     struct sl_diag diag = {0};
-    const char *of;
-    const struct sl_own_rate *own =
-        sl_known_rate(asking->known, shown->rule->name, d->now, &of);
-    int err = own ? override(shown, own->rate, asking, &diag) : 0;
+    int err = override(shown, own->rate, asking, &diag);
 
     if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
         return sl_refuse(asking->diag, err, "%s", diag.sentence);
     if (err) {
         shown->override_bad = note(d, sl_str_c(diag.sentence));
-    } else if (own) {
-        shown->override_of = of;
-        shown->override_by = note(d, own->by);
-        shown->override_note = note(d, own->note);
-        shown->override_until = own->until;
+        return 0;
     }
+    shown->override_of = of;
+    shown->override_by = note(d, own->by);
+    shown->override_note = note(d, own->note);
+    shown->override_until = own->until;
     return 0;
+}
+
+/* Few have any. */
+static int override_registered(struct sl_decision *d, struct sl_shown *shown,
+                               struct sl_asking *asking)
+{
+    const struct sl_own_rate *own;
+    const char *of;
+
+    if (!asking->known->user && !asking->known->org)
+        return 0;
+    own = sl_known_rate(asking->known, shown->rule->name, d->now, &of);
+    return own ? use_registered(d, shown, asking, own, of) : 0;
 }
 
 /* Numbers that the request brings along count for limits of that period. */
@@ -113,6 +124,9 @@ static uint64_t choose_cost(const struct sl_facts *facts,
     for (unsigned i = 0; i < facts->cost_count; i++)
         if (sl_str_eq(facts->costs[i].limit, rule->name))
             return facts->costs[i].cost;
+    /* What costs much is still one at once. */
+    if (rule->kind == SL_PERMITS && facts->limit.len == 0 && facts->cost > 0)
+        return rule->cost;
     return facts->has_cost ? facts->cost : rule->cost;
 }
 

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "engine/hold.h"
+
 /* ---- keys ---- */
 
 /* His name, if that is what was asked for: his alias is not what limits are
@@ -214,7 +216,7 @@ static int add_shown(struct sl_decision *d, struct sl_asking *asking,
                          "the request meets more than %d limits, and no more "
                          "are taken together",
                          SL_PARTS);
-    memset(shown, 0, sizeof(*shown));
+    memset(shown, 0, offsetof(struct sl_shown, values));
     shown->rule = rule;
     d->shown_count++;
     err = show(d, asking, shown);
@@ -284,6 +286,9 @@ static void begin_take(struct sl_decision *d, enum sl_step_of_decision step,
     d->take.count = 0;
     d->take.now = d->now;
     d->take.err = 0;
+    d->take.hold = (struct sl_hold_id){
+        {0, 0}
+    };
 }
 
 static enum sl_errand errand_of(const struct sl_decision *d,
@@ -303,6 +308,7 @@ void sl_parts_ask_limits(struct sl_decision *d, const struct sl_live *live)
         if (has_numbers(&d->shown[i]) && d->shown[i].mode == SL_MODE_ENFORCE)
             add_part(d, live, i, false);
     d->pending = d->take.count > 0;
+    sl_hold_prepare(d, live);
 }
 
 /* Whoever counts in windows and means to count what they refuse, too: it is

@@ -52,6 +52,7 @@ static int render_head(const struct sl_decision *decision,
     size_t room = sl_head_room(decision);
 
     head->count = 0;
+    head->seen = 0;
     head->full = false;
     head->at = sl_arena_take(arena, room);
     if (!head->at)

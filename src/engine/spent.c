@@ -50,6 +50,13 @@ void sl_spent_of(const struct sl_decision *d, const struct sl_shown *shown,
     };
 }
 
+/* What is held may come to less, and nobody who settles it says whose it was:
+ * it is not in the books. */
+static bool is_held(const struct sl_decision *d, const struct sl_shown *shown)
+{
+    return d->hold_asked > 0 && d->hold[0] && shown->mode == SL_MODE_ENFORCE;
+}
+
 static void tell(struct sl_meter *meter, const struct sl_decision *d,
                  const struct sl_shown *shown, bool reset)
 {
@@ -57,7 +64,8 @@ static void tell(struct sl_meter *meter, const struct sl_decision *d,
     struct sl_spent spent;
     uint64_t cost = shown->cost < SL_AMOUNT_MAX ? shown->cost : SL_AMOUNT_MAX;
 
-    if (!is_durable(shown->rule) || shown->skipped || (cost == 0 && !reset))
+    if (!is_durable(shown->rule) || shown->skipped ||
+        (!reset && (cost == 0 || is_held(d, shown))))
         return;
     sl_spent_of(d, shown, values, &spent);
     spent.reset = reset;

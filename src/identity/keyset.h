@@ -31,7 +31,6 @@ enum sl_token_algorithm {
 
 /* The bit of "RS256" and so on, in exactly that spelling; 0 if it is none. */
 unsigned sl_algorithm_of(struct sl_str name);
-const char *sl_algorithm_name(unsigned bit);
 
 struct sl_keyset;
 

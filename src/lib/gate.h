@@ -24,8 +24,31 @@ struct sluice {
     size_t limit_count;
     int64_t (*now)(void *ctx);
     void *now_ctx;
+    struct sl_hash_key ids; /* the secret of its holds' ids */
+    _Atomic uint64_t ids_made;
     char notice[1024]; /* "" = nothing to say */
 };
+
+/* What the calls share; see sluice.c. A reading of the clock is made again
+ * before what lies behind is taken for a step: this thread may have been
+ * stopped. It is one only if the second reading lies behind what had been
+ * decided before it was made. */
+struct sl_gate_reading {
+    sl_ns now;
+    bool fresh;
+    unsigned tries;
+};
+
+sl_ns sl_gate_clock(const struct sluice *gate);
+void sl_gate_read_again(const struct sluice *gate, struct sl_gate_reading *r);
+SL_MUST_USE int sl_gate_check(const struct sluice *gate,
+                              const struct sluice_part *parts, size_t count);
+struct sl_part sl_gate_part(const struct sluice *gate,
+                            const struct sluice_part *p, enum sl_act act);
+void sl_gate_answer(const struct sl_answer *a, bool untracked,
+                    struct sluice_answer *ret);
+struct sluice_verdict sl_gate_verdict(const struct sluice_part *parts,
+                                      size_t count);
 
 /* Where sluice_why() finds its sentence. */
 struct sl_diag *sl_gate_diag(void);

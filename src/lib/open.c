@@ -287,6 +287,9 @@ int sluice_open(const struct sluice_options *options, struct sluice **ret)
     gate->now = options->now;
     gate->now_ctx = options->now_ctx;
     err = read_limits(gate, options);
+    if (!err && sl_hash_key_make(&gate->ids))
+        err = sl_refuse(sl_gate_diag(), SLUICE_ESYS,
+                        "the kernel gives no random numbers");
     if (!err)
         err = open_region(gate, options, &region);
     if (err) {

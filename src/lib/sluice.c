@@ -4,6 +4,7 @@
 
 #include "base/arith.h"
 #include "base/clock.h"
+#include "table/hold/hold.h"
 
 /* Parts that are decided together in a batch. */
 #define BATCH 64
@@ -35,7 +36,7 @@ const char *sluice_version(void)
 /* The wall clock itself, without an anchor: threads that anchored at different
  * times would disagree after a step of it. What others have decided at keeps
  * small steps and late readings harmless; see "Time" in table.h. */
-static sl_ns read_clock(const struct sluice *gate)
+sl_ns sl_gate_clock(const struct sluice *gate)
 {
     sl_ns now = gate->now ? gate->now(gate->now_ctx) : sl_clock_wall();
 
@@ -59,8 +60,8 @@ static int check_part(const struct sluice *gate, const struct sluice_part *p)
     return 0;
 }
 
-static int check_set(const struct sluice *gate, const struct sluice_part *parts,
-                     size_t count)
+int sl_gate_check(const struct sluice *gate, const struct sluice_part *parts,
+                  size_t count)
 {
     if (!gate || !parts)
         return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "there is no %s",
@@ -80,8 +81,8 @@ static int check_set(const struct sluice *gate, const struct sluice_part *parts,
 
 /* ---- between the two shapes ---- */
 
-static struct sl_part part_in(const struct sluice *gate,
-                              const struct sluice_part *p, enum sl_act act)
+struct sl_part sl_gate_part(const struct sluice *gate,
+                            const struct sluice_part *p, enum sl_act act)
 {
     const struct sl_gate_limit *gl = &gate->limits[p->limit];
 
@@ -94,8 +95,8 @@ static struct sl_part part_in(const struct sluice *gate,
     };
 }
 
-static void answer_out(const struct sl_answer *a, bool untracked,
-                       struct sluice_answer *ret)
+void sl_gate_answer(const struct sl_answer *a, bool untracked,
+                    struct sluice_answer *ret)
 {
     *ret = (struct sluice_answer){
         .outcome = (enum sluice_outcome)a->outcome,
@@ -111,8 +112,8 @@ static void answer_out(const struct sl_answer *a, bool untracked,
 
 /* `by` is the first part that refuses; any NEVER makes the set NEVER, and the
  * longest retry is that of the set. */
-static struct sluice_verdict verdict_of(const struct sluice_part *parts,
-                                        size_t count)
+struct sluice_verdict sl_gate_verdict(const struct sluice_part *parts,
+                                      size_t count)
 {
     struct sluice_verdict v = {SLUICE_ALLOW, 0, -1};
 
@@ -135,39 +136,39 @@ static struct sluice_verdict verdict_of(const struct sluice_part *parts,
 
 /* ---- deciding ---- */
 
-/* Decide a set. A reading that lies behind a cell is read again before it is
- * taken for a step: this thread may have been stopped. It is one only if the
- * second reading lies behind what had been decided before it was made. */
+void sl_gate_read_again(const struct sluice *gate, struct sl_gate_reading *r)
+{
+    sl_ns seen = sl_table_latest(&gate->table);
+
+    r->now = sl_gate_clock(gate);
+    r->fresh = r->tries++ > 2 || seen - r->now >= SL_LAG;
+}
+
 static void decide(struct sluice *gate, struct sl_part *parts, unsigned count,
                    sl_ns now)
 {
-    enum sl_verdict verdict =
-        sl_table_decide(&gate->table, parts, count, now, false);
+    struct sl_gate_reading r = {now, false, 0};
 
-    for (unsigned i = 0; verdict == SL_VERDICT_STALE; i++) {
-        sl_ns seen = sl_table_latest(&gate->table);
-
-        now = read_clock(gate);
-        verdict = sl_table_decide(&gate->table, parts, count, now,
-                                  i > 2 || seen - now >= SL_LAG);
-    }
+    while (sl_table_decide(&gate->table, parts, count, r.now, r.fresh) ==
+           SL_VERDICT_STALE)
+        sl_gate_read_again(gate, &r);
 }
 
 static int decide_all(struct sluice *gate, struct sluice_part *parts,
                       size_t count, enum sl_act act, struct sluice_verdict *ret)
 {
     struct sl_part set[SLUICE_PARTS_MAX];
-    int err = check_set(gate, parts, count);
+    int err = sl_gate_check(gate, parts, count);
 
     if (err)
         return err;
     for (size_t i = 0; i < count; i++)
-        set[i] = part_in(gate, &parts[i], act);
-    decide(gate, set, (unsigned)count, read_clock(gate));
+        set[i] = sl_gate_part(gate, &parts[i], act);
+    decide(gate, set, (unsigned)count, sl_gate_clock(gate));
     for (size_t i = 0; i < count; i++)
-        answer_out(&set[i].answer, set[i].untracked, &parts[i].answer);
+        sl_gate_answer(&set[i].answer, set[i].untracked, &parts[i].answer);
     if (ret)
-        *ret = verdict_of(parts, count);
+        *ret = sl_gate_verdict(parts, count);
     return 0;
 }
 
@@ -192,12 +193,12 @@ static void batch_some(struct sluice *gate, struct sluice_part *parts,
     enum sl_verdict verdicts[BATCH];
 
     for (unsigned i = 0; i < count; i++)
-        some[i] = part_in(gate, &parts[i], SL_ACT_TAKE);
+        some[i] = sl_gate_part(gate, &parts[i], SL_ACT_TAKE);
     sl_table_batch(&gate->table, some, verdicts, count, now, false);
     for (unsigned i = 0; i < count; i++) {
         if (verdicts[i] == SL_VERDICT_STALE)
-            decide(gate, &some[i], 1, read_clock(gate));
-        answer_out(&some[i].answer, some[i].untracked, &parts[i].answer);
+            decide(gate, &some[i], 1, sl_gate_clock(gate));
+        sl_gate_answer(&some[i].answer, some[i].untracked, &parts[i].answer);
     }
 }
 
@@ -215,7 +216,7 @@ int sluice_take_batch(struct sluice *gate, struct sluice_part *parts,
         if (err)
             return err;
     }
-    now = read_clock(gate);
+    now = sl_gate_clock(gate);
     for (size_t i = 0; i < count; i += BATCH)
         batch_some(gate, parts + i,
                    (unsigned)(count - i < BATCH ? count - i : BATCH), now);
@@ -228,7 +229,7 @@ static int adjust_all(struct sluice *gate, struct sluice_part *parts,
                       size_t count, int sign)
 {
     struct sl_part set[SLUICE_PARTS_MAX];
-    int err = check_set(gate, parts, count);
+    int err = sl_gate_check(gate, parts, count);
     sl_ns now;
 
     for (size_t i = 0; !err && i < count; i++)
@@ -238,9 +239,9 @@ static int adjust_all(struct sluice *gate, struct sluice_part *parts,
                             "charged");
     if (err)
         return err;
-    now = read_clock(gate);
+    now = sl_gate_clock(gate);
     for (size_t i = 0; i < count; i++) {
-        set[i] = part_in(gate, &parts[i], SL_ACT_ADJUST);
+        set[i] = sl_gate_part(gate, &parts[i], SL_ACT_ADJUST);
         set[i].delta = sign * (int64_t)parts[i].cost;
         set[i].when = parts[i].taken_at_ns > 0 ? parts[i].taken_at_ns : now;
         if (set[i].when > now)
@@ -248,7 +249,7 @@ static int adjust_all(struct sluice *gate, struct sluice_part *parts,
     }
     decide(gate, set, (unsigned)count, now);
     for (size_t i = 0; i < count; i++)
-        answer_out(&set[i].answer, set[i].untracked, &parts[i].answer);
+        sl_gate_answer(&set[i].answer, set[i].untracked, &parts[i].answer);
     return 0;
 }
 
@@ -294,7 +295,7 @@ static bool visit_one(void *ctx, uint32_t id, uint64_t fingerprint,
         if (gl->of.id != id)
             continue;
         a = sl_take(&gl->plans[0], cell, 0, v->now).answer;
-        answer_out(&a, false, &answer);
+        sl_gate_answer(&a, false, &answer);
         v->result = v->each(v->ctx, (unsigned)i, fingerprint, &answer);
     }
     return v->result == 0;
@@ -307,19 +308,21 @@ int sluice_each(struct sluice *gate, sluice_each_f *each, void *ctx)
     if (!gate || !each)
         return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
                          "sluice_each needs a gate and a function");
-    v.now = read_clock(gate);
+    v.now = sl_gate_clock(gate);
     sl_table_visit(&gate->table, visit_one, &v);
     return v.result;
 }
 
 int sluice_stats(struct sluice *gate, struct sluice_stats *ret)
 {
+    struct sl_hold_stats holds;
     struct sl_table_stats s;
 
     if (!gate || !ret)
         return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
                          "sluice_stats needs a gate and a place");
     sl_table_stats(&gate->table, &s);
+    sl_table_hold_stats(&gate->table, &holds);
     *ret = (struct sluice_stats){
         .takes = s.counted[SL_STAT_TAKES],
         .denied = s.counted[SL_STAT_DENIED],
@@ -331,6 +334,9 @@ int sluice_stats(struct sluice *gate, struct sluice_stats *ret)
         .places = s.slots,
         .occupied = s.occupied,
         .bytes = s.bytes,
+        .expired = s.counted[SL_STAT_EXPIRED],
+        .hold_places = holds.places,
+        .held = holds.held,
     };
     return 0;
 }

@@ -58,6 +58,18 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
     }
 }
 
+static void on_turn(void *ctx)
+{
+    struct sl_conns *conns = ctx;
+    struct sl_inner *c;
+
+    while ((c = TAILQ_FIRST(&conns->yielded)) != NULL) {
+        TAILQ_REMOVE(&conns->yielded, c, yielded);
+        c->yields = false;
+        sl_conn_pause(&c->face, false); /* on_input follows */
+    }
+}
+
 /* Its deadline has passed. */
 static void expire(struct sl_inner *c)
 {
@@ -113,9 +125,13 @@ int sl_conns_open(struct sl_loop *loop, unsigned most, struct sl_conns **ret)
         return SLUICE_ENOMEM;
     *conns = (struct sl_conns){.loop = loop, .most = most};
     TAILQ_INIT(&conns->deferred);
+    TAILQ_INIT(&conns->yielded);
     event_assign(&conns->later, sl_loop_base(loop), -1, 0, on_later, conns);
     err = sl_timer_new(loop, on_sweep, conns, &conns->sweep);
+    if (!err)
+        err = sl_timer_new(loop, on_turn, conns, &conns->turn);
     if (err) {
+        sl_timer_free(conns->sweep);
         sl_alloc_free(&sl_alloc_libc, conns, sizeof(*conns));
         return err;
     }
@@ -131,6 +147,7 @@ void sl_conns_close(struct sl_conns *conns)
         sl_conn_free(conns->slots[conns->count - 1].conn);
     event_del(&conns->later);
     sl_timer_free(conns->sweep);
+    sl_timer_free(conns->turn);
     sl_spares_done(&conns->spares);
     sl_alloc_free(&sl_alloc_libc, conns->slots,
                   conns->size * sizeof(*conns->slots));
@@ -186,11 +203,19 @@ static void leave(struct sl_inner *c)
         sl_timer_stop(conns->sweep);
 }
 
+static void stop_minding(struct sl_inner *c)
+{
+    if (c->gone)
+        event_free(c->gone);
+    c->gone = NULL;
+}
+
 /* Give back all but the place in the set. */
 void sl_conn_release(struct sl_inner *c)
 {
     event_del(&c->readable);
     event_del(&c->writable);
+    stop_minding(c);
     SSL_free(c->ssl);
     sl_tls_unref(c->tls);
     sl_buf_done(&c->face.in);
@@ -207,6 +232,8 @@ void sl_conn_free(struct sl_inner *c)
     c->busy = true;
     if (c->is_deferred)
         TAILQ_REMOVE(&conns->deferred, c, deferred);
+    if (c->yields)
+        TAILQ_REMOVE(&conns->yielded, c, yielded);
     if (c->face.calls->on_close)
         c->face.calls->on_close(&c->face);
     leave(c);
@@ -393,6 +420,7 @@ void sl_conn_pause(struct sl_conn *conn, bool pause)
     c->paused = pause;
     if (pause)
         return;
+    stop_minding(c);
     c->fresh |= conn->in.len > 0;
     if (c->busy)
         return;
@@ -401,4 +429,46 @@ void sl_conn_pause(struct sl_conn *conn, bool pause)
     if (c->fresh || c->ended || c->doomed ||
         (c->ssl && sl_session_pending(c->ssl)))
         sl_conns_defer(c);
+}
+
+void sl_conn_yield(struct sl_conn *conn)
+{
+    struct sl_inner *c = inner(conn);
+    struct sl_conns *conns = c->set;
+
+    if (c->state == SL_CONN_CLOSED || c->yields)
+        return;
+    if (TAILQ_EMPTY(&conns->yielded))
+        sl_timer_start(conns->turn, 0);
+    TAILQ_INSERT_TAIL(&conns->yielded, c, yielded);
+    c->yields = true;
+    sl_conn_pause(conn, true);
+}
+
+/* What he has sent may be unread, so that the end would not be seen by
+ * reading. */
+static void on_gone(evutil_socket_t fd, short what, void *arg)
+{
+    struct sl_inner *c = arg;
+
+    (void)fd;
+    (void)what;
+    if (c->state != SL_CONN_OPEN)
+        return;
+    c->busy = true;
+    c->doomed = true;
+    sl_flow_settle(c);
+}
+
+void sl_conn_mind(struct sl_conn *conn)
+{
+    struct sl_inner *c = inner(conn);
+
+    if (c->gone || c->state != SL_CONN_OPEN || c->doomed)
+        return;
+    c->gone =
+        event_new(sl_loop_base(c->set->loop), c->fd, EV_CLOSED, on_gone, c);
+    /* Without memory he is not minded, and his wait ends in its time. */
+    if (c->gone && event_add(c->gone, NULL))
+        stop_minding(c);
 }

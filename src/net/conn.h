@@ -129,8 +129,16 @@ void sl_conn_abort(struct sl_conn *conn);
 bool sl_conn_is_full(const struct sl_conn *conn);
 
 /* Stop or go on calling on_input: for an owner who waits for a store. While
- * paused, nobody notices that the peer has gone. */
+ * paused, nobody notices that the peer has gone, unless he minds. */
 void sl_conn_pause(struct sl_conn *conn, bool pause);
+
+/* Stop calling on_input until all others of the loop had their turn: for an
+ * owner who has done much for one peer at once. */
+void sl_conn_yield(struct sl_conn *conn);
+
+/* Until the pause ends: close the connection if the peer closes his side. For
+ * owners who may wait for long; costs two system calls. */
+void sl_conn_mind(struct sl_conn *conn);
 
 /* Each connection once; for draining. */
 typedef void sl_conn_f(struct sl_conn *conn, void *ctx);

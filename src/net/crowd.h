@@ -36,6 +36,7 @@ SL_MUST_USE enum sl_crowd_answer sl_crowd_enter(struct sl_crowd *crowd,
                                                 const struct sl_ip *ip);
 void sl_crowd_leave(struct sl_crowd *crowd, const struct sl_ip *ip);
 
+/* How many are in; tests compare it with their own count. */
 unsigned sl_crowd_count(struct sl_crowd *crowd);
 
 #endif

@@ -61,16 +61,24 @@ static struct sl_str value_of(struct sl_str line, struct sl_str name)
     return sl_str_trim(sl_str_from(line, name.len + 1));
 }
 
+static void keep(char *out, size_t size, struct sl_str line, struct sl_str name)
+{
+    struct sl_str value = value_of(line, name);
+
+    if (value.len > 0 && value.len < size) {
+        memcpy(out, value.at, value.len);
+        out[value.len] = '\0';
+    }
+}
+
 static size_t on_header(char *bytes, size_t size, size_t count, void *ctx)
 {
     struct sl_fetch *fetch = ctx;
     struct sl_str line = {bytes, size * count};
-    struct sl_str value = value_of(line, SL_STR("cache-control"));
 
-    if (value.len > 0 && value.len < sizeof(fetch->cache_control)) {
-        memcpy(fetch->cache_control, value.at, value.len);
-        fetch->cache_control[value.len] = '\0';
-    }
+    keep(fetch->cache_control, sizeof(fetch->cache_control), line,
+         SL_STR("cache-control"));
+    keep(fetch->date, sizeof(fetch->date), line, SL_STR("date"));
     return line.len;
 }
 
@@ -78,10 +86,12 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *ctx)
 
 static void judge(struct sl_fetch *fetch, CURLcode code, const char *why)
 {
-    long status = 0;
+    long status = 0, bytes = 0;
 
     curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(fetch->easy, CURLINFO_REQUEST_SIZE, &bytes);
     fetch->status = (int)status;
+    fetch->sent = bytes > 0;
     if (code == CURLE_FILESIZE_EXCEEDED)
         fetch->result = SL_FETCH_TOO_LARGE;
     if (fetch->result == SL_FETCH_TOO_LARGE)
@@ -108,7 +118,8 @@ static void drop(struct sl_fetcher *fetcher, struct sl_fetch *fetch)
 {
     curl_multi_remove_handle(fetcher->multi, fetch->easy);
     curl_easy_cleanup(fetch->easy);
-    fetch->easy = NULL;
+    curl_slist_free_all(fetch->list);
+    fetch->easy = fetch->list = NULL;
 }
 
 static void finish(struct sl_fetcher *fetcher)
@@ -290,13 +301,47 @@ static CURLcode set_options(CURL *easy, struct sl_fetch *fetch)
     return code;
 }
 
+static CURLcode set_headers(CURL *easy, struct sl_fetch *fetch)
+{
+    /* curl would wait for a server that says "continue". */
+    static const char *const always[] = {"Expect:", NULL};
+    const char *const *const both[] = {always, fetch->headers};
+
+    for (unsigned k = 0; k < SL_LEN(both); k++)
+        for (unsigned i = 0; both[k] && both[k][i]; i++) {
+            void *list = curl_slist_append(fetch->list, both[k][i]);
+
+            if (!list)
+                return CURLE_OUT_OF_MEMORY;
+            fetch->list = list;
+        }
+    return curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fetch->list);
+}
+
+static CURLcode set_sent(CURL *easy, struct sl_fetch *fetch)
+{
+    CURLcode code = CURLE_OK;
+
+    if (fetch->send.at) {
+        code = curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                                (curl_off_t)fetch->send.len);
+        if (code == CURLE_OK)
+            code = curl_easy_setopt(easy, CURLOPT_POSTFIELDS, fetch->send.at);
+    }
+    if (code == CURLE_OK && fetch->method)
+        code = curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, fetch->method);
+    return code == CURLE_OK ? set_headers(easy, fetch) : code;
+}
+
 int sl_fetch_begin(struct sl_fetcher *fetcher, struct sl_fetch *fetch)
 {
     CURL *easy = curl_easy_init();
 
     fetch->result = SL_FETCH_GOOD;
     fetch->status = 0;
-    fetch->cache_control[0] = fetch->why[0] = '\0';
+    fetch->sent = false;
+    fetch->cache_control[0] = fetch->date[0] = fetch->why[0] = '\0';
+    fetch->list = NULL;
     if (fetch->body.alloc)
         sl_buf_done(&fetch->body);
     sl_buf_init(&fetch->body, fetch->most, fetcher->alloc);
@@ -304,10 +349,12 @@ int sl_fetch_begin(struct sl_fetcher *fetcher, struct sl_fetch *fetch)
         return SLUICE_ENOMEM;
     fetch->easy = easy;
     if (set_options(easy, fetch) == CURLE_OK &&
+        set_sent(easy, fetch) == CURLE_OK &&
         curl_multi_add_handle(fetcher->multi, easy) == CURLM_OK)
         return 0;
     curl_easy_cleanup(easy);
-    fetch->easy = NULL;
+    curl_slist_free_all(fetch->list);
+    fetch->easy = fetch->list = NULL;
     return SLUICE_ENOMEM;
 }
 

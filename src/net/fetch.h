@@ -26,9 +26,12 @@ struct sl_fetcher; /* of one loop */
 
 /* One document. It belongs to whoever asks, until done(). */
 struct sl_fetch {
-    const char *url; /* borrowed until done() */
-    size_t most;     /* bytes of the document */
-    sl_ns timeout;   /* for all of it */
+    const char *url;    /* borrowed until done(), as the next three are */
+    const char *method; /* NULL: GET, or POST if something is sent */
+    const char *const *headers; /* "Name: value", the last is NULL; or NULL */
+    struct sl_str send;         /* at == NULL: nothing */
+    size_t most;                /* bytes of the document */
+    sl_ns timeout;              /* for all of it */
     void (*done)(struct sl_fetch *fetch);
     void *ctx;
 
@@ -38,9 +41,12 @@ struct sl_fetch {
     int status;              /* of HTTP; 0: none came */
     struct sl_buf body;      /* sl_fetch_forget() gives it back */
     char cache_control[256]; /* the field of that name; "": none */
-    char why[256];           /* a sentence, if it is not good */
+    char date[64];           /* likewise */
+    bool sent; /* perhaps: a connection was there. False: nobody heard of it */
+    char why[256]; /* a sentence, if it is not good */
 
-    void *easy; /* the fetcher's; not NULL while it is under way */
+    void *easy, *list; /* the fetcher's; easy is not NULL while it is under
+                        * way */
 };
 
 SL_MUST_USE int sl_fetcher_open(struct sl_loop *loop,

@@ -45,7 +45,9 @@ struct sl_inner {
     struct sl_conn face; /* first: what the owner sees */
     struct sl_conns *set;
     struct event readable, writable;
+    struct event *gone; /* sl_conn_mind(); or NULL */
     TAILQ_ENTRY(sl_inner) deferred;
+    TAILQ_ENTRY(sl_inner) yielded;
     SSL *ssl; /* NULL: none */
     struct sl_tls *tls;
     const struct sl_alloc *alloc;
@@ -60,6 +62,7 @@ struct sl_inner {
     bool read_blocked;     /* TLS: reading waits for it too */
     bool dry;              /* TLS: the socket had no more */
     bool paused;           /* by the owner */
+    bool yields;           /* and until the others had their turn */
     bool fresh;            /* the owner should look at `in` */
     bool fresh_open;       /* on_open is to be called */
     bool was_full;         /* `out` was, and the owner was not told since */
@@ -87,6 +90,8 @@ struct sl_conns {
     size_t large; /* bytes of all large `in`s together */
     struct event later;
     TAILQ_HEAD(, sl_inner) deferred;
+    struct sl_timer *turn; /* goes on with those who yielded */
+    TAILQ_HEAD(, sl_inner) yielded;
 };
 
 /* In conn.c. */

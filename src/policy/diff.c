@@ -60,6 +60,9 @@ static void compare_plan(struct sl_changes *c, const struct sl_plan *old,
     if (old->overage != new->overage)
         sl_changes_say(c, "plan %.*s: overage %s", SL_STR_ARG(new->name),
                        new->overage ? "on" : "off");
+    if (old->weight != new->weight)
+        sl_changes_say(c, "plan %.*s: weight %u -> %u", SL_STR_ARG(new->name),
+                       old->weight, new->weight);
 }
 
 static void say_plan(struct sl_changes *c, const char *key, unsigned old,
@@ -167,7 +170,8 @@ static bool same_manners(const struct sl_changes *c, const struct sl_route *a,
            a->report == b->report && a->quota == b->quota &&
            a->dialects == b->dialects && a->reset == b->reset &&
            a->count == b->count && same_replaced(a, b) &&
-           a->failure == b->failure && a->apart == b->apart;
+           a->failure == b->failure && a->wait == b->wait &&
+           a->apart == b->apart;
 }
 
 static void compare_route(struct sl_changes *c, const char *what,
@@ -366,6 +370,7 @@ static bool same_errors(const struct sl_policy *a, const struct sl_policy *b)
 static void changes_general(struct sl_changes *c)
 {
     const struct sl_policy *old = c->old, *new = c->new;
+    char was[32], is[32];
 
     if (old->enabled != new->enabled)
         sl_changes_say(c, "enabled %s",
@@ -382,6 +387,10 @@ static void changes_general(struct sl_changes *c)
         sl_changes_say(c, "reset %s",
                        new->reset == SL_RESET_NEXT ? "full -> next"
                                                    : "next -> full");
+    if (old->hold_max != new->hold_max)
+        sl_changes_say(c, "hold_max %s -> %s",
+                       sl_format_duration(old->hold_max, was),
+                       sl_format_duration(new->hold_max, is));
     if (!same_errors(old, new))
         sl_changes_say(c, "errors changed");
 }

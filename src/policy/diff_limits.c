@@ -137,6 +137,8 @@ static void say_word(struct sl_changes *c, const struct sl_rule *rule,
 static void compare_words(struct sl_changes *c, const struct sl_rule *old,
                           const struct sl_rule *new)
 {
+    char was[32], is[32];
+
     say_word(c, new, "mode", sl_mode_words[old->mode],
              sl_mode_words[new->mode]);
     say_word(c, new, "missing", sl_missing_words[old->missing],
@@ -155,6 +157,19 @@ static void compare_words(struct sl_changes *c, const struct sl_rule *old,
         memcmp(old->marks.list, new->marks.list, sizeof(old->marks.list)) != 0)
         sl_changes_say(c, "limit %.*s: thresholds changed",
                        SL_STR_ARG(new->name));
+    if (old->cost == new->cost && old->fixed_cost != new->fixed_cost)
+        sl_changes_say(c, "limit %.*s: cost %s", SL_STR_ARG(new->name),
+                       new->fixed_cost ? "fixed" : "no longer fixed");
+    if (old->queue != new->queue)
+        sl_changes_say(c, "limit %.*s: queue %u -> %u", SL_STR_ARG(new->name),
+                       old->queue, new->queue);
+    if (old->hold != new->hold)
+        sl_changes_say(c, "limit %.*s: hold %s -> %s", SL_STR_ARG(new->name),
+                       sl_format_duration(old->hold, was),
+                       sl_format_duration(new->hold, is));
+    if (old->lease != new->lease)
+        sl_changes_say(c, "limit %.*s: lease %u%% -> %u%%",
+                       SL_STR_ARG(new->name), old->lease, new->lease);
     if (!sl_str_eq(old->zone_name, new->zone_name) ||
         old->options.anchor != new->options.anchor)
         sl_changes_say(c, "limit %.*s: zone or anchor changed; usage kept",

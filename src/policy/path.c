@@ -405,12 +405,42 @@ static unsigned add_readings(struct sl_str text, char *room, size_t size,
     return count;
 }
 
+/* A path that begins with a slash, has none behind another nor at its end, no
+ * segment that begins with a dot, and before a query nothing but plain bytes,
+ * is its own form: the walk would copy it, and meet nothing odd. False if it is
+ * another. */
+static bool read_plain(struct sl_str text, struct sl_path *ret)
+{
+    size_t start = 1, i = 1;
+    uint8_t kind;
+
+    if (text.len < 2 || text.at[0] != '/' || text.len > SL_PATH_BYTES)
+        return false;
+    ret->count = 0;
+    ret->deep = false;
+    do {
+        while (i < text.len && kinds[(unsigned char)text.at[i]] == PLAIN)
+            i++;
+        kind = i < text.len ? kinds[(unsigned char)text.at[i]] : QUERY;
+        if (i == start || text.at[start] == '.' ||
+            (kind != SLASH && kind != QUERY) || ret->count == SL_PATH_SEGMENTS)
+            return false;
+        ret->segment[ret->count++] =
+            (struct sl_str){text.at + start, i - start};
+        start = ++i;
+    } while (kind == SLASH);
+    return true;
+}
+
 unsigned sl_path_readings(struct sl_str text, char *room,
                           struct sl_path ret[SL_PATH_READINGS])
 {
     struct walk w = {.path = ret, .room = room, .habits = CANONICAL};
-    struct sl_str rest = without_host(text);
+    struct sl_str rest;
 
+    if (read_plain(text, ret))
+        return 1; /* (4) */
+    rest = without_host(text);
     read_as(&w, rest);
     if (!w.odd && !has_authority(rest))
         return 1; /* (4) */

@@ -50,7 +50,8 @@ void sl_path_read(struct sl_str text, char *room, struct sl_path *ret);
  * one of these or of a slash, or two slashes at the front.
  *
  * `room` has at least SL_PATH_READINGS * min(text.len, SL_PATH_BYTES) bytes.
- * Returns how many. */
+ * Segments are in it, or in `text` where nothing of it had to be changed: keep
+ * both. Returns how many. */
 unsigned sl_path_readings(struct sl_str text, char *room,
                           struct sl_path ret[SL_PATH_READINGS]);
 

@@ -135,6 +135,7 @@ struct sl_plan {
     const struct sl_str *aliases;
     unsigned alias_count;
     bool overage;
+    unsigned weight; /* turns in a row when it waits with others; >= 1 */
 };
 
 /* A policy without plans has one, called "default". */
@@ -172,6 +173,10 @@ struct sl_rule {
     enum sl_on_full on_full;
     struct sl_marks marks; /* `thresholds` */
     uint64_t cost;         /* of a request that names none; 1 if not written */
+    bool fixed_cost;       /* it was written: settling a hold leaves it alone */
+    sl_ns hold;            /* permits: how long, if nobody says; else 0 */
+    unsigned queue;        /* how many may wait for it, in one process */
+    unsigned lease;        /* percent of the capacity; 0: nothing is leased */
     struct sl_str unit;
     struct sl_deny deny;
     struct sl_key_template key;
@@ -227,6 +232,7 @@ struct sl_route {
     int dialects;
     enum sl_reset reset;
     int failure; /* enum sl_failure; -1: each rule's own */
+    sl_ns wait;  /* for a turn; 0: not */
     bool apart;  /* `atomic: false`: on a cluster they may lie apart */
     enum sl_count count;
     const struct sl_rule *const *replaces; /* limits that do not count beside
@@ -294,6 +300,7 @@ struct sl_policy {
     unsigned feature_count;
     int dialects;
     enum sl_reset reset;
+    sl_ns hold_max; /* > 0 */
     struct sl_error_form errors[SL_ERRORS];
     struct sl_server server;
     const struct sl_outside *outside; /* by path; not those of bodies */

@@ -73,6 +73,7 @@ static void print_plans(struct sl_printer *p)
         sl_print_open(p, plan->name);
         print_texts(p, "aliases", plan->aliases, plan->alias_count);
         sl_print_bool(p, "overage", plan->overage);
+        sl_print_number(p, "weight", plan->weight);
         sl_print_close(p);
     }
     sl_print_close(p);
@@ -195,6 +196,8 @@ static void print_answer(struct sl_printer *p, const struct sl_route *route)
         sl_print_word(p, "count", sl_count_words[route->count]);
     if (route->replace_count > 0)
         print_replaced(p, route);
+    if (route->wait > 0)
+        sl_print_duration(p, "wait", route->wait);
     if (route->failure >= 0)
         sl_print_word(p, "on_store_failure", sl_failure_words[route->failure]);
     if (route->apart || sl_print_at(p, SL_STR("atomic")))
@@ -309,6 +312,7 @@ int sl_policy_print(const struct sl_policy *policy, struct sl_buf *out)
     sl_print_word(&p, "mode", sl_mode_words[policy->mode]);
     sl_print_dialects(&p, policy->dialects);
     sl_print_word(&p, "reset", sl_reset_words[policy->reset]);
+    sl_print_duration(&p, "hold_max", policy->hold_max);
     print_plans(&p);
     print_identity(&p);
     sl_print_limits(&p);

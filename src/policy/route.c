@@ -58,6 +58,23 @@ struct sl_routes {
     size_t longest;                   /* word */
 };
 
+/* The last bytes of a word, fewer than eight, each at least once and always in
+ * the same place. */
+static uint64_t load_few(const char *at, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)at;
+    uint32_t low, high;
+
+    if (len >= 4) { /* two halves that overlap */
+        memcpy(&low, p, sizeof(low));
+        memcpy(&high, p + len - 4, sizeof(high));
+        return low | (uint64_t)high << 32;
+    }
+    return len == 0
+               ? 0
+               : p[0] | (uint64_t)p[len / 2] << 8 | (uint64_t)p[len - 1] << 16;
+}
+
 /* Eight bytes at a time. The bit that tells capitals from small letters is set
  * everywhere: a few more words share a hash, and none that are equal differ. */
 static uint32_t hash_word(struct sl_str word)
@@ -72,8 +89,7 @@ static uint32_t hash_word(struct sl_str word)
         hash = (hash ^ (bytes | small)) * odd;
         hash ^= hash >> 32;
     }
-    for (bytes = 0; i < word.len; i++)
-        bytes = bytes << 8 | (unsigned char)word.at[i];
+    bytes = load_few(word.at + i, word.len - i);
     hash = (hash ^ (bytes | small)) * odd;
     return (uint32_t)(hash >> 32);
 }
@@ -83,12 +99,6 @@ static uint32_t hash_below(uint32_t word_hash, unsigned parent)
     uint32_t hash = word_hash ^ (parent * 2654435761U);
 
     return (hash ^ hash >> 15) * 2246822519U;
-}
-
-/* Most requests are spelled as the pattern is. */
-static bool same_word(struct sl_str a, struct sl_str b)
-{
-    return sl_str_eq(a, b) || sl_str_eq_nocase(a, b);
 }
 
 /* The child of `parent` for `word`, or NONE. *slot is where it is, or where
@@ -104,7 +114,7 @@ static unsigned find_child(const struct sl_routes *tree, unsigned parent,
         if (child == NONE)
             return NONE;
         if (node->hash == hash && node->parent == parent &&
-            same_word(node->word, word))
+            sl_str_eq_nocase(node->word, word))
             return child;
     }
 }
@@ -260,31 +270,34 @@ static unsigned word_child(struct search *s, unsigned at, unsigned depth)
     return find_child(s->tree, at, word, hash_below(s->hash[depth], at), &slot);
 }
 
-/* At most SL_PATH_SEGMENTS deep. */
+/* At most SL_PATH_SEGMENTS deep, and not at all where there is one way only:
+ * most nodes have no star. */
 static void enter(struct search *s, unsigned at, unsigned depth)
 {
     const struct node *nodes = s->tree->nodes;
-    unsigned first, second;
 
-    if (nodes[at].lowest >= s->best)
-        return;
-    look_at(s, nodes[at].rests);
-    if (depth == s->path->count) {
-        if (!s->path->deep)
-            look_at(s, nodes[at].ends);
-        return;
+    for (; nodes[at].lowest < s->best; depth++) {
+        unsigned word, star = nodes[at].star;
+
+        look_at(s, nodes[at].rests);
+        if (depth == s->path->count) {
+            if (!s->path->deep)
+                look_at(s, nodes[at].ends);
+            return;
+        }
+        word = word_child(s, at, depth);
+        if (word == NONE && star == NONE)
+            return;
+        at = word != NONE ? word : star;
+        if (word == NONE || star == NONE)
+            continue;
+        if (nodes[star].lowest < nodes[word].lowest) {
+            enter(s, star, depth + 1);
+        } else {
+            enter(s, word, depth + 1);
+            at = star;
+        }
     }
-    first = word_child(s, at, depth);
-    second = nodes[at].star;
-    if (first != NONE && second != NONE &&
-        nodes[second].lowest < nodes[first].lowest) {
-        second = first;
-        first = nodes[at].star;
-    }
-    if (first != NONE)
-        enter(s, first, depth + 1);
-    if (second != NONE)
-        enter(s, second, depth + 1);
 }
 
 unsigned sl_routes_find(const struct sl_routes *routes, unsigned method,

@@ -199,6 +199,7 @@ int sl_engine_again(struct sl_daemon *daemon)
     if (daemon->settings.shared) {
         int err = sl_flush(&daemon->settings.redis);
 
+        sl_waiting_engine(&worker->waiting, engine);
         return err ? err : sl_engine_forget(engine, &daemon->why);
     }
     if (daemon->settings.state)
@@ -209,6 +210,7 @@ int sl_engine_again(struct sl_daemon *daemon)
         daemon->engine = engine;
         return SLUICE_ENOMEM;
     }
+    sl_waiting_engine(&worker->waiting, daemon->engine);
     for (int i = 0; i < SL_DOORS; i++)
         if (worker->stands[i].up)
             sl_door_kinds[i]->move(&worker->stands[i], daemon->engine);

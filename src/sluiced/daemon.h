@@ -28,6 +28,7 @@
 #include <stdatomic.h>
 
 #include "doors/http/admin.h"
+#include "doors/waiting.h"
 #include "identity/ledger/meter.h"
 #include "identity/registry/finder.h"
 #include "sluiced/compat.h"
@@ -52,6 +53,7 @@ struct sl_worker {
     struct sl_top *top;
     struct sl_denials *denials;
     struct sl_station station;        /* what its doors have at hand */
+    struct sl_waiting waiting;        /* where its questions wait */
     struct sl_finder *finder;         /* or NULL: no registry */
     struct sl_bookkeeper *keeper;     /* likewise */
     struct sl_stand stands[SL_DOORS]; /* admin: on the first only */
@@ -130,6 +132,8 @@ SL_MUST_USE int sl_shared_open(struct sl_daemon *daemon);
 /* A seat at it for the worker's loop, if it is shared. Whatever is on its way
  * is told before it is gone. */
 SL_MUST_USE int sl_shared_attach(struct sl_worker *worker);
+/* It ends: what it has taken in advance goes back. On its thread. */
+void sl_shared_drain(struct sl_worker *worker);
 void sl_shared_detach(struct sl_worker *worker);
 
 /* Those who share it are counted. */

@@ -156,6 +156,7 @@ static int on_set_clock(void *ctx, sl_ns now)
     if (!daemon->settings.virtual_clock)
         return SLUICE_EINVAL;
     sl_clock_set(&daemon->stopped, now);
+    sl_waiting_now(&daemon->workers[0].waiting, now); /* there is no other */
     return 0;
 }
 

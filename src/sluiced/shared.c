@@ -146,6 +146,10 @@ void sl_shared_count(struct sl_daemon *daemon, struct sl_stats_shared *ret)
     ret->ahead = s.ahead;
     ret->numbers[SL_SHARED_ANSWERED] = s.taken;
     ret->numbers[SL_SHARED_REMEMBERED] = s.remembered;
+    ret->numbers[SL_SHARED_LEASED] = s.leased;
+    ret->numbers[SL_SHARED_LEASE_TOKENS] = s.lease_tokens;
+    ret->numbers[SL_SHARED_LEASE_OVER] = s.lease_over;
+    ret->numbers[SL_SHARED_LEASE_UNDER] = s.lease_under;
     ret->numbers[SL_SHARED_LATE] = s.late;
     ret->numbers[SL_SHARED_FAILED] = s.failed;
     ret->numbers[SL_SHARED_SPANNING] = s.spanning;
@@ -174,6 +178,7 @@ int sl_shared_open(struct sl_daemon *daemon)
         .deadline = daemon->settings.deadline,
         .own_now = daemon->settings.virtual_clock,
         .no_denials = daemon->settings.virtual_clock,
+        .no_leases = daemon->settings.virtual_clock,
         .on_news = on_news,
         .ctx = daemon,
     };
@@ -193,6 +198,15 @@ int sl_shared_attach(struct sl_worker *worker)
     return daemon->common.store ? sl_redis_attach(daemon->common.store,
                                                   worker->loop, &daemon->why)
                                 : 0;
+}
+
+void sl_shared_drain(struct sl_worker *worker)
+{
+    struct sl_daemon *daemon = worker->daemon;
+
+    if (daemon->common.store)
+        sl_redis_drain(daemon->common.store, worker->loop,
+                       sl_loop_now(worker->loop));
 }
 
 void sl_shared_detach(struct sl_worker *worker)

@@ -96,6 +96,7 @@ static void on_emptying(void *ctx)
     struct sl_worker *worker = ctx;
     unsigned left = 0;
 
+    sl_waiting_end(&worker->waiting);
     for (int i = 0; i < SL_DOORS; i++) {
         if (!drains(worker, i))
             continue;
@@ -123,6 +124,10 @@ static int open_worker(struct sl_worker *worker)
     err = sl_loop_open(stopped ? &daemon->stopped : &worker->clock,
                        &worker->loop, &daemon->why);
     worker->station.loop = worker->loop;
+    if (!err)
+        err = sl_waiting_open(&worker->waiting, worker->loop, daemon->engine);
+    if (!err)
+        worker->station.room = &worker->waiting.room;
     if (!err)
         err = sl_shared_attach(worker);
     if (!err)
@@ -158,6 +163,7 @@ static void close_stand(struct sl_stand *stand, const struct sl_door_kind *kind)
  * there to hear it. */
 static void close_worker(struct sl_worker *worker)
 {
+    sl_waiting_close(&worker->waiting);
     sl_shared_detach(worker);
     for (int i = 0; i < SL_DOORS; i++)
         close_stand(&worker->stands[i], sl_door_kinds[i]);
@@ -251,6 +257,7 @@ static void on_drain(void *ctx)
         stop_listening(worker, i);
         sl_door_kinds[i]->warn(&worker->stands[i]);
     }
+    sl_shared_drain(worker);
     sl_timer_start(worker->emptying, GRACE);
 }
 

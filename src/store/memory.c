@@ -123,20 +123,49 @@ static sl_ns read_again(const struct memory *m)
 
 /* A reading that lies behind what others decided at is read again before it is
  * taken for a step of the clock; see "Time" in table.h. */
+struct reading {
+    const struct memory *memory;
+    sl_ns now;
+    bool fresh;
+    unsigned tries;
+};
+
+static void read_clock_again(struct reading *r)
+{
+    sl_ns seen = sl_table_latest(&r->memory->table);
+
+    r->now = read_again(r->memory);
+    r->fresh = r->tries++ > 2 || seen - r->now >= SL_LAG;
+}
+
 static bool decide(struct memory *m, struct sl_part *parts, unsigned count,
                    sl_ns now)
 {
-    enum sl_verdict verdict =
-        sl_table_decide(&m->table, parts, count, now, false);
+    struct reading r = {m, now, false, 0};
+    enum sl_verdict verdict;
 
-    for (unsigned i = 0; verdict == SL_VERDICT_STALE; i++) {
-        sl_ns seen = sl_table_latest(&m->table);
-
-        now = read_again(m);
-        verdict = sl_table_decide(&m->table, parts, count, now,
-                                  i > 2 || seen - now >= SL_LAG);
-    }
+    while ((verdict = sl_table_decide(&m->table, parts, count, r.now,
+                                      r.fresh)) == SL_VERDICT_STALE)
+        read_clock_again(&r);
     return verdict == SL_VERDICT_ALLOW;
+}
+
+/* The same with a hold. SLUICE_EFULL if there is no room for it. */
+static int decide_held(struct memory *m, struct sl_part *parts, unsigned count,
+                       struct sl_take *take)
+{
+    struct reading r = {m, take->now, false, 0};
+    enum sl_verdict verdict;
+
+    for (unsigned i = 0; i < count; i++)
+        parts[i].firm = take->firm >> i & 1;
+    while ((verdict = sl_table_hold(&m->table, parts, count, take->hold,
+                                    take->hold_for, r.now, r.fresh)) ==
+           SL_VERDICT_STALE)
+        read_clock_again(&r);
+    take->allowed = verdict == SL_VERDICT_ALLOW;
+    take->place = 0;
+    return verdict == SL_VERDICT_VOID ? SLUICE_EFULL : 0;
 }
 
 /* Every part for itself, but for what is carried to it. */
@@ -151,6 +180,11 @@ static void decide_each(struct memory *m, struct sl_part *parts, unsigned count,
     }
 }
 
+static bool is_held(const struct sl_take *take)
+{
+    return take->errand == SL_ERRAND_TAKE && !sl_hold_id_is_none(take->hold);
+}
+
 static void take(struct sl_store *store, struct sl_take *take)
 {
     struct memory *m = of(store);
@@ -163,13 +197,71 @@ static void take(struct sl_store *store, struct sl_take *take)
     take->allowed = true;
     if (take->errand == SL_ERRAND_EACH)
         decide_each(m, parts, count, take->now);
+    else if (is_held(take))
+        take->err = decide_held(m, parts, count, take);
     else if (count > 0)
         take->allowed = decide(m, parts, count, take->now);
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; !take->err && i < count; i++) {
         take->parts[i].answer = parts[i].answer;
         take->parts[i].untracked = parts[i].untracked;
     }
     take->done(take);
+}
+
+/* ---- holds ---- */
+
+/* Which of the policy's limits it is. */
+static const struct sl_stored *stored_of(const struct sl_hold_call *call,
+                                         uint32_t id)
+{
+    for (unsigned i = 0; i < call->limits_count; i++)
+        if (call->limits[i].strictest.capacity > 0 &&
+            call->limits[i].table.id == id)
+            return &call->limits[i];
+    return NULL;
+}
+
+static const struct sl_limit *numbers(void *ctx, uint32_t id, uint64_t held,
+                                      uint64_t *cost)
+{
+    const struct sl_hold_call *call = ctx;
+    const struct sl_stored *of = stored_of(call, id);
+
+    *cost = call->as_held ? held : call->cost;
+    for (unsigned i = 0; of && i < call->actual_count; i++)
+        if (call->actual[i].of == of)
+            *cost = call->actual[i].cost;
+    return of ? &of->strictest : NULL;
+}
+
+static void hold(struct sl_store *store, struct sl_hold_call *call)
+{
+    struct memory *m = of(store);
+    struct reading r = {m, call->now, false, 0};
+    struct sl_hold_deed deed = {
+        .errand = call->errand,
+        .id = call->id,
+        .release = call->release,
+        .life = call->hold_for,
+        .numbers = numbers,
+        .ctx = call,
+    };
+
+    while (sl_table_end(&m->table, &deed, r.now, r.fresh) == SL_VERDICT_STALE)
+        read_clock_again(&r);
+    call->err = 0;
+    call->state = deed.state;
+    call->expires_in = deed.expires_in;
+    call->count = deed.count;
+    for (unsigned i = 0; i < deed.count; i++)
+        call->parts[i] = (struct sl_held_part){
+            .of = stored_of(call, deed.parts[i].limit_id),
+            .held = deed.parts[i].held,
+            .cost = deed.parts[i].cost,
+            .answer = deed.parts[i].answer,
+            .over = deed.parts[i].over,
+        };
+    call->done(call);
 }
 
 /* ---- taking many ---- */
@@ -180,7 +272,7 @@ static void take(struct sl_store *store, struct sl_take *take)
 static bool is_single(const struct sl_take *take, sl_ns now)
 {
     return take->count == 1 && take->errand == SL_ERRAND_TAKE &&
-           take->now == now;
+           !is_held(take) && take->now == now;
 }
 
 static void batch(struct memory *m, struct sl_take *const *takes,
@@ -282,6 +374,7 @@ static const struct sl_store_calls calls = {
     .take = take,
     .close = close_memory,
     .take_many = take_many,
+    .hold = hold,
 };
 
 int sl_memory_open(const struct sl_memory_options *options,

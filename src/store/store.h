@@ -20,7 +20,7 @@
 #ifndef SL_STORE_H
 #define SL_STORE_H
 
-#include "table/table.h"
+#include "table/hold/hold.h"
 
 struct sl_loop;
 
@@ -33,16 +33,6 @@ enum sl_errand {
     SL_ERRAND_RESET,
 };
 
-/* What a hold is known by: random, so that nobody guesses it. Zeros: none. */
-struct sl_hold_id {
-    uint64_t w[2];
-};
-
-static inline bool sl_hold_id_is_none(struct sl_hold_id id)
-{
-    return (id.w[0] | id.w[1]) == 0;
-}
-
 /* A limit as stores know it: all plans of it share its shape. It is bound
  * before its first take and outlives the last one. */
 struct sl_stored {
@@ -51,6 +41,8 @@ struct sl_stored {
     enum sl_on_full on_full;
     uint32_t share; /* of the table that is kept for it, in 1/1000; 0: an equal
                      * part of the half that limits bound together have */
+    unsigned lease; /* percent of a capacity that a shared store may hand out
+                     * in advance; 0: nothing */
     struct sl_table_limit table; /* the memory store's own */
 };
 
@@ -68,6 +60,12 @@ struct sl_take_part {
     bool untracked;          /* out: there was no room for the key */
 };
 
+/* What a part is called in a store that is shared. */
+static inline struct sl_str sl_take_part_name(const struct sl_take_part *part)
+{
+    return part->name.len > 0 ? part->name : part->key;
+}
+
 struct sl_take {
     enum sl_errand errand;
     struct sl_take_part *parts;
@@ -81,6 +79,7 @@ struct sl_take {
      * below. */
     struct sl_hold_id hold;
     sl_ns hold_for; /* how long, > 0 */
+    uint32_t firm;  /* bits: parts that are not held, but taken for good */
     uint32_t place; /* out: where the store has put the hold; to be told with
                      * the id when it ends */
 
@@ -105,35 +104,37 @@ struct sl_take {
  *             it done
  *
  * Ending a hold that has ended changes nothing and tells how it had ended, for
- * as long as that is remembered (at least until its expiry).
+ * as long as that is remembered: until its room is needed.
  *
  * What a bucket gets back. Since the hold was taken the bucket has drained as
  * if those tokens were spent. Giving all of them back could hand out the same
  * refill twice: hold 10 of 10, wait for a refill, take 10, release, take 10 at
  * the same instant. So a bucket gets back at most what is surely still used of
- * it: the least of the hold's cost and (what was used after the take, less
- * what has drained since). Windows and quotas get it back while the window of
- * the take lasts; permits and levels always.
+ * it: the least of the hold's cost and
+ *
+ *   what was used right after the take
+ *   less what has drained since
+ *   less what others have given back to that key since
+ *
+ * The last is needed as soon as there are two: of 20, hold 10 and 10, release
+ * the first, wait until 10 have drained (nothing is used now), take 10, release
+ * the second. Without it those 10 would come back, and 20 more could be had at
+ * that instant. Every giving back to a bucket counts there, GIVE_BACK too.
+ *
+ * An expired hold is given back as of its expiry, whenever that is found.
+ * Windows and quotas get it back while the window of the take lasts; permits
+ * and levels always. What a settlement charges beyond the hold counts when it
+ * is settled.
+ *
+ * A step of the clock: forward, holds end whose expiry it passes; back, none
+ * ends early, and none lasts longer than its whole life after the step.
  *
  * Invariants. (test/conform and test/prop check each by number.)
  *   (4) At every instant, granted - settled - released - expired = held; and
  *       a hold, like any take, is granted only if it fits.
  *   (5) A hold ends once, whoever comes, dies or comes again.
- *   (6) A limit with holds never admits more than its bound: what was settled
- *       counts at the instant of its take. */
-enum sl_hold_state {
-    SL_HOLD_UNKNOWN, /* never was, or is forgotten */
-    SL_HOLD_HELD,    /* EXTEND: it is; SETTLE: it was, and is settled now */
-    SL_HOLD_SETTLED, /* it had been settled before */
-    SL_HOLD_RELEASED,
-    SL_HOLD_EXPIRED,
-};
-
-enum sl_hold_errand {
-    SL_HOLD_SETTLE, /* RELEASE is a settlement with `release` */
-    SL_HOLD_EXTEND, /* expires `hold_for` from now, whatever it was before */
-    SL_HOLD_LOOK,
-};
+ *   (6) A limit with holds never admits more than its bound: what was held and
+ *       settled counts at the instant of its take. */
 
 /* One limit of a hold. */
 struct sl_held_part {
@@ -208,6 +209,8 @@ struct sl_store {
     bool wants_names;          /* it is shared: parts have a name, too */
     bool in_slots;             /* a cluster: the names of a set have the same
                                 * text in braces, which says where it lies */
+    _Atomic bool in_steps;     /* it can't take several rows at once: a set is
+                                * taken in steps, or fails */
 };
 
 /* Make the limits of a policy known; those whose strictest capacity is 0 have

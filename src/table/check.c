@@ -5,6 +5,8 @@
 
 #include "core/limit.h"
 #include "table/evict.h"
+#include "table/hold/due.h"
+#include "table/hold/record.h"
 
 static uint64_t peek(const sl_word *word)
 {
@@ -64,13 +66,32 @@ static bool possible_limit(const struct sl_limit_entry *e)
            derived_right(e);
 }
 
-enum place { NOWHERE, HEAD, TAG, GUARD, SECOND };
+enum place { NOWHERE, HEAD, TAG, GUARD, SECOND, RECORD };
+
+static bool is_record(const struct sl_region *r, uint64_t at)
+{
+    uint64_t records = sl_hold_record_blocks(r) * SL_HOLD_BLOCK;
+    uint64_t low = 0, high = records;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (sl_hold_record_at(r, middle) < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < records && sl_hold_record_at(r, low) == at;
+}
 
 /* What kind of word is at an offset. */
-static enum place place_of(const struct sl_region_head *head, uint64_t at)
+static enum place place_of(const struct sl_region *r, uint64_t at)
 {
+    const struct sl_region_head *head = sl_region_head(r);
     uint64_t in;
 
+    if (is_record(r, at))
+        return RECORD;
     if (at < head->buckets_at || at % 8 != 0 ||
         (at - head->buckets_at) / sizeof(struct sl_bucket) >= head->buckets)
         return NOWHERE;
@@ -96,16 +117,15 @@ static bool possible_tag(const struct sl_region *r, uint64_t tag)
  * becomes locked by it. */
 static bool possible_actor(const struct sl_region *r, const struct sl_actor *a)
 {
-    const struct sl_region_head *head = sl_region_head(r);
     uint64_t guards = peek(&a->guards), writes = peek(&a->writes);
 
     if (guards > SL_GUARDS || writes > SL_WRITES ||
         peek(&a->status) >> 2 >= SL_NUMBER_END)
         return false;
     for (uint64_t i = 0; i < guards; i++) {
-        enum place place = place_of(head, peek(&a->guard[i].at));
+        enum place place = place_of(r, peek(&a->guard[i].at));
 
-        if ((place != HEAD && place != GUARD) ||
+        if ((place != HEAD && place != GUARD && place != RECORD) ||
             sl_is_locked(peek(&a->guard[i].from[0])) ||
             sl_is_locked(peek(&a->guard[i].to[0])))
             return false;
@@ -113,8 +133,8 @@ static bool possible_actor(const struct sl_region *r, const struct sl_actor *a)
     for (uint64_t i = 0; i < writes; i++) {
         const struct sl_write *w = &a->write[i];
 
-        if (place_of(head, peek(&w->at)) != TAG ||
-            place_of(head, peek(&w->under)) != GUARD ||
+        if (place_of(r, peek(&w->at)) != TAG ||
+            place_of(r, peek(&w->under)) != GUARD ||
             !possible_tag(r, peek(&w->to)))
             return false;
     }
@@ -155,6 +175,20 @@ static bool possible_bucket(const struct sl_region *r, uint64_t number)
     return true;
 }
 
+/* When they expire is counted anew. */
+static bool possible_holds(const struct sl_region *r)
+{
+    uint64_t blocks = sl_hold_record_blocks(r);
+
+    for (uint64_t i = 0; i < blocks * SL_HOLD_BLOCK; i++)
+        if (!sl_hold_record_check(r, i))
+            return false;
+    for (uint64_t b = 0; b < blocks; b++)
+        atomic_store(sl_due_of(r, b), 0);
+    atomic_store(sl_due_of_all(r), 0);
+    return true;
+}
+
 int sl_region_check(const struct sl_region *r, struct sl_diag *diag)
 {
     const struct sl_region_head *head = sl_region_head(r);
@@ -173,6 +207,8 @@ int sl_region_check(const struct sl_region *r, struct sl_diag *diag)
         if (!possible_bucket(r, i))
             return sl_refuse(diag, SLUICE_EDAMAGE,
                              "bucket %" PRIu64 " in it is damaged", i);
+    if (!possible_holds(r))
+        return sl_refuse(diag, SLUICE_EDAMAGE, "a hold in it is damaged");
     sl_recount(r);
     return 0;
 }

@@ -30,7 +30,7 @@ static uint64_t peek(const sl_word *word)
  * that a new key meets. The capacity is one that no plan exceeds: under that
  * of the smallest plan, a key that has drained a larger one would seem to owe
  * no more than the smallest holds. */
-static struct sl_limit limit_from(const struct sl_limit_entry *e)
+struct sl_limit sl_limit_from(const struct sl_limit_entry *e)
 {
     struct sl_limit limit = {
         .kind = (enum sl_kind)peek(&e->kind),
@@ -79,7 +79,7 @@ enum sl_owes sl_owes(const struct sl_region *r, uint64_t tag,
     if (calendar)
         return period_is_over(calendar, cell.w[0], now) ? SL_OWES_NOTHING
                                                         : SL_OWES;
-    limit = limit_from(e);
+    limit = sl_limit_from(e);
     a = sl_take(&limit, cell, 0, now).answer;
     owed = a.capacity - a.remaining;
     if (owed == 0)

@@ -29,6 +29,10 @@ enum sl_owes { SL_OWES_NOTHING, SL_OWES_LITTLE, SL_OWES };
 enum sl_owes sl_owes(const struct sl_region *r, uint64_t tag,
                      struct sl_cell cell, sl_ns now);
 
+/* A limit from what the region keeps of it. No calendar is in it, and its
+ * capacity is one that no plan exceeds. */
+struct sl_limit sl_limit_from(const struct sl_limit_entry *e);
+
 /* A slot that may be given to a new key. */
 struct sl_vacancy {
     struct sl_slot slot;

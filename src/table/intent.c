@@ -200,7 +200,8 @@ static const struct sl_guard *find_guard(const struct sl_actor *a, uint64_t at)
 }
 
 /* Release a guard that holds `locked`: with what comes now, or with what was
- * there before. Heads are where buckets begin; all other guards are cells. The
+ * there before. Heads are where buckets begin; all other guards are cells, or
+ * heads of records, which lie elsewhere and have two words as well. The
  * record may have been rewritten while it was read; then the guard no longer
  * holds `locked` either. */
 static void release_guard(const struct sl_region *r, const struct sl_guard *g,
@@ -436,4 +437,5 @@ void sl_intent_init(struct sl_intent *intent, const struct sl_region *region,
     put(&a->ghost_at, 0);
     put(&a->swaps, 0);
     put(&a->swap_in[SL_SWAPS], 0);
+    put(&a->claims, 0);
 }

@@ -2,7 +2,8 @@
  *
  * A change has guards and writes. A guard is a word that everyone agrees to
  * lock before touching what it guards: the first word of a cell for its slot,
- * the head of a bucket for who may be added to it. A cell's second word
+ * the head of a bucket for who may be added to it, the head of a hold's record
+ * (which is a cell here, too) for the hold. A cell's second word
  * changes with its guard, in one swap of sixteen bytes; a write changes a
  * tag. Guards and writes are put down in the actor's record in the region
  * before they are carried out.
@@ -79,7 +80,9 @@
 
 #include "table/region.h"
 
-#define SL_GUARDS 32 /* 16 parts: the slot, and its bucket if it is new */
+#define SL_GUARDS                                                              \
+    33               /* 16 parts: the slot, and its bucket if it is new; and   \
+                      * the record of a hold */
 #define SL_WRITES 16 /* 16 parts: the tag if it is new */
 
 #define SL_SWAPS 32 /* single changes that are announced together */
@@ -111,6 +114,7 @@ enum sl_stat {
     SL_STAT_FULL,     /* keys that found none */
     SL_STAT_HELPED,   /* changes of others that were completed */
     SL_STAT_UNDONE,   /* changes of others that were undone */
+    SL_STAT_EXPIRED,  /* holds that expired */
     SL_STATS = 8
 };
 
@@ -133,9 +137,10 @@ struct sl_actor {
     /* The heads of buckets in which cells may be swapped; the last one counts
      * by itself, and is 0 if there is none. */
     sl_word swap_in[SL_SWAPS + 1];
+    sl_word claims; /* the head of the hold's record that it fills in; 0 none */
     char pad[4096 - 64 - SL_GUARDS * sizeof(struct sl_guard) -
              SL_WRITES * sizeof(struct sl_write) - SL_STATS * 8 -
-             (SL_SWAPS + 1) * 8];
+             (SL_SWAPS + 2) * 8];
 };
 
 static inline struct sl_actor *sl_region_actor(const struct sl_region *r,
@@ -260,6 +265,9 @@ enum sl_step {
     SL_STEP_FINISH,  /* everything carried out; about to go idle */
     SL_STEP_HELP,    /* about to carry out a write, or all, for another */
     SL_STEP_UNDO,    /* about to put back a guard for another */
+    SL_STEP_CLAIM,   /* about to claim the record of a hold */
+    SL_STEP_CLAIMED, /* it is claimed, and nothing is in it yet */
+    SL_STEP_DUE,     /* about to change when the next hold expires */
     SL_STEPS
 };
 

@@ -8,17 +8,23 @@ static uint64_t scale(uint64_t hash, uint64_t range)
     return (uint64_t)(((sl_u128)hash * range) >> 64);
 }
 
-void sl_key_hash(const struct sl_table *table, const struct sl_part *part,
-                 struct sl_key *ret)
+void sl_key_again(const struct sl_region *r, uint64_t id, struct sl_hash128 h,
+                  struct sl_key *ret)
 {
-    uint64_t buckets = sl_region_head(&table->region)->buckets;
-    struct sl_hash128 h = sl_hash128(&part->of->key, part->key);
+    uint64_t buckets = sl_region_head(r)->buckets;
     uint64_t print = h.hi & ((UINT64_C(1) << SL_TAG_BITS) - 1);
 
-    ret->tag = (uint64_t)part->of->id << SL_TAG_BITS | (print ? print : 1);
+    ret->tag = id << SL_TAG_BITS | (print ? print : 1);
     ret->bucket[0] = scale(h.lo, buckets);
     ret->bucket[1] = scale((h.lo << 32 | h.lo >> 32) ^ h.hi, buckets);
     ret->hash = h;
+}
+
+void sl_key_hash(const struct sl_table *table, const struct sl_part *part,
+                 struct sl_key *ret)
+{
+    sl_key_again(&table->region, part->of->id,
+                 sl_hash128(&part->of->key, part->key), ret);
 }
 
 uint64_t sl_key_bucket(const struct sl_region *r, const struct sl_key *key,

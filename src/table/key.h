@@ -9,6 +9,10 @@
 void sl_key_hash(const struct sl_table *table, const struct sl_part *part,
                  struct sl_key *ret);
 
+/* The same from what was remembered of it: the limit's number and the hash. */
+void sl_key_again(const struct sl_region *r, uint64_t id, struct sl_hash128 h,
+                  struct sl_key *ret);
+
 /* The bucket that is choice number 0, 1, ... < SL_CHOICES. Few keys ever ask
  * for the later ones. */
 uint64_t sl_key_bucket(const struct sl_region *r, const struct sl_key *key,

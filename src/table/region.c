@@ -23,7 +23,8 @@
 
 static_assert(sizeof(struct sl_bucket) == 128, "two cache lines");
 static_assert(sizeof(struct sl_limit_entry) == 128, "limit entries");
-static_assert(sizeof(struct sl_hold_record) == 128, "hold records");
+static_assert(offsetof(struct sl_hold_record_body, part) == 64, "hold records");
+static_assert(sizeof(struct sl_region_head) <= 4096, "the head is a page");
 
 /* ---- the head ---- */
 
@@ -36,8 +37,30 @@ static uint64_t sum_of_head(const struct sl_region_head *head)
                                      offsetof(struct sl_region_head, sum)});
 }
 
-/* Lay out a region of `size` bytes: a thirty-second part for holds, the rest
- * for buckets. */
+#define BLOCK_OF(parts)                                                        \
+    (256 + SL_HOLD_BLOCK * (sizeof(struct sl_hold_record_body) +               \
+                            (parts) * sizeof(struct sl_hold_record_part)))
+
+static uint64_t to_rows(uint64_t bytes)
+{
+    return (bytes + 127) / 128 * 128;
+}
+
+/* A sixteenth part is for holds, three quarters of it for short ones. */
+static void lay_out_holds(struct sl_region_head *head, uint64_t at)
+{
+    uint64_t share = head->size / 16;
+
+    head->holds_at = at;
+    head->shorts = share / 4 * 3 / BLOCK_OF(SL_HOLD_FEW);
+    head->longs = share / 4 / BLOCK_OF(SL_HOLD_MANY);
+    head->short_at = at + to_rows((head->shorts + head->longs) * 16);
+    head->long_at = head->short_at + head->shorts * BLOCK_OF(SL_HOLD_FEW);
+    head->returns_at = head->long_at + head->longs * BLOCK_OF(SL_HOLD_MANY);
+    head->returns = head->size / 8192;
+}
+
+/* Lay out a region of `size` bytes: what holds leave is for buckets. */
 static void lay_out(struct sl_region_head *head, uint64_t size)
 {
     *head = (struct sl_region_head){
@@ -47,11 +70,10 @@ static void lay_out(struct sl_region_head *head, uint64_t size)
         .limits_at = 4096,
         .limits = SL_LIMITS,
         .actors = SL_ACTORS,
-        .holds = size / 32 / sizeof(struct sl_hold_record),
     };
     head->actors_at = head->limits_at + SL_LIMITS * 128;
-    head->holds_at = head->actors_at + SL_ACTORS * UINT64_C(4096);
-    head->buckets_at = head->holds_at + head->holds * 128;
+    lay_out_holds(head, head->actors_at + SL_ACTORS * UINT64_C(4096));
+    head->buckets_at = head->returns_at + to_rows(head->returns * 8);
     head->buckets = (size - head->buckets_at) / sizeof(struct sl_bucket);
 }
 

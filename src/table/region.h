@@ -10,7 +10,8 @@
  *   0                 head: what this is, the secret, counters  4 KiB
  *   limits_at         limits: who owns which cells              128 B each
  *   actors_at         actors: who is changing what              4 KiB each
- *   holds_at          hold records                              128 B each
+ *   holds_at          holds: due words, blocks of records       see below
+ *   returns_at        what was given back to buckets            8 B each
  *   buckets_at        buckets of five slots                     128 B each
  *
  * The first part of the head never changes after the region is made and
@@ -29,7 +30,7 @@
 #include "base/hash.h"
 #include "table/swap.h"
 
-#define SL_REGION_VERSION 2
+#define SL_REGION_VERSION 3
 #define SL_REGION_MIN     (UINT64_C(1) << 20)
 #define SL_REGION_MAX     (UINT64_C(1) << 40)
 
@@ -85,13 +86,24 @@ struct sl_limit_entry {
     sl_word spare[2];
 };
 
-/* A hold: what was taken provisionally. Laid out now so that the format need
- * not change; nothing writes them yet. */
-struct sl_hold_record {
-    sl_word guard; /* lock word, and 0 when free */
-    sl_word id_lo, id_hi;
-    sl_word expires;
-    sl_word parts[4][3]; /* tag, bucket, cost */
+/* Records of holds come in blocks. A block begins with two rows of 128 bytes:
+ * sixteen bytes that are spare and the heads of seven records; their bodies
+ * follow. (No head begins where the head of a bucket could: see
+ * release_guard() in intent.c.) In most holds few limits take part: there are
+ * blocks of short records and of long ones. What is in them is in
+ * hold/record.h. Before the blocks lies a pair of words for each, which tells
+ * when the next of its holds expires; see hold/due.h. */
+#define SL_HOLD_BLOCK 14 /* records */
+#define SL_HOLD_FEW   4  /* parts of a short record */
+#define SL_HOLD_MANY  16 /* of a long one */
+
+struct sl_hold_record_part {
+    sl_word word[8];
+};
+
+struct sl_hold_record_body {
+    sl_word word[8];
+    struct sl_hold_record_part part[]; /* SL_HOLD_FEW or SL_HOLD_MANY */
 };
 
 struct sl_region_head {
@@ -101,21 +113,30 @@ struct sl_region_head {
     uint64_t size;
     uint64_t limits_at, limits;
     uint64_t actors_at, actors;
-    uint64_t holds_at, holds;
+    uint64_t holds_at;
+    uint64_t short_at, shorts; /* blocks of short records */
+    uint64_t long_at, longs;   /* and of long ones */
+    uint64_t returns_at, returns;
     uint64_t buckets_at, buckets;
     struct sl_hash_key key;
     uint64_t sum; /* of what is above */
 
     /* Changes. */
+    _Alignas(64) sl_word latest; /* the latest instant that anybody decided at,
+                                  * to within SL_LATEST_GRAIN; see table.h */
+    sl_word stepped;  /* how far the clock has stepped back, in sum; changes
+                       * together with `latest` */
     sl_word sealed;   /* 0, or the sum of the whole region; see seal() */
-    sl_word latest;   /* the latest instant that anybody decided at, to
-                       * within SL_LATEST_GRAIN; see table.h */
     sl_word haunted;  /* see intent.h: how often it was raised, and below
                        * that 1 while it is up */
     sl_word reserved; /* slots reserved by all limits together */
     sl_word over;     /* slots used beyond what limits have reserved */
     sl_word hand;     /* where the sweep goes on */
     sl_word named;    /* processes that were given a name, see actor.c */
+
+    /* When the next hold expires; read by every decision, so it has a line of
+     * its own. See hold/due.h. */
+    _Alignas(64) sl_word due[2];
 };
 
 /* Handed to the table by whoever opened the region. */

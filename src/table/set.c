@@ -1,15 +1,31 @@
 /* set.c -- judging a set and making it come true. The way is in set.h. */
 #include "table/set.h"
 
+#include "base/arith.h"
 #include "table/evict.h"
+#include "table/hold/end.h"
 
 /* Buckets that are swept when a key finds no room. */
 #define SWEEP 8
 
+/* What a correction gives back to a bucket, in units. It may be less, for more
+ * may have drained; whoever counts it wants to know the most. */
+static uint64_t returns_of(const struct sl_item *item)
+{
+    const struct sl_limit *limit = item->part->limit;
+    uint64_t used = sl_cell_bare(item->cell).w[1], units;
+
+    if (item->delta >= 0 || !sl_is_bucket(limit->kind))
+        return 0;
+    units = sl_mul_sat(0 - (uint64_t)item->delta, limit->token);
+    return units < used ? units : used;
+}
+
 /* What the item's limit says, into item->taken. */
-static void judge(struct sl_item *item, sl_ns now)
+static void judge(const struct sl_set *set, struct sl_item *item)
 {
     const struct sl_part *part = item->part;
+    sl_ns now = set->now;
     const struct sl_algorithm *algorithm = sl_algorithms[part->limit->kind];
     struct sl_cell cell = sl_cell_bare(item->cell);
     struct sl_answer would;
@@ -27,6 +43,10 @@ static void judge(struct sl_item *item, sl_ns now)
     case SL_ACT_ADJUST:
         algorithm->adjust(part->limit, cell, item->delta, part->when, now,
                           &item->taken);
+        item->returns = returns_of(item);
+        break;
+    case SL_ACT_SETTLE:
+        sl_settle_judge(set, item);
         break;
     case SL_ACT_RESET:
         algorithm->take(part->limit, sl_cell_of(0, 0), 0, now, &item->taken);
@@ -94,13 +114,13 @@ static enum sl_verdict judge_all(struct sl_set *set)
         struct sl_item *item = &set->items[i];
 
         read_item(set, item);
-        judge(item, set->now);
+        judge(set, item);
         if (item->beside >= 0)
             count_beside(set, item, item->cost);
         if (item->taken.stepped && !set->fresh)
             return SL_VERDICT_STALE;
-        if (item->untracked && denies_when_full(set, item) &&
-            item->part->act == SL_ACT_TAKE &&
+        if (item->untracked && item->part->act == SL_ACT_TAKE &&
+            denies_when_full(set, item) &&
             item->taken.answer.outcome == SL_ALLOW)
             item->taken.answer.outcome = SL_DENY;
         allowed = allowed && item->taken.answer.outcome == SL_ALLOW;
@@ -120,12 +140,32 @@ static enum sl_verdict judge_all(struct sl_set *set)
 
 /* ---- changing ---- */
 
+/* What a slot will hold. Whoever forgets what a key owes forgets its holds as
+ * well: with another generation it is another key to them, for which they have
+ * nothing to give back. (Where generations would begin again it stays: that is
+ * for a change of keys alone.) */
+static struct sl_cell next_of(const struct sl_item *item)
+{
+    if (item->part->act == SL_ACT_RESET && item->cell.w[1] < ~SL_W1_MASK)
+        return sl_cell_first(item->cell, item->taken.next);
+    return sl_cell_next(item->cell, item->taken.next);
+}
+
+/* Counted before it is given back: see sl_returns_of(). */
+static void count_returns(const struct sl_set *set, const struct sl_item *item)
+{
+    if (item->returns)
+        atomic_fetch_add(sl_returns_of(set->intent->region, item->key.tag),
+                         item->returns);
+}
+
 /* The only key of a set, and it has a slot: one swap. */
 static bool swap_slot(struct sl_set *set, const struct sl_item *item)
 {
-    return sl_intent_swap(
-        set->intent, sl_spot_of(set->intent->region, item->slot), item->key.tag,
-        item->cell, sl_cell_next(item->cell, item->taken.next));
+    count_returns(set, item);
+    return sl_intent_swap(set->intent,
+                          sl_spot_of(set->intent->region, item->slot),
+                          item->key.tag, item->cell, next_of(item));
 }
 
 /* Lock the slot of a key that has one, if it is still what was read. */
@@ -142,7 +182,8 @@ static bool lock_slot(struct sl_set *set, const struct sl_item *item,
 /* Lock it and put down its change. */
 static bool change_slot(struct sl_set *set, const struct sl_item *item)
 {
-    return lock_slot(set, item, sl_cell_next(item->cell, item->taken.next));
+    count_returns(set, item);
+    return lock_slot(set, item, next_of(item));
 }
 
 /* The slots that this set already uses, so that a new key takes another. */
@@ -179,6 +220,7 @@ static enum added add_key(struct sl_set *set, struct sl_item *item)
     const struct sl_region *r = intent->region;
     struct sl_slot used[SL_PARTS];
     struct sl_vacancy v;
+    struct sl_cell first;
     uint64_t at, tag_at;
 
     if (!lock_home(set, item))
@@ -188,8 +230,8 @@ static enum added add_key(struct sl_set *set, struct sl_item *item)
         return NO_ROOM;
     at = sl_cell_at(r, v.slot);
     tag_at = sl_tag_at(r, v.slot);
-    if (!sl_intent_lock_cell(intent, at, v.cell,
-                             sl_cell_first(v.cell, item->taken.next)) ||
+    first = sl_cell_first(v.cell, item->taken.next);
+    if (!sl_intent_lock_cell(intent, at, v.cell, first) ||
         sl_load(r, tag_at) != v.tag || !sl_slot_may_go(intent, v.slot, v.cell))
         return AGAIN;
     sl_intent_write(intent, at, tag_at, v.tag, item->key.tag);
@@ -197,6 +239,7 @@ static enum added add_key(struct sl_set *set, struct sl_item *item)
         sl_intent_mark(intent, sl_head_at(r, item->key.bucket[0]),
                        SL_HEAD_WENT(v.choice));
     item->slot = v.slot;
+    item->generation = first.w[1] >> SL_CELL_W1_BITS;
     item->added = true;
     item->old_tag = v.tag;
     item->evicts = v.live;
@@ -280,6 +323,8 @@ static bool change_all(struct sl_set *set)
     }
     if (added == ADDED && !is_carried_still(set))
         added = AGAIN;
+    if (added == ADDED && set->rider && !set->rider->join(set))
+        added = AGAIN;
     if (added != ADDED) {
         sl_intent_drop(set->intent);
         if (added == NO_ROOM)
@@ -342,7 +387,11 @@ enum sl_verdict sl_set_decide(struct sl_set *set)
         verdict = judge_all(set);
         if (verdict == SL_VERDICT_STALE)
             return verdict;
-        if (!changes_any(set))
+        if (set->rider && verdict == SL_VERDICT_ALLOW) {
+            if (!set->rider->ready(set))
+                return SL_VERDICT_VOID;
+            done = change_all(set);
+        } else if (!changes_any(set))
             done = !only_looks(set) || stands_still(set);
         else if (set->count == 1 && set->items[0].found)
             done = swap_slot(set, &set->items[0]);

@@ -17,12 +17,15 @@ struct sl_item {
     struct sl_key key;
     uint64_t cost;
     int64_t delta;
-    int beside;     /* the item that is carried to it; -1: none */
-    bool carried;   /* it is carried to another */
-    bool found;     /* the key has a slot */
-    bool untracked; /* there is no room for it: on_full decides */
-    bool added;     /* it gets one in this change, */
-    bool evicts;    /* from a cell that still owes something */
+    int beside;          /* the item that is carried to it; -1: none */
+    bool carried;        /* it is carried to another */
+    bool found;          /* the key has a slot */
+    bool untracked;      /* there is no room for it: on_full decides */
+    bool added;          /* it gets one in this change, */
+    bool evicts;         /* from a cell that still owes something */
+    uint64_t generation; /* of its slot, if it was added */
+    uint64_t returns;    /* units that this gives back to a bucket */
+    const struct sl_settled *settled; /* SETTLE: what became of the hold */
     uint64_t old_tag;
     uint64_t head; /* not found: what says so, see sl_key_find */
     struct sl_slot slot;
@@ -30,8 +33,23 @@ struct sl_item {
     struct sl_taken taken;
 };
 
+struct sl_set;
+
+/* Something that changes together with the cells of a set: the record of a
+ * hold. */
+struct sl_rider {
+    /* Before anything is locked: false if there is nothing to ride with, and
+     * the verdict is VOID. */
+    bool (*ready)(struct sl_set *set);
+    /* All cells are locked: lock it as well. False: begin again. */
+    bool (*join)(struct sl_set *set);
+    /* It is over, one way or the other. */
+    void (*leave)(struct sl_set *set);
+};
+
 struct sl_set {
     struct sl_table *table;
+    struct sl_rider *rider; /* or NULL */
     struct sl_intent *intent;
     struct sl_item items[SL_PARTS];
     unsigned count;
@@ -49,6 +67,17 @@ static inline void sl_set_count(const struct sl_set *set,
     if (verdict == SL_VERDICT_DENY)
         sl_count(set->intent, SL_STAT_DENIED);
 }
+
+/* Begin a set of no items: find the instant at which it is judged, and end the
+ * holds that have expired by then. False if the clock must be read again. */
+SL_MUST_USE bool sl_set_begin(struct sl_set *set, struct sl_table *table,
+                              sl_ns now, bool fresh);
+
+/* As sl_table_decide(), with a rider. */
+SL_MUST_USE enum sl_verdict sl_set_ride(struct sl_table *table,
+                                        struct sl_part *parts, unsigned count,
+                                        sl_ns now, bool fresh,
+                                        struct sl_rider *rider);
 
 /* Decide a set whose items have their keys, costs and parts. */
 SL_MUST_USE enum sl_verdict sl_set_decide(struct sl_set *set);

@@ -2,6 +2,7 @@
 #include "table/table.h"
 
 #include "base/arith.h"
+#include "table/hold/expire.h"
 #include "table/single.h"
 
 #define BATCH SL_SWAPS    /* parts whose memory is fetched together */
@@ -17,6 +18,7 @@ static void begin_item(struct sl_item *item, struct sl_part *part)
     item->beside = -1;
     item->carried = false;
     item->untracked = false;
+    item->returns = 0;
 }
 
 /* All that a key may need is fetched at once: one wait, not two. */
@@ -69,9 +71,22 @@ sl_ns sl_table_latest(const struct sl_table *table)
     return (sl_ns)atomic_load(&sl_region_head(&table->region)->latest);
 }
 
+/* The clock has stepped back, and from here on time goes on at `now`. Holds are
+ * seen to first: whoever dies in between leaves it to the next. */
+static void step_back(struct sl_table *table, uint64_t latest, sl_ns now)
+{
+    struct sl_region_head *head = sl_region_head(&table->region);
+    uint64_t stepped = atomic_load(&head->stepped);
+
+    sl_holds_shorten(table, now);
+    (void)sl_swap_pair(
+        &head->latest, sl_cell_of(latest, stepped),
+        sl_cell_of((uint64_t)now, stepped + (latest - (uint64_t)now)));
+}
+
 /* The instant at which a reading is judged; see "Time" in table.h. The word is
  * shared by all and read by everyone, so it is written rarely. */
-static sl_ns judged_at(const struct sl_table *table, sl_ns now, bool fresh)
+static sl_ns judged_at(struct sl_table *table, sl_ns now, bool fresh)
 {
     sl_word *word = &sl_region_head(&table->region)->latest;
     uint64_t latest = atomic_load_explicit(word, memory_order_relaxed);
@@ -81,10 +96,12 @@ static sl_ns judged_at(const struct sl_table *table, sl_ns now, bool fresh)
             atomic_compare_exchange_strong(word, &latest, (uint64_t)now);
         return now;
     }
-    if (fresh) /* a step: from here on time goes on at `now` */
-        atomic_compare_exchange_strong(word, &latest, (uint64_t)now);
+    if (fresh)
+        step_back(table, latest, now);
     else if ((sl_ns)latest - now < SL_LAG)
         return (sl_ns)latest;
+    else if (!sl_none_held(&table->region))
+        return SL_NS_NONE; /* a step, perhaps: holds must not miss it */
     return now;
 }
 
@@ -99,23 +116,41 @@ static void count_from(sl_ns lag, struct sl_answer *a)
         a->wait += lag;
 }
 
-static void answer(const struct sl_set *set, const struct sl_item *item,
+bool sl_set_begin(struct sl_set *set, struct sl_table *table, sl_ns now,
+                  bool fresh)
+{
+    set->table = table;
+    set->rider = NULL;
+    set->now = judged_at(table, now, fresh);
+    if (set->now < 0)
+        return false;
+    set->lag = set->now - now;
+    set->fresh = fresh;
+    set->swept = false;
+    if (sl_is_due(&table->region, set->now))
+        sl_holds_expire(table, set->now);
+    return true;
+}
+
+/* When permits are out, who holds them says when one comes back. */
+static void permits_retry(struct sl_set *set, const struct sl_key *key,
+                          struct sl_part *part, uint64_t cost)
+{
+    if (part->limit->kind == SL_PERMITS && part->act != SL_ACT_SETTLE &&
+        part->answer.outcome == SL_DENY && !part->untracked)
+        part->answer.retry_in =
+            sl_holds_soonest(set, key, part->limit->capacity, cost);
+}
+
+static void answer(struct sl_set *set, const struct sl_item *item,
                    struct sl_part *part)
 {
     part->answer = item->taken.answer;
     part->untracked = item->untracked;
+    if (part->answer.outcome == SL_DENY)
+        permits_retry(set, &item->key, part, item->cost);
     if (set->lag)
         count_from(set->lag, &part->answer);
-}
-
-static void begin_set(struct sl_set *set, struct sl_table *table, sl_ns now,
-                      bool fresh)
-{
-    set->table = table;
-    set->now = judged_at(table, now, fresh);
-    set->lag = set->now - now;
-    set->fresh = fresh;
-    set->swept = false;
 }
 
 /* The bucket of a part is announced: decide it by the short way or the long
@@ -127,6 +162,8 @@ static enum sl_verdict decide_one(struct sl_set *set, struct sl_part *part,
 
     if (slot < SL_SLOTS && part->act == SL_ACT_TAKE &&
         sl_single_decide(set, part, key, slot, &verdict)) {
+        if (verdict == SL_VERDICT_DENY)
+            permits_retry(set, key, part, part->cost);
         if (set->lag)
             count_from(set->lag, &part->answer);
         return verdict;
@@ -160,28 +197,50 @@ static enum sl_verdict decide_single(struct sl_set *set, struct sl_part *part)
     return verdict;
 }
 
+/* A set, with a rider or without. */
+static enum sl_verdict decide_set(struct sl_set *set, struct sl_part *parts,
+                                  unsigned count, struct sl_rider *rider)
+{
+    unsigned of[SL_PARTS];
+    enum sl_verdict verdict;
+
+    set->count = 0;
+    set->rider = rider;
+    for (unsigned i = 0; i < count; i++)
+        of[i] = add_part(set, &parts[i]);
+    carry(set, parts, of, count);
+    set->intent = sl_actor_borrow(&set->table->actors);
+    verdict = sl_set_decide(set);
+    if (rider)
+        rider->leave(set);
+    if (verdict == SL_VERDICT_ALLOW || verdict == SL_VERDICT_DENY)
+        for (unsigned i = 0; i < count; i++)
+            answer(set, &set->items[of[i]], &parts[i]);
+    sl_actor_return(&set->table->actors, set->intent);
+    return verdict;
+}
+
 enum sl_verdict sl_table_decide(struct sl_table *table, struct sl_part *parts,
                                 unsigned count, sl_ns now, bool fresh)
 {
     struct sl_set set;
-    unsigned of[SL_PARTS];
-    enum sl_verdict verdict;
 
-    begin_set(&set, table, now, fresh);
+    if (!sl_set_begin(&set, table, now, fresh))
+        return SL_VERDICT_STALE;
     if (count == 1 && parts->act == SL_ACT_TAKE)
         return decide_single(&set, parts);
-    set.count = 0;
-    for (unsigned i = 0; i < count; i++)
-        of[i] = add_part(&set, &parts[i]);
-    carry(&set, parts, of, count);
-    set.intent = sl_actor_borrow(&table->actors);
-    verdict = sl_set_decide(&set);
-    sl_actor_return(&table->actors, set.intent);
-    if (verdict == SL_VERDICT_STALE)
-        return verdict;
-    for (unsigned i = 0; i < count; i++)
-        answer(&set, &set.items[of[i]], &parts[i]);
-    return verdict;
+    return decide_set(&set, parts, count, NULL);
+}
+
+enum sl_verdict sl_set_ride(struct sl_table *table, struct sl_part *parts,
+                            unsigned count, sl_ns now, bool fresh,
+                            struct sl_rider *rider)
+{
+    struct sl_set set;
+
+    if (!sl_set_begin(&set, table, now, fresh))
+        return SL_VERDICT_STALE;
+    return decide_set(&set, parts, count, rider);
 }
 
 /* Where in the first line of its bucket is the key? What that does not settle
@@ -239,7 +298,11 @@ void sl_table_batch(struct sl_table *table, struct sl_part *parts,
 {
     struct sl_set set;
 
-    begin_set(&set, table, now, fresh);
+    if (!sl_set_begin(&set, table, now, fresh)) {
+        for (unsigned i = 0; i < count; i++)
+            verdicts[i] = SL_VERDICT_STALE;
+        return;
+    }
     set.intent = sl_actor_borrow(&table->actors);
     for (unsigned i = 0; i < count; i += BATCH)
         batch_some(&set, parts + i, verdicts + i,

@@ -46,7 +46,13 @@ struct sl_table {
 };
 
 /* What a set does; all its parts do the same. */
-enum sl_act { SL_ACT_TAKE, SL_ACT_LOOK, SL_ACT_ADJUST, SL_ACT_RESET };
+enum sl_act {
+    SL_ACT_TAKE,
+    SL_ACT_LOOK,
+    SL_ACT_ADJUST,
+    SL_ACT_RESET,
+    SL_ACT_SETTLE, /* the end of a hold, see hold/hold.h; not for callers */
+};
 
 struct sl_part {
     const struct sl_table_limit *of;
@@ -58,6 +64,7 @@ struct sl_part {
     sl_ns when;              /* ADJUST, delta < 0: when that was taken */
     bool carried;            /* TAKE, LOOK, of cost 0: what its key has used
                               * counts against the next part, too */
+    bool firm;               /* with a hold: not held, but taken for good */
     struct sl_answer answer; /* out */
     bool untracked;          /* out: there was no room for the key */
 };
@@ -68,6 +75,8 @@ enum sl_verdict {
     SL_VERDICT_STALE, /* `now` lies behind a cell by more than SL_JITTER: read
                        * the clock again and come back with fresh = true.
                        * Nothing was changed */
+    SL_VERDICT_VOID,  /* there is no room for the hold; see hold/hold.h. Nothing
+                       * was changed */
 };
 
 /* Put a table over an open region. The region is taken over: closing the

@@ -134,16 +134,14 @@ void sl_resp_skip(struct sl_str *rest);
 
 /* Each appends one value: SLUICE_EFULL, SLUICE_ENOMEM, and then nothing was
  * appended. `version` is 2 or 3; what 2 does not have is written as its clients
- * know it: maps as arrays twice as long, booleans as 1 and 0, texts for what
- * has a type of its own in 3. Line ends in simple strings and errors become
+ * know it: maps as arrays twice as long, texts for what has a type of its own
+ * in 3. Line ends in simple strings and errors become
  * blanks. */
 SL_MUST_USE int sl_resp_write_simple(struct sl_buf *out, struct sl_str text);
 SL_MUST_USE int sl_resp_write_error(struct sl_buf *out, struct sl_str text);
 SL_MUST_USE int sl_resp_write_integer(struct sl_buf *out, int64_t n);
 SL_MUST_USE int sl_resp_write_string(struct sl_buf *out, struct sl_str text);
 SL_MUST_USE int sl_resp_write_nil(struct sl_buf *out, unsigned version);
-SL_MUST_USE int sl_resp_write_boolean(struct sl_buf *out, unsigned version,
-                                      bool yes);
 SL_MUST_USE int sl_resp_write_verbatim(struct sl_buf *out, unsigned version,
                                        const char format[3],
                                        struct sl_str text);

@@ -77,13 +77,6 @@ int sl_resp_write_nil(struct sl_buf *out, unsigned version)
     return sl_buf_add(out, version >= 3 ? SL_STR("_\r\n") : SL_STR("$-1\r\n"));
 }
 
-int sl_resp_write_boolean(struct sl_buf *out, unsigned version, bool yes)
-{
-    if (version < 3)
-        return sl_resp_write_integer(out, yes);
-    return sl_buf_add(out, yes ? SL_STR("#t\r\n") : SL_STR("#f\r\n"));
-}
-
 int sl_resp_write_verbatim(struct sl_buf *out, unsigned version,
                            const char format[3], struct sl_str text)
 {

@@ -145,6 +145,8 @@ static void move_time(struct history *h)
         *now = unless_just_behind(*now, h->past);
         *now = unless_just_behind(*now, h->latest);
     }
+    if (h->conform->never_back && *now < h->latest)
+        *now = h->latest;
     h->latest = *now > h->latest ? *now : h->latest;
     if (*now < SL_DAY || *now > SL_TIME_END / 2)
         *now = 20000 * SL_DAY;

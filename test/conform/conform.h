@@ -31,6 +31,9 @@ struct conform {
     /* The store judges a reading that lies a little behind at the time of
      * those who came before: leave such readings out. */
     bool judges_at_latest;
+    /* A window is named by its start, so that a clock which goes back finds
+     * the one before: time only goes on. */
+    bool never_back;
 };
 
 /* Run `steps` takes made from `seed`. True if all agreed; otherwise the first

@@ -67,12 +67,12 @@ check 'and what to write' has "$err" 'write: fixed-window'
 run "$sluiced" -c none.yaml
 check 'so is none' is 3
 check 'which is named' has "$err" 'none.yaml can'
-policy later.yaml 3/day 'server: { store: "redis://u:s3cret@h" }'
-run "$sluiced" -c later.yaml
-check 'other stores are for later' has "$err" \
-    'later.yaml: server.store: redis: is not in this version'
+policy shared.yaml 3/day 'server: { store: "redis://u:s3cret@h:99999" }'
+run "$sluiced" -c shared.yaml
+check 'a store that it can not mean' has "$err" \
+    'shared.yaml: server.store: "99999" is no port'
 check 'and no password is printed' test "${err/s3cret/}" = "$err"
-run "$sluiced" -c later.yaml --store memory: --check
+run "$sluiced" -c shared.yaml --store memory: --check
 check 'unless a flag says otherwise' is 0
 run "$sluiced" --listen-http 0.0.0.0:0
 check 'beyond loopback it needs a token' is 2

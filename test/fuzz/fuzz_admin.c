@@ -10,27 +10,11 @@
  *   (3) Each byte encoded as %XX is decoded to itself, but for NUL.
  *   (4) All memory is given back, in the size in which it was taken.
  */
-#include "fuzz.h"
+#include "held.h"
 
 #include <jansson.h>
 
 #include "doors/http/admin/inner.h"
-
-static size_t held;
-
-static void *resize(void *ctx, void *old, size_t old_size, size_t new_size)
-{
-    (void)ctx;
-    MUST(held >= old_size);
-    held = held - old_size + new_size;
-    if (new_size == 0) {
-        free(old);
-        return NULL;
-    }
-    return realloc(old, new_size);
-}
-
-static const struct sl_alloc alloc = {.resize = resize};
 
 static const char policy_text[] =
     "sluice: 1\n"

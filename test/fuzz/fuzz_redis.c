@@ -11,25 +11,9 @@
  *   (4) What was read is dropped; what waits is the beginning of a command.
  *   (5) All memory is given back, in the size in which it was taken.
  */
-#include "fuzz.h"
+#include "held.h"
 
 #include "doors/resp/inner.h"
-
-static size_t held;
-
-static void *resize(void *ctx, void *old, size_t old_size, size_t new_size)
-{
-    (void)ctx;
-    MUST(held >= old_size);
-    held = held - old_size + new_size;
-    if (new_size == 0) {
-        free(old);
-        return NULL;
-    }
-    return realloc(old, new_size);
-}
-
-static const struct sl_alloc alloc = {.resize = resize};
 
 static const char policy_text[] =
     "sluice: 1\n"

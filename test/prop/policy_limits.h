@@ -184,6 +184,9 @@ static void make_limit(struct maker *m, struct tree *limits,
     if (!strcmp(kind, "quota"))
         put_calendar(m, limit, period);
     put_words(m, limit);
+    if ((!strcmp(kind, "token-bucket") || !strcmp(kind, "quota")) &&
+        maybe(m, 4))
+        put_word(m, limit, "lease", maybe(m, 2) ? "7%" : "100%");
     put_key(m, limit, kind);
 }
 

@@ -51,6 +51,91 @@ static void test_conform(struct cluster *cluster)
     client_close(&c);
 }
 
+static void on_held(struct sl_hold_call *call)
+{
+    struct client *c = call->ctx;
+
+    c->waiting--;
+    sl_loop_stop(c->loop);
+}
+
+static void on_hold_taken(struct sl_take *take)
+{
+    struct client *c = take->ctx;
+
+    c->waiting--;
+    sl_loop_stop(c->loop);
+}
+
+/* The hold of a set lies where the set does, wherever that is. */
+static void hold_one(struct client *c, const struct sl_stored *limits,
+                     unsigned tag)
+{
+    char names[2][32];
+    struct sl_take_part parts[2];
+    struct sl_take take = {.errand = SL_ERRAND_TAKE,
+                           .parts = parts,
+                           .count = 2,
+                           .loop = c->loop,
+                           .hold = {{tag + 1, 1}},
+                           .hold_for = 60 * SL_S,
+                           .done = on_hold_taken,
+                           .ctx = c};
+    struct sl_hold_call call = {.errand = SL_HOLD_SETTLE,
+                                .id = take.hold,
+                                .limits = limits,
+                                .limits_count = 2,
+                                .cost = 1,
+                                .loop = c->loop,
+                                .done = on_held,
+                                .ctx = c};
+
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(names[i], sizeof(names[i]), "h%u:{%u}", i, tag);
+        parts[i] = (struct sl_take_part){.of = &limits[i],
+                                         .limit = &limits[i].strictest,
+                                         .name = sl_str_c(names[i]),
+                                         .cost = 3};
+    }
+    take.now = sl_loop_now(c->loop);
+    c->waiting++;
+    sl_store_take(c->store, &take);
+    CLIENT_WAIT(c, c->waiting == 0);
+    CHECK(take.err == 0 && take.allowed);
+    CHECK_EQ(take.place, sl_slot_of(sl_str_c(names[0])));
+    call.now = sl_loop_now(c->loop);
+    call.place = take.place;
+    c->waiting++;
+    sl_store_hold(c->store, &call);
+    CLIENT_WAIT(c, c->waiting == 0);
+    CHECK_EQ(call.err, 0);
+    CHECK_EQ(call.state, SL_HOLD_HELD);
+    CHECK_EQ(call.count, 2);
+    CHECK_EQ(call.parts[0].answer.remaining, 4); /* of 5 */
+    CHECK_EQ(call.parts[1].answer.remaining, 4);
+}
+
+static void test_holds(struct cluster *cluster)
+{
+    static struct sl_stored limits[2] = {{.name = "a"}, {.name = "b"}};
+    struct sl_rate day, permits;
+    struct client c;
+
+    CASE("holds lie in the slots of what they hold");
+    CHECK_EQ(sl_parse_rate(SL_STR("5/day"), &day, NULL), 0);
+    CHECK_EQ(sl_parse_rate(SL_STR("5"), &permits, NULL), 0);
+    CHECK_EQ(sl_limit_init(&limits[0].strictest, SL_FIXED, &day, NULL, NULL),
+             0);
+    CHECK_EQ(
+        sl_limit_init(&limits[1].strictest, SL_PERMITS, &permits, NULL, NULL),
+        0);
+    open_at(&c, cluster, 5 * SL_S);
+    for (unsigned tag = 0; tag < 20; tag++)
+        hold_one(&c, limits, tag);
+    CHECK_EQ(client_stats(&c).failed, 0);
+    client_close(&c);
+}
+
 /* Bytes of all kinds, with braces here and there. */
 static void test_slots(struct cluster *cluster)
 {
@@ -276,6 +361,7 @@ int main(void)
     cluster_start(&cluster);
     test_slots(&cluster);
     test_conform(&cluster);
+    test_holds(&cluster);
     test_spanning(&cluster);
     test_reshard(&cluster);
     test_failover(&cluster);

@@ -34,7 +34,9 @@ static const char *const names[] = {
     "quota", "allowed", "denied",    "header.NAME", "body.FIELD",
 };
 
-static const char *const outcomes[] = {"allow", "deny", "never", "ok"};
+static const char *const outcomes[] = {"allow",    "deny",    "never",
+                                       "ok",       "held",    "settled",
+                                       "released", "expired", "unknown"};
 
 static const struct field *find_field(struct sl_str name)
 {

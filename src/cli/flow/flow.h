@@ -53,7 +53,8 @@ struct sl_moment {
 /* What a request brings along. NULL was not written. */
 struct sl_inputs {
     const char *user, *org, *plan, *role, *ip;
-    const char *token, *hold, *as;
+    const char *token, *as;
+    sl_ns hold; /* > 0, or 0: not written */
     struct sluice_header *headers;
     size_t header_count;
     bool has_cost;
@@ -75,7 +76,7 @@ struct sl_record {
 };
 
 enum sl_field {
-    SL_FIELD_OUTCOME, /* allow, deny, never, ok */
+    SL_FIELD_OUTCOME, /* allow, deny, never, ok; of holds their states */
     SL_FIELD_STATUS,
     SL_FIELD_BY,
     SL_FIELD_LIMIT,

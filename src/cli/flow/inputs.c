@@ -13,8 +13,8 @@ static const char *const names[] = {
 
 /* Of a question that is asked once. */
 static const char *const single_names[] = {
-    "user", "org",  "plan",        "role",       "ip",
-    "at",   "cost", "header.NAME", "cost.LIMIT", "token",
+    "user", "org",         "plan",       "role",  "ip",   "at",
+    "cost", "header.NAME", "cost.LIMIT", "token", "hold",
 };
 
 int sl_moment_read(const char *text, const struct sl_word *word,
@@ -151,7 +151,6 @@ static bool take_text(struct sl_inputs *in, struct sl_str name,
         {"role",  &in->role },
         {"ip",    &in->ip   },
         {"token", &in->token},
-        {"hold",  &in->hold },
         {"as",    &in->as   },
     };
 
@@ -178,7 +177,7 @@ static int refuse_input(const struct sl_word *word, const struct sl_inputs *in,
     else
         sl_refuse(diag, SLUICE_ECONF,
                   "no input is called \"%.*s\"; there are user, org, plan, "
-                  "role, ip, header.NAME, token, cost, cost.LIMIT and %s",
+                  "role, ip, header.NAME, token, cost, cost.LIMIT, hold and %s",
                   SL_STR_ARG(name), in->single ? "at" : "every");
     if (near)
         sl_hint(diag, "%s=%s", near, sl_word_value(word));
@@ -215,6 +214,20 @@ static int read_every(const struct sl_word *word, struct sl_inputs *in,
     return err ? sl_value_refused(diag, word, err) : 0;
 }
 
+static int read_hold(const struct sl_word *word, struct sl_inputs *in,
+                     struct sl_diag *diag)
+{
+    int err = sl_parse_duration(sl_str_c(sl_word_value(word)), &in->hold, diag);
+
+    if (err)
+        return sl_value_refused(diag, word, err);
+    if (in->hold == 0)
+        return sl_refuse(sl_diag_at(diag, word->value_column), SLUICE_ECONF,
+                         "nothing is held for no time; write how long, like "
+                         "hold=30s");
+    return 0;
+}
+
 int sl_input_read(const struct sl_words *words, size_t index,
                   struct sl_arena *arena, struct sl_inputs *in,
                   struct sl_diag *diag)
@@ -241,5 +254,7 @@ int sl_input_read(const struct sl_words *words, size_t index,
         return read_cost(words, word, arena, in, diag);
     if (sl_str_eq(name, SL_STR("every")))
         return read_every(word, in, diag);
+    if (sl_str_eq(name, SL_STR("hold")))
+        return read_hold(word, in, diag);
     return refuse_input(word, in, diag);
 }

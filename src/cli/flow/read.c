@@ -295,6 +295,41 @@ static int check_act(struct reader *r, const struct form *form,
     return 0;
 }
 
+static bool is_state(const struct sl_expect *e)
+{
+    return !is_one_of(e->want, "allow", "deny", "never") &&
+           strcmp(e->want, "ok") != 0;
+}
+
+/* Holds have states, and requests do not. */
+static int check_outcome(struct reader *r, const struct sl_act *act)
+{
+    bool hold = act->kind == SL_ACT_SETTLE || act->kind == SL_ACT_RELEASE ||
+                act->kind == SL_ACT_EXTEND;
+
+    for (size_t i = 0; i < act->expect_count; i++) {
+        const struct sl_expect *e = &act->expects[i];
+        bool word = e->field == SL_FIELD_OUTCOME;
+
+        if (!hold && word && is_state(e))
+            return sl_refuse(at_word(r, 0), SLUICE_ECONF,
+                             "\"%s\" is how a hold stands; write allow, deny "
+                             "or never",
+                             e->want);
+        if (hold &&
+            (word ? !is_state(e) && strcmp(e->want, "ok") != 0
+                  : e->field != SL_FIELD_STATUS && e->field != SL_FIELD_BODY))
+            return sl_refuse(at_word(r, 0), SLUICE_ECONF,
+                             "of a hold, ok, its state (settled, released, "
+                             "expired, held, unknown) and body.FIELD can be "
+                             "expected");
+    }
+    if (act->kind == SL_ACT_EXTEND && act->in->hold == 0)
+        return sl_refuse(at_end(r), SLUICE_ECONF,
+                         "for how long? write extend NAME hold=TIME");
+    return 0;
+}
+
 static int read_act(struct reader *r, const struct form *form)
 {
     bool is_request = form == &request;
@@ -315,6 +350,8 @@ static int read_act(struct reader *r, const struct form *form)
         err = sl_record_read(&r->words, behind, &r->file->arena, act, r->diag);
     else if (!err && form->inputs)
         err = read_inputs(r, behind, act);
+    if (!err)
+        err = check_outcome(r, act);
     return err ? err : check_act(r, form, act);
 }
 
@@ -338,7 +375,8 @@ static int refuse_beginning(struct reader *r)
     sl_refuse(
         at_word(r, 0), SLUICE_ECONF,
         "no line begins with \"%s\"; write flow, policy, at, METHOD PATH, "
-        "job, take, subject, feature, store or reload",
+        "job, take, settle, release, extend, subject, feature, store or "
+        "reload",
         sl_quote(word).text);
     if (near)
         sl_hint(r->diag, "%s", near);

@@ -301,6 +301,8 @@ int sl_check_write(struct sl_buf *out, const struct sluice_request *request,
         err = add_headers(out, request);
     if (!err)
         err = add_costs(out, request);
+    if (!err && request->hold_ns > 0)
+        err = sl_buf_addf(out, ",\"hold\":\"%" PRId64 "ns\"", request->hold_ns);
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
@@ -381,6 +383,29 @@ static int judge(struct sl_remote *remote, struct sl_str want,
                      got.len < SHOWN ? (int)got.len : SHOWN, got.at);
 }
 
+int sl_remote_judge(struct sl_remote *remote, struct sl_str want,
+                    struct sl_str got)
+{
+    struct sl_buf mine, yours;
+    int err;
+
+    sl_remote_note(remote, got);
+    if (sl_str_eq(want, got))
+        return 0;
+    sl_buf_init(&mine, SL_CLIENT_BYTES, &sl_alloc_libc);
+    sl_buf_init(&yours, SL_CLIENT_BYTES, &sl_alloc_libc);
+    if (sl_buf_add(&mine, want) || sl_buf_add(&yours, got)) {
+        err = no_memory(remote);
+    } else {
+        sl_remote_mask(&mine);
+        sl_remote_mask(&yours);
+        err = judge(remote, sl_buf_str(&mine), sl_buf_str(&yours));
+    }
+    sl_buf_done(&mine);
+    sl_buf_done(&yours);
+    return err;
+}
+
 /* What was collected: an array, or the one that it has. */
 static struct sl_str collected(const struct sl_buf *buf, unsigned count)
 {
@@ -394,7 +419,9 @@ static int exchange(struct sl_remote *remote, unsigned count)
 
     if (remote->door.redis) {
         err = sl_remote_pipeline(remote, &answer);
-        return err ? err : judge(remote, sl_buf_str(&remote->wants), answer);
+        return err ? err
+                   : sl_remote_judge(remote, sl_buf_str(&remote->wants),
+                                     answer);
     }
     if (count > 1 && (sl_buf_add(&remote->checks, SL_STR("]")) ||
                       sl_buf_add(&remote->wants, SL_STR("]"))))
@@ -408,7 +435,12 @@ static int exchange(struct sl_remote *remote, unsigned count)
         return sl_refuse(&remote->why, SLUICE_ECONF,
                          "the daemon refuses a check with %d: %.*s", status,
                          sl_str_int(answer.len), answer.at);
-    return judge(remote, collected(&remote->wants, count), answer);
+    return sl_remote_judge(remote, collected(&remote->wants, count), answer);
+}
+
+int sl_remote_tell_time(struct sl_remote *remote)
+{
+    return remote->told == remote->now ? 0 : set_clock(remote, "/v1/clock");
 }
 
 int sl_remote_flush(struct sl_remote *remote)
@@ -417,8 +449,7 @@ int sl_remote_flush(struct sl_remote *remote)
 
     if (remote->count == 0)
         return 0;
-    if (remote->told != remote->now)
-        err = set_clock(remote, "/v1/clock");
+    err = sl_remote_tell_time(remote);
     if (!err)
         err = exchange(remote, remote->count);
     drop(remote);

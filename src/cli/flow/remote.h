@@ -25,6 +25,7 @@ struct sl_remote {
     unsigned count;       /* of them */
     struct sl_buf verdicts; /* what was answered to commands */
     sl_ns now, told;        /* the flow's clock, and the daemon's */
+    char hold[128];         /* the hold of the verdict that came last, or "" */
     struct sl_diag why;     /* the sentence of what failed */
 };
 
@@ -79,6 +80,27 @@ SL_MUST_USE int sl_remote_ready(struct sl_remote *remote);
 /* What was used: `limit`, `key`, `cost`, for a user or an org. */
 SL_MUST_USE int sl_remote_usage(struct sl_remote *remote,
                                 const struct sluice_request *request);
+
+/* Bring the daemon's clock up to the flow's. */
+SL_MUST_USE int sl_remote_tell_time(struct sl_remote *remote);
+
+/* Is `got` what was wanted, but for the names of holds? */
+SL_MUST_USE int sl_remote_judge(struct sl_remote *remote, struct sl_str want,
+                                struct sl_str got);
+
+/* ---- in remote_holds.c ---- */
+
+/* End or extend the daemon's hold as `act` says; `want` is the answer, {} if
+ * nobody knows the hold. */
+SL_MUST_USE int sl_remote_hold(struct sl_remote *remote,
+                               const struct sl_act *act, const char *hold,
+                               const char *want);
+
+/* Take the names of holds out of verdicts. */
+void sl_remote_mask(struct sl_buf *text);
+
+/* Keep the name in a verdict, or that there is none. */
+void sl_remote_note(struct sl_remote *remote, struct sl_str verdict);
 
 /* ---- in remote_resp.c ---- */
 

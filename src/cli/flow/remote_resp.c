@@ -75,6 +75,18 @@ static void add_costs(struct words *w, const struct sluice_request *r)
     }
 }
 
+static void add_hold(struct words *w, int64_t span)
+{
+    char *to;
+
+    if (span <= 0)
+        return;
+    add(w, SL_STR("hold"));
+    to = w->names[w->count < SL_RESP_ARGS ? w->count : 0];
+    snprintf(to, NAME_MOST, "%" PRId64 "ns", span);
+    add(w, sl_str_c(to));
+}
+
 int sl_command_write(struct sl_buf *out, const struct sluice_request *request,
                      struct sl_str id)
 {
@@ -92,6 +104,7 @@ int sl_command_write(struct sl_buf *out, const struct sluice_request *request,
         add(&w, sl_str_c(request->headers[i].value));
     }
     add_costs(&w, request);
+    add_hold(&w, request->hold_ns);
     if (id.len > 2 && id.at[0] == '"') {
         add(&w, SL_STR("id"));
         add(&w, (struct sl_str){id.at + 1, id.len - 2});

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cli/flow/compare.h"
+#include "cli/flow/holds.h"
 #include "cli/flow/remote.h"
 #include "cli/flow/subjects.h"
 #include "cli/flow/tokens.h"
@@ -32,6 +33,8 @@ struct run {
     struct sluice_policy *policy;
     struct sluice_engine *engine;
     struct sluice_decision *decision;
+    struct sluice_ended *ended;
+    struct sl_flow_holds holds;
     struct sl_flow_subjects subjects;
     struct sl_flow_tokens tokens;
     sl_ns now;
@@ -139,7 +142,8 @@ static bool open_engine(struct run *run, const struct sl_flow *flow)
     if (sluice_engine_open(run->policy, &options, &run->engine))
         return broken(run);
     run->decision = sluice_decision_new();
-    if (!run->decision ||
+    run->ended = sluice_ended_new();
+    if (!run->decision || !run->ended ||
         sl_flow_tokens_open(&run->tokens, run->engine, run->policy, path))
         return out_of_memory(run);
     run->out->line = flow->line;
@@ -211,6 +215,7 @@ void sl_request_fill(const struct sl_act *act, struct sluice_request *ret)
         .cost = in->cost,
         .costs = in->costs,
         .cost_count = in->cost_count,
+        .hold_ns = in->hold,
     };
     if (act->kind == SL_ACT_JOB)
         ret->job = act->names[0];
@@ -222,12 +227,6 @@ void sl_request_fill(const struct sl_act *act, struct sluice_request *ret)
         ret->method = act->names[0];
         ret->path = act->names[1];
     }
-}
-
-/* What this version does not have, or NULL. */
-static const char *absent_input(const struct sl_inputs *in)
-{
-    return in->hold ? "hold=" : in->as ? "as=" : NULL;
 }
 
 static bool has_limit(const struct run *run, const char *name)
@@ -312,18 +311,26 @@ static bool bring_token(struct run *run, struct sl_inputs *in)
     return !err || stop(run, SL_END_FAILED, "%s", why.sentence);
 }
 
+/* as=NAME: the last of the repeats, if several. */
+static bool keep_hold(struct run *run, const struct sl_inputs *in)
+{
+    if (!in->as)
+        return true;
+    return !sl_flow_holds_set(&run->holds, in->as,
+                              sluice_decision_hold(run->decision),
+                              run->remote ? run->remote->hold : NULL) ||
+           out_of_memory(run);
+}
+
 static bool do_request(struct run *run, const struct sl_act *written)
 {
     struct sl_inputs in = *written->in;
     struct sl_act brought = *written, *act = &brought;
     struct sl_tally tally = {0};
-    const char *what = absent_input(&in);
 
     act->in = &in;
-    if (what)
-        return absent(run, what);
     if (!bring_token(run, &in) || !check_names(run, act) ||
-        !repeat(run, act, &tally))
+        !repeat(run, act, &tally) || !keep_hold(run, &in))
         return false;
     if (sl_compare(act, &tally, run->decision, run->arena, &run->out->misses))
         return out_of_memory(run);
@@ -354,6 +361,46 @@ static bool do_usage(struct run *run, const struct sl_act *act)
             return false;
     }
     if (sl_compare(act, &tally, run->decision, run->arena, &run->out->misses))
+        return out_of_memory(run);
+    if (run->out->misses)
+        run->out->end = SL_END_FAILED;
+    return !run->out->misses;
+}
+
+/* ---- holds ---- */
+
+/* Ask the daemon the same. */
+static bool end_remote(struct run *run, const struct sl_act *act,
+                       const struct sl_flow_hold *hold, bool known)
+{
+    const char *want = known ? sluice_ended_json(run->ended) : "{}";
+
+    if (!run->remote)
+        return true;
+    if (!want)
+        return out_of_memory(run);
+    return agreed(run, sl_remote_hold(run->remote, act, hold->remote, want));
+}
+
+static bool do_hold(struct run *run, const struct sl_act *act)
+{
+    const struct sl_flow_hold *hold =
+        sl_flow_holds_find(&run->holds, act->names[0]);
+    bool known = true;
+
+    if (!hold)
+        return stop(run, SL_END_FAILED,
+                    "nothing is held as \"%s\"; write as=%s behind what takes "
+                    "it",
+                    act->names[0], act->names[0]);
+    if (!check_names(run, act))
+        return false;
+    if (sl_flow_holds_end(run->engine, hold, act, run->ended, &known))
+        return broken(run);
+    if (!end_remote(run, act, hold, known))
+        return false;
+    if (sl_flow_holds_compare(act, run->ended, known, run->arena,
+                              &run->out->misses))
         return out_of_memory(run);
     if (run->out->misses)
         run->out->end = SL_END_FAILED;
@@ -418,11 +465,9 @@ static bool do_act(struct run *run, const struct sl_act *act)
     case SL_ACT_USAGE:
         return do_usage(run, act);
     case SL_ACT_SETTLE:
-        return absent(run, "settle");
     case SL_ACT_RELEASE:
-        return absent(run, "release");
     case SL_ACT_EXTEND:
-        return absent(run, "extend");
+        return do_hold(run, act);
     }
     return false;
 }
@@ -445,6 +490,7 @@ void sl_flow_run(const struct sl_flow *flow, const char *file,
                       .arena = arena,
                       .remote = remote,
                       .subjects.arena = arena,
+                      .holds.arena = arena,
                       .out = ret};
     const char *cannot = remote ? sl_remote_cannot(remote, flow) : NULL;
 
@@ -454,6 +500,7 @@ void sl_flow_run(const struct sl_flow *flow, const char *file,
     else if (open_engine(&run, flow))
         run_acts(&run, flow);
     sluice_decision_free(run.decision);
+    sluice_ended_free(run.ended);
     sluice_engine_close(run.engine);
     sl_flow_tokens_close(&run.tokens);
     sluice_policy_release(run.policy);

@@ -79,6 +79,7 @@ struct sl_http_call *sl_http_call_new(struct sl_http_worker *worker)
     call->session = NULL;
     call->conn = NULL;
     call->request = NULL;
+    call->ask.no_wait = false;
     call->has_peer = call->peer_is_unix = call->shows_cert = false;
     call->stage = SL_HTTP_HANDLED;
     call->in_handler = false;

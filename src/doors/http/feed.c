@@ -10,8 +10,9 @@
 #define BEAT    (200 * SL_MS)
 #define SILENCE (15 * SL_S) /* after which a comment is sent */
 #define LINGER                                                                 \
-    (SL_MIN) /* refusals are gathered so long for those who                    \
-              * were cut off, and come again */
+    (SL_MIN)    /* refusals are gathered so long for those who                 \
+                 * were cut off, and come again */
+#define STAY  4 /* silences that a place is his own for */
 #define AHEAD ((size_t)16 << 10) /* bytes that wait for a listener */
 #define TEXT  (SL_EVENT_BYTES + 256)
 
@@ -21,6 +22,7 @@ struct listener {
     TAILQ_ENTRY(listener) link;
     uint64_t next; /* event */
     sl_ns spoken;  /* when he was last sent something; steady */
+    sl_ns since;   /* when he came; steady */
 };
 
 struct sl_feed {
@@ -29,7 +31,7 @@ struct sl_feed {
     struct sl_events *events;
     struct sl_timer *beat;
     sl_ns silence;
-    TAILQ_HEAD(, listener) listeners;
+    TAILQ_HEAD(, listener) listeners; /* those who came first, first */
     unsigned count;
     sl_ns left; /* when the last one did; steady */
 };
@@ -121,11 +123,29 @@ static void on_close(struct sl_http_stream *stream)
     sl_alloc_free(feed->alloc, l, sizeof(*l));
 }
 
+/* A listener that does not read looks like one that does until the buffers
+ * between us are full, which takes hours where little happens. So we do not
+ * guess: who has been here longest goes. If he lives he comes again, with the
+ * id of what he heard last, and has lost nothing; if not, he was in the way. */
+static bool make_room(struct sl_feed *feed)
+{
+    struct listener *l = TAILQ_FIRST(&feed->listeners);
+
+    if (feed->count < SL_FEED_LISTENERS)
+        return true;
+    SL_HOLDS(l);
+    if (sl_loop_steady(feed->loop) - l->since < STAY * feed->silence)
+        return false;
+    sl_http_stream_end(&l->stream);
+    on_close(&l->stream);
+    return true;
+}
+
 int sl_feed_join(struct sl_feed *feed, struct sl_http_call *call, uint64_t from)
 {
     struct listener *l;
 
-    if (feed->count == SL_FEED_LISTENERS)
+    if (!make_room(feed))
         return SLUICE_EFULL;
     l = sl_alloc_new(feed->alloc, sizeof(*l));
     if (!l)
@@ -135,6 +155,7 @@ int sl_feed_join(struct sl_feed *feed, struct sl_http_call *call, uint64_t from)
         .feed = feed,
         .next = from,
         .spoken = sl_loop_steady(feed->loop),
+        .since = sl_loop_steady(feed->loop),
     };
     TAILQ_INSERT_TAIL(&feed->listeners, l, link);
     feed->count++;

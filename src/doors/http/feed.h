@@ -12,6 +12,9 @@
  * overtaken and reads `event: lost` with a count. Whoever hears nothing for a
  * while gets a comment, so that he and those between know that we are there.
  *
+ * Places are few. When all are taken, a newcomer has that of the listener who
+ * came first, unless he came less than four silences (a minute) ago.
+ *
  * All of it happens on one loop.
  */
 #ifndef SL_FEED_H
@@ -34,10 +37,12 @@ SL_MUST_USE int sl_feed_open(struct sl_loop *loop, struct sl_events *events,
 void sl_feed_close(struct sl_feed *feed);
 
 /* Let the client of `call` listen from event `from` on, as its answer.
- * SLUICE_EFULL: there are as many as there may be; SLUICE_ENOMEM. */
+ * SLUICE_EFULL: there are as many as there may be, and all have come only now;
+ * SLUICE_ENOMEM. */
 SL_MUST_USE int sl_feed_join(struct sl_feed *feed, struct sl_http_call *call,
                              uint64_t from);
 
+/* How many listen; for tests. */
 unsigned sl_feed_count(const struct sl_feed *feed);
 
 /* Send everybody what is new to him; the timer does it too. */

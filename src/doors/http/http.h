@@ -126,8 +126,6 @@ struct sl_http_worker {
     sl_ns date_at;
     sl_ns still;               /* the time, where there is no loop */
     struct sl_hash_key secret; /* to compare tokens under */
-    struct sl_timer *later;    /* goes on with those of `waiting` */
-    TAILQ_HEAD(sl_http_waiting, sl_http_session) waiting;
     TAILQ_HEAD(sl_http_calls, sl_http_call) spare, late;
 };
 

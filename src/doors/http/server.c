@@ -273,30 +273,6 @@ static void expect_more(struct sl_http_session *s)
     enter(s, s->parser.body_at > 0 ? BODY : HEAD);
 }
 
-/* Let all others have their turn first. */
-static void wait_for_turn(struct sl_http_session *s)
-{
-    struct sl_http_worker *worker = s->worker;
-
-    if (TAILQ_EMPTY(&worker->waiting))
-        sl_timer_start(worker->later, 0);
-    TAILQ_INSERT_TAIL(&worker->waiting, s, link);
-    s->waits = true;
-    sl_conn_pause(s->conn, true);
-}
-
-static void on_later(void *ctx)
-{
-    struct sl_http_worker *worker = ctx;
-    struct sl_http_session *s;
-
-    while ((s = TAILQ_FIRST(&worker->waiting)) != NULL) {
-        TAILQ_REMOVE(&worker->waiting, s, link);
-        s->waits = false;
-        sl_conn_pause(s->conn, false); /* on_input follows */
-    }
-}
-
 static void on_input(struct sl_conn *conn)
 {
     struct sl_http_session *s = conn->owner;
@@ -314,7 +290,7 @@ static void on_input(struct sl_conn *conn)
         enum sl_http1_result result;
 
         if (answered++ == most) {
-            wait_for_turn(s);
+            sl_conn_yield(conn);
             return;
         }
         result = sl_http1_read(&s->parser, &conn->in);
@@ -350,14 +326,12 @@ static void on_close(struct sl_conn *conn)
     struct sl_http_session *s = conn->owner;
     struct sl_http_worker *worker = s->worker;
 
-    if (s->waits)
-        TAILQ_REMOVE(&worker->waiting, s, link);
     if (worker->stats)
         sl_stats_connection(worker->stats, worker->door->name, -1);
     sl_http_stream_forget(s);
     sl_http_leave(worker, &s->place);
     if (s->call)
-        sl_http_leave_behind(s);
+        sl_http_leave_behind(s); /* what waits for a turn ends here */
     else
         sl_http_session_free(s);
 }
@@ -404,7 +378,6 @@ void sl_http_accept(void *ctx, int fd, const struct sl_address *peer)
     }
     s->worker = worker;
     s->place = place;
-    s->waits = false;
     s->call = NULL;
     s->stream = NULL;
     s->shakes = worker->tls != NULL;
@@ -454,8 +427,6 @@ int sl_http_worker_open(struct sl_http_worker *worker,
     if (sl_hash_key_make(&worker->secret))
         return sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");
     err = sl_conns_open(loop, connections_most, &worker->conns);
-    if (!err)
-        err = sl_timer_new(loop, on_later, worker, &worker->later);
     if (err) {
         sl_http_worker_close(worker);
         return sl_refuse(diag, err, "there is no memory");

@@ -9,8 +9,6 @@ enum phase { IDLE, HEAD, BODY, LATE, STREAM };
 struct sl_http_session {
     struct sl_http_worker *worker;
     struct sl_conn *conn;
-    TAILQ_ENTRY(sl_http_session) link;
-    bool waits;  /* is in worker->waiting, and paused */
     bool shakes; /* TLS: hands may not have been shaken yet */
     enum phase phase;
     struct sl_http_call *call;     /* LATE: the one that is under way */

@@ -19,7 +19,6 @@ void sl_http_worker_init(struct sl_http_worker *worker,
     worker->station = &bare;
     worker->stats = stats;
     worker->alloc = alloc;
-    TAILQ_INIT(&worker->waiting);
     TAILQ_INIT(&worker->spare);
     TAILQ_INIT(&worker->late);
 }
@@ -88,8 +87,6 @@ void sl_http_worker_close(struct sl_http_worker *worker)
     if (worker->conns)
         sl_conns_close(worker->conns);
     worker->conns = NULL;
-    sl_timer_free(worker->later);
-    worker->later = NULL;
     sl_tls_unref(worker->tls);
     worker->tls = NULL;
     sl_http_worker_done(worker);

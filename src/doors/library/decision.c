@@ -158,6 +158,16 @@ sluice_decision_limit(const struct sluice_decision *decision, size_t index)
     return ret;
 }
 
+const char *sluice_decision_hold(const struct sluice_decision *d)
+{
+    return d && d->usable ? d->made.hold : "";
+}
+
+int64_t sluice_decision_hold_ns(const struct sluice_decision *d)
+{
+    return d && d->usable && d->made.hold[0] ? d->made.hold_for : -1;
+}
+
 /* ---- what to send ---- */
 
 /* Copies of all headers that end in NUL. */

@@ -18,6 +18,7 @@
 static void call_free(struct sl_resp_call *call)
 {
     sl_ask_done(&call->ask);
+    sl_hold_ask_done(&call->hold);
     sl_arena_done(&call->ink);
     sl_buf_done(&call->text);
     sl_buf_done(&call->kept);
@@ -42,6 +43,8 @@ static struct sl_resp_call *make(struct sl_resp_worker *worker)
         return NULL;
     call->worker = worker;
     sl_ask_init(&call->ask, worker->engine, worker->station, worker->alloc);
+    sl_hold_ask_init(&call->hold, worker->engine, worker->station,
+                     worker->alloc);
     sl_arena_init(&call->ink, TEXT_MOST, worker->alloc);
     sl_buf_init(&call->text, TEXT_MOST, worker->alloc);
     sl_buf_init(&call->kept, 1, worker->alloc);
@@ -93,6 +96,7 @@ void sl_resp_call_leave(struct sl_resp_call *call, struct sl_buf *in)
     call->session = NULL;
     call->kept = *in;
     sl_buf_init(in, call->kept.ceiling, call->kept.alloc);
+    sl_ask_cancel(&call->ask);
 }
 
 /* ---- asking ---- */

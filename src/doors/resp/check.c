@@ -69,11 +69,25 @@ static char *put_numbers(char *to, const struct sl_decision *d)
     return put_ms(to, wait);
 }
 
-/* Twelve names and values, always the same ones in the same order. */
+static char *put_hold(char *to, const struct sl_decision *d)
+{
+    to = SL_RESP_PUT(to, "$4\r\nhold\r\n");
+    to = sl_resp_put_string(to, sl_str_c(d->hold));
+    to = SL_RESP_PUT(to, "$15\r\nhold_expires_ms\r\n");
+    return put_ms(to, d->hold_for);
+}
+
+/* Twelve names and values, always the same ones in the same order; and two
+ * more behind them if something is held. */
 static char *put_map(char *to, const struct sl_decision *d, unsigned version,
                      struct sl_str by, struct sl_str message)
 {
-    to = version < 3 ? SL_RESP_PUT(to, "*24\r\n") : SL_RESP_PUT(to, "%12\r\n");
+    if (version < 3)
+        to = d->hold[0] ? SL_RESP_PUT(to, "*28\r\n")
+                        : SL_RESP_PUT(to, "*24\r\n");
+    else
+        to = d->hold[0] ? SL_RESP_PUT(to, "%14\r\n")
+                        : SL_RESP_PUT(to, "%12\r\n");
     to = SL_RESP_PUT(to, "$7\r\nallowed\r\n");
     to = put_flag(to, version, d->allowed);
     to = SL_RESP_PUT(to, "$6\r\nstatus\r\n");
@@ -88,7 +102,8 @@ static char *put_map(char *to, const struct sl_decision *d, unsigned version,
     to = SL_RESP_PUT(to, "$10\r\nrequest_id\r\n");
     to = put_text(to, version, sl_str_c(d->request_id));
     to = SL_RESP_PUT(to, "$8\r\ndegraded\r\n");
-    return put_flag(to, version, d->degraded);
+    to = put_flag(to, version, d->degraded);
+    return d->hold[0] ? put_hold(to, d) : to;
 }
 
 static int write_map(struct sl_resp_call *call, const struct sl_decision *d)
@@ -136,11 +151,20 @@ static void on_answered(struct sl_ask *ask)
     sl_resp_answered(ask->ctx);
 }
 
+static void on_waits(struct sl_ask *ask)
+{
+    const struct sl_resp_call *call = ask->ctx;
+
+    if (call->session && call->session->conn)
+        sl_conn_mind(call->session->conn);
+}
+
 static void begin(struct sl_resp_call *call, bool spend,
                   void (*done)(struct sl_ask *ask))
 {
     call->ask.done = done;
     call->ask.ctx = call;
+    call->ask.waits = on_waits;
     sl_ask_begin(&call->ask, &call->facts, spend);
 }
 
@@ -302,11 +326,4 @@ int sl_resp_forget(struct sl_resp_session *session,
     call = sl_resp_call_new(session);
     return call ? forget_throttle(call, command->args[2])
                 : sl_resp_refuse(session, "there is no memory");
-}
-
-int sl_resp_not_yet(struct sl_resp_session *session,
-                    const struct sl_resp_command *command)
-{
-    return sl_resp_refuse(session, "'%s' is not in this version of Sluice",
-                          sl_resp_quote(command->args[0]).text);
 }

@@ -3,6 +3,7 @@
 #define SL_RESP_INNER_H
 
 #include "doors/resp/resp.h"
+#include "engine/hold.h"
 #include "engine/render.h"
 
 #define SL_RESP_NAME    64      /* bytes of a client's own name for itself */
@@ -15,14 +16,12 @@ struct sl_resp_session {
     struct sl_resp_worker *worker;
     struct sl_conn *conn; /* NULL in tests */
     struct sl_buf *out;   /* replies: the connection's */
-    TAILQ_ENTRY(sl_resp_session) link;
-    bool waits;    /* is in worker->waiting, and paused */
-    bool shakes;   /* TLS: hands may not have been shaken yet */
-    bool partial;  /* the beginning of a command is there */
-    bool admitted; /* may use all commands */
-    bool late;     /* a reply comes later, and then goes on */
-    bool ending;   /* nothing more is read */
-    bool broken;   /* and what is written can't be sent */
+    bool shakes;          /* TLS: hands may not have been shaken yet */
+    bool partial;         /* the beginning of a command is there */
+    bool admitted;        /* may use all commands */
+    bool late;            /* a reply comes later, and then goes on */
+    bool ending;          /* nothing more is read */
+    bool broken;          /* and what is written can't be sent */
     unsigned version;
     unsigned failures; /* of AUTH */
     uint64_t id;
@@ -126,6 +125,8 @@ struct sl_resp_call {
     bool json;
     struct sl_arena ink; /* of a decision, rendered */
     struct sl_buf text;
+    struct sl_hold_ask hold; /* how a hold ends */
+    struct sl_hold_question question;
     struct sl_take take; /* of a reset */
     struct sl_take_part parts[SL_PARTS];
 };
@@ -178,10 +179,10 @@ bool sl_resp_read_check(struct sl_resp_call *call,
 
 /* ---- handlers ---- */
 
-sl_resp_f sl_resp_throttle, sl_resp_crab;                 /* throttle.c */
-sl_resp_f sl_resp_check, sl_resp_explain, sl_resp_forget; /* check.c */
-sl_resp_f sl_resp_not_yet;
-sl_resp_f sl_resp_auth, sl_resp_hello, sl_resp_client; /* client.c */
+sl_resp_f sl_resp_throttle, sl_resp_crab;                  /* throttle.c */
+sl_resp_f sl_resp_check, sl_resp_explain, sl_resp_forget;  /* check.c */
+sl_resp_f sl_resp_settle, sl_resp_release, sl_resp_extend; /* hold.c */
+sl_resp_f sl_resp_auth, sl_resp_hello, sl_resp_client;     /* client.c */
 sl_resp_f sl_resp_reset, sl_resp_quit;
 sl_resp_f sl_resp_ping, sl_resp_echo, sl_resp_select; /* info.c */
 sl_resp_f sl_resp_info, sl_resp_commands, sl_resp_config, sl_resp_cluster;

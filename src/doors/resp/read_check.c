@@ -4,6 +4,8 @@
  *     user U  org O  plan P  role R  ip A         who asks
  *     header.NAME value
  *     cost N  cost.LIMIT N                        how much; 0 looks
+ *     hold 30s                                    for how long it is held
+ *     wait 10s                                    for how long it may wait
  *     id ID                                       the request's
  *     as json                                     how it is answered
  *
@@ -28,7 +30,8 @@ static const struct field {
 };
 
 /* Those that are read otherwise, so that they can be guessed too. */
-static const char *const others[] = {"cost", "as", "header.", "cost."};
+static const char *const others[] = {"cost", "hold",    "wait",
+                                     "as",   "header.", "cost."};
 
 static bool is(struct sl_str word, const char *text)
 {
@@ -56,7 +59,7 @@ static bool unknown(struct sl_str word, struct sl_diag *why)
               sl_resp_quote(word).text, near ? "; did you mean '" : "",
               near ? near
                    : " user, org, plan, role, ip, id, cost, cost.LIMIT, "
-                     "header.NAME and as",
+                     "hold, wait, header.NAME and as",
               near ? "'?" : "");
     return false;
 }
@@ -109,6 +112,14 @@ static bool read_header(struct sl_resp_call *call, struct sl_str name,
     return true;
 }
 
+static bool read_span(sl_ns *span, struct sl_str name, struct sl_str value,
+                      struct sl_diag *why)
+{
+    if (*span > 0)
+        return refuse(why, "'%s' is there twice", name);
+    return !sl_hold_span(value, span, why);
+}
+
 /* What stands behind `prefix`; false if it is not there. */
 static bool is_below(struct sl_str word, const char *prefix,
                      struct sl_str *rest)
@@ -141,6 +152,10 @@ static bool read_field(struct sl_resp_call *call, struct sl_str name,
                          value, why);
     if (is_below(name, "header.", &rest))
         return read_header(call, rest, value, why);
+    if (is(name, "hold"))
+        return read_span(&call->facts.hold, name, value, why);
+    if (is(name, "wait"))
+        return read_span(&call->facts.wait, name, value, why);
     if (!is(name, "as"))
         return unknown(name, why);
     call->json = is(value, "json");
@@ -154,7 +169,8 @@ static bool is_field(struct sl_str word)
     for (size_t i = 0; i < SL_LEN(fields); i++)
         if (is(word, fields[i].name))
             return true;
-    return is(word, "cost") || is(word, "as");
+    return is(word, "cost") || is(word, "hold") || is(word, "wait") ||
+           is(word, "as");
 }
 
 /* The first words: how many they are, or 0. A path may be spelt in whatever

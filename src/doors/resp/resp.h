@@ -48,8 +48,6 @@ struct sl_resp_worker {
     struct sl_hash_key secret; /* to compare tokens under */
     sl_ns clock;               /* when it was last read, in this turn, or 0 */
     uint64_t commands;         /* carried out, for INFO */
-    struct sl_timer *later;    /* goes on with those of `waiting` */
-    TAILQ_HEAD(sl_resp_waiting, sl_resp_session) waiting;
     TAILQ_HEAD(sl_resp_calls, sl_resp_call) spare, late;
     struct sl_resp_command command; /* the one that is being read */
 };

@@ -61,30 +61,6 @@ static void rest(struct sl_resp_session *s)
 
 /* ---- going on ---- */
 
-/* Let all others have their turn first. */
-static void wait_for_turn(struct sl_resp_session *s)
-{
-    struct sl_resp_worker *worker = s->worker;
-
-    if (TAILQ_EMPTY(&worker->waiting))
-        sl_timer_start(worker->later, 0);
-    TAILQ_INSERT_TAIL(&worker->waiting, s, link);
-    s->waits = true;
-    sl_conn_pause(s->conn, true);
-}
-
-static void on_later(void *ctx)
-{
-    struct sl_resp_worker *worker = ctx;
-    struct sl_resp_session *s;
-
-    while ((s = TAILQ_FIRST(&worker->waiting)) != NULL) {
-        TAILQ_REMOVE(&worker->waiting, s, link);
-        s->waits = false;
-        sl_conn_pause(s->conn, false); /* on_input follows */
-    }
-}
-
 static void end(struct sl_resp_session *s)
 {
     if (s->broken)
@@ -105,7 +81,7 @@ static void on_input(struct sl_conn *conn)
     switch (sl_resp_serve(s, &conn->in, most > 0 ? most : 256)) {
     case SL_RESP_FULL:
         if (!sl_conn_is_full(conn))
-            wait_for_turn(s);
+            sl_conn_yield(conn);
         rest(s);
         break;
     case SL_RESP_EMPTY:
@@ -163,8 +139,6 @@ static void on_close(struct sl_conn *conn)
     struct sl_resp_session *s = conn->owner;
     struct sl_resp_worker *worker = s->worker;
 
-    if (s->waits)
-        TAILQ_REMOVE(&worker->waiting, s, link);
     if (s->call)
         sl_resp_call_leave(s->call, &conn->in);
     if (worker->stats)
@@ -240,7 +214,7 @@ static void drain_one(struct sl_conn *conn, void *ctx)
     struct sl_resp_session *s = conn->owner;
 
     (void)ctx;
-    if (!s->late && !s->waits && conn->in.len == 0)
+    if (!s->late && conn->in.len == 0)
         sl_conn_finish(conn);
 }
 
@@ -264,8 +238,6 @@ int sl_resp_worker_open(struct sl_resp_worker *worker,
     if (sl_hash_key_make(&worker->secret))
         return sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");
     err = sl_conns_open(loop, connections_most, &worker->conns);
-    if (!err)
-        err = sl_timer_new(loop, on_later, worker, &worker->later);
     if (err) {
         sl_resp_worker_close(worker);
         return sl_refuse(diag, err, "there is no memory");
@@ -278,8 +250,6 @@ void sl_resp_worker_close(struct sl_resp_worker *worker)
     if (worker->conns)
         sl_conns_close(worker->conns);
     worker->conns = NULL;
-    sl_timer_free(worker->later);
-    worker->later = NULL;
     sl_tls_unref(worker->tls);
     worker->tls = NULL;
     sl_resp_worker_done(worker);

@@ -151,18 +151,18 @@ static bool read_throttle(struct sl_throttle *t,
 
 int sl_resp_name(struct sl_resp_call *call, struct sl_throttle *t)
 {
-    size_t before = strlen(SL_THROTTLE_NAME);
+    struct sl_str before = SL_STR(SL_THROTTLE_NAME);
     char *name;
 
     if (!sl_throttles_named(&call->worker->throttles))
         return 0;
-    name = sl_arena_take(&call->ink, before + t->key.len);
+    name = sl_arena_take(&call->ink, before.len + t->key.len);
     if (!name)
         return SLUICE_ENOMEM;
-    memcpy(name, SL_THROTTLE_NAME, before);
+    memcpy(name, before.at, before.len);
     if (t->key.len > 0)
-        memcpy(name + before, t->key.at, t->key.len);
-    t->name = (struct sl_str){name, before + t->key.len};
+        memcpy(name + before.len, t->key.at, t->key.len);
+    t->name = (struct sl_str){name, before.len + t->key.len};
     return 0;
 }
 

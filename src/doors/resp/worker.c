@@ -16,7 +16,6 @@ void sl_resp_worker_init(struct sl_resp_worker *worker,
     worker->station = &bare;
     worker->stats = stats;
     worker->alloc = alloc ? alloc : &sl_alloc_libc;
-    TAILQ_INIT(&worker->waiting);
     TAILQ_INIT(&worker->spare);
     TAILQ_INIT(&worker->late);
     sl_throttles_init(&worker->throttles, engine, NULL);

@@ -96,6 +96,16 @@ struct sl_why_stats {
     sl_stat count;
 };
 
+/* ---- holds, and what was asked upstream: held.c ---- */
+
+#define SL_UPSTREAMS 256 /* endpoints; the last is for all others */
+#define SL_CLASSES   6   /* of a status; 0: none of 100 to 599 */
+
+struct sl_upstream_stats {
+    char endpoint[72];
+    sl_stat classes[SL_CLASSES];
+};
+
 #define SL_SERIES_CACHE 256
 
 struct sl_stats {
@@ -106,6 +116,10 @@ struct sl_stats {
     sl_stat store_errors;
     sl_stat fail_modes[3];           /* by enum sl_failure */
     sl_stat tokens[SL_TOKEN_FAULTS]; /* by fault; the good ones, too */
+
+    sl_stat holds[SL_HOLD_EVENTS];
+    struct sl_upstream_stats upstream[SL_UPSTREAMS];
+    _Atomic unsigned upstream_count;
 
     struct sl_door_stats doors[SL_STATS_DOORS];
     _Atomic unsigned door_count;

@@ -54,6 +54,7 @@ void sl_page_shared(struct sl_page *page, const char *name, unsigned which,
         {SL_SHARED_ANSWERED,   "answered"  },
         {SL_SHARED_FAILED,     "failed"    },
         {SL_SHARED_LATE,       "late"      },
+        {SL_SHARED_LEASED,     "leased"    },
         {SL_SHARED_REMEMBERED, "remembered"},
         {SL_SHARED_SPANNING,   "crossing"  },
     };

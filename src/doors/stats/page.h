@@ -45,6 +45,11 @@ enum {
 void sl_page_shared(struct sl_page *page, const char *name, unsigned which,
                     const struct sl_stats_shared *shared);
 
+/* What became of holds, and of what was asked upstream. held.c */
+enum { SL_PAGE_HOLDS, SL_PAGE_UPSTREAM };
+void sl_page_held(struct sl_page *page, const char *name, unsigned which,
+                  struct sl_stats *const *all, unsigned count);
+
 /* All lines of a histogram with one label: `values` are each bucket's own
  * count, +Inf's behind the `count` bounds, and then the sum in ns. */
 void sl_page_histogram(struct sl_page *page, const char *name,

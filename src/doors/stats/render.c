@@ -338,6 +338,11 @@ static void shared(struct page *page, const struct stat_row *row)
     sl_page_shared(&page->text, row->name, row->which, &page->now->shared);
 }
 
+static void held(struct page *page, const struct stat_row *row)
+{
+    sl_page_held(&page->text, row->name, row->which, page->all, page->count);
+}
+
 static void lookups(struct page *page, const struct stat_row *row)
 {
     for (unsigned i = 0; i < SL_LOOKUPS; i++)

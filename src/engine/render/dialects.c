@@ -51,27 +51,17 @@ static void x_ratelimit(struct sl_head *head, const struct telling *t)
 
 /* The parameters of the draft: the only place that names them, for the next
  * draft may rename them. */
-static struct sl_str parameter(char of)
-{
-    switch (of) {
-    case 'q': /* quota */
-        return SL_STR(";q=");
-    case 'u': /* quota unit */
-        return SL_STR(";qu=");
-    case 'w': /* window, seconds */
-        return SL_STR(";w=");
-    case 'r': /* remaining */
-        return SL_STR(";r=");
-    case 't': /* effective window, seconds */
-        return SL_STR(";t=");
-    default: /* ours */
-        return SL_STR(";sluice-burst=");
-    }
-}
+#define QUOTA            SL_STR(";q=")
+#define QUOTA_UNIT       SL_STR(";qu=")
+#define WINDOW           SL_STR(";w=") /* seconds */
+#define REMAINING        SL_STR(";r=")
+#define EFFECTIVE_WINDOW SL_STR(";t=")            /* seconds */
+#define BURST            SL_STR(";sluice-burst=") /* ours */
 
-static void add_parameter(struct sl_head *head, char of, uint64_t number)
+static inline void add_parameter(struct sl_head *head, struct sl_str name,
+                                 uint64_t number)
 {
-    sl_head_bytes(head, parameter(of));
+    sl_head_bytes(head, name);
     sl_head_digits(head, number);
 }
 
@@ -96,15 +86,15 @@ static void add_policy(struct sl_head *head, const struct sl_shown *shown)
     uint64_t w = window(shown->numbers);
 
     sl_head_string(head, shown->rule->name);
-    add_parameter(head, 'q', sl_shown_count(shown));
+    add_parameter(head, QUOTA, sl_shown_count(shown));
     if (w > 0)
-        add_parameter(head, 'w', w);
+        add_parameter(head, WINDOW, w);
     if (shown->numbers->kind == SL_PERMITS) {
-        sl_head_bytes(head, parameter('u'));
+        sl_head_bytes(head, QUOTA_UNIT);
         sl_head_bytes(head, SL_STR("\"concurrent-requests\""));
     }
     if (sl_shown_capacity(shown) != sl_shown_count(shown))
-        add_parameter(head, 'b', sl_shown_capacity(shown));
+        add_parameter(head, BURST, sl_shown_capacity(shown));
 }
 
 /* Is it told of in RateLimit-Policy? Those that count are, unless they have
@@ -150,9 +140,9 @@ static void ietf(struct sl_head *head, const struct telling *t)
     if (!t->shown->allowed && a->retry_in >= 0)
         in = a->retry_in;
     sl_head_string(head, t->shown->rule->name);
-    add_parameter(head, 'r', a->remaining);
+    add_parameter(head, REMAINING, a->remaining);
     if (in >= 0)
-        add_parameter(head, 't', sl_span_in(in, SL_S));
+        add_parameter(head, EFFECTIVE_WINDOW, sl_span_in(in, SL_S));
     sl_head_end(head);
 }
 
@@ -176,7 +166,7 @@ static void ietf_06(struct sl_head *head, const struct telling *t)
         return;
     sl_head_digits(head, sl_shown_count(t->shown));
     if (w > 0)
-        add_parameter(head, 'w', w);
+        add_parameter(head, WINDOW, w);
     sl_head_end(head);
 }
 

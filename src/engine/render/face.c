@@ -92,13 +92,6 @@ sl_ns sl_decision_retry_in(const struct sl_decision *decision)
     return decision->retry_in;
 }
 
-uint64_t sl_span_in(sl_ns span, sl_ns unit)
-{
-    if (span <= 0)
-        return 0;
-    return (uint64_t)span / (uint64_t)unit + (span % unit != 0);
-}
-
 uint64_t sl_retry_seconds(sl_ns retry_in)
 {
     uint64_t seconds = sl_span_in(retry_in, SL_S);

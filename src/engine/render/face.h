@@ -50,7 +50,10 @@ sl_ns sl_decision_retry_in(const struct sl_decision *decision);
 uint64_t sl_retry_seconds(sl_ns retry_in);
 
 /* span / unit, rounded up. Negative spans are 0. */
-uint64_t sl_span_in(sl_ns span, sl_ns unit);
+static inline uint64_t sl_span_in(sl_ns span, sl_ns unit)
+{
+    return span <= 0 ? 0 : ((uint64_t)span - 1) / (uint64_t)unit + 1;
+}
 
 /* How its denial is told, and the status that it ends with: that of the form
  * if it has one and is the form for the decision's status. A status that no

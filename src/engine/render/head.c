@@ -4,6 +4,7 @@
  *     Retry-After                refused, and time will help
  *     X-Org-Quota-Remaining      a quota is among the limits
  *     X-Sluice-Degraded          decided without the store
+ *     X-Sluice-Hold              what was taken is held by this name
  *     X-Request-Id
  *     Cache-Control              a refusal is nobody else's answer
  *     WWW-Authenticate           nobody is known, and a token would tell
@@ -11,6 +12,7 @@
  */
 #include "engine/render/head.h"
 
+#include "base/word.h"
 #include "identity/token.h"
 
 /* A number and its header's name in the list of those exposed. */
@@ -22,33 +24,12 @@
 /* `Bearer error="invalid_token", error_description=""` and a sentence. */
 #define CHALLENGE_ROOM ((size_t)256)
 
-bool sl_head_begin(struct sl_head *head, struct sl_str name)
+bool sl_head_has(const struct sl_head *head, struct sl_str name)
 {
     for (unsigned i = 0; i < head->count; i++)
         if (sl_str_eq_nocase(head->list[i].name, name))
-            return false;
-    if (head->count == SL_HEADERS) {
-        head->full = true;
-        return false;
-    }
-    head->list[head->count].name = name;
-    head->list[head->count].value.at = head->at;
-    return true;
-}
-
-void sl_head_end(struct sl_head *head)
-{
-    struct sl_str *value = &head->list[head->count++].value;
-
-    value->len = (size_t)(head->at - value->at);
-}
-
-void sl_head_number(struct sl_head *head, struct sl_str name, uint64_t number)
-{
-    if (!sl_head_begin(head, name))
-        return;
-    sl_head_digits(head, number);
-    sl_head_end(head);
+            return true;
+    return false;
 }
 
 static void add_text(struct sl_head *head, struct sl_str name,
@@ -63,6 +44,41 @@ static void add_text(struct sl_head *head, struct sl_str name,
 static bool is_fit(char c, bool quoted)
 {
     return c >= (quoted ? ' ' : '!') && c < 0x7f;
+}
+
+static bool is_plain_byte(char c)
+{
+    return is_fit(c, false) && c != '"' && c != '\\';
+}
+
+/* Are eight bytes plain? Of a byte's seven low bits the sum with 1 reaches the
+ * top only from 0x7f, with 0x5f from 0x21 on, and with 0x7f from all but 0,
+ * which is what a quote or a backslash becomes. */
+static bool is_plain_word(uint64_t word)
+{
+    uint64_t low = word & SL_EACH(0x7f);
+    uint64_t plain = (low + SL_EACH(0x5f)) &
+                     ((low ^ SL_EACH('"')) + SL_EACH(0x7f)) &
+                     ((low ^ SL_EACH('\\')) + SL_EACH(0x7f));
+
+    return ((word | (low + SL_EACH(1)) | ~plain) & SL_TOPS) == 0;
+}
+
+/* Does it stand for itself, in quotes or without? Nearly all names do. */
+static bool is_plain(struct sl_str text)
+{
+    size_t i = 0;
+
+    if (text.len >= 8 && !is_plain_word(sl_word_load(text.at + text.len - 8)))
+        return false;
+    for (; text.len - i >= 8; i += 8)
+        if (!is_plain_word(sl_word_load(text.at + i)))
+            return false;
+    if (text.len >= 8) /* the rest was looked at first */
+        return true;
+    while (i < text.len && is_plain_byte(text.at[i]))
+        i++;
+    return i == text.len;
 }
 
 static void add_byte(struct sl_head *head, char c)
@@ -81,16 +97,14 @@ static void add_escaped(struct sl_head *head, unsigned char c)
 
 static void clean(struct sl_head *head, struct sl_str text, bool quoted)
 {
-    bool fit = true, plain = true;
+    bool fit = true;
 
-    for (size_t i = 0; i < text.len; i++) {
-        fit &= is_fit(text.at[i], quoted);
-        plain &= !quoted || (text.at[i] != '"' && text.at[i] != '\\');
-    }
-    if (fit && plain) {
+    if (is_plain(text)) {
         sl_head_bytes(head, text);
         return;
     }
+    for (size_t i = 0; i < text.len; i++)
+        fit &= is_fit(text.at[i], quoted);
     for (size_t i = 0; i < text.len; i++) {
         char c = text.at[i];
 
@@ -110,20 +124,49 @@ void sl_head_clean(struct sl_head *head, struct sl_str text)
 
 void sl_head_string(struct sl_head *head, struct sl_str text)
 {
-    sl_head_bytes(head, SL_STR("\""));
+    add_byte(head, '"');
     clean(head, text, true);
-    sl_head_bytes(head, SL_STR("\""));
+    add_byte(head, '"');
 }
 
-/* Browsers hide what is not named here, but for a few of which we send only
- * Cache-Control. */
-static void add_exposed(struct sl_head *head)
+/* Names joined by commas, and which: one answer of a thread after another has
+ * the same. */
+struct exposed {
+    unsigned count;
+    const char *names[SL_HEADERS];
+    size_t len;
+    char text[1024];
+};
+
+static bool is_for(const struct exposed *exposed, const struct sl_head *head)
 {
-    unsigned count = head->count;
+    if (exposed->count != head->count)
+        return false;
+    for (unsigned i = 0; i < head->count; i++)
+        if (exposed->names[i] != head->list[i].name.at)
+            return false;
+    return true;
+}
+
+/* The names of literals live as long as the program, so that a name is told by
+ * where it is. Without room the list is not kept. */
+static void keep_exposed(struct exposed *exposed, const struct sl_head *head,
+                         unsigned count, struct sl_str text)
+{
+    if (text.len > sizeof(exposed->text))
+        return;
+    exposed->count = count;
+    for (unsigned i = 0; i < count; i++)
+        exposed->names[i] = head->list[i].name.at;
+    exposed->len = text.len;
+    if (text.len > 0)
+        memcpy(exposed->text, text.at, text.len);
+}
+
+static void join_names(struct sl_head *head, unsigned count)
+{
     bool first = true;
 
-    if (!sl_head_begin(head, SL_STR("Access-Control-Expose-Headers")))
-        return;
     for (unsigned i = 0; i < count; i++) {
         if (sl_str_eq(head->list[i].name, SL_STR("Cache-Control")))
             continue;
@@ -132,14 +175,34 @@ static void add_exposed(struct sl_head *head)
         sl_head_bytes(head, head->list[i].name);
         first = false;
     }
-    if (!first)
+}
+
+/* Browsers hide what is not named here, but for a few of which we send only
+ * Cache-Control. */
+static void add_exposed(struct sl_head *head)
+{
+    static _Thread_local struct exposed last;
+    unsigned count = head->count;
+    bool known = is_for(&last, head);
+    const char *start = head->at;
+
+    if (!sl_head_begin(head, SL_STR("Access-Control-Expose-Headers")))
+        return;
+    if (known)
+        sl_head_bytes(head, (struct sl_str){last.text, last.len});
+    else
+        join_names(head, count);
+    if (!known && !head->full)
+        keep_exposed(&last, head, count,
+                     (struct sl_str){start, (size_t)(head->at - start)});
+    if (head->at > start)
         sl_head_end(head);
 }
 
 /* Of a name each byte may become three, in three headers. */
 size_t sl_head_room(const struct sl_decision *decision)
 {
-    size_t fields = 5 + sl_dialect_fields(decision);
+    size_t fields = 7 + sl_dialect_fields(decision);
     size_t room = fields * FIELD_ROOM + 3 * strlen(decision->request_id);
 
     if (decision->policy->identity.jwt.written)
@@ -199,6 +262,8 @@ void sl_head_write(struct sl_head *head, const struct sl_decision *d)
     add_quota(head, d);
     if (d->degraded)
         add_text(head, SL_STR("X-Sluice-Degraded"), SL_STR("store"));
+    if (d->hold[0])
+        add_text(head, SL_STR("X-Sluice-Hold"), sl_str_c(d->hold));
     if (d->request_id[0])
         add_text(head, SL_STR("X-Request-Id"), sl_str_c(d->request_id));
     if (!d->allowed)

@@ -3,6 +3,9 @@
  * Values are written one after the other into a piece of memory that is known
  * to be large enough; should it not be, `full` says so and nothing is written
  * past its end. A name is sent once: whoever comes second is left out.
+ *
+ * Every answer comes by here, so what is short is inline: a literal is then
+ * written by a store or two.
  */
 #ifndef SL_ENGINE_HEAD_H
 #define SL_ENGINE_HEAD_H
@@ -19,6 +22,7 @@
 struct sl_head {
     struct sl_out_header list[SL_HEADERS];
     unsigned count;
+    uint64_t seen; /* a bit for each name; the same for some others */
     char *at, *end;
     bool full;
 };
@@ -44,12 +48,52 @@ static inline void sl_head_digits(struct sl_head *head, uint64_t number)
         sl_digits(number < SL_HEAD_MAX ? number : SL_HEAD_MAX, head->at);
 }
 
-/* Begin a header; false if its name was sent already. `name` is borrowed. */
-bool sl_head_begin(struct sl_head *head, struct sl_str name);
-void sl_head_end(struct sl_head *head);
+/* A name's bit in `seen`: the same for names that are equal but for their case,
+ * and rarely for others. */
+static inline uint64_t sl_head_bit(struct sl_str name)
+{
+    unsigned letter = (unsigned char)name.at[name.len - 3] | 0x20U;
+
+    return UINT64_C(1) << ((name.len + 5 * letter) & 63);
+}
+
+/* For the next one alone: is the name there? */
+bool sl_head_has(const struct sl_head *head, struct sl_str name);
+
+/* Begin a header; false if its name was sent already. `name` is borrowed, and
+ * has three letters at least. */
+static inline bool sl_head_begin(struct sl_head *head, struct sl_str name)
+{
+    uint64_t bit = sl_head_bit(name);
+
+    if ((head->seen & bit) && sl_head_has(head, name))
+        return false;
+    if (head->count == SL_HEADERS) {
+        head->full = true;
+        return false;
+    }
+    head->seen |= bit;
+    head->list[head->count].name = name;
+    head->list[head->count].value.at = head->at;
+    return true;
+}
+
+static inline void sl_head_end(struct sl_head *head)
+{
+    struct sl_str *value = &head->list[head->count++].value;
+
+    value->len = (size_t)(head->at - value->at);
+}
 
 /* A whole one. */
-void sl_head_number(struct sl_head *head, struct sl_str name, uint64_t number);
+static inline void sl_head_number(struct sl_head *head, struct sl_str name,
+                                  uint64_t number)
+{
+    if (!sl_head_begin(head, name))
+        return;
+    sl_head_digits(head, number);
+    sl_head_end(head);
+}
 
 /* Anybody's text, made fit for a header. As it is if all its bytes are visible
  * ASCII; otherwise every byte that is not, and every '%', is %xx. */

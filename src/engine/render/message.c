@@ -301,6 +301,14 @@ static void write_default(const struct sl_decision *d, struct sl_ink *ink)
     case SL_REASON_UNKNOWN_SUBJECT:
         sl_ink_text(ink, SL_STR("The caller is not registered here."));
         break;
+    case SL_REASON_QUEUE:
+        sl_ink_text(ink, SL_STR("Too many wait for their turn."));
+        write_retry(sl_decision_retry_in(d), ink);
+        break;
+    case SL_REASON_HOLDS:
+        sl_ink_text(ink, SL_STR("No more can be held at the moment."));
+        write_retry(sl_decision_retry_in(d), ink);
+        break;
     case SL_REASON_STORE:
         sl_ink_text(ink, SL_STR("The state of the limits can't be reached, so "
                                 "this can't be decided."));

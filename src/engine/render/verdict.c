@@ -1,8 +1,8 @@
 /* verdict.c -- a decision as the JSON of /v1/check, on one line.
  *
  * Members always come in the same order, and what there is none of is null;
- * only rare ones (wait_ms, overage, skipped, untracked, candidate) are left
- * out when there is nothing to say.
+ * only rare ones (hold_expires_ms, wait_ms, overage, skipped, untracked,
+ * candidate) are left out when there is nothing to say.
  */
 #include "engine/explain.h"
 #include "engine/render.h"
@@ -236,7 +236,12 @@ static void write_verdict(struct sl_ink *ink, const struct sl_decision *d,
     sl_ink_string(ink, sl_str_c(d->request_id));
     sl_ink_raw(ink, MEMBER("degraded"));
     write_bool(ink, d->degraded);
-    sl_ink_raw(ink, SL_STR(",\"hold\":null"));
+    sl_ink_raw(ink, MEMBER("hold"));
+    write_string_if(ink, d->hold[0] != '\0', sl_str_c(d->hold));
+    if (d->hold[0]) {
+        sl_ink_raw(ink, MEMBER("hold_expires_ms"));
+        write_ms(ink, d->hold_for);
+    }
     write_limits(ink, d, explain);
     write_headers(ink, r);
     sl_ink_raw(ink, MEMBER("body"));

@@ -35,13 +35,6 @@ const struct sl_alg *sl_alg_of(unsigned bit)
     return NULL;
 }
 
-const char *sl_algorithm_name(unsigned bit)
-{
-    const struct sl_alg *alg = sl_alg_of(bit);
-
-    return alg ? alg->name : "none";
-}
-
 unsigned sl_alg_kind(enum sl_key_kind kind)
 {
     unsigned bits = 0;

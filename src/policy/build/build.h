@@ -217,6 +217,15 @@ void sl_build_sources(struct sl_build *b, const struct sl_node *node,
 /* `identity: jwt` (tokens.c). */
 void sl_build_jwt(struct sl_build *b, const struct sl_node *identity);
 
+/* `hold_max`, and `hold` of a limit (holds.c). */
+void sl_build_hold_max(struct sl_build *b);
+void sl_build_hold(struct sl_build *b, const struct sl_node *node,
+                   struct sl_rule *rule);
+
+/* `wait` of a route (holds.c). */
+void sl_build_wait(struct sl_build *b, const struct sl_node *node,
+                   struct sl_route *route);
+
 /* ---- the parts, in their order ---- */
 
 void sl_build_general(struct sl_build *b);

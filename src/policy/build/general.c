@@ -79,5 +79,6 @@ void sl_build_general(struct sl_build *b)
         (enum sl_reset)sl_build_choice(b->root, "reset", sl_reset_words, 2, 0);
     policy->dialects =
         sl_build_dialects(b, sl_node_get(b->root, "headers"), DIALECTS_PRESET);
+    sl_build_hold_max(b);
     policy->file = sl_build_keep(b, sl_str_c(b->report->file));
 }

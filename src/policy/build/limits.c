@@ -242,6 +242,61 @@ static void read_cost(struct sl_build *b, const struct sl_node *node,
                         "a cost of 0 would count nothing; leave the limit out "
                         "of the route instead");
     rule->cost = n ? n : 1;
+    rule->fixed_cost = cost != NULL;
+}
+
+/* "10%" */
+static bool read_percent(struct sl_str text, unsigned *ret)
+{
+    unsigned n = 0;
+
+    if (text.len < 2 || text.len > 4 || text.at[text.len - 1] != '%')
+        return false;
+    for (size_t i = 0; i + 1 < text.len; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9')
+            return false;
+        n = n * 10 + (unsigned)(text.at[i] - '0');
+    }
+    *ret = n;
+    return n >= 1 && n <= 100;
+}
+
+/* Why a kind can't be leased; NULL if it can. */
+static const char *unleased(enum sl_kind kind)
+{
+    switch (kind) {
+    case SL_LEAKY:
+        return "a leaky bucket paces one request after the other, for all "
+               "nodes together";
+    case SL_PERMITS:
+        return "a permit is held by whoever works, and not in advance";
+    case SL_LEVEL:
+        return "a level counts what exists, and nothing is taken in advance";
+    default:
+        return NULL;
+    }
+}
+
+static void read_lease(struct sl_build *b, const struct sl_node *node,
+                       struct sl_rule *rule)
+{
+    const struct sl_node *lease = sl_build_scalar(node, "lease");
+    const char *why = unleased(rule->kind);
+
+    if (!lease)
+        return;
+    if (!read_percent(lease->text, &rule->lease)) {
+        rule->lease = 0;
+        sl_hint(
+            sl_report_error(b->report, SL_AT(lease),
+                            "lease must be a part of the capacity, from 1%% "
+                            "to 100%%, not %s",
+                            sl_build_shown(lease).text),
+            "lease: 10%%");
+    } else if (why) {
+        rule->lease = 0;
+        sl_report_error(b->report, SL_AT(lease), "%s; leave lease out", why);
+    }
 }
 
 /* A request that costs more than a plan can ever hold never passes. */
@@ -325,6 +380,8 @@ static void read_limit(struct sl_build *b, const struct sl_node *node,
     read_words(b, node, rule);
     read_cost(b, node, rule);
     sl_build_marks(b, node, rule);
+    sl_build_hold(b, node, rule);
+    read_lease(b, node, rule);
     read_deny(b, sl_node_get(node, "deny"), &rule->deny);
     errors = b->report->errors;
     read_per(b, node, rule);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define FEW 8
+
 bool sl_names_init(struct sl_names *names, unsigned room, bool nocase,
                    struct sl_arena *arena)
 {
@@ -78,10 +80,22 @@ void sl_names_close(struct sl_names *names)
               names->nocase ? in_order_nocase : in_order);
 }
 
+/* A handful is looked through: nearly all differ in length already. */
+static int find_among_few(const struct sl_names *names, struct sl_str name)
+{
+    for (unsigned i = 0; i < names->count; i++)
+        if (names->nocase ? sl_str_eq_nocase(names->list[i].name, name)
+                          : sl_str_eq(names->list[i].name, name))
+            return (int)names->list[i].index;
+    return -1;
+}
+
 int sl_names_find(const struct sl_names *names, struct sl_str name)
 {
     unsigned low = 0, high = names->count;
 
+    if (names->count <= FEW)
+        return find_among_few(names, name);
     while (low < high) {
         unsigned mid = low + (high - low) / 2;
 

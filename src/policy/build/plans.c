@@ -37,6 +37,7 @@ static void make_only_plan(struct sl_build *b)
         return;
     }
     plan->name = SL_STR("default");
+    plan->weight = 1;
     sl_names_add(&b->box->plans, plan->name, 0, (struct sl_place){0, 0});
     b->policy->plans.list = plan;
     b->policy->plans.count = 1;
@@ -70,6 +71,7 @@ static void read_plan(struct sl_build *b, const struct sl_node *node,
     (void)sl_build_key_name(b, "a plan", node);
     plan->name = sl_build_keep(b, node->key);
     plan->overage = sl_build_bool(node, "overage", false);
+    plan->weight = (unsigned)sl_build_number(b, node, "weight", 1, 1000, 1);
     sl_names_add(&b->box->plans, plan->name, index, SL_AT_KEY(node));
     read_aliases(b, node, plan, index);
 }

@@ -223,6 +223,7 @@ static void read_route(struct sl_build *b, const struct sl_node *node,
         sl_build_dialects(b, sl_node_get(node, "headers"), route->dialects);
     route->reset = (enum sl_reset)sl_build_choice(node, "reset", sl_reset_words,
                                                   2, (int)route->reset);
+    sl_build_wait(b, node, route);
     route->failure = sl_build_choice(node, "on_store_failure", sl_failure_words,
                                      3, route->failure);
     route->apart = !sl_build_bool(node, "atomic", true);

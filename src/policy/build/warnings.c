@@ -29,15 +29,13 @@ static void warn_of_idle(struct sl_build *b, const struct sl_rule *rule)
                           rule->name.at);
 }
 
-/* A request takes, and nothing can be told to give back. */
-static void warn_of_holds(struct sl_build *b, const struct sl_rule *rule)
+/* A request takes, and it is not its end that gives back. */
+static void warn_of_levels(struct sl_build *b, const struct sl_rule *rule)
 {
-    if (rule->mode == SL_MODE_OFF)
-        return;
-    if (rule->kind == SL_PERMITS)
+    if (rule->mode != SL_MODE_OFF && rule->kind == SL_LEVEL)
         sl_report_warning(b->report, rule->place,
-                          "permits that are taken from limit \"%s\" are never "
-                          "given back: holds are not in this version",
+                          "what is taken from level \"%s\" stays taken unless "
+                          "a hold of it is released, or it is reset",
                           rule->name.at);
 }
 
@@ -62,7 +60,7 @@ static void warn_of_limits(struct sl_build *b)
     for (unsigned i = 0; used && i < b->policy->rule_count && node; i++) {
         warn_of_sharing(b, node, &b->rules[i]);
         if (used[i])
-            warn_of_holds(b, &b->rules[i]);
+            warn_of_levels(b, &b->rules[i]);
         else
             warn_of_idle(b, &b->rules[i]);
         node = node->next;

@@ -178,10 +178,20 @@ static void print_counting(struct sl_printer *p, const struct sl_rule *rule)
 {
     uint32_t anchor = rule->options.anchor;
 
-    sl_print_number(p, "cost", rule->cost);
+    if (rule->fixed_cost)
+        sl_print_number(p, "cost", rule->cost);
+    if (rule->hold > 0)
+        sl_print_duration(p, "hold", rule->hold);
+    sl_print_number(p, "queue", rule->queue);
     print_marks(p, rule);
     if (rule->unit.len > 0)
         sl_print_text(p, "unit", rule->unit);
+    if (rule->lease > 0) {
+        char text[8];
+
+        snprintf(text, sizeof(text), "%u%%", rule->lease);
+        sl_print_text(p, "lease", sl_str_c(text));
+    }
     if (!has_calendar(rule))
         return;
     sl_print_text(p, "zone", rule->zone_name);

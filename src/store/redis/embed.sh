@@ -6,7 +6,7 @@ set -eu
 text=$(sed -e '/^ *--/d' -e 's/ -- .*//' -e 's/^ *//' -e '/^$/d' "$@")
 sha=$(printf '%s\n' "$text" | sha1sum | cut -d' ' -f1)
 cat <<END
-/* Made from kinds.lua and take.lua by embed.sh. */
+/* Made from the .lua files by embed.sh. */
 #include "store/redis/script.h"
 
 const char sl_script_text[] =

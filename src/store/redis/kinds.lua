@@ -8,6 +8,7 @@
 local JITTER = 1000
 local MOST = 9007199254740991
 local COUNT_MOST = 4294967295
+local SLOT = 500000 -- of leases: they live for one to two of these
 
 local fmod, max, min = math.fmod, math.max, math.min
 
@@ -77,59 +78,121 @@ end
 local families = {}
 
 -- ---- token and leaky buckets: a written, b used ----
+--
+-- What is leased (see leases.h) stays used until it is given back or its time
+-- is over: d is the slot of the last lease, e what was leased in the slot
+-- before it, f what in it, in tokens. A lease dies two slots later. d is nil if
+-- nothing is leased.
 
 function families.bucket()
-    local function used_at(p, written, used, at)
-        local drained
+    local function drained(p, from, used, to)
         if used == 0 then
             return 0
         elseif p.kind == "interval" then
-            local periods = div(at, p.span) - div(written, p.span)
-            drained = periods * p.count * p.token
-        else
-            drained = muldiv(at - written, p.count, p.grain)
+            local periods = div(to, p.span) - div(from, p.span)
+            return max(used - periods * p.count * p.token, 0)
         end
-        return max(used - drained, 0)
+        return max(used - muldiv(to - from, p.count, p.grain), 0)
     end
 
-    local function bucket_when(p, written, used, most)
+    local function fallen(p, from, used, most)
         local need = max(used - most, 0)
         if need == 0 then
-            return written
+            return from
         elseif p.kind == "interval" then
             local pour = p.count * p.token
-            return (div(written, p.span) + div(need + pour - 1, pour)) * p.span
+            return (div(from, p.span) + div(need + pour - 1, pour)) * p.span
         end
-        return written + muldiv_up(need, p.grain, p.count)
+        return from + muldiv_up(need, p.grain, p.count)
+    end
+
+    -- What is leased keeps what is used from falling below it.
+    local function used_at(p, s, written, at)
+        local from, used = written, s.b
+        if s.d then
+            local floor = (s.e + s.f) * p.token
+            for edge = (s.d + 1) * SLOT, (s.d + 2) * SLOT, SLOT do
+                if at < edge then
+                    return max(drained(p, from, used, at), floor)
+                elseif from < edge then
+                    used = max(drained(p, from, used, edge), floor)
+                    from = edge
+                end
+                floor = s.f * p.token
+            end
+        end
+        return drained(p, from, used, at)
+    end
+
+    local function bucket_when(p, s, written, most)
+        local from, used = written, s.b
+        if s.d then
+            local floor = (s.e + s.f) * p.token
+            for edge = (s.d + 1) * SLOT, (s.d + 2) * SLOT, SLOT do
+                if from < edge then
+                    local tick = fallen(p, from, used, most)
+                    if floor <= most and tick < edge then
+                        return tick
+                    end
+                    used = max(drained(p, from, used, edge), floor)
+                    from = edge
+                end
+                floor = s.f * p.token
+            end
+        end
+        return fallen(p, from, used, most)
+    end
+
+    -- The state that is written at `at`, with the leases that still live.
+    local function bucket_state(s, at, used)
+        local next = { a = at, b = used, c = 0 }
+        local slot = s.d and div(at, SLOT)
+        if slot and slot <= s.d then
+            next.d, next.e, next.f = s.d, s.e, s.f
+        elseif slot and slot == s.d + 1 and s.f > 0 then
+            next.d, next.e, next.f = slot, s.f, 0
+        end
+        return next
+    end
+
+    -- A clock that has stepped back gives all leases a new life.
+    local function bucket_mended(s, written)
+        if written == s.a then
+            return s
+        end
+        local next = { a = written, b = s.b, c = 0 }
+        if s.d then
+            next.d, next.e, next.f = div(written, SLOT), 0, s.e + s.f
+        end
+        return next
     end
 
     local function bucket_take(p, s, cost, now)
         local at, written = judged(now, s.a)
-        local used = used_at(p, written, s.b, at)
+        s = bucket_mended(s, written)
+        local used = used_at(p, s, written, at)
         local room = p.capacity * p.token
-        local r = { outcome = 0, retry = -1, wait = 0 }
-        r.next = { a = written, b = s.b, c = 0 }
-        local from_written, from_used = written, s.b
+        local r = { outcome = 0, retry = -1, wait = 0, next = s }
         if cost > p.capacity then
             r.outcome = 2
         elseif cost > 0 and used + cost * p.token > room then
             r.outcome = 1
-            r.retry = till(
-                bucket_when(p, written, s.b, room - cost * p.token), now)
+            r.retry = till(bucket_when(p, s, written, room - cost * p.token),
+                now)
         else
             if p.kind == "leaky" and used > 0 then
-                r.wait = till(bucket_when(p, written, s.b, 0), now)
+                r.wait = till(bucket_when(p, s, written, 0), now)
             end
             if cost > 0 then
                 used = used + cost * p.token
-                from_written, from_used = at, used
-                r.next = { a = at, b = used, c = 0 }
+                s = bucket_state(s, at, used)
+                r.next = s
             end
         end
         r.remaining = div(max(room - used, 0), p.token)
         r.reset = 0
         if used > 0 then
-            r.reset = till(bucket_when(p, from_written, from_used, 0), now)
+            r.reset = till(bucket_when(p, s, s.a, 0), now)
         end
         return r
     end
@@ -139,8 +202,11 @@ function families.bucket()
             return bucket_take(p, s, 0, now)
         end
         local at, written = judged(now, s.a)
-        local used = used_at(p, written, s.b, at) + delta * p.token
-        local next = { a = at, b = min(max(used, 0), MOST), c = 0 }
+        s = bucket_mended(s, written)
+        local used = used_at(p, s, written, at) + delta * p.token
+        local next = bucket_state(s, at, 0)
+        local floor = next.d and (next.e + next.f) * p.token or 0
+        next.b = min(max(used, floor), MOST)
         if next.b == 0 then
             next.a = 0
         end
@@ -151,10 +217,44 @@ function families.bucket()
 
     -- From now until nothing is owed.
     local function bucket_life(p, s, now)
-        return till(bucket_when(p, s.a, s.b, 0), now)
+        return till(bucket_when(p, s, s.a, 0), now)
     end
 
-    return { bucket_take, bucket_adjust, bucket_life }
+    -- A lease is over before its time: what is left of it comes back, and the
+    -- rest may be refilled. The state, and whether it was still known.
+    local function bucket_end(p, s, lease, now)
+        local at, written = judged(now, s.a)
+        s = bucket_mended(s, written)
+        local next = bucket_state(s, at, used_at(p, s, written, at))
+        local slot = lease.till / SLOT - 2
+        local field = next.d and (slot == next.d and "f"
+            or slot == next.d - 1 and "e")
+        if not field or next[field] < lease.all then
+            return s, false
+        end
+        next[field] = next[field] - lease.all
+        next.b = next.b - lease.left * p.token
+        if next.e + next.f == 0 then
+            next.d, next.e, next.f = nil, nil, nil
+        end
+        if next.b == 0 then
+            next.a = 0
+        end
+        return next, true
+    end
+
+    -- `n` more are taken, and leased. The state, and the end of the lease.
+    local function bucket_lease(p, s, n, now)
+        local next = bucket_take(p, s, n, now).next
+        if not next.d then
+            next.d, next.e, next.f = div(next.a, SLOT), 0, 0
+        end
+        next.f = next.f + n
+        return next, (next.d + 2) * SLOT
+    end
+
+    return { bucket_take, bucket_adjust, bucket_life, bucket_end,
+        bucket_lease, used_at, drained, bucket_state }
 end
 
 -- ---- fixed windows and quotas: a written, b taken ----
@@ -214,7 +314,25 @@ function families.window()
         return till(finish, now)
     end
 
-    return { window_take, window_adjust, window_life }
+    -- Nothing is refilled within a window: what is left may come back as long
+    -- as that lasts.
+    local function window_end(p, s, lease, now)
+        local at = judged(now, s.a)
+        if lease.till <= window_of(p, at) then
+            return s, true
+        end
+        return window_adjust(p, s, -lease.left, lease.till - 1, now).next,
+            s.b >= lease.all
+    end
+
+    local function window_lease(p, s, n, now)
+        local next = window_take(p, s, n, now).next
+        local _, finish = window_of(p, next.a)
+        return next, min((div(next.a, SLOT) + 2) * SLOT, finish)
+    end
+
+    return { window_take, window_adjust, window_life, window_end,
+        window_lease, window_of }
 end
 
 -- ---- sliding windows: a index, b current, c previous ----
@@ -294,7 +412,24 @@ function families.sliding()
         return till((s.a + 2) * p.span, now)
     end
 
-    return { sliding_take, sliding_adjust, sliding_life }
+    local function sliding_end(p, s, lease, now)
+        local at = sliding_judged(p, s, now)
+        if div(lease.till - 1, p.span) + 1 < div(at, p.span) then
+            return s, true
+        end
+        return sliding_adjust(p, s, -lease.left, lease.till - 1, now).next,
+            s.b + s.c >= lease.all
+    end
+
+    local function sliding_lease(p, s, n, now)
+        local at = sliding_judged(p, s, now)
+        local next = sliding_take(p, s, n, now).next
+        return next,
+            min((div(at, SLOT) + 2) * SLOT, (next.a + 1) * p.span)
+    end
+
+    return { sliding_take, sliding_adjust, sliding_life, sliding_end,
+        sliding_lease }
 end
 
 -- ---- permits and levels: b held ----

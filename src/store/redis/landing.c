@@ -31,7 +31,13 @@ struct sl_record *sl_record_new(struct sl_redis_seat *seat)
     }
     sl_buf_clear(&r->command);
     r->take = NULL;
-    r->tries = r->keeps = false;
+    r->call = NULL;
+    r->hold = (struct sl_hold_id){
+        {0, 0}
+    };
+    r->is_call = r->tries = r->keeps = r->ends_lease = false;
+    r->asks.count = 0;
+    r->asks.frees = false;
     r->repairs = 0;
     r->until = 0;
     r->voyage.done = on_done;
@@ -42,6 +48,7 @@ void sl_record_free(struct sl_record *r)
 {
     struct sl_redis_seat *seat = r->seat;
 
+    sl_seat_lost(r, false);
     sl_buf_done(&r->whole);
     if (seat->spare_count < SPARES && !seat->closing) {
         TAILQ_INSERT_HEAD(&seat->spare, r, waits);
@@ -56,9 +63,16 @@ void sl_record_free(struct sl_record *r)
 void sl_record_tell(struct sl_record *r, int err)
 {
     struct sl_take *take = r->take;
+    struct sl_hold_call *call = r->call;
 
     TAILQ_REMOVE(&r->seat->waiting, r, waits);
     r->take = NULL;
+    r->call = NULL;
+    if (call) {
+        call->err = err;
+        call->done(call);
+        return;
+    }
     take->err = err;
     if (err)
         take->allowed = false;
@@ -83,12 +97,19 @@ void sl_record_forget(const struct sl_record *r)
 
 /* ---- giving back ---- */
 
+static int write_back(const struct sl_record *r, struct sl_buf *out)
+{
+    return sl_hold_id_is_none(r->hold)
+               ? sl_script_give_back(sl_buf_str(&r->command), out)
+               : sl_seat_release(r, out);
+}
+
 static void give_back(struct sl_record *r)
 {
     struct sl_redis_seat *seat = r->seat;
     struct sl_record *back = sl_record_new(seat);
 
-    if (!back || sl_script_give_back(sl_buf_str(&r->command), &back->command)) {
+    if (!back || write_back(r, &back->command)) {
         SL_ADD(seat->counts.uncertain);
         if (back)
             sl_record_free(back);
@@ -131,7 +152,7 @@ static void remember(struct sl_record *r)
         seat->options.no_denials)
         return;
     if (!seat->denials &&
-        sl_redis_denials_open(most, seat->options.alloc, &seat->denials))
+        sl_far_denials_open(most, seat->options.alloc, &seat->denials))
         return; /* there is no memory: then it is asked for again */
     sl_denials_add(seat->denials, &r->key, &seat->shared->forgets, r->take,
                    r->sent, sl_seat_time(seat, r->take));
@@ -222,23 +243,59 @@ static void on_landed(struct sl_record *r, struct sl_str reply)
     if (!good)
         sl_seat_trouble(r->seat, reply);
     sl_record_forget(r);
+    if (good)
+        sl_seat_landed(r, numbers, count);
     if (r->take && good)
         answer(r, numbers, count);
     else if (r->take)
         fail(r);
     else if (good)
         undo(r, numbers, count);
+    if (r->asks.frees)
+        sl_forgets_add(&r->seat->shared->forgets, &r->key);
+}
+
+/* A hold has ended, or was looked at. What comes too late is done all the
+ * same: whoever asks again is told. */
+static void on_call_landed(struct sl_record *r, struct sl_str reply)
+{
+    bool good = sl_seat_held(r, reply);
+
+    if (!good)
+        sl_seat_trouble(r->seat, reply);
+    if (!r->call)
+        return;
+    if (!good) {
+        fail(r);
+        return;
+    }
+    sl_seat_note(r, true);
+    SL_ADD(r->seat->counts.taken);
+    sl_record_tell(r, 0);
+}
+
+/* A lease has ended before its time. */
+static void on_lease_ended(struct sl_record *r, enum sl_landing landing,
+                           struct sl_str reply)
+{
+    int64_t numbers[SL_SCRIPT_NUMBERS];
+    unsigned count = 0;
+
+    if (landing == SL_LANDED && read_numbers(reply, numbers, &count))
+        sl_seat_landed(r, numbers, count);
+    sl_forgets_add(&r->seat->shared->forgets, &r->key);
 }
 
 static void on_lost(struct sl_record *r, enum sl_landing landing)
 {
     if (landing == SL_UNCERTAIN && changes(r))
         SL_ADD(r->seat->counts.uncertain);
+    sl_seat_lost(r, landing == SL_GROUNDED);
     sl_record_forget(r);
-    if (r->take) {
+    if (r->take)
         r->take->sent = landing == SL_UNCERTAIN;
+    if (r->take || r->call)
         fail(r);
-    }
 }
 
 /* Our own errands have no take, and no deadline at which they lost it. */
@@ -258,7 +315,11 @@ static void on_done(struct sl_voyage *voyage, enum sl_landing landing,
         trouble = sl_trouble_of(reply, &text);
     if (trouble == SL_TROUBLE_NOSCRIPT && repair(r))
         return;
-    if (is_ours(r))
+    if (r->ends_lease)
+        on_lease_ended(r, landing, reply);
+    else if (r->is_call && landing == SL_LANDED)
+        on_call_landed(r, reply);
+    else if (is_ours(r))
         on_given_back(r, landing == SL_LANDED && trouble == SL_TROUBLE_NONE);
     else if (landing == SL_LANDED)
         on_landed(r, reply);

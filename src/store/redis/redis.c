@@ -16,7 +16,7 @@ struct redis {
     struct sl_store store; /* first */
     struct sl_redis_options options;
     struct sl_tls *tls;
-    struct sl_redis_shared shared;
+    struct sl_shared shared;
     pthread_mutex_t lock; /* over what follows, but for a seat's own thread */
     struct {
         struct sl_loop *_Atomic loop; /* NULL: free */
@@ -78,6 +78,18 @@ static void take(struct sl_store *store, struct sl_take *take)
     take->sent = false;
     take->allowed = false;
     take->done(take);
+}
+
+static void hold(struct sl_store *store, struct sl_hold_call *call)
+{
+    struct sl_redis_seat *seat = seat_of(of(store), call->loop);
+
+    if (seat) {
+        sl_redis_seat_hold(seat, call);
+        return;
+    }
+    call->err = SLUICE_ESTORE;
+    call->done(call);
 }
 
 /* ---- seats ---- */
@@ -178,6 +190,14 @@ static void keep(struct sl_store *store, struct sl_loop *loop)
         sl_redis_seat_keep(seat);
 }
 
+void sl_redis_drain(struct sl_store *store, struct sl_loop *loop, sl_ns now)
+{
+    struct sl_redis_seat *seat = seat_of(of(store), loop);
+
+    if (seat)
+        sl_redis_seat_drain(seat, now);
+}
+
 sl_ns sl_redis_retry_in(const struct sl_store *store,
                         const struct sl_loop *loop)
 {
@@ -208,6 +228,7 @@ static const struct sl_store_calls calls = {
     .close = close_redis,
     .keep = keep,
     .retry_in = sl_redis_retry_in,
+    .hold = hold,
 };
 
 int sl_redis_open(const struct sl_redis_options *options, struct sl_store **ret,

@@ -48,6 +48,8 @@ struct sl_redis_options {
     unsigned in_flight_most;     /* of a loop; 0: 8192 */
     unsigned denials_most;       /* remembered, of a loop; 0: 1024 */
     bool no_denials;             /* ask Redis each time */
+    unsigned leases_most;        /* keys, of a loop; 0: 4096 */
+    bool no_leases;              /* nothing is taken in advance */
     sl_ns look_every;            /* at the marker; 0: 5 s */
     const struct sl_alloc *alloc;
     /* On the loop's thread; the sentence has no secrets and no full stop. The
@@ -67,6 +69,10 @@ SL_MUST_USE int sl_redis_attach(struct sl_store *store, struct sl_loop *loop,
 /* Whatever is on its way fails. On the loop's thread, or when it has stopped;
  * not from within a take's done(). */
 void sl_redis_detach(struct sl_store *store, struct sl_loop *loop);
+
+/* Give all leases of this loop back, and take no more. On its thread. `now` is
+ * needed with own_now alone. */
+void sl_redis_drain(struct sl_store *store, struct sl_loop *loop, sl_ns now);
 
 /* Has every loop that is attached seen the secret? From any thread. */
 bool sl_redis_is_ready(const struct sl_store *store);
@@ -90,6 +96,10 @@ struct sl_redis_stats {
     uint64_t redirected; /* sent on to another node of a cluster */
     uint64_t storms;     /* sent on too often: failed */
     uint64_t epochs;     /* changes of the marker */
+    uint64_t leased;     /* takes that leases have answered */
+    /* Tokens: taken in advance; spent of leases that Redis no longer knew; not
+     * spent, and lost. See leases.h. */
+    uint64_t lease_tokens, lease_over, lease_under;
     unsigned up, ready, seats;
     bool open;   /* the breaker, of any seat */
     sl_ns ahead; /* of the server's clock, against ours; SL_NS_NONE */

@@ -5,8 +5,11 @@
 
 #include "base/arith.h"
 #include "base/digits.h"
+#include "store/redis/script_hold.h"
 
-#define PART_WORDS 12
+#define PART_WORDS  12
+#define LEASE_WORDS 4
+#define HOLD_WORDS  3
 
 /* In the order of enum sl_kind, as take.lua calls them. */
 static const char *const kinds[SL_KINDS] = {"bucket",  "interval", "leaky",
@@ -39,8 +42,8 @@ static unsigned first_of(const struct sl_take *take,
     unsigned k = from;
 
     while (k < i && (merged->first[k] != k ||
-                     !sl_str_eq(sl_script_name(&take->parts[k]),
-                                sl_script_name(&take->parts[i]))))
+                     !sl_str_eq(sl_take_part_name(&take->parts[k]),
+                                sl_take_part_name(&take->parts[i]))))
         k++;
     return k;
 }
@@ -81,24 +84,26 @@ static void merge(const struct sl_take *take, struct merged *ret)
 
 /* ---- writing ---- */
 
-static int put_word(struct sl_buf *out, struct sl_str word)
+int sl_script_put(struct sl_buf *out, struct sl_str word)
 {
     char head[SL_DIGITS + 3] = "$";
     size_t len = 1 + sl_digits(word.len, head + 1);
     int err;
 
-    memcpy(head + len, "\r\n", 2);
-    err = sl_buf_add(out, (struct sl_str){head, len + 2});
+    head[len++] = '\r';
+    head[len++] = '\n';
+    err = sl_buf_add(out, (struct sl_str){head, len});
     if (!err)
         err = sl_buf_add(out, word);
     return err ? err : sl_buf_add(out, SL_STR("\r\n"));
 }
 
-static int put_number(struct sl_buf *out, uint64_t number)
+int sl_script_put_number(struct sl_buf *out, uint64_t number)
 {
     char digits[SL_DIGITS];
 
-    return put_word(out, (struct sl_str){digits, sl_digits(number, digits)});
+    return sl_script_put(out,
+                         (struct sl_str){digits, sl_digits(number, digits)});
 }
 
 static int put_numbers(struct sl_buf *out, const uint64_t *numbers,
@@ -107,7 +112,7 @@ static int put_numbers(struct sl_buf *out, const uint64_t *numbers,
     int err = 0;
 
     for (unsigned i = 0; !err && i < count; i++)
-        err = put_number(out, numbers[i]);
+        err = sl_script_put_number(out, numbers[i]);
     return err;
 }
 
@@ -156,41 +161,90 @@ static int put_part(struct sl_buf *out, const struct sl_take_part *part,
     numbers[9] = beside;
     if (limit.calendar)
         bounds_of(&limit, near, numbers);
-    err = put_word(out, sl_str_c(kinds[limit.kind]));
+    err = sl_script_put(out, sl_str_c(kinds[limit.kind]));
     if (!err)
-        err = put_number(out, sl_limit_shape(&limit));
+        err = sl_script_put_number(out, sl_limit_shape(&limit));
     return err ? err : put_numbers(out, numbers, SL_LEN(numbers));
+}
+
+int sl_script_call(struct sl_buf *out, const struct sl_script_how *how,
+                   unsigned keys, unsigned words)
+{
+    struct sl_str script = how->whole
+                               ? (struct sl_str){sl_script_text, sl_script_len}
+                               : (struct sl_str){sl_script_sha, 40};
+    int err = sl_buf_addf(out, "*%u\r\n", 3 + keys + words);
+
+    if (!err)
+        err =
+            sl_script_put(out, how->whole ? SL_STR("EVAL") : SL_STR("EVALSHA"));
+    if (!err)
+        err = sl_script_put(out, script);
+    return err ? err : sl_script_put_number(out, keys);
+}
+
+static unsigned words_of(const struct sl_script_how *how, unsigned parts)
+{
+    return 2 + parts * (how->leases ? PART_WORDS + LEASE_WORDS : PART_WORDS);
 }
 
 static int put_head(const struct sl_take *take, const struct sl_script_how *how,
                     const struct merged *merged, struct sl_buf *out)
 {
-    unsigned words = 3 + merged->count + 2 + merged->count * PART_WORDS;
-    struct sl_str script = how->whole
-                               ? (struct sl_str){sl_script_text, sl_script_len}
-                               : (struct sl_str){sl_script_sha, 40};
-    int err = sl_buf_addf(out, "*%u\r\n", words);
+    bool holds = how->record.len > 0;
+    int err = sl_script_call(out, how, merged->count + holds,
+                             words_of(how, merged->count) +
+                                 (holds ? HOLD_WORDS + merged->count : 0));
 
-    if (!err)
-        err = put_word(out, how->whole ? SL_STR("EVAL") : SL_STR("EVALSHA"));
-    if (!err)
-        err = put_word(out, script);
-    if (!err)
-        err = put_number(out, merged->count);
     for (unsigned i = 0; !err && i < part_count(take); i++)
         if (merged->first[i] == i)
-            err = put_word(out, sl_script_name(&take->parts[i]));
-    return err;
+            err = sl_script_put(out, sl_take_part_name(&take->parts[i]));
+    if (!err && holds)
+        err = sl_script_put(out, how->record);
+    return err ? err
+               : sl_script_put(out, holds ? SL_STR("hold")
+                                          : sl_str_c(errands[take->errand]));
 }
 
-/* The time itself, or what it may be. */
-static int put_now(struct sl_buf *out, const struct sl_script_how *how)
+int sl_script_put_now(struct sl_buf *out, const struct sl_script_how *how)
 {
     char text[1 + SL_DIGITS] = "~";
     size_t len = 1 + sl_digits(tick_of(how->near), text + 1);
 
-    return put_word(out, how->own_now ? (struct sl_str){text + 1, len - 1}
-                                      : (struct sl_str){text, len});
+    return sl_script_put(out, how->own_now ? (struct sl_str){text + 1, len - 1}
+                                           : (struct sl_str){text, len});
+}
+
+static int put_lease(struct sl_buf *out, const struct sl_script_lease *lease)
+{
+    uint64_t numbers[LEASE_WORDS] = {lease->want, lease->all, lease->left,
+                                     lease->till};
+
+    return put_numbers(out, numbers, LEASE_WORDS);
+}
+
+/* Who it is, how long it is held, what of it is not, and whose limits. */
+static int put_hold(struct sl_buf *out, const struct sl_take *take,
+                    const struct merged *merged)
+{
+    char id[SL_HOLD_DIGITS + 1];
+    uint64_t firm = 0;
+    int err;
+
+    for (unsigned i = 0; i < part_count(take); i++)
+        if (take->parts[i].carried ||
+            (merged->first[i] == i && take->firm >> i & 1))
+            firm |= UINT64_C(1) << (merged->number[merged->first[i]] - 1);
+    sl_script_hold_digits(take->hold, id);
+    err = sl_script_put(out, sl_str_c(id));
+    if (!err)
+        err = sl_script_put_number(out, tick_of(take->hold_for + SL_US - 1));
+    if (!err)
+        err = sl_script_put_number(out, firm);
+    for (unsigned i = 0; !err && i < part_count(take); i++)
+        if (merged->first[i] == i)
+            err = sl_script_put(out, sl_str_c(take->parts[i].of->name));
+    return err;
 }
 
 int sl_script_write(const struct sl_take *take, const struct sl_script_how *how,
@@ -203,15 +257,60 @@ int sl_script_write(const struct sl_take *take, const struct sl_script_how *how,
     merge(take, &merged);
     err = put_head(take, how, &merged, out);
     if (!err)
-        err = put_word(out, sl_str_c(errands[take->errand]));
-    if (!err)
-        err = put_now(out, how);
+        err = sl_script_put_now(out, how);
     for (unsigned i = 0; !err && i < part_count(take); i++)
         if (merged.first[i] == i)
             err = put_part(out, &take->parts[i], merged.cost[i],
                            merged.beside[i], how->near);
+    for (unsigned i = 0; !err && how->leases && i < merged.count; i++)
+        err = put_lease(out, &how->leases[i]);
+    if (!err && how->record.len > 0)
+        err = put_hold(out, take, &merged);
     if (err)
         out->len = before; /* nothing, or all of it */
+    return err;
+}
+
+/* ---- the end of a lease ---- */
+
+int sl_script_keep(const struct sl_take_part *part, sl_ns near,
+                   struct sl_buf *out, size_t *ret_name_len)
+{
+    size_t before = out->len, name;
+    int err = sl_script_put(out, sl_take_part_name(part));
+
+    name = out->len - before;
+    if (!err)
+        err = put_part(out, part, 0, 0, near);
+    if (err)
+        out->len = before;
+    else
+        *ret_name_len = name;
+    return err;
+}
+
+int sl_script_end_lease(struct sl_str name, struct sl_str numbers,
+                        const struct sl_script_how *how,
+                        const struct sl_script_lease *lease, struct sl_buf *out)
+{
+    struct sl_script_how own = *how;
+    size_t before = out->len;
+    int err;
+
+    own.leases = lease;
+    err = sl_script_call(out, &own, 1, words_of(&own, 1));
+    if (!err)
+        err = sl_buf_add(out, name);
+    if (!err)
+        err = sl_script_put(out, sl_str_c(errands[SL_ERRAND_TAKE]));
+    if (!err)
+        err = sl_script_put_now(out, how);
+    if (!err)
+        err = sl_buf_add(out, numbers);
+    if (!err)
+        err = put_lease(out, lease);
+    if (err)
+        out->len = before;
     return err;
 }
 
@@ -237,9 +336,10 @@ int sl_script_whole(struct sl_str from, struct sl_buf *out)
         err = sl_buf_add(
             out, (struct sl_str){from.at, (size_t)(line - from.at) + 1});
     if (!err)
-        err = put_word(out, SL_STR("EVAL"));
+        err = sl_script_put(out, SL_STR("EVAL"));
     if (!err)
-        err = put_word(out, (struct sl_str){sl_script_text, sl_script_len});
+        err =
+            sl_script_put(out, (struct sl_str){sl_script_text, sl_script_len});
     if (!err)
         err = sl_buf_add(out, rest);
     if (err)
@@ -312,8 +412,9 @@ bool sl_script_read(struct sl_take *take, const int64_t *numbers,
     const int64_t *at = numbers + 3;
 
     merge(take, &merged);
-    if (count != 3 + 5 * merged.count || numbers[0] < 0 || numbers[0] > 1 ||
-        numbers[1] < 0 || numbers[1] > SL_NS_MAX / SL_US || numbers[2] < 0)
+    if ((count != 3 + 5 * merged.count && count != 3 + 8 * merged.count) ||
+        numbers[0] < 0 || numbers[0] > 1 || numbers[1] < 0 ||
+        numbers[1] > SL_NS_MAX / SL_US || numbers[2] < 0)
         return false;
     for (unsigned i = 0; i < part_count(take); i++) {
         unsigned first = merged.first[i];
@@ -330,5 +431,24 @@ bool sl_script_read(struct sl_take *take, const int64_t *numbers,
     take->allowed = numbers[0] == 1;
     *ret = (struct sl_script_said){.now = numbers[1] * SL_US,
                                    .strange = (uint64_t)numbers[2]};
+    return true;
+}
+
+bool sl_script_read_lease(const int64_t *numbers, unsigned count,
+                          unsigned parts, unsigned i,
+                          struct sl_script_leased *ret)
+{
+    const int64_t *part = numbers + 3 + 5 * (size_t)i;
+    const int64_t *at = numbers + 3 + 5 * (size_t)parts + 3 * (size_t)i;
+
+    if (count != 3 + 8 * parts || i >= parts || at[0] < 0 || at[1] < 0 ||
+        at[1] > SL_NS_MAX / SL_US || at[2] < 0 || at[2] > 1 || part[1] < 0 ||
+        part[3] < 0 || part[3] > SL_NS_MAX / SL_US)
+        return false;
+    *ret = (struct sl_script_leased){.has = (uint64_t)at[0],
+                                     .till = at[1] * SL_US,
+                                     .known = at[2] == 1,
+                                     .remaining = (uint64_t)part[1],
+                                     .reset_in = span_of(part[3])};
     return true;
 }

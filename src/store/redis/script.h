@@ -14,14 +14,17 @@ extern const char sl_script_text[];
 extern const size_t sl_script_len;
 extern const char sl_script_sha[41];
 
-/* Numbers of a reply: three of the set, five of each part. */
-#define SL_SCRIPT_NUMBERS (3 + 5 * SL_PARTS)
+/* Numbers of a reply: three of the set, five of each part, and three of what is
+ * leased of it. */
+#define SL_SCRIPT_NUMBERS (3 + 8 * SL_PARTS)
 
-/* What a part is called in Redis. */
-static inline struct sl_str sl_script_name(const struct sl_take_part *part)
-{
-    return part->name.len > 0 ? part->name : part->key;
-}
+/* What is to be leased of a part, and which lease ends (see leases.h). Zeros:
+ * none. */
+struct sl_script_lease {
+    uint64_t want;
+    uint64_t all, left;
+    uint64_t till; /* a tick of the server's */
+};
 
 /* How a take is asked for. */
 struct sl_script_how {
@@ -31,6 +34,9 @@ struct sl_script_how {
     sl_ns near;   /* the server's time, as far as we know: which periods of a
                    * calendar are meant, and when this was taken if it is to
                    * be given back */
+    struct sl_str record; /* of a hold: what it is called in Redis */
+    const struct sl_script_lease *leases; /* of each part; NULL: none. No two
+                                           * parts have the same name then */
 };
 
 /* Append the command to `out`. Parts of the same name are one: their costs add
@@ -38,6 +44,19 @@ struct sl_script_how {
 SL_MUST_USE int sl_script_write(const struct sl_take *take,
                                 const struct sl_script_how *how,
                                 struct sl_buf *out);
+
+/* Words of a command. */
+SL_MUST_USE int sl_script_put(struct sl_buf *out, struct sl_str word);
+SL_MUST_USE int sl_script_put_number(struct sl_buf *out, uint64_t number);
+
+/* A command up to its KEYS: so many of these, and so many words behind them. */
+SL_MUST_USE int sl_script_call(struct sl_buf *out,
+                               const struct sl_script_how *how, unsigned keys,
+                               unsigned words);
+
+/* The time itself, or what it may be. */
+SL_MUST_USE int sl_script_put_now(struct sl_buf *out,
+                                  const struct sl_script_how *how);
 
 /* Make of a command that takes one that gives back the same, or one with the
  * whole text, in place of its own bytes. `from` is what sl_script_write() has
@@ -55,5 +74,29 @@ struct sl_script_said {
  * script to this take. */
 SL_MUST_USE bool sl_script_read(struct sl_take *take, const int64_t *numbers,
                                 unsigned count, struct sl_script_said *ret);
+
+/* What is leased of part `i` of `parts`, and what its answer was. False if that
+ * is no reply to leases. */
+struct sl_script_leased {
+    uint64_t has;
+    sl_ns till; /* the server's time */
+    bool known; /* the lease that has ended was still there */
+    uint64_t remaining;
+    sl_ns reset_in;
+};
+SL_MUST_USE bool sl_script_read_lease(const int64_t *numbers, unsigned count,
+                                      unsigned parts, unsigned i,
+                                      struct sl_script_leased *ret);
+
+/* Append the name of a part and its numbers, at a cost of 0, as
+ * sl_script_end_lease() wants them back. */
+SL_MUST_USE int sl_script_keep(const struct sl_take_part *part, sl_ns near,
+                               struct sl_buf *out, size_t *ret_name_len);
+
+/* Append the command that ends a lease and does nothing else. */
+SL_MUST_USE int sl_script_end_lease(struct sl_str name, struct sl_str numbers,
+                                    const struct sl_script_how *how,
+                                    const struct sl_script_lease *lease,
+                                    struct sl_buf *out);
 
 #endif

@@ -80,13 +80,16 @@ static void give_up(struct sl_record *r)
     bool recalled = sl_fleet_recall(&r->voyage);
 
     SL_ADD(r->seat->counts.late);
-    r->take->sent = !recalled;
+    if (r->take)
+        r->take->sent = !recalled;
     sl_seat_note(r, false);
     r->seat->telling = recalled ? NULL : r;
     sl_record_tell(r, SLUICE_ESTORE);
     r->seat->telling = NULL;
-    if (recalled)
-        sl_record_free(r); /* otherwise its voyage goes on */
+    if (recalled) { /* otherwise its voyage goes on */
+        sl_seat_lost(r, true);
+        sl_record_free(r);
+    }
 }
 
 static void on_timer(void *ctx)
@@ -102,7 +105,7 @@ static void on_timer(void *ctx)
 }
 
 /* Nearly all have the same time, so that its place is at the end. */
-static void wait_for(struct sl_record *r)
+void sl_record_wait(struct sl_record *r, sl_ns deadline)
 {
     struct sl_redis_seat *seat = r->seat;
     sl_ns span = seat->options.deadline > 0 ? seat->options.deadline : DEADLINE;
@@ -110,8 +113,8 @@ static void wait_for(struct sl_record *r)
     struct sl_record *before = TAILQ_LAST(&seat->waiting, sl_records);
 
     r->until = now + span;
-    if (r->take->deadline > 0 && r->take->deadline < r->until)
-        r->until = r->take->deadline;
+    if (deadline > 0 && deadline < r->until)
+        r->until = deadline;
     while (before && before->until > r->until)
         before = TAILQ_PREV(before, sl_records, waits);
     if (before) {
@@ -133,15 +136,6 @@ static void refuse(struct sl_redis_seat *seat, struct sl_take *take)
     take->done(take);
 }
 
-static sl_ns near_now(const struct sl_redis_seat *seat,
-                      const struct sl_take *take)
-{
-    sl_ns ahead =
-        atomic_load_explicit(&seat->counts.ahead, memory_order_relaxed);
-
-    return seat->options.own_now ? take->now : take->now + ahead;
-}
-
 /* The slot that all keys of the set lie in. False if there is none. */
 static bool slot_of(struct sl_redis_seat *seat, const struct sl_take *take,
                     unsigned *ret)
@@ -149,9 +143,9 @@ static bool slot_of(struct sl_redis_seat *seat, const struct sl_take *take,
     *ret = 0;
     if (!sl_fleet_is_cluster(seat->fleet))
         return true;
-    *ret = sl_slot_of(sl_script_name(&take->parts[0]));
+    *ret = sl_slot_of(sl_take_part_name(&take->parts[0]));
     for (unsigned i = 1; i < take->count; i++)
-        if (sl_slot_of(sl_script_name(&take->parts[i])) != *ret) {
+        if (sl_slot_of(sl_take_part_name(&take->parts[i])) != *ret) {
             SL_ADD(seat->counts.spanning);
             sl_seat_trouble(seat, SL_STR("-CROSSSLOT\r\n"));
             return false;
@@ -159,11 +153,14 @@ static bool slot_of(struct sl_redis_seat *seat, const struct sl_take *take,
     return true;
 }
 
+/* `leases`: its keys; NULL: nothing is leased. */
 static void ask(struct sl_redis_seat *seat, struct sl_take *take,
-                const struct sl_denial_key *key, unsigned slot)
+                const struct sl_denial_key *key, unsigned slot,
+                const struct sl_lease_keys *leases)
 {
     struct sl_script_how how = {.own_now = seat->options.own_now,
-                                .near = near_now(seat, take)};
+                                .near = sl_seat_near(seat, take->now)};
+    char name[SL_HOLD_NAME];
     struct sl_record *r = NULL;
     bool tries;
 
@@ -173,30 +170,43 @@ static void ask(struct sl_redis_seat *seat, struct sl_take *take,
     }
     if (sl_fleet_takes(seat->fleet, slot))
         r = sl_record_new(seat);
+    if (r) {
+        r->key = *key;
+        r->voyage.slot = slot;
+    }
+    if (r && leases)
+        sl_seat_ask_leases(r, leases, take, &how);
+    if (take->errand == SL_ERRAND_TAKE && !sl_hold_id_is_none(take->hold))
+        how.record = sl_seat_record(seat, take->hold, slot, name);
+    take->place = slot;
     if (!r || sl_script_write(take, &how, &r->command)) {
         sl_breaker_forget(&seat->breaker, tries);
-        if (r)
+        if (r) {
+            sl_seat_lost(r, true);
             sl_record_free(r);
+        }
         refuse(seat, take);
         return;
     }
     r->take = take;
     take->sent = false;
     r->errand = take->errand;
+    r->hold = take->hold;
+    r->hold_now = take->now;
     r->tries = tries;
-    r->key = *key;
     r->sent = sl_seat_time(seat, take);
-    r->voyage.slot = slot;
     r->voyage.flight.command = sl_buf_str(&r->command);
-    wait_for(r);
+    sl_record_wait(r, take->deadline);
     sl_record_forget(r);
     sl_fleet_send(seat->fleet, &r->voyage);
 }
 
 void sl_redis_seat_take(struct sl_redis_seat *seat, struct sl_take *take)
 {
+    struct sl_lease_keys leases;
     struct sl_denial_key key;
     unsigned slot;
+    bool leased;
 
     if (take->count == 0) {
         take->err = 0;
@@ -209,6 +219,13 @@ void sl_redis_seat_take(struct sl_redis_seat *seat, struct sl_take *take)
         refuse(seat, take);
         return;
     }
+    leased = sl_seat_leases(seat, take, &leases);
+    if (leased && sl_leases_spend(seat->leases, &leases, take,
+                                  sl_seat_time(seat, take))) {
+        SL_ADD(seat->counts.leased);
+        take->done(take);
+        return;
+    }
     key = sl_denial_key(&seat->shared->forgets, take);
     if (take->errand == SL_ERRAND_TAKE && seat->denials &&
         sl_denials_find(seat->denials, &key, take, sl_seat_time(seat, take))) {
@@ -216,7 +233,7 @@ void sl_redis_seat_take(struct sl_redis_seat *seat, struct sl_take *take)
         take->done(take);
         return;
     }
-    ask(seat, take, &key, slot);
+    ask(seat, take, &key, slot, leased ? &leases : NULL);
 }
 
 void sl_redis_seat_keep(struct sl_redis_seat *seat)
@@ -295,7 +312,7 @@ static int open_parts(struct sl_redis_seat *seat, struct sl_tls *tls)
 }
 
 int sl_redis_seat_open(const struct sl_redis_options *options,
-                       struct sl_redis_shared *shared, struct sl_tls *tls,
+                       struct sl_shared *shared, struct sl_tls *tls,
                        struct sl_loop *loop, struct sl_redis_seat **ret)
 {
     struct sl_redis_seat *seat = sl_alloc_new(options->alloc, sizeof(*seat));
@@ -331,7 +348,9 @@ void sl_redis_seat_close(struct sl_redis_seat *seat)
         TAILQ_REMOVE(&seat->spare, r, waits);
         sl_record_free(r);
     }
-    sl_redis_denials_close(seat->denials);
+    sl_far_denials_close(seat->denials);
+    sl_leases_close(seat->leases);
+    sl_timer_free(seat->lease_timer);
     sl_timer_free(seat->timer);
     sl_alloc_free(seat->options.alloc, seat, sizeof(*seat));
 }
@@ -351,6 +370,10 @@ void sl_redis_seat_stats(const struct sl_redis_seat *seat,
     ret->repaired += atomic_load(&c->repaired);
     ret->remembered += atomic_load(&c->remembered);
     ret->spanning += atomic_load(&c->spanning);
+    ret->leased += atomic_load(&c->leased);
+    ret->lease_tokens += atomic_load(&c->lease_tokens);
+    ret->lease_over += atomic_load(&c->lease_over);
+    ret->lease_under += atomic_load(&c->lease_under);
     ret->redirected += atomic_load(&fleet->redirected);
     ret->storms += atomic_load(&fleet->storms);
     ret->up += atomic_load(&c->up);

@@ -1,9 +1,11 @@
 -- take.lua -- a set of limits, taken all or nothing, where the cells are.
 --
--- The algorithms are in kinds.lua, which stands before this in one script.
+-- It stands last in one script, behind kinds.lua, cells.lua and holds.lua.
 --
--- KEYS  one for each part, each once
--- ARGV  errand ("take", "look", "each", "charge", "back", "reset"), the time in
+-- KEYS  one for each part, each once; with "hold" one more, its record; with
+--       "settle", "extend" and "view" that alone
+-- ARGV  errand ("take", "hold", "look", "each", "charge", "back", "reset", or
+--       one of those that holds.lua tells), the time in
 --       microseconds ("~TIME" asks the server, and is the time where that
 --       may not be asked), then twelve for each part:
 --
@@ -15,89 +17,30 @@
 --       `beside` is the number of the part before it whose use counts against
 --       this one, too; 0 is none.
 --
--- A value is "1:SHAPE:A:B:C". What is of another shape, or no value of ours,
--- counts as nothing, and is replaced by what is taken next.
+--       Behind them, if anything of a "take" is leased, four for each part:
+--
+--         want all left till
+--
+--       `want` is how much more is to be leased if the set is taken; the rest
+--       is of a lease that ends with this: how much it was, what is left of it,
+--       and when it would have died.
 --
 -- Answers: allowed, now, values that were none of ours, then for each part
 -- outcome (0 allow, 1 deny, 2 never) remaining retry reset wait, in
--- microseconds; -1 is none.
+-- microseconds; -1 is none. Behind them, if anything is leased, for each part
+-- how much is, until when, and whether the lease that has ended was known (1).
 
-local FOR_GOOD = 315360000000 -- ms; ten years, for what no clock ends
-
--- Ms that a value outlives what it says. A time that is handed in may stand
--- still while the server's runs on.
-local asks_server = string.sub(ARGV[2], 1, 1) == "~"
-local MARGIN = asks_server and 1000 or 86400000
-
--- ---- values ----
-
-local function read_part(i)
-    local at = 2 + (i - 1) * 12
-    return {
-        key = KEYS[i],
-        kind = ARGV[at + 1], shape = ARGV[at + 2],
-        count = tonumber(ARGV[at + 3]),
-        capacity = tonumber(ARGV[at + 4]),
-        span = tonumber(ARGV[at + 5]),
-        grain = tonumber(ARGV[at + 6]), token = tonumber(ARGV[at + 7]),
-        cost = tonumber(ARGV[at + 8]),
-        when = tonumber(ARGV[at + 9]),
-        finish = tonumber(ARGV[at + 10]),
-        after = tonumber(ARGV[at + 11]),
-        beside = tonumber(ARGV[at + 12]),
-        algorithm = algorithm_of(ARGV[at + 1]),
-    }
+if errand == "settle" or errand == "extend" or errand == "view" then
+    return holds().finish()
 end
 
--- The state of a key, and whether what is there is none of ours.
-local function read(p)
-    local nothing = { a = 0, b = 0, c = 0 }
-    local value = redis.pcall("GET", p.key)
-    if not value then
-        return nothing, false
-    elseif type(value) ~= "string" then
-        return nothing, true
-    end
-    local shape, a, b, c = string.match(value, "^1:(%d+):(%d+):(%d+):(%d+)$")
-    a, b, c = tonumber(a), tonumber(b), tonumber(c)
-    if not shape or a > MOST or b > MOST + 1 or c > MOST then
-        return nothing, true
-    elseif shape ~= p.shape then
-        return nothing, false
-    end
-    return { a = a, b = b, c = c }, false
-end
-
-local function write(p, s, now)
-    if s.b == 0 and s.c == 0 then
-        redis.call("DEL", p.key)
-        return
-    end
-    local life = p.algorithm[3](p, s, now)
-    local ttl = life and div(life, 1000) + MARGIN or FOR_GOOD
-    redis.call("SET", p.key,
-        string.format("1:%s:%.0f:%.0f:%.0f", p.shape, s.a, s.b, s.c),
-        "PX", string.format("%.0f", min(ttl, FOR_GOOD)))
-end
-
-local function same(a, b)
-    return a.a == b.a and a.b == b.b and a.c == b.c
-end
+local count = errand == "hold" and #KEYS - 1 or #KEYS
 
 -- ---- the set ----
 
-local errand = ARGV[1]
-local now = tonumber(string.match(ARGV[2], "%d+"))
-if asks_server then
-    local time = redis.pcall("TIME")
-    if time[1] then
-        now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-    end
-end
-
 local function judge(p)
     local take, adjust = p.algorithm[1], p.algorithm[2]
-    if errand == "take" or errand == "each" then
+    if errand == "take" or errand == "each" or errand == "hold" then
         return take(p, p.state, p.cost, now)
     elseif errand == "look" then
         local would = take(p, p.state, p.cost, now)
@@ -107,16 +50,72 @@ local function judge(p)
     elseif errand == "charge" then
         return adjust(p, p.state, p.cost, now, now)
     elseif errand == "back" then
+        if p.holds and p.holds.r then
+            p.holds.r = p.holds.r + min(p.cost * p.token, p.state.b)
+            p.changed = true
+        end
         return adjust(p, p.state, -p.cost, min(p.when, now), now)
+    elseif p.state.d then -- reset; what is leased stays used
+        return adjust(p, p.state, -COUNT_MOST, now, now)
     end
-    return take(p, { a = 0, b = 0, c = 0 }, 0, now) -- reset
+    return take(p, { a = 0, b = 0, c = 0 }, 0, now)
+end
+
+-- Permits that are taken without a hold have no clock.
+local function note_firm(p, r)
+    if (errand == "take" or errand == "each" or errand == "charge")
+        and r.next.b > p.state.b then
+        p.firm = true
+    end
 end
 
 local function keep(p, r)
     if errand == "reset" then
-        redis.call("DEL", p.key)
-    elseif not same(r.next, p.state) then
-        write(p, r.next, now)
+        if p.holds then
+            holds().forget(p)
+        end
+        if not r.next.d then
+            redis.call("DEL", p.key)
+            return
+        end
+    end
+    if p.kind == "permits" then
+        note_firm(p, r)
+    end
+    if p.changed or not same(r.next, p.found) then
+        write(p, r.next)
+    end
+end
+
+-- ---- leases ----
+
+local leases = errand == "take" and #ARGV > 2 + 12 * #KEYS
+
+local function end_lease(p, i)
+    local at = 2 + 12 * #KEYS + (i - 1) * 4
+    local lease = {
+        want = tonumber(ARGV[at + 1]), all = tonumber(ARGV[at + 2]),
+        left = tonumber(ARGV[at + 3]), till = tonumber(ARGV[at + 4]),
+        has = 0, known = 1,
+    }
+    if lease.all > 0 then
+        local known
+        if p.holds and p.holds.r then
+            p.holds.r = p.holds.r + lease.left * p.token
+        end
+        p.state, known = p.algorithm[4](p, p.state, lease, now)
+        lease.known = known and 1 or 0
+    end
+    p.lease = lease
+end
+
+-- As much as is wanted, and there.
+local function begin_lease(p, r)
+    local n = min(p.lease.want, r.remaining)
+    p.lease.till = 0
+    if n > 0 then
+        r.next, p.lease.till = p.algorithm[5](p, r.next, n, now)
+        p.lease.has = n
     end
 end
 
@@ -146,11 +145,26 @@ local function count_beside(p, r, cost)
     return would
 end
 
-for i = 1, #KEYS do
-    local p = read_part(i)
+-- Who holds them says when permits come back.
+local function when_free(p)
+    if p.kind == "permits" and p.holds and p.result.outcome == 1 then
+        p.result.retry = holds().soonest(p, p.cost)
+    end
+end
+
+for i = 1, count do
+    local p = read_part(KEYS[i], ARGV, 2 + (i - 1) * 12)
     local foreign
     p.state, foreign = read(p)
+    p.found = p.state
+    if p.holds and p.holds.x <= now then
+        holds().expire(p)
+    end
+    if leases then
+        end_lease(p, i)
+    end
     p.result = count_beside(p, judge(p), p.cost)
+    when_free(p)
     strange = strange + (foreign and 1 or 0)
     if errand == "each" then
         keep(p, p.result) -- the next may be of the same key
@@ -160,12 +174,19 @@ for i = 1, #KEYS do
     parts[i] = p
 end
 
+if errand == "hold" and allowed then
+    holds().begin(parts)
+end
+
 local reply = { allowed and 1 or 0, now, strange }
 for _, p in ipairs(parts) do
     local r = p.result
     if not allowed and r.outcome == 0 then
         r = count_beside(p, p.algorithm[1](p, p.state, 0, now), 0)
         p.result = r
+    end
+    if leases and allowed then
+        begin_lease(p, r)
     end
     if errand ~= "each" then
         keep(p, r)
@@ -175,5 +196,12 @@ for _, p in ipairs(parts) do
     reply[#reply + 1] = r.retry
     reply[#reply + 1] = r.reset
     reply[#reply + 1] = r.wait
+end
+if leases then
+    for _, p in ipairs(parts) do
+        reply[#reply + 1] = p.lease.has
+        reply[#reply + 1] = p.lease.till
+        reply[#reply + 1] = p.lease.known
+    end
 end
 return reply

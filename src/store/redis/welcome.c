@@ -5,7 +5,7 @@
  */
 #include "store/redis/welcome.h"
 
-#include "store/redis/fleet/dice.h"
+#include "store/dice.h"
 
 #define EVERY   (5 * SL_S)
 #define AGAIN   (100 * SL_MS) /* while the secret is not known */

@@ -4,12 +4,12 @@
 #define SL_WELCOME_H
 
 #include "store/redis/fleet/fleet.h"
-#include "store/redis/shared.h"
+#include "store/shared.h"
 
 struct sl_welcome_options {
     struct sl_fleet *fleet;
     struct sl_loop *loop;
-    struct sl_redis_shared *shared;
+    struct sl_shared *shared;
     sl_ns every; /* 0: 5 s */
     const struct sl_alloc *alloc;
     void (*on_ready)(void *ctx); /* the secret is known; once */

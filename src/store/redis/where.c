@@ -163,6 +163,8 @@ static int add_host(struct reader *r, struct sl_str name, unsigned port)
 /* [ADDRESS] or a name. */
 static int read_name(struct reader *r, struct sl_str *ret)
 {
+    static const char behind[] = {':', ',', '/', '?'};
+
     if (r->rest.len == 0 || r->rest.at[0] != '[') {
         *ret = cut(&r->rest, ":,/?");
         return 0;
@@ -173,7 +175,7 @@ static int read_name(struct reader *r, struct sl_str *ret)
         return sl_refuse(r->diag, SLUICE_ECONF,
                          "behind \"[%.*s\" a ] is missing", SL_STR_ARG(*ret));
     r->rest = sl_str_from(r->rest, 1);
-    if (r->rest.len > 0 && !memchr(":,/?", r->rest.at[0], 4))
+    if (r->rest.len > 0 && !memchr(behind, r->rest.at[0], sizeof(behind)))
         return sl_refuse(r->diag, SLUICE_ECONF,
                          "behind [%.*s] there may be a port, like :6379, not "
                          "\"%.*s\"",

@@ -6,8 +6,12 @@
  */
 #include "oracle.h"
 
-/* A cell holds at most this many units of use. */
-#define UNITS_MAX ((UINT64_C(1) << 56) - 1)
+/* A cell holds at most this many units of use: as many as its bits, or as a
+ * double counts exactly. */
+static uint64_t units_max(const struct spec *s)
+{
+    return (UINT64_C(1) << (s->quantum == SL_QUANTUM_NS ? 56 : 53)) - 1;
+}
 
 static void units(mpz_t ret, const struct spec *s, uint64_t tokens)
 {
@@ -108,7 +112,7 @@ static bool correct(struct model *m, const struct spec *s, int64_t delta,
     } else {
         keep(m);
         mpz_sub(m->gain, m->gain, m->work);
-        m->brimful = mpz_cmp_ui(m->gain, UNITS_MAX) > 0;
+        m->brimful = mpz_cmp_ui(m->gain, units_max(s)) > 0;
     }
     return !idle;
 }

@@ -13,7 +13,7 @@ static bool is_right(uint64_t n)
 
     memset(out, '?', sizeof(out));
     return sl_digits(n, out) == (size_t)len &&
-           memcmp(out, want, (size_t)len) == 0 && out[len] == '?';
+           memcmp(out, want, (size_t)len) == 0 && out[SL_DIGITS] == '?';
 }
 
 static void test_all(void)

@@ -135,7 +135,7 @@ static void test_inputs(void)
         CHECK_EQ(act->in->times, 2000);
         CHECK_EQ(act->in->every, 700 * SL_MS);
         CHECK_STR(act->in->token, "t");
-        CHECK_STR(act->in->hold, "5m");
+        CHECK_EQ(act->in->hold, 300 * SL_S);
         CHECK_STR(act->in->as, "h1");
     }
     CASE("what is not written is not known");

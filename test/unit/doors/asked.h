@@ -27,10 +27,12 @@ static inline void asked_from(struct asked *a, const char *ip)
     a->has_peer = ip && sl_ip_parse(sl_str_c(ip), &a->peer);
 }
 
-static inline void asked_open(struct asked *a, const char *policy)
+/* Over `store`, or over one in memory if it is NULL. */
+static inline void asked_open_on(struct asked *a, const char *policy,
+                                 struct sl_store *store)
 {
     memset(a, 0, sizeof(*a));
-    rig_open(&a->rig, policy);
+    rig_open_on(&a->rig, policy, store);
     a->door.paths = sl_api_paths;
     a->door.path_count = sl_api_path_count;
     a->door.name = "http";
@@ -39,6 +41,11 @@ static inline void asked_open(struct asked *a, const char *policy)
     sl_buf_init(&a->text, 4 << 20, &sl_alloc_libc);
     sl_arena_init(&a->texts, 64 << 20, &sl_alloc_libc);
     asked_from(a, LOCAL);
+}
+
+static inline void asked_open(struct asked *a, const char *policy)
+{
+    asked_open_on(a, policy, NULL);
 }
 
 static inline void asked_close(struct asked *a)

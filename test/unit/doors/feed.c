@@ -216,6 +216,37 @@ static void check_many(void)
     end();
 }
 
+static void check_deaf(void)
+{
+    int fds[SL_FEED_LISTENERS], one_more;
+
+    CASE("those who are there and read nothing do not keep others out");
+    begin(SL_MS);
+    for (unsigned i = 0; i < SL_LEN(fds); i++) {
+        fds[i] = come(LISTEN);
+        WAIT_FOR(&rig, sl_feed_count(admin.feed) == i + 1);
+    }
+    for (unsigned i = 0; i < 20; i++)
+        tick(&rig); /* more than four silences */
+    one_more = come(LISTEN);
+    WAIT_FOR(&rig, has(one_more, ": listening"));
+    CHECK_EQ(sl_feed_count(admin.feed), SL_FEED_LISTENERS);
+
+    CASE("the first has made room, and the second has not");
+    sl_buf_clear(&heard);
+    publish("\"n\":6");
+    WAIT_FOR(&rig, has(one_more, "\"n\":6"));
+    sl_buf_clear(&heard);
+    WAIT_FOR(&rig, has(fds[1], "\"n\":6"));
+    sl_buf_clear(&heard);
+    CHECK(!has(fds[0], "\"n\":6"));
+    WAIT_FOR(&rig, strcmp(hear(fds[0]), "-") == 0);
+    for (unsigned i = 0; i < SL_LEN(fds); i++)
+        close(fds[i]);
+    close(one_more);
+    end();
+}
+
 static void check_silence(void)
 {
     int fd;
@@ -282,6 +313,7 @@ int main(void)
     check_listening();
     check_slow();
     check_many();
+    check_deaf();
     check_silence();
     check_refusals();
     return CHECK_DONE();

@@ -1,96 +1,26 @@
-/* http_late.c -- the server where the store answers many turns later.
- *
- * The store is that of memory, behind a list in which takes wait until the test
- * lets them go, all or one by one, on the server's loop.
- */
-#include <semaphore.h>
+/* http_late.c -- the server where the store answers many turns later. */
 #include <sys/queue.h>
 
+#include "late.h"
 #include "served.h"
-
-#define MOST 64
-
-static struct {
-    struct sl_store store;
-    struct sl_store *memory;
-    struct sl_take *waiting[MOST];
-    unsigned count;
-    sem_t come; /* one for each that has come */
-    sem_t gone;
-} late;
-
-static int on_bind(struct sl_store *store, struct sl_stored *limits,
-                   unsigned count, struct sl_diag *diag)
-{
-    (void)store;
-    return sl_store_bind(late.memory, limits, count, diag);
-}
-
-static int on_tighten(struct sl_store *store, const struct sl_stored *limit,
-                      const struct sl_limit *strictest)
-{
-    (void)store;
-    return sl_store_tighten(late.memory, limit, strictest);
-}
-
-static void on_take(struct sl_store *store, struct sl_take *take)
-{
-    (void)store;
-    if (late.count == MOST)
-        abort();
-    late.waiting[late.count++] = take;
-    sem_post(&late.come);
-}
-
-static void on_close(struct sl_store *store)
-{
-    (void)store;
-    sl_store_close(late.memory);
-}
-
-static const struct sl_store_calls late_calls = {
-    .bind = on_bind,
-    .tighten = on_tighten,
-    .take = on_take,
-    .close = on_close,
-};
-
-/* On the loop: the first that waits is answered. */
-static void let_one_go(void *ctx)
-{
-    struct sl_take *take = late.waiting[0];
-
-    (void)ctx;
-    late.count--;
-    for (unsigned i = 0; i < late.count; i++)
-        late.waiting[i] = late.waiting[i + 1];
-    sl_store_take(late.memory, take);
-    sem_post(&late.gone);
-}
 
 /* From the test: when it has come, it may go. */
 static void let_go(struct served *s, unsigned times)
 {
     for (unsigned i = 0; i < times; i++) {
         sem_wait(&late.come);
-        CHECK_EQ(sl_loop_post(s->loop, let_one_go, NULL), 0);
+        CHECK_EQ(sl_loop_post(s->loop, late_let_one_go, NULL), 0);
         sem_wait(&late.gone);
     }
 }
 
 static void open_engine(struct served *s)
 {
-    struct sl_memory_options memory = {.size = 1 << 20};
-    struct sl_engine_options options = {.store = &late.store};
     struct sl_policy *policy = rig_policy(served_policy);
     struct sl_diag diag = {.sentence = ""};
 
     rig_close(&s->rig);
-    must(sl_memory_open(&memory, &late.memory, &diag), "memory", &diag);
-    late.store.calls = &late_calls;
-    late.store.secret = late.memory->secret;
-    must(sl_engine_open(&options, policy, &s->rig.engine, &diag), "engine",
-         &diag);
+    must(late_open(policy, &s->rig.engine, &diag), "engine", &diag);
     sl_policy_unref(policy);
 }
 
@@ -227,8 +157,6 @@ int main(void)
 {
     struct served s;
 
-    sem_init(&late.come, 0, 0);
-    sem_init(&late.gone, 0, 0);
     served_open(&s);
     open_engine(&s);
     start(&s, "127.0.0.1:0", 100);

@@ -58,12 +58,12 @@ static void check_plain(void)
           {"ECHO\r\n", "-ERR wrong number of arguments for 'echo' command\r\n"},
           {"CL.THROTTLE a 1 1\r\n",
            "-ERR wrong number of arguments for 'cl.throttle' command\r\n"},
-          {"SLUICE.SETTLE h 1\r\n",
-           "-ERR 'SLUICE.SETTLE' is not in this version of Sluice\r\n"});
+          {"SLUICE.SETTLE\r\n",
+           "-ERR wrong number of arguments for 'sluice.settle' command\r\n"});
 
     CASE("the commands that there are");
-    CHECK(says("COMMAND COUNT\r\n", ":19\r\n"));
-    CHECK(says("COMMAND\r\n", "*19\r\n*6\r\n$11\r\ncl.throttle\r\n:-5\r\n"
+    CHECK(says("COMMAND COUNT\r\n", ":20\r\n"));
+    CHECK(says("COMMAND\r\n", "*20\r\n*6\r\n$11\r\ncl.throttle\r\n:-5\r\n"
                               "*1\r\n+write\r\n:1\r\n:1\r\n:1\r\n"));
     LINES({"COMMAND INFO ping nothing\r\n",
            "*2\r\n*6\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n"

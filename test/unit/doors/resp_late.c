@@ -1,80 +1,13 @@
 /* resp_late.c -- the door for Redis clients on sockets, where the store answers
- * at once, or many turns later.
- *
- * The late store is that of memory, behind a list in which takes wait until the
- * test lets them go, one by one, in the order in which they came or the other.
- */
+ * at once, or many turns later. */
 #include <pthread.h>
-#include <semaphore.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "counted.h"
+#include "late.h"
 #include "net/listener.h"
 #include "resp_talk.h"
-
-#define MOST 256
-
-/* ---- a store that answers later ---- */
-
-static struct {
-    struct sl_store store;
-    struct sl_store *memory;
-    struct sl_take *waiting[MOST];
-    unsigned count;
-    bool backwards;
-    sem_t come, gone;
-} late;
-
-static int on_bind(struct sl_store *store, struct sl_stored *limits,
-                   unsigned count, struct sl_diag *diag)
-{
-    (void)store;
-    return sl_store_bind(late.memory, limits, count, diag);
-}
-
-static int on_tighten(struct sl_store *store, const struct sl_stored *limit,
-                      const struct sl_limit *strictest)
-{
-    (void)store;
-    return sl_store_tighten(late.memory, limit, strictest);
-}
-
-static void on_take(struct sl_store *store, struct sl_take *take)
-{
-    (void)store;
-    if (late.count == MOST)
-        abort();
-    late.waiting[late.count++] = take;
-    sem_post(&late.come);
-}
-
-static void on_close(struct sl_store *store)
-{
-    (void)store;
-    sl_store_close(late.memory);
-}
-
-static const struct sl_store_calls late_calls = {
-    .bind = on_bind,
-    .tighten = on_tighten,
-    .take = on_take,
-    .close = on_close,
-};
-
-/* On the loop. */
-static void let_one_go(void *ctx)
-{
-    unsigned which = late.backwards ? late.count - 1 : 0;
-    struct sl_take *take = late.waiting[which];
-
-    (void)ctx;
-    late.count--;
-    memmove(late.waiting + which, late.waiting + which + 1,
-            (late.count - which) * sizeof(late.waiting[0]));
-    sl_store_take(late.memory, take);
-    sem_post(&late.gone);
-}
 
 /* ---- a server ---- */
 
@@ -137,16 +70,11 @@ static void stop(void)
 
 static void open_late(void)
 {
-    struct sl_memory_options memory = {.size = 1 << 20};
-    struct sl_engine_options options = {.store = &late.store};
     struct sl_policy *policy = rig_policy(talk_policy);
 
     rig_close(&s.rig);
     memset(&s.rig, 0, sizeof(s.rig));
-    must(sl_memory_open(&memory, &late.memory, NULL), "memory");
-    late.store.calls = &late_calls;
-    late.store.secret = late.memory->secret;
-    must(sl_engine_open(&options, policy, &s.rig.engine, NULL), "engine");
+    must(late_open(policy, &s.rig.engine, NULL), "engine");
     sl_policy_unref(policy);
     sl_decision_init(&s.rig.d, &sl_alloc_libc);
 }
@@ -157,7 +85,7 @@ static void let_go(unsigned times)
     for (unsigned i = 0; i < times; i++)
         sem_wait(&late.come);
     for (unsigned i = 0; i < times; i++) {
-        CHECK_EQ(sl_loop_post(s.loop, let_one_go, NULL), 0);
+        CHECK_EQ(sl_loop_post(s.loop, late_let_one_go, NULL), 0);
         sem_wait(&late.gone);
     }
 }
@@ -384,8 +312,6 @@ static void check_end(void)
 
 int main(void)
 {
-    sem_init(&late.come, 0, 0);
-    sem_init(&late.gone, 0, 0);
     sl_buf_init(&got, 64 << 20, &sl_alloc_libc);
     counted_open(&s.counted, 1);
     rig_open(&s.rig, talk_policy);

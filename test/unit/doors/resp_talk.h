@@ -40,16 +40,24 @@ static inline void talk_again(struct talk *t)
     sl_resp_session_init(&t->session, &t->worker, &t->out);
 }
 
-static inline void talk_begin(struct talk *t, const char *policy,
-                              const char *token, const struct sl_alloc *alloc)
+/* Over `store`, or over one in memory if it is NULL. */
+static inline void talk_begin_on(struct talk *t, const char *policy,
+                                 struct sl_store *store, const char *token,
+                                 const struct sl_alloc *alloc)
 {
     memset(t, 0, sizeof(*t));
-    rig_open(&t->rig, policy);
+    rig_open_on(&t->rig, policy, store);
     t->door.token = sl_str_c(token);
     sl_resp_worker_init(&t->worker, &t->door, t->rig.engine, NULL, alloc);
     sl_buf_init(&t->in, 1 << 20, &sl_alloc_libc);
     sl_buf_init(&t->out, 8 << 20, &sl_alloc_libc);
     talk_again(t);
+}
+
+static inline void talk_begin(struct talk *t, const char *policy,
+                              const char *token, const struct sl_alloc *alloc)
+{
+    talk_begin_on(t, policy, NULL, token, alloc);
 }
 
 static inline void talk_open(struct talk *t, const char *token,

@@ -45,22 +45,32 @@ static inline struct sl_policy *rig_policy(const char *text)
     return policy;
 }
 
-static inline void rig_open(struct rig *rig, const char *text)
+/* Over `store`, or over one in memory. */
+static inline void rig_open_on(struct rig *rig, const char *text,
+                               struct sl_store *store)
 {
     struct sl_memory_options memory = {
         .size = 1 << 20, .now = rig_now, .now_ctx = rig};
-    struct sl_engine_options options = {
-        .fault = rig_fault, .fault_ctx = rig, .now = rig_now, .now_ctx = rig};
+    struct sl_engine_options options = {.store = store,
+                                        .fault = rig_fault,
+                                        .fault_ctx = rig,
+                                        .now = rig_now,
+                                        .now_ctx = rig};
     struct sl_policy *policy = rig_policy(text);
 
     memset(rig, 0, sizeof(*rig));
-    if (sl_memory_open(&memory, &options.store, &rig->diag) ||
+    if ((!store && sl_memory_open(&memory, &options.store, &rig->diag)) ||
         sl_engine_open(&options, policy, &rig->engine, &rig->diag)) {
         printf("Bail out! %s\n", rig->diag.sentence);
         exit(1);
     }
     sl_policy_unref(policy);
     sl_decision_init(&rig->d, &sl_alloc_libc);
+}
+
+static inline void rig_open(struct rig *rig, const char *text)
+{
+    rig_open_on(rig, text, NULL);
 }
 
 static inline void rig_close(struct rig *rig)

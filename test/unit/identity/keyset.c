@@ -335,18 +335,17 @@ static void test_dump(void)
 
 static void test_names(void)
 {
-    CASE("names of algorithms, in exactly one spelling");
-    for (unsigned i = 0; i < 13; i++) {
-        const char *name = sl_algorithm_name(1u << i);
+    static const char *const names[] = {
+        "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
+        "ES384", "ES512", "EdDSA", "HS256", "HS384", "HS512"};
 
-        CHECK_EQ(sl_algorithm_of(sl_str_c(name)), 1u << i);
-    }
+    CASE("names of algorithms, in exactly one spelling");
+    for (unsigned i = 0; i < SL_LEN(names); i++)
+        CHECK_EQ(sl_algorithm_of(sl_str_c(names[i])), 1u << i);
     CHECK_EQ(sl_algorithm_of(SL_STR("rs256")), 0);
     CHECK_EQ(sl_algorithm_of(SL_STR("RS2566")), 0);
     CHECK_EQ(sl_algorithm_of(SL_STR("EDDSA")), 0);
     CHECK_EQ(sl_algorithm_of(SL_STR("")), 0);
-    CHECK_STR(sl_algorithm_name(0), "none");
-    CHECK_STR(sl_algorithm_name(3), "none");
 }
 
 int main(void)

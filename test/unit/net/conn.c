@@ -1,4 +1,4 @@
-/* conn.c -- connections: input, output, pauses, ends, deadlines, ceilings. */
+/* conn.c -- connections: input, output, ends, deadlines, ceilings. */
 #include "net/conn.h"
 
 #include <netinet/in.h>
@@ -218,52 +218,6 @@ static void test_refusal(struct rig *rig)
     sl_sockets_close(&s);
 }
 
-static void test_pause(struct rig *rig)
-{
-    struct guest g = {.echo = true, .take = 1, .pause = true};
-
-    CASE("while paused nothing is shown; afterwards what is left");
-    guest_open(&g, rig, NULL);
-    say(g.client, "abc");
-    WAIT_FOR(rig, g.inputs == 1);
-    CHECK_STR(hear(g.client), "a");
-    say(g.client, "d");
-    for (unsigned i = 0; i < 3; i++)
-        turn(rig);
-    CHECK_EQ(g.inputs, 1);
-    sl_conn_pause(g.conn, false);
-    CHECK_EQ(g.inputs, 1); /* not from here */
-    WAIT_FOR(rig, g.inputs == 2);
-    sl_conn_pause(g.conn, false);
-    g.pause = false;
-    g.take = 0;
-    WAIT_FOR(rig, g.got_len == 4);
-    CHECK_STR(g.got, "abcd");
-    say(g.client, "e");
-    WAIT_FOR(rig, g.got_len == 5);
-
-    CASE("pausing and going on in one callback shows the rest, later");
-    g.pause_shortly = true;
-    g.take = 1;
-    g.inputs = 0;
-    say(g.client, "fgh");
-    WAIT_FOR(rig, g.got_len == 8);
-    CHECK_EQ(g.inputs, 3);
-    CHECK_STR(g.got, "abcdefgh");
-    turn(rig);
-    CHECK_EQ(g.inputs, 3);
-    guest_leave(&g);
-
-    CASE("finish while paused");
-    g = (struct guest){.echo = true, .pause = true, .finish = true};
-    guest_open(&g, rig, NULL);
-    say(g.client, "x");
-    WAIT_FOR(rig, g.inputs == 1);
-    CHECK_STR(hear(g.client), "x");
-    CHECK_STR(hear(g.client), "-");
-    guest_leave(&g);
-}
-
 static void test_flush(struct rig *rig)
 {
     struct guest g = {.echo = true, .flush = true};
@@ -480,7 +434,6 @@ int main(void)
     test_late_answer(&rig);
     test_finish(&rig);
     test_refusal(&rig);
-    test_pause(&rig);
     test_flush(&rig);
     test_slow_reader(&rig);
     test_ceilings(&rig);

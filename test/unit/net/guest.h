@@ -24,6 +24,7 @@ struct guest {
     bool pause, finish, abort, flush; /* after that */
     struct guest *victim;             /* abort another's, too */
     bool pause_shortly;               /* pause and go on at once */
+    bool yield;                       /* let the others have their turn */
     /* And else. */
     const char *at_end;      /* append this when the peer has ended */
     bool pause_at_end;       /* or think about it */
@@ -66,6 +67,8 @@ static void guest_input(struct sl_conn *conn)
     }
     if (g->pause_shortly)
         sl_conn_pause(conn, false);
+    if (g->yield)
+        sl_conn_yield(conn);
     if (g->flush)
         sl_conn_flush(conn);
     if (g->finish)
@@ -120,6 +123,7 @@ static void guest_close(struct sl_conn *conn)
     sl_conn_deadline(conn, SL_S);
     sl_conn_pause(conn, true);
     sl_conn_pause(conn, false);
+    sl_conn_yield(conn);
 }
 
 static const struct sl_conn_calls guest_calls = {

@@ -95,11 +95,12 @@ static const struct {
         "limit ai: mode enforce -> shadow\n"),
     ROW("words of a limit", "    per: user",
         "    per: user\n    missing: deny\n    on_store_failure: deny\n"
-        "    on_full: deny\n    cost: 2",
+        "    on_full: deny\n    cost: 2\n    lease: 10%",
         "limit ai: missing anonymous -> deny\n"
         "limit ai: on_store_failure allow -> deny\n"
         "limit ai: on_full allow -> deny\n"
-        "limit ai: cost 1 -> 2\n"),
+        "limit ai: cost 1 -> 2\n"
+        "limit ai: lease 0% -> 10%\n"),
     ROW("a message", "Wait {retry_after} s.", "Wait {retry_after} seconds.",
         "limit ai: what a refusal says changed\n"),
     ROW("a status", "deny: {", "deny: { status: 503,",

@@ -53,6 +53,7 @@ static const char full[] =
     "    rate: { free: 120/month, starter: none, business: 10k/month }\n"
     "    on_store_failure: local\n"
     "    on_full: deny\n"
+    "    lease: 15%\n"
     "    deny: { status: 402, message: \"Upgrade.\" }\n"
     "    key: \"rl:{env}:{name}:{scope}:{id}\"\n"
     "  minutes: { kind: quota, per: [], rate: 9/day, zone: Europe/Berlin }\n"
@@ -202,6 +203,7 @@ static void test_quota(const struct sl_policy *p)
     CHECK(is(rule->unit, "minutes") && is(rule->zone_name, "Europe/Berlin"));
     CHECK_EQ(rule->failure, SL_FAILURE_LOCAL);
     CHECK_EQ(rule->on_full, SL_FULL_DENY);
+    CHECK_EQ(rule->lease, 15);
     CHECK_EQ(rule->options.anchor, 15);
     CHECK(rule->options.zone && rule->options.zone->count > 100);
     CHECK(business->numbers.calendar);

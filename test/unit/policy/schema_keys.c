@@ -39,6 +39,7 @@ static const struct problem good[] = {
         "    on_store_failure: local\n"
         "    deny: {status: 402, code: X, message: \"m {limit}\"}\n"
         "    key: \"k:{id}\"\n"
+        "    lease: 10%\n"
         "    on_full: deny\n"
         "    refill: interval\n"
         "    mode: off\n"
@@ -89,10 +90,11 @@ static const struct problem good[] = {
         "quota, per: [org, user], missing: skip, rate: {free: 120/month, pro: "
         "unlimited, one: none}, unit: minutes, zone: UTC, anchor: 1, "
         "on_store_failure: local, deny: {status: 402, code: X, message: 'm "
-        "{limit}'}, key: 'k:{id}', on_full: deny, refill: interval, mode: off, "
-        "candidate: 10k/day, cost: 2k, thresholds: [50%, 100], headers: "
-        "none}}, routes: [{match: GET "
-        "/x, endpoint: x, anonymous: pass, feature: f, roles: admin, limits: "
+        "{limit}'}, key: 'k:{id}', lease: 10%, on_full: deny, refill: "
+        "interval, mode: off, candidate: 10k/day, cost: 2k, thresholds: "
+        "[50%, 100], headers: none}}, "
+        "routes: [{match: GET /x, endpoint: x, anonymous: pass, feature: f, "
+        "roles: admin, limits: "
         "a, report: a, quota: b, headers: [ietf, github], reset: next, "
         "on_store_failure: deny}, {job: j, limits: [a, b]}], default: [], "
         "features: {f: {enabled: false, message: m, retry_after: 1h30m}}, "
@@ -214,12 +216,12 @@ static const struct problem keys[] = {
         "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, errors: {}}",
         "p.yaml:2:40: \"burst\" is no key of a limit; write kind, per, "
         "missing, rate, unit, zone, anchor, on_store_failure, deny, key, "
-        "on_full, refill, mode, candidate, cost, thresholds or headers\n"
+        "lease, on_full, refill, mode, candidate, cost, hold, queue, thresholds or headers\n"
         "  limits: {a: {kind: quota, rate: 1/day, burst: 8}}\n"
         "                                         ^\n"
         "p.yaml:3:1: \"foo\" is no key of a policy; write sluice, env, "
         "enabled, mode, plans, identity, limits, routes, default, features, "
-        "headers, reset, errors or server\n"
+        "headers, reset, hold_max, errors or server\n"
         "  foo: 1\n"
         "  ^\n"
         "p.yaml:4:10: \"teapot\" is no key of errors; write rate_limited, "
@@ -277,13 +279,10 @@ static const struct problem keys[] = {
         "                  ^\n"),
     ROW("and of others",
         "sluice: 1\n"
-        "limits: {a: {kind: quota, rate: 1/day, lease: 5}}\n"
+        "limits: {a: {kind: quota, rate: 1/day}}\n"
         "identity: {unknown_subject: deny, subjects: {}}\n",
         "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, identity: "
         "{unknown_subject: deny}}",
-        "p.yaml:2:40: \"lease\" of a limit is not in this version\n"
-        "  limits: {a: {kind: quota, rate: 1/day, lease: 5}}\n"
-        "                                         ^\n"
         "p.yaml:3:35: \"subjects\" of identity is not in this version\n"
         "  identity: {unknown_subject: deny, subjects: {}}\n"
         "                                    ^\n"),

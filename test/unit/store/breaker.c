@@ -1,5 +1,5 @@
 /* breaker.c -- when to stop asking, and when to try again. */
-#include "store/redis/breaker.h"
+#include "store/breaker.h"
 
 #include "check.h"
 

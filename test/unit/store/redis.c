@@ -3,126 +3,7 @@
 #include "store/redis/redis.h"
 
 #include "fail.h"
-#include "fake.h"
-
-#define MARK "$32\r\n0123456789abcdef0123456789abcdef\r\n"
-#define YES  "*8\r\n:1\r\n:1\r\n:0\r\n:0\r\n:4\r\n:-1\r\n:10\r\n:0\r\n"
-#define NO   "*8\r\n:0\r\n:1\r\n:0\r\n:1\r\n:0\r\n:50\r\n:50\r\n:0\r\n"
-
-struct world {
-    struct fake fake;
-    struct sl_store *store;
-    struct sl_arena arena;
-    struct sl_limit limit;
-    unsigned troubles;
-    char said[256];
-};
-
-struct asked {
-    struct sl_take take; /* first */
-    struct sl_take_part part;
-    unsigned done;
-};
-
-static void on_done(struct sl_take *take)
-{
-    ((struct asked *)take)->done++;
-}
-
-static void on_news(void *ctx, enum sl_redis_news news, const char *sentence)
-{
-    struct world *w = ctx;
-
-    w->troubles += news == SL_REDIS_TROUBLE;
-    snprintf(w->said, sizeof(w->said), "%s", sentence);
-}
-
-static int open_store(struct world *w, const struct sl_alloc *alloc,
-                      sl_ns deadline)
-{
-    struct sl_redis_options o = {.deadline = deadline,
-                                 .alloc = alloc,
-                                 .look_every = 100 * SL_S,
-                                 .on_news = on_news,
-                                 .ctx = w};
-    char where[96];
-    int err;
-
-    snprintf(where, sizeof(where), "redis+unix://%s", w->fake.path);
-    sl_arena_init(&w->arena, 4096, &sl_alloc_libc);
-    CHECK_EQ(sl_redis_where_read(sl_str_c(where), &w->arena, &o.where, NULL),
-             0);
-    w->troubles = 0;
-    w->store = NULL;
-    err = sl_redis_open(&o, &w->store, NULL);
-    if (!err)
-        err = sl_redis_attach(w->store, w->fake.rig.loop, NULL);
-    return err;
-}
-
-static void close_store(struct world *w)
-{
-    sl_store_close(w->store);
-    sl_arena_done(&w->arena);
-    turn(&w->fake.rig);
-    fake_clear(&w->fake);
-}
-
-/* The connection, and the questions before all else. The first command that is
- * a take, when it was heard; NULL: none. */
-static const char *play(struct world *w, unsigned rounds)
-{
-    const char *command;
-
-    for (unsigned i = 0; i < rounds; i++) {
-        fake_called(&w->fake);
-        while ((command = fake_hears(&w->fake)) != NULL) {
-            if (strstr(command, "EVALSHA") || strstr(command, "muldiv"))
-                return command;
-            fake_says(&w->fake, strstr(command, "sluice:") ? MARK : "+OK\r\n");
-        }
-        step(&w->fake.rig, i);
-    }
-    return NULL;
-}
-
-/* A take is heard, and has this in it. */
-static bool hears(struct world *w, const char *words)
-{
-    const char *command = play(w, 1000);
-
-    return command && strstr(command, words);
-}
-
-static void make_ready(struct world *w)
-{
-    for (unsigned i = 0; i < 1000 && !sl_redis_is_ready(w->store); i++)
-        play(w, 2);
-    CHECK(sl_redis_is_ready(w->store));
-}
-
-static void ask(struct world *w, struct asked *a, enum sl_errand errand)
-{
-    *a = (struct asked){
-        .take = {.errand = errand,
-                 .parts = &a->part,
-                 .count = 1,
-                 .now = 20000 * SL_DAY,
-                 .loop = w->fake.rig.loop,
-                 .done = on_done}
-    };
-    a->part = (struct sl_take_part){
-        .limit = &w->limit, .name = SL_STR("key"), .cost = 1};
-    sl_store_take(w->store, &a->take);
-}
-
-static struct sl_redis_stats stats_of(const struct world *w)
-{
-    struct sl_redis_stats stats;
-
-    sl_redis_stats(w->store, &stats);
-    return stats;
-}
+#include "world.h"
 
 static void test_answers(struct world *w)
 {
@@ -327,12 +208,8 @@ static void test_memory(struct world *w)
 int main(void)
 {
     static struct world w;
-    struct sl_rate rate;
 
-    fake_open(&w.fake);
-    CASE("a limit");
-    CHECK_EQ(sl_parse_rate(SL_STR("5/min"), &rate, NULL), 0);
-    CHECK_EQ(sl_limit_init(&w.limit, SL_FIXED, &rate, NULL, NULL), 0);
+    world_open(&w);
     test_early(&w);
     test_answers(&w);
     test_late(&w);

@@ -31,6 +31,20 @@ static void test_keys(void)
             printf("# %s\n", rows[i].key);
 }
 
+static void test_tags(void)
+{
+    bool all = true;
+
+    CASE("every slot has a number that lies in it");
+    for (unsigned slot = 0; slot < SL_CLUSTER_SLOTS; slot++) {
+        char key[32];
+
+        snprintf(key, sizeof(key), "x{%u}:y", sl_slot_tag(slot));
+        all &= sl_slot_of(sl_str_c(key)) == slot;
+    }
+    CHECK(all);
+}
+
 static void test_redirects(void)
 {
     static const struct {
@@ -172,6 +186,7 @@ static void test_troubles(void)
 int main(void)
 {
     test_keys();
+    test_tags();
     test_redirects();
     test_maps();
     test_troubles();

@@ -33,6 +33,7 @@ struct world {
     bool sweep;       /* the victim sweeps instead of taking */
     bool batch;       /* the parts are a batch, not a set */
     uint64_t base[3]; /* what the keys have used at the beginning */
+    void (*act)(struct world *w, struct sl_table *table); /* or this instead */
 };
 
 static inline void run_change(struct world *w, struct sl_table *table)
@@ -40,6 +41,10 @@ static inline void run_change(struct world *w, struct sl_table *table)
     struct sl_part parts[3];
     enum sl_verdict verdicts[3];
 
+    if (w->act) {
+        w->act(w, table);
+        return;
+    }
     if (w->sweep) {
         struct sl_intent *intent = sl_actor_borrow(&table->actors);
 

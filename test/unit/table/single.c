@@ -92,7 +92,7 @@ static bool pass_on(struct estate *e, unsigned to)
     struct sl_table *table = &e->world->table;
     struct sl_intent *intent;
 
-    reset(table, e->limit, e->key[e->holder]);
+    adjust(table, e->limit, e->key[e->holder], -BASE);
     atomic_store(&sl_region_head(&table->region)->hand, e->slot.bucket);
     intent = sl_actor_borrow(&table->actors);
     (void)sl_sweep(intent, 1, NOW);

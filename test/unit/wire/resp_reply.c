@@ -155,9 +155,9 @@ static int write_all(struct sl_buf *out, unsigned version)
     if (!err)
         err = sl_resp_write_map(out, version, 1);
     if (!err)
-        err = sl_resp_write_boolean(out, version, true);
+        err = sl_resp_write_integer(out, 1);
     if (!err)
-        err = sl_resp_write_boolean(out, version, false);
+        err = sl_resp_write_integer(out, 0);
     if (!err)
         err = sl_resp_write_verbatim(out, version, "txt", SL_STR("v"));
     if (!err)
@@ -182,7 +182,7 @@ static void check_write(void)
     CASE("what is written is read, in either version");
     check_written(2, "+O  K -ERR a b :-5 $a\r\n _ *2 :1 :0 $v *0 *5 :0 :16 "
                      ":15 :-1 :-9223372036854775808");
-    check_written(3, "+O  K -ERR a b :-5 $a\r\n _ %2 #1 #0 =txt:v *0 *5 :0 "
+    check_written(3, "+O  K -ERR a b :-5 $a\r\n _ %2 :1 :0 =txt:v *0 *5 :0 "
                      ":16 :15 :-1 :-9223372036854775808");
 
     CASE("without memory each says so");

@@ -38,7 +38,8 @@ static void refuse(struct sl_http_call *call, int err)
     }
     sl_http_field(call, SL_STR("Retry-After"), SL_STR("5"));
     sl_http_refuse(call, 503, "TOO_MANY_LISTENERS",
-                   "%d listen already, and that is as many as there may be",
+                   "%d listen already, and all of them have begun just now; "
+                   "try again in a minute",
                    SL_FEED_LISTENERS);
 }
 

@@ -3,6 +3,7 @@
 #define SL_HTTP_API_H
 
 #include "doors/http/inner.h"
+#include "engine/hold.h"
 
 /* ---- decide.c ---- */
 
@@ -38,6 +39,19 @@ struct sl_checks {
 SL_MUST_USE bool sl_checks_read(struct sl_http_call *call,
                                 struct sl_checks *ret);
 
+/* ---- check.c ---- */
+
+/* Does a page on the web ask where it may not? Then it was refused. */
+SL_MUST_USE bool sl_http_is_page(struct sl_http_call *call);
+
+/* ---- read_hold.c ---- */
+
+/* Read the body of a question whose verb is set; *status is the vendor's, or 0.
+ * False if it was refused, with 400. */
+SL_MUST_USE bool sl_hold_read(struct sl_http_call *call,
+                              struct sl_hold_question *question,
+                              unsigned *status);
+
 /* ---- query.c ---- */
 
 /* What the query of /v1/auth may say. */
@@ -62,6 +76,7 @@ SL_MUST_USE bool sl_http_is_page(struct sl_http_call *call);
 
 void sl_http_check(struct sl_http_call *call);
 void sl_http_explain(struct sl_http_call *call);
+void sl_http_holds(struct sl_http_call *call);
 void sl_http_auth(struct sl_http_call *call);
 void sl_http_deny(struct sl_http_call *call);
 void sl_http_json(struct sl_http_call *call);

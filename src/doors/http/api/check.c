@@ -69,6 +69,7 @@ static void step(struct answering *a)
 
     a->stepping = true;
     while (a->next && !a->failed) {
+        call->ask.no_wait = a->checks.is_array;
         sl_http_ask(call, &a->next->facts, !a->explain, on_decided, a);
         if (call->ask.busy)
             break;

@@ -4,6 +4,7 @@
 const struct sl_http_path sl_api_paths[] = {
     {"POST", "/v1/check",    sl_http_check,        SL_GUARD_TOKEN},
     {"POST", "/v1/explain",  sl_http_explain,      SL_GUARD_TOKEN},
+    {"POST", "/v1/holds/",   sl_http_holds,        SL_GUARD_TOKEN},
     {NULL,   "/v1/auth",     sl_http_auth,         SL_GUARD_TOKEN},
     {NULL,   "/v1/auth/",    sl_http_auth,         SL_GUARD_TOKEN},
     {"POST", "/v1/usage",    sl_http_usage_report, SL_GUARD_TOKEN},

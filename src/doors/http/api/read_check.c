@@ -207,15 +207,29 @@ static bool read_cost(struct reading *r, struct sl_facts *facts)
     return read_whole(r, SL_STR("cost"), &facts->cost);
 }
 
+/* For how long. */
+static bool read_span(struct reading *r, const char *member, sl_ns *place)
+{
+    struct sl_diag why = {.sentence = ""};
+    struct sl_str text;
+
+    if (sl_json_peek(&r->json) != SL_JSON_STRING)
+        return wrong(r, sl_str_c(member), "a string such as \"30s\"");
+    if (!sl_json_text(&r->json, &text))
+        return broken(r);
+    return !sl_hold_span(text, place, &why) ||
+           complain(r, "BAD_REQUEST", "\"%s\": %s", member, why.sentence);
+}
+
 /* ---- members ---- */
 
-enum form { TEXT, HEADERS, COST, LATER };
+enum form { TEXT, HEADERS, COST, SPAN, LATER };
 
 struct member {
     const char *name;
     size_t len;
     enum form form;
-    size_t place; /* TEXT: of the slice in the facts */
+    size_t place; /* TEXT, SPAN: in the facts */
 };
 
 #define AT(name)   offsetof(struct sl_facts, name)
@@ -235,8 +249,8 @@ static const struct member members[] = {
     {NAME("request_id"),      TEXT,    AT(request_id)},
     {NAME("limit"),           TEXT,    AT(limit)     },
     {NAME("key"),             TEXT,    AT(key)       },
-    {NAME("hold"),            LATER,   0             },
-    {NAME("wait"),            LATER,   0             },
+    {NAME("hold"),            SPAN,    AT(hold)      },
+    {NAME("wait"),            SPAN,    AT(wait)      },
     {NAME("idempotency_key"), LATER,   0             },
 };
 
@@ -271,6 +285,9 @@ static bool read_member(struct reading *r, const struct member *member,
         return read_headers(r, facts);
     case COST:
         return read_cost(r, facts);
+    case SPAN:
+        return read_span(r, member->name,
+                         (sl_ns *)((char *)facts + member->place));
     case LATER:
         break;
     }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "net/resolve.h"
-#include "store/redis/fleet/dice.h"
+#include "store/dice.h"
 #include "store/redis/fleet/greet.h"
 
 #define BACK_OFF_LEAST (50 * SL_MS)
@@ -240,6 +240,7 @@ static void on_reply(struct sl_link *link, struct sl_str reply)
 
 static bool is_push(struct sl_str reply)
 {
+    SL_HOLDS(reply.len == 0 || reply.at);
     return reply.len > 0 && reply.at[0] == '>';
 }
 

@@ -1,7 +1,7 @@
 /* scout.c -- asks around. */
 #include "store/redis/fleet/scout.h"
 
-#include "store/redis/fleet/dice.h"
+#include "store/dice.h"
 #include "store/redis/fleet/link.h"
 
 #define REST       (400 * SL_MS) /* when it knew */

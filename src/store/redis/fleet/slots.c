@@ -1,8 +1,10 @@
 /* slots.c -- a cluster's slots, and what its nodes say about them. */
 #include "store/redis/fleet/slots.h"
 
+#include <pthread.h>
 #include <string.h>
 
+#include "base/digits.h"
 #include "wire/resp.h"
 
 /* CRC16 of XMODEM: x^16 + x^12 + x^5 + 1, the highest bit first. Eight bits at
@@ -34,6 +36,32 @@ unsigned sl_slot_of(struct sl_str key)
             tag = (struct sl_str){rest.at, (size_t)(close - rest.at)};
     }
     return crc16(tag) % SL_CLUSTER_SLOTS;
+}
+
+/* The least number of each slot. They are looked for once, in some
+ * milliseconds; no slot has to wait for more than the 300,000th. */
+static uint32_t tags[SL_CLUSTER_SLOTS];
+
+static void find_tags(void)
+{
+    unsigned left = SL_CLUSTER_SLOTS;
+    char digits[SL_DIGITS];
+
+    for (uint32_t n = 1; left > 0; n++) {
+        size_t len = sl_digits(n, digits);
+        unsigned slot = crc16((struct sl_str){digits, len}) % SL_CLUSTER_SLOTS;
+
+        left -= tags[slot] == 0;
+        tags[slot] = tags[slot] ? tags[slot] : n;
+    }
+}
+
+unsigned sl_slot_tag(unsigned slot)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, find_tags);
+    return tags[slot % SL_CLUSTER_SLOTS];
 }
 
 /* ---- redirects ---- */

@@ -15,6 +15,9 @@
 
 unsigned sl_slot_of(struct sl_str key);
 
+/* A number that lies in this slot, written in decimal digits. */
+unsigned sl_slot_tag(unsigned slot);
+
 /* Where a node is; the name may be empty: where we asked, too. */
 struct sl_place {
     char name[SL_HOST];

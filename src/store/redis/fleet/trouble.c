@@ -17,12 +17,12 @@ static const char *const sentences[SL_TROUBLES] = {
     "nothing is wrong",
     "Redis does not know the script; it is told again",
     "this Redis is a node of a cluster; write redis+cluster://",
-    "this Redis is a node of a cluster, and a slot is moving; write "
-    "redis+cluster://",
+    ("this Redis is a node of a cluster, and a slot is moving; write "
+     "redis+cluster://"),
     "the keys of a set are on their way to another node",
     "the cluster is down: some slots have no master",
-    "this Redis is a replica, which takes no writes; name its master, or use "
-    "redis+sentinel://",
+    ("this Redis is a replica, which takes no writes; name its master, or use "
+     "redis+sentinel://"),
     "the keys of a set lie in several slots; give them one hash tag",
     "Redis has reached its maxmemory; give it more",
     "Redis is still loading its data",
@@ -31,8 +31,8 @@ static const char *const sentences[SL_TROUBLES] = {
     "Redis has fewer replicas than its min-replicas-to-write",
     "Redis wants a password; write it as redis://:PASSWORD@HOST",
     "Redis does not know this user and password",
-    "this user of Redis may not do that; it needs +eval +evalsha +get +set "
-    "+del +time, and all keys of the policy",
+    ("this user of Redis may not do that; it needs +eval +evalsha +get +set "
+     "+del +time, and all keys of the policy"),
     "Redis says what is not understood",
 };
 

@@ -1,0 +1,178 @@
+/* fair.c -- lanes in a ring, each with its row of those who wait. */
+#include "engine/wait/fair.h"
+
+#include <string.h>
+
+struct sl_lane {
+    TAILQ_ENTRY(sl_lane) turn;
+    LIST_ENTRY(sl_lane) same; /* bucket */
+    struct sl_hash128 whose;
+    TAILQ_HEAD(, sl_place_in_line) row;
+    unsigned count;
+    unsigned weight;
+    unsigned served; /* in this row of turns; < weight */
+};
+
+int sl_fair_init(struct sl_fair *fair, const struct sl_alloc *alloc)
+{
+    size_t size = SL_FAIR_BUCKETS * sizeof(fair->buckets[0]);
+
+    *fair = (struct sl_fair){.alloc = alloc, .bucket_count = SL_FAIR_BUCKETS};
+    TAILQ_INIT(&fair->turns);
+    fair->buckets = sl_alloc_new(alloc, size);
+    if (!fair->buckets)
+        return SLUICE_ENOMEM;
+    memset(fair->buckets, 0, size);
+    return 0;
+}
+
+static struct sl_lane_bucket *bucket_of(const struct sl_fair *fair,
+                                        struct sl_hash128 whose)
+{
+    return &fair->buckets[whose.lo & (fair->bucket_count - 1)];
+}
+
+static struct sl_lane *find(const struct sl_fair *fair, struct sl_hash128 whose)
+{
+    struct sl_lane *lane;
+
+    LIST_FOREACH(lane, bucket_of(fair, whose), same)
+    if (lane->whose.lo == whose.lo && lane->whose.hi == whose.hi)
+        return lane;
+    return NULL;
+}
+
+/* Twice as many buckets as lanes keep finding short; without memory it gets
+ * longer, and nothing else. */
+static void spread(struct sl_fair *fair)
+{
+    unsigned count = 2 * fair->bucket_count;
+    struct sl_lane_bucket *buckets, *old = fair->buckets;
+    struct sl_lane *lane;
+
+    if (fair->lanes < fair->bucket_count)
+        return;
+    buckets = sl_alloc_new(fair->alloc, count * sizeof(*buckets));
+    if (!buckets)
+        return;
+    memset(buckets, 0, count * sizeof(*buckets));
+    sl_alloc_free(fair->alloc, old, fair->bucket_count * sizeof(*old));
+    fair->buckets = buckets;
+    fair->bucket_count = count;
+    TAILQ_FOREACH(lane, &fair->turns, turn)
+    LIST_INSERT_HEAD(bucket_of(fair, lane->whose), lane, same);
+}
+
+static struct sl_lane *new_lane(struct sl_fair *fair, struct sl_hash128 whose)
+{
+    struct sl_lane *lane = sl_alloc_new(fair->alloc, sizeof(*lane));
+
+    if (!lane)
+        return NULL;
+    *lane = (struct sl_lane){.whose = whose, .weight = 1};
+    TAILQ_INIT(&lane->row);
+    spread(fair);
+    LIST_INSERT_HEAD(bucket_of(fair, whose), lane, same);
+    TAILQ_INSERT_TAIL(&fair->turns, lane, turn); /* (3) */
+    fair->lanes++;
+    return lane;
+}
+
+static void free_lane(struct sl_fair *fair, struct sl_lane *lane)
+{
+    TAILQ_REMOVE(&fair->turns, lane, turn);
+    LIST_REMOVE(lane, same);
+    fair->lanes--;
+    sl_alloc_free(fair->alloc, lane, sizeof(*lane));
+}
+
+void sl_fair_done(struct sl_fair *fair)
+{
+    struct sl_place_in_line *place;
+
+    while ((place = sl_fair_first(fair)) != NULL)
+        sl_fair_leave(fair, place);
+    sl_alloc_free(fair->alloc, fair->buckets,
+                  fair->bucket_count * sizeof(fair->buckets[0]));
+    fair->buckets = NULL;
+}
+
+int sl_fair_add(struct sl_fair *fair, struct sl_hash128 whose, unsigned weight,
+                struct sl_place_in_line *place)
+{
+    struct sl_lane *lane = find(fair, whose);
+
+    if (!lane)
+        lane = new_lane(fair, whose);
+    if (!lane)
+        return SLUICE_ENOMEM;
+    lane->weight = weight > 0 ? weight : 1;
+    if (lane->served >= lane->weight)
+        lane->served = lane->weight - 1;
+    place->lane = lane;
+    TAILQ_INSERT_TAIL(&lane->row, place, link); /* (1) */
+    lane->count++;
+    fair->count++;
+    return 0;
+}
+
+struct sl_place_in_line *sl_fair_first(const struct sl_fair *fair)
+{
+    const struct sl_lane *lane = TAILQ_FIRST(&fair->turns);
+
+    return lane ? TAILQ_FIRST(&lane->row) : NULL;
+}
+
+/* Out of the row; the lane goes with its last. */
+static void take_out(struct sl_fair *fair, struct sl_place_in_line *place)
+{
+    struct sl_lane *lane = place->lane;
+
+    TAILQ_REMOVE(&lane->row, place, link);
+    place->lane = NULL;
+    lane->count--;
+    fair->count--;
+    if (lane->count == 0)
+        free_lane(fair, lane);
+}
+
+void sl_fair_serve(struct sl_fair *fair)
+{
+    struct sl_lane *lane = TAILQ_FIRST(&fair->turns);
+
+    if (!lane)
+        return;
+    if (++lane->served >= lane->weight) { /* (2) */
+        lane->served = 0;
+        TAILQ_REMOVE(&fair->turns, lane, turn);
+        TAILQ_INSERT_TAIL(&fair->turns, lane, turn);
+    }
+    take_out(fair, TAILQ_FIRST(&lane->row));
+}
+
+void sl_fair_leave(struct sl_fair *fair, struct sl_place_in_line *place)
+{
+    if (place->lane)
+        take_out(fair, place); /* (4) */
+}
+
+unsigned sl_fair_ahead(const struct sl_fair *fair, struct sl_hash128 whose,
+                       unsigned weight)
+{
+    const struct sl_lane *own = find(fair, whose), *lane;
+    uint64_t before = own ? own->count : 0;
+    uint64_t rounds, ahead = before;
+
+    if (weight == 0)
+        weight = 1;
+    /* The rows of turns that begin before his own comes. */
+    rounds = before / weight + 1;
+    TAILQ_FOREACH(lane, &fair->turns, turn)
+    {
+        uint64_t turns = rounds * lane->weight;
+
+        if (lane != own)
+            ahead += turns < lane->count ? turns : lane->count;
+    }
+    return ahead < fair->count ? (unsigned)ahead : fair->count;
+}

@@ -1,0 +1,127 @@
+/* wait.h -- who waits for a limit, and whose turn it is; in this process.
+ *
+ * A check that may wait and is denied stands in the queue of the limit's key
+ * until something comes back: a hold ends, or time has passed. The first in
+ * turn (fair.h) is asked again, and he alone; when he has passed the turn goes
+ * on at once, as there may be more.
+ *
+ *                            +------- denied again -------+
+ *                            v                            |
+ *     join --> WAITING --> first in turn, and --> CALLED --> ASKED --> granted
+ *                 |        something came back                 |
+ *                 +-- its time is over, or he has gone --------+--> left
+ *
+ * Threads. Queues are shared by all and have one lock, which no decision takes
+ * that neither waits nor ends a hold while others wait. A room is where those
+ * of one thread wait: only that thread asks for them. Whoever calls somebody of
+ * another thread puts him on that room's list and rings.
+ *
+ * Bounded. A limit has at most its `queue` waiting, over all of its keys.
+ */
+#ifndef SL_WAIT_H
+#define SL_WAIT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/wait/fair.h"
+
+/* Nobody waits longer: a connection would not last. */
+#define SL_WAIT_MOST (55 * SL_S)
+
+/* How often the first asks again when nobody can say when it is worth it:
+ * somebody else, in another process, may have given back. */
+#define SL_WAIT_POLL SL_S
+
+struct sl_queues;
+struct sl_queue;
+struct sl_room;
+
+struct sl_waiter {
+    struct sl_place_in_line place;  /* first */
+    struct sl_queue *queue;         /* NULL: in none */
+    struct sl_room *room;           /* of his thread */
+    TAILQ_ENTRY(sl_waiter) calling; /* in room->called */
+    bool called, asked, again;
+    sl_ns since, until; /* of his wait */
+    sl_ns next;         /* when the room looks at him */
+    unsigned at;        /* in the room's heap */
+    /* On his thread: it is his turn; his time is over (and he is in no queue
+     * any more). */
+    void (*on_turn)(struct sl_waiter *waiter, sl_ns now);
+    void (*on_late)(struct sl_waiter *waiter, sl_ns now);
+    void *ctx;
+};
+
+/* Zeros, but for the callbacks and ctx, are a waiter who does not wait. */
+
+struct sl_room {
+    struct sl_queues *queues;
+    /* Have sl_room_serve() called soon on the room's thread; from any thread,
+     * under the lock of the queues. False if that can't be. */
+    bool (*ring)(struct sl_room *room);
+    void *ctx;
+    TAILQ_HEAD(, sl_waiter) called; /* under the lock */
+    bool rung;                      /* likewise */
+    struct sl_waiter **heap;        /* by `next`; his thread's */
+    unsigned count, size;
+};
+
+SL_MUST_USE int sl_queues_open(const struct sl_alloc *alloc,
+                               struct sl_queues **ret);
+
+/* Nobody waits. NULL is allowed. */
+void sl_queues_close(struct sl_queues *queues);
+
+void sl_room_init(struct sl_room *room, struct sl_queues *queues,
+                  bool (*bell)(struct sl_room *room), void *ctx);
+
+/* Those who wait are late: on_late is called for each. */
+void sl_room_done(struct sl_room *room);
+
+/* Call those whose turn it is, and those whose time is over. Returns when it
+ * wants to be called next; SL_NS_NONE: when it rings. */
+sl_ns sl_room_serve(struct sl_room *room, sl_ns now);
+
+/* Does anybody wait? One load. */
+bool sl_queues_any(const struct sl_queues *queues);
+
+/* What a queue is for. */
+struct sl_queue_of {
+    struct sl_hash128 key; /* of the limit's name and key */
+    uint64_t limit;        /* of its name */
+    unsigned most;         /* who may wait for the limit */
+};
+
+/* How many would be served before one of `whose`; 0 also if there is no such
+ * queue. *ret_waiting is how many wait for the key; *ret_pace how long it
+ * takes from one to the next as seen so far, SL_NS_NONE if nobody knows. */
+unsigned sl_queue_ahead(struct sl_queues *queues, const struct sl_queue_of *of,
+                        struct sl_hash128 whose, unsigned weight,
+                        unsigned *ret_waiting, sl_ns *ret_pace);
+
+/* Wait; `waiter` has room, since and until. If he is the first he is called at
+ * `due` (SL_NS_NONE: when something comes back). SLUICE_EFULL, SLUICE_ENOMEM:
+ * he does not wait. */
+SL_MUST_USE int sl_queue_join(struct sl_queues *queues,
+                              const struct sl_queue_of *of,
+                              struct sl_hash128 whose, unsigned weight,
+                              sl_ns now, sl_ns due, struct sl_waiter *waiter);
+
+/* Is it this queue that he is in? */
+bool sl_queue_is(const struct sl_waiter *waiter, const struct sl_queue_of *of);
+
+/* He was asked and denied: he stays, and is called at `due`. */
+void sl_queue_stay(struct sl_waiter *waiter, sl_ns now, sl_ns due);
+
+/* He leaves, `served` or not; the next is called. */
+void sl_queue_leave(struct sl_waiter *waiter, sl_ns now, bool served);
+
+/* Something came back to the limit: the first of each of its keys is called.
+ * O(keys that are waited for). */
+void sl_queues_freed(struct sl_queues *queues, uint64_t limit);
+
+/* The numbers for metrics. Any thread. */
+unsigned sl_queues_count(const struct sl_queues *queues);
+
+#endif

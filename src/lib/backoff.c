@@ -1,0 +1,173 @@
+/* backoff.c -- how long a refused client waits. The rules are in
+ * include/sluice_backoff.h.
+ *
+ * A wait has two parts: what must pass, and a random part behind it.
+ *
+ *     |<------ told by the server ------>|<--- up to step --->|
+ *     |<------ or step ------>|<---- up to step ---->|
+ *
+ * step = base * 2^(refused so far), and half the cap at most, so that
+ *
+ *   (1) a wait of our own lies in [step, 2 step] and never passes the cap,
+ *       and the random part is as wide there as anywhere;
+ *   (2) a wait that the server named is never cut short;
+ *   (3) every random part is as likely as any other, to one in 2^64.
+ */
+#include "sluice_backoff.h"
+
+#include "base/arith.h"
+#include "base/httpdate.h"
+#include "lib/gate.h"
+
+#define ATTEMPTS 6
+#define BASE     (500 * SL_MS)
+#define CAP      (30 * SL_S)
+#define LONGEST  (15 * SL_MIN)
+
+/* Where seconds from now end and seconds since 1970 begin: 31 years, which
+ * nobody waits, and September 2001. From the second number on it would be
+ * milliseconds, or something else again. */
+#define EPOCH_BEGINS UINT64_C(1000000000)
+#define EPOCH_ENDS   UINT64_C(100000000000)
+
+/* No span: the server has said nothing that we understand. */
+#define UNTOLD ((sl_ns)-1)
+
+int sluice_backoff_retries(int status)
+{
+    return status == 429 || status == 503;
+}
+
+/* Whole seconds; a fraction, which some servers send, counts as one more.
+ * Numbers beyond 64 bits are UINT64_MAX. */
+static bool read_seconds(struct sl_str text, uint64_t *ret)
+{
+    uint64_t n = 0;
+    size_t i = 0;
+
+    for (; i < text.len && text.at[i] >= '0' && text.at[i] <= '9'; i++)
+        n = sl_add_sat(sl_mul_sat(n, 10), (uint64_t)(text.at[i] - '0'));
+    if (i == 0)
+        return false;
+    if (i < text.len && text.at[i] == '.') {
+        bool more = false;
+
+        for (i++; i < text.len && text.at[i] >= '0' && text.at[i] <= '9'; i++)
+            more |= text.at[i] != '0';
+        n = sl_add_sat(n, more);
+    }
+    *ret = n;
+    return i == text.len;
+}
+
+static sl_ns span_of(uint64_t seconds)
+{
+    return seconds <= SL_NS_MAX / SL_S ? (sl_ns)seconds * SL_S : SL_NS_MAX;
+}
+
+static sl_ns until(sl_ns at, sl_ns now)
+{
+    return at > now ? at - now : 0;
+}
+
+static sl_ns told_by_retry_after(struct sl_str text, sl_ns now)
+{
+    uint64_t seconds;
+    sl_ns at;
+
+    if (read_seconds(text, &seconds))
+        return span_of(seconds);
+    return sl_httpdate_read(text, now, &at) ? until(at, now) : UNTOLD;
+}
+
+static sl_ns told_by_reset(struct sl_str text, sl_ns now)
+{
+    uint64_t seconds;
+
+    if (!read_seconds(text, &seconds) || seconds >= EPOCH_ENDS)
+        return UNTOLD;
+    if (seconds < EPOCH_BEGINS)
+        return span_of(seconds);
+    return until(span_of(seconds), now);
+}
+
+static sl_ns told(const struct sluice_refusal *refusal, sl_ns now)
+{
+    sl_ns span =
+        told_by_retry_after(sl_str_trim(sl_str_c(refusal->retry_after)), now);
+
+    if (span == UNTOLD)
+        span = told_by_reset(sl_str_trim(sl_str_c(refusal->reset)), now);
+    return span;
+}
+
+static sl_ns given(sl_ns value, sl_ns preset)
+{
+    return value ? value : preset;
+}
+
+static sl_ns step_of(const struct sluice_backoff *b)
+{
+    sl_ns step = given(b->base_ns, BASE), most = given(b->cap_ns, CAP) / 2;
+
+    for (unsigned i = 0; i < b->refused && step < most; i++)
+        step = sl_ns_add_sat(step, step);
+    return step < most ? step : most; /* (1) */
+}
+
+/* Something in [0, span]. (3) */
+static sl_ns part_of(sl_ns span, uint64_t random)
+{
+    return (sl_ns)(((sl_u128)random * ((uint64_t)span + 1)) >> 64);
+}
+
+static int check(const struct sluice_backoff *b,
+                 const struct sluice_refusal *refusal, int64_t now,
+                 const int64_t *ret)
+{
+    if (!b || !refusal || !ret)
+        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "there is no %s",
+                         !b         ? "backoff"
+                         : !refusal ? "refusal"
+                                    : "place for the wait");
+    if (now < 0 || b->base_ns < 0 || b->cap_ns < 0 || b->longest_ns < 0)
+        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
+                         "a time of a backoff is negative");
+    if (!sluice_backoff_retries(refusal->status))
+        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
+                         "the server answered %d, and only 429 and 503 are "
+                         "asked again",
+                         refusal->status);
+    return 0;
+}
+
+int sluice_backoff_next(struct sluice_backoff *b,
+                        const struct sluice_refusal *refusal, int64_t now_ns,
+                        uint64_t random, int64_t *ret_wait_ns)
+{
+    int err = check(b, refusal, now_ns, ret_wait_ns);
+    sl_ns wait, step, longest;
+    unsigned attempts;
+
+    if (err)
+        return err;
+    attempts = b->attempts ? b->attempts : ATTEMPTS;
+    if (b->refused >= attempts - 1)
+        return sl_refuse(sl_gate_diag(), SLUICE_EFULL,
+                         "the server answered %d to the last of %u attempts",
+                         refusal->status, attempts);
+    wait = told(refusal, now_ns);
+    longest = given(b->longest_ns, LONGEST);
+    if (wait > longest)
+        return sl_refuse(sl_gate_diag(), SLUICE_EFULL,
+                         "the server answered %d and asks to wait %lld s; the "
+                         "longest wait is %lld s",
+                         refusal->status, (long long)(wait / SL_S),
+                         (long long)(longest / SL_S));
+    step = step_of(b);
+    if (wait <= 0) /* nothing was said, or it lies behind us */
+        wait = step;
+    *ret_wait_ns = sl_ns_add_sat(wait, part_of(step, random)); /* (2) */
+    b->refused++;
+    return 0;
+}

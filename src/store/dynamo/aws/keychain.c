@@ -1,0 +1,379 @@
+/* keychain.c -- where the keys come from, and that they stay good.
+ *
+ *     look --> environment, file: there at once
+ *       |
+ *       +--> container: CONTAINER ---------------------> keys
+ *       +--> instance:  TOKEN --> ROLE --> DOCUMENT ---> keys
+ *                          |        |          |          |
+ *                          +--------+----------+-- failed: again, later
+ *                                                         |
+ *       look <---- well before they expire ---------------+
+ */
+#include "store/dynamo/aws/keychain.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "store/dice.h"
+
+#define FILE_MOST  ((size_t)64 << 10)
+#define BODY_MOST  ((size_t)16 << 10)
+#define FILE_AGAIN SL_MIN
+#define BEFORE_END (5 * SL_MIN)
+#define LEAST      SL_S
+#define AGAIN_MOST SL_MIN
+#define PATIENCE   (2 * SL_S)
+
+#define CONTAINER_HOST "http://169.254.170.2"
+#define METADATA       "http://169.254.169.254"
+#define ROLES          "/latest/meta-data/iam/security-credentials/"
+
+struct sl_keychain {
+    struct sl_keychain_options options;
+    struct sl_dice dice;
+    struct sl_timer *timer;
+    struct sl_aws_found found;
+    sl_ns again; /* after the next failure */
+    enum { CONTAINER, TOKEN, ROLE, DOCUMENT } step;
+    struct sl_fetch fetch;
+    char url[1024];
+    char header[4200]; /* an authorization, or the instance's token */
+    const char *headers[2];
+};
+
+/* ---- telling ---- */
+
+static void tell(struct sl_keychain *chain, bool good, const char *sentence)
+{
+    if (chain->options.on_change)
+        chain->options.on_change(chain->options.ctx, good, sentence);
+}
+
+static void look_again(struct sl_keychain *chain, sl_ns in)
+{
+    sl_timer_start(chain->timer, sl_dice_jitter(&chain->dice, in));
+}
+
+static void fail(struct sl_keychain *chain, const char *sentence)
+{
+    look_again(chain, chain->again);
+    chain->again =
+        chain->again < AGAIN_MOST / 2 ? 2 * chain->again : AGAIN_MOST;
+    tell(chain, false, sentence);
+}
+
+/* New keys, and when to ask for others. */
+static void arrive(struct sl_keychain *chain, const struct sl_aws_found *found)
+{
+    sl_ns life = found->expires == SL_NS_NONE
+                     ? SL_NS_NONE
+                     : found->expires - sl_loop_now(chain->options.loop);
+    struct sl_diag why;
+
+    if (sl_aws_keep(&found->keys, found->expires, &chain->found, &why)) {
+        fail(chain, why.sentence);
+        return;
+    }
+    chain->again = LEAST;
+    if (life != SL_NS_NONE) {
+        sl_ns in = life > 2 * BEFORE_END ? life - BEFORE_END : life / 2;
+
+        look_again(chain, in > LEAST ? in : LEAST);
+    }
+    tell(chain, true, "keys are there");
+}
+
+/* ---- what lies here ---- */
+
+static bool look_in_env(struct sl_keychain *chain)
+{
+    const struct sl_aws_env *env = chain->options.env;
+    struct sl_aws_found found = {.expires = SL_NS_NONE};
+
+    if (!env->key_id || !env->secret)
+        return false;
+    found.keys = (struct sl_aws_keys){
+        sl_str_c(env->key_id), sl_str_c(env->secret), sl_str_c(env->token)};
+    arrive(chain, &found);
+    return true;
+}
+
+/* False: there is no such file. */
+static bool look_in_file(struct sl_keychain *chain)
+{
+    const struct sl_aws_env *env = chain->options.env;
+    const char *profile = env->profile ? env->profile : "default";
+    struct sl_aws_found found;
+    struct sl_buf text;
+    struct sl_diag why = {.sentence = ""};
+    char path[512];
+    int err;
+
+    if (!env->file && !env->home)
+        return false;
+    snprintf(path, sizeof(path), "%s%s", env->file ? env->file : env->home,
+             env->file ? "" : "/.aws/credentials");
+    sl_buf_init(&text, FILE_MOST, chain->options.alloc);
+    err = sl_file_read(path, FILE_MOST, &text, &why);
+    if (!err)
+        err = sl_aws_read_profile(sl_buf_str(&text), sl_str_c(profile), &found,
+                                  &why);
+    sl_buf_done(&text);
+    if (!err)
+        arrive(chain, &found);
+    /* Whoever names a file or a profile means it. */
+    else if (env->file || env->profile)
+        fail(chain, why.sentence);
+    else
+        return false;
+    if (!err)
+        look_again(chain, FILE_AGAIN);
+    return true;
+}
+
+/* ---- what is asked for ---- */
+
+static void on_fetched(struct sl_fetch *fetch);
+
+static void ask(struct sl_keychain *chain, const char *method)
+{
+    chain->headers[0] = chain->header[0] ? chain->header : NULL;
+    chain->headers[1] = NULL;
+    chain->fetch.url = chain->url;
+    chain->fetch.method = method;
+    chain->fetch.headers = chain->headers;
+    chain->fetch.send =
+        method ? SL_STR("") : (struct sl_str){NULL, 0}; /* a PUT has a body */
+    chain->fetch.most = BODY_MOST;
+    chain->fetch.timeout = PATIENCE;
+    chain->fetch.done = on_fetched;
+    chain->fetch.ctx = chain;
+    if (sl_fetch_begin(chain->options.fetcher, &chain->fetch))
+        fail(chain, "there is no memory");
+}
+
+static const char *metadata_of(const struct sl_keychain *chain)
+{
+    const char *named = chain->options.env->metadata;
+
+    return named ? named : METADATA;
+}
+
+static void ask_instance(struct sl_keychain *chain)
+{
+    chain->step = TOKEN;
+    snprintf(chain->url, sizeof(chain->url), "%s/latest/api/token",
+             metadata_of(chain));
+    snprintf(chain->header, sizeof(chain->header),
+             "X-aws-ec2-metadata-token-ttl-seconds: 21600");
+    ask(chain, "PUT");
+}
+
+/* Keys are not asked of strangers by plain HTTP. */
+static bool is_near(const char *url)
+{
+    static const char *const hosts[] = {"https://",
+                                        "http://127.",
+                                        "http://localhost",
+                                        "http://[::1]",
+                                        CONTAINER_HOST,
+                                        "http://169.254.170.23",
+                                        "http://[fd00:ec2::23]"};
+
+    for (size_t i = 0; i < SL_LEN(hosts); i++)
+        if (strncmp(url, hosts[i], strlen(hosts[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Up to a blank or the end of a line. */
+static struct sl_str first_word(struct sl_str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] <= ' ')
+            text.len = i;
+    return text;
+}
+
+/* The first word of a file; SLUICE_ESYS. */
+static int read_token(struct sl_keychain *chain, const char *path, char *out,
+                      size_t size)
+{
+    struct sl_buf text;
+    struct sl_str line;
+    int err;
+
+    sl_buf_init(&text, BODY_MOST, chain->options.alloc);
+    err = sl_file_read(path, BODY_MOST, &text, NULL);
+    line = first_word(sl_buf_str(&text));
+    if (!err)
+        snprintf(out, size, "Authorization: %.*s", SL_STR_ARG(line));
+    sl_buf_done(&text);
+    return err;
+}
+
+static void ask_container(struct sl_keychain *chain)
+{
+    const struct sl_aws_env *env = chain->options.env;
+
+    chain->step = CONTAINER;
+    snprintf(chain->url, sizeof(chain->url), "%s%s",
+             env->container_relative ? CONTAINER_HOST : "",
+             env->container_relative ? env->container_relative
+                                     : env->container_full);
+    chain->header[0] = '\0';
+    if (!is_near(chain->url)) {
+        fail(chain, "AWS_CONTAINER_CREDENTIALS_FULL_URI must be https:// or "
+                    "an address of this host");
+        return;
+    }
+    if (env->container_token_file) {
+        if (read_token(chain, env->container_token_file, chain->header,
+                       sizeof(chain->header))) {
+            fail(chain, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE can't be "
+                        "read");
+            return;
+        }
+    } else if (env->container_token) {
+        snprintf(chain->header, sizeof(chain->header), "Authorization: %s",
+                 env->container_token);
+    }
+    ask(chain, NULL);
+}
+
+/* ---- what was answered ---- */
+
+static void on_token(struct sl_keychain *chain)
+{
+    struct sl_str token = first_word(sl_buf_str(&chain->fetch.body));
+
+    chain->step = ROLE;
+    snprintf(chain->header, sizeof(chain->header),
+             "X-aws-ec2-metadata-token: %.*s", SL_STR_ARG(token));
+    snprintf(chain->url, sizeof(chain->url), "%s" ROLES, metadata_of(chain));
+    ask(chain, NULL);
+}
+
+static void on_role(struct sl_keychain *chain)
+{
+    struct sl_str role = first_word(sl_buf_str(&chain->fetch.body));
+
+    if (role.len == 0 || role.len > 128) {
+        fail(chain, "the instance has no role; give it one that may use the "
+                    "table");
+        return;
+    }
+    chain->step = DOCUMENT;
+    snprintf(chain->url, sizeof(chain->url), "%s" ROLES "%.*s",
+             metadata_of(chain), SL_STR_ARG(role));
+    ask(chain, NULL);
+}
+
+static void on_document(struct sl_keychain *chain)
+{
+    struct sl_aws_found found;
+    struct sl_diag why = {.sentence = ""};
+
+    if (sl_aws_read_document(sl_buf_str(&chain->fetch.body), &found, &why))
+        fail(chain, why.sentence);
+    else
+        arrive(chain, &found);
+    explicit_bzero(&found, sizeof(found));
+}
+
+static void on_fetched(struct sl_fetch *fetch)
+{
+    static const char *const whose[] = {"the container's", "the instance's",
+                                        "the instance's", "the instance's"};
+    struct sl_keychain *chain = fetch->ctx;
+    struct sl_diag why;
+
+    if (fetch->result != SL_FETCH_GOOD) {
+        sl_refuse(&why, 0, "there are no keys: %s service of keys fails: %s",
+                  whose[chain->step], fetch->why);
+        fail(chain, why.sentence);
+    } else if (chain->step == TOKEN) {
+        on_token(chain);
+    } else if (chain->step == ROLE) {
+        on_role(chain);
+    } else {
+        on_document(chain);
+    }
+}
+
+/* ---- life ---- */
+
+static void look(struct sl_keychain *chain)
+{
+    const struct sl_aws_env *env = chain->options.env;
+
+    if (chain->fetch.easy)
+        return; /* it is being asked for */
+    if (look_in_env(chain) || look_in_file(chain))
+        return;
+    if (env->container_relative || env->container_full)
+        ask_container(chain);
+    else if (!env->no_metadata)
+        ask_instance(chain);
+    else
+        fail(chain, "there are no keys: set AWS_ACCESS_KEY_ID and "
+                    "AWS_SECRET_ACCESS_KEY, or write ~/.aws/credentials");
+}
+
+static void on_timer(void *ctx)
+{
+    look(ctx);
+}
+
+int sl_keychain_open(const struct sl_keychain_options *options,
+                     struct sl_keychain **ret)
+{
+    struct sl_keychain *chain = sl_alloc_new(options->alloc, sizeof(*chain));
+    int err;
+
+    if (!chain)
+        return SLUICE_ENOMEM;
+    memset(chain, 0, sizeof(*chain));
+    chain->options = *options;
+    chain->again = LEAST;
+    err = sl_dice_make(&chain->dice);
+    if (!err)
+        err = sl_timer_new(options->loop, on_timer, chain, &chain->timer);
+    if (err) {
+        sl_keychain_close(chain);
+        return err;
+    }
+    sl_timer_start(chain->timer, 0);
+    *ret = chain;
+    return 0;
+}
+
+void sl_keychain_close(struct sl_keychain *chain)
+{
+    if (!chain)
+        return;
+    sl_fetch_forget(chain->options.fetcher, &chain->fetch);
+    sl_timer_free(chain->timer);
+    const struct sl_alloc *alloc = chain->options.alloc;
+    explicit_bzero(chain, sizeof(*chain));
+    sl_alloc_free(alloc, chain, sizeof(*chain));
+}
+
+const struct sl_aws_keys *sl_keychain_keys(const struct sl_keychain *chain,
+                                           sl_ns now)
+{
+    const struct sl_aws_found *found = &chain->found;
+
+    if (found->keys.id.len == 0 ||
+        (found->expires != SL_NS_NONE && now >= found->expires))
+        return NULL;
+    return &found->keys;
+}
+
+void sl_keychain_doubt(struct sl_keychain *chain)
+{
+    if (!chain->fetch.easy && !chain->options.env->key_id)
+        look_again(chain, LEAST);
+}

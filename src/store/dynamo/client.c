@@ -1,0 +1,219 @@
+/* client.c -- requests to one endpoint, signed, on one loop. */
+#include "store/dynamo/client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BODY_MOST  ((size_t)256 << 10)
+#define HEAD_MOST  ((size_t)16 << 10)
+#define REPLY_MOST ((size_t)1 << 20)
+
+struct sl_dynamo_client {
+    struct sl_dynamo_client_options options;
+    struct sl_fetcher *fetcher;
+    struct sl_keychain *chain;
+    struct sl_skew skew;
+};
+
+static sl_ns wall(const struct sl_dynamo_client *client)
+{
+    return sl_loop_now(client->options.loop);
+}
+
+/* An instant that can be signed, whatever was learned. */
+static sl_ns signing_time(const struct sl_dynamo_client *client)
+{
+    sl_ns at = wall(client) + sl_skew_of(&client->skew);
+
+    return at < 0 ? 0 : at < SL_TIME_END ? at : SL_TIME_END - 1;
+}
+
+static const struct sl_aws_keys *keys_of(const struct sl_dynamo_client *client)
+{
+    return sl_keychain_keys(client->chain, wall(client));
+}
+
+/* ---- headers ---- */
+
+static int sign(struct sl_call *call, const char *target, const char *date,
+                const struct sl_aws_keys *keys)
+{
+    const struct sl_dynamo_where *where = call->client->options.where;
+    struct sl_sigv4_header headers[] = {
+        {SL_STR("content-type"),         SL_STR("application/x-amz-json-1.0")},
+        {SL_STR("host"),                 where->host                         },
+        {SL_STR("x-amz-date"),           sl_str_c(date)                      },
+        {SL_STR("x-amz-target"),         sl_str_c(target)                    },
+        {SL_STR("x-amz-security-token"), keys->token                         },
+    };
+    struct sl_sigv4 what = {
+        .keys = keys,
+        .region = where->region,
+        .service = SL_STR("dynamodb"),
+        .method = SL_STR("POST"),
+        .path = SL_STR("/"),
+        .body = sl_buf_str(&call->body),
+        .headers = headers,
+        .header_count = SL_LEN(headers) - (keys->token.len == 0),
+        .now = signing_time(call->client),
+    };
+    int err = sl_buf_add(&call->head, SL_STR("Authorization: "));
+
+    if (!err)
+        err = sl_sigv4_sign(&what, &call->head);
+    return err ? err : sl_buf_add(&call->head, (struct sl_str){"", 1});
+}
+
+/* Each with its NUL, one behind the other; then pointers to them. */
+static int put_head(struct sl_call *call, const char *operation,
+                    const struct sl_aws_keys *keys)
+{
+    const struct sl_dynamo_where *where = call->client->options.where;
+    char target[64], date[SL_SIGV4_DATE];
+    unsigned count = 0;
+    int err;
+
+    snprintf(target, sizeof(target), "DynamoDB_20120810.%s", operation);
+    sl_sigv4_date(signing_time(call->client), date);
+    sl_buf_clear(&call->head);
+    err = sign(call, target, date, keys);
+    if (!err)
+        err = sl_buf_addf(&call->head,
+                          "Content-Type: application/x-amz-json-1.0%c"
+                          "Host: %.*s%cX-Amz-Date: %s%cX-Amz-Target: %s%c",
+                          '\0', SL_STR_ARG(where->host), '\0', date, '\0',
+                          target, '\0');
+    if (!err && keys->token.len > 0)
+        err = sl_buf_addf(&call->head, "X-Amz-Security-Token: %.*s%c",
+                          SL_STR_ARG(keys->token), '\0');
+    if (err)
+        return err;
+    for (size_t at = 0; at < call->head.len;
+         at += strlen(call->head.bytes + at) + 1)
+        call->headers[count++] = call->head.bytes + at;
+    call->headers[count] = NULL;
+    return 0;
+}
+
+/* ---- calls ---- */
+
+static void on_fetched(struct sl_fetch *fetch)
+{
+    struct sl_call *call = fetch->ctx;
+    struct sl_dynamo_client *client = call->client;
+    sl_ns date;
+
+    call->status =
+        fetch->result == SL_FETCH_GOOD || fetch->result == SL_FETCH_STATUS
+            ? fetch->status
+            : 0;
+    call->unsent = call->status == 0 && !fetch->sent;
+    call->reply = sl_buf_str(&fetch->body);
+    if (call->status > 0 && !sl_date_read(sl_str_c(fetch->date), &date))
+        sl_skew_note(&client->skew, date, call->sent_at, wall(client));
+    call->done(call);
+}
+
+void sl_call_init(struct sl_call *call, struct sl_dynamo_client *client)
+{
+    memset(call, 0, sizeof(*call));
+    call->client = client;
+    sl_buf_init(&call->body, BODY_MOST, client->options.alloc);
+    sl_buf_init(&call->head, HEAD_MOST, client->options.alloc);
+}
+
+void sl_call_done(struct sl_call *call)
+{
+    if (!call->client)
+        return;
+    sl_fetch_forget(call->client->fetcher, &call->fetch);
+    sl_buf_done(&call->body);
+    sl_buf_done(&call->head);
+}
+
+int sl_call_send(struct sl_call *call, const char *operation, sl_ns timeout)
+{
+    struct sl_dynamo_client *client = call->client;
+    const struct sl_aws_keys *keys = keys_of(client);
+    int err = keys ? put_head(call, operation, keys) : SLUICE_ESTORE;
+
+    if (err)
+        return err;
+    call->sent_at = wall(client);
+    call->fetch.url = client->options.where->endpoint;
+    call->fetch.headers = call->headers;
+    call->fetch.send = sl_buf_str(&call->body);
+    call->fetch.most = REPLY_MOST;
+    call->fetch.timeout = timeout;
+    call->fetch.done = on_fetched;
+    call->fetch.ctx = call;
+    return sl_fetch_begin(client->fetcher, &call->fetch);
+}
+
+void sl_call_cancel(struct sl_call *call)
+{
+    sl_fetch_forget(call->client->fetcher, &call->fetch);
+}
+
+bool sl_call_is_open(const struct sl_call *call)
+{
+    return call->fetch.easy != NULL;
+}
+
+/* ---- the client ---- */
+
+bool sl_dynamo_client_has_keys(const struct sl_dynamo_client *client)
+{
+    return keys_of(client) != NULL;
+}
+
+void sl_dynamo_client_doubt(struct sl_dynamo_client *client)
+{
+    sl_keychain_doubt(client->chain);
+}
+
+sl_ns sl_dynamo_client_skew(const struct sl_dynamo_client *client)
+{
+    return sl_skew_of(&client->skew);
+}
+
+int sl_dynamo_client_open(const struct sl_dynamo_client_options *options,
+                          struct sl_dynamo_client **ret)
+{
+    struct sl_dynamo_client *client =
+        sl_alloc_new(options->alloc, sizeof(*client));
+    struct sl_keychain_options keys = {
+        .env = options->env,
+        .loop = options->loop,
+        .alloc = options->alloc,
+        .on_change = options->on_keys,
+        .ctx = options->ctx,
+    };
+    struct sl_diag why;
+    int err;
+
+    if (!client)
+        return SLUICE_ENOMEM;
+    memset(client, 0, sizeof(*client));
+    client->options = *options;
+    err =
+        sl_fetcher_open(options->loop, options->alloc, &client->fetcher, &why);
+    keys.fetcher = client->fetcher;
+    if (!err)
+        err = sl_keychain_open(&keys, &client->chain);
+    if (err) {
+        sl_dynamo_client_close(client);
+        return err;
+    }
+    *ret = client;
+    return 0;
+}
+
+void sl_dynamo_client_close(struct sl_dynamo_client *client)
+{
+    if (!client)
+        return;
+    sl_keychain_close(client->chain);
+    sl_fetcher_close(client->fetcher);
+    sl_alloc_free(client->options.alloc, client, sizeof(*client));
+}

@@ -1,0 +1,272 @@
+/* reply.c -- what DynamoDB answers. */
+#include "store/dynamo/reply.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what became of it ---- */
+
+/* By the end of `__type`, behind a '#'. */
+static const struct {
+    const char *type;
+    enum sl_answered means;
+} types[] = {
+    {"ConditionalCheckFailedException",        SL_UNMET         },
+    {"TransactionConflictException",           SL_UNMET         },
+    {"ProvisionedThroughputExceededException", SL_THROTTLED     },
+    {"ThrottlingException",                    SL_THROTTLED     },
+    {"Throttling",                             SL_THROTTLED     },
+    {"RequestLimitExceeded",                   SL_THROTTLED     },
+    {"LimitExceededException",                 SL_THROTTLED     },
+    {"RequestTimeTooSkewed",                   SL_SKEWED        },
+    {"RequestExpired",                         SL_SKEWED        },
+    {"InvalidSignatureException",              SL_FORBIDDEN     },
+    {"UnrecognizedClientException",            SL_FORBIDDEN     },
+    {"AccessDeniedException",                  SL_FORBIDDEN     },
+    {"MissingAuthenticationTokenException",    SL_FORBIDDEN     },
+    {"IncompleteSignatureException",           SL_FORBIDDEN     },
+    {"ExpiredTokenException",                  SL_FORBIDDEN     },
+    {"ResourceNotFoundException",              SL_NO_TABLE      },
+    {"ResourceInUseException",                 SL_NO_TABLE      },
+    {"UnknownOperationException",              SL_NO_TRANSACTION},
+};
+
+const char *sl_answered_sentence(enum sl_answered answered)
+{
+    static const char *const sentences[] = {
+        [SL_ANSWERED] = "",
+        [SL_UNMET] = "the same rows are written by too many at once",
+        [SL_THROTTLED] = "the table is throttled; give it more capacity",
+        [SL_SKEWED] = "clock skew: this machine's clock is too far from that "
+                      "of AWS; set it by NTP",
+        [SL_FORBIDDEN] = "the keys are refused; they need GetItem, "
+                         "BatchGetItem, UpdateItem, PutItem, DeleteItem and "
+                         "ConditionCheckItem on the table",
+        [SL_NO_TABLE] = "there is no such table; make it with the string keys "
+                        "userId (partition) and dataType (sort)",
+        [SL_NO_TRANSACTION] = "the endpoint has no TransactWriteItems; routes "
+                              "with several limits must say atomic: false",
+        [SL_REFUSED] = "the endpoint does not understand us; is it DynamoDB?",
+        [SL_UNSENT] = "the endpoint can't be reached",
+        [SL_UNSURE] = "the endpoint fails",
+    };
+
+    return sentences[answered];
+}
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text ? text : "";
+}
+
+/* Why a transaction was cancelled: by the worst of the reasons. */
+static enum sl_answered cancelled(const json_t *root)
+{
+    const json_t *list = json_object_get(root, "CancellationReasons");
+    enum sl_answered worst = SL_UNMET;
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *code = text_of(json_array_get(list, i), "Code");
+
+        if (strcmp(code, "ThrottlingError") == 0 ||
+            strcmp(code, "ProvisionedThroughputExceeded") == 0)
+            worst = worst < SL_THROTTLED ? SL_THROTTLED : worst;
+        else if (code[0] && strcmp(code, "None") != 0 &&
+                 strcmp(code, "ConditionalCheckFailed") != 0 &&
+                 strcmp(code, "TransactionConflict") != 0)
+            worst = SL_REFUSED;
+    }
+    return worst;
+}
+
+static enum sl_answered meaning_of(int status, const json_t *root)
+{
+    const char *type = text_of(root, "__type");
+    const char *end = strrchr(type, '#');
+    const char *message = text_of(root, "message");
+
+    if (!message[0])
+        message = text_of(root, "Message");
+    end = end ? end + 1 : type;
+    if (strcmp(end, "TransactionCanceledException") == 0)
+        return cancelled(root);
+    if (strcmp(end, "InvalidSignatureException") == 0 &&
+        strstr(message, "Signature ") &&
+        (strstr(message, "expired") || strstr(message, "not yet current")))
+        return SL_SKEWED;
+    for (size_t i = 0; i < SL_LEN(types); i++)
+        if (strcmp(end, types[i].type) == 0)
+            return types[i].means;
+    if (status == 429)
+        return SL_THROTTLED;
+    return status >= 500 || status < 400 ? SL_UNSURE : SL_REFUSED;
+}
+
+static void quote(int status, const json_t *root, char why[SL_REPLY_WHY])
+{
+    const char *message = text_of(root, "message");
+    const char *type = text_of(root, "__type");
+    const char *end = strrchr(type, '#');
+
+    if (!message[0])
+        message = text_of(root, "Message");
+    snprintf(why, SL_REPLY_WHY, "%d %.60s%s%.100s", status,
+             end ? end + 1 : type, message[0] ? ": " : "", message);
+    for (char *at = why; *at; at++)
+        if ((unsigned char)*at < ' ')
+            *at = ' ';
+}
+
+/* ---- rows ---- */
+
+/* {"N":"123"}: a whole number up to what a cell's word may be. */
+static bool read_number(const json_t *item, const char *name, uint64_t most,
+                        uint64_t *ret)
+{
+    const json_t *value = json_object_get(item, name);
+    const char *text = text_of(value, "N");
+    uint64_t number = 0;
+
+    if (!text[0] || strlen(text) > 19)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        number = number * 10 + (uint64_t)(*text - '0');
+    }
+    if (number > most)
+        return false;
+    *ret = number;
+    return true;
+}
+
+/* False: it is there, and none of ours. An item that has other attributes only
+ * is as good as none. */
+static bool read_row(const json_t *item, struct sl_row *row, sl_ns now)
+{
+    const char *name = row->is_window ? "count" : "cell0";
+    uint64_t first, second = 0;
+
+    row->there = false;
+    row->cell = sl_cell_of(0, 0);
+    if (!json_object_get(item, name))
+        return true;
+    if (!read_number(item, name,
+                     row->is_window ? SL_AMOUNT_MAX
+                                    : (UINT64_C(1) << SL_CELL_W0_BITS) - 1,
+                     &first))
+        return false;
+    if (!row->is_window &&
+        !read_number(item, "cell1", (UINT64_C(1) << SL_CELL_W1_BITS) - 1,
+                     &second))
+        return false;
+    row->there = true;
+    row->cell = row->is_window ? sl_row_cell(row, first, now)
+                               : sl_cell_of(first, second);
+    return true;
+}
+
+static bool is_of(const json_t *item, const struct sl_row *row)
+{
+    const json_t *name = json_object_get(json_object_get(item, "userId"), "S");
+
+    return json_is_string(name) && json_string_length(name) == row->name.len &&
+           memcmp(json_string_value(name), row->name.at, row->name.len) == 0 &&
+           strcmp(text_of(json_object_get(item, "dataType"), "S"), row->sort) ==
+               0;
+}
+
+/* BatchGetItem: in any order, under the table's name. */
+static bool read_batch(const json_t *tables, struct sl_row *rows,
+                       unsigned count, sl_ns now)
+{
+    json_t *list =
+        json_object_iter_value(json_object_iter((json_t *)(uintptr_t)tables));
+    bool good = true;
+
+    for (unsigned i = 0; i < count; i++) {
+        const json_t *item = NULL;
+
+        for (size_t k = 0; k < json_array_size(list) && !item; k++)
+            if (is_of(json_array_get(list, k), &rows[i]))
+                item = json_array_get(list, k);
+        good = read_row(item, &rows[i], now) && good;
+    }
+    return good;
+}
+
+/* Reads nothing but what is there; the rest is for a look. */
+static enum sl_answered read_rows(const json_t *root, struct sl_row *rows,
+                                  unsigned count, sl_ns now, bool *ret_told)
+{
+    const json_t *tables = json_object_get(root, "Responses");
+    const json_t *left = json_object_get(root, "UnprocessedKeys");
+    const json_t *item = json_object_get(root, "Attributes");
+    bool good;
+
+    if (json_object_size(left) > 0)
+        return SL_THROTTLED;
+    item = item ? item : json_object_get(root, "Item");
+    *ret_told = tables || item;
+    good = tables ? read_batch(tables, rows, count, now)
+                  : count == 0 || read_row(item, &rows[0], now);
+    return good ? SL_ANSWERED : SL_REFUSED;
+}
+
+static json_t *load(struct sl_str body)
+{
+    return json_loadb(body.at ? body.at : "", body.len,
+                      JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+}
+
+enum sl_answered sl_reply_read(int status, struct sl_str body,
+                               struct sl_row *rows, unsigned count, sl_ns now,
+                               bool *ret_told, char why[SL_REPLY_WHY])
+{
+    json_t *root = load(body);
+    enum sl_answered answered;
+
+    *ret_told = false;
+    why[0] = '\0';
+    if (status == 200 && json_is_object(root)) {
+        answered = read_rows(root, rows, count, now, ret_told);
+        if (answered == SL_REFUSED)
+            snprintf(why, SL_REPLY_WHY, "a row is none of ours");
+    } else {
+        answered = status == 200 ? SL_UNSURE : meaning_of(status, root);
+        quote(status, root, why);
+        if (answered == SL_UNMET && count == 1 && json_object_get(root, "Item"))
+            *ret_told = read_row(json_object_get(root, "Item"), &rows[0], now);
+    }
+    json_decref(root);
+    return answered;
+}
+
+enum sl_answered sl_reply_texts(int status, struct sl_str body,
+                                struct sl_reply_text *texts, unsigned count,
+                                bool *ret_there, char why[SL_REPLY_WHY])
+{
+    json_t *root = load(body);
+    const json_t *item = json_object_get(root, "Item");
+    enum sl_answered answered = SL_ANSWERED;
+
+    why[0] = '\0';
+    if (status != 200 || !json_is_object(root)) {
+        answered = status == 200 ? SL_UNSURE : meaning_of(status, root);
+        quote(status, root, why);
+    }
+    *ret_there = answered == SL_ANSWERED && json_is_object(item);
+    for (unsigned i = 0; i < count; i++) {
+        const json_t *value = json_object_get(
+            *ret_there ? json_object_get(item, texts[i].name) : NULL, "S");
+
+        texts[i].there = json_is_string(value);
+        snprintf(texts[i].out, texts[i].size, "%s",
+                 texts[i].there ? json_string_value(value) : "");
+    }
+    json_decref(root);
+    return answered;
+}

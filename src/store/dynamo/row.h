@@ -1,0 +1,76 @@
+/* row.h -- an item of the table: whose it is, and what it says.
+ *
+ *   userId             dataType                   count  resetTime  ttl
+ *   search:user:123    RATE_LIMIT#1704067200000   45     ...ms      ...s
+ *   userId             dataType                   cell0  cell1      ttl
+ *   sluice:prod:...    CELL#0000000e8d4a5101      ...    ...        ...s
+ *
+ * A fixed window is a row of its own, named by its start: so the table looked
+ * before there was a Sluice, and so anybody can read it. Every other kind is
+ * one row with the two words of its cell, named by the limit's shape, so that
+ * a changed kind or period starts afresh.
+ *
+ * `ttl` is an hour after a row has lost its meaning. Nothing depends on when
+ * DynamoDB removes it.
+ */
+#ifndef SL_ROW_H
+#define SL_ROW_H
+
+#include "base/buf.h"
+#include "store/store.h"
+
+#define SL_ROW_NAME_MOST 1024 /* bytes; longer names are hashed */
+#define SL_ROW_SORT      40
+
+struct sl_row {
+    struct sl_str name;
+    char sort[SL_ROW_SORT];
+    bool is_window;
+    uint64_t reset_ms; /* of a window: its end */
+
+    bool there;          /* it was found... */
+    struct sl_cell cell; /* ...and says this; zeros if not */
+    struct sl_cell next; /* what it is to say */
+    uint64_t ttl;        /* of `next`, in seconds; 0: none */
+    bool changed;        /* it is to be written */
+    bool leaned_on;      /* what another was judged by: it must not have
+                          * changed when that is written */
+};
+
+/* The row of a part at `now`. `name` is borrowed. */
+void sl_row_of(const struct sl_take_part *part, struct sl_str name, sl_ns now,
+               struct sl_row *ret);
+
+/* What a part is called in the table: its name, or "sha256:..." if that is too
+ * long, no UTF-8, or begins so. Appended to `out`. */
+SL_MUST_USE int sl_row_name(struct sl_str name, struct sl_buf *out);
+
+/* The count of a window as the cell that core knows, and back. */
+struct sl_cell sl_row_cell(const struct sl_row *row, uint64_t count, sl_ns now);
+
+/* ---- requests: bodies, appended to `out` ---- */
+
+SL_MUST_USE int sl_row_put_get(struct sl_buf *out, struct sl_str table,
+                               const struct sl_row *row);
+SL_MUST_USE int sl_row_put_batch(struct sl_buf *out, struct sl_str table,
+                                 const struct sl_row *rows, unsigned count);
+
+/* UpdateItem: `next` instead of `cell`, if that is still there. */
+SL_MUST_USE int sl_row_put_swap(struct sl_buf *out, struct sl_str table,
+                                const struct sl_row *row);
+
+/* UpdateItem of a window: count `cost` if the count is at most `room`. */
+SL_MUST_USE int sl_row_put_count(struct sl_buf *out, struct sl_str table,
+                                 const struct sl_row *row, uint64_t cost,
+                                 uint64_t room);
+
+SL_MUST_USE int sl_row_put_delete(struct sl_buf *out, struct sl_str table,
+                                  const struct sl_row *row);
+
+/* TransactWriteItems: swap those that changed, or delete them, and check those
+ * that were leaned on. */
+SL_MUST_USE int sl_row_put_set(struct sl_buf *out, struct sl_str table,
+                               const struct sl_row *rows, unsigned count,
+                               bool deletes);
+
+#endif

@@ -1,0 +1,269 @@
+/* seat.c -- what one loop has of the store: how a take begins, and what is told
+ * of the endpoint. trip.c has the rest of its way. */
+#include "store/dynamo/seat.h"
+
+#include <string.h>
+
+#define DEADLINE   (20 * SL_MS)
+#define IN_FLIGHT  1024
+#define TELL_AGAIN (10 * SL_S) /* of the same trouble */
+
+static sl_ns steady(const struct sl_dynamo_seat *seat)
+{
+    return sl_loop_steady(seat->loop);
+}
+
+/* ---- news ---- */
+
+static void tell_news(const struct sl_dynamo_seat *seat,
+                      enum sl_dynamo_news news, const char *sentence)
+{
+    if (seat->options.on_news && !seat->closing)
+        seat->options.on_news(seat->options.ctx, news, sentence);
+}
+
+void sl_dynamo_seat_heard(struct sl_dynamo_seat *seat, bool answers,
+                          const char *why)
+{
+    if (atomic_exchange(&seat->counts.up, answers) == answers)
+        return;
+    tell_news(seat, answers ? SL_DYNAMO_UP : SL_DYNAMO_DOWN, why);
+    if (!answers && seat->hello)
+        sl_hello_go(seat->hello);
+}
+
+void sl_dynamo_seat_trouble(struct sl_dynamo_seat *seat,
+                            enum sl_answered answered, const char *why)
+{
+    struct sl_diag said;
+    sl_ns now = steady(seat);
+
+    if (seat->told_at > 0 && seat->told == answered &&
+        now - seat->told_at < TELL_AGAIN)
+        return;
+    seat->told = answered;
+    seat->told_at = now;
+    sl_refuse(&said, 0, "%s%s%s%s", sl_answered_sentence(answered),
+              why[0] ? " (" : "", why, why[0] ? ")" : "");
+    tell_news(seat, SL_DYNAMO_TROUBLE, said.sentence);
+}
+
+void sl_dynamo_seat_note(struct sl_trip *trip, bool good)
+{
+    struct sl_dynamo_seat *seat = trip->seat;
+    bool changed =
+        sl_breaker_note(&seat->breaker, good, trip->tries, steady(seat));
+
+    trip->tries = false;
+    if (!changed)
+        return;
+    atomic_store(&seat->counts.open, seat->breaker.is_open);
+    if (seat->breaker.is_open)
+        tell_news(seat, SL_DYNAMO_OPENED,
+                  "too many takes fail; they fail at once now, but for one "
+                  "now and then that tries");
+    else
+        tell_news(seat, SL_DYNAMO_CLOSED, "it answers again");
+}
+
+/* ---- taking ---- */
+
+static void refuse(struct sl_dynamo_seat *seat, struct sl_take *take)
+{
+    SL_DYNAMO_ADD(seat->counts.failed);
+    take->sent = false;
+    take->err = SLUICE_ESTORE;
+    take->allowed = false;
+    take->done(take);
+}
+
+/* What times of refusals count by. */
+static sl_ns time_of(const struct sl_dynamo_seat *seat,
+                     const struct sl_take *take)
+{
+    return seat->options.own_now ? take->now : steady(seat);
+}
+
+/* What a take is judged at. */
+static sl_ns now_of(struct sl_dynamo_seat *seat, const struct sl_take *take)
+{
+    sl_ns skew = sl_dynamo_client_skew(seat->client);
+    sl_ns now = seat->options.own_now ? take->now : take->now + skew;
+
+    atomic_store_explicit(&seat->counts.ahead, skew, memory_order_relaxed);
+    return now > 0 ? now : 0;
+}
+
+static void set_deadline(struct sl_trip *trip)
+{
+    struct sl_dynamo_seat *seat = trip->seat;
+    sl_ns span = seat->options.deadline > 0 ? seat->options.deadline : DEADLINE;
+    sl_ns now = steady(seat);
+
+    if (trip->take->deadline > 0 && trip->take->deadline < now + span)
+        span = trip->take->deadline > now ? trip->take->deadline - now : 0;
+    sl_timer_start(trip->timer, span);
+}
+
+static void ask(struct sl_dynamo_seat *seat, struct sl_take *take,
+                const struct sl_denial_key *key)
+{
+    unsigned most =
+        seat->options.in_flight_most ? seat->options.in_flight_most : IN_FLIGHT;
+    struct sl_trip *trip = NULL;
+    bool tries;
+
+    if (!sl_breaker_may(&seat->breaker, steady(seat), &tries)) {
+        refuse(seat, take);
+        return;
+    }
+    if (seat->under_way_count < most)
+        trip = sl_trip_new(seat);
+    if (!trip || sl_sheet_fill(&trip->sheet, take, now_of(seat, take))) {
+        sl_breaker_forget(&seat->breaker, tries);
+        if (trip)
+            sl_trip_free(trip);
+        refuse(seat, take);
+        return;
+    }
+    trip->take = take;
+    take->sent = false;
+    trip->tries = tries;
+    trip->key = *key;
+    trip->sent = time_of(seat, take);
+    set_deadline(trip);
+    sl_trip_begin(trip);
+}
+
+void sl_dynamo_seat_take(struct sl_dynamo_seat *seat, struct sl_take *take)
+{
+    struct sl_denial_key key;
+
+    if (take->count == 0) {
+        take->err = 0;
+        take->allowed = true;
+        take->done(take);
+        return;
+    }
+    if (seat->closing || !atomic_load(&seat->counts.ready)) {
+        refuse(seat, take);
+        return;
+    }
+    key = sl_denial_key(&seat->shared->forgets, take);
+    if (take->errand == SL_ERRAND_TAKE && seat->denials &&
+        sl_denials_find(seat->denials, &key, take, time_of(seat, take))) {
+        SL_DYNAMO_ADD(seat->counts.remembered);
+        take->done(take);
+        return;
+    }
+    ask(seat, take, &key);
+}
+
+void sl_dynamo_seat_keep(struct sl_dynamo_seat *seat)
+{
+    if (seat->telling)
+        seat->telling->keeps = true;
+}
+
+sl_ns sl_dynamo_seat_retry_in(const struct sl_dynamo_seat *seat)
+{
+    return sl_breaker_tries_in(&seat->breaker, steady(seat));
+}
+
+/* ---- life ---- */
+
+static void on_keys(void *ctx, bool good, const char *sentence)
+{
+    struct sl_dynamo_seat *seat = ctx;
+
+    if (!good)
+        sl_dynamo_seat_trouble(seat, SL_FORBIDDEN, sentence);
+    else if (seat->hello)
+        sl_hello_go(seat->hello);
+}
+
+static int open_parts(struct sl_dynamo_seat *seat)
+{
+    struct sl_dynamo_client_options client = {
+        .where = &seat->options.where,
+        .env = &seat->options.env,
+        .loop = seat->loop,
+        .alloc = seat->options.alloc,
+        .on_keys = on_keys,
+        .ctx = seat,
+    };
+    int err = sl_dice_make(&seat->breaker.dice);
+
+    if (!err)
+        err = sl_dice_make(&seat->dice);
+    if (!err)
+        err = sl_dynamo_client_open(&client, &seat->client);
+    return err ? err : sl_hello_open(seat, &seat->hello);
+}
+
+int sl_dynamo_seat_open(const struct sl_dynamo_options *options,
+                        struct sl_shared *shared, _Atomic bool *in_steps,
+                        struct sl_loop *loop, struct sl_dynamo_seat **ret)
+{
+    struct sl_dynamo_seat *seat = sl_alloc_new(options->alloc, sizeof(*seat));
+    int err;
+
+    if (!seat)
+        return SLUICE_ENOMEM;
+    memset(seat, 0, sizeof(*seat));
+    seat->options = *options;
+    seat->shared = shared;
+    seat->in_steps = in_steps;
+    seat->loop = loop;
+    TAILQ_INIT(&seat->under_way);
+    TAILQ_INIT(&seat->spare);
+    err = open_parts(seat);
+    if (err) {
+        sl_dynamo_seat_close(seat);
+        return err;
+    }
+    *ret = seat;
+    return 0;
+}
+
+void sl_dynamo_seat_close(struct sl_dynamo_seat *seat)
+{
+    struct sl_trip *trip;
+
+    if (!seat)
+        return;
+    seat->closing = true;
+    while ((trip = TAILQ_FIRST(&seat->under_way)) != NULL)
+        sl_trip_abandon(trip);
+    while ((trip = TAILQ_FIRST(&seat->spare)) != NULL) {
+        TAILQ_REMOVE(&seat->spare, trip, links);
+        sl_trip_destroy(trip);
+    }
+    sl_hello_close(seat->hello);
+    sl_dynamo_client_close(seat->client);
+    sl_far_denials_close(seat->denials);
+    sl_alloc_free(seat->options.alloc, seat, sizeof(*seat));
+}
+
+void sl_dynamo_seat_stats(const struct sl_dynamo_seat *seat,
+                          struct sl_dynamo_stats *ret)
+{
+    const struct sl_dynamo_counts *c = &seat->counts;
+
+    ret->asked += atomic_load(&c->asked);
+    ret->taken += atomic_load(&c->taken);
+    ret->late += atomic_load(&c->late);
+    ret->failed += atomic_load(&c->failed);
+    ret->returned += atomic_load(&c->returned);
+    ret->uncertain += atomic_load(&c->uncertain);
+    ret->remembered += atomic_load(&c->remembered);
+    ret->unmet += atomic_load(&c->unmet);
+    ret->throttled += atomic_load(&c->throttled);
+    ret->spanning += atomic_load(&c->spanning);
+    ret->up += atomic_load(&c->up);
+    ret->ready += atomic_load(&c->ready);
+    ret->open |= atomic_load(&c->open);
+    if (atomic_load(&c->taken) > 0) /* otherwise nobody has told it */
+        ret->ahead = atomic_load(&c->ahead);
+    ret->seats++;
+}

@@ -1,0 +1,113 @@
+/* seat.h -- what one loop has of the store: its client, and what is on its way.
+ * For dynamo.c, seat.c, trip.c and hello.c.
+ *
+ * A trip is a take on its way through one or more calls.
+ *   (1) It has a take until that is told; a take is told once, and nothing of
+ *       its trip is touched after that but by whoever frees it.
+ *   (2) A trip without a take is a write that is too late, or gives one back.
+ */
+#ifndef SL_DYNAMO_SEAT_H
+#define SL_DYNAMO_SEAT_H
+
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "store/breaker.h"
+#include "store/dynamo/client.h"
+#include "store/dynamo/dynamo.h"
+#include "store/dynamo/sheet.h"
+#include "store/shared.h"
+
+/* Counted by one thread, read by others. */
+struct sl_dynamo_counts {
+    _Atomic uint64_t asked, taken, late, failed, returned, uncertain,
+        remembered, unmet, throttled, spanning;
+    _Atomic bool up, ready, open;
+    _Atomic sl_ns ahead;
+};
+
+struct sl_trip {
+    struct sl_call call; /* first */
+    struct sl_sheet sheet;
+    TAILQ_ENTRY(sl_trip) links;
+    struct sl_dynamo_seat *seat;
+    struct sl_take *take;     /* NULL: was told already */
+    struct sl_timer *timer;   /* of the deadline */
+    struct sl_timer *pausing; /* until it is asked again */
+    enum { SL_TRIP_READS, SL_TRIP_COUNTS, SL_TRIP_WRITES } phase;
+    unsigned written; /* WRITES one row: which */
+    bool allowed;
+    bool tries; /* for the breaker */
+    bool keeps; /* if it was taken, it stays */
+    bool ours;  /* it gives back */
+    unsigned again, paused;
+    bool skewed;
+    sl_ns sent; /* steady, or take->now */
+    struct sl_denial_key key;
+};
+
+TAILQ_HEAD(sl_trips, sl_trip);
+
+struct sl_hello;
+
+struct sl_dynamo_seat {
+    struct sl_dynamo_options options;
+    struct sl_shared *shared;
+    _Atomic bool *in_steps; /* the store's */
+    struct sl_loop *loop;
+    struct sl_dynamo_client *client;
+    struct sl_hello *hello;
+    struct sl_denials *denials; /* NULL: none yet */
+    struct sl_breaker breaker;
+    struct sl_dice dice;
+    struct sl_trips under_way, spare;
+    unsigned under_way_count, spare_count;
+    bool closing;
+    struct sl_trip *telling; /* whose take is told now, of one that goes on */
+    enum sl_answered told;   /* last, and when: steady */
+    sl_ns told_at;
+    struct sl_dynamo_counts counts;
+};
+
+#define SL_DYNAMO_ADD(counter)                                                 \
+    atomic_fetch_add_explicit(&(counter), 1, memory_order_relaxed)
+
+SL_MUST_USE int sl_dynamo_seat_open(const struct sl_dynamo_options *options,
+                                    struct sl_shared *shared,
+                                    _Atomic bool *in_steps,
+                                    struct sl_loop *loop,
+                                    struct sl_dynamo_seat **ret);
+
+/* All takes are told. Not from within one's done(). NULL is allowed. */
+void sl_dynamo_seat_close(struct sl_dynamo_seat *seat);
+void sl_dynamo_seat_take(struct sl_dynamo_seat *seat, struct sl_take *take);
+void sl_dynamo_seat_keep(struct sl_dynamo_seat *seat);
+sl_ns sl_dynamo_seat_retry_in(const struct sl_dynamo_seat *seat);
+
+/* From any thread: add to *ret. */
+void sl_dynamo_seat_stats(const struct sl_dynamo_seat *seat,
+                          struct sl_dynamo_stats *ret);
+
+/* For trips and hellos: whether the endpoint answered, and what it said. */
+void sl_dynamo_seat_heard(struct sl_dynamo_seat *seat, bool answers,
+                          const char *why);
+void sl_dynamo_seat_trouble(struct sl_dynamo_seat *seat,
+                            enum sl_answered answered, const char *why);
+void sl_dynamo_seat_note(struct sl_trip *trip, bool good);
+
+/* In trip.c. */
+struct sl_trip *sl_trip_new(struct sl_dynamo_seat *seat); /* or NULL */
+void sl_trip_free(struct sl_trip *trip);
+void sl_trip_destroy(struct sl_trip *trip);
+void sl_trip_begin(struct sl_trip *trip);
+void sl_trip_give_up(struct sl_trip *trip); /* at its deadline */
+void sl_trip_abandon(struct sl_trip *trip); /* at the end of the seat */
+
+/* In hello.c: the secret is asked for until it was seen, and while the
+ * endpoint does not answer. */
+SL_MUST_USE int sl_hello_open(struct sl_dynamo_seat *seat,
+                              struct sl_hello **ret);
+void sl_hello_close(struct sl_hello *hello); /* NULL is allowed */
+void sl_hello_go(struct sl_hello *hello);    /* soon */
+
+#endif

@@ -1,0 +1,317 @@
+/* sheet.c -- a take, the rows that it is about, and how it is judged. */
+#include "store/dynamo/sheet.h"
+
+#include "base/arith.h"
+
+/* ---- filling ---- */
+
+static bool may_carry(enum sl_errand errand)
+{
+    return errand == SL_ERRAND_TAKE || errand == SL_ERRAND_LOOK ||
+           errand == SL_ERRAND_EACH;
+}
+
+static int add_name(struct sl_sheet *sheet, const struct sl_take_part *part,
+                    size_t *ret_len)
+{
+    size_t before = sheet->names.len;
+    int err = sl_row_name(sl_take_part_name(part), &sheet->names);
+
+    *ret_len = sheet->names.len - before;
+    return err;
+}
+
+/* The row that is already there for this name and limit, or a new one. */
+static unsigned find_row(struct sl_sheet *sheet, const struct sl_row *row)
+{
+    unsigned i = 0;
+
+    while (i < sheet->row_count &&
+           (!sl_str_eq(sheet->rows[i].name, row->name) ||
+            strcmp(sheet->rows[i].sort, row->sort) != 0))
+        i++;
+    return i;
+}
+
+static void fill_part(struct sl_sheet *sheet, unsigned i, struct sl_str name)
+{
+    struct sl_row row;
+    unsigned k;
+
+    sl_row_of(&sheet->parts[i], name, sheet->now, &row);
+    k = find_row(sheet, &row);
+    sheet->row_of[i] = k;
+    if (k < sheet->row_count) {
+        sheet->cost[k] = sl_add_sat(sheet->cost[k], sheet->parts[i].cost);
+    } else {
+        sheet->rows[k] = row;
+        sheet->first[k] = i;
+        sheet->cost[k] = sheet->parts[i].cost;
+        sheet->beside[k] = -1;
+        sheet->row_count++;
+    }
+    if (i > 0 && sheet->parts[i - 1].carried &&
+        sheet->row_of[i - 1] < sheet->row_of[i])
+        sheet->beside[k] = (int)sheet->row_of[i - 1];
+}
+
+static void copy_part(struct sl_sheet *sheet, const struct sl_take *take,
+                      unsigned i)
+{
+    struct sl_take_part *part = &sheet->parts[i];
+
+    *part = take->parts[i];
+    sheet->limits[i] = *take->parts[i].limit;
+    part->limit = &sheet->limits[i];
+    part->carried = part->carried && may_carry(take->errand);
+    part->untracked = false;
+    if (part->limit->calendar)
+        sheet->periods[i] = sl_calendar_period(&part->limit->cal, sheet->now);
+}
+
+int sl_sheet_fill(struct sl_sheet *sheet, const struct sl_take *take, sl_ns now)
+{
+    size_t lens[SL_PARTS], at = 0;
+    int err = 0;
+
+    sheet->errand = take->errand;
+    sheet->now = now;
+    sheet->count = take->count < SL_PARTS ? take->count : SL_PARTS;
+    sheet->row_count = 0;
+    sheet->orphaned = false;
+    for (unsigned i = 0; i < sheet->count && !err; i++)
+        err = add_name(sheet, &take->parts[i], &lens[i]);
+    for (unsigned i = 0; i < sheet->count && !err; i++) {
+        copy_part(sheet, take, i);
+        fill_part(sheet, i, (struct sl_str){sheet->names.bytes + at, lens[i]});
+        at += lens[i];
+    }
+    return err;
+}
+
+/* ---- judging ---- */
+
+/* A calendar that may be gone: its period was noted. */
+static struct sl_taken give_back_noted(const struct sl_sheet *sheet, unsigned i,
+                                       struct sl_cell cell, uint64_t cost)
+{
+    struct sl_period p = sheet->periods[i];
+    struct sl_taken t = {.next = cell};
+
+    if ((sl_ns)cell.w[0] >= p.start && (sl_ns)cell.w[0] < p.end)
+        t.next.w[1] = sl_sub_floor(cell.w[1], cost);
+    return t;
+}
+
+/* Part `i`, the first of its row, by its errand. */
+static struct sl_taken judge(const struct sl_sheet *sheet, unsigned i,
+                             struct sl_cell cell, uint64_t cost)
+{
+    const struct sl_limit *limit = sheet->parts[i].limit;
+    uint64_t amount = cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX;
+    struct sl_taken t;
+    struct sl_answer would;
+
+    switch (sheet->errand) {
+    case SL_ERRAND_LOOK:
+        would = sl_take(limit, cell, cost, sheet->now).answer;
+        t = sl_take(limit, cell, 0, sheet->now);
+        t.answer.outcome = would.outcome;
+        t.answer.retry_in = would.retry_in;
+        return t;
+    case SL_ERRAND_CHARGE:
+        return sl_adjust(limit, cell, (int64_t)amount, sheet->now, sheet->now);
+    case SL_ERRAND_GIVE_BACK:
+        if (limit->calendar && sheet->orphaned)
+            return give_back_noted(sheet, i, cell, amount);
+        return sl_adjust(limit, cell, -(int64_t)amount, sheet->parts[i].when,
+                         sheet->now);
+    case SL_ERRAND_RESET:
+        return sl_take(limit, sl_cell_of(0, 0), 0, sheet->now);
+    case SL_ERRAND_TAKE:
+    case SL_ERRAND_EACH:
+        break;
+    }
+    return sl_take(limit, cell, cost, sheet->now);
+}
+
+/* What part `i` says if `used` of another key counts against it, too. */
+static void count_beside(const struct sl_sheet *sheet, unsigned i,
+                         struct sl_cell cell, uint64_t cost, uint64_t used,
+                         struct sl_taken *taken)
+{
+    const struct sl_limit *limit = sheet->parts[i].limit;
+    sl_ns now = sheet->now;
+    struct sl_cell both = sl_adjust(limit, cell, (int64_t)used, now, now).next;
+    struct sl_answer would = sl_take(limit, both, cost, now).answer;
+
+    if (would.outcome != SL_ALLOW)
+        taken->next = sl_take(limit, cell, 0, now).next;
+    taken->answer = would;
+    if (sheet->errand == SL_ERRAND_LOOK) {
+        taken->answer = sl_take(limit, both, 0, now).answer;
+        taken->answer.outcome = would.outcome;
+        taken->answer.retry_in = would.retry_in;
+    }
+}
+
+static uint64_t used_of(const struct sl_answer *answer)
+{
+    return sl_sub_floor(answer->capacity, answer->remaining);
+}
+
+static struct sl_taken judge_row(struct sl_sheet *sheet, unsigned k,
+                                 bool refused, const struct sl_taken *taken)
+{
+    unsigned i = sheet->first[k];
+    struct sl_cell cell = sheet->rows[k].cell;
+    uint64_t cost = refused ? 0 : sheet->cost[k];
+    int beside = sheet->beside[k];
+    struct sl_taken t =
+        refused ? sl_take(sheet->parts[i].limit, cell, 0, sheet->now)
+                : judge(sheet, i, cell, cost);
+
+    if (beside >= 0 && used_of(&taken[beside].answer) > 0)
+        count_beside(sheet, i, cell, cost, used_of(&taken[beside].answer), &t);
+    return t;
+}
+
+static bool judge_set(struct sl_sheet *sheet)
+{
+    struct sl_taken taken[SL_PARTS];
+    bool allowed = true;
+
+    for (unsigned k = 0; k < sheet->row_count; k++) {
+        taken[k] = judge_row(sheet, k, false, taken);
+        allowed = allowed && taken[k].answer.outcome == SL_ALLOW;
+    }
+    for (unsigned k = 0; k < sheet->row_count; k++) {
+        if (!allowed && taken[k].answer.outcome == SL_ALLOW)
+            taken[k] = judge_row(sheet, k, true, taken);
+        sheet->rows[k].next = taken[k].next;
+    }
+    for (unsigned i = 0; i < sheet->count; i++)
+        sheet->parts[i].answer = taken[sheet->row_of[i]].answer;
+    return allowed;
+}
+
+/* Every part for itself, but for what is carried to it: the two are a set. */
+static void judge_each(struct sl_sheet *sheet)
+{
+    bool carries = false;
+
+    for (unsigned k = 0; k < sheet->row_count; k++)
+        sheet->rows[k].next = sheet->rows[k].cell;
+    for (unsigned i = 0; i < sheet->count; i++) {
+        struct sl_row *row = &sheet->rows[sheet->row_of[i]];
+        struct sl_take_part *part = &sheet->parts[i];
+        struct sl_take_part *before = i > 0 ? part - 1 : NULL;
+        bool same = carries && sheet->row_of[i - 1] == sheet->row_of[i];
+        struct sl_taken t = judge(sheet, i, row->next, part->cost);
+
+        if (carries && !same && used_of(&before->answer) > 0)
+            count_beside(sheet, i, row->next, part->cost,
+                         used_of(&before->answer), &t);
+        part->answer = t.answer;
+        if (same)
+            before->answer = t.answer;
+        row->next = t.next;
+        carries = part->carried && !carries;
+    }
+}
+
+/* When a row has lost its meaning. Those without a clock never do. */
+static void date(struct sl_sheet *sheet, unsigned k)
+{
+    const struct sl_answer *answer = &sheet->parts[sheet->first[k]].answer;
+    struct sl_row *row = &sheet->rows[k];
+
+    if (!row->is_window)
+        row->ttl =
+            answer->reset_in == SL_NS_NONE
+                ? 0
+                : (uint64_t)((sheet->now + answer->reset_in) / SL_S) + 3601;
+}
+
+static void note_writes(struct sl_sheet *sheet, bool allowed)
+{
+    bool looks = sheet->errand == SL_ERRAND_LOOK;
+
+    for (unsigned k = 0; k < sheet->row_count; k++) {
+        struct sl_row *row = &sheet->rows[k];
+        bool same = row->is_window ? row->next.w[1] == row->cell.w[1]
+                                   : sl_cell_eq(row->next, row->cell);
+
+        row->changed = !looks && !same;
+        row->leaned_on = false;
+        if (row->changed && !sheet->orphaned)
+            date(sheet, k);
+    }
+    for (unsigned i = 0; allowed && i + 1 < sheet->count; i++)
+        if (sheet->parts[i].carried &&
+            sheet->rows[sheet->row_of[i + 1]].changed)
+            sheet->rows[sheet->row_of[i]].leaned_on = true;
+}
+
+bool sl_sheet_judge(struct sl_sheet *sheet)
+{
+    bool allowed = true;
+
+    if (sheet->errand == SL_ERRAND_EACH)
+        judge_each(sheet);
+    else
+        allowed = judge_set(sheet);
+    note_writes(sheet, allowed);
+    return allowed;
+}
+
+/* ---- the rest ---- */
+
+unsigned sl_sheet_writes(const struct sl_sheet *sheet)
+{
+    unsigned count = 0;
+
+    for (unsigned k = 0; k < sheet->row_count; k++)
+        count += sheet->rows[k].changed;
+    return count;
+}
+
+unsigned sl_sheet_leans(const struct sl_sheet *sheet)
+{
+    unsigned count = 0;
+
+    for (unsigned k = 0; k < sheet->row_count; k++)
+        count += sheet->rows[k].leaned_on && !sheet->rows[k].changed;
+    return count;
+}
+
+bool sl_sheet_is_count(const struct sl_sheet *sheet)
+{
+    return sheet->errand == SL_ERRAND_TAKE && sheet->row_count == 1 &&
+           sheet->rows[0].is_window && sheet->cost[0] > 0 &&
+           sheet->cost[0] <= sheet->limits[0].capacity;
+}
+
+void sl_sheet_turn(struct sl_sheet *sheet, sl_ns now)
+{
+    sl_ns taken = sheet->now;
+
+    sheet->errand = SL_ERRAND_GIVE_BACK;
+    sheet->now = now > taken ? now : taken;
+    sheet->orphaned = true;
+    for (unsigned i = 0; i < sheet->count; i++) {
+        sheet->parts[i].when = taken;
+        sheet->parts[i].carried = false;
+        sheet->parts[i].of = NULL;
+    }
+    for (unsigned k = 0; k < sheet->row_count; k++)
+        sheet->beside[k] = -1;
+}
+
+void sl_sheet_tell(const struct sl_sheet *sheet, struct sl_take *take)
+{
+    for (unsigned i = 0; i < sheet->count; i++) {
+        take->parts[i].answer = sheet->parts[i].answer;
+        take->parts[i].untracked = false;
+    }
+}

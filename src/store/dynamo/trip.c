@@ -1,0 +1,490 @@
+/* trip.c -- a take on its way: read, judged, written; or too late.
+ *
+ *     begin --+--> COUNTS (one fixed window) ----------> answered
+ *             |       | condition not met
+ *             +--> READS --> judge --+-- nothing to write --> answered
+ *                     ^              +--> WRITES -----------> answered
+ *                     |                     | somebody came between
+ *                     +---------------------+ (bounded, jittered)
+ *
+ *     deadline: failed. A read is given up; a write goes on without its take,
+ *     and if it succeeds a trip of ours gives it back.
+ *
+ * Whatever proves that nothing has happened may be asked again. What leaves
+ * that open never is: it is uncertain.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "store/dynamo/seat.h"
+
+#define SPARES     64
+#define NAMES_MOST ((size_t)64 << 10)
+#define AGAIN_MOST 12 /* when somebody came between */
+#define PAUSE_MOST 3  /* when it is throttled */
+#define PAUSE      (4 * SL_MS)
+#define DENIALS    1024
+#define PATIENCE   (5 * SL_S) /* for one call: writes outlive their deadline */
+
+static void on_reply(struct sl_call *call);
+static void go_on(struct sl_trip *trip);
+
+/* ---- life ---- */
+
+static void on_deadline(void *ctx)
+{
+    sl_trip_give_up(ctx);
+}
+
+static void on_pause(void *ctx)
+{
+    go_on(ctx);
+}
+
+void sl_trip_destroy(struct sl_trip *trip)
+{
+    const struct sl_alloc *alloc = trip->seat->options.alloc;
+
+    sl_call_done(&trip->call);
+    sl_timer_free(trip->timer);
+    sl_timer_free(trip->pausing);
+    sl_buf_done(&trip->sheet.names);
+    sl_alloc_free(alloc, trip, sizeof(*trip));
+}
+
+static struct sl_trip *make(struct sl_dynamo_seat *seat)
+{
+    struct sl_trip *trip = sl_alloc_new(seat->options.alloc, sizeof(*trip));
+
+    if (!trip)
+        return NULL;
+    memset(trip, 0, sizeof(*trip));
+    trip->seat = seat;
+    sl_call_init(&trip->call, seat->client);
+    trip->call.done = on_reply;
+    sl_buf_init(&trip->sheet.names, NAMES_MOST, seat->options.alloc);
+    if (sl_timer_new(seat->loop, on_deadline, trip, &trip->timer) ||
+        sl_timer_new(seat->loop, on_pause, trip, &trip->pausing)) {
+        sl_trip_destroy(trip);
+        return NULL;
+    }
+    return trip;
+}
+
+struct sl_trip *sl_trip_new(struct sl_dynamo_seat *seat)
+{
+    struct sl_trip *trip = TAILQ_FIRST(&seat->spare);
+
+    if (trip) {
+        TAILQ_REMOVE(&seat->spare, trip, links);
+        seat->spare_count--;
+    } else {
+        trip = make(seat);
+        if (!trip)
+            return NULL;
+    }
+    sl_buf_clear(&trip->sheet.names);
+    trip->take = NULL;
+    trip->allowed = trip->tries = trip->keeps = trip->ours = false;
+    trip->skewed = false;
+    trip->again = trip->paused = 0;
+    TAILQ_INSERT_TAIL(&seat->under_way, trip, links);
+    seat->under_way_count++;
+    return trip;
+}
+
+void sl_trip_free(struct sl_trip *trip)
+{
+    struct sl_dynamo_seat *seat = trip->seat;
+
+    sl_call_cancel(&trip->call);
+    sl_timer_stop(trip->timer);
+    sl_timer_stop(trip->pausing);
+    TAILQ_REMOVE(&seat->under_way, trip, links);
+    seat->under_way_count--;
+    if (seat->spare_count >= SPARES || seat->closing) {
+        sl_trip_destroy(trip);
+        return;
+    }
+    TAILQ_INSERT_HEAD(&seat->spare, trip, links);
+    seat->spare_count++;
+}
+
+/* ---- ends ---- */
+
+static bool frees(enum sl_errand errand)
+{
+    return errand == SL_ERRAND_GIVE_BACK || errand == SL_ERRAND_RESET;
+}
+
+static void forget(const struct sl_trip *trip)
+{
+    if (frees(trip->sheet.errand))
+        sl_forgets_add(&trip->seat->shared->forgets, &trip->key);
+}
+
+/* (1) */
+static void tell(struct sl_trip *trip, int err)
+{
+    struct sl_take *take = trip->take;
+
+    sl_timer_stop(trip->timer);
+    trip->take = NULL;
+    take->err = err;
+    take->allowed = !err && trip->allowed;
+    if (!err)
+        sl_sheet_tell(&trip->sheet, take);
+    take->done(take);
+}
+
+static bool is_write(const struct sl_trip *trip)
+{
+    return trip->phase != SL_TRIP_READS;
+}
+
+/* May the endpoint have done it, and we not know? */
+static bool is_uncertain(const struct sl_trip *trip, enum sl_answered answered)
+{
+    return answered == SL_UNSURE && is_write(trip);
+}
+
+static void fail(struct sl_trip *trip, enum sl_answered answered,
+                 const char *why)
+{
+    struct sl_dynamo_seat *seat = trip->seat;
+    bool uncertain = is_uncertain(trip, answered);
+
+    sl_dynamo_seat_trouble(seat, answered, why);
+    if (uncertain || trip->ours)
+        SL_DYNAMO_ADD(seat->counts.uncertain);
+    forget(trip);
+    if (trip->take) {
+        SL_DYNAMO_ADD(seat->counts.failed);
+        trip->take->sent = uncertain;
+        /* Whoever says that has answered. */
+        sl_dynamo_seat_note(trip, answered == SL_UNMET ||
+                                      answered == SL_NO_TRANSACTION);
+        tell(trip, SLUICE_ESTORE);
+    }
+    sl_trip_free(trip);
+}
+
+static void remember(struct sl_trip *trip)
+{
+    struct sl_dynamo_seat *seat = trip->seat;
+    unsigned most =
+        seat->options.denials_most ? seat->options.denials_most : DENIALS;
+    struct sl_take *take = trip->take;
+    sl_ns now = seat->options.own_now ? take->now : sl_loop_steady(seat->loop);
+
+    if (trip->sheet.errand != SL_ERRAND_TAKE || trip->allowed ||
+        seat->options.no_denials)
+        return;
+    if (!seat->denials &&
+        sl_far_denials_open(most, seat->options.alloc, &seat->denials))
+        return; /* there is no memory: then it is asked for again */
+    take->allowed = false;
+    sl_sheet_tell(&trip->sheet, take);
+    sl_denials_add(seat->denials, &trip->key, &seat->shared->forgets, take,
+                   trip->sent, now);
+}
+
+static sl_ns now_of(struct sl_dynamo_seat *seat)
+{
+    return sl_loop_now(seat->loop) + sl_dynamo_client_skew(seat->client);
+}
+
+/* It was written, but whoever asked was told that it has failed. */
+static void land_late(struct sl_trip *trip)
+{
+    struct sl_dynamo_seat *seat = trip->seat;
+    bool takes = trip->sheet.errand == SL_ERRAND_TAKE;
+
+    if (!takes)
+        SL_DYNAMO_ADD(seat->counts.uncertain);
+    if (!takes || !trip->allowed || trip->keeps || seat->closing) {
+        sl_trip_free(trip);
+        return;
+    }
+    sl_sheet_turn(&trip->sheet,
+                  seat->options.own_now ? trip->sheet.now : now_of(seat));
+    trip->ours = true;
+    trip->again = trip->paused = 0;
+    forget(trip);
+    trip->phase = SL_TRIP_READS;
+    go_on(trip);
+}
+
+/* All that was asked for is done. */
+static void finish(struct sl_trip *trip)
+{
+    struct sl_dynamo_seat *seat = trip->seat;
+
+    forget(trip);
+    if (trip->take) {
+        sl_dynamo_seat_note(trip, true);
+        SL_DYNAMO_ADD(seat->counts.taken);
+        remember(trip);
+        tell(trip, 0);
+    } else if (trip->ours) {
+        SL_DYNAMO_ADD(seat->counts.returned);
+    } else {
+        land_late(trip);
+        return;
+    }
+    sl_trip_free(trip);
+}
+
+/* ---- calls ---- */
+
+static int put_write(struct sl_trip *trip, const char **ret_operation)
+{
+    struct sl_sheet *sheet = &trip->sheet;
+    struct sl_str table = trip->seat->options.where.table;
+    bool deletes = sheet->errand == SL_ERRAND_RESET;
+    struct sl_row *row = &sheet->rows[trip->written];
+
+    if (trip->written == SL_PARTS) {
+        *ret_operation = "TransactWriteItems";
+        return sl_row_put_set(&trip->call.body, table, sheet->rows,
+                              sheet->row_count, deletes);
+    }
+    *ret_operation = deletes ? "DeleteItem" : "UpdateItem";
+    return deletes ? sl_row_put_delete(&trip->call.body, table, row)
+                   : sl_row_put_swap(&trip->call.body, table, row);
+}
+
+static int put_body(struct sl_trip *trip, const char **ret_operation)
+{
+    struct sl_sheet *sheet = &trip->sheet;
+    struct sl_str table = trip->seat->options.where.table;
+    struct sl_buf *out = &trip->call.body;
+
+    sl_buf_clear(out);
+    switch (trip->phase) {
+    case SL_TRIP_READS:
+        *ret_operation = sheet->row_count == 1 ? "GetItem" : "BatchGetItem";
+        return sheet->row_count == 1
+                   ? sl_row_put_get(out, table, &sheet->rows[0])
+                   : sl_row_put_batch(out, table, sheet->rows,
+                                      sheet->row_count);
+    case SL_TRIP_COUNTS:
+        *ret_operation = "UpdateItem";
+        return sl_row_put_count(out, table, &sheet->rows[0], sheet->cost[0],
+                                sheet->limits[0].capacity - sheet->cost[0]);
+    case SL_TRIP_WRITES:
+        break;
+    }
+    return put_write(trip, ret_operation);
+}
+
+/* Ask what its phase asks. */
+static void go_on(struct sl_trip *trip)
+{
+    const char *operation = "";
+    int err = put_body(trip, &operation);
+
+    if (!err)
+        err = sl_call_send(&trip->call, operation, PATIENCE);
+    if (!err) {
+        SL_DYNAMO_ADD(trip->seat->counts.asked);
+        return;
+    }
+    fail(trip, SL_UNSENT,
+         err == SLUICE_ESTORE ? "there are no keys" : "there is no memory");
+}
+
+static void rest(struct sl_trip *trip, unsigned turn)
+{
+    sl_ns most = PAUSE << (turn < 4 ? turn : 4);
+
+    sl_timer_start(trip->pausing, sl_dice_jitter(&trip->seat->dice, most));
+}
+
+/* The rows say what is: decide, and write what must be. */
+static void decide(struct sl_trip *trip)
+{
+    struct sl_sheet *sheet = &trip->sheet;
+    unsigned writes;
+
+    trip->allowed = sl_sheet_judge(sheet);
+    writes = sl_sheet_writes(sheet);
+    if (writes == 0) {
+        finish(trip);
+        return;
+    }
+    trip->phase = SL_TRIP_WRITES;
+    trip->written = SL_PARTS;
+    if (writes == 1 &&
+        (sl_sheet_leans(sheet) == 0 || atomic_load(trip->seat->in_steps)))
+        for (unsigned k = 0; k < sheet->row_count; k++)
+            trip->written = sheet->rows[k].changed ? k : trip->written;
+    if (trip->written == SL_PARTS && atomic_load(trip->seat->in_steps)) {
+        trip->phase = SL_TRIP_READS; /* nothing was sent */
+        SL_DYNAMO_ADD(trip->seat->counts.spanning);
+        fail(trip, SL_NO_TRANSACTION, "");
+        return;
+    }
+    go_on(trip);
+}
+
+/* A window was counted: what it was before, and what that means. */
+static void on_counted(struct sl_trip *trip)
+{
+    struct sl_row *row = &trip->sheet.rows[0];
+    uint64_t cost = trip->sheet.cost[0], count = row->cell.w[1];
+
+    if (!row->there || count < cost) {
+        fail(trip, SL_UNSURE, "the count is none of ours");
+        return;
+    }
+    row->cell = sl_row_cell(row, count - cost, trip->sheet.now);
+    trip->allowed = sl_sheet_judge(&trip->sheet);
+    finish(trip);
+}
+
+/* Nothing has happened, since another was there first. */
+static void on_unmet(struct sl_trip *trip, bool told)
+{
+    SL_DYNAMO_ADD(trip->seat->counts.unmet);
+    if (!trip->take && !trip->ours) {
+        sl_trip_free(trip); /* too late, and not taken */
+        return;
+    }
+    if (++trip->again > AGAIN_MOST) {
+        fail(trip, SL_UNMET, "");
+        return;
+    }
+    trip->phase = SL_TRIP_READS;
+    if (told && trip->sheet.row_count == 1)
+        decide(trip);
+    else if (trip->again < 3)
+        go_on(trip);
+    else
+        rest(trip, trip->again / 4);
+}
+
+static void on_answered(struct sl_trip *trip)
+{
+    switch (trip->phase) {
+    case SL_TRIP_READS:
+        decide(trip);
+        break;
+    case SL_TRIP_COUNTS:
+        on_counted(trip);
+        break;
+    case SL_TRIP_WRITES:
+        finish(trip);
+        break;
+    }
+}
+
+static bool may_pause(struct sl_trip *trip, enum sl_answered answered)
+{
+    if (answered == SL_THROTTLED)
+        SL_DYNAMO_ADD(trip->seat->counts.throttled);
+    else if (answered != SL_UNSURE || is_write(trip))
+        return false;
+    return (trip->take || trip->ours) && trip->paused < PAUSE_MOST;
+}
+
+static enum sl_answered read_reply(struct sl_trip *trip, bool *ret_told,
+                                   char why[SL_REPLY_WHY])
+{
+    struct sl_call *call = &trip->call;
+    struct sl_sheet *sheet = &trip->sheet;
+    struct sl_row *rows = sheet->rows;
+    unsigned count = sheet->row_count;
+
+    *ret_told = false;
+    if (call->status == 0) {
+        snprintf(why, SL_REPLY_WHY, "%.150s", call->fetch.why);
+        return call->unsent ? SL_UNSENT : SL_UNSURE;
+    }
+    if (trip->phase == SL_TRIP_WRITES) {
+        count = trip->written < SL_PARTS;
+        rows += count ? trip->written : 0;
+    }
+    return sl_reply_read(call->status, call->reply, rows, count, sheet->now,
+                         ret_told, why);
+}
+
+static void on_reply(struct sl_call *call)
+{
+    struct sl_trip *trip = (struct sl_trip *)call;
+    struct sl_dynamo_seat *seat = trip->seat;
+    char why[SL_REPLY_WHY] = "";
+    bool told = false;
+    enum sl_answered answered = read_reply(trip, &told, why);
+
+    sl_dynamo_seat_heard(seat, call->status > 0, why);
+    if (answered == SL_ANSWERED) {
+        on_answered(trip);
+    } else if (answered == SL_UNMET) {
+        on_unmet(trip, told);
+    } else if (answered == SL_SKEWED && !trip->skewed) {
+        trip->skewed = true; /* and by now the Date was seen */
+        go_on(trip);
+    } else if (may_pause(trip, answered)) {
+        rest(trip, trip->paused++);
+    } else {
+        if (answered == SL_NO_TRANSACTION) {
+            atomic_store(seat->in_steps, true);
+            SL_DYNAMO_ADD(seat->counts.spanning);
+        }
+        if (answered == SL_FORBIDDEN)
+            sl_dynamo_client_doubt(seat->client);
+        fail(trip, answered, why);
+    }
+}
+
+/* ---- beginning, and the deadline ---- */
+
+void sl_trip_begin(struct sl_trip *trip)
+{
+    struct sl_sheet *sheet = &trip->sheet;
+
+    forget(trip);
+    if (sheet->errand == SL_ERRAND_RESET) {
+        trip->allowed = sl_sheet_judge(sheet);
+        for (unsigned k = 0; k < sheet->row_count; k++)
+            sheet->rows[k].changed = true;
+        trip->phase = SL_TRIP_WRITES;
+        trip->written = sheet->row_count == 1 ? 0 : SL_PARTS;
+    } else {
+        trip->phase = sl_sheet_is_count(sheet) ? SL_TRIP_COUNTS : SL_TRIP_READS;
+    }
+    go_on(trip);
+}
+
+void sl_trip_give_up(struct sl_trip *trip)
+{
+    struct sl_dynamo_seat *seat = trip->seat;
+    bool goes_on = is_write(trip) && sl_call_is_open(&trip->call);
+
+    if (!trip->take)
+        return;
+    SL_DYNAMO_ADD(seat->counts.late);
+    trip->take->sent = goes_on;
+    sl_dynamo_seat_note(trip, false);
+    trip->sheet.orphaned = true;
+    seat->telling = goes_on ? trip : NULL;
+    tell(trip, SLUICE_ESTORE);
+    seat->telling = NULL;
+    if (!goes_on)
+        sl_trip_free(trip);
+}
+
+void sl_trip_abandon(struct sl_trip *trip)
+{
+    bool sent = is_write(trip) && sl_call_is_open(&trip->call);
+
+    if (sent)
+        SL_DYNAMO_ADD(trip->seat->counts.uncertain);
+    if (trip->take) {
+        SL_DYNAMO_ADD(trip->seat->counts.failed);
+        trip->take->sent = sent;
+        tell(trip, SLUICE_ESTORE);
+    }
+    sl_trip_free(trip);
+}

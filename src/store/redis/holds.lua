@@ -1,0 +1,364 @@
+-- holds.lua -- takes that are held: how they begin, expire and end. What a hold
+-- is stands in store/store.h. It stands behind cells.lua in one script.
+--
+-- The record of a hold is a hash under the name that the asker gives it (the
+-- last of KEYS), in the slot of its cells; when it has ended, a string that says
+-- how. What is held of a key is a member of the sorted set beside it,
+--
+--   ID:SHAPE:COST:M0:M1   by the microsecond at which it expires
+--
+-- (or, of permits, of the set that they are: ID:COST). M0 and M1 are the mark of
+-- the take. Buckets: when it was, and what was used right after it, with what
+-- had been given back by then. Windows: their beginning and end. A value says
+-- in ";R;X;Z" that something is held: R is how much was given back to a bucket
+-- meanwhile, X when the first hold expires, Z when the last does. So whoever
+-- decides knows without asking whether one has expired, and gives it back
+-- first, as of its expiry.
+--
+-- Where nothing is held, nothing of this is made or asked.
+
+local REMEMBER = 60000 -- ms: how it ended, after it would have expired
+local COST_MOST = 562949953421312 -- of a settlement
+
+local function make_holds()
+    -- Beside a key, in its slot.
+    local function set_of(p)
+        local open = string.find(p.key, "{", 1, true)
+        local close = open and string.find(p.key, "}", open + 1, true)
+        if p.kind == "permits" then
+            return p.key
+        elseif close and close > open + 1 then
+            return p.key .. "#holds"
+        end
+        return "{" .. p.key .. "}#holds"
+    end
+
+    -- ---- marks ----
+
+    local function is_bucket(p)
+        return p.kind == "bucket" or p.kind == "interval" or p.kind == "leaky"
+    end
+
+    local function mark_of(p, s)
+        if is_bucket(p) then
+            return s.a, s.b + p.holds.r
+        elseif p.kind == "sliding" then
+            return s.a * p.span, (s.a + 1) * p.span
+        elseif p.kind == "fixed" or p.kind == "quota" then
+            return p.algorithm[6](p, s.a)
+        end
+        return 0, 0
+    end
+
+    -- What is surely still used of it comes back. A clock that has stepped back
+    -- behind the take can't tell: then nothing does.
+    local function bucket_unhold(p, s, amount, m0, m1, ends)
+        local used_at, drained, state =
+            p.algorithm[6], p.algorithm[7], p.algorithm[8]
+        local at, h = max(ends, s.a), p.holds
+        local sure = drained(p, m0, max(m1 - h.r, 0), max(at, m0))
+        local back = min(amount * p.token, sure)
+        if back <= 0 or now < m0 - JITTER then
+            return s
+        end
+        local next = state(s, at, used_at(p, s, s.a, at))
+        local floor = next.d and (next.e + next.f) * p.token or 0
+        next.b = max(next.b - back, floor)
+        if next.b == 0 then
+            next.a = 0
+        end
+        h.r = h.r + min(amount * p.token, s.b)
+        return next
+    end
+
+    local function unhold(p, s, amount, m0, m1, ends)
+        local b, c = s.b, s.c
+        if is_bucket(p) then
+            return bucket_unhold(p, s, amount, m0, m1, ends)
+        elseif p.kind == "sliding" then
+            if s.a * p.span == m0 then
+                b = max(b - amount, 0)
+            elseif (s.a - 1) * p.span == m0 then
+                c = max(c - amount, 0)
+            end
+        elseif p.kind == "permits" or p.kind == "level"
+            or (s.a >= m0 and s.a < m1) then
+            b = max(b - amount, 0)
+        end
+        return { a = (b + c > 0) and s.a or 0, b = b, c = c }
+    end
+
+    -- ---- what is held of a key ----
+
+    -- When the next one expires, if there is one.
+    local function renew(p)
+        local next = redis.call("ZRANGEBYSCORE", set_of(p), 0, "+inf",
+            "WITHSCORES", "LIMIT", 0, 1)
+        p.changed = true
+        if next[2] then
+            p.holds.x = tonumber(next[2])
+        else
+            p.holds = nil
+        end
+    end
+
+    local function read_member(p, member)
+        if p.kind == "permits" then
+            return p.shape, tonumber(string.match(member, ":(%d+)$")), 0, 0
+        end
+        local shape, cost, m0, m1 =
+            string.match(member, ":(%d+):(%d+):(%d+):(%d+)$")
+        return shape, tonumber(cost), tonumber(m0), tonumber(m1)
+    end
+
+    -- What has expired is given back, in order.
+    local function expire(p)
+        local list = redis.call("ZRANGEBYSCORE", set_of(p), 0, whole(now),
+            "WITHSCORES")
+        for i = 1, #list, 2 do
+            local shape, cost, m0, m1 = read_member(p, list[i])
+            if shape == p.shape and cost then
+                p.state = unhold(p, p.state, cost, m0, m1,
+                    tonumber(list[i + 1]))
+            end
+        end
+        redis.call("ZREMRANGEBYSCORE", set_of(p), 0, whole(now))
+        renew(p)
+    end
+
+    -- Until so many permits have expired that `cost` are free; -1: never, or
+    -- too many are out to look through.
+    local function soonest(p, cost)
+        local list = redis.call("ZRANGEBYSCORE", p.key, 0, "+inf",
+            "WITHSCORES", "LIMIT", 0, 257)
+        local need = p.state.b + cost - p.capacity
+        if #list > 512 then
+            return -1
+        end
+        for i = 1, #list, 2 do
+            local _, held = read_member(p, list[i])
+            need = need - (held or 0)
+            if need <= 0 then
+                return till(tonumber(list[i + 1]), now)
+            end
+        end
+        return -1
+    end
+
+    -- A reset forgets what is held with what is used.
+    local function forget(p)
+        if p.holds and p.kind ~= "permits" then
+            redis.call("DEL", set_of(p))
+        end
+        p.holds = nil
+    end
+
+    -- ---- beginning ----
+
+    local function join(p, s, id, expires)
+        if not p.holds then
+            if p.kind ~= "permits" then
+                redis.call("DEL", set_of(p)) -- of a value that was lost
+            end
+            p.holds = { r = 0, x = expires, z = expires }
+        end
+        local h = p.holds
+        h.x = min(h.x, expires)
+        h.z = max(h.z or 0, expires)
+        p.changed = true
+        if p.kind == "permits" then
+            p.member = id .. ":" .. whole(p.cost)
+            p.expires = expires
+            return
+        end
+        local m0, m1 = mark_of(p, s)
+        p.member = string.format("%s:%s:%.0f:%.0f:%.0f", id, p.shape, p.cost,
+            m0, m1)
+        redis.call("ZADD", set_of(p), whole(expires), p.member)
+        redis.call("PEXPIRE", set_of(p),
+            whole(min(div(h.z - now, 1000) + MARGIN, FOR_GOOD)))
+    end
+
+    -- ARGV behind the parts: the id, how long, which parts are not held (as a
+    -- number of bits), and the name of each limit.
+    local function begin(parts)
+        local at = 2 + 12 * #parts
+        local id, life = ARGV[at + 1], tonumber(ARGV[at + 2])
+        local firm, n = tonumber(ARGV[at + 3]), 0
+        local record = {
+            "expires", whole(now + life), "life", whole(life), "taken",
+            whole(now),
+        }
+        for i, p in ipairs(parts) do
+            if fmod(div(firm, 2 ^ (i - 1)), 2) == 0 then
+                n = n + 1
+                if p.cost > 0 then
+                    join(p, p.result.next, id, now + life)
+                end
+                local words = 2 + (i - 1) * 12
+                local text = table.concat(ARGV, " ", words + 1, words + 12)
+                for k, v in pairs({ key = p.key, limit = ARGV[at + 3 + i],
+                    member = p.member or "", words = text }) do
+                    record[#record + 1] = k .. n
+                    record[#record + 1] = v
+                end
+            elseif p.cost > 0 then
+                p.firm = true
+            end
+        end
+        redis.call("HSET", KEYS[#KEYS], "parts", n, unpack(record))
+        redis.call("PEXPIRE", KEYS[#KEYS],
+            whole(min(div(life, 1000) + MARGIN + REMEMBER, FOR_GOOD)))
+    end
+
+    -- ---- ending ----
+
+    local STATES = { settled = 2, released = 3 }
+
+    -- The record, or a reply that says why there is none.
+    local function find()
+        local kind = redis.call("TYPE", KEYS[1]).ok
+        if kind == "string" then
+            return nil, STATES[redis.call("GET", KEYS[1])] or 0
+        elseif kind ~= "hash" then
+            return nil, 0
+        end
+        local list, record = redis.call("HGETALL", KEYS[1]), {}
+        for i = 1, #list, 2 do
+            record[list[i]] = list[i + 1]
+        end
+        if not record.expires or not record.parts then
+            return nil, 0
+        end
+        record.expires = tonumber(record.expires)
+        return record, record.expires <= now and 4 or 1
+    end
+
+    local function read_held(record, i)
+        local words = {}
+        for word in string.gmatch(record["words" .. i], "%S+") do
+            words[#words + 1] = word
+        end
+        local p = read_part(record["key" .. i], words, 0)
+        p.state = read(p)
+        p.found = p.state
+        p.limit, p.member = record["limit" .. i], record["member" .. i]
+        if p.holds and p.holds.x <= now then
+            expire(p)
+        end
+        return p
+    end
+
+    -- What it came to. ARGV: errand, time, "1" for a release, "1" for what was
+    -- held where nothing is said, the cost for all, then limits and costs.
+    local function actual(p)
+        local cost = ARGV[4] == "1" and p.cost or tonumber(ARGV[5])
+        for i = 6, #ARGV, 2 do
+            if ARGV[i] == p.limit then
+                cost = tonumber(ARGV[i + 1])
+            end
+        end
+        if ARGV[3] == "1" then
+            return 0
+        elseif cost > p.cost and cost > COST_MOST then
+            return max(p.cost, COST_MOST)
+        end
+        return cost
+    end
+
+    -- It is still there unless somebody has reset the key.
+    local function leave(p)
+        if p.member == "" or redis.call("ZREM", set_of(p), p.member) == 0 then
+            return false
+        end
+        return true
+    end
+
+    local function settle(p)
+        local take, adjust = p.algorithm[1], p.algorithm[2]
+        local cost, over = actual(p), 0
+        local there = leave(p)
+        local _, _, m0, m1 = read_member(p, p.member)
+        if there and cost < p.cost then
+            p.state = unhold(p, p.state, p.cost - cost, m0, m1, now)
+        elseif cost > p.cost then
+            local more = cost - p.cost
+            over = take(p, p.state, more, now).outcome == 0 and 0 or 1
+            p.state = adjust(p, p.state, more, now, now).next
+        end
+        if there and p.kind == "permits" and cost > 0 then
+            p.firm = true -- what was used for good has no clock
+        end
+        if there and p.holds then
+            renew(p)
+        end
+        return cost, over
+    end
+
+    local function extend(p, expires)
+        if leave(p) then
+            redis.call("ZADD", set_of(p), whole(expires), p.member)
+            p.holds = p.holds or { r = 0, z = 0 }
+            p.holds.z = max(p.holds.z or 0, expires)
+            renew(p)
+            if p.kind ~= "permits" then
+                redis.call("PEXPIRE", set_of(p),
+                    whole(min(div(p.holds.z - now, 1000) + MARGIN, FOR_GOOD)))
+            end
+        end
+    end
+
+    local function conclude(record)
+        local life = div(record.expires - now, 1000) + MARGIN + REMEMBER
+        life = whole(min(life, FOR_GOOD))
+        if errand == "settle" then
+            redis.call("SET", KEYS[1],
+                ARGV[3] == "1" and "released" or "settled", "PX", life)
+        elseif errand == "extend" then
+            redis.call("HSET", KEYS[1], "expires", whole(record.expires))
+            redis.call("PEXPIRE", KEYS[1], life)
+        end
+    end
+
+    -- Answers: what was found (as enum sl_hold_state), now, until it expires,
+    -- then for each part its key, the limit's name and numbers, what was held,
+    -- what it came to, whether that is over, and its answer.
+    local function finish()
+        local record, state = find()
+        if state ~= 1 then
+            return { state, now, -1 }
+        end
+        if errand == "extend" then
+            record.expires = now + tonumber(ARGV[3])
+        end
+        local reply = { state, now, record.expires - now }
+        for i = 1, tonumber(record.parts) do
+            local p = read_held(record, i)
+            local cost, over = p.cost, 0
+            if errand == "settle" then
+                cost, over = settle(p)
+            elseif errand == "extend" then
+                extend(p, record.expires)
+            end
+            if p.changed or not same(p.state, p.found) then
+                write(p, p.state)
+            end
+            local r = p.algorithm[1](p, p.state, 0, now)
+            for _, v in ipairs({ p.key, p.limit, p.count, p.capacity, p.cost, cost, over, r.outcome,
+                r.remaining, r.retry, r.reset, r.wait }) do
+                reply[#reply + 1] = v
+            end
+        end
+        conclude(record)
+        return reply
+    end
+
+    return { expire = expire, soonest = soonest, forget = forget,
+        begin = begin, finish = finish }
+end
+
+local made_holds
+local function holds()
+    made_holds = made_holds or make_holds()
+    return made_holds
+end

@@ -1,0 +1,104 @@
+/* leases.h -- what one loop has taken in advance, and decides by itself.
+ *
+ * A lease is a number of tokens of one key. They are taken in Redis before
+ * anybody has asked for them; while the lease lasts, whoever asks is answered
+ * from here, without a round trip.
+ *
+ *     taken often --> asked for, with a take --> granted --> spent
+ *          ^                                        |          |
+ *          |          with the next take, or before its end    |
+ *          +---- ended: what is left goes back <----+----------+
+ *
+ * It never lets too much through. To Redis what is leased is used: no refill
+ * covers it until the lease has ended (see kinds.lua), and here nothing is
+ * spent after that: a lease is dated from when it was asked for, and lives half
+ * a second to one second by the server's clock, not beyond the window that it
+ * was taken from.
+ *
+ * It may refuse too much, others elsewhere: by what is leased and not spent.
+ * That is at most the part of the capacity that the policy names, for each
+ * loop, and never more than twice what the loop has taken since it asked last.
+ * A key that is not taken from twice within two seconds is not leased at all.
+ *
+ * Leases are known by the names and numbers of their keys. Pure: nothing is
+ * sent here.
+ */
+#ifndef SL_LEASES_H
+#define SL_LEASES_H
+
+#include <sys/queue.h>
+
+#include "store/denials.h"
+#include "store/redis/script.h"
+
+struct sl_lease;
+struct sl_leases;
+
+/* `most` keys; SLUICE_ENOMEM. */
+SL_MUST_USE int sl_leases_open(unsigned most, const struct sl_alloc *alloc,
+                               struct sl_leases **ret);
+void sl_leases_close(struct sl_leases *leases); /* NULL is allowed */
+
+/* May this be decided by leases: all of its parts? */
+bool sl_leases_apply(const struct sl_take *take);
+
+/* The keys of such a take. */
+struct sl_lease_keys {
+    struct sl_hash128 hash[SL_PARTS];
+    uint8_t names[SL_PARTS]; /* for sl_forgets */
+    unsigned count;
+};
+void sl_lease_keys(const struct sl_forgets *forgets, const struct sl_take *take,
+                   struct sl_lease_keys *ret);
+
+/* Is there enough for all parts? Then it is spent, and answered. */
+SL_MUST_USE bool sl_leases_spend(struct sl_leases *leases,
+                                 const struct sl_lease_keys *keys,
+                                 struct sl_take *take, sl_ns now);
+
+/* What goes to the store with a take: leases that end, and those that are
+ * wanted. Until it is landed or lost those keys have none. */
+struct sl_lease_asks {
+    struct sl_lease *list[SL_PARTS]; /* NULL: nothing of this part */
+    struct sl_script_lease words[SL_PARTS];
+    unsigned count; /* of parts; 0: nothing is asked */
+    bool frees;     /* one that ends has something left */
+};
+void sl_leases_ask(struct sl_leases *leases, const struct sl_lease_keys *keys,
+                   const struct sl_take *take, unsigned slot, sl_ns near,
+                   sl_ns now, struct sl_lease_asks *ret);
+
+/* What has come of it, for those who count, in tokens. */
+struct sl_lease_counts {
+    uint64_t granted;
+    uint64_t over;  /* spent of leases that the store no longer knew */
+    uint64_t under; /* taken in advance, not spent, and lost */
+};
+
+/* The store has answered: with `numbers`, as of sl_script_read(), to what was
+ * sent at `sent`. */
+void sl_leases_land(struct sl_leases *leases, struct sl_lease_asks *asks,
+                    const int64_t *numbers, unsigned count, sl_ns sent,
+                    struct sl_lease_counts *counts);
+
+/* It has not. `unsent`: nothing has happened. */
+void sl_leases_lost(struct sl_leases *leases, struct sl_lease_asks *asks,
+                    bool unsent, struct sl_lease_counts *counts);
+
+/* When the next lease must be ended so that what is left of it goes back in
+ * time; SL_NS_NONE: there is none. */
+sl_ns sl_leases_due(const struct sl_leases *leases);
+
+/* End the next one: of those that are due at `now`, or of `all`. False if there
+ * is none. Otherwise the command is appended to `out`, unless nothing was left:
+ * then `out` stays empty. SLUICE_ENOMEM loses it. */
+struct sl_lease_end {
+    struct sl_lease_asks asks; /* to be landed or lost */
+    uint8_t name;
+    unsigned slot;
+};
+SL_MUST_USE bool sl_leases_end(struct sl_leases *leases, sl_ns now, bool all,
+                               const struct sl_script_how *how,
+                               struct sl_lease_end *ret, struct sl_buf *out);
+
+#endif

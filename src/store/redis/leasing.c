@@ -1,0 +1,144 @@
+/* leasing.c -- the leases of a seat: when they are asked for, and how they go
+ * back. What a lease is stands in leases.h. */
+#include "store/redis/inner.h"
+
+#define LEASES 4096
+
+static void add_counts(struct sl_redis_seat *seat,
+                       const struct sl_lease_counts *counts)
+{
+    atomic_fetch_add(&seat->counts.lease_tokens, counts->granted);
+    atomic_fetch_add(&seat->counts.lease_over, counts->over);
+    atomic_fetch_add(&seat->counts.lease_under, counts->under);
+}
+
+/* ---- going back ---- */
+
+static void send_end(struct sl_redis_seat *seat, struct sl_record *r,
+                     const struct sl_lease_end *end)
+{
+    r->asks = end->asks;
+    r->ends_lease = true;
+    r->errand = SL_ERRAND_TAKE;
+    r->key = (struct sl_denial_key){.count = 1, .names = {end->name}};
+    r->sent = 0; /* nothing is granted */
+    r->voyage.slot = end->slot;
+    r->voyage.flight.command = sl_buf_str(&r->command);
+    sl_forgets_add(&seat->shared->forgets, &r->key);
+    sl_fleet_send(seat->fleet, &r->voyage);
+}
+
+/* Those that are due, or all of them. Without memory what is left is lost: the
+ * store frees it when the lease dies. */
+static void end_leases(struct sl_redis_seat *seat, sl_ns now, bool all)
+{
+    bool own = seat->options.own_now;
+    struct sl_script_how how = {
+        .own_now = own,
+        .near = sl_seat_near(seat, own ? now : sl_loop_now(seat->loop))};
+    struct sl_lease_end end;
+    struct sl_record *r = sl_record_new(seat);
+
+    while (r &&
+           sl_leases_end(seat->leases, now, all, &how, &end, &r->command)) {
+        if (r->command.len > 0) {
+            send_end(seat, r, &end);
+            r = sl_record_new(seat);
+        } else {
+            r->asks = end.asks;
+            sl_seat_lost(r, false);
+        }
+    }
+    if (r)
+        sl_record_free(r);
+}
+
+static void wait_for_next(struct sl_redis_seat *seat)
+{
+    sl_ns due = sl_leases_due(seat->leases);
+    sl_ns now = sl_loop_steady(seat->loop);
+
+    if (due != SL_NS_NONE && !seat->options.own_now)
+        sl_timer_start(seat->lease_timer, due > now ? due - now : 0);
+}
+
+static void on_lease_timer(void *ctx)
+{
+    struct sl_redis_seat *seat = ctx;
+
+    end_leases(seat, sl_loop_steady(seat->loop), false);
+    wait_for_next(seat);
+}
+
+void sl_redis_seat_drain(struct sl_redis_seat *seat, sl_ns now)
+{
+    seat->drains = true;
+    if (seat->leases)
+        end_leases(seat,
+                   seat->options.own_now ? now : sl_loop_steady(seat->loop),
+                   true);
+}
+
+/* ---- taking ---- */
+
+/* False if there are none to be had. */
+static bool open_leases(struct sl_redis_seat *seat)
+{
+    unsigned most =
+        seat->options.leases_most ? seat->options.leases_most : LEASES;
+
+    if (!seat->lease_timer &&
+        sl_timer_new(seat->loop, on_lease_timer, seat, &seat->lease_timer))
+        return false;
+    return seat->leases ||
+           !sl_leases_open(most, seat->options.alloc, &seat->leases);
+}
+
+bool sl_seat_leases(struct sl_redis_seat *seat, const struct sl_take *take,
+                    struct sl_lease_keys *ret)
+{
+    if (seat->options.no_leases || seat->drains || !sl_leases_apply(take) ||
+        !open_leases(seat))
+        return false;
+    sl_lease_keys(&seat->shared->forgets, take, ret);
+    return true;
+}
+
+void sl_seat_ask_leases(struct sl_record *r, const struct sl_lease_keys *keys,
+                        const struct sl_take *take, struct sl_script_how *how)
+{
+    struct sl_redis_seat *seat = r->seat;
+
+    sl_leases_ask(seat->leases, keys, take, r->voyage.slot, how->near,
+                  sl_seat_time(seat, take), &r->asks);
+    if (r->asks.count > 0)
+        how->leases = r->asks.words;
+    if (r->asks.frees) { /* what was refused so far may pass now */
+        sl_forgets_add(&seat->shared->forgets, &r->key);
+        r->key = sl_denial_key(&seat->shared->forgets, take);
+    }
+}
+
+/* ---- landing ---- */
+
+void sl_seat_landed(struct sl_record *r, const int64_t *numbers, unsigned count)
+{
+    struct sl_lease_counts counts = {0};
+
+    if (r->asks.count == 0)
+        return;
+    sl_leases_land(r->seat->leases, &r->asks, numbers, count, r->sent, &counts);
+    add_counts(r->seat, &counts);
+    wait_for_next(r->seat);
+}
+
+void sl_seat_lost(struct sl_record *r, bool unsent)
+{
+    struct sl_lease_counts counts = {0};
+
+    if (r->asks.count == 0)
+        return;
+    sl_leases_lost(r->seat->leases, &r->asks, unsent && !r->ends_lease,
+                   &counts);
+    add_counts(r->seat, &counts);
+}

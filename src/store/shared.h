@@ -1,0 +1,37 @@
+/* shared.h -- what the seats of one store have in common: the secret, the
+ * marker, and what was forgotten. */
+#ifndef SL_STORE_SHARED_H
+#define SL_STORE_SHARED_H
+
+#include <pthread.h>
+
+#include "store/denials.h"
+
+#define SL_MARK 32 /* hex digits of a secret or a marker */
+
+struct sl_shared {
+    pthread_mutex_t lock;
+    struct sl_hash_key *secret; /* the store's; written once */
+    bool has_secret, has_epoch;
+    char secret_text[SL_MARK + 1]; /* what we propose, or know */
+    char epoch[SL_MARK + 1];
+    _Atomic uint64_t epochs;
+    struct sl_forgets forgets;
+};
+
+SL_MUST_USE int sl_shared_init(struct sl_shared *shared,
+                               struct sl_hash_key *secret);
+void sl_shared_done(struct sl_shared *shared);
+
+/* What to put there if there is none. */
+void sl_shared_secret(struct sl_shared *shared, char ret[SL_MARK + 1]);
+SL_MUST_USE int sl_shared_fresh(char ret[SL_MARK + 1]);
+
+/* What is there. False if it is none of ours. *ret_changed if it is another
+ * than before: a secret is then kept nevertheless. */
+SL_MUST_USE bool sl_shared_see_secret(struct sl_shared *shared,
+                                      struct sl_str text, bool *ret_changed);
+SL_MUST_USE bool sl_shared_see_epoch(struct sl_shared *shared,
+                                     struct sl_str text, bool *ret_changed);
+
+#endif

@@ -1,0 +1,367 @@
+/* end.c -- the end of a hold. The contract is in hold.h.
+ *
+ * Its keys are a set like any other, and the head of its record rides with
+ * them: what is given back or charged and the end of the hold are one change.
+ */
+#include "table/hold/end.h"
+
+#include <string.h>
+
+#include "base/arith.h"
+#include "table/evict.h"
+#include "table/hold/due.h"
+
+/* ---- one key ---- */
+
+/* Does the slot still belong to the key as it did when it was taken? If not,
+ * what was taken has gone with it. */
+static bool is_whose(const struct sl_item *item, const struct sl_kept *kept)
+{
+    return kept->tracked && item->found &&
+           item->slot.bucket == kept->slot.bucket &&
+           item->slot.index == kept->slot.index &&
+           item->cell.w[1] >> SL_CELL_W1_BITS == kept->generation;
+}
+
+/* The mark, less what was given back to its bucket since. */
+static struct sl_mark mark_now(const struct sl_region *r,
+                               const struct sl_item *item,
+                               const struct sl_kept *kept)
+{
+    struct sl_mark mark = kept->mark;
+    int64_t used;
+
+    if (!sl_is_bucket(item->part->limit->kind))
+        return mark;
+    used = (int64_t)(mark.w[1] - atomic_load(sl_returns_of(r, item->key.tag)));
+    mark.w[1] = used > 0 ? (uint64_t)used : 0;
+    return mark;
+}
+
+static struct sl_cell less(const struct sl_set *set, struct sl_item *item,
+                           uint64_t amount)
+{
+    const struct sl_settled *s = item->settled;
+    const struct sl_limit *limit = item->part->limit;
+    struct sl_cell cell = sl_cell_bare(item->cell);
+    struct sl_mark mark;
+    struct sl_cell next;
+
+    if (!is_whose(item, s->kept))
+        return cell;
+    mark = mark_now(set->intent->region, item, s->kept);
+    next = sl_unhold(limit, cell, amount, &mark, &s->since);
+    if (sl_is_bucket(limit->kind) && !sl_cell_eq(next, cell)) {
+        item->returns = sl_mul_sat(amount, limit->token);
+        if (item->returns > cell.w[1])
+            item->returns = cell.w[1];
+    }
+    return next;
+}
+
+/* What is charged beyond the hold. Of a calendar that is not known, nothing
+ * can be: nobody asks for that limit any more. */
+static struct sl_cell more(const struct sl_set *set, struct sl_item *item,
+                           uint64_t amount)
+{
+    const struct sl_settled *s = item->settled;
+
+    if (!s->known && item->part->limit->period == 0 &&
+        item->part->limit->kind == SL_QUOTA)
+        return sl_cell_bare(item->cell);
+    if (amount > SL_HOLD_COST_MAX)
+        amount = SL_HOLD_COST_MAX;
+    item->taken = sl_adjust(item->part->limit, sl_cell_bare(item->cell),
+                            (int64_t)amount, set->now, set->now);
+    return item->taken.next;
+}
+
+void sl_settle_judge(const struct sl_set *set, struct sl_item *item)
+{
+    const struct sl_settled *s = item->settled;
+    const struct sl_limit *limit = item->part->limit;
+    struct sl_cell next = sl_cell_bare(item->cell);
+    uint64_t held = s->kept->cost;
+    bool stepped = false;
+
+    item->returns = 0;
+    if (s->cost < held) {
+        next = less(set, item, held - s->cost);
+    } else if (s->cost > held) {
+        item->taken.stepped = false;
+        next = more(set, item, s->cost - held);
+        stepped = item->taken.stepped;
+    }
+    if (s->known)
+        item->taken = sl_take(limit, next, 0, set->now);
+    else
+        item->taken = (struct sl_taken){
+            .answer = {.outcome = SL_ALLOW,
+                       .limit = limit->count,
+                       .capacity = limit->capacity,
+                       .retry_in = SL_NS_NONE,
+                       .reset_in = SL_NS_NONE}
+        };
+    item->taken.next = next;
+    item->taken.stepped = stepped;
+}
+
+/* ---- all of them ---- */
+
+struct ending {
+    struct sl_rider rider; /* first: the two are cast into each other */
+    struct sl_set set;
+    struct sl_hold_record record;
+    struct sl_cell to; /* what its head becomes */
+    struct sl_part parts[SL_PARTS];
+    struct sl_limit limits[SL_PARTS];
+    struct sl_settled settled[SL_PARTS];
+};
+
+static struct ending *of(struct sl_set *set)
+{
+    return (struct ending *)(void *)set->rider;
+}
+
+static bool ready(struct sl_set *set)
+{
+    const struct sl_hold_record *record = &of(set)->record;
+
+    return sl_cell_eq(sl_hold_record_head(set->intent, record->number),
+                      record->head);
+}
+
+static bool join(struct sl_set *set)
+{
+    const struct ending *e = of(set);
+
+    return sl_intent_lock_cell(
+        set->intent, sl_hold_record_at(set->intent->region, e->record.number),
+        e->record.head, e->to);
+}
+
+/* The numbers of the take; the rest as the limit is known by now. */
+static struct sl_limit limit_then(const struct sl_region *r,
+                                  const struct sl_kept *kept,
+                                  const struct sl_limit *now)
+{
+    struct sl_limit limit =
+        now ? *now : sl_limit_from(sl_region_limit(r, kept->limit));
+
+    limit.count = kept->count;
+    limit.capacity = kept->capacity;
+    limit.room = sl_is_bucket(limit.kind) ? limit.capacity * limit.token : 0;
+    return limit;
+}
+
+static struct sl_since since(const struct sl_region *r,
+                             const struct sl_hold_record *record, sl_ns ends)
+{
+    uint64_t stepped = atomic_load(&sl_region_head(r)->stepped);
+
+    stepped = sl_sub_floor(stepped, record->stepped);
+    return (struct sl_since){
+        .taken = record->taken,
+        .ends = ends,
+        .stepped =
+            stepped < (uint64_t)SL_TIME_END ? (sl_ns)stepped : SL_TIME_END,
+    };
+}
+
+/* Make items of the record's parts: what they were held for, and no more to
+ * them. `limit` is what is known of the part's limit, or NULL. */
+static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
+                     uint64_t cost, sl_ns ends)
+{
+    const struct sl_region *r = e->set.intent->region;
+    const struct sl_kept *kept = &e->record.part[i];
+    struct sl_item *item = &e->set.items[i];
+
+    e->limits[i] = limit_then(r, kept, limit);
+    e->settled[i] = (struct sl_settled){
+        .kept = kept,
+        .cost = cost,
+        .since = since(r, &e->record, ends),
+        .known = limit != NULL,
+    };
+    e->parts[i] =
+        (struct sl_part){.limit = &e->limits[i], .act = SL_ACT_SETTLE};
+    *item = (struct sl_item){
+        .part = &e->parts[i], .beside = -1, .settled = &e->settled[i]};
+    sl_key_again(r, kept->limit, kept->hash, &item->key);
+    e->set.count = i + 1;
+}
+
+bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
+                    uint64_t number, struct sl_cell head)
+{
+    struct ending e = {
+        .rider = {.ready = ready, .join = join},
+    };
+
+    if (!sl_hold_record_read(intent, number, head, &e.record))
+        return false;
+    e.set.table = table;
+    e.set.intent = intent;
+    e.set.rider = &e.rider;
+    e.set.fresh = true;
+    e.set.now = (sl_ns)head.w[0];
+    e.to = sl_hold_record_ended(head, SL_HOLD_EXPIRED);
+    for (unsigned i = 0; i < e.record.count; i++)
+        add_kept(&e, i, NULL, 0, (sl_ns)head.w[0]);
+    if (sl_set_decide(&e.set) != SL_VERDICT_ALLOW)
+        return false;
+    sl_count(intent, SL_STAT_EXPIRED);
+    return true;
+}
+
+bool sl_end_move(struct sl_intent *intent, uint64_t number, struct sl_cell head,
+                 sl_ns expires)
+{
+    const struct sl_region *r = intent->region;
+
+    sl_intent_begin(intent);
+    if (!sl_intent_lock_cell(intent, sl_hold_record_at(r, number), head,
+                             sl_cell_of((uint64_t)expires, head.w[1]))) {
+        sl_intent_drop(intent);
+        return false;
+    }
+    sl_due_lower(r, number / SL_HOLD_BLOCK, expires);
+    return sl_intent_commit(intent);
+}
+
+/* ---- the door ---- */
+
+/* Ask for each part what is known and what it came to. */
+static void ask(struct ending *e, const struct sl_hold_deed *deed)
+{
+    bool settles = deed->errand == SL_HOLD_SETTLE;
+
+    e->set.count = 0;
+    for (unsigned i = 0; i < e->record.count; i++) {
+        const struct sl_kept *kept = &e->record.part[i];
+        uint64_t cost = kept->cost;
+        const struct sl_limit *limit =
+            deed->numbers(deed->ctx, (uint32_t)kept->limit, kept->cost, &cost);
+
+        if (!settles)
+            cost = kept->cost;
+        else if (deed->release)
+            cost = 0;
+        else if (cost > kept->cost && cost > SL_HOLD_COST_MAX)
+            cost =
+                kept->cost > SL_HOLD_COST_MAX ? kept->cost : SL_HOLD_COST_MAX;
+        add_kept(e, i, limit, cost, e->set.now);
+    }
+}
+
+/* It came to more than the hold, and the rest would not have been allowed. */
+static bool is_over(const struct ending *e, unsigned i)
+{
+    const struct sl_item *item = &e->set.items[i];
+    uint64_t held = e->settled[i].kept->cost, cost = e->settled[i].cost;
+
+    return e->settled[i].known && cost > held &&
+           sl_take(&e->limits[i], sl_cell_bare(item->cell), cost - held,
+                   e->set.now)
+                   .answer.outcome != SL_ALLOW;
+}
+
+static void tell(const struct ending *e, struct sl_hold_deed *deed)
+{
+    deed->state = SL_HOLD_HELD;
+    deed->count = e->record.count;
+    for (unsigned i = 0; i < e->record.count; i++)
+        deed->parts[i] = (struct sl_hold_part){
+            .limit_id = (uint32_t)e->record.part[i].limit,
+            .known = e->settled[i].known,
+            .held = e->record.part[i].cost,
+            .cost = e->settled[i].cost,
+            .over = is_over(e, i),
+            .answer = e->set.items[i].taken.answer,
+        };
+}
+
+static enum sl_verdict settle(struct ending *e, struct sl_hold_deed *deed)
+{
+    enum sl_verdict verdict;
+
+    e->to = sl_hold_record_ended(
+        e->record.head, deed->release ? SL_HOLD_RELEASED : SL_HOLD_SETTLED);
+    e->set.rider = &e->rider;
+    ask(e, deed);
+    verdict = sl_set_decide(&e->set);
+    if (verdict == SL_VERDICT_ALLOW)
+        tell(e, deed);
+    return verdict;
+}
+
+/* Look at the keys as they are, with nobody riding along. */
+static enum sl_verdict look(struct ending *e, struct sl_hold_deed *deed)
+{
+    sl_ns expires = (sl_ns)e->record.head.w[0];
+    enum sl_verdict verdict;
+
+    if (deed->errand == SL_HOLD_EXTEND) {
+        expires = sl_ns_add_sat(e->set.now, deed->life);
+        if (expires == SL_NS_MAX)
+            expires--;
+        sl_hold_record_lengthen(e->set.intent->region, e->record.number,
+                                deed->life);
+        if (!sl_end_move(e->set.intent, e->record.number, e->record.head,
+                         expires))
+            return SL_VERDICT_VOID;
+    }
+    e->set.rider = NULL;
+    ask(e, deed);
+    verdict = sl_set_decide(&e->set);
+    if (verdict == SL_VERDICT_ALLOW)
+        tell(e, deed);
+    deed->expires_in = expires - e->set.now + e->set.lag;
+    return verdict;
+}
+
+/* VOID: somebody else was at it; begin again. */
+static enum sl_verdict try_end(struct ending *e, struct sl_hold_deed *deed)
+{
+    struct sl_intent *intent = e->set.intent;
+    struct sl_hold_record *record = &e->record;
+
+    if (!sl_hold_record_find(intent, deed->id, record)) {
+        deed->state = SL_HOLD_UNKNOWN;
+        return SL_VERDICT_ALLOW;
+    }
+    if (sl_hold_record_state(record->head) == SL_ENDED) {
+        deed->state = sl_hold_record_end(record->head);
+        return SL_VERDICT_ALLOW;
+    }
+    if ((sl_ns)record->head.w[0] <= e->set.now) {
+        (void)sl_end_expired(e->set.table, intent, record->number,
+                             record->head);
+        return SL_VERDICT_VOID;
+    }
+    return deed->errand == SL_HOLD_SETTLE ? settle(e, deed) : look(e, deed);
+}
+
+enum sl_verdict sl_table_end(struct sl_table *table, struct sl_hold_deed *deed,
+                             sl_ns now, bool fresh)
+{
+    struct ending e = {
+        .rider = {.ready = ready, .join = join},
+    };
+    enum sl_verdict verdict;
+
+    deed->count = 0;
+    deed->expires_in = SL_NS_NONE;
+    if (!sl_set_begin(&e.set, table, now, fresh))
+        return SL_VERDICT_STALE;
+    e.set.intent = sl_actor_borrow(&table->actors);
+    do {
+        verdict = try_end(&e, deed);
+    } while (verdict == SL_VERDICT_VOID);
+    sl_actor_return(&table->actors, e.set.intent);
+    for (unsigned i = 0; e.set.lag && i < deed->count; i++)
+        if (deed->parts[i].answer.reset_in > 0)
+            deed->parts[i].answer.reset_in += e.set.lag;
+    return verdict;
+}

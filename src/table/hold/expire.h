@@ -1,0 +1,22 @@
+/* expire.h -- what is done for all holds at once. */
+#ifndef SL_EXPIRE_H
+#define SL_EXPIRE_H
+
+#include "table/hold/due.h"
+#include "table/set.h"
+
+/* End all holds that have expired at `now`. */
+void sl_holds_expire(struct sl_table *table, sl_ns now);
+
+/* The clock has stepped back to `now`: no hold lasts longer than its life from
+ * here. */
+void sl_holds_shorten(struct sl_table *table, sl_ns now);
+
+/* How long until so many permits of `key` have expired that `cost` of
+ * `capacity` are free; SL_NS_NONE if they never do, or if so many holds are
+ * out that looking through them would take too long (SOONEST_MOST in
+ * expire.c). */
+sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_key *key,
+                       uint64_t capacity, uint64_t cost);
+
+#endif

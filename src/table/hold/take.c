@@ -1,0 +1,118 @@
+/* take.c -- a take that is held. The contract is in hold.h.
+ *
+ * The cells and the head of the record are guards of one intent. What is in the
+ * record is written when all cells are locked, and so is what was judged.
+ */
+#include "base/arith.h"
+#include "table/hold/due.h"
+#include "table/hold/record.h"
+
+struct holding {
+    struct sl_rider rider; /* first: the two are cast into each other */
+    struct sl_hold_record record;
+    sl_ns expires;
+    bool claimed;
+};
+
+static struct holding *of(struct sl_set *set)
+{
+    return (struct holding *)(void *)set->rider;
+}
+
+/* Is it a part of the hold? */
+static bool is_held(const struct sl_item *item)
+{
+    return !item->carried && !item->part->firm;
+}
+
+/* Who died with a claim has it until he is found dead. */
+static bool ready(struct sl_set *set)
+{
+    struct holding *h = of(set);
+    struct sl_hold_record *record = &h->record;
+    unsigned parts = 0;
+
+    if (h->claimed)
+        return true;
+    for (unsigned i = 0; i < set->count; i++)
+        parts += is_held(&set->items[i]);
+    h->claimed =
+        sl_hold_record_claim(set->intent, record->id, parts, &record->number);
+    if (!h->claimed) {
+        sl_actors_reap(&set->table->actors);
+        h->claimed = sl_hold_record_claim(set->intent, record->id, parts,
+                                          &record->number);
+    }
+    h->expires = sl_ns_add_sat(set->now, record->life);
+    if (h->expires == SL_NS_MAX)
+        h->expires--;
+    record->taken = set->now;
+    return h->claimed;
+}
+
+static void keep(const struct sl_region *r, const struct sl_item *item,
+                 struct sl_kept *ret)
+{
+    const struct sl_limit *limit = item->part->limit;
+
+    *ret = (struct sl_kept){
+        .limit = item->part->of->id,
+        .hash = item->key.hash,
+        .cost = item->cost,
+        .tracked = item->found || item->added,
+        .slot = item->slot,
+        .generation =
+            item->added ? item->generation : item->cell.w[1] >> SL_CELL_W1_BITS,
+        .count = limit->count,
+        .capacity = limit->capacity,
+    };
+    if (item->cost > 0)
+        ret->mark = sl_mark_of(limit, item->taken.next);
+    if (sl_is_bucket(limit->kind))
+        ret->mark.w[1] += atomic_load(sl_returns_of(r, item->key.tag));
+}
+
+static bool join(struct sl_set *set)
+{
+    struct holding *h = of(set);
+    struct sl_hold_record *record = &h->record;
+    struct sl_intent *intent = set->intent;
+    const struct sl_region *r = intent->region;
+
+    record->count = 0;
+    for (unsigned i = 0; i < set->count; i++)
+        if (is_held(&set->items[i]))
+            keep(r, &set->items[i], &record->part[record->count++]);
+    sl_hold_record_fill(r, record);
+    if (!sl_intent_lock_cell(
+            intent, sl_hold_record_at(r, record->number),
+            sl_hold_record_claimed(intent, record->id),
+            sl_cell_of((uint64_t)h->expires,
+                       (record->id.w[0] & ~UINT64_C(15)) | SL_HELD)))
+        return false;
+    sl_due_lower(r, record->number / SL_HOLD_BLOCK, h->expires);
+    return true;
+}
+
+static void leave(struct sl_set *set)
+{
+    struct holding *h = of(set);
+
+    if (h->claimed)
+        sl_record_let_go(set->intent, h->record.id, h->record.number);
+}
+
+/* How far the clock has stepped is read first: a step that comes in between
+ * then counts as one that came later, and less is given back. */
+enum sl_verdict sl_table_hold(struct sl_table *table, struct sl_part *parts,
+                              unsigned count, struct sl_hold_id id, sl_ns life,
+                              sl_ns now, bool fresh)
+{
+    struct holding h = {
+        .rider = {ready, join, leave},
+          .record = {.id = id,     .life = life }
+    };
+
+    h.record.stepped = atomic_load(&sl_region_head(&table->region)->stepped);
+    return sl_set_ride(table, parts, count, now, fresh, &h.rider);
+}

@@ -1,0 +1,367 @@
+/* holds.c -- holds of the table: taking, ending, expiring, filling up. */
+#include "held.h"
+#include "table/hold/due.h"
+
+static struct sl_table table;
+static struct sl_table_limit pool, bucket, day, wide[SL_PARTS];
+
+static void begin(void)
+{
+    open_heap(&table, MIB, SL_FULL_ALLOW);
+    pool = limit_of("pool", SL_PERMITS, "3", 0);
+    bucket = limit_of("bucket", SL_BUCKET, "10/10s burst 20", 0);
+    day = limit_of("day", SL_QUOTA, "1000/day", 0);
+    know(&table, &pool);
+    know(&table, &bucket);
+    know(&table, &day);
+}
+
+static void end(void)
+{
+    uint64_t stray;
+
+    CHECK_EQ(locks_left(&table.region, &stray), 0);
+    sl_table_done(&table);
+}
+
+/* ---- ending ---- */
+
+static void test_release(void)
+{
+    CASE("a released hold gives all back, once");
+    begin();
+    CHECK_EQ(hold_at(&table, &pool, "a", 2, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(used(&table, &pool, "a"), 2);
+    CHECK_EQ(held_now(&table), 1);
+    CHECK_EQ(state_at(&table, 1, NOW), SL_HOLD_HELD);
+    CHECK_EQ(hold_at(&table, &pool, "a", 2, 2, SL_S, NOW), SL_VERDICT_DENY);
+    CHECK_EQ(state_at(&table, 2, NOW), SL_HOLD_UNKNOWN);
+    CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
+    CHECK_EQ(used(&table, &pool, "a"), 0);
+    CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_RELEASED);
+    CHECK_EQ(settle_at(&table, &pool, 1, 3, NOW), SL_HOLD_RELEASED);
+    CHECK_EQ(extend_at(&table, 1, SL_S, NOW), SL_HOLD_RELEASED);
+    CHECK_EQ(used(&table, &pool, "a"), 1);
+    CHECK_EQ(held_now(&table), 0);
+    end();
+}
+
+static void test_settle(void)
+{
+    static const struct {
+        const char *what;
+        uint64_t cost, used;
+        bool over;
+    } rows[] = {
+        {"less is given back",            30,   30,   false},
+        {"the same changes nothing",      100,  100,  false},
+        {"more is charged",               150,  150,  false},
+        {"to the brim",                   1000, 1000, false},
+        {"beyond the limit, and says so", 1001, 1000, true },
+        {"nothing at all",                0,    0,    false},
+    };
+
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        struct numbers n = {&day, 1, rows[i].cost};
+        struct sl_hold_deed deed = deed_of(SL_HOLD_SETTLE, 1, &n);
+
+        CASE(rows[i].what);
+        begin();
+        CHECK_EQ(hold_at(&table, &day, "a", 100, 1, SL_S, NOW),
+                 SL_VERDICT_ALLOW);
+        CHECK_EQ(sl_table_end(&table, &deed, NOW, true), SL_VERDICT_ALLOW);
+        CHECK_EQ(deed.state, SL_HOLD_HELD);
+        CHECK_EQ(deed.count, 1);
+        CHECK_EQ(deed.parts[0].limit_id, day.id);
+        CHECK_EQ(deed.parts[0].held, 100);
+        CHECK_EQ(deed.parts[0].cost, rows[i].cost);
+        CHECK_EQ(deed.parts[0].over, rows[i].over);
+        CHECK_EQ(deed.parts[0].answer.remaining, 1000 - rows[i].used);
+        CHECK_EQ(used(&table, &day, "a"), rows[i].used);
+        CHECK_EQ(settle_at(&table, &day, 1, 7, NOW), SL_HOLD_SETTLED);
+        CHECK_EQ(used(&table, &day, "a"), rows[i].used);
+        end();
+    }
+}
+
+static void test_unknown_limit(void)
+{
+    CASE("a limit that nobody knows any more is settled all the same");
+    begin();
+    CHECK_EQ(hold_at(&table, &day, "a", 100, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(settle_at(&table, NULL, 1, 40, NOW), SL_HOLD_HELD);
+    CHECK_EQ(used(&table, &day, "a"), 40);
+    CHECK_EQ(hold_at(&table, &day, "a", 100, 2, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(settle_at(&table, NULL, 2, 200, NOW), SL_HOLD_HELD);
+    CHECK_EQ(used(&table, &day, "a"), 140);
+    end();
+}
+
+/* ---- expiry ---- */
+
+static void test_expiry(void)
+{
+    sl_ns end_at = NOW + 5 * SL_S;
+
+    CASE("a hold frees itself on time, to the nanosecond");
+    begin();
+    CHECK_EQ(hold_at(&table, &pool, "a", 3, 1, 5 * SL_S, NOW),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, end_at - 1), SL_VERDICT_DENY);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, end_at), SL_VERDICT_ALLOW);
+    CHECK_EQ(used_at(&table, &pool, "a", end_at), 1);
+    CHECK_EQ(release_at(&table, 1, end_at), SL_HOLD_EXPIRED);
+    CHECK_EQ(used_at(&table, &pool, "a", end_at), 1);
+    CHECK(sl_none_held(&table.region));
+    CHECK_EQ(counted(&table, SL_STAT_EXPIRED), 1);
+
+    CASE("whoever settles too late finds it expired");
+    CHECK_EQ(hold_at(&table, &day, "a", 10, 2, SL_S, end_at), SL_VERDICT_ALLOW);
+    CHECK_EQ(settle_at(&table, &day, 2, 10, end_at + SL_S), SL_HOLD_EXPIRED);
+    CHECK_EQ(used_at(&table, &day, "a", end_at + SL_S), 0);
+    end();
+}
+
+static void test_extend(void)
+{
+    CASE("a heartbeat keeps a hold alive, and may shorten it");
+    begin();
+    CHECK_EQ(hold_at(&table, &pool, "a", 3, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    for (unsigned i = 1; i < 10; i++)
+        CHECK_EQ(extend_at(&table, 1, SL_S, NOW + i * SL_S / 2), SL_HOLD_HELD);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, NOW + 5 * SL_S), SL_VERDICT_DENY);
+    CHECK_EQ(extend_at(&table, 1, SL_MS, NOW + 5 * SL_S), SL_HOLD_HELD);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, NOW + 5 * SL_S + SL_MS),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(extend_at(&table, 1, SL_S, NOW + 5 * SL_S + SL_MS),
+             SL_HOLD_EXPIRED);
+    end();
+}
+
+/* An expired hold is given back as of its expiry: 20 of 20 are used, 10 of them
+ * held for 5 seconds at 1 a second. On time, 10 of the 15 come back. */
+static void test_as_of_expiry(void)
+{
+    CASE("a bucket is given back as of the expiry, however late that is found");
+    begin();
+    CHECK_EQ(take(&table, &bucket, "a", 10), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, 5 * SL_S, NOW),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(used_at(&table, &bucket, "a", NOW + 8 * SL_S), 2);
+    end();
+}
+
+static void test_others_returns(void)
+{
+    CASE("what others gave back is not given back again");
+    begin();
+    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 2, SL_HOUR, NOW),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
+    CHECK_EQ(used(&table, &bucket, "a"), 10);
+    CHECK_EQ(take_at(&table, &bucket, "a", 10, NOW + 10 * SL_S),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(release_at(&table, 2, NOW + 10 * SL_S), SL_HOLD_HELD);
+    CHECK_EQ(used_at(&table, &bucket, "a", NOW + 10 * SL_S), 10);
+    end();
+}
+
+static void test_reset(void)
+{
+    CASE("a hold on a key that was reset has nothing to give back");
+    begin();
+    CHECK_EQ(hold_at(&table, &pool, "a", 2, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    reset(&table, &pool, "a");
+    CHECK_EQ(used(&table, &pool, "a"), 0);
+    CHECK_EQ(take(&table, &pool, "a", 3), SL_VERDICT_ALLOW);
+    CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
+    CHECK_EQ(used(&table, &pool, "a"), 3);
+    end();
+}
+
+/* ---- when permits come back ---- */
+
+static sl_ns retry_of(uint64_t cost, sl_ns now)
+{
+    struct sl_part part = part_of(&pool, "a", cost);
+
+    CHECK_EQ(sl_table_decide(&table, &part, 1, now, true), SL_VERDICT_DENY);
+    return part.answer.retry_in;
+}
+
+static void test_retry(void)
+{
+    struct sl_part parts[2];
+
+    CASE("who is refused a permit is told when one expires");
+    begin();
+    CHECK_EQ(hold_at(&table, &pool, "b", 1, 9, SL_MS, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, 1, 9 * SL_S, NOW),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, 2, 4 * SL_S, NOW),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(retry_of(1, NOW), 4 * SL_S);
+    CHECK_EQ(retry_of(2, NOW + SL_S), 8 * SL_S);
+    CHECK_EQ(retry_of(3, NOW), SL_NS_NONE); /* one is out for good */
+    parts[0] = part_of(&day, "a", 1);
+    parts[1] = part_of(&pool, "a", 1);
+    CHECK_EQ(sl_table_decide(&table, parts, 2, NOW, true), SL_VERDICT_DENY);
+    CHECK_EQ(parts[1].answer.retry_in, 4 * SL_S);
+    end();
+}
+
+/* ---- many ---- */
+
+static void test_all_parts(void)
+{
+    struct sl_part parts[SL_PARTS];
+    char names[SL_PARTS][8];
+
+    CASE("sixteen limits in one hold");
+    open_heap(&table, MIB, SL_FULL_ALLOW);
+    for (unsigned i = 0; i < SL_PARTS; i++) {
+        snprintf(names[i], sizeof(names[i]), "w%u", i);
+        wide[i] = limit_of(names[i], i % 2 ? SL_QUOTA : SL_FIXED, "10/day", 0);
+        know(&table, &wide[i]);
+        parts[i] = part_of(&wide[i], "a", 1 + i % 10);
+    }
+    CHECK_EQ(hold_set(&table, parts, SL_PARTS, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    for (unsigned i = 0; i < SL_PARTS; i++)
+        CHECK_EQ(used(&table, &wide[i], "a"), 1 + i % 10);
+    CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
+    for (unsigned i = 0; i < SL_PARTS; i++)
+        CHECK_EQ(used(&table, &wide[i], "a"), 0);
+    end();
+}
+
+static void test_same_key(void)
+{
+    struct sl_part parts[2] = {part_of(&day, "a", 3), part_of(&day, "a", 4)};
+    struct numbers n = {&day, 1, 5};
+    struct sl_hold_deed deed = deed_of(SL_HOLD_SETTLE, 1, &n);
+
+    CASE("parts of one key are one part of the hold");
+    begin();
+    parts[0].of = parts[1].of = &day;
+    CHECK_EQ(hold_set(&table, parts, 2, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(used(&table, &day, "a"), 7);
+    CHECK_EQ(sl_table_end(&table, &deed, NOW, true), SL_VERDICT_ALLOW);
+    CHECK_EQ(deed.count, 1);
+    CHECK_EQ(deed.parts[0].held, 7);
+    CHECK_EQ(used(&table, &day, "a"), 5);
+    end();
+}
+
+static void test_nothing(void)
+{
+    CASE("a hold of nothing can be settled for something");
+    begin();
+    CHECK_EQ(hold_at(&table, &day, "a", 0, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(state_at(&table, 1, NOW), SL_HOLD_HELD);
+    CHECK_EQ(settle_at(&table, &day, 1, 6, NOW), SL_HOLD_HELD);
+    CHECK_EQ(used(&table, &day, "a"), 6);
+    end();
+}
+
+static void test_full(void)
+{
+    struct sl_hold_stats stats;
+    uint64_t got = 0, refused = 0;
+
+    CASE("when there is no room for a hold nothing is taken");
+    begin();
+    sl_table_hold_stats(&table, &stats);
+    CHECK(stats.places >= 64);
+    for (uint64_t i = 0; i < stats.places; i++) {
+        enum sl_verdict v =
+            hold_at(&table, &day, "a", 1, i, SL_S + (sl_ns)i, NOW);
+
+        got += v == SL_VERDICT_ALLOW;
+        refused += v == SL_VERDICT_VOID;
+    }
+    CHECK_EQ(got + refused, stats.places);
+    CHECK(got * 10 > stats.places * 8);
+    CHECK(refused > 0);
+    CHECK_EQ(used(&table, &day, "a"), got);
+    CHECK_EQ(held_now(&table), got);
+
+    CASE("all of them expire, each in its turn");
+    for (uint64_t i = 0; i < stats.places; i += 5)
+        CHECK(used_at(&table, &day, "a", NOW + SL_S + (sl_ns)i) <
+              stats.places - i);
+    CHECK_EQ(used_at(&table, &day, "a", NOW + 2 * SL_S), 0);
+    CHECK(sl_none_held(&table.region));
+
+    CASE("the room of what has ended is used again");
+    for (uint64_t i = 0; i < 2000; i++) {
+        CHECK_EQ(hold_at(&table, &day, "a", 1, 5000 + i, SL_S, NOW + 3 * SL_S),
+                 SL_VERDICT_ALLOW);
+        CHECK_EQ(release_at(&table, 5000 + i, NOW + 3 * SL_S), SL_HOLD_HELD);
+    }
+    end();
+}
+
+/* ---- clocks ---- */
+
+static void test_steps(void)
+{
+    CASE("a step back ends no hold early, and none lasts beyond its life");
+    begin();
+    CHECK_EQ(hold_at(&table, &pool, "a", 3, 1, 10 * SL_S, NOW),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, NOW + 4 * SL_S), SL_VERDICT_DENY);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, NOW - SL_HOUR), SL_VERDICT_DENY);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, NOW - SL_HOUR + 6 * SL_S),
+             SL_VERDICT_DENY);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, NOW - SL_HOUR + 10 * SL_S),
+             SL_VERDICT_ALLOW);
+    end();
+
+    CASE("while there are holds a late reading is made again");
+    begin();
+    CHECK_EQ(hold_at(&table, &pool, "a", 3, 1, 10 * SL_S, NOW),
+             SL_VERDICT_ALLOW);
+    {
+        struct sl_part part = part_of(&day, "new", 1);
+
+        CHECK_EQ(sl_table_decide(&table, &part, 1, NOW - SL_HOUR, false),
+                 SL_VERDICT_STALE);
+        CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
+        CHECK_EQ(used(&table, &day, "new"), 0);
+    }
+    end();
+
+    CASE("a step back brings a bucket nothing that it has had already");
+    begin();
+    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(take_at(&table, &bucket, "a", 10, NOW + 10 * SL_S),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(used_at(&table, &bucket, "a", NOW - SL_HOUR), 10);
+    CHECK_EQ(release_at(&table, 1, NOW - SL_HOUR), SL_HOLD_HELD);
+    CHECK_EQ(used_at(&table, &bucket, "a", NOW - SL_HOUR), 10);
+    end();
+}
+
+int main(void)
+{
+    test_release();
+    test_settle();
+    test_unknown_limit();
+    test_expiry();
+    test_extend();
+    test_as_of_expiry();
+    test_others_returns();
+    test_reset();
+    test_retry();
+    test_all_parts();
+    test_same_key();
+    test_nothing();
+    test_full();
+    test_steps();
+    return CHECK_DONE();
+}

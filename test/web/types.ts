@@ -1,0 +1,62 @@
+// types.ts -- how the module is used with types. Compiled, not run: what is
+// marked as an error must be one.
+
+import {
+    Backoff, BackoffError, RateLimitResult, UploadState, fetchWithBackoff,
+    isRetried, newIdempotencyKey, rateLimit, sleep, toldWait, upload,
+    withBackoff,
+} from "sluice-client";
+
+export async function calls(signal: AbortSignal): Promise<Response> {
+    await fetchWithBackoff("/a");
+    await fetchWithBackoff(new URL("http://a/"), { method: "POST", signal },
+                           { attempts: 3, idempotencyKey: "k" });
+    // @ts-expect-error: the signal belongs to fetch()'s own options
+    await fetchWithBackoff("/a", {}, { signal });
+    // @ts-expect-error: no such option
+    await fetchWithBackoff("/a", {}, { retries: 3 });
+    return withBackoff((attempt: number) => fetch(`/a?${attempt}`),
+                       { once: "it is a stream", onWait: (w) => w.waitMs });
+}
+
+export async function waits(response: Response): Promise<number> {
+    const backoff = new Backoff({ capMs: 10 });
+    const told: number | null = toldWait(response.headers, Date.now());
+
+    try {
+        if (isRetried(response.status))
+            await sleep(backoff.next(response));
+    } catch (error) {
+        if (error instanceof BackoffError)
+            return error.retryAt ?? error.response.status;
+    }
+    return told ?? (await newIdempotencyKey()).length;
+}
+
+export async function limits(): Promise<number | null> {
+    const result: RateLimitResult = await rateLimit(
+        { key: "rl:prod:search:user:ann", limit: 20, windowSec: 10 });
+    // @ts-expect-error: a key is a text
+    await rateLimit({ key: 7 });
+    // @ts-expect-error: one of three words
+    await rateLimit({ key: "ann", limit: "search" }, { onFailure: "pass" });
+    return result.ok ? result.remaining : result.resetAt;
+}
+
+export async function uploads(file: File, resume?: UploadState):
+    Promise<string> {
+    const sent = await upload(file, {
+        start: () => 7, urlOf: ({ id, index }) => `/${id}/${index}`, resume,
+    });
+    const done = await upload(file, {
+        start: async ({ count }) => `${count}`,
+        urlOf: async ({ attempt }) => new URL(`http://a/${attempt}`),
+        finish: async ({ parts }) => parts.length,
+        onProgress: (state) => localStorage.setItem("u", JSON.stringify(state)),
+    });
+    const count: number = done;
+
+    // @ts-expect-error: parts are retried six times, whatever you say
+    await upload(file, { start: () => 7, urlOf: () => "/", attempts: 2 });
+    return `${sent.id} ${count}`;
+}
