@@ -216,7 +216,8 @@ static const struct problem keys[] = {
         "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, errors: {}}",
         "p.yaml:2:40: \"burst\" is no key of a limit; write kind, per, "
         "missing, rate, unit, zone, anchor, on_store_failure, deny, key, "
-        "lease, on_full, refill, mode, candidate, cost, hold, queue, thresholds or headers\n"
+        "lease, on_full, refill, mode, candidate, cost, hold, queue, "
+        "thresholds or headers\n"
         "  limits: {a: {kind: quota, rate: 1/day, burst: 8}}\n"
         "                                         ^\n"
         "p.yaml:3:1: \"foo\" is no key of a policy; write sluice, env, "
