@@ -1,4 +1,6 @@
 /* request.c -- what an act says, as a request to the engine. */
+#include <string.h>
+
 #include "cli/flow/run.h"
 
 #define DEFAULT_IP "192.0.2.1" /* TEST-NET-1 */
@@ -20,6 +22,9 @@ void sl_request_fill(const struct sl_act *act, struct sluice_request *ret)
         .cost = in->cost,
         .costs = in->costs,
         .cost_count = in->cost_count,
+        .body = in->body,
+        .body_len = in->body ? strlen(in->body) : 0,
+        .idempotency_key = in->idempotency_key,
         .hold_ns = in->hold,
     };
     if (act->kind == SL_ACT_JOB)

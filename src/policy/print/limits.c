@@ -187,7 +187,7 @@ static void print_counting(struct sl_printer *p, const struct sl_rule *rule)
     if (rule->unit.len > 0)
         sl_print_text(p, "unit", rule->unit);
     if (rule->lease > 0) {
-        char text[8];
+        char text[16];
 
         snprintf(text, sizeof(text), "%u%%", rule->lease);
         sl_print_text(p, "lease", sl_str_c(text));
