@@ -3,17 +3,14 @@
 
 #include <unistd.h>
 
-static const struct sluice_limit limits[] = {
-    {.name = "bucket", .kind = SLUICE_TOKEN_BUCKET,   .rate = "6/min" },
-    {.name = "window", .kind = SLUICE_FIXED_WINDOW,   .rate = "6/hour"},
-    {.name = "slide",  .kind = SLUICE_SLIDING_WINDOW, .rate = "6/hour"},
-    {.name = "month",
-     .kind = SLUICE_QUOTA,
-     .rate = "6/month",
-     .zone = "Europe/Berlin"},
-    {.name = "jobs",                .kind = SLUICE_CONCURRENCY,                                .rate = "6"      },
-    {.name = "links",                .kind = SLUICE_LEVEL,                               .rate = "6"     },
-    {.name = "leaky",                .kind = SLUICE_LEAKY_BUCKET,                               .rate = "6/min queue 5"},
+static struct sluice_limit limits[] = {
+    {.name = "bucket", .kind = SLUICE_TOKEN_BUCKET,   .rate = "6/min"        },
+    {.name = "window", .kind = SLUICE_FIXED_WINDOW,   .rate = "6/hour"       },
+    {.name = "slide",  .kind = SLUICE_SLIDING_WINDOW, .rate = "6/hour"       },
+    {.name = "month",  .kind = SLUICE_QUOTA,          .rate = "6/month"      },
+    {.name = "jobs",   .kind = SLUICE_CONCURRENCY,    .rate = "6"            },
+    {.name = "links",  .kind = SLUICE_LEVEL,          .rate = "6"            },
+    {.name = "leaky",  .kind = SLUICE_LEAKY_BUCKET,   .rate = "6/min queue 5"},
 };
 
 enum { BUCKET, WINDOW, SLIDE, MONTH, JOBS, LINKS, LEAKY, ALL };
@@ -246,6 +243,7 @@ static void test_file(void)
 
 int main(void)
 {
+    limits[MONTH].zone = "Europe/Berlin";
     test_every_kind();
     test_expiry();
     test_window_over();

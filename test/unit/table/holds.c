@@ -347,7 +347,10 @@ static void test_steps(void)
         CHECK_EQ(held_now(&table), 0);
     }
     end();
+}
 
+static void test_step_refused(void)
+{
     CASE("who is refused after a step mends what he met, and holds nothing");
     begin();
     CHECK_EQ(take(&table, &bucket, "a", 20), SL_VERDICT_ALLOW);
@@ -392,5 +395,6 @@ int main(void)
     test_nothing();
     test_full();
     test_steps();
+    test_step_refused();
     return CHECK_DONE();
 }
