@@ -33,6 +33,9 @@ void sl_stats_watch(struct sl_stats *stats, struct sl_top *top,
 /* How many decisions were made without the store. Any thread. */
 uint64_t sl_stats_degraded(const struct sl_stats *stats);
 
+/* How many were refused by a limit. Any thread. */
+uint64_t sl_stats_denied(const struct sl_stats *stats);
+
 /* A decision was made at a door ("http", "grpc", "resp") and took `took`. */
 void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
                        const char *door, sl_ns took);
@@ -57,6 +60,10 @@ enum sl_hold_event {
     SL_HOLD_FULL,   /* there was no room for it */
     SL_HOLD_EVENTS
 };
+/* How waiting for a turn ended. */
+enum sl_turn_end { SL_TURN_GRANTED, SL_TURN_DENIED, SL_TURN_REFUSED, SL_TURNS };
+void sl_stats_turn(struct sl_stats *stats, const struct sl_decision *d);
+
 void sl_stats_hold(struct sl_stats *stats, enum sl_hold_event event);
 void sl_stats_upstream(struct sl_stats *stats, struct sl_str endpoint,
                        unsigned status);
@@ -138,6 +145,8 @@ struct sl_stats_now {
     uint64_t table_places, table_occupied, table_bytes, table_evicted,
         table_full;
     uint64_t listener_paused;
+    uint64_t waiting; /* for their turn */
+    uint64_t holds, hold_places;
     bool reload_good;
     sl_ns reloaded_at; /* the last good one */
     uint64_t reloads_good, reloads_bad;
@@ -147,6 +156,7 @@ struct sl_stats_now {
     sl_ns now, started_at;
     struct sl_stats_subjects subjects;
     struct sl_stats_shared shared;
+    const struct sl_live *live; /* held; NULL: nothing is known of backlogs */
 
     /* The keys that tokens are verified with, if the policy believes any. */
     bool jwks_on;

@@ -114,10 +114,13 @@ struct sl_stats {
     struct sl_denials *denials;
 
     sl_stat store_errors;
+    sl_stat denied;
     sl_stat fail_modes[3];           /* by enum sl_failure */
     sl_stat tokens[SL_TOKEN_FAULTS]; /* by fault; the good ones, too */
 
     sl_stat holds[SL_HOLD_EVENTS];
+    sl_stat turns[SL_TURNS];
+    sl_stat turn_waits[SL_WAIT_VALUES];
     struct sl_upstream_stats upstream[SL_UPSTREAMS];
     _Atomic unsigned upstream_count;
 
