@@ -6,7 +6,8 @@
 #include "engine/decide.h"
 #include "engine/identify.h"
 
-/* What the steps of sl_decide_begin() hand to each other. */
+/* What the steps of sl_decide_begin() hand to each other. It is not cleared:
+ * sl_decide_side() sets each of them, but for the caller. */
 struct sl_asking {
     const struct sl_live *live;
     const struct sl_facts *facts;
