@@ -31,7 +31,7 @@ struct sl_engine {
     unsigned kept_count;
     struct sl_debts *debts;
     struct sl_queues *queues; /* who waits for a turn */
-    _Atomic unsigned nodes; /* 0: not known; see sl_engine_share() */
+    _Atomic unsigned nodes;   /* 0: not known; see sl_engine_share() */
 };
 
 #endif

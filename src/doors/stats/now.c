@@ -2,11 +2,26 @@
  * store that is shared. */
 #include "doors/stats/page.h"
 
+static void put_ends(struct sl_page *page, const char *name,
+                     const struct sl_stats_now *now)
+{
+    for (unsigned i = 0; i < SL_JWKS_WORDS; i++) {
+        sl_page_add(page, name);
+        sl_page_label(page, '{', "result", sl_str_c(now->jwks_words[i]));
+        sl_page_add(page, "}");
+        sl_page_number(page, now->jwks_results[i]);
+    }
+}
+
 void sl_page_jwks(struct sl_page *page, const char *name, unsigned which,
                   const struct sl_stats_now *now)
 {
     if (!now->jwks_on || (which == SL_JWKS_AGE && now->jwks_age < 0))
         return;
+    if (which == SL_JWKS_ENDS) {
+        put_ends(page, name, now);
+        return;
+    }
     sl_page_add(page, name);
     if (which == SL_JWKS_AGE)
         sl_page_seconds(page, (uint64_t)now->jwks_age);

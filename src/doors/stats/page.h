@@ -31,7 +31,7 @@ void sl_page_number(struct sl_page *page, uint64_t number);
 void sl_page_seconds(struct sl_page *page, uint64_t ns);
 
 /* What is known of the keys of tokens, if there are any. now.c */
-enum { SL_JWKS_KEYS, SL_JWKS_AGE };
+enum { SL_JWKS_KEYS, SL_JWKS_AGE, SL_JWKS_ENDS };
 void sl_page_jwks(struct sl_page *page, const char *name, unsigned which,
                   const struct sl_stats_now *now);
 
@@ -46,7 +46,7 @@ void sl_page_shared(struct sl_page *page, const char *name, unsigned which,
                     const struct sl_stats_shared *shared);
 
 /* What became of holds, and of what was asked upstream. held.c */
-enum { SL_PAGE_HOLDS, SL_PAGE_UPSTREAM };
+enum { SL_PAGE_HOLDS, SL_PAGE_UPSTREAM, SL_PAGE_TURNS, SL_PAGE_WAITS };
 void sl_page_held(struct sl_page *page, const char *name, unsigned which,
                   struct sl_stats *const *all, unsigned count);
 

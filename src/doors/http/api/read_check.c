@@ -208,7 +208,9 @@ static bool read_cost(struct reading *r, struct sl_facts *facts)
 }
 
 /* For how long. */
-static bool read_span(struct reading *r, const char *member, sl_ns *place)
+static bool read_span(struct reading *r, const char *member,
+                      int (*read)(struct sl_str, sl_ns *, struct sl_diag *),
+                      sl_ns *place)
 {
     struct sl_diag why = {.sentence = ""};
     struct sl_str text;
@@ -217,19 +219,19 @@ static bool read_span(struct reading *r, const char *member, sl_ns *place)
         return wrong(r, sl_str_c(member), "a string such as \"30s\"");
     if (!sl_json_text(&r->json, &text))
         return broken(r);
-    return !sl_hold_span(text, place, &why) ||
+    return !read(text, place, &why) ||
            complain(r, "BAD_REQUEST", "\"%s\": %s", member, why.sentence);
 }
 
 /* ---- members ---- */
 
-enum form { TEXT, HEADERS, COST, SPAN, LATER };
+enum form { TEXT, HEADERS, COST, SPAN, WAIT, LATER };
 
 struct member {
     const char *name;
     size_t len;
     enum form form;
-    size_t place; /* TEXT, SPAN: in the facts */
+    size_t place; /* TEXT: of the slice in the facts */
 };
 
 #define AT(name)   offsetof(struct sl_facts, name)
@@ -250,7 +252,7 @@ static const struct member members[] = {
     {NAME("limit"),           TEXT,    AT(limit)     },
     {NAME("key"),             TEXT,    AT(key)       },
     {NAME("hold"),            SPAN,    AT(hold)      },
-    {NAME("wait"),            SPAN,    AT(wait)      },
+    {NAME("wait"),            WAIT,    AT(wait)      },
     {NAME("idempotency_key"), LATER,   0             },
 };
 
@@ -286,8 +288,9 @@ static bool read_member(struct reading *r, const struct member *member,
     case COST:
         return read_cost(r, facts);
     case SPAN:
-        return read_span(r, member->name,
-                         (sl_ns *)((char *)facts + member->place));
+        return read_span(r, member->name, sl_hold_span, &facts->hold);
+    case WAIT:
+        return read_span(r, member->name, sl_wait_span, &facts->wait);
     case LATER:
         break;
     }
