@@ -66,6 +66,12 @@ struct sl_facts {
     bool give_back; /* the cost is given back instead of taken */
     bool insist;    /* what fixed windows and quotas refuse they count, too */
 
+    bool has_body; /* it came along; perhaps it is empty */
+    struct sl_str body;
+    struct sl_str idempotency_key; /* of whoever may ask: a repeat of the same
+                                    * question is answered as the first */
+    unsigned idempotency_index;    /* which one of those that share the key */
+
     struct sl_str request_id;
     sl_ns deadline; /* steady; 0: the engine's own */
     sl_ns now;

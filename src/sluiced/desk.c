@@ -78,7 +78,9 @@ static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
         .reloads_good = daemon->reloads_good,
         .reloads_bad = daemon->reloads_bad,
         .policy_hash = daemon->written.hash,
-        .store = shared.on ? "redis" : "memory",
+        .store = !shared.on                   ? "memory"
+                 : daemon->settings.in_dynamo ? "dynamodb"
+                                              : "redis",
         .store_up = !shared.on || shared.answers,
         .shared = shared,
         .jwks_on = jwks.on,
@@ -105,12 +107,17 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
     struct sl_daemon *daemon = ctx;
     struct sl_stats *all[64];
     struct sl_stats_now now;
+    struct sl_live *live = sl_engine_hold(daemon->engine, NULL);
     unsigned count = 0;
+    int err;
 
     look(daemon, &now);
+    now.live = live;
     for (; count < daemon->worker_count && count < SL_LEN(all); count++)
         all[count] = daemon->workers[count].stats;
-    return sl_stats_render(all, count, &now, open_metrics, out);
+    err = sl_stats_render(all, count, &now, open_metrics, out);
+    sl_live_release(live);
+    return err;
 }
 
 static int on_top(void *ctx, const struct sl_top_query *query,

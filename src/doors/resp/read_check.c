@@ -7,6 +7,8 @@
  *     hold 30s                                    for how long it is held
  *     wait 10s                                    for how long it may wait
  *     id ID                                       the request's
+ *     idempotency_key KEY                         repeats have the same
+ *     body BYTES                                  of a webhook
  *     as json                                     how it is answered
  *
  * They are those of flow files, parted by blanks instead of '='. Names of
@@ -21,12 +23,14 @@ static const struct field {
     const char *name;
     size_t place; /* of the slice in the facts */
 } fields[] = {
-    {"user", offsetof(struct sl_facts, user)      },
-    {"org",  offsetof(struct sl_facts, org)       },
-    {"plan", offsetof(struct sl_facts, plan)      },
-    {"role", offsetof(struct sl_facts, role)      },
-    {"ip",   offsetof(struct sl_facts, ip)        },
-    {"id",   offsetof(struct sl_facts, request_id)},
+    {"user",            offsetof(struct sl_facts, user)           },
+    {"org",             offsetof(struct sl_facts, org)            },
+    {"plan",            offsetof(struct sl_facts, plan)           },
+    {"role",            offsetof(struct sl_facts, role)           },
+    {"ip",              offsetof(struct sl_facts, ip)             },
+    {"id",              offsetof(struct sl_facts, request_id)     },
+    {"body",            offsetof(struct sl_facts, body)           },
+    {"idempotency_key", offsetof(struct sl_facts, idempotency_key)},
 };
 
 /* Those that are read otherwise, so that they can be guessed too. */
@@ -58,8 +62,8 @@ static bool unknown(struct sl_str word, struct sl_diag *why)
     sl_refuse(why, SLUICE_EINVAL, "'%s' is none of the words%s%s%s",
               sl_resp_quote(word).text, near ? "; did you mean '" : "",
               near ? near
-                   : " user, org, plan, role, ip, id, cost, cost.LIMIT, "
-                     "hold, wait, header.NAME and as",
+                   : " user, org, plan, role, ip, id, body, idempotency_key, "
+                     "cost, cost.LIMIT, hold, wait, header.NAME and as",
               near ? "'?" : "");
     return false;
 }
@@ -217,5 +221,6 @@ bool sl_resp_read_check(struct sl_resp_call *call,
             return false;
     if (at < c->count)
         return refuse(why, "'%s' has no value behind it", c->args[at]);
+    facts->has_body = facts->body.at != NULL;
     return sl_facts_check(sl_ask_hold(&call->ask)->policy, facts, why) == 0;
 }

@@ -30,10 +30,11 @@ void sl_page_number(struct sl_page *page, uint64_t number);
 /* The same for nanoseconds as seconds, exactly. */
 void sl_page_seconds(struct sl_page *page, uint64_t ns);
 
-/* What is known of the keys of tokens, if there are any. now.c */
-enum { SL_JWKS_KEYS, SL_JWKS_AGE, SL_JWKS_ENDS };
-void sl_page_jwks(struct sl_page *page, const char *name, unsigned which,
-                  const struct sl_stats_now *now);
+/* What is known of the keys of tokens, if there are any, and how much work is
+ * waiting. now.c */
+enum { SL_JWKS_KEYS, SL_JWKS_AGE, SL_JWKS_ENDS, SL_BACKLOG_DEPTHS };
+void sl_page_asked(struct sl_page *page, const char *name, unsigned which,
+                   const struct sl_stats_now *now);
 
 /* Of a store that is shared: a number, SL_SHARED_CLOCK, or several with a
  * label. now.c */

@@ -323,9 +323,9 @@ static void tokens(struct page *page, const struct stat_row *row)
     }
 }
 
-static void jwks(struct page *page, const struct stat_row *row)
+static void asked(struct page *page, const struct stat_row *row)
 {
-    sl_page_jwks(&page->text, row->name, row->which, page->now);
+    sl_page_asked(&page->text, row->name, row->which, page->now);
 }
 
 static void shared(struct page *page, const struct stat_row *row)

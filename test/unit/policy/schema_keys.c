@@ -252,26 +252,11 @@ static const struct problem keys[] = {
         "  write: kind: token-bucket\n"),
     ROW("later parts of a route",
         "sluice: 1\n"
-        "routes: [{guard: 1, dedupe: 1, verify: 1, atomic: false, "
-        "backlog: 1}]\n",
+        "routes: [{guard: 1, atomic: false}]\n",
         "{sluice: 1, routes: [{atomic: false}]}",
         "p.yaml:2:11: \"guard\" of a route is not in this version\n"
-        "  routes: [{guard: 1, dedupe: 1, verify: 1, atomic: false, "
-        "backlog: 1}]\n"
-        "            ^\n"
-        "p.yaml:2:21: \"dedupe\" of a route is not in this version\n"
-        "  routes: [{guard: 1, dedupe: 1, verify: 1, atomic: false, "
-        "backlog: 1}]\n"
-        "                      ^\n"
-        "p.yaml:2:32: \"verify\" of a route is not in this version\n"
-        "  routes: [{guard: 1, dedupe: 1, verify: 1, atomic: false, "
-        "backlog: 1}]\n"
-        "                                 ^\n"
-        "p.yaml:2:58: \"backlog\" of a route is not in this version\n"
-        "  routes: [{guard: 1, dedupe: 1, verify: 1, atomic: false, "
-        "backlog: 1}]\n"
-        "                                                  "
-        "         ^\n"),
+        "  routes: [{guard: 1, atomic: false}]\n"
+        "            ^\n"),
     ROW("and of others",
         "sluice: 1\n"
         "limits: {a: {kind: quota, rate: 1/day}}\n"
