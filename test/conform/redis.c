@@ -72,6 +72,9 @@ int main(int argc, char **argv)
     for (uint64_t seed = 1; seed <= 15; seed++) {
         CASE("the store in Redis answers as core does");
         CHECK(conform_run(&conform, seed, steps));
+        CASE("and its holds end as core says");
+        conform.now = 20000 * SL_DAY;
+        CHECK(conform_ledger(&conform, seed, steps));
     }
     CASE("and was told its script once");
     sl_redis_stats(conform.store, &stats);

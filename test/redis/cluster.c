@@ -46,6 +46,8 @@ static void test_conform(struct cluster *cluster)
         snprintf(prefix, sizeof(prefix), "{h%u}", seed);
         conform.prefix = prefix; /* sets are kept in one slot */
         CHECK(conform_run(&conform, seed, 300));
+        conform.now = 20000 * SL_DAY;
+        CHECK(conform_ledger(&conform, seed, 300));
     }
     CHECK_EQ(client_stats(&c).failed, 0);
     client_close(&c);
