@@ -156,6 +156,11 @@ int sluice_engine_use(struct sluice_engine *engine,
 int sluice_engine_switch(struct sluice_engine *engine, const char *feature,
                          int on);
 
+/* So much work is waiting in the backlog called `name`. SLUICE_ENOENT if no
+ * route of the policy has it. */
+int sluice_engine_backlog(struct sluice_engine *engine, const char *name,
+                          uint64_t depth);
+
 /* Close an engine that no thread uses any more. NULL is allowed. */
 void sluice_engine_close(struct sluice_engine *engine);
 
@@ -221,6 +226,13 @@ struct sluice_request {
     size_t cost_count;
 
     const char *request_id;
+
+    /* A repeat of the same request by the same caller, with the same key, is
+     * answered as the first one was and pays nothing. */
+    const char *idempotency_key;
+
+    const char *body; /* for routes that verify it; NULL: not known */
+    size_t body_len;
 
     /* Who is registered. What the request gives itself goes first, then the
      * user's, then the organisation's. */

@@ -80,6 +80,8 @@ extern const struct sl_errand sl_errand_subject;
 extern const struct sl_errand sl_errand_take;
 extern const struct sl_errand sl_errand_hold;
 extern const struct sl_errand sl_errand_top;
+extern const struct sl_errand sl_errand_backlog;
+extern const struct sl_errand sl_errand_webhook;
 extern const struct sl_errand sl_errand_reset;
 
 /* The whole program. `argv` is put in another order. Returns an exit status. */

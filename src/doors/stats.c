@@ -342,6 +342,7 @@ void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
         sl_top_decision(stats->top, d);
     if (stats->denials)
         sl_denials_decision(stats->denials, d);
+    sl_stats_turn(stats, d);
     if (d->hold[0])
         sl_stats_hold(stats, SL_HELD);
     if (d->reason == SL_REASON_HOLDS)

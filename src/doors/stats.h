@@ -60,6 +60,10 @@ enum sl_hold_event {
     SL_HOLD_FULL,   /* there was no room for it */
     SL_HOLD_EVENTS
 };
+/* How waiting for a turn ended. */
+enum sl_turn_end { SL_TURN_GRANTED, SL_TURN_DENIED, SL_TURN_REFUSED, SL_TURNS };
+void sl_stats_turn(struct sl_stats *stats, const struct sl_decision *d);
+
 void sl_stats_hold(struct sl_stats *stats, enum sl_hold_event event);
 void sl_stats_upstream(struct sl_stats *stats, struct sl_str endpoint,
                        unsigned status);
@@ -141,6 +145,8 @@ struct sl_stats_now {
     uint64_t table_places, table_occupied, table_bytes, table_evicted,
         table_full;
     uint64_t listener_paused;
+    uint64_t waiting; /* for their turn */
+    uint64_t holds, hold_places;
     bool reload_good;
     sl_ns reloaded_at; /* the last good one */
     uint64_t reloads_good, reloads_bad;
@@ -150,6 +156,7 @@ struct sl_stats_now {
     sl_ns now, started_at;
     struct sl_stats_subjects subjects;
     struct sl_stats_shared shared;
+    const struct sl_live *live; /* held; NULL: nothing is known of backlogs */
 
     /* The keys that tokens are verified with, if the policy believes any. */
     bool jwks_on;

@@ -34,6 +34,7 @@ struct sl_live *sl_ask_hold(struct sl_ask *ask)
 
 static void answer(struct sl_ask *ask, int err)
 {
+    sl_guard_settle(&ask->decision, ask->live, err);
     sl_queue_leave(&ask->waiter, ask->decision.now, false);
     ask->err = err;
     ask->busy = false;
@@ -188,6 +189,7 @@ void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
     ask->wait = 0;
     ask->waiter.queue = NULL;
     ask->diag.sentence[0] = '\0';
+    ask->known.webhook = ask->station->webhook;
     if (!ask->live)
         sl_ask_hold(ask);
     sl_decide_open(&ask->decision, ask->live, facts, spend,
@@ -212,8 +214,10 @@ void sl_ask_again(struct sl_ask *ask)
     ask->facts = &ask->again;
     ask->side = 0;
     sl_ask_hold(ask); /* the policy may have changed meanwhile */
+    sl_guard_again(&ask->decision, true);
     sl_decide_open(&ask->decision, ask->live, ask->facts, ask->spend,
                    sl_engine_secret(ask->engine));
+    sl_guard_again(&ask->decision, false);
     look_at_side(ask);
 }
 

@@ -19,17 +19,23 @@ static const struct {
     int status;
     const char *code;
 } refusals[] = {
-    [SL_REASON_FEATURE] = {503, "SERVICE_UNAVAILABLE"},
-    [SL_REASON_ANONYMOUS] = {401, "UNAUTHORIZED"       },
-    [SL_REASON_MISSING] = {401, "UNAUTHORIZED"       },
-    [SL_REASON_ROLE] = {403, "FORBIDDEN"          },
-    [SL_REASON_CAPABILITY] = {403, "FORBIDDEN"          },
-    [SL_REASON_UNKNOWN_PLAN] = {403, "FORBIDDEN"          },
-    [SL_REASON_UNKNOWN_SUBJECT] = {403, "FORBIDDEN"          },
-    [SL_REASON_STORE] = {503, "SERVICE_UNAVAILABLE"},
-    [SL_REASON_PATH] = {400, "BAD_REQUEST"        },
-    [SL_REASON_HOLDS] = {503, "SERVICE_UNAVAILABLE"},
-    [SL_REASON_QUEUE] = {503, "SERVICE_UNAVAILABLE"},
+    [SL_REASON_FEATURE] = {503, "SERVICE_UNAVAILABLE"   },
+    [SL_REASON_ANONYMOUS] = {401, "UNAUTHORIZED"          },
+    [SL_REASON_MISSING] = {401, "UNAUTHORIZED"          },
+    [SL_REASON_ROLE] = {403, "FORBIDDEN"             },
+    [SL_REASON_CAPABILITY] = {403, "FORBIDDEN"             },
+    [SL_REASON_UNKNOWN_PLAN] = {403, "FORBIDDEN"             },
+    [SL_REASON_UNKNOWN_SUBJECT] = {403, "FORBIDDEN"             },
+    [SL_REASON_STORE] = {503, "SERVICE_UNAVAILABLE"   },
+    [SL_REASON_WEBHOOK] = {401, "UNAUTHORIZED"          },
+    [SL_REASON_WEBHOOKS_FULL] = {503, "SERVICE_UNAVAILABLE"   },
+    [SL_REASON_REQUIRE] = {400, "BAD_REQUEST"           },
+    [SL_REASON_BACKLOG] = {503, "SERVICE_UNAVAILABLE"   },
+    [SL_REASON_RUNNING] = {409, "CONFLICT"              },
+    [SL_REASON_REUSED] = {422, "IDEMPOTENCY_KEY_REUSED"},
+    [SL_REASON_PATH] = {400, "BAD_REQUEST"           },
+    [SL_REASON_HOLDS] = {503, "SERVICE_UNAVAILABLE"   },
+    [SL_REASON_QUEUE] = {503, "SERVICE_UNAVAILABLE"   },
 };
 
 /* The first reason stays. A policy in shadow refuses nobody, but for what

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "engine/guard.h"
 #include "engine/hold.h"
-#include "engine/parts.h"
 
 #define ARENA_MAX (256 * 1024)
 
@@ -58,6 +58,10 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->give_back = facts->give_back;
     d->insist = facts->insist;
     d->token_fault = SL_TOKEN_GOOD;
+    d->webhook_fault = SL_WEBHOOK_GOOD;
+    d->webhook_verified = d->webhook_claimed = false;
+    d->webhook_kept = d->repeat_kept = false;
+    d->repeat_wanted = d->repeat_claimed = d->replayed = false;
     d->hold[0] = '\0';
     d->waited = SL_NS_NONE;
     d->hold_asked = facts->hold;
@@ -214,6 +218,8 @@ static bool check_route(struct sl_decision *d, const struct sl_asking *asking,
         d->retry_in = d->policy->features[route->feature].retry_after;
         return false;
     }
+    if (!sl_guard_check(d, asking, route))
+        return false;
     if (caller->anonymous && route->anonymous == SL_ANONYMOUS_PASS)
         return false;
     if (asking->preflight)
@@ -279,6 +285,8 @@ static int ask_one(struct sl_decision *d, struct sl_asking *asking)
     asking->caller.anonymous = false;
     if (!choose_plan(d, &asking->caller))
         sl_refuse_request(d, SL_REASON_UNKNOWN_PLAN);
+    if (asking->facts->idempotency_key.len > 0)
+        sl_repeat_claim(d, asking, NULL);
     return d->reason == SL_REASON_NONE ? show(d, asking, &rule, 1) : 0;
 }
 
@@ -320,6 +328,8 @@ static int ask_routes(struct sl_decision *d, struct sl_asking *asking,
             sl_refuse_request(d, SL_REASON_PATH);
         asking->carry |= route->sign_in == SL_SIGN_IN_CARRY;
         asking->cap |= route->sign_in == SL_SIGN_IN_CAP;
+        if (route->guards || asking->facts->idempotency_key.len > 0)
+            sl_repeat_claim(d, asking, route->guards);
     }
     return d->reason == SL_REASON_NONE ? show(d, asking, rules, count) : 0;
 }
@@ -428,7 +438,7 @@ void sl_decide_ask(struct sl_decision *d, const struct sl_live *live)
     d->untouched = d->shown_count == 0;
     if (d->unsure)
         sl_conclude_unsure(d);
-    if (d->reason != SL_REASON_NONE)
+    if (d->reason != SL_REASON_NONE || sl_repeat_begin(d, live))
         return;
     if (!d->blind)
         sl_parts_ask_limits(d, live);

@@ -26,6 +26,7 @@
 #include "engine/apart.h"
 #include "engine/facts.h"
 #include "engine/known.h"
+#include "engine/once.h"
 #include "store/store.h"
 
 #define SL_REQUEST_ID 128 /* bytes of a request's id that are kept */
@@ -43,10 +44,26 @@ enum sl_reason {
     SL_REASON_UNKNOWN_PLAN,    /* `unknown_plan: deny`: 403 */
     SL_REASON_UNKNOWN_SUBJECT, /* `unknown_subject: deny`: 403 */
     SL_REASON_STORE,           /* the store did not answer: 503 */
+    SL_REASON_WEBHOOK,         /* it is not believed: 401 */
+    SL_REASON_WEBHOOKS_FULL,   /* no more can be remembered: 503 */
+    SL_REASON_REQUIRE,         /* a header is out of bounds: 400 */
+    SL_REASON_BACKLOG,         /* too much work is waiting: 503 */
+    SL_REASON_RUNNING,         /* the same is being answered: 409 */
+    SL_REASON_REUSED,          /* its key was another's: 422 */
     SL_REASON_PATH,  /* its readings have more limits than can be taken
                       * together: 400 */
     SL_REASON_HOLDS, /* nothing more can be held: 503 */
     SL_REASON_QUEUE, /* it would have to wait too long: 503 */
+};
+
+/* What is wrong with a header that a route requires. */
+enum sl_want {
+    SL_WANT_NOTHING,
+    SL_WANT_HEADER, /* there is none, or two */
+    SL_WANT_NUMBER,
+    SL_WANT_LESS,
+    SL_WANT_MORE,
+    SL_WANT_EQUAL,
 };
 
 /* One limit of the verdict. */
@@ -123,6 +140,11 @@ struct sl_decision {
     sl_ns hold_for;          /* then: until it frees itself */
     sl_ns waited;            /* for its turn; SL_NS_NONE: it did not */
 
+    enum sl_webhook_fault webhook_fault; /* GOOD also if none was due */
+    const struct sl_require *require;    /* REQUIRE: which one, and */
+    enum sl_want want;                   /* what is wrong with it */
+    bool replayed; /* the same was asked before: answered as then */
+
     struct sl_shown shown[SL_PARTS]; /* in the route's order */
     unsigned shown_count;
     int quota; /* index into shown: X-Org-Quota-Remaining; -1 none */
@@ -155,6 +177,13 @@ struct sl_decision {
         SL_NEXT_UNIT, /* when there will be one more */
         SL_DECIDED,
     } step;
+    /* What is remembered of it; guard.h. */
+    bool webhook_verified, webhook_claimed, repeat_wanted, repeat_claimed;
+    struct sl_once_claim webhook, repeat;
+    /* Claimed when it was first asked, if it is asked again since it waits. */
+    bool webhook_kept, repeat_kept;
+    struct sl_once_claim kept_webhook, kept_repeat;
+
     bool spend;       /* false: explain, which takes nothing */
     sl_ns hold_asked; /* as of the facts of its first side; 0: not */
     bool give_back;   /* as of the facts of its first side */
@@ -168,6 +197,12 @@ struct sl_decision {
 
 struct sl_engine;
 
+/* How much work is waiting, as it was reported. */
+struct sl_depth {
+    _Atomic uint64_t depth;
+    _Atomic int64_t at; /* SL_NS_NONE: never */
+};
+
 /* A policy in force: with what its store knows of it, and its switches. */
 struct sl_live {
     _Atomic unsigned refs;
@@ -180,6 +215,7 @@ struct sl_live {
     struct sl_tightest {
         _Atomic uint64_t count, capacity;
     } * tightest;
+    struct sl_depth *depths;    /* by the policy's backlogs */
     bool wants_names, in_slots; /* as the store */
     const struct sl_alloc *alloc;
     size_t size; /* of this piece */

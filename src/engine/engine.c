@@ -38,13 +38,14 @@ static void describe(const struct sl_rule *rule, bool candidate,
 }
 
 /* One piece of memory: the live policy, twice its stored limits (shared and
- * local), the tightest numbers, their names, its switches. */
+ * local), the tightest numbers, backlogs, their names, its switches. */
 static struct sl_live *new_live(struct sl_policy *policy,
                                 const struct sl_alloc *alloc)
 {
     size_t n = 2 * (size_t)policy->rule_count;
     size_t size = sizeof(struct sl_live) + 2 * n * sizeof(struct sl_stored) +
                   policy->rule_count * sizeof(struct sl_tightest) +
+                  policy->backlog_count * sizeof(struct sl_depth) +
                   n * NAME_MAX_ + policy->feature_count + 1;
     struct sl_live *live = sl_alloc_new(alloc, size);
     char *names;
@@ -58,7 +59,8 @@ static struct sl_live *new_live(struct sl_policy *policy,
     live->policy = sl_policy_ref(policy);
     live->stored = (struct sl_stored *)(live + 1);
     live->tightest = (struct sl_tightest *)(live->stored + 2 * n);
-    names = (char *)(live->tightest + policy->rule_count);
+    live->depths = (struct sl_depth *)(live->tightest + policy->rule_count);
+    names = (char *)(live->depths + policy->backlog_count);
     for (unsigned i = 0; i < n; i++) {
         describe(&policy->rules[i / 2], i % 2, names + i * NAME_MAX_,
                  &live->stored[i]);
@@ -107,6 +109,8 @@ static int prepare(struct sl_engine *engine, struct sl_live *live,
     int err = check_slots(engine, policy, diag);
 
     if (!err)
+        err = sl_memory_of_repeats(engine, policy, diag);
+    if (!err)
         err = sl_store_bind(engine->store, live->stored, count, diag);
     if (err || !wants_local(policy))
         return err;
@@ -149,6 +153,7 @@ static void apply_all(const struct sl_engine *engine,
 {
     for (unsigned i = 0; i < engine->kept_count; i++)
         apply(live, sl_str_c(engine->kept[i].name), engine->kept[i].on);
+    sl_backlogs_apply(engine, live);
 }
 
 static int keep(struct sl_engine *engine, struct sl_str name, int on,
@@ -292,6 +297,8 @@ void sl_engine_close(struct sl_engine *engine)
         return;
     sl_live_release(atomic_load(&engine->live));
     sl_debts_close(engine->debts);
+    sl_once_close(engine->repeats);
+    sl_once_close(engine->replays);
     sl_queues_close(engine->queues);
     sl_store_close(engine->store);
     sl_store_close(engine->local);
@@ -349,7 +356,7 @@ struct sl_queues *sl_engine_queues(struct sl_engine *engine)
 
 const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine)
 {
-    return &engine->store->secret;
+    return sl_store_secret(engine->store);
 }
 
 struct sl_store *sl_engine_store(struct sl_engine *engine)
@@ -416,6 +423,10 @@ int sl_engine_forget(struct sl_engine *engine, struct sl_diag *diag)
         return err;
     }
     sl_debts_forget(engine->debts);
+    sl_once_forget(engine->repeats);
+    sl_once_forget(engine->replays);
+    engine->reported_count = 0;
+    sl_backlogs_apply(engine, atomic_load(&engine->live));
     sl_store_close(local);
     return 0;
 }
@@ -433,7 +444,7 @@ int sl_engine_decide_known(struct sl_engine *engine, const struct sl_live *live,
                            struct sl_decision *ret, struct sl_diag *diag)
 {
     int err = sl_decide_begin(ret, live, facts, known, spend,
-                              &engine->store->secret, diag);
+                              sl_store_secret(engine->store), diag);
 
     while (!err && ret->pending) {
         ret->take.done = on_taken;
@@ -441,6 +452,7 @@ int sl_engine_decide_known(struct sl_engine *engine, const struct sl_live *live,
         sl_engine_collect(engine, ret);
         sl_decide_took(ret, live);
     }
+    sl_guard_settle(ret, live, err);
     return err;
 }
 

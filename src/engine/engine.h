@@ -55,6 +55,14 @@ SL_MUST_USE int sl_engine_keep(struct sl_engine *engine, struct sl_str name,
 /* Is the feature switched by hand? */
 bool sl_engine_is_kept(struct sl_engine *engine, struct sl_str name);
 
+/* So much work is waiting there. It counts until it is older than the routes
+ * of the policy say, and stays when another policy comes in force.
+ * SLUICE_ENOENT if the policy in force has no backlog of that name. Any
+ * thread. */
+SL_MUST_USE int sl_engine_backlog(struct sl_engine *engine, struct sl_str name,
+                                  uint64_t depth, sl_ns now,
+                                  struct sl_diag *diag);
+
 /* How many daemons share the store, this one included: `on_store_failure:
  * local` lets each of them have its part of a limit. Any thread. */
 void sl_engine_nodes(struct sl_engine *engine, unsigned count);

@@ -19,6 +19,12 @@ static const char *const reasons[] = {
     [SL_REASON_UNKNOWN_PLAN] = "there is no such plan",
     [SL_REASON_UNKNOWN_SUBJECT] = "the registry has nobody of that name",
     [SL_REASON_STORE] = "the store did not answer",
+    [SL_REASON_WEBHOOK] = "the webhook is not believed",
+    [SL_REASON_WEBHOOKS_FULL] = "no more webhooks can be remembered",
+    [SL_REASON_REQUIRE] = "a header is not what the route requires",
+    [SL_REASON_BACKLOG] = "too much work is waiting",
+    [SL_REASON_RUNNING] = "the same request is being answered",
+    [SL_REASON_REUSED] = "its key came with another request before",
     [SL_REASON_PATH] = "its path can be read in too many ways",
     [SL_REASON_HOLDS] = "nothing more can be held",
     [SL_REASON_QUEUE] = "it would have to wait too long for its turn",
@@ -94,8 +100,9 @@ static int add_verdict(struct sl_buf *out, const struct sl_decision *d)
     int err;
 
     if (d->allowed)
-        return sl_buf_addf(out, "verdict  %d, passes%s%s\n", d->status,
+        return sl_buf_addf(out, "verdict  %d, passes%s%s%s\n", d->status,
                            d->untouched ? ": no limit applies" : "",
+                           d->replayed ? ", as it did before" : "",
                            d->degraded ? ", although the store failed" : "");
     err = sl_buf_addf(out, "verdict  %d", d->status);
     if (!err && d->by >= 0)
@@ -251,6 +258,7 @@ static int add_limit(struct sl_buf *out, const struct sl_decision *d,
                      const struct sl_shown *shown)
 {
     static const char *const modes[] = {"", " (shadow: never refuses)", ""};
+    char span[32];
     int err =
         sl_buf_addf(out, "limit    %.*s%s: ", SL_STR_ARG(shown->rule->name),
                     modes[shown->mode]);
@@ -276,6 +284,9 @@ static int add_limit(struct sl_buf *out, const struct sl_decision *d,
                           SL_STR_ARG(shown->scope), shown->id[0] ? " " : "");
     if (!err)
         err = add_name(out, sl_str_c(shown->id));
+    if (!err && shown->rule->kind == SL_PERMITS)
+        err = sl_buf_addf(out, ", held for %s unless the check says",
+                          span_text(shown->rule->hold, span));
     if (!err)
         err = sl_buf_addf(out, ", key ");
     if (!err)

@@ -42,6 +42,9 @@ bool sl_facts_wanted(const struct sl_policy *policy, struct sl_str header)
     for (unsigned s = 0; s < identity->scope_count; s++)
         if (names(&identity->scopes[s], header))
             return true;
+    for (const struct sl_guards *g = policy->guarded; g; g = g->next)
+        if (sl_guards_read(g, header))
+            return true;
     return names(&identity->plan, header) || names(&identity->role, header) ||
            names(&identity->anonymous, header) ||
            names(&identity->jwt.from, header);

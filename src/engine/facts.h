@@ -50,7 +50,8 @@ struct sl_facts {
     uint64_t cost;               /* for every limit; 0 looks */
     const struct sl_cost *costs; /* for one limit each; they go first */
     unsigned cost_count;
-    sl_ns wait; /* how long it may wait for its turn; 0: as the route says */
+    sl_ns wait; /* how long it may wait for its turn; 0: as the route says, and
+                 * SL_NS_NONE: not at all */
     sl_ns hold; /* how long what is taken is held; 0: as the limits want it */
 
     /* From those who describe a request by attributes: the descriptors of
@@ -64,6 +65,12 @@ struct sl_facts {
     } imposed;      /* numbers for all limits of that period */
     bool give_back; /* the cost is given back instead of taken */
     bool insist;    /* what fixed windows and quotas refuse they count, too */
+
+    bool has_body; /* it came along; perhaps it is empty */
+    struct sl_str body;
+    struct sl_str idempotency_key; /* of whoever may ask: a repeat of the same
+                                    * question is answered as the first */
+    unsigned idempotency_index;    /* which one of those that share the key */
 
     struct sl_str request_id;
     sl_ns deadline; /* steady; 0: the engine's own */

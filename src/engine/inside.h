@@ -16,6 +16,13 @@ struct kept {
     bool on;
 };
 
+/* A backlog that was reported. */
+struct reported {
+    char name[65];
+    uint64_t depth;
+    sl_ns at;
+};
+
 struct sl_engine {
     struct sl_store *store;
     struct sl_store *local; /* what `on_store_failure: local` asks; made when
@@ -29,9 +36,23 @@ struct sl_engine {
     _Atomic(struct sl_live *) live;
     struct kept kept[KEPT_MAX];
     unsigned kept_count;
+    struct reported reported[KEPT_MAX];
+    unsigned reported_count;
     struct sl_debts *debts;
-    struct sl_queues *queues; /* who waits for a turn */
-    _Atomic unsigned nodes; /* 0: not known; see sl_engine_share() */
+    struct sl_queues *queues;          /* who waits for a turn */
+    struct sl_once *repeats, *replays; /* made when the first policy has a use
+                                        * for them; then they stay */
+    _Atomic unsigned nodes;            /* 0: not known; see sl_engine_share() */
 };
+
+/* What was reported, for the policy that comes in force. backlog.c */
+void sl_backlogs_apply(const struct sl_engine *engine,
+                       const struct sl_live *live);
+
+/* Memory for repeats and replays, if the policy has a use for it. Under the
+ * lock. backlog.c */
+SL_MUST_USE int sl_memory_of_repeats(struct sl_engine *engine,
+                                     const struct sl_policy *policy,
+                                     struct sl_diag *diag);
 
 #endif

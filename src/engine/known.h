@@ -10,6 +10,7 @@
 
 #include "identity/subject.h"
 #include "identity/token.h"
+#include "identity/webhook.h"
 
 struct sl_known {
     const struct sl_token *token; /* NULL: none, or one that is not believed */
@@ -17,7 +18,8 @@ struct sl_known {
     const struct sl_subject *user;   /* NULL: not looked up, or the registry has
                                       * nobody at all */
     const struct sl_subject *org;
-    bool subjects_failed; /* the registry could not be asked */
+    sl_webhook_f *webhook; /* who verifies; NULL: nobody does */
+    bool subjects_failed;  /* the registry could not be asked */
 };
 
 struct sl_facts;

@@ -118,6 +118,14 @@ struct sl_store *sl_engine_store(struct sl_engine *engine);
 /* What callers' fingerprints are made under. */
 const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine);
 
+/* It is decided, or failed: keep what was claimed, or drop it. repeat.c */
+void sl_guard_settle(struct sl_decision *decision, const struct sl_live *live,
+                     int err);
+
+/* It waits and is asked again: what was claimed stays so, from before
+ * sl_decide_open() (`keep`) to behind it. repeat.c */
+void sl_guard_again(struct sl_decision *decision, bool keep);
+
 /* The registry has failed, and the plan is not known: refused, or passed
  * without numbers (`blind`), or decided by the default plan. */
 void sl_conclude_unsure(struct sl_decision *decision);

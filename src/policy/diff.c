@@ -170,8 +170,8 @@ static bool same_manners(const struct sl_changes *c, const struct sl_route *a,
            a->report == b->report && a->quota == b->quota &&
            a->dialects == b->dialects && a->reset == b->reset &&
            a->count == b->count && same_replaced(a, b) &&
-           a->failure == b->failure && a->wait == b->wait &&
-           a->apart == b->apart;
+           a->failure == b->failure && a->apart == b->apart &&
+           a->wait == b->wait && sl_guards_same(a->guards, b->guards);
 }
 
 static void compare_route(struct sl_changes *c, const char *what,

@@ -15,6 +15,7 @@
 #include "base/ip.h"
 #include "core/limit.h"
 #include "policy/descriptor.h"
+#include "policy/guards.h"
 #include "policy/key.h"
 #include "policy/report.h"
 #include "policy/route.h"
@@ -236,6 +237,7 @@ struct sl_route {
     const struct sl_rule *const *replaces; /* limits that do not count beside
                                             * this route in one request */
     unsigned replace_count;
+    const struct sl_guards *guards; /* NULL: none */
     struct sl_place place;
 };
 
@@ -261,8 +263,9 @@ struct sl_server {
     bool has_listen;
     struct sl_str http, grpc, resp, admin;
     struct sl_str store, usage;
-    uint64_t memory; /* bytes; 0: not written */
-    sl_ns deadline;  /* 0: not written */
+    uint64_t memory;      /* bytes; 0: not written */
+    uint64_t idempotency; /* likewise: for repeats */
+    sl_ns deadline;       /* 0: not written */
     struct sl_str forward_auth;
     struct sl_str proxy_protocol; /* "http,resp" */
     struct sl_str access_token, admin_token;
@@ -296,6 +299,9 @@ struct sl_policy {
     struct sl_routes *tree;   /* by index of routes */
     const struct sl_feature *features;
     unsigned feature_count;
+    const struct sl_guards *guarded; /* those of all routes, in a row */
+    const struct sl_str *backlogs;   /* names of those that routes have */
+    unsigned backlog_count;
     int dialects;
     enum sl_reset reset;
     sl_ns hold_max; /* > 0 */

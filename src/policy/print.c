@@ -217,6 +217,7 @@ static void print_route(struct sl_printer *p, const struct sl_route *route)
         sl_print_text(p, "feature", p->policy->features[route->feature].name);
     if (route->role_count > 0)
         print_texts(p, "roles", route->roles, route->role_count);
+    sl_print_guards(p, route->guards);
     print_rules(p, "limits", route);
     if (route->report >= 0)
         sl_print_text(p, "report", rules[route->report]->name);

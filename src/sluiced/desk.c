@@ -51,12 +51,15 @@ static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
 {
     struct sl_jwks_stats jwks;
     struct sl_table_stats table;
+    struct sl_hold_stats holds = {0, 0};
     struct sl_stats_shared shared;
     struct sl_stats_subjects subjects;
 
     memset(&table, 0, sizeof(table));
     if (daemon->state.table)
         sl_table_stats(daemon->state.table, &table);
+    if (daemon->state.table)
+        sl_table_hold_stats(daemon->state.table, &holds);
     sl_shared_count(daemon, &shared);
     sl_subjects_count(daemon, &subjects);
     sl_jwks_stats(daemon->jwks, &jwks);
@@ -67,6 +70,9 @@ static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
         .table_evicted = table.counted[SL_STAT_EVICTED],
         .table_full = table.counted[SL_STAT_FULL],
         .listener_paused = count_pauses(daemon),
+        .waiting = sl_queues_count(sl_engine_queues(daemon->engine)),
+        .holds = holds.held,
+        .hold_places = holds.places,
         .reload_good = daemon->reload_good && daemon->certificates_good,
         .reloaded_at = daemon->reloaded_at,
         .reloads_good = daemon->reloads_good,
@@ -101,12 +107,17 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
     struct sl_daemon *daemon = ctx;
     struct sl_stats *all[64];
     struct sl_stats_now now;
+    struct sl_live *live = sl_engine_hold(daemon->engine, NULL);
     unsigned count = 0;
+    int err;
 
     look(daemon, &now);
+    now.live = live;
     for (; count < daemon->worker_count && count < SL_LEN(all); count++)
         all[count] = daemon->workers[count].stats;
-    return sl_stats_render(all, count, &now, open_metrics, out);
+    err = sl_stats_render(all, count, &now, open_metrics, out);
+    sl_live_release(live);
+    return err;
 }
 
 static int on_top(void *ctx, const struct sl_top_query *query,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "identity/tokens.h"
+#include "identity/webhook.h"
 #include "sluiced/daemon.h"
 
 /* ---- keys ---- */
@@ -65,10 +66,12 @@ int sl_tokens_begin(struct sl_daemon *daemon)
     if (sl_tokens_use(daemon, daemon->written.policy, false, &daemon->why))
         return SL_EXIT_POLICY;
     options.keys = sl_jwks_keys(daemon->jwks);
-    for (unsigned i = 0; i < daemon->worker_count; i++)
+    for (unsigned i = 0; i < daemon->worker_count; i++) {
+        daemon->workers[i].station.webhook = sl_webhook_verify;
         if (sl_tokens_open(&options, &daemon->workers[i].station.tokens,
                            &daemon->why))
             return SL_EXIT_FAILED;
+    }
     return 0;
 }
 

@@ -22,6 +22,7 @@ static const char policy[] =
     "routes:\n"
     "  - { match: /ai, endpoint: ai, limits: [minute, watched] }\n"
     "  - { match: /month, endpoint: month, limits: [month] }\n"
+    "  - { job: work, backlog: { max: 5 }, limits: [minute] }\n"
     "default: []\n";
 
 static const struct {
@@ -92,6 +93,10 @@ static void print_page(bool open_metrics)
     live(&rig, c.stats[0]);
     rig.fault = 0;
     live(&rig, c.stats[1]);
+    CHECK_EQ(
+        sl_engine_backlog(rig.engine, SL_STR("work"), 7, c.now.now, &rig.diag),
+        0);
+    c.now.live = rig.live;
     c.open_metrics = open_metrics;
     fputs(counted_page(&c), stdout);
     rig_close(&rig);

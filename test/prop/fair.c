@@ -54,8 +54,8 @@ static void model_add(struct model *m, struct one *one, unsigned weight)
 
 static void model_remove(struct model *m, unsigned lane, unsigned at)
 {
-    memmove(&m->rows[lane][at], &m->rows[lane][at + 1],
-            (m->counts[lane] - at - 1) * sizeof(m->rows[0][0]));
+    for (unsigned i = at; i + 1 < m->counts[lane]; i++)
+        m->rows[lane][i] = m->rows[lane][i + 1];
     if (--m->counts[lane] > 0)
         return;
     for (unsigned i = 0; i < m->lanes; i++)

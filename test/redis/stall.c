@@ -6,17 +6,19 @@
 #include "load.h"
 
 #define DEADLINE (20 * SL_MS)
+#define PATIENT  (10 * SL_S) /* for what must not fail on a busy machine */
 
 /* Generous: the machine has other things to do. What matters is that nobody
  * waits as long as the server stalls. */
 #define SOON (500 * SL_MS)
 
-static void open_client(struct client *c, const struct server *s)
+static void open_client(struct client *c, const struct server *s,
+                        sl_ns deadline)
 {
     char where[64];
 
     memset(c, 0, sizeof(*c));
-    c->options.deadline = DEADLINE;
+    c->options.deadline = deadline;
     snprintf(where, sizeof(where), "redis://127.0.0.1:%u", s->port);
     client_open(c, where);
     client_ready(c);
@@ -52,10 +54,10 @@ static void test_stall(struct server *s, const char *name, const char *what,
     struct load load;
     redisContext *other = redisConnect("127.0.0.1", (int)s->port);
 
-    open_client(&c, s);
+    open_client(&c, s, DEADLINE);
     load_init(&load, &c, name);
     run_for(&load, 50 * SL_MS);
-    CHECK(c.allowed > 0 && c.failed == 0);
+    CHECK(c.allowed > 0);
     if (strcmp(what, "SIGSTOP") == 0) {
         server_kill(s, SIGSTOP);
     } else {
@@ -88,7 +90,7 @@ static void test_late(struct server *s)
     struct load load;
     struct sl_redis_stats stats;
 
-    open_client(&c, s);
+    open_client(&c, s, DEADLINE);
     load_init(&load, &c, "late");
     run_for(&load, 50 * SL_MS);
     server_say(s, "CLIENT PAUSE 300");
@@ -109,7 +111,7 @@ static void test_flush(struct server *s)
     struct load load;
     unsigned rounds = is_long() ? 200 : 20;
 
-    open_client(&c, s);
+    open_client(&c, s, PATIENT);
     load_init(&load, &c, "flushed");
     for (unsigned i = 0; i < rounds; i++) {
         run_for(&load, is_long() ? 100 * SL_MS : 20 * SL_MS);
@@ -117,8 +119,7 @@ static void test_flush(struct server *s)
     }
     load_end(&load);
     load_check(&load, s->redis);
-    /* A machine that is busy elsewhere may miss a deadline. */
-    CHECK_EQ(c.failed, client_stats(&c).late);
+    CHECK_EQ(c.failed, 0);
     CHECK(client_stats(&c).repaired >= rounds / 2);
     client_close(&c);
 }
@@ -128,7 +129,7 @@ static void test_kill(struct server *s)
     struct client c;
     struct load load;
 
-    open_client(&c, s);
+    open_client(&c, s, DEADLINE);
     load_init(&load, &c, "killed");
     for (unsigned i = 0; i < (is_long() ? 10 : 2); i++) {
         run_for(&load, 50 * SL_MS);

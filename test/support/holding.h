@@ -126,7 +126,9 @@ static inline void holding_take(struct sl_store *store, struct sl_take *take)
         return;
     }
     take->done = holding_taken;
-    take->hold = (struct sl_hold_id){{0, 0}};
+    take->hold = (struct sl_hold_id){
+        {0, 0}
+    };
     h->inner->calls->take(h->inner, take);
     take->hold = id;
     if (holds && take->allowed && !take->err) {

@@ -34,6 +34,7 @@ enum sl_act_kind {
     SL_ACT_TAKE,    /* LIMIT KEY */
     SL_ACT_SUBJECT, /* SCOPE ID */
     SL_ACT_FEATURE, /* NAME on|off */
+    SL_ACT_BACKLOG, /* NAME DEPTH */
     SL_ACT_STORE,   /* fails|slow|heals */
     SL_ACT_RELOAD,  /* PATH */
     SL_ACT_USAGE,   /* SCOPE ID LIMIT AMOUNT */
@@ -55,6 +56,7 @@ struct sl_inputs {
     const char *user, *org, *plan, *role, *ip;
     const char *token, *as;
     sl_ns hold; /* > 0, or 0: not written */
+    const char *body, *idempotency_key;
     struct sluice_header *headers;
     size_t header_count;
     bool has_cost;

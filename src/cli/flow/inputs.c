@@ -7,14 +7,30 @@
 #include "cli/flow/words.h"
 
 static const char *const names[] = {
-    "user", "org", "plan", "role",  "ip",          "token",
-    "hold", "as",  "cost", "every", "header.NAME", "cost.LIMIT",
+    "user",        "org",
+    "plan",        "role",
+    "ip",          "token",
+    "hold",        "as",
+    "cost",        "every",
+    "header.NAME", "cost.LIMIT",
+    "body",        "idempotency_key",
 };
 
 /* Of a question that is asked once. */
 static const char *const single_names[] = {
-    "user", "org",         "plan",       "role",  "ip",   "at",
-    "cost", "header.NAME", "cost.LIMIT", "token", "hold",
+    "user",
+    "org",
+    "plan",
+    "role",
+    "ip",
+    "at",
+    "cost",
+    "header.NAME",
+    "cost.LIMIT",
+    "token",
+    "hold",
+    "body",
+    "idempotency_key",
 };
 
 int sl_moment_read(const char *text, const struct sl_word *word,
@@ -145,13 +161,15 @@ static bool take_text(struct sl_inputs *in, struct sl_str name,
         const char *name;
         const char **slot;
     } slots[] = {
-        {"user",  &in->user },
-        {"org",   &in->org  },
-        {"plan",  &in->plan },
-        {"role",  &in->role },
-        {"ip",    &in->ip   },
-        {"token", &in->token},
-        {"as",    &in->as   },
+        {"user",            &in->user           },
+        {"org",             &in->org            },
+        {"plan",            &in->plan           },
+        {"role",            &in->role           },
+        {"ip",              &in->ip             },
+        {"token",           &in->token          },
+        {"as",              &in->as             },
+        {"body",            &in->body           },
+        {"idempotency_key", &in->idempotency_key},
     };
 
     for (size_t i = 0; i < SL_LEN(slots); i++)
@@ -177,7 +195,8 @@ static int refuse_input(const struct sl_word *word, const struct sl_inputs *in,
     else
         sl_refuse(diag, SLUICE_ECONF,
                   "no input is called \"%.*s\"; there are user, org, plan, "
-                  "role, ip, header.NAME, token, cost, cost.LIMIT, hold and %s",
+                  "role, ip, header.NAME, token, cost, cost.LIMIT, hold, "
+                  "body, idempotency_key and %s",
                   SL_STR_ARG(name), in->single ? "at" : "every");
     if (near)
         sl_hint(diag, "%s=%s", near, sl_word_value(word));

@@ -42,6 +42,7 @@ static const struct form forms[] = {
     {"extend",  SL_ACT_EXTEND,  1, true,  "extend NAME hold=TIME"        },
     {"subject", SL_ACT_SUBJECT, 2, true,  "subject user|org ID plan=NAME"},
     {"feature", SL_ACT_FEATURE, 2, false, "feature NAME on|off"          },
+    {"backlog", SL_ACT_BACKLOG, 2, false, "backlog NAME DEPTH"           },
     {"store",   SL_ACT_STORE,   1, false, "store fails|slow|heals"       },
     {"reload",  SL_ACT_RELOAD,  1, false, "reload PATH"                  },
 };
@@ -50,9 +51,9 @@ static const struct form request = {"", SL_ACT_REQUEST, 1, true, "METHOD PATH"};
 
 /* For suggestions: whatever a line may begin with. */
 static const char *const beginnings[] = {
-    "flow",   "policy",  "at",      "job",     "take",  "usage",   "settle",
-    "extend", "release", "subject", "feature", "store", "reload",  "GET",
-    "POST",   "PUT",     "PATCH",   "DELETE",  "HEAD",  "OPTIONS",
+    "flow",    "policy",  "at",      "job",     "take",   "usage",  "settle",
+    "extend",  "release", "subject", "feature", "store",  "reload", "GET",
+    "backlog", "POST",    "PUT",     "PATCH",   "DELETE", "HEAD",   "OPTIONS",
 };
 
 const char *sl_flow_path(const char *file, const char *path,
@@ -279,12 +280,18 @@ static int check_act(struct reader *r, const struct form *form,
 
     if (act->kind == SL_ACT_FEATURE)
         right = is_one_of(act->names[1], "on", "off", "on");
+    if (act->kind == SL_ACT_BACKLOG)
+        right = strspn(act->names[1], "0123456789") == strlen(act->names[1]) &&
+                strlen(act->names[1]) < 16;
     if (act->kind == SL_ACT_STORE)
         right = is_one_of(act->names[0], "fails", "slow", "heals");
     if (act->kind == SL_ACT_SUBJECT)
         right = is_one_of(act->names[0], "user", "org", "user");
     if (!right)
-        return sl_refuse(at_word(r, act->kind == SL_ACT_FEATURE ? 2 : 1),
+        return sl_refuse(at_word(r, act->kind == SL_ACT_FEATURE ||
+                                            act->kind == SL_ACT_BACKLOG
+                                        ? 2
+                                        : 1),
                          SLUICE_ECONF, "write %s", form->usage);
     if (!answers && act->expect_count > 0 &&
         (act->expect_count > 1 || strcmp(act->expects[0].want, "ok") != 0))
@@ -375,8 +382,8 @@ static int refuse_beginning(struct reader *r)
     sl_refuse(
         at_word(r, 0), SLUICE_ECONF,
         "no line begins with \"%s\"; write flow, policy, at, METHOD PATH, "
-        "job, take, settle, release, extend, subject, feature, store or "
-        "reload",
+        "job, take, settle, release, extend, subject, feature, "
+        "backlog, store or reload",
         sl_quote(word).text);
     if (near)
         sl_hint(r->diag, "%s", near);

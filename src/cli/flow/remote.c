@@ -131,6 +131,29 @@ int sl_remote_feature(struct sl_remote *remote, const char *name, bool on)
                    : SL_STR("{\"enabled\":false}"));
 }
 
+int sl_remote_backlog(struct sl_remote *remote, const char *name,
+                      uint64_t depth)
+{
+    char path[300], text[64];
+    struct sl_str answer, body = {text, 0};
+    int status, err = sl_remote_flush(remote);
+
+    if (!err && remote->told != remote->now)
+        err = set_clock(remote, "/v1/clock");
+    if (err)
+        return err;
+    snprintf(path, sizeof(path), "/v1/backlog/%.64s", name);
+    body.len =
+        (size_t)snprintf(text, sizeof(text), "{\"depth\":%" PRIu64 "}", depth);
+    err = sl_client_ask(&remote->admin, "PUT", path, body, &status, &answer,
+                        &remote->why);
+    if (err || status == 200)
+        return err;
+    return sl_refuse(&remote->why, SLUICE_ECONF,
+                     "the daemon answers PUT %s with %d: %.*s", path, status,
+                     sl_str_int(answer.len), answer.at);
+}
+
 /* ---- the registry ---- */
 
 static int add_overrides(struct sl_buf *out, const struct sl_record *record)
@@ -280,18 +303,21 @@ int sl_check_write(struct sl_buf *out, const struct sluice_request *request,
     const struct {
         const char *name, *text;
     } texts[] = {
-        {"method", request->method},
-        {"path",   request->path  },
-        {"job",    request->job   },
-        {"limit",  request->limit },
-        {"key",    request->key   },
-        {"user",   request->user  },
-        {"org",    request->org   },
-        {"plan",   request->plan  },
-        {"role",   request->role  },
-        {"ip",     request->ip    },
+        {"method",          request->method         },
+        {"path",            request->path           },
+        {"job",             request->job            },
+        {"limit",           request->limit          },
+        {"key",             request->key            },
+        {"user",            request->user           },
+        {"org",             request->org            },
+        {"plan",            request->plan           },
+        {"role",            request->role           },
+        {"ip",              request->ip             },
+        {"body",            request->body           },
+        {"idempotency_key", request->idempotency_key},
     };
-    int err = sl_buf_addf(out, "{\"request_id\":");
+    /* Whoever asks here waits for nothing but the answer. */
+    int err = sl_buf_addf(out, "{\"wait\":\"0s\",\"request_id\":");
 
     if (!err)
         err = sl_buf_add(out, id);

@@ -51,6 +51,9 @@ SL_MUST_USE int sl_remote_clock(struct sl_remote *remote, sl_ns now);
 SL_MUST_USE int sl_remote_feature(struct sl_remote *remote, const char *name,
                                   bool on);
 
+SL_MUST_USE int sl_remote_backlog(struct sl_remote *remote, const char *name,
+                                  uint64_t depth);
+
 /* What the registry is told. */
 SL_MUST_USE int sl_remote_subject(struct sl_remote *remote,
                                   const struct sl_act *act, sl_ns now);

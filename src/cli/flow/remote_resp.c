@@ -104,11 +104,14 @@ int sl_command_write(struct sl_buf *out, const struct sluice_request *request,
         add(&w, sl_str_c(request->headers[i].value));
     }
     add_costs(&w, request);
+    add_text(&w, "body", request->body);
+    add_text(&w, "idempotency_key", request->idempotency_key);
     add_hold(&w, request->hold_ns);
     if (id.len > 2 && id.at[0] == '"') {
         add(&w, SL_STR("id"));
         add(&w, (struct sl_str){id.at + 1, id.len - 2});
     }
+    add_text(&w, "wait", "0s");
     add_text(&w, "as", "json");
     return w.full ? SLUICE_EINVAL : sl_resp_command_write(out, w.list, w.count);
 }

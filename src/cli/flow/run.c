@@ -9,6 +9,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/flow/compare.h"
@@ -215,6 +216,9 @@ void sl_request_fill(const struct sl_act *act, struct sluice_request *ret)
         .cost = in->cost,
         .costs = in->costs,
         .cost_count = in->cost_count,
+        .body = in->body,
+        .body_len = in->body ? strlen(in->body) : 0,
+        .idempotency_key = in->idempotency_key,
         .hold_ns = in->hold,
     };
     if (act->kind == SL_ACT_JOB)
@@ -409,6 +413,20 @@ static bool do_feature(struct run *run, const struct sl_act *act)
            agreed(run, sl_remote_feature(run->remote, act->names[0], on));
 }
 
+static bool do_backlog(struct run *run, const struct sl_act *act)
+{
+    uint64_t depth = strtoull(act->names[1], NULL, 10);
+    int err = sluice_engine_backlog(run->engine, act->names[0], depth);
+
+    if (err == SLUICE_ENOENT)
+        return stop(run, SL_END_FAILED, "the policy has no backlog \"%s\"",
+                    act->names[0]);
+    if (err)
+        return broken(run);
+    return !run->remote ||
+           agreed(run, sl_remote_backlog(run->remote, act->names[0], depth));
+}
+
 static bool do_store(struct run *run, const struct sl_act *act)
 {
     if (strcmp(act->names[0], "slow") == 0)
@@ -430,6 +448,8 @@ static bool do_act(struct run *run, const struct sl_act *act)
         return do_subject(run, act);
     case SL_ACT_FEATURE:
         return do_feature(run, act);
+    case SL_ACT_BACKLOG:
+        return do_backlog(run, act);
     case SL_ACT_STORE:
         return do_store(run, act);
     case SL_ACT_RELOAD:

@@ -8,6 +8,7 @@
 #include "doors/library/library.h"
 #include "doors/local_keys.h"
 #include "identity/tokens.h"
+#include "identity/webhook.h"
 
 #define TOKEN_BYTES ((size_t)64 << 10) /* too large ones are worth a test */
 
@@ -56,6 +57,7 @@ int sl_flow_tokens_open(struct sl_flow_tokens *t, struct sluice_engine *engine,
     int err;
 
     sl_library_tokens(engine, NULL);
+    sl_library_webhooks(engine, sl_webhook_verify);
     sl_flow_tokens_close(t);
     if (!jwt->written)
         return 0;

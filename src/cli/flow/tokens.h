@@ -20,9 +20,9 @@ struct sl_flow_tokens {
     struct sl_diag why; /* there are no keys; "" if none are asked for */
 };
 
-/* Let `engine` believe the tokens of its policy, which was read from `path`.
- * What was open before is closed. If the keys can't be read, that is said when
- * the first token comes: see below. SLUICE_ENOMEM. */
+/* Let `engine` believe webhooks, and the tokens of its policy, which was read
+ * from `path`. What was open before is closed. If the keys can't be read, that
+ * is said when the first token comes: see below. SLUICE_ENOMEM. */
 SL_MUST_USE int sl_flow_tokens_open(struct sl_flow_tokens *tokens,
                                     struct sluice_engine *engine,
                                     const struct sluice_policy *policy,

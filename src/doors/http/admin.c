@@ -246,6 +246,7 @@ const struct sl_http_path sl_admin_paths[] = {
     {"PUT",    "/v1/features/", sl_admin_feature_set,   SL_GUARD_TOKEN},
     {"POST",   "/v1/features/", sl_admin_feature_set,   SL_GUARD_TOKEN},
     {"DELETE", "/v1/features/", sl_admin_feature_leave, SL_GUARD_TOKEN},
+    {"PUT",    "/v1/backlog/",  sl_admin_backlog_put,   SL_GUARD_TOKEN},
     {"POST",   "/v1/clock",     set_clock,              SL_GUARD_TOKEN},
     {"GET",    "/v1/top",       sl_admin_top,           SL_GUARD_TOKEN},
     {"GET",    "/v1/events",    sl_admin_events,        SL_GUARD_TOKEN},

@@ -102,6 +102,21 @@ void sl_library_tokens(struct sluice_engine *engine, struct sl_tokens *tokens)
     engine->tokens = tokens;
 }
 
+void sl_library_webhooks(struct sluice_engine *engine, sl_webhook_f *verify)
+{
+    engine->webhook = verify;
+}
+
+int sluice_engine_backlog(struct sluice_engine *engine, const char *name,
+                          uint64_t depth)
+{
+    if (!engine || !name)
+        return sl_refuse(sluice_private_diag(), SLUICE_EINVAL,
+                         "sluice_engine_backlog needs an engine and a name");
+    return sl_engine_backlog(engine->engine, sl_str_c(name), depth,
+                             sl_library_now(engine), sluice_private_diag());
+}
+
 void sluice_engine_close(struct sluice_engine *engine)
 {
     if (!engine)
@@ -235,6 +250,9 @@ static struct sl_facts facts_of(const struct sluice_request *r,
         .cost = r->cost,
         .costs = lists->costs,
         .cost_count = (unsigned)r->cost_count,
+        .has_body = r->body != NULL,
+        .body = {r->body, r->body ? r->body_len : 0},
+        .idempotency_key = sl_str_c(r->idempotency_key),
         .hold = r->hold_ns > 0 ? r->hold_ns : 0,
         .request_id = sl_str_c(r->request_id),
         .now = now,
@@ -309,6 +327,7 @@ static int decide(struct sluice_engine *engine,
         fill(&org, request->org_subject, request->org);
         known.org = &org.subject;
     }
+    known.webhook = engine->webhook;
     sl_known_token(&known, engine->tokens, d->held->policy, &facts);
     err = sl_facts_check(d->held->policy, &facts, diag);
     if (!err)

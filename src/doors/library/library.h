@@ -20,6 +20,7 @@ struct sluice_engine {
     int64_t (*now)(void *ctx);
     void *now_ctx;
     struct sl_tokens *tokens; /* borrowed; NULL: no token is believed */
+    sl_webhook_f *webhook;    /* NULL: no webhook is believed */
 };
 
 struct sluice_decision {
@@ -53,6 +54,9 @@ static inline void sl_library_free(void *piece, size_t size)
  * verifies the tokens of requests from now on. */
 const struct sl_policy *sl_library_policy(const struct sluice_policy *policy);
 void sl_library_tokens(struct sluice_engine *engine, struct sl_tokens *tokens);
+
+/* Likewise of webhooks. */
+void sl_library_webhooks(struct sluice_engine *engine, sl_webhook_f *verify);
 
 /* The instant of a decision of this engine. */
 sl_ns sl_library_now(const struct sluice_engine *engine);

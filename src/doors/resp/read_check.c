@@ -7,6 +7,8 @@
  *     hold 30s                                    for how long it is held
  *     wait 10s                                    for how long it may wait
  *     id ID                                       the request's
+ *     idempotency_key KEY                         repeats have the same
+ *     body BYTES                                  of a webhook
  *     as json                                     how it is answered
  *
  * They are those of flow files, parted by blanks instead of '='. Names of
@@ -21,12 +23,14 @@ static const struct field {
     const char *name;
     size_t place; /* of the slice in the facts */
 } fields[] = {
-    {"user", offsetof(struct sl_facts, user)      },
-    {"org",  offsetof(struct sl_facts, org)       },
-    {"plan", offsetof(struct sl_facts, plan)      },
-    {"role", offsetof(struct sl_facts, role)      },
-    {"ip",   offsetof(struct sl_facts, ip)        },
-    {"id",   offsetof(struct sl_facts, request_id)},
+    {"user",            offsetof(struct sl_facts, user)           },
+    {"org",             offsetof(struct sl_facts, org)            },
+    {"plan",            offsetof(struct sl_facts, plan)           },
+    {"role",            offsetof(struct sl_facts, role)           },
+    {"ip",              offsetof(struct sl_facts, ip)             },
+    {"id",              offsetof(struct sl_facts, request_id)     },
+    {"body",            offsetof(struct sl_facts, body)           },
+    {"idempotency_key", offsetof(struct sl_facts, idempotency_key)},
 };
 
 /* Those that are read otherwise, so that they can be guessed too. */
@@ -58,8 +62,8 @@ static bool unknown(struct sl_str word, struct sl_diag *why)
     sl_refuse(why, SLUICE_EINVAL, "'%s' is none of the words%s%s%s",
               sl_resp_quote(word).text, near ? "; did you mean '" : "",
               near ? near
-                   : " user, org, plan, role, ip, id, cost, cost.LIMIT, "
-                     "hold, wait, header.NAME and as",
+                   : " user, org, plan, role, ip, id, body, idempotency_key, "
+                     "cost, cost.LIMIT, hold, wait, header.NAME and as",
               near ? "'?" : "");
     return false;
 }
@@ -113,11 +117,12 @@ static bool read_header(struct sl_resp_call *call, struct sl_str name,
 }
 
 static bool read_span(sl_ns *span, struct sl_str name, struct sl_str value,
+                      int (*read)(struct sl_str, sl_ns *, struct sl_diag *),
                       struct sl_diag *why)
 {
-    if (*span > 0)
+    if (*span != 0)
         return refuse(why, "'%s' is there twice", name);
-    return !sl_hold_span(value, span, why);
+    return !read(value, span, why);
 }
 
 /* What stands behind `prefix`; false if it is not there. */
@@ -153,9 +158,9 @@ static bool read_field(struct sl_resp_call *call, struct sl_str name,
     if (is_below(name, "header.", &rest))
         return read_header(call, rest, value, why);
     if (is(name, "hold"))
-        return read_span(&call->facts.hold, name, value, why);
+        return read_span(&call->facts.hold, name, value, sl_hold_span, why);
     if (is(name, "wait"))
-        return read_span(&call->facts.wait, name, value, why);
+        return read_span(&call->facts.wait, name, value, sl_wait_span, why);
     if (!is(name, "as"))
         return unknown(name, why);
     call->json = is(value, "json");
@@ -216,5 +221,6 @@ bool sl_resp_read_check(struct sl_resp_call *call,
             return false;
     if (at < c->count)
         return refuse(why, "'%s' has no value behind it", c->args[at]);
+    facts->has_body = facts->body.at != NULL;
     return sl_facts_check(sl_ask_hold(&call->ask)->policy, facts, why) == 0;
 }

@@ -34,6 +34,27 @@ void sl_stats_hold(struct sl_stats *stats, enum sl_hold_event event)
     add_one(&stats->holds[event]);
 }
 
+void sl_stats_turn(struct sl_stats *stats, const struct sl_decision *d)
+{
+    unsigned i = 0;
+
+    if (d->reason == SL_REASON_QUEUE)
+        add_one(&stats->turns[SL_TURN_REFUSED]);
+    else if (d->waited >= 0)
+        add_one(&stats->turns[d->allowed ? SL_TURN_GRANTED : SL_TURN_DENIED]);
+    if (d->waited < 0)
+        return;
+    while (i < SL_WAIT_BOUNDS && d->waited > sl_wait_bounds[i].most)
+        i++;
+    add_one(&stats->turn_waits[i]);
+    atomic_store_explicit(
+        &stats->turn_waits[SL_WAIT_VALUES - 1],
+        atomic_load_explicit(&stats->turn_waits[SL_WAIT_VALUES - 1],
+                             memory_order_relaxed) +
+            (uint64_t)d->waited,
+        memory_order_relaxed);
+}
+
 /* ---- upstream ---- */
 
 static bool is_of(const struct sl_upstream_stats *row, struct sl_str endpoint)
@@ -155,11 +176,44 @@ static void put_upstream(struct sl_page *page, const char *name,
     }
 }
 
+static void put_turns(struct sl_page *page, const char *name,
+                      struct sl_stats *const *all, unsigned count)
+{
+    static const char *const ends[SL_TURNS] = {"granted", "denied", "refused"};
+
+    for (unsigned end = 0; end < SL_TURNS; end++) {
+        uint64_t value = 0;
+
+        for (unsigned i = 0; i < count; i++)
+            value += read_stat(&all[i]->turns[end]);
+        sl_page_add(page, name);
+        sl_page_label(page, '{', "result", sl_str_c(ends[end]));
+        sl_page_add(page, "}");
+        sl_page_number(page, value);
+    }
+}
+
+static void put_waits(struct sl_page *page, const char *name,
+                      struct sl_stats *const *all, unsigned count)
+{
+    uint64_t values[SL_WAIT_VALUES] = {0};
+
+    for (unsigned i = 0; i < count; i++)
+        for (unsigned k = 0; k < SL_WAIT_VALUES; k++)
+            values[k] += read_stat(&all[i]->turn_waits[k]);
+    sl_page_histogram(page, name, "for", SL_STR("turn"), values, sl_wait_bounds,
+                      SL_WAIT_BOUNDS);
+}
+
 void sl_page_held(struct sl_page *page, const char *name, unsigned which,
                   struct sl_stats *const *all, unsigned count)
 {
     if (which == SL_PAGE_HOLDS)
         put_holds(page, name, all, count);
+    else if (which == SL_PAGE_TURNS)
+        put_turns(page, name, all, count);
+    else if (which == SL_PAGE_WAITS)
+        put_waits(page, name, all, count);
     else
         put_upstream(page, name, all, count);
 }

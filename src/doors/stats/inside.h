@@ -119,6 +119,8 @@ struct sl_stats {
     sl_stat tokens[SL_TOKEN_FAULTS]; /* by fault; the good ones, too */
 
     sl_stat holds[SL_HOLD_EVENTS];
+    sl_stat turns[SL_TURNS];
+    sl_stat turn_waits[SL_WAIT_VALUES];
     struct sl_upstream_stats upstream[SL_UPSTREAMS];
     _Atomic unsigned upstream_count;
 

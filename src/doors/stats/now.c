@@ -2,16 +2,72 @@
  * store that is shared. */
 #include "doors/stats/page.h"
 
-void sl_page_jwks(struct sl_page *page, const char *name, unsigned which,
-                  const struct sl_stats_now *now)
+static void put_ends(struct sl_page *page, const char *name,
+                     const struct sl_stats_now *now)
+{
+    for (unsigned i = 0; i < SL_JWKS_WORDS; i++) {
+        sl_page_add(page, name);
+        sl_page_label(page, '{', "result", sl_str_c(now->jwks_words[i]));
+        sl_page_add(page, "}");
+        sl_page_number(page, now->jwks_results[i]);
+    }
+}
+
+static void put_jwks(struct sl_page *page, const char *name, unsigned which,
+                     const struct sl_stats_now *now)
 {
     if (!now->jwks_on || (which == SL_JWKS_AGE && now->jwks_age < 0))
         return;
+    if (which == SL_JWKS_ENDS) {
+        put_ends(page, name, now);
+        return;
+    }
     sl_page_add(page, name);
     if (which == SL_JWKS_AGE)
         sl_page_seconds(page, (uint64_t)now->jwks_age);
     else
         sl_page_number(page, now->jwks_keys);
+}
+
+/* ---- backlogs ---- */
+
+/* The longest that a route believes a report of it. */
+static sl_ns stale_of(const struct sl_policy *policy, unsigned index)
+{
+    sl_ns stale = 0;
+
+    for (const struct sl_guards *g = policy->guarded; g; g = g->next)
+        if (g->backlog.written && g->backlog.index == index &&
+            g->backlog.stale > stale)
+            stale = g->backlog.stale;
+    return stale;
+}
+
+static void put_backlogs(struct sl_page *page, const char *name,
+                         const struct sl_stats_now *now)
+{
+    const struct sl_policy *policy = now->live ? now->live->policy : NULL;
+
+    for (unsigned i = 0; policy && i < policy->backlog_count; i++) {
+        const struct sl_depth *depth = &now->live->depths[i];
+        sl_ns at = atomic_load_explicit(&depth->at, memory_order_acquire);
+
+        if (at == SL_NS_NONE || now->now - at > stale_of(policy, i))
+            continue;
+        sl_page_add(page, name);
+        sl_page_label(page, '{', "backlog", policy->backlogs[i]);
+        sl_page_add(page, "}");
+        sl_page_number(page, atomic_load(&depth->depth));
+    }
+}
+
+void sl_page_asked(struct sl_page *page, const char *name, unsigned which,
+                   const struct sl_stats_now *now)
+{
+    if (which == SL_BACKLOG_DEPTHS)
+        put_backlogs(page, name, now);
+    else
+        put_jwks(page, name, which, now);
 }
 
 /* ---- a store that is shared ---- */

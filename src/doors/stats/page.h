@@ -30,10 +30,11 @@ void sl_page_number(struct sl_page *page, uint64_t number);
 /* The same for nanoseconds as seconds, exactly. */
 void sl_page_seconds(struct sl_page *page, uint64_t ns);
 
-/* What is known of the keys of tokens, if there are any. now.c */
-enum { SL_JWKS_KEYS, SL_JWKS_AGE };
-void sl_page_jwks(struct sl_page *page, const char *name, unsigned which,
-                  const struct sl_stats_now *now);
+/* What is known of the keys of tokens, if there are any, and how much work is
+ * waiting. now.c */
+enum { SL_JWKS_KEYS, SL_JWKS_AGE, SL_JWKS_ENDS, SL_BACKLOG_DEPTHS };
+void sl_page_asked(struct sl_page *page, const char *name, unsigned which,
+                   const struct sl_stats_now *now);
 
 /* Of a store that is shared: a number, SL_SHARED_CLOCK, or several with a
  * label. now.c */
@@ -46,7 +47,7 @@ void sl_page_shared(struct sl_page *page, const char *name, unsigned which,
                     const struct sl_stats_shared *shared);
 
 /* What became of holds, and of what was asked upstream. held.c */
-enum { SL_PAGE_HOLDS, SL_PAGE_UPSTREAM };
+enum { SL_PAGE_HOLDS, SL_PAGE_UPSTREAM, SL_PAGE_TURNS, SL_PAGE_WAITS };
 void sl_page_held(struct sl_page *page, const char *name, unsigned which,
                   struct sl_stats *const *all, unsigned count);
 

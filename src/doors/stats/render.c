@@ -54,6 +54,9 @@ enum {
     NOW_TABLE_EVICTED,
     NOW_TABLE_FULL,
     NOW_LISTENER_PAUSED,
+    NOW_WAITING,
+    NOW_HOLDS,
+    NOW_HOLD_PLACES,
 };
 
 static uint64_t read_stat(const sl_stat *value)
@@ -320,17 +323,9 @@ static void tokens(struct page *page, const struct stat_row *row)
     }
 }
 
-static void jwks_results(struct page *page, const struct stat_row *row)
+static void asked(struct page *page, const struct stat_row *row)
 {
-    const struct sl_stats_now *n = page->now;
-
-    for (unsigned i = 0; n->jwks_on && i < SL_JWKS_WORDS; i++)
-        put_one(page, row, "result", n->jwks_words[i], n->jwks_results[i]);
-}
-
-static void jwks(struct page *page, const struct stat_row *row)
-{
-    sl_page_jwks(&page->text, row->name, row->which, page->now);
+    sl_page_asked(&page->text, row->name, row->which, page->now);
 }
 
 static void shared(struct page *page, const struct stat_row *row)
@@ -399,6 +394,9 @@ static void now(struct page *page, const struct stat_row *row)
         [NOW_TABLE_EVICTED] = n->table_evicted,
         [NOW_TABLE_FULL] = n->table_full,
         [NOW_LISTENER_PAUSED] = n->listener_paused,
+        [NOW_WAITING] = n->waiting,
+        [NOW_HOLDS] = n->holds,
+        [NOW_HOLD_PLACES] = n->hold_places,
     };
 
     sl_page_add(&page->text, row->name);

@@ -70,6 +70,8 @@ static struct sl_str type_of(const struct sl_decision *d, int status)
 static struct sl_str title_of(int status)
 {
     switch (status) {
+    case 400:
+        return SL_STR("Bad request");
     case 401:
         return SL_STR("Unauthorized");
     case 402:
@@ -78,6 +80,10 @@ static struct sl_str title_of(int status)
         return SL_STR("Forbidden");
     case 409:
         return SL_STR("Conflict");
+    case 413:
+        return SL_STR("Too large");
+    case 422:
+        return SL_STR("Unprocessable");
     case 503:
         return SL_STR("Service unavailable");
     default:

@@ -3,6 +3,7 @@
  *     X-RateLimit-...            the dialects (dialects.c)
  *     Retry-After                refused, and time will help
  *     X-Org-Quota-Remaining      a quota is among the limits
+ *     Idempotency-Replayed       the same was asked before
  *     X-Sluice-Degraded          decided without the store
  *     X-Sluice-Hold              what was taken is held by this name
  *     X-Request-Id
@@ -71,7 +72,7 @@ static bool is_plain(struct sl_str text)
 
     if (text.len >= 8 && !is_plain_word(sl_word_load(text.at + text.len - 8)))
         return false;
-    for (; text.len - i >= 8; i += 8)
+    for (; i + 8 < text.len; i += 8)
         if (!is_plain_word(sl_word_load(text.at + i)))
             return false;
     if (text.len >= 8) /* the rest was looked at first */
@@ -202,7 +203,7 @@ static void add_exposed(struct sl_head *head)
 /* Of a name each byte may become three, in three headers. */
 size_t sl_head_room(const struct sl_decision *decision)
 {
-    size_t fields = 7 + sl_dialect_fields(decision);
+    size_t fields = 8 + sl_dialect_fields(decision);
     size_t room = fields * FIELD_ROOM + 3 * strlen(decision->request_id);
 
     if (decision->policy->identity.jwt.written)
@@ -254,6 +255,8 @@ void sl_head_write(struct sl_head *head, const struct sl_decision *d)
 {
     sl_ns retry_in = sl_decision_retry_in(d);
 
+    if (d->replayed)
+        add_text(head, SL_STR("Idempotency-Replayed"), SL_STR("true"));
     if (d->untouched)
         return;
     sl_head_dialects(head, d);

@@ -72,6 +72,8 @@ static const struct sl_text *written(const struct sl_decision *d)
 
     if (feature)
         text = &feature->message;
+    else if (d->reason == SL_REASON_REQUIRE)
+        text = &d->require->message;
     else if (d->reason == SL_REASON_NONE && by)
         text = &by->rule->deny.message;
     return text && text->count > 0 && is_complete(d, text) ? text : NULL;
@@ -294,6 +296,15 @@ static void write_default(const struct sl_decision *d, struct sl_ink *ink)
     case SL_REASON_PATH:
         sl_ink_text(ink, SL_STR("This path can be read in too many ways; "
                                 "write it plainly."));
+        break;
+    case SL_REASON_WEBHOOK:
+    case SL_REASON_WEBHOOKS_FULL:
+    case SL_REASON_REQUIRE:
+    case SL_REASON_BACKLOG:
+    case SL_REASON_RUNNING:
+    case SL_REASON_REUSED:
+        sl_guard_message(d, ink);
+        write_retry(sl_decision_retry_in(d), ink);
         break;
     case SL_REASON_UNKNOWN_PLAN:
         sl_ink_text(ink, SL_STR("The caller's plan is not known here."));

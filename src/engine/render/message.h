@@ -9,6 +9,9 @@
 /* Write the message; nothing if the decision allows. */
 void sl_message_write(const struct sl_decision *decision, struct sl_ink *ink);
 
+/* Our own sentence where a guard refused, but for when to come again. */
+void sl_guard_message(const struct sl_decision *decision, struct sl_ink *ink);
+
 /* Write a placeholder's value as text. Without one, a number is 0 and a text
  * is empty. */
 void sl_value_write(const struct sl_decision *decision,

@@ -2,7 +2,7 @@
  *
  * Rules.
  *   (1) A question waits only if every limit that denies it may come free in
- *       time: it says when, or it has permits. It stands in the queue of the
+ *       time: it says so, or it has permits. It stands in the queue of the
  *       first of them.
  *   (2) Who may wait does not overtake: if others wait for a key of his, he
  *       stands behind them unasked.
@@ -74,7 +74,7 @@ static sl_ns estimate(const struct sl_shown *shown, sl_ns retry, unsigned ahead,
 
     if (n->kind == SL_PERMITS || n->kind == SL_LEVEL || n->count == 0) {
         if (pace < 0)
-            return retry;
+            return SL_NS_NONE;
         return __builtin_mul_overflow(pace, (sl_ns)ahead + 1, &span) ? SL_NS_MAX
                                                                      : span;
     }
@@ -134,6 +134,17 @@ static void begin_wait(struct sl_ask *ask)
     ask->in_turn = true;
 }
 
+/* When to try again. Permits are tried once in a while, too, as another process
+ * may have released one. */
+static sl_ns due_of(const struct sl_shown *shown, sl_ns now, sl_ns retry)
+{
+    bool permits = shown->rule->kind == SL_PERMITS;
+
+    if (retry < 0 || (permits && retry > SL_WAIT_POLL))
+        return SL_NS_NONE;
+    return sl_ns_add_sat(now, retry);
+}
+
 /* Stand in the queue of a limit that may be tried in `retry`. False if it was
  * refused. */
 static bool join(struct sl_ask *ask, const struct sl_shown *shown, sl_ns retry)
@@ -141,20 +152,23 @@ static bool join(struct sl_ask *ask, const struct sl_shown *shown, sl_ns retry)
     struct sl_queues *queues = ask->engine->queues;
     struct sl_queue_of of = queue_of(ask, shown);
     const struct sl_decision *d = &ask->decision;
-    sl_ns now = d->now, pace, due = SL_NS_NONE;
-    unsigned waiting, ahead = sl_queue_ahead(queues, &of, whose(ask),
-                                             weight_of(d), &waiting, &pace);
+    bool permits = shown->rule->kind == SL_PERMITS;
+    sl_ns now = d->now;
+    struct sl_queue_view view;
 
     begin_wait(ask);
-    ask->estimate = estimate(shown, retry, ahead, pace);
+    sl_queue_look(queues, &of, whose(ask), weight_of(d), &view);
+    if (view.waiting > 0 && view.due > now && view.due - now > retry)
+        retry = view.due - now;
+    ask->estimate = estimate(shown, retry, view.ahead, view.pace);
     if (ask->estimate > ask->waiter.until - now) {
         refuse(ask, ask->estimate);
         return false;
     }
-    if (retry >= 0)
-        due = sl_ns_add_sat(now, retry);
-    if (sl_queue_join(queues, &of, whose(ask), weight_of(d), now, due,
-                      &ask->waiter)) {
+    if (ask->estimate < 0)
+        ask->estimate = retry; /* at the latest, as far as anybody knows */
+    if (sl_queue_join(queues, &of, whose(ask), weight_of(d), now,
+                      due_of(shown, now, retry), permits, &ask->waiter)) {
         refuse(ask, ask->estimate);
         return false;
     }
@@ -170,6 +184,8 @@ static sl_ns wait_of(const struct sl_ask *ask)
 
     if (!ask->station || !ask->station->room || !ask->station->room->queues ||
         ask->sides != 1 || !ask->spend || ask->no_wait)
+        return 0;
+    if (wait < 0)
         return 0;
     if (wait == 0)
         wait = ask->decision.route->wait;
@@ -188,12 +204,10 @@ bool sl_turn_behind(struct sl_ask *ask)
     for (unsigned i = 0; i < d->take.count; i++) {
         const struct sl_shown *shown = &d->shown[d->part_shown[i]];
         struct sl_queue_of of = queue_of(ask, shown);
-        unsigned waiting;
-        sl_ns pace;
+        struct sl_queue_view view;
 
-        sl_queue_ahead(ask->engine->queues, &of, whose(ask), 1, &waiting,
-                       &pace);
-        if (waiting == 0)
+        sl_queue_look(ask->engine->queues, &of, whose(ask), 1, &view);
+        if (view.waiting == 0)
             continue;
         d->pending = false;
         if (!join(ask, shown, SL_NS_NONE)) /* (2) */
@@ -216,13 +230,16 @@ static const struct sl_shown *find_denial(const struct sl_ask *ask, sl_ns left,
 
         if (shown->allowed || shown->mode != SL_MODE_ENFORCE || shown->skipped)
             continue;
-        if (shown->answer.outcome != SL_DENY || retry > left ||
-            (retry < 0 && shown->rule->kind != SL_PERMITS))
+        if (shown->answer.outcome != SL_DENY)
+            return NULL;
+        /* Permits come back whenever their holders have done. */
+        if (shown->rule->kind != SL_PERMITS && (retry < 0 || retry > left))
             return NULL;
         if (!first) {
             first = shown;
             *ret_retry = retry;
-        } else if (*ret_retry >= 0 && retry > *ret_retry) {
+        } else if (shown->rule->kind != SL_PERMITS && retry > *ret_retry &&
+                   first->rule->kind != SL_PERMITS) {
             *ret_retry = retry;
         }
     }
@@ -238,8 +255,7 @@ static bool go_on_waiting(struct sl_ask *ask, const struct sl_shown *shown,
     sl_ns now = ask->decision.now;
 
     if (w->queue && sl_queue_is(w, &of)) {
-        sl_queue_stay(w, now,
-                      retry >= 0 ? sl_ns_add_sat(now, retry) : SL_NS_NONE);
+        sl_queue_stay(w, now, due_of(shown, now, retry));
         return true;
     }
     sl_queue_leave(w, now, false);

@@ -27,6 +27,7 @@ struct sl_queue {
     struct sl_fair fair;
     sl_ns served_at; /* the last one, or when the queue began */
     sl_ns pace;      /* SL_NS_NONE: nobody was served yet */
+    sl_ns due;       /* when the first may pass; SL_NS_NONE: nobody knows */
 };
 
 struct sl_queues {
@@ -124,7 +125,8 @@ static struct sl_queue *new_queue(struct sl_queues *queues, struct limit *limit,
                            .limit = limit,
                            .key = key,
                            .served_at = now,
-                           .pace = SL_NS_NONE};
+                           .pace = SL_NS_NONE,
+                           .due = SL_NS_NONE};
     if (sl_fair_init(&q->fair, queues->alloc)) {
         sl_alloc_free(queues->alloc, q, sizeof(*q));
         return NULL;
@@ -184,43 +186,42 @@ static void uncall(struct sl_waiter *w)
     w->called = w->again = false;
 }
 
-void sl_queues_freed(struct sl_queues *queues, uint64_t name)
+void sl_queues_freed(struct sl_queues *queues, uint64_t limit)
 {
-    struct limit *limit;
+    struct limit *found;
     struct sl_queue *q;
 
     if (!sl_queues_any(queues))
         return;
     pthread_mutex_lock(&queues->lock);
-    limit = find_limit(queues, name);
-    if (limit)
-        LIST_FOREACH(q, &limit->queues, of)
+    found = find_limit(queues, limit);
+    if (found)
+        LIST_FOREACH(q, &found->queues, of)
     call_first(q);
     pthread_mutex_unlock(&queues->lock);
 }
 
 /* ---- joining and leaving ---- */
 
-unsigned sl_queue_ahead(struct sl_queues *queues, const struct sl_queue_of *of,
-                        struct sl_hash128 whose, unsigned weight,
-                        unsigned *ret_waiting, sl_ns *ret_pace)
+void sl_queue_look(struct sl_queues *queues, const struct sl_queue_of *of,
+                   struct sl_hash128 whose, unsigned weight,
+                   struct sl_queue_view *ret)
 {
     const struct sl_queue *q;
-    unsigned ahead = 0;
 
-    *ret_waiting = 0;
-    *ret_pace = SL_NS_NONE;
+    *ret = (struct sl_queue_view){.pace = SL_NS_NONE, .due = SL_NS_NONE};
     if (!sl_queues_any(queues))
-        return 0;
+        return;
     pthread_mutex_lock(&queues->lock);
     q = find(queues, of->key);
-    if (q) {
-        ahead = sl_fair_ahead(&q->fair, whose, weight);
-        *ret_waiting = q->fair.count;
-        *ret_pace = q->pace;
-    }
+    if (q)
+        *ret = (struct sl_queue_view){
+            .ahead = sl_fair_ahead(&q->fair, whose, weight),
+            .waiting = q->fair.count,
+            .pace = q->pace,
+            .due = q->due,
+        };
     pthread_mutex_unlock(&queues->lock);
-    return ahead;
 }
 
 bool sl_queue_is(const struct sl_waiter *w, const struct sl_queue_of *of)
@@ -281,9 +282,10 @@ static int enter(struct sl_queues *queues, const struct sl_queue_of *of,
 
 int sl_queue_join(struct sl_queues *queues, const struct sl_queue_of *of,
                   struct sl_hash128 whose, unsigned weight, sl_ns now,
-                  sl_ns due, struct sl_waiter *w)
+                  sl_ns due, bool call, struct sl_waiter *w)
 {
     int err = sl_heap_reserve(w->room, queues->alloc);
+    bool first;
 
     if (err)
         return err;
@@ -291,9 +293,12 @@ int sl_queue_join(struct sl_queues *queues, const struct sl_queue_of *of,
     err = enter(queues, of, whose, weight, now, w);
     if (!err) {
         w->called = w->asked = w->again = false;
-        w->next = first_of(w->queue) == w ? next_of(w, now, due) : w->until;
+        first = first_of(w->queue) == w;
+        w->next = first ? next_of(w, now, due) : w->until;
+        if (first)
+            w->queue->due = due;
         /* What he was denied may have come back before he stood here. */
-        if (due < 0)
+        if (call)
             call_first(w->queue);
     }
     pthread_mutex_unlock(&queues->lock);
@@ -312,6 +317,8 @@ void sl_queue_stay(struct sl_waiter *w, sl_ns now, sl_ns due)
     pthread_mutex_lock(&q->queues->lock);
     w->asked = false;
     first = first_of(q) == w;
+    if (first)
+        q->due = due;
     if (w->again && first)
         call_first(q);
     w->again = false;

@@ -93,20 +93,26 @@ struct sl_queue_of {
     unsigned most;         /* who may wait for the limit */
 };
 
-/* How many would be served before one of `whose`; 0 also if there is no such
- * queue. *ret_waiting is how many wait for the key; *ret_pace how long it
- * takes from one to the next as seen so far, SL_NS_NONE if nobody knows. */
-unsigned sl_queue_ahead(struct sl_queues *queues, const struct sl_queue_of *of,
-                        struct sl_hash128 whose, unsigned weight,
-                        unsigned *ret_waiting, sl_ns *ret_pace);
+/* What one of `whose` would find there. */
+struct sl_queue_view {
+    unsigned waiting; /* for the key; 0: there is no such queue */
+    unsigned ahead;   /* of him */
+    sl_ns pace;       /* from one to the next, as seen so far; SL_NS_NONE */
+    sl_ns due;        /* when the first may pass; SL_NS_NONE: nobody knows */
+};
+
+void sl_queue_look(struct sl_queues *queues, const struct sl_queue_of *of,
+                   struct sl_hash128 whose, unsigned weight,
+                   struct sl_queue_view *ret);
 
 /* Wait; `waiter` has room, since and until. If he is the first he is called at
- * `due` (SL_NS_NONE: when something comes back). SLUICE_EFULL, SLUICE_ENOMEM:
- * he does not wait. */
+ * `due` (SL_NS_NONE: once in a while), and with `call` at once. SLUICE_EFULL,
+ * SLUICE_ENOMEM: he does not wait. */
 SL_MUST_USE int sl_queue_join(struct sl_queues *queues,
                               const struct sl_queue_of *of,
                               struct sl_hash128 whose, unsigned weight,
-                              sl_ns now, sl_ns due, struct sl_waiter *waiter);
+                              sl_ns now, sl_ns due, bool call,
+                              struct sl_waiter *waiter);
 
 /* Is it this queue that he is in? */
 bool sl_queue_is(const struct sl_waiter *waiter, const struct sl_queue_of *of);

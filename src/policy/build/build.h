@@ -206,9 +206,14 @@ enum sl_sources_of {
     SL_OF_TOKENS,
     SL_OF_PLAN,
     SL_OF_ROLE,
+    SL_OF_GUARDS, /* headers of anybody's */
 };
 void sl_build_sources(struct sl_build *b, const struct sl_node *node,
                       enum sl_sources_of of, struct sl_sources *ret);
+
+/* What a route asks before its limits (guards.c). */
+void sl_build_guards(struct sl_build *b, const struct sl_node *node,
+                     struct sl_route *route);
 
 /* `identity: jwt` (tokens.c). */
 void sl_build_jwt(struct sl_build *b, const struct sl_node *identity);

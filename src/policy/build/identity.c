@@ -143,6 +143,7 @@ static void refuse_source(struct sl_build *b, const struct sl_node *item,
         [SL_OF_TOKENS] = "header.NAME or cookie.NAME",
         [SL_OF_PLAN] = "header.NAME, cookie.NAME, jwt.CLAIM or subject.plan",
         [SL_OF_ROLE] = "header.NAME, cookie.NAME, jwt.CLAIM or subject.role",
+        [SL_OF_GUARDS] = "header.NAME",
     };
 
     hint_source(sl_report_error(b->report, SL_AT(item),
@@ -216,6 +217,10 @@ static void read_subject(struct sl_build *b, const struct sl_node *item,
 static bool read_source(struct sl_build *b, const struct sl_node *item,
                         enum sl_sources_of of, struct sl_source *ret)
 {
+    if (of == SL_OF_GUARDS && !begins(item->text, "header.")) {
+        refuse_source(b, item, of);
+        return false;
+    }
     if (is_misplaced(b, item, of))
         return false;
     if (sl_str_eq(item->text, SL_STR("ip")))

@@ -231,6 +231,7 @@ static void read_route(struct sl_build *b, const struct sl_node *node,
         (enum sl_count)sl_build_choice(node, "count", sl_count_words, 3, 0);
     b->policy->counts_each |= route->count != SL_COUNT_ALL;
     sl_build_replaces(b, sl_node_get(node, "replaces"), route);
+    sl_build_guards(b, node, route);
 }
 
 static bool is_match(const struct sl_route *route)

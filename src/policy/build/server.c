@@ -8,8 +8,9 @@
 
 #include "base/parse.h"
 
-#define MEMORY_MIN (UINT64_C(1) << 20)
-#define DOORS      4
+#define IDEMPOTENCY_MIN (UINT64_C(1) << 20)
+#define MEMORY_MIN      (UINT64_C(1) << 20)
+#define DOORS           4
 
 /* ---- addresses ---- */
 
@@ -192,6 +193,24 @@ static void read_stores(struct sl_build *b, const struct sl_node *node)
 
 /* ---- the rest ---- */
 
+static void read_idempotency(struct sl_build *b, const struct sl_node *node)
+{
+    const struct sl_node *size = sl_build_scalar(node, "idempotency");
+    struct sl_server *server = &b->policy->server;
+    struct sl_diag diag = {0};
+
+    if (size &&
+        sl_build_ok(b, size,
+                    sl_parse_size(size->text, &server->idempotency, &diag),
+                    &diag) &&
+        server->idempotency < IDEMPOTENCY_MIN)
+        sl_hint(sl_report_error(b->report, SL_AT(size),
+                                "%" PRIu64 " bytes remember next to nothing; "
+                                "it needs at least 1MiB",
+                                server->idempotency),
+                "idempotency: 16MiB");
+}
+
 static void read_budgets(struct sl_build *b, const struct sl_node *node)
 {
     const struct sl_node *memory = sl_build_scalar(node, "memory");
@@ -209,6 +228,7 @@ static void read_budgets(struct sl_build *b, const struct sl_node *node)
                                 "needs at least 1MiB",
                                 server->memory),
                 "memory: 64MiB");
+    read_idempotency(b, node);
     server->deadline = sl_build_duration(b, node, "deadline", SL_NS_NONE);
     if (server->deadline == 0)
         sl_hint(sl_report_error(b->report, SL_AT(deadline),

@@ -109,6 +109,9 @@ bool sl_print_only_plan(const struct sl_printer *p);
 void sl_print_sources(struct sl_printer *p, const char *key,
                       const struct sl_sources *sources);
 
+/* What a route asks before its limits. */
+void sl_print_guards(struct sl_printer *p, const struct sl_guards *guards);
+
 void sl_print_jwt(struct sl_printer *p); /* `identity: jwt` */
 void sl_print_limits(struct sl_printer *p);
 void sl_print_server(struct sl_printer *p);

@@ -258,7 +258,7 @@ static void print_log(struct sl_printer *p, const struct sl_server *server)
 
 static bool is_empty(const struct sl_server *s)
 {
-    return !s->has_listen && !s->memory && !s->deadline &&
+    return !s->has_listen && !s->memory && !s->idempotency && !s->deadline &&
            s->store.len + s->usage.len + s->forward_auth.len +
                    s->proxy_protocol.len + s->access_token.len +
                    s->admin_token.len + s->tls_certificate.len +
@@ -278,6 +278,7 @@ void sl_print_server(struct sl_printer *p)
     print_url(p, "store", server->store);
     print_url(p, "usage", server->usage);
     print_size(p, "memory", server->memory);
+    print_size(p, "idempotency", server->idempotency);
     if (server->deadline > 0)
         sl_print_duration(p, "deadline", server->deadline);
     print_written(p, "forward_auth", server->forward_auth);

@@ -114,7 +114,7 @@ static void put_type(struct out *out, enum sl_schema_type type)
 static bool has_definition(enum sl_schema_type type)
 {
     return type != SL_TYPE_CHOICE && type != SL_TYPE_CHOICES &&
-           type != SL_TYPE_MAP && type != SL_TYPE_MAPS;
+           type != SL_TYPE_MAP && type != SL_TYPE_MAPS && type != SL_TYPE_SHORT;
 }
 
 /* "enum":[...] */
@@ -160,6 +160,10 @@ static void put_row(struct out *out, const struct sl_schema_key *row)
         put_choice(out, row);
     } else if (row->type == SL_TYPE_MAP) {
         put_ref(out, sl_schema_parts[row->below].word);
+    } else if (row->type == SL_TYPE_SHORT) {
+        put(out, "\"anyOf\":[{\"type\":" TEXT_TYPES "},{");
+        put_ref(out, sl_schema_parts[row->below].word);
+        put(out, "}]");
     } else if (row->type == SL_TYPE_MAPS) {
         put(out, "\"type\":\"array\",\"items\":{");
         put_ref(out, sl_schema_parts[row->below].word);

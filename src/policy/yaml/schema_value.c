@@ -213,6 +213,7 @@ static void check_scalar(const struct value *v)
     case SL_TYPE_TEXT:
     case SL_TYPE_TEXTS:
     case SL_TYPE_SOURCES:
+    case SL_TYPE_SHORT:
         check_text(v);
         break;
     default:
@@ -287,7 +288,8 @@ void sl_schema_check_value(struct sl_node *node,
         node->kind = SL_NODE_MAP;
     if (node->kind == SL_NODE_EMPTY)
         refuse_nothing(&v);
-    else if (node->kind == SL_NODE_MAP && type == SL_TYPE_MAP)
+    else if (node->kind == SL_NODE_MAP &&
+             (type == SL_TYPE_MAP || type == SL_TYPE_SHORT))
         sl_schema_check_map(node, row->below, report);
     else if ((node->kind == SL_NODE_MAP && type == SL_TYPE_RATES) ||
              (node->kind == SL_NODE_LIST && has_lists(type)))

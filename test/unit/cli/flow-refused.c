@@ -39,8 +39,8 @@ static void test_beginnings(void)
 {
     refused("a slip in the first word", "get /x", 1,
             "no line begins with \"get\"; write flow, policy, at, METHOD PATH, "
-            "job, take, settle, release, extend, subject, feature, store or "
-            "reload",
+            "job, take, settle, release, extend, subject, feature, "
+            "backlog, store or reload",
             "GET");
     refused("no path", "GET", 4, "something is missing; write METHOD PATH", "");
     refused("an input for a path", "GET user=ann", 5,
@@ -55,7 +55,8 @@ static void test_inputs(void)
 {
     refused("a slip in an input", "GET / usr=ann", 7,
             "no input is called \"usr\"; there are user, org, plan, role, ip, "
-            "header.NAME, token, cost, cost.LIMIT, hold and every",
+            "header.NAME, token, cost, cost.LIMIT, hold, body, "
+            "idempotency_key and every",
             "user=ann");
     refused("no input at all", "GET / ann", 7,
             "\"ann\" is no input; write NAME=VALUE, or x8 for eight times", "");

@@ -123,7 +123,7 @@ static void test_explain_slips(void)
     CHECK_EQ(SEND("explain", POLICY, "GET /x", "x2"), 2);
     CHECK_ERR("xN is not for explain");
     CHECK_EQ(SEND("explain", POLICY, "GET /x", "evry=1s"), 2);
-    CHECK_ERR("cost.LIMIT, hold and at\n");
+    CHECK_ERR("idempotency_key and at\n");
     CHECK_EQ(SEND("explain", POLICY, "GET /x", "att=1s"), 2);
     CHECK_ERR("write: at=1s");
     CHECK_EQ(SEND("explain", POLICY, "GET /x", "8x"), 2);

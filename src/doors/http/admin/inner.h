@@ -71,6 +71,10 @@ sl_http_f sl_admin_top;
 
 sl_http_f sl_admin_events;
 
+/* ---- ../api/backlog.c ---- */
+
+sl_http_f sl_admin_backlog_put;
+
 /* ---- keys.c ---- */
 
 sl_http_f sl_admin_key_get, sl_admin_key_reset;

@@ -68,6 +68,9 @@ SL_MUST_USE bool sl_auth_options_read(struct sl_http_call *call,
 
 /* ---- handlers ---- */
 
+void sl_http_backlogs(struct sl_http_call *call);
+void sl_http_backlog_get(struct sl_http_call *call);
+void sl_http_backlog_put(struct sl_http_call *call);
 void sl_http_check(struct sl_http_call *call);
 void sl_http_explain(struct sl_http_call *call);
 void sl_http_holds(struct sl_http_call *call);

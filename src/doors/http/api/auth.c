@@ -324,6 +324,8 @@ static void ask_for(struct sl_http_call *call, enum sl_forward forward)
     if (!read_request(call, family, &asked->facts, &asked->options) ||
         !find_client(call, &asked->facts))
         return;
+    asked->facts.body = call->request->body;
+    asked->facts.has_body = call->request->body.len > 0;
     asked->facts.has_cost = asked->options.has_cost;
     asked->facts.cost = asked->options.cost;
     sl_http_later(call);

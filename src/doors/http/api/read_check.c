@@ -16,8 +16,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "doors/http/api/api.h"
 #include "wire/json_read.h"
+
+#define KEY_MOST 256 /* bytes of an idempotency key */
 
 struct reading {
     struct sl_http_call *call;
@@ -207,8 +210,61 @@ static bool read_cost(struct reading *r, struct sl_facts *facts)
     return read_whole(r, SL_STR("cost"), &facts->cost);
 }
 
+/* ---- what it brings along ---- */
+
+/* The body of the request that is asked for, as text or in base64. */
+static bool read_body(struct reading *r, bool base64, struct sl_facts *facts)
+{
+    struct sl_str text;
+    uint8_t *bytes;
+
+    if (facts->has_body)
+        return complain(r, "BAD_REQUEST",
+                        "a check has \"body\" or \"body_base64\", not both");
+    if (!read_text(r, base64 ? SL_STR("body_base64") : SL_STR("body"), &text))
+        return false;
+    facts->has_body = true;
+    facts->body = text;
+    if (!base64)
+        return true;
+    bytes = sl_arena_take(&r->call->arena, SL_BASE64_BYTES(text.len) + 1);
+    if (!bytes)
+        return no_memory(r);
+    facts->body.at = (const char *)bytes;
+    return sl_base64_decode(text, bytes, &facts->body.len) ||
+           complain(r, "BAD_REQUEST",
+                    "\"body_base64\" is not base64 (RFC 4648, with padding)");
+}
+
+static bool check_key(struct reading *r, struct sl_str key)
+{
+    if (key.len > 0 && key.len <= KEY_MOST)
+        return true;
+    return complain(r, "BAD_REQUEST",
+                    "an idempotency key has 1 to %d bytes, not %zu", KEY_MOST,
+                    key.len);
+}
+
+/* The key of the whole call counts for each of its checks, by its place. */
+static bool take_key(struct reading *r, struct sl_facts *facts)
+{
+    unsigned count = 0;
+    struct sl_str key =
+        sl_http1_field(r->call->request, SL_STR("idempotency-key"), &count);
+
+    if (count == 0 || facts->idempotency_key.len > 0)
+        return true;
+    if (count > 1)
+        return complain(r, "BAD_REQUEST", "Idempotency-Key is there twice");
+    facts->idempotency_key = key;
+    facts->idempotency_index = r->is_array ? r->index + 1 : 0;
+    return check_key(r, key);
+}
+
 /* For how long. */
-static bool read_span(struct reading *r, const char *member, sl_ns *place)
+static bool read_span(struct reading *r, const char *member,
+                      int (*read)(struct sl_str, sl_ns *, struct sl_diag *),
+                      sl_ns *place)
 {
     struct sl_diag why = {.sentence = ""};
     struct sl_str text;
@@ -217,19 +273,19 @@ static bool read_span(struct reading *r, const char *member, sl_ns *place)
         return wrong(r, sl_str_c(member), "a string such as \"30s\"");
     if (!sl_json_text(&r->json, &text))
         return broken(r);
-    return !sl_hold_span(text, place, &why) ||
+    return !read(text, place, &why) ||
            complain(r, "BAD_REQUEST", "\"%s\": %s", member, why.sentence);
 }
 
 /* ---- members ---- */
 
-enum form { TEXT, HEADERS, COST, SPAN, LATER };
+enum form { TEXT, HEADERS, COST, SPAN, WAIT, BODY, BASE64, KEY };
 
 struct member {
     const char *name;
     size_t len;
     enum form form;
-    size_t place; /* TEXT, SPAN: in the facts */
+    size_t place; /* TEXT: of the slice in the facts */
 };
 
 #define AT(name)   offsetof(struct sl_facts, name)
@@ -250,8 +306,10 @@ static const struct member members[] = {
     {NAME("limit"),           TEXT,    AT(limit)     },
     {NAME("key"),             TEXT,    AT(key)       },
     {NAME("hold"),            SPAN,    AT(hold)      },
-    {NAME("wait"),            SPAN,    AT(wait)      },
-    {NAME("idempotency_key"), LATER,   0             },
+    {NAME("wait"),            WAIT,    AT(wait)      },
+    {NAME("idempotency_key"), KEY,     0             },
+    {NAME("body"),            BODY,    0             },
+    {NAME("body_base64"),     BASE64,  0             },
 };
 
 static bool unknown(struct reading *r, struct sl_str name)
@@ -285,15 +343,18 @@ static bool read_member(struct reading *r, const struct member *member,
         return read_headers(r, facts);
     case COST:
         return read_cost(r, facts);
+    case BODY:
+    case BASE64:
+        return read_body(r, member->form == BASE64, facts);
+    case KEY:
+        return read_text(r, sl_str_c(member->name), &facts->idempotency_key) &&
+               check_key(r, facts->idempotency_key);
     case SPAN:
-        return read_span(r, member->name,
-                         (sl_ns *)((char *)facts + member->place));
-    case LATER:
-        break;
+        return read_span(r, member->name, sl_hold_span, &facts->hold);
+    case WAIT:
+        return read_span(r, member->name, sl_wait_span, &facts->wait);
     }
-    return complain(r, "NOT_IN_THIS_VERSION",
-                    "\"%s\" is not in this version of Sluice; leave it out",
-                    member->name);
+    return false;
 }
 
 static const struct member *find_member(struct sl_str name)
@@ -369,7 +430,8 @@ static bool read_check(struct reading *r, struct sl_facts *facts)
         if (!read_member(r, member, facts))
             return false;
     }
-    return r->json.why ? broken(r) : check_facts(r, facts);
+    return r->json.why ? broken(r)
+                       : check_facts(r, facts) && take_key(r, facts);
 }
 
 static bool add_check(struct reading *r, struct sl_check ***last,
@@ -394,20 +456,25 @@ static bool add_check(struct reading *r, struct sl_check ***last,
 
 /* ---- the body ---- */
 
+/* A single one is small, unless it brings a body along. */
+static bool is_short(struct reading *r, const struct sl_check *check)
+{
+    if (r->json.text.len <= SL_CHECK_BYTES || check->facts.has_body)
+        return true;
+    sl_http_refuse(r->call, 413, "TOO_LARGE",
+                   "the body has %zu bytes; a check may have %zu, an array or "
+                   "one with a \"body\" more",
+                   r->json.text.len, SL_CHECK_BYTES);
+    return false;
+}
+
 static bool read_all(struct reading *r, struct sl_checks *ret)
 {
     struct sl_check **last = &ret->first;
 
     ret->is_array = r->is_array = sl_json_enter(&r->json, '[');
-    if (!ret->is_array && r->json.text.len > SL_CHECK_BYTES) {
-        sl_http_refuse(r->call, 413, "TOO_LARGE",
-                       "the body has %zu bytes; a check may have %zu, an "
-                       "array more",
-                       r->json.text.len, SL_CHECK_BYTES);
-        return false;
-    }
     if (!ret->is_array) {
-        if (!add_check(r, &last, ret))
+        if (!add_check(r, &last, ret) || !is_short(r, ret->first))
             return false;
     } else {
         while (sl_json_item(&r->json))

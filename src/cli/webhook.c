@@ -1,0 +1,275 @@
+/* webhook.c -- sluice webhook: sign a webhook, or verify one and say why not.
+ *
+ * The same code that the daemon verifies with. Replays are not known here.
+ */
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/digits.h"
+#include "base/instant.h"
+#include "base/parse.h"
+#include "cli/errand.h"
+#include "cli/out.h"
+#include "identity/webhook.h"
+
+#define BODY_MOST   ((size_t)16 << 20)
+#define SECRET_MOST ((size_t)64 << 10)
+#define SCHEMES     "standard-webhooks|stripe|hmac-sha256"
+#define TOLERANCE   (5 * SL_MIN)
+
+struct question {
+    struct sl_call *call;
+    struct sl_webhook_rules rules;
+    struct sl_str secrets[SL_WEBHOOK_SECRETS];
+    struct sl_webhook message;
+    struct sl_buf secret, decoded, body; /* what was read */
+    char seconds[SL_DIGITS];
+    sl_ns now;
+};
+
+/* ---- the flags ---- */
+
+static int read_scheme(struct question *q)
+{
+    const char *text = sl_call_flag(q->call, "scheme");
+    const char *near;
+
+    for (int i = 0; text && i < SL_WEBHOOK_SCHEMES; i++)
+        if (strcmp(text, sl_webhook_words[i]) == 0) {
+            q->rules.scheme = (enum sl_webhook_scheme)i;
+            return 0;
+        }
+    near = text ? sl_str_nearest(sl_str_c(text), sl_webhook_words,
+                                 SL_WEBHOOK_SCHEMES)
+                : NULL;
+    if (near)
+        return sl_complain(q->call, SL_EXIT_USAGE,
+                           "there is no scheme \"%s\"; did you mean %s?", text,
+                           near);
+    return sl_complain(q->call, SL_EXIT_USAGE,
+                       "which scheme? write --scheme standard-webhooks, stripe "
+                       "or hmac-sha256");
+}
+
+static int read_times(struct question *q)
+{
+    const char *tolerance = sl_call_flag(q->call, "tolerance");
+    const char *now = sl_call_flag(q->call, "now");
+    struct sl_diag diag = {.line = 0};
+
+    q->now = sl_clock_wall();
+    q->rules.tolerance = TOLERANCE;
+    if (tolerance &&
+        sl_parse_duration(sl_str_c(tolerance), &q->rules.tolerance, &diag))
+        return sl_complain(q->call, SL_EXIT_USAGE, "--tolerance: %s",
+                           diag.sentence);
+    if (now && sl_instant_parse(sl_str_c(now), &q->now, &diag))
+        return sl_complain(q->call, SL_EXIT_USAGE, "--now: %s", diag.sentence);
+    return 0;
+}
+
+/* ---- the secrets and the body ---- */
+
+static int add_secret(struct question *q, struct sl_str line)
+{
+    uint8_t *room = (uint8_t *)q->decoded.bytes + q->decoded.len;
+
+    if (q->rules.secret_count == SL_WEBHOOK_SECRETS)
+        return sl_complain(q->call, SL_EXIT_USAGE,
+                           "there are more than %d secrets in the file",
+                           SL_WEBHOOK_SECRETS);
+    if (!sl_webhook_secret(q->rules.scheme, line, room,
+                           &q->secrets[q->rules.secret_count]))
+        return sl_complain(q->call, SL_EXIT_NO,
+                           "secret %u is not base64, as those of "
+                           "standard-webhooks are",
+                           q->rules.secret_count + 1);
+    q->decoded.len += q->secrets[q->rules.secret_count++].len;
+    return 0;
+}
+
+/* One on each line. */
+static int read_secrets(struct question *q)
+{
+    const char *path = sl_call_flag(q->call, "secret-file");
+    struct sl_str rest;
+    int status = 0;
+
+    if (!path)
+        return sl_complain(q->call, SL_EXIT_USAGE,
+                           "which secret? write --secret-file FILE");
+    if (sl_read_all(q->call->cli, path, &q->secret) ||
+        sl_buf_reserve(&q->decoded, q->secret.len + 1))
+        return sl_complain(q->call, SL_EXIT_NO, "%s: %s", path,
+                           strerror(errno));
+    rest = sl_buf_str(&q->secret);
+    while (rest.len > 0 && !status) {
+        const char *end = memchr(rest.at, '\n', rest.len);
+        struct sl_str line = {rest.at,
+                              end ? (size_t)(end - rest.at) : rest.len};
+
+        rest = sl_str_from(rest, line.len + 1);
+        if (line.len > 0 && line.at[line.len - 1] == '\r')
+            line.len--;
+        if (line.len > 0)
+            status = add_secret(q, line);
+    }
+    if (!status && q->rules.secret_count == 0)
+        status =
+            sl_complain(q->call, SL_EXIT_NO, "%s has no secret in it", path);
+    q->rules.secrets = q->secrets;
+    return status;
+}
+
+static int read_body(struct question *q)
+{
+    const char *path = q->call->words[1];
+
+    if (sl_read_all(q->call->cli, path, &q->body))
+        return sl_complain(q->call, SL_EXIT_NO, "%s: %s", path,
+                           strerror(errno));
+    if (q->body.len == BODY_MOST)
+        return sl_complain(q->call, SL_EXIT_NO, "%s has more than 16 MiB",
+                           path);
+    q->message.body = sl_buf_str(&q->body);
+    return 0;
+}
+
+/* ---- the answers ---- */
+
+static int verify(struct question *q)
+{
+    struct sl_webhook_seen seen;
+    enum sl_webhook_fault fault;
+    FILE *out = q->call->cli->out;
+
+    if (!sl_call_flag(q->call, "signature"))
+        return sl_complain(q->call, SL_EXIT_USAGE,
+                           "which signature? write --signature TEXT, as its "
+                           "header has it");
+    fault = q->rules.scheme == SL_WEBHOOK_STANDARD &&
+                    (q->message.id.len == 0 || q->message.timestamp.len == 0)
+                ? SL_WEBHOOK_NO_HEADER
+                : sl_webhook_verify(&q->rules, &q->message, q->now, &seen);
+    if (q->call->format == SL_FORMAT_JSON) {
+        fprintf(out, "{\"verified\":%s,\"reason\":\"%s\",\"message\":",
+                fault ? "false" : "true", sl_webhook_fault_word(fault));
+        sl_out_json(out, sl_webhook_fault_sentence(fault));
+        fputs("}\n", out);
+    } else if (!fault) {
+        fputs("the webhook is good\n", out);
+    }
+    return fault ? sl_complain(q->call, SL_EXIT_NO, "%s",
+                               sl_webhook_fault_sentence(fault))
+                 : SL_EXIT_OK;
+}
+
+static int sign(struct question *q)
+{
+    static const char *const names[] = {"webhook-signature", "stripe-signature",
+                                        "x-hub-signature-256"};
+    struct sl_webhook *message = &q->message;
+    struct sl_webhook_sign made;
+    char text[SL_WEBHOOK_TEXT];
+    FILE *out = q->call->cli->out;
+
+    if (message->timestamp.len == 0)
+        message->timestamp = (struct sl_str){
+            q->seconds, sl_digits((uint64_t)(q->now / SL_S), q->seconds)};
+    if (message->id.len == 0)
+        message->id = SL_STR("msg_test");
+    if (sl_webhook_sign(&q->rules, message, &made))
+        return sl_complain(q->call, SL_EXIT_NO, "there is no memory left");
+    sl_webhook_write(q->rules.scheme, &made, message->timestamp, text);
+    if (q->rules.scheme == SL_WEBHOOK_STANDARD)
+        fprintf(out, "webhook-id: %.*s\nwebhook-timestamp: %.*s\n",
+                SL_STR_ARG(message->id), SL_STR_ARG(message->timestamp));
+    fprintf(out, "%s: %s\n", names[q->rules.scheme], text);
+    return SL_EXIT_OK;
+}
+
+/* ---- the errand ---- */
+
+static int answer(struct question *q)
+{
+    bool signs = strcmp(q->call->words[0], "sign") == 0;
+    int status = 0;
+
+    if (!signs && strcmp(q->call->words[0], "verify") != 0)
+        return sl_complain(q->call, SL_EXIT_USAGE,
+                           "webhooks can't be told to \"%s\"; write: sluice "
+                           "webhook verify or sluice webhook sign",
+                           q->call->words[0]);
+    q->message.id = sl_str_c(sl_call_flag(q->call, "id"));
+    q->message.timestamp = sl_str_c(sl_call_flag(q->call, "timestamp"));
+    q->message.signature = sl_str_c(sl_call_flag(q->call, "signature"));
+    status = read_scheme(q);
+    if (!status)
+        status = read_times(q);
+    if (!status)
+        status = read_secrets(q);
+    if (!status)
+        status = read_body(q);
+    if (status)
+        return status;
+    return signs ? sign(q) : verify(q);
+}
+
+static void forget(struct sl_buf *buf)
+{
+    if (buf->bytes)
+        OPENSSL_cleanse(buf->bytes, buf->size);
+    sl_buf_done(buf);
+}
+
+static int run(struct sl_call *call)
+{
+    struct question q = {.call = call};
+    int status;
+
+    sl_buf_init(&q.secret, SECRET_MOST, &sl_alloc_libc);
+    sl_buf_init(&q.decoded, SECRET_MOST + 1, &sl_alloc_libc);
+    sl_buf_init(&q.body, BODY_MOST, &sl_alloc_libc);
+    status = answer(&q);
+    forget(&q.secret);
+    forget(&q.decoded);
+    sl_buf_done(&q.body);
+    return status;
+}
+
+static const struct sl_flag flags[] = {
+    {'\0', "scheme",      SCHEMES,    "how it is signed"              },
+    {'\0', "secret-file", "FILE",     "the secrets, one on each line" },
+    {'\0', "signature",   "TEXT",     "the header with the signatures"},
+    {'\0', "id",          "TEXT",     "the header webhook-id"         },
+    {'\0', "timestamp",   "SECONDS",  "the header webhook-timestamp"  },
+    {'\0', "tolerance",   "DURATION", "how far clocks may differ (5m)"},
+    {'\0', "now",         "INSTANT",  "the time: 2026-03-31T12:00:00Z"},
+    {'\0', NULL,          NULL,       NULL                            },
+};
+
+const struct sl_errand sl_errand_webhook = {
+    .name = "webhook",
+    .usage = "verify|sign --scheme SCHEME --secret-file FILE BODY",
+    .summary = "Verify the signature of a webhook, or make one to test with",
+    .help = "BODY is a file with the body exactly as it came, or '-'. verify "
+            "exits 1 and says\nwhy if the webhook is not believed; sign "
+            "prints the headers to send with it.\n"
+            "\n"
+            "  sluice webhook sign --scheme standard-webhooks --secret-file s "
+            "\\\n      --id msg_1 body.json\n"
+            "  sluice webhook verify --scheme standard-webhooks --secret-file "
+            "s \\\n      --id msg_1 --timestamp 1674087231 --signature "
+            "'v1,K5oZ...' body.json\n"
+            "  sluice webhook verify --scheme stripe --secret-file s \\\n"
+            "      --signature 't=1492774577,v1=5257a8...' - < body.json\n",
+    .words = "verify|sign",
+    .formats = "table|json",
+    .flags = flags,
+    .least = 2,
+    .most = 2,
+    .run = run,
+};

@@ -1,0 +1,300 @@
+/* once.c -- what has been answered already, so that a repeat is known. */
+#include "engine/once.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#define SHARDS   16
+#define BUCKETS  1024 /* of a shard: 16 MiB are some 40 records in each */
+#define LOOK_FAR 32   /* records looked at for one that is over */
+
+struct record {
+    LIST_ENTRY(record) chain;
+    TAILQ_ENTRY(record) order; /* DONE only */
+    struct sl_once_claim claim;
+    bool running;
+    uint32_t repeats; /* still answered by this memo */
+    size_t len;
+    unsigned char memo[];
+};
+
+struct shard {
+    pthread_mutex_t lock;
+    LIST_HEAD(chain, record) buckets[BUCKETS];
+    TAILQ_HEAD(order, record) done; /* the one asked for last comes last */
+    size_t bytes, count;
+    uint64_t evicted;
+};
+
+struct sl_once {
+    struct shard shards[SHARDS];
+    _Atomic size_t most; /* bytes of a shard */
+    bool strict;
+    const struct sl_alloc *alloc;
+};
+
+static size_t size_of(size_t len)
+{
+    return sizeof(struct record) + len;
+}
+
+static struct shard *shard_of(struct sl_once *once,
+                              const struct sl_once_claim *claim)
+{
+    return &once->shards[claim->key.hi % SHARDS];
+}
+
+static struct chain *chain_of(struct shard *shard,
+                              const struct sl_once_claim *claim)
+{
+    return &shard->buckets[claim->key.lo % BUCKETS];
+}
+
+static bool same(struct sl_hash128 a, struct sl_hash128 b)
+{
+    return a.lo == b.lo && a.hi == b.hi;
+}
+
+static struct record *find(struct shard *shard,
+                           const struct sl_once_claim *claim)
+{
+    struct record *record;
+
+    LIST_FOREACH(record, chain_of(shard, claim), chain)
+    if (same(record->claim.key, claim->key))
+        break;
+    return record;
+}
+
+/* ---- room ---- */
+
+static void remove_record(struct sl_once *once, struct shard *shard,
+                          struct record *record)
+{
+    size_t size = size_of(record->len);
+
+    LIST_REMOVE(record, chain);
+    if (!record->running)
+        TAILQ_REMOVE(&shard->done, record, order);
+    shard->bytes -= size;
+    shard->count--;
+    sl_alloc_free(once->alloc, record, size);
+}
+
+/* Of the first few, forget those that are over. */
+static void sweep(struct sl_once *once, struct shard *shard, sl_ns now)
+{
+    struct record *record = TAILQ_FIRST(&shard->done), *next;
+
+    for (unsigned i = 0; record && i < LOOK_FAR; i++, record = next) {
+        next = TAILQ_NEXT(record, order);
+        if (record->claim.until <= now)
+            remove_record(once, shard, record);
+    }
+}
+
+static bool make_room(struct sl_once *once, struct shard *shard, size_t size,
+                      sl_ns now)
+{
+    size_t most = atomic_load_explicit(&once->most, memory_order_relaxed);
+    struct record *oldest;
+
+    if (shard->bytes + size > most)
+        sweep(once, shard, now);
+    while (shard->bytes + size > most && !once->strict &&
+           (oldest = TAILQ_FIRST(&shard->done)) != NULL) {
+        remove_record(once, shard, oldest);
+        shard->evicted++;
+    }
+    return shard->bytes + size <= most;
+}
+
+/* A new record, running, in its chain; NULL without room. */
+static struct record *add(struct sl_once *once, struct shard *shard,
+                          const struct sl_once_claim *claim, size_t len,
+                          sl_ns now)
+{
+    struct record *record;
+
+    if (!make_room(once, shard, size_of(len), now))
+        return NULL;
+    record = sl_alloc_new(once->alloc, size_of(len));
+    if (!record)
+        return NULL;
+    memset(record, 0, sizeof(*record));
+    record->claim = *claim;
+    record->running = true;
+    record->len = len;
+    LIST_INSERT_HEAD(chain_of(shard, claim), record, chain);
+    shard->bytes += size_of(len);
+    shard->count++;
+    return record;
+}
+
+/* ---- coming and going ---- */
+
+static enum sl_once_found repeat(struct shard *shard, struct record *record,
+                                 const struct sl_once_claim *claim, bool look,
+                                 void *memo, size_t size, size_t *ret_len)
+{
+    if (!same(record->claim.print, claim->print))
+        return SL_ONCE_OTHER;
+    if (record->running)
+        return SL_ONCE_RUNNING;
+    *ret_len = record->len < size ? record->len : size;
+    if (*ret_len > 0)
+        memcpy(memo, record->memo, *ret_len);
+    if (!look) {
+        record->repeats--;
+        TAILQ_REMOVE(&shard->done, record, order);
+        TAILQ_INSERT_TAIL(&shard->done, record, order);
+    }
+    return SL_ONCE_AGAIN;
+}
+
+/* Is it over, or has it been repeated as often as may be? */
+static bool is_spent(const struct record *record, sl_ns now)
+{
+    return !record->running &&
+           (record->claim.until <= now || record->repeats == 0);
+}
+
+static enum sl_once_found begin_locked(struct sl_once *once,
+                                       struct shard *shard,
+                                       const struct sl_once_claim *claim,
+                                       sl_ns now, bool look, void *memo,
+                                       size_t size, size_t *ret_len)
+{
+    struct record *record = find(shard, claim);
+
+    if (record && !is_spent(record, now))
+        return repeat(shard, record, claim, look, memo, size, ret_len);
+    if (look)
+        return SL_ONCE_FIRST;
+    if (record)
+        remove_record(once, shard, record);
+    return add(once, shard, claim, 0, now) ? SL_ONCE_FIRST : SL_ONCE_FULL;
+}
+
+enum sl_once_found sl_once_begin(struct sl_once *once,
+                                 const struct sl_once_claim *claim, sl_ns now,
+                                 bool look, void *memo, size_t size,
+                                 size_t *ret_len)
+{
+    struct shard *shard = shard_of(once, claim);
+    enum sl_once_found found;
+
+    *ret_len = 0;
+    pthread_mutex_lock(&shard->lock);
+    found = begin_locked(once, shard, claim, now, look, memo, size, ret_len);
+    pthread_mutex_unlock(&shard->lock);
+    return found;
+}
+
+/* The claim is a record without a memo: another one takes its place. It was
+ * counted, so `until` serves as a time at which nothing is over yet. */
+void sl_once_finish(struct sl_once *once, const struct sl_once_claim *claim,
+                    const void *memo, size_t len)
+{
+    struct shard *shard = shard_of(once, claim);
+    struct record *record;
+
+    pthread_mutex_lock(&shard->lock);
+    record = find(shard, claim);
+    if (record && len > 0) {
+        remove_record(once, shard, record);
+        record = len <= SL_ONCE_MEMO ? add(once, shard, claim, len, 0) : NULL;
+    }
+    if (record) {
+        if (len > 0)
+            memcpy(record->memo, memo, len);
+        record->running = false;
+        record->repeats = claim->repeats;
+        TAILQ_INSERT_TAIL(&shard->done, record, order);
+    }
+    pthread_mutex_unlock(&shard->lock);
+}
+
+void sl_once_drop(struct sl_once *once, const struct sl_once_claim *claim)
+{
+    struct shard *shard = shard_of(once, claim);
+    struct record *record;
+
+    pthread_mutex_lock(&shard->lock);
+    record = find(shard, claim);
+    if (record)
+        remove_record(once, shard, record);
+    pthread_mutex_unlock(&shard->lock);
+}
+
+/* ---- the memory as a whole ---- */
+
+int sl_once_open(size_t bytes, bool strict, const struct sl_alloc *alloc,
+                 struct sl_once **ret)
+{
+    struct sl_once *once = sl_alloc_new(alloc, sizeof(*once));
+
+    if (!once)
+        return SLUICE_ENOMEM;
+    memset(once, 0, sizeof(*once));
+    once->alloc = alloc;
+    once->strict = strict;
+    atomic_init(&once->most, bytes / SHARDS);
+    for (unsigned i = 0; i < SHARDS; i++) {
+        pthread_mutex_init(&once->shards[i].lock, NULL);
+        TAILQ_INIT(&once->shards[i].done);
+    }
+    *ret = once;
+    return 0;
+}
+
+static void empty(struct sl_once *once, struct shard *shard)
+{
+    for (unsigned i = 0; i < BUCKETS; i++)
+        while (!LIST_EMPTY(&shard->buckets[i]))
+            remove_record(once, shard, LIST_FIRST(&shard->buckets[i]));
+}
+
+void sl_once_close(struct sl_once *once)
+{
+    if (!once)
+        return;
+    for (unsigned i = 0; i < SHARDS; i++) {
+        empty(once, &once->shards[i]);
+        pthread_mutex_destroy(&once->shards[i].lock);
+    }
+    sl_alloc_free(once->alloc, once, sizeof(*once));
+}
+
+void sl_once_forget(struct sl_once *once)
+{
+    for (unsigned i = 0; once && i < SHARDS; i++) {
+        struct shard *shard = &once->shards[i];
+
+        pthread_mutex_lock(&shard->lock);
+        while (!TAILQ_EMPTY(&shard->done))
+            remove_record(once, shard, TAILQ_FIRST(&shard->done));
+        pthread_mutex_unlock(&shard->lock);
+    }
+}
+
+void sl_once_resize(struct sl_once *once, size_t bytes)
+{
+    atomic_store(&once->most, bytes / SHARDS);
+}
+
+void sl_once_stats(struct sl_once *once, struct sl_once_stats *ret)
+{
+    *ret = (struct sl_once_stats){0};
+    for (unsigned i = 0; i < SHARDS; i++) {
+        struct shard *shard = &once->shards[i];
+
+        pthread_mutex_lock(&shard->lock);
+        ret->count += shard->count;
+        ret->bytes += shard->bytes;
+        ret->evicted += shard->evicted;
+        pthread_mutex_unlock(&shard->lock);
+    }
+}

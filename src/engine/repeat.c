@@ -1,0 +1,372 @@
+/* repeat.c -- the same request again: answered as before, and pays nothing.
+ *
+ * A request has a key in one of two ways: whoever asks us gives it one, or its
+ * route says which header holds it. What is remembered is what the store
+ * answered, and when; the verdict is made from that anew, so that a repeat is
+ * told what the first was told, whatever door it comes by.
+ *
+ * Rules. (test/unit/engine/repeat.c checks each by number.)
+ *   (1) Only what was allowed is remembered: who was refused has paid nothing
+ *       and may come again.
+ *   (2) A key counts for one caller; nobody is answered by another's.
+ *   (3) The same key with another fingerprint is refused, and so is one that
+ *       is being answered.
+ *   (4) A repeat is not asked of any limit.
+ *   (5) A key from a header is the client's own choice: one payment answers as
+ *       many repeats as the route says and no more.
+ */
+#include <string.h>
+
+#include "engine/guard.h"
+#include "engine/inside.h"
+
+#define LIFE  SL_DAY /* of keys that came with the question */
+#define RETRY SL_S
+
+/* What is remembered of one limit. */
+struct item {
+    uint64_t rule; /* a fingerprint of its name */
+    struct sl_answer answer;
+    sl_ns next_in;
+    uint64_t over;
+    bool allowed, overage, untracked, open;
+};
+
+/* And of a decision; the items follow. */
+struct memo {
+    sl_ns now;
+    uint32_t count;
+    bool degraded, blind;
+    sl_ns hold_for;
+    char hold[SL_HOLD_TEXT];
+};
+
+_Static_assert(sizeof(struct memo) + SL_PARTS * sizeof(struct item) <=
+                   SL_ONCE_MEMO,
+               "the memo of a full set fits");
+
+/* ---- keys ---- */
+
+static struct sl_hash128 add_number(const struct sl_asking *asking,
+                                    struct sl_hash128 print, uint64_t number)
+{
+    return sl_print_add(asking->secret, print,
+                        (struct sl_str){(const char *)&number, sizeof(number)});
+}
+
+static struct sl_hash128 add_text(const struct sl_asking *asking,
+                                  struct sl_hash128 print, struct sl_str text)
+{
+    return sl_print_add(asking->secret, print, text);
+}
+
+/* "key" of structured fields (RFC 9651) is the same as a bare key. */
+static struct sl_str unquote(struct sl_str text)
+{
+    text = sl_str_trim(text);
+    if (text.len > 2 && text.at[0] == '"' && text.at[text.len - 1] == '"')
+        return (struct sl_str){text.at + 1, text.len - 2};
+    return text;
+}
+
+/* (2) Who has no name is told apart as limits do it, unless his signature has
+ * told who it is: senders of webhooks have many addresses. */
+static struct sl_hash128 print_caller(const struct sl_decision *d,
+                                      struct sl_asking *asking,
+                                      struct sl_hash128 print)
+{
+    struct sl_caller *caller = &asking->caller;
+    struct sl_str nobody = {"", 0};
+
+    if (caller->anonymous && !d->webhook_verified &&
+        asking->facts->limit.len == 0)
+        nobody = sl_caller_anonymous(caller, d->policy, asking->facts,
+                                     asking->secret)
+                     .value;
+    print = add_text(asking, print, nobody);
+    print = add_text(asking, print, asking->facts->key); /* of one limit */
+    for (unsigned s = 0; s < SL_SCOPES; s++)
+        if (s != SL_SCOPE_IP && s != SL_SCOPE_ANON)
+            print = add_text(asking, print, caller->values[s]);
+    return print;
+}
+
+/* ---- fingerprints ---- */
+
+static struct sl_hash128 print_cost(const struct sl_asking *asking,
+                                    struct sl_hash128 print)
+{
+    const struct sl_facts *facts = asking->facts;
+
+    print = add_number(asking, print, facts->has_cost ? facts->cost + 1 : 0);
+    print = add_number(asking, print, facts->cost_count);
+    for (unsigned i = 0; i < facts->cost_count; i++) {
+        print = add_text(asking, print, facts->costs[i].limit);
+        print = add_number(asking, print, facts->costs[i].cost);
+    }
+    return print;
+}
+
+static struct sl_hash128 print_path(const struct sl_asking *asking,
+                                    struct sl_hash128 print)
+{
+    const struct sl_facts *facts = asking->facts;
+
+    print = add_text(asking, print, facts->job);
+    return add_text(asking, print, facts->path);
+}
+
+static struct sl_hash128 print_body(const struct sl_asking *asking,
+                                    struct sl_hash128 print)
+{
+    print = add_number(asking, print, asking->facts->has_body);
+    return add_text(asking, print, asking->facts->body);
+}
+
+static struct sl_hash128 print_trait(const struct sl_asking *asking,
+                                     struct sl_hash128 print,
+                                     const struct sl_trait *trait)
+{
+    switch (trait->kind) {
+    case SL_TRAIT_METHOD:
+        return add_text(asking, print, asking->facts->method);
+    case SL_TRAIT_PATH:
+        return print_path(asking, print);
+    case SL_TRAIT_COST:
+        return print_cost(asking, print);
+    case SL_TRAIT_BODY:
+        return print_body(asking, print);
+    default:
+        return add_text(asking, print,
+                        sl_facts_header(asking->facts, trait->header));
+    }
+}
+
+/* Everything that the question says. */
+static struct sl_hash128 print_question(const struct sl_asking *asking)
+{
+    const struct sl_facts *facts = asking->facts;
+    struct sl_hash128 print = {0, 0};
+
+    print = add_text(asking, print, facts->method);
+    print = print_path(asking, print);
+    print = add_text(asking, print, facts->limit);
+    print = print_cost(asking, print);
+    print = add_number(asking, print, (uint64_t)facts->hold);
+    return print_body(asking, print);
+}
+
+/* ---- claiming ---- */
+
+static void claim_given(struct sl_decision *d, struct sl_asking *asking)
+{
+    const struct sl_facts *facts = asking->facts;
+    struct sl_hash128 key = {1, 0};
+
+    key = print_caller(d, asking, key);
+    key = add_text(asking, key, unquote(facts->idempotency_key));
+    d->repeat = (struct sl_once_claim){
+        .key = add_number(asking, key, facts->idempotency_index),
+        .print = print_question(asking),
+        .until = d->now + LIFE,
+        .repeats = UINT32_MAX,
+    };
+    d->repeat_wanted = true;
+}
+
+static void claim_header(struct sl_decision *d, struct sl_asking *asking,
+                         const struct sl_dedupe *dedupe)
+{
+    struct sl_str value =
+        unquote(sl_facts_single(asking->facts, dedupe->header));
+    struct sl_hash128 key = {2, 0}, print = {0, 0};
+
+    if (value.len == 0)
+        return;
+    key = print_caller(d, asking, key);
+    key = add_text(asking, key, d->route->text);
+    for (unsigned i = 0; i < dedupe->trait_count; i++)
+        print = print_trait(asking, print, &dedupe->traits[i]);
+    d->repeat = (struct sl_once_claim){
+        .key = add_text(asking, key, value),
+        .print = print,
+        .until = d->now + dedupe->life,
+        .repeats = dedupe->repeats, /* (5) */
+    };
+    d->repeat_wanted = true;
+}
+
+void sl_repeat_claim(struct sl_decision *d, struct sl_asking *asking,
+                     const struct sl_guards *guards)
+{
+    if (d->repeat_wanted || d->side_count != 1)
+        return;
+    if (asking->facts->idempotency_key.len > 0)
+        claim_given(d, asking);
+    else if (guards && guards->dedupe.written)
+        claim_header(d, asking, &guards->dedupe);
+}
+
+/* ---- again ---- */
+
+static uint64_t rule_print(const struct sl_decision *d,
+                           const struct sl_shown *shown)
+{
+    static const struct sl_hash_key plain = {1, 2};
+
+    (void)d;
+    return sl_hash64(&plain, shown->rule->name);
+}
+
+static bool fits(const struct sl_decision *d, const struct memo *memo,
+                 const struct item *items)
+{
+    if (memo->count != d->shown_count)
+        return false;
+    for (unsigned i = 0; i < memo->count; i++)
+        if (items[i].rule != rule_print(d, &d->shown[i]))
+            return false;
+    return true;
+}
+
+/* (4) Another policy may be in force by now: then it passes without numbers. */
+static void answer_again(struct sl_decision *d, const unsigned char *bytes)
+{
+    struct item items[SL_PARTS];
+    struct memo memo;
+
+    memcpy(&memo, bytes, sizeof(memo));
+    memcpy(items, bytes + sizeof(memo), memo.count * sizeof(items[0]));
+    d->replayed = true;
+    d->now = memo.now;
+    d->degraded = memo.degraded;
+    d->hold_for = memo.hold_for;
+    memcpy(d->hold, memo.hold, sizeof(d->hold));
+    d->blind = memo.blind || !fits(d, &memo, items);
+    for (unsigned i = 0; i < d->shown_count && !d->blind; i++) {
+        struct sl_shown *shown = &d->shown[i];
+
+        shown->answer = items[i].answer;
+        shown->next_in = items[i].next_in;
+        shown->over = items[i].over;
+        shown->allowed = items[i].allowed;
+        shown->overage = items[i].overage;
+        shown->untracked = items[i].untracked;
+        shown->open = items[i].open;
+        shown->has_candidate = false;
+    }
+    sl_conclude(d);
+    d->pending = false;
+    d->step = SL_DECIDED;
+}
+
+static void refuse(struct sl_decision *d, enum sl_reason reason, sl_ns retry)
+{
+    sl_refuse_request(d, reason);
+    if (d->reason == reason)
+        d->retry_in = retry;
+}
+
+bool sl_repeat_begin(struct sl_decision *d, const struct sl_live *live)
+{
+    struct sl_once *once = live->engine ? live->engine->repeats : NULL;
+    unsigned char bytes[SL_ONCE_MEMO];
+    size_t len;
+
+    if (!once || !d->repeat_wanted)
+        return false;
+    if (d->repeat_kept && sl_claims_same(&d->kept_repeat, &d->repeat)) {
+        d->repeat_claimed = true;
+        d->repeat_kept = false;
+        return false;
+    }
+    switch (sl_once_begin(once, &d->repeat, d->now, !d->spend, bytes,
+                          sizeof(bytes), &len)) {
+    case SL_ONCE_FIRST:
+        d->repeat_claimed = d->spend;
+        break;
+    case SL_ONCE_RUNNING:
+        refuse(d, SL_REASON_RUNNING, RETRY);
+        break;
+    case SL_ONCE_OTHER:
+        refuse(d, SL_REASON_REUSED, SL_NS_NONE);
+        break;
+    case SL_ONCE_AGAIN:
+        answer_again(d, bytes);
+        return true;
+    case SL_ONCE_FULL:
+        break; /* all of it is running: decide, and pay */
+    }
+    return d->reason != SL_REASON_NONE;
+}
+
+/* ---- afterwards ---- */
+
+static void keep(struct sl_decision *d, struct sl_once *once)
+{
+    unsigned char bytes[SL_ONCE_MEMO];
+    struct memo memo = {.now = d->now,
+                        .count = d->shown_count,
+                        .degraded = d->degraded,
+                        .blind = d->blind,
+                        .hold_for = d->hold_for};
+
+    memcpy(memo.hold, d->hold, sizeof(memo.hold));
+    memcpy(bytes, &memo, sizeof(memo));
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        const struct sl_shown *shown = &d->shown[i];
+        struct item item = {.rule = rule_print(d, shown),
+                            .answer = shown->answer,
+                            .next_in = shown->next_in,
+                            .over = shown->over,
+                            .allowed = shown->allowed,
+                            .overage = shown->overage,
+                            .untracked = shown->untracked,
+                            .open = shown->open};
+
+        memcpy(bytes + sizeof(memo) + i * sizeof(item), &item, sizeof(item));
+    }
+    sl_once_finish(once, &d->repeat, bytes,
+                   sizeof(memo) + d->shown_count * sizeof(struct item));
+}
+
+void sl_guard_again(struct sl_decision *d, bool keep)
+{
+    static const struct sl_once_claim none;
+
+    if (keep) {
+        if (!d->webhook_kept)
+            d->kept_webhook = d->webhook_claimed ? d->webhook : none;
+        if (!d->repeat_kept)
+            d->kept_repeat = d->repeat_claimed ? d->repeat : none;
+        return;
+    }
+    d->webhook_kept = !sl_claims_same(&d->kept_webhook, &none);
+    d->repeat_kept = !sl_claims_same(&d->kept_repeat, &none);
+}
+
+/* What another policy has no use for. */
+static void drop_kept(struct sl_decision *d, const struct sl_live *live)
+{
+    if (d->repeat_kept)
+        sl_once_drop(live->engine->repeats, &d->kept_repeat);
+    if (d->webhook_kept)
+        sl_once_drop(live->engine->replays, &d->kept_webhook);
+    d->repeat_kept = d->webhook_kept = false;
+}
+
+void sl_guard_settle(struct sl_decision *d, const struct sl_live *live, int err)
+{
+    bool passed = !err && d->allowed;
+
+    if (d->repeat_claimed && passed)
+        keep(d, live->engine->repeats);
+    else if (d->repeat_claimed)
+        sl_once_drop(live->engine->repeats, &d->repeat); /* (1) */
+    if (d->webhook_claimed && passed)
+        sl_once_finish(live->engine->replays, &d->webhook, NULL, 0);
+    else if (d->webhook_claimed)
+        sl_once_drop(live->engine->replays, &d->webhook);
+    d->repeat_claimed = d->webhook_claimed = false;
+    drop_kept(d, live);
+}

@@ -1,0 +1,131 @@
+/* webhook.c -- is a webhook from whom it says, and is it from now? */
+#include "identity/webhook.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+
+/* Sign ID.TIMESTAMP.BODY, or those of them that the scheme has. */
+static bool feed(EVP_MAC_CTX *mac, enum sl_webhook_scheme scheme,
+                 const struct sl_webhook *message, struct sl_str seconds)
+{
+    const struct sl_str dot = SL_STR(".");
+    struct sl_str pieces[5];
+    unsigned count = 0;
+
+    if (scheme == SL_WEBHOOK_STANDARD) {
+        pieces[count++] = message->id;
+        pieces[count++] = dot;
+    }
+    if (scheme != SL_WEBHOOK_HMAC) {
+        pieces[count++] = seconds;
+        pieces[count++] = dot;
+    }
+    pieces[count++] = message->body;
+    for (unsigned i = 0; i < count; i++)
+        if (pieces[i].len > 0 &&
+            !EVP_MAC_update(mac, (const unsigned char *)pieces[i].at,
+                            pieces[i].len))
+            return false;
+    return true;
+}
+
+static bool sign_by(EVP_MAC_CTX *mac, struct sl_str secret,
+                    enum sl_webhook_scheme scheme,
+                    const struct sl_webhook *message, struct sl_str seconds,
+                    struct sl_webhook_sign *ret)
+{
+    char digest[] = "SHA256";
+    const OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string("digest", digest, 0),
+        OSSL_PARAM_construct_end(),
+    };
+    size_t len = 0;
+
+    return EVP_MAC_init(mac, (const unsigned char *)secret.at, secret.len,
+                        params) &&
+           feed(mac, scheme, message, seconds) &&
+           EVP_MAC_final(mac, ret->bytes, &len, sizeof(ret->bytes)) &&
+           len == SL_WEBHOOK_MAC;
+}
+
+static EVP_MAC_CTX *open_mac(void)
+{
+    EVP_MAC *hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+    EVP_MAC_CTX *mac = hmac ? EVP_MAC_CTX_new(hmac) : NULL;
+
+    EVP_MAC_free(hmac); /* the context has its own reference */
+    return mac;
+}
+
+/* All of them are compared, whichever matches. */
+static bool match(const struct sl_webhook_said *said,
+                  const struct sl_webhook_sign *own)
+{
+    bool found = false;
+
+    for (unsigned i = 0; i < said->count; i++)
+        found |= CRYPTO_memcmp(said->signs[i].bytes, own->bytes,
+                               SL_WEBHOOK_MAC) == 0;
+    return found;
+}
+
+static enum sl_webhook_fault compare(const struct sl_webhook_rules *rules,
+                                     const struct sl_webhook *message,
+                                     const struct sl_webhook_said *said)
+{
+    enum sl_webhook_fault fault = SL_WEBHOOK_SIGNATURE;
+    EVP_MAC_CTX *mac = open_mac();
+    struct sl_webhook_sign own;
+
+    if (!mac)
+        return SL_WEBHOOK_NO_MEMORY;
+    for (unsigned i = 0; i < rules->secret_count; i++) {
+        if (!sign_by(mac, rules->secrets[i], rules->scheme, message,
+                     said->seconds, &own)) {
+            fault = SL_WEBHOOK_NO_MEMORY;
+            break;
+        }
+        if (match(said, &own))
+            fault = SL_WEBHOOK_GOOD;
+    }
+    EVP_MAC_CTX_free(mac);
+    OPENSSL_cleanse(&own, sizeof(own));
+    return fault;
+}
+
+enum sl_webhook_fault sl_webhook_verify(const struct sl_webhook_rules *rules,
+                                        const struct sl_webhook *message,
+                                        sl_ns now, struct sl_webhook_seen *ret)
+{
+    struct sl_webhook_said said;
+    enum sl_webhook_fault fault =
+        sl_webhook_read(rules->scheme, message, &said);
+
+    if (!fault)
+        fault = compare(rules, message, &said);
+    if (fault)
+        return fault;
+    if (said.timed && now - said.at > rules->tolerance)
+        return SL_WEBHOOK_TOO_OLD;
+    if (said.timed && said.at - now > rules->tolerance)
+        return SL_WEBHOOK_TOO_NEW;
+    ret->seconds = said.seconds;
+    ret->until = (said.timed ? said.at : now) + rules->tolerance;
+    return SL_WEBHOOK_GOOD;
+}
+
+int sl_webhook_sign(const struct sl_webhook_rules *rules,
+                    const struct sl_webhook *message,
+                    struct sl_webhook_sign *ret)
+{
+    EVP_MAC_CTX *mac = open_mac();
+    bool done;
+
+    if (!mac)
+        return SLUICE_ENOMEM;
+    done = sign_by(mac, rules->secrets[0], rules->scheme, message,
+                   message->timestamp, ret);
+    EVP_MAC_CTX_free(mac);
+    return done ? 0 : SLUICE_ENOMEM;
+}

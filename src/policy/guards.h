@@ -1,0 +1,89 @@
+/* guards.h -- what a route asks of a request before its limits.
+ *
+ *   verify    is the webhook from whom it says?            401
+ *   require   are its headers within bounds?               400, or as written
+ *   backlog   is there too much work waiting already?      503
+ *   dedupe    has the same been answered before?           as then; 409, 422
+ *
+ * In this order, and each only where a route has it: most routes have none.
+ */
+#ifndef SL_GUARDS_H
+#define SL_GUARDS_H
+
+#include "policy/text.h"
+#include "wire/webhook.h"
+
+#define SL_REQUIRES_MAX 16 /* of one route */
+#define SL_TRAITS_MAX   16 /* of a fingerprint */
+
+/* Which webhooks are believed. */
+struct sl_verify {
+    bool written; /* false: none of it, and all else is empty */
+    struct sl_webhook_rules rules;
+    struct sl_str header;   /* as written, in lower case, or the usual one */
+    struct sl_str names[3]; /* its headers: id, timestamp, signature */
+};
+
+/* What must be the same in a request that is called a repeat. */
+enum sl_trait_kind {
+    SL_TRAIT_METHOD,
+    SL_TRAIT_PATH, /* or the job */
+    SL_TRAIT_COST,
+    SL_TRAIT_BODY, /* if there is one */
+    SL_TRAIT_HEADER,
+};
+
+struct sl_trait {
+    enum sl_trait_kind kind;
+    struct sl_str header;
+};
+
+extern const char *const sl_trait_words[4]; /* all but headers */
+
+/* Which requests are one. */
+struct sl_dedupe {
+    bool written;
+    struct sl_str header; /* the key comes in it */
+    sl_ns life;           /* how long an answer is remembered */
+    unsigned repeats;     /* that are answered by one */
+    const struct sl_trait *traits;
+    unsigned trait_count;
+};
+
+/* What a header must be. */
+struct sl_require {
+    struct sl_str header;
+    bool has_min, has_max;
+    uint64_t min, max;
+    struct sl_str equals; /* another header; "": none */
+    bool optional;        /* it may be missing */
+    int status;
+    struct sl_str code;
+    struct sl_text message; /* no pieces: our own */
+};
+
+/* How much work may wait. */
+struct sl_backlog {
+    bool written;
+    unsigned index; /* into the policy's backlogs */
+    uint64_t max;
+    sl_ns retry_after;
+    sl_ns stale; /* an older report says nothing */
+};
+
+struct sl_guards {
+    const struct sl_guards *next; /* of the policy's: any order */
+    struct sl_verify verify;
+    struct sl_dedupe dedupe;
+    struct sl_backlog backlog;
+    const struct sl_require *requires;
+    unsigned require_count;
+};
+
+/* Do both ask the same? NULL asks nothing. Secrets count. */
+bool sl_guards_same(const struct sl_guards *a, const struct sl_guards *b);
+
+/* Is the header one of those that a guard looks at? */
+bool sl_guards_read(const struct sl_guards *guards, struct sl_str header);
+
+#endif

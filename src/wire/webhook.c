@@ -1,0 +1,231 @@
+/* webhook.c -- the headers of signed webhooks.
+ *
+ * A header is in a stranger's hand until its signature is verified, so each is
+ * read once, strictly, into what has a fixed size.
+ */
+#include "wire/webhook.h"
+
+#include "base/base64.h"
+#include "base/digits.h"
+
+#define SECONDS_DIGITS 11 /* beyond them lies SL_TIME_END */
+#define ID_MAX         256
+
+/* ---- pieces ---- */
+
+/* Whole seconds since 1970, in plain digits. */
+static bool read_seconds(struct sl_str text, struct sl_webhook_said *ret)
+{
+    int64_t seconds = 0;
+
+    if (text.len == 0 || text.len > SECONDS_DIGITS)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9')
+            return false;
+        seconds = 10 * seconds + (text.at[i] - '0');
+    }
+    if (seconds >= SL_TIME_END / SL_S)
+        return false;
+    ret->timed = true;
+    ret->seconds = text;
+    ret->at = seconds * SL_S;
+    return true;
+}
+
+static bool read_hex(struct sl_str text, struct sl_webhook_sign *ret)
+{
+    if (text.len != 2 * (size_t)SL_WEBHOOK_MAC)
+        return false;
+    for (size_t i = 0; i < SL_WEBHOOK_MAC; i++) {
+        int high = sl_hex_value(text.at[2 * i]);
+        int low = sl_hex_value(text.at[2 * i + 1]);
+
+        if (high < 0 || low < 0)
+            return false;
+        ret->bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+static bool read_base64(struct sl_str text, struct sl_webhook_sign *ret)
+{
+    uint8_t bytes[SL_BASE64_BYTES(SL_BASE64_LETTERS(SL_WEBHOOK_MAC))];
+    size_t len;
+
+    if (text.len != SL_BASE64_LETTERS(SL_WEBHOOK_MAC) ||
+        !sl_base64_decode(text, bytes, &len) || len != SL_WEBHOOK_MAC)
+        return false;
+    memcpy(ret->bytes, bytes, SL_WEBHOOK_MAC);
+    return true;
+}
+
+/* One more. What is no signature matches nothing, so it is passed over: a
+ * sender may have others beside it. */
+static bool add(struct sl_webhook_said *said, struct sl_str text,
+                bool (*read)(struct sl_str text, struct sl_webhook_sign *ret))
+{
+    if (said->count == SL_WEBHOOK_SIGNS)
+        return false;
+    if (read(text, &said->signs[said->count]))
+        said->count++;
+    return true;
+}
+
+/* Cut the first piece off a list. False if there is none left. */
+static bool cut(struct sl_str *list, char between, struct sl_str *ret)
+{
+    const char *end;
+
+    if (list->len == 0)
+        return false;
+    end = memchr(list->at, between, list->len);
+    *ret = *list;
+    if (end)
+        ret->len = (size_t)(end - list->at);
+    *list = sl_str_from(*list, ret->len + 1);
+    *ret = sl_str_trim(*ret);
+    return true;
+}
+
+static bool begins(struct sl_str text, struct sl_str with)
+{
+    return text.len >= with.len && memcmp(text.at, with.at, with.len) == 0;
+}
+
+/* ---- the schemes ---- */
+
+/* An id with a dot could move bytes between it and what follows; no sender
+ * makes such. */
+static bool is_id(struct sl_str id)
+{
+    for (size_t i = 0; i < id.len; i++)
+        if (id.at[i] <= ' ' || id.at[i] > '~' || id.at[i] == '.')
+            return false;
+    return id.len > 0 && id.len <= ID_MAX;
+}
+
+static bool read_standard(const struct sl_webhook *message,
+                          struct sl_webhook_said *ret)
+{
+    struct sl_str list = message->signature, piece;
+
+    if (!is_id(message->id) || !read_seconds(message->timestamp, ret))
+        return false;
+    while (cut(&list, ' ', &piece))
+        if (begins(piece, SL_STR("v1,")) &&
+            !add(ret, sl_str_from(piece, 3), read_base64))
+            return false;
+    return true;
+}
+
+/* A second time would leave open which one was signed. */
+static bool read_stripe(const struct sl_webhook *message,
+                        struct sl_webhook_said *ret)
+{
+    struct sl_str list = message->signature, piece;
+
+    while (cut(&list, ',', &piece)) {
+        if (begins(piece, SL_STR("t=")) &&
+            (ret->timed || !read_seconds(sl_str_from(piece, 2), ret)))
+            return false;
+        if (begins(piece, SL_STR("v1=")) &&
+            !add(ret, sl_str_from(piece, 3), read_hex))
+            return false;
+    }
+    return ret->timed;
+}
+
+static bool read_hmac(const struct sl_webhook *message,
+                      struct sl_webhook_said *ret)
+{
+    struct sl_str text = sl_str_trim(message->signature);
+
+    if (begins(text, SL_STR("sha256=")))
+        text = sl_str_from(text, 7);
+    return add(ret, text,
+               text.len == SL_BASE64_LETTERS(SL_WEBHOOK_MAC) ? read_base64
+                                                             : read_hex);
+}
+
+enum sl_webhook_fault sl_webhook_read(enum sl_webhook_scheme scheme,
+                                      const struct sl_webhook *message,
+                                      struct sl_webhook_said *ret)
+{
+    static bool (*const readers[])(const struct sl_webhook *message,
+                                   struct sl_webhook_said *ret) = {
+        [SL_WEBHOOK_STANDARD] = read_standard,
+        [SL_WEBHOOK_STRIPE] = read_stripe,
+        [SL_WEBHOOK_HMAC] = read_hmac,
+    };
+
+    ret->timed = false;
+    ret->seconds = (struct sl_str){"", 0};
+    ret->at = 0;
+    ret->count = 0;
+    if (!readers[scheme](message, ret))
+        return SL_WEBHOOK_MALFORMED;
+    return ret->count > 0 ? SL_WEBHOOK_GOOD : SL_WEBHOOK_NO_SIGNATURE;
+}
+
+bool sl_webhook_secret(enum sl_webhook_scheme scheme, struct sl_str text,
+                       uint8_t *room, struct sl_str *ret)
+{
+    size_t len = text.len;
+
+    if (scheme != SL_WEBHOOK_STANDARD) {
+        if (len > 0)
+            memcpy(room, text.at, len);
+    } else {
+        if (begins(text, SL_STR("whsec_")))
+            text = sl_str_from(text, 6);
+        if (!sl_base64_decode(text, room, &len))
+            return false;
+    }
+    *ret = (struct sl_str){(const char *)room, len};
+    return len > 0;
+}
+
+/* ---- writing ---- */
+
+static char *put(char *out, struct sl_str text)
+{
+    memcpy(out, text.at, text.len);
+    return out + text.len;
+}
+
+static char *put_hex(char *out, const struct sl_webhook_sign *sign)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < SL_WEBHOOK_MAC; i++) {
+        *out++ = digits[sign->bytes[i] >> 4];
+        *out++ = digits[sign->bytes[i] & 15];
+    }
+    return out;
+}
+
+void sl_webhook_write(enum sl_webhook_scheme scheme,
+                      const struct sl_webhook_sign *sign, struct sl_str seconds,
+                      char out[SL_WEBHOOK_TEXT])
+{
+    struct sl_str bytes = {(const char *)sign->bytes, SL_WEBHOOK_MAC};
+
+    switch (scheme) {
+    case SL_WEBHOOK_STANDARD:
+        out = put(out, SL_STR("v1,"));
+        sl_base64_encode(bytes, out);
+        out += SL_BASE64_LETTERS(SL_WEBHOOK_MAC);
+        break;
+    case SL_WEBHOOK_STRIPE:
+        if (seconds.len > 20)
+            seconds.len = 20; /* no time is longer */
+        out = put(put(out, SL_STR("t=")), seconds);
+        out = put_hex(put(out, SL_STR(",v1=")), sign);
+        break;
+    default:
+        out = put_hex(put(out, SL_STR("sha256=")), sign);
+        break;
+    }
+    *out = '\0';
+}

@@ -1,0 +1,77 @@
+/* fuzz_webhook.c -- the headers of webhooks, from strangers.
+ *
+ *   (1) What is said to be good has a signature, at most as many as there is
+ *       room for, and a time unless the scheme has none.
+ *   (2) A signature that was read is written so that it is read again.
+ *   (3) Base64 that is read is what encoding writes.
+ */
+#include "fuzz.h"
+
+#include "base/base64.h"
+#include "wire/webhook.h"
+
+/* Cut off what stands before the next newline. */
+static struct sl_str cut(struct sl_str *rest)
+{
+    const char *end = rest->len ? memchr(rest->at, '\n', rest->len) : NULL;
+    struct sl_str line = *rest;
+
+    if (end)
+        line.len = (size_t)(end - rest->at);
+    *rest = sl_str_from(*rest, line.len + 1);
+    return line;
+}
+
+static void check_again(enum sl_webhook_scheme scheme,
+                        const struct sl_webhook *message,
+                        const struct sl_webhook_said *said)
+{
+    struct sl_webhook copy = *message;
+    static struct sl_webhook_said again;
+    char text[SL_WEBHOOK_TEXT];
+
+    MUST(said->count >= 1 && said->count <= SL_WEBHOOK_SIGNS); /* (1) */
+    MUST(said->timed == (scheme != SL_WEBHOOK_HMAC));
+    MUST(said->at >= 0 && said->at < SL_TIME_END);
+    sl_webhook_write(scheme, &said->signs[0], said->seconds, text);
+    copy.signature = sl_str_c(text);
+    MUST(sl_webhook_read(scheme, &copy, &again) == SL_WEBHOOK_GOOD); /* (2) */
+    MUST(again.count == 1 && again.at == said->at);
+    MUST(memcmp(&again.signs[0], &said->signs[0], SL_WEBHOOK_MAC) == 0);
+}
+
+static void check_base64(struct sl_str text)
+{
+    static uint8_t bytes[1 << 16];
+    static char back[1 << 17];
+    size_t len;
+
+    if (text.len > sizeof(bytes) || !sl_base64_decode(text, bytes, &len))
+        return;
+    sl_base64_encode((struct sl_str){(const char *)bytes, len}, back);
+    MUST(SL_BASE64_LETTERS(len) == text.len);
+    MUST(memcmp(back, text.at, text.len) == 0); /* (3) */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct sl_str rest = {(const char *)data, size};
+    static struct sl_webhook_said said;
+    struct sl_webhook message;
+
+    if (size == 0)
+        return 0;
+    rest = sl_str_from(rest, 1);
+    message.id = cut(&rest);
+    message.timestamp = cut(&rest);
+    message.signature = cut(&rest);
+    message.body = rest;
+    check_base64(message.signature);
+    for (int s = 0; s < SL_WEBHOOK_SCHEMES; s++) {
+        enum sl_webhook_scheme scheme = (enum sl_webhook_scheme)s;
+
+        if (sl_webhook_read(scheme, &message, &said) == SL_WEBHOOK_GOOD)
+            check_again(scheme, &message, &said);
+    }
+    return 0;
+}
