@@ -25,9 +25,9 @@ static void must_be_row(const struct sl_row *row)
 
 static void try_reply(int status, struct sl_str body)
 {
-    struct sl_row rows[] = {
-        {.name = SL_STR("a"), .sort = "RATE_LIMIT#0", .is_window = true},
-        {.name = SL_STR("b"),                   .sort = "CELL#1"                      },
+    struct sl_row rows[2] = {
+        {.name = SL_STR("a"), .is_window = true},
+        {.name = SL_STR("b")                  },
     };
     char why[SL_REPLY_WHY], text[16];
     struct sl_reply_text texts[] = {
@@ -35,6 +35,8 @@ static void try_reply(int status, struct sl_str body)
     };
     bool told, there;
 
+    memcpy(rows[0].sort, "RATE_LIMIT#0", sizeof("RATE_LIMIT#0"));
+    memcpy(rows[1].sort, "CELL#1", sizeof("CELL#1"));
     for (unsigned count = 0; count <= SL_LEN(rows); count++) {
         MUST(sl_reply_read(status, body, rows, count, SL_DAY, &told, why) <=
              SL_UNSURE); /* (1) */
