@@ -198,8 +198,9 @@ static const struct problem keys[] = {
         "or a route\n"
         "  limits: {a: {kind: quota, rate: 1/day, limits: [b], status: 402}}\n"
         "                                         ^\n"
-        "p.yaml:3:53: \"status\" is no key of a limit; it belongs to deny or "
-        "an error\n"
+        "p.yaml:3:53: \"status\" is no key of a limit; it belongs to deny, "
+        "bounds of a "
+        "header or an error\n"
         "  limits: {a: {kind: quota, rate: 1/day, limits: [b], status: 402}}\n"
         "                                                      ^\n"
         "p.yaml:4:11: \"mode\" is no key of a route; it belongs to a policy or "
@@ -214,7 +215,8 @@ static const struct problem keys[] = {
         "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, errors: {}}",
         "p.yaml:2:40: \"burst\" is no key of a limit; write kind, per, "
         "missing, rate, unit, zone, anchor, on_store_failure, deny, key, "
-        "lease, on_full, refill, mode, candidate, cost, hold or headers\n"
+        "lease, on_full, refill, mode, candidate, cost, hold, queue or "
+        "headers\n"
         "  limits: {a: {kind: quota, rate: 1/day, burst: 8}}\n"
         "                                         ^\n"
         "p.yaml:3:1: \"foo\" is no key of a policy; write sluice, env, "
@@ -251,14 +253,11 @@ static const struct problem keys[] = {
         "  write: kind: token-bucket\n"),
     ROW("later parts of a route",
         "sluice: 1\n"
-        "routes: [{guard: 1, wait: 1, atomic: false}]\n",
+        "routes: [{guard: 1, atomic: false}]\n",
         "{sluice: 1, routes: [{atomic: false}]}",
         "p.yaml:2:11: \"guard\" of a route is not in this version\n"
-        "  routes: [{guard: 1, wait: 1, atomic: false}]\n"
-        "            ^\n"
-        "p.yaml:2:21: \"wait\" of a route is not in this version\n"
-        "  routes: [{guard: 1, wait: 1, atomic: false}]\n"
-        "                      ^\n"),
+        "  routes: [{guard: 1, atomic: false}]\n"
+        "            ^\n"),
     ROW("and of others",
         "sluice: 1\n"
         "limits: {a: {kind: quota, rate: 1/day}}\n"
