@@ -3,16 +3,34 @@
 #
 # A stage prints whatever it likes (it ends in build/logs/STAGE.log), leaves
 # its tally, and fails by returning non-zero. Stages may run side by side, so
-# each builds in a folder of its own.
+# each builds in a folder of its own, or waits until it is built.
+#
+# The plain build runs everything. What others leave out, so that a run stays
+# below a quarter of an hour on two cores, and why that is safe:
+#
+#   asan      foreign clients, proxies and dashboards (clients, proxies, ops):
+#             they talk to the doors that unit, daemon and fuzz tests open under
+#             the same sanitizers. Flows once more by another protocol or store
+#             (again): the codecs and stores have suites of their own here
+#   coverage  the same: it asks which lines were run, and one way suffices
+#   memcheck  zoneinfo, yaml_bombs: thousands of files and megabytes through
+#             code that its smaller tests run through as well
+#   properties under sanitizers, and the analyzer of clang-tidy, stop early
+#
+# scripts/test --long leaves nothing out but for memcheck and coverage.
 
-all_stages=(check plain asan memcheck coverage tsan fuzz mutants smoke)
+# The long ones first, so that none is left over at the end.
+all_stages=(plain check asan mutants coverage fuzz tsan memcheck smoke)
 
 # How long things take. A property test takes SL_PROP_STEPS random steps;
 # sanitizers are slow, and coverage needs the lines, not the odds.
 plain_steps=
-asan_steps=200000
+asan_steps=50000
 coverage_steps=20000
-fuzz_seconds=10
+fuzz_seconds=5
+
+asan_without=(--no-suite again --no-suite clients --no-suite proxies
+    --no-suite ops)
 
 least_coverage=90 # percent of lines
 
@@ -21,6 +39,7 @@ take_longer() {
     plain_steps=15000000
     asan_steps=2000000
     fuzz_seconds=300
+    asan_without=()
     export SL_LONG=1 # a thousand kills and stops instead of a hundred
     export SL_TIDY_STATES=225000 # as many as clang-tidy itself would
 }
@@ -51,20 +70,25 @@ number_before() {
 
 # ---- tests, built in different ways ----
 
-# Build folder $1 and run tests in it for stage $2, with $3 steps in property
-# tests (nothing: their own number); what follows goes to `meson test`.
+# Build all of folder $1, which two stages may want.
+build() {
+    flock "$1.building" ninja -C "$1"
+}
+
+# Run tests in folder $1 for stage $2, with $3 steps in property tests (nothing:
+# their own number); what follows goes to `meson test`, which builds what the
+# chosen tests need unless --no-rebuild is there.
 run_tests() {
     local folder=$1 stage=$2 steps=$3 status=0
 
     shift 3
-    ninja -C "$folder"
-    rm -f "$folder"/meson-logs/testlog*
+    rm -f "$folder/meson-logs/$stage"*
     if [[ -n $steps ]]; then
         export SL_PROP_STEPS=$steps
     fi
-    meson test -C "$folder" --no-rebuild --print-errorlogs \
+    meson test -C "$folder" --logbase "$stage" --print-errorlogs \
         --timeout-multiplier 3 "$@" || status=$?
-    count_cases "$folder"/meson-logs/testlog*.json "$stage"
+    count_cases "$folder/meson-logs/$stage"*.json "$stage"
     return "$status"
 }
 
@@ -98,7 +122,8 @@ print(programs, passed, failed)
 
 stage_plain() {
     configure_plain
-    run_tests build/plain plain "$plain_steps"
+    build build/plain
+    run_tests build/plain plain "$plain_steps" --no-rebuild
 }
 
 stage_asan() {
@@ -107,7 +132,8 @@ stage_asan() {
         -Dc_args=-fno-sanitize-recover=all
     export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1
     export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-    run_tests build/asan asan "$asan_steps"
+    build build/asan
+    run_tests build/asan asan "$asan_steps" --no-rebuild "${asan_without[@]}"
 }
 
 # What the sanitizers do not see: a decision on memory nobody has set. Only in
@@ -116,12 +142,13 @@ stage_asan() {
 stage_memcheck() {
     local names
 
-    configure build/memcheck --buildtype=debugoptimized
+    configure_plain
+    build build/plain
     mapfile -t names < <(
-        unit_tests build/memcheck base core wire policy engine |
-            grep -vx no_memory
+        unit_tests build/plain base core wire policy engine |
+            grep -vxE 'no_memory|zoneinfo|yaml_bombs'
     )
-    run_tests build/memcheck memcheck '' "${names[@]}" \
+    run_tests build/plain memcheck '' "${names[@]}" --no-rebuild \
         --wrapper 'valgrind -q --error-exitcode=99'
 }
 
@@ -156,9 +183,10 @@ stage_coverage() {
     configure build/coverage --buildtype=debug -Db_coverage=true \
         -Dc_args=-fprofile-update=atomic
     find build/coverage -name '*.gcda' -delete
-    run_tests build/coverage coverage "$coverage_steps" --suite unit \
-        --suite prop --suite bad --suite flow --suite cli --suite daemon \
-        --suite examples
+    build build/coverage # what nobody runs counts, too
+    run_tests build/coverage coverage "$coverage_steps" --no-rebuild \
+        --suite unit --suite prop --suite bad --suite flow --suite cli \
+        --suite daemon --suite examples --no-suite again
     for program in build/coverage/src/*/sluice-demo; do
         "$program" >/dev/null
     done
@@ -184,7 +212,7 @@ stage_fuzz() {
 
     CC=clang configure build/fuzz --buildtype=debugoptimized -Dfuzz=true \
         -Db_lundef=false
-    ninja -C build/fuzz
+    fuzz_targets | xargs -d '\n' ninja -C build/fuzz
     for program in build/fuzz/test/fuzz/fuzz_*; do
         [[ -f $program && -x $program ]] || continue
         if fuzz "$program"; then
@@ -196,6 +224,16 @@ stage_fuzz() {
     done
     tally fuzz "$passed" "$failed" "runs: ${notes#, }"
     ((failed == 0 && passed > 0))
+}
+
+fuzz_targets() {
+    meson introspect --targets build/fuzz | python3 -c '
+import json, os, sys
+
+for target in json.load(sys.stdin):
+    if target["name"].startswith("fuzz_"):
+        print(os.path.relpath(target["filename"][0], "build/fuzz"))
+'
 }
 
 # Each target works on a copy of its corpus, so that the tree stays as it is.

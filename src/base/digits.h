@@ -52,9 +52,14 @@ static inline void sl_digits_all(uint64_t n, char out[8])
  * behind that in `out` may be written, too. */
 static inline size_t sl_digits(uint64_t n, char out[SL_DIGITS])
 {
-    uint64_t high = n / SL_DIGITS_EIGHT;
+    uint64_t high;
     size_t len;
 
+    if (n < 10) { /* as most are */
+        out[0] = (char)('0' + n);
+        return 1;
+    }
+    high = n / SL_DIGITS_EIGHT;
     if (high == 0)
         return sl_digits_few(n, out);
     if (high < SL_DIGITS_EIGHT) {

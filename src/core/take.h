@@ -63,6 +63,13 @@ static inline struct sl_taken sl_adjust(const struct sl_limit *limit,
     return t;
 }
 
+/* The units that a bucket's cell has used at `at`. */
+static inline uint64_t sl_units_used(const struct sl_limit *limit,
+                                     struct sl_cell cell, sl_ns at)
+{
+    return sl_adjust(limit, cell, 1, at, at).next.w[1] - limit->token;
+}
+
 static inline struct sl_mark sl_mark_of(const struct sl_limit *limit,
                                         struct sl_cell next)
 {

@@ -130,6 +130,11 @@ uint64_t sl_stats_degraded(const struct sl_stats *stats)
     return atomic_load_explicit(&stats->store_errors, memory_order_relaxed);
 }
 
+uint64_t sl_stats_denied(const struct sl_stats *stats)
+{
+    return atomic_load_explicit(&stats->denied, memory_order_relaxed);
+}
+
 /* ---- doors ---- */
 
 static void copy_name(char *to, size_t size, const char *from)
@@ -268,6 +273,8 @@ static void count_failure(struct sl_stats *stats, const struct sl_decision *d)
 {
     enum sl_failure mode = SL_FAILURE_ALLOW;
 
+    if (!d->allowed && d->by >= 0)
+        add(&stats->denied, 1);
     if (!d->degraded)
         return;
     if (d->reason == SL_REASON_STORE)

@@ -33,6 +33,9 @@ void sl_stats_watch(struct sl_stats *stats, struct sl_top *top,
 /* How many decisions were made without the store. Any thread. */
 uint64_t sl_stats_degraded(const struct sl_stats *stats);
 
+/* How many were refused by a limit. Any thread. */
+uint64_t sl_stats_denied(const struct sl_stats *stats);
+
 /* A decision was made at a door ("http", "grpc", "resp") and took `took`. */
 void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
                        const char *door, sl_ns took);

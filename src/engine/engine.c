@@ -356,7 +356,7 @@ struct sl_queues *sl_engine_queues(struct sl_engine *engine)
 
 const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine)
 {
-    return &engine->store->secret;
+    return sl_store_secret(engine->store);
 }
 
 struct sl_store *sl_engine_store(struct sl_engine *engine)
@@ -369,17 +369,27 @@ static bool has_fault(const struct sl_engine *engine)
     return engine->fault && engine->fault(engine->fault_ctx);
 }
 
+/* Is the set taken in steps? In a cluster, where it does not lie together; in
+ * a store that can't take several at once, where the route lets it or nothing
+ * is promised of the whole. */
+static bool is_apart(struct sl_store *store, const struct sl_decision *d)
+{
+    if (store->in_slots)
+        return !sl_apart_is_one(&d->take);
+    return atomic_load(&store->in_steps) && d->take.count > 1 &&
+           (d->take.errand != SL_ERRAND_TAKE || d->route->apart);
+}
+
 /* What its keys owe comes first, on the same way. */
 static void ask_store(struct sl_engine *engine, struct sl_decision *d)
 {
     d->take.sent = false;
     if (sl_debts_any(engine->debts))
         sl_debts_settle(engine->debts, engine->store, &d->take);
-    if (engine->store->in_slots && !sl_apart_is_one(&d->take) &&
-        !sl_hold_id_is_none(d->take.hold)) {
+    if (is_apart(engine->store, d) && !sl_hold_id_is_none(d->take.hold)) {
         d->take.err = SLUICE_EFULL; /* what lies apart has no one hold */
         d->take.done(&d->take);
-    } else if (engine->store->in_slots && !sl_apart_is_one(&d->take))
+    } else if (is_apart(engine->store, d))
         sl_apart_take(&d->apart, engine->store, &d->take);
     else
         sl_store_take(engine->store, &d->take);
@@ -434,7 +444,7 @@ int sl_engine_decide_known(struct sl_engine *engine, const struct sl_live *live,
                            struct sl_decision *ret, struct sl_diag *diag)
 {
     int err = sl_decide_begin(ret, live, facts, known, spend,
-                              &engine->store->secret, diag);
+                              sl_store_secret(engine->store), diag);
 
     while (!err && ret->pending) {
         ret->take.done = on_taken;

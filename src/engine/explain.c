@@ -258,6 +258,7 @@ static int add_limit(struct sl_buf *out, const struct sl_decision *d,
                      const struct sl_shown *shown)
 {
     static const char *const modes[] = {"", " (shadow: never refuses)", ""};
+    char span[32];
     int err =
         sl_buf_addf(out, "limit    %.*s%s: ", SL_STR_ARG(shown->rule->name),
                     modes[shown->mode]);
@@ -283,6 +284,9 @@ static int add_limit(struct sl_buf *out, const struct sl_decision *d,
                           SL_STR_ARG(shown->scope), shown->id[0] ? " " : "");
     if (!err)
         err = add_name(out, sl_str_c(shown->id));
+    if (!err && shown->rule->kind == SL_PERMITS)
+        err = sl_buf_addf(out, ", held for %s unless the check says",
+                          span_text(shown->rule->hold, span));
     if (!err)
         err = sl_buf_addf(out, ", key ");
     if (!err)

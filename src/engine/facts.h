@@ -50,7 +50,8 @@ struct sl_facts {
     uint64_t cost;               /* for every limit; 0 looks */
     const struct sl_cost *costs; /* for one limit each; they go first */
     unsigned cost_count;
-    sl_ns wait; /* how long it may wait for its turn; 0: as the route says */
+    sl_ns wait; /* how long it may wait for its turn; 0: as the route says, and
+                 * SL_NS_NONE: not at all */
     sl_ns hold; /* how long what is taken is held; 0: as the limits want it */
 
     /* From those who describe a request by attributes: the descriptors of

@@ -54,6 +54,10 @@ struct sl_str sl_hold_find_endpoint(const struct sl_policy *policy,
 SL_MUST_USE int sl_hold_span(struct sl_str text, sl_ns *ret,
                              struct sl_diag *diag);
 
+/* How long to wait for a turn, as facts have it: no time is not at all. */
+SL_MUST_USE int sl_wait_span(struct sl_str text, sl_ns *ret,
+                             struct sl_diag *diag);
+
 /* ---- taking: hold/take.c ---- */
 
 /* The take of a decision is made up: have it held, if that is wanted. Refuses

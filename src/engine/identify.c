@@ -36,6 +36,8 @@ static struct sl_str ask_registry(struct sl_str what, const struct asked *asked)
 {
     struct sl_caller *caller = asked->caller;
 
+    if (!asked->known->user && !asked->known->org)
+        return (struct sl_str){NULL, 0};
     if (sl_str_eq(what, SL_STR("plan")))
         return sl_known_plan(asked->known, asked->facts->now,
                              &caller->plan_ended);

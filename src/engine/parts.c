@@ -94,11 +94,26 @@ static char *join(struct sl_decision *d, const struct sl_shown *shown, int pick)
     return text;
 }
 
+/* A single value is the end of its key's bytes, and a NUL is behind them. */
+static bool is_in_key(const struct sl_shown *shown)
+{
+    return shown->value_count == 1 &&
+           shown->values[0].value.len <= SL_VALUE_MAX;
+}
+
 /* The values outlive the facts: they are copied. */
 static int keep_values(struct sl_decision *d, struct sl_shown *shown)
 {
     char *scope;
 
+    if (is_in_key(shown)) {
+        struct sl_str *value = &shown->values[0].value;
+
+        value->at = shown->key.at + shown->key.len - value->len;
+        shown->scope = shown->values[0].scope;
+        shown->id = (char *)value->at;
+        return 0;
+    }
     for (unsigned i = 0; i < shown->value_count; i++) {
         struct sl_str *value = &shown->values[i].value;
 

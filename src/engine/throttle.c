@@ -173,12 +173,13 @@ static enum sl_errand errand_of(const struct sl_throttle *t)
     return t->quantity > -REFUND_MOST ? SL_ERRAND_GIVE_BACK : SL_ERRAND_RESET;
 }
 
-/* Field by field: the rest of a limit is not read for a bucket. */
+/* Field by field: the rest of a limit is not read for a bucket. Ticks are
+ * constants where they divide: a division by what is not known costs as much as
+ * all else here. */
 static void set_numbers(const struct sl_throttles *all, struct sl_throttle *t)
 {
     bool shared = sl_throttles_named(all);
-    sl_ns tick = shared ? SL_US : 1;
-    sl_ns token = (t->interval + tick - 1) / tick;
+    sl_ns token = shared ? (t->interval + SL_US - 1) / SL_US : t->interval;
 
     t->numbers.kind = SL_BUCKET;
     t->numbers.quantum = shared ? SL_QUANTUM_US : SL_QUANTUM_NS;
@@ -186,8 +187,9 @@ static void set_numbers(const struct sl_throttles *all, struct sl_throttle *t)
     t->numbers.capacity = t->capacity;
     t->numbers.period = family.period;
     t->numbers.calendar = false;
-    t->numbers.tick = tick;
-    t->numbers.span = (uint64_t)(family.period / tick);
+    t->numbers.tick = shared ? SL_US : 1;
+    t->numbers.span =
+        (uint64_t)(shared ? family.period / SL_US : family.period);
     t->numbers.grain = 1;
     t->numbers.token = (uint64_t)token;
     t->numbers.room = t->capacity * (uint64_t)token;

@@ -44,6 +44,7 @@ int sluice_hold(struct sluice *gate, struct sluice_part *parts, size_t count,
         err = check_life(for_ns);
     if (err)
         return err;
+    SL_HOLDS(id);
     for (size_t i = 0; i < count; i++)
         set[i] = sl_gate_part(gate, &parts[i], SL_ACT_TAKE);
     new = new_id(gate);

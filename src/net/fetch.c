@@ -318,11 +318,40 @@ static CURLcode set_headers(CURL *easy, struct sl_fetch *fetch)
     return curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fetch->list);
 }
 
+/* Each byte once. Who wants them again is refused. */
+static size_t on_send(char *out, size_t size, size_t count, void *ctx)
+{
+    struct sl_fetch *fetch = ctx;
+    struct sl_str rest = sl_str_from(fetch->send, fetch->given);
+    size_t len = size * count < rest.len ? size * count : rest.len;
+
+    if (rest.len == 0)
+        return fetch->send.len > 0 ? CURL_READFUNC_ABORT : 0;
+    memcpy(out, rest.at, len);
+    fetch->given += len;
+    return len;
+}
+
+static CURLcode set_once(CURL *easy, struct sl_fetch *fetch)
+{
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_POST, 1L);
+
+    fetch->given = 0;
+    if (code == CURLE_OK)
+        code = curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                                (curl_off_t)fetch->send.len);
+    curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_send);
+    curl_easy_setopt(easy, CURLOPT_READDATA, fetch);
+    return code;
+}
+
 static CURLcode set_sent(CURL *easy, struct sl_fetch *fetch)
 {
     CURLcode code = CURLE_OK;
 
-    if (fetch->send.at) {
+    if (fetch->send.at && fetch->once) {
+        code = set_once(easy, fetch);
+    } else if (fetch->send.at) {
         code = curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
                                 (curl_off_t)fetch->send.len);
         if (code == CURLE_OK)

@@ -30,8 +30,10 @@ struct sl_fetch {
     const char *method; /* NULL: GET, or POST if something is sent */
     const char *const *headers; /* "Name: value", the last is NULL; or NULL */
     struct sl_str send;         /* at == NULL: nothing */
-    size_t most;                /* bytes of the document */
-    sl_ns timeout;              /* for all of it */
+    bool once; /* what is sent is sent once, even if a connection that was kept
+                * breaks before the answer: curl would send it again */
+    size_t most;   /* bytes of the document */
+    sl_ns timeout; /* for all of it */
     void (*done)(struct sl_fetch *fetch);
     void *ctx;
 
@@ -45,6 +47,7 @@ struct sl_fetch {
     bool sent; /* perhaps: a connection was there. False: nobody heard of it */
     char why[256]; /* a sentence, if it is not good */
 
+    size_t given; /* the fetcher's, as the next: bytes of `send`, if `once` */
     void *easy, *list; /* the fetcher's; easy is not NULL while it is under
                         * way */
 };

@@ -197,7 +197,9 @@ int sl_engine_again(struct sl_daemon *daemon)
     struct sl_state state = daemon->state;
 
     if (daemon->settings.shared) {
-        int err = sl_flush(&daemon->settings.redis);
+        int err = daemon->settings.in_dynamo
+                      ? sl_flush_dynamo(&daemon->settings.dynamo)
+                      : sl_flush(&daemon->settings.redis);
 
         sl_waiting_engine(&worker->waiting, engine);
         return err ? err : sl_engine_forget(engine, &daemon->why);

@@ -53,6 +53,7 @@ struct sl_worker {
     struct sl_station station;        /* what its doors have at hand */
     struct sl_waiting waiting;        /* where its questions wait */
     struct sl_finder *finder;         /* or NULL: no registry */
+    struct sl_profiles *profiles;     /* or NULL: subjects are not there */
     struct sl_stand stands[SL_DOORS]; /* admin: on the first only */
     struct sl_timer *emptying;        /* looks whether connections are gone */
     bool idle_closed;

@@ -78,7 +78,9 @@ static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
         .reloads_good = daemon->reloads_good,
         .reloads_bad = daemon->reloads_bad,
         .policy_hash = daemon->written.hash,
-        .store = shared.on ? "redis" : "memory",
+        .store = !shared.on                   ? "memory"
+                 : daemon->settings.in_dynamo ? "dynamodb"
+                                              : "redis",
         .store_up = !shared.on || shared.answers,
         .shared = shared,
         .jwks_on = jwks.on,

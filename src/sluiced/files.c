@@ -37,13 +37,16 @@ static void renew_certificates(struct sl_daemon *daemon)
 static void on_change(void *ctx, unsigned changed)
 {
     struct sl_daemon *daemon = ctx;
-    bool policy = changed & (1u << FILE_POLICY);
+    bool policy = changed & (1u << FILE_POLICY), again;
 
     if (daemon->draining)
         return;
     /* One that was refused is read again also if it is what it was before:
      * somebody has taken the mistake back. */
-    if (policy && !(daemon->reload_good && is_same(daemon)))
+    again = policy && !(daemon->reload_good && is_same(daemon));
+    if (policy && !again)
+        sl_log(SL_LOG_DEBUG, "policy unchanged", "file", daemon->path, NULL);
+    if (again)
         sl_reload(daemon, SL_RELOAD_FILE, NULL, NULL);
     else if (changed & CERTIFICATES)
         renew_certificates(daemon);

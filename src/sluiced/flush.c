@@ -1,4 +1,4 @@
-/* flush.c -- an empty Redis for the next flow; test builds only.
+/* flush.c -- an empty store for the next flow; test builds only.
  *
  * It waits for the server, which nothing in the shipped program does: a daemon
  * on a virtual clock serves one test, and that one waits for it.
@@ -64,4 +64,31 @@ int sl_flush(const struct sl_redis_where *where)
     }
     close(fd);
     return strcmp(reply, "+OK\r\n+OK\r\n") == 0 ? 0 : SLUICE_ESTORE;
+}
+
+int sl_flush_dynamo(const struct sl_dynamo_where *where)
+{
+    static const char words[] = "POST /_shim HTTP/1.0\r\n"
+                                "Content-Length: 14\r\n\r\n"
+                                "{\"flush\":true}";
+    char name[128], reply[64] = "";
+    char *colon;
+    struct sl_redis_host host = {.name = name};
+    ssize_t n = 0;
+    int fd;
+
+    snprintf(name, sizeof(name), "%.*s", SL_STR_ARG(where->host));
+    colon = strrchr(name, ':');
+    if (!colon)
+        return SLUICE_EINVAL;
+    *colon = '\0';
+    for (const char *at = colon + 1; *at >= '0' && *at <= '9'; at++)
+        host.port = host.port * 10 + (unsigned)(*at - '0');
+    fd = call(&host);
+    if (fd < 0)
+        return SLUICE_ESTORE;
+    if (write(fd, words, strlen(words)) == (ssize_t)strlen(words))
+        n = read(fd, reply, sizeof(reply) - 1);
+    close(fd);
+    return n > 0 && strstr(reply, " 200 ") ? 0 : SLUICE_ESTORE;
 }

@@ -2,10 +2,14 @@
 #ifndef SL_FLUSH_H
 #define SL_FLUSH_H
 
+#include "store/dynamo/where.h"
 #include "store/redis/where.h"
 
 /* Delete everything in the database of a Redis without a password. 0 or
  * SLUICE_ESTORE. */
 SL_MUST_USE int sl_flush(const struct sl_redis_where *where);
+
+/* Only of the DynamoDB of our tests: it has a word for that. */
+SL_MUST_USE int sl_flush_dynamo(const struct sl_dynamo_where *where);
 
 #endif

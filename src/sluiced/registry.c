@@ -8,6 +8,9 @@
 #include <stdio.h>
 
 #include "sluiced/daemon.h"
+#include "sluiced/profiles.h"
+
+#define PROFILE_LIFE (5 * SL_S)
 
 static void on_fault(void *ctx, const char *sentence)
 {
@@ -53,12 +56,49 @@ void sl_subjects_end(struct sl_daemon *daemon)
     daemon->registry = NULL;
 }
 
+static int find_profiles(struct sl_worker *worker)
+{
+    struct sl_daemon *daemon = worker->daemon;
+    struct sl_profiles_options options = {
+        .where = daemon->settings.subjects,
+        .loop = worker->loop,
+        .alloc = &sl_alloc_libc,
+        .life = daemon->settings.virtual_clock ? 0 : PROFILE_LIFE,
+        .patience = daemon->settings.deadline,
+        .on_fault = on_fault,
+    };
+    int err;
+
+    sl_shared_env(&options.env);
+    err = sl_profiles_open(&options, &worker->profiles);
+    if (err)
+        return sl_refuse(&daemon->why, err, "there is no memory");
+    worker->station.subjects = sl_profiles_subjects(worker->profiles);
+    return 0;
+}
+
+/* As long as nobody turns its loop any more. */
+static void stop_profiles(struct sl_daemon *daemon)
+{
+    for (unsigned i = 0; i < daemon->worker_count; i++) {
+        struct sl_worker *worker = &daemon->workers[i];
+
+        if (!worker->profiles)
+            continue;
+        worker->station.subjects = NULL;
+        sl_profiles_close(worker->profiles);
+        worker->profiles = NULL;
+    }
+}
+
 int sl_worker_finds(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
     struct sl_finder_options options = {.patience = daemon->settings.deadline};
     int err;
 
+    if (daemon->settings.subjects_in_dynamo)
+        return find_profiles(worker);
     if (!daemon->registry)
         return 0;
     err = sl_finder_open(daemon->registry, worker->loop, &options,
@@ -70,6 +110,7 @@ int sl_worker_finds(struct sl_worker *worker)
 
 void sl_subjects_stop(struct sl_daemon *daemon)
 {
+    stop_profiles(daemon);
     if (!daemon->registry)
         return;
     sl_registry_stop(daemon->registry);
@@ -105,12 +146,26 @@ static void add(struct sl_stats_subjects *all, const struct sl_finder *finder)
     all->numbers[SL_SUBJECTS_AT_HAND] += get(&c->entries);
 }
 
+static void add_profiles(struct sl_stats_subjects *all,
+                         const struct sl_profiles *profiles)
+{
+    const struct sl_profiles_counts *c = sl_profiles_counts(profiles);
+
+    all->results[SL_LOOKUP_HIT] += get(&c->hits);
+    all->results[SL_LOOKUP_LOADED] += get(&c->loads);
+    all->results[SL_LOOKUP_FAILED] += get(&c->faults);
+    all->results[SL_LOOKUP_BUSY] += get(&c->busy);
+}
+
 void sl_subjects_count(const struct sl_daemon *daemon,
                        struct sl_stats_subjects *ret)
 {
     struct sl_registry_counts counts;
 
     *ret = (struct sl_stats_subjects){.numbers = {0}};
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        if (daemon->workers[i].profiles)
+            add_profiles(ret, daemon->workers[i].profiles);
     if (!daemon->registry)
         return;
     for (unsigned i = 0; i < daemon->worker_count; i++)

@@ -8,10 +8,12 @@
 #include "sluiced/shared.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/debts.h"
 #include "sluiced/daemon.h"
+#include "store/dynamo/dynamo.h"
 #include "store/redis/redis.h"
 
 /* A connection that is lost and there again within this is no outage. */
@@ -50,7 +52,51 @@ static void on_news(void *ctx, enum sl_redis_news news, const char *sentence)
     }
 }
 
+/* The same words as of a Redis. */
+static void on_dynamo_news(void *ctx, enum sl_dynamo_news news,
+                           const char *sentence)
+{
+    static const enum sl_redis_news as[] = {
+        [SL_DYNAMO_UP] = SL_REDIS_UP,
+        [SL_DYNAMO_DOWN] = SL_REDIS_DOWN,
+        [SL_DYNAMO_OPENED] = SL_REDIS_OPENED,
+        [SL_DYNAMO_CLOSED] = SL_REDIS_CLOSED,
+        [SL_DYNAMO_TROUBLE] = SL_REDIS_TROUBLE,
+    };
+
+    on_news(ctx, as[news], sentence);
+}
+
 /* ---- looking ---- */
+
+/* What both kinds of stores count, in the words of one. */
+static void read_stats(const struct sl_daemon *daemon,
+                       struct sl_redis_stats *ret)
+{
+    struct sl_dynamo_stats s;
+
+    if (!daemon->settings.in_dynamo) {
+        sl_redis_stats(daemon->common.store, ret);
+        return;
+    }
+    sl_dynamo_stats(daemon->common.store, &s);
+    *ret = (struct sl_redis_stats){
+        .taken = s.taken,
+        .late = s.late,
+        .failed = s.failed,
+        .returned = s.returned,
+        .uncertain = s.uncertain,
+        .remembered = s.remembered,
+        .spanning = s.spanning,
+        .repaired = s.unmet,
+        .storms = s.throttled,
+        .up = s.up,
+        .ready = s.ready,
+        .seats = s.seats,
+        .open = s.open,
+        .ahead = s.ahead,
+    };
+}
 
 static bool answers(const struct sl_redis_stats *stats)
 {
@@ -96,7 +142,7 @@ void sl_shared_look(struct sl_daemon *daemon)
 
     if (!common->store)
         return;
-    sl_redis_stats(common->store, &stats);
+    read_stats(daemon, &stats);
     if (answers(&stats)) {
         if (common->is_gone)
             say_back(daemon, steady);
@@ -118,7 +164,7 @@ bool sl_shared_answers(struct sl_daemon *daemon, struct sl_buf *why)
 
     if (!common->store)
         return true;
-    sl_redis_stats(common->store, &stats);
+    read_stats(daemon, &stats);
     if (answers(&stats))
         return true;
     copy_why(common, text);
@@ -140,7 +186,7 @@ void sl_shared_count(struct sl_daemon *daemon, struct sl_stats_shared *ret)
     *ret = (struct sl_stats_shared){.on = daemon->common.store != NULL};
     if (!ret->on)
         return;
-    sl_redis_stats(daemon->common.store, &s);
+    read_stats(daemon, &s);
     sl_engine_debts(daemon->engine, &d);
     ret->answers = answers(&s);
     ret->ahead = s.ahead;
@@ -171,7 +217,44 @@ void sl_shared_count(struct sl_daemon *daemon, struct sl_stats_shared *ret)
 
 /* ---- life ---- */
 
-int sl_shared_open(struct sl_daemon *daemon)
+/* What AWS's own tools go by. */
+void sl_shared_env(struct sl_aws_env *ret)
+{
+    const char *off = getenv("AWS_EC2_METADATA_DISABLED");
+
+    *ret = (struct sl_aws_env){
+        .key_id = getenv("AWS_ACCESS_KEY_ID"),
+        .secret = getenv("AWS_SECRET_ACCESS_KEY"),
+        .token = getenv("AWS_SESSION_TOKEN"),
+        .file = getenv("AWS_SHARED_CREDENTIALS_FILE"),
+        .profile = getenv("AWS_PROFILE"),
+        .home = getenv("HOME"),
+        .container_relative = getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+        .container_full = getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+        .container_token = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
+        .container_token_file =
+            getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+        .metadata = getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+        .no_metadata = off && strcmp(off, "true") == 0,
+    };
+}
+
+static int open_dynamo(struct sl_daemon *daemon)
+{
+    struct sl_dynamo_options options = {
+        .where = daemon->settings.dynamo,
+        .deadline = daemon->settings.deadline,
+        .own_now = daemon->settings.virtual_clock,
+        .no_denials = daemon->settings.virtual_clock,
+        .on_news = on_dynamo_news,
+        .ctx = daemon,
+    };
+
+    sl_shared_env(&options.env);
+    return sl_dynamo_open(&options, &daemon->state.store, &daemon->why);
+}
+
+static int open_redis(struct sl_daemon *daemon)
 {
     struct sl_redis_options options = {
         .where = daemon->settings.redis,
@@ -183,9 +266,14 @@ int sl_shared_open(struct sl_daemon *daemon)
         .ctx = daemon,
     };
 
+    return sl_redis_open(&options, &daemon->state.store, &daemon->why);
+}
+
+int sl_shared_open(struct sl_daemon *daemon)
+{
     daemon->state = (struct sl_state){.lock = -1};
     pthread_mutex_init(&daemon->common.lock, NULL);
-    if (sl_redis_open(&options, &daemon->state.store, &daemon->why))
+    if (daemon->settings.in_dynamo ? open_dynamo(daemon) : open_redis(daemon))
         return SL_EXIT_STORE;
     daemon->common.store = daemon->state.store;
     return 0;
@@ -195,9 +283,13 @@ int sl_shared_attach(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
 
-    return daemon->common.store ? sl_redis_attach(daemon->common.store,
-                                                  worker->loop, &daemon->why)
-                                : 0;
+    if (!daemon->common.store)
+        return 0;
+    return daemon->settings.in_dynamo
+               ? sl_dynamo_attach(daemon->common.store, worker->loop,
+                                  &daemon->why)
+               : sl_redis_attach(daemon->common.store, worker->loop,
+                                 &daemon->why);
 }
 
 void sl_shared_drain(struct sl_worker *worker)
@@ -213,7 +305,11 @@ void sl_shared_detach(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
 
-    if (daemon->common.store && worker->loop)
+    if (!daemon->common.store || !worker->loop)
+        return;
+    if (daemon->settings.in_dynamo)
+        sl_dynamo_detach(daemon->common.store, worker->loop);
+    else
         sl_redis_detach(daemon->common.store, worker->loop);
 }
 

@@ -8,6 +8,7 @@
 #include "sluiced/roll.h"
 
 struct sl_redis_stats;
+struct sl_aws_env;
 
 struct sl_common {
     struct sl_store *store; /* the engine's, or NULL: state is not shared */
@@ -22,5 +23,8 @@ struct sl_common {
     bool is_gone;     /* as the log has it */
     sl_ns gone_since; /* steady; 0: it answers */
 };
+
+/* What the environment says of keys of AWS. */
+void sl_shared_env(struct sl_aws_env *ret);
 
 #endif

@@ -16,6 +16,7 @@
 #include "sluiced/tidings.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sluiced/daemon.h"
@@ -24,6 +25,7 @@
 #define BEAT  (250 * SL_MS)
 #define MOST  20 /* refusals that are told one by one, at each beat */
 #define QUIET (5 * SL_S)
+#define AGAIN (10 * SL_S) /* the log is told of the same */
 
 /* The table, in percent of its places; new ones end at 81. As the alert. */
 #define NEARLY_FULL 70
@@ -172,6 +174,35 @@ static void look_at_store(struct sl_daemon *daemon)
     }
 }
 
+/* ---- what is looked for in logs ---- */
+
+/* One line for all that came since the last one. */
+static void say(struct sl_daemon *daemon, struct sl_said *said, uint64_t count,
+                enum sl_log_level level, const char *event, const char *then)
+{
+    sl_ns steady = sl_loop_steady(daemon->workers[0].loop);
+    char times[24];
+
+    if (count == said->count || (said->at > 0 && steady - said->at < AGAIN))
+        return;
+    snprintf(times, sizeof(times), "%" PRIu64, count - said->count);
+    said->count = count;
+    said->at = steady;
+    sl_log(level, event, "decisions", times, "then", then, NULL);
+}
+
+static void say_counts(struct sl_daemon *daemon)
+{
+    struct sl_tidings *t = &daemon->tidings;
+    uint64_t denied = 0;
+
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        denied += sl_stats_denied(daemon->workers[i].stats);
+    say(daemon, &t->denied, denied, SL_LOG_INFO, "Rate limit exceeded", NULL);
+    say(daemon, &t->failed, t->degraded, SL_LOG_WARN, "Rate limit check failed",
+        "on_store_failure of each limit has decided");
+}
+
 static void look_at_table(struct sl_daemon *daemon)
 {
     struct sl_tidings *t = &daemon->tidings;
@@ -206,6 +237,7 @@ static void on_beat(void *ctx)
     sl_shared_look(daemon);
     look_at_store(daemon);
     look_at_table(daemon);
+    say_counts(daemon);
     sl_timer_start(daemon->tidings.beat, BEAT);
 }
 

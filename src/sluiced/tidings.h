@@ -13,6 +13,10 @@ struct sl_tidings {
     uint64_t phase;    /* of these, in the phase that lasts; 0: there is none */
     sl_ns last;        /* when the last of them was seen; steady */
     bool crowded;      /* the table is nearly full */
+    struct sl_said {   /* what the log was told of, and when; steady */
+        uint64_t count;
+        sl_ns at;
+    } denied, failed;
 };
 
 #endif

@@ -20,8 +20,8 @@
  * Retry and reset are shown less the time that has passed; what remains, as it
  * was.
  */
-#ifndef SL_DENIALS_H
-#define SL_DENIALS_H
+#ifndef SL_STORE_DENIALS_H
+#define SL_STORE_DENIALS_H
 
 #include <stdatomic.h>
 

@@ -45,13 +45,13 @@ int sl_shared_fresh(char ret[SL_MARK + 1])
     return 0;
 }
 
-int sl_shared_init(struct sl_shared *shared, struct sl_hash_key *secret)
+int sl_shared_init(struct sl_shared *shared, struct sl_store *store)
 {
     int err;
 
     memset(shared, 0, sizeof(*shared));
     pthread_mutex_init(&shared->lock, NULL);
-    shared->secret = secret;
+    shared->store = store;
     err = sl_shared_fresh(shared->secret_text);
     return err ? err : sl_hash_key_make(&shared->forgets.key);
 }
@@ -60,6 +60,7 @@ void sl_shared_done(struct sl_shared *shared)
 {
     pthread_mutex_destroy(&shared->lock);
     explicit_bzero(shared->secret_text, sizeof(shared->secret_text));
+    explicit_bzero(&shared->secret, sizeof(shared->secret));
 }
 
 void sl_shared_secret(struct sl_shared *shared, char ret[SL_MARK + 1])
@@ -80,7 +81,9 @@ bool sl_shared_see_secret(struct sl_shared *shared, struct sl_str text,
     if (!shared->has_secret) {
         shared->has_secret = true;
         memcpy(shared->secret_text, text.at, SL_MARK);
-        *shared->secret = key;
+        shared->secret = key;
+        atomic_store_explicit(&shared->store->found, &shared->secret,
+                              memory_order_release);
     }
     *ret_changed = memcmp(shared->secret_text, text.at, SL_MARK) != 0;
     pthread_mutex_unlock(&shared->lock);

@@ -11,16 +11,18 @@
 
 struct sl_shared {
     pthread_mutex_t lock;
-    struct sl_hash_key *secret; /* the store's; written once */
+    struct sl_store *store;    /* whose secret it is */
+    struct sl_hash_key secret; /* written once, and then shown to others */
     bool has_secret, has_epoch;
     char secret_text[SL_MARK + 1]; /* what we propose, or know */
     char epoch[SL_MARK + 1];
     _Atomic uint64_t epochs;
+    _Atomic bool memory_asked;
     struct sl_forgets forgets;
 };
 
 SL_MUST_USE int sl_shared_init(struct sl_shared *shared,
-                               struct sl_hash_key *secret);
+                               struct sl_store *store);
 void sl_shared_done(struct sl_shared *shared);
 
 /* What to put there if there is none. */

@@ -20,6 +20,8 @@
 #ifndef SL_STORE_H
 #define SL_STORE_H
 
+#include <stdatomic.h>
+
 #include "table/hold/hold.h"
 
 struct sl_loop;
@@ -205,13 +207,26 @@ struct sl_store_calls {
 
 struct sl_store {
     const struct sl_store_calls *calls;
-    struct sl_hash_key secret; /* for fingerprints of callers */
-    bool wants_names;          /* it is shared: parts have a name, too */
-    bool in_slots;             /* a cluster: the names of a set have the same
-                                * text in braces, which says where it lies */
-    _Atomic bool in_steps;     /* it can't take several rows at once: a set is
-                                * taken in steps, or fails */
+    struct sl_hash_key secret; /* for fingerprints of callers; never changed
+                                * while others may read it... */
+    _Atomic(const struct sl_hash_key *) found; /* ...by which it was replaced;
+                                                * NULL: it was not */
+    bool wants_names;      /* it is shared: parts have a name, too */
+    bool in_slots;         /* a cluster: the names of a set have the same
+                            * text in braces, which says where it lies */
+    _Atomic bool in_steps; /* it can't take several rows at once: a set is
+                            * taken in steps, or fails */
 };
+
+/* The secret as it is now. From any thread. */
+static inline const struct sl_hash_key *
+sl_store_secret(const struct sl_store *store)
+{
+    const struct sl_hash_key *found =
+        atomic_load_explicit(&store->found, memory_order_acquire);
+
+    return found ? found : &store->secret;
+}
 
 /* Make the limits of a policy known; those whose strictest capacity is 0 have
  * no numbers and are passed over. SLUICE_EFULL if the store knows too many. */

@@ -8,17 +8,15 @@
 /* Buckets that are swept when a key finds no room. */
 #define SWEEP 8
 
-/* What a correction gives back to a bucket, in units. It may be less, for more
- * may have drained; whoever counts it wants to know the most. */
-static uint64_t returns_of(const struct sl_item *item)
+/* What a correction gives back to a bucket, in units. */
+static uint64_t returns_of(const struct sl_item *item, sl_ns now)
 {
     const struct sl_limit *limit = item->part->limit;
-    uint64_t used = sl_cell_bare(item->cell).w[1], units;
 
     if (item->delta >= 0 || !sl_is_bucket(limit->kind))
         return 0;
-    units = sl_mul_sat(0 - (uint64_t)item->delta, limit->token);
-    return units < used ? units : used;
+    return sl_sub_floor(sl_units_used(limit, sl_cell_bare(item->cell), now),
+                        item->taken.next.w[1]);
 }
 
 /* What the item's limit says, into item->taken. */
@@ -43,7 +41,7 @@ static void judge(const struct sl_set *set, struct sl_item *item)
     case SL_ACT_ADJUST:
         algorithm->adjust(part->limit, cell, item->delta, part->when, now,
                           &item->taken);
-        item->returns = returns_of(item);
+        item->returns = returns_of(item, now);
         break;
     case SL_ACT_SETTLE:
         sl_settle_judge(set, item);
@@ -303,8 +301,9 @@ static void no_room(struct sl_set *set, struct sl_item *item)
     sl_count(set->intent, SL_STAT_FULL);
 }
 
-/* Make the judgement come true. False: begin again. */
-static bool change_all(struct sl_set *set)
+/* Make the judgement come true, and `rider` with it, if there is one. False:
+ * begin again. */
+static bool change_all(struct sl_set *set, const struct sl_rider *rider)
 {
     enum added added = ADDED;
     struct sl_item *item = NULL;
@@ -323,7 +322,7 @@ static bool change_all(struct sl_set *set)
     }
     if (added == ADDED && !is_carried_still(set))
         added = AGAIN;
-    if (added == ADDED && set->rider && !set->rider->join(set))
+    if (added == ADDED && rider && !rider->join(set))
         added = AGAIN;
     if (added != ADDED) {
         sl_intent_drop(set->intent);
@@ -390,13 +389,13 @@ enum sl_verdict sl_set_decide(struct sl_set *set)
         if (set->rider && verdict == SL_VERDICT_ALLOW) {
             if (!set->rider->ready(set))
                 return SL_VERDICT_VOID;
-            done = change_all(set);
+            done = change_all(set, set->rider);
         } else if (!changes_any(set))
             done = !only_looks(set) || stands_still(set);
         else if (set->count == 1 && set->items[0].found)
             done = swap_slot(set, &set->items[0]);
         else
-            done = change_all(set);
+            done = change_all(set, NULL);
     } while (!done);
     sl_set_count(set, verdict);
     return verdict;

@@ -43,8 +43,8 @@ struct sl_rider {
     bool (*ready)(struct sl_set *set);
     /* All cells are locked: lock it as well. False: begin again. */
     bool (*join)(struct sl_set *set);
-    /* It is over, one way or the other. */
-    void (*leave)(struct sl_set *set);
+    /* It is over: it came true, or not. */
+    void (*leave)(struct sl_set *set, bool done);
 };
 
 struct sl_set {

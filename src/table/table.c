@@ -84,24 +84,31 @@ static void step_back(struct sl_table *table, uint64_t latest, sl_ns now)
         sl_cell_of((uint64_t)now, stepped + (latest - (uint64_t)now)));
 }
 
-/* The instant at which a reading is judged; see "Time" in table.h. The word is
- * shared by all and read by everyone, so it is written rarely. */
-static sl_ns judged_at(struct sl_table *table, sl_ns now, bool fresh)
+/* What lies behind the latest reading; see "Time" in table.h. SL_NS_NONE if it
+ * must be read again: it may be a step, and holds must not miss it. */
+static sl_ns judged_behind(struct sl_table *table, uint64_t latest, sl_ns now,
+                           bool fresh)
 {
-    sl_word *word = &sl_region_head(&table->region)->latest;
-    uint64_t latest = atomic_load_explicit(word, memory_order_relaxed);
-
-    if (now >= (sl_ns)latest) {
-        if (now - (sl_ns)latest > SL_LATEST_GRAIN)
-            atomic_compare_exchange_strong(word, &latest, (uint64_t)now);
-        return now;
-    }
     if (fresh)
         step_back(table, latest, now);
     else if ((sl_ns)latest - now < SL_LAG)
         return (sl_ns)latest;
     else if (!sl_none_held(&table->region))
-        return SL_NS_NONE; /* a step, perhaps: holds must not miss it */
+        return SL_NS_NONE;
+    return now;
+}
+
+/* The instant at which a reading is judged. The word is shared by all and read
+ * by everyone, so it is written rarely. */
+static inline sl_ns judged_at(struct sl_table *table, sl_ns now, bool fresh)
+{
+    sl_word *word = &sl_region_head(&table->region)->latest;
+    uint64_t latest = atomic_load_explicit(word, memory_order_relaxed);
+
+    if (now < (sl_ns)latest)
+        return judged_behind(table, latest, now, fresh);
+    if (now - (sl_ns)latest > SL_LATEST_GRAIN)
+        atomic_compare_exchange_strong(word, &latest, (uint64_t)now);
     return now;
 }
 
@@ -116,8 +123,9 @@ static void count_from(sl_ns lag, struct sl_answer *a)
         a->wait += lag;
 }
 
-bool sl_set_begin(struct sl_set *set, struct sl_table *table, sl_ns now,
-                  bool fresh)
+/* On the way of every decision. */
+static inline bool begin_set(struct sl_set *set, struct sl_table *table,
+                             sl_ns now, bool fresh)
 {
     set->table = table;
     set->rider = NULL;
@@ -130,6 +138,12 @@ bool sl_set_begin(struct sl_set *set, struct sl_table *table, sl_ns now,
     if (sl_is_due(&table->region, set->now))
         sl_holds_expire(table, set->now);
     return true;
+}
+
+bool sl_set_begin(struct sl_set *set, struct sl_table *table, sl_ns now,
+                  bool fresh)
+{
+    return begin_set(set, table, now, fresh);
 }
 
 /* When permits are out, who holds them says when one comes back. */
@@ -212,7 +226,7 @@ static enum sl_verdict decide_set(struct sl_set *set, struct sl_part *parts,
     set->intent = sl_actor_borrow(&set->table->actors);
     verdict = sl_set_decide(set);
     if (rider)
-        rider->leave(set);
+        rider->leave(set, verdict == SL_VERDICT_ALLOW);
     if (verdict == SL_VERDICT_ALLOW || verdict == SL_VERDICT_DENY)
         for (unsigned i = 0; i < count; i++)
             answer(set, &set->items[of[i]], &parts[i]);
@@ -225,20 +239,24 @@ enum sl_verdict sl_table_decide(struct sl_table *table, struct sl_part *parts,
 {
     struct sl_set set;
 
-    if (!sl_set_begin(&set, table, now, fresh))
+    if (!begin_set(&set, table, now, fresh))
         return SL_VERDICT_STALE;
     if (count == 1 && parts->act == SL_ACT_TAKE)
         return decide_single(&set, parts);
     return decide_set(&set, parts, count, NULL);
 }
 
+/* A hold that began before a step was seen would take it for one of its own
+ * time. */
 enum sl_verdict sl_set_ride(struct sl_table *table, struct sl_part *parts,
                             unsigned count, sl_ns now, bool fresh,
                             struct sl_rider *rider)
 {
     struct sl_set set;
 
-    if (!sl_set_begin(&set, table, now, fresh))
+    if (!fresh && sl_table_latest(table) - now >= SL_LAG)
+        return SL_VERDICT_STALE;
+    if (!begin_set(&set, table, now, fresh))
         return SL_VERDICT_STALE;
     return decide_set(&set, parts, count, rider);
 }
@@ -298,7 +316,7 @@ void sl_table_batch(struct sl_table *table, struct sl_part *parts,
 {
     struct sl_set set;
 
-    if (!sl_set_begin(&set, table, now, fresh)) {
+    if (!begin_set(&set, table, now, fresh)) {
         for (unsigned i = 0; i < count; i++)
             verdicts[i] = SL_VERDICT_STALE;
         return;

@@ -40,4 +40,13 @@ struct conform {
  * that did not is printed. */
 bool conform_run(struct conform *conform, uint64_t seed, unsigned steps);
 
+/* The same for holds, on a clock that does not go back: holds on one to four
+ * limits of every kind beside plain takes, settled for less and for more,
+ * released, extended, left to expire, ended twice. The model keeps the rules
+ * of core/hold.h. Checked by the numbers of store.h, beside the answers:
+ *   (4) what is held is granted less ended, and fits
+ *   (5) a hold ends once
+ *   (6) what comes back is what core/ says */
+bool conform_ledger(struct conform *conform, uint64_t seed, unsigned steps);
+
 #endif

@@ -26,6 +26,9 @@ int main(void)
         }
         CASE("the memory store answers as core does");
         CHECK(conform_run(&conform, seed, steps));
+        CASE("and its holds end as core says");
+        conform.now = 20000 * SL_DAY;
+        CHECK(conform_ledger(&conform, seed, steps));
         sl_store_close(conform.store);
     }
     return CHECK_DONE();

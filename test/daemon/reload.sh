@@ -96,7 +96,7 @@ check 'the end' is 0
 
 rm -f sluice.state
 policy w.yaml 3/day
-start -c w.yaml
+start -c w.yaml --log-level debug
 policy next 4/day
 mv next w.yaml
 until_ said '3/day -> 4/day'
@@ -107,9 +107,10 @@ check 'a write into it' said '4/day -> 5/day'
 loads=$(grep -c 'policy loaded' "$log")
 policy .w.yaml.swp 9/day
 policy w.yaml~ 9/day
-policy other.yaml 9/day
 touch -d '2020-01-01' w.yaml
-sleep 0.6
+policy other.yaml 9/day # a reason to look, and then there is nothing
+until_ said '"event":"policy unchanged"'
+check 'the same text is looked at' said '"event":"policy unchanged"'
 check 'no other file is a reason, nor is the same text' \
     test "$(grep -c 'policy loaded' "$log")" = "$loads"
 policy w.yaml 'many/day'

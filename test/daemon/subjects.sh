@@ -96,6 +96,13 @@ patch user/ann '{"expires":"tomorrow"}'
 check 'times are times' has "$out" 'write 2026-12-31T23:59:59Z'
 put user/bob '{"aliases":["ann@example.org"]}'
 check 'an alias stands for one' answers 409
+put user/ann@example.org '{"plan":"free"}'
+check 'and nobody is written over by it' answers 409
+check 'which is told' has "$out" \
+    'ann@example.org is an alias of the user ann; change that one'
+tell /v1/subjects -H 'Content-Type: text/csv' \
+    --data-binary $'scope,id,plan\nuser,ann@example.org,free\n'
+check 'nor by a line of an import' has "$out" 'is an alias of the user ann'
 put team/x '{}'
 check 'there are users and organisations' answers 404
 tell /v1/subjects/user/a/b -X PUT -d '{}'

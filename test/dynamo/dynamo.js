@@ -1,9 +1,9 @@
 // dynamo.js -- dynalite on loopback, with what it lacks and what can go wrong.
 //
-//   node dynamo.js [--plain] [--table NAME] [--secret KEY]
+//   node dynamo.js [--plain] [--stay] [--port N] [--table NAME] [--secret KEY]
 //
-// Prints the port when it is ready, and ends with its standard input. In front
-// of dynalite, this adds TransactWriteItems and what a failed condition found
+// Prints the port when it is ready, and ends with its standard input unless it
+// is to stay. In front of dynalite, this adds TransactWriteItems and what a failed condition found
 // (ReturnValuesOnConditionCheckFailure), and looks at signatures; --plain adds
 // neither. A test that wants trouble posts to /_shim:
 //
@@ -13,6 +13,7 @@
 //   {"lose": N}                                the next N are done, and their
 //                                              connection is cut
 //   {"date": SECONDS}                          added to the header Date
+//   {"flush": true}                            all rows are removed
 // and reads what was asked so far: {"asked": N, "by": {...}}.
 'use strict'
 
@@ -78,30 +79,30 @@ function alone(work) {
 
 const keyOf = part => ({ TableName: part.TableName, Key: part.Key })
 
-// A condition is tried by an update that changes nothing, on a copy of the row
-// under another name.
+// Conditions as a transaction may have them: some of these, all by OR or all by
+// AND. What is more is refused, rather than taken for true.
+function isTrue(clause, row, part) {
+    const name = word => part.ExpressionAttributeNames[word] || word
+    const absent = /^attribute_not_exists\((\S+)\)$/.exec(clause)
+    if (absent) return !(name(absent[1]) in row)
+    const found = /^(\S+) (=|<=) (:\w+)$/.exec(clause)
+    if (!found) throw new Error('no condition of ours: ' + clause)
+    const has = row[name(found[1])]
+    const want = part.ExpressionAttributeValues[found[3]]
+    if (!has || !('N' in has) || !('N' in want)) return false
+    return found[2] === '=' ? BigInt(has.N) === BigInt(want.N)
+        : BigInt(has.N) <= BigInt(want.N)
+}
+
 async function holds(part) {
     if (!part.ConditionExpression) return true
     const { json } = await ask('GetItem',
         { ...keyOf(part), ConsistentRead: true })
-    const copy = {
-        userId: { S: '_try' + crypto.randomUUID() }, dataType: { S: '_' }
-    }
-    const row = { ...(json.Item || {}), ...copy }
-    if (json.Item)
-        await ask('PutItem', { TableName: part.TableName, Item: row })
-    const probe = { TableName: part.TableName, Key: copy,
-        ConditionExpression: part.ConditionExpression }
-    for (const name of ['ExpressionAttributeNames',
-        'ExpressionAttributeValues'])
-        if (part[name]) probe[name] = used(part[name],
-            part.ConditionExpression)
-    for (const name of Object.keys(probe))
-        if (probe[name] === undefined) delete probe[name]
-    const { status } = await ask('DeleteItem', probe)
-    if (status !== 200)
-        await ask('DeleteItem', { TableName: part.TableName, Key: copy })
-    return status === 200
+    const row = json.Item || {}
+    const all = part.ConditionExpression.split(' AND ')
+    return all.length > 1 ? all.every(one => isTrue(one, row, part))
+        : part.ConditionExpression.split(' OR ')
+            .some(one => isTrue(one, row, part))
 }
 
 // DynamoDB refuses names and values that an expression does not use.
@@ -112,18 +113,15 @@ function used(words, expression) {
 }
 
 async function transact(body) {
-    const reasons = []
-    for (const item of body.TransactItems) {
-        const part = Object.values(item)[0]
-        reasons.push({
-            Code: await holds(part) ? 'None' : 'ConditionalCheckFailed'
-        })
-    }
+    const reasons = await Promise.all(body.TransactItems.map(async item => ({
+        Code: await holds(Object.values(item)[0]) ? 'None'
+            : 'ConditionalCheckFailed'
+    })))
     if (reasons.some(reason => reason.Code !== 'None'))
         return failure(400, 'com.amazonaws.dynamodb.v20120810' +
             '#TransactionCanceledException', 'Transaction cancelled',
         { CancellationReasons: reasons })
-    for (const item of body.TransactItems) {
+    await Promise.all(body.TransactItems.map(async item => {
         const [act, part] = Object.entries(item)[0]
         const one = { ...part }
         delete one.ConditionExpression
@@ -133,11 +131,11 @@ async function transact(body) {
             one.ExpressionAttributeValues =
                 used(part.ExpressionAttributeValues, part.UpdateExpression)
             const { status, json } = await ask('UpdateItem', one)
-            if (status !== 200) return { status, text: JSON.stringify(json) }
+            if (status !== 200) throw new Error(JSON.stringify(json))
         } else if (act === 'Delete') {
             await ask('DeleteItem', keyOf(part))
         }
-    }
+    }))
     return { status: 200, text: '{}' }
 }
 
@@ -209,8 +207,10 @@ const later = ms => new Promise(resolve => setTimeout(resolve, ms))
 
 async function serve(req, res, raw) {
     const target = String(req.headers['x-amz-target']).split('.')[1]
-    counts.asked++
-    counts.by[target] = (counts.by[target] || 0) + 1
+    if (!raw.includes('#nodes')) { // how daemons count each other
+        counts.asked++
+        counts.by[target] = (counts.by[target] || 0) + 1
+    }
     const answer = await decide(req, target, raw)
     if (trouble.hold && isTrouble(target)) await later(trouble.hold)
     if (trouble.lose > 0 && isTrouble(target)) {
@@ -226,8 +226,19 @@ async function serve(req, res, raw) {
     res.end(answer.text)
 }
 
-function command(req, res, raw) {
+async function flush() {
+    for (;;) {
+        const { json } = await ask('Scan', { TableName: table })
+        if (!json.Items.length) return
+        for (const { userId, dataType } of json.Items)
+            await ask('DeleteItem',
+                { TableName: table, Key: { userId, dataType } })
+    }
+}
+
+async function command(req, res, raw) {
     if (req.method === 'POST') trouble = JSON.parse(raw)
+    if (trouble.flush) await flush()
     const text = JSON.stringify(counts)
     if (req.method === 'POST') counts = { asked: 0, by: {} }
     res.writeHead(200, { 'content-length': Buffer.byteLength(text) })
@@ -262,6 +273,7 @@ async function start() {
     await new Promise(done => shim.listen(Number(option('--port', 0)),
         '127.0.0.1', done))
     console.log(shim.address().port)
-    process.stdin.on('end', () => process.exit(0)).resume()
+    if (!argv.includes('--stay'))
+        process.stdin.on('end', () => process.exit(0)).resume()
 }
 start()

@@ -1,9 +1,9 @@
 /* fuzz_region.c -- files that hold a state.
  *
  * A good state is made once: limits of every kind, buckets so full that keys
- * live in their second and third, and changes that were left half done at
- * each step by somebody who was killed. The input is a list of patches to it
- * and then a list of things to do:
+ * live in their second and third, holds that are held and that have ended, and
+ * changes that were left half done at each step by somebody who was killed. The
+ * input is a list of patches to it and then a list of things to do:
  *
  *   byte         patches (low 4 bits), every other limit is forgotten (bit 5),
  *                look at all of it afterwards (bit 6), truncated (bit 7)
@@ -22,8 +22,8 @@
 
 #include "core/take.h"
 #include "table/check.h"
+#include "table/hold/hold.h"
 #include "table/slot.h"
-#include "table/table.h"
 
 #define SIZE   SL_REGION_MIN
 #define NOW    (INT64_C(1800000000) * SL_S)
@@ -131,6 +131,94 @@ static void die_at(struct sl_table *table, enum sl_step step)
     sl_step_hook = NULL;
 }
 
+/* ---- holds ---- */
+
+#define HOLDS 60
+
+static struct sl_hold_id id_of(unsigned number)
+{
+    return (struct sl_hold_id){
+        {(number + 1) * UINT64_C(0x9e3779b97f4a7c15),
+         (number + 1) * UINT64_C(0xbf58476d1ce4e5b9)}
+    };
+}
+
+/* Of one to eight limits. */
+static enum sl_verdict hold(struct sl_table *table, unsigned number,
+                            unsigned key, unsigned step, sl_ns now)
+{
+    struct sl_part parts[8];
+    char texts[8][16];
+    unsigned count = 1 + number % 8;
+
+    for (unsigned i = 0; i < count; i++) {
+        unsigned l = (number + i) % LIMITS;
+
+        parts[i] = part_of(l - l % step, key, texts[i]);
+        parts[i].cost = number % 3;
+    }
+    return sl_table_hold(table, parts, count, id_of(number),
+                         SL_S * (1 + number % 50), now, true);
+}
+
+static const struct sl_limit *numbers(void *ctx, uint32_t id, uint64_t held,
+                                      uint64_t *cost)
+{
+    unsigned step = *(unsigned *)ctx;
+
+    *cost = id % 3 ? held / 2 : held + id;
+    for (size_t i = 0; i < LIMITS; i += step)
+        if (limits[i].id == id)
+            return &limits[i].strictest;
+    return NULL;
+}
+
+static void end_hold(struct sl_table *table, unsigned number, unsigned how,
+                     unsigned step, sl_ns now)
+{
+    struct sl_hold_deed deed = {.errand = (enum sl_hold_errand)(how % 3),
+                                .id = id_of(number),
+                                .release = how & 4,
+                                .life = SL_S * (1 + number),
+                                .numbers = numbers,
+                                .ctx = &step};
+
+    MUST(sl_table_end(table, &deed, now, true) == SL_VERDICT_ALLOW);
+    for (unsigned i = 0; i < deed.count; i++)
+        MUST(!deed.parts[i].known ||
+             deed.parts[i].answer.remaining <= deed.parts[i].answer.capacity);
+}
+
+/* Be killed at `step` of a hold, and at `step` of its end. */
+static void die_holding(struct sl_table *table, enum sl_step step)
+{
+    unsigned number = HOLDS + 2 * (unsigned)step;
+
+    sit_on(table, SL_STEPS + 1 + (uint64_t)step);
+    (void)!hold(table, number + 1, number, 1, NOW);
+    deadly = step;
+    sl_step_hook = on_step;
+    if (setjmp(killed) == 0)
+        (void)!hold(table, number, number, 1, NOW);
+    sl_step_hook = NULL;
+    sit_on(table, 2 * SL_STEPS + 2 + (uint64_t)step);
+    sl_step_hook = on_step;
+    if (setjmp(killed) == 0)
+        end_hold(table, number + 1, SL_HOLD_SETTLE, 1, NOW);
+    sl_step_hook = NULL;
+}
+
+static void make_holds(struct sl_table *table)
+{
+    sit_on(table, SL_STEPS);
+    for (unsigned i = 0; i < HOLDS; i++)
+        (void)!hold(table, i, i / 4, 1, NOW);
+    for (unsigned i = 0; i < HOLDS; i += 3)
+        end_hold(table, i, i, 1, NOW);
+    for (unsigned step = 0; step < SL_STEPS; step++)
+        die_holding(table, (enum sl_step)step);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     static struct sl_table table;
@@ -155,6 +243,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         }
     for (unsigned step = 0; step <= SL_STEP_FINISH; step++)
         die_at(&table, (enum sl_step)step);
+    make_holds(&table);
     return 0;
 }
 
@@ -191,6 +280,9 @@ static uint64_t place(unsigned mode, uint64_t number)
         return head->limits_at + number * 8 % (LIMITS * 128);
     case 3: /* an actor that was killed */
         return head->actors_at + number * 8 % (16 * sizeof(struct sl_actor));
+    case 5: /* holds, and what was given back */
+        return head->holds_at +
+               number * 8 % (head->buckets_at - head->holds_at);
     default:
         return head->buckets_at + number * 8 % buckets;
     }
@@ -284,7 +376,12 @@ static void use(struct sl_region *r, struct input *in, unsigned step, bool look)
 
         if (what & 4)
             now = (sl_ns)key << 46; /* into the past, or the future */
-        decide(&table, what, limit, step, key, now);
+        if (key % 4 == 1)
+            (void)!hold(&table, limit, key, step, now);
+        else if (key % 4 == 2)
+            end_hold(&table, limit, what, step, now);
+        else
+            decide(&table, what, limit, step, key, now);
     }
     if (!look)
         return;

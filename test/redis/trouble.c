@@ -207,8 +207,9 @@ static void test_marker(struct server *s)
     client_ready(&c);
     open_at(&d, s, "");
     client_ready(&d);
-    secret = c.store->secret;
-    CHECK(secret.k0 == d.store->secret.k0 && secret.k1 == d.store->secret.k1);
+    secret = *sl_store_secret(c.store);
+    CHECK(secret.k0 == sl_store_secret(d.store)->k0 &&
+          secret.k1 == sl_store_secret(d.store)->k1);
     CHECK_EQ(client_stats(&c).epochs, 0);
 
     CASE("data that was flushed is noticed, and the secret put back");
@@ -220,13 +221,14 @@ static void test_marker(struct server *s)
     client_close(&d);
     open_at(&d, s, "");
     client_ready(&d);
-    CHECK(secret.k0 == d.store->secret.k0 && secret.k1 == d.store->secret.k1);
+    CHECK(secret.k0 == sl_store_secret(d.store)->k0 &&
+          secret.k1 == sl_store_secret(d.store)->k1);
     client_close(&d);
 
     CASE("a secret of somebody else's is not ours, and said");
     server_say(s, "SET sluice:secret 0123456789abcdef0123456789abcdef");
     CLIENT_WAIT(&c, strstr(c.last[SL_REDIS_CHANGED], "secret"));
-    CHECK(c.store->secret.k0 == secret.k0);
+    CHECK(sl_store_secret(c.store)->k0 == secret.k0);
     client_close(&c);
     server_say(s, "DEL sluice:secret");
 }

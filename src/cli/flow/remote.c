@@ -316,7 +316,8 @@ int sl_check_write(struct sl_buf *out, const struct sluice_request *request,
         {"body",            request->body           },
         {"idempotency_key", request->idempotency_key},
     };
-    int err = sl_buf_addf(out, "{\"request_id\":");
+    /* Whoever asks here waits for nothing but the answer. */
+    int err = sl_buf_addf(out, "{\"wait\":\"0s\",\"request_id\":");
 
     if (!err)
         err = sl_buf_add(out, id);

@@ -111,6 +111,7 @@ int sl_command_write(struct sl_buf *out, const struct sluice_request *request,
         add(&w, SL_STR("id"));
         add(&w, (struct sl_str){id.at + 1, id.len - 2});
     }
+    add_text(&w, "wait", "0s");
     add_text(&w, "as", "json");
     return w.full ? SLUICE_EINVAL : sl_resp_command_write(out, w.list, w.count);
 }

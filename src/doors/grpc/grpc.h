@@ -45,6 +45,7 @@ struct sl_grpc_door {
     sl_ns body_deadline;      /* for a request to come; 0: 10 s */
     sl_ns idle_deadline;      /* 0: 10 min */
     sl_ns age_most;           /* a connection is asked to end; 0: never */
+    struct sl_crowd *crowd;   /* NULL: each worker has its own cap only */
 };
 
 struct sl_grpc_worker {

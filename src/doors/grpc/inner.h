@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "doors/grpc/grpc.h"
 #include "doors/rls/rls.h"
+#include "doors/standing.h"
 
 #define SL_GRPC_MESSAGE ((size_t)64 << 10) /* the longest we take */
 #define SL_GRPC_PREFIX  5                  /* a flag and a length before it */
@@ -74,6 +75,7 @@ struct sl_grpc_stream {
 struct sl_grpc_session {
     struct sl_grpc_worker *worker;
     struct sl_conn *conn;
+    struct sl_standing place;
     nghttp2_session *h2;
     TAILQ_HEAD(, sl_grpc_stream) streams;
     unsigned stream_count;

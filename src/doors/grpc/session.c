@@ -226,6 +226,7 @@ static void on_close(struct sl_conn *conn)
     nghttp2_session_del(s->h2);
     if (worker->stats)
         sl_stats_connection(worker->stats, "grpc", -1);
+    sl_standing_leave(&s->place);
     sl_alloc_free(worker->alloc, s, sizeof(*s));
 }
 
@@ -293,14 +294,20 @@ static struct sl_grpc_session *new_session(struct sl_grpc_worker *worker)
 void sl_grpc_accept(void *ctx, int fd, const struct sl_address *peer)
 {
     struct sl_grpc_worker *worker = ctx;
-    struct sl_grpc_session *s = new_session(worker);
+    struct sl_standing place;
+    const char *why =
+        sl_standing_take(&place, worker->door->crowd, worker->engine, peer);
+    struct sl_grpc_session *s = why ? NULL : new_session(worker);
 
     if (!s) {
-        sl_grpc_refused(worker, "no_memory");
+        sl_standing_leave(&place);
+        sl_grpc_refused(worker, why ? why : "no_memory");
         close(fd);
         return;
     }
+    s->place = place;
     if (open_conn(s, fd, peer)) {
+        sl_standing_leave(&place);
         sl_grpc_refused(worker, "too_many");
         nghttp2_session_del(s->h2);
         sl_alloc_free(worker->alloc, s, sizeof(*s));

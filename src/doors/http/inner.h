@@ -17,22 +17,6 @@ SL_MUST_USE bool sl_http_welcome(struct sl_http_call *call);
 /* The call has its answer: count it. */
 void sl_http_count(const struct sl_http_call *call);
 
-/* ---- worker.c ---- */
-
-/* Where a connection is counted. */
-struct sl_http_place {
-    bool is_in;      /* the door's crowd */
-    bool by_address; /* also by this one */
-    struct sl_ip ip;
-};
-
-/* Somebody has come. NULL, or for metrics why he may not stay. */
-SL_MUST_USE const char *sl_http_enter(struct sl_http_worker *worker,
-                                      const struct sl_address *peer,
-                                      struct sl_http_place *ret);
-void sl_http_leave(struct sl_http_worker *worker,
-                   const struct sl_http_place *place);
-
 /* ---- date.c ---- */
 
 /* RFC 9110, 5.6.7: "Sun, 15 Nov 2026 07:00:00 GMT" */

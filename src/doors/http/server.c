@@ -329,7 +329,7 @@ static void on_close(struct sl_conn *conn)
     if (worker->stats)
         sl_stats_connection(worker->stats, worker->door->name, -1);
     sl_http_stream_forget(s);
-    sl_http_leave(worker, &s->place);
+    sl_standing_leave(&s->place);
     if (s->call)
         sl_http_leave_behind(s); /* what waits for a turn ends here */
     else
@@ -365,13 +365,14 @@ static int open_conn(struct sl_http_session *s, int fd,
 void sl_http_accept(void *ctx, int fd, const struct sl_address *peer)
 {
     struct sl_http_worker *worker = ctx;
-    struct sl_http_place place;
-    const char *why = sl_http_enter(worker, peer, &place);
+    struct sl_standing place;
+    const char *why =
+        sl_standing_take(&place, worker->door->crowd, worker->engine, peer);
     struct sl_http_session *s =
         why ? NULL : sl_alloc_new(worker->alloc, sizeof(*s));
 
     if (!s) {
-        sl_http_leave(worker, &place);
+        sl_standing_leave(&place);
         count_refusal(worker, why ? why : "no_memory", 0);
         close(fd);
         return;
@@ -384,7 +385,7 @@ void sl_http_accept(void *ctx, int fd, const struct sl_address *peer)
     s->phase = IDLE;
     if (open_conn(s, fd, peer)) {
         count_refusal(worker, "too_many", 0);
-        sl_http_leave(worker, &place);
+        sl_standing_leave(&place);
         sl_alloc_free(worker->alloc, s, sizeof(*s));
         return;
     }

@@ -3,6 +3,7 @@
 #define SL_HTTP_SESSION_H
 
 #include "doors/http/inner.h"
+#include "doors/standing.h"
 
 enum phase { IDLE, HEAD, BODY, LATE, STREAM };
 
@@ -13,7 +14,7 @@ struct sl_http_session {
     enum phase phase;
     struct sl_http_call *call;     /* LATE: the one that is under way */
     struct sl_http_stream *stream; /* STREAM: whose the connection is */
-    struct sl_http_place place;
+    struct sl_standing place;
     struct sl_http1 parser;
 };
 

@@ -3,6 +3,7 @@
 #define SL_RESP_INNER_H
 
 #include "doors/resp/resp.h"
+#include "doors/standing.h"
 #include "engine/hold.h"
 #include "engine/render.h"
 
@@ -15,13 +16,14 @@
 struct sl_resp_session {
     struct sl_resp_worker *worker;
     struct sl_conn *conn; /* NULL in tests */
-    struct sl_buf *out;   /* replies: the connection's */
-    bool shakes;          /* TLS: hands may not have been shaken yet */
-    bool partial;         /* the beginning of a command is there */
-    bool admitted;        /* may use all commands */
-    bool late;            /* a reply comes later, and then goes on */
-    bool ending;          /* nothing more is read */
-    bool broken;          /* and what is written can't be sent */
+    struct sl_standing place;
+    struct sl_buf *out; /* replies: the connection's */
+    bool shakes;        /* TLS: hands may not have been shaken yet */
+    bool partial;       /* the beginning of a command is there */
+    bool admitted;      /* may use all commands */
+    bool late;          /* a reply comes later, and then goes on */
+    bool ending;        /* nothing more is read */
+    bool broken;        /* and what is written can't be sent */
     unsigned version;
     unsigned failures; /* of AUTH */
     uint64_t id;

@@ -117,11 +117,12 @@ static bool read_header(struct sl_resp_call *call, struct sl_str name,
 }
 
 static bool read_span(sl_ns *span, struct sl_str name, struct sl_str value,
+                      int (*read)(struct sl_str, sl_ns *, struct sl_diag *),
                       struct sl_diag *why)
 {
-    if (*span > 0)
+    if (*span != 0)
         return refuse(why, "'%s' is there twice", name);
-    return !sl_hold_span(value, span, why);
+    return !read(value, span, why);
 }
 
 /* What stands behind `prefix`; false if it is not there. */
@@ -157,9 +158,9 @@ static bool read_field(struct sl_resp_call *call, struct sl_str name,
     if (is_below(name, "header.", &rest))
         return read_header(call, rest, value, why);
     if (is(name, "hold"))
-        return read_span(&call->facts.hold, name, value, why);
+        return read_span(&call->facts.hold, name, value, sl_hold_span, why);
     if (is(name, "wait"))
-        return read_span(&call->facts.wait, name, value, why);
+        return read_span(&call->facts.wait, name, value, sl_wait_span, why);
     if (!is(name, "as"))
         return unknown(name, why);
     call->json = is(value, "json");

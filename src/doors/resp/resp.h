@@ -31,6 +31,7 @@ struct sl_resp_door {
     sl_ns command_deadline;   /* from the first byte to the last; 0: 10 s */
     sl_ns idle_deadline;      /* 0: none, as with Redis */
     unsigned pipeline_most;   /* commands carried out per turn; 0: 256 */
+    struct sl_crowd *crowd;   /* NULL: each worker has its own cap only */
 };
 
 struct sl_resp_worker {

@@ -143,6 +143,7 @@ static void on_close(struct sl_conn *conn)
         sl_resp_call_leave(s->call, &conn->in);
     if (worker->stats)
         sl_stats_connection(worker->stats, "resp", -1);
+    sl_standing_leave(&s->place);
     sl_alloc_free(worker->alloc, s, sizeof(*s));
 }
 
@@ -183,19 +184,26 @@ static void keep_alive(int fd)
 void sl_resp_accept(void *ctx, int fd, const struct sl_address *peer)
 {
     struct sl_resp_worker *worker = ctx;
-    struct sl_resp_session *s = sl_alloc_new(worker->alloc, sizeof(*s));
+    struct sl_standing place;
+    const char *why =
+        sl_standing_take(&place, worker->door->crowd, worker->engine, peer);
+    struct sl_resp_session *s =
+        why ? NULL : sl_alloc_new(worker->alloc, sizeof(*s));
 
     if (!s) {
-        count_refusal(worker, "no_memory");
+        sl_standing_leave(&place);
+        count_refusal(worker, why ? why : "no_memory");
         close(fd);
         return;
     }
     sl_resp_session_init(s, worker, NULL);
+    s->place = place;
     s->shakes = worker->tls != NULL;
     if (peer && !sl_address_is_unix(peer))
         keep_alive(fd);
     if (open_conn(s, fd, peer)) {
         count_refusal(worker, "too_many");
+        sl_standing_leave(&place);
         sl_alloc_free(worker->alloc, s, sizeof(*s));
         return;
     }

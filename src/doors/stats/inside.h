@@ -114,6 +114,7 @@ struct sl_stats {
     struct sl_denials *denials;
 
     sl_stat store_errors;
+    sl_stat denied;
     sl_stat fail_modes[3];           /* by enum sl_failure */
     sl_stat tokens[SL_TOKEN_FAULTS]; /* by fault; the good ones, too */
 

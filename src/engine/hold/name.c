@@ -97,6 +97,16 @@ int sl_hold_span(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
     return err;
 }
 
+int sl_wait_span(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
+{
+    sl_ns span = 0;
+    int err = sl_parse_duration(text, &span, diag);
+
+    if (!err)
+        *ret = span > 0 ? span : SL_NS_NONE;
+    return err;
+}
+
 /* Nothing depends on nobody finding two that meet: the names are the policy's
  * own, and the number only says what is counted. */
 uint32_t sl_hold_endpoint(struct sl_str endpoint)

@@ -72,7 +72,7 @@ static bool is_plain(struct sl_str text)
 
     if (text.len >= 8 && !is_plain_word(sl_word_load(text.at + text.len - 8)))
         return false;
-    for (; text.len - i >= 8; i += 8)
+    for (; i + 8 < text.len; i += 8)
         if (!is_plain_word(sl_word_load(text.at + i)))
             return false;
     if (text.len >= 8) /* the rest was looked at first */

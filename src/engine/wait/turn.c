@@ -185,6 +185,8 @@ static sl_ns wait_of(const struct sl_ask *ask)
     if (!ask->station || !ask->station->room || !ask->station->room->queues ||
         ask->sides != 1 || !ask->spend || ask->no_wait)
         return 0;
+    if (wait < 0)
+        return 0;
     if (wait == 0)
         wait = ask->decision.route->wait;
     return wait < SL_WAIT_MOST ? wait : SL_WAIT_MOST;

@@ -157,6 +157,16 @@ static int refuse(struct sl_job *job, enum sl_job_result result)
     return 0;
 }
 
+static int refuse_alias(struct sl_job *job, struct sl_str scope,
+                        struct sl_str alias, struct sl_str owner)
+{
+    sl_refuse(&job->diag, SLUICE_ECONF,
+              "%.*s is an alias of the %.*s %.*s; change that one, or take the "
+              "alias away first",
+              SL_STR_ARG(alias), SL_STR_ARG(scope), SL_STR_ARG(owner));
+    return refuse(job, SL_JOB_CONFLICT);
+}
+
 /* Nobody else has the name, and none of its aliases is the name of another. */
 static int check_names(struct sl_registry *r, struct sl_job *job,
                        const struct sl_draft *old, const struct sl_draft *new)
@@ -168,14 +178,8 @@ static int check_names(struct sl_registry *r, struct sl_job *job,
 
     if (old->id.len == 0)
         err = sl_database_alias(&r->db, new->scope, new->id, &owner);
-    if (!err && owner.len > 0) {
-        sl_refuse(&job->diag, SLUICE_ECONF,
-                  "%.*s is an alias of the %.*s %.*s; change that one, or "
-                  "take the alias away first",
-                  SL_STR_ARG(new->id), SL_STR_ARG(new->scope),
-                  SL_STR_ARG(owner));
-        return refuse(job, SL_JOB_CONFLICT);
-    }
+    if (!err && owner.len > 0)
+        return refuse_alias(job, new->scope, new->id, owner);
     for (unsigned i = 0; i < new->alias_count && !err; i++) {
         err = sl_database_load(&r->db, new->scope, new->aliases[i], &other,
                                &found);
@@ -232,6 +236,14 @@ static int replace_one(struct sl_registry *r, struct sl_job *job,
     return err ? err : answer_one(r, job, &new);
 }
 
+/* Does it name a subject that it would say all of, or one line of many? Then
+ * it must be by its own name: whoever writes a list of ids does not mean the
+ * subject that one of them happens to be an alias of. */
+static bool needs_own_name(const struct sl_change *change)
+{
+    return change->kind == SL_CHANGE_PUT || change->line > 0;
+}
+
 /* One change. A subject that is changed by an alias keeps its own name. */
 static int change_one(struct sl_registry *r, struct sl_job *job,
                       const struct sl_change *change)
@@ -245,6 +257,8 @@ static int change_one(struct sl_registry *r, struct sl_job *job,
     err = sl_database_load(&r->db, change->scope, change->id, &old, &found);
     if (err)
         return err;
+    if (found && needs_own_name(change) && !sl_str_eq(change->id, old.id))
+        return refuse_alias(job, change->scope, change->id, old.id);
     if (found) {
         own.id = old.id;
     } else {

@@ -10,6 +10,11 @@ static void describe(struct sl_daemon *daemon, struct sl_doorway *way)
     };
 }
 
+static void gather(struct sl_doorway *way)
+{
+    way->grpc.crowd = way->crowd;
+}
+
 static int open_grpc(struct sl_stand *stand, struct sl_worker *worker,
                      const struct sl_doorway *way, unsigned most)
 {
@@ -62,6 +67,7 @@ const struct sl_door_kind sl_door_grpc = {
     .name = "grpc",
     .http2 = true,
     .describe = describe,
+    .gather = gather,
     .open = open_grpc,
     .close = close_grpc,
     .accept = accept_grpc,

@@ -9,6 +9,11 @@ static void describe(struct sl_daemon *daemon, struct sl_doorway *way)
     };
 }
 
+static void gather(struct sl_doorway *way)
+{
+    way->resp.crowd = way->crowd;
+}
+
 static int open_resp(struct sl_stand *stand, struct sl_worker *worker,
                      const struct sl_doorway *way, unsigned most)
 {
@@ -61,6 +66,7 @@ static void move(struct sl_stand *stand, struct sl_engine *engine)
 const struct sl_door_kind sl_door_resp = {
     .name = "resp",
     .describe = describe,
+    .gather = gather,
     .open = open_resp,
     .close = close_resp,
     .accept = accept_resp,

@@ -26,7 +26,7 @@ static int resolve_file(struct sl_settings *s, const char **file,
                                       "the path is too long");
 }
 
-static int check_deadline(const struct sl_settings *s, struct sl_diag *diag)
+int sl_settings_deadline(const struct sl_settings *s, struct sl_diag *diag)
 {
     if (s->deadline >= DEADLINE_LEAST && s->deadline <= DEADLINE_MOST)
         return 0;
@@ -52,7 +52,7 @@ int sl_settings_redis(struct sl_settings *s, struct sl_diag *diag)
         status = resolve_file(s, &s->redis.cert, diag);
     if (!status)
         status = resolve_file(s, &s->redis.key, diag);
-    return status ? status : check_deadline(s, diag);
+    return status ? status : sl_settings_deadline(s, diag);
 }
 
 /* ---- shown ---- */

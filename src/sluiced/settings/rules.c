@@ -24,31 +24,29 @@ static int refuse_store(const struct sl_settings *s, enum sl_setting id,
 
     if (id == SL_SET_usage)
         return sl_settings_refuse(s, id, diag,
-                                  begins(text, "postgres") ||
-                                          begins(text, "dynamodb")
+                                  begins(text, "postgres")
                                       ? "%.*s: is not in this version; write "
                                         "\"sqlite:./sluice.db\""
                                       : "\"%.*s\" is no registry; write "
-                                        "sqlite:PATH or none",
-                                  len, text);
-    if (begins(text, "dynamodb"))
-        return sl_settings_refuse(s, id, diag,
-                                  "%.*s: is not in this version; write "
-                                  "\"memory:./sluice.state\" or redis://",
+                                        "sqlite:PATH, dynamodb://REGION/TABLE "
+                                        "or none",
                                   len, text);
     return sl_settings_refuse(s, id, diag,
                               "\"%.*s\" is no store; write memory:, "
-                              "memory:PATH or redis://HOST:PORT",
+                              "memory:PATH, redis://HOST:PORT or "
+                              "dynamodb://REGION/TABLE",
                               len, text);
 }
 
 int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
 {
     if (strcmp(settings->values[SL_SET_usage].text, "none") != 0 &&
+        !begins(settings->values[SL_SET_usage].text, "dynamodb:") &&
         (!begins(settings->values[SL_SET_usage].text, "sqlite:") ||
          strlen(settings->values[SL_SET_usage].text) == strlen("sqlite:")))
         return refuse_store(settings, SL_SET_usage, diag);
     if (!begins(settings->values[SL_SET_store].text, "memory:") &&
+        !begins(settings->values[SL_SET_store].text, "dynamodb:") &&
         !begins(settings->values[SL_SET_store].text, "redis"))
         return refuse_store(settings, SL_SET_store, diag);
     return 0;

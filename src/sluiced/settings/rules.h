@@ -16,6 +16,15 @@ SL_MUST_USE int sl_rules_together(struct sl_settings *settings,
 SL_MUST_USE int sl_settings_redis(struct sl_settings *settings,
                                   struct sl_diag *diag);
 
+/* A store or subjects in DynamoDB: settings->shared, ->dynamo and ->subjects.
+ * dynamo.c */
+SL_MUST_USE int sl_settings_dynamo(struct sl_settings *settings,
+                                   struct sl_diag *diag);
+
+/* Is that a time for a store elsewhere? redis.c */
+SL_MUST_USE int sl_settings_deadline(const struct sl_settings *settings,
+                                     struct sl_diag *diag);
+
 /* `prefix` and the path behind it, as the daemon can open it; NULL if it is too
  * long. settings.c */
 const char *sl_settings_path(struct sl_settings *settings,

@@ -14,6 +14,7 @@
 #include "doors/http/http.h"
 #include "net/address.h"
 #include "policy/policy.h"
+#include "store/dynamo/where.h"
 #include "store/redis/where.h"
 
 /* What the program's exit status says; as that of `sluice`. */
@@ -125,8 +126,12 @@ struct sl_settings {
     bool proxied[SL_DOORS]; /* connections begin with a PROXY header */
     const char *state;      /* the file of the table, or NULL: on the heap */
     const char *registry;   /* the file of subjects, or NULL: none is kept */
-    bool shared;            /* it is in a Redis, and there is no table */
+    bool shared;            /* it is elsewhere, and there is no table: */
+    bool in_dynamo;         /* there, or in a Redis */
     struct sl_redis_where redis;
+    struct sl_dynamo_where dynamo;
+    bool subjects_in_dynamo; /* there, and no registry is kept */
+    struct sl_dynamo_where subjects;
     uint64_t memory;
     sl_ns deadline, drain, age; /* age: of connections, gRPC */
     enum sl_forward forward;

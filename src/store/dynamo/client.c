@@ -143,6 +143,7 @@ int sl_call_send(struct sl_call *call, const char *operation, sl_ns timeout)
     call->fetch.url = client->options.where->endpoint;
     call->fetch.headers = call->headers;
     call->fetch.send = sl_buf_str(&call->body);
+    call->fetch.once = true;
     call->fetch.most = REPLY_MOST;
     call->fetch.timeout = timeout;
     call->fetch.done = on_fetched;

@@ -222,7 +222,7 @@ int sl_dynamo_open(const struct sl_dynamo_options *options,
     dynamo->store.calls = &calls;
     dynamo->store.wants_names = true;
     pthread_mutex_init(&dynamo->lock, NULL);
-    if (sl_shared_init(&dynamo->shared, &dynamo->store.secret) ||
+    if (sl_shared_init(&dynamo->shared, &dynamo->store) ||
         sl_hash_key_make(&dynamo->store.secret))
         err = sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");
     if (err) {

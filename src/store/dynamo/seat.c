@@ -145,6 +145,12 @@ void sl_dynamo_seat_take(struct sl_dynamo_seat *seat, struct sl_take *take)
         take->done(take);
         return;
     }
+    if (!sl_hold_id_is_none(take->hold)) {
+        take->err = SLUICE_EFULL; /* there are no holds here */
+        take->allowed = take->sent = false;
+        take->done(take);
+        return;
+    }
     if (seat->closing || !atomic_load(&seat->counts.ready)) {
         refuse(seat, take);
         return;

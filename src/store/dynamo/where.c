@@ -78,7 +78,8 @@ static int set_endpoint(struct sl_str text, struct sl_arena *arena,
     struct sl_str host;
     char *url;
 
-    if (!tls && (text.len <= http.len || memcmp(text.at, http.at, http.len) != 0))
+    if (!tls &&
+        (text.len <= http.len || memcmp(text.at, http.at, http.len) != 0))
         return refuse_endpoint(text, diag);
     host = sl_str_from(text, tls ? https.len : http.len);
     if (host.len > 0 && host.at[host.len - 1] == '/')

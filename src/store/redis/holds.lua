@@ -61,13 +61,14 @@ local function make_holds()
         if back <= 0 or now < m0 - JITTER then
             return s
         end
-        local next = state(s, at, used_at(p, s, s.a, at))
+        local used = used_at(p, s, s.a, at)
+        local next = state(s, at, used)
         local floor = next.d and (next.e + next.f) * p.token or 0
-        next.b = max(next.b - back, floor)
+        next.b = max(used - back, floor)
         if next.b == 0 then
             next.a = 0
         end
-        h.r = h.r + min(amount * p.token, s.b)
+        h.r = h.r + used - next.b
         return next
     end
 

@@ -250,7 +250,7 @@ int sl_redis_open(const struct sl_redis_options *options, struct sl_store **ret,
     redis->store.wants_names = true;
     redis->store.in_slots = options->where.kind == SL_REDIS_CLUSTER;
     pthread_mutex_init(&redis->lock, NULL);
-    if (sl_shared_init(&redis->shared, &redis->store.secret) ||
+    if (sl_shared_init(&redis->shared, &redis->store) ||
         sl_hash_key_make(&redis->store.secret))
         err = sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");
     if (!err && options->where.tls)

@@ -274,6 +274,11 @@ static void on_changed(void *ctx, const char *sentence)
     tell_news(ctx, SL_REDIS_CHANGED, sentence);
 }
 
+static void on_warning(void *ctx, const char *sentence)
+{
+    tell_news(ctx, SL_REDIS_TROUBLE, sentence);
+}
+
 static void on_no_welcome(void *ctx, struct sl_str reply)
 {
     sl_seat_trouble(ctx, reply);
@@ -299,6 +304,7 @@ static int open_parts(struct sl_redis_seat *seat, struct sl_tls *tls)
         .on_ready = on_ready,
         .on_changed = on_changed,
         .on_reply = on_no_welcome,
+        .on_warning = on_warning,
         .ctx = seat,
     };
     int err = sl_dice_make(&seat->breaker.dice);

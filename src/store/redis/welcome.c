@@ -5,6 +5,8 @@
  */
 #include "store/redis/welcome.h"
 
+#include <string.h>
+
 #include "store/dice.h"
 
 #define EVERY   (5 * SL_S)
@@ -27,11 +29,75 @@ struct question {
 
 struct sl_welcome {
     struct sl_welcome_options options;
-    struct question secret, epoch;
+    struct question secret, epoch, memory;
     struct sl_timer *timer;
     struct sl_dice dice;
     bool ready;
 };
+
+/* The value of a line "NAME:value" of INFO, or "". */
+static struct sl_str info_of(struct sl_str text, const char *name)
+{
+    size_t len = strlen(name);
+    const char *at = text.len > 0 ? memmem(text.at, text.len, name, len) : NULL;
+    struct sl_str rest = SL_STR("");
+    const char *end;
+
+    if (!at)
+        return rest;
+    rest = sl_str_from(text, (size_t)(at - text.at) + len);
+    end = rest.len > 0 ? memchr(rest.at, '\r', rest.len) : NULL;
+    rest.len = end ? (size_t)(end - rest.at) : rest.len;
+    return rest;
+}
+
+/* A server that may not be asked, or says something else, is left alone. */
+static void see_memory(struct sl_welcome *welcome, struct sl_str text)
+{
+    const struct sl_welcome_options *o = &welcome->options;
+    struct sl_str most = info_of(text, "\nmaxmemory:");
+    struct sl_str policy = info_of(text, "\nmaxmemory_policy:");
+    struct sl_diag said;
+
+    if (most.len == 0 || sl_str_eq(most, SL_STR("0")) || policy.len == 0 ||
+        policy.len > 32 || sl_str_eq(policy, SL_STR("noeviction")))
+        return;
+    sl_refuse(&said, 0,
+              "when Redis is full it throws keys away, and with them what was "
+              "used (maxmemory-policy %.*s); write maxmemory-policy noeviction",
+              SL_STR_ARG(policy));
+    o->on_warning(o->ctx, said.sentence);
+}
+
+static void on_memory(struct sl_voyage *voyage, enum sl_landing landing,
+                      struct sl_str reply)
+{
+    struct question *q = (struct question *)voyage;
+    struct sl_resp_value value;
+
+    q->is_out = false;
+    if (landing != SL_LANDED)
+        return;
+    value = sl_resp_next(&reply);
+    if (value.type == SL_RESP_STRING)
+        see_memory(q->welcome, value.text);
+}
+
+/* Once, by whichever seat is the first. */
+static void ask_memory(struct sl_welcome *welcome)
+{
+    struct question *q = &welcome->memory;
+    struct sl_str words[] = {SL_STR("INFO"), SL_STR("memory")};
+
+    if (atomic_exchange(&welcome->options.shared->memory_asked, true) ||
+        sl_resp_command_write(&q->command, words, SL_LEN(words)))
+        return;
+    q->is_out = true;
+    q->voyage.flight.command = sl_buf_str(&q->command);
+    q->voyage.slot = 0;
+    q->voyage.done = on_memory;
+    sl_fleet_send(welcome->options.fleet, &q->voyage);
+}
 
 static void see_secret(struct sl_welcome *welcome, struct sl_str text)
 {
@@ -47,6 +113,7 @@ static void see_secret(struct sl_welcome *welcome, struct sl_str text)
     if (!welcome->ready) {
         welcome->ready = true;
         o->on_ready(o->ctx);
+        ask_memory(welcome);
     }
 }
 
@@ -138,6 +205,7 @@ int sl_welcome_open(const struct sl_welcome_options *options,
     *welcome = (struct sl_welcome){.options = *options};
     question_init(welcome, &welcome->secret, "sluice:secret");
     question_init(welcome, &welcome->epoch, "sluice:epoch");
+    question_init(welcome, &welcome->memory, "");
     err = sl_dice_make(&welcome->dice);
     if (!err)
         err = sl_timer_new(options->loop, on_timer, welcome, &welcome->timer);
@@ -160,5 +228,6 @@ void sl_welcome_close(struct sl_welcome *welcome)
                        welcome->secret.command.size);
     sl_buf_done(&welcome->secret.command);
     sl_buf_done(&welcome->epoch.command);
+    sl_buf_done(&welcome->memory.command);
     sl_alloc_free(welcome->options.alloc, welcome, sizeof(*welcome));
 }

@@ -1,5 +1,6 @@
 /* welcome.h -- what a seat asks before all else, and now and then again: the
- * secret that all who share this Redis have, and the marker of its data. */
+ * secret that all who share this Redis have, and the marker of its data. And
+ * once, of all seats: whether it would throw keys away when it is full. */
 #ifndef SL_WELCOME_H
 #define SL_WELCOME_H
 
@@ -15,6 +16,7 @@ struct sl_welcome_options {
     void (*on_ready)(void *ctx); /* the secret is known; once */
     void (*on_changed)(void *ctx, const char *sentence);
     void (*on_reply)(void *ctx, struct sl_str reply); /* that is none */
+    void (*on_warning)(void *ctx, const char *sentence);
     void *ctx;
 };
 

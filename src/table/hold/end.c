@@ -51,11 +51,9 @@ static struct sl_cell less(const struct sl_set *set, struct sl_item *item,
         return cell;
     mark = mark_now(set->intent->region, item, s->kept);
     next = sl_unhold(limit, cell, amount, &mark, &s->since);
-    if (sl_is_bucket(limit->kind) && !sl_cell_eq(next, cell)) {
-        item->returns = sl_mul_sat(amount, limit->token);
-        if (item->returns > cell.w[1])
-            item->returns = cell.w[1];
-    }
+    if (sl_is_bucket(limit->kind))
+        item->returns =
+            sl_sub_floor(sl_units_used(limit, cell, s->since.ends), next.w[1]);
     return next;
 }
 
@@ -195,16 +193,17 @@ static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
 bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
                     uint64_t number, struct sl_cell head)
 {
-    struct ending e = {
-        .rider = {.ready = ready, .join = join},
-    };
+    struct ending e; /* ten kilobytes of which little is used */
 
     if (!sl_hold_record_read(intent, number, head, &e.record))
         return false;
+    e.rider = (struct sl_rider){.ready = ready, .join = join};
     e.set.table = table;
     e.set.intent = intent;
     e.set.rider = &e.rider;
+    e.set.count = 0;
     e.set.fresh = true;
+    e.set.swept = false;
     e.set.now = (sl_ns)head.w[0];
     e.to = sl_hold_record_ended(head, SL_HOLD_EXPIRED);
     for (unsigned i = 0; i < e.record.count; i++)
@@ -346,11 +345,10 @@ static enum sl_verdict try_end(struct ending *e, struct sl_hold_deed *deed)
 enum sl_verdict sl_table_end(struct sl_table *table, struct sl_hold_deed *deed,
                              sl_ns now, bool fresh)
 {
-    struct ending e = {
-        .rider = {.ready = ready, .join = join},
-    };
+    struct ending e; /* ten kilobytes of which little is used */
     enum sl_verdict verdict;
 
+    e.rider = (struct sl_rider){.ready = ready, .join = join};
     deed->count = 0;
     deed->expires_in = SL_NS_NONE;
     if (!sl_set_begin(&e.set, table, now, fresh))

@@ -41,6 +41,65 @@ static sl_ns expire_block(struct sl_table *table, struct sl_intent *intent,
     return sl_due_finish(due, number, found) ? found : 0;
 }
 
+/* What is due, the earliest first, as far as there is room. What comes back of
+ * a bucket depends on the order in which its holds end. */
+#define QUEUE 64
+
+struct queue {
+    unsigned count;
+    struct {
+        uint64_t number;
+        struct sl_cell head;
+    } due[QUEUE];
+};
+
+static void enqueue(struct queue *q, uint64_t number, struct sl_cell head)
+{
+    unsigned at = q->count < QUEUE ? q->count++ : QUEUE;
+
+    for (; at > 0 && q->due[at - 1].head.w[0] > head.w[0]; at--)
+        if (at < QUEUE)
+            q->due[at] = q->due[at - 1];
+    if (at < QUEUE) {
+        q->due[at].number = number;
+        q->due[at].head = head;
+    }
+}
+
+static void gather(struct sl_intent *intent, struct queue *q, sl_ns now)
+{
+    const struct sl_region *r = intent->region;
+    uint64_t blocks = sl_hold_record_blocks(r);
+
+    q->count = 0;
+    for (uint64_t b = 0; b < blocks; b++) {
+        if (sl_due_read(sl_due_of(r, b)) > now)
+            continue;
+        for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
+            uint64_t number = b * SL_HOLD_BLOCK + i;
+            struct sl_cell head = sl_hold_record_head(intent, number);
+
+            if (sl_hold_record_state(head) == SL_HELD &&
+                (sl_ns)head.w[0] <= now)
+                enqueue(q, number, head);
+        }
+    }
+}
+
+static void expire_in_order(struct sl_table *table, struct sl_intent *intent,
+                            sl_ns now)
+{
+    struct queue q;
+
+    do {
+        gather(intent, &q, now);
+        for (unsigned i = 0; i < q.count; i++)
+            (void)sl_end_expired(table, intent, q.due[i].number, q.due[i].head);
+    } while (q.count == QUEUE);
+}
+
+/* Afterwards it is counted when the next one is due; what has become due in
+ * between is ended then. */
 void sl_holds_expire(struct sl_table *table, sl_ns now)
 {
     struct sl_intent *intent = sl_actor_borrow(&table->actors);
@@ -50,6 +109,7 @@ void sl_holds_expire(struct sl_table *table, sl_ns now)
     uint64_t blocks = sl_hold_record_blocks(r);
     sl_ns found = SL_DUE_NONE;
 
+    expire_in_order(table, intent, now);
     for (uint64_t b = 0; b < blocks; b++) {
         sl_ns due = sl_due_read(sl_due_of(r, b));
 

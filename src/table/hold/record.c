@@ -14,7 +14,6 @@ enum { HASH_LO, HASH_HI, COST, SLOT, MARK_0, MARK_1, RATE, CAPACITY };
 
 static_assert(SL_LIMITS == 1 << LIMIT_BITS, "limits fit a part");
 
-#define ROW      128
 #define PER_ROW  (SL_HOLD_BLOCK / 2)
 #define HEADS    UINT64_C(256)
 #define CHOICES  2 /* blocks of each length in which an id may lie */
@@ -54,12 +53,14 @@ static uint64_t block_at(const struct sl_region *r, uint64_t block)
                               : head->long_at + (block - head->shorts) * many;
 }
 
+static uint64_t head_at(const struct sl_region *r, uint64_t block, uint64_t i)
+{
+    return block_at(r, block) + (i < PER_ROW ? 1 + i : 2 + i) * 16;
+}
+
 uint64_t sl_hold_record_at(const struct sl_region *r, uint64_t number)
 {
-    uint64_t i = number % SL_HOLD_BLOCK;
-
-    return block_at(r, number / SL_HOLD_BLOCK) + i / PER_ROW * ROW +
-           (1 + i % PER_ROW) * 16;
+    return head_at(r, number / SL_HOLD_BLOCK, number % SL_HOLD_BLOCK);
 }
 
 unsigned sl_hold_record_room(const struct sl_region *r, uint64_t number)
@@ -186,7 +187,7 @@ static bool find_in(const struct sl_intent *intent, uint64_t block,
 
     for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
         uint64_t number = block * SL_HOLD_BLOCK + i;
-        const sl_word *word = sl_region_word(r, sl_hold_record_at(r, number));
+        const sl_word *word = sl_region_word(r, head_at(r, block, i));
         struct sl_cell head;
 
         if (get(&word[1]) >> 4 != id.w[0] >> 4)
@@ -231,23 +232,24 @@ struct pick {
     unsigned taken;
 };
 
+/* What is locked is somebody's, and not looked at any closer. */
 static struct pick pick_in(const struct sl_intent *intent, uint64_t block)
 {
+    const struct sl_region *r = intent->region;
     struct pick pick = {.rank = NO_BLOCK, .taken = 0};
 
     for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
-        uint64_t number = block * SL_HOLD_BLOCK + i;
-        struct sl_cell head = sl_hold_record_head(intent, number);
+        uint64_t at = head_at(r, block, i);
+        const sl_word *word = sl_region_word(r, at);
+        struct sl_cell head = sl_cell_of(get(&word[0]), get(&word[1]));
         enum sl_hold_record_state state = sl_hold_record_state(head);
         uint64_t rank = state == SL_ENDED ? 1 + head.w[0] : 0;
 
-        if (state == SL_HELD ||
-            (state == SL_CLAIM &&
-             !is_dead(intent->region, head.w[0],
-                      sl_hold_record_at(intent->region, number)))) {
+        if (sl_is_locked(head.w[0]) || state == SL_HELD ||
+            (state == SL_CLAIM && !is_dead(r, head.w[0], at))) {
             pick.taken++;
         } else if (rank < pick.rank) {
-            pick.number = number;
+            pick.number = block * SL_HOLD_BLOCK + i;
             pick.head = head;
             pick.rank = rank;
         }
@@ -261,6 +263,12 @@ struct sl_cell sl_hold_record_claimed(const struct sl_intent *intent,
     return sl_cell_of(intent->index, (id.w[0] & ~UINT64_C(15)) | SL_CLAIM);
 }
 
+/* Swaps are in order with what was stored before them. */
+static void say(const struct sl_intent *intent, uint64_t at)
+{
+    atomic_store_explicit(&intent->actor->claims, at, memory_order_release);
+}
+
 /* He says so before he does. */
 static bool claim(const struct sl_intent *intent, struct sl_hold_id id,
                   const struct pick *pick)
@@ -270,16 +278,16 @@ static bool claim(const struct sl_intent *intent, struct sl_hold_id id,
     sl_word *head = sl_region_word(r, at);
     bool done;
 
-    atomic_store(&intent->actor->claims, at);
+    say(intent, at);
     SL_STEP(SL_STEP_CLAIM);
     done = sl_swap_pair(head, pick->head, sl_hold_record_claimed(intent, id));
     if (!done)
-        atomic_store(&intent->actor->claims, 0);
+        say(intent, 0);
     SL_STEP(SL_STEP_CLAIMED);
     return done;
 }
 
-/* In the emptier of two blocks. */
+/* In the emptier of two blocks; in the first while that is half empty. */
 static bool claim_in(const struct sl_intent *intent, const uint64_t *blocks,
                      struct sl_hold_id id, uint64_t *number)
 {
@@ -289,6 +297,8 @@ static bool claim_in(const struct sl_intent *intent, const uint64_t *blocks,
         return false;
     do {
         a = pick_in(intent, blocks[0]);
+        if (a.rank != NO_BLOCK && a.taken <= PER_ROW)
+            continue;
         b = pick_in(intent, blocks[1]);
         if (a.rank == NO_BLOCK || (b.rank != NO_BLOCK && b.taken < a.taken))
             a = b;
@@ -309,14 +319,16 @@ bool sl_hold_record_claim(const struct sl_intent *intent, struct sl_hold_id id,
            claim_in(intent, blocks + CHOICES, id, number);
 }
 
-void sl_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
-                      uint64_t number)
+void sl_hold_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
+                           uint64_t number, bool done)
 {
     const struct sl_region *r = intent->region;
 
-    (void)sl_swap_pair(sl_region_word(r, sl_hold_record_at(r, number)),
-                       sl_hold_record_claimed(intent, id), sl_cell_of(0, 0));
-    atomic_store(&intent->actor->claims, 0);
+    if (!done)
+        (void)sl_swap_pair(sl_region_word(r, sl_hold_record_at(r, number)),
+                           sl_hold_record_claimed(intent, id),
+                           sl_cell_of(0, 0));
+    say(intent, 0);
 }
 
 /* ---- writing ---- */
@@ -369,8 +381,10 @@ static bool possible_part(const struct sl_region *r, const struct sl_kept *p)
     const struct sl_limit_entry *e = sl_region_limit(r, p->limit);
     uint64_t most = get(&e->kind) > SL_SLIDING ? SL_AMOUNT_MAX : SL_COUNT_MAX;
 
-    return get(&e->used) == 1 && p->cost <= SL_AMOUNT_MAX &&
-           p->count - 1 < most && p->capacity - 1 < most &&
+    return get(&e->used) == 1 &&
+           (get(&e->kind) == SL_QUOTA || get(&e->calendar) == 0) &&
+           p->cost <= SL_AMOUNT_MAX && p->count - 1 < most &&
+           p->capacity - 1 < most &&
            (!p->tracked || (p->slot.bucket < sl_region_head(r)->buckets &&
                             p->slot.index < SL_SLOTS));
 }
@@ -386,7 +400,7 @@ static bool possible_body(const struct sl_region *r, uint64_t number)
         if (!possible_part(r, &record.part[i]))
             return false;
     return record.taken >= 0 && record.taken < SL_TIME_END && record.life > 0 &&
-           record.life <= SL_TIME_END && record.stepped < (uint64_t)SL_TIME_END;
+           record.life <= SL_TIME_END;
 }
 
 bool sl_hold_record_check(const struct sl_region *r, uint64_t number)

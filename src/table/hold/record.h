@@ -17,7 +17,7 @@
  * down in his actor's record that he claims it. A claim that no actor's record
  * speaks of is dead, and free commit   of the intent that takes what is held
  * (take.c) end      of the intent that settles it (end.c): once, whoever comes
- *   let go   sl_record_let_go
+ *   let go   sl_hold_record_let_go
  *
  * An id names two blocks of short records and two of long ones in which it
  * may lie, and goes to the emptier. What has ended is remembered until the
@@ -123,9 +123,10 @@ struct sl_cell sl_hold_record_claimed(const struct sl_intent *intent,
 void sl_hold_record_fill(const struct sl_region *r,
                          const struct sl_hold_record *record);
 
-/* The claim is over: the record became a hold, or else is free again. */
-void sl_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
-                      uint64_t number);
+/* The claim is over: the record became a hold if `done`, or else is free
+ * again. */
+void sl_hold_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
+                           uint64_t number, bool done);
 
 /* It has been held for longer at once than before. */
 void sl_hold_record_lengthen(const struct sl_region *r, uint64_t number,

@@ -19,6 +19,18 @@ static struct holding *of(struct sl_set *set)
     return (struct holding *)(void *)set->rider;
 }
 
+/* How far the clock has stepped at `now`. If it was seen to step back since we
+ * read it, what is taken now comes before that step. */
+static uint64_t stepped_at(const struct sl_set *set)
+{
+    const struct sl_region_head *head = sl_region_head(set->intent->region);
+    uint64_t stepped = atomic_load(&head->stepped);
+    sl_ns ahead = set->now - (sl_ns)atomic_load(&head->latest);
+
+    return ahead > SL_LATEST_GRAIN ? sl_sub_floor(stepped, (uint64_t)ahead)
+                                   : stepped;
+}
+
 /* Is it a part of the hold? */
 static bool is_held(const struct sl_item *item)
 {
@@ -47,6 +59,7 @@ static bool ready(struct sl_set *set)
     if (h->expires == SL_NS_MAX)
         h->expires--;
     record->taken = set->now;
+    record->stepped = stepped_at(set);
     return h->claimed;
 }
 
@@ -94,25 +107,24 @@ static bool join(struct sl_set *set)
     return true;
 }
 
-static void leave(struct sl_set *set)
+static void leave(struct sl_set *set, bool done)
 {
     struct holding *h = of(set);
 
     if (h->claimed)
-        sl_record_let_go(set->intent, h->record.id, h->record.number);
+        sl_hold_record_let_go(set->intent, h->record.id, h->record.number,
+                              done);
 }
 
-/* How far the clock has stepped is read first: a step that comes in between
- * then counts as one that came later, and less is given back. */
 enum sl_verdict sl_table_hold(struct sl_table *table, struct sl_part *parts,
                               unsigned count, struct sl_hold_id id, sl_ns life,
                               sl_ns now, bool fresh)
 {
-    struct holding h = {
-        .rider = {ready, join, leave},
-          .record = {.id = id,     .life = life }
-    };
+    struct holding h; /* two kilobytes of which little is used */
 
-    h.record.stepped = atomic_load(&sl_region_head(&table->region)->stepped);
+    h.rider = (struct sl_rider){ready, join, leave};
+    h.record.id = id;
+    h.record.life = life;
+    h.claimed = false;
     return sl_set_ride(table, parts, count, now, fresh, &h.rider);
 }

@@ -40,12 +40,15 @@ static void check_version(void)
     CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:x"}), 0);
     CHECK_EQ(MAKE(false, {SL_SET_store, "dynamodb://u:s3cret@h"}),
              SL_EXIT_USAGE);
-    CHECK_STR(why.sentence, "--store: dynamodb: is not in this version; write "
-                            "\"memory:./sluice.state\" or redis://");
+    CHECK_STR(why.sentence, "--store: dynamodb:// needs a region; write "
+                            "dynamodb://eu-west-1/TABLE");
+    CHECK_EQ(MAKE(false, {SL_SET_store, "dynamodb://eu-west-1/tab"}), 0);
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "dynamodb://eu-west-1/x"}),
+             SL_EXIT_USAGE);
     CHECK_EQ(MAKE(false, {SL_SET_store, "memery:"}), SL_EXIT_USAGE);
     CHECK_STR(why.sentence,
-              "--store: \"memery\" is no store; write memory:, memory:PATH or "
-              "redis://HOST:PORT");
+              "--store: \"memery\" is no store; write memory:, memory:PATH, "
+              "redis://HOST:PORT or dynamodb://REGION/TABLE");
 
     CASE("to say that they are off is no wish for them");
     CHECK_EQ(MAKE(false, {SL_SET_listen_resp, "off"}), 0);

@@ -280,11 +280,13 @@ static void test_counts(void)
 
     CASE("one that was over is no surprise");
     lease(&w, "k", 8);
+    set_keys(&w, "k", NULL, 3);
+    CHECK(spend(&w, T0));
     ask(&w, T0 + 2 * SL_S);
     w.asks.words[0].till = 5000000000; /* the server's now */
     land(&w, 0, 0, 0, T0);
     CHECK_EQ(w.counts.over, 0);
-    CHECK_EQ(w.counts.under, 8);
+    CHECK_EQ(w.counts.under, 5);
 
     CASE("nor is one that nobody answered for");
     lease(&w, "j", 6);

@@ -62,8 +62,8 @@ static void test_early(struct world *w)
     CHECK_EQ(a.done, 1);
     CHECK_EQ(a.take.err, SLUICE_ESTORE);
     make_ready(w);
-    CHECK_EQ(w->store->secret.k0, 0x0123456789abcdef);
-    CHECK_EQ(w->store->secret.k1, 0x0123456789abcdef);
+    CHECK_EQ(sl_store_secret(w->store)->k0, 0x0123456789abcdef);
+    CHECK_EQ(sl_store_secret(w->store)->k1, 0x0123456789abcdef);
 
     CASE("an empty set is allowed, a loop without a seat is not served");
     a.take.count = 0;

@@ -186,11 +186,12 @@ static bool run_stopped(struct world *w, enum deed deed, enum sl_step step,
 
 static void test_stopped(enum deed deed)
 {
-    char name[128];
+    static char name[DEEDS][64];
     unsigned runs = 0;
 
-    snprintf(name, sizeof(name), "%s, stopped at every step", names[deed]);
-    CASE(name);
+    snprintf(name[deed], sizeof(name[deed]), "%s, stopped at every step",
+             names[deed]);
+    CASE(name[deed]);
     make(&world, deed);
     for (unsigned step = 0; step < SL_STEPS; step++)
         for (unsigned meddle = 0; meddle < 2; meddle++)
@@ -222,11 +223,12 @@ static bool run_killed(struct world *w, enum deed deed, enum sl_step step,
 
 static void test_killed(enum deed deed)
 {
-    char name[128];
+    static char name[DEEDS][64];
     unsigned runs = 0;
 
-    snprintf(name, sizeof(name), "%s, killed at every step", names[deed]);
-    CASE(name);
+    snprintf(name[deed], sizeof(name[deed]), "%s, killed at every step",
+             names[deed]);
+    CASE(name[deed]);
     make(&world, deed);
     for (unsigned step = 0; step < SL_STEPS; step++)
         for (unsigned n = 1; run_killed(&world, deed, step, n); n++)

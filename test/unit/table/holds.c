@@ -335,6 +335,35 @@ static void test_steps(void)
     }
     end();
 
+    CASE("and so it is before a hold is made");
+    begin();
+    CHECK_EQ(take(&table, &day, "a", 1), SL_VERDICT_ALLOW);
+    {
+        struct sl_part part = part_of(&pool, "new", 1);
+
+        CHECK_EQ(sl_table_hold(&table, &part, 1, id_of(1), SL_S, NOW - SL_HOUR,
+                               false),
+                 SL_VERDICT_STALE);
+        CHECK_EQ(held_now(&table), 0);
+    }
+    end();
+
+    CASE("who is refused after a step mends what he met, and holds nothing");
+    begin();
+    CHECK_EQ(take(&table, &bucket, "a", 20), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &bucket, "b", 20), SL_VERDICT_ALLOW);
+    {
+        struct sl_part parts[] = {part_of(&bucket, "a", 1),
+                                  part_of(&bucket, "b", 1)};
+
+        CHECK_EQ(hold_set(&table, parts, 2, 1, SL_S, NOW - SL_HOUR),
+                 SL_VERDICT_DENY);
+        CHECK_EQ(parts[0].answer.retry_in, SL_S);
+        CHECK_EQ(held_now(&table), 0);
+        CHECK_EQ(state_at(&table, 1, NOW - SL_HOUR), SL_HOLD_UNKNOWN);
+    }
+    end();
+
     CASE("a step back brings a bucket nothing that it has had already");
     begin();
     CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW),

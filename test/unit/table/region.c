@@ -77,6 +77,9 @@ static void write_word(uint64_t at, uint64_t word)
 #define LAST_TAG      LAST_AT(sl_tag_word(SL_SLOTS - 1))
 #define LAST_CELL     LAST_AT(sl_cell_word(SL_SLOTS - 1))
 
+/* The head of the first record: behind the due words of eleven blocks. */
+#define FIRST_HOLD (4096 + 128 * SL_LIMITS + 4096 * SL_ACTORS + 256 + 16)
+
 static void test_memory(void)
 {
     struct sl_region a, b;
@@ -209,6 +212,11 @@ static void test_damage(void)
         ROW("an actor",
             4096 + 128 * SL_LIMITS + offsetof(struct sl_actor, guards), 34,
             false, "the record of actor 0 in it is damaged"),
+        ROW("a hold of nobody", FIRST_HOLD + 8, 2, false,
+            "a hold in it is damaged"),
+        ROW("a hold that is locked", FIRST_HOLD, SL_LOCKED | 5, false,
+            "a hold in it is damaged"),
+        ROW("a claim that was left", FIRST_HOLD + 8, 17, false, NULL),
     };
 
     for (unsigned i = 0; i < SL_LEN(rows); i++) {

@@ -2,9 +2,22 @@
  *
  * All checks of an array are read before the first is decided: if one of them
  * is wrong, none is, and nothing is spent. Then each is decided for itself, in
- * order, and all are answered in that order.
+ * order, and all are answered in that order. An answer that has become so large
+ * that it might not hold another verdict ends there: what is left is answered
+ * as undecided, and nothing was spent for it.
  */
 #include "doors/http/api/api.h"
+
+/* No verdict is longer: that is what its headers and body may have. */
+#define VERDICT_MOST ((size_t)16 << 20)
+
+#define UNDECIDED                                                              \
+    "{\"allowed\":false,\"status\":503,\"code\":\"ANSWER_TOO_LARGE\","         \
+    "\"message\":\"The answer to this array has no room for another verdict: " \
+    "this check was not decided, and nothing was spent. Ask again with fewer " \
+    "at once.\",\"by\":null,\"retry_after_ms\":null,\"request_id\":null,"      \
+    "\"degraded\":false,\"hold\":null,\"limits\":[],\"headers\":{},"           \
+    "\"body\":null}"
 
 struct answering {
     struct sl_http_call *call;
@@ -50,6 +63,19 @@ static void finish(struct answering *a)
     sl_http_finish(call);
 }
 
+/* Whoever is decided is answered, too. */
+static void end_early(struct answering *a)
+{
+    struct sl_buf *out = &a->call->text;
+
+    if (out->ceiling - out->len >= VERDICT_MOST)
+        return;
+    for (; a->next && !a->failed; a->next = a->next->next)
+        a->failed = sl_buf_add(out, SL_STR("," UNDECIDED)) != 0;
+    if (a->failed)
+        sl_http_no_memory(a->call);
+}
+
 static void step(struct answering *a);
 
 static void on_decided(struct sl_ask *ask)
@@ -58,6 +84,8 @@ static void on_decided(struct sl_ask *ask)
 
     a->failed = !write_verdict(a);
     a->next = a->next->next;
+    if (!a->failed)
+        end_early(a);
     if (!a->stepping)
         step(a);
 }

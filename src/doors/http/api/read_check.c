@@ -262,7 +262,9 @@ static bool take_key(struct reading *r, struct sl_facts *facts)
 }
 
 /* For how long. */
-static bool read_span(struct reading *r, const char *member, sl_ns *place)
+static bool read_span(struct reading *r, const char *member,
+                      int (*read)(struct sl_str, sl_ns *, struct sl_diag *),
+                      sl_ns *place)
 {
     struct sl_diag why = {.sentence = ""};
     struct sl_str text;
@@ -271,19 +273,19 @@ static bool read_span(struct reading *r, const char *member, sl_ns *place)
         return wrong(r, sl_str_c(member), "a string such as \"30s\"");
     if (!sl_json_text(&r->json, &text))
         return broken(r);
-    return !sl_hold_span(text, place, &why) ||
+    return !read(text, place, &why) ||
            complain(r, "BAD_REQUEST", "\"%s\": %s", member, why.sentence);
 }
 
 /* ---- members ---- */
 
-enum form { TEXT, HEADERS, COST, SPAN, BODY, BASE64, KEY, LATER };
+enum form { TEXT, HEADERS, COST, SPAN, WAIT, BODY, BASE64, KEY };
 
 struct member {
     const char *name;
     size_t len;
     enum form form;
-    size_t place; /* TEXT, SPAN: in the facts */
+    size_t place; /* TEXT: of the slice in the facts */
 };
 
 #define AT(name)   offsetof(struct sl_facts, name)
@@ -304,7 +306,7 @@ static const struct member members[] = {
     {NAME("limit"),           TEXT,    AT(limit)     },
     {NAME("key"),             TEXT,    AT(key)       },
     {NAME("hold"),            SPAN,    AT(hold)      },
-    {NAME("wait"),            SPAN,    AT(wait)      },
+    {NAME("wait"),            WAIT,    AT(wait)      },
     {NAME("idempotency_key"), KEY,     0             },
     {NAME("body"),            BODY,    0             },
     {NAME("body_base64"),     BASE64,  0             },
@@ -348,14 +350,11 @@ static bool read_member(struct reading *r, const struct member *member,
         return read_text(r, sl_str_c(member->name), &facts->idempotency_key) &&
                check_key(r, facts->idempotency_key);
     case SPAN:
-        return read_span(r, member->name,
-                         (sl_ns *)((char *)facts + member->place));
-    case LATER:
-        break;
+        return read_span(r, member->name, sl_hold_span, &facts->hold);
+    case WAIT:
+        return read_span(r, member->name, sl_wait_span, &facts->wait);
     }
-    return complain(r, "NOT_IN_THIS_VERSION",
-                    "\"%s\" is not in this version of Sluice; leave it out",
-                    member->name);
+    return false;
 }
 
 static const struct member *find_member(struct sl_str name)

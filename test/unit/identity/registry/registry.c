@@ -203,7 +203,23 @@ static void test_conflicts(struct world *w)
                                  "already; take it away there first");
     sl_job_clear(&job);
 
+    CASE("nobody says all of a subject by its alias, nor in an import");
+    bob = ann;
+    bob.id = S("ANN@x.org");
+    bob.note = S("taken over");
+    ask_write(w, &job, &bob, 1);
+    CHECK_EQ(job.result, SL_JOB_CONFLICT);
+    CHECK_STR(job.diag.sentence, "ANN@x.org is an alias of the user ann; "
+                                 "change that one, or take the alias away "
+                                 "first");
+    sl_job_clear(&job);
+    bob.kind = SL_CHANGE_PATCH;
+    bob.line = 2;
+    write_one(w, &bob, SL_JOB_CONFLICT);
+
     CASE("and is nobody's name");
+    bob = ann;
+    bob.id = S("bob");
     bob.alias_count = 1;
     bob.aliases = (const struct sl_str[]){S("ann")};
     ask_write(w, &job, &bob, 1);

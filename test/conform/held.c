@@ -1,4 +1,4 @@
-/* holds.c -- holds in Redis, by two nodes, against models that know nothing of
+/* held.c -- holds in Redis, by two nodes, against models that know nothing of
  * scripts.
  *
  * A history is made from a seed: takes with holds and without, settlements of

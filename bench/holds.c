@@ -1,0 +1,131 @@
+/* holds.c -- what a hold costs: hold and settle, against two plain takes of the
+ * same limits. Keys are many and the clock moves, as in life.
+ */
+#include <string.h>
+
+#include "pair.h"
+#include "table/hold/hold.h"
+
+#define MIB    (UINT64_C(1) << 20)
+#define LIMITS 3
+#define KEYS   1000
+
+struct field {
+    struct sl_table table;
+    struct sl_table_limit limits[LIMITS];
+    unsigned parts;
+    uint64_t at;
+    sl_ns now;
+};
+
+static void must(int err, const struct sl_diag *diag)
+{
+    if (err) {
+        fprintf(stderr, "bench: %s\n", diag->sentence);
+        exit(1);
+    }
+}
+
+static void open_field(struct field *f, unsigned parts)
+{
+    static const char *const names[] = {"one", "two", "three"};
+    static const enum sl_kind kinds[] = {SL_BUCKET, SL_QUOTA, SL_PERMITS};
+    static const char *const rates[] = {"1000M/min", "1000M/day", "1000M"};
+    struct sl_diag diag = {0};
+    struct sl_region region;
+    struct sl_rate rate;
+
+    must(sl_region_open_heap(&region, 64 * MIB, &diag), &diag);
+    sl_table_init(&f->table, &region, SL_FULL_ALLOW);
+    for (unsigned i = 0; i < LIMITS; i++) {
+        struct sl_table_limit *l = &f->limits[i];
+
+        *l = (struct sl_table_limit){.name = names[i], .share = 250};
+        must(sl_parse_rate(sl_str_c(rates[i]), &rate, &diag), &diag);
+        must(sl_limit_init(&l->strictest, kinds[i], &rate, NULL, &diag), &diag);
+        must(sl_table_know(&f->table, l), &diag);
+    }
+    f->parts = parts;
+    f->now = INT64_C(1790000000) * SL_S;
+}
+
+/* A set of the next key. */
+static void make_set(struct field *f, struct sl_part *parts, uint64_t *key)
+{
+    *key = f->at++ % KEYS;
+    f->now += SL_US;
+    for (unsigned i = 0; i < f->parts; i++)
+        parts[i] = (struct sl_part){
+            .of = &f->limits[i],
+            .limit = &f->limits[i].strictest,
+            .key = {(const char *)key, sizeof(*key)},
+            .cost = 1
+        };
+}
+
+static uint64_t take_twice(void *ctx, uint64_t rounds)
+{
+    struct field *f = ctx;
+    struct sl_part parts[LIMITS];
+    uint64_t key, sum = 0;
+
+    for (uint64_t i = 0; i < 2 * rounds; i++) {
+        make_set(f, parts, &key);
+        sum += sl_table_decide(&f->table, parts, f->parts, f->now, false);
+    }
+    return sum;
+}
+
+static const struct sl_limit *as_held(void *ctx, uint32_t id, uint64_t held,
+                                      uint64_t *cost)
+{
+    const struct field *f = ctx;
+
+    *cost = held;
+    for (unsigned i = 0; i < LIMITS; i++)
+        if (f->limits[i].id == id)
+            return &f->limits[i].strictest;
+    return NULL;
+}
+
+static uint64_t hold_and_settle(void *ctx, uint64_t rounds)
+{
+    struct field *f = ctx;
+    struct sl_part parts[LIMITS];
+    struct sl_hold_deed deed;
+    uint64_t key, sum = 0;
+
+    deed.errand = SL_HOLD_SETTLE;
+    deed.release = false;
+    deed.numbers = as_held;
+    deed.ctx = f;
+    for (uint64_t i = 0; i < rounds; i++) {
+        make_set(f, parts, &key);
+        deed.id = (struct sl_hold_id){
+            {(f->at + 1) * UINT64_C(0x9e3779b97f4a7c15),
+             (f->at + 1) * UINT64_C(0xbf58476d1ce4e5b9)}
+        };
+        sum += sl_table_hold(&f->table, parts, f->parts, deed.id, SL_MIN,
+                             f->now, false);
+        sum += sl_table_end(&f->table, &deed, f->now, false);
+        if (deed.state != SL_HOLD_HELD)
+            exit(1);
+    }
+    return sum;
+}
+
+int main(void)
+{
+    static struct field f;
+
+    open_field(&f, 3);
+    print_row("holds: hold and settle, three limits",
+              measure(take_twice, &f, hold_and_settle, &f), 2.5,
+              "against two takes of the same set");
+    f.parts = 1;
+    print_row("holds: hold and settle, one limit",
+              measure(take_twice, &f, hold_and_settle, &f), 2.5,
+              "against two takes of one key, which need no intent");
+    sl_table_done(&f.table);
+    return 0;
+}

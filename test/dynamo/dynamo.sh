@@ -1,0 +1,114 @@
+# shellcheck shell=bash
+# dynamo.sh -- a DynamoDB of the test's own, on top of daemon.sh: dynalite
+# behind dynamo.js.
+#
+#   dynamo_start WORD...  leaves $dynamo_pid, $dynamo_port and $store
+#   dynamo_kill           as by kill -9
+#   shim JSON             trouble, from now on; see dynamo.js
+#   asked                 how many requests it had since then; asked OPERATION
+#   item KEY SORT         a row, as JSON on a line, its members in order
+#   rows                  "KEY SORT" of all rows but those of the store itself
+#   put JSON              a row
+#   share WORD...         sluiced on it, once it answers; as start
+#   metric NAME           of the last daemon
+#
+# shellcheck disable=SC2034,SC2120 # who sources this reads them
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+modules=${SLUICE_NODE_MODULES:-$here/../../build/node_modules}
+if ! [[ -d $modules/dynalite ]]; then
+    echo '1..0 # SKIP dynalite is not installed; run scripts/setup'
+    exit 0
+fi
+# shellcheck source=test/daemon/daemon.sh
+. "$here/../daemon/daemon.sh"
+export AWS_ACCESS_KEY_ID=id AWS_SECRET_ACCESS_KEY=secret
+unset AWS_SESSION_TOKEN AWS_PROFILE
+dynamo_pid='' dynamo_port=0 store='' table=jobseek-users
+
+dynamo_is_up() {
+    [[ -s $folder/dynamo.port ]]
+}
+
+# At the port that it had, if it had one.
+dynamo_start() {
+    rm -f "$folder/dynamo.port"
+    node "$here/dynamo.js" --stay --port "$dynamo_port" "$@" </dev/null \
+        >"$folder/dynamo.port" 2>"$folder/dynamo.err" &
+    dynamo_pid=$!
+    running+=("$dynamo_pid")
+    until_ dynamo_is_up
+    dynamo_port=$(cat "$folder/dynamo.port")
+    endpoint=http://127.0.0.1:$dynamo_port
+    store="dynamodb://eu-west-1/$table?endpoint=$endpoint"
+}
+
+dynamo_kill() {
+    kill -9 "$dynamo_pid"
+    wait "$dynamo_pid" 2>/dev/null
+}
+
+shim() {
+    curl -s "$endpoint/_shim" -d "$1" >/dev/null
+}
+
+asked() {
+    curl -s "$endpoint/_shim" | python3 -c '
+import json, sys
+said = json.load(sys.stdin)
+print(said["by"].get(sys.argv[1], 0) if len(sys.argv) > 1 else said["asked"])
+' "$@"
+}
+
+# operation NAME BODY: past the shim's look at signatures.
+operation() {
+    python3 "$here/signed.py" "$endpoint" "$1" "$2"
+}
+
+item() {
+    operation GetItem "{\"TableName\":\"$table\",\"ConsistentRead\":true,
+        \"Key\":{\"userId\":{\"S\":\"$1\"},\"dataType\":{\"S\":\"$2\"}}}" |
+        python3 -c 'import json, sys
+item = json.load(sys.stdin).get("Item", {})
+print(json.dumps(item, sort_keys=True, separators=(",", ":")))'
+}
+
+rows() {
+    operation Scan "{\"TableName\":\"$table\",\"ConsistentRead\":true}" |
+        python3 -c 'import json, sys
+for item in sorted(json.load(sys.stdin)["Items"],
+                   key=lambda i: (i["userId"]["S"], i["dataType"]["S"])):
+    name = item["userId"]["S"]
+    if name != "sluice:secret" and not name.endswith("#nodes"):
+        print(name, item["dataType"]["S"])'
+}
+
+put() {
+    operation PutItem "{\"TableName\":\"$table\",\"Item\":$1}" >/dev/null
+}
+
+is_ok() {
+    [[ $(curl -s "http://$admin/readyz") = ok ]]
+}
+
+is_degraded() {
+    [[ $(curl -s "http://$admin/readyz") = degraded:* ]]
+}
+
+# A busy machine keeps a DynamoDB in node waiting.
+share() {
+    start --store "$store" --deadline 5s "$@" && until_ is_ok
+}
+
+metric() {
+    curl -s "http://$admin/metrics" | sed -n "s/^$1 //p"
+}
+
+# ask_for USER PATH [MORE]: leaves the verdict in $out.
+ask_for() {
+    ask /v1/check -d "{\"path\":\"$2\",\"user\":\"$1\"${3-}}"
+}
+
+member() {
+    sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p" <<<"$out"
+}

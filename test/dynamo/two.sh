@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# two.sh SLUICED SLUICED-TEST SLUICE -- two daemons on one table: what they
+# admit together is exact; an endpoint that throttles, fails, stalls and loses
+# answers; and one without transactions.
+# shellcheck disable=SC2119,SC2154,SC2317 # dynamo.sh leaves them
+set -uo pipefail
+
+# shellcheck source=test/dynamo/dynamo.sh
+. "$(dirname "${BASH_SOURCE[0]}")/dynamo.sh"
+
+cat >p.yaml <<'EOF'
+sluice: 1
+env: test
+limits:
+  window: { kind: fixed-window, per: user, rate: 40/3000d }
+  bucket: { kind: token-bucket, per: user, rate: 1/day burst 30 }
+  tenant: { kind: quota, per: org, rate: 25/3000d, on_store_failure: deny }
+routes:
+  - { match: /window, limits: [window] }
+  - { match: /bucket, limits: [bucket] }
+  - { match: /set, limits: [tenant, window] }
+  - { match: /org, limits: [tenant] }
+  - { match: /steps, limits: [tenant, window], atomic: false }
+default: []
+EOF
+
+# both COUNT USER PATH: that many at each of two daemons, at once; how many
+# passed, and how many without the store
+both() {
+    local one
+
+    for one in "$first" "$second"; do
+        python3 - "$one" "$@" <<'EOF' &
+import http.client, json, sys
+host, count, user, path = sys.argv[1:5]
+line = http.client.HTTPConnection(host)
+passed = degraded = 0
+for _ in range(int(count)):
+    line.request("POST", "/v1/check", json.dumps(
+        {"path": path, "user": user, "org": user}))
+    said = json.loads(line.getresponse().read())
+    passed += said["allowed"]
+    degraded += said["degraded"]
+print(passed, degraded)
+EOF
+    done | awk '{ p += $1; d += $2 } END { print p, d }'
+    wait
+}
+
+count_of() {
+    local row
+
+    row=$(rows | grep "^sluice:test:$1 RATE_LIMIT#")
+    item "${row%% *}" "${row##* }" | sed 's/.*"count":{"N":"\([0-9]*\)".*/\1/'
+}
+
+dynamo_start
+share -c p.yaml --threads 1
+first=$http
+share -c p.yaml --threads 1
+second=$http
+check 'a window: exactly 40 pass at two daemons' test \
+    "$(both 40 ann /window)" = '40 0'
+check 'which is what the table has' test "$(count_of window:user:ann)" = 40
+check 'a bucket: exactly 30' test "$(both 30 ann /bucket)" = '30 0'
+check 'a set: exactly 25' test "$(both 25 bob /set)" = '25 0'
+check 'of which the window has no more' test "$(count_of window:user:bob)" = 25
+
+# ---- one request in the table's eyes ----
+
+shim '{}'
+ask_for cat /window
+check 'a window that lets pass is one request' test \
+    "$(asked) $(asked UpdateItem)" = '1 1'
+ask_for cat /window ',"cost":39'
+shim '{}'
+ask_for cat /window
+check 'the first refusal is one, too: what was found comes with it' test \
+    "$(asked)" = 1
+check 'and is a refusal' has "$out" '"status":429'
+remembered() {
+    metric 'sluice_store_takes_total{result="remembered"}'
+}
+before=$(remembered)
+for _ in {1..10}; do
+    ask_for cat /window
+done
+more=$(($(remembered) - before))
+check "and then $more of ten are not asked for" test "$more" -ge 1
+check 'all others are, once each' test "$(asked)" = $((11 - more))
+
+# ---- trouble ----
+
+shim '{"fail":2,"type":"ProvisionedThroughputExceededException"}'
+ask_for dan /window
+check 'throttling is waited out' has "$out" '"degraded":false'
+check 'and counted once' test "$(count_of window:user:dan)" = 1
+shim '{"fail":100,"type":"ThrottlingException"}'
+ask_for dan /window
+check 'for a while' has "$out" '"allowed":true,"status":200'
+check 'and then decided without' has "$out" '"degraded":true'
+shim '{}'
+charged() {
+    [[ $(count_of window:user:dan) = 2 ]]
+}
+check 'what passed is charged when it answers again' until_ charged
+shim '{"fail":1,"type":"InternalServerError","status":500}'
+ask_for fay /window
+check 'a write that fails with 500 is not sent again' test "$(asked)" = 1
+check 'which is decided without the store' has "$out" '"degraded":true'
+shim '{"lose":1,"only":"UpdateItem"}'
+ask_for gus /window
+check 'an answer that is lost: not sent again either' test \
+    "$(asked UpdateItem)" = 1
+check 'so that it moves by one' test "$(count_of window:user:gus)" = 1
+shim '{"date":120}'
+ask_for eve /window
+ask_for eve /window
+ahead=$(metric sluice_store_clock_ahead_seconds)
+check "a server two minutes ahead is seen ($ahead)" test \
+    "${ahead%%.*}" -ge 118
+shim '{"fail":1,"type":"RequestTimeTooSkewed"}'
+ask_for eve /window
+check 'a clock that is too far off is corrected, once' has "$out" \
+    '"degraded":false'
+shim '{}'
+stop
+
+# ---- late ----
+
+start --store "$store" --deadline 300ms -c p.yaml --threads 1
+until_ is_ok
+ask_for kim /window
+shim '{"hold":900,"only":"UpdateItem"}'
+ask_for kim /window
+check 'who waits too long is decided without' has "$out" '"degraded":true'
+shim '{}'
+once() {
+    [[ $(count_of window:user:kim) = 2 ]]
+}
+check 'what was taken too late stays with who has passed' until_ once
+stop
+
+start --store "$store" --deadline 300ms -c p.yaml --threads 1
+until_ is_ok
+ask_for kim /org ',"org":"kim","cost":7'
+shim '{"hold":900,"only":"UpdateItem"}'
+ask_for kim /org ',"org":"kim","cost":9'
+check 'where the policy says deny it is 503' has "$out" '"status":503'
+shim '{}'
+returned() {
+    [[ $(metric sluice_store_returned_total) = 1 ]]
+}
+check 'and what was taken too late is given back' until_ returned
+ask_for kim /org ',"org":"kim"'
+check 'to the unit' has "$out" '"remaining":17'
+stop
+
+# ---- nobody there ----
+
+start --store "${store/127.0.0.1/nobody.invalid}" --deadline 300ms -c p.yaml
+ask_for lea /window
+check 'a name that nobody has is an outage' has "$out" '"degraded":true'
+ask_for lea /set ',"org":"lea"'
+check 'which is 503 where the policy says deny' has "$out" '"status":503'
+check 'and said' until_ grep -qF '"event":"store trouble"' "$log"
+stop
+dynamo_kill
+
+# ---- without transactions ----
+
+dynamo_port=0
+dynamo_start --plain
+share -c p.yaml --threads 1
+ask_for bob /set ',"org":"bob"'
+check 'a set is refused rather than half taken' has "$out" '"status":503'
+check 'and the log says what to write' until_ grep -qF 'atomic: false' "$log"
+check 'neither was taken' test -z "$(rows)"
+for _ in {1..25}; do
+    ask_for bob /steps ',"org":"bob"'
+done
+check 'a route that may be taken in steps is' has "$out" \
+    '"allowed":true,"status":200'
+ask_for bob /steps ',"org":"bob"'
+check 'to its limit' has "$out" '"by":"tenant"'
+check 'and what was taken before a refusal is given back' test \
+    "$(count_of window:user:bob)" = 25
+stop
+
+finish

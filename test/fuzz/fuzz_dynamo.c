@@ -1,0 +1,82 @@
+/* fuzz_dynamo.c -- what DynamoDB answers, of any bytes; and where it is said to
+ * be.
+ *
+ *   (1) A reply means one of the things that there are, and says why in text
+ *       that can be shown.
+ *   (2) A row that is there has a cell that core may read; one that is not has
+ *       none.
+ *   (3) Keys that are found are clean, and lie in what was found.
+ *   (4) An address that is good has a URL, a host and a table.
+ */
+#include "fuzz.h"
+
+#include "store/dynamo/aws/found.h"
+#include "store/dynamo/reply.h"
+#include "store/dynamo/skew.h"
+#include "store/dynamo/where.h"
+
+static void must_be_row(const struct sl_row *row)
+{
+    if (!row->there)
+        MUST(row->cell.w[0] == 0 && row->cell.w[1] == 0); /* (2) */
+    MUST(row->cell.w[0] >> SL_CELL_W0_BITS == 0);
+    MUST(row->cell.w[1] >> SL_CELL_W1_BITS == 0);
+}
+
+static void try_reply(int status, struct sl_str body)
+{
+    struct sl_row rows[] = {
+        {.name = SL_STR("a"), .sort = "RATE_LIMIT#0", .is_window = true},
+        {.name = SL_STR("b"),                   .sort = "CELL#1"                      },
+    };
+    char why[SL_REPLY_WHY], text[16];
+    struct sl_reply_text texts[] = {
+        {"x", text, sizeof(text), false}
+    };
+    bool told, there;
+
+    for (unsigned count = 0; count <= SL_LEN(rows); count++) {
+        MUST(sl_reply_read(status, body, rows, count, SL_DAY, &told, why) <=
+             SL_UNSURE); /* (1) */
+        MUST(strnlen(why, sizeof(why)) < sizeof(why));
+        for (unsigned i = 0; i < count; i++)
+            must_be_row(&rows[i]);
+    }
+    MUST(sl_reply_texts(status, body, texts, 1, &there, why) <= SL_UNSURE);
+    MUST(strnlen(text, sizeof(text)) < sizeof(text));
+}
+
+static void must_be_keys(const struct sl_aws_found *found)
+{
+    const struct sl_aws_keys *k = &found->keys;
+
+    MUST(k->id.at >= found->text && k->id.len > 0 && k->secret.len > 0);
+    MUST(k->token.at + k->token.len <= found->text + sizeof(found->text));
+    for (size_t i = 0; i < k->id.len; i++)
+        MUST(k->id.at[i] > ' '); /* (3) */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct sl_str text = {(const char *)data, size};
+    static struct sl_aws_found found;
+    struct sl_dynamo_where where;
+    struct sl_arena arena;
+    struct sl_diag why;
+    sl_ns at;
+
+    try_reply(200, text);
+    try_reply(400, text);
+    if (!sl_aws_read_document(text, &found, &why))
+        must_be_keys(&found);
+    if (!sl_aws_read_profile(text, SL_STR("default"), &found, &why))
+        must_be_keys(&found);
+    if (!sl_date_read(text, &at))
+        MUST(at >= 0);
+    sl_arena_init(&arena, 1 << 16, &sl_alloc_libc);
+    if (!sl_dynamo_where_read(text, &arena, &where, &why))
+        MUST(where.endpoint && where.host.len > 0 && where.table.len >= 3 &&
+             where.region.len > 0); /* (4) */
+    sl_arena_done(&arena);
+    return 0;
+}

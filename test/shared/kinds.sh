@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# kinds.sh SLUICED SLUICED-TEST SLUICE -- daemons on a Redis by TLS, on one that
+# sentinels watch, on a cluster, and on one that would throw keys away.
+# shellcheck disable=SC2119,SC2154,SC2317 # redis.sh leaves them
+set -uo pipefail
+
+# shellcheck source=test/shared/redis.sh
+. "$(dirname "${BASH_SOURCE[0]}")/redis.sh"
+
+cat >p.yaml <<'EOF'
+sluice: 1
+env: test
+limits:
+  tenant: { kind: fixed-window, per: org, rate: 30/3000d }
+  window: { kind: fixed-window, per: [org, user], rate: 20/3000d }
+routes:
+  - { match: /set, limits: [tenant, window] }
+default: []
+EOF
+
+# A port that is free now.
+free_port() {
+    python3 -c 'import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])'
+}
+
+# serve PORT WORD...: a redis-server there; others than the one of redis.sh
+serve() {
+    local port=$1
+
+    shift
+    mkdir -p "$folder/$port"
+    redis-server --port "$port" --dir "$folder/$port" --save '' \
+        --logfile "$folder/$port/log" "$@" &
+    running+=("$!")
+}
+
+# exact NAME: two daemons there admit 20 of one user and 30 of an organisation
+exact() {
+    share -c p.yaml
+    first=$http
+    share -c p.yaml
+    load 2 2 '{"path":"/set","user":"ann","org":"acme"}' "$first" "$http"
+    check "$1: a user has his own part" test \
+        "$allowed $outage $unanswered $degraded" = '20 0 0 0'
+    load 1 2 '{"path":"/set","user":"bob","org":"acme"}' "$first" "$http"
+    check "$1: and all of them theirs" test "$allowed $degraded" = '10 0'
+}
+
+# ---- TLS ----
+
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+    -keyout key.pem -out cert.pem -subj /CN=localhost \
+    -addext subjectAltName=DNS:localhost,IP:127.0.0.1 2>/dev/null
+port=$(free_port)
+serve 0 --tls-port "$port" --tls-cert-file "$PWD/cert.pem" \
+    --tls-key-file "$PWD/key.pem" --tls-ca-cert-file "$PWD/cert.pem" \
+    --tls-auth-clients no --requirepass hush
+store="rediss://:hush@localhost:$port?ca=$PWD/cert.pem"
+exact TLS
+store="rediss://:hush@localhost:$port"
+start --store "$store" --deadline 1s -c p.yaml
+until_ is_degraded
+check 'a certificate that nobody vouches for is not believed' is_degraded
+
+# ---- sentinels ----
+
+port=$(free_port)
+serve "$port"
+watch=$(free_port)
+mkdir -p sentinel
+cat >sentinel/conf <<EOF
+port $watch
+dir $PWD/sentinel
+sentinel monitor main 127.0.0.1 $port 1
+EOF
+redis-server sentinel/conf --sentinel >sentinel/log &
+running+=("$!")
+store="redis+sentinel://127.0.0.1:$watch/main"
+exact sentinels
+
+# ---- a cluster ----
+
+nodes=()
+for _ in 1 2 3; do
+    port=$(free_port)
+    serve "$port" --cluster-enabled yes --cluster-port "$(free_port)"
+    nodes+=("127.0.0.1:$port")
+done
+formed() {
+    redis-cli --cluster create "${nodes[@]}" --cluster-yes >cluster.log 2>&1
+}
+settled() {
+    [[ $(redis-cli -p "$port" cluster info) = *cluster_state:ok* ]]
+}
+until_ formed
+until_ settled
+store="redis+cluster://${nodes[0]},${nodes[1]}"
+exact 'a cluster'
+check 'where what belongs together lies together' test \
+    "$(redis-cli -c -p "$port" get 'sluice:test:tenant:org:{acme}' |
+        cut -d: -f4)" = 30
+
+# ---- one that throws keys away ----
+
+redis_start --maxmemory 100mb --maxmemory-policy allkeys-lru
+store=redis+unix://$socket
+share -c p.yaml
+warned() {
+    grep -q 'maxmemory-policy allkeys-lru' "$log"
+}
+until_ warned
+check 'who would throw keys away is named in the log' warned
+check 'once' test "$(grep -c allkeys-lru "$log")" = 1
+
+finish
