@@ -241,6 +241,10 @@ struct sluice_request {
 
     int64_t hold_ns; /* hold what is taken for so long; 0: do not, but for the
                       * permits of concurrency limits */
+
+    /* 1: the cost was used already, and counts whatever the limits say; -1: it
+     * is given back. Nothing is refused. */
+    int used;
 };
 
 struct sluice_decision *sluice_decision_new(void);

@@ -83,6 +83,7 @@ extern const struct sl_errand sl_errand_top;
 extern const struct sl_errand sl_errand_backlog;
 extern const struct sl_errand sl_errand_webhook;
 extern const struct sl_errand sl_errand_reset;
+extern const struct sl_errand sl_errand_usage;
 
 /* The whole program. `argv` is put in another order. Returns an exit status. */
 int sl_cli_run(struct sl_cli *cli, int argc, char **argv);

@@ -96,6 +96,11 @@ enum sl_subject_number {
     SL_SUBJECT_ERRORS,
     SL_SUBJECT_QUEUE,
     SL_SUBJECT_WRITES,
+    SL_USAGE_SPENT, /* these five: its books of usage */
+    SL_USAGE_WRITTEN,
+    SL_USAGE_ERRORS,
+    SL_USAGE_LOST,
+    SL_USAGE_MARKED,
     SL_SUBJECT_NUMBERS
 };
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/parts.h"
+#include "engine/spent.h"
 #include "engine/wait/turn.h"
 
 void sl_ask_init(struct sl_ask *ask, struct sl_engine *engine,
@@ -58,8 +59,10 @@ static void go_on(struct sl_ask *ask)
     struct sl_decision *d = &ask->decision;
 
     if (!d->pending) {
-        if (!sl_turn_waits(ask))
-            answer(ask, 0);
+        if (sl_turn_waits(ask))
+            return;
+        sl_spent_tell(ask->station->meter, d, false);
+        answer(ask, 0);
         return;
     }
     if (sl_turn_behind(ask))
@@ -246,6 +249,8 @@ static void on_forgotten(struct sl_take *take)
         sl_engine_carry_out(ask->engine, d);
         return;
     }
+    if (!take->err)
+        sl_spent_tell(ask->station->meter, d, true);
     answer(ask, take->err);
 }
 

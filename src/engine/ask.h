@@ -27,6 +27,7 @@ struct sl_station {
     struct sl_loop *loop;         /* of this thread; NULL: none */
     struct sl_tokens *tokens;     /* NULL: no token is believed */
     struct sl_subjects *subjects; /* NULL: there is no registry */
+    struct sl_meter *meter;       /* NULL: nobody keeps books of usage */
     sl_webhook_f *webhook;        /* NULL: no webhook is believed */
     struct sl_room *room;         /* where questions wait; NULL: none does */
 };

@@ -57,6 +57,8 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->spend = spend;
     d->give_back = facts->give_back;
     d->insist = facts->insist;
+    d->charge = facts->charge;
+    d->metered = facts->metered;
     d->token_fault = SL_TOKEN_GOOD;
     d->webhook_fault = SL_WEBHOOK_GOOD;
     d->webhook_verified = d->webhook_claimed = false;

@@ -94,6 +94,7 @@ struct sl_shown {
     bool open;     /* asked without a ceiling: the plan has overage */
     bool overage;  /* taken beyond the quota, and counted */
     uint64_t over; /* overage: how much of the cost lies beyond it */
+    uint64_t used; /* open: all that was used, also beyond it */
     uint64_t cost;
     struct sl_answer answer; /* with overage: as the plan's quota shows it */
     bool allowed;
@@ -188,6 +189,8 @@ struct sl_decision {
     sl_ns hold_asked; /* as of the facts of its first side; 0: not */
     bool give_back;   /* as of the facts of its first side */
     bool insist;
+    bool charge;
+    bool metered;
 
     struct sl_apart apart; /* a set that lies in several slots */
     bool tagged;           /* names are those of a cluster */

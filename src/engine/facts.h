@@ -65,6 +65,10 @@ struct sl_facts {
     } imposed;      /* numbers for all limits of that period */
     bool give_back; /* the cost is given back instead of taken */
     bool insist;    /* what fixed windows and quotas refuse they count, too */
+    bool charge;    /* the cost was used already: it counts, whatever the
+                     * limits say, and nothing is refused */
+    bool metered;   /* quotas and levels are asked without a ceiling: what was
+                     * used beyond it is told, too */
 
     bool has_body; /* it came along; perhaps it is empty */
     struct sl_str body;

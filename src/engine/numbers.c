@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "engine/parts.h"
+#include "engine/spent.h"
 #include "engine/subjects.h"
 
 static const struct sl_override *find_override(const struct sl_facts *facts,
@@ -129,8 +130,44 @@ static uint64_t choose_cost(const struct sl_facts *facts,
     return facts->has_cost ? facts->cost : rule->cost;
 }
 
-int sl_parts_numbers(struct sl_decision *d, struct sl_asking *asking,
-                     struct sl_shown *shown)
+/* Ask for up to `ceiling`; what is shown is what the plan has. */
+static void raise_to(struct sl_shown *shown, uint64_t ceiling)
+{
+    shown->own_open = *shown->numbers;
+    shown->own_open.count = shown->own_open.capacity = ceiling;
+    sl_limit_derive(&shown->own_open);
+    shown->ceiling_less = &shown->own_open;
+    shown->open = true;
+}
+
+/* Whoever meters sees what lies beyond the ceiling; whoever has credits may
+ * take as much more. */
+static void open_up(const struct sl_decision *d, const struct sl_asking *asking,
+                    struct sl_shown *shown)
+{
+    const struct sl_rule *rule = shown->rule;
+    uint64_t more, count;
+
+    if (!sl_rate_has_numbers(shown->form) || shown->open)
+        return;
+    count = shown->numbers->count;
+    if (asking->facts->metered) {
+        if (rule->kind == SL_QUOTA || rule->kind == SL_LEVEL)
+            raise_to(shown, SL_AMOUNT_MAX);
+        return;
+    }
+    if (rule->kind != SL_QUOTA || rule->per_count != 1 ||
+        !sl_known_credits(asking->known))
+        return;
+    more = sl_known_credit(asking->known, rule->per[0], rule->name,
+                           sl_rule_start(rule, shown->numbers, d->now), d->now);
+    if (more > 0)
+        raise_to(shown,
+                 count + more < SL_AMOUNT_MAX ? count + more : SL_AMOUNT_MAX);
+}
+
+static int find_numbers(struct sl_decision *d, struct sl_asking *asking,
+                        struct sl_shown *shown)
 {
     const struct sl_rule *rule = shown->rule;
     unsigned plan = numbers_of(d, asking, rule);
@@ -154,4 +191,14 @@ int sl_parts_numbers(struct sl_decision *d, struct sl_asking *asking,
     if (asking->facts->imposed.period > 0)
         return impose(shown, asking);
     return override_registered(d, shown, asking);
+}
+
+int sl_parts_numbers(struct sl_decision *d, struct sl_asking *asking,
+                     struct sl_shown *shown)
+{
+    int err = find_numbers(d, asking, shown);
+
+    if (!err)
+        open_up(d, asking, shown);
+    return err;
 }

@@ -9,8 +9,12 @@ void sl_engine_owe(const struct sl_live *live, struct sl_decision *d)
 {
     struct sl_engine *engine = live->engine;
 
-    if (d->take.errand != SL_ERRAND_TAKE || !d->allowed)
+    if ((d->take.errand != SL_ERRAND_TAKE &&
+         d->take.errand != SL_ERRAND_CHARGE) ||
+        !d->allowed)
         return;
+    if (d->take.sent && d->take.errand == SL_ERRAND_CHARGE)
+        return; /* nobody knows whether it arrived */
     if (d->take.sent && engine->store->calls->keep) {
         engine->store->calls->keep(engine->store, d->take.loop);
         return;

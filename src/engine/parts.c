@@ -311,6 +311,8 @@ static enum sl_errand errand_of(const struct sl_decision *d,
 {
     if (!d->spend)
         return SL_ERRAND_LOOK;
+    if (d->charge)
+        return SL_ERRAND_CHARGE;
     return d->give_back ? SL_ERRAND_GIVE_BACK : usual;
 }
 
@@ -418,6 +420,7 @@ static void show_overage(struct sl_shown *shown)
     uint64_t used = a->capacity > a->remaining ? a->capacity - a->remaining : 0;
     uint64_t count = shown->numbers->count;
 
+    shown->used = used;
     a->limit = count;
     a->capacity = count;
     a->remaining = used < count ? count - used : 0;

@@ -1,6 +1,9 @@
 /* subjects.c -- what the registry says of a caller. */
 #include "engine/subjects.h"
 
+#include "base/arith.h"
+#include "policy/policy.h"
+
 static bool is_over(sl_ns end, sl_ns now)
 {
     return end != SL_NS_NONE && now >= end;
@@ -69,4 +72,29 @@ const struct sl_own_rate *sl_known_rate(const struct sl_known *known,
         return rate;
     *ret_of = "org";
     return rate_of(known->org, limit, now);
+}
+
+bool sl_known_credits(const struct sl_known *known)
+{
+    return (known->user && known->user->credit_count > 0) ||
+           (known->org && known->org->credit_count > 0);
+}
+
+uint64_t sl_known_credit(const struct sl_known *known, unsigned scope,
+                         struct sl_str limit, sl_ns start, sl_ns now)
+{
+    const struct sl_subject *s = scope == SL_SCOPE_USER  ? known->user
+                                 : scope == SL_SCOPE_ORG ? known->org
+                                                         : NULL;
+    uint64_t units = 0;
+
+    for (unsigned i = 0; s && i < s->credit_count; i++) {
+        const struct sl_credit *c = &s->credits[i];
+
+        if (sl_str_eq(c->limit, limit) &&
+            (c->start == SL_NS_NONE ? !is_over(c->expires, now)
+                                    : c->start == start))
+            units = sl_add_sat(units, c->units);
+    }
+    return units < SL_AMOUNT_MAX ? units : SL_AMOUNT_MAX;
 }

@@ -25,6 +25,14 @@ const struct sl_own_rate *sl_known_rate(const struct sl_known *known,
                                         struct sl_str limit, sl_ns now,
                                         const char **ret_of);
 
+/* Has he any credits? */
+bool sl_known_credits(const struct sl_known *known);
+
+/* How many units beside those of a plan the caller was given of a limit that is
+ * kept per `scope`, in the period that began at `start`. */
+uint64_t sl_known_credit(const struct sl_known *known, unsigned scope,
+                         struct sl_str limit, sl_ns start, sl_ns now);
+
 /* Does the registry know one of those who are named? */
 bool sl_known_anybody(const struct sl_known *known);
 

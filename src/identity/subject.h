@@ -19,6 +19,14 @@ struct sl_own_rate {
     struct sl_str by, note; /* who gave it, and why; for explanations */
 };
 
+/* Units that he was given beside what his plan has of a limit. */
+struct sl_credit {
+    struct sl_str limit;
+    uint64_t units;
+    sl_ns start;   /* used in the period that began then; SL_NS_NONE: unused */
+    sl_ns expires; /* SL_NS_NONE: never */
+};
+
 struct sl_subject {
     unsigned refs; /* of one thread: see below */
     void (*free)(struct sl_subject *subject);
@@ -31,6 +39,8 @@ struct sl_subject {
     unsigned role_count;
     const struct sl_own_rate *rates;
     unsigned rate_count;
+    const struct sl_credit *credits; /* also of one that is not known */
+    unsigned credit_count;
 };
 
 /* A subject belongs to the thread that found it: counting is not atomic. */

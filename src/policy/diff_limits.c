@@ -153,6 +153,10 @@ static void compare_words(struct sl_changes *c, const struct sl_rule *old,
     if (old->cost != new->cost)
         sl_changes_say(c, "limit %.*s: cost %" PRIu64 " -> %" PRIu64,
                        SL_STR_ARG(new->name), old->cost, new->cost);
+    if (old->marks.count != new->marks.count ||
+        memcmp(old->marks.list, new->marks.list, sizeof(old->marks.list)) != 0)
+        sl_changes_say(c, "limit %.*s: thresholds changed",
+                       SL_STR_ARG(new->name));
     if (old->cost == new->cost && old->fixed_cost != new->fixed_cost)
         sl_changes_say(c, "limit %.*s: cost %s", SL_STR_ARG(new->name),
                        new->fixed_cost ? "fixed" : "no longer fixed");

@@ -14,6 +14,7 @@
 
 #include "base/ip.h"
 #include "core/limit.h"
+#include "core/marks.h"
 #include "policy/descriptor.h"
 #include "policy/guards.h"
 #include "policy/key.h"
@@ -171,11 +172,12 @@ struct sl_rule {
     enum sl_mode mode; /* already combined with the policy's */
     enum sl_failure failure;
     enum sl_on_full on_full;
-    uint64_t cost;   /* of a request that names none; 1 if not written */
-    bool fixed_cost; /* it was written: settling a hold leaves it alone */
-    sl_ns hold;      /* permits: how long, if nobody says; else 0 */
-    unsigned queue;  /* how many may wait for it, in one process */
-    unsigned lease;  /* percent of the capacity; 0: nothing is leased */
+    struct sl_marks marks; /* `thresholds` */
+    uint64_t cost;         /* of a request that names none; 1 if not written */
+    bool fixed_cost;       /* it was written: settling a hold leaves it alone */
+    sl_ns hold;            /* permits: how long, if nobody says; else 0 */
+    unsigned queue;        /* how many may wait for it, in one process */
+    unsigned lease;        /* percent of the capacity; 0: nothing is leased */
     struct sl_str unit;
     struct sl_deny deny;
     struct sl_key_template key;

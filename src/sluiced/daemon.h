@@ -11,6 +11,7 @@
  *   files.c    when files change
  *   tokens.c   whose tokens are believed; jwks/ keeps the keys
  *   registry.c who is registered
+ *   usage.c    what was used: books, and what they remember
  *   shared.c   a store that other daemons use, too; roll.c counts them
  *   desk.c     what the admin listener asks
  *   tidings.c  what those who listen are told
@@ -28,6 +29,7 @@
 
 #include "doors/http/admin.h"
 #include "doors/waiting.h"
+#include "identity/ledger/meter.h"
 #include "identity/registry/finder.h"
 #include "sluiced/compat.h"
 #include "sluiced/door.h"
@@ -53,6 +55,7 @@ struct sl_worker {
     struct sl_station station;        /* what its doors have at hand */
     struct sl_waiting waiting;        /* where its questions wait */
     struct sl_finder *finder;         /* or NULL: no registry */
+    struct sl_bookkeeper *keeper;     /* likewise */
     struct sl_profiles *profiles;     /* or NULL: subjects are not there */
     struct sl_stand stands[SL_DOORS]; /* admin: on the first only */
     struct sl_timer *emptying;        /* looks whether connections are gone */
@@ -159,6 +162,20 @@ void sl_subjects_stop(struct sl_daemon *daemon);
 
 void sl_subjects_count(const struct sl_daemon *daemon,
                        struct sl_stats_subjects *ret);
+
+/* usage.c */
+
+/* When the daemon starts: each row of the books that was written since then is
+ * told, and the table is to know of it. */
+sl_ns sl_usage_since(struct sl_daemon *daemon);
+sl_ledger_f sl_usage_restore;
+
+/* Let a worker keep books, and let all that it has on its slip be put down. */
+SL_MUST_USE int sl_worker_keeps(struct sl_worker *worker);
+void sl_worker_closes_books(struct sl_worker *worker);
+
+void sl_usage_count(const struct sl_daemon *daemon,
+                    struct sl_stats_subjects *ret);
 
 /* doors.c */
 sl_step_f sl_doors_begin;

@@ -41,7 +41,10 @@ static int restore_switches(struct sl_daemon *daemon)
 int sl_subjects_begin(struct sl_daemon *daemon)
 {
     struct sl_registry_options options = {.path = daemon->settings.registry,
-                                          .on_fault = on_fault};
+                                          .on_fault = on_fault,
+                                          .on_usage = sl_usage_restore,
+                                          .since = sl_usage_since(daemon),
+                                          .ctx = daemon};
 
     if (!options.path)
         return 0;
@@ -105,7 +108,7 @@ int sl_worker_finds(struct sl_worker *worker)
                          &worker->finder, &daemon->why);
     if (!err)
         worker->station.subjects = sl_finder_subjects(worker->finder);
-    return err;
+    return err ? err : sl_worker_keeps(worker);
 }
 
 void sl_subjects_stop(struct sl_daemon *daemon)
@@ -113,6 +116,9 @@ void sl_subjects_stop(struct sl_daemon *daemon)
     stop_profiles(daemon);
     if (!daemon->registry)
         return;
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        if (daemon->workers[i].keeper)
+            sl_meter_flush(sl_bookkeeper_meter(daemon->workers[i].keeper));
     sl_registry_stop(daemon->registry);
     for (unsigned i = 0; i < daemon->worker_count; i++) {
         struct sl_worker *worker = &daemon->workers[i];
@@ -124,6 +130,7 @@ void sl_subjects_stop(struct sl_daemon *daemon)
         worker->station.subjects = NULL;
         sl_finder_close(worker->finder);
         worker->finder = NULL;
+        sl_worker_closes_books(worker);
     }
 }
 
@@ -176,4 +183,5 @@ void sl_subjects_count(const struct sl_daemon *daemon,
     ret->numbers[SL_SUBJECT_ERRORS] = counts.faults;
     ret->numbers[SL_SUBJECT_WRITES] = counts.writes;
     ret->numbers[SL_SUBJECT_QUEUE] = counts.waiting;
+    sl_usage_count(daemon, ret);
 }

@@ -482,11 +482,22 @@ int sl_remote_flush(struct sl_remote *remote)
     return err;
 }
 
+int sl_remote_ready(struct sl_remote *remote)
+{
+    int err = sl_remote_flush(remote);
+
+    return err || remote->told == remote->now ? err
+                                              : set_clock(remote, "/v1/clock");
+}
+
 /* ---- what can't be done ---- */
 
-const char *sl_remote_cannot(const struct sl_flow *flow)
+const char *sl_remote_cannot(const struct sl_remote *remote,
+                             const struct sl_flow *flow)
 {
     for (const struct sl_act *act = flow->acts; act; act = act->next) {
+        if (act->kind == SL_ACT_USAGE && remote->door.redis)
+            return "usage is not reported over RESP";
         if (act->kind == SL_ACT_STORE)
             return "a daemon's store can't be made to fail";
     }

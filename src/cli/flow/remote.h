@@ -72,7 +72,17 @@ SL_MUST_USE int sl_check_write(struct sl_buf *out,
 SL_MUST_USE int sl_remote_flush(struct sl_remote *remote);
 
 /* Why a flow can't be run against a daemon, or NULL. */
-const char *sl_remote_cannot(const struct sl_flow *flow);
+const char *sl_remote_cannot(const struct sl_remote *remote,
+                             const struct sl_flow *flow);
+
+/* Send what was collected, and set the clock: for what is asked by itself. */
+SL_MUST_USE int sl_remote_ready(struct sl_remote *remote);
+
+/* ---- in usage.c ---- */
+
+/* What was used: `limit`, `key`, `cost`, for a user or an org. */
+SL_MUST_USE int sl_remote_usage(struct sl_remote *remote,
+                                const struct sluice_request *request);
 
 /* Bring the daemon's clock up to the flow's. */
 SL_MUST_USE int sl_remote_tell_time(struct sl_remote *remote);

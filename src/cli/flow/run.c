@@ -25,8 +25,6 @@
 
 #define GRANTS_MOST 64 /* of a subject */
 
-#define DEFAULT_IP "192.0.2.1" /* TEST-NET-1 */
-
 struct run {
     const char *file;
     struct sl_arena *arena;
@@ -199,40 +197,6 @@ static bool pass(struct run *run, sl_ns span)
 
 /* ---- requests ---- */
 
-void sl_request_fill(const struct sl_act *act, struct sluice_request *ret)
-{
-    const struct sl_inputs *in = act->in;
-
-    *ret = (struct sluice_request){
-        .user = in->user,
-        .org = in->org,
-        .plan = in->plan,
-        .role = in->role,
-        .ip = in->ip ? in->ip : DEFAULT_IP,
-        .headers = in->headers,
-        .header_count = in->header_count,
-        .trusted = 1,
-        .has_cost = in->has_cost,
-        .cost = in->cost,
-        .costs = in->costs,
-        .cost_count = in->cost_count,
-        .body = in->body,
-        .body_len = in->body ? strlen(in->body) : 0,
-        .idempotency_key = in->idempotency_key,
-        .hold_ns = in->hold,
-    };
-    if (act->kind == SL_ACT_JOB)
-        ret->job = act->names[0];
-    if (act->kind == SL_ACT_TAKE) {
-        ret->limit = act->names[0];
-        ret->key = act->names[1];
-    }
-    if (act->kind == SL_ACT_REQUEST) {
-        ret->method = act->names[0];
-        ret->path = act->names[1];
-    }
-}
-
 static bool has_limit(const struct run *run, const char *name)
 {
     size_t count = sluice_policy_limits(run->policy);
@@ -326,6 +290,17 @@ static bool keep_hold(struct run *run, const struct sl_inputs *in)
            out_of_memory(run);
 }
 
+/* Is it as expected? */
+static bool judge(struct run *run, const struct sl_act *act,
+                  const struct sl_tally *tally)
+{
+    if (sl_compare(act, tally, run->decision, run->arena, &run->out->misses))
+        return out_of_memory(run);
+    if (run->out->misses)
+        run->out->end = SL_END_FAILED;
+    return !run->out->misses;
+}
+
 static bool do_request(struct run *run, const struct sl_act *written)
 {
     struct sl_inputs in = *written->in;
@@ -336,11 +311,33 @@ static bool do_request(struct run *run, const struct sl_act *written)
     if (!bring_token(run, &in) || !check_names(run, act) ||
         !repeat(run, act, &tally) || !keep_hold(run, &in))
         return false;
-    if (sl_compare(act, &tally, run->decision, run->arena, &run->out->misses))
-        return out_of_memory(run);
-    if (run->out->misses)
-        run->out->end = SL_END_FAILED;
-    return !run->out->misses;
+    return judge(run, act, &tally);
+}
+
+/* ---- usage ---- */
+
+static bool use_once(struct run *run, const struct sluice_request *request)
+{
+    if (sluice_decide(run->engine, request, run->decision))
+        return broken(run);
+    return !run->remote || agreed(run, sl_remote_usage(run->remote, request));
+}
+
+static bool do_usage(struct run *run, const struct sl_act *act)
+{
+    struct sl_tally tally = {.allowed = act->in->times};
+    struct sluice_request request;
+    struct sl_diag why = {.sentence = ""};
+
+    if (!has_limit(run, act->names[2]))
+        return no_limit(run, act->names[2]);
+    if (sl_usage_fill(act, &request, &why))
+        return stop(run, SL_END_FAILED, "%s", why.sentence);
+    sl_flow_subjects_fill(&run->subjects, &request);
+    for (uint64_t i = 0; i < act->in->times; i++)
+        if ((i > 0 && !pass(run, act->in->every)) || !use_once(run, &request))
+            return false;
+    return judge(run, act, &tally);
 }
 
 /* ---- holds ---- */
@@ -455,7 +452,7 @@ static bool do_act(struct run *run, const struct sl_act *act)
     case SL_ACT_RELOAD:
         return do_reload(run, act);
     case SL_ACT_USAGE:
-        return absent(run, "usage");
+        return do_usage(run, act);
     case SL_ACT_SETTLE:
     case SL_ACT_RELEASE:
     case SL_ACT_EXTEND:
@@ -484,7 +481,7 @@ void sl_flow_run(const struct sl_flow *flow, const char *file,
                       .subjects.arena = arena,
                       .holds.arena = arena,
                       .out = ret};
-    const char *cannot = remote ? sl_remote_cannot(flow) : NULL;
+    const char *cannot = remote ? sl_remote_cannot(remote, flow) : NULL;
 
     *ret = (struct sl_outcome){.end = SL_END_PASSED, .message = ""};
     if (cannot)

@@ -41,4 +41,9 @@ void sl_flow_run(const struct sl_flow *flow, const char *file,
 /* Put what a REQUEST, JOB or TAKE says into a request. */
 void sl_request_fill(const struct sl_act *act, struct sluice_request *ret);
 
+/* What `usage SCOPE ID LIMIT AMOUNT` reports; in usage.c. SLUICE_ECONF with a
+ * sentence. */
+SL_MUST_USE int sl_usage_fill(const struct sl_act *act,
+                              struct sluice_request *ret, struct sl_diag *diag);
+
 #endif

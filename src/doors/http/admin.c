@@ -14,6 +14,7 @@
 #include "base/instant.h"
 #include "doors/http/admin/inner.h"
 #include "doors/http/subjects/subjects.h"
+#include "doors/http/usage/usage.h"
 #include "wire/json.h"
 
 const struct sl_str sl_admin_json = {"application/json", 16};
@@ -258,6 +259,9 @@ const struct sl_http_path sl_admin_paths[] = {
     {"PUT",    "/v1/subjects/", sl_subject_put,         SL_GUARD_TOKEN},
     {"PATCH",  "/v1/subjects/", sl_subject_patch,       SL_GUARD_TOKEN},
     {"DELETE", "/v1/subjects/", sl_subject_remove,      SL_GUARD_TOKEN},
+    {"GET",    "/v1/credits/",  sl_admin_credits,       SL_GUARD_TOKEN},
+    {"POST",   "/v1/credits/",  sl_admin_credit_give,   SL_GUARD_TOKEN},
+    {"DELETE", "/v1/credits/",  sl_admin_credit_revoke, SL_GUARD_TOKEN},
 };
 
 const unsigned sl_admin_path_count = SL_LEN(sl_admin_paths);

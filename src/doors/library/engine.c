@@ -255,6 +255,9 @@ static struct sl_facts facts_of(const struct sluice_request *r,
         .idempotency_key = sl_str_c(r->idempotency_key),
         .hold = r->hold_ns > 0 ? r->hold_ns : 0,
         .request_id = sl_str_c(r->request_id),
+        .charge = r->used > 0,
+        .give_back = r->used < 0,
+        .metered = r->used != 0,
         .now = now,
     };
 }

@@ -79,6 +79,9 @@ static int find(struct sl_registry *r, struct sl_job *job)
         job->result = SL_JOB_NOBODY;
         draft.id = job->id;
     }
+    err = sl_ledger_credits(&r->db, job->scope, draft.id, &draft);
+    if (err)
+        return fault(r, job, err);
     return give(r, job, &draft, found, &end);
 }
 
@@ -295,15 +298,68 @@ static int forget(struct sl_registry *r)
                      "DELETE FROM subjects; DELETE FROM roles;"
                      "DELETE FROM aliases; DELETE FROM overrides;"
                      "DELETE FROM audit; DELETE FROM switches",
-                     NULL, NULL, NULL) == SQLITE_OK)
+                     NULL, NULL, NULL) == SQLITE_OK &&
+        sqlite3_exec(r->db.db, sl_ledger_forget, NULL, NULL, NULL) == SQLITE_OK)
         return 0;
     return sl_refuse(&r->db.diag, SLUICE_ESTORE, "%s",
                      sqlite3_errmsg(r->db.db));
 }
 
+/* One report that is not accepted takes all of its job back. */
+static int record(struct sl_registry *r, struct sl_job *job)
+{
+    int err = sl_database_run(&r->db, SL_QUERY_MARK);
+
+    if (!err)
+        err = sl_ledger_record(&r->db, job->usage, job->change_count,
+                               &job->failed);
+    if (!err && job->failed < job->change_count) {
+        job->result = SL_JOB_CONFLICT;
+        err = sl_database_run(&r->db, SL_QUERY_UNDO);
+    }
+    for (unsigned i = 0; i < job->change_count && !err; i++)
+        if (job->usage[i].absorbed)
+            touch(r, job->usage[i].scope, job->usage[i].id);
+    return err ? err : sl_database_run(&r->db, SL_QUERY_KEEP);
+}
+
+static int grant(struct sl_registry *r, struct sl_job *job)
+{
+    bool found = true;
+    int err = job->on ? sl_ledger_grant(&r->db, job->grant, job->now)
+                      : sl_ledger_revoke(&r->db, job->grant, &found);
+
+    if (!found)
+        job->result = SL_JOB_NOBODY;
+    touch(r, job->grant->scope, job->grant->id);
+    return err;
+}
+
+/* It stands in the row of writes, so that it sees those before it. */
+static int read_meters(struct sl_registry *r, struct sl_job *job)
+{
+    int err = sl_ledger_read(&r->db, job->scope, job->id, job->since,
+                             job->started, job->now, &job->text);
+
+    if (err != SLUICE_EFULL)
+        return err;
+    job->err = sl_refuse(&job->diag, SLUICE_ESTORE,
+                         "the history is too long; ask for fewer days");
+    return 0; /* those who write beside it need not care */
+}
+
 static int write(struct sl_registry *r, struct sl_job *job)
 {
+    if (job->kind == SL_JOB_METERS)
+        return read_meters(r, job);
     atomic_fetch_add_explicit(&r->writes, 1, memory_order_relaxed);
+    if (job->kind == SL_JOB_CREDITS)
+        return sl_ledger_credits_json(&r->db, job->scope, job->id, job->now,
+                                      &job->text);
+    if (job->kind == SL_JOB_GRANT)
+        return grant(r, job);
+    if (job->kind == SL_JOB_USAGE)
+        return record(r, job);
     if (job->kind == SL_JOB_SWITCH)
         return sl_database_switch(&r->db, job->name, job->on, job->by,
                                   job->now);

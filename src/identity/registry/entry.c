@@ -35,6 +35,8 @@ static size_t texts_size(const struct sl_draft *d)
     for (unsigned i = 0; i < d->rate_count; i++)
         size += d->rates[i].limit.len + d->rates[i].rate.len +
                 d->rates[i].by.len + d->rates[i].note.len;
+    for (unsigned i = 0; i < d->credit_count; i++)
+        size += d->credits[i].limit.len;
     return size;
 }
 
@@ -62,22 +64,34 @@ static void put_rates(struct sl_own_rate *rates, const struct sl_draft *d,
         };
 }
 
+static void put_credits(struct sl_credit *credits, const struct sl_draft *d,
+                        char **at)
+{
+    for (unsigned i = 0; i < d->credit_count; i++) {
+        credits[i] = d->credits[i];
+        credits[i].limit = put(at, d->credits[i].limit);
+    }
+}
+
 struct sl_entry *sl_entry_new(const struct sl_draft *d, bool known,
                               const struct sl_alloc *alloc)
 {
     size_t names = d->role_count + d->alias_count;
     size_t size = sizeof(struct sl_entry) +
                   d->rate_count * sizeof(struct sl_own_rate) +
+                  d->credit_count * sizeof(struct sl_credit) +
                   names * sizeof(struct sl_str) + texts_size(d);
     struct sl_entry *entry = sl_alloc_new(alloc, size);
     struct sl_own_rate *rates;
+    struct sl_credit *credits;
     struct sl_str *list;
     char *at;
 
     if (!entry)
         return NULL;
     rates = (struct sl_own_rate *)(entry + 1);
-    list = (struct sl_str *)(rates + d->rate_count);
+    credits = (struct sl_credit *)(rates + d->rate_count);
+    list = (struct sl_str *)(credits + d->credit_count);
     at = (char *)(list + names);
     *entry = (struct sl_entry){.alloc = alloc, .size = size};
     entry->subject = (struct sl_subject){
@@ -100,6 +114,9 @@ struct sl_entry *sl_entry_new(const struct sl_draft *d, bool known,
     entry->alias_count = d->alias_count;
     entry->subject.rates = rates;
     entry->subject.rate_count = d->rate_count;
+    put_credits(credits, d, &at);
+    entry->subject.credits = credits;
+    entry->subject.credit_count = d->credit_count;
     return entry;
 }
 

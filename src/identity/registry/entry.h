@@ -25,6 +25,7 @@
 #define SL_ENTRY_ROLES   32
 #define SL_ENTRY_ALIASES 32
 #define SL_ENTRY_RATES   64
+#define SL_ENTRY_CREDITS 64 /* that are known to those who decide */
 
 struct sl_entry {
     struct sl_subject subject; /* first: sl_subject_unref() gives it back */
@@ -52,6 +53,8 @@ struct sl_draft {
     unsigned alias_count;
     struct sl_own_rate rates[SL_ENTRY_RATES];
     unsigned rate_count;
+    struct sl_credit credits[SL_ENTRY_CREDITS]; /* of entries only */
+    unsigned credit_count;
 };
 
 /* What a write says of itself. What is not in `has` stays as it was; a PUT

@@ -289,6 +289,9 @@ int sl_registry_open(const struct sl_registry_options *options,
         err = read_switches(r);
         if (!err)
             err = sl_carry_look(r);
+        if (!err && options->on_usage)
+            err = sl_ledger_each(&r->db, options->since, options->on_usage,
+                                 options->ctx);
         if (err)
             *diag = r->db.diag;
     }

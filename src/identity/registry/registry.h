@@ -27,6 +27,7 @@
 #include <stdatomic.h>
 
 #include "base/hash.h"
+#include "identity/ledger/ledger.h"
 #include "identity/registry/entry.h"
 
 /* So many that an import of a million leaves most of what is at hand alone for
@@ -46,6 +47,10 @@ enum sl_job_kind {
     SL_JOB_WRITE,
     SL_JOB_SWITCH, /* a feature */
     SL_JOB_FORGET, /* everything; for tests that begin anew */
+    SL_JOB_USAGE,  /* put down what was used */
+    SL_JOB_METERS, /* read it, after what was put down before */
+    SL_JOB_GRANT,  /* a credit: `on` gives it, or takes it away */
+    SL_JOB_CREDITS,
 };
 
 /* What became of a job that did not fail. */
@@ -53,7 +58,8 @@ enum sl_job_result {
     SL_JOB_DONE,
     SL_JOB_NOBODY,   /* there is no such subject */
     SL_JOB_CHANGED,  /* it is at another revision than was to be changed */
-    SL_JOB_CONFLICT, /* an alias is somebody else's; too many: see diag */
+    SL_JOB_CONFLICT, /* an alias is somebody else's; too many: see diag; one of
+                      * the amounts was not accepted: usage[failed].result */
 };
 
 struct sl_job {
@@ -73,6 +79,9 @@ struct sl_job {
     unsigned change_count;
     struct sl_str name, by; /* SWITCH: `on` < 0 forgets it */
     int on;
+    struct sl_usage *usage; /* USAGE; of change_count. Its answers are there */
+    struct sl_credit_grant *grant; /* GRANT */
+    sl_ns since, started; /* METERS: see sl_ledger_read(); for scope and id */
 
     /* Answered. */
     int err; /* 0, SLUICE_ESTORE, SLUICE_ENOMEM */
@@ -82,7 +91,8 @@ struct sl_job {
     unsigned same;            /* WRITE: how many changed nothing */
     uint64_t stamp;           /* FIND */
     struct sl_entry *entries; /* FIND, LIST, WRITE of one: the asker's */
-    struct sl_buf text;       /* AUDIT: items of a JSON array; the asker's */
+    struct sl_buf text;       /* AUDIT, CREDITS: items of a JSON array; METERS:
+                               * structs;       the asker's */
 
     /* The registry's. */
     struct sl_job *next;
@@ -93,6 +103,10 @@ struct sl_registry_options {
     const struct sl_alloc *alloc;
     /* On the registry's thread, when a job has failed; or NULL. */
     void (*on_fault)(void *ctx, const char *sentence);
+    /* Before anybody asks: what was used, as far as it has been written since
+     * `since`; or NULL. */
+    sl_ledger_f *on_usage;
+    sl_ns since;
     void *ctx;
 };
 

@@ -39,6 +39,38 @@ static const char *const steps[] = {
     " author TEXT NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL)"
     " STRICT, WITHOUT ROWID;",
+
+    /* Usage. Levels have the period 0. A month is 202611, a day counts from
+     * 1970. */
+    "CREATE TABLE usage_counters(scope TEXT NOT NULL, id TEXT NOT NULL,"
+    " limit_name TEXT NOT NULL, period_start INTEGER NOT NULL,"
+    " used INTEGER NOT NULL, overage INTEGER NOT NULL,"
+    " credited INTEGER NOT NULL, told INTEGER NOT NULL,"
+    " updated INTEGER NOT NULL,"
+    " PRIMARY KEY(scope, id, limit_name, period_start))"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE TABLE usage_days(scope TEXT NOT NULL, id TEXT NOT NULL,"
+    " limit_name TEXT NOT NULL, day INTEGER NOT NULL,"
+    " used INTEGER NOT NULL, overage INTEGER NOT NULL,"
+    " PRIMARY KEY(scope, id, limit_name, day)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE usage_months(scope TEXT NOT NULL, id TEXT NOT NULL,"
+    " limit_name TEXT NOT NULL, month INTEGER NOT NULL,"
+    " used INTEGER NOT NULL, overage INTEGER NOT NULL,"
+    " PRIMARY KEY(scope, id, limit_name, month)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE usage_keys(scope TEXT NOT NULL, id TEXT NOT NULL,"
+    " key TEXT NOT NULL, limit_name TEXT NOT NULL,"
+    " amount INTEGER NOT NULL, at INTEGER NOT NULL,"
+    " UNIQUE(scope, id, key)) STRICT;"
+    "CREATE INDEX usage_keys_at ON usage_keys(at);"
+    "CREATE TABLE usage_things(scope TEXT NOT NULL, id TEXT NOT NULL,"
+    " limit_name TEXT NOT NULL, name TEXT NOT NULL,"
+    " amount INTEGER NOT NULL, at INTEGER NOT NULL,"
+    " PRIMARY KEY(scope, id, limit_name, name)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE usage_credits(seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " scope TEXT NOT NULL, id TEXT NOT NULL, limit_name TEXT NOT NULL,"
+    " amount INTEGER NOT NULL, unused INTEGER NOT NULL, expires INTEGER,"
+    " note TEXT NOT NULL, author TEXT NOT NULL, at INTEGER NOT NULL) STRICT;"
+    "CREATE INDEX usage_credits_of ON usage_credits(scope, id, limit_name);",
 };
 
 /* ---- errors ---- */

@@ -169,6 +169,10 @@ const struct sl_plan_limit *sl_build_rates(struct sl_build *b,
                                            const struct sl_node *limit,
                                            const char *key);
 
+/* `thresholds` of a limit (marks.c). */
+void sl_build_marks(struct sl_build *b, const struct sl_node *limit,
+                    struct sl_rule *rule);
+
 /* The smallest count and capacity over the plans that have numbers; false if
  * none has. */
 bool sl_build_strictest(const struct sl_policy *policy,

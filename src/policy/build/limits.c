@@ -379,6 +379,7 @@ static void read_limit(struct sl_build *b, const struct sl_node *node,
     read_calendar(b, node, rule);
     read_words(b, node, rule);
     read_cost(b, node, rule);
+    sl_build_marks(b, node, rule);
     sl_build_hold(b, node, rule);
     read_lease(b, node, rule);
     read_deny(b, sl_node_get(node, "deny"), &rule->deny);

@@ -19,10 +19,12 @@ static bool *find_used(struct sl_build *b)
     return used;
 }
 
-/* Not where there are no routes: there, limits are taken by name. */
+/* Not where there are no routes: there, limits are taken by name. What limits
+ * nobody is there to be metered. */
 static void warn_of_idle(struct sl_build *b, const struct sl_rule *rule)
 {
-    if (sl_node_get(b->root, "routes") || sl_node_get(b->root, "default"))
+    if (rule->limited &&
+        (sl_node_get(b->root, "routes") || sl_node_get(b->root, "default")))
         sl_report_warning(b->report, rule->place, "no route uses limit \"%s\"",
                           rule->name.at);
 }

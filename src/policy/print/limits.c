@@ -156,6 +156,24 @@ static void print_kind(struct sl_printer *p, enum sl_kind kind)
                       kind == SL_BUCKET ? "continuous" : "interval");
 }
 
+static struct sl_str mark_item(const void *ctx, unsigned i,
+                               char room[SL_PRINT_ITEM])
+{
+    const struct sl_marks *marks = ctx;
+    int len = snprintf(room, SL_PRINT_ITEM, "%u%%", marks->list[i]);
+
+    return (struct sl_str){room, (size_t)len};
+}
+
+static void print_marks(struct sl_printer *p, const struct sl_rule *rule)
+{
+    struct sl_print_list list = {mark_item, &rule->marks, rule->marks.count,
+                                 false};
+
+    if (rule->kind == SL_QUOTA || rule->kind == SL_LEVEL)
+        sl_print_list(p, "thresholds", &list);
+}
+
 static void print_counting(struct sl_printer *p, const struct sl_rule *rule)
 {
     uint32_t anchor = rule->options.anchor;
@@ -165,10 +183,11 @@ static void print_counting(struct sl_printer *p, const struct sl_rule *rule)
     if (rule->hold > 0)
         sl_print_duration(p, "hold", rule->hold);
     sl_print_number(p, "queue", rule->queue);
+    print_marks(p, rule);
     if (rule->unit.len > 0)
         sl_print_text(p, "unit", rule->unit);
     if (rule->lease > 0) {
-        char text[8];
+        char text[16];
 
         snprintf(text, sizeof(text), "%u%%", rule->lease);
         sl_print_text(p, "lease", sl_str_c(text));

@@ -219,16 +219,16 @@ static void test_stops(void)
         const char *line, *sentence;
     } rows[] = {
         {"GET / token=t",
-         "token=: the policy believes no tokens; it has no identity.jwt"    },
+         "token=: the policy believes no tokens; it has no identity.jwt"     },
         {"settle h1 cost=1",
-         "nothing is held as \"h1\"; write as=h1 behind what takes it"      },
-        {"usage org acme month 1",   "usage is not in this version"         },
-        {"store slow",               "store slow is not in this version"    },
-        {"feature nothing on",       "the policy has no feature \"nothing\""},
-        {"take nothing ann",         "the policy has no limit \"nothing\""  },
-        {"GET / cost.nothing=1",     "the policy has no limit \"nothing\""  },
-        {"subject user a nothing=5", "the policy has no limit \"nothing\""  },
-        {"GET / x2 every=106751d",   "the clock would pass the year 2115"   },
+         "nothing is held as \"h1\"; write as=h1 behind what takes it"       },
+        {"usage planet acme month 1", "usage is reported of user and org"    },
+        {"store slow",                "store slow is not in this version"    },
+        {"feature nothing on",        "the policy has no feature \"nothing\""},
+        {"take nothing ann",          "the policy has no limit \"nothing\""  },
+        {"GET / cost.nothing=1",      "the policy has no limit \"nothing\""  },
+        {"subject user a nothing=5",  "the policy has no limit \"nothing\""  },
+        {"GET / x2 every=106751d",    "the clock would pass the year 2115"   },
     };
 
     for (size_t i = 0; i < SL_LEN(rows); i++) {

@@ -86,6 +86,8 @@ static const struct {
         "limit day: kind quota -> fixed-window; starts afresh\n"),
     ROW("kept per something else", "per: [org, user]", "per: org",
         "limit day: per org+user -> org; starts afresh\n"),
+    ROW("other thresholds", "kind: quota,", "kind: quota, thresholds: [50%],",
+        "limit day: thresholds changed\n"),
     ROW("refilled otherwise", "kind: token-bucket",
         "kind: token-bucket\n    refill: interval",
         "limit ai: refill continuous -> interval\n"),

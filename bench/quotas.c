@@ -1,0 +1,216 @@
+/* quotas.c -- the rows of usage: what it costs to keep books.
+ *
+ * A quota decision that is put on the slip, with the database behind it,
+ * against a token bucket on the same table; and reports that share a commit
+ * against reports that wait for one each.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/ask.h"
+#include "identity/ledger/meter.h"
+#include "net/loop.h"
+#include "pair.h"
+
+#define KEYS    1000 /* organisations */
+#define REPORTS 64   /* under way at once */
+#define TURNS   15
+
+static const char policy_text[] =
+    "sluice: 1\n"
+    "limits:\n"
+    "  bucket: { kind: token-bucket, per: org, rate: 1000k/s }\n"
+    "  minutes: { kind: quota, per: org, rate: 4000000M/month }\n"
+    "routes:\n"
+    "  - { job: bucket, limits: [bucket] }\n"
+    "  - { job: minutes, limits: [minutes] }\n";
+
+struct bench {
+    char folder[64], path[96];
+    struct sl_engine *engine;
+    struct sl_loop *loop;
+    struct sl_registry *registry;
+    struct sl_bookkeeper *keeper;
+    struct sl_station plain, kept;
+    struct sl_ask asks[2];
+    struct sl_str orgs[KEYS];
+    char names[KEYS][16];
+    uint64_t at;
+    sl_ns now;
+    unsigned open; /* reports under way */
+};
+
+static void die(const char *why)
+{
+    fprintf(stderr, "bench: %s\n", why);
+    exit(1);
+}
+
+static void open_engine(struct bench *b)
+{
+    struct sl_memory_options memory = {.size = 64 << 20};
+    struct sl_engine_options options = {.store = NULL};
+    struct sl_policy_options reading = {.alloc = NULL};
+    struct sl_policy *policy = NULL;
+    struct sl_report report;
+    struct sl_diag diag = {0};
+
+    sl_report_init(&report, "bench.yaml", sl_str_c(policy_text),
+                   &sl_alloc_libc);
+    if (sl_policy_read(&report, &reading, &policy))
+        die(report.kept ? report.problems[0].diag.sentence : "no policy");
+    if (sl_memory_open(&memory, &options.store, &diag) ||
+        sl_engine_open(&options, policy, &b->engine, &diag))
+        die(diag.sentence);
+    sl_policy_unref(policy);
+    sl_report_done(&report);
+}
+
+static void open_books(struct bench *b)
+{
+    struct sl_bookkeeper_options options = {.alloc = NULL};
+    struct sl_registry_options registry = {.path = b->path};
+    struct sl_diag diag = {0};
+
+    snprintf(b->folder, sizeof(b->folder), "/tmp/sluice-bench-XXXXXX");
+    if (!mkdtemp(b->folder))
+        die("there is no folder");
+    snprintf(b->path, sizeof(b->path), "%s/sluice.db", b->folder);
+    if (sl_loop_open(NULL, &b->loop, &diag) ||
+        sl_registry_open(&registry, &b->registry, &diag) ||
+        sl_bookkeeper_open(b->registry, b->loop, &options, &b->keeper, &diag))
+        die(diag.sentence);
+    b->kept.meter = sl_bookkeeper_meter(b->keeper);
+    for (unsigned i = 0; i < KEYS; i++) {
+        snprintf(b->names[i], sizeof(b->names[i]), "org-%u", i);
+        b->orgs[i] = sl_str_c(b->names[i]);
+    }
+    b->now = INT64_C(1790000000) * SL_S;
+}
+
+/* ---- decisions ---- */
+
+static void on_decided(struct sl_ask *ask)
+{
+    if (ask->err || !ask->decision.allowed)
+        die("a decision failed");
+}
+
+static uint64_t decide(struct bench *b, struct sl_ask *ask, struct sl_str job,
+                       uint64_t rounds)
+{
+    uint64_t sum = 0;
+
+    for (uint64_t i = 0; i < rounds; i++) {
+        struct sl_facts facts = {.job = job,
+                                 .org = b->orgs[b->at++ * 7919 % KEYS],
+                                 .now = b->now += 1000};
+
+        sl_ask_begin(ask, &facts, true);
+        sum += ask->decision.shown[0].answer.remaining;
+    }
+    return sum;
+}
+
+static uint64_t by_bucket(void *ctx, uint64_t rounds)
+{
+    struct bench *b = ctx;
+
+    return decide(b, &b->asks[0], SL_STR("bucket"), rounds);
+}
+
+/* The slip goes out with every slice, which is more often than by the clock. */
+static uint64_t by_quota(void *ctx, uint64_t rounds)
+{
+    struct bench *b = ctx;
+    uint64_t sum = decide(b, &b->asks[1], SL_STR("minutes"), rounds);
+
+    sl_meter_flush(b->kept.meter);
+    sl_loop_stop(b->loop);
+    sl_loop_run(b->loop); /* takes what was answered, and returns */
+    return sum;
+}
+
+/* ---- reports ---- */
+
+static double wall_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
+}
+
+static void on_written(struct sl_job *job)
+{
+    struct bench *b = job->ctx;
+
+    if (job->err)
+        die(job->diag.sentence);
+    if (--b->open == 0)
+        sl_loop_stop(b->loop);
+}
+
+/* REPORTS of them, `at_once` under way: ns for each. */
+static double report(struct bench *b, unsigned at_once)
+{
+    static struct sl_job jobs[REPORTS];
+    static struct sl_usage usage[REPORTS];
+    double begin = wall_ns();
+
+    for (unsigned i = 0; i < REPORTS; i++) {
+        usage[i] = (struct sl_usage){.scope = SL_STR("org"),
+                                     .id = b->orgs[b->at++ % KEYS],
+                                     .limit = SL_STR("minutes"),
+                                     .at = b->now,
+                                     .amount = 1,
+                                     .cap = UINT64_MAX,
+                                     .reported = true};
+        sl_job_init(&jobs[i], SL_JOB_USAGE, &sl_alloc_libc);
+        jobs[i].loop = b->loop;
+        jobs[i].done = on_written;
+        jobs[i].ctx = b;
+        jobs[i].usage = &usage[i];
+        jobs[i].change_count = 1;
+        b->open++;
+        sl_registry_ask(b->registry, &jobs[i]);
+        if (b->open == at_once)
+            sl_loop_run(b->loop);
+    }
+    return (wall_ns() - begin) / REPORTS;
+}
+
+static void measure_reports(struct bench *b)
+{
+    double ratios[TURNS], alone[TURNS], together[TURNS];
+
+    for (unsigned i = 0; i < TURNS; i++) {
+        alone[i] = report(b, 1);
+        together[i] = report(b, REPORTS);
+        ratios[i] = alone[i] / together[i];
+    }
+    printf("usage-reports\t%.2f\t>= 5.00\t%s\t%d reports at once against one "
+           "after the other, SQLite; %.0f us against %.0f us each\n",
+           median(ratios, TURNS), median(ratios, TURNS) >= 5 ? "ok" : "short",
+           REPORTS, median(together, TURNS) / 1000,
+           median(alone, TURNS) / 1000);
+    fflush(stdout);
+}
+
+int main(void)
+{
+    static struct bench b;
+    char command[128];
+
+    open_engine(&b);
+    open_books(&b);
+    sl_ask_init(&b.asks[0], b.engine, &b.plain, &sl_alloc_libc);
+    sl_ask_init(&b.asks[1], b.engine, &b.kept, &sl_alloc_libc);
+    b.asks[0].done = b.asks[1].done = on_decided;
+    print_row("quota-decisions", measure(by_bucket, &b, by_quota, &b), 1.5,
+              "put on the books of SQLite, against a token bucket");
+    measure_reports(&b);
+    sl_registry_stop(b.registry);
+    snprintf(command, sizeof(command), "rm -rf %s", b.folder);
+    return system(command) != 0;
+}

@@ -1,0 +1,306 @@
+/* usage.c -- sluice usage: how much was used, of how much; or that it was. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "cli/numbers.h"
+#include "cli/out.h"
+#include "cli/reach.h"
+#include "wire/json.h"
+
+#define PATH_BYTES ((size_t)16 << 10)
+#define BODY_BYTES ((size_t)64 << 10)
+#define BAR        20 /* columns inside of the brackets */
+#define HISTORY    14 /* days that are drawn, the last ones */
+
+/* ---- printing ---- */
+
+static const char *text_of(const json_t *map, const char *name)
+{
+    const char *text = json_string_value(json_object_get(map, name));
+
+    return text ? text : "";
+}
+
+static uint64_t number_of(const json_t *map, const char *name)
+{
+    json_int_t n = json_integer_value(json_object_get(map, name));
+
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+static void print_bar(FILE *out, uint64_t part, uint64_t whole)
+{
+    uint64_t full = whole > 0 ? part * BAR / whole : 0;
+
+    fputc('[', out);
+    for (unsigned i = 0; i < BAR; i++)
+        fputc(i < full ? '#' : '-', out);
+    fputc(']', out);
+}
+
+static enum sl_colour colour_of(uint64_t share)
+{
+    if (share >= 100)
+        return SL_RED;
+    return share >= 80 ? SL_YELLOW : SL_GREEN;
+}
+
+static void print_amount(FILE *out, const json_t *meter, bool limited)
+{
+    fprintf(out, "%" PRIu64, number_of(meter, "used"));
+    if (limited)
+        fprintf(out, " of %" PRIu64, number_of(meter, "limit"));
+    if (text_of(meter, "unit")[0]) {
+        fputc(' ', out);
+        sl_out_clean(out, text_of(meter, "unit"));
+    }
+    if (number_of(meter, "overage") > 0)
+        fprintf(out, ", %" PRIu64 " overage", number_of(meter, "overage"));
+    if (number_of(meter, "credited") > 0)
+        fprintf(out, ", %" PRIu64 " by credits", number_of(meter, "credited"));
+    fputc('\n', out);
+}
+
+/* When it begins anew, and when it will be used up. */
+static void print_times(FILE *out, const json_t *meter, int width)
+{
+    const char *reset = text_of(meter, "reset");
+    const char *exhausted = text_of(meter, "exhausted");
+
+    if (!reset[0])
+        return;
+    fprintf(out, "%*s  resets ", width, "");
+    sl_out_clean(out, reset);
+    if (exhausted[0] && number_of(meter, "remaining") > 0) {
+        fputs(", used up about ", out);
+        sl_out_clean(out, exhausted);
+    }
+    fputc('\n', out);
+}
+
+/* The last days, each as a part of the busiest. */
+static void print_days(FILE *out, const json_t *days, int width)
+{
+    size_t count = json_array_size(days);
+    size_t from = count > HISTORY ? count - HISTORY : 0;
+    uint64_t most = 0;
+
+    for (size_t i = from; i < count; i++) {
+        uint64_t used = number_of(json_array_get(days, i), "used");
+
+        most = used > most ? used : most;
+    }
+    for (size_t i = from; i < count && most > 0; i++) {
+        const json_t *day = json_array_get(days, i);
+
+        fprintf(out, "%*s  ", width, "");
+        sl_out_clean(out, text_of(day, "day"));
+        fputc(' ', out);
+        print_bar(out, number_of(day, "used"), most);
+        fprintf(out, " %" PRIu64 "\n", number_of(day, "used"));
+    }
+}
+
+static void print_meter(struct sl_call *call, const json_t *meter, int width)
+{
+    FILE *out = call->cli->out;
+    bool limited = json_is_integer(json_object_get(meter, "limit"));
+    uint64_t share = number_of(meter, "share");
+    uint64_t shown = share < 100 ? share : 100;
+
+    sl_out_clean(out, text_of(meter, "name"));
+    fprintf(out, "%*s  ", width - (int)strlen(text_of(meter, "name")), "");
+    if (limited) {
+        sl_out_colour(out, colour_of(share));
+        print_bar(out, shown, 100);
+        fprintf(out, " %4" PRIu64 " %%", share);
+        sl_out_colour(out, SL_PLAIN);
+        fputs("  ", out);
+    } else {
+        fprintf(out, "%-*s  ", BAR + 9, "unlimited");
+    }
+    print_amount(out, meter, limited);
+    print_times(out, meter, width);
+    if (sl_call_flag(call, "days"))
+        print_days(out, json_object_get(meter, "days"), width);
+}
+
+static int print(struct sl_call *call, json_t *answer)
+{
+    json_t *meters = json_object_get(answer, "meters"), *meter;
+    size_t i;
+    int width = 0;
+
+    if (call->format == SL_FORMAT_JSON)
+        return sl_json_print(call, answer);
+    if (!meters) { /* a report is answered by one */
+        print_meter(call, answer, (int)strlen(text_of(answer, "name")));
+        return 0;
+    }
+    json_array_foreach(meters, i, meter)
+    {
+        int len = (int)strlen(text_of(meter, "name"));
+
+        width = len > width ? len : width;
+    }
+    json_array_foreach(meters, i, meter) print_meter(call, meter, width);
+    if (json_array_size(meters) == 0)
+        fprintf(call->cli->err, "no limit is kept per %s\n", call->words[0]);
+    return 0;
+}
+
+/* ---- asking ---- */
+
+static int add_option(struct sl_buf *path, const char *name, const char *value)
+{
+    int err;
+
+    if (!value)
+        return 0;
+    err = sl_buf_addf(path, "&%s=", name);
+    return err ? err : sl_reach_encode(path, sl_str_c(value));
+}
+
+/* With a NUL behind it. */
+static int write_path(struct sl_call *call, struct sl_buf *path)
+{
+    const char *days = sl_call_flag(call, "days");
+    int err = sl_buf_addf(path, "/v1/usage/");
+
+    if (!err)
+        err = sl_reach_encode(path, sl_str_c(call->words[0]));
+    if (!err)
+        err = sl_buf_add(path, SL_STR("/"));
+    if (!err)
+        err = sl_reach_encode(path, sl_str_c(call->words[1]));
+    if (!err)
+        err = sl_buf_add(path, SL_STR("?"));
+    if (!err && (days || call->format != SL_FORMAT_JSON))
+        err = add_option(path, "days", days ? days : "0");
+    if (!err)
+        err = add_option(path, "limit", sl_call_flag(call, "limit"));
+    return err ? err : sl_buf_add(path, (struct sl_str){"", 1});
+}
+
+static int read_meters(struct sl_call *call, struct sl_client *client,
+                       json_t **ret)
+{
+    struct sl_buf path;
+    int status;
+
+    sl_buf_init(&path, PATH_BYTES, &sl_alloc_libc);
+    if (write_path(call, &path))
+        status = sl_complain(call, SL_EXIT_USAGE,
+                             "that is longer than a question can be");
+    else
+        status = sl_reach_ask(call, client, "GET", path.bytes,
+                              (struct sl_str){"", 0}, ret);
+    sl_buf_done(&path);
+    return status;
+}
+
+/* ,"name":"text" */
+static int add_text(struct sl_buf *out, const char *name, const char *text)
+{
+    int err;
+
+    if (!text)
+        return 0;
+    err = sl_buf_addf(out, ",\"%s\":", name);
+    return err ? err : sl_json_string(out, sl_str_c(text));
+}
+
+static int write_report(struct sl_call *call, uint64_t amount, bool release,
+                        struct sl_buf *out)
+{
+    int err = sl_buf_addf(out, "{\"amount\":%" PRIu64 "%s", amount,
+                          release ? ",\"release\":true" : "");
+
+    if (!err)
+        err = add_text(out, call->words[0], call->words[1]);
+    if (!err)
+        err = add_text(out, "limit", call->words[2]);
+    if (!err)
+        err = add_text(out, "idempotency_key", sl_call_flag(call, "key"));
+    return err ? err : sl_buf_add(out, SL_STR("}"));
+}
+
+static int report(struct sl_call *call, struct sl_client *client, json_t **ret)
+{
+    const char *word = call->words[3];
+    bool release = word[0] == '-';
+    struct sl_diag why = {.sentence = ""};
+    struct sl_buf body;
+    uint64_t amount;
+    int status;
+
+    if (strcmp(call->words[0], "user") != 0 &&
+        strcmp(call->words[0], "org") != 0)
+        return sl_complain(call, SL_EXIT_USAGE,
+                           "usage is reported of user and org, not of \"%s\"",
+                           call->words[0]);
+    if (sl_parse_count(sl_str_c(word + release), &amount, &why))
+        return sl_complain(call, SL_EXIT_USAGE, "%s", why.sentence);
+    sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
+    if (write_report(call, amount, release, &body))
+        status = sl_complain(call, SL_EXIT_USAGE,
+                             "that is longer than a report can be");
+    else
+        status = sl_reach_ask(call, client, "POST", "/v1/usage",
+                              sl_buf_str(&body), ret);
+    sl_buf_done(&body);
+    return status;
+}
+
+static int run(struct sl_call *call)
+{
+    struct sl_client client;
+    json_t *answer = NULL;
+    int status;
+
+    if (call->word_count == 3)
+        return sl_complain(call, SL_EXIT_USAGE,
+                           "how much of %s was used? Write: sluice usage %s "
+                           "%s %s AMOUNT",
+                           call->words[2], call->words[0], call->words[1],
+                           call->words[2]);
+    status = sl_reach(call, false, &client);
+    if (!status)
+        status = call->word_count == 4 ? report(call, &client, &answer)
+                                       : read_meters(call, &client, &answer);
+    if (!status)
+        status = print(call, answer);
+    json_decref(answer);
+    sl_client_done(&client);
+    return status;
+}
+
+static const struct sl_flag flags[] = {
+    {'\0', "days",  "N",    "show each day's, so many days back"     },
+    {'\0', "limit", "NAME", "of this limit only"                     },
+    {'\0', "key",   "TEXT", "of a report: sent twice, it counts once"},
+    SL_REACH_URL,
+    SL_REACH_TOKEN,
+    {'\0', NULL,    NULL,   NULL                                     },
+};
+
+const struct sl_errand sl_errand_usage = {
+    .name = "usage",
+    .usage = "SCOPE ID [LIMIT AMOUNT] [FLAG...]",
+    .summary = "How much was used of quotas and levels, in a daemon that runs",
+    .help = "A bar for each quota and level that is kept per SCOPE. With LIMIT "
+            "and AMOUNT it\nreports that so much was used, which is counted "
+            "also above the limit; less than\n0 is given back.\n"
+            "\n"
+            "  sluice usage org acme\n"
+            "  sluice usage org acme --days 14 --limit minutes\n"
+            "  sluice usage org acme minutes 30 --key job-7\n"
+            "  sluice usage org acme -o json\n",
+    .words = "org|user",
+    .formats = "table|json",
+    .flags = flags,
+    .least = 2,
+    .most = 4,
+    .run = run,
+};

@@ -1,0 +1,83 @@
+/* usage.h -- what the handlers of /v1/usage share.
+ *
+ *   read.c    the body of a report
+ *   report.c  POST /v1/usage: look, put down, charge
+ *   meters.c  GET /v1/usage/SCOPE/ID
+ *   credits.c /v1/credits of the admin listener
+ *   show.c    a meter as JSON, a history as CSV
+ */
+#ifndef SL_HTTP_USAGE_H
+#define SL_HTTP_USAGE_H
+
+#include "doors/http/api/api.h"
+#include "identity/ledger/meter.h"
+
+#define SL_REPORTS 1000 /* in one array */
+
+/* Something that was used. */
+struct sl_report_of_use {
+    struct sl_facts facts; /* of the one who used it, for that one limit */
+    const struct sl_rule *rule;
+    struct sl_str keys[SL_PER_MAX]; /* what the facts point to */
+    struct sl_str scopes[SL_PER_MAX];
+    struct sl_str key, name;
+    uint64_t amount;
+    bool release, enforce;
+};
+
+struct sl_reports_of_use {
+    bool is_array;
+    unsigned count;
+    struct sl_report_of_use *list;
+};
+
+/* Read the body. False if it was refused, with the member that is wrong: then
+ * nothing of it is right. */
+SL_MUST_USE bool sl_uses_read(struct sl_http_call *call,
+                              struct sl_reports_of_use *ret);
+
+/* ---- showing ---- */
+
+/* One meter. */
+struct sl_view {
+    const struct sl_rule *rule;
+    struct sl_str plan, scope, id;
+    bool limited; /* `limit` is one */
+    uint64_t used, limit, overage, credited, credits;
+    sl_ns start; /* 0: none */
+    sl_ns end;   /* SL_NS_NONE: none */
+    sl_ns now;
+};
+
+/* Begin with what was decided by one limit; `false` if it is not there (a
+ * policy that is switched off): then used is 0. */
+void sl_view_of(const struct sl_ask *ask, const struct sl_rule *rule, sl_ns now,
+                struct sl_view *ret);
+
+/* "name":"transcription",... without braces. */
+SL_MUST_USE int sl_view_write(const struct sl_view *view, struct sl_buf *out);
+
+/* When a limit will be used up, if it goes on like this; SL_NS_NONE: not in
+ * this period. */
+sl_ns sl_view_exhausted(const struct sl_view *view);
+
+/* ,"days":[{"day":"2026-11-15","used":1,"overage":0},...],"months":[...] of a
+ * limit. */
+SL_MUST_USE int sl_history_write(const struct sl_usage_row *rows, size_t count,
+                                 struct sl_str limit, struct sl_buf *out);
+
+/* limit,day,used,overage of all limits; lines end in CR LF. */
+SL_MUST_USE int sl_history_csv(const struct sl_usage_row *rows, size_t count,
+                               struct sl_buf *out);
+
+/* ---- handlers ---- */
+
+sl_http_f sl_http_usage_report, sl_http_usage_read;
+
+/* On the admin listener. */
+sl_http_f sl_admin_credits, sl_admin_credit_give, sl_admin_credit_revoke;
+
+/* The books of this thread; NULL if it was refused: there are none. */
+struct sl_meter *sl_http_meter(struct sl_http_call *call);
+
+#endif

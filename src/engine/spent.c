@@ -1,0 +1,186 @@
+/* spent.c -- what a decision took of quotas and levels, for the books.
+ *
+ * The table decides; the books remember it elsewhere, by day and by month, and
+ * after the table was lost they say what it had.
+ */
+#include "engine/spent.h"
+
+#include "engine/engine.h"
+#include "engine/parts.h"
+
+static bool is_durable(const struct sl_rule *rule)
+{
+    return rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
+}
+
+sl_ns sl_rule_start(const struct sl_rule *rule, const struct sl_limit *numbers,
+                    sl_ns now)
+{
+    sl_ns span = SL_DAY;
+
+    if (rule->kind == SL_LEVEL || rule->kind == SL_PERMITS)
+        return 0;
+    if (rule->kind == SL_QUOTA && numbers->calendar)
+        return sl_calendar_period(&numbers->cal, now).start;
+    if (rule->kind == SL_QUOTA && numbers->period > 0)
+        span = numbers->period;
+    return now - now % span;
+}
+
+void sl_spent_of(const struct sl_decision *d, const struct sl_shown *shown,
+                 struct sl_str *values, struct sl_spent *ret)
+{
+    const struct sl_rule *rule = shown->rule;
+    bool limited = sl_rate_has_numbers(shown->form);
+    const struct sl_limit *numbers =
+        limited ? shown->numbers : &rule->strictest;
+
+    for (unsigned i = 0; i < shown->value_count; i++)
+        values[i] = shown->values[i].value;
+    *ret = (struct sl_spent){
+        .limit = rule->name,
+        .scope = shown->scope,
+        .values = values,
+        .value_count = shown->value_count,
+        .start = sl_rule_start(rule, numbers, d->now),
+        .at = d->now,
+        .cap = limited ? shown->numbers->count : UINT64_MAX,
+        .level = rule->kind == SL_LEVEL,
+        .marks = rule->marks,
+    };
+}
+
+/* What is held may come to less, and nobody who settles it says whose it was:
+ * it is not in the books. */
+static bool is_held(const struct sl_decision *d, const struct sl_shown *shown)
+{
+    return d->hold_asked > 0 && d->hold[0] && shown->mode == SL_MODE_ENFORCE;
+}
+
+static void tell(struct sl_meter *meter, const struct sl_decision *d,
+                 const struct sl_shown *shown, bool reset)
+{
+    struct sl_str values[SL_PER_MAX];
+    struct sl_spent spent;
+    uint64_t cost = shown->cost < SL_AMOUNT_MAX ? shown->cost : SL_AMOUNT_MAX;
+
+    if (!is_durable(shown->rule) || shown->skipped ||
+        (!reset && (cost == 0 || is_held(d, shown))))
+        return;
+    sl_spent_of(d, shown, values, &spent);
+    spent.reset = reset;
+    spent.amount = d->give_back ? -(int64_t)cost : (int64_t)cost;
+    spent.over = shown->overage && !d->give_back ? shown->over : 0;
+    meter->calls->spent(meter, &spent);
+}
+
+/* What is metered is in the books already: whoever does so has put it there
+ * first. */
+void sl_spent_tell(struct sl_meter *meter, const struct sl_decision *d,
+                   bool reset)
+{
+    if (!meter || (!reset && (!d->spend || !d->allowed || d->metered)))
+        return;
+    for (unsigned i = 0; i < d->shown_count; i++)
+        tell(meter, d, &d->shown[i], reset);
+}
+
+/* ---- after a start ---- */
+
+static void on_taken(struct sl_take *take)
+{
+    (void)take; /* the store has answered before it returned */
+}
+
+static uint64_t ask(struct sl_store *store, struct sl_take_part *part,
+                    enum sl_errand errand, sl_ns now)
+{
+    struct sl_take take = {.errand = errand,
+                           .parts = part,
+                           .count = 1,
+                           .now = now,
+                           .done = on_taken};
+
+    sl_store_take(store, &take);
+    return part->answer.capacity - part->answer.remaining;
+}
+
+/* The scopes of a joined text: "org:user". */
+static unsigned split_scopes(struct sl_str scope, struct sl_str *ret)
+{
+    unsigned count = 0;
+    size_t from = 0;
+
+    for (size_t i = 0; i <= scope.len && count < SL_PER_MAX; i++)
+        if (i == scope.len || scope.at[i] == ':') {
+            ret[count++] = (struct sl_str){scope.at + from, i - from};
+            from = i + 1;
+        }
+    return count;
+}
+
+static size_t make_key(struct sl_engine *engine, const struct sl_spent *spent,
+                       char out[SL_KEY_MAX])
+{
+    struct sl_str scopes[SL_PER_MAX];
+    struct sl_key_value values[SL_PER_MAX];
+
+    if (spent->value_count > 0)
+        (void)split_scopes(spent->scope, scopes);
+    for (unsigned i = 0; i < spent->value_count; i++)
+        values[i] = (struct sl_key_value){scopes[i], spent->values[i]};
+    return sl_key_bytes(values, spent->value_count, sl_engine_secret(engine),
+                        out);
+}
+
+static bool fits(const struct sl_rule *rule, const struct sl_spent *spent,
+                 sl_ns now)
+{
+    struct sl_str scopes[SL_PER_MAX];
+    unsigned count =
+        spent->value_count > 0 ? split_scopes(spent->scope, scopes) : 0;
+
+    return is_durable(rule) && rule->limited && rule->mode != SL_MODE_OFF &&
+           count == spent->value_count && count == rule->per_count &&
+           sl_rule_start(rule, &rule->strictest, now) == spent->start;
+}
+
+static void restore(struct sl_engine *engine, const struct sl_live *live,
+                    const struct sl_spent *spent, uint64_t used, sl_ns now)
+{
+    int index = sl_policy_rule(live->policy, spent->limit);
+    struct sl_store *store = sl_engine_store(engine);
+    struct sl_limit open;
+    struct sl_take_part part;
+    char key[SL_KEY_MAX];
+    uint64_t known;
+
+    if (index < 0 || !fits(&live->policy->rules[index], spent, now))
+        return;
+    open = live->policy->rules[index].strictest;
+    open.count = open.capacity = SL_AMOUNT_MAX;
+    sl_limit_derive(&open);
+    part = (struct sl_take_part){
+        .of = &live->stored[2 * index],
+        .limit = &open,
+        .key = {key, make_key(engine, spent, key)},
+        .when = now
+    };
+    known = ask(store, &part, SL_ERRAND_LOOK, now);
+    if (used <= known)
+        return;
+    part.cost = used - known;
+    (void)ask(store, &part, SL_ERRAND_CHARGE, now);
+}
+
+void sl_spent_restore(struct sl_engine *engine, const struct sl_spent *spent,
+                      uint64_t used, sl_ns now)
+{
+    struct sl_live *live;
+
+    if (sl_engine_store(engine)->wants_names)
+        return; /* others have it, and know better */
+    live = sl_engine_hold(engine, NULL);
+    restore(engine, live, spent, used, now);
+    sl_live_release(live);
+}

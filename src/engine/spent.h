@@ -1,0 +1,31 @@
+/* spent.h -- what a decision took of quotas and levels, for the books. */
+#ifndef SL_SPENT_H
+#define SL_SPENT_H
+
+#include "engine/decide.h"
+#include "identity/meter.h"
+
+/* When the period began that `now` lies in. What has no period of its own
+ * (buckets) is counted by days in UTC; levels have none: 0. */
+sl_ns sl_rule_start(const struct sl_rule *rule, const struct sl_limit *numbers,
+                    sl_ns now);
+
+/* What the books call a shown limit; `values` has SL_PER_MAX of room. The rest
+ * is empty. */
+void sl_spent_of(const struct sl_decision *decision,
+                 const struct sl_shown *shown, struct sl_str *values,
+                 struct sl_spent *ret);
+
+/* Tell `meter` what was taken by a decision that is made; or, if `reset`, that
+ * nothing was. NULL is allowed. */
+void sl_spent_tell(struct sl_meter *meter, const struct sl_decision *decision,
+                   bool reset);
+
+/* After a start: let the table know of `used` units that the books have for
+ * these values, if it has less. Only what is of the period of `now` counts, and
+ * limits that the policy still has. On a store that answers at once. */
+struct sl_engine;
+void sl_spent_restore(struct sl_engine *engine, const struct sl_spent *spent,
+                      uint64_t used, sl_ns now);
+
+#endif

@@ -1,0 +1,148 @@
+/* ledger.h -- the books: how much was used, by whom, of what, and when.
+ *
+ * For each limit of each subject and each period there is one counter; beside
+ * it, what was used by day and by month (UTC), which outlive the period. All of
+ * it lies in the registry's file and is written by its thread, in the same
+ * transactions: what was acknowledged is on the disk.
+ *
+ * A report with a key is recorded once, however often it comes; keys are
+ * remembered for SL_KEY_LIFE. One with a name says how much of a thing there is
+ * from now on (a link: 1; gone: 0), and is harmless to repeat.
+ *
+ * Overage is what was used beyond the limit and not paid for by credits.
+ *
+ * Invariants. (test/unit/identity/ledger checks each by number.)
+ *   (1) used = the sum of all amounts that were recorded, never below 0.
+ *   (2) A key is recorded once; with another amount it is refused.
+ *   (3) Each mark is crossed once in a period, unless less is used again.
+ *   (4) The reports of one job are recorded all or not at all.
+ *   (5) Credits are used up in the order of their expiry, and never below 0.
+ */
+#ifndef SL_LEDGER_H
+#define SL_LEDGER_H
+
+#include "base/buf.h"
+#include "base/diag.h"
+#include "identity/meter.h"
+
+#define SL_USAGE_ID   2560 /* bytes: values of a limit, joined */
+#define SL_USAGE_KEY  256  /* bytes of a report's key, or a thing's name */
+#define SL_USAGE_NAME 64   /* of a limit */
+#define SL_KEY_LIFE   (7 * SL_DAY)
+
+struct sl_database;
+
+enum sl_usage_result {
+    SL_USAGE_RECORDED,
+    SL_USAGE_REPLAYED, /* its key is known, or nothing has changed */
+    SL_USAGE_CONFLICT, /* its key was used for something else */
+    SL_USAGE_FULL,     /* `enforce`, and it does not fit */
+};
+
+/* One amount. Texts are borrowed. */
+struct sl_usage {
+    struct sl_str scope, id, limit;
+    sl_ns start;           /* of the period; 0: none */
+    sl_ns at;              /* when */
+    int64_t amount;        /* with a name: how much of it there is now */
+    struct sl_str key;     /* "": none */
+    struct sl_str name;    /* "": none */
+    uint64_t cap;          /* UINT64_MAX: none */
+    uint64_t over;         /* decided: how much lies beyond the cap */
+    bool reported;         /* what lies beyond it is found out here */
+    bool level;            /* it has no period: days show how much there was */
+    bool reset;            /* nothing was used */
+    bool enforce;          /* only if it fits */
+    struct sl_marks marks; /* percent of the cap that are told */
+
+    enum sl_usage_result result; /* out */
+    int64_t moved;               /* out: by how much `used` has changed */
+    uint64_t used, overage, credited;
+    bool absorbed;              /* out: credits were used up */
+    unsigned told_before, told; /* out: the highest mark, before and now */
+};
+
+/* Put down `count` amounts. SLUICE_ESTORE..., or 0: then look at the result of
+ * the last one that was looked at, *ret_failed; those of CONFLICT and FULL must
+ * be taken back with all others. */
+SL_MUST_USE int sl_ledger_record(struct sl_database *db, struct sl_usage *list,
+                                 unsigned count, unsigned *ret_failed);
+
+/* ---- credits: credit.c ---- */
+
+struct sl_draft;
+
+struct sl_credit_grant {
+    struct sl_str scope, id, limit;
+    uint64_t amount;
+    sl_ns expires; /* SL_NS_NONE: never */
+    struct sl_str note, by;
+    uint64_t number; /* out; of the one that is taken away */
+};
+
+SL_MUST_USE int sl_ledger_grant(struct sl_database *db,
+                                struct sl_credit_grant *grant, sl_ns now);
+SL_MUST_USE int sl_ledger_revoke(struct sl_database *db,
+                                 const struct sl_credit_grant *grant,
+                                 bool *ret_found);
+
+/* Use up credits for `over` units of `u`; *ret is how many there were. */
+SL_MUST_USE int sl_ledger_absorb(struct sl_database *db,
+                                 const struct sl_usage *u, int64_t over,
+                                 int64_t *ret);
+
+/* All of a subject's, as items of a JSON array. */
+SL_MUST_USE int sl_ledger_credits_json(struct sl_database *db,
+                                       struct sl_str scope, struct sl_str id,
+                                       sl_ns now, struct sl_buf *out);
+
+/* What of them those must know who decide: draft->credits. */
+SL_MUST_USE int sl_ledger_credits(struct sl_database *db, struct sl_str scope,
+                                  struct sl_str id, struct sl_draft *draft);
+
+/* ---- reading ---- */
+
+enum sl_usage_row_kind {
+    SL_ROW_COUNTER,
+    SL_ROW_DAY,
+    SL_ROW_MONTH,
+    SL_ROW_CREDIT, /* unused units; `when` is their expiry, or -1 */
+};
+
+struct sl_usage_row {
+    enum sl_usage_row_kind kind;
+    char limit[SL_USAGE_NAME + 1];
+    int64_t when; /* COUNTER: ns; DAY: days since 1970; MONTH: 202611 */
+    uint64_t used, overage, credited;
+};
+
+/* Append all rows of a subject, as structs, by limit and time: days and months
+ * since `since`, counters of periods that began since `started`. */
+SL_MUST_USE int sl_ledger_read(struct sl_database *db, struct sl_str scope,
+                               struct sl_str id, sl_ns since, sl_ns started,
+                               sl_ns now, struct sl_buf *out);
+
+/* Every counter that has been written since `since`: the texts live until f()
+ * returns. */
+typedef void sl_ledger_f(void *ctx, const struct sl_usage *usage);
+SL_MUST_USE int sl_ledger_each(struct sl_database *db, sl_ns since,
+                               sl_ledger_f *f, void *ctx);
+
+/* Forget everything; for tests that begin anew. SQL. */
+extern const char sl_ledger_forget[];
+
+/* ---- names ---- */
+
+/* The values of a limit as one text: alone as it is, several joined by ':' with
+ * ':' and '%' escaped. Longer than SL_USAGE_ID: false. */
+SL_MUST_USE bool sl_usage_join(const struct sl_str *values, unsigned count,
+                               struct sl_buf *out);
+
+/* And back, in place, into `count` values. False if it has another number. */
+SL_MUST_USE bool sl_usage_split(char *text, size_t len, unsigned count,
+                                struct sl_str *ret);
+
+/* 202611 */
+int64_t sl_month_of(sl_ns at);
+
+#endif

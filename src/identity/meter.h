@@ -1,0 +1,42 @@
+/* meter.h -- what was used, as those see it who decide.
+ *
+ * Whoever keeps the books of usage (ledger/, on a database) is told of every
+ * decision that took from a quota or a level; the engine reads this plain
+ * struct and depends on no database.
+ */
+#ifndef SL_METER_H
+#define SL_METER_H
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "core/marks.h"
+
+/* Units of one limit that were used. All of it is borrowed. */
+struct sl_spent {
+    struct sl_str limit;
+    struct sl_str scope;         /* "org"; "org:user"; "all" */
+    const struct sl_str *values; /* one for each scope; none for "all" */
+    unsigned value_count;
+    sl_ns start;    /* of the period that they count in; 0: it has none */
+    sl_ns at;       /* when */
+    int64_t amount; /* less than 0: given back */
+    uint64_t over;  /* how much of it lies beyond the limit */
+    uint64_t cap;   /* the limit; UINT64_MAX: none */
+    bool level;     /* it has no period, ever */
+    bool reset;     /* somebody said that nothing was used */
+    struct sl_marks marks;
+};
+
+struct sl_meter;
+
+struct sl_meter_calls {
+    /* Never waits and never fails. */
+    void (*spent)(struct sl_meter *meter, const struct sl_spent *spent);
+};
+
+/* The books as one thread sees them. */
+struct sl_meter {
+    const struct sl_meter_calls *calls;
+};
+
+#endif

@@ -1,0 +1,172 @@
+/* usage.c -- the books of usage: each worker's slip, marks that were crossed,
+ * and what the books remember when the daemon starts.
+ *
+ * The table decides and the books remember. When the daemon starts, whatever
+ * the books have of the current periods and the table has not (it was in
+ * memory, or lost, or the daemon was killed between a report's commit and its
+ * charge) is charged to the table. What the table knows beyond the books stays:
+ * it is what decisions used in the last moments before a kill.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/spent.h"
+#include "sluiced/daemon.h"
+#include "wire/json.h"
+
+/* ---- when it starts ---- */
+
+/* Rows that were written before this can't be of a current period. */
+#define YEAR (400 * SL_DAY)
+
+static bool is_long(const struct sl_limit *limit)
+{
+    static const uint32_t most[] = {
+        [SL_CALENDAR_DAY] = 366,
+        [SL_CALENDAR_WEEK] = 53,
+        [SL_CALENDAR_MONTH] = 12,
+    };
+
+    return limit->calendar ? limit->cal.every > most[limit->cal.unit]
+                           : limit->period > 366 * SL_DAY;
+}
+
+static sl_ns now_of(struct sl_daemon *daemon)
+{
+    return daemon->settings.virtual_clock ? sl_clock_now(&daemon->stopped)
+                                          : sl_clock_wall();
+}
+
+sl_ns sl_usage_since(struct sl_daemon *daemon)
+{
+    struct sl_live *live = sl_engine_hold(daemon->engine, NULL);
+    sl_ns now = now_of(daemon), since = now > YEAR ? now - YEAR : 0;
+
+    for (unsigned i = 0; i < live->policy->rule_count; i++)
+        if (live->policy->rules[i].kind == SL_QUOTA &&
+            is_long(&live->policy->rules[i].strictest))
+            since = 0;
+    sl_live_release(live);
+    return since;
+}
+
+void sl_usage_restore(void *ctx, const struct sl_usage *usage)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_str values[SL_PER_MAX];
+    char id[SL_USAGE_ID];
+    struct sl_spent spent = {.limit = usage->limit,
+                             .scope = usage->scope,
+                             .values = values,
+                             .start = usage->start,
+                             .value_count = 1};
+
+    if (usage->id.len > sizeof(id))
+        return;
+    memcpy(id, usage->id.at, usage->id.len);
+    for (size_t i = 0; i < usage->scope.len; i++)
+        spent.value_count += usage->scope.at[i] == ':';
+    if (sl_str_eq(usage->scope, SL_STR("all")))
+        spent.value_count = 0;
+    if (spent.value_count <= SL_PER_MAX &&
+        sl_usage_split(id, usage->id.len, spent.value_count, values))
+        sl_spent_restore(daemon->engine, &spent, usage->used, now_of(daemon));
+}
+
+/* ---- marks ---- */
+
+static int write_mark(const struct sl_usage *u, unsigned mark,
+                      struct sl_buf *out)
+{
+    int err = sl_buf_addf(out, "\"limit\":");
+
+    if (!err)
+        err = sl_json_string(out, u->limit);
+    if (!err)
+        err = sl_buf_addf(out, ",\"scope\":");
+    if (!err)
+        err = sl_json_string(out, u->scope);
+    if (!err)
+        err = sl_buf_addf(out, ",\"id\":");
+    if (!err)
+        err = sl_json_string(out, u->id);
+    return err ? err
+               : sl_buf_addf(
+                     out, ",\"mark\":%u,\"used\":%" PRIu64 ",\"of\":%" PRIu64,
+                     mark, u->used, u->cap);
+}
+
+static void tell_mark(struct sl_worker *worker, const struct sl_usage *u,
+                      unsigned mark)
+{
+    struct sl_buf members;
+    char share[16], used[64], limit[80], id[96];
+
+    sl_buf_init(&members, (size_t)2 * SL_EVENT_BYTES, &sl_alloc_libc);
+    if (write_mark(u, mark, &members))
+        sl_buf_clear(&members);
+    sl_events_publish(worker->daemon->tidings.events, "usage",
+                      sl_loop_now(worker->loop), sl_buf_str(&members));
+    sl_buf_done(&members);
+    snprintf(share, sizeof(share), "%u%%", mark);
+    snprintf(used, sizeof(used), "%" PRIu64 " of %" PRIu64, u->used, u->cap);
+    snprintf(limit, sizeof(limit), "%.*s", SL_STR_ARG(u->limit));
+    snprintf(id, sizeof(id), "%.*s", u->id.len < 90 ? (int)u->id.len : 90,
+             u->id.at);
+    sl_log(SL_LOG_INFO, "usage", "limit", limit, "id", id, "reached", share,
+           "used", used, NULL);
+}
+
+static void on_mark(void *ctx, const struct sl_usage *u)
+{
+    for (unsigned i = 0; i < u->marks.count; i++)
+        if (u->marks.list[i] > u->told_before && u->marks.list[i] <= u->told)
+            tell_mark(ctx, u, u->marks.list[i]);
+}
+
+/* ---- workers ---- */
+
+int sl_worker_keeps(struct sl_worker *worker)
+{
+    struct sl_daemon *daemon = worker->daemon;
+    struct sl_bookkeeper_options options = {.on_mark = on_mark, .ctx = worker};
+    int err = sl_bookkeeper_open(daemon->registry, worker->loop, &options,
+                                 &worker->keeper, &daemon->why);
+
+    if (!err)
+        worker->station.meter = sl_bookkeeper_meter(worker->keeper);
+    return err;
+}
+
+void sl_worker_closes_books(struct sl_worker *worker)
+{
+    worker->station.meter = NULL;
+    sl_bookkeeper_close(worker->keeper);
+    worker->keeper = NULL;
+}
+
+/* ---- counts ---- */
+
+static uint64_t get(const _Atomic uint64_t *count)
+{
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+void sl_usage_count(const struct sl_daemon *daemon,
+                    struct sl_stats_subjects *ret)
+{
+    for (unsigned i = 0; i < daemon->worker_count; i++) {
+        const struct sl_bookkeeper *keeper = daemon->workers[i].keeper;
+        const struct sl_bookkeeper_counts *c;
+
+        if (!keeper)
+            continue;
+        c = sl_bookkeeper_counts(keeper);
+        ret->numbers[SL_USAGE_SPENT] += get(&c->spent);
+        ret->numbers[SL_USAGE_WRITTEN] += get(&c->written);
+        ret->numbers[SL_USAGE_ERRORS] += get(&c->failed);
+        ret->numbers[SL_USAGE_LOST] += get(&c->lost);
+        ret->numbers[SL_USAGE_MARKED] += get(&c->marks);
+    }
+}

@@ -1,0 +1,119 @@
+/* fuzz_usage.c -- reports of usage, and names in the books.
+ *
+ * The first byte says which: a body of POST /v1/usage, or the text of an id.
+ *
+ *   (1) A body is read, or it is refused with a status and a sentence.
+ *   (2) What was read is within its bounds: a limit of the policy, a value for
+ *       each that it is kept per, an amount, texts of so many bytes.
+ *   (3) What was read is JSON for jansson too.
+ *   (4) An id that can be split joins again to something that splits alike.
+ */
+#include "fuzz.h"
+
+#include <jansson.h>
+
+#include "doors/http/usage/usage.h"
+
+static const char policy_text[] =
+    "sluice: 1\n"
+    "limits:\n"
+    "  minutes: { kind: quota, per: org, rate: 3/month }\n"
+    "  words: { kind: quota, per: [org, user], rate: 3/month }\n"
+    "  links: { kind: level, per: org, rate: 4 }\n"
+    "  slots: { kind: concurrency, per: org, rate: 4 }\n"
+    "default: [minutes]\n";
+
+static struct sl_engine *engine;
+
+static void open_engine(void)
+{
+    struct sl_memory_options memory = {.size = 1 << 20};
+    struct sl_engine_options options = {.store = NULL};
+    struct sl_policy_options reading = {.alloc = NULL};
+    struct sl_policy *policy = NULL;
+    struct sl_report report;
+    struct sl_diag diag;
+
+    sl_report_init(&report, "fuzz.yaml", sl_str_c(policy_text), &sl_alloc_libc);
+    MUST(sl_policy_read(&report, &reading, &policy) == 0);
+    MUST(sl_memory_open(&memory, &options.store, &diag) == 0);
+    MUST(sl_engine_open(&options, policy, &engine, &diag) == 0);
+    sl_policy_unref(policy);
+    sl_report_done(&report);
+}
+
+static void must_be_bounded(const struct sl_report_of_use *use)
+{
+    MUST(use->rule && use->rule->kind != SL_PERMITS);
+    MUST(use->amount <= SL_AMOUNT_MAX);
+    MUST(use->key.len <= SL_USAGE_KEY && use->name.len <= SL_USAGE_KEY);
+    MUST(use->facts.key_count == use->rule->per_count);
+    for (unsigned i = 0; i < use->facts.key_count; i++)
+        MUST(use->keys[i].len > 0 && use->keys[i].len <= SL_VALUE_MAX);
+}
+
+static void read_body(struct sl_str body)
+{
+    static const struct sl_http_door door = {.name = "http"};
+    struct sl_http1 request = {.body = body};
+    struct sl_reports_of_use uses;
+    struct sl_http_worker worker;
+    struct sl_http_call *call;
+    json_t *root;
+
+    sl_http_worker_init(&worker, &door, engine, NULL, NULL);
+    call = sl_http_call_new(&worker);
+    MUST(call != NULL);
+    call->request = &request;
+    call->status = 200;
+    (void)sl_ask_hold(&call->ask);
+    if (sl_uses_read(call, &uses)) {
+        for (unsigned i = 0; i < uses.count; i++)
+            must_be_bounded(&uses.list[i]);
+        root = json_loadb(body.at, body.len, JSON_REJECT_DUPLICATES, NULL);
+        MUST(root != NULL);
+        json_decref(root);
+    } else {
+        MUST(call->status >= 400 && call->body.len > 0);
+    }
+    sl_http_call_done(call);
+    sl_http_worker_done(&worker);
+}
+
+static void read_id(struct sl_str text)
+{
+    struct sl_str once[SL_PER_MAX], twice[SL_PER_MAX];
+    char copy[SL_USAGE_ID], again[3 * SL_USAGE_ID];
+    unsigned count = text.len > 0 ? (unsigned)text.at[0] % SL_PER_MAX + 1 : 1;
+    struct sl_buf out;
+
+    text = sl_str_from(text, 1);
+    if (text.len > sizeof(copy))
+        return;
+    memcpy(copy, text.len ? text.at : "", text.len);
+    if (!sl_usage_split(copy, text.len, count, once))
+        return;
+    sl_buf_init(&out, sizeof(again), &sl_alloc_libc);
+    if (sl_usage_join(once, count, &out)) {
+        memcpy(again, out.len ? out.bytes : "", out.len);
+        MUST(sl_usage_split(again, out.len, count, twice));
+        for (unsigned i = 0; i < count; i++)
+            MUST(sl_str_eq(once[i], twice[i]));
+    }
+    sl_buf_done(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct sl_str rest = {(const char *)data + 1, size - 1};
+
+    if (!engine)
+        open_engine();
+    if (size == 0)
+        return 0;
+    if (data[0] % 2)
+        read_id(rest);
+    else
+        read_body(rest);
+    return 0;
+}
