@@ -118,6 +118,25 @@ static void test_running(struct rig *rig)
     begin(rig, &second, &facts);
     CHECK(second.allowed && second.replayed);
 
+    CASE("one that fails is as if it had not come");
+    id_header[0].value = SL_STR("5");
+    begin(rig, &first, &facts);
+    end(rig, &first, SLUICE_ENOMEM);
+    begin(rig, &second, &facts);
+    CHECK(second.pending && !second.replayed);
+    end(rig, &second, 0);
+    sl_decision_done(&first);
+    sl_decision_done(&second);
+}
+
+static void test_waiting(struct rig *rig)
+{
+    struct sl_facts facts = ask_d("eve"), other = ask_d("eve");
+    struct sl_decision first, second;
+
+    sl_decision_init(&first, &sl_alloc_libc);
+    sl_decision_init(&second, &sl_alloc_libc);
+    other.path = SL_STR("/d?x");
     CASE("one that waits and is asked again is no repeat of itself");
     id_header[0].value = SL_STR("7");
     begin(rig, &first, &facts);
@@ -145,14 +164,6 @@ static void test_running(struct rig *rig)
     begin(rig, &second, &facts);
     CHECK(second.pending);
     end(rig, &second, SLUICE_EFULL);
-
-    CASE("one that fails is as if it had not come");
-    id_header[0].value = SL_STR("5");
-    begin(rig, &first, &facts);
-    end(rig, &first, SLUICE_ENOMEM);
-    begin(rig, &second, &facts);
-    CHECK(second.pending && !second.replayed);
-    end(rig, &second, 0);
     sl_decision_done(&first);
     sl_decision_done(&second);
 }
@@ -256,6 +267,7 @@ int main(void)
     test_allowed_only(&rig);
     test_callers(&rig);
     test_running(&rig);
+    test_waiting(&rig);
     test_explained(&rig);
     test_webhooks(&rig);
     rig_close(&rig);
