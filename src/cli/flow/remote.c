@@ -135,8 +135,8 @@ int sl_remote_backlog(struct sl_remote *remote, const char *name,
                       uint64_t depth)
 {
     char path[300], text[64];
-    struct sl_str answer, body = {text, 0};
-    int status, err = sl_remote_flush(remote);
+    struct sl_str body = {text, 0};
+    int err = sl_remote_flush(remote);
 
     if (!err && remote->told != remote->now)
         err = set_clock(remote, "/v1/clock");
@@ -145,13 +145,7 @@ int sl_remote_backlog(struct sl_remote *remote, const char *name,
     snprintf(path, sizeof(path), "/v1/backlog/%.64s", name);
     body.len =
         (size_t)snprintf(text, sizeof(text), "{\"depth\":%" PRIu64 "}", depth);
-    err = sl_client_ask(&remote->admin, "PUT", path, body, &status, &answer,
-                        &remote->why);
-    if (err || status == 200)
-        return err;
-    return sl_refuse(&remote->why, SLUICE_ECONF,
-                     "the daemon answers PUT %s with %d: %.*s", path, status,
-                     sl_str_int(answer.len), answer.at);
+    return tell(remote, "PUT", path, body);
 }
 
 /* ---- the registry ---- */
