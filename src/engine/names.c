@@ -10,12 +10,15 @@
 
 #define NAME_MOST ((size_t)16 << 10)
 
+/* A limit of one endpoint has its keys there, also for whoever names the limit
+ * instead of a request. */
 static struct sl_key_context context_of(const struct sl_decision *d,
                                         const struct sl_shown *shown)
 {
     struct sl_key_context context = {
         .env = d->policy->env,
-        .endpoint = d->route->endpoint,
+        .endpoint = shown->rule->endpoint.len > 0 ? shown->rule->endpoint
+                                                  : d->route->endpoint,
         .name = shown->rule->name,
         .tag = d->tagged ? shown->rule->tag : 0,
     };

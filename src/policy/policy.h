@@ -182,6 +182,7 @@ struct sl_rule {
     struct sl_deny deny;
     struct sl_key_template key;
     struct sl_str key_text;
+    struct sl_str endpoint; /* the only one that has it; empty: none, or many */
     unsigned tag; /* on a cluster: which of `per` says where it lies, from 1;
                    * 0: none; see slots.h */
     int dialects; /* bits; -1: the route's */

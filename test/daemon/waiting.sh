@@ -93,7 +93,7 @@ check 'a token is somebody'"'"'s turn' is_allowed g
 tell /metrics
 check 'turns are counted' has "$out" 'sluice_turns_total{result="granted"} 3'
 check 'and how long they took' has "$out" 'sluice_turn_wait_seconds_count'
-check 'and holds' has "$out" 'sluice_holds '
+check 'and holds' has "$out" 'sluice_held '
 
 wait_for h '{"path":"/one","org":"h","wait":"20s"}'
 until_ waiting 1

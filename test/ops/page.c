@@ -75,6 +75,7 @@ static void live(struct rig *rig, struct sl_stats *stats)
         sl_stats_request(stats, "http", i % 2 ? 200 : 404);
         sl_stats_connection(stats, "http", 1);
         sl_stats_refused(stats, "http", i % 2 ? "too slow" : "malformed");
+        sl_stats_upstream(stats, SL_STR("ai"), i % 2 ? 200 : 503);
     }
     rig->fault = SLUICE_ESTORE;
     sl_stats_decision(stats, rig_ask(rig, GET("/ai", USER("ann"))), "http",

@@ -147,6 +147,8 @@ static int side_decide(struct side *s, const struct sl_facts *facts, bool spend)
         sl_engine_decide(s->engine, s->live, facts, spend, &s->decision, NULL);
     if (err)
         return err;
+    for (char *at = s->decision.hold; *at; at++)
+        *at = '#'; /* it is random */
     if (sl_render(&s->decision, &s->arena, &rendered) ||
         sl_render_verdict(&s->decision, &rendered, &s->verdict) ||
         sl_buf_addf(&s->verdict, " %.*s %.*s",

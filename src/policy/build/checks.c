@@ -100,6 +100,7 @@ static void count_endpoints(struct sl_build *b, struct use *uses)
             continue;
         use->context.endpoint =
             use->use.endpoints++ ? SL_STR("") : pairs[i].endpoint;
+        b->rules[pairs[i].rule].endpoint = use->context.endpoint;
     }
 }
 
