@@ -8,8 +8,11 @@
  *   (4) The numbers shown are those of `by`; when allowed those of the route's
  *       `report`, else of the limit with the least share left.
  *   (5) When the store fails, the strictest wish of the limits wins: deny, then
- *       local, then allow.
+ *       local, then allow. A guard wishes to deny.
+ *   (6) A guard goes before all limits: where another one runs, that is what
+ *       the caller is told.
  */
+#include "engine/conflict.h"
 #include "engine/parts.h"
 
 /* When to come back if the registry is not there: nobody knows. */
@@ -36,6 +39,7 @@ static const struct {
     [SL_REASON_PATH] = {400, "BAD_REQUEST"           },
     [SL_REASON_HOLDS] = {503, "SERVICE_UNAVAILABLE"   },
     [SL_REASON_QUEUE] = {503, "SERVICE_UNAVAILABLE"   },
+    [SL_REASON_CONFLICT] = {409, "CONFLICT"              },
 };
 
 /* The first reason stays. A policy in shadow refuses nobody, but for what
@@ -151,6 +155,8 @@ void sl_conclude(struct sl_decision *d)
     if (d->by >= 0)
         choose_face(d);
     choose_numbers(d);
+    if (!d->blind && !d->replayed) /* they were asked */
+        sl_conflict_conclude(d);
 }
 
 /* What a route wishes goes before what its limits do. */
@@ -172,6 +178,8 @@ static enum sl_failure strictest_wish(const struct sl_decision *d)
 {
     enum sl_failure wish = SL_FAILURE_ALLOW;
 
+    if (d->running_count > 0 && d->route->failure < 0)
+        return SL_FAILURE_DENY;
     for (unsigned i = 0; i < d->side_count; i++) {
         enum sl_failure own = wish_of(d, &d->sides[i]);
 

@@ -46,7 +46,7 @@ static void clear(struct sl_decision *d, const struct sl_live *live,
     d->share = 1;
     d->retry_in = SL_NS_NONE;
     d->code = d->missing_scope = (struct sl_str){"", 0};
-    d->shown_count = d->side_count = 0;
+    d->shown_count = d->side_count = d->running_count = 0;
     d->policy = live->policy;
     d->route = &live->policy->fallback;
     d->plan = live->policy->plans.fallback;
@@ -208,7 +208,7 @@ static bool is_let_pass(const struct sl_decision *d,
 
 /* Everything that a route decides without a limit. False if it has nothing
  * more to say: refused, or passed. */
-static bool check_route(struct sl_decision *d, const struct sl_asking *asking,
+static bool check_route(struct sl_decision *d, struct sl_asking *asking,
                         const struct sl_route *route)
 {
     const struct sl_caller *caller = &asking->caller;
@@ -269,7 +269,8 @@ static void go_on(struct sl_decision *d, const struct sl_live *live)
 static int show(struct sl_decision *d, struct sl_asking *asking,
                 const struct sl_rule *const *rules, unsigned count)
 {
-    int err = sl_parts_show(d, asking, rules, count);
+    int err = asking->no_memory ? SLUICE_ENOMEM
+                                : sl_parts_show(d, asking, rules, count);
 
     return err == SLUICE_ENOMEM
                ? sl_refuse(asking->diag, err, "there is no memory")
@@ -414,7 +415,7 @@ int sl_decide_side(struct sl_decision *d, const struct sl_live *live,
     asking.known = known ? known : &nothing;
     asking.secret = secret;
     asking.diag = diag;
-    asking.preflight = asking.carry = asking.cap = false;
+    asking.preflight = asking.carry = asking.cap = asking.no_memory = false;
     asking.shown = 0;
     err = add_side(d, &asking); /* which begins with the caller */
     side->route = d->route;
@@ -437,7 +438,7 @@ void sl_decide_ask(struct sl_decision *d, const struct sl_live *live)
         sl_refuse_request(d, SL_REASON_PATH);
     if (d->reason != SL_REASON_NONE)
         return;
-    d->untouched = d->shown_count == 0;
+    d->untouched = d->shown_count + d->running_count == 0;
     if (d->unsure)
         sl_conclude_unsure(d);
     if (d->reason != SL_REASON_NONE || sl_repeat_begin(d, live))

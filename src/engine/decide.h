@@ -50,10 +50,11 @@ enum sl_reason {
     SL_REASON_BACKLOG,         /* too much work is waiting: 503 */
     SL_REASON_RUNNING,         /* the same is being answered: 409 */
     SL_REASON_REUSED,          /* its key was another's: 422 */
-    SL_REASON_PATH,  /* its readings have more limits than can be taken
-                      * together: 400 */
-    SL_REASON_HOLDS, /* nothing more can be held: 503 */
-    SL_REASON_QUEUE, /* it would have to wait too long: 503 */
+    SL_REASON_PATH,     /* its readings have more limits than can be taken
+                         * together: 400 */
+    SL_REASON_HOLDS,    /* nothing more can be held: 503 */
+    SL_REASON_QUEUE,    /* it would have to wait too long: 503 */
+    SL_REASON_CONFLICT, /* `guard`: another one is running: 409 */
 };
 
 /* What is wrong with a header that a route requires. */
@@ -118,6 +119,16 @@ struct sl_side {
     bool refused;   /* not by a limit: the decision's `reason` is for it */
 };
 
+/* What the guard of a route is held by: its key with all values in it. */
+struct sl_running {
+    struct sl_str text;
+    struct sl_str key, name; /* for the store, as in sl_shown */
+    sl_ns hold;
+    uint64_t cost; /* 1, or 0 to look */
+};
+
+#define SL_RUNNING 4 /* guards of one request */
+
 struct sl_decision {
     /* The verdict. */
     bool untouched; /* enabled: false, mode: off, or a route without limits:
@@ -146,8 +157,11 @@ struct sl_decision {
     enum sl_want want;                   /* what is wrong with it */
     bool replayed; /* the same was asked before: answered as then */
 
-    struct sl_shown shown[SL_PARTS]; /* in the route's order */
+    struct sl_shown shown[SL_PARTS]; /* in the route's order; behind them, where
+                                      * no verdict looks, the guards */
     unsigned shown_count;
+    struct sl_running running[SL_RUNNING]; /* shown_count + running_count */
+    unsigned running_count;                /* <= SL_PARTS */
     int quota; /* index into shown: X-Org-Quota-Remaining; -1 none */
     struct sl_side sides[SL_SIDES]; /* in the order in which they came */
     unsigned side_count;

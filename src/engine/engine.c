@@ -42,9 +42,9 @@ static void describe(const struct sl_rule *rule, bool candidate,
 static struct sl_live *new_live(struct sl_policy *policy,
                                 const struct sl_alloc *alloc)
 {
-    size_t n = 2 * (size_t)policy->rule_count;
+    size_t n = 2 * (size_t)policy->rule_total;
     size_t size = sizeof(struct sl_live) + 2 * n * sizeof(struct sl_stored) +
-                  policy->rule_count * sizeof(struct sl_tightest) +
+                  policy->rule_total * sizeof(struct sl_tightest) +
                   policy->backlog_count * sizeof(struct sl_depth) +
                   n * NAME_MAX_ + policy->feature_count + 1;
     struct sl_live *live = sl_alloc_new(alloc, size);
@@ -59,14 +59,14 @@ static struct sl_live *new_live(struct sl_policy *policy,
     live->policy = sl_policy_ref(policy);
     live->stored = (struct sl_stored *)(live + 1);
     live->tightest = (struct sl_tightest *)(live->stored + 2 * n);
-    live->depths = (struct sl_depth *)(live->tightest + policy->rule_count);
+    live->depths = (struct sl_depth *)(live->tightest + policy->rule_total);
     names = (char *)(live->depths + policy->backlog_count);
     for (unsigned i = 0; i < n; i++) {
         describe(&policy->rules[i / 2], i % 2, names + i * NAME_MAX_,
                  &live->stored[i]);
         live->stored[n + i] = live->stored[i];
     }
-    for (unsigned i = 0; i < policy->rule_count; i++) {
+    for (unsigned i = 0; i < policy->rule_total; i++) {
         atomic_init(&live->tightest[i].count, policy->rules[i].strictest.count);
         atomic_init(&live->tightest[i].capacity,
                     policy->rules[i].strictest.capacity);
@@ -105,7 +105,7 @@ static int prepare(struct sl_engine *engine, struct sl_live *live,
                    struct sl_diag *diag)
 {
     const struct sl_policy *policy = live->policy;
-    unsigned count = 2 * policy->rule_count;
+    unsigned count = 2 * policy->rule_total;
     int err = check_slots(engine, policy, diag);
 
     if (!err)

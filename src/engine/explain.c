@@ -28,6 +28,7 @@ static const char *const reasons[] = {
     [SL_REASON_PATH] = "its path can be read in too many ways",
     [SL_REASON_HOLDS] = "nothing more can be held",
     [SL_REASON_QUEUE] = "it would have to wait too long for its turn",
+    [SL_REASON_CONFLICT] = "another one is running",
 };
 
 static sl_ns round_up(sl_ns span, sl_ns step)

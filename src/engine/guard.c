@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "engine/conflict.h"
 #include "engine/inside.h"
 
 #define RETRY SL_S /* where nobody knows a better time */
@@ -219,7 +220,7 @@ static void check_backlog(struct sl_decision *d, const struct sl_live *live,
 
 /* ---- all of them ---- */
 
-bool sl_guard_check(struct sl_decision *d, const struct sl_asking *asking,
+bool sl_guard_check(struct sl_decision *d, struct sl_asking *asking,
                     const struct sl_route *route)
 {
     const struct sl_guards *guards = route->guards;
@@ -232,5 +233,7 @@ bool sl_guard_check(struct sl_decision *d, const struct sl_asking *asking,
         check_requires(d, asking, guards);
     if (d->reason == SL_REASON_NONE)
         check_backlog(d, asking->live, &guards->backlog);
+    if (d->reason == SL_REASON_NONE && guards->guard.written)
+        sl_conflict_claim(d, asking, &guards->guard);
     return d->reason == SL_REASON_NONE;
 }

@@ -14,7 +14,7 @@
 
 /* Ask what `route` asks. False if the request was refused. */
 SL_MUST_USE bool sl_guard_check(struct sl_decision *decision,
-                                const struct sl_asking *asking,
+                                struct sl_asking *asking,
                                 const struct sl_route *route);
 
 /* Find the key that repeats of this request have. guards may be NULL. */

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "engine/conflict.h"
 #include "engine/hold.h"
 
 /* ---- keys ---- */
@@ -322,6 +323,9 @@ void sl_parts_ask_limits(struct sl_decision *d, const struct sl_live *live)
     for (unsigned i = 0; i < d->shown_count; i++)
         if (has_numbers(&d->shown[i]) && d->shown[i].mode == SL_MODE_ENFORCE)
             add_part(d, live, i, false);
+    sl_conflict_show(d);
+    for (unsigned i = 0; i < d->running_count; i++)
+        add_part(d, live, d->shown_count + i, false);
     d->pending = d->take.count > 0;
     sl_hold_prepare(d, live);
 }

@@ -16,6 +16,7 @@ struct sl_asking {
     struct sl_diag *diag;
     struct sl_caller caller;
     bool preflight; /* nobody is asked for his name */
+    bool no_memory; /* out */
     uint32_t shown; /* out: which limits this side meets, as bits */
     bool carry;     /* what he used before he signed in counts, too */
     bool cap;       /* limits per address count those who signed in, too */

@@ -67,7 +67,7 @@ int sl_visitor_find(struct sl_decision *d, struct sl_asking *asking,
 
 bool sl_visitors_fit(const struct sl_decision *d)
 {
-    unsigned count = d->shown_count;
+    unsigned count = d->shown_count + d->running_count;
 
     for (unsigned i = 0; i < d->shown_count; i++)
         count += d->shown[i].visitor.len > 0;

@@ -52,6 +52,12 @@ static bool require_same(const struct sl_require *a, const struct sl_require *b)
            message_same(&a->message, &b->message);
 }
 
+static bool guard_same(const struct sl_conflict *a, const struct sl_conflict *b)
+{
+    return a->written == b->written && sl_str_eq(a->text, b->text) &&
+           a->hold == b->hold && a->skip == b->skip;
+}
+
 /* Indices differ where other routes have changed; names are compared with the
  * routes' endpoints. */
 static bool backlog_same(const struct sl_backlog *a, const struct sl_backlog *b)
@@ -69,6 +75,7 @@ bool sl_guards_same(const struct sl_guards *a, const struct sl_guards *b)
     if (!verify_same(&a->verify, &b->verify) ||
         !dedupe_same(&a->dedupe, &b->dedupe) ||
         !backlog_same(&a->backlog, &b->backlog) ||
+        !guard_same(&a->guard, &b->guard) ||
         a->require_count != b->require_count)
         return false;
     for (unsigned i = 0; i < a->require_count; i++)
@@ -97,6 +104,10 @@ bool sl_guards_read(const struct sl_guards *guards, struct sl_str header)
             return true;
     for (unsigned i = 0; i < dedupe->trait_count; i++)
         if (is(dedupe->traits[i].header, header))
+            return true;
+    for (unsigned i = 0; i < guards->guard.count; i++)
+        if (guards->guard.pieces[i].header &&
+            is(guards->guard.pieces[i].header->header, header))
             return true;
     return is(dedupe->header, header);
 }

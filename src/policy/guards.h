@@ -4,8 +4,10 @@
  *   require   are its headers within bounds?               400, or as written
  *   backlog   is there too much work waiting already?      503
  *   dedupe    has the same been answered before?           as then; 409, 422
+ *   guard     is another one running?                      409
  *
  * In this order, and each only where a route has it: most routes have none.
+ * A guard is taken together with the limits, all or none.
  */
 #ifndef SL_GUARDS_H
 #define SL_GUARDS_H
@@ -15,6 +17,10 @@
 
 #define SL_REQUIRES_MAX 16 /* of one route */
 #define SL_TRAITS_MAX   16 /* of a fingerprint */
+#define SL_GUARD_VALUES 4  /* of one guard's key */
+
+/* In the names of guards' keys, and in no other's. */
+#define SL_GUARD_NAME "#guard"
 
 /* Which webhooks are believed. */
 struct sl_verify {
@@ -71,6 +77,24 @@ struct sl_backlog {
     sl_ns stale; /* an older report says nothing */
 };
 
+/* A piece of a guard's key: a literal, a header, or a scope. */
+struct sl_conflict_piece {
+    struct sl_str literal;           /* "": it is a value */
+    const struct sl_require *header; /* NULL: it is none */
+    unsigned scope;                  /* then: enum sl_scope */
+};
+
+/* What is done by one at a time. Routes whose keys come out alike guard the
+ * same thing. */
+struct sl_conflict {
+    bool written;
+    struct sl_str text; /* the key, as written */
+    const struct sl_conflict_piece *pieces;
+    unsigned count;
+    sl_ns hold; /* how long, if nobody says or ends it; > 0 */
+    bool skip;  /* who lacks a value of the key is not guarded */
+};
+
 struct sl_guards {
     const struct sl_guards *next; /* of the policy's: any order */
     struct sl_verify verify;
@@ -78,6 +102,7 @@ struct sl_guards {
     struct sl_backlog backlog;
     const struct sl_require *requires;
     unsigned require_count;
+    struct sl_conflict guard;
 };
 
 /* Do both ask the same? NULL asks nothing. Secrets count. */

@@ -109,7 +109,7 @@ static int add_escaped(struct sl_buf *out, struct sl_str text)
 /* A value, escaped. One that is too long becomes %~LENGTH~FINGERPRINT, which
  * no escaped value looks like. The fingerprint has no secret, so somebody may
  * find two long values that share it: then those two share a state. */
-static int add_value(struct sl_buf *out, struct sl_str value)
+int sl_key_add_value(struct sl_buf *out, struct sl_str value)
 {
     static const struct sl_hash_key known = {0x736c756963652d6b,
                                              0x65792d6e616d6573};
@@ -145,10 +145,10 @@ static int add_tagged(struct sl_buf *out, struct sl_str value, bool tagged)
     int err;
 
     if (!tagged)
-        return add_value(out, value);
+        return sl_key_add_value(out, value);
     err = sl_buf_add(out, SL_STR("{"));
     if (!err)
-        err = add_value(out, value);
+        err = sl_key_add_value(out, value);
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 

@@ -107,6 +107,9 @@ SL_MUST_USE int sl_key_name(const struct sl_key_template *key,
                             const struct sl_key_value *values, unsigned count,
                             struct sl_buf *out);
 
+/* A value as it stands in a name, escaped or as a fingerprint. */
+SL_MUST_USE int sl_key_add_value(struct sl_buf *out, struct sl_str value);
+
 /* Is the template right for a limit per `scopes`? Refuses one that leaves out
  * a value (merges) or has one that the limit is not per (splits):
  *   {id} stands for all values; {org} {user} {ip} for one of them each, and

@@ -293,6 +293,8 @@ struct sl_policy {
     struct sl_identity identity;
     const struct sl_rule *rules;
     unsigned rule_count;
+    unsigned rule_total; /* with one more behind them, by which routes' guards
+                          * are kept, if there are any */
     const struct sl_route *routes; /* in the order of the file */
     unsigned route_count;
     bool counts_each;            /* one of them has not `count: all` */

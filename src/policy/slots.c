@@ -144,6 +144,11 @@ static int check_route(const struct sl_route *route, bool fallback,
 {
     const struct sl_rule *first = NULL;
 
+    if (route->guards && route->guards->guard.written && route->rule_count > 0)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "the guard and the limits of this route can't lie in "
+                         "one slot of the cluster; put the guard on a route "
+                         "without limits");
     for (unsigned i = 0; i < route->rule_count && !route->apart; i++) {
         const struct sl_rule *rule = route->rules[i];
 

@@ -48,7 +48,7 @@ static int refuse_unknown(struct sl_hold_ask *ask)
 
 static int make_room(struct sl_hold_ask *ask)
 {
-    unsigned wanted = ask->live->policy->rule_count;
+    unsigned wanted = ask->live->policy->rule_total;
     struct sl_actual *list;
 
     if (wanted <= ask->actual_room)
@@ -105,7 +105,7 @@ static int add_actual(struct sl_hold_ask *ask, const struct sl_hold_question *q)
     struct sl_hold_call *call = &ask->call;
     int err = make_room(ask);
 
-    for (unsigned i = 0; i < policy->rule_count && !err; i++) {
+    for (unsigned i = 0; i < policy->rule_total && !err; i++) {
         uint64_t cost;
 
         if (is_actual(&policy->rules[i], q, &cost))
@@ -160,7 +160,7 @@ static int prepare(struct sl_hold_ask *ask, const struct sl_hold_question *q)
         .id = ask->name.id,
         .place = ask->name.place,
         .limits = ask->name.local ? ask->live->local : ask->live->stored,
-        .limits_count = 2 * policy->rule_count,
+        .limits_count = 2 * policy->rule_total,
         .release = q->verb == SL_VERB_RELEASE,
         .hold_for = q->hold < most ? q->hold : most,
         .now = q->now,

@@ -20,6 +20,15 @@ static const struct sl_rule *rule_of(const struct sl_decision *d, unsigned i)
     return d->shown[d->part_shown[i]].rule;
 }
 
+/* Guards have their own; see conflict.h. */
+static sl_ns hold_of(const struct sl_decision *d, unsigned i)
+{
+    unsigned shown = d->part_shown[i];
+
+    return shown < d->shown_count ? rule_of(d, i)->hold
+                                  : d->running[shown - d->shown_count].hold;
+}
+
 /* How long permits are held if nobody says so: as long as the one of them that
  * takes longest. 0 if there are none. */
 static sl_ns span_of_permits(const struct sl_decision *d)
@@ -28,8 +37,8 @@ static sl_ns span_of_permits(const struct sl_decision *d)
 
     for (unsigned i = 0; i < d->take.count; i++)
         if (rule_of(d, i)->kind == SL_PERMITS && d->parts[i].cost > 0 &&
-            rule_of(d, i)->hold > longest)
-            longest = rule_of(d, i)->hold;
+            hold_of(d, i) > longest)
+            longest = hold_of(d, i);
     return longest;
 }
 
@@ -82,8 +91,9 @@ void sl_hold_prepare(struct sl_decision *d, const struct sl_live *live)
     if (take->firm == all)
         return; /* there is nothing to hold */
     if (!has_holds(d, live)) {
-        /* Permits of a store that has no holds stay taken, as a level is. */
-        if (d->hold_asked)
+        /* Permits of a store that has no holds stay taken, as a level is; but
+         * nobody would ever end a guard. */
+        if (d->hold_asked || d->running_count > 0)
             sl_hold_refuse(d);
         return;
     }

@@ -63,6 +63,9 @@ void sl_guard_message(const struct sl_decision *d, struct sl_ink *ink)
     case SL_REASON_RUNNING:
         sl_ink_text(ink, SL_STR("The same request is being answered."));
         break;
+    case SL_REASON_CONFLICT:
+        sl_ink_text(ink, SL_STR("Another one is running already."));
+        break;
     default:
         sl_ink_text(ink, SL_STR("The key of this request came with another "
                                 "one before; a new request needs a new key."));

@@ -303,6 +303,7 @@ static void write_default(const struct sl_decision *d, struct sl_ink *ink)
     case SL_REASON_BACKLOG:
     case SL_REASON_RUNNING:
     case SL_REASON_REUSED:
+    case SL_REASON_CONFLICT:
         sl_guard_message(d, ink);
         write_retry(sl_decision_retry_in(d), ink);
         break;

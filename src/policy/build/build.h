@@ -219,6 +219,11 @@ void sl_build_sources(struct sl_build *b, const struct sl_node *node,
 void sl_build_guards(struct sl_build *b, const struct sl_node *node,
                      struct sl_route *route);
 
+/* `guard` of a route, and the rule behind all others by which guards are kept
+ * (guard.c). */
+void sl_build_guard(struct sl_build *b, const struct sl_node *node,
+                    const struct sl_route *route, struct sl_conflict *ret);
+
 /* `identity: jwt` (tokens.c). */
 void sl_build_jwt(struct sl_build *b, const struct sl_node *identity);
 
@@ -226,6 +231,9 @@ void sl_build_jwt(struct sl_build *b, const struct sl_node *identity);
 void sl_build_hold_max(struct sl_build *b);
 void sl_build_hold(struct sl_build *b, const struct sl_node *node,
                    struct sl_rule *rule);
+
+/* `hold` of a limit of permits, or of a guard (holds.c). */
+sl_ns sl_build_hold_span(struct sl_build *b, const struct sl_node *node);
 
 /* `wait` of a route (holds.c). */
 void sl_build_wait(struct sl_build *b, const struct sl_node *node,

@@ -1,4 +1,5 @@
-/* guards.c -- `verify`, `dedupe`, `require` and `backlog` of a route. */
+/* guards.c -- `verify`, `dedupe`, `require` and `backlog` of a route; its
+ * `guard` is in guard.c. */
 #include "policy/build/build.h"
 
 #include <string.h>
@@ -356,8 +357,8 @@ static void read_backlog(struct sl_build *b, const struct sl_node *node,
 void sl_build_guards(struct sl_build *b, const struct sl_node *node,
                      struct sl_route *route)
 {
-    static const char *const keys[] = {"verify", "dedupe", "require",
-                                       "backlog"};
+    static const char *const keys[] = {"verify", "dedupe", "require", "backlog",
+                                       "guard"};
     struct sl_guards *guards;
     bool any = false;
 
@@ -373,4 +374,5 @@ void sl_build_guards(struct sl_build *b, const struct sl_node *node,
     read_requires(b, sl_node_get(node, "require"), guards);
     read_backlog(b, sl_node_get(node, "backlog"), route->endpoint,
                  &guards->backlog);
+    sl_build_guard(b, sl_node_get(node, "guard"), route, &guards->guard);
 }

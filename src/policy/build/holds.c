@@ -39,18 +39,23 @@ void sl_build_wait(struct sl_build *b, const struct sl_node *node,
         route->wait = read_span(b, node, "wait", 0, WAIT_LONGEST, "");
 }
 
+sl_ns sl_build_hold_span(struct sl_build *b, const struct sl_node *node)
+{
+    sl_ns most = b->policy->hold_max;
+
+    return read_span(b, node, "hold", HOLD_PRESET < most ? HOLD_PRESET : most,
+                     most, ", the policy's `hold_max`");
+}
+
 void sl_build_hold(struct sl_build *b, const struct sl_node *node,
                    struct sl_rule *rule)
 {
     const struct sl_node *hold = sl_build_scalar(node, "hold");
-    sl_ns most = b->policy->hold_max;
 
     rule->queue = (unsigned)sl_build_number(b, node, "queue", 1, QUEUE_MOST,
                                             QUEUE_PRESET);
     if (rule->kind == SL_PERMITS)
-        rule->hold =
-            read_span(b, node, "hold", HOLD_PRESET < most ? HOLD_PRESET : most,
-                      most, ", the policy's `hold_max`");
+        rule->hold = sl_build_hold_span(b, node);
     else if (hold && rule->kind != SL_KINDS)
         sl_report_error(b->report, SL_AT_KEY(hold),
                         "`hold` is for concurrency limits, and limit "

@@ -352,6 +352,10 @@ static void read_key(struct sl_build *b, const struct sl_node *node,
         sl_report_error(b->report, SL_AT(key),
                         "a key with " SL_KEY_CANDIDATE " in it could be that "
                         "of a candidate; leave that out");
+    else if (!err && key && strstr(rule->key_text.at, SL_GUARD_NAME))
+        sl_report_error(b->report, SL_AT(key),
+                        "a key with " SL_GUARD_NAME " in it could be that of "
+                        "a guard; leave that out");
 }
 
 static bool has_holes(const struct sl_node *node)
@@ -422,6 +426,7 @@ void sl_build_limits(struct sl_build *b)
         names->unsure = true;
         return;
     }
+    /* And one more, for guards. */
     b->rules = sl_build_take(b, node->count + 1, sizeof(*b->rules));
     b->keys = sl_build_borrow(b, node->count + 1, sizeof(struct sl_node *));
     b->sound = sl_build_borrow(b, node->count + 1, sizeof(*b->sound));
@@ -437,5 +442,5 @@ void sl_build_limits(struct sl_build *b)
     }
     sl_names_close(names);
     b->policy->rules = b->rules;
-    b->policy->rule_count = i;
+    b->policy->rule_count = b->policy->rule_total = i;
 }

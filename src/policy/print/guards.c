@@ -105,6 +105,17 @@ static void print_backlog(struct sl_printer *p,
     sl_print_close(p);
 }
 
+static void print_guard(struct sl_printer *p, const struct sl_conflict *guard)
+{
+    if (!guard->written)
+        return;
+    sl_print_open(p, SL_STR("guard"));
+    sl_print_text(p, "key", guard->text);
+    sl_print_duration(p, "hold", guard->hold);
+    sl_print_word(p, "missing", guard->skip ? "skip" : "deny");
+    sl_print_close(p);
+}
+
 void sl_print_guards(struct sl_printer *p, const struct sl_guards *guards)
 {
     if (!guards)
@@ -118,4 +129,5 @@ void sl_print_guards(struct sl_printer *p, const struct sl_guards *guards)
         sl_print_close(p);
     print_backlog(p, &guards->backlog);
     print_dedupe(p, &guards->dedupe);
+    print_guard(p, &guards->guard);
 }

@@ -91,6 +91,8 @@ static const struct {
     ROW("refilled otherwise", "kind: token-bucket",
         "kind: token-bucket\n    refill: interval",
         "limit ai: refill continuous -> interval\n"),
+    ROW("a guard", "    feature: chat", "    feature: chat\n    guard: \"x\"",
+        "route GET /a changed\n"),
     ROW("a mode", "    per: user", "    per: user\n    mode: shadow",
         "limit ai: mode enforce -> shadow\n"),
     ROW("words of a limit", "    per: user",

@@ -14,6 +14,8 @@ static const char *tag_of(const struct sl_policy *policy, const char *name)
                : "";
 }
 
+#define GUARD "fresh, guard: x"
+
 #define LIMITS                                                                 \
     "sluice: 1\n"                                                              \
     "limits:\n"                                                                \
@@ -68,6 +70,8 @@ static void check_routes(void)
         {"switched off counts not", "[user, off]",          "fresh", true },
         {"carried to a name",       "[user]",               "carry", false},
         {"one that no name says",   "[ip]",                 "fresh", true },
+        {"a guard alone",           "[]",                   GUARD,   true },
+        {"a guard and a limit",     "[user]",               GUARD,   false},
     };
     char text[2048];
 
