@@ -23,7 +23,7 @@ static bool is_whose(const struct sl_item *item, const struct sl_kept *kept)
            item->cell.w[1] >> SL_CELL_W1_BITS == kept->generation;
 }
 
-/* The mark, less what was given back to its bucket since. */
+/* The mark, less what others gave back to its bucket since. */
 static struct sl_mark mark_now(const struct sl_region *r,
                                const struct sl_item *item,
                                const struct sl_kept *kept)
@@ -33,7 +33,8 @@ static struct sl_mark mark_now(const struct sl_region *r,
 
     if (!sl_is_bucket(item->part->limit->kind))
         return mark;
-    used = (int64_t)(mark.w[1] - atomic_load(sl_returns_of(r, item->key.tag)));
+    used = (int64_t)(mark.w[1] + item->counted -
+                     atomic_load(sl_returns_of(r, item->key.tag)));
     mark.w[1] = used > 0 ? (uint64_t)used : 0;
     return mark;
 }
@@ -166,8 +167,9 @@ static struct sl_since since(const struct sl_region *r,
     };
 }
 
-/* Make items of the record's parts: what they were held for, and no more to
- * them. `limit` is what is known of the part's limit, or NULL. */
+/* Make items of the record's parts: what they were held for, and what earlier
+ * attempts have counted. `limit` is what is known of the part's limit, or NULL.
+ */
 static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
                      uint64_t cost, sl_ns ends)
 {
@@ -185,9 +187,19 @@ static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
     e->parts[i] =
         (struct sl_part){.limit = &e->limits[i], .act = SL_ACT_SETTLE};
     *item = (struct sl_item){
-        .part = &e->parts[i], .beside = -1, .settled = &e->settled[i]};
+        .part = &e->parts[i],
+        .beside = -1,
+        .counted = item->counted,
+        .settled = &e->settled[i],
+    };
     sl_key_again(r, kept->limit, kept->hash, &item->key);
     e->set.count = i + 1;
+}
+
+static void count_nothing(struct sl_set *set)
+{
+    for (unsigned i = 0; i < SL_PARTS; i++)
+        set->items[i].counted = 0;
 }
 
 bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
@@ -206,6 +218,7 @@ bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
     e.set.swept = false;
     e.set.now = (sl_ns)head.w[0];
     e.to = sl_hold_record_ended(head, SL_HOLD_EXPIRED);
+    count_nothing(&e.set);
     for (unsigned i = 0; i < e.record.count; i++)
         add_kept(&e, i, NULL, 0, (sl_ns)head.w[0]);
     if (sl_set_decide(&e.set) != SL_VERDICT_ALLOW)
@@ -354,6 +367,7 @@ enum sl_verdict sl_table_end(struct sl_table *table, struct sl_hold_deed *deed,
     if (!sl_set_begin(&e.set, table, now, fresh))
         return SL_VERDICT_STALE;
     e.set.intent = sl_actor_borrow(&table->actors);
+    count_nothing(&e.set);
     do {
         verdict = try_end(&e, deed);
     } while (verdict == SL_VERDICT_VOID);
