@@ -157,8 +157,9 @@ static void count_returns(const struct sl_set *set, struct sl_item *item)
     if (!item->returns)
         return;
     item->counted += item->returns;
-    atomic_fetch_add(sl_returns_of(set->intent->region, item->key.tag),
-                     item->returns);
+    for (unsigned i = 0; i < SL_RETURNS; i++)
+        atomic_fetch_add(sl_returns_of(set->intent->region, item->key.tag, i),
+                         item->returns);
 }
 
 /* The only key of a set, and it has a slot: one swap. */

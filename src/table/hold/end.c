@@ -23,19 +23,31 @@ static bool is_whose(const struct sl_item *item, const struct sl_kept *kept)
            item->cell.w[1] >> SL_CELL_W1_BITS == kept->generation;
 }
 
+/* What others gave back to its bucket since, or more. */
+static uint64_t returned(const struct sl_region *r, const struct sl_item *item,
+                         const struct sl_kept *kept)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (unsigned i = 0; i < SL_RETURNS; i++) {
+        uint64_t sum = atomic_load(sl_returns_of(r, item->key.tag, i));
+        uint64_t since = sum - kept->returns[i] - item->counted;
+
+        if (since < least)
+            least = since;
+    }
+    return least;
+}
+
 /* The mark, less what others gave back to its bucket since. */
 static struct sl_mark mark_now(const struct sl_region *r,
                                const struct sl_item *item,
                                const struct sl_kept *kept)
 {
     struct sl_mark mark = kept->mark;
-    int64_t used;
 
-    if (!sl_is_bucket(item->part->limit->kind))
-        return mark;
-    used = (int64_t)(mark.w[1] + item->counted -
-                     atomic_load(sl_returns_of(r, item->key.tag)));
-    mark.w[1] = used > 0 ? (uint64_t)used : 0;
+    if (sl_is_bucket(item->part->limit->kind))
+        mark.w[1] = sl_sub_floor(mark.w[1], returned(r, item, kept));
     return mark;
 }
 
