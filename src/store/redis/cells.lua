@@ -144,6 +144,20 @@ local function read(p)
     return state, false
 end
 
+-- What is held of a key is beside it, in its slot.
+local function set_of(p)
+    local open = string.find(p.key, "{", 1, true)
+    local close = open and string.find(p.key, "}", open + 1, true)
+    if p.kind == "permits" then
+        return p.key
+    elseif close and close > open + 1 then
+        return p.key .. "#holds"
+    end
+    return "{" .. p.key .. "}#holds"
+end
+
+-- What is held lives as long as what it is held of: whoever comes long after
+-- its expiry must find it to give it back.
 local function write(p, s)
     if p.kind == "permits" then
         write_permits(p, s)
@@ -165,6 +179,9 @@ local function write(p, s)
         ttl = max(ttl, div(max(h.z - now, 0), 1000) + MARGIN)
     end
     redis.call("SET", p.key, value, "PX", whole(min(ttl, FOR_GOOD)))
+    if p.holds then
+        redis.call("PEXPIRE", set_of(p), whole(min(ttl, FOR_GOOD)))
+    end
 end
 
 local function same(a, b)

@@ -21,18 +21,6 @@ local REMEMBER = 60000 -- ms: how it ended, after it would have expired
 local COST_MOST = 562949953421312 -- of a settlement
 
 local function make_holds()
-    -- Beside a key, in its slot.
-    local function set_of(p)
-        local open = string.find(p.key, "{", 1, true)
-        local close = open and string.find(p.key, "}", open + 1, true)
-        if p.kind == "permits" then
-            return p.key
-        elseif close and close > open + 1 then
-            return p.key .. "#holds"
-        end
-        return "{" .. p.key .. "}#holds"
-    end
-
     -- ---- marks ----
 
     local function is_bucket(p)
@@ -176,8 +164,6 @@ local function make_holds()
         p.member = string.format("%s:%s:%.0f:%.0f:%.0f", id, p.shape, p.cost,
             m0, m1)
         redis.call("ZADD", set_of(p), whole(expires), p.member)
-        redis.call("PEXPIRE", set_of(p),
-            whole(min(div(h.z - now, 1000) + MARGIN, FOR_GOOD)))
     end
 
     -- ARGV behind the parts: the id, how long, which parts are not held (as a
@@ -302,10 +288,6 @@ local function make_holds()
             p.holds = p.holds or { r = 0, z = 0 }
             p.holds.z = max(p.holds.z or 0, expires)
             renew(p)
-            if p.kind ~= "permits" then
-                redis.call("PEXPIRE", set_of(p),
-                    whole(min(div(p.holds.z - now, 1000) + MARGIN, FOR_GOOD)))
-            end
         end
     end
 

@@ -1,0 +1,82 @@
+/* holds.c -- holds in a Redis: how long what they need lives there. */
+#include "load.h"
+
+static void open_at(struct client *c, const struct server *s, bool own_now)
+{
+    char where[128];
+
+    memset(c, 0, sizeof(*c));
+    c->options.deadline = 2 * SL_S;
+    c->options.own_now = own_now;
+    snprintf(where, sizeof(where), "redis://127.0.0.1:%u", s->port);
+    client_open(c, where);
+    client_ready(c);
+}
+
+static struct sl_hold_id id_of(uint64_t number)
+{
+    return (struct sl_hold_id){
+        {7, number}
+    };
+}
+
+/* A take with a hold, at `now` if that is not 0. */
+static bool hold(struct client *c, const struct sl_limit *limit,
+                 const char *name, uint64_t cost, uint64_t number, sl_ns life,
+                 sl_ns now)
+{
+    struct sl_stored stored = {.name = name, .strictest = *limit};
+    struct asked a;
+
+    asked_init(&a, c, SL_ERRAND_TAKE, limit, name, cost);
+    a.part[0].of = &stored;
+    if (life) {
+        a.take.hold = id_of(number);
+        a.take.hold_for = life;
+    }
+    if (now)
+        a.take.now = now;
+    a.stops = true;
+    asked_send(&a);
+    for (unsigned i = 0; !a.done && i < 20; i++)
+        client_run(c, SL_S);
+    CHECK(a.done);
+    return !a.take.err && a.take.allowed;
+}
+
+static void test_lives(struct server *s)
+{
+    static const struct {
+        const char *what, *name, *rate;
+        enum sl_kind kind;
+    } rows[] = {
+        {"a bucket", "bucket", "50/day", SL_BUCKET},
+        {"a window", "window", "50/day", SL_FIXED },
+        {"a level",  "level",  "50",     SL_LEVEL },
+    };
+    struct client c;
+
+    open_at(&c, s, false);
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        struct sl_limit limit = client_limit(rows[i].kind, rows[i].rate);
+        long long value, set;
+
+        CASE(rows[i].what);
+        CHECK(hold(&c, &limit, rows[i].name, 50, 1 + i, SL_S, 0));
+        value = server_say(s, "PTTL %s", rows[i].name);
+        set = server_say(s, "PTTL {%s}#holds", rows[i].name);
+        CHECK(value > 0);
+        CHECK(set + 1000 > value); /* as long as what it is held of */
+    }
+    client_close(&c);
+}
+
+int main(void)
+{
+    struct server s = {.pid = 0};
+
+    server_start(&s);
+    test_lives(&s);
+    server_stop(&s);
+    return CHECK_DONE();
+}
