@@ -376,6 +376,48 @@ static void test_bucket(struct world *w)
              SL_HOLD_UNKNOWN);
 }
 
+/* The value is of another limit by now, and stays what it is. */
+static void test_other_limit(struct world *w)
+{
+    static const struct {
+        const char *what, *then, *now;
+        enum sl_kind kind_then, kind_now;
+    } rows[] = {
+        {"a bucket of another period", "10/day", "10/hour", SL_BUCKET,
+         SL_BUCKET                                                                },
+        {"a window of another period", "10/day", "10/hour", SL_FIXED,   SL_FIXED  },
+        {"a window that was permits",  "10",     "10/hour", SL_PERMITS, SL_FIXED  },
+        {"permits that were a window", "10/day", "10",      SL_FIXED,   SL_PERMITS},
+    };
+    struct sl_hold_id none = {
+        {0, 0}
+    };
+    struct sl_answer answer;
+    char key[32];
+
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        struct sl_hold_id a = fresh(w), b = fresh(w), c = fresh(w);
+
+        CASE(rows[i].what);
+        snprintf(key, sizeof(key), "hold:other:%u", i);
+        begin(w, rows[i].kind_then, rows[i].then, key);
+        CHECK(take(w, 0, 2, a, SL_HOUR, &answer).allowed);
+        CHECK(take(w, 0, 2, b, SL_HOUR, &answer).allowed);
+        CHECK(take(w, 0, 2, c, SL_HOUR, &answer).allowed);
+        begin(w, rows[i].kind_now, rows[i].now, key);
+        CHECK(take(w, 0, 10, none, 0, &answer).allowed);
+        CHECK_EQ(call(w, 0, SL_HOLD_EXTEND, a, 0, false, SL_HOUR).state,
+                 SL_HOLD_HELD);
+        CHECK(!take(w, 1, 1, none, 0, &answer).allowed);
+        CHECK_EQ(call(w, 0, SL_HOLD_SETTLE, a, 1, false, 0).state,
+                 SL_HOLD_HELD);
+        CHECK_EQ(call(w, 0, SL_HOLD_SETTLE, b, 3, false, 0).state,
+                 SL_HOLD_HELD);
+        CHECK_EQ(call(w, 0, SL_HOLD_SETTLE, c, 0, true, 0).state, SL_HOLD_HELD);
+        CHECK(!take(w, 1, 1, none, 0, &answer).allowed);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static struct world w;
@@ -392,6 +434,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < NODES; i++)
         open_node(&w, i);
     test_bucket(&w);
+    test_other_limit(&w);
     test_histories(&w);
     for (unsigned i = 0; i < NODES; i++) {
         sl_redis_detach(w.nodes[i], w.loop);

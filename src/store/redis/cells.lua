@@ -54,7 +54,7 @@ local function read_permits(p)
     local s = { a = 0, b = 0, c = 0 }
     local list = redis.pcall("ZRANGE", p.key, 0, 2, "WITHSCORES")
     if list.err then
-        p.replaced = true
+        p.replaced, p.other = true, true
         return s, true
     end
     for i = 1, #list, 2 do
@@ -69,6 +69,7 @@ local function read_permits(p)
     end
     if s.b <= 0 then -- whatever that is, nothing is out
         p.replaced, p.holds = list[1] ~= nil, nil
+        p.other = p.replaced
         s.b = 0
     end
     return s, p.replaced and not p.firm
@@ -117,7 +118,8 @@ local function read_more(p, s, text)
         and (not r or (p.holds.r <= 2 * MOST and p.holds.z <= 2 * MOST))
 end
 
--- The state of a key, and whether what is there is none of ours.
+-- The state of a key, and whether what is there is none of ours. `p.other` says
+-- that it is not of this part's limit.
 local function read(p)
     if p.kind == "permits" then
         return read_permits(p)
@@ -125,7 +127,9 @@ local function read(p)
     local value = redis.pcall("GET", p.key)
     if not value then
         return { a = 0, b = 0, c = 0 }, false
-    elseif type(value) ~= "string" then
+    end
+    p.other = true
+    if type(value) ~= "string" then
         return { a = 0, b = 0, c = 0 }, true
     end
     local shape, a, b, c, more =
@@ -141,6 +145,7 @@ local function read(p)
         p.holds = nil
         return { a = 0, b = 0, c = 0 }, true
     end
+    p.other = false
     return state, false
 end
 

@@ -44,6 +44,9 @@ local function make_holds()
         local used_at, drained, state =
             p.algorithm[6], p.algorithm[7], p.algorithm[8]
         local at, h = max(ends, s.a), p.holds
+        if not h then -- the value was lost, and with it what was used
+            return s
+        end
         local sure = drained(p, m0, max(m1 - h.r, 0), max(at, m0))
         local back = min(amount * p.token, sure)
         if back <= 0 or now < m0 - JITTER then
@@ -282,10 +285,10 @@ local function make_holds()
         return cost, over
     end
 
+    -- Of a value that was lost nothing is held any more.
     local function extend(p, expires)
-        if leave(p) then
+        if leave(p) and p.holds then
             redis.call("ZADD", set_of(p), whole(expires), p.member)
-            p.holds = p.holds or { r = 0, z = 0 }
             p.holds.z = max(p.holds.z or 0, expires)
             renew(p)
         end
@@ -318,12 +321,14 @@ local function make_holds()
         for i = 1, tonumber(record.parts) do
             local p = read_held(record, i)
             local cost, over = p.cost, 0
-            if errand == "settle" then
+            if p.other then -- the key is another limit's by now: not touched
+                cost = errand == "settle" and actual(p) or cost
+            elseif errand == "settle" then
                 cost, over = settle(p)
             elseif errand == "extend" then
                 extend(p, record.expires)
             end
-            if p.changed or not same(p.state, p.found) then
+            if not p.other and (p.changed or not same(p.state, p.found)) then
                 write(p, p.state)
             end
             local r = p.algorithm[1](p, p.state, 0, now)
