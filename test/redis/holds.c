@@ -71,12 +71,57 @@ static void test_lives(struct server *s)
     client_close(&c);
 }
 
+static void on_settled(struct sl_hold_call *call)
+{
+    struct client *c = call->ctx;
+
+    c->waiting--;
+    sl_loop_stop(c->loop);
+}
+
+static void settle(struct client *c, uint64_t number, uint64_t cost, sl_ns now)
+{
+    struct sl_hold_call call = {.errand = SL_HOLD_SETTLE,
+                                .id = id_of(number),
+                                .cost = cost,
+                                .now = now,
+                                .loop = c->loop,
+                                .done = on_settled,
+                                .ctx = c};
+
+    c->waiting++;
+    sl_store_hold(c->store, &call);
+    CLIENT_WAIT(c, c->waiting == 0);
+    CHECK_EQ(call.err, 0);
+    CHECK_EQ(call.state, SL_HOLD_HELD);
+}
+
+/* The take knew its month and the next one, and no more. */
+static void test_quota(struct server *s)
+{
+    struct sl_limit limit = client_limit(SL_QUOTA, "100/month");
+    sl_ns now = 20000 * SL_DAY;
+    struct client c;
+    long long before;
+
+    CASE("a quota outlives the end of a hold of two months ago");
+    open_at(&c, s, true);
+    CHECK(hold(&c, &limit, "quota", 10, 21, 100 * SL_DAY, now));
+    now += 70 * SL_DAY;
+    CHECK(hold(&c, &limit, "quota", 95, 0, 0, now));
+    before = server_say(s, "PTTL quota");
+    settle(&c, 21, 12, now);
+    CHECK(server_say(s, "PTTL quota") + 10000 > before);
+    client_close(&c);
+}
+
 int main(void)
 {
     struct server s = {.pid = 0};
 
     server_start(&s);
     test_lives(&s);
+    test_quota(&s);
     server_stop(&s);
     return CHECK_DONE();
 }

@@ -183,6 +183,9 @@ local function write(p, s)
         value = value .. string.format(";%.0f;%.0f;%.0f", h.r, h.x, h.z)
         ttl = max(ttl, div(max(h.z - now, 0), 1000) + MARGIN)
     end
+    if p.held then -- by the words of then, which may not know this period
+        ttl = max(ttl, redis.call("PTTL", p.key))
+    end
     redis.call("SET", p.key, value, "PX", whole(min(ttl, FOR_GOOD)))
     if p.holds then
         redis.call("PEXPIRE", set_of(p), whole(min(ttl, FOR_GOOD)))

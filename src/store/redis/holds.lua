@@ -232,6 +232,7 @@ local function make_holds()
         local p = read_part(record["key" .. i], words, 0)
         p.state = read(p)
         p.found = p.state
+        p.held = true
         p.limit, p.member = record["limit" .. i], record["member" .. i]
         if p.holds and p.holds.x <= now then
             expire(p)
