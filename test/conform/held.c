@@ -109,6 +109,7 @@ static struct sl_hold_call call(struct world *w, unsigned node,
                              .limits = &w->stored,
                              .limits_count = 1,
                              .release = release,
+                             .as_held = w->as_held,
                              .cost = cost,
                              .hold_for = life,
                              .now = w->now,
@@ -371,6 +372,15 @@ static void test_bucket(struct world *w)
         CHECK_EQ(c.parts[0].answer.remaining, 0);
         CHECK_EQ(c.parts[0].answer.limit, 10);
     }
+    CASE("permits of a limit that nobody names come back");
+    begin(w, SL_PERMITS, "3", "hold:permits");
+    a = fresh(w);
+    CHECK(take(w, 0, 3, a, SL_S, &answer).allowed);
+    w->as_held = true;
+    CHECK_EQ(call(w, 0, SL_HOLD_SETTLE, a, 0, false, 0).state, SL_HOLD_HELD);
+    w->as_held = false;
+    CHECK(take(w, 0, 3, none, 0, &answer).allowed);
+
     CASE("nobody knows what was never held");
     CHECK_EQ(call(w, 0, SL_HOLD_LOOK, fresh(w), 0, false, 0).state,
              SL_HOLD_UNKNOWN);

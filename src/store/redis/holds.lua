@@ -242,8 +242,13 @@ local function make_holds()
 
     -- What it came to. ARGV: errand, time, "1" for a release, "1" for what was
     -- held where nothing is said, the cost for all, then limits and costs.
+    -- Permits of which nothing is said are of a limit that is no longer there:
+    -- nobody else would ever give them back.
     local function actual(p)
         local cost = ARGV[4] == "1" and p.cost or tonumber(ARGV[5])
+        if ARGV[4] == "1" and p.kind == "permits" then
+            cost = 0
+        end
         for i = 6, #ARGV, 2 do
             if ARGV[i] == p.limit then
                 cost = tonumber(ARGV[i + 1])

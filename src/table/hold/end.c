@@ -256,6 +256,14 @@ bool sl_end_move(struct sl_intent *intent, uint64_t number, struct sl_cell head,
 
 /* ---- the door ---- */
 
+/* Whoever has finished needs no permit, and nobody else would ever give those
+ * back of a limit that is not known any more. */
+static bool is_permits(const struct ending *e, const struct sl_kept *kept)
+{
+    return sl_region_limit(e->set.intent->region, kept->limit)->kind ==
+           SL_PERMITS;
+}
+
 /* Ask for each part what is known and what it came to. */
 static void ask(struct ending *e, const struct sl_hold_deed *deed)
 {
@@ -270,7 +278,7 @@ static void ask(struct ending *e, const struct sl_hold_deed *deed)
 
         if (!settles)
             cost = kept->cost;
-        else if (deed->release)
+        else if (deed->release || (!limit && is_permits(e, kept)))
             cost = 0;
         else if (cost > kept->cost && cost > SL_HOLD_COST_MAX)
             cost =

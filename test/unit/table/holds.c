@@ -95,6 +95,11 @@ static void test_unknown_limit(void)
     CHECK_EQ(hold_at(&table, &day, "a", 100, 2, SL_S, NOW), SL_VERDICT_ALLOW);
     CHECK_EQ(settle_at(&table, NULL, 2, 200, NOW), SL_HOLD_HELD);
     CHECK_EQ(used(&table, &day, "a"), 140);
+
+    CASE("permits of it come back, whatever it came to");
+    CHECK_EQ(hold_at(&table, &pool, "a", 3, 3, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(settle_at(&table, NULL, 3, 3, NOW), SL_HOLD_HELD);
+    CHECK_EQ(used(&table, &pool, "a"), 0);
     end();
 }
 
