@@ -372,32 +372,42 @@ static void test_bucket(struct world *w)
         CHECK_EQ(c.parts[0].answer.remaining, 0);
         CHECK_EQ(c.parts[0].answer.limit, 10);
     }
+    CASE("nobody knows what was never held");
+    CHECK_EQ(call(w, 0, SL_HOLD_LOOK, fresh(w), 0, false, 0).state,
+             SL_HOLD_UNKNOWN);
+}
+
+static void test_permits(struct world *w)
+{
+    struct sl_hold_id a = fresh(w);
+    struct sl_hold_id none = {
+        {0, 0}
+    };
+    struct sl_answer answer;
+
     CASE("permits of a limit that nobody names come back");
     begin(w, SL_PERMITS, "3", "hold:permits");
-    a = fresh(w);
     CHECK(take(w, 0, 3, a, SL_S, &answer).allowed);
     w->as_held = true;
     CHECK_EQ(call(w, 0, SL_HOLD_SETTLE, a, 0, false, 0).state, SL_HOLD_HELD);
     w->as_held = false;
     CHECK(take(w, 0, 3, none, 0, &answer).allowed);
-
-    CASE("nobody knows what was never held");
-    CHECK_EQ(call(w, 0, SL_HOLD_LOOK, fresh(w), 0, false, 0).state,
-             SL_HOLD_UNKNOWN);
 }
 
 /* The value is of another limit by now, and stays what it is. */
 static void test_other_limit(struct world *w)
 {
     static const struct {
-        const char *what, *then, *now;
-        enum sl_kind kind_then, kind_now;
+        const char *what;
+        enum sl_kind kind_then;
+        const char *then;
+        enum sl_kind kind_now;
+        const char *now;
     } rows[] = {
-        {"a bucket of another period", "10/day", "10/hour", SL_BUCKET,
-         SL_BUCKET                                                                },
-        {"a window of another period", "10/day", "10/hour", SL_FIXED,   SL_FIXED  },
-        {"a window that was permits",  "10",     "10/hour", SL_PERMITS, SL_FIXED  },
-        {"permits that were a window", "10/day", "10",      SL_FIXED,   SL_PERMITS},
+        {"another bucket", SL_BUCKET,  "10/day", SL_BUCKET,  "10/hour"},
+        {"another window", SL_FIXED,   "10/day", SL_FIXED,   "10/hour"},
+        {"was permits",    SL_PERMITS, "10",     SL_FIXED,   "10/hour"},
+        {"permits by now", SL_FIXED,   "10/day", SL_PERMITS, "10"     },
     };
     struct sl_hold_id none = {
         {0, 0}
@@ -444,6 +454,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < NODES; i++)
         open_node(&w, i);
     test_bucket(&w);
+    test_permits(&w);
     test_other_limit(&w);
     test_histories(&w);
     for (unsigned i = 0; i < NODES; i++) {

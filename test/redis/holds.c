@@ -115,6 +115,47 @@ static void test_quota(struct server *s)
     client_close(&c);
 }
 
+/* Of the two parts only the permit is held: the window's is firm. */
+static void test_late(struct server *s)
+{
+    struct sl_limit limits[] = {client_limit(SL_FIXED, "100/day"),
+                                client_limit(SL_BUCKET, "100/day"),
+                                client_limit(SL_PERMITS, "2")};
+    static const char *const names[] = {"late:r", "late:b", "late:s"};
+    struct sl_stored stored[3];
+    struct client c;
+    struct asked a;
+    int err;
+
+    CASE("what came too late is given back, also what is not held");
+    open_at(&c, s, false);
+    client_take(&c, SL_ERRAND_TAKE, &limits[0], names[0], 1, &err);
+    asked_init(&a, &c, SL_ERRAND_TAKE, &limits[0], names[0], 1);
+    for (unsigned i = 0; i < SL_LEN(limits); i++) {
+        stored[i] = (struct sl_stored){.name = names[i], limits[i]};
+        a.part[i] = (struct sl_take_part){.of = &stored[i],
+                                          .limit = &limits[i],
+                                          .key = sl_str_c(names[i]),
+                                          .name = sl_str_c(names[i]),
+                                          .cost = 1};
+    }
+    a.take.count = SL_LEN(limits);
+    a.take.hold = id_of(31);
+    a.take.hold_for = SL_HOUR;
+    a.take.firm = 3;
+    a.take.deadline = sl_loop_steady(c.loop) + 20 * SL_MS;
+    server_say(s, "CLIENT PAUSE 200 ALL");
+    asked_send(&a);
+    CLIENT_WAIT(&c, a.done);
+    CHECK(a.take.err != 0);
+    CLIENT_WAIT(&c, client_stats(&c).returned == 1);
+    for (unsigned i = 0; i < SL_LEN(limits); i++)
+        CHECK_EQ(client_take(&c, SL_ERRAND_TAKE, &limits[i], names[i], 0, &err)
+                     .remaining,
+                 limits[i].capacity - (i == 0));
+    client_close(&c);
+}
+
 int main(void)
 {
     struct server s = {.pid = 0};
@@ -122,6 +163,7 @@ int main(void)
     server_start(&s);
     test_lives(&s);
     test_quota(&s);
+    test_late(&s);
     server_stop(&s);
     return CHECK_DONE();
 }

@@ -192,6 +192,19 @@ local function write(p, s)
     end
 end
 
+-- Of what was taken at `when`. What is held of a bucket must know of it.
+local function give_back(p, when)
+    local r = p.algorithm[2](p, p.state, -p.cost, min(when, now), now)
+    local used_at = p.algorithm[7] and p.algorithm[6] -- of a bucket
+    if p.holds and used_at then
+        local at, written = judged(now, p.state.a)
+        local used = used_at(p, p.state, written, at)
+        p.holds.r = p.holds.r + max(used - r.next.b, 0)
+        p.changed = true
+    end
+    return r
+end
+
 local function same(a, b)
     return a.a == b.a and a.b == b.b and a.c == b.c and a.d == b.d
         and a.e == b.e and a.f == b.f

@@ -174,29 +174,35 @@ local function make_holds()
     local function begin(parts)
         local at = 2 + 12 * #parts
         local id, life = ARGV[at + 1], tonumber(ARGV[at + 2])
-        local firm, n = tonumber(ARGV[at + 3]), 0
+        local firm, n, firms = tonumber(ARGV[at + 3]), 0, 0
         local record = {
             "expires", whole(now + life), "life", whole(life), "taken",
             whole(now),
         }
+        local function note(number, fields)
+            for k, v in pairs(fields) do
+                record[#record + 1] = k .. number
+                record[#record + 1] = v
+            end
+        end
         for i, p in ipairs(parts) do
+            local words = 2 + (i - 1) * 12
+            local text = table.concat(ARGV, " ", words + 1, words + 12)
             if fmod(div(firm, 2 ^ (i - 1)), 2) == 0 then
                 n = n + 1
                 if p.cost > 0 then
                     join(p, p.result.next, id, now + life)
                 end
-                local words = 2 + (i - 1) * 12
-                local text = table.concat(ARGV, " ", words + 1, words + 12)
-                for k, v in pairs({ key = p.key, limit = ARGV[at + 3 + i],
-                    member = p.member or "", words = text }) do
-                    record[#record + 1] = k .. n
-                    record[#record + 1] = v
-                end
+                note(n, { key = p.key, limit = ARGV[at + 3 + i],
+                    member = p.member or "", words = text })
             elseif p.cost > 0 then
                 p.firm = true
+                firms = firms + 1
+                note(firms, { firm_key = p.key, firm_words = text })
             end
         end
-        redis.call("HSET", KEYS[#KEYS], "parts", n, unpack(record))
+        redis.call("HSET", KEYS[#KEYS], "parts", n, "firms", firms,
+            unpack(record))
         redis.call("PEXPIRE", KEYS[#KEYS],
             whole(min(div(life, 1000) + MARGIN + REMEMBER, FOR_GOOD)))
     end
@@ -224,24 +230,47 @@ local function make_holds()
         return record, record.expires <= now and 4 or 1
     end
 
-    local function read_held(record, i)
+    local function read_then(key, text)
         local words = {}
-        for word in string.gmatch(record["words" .. i], "%S+") do
+        for word in string.gmatch(text, "%S+") do
             words[#words + 1] = word
         end
-        local p = read_part(record["key" .. i], words, 0)
+        local p = read_part(key, words, 0)
         p.state = read(p)
         p.found = p.state
         p.held = true
-        p.limit, p.member = record["limit" .. i], record["member" .. i]
         if p.holds and p.holds.x <= now then
             expire(p)
         end
         return p
     end
 
-    -- What it came to. ARGV: errand, time, "1" for a release, "1" for what was
-    -- held where nothing is said, the cost for all, then limits and costs.
+    local function read_held(record, i)
+        local p = read_then(record["key" .. i], record["words" .. i])
+        p.limit, p.member = record["limit" .. i], record["member" .. i]
+        return p
+    end
+
+    local function write_held(p)
+        if not p.other and (p.changed or not same(p.state, p.found)) then
+            write(p, p.state)
+        end
+    end
+
+    -- What was taken with a hold and not held: the take came too late for its
+    -- asker, and never was.
+    local function undo_firm(record)
+        for i = 1, tonumber(record.firms or 0) do
+            local p = read_then(record["firm_key" .. i],
+                record["firm_words" .. i])
+            p.state = give_back(p, tonumber(record.taken)).next
+            write_held(p)
+        end
+    end
+
+    -- What it came to. ARGV: errand, time, "1" for a release ("2": of a take that
+    -- came too late), "1" for what was held where nothing is said, the cost for
+    -- all, then limits and costs.
     -- Permits of which nothing is said are of a limit that is no longer there:
     -- nobody else would ever give them back.
     local function actual(p)
@@ -254,7 +283,7 @@ local function make_holds()
                 cost = tonumber(ARGV[i + 1])
             end
         end
-        if ARGV[3] == "1" then
+        if ARGV[3] ~= "0" then
             return 0
         elseif cost > p.cost and cost > COST_MOST then
             return max(p.cost, COST_MOST)
@@ -305,7 +334,7 @@ local function make_holds()
         life = whole(min(life, FOR_GOOD))
         if errand == "settle" then
             redis.call("SET", KEYS[1],
-                ARGV[3] == "1" and "released" or "settled", "PX", life)
+                ARGV[3] ~= "0" and "released" or "settled", "PX", life)
         elseif errand == "extend" then
             redis.call("HSET", KEYS[1], "expires", whole(record.expires))
             redis.call("PEXPIRE", KEYS[1], life)
@@ -334,14 +363,15 @@ local function make_holds()
             elseif errand == "extend" then
                 extend(p, record.expires)
             end
-            if not p.other and (p.changed or not same(p.state, p.found)) then
-                write(p, p.state)
-            end
+            write_held(p)
             local r = p.algorithm[1](p, p.state, 0, now)
             for _, v in ipairs({ p.key, p.limit, p.count, p.capacity, p.cost, cost, over, r.outcome,
                 r.remaining, r.retry, r.reset, r.wait }) do
                 reply[#reply + 1] = v
             end
+        end
+        if errand == "settle" and ARGV[3] == "2" then
+            undo_firm(record)
         end
         conclude(record)
         return reply
