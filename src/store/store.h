@@ -121,7 +121,8 @@ struct sl_take {
  * The last is needed as soon as there are two: of 20, hold 10 and 10, release
  * the first, wait until 10 have drained (nothing is used now), take 10, release
  * the second. Without it those 10 would come back, and 20 more could be had at
- * that instant. Every giving back to a bucket counts there, GIVE_BACK too.
+ * that instant. Every giving back to a bucket counts there, GIVE_BACK too; and
+ * in memory, rarely, one to another key (table/hold/record.h: sl_returns_of).
  *
  * An expired hold is given back as of its expiry, whenever that is found.
  * Windows and quotas get it back while the window of the take lasts; permits

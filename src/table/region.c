@@ -46,18 +46,22 @@ static uint64_t to_rows(uint64_t bytes)
     return (bytes + 127) / 128 * 128;
 }
 
-/* A sixteenth part is for holds, three quarters of it for short ones. */
+/* A sixteenth part is for holds, a quarter of it for long ones, of which there
+ * is one block at least. */
 static void lay_out_holds(struct sl_region_head *head, uint64_t at)
 {
     uint64_t share = head->size / 16;
 
     head->holds_at = at;
-    head->shorts = share / 4 * 3 / BLOCK_OF(SL_HOLD_FEW);
     head->longs = share / 4 / BLOCK_OF(SL_HOLD_MANY);
+    if (head->longs == 0)
+        head->longs = 1;
+    head->shorts =
+        (share - head->longs * BLOCK_OF(SL_HOLD_MANY)) / BLOCK_OF(SL_HOLD_FEW);
     head->short_at = at + to_rows((head->shorts + head->longs) * 16);
     head->long_at = head->short_at + head->shorts * BLOCK_OF(SL_HOLD_FEW);
     head->returns_at = head->long_at + head->longs * BLOCK_OF(SL_HOLD_MANY);
-    head->returns = head->size / 8192;
+    head->returns = head->size / 512;
 }
 
 /* Lay out a region of `size` bytes: what holds leave is for buckets. */

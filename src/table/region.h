@@ -30,7 +30,7 @@
 #include "base/hash.h"
 #include "table/swap.h"
 
-#define SL_REGION_VERSION 3
+#define SL_REGION_VERSION 4
 #define SL_REGION_MIN     (UINT64_C(1) << 20)
 #define SL_REGION_MAX     (UINT64_C(1) << 40)
 
@@ -98,7 +98,7 @@ struct sl_limit_entry {
 #define SL_HOLD_MANY  16 /* of a long one */
 
 struct sl_hold_record_part {
-    sl_word word[8];
+    sl_word word[10];
 };
 
 struct sl_hold_record_body {

@@ -149,16 +149,21 @@ static struct sl_cell next_of(const struct sl_item *item)
     return sl_cell_next(item->cell, item->taken.next);
 }
 
-/* Counted before it is given back: see sl_returns_of(). */
-static void count_returns(const struct sl_set *set, const struct sl_item *item)
+/* Counted before it is given back: see sl_returns_of(). What was counted by an
+ * attempt that came to nothing stays counted, for others may have seen it; but
+ * it was not given back by anybody else, and is not held against this item. */
+static void count_returns(const struct sl_set *set, struct sl_item *item)
 {
-    if (item->returns)
-        atomic_fetch_add(sl_returns_of(set->intent->region, item->key.tag),
+    if (!item->returns)
+        return;
+    item->counted += item->returns;
+    for (unsigned i = 0; i < SL_RETURNS; i++)
+        atomic_fetch_add(sl_returns_of(set->intent->region, item->key.tag, i),
                          item->returns);
 }
 
 /* The only key of a set, and it has a slot: one swap. */
-static bool swap_slot(struct sl_set *set, const struct sl_item *item)
+static bool swap_slot(struct sl_set *set, struct sl_item *item)
 {
     count_returns(set, item);
     return sl_intent_swap(set->intent,
@@ -175,13 +180,6 @@ static bool lock_slot(struct sl_set *set, const struct sl_item *item,
     return sl_intent_lock_cell(set->intent, sl_cell_at(r, item->slot),
                                item->cell, next) &&
            sl_load(r, sl_tag_at(r, item->slot)) == item->key.tag;
-}
-
-/* Lock it and put down its change. */
-static bool change_slot(struct sl_set *set, const struct sl_item *item)
-{
-    count_returns(set, item);
-    return lock_slot(set, item, next_of(item));
 }
 
 /* The slots that this set already uses, so that a new key takes another. */
@@ -317,7 +315,7 @@ static bool change_all(struct sl_set *set, const struct sl_rider *rider)
             continue;
         if (!item->found)
             added = add_key(set, item);
-        else if (!change_slot(set, item))
+        else if (!lock_slot(set, item, next_of(item)))
             added = AGAIN;
     }
     if (added == ADDED && !is_carried_still(set))
@@ -330,6 +328,8 @@ static bool change_all(struct sl_set *set, const struct sl_rider *rider)
             no_room(set, item);
         return false;
     }
+    for (unsigned i = 0; i < set->count; i++)
+        count_returns(set, &set->items[i]);
     if (!sl_intent_commit(set->intent))
         return false;
     keep_books(set);

@@ -25,6 +25,7 @@ struct sl_item {
     bool evicts;         /* from a cell that still owes something */
     uint64_t generation; /* of its slot, if it was added */
     uint64_t returns;    /* units that this gives back to a bucket */
+    uint64_t counted;    /* the sum of that over all attempts so far */
     const struct sl_settled *settled; /* SETTLE: what became of the hold */
     uint64_t old_tag;
     uint64_t head; /* not found: what says so, see sl_key_find */

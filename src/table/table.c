@@ -18,7 +18,7 @@ static void begin_item(struct sl_item *item, struct sl_part *part)
     item->beside = -1;
     item->carried = false;
     item->untracked = false;
-    item->returns = 0;
+    item->returns = item->counted = 0;
 }
 
 /* All that a key may need is fetched at once: one wait, not two. */

@@ -109,6 +109,7 @@ static struct sl_hold_call call(struct world *w, unsigned node,
                              .limits = &w->stored,
                              .limits_count = 1,
                              .release = release,
+                             .as_held = w->as_held,
                              .cost = cost,
                              .hold_for = life,
                              .now = w->now,
@@ -376,6 +377,67 @@ static void test_bucket(struct world *w)
              SL_HOLD_UNKNOWN);
 }
 
+static void test_permits(struct world *w)
+{
+    struct sl_hold_id a = fresh(w);
+    struct sl_hold_id none = {
+        {0, 0}
+    };
+    struct sl_answer answer;
+
+    CASE("permits of a limit that nobody names come back");
+    begin(w, SL_PERMITS, "3", "hold:permits");
+    CHECK(take(w, 0, 3, a, SL_S, &answer).allowed);
+    w->as_held = true;
+    CHECK_EQ(call(w, 0, SL_HOLD_SETTLE, a, 0, false, 0).state, SL_HOLD_HELD);
+    w->as_held = false;
+    CHECK(take(w, 0, 3, none, 0, &answer).allowed);
+}
+
+/* The value is of another limit by now, and stays what it is. */
+static void test_other_limit(struct world *w)
+{
+    static const struct {
+        const char *what;
+        enum sl_kind kind_then;
+        const char *then;
+        enum sl_kind kind_now;
+        const char *now;
+    } rows[] = {
+        {"another bucket", SL_BUCKET,  "10/day", SL_BUCKET,  "10/hour"},
+        {"another window", SL_FIXED,   "10/day", SL_FIXED,   "10/hour"},
+        {"was permits",    SL_PERMITS, "10",     SL_FIXED,   "10/hour"},
+        {"permits by now", SL_FIXED,   "10/day", SL_PERMITS, "10"     },
+    };
+    struct sl_hold_id none = {
+        {0, 0}
+    };
+    struct sl_answer answer;
+    char key[32];
+
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        struct sl_hold_id a = fresh(w), b = fresh(w), c = fresh(w);
+
+        CASE(rows[i].what);
+        snprintf(key, sizeof(key), "hold:other:%u", i);
+        begin(w, rows[i].kind_then, rows[i].then, key);
+        CHECK(take(w, 0, 2, a, SL_HOUR, &answer).allowed);
+        CHECK(take(w, 0, 2, b, SL_HOUR, &answer).allowed);
+        CHECK(take(w, 0, 2, c, SL_HOUR, &answer).allowed);
+        begin(w, rows[i].kind_now, rows[i].now, key);
+        CHECK(take(w, 0, 10, none, 0, &answer).allowed);
+        CHECK_EQ(call(w, 0, SL_HOLD_EXTEND, a, 0, false, SL_HOUR).state,
+                 SL_HOLD_HELD);
+        CHECK(!take(w, 1, 1, none, 0, &answer).allowed);
+        CHECK_EQ(call(w, 0, SL_HOLD_SETTLE, a, 1, false, 0).state,
+                 SL_HOLD_HELD);
+        CHECK_EQ(call(w, 0, SL_HOLD_SETTLE, b, 3, false, 0).state,
+                 SL_HOLD_HELD);
+        CHECK_EQ(call(w, 0, SL_HOLD_SETTLE, c, 0, true, 0).state, SL_HOLD_HELD);
+        CHECK(!take(w, 1, 1, none, 0, &answer).allowed);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static struct world w;
@@ -392,6 +454,8 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < NODES; i++)
         open_node(&w, i);
     test_bucket(&w);
+    test_permits(&w);
+    test_other_limit(&w);
     test_histories(&w);
     for (unsigned i = 0; i < NODES; i++) {
         sl_redis_detach(w.nodes[i], w.loop);

@@ -40,6 +40,7 @@ struct world {
     struct extra extras[STEPS]; /* charged beyond a hold */
     unsigned extra_count;
     bool done, good;
+    bool as_held; /* what is settled came to what was held */
 };
 
 static inline bool is_live(const struct world *w, const struct held *h)

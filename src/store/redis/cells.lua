@@ -54,7 +54,7 @@ local function read_permits(p)
     local s = { a = 0, b = 0, c = 0 }
     local list = redis.pcall("ZRANGE", p.key, 0, 2, "WITHSCORES")
     if list.err then
-        p.replaced = true
+        p.replaced, p.other = true, true
         return s, true
     end
     for i = 1, #list, 2 do
@@ -69,6 +69,7 @@ local function read_permits(p)
     end
     if s.b <= 0 then -- whatever that is, nothing is out
         p.replaced, p.holds = list[1] ~= nil, nil
+        p.other = p.replaced
         s.b = 0
     end
     return s, p.replaced and not p.firm
@@ -117,7 +118,8 @@ local function read_more(p, s, text)
         and (not r or (p.holds.r <= 2 * MOST and p.holds.z <= 2 * MOST))
 end
 
--- The state of a key, and whether what is there is none of ours.
+-- The state of a key, and whether what is there is none of ours. `p.other` says
+-- that it is not of this part's limit.
 local function read(p)
     if p.kind == "permits" then
         return read_permits(p)
@@ -125,7 +127,9 @@ local function read(p)
     local value = redis.pcall("GET", p.key)
     if not value then
         return { a = 0, b = 0, c = 0 }, false
-    elseif type(value) ~= "string" then
+    end
+    p.other = true
+    if type(value) ~= "string" then
         return { a = 0, b = 0, c = 0 }, true
     end
     local shape, a, b, c, more =
@@ -141,9 +145,24 @@ local function read(p)
         p.holds = nil
         return { a = 0, b = 0, c = 0 }, true
     end
+    p.other = false
     return state, false
 end
 
+-- What is held of a key is beside it, in its slot.
+local function set_of(p)
+    local open = string.find(p.key, "{", 1, true)
+    local close = open and string.find(p.key, "}", open + 1, true)
+    if p.kind == "permits" then
+        return p.key
+    elseif close and close > open + 1 then
+        return p.key .. "#holds"
+    end
+    return "{" .. p.key .. "}#holds"
+end
+
+-- What is held lives as long as what it is held of: whoever comes long after
+-- its expiry must find it to give it back.
 local function write(p, s)
     if p.kind == "permits" then
         write_permits(p, s)
@@ -164,7 +183,26 @@ local function write(p, s)
         value = value .. string.format(";%.0f;%.0f;%.0f", h.r, h.x, h.z)
         ttl = max(ttl, div(max(h.z - now, 0), 1000) + MARGIN)
     end
+    if p.held then -- by the words of then, which may not know this period
+        ttl = max(ttl, redis.call("PTTL", p.key))
+    end
     redis.call("SET", p.key, value, "PX", whole(min(ttl, FOR_GOOD)))
+    if p.holds then
+        redis.call("PEXPIRE", set_of(p), whole(min(ttl, FOR_GOOD)))
+    end
+end
+
+-- Of what was taken at `when`. What is held of a bucket must know of it.
+local function give_back(p, when)
+    local r = p.algorithm[2](p, p.state, -p.cost, min(when, now), now)
+    local used_at = p.algorithm[7] and p.algorithm[6] -- of a bucket
+    if p.holds and used_at then
+        local at, written = judged(now, p.state.a)
+        local used = used_at(p, p.state, written, at)
+        p.holds.r = p.holds.r + max(used - r.next.b, 0)
+        p.changed = true
+    end
+    return r
 end
 
 local function same(a, b)

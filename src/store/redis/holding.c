@@ -23,7 +23,7 @@ static void refuse(struct sl_redis_seat *seat, struct sl_hold_call *call)
 }
 
 static int write_call(const struct sl_redis_seat *seat,
-                      const struct sl_hold_call *call, unsigned slot,
+                      const struct sl_hold_call *call, unsigned slot, bool undo,
                       struct sl_buf *out)
 {
     char name[SL_HOLD_NAME];
@@ -31,6 +31,7 @@ static int write_call(const struct sl_redis_seat *seat,
         .own_now = seat->options.own_now,
         .near = sl_seat_near(seat, call->now),
         .record = sl_seat_record(seat, call->id, slot, name),
+        .undo = undo,
     };
 
     return sl_script_hold_write(call, &how, out);
@@ -50,7 +51,7 @@ void sl_redis_seat_hold(struct sl_redis_seat *seat, struct sl_hold_call *call)
     }
     if (sl_fleet_takes(seat->fleet, slot))
         r = sl_record_new(seat);
-    if (!r || write_call(seat, call, slot, &r->command)) {
+    if (!r || write_call(seat, call, slot, false, &r->command)) {
         sl_breaker_forget(&seat->breaker, tries);
         if (r)
             sl_record_free(r);
@@ -98,5 +99,5 @@ int sl_seat_release(const struct sl_record *r, struct sl_buf *out)
                                 .release = true,
                                 .now = r->hold_now};
 
-    return write_call(r->seat, &call, r->voyage.slot, out);
+    return write_call(r->seat, &call, r->voyage.slot, true, out);
 }

@@ -21,18 +21,6 @@ local REMEMBER = 60000 -- ms: how it ended, after it would have expired
 local COST_MOST = 562949953421312 -- of a settlement
 
 local function make_holds()
-    -- Beside a key, in its slot.
-    local function set_of(p)
-        local open = string.find(p.key, "{", 1, true)
-        local close = open and string.find(p.key, "}", open + 1, true)
-        if p.kind == "permits" then
-            return p.key
-        elseif close and close > open + 1 then
-            return p.key .. "#holds"
-        end
-        return "{" .. p.key .. "}#holds"
-    end
-
     -- ---- marks ----
 
     local function is_bucket(p)
@@ -56,6 +44,9 @@ local function make_holds()
         local used_at, drained, state =
             p.algorithm[6], p.algorithm[7], p.algorithm[8]
         local at, h = max(ends, s.a), p.holds
+        if not h then -- the value was lost, and with it what was used
+            return s
+        end
         local sure = drained(p, m0, max(m1 - h.r, 0), max(at, m0))
         local back = min(amount * p.token, sure)
         if back <= 0 or now < m0 - JITTER then
@@ -176,8 +167,6 @@ local function make_holds()
         p.member = string.format("%s:%s:%.0f:%.0f:%.0f", id, p.shape, p.cost,
             m0, m1)
         redis.call("ZADD", set_of(p), whole(expires), p.member)
-        redis.call("PEXPIRE", set_of(p),
-            whole(min(div(h.z - now, 1000) + MARGIN, FOR_GOOD)))
     end
 
     -- ARGV behind the parts: the id, how long, which parts are not held (as a
@@ -185,29 +174,35 @@ local function make_holds()
     local function begin(parts)
         local at = 2 + 12 * #parts
         local id, life = ARGV[at + 1], tonumber(ARGV[at + 2])
-        local firm, n = tonumber(ARGV[at + 3]), 0
+        local firm, n, firms = tonumber(ARGV[at + 3]), 0, 0
         local record = {
             "expires", whole(now + life), "life", whole(life), "taken",
             whole(now),
         }
+        local function note(number, fields)
+            for k, v in pairs(fields) do
+                record[#record + 1] = k .. number
+                record[#record + 1] = v
+            end
+        end
         for i, p in ipairs(parts) do
+            local words = 2 + (i - 1) * 12
+            local text = table.concat(ARGV, " ", words + 1, words + 12)
             if fmod(div(firm, 2 ^ (i - 1)), 2) == 0 then
                 n = n + 1
                 if p.cost > 0 then
                     join(p, p.result.next, id, now + life)
                 end
-                local words = 2 + (i - 1) * 12
-                local text = table.concat(ARGV, " ", words + 1, words + 12)
-                for k, v in pairs({ key = p.key, limit = ARGV[at + 3 + i],
-                    member = p.member or "", words = text }) do
-                    record[#record + 1] = k .. n
-                    record[#record + 1] = v
-                end
+                note(n, { key = p.key, limit = ARGV[at + 3 + i],
+                    member = p.member or "", words = text })
             elseif p.cost > 0 then
                 p.firm = true
+                firms = firms + 1
+                note(firms, { firm_key = p.key, firm_words = text })
             end
         end
-        redis.call("HSET", KEYS[#KEYS], "parts", n, unpack(record))
+        redis.call("HSET", KEYS[#KEYS], "parts", n, "firms", firms,
+            unpack(record))
         redis.call("PEXPIRE", KEYS[#KEYS],
             whole(min(div(life, 1000) + MARGIN + REMEMBER, FOR_GOOD)))
     end
@@ -235,31 +230,60 @@ local function make_holds()
         return record, record.expires <= now and 4 or 1
     end
 
-    local function read_held(record, i)
+    local function read_then(key, text)
         local words = {}
-        for word in string.gmatch(record["words" .. i], "%S+") do
+        for word in string.gmatch(text, "%S+") do
             words[#words + 1] = word
         end
-        local p = read_part(record["key" .. i], words, 0)
+        local p = read_part(key, words, 0)
         p.state = read(p)
         p.found = p.state
-        p.limit, p.member = record["limit" .. i], record["member" .. i]
+        p.held = true
         if p.holds and p.holds.x <= now then
             expire(p)
         end
         return p
     end
 
-    -- What it came to. ARGV: errand, time, "1" for a release, "1" for what was
-    -- held where nothing is said, the cost for all, then limits and costs.
+    local function read_held(record, i)
+        local p = read_then(record["key" .. i], record["words" .. i])
+        p.limit, p.member = record["limit" .. i], record["member" .. i]
+        return p
+    end
+
+    local function write_held(p)
+        if not p.other and (p.changed or not same(p.state, p.found)) then
+            write(p, p.state)
+        end
+    end
+
+    -- What was taken with a hold and not held: the take came too late for its
+    -- asker, and never was.
+    local function undo_firm(record)
+        for i = 1, tonumber(record.firms or 0) do
+            local p = read_then(record["firm_key" .. i],
+                record["firm_words" .. i])
+            p.state = give_back(p, tonumber(record.taken)).next
+            write_held(p)
+        end
+    end
+
+    -- What it came to. ARGV: errand, time, "1" for a release ("2": of a take that
+    -- came too late), "1" for what was held where nothing is said, the cost for
+    -- all, then limits and costs.
+    -- Permits of which nothing is said are of a limit that is no longer there:
+    -- nobody else would ever give them back.
     local function actual(p)
         local cost = ARGV[4] == "1" and p.cost or tonumber(ARGV[5])
+        if ARGV[4] == "1" and p.kind == "permits" then
+            cost = 0
+        end
         for i = 6, #ARGV, 2 do
             if ARGV[i] == p.limit then
                 cost = tonumber(ARGV[i + 1])
             end
         end
-        if ARGV[3] == "1" then
+        if ARGV[3] ~= "0" then
             return 0
         elseif cost > p.cost and cost > COST_MOST then
             return max(p.cost, COST_MOST)
@@ -296,16 +320,12 @@ local function make_holds()
         return cost, over
     end
 
+    -- Of a value that was lost nothing is held any more.
     local function extend(p, expires)
-        if leave(p) then
+        if leave(p) and p.holds then
             redis.call("ZADD", set_of(p), whole(expires), p.member)
-            p.holds = p.holds or { r = 0, z = 0 }
             p.holds.z = max(p.holds.z or 0, expires)
             renew(p)
-            if p.kind ~= "permits" then
-                redis.call("PEXPIRE", set_of(p),
-                    whole(min(div(p.holds.z - now, 1000) + MARGIN, FOR_GOOD)))
-            end
         end
     end
 
@@ -314,7 +334,7 @@ local function make_holds()
         life = whole(min(life, FOR_GOOD))
         if errand == "settle" then
             redis.call("SET", KEYS[1],
-                ARGV[3] == "1" and "released" or "settled", "PX", life)
+                ARGV[3] ~= "0" and "released" or "settled", "PX", life)
         elseif errand == "extend" then
             redis.call("HSET", KEYS[1], "expires", whole(record.expires))
             redis.call("PEXPIRE", KEYS[1], life)
@@ -336,19 +356,22 @@ local function make_holds()
         for i = 1, tonumber(record.parts) do
             local p = read_held(record, i)
             local cost, over = p.cost, 0
-            if errand == "settle" then
+            if p.other then -- the key is another limit's by now: not touched
+                cost = errand == "settle" and actual(p) or cost
+            elseif errand == "settle" then
                 cost, over = settle(p)
             elseif errand == "extend" then
                 extend(p, record.expires)
             end
-            if p.changed or not same(p.state, p.found) then
-                write(p, p.state)
-            end
+            write_held(p)
             local r = p.algorithm[1](p, p.state, 0, now)
             for _, v in ipairs({ p.key, p.limit, p.count, p.capacity, p.cost, cost, over, r.outcome,
                 r.remaining, r.retry, r.reset, r.wait }) do
                 reply[#reply + 1] = v
             end
+        end
+        if errand == "settle" and ARGV[3] == "2" then
+            undo_firm(record)
         end
         conclude(record)
         return reply

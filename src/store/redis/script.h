@@ -35,6 +35,7 @@ struct sl_script_how {
                    * calendar are meant, and when this was taken if it is to
                    * be given back */
     struct sl_str record; /* of a hold: what it is called in Redis */
+    bool undo; /* of a release: what was taken with it and not held as well */
     const struct sl_script_lease *leases; /* of each part; NULL: none. No two
                                            * parts have the same name then */
 };

@@ -40,9 +40,10 @@ static uint64_t least(uint64_t cost)
     return cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX;
 }
 
-static int put_settle(const struct sl_hold_call *call, struct sl_buf *out)
+static int put_settle(const struct sl_hold_call *call,
+                      const struct sl_script_how *how, struct sl_buf *out)
 {
-    int err = sl_script_put_number(out, call->release);
+    int err = sl_script_put_number(out, how->undo ? 2 : call->release);
 
     if (!err)
         err = sl_script_put_number(out, call->as_held);
@@ -82,7 +83,7 @@ int sl_script_hold_write(const struct sl_hold_call *call,
     if (!err)
         err = sl_script_put_now(out, how);
     if (!err && call->errand == SL_HOLD_SETTLE)
-        err = put_settle(call, out);
+        err = put_settle(call, how, out);
     if (!err && call->errand == SL_HOLD_EXTEND)
         err = sl_script_put_number(out, (uint64_t)(call->hold_for + SL_US - 1) /
                                             SL_US);

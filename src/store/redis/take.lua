@@ -50,15 +50,7 @@ local function judge(p)
     elseif errand == "charge" then
         return adjust(p, p.state, p.cost, now, now)
     elseif errand == "back" then
-        local r = adjust(p, p.state, -p.cost, min(p.when, now), now)
-        local used_at = p.algorithm[7] and p.algorithm[6] -- of a bucket
-        if p.holds and used_at then
-            local at, written = judged(now, p.state.a)
-            local used = used_at(p, p.state, written, at)
-            p.holds.r = p.holds.r + max(used - r.next.b, 0)
-            p.changed = true
-        end
-        return r
+        return give_back(p, p.when)
     elseif p.state.d then -- reset; what is leased stays used
         return adjust(p, p.state, -COUNT_MOST, now, now)
     end

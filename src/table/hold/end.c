@@ -23,18 +23,31 @@ static bool is_whose(const struct sl_item *item, const struct sl_kept *kept)
            item->cell.w[1] >> SL_CELL_W1_BITS == kept->generation;
 }
 
-/* The mark, less what was given back to its bucket since. */
+/* What others gave back to its bucket since, or more. */
+static uint64_t returned(const struct sl_region *r, const struct sl_item *item,
+                         const struct sl_kept *kept)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (unsigned i = 0; i < SL_RETURNS; i++) {
+        uint64_t sum = atomic_load(sl_returns_of(r, item->key.tag, i));
+        uint64_t since = sum - kept->returns[i] - item->counted;
+
+        if (since < least)
+            least = since;
+    }
+    return least;
+}
+
+/* The mark, less what others gave back to its bucket since. */
 static struct sl_mark mark_now(const struct sl_region *r,
                                const struct sl_item *item,
                                const struct sl_kept *kept)
 {
     struct sl_mark mark = kept->mark;
-    int64_t used;
 
-    if (!sl_is_bucket(item->part->limit->kind))
-        return mark;
-    used = (int64_t)(mark.w[1] - atomic_load(sl_returns_of(r, item->key.tag)));
-    mark.w[1] = used > 0 ? (uint64_t)used : 0;
+    if (sl_is_bucket(item->part->limit->kind))
+        mark.w[1] = sl_sub_floor(mark.w[1], returned(r, item, kept));
     return mark;
 }
 
@@ -166,8 +179,9 @@ static struct sl_since since(const struct sl_region *r,
     };
 }
 
-/* Make items of the record's parts: what they were held for, and no more to
- * them. `limit` is what is known of the part's limit, or NULL. */
+/* Make items of the record's parts: what they were held for, and what earlier
+ * attempts have counted. `limit` is what is known of the part's limit, or NULL.
+ */
 static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
                      uint64_t cost, sl_ns ends)
 {
@@ -185,9 +199,19 @@ static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
     e->parts[i] =
         (struct sl_part){.limit = &e->limits[i], .act = SL_ACT_SETTLE};
     *item = (struct sl_item){
-        .part = &e->parts[i], .beside = -1, .settled = &e->settled[i]};
+        .part = &e->parts[i],
+        .beside = -1,
+        .counted = item->counted,
+        .settled = &e->settled[i],
+    };
     sl_key_again(r, kept->limit, kept->hash, &item->key);
     e->set.count = i + 1;
+}
+
+static void count_nothing(struct sl_set *set)
+{
+    for (unsigned i = 0; i < SL_PARTS; i++)
+        set->items[i].counted = 0;
 }
 
 bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
@@ -206,6 +230,7 @@ bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
     e.set.swept = false;
     e.set.now = (sl_ns)head.w[0];
     e.to = sl_hold_record_ended(head, SL_HOLD_EXPIRED);
+    count_nothing(&e.set);
     for (unsigned i = 0; i < e.record.count; i++)
         add_kept(&e, i, NULL, 0, (sl_ns)head.w[0]);
     if (sl_set_decide(&e.set) != SL_VERDICT_ALLOW)
@@ -231,6 +256,14 @@ bool sl_end_move(struct sl_intent *intent, uint64_t number, struct sl_cell head,
 
 /* ---- the door ---- */
 
+/* Whoever has finished needs no permit, and nobody else would ever give those
+ * back of a limit that is not known any more. */
+static bool is_permits(const struct ending *e, const struct sl_kept *kept)
+{
+    return sl_region_limit(e->set.intent->region, kept->limit)->kind ==
+           SL_PERMITS;
+}
+
 /* Ask for each part what is known and what it came to. */
 static void ask(struct ending *e, const struct sl_hold_deed *deed)
 {
@@ -245,7 +278,7 @@ static void ask(struct ending *e, const struct sl_hold_deed *deed)
 
         if (!settles)
             cost = kept->cost;
-        else if (deed->release)
+        else if (deed->release || (!limit && is_permits(e, kept)))
             cost = 0;
         else if (cost > kept->cost && cost > SL_HOLD_COST_MAX)
             cost =
@@ -354,6 +387,7 @@ enum sl_verdict sl_table_end(struct sl_table *table, struct sl_hold_deed *deed,
     if (!sl_set_begin(&e.set, table, now, fresh))
         return SL_VERDICT_STALE;
     e.set.intent = sl_actor_borrow(&table->actors);
+    count_nothing(&e.set);
     do {
         verdict = try_end(&e, deed);
     } while (verdict == SL_VERDICT_VOID);

@@ -5,7 +5,18 @@
 
 /* The words of a body, and of its parts. */
 enum { ID_LO, ID_HI, TAKEN, STEPPED, LIFE, COUNT };
-enum { HASH_LO, HASH_HI, COST, SLOT, MARK_0, MARK_1, RATE, CAPACITY };
+enum {
+    HASH_LO,
+    HASH_HI,
+    COST,
+    SLOT,
+    MARK_0,
+    MARK_1,
+    RATE,
+    CAPACITY,
+    RETURNS_0,
+    RETURNS_1
+};
 
 /* COST is the limit's number below the cost; SLOT is a flag, the bucket, the
  * slot and its generation. */
@@ -96,10 +107,12 @@ static void blocks_of(const struct sl_region *r, struct sl_hold_id id,
     }
 }
 
-sl_word *sl_returns_of(const struct sl_region *r, uint64_t tag)
+sl_word *sl_returns_of(const struct sl_region *r, uint64_t tag, unsigned which)
 {
+    static const uint64_t odd[SL_RETURNS] = {UINT64_C(0x9e3779b97f4a7c15),
+                                             UINT64_C(0xd6e8feb86659fd93)};
     const struct sl_region_head *head = sl_region_head(r);
-    uint64_t i = scale(tag * UINT64_C(0x9e3779b97f4a7c15), head->returns);
+    uint64_t i = scale((tag ^ tag >> 32) * odd[which], head->returns);
 
     return sl_region_word(r, head->returns_at + i * 8);
 }
@@ -127,14 +140,15 @@ static void read_part(const struct sl_hold_record_part *p, struct sl_kept *ret)
 
     *ret = (struct sl_kept){
         .limit = cost & (SL_LIMITS - 1),
-        .hash = {get(&p->word[HASH_LO]),  get(&p->word[HASH_HI])      },
+        .hash = {get(&p->word[HASH_LO]),   get(&p->word[HASH_HI])      },
         .cost = cost >> LIMIT_BITS,
         .tracked = slot & TRACKED,
-        .slot = {(slot & ~TRACKED) >> 16, (unsigned)(slot >> 8 & 0xff)},
+        .slot = {(slot & ~TRACKED) >> 16,  (unsigned)(slot >> 8 & 0xff)},
         .generation = slot & 0xff,
-        .mark.w = {get(&p->word[MARK_0]),   get(&p->word[MARK_1])       },
+        .mark.w = {get(&p->word[MARK_0]),    get(&p->word[MARK_1])       },
         .count = get(&p->word[RATE]),
         .capacity = get(&p->word[CAPACITY]),
+        .returns = {get(&p->word[RETURNS_0]), get(&p->word[RETURNS_1])    },
     };
 }
 
@@ -346,6 +360,8 @@ static void fill_part(struct sl_hold_record_part *p, const struct sl_kept *kept)
     put(&p->word[MARK_1], kept->mark.w[1]);
     put(&p->word[RATE], kept->count);
     put(&p->word[CAPACITY], kept->capacity);
+    put(&p->word[RETURNS_0], kept->returns[0]);
+    put(&p->word[RETURNS_1], kept->returns[1]);
 }
 
 void sl_hold_record_fill(const struct sl_region *r,

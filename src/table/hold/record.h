@@ -39,6 +39,9 @@ static_assert(SL_PARTS <= SL_HOLD_MANY, "all parts have room");
 
 enum sl_hold_record_state { SL_FREE, SL_CLAIM, SL_HELD, SL_ENDED };
 
+/* Words in which returns to a key are counted. */
+#define SL_RETURNS 2
+
 /* One key of a hold. */
 struct sl_kept {
     uint64_t limit; /* its number in the region */
@@ -47,9 +50,10 @@ struct sl_kept {
     bool tracked; /* the key has had a slot... */
     struct sl_slot slot;
     uint64_t generation; /* ...and this was whose */
-    struct sl_mark mark; /* buckets: with what had been given back by then */
-    uint64_t count;      /* the numbers of the take */
+    struct sl_mark mark;
+    uint64_t count; /* the numbers of the take */
     uint64_t capacity;
+    uint64_t returns[SL_RETURNS]; /* buckets: sl_returns_of() by then */
 };
 
 /* A record as it was read. */
@@ -133,8 +137,9 @@ void sl_hold_record_lengthen(const struct sl_region *r, uint64_t number,
                              sl_ns life);
 
 /* How much was given back to the bucket of this tag, and perhaps to others, in
- * sum; only differences mean something. */
-sl_word *sl_returns_of(const struct sl_region *r, uint64_t tag);
+ * sum; only differences mean something. It is counted in two words, which a key
+ * rarely shares with the same other: the lesser difference is nearer. */
+sl_word *sl_returns_of(const struct sl_region *r, uint64_t tag, unsigned which);
 
 /* Is what the record says possible? Only while nobody else uses the region. A
  * claim is let go. */

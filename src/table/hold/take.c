@@ -81,8 +81,8 @@ static void keep(const struct sl_region *r, const struct sl_item *item,
     };
     if (item->cost > 0)
         ret->mark = sl_mark_of(limit, item->taken.next);
-    if (sl_is_bucket(limit->kind))
-        ret->mark.w[1] += atomic_load(sl_returns_of(r, item->key.tag));
+    for (unsigned i = 0; sl_is_bucket(limit->kind) && i < SL_RETURNS; i++)
+        ret->returns[i] = atomic_load(sl_returns_of(r, item->key.tag, i));
 }
 
 static bool join(struct sl_set *set)

@@ -15,11 +15,15 @@
 #define ACTUAL 2
 #define LIFE   SL_S
 
-enum deed { HOLD, HOLD_NEW, SETTLE, MORE, EXPIRE, EXTEND, DEEDS };
+enum deed { HOLD, HOLD_NEW, SETTLE, MORE, EXPIRE, EXTEND, RELEASE, DEEDS };
 
-static const char *const names[DEEDS] = {"a hold",       "a hold of new keys",
-                                         "a settlement", "more is charged",
-                                         "an expiry",    "a heartbeat"};
+static const char *const names[DEEDS] = {"a hold",
+                                         "a hold of new keys",
+                                         "a settlement",
+                                         "more is charged",
+                                         "an expiry",
+                                         "a heartbeat",
+                                         "a release of all that is used"};
 
 static struct world world;
 
@@ -73,6 +77,12 @@ static void act_more(struct world *w, struct sl_table *table)
     seen->done = true;
 }
 
+static void act_release(struct world *w, struct sl_table *table)
+{
+    seen->state = end_it(w, table, SL_HOLD_SETTLE, 0);
+    seen->done = true;
+}
+
 static void act_extend(struct world *w, struct sl_table *table)
 {
     seen->state = end_it(w, table, SL_HOLD_EXTEND, COST);
@@ -86,16 +96,22 @@ static void act_expire(struct world *w, struct sl_table *table)
     seen->done = true;
 }
 
+static const char *key_of(enum deed deed, const char *old)
+{
+    return deed == HOLD_NEW || deed == RELEASE ? "new" : old;
+}
+
 /* Where buckets drain nothing may depend on the time. */
 static void make(struct world *w, enum deed deed)
 {
     static void (*const acts[DEEDS])(struct world *, struct sl_table *) = {
-        act_hold, act_hold, act_settle, act_more, act_expire, act_extend};
+        act_hold,   act_hold,   act_settle, act_more,
+        act_expire, act_extend, act_release};
     struct sl_part parts[3];
 
     begin_world(w, names[deed]);
-    add_part(w, POOL, deed == HOLD_NEW ? "new" : "a");
-    add_part(w, RATE, deed == HOLD_NEW ? "new" : "b");
+    add_part(w, POOL, key_of(deed, "a"));
+    add_part(w, RATE, key_of(deed, "b"));
     add_part(w, DAY, "c");
     for (unsigned i = 0; i < w->count; i++)
         w->base[i] = used_of(w, i);
@@ -149,10 +165,10 @@ static void check_end(struct world *w, uint64_t others, enum deed deed)
         CHECK_EQ(left_over(w, others), want);
     if (state == SL_HOLD_HELD)
         want = 0;
-    CHECK_EQ(used_at(&w->table, &w->limit[POOL], deed == HOLD_NEW ? "new" : "a",
-                     NOW + 3 * LIFE) -
-                 w->base[0] - others,
-             want);
+    CHECK_EQ(
+        used_at(&w->table, &w->limit[POOL], key_of(deed, "a"), NOW + 3 * LIFE) -
+            w->base[0] - others,
+        want);
     CHECK_EQ(held_now(&w->table), 0);
     CHECK_EQ(claims_left(&w->table.region), 0);
 }
@@ -184,6 +200,8 @@ static bool run_stopped(struct world *w, enum deed deed, enum sl_step step,
     return stopped;
 }
 
+/* Who is overtaken when he has counted what he gives back keeps others from
+ * getting as much; so nobody meddles with a release, which must get it all. */
 static void test_stopped(enum deed deed)
 {
     static char name[DEEDS][64];
@@ -194,7 +212,7 @@ static void test_stopped(enum deed deed)
     CASE(name[deed]);
     make(&world, deed);
     for (unsigned step = 0; step < SL_STEPS; step++)
-        for (unsigned meddle = 0; meddle < 2; meddle++)
+        for (unsigned meddle = 0; meddle < (deed == RELEASE ? 1 : 2); meddle++)
             for (unsigned n = 1; run_stopped(&world, deed, step, n, meddle);
                  n++)
                 runs++;
