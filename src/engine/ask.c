@@ -189,6 +189,7 @@ void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
     ask->spend = spend;
     ask->busy = true;
     ask->in_turn = false;
+    ask->gone = false;
     ask->wait = 0;
     ask->waiter.queue = NULL;
     ask->diag.sentence[0] = '\0';
@@ -224,11 +225,13 @@ void sl_ask_again(struct sl_ask *ask)
     look_at_side(ask);
 }
 
-/* One that is being asked for is answered soon, and then counts. */
+/* One that is being asked for is answered soon, and then counts; it does not
+ * go on waiting. */
 void sl_ask_cancel(struct sl_ask *ask)
 {
     struct sl_waiter *w = &ask->waiter;
 
+    ask->gone = true;
     if (!ask->busy || !w->queue || w->asked)
         return;
     sl_queue_leave(w, ask->decision.now, false);

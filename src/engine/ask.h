@@ -56,6 +56,7 @@ struct sl_ask {
     void (*waits)(struct sl_ask *ask); /* the asker's: it does now; or NULL */
     bool no_wait;   /* the asker's: it does not, whatever the route says */
     bool in_turn;   /* it has waited, or does */
+    bool gone;      /* nobody waits for it any more */
     sl_ns wait;     /* how long it may; 0: not at all */
     sl_ns estimate; /* how long it was thought to take; SL_NS_NONE */
     struct sl_waiter waiter;

@@ -143,6 +143,19 @@ static int add_caller(struct sl_buf *out, const struct sl_decision *d)
     return err;
 }
 
+/* What it would run as. */
+static int add_guards(struct sl_buf *out, const struct sl_decision *d)
+{
+    int err = 0;
+
+    for (unsigned i = 0; !err && i < d->running_count; i++)
+        err = sl_buf_addf(
+            out, "guard    %.*s, %s\n", SL_STR_ARG(d->running[i].text),
+            d->reason == SL_REASON_CONFLICT ? "where another one is running"
+                                            : "one at a time");
+    return err;
+}
+
 static int add_route(struct sl_buf *out, const struct sl_decision *d)
 {
     const struct sl_route *route = d->route;
@@ -158,7 +171,7 @@ static int add_route(struct sl_buf *out, const struct sl_decision *d)
             sl_buf_addf(out, "; endpoint %.*s\n", SL_STR_ARG(route->endpoint));
     if (!err && !d->untouched)
         err = add_caller(out, d);
-    return err;
+    return err ? err : add_guards(out, d);
 }
 
 static const char *const calendar_units[] = {"day", "week", "month"};

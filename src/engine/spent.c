@@ -75,11 +75,12 @@ static void tell(struct sl_meter *meter, const struct sl_decision *d,
 }
 
 /* What is metered is in the books already: whoever does so has put it there
- * first. */
+ * first. And a repeat has paid before. */
 void sl_spent_tell(struct sl_meter *meter, const struct sl_decision *d,
                    bool reset)
 {
-    if (!meter || (!reset && (!d->spend || !d->allowed || d->metered)))
+    if (!meter ||
+        (!reset && (!d->spend || !d->allowed || d->metered || d->replayed)))
         return;
     for (unsigned i = 0; i < d->shown_count; i++)
         tell(meter, d, &d->shown[i], reset);

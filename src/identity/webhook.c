@@ -111,7 +111,8 @@ enum sl_webhook_fault sl_webhook_verify(const struct sl_webhook_rules *rules,
     if (said.timed && said.at - now > rules->tolerance)
         return SL_WEBHOOK_TOO_NEW;
     ret->seconds = said.seconds;
-    ret->until = (said.timed ? said.at : now) + rules->tolerance;
+    /* Believed up to that instant, and remembered beyond it. */
+    ret->until = (said.timed ? said.at : now) + rules->tolerance + 1;
     return SL_WEBHOOK_GOOD;
 }
 

@@ -68,6 +68,9 @@ check 'its key for another amount is refused' answers 409
 check 'with what is wrong' has "$out" 'key \"k1\" was used for another report'
 job transcribe acme ',"cost":80'
 check 'decisions see it' has "$out" '"remaining":10,'
+for _ in 1 2 3; do
+    job transcribe often ',"cost":10,"idempotency_key":"once"'
+done
 report '[{"org":"acme","limit":"minutes","amount":100},
     {"org":"beta","limit":"minutes","amount":1}]'
 check 'above the limit it is recorded, too' has "$out" \
@@ -116,6 +119,9 @@ check 'with the period' has "$out" \
     '"period_start":"2026-11-01T00:00:00Z","reset":"2026-12-01T00:00:00Z","reset_ms":1339200000'
 check 'days' has "$out" '"days":[{"day":"2026-11-15","used":210,"overage":90}]'
 check 'and months' has "$out" '"months":[{"month":"2026-11","used":210,'
+meters org/often
+check 'a check that came three times is there once' has "$out" \
+    '"days":[{"day":"2026-11-15","used":10,'
 report '{"org":"slow","limit":"minutes","amount":59}'
 meters org/slow
 check 'at this pace it ends half a day before the month' has "$out" \

@@ -15,6 +15,7 @@ limits:
 routes:
   - { match: /one, limits: [one], wait: 20s }
   - { match: /drip, limits: [drip] }
+  - { job: envoy, limits: [one], wait: 20s }
 default: []
 EOF
 
@@ -50,6 +51,10 @@ started
 ask /v1/check -d '{"path":"/one","org":"a"}'
 first=$(hold_in "$out")
 check 'a permit is taken' has "$out" '"hold_expires_ms":30000'
+ask /json -d '{"domain":"envoy","descriptors":[{"entries":[{"key":"org","value":"z"}]}]}'
+check 'descriptors of Envoy do not wait' has "$out" '"overallCode":"OVER_LIMIT"'
+ask /json -H 'Origin: http://page.example' -d '{"domain":"envoy"}'
+check 'and pages do not send any' answers 403
 wait_for b '{"path":"/one","org":"b"}'
 until_ waiting 1
 check 'the next one waits, as the route says' test ! -s b

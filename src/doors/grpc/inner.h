@@ -154,6 +154,8 @@ struct sl_grpc_call {
     TAILQ_ENTRY(sl_grpc_call) link;
     struct sl_grpc_worker *worker;
     struct sl_grpc_stream *stream; /* NULL: it has gone meanwhile */
+    struct sl_buf left;            /* then: its message, which the question
+                                    * points into */
     bool is_late;                  /* it is in worker->late_calls */
 };
 

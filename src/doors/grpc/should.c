@@ -12,6 +12,7 @@ static struct sl_grpc_call *make(struct sl_grpc_worker *worker)
     if (!call)
         return NULL;
     call->worker = worker;
+    sl_buf_init(&call->left, SL_GRPC_PREFIX + SL_GRPC_MESSAGE, worker->alloc);
     sl_rls_call_init(&call->rls, worker->engine, worker->station,
                      worker->alloc);
     call->rls.loop = worker->loop;
@@ -24,6 +25,7 @@ static struct sl_grpc_call *make(struct sl_grpc_worker *worker)
 static void discard(struct sl_grpc_call *call)
 {
     sl_rls_call_done(&call->rls);
+    sl_buf_done(&call->left);
     sl_alloc_free(call->worker->alloc, call, sizeof(*call));
 }
 
@@ -69,6 +71,7 @@ static void end(struct sl_grpc_call *call)
     if (call->stream)
         call->stream->call = NULL;
     call->stream = NULL;
+    sl_buf_done(&call->left);
     if (call->is_late)
         TAILQ_REMOVE(&worker->late_calls, call, link);
     if (!TAILQ_EMPTY(&worker->spare_calls)) {
@@ -81,6 +84,10 @@ static void end(struct sl_grpc_call *call)
 
 void sl_grpc_call_leave(struct sl_grpc_call *call)
 {
+    struct sl_buf empty = call->left;
+
+    call->left = call->stream->in;
+    call->stream->in = empty;
     call->stream = NULL;
     call->rls.gone = true;
 }

@@ -29,6 +29,7 @@ void sl_rls_call_init(struct sl_rls_call *call, struct sl_engine *engine,
                       const struct sl_alloc *alloc)
 {
     sl_ask_init(&call->ask, engine, station, alloc);
+    call->ask.no_wait = true; /* Envoy gives up long before its turn comes */
     sl_arena_init(&call->arena, ARENA_MOST, alloc);
     sl_arena_init(&call->ink, ARENA_MOST, alloc);
     sl_rls_call_reset(call);

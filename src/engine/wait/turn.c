@@ -271,7 +271,7 @@ bool sl_turn_waits(struct sl_ask *ask)
 
     if (ask->wait == 0)
         return false;
-    if (d->by >= 0 && d->reason == SL_REASON_NONE && left > 0)
+    if (d->by >= 0 && d->reason == SL_REASON_NONE && left > 0 && !ask->gone)
         shown = find_denial(ask, left, &retry);
     if (shown && ask->in_turn && go_on_waiting(ask, shown, retry))
         return true;

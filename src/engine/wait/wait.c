@@ -445,7 +445,15 @@ void sl_room_done(struct sl_room *room)
 {
     if (!room->queues)
         return;
-    while (room->count > 0)
-        end_wait(room->heap[0], room->heap[0]->since);
+    while (room->count > 0) {
+        struct sl_waiter *w = room->heap[0];
+
+        if (!w->asked) {
+            end_wait(w, w->since);
+            continue;
+        }
+        w->until = w->since; /* its answer is on the way, and is the last */
+        sl_queue_leave(w, w->since, false);
+    }
     sl_heap_done(room, room->queues->alloc);
 }

@@ -39,6 +39,8 @@ enum sl_usage_result {
     SL_USAGE_FULL,     /* `enforce`, and it does not fit */
 };
 
+#define SL_USAGE_MOST (INT64_C(1) << 53) /* of a counter, and of a sum */
+
 /* One amount. Texts are borrowed. */
 struct sl_usage {
     struct sl_str scope, id, limit;

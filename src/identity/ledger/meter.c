@@ -211,6 +211,23 @@ static bool write_line(struct slip *slip, const struct sl_usage *u,
     return true;
 }
 
+/* Sums stay where a counter could be. */
+static int64_t add_amount(int64_t a, int64_t b)
+{
+    int64_t most = SL_USAGE_MOST, sum = a + b;
+
+    if (sum > most)
+        return most;
+    return sum < -most ? -most : sum;
+}
+
+static uint64_t add_over(uint64_t a, uint64_t b)
+{
+    uint64_t most = (uint64_t)SL_USAGE_MOST;
+
+    return a + b < most ? a + b : most;
+}
+
 static bool put_down(struct sl_bookkeeper *k, const struct sl_usage *u)
 {
     struct slip *slip = k->open;
@@ -225,8 +242,8 @@ static bool put_down(struct sl_bookkeeper *k, const struct sl_usage *u)
 
         if (!is_same(line, u))
             continue;
-        line->amount += u->amount;
-        line->over += u->over;
+        line->amount = add_amount(line->amount, u->amount);
+        line->over = add_over(line->over, u->over);
         line->at = u->at;
         line->cap = u->cap;
         line->marks = u->marks;

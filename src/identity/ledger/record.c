@@ -9,8 +9,6 @@
 #include "identity/ledger/ledger.h"
 #include "identity/registry/database.h"
 
-#define AMOUNT_MOST (INT64_C(1) << 53)
-
 struct counter {
     int64_t used, overage, credited;
     unsigned told;
@@ -210,7 +208,7 @@ static int64_t move(const struct sl_usage *u, int64_t used, int64_t by)
 {
     if (u->reset || used + by < 0)
         return 0;
-    return used + by < AMOUNT_MOST ? used + by : AMOUNT_MOST;
+    return used + by < SL_USAGE_MOST ? used + by : SL_USAGE_MOST;
 }
 
 static void show(struct sl_usage *u, const struct counter *c)

@@ -1,6 +1,7 @@
 /* conflict.c -- the rules of engine/conflict.c, by number. */
 #include "asking.h"
 
+#include "engine/explain.h"
 #include "engine/hold.h"
 #include "engine/render.h"
 #include "fail.h"
@@ -248,6 +249,65 @@ static void test_shadow(void)
     rig_close(&rig);
 }
 
+static void explained(struct sl_facts facts, const char *want)
+{
+    struct sl_buf out;
+
+    facts.now = rig.now;
+    CHECK_EQ(sl_engine_decide(rig.engine, rig.live, &facts, false, &rig.d,
+                              &rig.diag),
+             0);
+    sl_buf_init(&out, 1 << 16, &sl_alloc_libc);
+    CHECK_EQ(sl_explain(&rig.d, &out), 0);
+    CHECK_EQ(sl_buf_add(&out, (struct sl_str){"", 1}), 0);
+    if (!CHECK(strstr(out.bytes, want) != NULL))
+        printf("# %s\n", out.bytes);
+    sl_buf_done(&out);
+}
+
+static void test_explained(void)
+{
+    open_rig(policy);
+    CASE("whoever explains takes nothing, and sees what runs");
+    rig.live = sl_engine_hold(rig.engine, rig.live);
+    explained(facts_of("/f", "a", "b:c"), "guard    f:a:b%3Ac, one at a time");
+    CHECK_EQ(ask("/f", "a", "b:c"), 200);
+    explained(facts_of("/f", "a", "b:c"),
+              "guard    f:a:b%3Ac, where another one is running");
+    CHECK_EQ(rig.d.status, 409);
+    rig_close(&rig);
+}
+
+/* The question of a browser before a request of `path`. */
+static void test_others(void)
+{
+    static const struct sl_header preflight[] = {
+        {{"origin", 6},                         {"https://a", 9}},
+        {{"access-control-request-method", 29}, {"POST", 4}     },
+    };
+
+    open_rig("sluice: 1\nroutes:\n"
+             "  - match: /p\n"
+             "    anonymous: pass\n"
+             "    guard: \"p:{header.x-id}\"\n"
+             "    limits: []\n"
+             "default: []\n");
+    CASE("a preflight is not guarded");
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(rig_ask(&rig,
+                         OPTIONS("/p", .headers = preflight, .header_count = 2))
+                     ->status,
+                 200);
+    CASE("who passes without a name is");
+    for (int i = 0; i < 2; i++) {
+        struct sl_facts facts = facts_of("/p", NULL, "1");
+
+        facts.user = SL_STR("");
+        CHECK_EQ(rig_ask(&rig, facts)->status, i == 0 ? 200 : 409);
+    }
+    rig_close(&rig);
+}
+
 static void test_named(void)
 {
     open_rig("sluice: 1\nenv: prod\nroutes:\n"
@@ -302,6 +362,8 @@ int main(void)
     test_looking();
     test_failing();
     test_shadow();
+    test_explained();
+    test_others();
     test_named();
     test_memory();
     return CHECK_DONE();

@@ -356,13 +356,17 @@ static struct sl_rls_call *begin(struct sl_http_call *call)
 
 void sl_http_json(struct sl_http_call *call)
 {
-    struct sl_rls_call *rls = begin(call);
-    struct reading r = {.request = rls ? &rls->request : NULL};
+    struct sl_rls_call *rls;
+    struct reading r = {.request = NULL};
 
+    if (sl_http_is_page(call))
+        return;
+    rls = begin(call);
     if (!rls) {
         sl_http_no_memory(call);
         return;
     }
+    r.request = &rls->request;
     sl_json_begin(&r.json, call->request->body, &call->arena);
     if (!read_request(&r)) {
         if (r.json.no_memory)
