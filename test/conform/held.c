@@ -438,6 +438,45 @@ static void test_other_limit(struct world *w)
     }
 }
 
+/* Hold 10 of 10, take what has come back since, step back, and release: what
+ * was had once is not had again. */
+static void test_step_back(struct world *w)
+{
+    static const struct {
+        const char *what;
+        enum sl_kind kind;
+        sl_ns held, taken, back; /* seconds */
+    } rows[] = {
+        {"a step back grants a bucket nothing",      SL_BUCKET,   0, 10, 1},
+        {"a step back grants an interval nothing",   SL_INTERVAL, 0, 10, 1},
+        {"a step back grants a window nothing",      SL_FIXED,    5, 12, 8},
+        {"a step back grants no window that slides", SL_SLIDING,  5, 25, 8},
+    };
+    struct sl_hold_id none = {
+        {0, 0}
+    };
+    struct sl_answer answer;
+    char key[32];
+
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        struct sl_hold_id a = fresh(w);
+        sl_ns from;
+
+        CASE(rows[i].what);
+        snprintf(key, sizeof(key), "hold:step:%u", i);
+        begin(w, rows[i].kind, "10/10s", key);
+        from = w->now;
+        w->now = from + rows[i].held * SL_S;
+        CHECK(take(w, 0, 10, a, SL_HOUR, &answer).allowed);
+        w->now = from + rows[i].taken * SL_S;
+        CHECK(take(w, 0, 10, none, 0, &answer).allowed);
+        w->now = from + rows[i].back * SL_S;
+        CHECK(!take(w, 0, 1, none, 0, &answer).allowed);
+        CHECK_EQ(call(w, 0, SL_HOLD_SETTLE, a, 0, true, 0).state, SL_HOLD_HELD);
+        CHECK(!take(w, 0, 1, none, 0, &answer).allowed);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static struct world w;
@@ -456,6 +495,7 @@ int main(int argc, char **argv)
     test_bucket(&w);
     test_permits(&w);
     test_other_limit(&w);
+    test_step_back(&w);
     test_histories(&w);
     for (unsigned i = 0; i < NODES; i++) {
         sl_redis_detach(w.nodes[i], w.loop);

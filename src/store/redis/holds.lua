@@ -145,6 +145,27 @@ local function make_holds()
         p.holds = nil
     end
 
+    -- The server's clock has stepped back behind the value. A bucket has drained
+    -- for longer than the clock shows; what was held in a window that is over,
+    -- or is not the one of now, does not come back.
+    local function step(p)
+        local s, span = p.state, p.span
+        local last = p.kind == "sliding" and s.a * span or s.a
+        if last <= now + JITTER then
+            return
+        elseif is_bucket(p) then
+            local drained = p.kind == "interval"
+                and (div(last - now, span) + 1) * p.count * p.token
+                or muldiv_up(last - now, p.count, p.grain)
+            p.holds.r = min(p.holds.r + drained, 2 * MOST)
+        elseif p.kind == "sliding"
+            or p.algorithm[6](p, last) ~= p.algorithm[6](p, now) then
+            forget(p)
+        end
+        p.changed = true
+        p.state = p.algorithm[1](p, s, 0, now).next
+    end
+
     -- ---- beginning ----
 
     local function join(p, s, id, expires)
@@ -239,6 +260,9 @@ local function make_holds()
         p.state = read(p)
         p.found = p.state
         p.held = true
+        if p.holds then
+            step(p)
+        end
         if p.holds and p.holds.x <= now then
             expire(p)
         end
@@ -378,7 +402,7 @@ local function make_holds()
     end
 
     return { expire = expire, soonest = soonest, forget = forget,
-        begin = begin, finish = finish }
+        begin = begin, finish = finish, step = step }
 end
 
 local made_holds

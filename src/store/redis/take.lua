@@ -153,6 +153,9 @@ for i = 1, count do
     local foreign
     p.state, foreign = read(p)
     p.found = p.state
+    if p.holds and p.state.a > 0 then
+        holds().step(p)
+    end
     if p.holds and p.holds.x <= now then
         holds().expire(p)
     end
