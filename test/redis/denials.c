@@ -107,6 +107,39 @@ static void test_permits(struct server *s)
     client_close(&c);
 }
 
+static bool take_at(struct client *c, const struct sl_limit *limit,
+                    uint64_t cost, sl_ns life, sl_ns at)
+{
+    struct sl_stored stored = {.name = "held", .strictest = *limit};
+    struct asked a;
+
+    asked_init(&a, c, SL_ERRAND_TAKE, limit, "held", cost);
+    a.part[0].of = &stored;
+    a.take.now = at;
+    a.take.hold.w[0] = life > 0;
+    a.take.hold_for = life;
+    asked_send(&a);
+    CLIENT_WAIT(c, a.done);
+    return a.take.allowed;
+}
+
+static void test_held(struct server *s)
+{
+    struct sl_limit limit = client_limit(SL_BUCKET, "10/day");
+    sl_ns at = 20000 * SL_DAY;
+    struct client c;
+
+    open_at(&c, s, true);
+    CASE("a refusal is not remembered over the expiry of a hold");
+    CHECK(take_at(&c, &limit, 10, 5 * SL_S, at));
+    CHECK(!take_at(&c, &limit, 1, 0, at + SL_S));
+    CHECK(!take_at(&c, &limit, 1, 0, at + SL_S + SL_MS));
+    CHECK_EQ(client_stats(&c).remembered, 1); /* there is time */
+    CHECK(!take_at(&c, &limit, 1, 0, at + 5 * SL_S - SL_MS));
+    CHECK(take_at(&c, &limit, 1, 0, at + 5 * SL_S));
+    client_close(&c);
+}
+
 int main(void)
 {
     struct server s = {.pid = 0};
@@ -115,6 +148,7 @@ int main(void)
     test_offender(&s);
     test_edge(&s);
     test_permits(&s);
+    test_held(&s);
     server_stop(&s);
     return CHECK_DONE();
 }

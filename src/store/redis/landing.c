@@ -188,7 +188,8 @@ static void answer(struct sl_record *r, const int64_t *numbers, unsigned count)
     note_said(r->seat, &said);
     sl_seat_note(r, true);
     SL_ADD(r->seat->counts.taken);
-    remember(r);
+    if (!said.passing)
+        remember(r);
     sl_record_tell(r, 0);
 }
 

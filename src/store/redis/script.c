@@ -413,7 +413,7 @@ bool sl_script_read(struct sl_take *take, const int64_t *numbers,
 
     merge(take, &merged);
     if ((count != 3 + 5 * merged.count && count != 3 + 8 * merged.count) ||
-        numbers[0] < 0 || numbers[0] > 1 || numbers[1] < 0 ||
+        numbers[0] < 0 || numbers[0] > 2 || numbers[1] < 0 ||
         numbers[1] > SL_NS_MAX / SL_US || numbers[2] < 0)
         return false;
     for (unsigned i = 0; i < part_count(take); i++) {
@@ -430,7 +430,8 @@ bool sl_script_read(struct sl_take *take, const int64_t *numbers,
     }
     take->allowed = numbers[0] == 1;
     *ret = (struct sl_script_said){.now = numbers[1] * SL_US,
-                                   .strange = (uint64_t)numbers[2]};
+                                   .strange = (uint64_t)numbers[2],
+                                   .passing = numbers[0] == 2};
     return true;
 }
 

@@ -69,6 +69,7 @@ SL_MUST_USE int sl_script_whole(struct sl_str from, struct sl_buf *out);
 struct sl_script_said {
     sl_ns now;        /* the server's time */
     uint64_t strange; /* values that were none of ours, and are replaced */
+    bool passing;     /* refused, and a hold expires within a second */
 };
 
 /* Fill in take->allowed and the answers. False if that is no reply of the

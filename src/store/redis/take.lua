@@ -25,7 +25,8 @@
 --       is of a lease that ends with this: how much it was, what is left of it,
 --       and when it would have died.
 --
--- Answers: allowed, now, values that were none of ours, then for each part
+-- Answers: allowed (1; 0 if not; 2 if not, and a hold expires within a second, so
+-- that the refusal need not stand until its retry), now, values that were none of ours, then for each part
 -- outcome (0 allow, 1 deny, 2 never) remaining retry reset wait, in
 -- microseconds; -1 is none. Behind them, if anything is leased, for each part
 -- how much is, until when, and whether the lease that has ended was known (1).
@@ -116,6 +117,7 @@ local function begin_lease(p, r)
 end
 
 local parts, strange, allowed = {}, 0, true
+local SOON, refused = 1000000, 0
 
 -- What the part beside it has used is charged to a copy of its state, and that
 -- is asked; the state itself is changed by the cost alone.
@@ -170,6 +172,9 @@ for i = 1, count do
     else
         allowed = allowed and p.result.outcome == 0
     end
+    if p.result.outcome ~= 0 and p.holds and p.holds.x - now <= SOON then
+        refused = 2
+    end
     parts[i] = p
 end
 
@@ -177,7 +182,7 @@ if errand == "hold" and allowed then
     holds().begin(parts)
 end
 
-local reply = { allowed and 1 or 0, now, strange }
+local reply = { allowed and 1 or refused, now, strange }
 for _, p in ipairs(parts) do
     local r = p.result
     if not allowed and r.outcome == 0 then
