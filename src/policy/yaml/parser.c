@@ -53,6 +53,37 @@ void sl_reader_close(struct sl_reader *r)
         fy_diag_destroy(r->diag);
 }
 
+/* The one thing that it refuses without a word: a block whose indentation is
+ * given as 0. Returns where it is, or the end of the text. */
+static size_t find_unindented(const struct sl_reader *r)
+{
+    for (size_t i = r->seen; i + 1 < r->text.len; i++) {
+        size_t digit = i + 1;
+
+        if (r->text.at[i] != '|' && r->text.at[i] != '>')
+            continue;
+        if (r->text.at[digit] == '-' || r->text.at[digit] == '+')
+            digit++;
+        if (digit < r->text.len && r->text.at[digit] == '0')
+            return i;
+    }
+    return r->text.len;
+}
+
+/* It has stopped, and nothing was said. */
+static void explain_silence(struct sl_reader *r)
+{
+    size_t at = find_unindented(r);
+
+    if (at < r->text.len)
+        sl_report_error(r->report, sl_reader_place(r, at),
+                        "a text after \"|\" or \">\" is indented by 1 to 9, "
+                        "not by 0; leave the number out");
+    else
+        r->report->no_memory = true;
+    r->stop = true;
+}
+
 struct fy_event *sl_reader_next(struct sl_reader *r)
 {
     struct fy_event *event;
@@ -60,10 +91,10 @@ struct fy_event *sl_reader_next(struct sl_reader *r)
 
     errno = 0;
     event = fy_parser_parse(r->parser);
-    /* What is wrong with a text is always said; if nothing is, it is not the
-     * text. */
-    if (errno == ENOMEM || (!event && !fy_diag_errors_iterate(r->diag, &walk)))
+    if (errno == ENOMEM)
         r->report->no_memory = r->stop = true;
+    else if (!event && !fy_diag_errors_iterate(r->diag, &walk))
+        explain_silence(r);
     return event;
 }
 

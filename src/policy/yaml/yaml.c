@@ -418,7 +418,8 @@ static void read_events(struct sl_reader *r)
             return;
         }
         if (!event) {
-            sl_reader_complain(r);
+            if (!r->stop)
+                sl_reader_complain(r);
             end_early(r);
             return;
         }

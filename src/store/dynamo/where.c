@@ -53,7 +53,9 @@ static struct sl_str unescape(struct sl_str text, struct sl_arena *arena)
                        : -1;
         int low = high >= 0 ? sl_hex_value(text.at[i + 2]) : -1;
 
-        out[len++] = low >= 0 ? (char)(high << 4 | low) : text.at[i];
+        out[len++] = text.at[i];
+        if (low >= 0)
+            out[len - 1] = (char)(unsigned char)(high << 4 | low);
         i += low >= 0 ? 2 : 0;
     }
     out[len] = '\0';

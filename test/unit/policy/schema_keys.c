@@ -252,13 +252,6 @@ static const struct problem keys[] = {
         "    c: {rate: 5/min}\n"
         "    ^\n"
         "  write: kind: token-bucket\n"),
-    ROW("later parts of a route",
-        "sluice: 1\n"
-        "routes: [{guard: 1, atomic: false}]\n",
-        "{sluice: 1, routes: [{atomic: false}]}",
-        "p.yaml:2:11: \"guard\" of a route is not in this version\n"
-        "  routes: [{guard: 1, atomic: false}]\n"
-        "            ^\n"),
     ROW("and of others",
         "sluice: 1\n"
         "limits: {a: {kind: quota, rate: 1/day}}\n"

@@ -71,6 +71,15 @@ static const struct problem broken[] = {
         "p.yaml:2:3: a tab can't indent a line in YAML; use spaces\n"
         "    \tb: 1\n"
         "    ^\n"),
+    ROW("a text that is indented by nothing",
+        "a: 1\n"
+        "b: >-0\n"
+        "  c\n",
+        "",
+        "p.yaml:2:4: a text after \"|\" or \">\" is indented by 1 to 9, not "
+        "by 0; leave the number out\n"
+        "  b: >-0\n"
+        "     ^\n"),
     ROW("too little indentation",
         "a:\n"
         "  b: 1\n"

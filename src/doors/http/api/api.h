@@ -66,12 +66,6 @@ SL_MUST_USE bool sl_auth_options_read(struct sl_http_call *call,
                                       struct sl_str uri,
                                       struct sl_auth_options *ret);
 
-/* ---- check.c ---- */
-
-/* Was it sent by a page on the web, where no token is asked for? Then it was
- * refused with 403. */
-SL_MUST_USE bool sl_http_is_page(struct sl_http_call *call);
-
 /* ---- handlers ---- */
 
 void sl_http_backlogs(struct sl_http_call *call);
