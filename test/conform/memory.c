@@ -16,7 +16,7 @@ int main(void)
     struct conform conform = {
         .quantum = SL_QUANTUM_NS, .prefix = "m", .judges_at_latest = true};
     struct sl_memory_options options = {
-        .size = 4 << 20, .now = now_of, .now_ctx = &conform};
+        .size = 64 << 20, .now = now_of, .now_ctx = &conform};
     struct sl_diag diag;
 
     for (uint64_t seed = 1; seed <= 40; seed++) {

@@ -68,8 +68,8 @@ static inline void cluster_start(struct cluster *c)
 
         *s = (struct server){
             .extra = {"--cluster-enabled", "yes", "--cluster-node-timeout",
-                      "1000", "--repl-diskless-sync-delay", "0", "--appendonly",
-                      "no"}
+                      "1000", "--cluster-replica-validity-factor", "0",
+                      "--repl-diskless-sync-delay", "0", "--appendonly", "no"}
         };
         server_start(s);
         len += snprintf(command + len, sizeof(command) - (size_t)len,
