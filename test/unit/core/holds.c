@@ -79,9 +79,23 @@ static void test_stepped(void)
     }
 }
 
+/* While the clock shows no second more, four have passed. */
+static void test_stepped_bucket(void)
+{
+    struct sl_limit limit = limit_of(SL_BUCKET, "10/10s burst 20");
+    struct sl_cell cell = sl_take(&limit, sl_cell_of(0, 0), 10, NOW).next;
+    struct sl_mark mark = sl_mark_of(&limit, cell);
+    struct sl_since since = {NOW, NOW, 4 * SL_S};
+
+    CASE("what has drained before a step back does not come back");
+    cell = sl_unhold(&limit, cell, 10, &mark, &since);
+    CHECK_EQ(left(&limit, cell, NOW), 16);
+}
+
 int main(void)
 {
     test_later_cell();
+    test_stepped_bucket();
     test_permits();
     test_stepped();
     return CHECK_DONE();
