@@ -10,9 +10,9 @@
 #define BEAT    (200 * SL_MS)
 #define SILENCE (15 * SL_S) /* after which a comment is sent */
 #define LINGER                                                                 \
-    (SL_MIN)    /* refusals are gathered so long for those who                 \
-                 * were cut off, and come again */
-#define STAY  4 /* silences that a place is his own for */
+    (SL_MIN)     /* refusals are gathered so long for those who                \
+                  * were cut off, and come again */
+#define STAY  40 /* silences that a place is his own for */
 #define AHEAD ((size_t)16 << 10) /* bytes that wait for a listener */
 #define TEXT  (SL_EVENT_BYTES + 256)
 

@@ -13,7 +13,7 @@
  * while gets a comment, so that he and those between know that we are there.
  *
  * Places are few. When all are taken, a newcomer has that of the listener who
- * came first, unless he came less than four silences (a minute) ago.
+ * came first, unless he came less than forty silences (ten minutes) ago.
  *
  * All of it happens on one loop.
  */

@@ -226,8 +226,8 @@ static void check_deaf(void)
         fds[i] = come(LISTEN);
         WAIT_FOR(&rig, sl_feed_count(admin.feed) == i + 1);
     }
-    for (unsigned i = 0; i < 20; i++)
-        tick(&rig); /* more than four silences */
+    for (unsigned i = 0; i < 200; i++)
+        tick(&rig); /* more than forty silences */
     one_more = come(LISTEN);
     WAIT_FOR(&rig, has(one_more, ": listening"));
     CHECK_EQ(sl_feed_count(admin.feed), SL_FEED_LISTENERS);
