@@ -143,10 +143,11 @@ local function count_beside(p, r, cost)
     return would
 end
 
--- Who holds them says when permits come back.
+-- What is held comes back by itself. (Of what counts beside another's nobody
+-- keeps a list.)
 local function when_free(p)
-    if p.kind == "permits" and p.holds and p.result.outcome == 1 then
-        p.result.retry = holds().soonest(p, p.cost)
+    if p.holds and p.result.outcome == 1 and not parts[p.beside] then
+        p.result.retry = holds().retry(p)
     end
 end
 
@@ -155,7 +156,7 @@ for i = 1, count do
     local foreign
     p.state, foreign = read(p)
     p.found = p.state
-    if p.holds and p.state.a > 0 then
+    if p.holds then
         holds().step(p)
     end
     if p.holds and p.holds.x <= now then
