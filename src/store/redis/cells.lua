@@ -2,7 +2,7 @@
 -- read and written. It stands behind kinds.lua in one script.
 --
 -- A value is "1:SHAPE:A:B:C", with ":D:E:F" behind it where something is leased
--- (see kinds.lua), and ";R;X;Z;G;T" where something is held (see holds.lua).
+-- (see kinds.lua and windows.lua), and ";R;X;Z;G;T" where something is held (see holds.lua).
 -- What is of another shape, or no value of ours, counts as nothing, and is
 -- replaced by what is taken next.
 --
@@ -123,7 +123,7 @@ local function read_more(p, s, text)
         p.holds = { r = tonumber(r), x = tonumber(x), z = tonumber(z),
             g = tonumber(g), t = tonumber(t) }
     end
-    return (not d or (s.d <= MOST and s.e <= COUNT_MOST and s.f <= COUNT_MOST))
+    return (not d or (s.d <= MOST and s.e <= MOST and s.f <= MOST))
         and (not r or (p.holds.r <= 2 * MOST and p.holds.z <= 2 * MOST))
 end
 

@@ -51,15 +51,16 @@ local function make_marks()
             return bucket_unhold(p, s, amount, m, ends)
         elseif p.kind == "sliding" then
             if s.a * p.span == m[0] then
-                b = max(b - amount, 0)
+                b = max(b - amount, s.f or 0)
             elseif (s.a - 1) * p.span == m[0] then
-                c = max(c - amount, 0)
+                c = max(c - amount, s.e or 0)
             end
         elseif p.kind == "permits" or p.kind == "level"
             or (s.a >= m[0] and s.a < m[1]) then
-            b = max(b - amount, 0)
+            b = max(b - amount, s.f or 0)
         end
-        return { a = (b + c > 0) and s.a or 0, b = b, c = c }
+        return { a = (b + c > 0) and s.a or 0, b = b, c = c, d = s.d, e = s.e,
+            f = s.f }
     end
 
     return { is_bucket = is_bucket, of = mark_of, unhold = unhold }

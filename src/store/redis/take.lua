@@ -52,8 +52,8 @@ local function judge(p)
         return adjust(p, p.state, p.cost, now, now)
     elseif errand == "back" then
         return give_back(p, p.when)
-    elseif p.state.d then -- reset; what is leased stays used
-        return adjust(p, p.state, -COUNT_MOST, now, now)
+    elseif p.state.d then -- reset
+        return take(p, p.algorithm.reset(p, p.state, now), 0, now)
     end
     return take(p, { a = 0, b = 0, c = 0 }, 0, now)
 end
