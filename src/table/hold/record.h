@@ -138,6 +138,10 @@ void sl_hold_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
 void sl_hold_record_lengthen(const struct sl_region *r, uint64_t number,
                              sl_ns life);
 
+/* The key of part `i` of a record that was read is another by now, for good. */
+void sl_hold_record_untrack(const struct sl_region *r,
+                            const struct sl_hold_record *record, unsigned i);
+
 /* How much was given back to the bucket of this tag, and perhaps to others, in
  * sum; only differences mean something. It is counted in two words, which a key
  * rarely shares with the same other: the lesser difference is nearer. */
