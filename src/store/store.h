@@ -184,6 +184,7 @@ struct sl_hold_call {
 struct sl_store;
 
 struct sl_store_calls {
+    /* NULL, like tighten: limits are known by the names of their keys alone. */
     int (*bind)(struct sl_store *store, struct sl_stored *limits,
                 unsigned count, struct sl_diag *diag);
     /* The strictest numbers of a limit that is bound have become stricter. */
@@ -236,14 +237,17 @@ SL_MUST_USE static inline int sl_store_bind(struct sl_store *store,
                                             unsigned count,
                                             struct sl_diag *diag)
 {
-    return store->calls->bind(store, limits, count, diag);
+    return store->calls->bind ? store->calls->bind(store, limits, count, diag)
+                              : 0;
 }
 
 SL_MUST_USE static inline int sl_store_tighten(struct sl_store *store,
                                                const struct sl_stored *limit,
                                                const struct sl_limit *strictest)
 {
-    return store->calls->tighten(store, limit, strictest);
+    return store->calls->tighten
+               ? store->calls->tighten(store, limit, strictest)
+               : 0;
 }
 
 static inline void sl_store_take(struct sl_store *store, struct sl_take *take)

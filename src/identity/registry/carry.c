@@ -293,16 +293,14 @@ static int write_all(struct sl_registry *r, struct sl_job *job)
 
 static int forget(struct sl_registry *r)
 {
+    int err;
+
     memset(r->touched, 0xff, sizeof(r->touched));
-    if (sqlite3_exec(r->db.db,
-                     "DELETE FROM subjects; DELETE FROM roles;"
-                     "DELETE FROM aliases; DELETE FROM overrides;"
-                     "DELETE FROM audit; DELETE FROM switches",
-                     NULL, NULL, NULL) == SQLITE_OK &&
-        sqlite3_exec(r->db.db, sl_ledger_forget, NULL, NULL, NULL) == SQLITE_OK)
-        return 0;
-    return sl_refuse(&r->db.diag, SLUICE_ESTORE, "%s",
-                     sqlite3_errmsg(r->db.db));
+    err = sl_database_script(&r->db, "DELETE FROM subjects; DELETE FROM roles;"
+                                     "DELETE FROM aliases; DELETE FROM "
+                                     "overrides; DELETE FROM audit;"
+                                     "DELETE FROM switches");
+    return err ? err : sl_database_script(&r->db, sl_ledger_forget);
 }
 
 /* One report that is not accepted takes all of its job back. */
@@ -372,10 +370,6 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
     struct sl_diag why = r->db.diag;
 
     sl_database_rollback(&r->db);
-    /* What the log holds is moved to the file, so that the log can begin anew:
-     * on a full disk there may be room for the next write then. */
-    sqlite3_wal_checkpoint_v2(r->db.db, NULL, SQLITE_CHECKPOINT_RESTART, NULL,
-                              NULL);
     for (struct sl_job *job = first; job; job = job->next) {
         sl_entries_free(job->entries);
         job->entries = NULL;

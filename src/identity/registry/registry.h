@@ -98,8 +98,11 @@ struct sl_job {
     struct sl_job *next;
 };
 
+struct sl_driver;
+
 struct sl_registry_options {
-    const char *path; /* ":memory:" keeps nothing */
+    const struct sl_driver *driver; /* NULL: SQLite */
+    const char *path;               /* ":memory:" keeps nothing */
     const struct sl_alloc *alloc;
     /* On the registry's thread, when a job has failed; or NULL. */
     void (*on_fault)(void *ctx, const char *sentence);
