@@ -80,7 +80,7 @@ static int find(struct sl_registry *r, struct sl_job *job)
         job->result = SL_JOB_NOBODY;
         draft.id = job->id;
     }
-    err = sl_ledger_credits(&r->db, job->scope, draft.id, &draft);
+    err = sl_ledger_credits(&r->db, job->scope, draft.id, job->now, &draft);
     if (err)
         return fault(r, job, err);
     return give(r, job, &draft, found, &end);
