@@ -18,6 +18,7 @@ static void begin_item(struct sl_item *item, struct sl_part *part)
     item->beside = -1;
     item->carried = false;
     item->untracked = false;
+    item->waited = 0;
     item->returns = item->counted = 0;
 }
 

@@ -14,14 +14,12 @@
 
 static int64_t number(struct sl_database *db, enum sl_query q, int column)
 {
-    return sqlite3_column_int64(db->queries[q], column);
+    return sl_query_integer(db, q, column);
 }
 
 static sl_ns time_of(struct sl_database *db, enum sl_query q, int column)
 {
-    return sqlite3_column_type(db->queries[q], column) == SQLITE_NULL
-               ? SL_NS_NONE
-               : number(db, q, column);
+    return sl_query_time(db, q, column);
 }
 
 /* ---- using them up ---- */
@@ -83,10 +81,11 @@ int sl_ledger_grant(struct sl_database *db, struct sl_credit_grant *grant,
     sl_query_text(db, q, 6, grant->note);
     sl_query_text(db, q, 7, grant->by);
     sl_query_number(db, q, 8, now);
-    err = sl_database_run(db, q);
-    if (!err)
-        grant->number = (uint64_t)sqlite3_last_insert_rowid(db->db);
-    return err;
+    err = sl_query_step(db, q);
+    if (err == 1)
+        grant->number = (uint64_t)number(db, q, 0);
+    sl_query_reset(db, q);
+    return err < 0 ? err : 0;
 }
 
 int sl_ledger_revoke(struct sl_database *db,
@@ -98,9 +97,10 @@ int sl_ledger_revoke(struct sl_database *db,
     sl_query_text(db, q, 1, grant->scope);
     sl_query_text(db, q, 2, grant->id);
     sl_query_number(db, q, 3, (int64_t)grant->number);
-    err = sl_database_run(db, q);
-    *ret_found = !err && sqlite3_changes(db->db) > 0;
-    return err;
+    err = sl_query_step(db, q);
+    *ret_found = err == 1;
+    sl_query_reset(db, q);
+    return err < 0 ? err : 0;
 }
 
 /* ---- reading ---- */

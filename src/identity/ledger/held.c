@@ -46,7 +46,7 @@ static int keep(struct sl_database *db, struct sl_arena *in, struct sl_str text,
 
 static int64_t number(struct sl_database *db, int column)
 {
-    return sqlite3_column_int64(db->queries[SL_QUERY_HOLD], column);
+    return sl_query_integer(db, SL_QUERY_HOLD, column);
 }
 
 static int find(struct sl_database *db, struct sl_str name, struct row *ret,

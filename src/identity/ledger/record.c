@@ -23,7 +23,7 @@ static void bind(struct sl_database *db, enum sl_query q,
 
 static int64_t number(struct sl_database *db, enum sl_query q, int column)
 {
-    return sqlite3_column_int64(db->queries[q], column);
+    return sl_query_integer(db, q, column);
 }
 
 /* ---- the counter ---- */

@@ -180,6 +180,43 @@ void sl_holds_shorten(struct sl_table *table, sl_ns now)
     sl_actor_return(&table->actors, intent);
 }
 
+/* ---- a key that was reset ---- */
+
+struct forgotten {
+    const struct sl_key *key;
+    uint64_t generation;
+};
+
+static bool is_of(const struct sl_kept *kept, const struct sl_key *key)
+{
+    return kept->limit == key->tag >> SL_TAG_BITS && kept->tracked &&
+           kept->hash.lo == key->hash.lo && kept->hash.hi == key->hash.hi;
+}
+
+static bool forget(struct sl_intent *intent, uint64_t number,
+                   struct sl_cell head, void *ctx)
+{
+    const struct forgotten *f = ctx;
+    struct sl_hold_record record;
+
+    if (!sl_hold_record_read(intent, number, head, &record))
+        return true; /* it has just ended, or begun */
+    for (unsigned i = 0; i < record.count; i++)
+        if (is_of(&record.part[i], f->key) &&
+            record.part[i].generation != f->generation)
+            sl_hold_record_untrack(intent->region, &record, i);
+    return true;
+}
+
+void sl_holds_forget(const struct sl_set *set, const struct sl_key *key,
+                     uint64_t generation)
+{
+    struct forgotten f = {key, generation};
+
+    if (!sl_none_held(set->intent->region))
+        visit_held(set->intent, forget, &f);
+}
+
 /* ---- the soonest that permits come back ---- */
 
 /* So many holds are looked through, and no more: somebody who is refused must
@@ -209,9 +246,7 @@ static bool collect(struct sl_intent *intent, uint64_t number,
     for (unsigned i = 0; i < record.count; i++) {
         const struct sl_kept *k = &record.part[i];
 
-        if (k->limit == s->key->tag >> SL_TAG_BITS && k->tracked &&
-            k->cost > 0 && k->hash.lo == s->key->hash.lo &&
-            k->hash.hi == s->key->hash.hi) {
+        if (is_of(k, s->key) && k->cost > 0) {
             s->held[s->count].expires = (sl_ns)head.w[0];
             s->held[s->count++].cost = k->cost;
             break;

@@ -157,53 +157,6 @@ static void test_as_of_expiry(void)
     end();
 }
 
-static void test_others_returns(void)
-{
-    CASE("what others gave back is not given back again");
-    begin();
-    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 2, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
-    CHECK_EQ(used(&table, &bucket, "a"), 10);
-    CHECK_EQ(take_at(&table, &bucket, "a", 10, NOW + 10 * SL_S),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(release_at(&table, 2, NOW + 10 * SL_S), SL_HOLD_HELD);
-    CHECK_EQ(used_at(&table, &bucket, "a", NOW + 10 * SL_S), 10);
-    end();
-}
-
-/* What a key gets back is counted in words that others count in, too. With two
- * of 2048 for each key some 1 of 100 meets another in both; with one of 128,
- * nearly all. */
-static void test_strangers(void)
-{
-    char key[16];
-    unsigned lost = 0;
-
-    CASE("what others give back to their own keys is not taken from mine");
-    begin();
-    for (unsigned i = 0; i < 50; i++) {
-        snprintf(key, sizeof(key), "mine%u", i);
-        CHECK_EQ(hold_at(&table, &bucket, key, 20, i, SL_HOUR, NOW),
-                 SL_VERDICT_ALLOW);
-    }
-    for (unsigned i = 0; i < 200; i++) {
-        snprintf(key, sizeof(key), "other%u", i);
-        CHECK_EQ(hold_at(&table, &bucket, key, 20, 100 + i, SL_HOUR, NOW),
-                 SL_VERDICT_ALLOW);
-        CHECK_EQ(release_at(&table, 100 + i, NOW), SL_HOLD_HELD);
-    }
-    for (unsigned i = 0; i < 50; i++) {
-        snprintf(key, sizeof(key), "mine%u", i);
-        CHECK_EQ(release_at(&table, i, NOW), SL_HOLD_HELD);
-        lost += used(&table, &bucket, key) > 0;
-    }
-    CHECK(lost < 10);
-    end();
-}
-
 static void test_reset(void)
 {
     CASE("a hold on a key that was reset has nothing to give back");
@@ -214,6 +167,37 @@ static void test_reset(void)
     CHECK_EQ(take(&table, &pool, "a", 3), SL_VERDICT_ALLOW);
     CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
     CHECK_EQ(used(&table, &pool, "a"), 3);
+    end();
+}
+
+/* A slot counts to 256 and begins again. */
+static void test_resets(void)
+{
+    unsigned wrong = 0;
+
+    CASE("however often a key was reset, its old holds give nothing back");
+    begin();
+    for (unsigned n = 1; n < 600; n += n < 250 ? 7 : 1) {
+        CHECK_EQ(hold_at(&table, &pool, "a", 2, n, SL_S, NOW),
+                 SL_VERDICT_ALLOW);
+        for (unsigned i = 0; i < n; i++)
+            reset(&table, &pool, "a");
+        CHECK_EQ(take(&table, &pool, "a", 3), SL_VERDICT_ALLOW);
+        CHECK_EQ(release_at(&table, n, NOW), SL_HOLD_HELD);
+        wrong += used(&table, &pool, "a") != 3;
+        reset(&table, &pool, "a");
+    }
+    CHECK_EQ(wrong, 0);
+
+    CASE("and those since then give all of theirs");
+    for (unsigned n = 0; n < 300; n++) {
+        CHECK_EQ(hold_at(&table, &pool, "a", 2, 1000 + n, SL_S, NOW),
+                 SL_VERDICT_ALLOW);
+        CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
+        CHECK_EQ(release_at(&table, 1000 + n, NOW), SL_HOLD_HELD);
+        CHECK_EQ(used(&table, &pool, "a"), 1);
+        reset(&table, &pool, "a");
+    }
     end();
 }
 
@@ -422,9 +406,8 @@ int main(void)
     test_expiry();
     test_extend();
     test_as_of_expiry();
-    test_others_returns();
-    test_strangers();
     test_reset();
+    test_resets();
     test_retry();
     test_all_parts();
     test_same_key();
