@@ -50,8 +50,8 @@ struct sl_view {
     sl_ns now;
 };
 
-/* Begin with what was decided by one limit. If it is not there (a policy that is
- * switched off), or the store is away, used is 0. */
+/* Begin with what was decided by one limit. If it is not there (a policy that
+ * is switched off), or the store is away, used is 0. */
 void sl_view_of(const struct sl_ask *ask, const struct sl_rule *rule, sl_ns now,
                 struct sl_view *ret);
 
