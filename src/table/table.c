@@ -3,6 +3,7 @@
 
 #include "base/arith.h"
 #include "table/hold/expire.h"
+#include "table/hold/soonest.h"
 #include "table/single.h"
 
 #define BATCH SL_SWAPS    /* parts whose memory is fetched together */
