@@ -144,7 +144,7 @@ static enum sl_verdict judge_all(struct sl_set *set)
  * back. Where generations begin again nobody may be about to swap a cell of the
  * bucket (slot.h). That takes a moment; who is stopped there is not waited for
  * for long, and then the generation stays. */
-#define WAIT_MOST 1000
+#define WAIT_MOST 16
 
 static bool is_new_to_holds(const struct sl_item *item)
 {
@@ -208,7 +208,8 @@ static bool lock_changing(struct sl_set *set, struct sl_item *item)
     if (!begins_again(item) ||
         sl_slot_may_go(set->intent, item->slot, item->cell))
         return true;
-    sl_pause(++item->waited);
+    item->waited++;
+    sl_pause(16);
     return false;
 }
 

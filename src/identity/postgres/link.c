@@ -2,6 +2,7 @@
 #include "identity/postgres/link.h"
 
 #include <errno.h>
+#include <libpq-fe.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
