@@ -123,6 +123,9 @@ struct sl_take {
  * the second. Without it those 10 would come back, and 20 more could be had at
  * that instant. Every giving back to a bucket counts there, GIVE_BACK too; and
  * in memory, rarely, one to another key (table/hold/record.h: sl_returns_of).
+ * But whatever other holds gave back, the hold's own cost is surely still used,
+ * less what has drained and what GIVE_BACK has given: if that is more, it is
+ * what comes back (core/hold.h).
  *
  * An expired hold is given back as of its expiry, whenever that is found.
  * Windows and quotas get it back while the window of the take lasts; permits

@@ -3,6 +3,7 @@
 
 #include "base/arith.h"
 #include "table/hold/expire.h"
+#include "table/hold/soonest.h"
 #include "table/single.h"
 
 #define BATCH SL_SWAPS    /* parts whose memory is fetched together */
@@ -18,6 +19,7 @@ static void begin_item(struct sl_item *item, struct sl_part *part)
     item->beside = -1;
     item->carried = false;
     item->untracked = false;
+    item->waited = 0;
     item->returns = item->counted = 0;
 }
 
@@ -29,6 +31,16 @@ static void hash_and_fetch(const struct sl_table *table,
     sl_key_prefetch(table, ret->bucket[0], 0);
     sl_key_prefetch(table, ret->bucket[0], 1);
     sl_key_prefetch(table, ret->bucket[1], 0); /* for a new key */
+}
+
+/* No sum of two is beyond what a limit counts, either. */
+static int64_t add_deltas(int64_t a, int64_t b)
+{
+    int64_t most = (int64_t)SL_AMOUNT_MAX, sum = a + b;
+
+    if (sum > most)
+        return most;
+    return sum < -most ? -most : sum;
 }
 
 /* Add a part to the set, or to the item that has its key already. Returns the
@@ -45,7 +57,7 @@ static unsigned add_part(struct sl_set *set, struct sl_part *part)
         if (item->key.tag == new->key.tag &&
             item->key.bucket[0] == new->key.bucket[0]) {
             item->cost = sl_add_sat(item->cost, part->cost);
-            item->delta += part->delta;
+            item->delta = add_deltas(item->delta, part->delta);
             return i;
         }
     }

@@ -158,15 +158,15 @@ int sl_ledger_credits_json(struct sl_database *db, struct sl_str scope,
     return err;
 }
 
+/* Until there are `most`; what is bound besides is bound already. */
 static int load(struct sl_database *db, enum sl_query q, struct sl_str scope,
-                struct sl_str id, struct sl_draft *draft)
+                struct sl_str id, unsigned most, struct sl_draft *draft)
 {
     int err;
 
     sl_query_text(db, q, 1, scope);
     sl_query_text(db, q, 2, id);
-    while ((err = sl_query_step(db, q)) == 1 &&
-           draft->credit_count < SL_ENTRY_CREDITS) {
+    while ((err = sl_query_step(db, q)) == 1 && draft->credit_count < most) {
         struct sl_str limit = sl_query_column(db, q, 0);
         const char *copy = sl_arena_copy(&db->arena, limit);
 
@@ -185,12 +185,17 @@ static int load(struct sl_database *db, enum sl_query q, struct sl_str scope,
     return err < 0 ? err : 0;
 }
 
+/* What was used comes first: without it, the rest would be counted as used up
+ * twice. */
 int sl_ledger_credits(struct sl_database *db, struct sl_str scope,
-                      struct sl_str id, struct sl_draft *draft)
+                      struct sl_str id, sl_ns now, struct sl_draft *draft)
 {
-    int err = load(db, SL_QUERY_UNUSED_CREDITS, scope, id, draft);
+    int err =
+        load(db, SL_QUERY_USED_CREDITS, scope, id, SL_ENTRY_CREDITS / 2, draft);
 
-    return err || draft->credit_count == 0
-               ? err
-               : load(db, SL_QUERY_USED_CREDITS, scope, id, draft);
+    if (err)
+        return err;
+    sl_query_number(db, SL_QUERY_UNUSED_CREDITS, 3, now);
+    return load(db, SL_QUERY_UNUSED_CREDITS, scope, id, SL_ENTRY_CREDITS,
+                draft);
 }

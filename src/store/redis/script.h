@@ -51,6 +51,12 @@ SL_MUST_USE int sl_script_call(struct sl_buf *out,
 SL_MUST_USE int sl_script_put_now(struct sl_buf *out,
                                   const struct sl_script_how *how);
 
+/* The period of a calendar that `now` lies in, as the script knows it: its
+ * start and end, the end of the next, the start of the one before. */
+#define SL_SCRIPT_PERIOD 4
+void sl_script_period(const struct sl_limit *limit, sl_ns now,
+                      uint64_t ret[SL_SCRIPT_PERIOD]);
+
 /* Make of a command that takes one that gives back the same, or one with the
  * whole text, in place of its own bytes. `from` is what sl_script_write() has
  * appended. */
