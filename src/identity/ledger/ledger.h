@@ -55,6 +55,7 @@ struct sl_usage {
     bool level;            /* it has no period: days show how much there was */
     bool reset;            /* nothing was used */
     bool enforce;          /* only if it fits */
+    struct sl_str node;    /* who had it leased; "": nobody */
     struct sl_marks marks; /* percent of the cap that are told */
 
     enum sl_usage_result result; /* out */
