@@ -5,6 +5,8 @@
  * one whose table is lost is somebody else, and what the other had counts as
  * used until an operator says that he will not come back.
  */
+#include "sluiced/lending.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +59,7 @@ static void send_off(struct sl_lending *desk, struct errand *e,
     e->job.ctx = e;
     e->job.claim = &e->claim;
     e->job.change_count = 1;
-    sl_registry_ask(*desk->registry, &e->job);
+    sl_registry_ask(desk->daemon->registry, &e->job);
 }
 
 static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
@@ -65,7 +67,7 @@ static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
     struct sl_lending *desk = (struct sl_lending *)lender;
     struct errand *e = NULL;
 
-    if (*desk->registry && !atomic_load(&desk->over))
+    if (desk->daemon->registry && !atomic_load(&desk->over))
         e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
     if (!e) {
         finish(ask, SLUICE_ESTORE);
@@ -100,6 +102,28 @@ static bool name(struct sl_lender *lender, const struct sl_take_part *part,
     return sl_usage_join(values, shown->value_count, id);
 }
 
+static sl_ns now_of(struct sl_daemon *daemon)
+{
+    return daemon->settings.virtual_clock ? sl_clock_now(&daemon->stopped)
+                                          : sl_clock_wall();
+}
+
+static bool look_own(struct sl_lender *lender, const struct sl_lease_ask *who,
+                     uint64_t *ret)
+{
+    struct sl_daemon *daemon = ((struct sl_lending *)lender)->daemon;
+    struct sl_usage usage = {.scope = who->scope,
+                             .id = who->id,
+                             .limit = who->limit,
+                             .start = who->start};
+    struct sl_str values[SL_PER_MAX];
+    char id[SL_USAGE_ID];
+    struct sl_spent spent;
+
+    return sl_usage_spent(&usage, values, id, &spent) &&
+           sl_spent_look(daemon->engine, &spent, now_of(daemon), ret);
+}
+
 /* ---- who we are ---- */
 
 int sl_lending_wrap(struct sl_daemon *daemon)
@@ -111,8 +135,8 @@ int sl_lending_wrap(struct sl_daemon *daemon)
 
     if (!daemon->settings.leases)
         return 0;
-    desk->lender = (struct sl_lender){.ask = ask, .name = name};
-    desk->registry = &daemon->registry;
+    desk->lender = (struct sl_lender){ask, name, look_own};
+    desk->daemon = daemon;
     if (sl_leased_open(&options, &desk->store)) {
         sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
         return SL_EXIT_FAILED;
@@ -125,12 +149,6 @@ int sl_lending_wrap(struct sl_daemon *daemon)
 }
 
 /* ---- coming back ---- */
-
-static sl_ns now_of(struct sl_daemon *daemon)
-{
-    return daemon->settings.virtual_clock ? sl_clock_now(&daemon->stopped)
-                                          : sl_clock_wall();
-}
 
 /* What is held may come back yet; it stays leased. */
 static bool has_holds(const struct sl_daemon *daemon)
@@ -145,19 +163,15 @@ uint64_t sl_lending_resume(void *ctx, const struct sl_lease_row *row,
                            bool *held, sl_ns *at)
 {
     struct sl_daemon *daemon = ctx;
-    struct sl_usage usage = {.scope = row->scope,
-                             .id = row->id,
-                             .limit = row->limit,
-                             .start = row->start};
-    struct sl_str values[SL_PER_MAX];
-    char id[SL_USAGE_ID];
-    struct sl_spent spent;
+    struct sl_lease_ask who = {.scope = row->scope,
+                               .id = row->id,
+                               .limit = row->limit,
+                               .start = row->start};
     uint64_t own = 0;
 
     /* Of a limit that is gone, or a period that is long over: nobody will use
      * it any more. */
-    if (row->older || !sl_usage_spent(&usage, values, id, &spent) ||
-        !sl_spent_look(daemon->engine, &spent, now_of(daemon), &own))
+    if (row->older || !look_own(&daemon->lending.lender, &who, &own))
         return row->leased;
     *held = has_holds(daemon);
     *at = row->start > 0 ? row->start : now_of(daemon);

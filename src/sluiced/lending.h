@@ -4,13 +4,13 @@
 
 #include "store/lease/leased.h"
 
-struct sl_registry;
+struct sl_daemon;
 struct sl_timer;
 
 struct sl_lending {
     struct sl_lender lender; /* first: the two are cast into each other */
     struct sl_store *store;  /* the engine's; NULL: quotas are not leased */
-    struct sl_registry **registry;
+    struct sl_daemon *daemon;
     char node[24];          /* who we are, for as long as the state lives */
     struct sl_timer *timer; /* on the first worker's loop */
     _Atomic bool over;      /* nothing more is asked */

@@ -30,7 +30,7 @@
 #include "base/hash.h"
 #include "table/swap.h"
 
-#define SL_REGION_VERSION 4
+#define SL_REGION_VERSION 5
 #define SL_REGION_MIN     (UINT64_C(1) << 20)
 #define SL_REGION_MAX     (UINT64_C(1) << 40)
 

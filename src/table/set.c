@@ -160,6 +160,9 @@ static void count_returns(const struct sl_set *set, struct sl_item *item)
     for (unsigned i = 0; i < SL_RETURNS; i++)
         atomic_fetch_add(sl_returns_of(set->intent->region, item->key.tag, i),
                          item->returns);
+    if (item->part->act == SL_ACT_ADJUST)
+        atomic_fetch_add(sl_gifts_of(set->intent->region, item->key.tag),
+                         item->returns);
 }
 
 /* The only key of a set, and it has a slot: one swap. */

@@ -31,6 +31,16 @@ static void hash_and_fetch(const struct sl_table *table,
     sl_key_prefetch(table, ret->bucket[1], 0); /* for a new key */
 }
 
+/* No sum of two is beyond what a limit counts, either. */
+static int64_t add_deltas(int64_t a, int64_t b)
+{
+    int64_t most = (int64_t)SL_AMOUNT_MAX, sum = a + b;
+
+    if (sum > most)
+        return most;
+    return sum < -most ? -most : sum;
+}
+
 /* Add a part to the set, or to the item that has its key already. Returns the
  * number of the item. */
 static unsigned add_part(struct sl_set *set, struct sl_part *part)
@@ -45,7 +55,7 @@ static unsigned add_part(struct sl_set *set, struct sl_part *part)
         if (item->key.tag == new->key.tag &&
             item->key.bucket[0] == new->key.bucket[0]) {
             item->cost = sl_add_sat(item->cost, part->cost);
-            item->delta += part->delta;
+            item->delta = add_deltas(item->delta, part->delta);
             return i;
         }
     }

@@ -12,7 +12,7 @@
 
 static uint64_t number(struct sl_database *db, enum sl_query q, int column)
 {
-    int64_t n = sqlite3_column_int64(db->queries[q], column);
+    int64_t n = sl_query_integer(db, q, column);
 
     return n > 0 ? (uint64_t)n : 0;
 }
@@ -251,14 +251,30 @@ int sl_ledger_leases_json(struct sl_database *db, struct sl_str own,
     return err;
 }
 
-int sl_ledger_release(struct sl_database *db, struct sl_str node, unsigned *ret,
-                      uint64_t *ret_units)
+static int find_alive(struct sl_database *db, struct sl_str node, sl_ns since,
+                      bool *ret)
+{
+    const enum sl_query q = SL_QUERY_LEASES_SEEN;
+    int found;
+
+    sl_query_text(db, q, 1, node);
+    sl_query_number(db, q, 2, since);
+    found = sl_query_step(db, q);
+    sl_query_reset(db, q);
+    *ret = found == 1;
+    return found < 0 ? found : 0;
+}
+
+int sl_ledger_release(struct sl_database *db, struct sl_str node, sl_ns since,
+                      bool *ret_alive, unsigned *ret, uint64_t *ret_units)
 {
     enum sl_query q = SL_QUERY_RELEASE_ALL;
-    int err;
+    int err = find_alive(db, node, since, ret_alive);
 
     *ret = 0;
     *ret_units = 0;
+    if (err || *ret_alive)
+        return err;
     sl_query_text(db, q, 1, node);
     err = sl_database_run(db, q);
     if (err)

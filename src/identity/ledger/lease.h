@@ -53,9 +53,11 @@ SL_MUST_USE int sl_ledger_unlease(struct sl_database *db,
 SL_MUST_USE int sl_ledger_leases_json(struct sl_database *db, struct sl_str own,
                                       unsigned most, struct sl_buf *out);
 
-/* What was promised to a node is free again; *ret is how many rows. */
+/* What was promised to a node is free again; *ret is how many rows that was.
+ * *ret_alive: it was seen since, and nothing is done. */
 SL_MUST_USE int sl_ledger_release(struct sl_database *db, struct sl_str node,
-                                  unsigned *ret, uint64_t *ret_units);
+                                  sl_ns since, bool *ret_alive, unsigned *ret,
+                                  uint64_t *ret_units);
 
 /* ---- a node that comes back ---- */
 

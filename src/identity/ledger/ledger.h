@@ -99,9 +99,11 @@ SL_MUST_USE int sl_ledger_credits_json(struct sl_database *db,
                                        struct sl_str scope, struct sl_str id,
                                        sl_ns now, struct sl_buf *out);
 
-/* What of them those must know who decide: draft->credits. */
+/* What of them those must know who decide, at `now` or later:
+ * draft->credits. */
 SL_MUST_USE int sl_ledger_credits(struct sl_database *db, struct sl_str scope,
-                                  struct sl_str id, struct sl_draft *draft);
+                                  struct sl_str id, sl_ns now,
+                                  struct sl_draft *draft);
 
 /* ---- reading ---- */
 

@@ -79,7 +79,7 @@ static int find(struct sl_registry *r, struct sl_job *job)
         job->result = SL_JOB_NOBODY;
         draft.id = job->id;
     }
-    err = sl_ledger_credits(&r->db, job->scope, draft.id, &draft);
+    err = sl_ledger_credits(&r->db, job->scope, draft.id, job->now, &draft);
     if (err)
         return fault(r, job, err);
     return give(r, job, &draft, found, &end);
@@ -293,16 +293,14 @@ static int write_all(struct sl_registry *r, struct sl_job *job)
 
 static int forget(struct sl_registry *r)
 {
+    int err;
+
     memset(r->touched, 0xff, sizeof(r->touched));
-    if (sqlite3_exec(r->db.db,
-                     "DELETE FROM subjects; DELETE FROM roles;"
-                     "DELETE FROM aliases; DELETE FROM overrides;"
-                     "DELETE FROM audit; DELETE FROM switches",
-                     NULL, NULL, NULL) == SQLITE_OK &&
-        sqlite3_exec(r->db.db, sl_ledger_forget, NULL, NULL, NULL) == SQLITE_OK)
-        return 0;
-    return sl_refuse(&r->db.diag, SLUICE_ESTORE, "%s",
-                     sqlite3_errmsg(r->db.db));
+    err = sl_database_script(&r->db, "DELETE FROM subjects; DELETE FROM roles;"
+                                     "DELETE FROM aliases; DELETE FROM "
+                                     "overrides; DELETE FROM audit;"
+                                     "DELETE FROM switches");
+    return err ? err : sl_database_script(&r->db, sl_ledger_forget);
 }
 
 /* One report that is not accepted takes all of its job back. */
@@ -350,9 +348,13 @@ static int read_meters(struct sl_registry *r, struct sl_job *job)
 
 static int release(struct sl_registry *r, struct sl_job *job)
 {
-    int err = sl_ledger_release(&r->db, job->name, &job->same, &job->units);
+    bool alive = false;
+    int err = sl_ledger_release(&r->db, job->name, job->since, &alive,
+                                &job->same, &job->units);
 
-    if (!err && job->same == 0)
+    if (!err && alive)
+        job->result = SL_JOB_CONFLICT;
+    else if (!err && job->same == 0)
         job->result = SL_JOB_NOBODY;
     return err;
 }
@@ -391,10 +393,6 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
     struct sl_diag why = r->db.diag;
 
     sl_database_rollback(&r->db);
-    /* What the log holds is moved to the file, so that the log can begin anew:
-     * on a full disk there may be room for the next write then. */
-    sqlite3_wal_checkpoint_v2(r->db.db, NULL, SQLITE_CHECKPOINT_RESTART, NULL,
-                              NULL);
     for (struct sl_job *job = first; job; job = job->next) {
         sl_entries_free(job->entries);
         job->entries = NULL;

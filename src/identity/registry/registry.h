@@ -53,7 +53,8 @@ enum sl_job_kind {
     SL_JOB_CREDITS,
     SL_JOB_LEASE,   /* units of a quota for this node */
     SL_JOB_LEASES,  /* who has some */
-    SL_JOB_RELEASE, /* what `name` has is free again */
+    SL_JOB_RELEASE, /* what `name` has is free again, unless it was seen since
+                     * `since`: CONFLICT */
 };
 
 /* What became of a job that did not fail. */
@@ -103,8 +104,11 @@ struct sl_job {
     struct sl_job *next;
 };
 
+struct sl_driver;
+
 struct sl_registry_options {
-    const char *path; /* ":memory:" keeps nothing */
+    const struct sl_driver *driver; /* NULL: SQLite */
+    const char *path;               /* ":memory:" keeps nothing */
     const struct sl_alloc *alloc;
     /* On the registry's thread, when a job has failed; or NULL. */
     void (*on_fault)(void *ctx, const char *sentence);

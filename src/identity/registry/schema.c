@@ -15,6 +15,9 @@
 
 #define PATH_MOST 4096
 
+/* How a check says that it had no room for a page, which is no damage. */
+#define NO_MEMORY "error code=7" /* SQLITE_NOMEM */
+
 /* The SQL of each version. A version that was released is never edited: a
  * change is one more step. Times are ns since 1970; NULL is never. */
 static const char *const steps[] = {
@@ -73,6 +76,21 @@ static const char *const steps[] = {
     " amount INTEGER NOT NULL, unused INTEGER NOT NULL, expires INTEGER,"
     " note TEXT NOT NULL, author TEXT NOT NULL, at INTEGER NOT NULL) STRICT;"
     "CREATE INDEX usage_credits_of ON usage_credits(scope, id, limit_name);",
+
+    /* A key is for one thing; NULL: nobody has put it down. What is held, and
+     * by whom, until it has ended; without a scope: it has ended, and who held
+     * it is not known yet. What is owed to the table. */
+    "ALTER TABLE usage_keys ADD COLUMN name TEXT;"
+    "CREATE TABLE usage_holds(hold TEXT NOT NULL, limit_name TEXT NOT NULL,"
+    " scope TEXT, id TEXT, period_start INTEGER NOT NULL,"
+    " amount INTEGER NOT NULL, cap INTEGER, expires INTEGER NOT NULL,"
+    " PRIMARY KEY(hold, limit_name)) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX usage_holds_at ON usage_holds(expires);"
+    "CREATE TABLE usage_owed(scope TEXT NOT NULL, id TEXT NOT NULL,"
+    " limit_name TEXT NOT NULL, period_start INTEGER NOT NULL,"
+    " units INTEGER NOT NULL,"
+    " PRIMARY KEY(scope, id, limit_name, period_start))"
+    " STRICT, WITHOUT ROWID;",
 
     /* Leases: what is promised to nodes and not used, as far as is known. In a
      * counter: to all of them, and what the last one was granted. `base` is
@@ -351,6 +369,8 @@ static int examine(sqlite3 *db, const char *path, struct sl_diag *diag)
 
     if (ask_word(db, "PRAGMA quick_check(1)", "ok", &good, said) != SQLITE_OK)
         return refuse_open(db, path, diag);
+    if (!good && strstr(said, NO_MEMORY))
+        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
     if (!good)
         return sl_refuse(diag, SLUICE_EDAMAGE,
                          "the registry %s is damaged (%.80s); put a backup in "

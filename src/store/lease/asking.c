@@ -12,6 +12,9 @@
 
 #define WAITING_MOST 16384
 
+/* Beyond so many keys those whose units are held are forgotten, too. */
+#define HELD_MOST (SL_LEASES_MOST / 4 * 3)
+
 struct sl_leased_errand {
     struct sl_lease_ask ask; /* first: the two are cast into each other */
     struct sl_leased *l;
@@ -223,18 +226,43 @@ struct beat {
     bool all;
 };
 
-/* Is the key to be forgotten? Not while the books are being asked about it. */
+/* A hold has come to less, or more, or to an end. */
+static void look_again(struct beat *b, struct sl_leased_key *k)
+{
+    struct sl_lender *lender = b->l->options.lender;
+    struct sl_lease_ask who = {.scope = k->scope,
+                               .id = k->id,
+                               .limit = k->limit,
+                               .start = k->lease.start,
+                               .now = b->now};
+    uint64_t own;
+
+    if (k->held && lender->own && b->now < k->lease.end &&
+        lender->own(lender, &who, &own))
+        k->lease.own = own;
+}
+
+/* Is the key to be forgotten? Not while the books are being asked about it, nor
+ * while something that is held may come back, if there is room. */
+static bool is_over(const struct beat *b, const struct sl_leased_key *k)
+{
+    return k->asking == 0 && (!k->held || b->now >= k->lease.end ||
+                              atomic_load(&b->l->keys) > HELD_MOST);
+}
+
 static bool trim(void *ctx, struct sl_leased_key *k)
 {
     struct beat *b = ctx;
     bool idle = b->all || !k->touched;
     struct sl_leased_need need = {
         .key = k, .shard = (unsigned)(k->hash.hi % SHARDS), .now = b->now};
-    uint64_t units = sl_lease_trim(&k->lease, idle);
+    uint64_t units;
 
+    look_again(b, k);
+    units = sl_lease_trim(&k->lease, idle);
     k->touched = false;
     if (units == 0)
-        return idle && k->asking == 0;
+        return idle && is_over(b, k);
     if (!sl_leased_prepare(b->l, &need, units, &b->outbox))
         sl_lease_keep(&k->lease, units);
     return false;

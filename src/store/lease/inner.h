@@ -19,6 +19,7 @@ struct sl_leased_key {
     struct sl_quota_lease lease;
     unsigned asking; /* questions under way */
     bool ahead;      /* one of them, before it is needed */
+    bool held;       /* a hold was taken: its cell may change by itself */
     bool touched;    /* since the last beat */
     struct sl_str scope, id, limit;
     size_t size;

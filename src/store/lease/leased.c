@@ -74,6 +74,13 @@ static bool is_behind(const struct sl_leased_attempt *a)
     return false;
 }
 
+static void note_hold(struct sl_leased_attempt *a)
+{
+    for (unsigned i = 0; i < a->inner.count; i++)
+        if (a->keys[i] && a->take->errand == SL_ERRAND_TAKE)
+            a->keys[i]->held = true;
+}
+
 static void run(struct sl_leased_attempt *a, enum sl_errand errand)
 {
     a->inner.errand = errand;
@@ -97,6 +104,8 @@ static bool carry_out(struct sl_leased_attempt *a)
     }
     if (errand == SL_ERRAND_RESET)
         begin_anew(a);
+    if (!sl_hold_id_is_none(a->take->hold))
+        note_hold(a);
     sl_leased_answer(a);
     return true;
 }

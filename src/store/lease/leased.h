@@ -58,6 +58,10 @@ struct sl_lender {
      * from the part, its id is appended to `id`. False: it has no name. */
     bool (*name)(struct sl_lender *lender, const struct sl_take_part *part,
                  struct sl_str *scope, struct sl_buf *id);
+    /* What the cell of this node has; or NULL: nobody knows. False: there is
+     * none. */
+    bool (*own)(struct sl_lender *lender, const struct sl_lease_ask *who,
+                uint64_t *ret);
 };
 
 struct sl_leased_options {

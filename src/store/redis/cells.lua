@@ -2,9 +2,9 @@
 -- read and written. It stands behind kinds.lua in one script.
 --
 -- A value is "1:SHAPE:A:B:C", with ":D:E:F" behind it where something is leased
--- (see kinds.lua), and ";R;X;Z" where something is held (see holds.lua). What
--- is of another shape, or no value of ours, counts as nothing, and is replaced
--- by what is taken next.
+-- (see kinds.lua), and ";R;X;Z;G" where something is held (see holds.lua).
+-- What is of another shape, or no value of ours, counts as nothing, and is
+-- replaced by what is taken next.
 --
 -- Permits are a sorted set, so that whoever operates it sees who holds them and
 -- until when: "ID:COST" by the microsecond at which it expires; "#SHAPE" by how
@@ -104,7 +104,8 @@ end
 local function read_more(p, s, text)
     local leases, holds = string.match(text, "^([%d:]*)([%d;]*)$")
     local d, e, f = string.match(leases or "", "^:(%d+):(%d+):(%d+)$")
-    local r, x, z = string.match(holds or "", "^;(%d+);(%d+);(%d+)$")
+    local r, x, z, g =
+        string.match(holds or "", "^;(%d+);(%d+);(%d+);(%d+)$")
     if not leases or (leases ~= "" and not d) or (holds ~= "" and not r) then
         return false
     end
@@ -112,7 +113,8 @@ local function read_more(p, s, text)
         s.d, s.e, s.f = tonumber(d), tonumber(e), tonumber(f)
     end
     if r then
-        p.holds = { r = tonumber(r), x = tonumber(x), z = tonumber(z) }
+        p.holds = { r = tonumber(r), x = tonumber(x), z = tonumber(z),
+            g = tonumber(g) }
     end
     return (not d or (s.d <= MOST and s.e <= COUNT_MOST and s.f <= COUNT_MOST))
         and (not r or (p.holds.r <= 2 * MOST and p.holds.z <= 2 * MOST))
@@ -180,7 +182,8 @@ local function write(p, s)
     end
     if p.holds then
         local h = p.holds
-        value = value .. string.format(";%.0f;%.0f;%.0f", h.r, h.x, h.z)
+        value = value
+            .. string.format(";%.0f;%.0f;%.0f;%.0f", h.r, h.x, h.z, h.g)
         ttl = max(ttl, div(max(h.z - now, 0), 1000) + MARGIN)
     end
     if p.held then -- by the words of then, which may not know this period
@@ -199,7 +202,8 @@ local function give_back(p, when)
     if p.holds and used_at then
         local at, written = judged(now, p.state.a)
         local used = used_at(p, p.state, written, at)
-        p.holds.r = p.holds.r + max(used - r.next.b, 0)
+        local back = max(used - r.next.b, 0)
+        p.holds.r, p.holds.g = p.holds.r + back, p.holds.g + back
         p.changed = true
     end
     return r

@@ -5,15 +5,15 @@
 -- last of KEYS), in the slot of its cells; when it has ended, a string that says
 -- how. What is held of a key is a member of the sorted set beside it,
 --
---   ID:SHAPE:COST:M0:M1   by the microsecond at which it expires
+--   ID:SHAPE:COST:M0:M1:M2   by the microsecond at which it expires
 --
--- (or, of permits, of the set that they are: ID:COST). M0 and M1 are the mark of
--- the take. Buckets: when it was, and what was used right after it, with what
--- had been given back by then. Windows: their beginning and end. A value says
--- in ";R;X;Z" that something is held: R is how much was given back to a bucket
--- meanwhile, X when the first hold expires, Z when the last does. So whoever
--- decides knows without asking whether one has expired, and gives it back
--- first, as of its expiry.
+-- (or, of permits, of the set that they are: ID:COST). M0 to M2 are the mark of
+-- the take. Buckets: when it was, what was used right after it, with R of then,
+-- and G of then. Windows: their beginning and end. A value says in ";R;X;Z;G"
+-- that something is held: R is how much was given back to a bucket meanwhile,
+-- and G how much of that by no hold (see core/hold.h); X is when the first hold
+-- expires, Z when the last does. So whoever decides knows without asking whether
+-- one has expired, and gives it back first, as of its expiry.
 --
 -- Where nothing is held, nothing of this is made or asked.
 
@@ -29,27 +29,29 @@ local function make_holds()
 
     local function mark_of(p, s)
         if is_bucket(p) then
-            return s.a, s.b + p.holds.r
+            return s.a, s.b + p.holds.r, p.holds.g
         elseif p.kind == "sliding" then
-            return s.a * p.span, (s.a + 1) * p.span
+            return s.a * p.span, (s.a + 1) * p.span, 0
         elseif p.kind == "fixed" or p.kind == "quota" then
-            return p.algorithm[6](p, s.a)
+            local start, finish = p.algorithm[6](p, s.a)
+            return start, finish, 0
         end
-        return 0, 0
+        return 0, 0, 0
     end
 
     -- What is surely still used of it comes back. A clock that has stepped back
     -- behind the take can't tell: then nothing does.
-    local function bucket_unhold(p, s, amount, m0, m1, ends)
+    local function bucket_unhold(p, s, amount, m, ends)
         local used_at, drained, state =
             p.algorithm[6], p.algorithm[7], p.algorithm[8]
         local at, h = max(ends, s.a), p.holds
         if not h then -- the value was lost, and with it what was used
             return s
         end
-        local sure = drained(p, m0, max(m1 - h.r, 0), max(at, m0))
+        local left = max(m[1] - h.r, m.cost * p.token - (h.g - m[2]), 0)
+        local sure = drained(p, m[0], left, max(at, m[0]))
         local back = min(amount * p.token, sure)
-        if back <= 0 or now < m0 - JITTER then
+        if back <= 0 or now < m[0] - JITTER then
             return s
         end
         local used = used_at(p, s, s.a, at)
@@ -63,18 +65,18 @@ local function make_holds()
         return next
     end
 
-    local function unhold(p, s, amount, m0, m1, ends)
+    local function unhold(p, s, amount, m, ends)
         local b, c = s.b, s.c
         if is_bucket(p) then
-            return bucket_unhold(p, s, amount, m0, m1, ends)
+            return bucket_unhold(p, s, amount, m, ends)
         elseif p.kind == "sliding" then
-            if s.a * p.span == m0 then
+            if s.a * p.span == m[0] then
                 b = max(b - amount, 0)
-            elseif (s.a - 1) * p.span == m0 then
+            elseif (s.a - 1) * p.span == m[0] then
                 c = max(c - amount, 0)
             end
         elseif p.kind == "permits" or p.kind == "level"
-            or (s.a >= m0 and s.a < m1) then
+            or (s.a >= m[0] and s.a < m[1]) then
             b = max(b - amount, 0)
         end
         return { a = (b + c > 0) and s.a or 0, b = b, c = c }
@@ -94,13 +96,15 @@ local function make_holds()
         end
     end
 
+    -- What it took, and its mark; nothing if it is none of this limit's.
     local function read_member(p, member)
         if p.kind == "permits" then
-            return p.shape, tonumber(string.match(member, ":(%d+)$")), 0, 0
+            return { cost = tonumber(string.match(member, ":(%d+)$")) or 0 }
         end
-        local shape, cost, m0, m1 =
-            string.match(member, ":(%d+):(%d+):(%d+):(%d+)$")
-        return shape, tonumber(cost), tonumber(m0), tonumber(m1)
+        local shape, cost, m0, m1, m2 =
+            string.match(member, ":(%d+):(%d+):(%d+):(%d+):(%d+)$")
+        return shape == p.shape and { cost = tonumber(cost),
+            [0] = tonumber(m0), tonumber(m1), tonumber(m2) }
     end
 
     -- What has expired is given back, in order.
@@ -108,10 +112,9 @@ local function make_holds()
         local list = redis.call("ZRANGEBYSCORE", set_of(p), 0, whole(now),
             "WITHSCORES")
         for i = 1, #list, 2 do
-            local shape, cost, m0, m1 = read_member(p, list[i])
-            if shape == p.shape and cost then
-                p.state = unhold(p, p.state, cost, m0, m1,
-                    tonumber(list[i + 1]))
+            local m = read_member(p, list[i])
+            if m then
+                p.state = unhold(p, p.state, m.cost, m, tonumber(list[i + 1]))
             end
         end
         redis.call("ZREMRANGEBYSCORE", set_of(p), 0, whole(now))
@@ -128,8 +131,7 @@ local function make_holds()
             return -1
         end
         for i = 1, #list, 2 do
-            local _, held = read_member(p, list[i])
-            need = need - (held or 0)
+            need = need - read_member(p, list[i]).cost
             if need <= 0 then
                 return till(tonumber(list[i + 1]), now)
             end
@@ -158,6 +160,7 @@ local function make_holds()
                 and (div(last - now, span) + 1) * p.count * p.token
                 or muldiv_up(last - now, p.count, p.grain)
             p.holds.r = min(p.holds.r + drained, 2 * MOST)
+            p.holds.g = min(p.holds.g + drained, 2 * MOST)
         elseif p.kind == "sliding"
             or p.algorithm[6](p, last) ~= p.algorithm[6](p, now) then
             forget(p)
@@ -173,7 +176,7 @@ local function make_holds()
             if p.kind ~= "permits" then
                 redis.call("DEL", set_of(p)) -- of a value that was lost
             end
-            p.holds = { r = 0, x = expires, z = expires }
+            p.holds = { r = 0, x = expires, z = expires, g = 0 }
         end
         local h = p.holds
         h.x = min(h.x, expires)
@@ -184,9 +187,9 @@ local function make_holds()
             p.expires = expires
             return
         end
-        local m0, m1 = mark_of(p, s)
-        p.member = string.format("%s:%s:%.0f:%.0f:%.0f", id, p.shape, p.cost,
-            m0, m1)
+        local m0, m1, m2 = mark_of(p, s)
+        p.member = string.format("%s:%s:%.0f:%.0f:%.0f:%.0f", id, p.shape,
+            p.cost, m0, m1, m2)
         redis.call("ZADD", set_of(p), whole(expires), p.member)
     end
 
@@ -327,9 +330,9 @@ local function make_holds()
         local take, adjust = p.algorithm[1], p.algorithm[2]
         local cost, over = actual(p), 0
         local there = leave(p)
-        local _, _, m0, m1 = read_member(p, p.member)
         if there and cost < p.cost then
-            p.state = unhold(p, p.state, p.cost - cost, m0, m1, now)
+            p.state = unhold(p, p.state, p.cost - cost,
+                read_member(p, p.member), now)
         elseif cost > p.cost then
             local more = cost - p.cost
             over = take(p, p.state, more, now).outcome == 0 and 0 or 1

@@ -47,13 +47,15 @@ struct sl_kept {
     uint64_t limit; /* its number in the region */
     struct sl_hash128 hash;
     uint64_t cost;
+    bool is_bucket;
     bool tracked; /* the key has had a slot... */
     struct sl_slot slot;
     uint64_t generation; /* ...and this was whose */
     struct sl_mark mark;
     uint64_t count; /* the numbers of the take */
     uint64_t capacity;
-    uint64_t returns[SL_RETURNS]; /* buckets: sl_returns_of() by then */
+    uint64_t returns[SL_RETURNS]; /* buckets: sl_returns_of() by then, */
+    uint64_t gifts;               /* and sl_gifts_of() */
 };
 
 /* A record as it was read. */
@@ -140,6 +142,9 @@ void sl_hold_record_lengthen(const struct sl_region *r, uint64_t number,
  * sum; only differences mean something. It is counted in two words, which a key
  * rarely shares with the same other: the lesser difference is nearer. */
 sl_word *sl_returns_of(const struct sl_region *r, uint64_t tag, unsigned which);
+
+/* How much of that was no hold's: corrections of what was taken for good. */
+sl_word *sl_gifts_of(const struct sl_region *r, uint64_t tag);
 
 /* Is what the record says possible? Only while nobody else uses the region. A
  * claim is let go. */

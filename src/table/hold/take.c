@@ -72,6 +72,7 @@ static void keep(const struct sl_region *r, const struct sl_item *item,
         .limit = item->part->of->id,
         .hash = item->key.hash,
         .cost = item->cost,
+        .is_bucket = sl_is_bucket(limit->kind),
         .tracked = item->found || item->added,
         .slot = item->slot,
         .generation =
@@ -81,8 +82,11 @@ static void keep(const struct sl_region *r, const struct sl_item *item,
     };
     if (item->cost > 0)
         ret->mark = sl_mark_of(limit, item->taken.next);
-    for (unsigned i = 0; sl_is_bucket(limit->kind) && i < SL_RETURNS; i++)
+    if (!ret->is_bucket)
+        return;
+    for (unsigned i = 0; i < SL_RETURNS; i++)
         ret->returns[i] = atomic_load(sl_returns_of(r, item->key.tag, i));
+    ret->gifts = atomic_load(sl_gifts_of(r, item->key.tag));
 }
 
 static bool join(struct sl_set *set)

@@ -157,53 +157,6 @@ static void test_as_of_expiry(void)
     end();
 }
 
-static void test_others_returns(void)
-{
-    CASE("what others gave back is not given back again");
-    begin();
-    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 2, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
-    CHECK_EQ(used(&table, &bucket, "a"), 10);
-    CHECK_EQ(take_at(&table, &bucket, "a", 10, NOW + 10 * SL_S),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(release_at(&table, 2, NOW + 10 * SL_S), SL_HOLD_HELD);
-    CHECK_EQ(used_at(&table, &bucket, "a", NOW + 10 * SL_S), 10);
-    end();
-}
-
-/* What a key gets back is counted in words that others count in, too. With two
- * of 2048 for each key some 1 of 100 meets another in both; with one of 128,
- * nearly all. */
-static void test_strangers(void)
-{
-    char key[16];
-    unsigned lost = 0;
-
-    CASE("what others give back to their own keys is not taken from mine");
-    begin();
-    for (unsigned i = 0; i < 50; i++) {
-        snprintf(key, sizeof(key), "mine%u", i);
-        CHECK_EQ(hold_at(&table, &bucket, key, 20, i, SL_HOUR, NOW),
-                 SL_VERDICT_ALLOW);
-    }
-    for (unsigned i = 0; i < 200; i++) {
-        snprintf(key, sizeof(key), "other%u", i);
-        CHECK_EQ(hold_at(&table, &bucket, key, 20, 100 + i, SL_HOUR, NOW),
-                 SL_VERDICT_ALLOW);
-        CHECK_EQ(release_at(&table, 100 + i, NOW), SL_HOLD_HELD);
-    }
-    for (unsigned i = 0; i < 50; i++) {
-        snprintf(key, sizeof(key), "mine%u", i);
-        CHECK_EQ(release_at(&table, i, NOW), SL_HOLD_HELD);
-        lost += used(&table, &bucket, key) > 0;
-    }
-    CHECK(lost < 10);
-    end();
-}
-
 static void test_reset(void)
 {
     CASE("a hold on a key that was reset has nothing to give back");
@@ -422,8 +375,6 @@ int main(void)
     test_expiry();
     test_extend();
     test_as_of_expiry();
-    test_others_returns();
-    test_strangers();
     test_reset();
     test_retry();
     test_all_parts();

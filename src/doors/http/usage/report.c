@@ -49,7 +49,7 @@ static int write_one(const struct reporting *r, unsigned i, struct sl_buf *out)
 
     view.overage = u->overage;
     view.credited = u->credited;
-    if (!view.limited)
+    if (!view.limited || view.blind)
         view.used = u->used;
     if (!err)
         err = sl_view_write(&view, out);
@@ -218,6 +218,7 @@ static void on_asked(struct sl_ask *ask)
 
         sl_view_of(ask, use->rule, use->facts.now, &after);
         r->views[i].used = after.used;
+        r->views[i].blind = after.blind;
     }
     if (!r->stepping)
         step(r);

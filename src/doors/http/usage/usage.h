@@ -4,6 +4,7 @@
  *   report.c  POST /v1/usage: look, put down, charge
  *   meters.c  GET /v1/usage/SCOPE/ID
  *   credits.c /v1/credits of the admin listener
+ *   leases.c  /v1/leases of the admin listener
  *   show.c    a meter as JSON, a history as CSV
  */
 #ifndef SL_HTTP_USAGE_H
@@ -43,14 +44,15 @@ struct sl_view {
     const struct sl_rule *rule;
     struct sl_str plan, scope, id;
     bool limited; /* `limit` is one */
+    bool blind;   /* the store was not asked: used is what the books have */
     uint64_t used, limit, overage, credited, credits;
     sl_ns start; /* 0: none */
     sl_ns end;   /* SL_NS_NONE: none */
     sl_ns now;
 };
 
-/* Begin with what was decided by one limit; `false` if it is not there (a
- * policy that is switched off): then used is 0. */
+/* Begin with what was decided by one limit. If it is not there (a policy that
+ * is switched off), or the store is away, used is 0. */
 void sl_view_of(const struct sl_ask *ask, const struct sl_rule *rule, sl_ns now,
                 struct sl_view *ret);
 
@@ -76,6 +78,7 @@ sl_http_f sl_http_usage_report, sl_http_usage_read;
 
 /* On the admin listener. */
 sl_http_f sl_admin_credits, sl_admin_credit_give, sl_admin_credit_revoke;
+sl_http_f sl_admin_leases, sl_admin_lease_release;
 
 /* The books of this thread; NULL if it was refused: there are none. */
 struct sl_meter *sl_http_meter(struct sl_http_call *call);
