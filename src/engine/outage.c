@@ -61,6 +61,11 @@ void sl_engine_debts(struct sl_engine *engine, struct sl_debts_stats *ret)
     sl_debts_stats(engine->debts, ret);
 }
 
+bool sl_engine_is_shared(const struct sl_engine *engine)
+{
+    return engine->store->wants_names;
+}
+
 void sl_engine_nodes(struct sl_engine *engine, unsigned count)
 {
     atomic_store(&engine->nodes, count);

@@ -39,11 +39,14 @@ static void on_carried(struct sl_job *job)
     int err = job->err;
 
     if (ask)
+        ask->unsure = err && job->doubt != 0;
+    if (ask)
         ask->terms = (struct sl_lease_terms){.granted = e->claim.granted,
                                              .used = e->claim.used,
                                              .leased = e->claim.leased,
                                              .base = e->claim.base,
-                                             .spent = e->claim.spent};
+                                             .spent = e->claim.spent,
+                                             .own = e->claim.own};
     sl_job_clear(job);
     sl_alloc_free(&sl_alloc_libc, e, sizeof(*e));
     if (ask)

@@ -3,6 +3,7 @@
 
 #include "base/arith.h"
 #include "table/hold/expire.h"
+#include "table/hold/soonest.h"
 #include "table/single.h"
 
 #define BATCH SL_SWAPS    /* parts whose memory is fetched together */
@@ -18,6 +19,7 @@ static void begin_item(struct sl_item *item, struct sl_part *part)
     item->beside = -1;
     item->carried = false;
     item->untracked = false;
+    item->waited = 0;
     item->returns = item->counted = 0;
 }
 

@@ -2,6 +2,7 @@
 #include "identity/ledger/lease.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "identity/registry/database.h"
@@ -101,6 +102,7 @@ static int look(struct sl_database *db, struct sl_lease_claim *c)
     err = find_row(db, c, &row);
     c->base = row.there ? row.base : c->ceiling;
     c->spent = row.spent;
+    c->own = row.leased;
     return err;
 }
 
@@ -117,6 +119,7 @@ static int put_row(struct sl_database *db, struct sl_lease_claim *c)
     if (err == 1) {
         c->base = number(db, q, 0);
         c->spent = number(db, q, 1);
+        c->own = number(db, q, 2);
     }
     sl_query_reset(db, q);
     return err < 0 ? err : 0;
@@ -379,10 +382,14 @@ int sl_ledger_resume(struct sl_database *db, struct sl_str node, sl_lease_f *f,
 {
     struct found *first = NULL;
     struct sl_arena arena;
+    uint64_t all[SL_SLOTS / 64];
     int err;
 
+    memset(all, 0xff, sizeof(all));
     sl_arena_init(&arena, ROWS_MOST, alloc);
     err = sl_database_run(db, SL_QUERY_BEGIN);
+    if (!err && db->driver->lock)
+        err = db->driver->lock(db, all);
     if (!err)
         err = load_rows(db, node, &arena, &first);
     for (struct found *i = first; i && !err; i = i->next)

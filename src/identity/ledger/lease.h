@@ -34,7 +34,7 @@ struct sl_lease_claim {
     uint64_t give;        /* so many come back; then nothing is wanted */
 
     uint64_t granted, used, leased; /* out: leased to all */
-    uint64_t base, spent;           /* out: of its row */
+    uint64_t base, spent, own;      /* out: of its row; leased to it */
 };
 
 SL_MUST_USE int sl_ledger_claim(struct sl_database *db,

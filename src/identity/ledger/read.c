@@ -84,10 +84,11 @@ int sl_ledger_each(struct sl_database *db, sl_ns since, sl_ledger_f *f,
             .limit = sl_query_column(db, q, 2),
             .start = sl_query_integer(db, q, 3),
             .used = number(db, q, 4),
+            .owed = number(db, q, 5),
         };
 
         f(ctx, &usage);
     }
     sl_query_reset(db, q);
-    return err;
+    return err ? err : sl_database_run(db, SL_QUERY_PAID_ALL);
 }

@@ -266,11 +266,13 @@ static int settle(struct sl_database *db, struct sl_usage *u,
     if (!err)
         err = put_thing(db, u, u->amount - by + (by > 0 ? u->moved : by));
     if (!err)
+        err = sl_ledger_owe(db, u);
+    if (!err)
         err = move_lease(db, u);
     return err ? err : keep_key(db, u);
 }
 
-static int record(struct sl_database *db, struct sl_usage *u)
+int sl_ledger_put(struct sl_database *db, struct sl_usage *u)
 {
     struct counter c;
     int64_t by = u->amount, had = 0;
@@ -309,7 +311,8 @@ int sl_ledger_record(struct sl_database *db, struct sl_usage *list,
     for (unsigned i = 0; i < count && !err; i++) {
         list[i].moved = 0;
         list[i].absorbed = false;
-        err = record(db, &list[i]);
+        err = list[i].act == SL_SPEND ? sl_ledger_put(db, &list[i])
+                                      : sl_ledger_held(db, &list[i]);
         if (!err && list[i].result >= SL_USAGE_CONFLICT) {
             *ret_failed = i;
             return 0;

@@ -15,6 +15,7 @@ static void touch(struct sl_registry *r, struct sl_str scope, struct sl_str id)
     unsigned stamp = sl_stamp_of(r, scope, id);
 
     r->touched[stamp / 64] |= UINT64_C(1) << stamp % 64;
+    sl_share_touch(r, scope, id);
 }
 
 /* The subject's own name, and all that stand for it. */
@@ -296,6 +297,7 @@ static int forget(struct sl_registry *r)
     int err;
 
     memset(r->touched, 0xff, sizeof(r->touched));
+    sl_share_touch_all(r);
     err = sl_database_script(&r->db, "DELETE FROM subjects; DELETE FROM roles;"
                                      "DELETE FROM aliases; DELETE FROM "
                                      "overrides; DELETE FROM audit;"
@@ -369,6 +371,8 @@ static int carry_lease(struct sl_registry *r, struct sl_job *job)
 
 static int write(struct sl_registry *r, struct sl_job *job)
 {
+    if (job->is_done)
+        return 0;
     if (job->kind == SL_JOB_METERS)
         return read_meters(r, job);
     if (job->kind >= SL_JOB_LEASE)
@@ -381,9 +385,11 @@ static int write(struct sl_registry *r, struct sl_job *job)
         return grant(r, job);
     if (job->kind == SL_JOB_USAGE)
         return record(r, job);
-    if (job->kind == SL_JOB_SWITCH)
+    if (job->kind == SL_JOB_SWITCH) {
+        sl_share_switch(r, job->name, job->on);
         return sl_database_switch(&r->db, job->name, job->on, job->by,
                                   job->now);
+    }
     return job->kind == SL_JOB_FORGET ? forget(r) : write_all(r, job);
 }
 
@@ -394,9 +400,13 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
 
     sl_database_rollback(&r->db);
     for (struct sl_job *job = first; job; job = job->next) {
+        if (job->is_done)
+            continue;
         sl_entries_free(job->entries);
         job->entries = NULL;
         job->result = SL_JOB_DONE;
+        if (job->doubt == 0)
+            job->doubt = r->db.doubt;
         r->db.diag = why;
         fault(r, job, err);
     }
@@ -407,19 +417,24 @@ int sl_carry_look(struct sl_registry *r)
     int any = sl_query_step(&r->db, SL_QUERY_ANY);
 
     sl_query_reset(&r->db, SL_QUERY_ANY);
-    if (any >= 0)
+    /* What others have told meanwhile is not forgotten. */
+    if (any > 0 || (any == 0 && !r->db.driver->tell))
         atomic_store_explicit(&r->has_any, any > 0, memory_order_release);
     return any < 0 ? any : 0;
 }
 
 void sl_carry_writes(struct sl_registry *r, struct sl_job *first)
 {
-    int err = sl_database_run(&r->db, SL_QUERY_BEGIN);
+    int err = sl_share_recall(r, first);
 
+    if (!err)
+        err = sl_database_run(&r->db, SL_QUERY_BEGIN);
+    if (!err)
+        err = sl_share_lock(r, first);
     for (struct sl_job *job = first; job && !err; job = job->next)
         err = write(r, job);
     if (!err)
-        err = sl_database_run(&r->db, SL_QUERY_COMMIT);
+        err = sl_share_commit(r);
     if (err)
         fail_all(r, first, err);
     else

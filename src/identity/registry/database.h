@@ -24,6 +24,11 @@ enum sl_query {
 /* Their texts, with parameters ?1, ?2... */
 extern const char *const sl_queries[SL_QUERIES];
 
+/* Who writes at the same time: slot 0 is the registry itself (subjects,
+ * switches), each of the others some of the subjects that the books are about.
+ */
+#define SL_SLOTS 256
+
 struct sl_driver;
 
 struct sl_database {
@@ -31,7 +36,12 @@ struct sl_database {
     void *conn;                     /* the driver's own */
     struct sl_arena arena; /* texts of what was read; the caller resets it */
     struct sl_diag diag;
+    uint64_t doubt; /* a transaction whose COMMIT was sent and not answered */
 };
+
+/* What another has told; "": something may have been missed. On a thread of the
+ * driver's. */
+typedef void sl_heard_f(void *ctx, struct sl_str message);
 
 struct sl_driver {
     /* On failure db->conn is untouched, and `diag` says what to do. */
@@ -55,6 +65,21 @@ struct sl_driver {
     /* Statements with no parameters and no answers, parted by ';'. */
     int (*script)(struct sl_database *db, const char *sql);
     void (*rollback)(struct sl_database *db);
+
+    /* The rest is for databases that others write to, too; NULL otherwise. */
+
+    /* Within a transaction, before anything is read: wait until nobody else has
+     * any of these slots, and have them until its end. A bit for each of
+     * SL_SLOTS. */
+    int (*lock)(struct sl_database *db, const uint64_t *slots);
+    /* Tell the others when the transaction is committed. */
+    int (*tell)(struct sl_database *db, struct sl_str message);
+    /* Was the transaction `doubt` committed? 1, 0, or an error: it is not
+     * known. */
+    int (*outcome)(struct sl_database *db, uint64_t doubt);
+    /* Hear what others tell, until it is closed. */
+    int (*listen)(struct sl_database *db, sl_heard_f *heard, void *ctx,
+                  struct sl_diag *diag);
 };
 
 extern const struct sl_driver sl_driver_sqlite;

@@ -261,6 +261,7 @@ static void init(struct sl_registry *r,
 {
     r->alloc = options->alloc ? options->alloc : &sl_alloc_libc;
     r->on_fault = options->on_fault;
+    r->on_switch = options->on_switch;
     r->ctx = options->ctx;
     r->end = &r->first;
     sl_arena_init(&r->names, NAMES_MOST, r->alloc);
@@ -302,6 +303,8 @@ int sl_registry_open(const struct sl_registry_options *options,
         if (err)
             *diag = r->db.diag;
     }
+    if (!err)
+        err = sl_share_listen(r, diag);
     if (!err && start(r))
         err = sl_refuse(diag, SLUICE_ESYS, "there can be no more threads");
     if (err) {

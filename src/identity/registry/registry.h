@@ -100,7 +100,10 @@ struct sl_job {
     struct sl_buf text;       /* AUDIT, CREDITS, LEASES: items of a JSON array;
                                * METERS: structs; the asker's */
 
-    /* The registry's. */
+    /* The registry's. Who gives it the same job again after a failure leaves
+     * `doubt` as it is: it was perhaps carried out, and is not twice. */
+    uint64_t doubt;
+    bool is_done;
     struct sl_job *next;
 };
 
@@ -112,6 +115,9 @@ struct sl_registry_options {
     const struct sl_alloc *alloc;
     /* On the registry's thread, when a job has failed; or NULL. */
     void (*on_fault)(void *ctx, const char *sentence);
+    /* Somebody else, who shares the tables, has switched a feature: see SWITCH.
+     * On a thread of the registry's; or NULL. */
+    void (*on_switch)(void *ctx, struct sl_str name, int on);
     /* Before anybody asks: what was used, as far as it has been written since
      * `since`; or NULL. */
     sl_ledger_f *on_usage;

@@ -23,6 +23,8 @@ struct sl_leased_errand {
     uint32_t limit_id;
     unsigned shard;
     uint64_t cost;
+    unsigned epoch;
+    bool alone;           /* when it was made nothing else was on its way */
     bool ahead;           /* before it is needed */
     bool needed;          /* it can't be decided without */
     struct sl_take *take; /* or NULL: nobody waits any more */
@@ -73,7 +75,7 @@ bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
     e->take = need->take;
     e->tries = need->tries;
     e->needed = need->cost > 0;
-    e->ahead = !need->take && give == 0;
+    e->ahead = !need->take && need->want > 0;
     e->ask = (struct sl_lease_ask){
         .scope = put_text(&at, k->scope),
         .id = put_text(&at, k->id),
@@ -86,7 +88,8 @@ bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
         .ceiling = larger(k->lease.ceiling, k->lease.own),
         .give = give,
     };
-    k->asking++;
+    e->alone = k->asking++ == 0;
+    e->epoch = ++k->epoch;
     e->next = *outbox;
     *outbox = e;
     atomic_fetch_add(&l->waiting, 1);
@@ -133,17 +136,22 @@ static void land_locked(struct sl_leased_errand *e,
     struct sl_leased_key *k =
         sl_leased_again(e->l, e->shard, e->hash, e->limit_id);
     bool same = k && k->lease.start == e->ask.start;
+    bool alone = k && e->alone && k->epoch == e->epoch;
 
     if (k && k->asking > 0)
         k->asking--;
     if (k && e->ahead)
         k->ahead = false;
-    if (e->ask.err && same)
+    if (same && e->ask.err && e->ask.unsure)
+        k->doubtful = true;
+    else if (same && e->ask.err)
         sl_lease_keep(&k->lease, e->ask.give);
     if (e->ask.err || e->ask.give > 0)
         return;
+    if (same && alone)
+        k->doubtful = false;
     if (same)
-        sl_lease_land(&k->lease, &e->ask.terms, e->cost, e->ask.cap,
+        sl_lease_land(&k->lease, &e->ask.terms, alone, e->cost, e->ask.cap,
                       sl_loop_steady(e->ask.loop));
     else if (e->ask.terms.granted > 0)
         return_grant(e, outbox);
@@ -246,8 +254,9 @@ static void look_again(struct beat *b, struct sl_leased_key *k)
  * while something that is held may come back, if there is room. */
 static bool is_over(const struct beat *b, const struct sl_leased_key *k)
 {
-    return k->asking == 0 && (!k->held || b->now >= k->lease.end ||
-                              atomic_load(&b->l->keys) > HELD_MOST);
+    return k->asking == 0 && !k->doubtful &&
+           (!k->held || b->now >= k->lease.end ||
+            atomic_load(&b->l->keys) > HELD_MOST);
 }
 
 static bool trim(void *ctx, struct sl_leased_key *k)
@@ -259,6 +268,10 @@ static bool trim(void *ctx, struct sl_leased_key *k)
     uint64_t units;
 
     look_again(b, k);
+    if (k->doubtful && k->asking == 0 && !b->all) {
+        (void)!sl_leased_prepare(b->l, &need, 0, &b->outbox);
+        return false;
+    }
     units = sl_lease_trim(&k->lease, idle);
     k->touched = false;
     if (units == 0)

@@ -17,6 +17,8 @@ struct sl_leased_key {
     struct sl_calendar cal; /* by which its period was found... */
     sl_ns span;             /* ...or its length */
     struct sl_quota_lease lease;
+    unsigned epoch;  /* counts questions */
+    bool doubtful;   /* one was not answered: who knows what came of it */
     unsigned asking; /* questions under way */
     bool ahead;      /* one of them, before it is needed */
     bool held;       /* a hold was taken: its cell may change by itself */

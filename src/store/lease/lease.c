@@ -87,14 +87,17 @@ bool sl_lease_is_low(const struct sl_quota_lease *l)
 /* ---- answers ---- */
 
 void sl_lease_land(struct sl_quota_lease *l, const struct sl_lease_terms *terms,
-                   uint64_t cost, uint64_t cap, sl_ns at)
+                   bool alone, uint64_t cost, uint64_t cap, sl_ns at)
 {
     l->known = true;
     l->base = terms->base;
     l->others = (int64_t)terms->used - (int64_t)terms->spent;
     if (l->ceiling < l->own)
         l->ceiling = l->own;
-    l->ceiling = sl_add_sat(l->ceiling, terms->granted);
+    if (alone)
+        l->ceiling = terms->base + terms->spent + terms->own;
+    else
+        l->ceiling = sl_add_sat(l->ceiling, terms->granted);
     l->refused_until = 0;
     if (terms->granted > 0 || cost == 0 ||
         l->own + cost <= sl_lease_room(l, cap))

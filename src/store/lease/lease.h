@@ -56,6 +56,7 @@ struct sl_lease_terms {
     uint64_t leased; /* to all, this grant included */
     uint64_t base;   /* of this node's lease */
     uint64_t spent;  /* of it, as far as the books know */
+    uint64_t own;    /* leased to this node */
 };
 
 /* Another period, or the first: nothing is leased, and the cell has `own`. */
@@ -85,10 +86,11 @@ uint64_t sl_lease_want(const struct sl_quota_lease *lease, uint64_t cost,
 bool sl_lease_is_low(const struct sl_quota_lease *lease);
 
 /* The books have answered to the wish to take `cost` (0: only to know) under
- * `cap`, at the steady time `at`. */
+ * `cap`, at the steady time `at`. `alone`: nothing else was on its way; then
+ * they know how far the cell may go, also if an earlier answer was lost. */
 void sl_lease_land(struct sl_quota_lease *lease,
-                   const struct sl_lease_terms *terms, uint64_t cost,
-                   uint64_t cap, sl_ns at);
+                   const struct sl_lease_terms *terms, bool alone,
+                   uint64_t cost, uint64_t cap, sl_ns at);
 
 /* Need they not be asked about this again? */
 bool sl_lease_is_refused(const struct sl_quota_lease *lease, uint64_t cost,
@@ -101,7 +103,7 @@ void sl_lease_hope(struct sl_quota_lease *lease);
  * one all of it. */
 uint64_t sl_lease_trim(struct sl_quota_lease *lease, bool idle);
 
-/* It could not be given back. */
+/* It is not given back. */
 void sl_lease_keep(struct sl_quota_lease *lease, uint64_t units);
 
 /* ---- a node that comes back ---- */

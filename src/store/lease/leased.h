@@ -46,7 +46,8 @@ struct sl_lease_ask {
     struct sl_loop *loop; /* where done() is called */
     void (*done)(struct sl_lease_ask *ask);
 
-    int err; /* out: 0 or SLUICE_ESTORE */
+    int err;     /* out: 0 or SLUICE_ESTORE... */
+    bool unsure; /* ...and nobody knows whether it was done */
     struct sl_lease_terms terms;
 };
 

@@ -374,16 +374,22 @@ void sl_hold_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
 
 /* ---- writing ---- */
 
-static void fill_part(struct sl_hold_record_part *p, const struct sl_kept *kept)
+static uint64_t slot_word(const struct sl_kept *kept)
 {
     uint64_t slot = kept->slot.bucket << 16 | kept->slot.index << 8 |
                     (kept->generation & 0xff);
-    uint64_t flag = kept->is_bucket ? BUCKET : 0;
+
+    return (kept->tracked ? slot | TRACKED : 0) |
+           (kept->is_bucket ? BUCKET : 0);
+}
+
+static void fill_part(struct sl_hold_record_part *p, const struct sl_kept *kept)
+{
 
     put(&p->word[HASH_LO], kept->hash.lo);
     put(&p->word[HASH_HI], kept->hash.hi);
     put(&p->word[COST], kept->cost << LIMIT_BITS | kept->limit);
-    put(&p->word[SLOT], (kept->tracked ? slot | TRACKED : 0) | flag);
+    put(&p->word[SLOT], slot_word(kept));
     put(&p->word[MARK_0], kept->mark.w[0]);
     put(&p->word[MARK_1], kept->mark.w[1]);
     put(&p->word[RATE], kept->is_bucket
@@ -418,6 +424,17 @@ void sl_hold_record_lengthen(const struct sl_region *r, uint64_t number,
     while (last < (uint64_t)life &&
            !atomic_compare_exchange_weak(word, &last, (uint64_t)life))
         ;
+}
+
+/* If the record is another's by now, the word is another: who has that slot now
+ * has it by another generation. */
+void sl_hold_record_untrack(const struct sl_region *r,
+                            const struct sl_hold_record *record, unsigned i)
+{
+    sl_word *word = &body_of(r, record->number)->part[i].word[SLOT];
+    uint64_t last = slot_word(&record->part[i]);
+
+    (void)atomic_compare_exchange_strong(word, &last, last & ~TRACKED);
 }
 
 /* ---- checking ---- */

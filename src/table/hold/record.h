@@ -58,6 +58,14 @@ struct sl_kept {
     uint64_t gifts;               /* and sl_gifts_of() */
 };
 
+/* Is it of this key, as far as the key still has the slot? */
+static inline bool sl_kept_is_of(const struct sl_kept *kept,
+                                 const struct sl_key *key)
+{
+    return kept->limit == key->tag >> SL_TAG_BITS && kept->tracked &&
+           kept->hash.lo == key->hash.lo && kept->hash.hi == key->hash.hi;
+}
+
 /* A record as it was read. */
 struct sl_hold_record {
     uint64_t number;
@@ -137,6 +145,10 @@ void sl_hold_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
 /* It has been held for longer at once than before. */
 void sl_hold_record_lengthen(const struct sl_region *r, uint64_t number,
                              sl_ns life);
+
+/* The key of part `i` of a record that was read is another by now, for good. */
+void sl_hold_record_untrack(const struct sl_region *r,
+                            const struct sl_hold_record *record, unsigned i);
 
 /* How much was given back to the bucket of this tag, and perhaps to others, in
  * sum; only differences mean something. It is counted in two words, which a key
