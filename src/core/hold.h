@@ -20,10 +20,19 @@
  *
  *   S = used right after the take - drained since - given back by others since
  *
- * is never more than it. S is what is surely still used, and min(h, S) comes
- * back. The mark is the bucket right after the take: left alone, it drains to
- * S. What others gave back is the store's to know: it takes that from the mark
- * before it asks.
+ * is never more than it. Nor is
+ *
+ *   T = h - drained since - gifts since
+ *
+ * where gifts are what was given back without having been held. For the end of
+ * another hold leaves no less than if that had never been (1), and where no
+ * other ever was, h has been used since the take, and has but drained. So the
+ * end of a younger hold takes nothing from an older one. The greater of S and T
+ * is surely still used, and as much of h comes back.
+ *
+ * The mark is the bucket right after the take: left alone, it drains to S. What
+ * others gave back is the store's to know: it takes that from the mark before
+ * it asks (sl_mark_less).
  *
  * A clock that has stepped back by `stepped` in between. A bucket has drained
  * that much longer than the clock shows. In a window, what was taken comes back
@@ -40,6 +49,7 @@
 #ifndef SL_HOLD_H
 #define SL_HOLD_H
 
+#include "base/arith.h"
 #include "core/cell.h"
 #include "core/limit.h"
 
@@ -59,6 +69,27 @@ struct sl_since {
 static inline bool sl_is_bucket(enum sl_kind kind)
 {
     return kind == SL_BUCKET || kind == SL_INTERVAL || kind == SL_LEAKY;
+}
+
+/* What was given back to a bucket since the take of a hold, in units. */
+struct sl_returned {
+    uint64_t all;   /* by anybody, or more; but for the hold itself */
+    uint64_t gifts; /* of it, by no hold */
+};
+
+/* The mark of a take of `cost` from a bucket, less that. S and T drain alike,
+ * so that the greater stays the greater. */
+static inline struct sl_mark sl_mark_less(const struct sl_limit *limit,
+                                          const struct sl_mark *mark,
+                                          uint64_t cost,
+                                          const struct sl_returned *since)
+{
+    uint64_t own = sl_sub_floor(sl_mul_sat(cost, limit->token), since->gifts);
+    uint64_t all = sl_sub_floor(mark->w[1], since->all);
+
+    return (struct sl_mark){
+        {mark->w[0], own > all ? own : all}
+    };
 }
 
 /* Has the clock been inside the window of the mark from the take to the end,

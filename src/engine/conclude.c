@@ -217,7 +217,8 @@ void sl_conclude_failure(struct sl_decision *d, const struct sl_live *live)
 {
     enum sl_failure wish = strictest_wish(d);
 
-    if (d->charge) /* it was used, whoever answers */
+    /* That is so, whoever answers. */
+    if (d->charge || (d->give_back && wish == SL_FAILURE_DENY))
         wish = SL_FAILURE_ALLOW;
     if (wish == SL_FAILURE_LOCAL && !d->on_local && live->local) {
         d->on_local = true;

@@ -1,12 +1,12 @@
-/* debts.c -- what was let through while the store was away.
+/* debts.c -- what was let through and given back while the store was away.
  *
- *     add --> owed --settle, collect--> charged --> done: gone
- *               ^                          |
- *               +------- not sent ---------+
+ *     add, give --> owed --settle, collect--> told --> done: gone
+ *                     ^                        |
+ *                     +------ not sent --------+
  *
- * Debts are found by their name, in a table with chains. One that is being
- * charged is in no chain: what is let through for its key meanwhile is a debt
- * of its own.
+ * Debts are found by their name, in a table with chains. One that the store is
+ * being told of is in no chain: what is let through for its key meanwhile is a
+ * debt of its own.
  */
 #include "engine/debts.h"
 
@@ -27,8 +27,7 @@ struct debt {
     struct sl_debts *debts;
     struct sl_live *live;
     struct sl_limit limit;
-    struct sl_cell cell;
-    uint64_t units; /* let through, as they were counted */
+    struct sl_cell taken, given; /* let through, and given back */
     struct sl_take take;
     struct sl_take_part part;
     size_t size; /* of this piece */
@@ -48,12 +47,25 @@ struct sl_debts {
 
 /* ---- one debt ---- */
 
-/* What is owed at `now`, and never more than the limit holds. */
-static uint64_t owed(const struct debt *debt, sl_ns now)
+/* What a cell has at `now`, and never more than the limit holds. */
+static int64_t units_of(const struct debt *debt, struct sl_cell cell, sl_ns now)
 {
-    struct sl_taken looked = sl_take(&debt->limit, debt->cell, 0, now);
+    struct sl_taken looked = sl_take(&debt->limit, cell, 0, now);
 
-    return looked.answer.capacity - looked.answer.remaining;
+    return (int64_t)(looked.answer.capacity - looked.answer.remaining);
+}
+
+/* What is owed at `now`; less than 0: what is to be given back. */
+static int64_t owed(const struct debt *debt, sl_ns now)
+{
+    return units_of(debt, debt->taken, now) - units_of(debt, debt->given, now);
+}
+
+static void move(struct debt *debt, int64_t by, sl_ns now)
+{
+    struct sl_cell *cell = by > 0 ? &debt->taken : &debt->given;
+
+    *cell = sl_adjust(&debt->limit, *cell, by > 0 ? by : -by, now, now).next;
 }
 
 static void debt_free(struct debt *debt)
@@ -136,8 +148,9 @@ static struct debt *make(struct sl_debts *debts, struct sl_live *live,
     return debt;
 }
 
-void sl_debts_add(struct sl_debts *debts, struct sl_live *live,
-                  const struct sl_take_part *part, sl_ns now)
+/* `sign` is -1 for what is given back. */
+static void put_down(struct sl_debts *debts, struct sl_live *live,
+                     const struct sl_take_part *part, int sign, sl_ns now)
 {
     uint64_t cost = part->cost < SL_AMOUNT_MAX ? part->cost : SL_AMOUNT_MAX;
     struct debt *debt;
@@ -150,35 +163,45 @@ void sl_debts_add(struct sl_debts *debts, struct sl_live *live,
         debt = make(debts, live, part);
     if (debt) {
         debt->limit = *part->limit; /* the numbers may have changed */
-        debt->cell =
-            sl_adjust(&debt->limit, debt->cell, (int64_t)cost, now, now).next;
-        debt->units += cost;
-    } else {
+        move(debt, sign * (int64_t)cost, now);
+    } else if (sign > 0) {
         debts->stats.forgiven += cost;
+    } else {
+        debts->stats.lost += cost;
     }
     pthread_mutex_unlock(&debts->lock);
 }
 
-/* ---- charging ---- */
+void sl_debts_add(struct sl_debts *debts, struct sl_live *live,
+                  const struct sl_take_part *part, sl_ns now)
+{
+    put_down(debts, live, part, 1, now);
+}
+
+void sl_debts_give(struct sl_debts *debts, struct sl_live *live,
+                   const struct sl_take_part *part, sl_ns now)
+{
+    put_down(debts, live, part, -1, now);
+}
+
+/* ---- telling the store ---- */
 
 /* What was not sent is owed again; perhaps there is more of it by now. */
 static void owe_again(struct sl_debts *debts, struct debt *debt)
 {
     struct debt *other = find(debts, &debt->part);
-    uint64_t cost = debt->part.cost;
+    int64_t cost = (int64_t)debt->part.cost;
 
     if (!other) {
         insert(debts, debt);
         return;
     }
-    other->cell = sl_adjust(&other->limit, other->cell, (int64_t)cost,
-                            debt->take.now, debt->take.now)
-                      .next;
-    other->units += debt->units;
+    move(other, debt->take.errand == SL_ERRAND_CHARGE ? cost : -cost,
+         debt->take.now);
     debt_free(debt);
 }
 
-static void on_charged(struct sl_take *take)
+static void on_told(struct sl_take *take)
 {
     struct debt *debt = take->ctx;
     struct sl_debts *debts = debt->debts;
@@ -189,7 +212,7 @@ static void on_charged(struct sl_take *take)
     } else {
         if (take->err)
             debts->stats.lost += debt->part.cost;
-        else
+        else if (take->errand == SL_ERRAND_CHARGE)
             debts->stats.charged += debt->part.cost;
         debt_free(debt);
     }
@@ -200,28 +223,30 @@ static void on_charged(struct sl_take *take)
 static bool begin(struct sl_debts *debts, struct debt *debt,
                   struct sl_loop *loop, sl_ns now)
 {
+    int64_t units = owed(debt, now);
+
     take_out(debts, debt);
-    debt->part.cost = owed(debt, now);
+    debt->part.cost = (uint64_t)(units < 0 ? -units : units);
     debt->part.when = now;
-    if (debt->part.cost == 0) {
+    if (units == 0) {
         debt_free(debt);
         return false;
     }
     debt->take = (struct sl_take){
-        .errand = SL_ERRAND_CHARGE,
+        .errand = units > 0 ? SL_ERRAND_CHARGE : SL_ERRAND_GIVE_BACK,
         .parts = &debt->part,
         .count = 1,
         .now = now,
         .loop = loop,
-        .done = on_charged,
+        .done = on_told,
         .ctx = debt,
     };
     return true;
 }
 
 /* Without the lock: a store in this process is done before it returns. */
-static void charge(struct sl_store *store, struct debt *const *list,
-                   unsigned count)
+static void tell(struct sl_store *store, struct debt *const *list,
+                 unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
         sl_store_take(store, &list[i]->take);
@@ -241,7 +266,7 @@ void sl_debts_settle(struct sl_debts *debts, struct sl_store *store,
             list[count++] = debt;
     }
     pthread_mutex_unlock(&debts->lock);
-    charge(store, list, count);
+    tell(store, list, count);
 }
 
 void sl_debts_collect(struct sl_debts *debts, struct sl_store *store,
@@ -255,7 +280,7 @@ void sl_debts_collect(struct sl_debts *debts, struct sl_store *store,
         if (begin(debts, debt, loop, now))
             list[count++] = debt;
     pthread_mutex_unlock(&debts->lock);
-    charge(store, list, count);
+    tell(store, list, count);
 }
 
 /* ---- looking ---- */

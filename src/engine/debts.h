@@ -1,9 +1,12 @@
-/* debts.h -- what was let through while the store was away.
+/* debts.h -- what was let through and given back while the store was away.
  *
  * A decision that is made without the store takes nothing there. What it let
  * through is written down here, added up by key, and charged as soon as the
  * store answers again: before the key's next take, on the same way, so that
  * whoever used more than his share in between finds it used.
+ *
+ * What is given back meanwhile is written down beside it, and the store is told
+ * of the difference: that is charged, or given back.
  *
  * A debt ages as the limit does: a bucket's flows back, and a window's ends
  * with the window. For that it is a cell, and its limit's own algorithm moves
@@ -11,8 +14,8 @@
  * than the limit holds.
  *
  * Bounded. At most SL_DEBTS keys and SL_DEBTS_BYTES of their names; beyond
- * that, what was let through is forgiven, and counted. Debts are this
- * process's: they end with it.
+ * that, what was let through is forgiven, and what was given back is lost; both
+ * are counted. Debts are this process's: they end with it.
  *
  * Nothing is charged twice: a charge that may have arrived is not repeated, and
  * counted as lost if nobody can tell.
@@ -45,10 +48,14 @@ void sl_debts_forget(struct sl_debts *debts);
 void sl_debts_add(struct sl_debts *debts, struct sl_live *live,
                   const struct sl_take_part *part, sl_ns now);
 
+/* It was given back; the same otherwise. */
+void sl_debts_give(struct sl_debts *debts, struct sl_live *live,
+                   const struct sl_take_part *part, sl_ns now);
+
 /* Is there any? Costs one load. */
 bool sl_debts_any(const struct sl_debts *debts);
 
-/* Charge what the keys of `take` owe: before it is asked for. */
+/* Tell the store what the keys of `take` owe: before it is asked for. */
 void sl_debts_settle(struct sl_debts *debts, struct sl_store *store,
                      const struct sl_take *take);
 
@@ -60,7 +67,8 @@ struct sl_debts_stats {
     uint64_t keys;     /* that owe something */
     uint64_t charged;  /* units */
     uint64_t forgiven; /* units: there was no room */
-    uint64_t lost;     /* units: of charges that may have arrived, or not */
+    uint64_t lost;     /* units: of charges that may have arrived, or not, and
+                        * given back when there was no room */
 };
 void sl_debts_stats(struct sl_debts *debts, struct sl_debts_stats *ret);
 

@@ -130,11 +130,12 @@ static uint64_t choose_cost(const struct sl_facts *facts,
     return facts->has_cost ? facts->cost : rule->cost;
 }
 
-/* Ask for up to `ceiling`; what is shown is what the plan has. */
+/* Ask for up to `ceiling`; what is shown is what the plan has: its count, which
+ * a hold keeps, too. */
 static void raise_to(struct sl_shown *shown, uint64_t ceiling)
 {
     shown->own_open = *shown->numbers;
-    shown->own_open.count = shown->own_open.capacity = ceiling;
+    shown->own_open.capacity = ceiling;
     sl_limit_derive(&shown->own_open);
     shown->ceiling_less = &shown->own_open;
     shown->open = true;

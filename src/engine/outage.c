@@ -3,17 +3,29 @@
 #include "engine/inside.h"
 #include "engine/parts.h"
 
+static void owe_part(struct sl_debts *debts, const struct sl_live *live,
+                     const struct sl_take_part *part,
+                     const struct sl_decision *d)
+{
+    struct sl_live *held = (struct sl_live *)(uintptr_t)live;
+
+    if (d->take.errand == SL_ERRAND_GIVE_BACK)
+        sl_debts_give(debts, held, part, d->now);
+    else
+        sl_debts_add(debts, held, part, d->now);
+}
+
 /* A take that may have arrived stays taken if it did: to charge it once more
  * would be to charge it twice. */
 void sl_engine_owe(const struct sl_live *live, struct sl_decision *d)
 {
     struct sl_engine *engine = live->engine;
+    bool corrects = d->take.errand == SL_ERRAND_CHARGE ||
+                    d->take.errand == SL_ERRAND_GIVE_BACK;
 
-    if ((d->take.errand != SL_ERRAND_TAKE &&
-         d->take.errand != SL_ERRAND_CHARGE) ||
-        !d->allowed)
+    if ((d->take.errand != SL_ERRAND_TAKE && !corrects) || !d->allowed)
         return;
-    if (d->take.sent && d->take.errand == SL_ERRAND_CHARGE)
+    if (d->take.sent && corrects)
         return; /* nobody knows whether it arrived */
     if (d->take.sent && engine->store->calls->keep) {
         engine->store->calls->keep(engine->store, d->take.loop);
@@ -27,8 +39,7 @@ void sl_engine_owe(const struct sl_live *live, struct sl_decision *d)
         part.cost = shown->cost; /* and not what the local table was asked */
         /* Permits come back with their hold, which is on the local table. */
         if (!part.carried && shown->rule->kind != SL_PERMITS)
-            sl_debts_add(engine->debts, (struct sl_live *)(uintptr_t)live,
-                         &part, d->now);
+            owe_part(engine->debts, live, &part, d);
     }
 }
 
@@ -47,6 +58,11 @@ void sl_engine_settle(struct sl_engine *engine, struct sl_loop *loop, sl_ns now)
 void sl_engine_debts(struct sl_engine *engine, struct sl_debts_stats *ret)
 {
     sl_debts_stats(engine->debts, ret);
+}
+
+bool sl_engine_is_shared(const struct sl_engine *engine)
+{
+    return engine->store->wants_names;
 }
 
 void sl_engine_nodes(struct sl_engine *engine, unsigned count)

@@ -54,20 +54,27 @@ static void on_change(void *ctx, unsigned changed)
         sl_jwks_read_again(daemon->jwks);
 }
 
-static void open_watch(struct sl_daemon *daemon)
+static void name_files(const struct sl_daemon *daemon,
+                       const char *paths[static FILES])
 {
     const struct sl_settings *s = &daemon->latest;
-    const char *paths[FILES] = {
-        [FILE_POLICY] = daemon->path,
-        [FILE_CERTIFICATE] = s->tls_certificate,
-        [FILE_KEY] = s->tls_key,
-        [FILE_CA] = s->tls_client_ca,
-        [FILE_JWKS] = sl_jwks_file(daemon->jwks),
-    };
+
+    paths[FILE_POLICY] = daemon->path;
+    paths[FILE_CERTIFICATE] = s->tls_certificate;
+    paths[FILE_KEY] = s->tls_key;
+    paths[FILE_CA] = s->tls_client_ca;
+    paths[FILE_JWKS] = sl_jwks_file(daemon->jwks);
+}
+
+static void open_watch(struct sl_daemon *daemon)
+{
+    const char *paths[FILES];
     struct sl_diag why = {0};
 
-    if (!daemon->settings.watch || (!daemon->path && !s->tls_certificate))
+    if (!daemon->settings.watch ||
+        (!daemon->path && !daemon->latest.tls_certificate))
         return;
+    name_files(daemon, paths);
     if (sl_watch_open(daemon->workers[0].loop, paths, FILES, on_change, daemon,
                       &daemon->watch, &why))
         sl_log(SL_LOG_WARN, "files are not watched", "why", why.sentence,
@@ -90,8 +97,12 @@ void sl_files_end(struct sl_daemon *daemon)
 
 void sl_files_again(struct sl_daemon *daemon)
 {
+    const char *paths[FILES];
+
     if (!daemon->watch)
         return;
-    sl_files_end(daemon);
-    open_watch(daemon);
+    name_files(daemon, paths);
+    if (sl_watch_others(daemon->watch, paths, FILES))
+        sl_log(SL_LOG_WARN, "not all files are watched", "why",
+               "the path of a file is too long", "instead", "send HUP", NULL);
 }

@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 
+#include "identity/postgres/driver.h"
 #include "sluiced/daemon.h"
 #include "sluiced/profiles.h"
 
@@ -16,6 +17,23 @@ static void on_fault(void *ctx, const char *sentence)
 {
     (void)ctx;
     sl_log(SL_LOG_ERROR, "registry failed", "why", sentence, NULL);
+}
+
+/* On a thread of the registry's. */
+static void on_switch(void *ctx, struct sl_str name, int on)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_diag diag = {0};
+    char text[128];
+
+    if (sl_engine_keep(daemon->engine, name, on, &diag))
+        return;
+    snprintf(text, sizeof(text), "%.*s", SL_STR_ARG(name));
+    sl_log(SL_LOG_INFO, "feature switched elsewhere", "name", text, "to",
+           on < 0 ? "policy"
+           : on   ? "on"
+                  : "off",
+           NULL);
 }
 
 /* What was switched by hand goes on. */
@@ -42,12 +60,15 @@ int sl_subjects_begin(struct sl_daemon *daemon)
 {
     struct sl_registry_options options = {.path = daemon->settings.registry,
                                           .on_fault = on_fault,
+                                          .on_switch = on_switch,
                                           .on_usage = sl_usage_restore,
                                           .since = sl_usage_since(daemon),
                                           .ctx = daemon};
 
     if (!options.path)
         return 0;
+    if (daemon->settings.in_postgres)
+        options.driver = &sl_driver_postgres;
     if (sl_registry_open(&options, &daemon->registry, &daemon->why))
         return SL_EXIT_STORE;
     return restore_switches(daemon) ? SL_EXIT_FAILED : 0;

@@ -4,8 +4,9 @@
  * The table decides and the books remember. When the daemon starts, whatever
  * the books have of the current periods and the table has not (it was in
  * memory, or lost, or the daemon was killed between a report's commit and its
- * charge) is charged to the table. What the table knows beyond the books stays:
- * it is what decisions used in the last moments before a kill.
+ * charge) is charged to the table. What a report gave back and the table did
+ * not get is given back to it. What the table knows beyond the books otherwise
+ * stays: it is what decisions used in the last moments before a kill.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,6 +61,7 @@ void sl_usage_restore(void *ctx, const struct sl_usage *usage)
                              .scope = usage->scope,
                              .values = values,
                              .start = usage->start,
+                             .amount = -(int64_t)usage->owed,
                              .value_count = 1};
 
     if (usage->id.len > sizeof(id))

@@ -250,16 +250,22 @@ static int start(struct sl_watch *watch)
     return err;
 }
 
-static int add_files(struct sl_watch *watch, const char *const *paths,
+/* A file that stays keeps what was seen of it, for it may have changed since.
+ */
+static int set_files(struct sl_watch *watch, const char *const *paths,
                      unsigned count)
 {
-    for (unsigned i = 0; i < count && i < SL_WATCHED; i++) {
+    watch->count = count < SL_WATCHED ? count : SL_WATCHED;
+    for (unsigned i = 0; i < watch->count; i++) {
         struct file *file = &watch->files[i];
+        const char *path = paths[i] ? paths[i] : "";
 
-        watch->count = i + 1;
-        if (paths[i] && (size_t)snprintf(file->path, sizeof(file->path), "%s",
-                                         paths[i]) >= sizeof(file->path))
+        if (strcmp(file->path, path) == 0)
+            continue;
+        memset(file, 0, sizeof(*file));
+        if (strlen(path) >= sizeof(file->path))
             return SLUICE_EINVAL;
+        memcpy(file->path, path, strlen(path));
     }
     return 0;
 }
@@ -278,7 +284,7 @@ int sl_watch_open(struct sl_loop *loop, const char *const *paths,
     watch->fd = -1;
     watch->on_change = on_change;
     watch->ctx = ctx;
-    err = add_files(watch, paths, count);
+    err = set_files(watch, paths, count);
     if (!err)
         err = start(watch);
     if (err) {
@@ -292,6 +298,16 @@ int sl_watch_open(struct sl_loop *loop, const char *const *paths,
         watch->files[i].seen = look_at(watch->files[i].path);
     *ret = watch;
     return 0;
+}
+
+int sl_watch_others(struct sl_watch *watch, const char *const *paths,
+                    unsigned count)
+{
+    int err = set_files(watch, paths, count);
+
+    watch_folders(watch);
+    sl_timer_start(watch->soon, DEBOUNCE);
+    return err;
 }
 
 void sl_watch_close(struct sl_watch *watch)

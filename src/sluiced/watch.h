@@ -25,11 +25,18 @@ typedef void sl_watch_f(void *ctx, unsigned changed);
 
 /* Watch up to SL_WATCHED files; NULLs are passed over. The paths are copied.
  * What changes from now on is told; what changed since the caller read the
- * files is his to find out. He may close the watch when he is called.
- * SLUICE_ESYS where there is no inotify, SLUICE_ENOMEM. */
+ * files is his to find out. SLUICE_ESYS where there is no inotify,
+ * SLUICE_ENOMEM. */
 SL_MUST_USE int sl_watch_open(struct sl_loop *loop, const char *const *paths,
                               unsigned count, sl_watch_f *on_change, void *ctx,
                               struct sl_watch **ret, struct sl_diag *diag);
+
+/* Watch these instead. Of a file that was watched before, under the same index,
+ * what changed meanwhile is told; a file that is new is told once in any case,
+ * for it may have changed since it was read. SLUICE_EINVAL: a path is too long,
+ * and it and those after it are not watched. */
+SL_MUST_USE int sl_watch_others(struct sl_watch *watch,
+                                const char *const *paths, unsigned count);
 
 /* NULL is allowed. */
 void sl_watch_close(struct sl_watch *watch);

@@ -10,10 +10,6 @@
 
 #define DEFAULT_SIZE (64 * UINT64_C(1024) * 1024)
 
-/* What one correction may move: all parts of a set together stay below
- * SL_AMOUNT_MAX. */
-#define ADJUST_MAX (SL_AMOUNT_MAX / SL_PARTS)
-
 struct memory {
     struct sl_store store; /* first: the two are cast into each other */
     struct sl_table table;
@@ -86,7 +82,7 @@ static struct sl_part part_in(const struct sl_take *take,
         .act = SL_ACT_TAKE,
         .carried = p->carried,
     };
-    uint64_t moved = p->cost < ADJUST_MAX ? p->cost : ADJUST_MAX;
+    uint64_t moved = p->cost < SL_AMOUNT_MAX ? p->cost : SL_AMOUNT_MAX;
 
     switch (take->errand) {
     case SL_ERRAND_TAKE:

@@ -123,6 +123,9 @@ struct sl_take {
  * the second. Without it those 10 would come back, and 20 more could be had at
  * that instant. Every giving back to a bucket counts there, GIVE_BACK too; and
  * in memory, rarely, one to another key (table/hold/record.h: sl_returns_of).
+ * But whatever other holds gave back, the hold's own cost is surely still used,
+ * less what has drained and what GIVE_BACK has given: if that is more, it is
+ * what comes back (core/hold.h).
  *
  * An expired hold is given back as of its expiry, whenever that is found.
  * Windows and quotas get it back while the window of the take lasts; permits
@@ -184,6 +187,7 @@ struct sl_hold_call {
 struct sl_store;
 
 struct sl_store_calls {
+    /* NULL, like tighten: limits are known by the names of their keys alone. */
     int (*bind)(struct sl_store *store, struct sl_stored *limits,
                 unsigned count, struct sl_diag *diag);
     /* The strictest numbers of a limit that is bound have become stricter. */
@@ -236,14 +240,17 @@ SL_MUST_USE static inline int sl_store_bind(struct sl_store *store,
                                             unsigned count,
                                             struct sl_diag *diag)
 {
-    return store->calls->bind(store, limits, count, diag);
+    return store->calls->bind ? store->calls->bind(store, limits, count, diag)
+                              : 0;
 }
 
 SL_MUST_USE static inline int sl_store_tighten(struct sl_store *store,
                                                const struct sl_stored *limit,
                                                const struct sl_limit *strictest)
 {
-    return store->calls->tighten(store, limit, strictest);
+    return store->calls->tighten
+               ? store->calls->tighten(store, limit, strictest)
+               : 0;
 }
 
 static inline void sl_store_take(struct sl_store *store, struct sl_take *take)

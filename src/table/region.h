@@ -30,7 +30,7 @@
 #include "base/hash.h"
 #include "table/swap.h"
 
-#define SL_REGION_VERSION 4
+#define SL_REGION_VERSION 5
 #define SL_REGION_MIN     (UINT64_C(1) << 20)
 #define SL_REGION_MAX     (UINT64_C(1) << 40)
 
@@ -87,8 +87,8 @@ struct sl_limit_entry {
 };
 
 /* Records of holds come in blocks. A block begins with two rows of 128 bytes:
- * sixteen bytes that are spare and the heads of seven records; their bodies
- * follow. (No head begins where the head of a bucket could: see
+ * two words of signs (hold/soonest.h) and the heads of seven records; their
+ * bodies follow. (No head begins where the head of a bucket could: see
  * release_guard() in intent.c.) In most holds few limits take part: there are
  * blocks of short records and of long ones. What is in them is in
  * hold/record.h. Before the blocks lies a pair of words for each, which tells

@@ -4,6 +4,7 @@
 #include "base/arith.h"
 #include "table/evict.h"
 #include "table/hold/end.h"
+#include "table/hold/expire.h"
 
 /* Buckets that are swept when a key finds no room. */
 #define SWEEP 8
@@ -138,15 +139,29 @@ static enum sl_verdict judge_all(struct sl_set *set)
 
 /* ---- changing ---- */
 
-/* What a slot will hold. Whoever forgets what a key owes forgets its holds as
- * well: with another generation it is another key to them, for which they have
- * nothing to give back. (Where generations would begin again it stays: that is
- * for a change of keys alone.) */
+/* Whoever forgets what a key owes forgets its holds as well: with another
+ * generation it is another key to them, for which they have nothing to give
+ * back. Where generations begin again nobody may be about to swap a cell of the
+ * bucket (slot.h). That takes a moment; who is stopped there is not waited for
+ * for long, and then the generation stays. */
+#define WAIT_MOST 16
+
+static bool is_new_to_holds(const struct sl_item *item)
+{
+    return item->part->act == SL_ACT_RESET && item->waited < WAIT_MOST;
+}
+
+/* Do generations begin again with it? */
+static bool begins_again(const struct sl_item *item)
+{
+    return is_new_to_holds(item) && item->cell.w[1] >= ~SL_W1_MASK;
+}
+
+/* What a slot will hold. */
 static struct sl_cell next_of(const struct sl_item *item)
 {
-    if (item->part->act == SL_ACT_RESET && item->cell.w[1] < ~SL_W1_MASK)
-        return sl_cell_first(item->cell, item->taken.next);
-    return sl_cell_next(item->cell, item->taken.next);
+    return is_new_to_holds(item) ? sl_cell_first(item->cell, item->taken.next)
+                                 : sl_cell_next(item->cell, item->taken.next);
 }
 
 /* Counted before it is given back: see sl_returns_of(). What was counted by an
@@ -159,6 +174,9 @@ static void count_returns(const struct sl_set *set, struct sl_item *item)
     item->counted += item->returns;
     for (unsigned i = 0; i < SL_RETURNS; i++)
         atomic_fetch_add(sl_returns_of(set->intent->region, item->key.tag, i),
+                         item->returns);
+    if (item->part->act == SL_ACT_ADJUST)
+        atomic_fetch_add(sl_gifts_of(set->intent->region, item->key.tag),
                          item->returns);
 }
 
@@ -180,6 +198,19 @@ static bool lock_slot(struct sl_set *set, const struct sl_item *item,
     return sl_intent_lock_cell(set->intent, sl_cell_at(r, item->slot),
                                item->cell, next) &&
            sl_load(r, sl_tag_at(r, item->slot)) == item->key.tag;
+}
+
+/* Lock a slot that is to change. */
+static bool lock_changing(struct sl_set *set, struct sl_item *item)
+{
+    if (!lock_slot(set, item, next_of(item)))
+        return false;
+    if (!begins_again(item) ||
+        sl_slot_may_go(set->intent, item->slot, item->cell))
+        return true;
+    item->waited++;
+    sl_pause(16);
+    return false;
 }
 
 /* The slots that this set already uses, so that a new key takes another. */
@@ -315,7 +346,7 @@ static bool change_all(struct sl_set *set, const struct sl_rider *rider)
             continue;
         if (!item->found)
             added = add_key(set, item);
-        else if (!lock_slot(set, item, next_of(item)))
+        else if (!lock_changing(set, item))
             added = AGAIN;
     }
     if (added == ADDED && !is_carried_still(set))
@@ -377,6 +408,22 @@ static bool only_looks(const struct sl_set *set)
     return set->count > 1;
 }
 
+/* Before a generation comes again, those who knew it are told that their key is
+ * gone. */
+static void forget_holds(struct sl_set *set)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        const struct sl_item *item = &set->items[i];
+        uint64_t now;
+
+        if (item->part->act != SL_ACT_RESET || !item->found || !changes(item))
+            continue;
+        now = next_of(item).w[1] >> SL_CELL_W1_BITS;
+        if (now % 64 == 0)
+            sl_holds_forget(set, &item->key, now);
+    }
+}
+
 enum sl_verdict sl_set_decide(struct sl_set *set)
 {
     enum sl_verdict verdict;
@@ -392,11 +439,13 @@ enum sl_verdict sl_set_decide(struct sl_set *set)
             done = change_all(set, set->rider);
         } else if (!changes_any(set))
             done = !only_looks(set) || stands_still(set);
-        else if (set->count == 1 && set->items[0].found)
+        else if (set->count == 1 && set->items[0].found &&
+                 !begins_again(&set->items[0]))
             done = swap_slot(set, &set->items[0]);
         else
             done = change_all(set, NULL);
     } while (!done);
+    forget_holds(set);
     sl_set_count(set, verdict);
     return verdict;
 }

@@ -23,6 +23,7 @@ struct sl_item {
     bool untracked;      /* there is no room for it: on_full decides */
     bool added;          /* it gets one in this change, */
     bool evicts;         /* from a cell that still owes something */
+    unsigned waited;     /* RESET: for somebody who may swap, see set.c */
     uint64_t generation; /* of its slot, if it was added */
     uint64_t returns;    /* units that this gives back to a bucket */
     uint64_t counted;    /* the sum of that over all attempts so far */

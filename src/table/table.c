@@ -3,6 +3,7 @@
 
 #include "base/arith.h"
 #include "table/hold/expire.h"
+#include "table/hold/soonest.h"
 #include "table/single.h"
 
 #define BATCH SL_SWAPS    /* parts whose memory is fetched together */
@@ -18,6 +19,7 @@ static void begin_item(struct sl_item *item, struct sl_part *part)
     item->beside = -1;
     item->carried = false;
     item->untracked = false;
+    item->waited = 0;
     item->returns = item->counted = 0;
 }
 
@@ -34,6 +36,16 @@ static void fetch(const struct sl_table *table, const struct sl_key *keys,
     }
 }
 
+/* No sum of two is beyond what a limit counts, either. */
+static int64_t add_deltas(int64_t a, int64_t b)
+{
+    int64_t most = (int64_t)SL_AMOUNT_MAX, sum = a + b;
+
+    if (sum > most)
+        return most;
+    return sum < -most ? -most : sum;
+}
+
 /* Give the key of a part, which is the next item's, to the set, or the part to
  * the item that has that key already. Returns the number of the item. */
 static unsigned add_part(struct sl_set *set, struct sl_part *part)
@@ -47,7 +59,7 @@ static unsigned add_part(struct sl_set *set, struct sl_part *part)
         if (item->key.tag == new->key.tag &&
             item->key.bucket[0] == new->key.bucket[0]) {
             item->cost = sl_add_sat(item->cost, part->cost);
-            item->delta += part->delta;
+            item->delta = add_deltas(item->delta, part->delta);
             return i;
         }
     }

@@ -19,7 +19,7 @@ struct held {
     unsigned limit, key;
     uint64_t cost;
     struct sl_mark mark;
-    uint64_t returns; /* of its key, at the take */
+    struct sl_returned returned; /* to its key, by the take */
 };
 
 struct hold {
@@ -42,7 +42,7 @@ struct ledger {
     char names[KINDS][48];
     char keys[KINDS][KEYS][64];
     struct sl_cell cell[KINDS][KEYS];
-    uint64_t returns[KINDS][KEYS]; /* units given back to a bucket */
+    struct sl_returned returned[KINDS][KEYS]; /* to a bucket, in units */
     struct hold hold[HOLDS];
     unsigned count, next;
     bool done, bad;
@@ -92,18 +92,20 @@ static void model_end_part(struct ledger *l, const struct hold *h,
     const struct sl_limit *limit = &l->judged[p->limit];
     struct sl_cell *cell = cell_of(l, p), next;
     struct sl_since since = {h->taken, at, 0};
+    struct sl_returned *all = &l->returned[p->limit][p->key];
+    struct sl_returned returned = {all->all - p->returned.all,
+                                   all->gifts - p->returned.gifts};
     struct sl_mark mark = p->mark;
-    uint64_t *returns = &l->returns[p->limit][p->key];
 
     if (cost > p->cost)
         *cell = sl_adjust(limit, *cell, (int64_t)(cost - p->cost), at, at).next;
     if (cost >= p->cost)
         return;
     if (sl_is_bucket(limit->kind))
-        mark.w[1] = sl_sub_floor(mark.w[1], *returns - p->returns);
+        mark = sl_mark_less(limit, &p->mark, p->cost, &returned);
     next = sl_unhold(limit, *cell, p->cost - cost, &mark, &since);
     if (sl_is_bucket(limit->kind))
-        *returns += sl_sub_floor(sl_units_used(limit, *cell, at), next.w[1]);
+        all->all += sl_sub_floor(sl_units_used(limit, *cell, at), next.w[1]);
     *cell = next;
 }
 
@@ -230,7 +232,7 @@ static bool model_take(struct ledger *l, struct held *held, unsigned count,
     for (unsigned i = 0; allowed && i < count; i++) {
         *cell_of(l, &held[i]) = taken[i].next;
         held[i].mark = sl_mark_of(&l->judged[held[i].limit], taken[i].next);
-        held[i].returns = l->returns[held[i].limit][held[i].key];
+        held[i].returned = l->returned[held[i].limit][held[i].key];
     }
     return allowed;
 }

@@ -9,7 +9,8 @@
 #   stop              end it; leaves $status and $err; end_by SIGNAL too
 #   ask PATH WORD...  curl to the http door; leaves $code, $out and $fields
 #   tell PATH WORD... the same to the admin listener
-#   until_ COND...    wait until it is true, at most ten seconds
+#   until_ COND...    wait until it is true: ten seconds, on a busy machine a
+#                     minute, for it is turns that are counted
 #
 # Whatever is still running at the end is killed, by its number. The folder of
 # the test is /tmp/... and not the build's: the path of a unix socket is short.
@@ -43,9 +44,9 @@ end_all() {
 }
 
 until_() {
-    local i
+    local i end=$((SECONDS + 60))
 
-    for ((i = 0; i < 500; i++)); do
+    for ((i = 0; i < 500 && SECONDS < end; i++)); do
         "$@" && return
         sleep 0.02
     done

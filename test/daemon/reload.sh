@@ -64,9 +64,9 @@ check 'another kind starts afresh' said \
 check 'a restart is asked for where it is needed' said \
     'server.memory 64MiB -> 2MiB; needs a restart'
 check 'and not where it is not' said 'server.log.level info -> debug"'
-policy p.yaml 4/day 'server: { usage: "postgres://x" }'
+policy p.yaml 4/day 'server: { usage: "postgres://h/%zz" }'
 kill -HUP "$pid"
-until_ said "postgres: is not in this version"
+until_ said "this is no address of a PostgreSQL"
 check 'what would not start is not loaded' good 0
 
 # ---- by request ----

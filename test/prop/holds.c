@@ -186,13 +186,15 @@ static void conclude(struct crowd *c, unsigned i, uint64_t actual, sl_ns at)
 {
     struct live *l = &c->live[i];
     struct sl_since since = {l->taken, at, 0};
-    struct sl_mark mark = l->mark;
+    struct sl_returned returned = {c->returns - l->returns, 0};
+    struct sl_mark mark =
+        sl_mark_less(&c->t.limit, &l->mark, l->cost, &returned);
     struct sl_cell next;
 
-    mark.w[1] = sl_sub_floor(mark.w[1], c->returns - l->returns);
     next = sl_unhold(&c->t.limit, c->t.cell, l->cost - actual, &mark, &since);
     if (!sl_cell_eq(next, c->t.cell))
-        c->returns += sl_mul_sat(l->cost - actual, c->t.limit.token);
+        c->returns +=
+            sl_sub_floor(units_at(&c->t.limit, c->t.cell, at), next.w[1]);
     c->t.cell = next;
     c->event[l->event].cost = actual;
     *l = c->live[--c->count];

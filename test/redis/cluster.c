@@ -300,7 +300,7 @@ static void check_goes_on(struct load *load)
     unsigned before = c->allowed;
     sl_ns began = sl_loop_steady(c->loop);
 
-    for (unsigned i = 0; c->allowed < before + 100 && i < 15000; i++)
+    for (unsigned i = 0; c->allowed < before + 100 && i < 30000; i++)
         load_step(load, 2 * SL_MS);
     CHECK(c->allowed >= before + 100);
     printf("# goes on after %lld ms\n",
@@ -343,14 +343,14 @@ static void test_lost_master(struct cluster *cluster)
     struct server *master = cluster_master(cluster, "lost");
 
     CASE("a master is killed, and its replica takes over");
-    open_at(&c, cluster, 20 * SL_MS);
+    open_at(&c, cluster, 200 * SL_MS);
     load_init(&load, &c, "lost");
     run_for(&load, 100 * SL_MS);
     CHECK(c.allowed > 0);
     cluster_settle(cluster); /* with a replica that may take over */
     server_kill(master, SIGKILL);
     check_goes_on(&load);
-    CHECK(c.slowest < SL_S);
+    CHECK(c.slowest < 5 * SL_S);
     load_end(&load);
     client_close(&c);
     server_spawn(master);

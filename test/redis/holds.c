@@ -20,10 +20,10 @@ static struct sl_hold_id id_of(uint64_t number)
     };
 }
 
-/* A take with a hold, at `now` if that is not 0. */
-static bool hold(struct client *c, const struct sl_limit *limit,
-                 const char *name, uint64_t cost, uint64_t number, sl_ns life,
-                 sl_ns now)
+/* A take with a hold of `life`, if that is not 0, at `now`, if that is not. */
+static struct sl_answer ask(struct client *c, const struct sl_limit *limit,
+                            const char *name, uint64_t cost, uint64_t number,
+                            sl_ns life, sl_ns now)
 {
     struct sl_stored stored = {.name = name, .strictest = *limit};
     struct asked a;
@@ -41,7 +41,30 @@ static bool hold(struct client *c, const struct sl_limit *limit,
     for (unsigned i = 0; !a.done && i < 20; i++)
         client_run(c, SL_S);
     CHECK(a.done);
-    return !a.take.err && a.take.allowed;
+    CHECK_EQ(a.take.err, 0);
+    return a.part[0].answer;
+}
+
+static bool hold(struct client *c, const struct sl_limit *limit,
+                 const char *name, uint64_t cost, uint64_t number, sl_ns life,
+                 sl_ns now)
+{
+    return ask(c, limit, name, cost, number, life, now).outcome == SL_ALLOW;
+}
+
+static uint64_t left(struct client *c, const struct sl_limit *limit,
+                     const char *name, sl_ns now)
+{
+    return ask(c, limit, name, 0, 0, 0, now).remaining;
+}
+
+static sl_ns retry(struct client *c, const struct sl_limit *limit,
+                   const char *name, uint64_t cost, sl_ns now)
+{
+    struct sl_answer a = ask(c, limit, name, cost, 0, 0, now);
+
+    CHECK_EQ(a.outcome, SL_DENY);
+    return a.retry_in;
 }
 
 static void test_lives(struct server *s)
@@ -79,21 +102,32 @@ static void on_settled(struct sl_hold_call *call)
     sl_loop_stop(c->loop);
 }
 
+static struct sl_hold_call call_of(enum sl_hold_errand errand, uint64_t number,
+                                   sl_ns now)
+{
+    return (struct sl_hold_call){
+        .errand = errand, .id = id_of(number), .now = now};
+}
+
+static enum sl_hold_state call_store(struct client *c,
+                                     struct sl_hold_call *call)
+{
+    call->loop = c->loop;
+    call->done = on_settled;
+    call->ctx = c;
+    c->waiting++;
+    sl_store_hold(c->store, call);
+    CLIENT_WAIT(c, c->waiting == 0);
+    CHECK_EQ(call->err, 0);
+    return call->state;
+}
+
 static void settle(struct client *c, uint64_t number, uint64_t cost, sl_ns now)
 {
-    struct sl_hold_call call = {.errand = SL_HOLD_SETTLE,
-                                .id = id_of(number),
-                                .cost = cost,
-                                .now = now,
-                                .loop = c->loop,
-                                .done = on_settled,
-                                .ctx = c};
+    struct sl_hold_call call = call_of(SL_HOLD_SETTLE, number, now);
 
-    c->waiting++;
-    sl_store_hold(c->store, &call);
-    CLIENT_WAIT(c, c->waiting == 0);
-    CHECK_EQ(call.err, 0);
-    CHECK_EQ(call.state, SL_HOLD_HELD);
+    call.cost = cost;
+    CHECK_EQ(call_store(c, &call), SL_HOLD_HELD);
 }
 
 /* The take knew its month and the next one, and no more. */
@@ -156,6 +190,156 @@ static void test_late(struct server *s)
     client_close(&c);
 }
 
+/* ---- when what is held comes back ---- */
+
+static void test_retry(struct server *s)
+{
+    struct sl_limit window = client_limit(SL_FIXED, "10/day");
+    struct sl_limit bucket = client_limit(SL_BUCKET, "10/10s burst 20");
+    struct sl_limit level = client_limit(SL_LEVEL, "5");
+    sl_ns now = 20000 * SL_DAY;
+    struct client c;
+
+    CASE("who is refused is told when what is held comes back");
+    open_at(&c, s, true);
+    CHECK(hold(&c, &window, "rw", 6, 41, 9 * SL_S, now));
+    CHECK(hold(&c, &window, "rw", 4, 42, 4 * SL_S, now));
+    CHECK_EQ(retry(&c, &window, "rw", 3, now), 4 * SL_S);
+    CHECK_EQ(retry(&c, &window, "rw", 5, now + SL_S), 8 * SL_S);
+    CHECK(hold(&c, &level, "rl", 5, 43, 7 * SL_S, now));
+    CHECK_EQ(retry(&c, &level, "rl", 1, now), 7 * SL_S);
+
+    CASE("and of a bucket, what drains meanwhile");
+    CHECK(hold(&c, &bucket, "rb", 10, 0, 0, now));
+    CHECK(hold(&c, &bucket, "rb", 10, 44, 5 * SL_S, now));
+    CHECK_EQ(retry(&c, &bucket, "rb", 4, now), 4 * SL_S);
+    CHECK_EQ(retry(&c, &bucket, "rb", 12, now), 5 * SL_S);
+    CHECK_EQ(retry(&c, &bucket, "rb", 17, now), 7 * SL_S);
+    CHECK_EQ(left(&c, &bucket, "rb", now), 0); /* looking changes nothing */
+    CHECK(hold(&c, &bucket, "rb", 17, 0, 0, now + 7 * SL_S));
+    client_close(&c);
+}
+
+/* More of them than anybody looks through. */
+static void test_many(struct server *s)
+{
+    struct sl_limit permits = client_limit(SL_PERMITS, "1200");
+    struct sl_limit day = client_limit(SL_FIXED, "1200/day");
+    sl_ns now = 20000 * SL_DAY;
+    struct client c;
+
+    CASE("of a thousand permits it is known when the first comes back");
+    open_at(&c, s, true);
+    for (unsigned i = 0; i < 1200; i++) {
+        CHECK(hold(&c, &permits, "many", 1, 1000 + i, SL_S + i * SL_MS, now));
+        CHECK(hold(&c, &day, "days", 1, 4000 + i, SL_S + i * SL_MS, now));
+    }
+    CHECK_EQ(retry(&c, &permits, "many", 1, now), SL_S);
+    CHECK_EQ(retry(&c, &permits, "many", 900, now), SL_S + 899 * SL_MS);
+
+    CASE("when all expire at once, no call gives all of them back");
+    now += SL_MIN;
+    CHECK_EQ(retry(&c, &day, "days", 1200, now), SL_MS);
+    CHECK_EQ(server_say(s, "ZCARD {days}#holds"), 700);
+    CHECK_EQ(retry(&c, &day, "days", 1200, now), SL_MS);
+    CHECK(hold(&c, &day, "days", 1200, 0, 0, now));
+    CHECK_EQ(left(&c, &permits, "many", now), 500);
+    CHECK_EQ(left(&c, &permits, "many", now), 1000);
+    CHECK_EQ(left(&c, &permits, "many", now), 1200);
+    client_close(&c);
+}
+
+/* ---- clocks ---- */
+
+static void test_step_back(struct server *s)
+{
+    static const struct {
+        const char *what, *name, *rate;
+        enum sl_kind kind;
+    } rows[] = {
+        {"permits",  "sp", "5",     SL_PERMITS},
+        {"a level",  "sl", "5",     SL_LEVEL  },
+        {"a window", "sw", "5/day", SL_FIXED  },
+    };
+    struct client c;
+
+    open_at(&c, s, true);
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        struct sl_limit limit = client_limit(rows[i].kind, rows[i].rate);
+        sl_ns now = 20000 * SL_DAY + 5 * SL_HOUR;
+        uint64_t id = 51 + 10 * i;
+        struct sl_hold_call look;
+
+        CASE(rows[i].what);
+        CHECK(hold(&c, &limit, rows[i].name, 2, id, 10 * SL_S, now));
+        CHECK(hold(&c, &limit, rows[i].name, 2, id + 1, SL_S, now));
+        CHECK(hold(&c, &limit, rows[i].name, 1, id + 2, 20 * SL_S, now));
+        now -= SL_HOUR; /* the longest is not the last to be seen */
+        CHECK_EQ(retry(&c, &limit, rows[i].name, 1, now), SL_S);
+        CHECK_EQ(left(&c, &limit, rows[i].name, now + SL_S - SL_US), 0);
+        CHECK_EQ(left(&c, &limit, rows[i].name, now + SL_S), 2);
+        look = call_of(SL_HOLD_LOOK, id, now + 2 * SL_S);
+        CHECK_EQ(call_store(&c, &look), SL_HOLD_HELD);
+        CHECK_EQ(look.expires_in, 8 * SL_S);
+        look = call_of(SL_HOLD_LOOK, id + 1, now + 2 * SL_S);
+        CHECK_EQ(call_store(&c, &look), SL_HOLD_EXPIRED);
+        CHECK_EQ(left(&c, &limit, rows[i].name, now + 10 * SL_S), 4);
+        CHECK_EQ(left(&c, &limit, rows[i].name, now + 20 * SL_S), 5);
+    }
+    client_close(&c);
+}
+
+static void test_longest(struct server *s)
+{
+    struct sl_limit limit = client_limit(SL_PERMITS, "1");
+    sl_ns now = 20000 * SL_DAY;
+    struct sl_hold_call extend = call_of(SL_HOLD_EXTEND, 91, now + SL_S);
+    struct client c;
+
+    CASE("after a step a hold lasts as long as it ever did at once");
+    open_at(&c, s, true);
+    CHECK(hold(&c, &limit, "ext", 1, 91, 5 * SL_S, now));
+    extend.hold_for = 9 * SL_S;
+    CHECK_EQ(call_store(&c, &extend), SL_HOLD_HELD);
+    CHECK_EQ(retry(&c, &limit, "ext", 1, now - SL_DAY), 9 * SL_S);
+    CHECK_EQ(left(&c, &limit, "ext", now - SL_DAY + 9 * SL_S), 1);
+    client_close(&c);
+}
+
+/* Two months after its take a hold comes to more: that is used this month. */
+static void test_more(struct server *s)
+{
+    struct sl_limit limit = client_limit(SL_QUOTA, "100/month");
+    struct sl_stored stored = {.name = "months", .strictest = limit};
+    sl_ns now = 20000 * SL_DAY;
+    struct sl_hold_call call;
+    struct client c;
+
+    CASE("what is charged beyond a hold is charged to the month of now");
+    open_at(&c, s, true);
+    CHECK(hold(&c, &limit, "months", 10, 22, 200 * SL_DAY, now));
+    CHECK(hold(&c, &limit, "months", 10, 23, 200 * SL_DAY, now));
+    CHECK(hold(&c, &limit, "months", 10, 24, 200 * SL_DAY, now));
+    now += 30 * SL_DAY;
+    CHECK(hold(&c, &limit, "months", 60, 0, 0, now));
+    now += 70 * SL_DAY;
+    call = call_of(SL_HOLD_SETTLE, 22, now);
+    call.cost = 25;
+    call.limits = &stored;
+    call.limits_count = 1;
+    CHECK_EQ(call_store(&c, &call), SL_HOLD_HELD);
+    CHECK_EQ(call.parts[0].answer.remaining, 85);
+    CHECK_EQ(left(&c, &limit, "months", now), 85);
+
+    CASE("and nothing to a month that nobody knows");
+    settle(&c, 23, 40, now);
+    CHECK_EQ(left(&c, &limit, "months", now), 85);
+    CHECK_EQ(hold(&c, &limit, "months", 85, 0, 0, now), true);
+    settle(&c, 24, 0, now);
+    CHECK_EQ(left(&c, &limit, "months", now), 0);
+    client_close(&c);
+}
+
 int main(void)
 {
     struct server s = {.pid = 0};
@@ -164,6 +348,11 @@ int main(void)
     test_lives(&s);
     test_quota(&s);
     test_late(&s);
+    test_retry(&s);
+    test_many(&s);
+    test_step_back(&s);
+    test_longest(&s);
+    test_more(&s);
     server_stop(&s);
     return CHECK_DONE();
 }

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "engine/hold.h"
 #include "engine/inside.h"
+#include "engine/spent.h"
 #include "engine/wait/turn.h"
 
 void sl_hold_ask_init(struct sl_hold_ask *ask, struct sl_engine *engine,
@@ -119,16 +121,37 @@ static int add_actual(struct sl_hold_ask *ask, const struct sl_hold_question *q)
 
 /* ---- asking ---- */
 
+/* Beyond a quota that may be exceeded the store knows no ceiling; whoever ends
+ * the hold is told of what was paid for, as whoever took it was. */
+static void show_ceiling(struct sl_held_part *part)
+{
+    struct sl_answer *a = &part->answer;
+    uint64_t used = sl_sub_floor(a->capacity, a->remaining);
+
+    if (!part->of ||
+        (part->of->strictest.kind != SL_QUOTA &&
+         part->of->strictest.kind != SL_LEVEL) ||
+        a->capacity <= a->limit)
+        return;
+    a->capacity = a->limit;
+    a->remaining = sl_sub_floor(a->limit, used);
+    part->over = part->cost > 0 && used > a->limit;
+}
+
 static void on_done(struct sl_hold_call *call)
 {
     struct sl_hold_ask *ask = call->ctx;
     int err = call->err;
 
+    for (unsigned i = 0; !err && i < call->count; i++)
+        show_ceiling(&call->parts[i]);
     if (err)
         sl_refuse(&ask->diag, err, "the store did not answer in time");
     else if (call->state == SL_HOLD_UNKNOWN)
         err = refuse_unknown(ask);
-    else if (call->state == SL_HOLD_HELD && ask->verb != SL_VERB_EXTEND)
+    else
+        sl_spent_ended(ask);
+    if (!err && call->state == SL_HOLD_HELD && ask->verb != SL_VERB_EXTEND)
         sl_turn_freed(ask);
     answer(ask, err);
 }

@@ -14,14 +14,12 @@
 
 static int64_t number(struct sl_database *db, enum sl_query q, int column)
 {
-    return sqlite3_column_int64(db->queries[q], column);
+    return sl_query_integer(db, q, column);
 }
 
 static sl_ns time_of(struct sl_database *db, enum sl_query q, int column)
 {
-    return sqlite3_column_type(db->queries[q], column) == SQLITE_NULL
-               ? SL_NS_NONE
-               : number(db, q, column);
+    return sl_query_time(db, q, column);
 }
 
 /* ---- using them up ---- */
@@ -83,10 +81,11 @@ int sl_ledger_grant(struct sl_database *db, struct sl_credit_grant *grant,
     sl_query_text(db, q, 6, grant->note);
     sl_query_text(db, q, 7, grant->by);
     sl_query_number(db, q, 8, now);
-    err = sl_database_run(db, q);
-    if (!err)
-        grant->number = (uint64_t)sqlite3_last_insert_rowid(db->db);
-    return err;
+    err = sl_query_step(db, q);
+    if (err == 1)
+        grant->number = (uint64_t)number(db, q, 0);
+    sl_query_reset(db, q);
+    return err < 0 ? err : 0;
 }
 
 int sl_ledger_revoke(struct sl_database *db,
@@ -98,9 +97,10 @@ int sl_ledger_revoke(struct sl_database *db,
     sl_query_text(db, q, 1, grant->scope);
     sl_query_text(db, q, 2, grant->id);
     sl_query_number(db, q, 3, (int64_t)grant->number);
-    err = sl_database_run(db, q);
-    *ret_found = !err && sqlite3_changes(db->db) > 0;
-    return err;
+    err = sl_query_step(db, q);
+    *ret_found = err == 1;
+    sl_query_reset(db, q);
+    return err < 0 ? err : 0;
 }
 
 /* ---- reading ---- */
@@ -158,15 +158,15 @@ int sl_ledger_credits_json(struct sl_database *db, struct sl_str scope,
     return err;
 }
 
+/* Until there are `most`; what is bound besides is bound already. */
 static int load(struct sl_database *db, enum sl_query q, struct sl_str scope,
-                struct sl_str id, struct sl_draft *draft)
+                struct sl_str id, unsigned most, struct sl_draft *draft)
 {
     int err;
 
     sl_query_text(db, q, 1, scope);
     sl_query_text(db, q, 2, id);
-    while ((err = sl_query_step(db, q)) == 1 &&
-           draft->credit_count < SL_ENTRY_CREDITS) {
+    while ((err = sl_query_step(db, q)) == 1 && draft->credit_count < most) {
         struct sl_str limit = sl_query_column(db, q, 0);
         const char *copy = sl_arena_copy(&db->arena, limit);
 
@@ -185,12 +185,17 @@ static int load(struct sl_database *db, enum sl_query q, struct sl_str scope,
     return err < 0 ? err : 0;
 }
 
+/* What was used comes first: without it, the rest would be counted as used up
+ * twice. */
 int sl_ledger_credits(struct sl_database *db, struct sl_str scope,
-                      struct sl_str id, struct sl_draft *draft)
+                      struct sl_str id, sl_ns now, struct sl_draft *draft)
 {
-    int err = load(db, SL_QUERY_UNUSED_CREDITS, scope, id, draft);
+    int err =
+        load(db, SL_QUERY_USED_CREDITS, scope, id, SL_ENTRY_CREDITS / 2, draft);
 
-    return err || draft->credit_count == 0
-               ? err
-               : load(db, SL_QUERY_USED_CREDITS, scope, id, draft);
+    if (err)
+        return err;
+    sl_query_number(db, SL_QUERY_UNUSED_CREDITS, 3, now);
+    return load(db, SL_QUERY_UNUSED_CREDITS, scope, id, SL_ENTRY_CREDITS,
+                draft);
 }

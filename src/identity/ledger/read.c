@@ -7,11 +7,12 @@
 const char sl_ledger_forget[] =
     "DELETE FROM usage_counters; DELETE FROM usage_days;"
     "DELETE FROM usage_months; DELETE FROM usage_keys;"
-    "DELETE FROM usage_things; DELETE FROM usage_credits";
+    "DELETE FROM usage_things; DELETE FROM usage_credits;"
+    "DELETE FROM usage_holds; DELETE FROM usage_owed";
 
 static uint64_t number(struct sl_database *db, enum sl_query q, int column)
 {
-    int64_t n = sqlite3_column_int64(db->queries[q], column);
+    int64_t n = sl_query_integer(db, q, column);
 
     return n > 0 ? (uint64_t)n : 0;
 }
@@ -31,7 +32,7 @@ static int read_rows(struct sl_database *db, enum sl_query q,
         if (limit.len > 0)
             memcpy(row.limit, limit.at, limit.len);
         row.kind = kind;
-        row.when = sqlite3_column_int64(db->queries[q], 1);
+        row.when = sl_query_integer(db, q, 1);
         row.used = number(db, q, 2);
         row.overage = number(db, q, 3);
         row.credited = number(db, q, 4);
@@ -80,12 +81,13 @@ int sl_ledger_each(struct sl_database *db, sl_ns since, sl_ledger_f *f,
             .scope = sl_query_column(db, q, 0),
             .id = sl_query_column(db, q, 1),
             .limit = sl_query_column(db, q, 2),
-            .start = sqlite3_column_int64(db->queries[q], 3),
+            .start = sl_query_integer(db, q, 3),
             .used = number(db, q, 4),
+            .owed = number(db, q, 5),
         };
 
         f(ctx, &usage);
     }
     sl_query_reset(db, q);
-    return err;
+    return err ? err : sl_database_run(db, SL_QUERY_PAID_ALL);
 }

@@ -23,7 +23,7 @@ static void bind(struct sl_database *db, enum sl_query q,
 
 static int64_t number(struct sl_database *db, enum sl_query q, int column)
 {
-    return sqlite3_column_int64(db->queries[q], column);
+    return sl_query_integer(db, q, column);
 }
 
 /* ---- the counter ---- */
@@ -88,11 +88,12 @@ static int check_key(struct sl_database *db, struct sl_usage *u, bool *ret)
         return 0;
     bind(db, q, u);
     sl_query_text(db, q, 3, u->key);
+    sl_query_text(db, q, 4, u->name);
     err = sl_query_step(db, q);
     if (err == 1) {
         *ret = true;
         u->result = sl_str_eq(sl_query_column(db, q, 0), u->limit) &&
-                            number(db, q, 1) == u->amount
+                            number(db, q, 1) == u->amount && number(db, q, 2)
                         ? SL_USAGE_REPLAYED
                         : SL_USAGE_CONFLICT;
     }
@@ -112,6 +113,7 @@ static int keep_key(struct sl_database *db, const struct sl_usage *u)
     sl_query_text(db, q, 4, u->limit);
     sl_query_number(db, q, 5, u->amount);
     sl_query_number(db, q, 6, u->at);
+    sl_query_text(db, q, 7, u->name);
     err = sl_database_run(db, q);
     if (err)
         return err;
@@ -145,15 +147,18 @@ static int find_thing(struct sl_database *db, const struct sl_usage *u,
     return err < 0 ? err : 0;
 }
 
-static int put_thing(struct sl_database *db, const struct sl_usage *u)
+/* A counter ends at SL_USAGE_MOST. Of a thing that it has no room for, the rest
+ * counts: else it would take away from others when it goes. */
+static int put_thing(struct sl_database *db, const struct sl_usage *u,
+                     int64_t counts)
 {
-    enum sl_query q = u->amount > 0 ? SL_QUERY_PUT_THING : SL_QUERY_DROP_THING;
+    enum sl_query q = counts > 0 ? SL_QUERY_PUT_THING : SL_QUERY_DROP_THING;
 
     if (u->name.len == 0)
         return 0;
     bind_thing(db, q, u);
-    if (u->amount > 0) {
-        sl_query_number(db, q, 5, u->amount);
+    if (counts > 0) {
+        sl_query_number(db, q, 5, counts);
         sl_query_number(db, q, 6, u->at);
     }
     return sl_database_run(db, q);
@@ -247,11 +252,13 @@ static int settle(struct sl_database *db, struct sl_usage *u,
     if (!err && u->reset)
         err = drop_things(db, u);
     if (!err)
-        err = put_thing(db, u);
+        err = put_thing(db, u, u->amount - by + (by > 0 ? u->moved : by));
+    if (!err)
+        err = sl_ledger_owe(db, u);
     return err ? err : keep_key(db, u);
 }
 
-static int record(struct sl_database *db, struct sl_usage *u)
+int sl_ledger_put(struct sl_database *db, struct sl_usage *u)
 {
     struct counter c;
     int64_t by = u->amount, had = 0;
@@ -290,7 +297,8 @@ int sl_ledger_record(struct sl_database *db, struct sl_usage *list,
     for (unsigned i = 0; i < count && !err; i++) {
         list[i].moved = 0;
         list[i].absorbed = false;
-        err = record(db, &list[i]);
+        err = list[i].act == SL_SPEND ? sl_ledger_put(db, &list[i])
+                                      : sl_ledger_held(db, &list[i]);
         if (!err && list[i].result >= SL_USAGE_CONFLICT) {
             *ret_failed = i;
             return 0;

@@ -7,7 +7,6 @@
  */
 #include "base/instant.h"
 #include "identity/registry/database.h"
-#include "identity/registry/schema.h"
 #include "wire/json.h"
 
 #define PICTURE_MOST ((size_t)1 << 20)
@@ -42,14 +41,11 @@ static int picture(struct sl_database *db, const struct sl_draft *draft,
 static int trim(struct sl_database *db, const struct sl_draft *of)
 {
     const enum sl_query q = SL_QUERY_TRIM_AUDIT;
-    int err;
 
     sl_query_text(db, q, 1, of->scope);
     sl_query_text(db, q, 2, of->id);
     sl_query_number(db, q, 3, SL_AUDIT_KEPT);
-    err = sl_query_step(db, q);
-    sl_query_reset(db, q);
-    return err;
+    return sl_database_run(db, q);
 }
 
 int sl_database_note(struct sl_database *db, const struct sl_draft *old,
@@ -77,10 +73,11 @@ int sl_database_note(struct sl_database *db, const struct sl_draft *old,
     if (after.at)
         sl_query_text(db, q, 7, after);
     err = sl_query_step(db, q);
+    if (err == 1)
+        *ret_line = (uint64_t)sl_query_integer(db, q, 0);
     sl_query_reset(db, q);
     if (err < 0)
         return err;
-    *ret_line = (uint64_t)sqlite3_last_insert_rowid(db->db);
     return old ? trim(db, of) : 0;
 }
 
@@ -95,13 +92,12 @@ static int json_or_null(struct sl_buf *out, const char *name,
 static int write_line(struct sl_database *db, struct sl_buf *out)
 {
     const enum sl_query q = SL_QUERY_AUDIT;
-    sqlite3_stmt *st = db->queries[q];
     char at[SL_INSTANT_TEXT];
     int err;
 
-    sl_instant_print(sqlite3_column_int64(st, 1), true, at);
+    sl_instant_print(sl_query_integer(db, q, 1), true, at);
     err = sl_buf_addf(out, "{\"revision\":%lld,\"at\":\"%s\",\"by\":",
-                      (long long)sqlite3_column_int64(st, 0), at);
+                      (long long)sl_query_integer(db, q, 0), at);
     if (!err)
         err = sl_json_string(out, sl_query_column(db, q, 2));
     if (!err)

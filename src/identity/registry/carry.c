@@ -15,6 +15,7 @@ static void touch(struct sl_registry *r, struct sl_str scope, struct sl_str id)
     unsigned stamp = sl_stamp_of(r, scope, id);
 
     r->touched[stamp / 64] |= UINT64_C(1) << stamp % 64;
+    sl_share_touch(r, scope, id);
 }
 
 /* The subject's own name, and all that stand for it. */
@@ -79,7 +80,7 @@ static int find(struct sl_registry *r, struct sl_job *job)
         job->result = SL_JOB_NOBODY;
         draft.id = job->id;
     }
-    err = sl_ledger_credits(&r->db, job->scope, draft.id, &draft);
+    err = sl_ledger_credits(&r->db, job->scope, draft.id, job->now, &draft);
     if (err)
         return fault(r, job, err);
     return give(r, job, &draft, found, &end);
@@ -293,16 +294,15 @@ static int write_all(struct sl_registry *r, struct sl_job *job)
 
 static int forget(struct sl_registry *r)
 {
+    int err;
+
     memset(r->touched, 0xff, sizeof(r->touched));
-    if (sqlite3_exec(r->db.db,
-                     "DELETE FROM subjects; DELETE FROM roles;"
-                     "DELETE FROM aliases; DELETE FROM overrides;"
-                     "DELETE FROM audit; DELETE FROM switches",
-                     NULL, NULL, NULL) == SQLITE_OK &&
-        sqlite3_exec(r->db.db, sl_ledger_forget, NULL, NULL, NULL) == SQLITE_OK)
-        return 0;
-    return sl_refuse(&r->db.diag, SLUICE_ESTORE, "%s",
-                     sqlite3_errmsg(r->db.db));
+    sl_share_touch_all(r);
+    err = sl_database_script(&r->db, "DELETE FROM subjects; DELETE FROM roles;"
+                                     "DELETE FROM aliases; DELETE FROM "
+                                     "overrides; DELETE FROM audit;"
+                                     "DELETE FROM switches");
+    return err ? err : sl_database_script(&r->db, sl_ledger_forget);
 }
 
 /* One report that is not accepted takes all of its job back. */
@@ -350,6 +350,8 @@ static int read_meters(struct sl_registry *r, struct sl_job *job)
 
 static int write(struct sl_registry *r, struct sl_job *job)
 {
+    if (job->is_done)
+        return 0;
     if (job->kind == SL_JOB_METERS)
         return read_meters(r, job);
     atomic_fetch_add_explicit(&r->writes, 1, memory_order_relaxed);
@@ -360,9 +362,11 @@ static int write(struct sl_registry *r, struct sl_job *job)
         return grant(r, job);
     if (job->kind == SL_JOB_USAGE)
         return record(r, job);
-    if (job->kind == SL_JOB_SWITCH)
+    if (job->kind == SL_JOB_SWITCH) {
+        sl_share_switch(r, job->name, job->on);
         return sl_database_switch(&r->db, job->name, job->on, job->by,
                                   job->now);
+    }
     return job->kind == SL_JOB_FORGET ? forget(r) : write_all(r, job);
 }
 
@@ -372,14 +376,14 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
     struct sl_diag why = r->db.diag;
 
     sl_database_rollback(&r->db);
-    /* What the log holds is moved to the file, so that the log can begin anew:
-     * on a full disk there may be room for the next write then. */
-    sqlite3_wal_checkpoint_v2(r->db.db, NULL, SQLITE_CHECKPOINT_RESTART, NULL,
-                              NULL);
     for (struct sl_job *job = first; job; job = job->next) {
+        if (job->is_done)
+            continue;
         sl_entries_free(job->entries);
         job->entries = NULL;
         job->result = SL_JOB_DONE;
+        if (job->doubt == 0)
+            job->doubt = r->db.doubt;
         r->db.diag = why;
         fault(r, job, err);
     }
@@ -390,19 +394,24 @@ int sl_carry_look(struct sl_registry *r)
     int any = sl_query_step(&r->db, SL_QUERY_ANY);
 
     sl_query_reset(&r->db, SL_QUERY_ANY);
-    if (any >= 0)
+    /* What others have told meanwhile is not forgotten. */
+    if (any > 0 || (any == 0 && !r->db.driver->tell))
         atomic_store_explicit(&r->has_any, any > 0, memory_order_release);
     return any < 0 ? any : 0;
 }
 
 void sl_carry_writes(struct sl_registry *r, struct sl_job *first)
 {
-    int err = sl_database_run(&r->db, SL_QUERY_BEGIN);
+    int err = sl_share_recall(r, first);
 
+    if (!err)
+        err = sl_database_run(&r->db, SL_QUERY_BEGIN);
+    if (!err)
+        err = sl_share_lock(r, first);
     for (struct sl_job *job = first; job && !err; job = job->next)
         err = write(r, job);
     if (!err)
-        err = sl_database_run(&r->db, SL_QUERY_COMMIT);
+        err = sl_share_commit(r);
     if (err)
         fail_all(r, first, err);
     else

@@ -1,19 +1,17 @@
 /* database.c -- what the registry asks of its tables.
  *
- * All questions are prepared once. A text that is bound is borrowed until the
- * question is reset, and a text that was read is copied to the arena, for it
- * is gone with the next row.
+ * All questions are prepared once, by the driver. A text that is bound is
+ * borrowed until the question is reset, and a text that was read is copied to
+ * the arena, for it is gone with the next row.
  */
 #include "identity/registry/database.h"
 
 #include <string.h>
 
-#include "identity/registry/schema.h"
-
 /* What the texts of a subject and its two pictures for the history need. */
 #define ARENA_MOST ((size_t)4 << 20)
 
-static const char *const sql[SL_QUERIES] = {
+const char *const sl_queries[SL_QUERIES] = {
 #define QUERY(id, text) [SL_QUERY_##id] = (text),
 #include "identity/registry/queries.def"
 };
@@ -23,25 +21,20 @@ static const char *const sql[SL_QUERIES] = {
 void sl_query_text(struct sl_database *db, enum sl_query query, int at,
                    struct sl_str text)
 {
-    /* A text that can't be bound (too long, no memory) is NULL, which no
-     * column that has a text accepts and no comparison finds. */
-    sqlite3_bind_text(db->queries[query], at, text.at ? text.at : "",
-                      sl_str_int(text.len), SQLITE_STATIC);
+    db->driver->text(db, query, at, text);
 }
 
 void sl_query_number(struct sl_database *db, enum sl_query query, int at,
                      int64_t number)
 {
-    sqlite3_bind_int64(db->queries[query], at, number);
+    db->driver->number(db, query, at, number);
 }
 
-/* NULL is never. */
+/* NULL is never, and what is not bound is NULL. */
 static void bind_time(struct sl_database *db, enum sl_query query, int at,
                       sl_ns time)
 {
-    if (time == SL_NS_NONE)
-        sqlite3_bind_null(db->queries[query], at);
-    else
+    if (time != SL_NS_NONE)
         sl_query_number(db, query, at, time);
 }
 
@@ -54,36 +47,35 @@ static void bind_who(struct sl_database *db, enum sl_query query,
 
 int sl_query_step(struct sl_database *db, enum sl_query query)
 {
-    int code = sqlite3_step(db->queries[query]);
-
-    if (code == SQLITE_ROW)
-        return 1;
-    return code == SQLITE_DONE ? 0 : sl_schema_error(db->db, &db->diag);
+    return db->driver->step(db, query);
 }
 
 void sl_query_reset(struct sl_database *db, enum sl_query query)
 {
-    sqlite3_reset(db->queries[query]); /* its error was told by the step */
-    sqlite3_clear_bindings(db->queries[query]);
+    db->driver->reset(db, query);
 }
 
 struct sl_str sl_query_column(struct sl_database *db, enum sl_query query,
                               int column)
 {
-    sqlite3_stmt *st = db->queries[query];
-    const void *at = sqlite3_column_blob(st, column);
-    int len = sqlite3_column_bytes(st, column);
+    struct sl_str text;
 
-    return (struct sl_str){at ? at : "", at ? (size_t)len : 0};
+    return db->driver->column(db, query, column, &text) ? text : SL_STR("");
 }
 
-static sl_ns column_time(struct sl_database *db, enum sl_query query, int at)
+int64_t sl_query_integer(struct sl_database *db, enum sl_query query,
+                         int column)
 {
-    sqlite3_stmt *st = db->queries[query];
+    return db->driver->integer(db, query, column);
+}
 
-    return sqlite3_column_type(st, at) == SQLITE_NULL
-               ? SL_NS_NONE
-               : sqlite3_column_int64(st, at);
+sl_ns sl_query_time(struct sl_database *db, enum sl_query query, int column)
+{
+    struct sl_str text;
+
+    return db->driver->column(db, query, column, &text)
+               ? db->driver->integer(db, query, column)
+               : SL_NS_NONE;
 }
 
 static int no_memory(struct sl_database *db)
@@ -110,10 +102,7 @@ static int keep_column(struct sl_database *db, enum sl_query query, int column,
 /* A question without an answer, whose texts are bound already. */
 static int finish(struct sl_database *db, enum sl_query query)
 {
-    int err = sl_query_step(db, query);
-
-    sl_query_reset(db, query);
-    return err < 0 ? err : 0;
+    return db->driver->run(db, query);
 }
 
 int sl_database_run(struct sl_database *db, enum sl_query query)
@@ -121,10 +110,14 @@ int sl_database_run(struct sl_database *db, enum sl_query query)
     return finish(db, query);
 }
 
+int sl_database_script(struct sl_database *db, const char *sql)
+{
+    return db->driver->script(db, sql);
+}
+
 void sl_database_rollback(struct sl_database *db)
 {
-    if (!sqlite3_get_autocommit(db->db))
-        sqlite3_exec(db->db, "ROLLBACK", NULL, NULL, NULL);
+    db->driver->rollback(db);
 }
 
 /* ---- reading ---- */
@@ -153,7 +146,7 @@ static int load_rate(struct sl_database *db, struct sl_own_rate *rate)
 
     if (!err)
         err = keep_column(db, SL_QUERY_RATES, 1, &rate->rate);
-    rate->until = column_time(db, SL_QUERY_RATES, 2);
+    rate->until = sl_query_time(db, SL_QUERY_RATES, 2);
     if (!err)
         err = keep_column(db, SL_QUERY_RATES, 3, &rate->by);
     if (!err)
@@ -188,13 +181,13 @@ static int load_row(struct sl_database *db, struct sl_draft *draft,
     *ret_found = err == 1;
     if (err == 1) {
         err = keep_column(db, q, 0, &draft->plan);
-        draft->expires = column_time(db, q, 1);
+        draft->expires = sl_query_time(db, q, 1);
         if (!err)
             err = keep_column(db, q, 2, &draft->note);
         if (!err)
             err = keep_column(db, q, 3, &draft->by);
-        draft->updated = sqlite3_column_int64(db->queries[q], 4);
-        draft->revision = (uint64_t)sqlite3_column_int64(db->queries[q], 5);
+        draft->updated = sl_query_integer(db, q, 4);
+        draft->revision = (uint64_t)sl_query_integer(db, q, 5);
     }
     sl_query_reset(db, q);
     return err;
@@ -390,37 +383,29 @@ int sl_database_switch(struct sl_database *db, struct sl_str name, int on,
 
 /* ---- opening ---- */
 
-static int prepare(struct sl_database *db, struct sl_diag *diag)
-{
-    for (int i = 0; i < SL_QUERIES; i++)
-        if (sqlite3_prepare_v3(db->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT,
-                               &db->queries[i], NULL) != SQLITE_OK)
-            return sl_schema_error(db->db, diag);
-    return 0;
-}
-
-int sl_database_open(struct sl_database *db, const char *path,
-                     const struct sl_alloc *alloc, struct sl_diag *diag)
+int sl_database_open(struct sl_database *db, const struct sl_driver *driver,
+                     const char *where, const struct sl_alloc *alloc,
+                     struct sl_diag *diag)
 {
     int err;
 
     memset(db, 0, sizeof(*db));
     sl_arena_init(&db->arena, ARENA_MOST, alloc);
-    err = sl_schema_open(path, &db->db, diag);
-    if (!err)
-        err = prepare(db, diag);
+    if (!driver)
+        driver = &sl_driver_sqlite;
+    err = driver->open(db, where, diag);
     if (err)
-        sl_database_close(db);
+        sl_arena_done(&db->arena);
+    else
+        db->driver = driver;
     return err;
 }
 
 void sl_database_close(struct sl_database *db)
 {
-    for (int i = 0; i < SL_QUERIES; i++) {
-        sqlite3_finalize(db->queries[i]);
-        db->queries[i] = NULL;
-    }
-    sqlite3_close(db->db);
-    db->db = NULL;
+    if (!db->driver)
+        return;
+    db->driver->close(db);
+    db->driver = NULL;
     sl_arena_done(&db->arena);
 }

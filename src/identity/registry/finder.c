@@ -334,6 +334,7 @@ static void begin_load(struct sl_finder *f, struct sl_lookup *lookup,
     load->job.loop = f->loop;
     load->job.done = on_loaded;
     load->job.ctx = load;
+    load->job.now = sl_loop_now(f->loop);
     load->job.scope = load->is_org ? SL_STR("org") : SL_STR("user");
     load->job.id = (struct sl_str){load->id, lookup->id.len};
     TAILQ_INSERT_TAIL(&f->loads, load, order);

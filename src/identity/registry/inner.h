@@ -10,6 +10,7 @@
 struct sl_registry {
     const struct sl_alloc *alloc;
     void (*on_fault)(void *ctx, const char *sentence);
+    void (*on_switch)(void *ctx, struct sl_str name, int on);
     void *ctx;
     struct sl_hash_key secret;
     _Atomic uint64_t stamps[SL_STAMPS];
@@ -48,6 +49,32 @@ static inline bool sl_job_writes(const struct sl_job *job)
 
 /* Find out whether anybody is registered. */
 SL_MUST_USE int sl_carry_look(struct sl_registry *registry);
+
+/* ---- share.c: with others who write to the same tables; nothing of it is done
+ * where there are none ---- */
+
+/* Find out which of the jobs were carried out by a transaction whose end was
+ * not heard: job->is_done. */
+SL_MUST_USE int sl_share_recall(struct sl_registry *registry,
+                                struct sl_job *first);
+
+/* Within a transaction, first: keep others away from whom the jobs are about.
+ */
+SL_MUST_USE int sl_share_lock(struct sl_registry *registry,
+                              struct sl_job *first);
+
+/* COMMIT; if its answer is lost, find out. */
+SL_MUST_USE int sl_share_commit(struct sl_registry *registry);
+
+/* Hear what the others tell, from now on. */
+SL_MUST_USE int sl_share_listen(struct sl_registry *registry,
+                                struct sl_diag *diag);
+
+/* Tell the others what has changed, when it is committed. */
+void sl_share_touch(struct sl_registry *registry, struct sl_str scope,
+                    struct sl_str id);
+void sl_share_touch_all(struct sl_registry *registry);
+void sl_share_switch(struct sl_registry *registry, struct sl_str name, int on);
 
 /* Which stamp. */
 unsigned sl_stamp_of(const struct sl_registry *registry, struct sl_str scope,

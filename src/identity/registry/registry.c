@@ -249,7 +249,7 @@ static int read_switches(struct sl_registry *r)
         }
         r->switches[r->switch_count++] = (struct sl_switched){
             {copy, name.len},
-            sqlite3_column_int(r->db.queries[q], 1) != 0
+            sl_query_integer(&r->db, q, 1) != 0
         };
     }
     sl_query_reset(&r->db, q);
@@ -261,6 +261,7 @@ static void init(struct sl_registry *r,
 {
     r->alloc = options->alloc ? options->alloc : &sl_alloc_libc;
     r->on_fault = options->on_fault;
+    r->on_switch = options->on_switch;
     r->ctx = options->ctx;
     r->end = &r->first;
     sl_arena_init(&r->names, NAMES_MOST, r->alloc);
@@ -284,7 +285,8 @@ int sl_registry_open(const struct sl_registry_options *options,
     if (err)
         sl_refuse(diag, err, "the system gives no random bytes");
     if (!err)
-        err = sl_database_open(&r->db, options->path, r->alloc, diag);
+        err = sl_database_open(&r->db, options->driver, options->path, r->alloc,
+                               diag);
     if (!err) {
         err = read_switches(r);
         if (!err)
@@ -295,6 +297,8 @@ int sl_registry_open(const struct sl_registry_options *options,
         if (err)
             *diag = r->db.diag;
     }
+    if (!err)
+        err = sl_share_listen(r, diag);
     if (!err && start(r))
         err = sl_refuse(diag, SLUICE_ESYS, "there can be no more threads");
     if (err) {
@@ -322,8 +326,7 @@ void sl_registry_close(struct sl_registry *r)
     if (!r)
         return;
     sl_registry_stop(r);
-    if (r->db.db)
-        sl_database_close(&r->db);
+    sl_database_close(&r->db);
     sl_arena_done(&r->names);
     pthread_cond_destroy(&r->more);
     pthread_mutex_destroy(&r->lock);

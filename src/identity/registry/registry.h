@@ -94,15 +94,24 @@ struct sl_job {
     struct sl_buf text;       /* AUDIT, CREDITS: items of a JSON array; METERS:
                                * structs;       the asker's */
 
-    /* The registry's. */
+    /* The registry's. Who gives it the same job again after a failure leaves
+     * `doubt` as it is: it was perhaps carried out, and is not twice. */
+    uint64_t doubt;
+    bool is_done;
     struct sl_job *next;
 };
 
+struct sl_driver;
+
 struct sl_registry_options {
-    const char *path; /* ":memory:" keeps nothing */
+    const struct sl_driver *driver; /* NULL: SQLite */
+    const char *path;               /* ":memory:" keeps nothing */
     const struct sl_alloc *alloc;
     /* On the registry's thread, when a job has failed; or NULL. */
     void (*on_fault)(void *ctx, const char *sentence);
+    /* Somebody else, who shares the tables, has switched a feature: see SWITCH.
+     * On a thread of the registry's; or NULL. */
+    void (*on_switch)(void *ctx, struct sl_str name, int on);
     /* Before anybody asks: what was used, as far as it has been written since
      * `since`; or NULL. */
     sl_ledger_f *on_usage;

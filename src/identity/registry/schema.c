@@ -71,6 +71,21 @@ static const char *const steps[] = {
     " amount INTEGER NOT NULL, unused INTEGER NOT NULL, expires INTEGER,"
     " note TEXT NOT NULL, author TEXT NOT NULL, at INTEGER NOT NULL) STRICT;"
     "CREATE INDEX usage_credits_of ON usage_credits(scope, id, limit_name);",
+
+    /* A key is for one thing; NULL: nobody has put it down. What is held of a
+     * limit ("ID:LIMIT"), and by whom, until it has ended; without a scope: it
+     * has ended, and who held it is not known yet. What is to be given back to
+     * the table. */
+    "ALTER TABLE usage_keys ADD COLUMN name TEXT;"
+    "CREATE TABLE usage_holds(hold TEXT PRIMARY KEY, scope TEXT, id TEXT,"
+    " period_start INTEGER NOT NULL, amount INTEGER NOT NULL, cap INTEGER,"
+    " expires INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX usage_holds_at ON usage_holds(expires);"
+    "CREATE TABLE usage_owed(scope TEXT NOT NULL, id TEXT NOT NULL,"
+    " limit_name TEXT NOT NULL, period_start INTEGER NOT NULL,"
+    " units INTEGER NOT NULL,"
+    " PRIMARY KEY(scope, id, limit_name, period_start))"
+    " STRICT, WITHOUT ROWID;",
 };
 
 /* ---- errors ---- */

@@ -27,11 +27,12 @@ static bool has_numbers(const struct sl_plan_limit *limit)
     return sl_rate_has_numbers(limit->form);
 }
 
+/* Its count stays: it says what lies beyond it. */
 struct sl_limit sl_build_open(const struct sl_limit *limit)
 {
     struct sl_limit open = *limit;
 
-    open.count = open.capacity = SL_AMOUNT_MAX;
+    open.capacity = SL_AMOUNT_MAX;
     sl_limit_derive(&open);
     return open;
 }

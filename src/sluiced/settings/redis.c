@@ -60,7 +60,8 @@ int sl_settings_redis(struct sl_settings *s, struct sl_diag *diag)
 /* Up to the next '&' it is nobody's business. */
 static const char *mask_option(const char *at, char **out, const char *end)
 {
-    static const char *const names[] = {"sentinel_user=", "sentinel_password="};
+    static const char *const names[] = {
+        "sentinel_user=", "sentinel_password=", "sslpassword=", "password="};
 
     for (size_t i = 0; i < SL_LEN(names); i++) {
         size_t len = strlen(names[i]);

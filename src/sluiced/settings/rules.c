@@ -24,12 +24,9 @@ static int refuse_store(const struct sl_settings *s, enum sl_setting id,
 
     if (id == SL_SET_usage)
         return sl_settings_refuse(s, id, diag,
-                                  begins(text, "postgres")
-                                      ? "%.*s: is not in this version; write "
-                                        "\"sqlite:./sluice.db\""
-                                      : "\"%.*s\" is no registry; write "
-                                        "sqlite:PATH, dynamodb://REGION/TABLE "
-                                        "or none",
+                                  "\"%.*s\" is no registry; write sqlite:PATH, "
+                                  "postgres://HOST/DATABASE, "
+                                  "dynamodb://REGION/TABLE or none",
                                   len, text);
     return sl_settings_refuse(s, id, diag,
                               "\"%.*s\" is no store; write memory:, "
@@ -42,6 +39,7 @@ int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
 {
     if (strcmp(settings->values[SL_SET_usage].text, "none") != 0 &&
         !begins(settings->values[SL_SET_usage].text, "dynamodb:") &&
+        !begins(settings->values[SL_SET_usage].text, "postgres://") &&
         (!begins(settings->values[SL_SET_usage].text, "sqlite:") ||
          strlen(settings->values[SL_SET_usage].text) == strlen("sqlite:")))
         return refuse_store(settings, SL_SET_usage, diag);

@@ -21,6 +21,10 @@ SL_MUST_USE int sl_settings_redis(struct sl_settings *settings,
 SL_MUST_USE int sl_settings_dynamo(struct sl_settings *settings,
                                    struct sl_diag *diag);
 
+/* Read where the registry is, if that is in a PostgreSQL. postgres.c */
+SL_MUST_USE int sl_settings_postgres(struct sl_settings *settings,
+                                     struct sl_diag *diag);
+
 /* Is that a time for a store elsewhere? redis.c */
 SL_MUST_USE int sl_settings_deadline(const struct sl_settings *settings,
                                      struct sl_diag *diag);

@@ -412,9 +412,9 @@ int sl_settings_make(struct sl_settings *settings, const struct sl_given *given,
                      struct sl_diag *diag)
 {
     static int (*const steps[])(struct sl_settings *, struct sl_diag *) = {
-        sl_rules_version,   read_words,        read_numbers,
-        read_files,         read_doors,        sl_settings_redis,
-        sl_settings_dynamo, sl_rules_together,
+        sl_rules_version,   read_words,           read_numbers,
+        read_files,         read_doors,           sl_settings_redis,
+        sl_settings_dynamo, sl_settings_postgres, sl_rules_together,
     };
     int status = 0;
 

@@ -2,13 +2,14 @@
 -- read and written. It stands behind kinds.lua in one script.
 --
 -- A value is "1:SHAPE:A:B:C", with ":D:E:F" behind it where something is leased
--- (see kinds.lua), and ";R;X;Z" where something is held (see holds.lua). What
--- is of another shape, or no value of ours, counts as nothing, and is replaced
--- by what is taken next.
+-- (see kinds.lua and windows.lua), and ";R;X;Z;G;T" where something is held (see holds.lua).
+-- What is of another shape, or no value of ours, counts as nothing, and is
+-- replaced by what is taken next.
 --
 -- Permits are a sorted set, so that whoever operates it sees who holds them and
--- until when: "ID:COST" by the microsecond at which it expires; "#SHAPE" by how
--- many are out in all, below zero; and "!" if some were taken without a hold.
+-- until when: "NAME:COST:LIFE" by the microsecond at which it expires; "#SHAPE"
+-- by how many are out in all, below zero; "@" by when that was written, likewise;
+-- and "!" if some were taken without a hold.
 
 local FOR_GOOD = 315360000000 -- ms; ten years, for what no clock ends
 
@@ -52,7 +53,8 @@ end
 
 local function read_permits(p)
     local s = { a = 0, b = 0, c = 0 }
-    local list = redis.pcall("ZRANGE", p.key, 0, 2, "WITHSCORES")
+    local list = redis.pcall("ZRANGE", p.key, 0, 3, "WITHSCORES")
+    local written = 0
     if list.err then
         p.replaced, p.other = true, true
         return s, true
@@ -61,11 +63,16 @@ local function read_permits(p)
         local first = string.sub(list[i], 1, 1)
         if first == "!" then
             p.firm = true
+        elseif first == "@" then
+            written = -tonumber(list[i + 1])
         elseif first ~= "#" then
             p.holds = p.holds or { x = tonumber(list[i + 1]) }
         elseif string.sub(list[i], 2) == p.shape then
             s.b = -tonumber(list[i + 1])
         end
+    end
+    if p.holds then
+        p.holds.t = written
     end
     if s.b <= 0 then -- whatever that is, nothing is out
         p.replaced, p.holds = list[1] ~= nil, nil
@@ -84,7 +91,7 @@ local function write_permits(p, s)
     if s.b == 0 then
         return
     end
-    redis.call("ZADD", p.key, whole(-s.b), "#" .. p.shape)
+    redis.call("ZADD", p.key, whole(-s.b), "#" .. p.shape, whole(-now), "@")
     if p.expires then
         redis.call("ZADD", p.key, whole(p.expires), p.member)
     end
@@ -104,7 +111,8 @@ end
 local function read_more(p, s, text)
     local leases, holds = string.match(text, "^([%d:]*)([%d;]*)$")
     local d, e, f = string.match(leases or "", "^:(%d+):(%d+):(%d+)$")
-    local r, x, z = string.match(holds or "", "^;(%d+);(%d+);(%d+)$")
+    local r, x, z, g, t =
+        string.match(holds or "", "^;(%d+);(%d+);(%d+);(%d+);(%d+)$")
     if not leases or (leases ~= "" and not d) or (holds ~= "" and not r) then
         return false
     end
@@ -112,9 +120,10 @@ local function read_more(p, s, text)
         s.d, s.e, s.f = tonumber(d), tonumber(e), tonumber(f)
     end
     if r then
-        p.holds = { r = tonumber(r), x = tonumber(x), z = tonumber(z) }
+        p.holds = { r = tonumber(r), x = tonumber(x), z = tonumber(z),
+            g = tonumber(g), t = tonumber(t) }
     end
-    return (not d or (s.d <= MOST and s.e <= COUNT_MOST and s.f <= COUNT_MOST))
+    return (not d or (s.d <= MOST and s.e <= MOST and s.f <= MOST))
         and (not r or (p.holds.r <= 2 * MOST and p.holds.z <= 2 * MOST))
 end
 
@@ -180,7 +189,8 @@ local function write(p, s)
     end
     if p.holds then
         local h = p.holds
-        value = value .. string.format(";%.0f;%.0f;%.0f", h.r, h.x, h.z)
+        value = value .. string.format(";%.0f;%.0f;%.0f;%.0f;%.0f", h.r, h.x,
+            h.z, h.g, now)
         ttl = max(ttl, div(max(h.z - now, 0), 1000) + MARGIN)
     end
     if p.held then -- by the words of then, which may not know this period
@@ -199,7 +209,8 @@ local function give_back(p, when)
     if p.holds and used_at then
         local at, written = judged(now, p.state.a)
         local used = used_at(p, p.state, written, at)
-        p.holds.r = p.holds.r + max(used - r.next.b, 0)
+        local back = max(used - r.next.b, 0)
+        p.holds.r, p.holds.g = p.holds.r + back, p.holds.g + back
         p.changed = true
     end
     return r

@@ -5,80 +5,32 @@
 -- last of KEYS), in the slot of its cells; when it has ended, a string that says
 -- how. What is held of a key is a member of the sorted set beside it,
 --
---   ID:SHAPE:COST:M0:M1   by the microsecond at which it expires
+--   NAME:SHAPE:COST:M0:M1:M2:LIFE   by the microsecond at which it expires
 --
--- (or, of permits, of the set that they are: ID:COST). M0 and M1 are the mark of
--- the take. Buckets: when it was, and what was used right after it, with what
--- had been given back by then. Windows: their beginning and end. A value says
--- in ";R;X;Z" that something is held: R is how much was given back to a bucket
--- meanwhile, X when the first hold expires, Z when the last does. So whoever
--- decides knows without asking whether one has expired, and gives it back
--- first, as of its expiry.
+-- (or, of permits, of the set that they are: NAME:COST:LIFE). NAME is that of the
+-- record behind "sluice:hold:", LIFE the longest that it was ever held for at
+-- once. M0 to M2 are the mark of the take. Buckets: when it was, what was used
+-- right after it, with R of then, and G of then. Windows: their beginning and
+-- end. A value says in ";R;X;Z;G;T" that something is held: R is how much was
+-- given back to a bucket meanwhile, and G how much of that by no hold (see
+-- core/hold.h); X is when the first hold expires, Z when the last does; T is when
+-- that was written, by which a clock that steps back is found out. So whoever
+-- decides knows without asking whether one has expired, and gives it back first,
+-- as of its expiry.
 --
 -- Where nothing is held, nothing of this is made or asked.
 
 local REMEMBER = 60000 -- ms: how it ended, after it would have expired
 local COST_MOST = 562949953421312 -- of a settlement
+local RECORD = "sluice:hold:"
+
+-- So many members are given back, or looked through, by one call: it keeps all
+-- others waiting.
+local EXPIRE_MOST, PERMITS_MOST, LOOK_MOST = 500, 1000, 100
 
 local function make_holds()
-    -- ---- marks ----
-
-    local function is_bucket(p)
-        return p.kind == "bucket" or p.kind == "interval" or p.kind == "leaky"
-    end
-
-    local function mark_of(p, s)
-        if is_bucket(p) then
-            return s.a, s.b + p.holds.r
-        elseif p.kind == "sliding" then
-            return s.a * p.span, (s.a + 1) * p.span
-        elseif p.kind == "fixed" or p.kind == "quota" then
-            return p.algorithm[6](p, s.a)
-        end
-        return 0, 0
-    end
-
-    -- What is surely still used of it comes back. A clock that has stepped back
-    -- behind the take can't tell: then nothing does.
-    local function bucket_unhold(p, s, amount, m0, m1, ends)
-        local used_at, drained, state =
-            p.algorithm[6], p.algorithm[7], p.algorithm[8]
-        local at, h = max(ends, s.a), p.holds
-        if not h then -- the value was lost, and with it what was used
-            return s
-        end
-        local sure = drained(p, m0, max(m1 - h.r, 0), max(at, m0))
-        local back = min(amount * p.token, sure)
-        if back <= 0 or now < m0 - JITTER then
-            return s
-        end
-        local used = used_at(p, s, s.a, at)
-        local next = state(s, at, used)
-        local floor = next.d and (next.e + next.f) * p.token or 0
-        next.b = max(used - back, floor)
-        if next.b == 0 then
-            next.a = 0
-        end
-        h.r = h.r + used - next.b
-        return next
-    end
-
-    local function unhold(p, s, amount, m0, m1, ends)
-        local b, c = s.b, s.c
-        if is_bucket(p) then
-            return bucket_unhold(p, s, amount, m0, m1, ends)
-        elseif p.kind == "sliding" then
-            if s.a * p.span == m0 then
-                b = max(b - amount, 0)
-            elseif (s.a - 1) * p.span == m0 then
-                c = max(c - amount, 0)
-            end
-        elseif p.kind == "permits" or p.kind == "level"
-            or (s.a >= m0 and s.a < m1) then
-            b = max(b - amount, 0)
-        end
-        return { a = (b + c > 0) and s.a or 0, b = b, c = c }
-    end
+    local marks = make_marks()
+    local is_bucket, mark_of, unhold = marks.is_bucket, marks.of, marks.unhold
 
     -- ---- what is held of a key ----
 
@@ -94,47 +46,93 @@ local function make_holds()
         end
     end
 
+    -- What it took, its mark, and how long it lasts; nothing if it is none of
+    -- this limit's.
     local function read_member(p, member)
         if p.kind == "permits" then
-            return p.shape, tonumber(string.match(member, ":(%d+)$")), 0, 0
+            local cost, life = string.match(member, ":(%d+):(%d+)$")
+            return cost and { cost = tonumber(cost), life = tonumber(life) }
         end
-        local shape, cost, m0, m1 =
-            string.match(member, ":(%d+):(%d+):(%d+):(%d+)$")
-        return shape, tonumber(cost), tonumber(m0), tonumber(m1)
+        local shape, cost, m0, m1, m2, life =
+            string.match(member, ":(%d+):(%d+):(%d+):(%d+):(%d+):(%d+)$")
+        return shape == p.shape and { cost = tonumber(cost),
+            life = tonumber(life), [0] = tonumber(m0), tonumber(m1),
+            tonumber(m2) }
     end
 
-    -- What has expired is given back, in order.
-    local function expire(p)
-        local list = redis.call("ZRANGEBYSCORE", set_of(p), 0, whole(now),
-            "WITHSCORES")
+    -- From the first to expire on, at `from` or later: `visit` is given each,
+    -- and stops it by an answer.
+    local function visit_held(p, from, most, visit)
+        local list = redis.call("ZRANGEBYSCORE", set_of(p), whole(from),
+            "+inf", "WITHSCORES", "LIMIT", 0, most)
         for i = 1, #list, 2 do
-            local shape, cost, m0, m1 = read_member(p, list[i])
-            if shape == p.shape and cost then
-                p.state = unhold(p, p.state, cost, m0, m1,
-                    tonumber(list[i + 1]))
+            local m = read_member(p, list[i])
+            local answer = m and visit(m, tonumber(list[i + 1]), list[i])
+            if answer then
+                return answer
             end
         end
-        redis.call("ZREMRANGEBYSCORE", set_of(p), 0, whole(now))
+    end
+
+    -- What has expired is given back, in order. Of very many some are left for
+    -- the next call.
+    local function expire(p)
+        local list = redis.call("ZRANGEBYSCORE", set_of(p), 0, whole(now),
+            "WITHSCORES", "LIMIT", 0, EXPIRE_MOST)
+        local gone = {}
+        for i = 1, #list, 2 do
+            local m = read_member(p, list[i])
+            gone[#gone + 1] = list[i]
+            if m then
+                p.state = unhold(p, p.state, m.cost, m, tonumber(list[i + 1]))
+            end
+        end
+        if #gone > 0 then
+            redis.call("ZREM", set_of(p), unpack(gone))
+        end
         renew(p)
+        p.late = p.holds and p.holds.x <= now
     end
 
     -- Until so many permits have expired that `cost` are free; -1: never, or
-    -- too many are out to look through.
+    -- it takes too many of them.
     local function soonest(p, cost)
-        local list = redis.call("ZRANGEBYSCORE", p.key, 0, "+inf",
-            "WITHSCORES", "LIMIT", 0, 257)
         local need = p.state.b + cost - p.capacity
-        if #list > 512 then
-            return -1
-        end
-        for i = 1, #list, 2 do
-            local _, held = read_member(p, list[i])
-            need = need - (held or 0)
-            if need <= 0 then
-                return till(tonumber(list[i + 1]), now)
+        return visit_held(p, 0, min(need, PERMITS_MOST), function(m, expires)
+            need = need - m.cost
+            return need <= 0 and till(expires, now)
+        end) or -1
+    end
+
+    -- Until a take that is refused passes, if all that is held expires in its
+    -- time: at once then, or some time afterwards.
+    local function sooner(p)
+        local take, state, own = p.algorithm[1], p.state, p.holds
+        local best = p.result.retry
+        p.holds = { r = own.r, g = own.g }
+        visit_held(p, now, LOOK_MOST, function(m, expires)
+            local ahead = expires - now
+            if best >= 0 and ahead >= best then
+                return true
             end
+            state = unhold(p, state, m.cost, m, expires)
+            local r = take(p, state, p.cost, expires)
+            if r.outcome == 0 or (r.outcome == 1 and r.retry >= 0
+                and (best < 0 or ahead + r.retry < best)) then
+                best = ahead + max(r.retry, 0)
+            end
+            return r.outcome == 0
+        end)
+        p.holds = own
+        return best
+    end
+
+    -- When a refusal is worth another try.
+    local function retry(p)
+        if p.late then -- more comes back with the next call
+            return JITTER
         end
-        return -1
+        return p.kind == "permits" and soonest(p, p.cost) or sooner(p)
     end
 
     -- A reset forgets what is held with what is used.
@@ -145,19 +143,43 @@ local function make_holds()
         p.holds = nil
     end
 
+    -- None lasts longer than its life from now, and its record says so. Through
+    -- all that is held of the key, however much: clocks rarely step.
+    local function shorten(p)
+        visit_held(p, now, -1, function(m, expires, member)
+            local most = whole(now + m.life)
+            local record = RECORD .. (string.match(member, "^{%d+}:%x+")
+                or string.match(member, "^%x+"))
+            if expires > now + m.life then
+                redis.call("ZADD", set_of(p), most, member)
+                if tonumber(redis.call("TYPE", record).ok == "hash"
+                    and redis.call("HGET", record, "expires") or 0)
+                    > now + m.life then
+                    redis.call("HSET", record, "expires", most)
+                end
+            end
+        end)
+        renew(p)
+    end
+
     -- The server's clock has stepped back behind the value. A bucket has drained
     -- for longer than the clock shows; what was held in a window that is over,
     -- or is not the one of now, does not come back.
     local function step(p)
         local s, span = p.state, p.span
-        local last = p.kind == "sliding" and s.a * span or s.a
+        local last = p.holds.t
         if last <= now + JITTER then
+            return
+        end
+        shorten(p)
+        if not p.holds or p.kind == "permits" or p.kind == "level" then
             return
         elseif is_bucket(p) then
             local drained = p.kind == "interval"
                 and (div(last - now, span) + 1) * p.count * p.token
                 or muldiv_up(last - now, p.count, p.grain)
             p.holds.r = min(p.holds.r + drained, 2 * MOST)
+            p.holds.g = min(p.holds.g + drained, 2 * MOST)
         elseif p.kind == "sliding"
             or p.algorithm[6](p, last) ~= p.algorithm[6](p, now) then
             forget(p)
@@ -168,34 +190,36 @@ local function make_holds()
 
     -- ---- beginning ----
 
-    local function join(p, s, id, expires)
+    local function join(p, s, name, life)
+        local expires = now + life
         if not p.holds then
             if p.kind ~= "permits" then
                 redis.call("DEL", set_of(p)) -- of a value that was lost
             end
-            p.holds = { r = 0, x = expires, z = expires }
+            p.holds = { r = 0, x = expires, z = expires, g = 0, t = now }
         end
         local h = p.holds
         h.x = min(h.x, expires)
         h.z = max(h.z or 0, expires)
         p.changed = true
         if p.kind == "permits" then
-            p.member = id .. ":" .. whole(p.cost)
+            p.member = string.format("%s:%.0f:%.0f", name, p.cost, life)
             p.expires = expires
             return
         end
-        local m0, m1 = mark_of(p, s)
-        p.member = string.format("%s:%s:%.0f:%.0f:%.0f", id, p.shape, p.cost,
-            m0, m1)
+        local m0, m1, m2 = mark_of(p, s)
+        p.member = string.format("%s:%s:%.0f:%.0f:%.0f:%.0f:%.0f", name,
+            p.shape, p.cost, m0, m1, m2, life)
         redis.call("ZADD", set_of(p), whole(expires), p.member)
     end
 
-    -- ARGV behind the parts: the id, how long, which parts are not held (as a
-    -- number of bits), and the name of each limit.
+    -- ARGV behind the parts: how long, which parts are not held (as a number of
+    -- bits), and the name of each limit.
     local function begin(parts)
         local at = 2 + 12 * #parts
-        local id, life = ARGV[at + 1], tonumber(ARGV[at + 2])
-        local firm, n, firms = tonumber(ARGV[at + 3]), 0, 0
+        local life = tonumber(ARGV[at + 1])
+        local name = string.sub(KEYS[#KEYS], #RECORD + 1)
+        local firm, n, firms = tonumber(ARGV[at + 2]), 0, 0
         local record = {
             "expires", whole(now + life), "life", whole(life), "taken",
             whole(now),
@@ -212,9 +236,9 @@ local function make_holds()
             if fmod(div(firm, 2 ^ (i - 1)), 2) == 0 then
                 n = n + 1
                 if p.cost > 0 then
-                    join(p, p.result.next, id, now + life)
+                    join(p, p.result.next, name, life)
                 end
-                note(n, { key = p.key, limit = ARGV[at + 3 + i],
+                note(n, { key = p.key, limit = ARGV[at + 2 + i],
                     member = p.member or "", words = text })
             elseif p.cost > 0 then
                 p.firm = true
@@ -251,12 +275,32 @@ local function make_holds()
         return record, record.expires <= now and 4 or 1
     end
 
-    local function read_then(key, text)
+    -- The periods of a calendar as they are by now. ARGV ends with them: for each
+    -- limit its name, and grain, token, end and after as in take.lua. A limit that
+    -- has left the policy is not among them: of a period that was not known at
+    -- the take nobody knows when it ends.
+    local function tell_period(p)
+        local first = errand == "settle" and 7 + 2 * tonumber(ARGV[6])
+            or errand == "extend" and 4 or 3
+        for i = first, #ARGV, 5 do
+            if ARGV[i] == p.limit then
+                p.grain, p.token = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+                p.finish, p.after = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4])
+            end
+        end
+        p.timeless = now >= p.finish or now < p.after
+    end
+
+    local function read_then(key, text, limit, member)
         local words = {}
         for word in string.gmatch(text, "%S+") do
             words[#words + 1] = word
         end
         local p = read_part(key, words, 0)
+        p.limit, p.member = limit, member
+        if p.kind == "quota" and p.span == 0 then
+            tell_period(p)
+        end
         p.state = read(p)
         p.found = p.state
         p.held = true
@@ -270,9 +314,8 @@ local function make_holds()
     end
 
     local function read_held(record, i)
-        local p = read_then(record["key" .. i], record["words" .. i])
-        p.limit, p.member = record["limit" .. i], record["member" .. i]
-        return p
+        local key, words = record["key" .. i], record["words" .. i]
+        return read_then(key, words, record["limit" .. i], record["member" .. i])
     end
 
     local function write_held(p)
@@ -294,7 +337,7 @@ local function make_holds()
 
     -- What it came to. ARGV: errand, time, "1" for a release ("2": of a take that
     -- came too late), "1" for what was held where nothing is said, the cost for
-    -- all, then limits and costs.
+    -- all, how many limits have one of their own, then these and their costs.
     -- Permits of which nothing is said are of a limit that is no longer there:
     -- nobody else would ever give them back.
     local function actual(p)
@@ -302,7 +345,7 @@ local function make_holds()
         if ARGV[4] == "1" and p.kind == "permits" then
             cost = 0
         end
-        for i = 6, #ARGV, 2 do
+        for i = 7, 6 + 2 * tonumber(ARGV[6]), 2 do
             if ARGV[i] == p.limit then
                 cost = tonumber(ARGV[i + 1])
             end
@@ -327,10 +370,10 @@ local function make_holds()
         local take, adjust = p.algorithm[1], p.algorithm[2]
         local cost, over = actual(p), 0
         local there = leave(p)
-        local _, _, m0, m1 = read_member(p, p.member)
         if there and cost < p.cost then
-            p.state = unhold(p, p.state, p.cost - cost, m0, m1, now)
-        elseif cost > p.cost then
+            p.state = unhold(p, p.state, p.cost - cost,
+                read_member(p, p.member), now)
+        elseif cost > p.cost and not p.timeless then
             local more = cost - p.cost
             over = take(p, p.state, more, now).outcome == 0 and 0 or 1
             p.state = adjust(p, p.state, more, now, now).next
@@ -345,10 +388,11 @@ local function make_holds()
     end
 
     -- Of a value that was lost nothing is held any more.
-    local function extend(p, expires)
+    local function extend(p, record)
         if leave(p) and p.holds then
-            redis.call("ZADD", set_of(p), whole(expires), p.member)
-            p.holds.z = max(p.holds.z or 0, expires)
+            p.member = string.gsub(p.member, "%d+$", record.life)
+            redis.call("ZADD", set_of(p), whole(record.expires), p.member)
+            p.holds.z = max(p.holds.z or 0, record.expires)
             renew(p)
         end
     end
@@ -360,7 +404,8 @@ local function make_holds()
             redis.call("SET", KEYS[1],
                 ARGV[3] ~= "0" and "released" or "settled", "PX", life)
         elseif errand == "extend" then
-            redis.call("HSET", KEYS[1], "expires", whole(record.expires))
+            redis.call("HSET", KEYS[1], "expires", whole(record.expires),
+                "life", record.life)
             redis.call("PEXPIRE", KEYS[1], life)
         end
     end
@@ -375,6 +420,7 @@ local function make_holds()
         end
         if errand == "extend" then
             record.expires = now + tonumber(ARGV[3])
+            record.life = whole(max(tonumber(record.life), tonumber(ARGV[3])))
         end
         local reply = { state, now, record.expires - now }
         for i = 1, tonumber(record.parts) do
@@ -385,7 +431,8 @@ local function make_holds()
             elseif errand == "settle" then
                 cost, over = settle(p)
             elseif errand == "extend" then
-                extend(p, record.expires)
+                extend(p, record)
+                redis.call("HSET", KEYS[1], "member" .. i, p.member)
             end
             write_held(p)
             local r = p.algorithm[1](p, p.state, 0, now)
@@ -401,7 +448,7 @@ local function make_holds()
         return reply
     end
 
-    return { expire = expire, soonest = soonest, forget = forget,
+    return { expire = expire, retry = retry, forget = forget,
         begin = begin, finish = finish, step = step }
 end
 

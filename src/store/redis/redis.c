@@ -1,29 +1,19 @@
-/* redis.c -- the store in a Redis: seats by loop.
- *
- * A take finds its seat without a lock, since only its own thread changes the
- * place of its loop. Whoever looks at all seats holds the lock, so that none is
- * closed meanwhile.
- */
+/* redis.c -- the store in a Redis. */
 #include "store/redis/redis.h"
 
 #include <string.h>
 
 #include "store/redis/seat.h"
-
-#define SEATS 256
+#include "store/seats.h"
 
 struct redis {
     struct sl_store store; /* first */
     struct sl_redis_options options;
     struct sl_tls *tls;
     struct sl_shared shared;
-    pthread_mutex_t lock; /* over what follows, but for a seat's own thread */
-    struct {
-        struct sl_loop *_Atomic loop; /* NULL: free */
-        struct sl_redis_seat *seat;
-    } seats[SEATS];
-    _Atomic unsigned seat_count;
-    struct sl_redis_stats gone; /* of seats that are closed */
+    struct sl_seats seats; /* a struct sl_redis_seat each */
+    struct sl_redis_stats
+        gone; /* of seats that are closed; under the lock of those */
 };
 
 static struct redis *of(struct sl_store *store)
@@ -33,37 +23,10 @@ static struct redis *of(struct sl_store *store)
 
 /* ---- what a store does ---- */
 
-/* Redis knows limits by the names of their keys alone. */
-static int bind_limits(struct sl_store *store, struct sl_stored *limits,
-                       unsigned count, struct sl_diag *diag)
-{
-    (void)store;
-    (void)limits;
-    (void)count;
-    (void)diag;
-    return 0;
-}
-
-static int tighten(struct sl_store *store, const struct sl_stored *limit,
-                   const struct sl_limit *strictest)
-{
-    (void)store;
-    (void)limit;
-    (void)strictest;
-    return 0;
-}
-
 static struct sl_redis_seat *seat_of(const struct redis *redis,
                                      const struct sl_loop *loop)
 {
-    unsigned count =
-        atomic_load_explicit(&redis->seat_count, memory_order_acquire);
-
-    for (unsigned i = 0; loop && i < count; i++)
-        if (atomic_load_explicit(&redis->seats[i].loop, memory_order_acquire) ==
-            loop)
-            return redis->seats[i].seat;
-    return NULL;
+    return sl_seats_find(&redis->seats, loop);
 }
 
 static void take(struct sl_store *store, struct sl_take *take)
@@ -94,40 +57,20 @@ static void hold(struct sl_store *store, struct sl_hold_call *call)
 
 /* ---- seats ---- */
 
-/* A free place, or SEATS. */
-static unsigned vacancy(const struct redis *redis)
-{
-    unsigned at = 0;
-
-    while (at < SEATS && atomic_load(&redis->seats[at].loop))
-        at++;
-    return at;
-}
-
 int sl_redis_attach(struct sl_store *store, struct sl_loop *loop,
                     struct sl_diag *diag)
 {
     struct redis *redis = of(store);
     struct sl_redis_seat *seat = NULL;
-    unsigned at;
     int err = sl_redis_seat_open(&redis->options, &redis->shared, redis->tls,
                                  loop, &seat);
 
     if (err)
         return sl_refuse(diag, err, "there is no memory for a connection");
-    pthread_mutex_lock(&redis->lock);
-    at = vacancy(redis);
-    if (at < SEATS) {
-        redis->seats[at].seat = seat;
-        atomic_store(&redis->seats[at].loop, loop);
-        if (at >= atomic_load(&redis->seat_count))
-            atomic_store(&redis->seat_count, at + 1);
-    }
-    pthread_mutex_unlock(&redis->lock);
-    if (at < SEATS)
-        return 0;
-    sl_redis_seat_close(seat);
-    return sl_refuse(diag, SLUICE_EFULL, "these are more than %d loops", SEATS);
+    err = sl_seats_add(&redis->seats, loop, seat, diag);
+    if (err)
+        sl_redis_seat_close(seat);
+    return err;
 }
 
 /* What it has counted stays. */
@@ -137,40 +80,32 @@ static void close_seat(struct redis *redis, struct sl_redis_seat *seat)
 
     if (!seat)
         return;
-    pthread_mutex_lock(&redis->lock);
+    pthread_mutex_lock(&redis->seats.lock);
     sl_redis_seat_stats(seat, gone);
     gone->up = gone->ready = gone->seats = 0;
     gone->open = false;
-    pthread_mutex_unlock(&redis->lock);
+    pthread_mutex_unlock(&redis->seats.lock);
     sl_redis_seat_close(seat);
 }
 
 void sl_redis_detach(struct sl_store *store, struct sl_loop *loop)
 {
     struct redis *redis = of(store);
-    struct sl_redis_seat *seat = NULL;
 
-    pthread_mutex_lock(&redis->lock);
-    for (unsigned i = 0; i < atomic_load(&redis->seat_count); i++)
-        if (atomic_load(&redis->seats[i].loop) == loop) {
-            seat = redis->seats[i].seat;
-            atomic_store(&redis->seats[i].loop, NULL);
-        }
-    pthread_mutex_unlock(&redis->lock);
-    close_seat(redis, seat);
+    close_seat(redis, sl_seats_remove(&redis->seats, loop));
 }
 
 void sl_redis_stats(const struct sl_store *store, struct sl_redis_stats *ret)
 {
     struct redis *redis = of((struct sl_store *)(uintptr_t)store);
 
-    pthread_mutex_lock(&redis->lock);
+    pthread_mutex_lock(&redis->seats.lock);
     *ret = redis->gone;
     ret->ahead = SL_NS_NONE;
-    for (unsigned i = 0; i < atomic_load(&redis->seat_count); i++)
-        if (atomic_load(&redis->seats[i].loop))
-            sl_redis_seat_stats(redis->seats[i].seat, ret);
-    pthread_mutex_unlock(&redis->lock);
+    for (unsigned i = 0; i < atomic_load(&redis->seats.count); i++)
+        if (sl_seats_at(&redis->seats, i))
+            sl_redis_seat_stats(sl_seats_at(&redis->seats, i), ret);
+    pthread_mutex_unlock(&redis->seats.lock);
     ret->epochs = atomic_load(&redis->shared.epochs);
 }
 
@@ -212,18 +147,15 @@ static void close_redis(struct sl_store *store)
 {
     struct redis *redis = of(store);
 
-    for (unsigned i = 0; i < atomic_load(&redis->seat_count); i++)
-        if (atomic_load(&redis->seats[i].loop))
-            sl_redis_seat_close(redis->seats[i].seat);
+    for (unsigned i = 0; i < atomic_load(&redis->seats.count); i++)
+        sl_redis_seat_close(sl_seats_at(&redis->seats, i));
     sl_tls_unref(redis->tls);
     sl_shared_done(&redis->shared);
-    pthread_mutex_destroy(&redis->lock);
+    sl_seats_done(&redis->seats);
     sl_alloc_free(redis->options.alloc, redis, sizeof(*redis));
 }
 
 static const struct sl_store_calls calls = {
-    .bind = bind_limits,
-    .tighten = tighten,
     .take = take,
     .close = close_redis,
     .keep = keep,
@@ -249,7 +181,7 @@ int sl_redis_open(const struct sl_redis_options *options, struct sl_store **ret,
     redis->store.calls = &calls;
     redis->store.wants_names = true;
     redis->store.in_slots = options->where.kind == SL_REDIS_CLUSTER;
-    pthread_mutex_init(&redis->lock, NULL);
+    sl_seats_init(&redis->seats);
     if (sl_shared_init(&redis->shared, &redis->store) ||
         sl_hash_key_make(&redis->store.secret))
         err = sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");

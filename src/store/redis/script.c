@@ -9,7 +9,7 @@
 
 #define PART_WORDS  12
 #define LEASE_WORDS 4
-#define HOLD_WORDS  3
+#define HOLD_WORDS  2
 
 /* In the order of enum sl_kind, as take.lua calls them. */
 static const char *const kinds[SL_KINDS] = {"bucket",  "interval", "leaky",
@@ -122,20 +122,31 @@ static uint64_t tick_of(sl_ns at)
     return at > 0 ? (uint64_t)(at / SL_US) : 0;
 }
 
-/* The period of now, and those before and after it. */
-static void bounds_of(const struct sl_limit *limit, sl_ns now,
-                      uint64_t numbers[PART_WORDS - 2])
+void sl_script_period(const struct sl_limit *limit, sl_ns now,
+                      uint64_t ret[SL_SCRIPT_PERIOD])
 {
     struct sl_period is = sl_calendar_period(&limit->cal, now);
     struct sl_period was =
         sl_calendar_period(&limit->cal, is.start > 0 ? is.start - 1 : 0);
     struct sl_period will = sl_calendar_period(&limit->cal, is.end);
 
+    ret[0] = tick_of(is.start);
+    ret[1] = tick_of(is.end);
+    ret[2] = tick_of(will.end);
+    ret[3] = tick_of(was.start);
+}
+
+static void put_period(const struct sl_limit *limit, sl_ns now,
+                       uint64_t numbers[PART_WORDS - 2])
+{
+    uint64_t bounds[SL_SCRIPT_PERIOD];
+
+    sl_script_period(limit, now, bounds);
     numbers[2] = 0;
-    numbers[3] = tick_of(is.start);
-    numbers[4] = tick_of(is.end);
-    numbers[7] = tick_of(will.end);
-    numbers[8] = tick_of(was.start);
+    numbers[3] = bounds[0];
+    numbers[4] = bounds[1];
+    numbers[7] = bounds[2];
+    numbers[8] = bounds[3];
 }
 
 static int put_part(struct sl_buf *out, const struct sl_take_part *part,
@@ -160,7 +171,7 @@ static int put_part(struct sl_buf *out, const struct sl_take_part *part,
     numbers[7] = numbers[8] = 0;
     numbers[9] = beside;
     if (limit.calendar)
-        bounds_of(&limit, near, numbers);
+        put_period(&limit, near, numbers);
     err = sl_script_put(out, sl_str_c(kinds[limit.kind]));
     if (!err)
         err = sl_script_put_number(out, sl_limit_shape(&limit));
@@ -215,7 +226,7 @@ int sl_script_put_now(struct sl_buf *out, const struct sl_script_how *how)
                                            : (struct sl_str){text, len});
 }
 
-static int put_lease(struct sl_buf *out, const struct sl_script_lease *lease)
+static int put_lease(struct sl_buf *out, const struct sl_lease_word *lease)
 {
     uint64_t numbers[LEASE_WORDS] = {lease->want, lease->all, lease->left,
                                      lease->till};
@@ -223,11 +234,10 @@ static int put_lease(struct sl_buf *out, const struct sl_script_lease *lease)
     return put_numbers(out, numbers, LEASE_WORDS);
 }
 
-/* Who it is, how long it is held, what of it is not, and whose limits. */
+/* How long it is held, what of it is not, and whose limits. */
 static int put_hold(struct sl_buf *out, const struct sl_take *take,
                     const struct merged *merged)
 {
-    char id[SL_HOLD_DIGITS + 1];
     uint64_t firm = 0;
     int err;
 
@@ -235,10 +245,7 @@ static int put_hold(struct sl_buf *out, const struct sl_take *take,
         if (take->parts[i].carried ||
             (merged->first[i] == i && take->firm >> i & 1))
             firm |= UINT64_C(1) << (merged->number[merged->first[i]] - 1);
-    sl_script_hold_digits(take->hold, id);
-    err = sl_script_put(out, sl_str_c(id));
-    if (!err)
-        err = sl_script_put_number(out, tick_of(take->hold_for + SL_US - 1));
+    err = sl_script_put_number(out, tick_of(take->hold_for + SL_US - 1));
     if (!err)
         err = sl_script_put_number(out, firm);
     for (unsigned i = 0; !err && i < part_count(take); i++)
@@ -291,7 +298,7 @@ int sl_script_keep(const struct sl_take_part *part, sl_ns near,
 
 int sl_script_end_lease(struct sl_str name, struct sl_str numbers,
                         const struct sl_script_how *how,
-                        const struct sl_script_lease *lease, struct sl_buf *out)
+                        const struct sl_lease_word *lease, struct sl_buf *out)
 {
     struct sl_script_how own = *how;
     size_t before = out->len;

@@ -49,6 +49,8 @@ static int put_settle(const struct sl_hold_call *call,
         err = sl_script_put_number(out, call->as_held);
     if (!err)
         err = sl_script_put_number(out, least(call->cost));
+    if (!err)
+        err = sl_script_put_number(out, call->actual_count);
     for (unsigned i = 0; !err && i < call->actual_count; i++) {
         err = sl_script_put(out, sl_str_c(call->actual[i].of->name));
         if (!err)
@@ -57,16 +59,39 @@ static int put_settle(const struct sl_hold_call *call,
     return err;
 }
 
+/* The periods of all calendars: nobody here knows which limits are held, and
+ * what the take knew may be long over. */
+static int put_periods(const struct sl_hold_call *call, sl_ns near,
+                       struct sl_buf *out)
+{
+    int err = 0;
+
+    for (unsigned i = 0; !err && i < call->limits_count; i++) {
+        const struct sl_stored *limit = &call->limits[i];
+        uint64_t bounds[SL_SCRIPT_PERIOD];
+
+        if (!limit->strictest.calendar)
+            continue;
+        sl_script_period(&limit->strictest, near, bounds);
+        err = sl_script_put(out, sl_str_c(limit->name));
+        for (unsigned k = 0; !err && k < SL_SCRIPT_PERIOD; k++)
+            err = sl_script_put_number(out, bounds[k]);
+    }
+    return err;
+}
+
 static unsigned words_of(const struct sl_hold_call *call)
 {
-    switch (call->errand) {
-    case SL_HOLD_SETTLE:
-        return 2 + 3 + 2 * call->actual_count;
-    case SL_HOLD_EXTEND:
-        return 2 + 1;
-    default:
-        return 2;
-    }
+    unsigned words = 2;
+
+    if (call->errand == SL_HOLD_SETTLE)
+        words += 4 + 2 * call->actual_count;
+    else if (call->errand == SL_HOLD_EXTEND)
+        words++;
+    for (unsigned i = 0; i < call->limits_count; i++)
+        if (call->limits[i].strictest.calendar)
+            words += 1 + SL_SCRIPT_PERIOD;
+    return words;
 }
 
 int sl_script_hold_write(const struct sl_hold_call *call,
@@ -87,6 +112,8 @@ int sl_script_hold_write(const struct sl_hold_call *call,
     if (!err && call->errand == SL_HOLD_EXTEND)
         err = sl_script_put_number(out, (uint64_t)(call->hold_for + SL_US - 1) /
                                             SL_US);
+    if (!err)
+        err = put_periods(call, how->near, out);
     if (err)
         out->len = before;
     return err;

@@ -52,8 +52,8 @@ local function judge(p)
         return adjust(p, p.state, p.cost, now, now)
     elseif errand == "back" then
         return give_back(p, p.when)
-    elseif p.state.d then -- reset; what is leased stays used
-        return adjust(p, p.state, -COUNT_MOST, now, now)
+    elseif p.state.d then -- reset
+        return take(p, p.algorithm.reset(p, p.state, now), 0, now)
     end
     return take(p, { a = 0, b = 0, c = 0 }, 0, now)
 end
@@ -143,10 +143,11 @@ local function count_beside(p, r, cost)
     return would
 end
 
--- Who holds them says when permits come back.
+-- What is held comes back by itself. (Of what counts beside another's nobody
+-- keeps a list.)
 local function when_free(p)
-    if p.kind == "permits" and p.holds and p.result.outcome == 1 then
-        p.result.retry = holds().soonest(p, p.cost)
+    if p.holds and p.result.outcome == 1 and not parts[p.beside] then
+        p.result.retry = holds().retry(p)
     end
 end
 
@@ -155,7 +156,7 @@ for i = 1, count do
     local foreign
     p.state, foreign = read(p)
     p.found = p.state
-    if p.holds and p.state.a > 0 then
+    if p.holds then
         holds().step(p)
     end
     if p.holds and p.holds.x <= now then

@@ -44,11 +44,14 @@ static struct sl_mark mark_now(const struct sl_region *r,
                                const struct sl_item *item,
                                const struct sl_kept *kept)
 {
-    struct sl_mark mark = kept->mark;
+    const struct sl_limit *limit = item->part->limit;
+    struct sl_returned since;
 
-    if (sl_is_bucket(item->part->limit->kind))
-        mark.w[1] = sl_sub_floor(mark.w[1], returned(r, item, kept));
-    return mark;
+    if (!sl_is_bucket(limit->kind))
+        return kept->mark;
+    since.all = returned(r, item, kept);
+    since.gifts = atomic_load(sl_gifts_of(r, item->key.tag)) - kept->gifts;
+    return sl_mark_less(limit, &kept->mark, kept->cost, &since);
 }
 
 static struct sl_cell less(const struct sl_set *set, struct sl_item *item,

@@ -15,13 +15,17 @@ enum {
     RATE,
     CAPACITY,
     RETURNS_0,
-    RETURNS_1
+    RETURNS_1,
+    GIFTS = CAPACITY /* of buckets */
 };
 
 /* COST is the limit's number below the cost; SLOT is a flag, the bucket, the
- * slot and its generation. */
+ * slot and its generation. The numbers of a bucket are below 2^32, and lie in
+ * one word: the capacity above the count. */
 #define LIMIT_BITS 10
 #define TRACKED    (UINT64_C(1) << 62)
+#define BUCKET     (UINT64_C(1) << 61)
+#define COUNT_BITS 32
 
 static_assert(SL_LIMITS == 1 << LIMIT_BITS, "limits fit a part");
 
@@ -107,14 +111,30 @@ static void blocks_of(const struct sl_region *r, struct sl_hold_id id,
     }
 }
 
+/* Gifts are rare: an eighth of the words is theirs. */
+static uint64_t returns_words(const struct sl_region_head *head)
+{
+    return head->returns - head->returns / 8;
+}
+
 sl_word *sl_returns_of(const struct sl_region *r, uint64_t tag, unsigned which)
 {
     static const uint64_t odd[SL_RETURNS] = {UINT64_C(0x9e3779b97f4a7c15),
                                              UINT64_C(0xd6e8feb86659fd93)};
     const struct sl_region_head *head = sl_region_head(r);
-    uint64_t i = scale((tag ^ tag >> 32) * odd[which], head->returns);
+    uint64_t i = scale((tag ^ tag >> 32) * odd[which], returns_words(head));
 
     return sl_region_word(r, head->returns_at + i * 8);
+}
+
+sl_word *sl_gifts_of(const struct sl_region *r, uint64_t tag)
+{
+    const struct sl_region_head *head = sl_region_head(r);
+    uint64_t first = returns_words(head);
+    uint64_t i = scale((tag ^ tag >> 32) * UINT64_C(0xa0761d6478bd642f),
+                       head->returns - first);
+
+    return sl_region_word(r, head->returns_at + (first + i) * 8);
 }
 
 /* ---- reading ---- */
@@ -137,19 +157,26 @@ struct sl_cell sl_hold_record_head(const struct sl_intent *intent,
 static void read_part(const struct sl_hold_record_part *p, struct sl_kept *ret)
 {
     uint64_t cost = get(&p->word[COST]), slot = get(&p->word[SLOT]);
+    uint64_t place = slot & (BUCKET - 1);
 
     *ret = (struct sl_kept){
         .limit = cost & (SL_LIMITS - 1),
         .hash = {get(&p->word[HASH_LO]),   get(&p->word[HASH_HI])      },
         .cost = cost >> LIMIT_BITS,
+        .is_bucket = slot & BUCKET,
         .tracked = slot & TRACKED,
-        .slot = {(slot & ~TRACKED) >> 16,  (unsigned)(slot >> 8 & 0xff)},
+        .slot = {place >> 16,              (unsigned)(slot >> 8 & 0xff)},
         .generation = slot & 0xff,
         .mark.w = {get(&p->word[MARK_0]),    get(&p->word[MARK_1])       },
         .count = get(&p->word[RATE]),
         .capacity = get(&p->word[CAPACITY]),
         .returns = {get(&p->word[RETURNS_0]), get(&p->word[RETURNS_1])    },
     };
+    if (ret->is_bucket) {
+        ret->gifts = get(&p->word[GIFTS]);
+        ret->capacity = ret->count >> COUNT_BITS;
+        ret->count &= SL_COUNT_MAX;
+    }
 }
 
 static void read_body(const struct sl_region *r, uint64_t number,
@@ -347,19 +374,28 @@ void sl_hold_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
 
 /* ---- writing ---- */
 
-static void fill_part(struct sl_hold_record_part *p, const struct sl_kept *kept)
+static uint64_t slot_word(const struct sl_kept *kept)
 {
     uint64_t slot = kept->slot.bucket << 16 | kept->slot.index << 8 |
                     (kept->generation & 0xff);
 
+    return (kept->tracked ? slot | TRACKED : 0) |
+           (kept->is_bucket ? BUCKET : 0);
+}
+
+static void fill_part(struct sl_hold_record_part *p, const struct sl_kept *kept)
+{
+
     put(&p->word[HASH_LO], kept->hash.lo);
     put(&p->word[HASH_HI], kept->hash.hi);
     put(&p->word[COST], kept->cost << LIMIT_BITS | kept->limit);
-    put(&p->word[SLOT], kept->tracked ? slot | TRACKED : 0);
+    put(&p->word[SLOT], slot_word(kept));
     put(&p->word[MARK_0], kept->mark.w[0]);
     put(&p->word[MARK_1], kept->mark.w[1]);
-    put(&p->word[RATE], kept->count);
-    put(&p->word[CAPACITY], kept->capacity);
+    put(&p->word[RATE], kept->is_bucket
+                            ? kept->capacity << COUNT_BITS | kept->count
+                            : kept->count);
+    put(&p->word[CAPACITY], kept->is_bucket ? kept->gifts : kept->capacity);
     put(&p->word[RETURNS_0], kept->returns[0]);
     put(&p->word[RETURNS_1], kept->returns[1]);
 }
@@ -390,6 +426,17 @@ void sl_hold_record_lengthen(const struct sl_region *r, uint64_t number,
         ;
 }
 
+/* If the record is another's by now, the word is another: who has that slot now
+ * has it by another generation. */
+void sl_hold_record_untrack(const struct sl_region *r,
+                            const struct sl_hold_record *record, unsigned i)
+{
+    sl_word *word = &body_of(r, record->number)->part[i].word[SLOT];
+    uint64_t last = slot_word(&record->part[i]);
+
+    (void)atomic_compare_exchange_strong(word, &last, last & ~TRACKED);
+}
+
 /* ---- checking ---- */
 
 static bool possible_part(const struct sl_region *r, const struct sl_kept *p)
@@ -398,6 +445,7 @@ static bool possible_part(const struct sl_region *r, const struct sl_kept *p)
     uint64_t most = get(&e->kind) > SL_SLIDING ? SL_AMOUNT_MAX : SL_COUNT_MAX;
 
     return get(&e->used) == 1 &&
+           p->is_bucket == sl_is_bucket((enum sl_kind)get(&e->kind)) &&
            (get(&e->kind) == SL_QUOTA || get(&e->calendar) == 0) &&
            p->cost <= SL_AMOUNT_MAX && p->count - 1 < most &&
            p->capacity - 1 < most &&

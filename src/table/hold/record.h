@@ -47,14 +47,24 @@ struct sl_kept {
     uint64_t limit; /* its number in the region */
     struct sl_hash128 hash;
     uint64_t cost;
+    bool is_bucket;
     bool tracked; /* the key has had a slot... */
     struct sl_slot slot;
     uint64_t generation; /* ...and this was whose */
     struct sl_mark mark;
     uint64_t count; /* the numbers of the take */
     uint64_t capacity;
-    uint64_t returns[SL_RETURNS]; /* buckets: sl_returns_of() by then */
+    uint64_t returns[SL_RETURNS]; /* buckets: sl_returns_of() by then, */
+    uint64_t gifts;               /* and sl_gifts_of() */
 };
+
+/* Is it of this key, as far as the key still has the slot? */
+static inline bool sl_kept_is_of(const struct sl_kept *kept,
+                                 const struct sl_key *key)
+{
+    return kept->limit == key->tag >> SL_TAG_BITS && kept->tracked &&
+           kept->hash.lo == key->hash.lo && kept->hash.hi == key->hash.hi;
+}
 
 /* A record as it was read. */
 struct sl_hold_record {
@@ -136,10 +146,17 @@ void sl_hold_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
 void sl_hold_record_lengthen(const struct sl_region *r, uint64_t number,
                              sl_ns life);
 
+/* The key of part `i` of a record that was read is another by now, for good. */
+void sl_hold_record_untrack(const struct sl_region *r,
+                            const struct sl_hold_record *record, unsigned i);
+
 /* How much was given back to the bucket of this tag, and perhaps to others, in
  * sum; only differences mean something. It is counted in two words, which a key
  * rarely shares with the same other: the lesser difference is nearer. */
 sl_word *sl_returns_of(const struct sl_region *r, uint64_t tag, unsigned which);
+
+/* How much of that was no hold's: corrections of what was taken for good. */
+sl_word *sl_gifts_of(const struct sl_region *r, uint64_t tag);
 
 /* Is what the record says possible? Only while nobody else uses the region. A
  * claim is let go. */

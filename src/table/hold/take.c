@@ -6,6 +6,7 @@
 #include "base/arith.h"
 #include "table/hold/due.h"
 #include "table/hold/record.h"
+#include "table/hold/soonest.h"
 
 struct holding {
     struct sl_rider rider; /* first: the two are cast into each other */
@@ -72,6 +73,7 @@ static void keep(const struct sl_region *r, const struct sl_item *item,
         .limit = item->part->of->id,
         .hash = item->key.hash,
         .cost = item->cost,
+        .is_bucket = sl_is_bucket(limit->kind),
         .tracked = item->found || item->added,
         .slot = item->slot,
         .generation =
@@ -81,8 +83,11 @@ static void keep(const struct sl_region *r, const struct sl_item *item,
     };
     if (item->cost > 0)
         ret->mark = sl_mark_of(limit, item->taken.next);
-    for (unsigned i = 0; sl_is_bucket(limit->kind) && i < SL_RETURNS; i++)
+    if (!ret->is_bucket)
+        return;
+    for (unsigned i = 0; i < SL_RETURNS; i++)
         ret->returns[i] = atomic_load(sl_returns_of(r, item->key.tag, i));
+    ret->gifts = atomic_load(sl_gifts_of(r, item->key.tag));
 }
 
 static bool join(struct sl_set *set)
@@ -97,6 +102,7 @@ static bool join(struct sl_set *set)
         if (is_held(&set->items[i]))
             keep(r, &set->items[i], &record->part[record->count++]);
     sl_hold_record_fill(r, record);
+    sl_hold_record_sign(r, record);
     if (!sl_intent_lock_cell(
             intent, sl_hold_record_at(r, record->number),
             sl_hold_record_claimed(intent, record->id),

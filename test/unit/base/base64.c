@@ -22,6 +22,24 @@ static const char *const bad[] = {
     "=Zm9v", "Zg=a",  "Zm9\x80", "Zm9vYg= =",
 };
 
+/* Its tails are tried one by one in test/unit/identity. */
+static void test_url(void)
+{
+    static const char *const no_url[] = {"A", "AAAAA", "Zg==", "Zh", "+/+/"};
+    uint8_t bytes[16];
+    size_t len = 99;
+
+    CASE("base64url has no padding, and other last letters");
+    for (size_t i = 0; i < SL_LEN(no_url); i++)
+        CHECK(!sl_base64url_decode(sl_str_c(no_url[i]), bytes, &len));
+    CHECK_EQ(len, 99);
+    CHECK(sl_base64url_decode(SL_STR("-_-_Zg"), bytes, &len));
+    CHECK(len == 4 && memcmp(bytes,
+                             "\xfb\xff\xbf"
+                             "f",
+                             4) == 0);
+}
+
 int main(void)
 {
     CASE("there and back");
@@ -46,5 +64,6 @@ int main(void)
             printf("# %s\n", bad[i]);
         CHECK_EQ(len, 99);
     }
+    test_url();
     return CHECK_DONE();
 }

@@ -10,12 +10,15 @@
 static const char policy[] =
     "sluice: 1\n"
     "hold_max: 10m\n"
+    "plans: { default: free, free: {}, pro: { overage: true } }\n"
     "limits:\n"
+    "  bill: { kind: quota, per: org, rate: 10/day }\n"
     "  calls: { kind: fixed-window, per: org, rate: 2000/day, cost: 1 }\n"
     "  tokens: { kind: quota, per: org, rate: 1000/day }\n"
     "  sem: { kind: concurrency, per: org, rate: 2, hold: 90s }\n"
     "  wide: { kind: concurrency, per: [], rate: 5 }\n"
     "routes:\n"
+    "  - { match: /bill, limits: [bill] }\n"
     "  - { match: /llm, endpoint: llm, limits: [calls, tokens] }\n"
     "  - { match: /work, limits: [calls, sem, wide] }\n"
     "  - { match: /permits, limits: [sem] }\n"
@@ -88,6 +91,47 @@ static const char *take(const char *path, sl_ns hold, uint64_t cost)
     at = (at + 1) % 8;
     memcpy(names[at], rig_ask(&rig, facts)->hold, SL_HOLD_TEXT);
     return names[at];
+}
+
+/* `cost` of `bill`, which may be exceeded, settled for `actual`. */
+static const struct sl_held_part *settle_bill(uint64_t cost, uint64_t actual)
+{
+    char hold[SL_HOLD_TEXT];
+
+    memcpy(hold,
+           rig_ask(&rig, GET("/bill", ORG("acme"), PLAN("pro"), COST(cost),
+                             .hold = SL_S))
+               ->hold,
+           sizeof(hold));
+    CHECK_EQ(SETTLE(hold, .has_cost = true, .cost = actual), 0);
+    CHECK_EQ(ask.call.count, 1);
+    return &ask.call.parts[0];
+}
+
+static void check_overage(void)
+{
+    static const struct {
+        uint64_t cost, actual, remaining;
+        bool over;
+    } rows[] = {
+        {8,  3, 7, false},
+        {1,  6, 1, false},
+        {20, 1, 0, false},
+        {1,  2, 0, true },
+        {5,  0, 0, false},
+        {2,  2, 0, true },
+    };
+
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        const struct sl_held_part *part =
+            settle_bill(rows[i].cost, rows[i].actual);
+
+        printf("# %zu\n", i);
+        CHECK_EQ(part->answer.limit, 10);
+        CHECK_EQ(part->answer.capacity, 10);
+        CHECK_EQ(part->answer.remaining, rows[i].remaining);
+        CHECK_EQ(part->over, rows[i].over);
+    }
 }
 
 /* ---- names ---- */
@@ -366,6 +410,8 @@ int main(void)
     open_rig(&sl_alloc_libc);
     CASE("what was asked for is held and settled");
     check_asked();
+    CASE("beyond a quota that may be exceeded, what is left is none");
+    check_overage();
     close_rig();
     return CHECK_DONE();
 }

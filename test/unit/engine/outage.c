@@ -210,6 +210,57 @@ static void check_ages(void)
     rig_close(&rig);
 }
 
+#define SHUT "sluice:t:shut:user:ann"
+
+static const struct sl_decision *give(uint64_t units, const char *limit)
+{
+    return rig_ask(&rig, (struct sl_facts){.limit = sl_str_c(limit),
+                                           .key = SL_STR("ann"),
+                                           .give_back = true,
+                                           COST(units)});
+}
+
+static void check_given(void)
+{
+    CASE("what is given back without the store is given back with it");
+    far_open(&far, &rig, policy, false);
+    for (int i = 0; i < 5; i++)
+        rig_ask(&rig, GET("/shut", USER("ann")));
+    far.fails = true;
+    CHECK(give(2, "shut")->allowed);
+    CHECK(give(1, "shut")->degraded);
+    CHECK_EQ(stats().keys, 1);
+    far.fails = false;
+    far_asked(&far);
+    CHECK_EQ(give(0, "shut")->shown[0].answer.remaining, 4);
+    CHECK(strstr(far_asked(&far), " " SHUT "=3\n"));
+    CHECK_EQ(stats().keys, 0);
+    CHECK_EQ(stats().charged, 0);
+
+    CASE("what passes and what is given back are told together");
+    far.fails = true;
+    CHECK_EQ(passed("/near", "ann", 4), 4);
+    CHECK(give(1, "near")->allowed);
+    far.fails = false;
+    far_asked(&far);
+    rig_ask(&rig, GET("/near", USER("ann")));
+    CHECK(strstr(far_asked(&far), "charge " NEAR "=3\n"));
+    CASE("a window that is over gets nothing back");
+    rig_ask(&rig, GET("/window", USER("ann")));
+    far.fails = true;
+    CHECK(give(1, "window")->allowed);
+    far.fails = false;
+    rig.now += SL_MIN;
+    far_asked(&far);
+    rig_ask(&rig, GET("/window", USER("ann")));
+    CHECK_STR(far_asked(&far), "take sluice:t:window:user:ann=1\n");
+    CASE("one that may have arrived is not given back again");
+    far.fails = far.sent = true;
+    CHECK(give(1, "shut")->allowed);
+    CHECK_EQ(stats().keys, 0);
+    rig_close(&rig);
+}
+
 /* A charge that fails: what was not sent is owed still, the rest is lost. */
 static void check_charge_fails(void)
 {
@@ -370,6 +421,12 @@ static void check_no_memory(void)
     sl_debts_add(debts, live, &part, 0);
     sl_debts_stats(debts, &s);
     CHECK(s.keys == 1 && s.forgiven == 2);
+    CASE("nor is it given back without");
+    part.name = SL_STR("another");
+    fail.nth = fail.calls + 1;
+    sl_debts_give(debts, live, &part, 0);
+    sl_debts_stats(debts, &s);
+    CHECK(s.keys == 1 && s.lost == 2);
     sl_debts_close(debts);
     sl_live_release(live);
     rig_close(&rig);
@@ -381,6 +438,7 @@ int main(void)
     check_retry();
     check_charged();
     check_ages();
+    check_given();
     check_charge_fails();
     check_bounded();
     check_share();

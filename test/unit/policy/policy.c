@@ -222,7 +222,7 @@ static void test_quota(const struct sl_policy *p)
     CASE("overage: the same without a ceiling");
     CHECK(!rule->plans[0].overage && business->overage);
     CHECK_EQ(business->numbers.count, 10000);
-    CHECK_EQ(business->open.count, SL_AMOUNT_MAX);
+    CHECK_EQ(business->open.count, business->numbers.count);
     CHECK_EQ(business->open.capacity, SL_AMOUNT_MAX);
     CHECK_EQ(business->open.cal.anchor, 15);
     CHECK_EQ(sl_limit_shape(&business->open),

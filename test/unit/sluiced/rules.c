@@ -33,9 +33,17 @@ static int make(const struct flag *flags, size_t count, bool secret)
 static void check_version(void)
 {
     CASE("doors and stores of later versions are refused by name");
-    CHECK_EQ(MAKE(false, {SL_SET_usage, "postgres://x"}), SL_EXIT_USAGE);
-    CHECK_STR(why.sentence, "--usage: postgres: is not in this version; write "
-                            "\"sqlite:./sluice.db\"");
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "mysql://u:s3cret@x"}), SL_EXIT_USAGE);
+    CHECK_STR(why.sentence,
+              "--usage: \"mysql\" is no registry; write sqlite:PATH, "
+              "postgres://HOST/DATABASE, dynamodb://REGION/TABLE or none");
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "postgres://u:s3%zzret@h/d"}),
+             SL_EXIT_USAGE);
+    CHECK_STR(why.sentence,
+              "--usage: this is no address of a PostgreSQL; write "
+              "postgres://USER@HOST:PORT/DATABASE, with %XX for what is no "
+              "letter or digit in a name");
+    CHECK_EQ(MAKE(false, {SL_SET_usage, "postgres://h/d?sslmode=require"}), 0);
     CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:"}), SL_EXIT_USAGE);
     CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:x"}), 0);
     CHECK_EQ(MAKE(false, {SL_SET_store, "dynamodb://u:s3cret@h"}),
@@ -128,14 +136,16 @@ static void check_masks(void)
     static const struct {
         const char *url, *shown;
     } rows[] = {
-        {"memory:./x",                         "memory:./x"          },
-        {"redis://h:1/2",                      "redis://h:1/2"       },
-        {"redis://:p@h",                       "redis://********@h"  },
-        {"redis://u:p@q@h/1",                  "redis://********@h/1"},
+        {"memory:./x",                                "memory:./x"          },
+        {"redis://h:1/2",                             "redis://h:1/2"       },
+        {"redis://:p@h",                              "redis://********@h"  },
+        {"redis://u:p@q@h/1",                         "redis://********@h/1"},
+        {"postgres://h/d?sslmode=require&password=x",
+         "postgres://h/d?sslmode=require&password=********"                 },
         {"redis://h?sentinel_password=x&db=1",
-         "redis://h?sentinel_password=********&db=1"                 },
+         "redis://h?sentinel_password=********&db=1"                        },
         {"redis://a:b@h?sentinel_user=x",
-         "redis://********@h?sentinel_user=********"                 },
+         "redis://********@h?sentinel_user=********"                        },
     };
     char text[128];
 

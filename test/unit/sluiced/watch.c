@@ -55,6 +55,22 @@ static void on_change(void *ctx, unsigned changed)
     sl_loop_stop(t.loop);
 }
 
+/* As a reload does: read, and name the files again; meanwhile somebody writes.
+ */
+static void on_change_again(void *ctx, unsigned changed)
+{
+    const char *paths[] = {t.path, t.other, NULL};
+
+    if (t.calls == 0) {
+        put(t.path, "written while it was read");
+        CHECK_EQ(sl_watch_others(t.watch, paths, 3), 0);
+    }
+    t.changed |= changed;
+    if (++t.calls == 2)
+        sl_loop_stop(t.loop);
+    (void)ctx;
+}
+
 static void on_time(void *ctx)
 {
     (void)ctx;
@@ -125,6 +141,41 @@ static void check_files(void)
     end();
 }
 
+static void check_others(void)
+{
+    const char *first[] = {t.path, NULL, NULL};
+    const char *both[] = {t.path, t.other, NULL};
+    struct sl_diag why = {0};
+
+    put(t.path, "a");
+    put(t.other, "b");
+    CHECK_EQ(
+        sl_watch_open(t.loop, first, 3, on_change_again, NULL, &t.watch, &why),
+        0);
+    CASE("what is written while it is read is told again, once");
+    put(t.path, "aa");
+    turn(3 * SL_S);
+    CHECK_EQ(t.calls, 2);
+    CHECK_EQ(t.changed, 3); /* and the file that is new */
+    end();
+
+    CASE("another file is told once, what is known is not");
+    begin(t.path, NULL);
+    CHECK_EQ(sl_watch_others(t.watch, both, 3), 0);
+    turn(3 * SL_S);
+    CHECK_EQ(t.changed, 2);
+    CHECK_EQ(sl_watch_others(t.watch, both, 3), 0);
+    turn(600 * SL_MS);
+    CHECK_EQ(t.calls, 0);
+
+    CASE("a file that is not watched any more is not told");
+    CHECK_EQ(sl_watch_others(t.watch, first, 3), 0);
+    put(t.other, "bbb");
+    turn(600 * SL_MS);
+    CHECK_EQ(t.calls, 0);
+    end();
+}
+
 /* sluice.yaml -> ..data/sluice.yaml; ..data -> ..1, then ..2 */
 static void check_link(void)
 {
@@ -166,6 +217,7 @@ int main(void)
     CHECK_EQ(sl_loop_open(NULL, &t.loop, NULL), 0);
     CHECK_EQ(sl_timer_new(t.loop, on_time, NULL, &t.timer), 0);
     check_files();
+    check_others();
     check_link();
     sl_timer_free(t.timer);
     sl_loop_close(t.loop);

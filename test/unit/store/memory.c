@@ -108,6 +108,41 @@ static void test_errands(struct sl_store *store)
     CHECK_EQ(left(store, 1, "k"), 4);
 }
 
+/* Quotas count up to 2^53, and so far they can be charged at once. */
+static void test_large(struct sl_store *store)
+{
+    const uint64_t most = SL_AMOUNT_MAX;
+    struct sl_stored of = {.name = "vast"};
+    struct sl_limit vast;
+    struct sl_take_part parts[SL_PARTS];
+    struct sl_take take = take_of(SL_ERRAND_CHARGE, parts, 1, SL_S);
+
+    CASE("a charge of 2^52 is one");
+    make_limit(SL_QUOTA, "9007199254740992/month", &vast);
+    of.strictest = vast;
+    CHECK_EQ(sl_store_bind(store, &of, 1, NULL), 0);
+    for (unsigned i = 0; i < SL_PARTS; i++)
+        parts[i] = (struct sl_take_part){
+            .of = &of, .limit = &vast, .key = SL_STR("k"), .cost = most / 2};
+    sl_store_take(store, &take);
+    CHECK_EQ(parts[0].answer.remaining, most / 2);
+    CASE("and so is giving it back");
+    take.errand = SL_ERRAND_GIVE_BACK;
+    sl_store_take(store, &take);
+    CHECK_EQ(parts[0].answer.remaining, most);
+    CASE("a whole set of them ends where the counter does");
+    take.errand = SL_ERRAND_CHARGE;
+    take.count = SL_PARTS;
+    sl_store_take(store, &take);
+    CHECK_EQ(parts[0].answer.remaining, 0);
+    parts[0].cost = 10;
+    parts[0].when = SL_S;
+    take.errand = SL_ERRAND_GIVE_BACK;
+    take.count = 1;
+    sl_store_take(store, &take);
+    CHECK_EQ(parts[0].answer.remaining, 10);
+}
+
 static void bind(struct sl_store *store)
 {
     stored[0] = (struct sl_stored){.name = "bucket", .strictest = bucket};
@@ -228,6 +263,7 @@ int main(void)
     bind(store);
     test_errands(store);
     test_many(store);
+    test_large(store);
     sl_store_close(store);
     sl_store_close(NULL);
     test_file();

@@ -220,6 +220,35 @@ static void test_stopped(enum deed deed)
     free_world(&world);
 }
 
+/* 20 are used beside the 50 that are held; of those 70 and what was there, 50
+ * drain in three seconds. What is left comes back, and all of it: what he has
+ * counted before he was overtaken was his own. */
+static void act_release_late(struct world *w, struct sl_table *table)
+{
+    (void)w;
+    (void)release_at(table, 1, NOW + 3 * SL_S);
+}
+
+static void test_overtaken(void)
+{
+    struct stop stop = {.world = &world, .step = SL_STEP_COMMIT, .nth = 1};
+
+    CASE("a release that is overtaken gives back no less");
+    begin_world(&world, "a late release");
+    CHECK_EQ(take(&world.table, &world.limit[RATE], "b", 20), SL_VERDICT_ALLOW);
+    CHECK_EQ(
+        hold_at(&world.table, &world.limit[RATE], "b", 50, 1, SL_HOUR, NOW),
+        SL_VERDICT_ALLOW);
+    world.act = act_release_late;
+    CHECK(start_victim(&stop));
+    CHECK_EQ(take_at(&world.table, &world.limit[RATE], "b", 1, NOW + 3 * SL_S),
+             SL_VERDICT_ALLOW);
+    let_go(&stop);
+    CHECK_EQ(used_at(&world.table, &world.limit[RATE], "b", NOW + 3 * SL_S), 1);
+    close_world(&world);
+    free_world(&world);
+}
+
 /* ---- killed ---- */
 
 static bool run_killed(struct world *w, enum deed deed, enum sl_step step,
@@ -295,6 +324,7 @@ int main(void)
         test_stopped(deed);
         test_killed(deed);
     }
+    test_overtaken();
     test_dead_claims();
     return CHECK_DONE();
 }

@@ -190,7 +190,7 @@ static void test_damage(void)
         ROW("zeros for a magic", HEAD_AT(magic), 0, true,
             "it is no state of Sluice"),
         ROW("version", HEAD_AT(version), 7, true,
-            "its format is version 7; this Sluice reads version 4"),
+            "its format is version 7; this Sluice reads version 5"),
         ROW("size", HEAD_AT(size), 4096, true,
             "it was made for 4096 bytes, not for 1048576"),
         ROW("layout", HEAD_AT(buckets_at), 64, true, "its head is damaged"),

@@ -139,10 +139,10 @@ static bool read_conditions(struct sl_http_call *call, struct sl_change *change)
 
 /* ---- questions ---- */
 
-/* An errand for the subject of the path, or NULL: then it was refused. */
-static struct sl_errand_call *
-begin(struct sl_http_call *call, enum sl_job_kind kind,
-      void (*answer)(struct sl_errand_call *errand), struct sl_str *tail)
+struct sl_errand_call *
+sl_subject_errand(struct sl_http_call *call, enum sl_job_kind kind,
+                  void (*answer)(struct sl_errand_call *errand),
+                  struct sl_str *tail)
 {
     struct sl_errand_call *errand;
 
@@ -178,7 +178,8 @@ static unsigned number_of(struct sl_http_call *call, const char *name,
 void sl_subject_get(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_errand_call *errand = begin(call, SL_JOB_FIND, answer_get, &tail);
+    struct sl_errand_call *errand =
+        sl_subject_errand(call, SL_JOB_FIND, answer_get, &tail);
     uint64_t before = 0;
 
     if (!errand)
@@ -235,7 +236,8 @@ static void write(struct sl_http_call *call, enum sl_change_kind kind,
                   void (*answer)(struct sl_errand_call *errand))
 {
     struct sl_str tail;
-    struct sl_errand_call *errand = begin(call, SL_JOB_WRITE, answer, &tail);
+    struct sl_errand_call *errand =
+        sl_subject_errand(call, SL_JOB_WRITE, answer, &tail);
 
     if (!errand || refuse_tail(call, tail) ||
         (kind != SL_CHANGE_REMOVE && !read_body(errand)) ||

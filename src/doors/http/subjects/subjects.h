@@ -117,6 +117,12 @@ SL_MUST_USE bool sl_subject_path(struct sl_http_call *call,
                                  struct sl_str *scope, struct sl_str *id,
                                  struct sl_str *tail);
 
+/* An errand for the subject of the path, or NULL: then it was refused. */
+SL_MUST_USE struct sl_errand_call *
+sl_subject_errand(struct sl_http_call *call, enum sl_job_kind kind,
+                  void (*answer)(struct sl_errand_call *errand),
+                  struct sl_str *tail);
+
 /* Who does it: X-Sluice-By, or the body's `by`, or "admin". */
 struct sl_str sl_subject_by(struct sl_http_call *call, struct sl_str said);
 

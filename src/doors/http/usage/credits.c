@@ -25,13 +25,9 @@ static struct sl_errand_call *
 begin(struct sl_http_call *call, enum sl_job_kind kind,
       void (*answer)(struct sl_errand_call *errand), struct sl_str *tail)
 {
-    struct sl_errand_call *errand;
+    struct sl_errand_call *errand = sl_subject_errand(call, kind, answer, tail);
 
-    if (!sl_admin_admit(call))
-        return NULL;
-    errand = sl_errand_new(call, kind, answer);
-    if (!errand ||
-        !sl_subject_path(call, &errand->job.scope, &errand->job.id, tail))
+    if (!errand)
         return NULL;
     errand->job.grant = sl_arena_take(&call->arena, sizeof(*errand->job.grant));
     if (!errand->job.grant) {

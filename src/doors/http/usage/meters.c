@@ -1,7 +1,8 @@
 /* meters.c -- GET /v1/usage/SCOPE/ID: how much was used, of how much.
  *
  * What a limit has now is asked of the limit itself, by which requests are
- * decided; days, months and overage are those of the books.
+ * decided; days, months and overage are those of the books. While the store is
+ * away, what is used is theirs, too, and the meter says so.
  *
  *   ?days=30      how far back (0: no history)
  *   ?limit=NAME   this one alone
@@ -162,7 +163,7 @@ static int write_meter(struct reading *r, const struct sl_rule *rule)
     if (counter) {
         view.overage = counter->overage;
         view.credited = counter->credited;
-        if (!view.limited)
+        if (!view.limited || view.blind)
             view.used = counter->used;
     }
     view.credits = sum_credits(r, rule->name);

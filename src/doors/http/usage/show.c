@@ -39,8 +39,9 @@ void sl_view_of(const struct sl_ask *ask, const struct sl_rule *rule, sl_ns now,
         numbers = shown->numbers;
         ret->limited = true;
         ret->limit = numbers->count;
-        ret->used = used_of(shown);
-        if (shown->answer.reset_in >= 0)
+        ret->blind = ask->decision.degraded;
+        ret->used = ret->blind ? 0 : used_of(shown);
+        if (!ret->blind && shown->answer.reset_in >= 0)
             ret->end = now + shown->answer.reset_in;
     }
     if (shown)
@@ -135,8 +136,9 @@ int sl_view_write(const struct sl_view *v, struct sl_buf *out)
         err = v->end < 0 ? sl_buf_addf(out, ",\"reset_ms\":null")
                          : sl_buf_addf(out, ",\"reset_ms\":%" PRId64,
                                        (v->end - v->now) / SL_MS);
-    return err ? err
-               : add_instant(out, ",\"exhausted\":", sl_view_exhausted(v));
+    if (!err)
+        err = add_instant(out, ",\"exhausted\":", sl_view_exhausted(v));
+    return err || !v->blind ? err : sl_buf_addf(out, ",\"degraded\":true");
 }
 
 /* ---- history ---- */

@@ -43,14 +43,15 @@ struct sl_view {
     const struct sl_rule *rule;
     struct sl_str plan, scope, id;
     bool limited; /* `limit` is one */
+    bool blind;   /* the store was not asked: used is what the books have */
     uint64_t used, limit, overage, credited, credits;
     sl_ns start; /* 0: none */
     sl_ns end;   /* SL_NS_NONE: none */
     sl_ns now;
 };
 
-/* Begin with what was decided by one limit; `false` if it is not there (a
- * policy that is switched off): then used is 0. */
+/* Begin with what was decided by one limit. If it is not there (a policy that
+ * is switched off), or the store is away, used is 0. */
 void sl_view_of(const struct sl_ask *ask, const struct sl_rule *rule, sl_ns now,
                 struct sl_view *ret);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "backed.h"
 #include "check.h"
 #include "identity/registry/registry.h"
 #include "net/loop.h"
@@ -30,7 +31,7 @@ static inline void on_fault(void *ctx, const char *sentence)
 static inline int world_start(struct world *w, struct sl_diag *diag)
 {
     struct sl_registry_options options = {
-        .path = w->path, .on_fault = on_fault, .ctx = w};
+        .driver = BACKED_BY, .path = w->path, .on_fault = on_fault, .ctx = w};
 
     return sl_registry_open(&options, &w->registry, diag);
 }
@@ -50,6 +51,7 @@ static inline void world_folder(struct world *w)
         exit(1);
     }
     snprintf(w->path, sizeof(w->path), "%s/sluice.db", w->folder);
+    backed_begin(w->path, sizeof(w->path));
     if (sl_loop_open(NULL, &w->loop, NULL)) {
         printf("Bail out! no loop\n");
         exit(1);

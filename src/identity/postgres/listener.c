@@ -1,0 +1,185 @@
+/* listener.c -- what other daemons have changed, heard by NOTIFY. */
+#include "identity/postgres/listener.h"
+
+#include <libpq-fe.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "identity/postgres/escape.h"
+#include "identity/postgres/schema.h"
+
+/* How often a connection on which nothing is heard is tried. */
+#define SILENCE (5 * SL_S)
+#define AGAIN   (200 * SL_MS)
+
+#define TEXT_MOST ((size_t)64 << 10)
+
+struct sl_pg_listener {
+    struct sl_pg_listener_options options;
+    struct sl_pg_link link;
+    struct sl_arena arena;
+    pthread_t thread;
+    bool has_thread;
+    int stop; /* an eventfd */
+};
+
+/* ---- what is heard ---- */
+
+static void hear(struct sl_pg_listener *l, struct sl_str text)
+{
+    struct sl_str message;
+
+    sl_arena_reset(&l->arena);
+    /* One that can't be read may be about anything. */
+    if (!sl_pg_unescape(&l->arena, text, &message))
+        message = SL_STR("");
+    l->options.heard(l->options.ctx, message);
+}
+
+static void hear_all(struct sl_pg_listener *l)
+{
+    PGnotify *notify;
+
+    while ((notify = PQnotifies(l->link.conn))) {
+        if (notify->be_pid != atomic_load(l->options.own))
+            hear(l, sl_str_c(notify->extra));
+        PQfreemem(notify);
+    }
+}
+
+/* ---- the connection ---- */
+
+/* What may have been missed, as it would have been told: that there is anybody,
+ * and how features are switched. */
+static const char missed[] =
+    "SELECT 's::' WHERE EXISTS(SELECT 1 FROM subjects) OR"
+    " EXISTS(SELECT 1 FROM usage_credits) UNION ALL"
+    " SELECT 'f:' || is_on || ':' || name FROM switches";
+
+static int on_open(struct sl_pg_link *link, struct sl_diag *diag)
+{
+    struct sl_pg_listener *l = link->ctx;
+    PGresult *result = NULL;
+    int err = sl_pg_exec(link, "LISTEN " SL_PG_SCHEMA, NULL, diag);
+
+    if (!err)
+        err = sl_pg_exec(link, missed, &result, diag);
+    if (err)
+        return err;
+    l->options.heard(l->options.ctx, SL_STR(""));
+    for (int i = 0; i < PQntuples(result); i++)
+        hear(l, sl_str_c(PQgetvalue(result, i, 0)));
+    PQclear(result);
+    return 0;
+}
+
+/* Until something is heard, or the silence is long, or it is time to end:
+ * false. */
+static bool wait_for(struct sl_pg_listener *l, int fd, sl_ns most,
+                     bool *ret_heard)
+{
+    struct pollfd fds[2] = {
+        {.fd = l->stop, .events = POLLIN},
+        {.fd = fd,      .events = POLLIN}
+    };
+
+    poll(fds, 2, (int)(most / SL_MS));
+    *ret_heard = fds[1].revents != 0;
+    return fds[0].revents == 0;
+}
+
+/* A connection that nothing comes from may be dead. */
+static void listen_once(struct sl_pg_listener *l, bool heard)
+{
+    struct sl_diag diag = {0};
+
+    if (heard ? !PQconsumeInput(l->link.conn)
+              : sl_pg_exec(&l->link, "SELECT 1", NULL, &diag) != 0) {
+        if (l->link.conn)
+            sl_pg_lose(&l->link);
+        return;
+    }
+    hear_all(l);
+    if (PQstatus(l->link.conn) != CONNECTION_OK)
+        sl_pg_lose(&l->link);
+}
+
+static void *serve(void *ctx)
+{
+    struct sl_pg_listener *l = ctx;
+    struct sl_diag diag = {0};
+    bool heard = false, goes_on = true;
+
+    while (goes_on) {
+        if (!l->link.conn && sl_pg_need(&l->link, &diag)) {
+            goes_on = wait_for(l, -1, AGAIN, &heard);
+            continue;
+        }
+        hear_all(l);
+        goes_on = wait_for(l, PQsocket(l->link.conn), SILENCE, &heard);
+        if (goes_on)
+            listen_once(l, heard);
+    }
+    return NULL;
+}
+
+/* ---- opening ---- */
+
+/* Signals are for the thread that waits for them. */
+static int start(struct sl_pg_listener *l)
+{
+    sigset_t all, old;
+    int code;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    code = pthread_create(&l->thread, NULL, serve, l);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    l->has_thread = code == 0;
+    return code;
+}
+
+int sl_pg_listener_open(const struct sl_pg_listener_options *options,
+                        struct sl_pg_listener **ret, struct sl_diag *diag)
+{
+    struct sl_pg_listener *l = sl_alloc_new(options->alloc, sizeof(*l));
+
+    if (!l)
+        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+    memset(l, 0, sizeof(*l));
+    l->options = *options;
+    l->link.url = options->url;
+    l->link.search_path = SL_PG_SCHEMA;
+    l->link.on_open = on_open;
+    l->link.ctx = l;
+    sl_pg_init(&l->link);
+    sl_arena_init(&l->arena, TEXT_MOST, options->alloc);
+    l->stop = eventfd(0, EFD_CLOEXEC);
+    if (l->stop < 0 || start(l)) {
+        sl_pg_listener_close(l);
+        return sl_refuse(diag, SLUICE_ESYS, "there can be no more threads");
+    }
+    *ret = l;
+    return 0;
+}
+
+void sl_pg_listener_close(struct sl_pg_listener *l)
+{
+    if (!l)
+        return;
+    if (l->has_thread) {
+        /* A counter that is 0 takes a 1. */
+        (void)!write(l->stop, &(uint64_t){1}, sizeof(uint64_t));
+        pthread_join(l->thread, NULL);
+    }
+    if (l->stop >= 0)
+        close(l->stop);
+    sl_pg_close(&l->link);
+    sl_arena_done(&l->arena);
+    sl_alloc_free(l->options.alloc, l, sizeof(*l));
+}

@@ -1,0 +1,175 @@
+/* share.c -- the registry among others who write to the same tables.
+ *
+ * The jobs of a transaction name whom they are about. Each name belongs to a
+ * slot by its hash, the same on every machine, and a transaction has all slots
+ * of its names before it reads anything, in their order: no other changes what
+ * it has read, and no two wait for each other. Subjects and switches share slot
+ * 0, since an alias may clash with any name.
+ *
+ * A transaction whose COMMIT was sent and not answered may have been carried
+ * out. Its jobs fail, and remember its number: when one of them is given to the
+ * registry again, the number is looked up first.
+ *
+ * What has changed is told to the others in words:
+ *     s:SCOPE:ID     a subject, its overrides, or its credits
+ *     f:1:NAME       a feature was switched on; 0: off; -: as the policy says
+ *     *              everything
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "identity/registry/inner.h"
+
+#define MESSAGE_MOST 4096
+
+/* ---- locks ---- */
+
+static void take_slot(uint64_t *slots, struct sl_str scope, struct sl_str id)
+{
+    struct sl_hash_key key = {UINT64_C(0x736c75696365), scope.len};
+    unsigned slot = 1 + (unsigned)(sl_hash64(&key, id) % (SL_SLOTS - 1));
+
+    slots[slot / 64] |= UINT64_C(1) << slot % 64;
+}
+
+static void take_slots(uint64_t *slots, const struct sl_job *job)
+{
+    if (job->kind == SL_JOB_USAGE)
+        for (unsigned i = 0; i < job->change_count; i++)
+            take_slot(slots, job->usage[i].scope, job->usage[i].id);
+    else if (job->kind == SL_JOB_GRANT)
+        take_slot(slots, job->grant->scope, job->grant->id);
+    else if (job->kind != SL_JOB_METERS && job->kind != SL_JOB_CREDITS)
+        slots[0] |= 1;
+}
+
+int sl_share_lock(struct sl_registry *r, struct sl_job *first)
+{
+    uint64_t slots[SL_SLOTS / 64] = {0};
+
+    if (!r->db.driver->lock)
+        return 0;
+    for (const struct sl_job *job = first; job; job = job->next)
+        take_slots(slots, job);
+    return r->db.driver->lock(&r->db, slots);
+}
+
+/* ---- doubts ---- */
+
+int sl_share_recall(struct sl_registry *r, struct sl_job *first)
+{
+    int known = 0;
+
+    r->db.doubt = 0;
+    for (struct sl_job *job = first; job; job = job->next) {
+        job->is_done = false;
+        if (job->doubt == 0 || known < 0)
+            continue;
+        known = r->db.driver->outcome(&r->db, job->doubt);
+        if (known < 0)
+            continue;
+        job->is_done = known == 1;
+        job->doubt = 0;
+    }
+    return known < 0 ? known : 0;
+}
+
+int sl_share_commit(struct sl_registry *r)
+{
+    int err = sl_database_run(&r->db, SL_QUERY_COMMIT);
+    struct sl_diag why = r->db.diag;
+    int known;
+
+    if (!err || r->db.doubt == 0)
+        return err;
+    known = r->db.driver->outcome(&r->db, r->db.doubt);
+    r->db.diag = why;
+    if (known >= 0)
+        r->db.doubt = 0;
+    return known == 1 ? 0 : err;
+}
+
+/* ---- tidings ---- */
+
+static void tell(struct sl_registry *r, const char *kind, struct sl_str a,
+                 struct sl_str b)
+{
+    char text[MESSAGE_MOST];
+    int len = snprintf(text, sizeof(text), "%s", kind);
+
+    if (!r->db.driver->tell || a.len + b.len + 8 > sizeof(text))
+        return;
+    memcpy(text + len, a.at, a.len);
+    len += (int)a.len;
+    text[len++] = ':';
+    memcpy(text + len, b.at, b.len);
+    len += (int)b.len;
+    /* A failure is told by the COMMIT. */
+    (void)!r->db.driver->tell(&r->db, (struct sl_str){text, (size_t)len});
+}
+
+void sl_share_touch(struct sl_registry *r, struct sl_str scope,
+                    struct sl_str id)
+{
+    tell(r, "s:", scope, id);
+}
+
+void sl_share_touch_all(struct sl_registry *r)
+{
+    tell(r, "*", SL_STR(""), SL_STR(""));
+}
+
+void sl_share_switch(struct sl_registry *r, struct sl_str name, int on)
+{
+    tell(r, "f:", on < 0 ? SL_STR("-") : on ? SL_STR("1") : SL_STR("0"), name);
+}
+
+static void raise_all(struct sl_registry *r)
+{
+    for (unsigned i = 0; i < SL_STAMPS; i++)
+        atomic_fetch_add_explicit(&r->stamps[i], 1, memory_order_release);
+}
+
+/* What stands before the next ':'; *text is what stands behind it. */
+static struct sl_str cut(struct sl_str *text)
+{
+    const char *colon = text->len ? memchr(text->at, ':', text->len) : NULL;
+    struct sl_str first = *text;
+
+    if (!colon)
+        return SL_STR("");
+    first.len = (size_t)(colon - text->at);
+    *text = sl_str_from(*text, first.len + 1);
+    return first;
+}
+
+static void hear(void *ctx, struct sl_str message)
+{
+    struct sl_registry *r = ctx;
+    struct sl_str kind = cut(&message);
+    struct sl_str first = cut(&message);
+
+    if (sl_str_eq(kind, SL_STR("f"))) {
+        int on = sl_str_eq(first, SL_STR("1"));
+
+        if (sl_str_eq(first, SL_STR("-")))
+            on = -1;
+        if (r->on_switch)
+            r->on_switch(r->ctx, message, on);
+        return;
+    }
+    if (!sl_str_eq(kind, SL_STR("s"))) {
+        raise_all(r);
+        return;
+    }
+    /* Before the stamp: whoever sees a new one asks. */
+    atomic_store_explicit(&r->has_any, true, memory_order_release);
+    atomic_fetch_add_explicit(&r->stamps[sl_stamp_of(r, first, message)], 1,
+                              memory_order_release);
+}
+
+int sl_share_listen(struct sl_registry *r, struct sl_diag *diag)
+{
+    return r->db.driver->listen ? r->db.driver->listen(&r->db, hear, r, diag)
+                                : 0;
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# with-postgres.sh PROGRAM [ARGUMENT]... -- run it with a PostgreSQL of its own.
+#
+# The server listens on a socket in a temporary folder and on a free port of
+# loopback; it is stopped and forgotten at the end. It does not run as root, so
+# root lends it the user "postgres". The program finds in its environment:
+#
+#   SLUICE_TEST_POSTGRES   the address of an empty database
+#   POSTGRES_FOLDER        the folder; "data" in it is the server's
+#   POSTGRES_PORT          the port of loopback
+#   POSTGRES_CTL           a program: start, stop, or kill the server
+set -euo pipefail
+
+bin=$(find /usr/lib/postgresql -name initdb -printf "%h\n" | sort -V | tail -1)
+dir=$(mktemp -d /tmp/sluice-postgres-XXXXXX)
+as=()
+if [ "$(id -u)" = 0 ]; then
+    chown postgres "$dir"
+    as=(setpriv --reuid=postgres --regid=postgres --clear-groups)
+fi
+export POSTGRES_FOLDER=$dir POSTGRES_CTL=$dir/ctl
+
+free_port() {
+    python3 -c 'import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])'
+}
+
+cleanup() {
+    "$POSTGRES_CTL" kill >/dev/null 2>&1 || :
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+
+# Its user may not see the folder that we are in.
+(cd / && "${as[@]}" "$bin/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C \
+    -A trust -N) >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+export POSTGRES_PORT=${POSTGRES_PORT:-$(free_port)}
+cat >>"$dir/data/postgresql.conf" <<END
+listen_addresses = '127.0.0.1'
+port = $POSTGRES_PORT
+unix_socket_directories = '$dir'
+shared_buffers = 16MB
+max_connections = 40
+log_min_messages = warning
+END
+# Killed, the server leaves its children no time either.
+cat >"$POSTGRES_CTL" <<END
+#!/bin/sh
+cd /
+case "\$1" in
+start) exec ${as[@]} $bin/pg_ctl -D $dir/data -l $dir/server -w -t 60 start ;;
+stop) exec ${as[@]} $bin/pg_ctl -D $dir/data -m fast -w stop ;;
+kill)
+    pid=\$(head -1 $dir/data/postmaster.pid)
+    kill -9 "\$pid" \$(pgrep -P "\$pid")
+    while kill -0 "\$pid" 2>/dev/null; do sleep 0.05; done ;;
+esac
+END
+chmod 755 "$POSTGRES_CTL" "$dir"
+"$POSTGRES_CTL" start >/dev/null || { cat "$dir/server"; exit 1; }
+export SLUICE_TEST_POSTGRES="postgres://postgres@127.0.0.1:$POSTGRES_PORT/postgres"
+"$@"
