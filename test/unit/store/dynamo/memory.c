@@ -194,15 +194,17 @@ static bool run(struct world *w, unsigned nth)
 int main(void)
 {
     struct world w = {
-        .options = {.env = {.key_id = "id", .secret = "secret"},
-                    .own_now = true,
-                    .deadline = 10 * SL_S},
-        .leased = {.name = "leased",                                           .lease = 50}
+        .leased = {.name = "leased", .lease = 50}
     };
     struct sl_rate rate;
     unsigned nth = 0;
     char where[128];
 
+    w.options = (struct sl_dynamo_options){
+        .env = {.key_id = "id", .secret = "secret"},
+        .own_now = true,
+        .deadline = 10 * SL_S,
+    };
     CASE("memory that is short at any one place");
     CHECK(start_table());
     sl_arena_init(&w.arena, 1 << 16, &sl_alloc_libc);
