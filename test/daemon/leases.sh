@@ -226,10 +226,12 @@ check 'what it had counts as used' test "$((taken + leased + spent))" = 2000
 tell "/v1/leases/$node" -X DELETE
 check 'as long as it may yet live' answers 409
 tell /v1/clock -d '{"now":"2026-01-31T23:59:30Z"}'
-tell "/v1/leases/$node" -X DELETE
-check 'until somebody releases it' has "$out" "\"units\":$leased}"
-tell "/v1/leases/$node" -X DELETE
-check 'once' answers 404
+run "$sluice" leases --admin-url "http://$admin"
+check 'the command lists it' has "$out" "$node  org    zeta"
+run "$sluice" leases release "$node" --admin-url "http://$admin"
+check 'until somebody releases it' has "$out" "$leased units are free again"
+run "$sluice" leases release "$node" --admin-url "http://$admin"
+check 'once' is 1
 read -r taken refused undecided <<<"$(load zeta 40 "$http")"
 check 'then the rest is there' test "$taken" = "$leased"
 tell /v1/clock -d '{"now":"2026-02-01T00:00:00Z"}'
