@@ -37,6 +37,7 @@ void sl_engine_owe(const struct sl_live *live, struct sl_decision *d)
 
         part.of = &live->stored[2 * shown->rule->index];
         part.cost = shown->cost; /* and not what the local table was asked */
+        part.whose = NULL;       /* the books are told by themselves */
         /* Permits come back with their hold, which is on the local table. */
         if (!part.carried && shown->rule->kind != SL_PERMITS)
             owe_part(engine->debts, live, &part, d);

@@ -185,16 +185,29 @@ static size_t make_key(struct sl_engine *engine, const struct sl_spent *spent,
                         out);
 }
 
-static bool fits(const struct sl_rule *rule, const struct sl_spent *spent,
-                 sl_ns now)
+static bool is_of(const struct sl_rule *rule, const struct sl_spent *spent)
 {
     struct sl_str scopes[SL_PER_MAX];
     unsigned count =
         spent->value_count > 0 ? split_scopes(spent->scope, scopes) : 0;
 
     return is_durable(rule) && rule->limited && rule->mode != SL_MODE_OFF &&
-           count == spent->value_count && count == rule->per_count &&
-           sl_rule_start(rule, &rule->strictest, now) == spent->start;
+           count == spent->value_count && count == rule->per_count;
+}
+
+/* The rule that it is of; -1: the policy has none. */
+static int rule_of(const struct sl_live *live, const struct sl_spent *spent)
+{
+    int index = sl_policy_rule(live->policy, spent->limit);
+
+    return index >= 0 && is_of(&live->policy->rules[index], spent) ? index : -1;
+}
+
+static void open_up(const struct sl_rule *rule, struct sl_limit *ret)
+{
+    *ret = rule->strictest;
+    ret->count = ret->capacity = SL_AMOUNT_MAX;
+    sl_limit_derive(ret);
 }
 
 /* What was used is charged, if the table has less. If it has more, what is owed
@@ -218,16 +231,16 @@ static void correct(struct sl_store *store, struct sl_take_part *part,
 static void restore(struct sl_engine *engine, const struct sl_live *live,
                     const struct sl_spent *spent, uint64_t used, sl_ns now)
 {
-    int index = sl_policy_rule(live->policy, spent->limit);
+    int index = rule_of(live, spent);
     struct sl_limit open;
     struct sl_take_part part;
     char key[SL_KEY_MAX];
 
-    if (index < 0 || !fits(&live->policy->rules[index], spent, now))
+    if (index < 0 || sl_rule_start(&live->policy->rules[index],
+                                   &live->policy->rules[index].strictest,
+                                   now) != spent->start)
         return;
-    open = live->policy->rules[index].strictest;
-    open.count = open.capacity = SL_AMOUNT_MAX;
-    sl_limit_derive(&open);
+    open_up(&live->policy->rules[index], &open);
     part = (struct sl_take_part){
         .of = &live->stored[2 * index],
         .limit = &open,
@@ -248,4 +261,41 @@ void sl_spent_restore(struct sl_engine *engine, const struct sl_spent *spent,
     live = sl_engine_hold(engine, NULL);
     restore(engine, live, spent, used, now);
     sl_live_release(live);
+}
+
+/* A cell keeps what was taken in the period of its last take. If that is over,
+ * a limit whose period never ends still finds it. */
+static uint64_t look(struct sl_engine *engine, const struct sl_live *live,
+                     int index, const struct sl_spent *spent, sl_ns now)
+{
+    const struct sl_rule *rule = &live->policy->rules[index];
+    struct sl_limit open;
+    char key[SL_KEY_MAX];
+    struct sl_take_part part = {
+        .of = &live->stored[2 * index],
+        .limit = &open,
+        .key = {key, make_key(engine, spent, key)},
+    };
+    uint64_t now_has;
+
+    open_up(rule, &open);
+    now_has = ask(sl_engine_store(engine), &part, SL_ERRAND_LOOK, now);
+    if (now_has > 0 ||
+        sl_rule_start(rule, &rule->strictest, now) <= spent->start)
+        return now_has;
+    open.calendar = false;
+    open.span = (uint64_t)SL_TIME_END;
+    return ask(sl_engine_store(engine), &part, SL_ERRAND_LOOK, now);
+}
+
+bool sl_spent_look(struct sl_engine *engine, const struct sl_spent *spent,
+                   sl_ns now, uint64_t *ret)
+{
+    struct sl_live *live = sl_engine_hold(engine, NULL);
+    int index = rule_of(live, spent);
+
+    if (index >= 0)
+        *ret = look(engine, live, index, spent, now);
+    sl_live_release(live);
+    return index >= 0;
 }

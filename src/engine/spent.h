@@ -33,4 +33,11 @@ struct sl_engine;
 void sl_spent_restore(struct sl_engine *engine, const struct sl_spent *spent,
                       uint64_t used, sl_ns now);
 
+/* What the table has of these values in the period that began at spent->start,
+ * or in the last one in which anything was taken. False if the policy has no
+ * such limit. */
+SL_MUST_USE bool sl_spent_look(struct sl_engine *engine,
+                               const struct sl_spent *spent, sl_ns now,
+                               uint64_t *ret);
+
 #endif

@@ -68,6 +68,7 @@ struct sl_usage {
     bool reset;            /* nothing was used */
     bool enforce;          /* only if it fits */
     bool owes;             /* what is given back is owed to the table */
+    struct sl_str node;    /* who had it leased; "": nobody */
     struct sl_marks marks; /* percent of the cap that are told */
 
     enum sl_usage_result result; /* out */

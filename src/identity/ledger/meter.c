@@ -321,6 +321,11 @@ static void spent(struct sl_meter *meter, const struct sl_spent *s)
     };
     struct sl_buf room;
 
+    /* Where others use the same, only the books know what lies beyond. */
+    if (k->options.node.len > 0 && !s->level) {
+        u.node = k->options.node;
+        u.reported = true;
+    }
     sl_buf_init(&room, SL_USAGE_ID, k->options.alloc);
     add(&k->counts.spent, 1);
     if (!name_of(s, &room, &u.id) || !put_down(k, &u))

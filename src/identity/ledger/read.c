@@ -8,7 +8,8 @@ const char sl_ledger_forget[] =
     "DELETE FROM usage_counters; DELETE FROM usage_days;"
     "DELETE FROM usage_months; DELETE FROM usage_keys;"
     "DELETE FROM usage_things; DELETE FROM usage_credits;"
-    "DELETE FROM usage_holds; DELETE FROM usage_owed";
+    "DELETE FROM usage_holds; DELETE FROM usage_owed;"
+    "DELETE FROM usage_leases";
 
 static uint64_t number(struct sl_database *db, enum sl_query q, int column)
 {

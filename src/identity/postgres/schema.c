@@ -70,6 +70,14 @@ static const char *const steps[] = {
     "CREATE TABLE usage_owed(scope " NAME ", id " NAME ","
     " limit_name " NAME ", period_start " SIZE ", units " SIZE ","
     " PRIMARY KEY(scope, id, limit_name, period_start));",
+
+    /* Leases. */
+    "ALTER TABLE usage_counters ADD COLUMN leased " SIZE " DEFAULT 0;"
+    "ALTER TABLE usage_counters ADD COLUMN granted " SIZE " DEFAULT 0;"
+    "CREATE TABLE usage_leases(node " NAME ", scope " NAME ", id " NAME ","
+    " limit_name " NAME ", period_start " SIZE ", base " SIZE ","
+    " spent " SIZE ", leased " SIZE ", since " SIZE ", seen " SIZE ","
+    " PRIMARY KEY(node, scope, id, limit_name, period_start));",
 };
 
 /* ---- asking ---- */
