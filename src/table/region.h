@@ -87,8 +87,8 @@ struct sl_limit_entry {
 };
 
 /* Records of holds come in blocks. A block begins with two rows of 128 bytes:
- * sixteen bytes that are spare and the heads of seven records; their bodies
- * follow. (No head begins where the head of a bucket could: see
+ * two words of signs (hold/soonest.h) and the heads of seven records; their
+ * bodies follow. (No head begins where the head of a bucket could: see
  * release_guard() in intent.c.) In most holds few limits take part: there are
  * blocks of short records and of long ones. What is in them is in
  * hold/record.h. Before the blocks lies a pair of words for each, which tells

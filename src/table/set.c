@@ -91,10 +91,13 @@ static void read_item(const struct sl_set *set, struct sl_item *item)
         item->untracked = false;
 }
 
-static bool changes(const struct sl_item *item)
+/* A key that owes nothing may have holds, which a reset must be seen by. */
+static bool changes(const struct sl_set *set, const struct sl_item *item)
 {
     return !item->untracked &&
-           !sl_cell_eq(item->taken.next, sl_cell_bare(item->cell));
+           (!sl_cell_eq(item->taken.next, sl_cell_bare(item->cell)) ||
+            (item->part->act == SL_ACT_RESET && item->found &&
+             !sl_none_held(set->intent->region)));
 }
 
 static bool denies_when_full(const struct sl_set *set,
@@ -144,7 +147,7 @@ static enum sl_verdict judge_all(struct sl_set *set)
  * back. Where generations begin again nobody may be about to swap a cell of the
  * bucket (slot.h). That takes a moment; who is stopped there is not waited for
  * for long, and then the generation stays. */
-#define WAIT_MOST 1000
+#define WAIT_MOST 16
 
 static bool is_new_to_holds(const struct sl_item *item)
 {
@@ -208,7 +211,8 @@ static bool lock_changing(struct sl_set *set, struct sl_item *item)
     if (!begins_again(item) ||
         sl_slot_may_go(set->intent, item->slot, item->cell))
         return true;
-    sl_pause(++item->waited);
+    item->waited++;
+    sl_pause(16);
     return false;
 }
 
@@ -294,7 +298,7 @@ static bool is_carried_still(struct sl_set *set)
     for (unsigned i = 0; i < set->count; i++) {
         const struct sl_item *item = &set->items[i];
 
-        if (!item->carried || changes(item))
+        if (!item->carried || changes(set, item))
             continue; /* what changes is locked */
         if (item->found ? !lock_slot(set, item, item->cell)
                         : !is_home_still(set, item))
@@ -341,7 +345,7 @@ static bool change_all(struct sl_set *set, const struct sl_rider *rider)
     sl_intent_begin(set->intent);
     for (unsigned i = 0; i < set->count && added == ADDED; i++) {
         item = &set->items[i];
-        if (!changes(item))
+        if (!changes(set, item))
             continue;
         if (!item->found)
             added = add_key(set, item);
@@ -369,7 +373,7 @@ static bool change_all(struct sl_set *set, const struct sl_rider *rider)
 static bool changes_any(const struct sl_set *set)
 {
     for (unsigned i = 0; i < set->count; i++)
-        if (changes(&set->items[i]))
+        if (changes(set, &set->items[i]))
             return true;
     return false;
 }
@@ -415,7 +419,8 @@ static void forget_holds(struct sl_set *set)
         const struct sl_item *item = &set->items[i];
         uint64_t now;
 
-        if (item->part->act != SL_ACT_RESET || !item->found || !changes(item))
+        if (item->part->act != SL_ACT_RESET || !item->found ||
+            !changes(set, item))
             continue;
         now = next_of(item).w[1] >> SL_CELL_W1_BITS;
         if (now % 64 == 0)

@@ -31,22 +31,27 @@ struct conform {
     /* The store judges a reading that lies a little behind at the time of
      * those who came before: leave such readings out. */
     bool judges_at_latest;
-    /* A window is named by its start, so that a clock which goes back finds
-     * the one before: time only goes on. */
-    bool never_back;
+    /* A fixed window is named by its start, so that a clock which goes back
+     * into the one before finds that: leave such steps out. */
+    bool names_windows;
+    /* A cell that was written up to this after now is judged at that instant:
+     * leave such readings out. */
+    sl_ns lag;
 };
 
 /* Run `steps` takes made from `seed`. True if all agreed; otherwise the first
  * that did not is printed. */
 bool conform_run(struct conform *conform, uint64_t seed, unsigned steps);
 
-/* The same for holds, on a clock that does not go back: holds on one to four
- * limits of every kind beside plain takes, settled for less and for more,
- * released, extended, left to expire, ended twice. The model keeps the rules
- * of core/hold.h. Checked by the numbers of store.h, beside the answers:
+/* The same for holds: on one to four limits of every kind, some parts of them
+ * firm, beside plain takes, corrections and resets; settled for less and for
+ * more, released, extended, left to expire, ended twice; now and then the clock
+ * steps back. The model keeps the rules of core/hold.h. Checked by the numbers
+ * of store.h, beside the answers, and when permits come back:
  *   (4) what is held is granted less ended, and fits
  *   (5) a hold ends once
- *   (6) what comes back is what core/ says */
+ *   (6) what comes back is what core/ says; of what was held over a step of the
+ *       clock that is known for permits and levels alone */
 bool conform_ledger(struct conform *conform, uint64_t seed, unsigned steps);
 
 #endif

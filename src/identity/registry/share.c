@@ -39,6 +39,10 @@ static void take_slots(uint64_t *slots, const struct sl_job *job)
             take_slot(slots, job->usage[i].scope, job->usage[i].id);
     else if (job->kind == SL_JOB_GRANT)
         take_slot(slots, job->grant->scope, job->grant->id);
+    else if (job->kind == SL_JOB_LEASE)
+        take_slot(slots, job->claim->scope, job->claim->id);
+    else if (job->kind == SL_JOB_RELEASE)
+        memset(slots, 0xff, SL_SLOTS / 8); /* whoever it had units of */
     else if (job->kind != SL_JOB_METERS && job->kind != SL_JOB_CREDITS)
         slots[0] |= 1;
 }

@@ -42,28 +42,69 @@ static sl_ns expire_block(struct sl_table *table, struct sl_intent *intent,
 }
 
 /* What is due, the earliest first, as far as there is room. What comes back of
- * a bucket depends on the order in which its holds end. */
-#define QUEUE 64
+ * a bucket depends on the order in which its holds end: of those that come too
+ * late it gets less. So they are put in order, some hundreds at a time; but
+ * after some thousands the rest ends as it lies, or the way through all that is
+ * held would be gone again and again. */
+#define QUEUE  512
+#define ROUNDS 8
 
-struct queue {
-    unsigned count;
-    struct {
-        uint64_t number;
-        struct sl_cell head;
-    } due[QUEUE];
+struct due {
+    sl_ns expires;
+    uint64_t number;
 };
 
-static void enqueue(struct queue *q, uint64_t number, struct sl_cell head)
-{
-    unsigned at = q->count < QUEUE ? q->count++ : QUEUE;
+/* The earliest that were seen; the latest of them is first, and each is later
+ * than those at 2 i + 1 and 2 i + 2. */
+struct queue {
+    unsigned count;
+    struct due due[QUEUE];
+};
 
-    for (; at > 0 && q->due[at - 1].head.w[0] > head.w[0]; at--)
-        if (at < QUEUE)
-            q->due[at] = q->due[at - 1];
-    if (at < QUEUE) {
-        q->due[at].number = number;
-        q->due[at].head = head;
+static void sink(struct queue *q, unsigned at, struct due due)
+{
+    for (unsigned child = 2 * at + 1; child < q->count; child = 2 * at + 1) {
+        if (child + 1 < q->count &&
+            q->due[child + 1].expires > q->due[child].expires)
+            child++;
+        if (q->due[child].expires <= due.expires)
+            break;
+        q->due[at] = q->due[child];
+        at = child;
     }
+    q->due[at] = due;
+}
+
+static void enqueue(struct queue *q, struct due due)
+{
+    unsigned at;
+
+    if (q->count == QUEUE) {
+        if (due.expires < q->due[0].expires)
+            sink(q, 0, due);
+        return;
+    }
+    for (at = q->count++; at > 0; at = (at - 1) / 2) {
+        if (q->due[(at - 1) / 2].expires >= due.expires)
+            break;
+        q->due[at] = q->due[(at - 1) / 2];
+    }
+    q->due[at] = due;
+}
+
+/* In order: the latest goes to the end, again and again. */
+static void sort(struct queue *q)
+{
+    unsigned all = q->count;
+
+    while (q->count > 1) {
+        struct due last = q->due[0];
+
+        q->count--;
+        sink(q, 0, q->due[q->count]);
+        q->due[q->count] = last;
+    }
+    q->count = all;
 }
 
 static void gather(struct sl_intent *intent, struct queue *q, sl_ns now)
@@ -76,14 +117,15 @@ static void gather(struct sl_intent *intent, struct queue *q, sl_ns now)
         if (sl_due_read(sl_due_of(r, b)) > now)
             continue;
         for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
-            uint64_t number = b * SL_HOLD_BLOCK + i;
-            struct sl_cell head = sl_hold_record_head(intent, number);
+            struct due due = {.number = b * SL_HOLD_BLOCK + i};
+            struct sl_cell head = sl_hold_record_head(intent, due.number);
 
-            if (sl_hold_record_state(head) == SL_HELD &&
-                (sl_ns)head.w[0] <= now)
-                enqueue(q, number, head);
+            due.expires = (sl_ns)head.w[0];
+            if (sl_hold_record_state(head) == SL_HELD && due.expires <= now)
+                enqueue(q, due);
         }
     }
+    sort(q);
 }
 
 static void expire_in_order(struct sl_table *table, struct sl_intent *intent,
@@ -91,11 +133,13 @@ static void expire_in_order(struct sl_table *table, struct sl_intent *intent,
 {
     struct queue q;
 
-    do {
+    for (unsigned round = 0; round < ROUNDS; round++) {
         gather(intent, &q, now);
         for (unsigned i = 0; i < q.count; i++)
-            (void)sl_end_expired(table, intent, q.due[i].number, q.due[i].head);
-    } while (q.count == QUEUE);
+            (void)expire_record(table, intent, q.due[i].number, now);
+        if (q.count < QUEUE)
+            return;
+    }
 }
 
 /* Afterwards it is counted when the next one is due; what has become due in
@@ -187,12 +231,6 @@ struct forgotten {
     uint64_t generation;
 };
 
-static bool is_of(const struct sl_kept *kept, const struct sl_key *key)
-{
-    return kept->limit == key->tag >> SL_TAG_BITS && kept->tracked &&
-           kept->hash.lo == key->hash.lo && kept->hash.hi == key->hash.hi;
-}
-
 static bool forget(struct sl_intent *intent, uint64_t number,
                    struct sl_cell head, void *ctx)
 {
@@ -202,7 +240,7 @@ static bool forget(struct sl_intent *intent, uint64_t number,
     if (!sl_hold_record_read(intent, number, head, &record))
         return true; /* it has just ended, or begun */
     for (unsigned i = 0; i < record.count; i++)
-        if (is_of(&record.part[i], f->key) &&
+        if (sl_kept_is_of(&record.part[i], f->key) &&
             record.part[i].generation != f->generation)
             sl_hold_record_untrack(intent->region, &record, i);
     return true;
@@ -215,82 +253,6 @@ void sl_holds_forget(const struct sl_set *set, const struct sl_key *key,
 
     if (!sl_none_held(set->intent->region))
         visit_held(set->intent, forget, &f);
-}
-
-/* ---- the soonest that permits come back ---- */
-
-/* So many holds are looked through, and no more: somebody who is refused must
- * not be able to keep us busy. With more of them out, nobody knows. */
-#define SOONEST_MOST 256
-
-struct soonest {
-    const struct sl_key *key;
-    unsigned seen;
-    unsigned count;
-    struct {
-        sl_ns expires;
-        uint64_t cost;
-    } held[SOONEST_MOST];
-};
-
-static bool collect(struct sl_intent *intent, uint64_t number,
-                    struct sl_cell head, void *ctx)
-{
-    struct soonest *s = ctx;
-    struct sl_hold_record record;
-
-    if (++s->seen > SOONEST_MOST)
-        return false;
-    if (!sl_hold_record_read(intent, number, head, &record))
-        return true;
-    for (unsigned i = 0; i < record.count; i++) {
-        const struct sl_kept *k = &record.part[i];
-
-        if (is_of(k, s->key) && k->cost > 0) {
-            s->held[s->count].expires = (sl_ns)head.w[0];
-            s->held[s->count++].cost = k->cost;
-            break;
-        }
-    }
-    return true;
-}
-
-/* Take the earliest out, again and again, until enough is free. */
-static sl_ns when_free(struct soonest *s, uint64_t need)
-{
-    while (s->count > 0) {
-        unsigned first = 0;
-
-        for (unsigned i = 1; i < s->count; i++)
-            if (s->held[i].expires < s->held[first].expires)
-                first = i;
-        if (s->held[first].cost >= need)
-            return s->held[first].expires;
-        need -= s->held[first].cost;
-        s->held[first] = s->held[--s->count];
-    }
-    return SL_NS_NONE;
-}
-
-sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_key *key,
-                       uint64_t capacity, uint64_t cost)
-{
-    struct soonest s = {.key = key, .seen = 0, .count = 0};
-    struct sl_slot slot;
-    struct sl_cell cell;
-    uint64_t head, out;
-    sl_ns when;
-
-    if (sl_none_held(set->intent->region) ||
-        !sl_key_find(set->intent, key, &slot, &head) ||
-        !sl_slot_read(set->intent, slot, key->tag, &cell))
-        return SL_NS_NONE;
-    out = sl_cell_bare(cell).w[1];
-    visit_held(set->intent, collect, &s);
-    if (s.seen > SOONEST_MOST)
-        return SL_NS_NONE;
-    when = when_free(&s, sl_sub_floor(sl_add_sat(out, cost), capacity));
-    return when > set->now ? when - set->now : SL_NS_NONE;
 }
 
 /* ---- statistics ---- */

@@ -12,16 +12,9 @@ void sl_holds_expire(struct sl_table *table, sl_ns now);
  * here. */
 void sl_holds_shorten(struct sl_table *table, sl_ns now);
 
-/* `key` was reset, and its slot has this generation now: holds of an earlier one
- * have nothing to give back to it, whatever generations come. */
+/* `key` was reset, and its slot has this generation now: holds of an earlier
+ * one have nothing to give back to it, whatever generations come. */
 void sl_holds_forget(const struct sl_set *set, const struct sl_key *key,
                      uint64_t generation);
-
-/* How long until so many permits of `key` have expired that `cost` of
- * `capacity` are free; SL_NS_NONE if they never do, or if so many holds are
- * out that looking through them would take too long (SOONEST_MOST in
- * expire.c). */
-sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_key *key,
-                       uint64_t capacity, uint64_t cost);
 
 #endif

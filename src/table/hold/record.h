@@ -58,6 +58,14 @@ struct sl_kept {
     uint64_t gifts;               /* and sl_gifts_of() */
 };
 
+/* Is it of this key, as far as the key still has the slot? */
+static inline bool sl_kept_is_of(const struct sl_kept *kept,
+                                 const struct sl_key *key)
+{
+    return kept->limit == key->tag >> SL_TAG_BITS && kept->tracked &&
+           kept->hash.lo == key->hash.lo && kept->hash.hi == key->hash.hi;
+}
+
 /* A record as it was read. */
 struct sl_hold_record {
     uint64_t number;

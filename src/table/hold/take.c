@@ -6,6 +6,7 @@
 #include "base/arith.h"
 #include "table/hold/due.h"
 #include "table/hold/record.h"
+#include "table/hold/soonest.h"
 
 struct holding {
     struct sl_rider rider; /* first: the two are cast into each other */
@@ -101,6 +102,7 @@ static bool join(struct sl_set *set)
         if (is_held(&set->items[i]))
             keep(r, &set->items[i], &record->part[record->count++]);
     sl_hold_record_fill(r, record);
+    sl_hold_record_sign(r, record);
     if (!sl_intent_lock_cell(
             intent, sl_hold_record_at(r, record->number),
             sl_hold_record_claimed(intent, record->id),

@@ -170,37 +170,6 @@ static void test_reset(void)
     end();
 }
 
-/* A slot counts to 256 and begins again. */
-static void test_resets(void)
-{
-    unsigned wrong = 0;
-
-    CASE("however often a key was reset, its old holds give nothing back");
-    begin();
-    for (unsigned n = 1; n < 600; n += n < 250 ? 7 : 1) {
-        CHECK_EQ(hold_at(&table, &pool, "a", 2, n, SL_S, NOW),
-                 SL_VERDICT_ALLOW);
-        for (unsigned i = 0; i < n; i++)
-            reset(&table, &pool, "a");
-        CHECK_EQ(take(&table, &pool, "a", 3), SL_VERDICT_ALLOW);
-        CHECK_EQ(release_at(&table, n, NOW), SL_HOLD_HELD);
-        wrong += used(&table, &pool, "a") != 3;
-        reset(&table, &pool, "a");
-    }
-    CHECK_EQ(wrong, 0);
-
-    CASE("and those since then give all of theirs");
-    for (unsigned n = 0; n < 300; n++) {
-        CHECK_EQ(hold_at(&table, &pool, "a", 2, 1000 + n, SL_S, NOW),
-                 SL_VERDICT_ALLOW);
-        CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
-        CHECK_EQ(release_at(&table, 1000 + n, NOW), SL_HOLD_HELD);
-        CHECK_EQ(used(&table, &pool, "a"), 1);
-        reset(&table, &pool, "a");
-    }
-    end();
-}
-
 /* ---- when permits come back ---- */
 
 static sl_ns retry_of(uint64_t cost, sl_ns now)
@@ -220,8 +189,9 @@ static void test_retry(void)
     CHECK_EQ(hold_at(&table, &pool, "b", 1, 9, SL_MS, NOW), SL_VERDICT_ALLOW);
     CHECK_EQ(hold_at(&table, &pool, "a", 1, 1, 9 * SL_S, NOW),
              SL_VERDICT_ALLOW);
-    CHECK_EQ(hold_at(&table, &pool, "a", 1, 2, 4 * SL_S, NOW),
-             SL_VERDICT_ALLOW);
+    parts[0] = part_of(&pool, "a", 1);
+    parts[1] = part_of(&pool, "c", 1);
+    CHECK_EQ(hold_set(&table, parts, 2, 2, 4 * SL_S, NOW), SL_VERDICT_ALLOW);
     CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
     CHECK_EQ(retry_of(1, NOW), 4 * SL_S);
     CHECK_EQ(retry_of(2, NOW + SL_S), 8 * SL_S);
@@ -230,6 +200,79 @@ static void test_retry(void)
     parts[1] = part_of(&pool, "a", 1);
     CHECK_EQ(sl_table_decide(&table, parts, 2, NOW, true), SL_VERDICT_DENY);
     CHECK_EQ(parts[1].answer.retry_in, 4 * SL_S);
+    end();
+}
+
+/* ---- very many ---- */
+
+#define MANY UINT64_C(6000)
+#define KEYS 400
+
+/* One in three holds a permit of "a"; none of the others is of that key. */
+static void test_crowd(void)
+{
+    struct sl_table_limit far;
+    sl_ns gone = NOW + SL_MIN;
+
+    CASE("of thousands of holds it is known when a permit comes back");
+    open_heap(&table, 64 * MIB, SL_FULL_ALLOW);
+    pool = limit_of("pool", SL_PERMITS, "2000", 0);
+    far = limit_of("far", SL_PERMITS, "1000000", 0);
+    day = limit_of("day", SL_QUOTA, "10k/day", 0);
+    know(&table, &pool);
+    know(&table, &far);
+    know(&table, &day);
+    for (uint64_t i = 0; i < MANY; i++) {
+        struct sl_part parts[] = {
+            part_of(i % 3 ? &far : &pool, i % 3 == 2 ? "b" : "a", 1),
+            part_of(&day, "a", 1)};
+
+        CHECK_EQ(hold_set(&table, parts, i % 3 ? 1 : 2, i,
+                          9 * SL_S - (sl_ns)i * SL_MS, NOW),
+                 SL_VERDICT_ALLOW);
+    }
+    CHECK_EQ(retry_of(1, NOW), 9 * SL_S - (sl_ns)(MANY - 3) * SL_MS);
+    CHECK_EQ(retry_of(100, NOW), 9 * SL_S - (sl_ns)(MANY - 300) * SL_MS);
+    CHECK_EQ(retry_of(300, NOW), SL_NS_NONE); /* further than anybody looks */
+
+    CASE("and they expire at once, all of them");
+    CHECK_EQ(used_at(&table, &pool, "a", gone), 0);
+    CHECK_EQ(used_at(&table, &far, "b", gone), 0);
+    CHECK_EQ(used_at(&table, &day, "a", gone), 0);
+    CHECK_EQ(held_now(&table), 0);
+    CHECK(sl_none_held(&table.region));
+    CHECK_EQ(counted(&table, SL_STAT_EXPIRED), MANY);
+    end();
+}
+
+/* Of 30 at 1 a second 10 are used, 10 held for some 2 seconds and 10 for some
+ * 8. In their order all comes back: 10 of 28 at 2, 10 of 12 at 8. If the later
+ * one ended first there would be but 2 left for the other. */
+static void test_in_order(void)
+{
+    struct sl_table_limit thirty;
+    unsigned wrong = 0;
+    char key[16];
+
+    CASE("what has expired ends in order, the earliest first");
+    open_heap(&table, 64 * MIB, SL_FULL_ALLOW);
+    thirty = limit_of("thirty", SL_BUCKET, "10/10s burst 30", 0);
+    know(&table, &thirty);
+    for (unsigned i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof(key), "k%u", i);
+        CHECK_EQ(take(&table, &thirty, key, 10), SL_VERDICT_ALLOW);
+        CHECK_EQ(hold_at(&table, &thirty, key, 10, 2 * i,
+                         2 * SL_S + i * 7919 % KEYS * SL_MS, NOW),
+                 SL_VERDICT_ALLOW);
+        CHECK_EQ(hold_at(&table, &thirty, key, 10, 2 * i + 1,
+                         8 * SL_S + i * 6101 % KEYS * SL_MS, NOW),
+                 SL_VERDICT_ALLOW);
+    }
+    for (unsigned i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof(key), "k%u", i);
+        wrong += used_at(&table, &thirty, key, NOW + 10 * SL_S) > 0;
+    }
+    CHECK(wrong < 4); /* who meets strangers in both words gets less */
     end();
 }
 
@@ -407,8 +450,9 @@ int main(void)
     test_extend();
     test_as_of_expiry();
     test_reset();
-    test_resets();
     test_retry();
+    test_crowd();
+    test_in_order();
     test_all_parts();
     test_same_key();
     test_nothing();

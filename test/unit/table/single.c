@@ -202,7 +202,8 @@ static void test_said_late(struct world *w, unsigned limit)
     begin(w, &e, limit);
     while (cell_of(&e).w[1] < ~SL_W1_MASK && round < ROUNDS)
         CHECK(pass_on(&e, 1 + round++ % HEIRS));
-    reset(&w->table, e.limit, e.key[e.holder]);
+    adjust(&w->table, e.limit, e.key[e.holder],
+           -(int64_t)used(&w->table, e.limit, e.key[e.holder]));
     two = *w; /* the same pages */
     open_pages(&two.table, w->pages, MIB);
     two.parts[0].key = sl_str_c(e.key[e.holder == 1 ? 2 : 1]);
