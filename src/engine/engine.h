@@ -63,6 +63,9 @@ SL_MUST_USE int sl_engine_backlog(struct sl_engine *engine, struct sl_str name,
                                   uint64_t depth, sl_ns now,
                                   struct sl_diag *diag);
 
+/* Do others take from its store, too? */
+bool sl_engine_is_shared(const struct sl_engine *engine);
+
 /* How many daemons share the store, this one included: `on_store_failure:
  * local` lets each of them have its part of a limit. Any thread. */
 void sl_engine_nodes(struct sl_engine *engine, unsigned count);

@@ -37,6 +37,7 @@ void sl_engine_owe(const struct sl_live *live, struct sl_decision *d)
 
         part.of = &live->stored[2 * shown->rule->index];
         part.cost = shown->cost; /* and not what the local table was asked */
+        part.whose = NULL;       /* the books are told by themselves */
         /* Permits come back with their hold, which is on the local table. */
         if (!part.carried && shown->rule->kind != SL_PERMITS)
             owe_part(engine->debts, live, &part, d);
@@ -58,6 +59,11 @@ void sl_engine_settle(struct sl_engine *engine, struct sl_loop *loop, sl_ns now)
 void sl_engine_debts(struct sl_engine *engine, struct sl_debts_stats *ret)
 {
     sl_debts_stats(engine->debts, ret);
+}
+
+bool sl_engine_is_shared(const struct sl_engine *engine)
+{
+    return engine->store->wants_names;
 }
 
 void sl_engine_nodes(struct sl_engine *engine, unsigned count)

@@ -267,6 +267,7 @@ static void add_part(struct sl_decision *d, const struct sl_live *live,
         .name = sl_name_of(shown->name, candidate),
         .cost = shown->cost,
         .when = d->now,
+        .whose = d->step == SL_SHADOWING || d->on_local ? NULL : shown,
     };
 
     if (shown->open && !candidate)

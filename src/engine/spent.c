@@ -5,7 +5,9 @@
  */
 #include "engine/spent.h"
 
+#include "base/arith.h"
 #include "engine/engine.h"
+#include "engine/hold.h"
 #include "engine/parts.h"
 
 static bool is_durable(const struct sl_rule *rule)
@@ -50,11 +52,24 @@ void sl_spent_of(const struct sl_decision *d, const struct sl_shown *shown,
     };
 }
 
-/* What is held may come to less, and nobody who settles it says whose it was:
- * it is not in the books. */
+/* What is held may come to less: it is used when it has ended. */
 static bool is_held(const struct sl_decision *d, const struct sl_shown *shown)
 {
     return d->hold_asked > 0 && d->hold[0] && shown->mode == SL_MODE_ENFORCE;
+}
+
+static bool tell_hold(const struct sl_decision *d, struct sl_spent *spent)
+{
+    struct sl_hold_name name;
+
+    if (!sl_hold_name_read(sl_str_c(d->hold), &name))
+        return false;
+    spent->act = SL_HOLD;
+    spent->hold[0] = name.id.w[0];
+    spent->hold[1] = name.id.w[1];
+    spent->until = d->now + d->hold_for;
+    spent->over = 0;
+    return true;
 }
 
 static void tell(struct sl_meter *meter, const struct sl_decision *d,
@@ -64,13 +79,14 @@ static void tell(struct sl_meter *meter, const struct sl_decision *d,
     struct sl_spent spent;
     uint64_t cost = shown->cost < SL_AMOUNT_MAX ? shown->cost : SL_AMOUNT_MAX;
 
-    if (!is_durable(shown->rule) || shown->skipped ||
-        (!reset && (cost == 0 || is_held(d, shown))))
+    if (!is_durable(shown->rule) || shown->skipped || (!reset && cost == 0))
         return;
     sl_spent_of(d, shown, values, &spent);
     spent.reset = reset;
     spent.amount = d->give_back ? -(int64_t)cost : (int64_t)cost;
     spent.over = shown->overage && !d->give_back ? shown->over : 0;
+    if (!reset && is_held(d, shown) && !tell_hold(d, &spent))
+        return;
     meter->calls->spent(meter, &spent);
 }
 
@@ -84,6 +100,41 @@ void sl_spent_tell(struct sl_meter *meter, const struct sl_decision *d,
         return;
     for (unsigned i = 0; i < d->shown_count; i++)
         tell(meter, d, &d->shown[i], reset);
+}
+
+/* One limit of a hold that has ended, or goes on. */
+static void tell_end(const struct sl_hold_ask *ask, unsigned i, sl_ns now)
+{
+    const struct sl_rule *rule = sl_hold_rule(ask, i);
+    const struct sl_held_part *part = &ask->call.parts[i];
+    struct sl_meter *meter = ask->station->meter;
+    struct sl_spent spent;
+
+    if (!rule || !is_durable(rule))
+        return;
+    spent = (struct sl_spent){
+        .act = ask->verb == SL_VERB_EXTEND ? SL_EXTEND : SL_END,
+        .hold = {ask->name.id.w[0], ask->name.id.w[1]},
+        .until = now + ask->call.expires_in,
+        .limit = rule->name,
+        .scope = SL_STR(""),
+        .start = sl_rule_start(rule, &rule->strictest, now),
+        .at = now,
+        .amount = part->cost < SL_AMOUNT_MAX ? (int64_t)part->cost
+                                             : (int64_t)SL_AMOUNT_MAX,
+        .level = rule->kind == SL_LEVEL,
+        .marks = rule->marks,
+    };
+    meter->calls->spent(meter, &spent);
+}
+
+void sl_spent_ended(const struct sl_hold_ask *ask)
+{
+    if (!ask->station || !ask->station->meter ||
+        ask->call.state != SL_HOLD_HELD)
+        return;
+    for (unsigned i = 0; i < ask->call.count; i++)
+        tell_end(ask, i, ask->call.now);
 }
 
 /* ---- after a start ---- */
@@ -134,44 +185,70 @@ static size_t make_key(struct sl_engine *engine, const struct sl_spent *spent,
                         out);
 }
 
-static bool fits(const struct sl_rule *rule, const struct sl_spent *spent,
-                 sl_ns now)
+static bool is_of(const struct sl_rule *rule, const struct sl_spent *spent)
 {
     struct sl_str scopes[SL_PER_MAX];
     unsigned count =
         spent->value_count > 0 ? split_scopes(spent->scope, scopes) : 0;
 
     return is_durable(rule) && rule->limited && rule->mode != SL_MODE_OFF &&
-           count == spent->value_count && count == rule->per_count &&
-           sl_rule_start(rule, &rule->strictest, now) == spent->start;
+           count == spent->value_count && count == rule->per_count;
+}
+
+/* The rule that it is of; -1: the policy has none. */
+static int rule_of(const struct sl_live *live, const struct sl_spent *spent)
+{
+    int index = sl_policy_rule(live->policy, spent->limit);
+
+    return index >= 0 && is_of(&live->policy->rules[index], spent) ? index : -1;
+}
+
+static void open_up(const struct sl_rule *rule, struct sl_limit *ret)
+{
+    *ret = rule->strictest;
+    ret->count = ret->capacity = SL_AMOUNT_MAX;
+    sl_limit_derive(ret);
+}
+
+/* What was used is charged, if the table has less. If it has more, what is owed
+ * to it is given back; beyond that, it knows of decisions that the books do
+ * not. */
+static void correct(struct sl_store *store, struct sl_take_part *part,
+                    uint64_t used, uint64_t owed, sl_ns now)
+{
+    uint64_t known = ask(store, part, SL_ERRAND_LOOK, now);
+    uint64_t beyond = sl_sub_floor(known, used);
+
+    part->cost = beyond < owed ? beyond : owed;
+    if (known < used) {
+        part->cost = used - known;
+        (void)ask(store, part, SL_ERRAND_CHARGE, now);
+    } else if (part->cost > 0) {
+        (void)ask(store, part, SL_ERRAND_GIVE_BACK, now);
+    }
 }
 
 static void restore(struct sl_engine *engine, const struct sl_live *live,
                     const struct sl_spent *spent, uint64_t used, sl_ns now)
 {
-    int index = sl_policy_rule(live->policy, spent->limit);
-    struct sl_store *store = sl_engine_store(engine);
+    int index = rule_of(live, spent);
     struct sl_limit open;
     struct sl_take_part part;
     char key[SL_KEY_MAX];
-    uint64_t known;
 
-    if (index < 0 || !fits(&live->policy->rules[index], spent, now))
+    if (index < 0 || sl_rule_start(&live->policy->rules[index],
+                                   &live->policy->rules[index].strictest,
+                                   now) != spent->start)
         return;
-    open = live->policy->rules[index].strictest;
-    open.count = open.capacity = SL_AMOUNT_MAX;
-    sl_limit_derive(&open);
+    open_up(&live->policy->rules[index], &open);
     part = (struct sl_take_part){
         .of = &live->stored[2 * index],
         .limit = &open,
         .key = {key, make_key(engine, spent, key)},
         .when = now
     };
-    known = ask(store, &part, SL_ERRAND_LOOK, now);
-    if (used <= known)
-        return;
-    part.cost = used - known;
-    (void)ask(store, &part, SL_ERRAND_CHARGE, now);
+    correct(sl_engine_store(engine), &part, used, (uint64_t)-spent->amount,
+            now);
 }
 
 void sl_spent_restore(struct sl_engine *engine, const struct sl_spent *spent,
@@ -179,9 +256,46 @@ void sl_spent_restore(struct sl_engine *engine, const struct sl_spent *spent,
 {
     struct sl_live *live;
 
-    if (sl_engine_store(engine)->wants_names)
+    if (sl_engine_is_shared(engine))
         return; /* others have it, and know better */
     live = sl_engine_hold(engine, NULL);
     restore(engine, live, spent, used, now);
     sl_live_release(live);
+}
+
+/* A cell keeps what was taken in the period of its last take. If that is over,
+ * a limit whose period never ends still finds it. */
+static uint64_t look(struct sl_engine *engine, const struct sl_live *live,
+                     int index, const struct sl_spent *spent, sl_ns now)
+{
+    const struct sl_rule *rule = &live->policy->rules[index];
+    struct sl_limit open;
+    char key[SL_KEY_MAX];
+    struct sl_take_part part = {
+        .of = &live->stored[2 * index],
+        .limit = &open,
+        .key = {key, make_key(engine, spent, key)},
+    };
+    uint64_t now_has;
+
+    open_up(rule, &open);
+    now_has = ask(sl_engine_store(engine), &part, SL_ERRAND_LOOK, now);
+    if (now_has > 0 ||
+        sl_rule_start(rule, &rule->strictest, now) <= spent->start)
+        return now_has;
+    open.calendar = false;
+    open.span = (uint64_t)SL_TIME_END;
+    return ask(sl_engine_store(engine), &part, SL_ERRAND_LOOK, now);
+}
+
+bool sl_spent_look(struct sl_engine *engine, const struct sl_spent *spent,
+                   sl_ns now, uint64_t *ret)
+{
+    struct sl_live *live = sl_engine_hold(engine, NULL);
+    int index = rule_of(live, spent);
+
+    if (index >= 0)
+        *ret = look(engine, live, index, spent, now);
+    sl_live_release(live);
+    return index >= 0;
 }

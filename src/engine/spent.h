@@ -21,11 +21,23 @@ void sl_spent_of(const struct sl_decision *decision,
 void sl_spent_tell(struct sl_meter *meter, const struct sl_decision *decision,
                    bool reset);
 
+/* A hold has ended or was extended: tell the station's meter. */
+struct sl_hold_ask;
+void sl_spent_ended(const struct sl_hold_ask *ask);
+
 /* After a start: let the table know of `used` units that the books have for
- * these values, if it has less. Only what is of the period of `now` counts, and
+ * these values, if it has less; if it has more, give back what it is still
+ * owed: an amount below 0. Only what is of the period of `now` counts, and
  * limits that the policy still has. On a store that answers at once. */
 struct sl_engine;
 void sl_spent_restore(struct sl_engine *engine, const struct sl_spent *spent,
                       uint64_t used, sl_ns now);
+
+/* What the table has of these values in the period that began at spent->start,
+ * or in the last one in which anything was taken. False if the policy has no
+ * such limit. */
+SL_MUST_USE bool sl_spent_look(struct sl_engine *engine,
+                               const struct sl_spent *spent, sl_ns now,
+                               uint64_t *ret);
 
 #endif

@@ -11,8 +11,21 @@
 #include "base/str.h"
 #include "core/marks.h"
 
-/* Units of one limit that were used. All of it is borrowed. */
+/* What became of the units of one limit. */
+enum sl_spent_act {
+    SL_SPEND,  /* they are used */
+    SL_HOLD,   /* they are held, until... */
+    SL_END,    /* ...it is known how many were used. Nobody says whose */
+    SL_EXTEND, /* they are held for longer */
+    SL_PAY,    /* what a report gave back has been given back to the table */
+};
+
+/* Units of one limit. All of it is borrowed. */
 struct sl_spent {
+    enum sl_spent_act act;
+    uint64_t hold[2]; /* HOLD, END, EXTEND: its id */
+    sl_ns until;      /* HOLD, EXTEND: its expiry */
+
     struct sl_str limit;
     struct sl_str scope;         /* "org"; "org:user"; "all" */
     const struct sl_str *values; /* one for each scope; none for "all" */

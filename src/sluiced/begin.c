@@ -157,9 +157,10 @@ int sl_state_begin(struct sl_daemon *daemon)
     status = sl_state_open(&daemon->state, &daemon->settings,
                            stopped ? read_stopped : NULL, &daemon->stopped,
                            &daemon->why);
-    if (!status)
-        say_state(&daemon->state);
-    return status;
+    if (status)
+        return status;
+    say_state(&daemon->state);
+    return sl_lending_wrap(daemon);
 }
 
 void sl_state_end(struct sl_daemon *daemon)

@@ -12,6 +12,7 @@
  *   tokens.c   whose tokens are believed; jwks/ keeps the keys
  *   registry.c who is registered
  *   usage.c    what was used: books, and what they remember
+ *   lending.c  quotas leased from books that other daemons use, too
  *   shared.c   a store that other daemons use, too; roll.c counts them
  *   desk.c     what the admin listener asks
  *   tidings.c  what those who listen are told
@@ -34,6 +35,7 @@
 #include "sluiced/compat.h"
 #include "sluiced/door.h"
 #include "sluiced/jwks/jwks.h"
+#include "sluiced/lending.h"
 #include "sluiced/shared.h"
 #include "sluiced/state.h"
 #include "sluiced/systemd/systemd.h"
@@ -79,7 +81,8 @@ struct sl_daemon {
     struct sl_notify notify;
     struct sl_activated activated;
     struct sl_state state;
-    struct sl_common common; /* if others use it, too */
+    struct sl_common common;   /* if others use it, too */
+    struct sl_lending lending; /* if the books are shared */
     struct sl_engine *engine;
     struct sl_registry *registry; /* or NULL */
     struct sl_clock stopped;      /* the virtual clock, if it was asked for */
@@ -170,12 +173,33 @@ void sl_subjects_count(const struct sl_daemon *daemon,
 sl_ns sl_usage_since(struct sl_daemon *daemon);
 sl_ledger_f sl_usage_restore;
 
+/* Whose row it is; `values` and `id` are room for it. False: nobody's. */
+SL_MUST_USE bool sl_usage_spent(const struct sl_usage *usage,
+                                struct sl_str values[SL_PER_MAX],
+                                char id[SL_USAGE_ID], struct sl_spent *ret);
+
 /* Let a worker keep books, and let all that it has on its slip be put down. */
 SL_MUST_USE int sl_worker_keeps(struct sl_worker *worker);
 void sl_worker_closes_books(struct sl_worker *worker);
 
 void sl_usage_count(const struct sl_daemon *daemon,
                     struct sl_stats_subjects *ret);
+
+/* lending.c */
+
+/* The table gets leases before it, if the books are shared. 0 or an exit
+ * status. */
+SL_MUST_USE int sl_lending_wrap(struct sl_daemon *daemon);
+
+/* When the daemon starts: what this node had leased. */
+sl_lease_f sl_lending_resume;
+
+sl_step_f sl_lending_begin;
+sl_unstep_f sl_lending_end;
+
+/* No loop runs any more: what is leased goes back, and nothing more is
+ * asked. */
+void sl_lending_drain(struct sl_daemon *daemon);
 
 /* doors.c */
 sl_step_f sl_doors_begin;

@@ -195,6 +195,7 @@ void sl_desk_open(struct sl_daemon *daemon)
         .top = on_top,
         .feature = on_feature,
         .registry = daemon->registry,
+        .node = daemon->lending.node,
     };
 #ifdef SL_VIRTUAL_CLOCK
     if (daemon->settings.virtual_clock) {

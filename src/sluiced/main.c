@@ -21,6 +21,7 @@ static const struct {
     {sl_tidings_begin,  sl_tidings_end }, /* what others are told */
     {sl_doors_begin,    sl_doors_end   }, /* sockets, certificates */
     {sl_workers_begin,  sl_workers_end }, /* loops, counters */
+    {sl_lending_begin,  sl_lending_end }, /* quotas that are leased */
     {sl_tokens_begin,   sl_tokens_end  }, /* keys of tokens */
     {sl_shared_begin,   sl_shared_end  }, /* who shares the store */
     {sl_feed_begin,     sl_feed_end    }, /* who listens */

@@ -69,6 +69,10 @@ int sl_subjects_begin(struct sl_daemon *daemon)
         return 0;
     if (daemon->settings.in_postgres)
         options.driver = &sl_driver_postgres;
+    if (daemon->lending.store) {
+        options.on_lease = sl_lending_resume;
+        options.node = sl_str_c(daemon->lending.node);
+    }
     if (sl_registry_open(&options, &daemon->registry, &daemon->why))
         return SL_EXIT_STORE;
     return restore_switches(daemon) ? SL_EXIT_FAILED : 0;
@@ -140,6 +144,7 @@ void sl_subjects_stop(struct sl_daemon *daemon)
     for (unsigned i = 0; i < daemon->worker_count; i++)
         if (daemon->workers[i].keeper)
             sl_meter_flush(sl_bookkeeper_meter(daemon->workers[i].keeper));
+    sl_lending_drain(daemon);
     sl_registry_stop(daemon->registry);
     for (unsigned i = 0; i < daemon->worker_count; i++) {
         struct sl_worker *worker = &daemon->workers[i];

@@ -88,6 +88,9 @@ static void read_stats(const struct sl_daemon *daemon,
         .uncertain = s.uncertain,
         .remembered = s.remembered,
         .spanning = s.spanning,
+        .leased = s.leased,
+        .lease_tokens = s.lease_tokens,
+        .lease_under = s.lease_under,
         .repaired = s.unmet,
         .storms = s.throttled,
         .up = s.up,
@@ -246,6 +249,7 @@ static int open_dynamo(struct sl_daemon *daemon)
         .deadline = daemon->settings.deadline,
         .own_now = daemon->settings.virtual_clock,
         .no_denials = daemon->settings.virtual_clock,
+        .no_leases = daemon->settings.virtual_clock,
         .on_news = on_dynamo_news,
         .ctx = daemon,
     };
@@ -296,7 +300,12 @@ void sl_shared_drain(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
 
-    if (daemon->common.store)
+    if (!daemon->common.store)
+        return;
+    if (daemon->settings.in_dynamo)
+        sl_dynamo_drain(daemon->common.store, worker->loop,
+                        sl_loop_now(worker->loop));
+    else
         sl_redis_drain(daemon->common.store, worker->loop,
                        sl_loop_now(worker->loop));
 }

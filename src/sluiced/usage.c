@@ -4,8 +4,9 @@
  * The table decides and the books remember. When the daemon starts, whatever
  * the books have of the current periods and the table has not (it was in
  * memory, or lost, or the daemon was killed between a report's commit and its
- * charge) is charged to the table. What the table knows beyond the books stays:
- * it is what decisions used in the last moments before a kill.
+ * charge) is charged to the table. What a report gave back and the table did
+ * not get is given back to it. What the table knows beyond the books otherwise
+ * stays: it is what decisions used in the last moments before a kill.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -51,26 +52,46 @@ sl_ns sl_usage_since(struct sl_daemon *daemon)
     return since;
 }
 
+bool sl_usage_spent(const struct sl_usage *usage,
+                    struct sl_str values[SL_PER_MAX], char id[SL_USAGE_ID],
+                    struct sl_spent *ret)
+{
+    *ret = (struct sl_spent){.limit = usage->limit,
+                             .scope = usage->scope,
+                             .values = values,
+                             .start = usage->start,
+                             .amount = -(int64_t)usage->owed,
+                             .value_count = 1};
+    if (usage->id.len > SL_USAGE_ID)
+        return false;
+    memcpy(id, usage->id.at, usage->id.len);
+    for (size_t i = 0; i < usage->scope.len; i++)
+        ret->value_count += usage->scope.at[i] == ':';
+    if (sl_str_eq(usage->scope, SL_STR("all")))
+        ret->value_count = 0;
+    return ret->value_count <= SL_PER_MAX &&
+           sl_usage_split(id, usage->id.len, ret->value_count, values);
+}
+
+/* Where quotas are leased the table has only what this daemon has taken. */
+static bool is_leased(struct sl_daemon *daemon, struct sl_str limit)
+{
+    const struct sl_policy *policy = daemon->written.policy;
+    int index = sl_policy_rule(policy, limit);
+
+    return daemon->lending.store && index >= 0 &&
+           policy->rules[index].kind == SL_QUOTA;
+}
+
 void sl_usage_restore(void *ctx, const struct sl_usage *usage)
 {
     struct sl_daemon *daemon = ctx;
     struct sl_str values[SL_PER_MAX];
     char id[SL_USAGE_ID];
-    struct sl_spent spent = {.limit = usage->limit,
-                             .scope = usage->scope,
-                             .values = values,
-                             .start = usage->start,
-                             .value_count = 1};
+    struct sl_spent spent;
 
-    if (usage->id.len > sizeof(id))
-        return;
-    memcpy(id, usage->id.at, usage->id.len);
-    for (size_t i = 0; i < usage->scope.len; i++)
-        spent.value_count += usage->scope.at[i] == ':';
-    if (sl_str_eq(usage->scope, SL_STR("all")))
-        spent.value_count = 0;
-    if (spent.value_count <= SL_PER_MAX &&
-        sl_usage_split(id, usage->id.len, spent.value_count, values))
+    if (!is_leased(daemon, usage->limit) &&
+        sl_usage_spent(usage, values, id, &spent))
         sl_spent_restore(daemon->engine, &spent, usage->used, now_of(daemon));
 }
 
@@ -130,7 +151,10 @@ static void on_mark(void *ctx, const struct sl_usage *u)
 int sl_worker_keeps(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
-    struct sl_bookkeeper_options options = {.on_mark = on_mark, .ctx = worker};
+    struct sl_bookkeeper_options options = {.on_mark = on_mark,
+                                            .ctx = worker,
+                                            .node =
+                                                sl_str_c(daemon->lending.node)};
     int err = sl_bookkeeper_open(daemon->registry, worker->loop, &options,
                                  &worker->keeper, &daemon->why);
 

@@ -25,6 +25,7 @@
 #include "table/hold/hold.h"
 
 struct sl_loop;
+struct sl_shown;
 
 enum sl_errand {
     SL_ERRAND_TAKE, /* all or none; cost 0 looks */
@@ -54,12 +55,14 @@ struct sl_take_part {
     struct sl_str key;            /* bytes that nothing else is called by */
     struct sl_str name;           /* for shared stores; may be empty */
     uint64_t cost;
-    sl_ns when;              /* GIVE_BACK: when that was taken */
-    bool carried;            /* TAKE, LOOK and EACH, of cost 0: what its key
-                              * has used counts against the next part, too;
-                              * see "Carrying" in table.h */
-    struct sl_answer answer; /* out */
-    bool untracked;          /* out: there was no room for the key */
+    sl_ns when;   /* GIVE_BACK: when that was taken */
+    bool carried; /* TAKE, LOOK and EACH, of cost 0: what its key
+                   * has used counts against the next part, too;
+                   * see "Carrying" in table.h */
+    const struct sl_shown *whose; /* for those above stores: who it is; NULL:
+                                   * nobody says, or it does not count */
+    struct sl_answer answer;      /* out */
+    bool untracked;               /* out: there was no room for the key */
 };
 
 /* What a part is called in a store that is shared. */

@@ -99,6 +99,40 @@ static sl_ns unless_just_behind(sl_ns now, sl_ns other)
     return now < other && other - now < SL_S ? other : now;
 }
 
+/* Did the clock go back into another fixed window? */
+static bool is_other_window(const struct history *h)
+{
+    for (unsigned i = 0; i < LIMITS; i++) {
+        const struct sl_limit *l = &h->limits[i][0];
+
+        if (l->kind == SL_FIXED && h->conform->now < h->latest &&
+            h->conform->now / l->period != h->latest / l->period)
+            return true;
+    }
+    return false;
+}
+
+static sl_ns written_at(const struct sl_limit *l, struct sl_cell cell)
+{
+    uint64_t index = (cell.w[0] >> 32) | (cell.w[1] >> 32) << 31;
+
+    return l->kind == SL_SLIDING ? (sl_ns)index * l->period : (sl_ns)cell.w[0];
+}
+
+/* On, until no cell lies just ahead. */
+static void pass_cells(const struct history *h, sl_ns *now)
+{
+    for (unsigned i = 0; i < LIMITS * KEYS; i++) {
+        const struct sl_limit *l = &h->limits[i / KEYS][0];
+        sl_ns at = written_at(l, h->cells[i / KEYS][i % KEYS]);
+
+        if (l->kind != SL_FIXED && at > *now && at - *now <= h->conform->lag) {
+            *now = at;
+            i = (unsigned)-1; /* from the first on */
+        }
+    }
+}
+
 /* Mostly on, by spans that the limits care about. A step back is either within
  * the jitter of clocks or a real one: between, the table waits for the others'
  * time to pass. */
@@ -145,8 +179,9 @@ static void move_time(struct history *h)
         *now = unless_just_behind(*now, h->past);
         *now = unless_just_behind(*now, h->latest);
     }
-    if (h->conform->never_back && *now < h->latest)
+    if (h->conform->names_windows && is_other_window(h))
         *now = h->latest;
+    pass_cells(h, now);
     h->latest = *now > h->latest ? *now : h->latest;
     if (*now < SL_DAY || *now > SL_TIME_END / 2)
         *now = 20000 * SL_DAY;

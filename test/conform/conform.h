@@ -31,9 +31,12 @@ struct conform {
     /* The store judges a reading that lies a little behind at the time of
      * those who came before: leave such readings out. */
     bool judges_at_latest;
-    /* A window is named by its start, so that a clock which goes back finds
-     * the one before: time only goes on. */
-    bool never_back;
+    /* A fixed window is named by its start, so that a clock which goes back
+     * into the one before finds that: leave such steps out. */
+    bool names_windows;
+    /* A cell that was written up to this after now is judged at that instant:
+     * leave such readings out. */
+    sl_ns lag;
 };
 
 /* Run `steps` takes made from `seed`. True if all agreed; otherwise the first

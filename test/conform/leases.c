@@ -1,5 +1,5 @@
-/* leases.c -- several nodes that lease from one Redis admit no more than the
- * limit, in any span, whatever they do.
+/* leases.c -- several nodes that lease from one Redis, or one DynamoDB, admit
+ * no more than the limit, in any span, whatever they do.
  *
  * Each node is a store of its own. A history is made from a seed: at instants
  * that go on by microseconds or by seconds, some node is asked for a take; now
@@ -18,15 +18,14 @@
 
 #include "../prop/oracle/rng.h"
 #include "check.h"
-#include "store/redis/redis.h"
+#include "far.h"
 
 #define NODES 3
 #define TAKES 1500
 #define LONG  20 /* of the steps, one in so many is of seconds */
 
 struct world {
-    struct sl_loop *loop;
-    struct sl_redis_where where;
+    struct far far;
     struct sl_store *nodes[NODES];
     struct rng rng;
     uint64_t seed;
@@ -39,6 +38,7 @@ struct world {
         uint64_t cost;
     } taken[TAKES]; /* what was admitted */
     unsigned count;
+    unsigned takes;        /* in a history */
     uint64_t leased, over; /* of nodes that are gone */
     bool done;
 };
@@ -51,46 +51,14 @@ static void bail(const char *why)
 
 /* ---- nodes ---- */
 
-static void on_tick(void *ctx)
-{
-    sl_loop_stop(ctx);
-}
-
-static void wait_ready(struct world *w, const struct sl_store *node)
-{
-    struct sl_timer *timer;
-
-    if (sl_timer_new(w->loop, on_tick, w->loop, &timer))
-        bail("no timer");
-    for (unsigned i = 0; i < 2000 && !sl_redis_is_ready(node); i++) {
-        sl_timer_start(timer, SL_MS);
-        sl_loop_run(w->loop);
-    }
-    sl_timer_free(timer);
-}
-
-static void open_node(struct world *w, unsigned i)
-{
-    struct sl_redis_options options = {.where = w->where,
-                                       .own_now = true,
-                                       .no_denials = true,
-                                       .deadline = 10 * SL_S};
-
-    if (sl_redis_open(&options, &w->nodes[i], NULL) ||
-        sl_redis_attach(w->nodes[i], w->loop, NULL))
-        bail("no store");
-    wait_ready(w, w->nodes[i]);
-}
-
 static void close_node(struct world *w, unsigned i)
 {
-    struct sl_redis_stats stats;
+    struct far_stats stats;
 
-    sl_redis_stats(w->nodes[i], &stats);
+    far_stats(&w->far, w->nodes[i], &stats);
     w->leased += stats.leased;
     w->over += stats.lease_over;
-    sl_redis_detach(w->nodes[i], w->loop);
-    sl_store_close(w->nodes[i]);
+    far_close(&w->far, w->nodes[i]);
 }
 
 static void on_done(struct sl_take *take)
@@ -98,7 +66,7 @@ static void on_done(struct sl_take *take)
     struct world *w = take->ctx;
 
     w->done = true;
-    sl_loop_stop(w->loop);
+    sl_loop_stop(w->far.loop);
 }
 
 static bool ask(struct world *w, unsigned node, enum sl_errand errand,
@@ -113,14 +81,14 @@ static bool ask(struct world *w, unsigned node, enum sl_errand errand,
                            .parts = &part,
                            .count = 1,
                            .now = w->now,
-                           .loop = w->loop,
+                           .loop = w->far.loop,
                            .done = on_done,
                            .ctx = w};
 
     w->done = false;
     sl_store_take(w->nodes[node], &take);
     while (!w->done)
-        sl_loop_run(w->loop);
+        sl_loop_run(w->far.loop);
     if (take.err)
         bail("the store failed");
     return take.allowed;
@@ -177,9 +145,9 @@ static void change_nodes(struct world *w)
     if (rng_below(&w->rng, 150) > 0)
         return;
     if (rng_below(&w->rng, 2))
-        sl_redis_drain(w->nodes[i], w->loop, w->now);
+        far_drain(&w->far, w->nodes[i], w->now);
     close_node(w, i);
-    open_node(w, i);
+    w->nodes[i] = far_open(&w->far);
 }
 
 /* Nodes outlive histories, and so do their leases: time goes on. */
@@ -192,7 +160,7 @@ static void run(struct world *w)
 {
     w->count = 0;
     w->now = next_day(w) + (sl_ns)rng_below(&w->rng, 86400) * SL_S;
-    for (unsigned i = 0; i < TAKES; i++) {
+    for (unsigned i = 0; i < w->takes; i++) {
         unsigned node = (unsigned)rng_below(&w->rng, NODES);
         uint64_t cost = rng_below(&w->rng, 8) ? 1 : 1 + rng_below(&w->rng, 4);
 
@@ -302,7 +270,7 @@ static bool holds(const struct world *w)
 
 static void test_histories(struct world *w)
 {
-    unsigned seeds = getenv("SL_PROP_STEPS") ? 12 : 48;
+    unsigned seeds = getenv("SL_PROP_STEPS") || !w->far.in_redis ? 12 : 48;
 
     for (w->seed = 1; w->seed <= seeds; w->seed++) {
         w->rng.state = w->seed;
@@ -314,7 +282,8 @@ static void test_histories(struct world *w)
     }
 }
 
-/* One node that takes all it can gets all there is, but for a lease. */
+/* One node that takes all it can gets all there is, but for a lease; where
+ * leases melt, but for a part of a token of each. */
 static void test_enough(struct world *w)
 {
     const sl_ns step = 3 * SL_MS, span = 5 * SL_S;
@@ -334,8 +303,9 @@ static void test_enough(struct world *w)
     w->now = next_day(w);
     for (sl_ns at = 0; at < span; at += step, w->now += step)
         got += take(w, 0, 1);
+    printf("# %u of 550\n", (unsigned)got);
     CHECK(got <= 550);
-    CHECK(got >= 550 - 10 - 1);
+    CHECK(got >= (w->far.in_redis ? 550 - 10 - 1 : 520)); /* they melt */
 }
 
 /* What is not spent goes back when a node is drained. */
@@ -353,7 +323,7 @@ static void test_drain(struct world *w)
     w->now = next_day(w);
     for (unsigned i = 0; i < 3; i++)
         got += take(w, 0, 1);
-    sl_redis_drain(w->nodes[0], w->loop, w->now);
+    far_drain(&w->far, w->nodes[0], w->now);
     for (unsigned i = 0; i < 20; i++)
         got += take(w, 0, 1); /* and takes without leases from now on */
     CHECK_EQ(got, 20);
@@ -382,10 +352,10 @@ static void begin_lease(struct world *w, enum sl_kind kind, const char *why)
 /* Node 0 is drained, and opened again. */
 static void end_lease(struct world *w)
 {
-    sl_redis_drain(w->nodes[0], w->loop, w->now);
+    far_drain(&w->far, w->nodes[0], w->now);
     ask(w, 0, SL_ERRAND_LOOK, 1); /* on the same connection, behind it */
     close_node(w, 0);
-    open_node(w, 0);
+    w->nodes[0] = far_open(&w->far);
 }
 
 static uint64_t take_all(struct world *w)
@@ -442,34 +412,28 @@ static void test_step(struct world *w)
 int main(int argc, char **argv)
 {
     static struct world w;
-    struct sl_arena arena;
-    char where[256];
 
-    if (argc < 2)
-        return 2;
-    sl_arena_init(&arena, 1 << 16, &sl_alloc_libc);
-    snprintf(where, sizeof(where), "redis+unix://%s", argv[1]);
-    if (sl_redis_where_read(sl_str_c(where), &arena, &w.where, NULL) ||
-        sl_loop_open(NULL, &w.loop, NULL))
-        bail("no loop");
+    far_init(&w.far, argc > 1 ? argv[1] : NULL);
+    w.takes = w.far.in_redis ? TAKES : TAKES / 5; /* dynalite takes its time */
     w.now = 20000 * SL_DAY;
     for (unsigned i = 0; i < NODES; i++)
-        open_node(&w, i);
+        w.nodes[i] = far_open(&w.far);
     test_histories(&w);
     test_enough(&w);
     test_drain(&w);
-    close_node(&w, 0);
-    open_node(&w, 0);
-    CASE("Redis knew all leases");
+    for (unsigned i = 0; i < NODES; i++) {
+        close_node(&w, i);
+        w.nodes[i] = far_open(&w.far);
+    }
+    CASE("many were decided by leases, and the store knew all of those");
+    CHECK(w.leased > w.takes / 2);
     CHECK_EQ(w.over, 0);
-    test_reset(&w);
+    if (w.far.in_redis) /* DynamoDB forgets the row, and what was leased */
+        test_reset(&w);
     test_step(&w);
     for (unsigned i = 0; i < NODES; i++)
         close_node(&w, i);
-    CASE("many were decided by leases");
-    CHECK(w.leased > 1000);
     printf("# %u takes by leases\n", (unsigned)w.leased);
-    sl_loop_close(w.loop);
-    sl_arena_done(&arena);
+    far_done(&w.far);
     return CHECK_DONE();
 }

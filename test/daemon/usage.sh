@@ -6,6 +6,7 @@ set -uo pipefail
 
 # shellcheck source=test/daemon/daemon.sh
 . "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+books=${4-} # ?shared: quotas are leased, and the same holds
 
 cat >p.yaml <<'EOT'
 sluice: 1
@@ -32,7 +33,7 @@ EOT
 begin() {
     launch "$sluiced_test" -c p.yaml --clock=virtual --threads 1 \
         --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-        --log-format json "$@"
+        --log-format json ${books:+--deadline 5s} "$@"
     started
 }
 
@@ -52,7 +53,7 @@ meters() {
     ask "/v1/usage/$1"
 }
 
-begin --store memory: --usage sqlite:./u.db
+begin --store memory: --usage "sqlite:./u.db$books"
 at 2026-11-15T12:00:00Z
 
 # ---- reports ----
@@ -272,9 +273,9 @@ check 'in the log' said '"event":"usage","limit":"minutes","id":"acme","reached"
 check 'the next one' said '"event":"usage","limit":"minutes","id":"acme","reached":"100%","used":"210 of 120"'
 check 'once each' test \
     "$(grep -c '"limit":"minutes","id":"acme","reached":"80%"' "$log")" = 1
-curl -sN --max-time 1 -H 'Last-Event-ID: 0' "http://$admin/v1/events" >ev \
-    2>/dev/null
-check 'and as events' grep -q \
+curl -sN -H 'Last-Event-ID: 0' "http://$admin/v1/events" >ev 2>/dev/null &
+running+=($!)
+check 'and as events' until_ grep -qs \
     '"limit":"minutes","scope":"org","id":"acme","mark":100,"used":210,"of":120' ev
 
 stop
@@ -285,7 +286,7 @@ check 'it ends well' is 0
 # The daemon, killed and started again. Its clock stands at 1970 then.
 again() {
     end_by KILL
-    begin --store "$1" --usage sqlite:./k.db
+    begin --store "$1" --usage "sqlite:./k.db$books"
 }
 
 # A report with a key, until it is acknowledged; whoever does not answer is
@@ -303,7 +304,7 @@ insist() {
 
 for store in memory: memory:./state; do
     rm -f k.db* state
-    begin --store "$store" --usage sqlite:./k.db
+    begin --store "$store" --usage "sqlite:./k.db$books"
     job transcribe acme ',"cost":7'
     meters org/acme # so that it is in the books
     job write acme ',"user":"ann","cost":10'

@@ -11,7 +11,7 @@
 #   POSTGRES_CTL           a program: start, stop, or kill the server
 set -euo pipefail
 
-bin=$(ls -d /usr/lib/postgresql/*/bin | tail -1)
+bin=$(find /usr/lib/postgresql -name initdb -printf "%h\n" | sort -V | tail -1)
 dir=$(mktemp -d /tmp/sluice-postgres-XXXXXX)
 as=()
 if [ "$(id -u)" = 0 ]; then
@@ -33,9 +33,9 @@ cleanup() {
 }
 trap cleanup EXIT
 
-cd /
-"${as[@]}" "$bin/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C \
-    -A trust -N >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+# Its user may not see the folder that we are in.
+(cd / && "${as[@]}" "$bin/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C \
+    -A trust -N) >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 export POSTGRES_PORT=${POSTGRES_PORT:-$(free_port)}
 cat >>"$dir/data/postgresql.conf" <<END
 listen_addresses = '127.0.0.1'
@@ -48,6 +48,7 @@ END
 # Killed, the server leaves its children no time either.
 cat >"$POSTGRES_CTL" <<END
 #!/bin/sh
+cd /
 case "\$1" in
 start) exec ${as[@]} $bin/pg_ctl -D $dir/data -l $dir/server -w -t 60 start ;;
 stop) exec ${as[@]} $bin/pg_ctl -D $dir/data -m fast -w stop ;;

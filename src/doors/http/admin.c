@@ -262,6 +262,8 @@ const struct sl_http_path sl_admin_paths[] = {
     {"GET",    "/v1/credits/",  sl_admin_credits,       SL_GUARD_TOKEN},
     {"POST",   "/v1/credits/",  sl_admin_credit_give,   SL_GUARD_TOKEN},
     {"DELETE", "/v1/credits/",  sl_admin_credit_revoke, SL_GUARD_TOKEN},
+    {"GET",    "/v1/leases",    sl_admin_leases,        SL_GUARD_TOKEN},
+    {"DELETE", "/v1/leases/",   sl_admin_lease_release, SL_GUARD_TOKEN},
 };
 
 const unsigned sl_admin_path_count = SL_LEN(sl_admin_paths);

@@ -43,6 +43,7 @@ struct sl_admin {
     /* Subjects and switches; NULL: there is none. Its answers come on the
      * listener's loop. */
     struct sl_registry *registry;
+    const char *node; /* to whom quotas are leased here; "": nobody */
 
     /* Move the virtual clock; NULL in the shipped program. */
     int (*set_clock)(void *ctx, sl_ns now);

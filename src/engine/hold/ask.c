@@ -9,6 +9,7 @@
 #include "base/arith.h"
 #include "engine/hold.h"
 #include "engine/inside.h"
+#include "engine/spent.h"
 #include "engine/wait/turn.h"
 
 void sl_hold_ask_init(struct sl_hold_ask *ask, struct sl_engine *engine,
@@ -148,7 +149,9 @@ static void on_done(struct sl_hold_call *call)
         sl_refuse(&ask->diag, err, "the store did not answer in time");
     else if (call->state == SL_HOLD_UNKNOWN)
         err = refuse_unknown(ask);
-    else if (call->state == SL_HOLD_HELD && ask->verb != SL_VERB_EXTEND)
+    else
+        sl_spent_ended(ask);
+    if (!err && call->state == SL_HOLD_HELD && ask->verb != SL_VERB_EXTEND)
         sl_turn_freed(ask);
     answer(ask, err);
 }

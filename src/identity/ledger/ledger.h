@@ -17,6 +17,7 @@
  *   (3) Each mark is crossed once in a period, unless less is used again.
  *   (4) The reports of one job are recorded all or not at all.
  *   (5) Credits are used up in the order of their expiry, and never below 0.
+ *   (6) What was held is recorded once, with what it came to.
  */
 #ifndef SL_LEDGER_H
 #define SL_LEDGER_H
@@ -41,8 +42,19 @@ enum sl_usage_result {
 
 #define SL_USAGE_MOST (INT64_C(1) << 53) /* of a counter, and of a sum */
 
-/* One amount. Texts are borrowed. */
+/* One amount. Texts are borrowed. What is held is put down when it ends, and
+ * until then it is known whose it is:
+ *
+ *     HOLD ---> a row of usage_holds ---> END: the row's owner has used that
+ *
+ * They come from different threads, and so perhaps in the other order: then the
+ * END waits for its HOLD. */
 struct sl_usage {
+    enum sl_spent_act act;
+    uint64_t hold[2];          /* of all acts but SPEND */
+    sl_ns until;               /* HOLD, EXTEND */
+    struct sl_arena *names_in; /* END: where scope and id are copied */
+
     struct sl_str scope, id, limit;
     sl_ns start;           /* of the period; 0: none */
     sl_ns at;              /* when */
@@ -55,11 +67,14 @@ struct sl_usage {
     bool level;            /* it has no period: days show how much there was */
     bool reset;            /* nothing was used */
     bool enforce;          /* only if it fits */
+    bool owes;             /* what is given back is owed to the table */
+    struct sl_str node;    /* who had it leased; "": nobody */
     struct sl_marks marks; /* percent of the cap that are told */
 
     enum sl_usage_result result; /* out */
     int64_t moved;               /* out: by how much `used` has changed */
     uint64_t used, overage, credited;
+    uint64_t owed;              /* out, of sl_ledger_each() */
     bool absorbed;              /* out: credits were used up */
     unsigned told_before, told; /* out: the highest mark, before and now */
 };
@@ -69,6 +84,25 @@ struct sl_usage {
  * be taken back with all others. */
 SL_MUST_USE int sl_ledger_record(struct sl_database *db, struct sl_usage *list,
                                  unsigned count, unsigned *ret_failed);
+
+/* Put down one amount, as sl_ledger_record() does. */
+SL_MUST_USE int sl_ledger_put(struct sl_database *db, struct sl_usage *usage);
+
+/* ---- what is held: held.c ---- */
+
+#define SL_HOLD_KEPT SL_DAY /* after its expiry, for those who come late */
+
+/* An amount of any act but SPEND. */
+SL_MUST_USE int sl_ledger_held(struct sl_database *db, struct sl_usage *usage);
+
+/* Whose is the hold of an END? Before it is put down: into its scope and id,
+ * which are left empty if nobody knows yet. */
+SL_MUST_USE int sl_ledger_owner(struct sl_database *db, struct sl_usage *usage);
+
+/* What a report gave back is owed to the table until that has it, too: whoever
+ * dies in between finds it again. */
+SL_MUST_USE int sl_ledger_owe(struct sl_database *db,
+                              const struct sl_usage *usage);
 
 /* ---- credits: credit.c ---- */
 
@@ -126,8 +160,8 @@ SL_MUST_USE int sl_ledger_read(struct sl_database *db, struct sl_str scope,
                                struct sl_str id, sl_ns since, sl_ns started,
                                sl_ns now, struct sl_buf *out);
 
-/* Every counter that has been written since `since`: the texts live until f()
- * returns. */
+/* Every counter that has been written since `since`, with what is owed to the
+ * table; afterwards nothing is. The texts live until f() returns. */
 typedef void sl_ledger_f(void *ctx, const struct sl_usage *usage);
 SL_MUST_USE int sl_ledger_each(struct sl_database *db, sl_ns since,
                                sl_ledger_f *f, void *ctx);

@@ -173,10 +173,17 @@ static void on_time(void *ctx)
 
 /* ---- lines ---- */
 
+static bool is_held(const struct sl_usage *u)
+{
+    return (u->hold[0] | u->hold[1]) != 0;
+}
+
 static uint64_t hash_of(const struct sl_bookkeeper *k, const struct sl_usage *u)
 {
     struct sl_hash_key key = *sl_registry_secret(k->registry);
 
+    if (is_held(u))
+        return u->hold[0]; /* which is random */
     key.k0 ^= (uint64_t)u->start;
     key.k1 ^= sl_hash64(&key, u->limit);
     return sl_hash64(&key, u->id);
@@ -184,7 +191,10 @@ static uint64_t hash_of(const struct sl_bookkeeper *k, const struct sl_usage *u)
 
 static bool is_same(const struct sl_usage *a, const struct sl_usage *b)
 {
-    return a->start == b->start && !a->reset && !b->reset &&
+    if (is_held(a) || is_held(b))
+        return a->hold[0] == b->hold[0] && a->hold[1] == b->hold[1] &&
+               sl_str_eq(a->limit, b->limit);
+    return a->act == b->act && a->start == b->start && !a->reset && !b->reset &&
            sl_str_eq(a->limit, b->limit) && sl_str_eq(a->scope, b->scope) &&
            sl_str_eq(a->id, b->id);
 }
@@ -204,6 +214,7 @@ static bool write_line(struct slip *slip, const struct sl_usage *u,
     struct sl_usage *line = &slip->lines[slip->count];
 
     *line = *u;
+    line->names_in = &slip->texts;
     if (!keep(slip, &line->limit) || !keep(slip, &line->scope) ||
         !keep(slip, &line->id))
         return false;
@@ -228,6 +239,27 @@ static uint64_t add_over(uint64_t a, uint64_t b)
     return a + b < most ? a + b : most;
 }
 
+/* More is told of a hold that is on the slip. If it was taken and has ended
+ * there, it is as if it had been used at once, but for what lies beyond the
+ * limit, which nobody has found out. */
+static void go_on(struct sl_usage *line, const struct sl_usage *u)
+{
+    line->until = u->until;
+    if (u->act != SL_END || (line->act != SL_HOLD && line->act != SL_EXTEND))
+        return;
+    line->amount = u->amount;
+    line->at = u->at;
+    if (line->act == SL_HOLD) {
+        line->act = SL_SPEND;
+        line->reported = true;
+    } else {
+        line->act = SL_END;
+        line->start = u->start;
+        line->marks = u->marks;
+        line->level = u->level;
+    }
+}
+
 static bool put_down(struct sl_bookkeeper *k, const struct sl_usage *u)
 {
     struct slip *slip = k->open;
@@ -242,6 +274,10 @@ static bool put_down(struct sl_bookkeeper *k, const struct sl_usage *u)
 
         if (!is_same(line, u))
             continue;
+        if (is_held(u)) {
+            go_on(line, u);
+            return true;
+        }
         line->amount = add_amount(line->amount, u->amount);
         line->over = add_over(line->over, u->over);
         line->at = u->at;
@@ -268,18 +304,28 @@ static bool name_of(const struct sl_spent *s, struct sl_buf *room,
 static void spent(struct sl_meter *meter, const struct sl_spent *s)
 {
     struct sl_bookkeeper *k = (struct sl_bookkeeper *)meter;
-    struct sl_usage u = {.scope = s->scope,
-                         .limit = s->limit,
-                         .start = s->start,
-                         .at = s->at,
-                         .amount = s->amount,
-                         .over = s->over,
-                         .cap = s->cap,
-                         .level = s->level,
-                         .reset = s->reset,
-                         .marks = s->marks};
+    struct sl_usage u = {
+        .act = s->act,
+        .hold = {s->hold[0], s->hold[1]},
+        .until = s->until,
+        .scope = s->scope,
+        .limit = s->limit,
+        .start = s->start,
+        .at = s->at,
+        .amount = s->amount,
+        .over = s->over,
+        .cap = s->cap,
+        .level = s->level,
+        .reset = s->reset,
+        .marks = s->marks
+    };
     struct sl_buf room;
 
+    /* Where others use the same, only the books know what lies beyond. */
+    if (k->options.node.len > 0 && !s->level) {
+        u.node = k->options.node;
+        u.reported = true;
+    }
     sl_buf_init(&room, SL_USAGE_ID, k->options.alloc);
     add(&k->counts.spent, 1);
     if (!name_of(s, &room, &u.id) || !put_down(k, &u))

@@ -32,6 +32,8 @@ struct sl_bookkeeper_options {
     const struct sl_alloc *alloc;
     sl_marked_f *on_mark; /* or NULL */
     void *ctx;
+    struct sl_str node; /* quotas are leased to it; "": they are not. It
+                         * outlives the bookkeeper */
 };
 
 /* `registry` and `loop` outlive it. */

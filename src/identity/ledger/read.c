@@ -8,7 +8,8 @@ const char sl_ledger_forget[] =
     "DELETE FROM usage_counters; DELETE FROM usage_days;"
     "DELETE FROM usage_months; DELETE FROM usage_keys;"
     "DELETE FROM usage_things; DELETE FROM usage_credits;"
-    "DELETE FROM usage_holds; DELETE FROM usage_owed";
+    "DELETE FROM usage_holds; DELETE FROM usage_owed;"
+    "DELETE FROM usage_leases";
 
 static uint64_t number(struct sl_database *db, enum sl_query q, int column)
 {
@@ -83,10 +84,15 @@ int sl_ledger_each(struct sl_database *db, sl_ns since, sl_ledger_f *f,
             .limit = sl_query_column(db, q, 2),
             .start = sl_query_integer(db, q, 3),
             .used = number(db, q, 4),
+            .owed = number(db, q, 5),
         };
 
         f(ctx, &usage);
     }
     sl_query_reset(db, q);
+    if (err)
+        return err;
+    err = sl_query_step(db, SL_QUERY_PAID_ALL); /* and wait for it */
+    sl_query_reset(db, SL_QUERY_PAID_ALL);
     return err;
 }

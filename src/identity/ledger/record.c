@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "base/parse.h"
-#include "identity/ledger/ledger.h"
+#include "identity/ledger/lease.h"
 #include "identity/registry/database.h"
 
 struct counter {
     int64_t used, overage, credited;
     unsigned told;
+    int64_t leased;
 };
 
 static void bind(struct sl_database *db, enum sl_query q,
@@ -41,7 +42,8 @@ static int load(struct sl_database *db, const struct sl_usage *u,
     err = sl_query_step(db, q);
     if (err == 1)
         *ret = (struct counter){number(db, q, 0), number(db, q, 1),
-                                number(db, q, 2), (unsigned)number(db, q, 3)};
+                                number(db, q, 2), (unsigned)number(db, q, 3),
+                                number(db, q, 4)};
     sl_query_reset(db, q);
     return err < 0 ? err : 0;
 }
@@ -224,6 +226,16 @@ static void show(struct sl_usage *u, const struct counter *c)
     u->told = c->told;
 }
 
+/* What a node has used is no longer leased to it. */
+static int move_lease(struct sl_database *db, const struct sl_usage *u)
+{
+    if (u->node.len == 0)
+        return 0;
+    if (u->reset)
+        return sl_ledger_unlease(db, u);
+    return u->amount > 0 ? sl_ledger_spend(db, u, (uint64_t)u->amount) : 0;
+}
+
 static int settle(struct sl_database *db, struct sl_usage *u,
                   const struct counter *was, int64_t by)
 {
@@ -240,7 +252,7 @@ static int settle(struct sl_database *db, struct sl_usage *u,
     over -= absorbed;
     c.overage += over;
     c.credited = u->reset ? 0 : c.credited + absorbed;
-    c.told = reached(u, c.used);
+    c.told = u->cap == UINT64_MAX ? was->told : reached(u, c.used);
     u->moved = c.used - was->used;
     u->told_before = was->told;
     show(u, &c);
@@ -253,10 +265,14 @@ static int settle(struct sl_database *db, struct sl_usage *u,
         err = drop_things(db, u);
     if (!err)
         err = put_thing(db, u, u->amount - by + (by > 0 ? u->moved : by));
+    if (!err)
+        err = sl_ledger_owe(db, u);
+    if (!err)
+        err = move_lease(db, u);
     return err ? err : keep_key(db, u);
 }
 
-static int record(struct sl_database *db, struct sl_usage *u)
+int sl_ledger_put(struct sl_database *db, struct sl_usage *u)
 {
     struct counter c;
     int64_t by = u->amount, had = 0;
@@ -280,7 +296,7 @@ static int record(struct sl_database *db, struct sl_usage *u)
         return 0;
     }
     if (u->enforce && by > 0 && u->cap != UINT64_MAX &&
-        (uint64_t)(c.used + by) > u->cap) {
+        (uint64_t)(c.used + c.leased + by) > u->cap) {
         u->result = SL_USAGE_FULL;
         return 0;
     }
@@ -293,9 +309,11 @@ int sl_ledger_record(struct sl_database *db, struct sl_usage *list,
     int err = 0;
 
     for (unsigned i = 0; i < count && !err; i++) {
+        sl_arena_reset(&db->arena);
         list[i].moved = 0;
         list[i].absorbed = false;
-        err = record(db, &list[i]);
+        err = list[i].act == SL_SPEND ? sl_ledger_put(db, &list[i])
+                                      : sl_ledger_held(db, &list[i]);
         if (!err && list[i].result >= SL_USAGE_CONFLICT) {
             *ret_failed = i;
             return 0;

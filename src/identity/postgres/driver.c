@@ -6,6 +6,7 @@
 #include "identity/postgres/driver.h"
 
 #include <inttypes.h>
+#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -16,8 +16,6 @@
 #ifndef SL_PG_LINK_H
 #define SL_PG_LINK_H
 
-#include <libpq-fe.h>
-
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/diag.h"
@@ -28,6 +26,9 @@
 #define SL_PG_LOCK_MS      2000
 #define SL_PG_IDLE_MS      10000 /* in a transaction: somebody was stopped */
 #define SL_PG_WAIT         (6 * SL_S)
+
+struct pg_conn; /* libpq's PGconn and PGresult */
+struct pg_result;
 
 struct sl_pg_params {
     int count;
@@ -45,8 +46,8 @@ struct sl_pg_link {
     int (*on_open)(struct sl_pg_link *link, struct sl_diag *diag);
     void *ctx;
 
-    PGconn *conn;   /* NULL: there is none */
-    sl_ns patience; /* with one answer; SL_PG_WAIT */
+    struct pg_conn *conn; /* NULL: there is none */
+    sl_ns patience;       /* with one answer; SL_PG_WAIT */
     unsigned unread;
     bool synced;   /* a sync was sent that was not read */
     bool failed;   /* something that was pushed has failed: see diag */
@@ -69,7 +70,7 @@ SL_MUST_USE int sl_pg_need(struct sl_pg_link *link, struct sl_diag *diag);
 /* Run a text of any number of statements, before the pipeline; *ret is the
  * answer of the last one, or ret is NULL. */
 SL_MUST_USE int sl_pg_exec(struct sl_pg_link *link, const char *sql,
-                           PGresult **ret, struct sl_diag *diag);
+                           struct pg_result **ret, struct sl_diag *diag);
 
 /* Begin the pipeline. */
 SL_MUST_USE int sl_pg_pipeline(struct sl_pg_link *link, struct sl_diag *diag);
@@ -92,8 +93,8 @@ SL_MUST_USE int sl_pg_push(struct sl_pg_link *link, const char *name,
  * untouched. */
 SL_MUST_USE int sl_pg_ask(struct sl_pg_link *link, const char *name,
                           const struct sl_pg_params *params, bool last,
-                          bool by_row, PGresult **ret);
-SL_MUST_USE int sl_pg_more(struct sl_pg_link *link, PGresult **ret);
+                          bool by_row, struct pg_result **ret);
+SL_MUST_USE int sl_pg_more(struct sl_pg_link *link, struct pg_result **ret);
 
 /* Read away whatever is still to come, and take back what is not committed. A
  * connection that can't is lost. */

@@ -1,6 +1,7 @@
 /* listener.c -- what other daemons have changed, heard by NOTIFY. */
 #include "identity/postgres/listener.h"
 
+#include <libpq-fe.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,7 @@
 /* schema.c -- the tables of the registry in PostgreSQL. */
 #include "identity/postgres/schema.h"
 
+#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,24 @@ static const char *const steps[] = {
     " amount " SIZE ", unused " SIZE ", expires bigint, note " NAME ","
     " author " NAME ", at " SIZE ");"
     "CREATE INDEX usage_credits_of ON usage_credits(scope, id, limit_name);",
+
+    /* A key is for one thing. What is held, and what is owed to the table. */
+    "ALTER TABLE usage_keys ADD COLUMN name text COLLATE \"C\";"
+    "CREATE TABLE usage_holds(hold " NAME " PRIMARY KEY,"
+    " scope text COLLATE \"C\", id text COLLATE \"C\","
+    " period_start " SIZE ", amount " SIZE ", cap bigint, expires " SIZE ");"
+    "CREATE INDEX usage_holds_at ON usage_holds(expires);"
+    "CREATE TABLE usage_owed(scope " NAME ", id " NAME ","
+    " limit_name " NAME ", period_start " SIZE ", units " SIZE ","
+    " PRIMARY KEY(scope, id, limit_name, period_start));",
+
+    /* Leases. */
+    "ALTER TABLE usage_counters ADD COLUMN leased " SIZE " DEFAULT 0;"
+    "ALTER TABLE usage_counters ADD COLUMN granted " SIZE " DEFAULT 0;"
+    "CREATE TABLE usage_leases(node " NAME ", scope " NAME ", id " NAME ","
+    " limit_name " NAME ", period_start " SIZE ", base " SIZE ","
+    " spent " SIZE ", leased " SIZE ", since " SIZE ", seen " SIZE ","
+    " PRIMARY KEY(node, scope, id, limit_name, period_start));",
 };
 
 /* ---- asking ---- */

@@ -348,12 +348,35 @@ static int read_meters(struct sl_registry *r, struct sl_job *job)
     return 0; /* those who write beside it need not care */
 }
 
+static int release(struct sl_registry *r, struct sl_job *job)
+{
+    bool alive = false;
+    int err = sl_ledger_release(&r->db, job->name, job->since, &alive,
+                                &job->same, &job->units);
+
+    if (!err && alive)
+        job->result = SL_JOB_CONFLICT;
+    else if (!err && job->same == 0)
+        job->result = SL_JOB_NOBODY;
+    return err;
+}
+
+static int carry_lease(struct sl_registry *r, struct sl_job *job)
+{
+    if (job->kind == SL_JOB_LEASES)
+        return sl_ledger_leases_json(&r->db, job->name, job->most, &job->text);
+    return job->kind == SL_JOB_RELEASE ? release(r, job)
+                                       : sl_ledger_claim(&r->db, job->claim);
+}
+
 static int write(struct sl_registry *r, struct sl_job *job)
 {
     if (job->is_done)
         return 0;
     if (job->kind == SL_JOB_METERS)
         return read_meters(r, job);
+    if (job->kind >= SL_JOB_LEASE)
+        return carry_lease(r, job);
     atomic_fetch_add_explicit(&r->writes, 1, memory_order_relaxed);
     if (job->kind == SL_JOB_CREDITS)
         return sl_ledger_credits_json(&r->db, job->scope, job->id, job->now,

@@ -297,6 +297,12 @@ int sl_registry_open(const struct sl_registry_options *options,
         if (err)
             *diag = r->db.diag;
     }
+    if (!err && options->on_lease) {
+        err = sl_ledger_resume(&r->db, options->node, options->on_lease,
+                               options->ctx, r->alloc);
+        if (err)
+            *diag = r->db.diag;
+    }
     if (!err)
         err = sl_share_listen(r, diag);
     if (!err && start(r))

@@ -27,7 +27,7 @@
 #include <stdatomic.h>
 
 #include "base/hash.h"
-#include "identity/ledger/ledger.h"
+#include "identity/ledger/lease.h"
 #include "identity/registry/entry.h"
 
 /* So many that an import of a million leaves most of what is at hand alone for
@@ -51,6 +51,10 @@ enum sl_job_kind {
     SL_JOB_METERS, /* read it, after what was put down before */
     SL_JOB_GRANT,  /* a credit: `on` gives it, or takes it away */
     SL_JOB_CREDITS,
+    SL_JOB_LEASE,   /* units of a quota for this node */
+    SL_JOB_LEASES,  /* who has some */
+    SL_JOB_RELEASE, /* what `name` has is free again, unless it was seen since
+                     * `since`: CONFLICT */
 };
 
 /* What became of a job that did not fail. */
@@ -81,6 +85,7 @@ struct sl_job {
     int on;
     struct sl_usage *usage; /* USAGE; of change_count. Its answers are there */
     struct sl_credit_grant *grant; /* GRANT */
+    struct sl_lease_claim *claim;  /* LEASE; its answers are there */
     sl_ns since, started; /* METERS: see sl_ledger_read(); for scope and id */
 
     /* Answered. */
@@ -91,8 +96,9 @@ struct sl_job {
     unsigned same;            /* WRITE: how many changed nothing */
     uint64_t stamp;           /* FIND */
     struct sl_entry *entries; /* FIND, LIST, WRITE of one: the asker's */
-    struct sl_buf text;       /* AUDIT, CREDITS: items of a JSON array; METERS:
-                               * structs;       the asker's */
+    uint64_t units;           /* RELEASE */
+    struct sl_buf text;       /* AUDIT, CREDITS, LEASES: items of a JSON array;
+                               * METERS: structs; the asker's */
 
     /* The registry's. Who gives it the same job again after a failure leaves
      * `doubt` as it is: it was perhaps carried out, and is not twice. */
@@ -116,6 +122,9 @@ struct sl_registry_options {
      * `since`; or NULL. */
     sl_ledger_f *on_usage;
     sl_ns since;
+    /* And what had been leased to this node; or NULL. */
+    sl_lease_f *on_lease;
+    struct sl_str node;
     void *ctx;
 };
 

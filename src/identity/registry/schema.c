@@ -13,6 +13,11 @@
 /* How long somebody who only looks (a backup) may hold the file. */
 #define BUSY_MS 2000
 
+#define PATH_MOST 4096
+
+/* How a check says that it had no room for a page, which is no damage. */
+#define NO_MEMORY "error code=7" /* SQLITE_NOMEM */
+
 /* The SQL of each version. A version that was released is never edited: a
  * change is one more step. Times are ns since 1970; NULL is never. */
 static const char *const steps[] = {
@@ -72,19 +77,32 @@ static const char *const steps[] = {
     " note TEXT NOT NULL, author TEXT NOT NULL, at INTEGER NOT NULL) STRICT;"
     "CREATE INDEX usage_credits_of ON usage_credits(scope, id, limit_name);",
 
-    /* A key is for one thing; NULL: nobody has put it down. What is held, and
-     * by whom, until it has ended; without a scope: it has ended, and who held
-     * it is not known yet. What is owed to the table. */
+    /* A key is for one thing; NULL: nobody has put it down. What is held of a
+     * limit ("ID:LIMIT"), and by whom, until it has ended; without a scope: it
+     * has ended, and who held it is not known yet. What is to be given back to
+     * the table. */
     "ALTER TABLE usage_keys ADD COLUMN name TEXT;"
-    "CREATE TABLE usage_holds(hold TEXT NOT NULL, limit_name TEXT NOT NULL,"
-    " scope TEXT, id TEXT, period_start INTEGER NOT NULL,"
-    " amount INTEGER NOT NULL, cap INTEGER, expires INTEGER NOT NULL,"
-    " PRIMARY KEY(hold, limit_name)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE usage_holds(hold TEXT PRIMARY KEY, scope TEXT, id TEXT,"
+    " period_start INTEGER NOT NULL, amount INTEGER NOT NULL, cap INTEGER,"
+    " expires INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
     "CREATE INDEX usage_holds_at ON usage_holds(expires);"
     "CREATE TABLE usage_owed(scope TEXT NOT NULL, id TEXT NOT NULL,"
     " limit_name TEXT NOT NULL, period_start INTEGER NOT NULL,"
     " units INTEGER NOT NULL,"
     " PRIMARY KEY(scope, id, limit_name, period_start))"
+    " STRICT, WITHOUT ROWID;",
+
+    /* Leases: what is promised to nodes and not used, as far as is known. In a
+     * counter: to all of them, and what the last one was granted. `base` is
+     * what the node's own cell had when its lease began. */
+    "ALTER TABLE usage_counters ADD COLUMN leased INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE usage_counters ADD COLUMN granted INTEGER NOT NULL DEFAULT 0;"
+    "CREATE TABLE usage_leases(node TEXT NOT NULL, scope TEXT NOT NULL,"
+    " id TEXT NOT NULL, limit_name TEXT NOT NULL,"
+    " period_start INTEGER NOT NULL, base INTEGER NOT NULL,"
+    " spent INTEGER NOT NULL, leased INTEGER NOT NULL,"
+    " since INTEGER NOT NULL, seen INTEGER NOT NULL,"
+    " PRIMARY KEY(node, scope, id, limit_name, period_start))"
     " STRICT, WITHOUT ROWID;",
 };
 
@@ -173,14 +191,21 @@ static int ask_word(sqlite3 *db, const char *sql, const char *word, bool *ret,
 
 /* ---- versions ---- */
 
-static int take_step(sqlite3 *db, const char *sql, int version)
+/* From `version` to the next. Whoever shares the file may have been faster:
+ * then nothing is done. */
+static int take_step(sqlite3 *db, const char *sql, int64_t version)
 {
     char mark[64];
+    int64_t now = version;
     int code = run(db, "BEGIN IMMEDIATE");
 
+    if (code == SQLITE_OK)
+        code = ask_number(db, "PRAGMA user_version", &now);
     if (code != SQLITE_OK)
         return code;
-    snprintf(mark, sizeof(mark), "PRAGMA user_version=%d", version);
+    if (now > version)
+        return run(db, "ROLLBACK");
+    snprintf(mark, sizeof(mark), "PRAGMA user_version=%d", (int)version + 1);
     code = run(db, sql);
     if (code == SQLITE_OK)
         code = run(db, mark);
@@ -215,7 +240,7 @@ int sl_schema_migrate(sqlite3 *db, const char *const *list, int count,
                          "name another file",
                          (long long)version, count);
     while (version < count) {
-        if (take_step(db, list[version], (int)version + 1) != SQLITE_OK)
+        if (take_step(db, list[version], version) != SQLITE_OK)
             return give_up(db, (int)version + 1, diag);
         version++;
     }
@@ -280,24 +305,13 @@ static int make_private(const char *path, struct sl_diag *diag)
     return strange ? refuse_stranger(path, diag) : 0;
 }
 
-/* Locked from here on, for as long as it is open. */
-static int lock(sqlite3 *db, bool in_memory, const char *path,
-                struct sl_diag *diag)
+static int set_journal(sqlite3 *db, const char *path, struct sl_diag *diag)
 {
     char said[128];
-    bool is_wal = in_memory;
+    bool is_wal = false;
 
-    sqlite3_busy_timeout(db, BUSY_MS);
-    if (run(db, "PRAGMA locking_mode=EXCLUSIVE;"
-                "PRAGMA mmap_size=0;"
-                "PRAGMA trusted_schema=OFF;"
-                "PRAGMA cell_size_check=ON;"
-                "PRAGMA temp_store=MEMORY;"
-                "PRAGMA cache_size=-8192") != SQLITE_OK ||
-        (!in_memory && ask_word(db, "PRAGMA journal_mode=WAL", "wal", &is_wal,
-                                said) != SQLITE_OK) ||
-        run(db, "PRAGMA synchronous=FULL; BEGIN EXCLUSIVE; COMMIT") !=
-            SQLITE_OK)
+    if (ask_word(db, "PRAGMA journal_mode=WAL", "wal", &is_wal, said) !=
+        SQLITE_OK)
         return refuse_open(db, path, diag);
     if (!is_wal)
         return sl_refuse(diag, SLUICE_ESTORE,
@@ -305,6 +319,29 @@ static int lock(sqlite3 *db, bool in_memory, const char *path,
                          "\"%s\"); name a folder that can be written to",
                          path, said);
     return 0;
+}
+
+/* Locked from here on, for as long as it is open, unless it is shared. */
+static int lock(sqlite3 *db, bool in_memory, bool shared, const char *path,
+                struct sl_diag *diag)
+{
+    int err = 0;
+
+    sqlite3_busy_timeout(db, BUSY_MS);
+    if (run(db, shared ? "PRAGMA journal_mode=TRUNCATE"
+                       : "PRAGMA locking_mode=EXCLUSIVE") != SQLITE_OK ||
+        run(db, "PRAGMA mmap_size=0;"
+                "PRAGMA trusted_schema=OFF;"
+                "PRAGMA cell_size_check=ON;"
+                "PRAGMA temp_store=MEMORY;"
+                "PRAGMA cache_size=-8192") != SQLITE_OK)
+        return refuse_open(db, path, diag);
+    if (!in_memory && !shared)
+        err = set_journal(db, path, diag);
+    if (!err && (run(db, "PRAGMA synchronous=FULL") != SQLITE_OK ||
+                 (!shared && run(db, "BEGIN EXCLUSIVE; COMMIT") != SQLITE_OK)))
+        err = refuse_open(db, path, diag);
+    return err;
 }
 
 /* Is it ours, or new? */
@@ -332,6 +369,8 @@ static int examine(sqlite3 *db, const char *path, struct sl_diag *diag)
 
     if (ask_word(db, "PRAGMA quick_check(1)", "ok", &good, said) != SQLITE_OK)
         return refuse_open(db, path, diag);
+    if (!good && strstr(said, NO_MEMORY))
+        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
     if (!good)
         return sl_refuse(diag, SLUICE_EDAMAGE,
                          "the registry %s is damaged (%.80s); put a backup in "
@@ -340,7 +379,8 @@ static int examine(sqlite3 *db, const char *path, struct sl_diag *diag)
     return 0;
 }
 
-int sl_schema_open(const char *path, sqlite3 **ret, struct sl_diag *diag)
+static int open_file(const char *path, bool shared, sqlite3 **ret,
+                     struct sl_diag *diag)
 {
     bool in_memory = strcmp(path, ":memory:") == 0;
     sqlite3 *db = NULL;
@@ -354,7 +394,7 @@ int sl_schema_open(const char *path, sqlite3 **ret, struct sl_diag *diag)
                         NULL) != SQLITE_OK)
         err = refuse_open(db, path, diag);
     if (!err)
-        err = lock(db, in_memory, path, diag);
+        err = lock(db, in_memory, shared, path, diag);
     if (!err)
         err = recognize(db, path, diag);
     if (!err)
@@ -367,4 +407,19 @@ int sl_schema_open(const char *path, sqlite3 **ret, struct sl_diag *diag)
     }
     *ret = db;
     return 0;
+}
+
+int sl_schema_open(const char *path, sqlite3 **ret, struct sl_diag *diag)
+{
+    size_t len = strlen(path), tail = strlen(SL_SCHEMA_SHARED);
+    char alone[PATH_MOST];
+
+    if (len <= tail || strcmp(path + len - tail, SL_SCHEMA_SHARED) != 0)
+        return open_file(path, false, ret, diag);
+    if (len - tail >= sizeof(alone))
+        return sl_refuse(diag, SLUICE_ESTORE, "the path %.64s... is too long",
+                         path);
+    memcpy(alone, path, len - tail);
+    alone[len - tail] = '\0';
+    return open_file(alone, true, ret, diag);
 }

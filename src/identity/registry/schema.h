@@ -4,6 +4,9 @@
  * connection reads (the "WAL-reset bug"). There is one connection here, and it
  * locks the file for as long as it is open: no other process gets in, and no
  * shared memory is made.
+ *
+ * A file that several daemons of one machine are to share ("PATH?shared") has
+ * no WAL, but a journal as of old: each of them locks it while it writes.
  */
 #ifndef SL_SCHEMA_REGISTRY_H
 #define SL_SCHEMA_REGISTRY_H
@@ -11,6 +14,8 @@
 #include <sqlite3.h>
 
 #include "base/diag.h"
+
+#define SL_SCHEMA_SHARED "?shared"
 
 /* Open the file at `path` (":memory:": none), or make it; check it, and bring
  * its tables up to date. SLUICE_ESTORE: it is locked by others, or of something

@@ -342,6 +342,13 @@ static int read_file(struct sl_settings *s, enum sl_setting id,
     return status;
 }
 
+static bool ends_with(const char *text, const char *tail)
+{
+    size_t len = strlen(text), end = strlen(tail);
+
+    return len > end && strcmp(text + len - end, tail) == 0;
+}
+
 static int read_files(struct sl_settings *s, struct sl_diag *diag)
 {
     int status =
@@ -362,6 +369,8 @@ static int read_files(struct sl_settings *s, struct sl_diag *diag)
     if (!status && strncmp(s->values[SL_SET_usage].text, "sqlite:", 7) == 0 &&
         s->values[SL_SET_usage].text[7])
         s->registry = s->values[SL_SET_usage].text + 7;
+    if (s->registry)
+        s->leases = ends_with(s->registry, "?shared");
     return status;
 }
 

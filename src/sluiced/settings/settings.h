@@ -127,6 +127,8 @@ struct sl_settings {
     const char *state;      /* the file of the table, or NULL: on the heap */
     const char *registry;   /* the file of subjects, or NULL: none is kept */
     bool in_postgres;       /* it is the address of a PostgreSQL instead */
+    bool leases;            /* others use it, too: quotas are leased from it, if
+                             * they are decided here */
     bool shared;            /* it is elsewhere, and there is no table: */
     bool in_dynamo;         /* there, or in a Redis */
     struct sl_redis_where redis;

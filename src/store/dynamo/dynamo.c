@@ -82,6 +82,14 @@ void sl_dynamo_detach(struct sl_store *store, struct sl_loop *loop)
     close_seat(dynamo, sl_seats_remove(&dynamo->seats, loop));
 }
 
+void sl_dynamo_drain(struct sl_store *store, struct sl_loop *loop, sl_ns now)
+{
+    struct sl_dynamo_seat *seat = seat_of(of(store), loop);
+
+    if (seat)
+        sl_dynamo_seat_drain(seat, now);
+}
+
 void sl_dynamo_stats(const struct sl_store *store, struct sl_dynamo_stats *ret)
 {
     struct dynamo *dynamo = of((struct sl_store *)(uintptr_t)store);

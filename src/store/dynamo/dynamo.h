@@ -14,7 +14,8 @@
  * can tell, it is counted as uncertain. No write is sent twice unless a reply
  * proves that nothing has happened. When too many fail nobody is made to wait
  * any more (breaker.h), and who was refused is not asked for again within a
- * second (denials.h).
+ * second (denials.h). Limits with a lease are decided here between two writes
+ * (leases.h).
  *
  * Time is ours, corrected by what the server's Date says (skew.h).
  *
@@ -45,6 +46,8 @@ struct sl_dynamo_options {
     unsigned in_flight_most;      /* of a loop; 0: 1024 */
     unsigned denials_most;        /* remembered, of a loop; 0: 1024 */
     bool no_denials;              /* ask DynamoDB each time */
+    unsigned leases_most;         /* keys of a loop; 0: 4096 */
+    bool no_leases;               /* whatever policies say */
     const struct sl_alloc *alloc;
     /* On the loop's thread; the sentence has no secrets and no full stop. The
      * same trouble is told again after ten seconds. Nothing of this store may
@@ -64,6 +67,10 @@ SL_MUST_USE int sl_dynamo_attach(struct sl_store *store, struct sl_loop *loop,
  * not from within a take's done(). */
 void sl_dynamo_detach(struct sl_store *store, struct sl_loop *loop);
 
+/* What its loop has leased goes back, and nothing more is leased there. On the
+ * loop's thread; `now` is used with own_now. */
+void sl_dynamo_drain(struct sl_store *store, struct sl_loop *loop, sl_ns now);
+
 /* Has every loop that is attached seen the secret? From any thread. */
 bool sl_dynamo_is_ready(const struct sl_store *store);
 
@@ -79,6 +86,9 @@ struct sl_dynamo_stats {
     uint64_t unmet;      /* somebody came between; most were tried again */
     uint64_t throttled;  /* replies that say so */
     uint64_t spanning;   /* sets of several rows without transactions: failed */
+    uint64_t leased;     /* takes decided by a lease, without asking */
+    uint64_t lease_tokens; /* taken in advance */
+    uint64_t lease_under;  /* of those, not spent and lost */
     unsigned up, ready, seats;
     bool open;   /* the breaker, of any seat */
     sl_ns ahead; /* of the server's clock, against ours; SL_NS_NONE */

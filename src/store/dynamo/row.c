@@ -240,8 +240,30 @@ int sl_row_put_swap(struct sl_buf *out, struct sl_str table,
     return err ? err : sl_buf_add(out, SL_STR(ALL_OLD));
 }
 
+/* What gives back counts on what is there. */
+static const char *count_condition(const struct sl_row_count *count)
+{
+    return count->least > 0 ? "#a BETWEEN :l AND :m"
+                            : "attribute_not_exists(#a) OR #a <= :m";
+}
+
+static int put_count_values(struct sl_buf *out, const struct sl_row *row,
+                            const struct sl_row_count *count)
+{
+    int err = sl_buf_addf(out,
+                          ",\"ExpressionAttributeValues\":{"
+                          "\":z\":{\"N\":\"0\"},"
+                          "\":c\":{\"N\":\"%" PRId64 "\"},"
+                          "\":m\":{\"N\":\"%" PRIu64 "\"}",
+                          count->add, count->most);
+
+    if (!err && count->least > 0)
+        err = sl_buf_addf(out, ",\":l\":{\"N\":\"%" PRIu64 "\"}", count->least);
+    return err ? err : put_new(out, row);
+}
+
 int sl_row_put_count(struct sl_buf *out, struct sl_str table,
-                     const struct sl_row *row, uint64_t cost, uint64_t room)
+                     const struct sl_row *row, const struct sl_row_count *count)
 {
     int err = sl_buf_add(out, SL_STR("{"));
 
@@ -249,20 +271,14 @@ int sl_row_put_count(struct sl_buf *out, struct sl_str table,
         err = put_head(out, table, row);
     if (!err)
         err = sl_buf_addf(
-            out, ",\"UpdateExpression\":\"SET #a = if_not_exists(#a, :z) + :c, "
-                 "#r = :r, #t = :t\",\"ConditionExpression\":"
-                 "\"attribute_not_exists(#a) OR #a <= :m\"");
+            out,
+            ",\"UpdateExpression\":\"SET #a = if_not_exists(#a, :z) + :c, "
+            "#r = :r, #t = :t\",\"ConditionExpression\":\"%s\"",
+            count_condition(count));
     if (!err)
         err = put_names(out, row, true);
     if (!err)
-        err = sl_buf_addf(out,
-                          ",\"ExpressionAttributeValues\":{"
-                          "\":z\":{\"N\":\"0\"},"
-                          "\":c\":{\"N\":\"%" PRIu64 "\"},"
-                          "\":m\":{\"N\":\"%" PRIu64 "\"}",
-                          cost, room);
-    if (!err)
-        err = put_new(out, row);
+        err = put_count_values(out, row, count);
     return err ? err
                : sl_buf_add(out,
                             SL_STR("},\"ReturnValues\":\"ALL_NEW\"" ALL_OLD));

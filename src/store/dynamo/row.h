@@ -59,10 +59,15 @@ SL_MUST_USE int sl_row_put_batch(struct sl_buf *out, struct sl_str table,
 SL_MUST_USE int sl_row_put_swap(struct sl_buf *out, struct sl_str table,
                                 const struct sl_row *row);
 
-/* UpdateItem of a window: count `cost` if the count is at most `room`. */
+/* UpdateItem of a window: add to its count, if that lies between the two. One
+ * that is not there is 0. */
+struct sl_row_count {
+    int64_t add;
+    uint64_t least, most;
+};
 SL_MUST_USE int sl_row_put_count(struct sl_buf *out, struct sl_str table,
-                                 const struct sl_row *row, uint64_t cost,
-                                 uint64_t room);
+                                 const struct sl_row *row,
+                                 const struct sl_row_count *count);
 
 SL_MUST_USE int sl_row_put_delete(struct sl_buf *out, struct sl_str table,
                                   const struct sl_row *row);

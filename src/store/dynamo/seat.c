@@ -77,13 +77,6 @@ static void refuse(struct sl_dynamo_seat *seat, struct sl_take *take)
     take->done(take);
 }
 
-/* What times of refusals count by. */
-static sl_ns time_of(const struct sl_dynamo_seat *seat,
-                     const struct sl_take *take)
-{
-    return seat->options.own_now ? take->now : steady(seat);
-}
-
 /* What a take is judged at. */
 static sl_ns now_of(struct sl_dynamo_seat *seat, const struct sl_take *take)
 {
@@ -105,8 +98,10 @@ static void set_deadline(struct sl_trip *trip)
     sl_timer_start(trip->timer, span);
 }
 
+/* `leases`: its keys; NULL: nothing is leased. */
 static void ask(struct sl_dynamo_seat *seat, struct sl_take *take,
-                const struct sl_denial_key *key)
+                const struct sl_denial_key *key,
+                const struct sl_lease_keys *leases)
 {
     unsigned most =
         seat->options.in_flight_most ? seat->options.in_flight_most : IN_FLIGHT;
@@ -130,14 +125,18 @@ static void ask(struct sl_dynamo_seat *seat, struct sl_take *take,
     take->sent = false;
     trip->tries = tries;
     trip->key = *key;
-    trip->sent = time_of(seat, take);
+    trip->sent = sl_dynamo_seat_time(seat, take);
+    if (leases)
+        sl_trip_ask_leases(trip, leases);
     set_deadline(trip);
     sl_trip_begin(trip);
 }
 
 void sl_dynamo_seat_take(struct sl_dynamo_seat *seat, struct sl_take *take)
 {
+    struct sl_lease_keys leases;
     struct sl_denial_key key;
+    bool leased;
 
     if (take->count == 0) {
         take->err = 0;
@@ -155,14 +154,22 @@ void sl_dynamo_seat_take(struct sl_dynamo_seat *seat, struct sl_take *take)
         refuse(seat, take);
         return;
     }
+    leased = sl_dynamo_seat_leases(seat, take, &leases);
+    if (leased && sl_leases_spend(seat->leases, &leases, take,
+                                  sl_dynamo_seat_time(seat, take))) {
+        SL_DYNAMO_ADD(seat->counts.leased);
+        take->done(take);
+        return;
+    }
     key = sl_denial_key(&seat->shared->forgets, take);
     if (take->errand == SL_ERRAND_TAKE && seat->denials &&
-        sl_denials_find(seat->denials, &key, take, time_of(seat, take))) {
+        sl_denials_find(seat->denials, &key, take,
+                        sl_dynamo_seat_time(seat, take))) {
         SL_DYNAMO_ADD(seat->counts.remembered);
         take->done(take);
         return;
     }
-    ask(seat, take, &key);
+    ask(seat, take, &key, leased ? &leases : NULL);
 }
 
 void sl_dynamo_seat_keep(struct sl_dynamo_seat *seat)
@@ -248,6 +255,8 @@ void sl_dynamo_seat_close(struct sl_dynamo_seat *seat)
     sl_hello_close(seat->hello);
     sl_dynamo_client_close(seat->client);
     sl_far_denials_close(seat->denials);
+    sl_leases_close(seat->leases);
+    sl_timer_free(seat->lease_timer);
     sl_alloc_free(seat->options.alloc, seat, sizeof(*seat));
 }
 
@@ -266,6 +275,9 @@ void sl_dynamo_seat_stats(const struct sl_dynamo_seat *seat,
     ret->unmet += atomic_load(&c->unmet);
     ret->throttled += atomic_load(&c->throttled);
     ret->spanning += atomic_load(&c->spanning);
+    ret->leased += atomic_load(&c->leased);
+    ret->lease_tokens += atomic_load(&c->lease_tokens);
+    ret->lease_under += atomic_load(&c->lease_under);
     ret->up += atomic_load(&c->up);
     ret->ready += atomic_load(&c->ready);
     ret->open |= atomic_load(&c->open);

@@ -1,5 +1,5 @@
 /* seat.h -- what one loop has of the store: its client, and what is on its way.
- * For dynamo.c, seat.c, trip.c and hello.c.
+ * For dynamo.c and those that this page names.
  *
  * A trip is a take on its way through one or more calls.
  *   (1) It has a take until that is told; a take is told once, and nothing of
@@ -16,12 +16,14 @@
 #include "store/dynamo/client.h"
 #include "store/dynamo/dynamo.h"
 #include "store/dynamo/sheet.h"
+#include "store/leases.h"
 #include "store/shared.h"
 
 /* Counted by one thread, read by others. */
 struct sl_dynamo_counts {
     _Atomic uint64_t asked, taken, late, failed, returned, uncertain,
-        remembered, unmet, throttled, spanning;
+        remembered, unmet, throttled, spanning, leased, lease_tokens,
+        lease_under;
     _Atomic bool up, ready, open;
     _Atomic sl_ns ahead;
 };
@@ -37,13 +39,15 @@ struct sl_trip {
     enum { SL_TRIP_READS, SL_TRIP_COUNTS, SL_TRIP_WRITES } phase;
     unsigned written; /* WRITES one row: which */
     bool allowed;
-    bool tries; /* for the breaker */
-    bool keeps; /* if it was taken, it stays */
-    bool ours;  /* it gives back */
+    bool tries;      /* for the breaker */
+    bool keeps;      /* if it was taken, it stays */
+    bool ours;       /* it gives back */
+    bool ends_lease; /* likewise: what is left of one */
     unsigned again, paused;
     bool skewed;
     sl_ns sent; /* steady, or take->now */
     struct sl_denial_key key;
+    struct sl_lease_asks asks; /* what goes with it; count 0: nothing */
 };
 
 TAILQ_HEAD(sl_trips, sl_trip);
@@ -58,6 +62,9 @@ struct sl_dynamo_seat {
     struct sl_dynamo_client *client;
     struct sl_hello *hello;
     struct sl_denials *denials; /* NULL: none yet */
+    struct sl_leases *leases;   /* NULL: none yet */
+    struct sl_timer *lease_timer;
+    bool drains; /* nothing is leased any more */
     struct sl_breaker breaker;
     struct sl_dice dice;
     struct sl_trips under_way, spare;
@@ -95,10 +102,36 @@ void sl_dynamo_seat_trouble(struct sl_dynamo_seat *seat,
                             enum sl_answered answered, const char *why);
 void sl_dynamo_seat_note(struct sl_trip *trip, bool good);
 
-/* In trip.c. */
+/* What times of refusals and leases count by. */
+static inline sl_ns sl_dynamo_seat_time(const struct sl_dynamo_seat *seat,
+                                        const struct sl_take *take)
+{
+    return seat->options.own_now ? take->now : sl_loop_steady(seat->loop);
+}
+
+/* In leasing.c: may this be decided by leases? Then its keys are in *ret. */
+bool sl_dynamo_seat_leases(struct sl_dynamo_seat *seat,
+                           const struct sl_take *take,
+                           struct sl_lease_keys *ret);
+
+/* What is asked for with a take whose sheet is filled; what was asked for was
+ * written, or is lost: surely, if `unsent`, nothing was. Both may come again.
+ */
+void sl_trip_ask_leases(struct sl_trip *trip, const struct sl_lease_keys *keys);
+void sl_trip_landed(struct sl_trip *trip);
+void sl_trip_lost(struct sl_trip *trip, bool unsent);
+
+/* All leases go back, and there are no more. `now` is used with own_now. */
+void sl_dynamo_seat_drain(struct sl_dynamo_seat *seat, sl_ns now);
+
+/* In trips.c. */
 struct sl_trip *sl_trip_new(struct sl_dynamo_seat *seat); /* or NULL */
 void sl_trip_free(struct sl_trip *trip);
 void sl_trip_destroy(struct sl_trip *trip);
+
+/* In trip.c. */
+void sl_trip_go_on(struct sl_trip *trip); /* ask what its phase asks */
+void sl_trip_on_reply(struct sl_call *call);
 void sl_trip_begin(struct sl_trip *trip);
 void sl_trip_give_up(struct sl_trip *trip); /* at its deadline */
 void sl_trip_abandon(struct sl_trip *trip); /* at the end of the seat */

@@ -48,6 +48,7 @@ static void fill_part(struct sl_sheet *sheet, unsigned i, struct sl_str name)
         sheet->first[k] = i;
         sheet->cost[k] = sheet->parts[i].cost;
         sheet->beside[k] = -1;
+        sheet->lease[k] = (struct sl_row_lease){0};
         sheet->row_count++;
     }
     if (i > 0 && sheet->parts[i - 1].carried &&
@@ -78,7 +79,7 @@ int sl_sheet_fill(struct sl_sheet *sheet, const struct sl_take *take, sl_ns now)
     sheet->now = now;
     sheet->count = take->count < SL_PARTS ? take->count : SL_PARTS;
     sheet->row_count = 0;
-    sheet->orphaned = false;
+    sheet->orphaned = sheet->is_rest = false;
     for (unsigned i = 0; i < sheet->count && !err; i++)
         err = add_name(sheet, &take->parts[i], &lens[i]);
     for (unsigned i = 0; i < sheet->count && !err; i++) {
@@ -86,6 +87,26 @@ int sl_sheet_fill(struct sl_sheet *sheet, const struct sl_take *take, sl_ns now)
         fill_part(sheet, i, (struct sl_str){sheet->names.bytes + at, lens[i]});
         at += lens[i];
     }
+    return err;
+}
+
+int sl_sheet_fill_rest(struct sl_sheet *sheet, const struct sl_lease_rest *rest,
+                       sl_ns now)
+{
+    int err = sl_row_name(rest->name, &sheet->names);
+
+    sheet->errand = SL_ERRAND_GIVE_BACK;
+    sheet->now = rest->taken; /* which names the row of a window */
+    sheet->count = 1;
+    sheet->row_count = 0;
+    sheet->orphaned = sheet->is_rest = true;
+    sheet->limits[0] = rest->limit;
+    sheet->periods[0] = rest->period;
+    sheet->parts[0] = (struct sl_take_part){
+        .limit = &sheet->limits[0], .cost = rest->amount, .when = rest->taken};
+    if (!err)
+        fill_part(sheet, 0, sl_buf_str(&sheet->names));
+    sheet->now = now > rest->taken ? now : rest->taken;
     return err;
 }
 
@@ -103,36 +124,56 @@ static struct sl_taken give_back_noted(const struct sl_sheet *sheet, unsigned i,
     return t;
 }
 
+/* What may go back of a lease of which `amount` was left at `now`: the row may
+ * be of a later instant, and a refill since then has covered the rest. */
+static uint64_t surely_left(const struct sl_limit *limit, struct sl_cell cell,
+                            uint64_t amount, sl_ns taken, sl_ns now)
+{
+    sl_ns latest = now > (sl_ns)cell.w[0] ? now : (sl_ns)cell.w[0];
+
+    if (limit->kind == SL_INTERVAL)
+        return latest / limit->period == taken / limit->period ? amount : 0;
+    if (limit->kind == SL_BUCKET)
+        return sl_sub_floor(amount,
+                            sl_muldiv_up((uint64_t)(latest - now), limit->count,
+                                         (uint64_t)limit->period));
+    return amount;
+}
+
 /* Part `i`, the first of its row, by its errand. */
 static struct sl_taken judge(const struct sl_sheet *sheet, unsigned i,
                              struct sl_cell cell, uint64_t cost)
 {
     const struct sl_limit *limit = sheet->parts[i].limit;
     uint64_t amount = cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX;
+    sl_ns now = sheet->at[sheet->row_of[i]];
     struct sl_taken t;
     struct sl_answer would;
 
     switch (sheet->errand) {
     case SL_ERRAND_LOOK:
-        would = sl_take(limit, cell, cost, sheet->now).answer;
-        t = sl_take(limit, cell, 0, sheet->now);
+        would = sl_take(limit, cell, cost, now).answer;
+        t = sl_take(limit, cell, 0, now);
         t.answer.outcome = would.outcome;
         t.answer.retry_in = would.retry_in;
         return t;
     case SL_ERRAND_CHARGE:
-        return sl_adjust(limit, cell, (int64_t)amount, sheet->now, sheet->now);
+        return sl_adjust(limit, cell, (int64_t)amount, now, now);
     case SL_ERRAND_GIVE_BACK:
+        if (sheet->is_rest)
+            amount = surely_left(limit, cell, amount, sheet->parts[i].when,
+                                 sheet->now);
         if (limit->calendar && sheet->orphaned)
             return give_back_noted(sheet, i, cell, amount);
         return sl_adjust(limit, cell, -(int64_t)amount, sheet->parts[i].when,
-                         sheet->now);
+                         now);
     case SL_ERRAND_RESET:
-        return sl_take(limit, sl_cell_of(0, 0), 0, sheet->now);
+        return sl_take(limit, sl_cell_of(0, 0), 0, now);
     case SL_ERRAND_TAKE:
     case SL_ERRAND_EACH:
         break;
     }
-    return sl_take(limit, cell, cost, sheet->now);
+    return sl_take(limit, cell, cost, now);
 }
 
 /* What part `i` says if `used` of another key counts against it, too. */
@@ -141,7 +182,7 @@ static void count_beside(const struct sl_sheet *sheet, unsigned i,
                          struct sl_taken *taken)
 {
     const struct sl_limit *limit = sheet->parts[i].limit;
-    sl_ns now = sheet->now;
+    sl_ns now = sheet->at[sheet->row_of[i]];
     struct sl_cell both = sl_adjust(limit, cell, (int64_t)used, now, now).next;
     struct sl_answer would = sl_take(limit, both, cost, now).answer;
 
@@ -160,20 +201,51 @@ static uint64_t used_of(const struct sl_answer *answer)
     return sl_sub_floor(answer->capacity, answer->remaining);
 }
 
+/* What a row is judged by: without what is left of a lease of it. */
+static struct sl_cell cell_of(const struct sl_sheet *sheet, unsigned k)
+{
+    const struct sl_row_lease *lease = &sheet->lease[k];
+    const struct sl_limit *limit = sheet->parts[sheet->first[k]].limit;
+    struct sl_cell cell = sheet->rows[k].cell;
+    uint64_t back =
+        surely_left(limit, cell, lease->back, lease->taken, sheet->now);
+
+    if (back == 0)
+        return cell;
+    return sl_adjust(limit, cell, -(int64_t)back, lease->taken, sheet->at[k])
+        .next;
+}
+
 static struct sl_taken judge_row(struct sl_sheet *sheet, unsigned k,
                                  bool refused, const struct sl_taken *taken)
 {
     unsigned i = sheet->first[k];
-    struct sl_cell cell = sheet->rows[k].cell;
+    struct sl_cell cell = cell_of(sheet, k);
     uint64_t cost = refused ? 0 : sheet->cost[k];
     int beside = sheet->beside[k];
     struct sl_taken t =
-        refused ? sl_take(sheet->parts[i].limit, cell, 0, sheet->now)
+        refused ? sl_take(sheet->parts[i].limit, cell, 0, sheet->at[k])
                 : judge(sheet, i, cell, cost);
 
     if (beside >= 0 && used_of(&taken[beside].answer) > 0)
         count_beside(sheet, i, cell, cost, used_of(&taken[beside].answer), &t);
     return t;
+}
+
+/* As much as is wanted of what the take leaves. Of a bucket half of that: a
+ * lease that melts loses a part of a token, which is much of the last one. */
+static void take_lease(struct sl_sheet *sheet, unsigned k,
+                       struct sl_taken *taken)
+{
+    struct sl_row_lease *lease = &sheet->lease[k];
+    const struct sl_limit *limit = sheet->parts[sheet->first[k]].limit;
+    uint64_t left =
+        taken->answer.remaining / (limit->kind == SL_BUCKET ? 2 : 1);
+
+    lease->has = lease->want < left ? lease->want : left;
+    if (lease->has > 0)
+        taken->next =
+            sl_take(limit, taken->next, lease->has, sheet->at[k]).next;
 }
 
 static bool judge_set(struct sl_sheet *sheet)
@@ -182,12 +254,15 @@ static bool judge_set(struct sl_sheet *sheet)
     bool allowed = true;
 
     for (unsigned k = 0; k < sheet->row_count; k++) {
+        sheet->lease[k].has = 0;
         taken[k] = judge_row(sheet, k, false, taken);
         allowed = allowed && taken[k].answer.outcome == SL_ALLOW;
     }
     for (unsigned k = 0; k < sheet->row_count; k++) {
         if (!allowed && taken[k].answer.outcome == SL_ALLOW)
             taken[k] = judge_row(sheet, k, true, taken);
+        if (allowed)
+            take_lease(sheet, k, &taken[k]);
         sheet->rows[k].next = taken[k].next;
     }
     for (unsigned i = 0; i < sheet->count; i++)
@@ -253,14 +328,60 @@ static void note_writes(struct sl_sheet *sheet, bool allowed)
             sheet->rows[sheet->row_of[i]].leaned_on = true;
 }
 
+/* When a row says that it was written; 0 if it has no clock. */
+static sl_ns written_at(const struct sl_limit *limit, struct sl_cell cell)
+{
+    uint64_t index;
+
+    if (limit->kind != SL_SLIDING)
+        return (sl_ns)cell.w[0];
+    index = (cell.w[0] >> 32) | (cell.w[1] >> 32) << 31; /* see sliding.c */
+    return (sl_ns)sl_mul_sat(index, (uint64_t)limit->period) & SL_NS_MAX;
+}
+
+static void set_times(struct sl_sheet *sheet)
+{
+    for (unsigned k = 0; k < sheet->row_count; k++) {
+        const struct sl_row *row = &sheet->rows[k];
+        sl_ns ahead = 0;
+
+        if (!row->is_window)
+            ahead = written_at(sheet->parts[sheet->first[k]].limit, row->cell) -
+                    sheet->now;
+        sheet->at[k] =
+            sheet->now + (ahead > 0 && ahead <= SL_SHEET_LAG ? ahead : 0);
+    }
+}
+
+/* Answers count from now. */
+static void lift(sl_ns *span, sl_ns by)
+{
+    if (*span != SL_NS_NONE && *span > 0)
+        *span = sl_ns_add_sat(*span, by);
+}
+
+static void lift_answers(struct sl_sheet *sheet)
+{
+    for (unsigned i = 0; i < sheet->count; i++) {
+        struct sl_answer *answer = &sheet->parts[i].answer;
+        sl_ns by = sheet->at[sheet->row_of[i]] - sheet->now;
+
+        lift(&answer->retry_in, by);
+        lift(&answer->reset_in, by);
+        lift(&answer->wait, by);
+    }
+}
+
 bool sl_sheet_judge(struct sl_sheet *sheet)
 {
     bool allowed = true;
 
+    set_times(sheet);
     if (sheet->errand == SL_ERRAND_EACH)
         judge_each(sheet);
     else
         allowed = judge_set(sheet);
+    lift_answers(sheet);
     note_writes(sheet, allowed);
     return allowed;
 }
@@ -287,9 +408,47 @@ unsigned sl_sheet_leans(const struct sl_sheet *sheet)
 
 bool sl_sheet_is_count(const struct sl_sheet *sheet)
 {
-    return sheet->errand == SL_ERRAND_TAKE && sheet->row_count == 1 &&
-           sheet->rows[0].is_window && sheet->cost[0] > 0 &&
-           sheet->cost[0] <= sheet->limits[0].capacity;
+    const struct sl_limit *limit = &sheet->limits[0];
+    uint64_t cost = sheet->cost[0];
+
+    if (sheet->row_count != 1 || !sheet->rows[0].is_window || cost == 0)
+        return false;
+    if (sheet->errand == SL_ERRAND_GIVE_BACK)
+        return cost <= SL_AMOUNT_MAX && sheet->parts[0].when / limit->period ==
+                                            sheet->now / limit->period;
+    return sheet->errand == SL_ERRAND_TAKE && cost <= limit->capacity;
+}
+
+struct sl_row_count sl_sheet_count(const struct sl_sheet *sheet)
+{
+    const struct sl_row_lease *lease = &sheet->lease[0];
+    const struct sl_limit *limit = &sheet->limits[0];
+    uint64_t capacity = limit->capacity, cost = sheet->cost[0], want, back;
+
+    if (sheet->errand == SL_ERRAND_GIVE_BACK)
+        return (struct sl_row_count){
+            .add = -(int64_t)cost, .least = cost, .most = SL_AMOUNT_MAX};
+    back = lease->taken / limit->period == sheet->now / limit->period
+               ? lease->back
+               : 0;
+    want = lease->want < capacity - cost ? lease->want : capacity - cost;
+    return (struct sl_row_count){
+        .add = (int64_t)(cost + want) - (int64_t)back,
+        .least = back,
+        .most = capacity - cost - want + back,
+    };
+}
+
+sl_ns sl_sheet_lease_end(const struct sl_sheet *sheet, unsigned k)
+{
+    unsigned i = sheet->first[k];
+    const struct sl_limit *limit = &sheet->limits[i];
+
+    if (limit->calendar)
+        return sheet->periods[i].end;
+    return limit->kind == SL_BUCKET
+               ? SL_NS_MAX
+               : sheet->now - sheet->now % limit->period + limit->period;
 }
 
 void sl_sheet_turn(struct sl_sheet *sheet, sl_ns now)
@@ -304,8 +463,10 @@ void sl_sheet_turn(struct sl_sheet *sheet, sl_ns now)
         sheet->parts[i].carried = false;
         sheet->parts[i].of = NULL;
     }
-    for (unsigned k = 0; k < sheet->row_count; k++)
+    for (unsigned k = 0; k < sheet->row_count; k++) {
         sheet->beside[k] = -1;
+        sheet->lease[k] = (struct sl_row_lease){0};
+    }
 }
 
 void sl_sheet_tell(const struct sl_sheet *sheet, struct sl_take *take)

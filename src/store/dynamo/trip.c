@@ -18,97 +18,11 @@
 
 #include "store/dynamo/seat.h"
 
-#define SPARES     64
-#define NAMES_MOST ((size_t)64 << 10)
 #define AGAIN_MOST 12 /* when somebody came between */
 #define PAUSE_MOST 3  /* when it is throttled */
 #define PAUSE      (4 * SL_MS)
 #define DENIALS    1024
 #define PATIENCE   (5 * SL_S) /* for one call: writes outlive their deadline */
-
-static void on_reply(struct sl_call *call);
-static void go_on(struct sl_trip *trip);
-
-/* ---- life ---- */
-
-static void on_deadline(void *ctx)
-{
-    sl_trip_give_up(ctx);
-}
-
-static void on_pause(void *ctx)
-{
-    go_on(ctx);
-}
-
-void sl_trip_destroy(struct sl_trip *trip)
-{
-    const struct sl_alloc *alloc = trip->seat->options.alloc;
-
-    sl_call_done(&trip->call);
-    sl_timer_free(trip->timer);
-    sl_timer_free(trip->pausing);
-    sl_buf_done(&trip->sheet.names);
-    sl_alloc_free(alloc, trip, sizeof(*trip));
-}
-
-static struct sl_trip *make(struct sl_dynamo_seat *seat)
-{
-    struct sl_trip *trip = sl_alloc_new(seat->options.alloc, sizeof(*trip));
-
-    if (!trip)
-        return NULL;
-    memset(trip, 0, sizeof(*trip));
-    trip->seat = seat;
-    sl_call_init(&trip->call, seat->client);
-    trip->call.done = on_reply;
-    sl_buf_init(&trip->sheet.names, NAMES_MOST, seat->options.alloc);
-    if (sl_timer_new(seat->loop, on_deadline, trip, &trip->timer) ||
-        sl_timer_new(seat->loop, on_pause, trip, &trip->pausing)) {
-        sl_trip_destroy(trip);
-        return NULL;
-    }
-    return trip;
-}
-
-struct sl_trip *sl_trip_new(struct sl_dynamo_seat *seat)
-{
-    struct sl_trip *trip = TAILQ_FIRST(&seat->spare);
-
-    if (trip) {
-        TAILQ_REMOVE(&seat->spare, trip, links);
-        seat->spare_count--;
-    } else {
-        trip = make(seat);
-        if (!trip)
-            return NULL;
-    }
-    sl_buf_clear(&trip->sheet.names);
-    trip->take = NULL;
-    trip->allowed = trip->tries = trip->keeps = trip->ours = false;
-    trip->skewed = false;
-    trip->again = trip->paused = 0;
-    TAILQ_INSERT_TAIL(&seat->under_way, trip, links);
-    seat->under_way_count++;
-    return trip;
-}
-
-void sl_trip_free(struct sl_trip *trip)
-{
-    struct sl_dynamo_seat *seat = trip->seat;
-
-    sl_call_cancel(&trip->call);
-    sl_timer_stop(trip->timer);
-    sl_timer_stop(trip->pausing);
-    TAILQ_REMOVE(&seat->under_way, trip, links);
-    seat->under_way_count--;
-    if (seat->spare_count >= SPARES || seat->closing) {
-        sl_trip_destroy(trip);
-        return;
-    }
-    TAILQ_INSERT_HEAD(&seat->spare, trip, links);
-    seat->spare_count++;
-}
 
 /* ---- ends ---- */
 
@@ -155,8 +69,9 @@ static void fail(struct sl_trip *trip, enum sl_answered answered,
     bool uncertain = is_uncertain(trip, answered);
 
     sl_dynamo_seat_trouble(seat, answered, why);
-    if (uncertain || trip->ours)
+    if (uncertain || (trip->ours && !trip->ends_lease))
         SL_DYNAMO_ADD(seat->counts.uncertain);
+    sl_trip_lost(trip, !uncertain && !trip->ends_lease);
     forget(trip);
     if (trip->take) {
         SL_DYNAMO_ADD(seat->counts.failed);
@@ -210,9 +125,7 @@ static void land_late(struct sl_trip *trip)
                   seat->options.own_now ? trip->sheet.now : now_of(seat));
     trip->ours = true;
     trip->again = trip->paused = 0;
-    forget(trip);
-    trip->phase = SL_TRIP_READS;
-    go_on(trip);
+    sl_trip_begin(trip);
 }
 
 /* All that was asked for is done. */
@@ -221,13 +134,15 @@ static void finish(struct sl_trip *trip)
     struct sl_dynamo_seat *seat = trip->seat;
 
     forget(trip);
+    sl_trip_landed(trip);
     if (trip->take) {
         sl_dynamo_seat_note(trip, true);
         SL_DYNAMO_ADD(seat->counts.taken);
         remember(trip);
         tell(trip, 0);
     } else if (trip->ours) {
-        SL_DYNAMO_ADD(seat->counts.returned);
+        if (!trip->ends_lease)
+            SL_DYNAMO_ADD(seat->counts.returned);
     } else {
         land_late(trip);
         return;
@@ -259,6 +174,7 @@ static int put_body(struct sl_trip *trip, const char **ret_operation)
     struct sl_sheet *sheet = &trip->sheet;
     struct sl_str table = trip->seat->options.where.table;
     struct sl_buf *out = &trip->call.body;
+    struct sl_row_count count;
 
     sl_buf_clear(out);
     switch (trip->phase) {
@@ -270,8 +186,8 @@ static int put_body(struct sl_trip *trip, const char **ret_operation)
                                       sheet->row_count);
     case SL_TRIP_COUNTS:
         *ret_operation = "UpdateItem";
-        return sl_row_put_count(out, table, &sheet->rows[0], sheet->cost[0],
-                                sheet->limits[0].capacity - sheet->cost[0]);
+        count = sl_sheet_count(sheet);
+        return sl_row_put_count(out, table, &sheet->rows[0], &count);
     case SL_TRIP_WRITES:
         break;
     }
@@ -279,7 +195,7 @@ static int put_body(struct sl_trip *trip, const char **ret_operation)
 }
 
 /* Ask what its phase asks. */
-static void go_on(struct sl_trip *trip)
+void sl_trip_go_on(struct sl_trip *trip)
 {
     const char *operation = "";
     int err = put_body(trip, &operation);
@@ -325,20 +241,20 @@ static void decide(struct sl_trip *trip)
         fail(trip, SL_NO_TRANSACTION, "");
         return;
     }
-    go_on(trip);
+    sl_trip_go_on(trip);
 }
 
 /* A window was counted: what it was before, and what that means. */
 static void on_counted(struct sl_trip *trip)
 {
     struct sl_row *row = &trip->sheet.rows[0];
-    uint64_t cost = trip->sheet.cost[0], count = row->cell.w[1];
+    int64_t before = (int64_t)row->cell.w[1] - sl_sheet_count(&trip->sheet).add;
 
-    if (!row->there || count < cost) {
+    if (!row->there || before < 0) {
         fail(trip, SL_UNSURE, "the count is none of ours");
         return;
     }
-    row->cell = sl_row_cell(row, count - cost, trip->sheet.now);
+    row->cell = sl_row_cell(row, (uint64_t)before, trip->sheet.now);
     trip->allowed = sl_sheet_judge(&trip->sheet);
     finish(trip);
 }
@@ -359,7 +275,7 @@ static void on_unmet(struct sl_trip *trip, bool told)
     if (told && trip->sheet.row_count == 1)
         decide(trip);
     else if (trip->again < 3)
-        go_on(trip);
+        sl_trip_go_on(trip);
     else
         rest(trip, trip->again / 4);
 }
@@ -409,7 +325,7 @@ static enum sl_answered read_reply(struct sl_trip *trip, bool *ret_told,
                          ret_told, why);
 }
 
-static void on_reply(struct sl_call *call)
+void sl_trip_on_reply(struct sl_call *call)
 {
     struct sl_trip *trip = (struct sl_trip *)call;
     struct sl_dynamo_seat *seat = trip->seat;
@@ -424,7 +340,7 @@ static void on_reply(struct sl_call *call)
         on_unmet(trip, told);
     } else if (answered == SL_SKEWED && !trip->skewed) {
         trip->skewed = true; /* and by now the Date was seen */
-        go_on(trip);
+        sl_trip_go_on(trip);
     } else if (may_pause(trip, answered)) {
         rest(trip, trip->paused++);
     } else {
@@ -454,7 +370,7 @@ void sl_trip_begin(struct sl_trip *trip)
     } else {
         trip->phase = sl_sheet_is_count(sheet) ? SL_TRIP_COUNTS : SL_TRIP_READS;
     }
-    go_on(trip);
+    sl_trip_go_on(trip);
 }
 
 void sl_trip_give_up(struct sl_trip *trip)
@@ -479,8 +395,10 @@ void sl_trip_abandon(struct sl_trip *trip)
 {
     bool sent = is_write(trip) && sl_call_is_open(&trip->call);
 
-    if (sent)
+    if (sent) {
         SL_DYNAMO_ADD(trip->seat->counts.uncertain);
+        sl_trip_lost(trip, false);
+    }
     if (trip->take) {
         SL_DYNAMO_ADD(trip->seat->counts.failed);
         trip->take->sent = sent;

@@ -11,8 +11,9 @@
 #define SL_REDIS_INNER_H
 
 #include "store/breaker.h"
-#include "store/redis/leases.h"
+#include "store/leases.h"
 #include "store/redis/script_hold.h"
+#include "store/redis/script_lease.h"
 #include "store/redis/seat.h"
 #include "store/redis/welcome.h"
 

@@ -20,7 +20,7 @@ static void send_end(struct sl_redis_seat *seat, struct sl_record *r,
     r->asks = end->asks;
     r->ends_lease = true;
     r->errand = SL_ERRAND_TAKE;
-    r->key = (struct sl_denial_key){.count = 1, .names = {end->name}};
+    r->key = (struct sl_denial_key){.count = 1, .names = {end->place}};
     r->sent = 0; /* nothing is granted */
     r->voyage.slot = end->slot;
     r->voyage.flight.command = sl_buf_str(&r->command);
@@ -40,7 +40,7 @@ static void end_leases(struct sl_redis_seat *seat, sl_ns now, bool all)
     struct sl_record *r = sl_record_new(seat);
 
     while (r &&
-           sl_leases_end(seat->leases, now, all, &how, &end, &r->command)) {
+           sl_script_end(seat->leases, now, all, &how, &end, &r->command)) {
         if (r->command.len > 0) {
             send_end(seat, r, &end);
             r = sl_record_new(seat);
@@ -90,8 +90,8 @@ static bool open_leases(struct sl_redis_seat *seat)
     if (!seat->lease_timer &&
         sl_timer_new(seat->loop, on_lease_timer, seat, &seat->lease_timer))
         return false;
-    return seat->leases ||
-           !sl_leases_open(most, seat->options.alloc, &seat->leases);
+    return seat->leases || !sl_leases_open(most, sl_script_keep, false,
+                                           seat->options.alloc, &seat->leases);
 }
 
 bool sl_seat_leases(struct sl_redis_seat *seat, const struct sl_take *take,
@@ -127,7 +127,7 @@ void sl_seat_landed(struct sl_record *r, const int64_t *numbers, unsigned count)
 
     if (r->asks.count == 0)
         return;
-    sl_leases_land(r->seat->leases, &r->asks, numbers, count, r->sent, &counts);
+    sl_script_land(r->seat->leases, &r->asks, numbers, count, r->sent, &counts);
     add_counts(r->seat, &counts);
     wait_for_next(r->seat);
 }

@@ -226,7 +226,7 @@ int sl_script_put_now(struct sl_buf *out, const struct sl_script_how *how)
                                            : (struct sl_str){text, len});
 }
 
-static int put_lease(struct sl_buf *out, const struct sl_script_lease *lease)
+static int put_lease(struct sl_buf *out, const struct sl_lease_word *lease)
 {
     uint64_t numbers[LEASE_WORDS] = {lease->want, lease->all, lease->left,
                                      lease->till};
@@ -298,7 +298,7 @@ int sl_script_keep(const struct sl_take_part *part, sl_ns near,
 
 int sl_script_end_lease(struct sl_str name, struct sl_str numbers,
                         const struct sl_script_how *how,
-                        const struct sl_script_lease *lease, struct sl_buf *out)
+                        const struct sl_lease_word *lease, struct sl_buf *out)
 {
     struct sl_script_how own = *how;
     size_t before = out->len;

@@ -7,7 +7,7 @@
 #define SL_SCRIPT_H
 
 #include "base/buf.h"
-#include "store/store.h"
+#include "store/leases.h"
 
 /* The text of both, and its SHA-1 in hex, by which Redis knows it. */
 extern const char sl_script_text[];
@@ -17,14 +17,6 @@ extern const char sl_script_sha[41];
 /* Numbers of a reply: three of the set, five of each part, and three of what is
  * leased of it. */
 #define SL_SCRIPT_NUMBERS (3 + 8 * SL_PARTS)
-
-/* What is to be leased of a part, and which lease ends (see leases.h). Zeros:
- * none. */
-struct sl_script_lease {
-    uint64_t want;
-    uint64_t all, left;
-    uint64_t till; /* a tick of the server's */
-};
 
 /* How a take is asked for. */
 struct sl_script_how {
@@ -36,8 +28,8 @@ struct sl_script_how {
                    * be given back */
     struct sl_str record; /* of a hold: what it is called in Redis */
     bool undo; /* of a release: what was taken with it and not held as well */
-    const struct sl_script_lease *leases; /* of each part; NULL: none. No two
-                                           * parts have the same name then */
+    const struct sl_lease_word *leases; /* of each part; NULL: none. No two
+                                         * parts have the same name then */
 };
 
 /* Append the command to `out`. Parts of the same name are one: their costs add
@@ -104,7 +96,7 @@ SL_MUST_USE int sl_script_keep(const struct sl_take_part *part, sl_ns near,
 /* Append the command that ends a lease and does nothing else. */
 SL_MUST_USE int sl_script_end_lease(struct sl_str name, struct sl_str numbers,
                                     const struct sl_script_how *how,
-                                    const struct sl_script_lease *lease,
+                                    const struct sl_lease_word *lease,
                                     struct sl_buf *out);
 
 #endif

@@ -136,16 +136,16 @@ static void check_masks(void)
     static const struct {
         const char *url, *shown;
     } rows[] = {
-        {"memory:./x",                                          "memory:./x"          },
-        {"redis://h:1/2",                                       "redis://h:1/2"       },
-        {"redis://:p@h",                                        "redis://********@h"  },
-        {"redis://u:p@q@h/1",                                   "redis://********@h/1"},
-        {"postgres://h/d?sslmode=require&password=x&options=y",
-         "postgres://h/d?sslmode=require&password=********&options=y"                 },
+        {"memory:./x",                                "memory:./x"          },
+        {"redis://h:1/2",                             "redis://h:1/2"       },
+        {"redis://:p@h",                              "redis://********@h"  },
+        {"redis://u:p@q@h/1",                         "redis://********@h/1"},
+        {"postgres://h/d?sslmode=require&password=x",
+         "postgres://h/d?sslmode=require&password=********"                 },
         {"redis://h?sentinel_password=x&db=1",
-         "redis://h?sentinel_password=********&db=1"                                  },
+         "redis://h?sentinel_password=********&db=1"                        },
         {"redis://a:b@h?sentinel_user=x",
-         "redis://********@h?sentinel_user=********"                                  },
+         "redis://********@h?sentinel_user=********"                        },
     };
     char text[128];
 

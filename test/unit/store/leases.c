@@ -1,5 +1,5 @@
 /* leases.c -- the table of leases: what is asked for, spent, and given back. */
-#include "store/redis/leases.h"
+#include "store/redis/script_lease.h"
 
 #include <string.h>
 
@@ -29,7 +29,9 @@ static void open_world(struct world *w, const char *rate_text, unsigned percent)
     CHECK_EQ(sl_limit_init(&w->limit, SL_BUCKET, &rate, NULL, NULL), 0);
     w->stored = (struct sl_stored){.name = "a", .lease = percent};
     w->take = (struct sl_take){.errand = SL_ERRAND_TAKE, .parts = w->parts};
-    CHECK_EQ(sl_leases_open(64, &sl_alloc_libc, &w->leases), 0);
+    CHECK_EQ(
+        sl_leases_open(64, sl_script_keep, false, &sl_alloc_libc, &w->leases),
+        0);
 }
 
 static void set_keys(struct world *w, const char *one, const char *two,
@@ -72,7 +74,7 @@ static void land(struct world *w, int64_t has, sl_ns life, int64_t known,
         memcpy(lease, (int64_t[]){has, 5000000000 + life / SL_US, known},
                3 * sizeof(int64_t));
     }
-    sl_leases_land(w->leases, &w->asks, numbers, 3 + 8 * parts, sent,
+    sl_script_land(w->leases, &w->asks, numbers, 3 + 8 * parts, sent,
                    &w->counts);
 }
 
@@ -205,6 +207,77 @@ static void test_spend(void)
     sl_leases_close(w.leases);
 }
 
+/* A lease that melts as its bucket refills: 50 in a second. */
+static void melt(struct world *w, uint64_t has)
+{
+    struct sl_lease_grant grant = {.has = has, .life = SL_S, .remaining = 90};
+
+    sl_leases_close(w->leases);
+    CHECK_EQ(
+        sl_leases_open(64, sl_script_keep, true, &sl_alloc_libc, &w->leases),
+        0);
+    set_keys(w, "k", NULL, 5);
+    ask(w, T0);
+    ask(w, T0);
+    CHECK(sl_leases_land(w->leases, &w->asks, 0, &grant, T0));
+}
+
+static void test_melting(void)
+{
+    static const struct {
+        const char *why;
+        sl_ns at;
+        uint64_t left;
+    } rows[] = {
+        {"all of it is there at first", 0,               10},
+        {"a part counts as a whole",    1,               9 },
+        {"to the instant",              20 * SL_MS,      9 },
+        {"until nothing is left",       200 * SL_MS - 1, 0 },
+        {"long after",                  900 * SL_MS,     0 },
+    };
+
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        sl_ns at = T0 + rows[i].at;
+        struct sl_lease_end end;
+        struct world w;
+
+        CASE(rows[i].why);
+        open_world(&w, "50/s burst 100", 50);
+        melt(&w, 10);
+        set_keys(&w, "k", NULL, rows[i].left + 1);
+        CHECK(!spend(&w, at));
+        set_keys(&w, "k", NULL, rows[i].left);
+        CHECK(spend(&w, at));
+        CHECK(sl_leases_end(w.leases, at, true, &end));
+        CHECK_EQ(end.asks.words[0].left, 0);
+        sl_leases_close(w.leases);
+    }
+}
+
+static void test_melted(void)
+{
+    struct sl_lease_end end;
+    struct world w;
+
+    open_world(&w, "50/s burst 100", 50);
+    melt(&w, 10);
+    CASE("what melts is wanted, too");
+    set_keys(&w, "j", NULL, 5);
+    ask(&w, T0);
+    ask(&w, T0 + 60 * SL_MS);
+    CHECK_EQ(w.asks.words[0].want, 2 * (5 + 5 + 3));
+    sl_leases_lost(w.leases, &w.asks, true, &w.counts);
+    CASE("what has melted does not go back");
+    CHECK(sl_leases_end(w.leases, T0 + 60 * SL_MS, true, &end));
+    CHECK_EQ(end.asks.words[0].left, 7);
+    CHECK_EQ(end.asks.words[0].all, 10);
+    CASE("nor what nobody can tell, after a step back");
+    sl_leases_lost(w.leases, &end.asks, true, &w.counts);
+    CHECK(sl_leases_end(w.leases, T0 - 1, true, &end));
+    CHECK_EQ(end.asks.words[0].left, 0);
+    sl_leases_close(w.leases);
+}
+
 static void test_sets(void)
 {
     struct world w;
@@ -300,7 +373,7 @@ static void test_counts(void)
     lease(&w, "i", 6);
     set_keys(&w, "i", NULL, 7);
     ask(&w, T0);
-    sl_leases_land(w.leases, &w.asks, (int64_t[8]){1, 1}, 8, T0, &w.counts);
+    sl_script_land(w.leases, &w.asks, (int64_t[8]){1, 1}, 8, T0, &w.counts);
     CHECK_EQ(w.counts.under, 6);
     sl_leases_close(w.leases);
 }
@@ -318,14 +391,14 @@ static void test_end(void)
     open_world(&w, "50/s burst 100", 50);
     CASE("nothing is due where nothing is leased");
     CHECK_EQ(sl_leases_due(w.leases), SL_NS_NONE);
-    CHECK(!sl_leases_end(w.leases, T0, true, &how, &end, &out));
+    CHECK(!sl_script_end(w.leases, T0, true, &how, &end, &out));
     lease(&w, "k", 8);
     lease(&w, "empty", 8);
     CHECK(spend(&w, T0));
     CASE("a lease goes back before it is over");
     CHECK_EQ(sl_leases_due(w.leases), T0 + 800 * SL_MS);
-    CHECK(!sl_leases_end(w.leases, T0 + 799 * SL_MS, false, &how, &end, &out));
-    CHECK(sl_leases_end(w.leases, T0 + 800 * SL_MS, false, &how, &end, &out));
+    CHECK(!sl_script_end(w.leases, T0 + 799 * SL_MS, false, &how, &end, &out));
+    CHECK(sl_script_end(w.leases, T0 + 800 * SL_MS, false, &how, &end, &out));
     CHECK(out.len > 0 && memmem(out.bytes, out.len, "$1\r\nk\r\n", 7));
     CHECK(memmem(out.bytes, out.len, "$1\r\n8\r\n$1\r\n8\r\n", 14));
     CHECK_EQ(end.slot, 7);
@@ -336,7 +409,7 @@ static void test_end(void)
 
     CASE("one that is spent goes quietly");
     sl_buf_clear(&out);
-    CHECK(sl_leases_end(w.leases, T0, true, &how, &end, &out));
+    CHECK(sl_script_end(w.leases, T0, true, &how, &end, &out));
     CHECK_EQ(out.len, 0);
     sl_leases_lost(w.leases, &end.asks, false, &w.counts);
     CHECK_EQ(w.counts.under, 8);
@@ -395,7 +468,7 @@ static void test_memory(void)
 
         open_world(&w, "50/s burst 100", 50);
         sl_leases_close(w.leases);
-        if (sl_leases_open(64, &alloc, &w.leases) == 0) {
+        if (sl_leases_open(64, sl_script_keep, false, &alloc, &w.leases) == 0) {
             set_keys(&w, "k", NULL, 1);
             ask(&w, T0);
             ask(&w, T0);
@@ -414,6 +487,8 @@ int main(void)
     test_wanted();
     test_applies();
     test_spend();
+    test_melting();
+    test_melted();
     test_sets();
     test_landing();
     test_counts();

@@ -12,7 +12,6 @@
 
 #include "base/buf.h"
 #include "doors/http/usage/usage.h"
-#include "engine/spent.h"
 
 struct reporting {
     struct sl_http_call *call;
@@ -187,6 +186,7 @@ static bool fill(struct reporting *r, unsigned i)
         .reported = true,
         .level = use->rule->kind == SL_LEVEL,
         .enforce = use->enforce,
+        .owes = !sl_engine_is_shared(call->worker->engine),
         .marks = use->rule->marks,
         .amount = use->release ? -(int64_t)use->amount : (int64_t)use->amount,
     };
@@ -200,6 +200,23 @@ static bool fill(struct reporting *r, unsigned i)
     r->views[i].scope = u->scope;
     r->views[i].id = u->id;
     return true;
+}
+
+/* The table has what was given back. */
+static void pay(struct reporting *r, const struct sl_usage *u)
+{
+    struct sl_spent spent = {
+        .act = SL_PAY,
+        .limit = u->limit,
+        .scope = u->scope,
+        .values = &u->id, /* joined already */
+        .value_count = 1,
+        .start = u->start,
+        .at = u->at,
+        .amount = -u->moved,
+    };
+
+    r->meter->calls->spent(r->meter, &spent);
 }
 
 static void on_asked(struct sl_ask *ask)
@@ -219,6 +236,8 @@ static void on_asked(struct sl_ask *ask)
         sl_view_of(ask, use->rule, use->facts.now, &after);
         r->views[i].used = after.used;
         r->views[i].blind = after.blind;
+        if (r->usage[i].owes && r->usage[i].moved < 0 && !after.blind)
+            pay(r, &r->usage[i]);
     }
     if (!r->stepping)
         step(r);

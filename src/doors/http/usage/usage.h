@@ -4,6 +4,7 @@
  *   report.c  POST /v1/usage: look, put down, charge
  *   meters.c  GET /v1/usage/SCOPE/ID
  *   credits.c /v1/credits of the admin listener
+ *   leases.c  /v1/leases of the admin listener
  *   show.c    a meter as JSON, a history as CSV
  */
 #ifndef SL_HTTP_USAGE_H
@@ -77,6 +78,7 @@ sl_http_f sl_http_usage_report, sl_http_usage_read;
 
 /* On the admin listener. */
 sl_http_f sl_admin_credits, sl_admin_credit_give, sl_admin_credit_revoke;
+sl_http_f sl_admin_leases, sl_admin_lease_release;
 
 /* The books of this thread; NULL if it was refused: there are none. */
 struct sl_meter *sl_http_meter(struct sl_http_call *call);

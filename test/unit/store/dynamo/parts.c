@@ -282,7 +282,9 @@ static void test_requests(void)
     CASE("what is asked of a window");
     struct sl_buf out;
     sl_buf_init(&out, 4096, &sl_alloc_libc);
-    CHECK_EQ(sl_row_put_count(&out, SL_STR("tab"), &row, 2, 8), 0);
+    CHECK_EQ(sl_row_put_count(&out, SL_STR("tab"), &row,
+                              &(struct sl_row_count){.add = 2, .most = 8}),
+             0);
     check_text(
         sl_buf_str(&out),
         "{\"TableName\":\"tab\",\"Key\":{\"userId\":{\"S\":\"a\\\"b\"},"

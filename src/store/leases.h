@@ -1,41 +1,50 @@
 /* leases.h -- what one loop has taken in advance, and decides by itself.
  *
- * A lease is a number of tokens of one key. They are taken in Redis before
- * anybody has asked for them; while the lease lasts, whoever asks is answered
- * from here, without a round trip.
+ * A lease is a number of tokens of one key. They are taken in a store that is
+ * shared before anybody has asked for them; while the lease lasts, whoever asks
+ * is answered from here, without a round trip.
  *
  *     taken often --> asked for, with a take --> granted --> spent
  *          ^                                        |          |
  *          |          with the next take, or before its end    |
  *          +---- ended: what is left goes back <----+----------+
  *
- * It never lets too much through. To Redis what is leased is used: no refill
- * covers it until the lease has ended (see kinds.lua), and here nothing is
- * spent after that: a lease is dated from when it was asked for, and lives half
- * a second to one second by the server's clock, not beyond the window that it
- * was taken from.
+ * It never lets too much through. Here nothing is spent after its end: a lease
+ * is dated from when it was asked for, and lives for a second at most, not
+ * beyond the window that it was taken from. A bucket that refills meanwhile
+ * must not hand out the same tokens: either it knows what is out, and no refill
+ * covers that until the lease has ended (Redis; see kinds.lua), or the lease
+ * melts at the rate of the refill (DynamoDB): what the bucket has got back is
+ * no longer in the lease.
  *
  * It may refuse too much, others elsewhere: by what is leased and not spent.
  * That is at most the part of the capacity that the policy names, for each
- * loop, and never more than twice what the loop has taken since it asked last.
+ * loop, and never more than twice what the loop has taken since it asked last,
+ * and what melts in twice that time.
  * A key that is not taken from twice within two seconds is not leased at all.
  *
  * Leases are known by the names and numbers of their keys. Pure: nothing is
  * sent here.
  */
-#ifndef SL_LEASES_H
-#define SL_LEASES_H
+#ifndef SL_STORE_LEASES_H
+#define SL_STORE_LEASES_H
 
 #include <sys/queue.h>
 
+#include "base/buf.h"
 #include "store/denials.h"
-#include "store/redis/script.h"
 
 struct sl_lease;
 struct sl_leases;
 
-/* `most` keys; SLUICE_ENOMEM. */
-SL_MUST_USE int sl_leases_open(unsigned most, const struct sl_alloc *alloc,
+/* Append the name of a part and its numbers, so that a lease can be given back
+ * when nobody remembers the policy that they came from. */
+typedef int sl_lease_keep_f(const struct sl_take_part *part, sl_ns near,
+                            struct sl_buf *out, size_t *ret_name_len);
+
+/* `most` keys; `melt`: those of buckets do. SLUICE_ENOMEM. */
+SL_MUST_USE int sl_leases_open(unsigned most, sl_lease_keep_f *keep, bool melt,
+                               const struct sl_alloc *alloc,
                                struct sl_leases **ret);
 void sl_leases_close(struct sl_leases *leases); /* NULL is allowed */
 
@@ -56,11 +65,18 @@ SL_MUST_USE bool sl_leases_spend(struct sl_leases *leases,
                                  const struct sl_lease_keys *keys,
                                  struct sl_take *take, sl_ns now);
 
+/* What is to be leased of a part, and which lease ends. Zeros: none. */
+struct sl_lease_word {
+    uint64_t want;
+    uint64_t all, left;
+    uint64_t till; /* what the store has said of its time */
+};
+
 /* What goes to the store with a take: leases that end, and those that are
  * wanted. Until it is landed or lost those keys have none. */
 struct sl_lease_asks {
     struct sl_lease *list[SL_PARTS]; /* NULL: nothing of this part */
-    struct sl_script_lease words[SL_PARTS];
+    struct sl_lease_word words[SL_PARTS];
     unsigned count; /* of parts; 0: nothing is asked */
     bool frees;     /* one that ends has something left */
 };
@@ -75,11 +91,19 @@ struct sl_lease_counts {
     uint64_t under; /* taken in advance, not spent, and lost */
 };
 
-/* The store has answered: with `numbers`, as of sl_script_read(), to what was
- * sent at `sent`. */
-void sl_leases_land(struct sl_leases *leases, struct sl_lease_asks *asks,
-                    const int64_t *numbers, unsigned count, sl_ns sent,
-                    struct sl_lease_counts *counts);
+/* The store has answered. Each of the list has landed, once, with what was
+ * granted of it; NULL: nothing. False if that was no lease that was asked for.
+ */
+struct sl_lease_grant {
+    uint64_t has;
+    sl_ns life;                   /* from when it was sent; SL_S at most */
+    uint64_t till;                /* for the word that ends it */
+    uint64_t remaining;           /* what the take was told, and... */
+    sl_ns reset_in;               /* ...when all of it is back */
+    const struct sl_limit *melts; /* at this rate; NULL: it does not */
+};
+bool sl_leases_land(struct sl_leases *leases, struct sl_lease_asks *asks,
+                    unsigned i, const struct sl_lease_grant *grant, sl_ns sent);
 
 /* It has not. `unsent`: nothing has happened. */
 void sl_leases_lost(struct sl_leases *leases, struct sl_lease_asks *asks,
@@ -90,15 +114,14 @@ void sl_leases_lost(struct sl_leases *leases, struct sl_lease_asks *asks,
 sl_ns sl_leases_due(const struct sl_leases *leases);
 
 /* End the next one: of those that are due at `now`, or of `all`. False if there
- * is none. Otherwise the command is appended to `out`, unless nothing was left:
- * then `out` stays empty. SLUICE_ENOMEM loses it. */
+ * is none. What was kept of it is borrowed until its key is asked for again. */
 struct sl_lease_end {
     struct sl_lease_asks asks; /* to be landed or lost */
-    uint8_t name;
+    uint8_t place;             /* for sl_forgets */
     unsigned slot;
+    struct sl_str name, numbers;
 };
 SL_MUST_USE bool sl_leases_end(struct sl_leases *leases, sl_ns now, bool all,
-                               const struct sl_script_how *how,
-                               struct sl_lease_end *ret, struct sl_buf *out);
+                               struct sl_lease_end *ret);
 
 #endif

@@ -4,7 +4,7 @@
  * one whose key has not been taken from for a second, and has no lease, is
  * free. If there is none, the key goes without.
  */
-#include "store/redis/leases.h"
+#include "store/leases.h"
 
 #include <string.h>
 
@@ -22,24 +22,28 @@ struct sl_lease {
     struct sl_hash128 hash; /* zeros: nobody's */
     TAILQ_ENTRY(sl_lease) ends;
     uint64_t all, left;
-    uint64_t till;   /* the server's tick at which it dies */
-    sl_ns until;     /* the same by our clock, or sooner */
+    uint64_t till;   /* the store's word */
+    sl_ns until;     /* by our clock: when it dies */
     sl_ns made;      /* ours: what is shown counts from then */
     uint64_t beside; /* what was left in the store then */
     sl_ns reset_in;
+    uint64_t melts;  /* so many... */
+    sl_ns every;     /* ...in this span; 0: it does not */
     uint64_t demand; /* taken since the store was asked last */
     sl_ns asked;     /* when that was */
     bool away;
     uint8_t name;
     unsigned slot;
     size_t name_len;
-    struct sl_buf words; /* its name and numbers, for the script */
+    struct sl_buf words; /* its name and numbers, for the store */
 };
 
 TAILQ_HEAD(by_end, sl_lease);
 
 struct sl_leases {
     const struct sl_alloc *alloc;
+    sl_lease_keep_f *keep;
+    bool melt;
     unsigned most; /* places; a multiple of WAYS */
     struct by_end by_end;
     struct sl_lease list[];
@@ -143,10 +147,20 @@ static struct sl_lease *place(struct sl_leases *leases, struct sl_hash128 hash,
 
 /* ---- spending ---- */
 
+/* What has not melted, at an instant that is not before it was made. */
+static uint64_t left_at(const struct sl_lease *lease, sl_ns now)
+{
+    if (lease->every == 0)
+        return lease->left;
+    return sl_sub_floor(lease->left,
+                        sl_muldiv_up((uint64_t)(now - lease->made),
+                                     lease->melts, (uint64_t)lease->every));
+}
+
 static bool has(const struct sl_lease *lease, uint64_t cost, sl_ns now)
 {
     return lease && lease->all > 0 && now < lease->until &&
-           now >= lease->made && lease->left >= cost;
+           now >= lease->made && left_at(lease, now) >= cost;
 }
 
 static void spend(struct sl_lease *lease, struct sl_take_part *part, sl_ns now)
@@ -185,12 +199,15 @@ bool sl_leases_spend(struct sl_leases *leases, const struct sl_lease_keys *keys,
 
 /* ---- asking ---- */
 
-/* The lease is no longer ours to spend. */
-static struct sl_script_lease withdraw(struct sl_leases *leases,
-                                       struct sl_lease *lease)
+/* The lease is no longer ours to spend. If the clock has stepped back nobody
+ * knows what has melted. */
+static struct sl_lease_word withdraw(struct sl_leases *leases,
+                                     struct sl_lease *lease, sl_ns now)
 {
-    struct sl_script_lease ended = {
-        .all = lease->all, .left = lease->left, .till = lease->till};
+    bool melted = lease->every > 0 && now < lease->made;
+    struct sl_lease_word ended = {.all = lease->all,
+                                  .left = melted ? 0 : left_at(lease, now),
+                                  .till = lease->till};
 
     if (lease->all > 0)
         TAILQ_REMOVE(&leases->by_end, lease, ends); /* (1) */
@@ -209,20 +226,31 @@ static uint64_t share_of(const struct sl_take_part *part)
 static uint64_t wanted(const struct sl_lease *lease,
                        const struct sl_take_part *part, sl_ns now)
 {
-    uint64_t share = share_of(part), twice = sl_mul_sat(lease->demand, 2);
+    uint64_t share = share_of(part), melts = 0, twice;
 
     if (!is_recent(lease, now))
         return 0;
+    if (lease->every > 0)
+        melts = sl_muldiv_down((uint64_t)(now - lease->asked), lease->melts,
+                               (uint64_t)lease->every);
+    twice = sl_mul_sat(sl_add_sat(lease->demand, melts), 2);
     return twice < share ? twice : share;
 }
 
-/* Its name and numbers are kept, so that it can be given back when nobody
- * remembers the policy that they came from. */
-static bool keep_words(struct sl_lease *lease, const struct sl_take_part *part,
-                       sl_ns near)
+static bool keep_words(const struct sl_leases *leases, struct sl_lease *lease,
+                       const struct sl_take_part *part, sl_ns near)
 {
     sl_buf_clear(&lease->words);
-    return !sl_script_keep(part, near, &lease->words, &lease->name_len);
+    return !leases->keep(part, near, &lease->words, &lease->name_len);
+}
+
+static void set_melting(const struct sl_leases *leases, struct sl_lease *lease,
+                        const struct sl_limit *limit)
+{
+    bool melts = leases->melt && limit->kind == SL_BUCKET;
+
+    lease->melts = melts ? limit->count : 0;
+    lease->every = melts ? limit->period : 0;
 }
 
 void sl_leases_ask(struct sl_leases *leases, const struct sl_lease_keys *keys,
@@ -236,15 +264,16 @@ void sl_leases_ask(struct sl_leases *leases, const struct sl_lease_keys *keys,
         struct sl_lease *lease = place(leases, keys->hash[i], now);
 
         ret->list[i] = NULL;
-        ret->words[i] = (struct sl_script_lease){0};
+        ret->words[i] = (struct sl_lease_word){0};
         if (!lease || lease->away)
             continue; /* somebody is asking already */
         if (!is_recent(lease, now))
             lease->demand = 0;
         lease->demand = sl_add_sat(lease->demand, take->parts[i].cost);
-        ret->words[i] = withdraw(leases, lease);
+        ret->words[i] = withdraw(leases, lease, now);
+        set_melting(leases, lease, take->parts[i].limit);
         ret->frees |= ret->words[i].left > 0;
-        if (keep_words(lease, &take->parts[i], near))
+        if (keep_words(leases, lease, &take->parts[i], near))
             ret->words[i].want = wanted(lease, &take->parts[i], now);
         lease->asked = now;
         lease->slot = slot;
@@ -273,55 +302,36 @@ static void enlist(struct sl_leases *leases, struct sl_lease *lease)
         TAILQ_INSERT_HEAD(&leases->by_end, lease, ends);
 }
 
-/* If the store knew it no longer although it was in time, what was spent of it
- * may have been given to others, too. */
-static void count_ended(const struct sl_script_lease *ended, bool known,
-                        sl_ns server, struct sl_lease_counts *counts)
+static void begin(struct sl_leases *leases, struct sl_lease *lease,
+                  const struct sl_lease_grant *grant, sl_ns sent)
 {
-    if (ended->all == 0 || known)
-        return;
-    counts->under += ended->left;
-    if (server < (sl_ns)ended->till * SL_US)
-        counts->over += ended->all - ended->left;
+    lease->all = lease->left = grant->has;
+    lease->till = grant->till;
+    lease->until = sent + grant->life;
+    lease->made = sent;
+    lease->beside = sl_sub_floor(grant->remaining, grant->has);
+    lease->reset_in = grant->reset_in;
+    enlist(leases, lease);
 }
 
 /* Was that a lease of ours, in the time that leases have? */
-static bool is_sound(const struct sl_script_leased *leased,
-                     const struct sl_script_lease *asked, sl_ns server)
+static bool is_sound(const struct sl_lease_grant *grant, uint64_t want)
 {
-    return leased->has > 0 && leased->has <= asked->want &&
-           leased->till > server && leased->till - server <= SL_S;
+    return grant->has > 0 && grant->has <= want && grant->life > 0 &&
+           grant->life <= SL_S;
 }
 
-void sl_leases_land(struct sl_leases *leases, struct sl_lease_asks *asks,
-                    const int64_t *numbers, unsigned count, sl_ns sent,
-                    struct sl_lease_counts *counts)
+bool sl_leases_land(struct sl_leases *leases, struct sl_lease_asks *asks,
+                    unsigned i, const struct sl_lease_grant *grant, sl_ns sent)
 {
-    for (unsigned i = 0; i < asks->count; i++) {
-        struct sl_lease *lease = asks->list[i];
-        struct sl_script_leased leased;
-        sl_ns server = numbers[1] * SL_US;
+    struct sl_lease *lease = asks->list[i];
 
-        if (!lease)
-            continue;
-        lease->away = false;
-        if (!sl_script_read_lease(numbers, count, asks->count, i, &leased)) {
-            counts->under += asks->words[i].left;
-            continue;
-        }
-        count_ended(&asks->words[i], leased.known, server, counts);
-        if (!is_sound(&leased, &asks->words[i], server))
-            continue;
-        lease->all = lease->left = leased.has;
-        lease->till = (uint64_t)(leased.till / SL_US);
-        lease->until = sent + (leased.till - server);
-        lease->made = sent;
-        lease->beside = sl_sub_floor(leased.remaining, leased.has);
-        lease->reset_in = leased.reset_in;
-        counts->granted += leased.has;
-        enlist(leases, lease);
-    }
-    asks->count = 0;
+    asks->list[i] = NULL;
+    lease->away = false;
+    if (!grant || !is_sound(grant, asks->words[i].want))
+        return false;
+    begin(leases, lease, grant, sent);
+    return true;
 }
 
 void sl_leases_lost(struct sl_leases *leases, struct sl_lease_asks *asks,
@@ -329,7 +339,7 @@ void sl_leases_lost(struct sl_leases *leases, struct sl_lease_asks *asks,
 {
     for (unsigned i = 0; i < asks->count; i++) {
         struct sl_lease *lease = asks->list[i];
-        const struct sl_script_lease *was = &asks->words[i];
+        const struct sl_lease_word *was = &asks->words[i];
 
         if (!lease)
             continue;
@@ -355,8 +365,7 @@ sl_ns sl_leases_due(const struct sl_leases *leases)
 }
 
 bool sl_leases_end(struct sl_leases *leases, sl_ns now, bool all,
-                   const struct sl_script_how *how, struct sl_lease_end *ret,
-                   struct sl_buf *out)
+                   struct sl_lease_end *ret)
 {
     struct sl_lease *lease = TAILQ_FIRST(&leases->by_end);
     struct sl_str words;
@@ -364,17 +373,14 @@ bool sl_leases_end(struct sl_leases *leases, sl_ns now, bool all,
     if (!lease || (!all && lease->until - EARLY > now))
         return false;
     ret->asks = (struct sl_lease_asks){.list = {lease}, .count = 1};
-    ret->asks.words[0] = withdraw(leases, lease);
+    ret->asks.words[0] = withdraw(leases, lease, now);
     ret->asks.frees = ret->asks.words[0].left > 0;
-    ret->name = lease->name;
+    ret->place = lease->name;
     ret->slot = lease->slot;
     lease->away = true; /* (2) */
     words = sl_buf_str(&lease->words);
-    if (ret->asks.frees &&
-        sl_script_end_lease((struct sl_str){words.at, lease->name_len},
-                            sl_str_from(words, lease->name_len), how,
-                            &ret->asks.words[0], out))
-        sl_buf_clear(out);
+    ret->name = (struct sl_str){words.at, lease->name_len};
+    ret->numbers = sl_str_from(words, lease->name_len);
     return true;
 }
 
@@ -385,8 +391,8 @@ static size_t size_of(unsigned most)
     return sizeof(struct sl_leases) + most * sizeof(struct sl_lease);
 }
 
-int sl_leases_open(unsigned most, const struct sl_alloc *alloc,
-                   struct sl_leases **ret)
+int sl_leases_open(unsigned most, sl_lease_keep_f *keep, bool melt,
+                   const struct sl_alloc *alloc, struct sl_leases **ret)
 {
     struct sl_leases *leases;
 
@@ -396,6 +402,8 @@ int sl_leases_open(unsigned most, const struct sl_alloc *alloc,
         return SLUICE_ENOMEM;
     memset(leases, 0, size_of(most));
     leases->alloc = alloc;
+    leases->keep = keep;
+    leases->melt = melt;
     leases->most = most;
     TAILQ_INIT(&leases->by_end);
     for (unsigned i = 0; i < most; i++)

@@ -1,0 +1,403 @@
+/* lease.c -- units of a quota that are promised to one of several nodes. */
+#include "identity/ledger/lease.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "identity/registry/database.h"
+#include "wire/json.h"
+
+/* Rows of one node, when it comes back. */
+#define ROWS_MOST ((size_t)64 << 20)
+
+static uint64_t number(struct sl_database *db, enum sl_query q, int column)
+{
+    int64_t n = sl_query_integer(db, q, column);
+
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+static void bind_key(struct sl_database *db, enum sl_query q,
+                     const struct sl_lease_claim *c)
+{
+    sl_query_text(db, q, 1, c->scope);
+    sl_query_text(db, q, 2, c->id);
+    sl_query_text(db, q, 3, c->limit);
+    sl_query_number(db, q, 4, c->start);
+}
+
+static void bind_own(struct sl_database *db, enum sl_query q,
+                     const struct sl_lease_claim *c)
+{
+    bind_key(db, q, c);
+    sl_query_text(db, q, 5, c->node);
+}
+
+/* ---- rows ---- */
+
+struct row {
+    uint64_t base, spent, leased;
+    bool there;
+};
+
+static int find_row(struct sl_database *db, const struct sl_lease_claim *c,
+                    struct row *ret)
+{
+    const enum sl_query q = SL_QUERY_LEASE_OWN;
+    int err;
+
+    *ret = (struct row){.there = false};
+    bind_own(db, q, c);
+    err = sl_query_step(db, q);
+    if (err == 1)
+        *ret = (struct row){number(db, q, 0), number(db, q, 1),
+                            number(db, q, 2), true};
+    sl_query_reset(db, q);
+    return err < 0 ? err : 0;
+}
+
+/* `units` are no longer leased; of them `spent` were used. (1) (4) */
+static int reduce(struct sl_database *db, const struct sl_lease_claim *c,
+                  const struct row *row, uint64_t units, uint64_t spent)
+{
+    enum sl_query q = SL_QUERY_LEASE_LESS;
+    int err = 0;
+
+    if (units > 0) {
+        bind_key(db, q, c);
+        sl_query_number(db, q, 5, (int64_t)units);
+        err = sl_database_run(db, q);
+    }
+    if (err)
+        return err;
+    q = units < row->leased ? SL_QUERY_SPEND_LEASE : SL_QUERY_DROP_LEASE;
+    bind_own(db, q, c);
+    if (q == SL_QUERY_SPEND_LEASE) {
+        sl_query_number(db, q, 6, (int64_t)spent);
+        sl_query_number(db, q, 7, (int64_t)units);
+    }
+    return sl_database_run(db, q);
+}
+
+/* ---- claims ---- */
+
+/* How it stands, when nothing was granted. */
+static int look(struct sl_database *db, struct sl_lease_claim *c)
+{
+    const enum sl_query q = SL_QUERY_COUNTER;
+    struct row row;
+    int err;
+
+    c->granted = c->used = c->leased = 0;
+    bind_key(db, q, c);
+    err = sl_query_step(db, q);
+    if (err == 1) {
+        c->used = number(db, q, 0);
+        c->leased = number(db, q, 4);
+    }
+    sl_query_reset(db, q);
+    if (err < 0)
+        return err;
+    err = find_row(db, c, &row);
+    c->base = row.there ? row.base : c->ceiling;
+    c->spent = row.spent;
+    c->own = row.leased;
+    return err;
+}
+
+static int put_row(struct sl_database *db, struct sl_lease_claim *c)
+{
+    const enum sl_query q = SL_QUERY_PUT_LEASE;
+    int err;
+
+    bind_own(db, q, c);
+    sl_query_number(db, q, 6, (int64_t)c->ceiling);
+    sl_query_number(db, q, 7, (int64_t)c->granted);
+    sl_query_number(db, q, 8, c->at);
+    err = sl_query_step(db, q);
+    if (err == 1) {
+        c->base = number(db, q, 0);
+        c->spent = number(db, q, 1);
+        c->own = number(db, q, 2);
+    }
+    sl_query_reset(db, q);
+    return err < 0 ? err : 0;
+}
+
+static int want(struct sl_database *db, struct sl_lease_claim *c)
+{
+    const enum sl_query q = SL_QUERY_LEASE;
+    int err;
+
+    if (c->least > c->cap || c->cap > (uint64_t)SL_USAGE_MOST)
+        return look(db, c);
+    bind_key(db, q, c);
+    sl_query_number(db, q, 5, c->at);
+    sl_query_number(db, q, 6, (int64_t)c->want);
+    sl_query_number(db, q, 7, (int64_t)c->least);
+    sl_query_number(db, q, 8, (int64_t)c->cap);
+    err = sl_query_step(db, q);
+    if (err == 1) {
+        c->used = number(db, q, 0);
+        c->leased = number(db, q, 1);
+        c->granted = number(db, q, 2);
+    }
+    sl_query_reset(db, q);
+    if (err < 0)
+        return err;
+    return err == 1 ? put_row(db, c) : look(db, c);
+}
+
+static int give(struct sl_database *db, const struct sl_lease_claim *c)
+{
+    struct row row;
+    int err = find_row(db, c, &row);
+    uint64_t units = c->give < row.leased ? c->give : row.leased;
+
+    return err || !row.there ? err : reduce(db, c, &row, units, 0);
+}
+
+static int live(struct sl_database *db, const struct sl_lease_claim *c)
+{
+    const enum sl_query q = SL_QUERY_SEEN_LEASES;
+
+    sl_query_text(db, q, 1, c->node);
+    sl_query_number(db, q, 2, c->at);
+    return sl_database_run(db, q);
+}
+
+int sl_ledger_claim(struct sl_database *db, struct sl_lease_claim *c)
+{
+    if (c->scope.len == 0)
+        return live(db, c);
+    if (c->give > 0)
+        return give(db, c);
+    return c->want > 0 ? want(db, c) : look(db, c);
+}
+
+/* ---- what was used ---- */
+
+static struct sl_lease_claim claim_of(const struct sl_usage *u)
+{
+    return (struct sl_lease_claim){.node = u->node,
+                                   .scope = u->scope,
+                                   .id = u->id,
+                                   .limit = u->limit,
+                                   .start = u->start};
+}
+
+int sl_ledger_spend(struct sl_database *db, const struct sl_usage *u,
+                    uint64_t amount)
+{
+    struct sl_lease_claim c = claim_of(u);
+    struct row row;
+    int err = find_row(db, &c, &row);
+    uint64_t units = amount < row.leased ? amount : row.leased;
+
+    return err || !row.there ? err : reduce(db, &c, &row, units, amount);
+}
+
+int sl_ledger_unlease(struct sl_database *db, const struct sl_usage *u)
+{
+    struct sl_lease_claim c = claim_of(u);
+
+    c.give = (uint64_t)SL_USAGE_MOST;
+    return give(db, &c);
+}
+
+/* ---- operators ---- */
+
+static int add_text(struct sl_buf *out, const char *name, struct sl_str text)
+{
+    int err = sl_buf_addf(out, "\"%s\":", name);
+
+    if (!err)
+        err = sl_json_string(out, text);
+    return err ? err : sl_buf_addf(out, ",");
+}
+
+static int add_row(struct sl_database *db, struct sl_str own,
+                   struct sl_buf *out)
+{
+    static const char *const names[] = {"node", "scope", "id", "limit"};
+    const enum sl_query q = SL_QUERY_LEASES;
+    int err = sl_buf_addf(out, out->len > 0 ? ",{" : "{");
+
+    for (int i = 0; i < (int)SL_LEN(names) && !err; i++)
+        err = add_text(out, names[i], sl_query_column(db, q, i));
+    if (err)
+        return err;
+    return sl_buf_addf(
+        out,
+        "\"period_start_ms\":%" PRIu64 ",\"leased\":%" PRIu64
+        ",\"spent\":%" PRIu64 ",\"since_ms\":%" PRIu64 ",\"seen_ms\":%" PRIu64
+        ",\"here\":%s}",
+        number(db, q, 4) / SL_MS, number(db, q, 5), number(db, q, 6),
+        number(db, q, 7) / SL_MS, number(db, q, 8) / SL_MS,
+        sl_str_eq(sl_query_column(db, q, 0), own) ? "true" : "false");
+}
+
+int sl_ledger_leases_json(struct sl_database *db, struct sl_str own,
+                          unsigned most, struct sl_buf *out)
+{
+    const enum sl_query q = SL_QUERY_LEASES;
+    int err;
+
+    sl_query_number(db, q, 1, most);
+    while ((err = sl_query_step(db, q)) == 1) {
+        err = add_row(db, own, out);
+        if (err)
+            break;
+    }
+    sl_query_reset(db, q);
+    return err;
+}
+
+static int find_alive(struct sl_database *db, struct sl_str node, sl_ns since,
+                      bool *ret)
+{
+    const enum sl_query q = SL_QUERY_LEASES_SEEN;
+    int found;
+
+    sl_query_text(db, q, 1, node);
+    sl_query_number(db, q, 2, since);
+    found = sl_query_step(db, q);
+    sl_query_reset(db, q);
+    *ret = found == 1;
+    return found < 0 ? found : 0;
+}
+
+int sl_ledger_release(struct sl_database *db, struct sl_str node, sl_ns since,
+                      bool *ret_alive, unsigned *ret, uint64_t *ret_units)
+{
+    enum sl_query q = SL_QUERY_RELEASE_ALL;
+    int err = find_alive(db, node, since, ret_alive);
+
+    *ret = 0;
+    *ret_units = 0;
+    if (err || *ret_alive)
+        return err;
+    sl_query_text(db, q, 1, node);
+    err = sl_database_run(db, q);
+    if (err)
+        return err;
+    q = SL_QUERY_DROP_LEASES;
+    sl_query_text(db, q, 1, node);
+    while ((err = sl_query_step(db, q)) == 1) {
+        ++*ret;
+        *ret_units += number(db, q, 0);
+    }
+    sl_query_reset(db, q);
+    return err;
+}
+
+/* ---- coming back ---- */
+
+struct found {
+    struct sl_lease_row row;
+    struct found *next;
+};
+
+static bool keep_text(struct sl_arena *arena, struct sl_str text,
+                      struct sl_str *ret)
+{
+    ret->at = sl_arena_copy(arena, text);
+    ret->len = text.len;
+    return ret->at;
+}
+
+static int load_one(struct sl_database *db, struct sl_arena *arena,
+                    struct found **ret)
+{
+    const enum sl_query q = SL_QUERY_OWN_LEASES;
+    struct found *f = sl_arena_take(arena, sizeof(*f));
+
+    if (!f)
+        return SLUICE_ENOMEM;
+    f->next = NULL;
+    f->row = (struct sl_lease_row){.start = (sl_ns)number(db, q, 3),
+                                   .base = number(db, q, 4),
+                                   .spent = number(db, q, 5),
+                                   .leased = number(db, q, 6)};
+    if (!keep_text(arena, sl_query_column(db, q, 0), &f->row.scope) ||
+        !keep_text(arena, sl_query_column(db, q, 1), &f->row.id) ||
+        !keep_text(arena, sl_query_column(db, q, 2), &f->row.limit))
+        return SLUICE_ENOMEM;
+    *ret = f;
+    return 0;
+}
+
+static int load_rows(struct sl_database *db, struct sl_str node,
+                     struct sl_arena *arena, struct found **ret)
+{
+    const enum sl_query q = SL_QUERY_OWN_LEASES;
+    struct found **end = ret, *last = NULL;
+    int err;
+
+    sl_query_text(db, q, 1, node);
+    while ((err = sl_query_step(db, q)) == 1) {
+        err = load_one(db, arena, end);
+        if (err)
+            break;
+        (*end)->row.older = last &&
+                            sl_str_eq(last->row.limit, (*end)->row.limit) &&
+                            sl_str_eq(last->row.id, (*end)->row.id) &&
+                            sl_str_eq(last->row.scope, (*end)->row.scope);
+        last = *end;
+        end = &(*end)->next;
+    }
+    sl_query_reset(db, q);
+    return err;
+}
+
+static int resume_row(struct sl_database *db, struct sl_str node,
+                      const struct sl_lease_row *row, sl_lease_f *f, void *ctx)
+{
+    bool held = false;
+    sl_ns at = row->start;
+    uint64_t left = f(ctx, row, &held, &at);
+    unsigned failed = 0;
+    struct sl_usage u = {.scope = row->scope,
+                         .id = row->id,
+                         .limit = row->limit,
+                         .node = node,
+                         .start = row->start,
+                         .at = at,
+                         .cap = UINT64_MAX,
+                         .reported = true};
+    struct sl_lease_claim c = claim_of(&u);
+    int err;
+
+    c.give = left < row->leased ? left : row->leased;
+    u.amount = (int64_t)(row->leased - c.give);
+    err = c.give > 0 || u.amount == 0 ? give(db, &c) : 0;
+    if (err || held || u.amount == 0)
+        return err;
+    return sl_ledger_record(db, &u, 1, &failed);
+}
+
+int sl_ledger_resume(struct sl_database *db, struct sl_str node, sl_lease_f *f,
+                     void *ctx, const struct sl_alloc *alloc)
+{
+    struct found *first = NULL;
+    struct sl_arena arena;
+    uint64_t all[SL_SLOTS / 64];
+    int err;
+
+    memset(all, 0xff, sizeof(all));
+    sl_arena_init(&arena, ROWS_MOST, alloc);
+    err = sl_database_run(db, SL_QUERY_BEGIN);
+    if (!err && db->driver->lock)
+        err = db->driver->lock(db, all);
+    if (!err)
+        err = load_rows(db, node, &arena, &first);
+    for (struct found *i = first; i && !err; i = i->next)
+        err = resume_row(db, node, &i->row, f, ctx);
+    if (!err)
+        err = sl_database_run(db, SL_QUERY_COMMIT);
+    if (err)
+        sl_database_rollback(db);
+    sl_arena_done(&arena);
+    return err;
+}

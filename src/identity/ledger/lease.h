@@ -1,0 +1,82 @@
+/* lease.h -- units of a quota that are promised to one of several nodes.
+ *
+ * A counter says how much was used by all, and how much is leased: promised to
+ * nodes, and not used as far as the books know. Each node has a row for what it
+ * was promised: how much of it was spent, and how much is still out. Together
+ * they never pass the cap by a claim.
+ *
+ *     claimed    the counter's `leased` and the node's row grow by as much
+ *     recorded   what the node has used moves from `leased` to `used`
+ *     returned   what it does not need is free again
+ *     released   by an operator, when the node will not come back
+ *
+ * Invariants. (test/unit/identity/registry/leases.c checks each by number.)
+ *   (1) A counter's `leased` is the sum of the rows'.
+ *   (2) A claim is granted only if used + leased stay within the cap.
+ *   (3) base + spent + leased of a row is how far the node's cell may go.
+ *   (4) A row without units is gone.
+ */
+#ifndef SL_LEDGER_LEASE_H
+#define SL_LEDGER_LEASE_H
+
+#include "identity/ledger/ledger.h"
+
+#define SL_NODE_NAME 64 /* bytes */
+
+/* One wish of a node. Texts are borrowed. */
+struct sl_lease_claim {
+    struct sl_str node, scope, id, limit; /* no scope: it lives, that is all */
+    sl_ns start;
+    sl_ns at;
+    uint64_t cap;
+    uint64_t want, least; /* 0: nothing, but to know how it stands */
+    uint64_t ceiling;     /* how far its cell may go, if there is no row */
+    uint64_t give;        /* so many come back; then nothing is wanted */
+
+    uint64_t granted, used, leased; /* out: leased to all */
+    uint64_t base, spent, own;      /* out: of its row; leased to it */
+};
+
+SL_MUST_USE int sl_ledger_claim(struct sl_database *db,
+                                struct sl_lease_claim *claim);
+
+/* What a node has used was recorded: `amount` of it, u->node. Inside
+ * sl_ledger_record(). */
+SL_MUST_USE int sl_ledger_spend(struct sl_database *db,
+                                const struct sl_usage *u, uint64_t amount);
+
+/* Nothing was used: nothing is leased to the node. */
+SL_MUST_USE int sl_ledger_unlease(struct sl_database *db,
+                                  const struct sl_usage *u);
+
+/* All rows, as items of a JSON array; `most` of them. */
+SL_MUST_USE int sl_ledger_leases_json(struct sl_database *db, struct sl_str own,
+                                      unsigned most, struct sl_buf *out);
+
+/* What was promised to a node is free again; *ret is how many rows that was.
+ * *ret_alive: it was seen since, and nothing is done. */
+SL_MUST_USE int sl_ledger_release(struct sl_database *db, struct sl_str node,
+                                  sl_ns since, bool *ret_alive, unsigned *ret,
+                                  uint64_t *ret_units);
+
+/* ---- a node that comes back ---- */
+
+/* One of its rows, the newest of each key first. */
+struct sl_lease_row {
+    struct sl_str scope, id, limit;
+    sl_ns start;
+    uint64_t base, spent, leased;
+    bool older; /* there is a newer one of this key */
+};
+
+/* How much of row->leased was not taken, and may be given back; what was is put
+ * down in the books at *at, unless `held` says that some of it may yet come
+ * back. */
+typedef uint64_t sl_lease_f(void *ctx, const struct sl_lease_row *row,
+                            bool *held, sl_ns *at);
+
+SL_MUST_USE int sl_ledger_resume(struct sl_database *db, struct sl_str node,
+                                 sl_lease_f *f, void *ctx,
+                                 const struct sl_alloc *alloc);
+
+#endif

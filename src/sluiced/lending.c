@@ -1,0 +1,240 @@
+/* lending.c -- quotas leased from books that other daemons use, too.
+ *
+ * The daemon has a name in the books: a number that its table was given when it
+ * was made. So whoever comes back with the table finds what he had leased; and
+ * one whose table is lost is somebody else, and what the other had counts as
+ * used until an operator says that he will not come back.
+ */
+#include "sluiced/lending.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/spent.h"
+#include "sluiced/daemon.h"
+
+/* How often what is not needed goes back, and others see that we live. */
+#define BEAT SL_S
+
+/* ---- the lender ---- */
+
+/* One question on its way. */
+struct errand {
+    struct sl_job job;
+    struct sl_lease_claim claim;
+    struct sl_lease_ask *ask; /* NULL: nobody waits */
+};
+
+static void finish(struct sl_lease_ask *ask, int err)
+{
+    ask->err = err ? SLUICE_ESTORE : 0;
+    ask->done(ask);
+}
+
+static void on_carried(struct sl_job *job)
+{
+    struct errand *e = job->ctx;
+    struct sl_lease_ask *ask = e->ask;
+    int err = job->err;
+
+    if (ask)
+        ask->unsure = err && job->doubt != 0;
+    if (ask)
+        ask->terms = (struct sl_lease_terms){.granted = e->claim.granted,
+                                             .used = e->claim.used,
+                                             .leased = e->claim.leased,
+                                             .base = e->claim.base,
+                                             .spent = e->claim.spent,
+                                             .own = e->claim.own};
+    sl_job_clear(job);
+    sl_alloc_free(&sl_alloc_libc, e, sizeof(*e));
+    if (ask)
+        finish(ask, err);
+}
+
+static void send_off(struct sl_lending *desk, struct errand *e,
+                     struct sl_loop *loop)
+{
+    sl_job_init(&e->job, SL_JOB_LEASE, &sl_alloc_libc);
+    e->job.loop = loop;
+    e->job.done = on_carried;
+    e->job.ctx = e;
+    e->job.claim = &e->claim;
+    e->job.change_count = 1;
+    sl_registry_ask(desk->daemon->registry, &e->job);
+}
+
+static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
+{
+    struct sl_lending *desk = (struct sl_lending *)lender;
+    struct errand *e = NULL;
+
+    if (desk->daemon->registry && !atomic_load(&desk->over))
+        e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
+    if (!e) {
+        finish(ask, SLUICE_ESTORE);
+        return;
+    }
+    e->ask = ask;
+    e->claim = (struct sl_lease_claim){.node = sl_str_c(desk->node),
+                                       .scope = ask->scope,
+                                       .id = ask->id,
+                                       .limit = ask->limit,
+                                       .start = ask->start,
+                                       .at = ask->now,
+                                       .cap = ask->cap,
+                                       .want = ask->want,
+                                       .least = ask->least,
+                                       .ceiling = ask->ceiling,
+                                       .give = ask->give};
+    send_off(desk, e, ask->loop);
+}
+
+/* As the books of usage call him. */
+static bool name(struct sl_lender *lender, const struct sl_take_part *part,
+                 struct sl_str *scope, struct sl_buf *id)
+{
+    const struct sl_shown *shown = part->whose;
+    struct sl_str values[SL_PER_MAX];
+
+    (void)lender;
+    for (unsigned i = 0; i < shown->value_count; i++)
+        values[i] = shown->values[i].value;
+    *scope = shown->scope;
+    return sl_usage_join(values, shown->value_count, id);
+}
+
+static sl_ns now_of(struct sl_daemon *daemon)
+{
+    return daemon->settings.virtual_clock ? sl_clock_now(&daemon->stopped)
+                                          : sl_clock_wall();
+}
+
+static bool look_own(struct sl_lender *lender, const struct sl_lease_ask *who,
+                     uint64_t *ret)
+{
+    struct sl_daemon *daemon = ((struct sl_lending *)lender)->daemon;
+    struct sl_usage usage = {.scope = who->scope,
+                             .id = who->id,
+                             .limit = who->limit,
+                             .start = who->start};
+    struct sl_str values[SL_PER_MAX];
+    char id[SL_USAGE_ID];
+    struct sl_spent spent;
+
+    return sl_usage_spent(&usage, values, id, &spent) &&
+           sl_spent_look(daemon->engine, &spent, now_of(daemon), ret);
+}
+
+/* ---- who we are ---- */
+
+int sl_lending_wrap(struct sl_daemon *daemon)
+{
+    struct sl_lending *desk = &daemon->lending;
+    struct sl_leased_options options = {.store = daemon->state.store,
+                                        .lender = &desk->lender,
+                                        .patience = daemon->settings.deadline};
+
+    if (!daemon->settings.leases)
+        return 0;
+    desk->lender = (struct sl_lender){ask, name, look_own};
+    desk->daemon = daemon;
+    if (sl_leased_open(&options, &desk->store)) {
+        sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        return SL_EXIT_FAILED;
+    }
+    snprintf(desk->node, sizeof(desk->node), "%016" PRIx64,
+             sl_hash64(&daemon->state.store->secret, SL_STR("node")));
+    daemon->state.store = desk->store;
+    sl_log(SL_LOG_INFO, "quotas are leased", "node", desk->node, NULL);
+    return 0;
+}
+
+/* ---- coming back ---- */
+
+/* What is held may come back yet; it stays leased. */
+static bool has_holds(const struct sl_daemon *daemon)
+{
+    struct sl_hold_stats holds = {0, 0};
+
+    sl_table_hold_stats(daemon->state.table, &holds);
+    return holds.held > 0;
+}
+
+uint64_t sl_lending_resume(void *ctx, const struct sl_lease_row *row,
+                           bool *held, sl_ns *at)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_lease_ask who = {.scope = row->scope,
+                               .id = row->id,
+                               .limit = row->limit,
+                               .start = row->start};
+    uint64_t own = 0;
+
+    /* Of a limit that is gone, or a period that is long over: nobody will use
+     * it any more. */
+    if (row->older || !look_own(&daemon->lending.lender, &who, &own))
+        return row->leased;
+    *held = has_holds(daemon);
+    *at = row->start > 0 ? row->start : now_of(daemon);
+    return sl_lease_left(row->base, row->spent, row->leased, own);
+}
+
+/* ---- while it runs ---- */
+
+static void show_life(struct sl_daemon *daemon, struct sl_loop *loop)
+{
+    struct sl_lending *desk = &daemon->lending;
+    struct errand *e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
+
+    if (!e)
+        return; /* next time */
+    e->ask = NULL;
+    e->claim = (struct sl_lease_claim){.node = sl_str_c(desk->node),
+                                       .at = sl_loop_now(loop)};
+    send_off(desk, e, loop);
+}
+
+static void on_beat(void *ctx)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_loop *loop = daemon->workers[0].loop;
+    struct sl_leased_counts counts;
+
+    sl_leased_count(daemon->lending.store, &counts);
+    sl_leased_beat(daemon->lending.store, loop, sl_loop_now(loop));
+    if (counts.keys > 0)
+        show_life(daemon, loop);
+    sl_timer_start(daemon->lending.timer, BEAT);
+}
+
+int sl_lending_begin(struct sl_daemon *daemon)
+{
+    struct sl_lending *desk = &daemon->lending;
+
+    if (!desk->store)
+        return 0;
+    if (sl_timer_new(daemon->workers[0].loop, on_beat, daemon, &desk->timer)) {
+        sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        return SL_EXIT_FAILED;
+    }
+    sl_timer_start(desk->timer, BEAT);
+    return 0;
+}
+
+void sl_lending_end(struct sl_daemon *daemon)
+{
+    sl_timer_free(daemon->lending.timer);
+    daemon->lending.timer = NULL;
+}
+
+void sl_lending_drain(struct sl_daemon *daemon)
+{
+    struct sl_lending *desk = &daemon->lending;
+    struct sl_loop *loop = daemon->workers[0].loop;
+
+    if (desk->store && loop)
+        sl_leased_drain(desk->store, loop, sl_loop_now(loop));
+    atomic_store(&desk->over, true);
+}

@@ -1,0 +1,156 @@
+/* inner.h -- inside the store with leases: its keys, and takes that wait. */
+#ifndef SL_LEASED_INNER_H
+#define SL_LEASED_INNER_H
+
+#include <pthread.h>
+
+#include "base/hash.h"
+#include "store/lease/leased.h"
+
+#define SHARDS 64 /* as many as a mask has bits */
+
+/* A key with a lease. Its texts lie behind it. */
+struct sl_leased_key {
+    struct sl_leased_key *next;
+    struct sl_hash128 hash;
+    uint32_t limit_id;      /* as the table knows it */
+    struct sl_calendar cal; /* by which its period was found... */
+    sl_ns span;             /* ...or its length */
+    struct sl_quota_lease lease;
+    unsigned epoch;  /* counts questions */
+    bool doubtful;   /* one was not answered: who knows what came of it */
+    unsigned asking; /* questions under way */
+    bool ahead;      /* one of them, before it is needed */
+    bool held;       /* a hold was taken: its cell may change by itself */
+    bool touched;    /* since the last beat */
+    struct sl_str scope, id, limit;
+    size_t size;
+};
+
+struct sl_leased_shard {
+    _Alignas(64) pthread_mutex_t lock; /* over what follows */
+    struct sl_leased_key **rows;
+};
+
+struct sl_leased {
+    struct sl_store store; /* first: the two are cast into each other */
+    struct sl_leased_options options;
+    const struct sl_alloc *alloc;
+    struct sl_hash_key secret;
+    struct sl_leased_shard *shards;
+    void *piece; /* of memory that the shards lie in */
+    _Atomic uint64_t asked, waited, refused, failed;
+    _Atomic unsigned keys, waiting;
+};
+
+/* ---- keys.c ---- */
+
+/* Where a part's key is. */
+struct sl_leased_place {
+    struct sl_hash128 hash;
+    unsigned shard;
+};
+struct sl_leased_place sl_leased_place(const struct sl_leased *l,
+                                       const struct sl_take_part *part);
+
+/* Of what is locked; NULL: there is none. */
+struct sl_leased_key *sl_leased_find(struct sl_leased *l,
+                                     const struct sl_leased_place *place,
+                                     const struct sl_take_part *part);
+
+/* Make one; NULL: there is no memory, no room, or it has no name. */
+struct sl_leased_key *sl_leased_add(struct sl_leased *l,
+                                    const struct sl_leased_place *place,
+                                    const struct sl_take_part *part);
+
+/* Take out those that f() says are not wanted any more. All are visited, each
+ * shard under its lock. */
+typedef bool sl_leased_f(void *ctx, struct sl_leased_key *key);
+void sl_leased_each(struct sl_leased *l, sl_leased_f *f, void *ctx);
+
+/* The one that an ask was about; its shard is locked. */
+struct sl_leased_key *sl_leased_again(struct sl_leased *l, unsigned shard,
+                                      struct sl_hash128 hash,
+                                      uint32_t limit_id);
+
+SL_MUST_USE int sl_leased_make_shards(struct sl_leased *l);
+void sl_leased_free_shards(struct sl_leased *l);
+
+/* ---- judge.c, answer.c, leased.c: one take ---- */
+
+enum sl_leased_way {
+    SL_LEASED_GO,
+    SL_LEASED_REFUSE, /* the books have nothing left */
+    SL_LEASED_WAIT,   /* ask them */
+    SL_LEASED_FAIL,   /* they can't be asked */
+};
+
+/* What a take waits for. */
+struct sl_leased_need {
+    struct sl_leased_key *key; /* locked */
+    unsigned shard;
+    uint64_t cap, cost, want, least;
+    sl_ns now;
+    struct sl_take *take; /* NULL: nobody waits */
+    unsigned tries;
+};
+
+struct sl_leased_errand;
+
+struct sl_leased_attempt {
+    struct sl_leased *l;
+    struct sl_take *take;
+    struct sl_take inner; /* what the table is asked */
+    struct sl_take_part parts[SL_PARTS];
+    struct sl_limit limits[SL_PARTS]; /* of those that are leased */
+    struct sl_leased_place places[SL_PARTS];
+    struct sl_leased_key *keys[SL_PARTS]; /* NULL: it is not leased */
+    uint32_t leased;                      /* bits: which are */
+    uint64_t shards;                      /* bits: which are locked */
+    unsigned tries;
+    bool blind; /* the books did not answer; it goes without where it can */
+    sl_ns steady;
+    int refuser;                     /* part; -1: none */
+    struct sl_leased_errand *outbox; /* to be sent when nothing is locked */
+};
+
+/* Which parts of a take are leased, as bits. */
+uint32_t sl_leased_parts(const struct sl_take *take);
+
+/* Is it refused if too little is left? */
+bool sl_leased_is_capped(const struct sl_leased_attempt *a, unsigned i);
+
+/* Every cell can be read by such a limit, however full. */
+static inline void sl_leased_open_limit(struct sl_limit *limit)
+{
+    limit->count = limit->capacity = SL_AMOUNT_MAX;
+}
+
+/* What the cell had, by the answer. */
+static inline uint64_t sl_leased_own(const struct sl_take_part *part)
+{
+    return part->limit->capacity - part->answer.remaining;
+}
+
+/* Find the keys of all parts, and how far each may go. */
+enum sl_leased_way sl_leased_judge(struct sl_leased_attempt *a,
+                                   struct sl_leased_need *need);
+
+/* From the cells of this node to the limits of all. */
+void sl_leased_answer(struct sl_leased_attempt *a);
+
+/* Try it; `tries` so often it was tried before. */
+void sl_leased_try(struct sl_leased *l, struct sl_take *take, unsigned tries,
+                   bool blind);
+
+/* ---- asking.c ---- */
+
+/* Put a question to the books into the outbox. False: there is no memory, or
+ * too many wait. */
+SL_MUST_USE bool sl_leased_prepare(struct sl_leased *l,
+                                   const struct sl_leased_need *need,
+                                   uint64_t give,
+                                   struct sl_leased_errand **outbox);
+void sl_leased_send(struct sl_leased_errand *outbox, struct sl_loop *loop);
+
+#endif

@@ -1,0 +1,225 @@
+/* judge.c -- how far a take may go: with what is leased, or after asking. */
+#include "store/lease/inner.h"
+
+/* So often somebody else may have been faster. */
+#define TRIES 16
+
+/* ---- which parts ---- */
+
+static bool is_leased(const struct sl_take *take, unsigned i)
+{
+    const struct sl_take_part *part = &take->parts[i];
+
+    return part->whose && part->of->strictest.kind == SL_QUOTA &&
+           !part->carried && (i == 0 || !part[-1].carried);
+}
+
+uint32_t sl_leased_parts(const struct sl_take *take)
+{
+    uint32_t bits = 0;
+
+    if (take->errand == SL_ERRAND_EACH)
+        return 0;
+    for (unsigned i = 0; i < take->count; i++)
+        bits |= (uint32_t)is_leased(take, i) << i;
+    return bits;
+}
+
+/* ---- the table ---- */
+
+static void on_inner(struct sl_take *take)
+{
+    (void)take; /* it has answered before it returned */
+}
+
+/* What the cell of a part has now. */
+static uint64_t look_own(struct sl_leased_attempt *a, unsigned i)
+{
+    struct sl_limit open = *a->take->parts[i].limit;
+    struct sl_take_part part = a->take->parts[i];
+    struct sl_take look = {.errand = SL_ERRAND_LOOK,
+                           .parts = &part,
+                           .count = 1,
+                           .now = a->take->now,
+                           .done = on_inner};
+
+    sl_leased_open_limit(&open);
+    part.limit = &open;
+    part.cost = 0;
+    sl_store_take(a->l->options.store, &look);
+    return sl_leased_own(&part);
+}
+
+/* ---- periods ---- */
+
+static struct sl_period period_of(const struct sl_limit *limit, sl_ns now)
+{
+    sl_ns start;
+
+    if (limit->calendar)
+        return sl_calendar_period(&limit->cal, now);
+    start = now - now % limit->period;
+    return (struct sl_period){start, start + limit->period};
+}
+
+/* A reading that is a little late is judged as the cell judges it. */
+static bool is_current(const struct sl_leased_key *k,
+                       const struct sl_limit *limit, sl_ns now)
+{
+    const struct sl_calendar *c = &limit->cal;
+
+    if (k->span != (limit->calendar ? 0 : limit->period) ||
+        (limit->calendar &&
+         (k->cal.unit != c->unit || k->cal.every != c->every ||
+          k->cal.anchor != c->anchor || k->cal.zone != c->zone)))
+        return false;
+    return now < k->lease.end && now >= k->lease.start - SL_JITTER;
+}
+
+/* What is left of the period that is over. If it can't be told now, the books
+ * find out when the node comes back: nobody misses it. */
+static void give_back(struct sl_leased_attempt *a, unsigned i,
+                      struct sl_leased_key *k)
+{
+    struct sl_leased_need need = {
+        .key = k, .shard = a->places[i].shard, .now = a->take->now};
+    uint64_t units = sl_lease_trim(&k->lease, true);
+
+    if (units > 0 && a->take->loop)
+        (void)!sl_leased_prepare(a->l, &need, units, &a->outbox);
+}
+
+/* The key of a part, in its period. NULL: there is no room. */
+static struct sl_leased_key *key_of(struct sl_leased_attempt *a, unsigned i)
+{
+    const struct sl_take_part *part = &a->take->parts[i];
+    struct sl_leased_key *k = sl_leased_find(a->l, &a->places[i], part);
+    struct sl_period p;
+
+    if (k && is_current(k, part->limit, a->take->now))
+        return k;
+    p = period_of(part->limit, a->take->now);
+    if (k && k->lease.start == p.start)
+        return k; /* it is called otherwise now */
+    if (!k)
+        k = sl_leased_add(a->l, &a->places[i], part);
+    else
+        give_back(a, i, k);
+    if (!k)
+        return NULL;
+    k->cal = part->limit->cal;
+    k->span = part->limit->calendar ? 0 : part->limit->period;
+    sl_lease_begin(&k->lease, p.start, p.end, look_own(a, i));
+    return k;
+}
+
+/* ---- judging ---- */
+
+static enum sl_leased_way wait_for(struct sl_leased_attempt *a, unsigned i,
+                                   uint64_t cost, struct sl_leased_need *need)
+{
+    const struct sl_take_part *part = &a->take->parts[i];
+
+    if (a->blind || !a->take->loop || a->tries > TRIES)
+        return SL_LEASED_FAIL;
+    *need = (struct sl_leased_need){.key = a->keys[i],
+                                    .shard = a->places[i].shard,
+                                    .cap = part->limit->capacity,
+                                    .cost = cost,
+                                    .now = a->take->now,
+                                    .take = a->take,
+                                    .tries = a->tries};
+    if (cost > 0)
+        need->want = sl_lease_want(&a->keys[i]->lease, cost, &need->least);
+    return SL_LEASED_WAIT;
+}
+
+/* Nobody is kept back by the books: only what is shown would be better. */
+static enum sl_leased_way judge_open(struct sl_leased_attempt *a, unsigned i,
+                                     struct sl_leased_need *need)
+{
+    if (a->keys[i]->lease.known)
+        return SL_LEASED_GO;
+    return wait_for(a, i, 0, need) == SL_LEASED_WAIT ? SL_LEASED_WAIT
+                                                     : SL_LEASED_GO;
+}
+
+static enum sl_leased_way judge_capped(struct sl_leased_attempt *a, unsigned i,
+                                       struct sl_leased_need *need)
+{
+    struct sl_take_part *part = &a->parts[i];
+    struct sl_quota_lease *lease = &a->keys[i]->lease;
+    uint64_t cap = part->limit->capacity, room;
+
+    if (!lease->known)
+        return wait_for(a, i, part->cost, need);
+    room = sl_lease_room(lease, cap);
+    if (lease->own + part->cost > room) {
+        lease->own = look_own(a, i);
+        if (lease->own + part->cost > room) {
+            if (!sl_lease_is_refused(lease, part->cost, cap, a->steady))
+                return wait_for(a, i, part->cost, need);
+            a->refuser = (int)i;
+            return SL_LEASED_REFUSE;
+        }
+    }
+    a->limits[i].count = a->limits[i].capacity = room;
+    return SL_LEASED_GO;
+}
+
+bool sl_leased_is_capped(const struct sl_leased_attempt *a, unsigned i)
+{
+    const struct sl_take_part *part = &a->take->parts[i];
+
+    return a->take->errand == SL_ERRAND_TAKE && part->cost > 0 &&
+           part->limit->capacity < SL_AMOUNT_MAX;
+}
+
+/* Without a lease: the books are told of it all the same. */
+static enum sl_leased_way go_without(struct sl_leased_attempt *a, unsigned i)
+{
+    if (sl_leased_is_capped(a, i))
+        return SL_LEASED_FAIL;
+    if (a->take->errand == SL_ERRAND_CHARGE ||
+        a->take->errand == SL_ERRAND_GIVE_BACK)
+        a->parts[i].cost = 0;
+    return SL_LEASED_GO;
+}
+
+static enum sl_leased_way judge_part(struct sl_leased_attempt *a, unsigned i,
+                                     struct sl_leased_need *need)
+{
+    struct sl_take_part *part = &a->parts[i];
+    enum sl_leased_way way = SL_LEASED_GO;
+
+    part->limit = a->take->parts[i].limit;
+    a->keys[i] = key_of(a, i);
+    if (!a->keys[i])
+        return go_without(a, i);
+    a->keys[i]->touched = true;
+    if (sl_leased_is_capped(a, i) && part->cost > part->limit->capacity)
+        return SL_LEASED_GO; /* never: the table says so */
+    a->limits[i] = *part->limit;
+    sl_leased_open_limit(&a->limits[i]);
+    if (a->refuser < 0)
+        way = sl_leased_is_capped(a, i) ? judge_capped(a, i, need)
+                                        : judge_open(a, i, need);
+    part->limit = &a->limits[i];
+    return way;
+}
+
+enum sl_leased_way sl_leased_judge(struct sl_leased_attempt *a,
+                                   struct sl_leased_need *need)
+{
+    enum sl_leased_way way;
+
+    a->refuser = -1;
+    for (unsigned i = 0; i < a->inner.count; i++) {
+        if (!(a->leased >> i & 1))
+            continue;
+        way = judge_part(a, i, need);
+        if (way == SL_LEASED_WAIT || way == SL_LEASED_FAIL)
+            return way;
+    }
+    return a->refuser < 0 ? SL_LEASED_GO : SL_LEASED_REFUSE;
+}

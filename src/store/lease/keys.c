@@ -1,0 +1,172 @@
+/* keys.c -- the keys that have a lease, in shards with a lock each. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "store/lease/inner.h"
+
+#define ROWS    (SL_LEASES_MOST / SHARDS)
+#define ID_MOST 4096
+
+struct sl_leased_place sl_leased_place(const struct sl_leased *l,
+                                       const struct sl_take_part *part)
+{
+    struct sl_leased_place place = {.hash = sl_hash128(&l->secret, part->key)};
+
+    place.shard = (unsigned)(place.hash.hi % SHARDS);
+    return place;
+}
+
+static struct sl_leased_key **row_of(struct sl_leased *l, unsigned shard,
+                                     struct sl_hash128 hash)
+{
+    return &l->shards[shard].rows[hash.lo % ROWS];
+}
+
+struct sl_leased_key *sl_leased_again(struct sl_leased *l, unsigned shard,
+                                      struct sl_hash128 hash, uint32_t limit_id)
+{
+    struct sl_leased_key *k = *row_of(l, shard, hash);
+
+    while (k && (k->limit_id != limit_id || k->hash.lo != hash.lo ||
+                 k->hash.hi != hash.hi))
+        k = k->next;
+    return k;
+}
+
+struct sl_leased_key *sl_leased_find(struct sl_leased *l,
+                                     const struct sl_leased_place *place,
+                                     const struct sl_take_part *part)
+{
+    return sl_leased_again(l, place->shard, place->hash, part->of->table.id);
+}
+
+static struct sl_str put_text(char **at, struct sl_str text)
+{
+    struct sl_str copy = {*at, text.len};
+
+    if (text.len > 0)
+        memcpy(*at, text.at, text.len);
+    *at += text.len;
+    return copy;
+}
+
+static struct sl_leased_key *new_key(struct sl_leased *l, struct sl_str scope,
+                                     struct sl_str id, struct sl_str limit)
+{
+    size_t size = sizeof(struct sl_leased_key) + scope.len + id.len + limit.len;
+    struct sl_leased_key *k = sl_alloc_new(l->alloc, size);
+    char *at;
+
+    if (!k)
+        return NULL;
+    memset(k, 0, sizeof(*k));
+    at = (char *)(k + 1);
+    k->size = size;
+    k->scope = put_text(&at, scope);
+    k->id = put_text(&at, id);
+    k->limit = put_text(&at, limit);
+    return k;
+}
+
+struct sl_leased_key *sl_leased_add(struct sl_leased *l,
+                                    const struct sl_leased_place *place,
+                                    const struct sl_take_part *part)
+{
+    struct sl_leased_key **row = row_of(l, place->shard, place->hash);
+    struct sl_leased_key *k = NULL;
+    struct sl_str scope;
+    struct sl_buf id;
+
+    if (atomic_load(&l->keys) >= SL_LEASES_MOST)
+        return NULL;
+    sl_buf_init(&id, ID_MOST, l->alloc);
+    if (l->options.lender->name(l->options.lender, part, &scope, &id))
+        k = new_key(l, scope, sl_buf_str(&id), sl_str_c(part->of->name));
+    sl_buf_done(&id);
+    if (!k)
+        return NULL;
+    k->hash = place->hash;
+    k->limit_id = part->of->table.id;
+    k->next = *row;
+    *row = k;
+    atomic_fetch_add(&l->keys, 1);
+    return k;
+}
+
+/* ---- all of them ---- */
+
+static void visit_row(struct sl_leased *l, struct sl_leased_key **at,
+                      sl_leased_f *f, void *ctx)
+{
+    while (*at) {
+        struct sl_leased_key *k = *at;
+
+        if (!f(ctx, k)) {
+            at = &k->next;
+            continue;
+        }
+        *at = k->next;
+        sl_alloc_free(l->alloc, k, k->size);
+        atomic_fetch_sub(&l->keys, 1);
+    }
+}
+
+void sl_leased_each(struct sl_leased *l, sl_leased_f *f, void *ctx)
+{
+    for (unsigned i = 0; i < SHARDS; i++) {
+        struct sl_leased_shard *shard = &l->shards[i];
+
+        pthread_mutex_lock(&shard->lock);
+        for (unsigned row = 0; row < ROWS; row++)
+            visit_row(l, &shard->rows[row], f, ctx);
+        pthread_mutex_unlock(&shard->lock);
+    }
+}
+
+/* ---- life ---- */
+
+#define ALIGN      _Alignof(struct sl_leased_shard)
+#define SHARD_PART (SHARDS * sizeof(struct sl_leased_shard) + ALIGN)
+#define ROW_PART   ((size_t)SHARDS * ROWS * sizeof(struct sl_leased_key *))
+
+int sl_leased_make_shards(struct sl_leased *l)
+{
+    char *at = sl_alloc_new(l->alloc, SHARD_PART + ROW_PART);
+    struct sl_leased_key **rows;
+
+    if (!at)
+        return SLUICE_ENOMEM;
+    l->piece = at;
+    memset(at, 0, SHARD_PART + ROW_PART);
+    rows = (void *)(at + SHARD_PART);
+    at += (ALIGN - (uintptr_t)at % ALIGN) % ALIGN;
+    l->shards = (void *)at;
+    for (unsigned i = 0; i < SHARDS; i++) {
+        pthread_mutex_init(&l->shards[i].lock, NULL);
+        l->shards[i].rows = rows + (size_t)i * ROWS;
+    }
+    return 0;
+}
+
+static bool always(void *ctx, struct sl_leased_key *key)
+{
+    (void)ctx;
+    (void)key;
+    return true;
+}
+
+void sl_leased_forget(struct sl_store *store)
+{
+    sl_leased_each((struct sl_leased *)store, always, NULL);
+}
+
+void sl_leased_free_shards(struct sl_leased *l)
+{
+    if (!l->piece)
+        return;
+    sl_leased_forget(&l->store);
+    for (unsigned i = 0; i < SHARDS; i++)
+        pthread_mutex_destroy(&l->shards[i].lock);
+    sl_alloc_free(l->alloc, l->piece, SHARD_PART + ROW_PART);
+    l->piece = NULL;
+}

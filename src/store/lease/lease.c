@@ -1,0 +1,149 @@
+/* lease.c -- units of a quota that this node may use without asking anybody.
+ */
+#include "store/lease/lease.h"
+
+#include "base/arith.h"
+
+/* Who has not taken anything yet gets so many times what he asks for. */
+#define FIRST 4
+
+/* For so long the books need not be asked again after they had nothing. */
+#define REFUSED (100 * SL_MS)
+
+void sl_lease_begin(struct sl_quota_lease *l, sl_ns start, sl_ns end,
+                    uint64_t own)
+{
+    *l = (struct sl_quota_lease){
+        .start = start, .end = end, .base = own, .ceiling = own, .own = own};
+}
+
+uint64_t sl_lease_used(const struct sl_quota_lease *l)
+{
+    int64_t used = l->others + (int64_t)l->own - (int64_t)l->base;
+
+    return used > 0 ? (uint64_t)used : 0;
+}
+
+uint64_t sl_lease_room(const struct sl_quota_lease *l, uint64_t cap)
+{
+    int64_t most = (int64_t)l->base + (int64_t)cap - l->others;
+
+    if (most <= 0)
+        return 0;
+    return (uint64_t)most < l->ceiling ? (uint64_t)most : l->ceiling;
+}
+
+uint64_t sl_lease_unspent(const struct sl_quota_lease *l)
+{
+    return l->ceiling > l->own ? l->ceiling - l->own : 0;
+}
+
+/* ---- demand ---- */
+
+static void tick(struct sl_quota_lease *l, sl_ns now)
+{
+    sl_ns second = now / SL_S;
+
+    if (second == l->second)
+        return;
+    l->before = second == l->second + 1 ? l->taken : 0;
+    l->taken = 0;
+    l->second = second;
+}
+
+static uint64_t demand(const struct sl_quota_lease *l)
+{
+    return l->taken > l->before ? l->taken : l->before;
+}
+
+void sl_lease_took(struct sl_quota_lease *l, uint64_t cost, uint64_t own,
+                   sl_ns now)
+{
+    tick(l, now);
+    l->taken = sl_add_sat(l->taken, cost);
+    l->own = own;
+}
+
+uint64_t sl_lease_want(const struct sl_quota_lease *l, uint64_t cost,
+                       uint64_t *ret_least)
+{
+    uint64_t need = sl_add_sat(l->own, cost);
+    uint64_t want = 2 * demand(l);
+
+    *ret_least = need > l->ceiling ? need - l->ceiling : 0;
+    if (*ret_least == 0)
+        return 0;
+    if (want < FIRST * *ret_least)
+        want = FIRST * *ret_least;
+    return want;
+}
+
+/* Half a second's worth. */
+bool sl_lease_is_low(const struct sl_quota_lease *l)
+{
+    return l->known && demand(l) > FIRST && sl_lease_unspent(l) < demand(l) / 2;
+}
+
+/* ---- answers ---- */
+
+void sl_lease_land(struct sl_quota_lease *l, const struct sl_lease_terms *terms,
+                   bool alone, uint64_t cost, uint64_t cap, sl_ns at)
+{
+    l->known = true;
+    l->base = terms->base;
+    l->others = (int64_t)terms->used - (int64_t)terms->spent;
+    if (l->ceiling < l->own)
+        l->ceiling = l->own;
+    if (alone)
+        l->ceiling = terms->base + terms->spent + terms->own;
+    else
+        l->ceiling = sl_add_sat(l->ceiling, terms->granted);
+    l->refused_until = 0;
+    if (terms->granted > 0 || cost == 0 ||
+        l->own + cost <= sl_lease_room(l, cap))
+        return;
+    l->refused_until = at + REFUSED;
+    l->refused_cost = cost;
+    l->refused_cap = cap;
+    l->elsewhere = terms->used < cap && cost <= cap - terms->used;
+}
+
+bool sl_lease_is_refused(const struct sl_quota_lease *l, uint64_t cost,
+                         uint64_t cap, sl_ns at)
+{
+    return at < l->refused_until && cost >= l->refused_cost &&
+           cap <= l->refused_cap;
+}
+
+void sl_lease_hope(struct sl_quota_lease *l)
+{
+    l->refused_until = 0;
+}
+
+/* ---- giving back ---- */
+
+uint64_t sl_lease_trim(struct sl_quota_lease *l, bool idle)
+{
+    uint64_t unspent = sl_lease_unspent(l);
+    uint64_t keep = idle ? 0 : 2 * demand(l);
+
+    /* A little too much is not worth a write. */
+    if (unspent == 0 || (!idle && unspent / 2 <= keep))
+        return 0;
+    l->ceiling -= unspent - keep;
+    return unspent - keep;
+}
+
+void sl_lease_keep(struct sl_quota_lease *l, uint64_t units)
+{
+    l->ceiling = sl_add_sat(l->ceiling, units);
+}
+
+uint64_t sl_lease_left(uint64_t base, uint64_t spent, uint64_t leased,
+                       uint64_t own)
+{
+    uint64_t ceiling = base + spent + leased;
+    uint64_t left = ceiling > own ? ceiling - own : 0;
+
+    return left < leased ? left : leased;
+}

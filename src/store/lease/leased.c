@@ -1,0 +1,307 @@
+/* leased.c -- a take, tried with what is leased. */
+#include "store/lease/leased.h"
+
+#include <string.h>
+
+#include "net/loop.h"
+#include "store/lease/inner.h"
+
+static struct sl_leased *of(struct sl_store *store)
+{
+    return (struct sl_leased *)store;
+}
+
+static void on_inner(struct sl_take *take)
+{
+    (void)take; /* it has answered before it returned */
+}
+
+/* ---- locks: in the order of the shards, so that nobody waits in a ring ----
+ */
+
+static void lock(struct sl_leased_attempt *a)
+{
+    for (uint64_t left = a->shards; left; left &= left - 1)
+        pthread_mutex_lock(&a->l->shards[__builtin_ctzll(left)].lock);
+}
+
+static void unlock(struct sl_leased_attempt *a)
+{
+    for (uint64_t left = a->shards; left; left &= left - 1)
+        pthread_mutex_unlock(&a->l->shards[__builtin_ctzll(left)].lock);
+}
+
+/* ---- carrying out ---- */
+
+/* What the books have been told, or will be: the cell has no part in it. */
+static void leave_out(struct sl_leased_attempt *a)
+{
+    bool back = a->take->errand == SL_ERRAND_GIVE_BACK;
+
+    for (unsigned i = 0; i < a->inner.count; i++) {
+        struct sl_quota_lease *lease;
+        int64_t cost = (int64_t)a->take->parts[i].cost;
+
+        if (!a->keys[i])
+            continue;
+        lease = &a->keys[i]->lease;
+        a->parts[i].cost = 0;
+        if (back && a->take->parts[i].when >= lease->start)
+            lease->others -= cost;
+        else if (!back && a->tries == 0) /* else the books have it by now */
+            lease->others += cost;
+        sl_lease_hope(lease);
+    }
+}
+
+/* Nothing was used: the books are told to forget the lease, too. */
+static void begin_anew(struct sl_leased_attempt *a)
+{
+    for (unsigned i = 0; i < a->inner.count; i++)
+        if (a->keys[i])
+            sl_lease_begin(&a->keys[i]->lease, a->keys[i]->lease.start,
+                           a->keys[i]->lease.end, 0);
+}
+
+/* Has a hold come to more meanwhile, so that a lease is not enough? */
+static bool is_behind(const struct sl_leased_attempt *a)
+{
+    for (unsigned i = 0; i < a->inner.count; i++)
+        if (a->keys[i] && sl_leased_is_capped(a, i) &&
+            a->parts[i].limit != a->take->parts[i].limit &&
+            a->parts[i].answer.outcome != SL_ALLOW)
+            return true;
+    return false;
+}
+
+static void note_hold(struct sl_leased_attempt *a)
+{
+    for (unsigned i = 0; i < a->inner.count; i++)
+        if (a->keys[i] && a->take->errand == SL_ERRAND_TAKE)
+            a->keys[i]->held = true;
+}
+
+static void run(struct sl_leased_attempt *a, enum sl_errand errand)
+{
+    a->inner.errand = errand;
+    sl_store_take(a->l->options.store, &a->inner);
+}
+
+/* Is something else left to be judged? */
+static bool carry_out(struct sl_leased_attempt *a)
+{
+    enum sl_errand errand = a->take->errand;
+
+    if (errand == SL_ERRAND_CHARGE || errand == SL_ERRAND_GIVE_BACK)
+        leave_out(a);
+    run(a, errand);
+    if (errand == SL_ERRAND_TAKE && !a->inner.err && !a->inner.allowed &&
+        is_behind(a)) {
+        for (unsigned i = 0; i < a->inner.count; i++)
+            if (a->keys[i] && sl_leased_is_capped(a, i))
+                a->keys[i]->lease.own = SL_AMOUNT_MAX; /* look again */
+        return false;
+    }
+    if (errand == SL_ERRAND_RESET)
+        begin_anew(a);
+    if (!sl_hold_id_is_none(a->take->hold))
+        note_hold(a);
+    sl_leased_answer(a);
+    return true;
+}
+
+/* Nothing is taken, and everybody says how it stands. */
+static void refuse(struct sl_leased_attempt *a)
+{
+    for (unsigned i = 0; i < a->inner.count; i++)
+        if (a->keys[i] && a->parts[i].limit == &a->limits[i])
+            sl_leased_open_limit(&a->limits[i]);
+    run(a, SL_ERRAND_LOOK);
+    sl_leased_answer(a);
+    a->take->allowed = false;
+}
+
+/* ---- more, before it is needed ---- */
+
+static void think_ahead(struct sl_leased_attempt *a)
+{
+    if (a->take->errand != SL_ERRAND_TAKE || !a->take->allowed ||
+        !a->take->loop)
+        return;
+    for (unsigned i = 0; i < a->inner.count; i++) {
+        struct sl_leased_key *k = a->keys[i];
+        struct sl_leased_need need = {
+            .key = k, .shard = a->places[i].shard, .now = a->take->now};
+
+        if (!k || !sl_leased_is_capped(a, i) || k->ahead ||
+            !sl_lease_is_low(&k->lease))
+            continue;
+        need.cap = a->take->parts[i].limit->capacity;
+        need.want = sl_lease_want(&k->lease, sl_lease_unspent(&k->lease) + 1,
+                                  &need.least);
+        if (sl_lease_is_refused(&k->lease, need.least, need.cap, a->steady))
+            continue;
+        k->ahead = sl_leased_prepare(a->l, &need, 0, &a->outbox);
+    }
+}
+
+/* ---- a take ---- */
+
+static void prepare(struct sl_leased_attempt *a)
+{
+    a->inner = *a->take;
+    a->inner.parts = a->parts;
+    a->inner.done = on_inner;
+    a->inner.err = 0;
+    a->shards = 0;
+    a->leased = sl_leased_parts(a->take);
+    a->steady = a->take->loop ? sl_loop_steady(a->take->loop) : 0;
+    a->outbox = NULL;
+    for (unsigned i = 0; i < a->inner.count; i++) {
+        a->parts[i] = a->take->parts[i];
+        a->keys[i] = NULL;
+        if (!(a->leased >> i & 1))
+            continue;
+        a->places[i] = sl_leased_place(a->l, &a->parts[i]);
+        a->shards |= UINT64_C(1) << a->places[i].shard;
+    }
+}
+
+static void fail(struct sl_take *take)
+{
+    take->err = SLUICE_ESTORE;
+    take->sent = false;
+    take->allowed = false;
+}
+
+static enum sl_leased_way decide(struct sl_leased_attempt *a,
+                                 struct sl_leased_need *need)
+{
+    enum sl_leased_way way = sl_leased_judge(a, need);
+
+    if (way == SL_LEASED_GO && !carry_out(a)) {
+        way = sl_leased_judge(a, need); /* with what the cells have now */
+        if (way == SL_LEASED_GO && !carry_out(a))
+            way = SL_LEASED_FAIL;
+    }
+    if (way == SL_LEASED_REFUSE)
+        refuse(a);
+    return way;
+}
+
+void sl_leased_try(struct sl_leased *l, struct sl_take *take, unsigned tries,
+                   bool blind)
+{
+    struct sl_leased_attempt a;
+    struct sl_loop *loop = take->loop;
+    struct sl_leased_need need;
+    enum sl_leased_way way;
+
+    a.l = l;
+    a.take = take;
+    a.tries = tries;
+    a.blind = blind;
+    prepare(&a);
+    lock(&a);
+    way = decide(&a, &need);
+    if (way == SL_LEASED_WAIT && !sl_leased_prepare(l, &need, 0, &a.outbox))
+        way = SL_LEASED_FAIL;
+    if (way == SL_LEASED_GO)
+        think_ahead(&a);
+    unlock(&a);
+    if (way == SL_LEASED_FAIL) {
+        atomic_fetch_add(&l->failed, 1);
+        fail(take);
+    }
+    sl_leased_send(a.outbox, loop);
+    if (way != SL_LEASED_WAIT)
+        take->done(take);
+}
+
+/* ---- the store ---- */
+
+static void take(struct sl_store *store, struct sl_take *take)
+{
+    if (sl_leased_parts(take) == 0)
+        sl_store_take(of(store)->options.store, take);
+    else
+        sl_leased_try(of(store), take, 0, false);
+}
+
+static void take_many(struct sl_store *store, struct sl_take *const *takes,
+                      unsigned count)
+{
+    for (unsigned i = 0, run; i < count; i += run) {
+        for (run = 0; i + run < count && sl_leased_parts(takes[i + run]) == 0;)
+            run++;
+        if (run > 0) {
+            sl_store_take_many(of(store)->options.store, takes + i, run);
+        } else {
+            take(store, takes[i]);
+            run = 1;
+        }
+    }
+}
+
+static int bind(struct sl_store *store, struct sl_stored *limits,
+                unsigned count, struct sl_diag *diag)
+{
+    return sl_store_bind(of(store)->options.store, limits, count, diag);
+}
+
+static int tighten(struct sl_store *store, const struct sl_stored *limit,
+                   const struct sl_limit *strictest)
+{
+    return sl_store_tighten(of(store)->options.store, limit, strictest);
+}
+
+static void hold(struct sl_store *store, struct sl_hold_call *call)
+{
+    sl_store_hold(of(store)->options.store, call);
+}
+
+static void close_leased(struct sl_store *store)
+{
+    struct sl_leased *l = of(store);
+
+    sl_leased_free_shards(l);
+    sl_store_close(l->options.store);
+    sl_alloc_free(l->alloc, l, sizeof(*l));
+}
+
+static const struct sl_store_calls calls = {
+    .bind = bind,
+    .tighten = tighten,
+    .take = take,
+    .close = close_leased,
+    .take_many = take_many,
+    .hold = hold,
+};
+
+int sl_leased_open(const struct sl_leased_options *options,
+                   struct sl_store **ret)
+{
+    const struct sl_alloc *alloc =
+        options->alloc ? options->alloc : &sl_alloc_libc;
+    struct sl_leased *l = sl_alloc_new(alloc, sizeof(*l));
+
+    if (!l)
+        return SLUICE_ENOMEM;
+    memset(l, 0, sizeof(*l));
+    l->options = *options;
+    l->alloc = alloc;
+    l->secret = options->store->secret;
+    if (sl_leased_make_shards(l)) {
+        sl_alloc_free(alloc, l, sizeof(*l));
+        return SLUICE_ENOMEM;
+    }
+    l->store.calls = &calls;
+    l->store.secret = options->store->secret;
+    *ret = &l->store;
+    return 0;
+}
+
+struct sl_store *sl_leased_behind(struct sl_store *store)
+{
+    return of(store)->options.store;
+}

@@ -1,0 +1,261 @@
+#!/usr/bin/env bash
+# leases.sh -- two daemons on the same books: a quota is used up to the last
+# unit and never beyond, whoever is killed on the way.
+# shellcheck disable=SC2154,SC2317 # daemon.sh has them; called by until_, check
+set -uo pipefail
+
+# shellcheck source=test/daemon/daemon.sh
+. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+
+cat >p.yaml <<'EOT'
+sluice: 1
+plans: { default: free, free: {}, pro: { overage: true } }
+limits:
+  units:
+    kind: quota
+    per: org
+    rate: { free: 2000/month, pro: 100/month }
+    deny: { status: 402 }
+  small: { kind: quota, per: org, rate: 20/month }
+  open: { kind: quota, per: org, rate: 1000/month, on_store_failure: allow }
+  narrow: { kind: fixed-window, per: user, rate: 5/hour }
+routes:
+  - { job: work, limits: [units] }
+  - { job: few, limits: [small] }
+  - { job: both, limits: [small, narrow] }
+  - { job: lenient, limits: [open] }
+EOT
+
+declare -A pids hosts admins logs
+books="sqlite:./books.db?shared"
+
+# up NAME WORD...: a daemon of this name.
+up() {
+    local name=$1
+
+    shift
+    start -c p.yaml --usage "$books" --deadline 5s --threads 2 "$@"
+    keep "$name"
+}
+
+keep() {
+    pids[$1]=$pid hosts[$1]=$http admins[$1]=$admin logs[$1]=$log
+}
+
+# at NAME: the one that is meant from now on.
+at() {
+    pid=${pids[$1]} http=${hosts[$1]} admin=${admins[$1]} log=${logs[$1]}
+}
+
+load() {
+    python3 "$tests/drain_quota.py" "$@"
+}
+
+job() {
+    ask /v1/check -d "{\"job\":\"$1\",\"org\":\"$2\"${3-}}"
+}
+
+# The books say that so many were used: used ORG COUNT
+used() {
+    ask "/v1/usage/org/$1"
+    has "$out" "\"used\":$2,"
+}
+
+nothing_leased() {
+    tell /v1/leases
+    has "$out" '{"leases":[]}'
+}
+
+# ---- the cap, exactly ----
+
+up one --store memory:
+up two --store memory:
+read -r taken refused undecided <<<"$(load acme 4000 "${hosts[one]}" "${hosts[two]}")"
+echo "# taken $taken, refused $refused, not decided $undecided"
+check 'two daemons give out all of a quota, and no more' test "$taken" = 2000
+check 'nobody was left without an answer' test "$undecided" = 0
+at one
+check 'the books of one say so' until_ used acme 2000
+at two
+check 'and those of the other' until_ used acme 2000
+job work acme
+check 'the next one is refused' has "$out" '"status":402,'
+check 'with nothing left' has "$out" '"remaining":0,'
+at one
+check 'what is not needed goes back' until_ nothing_leased
+
+# ---- what is told ----
+
+job work beta ',"cost":10'
+check 'one takes some' has "$out" '"remaining":1990,'
+until_ used beta 10
+at two
+job work beta ',"cost":5'
+check 'the other knows' has "$out" '"remaining":1985,'
+ask /v1/usage -d '{"org":"gamma","limit":"units","amount":1999}'
+job work gamma
+check 'a report leaves one' has "$out" '"remaining":0,'
+at one
+job work gamma
+check 'which nobody else gets' has "$out" '"status":402,'
+tell /v1/leases
+check 'leases are listed' has "$out" '"scope":"org","id":"beta","limit":"units"'
+node=$(sed -n 's/.*"node":"\([0-9a-f]*\)".*/\1/p' <<<"$out")
+tell "/v1/leases/$node" -X DELETE
+check 'those of a daemon that lives stay' answers 409
+
+# ---- several limits ----
+
+for _ in 1 2 3 4 5 6 7 8 9; do job both delta ',"user":"ann"'; done
+check 'another limit refuses' has "$out" '"by":"narrow"'
+check 'the books have what passed' until_ used delta 5
+at two
+passed=0
+# What the other does not need it gives back, and is asked for again.
+all_passed() {
+    job few delta
+    has "$out" '"allowed":true' && passed=$((passed + 1))
+    ((passed == 15))
+}
+check 'what was refused there was not spent: the rest passes here' \
+    until_ all_passed
+job few delta
+check 'and no more' has "$out" '"by":"small"'
+
+# ---- overage ----
+
+for name in one two one two; do
+    at "$name"
+    job work rich ',"plan":"pro","cost":30'
+done
+check 'overage goes on' has "$out" '"allowed":true'
+check 'and is counted once' until_ used rich 120
+check 'as overage' has "$out" '"overage":20,'
+
+# ---- holds ----
+
+job few held ',"cost":20,"hold":"1h"'
+hold=$(sed -n 's/.*"hold":"\([^"]*\)".*/\1/p' <<<"$out")
+at one
+job few held
+check 'what is held by one is not there for the other' has "$out" '"by":"small"'
+at two
+ask "/v1/holds/$hold/release" -X POST
+at one
+held_passes() {
+    job few held
+    has "$out" '"allowed":true'
+}
+check 'what is released comes back' until_ held_passes
+
+# ---- the books are away ----
+
+at one
+tell /v1/subjects/org/somebody -X PUT -d '{"plan":"free"}'
+job lenient away
+job work away
+python3 - books.db >lock.out <<'EOT' &
+import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=20)
+db.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+time.sleep(60)
+EOT
+locker=$!
+running+=("$locker")
+locked() {
+    job work away
+    grep -q locked lock.out
+}
+until_ locked
+job work away
+check 'while the books are away, what is leased passes' has "$out" '"status":200,'
+SECONDS=0
+job work nobody
+check 'what is not can not be decided' has "$out" '"status":503,'
+check 'in time' test "$SECONDS" -lt 9
+job lenient nobody
+check 'unless the limit says so' has "$out" '"status":200,'
+kill "$locker"
+wait "$locker" 2>/dev/null
+works_again() {
+    job work nobody
+    has "$out" '"status":200,'
+}
+check 'and when they are back it goes on' until_ works_again
+
+# ---- the end ----
+
+for name in one two; do
+    at "$name"
+    stop
+    check "$name ends well" is 0
+done
+# On a clock that is moved by hand.
+still() {
+    launch "$sluiced_test" -c p.yaml --usage "$books" --deadline 5s \
+        --clock=virtual --threads 1 --listen-http 127.0.0.1:0 \
+        --listen-admin 127.0.0.1:0 --log-format json --store "$1"
+    started
+}
+
+still memory:
+check 'whoever ends gives everything back' nothing_leased
+tell /v1/clock -d '{"now":"2026-01-31T23:59:00Z"}'
+job work zeta
+check 'a daemon has something leased' has "$out" '"remaining":1999,'
+end_by KILL
+still memory:
+tell /v1/clock -d '{"now":"2026-01-31T23:59:05Z"}'
+tell /v1/leases
+check 'whoever is killed gives nothing back' has "$out" '"id":"zeta"'
+node=$(sed -n 's/.*"node":"\([0-9a-f]*\)".*/\1/p' <<<"$out")
+leased=$(sed -n 's/.*"leased":\([0-9]*\).*/\1/p' <<<"$out")
+spent=$(sed -n 's/.*"spent":\([0-9]*\).*/\1/p' <<<"$out")
+read -r taken refused undecided <<<"$(load zeta 2400 "$http")"
+check 'what it had counts as used' test "$((taken + leased + spent))" = 2000
+tell "/v1/leases/$node" -X DELETE
+check 'as long as it may yet live' answers 409
+tell /v1/clock -d '{"now":"2026-01-31T23:59:30Z"}'
+tell "/v1/leases/$node" -X DELETE
+check 'until somebody releases it' has "$out" "\"units\":$leased}"
+tell "/v1/leases/$node" -X DELETE
+check 'once' answers 404
+read -r taken refused undecided <<<"$(load zeta 40 "$http")"
+check 'then the rest is there' test "$taken" = "$leased"
+tell /v1/clock -d '{"now":"2026-02-01T00:00:00Z"}'
+job work zeta
+check 'another month begins with all of it' has "$out" '"remaining":1999,'
+tell /v1/clock -d '{"now":"2026-01-31T23:59:59Z"}'
+job work zeta
+check 'a clock that steps back grants nothing' has "$out" '"status":402,'
+stop
+
+# ---- killed on the way, with their tables ----
+
+rounds=4
+[[ -z ${SL_LONG-} ]] || rounds=40
+up one --store memory:./one.state
+up two --store memory:./two.state
+load storm $((rounds * 400)) "${hosts[one]}" "${hosts[two]}" >tally &
+loader=$!
+for ((i = 0; i < rounds; i++)); do
+    name=one
+    ((i % 2)) && name=two
+    sleep 0.$((RANDOM % 5 + 1))
+    at "$name"
+    end_by KILL
+    up "$name" --store "memory:./$name.state" --listen-http "${hosts[$name]}"
+done
+wait "$loader"
+read -r taken refused undecided <<<"$(<tally)"
+read -r more refused undecided <<<"$(load storm 3000 "${hosts[one]}" "${hosts[two]}")"
+echo "# taken $taken and $more"
+check 'killed again and again, they never give out more' \
+    test "$((taken + more))" -le 2000
+check 'and in the end nothing is left' until_ used storm 2000
+for name in one two; do
+    at "$name"
+    stop
+done
+finish

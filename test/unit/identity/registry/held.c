@@ -1,0 +1,251 @@
+/* held.c -- what is held reaches the books when it has ended, once, in whatever
+ * order they are told of it; and what is owed to the table is found again. */
+#include <sqlite3.h>
+
+#include "books.h"
+#include "fail.h"
+
+#define END_AT (DAY_0 + 2 * SL_HOUR)
+
+static struct sl_spent held(uint64_t hold, enum sl_spent_act act,
+                            int64_t amount)
+{
+    static struct sl_str acme = {"acme", 4};
+
+    return (struct sl_spent){
+        .act = act,
+        .hold = {hold, 7},
+        .until = DAY_0 + SL_DAY,
+        .limit = S("minutes"),
+        .scope = act == SL_HOLD ? S("org") : S(""),
+        .values = &acme,
+        .value_count = act == SL_HOLD,
+        .start = DAY_0,
+        .at = END_AT,
+        .amount = amount,
+        .cap = act == SL_HOLD ? 100 : 0,
+        .marks = marks
+    };
+}
+
+struct told {
+    unsigned count;
+    char id[16];
+};
+
+static void on_mark(void *ctx, const struct sl_usage *u)
+{
+    struct told *told = ctx;
+
+    told->count++;
+    snprintf(told->id, sizeof(told->id), "%.*s", SL_STR_ARG(u->id));
+}
+
+/* h9 holds nine, e4 settles for four, x0 extends; a ; sends the slip. */
+static const struct {
+    const char *why, *acts;
+    uint64_t used; /* by this one alone */
+} scripts[] = {
+    {"taken and settled on one slip",  "h9e4;",   4},
+    {"taken, and settled on the next", "h9;e4;",  4},
+    {"settled for more than was held", "h1;e6;",  6},
+    {"released on one slip",           "h9e0;",   0},
+    {"released on the next",           "h9;e0;",  0},
+    {"the end comes first",            "e5;h9;",  5},
+    {"the end comes first, for more",  "e5;h3;",  5},
+    {"never ended",                    "h9;",     0},
+    {"ended twice",                    "h9;e2e2", 2},
+    {"extended, then ended",           "h9;x0e3", 3},
+    {"extended, and ended later",      "h9x0;e3", 3},
+    {"all of it on one slip",          "h9x0e3",  3},
+};
+
+static void play(struct sl_meter *meter, uint64_t hold, const char *acts)
+{
+    for (; *acts; acts++) {
+        enum sl_spent_act act = *acts == 'h'   ? SL_HOLD
+                                : *acts == 'e' ? SL_END
+                                               : SL_EXTEND;
+        struct sl_spent spent;
+
+        if (*acts == ';') {
+            sl_meter_flush(meter);
+            continue;
+        }
+        spent = held(hold, act, *++acts - '0');
+        meter->calls->spent(meter, &spent);
+    }
+    sl_meter_flush(meter);
+}
+
+static void test_scripts(struct world *w)
+{
+    struct sl_bookkeeper_options options = {.on_mark = NULL};
+    struct sl_bookkeeper *keeper = NULL;
+    uint64_t used = 0;
+
+    CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL),
+             0);
+    for (size_t i = 0; i < SL_LEN(scripts); i++) {
+        printf("# (6) %s\n", scripts[i].why);
+        play(sl_bookkeeper_meter(keeper), i + 1, scripts[i].acts);
+        used += scripts[i].used;
+        CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), used);
+        CHECK_EQ(sum(w, "acme", SL_ROW_DAY), used);
+    }
+    sl_bookkeeper_close(keeper);
+}
+
+static void test_two_keepers(struct world *w)
+{
+    struct told told = {0};
+    struct sl_bookkeeper_options options = {.on_mark = on_mark, .ctx = &told};
+    struct sl_bookkeeper *keepers[2] = {NULL, NULL};
+    struct sl_spent take = held(100, SL_HOLD, 200);
+    struct sl_spent end = held(100, SL_END, 150);
+    struct sl_str vast = S("vast");
+
+    CASE("(6) whoever ends it, marks and overage are the owner's");
+    take.values = &vast;
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keepers[i],
+                                    NULL),
+                 0);
+    for (int i = 0; i < 2; i++) {
+        struct sl_meter *meter = sl_bookkeeper_meter(keepers[i]);
+
+        meter->calls->spent(meter, i == 0 ? &take : &end);
+        sl_meter_flush(meter);
+    }
+    put_one(w, report("vast", 0, ""), SL_USAGE_RECORDED, 150, 50);
+    CHECK_EQ(told.count, 1);
+    CHECK_STR(told.id, "vast");
+    CASE("what comes to more than was held, in a later period, counts there");
+    take = held(101, SL_HOLD, 10);
+    take.values = &vast;
+    end = held(101, SL_END, 30);
+    end.start += SL_DAY;
+    for (int i = 0; i < 2; i++) {
+        struct sl_meter *meter = sl_bookkeeper_meter(keepers[i]);
+
+        meter->calls->spent(meter, i == 0 ? &take : &end);
+        sl_meter_flush(meter);
+    }
+    put_one(w, report("vast", 0, ""), SL_USAGE_RECORDED, 160, 60);
+    CHECK_EQ(sum(w, "vast", SL_ROW_COUNTER), 160 + 20);
+    for (int i = 0; i < 2; i++)
+        sl_bookkeeper_close(keepers[i]);
+}
+
+/* ---- what is owed ---- */
+
+struct seen {
+    unsigned count;
+    uint64_t used, owed;
+};
+
+static void on_usage(void *ctx, const struct sl_usage *u)
+{
+    struct seen *seen = ctx;
+
+    if (!sl_str_eq(u->id, S("debtor")))
+        return;
+    seen->count++;
+    seen->used = u->used;
+    seen->owed = u->owed;
+}
+
+static struct seen start_again(struct world *w)
+{
+    struct seen seen = {0};
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .on_usage = on_usage,
+                                          .ctx = &seen};
+
+    world_stop(w);
+    CHECK_EQ(sl_registry_open(&options, &w->registry, NULL), 0);
+    return seen;
+}
+
+static void test_owed(struct world *w)
+{
+    struct sl_bookkeeper_options options = {.on_mark = NULL};
+    struct sl_bookkeeper *keeper = NULL;
+    struct sl_usage u = report("debtor", 50, "");
+    struct sl_str debtor = S("debtor");
+    struct sl_spent paid = held(0, SL_PAY, 8);
+    struct seen seen;
+
+    CASE("what a report gave back is owed until the table has it");
+    u.owes = true;
+    put_one(w, u, SL_USAGE_RECORDED, 50, 0);
+    u.amount = -20;
+    put_one(w, u, SL_USAGE_RECORDED, 30, 0);
+    seen = start_again(w);
+    CHECK(seen.count == 1 && seen.used == 30 && seen.owed == 20);
+    CASE("and then no more");
+    seen = start_again(w);
+    CHECK(seen.count == 1 && seen.used == 30 && seen.owed == 0);
+    CASE("some of it may be paid");
+    put_one(w, u, SL_USAGE_RECORDED, 10, 0);
+    CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL),
+             0);
+    paid.hold[1] = 0;
+    paid.scope = S("org");
+    paid.values = &debtor;
+    paid.value_count = 1;
+    for (int i = 0; i < 2; i++)
+        sl_bookkeeper_meter(keeper)->calls->spent(sl_bookkeeper_meter(keeper),
+                                                  &paid);
+    sl_meter_flush(sl_bookkeeper_meter(keeper));
+    CHECK_EQ(sum(w, "debtor", SL_ROW_COUNTER), 10);
+    sl_bookkeeper_close(keeper);
+    CHECK_EQ(start_again(w).owed, 4);
+    CASE("a reset forgets it");
+    put_one(w, u, SL_USAGE_RECORDED, 0, 0);
+    u.reset = true;
+    put_one(w, u, SL_USAGE_RECORDED, 0, 0);
+    CHECK_EQ(start_again(w).owed, 0);
+}
+
+static void test_no_memory(struct world *w)
+{
+    CASE("whichever allocation fails, it is put down or counted as lost");
+    for (unsigned nth = 1; nth < 30; nth++) {
+        struct fail f = {.nth = nth};
+        struct sl_alloc alloc = fail_alloc(&f);
+        struct sl_bookkeeper_options options = {.alloc = &alloc};
+        struct sl_bookkeeper *keeper = NULL;
+        struct sl_spent spent = held(1000 + nth, SL_HOLD, 3);
+        uint64_t before = sum(w, "acme", SL_ROW_COUNTER), lost;
+
+        if (sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL))
+            continue;
+        sl_bookkeeper_meter(keeper)->calls->spent(sl_bookkeeper_meter(keeper),
+                                                  &spent);
+        sl_meter_flush(sl_bookkeeper_meter(keeper));
+        sum(w, "acme", SL_ROW_COUNTER);
+        spent = held(1000 + nth, SL_END, 3);
+        sl_bookkeeper_meter(keeper)->calls->spent(sl_bookkeeper_meter(keeper),
+                                                  &spent);
+        sl_meter_flush(sl_bookkeeper_meter(keeper));
+        lost = sl_bookkeeper_counts(keeper)->lost;
+        CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), before + 3 - lost);
+        sl_bookkeeper_close(keeper);
+        fail_check(&f);
+    }
+}
+
+int main(void)
+{
+    struct world w;
+
+    world_open(&w);
+    test_scripts(&w);
+    test_two_keepers(&w);
+    test_owed(&w);
+    test_no_memory(&w);
+    world_close(&w);
+    return CHECK_DONE();
+}

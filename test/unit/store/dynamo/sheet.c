@@ -1,0 +1,248 @@
+/* sheet.c -- takes and their rows: what is counted, leased and given back. */
+#include "store/dynamo/sheet.h"
+
+#include "check.h"
+#include "fail.h"
+
+#define T0 (20000 * SL_DAY)
+
+struct world {
+    struct sl_sheet sheet;
+    struct sl_limit limit;
+    struct sl_take_part part;
+    struct sl_take take;
+};
+
+static void open_world(struct world *w, enum sl_kind kind, const char *text,
+                       const struct sl_alloc *alloc)
+{
+    struct sl_rate rate;
+
+    memset(w, 0, sizeof(*w));
+    CHECK_EQ(sl_parse_rate(sl_str_c(text), &rate, NULL), 0);
+    CHECK_EQ(sl_limit_init(&w->limit, kind, &rate, NULL, NULL), 0);
+    sl_buf_init(&w->sheet.names, 4096, alloc);
+    w->part = (struct sl_take_part){
+        .limit = &w->limit, .name = SL_STR("k"), .cost = 3, .when = T0};
+    w->take = (struct sl_take){
+        .errand = SL_ERRAND_TAKE, .parts = &w->part, .count = 1};
+}
+
+/* ---- counting without a look ---- */
+
+static void test_counts(void)
+{
+    static const struct {
+        const char *why;
+        enum sl_errand errand;
+        uint64_t cost;
+        struct sl_row_lease lease;
+        bool counts;
+        struct sl_row_count want;
+    } rows[] = {
+  /* clang-format off */
+        {"a take", SL_ERRAND_TAKE, 3, {0}, true, {3, 0, 7}},
+        {"one of all", SL_ERRAND_TAKE, 10, {0}, true, {10, 0, 0}},
+        {"too much", SL_ERRAND_TAKE, 11, {0}, false, {0}},
+        {"a look", SL_ERRAND_TAKE, 0, {0}, false, {0}},
+        {"with a lease", SL_ERRAND_TAKE, 3, {.want = 4}, true, {7, 0, 3}},
+        {"of all that may be", SL_ERRAND_TAKE, 3, {.want = 9}, true,
+         {10, 0, 0}},
+        {"and the rest of another", SL_ERRAND_TAKE, 1,
+         {.want = 4, .back = 2, .taken = T0}, true, {3, 2, 7}},
+        {"which is more", SL_ERRAND_TAKE, 1, {.back = 2, .taken = T0}, true,
+         {-1, 2, 11}},
+        {"of a window that is over", SL_ERRAND_TAKE, 1,
+         {.back = 2, .taken = T0 - 1}, true, {1, 0, 9}},
+        {"what goes back", SL_ERRAND_GIVE_BACK, 3, {0}, true,
+         {-3, 3, SL_AMOUNT_MAX}},
+        {"a charge is looked at", SL_ERRAND_CHARGE, 3, {0}, false, {0}},
+  /* clang-format on */
+    };
+
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        struct sl_row_count count;
+        struct world w;
+
+        CASE(rows[i].why);
+        open_world(&w, SL_FIXED, "10/hour", &sl_alloc_libc);
+        w.take.errand = rows[i].errand;
+        w.part.cost = rows[i].cost;
+        CHECK_EQ(sl_sheet_fill(&w.sheet, &w.take, T0), 0);
+        w.sheet.lease[0] = rows[i].lease;
+        CHECK_EQ(sl_sheet_is_count(&w.sheet), rows[i].counts);
+        if (rows[i].counts) {
+            count = sl_sheet_count(&w.sheet);
+            CHECK_EQ(count.add, rows[i].want.add);
+            CHECK_EQ(count.least, rows[i].want.least);
+            CHECK_EQ(count.most, rows[i].want.most);
+        }
+        sl_buf_done(&w.sheet.names);
+    }
+}
+
+/* ---- clocks ---- */
+
+/* A take of one by a machine whose clock shows `now`. */
+static bool take_at(struct world *w, struct sl_cell *cell, sl_ns now)
+{
+    bool allowed;
+
+    sl_buf_clear(&w->sheet.names);
+    CHECK_EQ(sl_sheet_fill(&w->sheet, &w->take, now), 0);
+    w->sheet.rows[0].there = true;
+    w->sheet.rows[0].cell = *cell;
+    allowed = sl_sheet_judge(&w->sheet);
+    *cell = w->sheet.rows[0].next;
+    return allowed;
+}
+
+static void test_clocks(void)
+{
+    static const enum sl_kind kinds[] = {SL_BUCKET, SL_SLIDING, SL_INTERVAL};
+
+    for (unsigned i = 0; i < SL_LEN(kinds); i++) {
+        struct sl_cell cell = sl_cell_of(0, 0);
+        unsigned passed = 0;
+        struct world w;
+
+        CASE("two machines whose clocks differ refill nothing twice");
+        open_world(&w, kinds[i], "100/s", &sl_alloc_libc);
+        w.part.cost = 1;
+        for (sl_ns at = 0; at < SL_S; at += SL_MS) {
+            passed += take_at(&w, &cell, T0 + at);
+            passed += take_at(&w, &cell, T0 + at + 900 * SL_MS);
+        }
+        printf("# %u passed\n", passed);
+        CHECK(passed <= 100 + 100 * 19 / 10);
+        sl_buf_done(&w.sheet.names);
+    }
+}
+
+static void test_step_back(void)
+{
+    struct sl_cell cell = sl_cell_of(0, 0);
+    struct world w;
+
+    CASE("whoever is behind is told when, by his own clock");
+    open_world(&w, SL_BUCKET, "2/s", &sl_alloc_libc);
+    w.part.cost = 2;
+    CHECK(take_at(&w, &cell, T0));
+    CHECK(!take_at(&w, &cell, T0 - 2 * SL_S));
+    CHECK_EQ(w.sheet.parts[0].answer.retry_in, 3 * SL_S);
+    CHECK_EQ(w.sheet.parts[0].answer.reset_in, 3 * SL_S);
+    CHECK_EQ(cell.w[0], (uint64_t)T0);
+
+    CASE("further back it is a step, which waits no longer than a refill");
+    CHECK(!take_at(&w, &cell, T0 - 2 * SL_S - 1));
+    CHECK_EQ(w.sheet.parts[0].answer.retry_in, SL_S);
+    CHECK(!take_at(&w, &cell, T0 - SL_S - 2));
+    CHECK(take_at(&w, &cell, T0 - SL_S - 1));
+    sl_buf_done(&w.sheet.names);
+}
+
+/* ---- leases ---- */
+
+/* `used` of ten, a take of 3, and a lease: what it has, and what is used then.
+ */
+static void test_leases(void)
+{
+    static const struct {
+        const char *why;
+        enum sl_kind kind;
+        uint64_t used;
+        struct sl_row_lease lease;
+        bool allowed;
+        uint64_t has, then;
+    } rows[] = {
+  /* clang-format off */
+        {"as much as is wanted", SL_FIXED, 1, {.want = 4}, true, 4, 8},
+        {"or as there is", SL_FIXED, 5, {.want = 4}, true, 2, 10},
+        {"or nothing", SL_FIXED, 7, {.want = 4}, true, 0, 10},
+        {"whoever is refused gets none", SL_FIXED, 8, {.want = 4}, false, 0, 8},
+        {"but gives back", SL_FIXED, 9, {.back = 1, .taken = T0}, false, 0, 8},
+        {"and passes by that", SL_FIXED, 9,
+         {.want = 4, .back = 4, .taken = T0}, true, 2, 10},
+        {"a quota, too", SL_QUOTA, 9, {.want = 4, .back = 4, .taken = T0}, true,
+         2, 10},
+        {"not of a window that is over", SL_FIXED, 9,
+         {.back = 4, .taken = T0 - 1}, false, 0, 9},
+        {"half of what a bucket has", SL_BUCKET, 1, {.want = 9}, true, 3, 7},
+        {"an interval", SL_INTERVAL, 9, {.back = 4, .taken = T0}, true, 0, 8},
+        {"that is over has got it back", SL_INTERVAL, 9,
+         {.back = 4, .taken = T0 - 1}, false, 0, 9},
+  /* clang-format on */
+    };
+
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        struct sl_row *row;
+        struct world w;
+
+        CASE(rows[i].why);
+        open_world(&w, rows[i].kind, "10/day", &sl_alloc_libc);
+        CHECK_EQ(sl_sheet_fill(&w.sheet, &w.take, T0), 0);
+        row = &w.sheet.rows[0];
+        row->there = true;
+        row->cell = sl_take(&w.limit, sl_cell_of(0, 0), rows[i].used, T0).next;
+        w.sheet.lease[0] = rows[i].lease;
+        CHECK_EQ(sl_sheet_judge(&w.sheet), rows[i].allowed);
+        CHECK_EQ(w.sheet.lease[0].has, rows[i].has);
+        CHECK_EQ(10 - sl_take(&w.limit, row->next, 0, T0).answer.remaining,
+                 rows[i].then);
+        sl_buf_done(&w.sheet.names);
+    }
+}
+
+/* A row that was written later than the rest was counted: the bucket has got
+ * some of it back meanwhile. */
+static void test_rest(void)
+{
+    struct sl_lease_rest rest = {.name = SL_STR("k"), .amount = 4, .taken = T0};
+    struct world w;
+    unsigned nth = 0;
+    int err;
+
+    open_world(&w, SL_BUCKET, "10/s", &sl_alloc_libc);
+    rest.limit = w.limit;
+    for (unsigned late = 0; late < 6; late++) {
+        sl_ns at = T0 + SL_MS * 100 * late;
+
+        CASE("what is left of a lease goes back, less what was refilled");
+        sl_buf_clear(&w.sheet.names);
+        CHECK_EQ(sl_sheet_fill_rest(&w.sheet, &rest, T0), 0);
+        w.sheet.rows[0].there = true;
+        w.sheet.rows[0].cell = sl_take(&w.limit, sl_cell_of(0, 0), 8, at).next;
+        CHECK(sl_sheet_judge(&w.sheet));
+        CHECK_EQ(
+            sl_take(&w.limit, w.sheet.rows[0].next, 0, at).answer.remaining,
+            late < 4 ? 2 + 4 - late : 2);
+    }
+    sl_buf_done(&w.sheet.names);
+
+    CASE("no memory");
+    do {
+        struct fail f = {.nth = ++nth};
+        struct sl_alloc alloc = fail_alloc(&f);
+
+        open_world(&w, SL_BUCKET, "10/s", &alloc);
+        err = sl_sheet_fill_rest(&w.sheet, &rest, T0);
+        CHECK(!err || err == SLUICE_ENOMEM);
+        if (!err) {
+            sl_buf_clear(&w.sheet.names);
+            err = sl_sheet_fill(&w.sheet, &w.take, T0);
+        }
+        sl_buf_done(&w.sheet.names);
+        fail_check(&f);
+    } while (err && nth < 50);
+    CHECK(nth > 1 && nth < 50);
+}
+
+int main(void)
+{
+    test_counts();
+    test_clocks();
+    test_step_back();
+    test_leases();
+    test_rest();
+    return CHECK_DONE();
+}
