@@ -5,6 +5,7 @@
 
 #include "pair.h"
 #include "table/hold/hold.h"
+#include "turns.h"
 
 #define MIB    (UINT64_C(1) << 20)
 #define LIMITS 3
@@ -127,5 +128,6 @@ int main(void)
               measure(take_twice, &f, hold_and_settle, &f), 2.5,
               "against two takes of one key, which need no intent");
     sl_table_done(&f.table);
+    bench_turns();
     return 0;
 }

@@ -2,6 +2,8 @@
  * a hundred. Each round something comes back, the first is granted, the next
  * is asked in vain, and the one who was served stands behind again.
  */
+#include "turns.h"
+
 #include <stdlib.h>
 
 #include "engine/wait/wait.h"
@@ -101,7 +103,7 @@ static uint64_t grant(void *ctx, uint64_t rounds)
     return hall->granted;
 }
 
-int main(void)
+void bench_turns(void)
 {
     static struct hall few, many;
 
@@ -112,5 +114,4 @@ int main(void)
               "per grant, against 100 waiting");
     close_hall(&few);
     close_hall(&many);
-    return 0;
 }

@@ -279,8 +279,37 @@ static void test_others(void)
     sl_table_done(&table);
 }
 
+/* A cell that owes nothing is free space. Whoever puts the clock back behind
+ * the end of its window finds it as it was, or not at all: then the key has a
+ * whole allowance, once, as after a step forward. */
+static void test_step_back(bool given_away)
+{
+    struct sl_table_limit limit = limit_of("window", SL_FIXED, "10/min", 0);
+    sl_ns later = NOW + SL_MIN;
+
+    CASE(given_away ? "a key that has gone begins anew after a step, once"
+                    : "a key that is still there gets nothing by a step");
+    open_heap(&table, MIB, SL_FULL_ALLOW);
+    know(&table, &limit);
+    CHECK_EQ(take(&table, &limit, "a", 10), SL_VERDICT_ALLOW);
+    CHECK_EQ(take_at(&table, &limit, "b", 1, later), SL_VERDICT_ALLOW);
+    if (given_away) {
+        struct sl_intent *intent = sl_actor_borrow(&table.actors);
+
+        CHECK(sl_sweep(intent, (unsigned)sl_region_head(&table.region)->buckets,
+                       later) > 0);
+        sl_actor_return(&table.actors, intent);
+    }
+    CHECK_EQ(take(&table, &limit, "a", 10),
+             given_away ? SL_VERDICT_ALLOW : SL_VERDICT_DENY);
+    CHECK_EQ(take(&table, &limit, "a", 1), SL_VERDICT_DENY);
+    sl_table_done(&table);
+}
+
 int main(void)
 {
+    test_step_back(false);
+    test_step_back(true);
     test_owing();
     test_others();
     test_plans();
