@@ -440,7 +440,9 @@ enum sl_verdict sl_set_decide(struct sl_set *set)
         if (set->rider && verdict == SL_VERDICT_ALLOW) {
             if (!set->rider->ready(set))
                 return SL_VERDICT_VOID;
-            done = change_all(set, set->rider);
+            done = set->rider->alone && !changes_any(set)
+                       ? set->rider->alone(set)
+                       : change_all(set, set->rider);
         } else if (!changes_any(set))
             done = !only_looks(set) || stands_still(set);
         else if (set->count == 1 && set->items[0].found &&
