@@ -26,6 +26,7 @@ const struct sl_errand *const sl_errands[] = {
     &sl_errand_backlog,
     &sl_errand_subject,
     &sl_errand_usage,
+    &sl_errand_leases,
     NULL,
 };
 
