@@ -28,43 +28,28 @@ static void keep_why(struct sl_common *common, const char *sentence)
     pthread_mutex_unlock(&common->lock);
 }
 
-static void on_news(void *ctx, enum sl_redis_news news, const char *sentence)
+static void on_news(void *ctx, enum sl_store_news news, const char *sentence)
 {
     struct sl_daemon *daemon = ctx;
 
     switch (news) {
-    case SL_REDIS_DOWN:
+    case SL_NEWS_DOWN:
         keep_why(&daemon->common, sentence);
         break;
-    case SL_REDIS_OPENED:
+    case SL_NEWS_OPENED:
         if (!daemon->common.why[0])
             keep_why(&daemon->common, sentence);
         break;
-    case SL_REDIS_UP:
-    case SL_REDIS_CLOSED:
+    case SL_NEWS_UP:
+    case SL_NEWS_CLOSED:
         break;
-    case SL_REDIS_TROUBLE:
+    case SL_NEWS_TROUBLE:
         sl_log(SL_LOG_WARN, "store trouble", "why", sentence, NULL);
         break;
-    case SL_REDIS_CHANGED:
+    case SL_NEWS_CHANGED:
         sl_log(SL_LOG_WARN, "store changed", "why", sentence, NULL);
         break;
     }
-}
-
-/* The same words as of a Redis. */
-static void on_dynamo_news(void *ctx, enum sl_dynamo_news news,
-                           const char *sentence)
-{
-    static const enum sl_redis_news as[] = {
-        [SL_DYNAMO_UP] = SL_REDIS_UP,
-        [SL_DYNAMO_DOWN] = SL_REDIS_DOWN,
-        [SL_DYNAMO_OPENED] = SL_REDIS_OPENED,
-        [SL_DYNAMO_CLOSED] = SL_REDIS_CLOSED,
-        [SL_DYNAMO_TROUBLE] = SL_REDIS_TROUBLE,
-    };
-
-    on_news(ctx, as[news], sentence);
 }
 
 /* ---- looking ---- */
@@ -250,7 +235,7 @@ static int open_dynamo(struct sl_daemon *daemon)
         .own_now = daemon->settings.virtual_clock,
         .no_denials = daemon->settings.virtual_clock,
         .no_leases = daemon->settings.virtual_clock,
-        .on_news = on_dynamo_news,
+        .on_news = on_news,
         .ctx = daemon,
     };
 

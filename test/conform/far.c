@@ -24,7 +24,7 @@ static void on_wake(void *ctx)
     sl_loop_stop(ctx);
 }
 
-static void on_dynamo_news(void *ctx, enum sl_dynamo_news news,
+static void on_dynamo_news(void *ctx, enum sl_store_news news,
                            const char *sentence)
 {
     (void)ctx;

@@ -22,7 +22,7 @@ struct client {
     char last[6][256];
 };
 
-static void client_on_news(void *ctx, enum sl_redis_news news,
+static void client_on_news(void *ctx, enum sl_store_news news,
                            const char *sentence)
 {
     struct client *c = ctx;

@@ -175,7 +175,7 @@ static void test_spanning(struct cluster *cluster)
     asked_send(&a);
     CHECK(a.done && a.take.err == SLUICE_ESTORE);
     CHECK_EQ(client_stats(&c).spanning, 1);
-    CHECK(strstr(c.last[SL_REDIS_TROUBLE], "hash tag"));
+    CHECK(strstr(c.last[SL_NEWS_TROUBLE], "hash tag"));
     client_close(&c);
 }
 

@@ -70,7 +70,7 @@ static void test_stall(struct server *s, const char *name, const char *what,
     CHECK(c.failed > 0);
     CHECK(c.slowest < SOON);
     CHECK(client_stats(&c).open);
-    CHECK(c.news[SL_REDIS_OPENED] >= 1);
+    CHECK(c.news[SL_NEWS_OPENED] >= 1);
     if (strcmp(what, "SIGSTOP") == 0)
         server_kill(s, SIGCONT);
     check_recovery(&load);
@@ -135,7 +135,7 @@ static void test_kill(struct server *s)
         run_for(&load, 50 * SL_MS);
         server_kill(s, SIGKILL);
         run_for(&load, 300 * SL_MS);
-        CHECK(c.news[SL_REDIS_DOWN] >= 1);
+        CHECK(c.news[SL_NEWS_DOWN] >= 1);
         server_spawn(s);
         check_recovery(&load);
     }

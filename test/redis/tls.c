@@ -55,20 +55,20 @@ int main(void)
 
     CASE("one that we do not trust");
     open_at(&c, &s, port, "localhost", 1);
-    CLIENT_WAIT(&c, c.news[SL_REDIS_DOWN] > 0);
+    CLIENT_WAIT(&c, c.news[SL_NEWS_DOWN] > 0);
     CHECK(!sl_redis_is_ready(c.store));
     client_close(&c);
 
     CASE("one that is called otherwise");
     open_at(&c, &s, port, "127.0.0.1", 0);
-    CLIENT_WAIT(&c, c.news[SL_REDIS_DOWN] > 0);
+    CLIENT_WAIT(&c, c.news[SL_NEWS_DOWN] > 0);
     CHECK(!sl_redis_is_ready(c.store));
     client_close(&c);
 
     CASE("a name that is nobody's");
     open_at(&c, &s, port, "no..name", 0);
-    CLIENT_WAIT(&c, c.news[SL_REDIS_DOWN] > 0);
-    CHECK(strstr(c.last[SL_REDIS_DOWN], "can't be found"));
+    CLIENT_WAIT(&c, c.news[SL_NEWS_DOWN] > 0);
+    CHECK(strstr(c.last[SL_NEWS_DOWN], "can't be found"));
     client_close(&c);
     server_stop(&s);
     return CHECK_DONE();

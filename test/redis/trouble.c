@@ -22,8 +22,8 @@ static void check_fails(struct client *c, const char *words)
 
     client_take(c, SL_ERRAND_TAKE, &limit, "troubled", 1, &err);
     CHECK_EQ(err, SLUICE_ESTORE);
-    if (!CHECK(strstr(c->last[SL_REDIS_TROUBLE], words) != NULL))
-        printf("# %s\n", c->last[SL_REDIS_TROUBLE]);
+    if (!CHECK(strstr(c->last[SL_NEWS_TROUBLE], words) != NULL))
+        printf("# %s\n", c->last[SL_NEWS_TROUBLE]);
 }
 
 static void check_works(struct client *c)
@@ -111,7 +111,7 @@ static void test_readonly(struct server *s)
 }
 
 /* Before the secret is known nothing is taken, and the log says why. */
-static void check_never_ready(struct client *c, enum sl_redis_news news,
+static void check_never_ready(struct client *c, enum sl_store_news news,
                               const char *words)
 {
     CLIENT_WAIT(c, c->news[news] > 0);
@@ -129,15 +129,15 @@ static void test_users(struct server *s)
     CASE("a user without rights");
     server_say(s, "ACL SETUSER bare on >word +ping +auth");
     open_at(&c, s, "bare:word@");
-    check_never_ready(&c, SL_REDIS_TROUBLE, "may not");
+    check_never_ready(&c, SL_NEWS_TROUBLE, "may not");
     client_take(&c, SL_ERRAND_TAKE, &limit, "troubled", 1, &err);
     CHECK_EQ(err, SLUICE_ESTORE);
     client_close(&c);
 
     CASE("a wrong password");
     open_at(&c, s, "bare:secret-word@");
-    check_never_ready(&c, SL_REDIS_DOWN, "WRONGPASS");
-    CHECK(!strstr(c.last[SL_REDIS_DOWN], "secret-word"));
+    check_never_ready(&c, SL_NEWS_DOWN, "WRONGPASS");
+    CHECK(!strstr(c.last[SL_NEWS_DOWN], "secret-word"));
     client_close(&c);
 
     CASE("a user who may do what we need, and not ask for the time");
@@ -151,7 +151,7 @@ static void test_users(struct server *s)
     CASE("no password where one is needed");
     server_say(s, "ACL SETUSER default >word");
     open_at(&c, s, "");
-    check_never_ready(&c, SL_REDIS_DOWN, "NOAUTH");
+    check_never_ready(&c, SL_NEWS_DOWN, "NOAUTH");
     client_close(&c);
     open_at(&c, s, ":word@");
     client_ready(&c);
@@ -215,7 +215,7 @@ static void test_marker(struct server *s)
     CASE("data that was flushed is noticed, and the secret put back");
     server_say(s, "FLUSHALL");
     CLIENT_WAIT(&c, client_stats(&c).epochs == 1);
-    CHECK_EQ(c.news[SL_REDIS_CHANGED], 1);
+    CHECK_EQ(c.news[SL_NEWS_CHANGED], 1);
     client_run(&c, 100 * SL_MS);
     CHECK_EQ(server_say(s, "EXISTS sluice:secret sluice:epoch"), 2);
     client_close(&d);
@@ -227,7 +227,7 @@ static void test_marker(struct server *s)
 
     CASE("a secret of somebody else's is not ours, and said");
     server_say(s, "SET sluice:secret 0123456789abcdef0123456789abcdef");
-    CLIENT_WAIT(&c, strstr(c.last[SL_REDIS_CHANGED], "secret"));
+    CLIENT_WAIT(&c, strstr(c.last[SL_NEWS_CHANGED], "secret"));
     CHECK(sl_store_secret(c.store)->k0 == secret.k0);
     client_close(&c);
     server_say(s, "DEL sluice:secret");

@@ -27,16 +27,8 @@
 
 #include "store/dynamo/aws/keychain.h"
 #include "store/dynamo/where.h"
+#include "store/news.h"
 #include "store/store.h"
-
-/* What there is to say about a store, for a log. */
-enum sl_dynamo_news {
-    SL_DYNAMO_UP,      /* the endpoint answers */
-    SL_DYNAMO_DOWN,    /* it does not, and why */
-    SL_DYNAMO_OPENED,  /* the breaker: nobody waits for it any more */
-    SL_DYNAMO_CLOSED,  /* it answers again */
-    SL_DYNAMO_TROUBLE, /* it answers with an error, and what that means */
-};
 
 struct sl_dynamo_options {
     struct sl_dynamo_where where; /* its texts outlive the store, as those of */
@@ -52,7 +44,7 @@ struct sl_dynamo_options {
     /* On the loop's thread; the sentence has no secrets and no full stop. The
      * same trouble is told again after ten seconds. Nothing of this store may
      * be called in there. */
-    void (*on_news)(void *ctx, enum sl_dynamo_news news, const char *sentence);
+    sl_news_f *on_news;
     void *ctx;
 };
 

@@ -4,9 +4,8 @@
 
 #include <string.h>
 
-#define DEADLINE   (20 * SL_MS)
-#define IN_FLIGHT  1024
-#define TELL_AGAIN (10 * SL_S) /* of the same trouble */
+#define DEADLINE  (20 * SL_MS)
+#define IN_FLIGHT 1024
 
 static sl_ns steady(const struct sl_dynamo_seat *seat)
 {
@@ -15,19 +14,12 @@ static sl_ns steady(const struct sl_dynamo_seat *seat)
 
 /* ---- news ---- */
 
-static void tell_news(const struct sl_dynamo_seat *seat,
-                      enum sl_dynamo_news news, const char *sentence)
-{
-    if (seat->options.on_news && !seat->closing)
-        seat->options.on_news(seat->options.ctx, news, sentence);
-}
-
 void sl_dynamo_seat_heard(struct sl_dynamo_seat *seat, bool answers,
                           const char *why)
 {
     if (atomic_exchange(&seat->counts.up, answers) == answers)
         return;
-    tell_news(seat, answers ? SL_DYNAMO_UP : SL_DYNAMO_DOWN, why);
+    sl_herald_tell(&seat->herald, answers ? SL_NEWS_UP : SL_NEWS_DOWN, why);
     if (!answers && seat->hello)
         sl_hello_go(seat->hello);
 }
@@ -36,34 +28,20 @@ void sl_dynamo_seat_trouble(struct sl_dynamo_seat *seat,
                             enum sl_answered answered, const char *why)
 {
     struct sl_diag said;
-    sl_ns now = steady(seat);
 
-    if (seat->told_at > 0 && seat->told == answered &&
-        now - seat->told_at < TELL_AGAIN)
+    if (!sl_herald_may(&seat->herald, (int)answered, steady(seat)))
         return;
-    seat->told = answered;
-    seat->told_at = now;
     sl_refuse(&said, 0, "%s%s%s%s", sl_answered_sentence(answered),
               why[0] ? " (" : "", why, why[0] ? ")" : "");
-    tell_news(seat, SL_DYNAMO_TROUBLE, said.sentence);
+    sl_herald_tell(&seat->herald, SL_NEWS_TROUBLE, said.sentence);
 }
 
 void sl_dynamo_seat_note(struct sl_trip *trip, bool good)
 {
     struct sl_dynamo_seat *seat = trip->seat;
-    bool changed =
-        sl_breaker_note(&seat->breaker, good, trip->tries, steady(seat));
 
-    trip->tries = false;
-    if (!changed)
-        return;
-    atomic_store(&seat->counts.open, seat->breaker.is_open);
-    if (seat->breaker.is_open)
-        tell_news(seat, SL_DYNAMO_OPENED,
-                  "too many takes fail; they fail at once now, but for one "
-                  "now and then that tries");
-    else
-        tell_news(seat, SL_DYNAMO_CLOSED, "it answers again");
+    sl_herald_note(&seat->herald, &seat->breaker, good, &trip->tries,
+                   steady(seat), &seat->counts.open);
 }
 
 /* ---- taking ---- */
@@ -225,6 +203,8 @@ int sl_dynamo_seat_open(const struct sl_dynamo_options *options,
         return SLUICE_ENOMEM;
     memset(seat, 0, sizeof(*seat));
     seat->options = *options;
+    seat->herald.on_news = options->on_news;
+    seat->herald.ctx = options->ctx;
     seat->shared = shared;
     seat->in_steps = in_steps;
     seat->loop = loop;
@@ -245,7 +225,7 @@ void sl_dynamo_seat_close(struct sl_dynamo_seat *seat)
 
     if (!seat)
         return;
-    seat->closing = true;
+    seat->closing = seat->herald.closing = true;
     while ((trip = TAILQ_FIRST(&seat->under_way)) != NULL)
         sl_trip_abandon(trip);
     while ((trip = TAILQ_FIRST(&seat->spare)) != NULL) {

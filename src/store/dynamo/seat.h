@@ -71,8 +71,7 @@ struct sl_dynamo_seat {
     unsigned under_way_count, spare_count;
     bool closing;
     struct sl_trip *telling; /* whose take is told now, of one that goes on */
-    enum sl_answered told;   /* last, and when: steady */
-    sl_ns told_at;
+    struct sl_herald herald;
     struct sl_dynamo_counts counts;
 };
 

@@ -12,6 +12,7 @@
 
 #include "store/breaker.h"
 #include "store/leases.h"
+#include "store/news.h"
 #include "store/redis/script_hold.h"
 #include "store/redis/script_lease.h"
 #include "store/redis/seat.h"
@@ -56,8 +57,7 @@ struct sl_redis_seat {
     bool closing;
     bool drains;               /* nothing is leased any more */
     struct sl_record *telling; /* whose take is told now, of one that goes on */
-    enum sl_trouble told;      /* last, and when: steady */
-    sl_ns told_at;
+    struct sl_herald herald;
     struct sl_redis_counts counts;
 };
 

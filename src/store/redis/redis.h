@@ -28,18 +28,9 @@
 #define SL_REDIS_H
 
 #include "net/loop.h"
+#include "store/news.h"
 #include "store/redis/where.h"
 #include "store/store.h"
-
-/* What there is to say about a store, for a log. */
-enum sl_redis_news {
-    SL_REDIS_UP,      /* a server is there */
-    SL_REDIS_DOWN,    /* it is not, and why */
-    SL_REDIS_OPENED,  /* the breaker: nobody waits for it any more */
-    SL_REDIS_CLOSED,  /* it answers again */
-    SL_REDIS_TROUBLE, /* it answers with an error, and what that means */
-    SL_REDIS_CHANGED, /* the marker */
-};
 
 struct sl_redis_options {
     struct sl_redis_where where; /* its texts outlive the store */
@@ -55,7 +46,7 @@ struct sl_redis_options {
     /* On the loop's thread; the sentence has no secrets and no full stop. The
      * same trouble is told again after ten seconds. Nothing of this store may
      * be called in there. */
-    void (*on_news)(void *ctx, enum sl_redis_news news, const char *sentence);
+    sl_news_f *on_news;
     void *ctx;
 };
 

@@ -18,9 +18,8 @@
 #include "store/redis/inner.h"
 #include "store/redis/script.h"
 
-#define DEADLINE   (20 * SL_MS)
-#define IN_FLIGHT  8192
-#define TELL_AGAIN (10 * SL_S) /* of the same trouble */
+#define DEADLINE  (20 * SL_MS)
+#define IN_FLIGHT 8192
 
 static sl_ns steady(const struct sl_redis_seat *seat)
 {
@@ -29,48 +28,27 @@ static sl_ns steady(const struct sl_redis_seat *seat)
 
 /* ---- news ---- */
 
-static void tell_news(const struct sl_redis_seat *seat, enum sl_redis_news news,
-                      const char *sentence)
-{
-    if (seat->options.on_news && !seat->closing)
-        seat->options.on_news(seat->options.ctx, news, sentence);
-}
-
 /* A reply that is no answer: say what it means, not too often. */
 void sl_seat_trouble(struct sl_redis_seat *seat, struct sl_str reply)
 {
     struct sl_diag said;
     struct sl_str text;
     enum sl_trouble trouble = sl_trouble_of(reply, &text);
-    sl_ns now = steady(seat);
 
-    if (seat->told_at > 0 && seat->told == trouble &&
-        now - seat->told_at < TELL_AGAIN)
+    if (!sl_herald_may(&seat->herald, (int)trouble, steady(seat)))
         return;
-    seat->told = trouble;
-    seat->told_at = now;
     text.len = text.len < 80 ? text.len : 80;
     sl_refuse(&said, 0, "%s (%.*s)", sl_trouble_sentence(trouble),
               SL_STR_ARG(text));
-    tell_news(seat, SL_REDIS_TROUBLE, said.sentence);
+    sl_herald_tell(&seat->herald, SL_NEWS_TROUBLE, said.sentence);
 }
 
 void sl_seat_note(struct sl_record *r, bool good)
 {
     struct sl_redis_seat *seat = r->seat;
-    bool changed =
-        sl_breaker_note(&seat->breaker, good, r->tries, steady(seat));
 
-    r->tries = false;
-    if (!changed)
-        return;
-    atomic_store(&seat->counts.open, seat->breaker.is_open);
-    if (seat->breaker.is_open)
-        tell_news(seat, SL_REDIS_OPENED,
-                  "too many takes fail; they fail at once now, but for one "
-                  "now and then that tries");
-    else
-        tell_news(seat, SL_REDIS_CLOSED, "it answers again");
+    sl_herald_note(&seat->herald, &seat->breaker, good, &r->tries, steady(seat),
+                   &seat->counts.open);
 }
 
 /* ---- deadlines ---- */
@@ -257,7 +235,7 @@ static void on_change(void *ctx, bool up, const char *why)
     struct sl_redis_seat *seat = ctx;
 
     atomic_store(&seat->counts.up, seat->fleet && sl_fleet_is_up(seat->fleet));
-    tell_news(seat, up ? SL_REDIS_UP : SL_REDIS_DOWN, why);
+    sl_herald_tell(&seat->herald, up ? SL_NEWS_UP : SL_NEWS_DOWN, why);
     if (up && seat->welcome)
         sl_welcome_go(seat->welcome);
 }
@@ -271,12 +249,16 @@ static void on_ready(void *ctx)
 
 static void on_changed(void *ctx, const char *sentence)
 {
-    tell_news(ctx, SL_REDIS_CHANGED, sentence);
+    const struct sl_redis_seat *seat = ctx;
+
+    sl_herald_tell(&seat->herald, SL_NEWS_CHANGED, sentence);
 }
 
 static void on_warning(void *ctx, const char *sentence)
 {
-    tell_news(ctx, SL_REDIS_TROUBLE, sentence);
+    const struct sl_redis_seat *seat = ctx;
+
+    sl_herald_tell(&seat->herald, SL_NEWS_TROUBLE, sentence);
 }
 
 static void on_no_welcome(void *ctx, struct sl_str reply)
@@ -328,6 +310,8 @@ int sl_redis_seat_open(const struct sl_redis_options *options,
         return SLUICE_ENOMEM;
     memset(seat, 0, sizeof(*seat));
     seat->options = *options;
+    seat->herald.on_news = options->on_news;
+    seat->herald.ctx = options->ctx;
     seat->shared = shared;
     seat->loop = loop;
     TAILQ_INIT(&seat->waiting);
@@ -347,7 +331,7 @@ void sl_redis_seat_close(struct sl_redis_seat *seat)
 
     if (!seat)
         return;
-    seat->closing = true;
+    seat->closing = seat->herald.closing = true;
     sl_fleet_close(seat->fleet); /* and all voyages end */
     sl_welcome_close(seat->welcome);
     while ((r = TAILQ_FIRST(&seat->spare)) != NULL) {

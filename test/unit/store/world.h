@@ -29,12 +29,12 @@ static inline void on_done(struct sl_take *take)
     ((struct asked *)take)->done++;
 }
 
-static inline void on_news(void *ctx, enum sl_redis_news news,
+static inline void on_news(void *ctx, enum sl_store_news news,
                            const char *sentence)
 {
     struct world *w = ctx;
 
-    w->troubles += news == SL_REDIS_TROUBLE;
+    w->troubles += news == SL_NEWS_TROUBLE;
     snprintf(w->said, sizeof(w->said), "%s", sentence);
 }
 

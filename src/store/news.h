@@ -1,0 +1,42 @@
+/* news.h -- what there is to say about a store elsewhere, for a log: each thing
+ * once, and the same trouble not too often. Of one seat. */
+#ifndef SL_STORE_NEWS_H
+#define SL_STORE_NEWS_H
+
+#include <stdatomic.h>
+
+#include "store/breaker.h"
+
+enum sl_store_news {
+    SL_NEWS_UP,      /* it is there */
+    SL_NEWS_DOWN,    /* it is not, and why */
+    SL_NEWS_OPENED,  /* the breaker: nobody waits for it any more */
+    SL_NEWS_CLOSED,  /* it answers again */
+    SL_NEWS_TROUBLE, /* it answers with an error, and what that means */
+    SL_NEWS_CHANGED, /* its marker */
+};
+
+/* The sentence has no secrets and no full stop. */
+typedef void sl_news_f(void *ctx, enum sl_store_news news,
+                       const char *sentence);
+
+struct sl_herald {
+    sl_news_f *on_news; /* or NULL */
+    void *ctx;
+    bool closing;  /* nothing is told any more */
+    int told;      /* which trouble, last... */
+    sl_ns told_at; /* ...and when: steady; 0: none yet */
+};
+
+void sl_herald_tell(const struct sl_herald *herald, enum sl_store_news news,
+                    const char *sentence);
+
+/* Is that trouble to be told now? The same one is after ten seconds. */
+SL_MUST_USE bool sl_herald_may(struct sl_herald *herald, int trouble,
+                               sl_ns now);
+
+/* How a take has ended: tell the breaker, and of it. *tries is its take's. */
+void sl_herald_note(const struct sl_herald *herald, struct sl_breaker *breaker,
+                    bool good, bool *tries, sl_ns now, _Atomic bool *is_open);
+
+#endif
