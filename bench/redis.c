@@ -44,7 +44,9 @@ struct row {
     unsigned array; /* checks in a request */
     unsigned users;
     double budget;
-    double redis_cost[ROUNDS], our_rate[ROUNDS], their_rate[ROUNDS];
+    double our_rate[ROUNDS], their_rate[ROUNDS];
+    /* Processor time for one: of Redis, ours and theirs, and of sluiced. */
+    double redis_cost[ROUNDS], their_cost[ROUNDS], own_cost[ROUNDS];
 };
 
 static int by_value(const void *a, const void *b)
@@ -213,11 +215,12 @@ static void wait_until_ready(const struct server *s)
 }
 
 static void measure(struct row *row, struct load *load,
-                    const struct server *redis, const char *words)
+                    const struct server *own, const struct server *redis,
+                    const char *words)
 {
     load_run(load, SECONDS); /* and Redis has the script then */
     for (unsigned i = 0; i < ROUNDS; i++) {
-        uint64_t before = server_cpu(redis);
+        uint64_t before = server_cpu(redis), own_before = server_cpu(own);
         struct slice slice;
         double decisions;
 
@@ -225,8 +228,11 @@ static void measure(struct row *row, struct load *load,
         slice = load_run(load, SECONDS);
         decisions = (double)slice.requests * row->array;
         row->redis_cost[i] = (double)(server_cpu(redis) - before) / decisions;
+        row->own_cost[i] = (double)(server_cpu(own) - own_before) / decisions;
         row->our_rate[i] = decisions / slice.seconds;
+        before = server_cpu(redis);
         row->their_rate[i] = benchmark(redis, row->users, words);
+        row->their_cost[i] = (double)(server_cpu(redis) - before) / TAKES;
     }
 }
 
@@ -238,11 +244,12 @@ static void print(const struct row *row, bool two)
         ratios[i] = row->our_rate[i] / row->their_rate[i];
     printf("%s\t%.2f\t>= %.2f\t%s\t%s, 64 connections, against EVALSHA of the "
            "same take, pipeline 16; %.0f/s against %.0f/s; %.1f us of Redis "
-           "each%s\n",
+           "each against %.1f, and %.1f of sluiced%s\n",
            row->name, median(ratios), row->budget,
            median(ratios) >= row->budget ? "ok" : "short", row->what,
            median(row->our_rate), median(row->their_rate),
-           median(row->redis_cost) / 1e3, two ? "" : "; one processor for all");
+           median(row->redis_cost) / 1e3, median(row->their_cost) / 1e3,
+           median(row->own_cost) / 1e3, two ? "" : "; one processor for all");
 }
 
 static void run(struct row *row, const struct server *redis, bool two)
@@ -259,8 +266,8 @@ static void run(struct row *row, const struct server *redis, bool two)
     write_questions(questions, row);
     sl_buf_init(&words, 4096, &sl_alloc_libc);
     write_words(&words);
-    measure(row, load_open(sluiced.port, questions, row->users), redis,
-            words.bytes);
+    measure(row, load_open(sluiced.port, questions, row->users), &sluiced,
+            redis, words.bytes);
     check_honest(&sluiced);
     print(row, two);
 }

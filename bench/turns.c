@@ -68,6 +68,7 @@ static void open_hall(struct hall *hall, unsigned count)
     hall->waiters = calloc(count, sizeof(*hall->waiters));
     if (!hall->waiters || sl_queues_open(&sl_alloc_libc, &hall->queues))
         exit(1);
+    sl_queues_resize(hall->queues, count);
     sl_room_init(&hall->room, hall->queues, on_ring, NULL);
     for (unsigned i = 0; i < count; i++) {
         hall->waiters[i].room = &hall->room;

@@ -74,6 +74,8 @@ try_looks() {
     caught tabs src/base/a.c 2 <<<$'int a;\n\tint b;'
     caught tabs meson.build 1 <<<$'\tx = 1'
     caught trailing_blanks docs/a.md 1 <<<'word '
+    caught conflicts src/base/a.def 2 <<<$'A(1)\n<<<<<<< HEAD\nB(2)\n=======\nB(3)'
+    passes conflicts docs/a.md <<<$'Title\n=======\n  >>>>>>> quoted'
 }
 
 # $1 pairs of characters, the width of which bytes would overstate.

@@ -26,7 +26,7 @@ call_begins='(^|[^A-Za-z0-9_.>])'
 
 rules=(format file_length function_length line_length banned_calls memory
     secrets clocks purity includes own_header empty_comments todos words tabs trailing_blanks
-    shell headers)
+    conflicts shell headers)
 slow_rules=(tidy)
 tools=(awk clang-format clang-tidy ctags gcc g++ git grep shellcheck timeout xargs)
 
@@ -125,6 +125,11 @@ rule_tabs() {
 
 rule_trailing_blanks() {
     in_text "$text_files" '[[:blank:]]$' 'blanks at the end of the line'
+}
+
+# Where a merge gave up; none of these lines is code or prose of ours.
+rule_conflicts() {
+    in_text "$text_files" '^(<{7}|>{7}|\|{7}) ' 'left over from a merge'
 }
 
 # ---- how long it is ----
@@ -320,10 +325,10 @@ rule_shell() {
 # many states: five times as many take five times as long. What it would find
 # only behind them, it finds under `scripts/test --long`.
 rule_tidy() {
-    local status=0 states="max-nodes=${SL_TIDY_STATES:-45000}"
+    local status=0 states="max-nodes=${SL_TIDY_STATES:-10000}"
 
     files '^src/.*\.c$' |
-        xargs -r -d '\n' -n 1 -P 2 timeout 120 clang-tidy -p build/plain \
+        xargs -r -d '\n' -n 1 -P 2 timeout 600 clang-tidy -p build/plain \
             --quiet --extra-arg=-Xclang --extra-arg=-analyzer-config \
             --extra-arg=-Xclang --extra-arg="$states" \
             >"$view/tidy" 2>"$view/tidy.err" || status=$?

@@ -139,8 +139,10 @@ uint64_t sl_stats_denied(const struct sl_stats *stats)
 
 static void copy_name(char *to, size_t size, const char *from)
 {
-    size_t len = strnlen(from, size - 1);
+    size_t len = strlen(from);
 
+    if (len >= size)
+        len = size - 1;
     memcpy(to, from, len);
     to[len] = '\0';
 }
@@ -328,12 +330,15 @@ static void count_limit(struct sl_stats *stats, const struct sl_decision *d,
         add(&values[OF_LIMIT_CANDIDATE], 1);
 }
 
-void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
-                       const char *door, sl_ns took)
+void sl_stats_took(struct sl_stats *stats, const char *door, sl_ns took,
+                   unsigned count)
 {
-    if (!d->spend)
-        return; /* explained only */
-    observe(find_door(stats, door)->took, sl_took_bounds, SL_TOOK_BOUNDS, took);
+    observe_many(find_door(stats, door)->took, sl_took_bounds, SL_TOOK_BOUNDS,
+                 took / count, count);
+}
+
+void sl_stats_verdict(struct sl_stats *stats, const struct sl_decision *d)
+{
     count_verdict(stats, d);
     count_wait(stats, d);
     count_failure(stats, d);
@@ -352,6 +357,15 @@ void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
     for (unsigned i = 0; i < d->shown_count; i++)
         if (has_numbers(&d->shown[i]))
             count_limit(stats, d, &d->shown[i]);
+}
+
+void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
+                       const char *door, sl_ns took)
+{
+    if (!d->spend)
+        return; /* explained only */
+    sl_stats_took(stats, door, took, 1);
+    sl_stats_verdict(stats, d);
 }
 
 /* ---- limits without a policy ---- */
@@ -380,8 +394,7 @@ void sl_stats_throttles(struct sl_stats *stats,
 
     if (all == 0)
         return;
-    observe_many(find_door(stats, door)->took, sl_took_bounds, SL_TOOK_BOUNDS,
-                 took / all, all);
+    sl_stats_took(stats, door, took, all);
     count_throttle(stats, SL_RESULT_ALLOW, 200, counted->allowed);
     count_throttle(stats, SL_RESULT_DENY, 429, counted->denied);
     count_throttle(stats, SL_RESULT_ERROR_DENY, 503, counted->failed);

@@ -40,6 +40,13 @@ uint64_t sl_stats_denied(const struct sl_stats *stats);
 void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
                        const char *door, sl_ns took);
 
+/* The same in two steps, for those who make many in a row and read the clock
+ * once: each decision that was to spend, and then how long all `count` (at
+ * least 1) of them took together. */
+void sl_stats_verdict(struct sl_stats *stats, const struct sl_decision *d);
+void sl_stats_took(struct sl_stats *stats, const char *door, sl_ns took,
+                   unsigned count);
+
 /* Limits whose numbers came with the question were asked together, which took
  * `took`. They are counted as the limit CL.THROTTLE. */
 struct sl_stats_throttles {

@@ -1,8 +1,9 @@
 /* top.c -- counting by key, by one thread for itself.
  *
  * On the way of a decision are: an uncontended lock, a short hash of each
- * key, one look at which limit and endpoint it is (a cache by their indices,
- * believed only if the names are the same), one look into the sketch.
+ * key (limits of the same caller share one), one look at which limit and
+ * endpoint it is (a cache by their indices, believed only if the names are the
+ * same), one look into the sketch.
  */
 #include "doors/top.h"
 
@@ -170,8 +171,25 @@ static unsigned find_place(struct sl_top *top, const struct sl_decision *d,
 
 /* ---- decisions ---- */
 
+/* What was hashed last: limits beside each other are mostly kept by the same
+ * key. */
+struct hashed {
+    struct sl_str key; /* of length 0: nothing */
+    uint64_t hash;
+};
+
+static uint64_t hash_key(const struct sl_top *top, struct sl_str key,
+                         struct hashed *last)
+{
+    if (last->key.len == 0 || !sl_str_eq(last->key, key)) {
+        last->key = key;
+        last->hash = sl_hash64(&top->secret, key);
+    }
+    return last->hash;
+}
+
 static void count_shown(struct sl_top *top, const struct sl_decision *d,
-                        const struct sl_shown *shown)
+                        const struct sl_shown *shown, struct hashed *last)
 {
     struct sl_sketch *present = sl_top_span(top, SL_TOP_PRESENT);
     struct sl_counted what = {.add = {0}};
@@ -189,7 +207,7 @@ static void count_shown(struct sl_top *top, const struct sl_decision *d,
     }
     what.place = (uint16_t)find_place(top, d, shown);
     place = &top->places.list[what.place];
-    what.print = sl_hash64(&top->secret, shown->key) + place->limit_hash +
+    what.print = hash_key(top, shown->key, last) + place->limit_hash +
                  place->endpoint_hash;
     what.key =
         (struct sl_str){shown->id, strnlen(shown->id, SL_SKETCH_TEXT + 1)};
@@ -198,6 +216,11 @@ static void count_shown(struct sl_top *top, const struct sl_decision *d,
 
 void sl_top_decision(struct sl_top *top, const struct sl_decision *d)
 {
+    struct hashed last = {
+        {NULL, 0},
+        0
+    };
+
     if (d->blind || d->reason != SL_REASON_NONE)
         return; /* no limit was asked */
     pthread_mutex_lock(&top->lock);
@@ -206,7 +229,7 @@ void sl_top_decision(struct sl_top *top, const struct sl_decision *d)
         const struct sl_shown *shown = &d->shown[i];
 
         if (!shown->skipped && sl_rate_has_numbers(shown->form))
-            count_shown(top, d, shown);
+            count_shown(top, d, shown, &last);
     }
     pthread_mutex_unlock(&top->lock);
 }

@@ -156,7 +156,7 @@ static int find_routes(struct sl_decision *d, const struct sl_facts *facts,
  * request without a name, since many servers run their handlers for it. */
 static bool is_preflight(const struct sl_facts *facts)
 {
-    return sl_method_of(facts->method) == SL_METHOD_OPTIONS &&
+    return sl_str_eq_nocase(facts->method, SL_STR("options")) &&
            facts->job.len == 0 &&
            sl_facts_header(facts, SL_STR("origin")).len > 0 &&
            sl_facts_header(facts, SL_STR("access-control-request-method")).len >

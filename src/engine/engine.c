@@ -112,6 +112,10 @@ static int prepare(struct sl_engine *engine, struct sl_live *live,
         err = sl_memory_of_repeats(engine, policy, diag);
     if (!err)
         err = sl_store_bind(engine->store, live->stored, count, diag);
+    if (!err)
+        sl_queues_resize(engine->queues, policy->server.waiting
+                                             ? policy->server.waiting
+                                             : SL_WAITING);
     if (err || !wants_local(policy))
         return err;
     if (!engine->local) {

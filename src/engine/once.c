@@ -8,7 +8,8 @@
 
 #define SHARDS   16
 #define BUCKETS  1024 /* of a shard: 16 MiB are some 40 records in each */
-#define LOOK_FAR 32   /* records looked at for one that is over */
+#define LOOK_FAR 256  /* records looked at for such that are over */
+#define LOOK     4    /* of a strict memory, whenever one is added */
 
 struct record {
     LIST_ENTRY(record) chain;
@@ -83,15 +84,25 @@ static void remove_record(struct sl_once *once, struct shard *shard,
     sl_alloc_free(once->alloc, record, size);
 }
 
-/* Of the first few, forget those that are over. */
-static void sweep(struct sl_once *once, struct shard *shard, sl_ns now)
+/* Of the first few, forget those that are over. A strict memory has no use for
+ * the order: there the others go to the end, so that the next sweep finds
+ * others, and none that lasts long hides those behind it. */
+static void sweep(struct sl_once *once, struct shard *shard, unsigned far,
+                  sl_ns now)
 {
     struct record *record = TAILQ_FIRST(&shard->done), *next;
+    const struct record *last = TAILQ_LAST(&shard->done, order);
+    bool more = record != NULL;
 
-    for (unsigned i = 0; record && i < LOOK_FAR; i++, record = next) {
+    for (; more && far > 0; far--, record = next) {
         next = TAILQ_NEXT(record, order);
-        if (record->claim.until <= now)
+        more = next && record != last;
+        if (record->claim.until <= now) {
             remove_record(once, shard, record);
+        } else if (once->strict) {
+            TAILQ_REMOVE(&shard->done, record, order);
+            TAILQ_INSERT_TAIL(&shard->done, record, order);
+        }
     }
 }
 
@@ -101,8 +112,10 @@ static bool make_room(struct sl_once *once, struct shard *shard, size_t size,
     size_t most = atomic_load_explicit(&once->most, memory_order_relaxed);
     struct record *oldest;
 
+    if (once->strict)
+        sweep(once, shard, LOOK, now);
     if (shard->bytes + size > most)
-        sweep(once, shard, now);
+        sweep(once, shard, LOOK_FAR, now);
     while (shard->bytes + size > most && !once->strict &&
            (oldest = TAILQ_FIRST(&shard->done)) != NULL) {
         remove_record(once, shard, oldest);

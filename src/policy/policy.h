@@ -268,6 +268,7 @@ struct sl_server {
     struct sl_str store, usage;
     uint64_t memory;      /* bytes; 0: not written */
     uint64_t idempotency; /* likewise: for repeats */
+    unsigned waiting;     /* requests; 0: not written */
     sl_ns deadline;       /* 0: not written */
     struct sl_str forward_auth;
     struct sl_str proxy_protocol; /* "http,resp" */

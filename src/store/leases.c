@@ -43,6 +43,7 @@ TAILQ_HEAD(by_end, sl_lease);
 struct sl_leases {
     const struct sl_alloc *alloc;
     sl_lease_keep_f *keep;
+    bool melt;
     unsigned most; /* places; a multiple of WAYS */
     struct by_end by_end;
     struct sl_lease list[];
@@ -225,10 +226,14 @@ static uint64_t share_of(const struct sl_take_part *part)
 static uint64_t wanted(const struct sl_lease *lease,
                        const struct sl_take_part *part, sl_ns now)
 {
-    uint64_t share = share_of(part), twice = sl_mul_sat(lease->demand, 2);
+    uint64_t share = share_of(part), melts = 0, twice;
 
     if (!is_recent(lease, now))
         return 0;
+    if (lease->every > 0)
+        melts = sl_muldiv_down((uint64_t)(now - lease->asked), lease->melts,
+                               (uint64_t)lease->every);
+    twice = sl_mul_sat(sl_add_sat(lease->demand, melts), 2);
     return twice < share ? twice : share;
 }
 
@@ -237,6 +242,15 @@ static bool keep_words(const struct sl_leases *leases, struct sl_lease *lease,
 {
     sl_buf_clear(&lease->words);
     return !leases->keep(part, near, &lease->words, &lease->name_len);
+}
+
+static void set_melting(const struct sl_leases *leases, struct sl_lease *lease,
+                        const struct sl_limit *limit)
+{
+    bool melts = leases->melt && limit->kind == SL_BUCKET;
+
+    lease->melts = melts ? limit->count : 0;
+    lease->every = melts ? limit->period : 0;
 }
 
 void sl_leases_ask(struct sl_leases *leases, const struct sl_lease_keys *keys,
@@ -257,6 +271,7 @@ void sl_leases_ask(struct sl_leases *leases, const struct sl_lease_keys *keys,
             lease->demand = 0;
         lease->demand = sl_add_sat(lease->demand, take->parts[i].cost);
         ret->words[i] = withdraw(leases, lease, now);
+        set_melting(leases, lease, take->parts[i].limit);
         ret->frees |= ret->words[i].left > 0;
         if (keep_words(leases, lease, &take->parts[i], near))
             ret->words[i].want = wanted(lease, &take->parts[i], now);
@@ -296,8 +311,6 @@ static void begin(struct sl_leases *leases, struct sl_lease *lease,
     lease->made = sent;
     lease->beside = sl_sub_floor(grant->remaining, grant->has);
     lease->reset_in = grant->reset_in;
-    lease->melts = grant->melts ? grant->melts->count : 0;
-    lease->every = grant->melts ? grant->melts->period : 0;
     enlist(leases, lease);
 }
 
@@ -378,7 +391,7 @@ static size_t size_of(unsigned most)
     return sizeof(struct sl_leases) + most * sizeof(struct sl_lease);
 }
 
-int sl_leases_open(unsigned most, sl_lease_keep_f *keep,
+int sl_leases_open(unsigned most, sl_lease_keep_f *keep, bool melt,
                    const struct sl_alloc *alloc, struct sl_leases **ret)
 {
     struct sl_leases *leases;
@@ -390,6 +403,7 @@ int sl_leases_open(unsigned most, sl_lease_keep_f *keep,
     memset(leases, 0, size_of(most));
     leases->alloc = alloc;
     leases->keep = keep;
+    leases->melt = melt;
     leases->most = most;
     TAILQ_INIT(&leases->by_end);
     for (unsigned i = 0; i < most; i++)

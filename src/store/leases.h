@@ -19,7 +19,8 @@
  *
  * It may refuse too much, others elsewhere: by what is leased and not spent.
  * That is at most the part of the capacity that the policy names, for each
- * loop, and never more than twice what the loop has taken since it asked last.
+ * loop, and never more than twice what the loop has taken since it asked last,
+ * and what melts in twice that time.
  * A key that is not taken from twice within two seconds is not leased at all.
  *
  * Leases are known by the names and numbers of their keys. Pure: nothing is
@@ -41,8 +42,8 @@ struct sl_leases;
 typedef int sl_lease_keep_f(const struct sl_take_part *part, sl_ns near,
                             struct sl_buf *out, size_t *ret_name_len);
 
-/* `most` keys; SLUICE_ENOMEM. */
-SL_MUST_USE int sl_leases_open(unsigned most, sl_lease_keep_f *keep,
+/* `most` keys; `melt`: those of buckets do. SLUICE_ENOMEM. */
+SL_MUST_USE int sl_leases_open(unsigned most, sl_lease_keep_f *keep, bool melt,
                                const struct sl_alloc *alloc,
                                struct sl_leases **ret);
 void sl_leases_close(struct sl_leases *leases); /* NULL is allowed */

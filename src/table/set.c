@@ -91,10 +91,13 @@ static void read_item(const struct sl_set *set, struct sl_item *item)
         item->untracked = false;
 }
 
-static bool changes(const struct sl_item *item)
+/* A key that owes nothing may have holds, which a reset must be seen by. */
+static bool changes(const struct sl_set *set, const struct sl_item *item)
 {
     return !item->untracked &&
-           !sl_cell_eq(item->taken.next, sl_cell_bare(item->cell));
+           (!sl_cell_eq(item->taken.next, sl_cell_bare(item->cell)) ||
+            (item->part->act == SL_ACT_RESET && item->found &&
+             !sl_none_held(set->intent->region)));
 }
 
 static bool denies_when_full(const struct sl_set *set,
@@ -295,7 +298,7 @@ static bool is_carried_still(struct sl_set *set)
     for (unsigned i = 0; i < set->count; i++) {
         const struct sl_item *item = &set->items[i];
 
-        if (!item->carried || changes(item))
+        if (!item->carried || changes(set, item))
             continue; /* what changes is locked */
         if (item->found ? !lock_slot(set, item, item->cell)
                         : !is_home_still(set, item))
@@ -342,7 +345,7 @@ static bool change_all(struct sl_set *set, const struct sl_rider *rider)
     sl_intent_begin(set->intent);
     for (unsigned i = 0; i < set->count && added == ADDED; i++) {
         item = &set->items[i];
-        if (!changes(item))
+        if (!changes(set, item))
             continue;
         if (!item->found)
             added = add_key(set, item);
@@ -370,7 +373,7 @@ static bool change_all(struct sl_set *set, const struct sl_rider *rider)
 static bool changes_any(const struct sl_set *set)
 {
     for (unsigned i = 0; i < set->count; i++)
-        if (changes(&set->items[i]))
+        if (changes(set, &set->items[i]))
             return true;
     return false;
 }
@@ -416,7 +419,8 @@ static void forget_holds(struct sl_set *set)
         const struct sl_item *item = &set->items[i];
         uint64_t now;
 
-        if (item->part->act != SL_ACT_RESET || !item->found || !changes(item))
+        if (item->part->act != SL_ACT_RESET || !item->found ||
+            !changes(set, item))
             continue;
         now = next_of(item).w[1] >> SL_CELL_W1_BITS;
         if (now % 64 == 0)
@@ -436,7 +440,9 @@ enum sl_verdict sl_set_decide(struct sl_set *set)
         if (set->rider && verdict == SL_VERDICT_ALLOW) {
             if (!set->rider->ready(set))
                 return SL_VERDICT_VOID;
-            done = change_all(set, set->rider);
+            done = set->rider->alone && !changes_any(set)
+                       ? set->rider->alone(set)
+                       : change_all(set, set->rider);
         } else if (!changes_any(set))
             done = !only_looks(set) || stands_still(set);
         else if (set->count == 1 && set->items[0].found &&

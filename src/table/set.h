@@ -45,6 +45,9 @@ struct sl_rider {
     bool (*ready)(struct sl_set *set);
     /* All cells are locked: lock it as well. False: begin again. */
     bool (*join)(struct sl_set *set);
+    /* No cell changes: it may change alone, at once. False: begin again. Or
+     * NULL if it can't. */
+    bool (*alone)(struct sl_set *set);
     /* It is over: it came true, or not. */
     void (*leave)(struct sl_set *set, bool done);
 };

@@ -43,13 +43,15 @@ struct conform {
  * that did not is printed. */
 bool conform_run(struct conform *conform, uint64_t seed, unsigned steps);
 
-/* The same for holds, on a clock that does not go back: holds on one to four
- * limits of every kind beside plain takes, settled for less and for more,
- * released, extended, left to expire, ended twice. The model keeps the rules
- * of core/hold.h. Checked by the numbers of store.h, beside the answers:
+/* The same for holds: on one to four limits of every kind, some parts of them
+ * firm, beside plain takes, corrections and resets; settled for less and for
+ * more, released, extended, left to expire, ended twice; now and then the clock
+ * steps back. The model keeps the rules of core/hold.h. Checked by the numbers
+ * of store.h, beside the answers, and when permits come back:
  *   (4) what is held is granted less ended, and fits
  *   (5) a hold ends once
- *   (6) what comes back is what core/ says */
+ *   (6) what comes back is what core/ says; of what was held over a step of the
+ *       clock that is known for permits and levels alone */
 bool conform_ledger(struct conform *conform, uint64_t seed, unsigned steps);
 
 #endif

@@ -4,49 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../prop/oracle/rng.h"
-#include "base/arith.h"
 #include "check.h"
-#include "conform.h"
-
-#define KINDS 8
-#define KEYS  2
-#define HOLDS 24 /* out at once */
-#define PARTS 4
-
-/* One key of a hold. */
-struct held {
-    unsigned limit, key;
-    uint64_t cost;
-    struct sl_mark mark;
-    struct sl_returned returned; /* to its key, by the take */
-};
-
-struct hold {
-    struct sl_hold_id id;
-    uint32_t place;
-    sl_ns taken, expires;
-    struct held part[PARTS];
-    unsigned count;
-    enum sl_hold_state state;
-};
-
-struct ledger {
-    struct conform *conform;
-    struct rng rng;
-    uint64_t seed;
-    unsigned step;
-    struct sl_stored stored[KINDS];
-    struct sl_limit limit[KINDS];  /* at the quantum of the table */
-    struct sl_limit judged[KINDS]; /* at the store's */
-    char names[KINDS][48];
-    char keys[KINDS][KEYS][64];
-    struct sl_cell cell[KINDS][KEYS];
-    struct sl_returned returned[KINDS][KEYS]; /* to a bucket, in units */
-    struct hold hold[HOLDS];
-    unsigned count, next;
-    bool done, bad;
-};
+#include "ledger.h"
 
 static const struct {
     enum sl_kind kind;
@@ -76,65 +35,6 @@ static void same(struct ledger *l, const char *what, uint64_t want,
 {
     if (want != got)
         wrong(l, what, (int64_t)want, (int64_t)got);
-}
-
-/* ---- the model ---- */
-
-static struct sl_cell *cell_of(struct ledger *l, const struct held *p)
-{
-    return &l->cell[p->limit][p->key];
-}
-
-/* One key of a hold ends for `cost` at `at`. */
-static void model_end_part(struct ledger *l, const struct hold *h,
-                           const struct held *p, uint64_t cost, sl_ns at)
-{
-    const struct sl_limit *limit = &l->judged[p->limit];
-    struct sl_cell *cell = cell_of(l, p), next;
-    struct sl_since since = {h->taken, at, 0};
-    struct sl_returned *all = &l->returned[p->limit][p->key];
-    struct sl_returned returned = {all->all - p->returned.all,
-                                   all->gifts - p->returned.gifts};
-    struct sl_mark mark = p->mark;
-
-    if (cost > p->cost)
-        *cell = sl_adjust(limit, *cell, (int64_t)(cost - p->cost), at, at).next;
-    if (cost >= p->cost)
-        return;
-    if (sl_is_bucket(limit->kind))
-        mark = sl_mark_less(limit, &p->mark, p->cost, &returned);
-    next = sl_unhold(limit, *cell, p->cost - cost, &mark, &since);
-    if (sl_is_bucket(limit->kind))
-        all->all += sl_sub_floor(sl_units_used(limit, *cell, at), next.w[1]);
-    *cell = next;
-}
-
-static void model_end(struct ledger *l, struct hold *h, uint64_t cost, sl_ns at,
-                      enum sl_hold_state state)
-{
-    for (unsigned i = 0; i < h->count; i++)
-        model_end_part(l, h, &h->part[i], state == SL_HOLD_SETTLED ? cost : 0,
-                       at);
-    h->state = state;
-}
-
-/* All that has expired, in its order. */
-static void model_expire(struct ledger *l)
-{
-    for (;;) {
-        struct hold *first = NULL;
-
-        for (unsigned i = 0; i < l->count; i++) {
-            struct hold *h = &l->hold[i];
-
-            if (h->state == SL_HOLD_HELD && h->expires <= l->conform->now &&
-                (!first || h->expires < first->expires))
-                first = h;
-        }
-        if (!first)
-            return;
-        model_end(l, first, 0, first->expires, SL_HOLD_EXPIRED);
-    }
 }
 
 /* ---- asking ---- */
@@ -187,9 +87,24 @@ static struct hold *new_hold(struct ledger *l)
     l->hold[i] = (struct hold){
         .id = {{rng_next(&l->rng) | 1, rng_next(&l->rng)}},
         .taken = l->conform->now,
-        .expires = l->conform->now + random_life(l),
+        .life = random_life(l),
     };
+    l->hold[i].expires = l->hold[i].taken + l->hold[i].life;
     return &l->hold[i];
+}
+
+static struct sl_take_part part_of(const struct ledger *l,
+                                   const struct held *held)
+{
+    const char *key = l->keys[held->limit][held->key];
+
+    return (struct sl_take_part){
+        .of = &l->stored[held->limit],
+        .limit = &l->limit[held->limit],
+        .key = sl_str_c(key),
+        .name = sl_str_c(key),
+        .cost = held->cost,
+    };
 }
 
 /* One to PARTS different limits, each with one key. */
@@ -205,36 +120,76 @@ static unsigned make_parts(struct ledger *l, struct sl_take_part *parts,
 
         held[i] = (struct held){
             .limit = limit, .key = key, .cost = 1 + rng_below(&l->rng, 6)};
-        parts[i] = (struct sl_take_part){
-            .of = &l->stored[limit],
-            .limit = &l->limit[limit],
-            .key = sl_str_c(l->keys[limit][key]),
-            .name = sl_str_c(l->keys[limit][key]),
-            .cost = held[i].cost,
-        };
+        parts[i] = part_of(l, &held[i]);
     }
     return count;
 }
 
-/* What core says, and if all allow, what is remembered. */
-static bool model_take(struct ledger *l, struct held *held, unsigned count,
-                       struct sl_answer *want)
+/* Of vague keys nothing is known; the others must all have allowed. */
+static void compare_take(struct ledger *l, const struct sl_take *take,
+                         const struct held *held, const struct sl_answer *want,
+                         bool allowed)
 {
-    struct sl_taken taken[PARTS];
-    bool allowed = true;
+    bool vague = false;
 
-    for (unsigned i = 0; i < count; i++) {
-        taken[i] = sl_take(&l->judged[held[i].limit], *cell_of(l, &held[i]),
-                           held[i].cost, l->conform->now);
-        want[i] = taken[i].answer;
-        allowed = allowed && want[i].outcome == SL_ALLOW;
+    for (unsigned i = 0; i < take->count; i++) {
+        const struct sl_answer *got = &take->parts[i].answer;
+
+        vague = vague || is_vague(l, &held[i]);
+        if (is_vague(l, &held[i]))
+            continue;
+        same(l, "outcome", want[i].outcome, got->outcome);
+        if (take->allowed)
+            same(l, rates[held[i].limit].rate, want[i].remaining,
+                 got->remaining);
+        else if (want[i].outcome == SL_DENY &&
+                 rates[held[i].limit].kind == SL_PERMITS)
+            same(l, "retry", (uint64_t)ledger_retry(l, &held[i]),
+                 (uint64_t)got->retry_in);
     }
-    for (unsigned i = 0; allowed && i < count; i++) {
-        *cell_of(l, &held[i]) = taken[i].next;
-        held[i].mark = sl_mark_of(&l->judged[held[i].limit], taken[i].next);
-        held[i].returned = l->returned[held[i].limit][held[i].key];
-    }
-    return allowed;
+    if (!vague || take->allowed)
+        same(l, "allowed", allowed, take->allowed);
+}
+
+/* Some parts of a hold are not held, but not all of them. */
+static uint32_t make_firm(struct ledger *l, struct held *held, unsigned count)
+{
+    uint32_t firm = 0;
+
+    for (unsigned i = 1; i < count; i++)
+        if (rng_once_in(&l->rng, 4)) {
+            held[i].firm = true;
+            firm |= UINT32_C(1) << i;
+        }
+    return firm;
+}
+
+static void keep_hold(struct hold *h, const struct sl_take *take,
+                      const struct held *held)
+{
+    h->state = SL_HOLD_HELD;
+    h->place = take->place;
+    for (unsigned i = 0; i < take->count; i++)
+        if (!held[i].firm)
+            h->part[h->count++] = held[i];
+}
+
+static struct sl_take take_of(struct ledger *l, enum sl_errand errand,
+                              struct sl_take_part *parts)
+{
+    return (struct sl_take){.errand = errand,
+                            .parts = parts,
+                            .now = l->conform->now,
+                            .loop = l->conform->loop,
+                            .done = on_take,
+                            .ctx = l};
+}
+
+static bool ask_store(struct ledger *l, struct sl_take *take)
+{
+    l->done = false;
+    sl_store_take(l->conform->store, take);
+    return wait_done(l, &take->err);
 }
 
 static void do_take(struct ledger *l, struct hold *h)
@@ -242,37 +197,90 @@ static void do_take(struct ledger *l, struct hold *h)
     struct sl_take_part parts[PARTS];
     struct held held[PARTS];
     struct sl_answer want[PARTS];
-    struct sl_take take = {.errand = SL_ERRAND_TAKE,
-                           .parts = parts,
-                           .now = l->conform->now,
-                           .loop = l->conform->loop,
-                           .done = on_take,
-                           .ctx = l};
+    struct sl_take take = take_of(l, SL_ERRAND_TAKE, parts);
     bool allowed;
 
     take.count = make_parts(l, parts, held);
     if (h) {
         take.hold = h->id;
-        take.hold_for = h->expires - h->taken;
+        take.hold_for = h->life;
+        take.firm = make_firm(l, held, take.count);
     }
-    allowed = model_take(l, held, take.count, want);
-    l->done = false;
-    sl_store_take(l->conform->store, &take);
-    if (!wait_done(l, &take.err))
+    allowed = ledger_judge(l, held, take.count, want);
+    if (!ask_store(l, &take))
         return;
-    same(l, "allowed", allowed, take.allowed);
-    for (unsigned i = 0; i < take.count; i++) {
-        same(l, "outcome", want[i].outcome, parts[i].answer.outcome);
-        if (allowed)
-            same(l, rates[held[i].limit].rate, want[i].remaining,
-                 parts[i].answer.remaining);
+    compare_take(l, &take, held, want, allowed);
+    if (l->bad || !take.allowed)
+        return;
+    ledger_take(l, held, take.count);
+    if (h)
+        keep_hold(h, &take, held);
+}
+
+/* ---- correcting, resetting, stepping back ---- */
+
+/* One key, of a limit that has a clock, or a level. */
+static void do_back(struct ledger *l)
+{
+    struct sl_take_part parts[PARTS];
+    struct held held[PARTS];
+    struct sl_take take = take_of(l, SL_ERRAND_GIVE_BACK, parts);
+
+    do {
+        (void)make_parts(l, parts, held);
+    } while (rates[held[0].limit].kind == SL_PERMITS);
+    take.count = 1;
+    parts[0].when = l->conform->now - (sl_ns)rng_below(&l->rng, 90) * SL_S;
+    if (ask_store(l, &take))
+        ledger_back(l, &held[0], parts[0].when);
+}
+
+static void do_reset(struct ledger *l)
+{
+    struct sl_take_part parts[PARTS];
+    struct held held[PARTS];
+    struct sl_take take = take_of(l, SL_ERRAND_RESET, parts);
+
+    take.count = make_parts(l, parts, held);
+    if (ask_store(l, &take))
+        for (unsigned i = 0; i < take.count; i++)
+            ledger_reset(l, &held[i]);
+}
+
+/* A look at all keys. */
+static void look_at_all(struct ledger *l)
+{
+    for (unsigned i = 0; i < KINDS * KEYS && !l->bad; i++) {
+        struct held held = {.limit = i / KEYS, .key = i % KEYS};
+        struct sl_take_part part = part_of(l, &held);
+        struct sl_take take = take_of(l, SL_ERRAND_LOOK, &part);
+
+        take.count = 1;
+        part.cost = 1;
+        if (ask_store(l, &take))
+            *cell_of(l, &held) = sl_take(&l->judged[held.limit],
+                                         *cell_of(l, &held), 0, l->conform->now)
+                                     .next;
     }
-    if (h && allowed) {
-        h->state = SL_HOLD_HELD;
-        h->place = take.place;
-        h->count = take.count;
-        memcpy(h->part, held, sizeof(held));
-    }
+}
+
+/* Behind the last instant that anybody decided at. Stores that look at a key
+ * alone learn that a hold has expired, and that the clock has stepped, when
+ * they look: they are made to, before and after. Without anything held nobody
+ * need see it: then it does not step. */
+static bool do_step(struct ledger *l)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < l->count; i++)
+        any = any || l->hold[i].state == SL_HOLD_HELD;
+    if (!any)
+        return false;
+    look_at_all(l);
+    l->conform->now -= 2 * SL_S + (sl_ns)rng_log(&l->rng, 7200000) * SL_MS;
+    ledger_step(l);
+    look_at_all(l);
+    return true;
 }
 
 /* ---- ending ---- */
@@ -299,7 +307,9 @@ static void compare_parts(struct ledger *l, const struct hold *h,
         same(l, "held", p->cost, got->held);
         if (call->errand == SL_HOLD_SETTLE)
             same(l, "cost", call->release ? 0 : cost, got->cost);
-        same(l, rates[p->limit].rate, want.remaining, got->answer.remaining);
+        if (!is_vague(l, p))
+            same(l, rates[p->limit].rate, want.remaining,
+                 got->answer.remaining);
     }
 }
 
@@ -344,8 +354,8 @@ static void do_settle(struct ledger *l, struct hold *h)
     same_state(l, h, call.state); /* (5) */
     if (!held)
         return;
-    model_end(l, h, call.cost, l->conform->now,
-              call.release ? SL_HOLD_RELEASED : SL_HOLD_SETTLED);
+    ledger_end(l, h, call.cost, l->conform->now,
+               call.release ? SL_HOLD_RELEASED : SL_HOLD_SETTLED);
     compare_parts(l, h, &call, call.cost);
 }
 
@@ -361,8 +371,11 @@ static void do_extend(struct ledger *l, struct hold *h)
     same_state(l, h, call.state);
     if (!held)
         return;
-    if (call.errand == SL_HOLD_EXTEND)
+    if (call.errand == SL_HOLD_EXTEND) {
         h->expires = l->conform->now + call.hold_for;
+        if (call.hold_for > h->life)
+            h->life = call.hold_for;
+    }
     same(l, "expires", (uint64_t)(h->expires - l->conform->now),
          (uint64_t)call.expires_in);
     compare_parts(l, h, &call, 0);
@@ -424,12 +437,17 @@ bool conform_ledger(struct conform *conform, uint64_t seed, unsigned steps)
         struct hold *some =
             l.count ? &l.hold[rng_below(&l.rng, l.count)] : NULL;
 
-        move_on(&l);
-        model_expire(&l);
+        if (!rng_once_in(&l.rng, 60) || !do_step(&l))
+            move_on(&l);
+        ledger_expire(&l);
         if (some && some->count > 0 && rng_once_in(&l.rng, 3))
             do_settle(&l, some);
         else if (some && some->count > 0 && rng_once_in(&l.rng, 5))
             do_extend(&l, some);
+        else if (rng_once_in(&l.rng, 20))
+            do_back(&l);
+        else if (rng_once_in(&l.rng, 15))
+            do_reset(&l);
         else
             do_take(&l, rng_once_in(&l.rng, 3) ? NULL : new_hold(&l));
     }

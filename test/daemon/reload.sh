@@ -146,11 +146,22 @@ start -c s.yaml --store memory: --watch off
     done
 ) >codes &
 load=$!
+# Two of three are waited for, so that none of these is overtaken by the next.
+refusals() {
+    grep -cF 'the old policy stays' "$log"
+}
+refused_again() {
+    (($(refusals) > refused))
+}
 for i in $(seq 30); do
+    refused=$(refusals)
     policy s.yaml "${i}M/day"
     ((i % 3)) || echo 'limits: [' >>s.yaml
     kill -HUP "$pid"
-    sleep 0.01
+    case $((i % 3)) in
+    0) until_ refused_again ;;
+    2) until_ said "-> ${i}000000/day; usage kept" ;;
+    esac
 done
 wait "$load"
 check 'a storm of reloads loses no decision' \

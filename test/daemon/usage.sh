@@ -273,9 +273,9 @@ check 'in the log' said '"event":"usage","limit":"minutes","id":"acme","reached"
 check 'the next one' said '"event":"usage","limit":"minutes","id":"acme","reached":"100%","used":"210 of 120"'
 check 'once each' test \
     "$(grep -c '"limit":"minutes","id":"acme","reached":"80%"' "$log")" = 1
-curl -sN --max-time 1 -H 'Last-Event-ID: 0' "http://$admin/v1/events" >ev \
-    2>/dev/null
-check 'and as events' grep -q \
+curl -sN -H 'Last-Event-ID: 0' "http://$admin/v1/events" >ev 2>/dev/null &
+running+=($!)
+check 'and as events' until_ grep -qs \
     '"limit":"minutes","scope":"org","id":"acme","mark":100,"used":210,"of":120' ev
 
 stop

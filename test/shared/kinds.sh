@@ -42,10 +42,10 @@ exact() {
     share -c p.yaml
     first=$http
     share -c p.yaml
-    load 2 2 '{"path":"/set","user":"ann","org":"acme"}' "$first" "$http"
+    load refused 2 '{"path":"/set","user":"ann","org":"acme"}' "$first" "$http"
     check "$1: a user has his own part" test \
         "$allowed $outage $unanswered $degraded" = '20 0 0 0'
-    load 1 2 '{"path":"/set","user":"bob","org":"acme"}' "$first" "$http"
+    load refused 2 '{"path":"/set","user":"bob","org":"acme"}' "$first" "$http"
     check "$1: and all of them theirs" test "$allowed $degraded" = '10 0'
 }
 

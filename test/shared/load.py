@@ -1,7 +1,8 @@
-"""load.py SECONDS CONNECTIONS BODY HOST:PORT...
+"""load.py SECONDS|refused CONNECTIONS BODY HOST:PORT...
 
 So many connections to each ask the same, one request after the other, for so
-long. Prints: allowed denied outage unanswered degraded slowest(ms)
+long; or, however busy the machine is, until each has been refused thirty times
+in a row. Prints: allowed denied outage unanswered degraded slowest(ms)
 """
 import http.client
 import json
@@ -9,8 +10,9 @@ import sys
 import threading
 import time
 
-seconds, count, body = float(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-until = time.monotonic() + seconds
+count, body = int(sys.argv[2]), sys.argv[3]
+until_refused = sys.argv[1] == "refused"
+until = time.monotonic() + (90 if until_refused else float(sys.argv[1]))
 lock = threading.Lock()
 counts = {"allowed": 0, "denied": 0, "outage": 0, "unanswered": 0,
           "degraded": 0}
@@ -38,13 +40,17 @@ def ask(client):
         counts[word] += 1
         counts["degraded"] += degraded
         slowest = max(slowest, took)
-    return word != "unanswered"
+    return word
 
 
 def run(where):
     client = http.client.HTTPConnection(where, timeout=30)
-    while time.monotonic() < until and ask(client):
-        pass
+    in_a_row = 0
+    while time.monotonic() < until and not (until_refused and in_a_row >= 30):
+        word = ask(client)
+        if word == "unanswered":
+            break
+        in_a_row = in_a_row + 1 if word == "denied" else 0
     client.close()
 
 

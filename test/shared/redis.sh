@@ -6,7 +6,7 @@
 #   redis WORD...         redis-cli
 #   used KEY              how much of a window is taken, as Redis has it
 #   share WORD...         sluiced on it, once it answers; as start
-#   load SECONDS CONNECTIONS BODY HOST:PORT...   leaves $allowed $denied
+#   load SECONDS|refused CONNECTIONS BODY HOST:PORT...   leaves $allowed $denied
 #                         $outage $unanswered $degraded $slowest
 #   metric NAME           of the last daemon
 #

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # two.sh SLUICED SLUICED-TEST SLUICE -- two daemons on one Redis: what they
 # admit together is exact, whatever their clocks say, through reloads and ends.
-# shellcheck disable=SC2119,SC2154 # redis.sh leaves them
+# shellcheck disable=SC2119,SC2154,SC2317 # redis.sh leaves them; until_ calls
 set -uo pipefail
 
 # shellcheck source=test/shared/redis.sh
@@ -33,7 +33,7 @@ second=$http
 
 # both USER PATH: load on both until they have refused for some time
 both() {
-    load 2 4 "{\"path\":\"$2\",\"user\":\"$1\",\"org\":\"$1\"}" "$first" \
+    load refused 4 "{\"path\":\"$2\",\"user\":\"$1\",\"org\":\"$1\"}" "$first" \
         "$second"
 }
 
@@ -83,7 +83,10 @@ load_first() {
 }
 load_first &
 loader=$!
-sleep 1
+some_passed() {
+    [[ -n $(used sluice:test:big:user:eve) ]]
+}
+until_ some_passed
 kill -TERM "$first_pid"
 wait "$loader"
 until_ gone "$first_pid"

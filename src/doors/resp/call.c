@@ -138,6 +138,15 @@ sl_ns sl_resp_took(struct sl_resp_call *call)
     return took > 0 ? took : 0;
 }
 
+void sl_resp_time_checks(struct sl_resp_worker *worker)
+{
+    sl_ns now = sl_clock_wall();
+
+    sl_stats_took(worker->stats, "resp", now - worker->clock, worker->checks);
+    worker->checks = 0;
+    worker->clock = now;
+}
+
 void sl_resp_answered(struct sl_resp_call *call)
 {
     struct sl_resp_session *session = call->session;

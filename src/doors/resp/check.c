@@ -186,15 +186,28 @@ static int complain(struct sl_resp_call *call)
                                                      : "there is no memory");
 }
 
+/* One that was late has a time of its own. */
+static void count(struct sl_resp_call *call, const struct sl_decision *d)
+{
+    struct sl_stats *stats = call->worker->stats;
+
+    if (!stats)
+        return;
+    if (call->session->late) {
+        sl_stats_decision(stats, d, "resp", sl_resp_took(call));
+        return;
+    }
+    call->worker->checks++;
+    sl_stats_verdict(stats, d);
+}
+
 static int reply_check(struct sl_resp_call *call)
 {
     const struct sl_decision *d = &call->ask.decision;
-    sl_ns took = sl_resp_took(call);
 
     if (call->ask.err)
         return complain(call);
-    if (call->worker->stats)
-        sl_stats_decision(call->worker->stats, d, "resp", took);
+    count(call, d);
     return call->json ? write_json(call, d, false) : write_map(call, d);
 }
 

@@ -150,6 +150,11 @@ void sl_resp_answered(struct sl_resp_call *call);
  * the one before it ended: so the clock is read once for each. */
 sl_ns sl_resp_took(struct sl_resp_call *call);
 
+/* For checks in a row it is read once in all: reading it costs more than the
+ * look that it takes, for everything before must have come to its end. Those
+ * that were answered since the last reading have taken the same time each. */
+void sl_resp_time_checks(struct sl_resp_worker *worker);
+
 /* Give it back. */
 void sl_resp_call_done(struct sl_resp_call *call);
 

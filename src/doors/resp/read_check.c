@@ -19,28 +19,27 @@
 
 #include "doors/resp/inner.h"
 
+/* Names with their lengths: most differ in that alone, and are not looked at.
+ */
 static const struct field {
-    const char *name;
+    struct sl_str name;
     size_t place; /* of the slice in the facts */
 } fields[] = {
-    {"user",            offsetof(struct sl_facts, user)           },
-    {"org",             offsetof(struct sl_facts, org)            },
-    {"plan",            offsetof(struct sl_facts, plan)           },
-    {"role",            offsetof(struct sl_facts, role)           },
-    {"ip",              offsetof(struct sl_facts, ip)             },
-    {"id",              offsetof(struct sl_facts, request_id)     },
-    {"body",            offsetof(struct sl_facts, body)           },
-    {"idempotency_key", offsetof(struct sl_facts, idempotency_key)},
+#define FIELD(name, place)                                                     \
+    {                                                                          \
+        {name, sizeof(name) - 1}, offsetof(struct sl_facts, place)             \
+    }
+    FIELD("user", user), FIELD("org", org),
+    FIELD("plan", plan), FIELD("role", role),
+    FIELD("ip", ip),     FIELD("id", request_id),
+    FIELD("body", body), FIELD("idempotency_key", idempotency_key),
 };
 
 /* Those that are read otherwise, so that they can be guessed too. */
 static const char *const others[] = {"cost", "hold",    "wait",
                                      "as",   "header.", "cost."};
 
-static bool is(struct sl_str word, const char *text)
-{
-    return sl_str_eq_nocase(word, sl_str_c(text));
-}
+#define IS(word, literal) sl_str_eq_nocase(word, SL_STR(literal))
 
 static bool refuse(struct sl_diag *why, const char *sentence,
                    struct sl_str word)
@@ -55,7 +54,7 @@ static bool unknown(struct sl_str word, struct sl_diag *why)
     const char *near;
 
     for (size_t i = 0; i < SL_LEN(fields); i++)
-        names[i] = fields[i].name;
+        names[i] = fields[i].name.at;
     for (size_t i = 0; i < SL_LEN(others); i++)
         names[SL_LEN(fields) + i] = others[i];
     near = sl_str_nearest(word, names, SL_LEN(names));
@@ -126,13 +125,12 @@ static bool read_span(sl_ns *span, struct sl_str name, struct sl_str value,
 }
 
 /* What stands behind `prefix`; false if it is not there. */
-static bool is_below(struct sl_str word, const char *prefix,
+static bool is_below(struct sl_str word, struct sl_str prefix,
                      struct sl_str *rest)
 {
-    size_t len = strlen(prefix);
-
-    *rest = sl_str_from(word, len);
-    return word.len > len && is((struct sl_str){word.at, len}, prefix);
+    *rest = sl_str_from(word, prefix.len);
+    return word.len > prefix.len &&
+           sl_str_eq_nocase((struct sl_str){word.at, prefix.len}, prefix);
 }
 
 static bool read_field(struct sl_resp_call *call, struct sl_str name,
@@ -144,26 +142,26 @@ static bool read_field(struct sl_resp_call *call, struct sl_str name,
         struct sl_str *at =
             (struct sl_str *)(void *)((char *)&call->facts + fields[i].place);
 
-        if (!is(name, fields[i].name))
+        if (!sl_str_eq_nocase(name, fields[i].name))
             continue;
         if (at->at)
             return refuse(why, "'%s' is there twice", name);
         *at = value;
         return true;
     }
-    if (is(name, "cost") || is_below(name, "cost.", &rest))
+    if (IS(name, "cost") || is_below(name, SL_STR("cost."), &rest))
         return read_cost(call,
-                         is(name, "cost") ? (struct sl_str){NULL, 0} : rest,
+                         IS(name, "cost") ? (struct sl_str){NULL, 0} : rest,
                          value, why);
-    if (is_below(name, "header.", &rest))
+    if (is_below(name, SL_STR("header."), &rest))
         return read_header(call, rest, value, why);
-    if (is(name, "hold"))
+    if (IS(name, "hold"))
         return read_span(&call->facts.hold, name, value, sl_hold_span, why);
-    if (is(name, "wait"))
+    if (IS(name, "wait"))
         return read_span(&call->facts.wait, name, value, sl_wait_span, why);
-    if (!is(name, "as"))
+    if (!IS(name, "as"))
         return unknown(name, why);
-    call->json = is(value, "json");
+    call->json = IS(value, "json");
     return call->json ||
            refuse(why, "it is answered 'as json', not as '%s'", value);
 }
@@ -172,10 +170,10 @@ static bool read_field(struct sl_resp_call *call, struct sl_str name,
 static bool is_field(struct sl_str word)
 {
     for (size_t i = 0; i < SL_LEN(fields); i++)
-        if (is(word, fields[i].name))
+        if (sl_str_eq_nocase(word, fields[i].name))
             return true;
-    return is(word, "cost") || is(word, "hold") || is(word, "wait") ||
-           is(word, "as");
+    return IS(word, "cost") || IS(word, "hold") || IS(word, "wait") ||
+           IS(word, "as");
 }
 
 /* The first words: how many they are, or 0. A path may be spelt in whatever
@@ -183,11 +181,11 @@ static bool is_field(struct sl_str word)
 static unsigned read_subject(struct sl_facts *facts,
                              const struct sl_resp_command *c)
 {
-    if (is(c->args[1], "job")) {
+    if (IS(c->args[1], "job")) {
         facts->job = c->args[2];
         return 3;
     }
-    if (!is(c->args[1], "limit")) {
+    if (!IS(c->args[1], "limit")) {
         facts->method = c->args[1];
         facts->path = c->args[2];
         return facts->path.len > 0 && !is_field(facts->method) ? 3 : 0;

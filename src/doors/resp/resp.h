@@ -48,6 +48,7 @@ struct sl_resp_worker {
     sl_ns still;               /* the time, where there is no loop */
     struct sl_hash_key secret; /* to compare tokens under */
     sl_ns clock;               /* when it was last read, in this turn, or 0 */
+    unsigned checks;           /* carried out since then */
     uint64_t commands;         /* carried out, for INFO */
     TAILQ_HEAD(sl_resp_calls, sl_resp_call) spare, late;
     struct sl_resp_command command; /* the one that is being read */

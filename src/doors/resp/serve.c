@@ -93,6 +93,8 @@ static bool carry_out(struct sl_resp_session *s,
     const struct sl_resp_row *row = sl_resp_find(c->args[0]);
     int err = 0;
 
+    if (s->worker->checks > 0 && !(row && row->handle == sl_resp_check))
+        sl_resp_time_checks(s->worker);
     if (s->call && !collects(s, row, c))
         err = sl_resp_flush(s);
     if (s->late)
@@ -103,8 +105,10 @@ static bool carry_out(struct sl_resp_session *s,
         end(s, "http");
     else if (!err && is_too_much(s, c))
         refuse(s, "Protocol error: unauthenticated command is too long");
-    else if (!err && sl_resp_may(s, row, c, &err))
+    else if (!err && sl_resp_may(s, row, c, &err)) {
+        SL_HOLDS(row != NULL);
         err = row->handle(s, c);
+    }
     if (err)
         give_up(s);
     return !s->late;
@@ -115,6 +119,8 @@ static bool carry_out(struct sl_resp_session *s,
 static enum sl_resp_served settle(struct sl_resp_session *s, struct sl_buf *in,
                                   enum sl_resp_served served)
 {
+    if (s->worker->checks > 0)
+        sl_resp_time_checks(s->worker);
     if (s->call && !s->late && sl_resp_flush(s))
         give_up(s);
     if (s->late)
@@ -148,7 +154,7 @@ enum sl_resp_served sl_resp_serve(struct sl_resp_session *s, struct sl_buf *in,
         if (c->count == 0)
             s->used += c->used;
         else if (!carry_out(s, c))
-            return SL_RESP_LATE;
+            return settle(s, in, SL_RESP_LATE);
     }
     return settle(s, in, SL_RESP_EMPTY);
 }

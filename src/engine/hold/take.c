@@ -107,15 +107,16 @@ void sl_hold_prepare(struct sl_decision *d, const struct sl_live *live)
 
 void sl_hold_taken(struct sl_decision *d)
 {
-    struct sl_hold_name name = {
+    struct sl_hold_name name;
+
+    if (sl_hold_id_is_none(d->take.hold) || !d->take.allowed)
+        return;
+    name = (struct sl_hold_name){
         .id = d->take.hold,
         .endpoint = sl_hold_endpoint(d->route->endpoint),
         .place = d->take.place,
         .local = d->on_local,
     };
-
-    if (sl_hold_id_is_none(d->take.hold) || !d->take.allowed)
-        return;
     sl_hold_name_write(&name, d->hold);
     d->hold_for = d->take.hold_for;
 }

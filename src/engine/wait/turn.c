@@ -12,7 +12,8 @@
  * Estimates. A limit by rate says itself how fast it grants: a bucket one
  * after the other, a window a whole row at its end. For permits there is the
  * pace at which they were granted lately; before the first nobody knows, and
- * one waits.
+ * one waits. Who finds the queue full then is told to come back after as long
+ * as nobody has passed, for each of those before him.
  */
 #include "engine/wait/turn.h"
 
@@ -96,6 +97,19 @@ static void refuse(struct sl_ask *ask, sl_ns retry)
         d->retry_in = retry > 0 && retry < SL_NS_MAX ? retry : SL_S;
 }
 
+/* For those who find no place while nobody can tell the pace: nobody has passed
+ * for so long, and as many are before him. */
+static sl_ns guess(const struct sl_queue_view *view, sl_ns now)
+{
+    sl_ns span = now - view->since;
+
+    if (view->waiting == 0 || span < SL_S)
+        span = SL_S;
+    return __builtin_mul_overflow(span, (sl_ns)view->ahead + 1, &span)
+               ? SL_NS_MAX
+               : span;
+}
+
 /* ---- waiting ---- */
 
 /* He waited in vain. */
@@ -165,13 +179,13 @@ static bool join(struct sl_ask *ask, const struct sl_shown *shown, sl_ns retry)
         refuse(ask, ask->estimate);
         return false;
     }
-    if (ask->estimate < 0)
-        ask->estimate = retry; /* at the latest, as far as anybody knows */
     if (sl_queue_join(queues, &of, whose(ask), weight_of(d), now,
                       due_of(shown, now, retry), permits, &ask->waiter)) {
-        refuse(ask, ask->estimate);
+        refuse(ask, ask->estimate < 0 ? guess(&view, now) : ask->estimate);
         return false;
     }
+    if (ask->estimate < 0)
+        ask->estimate = retry; /* at the latest, as far as anybody knows */
     if (ask->waits)
         ask->waits(ask);
     return true;

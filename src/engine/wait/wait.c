@@ -36,6 +36,7 @@ struct sl_queues {
     LIST_HEAD(, limit) limits;
     LIST_HEAD(, sl_queue) buckets[BUCKETS];
     _Atomic unsigned count;
+    _Atomic unsigned most;
 };
 
 int sl_queues_open(const struct sl_alloc *alloc, struct sl_queues **ret)
@@ -46,6 +47,7 @@ int sl_queues_open(const struct sl_alloc *alloc, struct sl_queues **ret)
         return SLUICE_ENOMEM;
     memset(queues, 0, sizeof(*queues));
     queues->alloc = alloc;
+    queues->most = SL_WAITING;
     pthread_mutex_init(&queues->lock, NULL);
     *ret = queues;
     return 0;
@@ -57,6 +59,11 @@ void sl_queues_close(struct sl_queues *queues)
         return;
     pthread_mutex_destroy(&queues->lock);
     sl_alloc_free(queues->alloc, queues, sizeof(*queues));
+}
+
+void sl_queues_resize(struct sl_queues *queues, unsigned most)
+{
+    atomic_store_explicit(&queues->most, most, memory_order_relaxed);
 }
 
 bool sl_queues_any(const struct sl_queues *queues)
@@ -220,6 +227,7 @@ void sl_queue_look(struct sl_queues *queues, const struct sl_queue_of *of,
             .waiting = q->fair.count,
             .pace = q->pace,
             .due = q->due,
+            .since = q->served_at,
         };
     pthread_mutex_unlock(&queues->lock);
 }
@@ -258,7 +266,9 @@ static int enter(struct sl_queues *queues, const struct sl_queue_of *of,
 
     if (!limit)
         return err;
-    if (limit->count >= of->most) {
+    if (limit->count >= of->most ||
+        sl_queues_count(queues) >=
+            atomic_load_explicit(&queues->most, memory_order_relaxed)) {
         drop_limit(queues, limit);
         return SLUICE_EFULL;
     }

@@ -16,7 +16,8 @@
  * of one thread wait: only that thread asks for them. Whoever calls somebody of
  * another thread puts him on that room's list and rings.
  *
- * Bounded. A limit has at most its `queue` waiting, over all of its keys.
+ * Bounded. A limit has at most its `queue` waiting, over all of its keys, and
+ * all limits together sl_queues_resize().
  */
 #ifndef SL_WAIT_H
 #define SL_WAIT_H
@@ -73,6 +74,11 @@ SL_MUST_USE int sl_queues_open(const struct sl_alloc *alloc,
 /* Nobody waits. NULL is allowed. */
 void sl_queues_close(struct sl_queues *queues);
 
+/* How many may wait at once: SL_WAITING if nobody says so. Those who do stay.
+ */
+#define SL_WAITING 4096
+void sl_queues_resize(struct sl_queues *queues, unsigned most);
+
 void sl_room_init(struct sl_room *room, struct sl_queues *queues,
                   bool (*bell)(struct sl_room *room), void *ctx);
 
@@ -99,6 +105,7 @@ struct sl_queue_view {
     unsigned ahead;   /* of him */
     sl_ns pace;       /* from one to the next, as seen so far; SL_NS_NONE */
     sl_ns due;        /* when the first may pass; SL_NS_NONE: nobody knows */
+    sl_ns since;      /* when the last one passed, or the queue began */
 };
 
 void sl_queue_look(struct sl_queues *queues, const struct sl_queue_of *of,

@@ -150,6 +150,19 @@ static int begin(struct sl_database *db, struct sl_usage *u)
     return err ? err : spend(db, u, &own, end.amount, end.start);
 }
 
+int sl_ledger_owner(struct sl_database *db, struct sl_usage *u)
+{
+    struct name room;
+    struct row row;
+    bool known;
+    int err = find(db, name_of(u, &room), &row, &known);
+
+    if (err || !known || row.scope.len == 0)
+        return err;
+    err = keep(db, u->names_in, row.scope, &u->scope);
+    return err ? err : keep(db, u->names_in, row.id, &u->id);
+}
+
 static int end(struct sl_database *db, struct sl_usage *u)
 {
     struct name room;
@@ -162,9 +175,12 @@ static int end(struct sl_database *db, struct sl_usage *u)
         return err ? err : put(db, name, u, u->at);
     if (row.scope.len == 0)
         return 0; /* it has ended before */
-    err = keep(db, u->names_in, row.scope, &u->scope);
-    if (!err)
-        err = keep(db, u->names_in, row.id, &u->id);
+    /* Usually that is known, and he is locked, before anybody is read. */
+    if (u->scope.len == 0) {
+        err = sl_ledger_owner(db, u);
+        if (!err)
+            err = sl_database_lock(db, u->scope, u->id);
+    }
     if (!err)
         err = drop(db, name);
     return err ? err : spend(db, u, &row, u->amount, u->start);
@@ -214,7 +230,6 @@ static int pay(struct sl_database *db, const struct sl_usage *u)
 
 int sl_ledger_held(struct sl_database *db, struct sl_usage *u)
 {
-    sl_arena_reset(&db->arena);
     u->result = SL_USAGE_RECORDED;
     u->told = u->told_before = 0;
     switch (u->act) {

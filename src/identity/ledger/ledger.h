@@ -95,6 +95,10 @@ SL_MUST_USE int sl_ledger_put(struct sl_database *db, struct sl_usage *usage);
 /* An amount of any act but SPEND. */
 SL_MUST_USE int sl_ledger_held(struct sl_database *db, struct sl_usage *usage);
 
+/* Whose is the hold of an END? Before it is put down: into its scope and id,
+ * which are left empty if nobody knows yet. */
+SL_MUST_USE int sl_ledger_owner(struct sl_database *db, struct sl_usage *usage);
+
 /* What a report gave back is owed to the table until that has it, too: whoever
  * dies in between finds it again. */
 SL_MUST_USE int sl_ledger_owe(struct sl_database *db,

@@ -90,5 +90,9 @@ int sl_ledger_each(struct sl_database *db, sl_ns since, sl_ledger_f *f,
         f(ctx, &usage);
     }
     sl_query_reset(db, q);
-    return err ? err : sl_database_run(db, SL_QUERY_PAID_ALL);
+    if (err)
+        return err;
+    err = sl_query_step(db, SL_QUERY_PAID_ALL); /* and wait for it */
+    sl_query_reset(db, SL_QUERY_PAID_ALL);
+    return err;
 }

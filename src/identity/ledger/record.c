@@ -309,6 +309,7 @@ int sl_ledger_record(struct sl_database *db, struct sl_usage *list,
     int err = 0;
 
     for (unsigned i = 0; i < count && !err; i++) {
+        sl_arena_reset(&db->arena);
         list[i].moved = 0;
         list[i].absorbed = false;
         err = list[i].act == SL_SPEND ? sl_ledger_put(db, &list[i])

@@ -10,7 +10,7 @@
  * known by its SHA-256 instead: ESC, '#', 64 digits. It is counted as exactly,
  * and can't be read back.
  *
- * Invariants (test/prop/escape.c).
+ * Invariants (test/unit/identity/postgres/escape.c).
  *   (1) What is written can be stored, whatever it was.
  *   (2) Different texts stay different.
  *   (3) What was escaped is read back as it was, unless it was too long.

@@ -266,11 +266,21 @@ static int open_link(struct sl_pg_link *l, struct sl_diag *diag)
     return err;
 }
 
-/* Has the other side gone while nobody looked? */
+/* Has the other side gone while nobody looked? It says why before it does. */
 static bool is_alive(struct sl_pg_link *l)
 {
-    return l->conn && PQconsumeInput(l->conn) &&
-           PQstatus(l->conn) == CONNECTION_OK;
+    struct pollfd fd = {.events = POLLIN};
+
+    for (int i = 0; i < 8 && l->conn; i++) {
+        if (PQstatus(l->conn) != CONNECTION_OK)
+            return false;
+        fd.fd = PQsocket(l->conn);
+        if (poll(&fd, 1, 0) <= 0)
+            return true;
+        if (!PQconsumeInput(l->conn))
+            return false;
+    }
+    return l->conn;
 }
 
 int sl_pg_need(struct sl_pg_link *l, struct sl_diag *diag)

@@ -62,10 +62,9 @@ static const char *const steps[] = {
 
     /* A key is for one thing. What is held, and what is owed to the table. */
     "ALTER TABLE usage_keys ADD COLUMN name text COLLATE \"C\";"
-    "CREATE TABLE usage_holds(hold " NAME ", limit_name " NAME ","
+    "CREATE TABLE usage_holds(hold " NAME " PRIMARY KEY,"
     " scope text COLLATE \"C\", id text COLLATE \"C\","
-    " period_start " SIZE ", amount " SIZE ", cap bigint, expires " SIZE ","
-    " PRIMARY KEY(hold, limit_name));"
+    " period_start " SIZE ", amount " SIZE ", cap bigint, expires " SIZE ");"
     "CREATE INDEX usage_holds_at ON usage_holds(expires);"
     "CREATE TABLE usage_owed(scope " NAME ", id " NAME ","
     " limit_name " NAME ", period_start " SIZE ", units " SIZE ","

@@ -47,15 +47,46 @@ static void take_slots(uint64_t *slots, const struct sl_job *job)
         slots[0] |= 1;
 }
 
+/* Who ends a hold does not say whose it is. */
+static int find_owners(struct sl_registry *r, struct sl_job *job)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < job->change_count && !err; i++) {
+        if (job->usage[i].act != SL_END)
+            continue;
+        sl_arena_reset(&r->db.arena);
+        err = sl_ledger_owner(&r->db, &job->usage[i]);
+    }
+    return err;
+}
+
 int sl_share_lock(struct sl_registry *r, struct sl_job *first)
 {
     uint64_t slots[SL_SLOTS / 64] = {0};
+    int err = 0;
 
     if (!r->db.driver->lock)
         return 0;
+    for (struct sl_job *job = first; job && !err; job = job->next)
+        if (job->kind == SL_JOB_USAGE)
+            err = find_owners(r, job);
+    if (err)
+        return err;
     for (const struct sl_job *job = first; job; job = job->next)
         take_slots(slots, job);
     return r->db.driver->lock(&r->db, slots);
+}
+
+int sl_database_lock(struct sl_database *db, struct sl_str scope,
+                     struct sl_str id)
+{
+    uint64_t slots[SL_SLOTS / 64] = {0};
+
+    if (!db->driver->lock)
+        return 0;
+    take_slot(slots, scope, id);
+    return db->driver->lock(db, slots);
 }
 
 /* ---- doubts ---- */

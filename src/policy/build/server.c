@@ -9,6 +9,7 @@
 #include "base/parse.h"
 
 #define IDEMPOTENCY_MIN (UINT64_C(1) << 20)
+#define WAITING_MOST    1000000
 #define MEMORY_MIN      (UINT64_C(1) << 20)
 #define DOORS           4
 
@@ -229,6 +230,8 @@ static void read_budgets(struct sl_build *b, const struct sl_node *node)
                                 server->memory),
                 "memory: 64MiB");
     read_idempotency(b, node);
+    server->waiting =
+        (unsigned)sl_build_number(b, node, "waiting", 1, WAITING_MOST, 0);
     server->deadline = sl_build_duration(b, node, "deadline", SL_NS_NONE);
     if (server->deadline == 0)
         sl_hint(sl_report_error(b->report, SL_AT(deadline),

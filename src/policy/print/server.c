@@ -258,7 +258,8 @@ static void print_log(struct sl_printer *p, const struct sl_server *server)
 
 static bool is_empty(const struct sl_server *s)
 {
-    return !s->has_listen && !s->memory && !s->idempotency && !s->deadline &&
+    return !s->has_listen && !s->memory && !s->idempotency && !s->waiting &&
+           !s->deadline &&
            s->store.len + s->usage.len + s->forward_auth.len +
                    s->proxy_protocol.len + s->access_token.len +
                    s->admin_token.len + s->tls_certificate.len +
@@ -279,6 +280,8 @@ void sl_print_server(struct sl_printer *p)
     print_url(p, "usage", server->usage);
     print_size(p, "memory", server->memory);
     print_size(p, "idempotency", server->idempotency);
+    if (server->waiting > 0)
+        sl_print_number(p, "waiting", server->waiting);
     if (server->deadline > 0)
         sl_print_duration(p, "deadline", server->deadline);
     print_written(p, "forward_auth", server->forward_auth);

@@ -118,8 +118,8 @@ static bool open_leases(struct sl_dynamo_seat *seat)
     if (!seat->lease_timer &&
         sl_timer_new(seat->loop, on_lease_timer, seat, &seat->lease_timer))
         return false;
-    return seat->leases ||
-           !sl_leases_open(most, keep, seat->options.alloc, &seat->leases);
+    return seat->leases || !sl_leases_open(most, keep, true,
+                                           seat->options.alloc, &seat->leases);
 }
 
 bool sl_dynamo_seat_leases(struct sl_dynamo_seat *seat,
@@ -159,14 +159,12 @@ static void land(struct sl_trip *trip, unsigned i)
     const struct sl_sheet *sheet = &trip->sheet;
     unsigned k = sheet->row_of[i];
     sl_ns life = sl_sheet_lease_end(sheet, k) - sheet->now;
-    const struct sl_limit *limit = &sheet->limits[i];
     struct sl_lease_grant grant = {
         .has = sheet->lease[k].has,
         .life = life < SL_S ? life : SL_S,
         .till = (uint64_t)sheet->now,
         .remaining = sheet->parts[i].answer.remaining,
         .reset_in = sheet->parts[i].answer.reset_in,
-        .melts = limit->kind == SL_BUCKET ? limit : NULL,
     };
 
     if (sl_leases_land(trip->seat->leases, &trip->asks, i, &grant, trip->sent))

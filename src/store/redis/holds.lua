@@ -74,8 +74,14 @@ local function make_holds()
         end
     end
 
-    -- What has expired is given back, in order. Of very many some are left for
-    -- the next call.
+    local function record_of(member)
+        return RECORD .. (string.match(member, "^{%d+}:%x+")
+            or string.match(member, "^%x+") or "")
+    end
+
+    -- What has expired is given back, in order, and its record says so: a clock
+    -- that steps back does not hold it again. Of very many some are left for the
+    -- next call.
     local function expire(p)
         local list = redis.call("ZRANGEBYSCORE", set_of(p), 0, whole(now),
             "WITHSCORES", "LIMIT", 0, EXPIRE_MOST)
@@ -83,6 +89,7 @@ local function make_holds()
         for i = 1, #list, 2 do
             local m = read_member(p, list[i])
             gone[#gone + 1] = list[i]
+            redis.call("SET", record_of(list[i]), "expired", "XX", "KEEPTTL")
             if m then
                 p.state = unhold(p, p.state, m.cost, m, tonumber(list[i + 1]))
             end
@@ -148,8 +155,7 @@ local function make_holds()
     local function shorten(p)
         visit_held(p, now, -1, function(m, expires, member)
             local most = whole(now + m.life)
-            local record = RECORD .. (string.match(member, "^{%d+}:%x+")
-                or string.match(member, "^%x+"))
+            local record = record_of(member)
             if expires > now + m.life then
                 redis.call("ZADD", set_of(p), most, member)
                 if tonumber(redis.call("TYPE", record).ok == "hash"
@@ -254,7 +260,7 @@ local function make_holds()
 
     -- ---- ending ----
 
-    local STATES = { settled = 2, released = 3 }
+    local STATES = { settled = 2, released = 3, expired = 4 }
 
     -- The record, or a reply that says why there is none.
     local function find()

@@ -90,7 +90,7 @@ static bool open_leases(struct sl_redis_seat *seat)
     if (!seat->lease_timer &&
         sl_timer_new(seat->loop, on_lease_timer, seat, &seat->lease_timer))
         return false;
-    return seat->leases || !sl_leases_open(most, sl_script_keep,
+    return seat->leases || !sl_leases_open(most, sl_script_keep, false,
                                            seat->options.alloc, &seat->leases);
 }
 

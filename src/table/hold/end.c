@@ -127,6 +127,7 @@ struct ending {
     struct sl_set set;
     struct sl_hold_record record;
     struct sl_cell to; /* what its head becomes */
+    unsigned begun;    /* items that earlier attempts have had */
     struct sl_part parts[SL_PARTS];
     struct sl_limit limits[SL_PARTS];
     struct sl_settled settled[SL_PARTS];
@@ -151,6 +152,18 @@ static bool join(struct sl_set *set)
 
     return sl_intent_lock_cell(
         set->intent, sl_hold_record_at(set->intent->region, e->record.number),
+        e->record.head, e->to);
+}
+
+/* Nothing is given back and nothing charged: the head is all that changes. */
+static bool alone(struct sl_set *set)
+{
+    const struct ending *e = of(set);
+    const struct sl_region *r = set->intent->region;
+
+    SL_STEP(SL_STEP_SWAP);
+    return sl_swap_pair(
+        sl_region_word(r, sl_hold_record_at(r, e->record.number)),
         e->record.head, e->to);
 }
 
@@ -204,17 +217,13 @@ static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
     *item = (struct sl_item){
         .part = &e->parts[i],
         .beside = -1,
-        .counted = item->counted,
+        .counted = i < e->begun ? item->counted : 0,
         .settled = &e->settled[i],
     };
     sl_key_again(r, kept->limit, kept->hash, &item->key);
     e->set.count = i + 1;
-}
-
-static void count_nothing(struct sl_set *set)
-{
-    for (unsigned i = 0; i < SL_PARTS; i++)
-        set->items[i].counted = 0;
+    if (e->begun <= i)
+        e->begun = i + 1;
 }
 
 bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
@@ -224,7 +233,7 @@ bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
 
     if (!sl_hold_record_read(intent, number, head, &e.record))
         return false;
-    e.rider = (struct sl_rider){.ready = ready, .join = join};
+    e.rider = (struct sl_rider){ready, join, alone, NULL};
     e.set.table = table;
     e.set.intent = intent;
     e.set.rider = &e.rider;
@@ -233,7 +242,7 @@ bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
     e.set.swept = false;
     e.set.now = (sl_ns)head.w[0];
     e.to = sl_hold_record_ended(head, SL_HOLD_EXPIRED);
-    count_nothing(&e.set);
+    e.begun = 0;
     for (unsigned i = 0; i < e.record.count; i++)
         add_kept(&e, i, NULL, 0, (sl_ns)head.w[0]);
     if (sl_set_decide(&e.set) != SL_VERDICT_ALLOW)
@@ -384,13 +393,14 @@ enum sl_verdict sl_table_end(struct sl_table *table, struct sl_hold_deed *deed,
     struct ending e; /* ten kilobytes of which little is used */
     enum sl_verdict verdict;
 
-    e.rider = (struct sl_rider){.ready = ready, .join = join};
+    sl_hold_record_prefetch(&table->region, deed->id);
+    e.rider = (struct sl_rider){ready, join, alone, NULL};
     deed->count = 0;
     deed->expires_in = SL_NS_NONE;
     if (!sl_set_begin(&e.set, table, now, fresh))
         return SL_VERDICT_STALE;
     e.set.intent = sl_actor_borrow(&table->actors);
-    count_nothing(&e.set);
+    e.begun = 0;
     do {
         verdict = try_end(&e, deed);
     } while (verdict == SL_VERDICT_VOID);

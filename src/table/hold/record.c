@@ -111,30 +111,17 @@ static void blocks_of(const struct sl_region *r, struct sl_hold_id id,
     }
 }
 
-/* Gifts are rare: an eighth of the words is theirs. */
-static uint64_t returns_words(const struct sl_region_head *head)
+void sl_hold_record_prefetch(const struct sl_region *r, struct sl_hold_id id)
 {
-    return head->returns - head->returns / 8;
-}
+    uint64_t blocks[BLOCKS];
+    const char *at;
 
-sl_word *sl_returns_of(const struct sl_region *r, uint64_t tag, unsigned which)
-{
-    static const uint64_t odd[SL_RETURNS] = {UINT64_C(0x9e3779b97f4a7c15),
-                                             UINT64_C(0xd6e8feb86659fd93)};
-    const struct sl_region_head *head = sl_region_head(r);
-    uint64_t i = scale((tag ^ tag >> 32) * odd[which], returns_words(head));
-
-    return sl_region_word(r, head->returns_at + i * 8);
-}
-
-sl_word *sl_gifts_of(const struct sl_region *r, uint64_t tag)
-{
-    const struct sl_region_head *head = sl_region_head(r);
-    uint64_t first = returns_words(head);
-    uint64_t i = scale((tag ^ tag >> 32) * UINT64_C(0xa0761d6478bd642f),
-                       head->returns - first);
-
-    return sl_region_word(r, head->returns_at + (first + i) * 8);
+    blocks_of(r, id, blocks);
+    if (blocks[0] == NO_BLOCK)
+        return;
+    at = r->base + block_at(r, blocks[0]);
+    for (uint64_t i = 0; i < HEADS; i += 64)
+        __builtin_prefetch(at + i, 1);
 }
 
 /* ---- reading ---- */
@@ -317,8 +304,12 @@ static bool claim(const struct sl_intent *intent, struct sl_hold_id id,
     const struct sl_region *r = intent->region;
     uint64_t at = sl_hold_record_at(r, pick->number);
     sl_word *head = sl_region_word(r, at);
+    const char *body = (const char *)body_of(r, pick->number);
     bool done;
 
+    __builtin_prefetch(body, 1); /* it is filled soon */
+    __builtin_prefetch(body + 64, 1);
+    __builtin_prefetch(body + 128, 1);
     say(intent, at);
     SL_STEP(SL_STEP_CLAIM);
     done = sl_swap_pair(head, pick->head, sl_hold_record_claimed(intent, id));

@@ -119,6 +119,9 @@ SL_MUST_USE bool sl_hold_record_read(const struct sl_intent *intent,
                                      uint64_t number, struct sl_cell head,
                                      struct sl_hold_record *ret);
 
+/* Ask for the lines in which the record of `id` is looked for first. */
+void sl_hold_record_prefetch(const struct sl_region *r, struct sl_hold_id id);
+
 /* Find the record of `id`, held or ended. */
 SL_MUST_USE bool sl_hold_record_find(const struct sl_intent *intent,
                                      struct sl_hold_id id,

@@ -62,6 +62,7 @@ void sl_hold_record_sign(const struct sl_region *r,
 /* The earliest of a key's permits, in their order. */
 struct soonest {
     const struct sl_key *key;
+    uint64_t generation; /* of its slot: what was held before a reset is gone */
     unsigned seen;
     unsigned most; /* of them are needed, at most */
     unsigned count;
@@ -95,7 +96,8 @@ static void collect(const struct sl_intent *intent, uint64_t number,
         return;
     s->seen++;
     for (unsigned i = 0; i < record.count; i++)
-        if (sl_kept_is_of(&record.part[i], s->key) && record.part[i].cost > 0) {
+        if (sl_kept_is_of(&record.part[i], s->key) && record.part[i].cost > 0 &&
+            record.part[i].generation == s->generation) {
             put_in_order(s, (sl_ns)head.w[0], record.part[i].cost);
             break;
         }
@@ -159,6 +161,7 @@ sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_key *key,
         return SL_NS_NONE;
     need = sl_sub_floor(sl_add_sat(sl_cell_bare(cell).w[1], cost), capacity);
     s.key = key;
+    s.generation = cell.w[1] >> SL_CELL_W1_BITS;
     s.seen = s.count = 0;
     s.most = need < FIRST_MOST ? (unsigned)need : FIRST_MOST;
     if (!collect_all(set->intent, &s))

@@ -38,6 +38,17 @@ static bool is_held(const struct sl_item *item)
     return !item->carried && !item->part->firm;
 }
 
+/* keep() reads them while everything is locked. */
+static void prefetch_returns(const struct sl_region *r,
+                             const struct sl_item *item)
+{
+    if (!sl_is_bucket(item->part->limit->kind))
+        return;
+    for (unsigned i = 0; i < SL_RETURNS; i++)
+        __builtin_prefetch((const void *)sl_returns_of(r, item->key.tag, i));
+    __builtin_prefetch((const void *)sl_gifts_of(r, item->key.tag));
+}
+
 /* Who died with a claim has it until he is found dead. */
 static bool ready(struct sl_set *set)
 {
@@ -47,8 +58,10 @@ static bool ready(struct sl_set *set)
 
     if (h->claimed)
         return true;
-    for (unsigned i = 0; i < set->count; i++)
+    for (unsigned i = 0; i < set->count; i++) {
         parts += is_held(&set->items[i]);
+        prefetch_returns(set->intent->region, &set->items[i]);
+    }
     h->claimed =
         sl_hold_record_claim(set->intent, record->id, parts, &record->number);
     if (!h->claimed) {
@@ -128,7 +141,8 @@ enum sl_verdict sl_table_hold(struct sl_table *table, struct sl_part *parts,
 {
     struct holding h; /* two kilobytes of which little is used */
 
-    h.rider = (struct sl_rider){ready, join, leave};
+    sl_hold_record_prefetch(&table->region, id);
+    h.rider = (struct sl_rider){ready, join, NULL, leave};
     h.record.id = id;
     h.record.life = life;
     h.claimed = false;

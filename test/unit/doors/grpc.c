@@ -17,6 +17,7 @@ static const char policy[] =
     "default: []\n";
 
 static const char *const ann[] = {"ann"};
+static const char *const eve[] = {"eve"};
 static const char *const two[] = {"bob", "cy"};
 
 /* ---- a store that answers later ---- */
@@ -75,6 +76,26 @@ static void let_go(unsigned index)
     sl_store_take(late.memory, take);
 }
 
+/* ---- a registry that answers later ---- */
+
+static struct {
+    struct sl_subjects subjects; /* first */
+    struct sl_lookup *waiting;
+    bool on;
+} registry;
+
+static void on_find(struct sl_subjects *subjects, struct sl_lookup *lookup)
+{
+    (void)subjects;
+    if (registry.on)
+        registry.waiting = lookup;
+    else
+        lookup->done(lookup);
+}
+
+static const struct sl_subjects_calls registry_calls = {on_find};
+static const struct sl_station station = {.subjects = &registry.subjects};
+
 static void open_engine(struct house *h)
 {
     struct sl_memory_options memory = {
@@ -94,6 +115,47 @@ static void open_engine(struct house *h)
 }
 
 /* ---- tests ---- */
+
+/* What he asked is read after he has gone, and what he said is still there. */
+static void test_left(struct house *h)
+{
+    struct guest *g = guest_new(h);
+    struct asked *first, *second;
+    struct sl_lookup *lookup;
+
+    CASE("who takes his question back while the registry is asked has paid");
+    registry.on = true;
+    first = guest_should(g, "api", eve, 1, NULL);
+    WAIT_FOR(h, g, registry.waiting != NULL);
+    lookup = registry.waiting;
+    registry.on = false;
+    CHECK_EQ(nghttp2_submit_rst_stream(g->h2, 0, first->id, NGHTTP2_CANCEL), 0);
+    for (int i = 0; i < 3; i++) { /* over the bytes of his stream */
+        second = guest_should(g, "elsewhere", two, 2, NULL);
+        WAIT_FOR(h, g, second->closed);
+    }
+    CHECK(first->closed);
+    lookup->done(lookup);
+    second = guest_should(g, "api", eve, 1, NULL);
+    WAIT_FOR(h, g, second->closed);
+    check_answer(second, SL_RLS_OK, 3);
+    CASE("and so has he whose connection ends");
+    registry.on = true;
+    registry.waiting = NULL;
+    guest_should(g, "api", eve, 1, NULL);
+    WAIT_FOR(h, g, registry.waiting != NULL);
+    registry.on = false;
+    lookup = registry.waiting;
+    guest_free(g);
+    g = guest_new(h);
+    second = guest_should(g, "elsewhere", two, 2, NULL);
+    WAIT_FOR(h, g, second->closed);
+    lookup->done(lookup);
+    second = guest_should(g, "api", eve, 1, NULL);
+    WAIT_FOR(h, g, second->closed);
+    check_answer(second, SL_RLS_OK, 1);
+    guest_free(g);
+}
 
 static void test_late(struct house *h)
 {
@@ -314,6 +376,9 @@ int main(void)
     open_engine(&h);
     house_begin(&h);
     CHECK(house_open(&h, NULL));
+    registry.subjects.calls = &registry_calls;
+    h.worker.station = &station;
+    test_left(&h);
     test_late(&h);
     test_times(&h);
     test_unfinished(&h);

@@ -159,6 +159,27 @@ static void check_sockets(void)
     close(fd);
 }
 
+/* How many decisions a time was taken of. The last reply comes after that. */
+static int64_t timed(void)
+{
+    return counted(&s.counted,
+                   "sluice_decision_duration_seconds_count{door=\"resp\"}");
+}
+
+static void check_timed(void)
+{
+#define FREE "SLUICE.CHECK GET /free as json\r\n"
+    int64_t before = timed();
+    int fd = call();
+
+    CASE("checks in a row are timed together, and none is missed");
+    say(fd, FREE FREE "PING\r\n" FREE "CL.THROTTLE timed 0 1 60\r\n" FREE
+                      "QUIT\r\n");
+    CHECK(strstr(hear(fd, 0), "+OK\r\n") != NULL);
+    CHECK_EQ(timed() - before, 5);
+    close(fd);
+}
+
 /* More than are carried out in a turn, and more than fits into the socket. */
 static void check_many(void)
 {
@@ -242,6 +263,22 @@ static void check_late(void)
     let_go(1);
     CHECK(strstr(hear(fd, 200), "{\"allowed\":true") != NULL);
 
+    CASE("one that is late has a time of its own");
+    {
+        int64_t before = timed();
+
+        check_say(other, "PING\r\n", "+PONG\r\n");
+        say(other, FREE "SLUICE.CHECK JOB mail user bob as json\r\n");
+        let_go(1);
+        say(other, "QUIT\r\n");
+        CHECK(strstr(hear(other, 0), "+OK\r\n") != NULL);
+        CHECK_EQ(timed() - before, 2);
+        CHECK(counted(&s.counted, "sluice_decision_duration_seconds_bucket{"
+                                  "door=\"resp\",le=\"1.0\"}") == timed());
+        close(other);
+        other = call();
+    }
+
     CASE("a wrong one among them waits for its turn");
     check_say(other, "PING\r\n", "+PONG\r\n");
     say(other, "CL.THROTTLE c 0 1 60\r\nCL.THROTTLE c x 1 60\r\n*-1\r\n");
@@ -317,6 +354,7 @@ int main(void)
     rig_open(&s.rig, talk_policy);
     start("127.0.0.1:0");
     check_sockets();
+    check_timed();
     check_many();
     check_deadlines();
     stop();

@@ -241,6 +241,19 @@ static void check_histograms(void)
     CHECK(counted_reads(&c,
                         "sluice_decision_duration_seconds_sum{door=\"grpc\"}",
                         "2.000020001"));
+
+    CASE("many in a row have taken the same time each");
+    for (unsigned i = 0; i < 3; i++)
+        sl_stats_verdict(c.stats[0], &rig.d);
+    sl_stats_took(c.stats[0], "resp", 75 * SL_US, 3);
+    CHECK_EQ(counted(&c, "sluice_decision_duration_seconds_bucket{"
+                         "door=\"resp\",le=\"0.00001\"}"),
+             0);
+    CHECK_EQ(counted(&c, "sluice_decision_duration_seconds_bucket{"
+                         "door=\"resp\",le=\"0.000025\"}"),
+             3);
+    CHECK(counted_reads(
+        &c, "sluice_decision_duration_seconds_sum{door=\"resp\"}", "0.000075"));
     end();
 }
 

@@ -104,6 +104,44 @@ static void test_budget(bool strict)
     sl_once_close(once);
 }
 
+/* Records that last stand before such that are over. */
+static void test_sweep(void)
+{
+    struct sl_once_stats stats;
+    struct sl_once *once = NULL;
+    unsigned count = 0, tries = 0;
+    char memo[8];
+
+    CASE("of a strict memory, what lasts does not hide what is over");
+    CHECK_EQ(sl_once_open(16 << 17, true, &sl_alloc_libc, &once), 0);
+    for (;; count++) {
+        struct sl_once_claim c = claim(count, 1, count < 600 ? 100000 : 100);
+
+        if (begin(once, c, 0, memo) != SL_ONCE_FIRST)
+            break;
+        sl_once_finish(once, &c, NULL, 0);
+    }
+    CHECK(count > 1000);
+    while (begin(once, claim(count, 1, 100), 100, memo) == SL_ONCE_FULL)
+        if (++tries == 10)
+            break;
+    CHECK(tries < 4);
+    CASE("and is forgotten as others come");
+    for (unsigned i = 1; i <= count; i++) {
+        struct sl_once_claim c = claim(count + i, 1, 200 + i);
+
+        if (!CHECK_EQ(begin(once, c, 100 + i, memo), SL_ONCE_FIRST))
+            break;
+        sl_once_finish(once, &c, NULL, 0);
+    }
+    sl_once_stats(once, &stats);
+    CHECK(stats.count < 600 + 100 + 400);
+    CASE("nothing that lasts was forgotten");
+    for (unsigned i = 0; i < 600; i++)
+        CHECK_EQ(begin(once, claim(i, 1, 100000), 9000, memo), SL_ONCE_AGAIN);
+    sl_once_close(once);
+}
+
 static void test_no_memory(void)
 {
     bool done = false;
@@ -182,6 +220,7 @@ int main(void)
     test_life();
     test_budget(false);
     test_budget(true);
+    test_sweep();
     test_no_memory();
     test_threads();
     return CHECK_DONE();

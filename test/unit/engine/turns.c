@@ -252,6 +252,49 @@ static void check_end(void)
         go(in[i]);
 }
 
+/* Who finds no place is told when there may be one. */
+static void check_full(void)
+{
+    struct client *in[4], *full[3], *other;
+    struct sl_queues *queues = sl_engine_queues(rig.engine);
+
+    CASE("a full queue tells how long nobody has passed, for each before him");
+    for (int i = 0; i < 4; i++)
+        in[i] = come("/own", "f", "free", 0, 0);
+    full[0] = come("/own", "f", "free", 0, 0);
+    CHECK_EQ(full[0]->ask.decision.status, 503);
+    CHECK_EQ(full[0]->ask.decision.retry_in, 4 * SL_S);
+    rig.now += 3 * SL_S;
+    full[1] = come("/own", "f", "free", 0, 0);
+    CHECK_EQ(full[1]->ask.decision.retry_in, 12 * SL_S);
+    CASE("and how fast they pass, if they do");
+    release(in[0]);
+    in[0] = (go(in[0]), come("/own", "f", "free", 0, 0));
+    full[2] = come("/own", "f", "free", 20 * SL_S, 0);
+    CHECK_EQ(full[2]->ask.decision.retry_in, 12 * SL_S);
+
+    CASE("all queues together have an end, too");
+    sl_queues_resize(queues, 3);
+    other = come("/one", "g", "free", SL_S, 0);
+    CHECK(allowed(other));
+    go(other);
+    other = come("/one", "g", "free", SL_S, 0);
+    CHECK(other->answered && other->ask.decision.status == 503);
+    CHECK_EQ(other->ask.decision.reason, SL_REASON_QUEUE);
+    go(other);
+    sl_queues_resize(queues, 4);
+    other = come("/one", "g", "free", SL_S, 0);
+    CHECK(!other->answered);
+    rig.now += 40 * SL_S;
+    serve();
+    for (int i = 0; i < 4; i++)
+        go(in[i]);
+    for (int i = 0; i < 3; i++)
+        go(full[i]);
+    go(other);
+    sl_queues_resize(queues, SL_WAITING);
+}
+
 /* Denied by one limit, then by another: he goes over to its queue. */
 static void check_both(void)
 {
@@ -326,6 +369,7 @@ int main(void)
     check_release();
     check_time();
     check_end();
+    check_full();
     check_both();
     check_share();
     close_rig();

@@ -170,40 +170,6 @@ static void test_reset(void)
     end();
 }
 
-/* A slot counts to 256 and begins again. */
-static void test_resets(void)
-{
-    unsigned wrong = 0;
-
-    CASE("however often a key was reset, its old holds give nothing back");
-    begin();
-    for (unsigned n = 1; n < 600; n += n < 250 ? 7 : 1) {
-        CHECK_EQ(hold_at(&table, &pool, "a", 2, n, SL_S, NOW),
-                 SL_VERDICT_ALLOW);
-        for (unsigned i = 0; i < n; i++) {
-            reset(&table, &pool, "a");
-            (void)take(&table, &pool, "a", 1); /* or there is nothing to do */
-        }
-        reset(&table, &pool, "a");
-        CHECK_EQ(take(&table, &pool, "a", 3), SL_VERDICT_ALLOW);
-        CHECK_EQ(release_at(&table, n, NOW), SL_HOLD_HELD);
-        wrong += used(&table, &pool, "a") != 3;
-        reset(&table, &pool, "a");
-    }
-    CHECK_EQ(wrong, 0);
-
-    CASE("and those since then give all of theirs");
-    for (unsigned n = 0; n < 300; n++) {
-        CHECK_EQ(hold_at(&table, &pool, "a", 2, 1000 + n, SL_S, NOW),
-                 SL_VERDICT_ALLOW);
-        CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
-        CHECK_EQ(release_at(&table, 1000 + n, NOW), SL_HOLD_HELD);
-        CHECK_EQ(used(&table, &pool, "a"), 1);
-        reset(&table, &pool, "a");
-    }
-    end();
-}
-
 /* ---- when permits come back ---- */
 
 static sl_ns retry_of(uint64_t cost, sl_ns now)
@@ -484,7 +450,6 @@ int main(void)
     test_extend();
     test_as_of_expiry();
     test_reset();
-    test_resets();
     test_retry();
     test_crowd();
     test_in_order();

@@ -5,13 +5,15 @@
 #include "table/key.h"
 
 static struct sl_table table;
-static struct sl_table_limit bucket;
+static struct sl_table_limit bucket, pool;
 
 static void begin(void)
 {
     open_heap(&table, MIB, SL_FULL_ALLOW);
     bucket = limit_of("bucket", SL_BUCKET, "10/10s burst 20", 0);
+    pool = limit_of("pool", SL_PERMITS, "3", 0);
     know(&table, &bucket);
+    know(&table, &pool);
 }
 
 static void end(void)
@@ -154,6 +156,67 @@ static void test_one_stranger(unsigned which)
     end();
 }
 
+/* Nothing is used, and something is held. */
+static void test_reset_of_nothing(void)
+{
+    CASE("a reset of a key that owes nothing is one to its holds");
+    begin();
+    CHECK_EQ(hold_at(&table, &pool, "a", 2, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    adjust(&table, &pool, "a", -2);
+    CHECK_EQ(used(&table, &pool, "a"), 0);
+    reset(&table, &pool, "a");
+    CHECK_EQ(take(&table, &pool, "a", 3), SL_VERDICT_ALLOW);
+    CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
+    CHECK_EQ(used(&table, &pool, "a"), 3);
+
+    CASE("and what was held before it is no permit that comes back");
+    {
+        struct sl_part part = part_of(&pool, "b", 3);
+
+        CHECK_EQ(hold_at(&table, &pool, "b", 3, 2, SL_S, NOW),
+                 SL_VERDICT_ALLOW);
+        reset(&table, &pool, "b");
+        CHECK_EQ(take(&table, &pool, "b", 1), SL_VERDICT_ALLOW);
+        CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_VERDICT_DENY);
+        CHECK_EQ(part.answer.retry_in, SL_NS_NONE);
+    }
+    end();
+}
+
+/* A slot counts to 256 and begins again. */
+static void test_resets(void)
+{
+    unsigned wrong = 0;
+
+    CASE("however often a key was reset, its old holds give nothing back");
+    begin();
+    for (unsigned n = 1; n < 600; n += n < 250 ? 7 : 1) {
+        CHECK_EQ(hold_at(&table, &pool, "a", 2, n, SL_S, NOW),
+                 SL_VERDICT_ALLOW);
+        for (unsigned i = 0; i < n; i++) {
+            reset(&table, &pool, "a");
+            (void)take(&table, &pool, "a", 1); /* or there is nothing to do */
+        }
+        reset(&table, &pool, "a");
+        CHECK_EQ(take(&table, &pool, "a", 3), SL_VERDICT_ALLOW);
+        CHECK_EQ(release_at(&table, n, NOW), SL_HOLD_HELD);
+        wrong += used(&table, &pool, "a") != 3;
+        reset(&table, &pool, "a");
+    }
+    CHECK_EQ(wrong, 0);
+
+    CASE("and those since then give all of theirs");
+    for (unsigned n = 0; n < 300; n++) {
+        CHECK_EQ(hold_at(&table, &pool, "a", 2, 1000 + n, SL_S, NOW),
+                 SL_VERDICT_ALLOW);
+        CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
+        CHECK_EQ(release_at(&table, 1000 + n, NOW), SL_HOLD_HELD);
+        CHECK_EQ(used(&table, &pool, "a"), 1);
+        reset(&table, &pool, "a");
+    }
+    end();
+}
+
 int main(void)
 {
     test_others_returns();
@@ -162,5 +225,7 @@ int main(void)
     test_one_stranger(1);
     test_younger_first();
     test_gifts();
+    test_reset_of_nothing();
+    test_resets();
     return CHECK_DONE();
 }

@@ -158,8 +158,10 @@ static void on_usage(void *ctx, const struct sl_usage *u)
 static struct seen start_again(struct world *w)
 {
     struct seen seen = {0};
-    struct sl_registry_options options = {
-        .path = w->path, .on_usage = on_usage, .ctx = &seen};
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .on_usage = on_usage,
+                                          .ctx = &seen};
 
     world_stop(w);
     CHECK_EQ(sl_registry_open(&options, &w->registry, NULL), 0);

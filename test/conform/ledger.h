@@ -1,0 +1,90 @@
+/* ledger.h -- what is known of a history of holds: the cells by core/, and all
+ * that is held. */
+#ifndef SL_LEDGER_H
+#define SL_LEDGER_H
+
+#include "../prop/oracle/rng.h"
+#include "conform.h"
+
+#define KINDS 8
+#define KEYS  2
+#define HOLDS 24 /* out at once */
+#define PARTS 4
+
+/* One key of a hold. */
+struct held {
+    unsigned limit, key;
+    uint64_t cost;
+    struct sl_mark mark;
+    struct sl_returned returned; /* to its key, by the take */
+    bool firm;                   /* taken, and not held */
+    bool gone;                   /* its key was reset since */
+};
+
+struct hold {
+    struct sl_hold_id id;
+    uint32_t place;
+    sl_ns taken, expires;
+    sl_ns life; /* the longest at once */
+    struct held part[PARTS];
+    unsigned count;
+    enum sl_hold_state state;
+};
+
+struct ledger {
+    struct conform *conform;
+    struct rng rng;
+    uint64_t seed;
+    unsigned step;
+    struct sl_stored stored[KINDS];
+    struct sl_limit limit[KINDS];  /* at the quantum of the table */
+    struct sl_limit judged[KINDS]; /* at the store's */
+    char names[KINDS][48];
+    char keys[KINDS][KEYS][64];
+    struct sl_cell cell[KINDS][KEYS];
+    struct sl_returned returned[KINDS][KEYS]; /* to a bucket, in units */
+    /* The clock has stepped back while something was held of the key: what
+     * comes back of that is the store's to guess, until it is reset. */
+    bool vague[KINDS][KEYS];
+    struct hold hold[HOLDS];
+    unsigned count, next;
+    bool done, bad;
+};
+
+static inline struct sl_cell *cell_of(struct ledger *l, const struct held *p)
+{
+    return &l->cell[p->limit][p->key];
+}
+
+static inline bool is_vague(const struct ledger *l, const struct held *p)
+{
+    return l->vague[p->limit][p->key];
+}
+
+/* End a hold for `cost` of each part at `at`. */
+void ledger_end(struct ledger *l, struct hold *h, uint64_t cost, sl_ns at,
+                enum sl_hold_state state);
+
+/* End all that has expired by now, in its order. */
+void ledger_expire(struct ledger *l);
+
+/* What core says of a set now, in `want`; true if all parts allow. And what is
+ * remembered when it was taken. */
+bool ledger_judge(struct ledger *l, const struct held *held, unsigned count,
+                  struct sl_answer *want);
+void ledger_take(struct ledger *l, struct held *held, unsigned count);
+
+/* `cost` of what was taken at `when` is given back. */
+void ledger_back(struct ledger *l, const struct held *p, sl_ns when);
+
+/* A key is reset: its holds have nothing more to give back to it. */
+void ledger_reset(struct ledger *l, const struct held *p);
+
+/* The clock has stepped back to now. */
+void ledger_step(struct ledger *l);
+
+/* How long until `cost` permits are free, if no one but the clock ends holds.
+ */
+sl_ns ledger_retry(const struct ledger *l, const struct held *p);
+
+#endif

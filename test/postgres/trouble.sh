@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# trouble.sh -- daemons, connections and the server end at any moment, tables
+# are locked, the disk is full: what was acknowledged is in the books, and what
+# is sent again is there once.
+# shellcheck disable=SC2317 # functions are called by until_ and check
+set -uo pipefail
+
+# shellcheck source=test/postgres/postgres.sh
+. "$(dirname "${BASH_SOURCE[0]}")/postgres.sh"
+
+at=0 # where the keys of the next reports begin
+
+# during COMMAND...: report from two daemons while it happens; leaves $acked
+# and $lost, how much of what was acknowledged the books do not have.
+during() {
+    local before reports
+
+    before=$(used)
+    send "$at" 400 "$a_http" "$b_http" >acked &
+    reports=$!
+    sleep 0.3
+    "$@"
+    wait "$reports"
+    acked=$(<acked)
+    until_ sql 'SELECT 1' >/dev/null 2>&1
+    lost=$((before + acked - $(used)))
+}
+
+# All of it again, until all is acknowledged: then it is there once.
+repeat() {
+    check "$1: nothing that was acknowledged is lost" test "$lost" -le 0
+    check "$1: all of it can be sent again" \
+        test "$(send --until-all "$at" 400 "$a_http" "$b_http")" = 400
+    at=$((at + 400))
+    check "$1: and is recorded once" test "$(used)" = $at
+    check "$1: by day, too" test "$(days)" = $at
+}
+
+both
+during true
+check 'without trouble all is acknowledged' test "$acked" = 400
+repeat 'no trouble'
+
+end_sessions() {
+    local i
+
+    for i in 1 2 3 4 5; do
+        sql "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE application_name = 'sluiced'" >/dev/null
+        sleep 0.05
+    done
+}
+during end_sessions
+repeat 'sessions end'
+
+kill_server() {
+    "$POSTGRES_CTL" kill >/dev/null 2>&1
+    sleep 0.2
+    "$POSTGRES_CTL" start >/dev/null
+}
+during kill_server
+check 'the server was killed' test "$acked" -lt 400
+repeat 'the server is killed'
+
+restart_server() {
+    "$POSTGRES_CTL" stop >/dev/null
+    "$POSTGRES_CTL" start >/dev/null
+}
+during restart_server
+repeat 'the server is restarted'
+
+kill_daemon() {
+    kill -9 "$a_pid"
+    one
+    a_http=$http a_admin=$admin a_pid=$pid
+}
+during kill_daemon
+repeat 'a daemon is killed'
+
+# ---- while it is away ----
+
+"$POSTGRES_CTL" stop >/dev/null
+http=$b_http admin=$b_admin
+ask /v1/usage -d '{"org":"acme","limit":"minutes","amount":1}'
+check 'without a server nothing is acknowledged' answers 503
+check 'and that is said' has "$out" 'nothing was recorded'
+ask /v1/check -d '{"job":"transcribe","org":"acme"}'
+check 'decisions go on' has "$out" '"allowed":true'
+tell /livez
+check 'and it lives' answers 200
+"$POSTGRES_CTL" start >/dev/null
+again() {
+    ask /v1/usage -d '{"org":"acme","limit":"minutes","amount":0,
+        "idempotency_key":"again"}'
+    answers 200
+}
+check 'when the server is back it is used again' until_ again
+written() {
+    [[ $(used) = $((at + 1)) ]]
+}
+check 'and what was decided meanwhile is put down' until_ written
+
+# ---- a table that somebody has locked ----
+
+# holding SQL: somebody else's transaction, until $lock is killed.
+psql -X -q "$SLUICE_TEST_POSTGRES" >/dev/null 2>&1 < <(
+    echo 'BEGIN; LOCK TABLE sluice.usage_counters;'
+    sleep 60
+) &
+lock=$!
+locked() {
+    [[ $(sql "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock'
+        AND relation = 'sluice.usage_counters'::regclass") = 1 ]]
+}
+check 'a table is locked' until_ locked
+ask /v1/usage -d '{"org":"acme","limit":"minutes","amount":1,
+    "idempotency_key":"locked"}'
+check 'nobody waits for it for ever' answers 503
+kill "$lock"
+wait "$lock" 2>/dev/null
+check 'when it is free it goes on' until_ again
+at=$((at + 1))
+
+# ---- a disk that is full ----
+
+sql "CREATE FUNCTION sluice.full() RETURNS trigger LANGUAGE plpgsql AS
+     'BEGIN RAISE ''could not extend file: No space left on device''
+      USING ERRCODE = ''53100''; END';
+     CREATE TRIGGER full_disk BEFORE INSERT ON sluice.usage_keys
+     FOR EACH ROW EXECUTE FUNCTION sluice.full()"
+ask /v1/usage -d '{"org":"acme","limit":"minutes","amount":1,
+    "idempotency_key":"full"}'
+check 'what finds no room is not acknowledged' answers 503
+check 'and why is said' has "$out" 'No space left on device'
+check 'nothing of it is there' test "$(used)" = $at
+sql 'DROP TRIGGER full_disk ON sluice.usage_keys'
+ask /v1/usage -d '{"org":"acme","limit":"minutes","amount":1,
+    "idempotency_key":"full"}'
+check 'when there is room it is' answers 200
+check 'once' test "$(used)" = $((at + 1))
+finish

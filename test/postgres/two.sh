@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# two.sh -- two daemons on one PostgreSQL: what one is told the other knows.
+# shellcheck disable=SC2317 # functions are called by until_ and check
+set -uo pipefail
+
+# shellcheck source=test/postgres/postgres.sh
+. "$(dirname "${BASH_SOURCE[0]}")/postgres.sh"
+
+# ---- who comes first makes the tables ----
+
+launch "$sluiced" -c p.yaml --listen-http 127.0.0.1:0 --threads 1 \
+    --listen-admin 127.0.0.1:0 --log-format json --store memory: \
+    --usage "$SLUICE_TEST_POSTGRES"
+first=$pid first_log=$log
+one
+check 'two that start at once do not meet' alive "$pid"
+log=$first_log
+until_ said '"event":"serving"'
+check 'nor does the other' said '"event":"serving"'
+kill "$first"
+until_ gone "$first"
+check 'there is one of each version' \
+    test "$(sql 'SELECT count(*) - max(number) FROM sluice.tables_version')" = 0
+stop
+
+# ---- one tells, the other knows ----
+
+both
+
+# knows MEMBER...: what b decides for ann has all of them.
+knows() {
+    local word
+
+    fetch "http://$b_http/v1/check" -d \
+        '{"method":"GET","path":"/x","user":"ann"}'
+    for word; do
+        [[ $out = *"$word"* ]] || return 1
+    done
+}
+
+# An entry lives for five seconds. Whoever knows of a change sooner was told.
+soon() {
+    local begin=${EPOCHREALTIME/./}
+
+    until_ "$@" || return 1
+    (((${EPOCHREALTIME/./} - begin) < 4000000))
+}
+
+fetch "http://$a_admin/v1/subjects/user/bob" -X PUT -d '{"plan":"free"}'
+check 'somebody is registered' answers 200
+check 'and the other looks for others, too' until_ knows '"plan":"free"'
+fetch "http://$a_admin/v1/subjects/user/ann" -X PUT -d '{"plan":"pro"}'
+check 'a plan is known to the other at once' \
+    soon knows '"plan":"pro"' '"limit":50'
+fetch "http://$a_admin/v1/subjects/user/ann" -X PATCH -d \
+    '{"overrides":{"api":"7/min"}}'
+check 'an override too' soon knows '"limit":7'
+fetch "http://$a_admin/v1/subjects/user/ann" -X DELETE
+check 'and that somebody is gone' soon knows '"limit":5'
+
+switched() {
+    fetch "http://$b_http/v1/check" -d \
+        '{"method":"GET","path":"/ai","user":"ann"}'
+    [[ $out = *"\"status\":$1"* ]]
+}
+
+check 'a feature is on' switched 200
+fetch "http://$a_admin/v1/features/assistant" -X PUT -d '{"enabled":false}'
+check 'it is switched off by one' answers 200
+check 'and off at the other' until_ switched 503
+fetch "http://$a_admin/v1/features/assistant" -X DELETE
+check 'and as the policy says again' until_ switched 200
+
+# ---- the same books ----
+
+check 'both report' test "$(send 0 400 "$a_http" "$b_http")" = 400
+check 'and all of it is in the books' test "$(used)" = 400
+check 'by day, too' test "$(days)" = 400
+check 'the same again, the other way round' \
+    test "$(send 0 400 "$b_http" "$a_http")" = 400
+check 'is recorded once' test "$(used)" = 400
+fetch "http://$b_http/v1/usage/org/acme"
+check 'each reads what both have reported' has "$out" '"used":400'
+
+# ---- while nobody hears, and after that ----
+
+sql "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE application_name = 'sluiced'" >/dev/null
+fetch "http://$a_admin/v1/subjects/user/ann" -X PUT -d '{"plan":"pro"}'
+check 'connections that were ended are opened again' answers 200
+check 'and what was missed is found' until_ knows '"plan":"pro"'
+
+# ---- secrets ----
+
+hides() {
+    [[ $err != *"$1"* ]]
+}
+
+stop
+start -c p.yaml --store memory: \
+    --usage "postgres://ann:hunter2@127.0.0.1:1/x?connect_timeout=2"
+check 'a server that is not there is said' has "$err" '127.0.0.1:1/x'
+check 'and the daemon does not start' test "$status" = 5
+check 'the password is not said' hides hunter2
+finish
