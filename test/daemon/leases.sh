@@ -153,7 +153,7 @@ check 'what is released comes back' until_ held_passes
 at one
 # Whose plan is not said would have to be looked up there.
 job lenient away ',"plan":"free"'
-job work away ',"plan":"free"'
+job work away ',"plan":"free","cost":40' # what it leases lasts for a while
 # The server stops; a file is locked by somebody else.
 lock_books() {
     if [[ -n ${SLUICE_TEST_POSTGRES-} ]]; then
