@@ -11,34 +11,46 @@
 #   asan      foreign clients, proxies and dashboards (clients, proxies, ops):
 #             they talk to the doors that unit, daemon and fuzz tests open under
 #             the same sanitizers. Flows once more by another protocol or store
-#             (again): the codecs and stores have suites of their own here
-#   coverage  the same: it asks which lines were run, and one way suffices
+#             (again): the codecs and stores have suites of their own here. It
+#             counts the lines that were run, too: one build and one run for
+#             both questions, and -O1, which compiles in half the time
 #   memcheck  zoneinfo, yaml_bombs: thousands of files and megabytes through
 #             code that its smaller tests run through as well
-#   properties under sanitizers, and the analyzer of clang-tidy, stop early
+#   mutants   tests after the one that notices, which test/mutants/killers
+#             remembers; a mistake that this one overlooks meets all the others
+#   properties under sanitizers take no more steps than the mutants need to be
+#             caught; the analyzer of clang-tidy stops early
 #
-# scripts/test --long leaves nothing out but for memcheck and coverage.
+# scripts/test --long leaves nothing out but for memcheck.
 
-# The long ones first, so that none is left over at the end.
-all_stages=(plain check asan mutants coverage fuzz tsan memcheck smoke)
+# The long ones first, so that none is left over at the end. Memcheck wants what
+# plain has built.
+all_stages=(asan plain check mutants tsan fuzz memcheck smoke)
 
-# How long things take. A property test takes SL_PROP_STEPS random steps;
-# sanitizers are slow, and coverage needs the lines, not the odds.
-plain_steps=
-asan_steps=50000
-coverage_steps=20000
-fuzz_seconds=5
+# How long things take. A property test takes SL_PROP_STEPS random steps, or
+# SL_PROP_TIMES as many as it would by itself; sanitizers are slow.
+plain_times=1
+asan_steps=20000
+fuzz_seconds=3
+patience=3 # a test may take so many times as long as it says in meson.build
 
 asan_without=(--no-suite again --no-suite clients --no-suite proxies
     --no-suite ops)
 
 least_coverage=90 # percent of lines
 
+# The sanitizers: quick to compile, and lines enough for a trace.
+sanitized=(-Doptimization=1 -Ddebug=false -Db_lundef=false)
+
+# Many tests wait for processes and sockets, so two cores have time for three.
+at_a_time=$(($(nproc) + 1))
+
 # scripts/test --long: for a night, not for a commit.
 take_longer() {
-    plain_steps=15000000
-    asan_steps=2000000
+    plain_times=10
+    asan_steps= # as many as in plain otherwise
     fuzz_seconds=300
+    patience=9
     asan_without=()
     export SL_LONG=1 # a thousand kills and stops instead of a hundred
     export SL_TIDY_STATES=225000 # as many as clang-tidy itself would
@@ -87,13 +99,14 @@ run_tests() {
         export SL_PROP_STEPS=$steps
     fi
     meson test -C "$folder" --logbase "$stage" --print-errorlogs \
-        --timeout-multiplier 3 "$@" || status=$?
+        --timeout-multiplier "$patience" --num-processes "$at_a_time" "$@" || status=$?
     count_cases "$folder/meson-logs/$stage"*.json "$stage"
     return "$status"
 }
 
 # Sum up the TAP lines of all programs. A program that failed without saying
-# which case counts as one failure. Meson keeps to itself what they said.
+# which case counts as one failure. Meson keeps to itself what they said. The
+# slowest are in build/logs/STAGE.slowest.
 count_cases() {
     local sums
 
@@ -101,8 +114,10 @@ count_cases() {
 import json, re, sys
 
 programs = passed = failed = 0
+took = []
 for line in open(sys.argv[1]):
     test = json.loads(line)
+    took.append((test["duration"], test["name"]))
     out = test.get("stdout", "")
     bad = len(re.findall(r"^not ok\b", out, re.M))
     good = len(re.findall(r"^ok\b(?!.*# *skip)", out, re.M | re.I))
@@ -114,7 +129,10 @@ for line in open(sys.argv[1]):
         good = 1
     programs, passed, failed = programs + 1, passed + good, failed + bad
 print(programs, passed, failed)
-' "$1")
+with open(sys.argv[2], "w") as slowest:
+    for seconds, name in sorted(took, reverse=True)[:25]:
+        print("%6.1f s %s" % (seconds, name), file=slowest)
+' "$1" "build/logs/$2.slowest")
     # shellcheck disable=SC2086 # three numbers
     set -- "$2" $sums
     tally "$1" "$3" "$4" "$2 programs, $(($3 + $4)) cases"
@@ -123,17 +141,52 @@ print(programs, passed, failed)
 stage_plain() {
     configure_plain
     build build/plain
-    run_tests build/plain plain "$plain_steps" --no-rebuild
+    export SL_PROP_TIMES=$plain_times
+    run_tests build/plain plain '' --no-rebuild
 }
 
+# Leaks, stray pointers, undefined steps; and which lines nobody ran. Threads
+# count lines together, and what they count must not go backwards. Warnings are
+# for plain: among so much that was added, gcc sees what is not there.
 stage_asan() {
-    configure build/asan --buildtype=debugoptimized --werror \
-        -Db_sanitize=address,undefined -Db_lundef=false \
-        -Dc_args=-fno-sanitize-recover=all
+    local status=0
+
+    configure build/asan "${sanitized[@]}" \
+        -Db_sanitize=address,undefined -Db_coverage=true \
+        '-Dc_args=-g1 -fno-sanitize-recover=all -fprofile-update=atomic'
     export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1
     export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-    build build/asan
-    run_tests build/asan asan "$asan_steps" --no-rebuild "${asan_without[@]}"
+    find build/asan -name '*.gcda' -delete
+    build build/asan # all of it: what nobody runs counts, too
+    run_tests build/asan asan "$asan_steps" --no-rebuild \
+        "${asan_without[@]}" || status=$?
+    measure_coverage || status=$?
+    return "$status"
+}
+
+# The programs count too: everything below src/ is the product. Adds to the
+# tally of asan.
+measure_coverage() {
+    local program percent good bad note
+
+    for program in build/asan/src/*/sluice-demo; do
+        "$program" >/dev/null
+    done
+    gcovr --root . --filter 'src/' --object-directory build/asan \
+        --exclude-throw-branches --txt build/logs/coverage.txt \
+        --json-summary build/logs/coverage.json build/asan # not all of build
+    cat build/logs/coverage.txt
+    percent=$(python3 -c 'import json, sys
+print(json.load(sys.stdin)["line_percent"])' <build/logs/coverage.json)
+    read -r good bad note <build/logs/asan.tally
+    if awk -v got="$percent" -v want="$least_coverage" \
+        'BEGIN { exit got < want }'; then
+        tally asan $((good + 1)) "$bad" "$note, $percent % of lines"
+        return
+    fi
+    tally asan "$good" $((bad + 1)) \
+        "$note, $percent % of lines: less than $least_coverage %"
+    return 1
 }
 
 # What the sanitizers do not see: a decision on memory nobody has set. Only in
@@ -169,61 +222,34 @@ stage_tsan() {
         tally tsan 0 0 'skipped: no test has threads yet'
         return
     fi
-    configure build/tsan --buildtype=debugoptimized \
-        -Db_sanitize=thread -Db_lundef=false
+    configure build/tsan "${sanitized[@]}" -Db_sanitize=thread -Dc_args=-g1
     export TSAN_OPTIONS=halt_on_error=1
     run_tests build/tsan tsan "$asan_steps" --suite threads
 }
 
-# The programs count too: everything below src/ is the product.
-stage_coverage() {
-    local program percent
-
-    # Threads count together, and what they count must not go backwards.
-    configure build/coverage --buildtype=debug -Db_coverage=true \
-        -Dc_args=-fprofile-update=atomic
-    find build/coverage -name '*.gcda' -delete
-    build build/coverage # what nobody runs counts, too
-    run_tests build/coverage coverage "$coverage_steps" --no-rebuild \
-        --suite unit --suite prop --suite bad --suite flow --suite cli \
-        --suite daemon --suite examples --no-suite again
-    for program in build/coverage/src/*/sluice-demo; do
-        "$program" >/dev/null
-    done
-    gcovr --root . --filter 'src/' --object-directory build/coverage \
-        --exclude-throw-branches --txt build/logs/coverage.txt \
-        --json-summary build/logs/coverage.json
-    cat build/logs/coverage.txt
-    percent=$(python3 -c 'import json, sys
-print(json.load(sys.stdin)["line_percent"])' <build/logs/coverage.json)
-    if ! awk -v got="$percent" -v want="$least_coverage" \
-        'BEGIN { exit got < want }'; then
-        tally coverage 0 1 "$percent % of lines, less than $least_coverage %"
-        return 1
-    fi
-    tally coverage 1 0 "$percent % of lines"
-}
-
 # ---- hostile ----
 
-# The targets bring their own sanitizers.
+# The targets bring their own sanitizers. Two run at a time.
 stage_fuzz() {
-    local program passed=0 failed=0 notes=
+    local program programs=() passed=0 notes=
 
-    CC=clang configure build/fuzz --buildtype=debugoptimized -Dfuzz=true \
-        -Db_lundef=false
+    CC=clang configure build/fuzz "${sanitized[@]}" -Dfuzz=true -Dc_args=-g1
     fuzz_targets | xargs -d '\n' ninja -C build/fuzz
-    for program in build/fuzz/test/fuzz/fuzz_*; do
-        [[ -f $program && -x $program ]] || continue
-        if fuzz "$program"; then
-            passed=$((passed + 1))
-        else
-            failed=$((failed + 1))
-        fi
+    mapfile -t programs < <(fuzz_targets | sed 's|^|build/fuzz/|')
+    rm -f "${programs[@]/%/.passed}"
+    for program in "${programs[@]}"; do
+        while (($(jobs -pr | wc -l) >= 2)); do
+            wait -n || true # each leaves a file if all is well
+        done
+        fuzz "$program" &
+    done
+    wait
+    for program in "${programs[@]}"; do
+        [[ ! -f $program.passed ]] || passed=$((passed + 1))
         notes+=", ${program##*/fuzz_} $(executions "$program")"
     done
-    tally fuzz "$passed" "$failed" "runs: ${notes#, }"
-    ((failed == 0 && passed > 0))
+    tally fuzz "$passed" $((${#programs[@]} - passed)) "runs: ${notes#, }"
+    ((passed > 0 && passed == ${#programs[@]}))
 }
 
 fuzz_targets() {
@@ -237,7 +263,7 @@ for target in json.load(sys.stdin):
 }
 
 # Each target works on a copy of its corpus, so that the tree stays as it is.
-# What it finds is left beside the program.
+# What it finds is left beside the program, and whether it found nothing.
 fuzz() {
     local program=$1 name=${1##*/fuzz_} words=()
     local corpus=build/fuzz/corpus/$name
@@ -247,15 +273,15 @@ fuzz() {
     if [[ -f test/fuzz/$name.dict ]]; then
         words=(-dict="test/fuzz/$name.dict")
     fi
-    echo "== $name, $fuzz_seconds s"
     UBSAN_OPTIONS=print_stacktrace=1 "$program" \
         -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 \
         -print_final_stats=1 -artifact_prefix="$program." "${words[@]}" \
         "$corpus" >"$program.log" 2>&1 || {
-        tail -n 60 "$program.log"
+        printf '== %s failed\n%s\n' "$name" "$(tail -n 60 "$program.log")"
         return 1
     }
-    tail -n 5 "$program.log"
+    : >"$program.passed"
+    echo "== $name, $fuzz_seconds s: $(executions "$program") runs"
 }
 
 executions() {

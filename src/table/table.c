@@ -45,8 +45,8 @@ static int64_t add_deltas(int64_t a, int64_t b)
 
 /* Add a part to the set, or to the item that has its key already. Returns the
  * number of the item. Between the lines of two keys lies a hash, and that is
- * well: asked for in a row, nine lines on as many pages were slower by a quarter
- * (2.3 against 1.8 for a set of three, both at once, 1 GiB). */
+ * well: asked for in a row, nine lines on as many pages were slower by a
+ * quarter (2.3 against 1.8 for a set of three, both at once, 1 GiB). */
 static unsigned add_part(struct sl_set *set, struct sl_part *part)
 {
     struct sl_item *new = &set->items[set->count];

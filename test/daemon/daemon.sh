@@ -27,6 +27,9 @@ unset NO_COLOR CLICOLOR_FORCE NOTIFY_SOCKET LISTEN_PID LISTEN_FDS
 # Daemons of several tests run at once, and these doors have ports of their own
 # unless somebody says otherwise. Those who want them open them by a flag.
 export SLUICE_LISTEN_GRPC=off SLUICE_LISTEN_RESP=off
+# A busy machine keeps a registry waiting for longer than 20 ms, and the answer
+# would be another. Those who test deadlines say which.
+export SLUICE_DEADLINE=5s
 running=() log=
 [[ -x $sluiced && -x $sluiced_test ]] || {
     echo "Bail out! there is no $sluiced"

@@ -17,7 +17,7 @@
 #include "identity/registry/database.h"
 
 #define PARAMS   12
-#define SQL_MOST 1024
+#define SQL_MOST 4096
 
 /* Of the locks of subjects; "sluc". */
 #define LOCK_SPACE "1936487779"
@@ -45,11 +45,14 @@ static const struct {
     enum sl_query query;
     const char *sql;
 } own[] = {
-    {SL_QUERY_BEGIN,     "BEGIN"},
+    {SL_QUERY_BEGIN,      "BEGIN"                                          },
     {SL_QUERY_TRIM_KEYS,
      "DELETE FROM usage_keys WHERE (scope, id, key) IN (SELECT scope, id, key"
      " FROM usage_keys WHERE at < $1 ORDER BY at LIMIT 4"
-     " FOR UPDATE SKIP LOCKED)" },
+     " FOR UPDATE SKIP LOCKED)"                                            },
+    {SL_QUERY_TRIM_HOLDS,
+     "DELETE FROM usage_holds WHERE hold IN (SELECT hold FROM usage_holds"
+     " WHERE expires < $1 ORDER BY expires LIMIT 4 FOR UPDATE SKIP LOCKED)"},
 };
 
 /* What only PostgreSQL is asked. */
@@ -214,6 +217,22 @@ static int begin(struct sl_database *db)
 
 /* ---- one question ---- */
 
+/* One that stands alone is a transaction of its own. */
+static int run_alone(struct sl_database *db, enum sl_query query)
+{
+    struct store *s = store_of(db);
+    PGresult *result = NULL;
+    char name[16];
+    int err = sl_pg_need(&s->link, &db->diag);
+
+    if (!err && sl_pg_ask(&s->link, name_of(query, name), take_bound(s, query),
+                          true, false, &result))
+        err = fail(db);
+    PQclear(result);
+    unbind(s, query);
+    return err;
+}
+
 static int run(struct sl_database *db, enum sl_query query)
 {
     struct store *s = store_of(db);
@@ -224,6 +243,8 @@ static int run(struct sl_database *db, enum sl_query query)
         return commit(db);
     if (query == SL_QUERY_BEGIN && begin(db))
         return SLUICE_ESTORE;
+    if (!s->in_transaction)
+        return run_alone(db, query);
     err =
         sl_pg_push(&s->link, name_of(query, name), NULL, take_bound(s, query));
     unbind(s, query);

@@ -240,6 +240,13 @@ static PGconn *begin(const struct sl_pg_link *l)
     return PQconnectdbParams(names, values, 1);
 }
 
+/* What the server says unasked would go to stderr. */
+static void ignore(void *ctx, const char *message)
+{
+    (void)ctx;
+    (void)message;
+}
+
 static int open_link(struct sl_pg_link *l, struct sl_diag *diag)
 {
     int err;
@@ -250,6 +257,7 @@ static int open_link(struct sl_pg_link *l, struct sl_diag *diag)
     l->conn = begin(l);
     if (!l->conn)
         return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+    PQsetNoticeProcessor(l->conn, ignore, NULL);
     if (PQstatus(l->conn) != CONNECTION_OK)
         err = refuse_saying(l, diag, SLUICE_ESTORE, PQerrorMessage(l->conn));
     else if (PQserverVersion(l->conn) < 130000)

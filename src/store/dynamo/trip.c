@@ -18,7 +18,7 @@
 
 #include "store/dynamo/seat.h"
 
-#define AGAIN_MOST 12 /* when somebody came between */
+#define AGAIN_MOST 64 /* when somebody came between; a deadline is sooner */
 #define PAUSE_MOST 3  /* when it is throttled */
 #define PAUSE      (4 * SL_MS)
 #define DENIALS    1024
@@ -272,12 +272,12 @@ static void on_unmet(struct sl_trip *trip, bool told)
         return;
     }
     trip->phase = SL_TRIP_READS;
-    if (told && trip->sheet.row_count == 1)
-        decide(trip);
-    else if (trip->again < 3)
-        sl_trip_go_on(trip);
-    else
+    if (trip->again >= 3) /* or the quicker of two is so every time */
         rest(trip, trip->again / 4);
+    else if (told && trip->sheet.row_count == 1)
+        decide(trip);
+    else
+        sl_trip_go_on(trip);
 }
 
 static void on_answered(struct sl_trip *trip)

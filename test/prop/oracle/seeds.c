@@ -31,10 +31,13 @@ struct seeds seeds_start(int argc, char **argv, const char *name,
 {
     struct seeds run = {.name = name, .seed = 1, .steps = steps};
     const char *asked = getenv("SL_PROP_STEPS");
+    const char *times = getenv("SL_PROP_TIMES");
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (asked && *asked)
         run.steps = number(asked);
+    else if (times && *times)
+        run.steps *= number(times);
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 < argc && strcmp(argv[i], "--seed") == 0) {
             run.seed = number(argv[i + 1]);

@@ -10,8 +10,9 @@
  * what follows the number is a note.
  *
  * --steps N, or SL_PROP_STEPS in the environment, says how many steps a run
- * takes; sanitizer builds ask for fewer. With --seed, only the random episodes
- * are run.
+ * takes; sanitizer builds ask for fewer. SL_PROP_TIMES=10 asks for ten times as
+ * many as a test takes by itself, which long runs do. With --seed, only the
+ * random episodes are run.
  */
 #ifndef SL_PROP_SEEDS_H
 #define SL_PROP_SEEDS_H
