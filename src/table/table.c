@@ -23,17 +23,14 @@ static void begin_item(struct sl_item *item, struct sl_part *part)
     item->returns = item->counted = 0;
 }
 
-/* All that keys may need is fetched at once: one wait, not two for each. What
- * most of them need comes first. */
-static void fetch(const struct sl_table *table, const struct sl_key *keys,
-                  unsigned count)
+/* All that a key may need is fetched at once: one wait, not two. */
+static void hash_and_fetch(const struct sl_table *table,
+                           const struct sl_part *part, struct sl_key *ret)
 {
-    for (unsigned i = 0; i < count; i++)
-        sl_key_prefetch(table, keys[i].bucket[0], 0);
-    for (unsigned i = 0; i < count; i++) {
-        sl_key_prefetch(table, keys[i].bucket[0], 1);
-        sl_key_prefetch(table, keys[i].bucket[1], 0); /* for a new key */
-    }
+    sl_key_hash(table, part, ret);
+    sl_key_prefetch(table, ret->bucket[0], 0);
+    sl_key_prefetch(table, ret->bucket[0], 1);
+    sl_key_prefetch(table, ret->bucket[1], 0); /* for a new key */
 }
 
 /* No sum of two is beyond what a limit counts, either. */
@@ -46,13 +43,16 @@ static int64_t add_deltas(int64_t a, int64_t b)
     return sum < -most ? -most : sum;
 }
 
-/* Give the key of a part, which is the next item's, to the set, or the part to
- * the item that has that key already. Returns the number of the item. */
+/* Add a part to the set, or to the item that has its key already. Returns the
+ * number of the item. Between the lines of two keys lies a hash, and that is
+ * well: asked for in a row, nine lines on as many pages were slower by a
+ * quarter (2.3 against 1.8 for a set of three, both at once, 1 GiB). */
 static unsigned add_part(struct sl_set *set, struct sl_part *part)
 {
     struct sl_item *new = &set->items[set->count];
     unsigned i;
 
+    hash_and_fetch(set->table, part, &new->key);
     for (i = 0; i < set->count; i++) {
         struct sl_item *item = &set->items[i];
 
@@ -66,24 +66,6 @@ static unsigned add_part(struct sl_set *set, struct sl_part *part)
     begin_item(new, part);
     set->count++;
     return i;
-}
-
-/* Hash all keys, and only then ask for their lines, in a row: by turns, a line
- * whose page is not known yet holds up the next hash, and each is waited for
- * alone. */
-static void add_parts(struct sl_set *set, struct sl_part *parts, unsigned count,
-                      unsigned *of)
-{
-    struct sl_key keys[SL_PARTS];
-
-    for (unsigned i = 0; i < count; i++)
-        sl_key_hash(set->table, &parts[i], &keys[i]);
-    fetch(set->table, keys, count);
-    set->count = 0;
-    for (unsigned i = 0; i < count; i++) {
-        set->items[set->count].key = keys[i];
-        of[i] = add_part(set, &parts[i]);
-    }
 }
 
 /* What is carried belongs to the part behind it; a key can't be carried to
@@ -231,8 +213,7 @@ static enum sl_verdict decide_single(struct sl_set *set, struct sl_part *part)
     enum sl_verdict verdict;
     struct sl_key key;
 
-    sl_key_hash(set->table, part, &key);
-    fetch(set->table, &key, 1);
+    hash_and_fetch(set->table, part, &key);
     set->intent = sl_actor_borrow(&set->table->actors);
     sl_swaps_note(set->intent, 0, sl_head_at(r, key.bucket[0]));
     sl_swaps_say(set->intent, 1);
@@ -251,8 +232,10 @@ static enum sl_verdict decide_set(struct sl_set *set, struct sl_part *parts,
     unsigned of[SL_PARTS];
     enum sl_verdict verdict;
 
+    set->count = 0;
     set->rider = rider;
-    add_parts(set, parts, count, of);
+    for (unsigned i = 0; i < count; i++)
+        of[i] = add_part(set, &parts[i]);
     carry(set, parts, of, count);
     set->intent = sl_actor_borrow(&set->table->actors);
     verdict = sl_set_decide(set);
