@@ -10,23 +10,12 @@
 #include "sluice.h"
 
 const struct sl_errand *const sl_errands[] = {
-    &sl_errand_init,
-    &sl_errand_check,
-    &sl_errand_explain,
-    &sl_errand_test,
-    &sl_errand_bench,
-    &sl_errand_import,
-    &sl_errand_token,
-    &sl_errand_webhook,
-    &sl_errand_completion,
-    &sl_errand_take,
-    &sl_errand_hold,
-    &sl_errand_top,
-    &sl_errand_reset,
-    &sl_errand_backlog,
-    &sl_errand_subject,
-    &sl_errand_usage,
-    NULL,
+    &sl_errand_init,  &sl_errand_check,   &sl_errand_explain,
+    &sl_errand_test,  &sl_errand_bench,   &sl_errand_import,
+    &sl_errand_token, &sl_errand_webhook, &sl_errand_completion,
+    &sl_errand_take,  &sl_errand_hold,    &sl_errand_top,
+    &sl_errand_reset, &sl_errand_backlog, &sl_errand_subject,
+    &sl_errand_usage, &sl_errand_leases,  NULL,
 };
 
 static const char short_help[] =

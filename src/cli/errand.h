@@ -81,6 +81,7 @@ extern const struct sl_errand sl_errand_take;
 extern const struct sl_errand sl_errand_hold;
 extern const struct sl_errand sl_errand_top;
 extern const struct sl_errand sl_errand_backlog;
+extern const struct sl_errand sl_errand_leases;
 extern const struct sl_errand sl_errand_webhook;
 extern const struct sl_errand sl_errand_reset;
 extern const struct sl_errand sl_errand_usage;

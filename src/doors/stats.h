@@ -108,6 +108,11 @@ enum sl_subject_number {
     SL_USAGE_ERRORS,
     SL_USAGE_LOST,
     SL_USAGE_MARKED,
+    SL_LEASE_ASKS, /* these five: quotas that are leased from them */
+    SL_LEASE_FAILURES,
+    SL_LEASE_KEYS,
+    SL_LEASE_REFUSALS,
+    SL_LEASE_UNSPENT,
     SL_SUBJECT_NUMBERS
 };
 

@@ -6,6 +6,7 @@
 #include "engine/inside.h"
 #include "engine/parts.h"
 #include "policy/slots.h"
+#include "policy/stores.h"
 
 #define LOCAL_SIZE (8 * UINT64_C(1024) * 1024)
 #define NAME_MAX_  96 /* a limit's name, and what marks a candidate */
@@ -88,14 +89,19 @@ static bool wants_local(const struct sl_policy *policy)
     return false;
 }
 
-/* A policy that names another store may be used on a cluster by a flag. */
-static int check_slots(const struct sl_engine *engine,
+/* A policy that names another store may be used on a cluster, or on a store
+ * without holds, by a flag. */
+static int check_store(const struct sl_engine *engine,
                        const struct sl_policy *policy, struct sl_diag *diag)
 {
+    const struct sl_store *store = engine->store;
     struct sl_diag why = {0};
     struct sl_place place;
+    int err = store->in_slots ? sl_slots_check(policy, &place, &why) : 0;
 
-    if (!engine->store->in_slots || !sl_slots_check(policy, &place, &why))
+    if (!err && store->wants_names && !store->calls->hold)
+        err = sl_stores_check(policy, &place, &why);
+    if (!err)
         return 0;
     return sl_refuse(diag, SLUICE_ECONF, "line %u of the policy: %s",
                      place.line, why.sentence);
@@ -106,7 +112,7 @@ static int prepare(struct sl_engine *engine, struct sl_live *live,
 {
     const struct sl_policy *policy = live->policy;
     unsigned count = 2 * policy->rule_total;
-    int err = check_slots(engine, policy, diag);
+    int err = check_store(engine, policy, diag);
 
     if (!err)
         err = sl_memory_of_repeats(engine, policy, diag);

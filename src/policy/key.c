@@ -87,8 +87,10 @@ static int add_escaped(struct sl_buf *out, struct sl_str text)
 
     for (size_t i = 0; i < text.len; i++)
         len += sl_key_is_plain((unsigned char)text.at[i]) ? 0 : 2;
+    if (len == text.len) /* as nearly always */
+        return sl_buf_add(out, text);
     err = sl_buf_reserve(out, len);
-    if (err || len == 0)
+    if (err)
         return err;
     at = out->bytes + out->len;
     for (size_t i = 0; i < text.len; i++) {

@@ -177,9 +177,25 @@ static uint64_t get(const _Atomic uint64_t *count)
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
+static void count_leases(const struct sl_daemon *daemon,
+                         struct sl_stats_subjects *ret)
+{
+    struct sl_leased_counts counts;
+
+    if (!daemon->lending.store)
+        return;
+    sl_leased_count(daemon->lending.store, &counts);
+    ret->numbers[SL_LEASE_ASKS] = counts.asked;
+    ret->numbers[SL_LEASE_FAILURES] = counts.failed;
+    ret->numbers[SL_LEASE_KEYS] = counts.keys;
+    ret->numbers[SL_LEASE_REFUSALS] = counts.refused;
+    ret->numbers[SL_LEASE_UNSPENT] = counts.unspent;
+}
+
 void sl_usage_count(const struct sl_daemon *daemon,
                     struct sl_stats_subjects *ret)
 {
+    count_leases(daemon, ret);
     for (unsigned i = 0; i < daemon->worker_count; i++) {
         const struct sl_bookkeeper *keeper = daemon->workers[i].keeper;
         const struct sl_bookkeeper_counts *c;

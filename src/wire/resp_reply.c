@@ -164,6 +164,27 @@ static bool read_line(struct sl_resp_value *v, struct sl_str line)
     return true;
 }
 
+/* An integer of up to 18 digits, as nearly all are, in one go. False if it is
+ * not one of those, or not all there, or wrong: others tell which. */
+static bool read_short_integer(struct sl_str s, struct sl_resp_value *v,
+                               size_t *used)
+{
+    bool minus = s.len > 1 && s.at[1] == '-';
+    size_t from = 1 + (size_t)minus, at = from;
+    int64_t n = 0;
+
+    for (; at < s.len && at - from < 18 && s.at[at] >= '0' && s.at[at] <= '9';
+         at++)
+        n = n * 10 + (s.at[at] - '0');
+    if (at == from || s.len - at < 2 || s.at[at] != '\r' ||
+        s.at[at + 1] != '\n' || (s.at[from] == '0' && (minus || at > from + 1)))
+        return false;
+    v->type = SL_RESP_INTEGER;
+    v->integer = minus ? -n : n;
+    *used = at + 2;
+    return true;
+}
+
 /* The first value of `s`: *used is what it takes, without what a container
  * has. `most` bytes of `s` may be used. */
 static enum sl_resp_result read_value(struct sl_str s, size_t most,
@@ -175,6 +196,8 @@ static enum sl_resp_result read_value(struct sl_str s, size_t most,
     *v = (struct sl_resp_value){.type = SL_RESP_NIL};
     if (s.len == 0)
         return most > 0 ? SL_RESP_MORE : SL_RESP_REFUSED;
+    if (s.at[0] == ':' && read_short_integer(s, v, used) && *used <= most)
+        return SL_RESP_DONE;
     if (!type_of(s.at[0], &v->type))
         return SL_RESP_REFUSED;
     end = memchr(s.at, '\n', s.len < most ? s.len : most);

@@ -274,7 +274,7 @@ static bool do_step(struct ledger *l)
 
     for (unsigned i = 0; i < l->count; i++)
         any = any || l->hold[i].state == SL_HOLD_HELD;
-    if (!any)
+    if (!any || l->conform->names_windows)
         return false;
     look_at_all(l);
     l->conform->now -= 2 * SL_S + (sl_ns)rng_log(&l->rng, 7200000) * SL_MS;

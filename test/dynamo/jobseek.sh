@@ -29,9 +29,10 @@ session() {
     echo "$passed $code"
 }
 
+# serve STORE USAGE [USER]: by header, unless something else is said
 serve() {
-    sed 's/user: \[jwt.sub\]/user: [header.x-user]/' presets/jobseek.yaml \
-        >presets/p.yaml
+    sed "s/user: \[jwt.sub\]/user: [${3-header.x-user}]/" \
+        presets/jobseek.yaml >presets/p.yaml
     cat >>presets/p.yaml <<EOF
 server:
   store: "$1"
@@ -99,6 +100,41 @@ at 2025-12-31T23:59:58Z
 check 'to its last second' test "$(session 11 -H 'x-user: 7')" = '11 200'
 at 2026-01-01T00:00:00Z
 check 'and then ten' test "$(session 11 -H 'x-user: 7')" = '10 429'
+
+# ---- a visitor's day, in the original's other row ----
+
+at 2024-01-01T05:00:00Z
+ask /v1/check -d '{"method":"POST","path":"/api/apply/1","cost":12,"ip":"192.0.2.7"}'
+row=$(rows | grep '^apply:anon:')
+check 'the row of a visitor' test "$(item "${row%% *}" "${row##* }")" = \
+    "{\"count\":{\"N\":\"12\"},\"dataType\":{\"S\":\"RATE_LIMIT#1704067200000\"},\"resetTime\":{\"N\":\"1704153600000\"},\"ttl\":{\"N\":\"1704157200\"},\"userId\":{\"S\":\"${row%% *}\"}}"
+
+# ---- what is not kept there ----
+
+fetch "http://$http/v1/usage" -d '{"user":"7","limit":"search","amount":1}'
+check 'usage is not metered in DynamoDB' test "$code" = 501
+check 'and it is said what would' has "$out" 'start it with --usage'
+stop
+
+# ---- the session's cookie, by the preset as it is ----
+
+/usr/bin/python3 - presets/jwks.json >token <<'EOF'
+import json, sys
+import jwt
+from cryptography.hazmat.primitives.asymmetric import rsa
+key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key()))
+public.update(kid="session", use="sig", alg="RS256")
+json.dump({"keys": [public]}, open(sys.argv[1], "w"))
+print(jwt.encode({"sub": "125", "exp": 2000000000}, key, algorithm="RS256",
+                 headers={"kid": "session"}), end="")
+EOF
+serve "$store" "$store" jwt.sub
+at 2024-01-01T00:30:00Z
+check 'a user by his cookie: ten sessions in an hour' test \
+    "$(session 11 -b "next-auth.session-token=$(cat token)")" = '10 429'
+check 'by his name' has "$(item session:user:125 RATE_LIMIT#1704067200000)" \
+    '"count":{"N":"10"}'
 
 # ---- without the table ----
 

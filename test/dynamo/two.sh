@@ -14,10 +14,12 @@ env: test
 limits:
   window: { kind: fixed-window, per: user, rate: 40/3000d }
   bucket: { kind: token-bucket, per: user, rate: 1/day burst 30 }
+  hot: { kind: fixed-window, per: user, rate: 300/3000d, lease: 20% }
   tenant: { kind: quota, per: org, rate: 25/3000d, on_store_failure: deny }
 routes:
   - { match: /window, limits: [window] }
   - { match: /bucket, limits: [bucket] }
+  - { match: /hot, limits: [hot] }
   - { match: /set, limits: [tenant, window] }
   - { match: /org, limits: [tenant] }
   - { match: /steps, limits: [tenant, window], atomic: false }
@@ -55,6 +57,31 @@ count_of() {
 }
 
 dynamo_start
+
+# ---- a hot key, by leases ----
+
+share -c p.yaml --threads 1
+first=$http first_pid=$pid
+share -c p.yaml --threads 1
+second=$http
+shim '{}'
+read -r passed degraded < <(both 120 ivy /hot)
+check 'a lease lets pass whoever comes, while there is enough' test \
+    "$passed $degraded" = '240 0'
+check "by $(asked) requests, not by 240" test "$(asked)" -lt 120
+check 'many of them by leases' test \
+    "$(metric 'sluice_store_takes_total{result="leased"}')" -gt 20
+read -r more degraded < <(both 120 ivy /hot)
+check "no more than the limit ($((passed + more)))" test \
+    $((passed + more)) -le 300 -a "$degraded" = 0
+stop
+pid=$first_pid
+stop
+check 'daemons that stop give back what they have not spent' test \
+    "$(count_of hot:user:ivy)" = $((passed + more))
+
+# ---- exact totals ----
+
 share -c p.yaml --threads 1
 first=$http
 share -c p.yaml --threads 1

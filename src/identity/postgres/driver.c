@@ -17,7 +17,7 @@
 #include "identity/registry/database.h"
 
 #define PARAMS   12
-#define SQL_MOST 1024
+#define SQL_MOST 2048
 
 /* Of the locks of subjects; "sluc". */
 #define LOCK_SPACE "1936487779"

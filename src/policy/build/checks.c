@@ -5,6 +5,7 @@
 
 #include "policy/build/build.h"
 #include "policy/slots.h"
+#include "policy/stores.h"
 
 /* What a rule's name in a shared store is made of. */
 struct use {
@@ -241,7 +242,7 @@ static void check_guards(struct sl_build *b)
     check_guard(b, &policy->fallback);
 }
 
-/* ---- clusters ---- */
+/* ---- stores ---- */
 
 static void check_slots(struct sl_build *b)
 {
@@ -252,6 +253,16 @@ static void check_slots(struct sl_build *b)
         b->no_memory = true;
     else if (sl_slots_wanted(b->policy->server.store) &&
              sl_slots_check(b->policy, &place, &diag))
+        sl_report_diag(b->report, place, &diag);
+}
+
+static void check_holds(struct sl_build *b)
+{
+    struct sl_place place;
+    struct sl_diag diag = {0};
+
+    if (sl_stores_lacks_holds(b->policy->server.store) &&
+        sl_stores_check(b->policy, &place, &diag))
         sl_report_diag(b->report, place, &diag);
 }
 
@@ -272,6 +283,7 @@ void sl_build_checks(struct sl_build *b)
     check_guards(b);
     sl_build_sign_in(b);
     check_slots(b);
+    check_holds(b);
     /* In a file with errors something may be idle because it is misspelt. */
     if (b->report->errors == 0)
         sl_build_warnings(b);

@@ -105,7 +105,7 @@ void sl_lease_land(struct sl_quota_lease *l, const struct sl_lease_terms *terms,
     l->refused_until = at + REFUSED;
     l->refused_cost = cost;
     l->refused_cap = cap;
-    l->elsewhere = terms->used < cap && cost <= cap - terms->used;
+    l->elsewhere = terms->used + terms->own + cost <= cap + sl_lease_unspent(l);
 }
 
 bool sl_lease_is_refused(const struct sl_quota_lease *l, uint64_t cost,

@@ -29,7 +29,7 @@ if ARGV[1] == "take" and #ARGV == 2 + 12 * #KEYS then
         local value = cost > 0 and ARGV[at + 11] == "0"
             and (kind == "bucket" or kind == "fixed")
             and redis.pcall("GET", KEYS[i])
-        local shape, a, b = ARGV[at + 1], 0, 0
+        local shape, a, b = ARGV[at + 1], now, 0 -- a new key has used nothing
         if type(value) == "string" then
             shape, a, b = string.match(value, "^1:(%d+):(%d+):(%d+):0$")
             a, b = tonumber(a), tonumber(b)

@@ -6,6 +6,7 @@
 #include "base/arith.h"
 #include "base/digits.h"
 #include "store/redis/script_hold.h"
+#include "wire/resp_put.h"
 
 #define PART_WORDS  12
 #define LEASE_WORDS 4
@@ -86,16 +87,12 @@ static void merge(const struct sl_take *take, struct merged *ret)
 
 int sl_script_put(struct sl_buf *out, struct sl_str word)
 {
-    char head[SL_DIGITS + 3] = "$";
-    size_t len = 1 + sl_digits(word.len, head + 1);
-    int err;
+    int err = sl_buf_reserve(out, SL_RESP_HEAD + word.len + 2);
 
-    head[len++] = '\r';
-    head[len++] = '\n';
-    err = sl_buf_add(out, (struct sl_str){head, len});
     if (!err)
-        err = sl_buf_add(out, word);
-    return err ? err : sl_buf_add(out, SL_STR("\r\n"));
+        out->len = (size_t)(sl_resp_put_string(out->bytes + out->len, word) -
+                            out->bytes);
+    return err;
 }
 
 int sl_script_put_number(struct sl_buf *out, uint64_t number)
@@ -184,8 +181,12 @@ int sl_script_call(struct sl_buf *out, const struct sl_script_how *how,
     struct sl_str script = how->whole
                                ? (struct sl_str){sl_script_text, sl_script_len}
                                : (struct sl_str){sl_script_sha, 40};
-    int err = sl_buf_addf(out, "*%u\r\n", 3 + keys + words);
+    int err = sl_buf_reserve(out, SL_RESP_HEAD);
 
+    if (!err)
+        out->len = (size_t)(sl_resp_put_number(out->bytes + out->len, '*',
+                                               3 + keys + words) -
+                            out->bytes);
     if (!err)
         err =
             sl_script_put(out, how->whole ? SL_STR("EVAL") : SL_STR("EVALSHA"));

@@ -1,5 +1,5 @@
-/* returns.c -- where it is counted what was given back to buckets. What it is for
- * is in core/hold.h, how it is counted in record.h. */
+/* returns.c -- where it is counted what was given back to buckets. What it is
+ * for is in core/hold.h, how it is counted in record.h. */
 #include "base/arith.h"
 #include "table/hold/record.h"
 

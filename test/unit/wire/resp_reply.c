@@ -123,6 +123,8 @@ static void check_ceilings(void)
     CASE("a reply is no longer than it may be");
     CHECK_EQ(limited("+abc\r\n", 6), SL_RESP_DONE);
     CHECK_EQ(limited("+abc\r\n", 5), SL_RESP_REFUSED);
+    CHECK_EQ(limited(":-12\r\n", 6), SL_RESP_DONE);
+    CHECK_EQ(limited(":-12\r\n", 5), SL_RESP_REFUSED);
     CHECK_EQ(limited("$3\r\nabc\r\n", 9), SL_RESP_DONE);
     CHECK_EQ(limited("$3\r\nabc\r\n", 8), SL_RESP_REFUSED);
     CHECK_EQ(limited("*2\r\n_\r\n_\r\n", 10), SL_RESP_DONE);

@@ -65,12 +65,16 @@ static enum sl_trouble nested(struct sl_str text)
     return SL_TROUBLE_OTHER;
 }
 
+/* Nearly every reply is none: its first byte tells. */
 enum sl_trouble sl_trouble_of(struct sl_str reply, struct sl_str *text)
 {
-    struct sl_resp_value value = sl_resp_next(&reply);
+    struct sl_resp_value value;
     enum sl_trouble found;
 
     *text = (struct sl_str){"", 0};
+    if (reply.len > 0 && reply.at[0] != '-' && reply.at[0] != '!')
+        return SL_TROUBLE_NONE;
+    value = sl_resp_next(&reply);
     if (value.type != SL_RESP_ERROR && value.type != SL_RESP_BULK_ERROR)
         return SL_TROUBLE_NONE;
     *text = value.text;

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "../../../prop/oracle/rng.h"
 #include "check.h"
-#include "oracle/rng.h"
 #include "wire/pb.h"
 
 #define S(text) ((struct sl_str){(text), sizeof(text) - 1})

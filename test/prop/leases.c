@@ -1,0 +1,312 @@
+/* leases.c -- nodes that lease a quota from the same books, and what can happen
+ * to them: invariants (1) to (5) of store/lease/lease.h by number.
+ *
+ * The books are a few numbers here; a node is its cell, which outlives it, and
+ * what it remembers of its lease, which does not. Time is true months. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "core/calendar.h"
+#include "store/lease/lease.h"
+
+#define NODES 3
+#define MONTH SL_CALENDAR_MONTH
+
+/* ---- the books ---- */
+
+struct row {
+    bool there;
+    uint64_t base, spent, leased;
+};
+
+struct books {
+    sl_ns start;
+    uint64_t used, leased;
+    struct row rows[NODES];
+};
+
+/* As the SQL does it. */
+static uint64_t portion(uint64_t left, uint64_t want, uint64_t least)
+{
+    uint64_t share = left / 4;
+
+    if (share > want)
+        return want;
+    return share > least ? share : least;
+}
+
+static void claim(struct books *b, unsigned node, uint64_t cap, uint64_t want,
+                  uint64_t least, uint64_t ceiling, struct sl_lease_terms *ret)
+{
+    struct row *row = &b->rows[node];
+    uint64_t granted = 0;
+
+    if (want > 0 && b->used + b->leased + least <= cap)
+        granted = portion(cap - b->used - b->leased, want, least);
+    if (granted > 0 && !row->there)
+        *row = (struct row){.there = true, .base = ceiling};
+    row->leased += granted;
+    b->leased += granted;
+    *ret = (struct sl_lease_terms){
+        .granted = granted,
+        .used = b->used,
+        .leased = b->leased,
+        .base = row->there ? row->base : ceiling,
+        .spent = row->spent,
+        .own = row->leased,
+    };
+}
+
+static void reduce(struct books *b, unsigned node, uint64_t units)
+{
+    b->rows[node].leased -= units;
+    b->leased -= units;
+    if (b->rows[node].leased == 0)
+        b->rows[node] = (struct row){.there = false};
+}
+
+static void record(struct books *b, unsigned node, uint64_t amount)
+{
+    struct row *row = &b->rows[node];
+    uint64_t units = amount < row->leased ? amount : row->leased;
+
+    b->used += amount;
+    if (!row->there)
+        return;
+    row->spent += amount;
+    reduce(b, node, units);
+}
+
+/* ---- nodes ---- */
+
+struct node {
+    uint64_t cell;  /* in the table */
+    uint64_t slip;  /* taken, and not in the books yet */
+    bool remembers; /* `lease` is one */
+    bool lost;      /* it will never come back */
+    struct sl_quota_lease lease;
+};
+
+struct world {
+    struct books books; /* of this period */
+    struct node nodes[NODES];
+    struct sl_period period;
+    struct sl_calendar cal;
+    uint64_t cap, taken; /* by all, in this period */
+    sl_ns now, steady;
+};
+
+static uint64_t any(uint64_t below)
+{
+    return (uint64_t)random() % below;
+}
+
+/* Ask the books; sometimes the answer is lost. */
+static void ask(struct world *w, unsigned i, uint64_t cost, bool answered)
+{
+    struct node *n = &w->nodes[i];
+    struct sl_quota_lease *l = &n->lease;
+    struct sl_lease_terms terms;
+    uint64_t least = 0, want = 0;
+
+    if (cost > 0)
+        want = sl_lease_want(l, cost, &least);
+    claim(&w->books, i, w->cap, want, least,
+          l->ceiling > l->own ? l->ceiling : l->own, &terms);
+    if (w->books.used <= w->cap) /* (1) */
+        CHECK(w->books.used + w->books.leased <= w->cap);
+    if (answered)
+        sl_lease_land(l, &terms, true, cost, w->cap, w->steady);
+}
+
+static bool try(struct world *w, struct node *n, uint64_t cost)
+{
+    struct sl_quota_lease *l = &n->lease;
+
+    if (!l->known || n->cell + cost > sl_lease_room(l, w->cap))
+        return false;
+    n->cell += cost;
+    n->slip += cost;
+    w->taken += cost;
+    sl_lease_took(l, cost, n->cell, w->now);
+    return true;
+}
+
+static bool take(struct world *w, unsigned i, uint64_t cost)
+{
+    struct node *n = &w->nodes[i];
+
+    if (!n->remembers) {
+        sl_lease_begin(&n->lease, w->period.start, w->period.end, n->cell);
+        n->remembers = true;
+    }
+    n->lease.own = n->cell;
+    if (try(w, n, cost))
+        return true;
+    ask(w, i, cost, any(8) != 0);
+    return try(w, n, cost);
+}
+
+static void put_down(struct world *w, unsigned i)
+{
+    record(&w->books, i, w->nodes[i].slip);
+    w->nodes[i].slip = 0;
+}
+
+static void give(struct world *w, unsigned i, bool idle)
+{
+    struct node *n = &w->nodes[i];
+    uint64_t units;
+
+    if (!n->remembers || !n->lease.known)
+        return;
+    n->lease.own = n->cell;
+    units = sl_lease_trim(&n->lease, idle);
+    if (units > 0)
+        reduce(&w->books, i, units);
+}
+
+/* Killed; its table is found again, or not. */
+static void die(struct world *w, unsigned i, bool found)
+{
+    struct node *n = &w->nodes[i];
+    struct row *row = &w->books.rows[i];
+    uint64_t left;
+
+    n->remembers = false;
+    n->slip = 0;
+    if (!found) {
+        n->lost = true;
+        return;
+    }
+    if (!row->there)
+        return;
+    left = sl_lease_left(row->base, row->spent, row->leased, n->cell);
+    record(&w->books, i, row->leased - left);
+    if (w->books.rows[i].there)
+        reduce(&w->books, i, left);
+    CHECK(!w->books.rows[i].there); /* (4) */
+}
+
+/* Another month: cells begin anew when they are taken from. */
+static void turn(struct world *w)
+{
+    for (unsigned i = 0; i < NODES; i++) {
+        put_down(w, i);
+        give(w, i, true);
+    }
+    w->now = w->period.end + (sl_ns)any(SL_DAY);
+    w->period = sl_calendar_period(&w->cal, w->now);
+    w->books = (struct books){.start = w->period.start};
+    for (unsigned i = 0; i < NODES; i++)
+        w->nodes[i] = (struct node){.lost = false};
+    w->taken = 0;
+    CHECK_EQ(w->books.leased, 0); /* (5) */
+}
+
+static void check(const struct world *w)
+{
+    uint64_t rows = 0;
+
+    for (unsigned i = 0; i < NODES; i++)
+        rows += w->books.rows[i].leased;
+    CHECK_EQ(w->books.leased, rows);
+    CHECK(w->taken <= w->cap);
+    CHECK(w->taken <= w->books.used + w->books.leased); /* (2) */
+}
+
+static void step(struct world *w)
+{
+    unsigned i = (unsigned)any(NODES);
+
+    w->steady += (sl_ns)any(200 * (uint64_t)SL_MS);
+    w->now += (sl_ns)any((uint64_t)SL_S);
+    if (any(50) == 0 && w->now > w->period.start + SL_HOUR)
+        w->now -= (sl_ns)any((uint64_t)SL_HOUR); /* a clock that steps back */
+    if (w->now >= w->period.end)
+        w->now = w->period.end - 1;
+    if (w->nodes[i].lost)
+        return;
+    switch (any(16)) {
+    case 0:
+        give(w, i, any(2));
+        break;
+    case 1:
+        die(w, i, any(8) != 0);
+        break;
+    case 2:
+    case 3:
+        put_down(w, i);
+        break;
+    default:
+        (void)take(w, i, 1 + any(any(6) ? 2 : 1 + w->cap / 3));
+    }
+}
+
+/* Whoever is left asks for one unit after another, until there is none. */
+static void use_up(struct world *w)
+{
+    bool passed = true;
+
+    for (unsigned i = 0; i < NODES; i++)
+        if (!w->nodes[i].lost)
+            put_down(w, i);
+    while (passed) {
+        passed = false;
+        for (unsigned i = 0; i < NODES; i++) {
+            w->steady += SL_S;
+            for (int tries = 0; tries < 4 && !w->nodes[i].lost; tries++)
+                passed |= take(w, i, 1);
+        }
+    }
+    for (unsigned i = 0; i < NODES; i++)
+        if (!w->nodes[i].lost)
+            die(w, i, true); /* what answers that were lost had granted */
+    CHECK(w->books.used + w->books.leased <= w->cap);
+}
+
+static void run(unsigned seed)
+{
+    struct world w = {.cap = 1, .now = 20000 * SL_DAY};
+    unsigned alive = 0;
+
+    srandom(seed);
+    w.cap = 1 + any(any(2) ? 30 : 5000);
+    w.cal = (struct sl_calendar){.zone = &sl_zone_utc,
+                                 .unit = MONTH,
+                                 .every = 1,
+                                 .anchor = 1 + (uint32_t)any(31)};
+    w.period = sl_calendar_period(&w.cal, w.now);
+    for (int month = 0; month < 3; month++) {
+        for (unsigned i = 0; i < 600; i++) {
+            step(&w);
+            check(&w);
+        }
+        use_up(&w);
+        check(&w);
+        for (unsigned i = 0; i < NODES; i++)
+            alive += !w.nodes[i].lost;
+        if (alive == NODES) { /* (3), (4) */
+            use_up(&w);
+            CHECK_EQ(w.taken, w.cap);
+            CHECK_EQ(w.books.used, w.cap);
+        }
+        alive = 0;
+        turn(&w);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    unsigned count = getenv("SL_LONG") ? 20000 : 300;
+
+    CASE("nodes lease, take, give back, die and come back");
+    if (argc > 1)
+        run((unsigned)strtoul(argv[1], NULL, 10));
+    else
+        for (unsigned seed = 1; seed <= count; seed++)
+            run(seed);
+    return CHECK_DONE();
+}

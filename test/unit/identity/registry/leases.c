@@ -1,0 +1,259 @@
+/* leases.c -- units promised to nodes: granted, recorded, given back, released,
+ * found again; see the invariants in identity/ledger/lease.h. */
+#include "books.h"
+#include "identity/ledger/lease.h"
+
+static struct sl_lease_claim claim(const char *node, uint64_t want,
+                                   uint64_t least)
+{
+    return (struct sl_lease_claim){.node = sl_str_c(node),
+                                   .scope = S("org"),
+                                   .id = S("acme"),
+                                   .limit = S("minutes"),
+                                   .start = DAY_0,
+                                   .at = DAY_0 + SL_HOUR,
+                                   .cap = 100,
+                                   .want = want,
+                                   .least = least};
+}
+
+static void carry(struct world *w, struct sl_lease_claim *c)
+{
+    struct sl_job job;
+
+    sl_job_init(&job, SL_JOB_LEASE, &sl_alloc_libc);
+    job.claim = c;
+    job.change_count = 1;
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    sl_job_clear(&job);
+}
+
+static uint64_t lease(struct world *w, const char *node, uint64_t want,
+                      uint64_t least)
+{
+    struct sl_lease_claim c = claim(node, want, least);
+
+    carry(w, &c);
+    return c.granted;
+}
+
+static void hand_back(struct world *w, const char *node, uint64_t units)
+{
+    struct sl_lease_claim c = claim(node, 0, 0);
+
+    c.give = units;
+    carry(w, &c);
+}
+
+/* How it stands, as the node sees it. */
+static struct sl_lease_claim look(struct world *w, const char *node)
+{
+    struct sl_lease_claim c = claim(node, 0, 0);
+
+    c.ceiling = 77;
+    carry(w, &c);
+    return c;
+}
+
+static void spend(struct world *w, const char *node, int64_t amount)
+{
+    struct sl_usage u = report("acme", amount, "");
+
+    u.node = sl_str_c(node);
+    CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
+}
+
+static void test_granting(struct world *w)
+{
+    struct sl_usage u = report("acme", 1, "");
+
+    CASE("a quarter of what is left at the most, unless more is needed");
+    CHECK_EQ(lease(w, "a", 40, 1), 25);
+    CHECK_EQ(lease(w, "b", 5, 1), 5);
+    CHECK_EQ(lease(w, "b", 40, 30), 30);
+    CHECK_EQ(look(w, "a").leased, 60);
+    CASE("(2) never beyond the cap");
+    CHECK_EQ(lease(w, "b", 50, 41), 0);
+    CHECK_EQ(lease(w, "b", 40, 40), 40);
+    CHECK_EQ(lease(w, "a", 1, 1), 0);
+    CASE("(3) a row says how far the cell may go");
+    CHECK_EQ(look(w, "a").own, 25);
+    CHECK_EQ(look(w, "c").own, 0);
+    CHECK_EQ(look(w, "c").base, 77);
+    CASE("what must fit must fit beside what is leased");
+    u.enforce = true;
+    CHECK_EQ(put(w, &u, 1), SL_JOB_CONFLICT);
+    CHECK_EQ(u.result, SL_USAGE_FULL);
+}
+
+static void test_spending(struct world *w)
+{
+    CASE("what is recorded is no longer leased");
+    spend(w, "a", 20);
+    CHECK_EQ(look(w, "a").used, 20);
+    CHECK_EQ(look(w, "a").own, 5);
+    CHECK_EQ(look(w, "a").spent, 20);
+    CHECK_EQ(look(w, "a").leased, 80);
+    CASE("(4) a row without units is gone");
+    hand_back(w, "a", 5);
+    CHECK_EQ(look(w, "a").base, 77);
+    CHECK_EQ(look(w, "a").leased, 75); /* (1) */
+    CASE("nobody gives back more than he has");
+    hand_back(w, "a", 5);
+    hand_back(w, "b", 1000);
+    CHECK_EQ(look(w, "a").leased, 0);
+    CASE("what was not leased is counted all the same");
+    spend(w, "a", 30);
+    CHECK_EQ(look(w, "a").used, 50);
+    CHECK_EQ(lease(w, "a", 9, 1), 9);
+    spend(w, "a", 12);
+    CHECK_EQ(look(w, "a").leased, 0);
+    CHECK_EQ(look(w, "a").used, 62);
+}
+
+static void test_reset(struct world *w)
+{
+    struct sl_usage u = report("acme", 0, "");
+
+    CASE("a reset takes the node's lease with it, and no other");
+    CHECK_EQ(lease(w, "a", 9, 1), 9);
+    CHECK_EQ(lease(w, "b", 7, 1), 7);
+    u.node = S("a");
+    u.reset = true;
+    CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
+    CHECK_EQ(look(w, "a").used, 0);
+    CHECK_EQ(look(w, "a").leased, 7);
+}
+
+static void release(struct world *w, const char *node, sl_ns since,
+                    enum sl_job_result want, uint64_t units)
+{
+    struct sl_job job;
+
+    sl_job_init(&job, SL_JOB_RELEASE, &sl_alloc_libc);
+    job.name = sl_str_c(node);
+    job.since = since;
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    CHECK_EQ(job.result, want);
+    CHECK_EQ(job.units, units);
+    sl_job_clear(&job);
+}
+
+static void test_release(struct world *w)
+{
+    struct sl_job job;
+
+    CASE("leases are listed");
+    sl_job_init(&job, SL_JOB_LEASES, &sl_alloc_libc);
+    job.name = S("b");
+    job.most = 10;
+    ask(w, &job);
+    CHECK(strstr(job.text.bytes, "{\"node\":\"b\",\"scope\":\"org\","
+                                 "\"id\":\"acme\",\"limit\":\"minutes\""));
+    CHECK(strstr(job.text.bytes, "\"leased\":7,\"spent\":0"));
+    CHECK(strstr(job.text.bytes, "\"here\":true}"));
+    sl_job_clear(&job);
+    CASE("a node that lives keeps what it has");
+    release(w, "b", DAY_0, SL_JOB_CONFLICT, 0);
+    CASE("one that does not is released, once");
+    release(w, "b", DAY_0 + 2 * SL_HOUR, SL_JOB_DONE, 7);
+    release(w, "b", DAY_0 + 2 * SL_HOUR, SL_JOB_NOBODY, 0);
+    CHECK_EQ(look(w, "a").leased, 0);
+}
+
+/* ---- coming back ---- */
+
+struct back {
+    uint64_t own;
+    bool held;
+    unsigned rows;
+};
+
+static uint64_t on_lease(void *ctx, const struct sl_lease_row *row, bool *held,
+                         sl_ns *at)
+{
+    struct back *b = ctx;
+    uint64_t ceiling = row->base + row->spent + row->leased;
+
+    b->rows++;
+    *held = b->held;
+    *at = DAY_0 + SL_HOUR;
+    return ceiling > b->own ? ceiling - b->own : 0;
+}
+
+static void come_back(struct world *w, struct back *back)
+{
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .on_lease = on_lease,
+                                          .node = S("a"),
+                                          .ctx = back};
+
+    world_stop(w);
+    CHECK_EQ(sl_registry_open(&options, &w->registry, NULL), 0);
+}
+
+static void test_return(struct world *w)
+{
+    struct back back = {.own = 6};
+
+    CASE("what was taken and not put down is put down, the rest is given back");
+    CHECK_EQ(lease(w, "a", 10, 10), 10);
+    spend(w, "a", 4);
+    come_back(w, &back);
+    CHECK_EQ(back.rows, 1);
+    CHECK_EQ(look(w, "a").used, 6);
+    CHECK_EQ(look(w, "a").leased, 0);
+    CASE("once");
+    come_back(w, &back);
+    CHECK_EQ(back.rows, 1);
+    CASE("what may be held stays leased");
+    CHECK_EQ(lease(w, "a", 10, 10), 10);
+    back = (struct back){.own = 3, .held = true};
+    come_back(w, &back);
+    CHECK_EQ(look(w, "a").used, 6);
+    CHECK_EQ(look(w, "a").own, 3);
+    hand_back(w, "a", 3);
+}
+
+/* The SQL against the sentence in queries.def. */
+static void test_portions(struct world *w)
+{
+    CASE("what is granted, for many numbers");
+    srandom(7);
+    for (int i = 0; i < 300; i++) {
+        struct sl_lease_claim before = look(w, "p"), c = claim("p", 0, 0);
+        uint64_t left, share, granted;
+
+        c.cap = 1 + (uint64_t)random() % 2000;
+        c.least = 1 + (uint64_t)random() % 40;
+        c.want = c.least + (uint64_t)random() % 300;
+        left = before.used + before.leased < c.cap
+                   ? c.cap - before.used - before.leased
+                   : 0;
+        share = left / 4;
+        granted = share > c.want ? c.want : share > c.least ? share : c.least;
+        carry(w, &c);
+        if (!CHECK_EQ(c.granted, left < c.least ? 0 : granted))
+            break;
+        if (i % 3 == 0)
+            hand_back(w, "p", (uint64_t)random() % 400);
+    }
+}
+
+int main(void)
+{
+    struct world w;
+
+    world_open(&w);
+    test_granting(&w);
+    test_spending(&w);
+    test_reset(&w);
+    test_release(&w);
+    test_return(&w);
+    test_portions(&w);
+    world_close(&w);
+    return CHECK_DONE();
+}
