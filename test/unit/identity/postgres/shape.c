@@ -73,8 +73,8 @@ static sl_ns instant(unsigned type, int64_t number, size_t size)
     char bytes[9];
     sl_ns ret = -2;
 
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (char)((uint64_t)number >> 8 * (size - 1 - i));
+    for (size_t i = size; i-- > 0; number >>= 8)
+        bytes[i] = (char)number;
     if (sl_pg_instant(type, (struct sl_str){bytes, size}, &ret))
         CHECK_EQ(ret, -2); /* untouched */
     return ret;
