@@ -41,6 +41,7 @@ struct kept {
     uint64_t hash;
     uint64_t stamp;
     sl_ns until; /* steady */
+    sl_ns since; /* wall */
     struct sl_entry *entry;
     bool is_org;
     size_t id_len; /* the name it was asked for by: an id or an alias */
@@ -169,6 +170,7 @@ static void keep(struct sl_finder *f, const struct load *load)
         .hash = load->hash,
         .stamp = load->job.stamp,
         .until = sl_loop_steady(f->loop) + f->options.life,
+        .since = sl_loop_now(f->loop),
         .entry = load->job.entries,
         .is_org = load->is_org,
         .id_len = id.len,
@@ -341,7 +343,21 @@ static void begin_load(struct sl_finder *f, struct sl_lookup *lookup,
     f->loading++;
     add(&f->counts.loads, 1);
     wait_for(f, load, lookup);
-    sl_registry_ask(f->registry, &load->job);
+    if (f->options.ask)
+        f->options.ask(f->options.ctx, &load->job);
+    else
+        sl_registry_ask(f->registry, &load->job);
+}
+
+/* Nobody tells us what others write. A clock that was set back tells nothing
+ * either. */
+static bool is_old(const struct sl_finder *f, const struct kept *kept)
+{
+    sl_ns now = sl_loop_now(f->loop);
+
+    return sl_loop_steady(f->loop) >= kept->until ||
+           (f->options.ask &&
+            (now < kept->since || now - kept->since >= f->options.life));
 }
 
 /* What is at hand, if it still holds. */
@@ -353,7 +369,7 @@ static struct kept *look(struct sl_finder *f, const struct sl_lookup *lookup,
 
     if (!kept)
         return NULL;
-    if (kept->stamp != stamp || sl_loop_steady(f->loop) >= kept->until) {
+    if (kept->stamp != stamp || is_old(f, kept)) {
         drop(f, at);
         return NULL;
     }
@@ -371,7 +387,7 @@ static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
     struct kept *kept;
     uint64_t hash, stamp;
 
-    if (!sl_registry_has_any(f->registry)) {
+    if (!f->options.ask && !sl_registry_has_any(f->registry)) {
         answer(lookup, NULL, 0);
         return;
     }
