@@ -78,22 +78,28 @@ static inline int64_t counted(struct counted *c, const char *sample)
     return found ? strtoll(found, NULL, 10) : -1;
 }
 
-/* All samples of a metric added up. */
+/* All samples of a metric added up. By lengths: a page is long, and sanitizers
+ * look at all of a text whenever they are asked for a part of it. */
 static inline int64_t counted_sum(struct counted *c, const char *name)
 {
     const char *page = counted_page(c);
-    size_t len = strlen(name);
+    size_t len = strlen(name), left = page ? strlen(page) : 0;
     int64_t sum = 0;
 
-    for (; page; page = strchr(page, '\n'), page += page != NULL) {
-        if (strncmp(page, name, len) == 0 &&
-            (page[len] == '{' || page[len] == ' ')) {
-            const char *end = strchr(page, '\n');
+    while (left > 0) {
+        const char *end = memchr(page, '\n', left);
+        size_t line = end ? (size_t)(end - page) + 1 : left;
 
-            while (end && end[-1] != ' ')
-                end--;
-            sum += end ? strtoll(end, NULL, 10) : 0;
+        if (line > len + 1 && memcmp(page, name, len) == 0 &&
+            (page[len] == '{' || page[len] == ' ')) {
+            const char *at = page + line - 1;
+
+            while (at[-1] != ' ')
+                at--;
+            sum += strtoll(at, NULL, 10);
         }
+        page += line;
+        left -= line;
     }
     return sum;
 }
