@@ -206,6 +206,7 @@ static void bind(struct sl_database *db, enum sl_query q,
     sl_query_text(db, q, 3, u->limit);
     sl_query_number(db, q, 4, u->start);
     sl_query_number(db, q, 5, units);
+    sl_query_text(db, q, 6, db->node);
 }
 
 int sl_ledger_owe(struct sl_database *db, const struct sl_usage *u)

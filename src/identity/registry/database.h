@@ -36,6 +36,7 @@ struct sl_database {
     void *conn;                     /* the driver's own */
     struct sl_arena arena; /* texts of what was read; the caller resets it */
     struct sl_diag diag;
+    struct sl_str node; /* who we are, among those who share it; "": alone */
     uint64_t doubt; /* a transaction whose COMMIT was sent and not answered */
 };
 

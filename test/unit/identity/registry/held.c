@@ -1,7 +1,5 @@
 /* held.c -- what is held reaches the books when it has ended, once, in whatever
  * order they are told of it; and what is owed to the table is found again. */
-#include <sqlite3.h>
-
 #include "books.h"
 #include "fail.h"
 
@@ -155,17 +153,44 @@ static void on_usage(void *ctx, const struct sl_usage *u)
     seen->owed = u->owed;
 }
 
-static struct seen start_again(struct world *w)
+static struct seen start_as(struct world *w, const char *node)
 {
     struct seen seen = {0};
     struct sl_registry_options options = {.driver = BACKED_BY,
                                           .path = w->path,
                                           .on_usage = on_usage,
+                                          .node = sl_str_c(node),
                                           .ctx = &seen};
 
     world_stop(w);
     CHECK_EQ(sl_registry_open(&options, &w->registry, NULL), 0);
     return seen;
+}
+
+static struct seen start_again(struct world *w)
+{
+    return start_as(w, "");
+}
+
+static void test_nodes(struct world *w)
+{
+    struct sl_usage u = report("debtor", 50, "");
+
+    CASE("what is owed to the table of one node is not given to another");
+    start_as(w, "one");
+    u.owes = true;
+    put_one(w, u, SL_USAGE_RECORDED, 50, 0);
+    u.amount = -20;
+    put_one(w, u, SL_USAGE_RECORDED, 30, 0);
+    CHECK_EQ(start_as(w, "two").owed, 0);
+    u.amount = -5;
+    put_one(w, u, SL_USAGE_RECORDED, 25, 0);
+    CHECK_EQ(start_as(w, "one").owed, 20);
+    CHECK_EQ(start_as(w, "one").owed, 0);
+    CASE("a reset forgets what is owed to the node that it comes from");
+    u.reset = true;
+    put_one(w, u, SL_USAGE_RECORDED, 0, 0);
+    CHECK_EQ(start_as(w, "two").owed, 5);
 }
 
 static void test_owed(struct world *w)
@@ -245,6 +270,7 @@ int main(void)
     test_scripts(&w);
     test_two_keepers(&w);
     test_owed(&w);
+    test_nodes(&w);
     test_no_memory(&w);
     world_close(&w);
     return CHECK_DONE();
