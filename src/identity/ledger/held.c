@@ -175,12 +175,9 @@ static int end(struct sl_database *db, struct sl_usage *u)
         return err ? err : put(db, name, u, u->at);
     if (row.scope.len == 0)
         return 0; /* it has ended before */
-    /* Usually that is known, and he is locked, before anybody is read. */
-    if (u->scope.len == 0) {
+    /* Where others write, too, that is known by now: he is locked. */
+    if (u->scope.len == 0)
         err = sl_ledger_owner(db, u);
-        if (!err)
-            err = sl_database_lock(db, u->scope, u->id);
-    }
     if (!err)
         err = drop(db, name);
     return err ? err : spend(db, u, &row, u->amount, u->start);

@@ -100,11 +100,6 @@ SL_MUST_USE int sl_database_run(struct sl_database *db, enum sl_query query);
 /* Statements without answers, parted by ';'. */
 SL_MUST_USE int sl_database_script(struct sl_database *db, const char *sql);
 
-/* Within a transaction: keep others away from one subject more. Two who do so
- * may wait for each other, and one of them fails then. */
-SL_MUST_USE int sl_database_lock(struct sl_database *db, struct sl_str scope,
-                                 struct sl_str id);
-
 /* Take back all that was not committed. */
 void sl_database_rollback(struct sl_database *db);
 
