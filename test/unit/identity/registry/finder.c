@@ -334,6 +334,33 @@ static void pass_gate(void)
     pthread_mutex_unlock(&gate);
 }
 
+static void test_stale(struct place *p, struct fail *f)
+{
+    uint64_t faults = atomic_load(&sl_finder_counts(p->finder)->faults);
+
+    CASE("while the registry does not answer, what it said last holds");
+    CHECK_STR(plan_of(p, S("first"), false), "free");
+    steady += 6 * SL_S;
+    f->nth = f->calls + 1;
+    CHECK_STR(plan_of(p, S("first"), false), "free");
+    CHECK_EQ(atomic_load(&sl_finder_counts(p->finder)->faults), faults + 1);
+    CASE("for a second, and then it is asked again");
+    steady += SL_S - 1;
+    CHECK_STR(plan_of(p, S("first"), true), "free");
+    steady += 1;
+    CHECK_STR(plan_of(p, S("first"), false), "free");
+    CASE("but not if somebody has changed it");
+    set_plan(&p->w, S("first"), S("pro"));
+    f->nth = f->calls + 1;
+    CHECK_STR(plan_of(p, S("first"), false), "!");
+    CHECK_STR(plan_of(p, S("first"), false), "pro");
+    CASE("nor after an hour");
+    steady += SL_HOUR;
+    f->nth = f->calls + 1;
+    CHECK_STR(plan_of(p, S("first"), false), "!");
+    CHECK_STR(plan_of(p, S("first"), false), "pro");
+}
+
 static void test_insistent(struct place *p, struct fail *f)
 {
     struct insistent who;
@@ -399,6 +426,7 @@ static void test_late(struct place *p)
     CHECK_EQ(stuck.lookup.err, SLUICE_ENOMEM);
     CHECK_STR(plan_of(p, S("stuck"), false), "?");
     test_insistent(p, &f);
+    test_stale(p, &f);
     CASE("who still waits at the end is told so");
     begin(p, &more, S("user"), S("more"));
     sl_registry_stop(p->w.registry);
