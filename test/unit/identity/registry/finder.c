@@ -374,6 +374,7 @@ static void test_insistent(struct place *p, struct fail *f)
     while (!who.again.answered)
         sl_loop_run(p->loop);
     CHECK_EQ(who.again.lookup.err, 0);
+    test_stale(p, f);
 }
 
 static void test_late(struct place *p)
@@ -426,7 +427,6 @@ static void test_late(struct place *p)
     CHECK_EQ(stuck.lookup.err, SLUICE_ENOMEM);
     CHECK_STR(plan_of(p, S("stuck"), false), "?");
     test_insistent(p, &f);
-    test_stale(p, &f);
     CASE("who still waits at the end is told so");
     begin(p, &more, S("user"), S("more"));
     sl_registry_stop(p->w.registry);
