@@ -169,12 +169,14 @@ stage_asan() {
 measure_coverage() {
     local program percent good bad note
 
+    rm -f build/logs/coverage.*
     for program in build/asan/src/*/sluice-demo; do
-        "$program" >/dev/null
+        "$program" >/dev/null || return
     done
     gcovr --root . --filter 'src/' --object-directory build/asan \
         --exclude-throw-branches --txt build/logs/coverage.txt \
-        --json-summary build/logs/coverage.json build/asan # not all of build
+        --json-summary build/logs/coverage.json \
+        build/asan || return # not all of build
     cat build/logs/coverage.txt
     percent=$(python3 -c 'import json, sys
 print(json.load(sys.stdin)["line_percent"])' <build/logs/coverage.json)

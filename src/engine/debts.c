@@ -47,25 +47,45 @@ struct sl_debts {
 
 /* ---- one debt ---- */
 
-/* What a cell has at `now`, and never more than the limit holds. */
+/* What a cell has at `now`, be it more than the limit holds. */
 static int64_t units_of(const struct debt *debt, struct sl_cell cell, sl_ns now)
 {
-    struct sl_taken looked = sl_take(&debt->limit, cell, 0, now);
+    struct sl_limit wide = debt->limit;
+    struct sl_answer answer;
 
-    return (int64_t)(looked.answer.capacity - looked.answer.remaining);
+    if (sl_is_bucket(wide.kind))
+        return (int64_t)((sl_units_used(&wide, cell, now) + wide.token - 1) /
+                         wide.token);
+    wide.capacity = SL_AMOUNT_MAX;
+    answer = sl_take(&wide, cell, 0, now).answer;
+    return (int64_t)(answer.capacity - answer.remaining);
 }
 
-/* What is owed at `now`; less than 0: what is to be given back. */
+/* What is owed at `now`, and never more than the limit holds; less than 0: what
+ * is to be given back. */
 static int64_t owed(const struct debt *debt, sl_ns now)
 {
-    return units_of(debt, debt->taken, now) - units_of(debt, debt->given, now);
+    int64_t most = (int64_t)debt->limit.capacity;
+    int64_t units =
+        units_of(debt, debt->taken, now) - units_of(debt, debt->given, now);
+
+    if (units > most)
+        return most;
+    return units < -most ? -most : units;
 }
 
+/* One makes up for the other first: what is left of both is one of them. */
 static void move(struct debt *debt, int64_t by, sl_ns now)
 {
-    struct sl_cell *cell = by > 0 ? &debt->taken : &debt->given;
+    struct sl_cell *own = by > 0 ? &debt->taken : &debt->given;
+    struct sl_cell *other = by > 0 ? &debt->given : &debt->taken;
+    int64_t units = by > 0 ? by : -by, there = units_of(debt, *other, now);
+    int64_t made_up = units < there ? units : there;
 
-    *cell = sl_adjust(&debt->limit, *cell, by > 0 ? by : -by, now, now).next;
+    if (made_up > 0)
+        *other = sl_adjust(&debt->limit, *other, -made_up, now, now).next;
+    if (units > made_up)
+        *own = sl_adjust(&debt->limit, *own, units - made_up, now, now).next;
 }
 
 static void debt_free(struct debt *debt)

@@ -118,10 +118,6 @@ static int prepare(struct sl_engine *engine, struct sl_live *live,
         err = sl_memory_of_repeats(engine, policy, diag);
     if (!err)
         err = sl_store_bind(engine->store, live->stored, count, diag);
-    if (!err)
-        sl_queues_resize(engine->queues, policy->server.waiting
-                                             ? policy->server.waiting
-                                             : SL_WAITING);
     if (err || !wants_local(policy))
         return err;
     if (!engine->local) {
@@ -207,6 +203,9 @@ int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
     err = prepare(engine, live, diag);
     if (!err) {
         apply_all(engine, live);
+        sl_queues_resize(engine->queues, live->policy->server.waiting
+                                             ? live->policy->server.waiting
+                                             : SL_WAITING);
         live = atomic_exchange(&engine->live, live);
     }
     pthread_mutex_unlock(&engine->lock);

@@ -103,11 +103,11 @@ void sl_spent_tell(struct sl_meter *meter, const struct sl_decision *d,
 }
 
 /* One limit of a hold that has ended, or goes on. */
-static void tell_end(const struct sl_hold_ask *ask, unsigned i, sl_ns now)
+static void tell_end(const struct sl_hold_ask *ask, const struct sl_rule *rule,
+                     uint64_t cost)
 {
-    const struct sl_rule *rule = sl_hold_rule(ask, i);
-    const struct sl_held_part *part = &ask->call.parts[i];
     struct sl_meter *meter = ask->station->meter;
+    sl_ns now = ask->call.now;
     struct sl_spent spent;
 
     if (!rule || !is_durable(rule))
@@ -120,21 +120,35 @@ static void tell_end(const struct sl_hold_ask *ask, unsigned i, sl_ns now)
         .scope = SL_STR(""),
         .start = sl_rule_start(rule, &rule->strictest, now),
         .at = now,
-        .amount = part->cost < SL_AMOUNT_MAX ? (int64_t)part->cost
-                                             : (int64_t)SL_AMOUNT_MAX,
+        .amount = (int64_t)(cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX),
         .level = rule->kind == SL_LEVEL,
         .marks = rule->marks,
     };
     meter->calls->spent(meter, &spent);
 }
 
+/* One that has ended before: perhaps by this settlement, when its answer came
+ * too late and nobody heard of it. Books that know of the end pass over it. */
+static void tell_again(const struct sl_hold_ask *ask)
+{
+    const struct sl_hold_call *call = &ask->call;
+    const struct sl_rule *rules = ask->live->policy->rules;
+
+    for (unsigned i = 0; i < call->actual_count; i++)
+        tell_end(ask, &rules[(call->actual[i].of - call->limits) / 2],
+                 call->actual[i].cost);
+}
+
 void sl_spent_ended(const struct sl_hold_ask *ask)
 {
-    if (!ask->station || !ask->station->meter ||
-        ask->call.state != SL_HOLD_HELD)
+    if (!ask->station || !ask->station->meter)
+        return;
+    if (ask->call.state == SL_HOLD_SETTLED && ask->verb == SL_VERB_SETTLE)
+        tell_again(ask);
+    if (ask->call.state != SL_HOLD_HELD)
         return;
     for (unsigned i = 0; i < ask->call.count; i++)
-        tell_end(ask, i, ask->call.now);
+        tell_end(ask, sl_hold_rule(ask, i), ask->call.parts[i].cost);
 }
 
 /* ---- after a start ---- */

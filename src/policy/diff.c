@@ -353,6 +353,10 @@ static void changes_identity(struct sl_changes *c)
                        sl_unknown_words[old->unknown_subject],
                        sl_unknown_words[new->unknown_subject]);
     changes_tokens(c, &old->jwt, &new->jwt);
+    if (!sl_str_eq(old->subjects.text, new->subjects.text) ||
+        old->subjects.scope != new->subjects.scope ||
+        old->subjects.life != new->subjects.life)
+        sl_changes_say(c, "identity: subjects changed; needs a restart");
 }
 
 /* ---- the rest ---- */

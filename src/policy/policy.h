@@ -116,6 +116,14 @@ struct sl_jwt {
     bool expiry_optional;
 };
 
+/* Plans that stand in tables of others: `identity: subjects`. */
+enum sl_asked { SL_ASKED_ANY, SL_ASKED_USER, SL_ASKED_ORG };
+struct sl_plan_query {
+    struct sl_str text; /* "": none, and all else is empty */
+    enum sl_asked scope;
+    sl_ns life; /* of an answer */
+};
+
 struct sl_identity {
     struct sl_str scope_names[SL_SCOPES]; /* "user", "org", ... */
     unsigned scope_count;
@@ -129,6 +137,7 @@ struct sl_identity {
     enum sl_forwarded forwarded;
     enum sl_unknown unknown_subject;
     struct sl_jwt jwt;
+    struct sl_plan_query subjects;
 };
 
 struct sl_plan {

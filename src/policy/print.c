@@ -95,6 +95,21 @@ static struct sl_str net_of(const void *ctx, unsigned i,
     return (struct sl_str){room, len};
 }
 
+static void print_subjects(struct sl_printer *p)
+{
+    const struct sl_plan_query *query = &p->policy->identity.subjects;
+
+    if (query->text.len == 0)
+        return;
+    sl_print_open(p, SL_STR("subjects"));
+    sl_print_text(p, "query", query->text);
+    if (query->scope != SL_ASKED_ANY)
+        sl_print_word(p, "scope",
+                      query->scope == SL_ASKED_ORG ? "org" : "user");
+    sl_print_duration(p, "life", query->life);
+    sl_print_close(p);
+}
+
 static void print_identity(struct sl_printer *p)
 {
     const struct sl_identity *identity = &p->policy->identity;
@@ -118,6 +133,7 @@ static void print_identity(struct sl_printer *p)
     sl_print_word(p, "unknown_subject",
                   sl_unknown_words[identity->unknown_subject]);
     sl_print_jwt(p);
+    print_subjects(p);
     sl_print_close(p);
 }
 

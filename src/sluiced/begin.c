@@ -84,6 +84,18 @@ static int read_policy(struct sl_daemon *daemon)
     return err ? SL_EXIT_POLICY : 0;
 }
 
+/* Tables of others are asked for plans where the registry is. */
+static int check_query(struct sl_daemon *daemon)
+{
+    if (daemon->written.policy->identity.subjects.text.len == 0 ||
+        daemon->settings.in_postgres)
+        return 0;
+    return sl_refuse(&daemon->why, SL_EXIT_POLICY,
+                     "identity.subjects.query asks the PostgreSQL of usage, "
+                     "and usage is elsewhere; write usage: "
+                     "\"postgres://USER@HOST/DATABASE\"");
+}
+
 int sl_policy_begin(struct sl_daemon *daemon)
 {
     const struct sl_given *given = &daemon->given;
@@ -106,6 +118,8 @@ int sl_policy_begin(struct sl_daemon *daemon)
         status = sl_settings_make(&daemon->latest, given,
                                   &daemon->written.policy->server, daemon->path,
                                   &daemon->why);
+    if (!status)
+        status = check_query(daemon);
     if (status)
         return status;
     sl_log_open(daemon->settings.log_level, daemon->settings.log_format, 2);

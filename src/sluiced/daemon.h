@@ -85,6 +85,7 @@ struct sl_daemon {
     struct sl_lending lending; /* if the books are shared */
     struct sl_engine *engine;
     struct sl_registry *registry; /* or NULL */
+    struct sl_pg_plans *plans;    /* or NULL: no tables of others are asked */
     struct sl_clock stopped;      /* the virtual clock, if it was asked for */
     struct sl_admin desk;
     struct sl_hash_key top_secret; /* all workers' */

@@ -1,13 +1,15 @@
 /* registry.c -- subjects: who is registered, and how the workers find them.
  *
  * The registry has a thread of its own; each worker has a finder that keeps
- * what it was asked for lately. At the end the registry stops first, when no
- * loop turns any more: whatever it has answered is then told, so that no
- * answer is lost and no request is left behind.
+ * what it was asked for lately. Plans may stand in tables of others, who are
+ * asked by threads of their own (plans.h). At the end the registry stops first,
+ * when no loop turns any more: whatever it has answered is then told, so that
+ * no answer is lost and no request is left behind.
  */
 #include <stdio.h>
 
 #include "identity/postgres/driver.h"
+#include "identity/postgres/plans.h"
 #include "sluiced/daemon.h"
 #include "sluiced/profiles.h"
 
@@ -56,6 +58,32 @@ static int restore_switches(struct sl_daemon *daemon)
     return err;
 }
 
+static int ask_others(struct sl_daemon *daemon)
+{
+    static const char *const scopes[] = {"", "user", "org"};
+    const struct sl_plan_query *query =
+        &daemon->written.policy->identity.subjects;
+    struct sl_pg_plans_options options = {.url = daemon->settings.registry,
+                                          .sql = query->text,
+                                          .scope =
+                                              sl_str_c(scopes[query->scope]),
+                                          .on_fault = on_fault};
+    int err = 0;
+
+    if (query->text.len > 0)
+        err = sl_pg_plans_open(&options, &daemon->plans, &daemon->why);
+    if (err == SLUICE_ECONF)
+        return SL_EXIT_POLICY;
+    return err ? SL_EXIT_STORE : 0;
+}
+
+static void find_both(void *ctx, struct sl_job *job)
+{
+    struct sl_daemon *daemon = ctx;
+
+    sl_pg_plans_find(daemon->plans, daemon->registry, job);
+}
+
 int sl_subjects_begin(struct sl_daemon *daemon)
 {
     struct sl_registry_options options = {.path = daemon->settings.registry,
@@ -64,6 +92,7 @@ int sl_subjects_begin(struct sl_daemon *daemon)
                                           .on_usage = sl_usage_restore,
                                           .since = sl_usage_since(daemon),
                                           .ctx = daemon};
+    int status;
 
     if (!options.path)
         return 0;
@@ -75,11 +104,14 @@ int sl_subjects_begin(struct sl_daemon *daemon)
     }
     if (sl_registry_open(&options, &daemon->registry, &daemon->why))
         return SL_EXIT_STORE;
-    return restore_switches(daemon) ? SL_EXIT_FAILED : 0;
+    status = restore_switches(daemon) ? SL_EXIT_FAILED : 0;
+    return status ? status : ask_others(daemon);
 }
 
 void sl_subjects_end(struct sl_daemon *daemon)
 {
+    sl_pg_plans_close(daemon->plans);
+    daemon->plans = NULL;
     sl_registry_close(daemon->registry);
     daemon->registry = NULL;
 }
@@ -129,6 +161,11 @@ int sl_worker_finds(struct sl_worker *worker)
         return find_profiles(worker);
     if (!daemon->registry)
         return 0;
+    if (daemon->plans) {
+        options.ask = find_both;
+        options.ctx = daemon;
+        options.life = daemon->written.policy->identity.subjects.life;
+    }
     err = sl_finder_open(daemon->registry, worker->loop, &options,
                          &worker->finder, &daemon->why);
     if (!err)
@@ -141,6 +178,7 @@ void sl_subjects_stop(struct sl_daemon *daemon)
     stop_profiles(daemon);
     if (!daemon->registry)
         return;
+    sl_pg_plans_stop(daemon->plans);
     for (unsigned i = 0; i < daemon->worker_count; i++)
         if (daemon->workers[i].keeper)
             sl_meter_flush(sl_bookkeeper_meter(daemon->workers[i].keeper));

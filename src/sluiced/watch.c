@@ -255,6 +255,8 @@ static int start(struct sl_watch *watch)
 static int set_files(struct sl_watch *watch, const char *const *paths,
                      unsigned count)
 {
+    int err = 0;
+
     watch->count = count < SL_WATCHED ? count : SL_WATCHED;
     for (unsigned i = 0; i < watch->count; i++) {
         struct file *file = &watch->files[i];
@@ -263,11 +265,12 @@ static int set_files(struct sl_watch *watch, const char *const *paths,
         if (strcmp(file->path, path) == 0)
             continue;
         memset(file, 0, sizeof(*file));
-        if (strlen(path) >= sizeof(file->path))
-            return SLUICE_EINVAL;
-        memcpy(file->path, path, strlen(path));
+        if (strlen(path) < sizeof(file->path))
+            memcpy(file->path, path, strlen(path));
+        else
+            err = SLUICE_EINVAL;
     }
-    return 0;
+    return err;
 }
 
 int sl_watch_open(struct sl_loop *loop, const char *const *paths,
@@ -289,7 +292,9 @@ int sl_watch_open(struct sl_loop *loop, const char *const *paths,
         err = start(watch);
     if (err) {
         sl_refuse(diag, err, "files can't be watched: %s",
-                  err == SLUICE_ESYS ? strerror(errno) : "no memory");
+                  err == SLUICE_ESYS     ? strerror(errno)
+                  : err == SLUICE_EINVAL ? "a path is too long"
+                                         : "no memory");
         sl_watch_close(watch);
         return err;
     }

@@ -34,7 +34,7 @@ SL_MUST_USE int sl_watch_open(struct sl_loop *loop, const char *const *paths,
 /* Watch these instead. Of a file that was watched before, under the same index,
  * what changed meanwhile is told; a file that is new is told once in any case,
  * for it may have changed since it was read. SLUICE_EINVAL: a path is too long,
- * and it and those after it are not watched. */
+ * and that file is not watched. */
 SL_MUST_USE int sl_watch_others(struct sl_watch *watch,
                                 const char *const *paths, unsigned count);
 

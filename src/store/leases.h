@@ -96,11 +96,10 @@ struct sl_lease_counts {
  */
 struct sl_lease_grant {
     uint64_t has;
-    sl_ns life;                   /* from when it was sent; SL_S at most */
-    uint64_t till;                /* for the word that ends it */
-    uint64_t remaining;           /* what the take was told, and... */
-    sl_ns reset_in;               /* ...when all of it is back */
-    const struct sl_limit *melts; /* at this rate; NULL: it does not */
+    sl_ns life;         /* from when it was sent; SL_S at most */
+    uint64_t till;      /* for the word that ends it */
+    uint64_t remaining; /* what the take was told, and... */
+    sl_ns reset_in;     /* ...when all of it is back */
 };
 bool sl_leases_land(struct sl_leases *leases, struct sl_lease_asks *asks,
                     unsigned i, const struct sl_lease_grant *grant, sl_ns sent);

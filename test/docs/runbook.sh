@@ -6,7 +6,7 @@ set -uo pipefail
 sluice=$(realpath "$1") sluiced=$(realpath "$2") guide=$(realpath "$3")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mktemp -d)
-"$sluiced" --clock=virtual --store memory: --log-format json \
+"$sluiced" --clock=virtual --store memory: --deadline 5s --log-format json \
     --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
     --listen-grpc off --listen-resp off \
     >/dev/null 2>"$folder/log" &

@@ -372,6 +372,21 @@ int sl_pg_settle(struct sl_pg_link *l, struct sl_diag *diag)
     return err;
 }
 
+int sl_pg_describe(struct sl_pg_link *l, const char *name, PGresult **ret)
+{
+    int err;
+
+    if (!PQsendDescribePrepared(l->conn, name))
+        return lose(l, NULL);
+    l->unread++;
+    err = send_sync(l);
+    if (!err)
+        err = read_statement(l, ret);
+    if (l->conn && read_to_sync(l))
+        err = SLUICE_ESTORE;
+    return err;
+}
+
 /* ---- the pipeline ---- */
 
 int sl_pg_push(struct sl_pg_link *l, const char *name, const char *sql,
@@ -383,7 +398,7 @@ int sl_pg_push(struct sl_pg_link *l, const char *name, const char *sql,
         return SLUICE_ESTORE;
     if (name)
         sent = PQsendQueryPrepared(l->conn, name, p->count, p->values,
-                                   p->lengths, p->formats, 0);
+                                   p->lengths, p->formats, p->binary);
     else
         sent = PQsendQueryParams(l->conn, sql, 0, NULL, NULL, NULL, NULL, 0);
     if (!sent)

@@ -35,6 +35,7 @@ struct sl_pg_params {
     const char *values[12]; /* NULL: null */
     int lengths[12];
     int formats[12]; /* 1: bytes of `lengths`; 0: a text that ends in NUL */
+    int binary;      /* 1: the answer's columns are bytes */
 };
 
 struct sl_pg_link {
@@ -79,6 +80,10 @@ SL_MUST_USE int sl_pg_pipeline(struct sl_pg_link *link, struct sl_diag *diag);
 SL_MUST_USE int sl_pg_prepare(struct sl_pg_link *link, const char *name,
                               const char *sql);
 SL_MUST_USE int sl_pg_settle(struct sl_pg_link *link, struct sl_diag *diag);
+
+/* What a prepared statement takes and answers; within the pipeline. */
+SL_MUST_USE int sl_pg_describe(struct sl_pg_link *link, const char *name,
+                               struct pg_result **ret);
 
 /* ---- the pipeline ---- */
 

@@ -7,8 +7,6 @@
  *              no           yes --> wait with the others        |
  *              v                              |                 |
  *             load --> registry --> on_loaded +--> kept ---> done, later
- *                         |                                     ^
- *                         no answer --> what it said last? -----+
  *
  * A hash with chains, and a list in the order of use: the entry that nobody
  * asked for the longest goes first. Loads are few and kept in a list of their
@@ -35,10 +33,7 @@
 #define LIFE    (5 * SL_S)
 #define STALE   SL_HOUR
 #define LOADING 1024
-
-/* For so long what is old holds after the registry has not answered. */
-#define AGAIN SL_S
-
+#define AGAIN   SL_S /* what is old holds, after there was no answer */
 #define BUCKETS 8192 /* of chains; a power of two */
 
 /* An entry at hand. */
@@ -49,6 +44,7 @@ struct kept {
     uint64_t stamp;
     sl_ns until;  /* steady */
     sl_ns latest; /* the same, while the registry does not answer */
+    sl_ns since;  /* wall */
     struct sl_entry *entry;
     bool is_org;
     size_t id_len; /* the name it was asked for by: an id or an alias */
@@ -153,12 +149,6 @@ static void drop_last(struct sl_finder *f)
                       (struct sl_str){last->id, last->id_len}));
 }
 
-static bool is_full(const struct sl_finder *f)
-{
-    return get(&f->counts.entries) > f->options.most ||
-           get(&f->counts.bytes) > f->options.bytes;
-}
-
 /* Keep what was loaded, if there is memory. One reference of it is taken. */
 static void keep(struct sl_finder *f, const struct load *load)
 {
@@ -177,6 +167,7 @@ static void keep(struct sl_finder *f, const struct load *load)
         .stamp = load->job.stamp,
         .until = now + f->options.life,
         .latest = now + f->options.stale,
+        .since = sl_loop_now(f->loop),
         .entry = load->job.entries,
         .is_org = load->is_org,
         .id_len = id.len,
@@ -187,19 +178,20 @@ static void keep(struct sl_finder *f, const struct load *load)
     TAILQ_INSERT_HEAD(&f->order, kept, order);
     add(&f->counts.entries, 1);
     add(&f->counts.bytes, size_of(kept));
-    while (is_full(f))
+    while (get(&f->counts.entries) > f->options.most ||
+           get(&f->counts.bytes) > f->options.bytes)
         drop_last(f);
 }
 
-/* What the registry said last, if no write was acknowledged since. It is not
- * asked again for a while. NULL: it is not known, or too old. */
+/* What the registry said last, if no write came since; or NULL. */
 static struct sl_entry *find_stale(struct sl_finder *f, struct sl_str scope,
                                    struct sl_str id)
 {
     struct kept *kept = *find_kept(f, hash_of(f, scope, id), is_org(scope), id);
     sl_ns now = sl_loop_steady(f->loop);
 
-    if (!kept || now >= kept->latest || kept->stamp != stamp_now(f, scope, id))
+    if (!kept || f->options.ask || now >= kept->latest ||
+        kept->stamp != stamp_now(f, scope, id))
         return NULL;
     kept->until = now + AGAIN < kept->latest ? now + AGAIN : kept->latest;
     return kept->entry;
@@ -367,7 +359,20 @@ static void begin_load(struct sl_finder *f, struct sl_lookup *lookup,
     f->loading++;
     add(&f->counts.loads, 1);
     wait_for(f, load, lookup);
-    sl_registry_ask(f->registry, &load->job);
+    if (f->options.ask)
+        f->options.ask(f->options.ctx, &load->job);
+    else
+        sl_registry_ask(f->registry, &load->job);
+}
+
+/* Nobody tells us what others write; nor does a clock that was set back. */
+static bool is_old(const struct sl_finder *f, const struct kept *kept)
+{
+    sl_ns now = sl_loop_now(f->loop);
+
+    return sl_loop_steady(f->loop) >= kept->until ||
+           (f->options.ask &&
+            (now < kept->since || now - kept->since >= f->options.life));
 }
 
 /* What is at hand, if it still holds. */
@@ -383,7 +388,7 @@ static struct kept *look(struct sl_finder *f, const struct sl_lookup *lookup,
         drop(f, at);
         return NULL;
     }
-    if (sl_loop_steady(f->loop) >= kept->until)
+    if (is_old(f, kept))
         return NULL; /* it stays until there is a better one */
     if (kept != TAILQ_FIRST(&f->order)) {
         TAILQ_REMOVE(&f->order, kept, order);
@@ -399,7 +404,7 @@ static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
     struct kept *kept;
     uint64_t hash, stamp;
 
-    if (!sl_registry_has_any(f->registry)) {
+    if (!f->options.ask && !sl_registry_has_any(f->registry)) {
         answer(lookup, NULL, 0);
         return;
     }

@@ -28,6 +28,10 @@ struct sl_finder_options {
     sl_ns stale;      /* while the registry does not answer: 1 h */
     unsigned loading; /* questions to the registry at once: 1,024 */
     sl_ns patience;   /* of lookups that have no deadline; 0: for ever */
+    /* Instead of sl_registry_ask(), for one that also knows what others write;
+     * `life` is then also counted by the wall. Or NULL. */
+    void (*ask)(void *ctx, struct sl_job *job);
+    void *ctx;
 };
 
 /* `registry` and `loop` outlive it. */

@@ -227,6 +227,9 @@ void sl_build_guard(struct sl_build *b, const struct sl_node *node,
 /* `identity: jwt` (tokens.c). */
 void sl_build_jwt(struct sl_build *b, const struct sl_node *identity);
 
+/* `identity: subjects` (subjects.c). NULL is allowed. */
+void sl_build_subjects(struct sl_build *b, const struct sl_node *node);
+
 /* `hold_max`, and `hold` of a limit (holds.c). */
 void sl_build_hold_max(struct sl_build *b);
 void sl_build_hold(struct sl_build *b, const struct sl_node *node,

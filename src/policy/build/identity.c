@@ -282,6 +282,7 @@ static bool is_setting(struct sl_str key)
     static const char *const settings[] = {
         "user",        "org",       "plan",      "role", "trusted_proxies",
         "ipv6_prefix", "forwarded", "anonymous", "jwt",  "unknown_subject",
+        "subjects",
     };
 
     for (size_t i = 0; i < SL_LEN(settings); i++)
@@ -463,4 +464,5 @@ void sl_build_identity(struct sl_build *b)
         (unsigned)sl_build_number(b, node, "ipv6_prefix", 32, 128, 64);
     identity->unknown_subject = (enum sl_unknown)sl_build_choice(
         node, "unknown_subject", sl_unknown_words, 3, SL_UNKNOWN_DEFAULT);
+    sl_build_subjects(b, sl_node_get(node, "subjects"));
 }

@@ -60,10 +60,10 @@ local function make_holds()
             tonumber(m2) }
     end
 
-    -- From the first to expire on, at `from` or later: `visit` is given each,
-    -- and stops it by an answer.
+    -- From the first to expire after `from` on: `visit` is given each, and stops
+    -- it by an answer. (What is no hold has a score of zero at the most.)
     local function visit_held(p, from, most, visit)
-        local list = redis.call("ZRANGEBYSCORE", set_of(p), whole(from),
+        local list = redis.call("ZRANGEBYSCORE", set_of(p), "(" .. whole(from),
             "+inf", "WITHSCORES", "LIMIT", 0, most)
         for i = 1, #list, 2 do
             local m = read_member(p, list[i])
@@ -83,7 +83,7 @@ local function make_holds()
     -- that steps back does not hold it again. Of very many some are left for the
     -- next call.
     local function expire(p)
-        local list = redis.call("ZRANGEBYSCORE", set_of(p), 0, whole(now),
+        local list = redis.call("ZRANGEBYSCORE", set_of(p), "(0", whole(now),
             "WITHSCORES", "LIMIT", 0, EXPIRE_MOST)
         local gone = {}
         for i = 1, #list, 2 do

@@ -267,7 +267,7 @@ static void test_damage(void)
     damaged("the first byte is wrong", "it is no state of Sluice");
     flip_byte(8);
     damaged("a later format",
-            "its format is version 68; this Sluice reads version 4");
+            "its format is version 69; this Sluice reads version 5");
     flip_byte(90);
     damaged("the secret is another", "its head is damaged");
     CHECK_EQ(truncate(path, SIZE / 2), 0);

@@ -41,11 +41,11 @@ static void test_page(const char *path)
         fclose(file);
     }
     CHECK(size == len && !memcmp(text, kept, len));
-    CASE("it has every key, and marks the later ones");
+    CASE("it has every key, and none that comes later");
     for (unsigned i = 0; i < sl_schema_key_count; i++)
         CHECK(strstr(text, sl_schema_keys[i].example));
     CHECK(strstr(text, "| `backlog` |"));
-    CHECK(strstr(text, "*Later.* |"));
+    CHECK(!strstr(text, "*Later.* |"));
     free(kept);
     free(text);
 }
@@ -77,7 +77,7 @@ static void test_json(void)
     CHECK_STR(AT("$defs", "limit", "additionalProperties"), "false");
     CHECK_STR(AT("$defs", "limits", "additionalProperties", "$ref"),
               "#/$defs/limit");
-    CHECK_STR(AT("$defs", "identity", "properties", "subjects"), "false");
+    CHECK_STR(AT("$defs", "subjects", "additionalProperties"), "false");
     CHECK_STR(AT("$defs", "jwt", "additionalProperties"), "false");
     CHECK_STR(AT("$defs", "version", "const"), "1");
     CHECK(strstr(text, "\"required\":[\"sluice\"]"));

@@ -257,10 +257,12 @@ static const struct problem keys[] = {
         "limits: {a: {kind: quota, rate: 1/day}}\n"
         "identity: {unknown_subject: deny, subjects: {}}\n",
         "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, identity: "
-        "{unknown_subject: deny}}",
-        "p.yaml:3:35: \"subjects\" of identity is not in this version\n"
+        "{unknown_subject: deny, subjects: {}}}",
+        "p.yaml:3:35: subjects needs the key \"query\"\n"
         "  identity: {unknown_subject: deny, subjects: {}}\n"
-        "                                    ^\n"),
+        "                                    ^\n"
+        "  write: query: \"SELECT plan, expires FROM accounts WHERE id = "
+        "$1\"\n"),
     ROW("no key of names is unknown, but it may be a typo",
         "sluice: 1\n"
         "plans: {defualt: free, free: {}}\n"

@@ -31,7 +31,8 @@ static void answer_list(struct sl_errand_call *errand)
 void sl_admin_leases(struct sl_http_call *call)
 {
     struct sl_errand_call *errand =
-        sl_errand_new(call, SL_JOB_LEASES, answer_list);
+        sl_admin_admit(call) ? sl_errand_new(call, SL_JOB_LEASES, answer_list)
+                             : NULL;
 
     if (!errand)
         return;
@@ -69,7 +70,9 @@ static void answer_release(struct sl_errand_call *errand)
 void sl_admin_lease_release(struct sl_http_call *call)
 {
     struct sl_errand_call *errand =
-        sl_errand_new(call, SL_JOB_RELEASE, answer_release);
+        sl_admin_admit(call)
+            ? sl_errand_new(call, SL_JOB_RELEASE, answer_release)
+            : NULL;
 
     if (!errand)
         return;

@@ -150,6 +150,7 @@ static void test_release(struct world *w)
     job.name = S("b");
     job.most = 10;
     ask(w, &job);
+    CHECK_EQ(sl_buf_add(&job.text, (struct sl_str){"", 1}), 0);
     CHECK(strstr(job.text.bytes, "{\"node\":\"b\",\"scope\":\"org\","
                                  "\"id\":\"acme\",\"limit\":\"minutes\""));
     CHECK(strstr(job.text.bytes, "\"leased\":7,\"spent\":0"));

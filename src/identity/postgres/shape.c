@@ -1,0 +1,235 @@
+/* shape.c -- what a question of others is about, and what it answers. */
+#include "identity/postgres/shape.h"
+
+#include <libpq-fe.h>
+#include <string.h>
+
+#include "wire/pb.h"
+
+#define SINCE_2000 (INT64_C(946684800) * SL_S) /* PostgreSQL's zero */
+#define DAY        (INT64_C(86400) * SL_S)
+#define UUID_LEN   36
+
+static bool is_text(unsigned type)
+{
+    return type == SL_PG_TEXT || type == SL_PG_VARCHAR || type == SL_PG_CHAR;
+}
+
+static bool is_instant(unsigned type)
+{
+    return type == SL_PG_TIMESTAMPTZ || type == SL_PG_TIMESTAMP ||
+           type == SL_PG_DATE;
+}
+
+/* ---- the statement ---- */
+
+static bool is_id(unsigned type)
+{
+    return is_text(type) || type == SL_PG_INT2 || type == SL_PG_INT4 ||
+           type == SL_PG_INT8 || type == SL_PG_UUID;
+}
+
+static int read_params(const PGresult *described, struct sl_pg_shape *shape,
+                       struct sl_diag *diag)
+{
+    shape->params = PQnparams(described);
+    if (shape->params < 1 || shape->params > 2)
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "it has %d parameters; $1 is the id, and $2, which "
+                         "may be left out, \"user\" or \"org\"",
+                         shape->params);
+    shape->id_type = PQparamtype(described, 0);
+    if (!is_id(shape->id_type))
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "$1 is neither a text nor a whole number nor a uuid; "
+                         "compare texts: write id::text = $1");
+    if (shape->params > 1 && !is_text(PQparamtype(described, 1)))
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "$2 is \"user\" or \"org\", and is compared with "
+                         "something else; write $2::text");
+    return 0;
+}
+
+static int read_plan(const PGresult *described, int column,
+                     struct sl_pg_shape *shape, struct sl_diag *diag)
+{
+    shape->plan = column;
+    shape->plan_type = PQftype(described, column);
+    if (is_text(shape->plan_type) || shape->plan_type == SL_PG_NAME)
+        return 0;
+    return sl_refuse(diag, SLUICE_ECONF,
+                     "the column plan is no text; write plan::text AS plan");
+}
+
+static int read_expires(const PGresult *described, int column,
+                        struct sl_pg_shape *shape, struct sl_diag *diag)
+{
+    shape->expires = column;
+    shape->expires_type = PQftype(described, column);
+    if (is_instant(shape->expires_type))
+        return 0;
+    return sl_refuse(diag, SLUICE_ECONF,
+                     "the column expires is no time; write "
+                     "expires::timestamptz AS expires");
+}
+
+int sl_pg_shape(const PGresult *described, struct sl_pg_shape *ret,
+                struct sl_diag *diag)
+{
+    struct sl_pg_shape shape = {.plan = -1, .expires = -1};
+    int err = read_params(described, &shape, diag);
+
+    for (int i = 0; i < PQnfields(described) && !err; i++) {
+        const char *name = PQfname(described, i);
+
+        if (strcmp(name, "plan") == 0 && shape.plan < 0)
+            err = read_plan(described, i, &shape, diag);
+        else if (strcmp(name, "expires") == 0 && shape.expires < 0)
+            err = read_expires(described, i, &shape, diag);
+        else
+            err = sl_refuse(diag, SLUICE_ECONF,
+                            "there is a column \"%.48s\"; it answers plan and "
+                            "expires, once each: leave it out, or write AS "
+                            "plan",
+                            name);
+    }
+    if (!err && shape.plan < 0)
+        err = sl_refuse(diag, SLUICE_ECONF,
+                        "it answers no column plan; write SELECT plan, "
+                        "expires FROM ... WHERE id = $1");
+    if (!err)
+        *ret = shape;
+    return err;
+}
+
+/* ---- ids ---- */
+
+/* In its one spelling, and no more than `most`. */
+static bool is_whole(struct sl_str id, uint64_t most)
+{
+    bool minus = id.len > 0 && id.at[0] == '-';
+    struct sl_str digits = sl_str_from(id, minus);
+    uint64_t number = 0;
+
+    if (digits.len == 0 || digits.len > 19 ||
+        (digits.at[0] == '0' && (digits.len > 1 || minus)))
+        return false;
+    for (size_t i = 0; i < digits.len; i++) {
+        if (digits.at[i] < '0' || digits.at[i] > '9')
+            return false;
+        number = 10 * number + (uint64_t)(digits.at[i] - '0');
+    }
+    return number <= most + minus;
+}
+
+static bool is_uuid(struct sl_str id)
+{
+    for (size_t i = 0; i < id.len && i < UUID_LEN; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        char c = id.at[i];
+
+        if (dash ? c != '-'
+                 : !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f'))
+            return false;
+    }
+    return id.len == UUID_LEN;
+}
+
+bool sl_pg_can_be(unsigned type, struct sl_str id)
+{
+    switch (type) {
+    case SL_PG_INT2:
+        return is_whole(id, INT16_MAX);
+    case SL_PG_INT4:
+        return is_whole(id, INT32_MAX);
+    case SL_PG_INT8:
+        return is_whole(id, INT64_MAX);
+    case SL_PG_UUID:
+        return is_uuid(id);
+    default:
+        /* char(n) takes "ann " for "ann". */
+        return id.len > 0 && id.len <= SL_ENTRY_ID &&
+               !memchr(id.at, '\0', id.len) && sl_pb_is_utf8(id) &&
+               (type != SL_PG_CHAR || id.at[id.len - 1] != ' ');
+    }
+}
+
+/* ---- answers ---- */
+
+static uint64_t read_big(struct sl_str bytes)
+{
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < bytes.len; i++)
+        number = number << 8 | (unsigned char)bytes.at[i];
+    return number;
+}
+
+/* `count` units since 2000; the least and the most there are stand for ever. */
+static sl_ns instant_of(int64_t count, sl_ns unit)
+{
+    if (count > (SL_NS_MAX - SINCE_2000) / unit)
+        return SL_NS_NONE;
+    if (count < -SINCE_2000 / unit)
+        return 0;
+    return SINCE_2000 + count * unit;
+}
+
+int sl_pg_instant(unsigned type, struct sl_str bytes, sl_ns *ret)
+{
+    bool date = type == SL_PG_DATE;
+    uint64_t number = read_big(bytes);
+
+    if (!is_instant(type) || bytes.len != (date ? 4 : 8))
+        return SLUICE_ESTORE;
+    if (date && number == INT32_MAX)
+        *ret = SL_NS_NONE;
+    else if (date)
+        *ret = instant_of((int32_t)(uint32_t)number, DAY);
+    else
+        *ret = instant_of((int64_t)number, SL_US);
+    return 0;
+}
+
+static struct sl_str value(const PGresult *result, int column)
+{
+    int len = PQgetlength(result, 0, column);
+
+    return (struct sl_str){PQgetvalue(result, 0, column),
+                           len > 0 ? (size_t)len : 0};
+}
+
+int sl_pg_row(const PGresult *result, const struct sl_pg_shape *shape,
+              struct sl_pg_row *ret, struct sl_diag *diag)
+{
+    struct sl_pg_row row = {.known = true, .expires = SL_NS_NONE};
+    struct sl_str plan;
+
+    *ret = (struct sl_pg_row){.expires = SL_NS_NONE};
+    if (PQntuples(result) == 0)
+        return 0;
+    if (PQntuples(result) > 1)
+        return sl_refuse(diag, SLUICE_ESTORE,
+                         "identity.subjects.query: there are %d rows for one "
+                         "id; order them, and write LIMIT 1",
+                         PQntuples(result));
+    plan = value(result, shape->plan); /* null is empty */
+    while (shape->plan_type == SL_PG_CHAR && plan.len > 0 &&
+           plan.at[plan.len - 1] == ' ')
+        plan.len--;
+    if (plan.len > sizeof(row.plan))
+        return sl_refuse(diag, SLUICE_ESTORE,
+                         "identity.subjects.query: a plan has %zu bytes; a "
+                         "name has %d at the most",
+                         plan.len, SL_ENTRY_NAME);
+    if (plan.len > 0)
+        memcpy(row.plan, plan.at, plan.len);
+    row.plan_len = plan.len;
+    if (shape->expires >= 0 && !PQgetisnull(result, 0, shape->expires) &&
+        sl_pg_instant(shape->expires_type, value(result, shape->expires),
+                      &row.expires))
+        return sl_refuse(diag, SLUICE_ESTORE,
+                         "identity.subjects.query: expires is no time");
+    *ret = row;
+    return 0;
+}

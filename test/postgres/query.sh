@@ -1,0 +1,233 @@
+#!/usr/bin/env bash
+# query.sh -- plans that stand in tables of others.
+# shellcheck disable=SC2317 # functions are called by until_ and check
+# shellcheck disable=SC2016 # $1 is PostgreSQL's
+set -uo pipefail
+
+# shellcheck source=test/postgres/postgres.sh
+. "$(dirname "${BASH_SOURCE[0]}")/postgres.sh"
+
+# asking QUERY [KEY]: a policy that asks it.
+asking() {
+    cat >q.yaml <<EOT
+sluice: 1
+plans: { default: free, free: {}, pro: {}, team: {} }
+identity:
+  user: [header.x-user-id]
+  org: [header.x-org-id]
+  plan: [subject.plan]
+  trusted_proxies: [127.0.0.0/8]
+  subjects:
+    query: "$1"
+    ${2-}
+limits:
+  api:
+    kind: token-bucket
+    per: user
+    rate: { free: 1000/min, pro: 2000/min, team: 3000/min }
+    on_store_failure: deny
+default: [api]
+EOT
+}
+
+# at_1970: a daemon that asks, whose clock stands still.
+at_1970() {
+    launch "$sluiced_test" -c q.yaml --clock=virtual --threads 1 \
+        --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
+        --log-format json --store memory: --usage "$SLUICE_TEST_POSTGRES" \
+        --deadline 5s
+    started
+}
+
+# has_plan PLAN MEMBERS: what is decided for them.
+has_plan() {
+    ask /v1/check -d "{\"method\":\"GET\",\"path\":\"/x\",$2}"
+    [[ $out = *"\"plan\":\"$1\""* ]]
+}
+is_denied() {
+    ask /v1/check -d "{\"method\":\"GET\",\"path\":\"/x\",$1}"
+    [[ $out = *'"status":503'* ]]
+}
+now() {
+    tell /v1/clock -d "{\"now\":\"1970-01-01T$1Z\"}"
+}
+
+sql "CREATE TABLE accounts (id text, kind text DEFAULT 'user',
+         tier varchar(20), until timestamptz);
+     INSERT INTO accounts VALUES ('ann', 'user', 'pro', NULL),
+         ('bob', 'user', 'PRO', '1970-01-01 01:00+00'),
+         ('nil', 'user', NULL, NULL), ('o''hara\\', 'user', 'pro', 'infinity'),
+         ('old', 'user', 'pro', '-infinity'), ('\$1', 'user', 'pro', NULL),
+         ('jörg', 'user', 'pro', '9999-12-31'), ('twice', 'user', 'pro', NULL),
+         ('twice', 'user', 'free', NULL), ('acme', 'org', 'team', NULL),
+         ('ann', 'org', 'team', NULL)"
+
+# ---- who has which plan ----
+
+asking 'SELECT tier AS plan, until AS expires FROM accounts WHERE id = $1 AND kind = $2'
+at_1970
+check 'a plan is read from a table' has_plan pro '"user":"ann"'
+check 'also by another spelling of its name' has_plan pro '"user":"bob"'
+check 'whoever is not there has the default' has_plan free '"user":"eve"'
+check 'null is no plan' has_plan free '"user":"nil"'
+check 'one that has ended is none' has_plan free '"user":"old"'
+check 'a quote is a quote' has_plan pro '"user":"o'\''hara\\"'
+check 'and injects nothing' has_plan free '"user":"x'\'' OR '\''1'\''='\''1"'
+check 'a parameter is no parameter' has_plan pro '"user":"$1"'
+check 'other letters' has_plan pro '"user":"jörg"'
+check 'an organisation, by $2' has_plan team '"user":"eve","org":"acme"'
+check 'the user goes first' has_plan pro '"user":"ann","org":"acme"'
+ask /v1/auth -H 'x-original-uri: /x' -H 'x-original-method: GET' \
+    -H $'x-user-id: ann\xff\xfe'
+check 'bytes that are no text are nobody' answers 200
+check 'with the default plan' has "$fields" 'X-RateLimit-Limit: 1000'
+check 'two rows are a mistake' is_denied '"user":"twice"'
+check 'that is said' said 'there are 2 rows for one id'
+
+# ---- beside the registry ----
+
+tell /v1/subjects/user/eve -X PUT -d '{"plan":"team","aliases":["e@x.org"]}'
+check 'whom the table does not know the registry may' \
+    has_plan team '"user":"eve"'
+tell /v1/subjects/user/ann -X PUT \
+    -d '{"plan":"free","aliases":["a@x.org"],"overrides":{"api":"7/min"}}'
+check 'the plan of the table goes first' has_plan pro '"user":"ann"'
+check 'and the override before it' has "$out" '"limit":7'
+check 'an alias is asked for by its id' has_plan pro '"user":"a@x.org"'
+
+# ---- life ----
+
+now 00:00:10
+check 'asked again' has_plan free '"user":"new"'
+sql "INSERT INTO accounts VALUES ('new', 'user', 'pro', NULL)"
+check 'an answer is remembered' has_plan free '"user":"new"'
+now 00:00:14.999
+check 'for its life' has_plan free '"user":"new"'
+now 00:00:15
+check 'and no longer' has_plan pro '"user":"new"'
+now 00:59:59.999
+check 'a plan counts' has_plan pro '"user":"bob"'
+now 01:00:00
+check 'until it ends' has_plan free '"user":"bob"'
+
+# ---- while it is away, altered, and back ----
+
+sql 'ALTER TABLE accounts ALTER tier TYPE text'
+now 01:00:10
+altered() {
+    has_plan pro '"user":"ann"'
+}
+check 'a table that was altered is asked anew' until_ altered
+"$POSTGRES_CTL" stop >/dev/null
+check 'without a server what was remembered counts' \
+    has_plan pro '"user":"ann"'
+now 01:00:20
+check 'then what the limit says' is_denied '"user":"ann"'
+"$POSTGRES_CTL" start >/dev/null
+check 'and it is found again' until_ altered
+stop
+check 'it ends as asked' is 0
+
+# ---- other ids ----
+
+sql "CREATE TABLE numbers (id integer, plan char(8), expires date);
+     INSERT INTO numbers VALUES (7, 'pro', '1970-01-02'), (-8, 'pro', NULL)"
+asking 'SELECT plan, expires FROM numbers WHERE id = $1' 'life: 1h'
+at_1970
+check 'a number' has_plan pro '"user":"7"'
+check 'below zero' has_plan pro '"user":"-8"'
+for id in 07 +7 ' 7' 7.0 99999999999 ann; do
+    check "\"$id\" is nobody" has_plan free "\"user\":\"$id\""
+done
+check 'organisations are not asked for without $2' \
+    has_plan free '"user":"x","org":"7"'
+now 23:59:59
+check 'a day ends' has_plan pro '"user":"7"'
+tell /v1/clock -d '{"now":"1970-01-02T00:00:00Z"}'
+check 'when it begins' has_plan free '"user":"7"'
+stop
+asking 'SELECT plan FROM numbers WHERE id = $1' 'scope: org'
+at_1970
+check 'or they alone are' has_plan pro '"user":"7x","org":"7"'
+check 'and users are not' has_plan free '"user":"7"'
+stop
+
+# ---- a slow answer ----
+
+asking "SELECT CASE WHEN \$1 = 'slow' THEN pg_sleep(60)::text ELSE 'pro' END AS plan"
+at_1970
+while :; do
+    curl -s -o /dev/null "http://$http/v1/check" \
+        -d '{"method":"GET","path":"/x","user":"slow"}' || break
+done &
+running+=("$!")
+
+# slept: since when somebody has waited for the table.
+slept() {
+    sql "SELECT query_start FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+}
+# meanwhile COMMAND...: is it done while one and the same answer is waited for?
+meanwhile() {
+    local since
+
+    since=$(slept)
+    [[ $since ]] && "$@" && [[ $(slept) = "$since" ]]
+}
+another() {
+    has_plan pro "\"user\":\"fast$RANDOM\""
+}
+books() {
+    tell "/v1/subjects/user/fast$RANDOM" -X PUT -d '{"note":"x"}'
+    answers 200
+}
+check 'who waits for the table does not keep others' until_ meanwhile another
+check 'nor the books' until_ meanwhile books
+check 'the server gives it up' until_ said 'statement timeout'
+stop
+
+# ---- what is refused ----
+
+# refuses WHY SENTENCE QUERY [STATUS]
+refuses() {
+    asking "$3" "${5-}"
+    at_1970
+    check "$1" has "$err" "$2"
+    check "$1: it does not start" test "$status" = "${4:-3}"
+    [[ $status = - ]] && stop
+}
+refuses 'no table' 'relation "nowhere" does not exist' \
+    'SELECT plan FROM nowhere WHERE id = $1'
+check 'the key is named' has "$err" 'identity.subjects.query: '
+refuses 'no SQL' 'syntax error at or near' 'SELEKT plan WHERE id = $1'
+refuses 'a query that writes' 'cannot execute UPDATE in a read-only' \
+    "UPDATE numbers SET plan = 'pro' WHERE id = \$1 RETURNING plan"
+check 'nothing was written' \
+    test "$(sql "SELECT count(*) FROM numbers WHERE plan = 'pro'")" = 2
+refuses 'two statements' 'cannot insert multiple commands' \
+    'SELECT plan FROM numbers WHERE id = $1; SELECT 1'
+refuses 'no plan' 'it answers no column plan' \
+    'SELECT expires FROM numbers WHERE id = $1'
+refuses 'another column' 'there is a column "tier"' \
+    'SELECT tier FROM accounts WHERE id = $1'
+refuses 'a plan that is no text' 'the column plan is no text' \
+    'SELECT id AS plan FROM numbers WHERE id = $1'
+refuses 'an end that is no time' 'the column expires is no time' \
+    'SELECT plan, id AS expires FROM numbers WHERE id = $1'
+refuses 'an id of another type' 'write id::text = $1' \
+    'SELECT plan FROM numbers WHERE expires = $1'
+refuses 'too many parameters' 'it has 3 parameters' \
+    'SELECT plan FROM accounts, numbers WHERE tier = $1 AND kind = $2 AND tier = $3'
+asking 'SELECT plan FROM numbers WHERE id = $1'
+run "$sluiced" -c q.yaml --store memory: --usage sqlite::memory:
+check 'a registry elsewhere' has "$err" 'asks the PostgreSQL of usage'
+check 'is a mistake in the policy' is 3
+
+# ---- another query ----
+
+at_1970
+asking 'SELECT plan FROM numbers WHERE id = $1' 'life: 2s'
+tell /v1/policy -X POST -d ''
+check 'another query needs a restart' \
+    has "$out" 'identity: subjects changed; needs a restart'
+stop
+finish
