@@ -1,7 +1,8 @@
 /* quotas.c -- the rows of usage: what it costs to keep books.
  *
  * A quota decision that is put on the slip, with the database behind it,
- * against a token bucket on the same table; and reports that share a commit
+ * against a token bucket on the same table; the same with units that are leased
+ * from books that are shared, far from the cap; and reports that share a commit
  * against reports that wait for one each.
  */
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "identity/ledger/meter.h"
 #include "net/loop.h"
 #include "pair.h"
+#include "store/lease/leased.h"
 
 #define KEYS    1000 /* organisations */
 #define REPORTS 64   /* under way at once */
@@ -26,18 +28,21 @@ static const char policy_text[] =
     "  - { job: minutes, limits: [minutes] }\n";
 
 struct bench {
+    struct sl_lender lender; /* first: the two are cast into each other */
     char folder[64], path[96];
-    struct sl_engine *engine;
+    struct sl_engine *engine, *leased;
     struct sl_loop *loop;
     struct sl_registry *registry;
     struct sl_bookkeeper *keeper;
     struct sl_station plain, kept;
-    struct sl_ask asks[2];
+    struct sl_ask asks[3];
     struct sl_str orgs[KEYS];
     char names[KEYS][16];
     uint64_t at;
     sl_ns now;
     unsigned open; /* reports under way */
+    struct sl_timer *slice;
+    uint64_t rounds, sum; /* of a slice */
 };
 
 static void die(const char *why)
@@ -46,9 +51,73 @@ static void die(const char *why)
     exit(1);
 }
 
-static void open_engine(struct bench *b)
+/* ---- leases ---- */
+
+/* A question to the books, as the daemon asks it. */
+struct errand {
+    struct sl_job job;
+    struct sl_lease_claim claim;
+    struct sl_lease_ask *ask;
+};
+
+static void on_carried(struct sl_job *job)
+{
+    struct errand *e = job->ctx;
+    struct sl_lease_ask *ask = e->ask;
+
+    ask->err = job->err;
+    ask->terms = (struct sl_lease_terms){.granted = e->claim.granted,
+                                         .used = e->claim.used,
+                                         .leased = e->claim.leased,
+                                         .base = e->claim.base,
+                                         .spent = e->claim.spent,
+                                         .own = e->claim.own};
+    sl_job_clear(job);
+    free(e);
+    ask->done(ask);
+}
+
+static void lend(struct sl_lender *lender, struct sl_lease_ask *ask)
+{
+    struct bench *b = (struct bench *)lender;
+    struct errand *e = calloc(1, sizeof(*e));
+
+    if (!e)
+        die("there is no memory");
+    e->ask = ask;
+    e->claim = (struct sl_lease_claim){.node = SL_STR("bench"),
+                                       .scope = ask->scope,
+                                       .id = ask->id,
+                                       .limit = ask->limit,
+                                       .start = ask->start,
+                                       .at = ask->now,
+                                       .cap = ask->cap,
+                                       .want = ask->want,
+                                       .least = ask->least,
+                                       .ceiling = ask->ceiling,
+                                       .give = ask->give};
+    sl_job_init(&e->job, SL_JOB_LEASE, &sl_alloc_libc);
+    e->job.loop = b->loop;
+    e->job.done = on_carried;
+    e->job.ctx = e;
+    e->job.claim = &e->claim;
+    e->job.change_count = 1;
+    sl_registry_ask(b->registry, &e->job);
+}
+
+static bool name(struct sl_lender *lender, const struct sl_take_part *part,
+                 struct sl_str *scope, struct sl_buf *id)
+{
+    (void)lender;
+    *scope = SL_STR("org");
+    return !sl_buf_add(id, part->key);
+}
+
+static void open_engine(struct bench *b, bool leased, struct sl_engine **ret)
 {
     struct sl_memory_options memory = {.size = 64 << 20};
+    struct sl_leased_options leases = {.lender = &b->lender,
+                                       .patience = 10 * SL_S};
     struct sl_engine_options options = {.store = NULL};
     struct sl_policy_options reading = {.alloc = NULL};
     struct sl_policy *policy = NULL;
@@ -59,8 +128,12 @@ static void open_engine(struct bench *b)
                    &sl_alloc_libc);
     if (sl_policy_read(&report, &reading, &policy))
         die(report.kept ? report.problems[0].diag.sentence : "no policy");
-    if (sl_memory_open(&memory, &options.store, &diag) ||
-        sl_engine_open(&options, policy, &b->engine, &diag))
+    if (sl_memory_open(&memory, &options.store, &diag))
+        die(diag.sentence);
+    leases.store = options.store;
+    if (leased && sl_leased_open(&leases, &options.store))
+        die("there is no memory");
+    if (sl_engine_open(&options, policy, ret, &diag))
         die(diag.sentence);
     sl_policy_unref(policy);
     sl_report_done(&report);
@@ -129,6 +202,52 @@ static uint64_t by_quota(void *ctx, uint64_t rounds)
     sl_loop_stop(b->loop);
     sl_loop_run(b->loop); /* takes what was answered, and returns */
     return sum;
+}
+
+static void on_slice(void *ctx)
+{
+    struct bench *b = ctx;
+
+    b->sum = decide(b, &b->asks[2], SL_STR("minutes"), b->rounds);
+    sl_meter_flush(b->kept.meter);
+    sl_loop_stop(b->loop);
+}
+
+/* In a turn of the loop, as in the daemon: a lease asks it for the time. */
+static uint64_t by_lease(void *ctx, uint64_t rounds)
+{
+    struct bench *b = ctx;
+
+    b->rounds = rounds;
+    sl_timer_start(b->slice, 0);
+    sl_loop_run(b->loop);
+    return b->sum;
+}
+
+static void on_leased(struct sl_ask *ask)
+{
+    on_decided(ask);
+    sl_loop_stop(ask->ctx);
+}
+
+/* The first of each waits for the books, and leases four times its cost. */
+static void lease_all(struct bench *b)
+{
+    struct sl_ask *ask = &b->asks[2];
+
+    ask->done = on_leased;
+    ask->ctx = b->loop;
+    for (unsigned i = 0; i < KEYS; i++) {
+        struct sl_facts facts = {.job = SL_STR("minutes"),
+                                 .org = b->orgs[i],
+                                 .has_cost = true,
+                                 .cost = 10000000,
+                                 .now = b->now};
+
+        sl_ask_begin(ask, &facts, true);
+        sl_loop_run(b->loop);
+    }
+    ask->done = on_decided;
 }
 
 /* ---- reports ---- */
@@ -202,13 +321,23 @@ int main(void)
     static struct bench b;
     char command[128];
 
-    open_engine(&b);
+    b.lender = (struct sl_lender){.ask = lend, .name = name};
+    open_engine(&b, false, &b.engine);
+    open_engine(&b, true, &b.leased);
     open_books(&b);
+    b.kept.loop = b.loop;
     sl_ask_init(&b.asks[0], b.engine, &b.plain, &sl_alloc_libc);
     sl_ask_init(&b.asks[1], b.engine, &b.kept, &sl_alloc_libc);
+    sl_ask_init(&b.asks[2], b.leased, &b.kept, &sl_alloc_libc);
     b.asks[0].done = b.asks[1].done = on_decided;
+    if (sl_timer_new(b.loop, on_slice, &b, &b.slice))
+        die("there is no memory");
+    lease_all(&b);
     print_row("quota-decisions", measure(by_bucket, &b, by_quota, &b), 1.5,
               "put on the books of SQLite, against a token bucket");
+    print_row(
+        "quota-decisions-leased", measure(by_bucket, &b, by_lease, &b), 1.5,
+        "books shared (leased), far from the cap, against a token bucket");
     measure_reports(&b);
     sl_registry_stop(b.registry);
     snprintf(command, sizeof(command), "rm -rf %s", b.folder);

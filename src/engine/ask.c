@@ -133,10 +133,22 @@ static void decide(struct sl_ask *ask)
 
 /* ---- his subjects ---- */
 
+/* There is one deadline for his subjects and the store. */
+static void note_time(struct sl_ask *ask, const struct sl_lookup *lookup)
+{
+    sl_ns *deadline = &ask->decision.take.deadline;
+
+    if (lookup->over > 0 && (*deadline == 0 || lookup->over < *deadline))
+        *deadline = lookup->over;
+    if (lookup->over > 0)
+        ask->lookups_until = lookup->deadline;
+}
+
 static void on_found(struct sl_lookup *lookup)
 {
     struct sl_ask *ask = lookup->ctx;
 
+    note_time(ask, lookup);
     if (--ask->lookups_open == 0)
         decide(ask);
 }
@@ -148,8 +160,11 @@ static void look_up(struct sl_ask *ask, struct sl_lookup *lookup,
 
     if (id.len == 0)
         return;
-    *lookup = (struct sl_lookup){
-        .scope = sl_str_c(scope), .id = id, .done = on_found, .ctx = ask};
+    *lookup = (struct sl_lookup){.scope = sl_str_c(scope),
+                                 .id = id,
+                                 .deadline = ask->lookups_until,
+                                 .done = on_found,
+                                 .ctx = ask};
     ask->lookups_open++;
     subjects->calls->find(subjects, lookup);
 }
@@ -189,6 +204,7 @@ void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
     ask->spend = spend;
     ask->busy = true;
     ask->in_turn = false;
+    ask->lookups_until = 0;
     ask->gone = false;
     ask->wait = 0;
     ask->waiter.queue = NULL;

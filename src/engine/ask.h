@@ -50,6 +50,7 @@ struct sl_ask {
     struct sl_known known;
     struct sl_lookup lookups[2]; /* the user, the organisation */
     unsigned lookups_open;
+    sl_ns lookups_until; /* steady; 0: nobody has waited for them yet */
     bool has_waited; /* for the registry: the token must be looked at again */
 
     /* Waiting for a turn; wait/turn.h. */

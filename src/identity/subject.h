@@ -62,6 +62,7 @@ struct sl_lookup {
     struct sl_str scope;      /* "user" or "org" */
     struct sl_str id;         /* only until find() returns: copied if need be */
     sl_ns deadline;           /* steady; 0: as long as it takes */
+    sl_ns over;               /* out: see sl_lookup_wait(); 0: not said */
     struct sl_subject *found; /* out: one reference, the asker's; NULL when it
                                * failed, or the registry has nobody at all */
     int err;                  /* out: 0 or SLUICE_ESTORE, SLUICE_ENOMEM */
@@ -69,6 +70,16 @@ struct sl_lookup {
     void *ctx;              /* the asker's */
     struct sl_lookup *next; /* the registry's */
 };
+
+/* Who answers it has `patience` for the whole question: a quarter is left to
+ * the store, so that what is known already is not refused because a registry
+ * that is not needed does not answer. */
+static inline void sl_lookup_wait(struct sl_lookup *lookup, sl_ns now,
+                                  sl_ns patience)
+{
+    lookup->over = now + patience;
+    lookup->deadline = lookup->over - patience / 4;
+}
 
 /* The registry as one thread sees it. */
 struct sl_subjects;

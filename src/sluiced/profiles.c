@@ -205,6 +205,7 @@ static int send(struct question *q)
     struct sl_profiles *p = q->profiles;
     struct sl_row row = {.name = sl_buf_str(&q->name)};
     struct sl_str sort = p->options.where.profile;
+    sl_ns patience = p->options.patience - p->options.patience / 4;
     int err;
 
     if (row.name.len == 0 || row.name.len > NAME_MOST ||
@@ -212,7 +213,7 @@ static int send(struct question *q)
         return SLUICE_EINVAL;
     memcpy(row.sort, sort.at, sort.len);
     err = sl_row_put_get(&q->call.body, p->options.where.table, &row);
-    return err ? err : sl_call_send(&q->call, "GetItem", p->options.patience);
+    return err ? err : sl_call_send(&q->call, "GetItem", patience);
 }
 
 static struct question *ask(struct sl_profiles *p,
@@ -279,6 +280,8 @@ static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
         tell_all(lookup, NULL, SLUICE_ESTORE);
         return;
     }
+    sl_lookup_wait(lookup, sl_loop_steady(p->options.loop),
+                   p->options.patience);
     lookup->next = q->waiting;
     q->waiting = lookup;
 }

@@ -111,7 +111,7 @@ import sqlite3
 db = sqlite3.connect("u.db")
 db.executescript("""
     UPDATE usage_counters SET used = used - 1 WHERE limit_name = 'links';
-    INSERT INTO usage_owed SELECT scope, id, limit_name, period_start, 3
+    INSERT INTO usage_owed SELECT '', scope, id, limit_name, period_start, 3
         FROM usage_counters WHERE limit_name = 'links';
     UPDATE usage_counters SET used = 1
         WHERE limit_name = 'links' AND id = 'rich'""")

@@ -85,7 +85,22 @@ decide() {
     [[ $out = '{"allowed":true,'* ]]
 }
 check 'rates are decided' decide
+# A quota, by a plan that the registry told, from what is leased.
+transcribe() {
+    ask /v1/check -d "{\"job\":\"transcribe\",\"org\":\"acme\"$1}"
+    [[ $out = '{"allowed":true,'*'"plan":"pro"'* ]]
+}
+tell /v1/subjects/org/acme -X PUT -d '{"plan":"pro"}'
+check 'a plan is known' until_ transcribe ',"cost":0'
+check 'a quota is decided' transcribe ',"cost":40'
 "$POSTGRES_CTL" stop >/dev/null
+check 'from what is leased, without a server, too' transcribe ''
+for i in 1 2 3; do
+    # In which a lease that is not needed would go back, and what is known of
+    # a subject grow old.
+    sleep 2.5
+    check "and after a while ($i)" transcribe ''
+done
 ask /v1/usage -d '{"org":"acme","limit":"minutes","amount":1}'
 check 'without a server nothing is acknowledged' answers 503
 check 'and that is said' has "$out" 'nothing was recorded'
@@ -99,6 +114,11 @@ again() {
     answers 200
 }
 check 'when the server is back it is used again' until_ again
+at=$((at + 44))
+all_used() {
+    [[ $(used) = "$at" ]]
+}
+check 'and what was decided meanwhile is in the books' until_ all_used
 
 # ---- a table that somebody has locked ----
 

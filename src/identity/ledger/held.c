@@ -175,12 +175,9 @@ static int end(struct sl_database *db, struct sl_usage *u)
         return err ? err : put(db, name, u, u->at);
     if (row.scope.len == 0)
         return 0; /* it has ended before */
-    /* Usually that is known, and he is locked, before anybody is read. */
-    if (u->scope.len == 0) {
+    /* Where others write, too, that is known by now: he is locked. */
+    if (u->scope.len == 0)
         err = sl_ledger_owner(db, u);
-        if (!err)
-            err = sl_database_lock(db, u->scope, u->id);
-    }
     if (!err)
         err = drop(db, name);
     return err ? err : spend(db, u, &row, u->amount, u->start);
@@ -206,6 +203,7 @@ static void bind(struct sl_database *db, enum sl_query q,
     sl_query_text(db, q, 3, u->limit);
     sl_query_number(db, q, 4, u->start);
     sl_query_number(db, q, 5, units);
+    sl_query_text(db, q, 6, db->node);
 }
 
 int sl_ledger_owe(struct sl_database *db, const struct sl_usage *u)

@@ -282,6 +282,11 @@ int sl_ledger_release(struct sl_database *db, struct sl_str node, sl_ns since,
     err = sl_database_run(db, q);
     if (err)
         return err;
+    q = SL_QUERY_DROP_OWED; /* his table will not come back either */
+    sl_query_text(db, q, 1, node);
+    err = sl_database_run(db, q);
+    if (err)
+        return err;
     q = SL_QUERY_DROP_LEASES;
     sl_query_text(db, q, 1, node);
     while ((err = sl_query_step(db, q)) == 1) {

@@ -160,8 +160,8 @@ SL_MUST_USE int sl_ledger_read(struct sl_database *db, struct sl_str scope,
                                struct sl_str id, sl_ns since, sl_ns started,
                                sl_ns now, struct sl_buf *out);
 
-/* Every counter that has been written since `since`, with what is owed to the
- * table; afterwards nothing is. The texts live until f() returns. */
+/* Every counter that has been written since `since`, with what is owed to this
+ * node's table; afterwards nothing is. The texts live until f() returns. */
 typedef void sl_ledger_f(void *ctx, const struct sl_usage *usage);
 SL_MUST_USE int sl_ledger_each(struct sl_database *db, sl_ns since,
                                sl_ledger_f *f, void *ctx);

@@ -76,7 +76,8 @@ int sl_ledger_each(struct sl_database *db, sl_ns since, sl_ledger_f *f,
     const enum sl_query q = SL_QUERY_EACH_COUNTER;
     int err;
 
-    sl_query_number(db, q, 1, since);
+    sl_query_text(db, q, 1, db->node);
+    sl_query_number(db, q, 2, since);
     while ((err = sl_query_step(db, q)) == 1) {
         struct sl_usage usage = {
             .scope = sl_query_column(db, q, 0),
@@ -92,6 +93,7 @@ int sl_ledger_each(struct sl_database *db, sl_ns since, sl_ledger_f *f,
     sl_query_reset(db, q);
     if (err)
         return err;
+    sl_query_text(db, SL_QUERY_PAID_ALL, 1, db->node);
     err = sl_query_step(db, SL_QUERY_PAID_ALL); /* and wait for it */
     sl_query_reset(db, SL_QUERY_PAID_ALL);
     return err;

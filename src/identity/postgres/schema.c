@@ -77,6 +77,12 @@ static const char *const steps[] = {
     " limit_name " NAME ", period_start " SIZE ", base " SIZE ","
     " spent " SIZE ", leased " SIZE ", since " SIZE ", seen " SIZE ","
     " PRIMARY KEY(node, scope, id, limit_name, period_start));",
+
+    /* To whose table it is owed; '': to that of whoever comes first. */
+    "ALTER TABLE usage_owed ADD COLUMN node " NAME " DEFAULT '';"
+    "ALTER TABLE usage_owed DROP CONSTRAINT usage_owed_pkey;"
+    "ALTER TABLE usage_owed ADD PRIMARY KEY(node, scope, id, limit_name,"
+    " period_start);",
 };
 
 /* ---- asking ---- */

@@ -423,14 +423,29 @@ int sl_carry_look(struct sl_registry *r)
     return any < 0 ? any : 0;
 }
 
+/* A transaction that has all whom it is about to itself. It begins anew for
+ * holds that were put down meanwhile, each of them once. */
+static int begin(struct sl_registry *r, struct sl_job *first)
+{
+    bool again = true;
+    int err = 0;
+
+    while (again && !err) {
+        err = sl_database_run(&r->db, SL_QUERY_BEGIN);
+        if (!err)
+            err = sl_share_lock(r, first, &again);
+        if (!err && again)
+            sl_database_rollback(&r->db);
+    }
+    return err;
+}
+
 void sl_carry_writes(struct sl_registry *r, struct sl_job *first)
 {
     int err = sl_share_recall(r, first);
 
     if (!err)
-        err = sl_database_run(&r->db, SL_QUERY_BEGIN);
-    if (!err)
-        err = sl_share_lock(r, first);
+        err = begin(r, first);
     for (struct sl_job *job = first; job && !err; job = job->next)
         err = write(r, job);
     if (!err)

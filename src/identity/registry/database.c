@@ -390,6 +390,7 @@ int sl_database_open(struct sl_database *db, const struct sl_driver *driver,
     int err;
 
     memset(db, 0, sizeof(*db));
+    db->node = SL_STR("");
     sl_arena_init(&db->arena, ARENA_MOST, alloc);
     if (!driver)
         driver = &sl_driver_sqlite;

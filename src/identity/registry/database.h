@@ -36,6 +36,7 @@ struct sl_database {
     void *conn;                     /* the driver's own */
     struct sl_arena arena; /* texts of what was read; the caller resets it */
     struct sl_diag diag;
+    struct sl_str node; /* who we are, among those who share it; "": alone */
     uint64_t doubt; /* a transaction whose COMMIT was sent and not answered */
 };
 
@@ -98,11 +99,6 @@ SL_MUST_USE int sl_database_run(struct sl_database *db, enum sl_query query);
 
 /* Statements without answers, parted by ';'. */
 SL_MUST_USE int sl_database_script(struct sl_database *db, const char *sql);
-
-/* Within a transaction: keep others away from one subject more. Two who do so
- * may wait for each other, and one of them fails then. */
-SL_MUST_USE int sl_database_lock(struct sl_database *db, struct sl_str scope,
-                                 struct sl_str id);
 
 /* Take back all that was not committed. */
 void sl_database_rollback(struct sl_database *db);

@@ -15,7 +15,8 @@
  * Invariants (test/prop/finder.c).
  *   (1) What is found was in the registry at some instant between the question
  *       and the answer, or since the last write that was acknowledged before
- *       the question, or, on another machine, less than `life` ago.
+ *       the question, or, on another machine, less than `life` ago; while
+ *       the registry does not answer, less than `stale` ago.
  *   (2) At most `most` entries of at most `bytes` are kept.
  *   (3) Every lookup is answered once: found, failed, or when its deadline has
  *       come.
@@ -30,8 +31,9 @@
 #define MOST    8192
 #define BYTES   ((size_t)16 << 20)
 #define LIFE    (5 * SL_S)
+#define STALE   SL_HOUR
 #define LOADING 1024
-
+#define AGAIN   SL_S /* what is old holds, after there was no answer */
 #define BUCKETS 8192 /* of chains; a power of two */
 
 /* An entry at hand. */
@@ -40,8 +42,9 @@ struct kept {
     struct kept *next;       /* in its chain */
     uint64_t hash;
     uint64_t stamp;
-    sl_ns until; /* steady */
-    sl_ns since; /* wall */
+    sl_ns until;  /* steady */
+    sl_ns latest; /* the same, while the registry does not answer */
+    sl_ns since;  /* wall */
     struct sl_entry *entry;
     bool is_org;
     size_t id_len; /* the name it was asked for by: an id or an alias */
@@ -75,38 +78,36 @@ struct sl_finder {
     struct kept *chains[BUCKETS];
 };
 
-static void add(_Atomic uint64_t *count, uint64_t n)
-{
-    /* One thread writes: a load and a store are enough. */
-    atomic_store_explicit(count,
-                          atomic_load_explicit(count, memory_order_relaxed) + n,
-                          memory_order_relaxed);
-}
-
 static uint64_t get(const _Atomic uint64_t *count)
 {
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-static bool is_org(const struct sl_lookup *lookup)
+static void add(_Atomic uint64_t *count, uint64_t n)
 {
-    return sl_str_eq(lookup->scope, SL_STR("org"));
+    /* One thread writes: a load and a store are enough. */
+    atomic_store_explicit(count, get(count) + n, memory_order_relaxed);
 }
 
-static uint64_t hash_of(const struct sl_finder *f, bool org, struct sl_str id)
+static bool is_org(struct sl_str scope)
+{
+    return sl_str_eq(scope, SL_STR("org"));
+}
+
+static uint64_t hash_of(const struct sl_finder *f, struct sl_str scope,
+                        struct sl_str id)
 {
     struct sl_hash_key key = *sl_registry_secret(f->registry);
 
-    key.k1 ^= org;
+    key.k1 ^= is_org(scope);
     return sl_hash64(&key, id);
 }
 
-static uint64_t stamp_now(const struct sl_finder *f,
-                          const struct sl_lookup *lookup)
+static uint64_t stamp_now(const struct sl_finder *f, struct sl_str scope,
+                          struct sl_str id)
 {
-    return atomic_load_explicit(
-        sl_registry_stamp(f->registry, lookup->scope, lookup->id),
-        memory_order_acquire);
+    return atomic_load_explicit(sl_registry_stamp(f->registry, scope, id),
+                                memory_order_acquire);
 }
 
 /* ---- what is at hand ---- */
@@ -148,18 +149,13 @@ static void drop_last(struct sl_finder *f)
                       (struct sl_str){last->id, last->id_len}));
 }
 
-static bool is_full(const struct sl_finder *f)
-{
-    return get(&f->counts.entries) > f->options.most ||
-           get(&f->counts.bytes) > f->options.bytes;
-}
-
 /* Keep what was loaded, if there is memory. One reference of it is taken. */
 static void keep(struct sl_finder *f, const struct load *load)
 {
     struct sl_str id = load->job.id;
     struct kept **at = find_kept(f, load->hash, load->is_org, id);
     struct kept *kept = sl_alloc_new(f->options.alloc, sizeof(*kept) + id.len);
+    sl_ns now = sl_loop_steady(f->loop);
 
     if (*at)
         drop(f, at);
@@ -169,7 +165,8 @@ static void keep(struct sl_finder *f, const struct load *load)
         .next = f->chains[load->hash % BUCKETS],
         .hash = load->hash,
         .stamp = load->job.stamp,
-        .until = sl_loop_steady(f->loop) + f->options.life,
+        .until = now + f->options.life,
+        .latest = now + f->options.stale,
         .since = sl_loop_now(f->loop),
         .entry = load->job.entries,
         .is_org = load->is_org,
@@ -181,8 +178,23 @@ static void keep(struct sl_finder *f, const struct load *load)
     TAILQ_INSERT_HEAD(&f->order, kept, order);
     add(&f->counts.entries, 1);
     add(&f->counts.bytes, size_of(kept));
-    while (is_full(f))
+    while (get(&f->counts.entries) > f->options.most ||
+           get(&f->counts.bytes) > f->options.bytes)
         drop_last(f);
+}
+
+/* What the registry said last, if no write came since; or NULL. */
+static struct sl_entry *find_stale(struct sl_finder *f, struct sl_str scope,
+                                   struct sl_str id)
+{
+    struct kept *kept = *find_kept(f, hash_of(f, scope, id), is_org(scope), id);
+    sl_ns now = sl_loop_steady(f->loop);
+
+    if (!kept || f->options.ask || now >= kept->latest ||
+        kept->stamp != stamp_now(f, scope, id))
+        return NULL;
+    kept->until = now + AGAIN < kept->latest ? now + AGAIN : kept->latest;
+    return kept->entry;
 }
 
 /* ---- answers ---- */
@@ -226,14 +238,15 @@ static void on_loaded(struct sl_job *job)
     struct sl_finder *f = load->finder;
     struct sl_entry *entry = job->entries;
 
-    if (job->err)
+    if (job->err) {
         add(&f->counts.faults, 1);
-    else if (!entry->subject.known)
-        add(&f->counts.unknown, 1);
-    if (!job->err)
+        entry = find_stale(f, job->scope, job->id);
+    } else {
+        add(&f->counts.unknown, !entry->subject.known);
         keep(f, load);
+    }
     end_load(f, load);
-    answer_all(load, job->err ? NULL : entry, job->err);
+    answer_all(load, entry, entry ? 0 : job->err);
     free_load(f, load);
 }
 
@@ -249,7 +262,7 @@ static void wake_at(struct sl_finder *f, sl_ns deadline)
     sl_timer_start(f->timer, deadline > now ? deadline - now : 0);
 }
 
-/* Take those out of a load's list whose time has come. */
+/* Take those out of a load's list whose time has come, with their answers. */
 static struct sl_lookup *take_late(struct sl_finder *f, struct load *load,
                                    sl_ns now, struct sl_lookup *late)
 {
@@ -257,6 +270,7 @@ static struct sl_lookup *take_late(struct sl_finder *f, struct load *load,
 
     while (*at) {
         struct sl_lookup *lookup = *at;
+        struct sl_entry *stale;
 
         if (lookup->deadline == 0 || lookup->deadline > now) {
             wake_at(f, lookup->deadline);
@@ -264,6 +278,9 @@ static struct sl_lookup *take_late(struct sl_finder *f, struct load *load,
             continue;
         }
         *at = lookup->next;
+        stale = find_stale(f, load->job.scope, load->job.id);
+        lookup->found = stale ? sl_subject_ref(&stale->subject) : NULL;
+        lookup->err = stale ? 0 : SLUICE_ESTORE;
         lookup->next = late;
         late = lookup;
     }
@@ -274,17 +291,16 @@ static struct sl_lookup *take_late(struct sl_finder *f, struct load *load,
 static void on_time(void *ctx)
 {
     struct sl_finder *f = ctx;
-    sl_ns now = sl_loop_steady(f->loop);
     struct sl_lookup *late = NULL, *next;
     struct load *load;
 
     f->wakes = 0;
     TAILQ_FOREACH(load, &f->loads, order)
-    late = take_late(f, load, now, late);
+    late = take_late(f, load, sl_loop_steady(f->loop), late);
     for (; late; late = next) {
         next = late->next;
         add(&f->counts.late, 1);
-        answer(late, NULL, SLUICE_ESTORE);
+        late->done(late);
     }
 }
 
@@ -294,7 +310,7 @@ static void wait_for(struct sl_finder *f, struct load *load,
                      struct sl_lookup *lookup)
 {
     if (lookup->deadline == 0 && f->options.patience > 0)
-        lookup->deadline = sl_loop_steady(f->loop) + f->options.patience;
+        sl_lookup_wait(lookup, sl_loop_steady(f->loop), f->options.patience);
     lookup->next = load->waiting;
     load->waiting = lookup;
     wake_at(f, lookup->deadline);
@@ -330,7 +346,7 @@ static void begin_load(struct sl_finder *f, struct sl_lookup *lookup,
     load->finder = f;
     load->hash = hash;
     load->stamp = stamp;
-    load->is_org = is_org(lookup);
+    load->is_org = is_org(lookup->scope);
     memcpy(load->id, lookup->id.at, lookup->id.len);
     sl_job_init(&load->job, SL_JOB_FIND, f->options.alloc);
     load->job.loop = f->loop;
@@ -349,8 +365,7 @@ static void begin_load(struct sl_finder *f, struct sl_lookup *lookup,
         sl_registry_ask(f->registry, &load->job);
 }
 
-/* Nobody tells us what others write. A clock that was set back tells nothing
- * either. */
+/* Nobody tells us what others write; nor does a clock that was set back. */
 static bool is_old(const struct sl_finder *f, const struct kept *kept)
 {
     sl_ns now = sl_loop_now(f->loop);
@@ -364,15 +379,17 @@ static bool is_old(const struct sl_finder *f, const struct kept *kept)
 static struct kept *look(struct sl_finder *f, const struct sl_lookup *lookup,
                          uint64_t hash, uint64_t stamp)
 {
-    struct kept **at = find_kept(f, hash, is_org(lookup), lookup->id);
+    struct kept **at = find_kept(f, hash, is_org(lookup->scope), lookup->id);
     struct kept *kept = *at;
 
     if (!kept)
         return NULL;
-    if (kept->stamp != stamp || is_old(f, kept)) {
+    if (kept->stamp != stamp) {
         drop(f, at);
         return NULL;
     }
+    if (is_old(f, kept))
+        return NULL; /* it stays until there is a better one */
     if (kept != TAILQ_FIRST(&f->order)) {
         TAILQ_REMOVE(&f->order, kept, order);
         TAILQ_INSERT_HEAD(&f->order, kept, order);
@@ -395,15 +412,15 @@ static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
         answer(lookup, f->nobody, 0);
         return;
     }
-    hash = hash_of(f, is_org(lookup), lookup->id);
-    stamp = stamp_now(f, lookup);
+    hash = hash_of(f, lookup->scope, lookup->id);
+    stamp = stamp_now(f, lookup->scope, lookup->id);
     kept = look(f, lookup, hash, stamp);
     if (kept) {
         add(&f->counts.hits, 1);
         answer(lookup, kept->entry, 0);
         return;
     }
-    load = find_load(f, hash, is_org(lookup), lookup->id, stamp);
+    load = find_load(f, hash, is_org(lookup->scope), lookup->id, stamp);
     if (load)
         wait_for(f, load, lookup);
     else
@@ -420,6 +437,7 @@ static void fill_in(struct sl_finder_options *o)
     o->most = o->most ? o->most : MOST;
     o->bytes = o->bytes ? o->bytes : BYTES;
     o->life = o->life ? o->life : LIFE;
+    o->stale = o->stale ? o->stale : STALE;
     o->loading = o->loading ? o->loading : LOADING;
 }
 

@@ -5,7 +5,8 @@
  * that there is nobody of a name. It belongs to one thread and needs no lock:
  * whether an entry still holds is told by its stamp (registry.h). So what was
  * written on this machine counts from the next question on. An entry is also
- * forgotten after some seconds, for registries that others write to.
+ * asked for anew after some seconds, for registries that others write to; and
+ * holds for longer while they do not answer.
  *
  * Whoever asks for the same name at once waits for one answer together, unless
  * a write came between them.
@@ -24,6 +25,7 @@ struct sl_finder_options {
     unsigned most;    /* entries at hand: 8,192 */
     size_t bytes;     /* of them: 16 MiB */
     sl_ns life;       /* of one: 5 s */
+    sl_ns stale;      /* while the registry does not answer: 1 h */
     unsigned loading; /* questions to the registry at once: 1,024 */
     sl_ns patience;   /* of lookups that have no deadline; 0: for ever */
     /* Instead of sl_registry_ask(), for one that also knows what others write;

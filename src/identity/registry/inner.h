@@ -59,9 +59,9 @@ SL_MUST_USE int sl_share_recall(struct sl_registry *registry,
                                 struct sl_job *first);
 
 /* Within a transaction, first: keep others away from whom the jobs are about.
- */
+ * *ret_again: it is about more than was known; take it back and begin anew. */
 SL_MUST_USE int sl_share_lock(struct sl_registry *registry,
-                              struct sl_job *first);
+                              struct sl_job *first, bool *ret_again);
 
 /* COMMIT; if its answer is lost, find out. */
 SL_MUST_USE int sl_share_commit(struct sl_registry *registry);

@@ -288,6 +288,8 @@ int sl_registry_open(const struct sl_registry_options *options,
         err = sl_database_open(&r->db, options->driver, options->path, r->alloc,
                                diag);
     if (!err) {
+        if (options->node.len > 0)
+            r->db.node = options->node;
         err = read_switches(r);
         if (!err)
             err = sl_carry_look(r);

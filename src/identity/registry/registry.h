@@ -124,7 +124,8 @@ struct sl_registry_options {
     sl_ns since;
     /* And what had been leased to this node; or NULL. */
     sl_lease_f *on_lease;
-    struct sl_str node;
+    struct sl_str node; /* among those who share the tables; "": it is alone.
+                         * It outlives the registry */
     void *ctx;
 };
 

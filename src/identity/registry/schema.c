@@ -104,6 +104,17 @@ static const char *const steps[] = {
     " since INTEGER NOT NULL, seen INTEGER NOT NULL,"
     " PRIMARY KEY(node, scope, id, limit_name, period_start))"
     " STRICT, WITHOUT ROWID;",
+
+    /* To whose table it is owed; '': to that of whoever comes first. */
+    "ALTER TABLE usage_owed RENAME TO owed_before;"
+    "CREATE TABLE usage_owed(node TEXT NOT NULL, scope TEXT NOT NULL,"
+    " id TEXT NOT NULL, limit_name TEXT NOT NULL,"
+    " period_start INTEGER NOT NULL, units INTEGER NOT NULL,"
+    " PRIMARY KEY(node, scope, id, limit_name, period_start))"
+    " STRICT, WITHOUT ROWID;"
+    "INSERT INTO usage_owed SELECT '', scope, id, limit_name, period_start,"
+    " units FROM owed_before;"
+    "DROP TABLE owed_before;",
 };
 
 /* ---- errors ---- */

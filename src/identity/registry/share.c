@@ -4,7 +4,10 @@
  * slot by its hash, the same on every machine, and a transaction has all slots
  * of its names before it reads anything, in their order: no other changes what
  * it has read, and no two wait for each other. Subjects and switches share slot
- * 0, since an alias may clash with any name.
+ * 0, since an alias may clash with any name. Who ends a hold does not know
+ * whose it is: that is looked up first, and again when the hold itself is
+ * locked. If somebody has put it down in between, all slots are let go, and it
+ * begins anew.
  *
  * A transaction whose COMMIT was sent and not answered may have been carried
  * out. Its jobs fail, and remember its number: when one of them is given to the
@@ -32,11 +35,21 @@ static void take_slot(uint64_t *slots, struct sl_str scope, struct sl_str id)
     slots[slot / 64] |= UINT64_C(1) << slot % 64;
 }
 
+static void take_usage(uint64_t *slots, const struct sl_usage *u)
+{
+    struct sl_str hold = {(const char *)u->hold, sizeof(u->hold)};
+
+    if (u->scope.len > 0)
+        take_slot(slots, u->scope, u->id);
+    if (u->act == SL_HOLD || u->act == SL_END)
+        take_slot(slots, SL_STR("hold"), hold);
+}
+
 static void take_slots(uint64_t *slots, const struct sl_job *job)
 {
     if (job->kind == SL_JOB_USAGE)
         for (unsigned i = 0; i < job->change_count; i++)
-            take_slot(slots, job->usage[i].scope, job->usage[i].id);
+            take_usage(slots, &job->usage[i]);
     else if (job->kind == SL_JOB_GRANT)
         take_slot(slots, job->grant->scope, job->grant->id);
     else if (job->kind == SL_JOB_LEASE)
@@ -47,46 +60,50 @@ static void take_slots(uint64_t *slots, const struct sl_job *job)
         slots[0] |= 1;
 }
 
-/* Who ends a hold does not say whose it is. */
-static int find_owners(struct sl_registry *r, struct sl_job *job)
+/* Of all ends that do not say whose hold it is. *ret: somebody was found. */
+static int find_owners(struct sl_registry *r, struct sl_job *job, bool *ret)
 {
     int err = 0;
 
     for (unsigned i = 0; i < job->change_count && !err; i++) {
-        if (job->usage[i].act != SL_END)
+        struct sl_usage *u = &job->usage[i];
+
+        if (u->act != SL_END || u->scope.len > 0)
             continue;
         sl_arena_reset(&r->db.arena);
-        err = sl_ledger_owner(&r->db, &job->usage[i]);
+        err = sl_ledger_owner(&r->db, u);
+        *ret |= u->scope.len > 0;
     }
     return err;
 }
 
-int sl_share_lock(struct sl_registry *r, struct sl_job *first)
+static int find_all(struct sl_registry *r, struct sl_job *first, bool *ret)
 {
-    uint64_t slots[SL_SLOTS / 64] = {0};
     int err = 0;
 
-    if (!r->db.driver->lock)
-        return 0;
+    *ret = false;
     for (struct sl_job *job = first; job && !err; job = job->next)
         if (job->kind == SL_JOB_USAGE)
-            err = find_owners(r, job);
+            err = find_owners(r, job, ret);
+    return err;
+}
+
+int sl_share_lock(struct sl_registry *r, struct sl_job *first, bool *ret_again)
+{
+    uint64_t slots[SL_SLOTS / 64] = {0};
+    bool found;
+    int err;
+
+    *ret_again = false;
+    if (!r->db.driver->lock)
+        return 0;
+    err = find_all(r, first, &found);
     if (err)
         return err;
     for (const struct sl_job *job = first; job; job = job->next)
         take_slots(slots, job);
-    return r->db.driver->lock(&r->db, slots);
-}
-
-int sl_database_lock(struct sl_database *db, struct sl_str scope,
-                     struct sl_str id)
-{
-    uint64_t slots[SL_SLOTS / 64] = {0};
-
-    if (!db->driver->lock)
-        return 0;
-    take_slot(slots, scope, id);
-    return db->driver->lock(db, slots);
+    err = r->db.driver->lock(&r->db, slots);
+    return err ? err : find_all(r, first, ret_again);
 }
 
 /* ---- doubts ---- */

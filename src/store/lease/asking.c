@@ -26,7 +26,6 @@ struct sl_leased_errand {
     unsigned epoch;
     bool alone;           /* when it was made nothing else was on its way */
     bool ahead;           /* before it is needed */
-    bool needed;          /* it can't be decided without */
     struct sl_take *take; /* or NULL: nobody waits any more */
     unsigned tries;
     struct sl_timer *timer; /* or NULL */
@@ -74,7 +73,6 @@ bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
     e->cost = need->cost;
     e->take = need->take;
     e->tries = need->tries;
-    e->needed = need->cost > 0;
     e->ahead = !need->take && need->want > 0;
     e->ask = (struct sl_lease_ask){
         .scope = put_text(&at, k->scope),
@@ -105,15 +103,6 @@ static void free_errand(struct sl_leased_errand *e)
 
 /* ---- answers ---- */
 
-static void fail(struct sl_leased *l, struct sl_take *take)
-{
-    atomic_fetch_add(&l->failed, 1);
-    take->err = SLUICE_ESTORE;
-    take->sent = false;
-    take->allowed = false;
-    take->done(take);
-}
-
 /* Nobody has a use for it: the period is over, or the key was forgotten. */
 static void return_grant(const struct sl_leased_errand *e,
                          struct sl_leased_errand **outbox)
@@ -138,6 +127,7 @@ static void land_locked(struct sl_leased_errand *e,
     bool same = k && k->lease.start == e->ask.start;
     bool alone = k && e->alone && k->epoch == e->epoch;
 
+    atomic_store(&e->l->away, e->ask.err != 0);
     if (k && k->asking > 0)
         k->asking--;
     if (k && e->ahead)
@@ -166,7 +156,7 @@ static void on_answer(struct sl_lease_ask *ask)
     struct sl_leased *l = e->l;
     struct sl_take *take = e->take;
     unsigned tries = e->tries + 1;
-    bool failed = ask->err != 0, needed = e->needed;
+    bool failed = ask->err != 0;
     struct sl_loop *loop = ask->loop;
 
     pthread_mutex_lock(&l->shards[e->shard].lock);
@@ -174,9 +164,8 @@ static void on_answer(struct sl_lease_ask *ask)
     pthread_mutex_unlock(&l->shards[e->shard].lock);
     free_errand(e);
     sl_leased_send(outbox, loop);
-    if (take && failed && needed)
-        fail(l, take);
-    else if (take)
+    /* Without the books, what was to be given back may be enough. */
+    if (take)
         sl_leased_try(l, take, tries, failed);
 }
 
@@ -189,9 +178,7 @@ static void on_late(void *ctx)
     struct sl_take *take = e->take;
 
     e->take = NULL;
-    if (take && e->needed)
-        fail(e->l, take);
-    else if (take)
+    if (take)
         sl_leased_try(e->l, take, e->tries + 1, true);
 }
 
@@ -232,6 +219,7 @@ struct beat {
     struct sl_leased_errand *outbox;
     sl_ns now;
     bool all;
+    bool away; /* nothing goes back; one question finds out if they answer */
 };
 
 /* A hold has come to less, or more, or to an end. */
@@ -268,6 +256,11 @@ static bool trim(void *ctx, struct sl_leased_key *k)
     uint64_t units;
 
     look_again(b, k);
+    if (b->away) {
+        if (!b->outbox && k->asking == 0)
+            (void)!sl_leased_prepare(b->l, &need, 0, &b->outbox);
+        return false;
+    }
     if (k->doubtful && k->asking == 0 && !b->all) {
         (void)!sl_leased_prepare(b->l, &need, 0, &b->outbox);
         return false;
@@ -285,6 +278,7 @@ void sl_leased_beat(struct sl_store *store, struct sl_loop *loop, sl_ns now)
 {
     struct beat b = {.l = (struct sl_leased *)store, .now = now};
 
+    b.away = atomic_load(&b.l->away);
     sl_leased_each(b.l, trim, &b);
     sl_leased_send(b.outbox, loop);
 }

@@ -41,6 +41,7 @@ struct sl_leased {
     void *piece; /* of memory that the shards lie in */
     _Atomic uint64_t asked, waited, refused, failed;
     _Atomic unsigned keys, waiting;
+    _Atomic bool away; /* the books did not answer the last question */
 };
 
 /* ---- keys.c ---- */

@@ -156,6 +156,25 @@ int main(void)
     answer(&desk);
     CHECK_EQ(desk.verified, 1);
     CHECK_EQ(limit_of(&desk), 9);
+    CASE("the registry and the store share one deadline");
+    desk.has_keys = true;
+    begin(&desk, &facts, "");
+    sl_lookup_wait(desk.lookup, 1000, 400);
+    CHECK_EQ(desk.lookup->deadline, 1300);
+    answer(&desk);
+    CHECK(desk.done);
+    CHECK_EQ(desk.ask.decision.take.deadline, 1400);
+    CASE("which is the asker's, if that is earlier");
+    facts.deadline = 1200;
+    desk.done = false;
+    sl_ask_begin(&desk.ask, &facts, true);
+    sl_lookup_wait(desk.lookup, 1000, 400);
+    answer(&desk);
+    CHECK_EQ(desk.ask.decision.take.deadline, 1200);
+    CASE("and nobody's, if nobody has waited");
+    begin(&desk, &facts, "");
+    answer(&desk);
+    CHECK_EQ(desk.ask.decision.take.deadline, 0);
     close_desk(&desk);
     return CHECK_DONE();
 }

@@ -202,6 +202,7 @@ static void test_end(struct world *w)
 static void test_outage(struct world *w)
 {
     struct sl_leased_counts counts;
+    uint64_t asked;
 
     CASE("while the books are away what is leased passes, and no more");
     w->books.away = true;
@@ -209,13 +210,21 @@ static void test_outage(struct world *w)
     CHECK(!act(w, SL_ERRAND_TAKE, 50, false));
     CHECK_EQ(w->take.err, SLUICE_ESTORE);
     CHECK(act(w, SL_ERRAND_LOOK, 50, false));
+    CASE("meanwhile nothing is given back, and one question in a second asks");
+    asked = w->books.asked;
+    for (int i = 0; i < 3; i++)
+        sl_leased_beat(w->store, w->loop, DAY_0);
+    CHECK_EQ(w->books.asked, asked + 3);
+    CHECK_EQ(w->books.given, 0);
+    CHECK(act(w, SL_ERRAND_TAKE, 1, false));
     CASE("what can't be given back is kept");
     sl_leased_drain(w->store, w->loop, DAY_0);
     CHECK_EQ(w->books.given, 0);
-    w->books.away = false;
     sl_leased_count(w->store, &counts);
     CHECK_EQ(counts.keys, 1);
-    CHECK_EQ(counts.unspent, w->books.leased - 2);
+    CHECK_EQ(counts.unspent, w->books.leased - 3);
+    w->books.away = false;
+    sl_leased_beat(w->store, w->loop, DAY_0);
     CASE("and given back later");
     sl_leased_drain(w->store, w->loop, DAY_0);
     CHECK_EQ(w->books.given, counts.unspent);

@@ -38,8 +38,9 @@ static void refuse(struct sl_http_call *call, int err)
     }
     sl_http_field(call, SL_STR("Retry-After"), SL_STR("5"));
     sl_http_refuse(call, 503, "TOO_MANY_LISTENERS",
-                   "%d listen already, and all of them have begun just now; "
-                   "try again in a minute",
+                   "%d listen already, and all of them have begun in the "
+                   "last ten minutes; try again when one of them has gone, or "
+                   "in ten minutes",
                    SL_FEED_LISTENERS);
 }
 

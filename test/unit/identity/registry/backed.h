@@ -3,6 +3,7 @@
 #ifndef SL_TEST_BACKED_H
 #define SL_TEST_BACKED_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -46,13 +47,33 @@ static inline void backed_begin(char *path, size_t size)
     backed_run("SET client_min_messages = error;"
                "DROP SCHEMA IF EXISTS sluice CASCADE");
 }
+
+/* The tables as somebody else has left them. */
+static inline bool backed_fill(const char *path, const char *sql)
+{
+    (void)path;
+    backed_run(sql);
+    return true;
+}
 #else
+#include <sqlite3.h>
+
 #define BACKED_BY NULL
 
 static inline void backed_begin(char *path, size_t size)
 {
     (void)path;
     (void)size;
+}
+
+static inline bool backed_fill(const char *path, const char *sql)
+{
+    sqlite3 *db = NULL;
+    bool good = sqlite3_open(path, &db) == SQLITE_OK &&
+                sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
+
+    sqlite3_close(db);
+    return good;
 }
 #endif
 

@@ -334,6 +334,33 @@ static void pass_gate(void)
     pthread_mutex_unlock(&gate);
 }
 
+static void test_stale(struct place *p, struct fail *f)
+{
+    uint64_t faults = atomic_load(&sl_finder_counts(p->finder)->faults);
+
+    CASE("while the registry does not answer, what it said last holds");
+    CHECK_STR(plan_of(p, S("first"), false), "free");
+    steady += 6 * SL_S;
+    f->nth = f->calls + 1;
+    CHECK_STR(plan_of(p, S("first"), false), "free");
+    CHECK_EQ(atomic_load(&sl_finder_counts(p->finder)->faults), faults + 1);
+    CASE("for a second, and then it is asked again");
+    steady += SL_S - 1;
+    CHECK_STR(plan_of(p, S("first"), true), "free");
+    steady += 1;
+    CHECK_STR(plan_of(p, S("first"), false), "free");
+    CASE("but not if somebody has changed it");
+    set_plan(&p->w, S("first"), S("pro"));
+    f->nth = f->calls + 1;
+    CHECK_STR(plan_of(p, S("first"), false), "!");
+    CHECK_STR(plan_of(p, S("first"), false), "pro");
+    CASE("nor after an hour");
+    steady += SL_HOUR;
+    f->nth = f->calls + 1;
+    CHECK_STR(plan_of(p, S("first"), false), "!");
+    CHECK_STR(plan_of(p, S("first"), false), "pro");
+}
+
 static void test_insistent(struct place *p, struct fail *f)
 {
     struct insistent who;
@@ -347,6 +374,7 @@ static void test_insistent(struct place *p, struct fail *f)
     while (!who.again.answered)
         sl_loop_run(p->loop);
     CHECK_EQ(who.again.lookup.err, 0);
+    test_stale(p, f);
 }
 
 static void test_late(struct place *p)

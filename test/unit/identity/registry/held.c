@@ -1,7 +1,5 @@
 /* held.c -- what is held reaches the books when it has ended, once, in whatever
  * order they are told of it; and what is owed to the table is found again. */
-#include <sqlite3.h>
-
 #include "books.h"
 #include "fail.h"
 
@@ -137,6 +135,88 @@ static void test_two_keepers(struct world *w)
         sl_bookkeeper_close(keepers[i]);
 }
 
+/* ---- who else ends it ---- */
+
+#ifdef ON_POSTGRES
+#define LOCKS "1936487779" /* those of subjects */
+
+/* Of whoever holds it; as share.c finds it, on every machine. */
+static int slot_of(struct sl_str scope, struct sl_str id)
+{
+    struct sl_hash_key key = {UINT64_C(0x736c75696365), scope.len};
+
+    return 1 + (int)(sl_hash64(&key, id) % 255);
+}
+
+static void say(PGconn *conn, const char *sql)
+{
+    PGresult *result = PQexec(conn, sql);
+    ExecStatusType status = PQresultStatus(result);
+
+    CHECK(status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK);
+    PQclear(result);
+}
+
+/* Until somebody waits for a lock, of `slot` or of another one. */
+static void await_waiter(PGconn *conn, bool of, int slot)
+{
+    char sql[200];
+    bool waits = false;
+
+    snprintf(sql, sizeof(sql),
+             "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND"
+             " classid = " LOCKS " AND NOT granted AND objid %s %d",
+             of ? "=" : "<>", slot);
+    while (!waits) {
+        PGresult *result = PQexec(conn, sql);
+
+        waits = PQntuples(result) > 0;
+        PQclear(result);
+    }
+}
+
+/* One daemon ends a hold that nobody has put down. While it waits for its turn
+ * the hold is put down, and ended by another. */
+static void test_two_ends(struct world *w)
+{
+    struct sl_bookkeeper_options options = {.on_mark = NULL};
+    struct sl_bookkeeper *keeper = NULL;
+    struct sl_spent end = held(200, SL_END, 4);
+    PGconn *all = PQconnectdb(backed_url()), *own = PQconnectdb(backed_url());
+    int slot = slot_of(S("org"), S("twice"));
+    char sql[200];
+
+    CASE("(6) a hold that two end at once is recorded once");
+    CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL),
+             0);
+    put_one(w, report("twice", 0, ""), SL_USAGE_RECORDED, 0, 0);
+    snprintf(sql, sizeof(sql),
+             "BEGIN; SELECT pg_advisory_xact_lock(" LOCKS ", %d)", slot);
+    say(own, sql);
+    snprintf(sql, sizeof(sql),
+             "BEGIN; SELECT pg_advisory_xact_lock(" LOCKS ", slot)"
+             " FROM generate_series(0, 255) AS slot WHERE slot <> %d",
+             slot);
+    say(all, sql);
+    sl_bookkeeper_meter(keeper)->calls->spent(sl_bookkeeper_meter(keeper),
+                                              &end);
+    sl_meter_flush(sl_bookkeeper_meter(keeper));
+    await_waiter(own, false, slot);
+    say(all, "INSERT INTO sluice.usage_holds(hold, scope, id, period_start,"
+             " amount, cap, expires) VALUES('00000000000000c80000000000000007"
+             ":minutes', 'org', 'twice', 1728000000000000000, 9, 100,"
+             " 1728086400000000000); COMMIT");
+    await_waiter(own, true, slot);
+    say(own, "DELETE FROM sluice.usage_holds WHERE id = 'twice'");
+    say(own, "UPDATE sluice.usage_counters SET used = 4 WHERE id = 'twice'");
+    say(own, "COMMIT");
+    CHECK_EQ(sum(w, "twice", SL_ROW_COUNTER), 4);
+    sl_bookkeeper_close(keeper);
+    PQfinish(all);
+    PQfinish(own);
+}
+#endif
+
 /* ---- what is owed ---- */
 
 struct seen {
@@ -155,17 +235,44 @@ static void on_usage(void *ctx, const struct sl_usage *u)
     seen->owed = u->owed;
 }
 
-static struct seen start_again(struct world *w)
+static struct seen start_as(struct world *w, const char *node)
 {
     struct seen seen = {0};
     struct sl_registry_options options = {.driver = BACKED_BY,
                                           .path = w->path,
                                           .on_usage = on_usage,
+                                          .node = sl_str_c(node),
                                           .ctx = &seen};
 
     world_stop(w);
     CHECK_EQ(sl_registry_open(&options, &w->registry, NULL), 0);
     return seen;
+}
+
+static struct seen start_again(struct world *w)
+{
+    return start_as(w, "");
+}
+
+static void test_nodes(struct world *w)
+{
+    struct sl_usage u = report("debtor", 50, "");
+
+    CASE("what is owed to the table of one node is not given to another");
+    start_as(w, "one");
+    u.owes = true;
+    put_one(w, u, SL_USAGE_RECORDED, 50, 0);
+    u.amount = -20;
+    put_one(w, u, SL_USAGE_RECORDED, 30, 0);
+    CHECK_EQ(start_as(w, "two").owed, 0);
+    u.amount = -5;
+    put_one(w, u, SL_USAGE_RECORDED, 25, 0);
+    CHECK_EQ(start_as(w, "one").owed, 20);
+    CHECK_EQ(start_as(w, "one").owed, 0);
+    CASE("a reset forgets what is owed to the node that it comes from");
+    u.reset = true;
+    put_one(w, u, SL_USAGE_RECORDED, 0, 0);
+    CHECK_EQ(start_as(w, "two").owed, 5);
 }
 
 static void test_owed(struct world *w)
@@ -244,7 +351,11 @@ int main(void)
     world_open(&w);
     test_scripts(&w);
     test_two_keepers(&w);
+#ifdef ON_POSTGRES
+    test_two_ends(&w);
+#endif
     test_owed(&w);
+    test_nodes(&w);
     test_no_memory(&w);
     world_close(&w);
     return CHECK_DONE();

@@ -1,7 +1,5 @@
 /* ledger.c -- the books of usage: what is put down is there, once, and adds
  * up; see the invariants in identity/ledger/ledger.h. */
-#include <sqlite3.h>
-
 #include "books.h"
 #include "fail.h"
 #include "identity/ledger/meter.h"
@@ -224,36 +222,50 @@ static bool fill(const char *path, const char *sql_path)
     static char sql[1 << 16];
     FILE *file = fopen(sql_path, "r");
     size_t len = file ? fread(sql, 1, sizeof(sql) - 1, file) : 0;
-    sqlite3 *db = NULL;
-    bool good;
 
     if (file)
         fclose(file);
     sql[len] = '\0';
-    good = len > 0 && sqlite3_open(path, &db) == SQLITE_OK &&
-           sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
-    sqlite3_close(db);
-    return good;
+    return len > 0 && backed_fill(path, sql);
 }
 
-static void test_older(const char *sql_path, int version)
+static void on_older(void *ctx, const struct sl_usage *u)
 {
-    enum sl_usage_result known =
-        version > 1 ? SL_USAGE_REPLAYED : SL_USAGE_RECORDED;
+    *(uint64_t *)ctx += u->owed;
+}
+
+/* With what was owed to the table, which is told once. */
+static void start_older(struct world *w, uint64_t want)
+{
+    uint64_t owed = 0;
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .on_usage = on_older,
+                                          .node = S("one"),
+                                          .ctx = &owed};
     struct sl_diag diag = {0};
+
+    if (!CHECK_EQ(sl_registry_open(&options, &w->registry, &diag), 0))
+        printf("Bail out! %s\n", diag.sentence);
+    CHECK_EQ(owed, want);
+}
+
+static void test_older(const char *sql_path)
+{
+    bool has_books = !strstr(sql_path, "/v1.sql");
+    bool has_owed = strstr(sql_path, "v3.sql") || strstr(sql_path, "v4.sql");
+    enum sl_usage_result known =
+        has_books ? SL_USAGE_REPLAYED : SL_USAGE_RECORDED;
     struct sl_usage link = thing("b", 1);
     struct sl_job job;
     struct world w;
 
-    printf("# a file of version %d is brought up to date, and keeps what it "
-           "has\n",
-           version);
+    printf("# %s is brought up to date, and keeps what it has\n", sql_path);
     world_folder(&w);
     CHECK(fill(w.path, sql_path));
-    if (!CHECK_EQ(world_start(&w, &diag), 0)) {
-        printf("# %s\n", diag.sentence);
-        return;
-    }
+    start_older(&w, has_owed ? 7 : 0);
+    world_stop(&w);
+    start_older(&w, 0);
     ask_find(&w, &job, S("org"), S("acme.example"));
     CHECK_EQ(job.result, SL_JOB_DONE);
     CHECK(is(job.entries->subject.plan, "pro"));
@@ -262,7 +274,7 @@ static void test_older(const char *sql_path, int version)
     put_one(&w, report("acme", 30, "k1"), known, 30, 0);
     /* A key whose name nobody has put down may have been for this one. */
     link.key = S("k2");
-    put_one(&w, link, known, version > 1 ? 0 : 1, 0);
+    put_one(&w, link, known, has_books ? 0 : 1, 0);
     world_close(&w);
 }
 
@@ -375,6 +387,6 @@ int main(int argc, char **argv)
     world_close(&w);
     test_names();
     for (int i = 1; i < argc; i++)
-        test_older(argv[i], i);
+        test_older(argv[i]);
     return CHECK_DONE();
 }
