@@ -245,6 +245,15 @@ static void check_given(void)
     far_asked(&far);
     rig_ask(&rig, GET("/near", USER("ann")));
     CHECK(strstr(far_asked(&far), "charge " NEAR "=3\n"));
+    CASE("what is given back counts against all that passed");
+    rig.now += 2 * SL_MIN;
+    far.fails = true;
+    CHECK_EQ(passed("/open", "ann", 9), 9); /* of six */
+    CHECK(give(5, "open")->allowed);
+    far.fails = false;
+    far_asked(&far);
+    rig_ask(&rig, GET("/open", USER("ann")));
+    CHECK(strstr(far_asked(&far), "charge " OPEN "=4\n"));
     CASE("a window that is over gets nothing back");
     rig_ask(&rig, GET("/window", USER("ann")));
     far.fails = true;
