@@ -103,6 +103,10 @@ check 'leases are listed' has "$out" '"scope":"org","id":"beta","limit":"units"'
 node=$(sed -n 's/.*"node":"\([0-9a-f]*\)".*/\1/p' <<<"$out")
 tell "/v1/leases/$node" -X DELETE
 check 'those of a daemon that lives stay' answers 409
+tell /v1/leases -H 'Origin: http://evil.example'
+check 'no page in a browser may read them' answers 403
+tell "/v1/leases/$node" -X DELETE -H 'Origin: http://evil.example'
+check 'or release them' answers 403
 
 # ---- several limits ----
 
