@@ -88,8 +88,8 @@ check 'what is not needed goes back' until_ nothing_leased
 
 job work beta ',"cost":10'
 check 'one takes some' has "$out" '"remaining":1990,'
-until_ used beta 10
 at two
+until_ used beta 10 # it is in the books some 50 ms later
 job work beta ',"cost":5'
 check 'the other knows' has "$out" '"remaining":1985,'
 ask /v1/usage -d '{"org":"gamma","limit":"units","amount":1999}'
