@@ -160,4 +160,36 @@ redis PING
 check 'without TLS' test "$out" != PONG
 stop
 
+# ---- a reset is a reset everywhere ----
+
+cat >q.yaml <<'EOT'
+sluice: 1
+limits:
+  units: { kind: quota, per: org, rate: 3/month }
+routes:
+  - { job: work, limits: [units] }
+EOT
+in_books() { # some 50 ms later
+    ask /v1/usage/org/acme
+    has "$out" "\"days\":[{\"day\":\"$(date -u +%F)\",\"used\":$1,"
+}
+for books in sqlite:./alone.db 'sqlite:./shared.db?shared'; do
+    start -c q.yaml --usage "$books" --listen-resp 127.0.0.1:0
+    for _ in 1 2 3; do
+        redis SLUICE.CHECK JOB work org acme as json
+    done
+    redis SLUICE.CHECK JOB work org acme as json
+    check "$books: a quota is used up" has "$out" '"status":429,'
+    until_ in_books 3
+    redis SLUICE.RESET JOB work org acme
+    check "$books: it is forgotten" answered 1
+    redis SLUICE.CHECK JOB work org acme as json
+    check "$books: and all is there again" has "$out" '"remaining":2,'
+    stop
+    start -c q.yaml --usage "$books" --listen-resp 127.0.0.1:0
+    redis SLUICE.CHECK JOB work org acme as json
+    check "$books: the books have forgotten it, too" has "$out" '"remaining":1,'
+    stop
+done
+
 finish

@@ -5,7 +5,6 @@
  */
 #include "doors/resp/inner.h"
 #include "engine/explain.h"
-#include "engine/forget.h"
 #include "engine/render/face.h"
 #include "wire/resp_put.h"
 
@@ -228,25 +227,21 @@ static int reply_explain(struct sl_resp_call *call)
 
 /* ---- forgetting ---- */
 
-static void on_forgotten(struct sl_take *take)
+static void on_forgotten(struct sl_ask *ask)
 {
-    sl_resp_answered(take->ctx);
+    if (ask->err)
+        sl_refuse(&ask->diag, ask->err, "the store did not answer in time");
+    sl_resp_answered(ask->ctx);
 }
 
 /* The decision says which limits they are. */
 static void on_looked(struct sl_ask *ask)
 {
-    struct sl_resp_call *call = ask->ctx;
-
-    call->take.count = 0;
-    if (ask->err || sl_forget_prepare(&ask->decision, ask->live, &call->take,
-                                      call->parts) == 0) {
-        sl_resp_answered(call);
-        return;
-    }
-    call->take.done = on_forgotten;
-    call->take.ctx = call;
-    sl_forget(call->worker->engine, &call->take, call->worker->loop);
+    ask->done = on_forgotten;
+    if (ask->err)
+        sl_resp_answered(ask->ctx);
+    else
+        sl_ask_reset(ask);
 }
 
 static void begin_forget(struct sl_resp_call *call)
@@ -258,10 +253,8 @@ static int reply_forget(struct sl_resp_call *call)
 {
     if (call->ask.err)
         return complain(call);
-    if (call->take.err)
-        return sl_resp_refuse(call->session,
-                              "the store did not answer in time");
-    return sl_resp_write_integer(call->session->out, call->take.count);
+    return sl_resp_write_integer(call->session->out,
+                                 call->ask.decision.take.count);
 }
 
 static void on_throttle_forgotten(struct sl_throttle *t)

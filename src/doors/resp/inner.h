@@ -129,8 +129,6 @@ struct sl_resp_call {
     struct sl_buf text;
     struct sl_hold_ask hold; /* how a hold ends */
     struct sl_hold_question question;
-    struct sl_take take; /* of a reset */
-    struct sl_take_part parts[SL_PARTS];
 };
 
 /* A call for the session, which has none; it is session->call then. NULL

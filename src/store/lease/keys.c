@@ -155,16 +155,11 @@ static bool always(void *ctx, struct sl_leased_key *key)
     return true;
 }
 
-void sl_leased_forget(struct sl_store *store)
-{
-    sl_leased_each((struct sl_leased *)store, always, NULL);
-}
-
 void sl_leased_free_shards(struct sl_leased *l)
 {
     if (!l->piece)
         return;
-    sl_leased_forget(&l->store);
+    sl_leased_each(l, always, NULL);
     for (unsigned i = 0; i < SHARDS; i++)
         pthread_mutex_destroy(&l->shards[i].lock);
     sl_alloc_free(l->alloc, l->piece, SHARD_PART + ROW_PART);

@@ -300,8 +300,3 @@ int sl_leased_open(const struct sl_leased_options *options,
     *ret = &l->store;
     return 0;
 }
-
-struct sl_store *sl_leased_behind(struct sl_store *store)
-{
-    return of(store)->options.store;
-}

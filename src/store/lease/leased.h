@@ -76,17 +76,11 @@ struct sl_leased_options {
 SL_MUST_USE int sl_leased_open(const struct sl_leased_options *options,
                                struct sl_store **ret);
 
-/* The store that it stands before. */
-struct sl_store *sl_leased_behind(struct sl_store *store);
-
 /* Once a second, on a loop: what is not needed goes back. */
 void sl_leased_beat(struct sl_store *store, struct sl_loop *loop, sl_ns now);
 
 /* It ends: everything goes back. Nobody takes any more. */
 void sl_leased_drain(struct sl_store *store, struct sl_loop *loop, sl_ns now);
-
-/* Forget all leases; whoever calls it has made the books forget them, too. */
-void sl_leased_forget(struct sl_store *store);
 
 struct sl_leased_counts {
     uint64_t asked;   /* questions to the books */

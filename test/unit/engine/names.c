@@ -2,7 +2,7 @@
  * tags on a cluster, and sets that lie apart there. */
 #include "far.h"
 
-#include "engine/forget.h"
+#include "engine/ask.h"
 #include "engine/throttle.h"
 
 static const char fluo[] =
@@ -184,28 +184,31 @@ static void check_visitor(void)
     rig_close(&rig);
 }
 
-static void on_done(struct sl_take *take)
+static void on_done(struct sl_ask *ask)
 {
-    (void)take;
+    CHECK_EQ(ask->err, 0);
 }
 
 static void check_forget(void)
 {
-    struct sl_take_part parts[SL_PARTS];
-    struct sl_take take;
+    static const struct sl_station station;
+    struct sl_facts facts = GET("/api/x", ORG("acme"), USER("ann"));
+    struct sl_ask ask;
     struct far far;
     struct rig rig;
 
     CASE("what is forgotten is forgotten by its name");
     far_open(&far, &rig, fluo, false);
-    rig_ask(&rig, GET("/api/x", ORG("acme"), USER("ann")));
+    sl_ask_init(&ask, rig.engine, &station, &sl_alloc_libc);
+    ask.done = on_done;
+    sl_ask_begin(&ask, &facts, false);
     far_asked(&far);
-    CHECK_EQ(sl_forget_prepare(&rig.d, rig.live, &take, parts), 3);
-    take.done = on_done;
-    sl_forget(rig.engine, &take, NULL);
-    CHECK_STR(far_asked(&far), "reset ratelimit:tenant:acme=0,"
-                               "ratelimit:user:acme:ann=0,"
-                               "ratelimit:user:acme:ann#candidate=0\n");
+    sl_ask_reset(&ask);
+    CHECK_EQ(ask.decision.take.count, 3);
+    CHECK_STR(far_asked(&far), "reset ratelimit:tenant:acme=1,"
+                               "ratelimit:user:acme:ann=1,"
+                               "ratelimit:user:acme:ann#candidate=1\n");
+    sl_ask_done(&ask);
     rig_close(&rig);
 }
 

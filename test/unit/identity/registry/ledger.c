@@ -293,7 +293,8 @@ static void on_mark(void *ctx, const struct sl_usage *usage)
     told->last = usage->told;
 }
 
-static void spend(struct sl_meter *meter, const char *id, int64_t amount)
+static void tell(struct sl_meter *meter, const char *id, int64_t amount,
+                 bool reset)
 {
     struct sl_str values[] = {sl_str_c(id)};
     struct sl_spent spent = {.limit = S("minutes"),
@@ -303,10 +304,16 @@ static void spend(struct sl_meter *meter, const char *id, int64_t amount)
                              .start = DAY_0,
                              .at = DAY_0,
                              .amount = amount,
+                             .reset = reset,
                              .cap = 100,
                              .marks = marks};
 
     meter->calls->spent(meter, &spent);
+}
+
+static void spend(struct sl_meter *meter, const char *id, int64_t amount)
+{
+    tell(meter, id, amount, false);
 }
 
 static void test_slips(struct world *w)
@@ -333,6 +340,21 @@ static void test_slips(struct world *w)
     CASE("and marks are told");
     CHECK_EQ(told.marks, 1);
     CHECK_EQ(told.last, 80);
+    CASE("what was used after a reset is not forgotten with what was before");
+    spend(meter, "anew", 3);
+    tell(meter, "anew", 0, true);
+    spend(meter, "anew", 1);
+    spend(meter, "anew", 4);
+    sl_meter_flush(meter);
+    CHECK_EQ(sum(w, "anew", SL_ROW_COUNTER), 5);
+    CHECK_EQ(counts->written, 4);
+    CASE("twice, too");
+    spend(meter, "anew", 3);
+    tell(meter, "anew", 0, true);
+    spend(meter, "anew", 2);
+    tell(meter, "anew", 0, true);
+    sl_meter_flush(meter);
+    CHECK_EQ(sum(w, "anew", SL_ROW_COUNTER), 0);
     CASE("more than a slip holds is put down all the same");
     for (int i = 0; i < 3000; i++) {
         snprintf(id, sizeof(id), "many%d", i);
@@ -341,7 +363,7 @@ static void test_slips(struct world *w)
     sl_meter_flush(meter);
     CHECK_EQ(sum(w, "many0", SL_ROW_COUNTER), 1);
     CHECK_EQ(sum(w, "many2999", SL_ROW_COUNTER), 1);
-    CHECK_EQ(counts->written, 3001);
+    CHECK_EQ(counts->written, 3008);
     CHECK_EQ(counts->lost, 0);
     sl_bookkeeper_close(keeper);
 }
