@@ -116,14 +116,22 @@ static void test_reset(struct world *w)
 {
     struct sl_usage u = report("acme", 0, "");
 
-    CASE("a reset takes the node's lease with it, and no other");
+    CASE("a reset forgets what was used, and leaves what is leased");
     CHECK_EQ(lease(w, "a", 9, 1), 9);
     CHECK_EQ(lease(w, "b", 7, 1), 7);
     u.node = S("a");
     u.reset = true;
     CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
     CHECK_EQ(look(w, "a").used, 0);
+    CHECK_EQ(look(w, "a").leased, 16);
+    CASE("a slip that was written before it, and comes after it, counts");
+    spend(w, "a", 4);
+    CHECK_EQ(look(w, "b").used, 4);
+    CHECK_EQ(look(w, "a").own, 5);
+    hand_back(w, "a", 5);
     CHECK_EQ(look(w, "a").leased, 7);
+    u.node = S("b");
+    CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
 }
 
 static void release(struct world *w, const char *node, sl_ns since,
@@ -230,12 +238,16 @@ static void test_portions(struct world *w)
 
         c.cap = 1 + (uint64_t)random() % 2000;
         c.least = 1 + (uint64_t)random() % 40;
-        c.want = c.least + (uint64_t)random() % 300;
+        c.need = c.least + (uint64_t)random() % 60;
+        c.want = c.need + (uint64_t)random() % 300;
         left = before.used + before.leased < c.cap
                    ? c.cap - before.used - before.leased
                    : 0;
         share = left / 4;
-        granted = share > c.want ? c.want : share > c.least ? share : c.least;
+        granted = share > c.want   ? c.want
+                  : share > c.need ? share
+                  : left < c.need  ? left
+                                   : c.need;
         carry(w, &c);
         if (!CHECK_EQ(c.granted, left < c.least ? 0 : granted))
             break;
