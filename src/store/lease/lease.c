@@ -114,8 +114,6 @@ static void note_refusal(struct sl_quota_lease *l,
     l->refused_until = at + REFUSED;
     l->refused_least = beyond ? 0 : wish->least;
     l->refused_cap = wish->cap;
-    l->elsewhere = terms->used + terms->own + wish->cost <=
-                   wish->cap + sl_lease_unspent(l);
 }
 
 void sl_lease_land(struct sl_quota_lease *l, const struct sl_lease_terms *terms,

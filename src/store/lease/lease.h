@@ -47,7 +47,6 @@ struct sl_quota_lease {
      * 0 more: all together have used too much already. */
     sl_ns refused_until;
     uint64_t refused_least, refused_cap;
-    bool elsewhere; /* but it would fit if nodes gave back what they have */
 };
 
 /* What the books answer. */

@@ -30,7 +30,9 @@ static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
         ask->terms =
             (struct sl_lease_terms){.used = b->used, .spent = b->spent};
         if (ask->want > 0 && ask->least <= left)
-            ask->terms.granted = ask->want < left ? ask->want : ask->least;
+            ask->terms.granted = ask->want < left        ? ask->want
+                                 : left / 4 > ask->least ? left / 4
+                                                         : ask->least;
         b->leased += ask->terms.granted;
         ask->terms.own = b->leased;
     }
