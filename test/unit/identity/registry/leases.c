@@ -134,6 +134,45 @@ static void test_reset(struct world *w)
     CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
 }
 
+static void tell(struct sl_meter *meter, int64_t amount)
+{
+    struct sl_str id = S("acme");
+    struct sl_spent spent = {.limit = S("minutes"),
+                             .scope = S("org"),
+                             .values = &id,
+                             .value_count = 1,
+                             .start = DAY_0,
+                             .at = DAY_0 + SL_HOUR,
+                             .amount = amount,
+                             .cap = 100};
+
+    meter->calls->spent(meter, &spent);
+}
+
+static void test_slip(struct world *w)
+{
+    struct sl_bookkeeper_options options = {.node = S("a")};
+    struct sl_bookkeeper *keeper = NULL;
+    uint64_t used = look(w, "a").used, leased = look(w, "a").leased;
+    struct sl_meter *meter;
+
+    CASE("what was used and given back on one slip was leased, and is free");
+    CHECK_EQ(lease(w, "a", 9, 9), 9);
+    CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL),
+             0);
+    meter = sl_bookkeeper_meter(keeper);
+    tell(meter, 5);
+    tell(meter, -6);
+    tell(meter, 1);
+    sl_meter_flush(meter);
+    CHECK_EQ(look(w, "a").used, used);
+    CHECK_EQ(look(w, "a").spent, 6);
+    CHECK_EQ(look(w, "a").own, 3);
+    hand_back(w, "a", 3);
+    CHECK_EQ(look(w, "a").leased, leased);
+    sl_bookkeeper_close(keeper);
+}
+
 static void release(struct world *w, const char *node, sl_ns since,
                     enum sl_job_result want, uint64_t units)
 {
@@ -264,6 +303,7 @@ int main(void)
     test_granting(&w);
     test_spending(&w);
     test_reset(&w);
+    test_slip(&w);
     test_release(&w);
     test_return(&w);
     test_portions(&w);
