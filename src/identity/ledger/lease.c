@@ -106,6 +106,17 @@ static int look(struct sl_database *db, struct sl_lease_claim *c)
     return err;
 }
 
+static int live(struct sl_database *db, const struct sl_lease_claim *c)
+{
+    const enum sl_query q = SL_QUERY_SEEN_NODE;
+
+    sl_query_text(db, q, 1, c->node);
+    sl_query_number(db, q, 2, c->at);
+    return sl_database_run(db, q);
+}
+
+/* Whoever has its first lease of something lives, which nobody may have seen
+ * for a while. */
 static int put_row(struct sl_database *db, struct sl_lease_claim *c)
 {
     const enum sl_query q = SL_QUERY_PUT_LEASE;
@@ -122,7 +133,9 @@ static int put_row(struct sl_database *db, struct sl_lease_claim *c)
         c->own = number(db, q, 2);
     }
     sl_query_reset(db, q);
-    return err < 0 ? err : 0;
+    if (err < 0)
+        return err;
+    return c->own == c->granted ? live(db, c) : 0;
 }
 
 static int want(struct sl_database *db, struct sl_lease_claim *c)
@@ -156,15 +169,6 @@ static int give(struct sl_database *db, const struct sl_lease_claim *c)
     uint64_t units = c->give < row.leased ? c->give : row.leased;
 
     return err || !row.there ? err : reduce(db, c, &row, units, 0);
-}
-
-static int live(struct sl_database *db, const struct sl_lease_claim *c)
-{
-    const enum sl_query q = SL_QUERY_SEEN_LEASES;
-
-    sl_query_text(db, q, 1, c->node);
-    sl_query_number(db, q, 2, c->at);
-    return sl_database_run(db, q);
 }
 
 int sl_ledger_claim(struct sl_database *db, struct sl_lease_claim *c)
@@ -257,7 +261,7 @@ int sl_ledger_leases_json(struct sl_database *db, struct sl_str own,
 static int find_alive(struct sl_database *db, struct sl_str node, sl_ns since,
                       bool *ret)
 {
-    const enum sl_query q = SL_QUERY_LEASES_SEEN;
+    const enum sl_query q = SL_QUERY_NODE_SEEN;
     int found;
 
     sl_query_text(db, q, 1, node);
@@ -283,6 +287,11 @@ int sl_ledger_release(struct sl_database *db, struct sl_str node, sl_ns since,
     if (err)
         return err;
     q = SL_QUERY_DROP_OWED; /* his table will not come back either */
+    sl_query_text(db, q, 1, node);
+    err = sl_database_run(db, q);
+    if (err)
+        return err;
+    q = SL_QUERY_DROP_NODE;
     sl_query_text(db, q, 1, node);
     err = sl_database_run(db, q);
     if (err)

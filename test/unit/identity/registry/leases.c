@@ -141,16 +141,64 @@ static void release(struct world *w, const char *node, sl_ns since,
     sl_job_clear(&job);
 }
 
+static void list_leases(struct world *w, struct sl_job *job)
+{
+    sl_job_init(job, SL_JOB_LEASES, &sl_alloc_libc);
+    job->name = S("b");
+    job->most = 10;
+    ask(w, job);
+    CHECK_EQ(job->err, 0);
+    CHECK_EQ(sl_buf_add(&job->text, (struct sl_str){"", 1}), 0);
+}
+
+static unsigned count(const char *text, const char *part)
+{
+    unsigned n = 0;
+
+    while ((text = strstr(text, part))) {
+        n++;
+        text++;
+    }
+    return n;
+}
+
+static void beat(struct world *w, const char *node, sl_ns at)
+{
+    struct sl_lease_claim c = {.node = sl_str_c(node), .at = at};
+
+    carry(w, &c);
+}
+
+static void test_life(struct world *w)
+{
+    struct sl_lease_claim other = claim("b", 2, 1);
+    struct sl_job job;
+
+    CASE("that a node lives is one row, however many leases it has");
+    other.id = S("other");
+    carry(w, &other);
+#ifdef ON_POSTGRES
+    backed_run("CREATE RULE none AS ON UPDATE TO sluice.usage_leases"
+               " DO INSTEAD SELECT 1 / 0");
+#endif
+    beat(w, "b", DAY_0 + 3 * SL_HOUR);
+#ifdef ON_POSTGRES
+    backed_run("DROP RULE none ON sluice.usage_leases");
+#endif
+    list_leases(w, &job);
+    CHECK_EQ(count(job.text.bytes, "\"seen_ms\":1728010800000"), 2);
+    sl_job_clear(&job);
+    beat(w, "b", DAY_0 + SL_HOUR);
+    other.give = 2;
+    carry(w, &other);
+}
+
 static void test_release(struct world *w)
 {
     struct sl_job job;
 
     CASE("leases are listed");
-    sl_job_init(&job, SL_JOB_LEASES, &sl_alloc_libc);
-    job.name = S("b");
-    job.most = 10;
-    ask(w, &job);
-    CHECK_EQ(sl_buf_add(&job.text, (struct sl_str){"", 1}), 0);
+    list_leases(w, &job);
     CHECK(strstr(job.text.bytes, "{\"node\":\"b\",\"scope\":\"org\","
                                  "\"id\":\"acme\",\"limit\":\"minutes\""));
     CHECK(strstr(job.text.bytes, "\"leased\":7,\"spent\":0"));
@@ -252,6 +300,7 @@ int main(void)
     test_granting(&w);
     test_spending(&w);
     test_reset(&w);
+    test_life(&w);
     test_release(&w);
     test_return(&w);
     test_portions(&w);
