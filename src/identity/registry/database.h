@@ -37,6 +37,7 @@ struct sl_database {
     struct sl_arena arena; /* texts of what was read; the caller resets it */
     struct sl_diag diag;
     struct sl_str node; /* who we are, among those who share it; "": alone */
+    char word[20];      /* chosen anew at each start, and nobody else's */
     uint64_t doubt; /* a transaction whose COMMIT was sent and not answered */
 };
 
