@@ -19,6 +19,7 @@
  * may give the number of a transaction that it has lost to another.
  */
 #include <inttypes.h>
+#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

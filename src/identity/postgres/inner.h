@@ -3,7 +3,6 @@
 #ifndef SL_PG_INNER_H
 #define SL_PG_INNER_H
 
-#include <libpq-fe.h>
 #include <stdatomic.h>
 
 #include "identity/postgres/link.h"
@@ -30,7 +29,7 @@ struct sl_pg_store {
     char word[20];                   /* who writes */
     int counts[SL_QUERIES];          /* of parameters */
     struct sl_pg_bound bound[SL_QUERIES];
-    PGresult *results[SL_QUERIES];
+    struct pg_result *results[SL_QUERIES];
     int rows[SL_QUERIES]; /* where each stands in its answer */
     char url[];
 };

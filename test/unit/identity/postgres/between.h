@@ -7,6 +7,8 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +36,8 @@ static inline struct sockaddr_in between_at(unsigned port)
 
 static inline void between_accept(struct between *b)
 {
-    struct sockaddr_in at = between_at((unsigned)atoi(getenv("POSTGRES_PORT")));
+    struct sockaddr_in at =
+        between_at((unsigned)strtoul(getenv("POSTGRES_PORT"), NULL, 10));
     int client = accept(b->listener, NULL, NULL);
     int server = socket(AF_INET, SOCK_STREAM, 0);
 
