@@ -15,6 +15,8 @@
  *   (2) A claim is granted only if used + leased stay within the cap.
  *   (3) base + spent + leased of a row is how far the node's cell may go.
  *   (4) A row without units is gone.
+ *   (5) A name belongs to whoever has started with it last; who had it before
+ *       finds that out when it says that it lives, or leases something new.
  */
 #ifndef SL_LEDGER_LEASE_H
 #define SL_LEDGER_LEASE_H
@@ -35,10 +37,13 @@ struct sl_lease_claim {
 
     uint64_t granted, used, leased; /* out: leased to all */
     uint64_t base, spent, own;      /* out: of its row; leased to it */
+    bool lost; /* out: another has the name; nothing was granted */
 };
 
 SL_MUST_USE int sl_ledger_claim(struct sl_database *db,
                                 struct sl_lease_claim *claim);
+
+struct sl_lease_claim sl_lease_claim_of(const struct sl_usage *usage);
 
 /* What a node has used was recorded: `amount` of it, u->node. Inside
  * sl_ledger_record(). */
@@ -59,7 +64,7 @@ SL_MUST_USE int sl_ledger_release(struct sl_database *db, struct sl_str node,
                                   sl_ns since, bool *ret_alive, unsigned *ret,
                                   uint64_t *ret_units);
 
-/* ---- a node that comes back ---- */
+/* ---- a node that comes back: resume.c ---- */
 
 /* One of its rows, the newest of each key first. */
 struct sl_lease_row {
@@ -76,7 +81,7 @@ typedef uint64_t sl_lease_f(void *ctx, const struct sl_lease_row *row,
                             bool *held, sl_ns *at);
 
 SL_MUST_USE int sl_ledger_resume(struct sl_database *db, struct sl_str node,
-                                 sl_lease_f *f, void *ctx,
+                                 sl_ns now, sl_lease_f *f, void *ctx,
                                  const struct sl_alloc *alloc);
 
 #endif

@@ -361,12 +361,20 @@ static int release(struct sl_registry *r, struct sl_job *job)
     return err;
 }
 
+static int claim(struct sl_registry *r, struct sl_job *job)
+{
+    int err = sl_ledger_claim(&r->db, job->claim);
+
+    if (!err && job->claim->lost)
+        return refuse(job, SL_JOB_CONFLICT);
+    return err;
+}
+
 static int carry_lease(struct sl_registry *r, struct sl_job *job)
 {
     if (job->kind == SL_JOB_LEASES)
         return sl_ledger_leases_json(&r->db, job->name, job->most, &job->text);
-    return job->kind == SL_JOB_RELEASE ? release(r, job)
-                                       : sl_ledger_claim(&r->db, job->claim);
+    return job->kind == SL_JOB_RELEASE ? release(r, job) : claim(r, job);
 }
 
 static int write(struct sl_registry *r, struct sl_job *job)

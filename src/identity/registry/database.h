@@ -155,6 +155,9 @@ int64_t sl_query_integer(struct sl_database *db, enum sl_query query,
 /* NULL is SL_NS_NONE. */
 sl_ns sl_query_time(struct sl_database *db, enum sl_query query, int column);
 
+/* The slot of a subject, among `slots`. */
+void sl_slot_take(uint64_t *slots, struct sl_str scope, struct sl_str id);
+
 /* Put down one line of history. */
 SL_MUST_USE int sl_database_note(struct sl_database *db,
                                  const struct sl_draft *old,

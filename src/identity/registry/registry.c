@@ -300,8 +300,8 @@ int sl_registry_open(const struct sl_registry_options *options,
             *diag = r->db.diag;
     }
     if (!err && options->on_lease) {
-        err = sl_ledger_resume(&r->db, options->node, options->on_lease,
-                               options->ctx, r->alloc);
+        err = sl_ledger_resume(&r->db, options->node, options->now,
+                               options->on_lease, options->ctx, r->alloc);
         if (err)
             *diag = r->db.diag;
     }

@@ -51,7 +51,8 @@ enum sl_job_kind {
     SL_JOB_METERS, /* read it, after what was put down before */
     SL_JOB_GRANT,  /* a credit: `on` gives it, or takes it away */
     SL_JOB_CREDITS,
-    SL_JOB_LEASE,   /* units of a quota for this node */
+    SL_JOB_LEASE,   /* units of a quota for this node; CONFLICT: another has
+                     * its name */
     SL_JOB_LEASES,  /* who has some */
     SL_JOB_RELEASE, /* what `name` has is free again, unless it was seen since
                      * `since`: CONFLICT */
@@ -121,7 +122,7 @@ struct sl_registry_options {
     /* Before anybody asks: what was used, as far as it has been written since
      * `since`; or NULL. */
     sl_ledger_f *on_usage;
-    sl_ns since;
+    sl_ns since, now;
     /* And what had been leased to this node; or NULL. */
     sl_lease_f *on_lease;
     struct sl_str node; /* among those who share the tables; "": it is alone.

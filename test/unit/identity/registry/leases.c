@@ -267,6 +267,76 @@ static void test_return(struct world *w)
     hand_back(w, "a", 3);
 }
 
+#ifdef ON_POSTGRES
+/* Somebody has every second slot while it comes back: it needs only that of
+ * whom it is about, so that it is kept by one half of them at the most. */
+static void test_portions_of_slots(struct world *w)
+{
+    struct back back = {.own = 0};
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .on_lease = on_lease,
+                                          .node = S("a"),
+                                          .ctx = &back};
+    struct sl_diag diag = {0};
+    unsigned opened = 0;
+
+    CASE("coming back it keeps others only from whom it is about");
+    CHECK_EQ(lease(w, "a", 10, 10), 10);
+    world_stop(w);
+    for (int odd = 0; odd < 2; odd++) {
+        PGconn *conn = PQconnectdb(backed_url());
+        char sql[160];
+
+        snprintf(sql, sizeof(sql),
+                 "BEGIN; SELECT pg_advisory_xact_lock(1936487779, n)"
+                 " FROM generate_series(%d, 255, 2) n",
+                 odd);
+        PQclear(PQexec(conn, sql));
+        if (sl_registry_open(&options, &w->registry, &diag) == 0)
+            opened++;
+        world_stop(w);
+        PQfinish(conn);
+    }
+    CHECK_EQ(opened, 1);
+    CHECK_EQ(world_start(w, NULL), 0);
+    CHECK_EQ(look(w, "a").leased, 0);
+}
+
+/* Two with the same name. */
+static void test_name(struct world *w)
+{
+    struct back back = {.own = 0};
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .on_lease = on_lease,
+                                          .node = S("twin"),
+                                          .ctx = &back};
+    struct sl_lease_claim c = claim("twin", 5, 5), life = {.node = S("twin")};
+    struct sl_registry *other = NULL;
+    struct sl_job job;
+
+    CASE("(5) who has a name loses it to whoever starts with it");
+    beat(w, "twin", DAY_0);
+    CHECK_EQ(sl_registry_open(&options, &other, NULL), 0);
+    sl_job_init(&job, SL_JOB_LEASE, &sl_alloc_libc);
+    job.claim = &life;
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    CHECK_EQ(job.result, SL_JOB_CONFLICT);
+    CASE("(5) and leases nothing new");
+    job.claim = &c;
+    job.result = SL_JOB_DONE;
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    CHECK_EQ(job.result, SL_JOB_CONFLICT);
+    CHECK_EQ(c.granted, 0);
+    CHECK_EQ(look(w, "twin").leased, 0);
+    sl_job_clear(&job);
+    sl_registry_close(other);
+}
+#endif
+
 /* The SQL against the sentence in queries.def. */
 static void test_portions(struct world *w)
 {
@@ -303,6 +373,10 @@ int main(void)
     test_life(&w);
     test_release(&w);
     test_return(&w);
+#ifdef ON_POSTGRES
+    test_portions_of_slots(&w);
+    test_name(&w);
+#endif
     test_portions(&w);
     world_close(&w);
     return CHECK_DONE();
