@@ -4,9 +4,10 @@
  * leave it jobs and are called back on their own loops:
  *
  *     asking thread                          the registry's thread
- *     sl_registry_ask(job) ---- queue ---->  reads first, each for itself;
- *                                            then all writes that wait, as one
- *     job->done(job)  <---- its loop ------  transaction with one fsync
+ *     sl_registry_ask(job) ---- queue ---->  reads first, each for itself; then
+ *                                            claims of units, then writes: all
+ *                                            that wait, as one transaction with
+ *     job->done(job)  <---- its loop ------  one fsync
  *
  * What was acknowledged is on the disk. A job of several changes is carried out
  * as a whole or not at all.
