@@ -258,19 +258,26 @@ static int add_row(struct sl_database *db, struct sl_str own,
 }
 
 int sl_ledger_leases_json(struct sl_database *db, struct sl_str own,
-                          unsigned most, struct sl_buf *out)
+                          unsigned most, struct sl_buf *out, bool *ret_cut)
 {
     const enum sl_query q = SL_QUERY_LEASES;
+    size_t before = out->len;
     int err;
 
-    sl_query_number(db, q, 1, most);
-    while ((err = sl_query_step(db, q)) == 1) {
-        err = add_row(db, own, out);
+    *ret_cut = false;
+    sl_query_number(db, q, 1, (int64_t)most + 1);
+    for (unsigned i = 0; (err = sl_query_step(db, q)) == 1; i++) {
+        before = out->len;
+        err = i < most ? add_row(db, own, out) : SLUICE_EFULL;
         if (err)
             break;
     }
     sl_query_reset(db, q);
-    return err;
+    if (err != SLUICE_EFULL)
+        return err;
+    out->len = before;
+    *ret_cut = true;
+    return 0;
 }
 
 static int find_alive(struct sl_database *db, struct sl_str node, sl_ns since,

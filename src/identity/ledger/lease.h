@@ -54,9 +54,11 @@ SL_MUST_USE int sl_ledger_spend(struct sl_database *db,
 SL_MUST_USE int sl_ledger_unlease(struct sl_database *db,
                                   const struct sl_usage *u);
 
-/* All rows, as items of a JSON array; `most` of them. */
+/* All rows, as items of a JSON array; *ret_cut: the first ones only, of which
+ * there are `most`, or as many as there is room for. */
 SL_MUST_USE int sl_ledger_leases_json(struct sl_database *db, struct sl_str own,
-                                      unsigned most, struct sl_buf *out);
+                                      unsigned most, struct sl_buf *out,
+                                      bool *ret_cut);
 
 /* What was promised to a node is free again; *ret is how many rows that was.
  * *ret_alive: it was seen since, and nothing is done. */

@@ -99,6 +99,7 @@ struct sl_job {
     uint64_t stamp;           /* FIND */
     struct sl_entry *entries; /* FIND, LIST, WRITE of one: the asker's */
     uint64_t units;           /* RELEASE */
+    bool cut;                 /* LEASES: there are more */
     struct sl_buf text;       /* AUDIT, CREDITS, LEASES: items of a JSON array;
                                * METERS: structs; the asker's */
 

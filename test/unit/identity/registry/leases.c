@@ -193,17 +193,42 @@ static void test_life(struct world *w)
     carry(w, &other);
 }
 
+static void lease_other(struct world *w, const char *id)
+{
+    struct sl_lease_claim c = claim("c", 1, 1);
+
+    c.id = sl_str_c(id);
+    carry(w, &c);
+}
+
 static void test_release(struct world *w)
 {
     struct sl_job job;
 
     CASE("leases are listed");
+    lease_other(w, "one");
+    lease_other(w, "two");
     list_leases(w, &job);
     CHECK(strstr(job.text.bytes, "{\"node\":\"b\",\"scope\":\"org\","
                                  "\"id\":\"acme\",\"limit\":\"minutes\""));
     CHECK(strstr(job.text.bytes, "\"leased\":7,\"spent\":0"));
     CHECK(strstr(job.text.bytes, "\"here\":true}"));
     sl_job_clear(&job);
+    CASE("a list that is too long is cut, and says so");
+    CHECK(!job.cut);
+    for (int i = 0; i < 2; i++) {
+        sl_job_init(&job, SL_JOB_LEASES, &sl_alloc_libc);
+        job.most = 2;
+        sl_buf_done(&job.text);
+        sl_buf_init(&job.text, i == 0 ? 4096 : 300, &sl_alloc_libc);
+        ask(w, &job);
+        CHECK_EQ(job.err, 0);
+        CHECK(job.cut);
+        CHECK_EQ(sl_buf_add(&job.text, (struct sl_str){"", 1}), 0);
+        CHECK_EQ(count(job.text.bytes, "\"here\":false}"), i == 0 ? 2 : 1);
+        CHECK_EQ(job.text.bytes[strlen(job.text.bytes) - 1], '}');
+        sl_job_clear(&job);
+    }
     CASE("a node that lives keeps what it has");
     release(w, "b", DAY_0, SL_JOB_CONFLICT, 0);
     CASE("one that does not is released, once");
