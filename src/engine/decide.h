@@ -180,6 +180,7 @@ struct sl_decision {
     /* For the store. */
     struct sl_take take;
     struct sl_take_part parts[SL_PARTS];
+    struct sl_hash128 prints[SL_PARTS];
     unsigned part_shown[SL_PARTS]; /* which of `shown` a part belongs to */
 
     bool pending;   /* `take` is to be carried out */

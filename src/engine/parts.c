@@ -300,6 +300,8 @@ static void begin_take(struct sl_decision *d, enum sl_step_of_decision step,
     d->step = step;
     d->take.errand = errand;
     d->take.parts = d->parts;
+    d->take.prints = d->prints;
+    d->take.printed = false;
     d->take.count = 0;
     d->take.now = d->now;
     d->take.err = 0;

@@ -71,10 +71,9 @@ static int tighten(struct sl_store *store, const struct sl_stored *limit,
 
 /* ---- taking ---- */
 
-static struct sl_part part_in(const struct sl_take *take,
-                              const struct sl_take_part *p)
+static inline struct sl_part part_as_is(const struct sl_take_part *p)
 {
-    struct sl_part part = {
+    return (struct sl_part){
         .of = &p->of->table,
         .limit = p->limit,
         .key = p->key,
@@ -82,8 +81,16 @@ static struct sl_part part_in(const struct sl_take *take,
         .act = SL_ACT_TAKE,
         .carried = p->carried,
     };
+}
+
+static struct sl_part part_in(const struct sl_take *take, unsigned i)
+{
+    const struct sl_take_part *p = &take->parts[i];
+    struct sl_part part = part_as_is(p);
     uint64_t moved = p->cost < SL_AMOUNT_MAX ? p->cost : SL_AMOUNT_MAX;
 
+    if (take->printed)
+        part.print = &take->prints[i];
     switch (take->errand) {
     case SL_ERRAND_TAKE:
     case SL_ERRAND_EACH:
@@ -188,7 +195,7 @@ static void take(struct sl_store *store, struct sl_take *take)
     unsigned count = take->count < SL_PARTS ? take->count : SL_PARTS;
 
     for (unsigned i = 0; i < count; i++)
-        parts[i] = part_in(take, &take->parts[i]);
+        parts[i] = part_in(take, i);
     take->err = 0;
     take->allowed = true;
     if (take->errand == SL_ERRAND_EACH)
@@ -202,6 +209,14 @@ static void take(struct sl_store *store, struct sl_take *take)
         take->parts[i].untracked = parts[i].untracked;
     }
     take->done(take);
+}
+
+static void expect(struct sl_store *store, struct sl_take *take)
+{
+    for (unsigned i = 0; i < take->count; i++)
+        take->prints[i] = sl_table_expect(
+            &of(store)->table, &take->parts[i].of->table, take->parts[i].key);
+    take->printed = true;
 }
 
 /* ---- holds ---- */
@@ -278,7 +293,7 @@ static void batch(struct memory *m, struct sl_take *const *takes,
     enum sl_verdict verdicts[MANY];
 
     for (unsigned i = 0; i < count; i++)
-        parts[i] = part_in(takes[i], takes[i]->parts);
+        parts[i] = part_as_is(takes[i]->parts);
     sl_table_batch(&m->table, parts, verdicts, count, takes[0]->now, false);
     for (unsigned i = 0; i < count; i++) {
         bool allowed = verdicts[i] == SL_VERDICT_ALLOW;
@@ -369,6 +384,7 @@ static const struct sl_store_calls calls = {
     .tighten = tighten,
     .take = take,
     .close = close_memory,
+    .expect = expect,
     .take_many = take_many,
     .hold = hold,
 };

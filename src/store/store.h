@@ -80,6 +80,11 @@ struct sl_take {
     struct sl_loop *loop; /* of the thread that asks; NULL: it has none, and a
                            * store that is elsewhere fails */
 
+    /* The store's own, by expect(): the fingerprints of all parts. NULL or room
+     * for `count` of them, and whether they are there. */
+    struct sl_hash128 *prints;
+    bool printed;
+
     /* TAKE: if the id is not none, what is taken is held under it; see "Holds"
      * below. */
     struct sl_hold_id hold;
@@ -198,6 +203,10 @@ struct sl_store_calls {
                    const struct sl_limit *strictest);
     void (*take)(struct sl_store *store, struct sl_take *take);
     void (*close)(struct sl_store *store);
+    /* The take will come soon, as it is, and has room for `prints`: whatever it
+     * must wait for may be fetched meanwhile. NULL if there is nothing to
+     * fetch. */
+    void (*expect)(struct sl_store *store, struct sl_take *take);
     /* Many takes, each for itself, in this order where they meet; or NULL if
      * one after the other is as good. */
     void (*take_many)(struct sl_store *store, struct sl_take *const *takes,

@@ -24,7 +24,9 @@ void sl_key_hash(const struct sl_table *table, const struct sl_part *part,
                  struct sl_key *ret)
 {
     sl_key_again(&table->region, part->of->id,
-                 sl_hash128(&part->of->key, part->key), ret);
+                 part->print ? *part->print
+                             : sl_hash128(&part->of->key, part->key),
+                 ret);
 }
 
 uint64_t sl_key_bucket(const struct sl_region *r, const struct sl_key *key,
