@@ -410,7 +410,12 @@ bool sl_engine_expect(struct sl_engine *engine, struct sl_decision *d)
 
     if (!store->calls->expect || sl_debts_any(engine->debts))
         return false;
-    store->calls->expect(store, &d->take);
+    for (unsigned i = 0; i < d->take.count; i++) {
+        struct sl_take_part *part = &d->parts[i];
+
+        part->print = sl_table_print(&part->of->table, part->key);
+        store->calls->expect(store, part);
+    }
     return true;
 }
 

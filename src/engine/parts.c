@@ -300,8 +300,6 @@ static void begin_take(struct sl_decision *d, enum sl_step_of_decision step,
     d->step = step;
     d->take.errand = errand;
     d->take.parts = d->parts;
-    d->take.prints = d->prints;
-    d->take.printed = false;
     d->take.count = 0;
     d->take.now = d->now;
     d->take.err = 0;
@@ -457,6 +455,7 @@ void sl_parts_answers(struct sl_decision *d)
         } else {
             shown->answer = part->answer;
             shown->untracked = part->untracked;
+            shown->print = part->print;
             shown->allowed = part->answer.outcome == SL_ALLOW;
             if (shown->open)
                 show_overage(shown);

@@ -80,17 +80,16 @@ static inline struct sl_part part_as_is(const struct sl_take_part *p)
         .cost = p->cost,
         .act = SL_ACT_TAKE,
         .carried = p->carried,
+        .print = p->print,
     };
 }
 
-static struct sl_part part_in(const struct sl_take *take, unsigned i)
+static struct sl_part part_in(const struct sl_take *take,
+                              const struct sl_take_part *p)
 {
-    const struct sl_take_part *p = &take->parts[i];
     struct sl_part part = part_as_is(p);
     uint64_t moved = p->cost < SL_AMOUNT_MAX ? p->cost : SL_AMOUNT_MAX;
 
-    if (take->printed)
-        part.print = &take->prints[i];
     switch (take->errand) {
     case SL_ERRAND_TAKE:
     case SL_ERRAND_EACH:
@@ -195,7 +194,7 @@ static void take(struct sl_store *store, struct sl_take *take)
     unsigned count = take->count < SL_PARTS ? take->count : SL_PARTS;
 
     for (unsigned i = 0; i < count; i++)
-        parts[i] = part_in(take, i);
+        parts[i] = part_in(take, &take->parts[i]);
     take->err = 0;
     take->allowed = true;
     if (take->errand == SL_ERRAND_EACH)
@@ -211,12 +210,9 @@ static void take(struct sl_store *store, struct sl_take *take)
     take->done(take);
 }
 
-static void expect(struct sl_store *store, struct sl_take *take)
+static void expect(struct sl_store *store, const struct sl_take_part *part)
 {
-    for (unsigned i = 0; i < take->count; i++)
-        take->prints[i] = sl_table_expect(
-            &of(store)->table, &take->parts[i].of->table, take->parts[i].key);
-    take->printed = true;
+    sl_table_expect(&of(store)->table, part->print);
 }
 
 /* ---- holds ---- */
@@ -384,8 +380,8 @@ static const struct sl_store_calls calls = {
     .tighten = tighten,
     .take = take,
     .close = close_memory,
-    .expect = expect,
     .take_many = take_many,
+    .expect = expect,
     .hold = hold,
 };
 

@@ -19,7 +19,6 @@
 #ifndef SL_TABLE_H
 #define SL_TABLE_H
 
-#include "base/hash.h"
 #include "core/take.h"
 #include "table/actor.h"
 
@@ -60,16 +59,16 @@ struct sl_part {
     const struct sl_limit *limit; /* the numbers that apply: the plan's */
     struct sl_str key;
     enum sl_act act;
-    uint64_t cost; /* TAKE: 0 looks */
-    int64_t delta; /* ADJUST */
-    sl_ns when;    /* ADJUST, delta < 0: when that was taken */
-    bool carried;  /* TAKE, LOOK, of cost 0: what its key has used
-                    * counts against the next part, too */
-    bool firm;     /* with a hold: not held, but taken for good */
-    const struct sl_hash128 *print; /* of its key, from sl_table_expect(); NULL:
-                                     * it was not expected */
-    struct sl_answer answer;        /* out */
-    bool untracked;                 /* out: there was no room for the key */
+    uint64_t cost;           /* TAKE: 0 looks */
+    int64_t delta;           /* ADJUST */
+    sl_ns when;              /* ADJUST, delta < 0: when that was taken */
+    bool carried;            /* TAKE, LOOK, of cost 0: what its key has used
+                              * counts against the next part, too */
+    bool firm;               /* with a hold: not held, but taken for good */
+    struct sl_hash128 print; /* sl_table_print(), if it was made already; zeros:
+                              * it was not */
+    struct sl_answer answer; /* out */
+    bool untracked;          /* out: there was no room for the key */
 };
 
 enum sl_verdict {
@@ -92,6 +91,17 @@ void sl_table_done(struct sl_table *table);
  * many already. */
 SL_MUST_USE int sl_table_know(struct sl_table *table,
                               struct sl_table_limit *limit);
+
+/* The fingerprint of a key under a limit that is known. */
+static inline struct sl_hash128 sl_table_print(const struct sl_table_limit *of,
+                                               struct sl_str key)
+{
+    return sl_hash128(&of->key, key);
+}
+
+/* The key with that fingerprint is about to be asked for: begin to fetch what
+ * it lies in. */
+void sl_table_expect(const struct sl_table *table, struct sl_hash128 print);
 
 /* Time. Those who share a table read their clocks at different moments: one has
  * kept his reading for a turn of his loop, another was taken off the processor
@@ -122,12 +132,6 @@ SL_MUST_USE enum sl_verdict sl_table_decide(struct sl_table *table,
                                             struct sl_part *parts,
                                             unsigned count, sl_ns now,
                                             bool fresh);
-
-/* A part of this limit and key will be decided soon: fingerprint the key, and
- * have fetched meanwhile what that will read. */
-struct sl_hash128 sl_table_expect(const struct sl_table *table,
-                                  const struct sl_table_limit *limit,
-                                  struct sl_str key);
 
 /* Decide `count` independent sets of one part each, with the waits for memory
  * overlapped. verdicts[i] belongs to parts[i]. */
