@@ -61,7 +61,7 @@ struct sl_trip *sl_trip_new(struct sl_dynamo_seat *seat)
     sl_buf_clear(&trip->sheet.names);
     trip->take = NULL;
     trip->allowed = trip->tries = trip->keeps = trip->ours = false;
-    trip->skewed = trip->ends_lease = false;
+    trip->skewed = trip->ends_lease = trip->pledged = trip->apart = false;
     trip->asks.count = 0;
     trip->asks.frees = false;
     trip->again = trip->paused = 0;
