@@ -76,7 +76,7 @@ static void close_seat(struct dynamo *dynamo, struct sl_dynamo_seat *seat)
         return;
     pthread_mutex_lock(&dynamo->seats.lock);
     sl_dynamo_seat_stats(seat, gone);
-    gone->up = gone->ready = gone->seats = 0;
+    gone->up = gone->ready = gone->seats = gone->under_way = 0;
     gone->open = false;
     pthread_mutex_unlock(&dynamo->seats.lock);
     sl_dynamo_seat_close(seat);

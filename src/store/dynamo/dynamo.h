@@ -82,6 +82,7 @@ struct sl_dynamo_stats {
     uint64_t leased;     /* takes decided by a lease, without asking */
     uint64_t lease_tokens; /* taken in advance */
     uint64_t lease_under;  /* of those, not spent and lost */
+    unsigned under_way;    /* takes, and what is given back without one */
     unsigned up, ready, seats;
     bool open;   /* the breaker, of any seat */
     sl_ns ahead; /* of the server's clock, against ours; SL_NS_NONE */

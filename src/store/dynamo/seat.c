@@ -263,6 +263,7 @@ void sl_dynamo_seat_stats(const struct sl_dynamo_seat *seat,
     ret->leased += atomic_load(&c->leased);
     ret->lease_tokens += atomic_load(&c->lease_tokens);
     ret->lease_under += atomic_load(&c->lease_under);
+    ret->under_way += atomic_load(&c->under_way);
     ret->up += atomic_load(&c->up);
     ret->ready += atomic_load(&c->ready);
     ret->open |= atomic_load(&c->open);

@@ -25,6 +25,7 @@ struct sl_dynamo_counts {
         remembered, unmet, throttled, spanning, leased, lease_tokens,
         lease_under;
     _Atomic bool up, ready, open;
+    _Atomic unsigned under_way;
     _Atomic sl_ns ahead;
 };
 

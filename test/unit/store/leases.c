@@ -271,9 +271,17 @@ static void test_melted(void)
     CHECK(sl_leases_end(w.leases, T0 + 60 * SL_MS, true, &end));
     CHECK_EQ(end.asks.words[0].left, 7);
     CHECK_EQ(end.asks.words[0].all, 10);
+    CASE("what comes back unsent has melted once");
+    sl_leases_lost(w.leases, &end.asks, true, &w.counts);
+    CHECK(sl_leases_end(w.leases, T0 + 80 * SL_MS, true, &end));
+    CHECK_EQ(end.asks.words[0].left, 6);
     CASE("nor what nobody can tell, after a step back");
     sl_leases_lost(w.leases, &end.asks, true, &w.counts);
     CHECK(sl_leases_end(w.leases, T0 - 1, true, &end));
+    CHECK_EQ(end.asks.words[0].left, 0);
+    CASE("and that is not known later, either");
+    sl_leases_lost(w.leases, &end.asks, true, &w.counts);
+    CHECK(sl_leases_end(w.leases, T0 + 1, true, &end));
     CHECK_EQ(end.asks.words[0].left, 0);
     sl_leases_close(w.leases);
 }
