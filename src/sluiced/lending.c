@@ -23,7 +23,9 @@
 struct errand {
     struct sl_job job;
     struct sl_lease_claim claim;
-    struct sl_lease_ask *ask; /* NULL: nobody waits */
+    struct sl_lease_ask *ask; /* NULL: it says that we live, that is all */
+    struct sl_lending *desk;
+    sl_ns sent; /* steady */
 };
 
 static void finish(struct sl_lease_ask *ask, int err)
@@ -41,11 +43,14 @@ static void on_carried(struct sl_job *job)
     if (ask)
         ask->unsure = err && job->doubt != 0;
     if (ask)
-        ask->terms = (struct sl_lease_terms){.granted = e->claim.granted,
+        ask->terms = (struct sl_lease_terms){.there = e->claim.there,
+                                             .granted = e->claim.granted,
                                              .used = e->claim.used,
                                              .base = e->claim.base,
                                              .spent = e->claim.spent,
                                              .own = e->claim.own};
+    if (!ask && !err)
+        sl_leased_seen(e->desk->store, e->sent);
     sl_job_clear(job);
     sl_alloc_free(&sl_alloc_libc, e, sizeof(*e));
     if (ask)
@@ -60,6 +65,8 @@ static void send_off(struct sl_lending *desk, struct errand *e,
     e->job.done = on_carried;
     e->job.ctx = e;
     e->job.claim = &e->claim;
+    e->desk = desk;
+    e->sent = sl_loop_steady(loop);
     e->job.change_count = 1;
     sl_registry_ask(desk->daemon->registry, &e->job);
 }
@@ -81,13 +88,15 @@ static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
                                        .id = ask->id,
                                        .limit = ask->limit,
                                        .start = ask->start,
-                                       .at = ask->now,
+                                       .at = sl_loop_now(ask->loop),
                                        .cap = ask->cap,
                                        .want = ask->want,
                                        .least = ask->least,
                                        .need = ask->need,
                                        .ceiling = ask->ceiling,
-                                       .give = ask->give};
+                                       .give = ask->give,
+                                       .has = ask->has,
+                                       .lives = ask->lives};
     send_off(desk, e, ask->loop);
 }
 

@@ -197,6 +197,36 @@ works_again() {
 }
 check 'and when they are back it goes on' until_ works_again
 
+# ---- stopped, released, and back ----
+
+at one
+job few sleepy
+check 'a daemon has some of the last units' has "$out" '"remaining":19,'
+until_ used sleepy 1
+tell /v1/leases
+node=$(grep -o '{"node":"[0-9a-f]*","scope":"org","id":"sleepy"' <<<"$out" |
+    cut -d'"' -f4)
+kill -STOP "${pids[one]}"
+at two
+for _ in 1 2 3 4 5 6 7 8; do
+    tell "/v1/leases/$node" -X DELETE
+    answers 409 || break
+    sleep 3 # until nobody has seen it for ten seconds
+done
+check 'it is stopped, and somebody releases it' has "$out" '"released":true'
+passed=0
+rest_passed() {
+    job few sleepy
+    has "$out" '"allowed":true' && passed=$((passed + 1))
+    ((passed == 19))
+}
+check 'others give out all that it had not' until_ rest_passed
+kill -CONT "${pids[one]}"
+at one
+job few sleepy
+check 'it uses nothing of what it had' has "$out" '"by":"small"'
+check 'and nothing was given out twice' until_ used sleepy 20
+
 # ---- the end ----
 
 for name in one two; do

@@ -100,6 +100,7 @@ static int look(struct sl_database *db, struct sl_lease_claim *c)
     if (err < 0)
         return err;
     err = find_row(db, c, &row);
+    c->there = row.there;
     c->base = row.there ? row.base : c->ceiling;
     c->spent = row.spent;
     c->own = row.leased;
@@ -117,6 +118,7 @@ static int put_row(struct sl_database *db, struct sl_lease_claim *c)
     sl_query_number(db, q, 8, c->at);
     err = sl_query_step(db, q);
     if (err == 1) {
+        c->there = true;
         c->base = number(db, q, 0);
         c->spent = number(db, q, 1);
         c->own = number(db, q, 2);
@@ -130,6 +132,16 @@ static uint64_t need_of(const struct sl_lease_claim *c)
     uint64_t need = c->need < c->cap ? c->need : c->cap;
 
     return need > c->least ? need : c->least;
+}
+
+/* It did not know that it was released, and counts on units that are others'
+ * by now. With a row it would go on using them: it is told first. */
+static int take_back(struct sl_database *db, struct sl_lease_claim *c)
+{
+    struct row row = {.leased = c->granted, .there = true};
+    int err = reduce(db, c, &row, c->granted, 0);
+
+    return err ? err : look(db, c);
 }
 
 static int want(struct sl_database *db, struct sl_lease_claim *c)
@@ -154,7 +166,10 @@ static int want(struct sl_database *db, struct sl_lease_claim *c)
     sl_query_reset(db, q);
     if (err < 0)
         return err;
-    return err == 1 ? put_row(db, c) : look(db, c);
+    err = err == 1 ? put_row(db, c) : look(db, c);
+    if (err || !c->has || c->granted == 0 || c->own > c->granted)
+        return err;
+    return take_back(db, c);
 }
 
 static int give(struct sl_database *db, const struct sl_lease_claim *c)
@@ -177,8 +192,10 @@ static int live(struct sl_database *db, const struct sl_lease_claim *c)
 
 int sl_ledger_claim(struct sl_database *db, struct sl_lease_claim *c)
 {
-    if (c->scope.len == 0)
-        return live(db, c);
+    int err = c->scope.len == 0 || c->lives ? live(db, c) : 0;
+
+    if (err || c->scope.len == 0)
+        return err;
     if (c->give > 0)
         return give(db, c);
     return c->want > 0 ? want(db, c) : look(db, c);

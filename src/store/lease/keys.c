@@ -138,6 +138,7 @@ int sl_leased_make_shards(struct sl_leased *l)
     if (!at)
         return SLUICE_ENOMEM;
     l->piece = at;
+    pthread_mutex_init(&l->seeing, NULL);
     memset(at, 0, SHARD_PART + ROW_PART);
     rows = (void *)(at + SHARD_PART);
     at += (ALIGN - (uintptr_t)at % ALIGN) % ALIGN;
@@ -163,6 +164,7 @@ void sl_leased_free_shards(struct sl_leased *l)
     sl_leased_each(l, always, NULL);
     for (unsigned i = 0; i < SHARDS; i++)
         pthread_mutex_destroy(&l->shards[i].lock);
+    pthread_mutex_destroy(&l->seeing);
     sl_alloc_free(l->alloc, l->piece, SHARD_PART + ROW_PART);
     l->piece = NULL;
 }
