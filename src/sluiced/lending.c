@@ -200,6 +200,31 @@ static bool has_holds(const struct sl_daemon *daemon)
     return holds.held > 0;
 }
 
+static sl_ns end_of(const struct sl_policy *policy,
+                    const struct sl_lease_row *row)
+{
+    int index = sl_policy_rule(policy, row->limit);
+    const struct sl_limit *limit;
+
+    if (index < 0)
+        return SL_NS_NONE;
+    limit = &policy->rules[index].strictest;
+    return limit->calendar ? sl_calendar_period(&limit->cal, row->start).end
+                           : row->start + limit->period;
+}
+
+/* What was taken and not put down was taken before it was last seen, or within
+ * a second; and in its period. */
+static sl_ns day_of(struct sl_daemon *daemon, const struct sl_lease_row *row)
+{
+    sl_ns at = row->seen > row->start ? row->seen : row->start;
+    sl_ns end = end_of(daemon->written.policy, row);
+
+    if (at == 0)
+        return sl_lending_now(daemon);
+    return at < end ? at : end - 1;
+}
+
 uint64_t sl_lending_resume(void *ctx, const struct sl_lease_row *row,
                            bool *held, sl_ns *at)
 {
@@ -215,7 +240,7 @@ uint64_t sl_lending_resume(void *ctx, const struct sl_lease_row *row,
     if (row->older || !look_own(&daemon->lending.lender, &who, &own))
         return row->leased;
     *held = has_holds(daemon);
-    *at = row->start > 0 ? row->start : sl_lending_now(daemon);
+    *at = day_of(daemon, row);
     return sl_lease_left(row->base, row->spent, row->leased, own);
 }
 

@@ -74,6 +74,7 @@ struct sl_lease_row {
     struct sl_str scope, id, limit;
     sl_ns start;
     uint64_t base, spent, leased;
+    sl_ns seen; /* when the node was, before it came back; 0: nobody knows */
     bool older; /* there is a newer one of this key */
 };
 
