@@ -108,6 +108,26 @@ check 'no page in a browser may read them' answers 403
 tell "/v1/leases/$node" -X DELETE -H 'Origin: http://evil.example'
 check 'or release them' answers 403
 
+# ---- reports that must fit ----
+
+at two
+job few eta
+check 'one has something leased' has "$out" '"remaining":19,'
+ask /v1/usage -d '{"org":"eta","limit":"small","amount":20,"enforce":true}'
+check 'what is more than is left is refused' has "$out" '"status":429,'
+at one
+job few eta
+ask /v1/usage -d '{"org":"eta","limit":"small","amount":18,"enforce":true}'
+check 'what is leased is not given out again' answers 503
+check 'that it is leased is said' has "$out" 'are leased to daemons'
+fits_then() {
+    ask /v1/usage -d '{"org":"eta","limit":"small","amount":18,"enforce":true}'
+    answers 200
+}
+check 'when it is back it fits' until_ fits_then
+job few eta
+check 'and then nothing is left' has "$out" '"allowed":false,'
+
 # ---- several limits ----
 
 for _ in 1 2 3 4 5 6 7 8 9; do job both delta ',"user":"ann"'; done

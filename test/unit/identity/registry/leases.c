@@ -84,6 +84,12 @@ static void test_granting(struct world *w)
     CASE("what must fit must fit beside what is leased");
     u.enforce = true;
     CHECK_EQ(put(w, &u, 1), SL_JOB_CONFLICT);
+    CHECK_EQ(u.result, SL_USAGE_LEASED);
+    CHECK_EQ(u.leased, 100);
+    CHECK_EQ(u.used, 0);
+    CASE("what would not fit without that is refused");
+    u.amount = 101;
+    CHECK_EQ(put(w, &u, 1), SL_JOB_CONFLICT);
     CHECK_EQ(u.result, SL_USAGE_FULL);
 }
 
