@@ -113,6 +113,7 @@ check 'or release them' answers 403
 at two
 job few eta
 check 'one has something leased' has "$out" '"remaining":19,'
+until_ used eta 1
 ask /v1/usage -d '{"org":"eta","limit":"small","amount":20,"enforce":true}'
 check 'what is more than is left is refused' has "$out" '"status":429,'
 at one

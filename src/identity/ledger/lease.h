@@ -32,6 +32,7 @@ struct sl_lease_claim {
     sl_ns at;
     uint64_t cap;
     uint64_t want, least; /* 0: nothing, but to know how it stands */
+    uint64_t need;        /* if there is as much; by all who wait there */
     uint64_t ceiling;     /* how far its cell may go, if there is no row */
     uint64_t give;        /* so many come back; then nothing is wanted */
 
@@ -49,10 +50,6 @@ struct sl_lease_claim sl_lease_claim_of(const struct sl_usage *usage);
  * sl_ledger_record(). */
 SL_MUST_USE int sl_ledger_spend(struct sl_database *db,
                                 const struct sl_usage *u, uint64_t amount);
-
-/* Nothing was used: nothing is leased to the node. */
-SL_MUST_USE int sl_ledger_unlease(struct sl_database *db,
-                                  const struct sl_usage *u);
 
 /* All rows, as items of a JSON array; *ret_cut: the first ones only, of which
  * there are `most`, or as many as there is room for. */
