@@ -1,6 +1,7 @@
 /* nodes.c -- nodes beside each other: who goes first, who has a name, and whom
  * it keeps from writing when it comes back. */
 #include "claims.h"
+#include "fail.h"
 
 /* ---- who goes first ---- */
 
@@ -91,13 +92,13 @@ static void test_portions_of_slots(struct world *w)
     struct sl_registry_options options = {.driver = BACKED_BY,
                                           .path = w->path,
                                           .on_lease = on_lease,
-                                          .node = S("a"),
+                                          .node = S("c"),
                                           .ctx = &back};
     struct sl_diag diag = {0};
     unsigned opened = 0;
 
     CASE("coming back it keeps others only from whom it is about");
-    CHECK_EQ(lease(w, "a", 10, 10), 10);
+    CHECK_EQ(lease(w, "c", 10, 10), 10);
     world_stop(w);
     for (int odd = 0; odd < 2; odd++) {
         PGconn *conn = PQconnectdb(backed_url());
@@ -115,7 +116,7 @@ static void test_portions_of_slots(struct world *w)
     }
     CHECK_EQ(opened, 1);
     CHECK_EQ(world_start(w, NULL), 0);
-    CHECK_EQ(look(w, "a").leased, 0);
+    CHECK_EQ(look(w, "c").leased, 0);
 }
 
 /* Two with the same name. */
@@ -152,12 +153,66 @@ static void test_name(struct world *w)
 }
 #endif
 
+/* ---- coming back without memory ---- */
+
+#define MANY 150 /* more than are gone through at once */
+
+static void lease_many(struct world *w)
+{
+    for (unsigned i = 0; i < MANY; i++) {
+        struct sl_lease_claim c = claim("many", 1, 1);
+        char id[16];
+
+        snprintf(id, sizeof(id), "id-%03u", i);
+        c.id = sl_str_c(id);
+        carry(w, &c);
+    }
+}
+
+static void test_no_memory(struct world *w)
+{
+    struct back back = {.own = 0};
+    struct fail f = {0};
+    struct sl_alloc alloc = fail_alloc(&f);
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .alloc = &alloc,
+                                          .on_lease = on_lease,
+                                          .node = S("many"),
+                                          .ctx = &back};
+    struct sl_diag diag = {0};
+    struct sl_job job;
+    int err = SLUICE_ENOMEM;
+
+    CASE("the nth allocation fails while it comes back: it comes again");
+    lease_many(w);
+    world_stop(w);
+    while (err && f.nth < 1000) {
+        f = (struct fail){.nth = f.nth + 1};
+        err = sl_registry_open(&options, &w->registry, &diag);
+        CHECK(!err || err == SLUICE_ENOMEM || err == SLUICE_ESTORE);
+        world_stop(w);
+        CHECK_EQ(f.pieces, 0);
+    }
+    CHECK_EQ(err, 0);
+    CHECK(f.nth > 3);
+    CHECK(back.rows >= MANY);
+    CASE("and all that it had is free again, once");
+    CHECK_EQ(world_start(w, NULL), 0);
+    sl_job_init(&job, SL_JOB_LEASES, &sl_alloc_libc);
+    job.most = 1;
+    ask(w, &job);
+    CHECK_EQ(job.text.len, 0);
+    sl_job_clear(&job);
+}
+
 int main(void)
 {
     struct world w;
 
     world_open(&w);
     test_order(&w);
+    test_no_memory(&w);
 #ifdef ON_POSTGRES
     test_portions_of_slots(&w);
     test_name(&w);
