@@ -68,7 +68,6 @@ static void on_carried(struct sl_job *job)
     ask->err = job->err;
     ask->terms = (struct sl_lease_terms){.granted = e->claim.granted,
                                          .used = e->claim.used,
-                                         .leased = e->claim.leased,
                                          .base = e->claim.base,
                                          .spent = e->claim.spent,
                                          .own = e->claim.own};

@@ -43,7 +43,6 @@ static void on_carried(struct sl_job *job)
     if (ask)
         ask->terms = (struct sl_lease_terms){.granted = e->claim.granted,
                                              .used = e->claim.used,
-                                             .leased = e->claim.leased,
                                              .base = e->claim.base,
                                              .spent = e->claim.spent,
                                              .own = e->claim.own};
@@ -86,6 +85,7 @@ static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
                                        .cap = ask->cap,
                                        .want = ask->want,
                                        .least = ask->least,
+                                       .need = ask->need,
                                        .ceiling = ask->ceiling,
                                        .give = ask->give};
     send_off(desk, e, ask->loop);

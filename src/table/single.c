@@ -32,11 +32,10 @@ static bool settle(sl_word *cell, struct sl_cell old, struct sl_cell bare,
 
 /* Guard, second word and tag are looked at in this order. (5) */
 bool sl_single_decide(const struct sl_set *set, struct sl_part *part,
-                      const struct sl_key *key, unsigned slot,
-                      enum sl_verdict *ret)
+                      uint64_t tag, struct sl_slot slot, enum sl_verdict *ret)
 {
-    struct sl_bucket *b = sl_region_bucket(set->intent->region, key->bucket[0]);
-    sl_word *cell = &b->word[sl_cell_word(slot)];
+    struct sl_bucket *b = sl_region_bucket(set->intent->region, slot.bucket);
+    sl_word *cell = &b->word[sl_cell_word(slot.index)];
     const struct sl_algorithm *algorithm = sl_algorithms[part->limit->kind];
     unsigned pauses = PAUSES_FIRST;
     struct sl_taken taken;
@@ -46,7 +45,7 @@ bool sl_single_decide(const struct sl_set *set, struct sl_part *part,
         old.w[0] = atomic_load(cell);
         old.w[1] = get(cell + 1);
         if (sl_is_locked(old.w[0]) ||
-            get(&b->word[sl_tag_word(slot)]) != key->tag)
+            get(&b->word[sl_tag_word(slot.index)]) != tag)
             return false;
         algorithm->take(part->limit, sl_cell_bare(old), part->cost, set->now,
                         &taken);

@@ -181,15 +181,31 @@ static void answer(struct sl_set *set, const struct sl_item *item,
         count_from(set->lag, &part->answer);
 }
 
+/* A key that is not in the first line of its first bucket: is it in the second,
+ * or in the second bucket? A guess; whoever swaps looks again. */
+static struct sl_slot seek_on(const struct sl_table *table,
+                              const struct sl_key *key)
+{
+    const struct sl_region *r = &table->region;
+    const struct sl_bucket *b = sl_region_bucket(r, key->bucket[0]);
+    struct sl_slot slot = {key->bucket[0], SL_SLOTS};
+
+    if (!sl_key_find_in(r, key->bucket[0], key->tag, &slot) &&
+        (atomic_load_explicit(&b->word[0], memory_order_relaxed) &
+         SL_HEAD_WENT(1)))
+        (void)sl_key_find_in(r, key->bucket[1], key->tag, &slot);
+    return slot;
+}
+
 /* The bucket of a part is announced: decide it by the short way or the long
  * one. */
 static enum sl_verdict decide_one(struct sl_set *set, struct sl_part *part,
-                                  const struct sl_key *key, unsigned slot)
+                                  const struct sl_key *key, struct sl_slot slot)
 {
     enum sl_verdict verdict;
 
-    if (slot < SL_SLOTS && part->act == SL_ACT_TAKE &&
-        sl_single_decide(set, part, key, slot, &verdict)) {
+    if (slot.index < SL_SLOTS && part->act == SL_ACT_TAKE &&
+        sl_single_decide(set, part, key->tag, slot, &verdict)) {
         if (verdict == SL_VERDICT_DENY)
             permits_retry(set, key, part, part->cost);
         if (set->lag)
@@ -211,15 +227,19 @@ static enum sl_verdict decide_single(struct sl_set *set, struct sl_part *part)
 {
     const struct sl_region *r = &set->table->region;
     enum sl_verdict verdict;
+    struct sl_slot slot;
     struct sl_key key;
 
     hash_and_fetch(set->table, part, &key);
     set->intent = sl_actor_borrow(&set->table->actors);
     sl_swaps_note(set->intent, 0, sl_head_at(r, key.bucket[0]));
-    sl_swaps_say(set->intent, 1);
-    verdict =
-        decide_one(set, part, &key,
-                   sl_key_in_line(sl_region_bucket(r, key.bucket[0]), key.tag));
+    sl_swaps_note(set->intent, 1, sl_head_at(r, key.bucket[1]));
+    sl_swaps_say(set->intent, 2);
+    slot.bucket = key.bucket[0];
+    slot.index = sl_key_in_line(sl_region_bucket(r, key.bucket[0]), key.tag);
+    if (slot.index == SL_SLOTS)
+        slot = seek_on(set->table, &key);
+    verdict = decide_one(set, part, &key, slot);
     sl_swaps_unsay(set->intent);
     sl_actor_return(&set->table->actors, set->intent);
     return verdict;
@@ -277,18 +297,21 @@ enum sl_verdict sl_set_ride(struct sl_table *table, struct sl_part *parts,
 
 /* Where in the first line of its bucket is the key? What that does not settle
  * is fetched: the second line, and the second bucket if any key went there. */
-static unsigned seek(const struct sl_table *table, const struct sl_key *key)
+static struct sl_slot seek(const struct sl_table *table,
+                           const struct sl_key *key)
 {
     const struct sl_bucket *b =
         sl_region_bucket(&table->region, key->bucket[0]);
-    unsigned slot = sl_key_in_line(b, key->tag);
+    struct sl_slot slot = {key->bucket[0], sl_key_in_line(b, key->tag)};
 
-    if (slot >= 2)
+    if (slot.index >= 2)
         sl_key_prefetch(table, key->bucket[0], 1);
-    if (slot == SL_SLOTS &&
+    if (slot.index == SL_SLOTS &&
         (atomic_load_explicit(&b->word[0], memory_order_relaxed) &
-         SL_HEAD_WENT(1)))
+         SL_HEAD_WENT(1))) {
         sl_key_prefetch(table, key->bucket[1], 0);
+        sl_key_prefetch(table, key->bucket[1], 1);
+    }
     return slot;
 }
 
@@ -299,26 +322,30 @@ static void hash_some(const struct sl_set *set, const struct sl_part *parts,
 {
     for (unsigned i = from; i < to; i++)
         sl_key_hash(set->table, &parts[i], &keys[i]);
-    for (unsigned i = from; i < to; i++) {
+    for (unsigned i = from; i < to; i++)
         sl_key_prefetch(set->table, keys[i].bucket[0], 0);
-        sl_swaps_note(set->intent, i,
-                      sl_head_at(&set->table->region, keys[i].bucket[0]));
-    }
 }
 
-/* Three passes over a handful of parts: hash and prefetch the first line, see
- * whom that does not serve and prefetch more, decide. */
+/* Four passes over a handful of parts: hash and prefetch the first line, see
+ * whom that does not serve and prefetch more, see where these are and announce
+ * all, decide. */
 static void batch_some(struct sl_set *set, struct sl_part *parts,
                        enum sl_verdict *verdicts, unsigned count)
 {
     struct sl_key keys[BATCH];
-    unsigned slots[BATCH];
+    struct sl_slot slots[BATCH];
 
     for (unsigned i = 0; i < count; i += RUN)
         hash_some(set, parts, keys, i, count - i < RUN ? count : i + RUN);
-    sl_swaps_say(set->intent, count);
     for (unsigned i = 0; i < count; i++)
         slots[i] = seek(set->table, &keys[i]);
+    for (unsigned i = 0; i < count; i++) {
+        if (slots[i].index == SL_SLOTS)
+            slots[i] = seek_on(set->table, &keys[i]);
+        sl_swaps_note(set->intent, i,
+                      sl_head_at(&set->table->region, slots[i].bucket));
+    }
+    sl_swaps_say(set->intent, count);
     for (unsigned i = 0; i < count; i++)
         verdicts[i] = decide_one(set, &parts[i], &keys[i], slots[i]);
     sl_swaps_unsay(set->intent);

@@ -52,7 +52,6 @@ static void claim(struct books *b, unsigned node, uint64_t cap, uint64_t want,
     *ret = (struct sl_lease_terms){
         .granted = granted,
         .used = b->used,
-        .leased = b->leased,
         .base = row->there ? row->base : ceiling,
         .spent = row->spent,
         .own = row->leased,
@@ -109,6 +108,7 @@ static void ask(struct world *w, unsigned i, uint64_t cost, bool answered)
     struct node *n = &w->nodes[i];
     struct sl_quota_lease *l = &n->lease;
     struct sl_lease_terms terms;
+    struct sl_lease_wish wish = {.cost = cost, .cap = w->cap};
     uint64_t least = 0, want = 0;
 
     if (cost > 0)
@@ -117,8 +117,9 @@ static void ask(struct world *w, unsigned i, uint64_t cost, bool answered)
           l->ceiling > l->own ? l->ceiling : l->own, &terms);
     if (w->books.used <= w->cap) /* (1) */
         CHECK(w->books.used + w->books.leased <= w->cap);
+    wish.least = least;
     if (answered)
-        sl_lease_land(l, &terms, true, cost, w->cap, w->steady);
+        sl_lease_land(l, &terms, &wish, w->steady);
 }
 
 static bool try(struct world *w, struct node *n, uint64_t cost)

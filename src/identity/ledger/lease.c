@@ -125,6 +125,13 @@ static int put_row(struct sl_database *db, struct sl_lease_claim *c)
     return err < 0 ? err : 0;
 }
 
+static uint64_t need_of(const struct sl_lease_claim *c)
+{
+    uint64_t need = c->need < c->cap ? c->need : c->cap;
+
+    return need > c->least ? need : c->least;
+}
+
 static int want(struct sl_database *db, struct sl_lease_claim *c)
 {
     const enum sl_query q = SL_QUERY_LEASE;
@@ -134,9 +141,10 @@ static int want(struct sl_database *db, struct sl_lease_claim *c)
         return look(db, c);
     bind_key(db, q, c);
     sl_query_number(db, q, 5, c->at);
-    sl_query_number(db, q, 6, (int64_t)c->want);
+    sl_query_number(db, q, 6, (int64_t)(c->want < c->cap ? c->want : c->cap));
     sl_query_number(db, q, 7, (int64_t)c->least);
     sl_query_number(db, q, 8, (int64_t)c->cap);
+    sl_query_number(db, q, 9, (int64_t)need_of(c));
     err = sl_query_step(db, q);
     if (err == 1) {
         c->used = number(db, q, 0);
@@ -196,14 +204,6 @@ int sl_ledger_spend(struct sl_database *db, const struct sl_usage *u,
     uint64_t units = amount < row.leased ? amount : row.leased;
 
     return err || !row.there ? err : reduce(db, &c, &row, units, amount);
-}
-
-int sl_ledger_unlease(struct sl_database *db, const struct sl_usage *u)
-{
-    struct sl_lease_claim c = claim_of(u);
-
-    c.give = (uint64_t)SL_USAGE_MOST;
-    return give(db, &c);
 }
 
 /* ---- operators ---- */

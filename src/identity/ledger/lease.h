@@ -30,6 +30,7 @@ struct sl_lease_claim {
     sl_ns at;
     uint64_t cap;
     uint64_t want, least; /* 0: nothing, but to know how it stands */
+    uint64_t need;        /* if there is as much; by all who wait there */
     uint64_t ceiling;     /* how far its cell may go, if there is no row */
     uint64_t give;        /* so many come back; then nothing is wanted */
 
@@ -44,10 +45,6 @@ SL_MUST_USE int sl_ledger_claim(struct sl_database *db,
  * sl_ledger_record(). */
 SL_MUST_USE int sl_ledger_spend(struct sl_database *db,
                                 const struct sl_usage *u, uint64_t amount);
-
-/* Nothing was used: nothing is leased to the node. */
-SL_MUST_USE int sl_ledger_unlease(struct sl_database *db,
-                                  const struct sl_usage *u);
 
 /* All rows, as items of a JSON array; `most` of them. */
 SL_MUST_USE int sl_ledger_leases_json(struct sl_database *db, struct sl_str own,

@@ -189,8 +189,12 @@ static uint64_t hash_of(const struct sl_bookkeeper *k, const struct sl_usage *u)
     return sl_hash64(&key, u->id);
 }
 
+/* Is one's amount added to the other's? What is given back was leased by who
+ * used it, and is no longer: there, the sum would not say how much was used. */
 static bool is_same(const struct sl_usage *a, const struct sl_usage *b)
 {
+    if (a->node.len > 0 && (a->amount < 0) != (b->amount < 0))
+        return false;
     if (is_held(a) || is_held(b))
         return a->hold[0] == b->hold[0] && a->hold[1] == b->hold[1] &&
                sl_str_eq(a->limit, b->limit);

@@ -226,14 +226,13 @@ static void show(struct sl_usage *u, const struct counter *c)
     u->told = c->told;
 }
 
-/* What a node has used is no longer leased to it. */
+/* What a node has used is no longer leased to it. A reset changes no lease:
+ * what is unspent of it, nobody has used. */
 static int move_lease(struct sl_database *db, const struct sl_usage *u)
 {
-    if (u->node.len == 0)
+    if (u->node.len == 0 || u->reset || u->amount <= 0)
         return 0;
-    if (u->reset)
-        return sl_ledger_unlease(db, u);
-    return u->amount > 0 ? sl_ledger_spend(db, u, (uint64_t)u->amount) : 0;
+    return sl_ledger_spend(db, u, (uint64_t)u->amount);
 }
 
 static int settle(struct sl_database *db, struct sl_usage *u,

@@ -24,7 +24,9 @@ static void deny(struct sl_leased_attempt *a, unsigned i,
     /* Not to be had, whoever has it. */
     if (answer->remaining > sl_lease_unspent(lease))
         answer->remaining = sl_lease_unspent(lease);
-    if (lease->elsewhere && answer->retry_in > COMES_BACK)
+    /* It would fit, if nodes gave back what they have. */
+    if (fits(lease, a->take->parts[i].cost, answer->capacity) &&
+        answer->retry_in > COMES_BACK)
         answer->retry_in = COMES_BACK;
 }
 

@@ -1,16 +1,14 @@
-/* asking.c -- questions to the books: sent, waited for, answered; and what is
- * not needed, given back.
+/* asking.c -- questions to the books: sent and answered; and what is not
+ * needed, given back.
  *
- * A take that waits belongs to its errand until it is answered or late. An
- * errand lives until the books have answered: what they grant to somebody who
- * has gone stays in the lease. */
+ * One question at a time is under way about a key. So each answer says how far
+ * the cell may go, whatever became of those before it. */
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "net/loop.h"
 #include "store/lease/inner.h"
-
-#define WAITING_MOST 16384
 
 /* Beyond so many keys those whose units are held are forgotten, too. */
 #define HELD_MOST (SL_LEASES_MOST / 4 * 3)
@@ -23,12 +21,6 @@ struct sl_leased_errand {
     uint32_t limit_id;
     unsigned shard;
     uint64_t cost;
-    unsigned epoch;
-    bool alone;           /* when it was made nothing else was on its way */
-    bool ahead;           /* before it is needed */
-    struct sl_take *take; /* or NULL: nobody waits any more */
-    unsigned tries;
-    struct sl_timer *timer; /* or NULL */
     size_t size;
     char texts[];
 };
@@ -56,11 +48,12 @@ bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
     struct sl_leased_key *k = need->key;
     size_t size = sizeof(struct sl_leased_errand) + k->scope.len + k->id.len +
                   k->limit.len;
-    struct sl_leased_errand *e = NULL;
+    struct sl_leased_errand *e;
     char *at;
 
-    if (atomic_load(&l->waiting) < WAITING_MOST)
-        e = sl_alloc_new(l->alloc, size);
+    if (k->asking)
+        return true;
+    e = sl_alloc_new(l->alloc, size);
     if (!e)
         return false;
     memset(e, 0, sizeof(*e));
@@ -71,9 +64,6 @@ bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
     e->limit_id = k->limit_id;
     e->shard = need->shard;
     e->cost = need->cost;
-    e->take = need->take;
-    e->tries = need->tries;
-    e->ahead = !need->take && need->want > 0;
     e->ask = (struct sl_lease_ask){
         .scope = put_text(&at, k->scope),
         .id = put_text(&at, k->id),
@@ -86,65 +76,60 @@ bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
         .ceiling = larger(k->lease.ceiling, k->lease.own),
         .give = give,
     };
-    e->alone = k->asking++ == 0;
-    e->epoch = ++k->epoch;
+    if (need->least > 0) {
+        e->ask.need = sl_add_sat(need->least, k->wanted);
+        e->ask.want = larger(need->want, e->ask.need);
+    }
+    k->asking = true;
     e->next = *outbox;
     *outbox = e;
-    atomic_fetch_add(&l->waiting, 1);
     return true;
-}
-
-static void free_errand(struct sl_leased_errand *e)
-{
-    sl_timer_free(e->timer);
-    atomic_fetch_sub(&e->l->waiting, 1);
-    sl_alloc_free(e->l->alloc, e, e->size);
 }
 
 /* ---- answers ---- */
 
-/* Nobody has a use for it: the period is over, or the key was forgotten. */
+/* Nobody has a use for it: the period is over. */
 static void return_grant(const struct sl_leased_errand *e,
+                         struct sl_leased_key *k,
                          struct sl_leased_errand **outbox)
 {
-    struct sl_leased_key gone = {.hash = e->hash,
+    struct sl_leased_key over = {.hash = e->hash,
                                  .limit_id = e->limit_id,
                                  .scope = e->ask.scope,
                                  .id = e->ask.id,
                                  .limit = e->ask.limit,
                                  .lease = {.start = e->ask.start}};
     struct sl_leased_need need = {
-        .key = &gone, .shard = e->shard, .now = e->ask.now};
+        .key = &over, .shard = e->shard, .now = e->ask.now};
 
-    (void)!sl_leased_prepare(e->l, &need, e->ask.terms.granted, outbox);
+    if (sl_leased_prepare(e->l, &need, e->ask.terms.granted, outbox))
+        k->asking = true;
 }
 
-static void land_locked(struct sl_leased_errand *e,
+static void land_locked(struct sl_leased_errand *e, struct sl_leased_key *k,
                         struct sl_leased_errand **outbox)
 {
-    struct sl_leased_key *k =
-        sl_leased_again(e->l, e->shard, e->hash, e->limit_id);
-    bool same = k && k->lease.start == e->ask.start;
-    bool alone = k && e->alone && k->epoch == e->epoch;
+    bool same = k->lease.start == e->ask.start;
+    struct sl_lease_wish wish = {
+        .cost = e->cost, .least = e->ask.least, .cap = e->ask.cap};
 
-    atomic_store(&e->l->away, e->ask.err != 0);
-    if (k && k->asking > 0)
-        k->asking--;
-    if (k && e->ahead)
-        k->ahead = false;
     if (same && e->ask.err && e->ask.unsure)
         k->doubtful = true;
     else if (same && e->ask.err)
         sl_lease_keep(&k->lease, e->ask.give);
     if (e->ask.err || e->ask.give > 0)
         return;
-    if (same && alone)
+    if (same)
         k->doubtful = false;
     if (same)
-        sl_lease_land(&k->lease, &e->ask.terms, alone, e->cost, e->ask.cap,
+        sl_lease_land(&k->lease, &e->ask.terms, &wish,
                       sl_loop_steady(e->ask.loop));
     else if (e->ask.terms.granted > 0)
-        return_grant(e, outbox);
+        return_grant(e, k, outbox);
+    if (same && k->lease.refused_until > 0 && k->unsettled > 0) {
+        k->unsettled--;
+        sl_lease_hope(&k->lease);
+    }
     if (e->ask.least > 0 && e->ask.terms.granted == 0)
         atomic_fetch_add(&e->l->refused, 1);
 }
@@ -153,45 +138,24 @@ static void on_answer(struct sl_lease_ask *ask)
 {
     struct sl_leased_errand *e = (struct sl_leased_errand *)ask;
     struct sl_leased_errand *outbox = NULL;
+    struct sl_leased_waiter *waiters = NULL;
     struct sl_leased *l = e->l;
-    struct sl_take *take = e->take;
-    unsigned tries = e->tries + 1;
-    bool failed = ask->err != 0;
     struct sl_loop *loop = ask->loop;
+    struct sl_leased_key *k;
 
+    atomic_store(&l->away, ask->err != 0);
     pthread_mutex_lock(&l->shards[e->shard].lock);
-    land_locked(e, &outbox);
+    k = sl_leased_again(l, e->shard, e->hash, e->limit_id);
+    if (k) {
+        k->asking = false;
+        land_locked(e, k, &outbox);
+        /* Without the books, what was to be given back may be enough. */
+        waiters = sl_leased_take_out(k, ask->err != 0);
+    }
     pthread_mutex_unlock(&l->shards[e->shard].lock);
-    free_errand(e);
+    sl_alloc_free(l->alloc, e, e->size);
     sl_leased_send(outbox, loop);
-    /* Without the books, what was to be given back may be enough. */
-    if (take)
-        sl_leased_try(l, take, tries, failed);
-}
-
-/* ---- sending ---- */
-
-/* Whoever asked is told, and the answer stays in the lease. */
-static void on_late(void *ctx)
-{
-    struct sl_leased_errand *e = ctx;
-    struct sl_take *take = e->take;
-
-    e->take = NULL;
-    if (take)
-        sl_leased_try(e->l, take, e->tries + 1, true);
-}
-
-static bool start_timer(struct sl_leased_errand *e, struct sl_loop *loop)
-{
-    sl_ns after = e->l->options.patience;
-
-    if (e->take->deadline > 0)
-        after = e->take->deadline - sl_loop_steady(loop);
-    if (sl_timer_new(loop, on_late, e, &e->timer))
-        return false;
-    sl_timer_start(e->timer, after > 0 ? after : 0);
-    return true;
+    sl_leased_wake(waiters, loop);
 }
 
 void sl_leased_send(struct sl_leased_errand *outbox, struct sl_loop *loop)
@@ -201,13 +165,6 @@ void sl_leased_send(struct sl_leased_errand *outbox, struct sl_loop *loop)
         e->ask.loop = loop;
         e->ask.done = on_answer;
         atomic_fetch_add(&e->l->asked, 1);
-        if (e->take)
-            atomic_fetch_add(&e->l->waited, 1);
-        if (e->take && !start_timer(e, loop)) {
-            e->ask.err = SLUICE_ENOMEM;
-            on_answer(&e->ask);
-            continue;
-        }
         e->l->options.lender->ask(e->l->options.lender, &e->ask);
     }
 }
@@ -242,7 +199,7 @@ static void look_again(struct beat *b, struct sl_leased_key *k)
  * while something that is held may come back, if there is room. */
 static bool is_over(const struct beat *b, const struct sl_leased_key *k)
 {
-    return k->asking == 0 && !k->doubtful &&
+    return !k->asking && !k->waiting && k->wanted == 0 && !k->doubtful &&
            (!k->held || b->now >= k->lease.end ||
             atomic_load(&b->l->keys) > HELD_MOST);
 }
@@ -256,12 +213,16 @@ static bool trim(void *ctx, struct sl_leased_key *k)
     uint64_t units;
 
     look_again(b, k);
+    if (b->all)
+        k->asking = false; /* nobody takes any more, whatever is granted */
+    if (k->asking)
+        return false;
     if (b->away) {
-        if (!b->outbox && k->asking == 0)
+        if (!b->outbox)
             (void)!sl_leased_prepare(b->l, &need, 0, &b->outbox);
         return false;
     }
-    if (k->doubtful && k->asking == 0 && !b->all) {
+    if (k->doubtful && !b->all) {
         (void)!sl_leased_prepare(b->l, &need, 0, &b->outbox);
         return false;
     }

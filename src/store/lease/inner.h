@@ -17,12 +17,14 @@ struct sl_leased_key {
     struct sl_calendar cal; /* by which its period was found... */
     sl_ns span;             /* ...or its length */
     struct sl_quota_lease lease;
-    unsigned epoch;  /* counts questions */
-    bool doubtful;   /* one was not answered: who knows what came of it */
-    unsigned asking; /* questions under way */
-    bool ahead;      /* one of them, before it is needed */
-    bool held;       /* a hold was taken: its cell may change by itself */
-    bool touched;    /* since the last beat */
+    bool asking; /* a question is under way: one at a time, or the books and
+                  * this node would not speak of the same ceiling */
+    unsigned unsettled; /* refusals that are not believed, after a reset */
+    bool doubtful;      /* one was not answered: who knows what came of it */
+    bool held;          /* a hold was taken: its cell may change by itself */
+    bool touched;       /* since the last beat */
+    struct sl_leased_waiter *waiting, **waiting_end; /* takes, for an answer */
+    uint64_t wanted; /* by those who wait, or are about to try again */
     struct sl_str scope, id, limit;
     size_t size;
 };
@@ -86,17 +88,16 @@ enum sl_leased_way {
     SL_LEASED_FAIL,   /* they can't be asked */
 };
 
-/* What a take waits for. */
+/* What the books are to be asked. */
 struct sl_leased_need {
     struct sl_leased_key *key; /* locked */
     unsigned shard;
     uint64_t cap, cost, want, least;
     sl_ns now;
-    struct sl_take *take; /* NULL: nobody waits */
-    unsigned tries;
 };
 
 struct sl_leased_errand;
+struct sl_leased_waiter;
 
 struct sl_leased_attempt {
     struct sl_leased *l;
@@ -146,12 +147,29 @@ void sl_leased_try(struct sl_leased *l, struct sl_take *take, unsigned tries,
 
 /* ---- asking.c ---- */
 
-/* Put a question to the books into the outbox. False: there is no memory, or
- * too many wait. */
+/* Put a question to the books into the outbox, unless one is under way about
+ * this key. False: there is no memory. */
 SL_MUST_USE bool sl_leased_prepare(struct sl_leased *l,
                                    const struct sl_leased_need *need,
                                    uint64_t give,
                                    struct sl_leased_errand **outbox);
 void sl_leased_send(struct sl_leased_errand *outbox, struct sl_loop *loop);
+
+/* ---- waiting.c ---- */
+
+/* The take waits for the answer to what was asked about need->key. NULL: there
+ * is no memory, or too many wait. */
+struct sl_leased_waiter *sl_leased_wait(struct sl_leased *l,
+                                        const struct sl_leased_need *need,
+                                        struct sl_take *take, unsigned tries);
+
+/* Nothing is locked any more: from now on it may be late. */
+void sl_leased_watch(struct sl_leased_waiter *waiter);
+
+/* An answer is there: take those out who wait for it; the shard is locked.
+ * Later, when nothing is, they try again, each on its loop. */
+struct sl_leased_waiter *sl_leased_take_out(struct sl_leased_key *key,
+                                            bool blind);
+void sl_leased_wake(struct sl_leased_waiter *first, struct sl_loop *loop);
 
 #endif

@@ -85,7 +85,7 @@ static void give_back(struct sl_leased_attempt *a, unsigned i,
         .key = k, .shard = a->places[i].shard, .now = a->take->now};
     uint64_t units = sl_lease_trim(&k->lease, true);
 
-    if (units > 0 && a->take->loop)
+    if (units > 0 && !k->asking && a->take->loop)
         (void)!sl_leased_prepare(a->l, &need, units, &a->outbox);
 }
 
@@ -126,9 +126,7 @@ static enum sl_leased_way wait_for(struct sl_leased_attempt *a, unsigned i,
                                     .shard = a->places[i].shard,
                                     .cap = part->limit->capacity,
                                     .cost = cost,
-                                    .now = a->take->now,
-                                    .take = a->take,
-                                    .tries = a->tries};
+                                    .now = a->take->now};
     if (cost > 0)
         need->want = sl_lease_want(&a->keys[i]->lease, cost, &need->least);
     return SL_LEASED_WAIT;

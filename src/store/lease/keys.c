@@ -62,6 +62,7 @@ static struct sl_leased_key *new_key(struct sl_leased *l, struct sl_str scope,
     memset(k, 0, sizeof(*k));
     at = (char *)(k + 1);
     k->size = size;
+    k->waiting_end = &k->waiting;
     k->scope = put_text(&at, scope);
     k->id = put_text(&at, id);
     k->limit = put_text(&at, limit);

@@ -64,13 +64,18 @@ void sl_lease_took(struct sl_quota_lease *l, uint64_t cost, uint64_t own,
     l->own = own;
 }
 
+/* How many units are missing for a take of `cost`. */
+static uint64_t shortage(const struct sl_quota_lease *l, uint64_t cost)
+{
+    return sl_sub_floor(sl_add_sat(l->own, cost), l->ceiling);
+}
+
 uint64_t sl_lease_want(const struct sl_quota_lease *l, uint64_t cost,
                        uint64_t *ret_least)
 {
-    uint64_t need = sl_add_sat(l->own, cost);
     uint64_t want = 2 * demand(l);
 
-    *ret_least = need > l->ceiling ? need - l->ceiling : 0;
+    *ret_least = shortage(l, cost);
     if (*ret_least == 0)
         return 0;
     if (want < FIRST * *ret_least)
@@ -86,37 +91,60 @@ bool sl_lease_is_low(const struct sl_quota_lease *l)
 
 /* ---- answers ---- */
 
+/* Have all together used so much that it does not fit, whoever has a lease? */
+static bool is_beyond(const struct sl_quota_lease *l, uint64_t cost,
+                      uint64_t cap)
+{
+    int64_t most = (int64_t)l->base + (int64_t)cap - l->others;
+
+    return most < 0 || sl_add_sat(l->own, cost) > (uint64_t)most;
+}
+
+/* They have refused the least that was asked for. Whoever misses less by now
+ * asks again. */
+static void note_refusal(struct sl_quota_lease *l,
+                         const struct sl_lease_terms *terms,
+                         const struct sl_lease_wish *wish, sl_ns at)
+{
+    bool beyond = wish->cost > 0 && is_beyond(l, wish->cost, wish->cap);
+
+    l->refused_until = 0;
+    if (terms->granted > 0 || (!beyond && wish->least == 0))
+        return;
+    l->refused_until = at + REFUSED;
+    l->refused_least = beyond ? 0 : wish->least;
+    l->refused_cap = wish->cap;
+}
+
 void sl_lease_land(struct sl_quota_lease *l, const struct sl_lease_terms *terms,
-                   bool alone, uint64_t cost, uint64_t cap, sl_ns at)
+                   const struct sl_lease_wish *wish, sl_ns at)
 {
     l->known = true;
     l->base = terms->base;
     l->others = (int64_t)terms->used - (int64_t)terms->spent;
-    if (l->ceiling < l->own)
-        l->ceiling = l->own;
-    if (alone)
-        l->ceiling = terms->base + terms->spent + terms->own;
-    else
-        l->ceiling = sl_add_sat(l->ceiling, terms->granted);
-    l->refused_until = 0;
-    if (terms->granted > 0 || cost == 0 ||
-        l->own + cost <= sl_lease_room(l, cap))
-        return;
-    l->refused_until = at + REFUSED;
-    l->refused_cost = cost;
-    l->refused_cap = cap;
-    l->elsewhere = terms->used + terms->own + cost <= cap + sl_lease_unspent(l);
+    l->ceiling = terms->base + terms->spent + terms->own;
+    note_refusal(l, terms, wish, at);
 }
 
 bool sl_lease_is_refused(const struct sl_quota_lease *l, uint64_t cost,
                          uint64_t cap, sl_ns at)
 {
-    return at < l->refused_until && cost >= l->refused_cost &&
-           cap <= l->refused_cap;
+    if (at >= l->refused_until || cap > l->refused_cap)
+        return false;
+    if (l->refused_least == 0)
+        return is_beyond(l, cost, cap);
+    return shortage(l, cost) >= l->refused_least;
 }
 
 void sl_lease_hope(struct sl_quota_lease *l)
 {
+    l->refused_until = 0;
+}
+
+void sl_lease_reset(struct sl_quota_lease *l, uint64_t own)
+{
+    l->own = own;
+    l->others = (int64_t)l->base - (int64_t)own;
     l->refused_until = 0;
 }
 

@@ -43,20 +43,19 @@ struct sl_quota_lease {
     sl_ns second;           /* which one `taken` counts */
     uint64_t taken, before; /* in this second, and in the one before */
 
-    /* The books had nothing left for it; steady, 0: they were not asked. */
+    /* The books could not grant so many more; steady, 0: they were not asked.
+     * 0 more: all together have used too much already. */
     sl_ns refused_until;
-    uint64_t refused_cost, refused_cap;
-    bool elsewhere; /* but it would fit if nodes gave back what they have */
+    uint64_t refused_least, refused_cap;
 };
 
 /* What the books answer. */
 struct sl_lease_terms {
     uint64_t granted;
-    uint64_t used;   /* by all, in this period */
-    uint64_t leased; /* to all, this grant included */
-    uint64_t base;   /* of this node's lease */
-    uint64_t spent;  /* of it, as far as the books know */
-    uint64_t own;    /* leased to this node */
+    uint64_t used;  /* by all, in this period */
+    uint64_t base;  /* of this node's lease */
+    uint64_t spent; /* of it, as far as the books know */
+    uint64_t own;   /* leased to this node */
 };
 
 /* Another period, or the first: nothing is leased, and the cell has `own`. */
@@ -85,16 +84,25 @@ uint64_t sl_lease_want(const struct sl_quota_lease *lease, uint64_t cost,
 /* Is so little left that more should be asked for now, before it is needed? */
 bool sl_lease_is_low(const struct sl_quota_lease *lease);
 
-/* The books have answered to the wish to take `cost` (0: only to know) under
- * `cap`, at the steady time `at`. `alone`: nothing else was on its way; then
- * they know how far the cell may go, also if an earlier answer was lost. */
-void sl_lease_land(struct sl_quota_lease *lease,
-                   const struct sl_lease_terms *terms, bool alone,
-                   uint64_t cost, uint64_t cap, sl_ns at);
+/* What the books were asked. */
+struct sl_lease_wish {
+    uint64_t cost;  /* to be taken; 0: nobody waits for it */
+    uint64_t least; /* of what is missing for it, or will be; 0: nothing */
+    uint64_t cap;
+};
 
-/* Need they not be asked about this again? */
+/* The books have answered, at the steady time `at`: they know how far the cell
+ * may go, also if an earlier answer was lost. Nothing else is on its way. */
+void sl_lease_land(struct sl_quota_lease *lease,
+                   const struct sl_lease_terms *terms,
+                   const struct sl_lease_wish *wish, sl_ns at);
+
+/* `cost` does not fit. Need they not be asked for what is missing? */
 bool sl_lease_is_refused(const struct sl_quota_lease *lease, uint64_t cost,
                          uint64_t cap, sl_ns at);
+
+/* All that was used, was not; the cell has `own`. What is leased stays. */
+void sl_lease_reset(struct sl_quota_lease *lease, uint64_t own);
 
 /* Others may have given something back. */
 void sl_lease_hope(struct sl_quota_lease *lease);

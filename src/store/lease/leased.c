@@ -6,6 +6,9 @@
 #include "net/loop.h"
 #include "store/lease/inner.h"
 
+/* So many refusals may come from books that have not heard of a reset yet. */
+#define UNSETTLED 3
+
 static struct sl_leased *of(struct sl_store *store)
 {
     return (struct sl_leased *)store;
@@ -54,15 +57,6 @@ static void leave_out(struct sl_leased_attempt *a)
     }
 }
 
-/* Nothing was used: the books are told to forget the lease, too. */
-static void begin_anew(struct sl_leased_attempt *a)
-{
-    for (unsigned i = 0; i < a->inner.count; i++)
-        if (a->keys[i])
-            sl_lease_begin(&a->keys[i]->lease, a->keys[i]->lease.start,
-                           a->keys[i]->lease.end, 0);
-}
-
 /* Has a hold come to more meanwhile, so that a lease is not enough? */
 static bool is_behind(const struct sl_leased_attempt *a)
 {
@@ -87,6 +81,32 @@ static void run(struct sl_leased_attempt *a, enum sl_errand errand)
     sl_store_take(a->l->options.store, &a->inner);
 }
 
+/* The cells of the rest begin anew. Those of leases go on counting, since the
+ * books and the answers that are on their way speak of what they have: all that
+ * was used, they will be told, was not. */
+static void reset(struct sl_leased_attempt *a)
+{
+    struct sl_take_part parts[SL_PARTS];
+    struct sl_take rest = a->inner;
+
+    rest.parts = parts;
+    rest.count = 0;
+    for (unsigned i = 0; i < a->inner.count; i++)
+        if (!(a->leased >> i & 1))
+            parts[rest.count++] = a->parts[i];
+    if (rest.count > 0)
+        sl_store_take(a->l->options.store, &rest);
+    run(a, SL_ERRAND_LOOK);
+    a->inner.errand = SL_ERRAND_RESET;
+    a->inner.err = rest.err ? rest.err : a->inner.err;
+    for (unsigned i = 0; i < a->inner.count; i++) {
+        if (!a->keys[i])
+            continue;
+        sl_lease_reset(&a->keys[i]->lease, sl_leased_own(&a->parts[i]));
+        a->keys[i]->unsettled = UNSETTLED;
+    }
+}
+
 /* Is something else left to be judged? */
 static bool carry_out(struct sl_leased_attempt *a)
 {
@@ -94,7 +114,10 @@ static bool carry_out(struct sl_leased_attempt *a)
 
     if (errand == SL_ERRAND_CHARGE || errand == SL_ERRAND_GIVE_BACK)
         leave_out(a);
-    run(a, errand);
+    if (errand == SL_ERRAND_RESET)
+        reset(a);
+    else
+        run(a, errand);
     if (errand == SL_ERRAND_TAKE && !a->inner.err && !a->inner.allowed &&
         is_behind(a)) {
         for (unsigned i = 0; i < a->inner.count; i++)
@@ -102,8 +125,6 @@ static bool carry_out(struct sl_leased_attempt *a)
                 a->keys[i]->lease.own = SL_AMOUNT_MAX; /* look again */
         return false;
     }
-    if (errand == SL_ERRAND_RESET)
-        begin_anew(a);
     if (!sl_hold_id_is_none(a->take->hold))
         note_hold(a);
     sl_leased_answer(a);
@@ -133,15 +154,16 @@ static void think_ahead(struct sl_leased_attempt *a)
         struct sl_leased_need need = {
             .key = k, .shard = a->places[i].shard, .now = a->take->now};
 
-        if (!k || !sl_leased_is_capped(a, i) || k->ahead ||
+        if (!k || !sl_leased_is_capped(a, i) || k->asking ||
             !sl_lease_is_low(&k->lease))
             continue;
         need.cap = a->take->parts[i].limit->capacity;
         need.want = sl_lease_want(&k->lease, sl_lease_unspent(&k->lease) + 1,
                                   &need.least);
-        if (sl_lease_is_refused(&k->lease, need.least, need.cap, a->steady))
+        if (sl_lease_is_refused(&k->lease, sl_lease_unspent(&k->lease) + 1,
+                                need.cap, a->steady))
             continue;
-        k->ahead = sl_leased_prepare(a->l, &need, 0, &a->outbox);
+        (void)!sl_leased_prepare(a->l, &need, 0, &a->outbox);
     }
 }
 
@@ -194,6 +216,7 @@ void sl_leased_try(struct sl_leased *l, struct sl_take *take, unsigned tries,
 {
     struct sl_leased_attempt a;
     struct sl_loop *loop = take->loop;
+    struct sl_leased_waiter *waiter = NULL;
     struct sl_leased_need need;
     enum sl_leased_way way;
 
@@ -204,7 +227,9 @@ void sl_leased_try(struct sl_leased *l, struct sl_take *take, unsigned tries,
     prepare(&a);
     lock(&a);
     way = decide(&a, &need);
-    if (way == SL_LEASED_WAIT && !sl_leased_prepare(l, &need, 0, &a.outbox))
+    if (way == SL_LEASED_WAIT && sl_leased_prepare(l, &need, 0, &a.outbox))
+        waiter = sl_leased_wait(l, &need, take, tries);
+    if (way == SL_LEASED_WAIT && !waiter)
         way = SL_LEASED_FAIL;
     if (way == SL_LEASED_GO)
         think_ahead(&a);
@@ -213,6 +238,8 @@ void sl_leased_try(struct sl_leased *l, struct sl_take *take, unsigned tries,
         atomic_fetch_add(&l->failed, 1);
         fail(take);
     }
+    if (waiter)
+        sl_leased_watch(waiter);
     sl_leased_send(a.outbox, loop);
     if (way != SL_LEASED_WAIT)
         take->done(take);

@@ -31,7 +31,7 @@
 #include "store/lease/lease.h"
 #include "store/store.h"
 
-#define SL_LEASES_MOST 65536 /* keys with a lease; others wait for one */
+#define SL_LEASES_MOST 65536 /* keys at a time; a take of another one fails */
 
 /* One question to the books. */
 struct sl_lease_ask {
@@ -41,6 +41,7 @@ struct sl_lease_ask {
     sl_ns now;            /* when */
     uint64_t cap;         /* of all together */
     uint64_t want, least; /* 0: nothing is wanted, but to know */
+    uint64_t need;        /* by all who wait, if there is as much; >= least */
     uint64_t ceiling;     /* of the lease, if the books know of none */
     uint64_t give;        /* so many units come back */
     struct sl_loop *loop; /* where done() is called */

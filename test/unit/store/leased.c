@@ -11,7 +11,7 @@
 /* Books of one counter, for one node. */
 struct books {
     struct sl_lender lender; /* first */
-    uint64_t used, leased, asked, given;
+    uint64_t used, leased, spent, asked, given;
     bool away, nameless;
 };
 
@@ -27,11 +27,14 @@ static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
         b->leased -= ask->give;
         b->given += ask->give;
     } else if (!b->away) {
-        ask->terms = (struct sl_lease_terms){.used = b->used};
+        ask->terms =
+            (struct sl_lease_terms){.used = b->used, .spent = b->spent};
         if (ask->want > 0 && ask->least <= left)
-            ask->terms.granted = ask->want < left ? ask->want : ask->least;
+            ask->terms.granted = ask->want < left        ? ask->want
+                                 : left / 4 > ask->least ? left / 4
+                                                         : ask->least;
         b->leased += ask->terms.granted;
-        ask->terms.leased = ask->terms.own = b->leased;
+        ask->terms.own = b->leased;
     }
     ask->done(ask);
 }
@@ -192,9 +195,12 @@ static void test_end(struct world *w)
     asked = w->books.asked;
     CHECK(!act(w, SL_ERRAND_TAKE, 1, false));
     CHECK_EQ(w->books.asked, asked);
-    CASE("a reset begins anew");
-    w->books.used = w->books.leased = 0;
+    CASE("a reset begins anew, when the books have heard of it");
+    w->books.used += w->books.leased;
+    w->books.spent += w->books.leased;
+    w->books.leased = 0;
     CHECK(act(w, SL_ERRAND_RESET, 0, false));
+    w->books.used = 0;
     CHECK(act(w, SL_ERRAND_TAKE, 1, false));
     CHECK_EQ(shown(w), 99);
 }

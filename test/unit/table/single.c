@@ -7,7 +7,8 @@
  * (5) of intent.h.
  *
  * A take goes the short way (single.c of the table), an adjustment the long
- * one (set.c), which announces the swap later. Both are tried.
+ * one (set.c), which announces the swap later. Both are tried, with a key in
+ * its first bucket and with one that had to go to its second.
  */
 #include "schedule.h"
 #include "table/key.h"
@@ -50,6 +51,38 @@ static bool holds(const struct estate *e, unsigned i)
 }
 
 static enum sl_act act; /* of the victim */
+static unsigned choice; /* of the victim's key: the bucket that it lives in */
+
+/* Empty what owes nothing in the bucket. */
+static void sweep(struct sl_table *table, uint64_t bucket)
+{
+    struct sl_intent *intent;
+
+    atomic_store(&sl_region_head(&table->region)->hand, bucket);
+    intent = sl_actor_borrow(&table->actors);
+    (void)sl_sweep(intent, 1, NOW);
+    sl_actor_return(&table->actors, intent);
+}
+
+/* The victim's key goes, and finds its first bucket crowded when it comes
+ * again. */
+static void crowd_out(struct estate *e, const struct sl_key *home)
+{
+    struct sl_table *table = &e->world->table;
+    struct sl_key key;
+
+    reset(table, e->limit, e->key[0]);
+    sweep(table, home->bucket[0]);
+    for (unsigned i = 0, found = 0; found < 3; i++) {
+        snprintf(e->key[1], sizeof(e->key[1]), "crowd%u", i);
+        (void)tag_of(e, 1, &key);
+        if (key.bucket[0] != home->bucket[0])
+            continue;
+        CHECK_EQ(take(table, e->limit, e->key[1], BASE), SL_VERDICT_ALLOW);
+        found++;
+    }
+    CHECK_EQ(take(table, e->limit, e->key[0], BASE), SL_VERDICT_ALLOW);
+}
 
 /* Every part of the victim's set does the same. */
 static void add_victim(struct world *w, unsigned limit, const char *key)
@@ -67,13 +100,16 @@ static void begin(struct world *w, struct estate *e, unsigned limit)
 
     begin_world(w, "single");
     *e = (struct estate){.world = w, .limit = &w->limit[limit], .key = {"a"}};
-    add_victim(w, limit, "a");
     (void)tag_of(e, 0, &home);
-    CHECK(sl_key_find_in(&w->table.region, home.bucket[0], home.tag, &e->slot));
+    if (choice == 1)
+        crowd_out(e, &home);
+    add_victim(w, limit, "a");
+    CHECK(sl_key_find_in(&w->table.region, home.bucket[choice], home.tag,
+                         &e->slot));
     for (unsigned i = 0; found < HEIRS; i++) {
         snprintf(e->key[1 + found], sizeof(e->key[0]), "heir%u", i);
         (void)tag_of(e, 1 + found, &key);
-        found += key.bucket[0] == home.bucket[0];
+        found += key.bucket[0] == e->slot.bucket;
     }
     end_world(w);
     restore(w);
@@ -90,13 +126,9 @@ static void end(struct world *w)
 static bool pass_on(struct estate *e, unsigned to)
 {
     struct sl_table *table = &e->world->table;
-    struct sl_intent *intent;
 
     adjust(table, e->limit, e->key[e->holder], -BASE);
-    atomic_store(&sl_region_head(&table->region)->hand, e->slot.bucket);
-    intent = sl_actor_borrow(&table->actors);
-    (void)sl_sweep(intent, 1, NOW);
-    sl_actor_return(&table->actors, intent);
+    sweep(table, e->slot.bucket);
     CHECK_EQ(take(table, e->limit, e->key[to], BASE), SL_VERDICT_ALLOW);
     CHECK_EQ(used(table, e->limit, e->key[to]), BASE);
     if (!holds(e, to))
@@ -353,10 +385,12 @@ int main(void)
     alarm(300); /* nobody hangs */
     sl_step_hook = on_step;
     for (unsigned limit = POOL; limit <= DAY; limit++) {
-        act = SL_ACT_TAKE;
-        run_all(&w, limit);
-        act = SL_ACT_ADJUST;
-        run_all(&w, limit);
+        for (choice = 0; choice < 2; choice++) {
+            act = SL_ACT_TAKE;
+            run_all(&w, limit);
+            act = SL_ACT_ADJUST;
+            run_all(&w, limit);
+        }
     }
     return CHECK_DONE();
 }

@@ -116,14 +116,61 @@ static void test_reset(struct world *w)
 {
     struct sl_usage u = report("acme", 0, "");
 
-    CASE("a reset takes the node's lease with it, and no other");
+    CASE("a reset forgets what was used, and leaves what is leased");
     CHECK_EQ(lease(w, "a", 9, 1), 9);
     CHECK_EQ(lease(w, "b", 7, 1), 7);
     u.node = S("a");
     u.reset = true;
     CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
     CHECK_EQ(look(w, "a").used, 0);
+    CHECK_EQ(look(w, "a").leased, 16);
+    CASE("a slip that was written before it, and comes after it, counts");
+    spend(w, "a", 4);
+    CHECK_EQ(look(w, "b").used, 4);
+    CHECK_EQ(look(w, "a").own, 5);
+    hand_back(w, "a", 5);
     CHECK_EQ(look(w, "a").leased, 7);
+    u.node = S("b");
+    CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
+}
+
+static void tell(struct sl_meter *meter, int64_t amount)
+{
+    struct sl_str id = S("acme");
+    struct sl_spent spent = {.limit = S("minutes"),
+                             .scope = S("org"),
+                             .values = &id,
+                             .value_count = 1,
+                             .start = DAY_0,
+                             .at = DAY_0 + SL_HOUR,
+                             .amount = amount,
+                             .cap = 100};
+
+    meter->calls->spent(meter, &spent);
+}
+
+static void test_slip(struct world *w)
+{
+    struct sl_bookkeeper_options options = {.node = S("a")};
+    struct sl_bookkeeper *keeper = NULL;
+    uint64_t used = look(w, "a").used, leased = look(w, "a").leased;
+    struct sl_meter *meter;
+
+    CASE("what was used and given back on one slip was leased, and is free");
+    CHECK_EQ(lease(w, "a", 9, 9), 9);
+    CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL),
+             0);
+    meter = sl_bookkeeper_meter(keeper);
+    tell(meter, 5);
+    tell(meter, -6);
+    tell(meter, 1);
+    sl_meter_flush(meter);
+    CHECK_EQ(look(w, "a").used, used);
+    CHECK_EQ(look(w, "a").spent, 6);
+    CHECK_EQ(look(w, "a").own, 3);
+    hand_back(w, "a", 3);
+    CHECK_EQ(look(w, "a").leased, leased);
+    sl_bookkeeper_close(keeper);
 }
 
 static void release(struct world *w, const char *node, sl_ns since,
@@ -230,12 +277,16 @@ static void test_portions(struct world *w)
 
         c.cap = 1 + (uint64_t)random() % 2000;
         c.least = 1 + (uint64_t)random() % 40;
-        c.want = c.least + (uint64_t)random() % 300;
+        c.need = c.least + (uint64_t)random() % 60;
+        c.want = c.need + (uint64_t)random() % 300;
         left = before.used + before.leased < c.cap
                    ? c.cap - before.used - before.leased
                    : 0;
         share = left / 4;
-        granted = share > c.want ? c.want : share > c.least ? share : c.least;
+        granted = share > c.want   ? c.want
+                  : share > c.need ? share
+                  : left < c.need  ? left
+                                   : c.need;
         carry(w, &c);
         if (!CHECK_EQ(c.granted, left < c.least ? 0 : granted))
             break;
@@ -252,6 +303,7 @@ int main(void)
     test_granting(&w);
     test_spending(&w);
     test_reset(&w);
+    test_slip(&w);
     test_release(&w);
     test_return(&w);
     test_portions(&w);

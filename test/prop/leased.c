@@ -1,0 +1,479 @@
+/* leased.c -- nodes that lease a quota from the same books, in every order in
+ * which questions, answers, slips, resets and kills can meet.
+ *
+ * The nodes are stores as the daemon has them, each over a table of its own.
+ * The books are a few numbers, and everything that goes to them or comes back
+ * waits until chance picks it: claims may overtake slips, answers each other.
+ *
+ * Checked after every step:
+ *   (1) used + leased is not made more than the cap by a grant;
+ *   (2) what a node has taken and the books do not know is leased to it;
+ *   (3) when all has come to rest, the whole cap can be taken;
+ *   (4) nobody is refused what this node can still have, if it is alone. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "leased_books.h"
+#include "net/loop.h"
+
+#define TAKES 24
+#define JOBS  512
+#define DAY_0 (20000 * SL_DAY)
+
+enum job_kind { CLAIM, SLIP, RESET };
+
+struct job {
+    enum job_kind kind;
+    unsigned node;
+    struct sl_lease_ask *ask;
+    uint64_t amount;
+    bool done; /* by the books; the answer is on its way */
+};
+
+struct world;
+
+/* A table that outlives the store before it. */
+struct under {
+    struct sl_store store; /* first */
+    struct sl_store *table;
+};
+
+struct node {
+    struct sl_lender lender; /* first */
+    struct world *w;
+    struct under under;
+    struct sl_store *store;
+    struct sl_stored stored;
+    uint64_t slip; /* taken, and not sent to the books yet */
+};
+
+struct
+try {
+    struct world *w;
+    unsigned node;
+    bool busy;
+    struct sl_take take;
+    struct sl_take_part part;
+};
+
+struct world {
+    struct books books;
+    uint64_t taken;
+    struct node nodes[NODES];
+    struct try tries[TAKES];
+    struct job jobs[JOBS];
+    unsigned job_count;
+    struct sl_clock clock;
+    struct sl_loop *loop;
+    sl_ns steady;
+    struct sl_limit quota;
+    bool alone; /* one node, and nothing is lost, reset or given back */
+    bool resets, dying;
+    unsigned refused, undecided;
+};
+
+static uint64_t any(uint64_t below)
+{
+    return (uint64_t)random() % below;
+}
+
+/* ---- what waits ---- */
+
+static void put_job(struct world *w, struct job job)
+{
+    if (w->job_count == JOBS)
+        abort();
+    w->jobs[w->job_count++] = job;
+}
+
+static struct job drop_job(struct world *w, unsigned i)
+{
+    struct job job = w->jobs[i];
+
+    memmove(&w->jobs[i], &w->jobs[i + 1],
+            (--w->job_count - i) * sizeof(w->jobs[0]));
+    return job;
+}
+
+static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
+{
+    struct node *n = (struct node *)lender;
+
+    put_job(n->w, (struct job){.kind = CLAIM,
+                               .node = (unsigned)(n - n->w->nodes),
+                               .ask = ask});
+}
+
+/* The first claim, or the first of the rest; false: there is none. */
+static bool execute(struct world *w, bool claims)
+{
+    for (unsigned i = 0; i < w->job_count; i++) {
+        struct job *job = &w->jobs[i];
+
+        if (job->done || (job->kind == CLAIM) != claims)
+            continue;
+        if (job->kind == CLAIM) {
+            claim(&w->books, job->node, job->ask);
+            job->done = true;
+            return true;
+        }
+        if (job->kind == SLIP)
+            record(&w->books, job->node, job->amount);
+        else
+            w->books.used = 0;
+        drop_job(w, i);
+        return true;
+    }
+    return false;
+}
+
+/* One of the answers arrives; or does not. */
+static bool land(struct world *w, bool lost)
+{
+    unsigned start = (unsigned)any(w->job_count + 1);
+
+    for (unsigned k = 0; k < w->job_count; k++) {
+        unsigned i = (start + k) % w->job_count;
+        struct job job = w->jobs[i];
+
+        if (!job.done)
+            continue;
+        drop_job(w, i);
+        job.ask->err = lost ? SLUICE_ESTORE : 0;
+        job.ask->unsure = lost;
+        job.ask->done(job.ask);
+        return true;
+    }
+    return false;
+}
+
+static void settle(struct world *w)
+{
+    bool more = true;
+
+    while (more) {
+        more = execute(w, true);
+        more |= execute(w, false);
+        more |= land(w, false);
+    }
+}
+
+/* ---- nodes ---- */
+
+static struct sl_store *table_of(struct sl_store *store)
+{
+    return ((struct under *)store)->table;
+}
+
+static int bind(struct sl_store *s, struct sl_stored *limits, unsigned count,
+                struct sl_diag *diag)
+{
+    return sl_store_bind(table_of(s), limits, count, diag);
+}
+
+static void take_under(struct sl_store *s, struct sl_take *take)
+{
+    sl_store_take(table_of(s), take);
+}
+
+static void close_nothing(struct sl_store *s)
+{
+    (void)s;
+}
+
+static const struct sl_store_calls calls = {
+    .bind = bind, .take = take_under, .close = close_nothing};
+
+static bool name(struct sl_lender *lender, const struct sl_take_part *part,
+                 struct sl_str *scope, struct sl_buf *id)
+{
+    (void)lender;
+    *scope = SL_STR("org");
+    return !sl_buf_add(id, part->key);
+}
+
+static void open_node(struct world *w, unsigned i)
+{
+    struct node *n = &w->nodes[i];
+    struct sl_leased_options options = {
+        .store = &n->under.store, .lender = &n->lender, .patience = SL_S};
+
+    if (sl_leased_open(&options, &n->store) ||
+        sl_store_bind(n->store, &n->stored, 1, NULL))
+        abort();
+    n->slip = 0;
+}
+
+static sl_ns read_wall(void *ctx)
+{
+    return DAY_0 + ((struct world *)ctx)->steady;
+}
+
+static void make_node(struct world *w, unsigned i)
+{
+    struct node *n = &w->nodes[i];
+
+    n->w = w;
+    n->stored = (struct sl_stored){.name = "units", .strictest = w->quota};
+    n->lender = (struct sl_lender){.ask = ask, .name = name};
+    if (sl_memory_open(&(struct sl_memory_options){.size = 1 << 20,
+                                                   .now = read_wall,
+                                                   .now_ctx = w},
+                       &n->under.table, NULL))
+        abort();
+    n->under.store.calls = &calls;
+    n->under.store.secret = n->under.table->secret;
+    open_node(w, i);
+}
+
+static void on_done(struct sl_take *take)
+{
+    struct try *t = take->ctx;
+    struct world *w = t->w;
+
+    t->busy = false;
+    if (take->errand == SL_ERRAND_RESET) {
+        CHECK_EQ(take->err, 0);
+        put_job(w, (struct job){.kind = RESET, .node = t->node});
+    } else if (take->err) {
+        w->undecided++;
+    } else if (take->allowed) {
+        w->taken += t->part.cost;
+        w->nodes[t->node].slip += t->part.cost;
+    } else {
+        w->refused++;
+        if (w->alone && !w->dying) /* (4) */
+            CHECK(w->taken + t->part.cost > w->books.cap);
+    }
+}
+
+static void act(struct world *w, unsigned node, enum sl_errand errand,
+                uint64_t cost)
+{
+    struct try *t = w->tries;
+
+    while (t < w->tries + TAKES && t->busy)
+        t++;
+    if (t == w->tries + TAKES)
+        return;
+    *t = (struct try){.w = w, .node = node, .busy = true};
+    t->part = (struct sl_take_part){.of = &w->nodes[node].stored,
+                                    .limit = &w->quota,
+                                    .key = SL_STR("acme"),
+                                    .cost = cost,
+                                    .whose = (const void *)w};
+    t->take = (struct sl_take){.errand = errand,
+                               .parts = &t->part,
+                               .count = 1,
+                               .now = DAY_0 + w->steady,
+                               .loop = w->loop,
+                               .done = on_done,
+                               .ctx = t};
+    sl_store_take(w->nodes[node].store, &t->take);
+}
+
+static void put_down(struct world *w, unsigned i)
+{
+    uint64_t amount = w->nodes[i].slip;
+
+    w->nodes[i].slip = 0;
+    if (amount > 0)
+        put_job(w, (struct job){.kind = SLIP, .node = i, .amount = amount});
+}
+
+static void on_looked(struct sl_take *take)
+{
+    (void)take;
+}
+
+static uint64_t cell_of(struct world *w, unsigned i)
+{
+    struct sl_limit open = w->quota;
+    struct sl_take_part part = {
+        .of = &w->nodes[i].stored, .limit = &open, .key = SL_STR("acme")};
+    struct sl_take look = {.errand = SL_ERRAND_LOOK,
+                           .parts = &part,
+                           .count = 1,
+                           .now = DAY_0 + w->steady,
+                           .done = on_looked};
+
+    open.count = open.capacity = SL_AMOUNT_MAX;
+    sl_store_take(w->nodes[i].under.table, &look);
+    return open.capacity - part.answer.remaining;
+}
+
+/* Killed, and found again with its table. */
+static void die(struct world *w, unsigned i)
+{
+    struct row *row = &w->books.rows[i];
+    uint64_t left;
+
+    w->dying = true;
+    for (unsigned k = 0; k < w->job_count;) {
+        struct job job = w->jobs[k];
+
+        if (job.node != i || job.kind == RESET) {
+            k++;
+            continue;
+        }
+        drop_job(w, k);
+        if (job.kind == CLAIM) {
+            job.ask->err = SLUICE_ESTORE;
+            job.ask->done(job.ask);
+            k = 0;
+        }
+    }
+    w->dying = false;
+    sl_store_close(w->nodes[i].store);
+    open_node(w, i);
+    if (!row->there)
+        return;
+    left = sl_lease_left(row->base, row->spent, row->leased, cell_of(w, i));
+    record(&w->books, i, row->leased - left);
+    if (row->there)
+        reduce(&w->books, i, left);
+}
+
+static bool check(const struct world *w)
+{
+    uint64_t rows = 0;
+    bool good = true;
+
+    for (unsigned i = 0; i < NODES; i++) {
+        uint64_t unknown = w->nodes[i].slip;
+
+        for (unsigned k = 0; k < w->job_count; k++)
+            if (w->jobs[k].kind == SLIP && w->jobs[k].node == i)
+                unknown += w->jobs[k].amount;
+        good &= CHECK(unknown <= w->books.rows[i].leased); /* (2) */
+        rows += w->books.rows[i].leased;
+    }
+    return CHECK_EQ(w->books.leased, rows) && good;
+}
+
+static void step(struct world *w)
+{
+    unsigned i = w->alone ? 0 : (unsigned)any(NODES);
+    uint64_t what = any(w->alone ? 28 : 32);
+
+    w->steady += (sl_ns)any(any(30) ? 5 * (uint64_t)SL_MS : SL_S);
+    if (what < 10)
+        act(w, i, SL_ERRAND_TAKE, 1 + any(any(8) ? 7 : 1 + w->books.cap / 3));
+    else if (what < 16)
+        (void)execute(w, true);
+    else if (what < 19)
+        (void)execute(w, false);
+    else if (what < 26)
+        (void)land(w, !w->alone && any(12) == 0);
+    else if (what < 28)
+        put_down(w, i);
+    else if (what < 30)
+        sl_leased_beat(w->nodes[i].store, w->loop, DAY_0 + w->steady);
+    else if (any(4) == 0)
+        die(w, i);
+    else if (w->resets && any(4) == 0)
+        act(w, i, SL_ERRAND_RESET, 0);
+}
+
+/* Everything arrives, and what is missing is asked for again. */
+static void rest(struct world *w)
+{
+    for (int i = 0; i < 6; i++) {
+        settle(w);
+        for (unsigned n = 0; n < NODES; n++) {
+            put_down(w, n);
+            sl_leased_beat(w->nodes[n].store, w->loop, DAY_0 + w->steady);
+        }
+        w->steady += SL_S;
+    }
+    settle(w);
+    CHECK_EQ(w->books.leased, 0);
+    for (unsigned n = 0; n < TAKES; n++)
+        CHECK(!w->tries[n].busy);
+}
+
+static void use_up(struct world *w)
+{
+    unsigned refused;
+
+    rest(w);
+    w->taken = w->books.used;
+    do {
+        refused = w->refused;
+        act(w, (unsigned)any(NODES), SL_ERRAND_TAKE, 1);
+        settle(w);
+        w->steady += SL_S;
+    } while (refused == w->refused || any(8));
+    rest(w);
+    w->undecided = 0;
+    for (unsigned i = 0; i < w->books.cap; i++) {
+        act(w, 0, SL_ERRAND_TAKE, 1);
+        settle(w);
+    }
+    CHECK_EQ(w->undecided, 0);
+    rest(w);
+    CHECK_EQ(w->taken, w->books.cap); /* (3) */
+    CHECK_EQ(w->books.used, w->books.cap);
+}
+
+static sl_ns read_steady(void *ctx)
+{
+    return ((struct world *)ctx)->steady;
+}
+
+static void open_world(struct world *w)
+{
+    struct sl_rate rate;
+
+    memset(w, 0, sizeof(*w));
+    w->books.cap = 1 + any(any(2) ? 40 : 1500);
+    w->alone = any(4) == 0;
+    w->resets = !w->alone && any(2);
+    w->steady = SL_HOUR;
+    sl_clock_init_sources(&w->clock, read_steady, read_steady, w);
+    if (sl_loop_open(&w->clock, &w->loop, NULL) ||
+        sl_parse_rate(SL_STR("1/month"), &rate, NULL))
+        abort();
+    rate.count = w->books.cap;
+    if (sl_limit_init(&w->quota, SL_QUOTA, &rate, &(struct sl_limit_options){0},
+                      NULL))
+        abort();
+    for (unsigned i = 0; i < NODES; i++)
+        make_node(w, i);
+}
+
+static void run(unsigned seed)
+{
+    static struct world w;
+
+    srandom(seed);
+    open_world(&w);
+    for (unsigned i = 0; i < 1500; i++) {
+        step(&w);
+        if (!check(&w)) {
+            printf("# seed %u, step %u\n", seed, i);
+            exit(1);
+        }
+    }
+    w.alone = false;
+    use_up(&w);
+    for (unsigned i = 0; i < NODES; i++) {
+        sl_store_close(w.nodes[i].store);
+        sl_store_close(w.nodes[i].under.table);
+    }
+    sl_loop_close(w.loop);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned count = getenv("SL_LONG") ? 5000 : 200;
+
+    CASE("nodes and their books, in any order");
+    if (argc > 1)
+        run((unsigned)strtoul(argv[1], NULL, 10));
+    else
+        for (unsigned seed = 1; seed <= count; seed++)
+            run(seed);
+    return CHECK_DONE();
+}
