@@ -1,5 +1,6 @@
 /* holds.c -- what a hold costs: hold and settle, against two plain takes of the
- * same limits. Keys are many and the clock moves, as in life.
+ * same limits, and a permit that is refused among many that are held. Keys are
+ * many and the clock moves, as in life.
  */
 #include <string.h>
 
@@ -115,6 +116,96 @@ static uint64_t hold_and_settle(void *ctx, uint64_t rounds)
     return sum;
 }
 
+/* ---- a permit that is refused ---- */
+
+#define HELD 2000 /* of others */
+
+/* Of limits that one take uses up: a bucket, and permits. */
+static void open_scarce(struct field *f)
+{
+    static const enum sl_kind kinds[] = {SL_BUCKET, SL_PERMITS};
+    static const char *const rates[] = {"1/hour", "1"};
+    struct sl_diag diag = {0};
+    struct sl_region region;
+    struct sl_rate rate;
+
+    must(sl_region_open_heap(&region, 64 * MIB, &diag), &diag);
+    sl_table_init(&f->table, &region, SL_FULL_ALLOW);
+    for (unsigned i = 0; i < SL_LEN(kinds); i++) {
+        struct sl_table_limit *l = &f->limits[i];
+
+        *l = (struct sl_table_limit){.name = rates[i], .share = 250};
+        must(sl_parse_rate(sl_str_c(rates[i]), &rate, &diag), &diag);
+        must(sl_limit_init(&l->strictest, kinds[i], &rate, NULL, &diag), &diag);
+        must(sl_table_know(&f->table, l), &diag);
+    }
+    f->now = INT64_C(1790000000) * SL_S;
+}
+
+static struct sl_hold_id some_id(uint64_t n)
+{
+    return (struct sl_hold_id){
+        {(n + 1) * UINT64_C(0x9e3779b97f4a7c15),
+         (n + 1) * UINT64_C(0xbf58476d1ce4e5b9)}
+    };
+}
+
+/* Take one of limit `i` for the next of the keys, or for `key` alone. */
+static enum sl_verdict take_scarce(struct field *f, unsigned i, uint64_t key)
+{
+    struct sl_part part = {
+        .of = &f->limits[i],
+        .limit = &f->limits[i].strictest,
+        .key = {(const char *)&key, sizeof(key)},
+        .cost = 1
+    };
+    enum sl_verdict verdict;
+
+    f->now += SL_US;
+    verdict = i == 0 ? sl_table_decide(&f->table, &part, 1, f->now, false)
+                     : sl_table_hold(&f->table, &part, 1, some_id(f->at++),
+                                     SL_HOUR, f->now, false);
+    if (verdict == SL_VERDICT_DENY && part.answer.retry_in == SL_NS_NONE)
+        exit(1); /* it must say when */
+    return verdict;
+}
+
+static uint64_t refuse(struct field *f, unsigned i, uint64_t rounds)
+{
+    uint64_t refused = 0;
+
+    for (uint64_t n = 0; n < rounds; n++)
+        refused += take_scarce(f, i, n % HELD) == SL_VERDICT_DENY;
+    if (refused != rounds)
+        exit(1);
+    return refused;
+}
+
+static uint64_t refuse_plain(void *ctx, uint64_t rounds)
+{
+    return refuse(ctx, 0, rounds);
+}
+
+static uint64_t refuse_permit(void *ctx, uint64_t rounds)
+{
+    return refuse(ctx, 1, rounds);
+}
+
+static void bench_refusals(void)
+{
+    static struct field f;
+
+    open_scarce(&f);
+    for (uint64_t key = 0; key < HELD; key++) {
+        (void)take_scarce(&f, 0, key);
+        (void)take_scarce(&f, 1, key);
+    }
+    print_row("holds: a permit refused",
+              measure(refuse_plain, &f, refuse_permit, &f), 50,
+              "2,000 are held by others; against a bucket that refuses");
+    sl_table_done(&f.table);
+}
+
 int main(void)
 {
     static struct field f;
@@ -128,6 +219,7 @@ int main(void)
               measure(take_twice, &f, hold_and_settle, &f), 2.5,
               "against two takes of one key, which need no intent");
     sl_table_done(&f.table);
+    bench_refusals();
     bench_turns();
     return 0;
 }

@@ -60,6 +60,9 @@ static int print(struct sl_call *call, json_t *answer)
 
     if (call->format == SL_FORMAT_JSON)
         return sl_json_print(call, answer);
+    if (json_is_true(json_object_get(answer, "truncated")))
+        fprintf(call->cli->err, "there are more than these %zu leases\n",
+                json_array_size(list));
     if (json_is_array(list))
         return print_list(call, list);
     fprintf(call->cli->out, "%lld units are free again\n",

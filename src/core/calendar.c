@@ -23,10 +23,12 @@ static int64_t month_start(int64_t index, int64_t anchor)
 {
     int64_t year = 1970 + sl_floor_div(index, 12);
     int64_t month = index - sl_floor_div(index, 12) * 12 + 1;
-    int64_t first = sl_days_from_civil(year, month, 1);
-    int64_t next = month == 12 ? sl_days_from_civil(year + 1, 1, 1)
-                               : sl_days_from_civil(year, month + 1, 1);
+    int64_t first = sl_days_from_civil(year, month, 1), next;
 
+    if (anchor <= 28) /* which every month has */
+        return first + anchor - 1;
+    next = month == 12 ? sl_days_from_civil(year + 1, 1, 1)
+                       : sl_days_from_civil(year, month + 1, 1);
     return first + anchor > next ? next - 1 : first + anchor - 1;
 }
 
@@ -84,7 +86,7 @@ static int64_t day_start(const struct sl_zone *zone, int64_t day)
     return at;
 }
 
-struct sl_period sl_calendar_period(const struct sl_calendar *cal, sl_ns now)
+static struct sl_period find_period(const struct sl_calendar *cal, sl_ns now)
 {
     int64_t second = sl_floor_div(now, SL_S);
     int64_t local = second + sl_zone_offset(cal->zone, second);
@@ -101,4 +103,43 @@ struct sl_period sl_calendar_period(const struct sl_calendar *cal, sl_ns now)
         end = day_start(cal->zone, first_day(cal, number + 1));
     }
     return (struct sl_period){start * SL_S, end * SL_S};
+}
+
+/* ---- what was found last ---- */
+
+#define LENGTH_BITS 29 /* seconds: 17 years, and a period has ten at most */
+#define START_BITS  (64 - LENGTH_BITS) /* from 1970 on: a thousand years */
+
+static bool recall(const struct sl_calendar *cal, sl_ns now,
+                   struct sl_period *ret)
+{
+    uint64_t word = atomic_load_explicit(cal->memo, memory_order_relaxed);
+
+    ret->start = (sl_ns)(word >> LENGTH_BITS) * SL_S;
+    ret->end =
+        ret->start + (sl_ns)(word & ((UINT64_C(1) << LENGTH_BITS) - 1)) * SL_S;
+    return now >= ret->start && now < ret->end;
+}
+
+static void remember(const struct sl_calendar *cal, struct sl_period p)
+{
+    uint64_t start = (uint64_t)(p.start / SL_S);
+    uint64_t length = (uint64_t)((p.end - p.start) / SL_S);
+
+    if (p.start >= 0 && start >> START_BITS == 0 && length >> LENGTH_BITS == 0)
+        atomic_store_explicit(cal->memo, start << LENGTH_BITS | length,
+                              memory_order_relaxed);
+}
+
+struct sl_period sl_calendar_period(const struct sl_calendar *cal, sl_ns now)
+{
+    struct sl_period p;
+
+    if (!cal->memo)
+        return find_period(cal, now);
+    if (!recall(cal, now, &p)) {
+        p = find_period(cal, now);
+        remember(cal, p);
+    }
+    return p;
 }

@@ -22,16 +22,26 @@
 #ifndef SL_CALENDAR_H
 #define SL_CALENDAR_H
 
+#include <stdatomic.h>
+
 #include "base/instant.h"
 #include "base/zone.h"
 
 enum sl_calendar_unit { SL_CALENDAR_DAY, SL_CALENDAR_WEEK, SL_CALENDAR_MONTH };
+
+/* The period that was asked for last, in one word, so that no thread sees half
+ * of it. Most takes ask for the same one as the take before, and to find a
+ * month takes longer than all the rest of a take. 0: none. */
+typedef _Atomic uint64_t sl_period_memo;
 
 struct sl_calendar {
     enum sl_calendar_unit unit;
     uint32_t every;             /* >= 1 */
     uint32_t anchor;            /* day 1; week 1 .. 7; month 1 .. 31 */
     const struct sl_zone *zone; /* borrowed; outlives the calendar */
+    sl_period_memo *memo;       /* borrowed likewise, or NULL: nobody remembers
+                                 * the period that was found last. Only
+                                 * calendars that are alike share one */
 };
 
 struct sl_period {

@@ -79,14 +79,15 @@ struct sl_shown {
     struct sl_str override_bad; /* explain only: one that does not fit */
     enum sl_rate_form form;     /* UNLIMITED and NONE have no numbers */
     enum sl_mode mode;
-    bool skipped;          /* `missing: skip`, and it was */
-    struct sl_str scope;   /* "user", "org:user", "anon"; "all" for [] */
-    unsigned value_count;  /* of `values`, below */
-    struct sl_str key;     /* for the store */
-    struct sl_str name;    /* the same where others read it, if the store is
-                            * shared; SL_KEY_CANDIDATE stands behind it */
-    struct sl_str visitor; /* the key before he signed in, if what was used by
-                            * it counts as well; else empty */
+    bool skipped;            /* `missing: skip`, and it was */
+    struct sl_str scope;     /* "user", "org:user", "anon"; "all" for [] */
+    unsigned value_count;    /* of `values`, below */
+    struct sl_str key;       /* for the store */
+    struct sl_hash128 print; /* of the key, where the store has made it */
+    struct sl_str name;      /* the same where others read it, if the store is
+                              * shared; SL_KEY_CANDIDATE stands behind it */
+    struct sl_str visitor;   /* the key before he signed in, if what was used by
+                              * it counts as well; else empty */
     struct sl_str visitor_name;
     uint64_t carried; /* how much that was */
     char *id;         /* the values as text, joined by ':' */

@@ -455,6 +455,7 @@ void sl_parts_answers(struct sl_decision *d)
         } else {
             shown->answer = part->answer;
             shown->untracked = part->untracked;
+            shown->print = part->print;
             shown->allowed = part->answer.outcome == SL_ALLOW;
             if (shown->open)
                 show_overage(shown);

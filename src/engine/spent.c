@@ -40,6 +40,7 @@ void sl_spent_of(const struct sl_decision *d, const struct sl_shown *shown,
     for (unsigned i = 0; i < shown->value_count; i++)
         values[i] = shown->values[i].value;
     *ret = (struct sl_spent){
+        .print = shown->print,
         .limit = rule->name,
         .scope = shown->scope,
         .values = values,

@@ -8,6 +8,7 @@
 #define SL_METER_H
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/str.h"
 #include "core/marks.h"
 
@@ -26,6 +27,8 @@ struct sl_spent {
     uint64_t hold[2]; /* HOLD, END, EXTEND: its id */
     sl_ns until;      /* HOLD, EXTEND: its expiry */
 
+    struct sl_hash128 print; /* of limit, scope and values together, if somebody
+                              * has made it; zeros: nobody has */
     struct sl_str limit;
     struct sl_str scope;         /* "org"; "org:user"; "all" */
     const struct sl_str *values; /* one for each scope; none for "all" */

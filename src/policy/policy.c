@@ -198,6 +198,8 @@ int sl_rule_rate(const struct sl_rule *rule, struct sl_str rate,
                             diag);
         if (!err)
             err = check_shape(rule, rate, &limit.numbers, diag);
+        if (!err)
+            limit.numbers.cal.memo = rule->strictest.cal.memo;
         if (!err && rule->kind == SL_QUOTA)
             limit.open = sl_build_open(&limit.numbers);
     }

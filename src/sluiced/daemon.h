@@ -195,6 +195,9 @@ SL_MUST_USE int sl_lending_wrap(struct sl_daemon *daemon);
 /* When the daemon starts: what this node had leased. */
 sl_lease_f sl_lending_resume;
 
+/* The wall clock, or the virtual one. */
+sl_ns sl_lending_now(struct sl_daemon *daemon);
+
 sl_step_f sl_lending_begin;
 sl_unstep_f sl_lending_end;
 

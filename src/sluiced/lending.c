@@ -4,6 +4,10 @@
  * was made. So whoever comes back with the table finds what he had leased; and
  * one whose table is lost is somebody else, and what the other had counts as
  * used until an operator says that he will not come back.
+ *
+ * A table that was copied makes two of the same name. Whoever has started last
+ * has it; the other finds that out within a second, forgets its leases, and
+ * decides about quotas no more: `on_store_failure` says what happens then.
  */
 #include "sluiced/lending.h"
 
@@ -24,6 +28,7 @@ struct errand {
     struct sl_job job;
     struct sl_lease_claim claim;
     struct sl_lease_ask *ask; /* NULL: nobody waits */
+    struct sl_lending *desk;
 };
 
 static void finish(struct sl_lease_ask *ask, int err)
@@ -32,11 +37,29 @@ static void finish(struct sl_lease_ask *ask, int err)
     ask->done(ask);
 }
 
+/* What was leased is the other's. */
+static void lose_name(struct sl_lending *desk, struct sl_loop *loop)
+{
+    if (atomic_exchange(&desk->lost, true))
+        return;
+    sl_log(SL_LOG_ERROR, "another daemon has the name of this one", "node",
+           desk->node, "why",
+           "it was started with a copy of the state; stop it and remove the "
+           "copy, then restart this one: quotas are not decided here until "
+           "then",
+           NULL);
+    sl_leased_drain(desk->store, loop, sl_loop_now(loop));
+}
+
 static void on_carried(struct sl_job *job)
 {
     struct errand *e = job->ctx;
     struct sl_lease_ask *ask = e->ask;
-    int err = job->err;
+    struct sl_lending *desk = e->desk;
+    struct sl_loop *loop = job->loop;
+    bool lost = atomic_load(&desk->lost) ||
+                (!job->err && job->result == SL_JOB_CONFLICT);
+    int err = lost ? SLUICE_ESTORE : job->err;
 
     if (ask)
         ask->unsure = err && job->doubt != 0;
@@ -50,11 +73,14 @@ static void on_carried(struct sl_job *job)
     sl_alloc_free(&sl_alloc_libc, e, sizeof(*e));
     if (ask)
         finish(ask, err);
+    if (lost)
+        lose_name(desk, loop);
 }
 
 static void send_off(struct sl_lending *desk, struct errand *e,
                      struct sl_loop *loop)
 {
+    e->desk = desk;
     sl_job_init(&e->job, SL_JOB_LEASE, &sl_alloc_libc);
     e->job.loop = loop;
     e->job.done = on_carried;
@@ -69,6 +95,11 @@ static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
     struct sl_lending *desk = (struct sl_lending *)lender;
     struct errand *e = NULL;
 
+    /* Units that another has go back to nobody. */
+    if (atomic_load(&desk->lost)) {
+        finish(ask, ask->give > 0 ? 0 : SLUICE_ESTORE);
+        return;
+    }
     if (desk->daemon->registry && !atomic_load(&desk->over))
         e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
     if (!e) {
@@ -105,7 +136,7 @@ static bool name(struct sl_lender *lender, const struct sl_take_part *part,
     return sl_usage_join(values, shown->value_count, id);
 }
 
-static sl_ns now_of(struct sl_daemon *daemon)
+sl_ns sl_lending_now(struct sl_daemon *daemon)
 {
     return daemon->settings.virtual_clock ? sl_clock_now(&daemon->stopped)
                                           : sl_clock_wall();
@@ -124,7 +155,7 @@ static bool look_own(struct sl_lender *lender, const struct sl_lease_ask *who,
     struct sl_spent spent;
 
     return sl_usage_spent(&usage, values, id, &spent) &&
-           sl_spent_look(daemon->engine, &spent, now_of(daemon), ret);
+           sl_spent_look(daemon->engine, &spent, sl_lending_now(daemon), ret);
 }
 
 /* ---- who we are ---- */
@@ -177,7 +208,7 @@ uint64_t sl_lending_resume(void *ctx, const struct sl_lease_row *row,
     if (row->older || !look_own(&daemon->lending.lender, &who, &own))
         return row->leased;
     *held = has_holds(daemon);
-    *at = row->start > 0 ? row->start : now_of(daemon);
+    *at = row->start > 0 ? row->start : sl_lending_now(daemon);
     return sl_lease_left(row->base, row->spent, row->leased, own);
 }
 
@@ -204,7 +235,7 @@ static void on_beat(void *ctx)
 
     sl_leased_count(daemon->lending.store, &counts);
     sl_leased_beat(daemon->lending.store, loop, sl_loop_now(loop));
-    if (counts.keys > 0)
+    if (counts.keys > 0 && !atomic_load(&daemon->lending.lost))
         show_life(daemon, loop);
     sl_timer_start(daemon->lending.timer, BEAT);
 }

@@ -14,6 +14,7 @@ struct sl_lending {
     char node[24];          /* who we are, for as long as the state lives */
     struct sl_timer *timer; /* on the first worker's loop */
     _Atomic bool over;      /* nothing more is asked */
+    _Atomic bool lost;      /* another has our name */
 };
 
 #endif

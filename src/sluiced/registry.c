@@ -101,6 +101,7 @@ int sl_subjects_begin(struct sl_daemon *daemon)
     if (daemon->lending.store) {
         options.on_lease = sl_lending_resume;
         options.node = sl_str_c(daemon->lending.node);
+        options.now = sl_lending_now(daemon);
     }
     if (sl_registry_open(&options, &daemon->registry, &daemon->why))
         return SL_EXIT_STORE;

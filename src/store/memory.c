@@ -81,6 +81,7 @@ static struct sl_part part_in(const struct sl_take *take,
         .cost = p->cost,
         .act = SL_ACT_TAKE,
         .carried = p->carried,
+        .print = p->print,
     };
     uint64_t moved = p->cost < SL_AMOUNT_MAX ? p->cost : SL_AMOUNT_MAX;
 
@@ -202,6 +203,11 @@ static void take(struct sl_store *store, struct sl_take *take)
         take->parts[i].untracked = parts[i].untracked;
     }
     take->done(take);
+}
+
+static void expect(struct sl_store *store, const struct sl_take_part *part)
+{
+    sl_table_expect(&of(store)->table, part->print);
 }
 
 /* ---- holds ---- */
@@ -370,6 +376,7 @@ static const struct sl_store_calls calls = {
     .take = take,
     .close = close_memory,
     .take_many = take_many,
+    .expect = expect,
     .hold = hold,
 };
 

@@ -55,10 +55,12 @@ struct sl_take_part {
     struct sl_str key;            /* bytes that nothing else is called by */
     struct sl_str name;           /* for shared stores; may be empty */
     uint64_t cost;
-    sl_ns when;   /* GIVE_BACK: when that was taken */
-    bool carried; /* TAKE, LOOK and EACH, of cost 0: what its key
-                   * has used counts against the next part, too;
-                   * see "Carrying" in table.h */
+    sl_ns when;              /* GIVE_BACK: when that was taken */
+    bool carried;            /* TAKE, LOOK and EACH, of cost 0: what its key
+                              * has used counts against the next part, too;
+                              * see "Carrying" in table.h */
+    struct sl_hash128 print; /* of the key, as the table knows it, if
+                              * somebody has made it; zeros: nobody has */
     const struct sl_shown *whose; /* for those above stores: who it is; NULL:
                                    * nobody says, or it does not count */
     struct sl_answer answer;      /* out */
@@ -209,6 +211,9 @@ struct sl_store_calls {
     /* How long after a take of this loop has failed it may be worth another
      * try; or NULL if the store never fails. */
     sl_ns (*retry_in)(const struct sl_store *store, const struct sl_loop *loop);
+    /* A take with the part, whose print was made, comes soon: begin to fetch
+     * what it needs. NULL if there is nothing to fetch. */
+    void (*expect)(struct sl_store *store, const struct sl_take_part *part);
     /* End, extend or look at a hold; NULL if the store has none. */
     void (*hold)(struct sl_store *store, struct sl_hold_call *call);
 };
@@ -272,6 +277,13 @@ static inline void sl_store_take_many(struct sl_store *store,
     }
     for (unsigned i = 0; i < count; i++)
         store->calls->take(store, takes[i]);
+}
+
+static inline void sl_store_expect(struct sl_store *store,
+                                   const struct sl_take_part *part)
+{
+    if (store->calls->expect)
+        store->calls->expect(store, part);
 }
 
 /* As sl_store_take(): done() is called once, perhaps before this returns. */

@@ -23,8 +23,11 @@ void sl_key_again(const struct sl_region *r, uint64_t id, struct sl_hash128 h,
 void sl_key_hash(const struct sl_table *table, const struct sl_part *part,
                  struct sl_key *ret)
 {
-    sl_key_again(&table->region, part->of->id,
-                 sl_hash128(&part->of->key, part->key), ret);
+    struct sl_hash128 print = part->print;
+
+    if ((print.lo | print.hi) == 0)
+        print = sl_table_print(part->of, part->key);
+    sl_key_again(&table->region, part->of->id, print, ret);
 }
 
 uint64_t sl_key_bucket(const struct sl_region *r, const struct sl_key *key,

@@ -33,6 +33,15 @@ static void hash_and_fetch(const struct sl_table *table,
     sl_key_prefetch(table, ret->bucket[1], 0); /* for a new key */
 }
 
+void sl_table_expect(const struct sl_table *table, struct sl_hash128 print)
+{
+    struct sl_key key;
+
+    sl_key_again(&table->region, 0, print, &key);
+    sl_key_prefetch(table, key.bucket[0], 0);
+    sl_key_prefetch(table, key.bucket[0], 1);
+}
+
 /* No sum of two is beyond what a limit counts, either. */
 static int64_t add_deltas(int64_t a, int64_t b)
 {

@@ -65,6 +65,8 @@ struct sl_part {
     bool carried;            /* TAKE, LOOK, of cost 0: what its key has used
                               * counts against the next part, too */
     bool firm;               /* with a hold: not held, but taken for good */
+    struct sl_hash128 print; /* sl_table_print(), if it was made already; zeros:
+                              * it was not */
     struct sl_answer answer; /* out */
     bool untracked;          /* out: there was no room for the key */
 };
@@ -89,6 +91,17 @@ void sl_table_done(struct sl_table *table);
  * many already. */
 SL_MUST_USE int sl_table_know(struct sl_table *table,
                               struct sl_table_limit *limit);
+
+/* The fingerprint of a key under a limit that is known. */
+static inline struct sl_hash128 sl_table_print(const struct sl_table_limit *of,
+                                               struct sl_str key)
+{
+    return sl_hash128(&of->key, key);
+}
+
+/* The key with that fingerprint is about to be asked for: begin to fetch what
+ * it lies in. */
+void sl_table_expect(const struct sl_table *table, struct sl_hash128 print);
 
 /* Time. Those who share a table read their clocks at different moments: one has
  * kept his reading for a turn of his loop, another was taken off the processor

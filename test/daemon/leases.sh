@@ -247,6 +247,31 @@ job work zeta
 check 'a clock that steps back grants nothing' has "$out" '"status":402,'
 stop
 
+# ---- a copy of a table ----
+
+up one --store memory:./one.state
+job work twin ',"cost":10'
+check 'a daemon leases' has "$out" '"allowed":true,'
+until_ used twin 10
+cp one.state copy.state
+up copy --store memory:./copy.state
+job work twin
+check 'another one with its name leases, too' has "$out" '"allowed":true,'
+at one
+check 'the first finds that out' \
+    until_ said 'another daemon has the name of this one'
+job work twin
+check 'and decides no more about quotas' has "$out" '"status":503,'
+at copy
+read -r taken refused undecided <<<"$(load twin 2400 "$http")"
+check 'the other has the rest' test "$taken" = 1989
+check 'which the books say' until_ used twin 2000
+for name in one copy; do
+    at "$name"
+    stop
+done
+rm -f one.state copy.state
+
 # ---- killed on the way, with their tables ----
 
 rounds=4

@@ -126,6 +126,44 @@ all_used() {
 }
 check 'and what was decided meanwhile is in the books' until_ all_used
 
+# ---- it goes away while it commits ----
+
+sql "CREATE FUNCTION sluice.slow() RETURNS trigger LANGUAGE plpgsql AS
+     'BEGIN PERFORM pg_sleep(60); RETURN NULL; END';
+     CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON sluice.usage_keys
+     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.key LIKE 'doubt%')
+     EXECUTE FUNCTION sluice.slow()"
+commits() {
+    [[ $(sql "SELECT count(*) FROM pg_stat_activity
+        WHERE wait_event = 'PgSleep'") = 1 ]]
+}
+# doubt MEMBERS: a report, while it is committed the server goes away.
+doubt() {
+    curl -s -o doubt.out -w '%{http_code}' "http://$http/v1/usage" -d \
+        "{\"org\":\"acme\",\"limit\":\"minutes\",\"amount\":3,$1}" >doubt.code &
+    report=$!
+    until_ commits
+    "$POSTGRES_CTL" stop >/dev/null
+    wait "$report"
+    "$POSTGRES_CTL" start >/dev/null
+    until_ sql 'SELECT 1' >/dev/null 2>&1
+}
+doubt '"idempotency_key":"doubt"'
+check 'what nobody knows is not acknowledged' test "$(<doubt.code)" = 503
+check 'that it is not known is said' \
+    has "$(<doubt.out)" 'it is not known whether it was recorded; send the same'
+doubt '"idempotency_key":"doubt"'
+check 'also when it comes again' test "$(<doubt.code)" = 503
+sql 'DROP TRIGGER slow ON sluice.usage_keys'
+sent_again() {
+    ask /v1/usage -d '{"org":"acme","limit":"minutes","amount":3,
+        "idempotency_key":"doubt"}'
+    answers 200
+}
+check 'the same again is recorded' until_ sent_again
+at=$((at + 3))
+check 'once' test "$(used)" = "$at"
+
 # ---- a table that somebody has locked ----
 
 # holding SQL: somebody else's transaction, until $lock is killed.

@@ -187,7 +187,7 @@ static bool is_first(const struct sl_zone *zone, int64_t day, int64_t start,
 /* Walk the days; fill the table. */
 static bool walk_days(const char *name, const struct sl_zone *zone)
 {
-    struct sl_calendar cal = {SL_CALENDAR_DAY, 1, 1, zone};
+    struct sl_calendar cal = {SL_CALENDAR_DAY, 1, 1, zone, NULL};
     struct sl_period p = sl_calendar_period(&cal, (FIRST - 400) * DAY_S * SL_S);
     int64_t here = local(p.start / SL_S), day = floor_day(here);
     bool good = true;
@@ -221,6 +221,23 @@ static bool walk_days(const char *name, const struct sl_zone *zone)
     return good;
 }
 
+/* What is remembered of a period counts from its first instant to its last, and
+ * not a nanosecond before or after. */
+static bool memo_good(const struct sl_calendar *cal, int64_t start, int64_t end,
+                      int64_t mid)
+{
+    sl_period_memo memo = 0;
+    struct sl_calendar c = *cal;
+
+    c.memo = &memo;
+    return same(sl_calendar_period(&c, mid * SL_S), start, end) && memo != 0 &&
+           same(sl_calendar_period(&c, start * SL_S), start, end) &&
+           same(sl_calendar_period(&c, end * SL_S - 1), start, end) &&
+           sl_calendar_period(&c, end * SL_S).start == end * SL_S &&
+           same(sl_calendar_period(&c, mid * SL_S), start, end) &&
+           sl_calendar_period(&c, start * SL_S - 1).end == start * SL_S;
+}
+
 /* The period from `day` to `then` must be found from its first instant, its
  * last, and one between. */
 static bool period_good(const char *name, const struct sl_calendar *cal,
@@ -234,7 +251,8 @@ static bool period_good(const char *name, const struct sl_calendar *cal,
     mid = start + (int64_t)rng_below(rng, (uint64_t)(end - start));
     if (same(sl_calendar_period(cal, start * SL_S), start, end) &&
         same(sl_calendar_period(cal, end * SL_S - 1), start, end) &&
-        same(sl_calendar_period(cal, mid * SL_S + 7), start, end))
+        same(sl_calendar_period(cal, mid * SL_S + 7), start, end) &&
+        memo_good(cal, start, end, mid))
         return true;
     printf("# %s: unit %d every %u anchor %u: want [%" PRId64 ", %" PRId64
            ")\n",
@@ -249,7 +267,8 @@ static bool days_good(const char *name, const struct sl_zone *zone,
     bool good = true;
 
     for (size_t i = 0; i < SL_LEN(every); i++) {
-        struct sl_calendar cal = {SL_CALENDAR_DAY, (uint32_t)every[i], 1, zone};
+        struct sl_calendar cal = {SL_CALENDAR_DAY, (uint32_t)every[i], 1, zone,
+                                  NULL};
 
         for (int64_t day = FIRST - FIRST % every[i]; good && day < LAST;
              day += every[i])
@@ -268,7 +287,7 @@ static bool weeks_good(const char *name, const struct sl_zone *zone,
     for (uint32_t anchor = 1; good && anchor <= 7; anchor++) {
         for (int every = 1; good && every <= 3; every++) {
             struct sl_calendar cal = {SL_CALENDAR_WEEK, (uint32_t)every, anchor,
-                                      zone};
+                                      zone, NULL};
             struct sl_period p =
                 sl_calendar_period(&cal, *start_of(FIRST + 6) * SL_S);
             int64_t day = floor_day(local(p.start / SL_S));
@@ -307,7 +326,7 @@ static bool months_good(const char *name, const struct sl_zone *zone, int every,
 
     for (int anchor = 1; good && anchor <= 31; anchor++) {
         struct sl_calendar cal = {SL_CALENDAR_MONTH, (uint32_t)every,
-                                  (uint32_t)anchor, zone};
+                                  (uint32_t)anchor, zone, NULL};
 
         for (int month = 30 * 12; good && month < 130 * 12 - every;
              month += every)

@@ -8,9 +8,6 @@
 #include "identity/registry/database.h"
 #include "wire/json.h"
 
-/* Rows of one node, when it comes back. */
-#define ROWS_MOST ((size_t)64 << 20)
-
 static uint64_t number(struct sl_database *db, enum sl_query q, int column)
 {
     int64_t n = sl_query_integer(db, q, column);
@@ -106,6 +103,43 @@ static int look(struct sl_database *db, struct sl_lease_claim *c)
     return err;
 }
 
+static int give(struct sl_database *db, const struct sl_lease_claim *c)
+{
+    struct row row;
+    int err = find_row(db, c, &row);
+    uint64_t units = c->give < row.leased ? c->give : row.leased;
+
+    return err || !row.there ? err : reduce(db, c, &row, units, 0);
+}
+
+/* Unless another has the name by now. (5) */
+static int live(struct sl_database *db, struct sl_lease_claim *c)
+{
+    const enum sl_query q = SL_QUERY_SEEN_NODE;
+    int found;
+
+    sl_query_text(db, q, 1, c->node);
+    sl_query_number(db, q, 2, c->at);
+    sl_query_text(db, q, 3, sl_str_c(db->word));
+    found = sl_query_step(db, q);
+    sl_query_reset(db, q);
+    c->lost = found == 0;
+    return found < 0 ? found : 0;
+}
+
+/* Whoever has its first lease of something lives, which nobody may have seen
+ * for a while; or it has lost its name, and gets nothing. */
+static int look_alive(struct sl_database *db, struct sl_lease_claim *c)
+{
+    int err = live(db, c);
+
+    if (err || !c->lost)
+        return err;
+    c->give = c->granted;
+    c->granted = 0;
+    return give(db, c);
+}
+
 static int put_row(struct sl_database *db, struct sl_lease_claim *c)
 {
     const enum sl_query q = SL_QUERY_PUT_LEASE;
@@ -122,7 +156,9 @@ static int put_row(struct sl_database *db, struct sl_lease_claim *c)
         c->own = number(db, q, 2);
     }
     sl_query_reset(db, q);
-    return err < 0 ? err : 0;
+    if (err < 0)
+        return err;
+    return c->own == c->granted ? look_alive(db, c) : 0;
 }
 
 static uint64_t need_of(const struct sl_lease_claim *c)
@@ -157,26 +193,9 @@ static int want(struct sl_database *db, struct sl_lease_claim *c)
     return err == 1 ? put_row(db, c) : look(db, c);
 }
 
-static int give(struct sl_database *db, const struct sl_lease_claim *c)
-{
-    struct row row;
-    int err = find_row(db, c, &row);
-    uint64_t units = c->give < row.leased ? c->give : row.leased;
-
-    return err || !row.there ? err : reduce(db, c, &row, units, 0);
-}
-
-static int live(struct sl_database *db, const struct sl_lease_claim *c)
-{
-    const enum sl_query q = SL_QUERY_SEEN_LEASES;
-
-    sl_query_text(db, q, 1, c->node);
-    sl_query_number(db, q, 2, c->at);
-    return sl_database_run(db, q);
-}
-
 int sl_ledger_claim(struct sl_database *db, struct sl_lease_claim *c)
 {
+    c->lost = false;
     if (c->scope.len == 0)
         return live(db, c);
     if (c->give > 0)
@@ -186,7 +205,7 @@ int sl_ledger_claim(struct sl_database *db, struct sl_lease_claim *c)
 
 /* ---- what was used ---- */
 
-static struct sl_lease_claim claim_of(const struct sl_usage *u)
+struct sl_lease_claim sl_lease_claim_of(const struct sl_usage *u)
 {
     return (struct sl_lease_claim){.node = u->node,
                                    .scope = u->scope,
@@ -198,7 +217,7 @@ static struct sl_lease_claim claim_of(const struct sl_usage *u)
 int sl_ledger_spend(struct sl_database *db, const struct sl_usage *u,
                     uint64_t amount)
 {
-    struct sl_lease_claim c = claim_of(u);
+    struct sl_lease_claim c = sl_lease_claim_of(u);
     struct row row;
     int err = find_row(db, &c, &row);
     uint64_t units = amount < row.leased ? amount : row.leased;
@@ -239,25 +258,32 @@ static int add_row(struct sl_database *db, struct sl_str own,
 }
 
 int sl_ledger_leases_json(struct sl_database *db, struct sl_str own,
-                          unsigned most, struct sl_buf *out)
+                          unsigned most, struct sl_buf *out, bool *ret_cut)
 {
     const enum sl_query q = SL_QUERY_LEASES;
+    size_t before = out->len;
     int err;
 
-    sl_query_number(db, q, 1, most);
-    while ((err = sl_query_step(db, q)) == 1) {
-        err = add_row(db, own, out);
+    *ret_cut = false;
+    sl_query_number(db, q, 1, (int64_t)most + 1);
+    for (unsigned i = 0; (err = sl_query_step(db, q)) == 1; i++) {
+        before = out->len;
+        err = i < most ? add_row(db, own, out) : SLUICE_EFULL;
         if (err)
             break;
     }
     sl_query_reset(db, q);
-    return err;
+    if (err != SLUICE_EFULL)
+        return err;
+    out->len = before;
+    *ret_cut = true;
+    return 0;
 }
 
 static int find_alive(struct sl_database *db, struct sl_str node, sl_ns since,
                       bool *ret)
 {
-    const enum sl_query q = SL_QUERY_LEASES_SEEN;
+    const enum sl_query q = SL_QUERY_NODE_SEEN;
     int found;
 
     sl_query_text(db, q, 1, node);
@@ -287,6 +313,11 @@ int sl_ledger_release(struct sl_database *db, struct sl_str node, sl_ns since,
     err = sl_database_run(db, q);
     if (err)
         return err;
+    q = SL_QUERY_DROP_NODE;
+    sl_query_text(db, q, 1, node);
+    err = sl_database_run(db, q);
+    if (err)
+        return err;
     q = SL_QUERY_DROP_LEASES;
     sl_query_text(db, q, 1, node);
     while ((err = sl_query_step(db, q)) == 1) {
@@ -294,115 +325,5 @@ int sl_ledger_release(struct sl_database *db, struct sl_str node, sl_ns since,
         *ret_units += number(db, q, 0);
     }
     sl_query_reset(db, q);
-    return err;
-}
-
-/* ---- coming back ---- */
-
-struct found {
-    struct sl_lease_row row;
-    struct found *next;
-};
-
-static bool keep_text(struct sl_arena *arena, struct sl_str text,
-                      struct sl_str *ret)
-{
-    ret->at = sl_arena_copy(arena, text);
-    ret->len = text.len;
-    return ret->at;
-}
-
-static int load_one(struct sl_database *db, struct sl_arena *arena,
-                    struct found **ret)
-{
-    const enum sl_query q = SL_QUERY_OWN_LEASES;
-    struct found *f = sl_arena_take(arena, sizeof(*f));
-
-    if (!f)
-        return SLUICE_ENOMEM;
-    f->next = NULL;
-    f->row = (struct sl_lease_row){.start = (sl_ns)number(db, q, 3),
-                                   .base = number(db, q, 4),
-                                   .spent = number(db, q, 5),
-                                   .leased = number(db, q, 6)};
-    if (!keep_text(arena, sl_query_column(db, q, 0), &f->row.scope) ||
-        !keep_text(arena, sl_query_column(db, q, 1), &f->row.id) ||
-        !keep_text(arena, sl_query_column(db, q, 2), &f->row.limit))
-        return SLUICE_ENOMEM;
-    *ret = f;
-    return 0;
-}
-
-static int load_rows(struct sl_database *db, struct sl_str node,
-                     struct sl_arena *arena, struct found **ret)
-{
-    const enum sl_query q = SL_QUERY_OWN_LEASES;
-    struct found **end = ret, *last = NULL;
-    int err;
-
-    sl_query_text(db, q, 1, node);
-    while ((err = sl_query_step(db, q)) == 1) {
-        err = load_one(db, arena, end);
-        if (err)
-            break;
-        (*end)->row.older = last &&
-                            sl_str_eq(last->row.limit, (*end)->row.limit) &&
-                            sl_str_eq(last->row.id, (*end)->row.id) &&
-                            sl_str_eq(last->row.scope, (*end)->row.scope);
-        last = *end;
-        end = &(*end)->next;
-    }
-    sl_query_reset(db, q);
-    return err;
-}
-
-static int resume_row(struct sl_database *db, struct sl_str node,
-                      const struct sl_lease_row *row, sl_lease_f *f, void *ctx)
-{
-    bool held = false;
-    sl_ns at = row->start;
-    uint64_t left = f(ctx, row, &held, &at);
-    unsigned failed = 0;
-    struct sl_usage u = {.scope = row->scope,
-                         .id = row->id,
-                         .limit = row->limit,
-                         .node = node,
-                         .start = row->start,
-                         .at = at,
-                         .cap = UINT64_MAX,
-                         .reported = true};
-    struct sl_lease_claim c = claim_of(&u);
-    int err;
-
-    c.give = left < row->leased ? left : row->leased;
-    u.amount = (int64_t)(row->leased - c.give);
-    err = c.give > 0 || u.amount == 0 ? give(db, &c) : 0;
-    if (err || held || u.amount == 0)
-        return err;
-    return sl_ledger_record(db, &u, 1, &failed);
-}
-
-int sl_ledger_resume(struct sl_database *db, struct sl_str node, sl_lease_f *f,
-                     void *ctx, const struct sl_alloc *alloc)
-{
-    struct found *first = NULL;
-    struct sl_arena arena;
-    uint64_t all[SL_SLOTS / 64];
-    int err;
-
-    memset(all, 0xff, sizeof(all));
-    sl_arena_init(&arena, ROWS_MOST, alloc);
-    err = sl_database_run(db, SL_QUERY_BEGIN);
-    if (!err && db->driver->lock)
-        err = db->driver->lock(db, all);
-    if (!err)
-        err = load_rows(db, node, &arena, &first);
-    for (struct found *i = first; i && !err; i = i->next)
-        err = resume_row(db, node, &i->row, f, ctx);
-    if (!err)
-        err = sl_database_run(db, SL_QUERY_COMMIT);
-    if (err)
-        sl_database_rollback(db);
-    sl_arena_done(&arena);
     return err;
 }

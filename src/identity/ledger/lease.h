@@ -15,6 +15,8 @@
  *   (2) A claim is granted only if used + leased stay within the cap.
  *   (3) base + spent + leased of a row is how far the node's cell may go.
  *   (4) A row without units is gone.
+ *   (5) A name belongs to whoever has started with it last; who had it before
+ *       finds that out when it says that it lives, or leases something new.
  */
 #ifndef SL_LEDGER_LEASE_H
 #define SL_LEDGER_LEASE_H
@@ -36,19 +38,24 @@ struct sl_lease_claim {
 
     uint64_t granted, used, leased; /* out: leased to all */
     uint64_t base, spent, own;      /* out: of its row; leased to it */
+    bool lost; /* out: another has the name; nothing was granted */
 };
 
 SL_MUST_USE int sl_ledger_claim(struct sl_database *db,
                                 struct sl_lease_claim *claim);
+
+struct sl_lease_claim sl_lease_claim_of(const struct sl_usage *usage);
 
 /* What a node has used was recorded: `amount` of it, u->node. Inside
  * sl_ledger_record(). */
 SL_MUST_USE int sl_ledger_spend(struct sl_database *db,
                                 const struct sl_usage *u, uint64_t amount);
 
-/* All rows, as items of a JSON array; `most` of them. */
+/* All rows, as items of a JSON array; *ret_cut: the first ones only, of which
+ * there are `most`, or as many as there is room for. */
 SL_MUST_USE int sl_ledger_leases_json(struct sl_database *db, struct sl_str own,
-                                      unsigned most, struct sl_buf *out);
+                                      unsigned most, struct sl_buf *out,
+                                      bool *ret_cut);
 
 /* What was promised to a node is free again; *ret is how many rows that was.
  * *ret_alive: it was seen since, and nothing is done. */
@@ -56,7 +63,7 @@ SL_MUST_USE int sl_ledger_release(struct sl_database *db, struct sl_str node,
                                   sl_ns since, bool *ret_alive, unsigned *ret,
                                   uint64_t *ret_units);
 
-/* ---- a node that comes back ---- */
+/* ---- a node that comes back: resume.c ---- */
 
 /* One of its rows, the newest of each key first. */
 struct sl_lease_row {
@@ -73,7 +80,7 @@ typedef uint64_t sl_lease_f(void *ctx, const struct sl_lease_row *row,
                             bool *held, sl_ns *at);
 
 SL_MUST_USE int sl_ledger_resume(struct sl_database *db, struct sl_str node,
-                                 sl_lease_f *f, void *ctx,
+                                 sl_ns now, sl_lease_f *f, void *ctx,
                                  const struct sl_alloc *alloc);
 
 #endif

@@ -50,26 +50,28 @@ enum sl_usage_result {
  * They come from different threads, and so perhaps in the other order: then the
  * END waits for its HOLD. */
 struct sl_usage {
+    /* What a line that is added to needs lies together. */
+    struct sl_hash128 print; /* of scope, id and limit; zeros: nobody made it */
     enum sl_spent_act act;
-    uint64_t hold[2];          /* of all acts but SPEND */
-    sl_ns until;               /* HOLD, EXTEND */
-    struct sl_arena *names_in; /* END: where scope and id are copied */
-
-    struct sl_str scope, id, limit;
-    sl_ns start;           /* of the period; 0: none */
-    sl_ns at;              /* when */
-    int64_t amount;        /* with a name: how much of it there is now */
-    struct sl_str key;     /* "": none */
-    struct sl_str name;    /* "": none */
-    uint64_t cap;          /* UINT64_MAX: none */
-    uint64_t over;         /* decided: how much lies beyond the cap */
-    bool reported;         /* what lies beyond it is found out here */
+    bool reported;         /* what lies beyond the cap is found out here */
     bool level;            /* it has no period: days show how much there was */
     bool reset;            /* nothing was used */
     bool enforce;          /* only if it fits */
-    bool owes;             /* what is given back is owed to the table */
-    struct sl_str node;    /* who had it leased; "": nobody */
+    sl_ns start;           /* of the period; 0: none */
+    sl_ns at;              /* when */
+    int64_t amount;        /* with a name: how much of it there is now */
+    uint64_t over;         /* decided: how much lies beyond the cap */
+    uint64_t cap;          /* UINT64_MAX: none */
     struct sl_marks marks; /* percent of the cap that are told */
+
+    uint64_t hold[2];          /* of all acts but SPEND */
+    sl_ns until;               /* HOLD, EXTEND */
+    struct sl_arena *names_in; /* END: where scope and id are copied */
+    struct sl_str scope, id, limit;
+    struct sl_str key;  /* "": none */
+    struct sl_str name; /* "": none */
+    bool owes;          /* what is given back is owed to the table */
+    struct sl_str node; /* who had it leased; "": nobody */
 
     enum sl_usage_result result; /* out */
     int64_t moved;               /* out: by how much `used` has changed */

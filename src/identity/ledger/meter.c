@@ -178,12 +178,19 @@ static bool is_held(const struct sl_usage *u)
     return (u->hold[0] | u->hold[1]) != 0;
 }
 
+static bool has_print(struct sl_hash128 print)
+{
+    return (print.lo | print.hi) != 0;
+}
+
 static uint64_t hash_of(const struct sl_bookkeeper *k, const struct sl_usage *u)
 {
     struct sl_hash_key key = *sl_registry_secret(k->registry);
 
     if (is_held(u))
         return u->hold[0]; /* which is random */
+    if (has_print(u->print))
+        return u->print.lo;
     key.k0 ^= (uint64_t)u->start;
     key.k1 ^= sl_hash64(&key, u->limit);
     return sl_hash64(&key, u->id);
@@ -226,6 +233,8 @@ static bool write_line(struct slip *slip, const struct sl_usage *u,
     return true;
 }
 
+/* ---- adding up ---- */
+
 /* Sums stay where a counter could be. */
 static int64_t add_amount(int64_t a, int64_t b)
 {
@@ -262,6 +271,29 @@ static void go_on(struct sl_usage *line, const struct sl_usage *u)
         line->marks = u->marks;
         line->level = u->level;
     }
+}
+
+/* The usual case, and the one that must be quick: there is a line for it. Two
+ * keys never have the same print, so no text is looked at. */
+static bool add_up(struct slip *slip, const struct sl_spent *s)
+{
+    unsigned at = (unsigned)(s->print.lo % PLACES);
+
+    if (!slip || !has_print(s->print) || s->act != SL_SPEND || s->reset)
+        return false;
+    for (; slip->places[at]; at = (at + 1) % PLACES) {
+        struct sl_usage *line = &slip->lines[slip->places[at] - 1];
+
+        if (line->print.lo != s->print.lo || line->print.hi != s->print.hi ||
+            line->start != s->start || line->act != SL_SPEND || line->reset)
+            continue;
+        line->amount = add_amount(line->amount, s->amount);
+        line->over = add_over(line->over, s->over);
+        line->at = s->at;
+        line->cap = s->cap;
+        return true; /* marks that were changed meanwhile count from the next */
+    }
+    return false;
 }
 
 static bool put_down(struct sl_bookkeeper *k, const struct sl_usage *u)
@@ -305,9 +337,10 @@ static bool name_of(const struct sl_spent *s, struct sl_buf *room,
     return good && ret->len <= SL_USAGE_ID;
 }
 
-static void spent(struct sl_meter *meter, const struct sl_spent *s)
+/* Another line, or more of one that is found by its texts. False: there is no
+ * room. */
+static bool write_down(struct sl_bookkeeper *k, const struct sl_spent *s)
 {
-    struct sl_bookkeeper *k = (struct sl_bookkeeper *)meter;
     struct sl_usage u = {
         .act = s->act,
         .hold = {s->hold[0], s->hold[1]},
@@ -324,17 +357,30 @@ static void spent(struct sl_meter *meter, const struct sl_spent *s)
         .marks = s->marks
     };
     struct sl_buf room;
+    bool good;
 
     /* Where others use the same, only the books know what lies beyond. */
     if (k->options.node.len > 0 && !s->level) {
         u.node = k->options.node;
         u.reported = true;
     }
+    if (!is_held(&u))
+        u.print = s->print; /* holds are known by their ids */
     sl_buf_init(&room, SL_USAGE_ID, k->options.alloc);
-    add(&k->counts.spent, 1);
-    if (!name_of(s, &room, &u.id) || !put_down(k, &u))
-        add(&k->counts.lost, s->amount > 0 ? (uint64_t)s->amount : 0);
+    good = name_of(s, &room, &u.id) && put_down(k, &u);
     sl_buf_done(&room);
+    return good;
+}
+
+static void spent(struct sl_meter *meter, const struct sl_spent *s)
+{
+    struct sl_bookkeeper *k = (struct sl_bookkeeper *)meter;
+
+    add(&k->counts.spent, 1);
+    if (add_up(k->open, s))
+        return; /* whoever opened the slip has seen to its end */
+    if (!write_down(k, s))
+        add(&k->counts.lost, s->amount > 0 ? (uint64_t)s->amount : 0);
     if (k->open &&
         (k->open->count == LINES || k->open->bytes >= TEXT_WANTED || s->reset))
         sl_meter_flush(meter);

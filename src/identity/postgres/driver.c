@@ -12,33 +12,14 @@
 #include <string.h>
 
 #include "identity/postgres/escape.h"
+#include "identity/postgres/inner.h"
 #include "identity/postgres/listener.h"
 #include "identity/postgres/schema.h"
-#include "identity/registry/database.h"
 
-#define PARAMS   12
 #define SQL_MOST 4096
 
 /* Of the locks of subjects; "sluc". */
 #define LOCK_SPACE "1936487779"
-
-/* A statement that is about to be sent. */
-struct bound {
-    struct sl_pg_params params;
-    char numbers[PARAMS][24];
-};
-
-struct store {
-    struct sl_pg_link link;
-    struct sl_pg_listener *listener; /* or NULL */
-    _Atomic int served_by;           /* the process at the server */
-    bool in_transaction;
-    int counts[SL_QUERIES]; /* of parameters */
-    struct bound bound[SL_QUERIES];
-    PGresult *results[SL_QUERIES];
-    int rows[SL_QUERIES]; /* where each stands in its answer */
-    char url[];
-};
 
 /* What PostgreSQL says otherwise. Keys are trimmed by whoever comes first. */
 static const struct {
@@ -59,23 +40,10 @@ static const struct {
 static const struct {
     const char *name, *sql;
 } more[] = {
-    {"lock",   "SELECT pg_advisory_xact_lock(" LOCK_SPACE ", slot)"
+    {"lock", "SELECT pg_advisory_xact_lock(" LOCK_SPACE ", slot)"
              " FROM unnest(CAST($1 AS int[])) AS slot"},
-    {"tell",   "SELECT pg_notify('sluice', $1)"                   },
-    {"number", "SELECT pg_current_xact_id()"                      },
-    {"status", "SELECT pg_xact_status(CAST($1 AS xid8))"          },
+    {"tell", "SELECT pg_notify('sluice', $1)"                     },
 };
-
-static struct store *store_of(const struct sl_database *db)
-{
-    return db->conn;
-}
-
-static int fail(struct sl_database *db)
-{
-    db->diag = store_of(db)->link.diag;
-    return SLUICE_ESTORE;
-}
 
 static const char *name_of(enum sl_query query, char name[16])
 {
@@ -85,7 +53,7 @@ static const char *name_of(enum sl_query query, char name[16])
 
 /* ---- binding ---- */
 
-static void bind(struct store *s, enum sl_query query, int at,
+static void bind(struct sl_pg_store *s, enum sl_query query, int at,
                  const char *value, size_t len, bool bytes)
 {
     struct sl_pg_params *p = &s->bound[query].params;
@@ -103,16 +71,16 @@ static void bind_text(struct sl_database *db, enum sl_query query, int at,
     /* What can't be bound is NULL, which no column that has a text accepts and
      * no comparison finds. */
     if (!sl_pg_escape(&db->arena, text, at == 2, &escaped))
-        bind(store_of(db), query, at, NULL, 0, true);
+        bind(sl_pg_store_of(db), query, at, NULL, 0, true);
     else
-        bind(store_of(db), query, at, escaped.len ? escaped.at : "",
+        bind(sl_pg_store_of(db), query, at, escaped.len ? escaped.at : "",
              escaped.len, true);
 }
 
 static void bind_number(struct sl_database *db, enum sl_query query, int at,
                         int64_t number)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
     char *text = s->bound[query].numbers[at - 1];
 
     snprintf(text, sizeof(s->bound[query].numbers[0]), "%" PRId64, number);
@@ -120,7 +88,7 @@ static void bind_number(struct sl_database *db, enum sl_query query, int at,
 }
 
 /* All parameters, also those behind the last that was bound: they are NULL. */
-static const struct sl_pg_params *take_bound(struct store *s,
+static const struct sl_pg_params *take_bound(struct sl_pg_store *s,
                                              enum sl_query query)
 {
     struct sl_pg_params *p = &s->bound[query].params;
@@ -129,77 +97,16 @@ static const struct sl_pg_params *take_bound(struct store *s,
     return p;
 }
 
-static void unbind(struct store *s, enum sl_query query)
+static void unbind(struct sl_pg_store *s, enum sl_query query)
 {
     memset(&s->bound[query].params, 0, sizeof(s->bound[query].params));
 }
 
 /* ---- transactions ---- */
 
-static int ask_own(struct store *s, const char *name, const char *value,
-                   bool last, PGresult **ret)
-{
-    struct sl_pg_params p = {.count = value ? 1 : 0, .values = {value}};
-
-    return sl_pg_ask(&s->link, name, &p, last, false, ret);
-}
-
-/* The number is known before the commit is sent, so that its outcome can be
- * asked for. */
-static int commit(struct sl_database *db)
-{
-    static const struct sl_pg_params none;
-    struct store *s = store_of(db);
-    PGresult *result = NULL;
-    uint64_t number;
-    char name[16];
-    bool done;
-
-    if (ask_own(s, "number", NULL, false, &result))
-        return fail(db);
-    number = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
-    PQclear(result);
-    s->link.was_lost = false;
-    if (sl_pg_ask(&s->link, name_of(SL_QUERY_COMMIT, name), &none, true, false,
-                  &result)) {
-        db->doubt = s->link.was_lost ? number : 0;
-        return fail(db);
-    }
-    done = strcmp(PQcmdStatus(result), "COMMIT") == 0;
-    PQclear(result);
-    s->in_transaction = false;
-    return done ? 0
-                : sl_refuse(&db->diag, SLUICE_ESTORE,
-                            "the registry at %s took a transaction back",
-                            s->link.shown);
-}
-
-static int outcome(struct sl_database *db, uint64_t number)
-{
-    struct store *s = store_of(db);
-    PGresult *result = NULL;
-    char text[24];
-    int known;
-
-    snprintf(text, sizeof(text), "%" PRIu64, number);
-    if (sl_pg_need(&s->link, &db->diag))
-        return SLUICE_ESTORE;
-    /* A server that does not know the number has not committed it. */
-    if (ask_own(s, "status", text, true, &result))
-        return s->link.conn ? 0 : fail(db);
-    if (strcmp(PQgetvalue(result, 0, 0), "in progress") == 0)
-        known = sl_refuse(&db->diag, SLUICE_ESTORE,
-                          "the registry at %s is not done with a transaction",
-                          s->link.shown);
-    else
-        known = strcmp(PQgetvalue(result, 0, 0), "committed") == 0;
-    PQclear(result);
-    return known;
-}
-
 static void rollback(struct sl_database *db)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
 
     s->in_transaction = false;
     sl_pg_undo(&s->link);
@@ -207,9 +114,9 @@ static void rollback(struct sl_database *db)
 
 static int begin(struct sl_database *db)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
 
-    if (sl_pg_need(&s->link, &db->diag))
+    if (sl_pg_need(&s->link, &db->diag) || sl_pg_clear_up(db))
         return SLUICE_ESTORE;
     s->in_transaction = true;
     return 0;
@@ -220,14 +127,14 @@ static int begin(struct sl_database *db)
 /* One that stands alone is a transaction of its own. */
 static int run_alone(struct sl_database *db, enum sl_query query)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
     PGresult *result = NULL;
     char name[16];
     int err = sl_pg_need(&s->link, &db->diag);
 
     if (!err && sl_pg_ask(&s->link, name_of(query, name), take_bound(s, query),
                           true, false, &result))
-        err = fail(db);
+        err = sl_pg_fail(db);
     PQclear(result);
     unbind(s, query);
     return err;
@@ -235,12 +142,12 @@ static int run_alone(struct sl_database *db, enum sl_query query)
 
 static int run(struct sl_database *db, enum sl_query query)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
     char name[16];
     int err = 0;
 
     if (query == SL_QUERY_COMMIT)
-        return commit(db);
+        return sl_pg_commit(db);
     if (query == SL_QUERY_BEGIN && begin(db))
         return SLUICE_ESTORE;
     if (!s->in_transaction)
@@ -248,7 +155,7 @@ static int run(struct sl_database *db, enum sl_query query)
     err =
         sl_pg_push(&s->link, name_of(query, name), NULL, take_bound(s, query));
     unbind(s, query);
-    return err ? fail(db) : 0;
+    return err ? sl_pg_fail(db) : 0;
 }
 
 /* Every counter may be more than there is memory for. */
@@ -257,7 +164,7 @@ static bool is_long(enum sl_query query)
     return query == SL_QUERY_EACH_COUNTER;
 }
 
-static void drop_result(struct store *s, enum sl_query query)
+static void drop_result(struct sl_pg_store *s, enum sl_query query)
 {
     PQclear(s->results[query]);
     s->results[query] = NULL;
@@ -265,34 +172,34 @@ static void drop_result(struct store *s, enum sl_query query)
 
 static int ask(struct sl_database *db, enum sl_query query)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
     char name[16];
 
     if (!s->in_transaction && sl_pg_need(&s->link, &db->diag))
         return SLUICE_ESTORE;
     if (sl_pg_ask(&s->link, name_of(query, name), take_bound(s, query),
                   !s->in_transaction, is_long(query), &s->results[query]))
-        return fail(db);
+        return sl_pg_fail(db);
     s->rows[query] = 0;
     return s->results[query] && PQntuples(s->results[query]) > 0;
 }
 
 static int step(struct sl_database *db, enum sl_query query)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
 
     if (!s->results[query])
         return ask(db, query);
     if (!is_long(query))
         return ++s->rows[query] < PQntuples(s->results[query]);
     drop_result(s, query);
-    return sl_pg_more(&s->link, &s->results[query]) ? fail(db)
+    return sl_pg_more(&s->link, &s->results[query]) ? sl_pg_fail(db)
                                                     : !!s->results[query];
 }
 
 static void reset(struct sl_database *db, enum sl_query query)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
     bool stays = is_long(query) && s->results[query];
 
     while (stays) {
@@ -306,8 +213,8 @@ static void reset(struct sl_database *db, enum sl_query query)
 static bool read_text(struct sl_database *db, enum sl_query query, int column,
                       struct sl_str *ret)
 {
-    const PGresult *result = store_of(db)->results[query];
-    int row = store_of(db)->rows[query];
+    const PGresult *result = sl_pg_store_of(db)->results[query];
+    int row = sl_pg_store_of(db)->rows[query];
     struct sl_str text;
 
     if (PQgetisnull(result, row, column))
@@ -322,7 +229,7 @@ static bool read_text(struct sl_database *db, enum sl_query query, int column,
 static int64_t read_integer(struct sl_database *db, enum sl_query query,
                             int column)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
 
     return strtoll(PQgetvalue(s->results[query], s->rows[query], column), NULL,
                    10);
@@ -332,7 +239,7 @@ static int64_t read_integer(struct sl_database *db, enum sl_query query,
 
 static int script(struct sl_database *db, const char *sql)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
     char one[200];
 
     while (*sql) {
@@ -340,7 +247,7 @@ static int script(struct sl_database *db, const char *sql)
 
         snprintf(one, sizeof(one), "%.*s", len, sql);
         if (sl_pg_push(&s->link, NULL, one, NULL))
-            return fail(db);
+            return sl_pg_fail(db);
         sql += len;
         sql += strspn(sql, "; ");
     }
@@ -351,7 +258,7 @@ static int script(struct sl_database *db, const char *sql)
 
 static int lock(struct sl_database *db, const uint64_t *slots)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
     char list[5 * SL_SLOTS + 3] = "{";
     struct sl_pg_params p = {.count = 1, .values = {list}};
     size_t len = 1;
@@ -361,12 +268,12 @@ static int lock(struct sl_database *db, const uint64_t *slots)
             len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%u",
                                     len > 1 ? "," : "", i);
     snprintf(list + len, sizeof(list) - len, "}");
-    return sl_pg_push(&s->link, "lock", NULL, &p) ? fail(db) : 0;
+    return sl_pg_push(&s->link, "lock", NULL, &p) ? sl_pg_fail(db) : 0;
 }
 
 static int tell(struct sl_database *db, struct sl_str message)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
     struct sl_pg_params p = {.count = 1, .formats = {1}};
     struct sl_str text;
 
@@ -374,13 +281,13 @@ static int tell(struct sl_database *db, struct sl_str message)
         return sl_refuse(&db->diag, SLUICE_ENOMEM, "there is no memory");
     p.values[0] = text.at;
     p.lengths[0] = (int)text.len;
-    return sl_pg_push(&s->link, "tell", NULL, &p) ? fail(db) : 0;
+    return sl_pg_push(&s->link, "tell", NULL, &p) ? sl_pg_fail(db) : 0;
 }
 
 static int hear(struct sl_database *db, sl_heard_f *heard, void *ctx,
                 struct sl_diag *diag)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
     struct sl_pg_listener_options options = {.url = s->url,
                                              .alloc = db->arena.alloc,
                                              .own = &s->served_by,
@@ -409,7 +316,7 @@ static int translate(const char *sql, char out[SQL_MOST])
 
 static int prepare(struct sl_pg_link *l)
 {
-    struct store *s = l->ctx;
+    struct sl_pg_store *s = l->ctx;
     char name[16], sql[SQL_MOST];
     int err = 0;
 
@@ -422,12 +329,12 @@ static int prepare(struct sl_pg_link *l)
     }
     for (size_t i = 0; i < SL_LEN(more) && !err; i++)
         err = sl_pg_prepare(l, more[i].name, more[i].sql);
-    return err;
+    return err ? err : sl_pg_sign_in(l);
 }
 
 static int on_open(struct sl_pg_link *l, struct sl_diag *diag)
 {
-    struct store *s = l->ctx;
+    struct sl_pg_store *s = l->ctx;
     int err = sl_pg_schema(l, diag);
 
     atomic_store(&s->served_by, PQbackendPID(l->conn));
@@ -442,7 +349,7 @@ static int on_open(struct sl_pg_link *l, struct sl_diag *diag)
 
 static void close_store(struct sl_database *db)
 {
-    struct store *s = store_of(db);
+    struct sl_pg_store *s = sl_pg_store_of(db);
 
     sl_pg_listener_close(s->listener);
     for (int i = 0; i < SL_QUERIES; i++)
@@ -455,13 +362,14 @@ static void close_store(struct sl_database *db)
 static int open_store(struct sl_database *db, const char *where,
                       struct sl_diag *diag)
 {
-    struct store *s =
+    struct sl_pg_store *s =
         sl_alloc_new(db->arena.alloc, sizeof(*s) + strlen(where) + 1);
     int err;
 
     if (!s)
         return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
     memset(s, 0, sizeof(*s));
+    snprintf(s->word, sizeof(s->word), "%s", db->word);
     memcpy(s->url, where, strlen(where) + 1);
     s->link.url = s->url;
     s->link.search_path = SL_PG_SCHEMA;
@@ -491,6 +399,6 @@ const struct sl_driver sl_driver_postgres = {
     .rollback = rollback,
     .lock = lock,
     .tell = tell,
-    .outcome = outcome,
+    .outcome = sl_pg_outcome,
     .listen = hear,
 };

@@ -83,6 +83,16 @@ static const char *const steps[] = {
     "ALTER TABLE usage_owed DROP CONSTRAINT usage_owed_pkey;"
     "ALTER TABLE usage_owed ADD PRIMARY KEY(node, scope, id, limit_name,"
     " period_start);",
+
+    /* When each node was seen, and the word that it has chosen when it
+     * started. The last transaction of each who writes. */
+    "CREATE TABLE usage_nodes(node " NAME " PRIMARY KEY, word " NAME ","
+    " seen " SIZE ");"
+    "INSERT INTO usage_nodes SELECT node, '', max(seen) FROM usage_leases"
+    " GROUP BY node;"
+    "ALTER TABLE usage_leases DROP COLUMN seen;"
+    "CREATE TABLE writers(word " NAME " PRIMARY KEY, mark " SIZE ","
+    " at timestamptz NOT NULL DEFAULT now());",
 };
 
 /* ---- asking ---- */

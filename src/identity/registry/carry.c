@@ -335,17 +335,32 @@ static int grant(struct sl_registry *r, struct sl_job *job)
     return err;
 }
 
-/* It stands in the row of writes, so that it sees those before it. */
+/* It stands in the row of writes, so that it sees those before it. They need
+ * not care if its answer finds no room. */
+static int spare(struct sl_job *job, int err, const char *why)
+{
+    if (err != SLUICE_EFULL)
+        return err;
+    job->err = sl_refuse(&job->diag, SLUICE_ESTORE, "%s", why);
+    return 0;
+}
+
 static int read_meters(struct sl_registry *r, struct sl_job *job)
 {
     int err = sl_ledger_read(&r->db, job->scope, job->id, job->since,
                              job->started, job->now, &job->text);
 
-    if (err != SLUICE_EFULL)
-        return err;
-    job->err = sl_refuse(&job->diag, SLUICE_ESTORE,
-                         "the history is too long; ask for fewer days");
-    return 0; /* those who write beside it need not care */
+    return spare(job, err, "the history is too long; ask for fewer days");
+}
+
+static int read_credits(struct sl_registry *r, struct sl_job *job)
+{
+    int err = sl_ledger_credits_json(&r->db, job->scope, job->id, job->now,
+                                     &job->text);
+
+    return spare(job, err,
+                 "there are too many credits to show; delete those "
+                 "that are used up or have expired");
 }
 
 static int release(struct sl_registry *r, struct sl_job *job)
@@ -361,12 +376,21 @@ static int release(struct sl_registry *r, struct sl_job *job)
     return err;
 }
 
+static int claim(struct sl_registry *r, struct sl_job *job)
+{
+    int err = sl_ledger_claim(&r->db, job->claim);
+
+    if (!err && job->claim->lost)
+        return refuse(job, SL_JOB_CONFLICT);
+    return err;
+}
+
 static int carry_lease(struct sl_registry *r, struct sl_job *job)
 {
     if (job->kind == SL_JOB_LEASES)
-        return sl_ledger_leases_json(&r->db, job->name, job->most, &job->text);
-    return job->kind == SL_JOB_RELEASE ? release(r, job)
-                                       : sl_ledger_claim(&r->db, job->claim);
+        return sl_ledger_leases_json(&r->db, job->name, job->most, &job->text,
+                                     &job->cut);
+    return job->kind == SL_JOB_RELEASE ? release(r, job) : claim(r, job);
 }
 
 static int write(struct sl_registry *r, struct sl_job *job)
@@ -379,8 +403,7 @@ static int write(struct sl_registry *r, struct sl_job *job)
         return carry_lease(r, job);
     atomic_fetch_add_explicit(&r->writes, 1, memory_order_relaxed);
     if (job->kind == SL_JOB_CREDITS)
-        return sl_ledger_credits_json(&r->db, job->scope, job->id, job->now,
-                                      &job->text);
+        return read_credits(r, job);
     if (job->kind == SL_JOB_GRANT)
         return grant(r, job);
     if (job->kind == SL_JOB_USAGE)

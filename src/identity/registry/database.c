@@ -6,7 +6,11 @@
  */
 #include "identity/registry/database.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/hash.h"
 
 /* What the texts of a subject and its two pictures for the history need. */
 #define ARENA_MOST ((size_t)4 << 20)
@@ -387,10 +391,15 @@ int sl_database_open(struct sl_database *db, const struct sl_driver *driver,
                      const char *where, const struct sl_alloc *alloc,
                      struct sl_diag *diag)
 {
+    struct sl_hash_key random;
     int err;
 
     memset(db, 0, sizeof(*db));
     db->node = SL_STR("");
+    err = sl_hash_key_make(&random);
+    if (err)
+        return sl_refuse(diag, err, "the system gives no random bytes");
+    snprintf(db->word, sizeof(db->word), "%016" PRIx64, random.k0);
     sl_arena_init(&db->arena, ARENA_MOST, alloc);
     if (!driver)
         driver = &sl_driver_sqlite;

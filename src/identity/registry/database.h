@@ -37,6 +37,7 @@ struct sl_database {
     struct sl_arena arena; /* texts of what was read; the caller resets it */
     struct sl_diag diag;
     struct sl_str node; /* who we are, among those who share it; "": alone */
+    char word[20];      /* chosen anew at each start, and nobody else's */
     uint64_t doubt; /* a transaction whose COMMIT was sent and not answered */
 };
 
@@ -153,6 +154,9 @@ int64_t sl_query_integer(struct sl_database *db, enum sl_query query,
                          int column);
 /* NULL is SL_NS_NONE. */
 sl_ns sl_query_time(struct sl_database *db, enum sl_query query, int column);
+
+/* The slot of a subject, among `slots`. */
+void sl_slot_take(uint64_t *slots, struct sl_str scope, struct sl_str id);
 
 /* Put down one line of history. */
 SL_MUST_USE int sl_database_note(struct sl_database *db,

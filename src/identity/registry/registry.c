@@ -1,12 +1,12 @@
 /* registry.c -- the thread of the registry, and its queue.
  *
- *     wait for jobs --> take them all --> reads --> writes, a group at a time,
- *          ^                                        reads that came meanwhile
- *          |                                        go before the next group
+ *     wait for jobs --> take them all --> reads --> claims --> writes, a group
+ *          ^                                                   |  at a time
  *          +---------------------------------------------------+
  *
  * A group is bounded by the number of changes, so that a reader waits for one
- * fsync and not for an import.
+ * fsync and not for an import. So does a claim of units, on which decisions
+ * wait: it goes before all writes, unless one of them forgets what was used.
  */
 #include "identity/registry/registry.h"
 
@@ -150,42 +150,79 @@ static struct sl_job *take_jobs(struct sl_registry *r, bool may_wait)
     return jobs;
 }
 
-/* Answer those that read; what is left are writes, appended to `writes`. */
-static void carry_reads(struct sl_registry *r, struct sl_job *jobs,
-                        struct sl_job **writes)
+/* Jobs in a row. */
+struct row {
+    struct sl_job *first, **end;
+};
+
+struct rows {
+    struct row claims, writes;
+    unsigned resets; /* among the writes */
+};
+
+static void append(struct row *row, struct sl_job *job)
 {
-    while (*writes)
-        writes = &(*writes)->next;
+    job->next = NULL;
+    *row->end = job;
+    row->end = &job->next;
+}
+
+/* Whoever claims after it counts on it. */
+static bool is_reset(const struct sl_job *job)
+{
+    if (job->kind != SL_JOB_USAGE)
+        return job->kind == SL_JOB_FORGET || job->kind == SL_JOB_RELEASE;
+    for (unsigned i = 0; i < job->change_count; i++)
+        if (job->usage[i].reset)
+            return true;
+    return false;
+}
+
+/* Answer those that read; the others stand in their rows. */
+static void sort_out(struct sl_registry *r, struct sl_job *jobs,
+                     struct rows *rows)
+{
     for (struct sl_job *next; jobs; jobs = next) {
         next = jobs->next;
-        jobs->next = NULL;
-        if (sl_job_writes(jobs)) {
-            *writes = jobs;
-            writes = &jobs->next;
-            continue;
+        if (jobs->kind == SL_JOB_LEASE && rows->resets == 0) {
+            append(&rows->claims, jobs);
+        } else if (sl_job_writes(jobs)) {
+            rows->resets += is_reset(jobs);
+            append(&rows->writes, jobs);
+        } else {
+            sl_carry_read(r, jobs);
+            answer(r, jobs);
         }
-        sl_carry_read(r, jobs);
-        answer(r, jobs);
     }
 }
 
-/* As many as make a group, from the front of `writes`. */
-static struct sl_job *take_group(struct sl_job **writes)
+/* As many as make a group, from the front of a row. */
+static struct sl_job *take_group(struct row *row)
 {
-    struct sl_job *first = *writes, *last = first;
+    struct sl_job *first = row->first, *last = first;
     unsigned changes = first->change_count;
 
     while (last->next && changes + last->next->change_count <= GROUP_CHANGES) {
         last = last->next;
         changes += last->change_count + 1;
     }
-    *writes = last->next;
+    row->first = last->next;
+    if (!row->first)
+        row->end = &row->first;
     last->next = NULL;
     return first;
 }
 
-static void carry_group(struct sl_registry *r, struct sl_job *group)
+static void carry_group(struct sl_registry *r, struct rows *rows,
+                        struct row *row)
 {
+    struct sl_job *group;
+
+    if (!row->first)
+        return;
+    group = take_group(row);
+    for (const struct sl_job *job = group; rows->resets && job; job = job->next)
+        rows->resets -= is_reset(job);
     sl_carry_writes(r, group);
     for (struct sl_job *next; group; group = next) {
         next = group->next; /* answered, it is not ours any more */
@@ -206,12 +243,16 @@ static bool is_over(struct sl_registry *r)
 static void *serve(void *ctx)
 {
     struct sl_registry *r = ctx;
-    struct sl_job *writes = NULL;
+    struct rows rows = {.resets = 0};
 
-    while (writes || !is_over(r)) {
-        carry_reads(r, take_jobs(r, !writes), &writes);
-        if (writes)
-            carry_group(r, take_group(&writes));
+    rows.claims.end = &rows.claims.first;
+    rows.writes.end = &rows.writes.first;
+    while (rows.claims.first || rows.writes.first || !is_over(r)) {
+        bool idle = !rows.claims.first && !rows.writes.first;
+
+        sort_out(r, take_jobs(r, idle), &rows);
+        carry_group(r, &rows, &rows.claims);
+        carry_group(r, &rows, &rows.writes);
         answer_again(r);
     }
     return NULL;
@@ -300,8 +341,8 @@ int sl_registry_open(const struct sl_registry_options *options,
             *diag = r->db.diag;
     }
     if (!err && options->on_lease) {
-        err = sl_ledger_resume(&r->db, options->node, options->on_lease,
-                               options->ctx, r->alloc);
+        err = sl_ledger_resume(&r->db, options->node, options->now,
+                               options->on_lease, options->ctx, r->alloc);
         if (err)
             *diag = r->db.diag;
     }

@@ -4,9 +4,10 @@
  * leave it jobs and are called back on their own loops:
  *
  *     asking thread                          the registry's thread
- *     sl_registry_ask(job) ---- queue ---->  reads first, each for itself;
- *                                            then all writes that wait, as one
- *     job->done(job)  <---- its loop ------  transaction with one fsync
+ *     sl_registry_ask(job) ---- queue ---->  reads first, each for itself; then
+ *                                            claims of units, then writes: all
+ *                                            that wait, as one transaction with
+ *     job->done(job)  <---- its loop ------  one fsync
  *
  * What was acknowledged is on the disk. A job of several changes is carried out
  * as a whole or not at all.
@@ -51,7 +52,8 @@ enum sl_job_kind {
     SL_JOB_METERS, /* read it, after what was put down before */
     SL_JOB_GRANT,  /* a credit: `on` gives it, or takes it away */
     SL_JOB_CREDITS,
-    SL_JOB_LEASE,   /* units of a quota for this node */
+    SL_JOB_LEASE,   /* units of a quota for this node; CONFLICT: another has
+                     * its name */
     SL_JOB_LEASES,  /* who has some */
     SL_JOB_RELEASE, /* what `name` has is free again, unless it was seen since
                      * `since`: CONFLICT */
@@ -97,6 +99,7 @@ struct sl_job {
     uint64_t stamp;           /* FIND */
     struct sl_entry *entries; /* FIND, LIST, WRITE of one: the asker's */
     uint64_t units;           /* RELEASE */
+    bool cut;                 /* LEASES: there are more */
     struct sl_buf text;       /* AUDIT, CREDITS, LEASES: items of a JSON array;
                                * METERS: structs; the asker's */
 
@@ -121,7 +124,7 @@ struct sl_registry_options {
     /* Before anybody asks: what was used, as far as it has been written since
      * `since`; or NULL. */
     sl_ledger_f *on_usage;
-    sl_ns since;
+    sl_ns since, now;
     /* And what had been leased to this node; or NULL. */
     sl_lease_f *on_lease;
     struct sl_str node; /* among those who share the tables; "": it is alone.

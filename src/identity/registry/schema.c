@@ -115,6 +115,14 @@ static const char *const steps[] = {
     "INSERT INTO usage_owed SELECT '', scope, id, limit_name, period_start,"
     " units FROM owed_before;"
     "DROP TABLE owed_before;",
+
+    /* Who has leases: when each was seen, in one row and not in all of its
+     * leases, and the word that it has chosen when it started. */
+    "CREATE TABLE usage_nodes(node TEXT PRIMARY KEY, word TEXT NOT NULL,"
+    " seen INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "INSERT INTO usage_nodes SELECT node, '', max(seen) FROM usage_leases"
+    " GROUP BY node;"
+    "ALTER TABLE usage_leases DROP COLUMN seen;",
 };
 
 /* ---- errors ---- */

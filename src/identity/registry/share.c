@@ -27,7 +27,7 @@
 
 /* ---- locks ---- */
 
-static void take_slot(uint64_t *slots, struct sl_str scope, struct sl_str id)
+void sl_slot_take(uint64_t *slots, struct sl_str scope, struct sl_str id)
 {
     struct sl_hash_key key = {UINT64_C(0x736c75696365), scope.len};
     unsigned slot = 1 + (unsigned)(sl_hash64(&key, id) % (SL_SLOTS - 1));
@@ -40,9 +40,9 @@ static void take_usage(uint64_t *slots, const struct sl_usage *u)
     struct sl_str hold = {(const char *)u->hold, sizeof(u->hold)};
 
     if (u->scope.len > 0)
-        take_slot(slots, u->scope, u->id);
+        sl_slot_take(slots, u->scope, u->id);
     if (u->act == SL_HOLD || u->act == SL_END)
-        take_slot(slots, SL_STR("hold"), hold);
+        sl_slot_take(slots, SL_STR("hold"), hold);
 }
 
 static void take_slots(uint64_t *slots, const struct sl_job *job)
@@ -51,9 +51,9 @@ static void take_slots(uint64_t *slots, const struct sl_job *job)
         for (unsigned i = 0; i < job->change_count; i++)
             take_usage(slots, &job->usage[i]);
     else if (job->kind == SL_JOB_GRANT)
-        take_slot(slots, job->grant->scope, job->grant->id);
+        sl_slot_take(slots, job->grant->scope, job->grant->id);
     else if (job->kind == SL_JOB_LEASE)
-        take_slot(slots, job->claim->scope, job->claim->id);
+        sl_slot_take(slots, job->claim->scope, job->claim->id);
     else if (job->kind == SL_JOB_RELEASE)
         memset(slots, 0xff, SL_SLOTS / 8); /* whoever it had units of */
     else if (job->kind != SL_JOB_METERS && job->kind != SL_JOB_CREDITS)

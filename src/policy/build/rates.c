@@ -228,6 +228,16 @@ static void judge_anchor(struct reading *r, unsigned first)
             r->plans[i].numbers.cal.anchor = limit.cal.anchor;
 }
 
+/* All plans follow the same calendar, so they remember its period together. */
+static void share_memo(struct reading *r)
+{
+    sl_period_memo *memo = sl_build_take(r->b, 1, sizeof(*memo));
+
+    for (unsigned i = 0; i < r->b->policy->plans.count; i++)
+        if (has_numbers(&r->plans[i]) && r->plans[i].numbers.calendar)
+            r->plans[i].numbers.cal.memo = memo;
+}
+
 /* Quotas of plans that may go on when they are used up. */
 static void open_overage(struct reading *r)
 {
@@ -263,6 +273,8 @@ static void read_all(struct reading *r)
     refuse_other_periods(r, first);
     if (!r->bad)
         judge_anchor(r, first);
+    if (!r->bad && r->plans[first].numbers.calendar)
+        share_memo(r);
     if (!r->bad)
         open_overage(r);
 }

@@ -7,7 +7,8 @@
 #include "base/hash.h"
 #include "store/lease/leased.h"
 
-#define SHARDS 64 /* as many as a mask has bits */
+#define SHARDS        64 /* as many as a mask has bits */
+#define SL_LEASED_FEW 8
 
 /* A key with a lease. Its texts lie behind it. */
 struct sl_leased_key {
@@ -32,13 +33,15 @@ struct sl_leased_key {
 struct sl_leased_shard {
     _Alignas(64) pthread_mutex_t lock; /* over what follows */
     struct sl_leased_key **rows;
+    unsigned row_count; /* a power of two */
+    unsigned keys;
+    struct sl_leased_key *few[SL_LEASED_FEW]; /* the rows at first */
 };
 
 struct sl_leased {
     struct sl_store store; /* first: the two are cast into each other */
     struct sl_leased_options options;
     const struct sl_alloc *alloc;
-    struct sl_hash_key secret;
     struct sl_leased_shard *shards;
     void *piece; /* of memory that the shards lie in */
     _Atomic uint64_t asked, waited, refused, failed;

@@ -4,22 +4,25 @@
 
 #include "store/lease/inner.h"
 
-#define ROWS    (SL_LEASES_MOST / SHARDS)
 #define ID_MOST 4096
+
+static struct sl_leased_key **row_of(const struct sl_leased *l, unsigned shard,
+                                     struct sl_hash128 hash)
+{
+    const struct sl_leased_shard *s = &l->shards[shard];
+
+    return &s->rows[hash.lo & (s->row_count - 1)];
+}
 
 struct sl_leased_place sl_leased_place(const struct sl_leased *l,
                                        const struct sl_take_part *part)
 {
-    struct sl_leased_place place = {.hash = sl_hash128(&l->secret, part->key)};
+    struct sl_leased_place place = {
+        .hash = sl_table_print(&part->of->table, part->key)};
 
     place.shard = (unsigned)(place.hash.hi % SHARDS);
+    __builtin_prefetch(&l->shards[place.shard]);
     return place;
-}
-
-static struct sl_leased_key **row_of(struct sl_leased *l, unsigned shard,
-                                     struct sl_hash128 hash)
-{
-    return &l->shards[shard].rows[hash.lo % ROWS];
 }
 
 struct sl_leased_key *sl_leased_again(struct sl_leased *l, unsigned shard,
@@ -69,11 +72,50 @@ static struct sl_leased_key *new_key(struct sl_leased *l, struct sl_str scope,
     return k;
 }
 
+/* As many rows as keys, so that few keys need few lines of the cache. Without
+ * memory they stay as they are, and are longer. */
+static void grow(struct sl_leased *l, struct sl_leased_shard *s)
+{
+    unsigned count = 2 * s->row_count, old_count = s->row_count;
+    struct sl_leased_key **old = s->rows;
+    struct sl_leased_key **rows =
+        sl_alloc_new(l->alloc, count * sizeof(struct sl_leased_key *));
+
+    if (!rows)
+        return;
+    memset(rows, 0, count * sizeof(struct sl_leased_key *));
+    for (unsigned i = 0; i < old_count; i++)
+        for (struct sl_leased_key *k = old[i], *next; k; k = next) {
+            struct sl_leased_key **row = &rows[k->hash.lo & (count - 1)];
+
+            next = k->next;
+            k->next = *row;
+            *row = k;
+        }
+    s->rows = rows;
+    s->row_count = count;
+    if (old != s->few)
+        sl_alloc_free(l->alloc, old, old_count * sizeof(*old));
+}
+
+static void add_key(struct sl_leased *l, unsigned shard,
+                    struct sl_leased_key *k)
+{
+    struct sl_leased_shard *s = &l->shards[shard];
+    struct sl_leased_key **row;
+
+    if (s->keys++ >= s->row_count)
+        grow(l, s);
+    row = row_of(l, shard, k->hash);
+    k->next = *row;
+    *row = k;
+    atomic_fetch_add(&l->keys, 1);
+}
+
 struct sl_leased_key *sl_leased_add(struct sl_leased *l,
                                     const struct sl_leased_place *place,
                                     const struct sl_take_part *part)
 {
-    struct sl_leased_key **row = row_of(l, place->shard, place->hash);
     struct sl_leased_key *k = NULL;
     struct sl_str scope;
     struct sl_buf id;
@@ -88,17 +130,17 @@ struct sl_leased_key *sl_leased_add(struct sl_leased *l,
         return NULL;
     k->hash = place->hash;
     k->limit_id = part->of->table.id;
-    k->next = *row;
-    *row = k;
-    atomic_fetch_add(&l->keys, 1);
+    add_key(l, place->shard, k);
     return k;
 }
 
 /* ---- all of them ---- */
 
-static void visit_row(struct sl_leased *l, struct sl_leased_key **at,
-                      sl_leased_f *f, void *ctx)
+static void visit_row(struct sl_leased *l, struct sl_leased_shard *shard,
+                      unsigned row, sl_leased_f *f, void *ctx)
 {
+    struct sl_leased_key **at = &shard->rows[row];
+
     while (*at) {
         struct sl_leased_key *k = *at;
 
@@ -108,6 +150,7 @@ static void visit_row(struct sl_leased *l, struct sl_leased_key **at,
         }
         *at = k->next;
         sl_alloc_free(l->alloc, k, k->size);
+        shard->keys--;
         atomic_fetch_sub(&l->keys, 1);
     }
 }
@@ -118,8 +161,8 @@ void sl_leased_each(struct sl_leased *l, sl_leased_f *f, void *ctx)
         struct sl_leased_shard *shard = &l->shards[i];
 
         pthread_mutex_lock(&shard->lock);
-        for (unsigned row = 0; row < ROWS; row++)
-            visit_row(l, &shard->rows[row], f, ctx);
+        for (unsigned row = 0; row < shard->row_count; row++)
+            visit_row(l, shard, row, f, ctx);
         pthread_mutex_unlock(&shard->lock);
     }
 }
@@ -128,23 +171,21 @@ void sl_leased_each(struct sl_leased *l, sl_leased_f *f, void *ctx)
 
 #define ALIGN      _Alignof(struct sl_leased_shard)
 #define SHARD_PART (SHARDS * sizeof(struct sl_leased_shard) + ALIGN)
-#define ROW_PART   ((size_t)SHARDS * ROWS * sizeof(struct sl_leased_key *))
 
 int sl_leased_make_shards(struct sl_leased *l)
 {
-    char *at = sl_alloc_new(l->alloc, SHARD_PART + ROW_PART);
-    struct sl_leased_key **rows;
+    char *at = sl_alloc_new(l->alloc, SHARD_PART);
 
     if (!at)
         return SLUICE_ENOMEM;
     l->piece = at;
-    memset(at, 0, SHARD_PART + ROW_PART);
-    rows = (void *)(at + SHARD_PART);
+    memset(at, 0, SHARD_PART);
     at += (ALIGN - (uintptr_t)at % ALIGN) % ALIGN;
     l->shards = (void *)at;
     for (unsigned i = 0; i < SHARDS; i++) {
         pthread_mutex_init(&l->shards[i].lock, NULL);
-        l->shards[i].rows = rows + (size_t)i * ROWS;
+        l->shards[i].rows = l->shards[i].few;
+        l->shards[i].row_count = SL_LEASED_FEW;
     }
     return 0;
 }
@@ -161,8 +202,14 @@ void sl_leased_free_shards(struct sl_leased *l)
     if (!l->piece)
         return;
     sl_leased_each(l, always, NULL);
-    for (unsigned i = 0; i < SHARDS; i++)
-        pthread_mutex_destroy(&l->shards[i].lock);
-    sl_alloc_free(l->alloc, l->piece, SHARD_PART + ROW_PART);
+    for (unsigned i = 0; i < SHARDS; i++) {
+        struct sl_leased_shard *s = &l->shards[i];
+
+        if (s->rows != s->few)
+            sl_alloc_free(l->alloc, s->rows,
+                          s->row_count * sizeof(struct sl_leased_key *));
+        pthread_mutex_destroy(&s->lock);
+    }
+    sl_alloc_free(l->alloc, l->piece, SHARD_PART);
     l->piece = NULL;
 }

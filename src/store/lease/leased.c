@@ -185,6 +185,8 @@ static void prepare(struct sl_leased_attempt *a)
         if (!(a->leased >> i & 1))
             continue;
         a->places[i] = sl_leased_place(a->l, &a->parts[i]);
+        a->parts[i].print = a->take->parts[i].print = a->places[i].hash;
+        sl_store_expect(a->l->options.store, &a->parts[i]);
         a->shards |= UINT64_C(1) << a->places[i].shard;
     }
 }
@@ -317,7 +319,6 @@ int sl_leased_open(const struct sl_leased_options *options,
     memset(l, 0, sizeof(*l));
     l->options = *options;
     l->alloc = alloc;
-    l->secret = options->store->secret;
     if (sl_leased_make_shards(l)) {
         sl_alloc_free(alloc, l, sizeof(*l));
         return SLUICE_ENOMEM;

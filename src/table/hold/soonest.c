@@ -5,10 +5,10 @@
 #include "table/hold/due.h"
 
 /* So much is looked through, and no more: somebody who is refused must not be
- * able to keep us busy. A block of heads is four lines of memory, a record that
- * has the sign some more. */
-#define BLOCKS_MOST 2048 /* of 14 records each */
-#define HELD_MOST   2048 /* records with the sign */
+ * able to keep us busy. A block that may have something is four words, a record
+ * that may expire in time some lines. */
+#define BLOCKS_MOST 2048 /* of 14 records each, whose signs are looked at */
+#define READ_MOST   2048 /* records that are read */
 #define FIRST_MOST  256  /* that must expire before enough is free */
 
 /* ---- signs ---- */
@@ -16,7 +16,9 @@
 #define SIGN_BITS 16
 #define ANY_SIGN  UINT64_C(0xffff) /* of several keys */
 #define PER_WORD  (64 / SIGN_BITS)
+#define PER_ROW   (SL_HOLD_BLOCK / 2)
 #define ROW       UINT64_C(128)
+#define EACH_SIGN UINT64_C(0x0001000100010001)
 
 /* The word that has the sign of a record, and how far up. */
 static sl_word *sign_of(const struct sl_region *r, uint64_t number,
@@ -63,7 +65,7 @@ void sl_hold_record_sign(const struct sl_region *r,
 struct soonest {
     const struct sl_key *key;
     uint64_t generation; /* of its slot: what was held before a reset is gone */
-    unsigned seen;
+    unsigned read;
     unsigned most; /* of them are needed, at most */
     unsigned count;
     struct {
@@ -85,6 +87,12 @@ static void put_in_order(struct soonest *s, sl_ns expires, uint64_t cost)
     }
 }
 
+/* What expires at `expires` would not be among them. */
+static bool is_too_late(const struct soonest *s, sl_ns expires)
+{
+    return s->count == s->most && expires >= s->held[s->most - 1].expires;
+}
+
 static void collect(const struct sl_intent *intent, uint64_t number,
                     struct soonest *s)
 {
@@ -92,9 +100,11 @@ static void collect(const struct sl_intent *intent, uint64_t number,
     struct sl_hold_record record;
 
     if (sl_hold_record_state(head) != SL_HELD ||
-        !sl_hold_record_read(intent, number, head, &record))
+        is_too_late(s, (sl_ns)head.w[0]))
         return;
-    s->seen++;
+    s->read++;
+    if (!sl_hold_record_read(intent, number, head, &record))
+        return;
     for (unsigned i = 0; i < record.count; i++)
         if (sl_kept_is_of(&record.part[i], s->key) && record.part[i].cost > 0 &&
             record.part[i].generation == s->generation) {
@@ -103,33 +113,54 @@ static void collect(const struct sl_intent *intent, uint64_t number,
         }
 }
 
+/* The highest bit of each of four signs that is 0, and perhaps of one above
+ * such: whoever finds none has missed none. */
+static uint64_t zeros(uint64_t signs)
+{
+    return (signs - EACH_SIGN) & ~signs & EACH_SIGN << (SIGN_BITS - 1);
+}
+
+/* Four signs at a time: those of the key, and those of several. */
+static void collect_word(const struct sl_intent *intent, const sl_word *word,
+                         uint64_t first, struct soonest *s)
+{
+    uint64_t signs = atomic_load_explicit(word, memory_order_acquire);
+    uint64_t hits =
+        zeros(signs ^ sign_for(s->key->hash) * EACH_SIGN) | zeros(~signs);
+
+    for (; hits; hits &= hits - 1)
+        collect(intent, first + (uint64_t)__builtin_ctzll(hits) / SIGN_BITS, s);
+}
+
 static void collect_block(const struct sl_intent *intent, uint64_t block,
                           struct soonest *s)
 {
-    uint64_t wanted = sign_for(s->key->hash);
+    const struct sl_region *r = intent->region;
+    uint64_t number = block * SL_HOLD_BLOCK;
+    uint64_t at = sl_hold_record_at(r, number);
+    const sl_word *row = sl_region_word(r, at - at % ROW);
 
-    for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
-        uint64_t number = block * SL_HOLD_BLOCK + i, sign;
-        unsigned shift;
-
-        sign = atomic_load_explicit(sign_of(intent->region, number, &shift),
-                                    memory_order_acquire);
-        sign = sign >> shift & ANY_SIGN;
-        if (sign == wanted || sign == ANY_SIGN)
-            collect(intent, number, s);
+    for (unsigned i = 0; i < 2; i++) {
+        collect_word(intent, row, number, s);
+        collect_word(intent, row + 1, number + PER_WORD, s);
+        row += ROW / sizeof(*row);
+        number += PER_ROW;
     }
 }
 
-/* False if there are too many. */
+/* False if there are too many. A block whose next expiry is too late is passed
+ * by: when that is, it never says too late. */
 static bool collect_all(const struct sl_intent *intent, struct soonest *s)
 {
     const struct sl_region *r = intent->region;
     uint64_t blocks = sl_hold_record_blocks(r), looked = 0;
 
     for (uint64_t b = 0; b < blocks; b++) {
-        if (sl_due_read(sl_due_of(r, b)) == SL_DUE_NONE)
+        sl_ns due = sl_due_read(sl_due_of(r, b));
+
+        if (due == SL_DUE_NONE || is_too_late(s, due))
             continue;
-        if (looked++ == BLOCKS_MOST || s->seen > HELD_MOST)
+        if (looked++ == BLOCKS_MOST || s->read > READ_MOST)
             return false;
         collect_block(intent, b, s);
     }
@@ -160,9 +191,11 @@ sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_key *key,
         !sl_slot_read(set->intent, slot, key->tag, &cell))
         return SL_NS_NONE;
     need = sl_sub_floor(sl_add_sat(sl_cell_bare(cell).w[1], cost), capacity);
+    if (need == 0)
+        return SL_NS_NONE; /* it has become free meanwhile */
     s.key = key;
     s.generation = cell.w[1] >> SL_CELL_W1_BITS;
-    s.seen = s.count = 0;
+    s.read = s.count = 0;
     s.most = need < FIRST_MOST ? (unsigned)need : FIRST_MOST;
     if (!collect_all(set->intent, &s))
         return SL_NS_NONE;

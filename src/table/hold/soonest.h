@@ -17,7 +17,7 @@ void sl_hold_record_sign(const struct sl_region *r,
 
 /* How long until so many permits of `key` have expired that `cost` of
  * `capacity` are free; SL_NS_NONE if they never do, or if looking for it would
- * take too long (BLOCKS_MOST and HELD_MOST in soonest.c). */
+ * take too long (BLOCKS_MOST and READ_MOST in soonest.c). */
 sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_key *key,
                        uint64_t capacity, uint64_t cost);
 

@@ -1,7 +1,7 @@
 /* leases.c -- /v1/leases of the admin listener: units of quotas that are
  * promised to daemons, where several share the books.
  *
- *   GET     all of them, by node
+ *   GET     all of them, by node; the first ones, if there are too many
  *   DELETE  .../NODE: that daemon will not come back; what it had is free again
  */
 #include <inttypes.h>
@@ -24,7 +24,9 @@ static void answer_list(struct sl_errand_call *errand)
     if (!err)
         err = sl_buf_add(&call->text, sl_buf_str(&errand->job.text));
     if (!err)
-        err = sl_buf_add(&call->text, SL_STR("]}"));
+        err = sl_buf_add(&call->text, errand->job.cut
+                                          ? SL_STR("],\"truncated\":true}")
+                                          : SL_STR("]}"));
     sl_admin_answer(call, err, sl_admin_json);
 }
 

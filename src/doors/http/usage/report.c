@@ -97,6 +97,35 @@ static void refuse_item(struct reporting *r, unsigned i)
                        (unsigned long long)u->used, (unsigned long long)u->cap);
 }
 
+static bool has_keys(const struct reporting *r)
+{
+    for (unsigned i = 0; i < r->uses.count; i++)
+        if (r->usage[i].key.len == 0 && r->usage[i].name.len == 0)
+            return false;
+    return true;
+}
+
+/* A transaction whose end nobody has heard of may have been carried out. */
+static void refuse_failed(struct reporting *r)
+{
+    const struct sl_job *job = &r->job;
+
+    r->failed = true;
+    sl_http_field(r->call, SL_STR("Retry-After"), SL_STR("1"));
+    if (job->doubt == 0)
+        sl_http_refuse(r->call, 503,
+                       job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "USAGE",
+                       "nothing was recorded: %s", job->diag.sentence);
+    else
+        sl_http_refuse(r->call, 503, "USAGE_UNKNOWN",
+                       "it is not known whether it was recorded; %s: %s",
+                       has_keys(r) ? "send the same again"
+                                   : "look at GET /v1/usage/SCOPE/ID before "
+                                     "you send it again, and give reports an "
+                                     "idempotency_key",
+                       job->diag.sentence);
+}
+
 /* ---- the steps ---- */
 
 static void step(struct reporting *r);
@@ -106,11 +135,7 @@ static void on_recorded(struct sl_job *job)
     struct reporting *r = job->ctx;
 
     if (job->err) {
-        r->failed = true;
-        sl_http_field(r->call, SL_STR("Retry-After"), SL_STR("1"));
-        sl_http_refuse(r->call, 503,
-                       job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "USAGE",
-                       "nothing was recorded: %s", job->diag.sentence);
+        refuse_failed(r);
     } else if (job->result == SL_JOB_CONFLICT) {
         refuse_item(r, job->failed);
     } else {

@@ -188,21 +188,94 @@ static void release(struct world *w, const char *node, sl_ns since,
     sl_job_clear(&job);
 }
 
+static void list_leases(struct world *w, struct sl_job *job)
+{
+    sl_job_init(job, SL_JOB_LEASES, &sl_alloc_libc);
+    job->name = S("b");
+    job->most = 10;
+    ask(w, job);
+    CHECK_EQ(job->err, 0);
+    CHECK_EQ(sl_buf_add(&job->text, (struct sl_str){"", 1}), 0);
+}
+
+static unsigned count(const char *text, const char *part)
+{
+    unsigned n = 0;
+
+    while ((text = strstr(text, part))) {
+        n++;
+        text++;
+    }
+    return n;
+}
+
+static void beat(struct world *w, const char *node, sl_ns at)
+{
+    struct sl_lease_claim c = {.node = sl_str_c(node), .at = at};
+
+    carry(w, &c);
+}
+
+static void test_life(struct world *w)
+{
+    struct sl_lease_claim other = claim("b", 2, 1);
+    struct sl_job job;
+
+    CASE("that a node lives is one row, however many leases it has");
+    other.id = S("other");
+    carry(w, &other);
+#ifdef ON_POSTGRES
+    backed_run("CREATE RULE none AS ON UPDATE TO sluice.usage_leases"
+               " DO INSTEAD SELECT 1 / 0");
+#endif
+    beat(w, "b", DAY_0 + 3 * SL_HOUR);
+#ifdef ON_POSTGRES
+    backed_run("DROP RULE none ON sluice.usage_leases");
+#endif
+    list_leases(w, &job);
+    CHECK_EQ(count(job.text.bytes, "\"seen_ms\":1728010800000"), 2);
+    sl_job_clear(&job);
+    beat(w, "b", DAY_0 + SL_HOUR);
+    other.give = 2;
+    carry(w, &other);
+}
+
+static void lease_other(struct world *w, const char *id)
+{
+    struct sl_lease_claim c = claim("c", 1, 1);
+
+    c.id = sl_str_c(id);
+    carry(w, &c);
+}
+
 static void test_release(struct world *w)
 {
     struct sl_job job;
 
     CASE("leases are listed");
-    sl_job_init(&job, SL_JOB_LEASES, &sl_alloc_libc);
-    job.name = S("b");
-    job.most = 10;
-    ask(w, &job);
-    CHECK_EQ(sl_buf_add(&job.text, (struct sl_str){"", 1}), 0);
+    lease_other(w, "one");
+    lease_other(w, "two");
+    list_leases(w, &job);
     CHECK(strstr(job.text.bytes, "{\"node\":\"b\",\"scope\":\"org\","
                                  "\"id\":\"acme\",\"limit\":\"minutes\""));
     CHECK(strstr(job.text.bytes, "\"leased\":7,\"spent\":0"));
     CHECK(strstr(job.text.bytes, "\"here\":true}"));
     sl_job_clear(&job);
+    CASE("a list that is too long is cut, and says so");
+    CHECK(!job.cut);
+    for (int i = 0; i < 2; i++) {
+        sl_job_init(&job, SL_JOB_LEASES, &sl_alloc_libc);
+        job.most = 2;
+        sl_buf_done(&job.text);
+        sl_buf_init(&job.text, i == 0 ? 4096 : 300, &sl_alloc_libc);
+        ask(w, &job);
+        CHECK_EQ(job.err, 0);
+        CHECK(job.cut);
+        CHECK_EQ(sl_buf_add(&job.text, (struct sl_str){"", 1}), 0);
+        CHECK_EQ(count(job.text.bytes, "\"here\":false}"), i == 0 ? 2 : 1);
+        CHECK_EQ(job.text.bytes[strlen(job.text.bytes) - 1], '}');
+        sl_job_clear(&job);
+    }
     CASE("a node that lives keeps what it has");
     release(w, "b", DAY_0, SL_JOB_CONFLICT, 0);
     CASE("one that does not is released, once");
@@ -266,6 +339,76 @@ static void test_return(struct world *w)
     hand_back(w, "a", 3);
 }
 
+#ifdef ON_POSTGRES
+/* Somebody has every second slot while it comes back: it needs only that of
+ * whom it is about, so that it is kept by one half of them at the most. */
+static void test_portions_of_slots(struct world *w)
+{
+    struct back back = {.own = 0};
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .on_lease = on_lease,
+                                          .node = S("a"),
+                                          .ctx = &back};
+    struct sl_diag diag = {0};
+    unsigned opened = 0;
+
+    CASE("coming back it keeps others only from whom it is about");
+    CHECK_EQ(lease(w, "a", 10, 10), 10);
+    world_stop(w);
+    for (int odd = 0; odd < 2; odd++) {
+        PGconn *conn = PQconnectdb(backed_url());
+        char sql[160];
+
+        snprintf(sql, sizeof(sql),
+                 "BEGIN; SELECT pg_advisory_xact_lock(1936487779, n)"
+                 " FROM generate_series(%d, 255, 2) n",
+                 odd);
+        PQclear(PQexec(conn, sql));
+        if (sl_registry_open(&options, &w->registry, &diag) == 0)
+            opened++;
+        world_stop(w);
+        PQfinish(conn);
+    }
+    CHECK_EQ(opened, 1);
+    CHECK_EQ(world_start(w, NULL), 0);
+    CHECK_EQ(look(w, "a").leased, 0);
+}
+
+/* Two with the same name. */
+static void test_name(struct world *w)
+{
+    struct back back = {.own = 0};
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .on_lease = on_lease,
+                                          .node = S("twin"),
+                                          .ctx = &back};
+    struct sl_lease_claim c = claim("twin", 5, 5), life = {.node = S("twin")};
+    struct sl_registry *other = NULL;
+    struct sl_job job;
+
+    CASE("(5) who has a name loses it to whoever starts with it");
+    beat(w, "twin", DAY_0);
+    CHECK_EQ(sl_registry_open(&options, &other, NULL), 0);
+    sl_job_init(&job, SL_JOB_LEASE, &sl_alloc_libc);
+    job.claim = &life;
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    CHECK_EQ(job.result, SL_JOB_CONFLICT);
+    CASE("(5) and leases nothing new");
+    job.claim = &c;
+    job.result = SL_JOB_DONE;
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    CHECK_EQ(job.result, SL_JOB_CONFLICT);
+    CHECK_EQ(c.granted, 0);
+    CHECK_EQ(look(w, "twin").leased, 0);
+    sl_job_clear(&job);
+    sl_registry_close(other);
+}
+#endif
+
 /* The SQL against the sentence in queries.def. */
 static void test_portions(struct world *w)
 {
@@ -304,8 +447,13 @@ int main(void)
     test_spending(&w);
     test_reset(&w);
     test_slip(&w);
+    test_life(&w);
     test_release(&w);
     test_return(&w);
+#ifdef ON_POSTGRES
+    test_portions_of_slots(&w);
+    test_name(&w);
+#endif
     test_portions(&w);
     world_close(&w);
     return CHECK_DONE();
