@@ -1,6 +1,8 @@
 /* table.c -- the doors of the table. The contract is in table.h. */
 #include "table/table.h"
 
+#include <string.h>
+
 #include "base/arith.h"
 #include "table/hold/expire.h"
 #include "table/hold/soonest.h"
@@ -388,6 +390,7 @@ void sl_table_init(struct sl_table *table, const struct sl_region *region,
 {
     table->region = *region;
     table->on_full = on_full;
+    memset(table->memo, 0, sizeof(table->memo));
     sl_actors_init(&table->actors, &table->region);
 }
 
