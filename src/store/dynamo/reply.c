@@ -14,6 +14,7 @@ static const struct {
 } types[] = {
     {"ConditionalCheckFailedException",        SL_UNMET         },
     {"TransactionConflictException",           SL_UNMET         },
+    {"ReplicatedWriteConflictException",       SL_UNMET         },
     {"ProvisionedThroughputExceededException", SL_THROTTLED     },
     {"ThrottlingException",                    SL_THROTTLED     },
     {"Throttling",                             SL_THROTTLED     },

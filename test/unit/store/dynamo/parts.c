@@ -220,6 +220,8 @@ static const struct {
      "{\"count\":{\"N\":\"10\"}}}", 400, SL_UNMET, true, true, 10},
     {"throttled", SAYS("ProvisionedThroughputExceededException"), 400,
      SL_THROTTLED, false, false, 0},
+    {"another region", SAYS("ReplicatedWriteConflictException"), 400, SL_UNMET,
+     false, false, 0},
     {"throttled, too", SAYS("ThrottlingException"), 400, SL_THROTTLED, false,
      false, 0},
     {"429", "", 429, SL_THROTTLED, false, false, 0},
