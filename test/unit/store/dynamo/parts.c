@@ -307,7 +307,7 @@ static void test_requests(void)
         struct sl_alloc alloc = fail_alloc(&f);
 
         sl_buf_init(&out, 4096, &alloc);
-        err = sl_row_put_set(&out, SL_STR("tab"), &row, 1, false);
+        err = sl_row_put_set(&out, SL_STR("tab"), &row, 1);
         CHECK(!err || err == SLUICE_ENOMEM);
         sl_buf_done(&out);
         fail_check(&f);
