@@ -405,6 +405,21 @@ static void ask_store(struct sl_engine *engine, struct sl_decision *d)
         sl_store_take(engine->store, &d->take);
 }
 
+bool sl_engine_expect(struct sl_engine *engine, struct sl_decision *d)
+{
+    struct sl_store *store = engine->store;
+
+    if (!store->calls->expect || sl_debts_any(engine->debts))
+        return false;
+    for (unsigned i = 0; i < d->take.count; i++) {
+        struct sl_take_part *part = &d->parts[i];
+
+        part->print = sl_table_print(&part->of->table, part->key);
+        store->calls->expect(store, part);
+    }
+    return true;
+}
+
 void sl_engine_carry_out(struct sl_engine *engine, struct sl_decision *d)
 {
     if (d->on_local) {

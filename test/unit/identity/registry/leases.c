@@ -290,6 +290,7 @@ struct back {
     uint64_t own;
     bool held;
     unsigned rows;
+    sl_ns seen;
 };
 
 static uint64_t on_lease(void *ctx, const struct sl_lease_row *row, bool *held,
@@ -299,6 +300,7 @@ static uint64_t on_lease(void *ctx, const struct sl_lease_row *row, bool *held,
     uint64_t ceiling = row->base + row->spent + row->leased;
 
     b->rows++;
+    b->seen = row->seen;
     *held = b->held;
     *at = DAY_0 + SL_HOUR;
     return ceiling > b->own ? ceiling - b->own : 0;
@@ -325,6 +327,7 @@ static void test_return(struct world *w)
     spend(w, "a", 4);
     come_back(w, &back);
     CHECK_EQ(back.rows, 1);
+    CHECK_EQ(back.seen, DAY_0 + SL_HOUR);
     CHECK_EQ(look(w, "a").used, 6);
     CHECK_EQ(look(w, "a").leased, 0);
     CASE("once");
