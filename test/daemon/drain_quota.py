@@ -3,19 +3,24 @@
 
     drain_quota.py ORG TAKES HOST:PORT...
 
-So many clients as there are hosts times CLIENTS ask for one unit after another,
-each at its own host, until TAKES were asked for in all. What is not answered,
+So many clients as there are hosts times CLIENTS ask for one unit after another
+(or for 1 to COSTS, if that is in the environment), each at its own host, until
+TAKES were asked for in all. What is not answered,
 or can't be decided just now (503), is asked again after a moment; it is not
-counted, since nobody has acknowledged it. Prints: taken refused unanswered.
+counted, since nobody has acknowledged it. Prints units that were taken, and
+takes that were refused or not decided.
 """
 import http.client
 import json
+import os
+import random
 import sys
 import threading
 import time
 
 CLIENTS = 4
 BATCH = 8
+MOST = int(os.environ.get("COSTS", 1))
 lock = threading.Lock()
 
 
@@ -24,14 +29,15 @@ class Tally:
 
 
 def ask(host, org):
-    """One batch, each check for itself; None if it was not answered."""
-    body = json.dumps([{"job": "work", "org": org}] * BATCH)
+    """One batch, each check for itself: answers, or None; and the costs."""
+    costs = [random.randint(1, MOST) for _ in range(BATCH)]
+    body = json.dumps([{"job": "work", "org": org, "cost": c} for c in costs])
     link = http.client.HTTPConnection(host, timeout=10)
     try:
         link.request("POST", "/v1/check", body)
-        return json.loads(link.getresponse().read())
+        return json.loads(link.getresponse().read()), costs
     except (OSError, http.client.HTTPException, ValueError):
-        return None
+        return None, costs
     finally:
         link.close()
 
@@ -42,10 +48,10 @@ def client(host, org, tally):
             if tally.left <= 0:
                 return
             tally.left -= BATCH
-        answers = ask(host, org)
+        answers, costs = ask(host, org)
         with lock:
-            for answer in answers or []:
-                tally.taken += answer["allowed"]
+            for answer, cost in zip(answers or [], costs):
+                tally.taken += cost if answer["allowed"] else 0
                 tally.refused += answer["status"] in (402, 429)
                 tally.unanswered += answer["status"] == 503
             if answers is None:

@@ -410,23 +410,44 @@ rounds=4
 # At ports that nobody gets while they are away.
 up one --store memory:./one.state --listen-http "127.0.0.1:$(free_port)"
 up two --store memory:./two.state --listen-http "127.0.0.1:$(free_port)"
-load storm $((rounds * 400)) "${hosts[one]}" "${hosts[two]}" >tally &
-loader=$!
-for ((i = 0; i < rounds; i++)); do
-    name=one
-    ((i % 2)) && name=two
-    sleep 0.$((RANDOM % 5 + 1))
-    at "$name"
-    end_by KILL
-    up "$name" --store "memory:./$name.state" --listen-http "${hosts[$name]}"
-done
-wait "$loader"
+# storm ORG WORD...: load, and kills; after each of them the words.
+storm() {
+    local org=$1
+
+    shift
+    COSTS=7 load "$org" $((rounds * 120)) "${hosts[one]}" "${hosts[two]}" >tally &
+    loader=$!
+    for ((i = 0; i < rounds; i++)); do
+        name=one
+        ((i % 2)) && name=two
+        sleep 0.$((RANDOM % 5 + 1))
+        at "$name"
+        end_by KILL
+        up "$name" --store "memory:./$name.state" \
+            --listen-http "${hosts[$name]}"
+        "$@"
+    done
+    wait "$loader"
+}
+storm storm true
 read -r taken refused undecided <<<"$(<tally)"
 read -r more refused undecided <<<"$(load storm 3000 "${hosts[one]}" "${hosts[two]}")"
 echo "# taken $taken and $more"
 check 'killed again and again, they never give out more' \
     test "$((taken + more))" -le 2000
 check 'and in the end nothing is left' until_ used storm 2000
+
+begin_anew() {
+    tell /v1/keys/units/again -X DELETE
+    answers 200
+}
+storm again begin_anew
+read -r taken refused undecided <<<"$(<tally)"
+echo "# taken $taken, with $rounds resets"
+check 'with resets in between they give out no more than after each of them' \
+    test "$taken" -le $((2000 * (rounds + 1)))
+load again 3000 "${hosts[one]}" "${hosts[two]}" >tally
+check 'and then all of the last, and no more' until_ used again 2000
 for name in one two; do
     at "$name"
     stop

@@ -130,11 +130,17 @@ static void look_again(struct sl_leased *l, struct sl_leased_key *k, sl_ns now)
                                .limit = k->limit,
                                .start = k->lease.start,
                                .now = now};
+    unsigned ends = atomic_load(&l->ends);
+    bool over = now >= k->held && now >= atomic_load(&l->extended);
     uint64_t own;
 
-    if (k->held && lender->own && now < k->lease.end &&
-        lender->own(lender, &who, &own))
+    if (k->held == 0 || (ends == k->ends && !over))
+        return;
+    k->ends = ends;
+    if (lender->own && now < k->lease.end && lender->own(lender, &who, &own))
         k->lease.own = own;
+    if (over)
+        k->held = 0;
 }
 
 /* Nobody has a use for it: the period is over. */
@@ -240,7 +246,7 @@ struct beat {
 static bool is_over(const struct beat *b, const struct sl_leased_key *k)
 {
     return !k->asking && !k->waiting && k->wanted == 0 && !k->doubtful &&
-           (!k->held || b->now >= k->lease.end ||
+           (k->held == 0 || b->now >= k->lease.end ||
             atomic_load(&b->l->keys) > HELD_MOST);
 }
 

@@ -23,8 +23,10 @@ struct sl_leased_key {
                   * this node would not speak of the same ceiling */
     unsigned unsettled; /* refusals that are not believed, after a reset */
     bool doubtful;      /* one was not answered: who knows what came of it */
-    bool held;          /* a hold was taken: its cell may change by itself */
-    bool touched;       /* since the last beat */
+    sl_ns held;    /* until then its cell may change by itself, since something
+                    * is held; 0: nothing is */
+    unsigned ends; /* l->ends, when the cell was looked at */
+    bool touched;  /* since the last beat */
     struct sl_leased_waiter *waiting, **waiting_end; /* takes, for an answer */
     uint64_t wanted; /* by those who wait, or are about to try again */
     struct sl_str scope, id, limit;
@@ -48,6 +50,9 @@ struct sl_leased {
     _Atomic uint64_t asked, waited, refused, failed;
     _Atomic unsigned keys, waiting;
     _Atomic bool away; /* the books did not answer the last question */
+
+    _Atomic unsigned ends;  /* of holds */
+    _Atomic sl_ns extended; /* the last expiry of those that were */
 
     /* Steady: the books know that this node has lived from `since` on, without
      * a gap in which others could think that it does not, until `seen`. */

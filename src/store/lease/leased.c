@@ -70,9 +70,13 @@ static bool is_behind(const struct sl_leased_attempt *a)
 
 static void note_hold(struct sl_leased_attempt *a)
 {
+    sl_ns until = a->take->now + a->take->hold_for;
+
+    if (a->take->errand != SL_ERRAND_TAKE)
+        return;
     for (unsigned i = 0; i < a->inner.count; i++)
-        if (a->keys[i] && a->take->errand == SL_ERRAND_TAKE)
-            a->keys[i]->held = true;
+        if (a->keys[i] && a->keys[i]->held < until)
+            a->keys[i]->held = until;
 }
 
 static void run(struct sl_leased_attempt *a, enum sl_errand errand)
@@ -288,9 +292,19 @@ static int tighten(struct sl_store *store, const struct sl_stored *limit,
     return sl_store_tighten(of(store)->options.store, limit, strictest);
 }
 
+/* Nobody says whose it is: all that are held are looked at again, afterwards.
+ */
 static void hold(struct sl_store *store, struct sl_hold_call *call)
 {
-    sl_store_hold(of(store)->options.store, call);
+    struct sl_leased *l = of(store);
+    bool ends = call->errand == SL_HOLD_SETTLE;
+    sl_ns until = call->now + call->hold_for;
+
+    if (call->errand == SL_HOLD_EXTEND && atomic_load(&l->extended) < until)
+        atomic_store(&l->extended, until);
+    sl_store_hold(l->options.store, call);
+    if (ends)
+        atomic_fetch_add(&l->ends, 1);
 }
 
 static void close_leased(struct sl_store *store)

@@ -13,6 +13,7 @@ struct books {
     struct sl_lender lender; /* first */
     uint64_t used, leased, spent, asked, given;
     bool away, nameless;
+    unsigned looks;
 };
 
 static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
@@ -47,6 +48,15 @@ static bool name(struct sl_lender *lender, const struct sl_take_part *part,
     return !((struct books *)lender)->nameless && !sl_buf_add(id, part->key);
 }
 
+static bool look(struct sl_lender *lender, const struct sl_lease_ask *who,
+                 uint64_t *ret)
+{
+    (void)who;
+    (void)ret;
+    ((struct books *)lender)->looks++;
+    return false;
+}
+
 struct world {
     struct books books;
     struct fail f;
@@ -78,7 +88,7 @@ static bool open_world(struct world *w)
 
     w->alloc = fail_alloc(&w->f);
     w->books = (struct books){
-        .lender = {.ask = ask, .name = name}
+        .lender = {.ask = ask, .name = name, .own = look}
     };
     make_limit(SL_QUOTA, "100/month", &w->quota);
     make_limit(SL_BUCKET, "5/hour", &w->bucket);
@@ -245,6 +255,62 @@ static void test_outage(struct world *w)
     CHECK_EQ(w->take.err, SLUICE_ESTORE);
 }
 
+static void on_held(struct sl_hold_call *call)
+{
+    CHECK_EQ(call->err, 0);
+}
+
+/* Hold one unit for an hour. */
+static void hold_one(struct world *w)
+{
+    act(w, SL_ERRAND_TAKE, 1, false); /* so that its parts are there */
+    w->take.hold.w[0]++;
+    w->take.hold_for = SL_HOUR;
+    sl_store_take(w->store, &w->take);
+    CHECK(w->take.allowed);
+}
+
+static uint64_t keys_of(struct world *w)
+{
+    struct sl_leased_counts counts;
+
+    sl_leased_count(w->store, &counts);
+    return counts.keys;
+}
+
+static void test_holds(struct world *w)
+{
+    struct sl_hold_call call = {.errand = SL_HOLD_SETTLE,
+                                .release = true,
+                                .now = DAY_0,
+                                .done = on_held};
+
+    CASE("what is held is looked at when a hold has ended");
+    w->books = (struct books){.lender = w->books.lender};
+    hold_one(w);
+    for (int i = 0; i < 5; i++)
+        sl_leased_beat(w->store, w->loop, DAY_0 + SL_S);
+    CHECK_EQ(w->books.looks, 0);
+    CHECK_EQ(keys_of(w), 1);
+    call.id = w->take.hold;
+    call.place = w->take.place;
+    sl_store_hold(w->store, &call);
+    for (int i = 0; i < 5; i++)
+        sl_leased_beat(w->store, w->loop, DAY_0 + SL_S);
+    CHECK_EQ(w->books.looks, 1);
+    CASE("an hour later none is left, unless it was extended");
+    call.errand = SL_HOLD_EXTEND;
+    call.hold_for = 2 * SL_HOUR;
+    sl_store_hold(w->store, &call);
+    sl_leased_beat(w->store, w->loop, DAY_0 + SL_HOUR);
+    sl_leased_beat(w->store, w->loop, DAY_0 + SL_HOUR);
+    CHECK_EQ(keys_of(w), 1);
+    sl_leased_beat(w->store, w->loop, DAY_0 + 2 * SL_HOUR);
+    sl_leased_beat(w->store, w->loop, DAY_0 + 2 * SL_HOUR);
+    CHECK_EQ(w->books.looks, 2);
+    CHECK_EQ(keys_of(w), 0);
+}
+
 /* An answer or a failure, and nothing lost: the books know of every unit. */
 static void test_memory(void)
 {
@@ -278,6 +344,7 @@ int main(void)
     test_taking(&w);
     test_end(&w);
     test_outage(&w);
+    test_holds(&w);
     close_world(&w);
     test_memory();
     return CHECK_DONE();
