@@ -66,7 +66,8 @@ static void on_carried(struct sl_job *job)
     struct sl_lease_ask *ask = e->ask;
 
     ask->err = job->err;
-    ask->terms = (struct sl_lease_terms){.granted = e->claim.granted,
+    ask->terms = (struct sl_lease_terms){.there = e->claim.there,
+                                         .granted = e->claim.granted,
                                          .used = e->claim.used,
                                          .base = e->claim.base,
                                          .spent = e->claim.spent,
@@ -94,7 +95,10 @@ static void lend(struct sl_lender *lender, struct sl_lease_ask *ask)
                                        .want = ask->want,
                                        .least = ask->least,
                                        .ceiling = ask->ceiling,
-                                       .give = ask->give};
+                                       .need = ask->need,
+                                       .give = ask->give,
+                                       .has = ask->has,
+                                       .lives = ask->lives};
     sl_job_init(&e->job, SL_JOB_LEASE, &sl_alloc_libc);
     e->job.loop = b->loop;
     e->job.done = on_carried;

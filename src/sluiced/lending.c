@@ -27,8 +27,9 @@
 struct errand {
     struct sl_job job;
     struct sl_lease_claim claim;
-    struct sl_lease_ask *ask; /* NULL: nobody waits */
+    struct sl_lease_ask *ask; /* NULL: it says that we live, that is all */
     struct sl_lending *desk;
+    sl_ns sent; /* steady */
 };
 
 static void finish(struct sl_lease_ask *ask, int err)
@@ -64,11 +65,14 @@ static void on_carried(struct sl_job *job)
     if (ask)
         ask->unsure = err && job->doubt != 0;
     if (ask)
-        ask->terms = (struct sl_lease_terms){.granted = e->claim.granted,
+        ask->terms = (struct sl_lease_terms){.there = e->claim.there,
+                                             .granted = e->claim.granted,
                                              .used = e->claim.used,
                                              .base = e->claim.base,
                                              .spent = e->claim.spent,
                                              .own = e->claim.own};
+    if (!ask && !err)
+        sl_leased_seen(e->desk->store, e->sent);
     sl_job_clear(job);
     sl_alloc_free(&sl_alloc_libc, e, sizeof(*e));
     if (ask)
@@ -86,6 +90,7 @@ static void send_off(struct sl_lending *desk, struct errand *e,
     e->job.done = on_carried;
     e->job.ctx = e;
     e->job.claim = &e->claim;
+    e->sent = sl_loop_steady(loop);
     e->job.change_count = 1;
     sl_registry_ask(desk->daemon->registry, &e->job);
 }
@@ -112,13 +117,15 @@ static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
                                        .id = ask->id,
                                        .limit = ask->limit,
                                        .start = ask->start,
-                                       .at = ask->now,
+                                       .at = sl_loop_now(ask->loop),
                                        .cap = ask->cap,
                                        .want = ask->want,
                                        .least = ask->least,
                                        .need = ask->need,
                                        .ceiling = ask->ceiling,
-                                       .give = ask->give};
+                                       .give = ask->give,
+                                       .has = ask->has,
+                                       .lives = ask->lives};
     send_off(desk, e, ask->loop);
 }
 
@@ -193,6 +200,31 @@ static bool has_holds(const struct sl_daemon *daemon)
     return holds.held > 0;
 }
 
+static sl_ns end_of(const struct sl_policy *policy,
+                    const struct sl_lease_row *row)
+{
+    int index = sl_policy_rule(policy, row->limit);
+    const struct sl_limit *limit;
+
+    if (index < 0)
+        return SL_NS_NONE;
+    limit = &policy->rules[index].strictest;
+    return limit->calendar ? sl_calendar_period(&limit->cal, row->start).end
+                           : row->start + limit->period;
+}
+
+/* What was taken and not put down was taken before it was last seen, or within
+ * a second; and in its period. */
+static sl_ns day_of(struct sl_daemon *daemon, const struct sl_lease_row *row)
+{
+    sl_ns at = row->seen > row->start ? row->seen : row->start;
+    sl_ns end = end_of(daemon->written.policy, row);
+
+    if (at == 0)
+        return sl_lending_now(daemon);
+    return at < end ? at : end - 1;
+}
+
 uint64_t sl_lending_resume(void *ctx, const struct sl_lease_row *row,
                            bool *held, sl_ns *at)
 {
@@ -208,7 +240,7 @@ uint64_t sl_lending_resume(void *ctx, const struct sl_lease_row *row,
     if (row->older || !look_own(&daemon->lending.lender, &who, &own))
         return row->leased;
     *held = has_holds(daemon);
-    *at = row->start > 0 ? row->start : sl_lending_now(daemon);
+    *at = day_of(daemon, row);
     return sl_lease_left(row->base, row->spent, row->leased, own);
 }
 

@@ -18,12 +18,14 @@ limits:
     deny: { status: 402 }
   small: { kind: quota, per: org, rate: 20/month }
   open: { kind: quota, per: org, rate: 1000/month, on_store_failure: allow }
+  carried: { kind: quota, per: user, rate: 5/month, missing: anonymous }
   narrow: { kind: fixed-window, per: user, rate: 5/3000d }
 routes:
   - { job: work, limits: [units] }
   - { job: few, limits: [small] }
   - { job: both, limits: [small, narrow] }
   - { job: lenient, limits: [open] }
+  - { match: /carried, sign_in: carry, limits: [carried] }
 EOT
 
 past_midnight # the months are real ones
@@ -252,6 +254,47 @@ works_again() {
 }
 check 'and when they are back it goes on' until_ works_again
 
+# ---- stopped, released, and back ----
+
+# With units leased, everything put down, and not while it writes: then it would
+# keep the file locked for the others.
+stop_one() {
+    at one
+    job few sleepy
+    given=$((given + 1))
+    until_ used sleepy "$given"
+    kill -STOP "${pids[one]}"
+    at two
+    job few "probe$given"
+    tell /v1/leases
+    has "$out" '"id":"probe' && has "$out" '"id":"sleepy"' && return
+    kill -CONT "${pids[one]}"
+    return 1
+}
+given=0
+for _ in 1 2 3 4 5 6 7 8; do stop_one && break; done
+check 'a daemon that has some of the last units is stopped' \
+    has "$out" '"id":"sleepy"'
+node=$(grep -o '{"node":"[0-9a-f]*","scope":"org","id":"sleepy"' <<<"$out" |
+    cut -d'"' -f4)
+for _ in 1 2 3 4 5 6 7 8; do
+    tell "/v1/leases/$node" -X DELETE
+    answers 409 || break
+    sleep 2 # until nobody has seen it for ten seconds
+done
+check 'and released' has "$out" '"released":true'
+rest_passed() {
+    job few sleepy
+    has "$out" '{"allowed":true' && given=$((given + 1))
+    ((given == 20))
+}
+check 'another gives out all that it had not' until_ rest_passed
+kill -CONT "${pids[one]}"
+at one
+job few sleepy
+check 'it uses nothing of what it had' has "$out" '"by":"small"'
+check 'and nothing was given out twice' until_ used sleepy 20
+
 # ---- the end ----
 
 for name in one two; do
@@ -299,6 +342,40 @@ check 'another month begins with all of it' has "$out" '"remaining":1999,'
 tell /v1/clock -d '{"now":"2026-01-31T23:59:59Z"}'
 job work zeta
 check 'a clock that steps back grants nothing' has "$out" '"status":402,'
+
+# ---- limits to which visitors are carried ----
+
+carried() {
+    ask /v1/check -d '{"method":"GET","path":"/carried","user":"ann",
+        "ip":"192.0.2.7"}'
+}
+stop
+up one --store memory:
+for _ in 1 2 3; do carried; done
+check 'what is carried to is counted' has "$out" '"remaining":2,'
+stop
+up one --store memory:
+carried
+check 'and does not start afresh' has "$out" '"remaining":1,'
+stop
+
+# ---- what was not put down belongs to the day it was taken on ----
+
+still memory:./day.state
+tell /v1/clock -d '{"now":"2026-01-22T12:00:00Z"}'
+job work days ',"cost":3'
+seen_then() {
+    tell /v1/leases
+    has "$out" "\"seen_ms\":$(date -ud 2026-01-22T12:00 +%s)000"
+}
+check 'a daemon is seen' until_ seen_then
+job work days
+end_by KILL # before it has put that down, if it is not slow
+still memory:./day.state
+tell /v1/clock -d '{"now":"2026-01-23T12:00:00Z"}'
+ask '/v1/usage/org/days?days=90'
+check 'what a daemon took before it was killed is of that day' \
+    has "$out" '"day":"2026-01-22","used":4'
 stop
 
 # ---- a copy of a table ----

@@ -1,4 +1,5 @@
-/* leased_books.h -- books of one quota, as a few numbers: what the SQL does. */
+/* leased_books.h -- books of one quota, as a few numbers: what the SQL does;
+ * and tables that outlive the stores before them. */
 #ifndef LEASED_BOOKS_H
 #define LEASED_BOOKS_H
 
@@ -15,6 +16,8 @@ struct row {
 struct books {
     uint64_t cap, used, leased;
     struct row rows[NODES];
+    sl_ns seen[NODES]; /* by its own clock... */
+    sl_ns skew[NODES]; /* ...which differs by so much from the others' */
 };
 
 static inline void reduce(struct books *b, unsigned node, uint64_t units)
@@ -39,26 +42,45 @@ static inline uint64_t portion(uint64_t left, uint64_t want, uint64_t need)
     return share > need ? share : least_of(need, left);
 }
 
+/* An operator says that a node will not come back. */
+static inline void release(struct books *b, unsigned node, sl_ns now)
+{
+    if (b->rows[node].there && now - b->seen[node] > SL_LEASE_ALIVE)
+        reduce(b, node, b->rows[node].leased);
+}
+
+static inline void see(struct books *b, unsigned node, sl_ns at)
+{
+    b->seen[node] = at + b->skew[node];
+}
+
+/* It was sent at `sent`. */
 static inline void claim(struct books *b, unsigned node,
-                         struct sl_lease_ask *ask)
+                         struct sl_lease_ask *ask, sl_ns sent)
 {
     struct row *row = &b->rows[node];
     uint64_t granted = 0;
 
+    if (ask->lives)
+        see(b, node, sent);
     if (ask->give > 0) {
         if (row->there)
             reduce(b, node, least_of(ask->give, row->leased));
         return;
     }
-    if (ask->want > 0 && b->used + b->leased + ask->least <= ask->cap)
+    if (ask->want > 0 && (row->there || !ask->has) &&
+        b->used + b->leased + ask->least <= ask->cap)
         granted = portion(ask->cap - b->used - b->leased, ask->want, ask->need);
-    if (granted > 0 && !row->there)
+    if (granted > 0 && !row->there) {
         *row = (struct row){.there = true, .base = ask->ceiling};
+        see(b, node, sent);
+    }
     row->leased += granted;
     b->leased += granted;
     if (granted > 0)
         CHECK(b->used + b->leased <= b->cap); /* (1) */
     ask->terms = (struct sl_lease_terms){
+        .there = row->there,
         .granted = granted,
         .used = b->used,
         .base = row->there ? row->base : ask->ceiling,
@@ -77,5 +99,37 @@ static inline void record(struct books *b, unsigned node, uint64_t amount)
     row->spent += amount;
     reduce(b, node, least_of(amount, row->leased));
 }
+
+/* ---- tables ---- */
+
+/* A table that outlives the store before it. */
+struct under {
+    struct sl_store store; /* first */
+    struct sl_store *table;
+};
+
+static inline struct sl_store *table_of(struct sl_store *store)
+{
+    return ((struct under *)store)->table;
+}
+
+static inline int bind(struct sl_store *s, struct sl_stored *limits,
+                       unsigned count, struct sl_diag *diag)
+{
+    return sl_store_bind(table_of(s), limits, count, diag);
+}
+
+static inline void take_under(struct sl_store *s, struct sl_take *take)
+{
+    sl_store_take(table_of(s), take);
+}
+
+static inline void close_nothing(struct sl_store *s)
+{
+    (void)s;
+}
+
+static const struct sl_store_calls under_calls = {
+    .bind = bind, .take = take_under, .close = close_nothing};
 
 #endif

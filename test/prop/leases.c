@@ -50,6 +50,7 @@ static void claim(struct books *b, unsigned node, uint64_t cap, uint64_t want,
     row->leased += granted;
     b->leased += granted;
     *ret = (struct sl_lease_terms){
+        .there = row->there,
         .granted = granted,
         .used = b->used,
         .base = row->there ? row->base : ceiling,
@@ -299,6 +300,41 @@ static void run(unsigned seed)
     }
 }
 
+/* 50 of 100 are used, 47 are leased to others, and 7 were asked for. */
+static void test_refusal(void)
+{
+    struct sl_lease_terms terms = {.used = 50};
+    struct sl_lease_wish wish = {.cost = 7, .least = 7, .cap = 100};
+    struct sl_quota_lease l;
+
+    sl_lease_begin(&l, 0, SL_DAY, 0);
+    sl_lease_land(&l, &terms, &wish, SL_S);
+    CASE("what was refused is refused for a moment");
+    CHECK(sl_lease_is_refused(&l, 7, 100, SL_S));
+    CHECK(sl_lease_is_refused(&l, 8, 100, SL_S));
+    CHECK(!sl_lease_is_refused(&l, 7, 100, 2 * SL_S));
+    CHECK(!sl_lease_is_refused(&l, 7, 101, SL_S));
+    CASE("less may be there");
+    CHECK(!sl_lease_is_refused(&l, 6, 100, SL_S));
+    CASE("so it is when less is missing");
+    sl_lease_keep(&l, 1);
+    CHECK(!sl_lease_is_refused(&l, 7, 100, SL_S));
+    CHECK(sl_lease_is_refused(&l, 8, 100, SL_S));
+    CASE("what all together have used, nobody gives back");
+    wish.least = 0;
+    wish.cost = 51;
+    sl_lease_land(&l, &terms, &wish, SL_S);
+    CHECK(sl_lease_is_refused(&l, 51, 100, SL_S));
+    CHECK(!sl_lease_is_refused(&l, 50, 100, SL_S));
+    CASE("who was released is told, and not refused");
+    wish =
+        (struct sl_lease_wish){.cost = 7, .least = 2, .cap = 100, .has = true};
+    sl_lease_keep(&l, 5);
+    sl_lease_land(&l, &terms, &wish, SL_S);
+    CHECK_EQ(sl_lease_unspent(&l), 0);
+    CHECK(!sl_lease_is_refused(&l, 7, 100, SL_S));
+}
+
 int main(int argc, char **argv)
 {
     unsigned count = getenv("SL_LONG") ? 20000 : 300;
@@ -309,5 +345,6 @@ int main(int argc, char **argv)
     else
         for (unsigned seed = 1; seed <= count; seed++)
             run(seed);
+    test_refusal();
     return CHECK_DONE();
 }

@@ -97,6 +97,7 @@ static int look(struct sl_database *db, struct sl_lease_claim *c)
     if (err < 0)
         return err;
     err = find_row(db, c, &row);
+    c->there = row.there;
     c->base = row.there ? row.base : c->ceiling;
     c->spent = row.spent;
     c->own = row.leased;
@@ -151,6 +152,7 @@ static int put_row(struct sl_database *db, struct sl_lease_claim *c)
     sl_query_number(db, q, 8, c->at);
     err = sl_query_step(db, q);
     if (err == 1) {
+        c->there = true;
         c->base = number(db, q, 0);
         c->spent = number(db, q, 1);
         c->own = number(db, q, 2);
@@ -166,6 +168,16 @@ static uint64_t need_of(const struct sl_lease_claim *c)
     uint64_t need = c->need < c->cap ? c->need : c->cap;
 
     return need > c->least ? need : c->least;
+}
+
+/* It did not know that it was released, and counts on units that are others'
+ * by now. With a row it would go on using them: it is told first. */
+static int take_back(struct sl_database *db, struct sl_lease_claim *c)
+{
+    struct row row = {.leased = c->granted, .there = true};
+    int err = reduce(db, c, &row, c->granted, 0);
+
+    return err ? err : look(db, c);
 }
 
 static int want(struct sl_database *db, struct sl_lease_claim *c)
@@ -190,14 +202,21 @@ static int want(struct sl_database *db, struct sl_lease_claim *c)
     sl_query_reset(db, q);
     if (err < 0)
         return err;
-    return err == 1 ? put_row(db, c) : look(db, c);
+    err = err == 1 ? put_row(db, c) : look(db, c);
+    if (err || !c->has || c->granted == 0 || c->own > c->granted)
+        return err;
+    return take_back(db, c);
 }
 
 int sl_ledger_claim(struct sl_database *db, struct sl_lease_claim *c)
 {
+    int err = 0;
+
     c->lost = false;
-    if (c->scope.len == 0)
-        return live(db, c);
+    if (c->scope.len == 0 || c->lives)
+        err = live(db, c);
+    if (err || c->lost || c->scope.len == 0)
+        return err;
     if (c->give > 0)
         return give(db, c);
     return c->want > 0 ? want(db, c) : look(db, c);

@@ -35,7 +35,11 @@ struct sl_lease_claim {
     uint64_t need;        /* if there is as much; by all who wait there */
     uint64_t ceiling;     /* how far its cell may go, if there is no row */
     uint64_t give;        /* so many come back; then nothing is wanted */
+    bool has;             /* it has units, it says: only if there is a row, */
+                          /* more are granted */
+    bool lives;           /* that is to be known, too */
 
+    bool there;                     /* out: it has a row */
     uint64_t granted, used, leased; /* out: leased to all */
     uint64_t base, spent, own;      /* out: of its row; leased to it */
     bool lost; /* out: another has the name; nothing was granted */
@@ -70,6 +74,7 @@ struct sl_lease_row {
     struct sl_str scope, id, limit;
     sl_ns start;
     uint64_t base, spent, leased;
+    sl_ns seen; /* when the node was, before it came back; 0: nobody knows */
     bool older; /* there is a newer one of this key */
 };
 

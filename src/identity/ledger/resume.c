@@ -19,6 +19,20 @@
 
 /* ---- the name ---- */
 
+/* When it was seen last; untouched if it never was. */
+static int find_seen(struct sl_database *db, struct sl_str node, sl_ns *ret)
+{
+    const enum sl_query q = SL_QUERY_NODE_LAST;
+    int found;
+
+    sl_query_text(db, q, 1, node);
+    found = sl_query_step(db, q);
+    if (found == 1)
+        *ret = sl_query_integer(db, q, 0);
+    sl_query_reset(db, q);
+    return found < 0 ? found : 0;
+}
+
 static int put_name(struct sl_database *db, struct sl_str node, sl_ns now)
 {
     enum sl_query q = SL_QUERY_TRIM_NODES;
@@ -35,10 +49,13 @@ static int put_name(struct sl_database *db, struct sl_str node, sl_ns now)
     return sl_database_run(db, q);
 }
 
-static int enter(struct sl_database *db, struct sl_str node, sl_ns now)
+static int enter(struct sl_database *db, struct sl_str node, sl_ns now,
+                 sl_ns *ret_seen)
 {
     int err = sl_database_run(db, SL_QUERY_BEGIN);
 
+    if (!err)
+        err = find_seen(db, node, ret_seen);
     if (!err)
         err = put_name(db, node, now);
     if (!err)
@@ -170,12 +187,15 @@ int sl_ledger_resume(struct sl_database *db, struct sl_str node, sl_ns now,
 {
     struct found *first = NULL;
     struct sl_arena arena;
+    sl_ns seen = 0;
     int err;
 
     sl_arena_init(&arena, ROWS_MOST, alloc);
-    err = enter(db, node, now);
+    err = enter(db, node, now, &seen);
     if (!err)
         err = load_rows(db, node, &arena, &first);
+    for (struct found *i = first; i; i = i->next)
+        i->row.seen = seen;
     while (first && !err)
         err = resume_some(db, node, &first, f, ctx);
     sl_arena_done(&arena);

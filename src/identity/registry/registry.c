@@ -334,15 +334,13 @@ int sl_registry_open(const struct sl_registry_options *options,
         err = read_switches(r);
         if (!err)
             err = sl_carry_look(r);
+        /* What the table has is looked at before anything is charged to it. */
+        if (!err && options->on_lease)
+            err = sl_ledger_resume(&r->db, options->node, options->now,
+                                   options->on_lease, options->ctx, r->alloc);
         if (!err && options->on_usage)
             err = sl_ledger_each(&r->db, options->since, options->on_usage,
                                  options->ctx);
-        if (err)
-            *diag = r->db.diag;
-    }
-    if (!err && options->on_lease) {
-        err = sl_ledger_resume(&r->db, options->node, options->now,
-                               options->on_lease, options->ctx, r->alloc);
         if (err)
             *diag = r->db.diag;
     }

@@ -21,11 +21,10 @@ struct sl_leased_errand {
     uint32_t limit_id;
     unsigned shard;
     uint64_t cost;
+    sl_ns asked; /* steady */
     size_t size;
     char texts[];
 };
-
-/* ---- making ---- */
 
 static struct sl_str put_text(char **at, struct sl_str text)
 {
@@ -41,6 +40,37 @@ static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
+
+/* ---- is this node known to live? ---- */
+
+void sl_leased_seen(struct sl_store *store, sl_ns at)
+{
+    struct sl_leased *l = (struct sl_leased *)store;
+
+    pthread_mutex_lock(&l->seeing);
+    if (at - atomic_load(&l->seen) > SL_LEASE_TRUST)
+        atomic_store(&l->since, at);
+    if (at > atomic_load(&l->seen))
+        atomic_store(&l->seen, at);
+    pthread_mutex_unlock(&l->seeing);
+}
+
+/* `seen` is read first: whoever finds a new one finds its `since`, too. */
+bool sl_leased_is_sure(struct sl_leased *l, const struct sl_leased_key *k,
+                       sl_ns steady)
+{
+    sl_ns seen = atomic_load(&l->seen);
+
+    return steady - seen <= SL_LEASE_TRUST && k->sure >= atomic_load(&l->since);
+}
+
+/* Soon: then each question says that it does. */
+static bool is_forgotten(struct sl_leased *l, sl_ns steady)
+{
+    return steady - atomic_load(&l->seen) > SL_LEASE_TRUST / 2;
+}
+
+/* ---- making ---- */
 
 bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
                        uint64_t give, struct sl_leased_errand **outbox)
@@ -64,6 +94,7 @@ bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
     e->limit_id = k->limit_id;
     e->shard = need->shard;
     e->cost = need->cost;
+    e->asked = need->steady;
     e->ask = (struct sl_lease_ask){
         .scope = put_text(&at, k->scope),
         .id = put_text(&at, k->id),
@@ -75,6 +106,8 @@ bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
         .least = need->least,
         .ceiling = larger(k->lease.ceiling, k->lease.own),
         .give = give,
+        .has = sl_lease_unspent(&k->lease) > 0,
+        .lives = give == 0 && is_forgotten(l, need->steady),
     };
     if (need->least > 0) {
         e->ask.need = sl_add_sat(need->least, k->wanted);
@@ -87,6 +120,22 @@ bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
 }
 
 /* ---- answers ---- */
+
+/* A hold has come to less, or more, or to an end. */
+static void look_again(struct sl_leased *l, struct sl_leased_key *k, sl_ns now)
+{
+    struct sl_lender *lender = l->options.lender;
+    struct sl_lease_ask who = {.scope = k->scope,
+                               .id = k->id,
+                               .limit = k->limit,
+                               .start = k->lease.start,
+                               .now = now};
+    uint64_t own;
+
+    if (k->held && lender->own && now < k->lease.end &&
+        lender->own(lender, &who, &own))
+        k->lease.own = own;
+}
 
 /* Nobody has a use for it: the period is over. */
 static void return_grant(const struct sl_leased_errand *e,
@@ -110,8 +159,10 @@ static void land_locked(struct sl_leased_errand *e, struct sl_leased_key *k,
                         struct sl_leased_errand **outbox)
 {
     bool same = k->lease.start == e->ask.start;
-    struct sl_lease_wish wish = {
-        .cost = e->cost, .least = e->ask.least, .cap = e->ask.cap};
+    struct sl_lease_wish wish = {.cost = e->cost,
+                                 .least = e->ask.least,
+                                 .cap = e->ask.cap,
+                                 .has = e->ask.has};
 
     if (same && e->ask.err && e->ask.unsure)
         k->doubtful = true;
@@ -119,8 +170,13 @@ static void land_locked(struct sl_leased_errand *e, struct sl_leased_key *k,
         sl_lease_keep(&k->lease, e->ask.give);
     if (e->ask.err || e->ask.give > 0)
         return;
-    if (same)
+    if (e->ask.lives)
+        sl_leased_seen(&e->l->store, e->asked);
+    if (same) {
         k->doubtful = false;
+        k->sure = e->asked;
+        look_again(e->l, k, e->ask.now);
+    }
     if (same)
         sl_lease_land(&k->lease, &e->ask.terms, &wish,
                       sl_loop_steady(e->ask.loop));
@@ -174,26 +230,10 @@ void sl_leased_send(struct sl_leased_errand *outbox, struct sl_loop *loop)
 struct beat {
     struct sl_leased *l;
     struct sl_leased_errand *outbox;
-    sl_ns now;
+    sl_ns now, steady;
     bool all;
     bool away; /* nothing goes back; one question finds out if they answer */
 };
-
-/* A hold has come to less, or more, or to an end. */
-static void look_again(struct beat *b, struct sl_leased_key *k)
-{
-    struct sl_lender *lender = b->l->options.lender;
-    struct sl_lease_ask who = {.scope = k->scope,
-                               .id = k->id,
-                               .limit = k->limit,
-                               .start = k->lease.start,
-                               .now = b->now};
-    uint64_t own;
-
-    if (k->held && lender->own && b->now < k->lease.end &&
-        lender->own(lender, &who, &own))
-        k->lease.own = own;
-}
 
 /* Is the key to be forgotten? Not while the books are being asked about it, nor
  * while something that is held may come back, if there is room. */
@@ -209,10 +249,14 @@ static bool trim(void *ctx, struct sl_leased_key *k)
     struct beat *b = ctx;
     bool idle = b->all || !k->touched;
     struct sl_leased_need need = {
-        .key = k, .shard = (unsigned)(k->hash.hi % SHARDS), .now = b->now};
+        .key = k,
+        .shard = (unsigned)(k->hash.hi % SHARDS),
+        .now = b->now,
+        .steady = b->steady,
+    };
     uint64_t units;
 
-    look_again(b, k);
+    look_again(b->l, k, b->now);
     if (b->all)
         k->asking = false; /* nobody takes any more, whatever is granted */
     if (k->asking)
@@ -237,7 +281,9 @@ static bool trim(void *ctx, struct sl_leased_key *k)
 
 void sl_leased_beat(struct sl_store *store, struct sl_loop *loop, sl_ns now)
 {
-    struct beat b = {.l = (struct sl_leased *)store, .now = now};
+    struct beat b = {.l = (struct sl_leased *)store,
+                     .now = now,
+                     .steady = sl_loop_steady(loop)};
 
     b.away = atomic_load(&b.l->away);
     sl_leased_each(b.l, trim, &b);
@@ -246,7 +292,10 @@ void sl_leased_beat(struct sl_store *store, struct sl_loop *loop, sl_ns now)
 
 void sl_leased_drain(struct sl_store *store, struct sl_loop *loop, sl_ns now)
 {
-    struct beat b = {.l = (struct sl_leased *)store, .now = now, .all = true};
+    struct beat b = {.l = (struct sl_leased *)store,
+                     .now = now,
+                     .steady = sl_loop_steady(loop),
+                     .all = true};
 
     sl_leased_each(b.l, trim, &b);
     sl_leased_send(b.outbox, loop);

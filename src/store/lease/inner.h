@@ -18,6 +18,7 @@ struct sl_leased_key {
     struct sl_calendar cal; /* by which its period was found... */
     sl_ns span;             /* ...or its length */
     struct sl_quota_lease lease;
+    sl_ns sure; /* steady: when the last question was asked that was answered */
     bool asking; /* a question is under way: one at a time, or the books and
                   * this node would not speak of the same ceiling */
     unsigned unsettled; /* refusals that are not believed, after a reset */
@@ -47,7 +48,16 @@ struct sl_leased {
     _Atomic uint64_t asked, waited, refused, failed;
     _Atomic unsigned keys, waiting;
     _Atomic bool away; /* the books did not answer the last question */
+
+    /* Steady: the books know that this node has lived from `since` on, without
+     * a gap in which others could think that it does not, until `seen`. */
+    pthread_mutex_t seeing; /* whoever writes them */
+    _Atomic sl_ns since, seen;
 };
+
+/* Can what the key has not have been released since it was asked for? */
+bool sl_leased_is_sure(struct sl_leased *l, const struct sl_leased_key *key,
+                       sl_ns steady);
 
 /* ---- keys.c ---- */
 
@@ -96,7 +106,7 @@ struct sl_leased_need {
     struct sl_leased_key *key; /* locked */
     unsigned shard;
     uint64_t cap, cost, want, least;
-    sl_ns now;
+    sl_ns now, steady;
 };
 
 struct sl_leased_errand;

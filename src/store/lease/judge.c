@@ -82,7 +82,11 @@ static void give_back(struct sl_leased_attempt *a, unsigned i,
                       struct sl_leased_key *k)
 {
     struct sl_leased_need need = {
-        .key = k, .shard = a->places[i].shard, .now = a->take->now};
+        .key = k,
+        .shard = a->places[i].shard,
+        .now = a->take->now,
+        .steady = a->steady,
+    };
     uint64_t units = sl_lease_trim(&k->lease, true);
 
     if (units > 0 && !k->asking && a->take->loop)
@@ -126,7 +130,8 @@ static enum sl_leased_way wait_for(struct sl_leased_attempt *a, unsigned i,
                                     .shard = a->places[i].shard,
                                     .cap = part->limit->capacity,
                                     .cost = cost,
-                                    .now = a->take->now};
+                                    .now = a->take->now,
+                                    .steady = a->steady};
     if (cost > 0)
         need->want = sl_lease_want(&a->keys[i]->lease, cost, &need->least);
     return SL_LEASED_WAIT;
@@ -149,7 +154,8 @@ static enum sl_leased_way judge_capped(struct sl_leased_attempt *a, unsigned i,
     struct sl_quota_lease *lease = &a->keys[i]->lease;
     uint64_t cap = part->limit->capacity, room;
 
-    if (!lease->known)
+    if (!lease->known || (sl_lease_unspent(lease) > 0 &&
+                          !sl_leased_is_sure(a->l, a->keys[i], a->steady)))
         return wait_for(a, i, part->cost, need);
     room = sl_lease_room(lease, cap);
     if (lease->own + part->cost > room) {

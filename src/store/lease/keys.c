@@ -180,6 +180,7 @@ int sl_leased_make_shards(struct sl_leased *l)
     if (!at)
         return SLUICE_ENOMEM;
     l->piece = at;
+    pthread_mutex_init(&l->seeing, NULL);
     memset(at, 0, SHARD_PART);
     at += (ALIGN - (uintptr_t)at % ALIGN) % ALIGN;
     l->shards = (void *)at;
@@ -211,6 +212,7 @@ void sl_leased_free_shards(struct sl_leased *l)
                           s->row_count * sizeof(struct sl_leased_key *));
         pthread_mutex_destroy(&s->lock);
     }
+    pthread_mutex_destroy(&l->seeing);
     sl_alloc_free(l->alloc, l->piece, SHARD_PART);
     l->piece = NULL;
 }

@@ -111,6 +111,8 @@ static void note_refusal(struct sl_quota_lease *l,
     l->refused_until = 0;
     if (terms->granted > 0 || (!beyond && wish->least == 0))
         return;
+    if (wish->has && !terms->there)
+        return; /* it was told that it has nothing, and asks again */
     l->refused_until = at + REFUSED;
     l->refused_least = beyond ? 0 : wish->least;
     l->refused_cap = wish->cap;
@@ -120,9 +122,9 @@ void sl_lease_land(struct sl_quota_lease *l, const struct sl_lease_terms *terms,
                    const struct sl_lease_wish *wish, sl_ns at)
 {
     l->known = true;
-    l->base = terms->base;
+    l->base = terms->there ? terms->base : l->own;
     l->others = (int64_t)terms->used - (int64_t)terms->spent;
-    l->ceiling = terms->base + terms->spent + terms->own;
+    l->ceiling = l->base + terms->spent + terms->own;
     note_refusal(l, terms, wish, at);
 }
 

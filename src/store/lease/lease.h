@@ -51,6 +51,8 @@ struct sl_quota_lease {
 
 /* What the books answer. */
 struct sl_lease_terms {
+    bool there; /* something is leased to this node; else what it thought it
+                 * had was used up, or released by an operator */
     uint64_t granted;
     uint64_t used;  /* by all, in this period */
     uint64_t base;  /* of this node's lease */
@@ -89,6 +91,7 @@ struct sl_lease_wish {
     uint64_t cost;  /* to be taken; 0: nobody waits for it */
     uint64_t least; /* of what is missing for it, or will be; 0: nothing */
     uint64_t cap;
+    bool has; /* it thought that something was leased to it */
 };
 
 /* The books have answered, at the steady time `at`: they know how far the cell

@@ -152,7 +152,11 @@ static void think_ahead(struct sl_leased_attempt *a)
     for (unsigned i = 0; i < a->inner.count; i++) {
         struct sl_leased_key *k = a->keys[i];
         struct sl_leased_need need = {
-            .key = k, .shard = a->places[i].shard, .now = a->take->now};
+            .key = k,
+            .shard = a->places[i].shard,
+            .now = a->take->now,
+            .steady = a->steady,
+        };
 
         if (!k || !sl_leased_is_capped(a, i) || k->asking ||
             !sl_lease_is_low(&k->lease))

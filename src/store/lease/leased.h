@@ -44,6 +44,9 @@ struct sl_lease_ask {
     uint64_t need;        /* by all who wait, if there is as much; >= least */
     uint64_t ceiling;     /* of the lease, if the books know of none */
     uint64_t give;        /* so many units come back */
+    bool has;             /* it has units: if the books know of no lease, there
+                           * is no new one before this has been told */
+    bool lives;           /* the books are to know that this node lives */
     struct sl_loop *loop; /* where done() is called */
     void (*done)(struct sl_lease_ask *ask);
 
@@ -79,6 +82,13 @@ SL_MUST_USE int sl_leased_open(const struct sl_leased_options *options,
 
 /* Once a second, on a loop: what is not needed goes back. */
 void sl_leased_beat(struct sl_store *store, struct sl_loop *loop, sl_ns now);
+
+/* The books know that this node lived at the steady time `at`. Nobody releases
+ * what it has for SL_LEASE_ALIVE after that; so it goes on using what it has
+ * for SL_LEASE_TRUST, and then asks first. */
+#define SL_LEASE_ALIVE (10 * SL_S)
+#define SL_LEASE_TRUST (5 * SL_S) /* clocks may differ by the rest */
+void sl_leased_seen(struct sl_store *store, sl_ns at);
 
 /* It ends: everything goes back. Nobody takes any more. */
 void sl_leased_drain(struct sl_store *store, struct sl_loop *loop, sl_ns now);

@@ -35,6 +35,7 @@ static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
                                                          : ask->least;
         b->leased += ask->terms.granted;
         ask->terms.own = b->leased;
+        ask->terms.there = b->leased > 0;
     }
     ask->done(ask);
 }

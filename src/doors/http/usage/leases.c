@@ -8,11 +8,9 @@
 
 #include "doors/http/subjects/subjects.h"
 #include "doors/http/usage/usage.h"
+#include "store/lease/leased.h"
 
 #define LIST_MOST 10000
-
-/* A daemon that was seen within this lives, and goes on using what it has. */
-#define ALIVE (10 * SL_S)
 
 /* ---- reading ---- */
 
@@ -79,6 +77,6 @@ void sl_admin_lease_release(struct sl_http_call *call)
     if (!errand)
         return;
     errand->job.name = call->rest;
-    errand->job.since = errand->job.now - ALIVE;
+    errand->job.since = errand->job.now - SL_LEASE_ALIVE;
     sl_errand_send(errand);
 }

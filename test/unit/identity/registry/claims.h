@@ -81,6 +81,7 @@ struct back {
     uint64_t own;
     bool held;
     unsigned rows;
+    sl_ns seen;
 };
 
 static inline uint64_t on_lease(void *ctx, const struct sl_lease_row *row,
@@ -90,6 +91,7 @@ static inline uint64_t on_lease(void *ctx, const struct sl_lease_row *row,
     uint64_t ceiling = row->base + row->spent + row->leased;
 
     b->rows++;
+    b->seen = row->seen;
     *held = b->held;
     *at = DAY_0 + SL_HOUR;
     return ceiling > b->own ? ceiling - b->own : 0;

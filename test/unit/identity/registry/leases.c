@@ -244,6 +244,7 @@ static void test_return(struct world *w)
     spend(w, "a", 4);
     come_back(w, &back);
     CHECK_EQ(back.rows, 1);
+    CHECK_EQ(back.seen, DAY_0 + SL_HOUR);
     CHECK_EQ(look(w, "a").used, 6);
     CHECK_EQ(look(w, "a").leased, 0);
     CASE("once");
