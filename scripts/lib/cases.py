@@ -38,14 +38,17 @@ class Program:
         self.bad = len(re.findall(r"^not ok\b", self.said, re.M))
         self.good = len(re.findall(r"^ok\b(?!.*# *skip)", self.said,
                                    re.M | re.I))
-        self.failed = test["result"] not in ("OK", "SKIP", "EXPECTEDFAIL")
+        self.undefined = "runtime error:" in self.said  # says a sanitizer
+        self.failed = self.undefined or \
+            test["result"] not in ("OK", "SKIP", "EXPECTEDFAIL")
         if self.failed:
             self.bad = self.bad or 1  # it did not say which
         elif self.good + self.bad == 0 and test["result"] == "OK":
             self.good = 1
 
     def may_again(self):
-        return bool(self.suites & WITH_PROCESSES) and not self.suites & WITHOUT
+        return bool(self.suites & WITH_PROCESSES) and \
+            not self.suites & WITHOUT and not self.undefined
 
     def complain(self):
         """Meson keeps to itself what it said."""

@@ -13,10 +13,11 @@
 #             the same sanitizers. Flows once more by another protocol or store
 #             (again): the codecs and stores have suites of their own here. It
 #             counts the lines that were run, too: one build and one run for
-#             both questions, and -O1, which compiles in half the time
+#             both questions, and -O1, which compiles in half the time.
 #             And in it and in tsan, by SL_SHORT in the environment: days of one
 #             request a second in daemon-flows, nine of ten browsers, strangers
-#             and imported subjects in daemon tests
+#             and imported subjects in daemon tests, two of three kills in
+#             those of threads; plain has them
 #   plain     days of one request a second over the Redis protocol and with a
 #             Redis (daemon-flows and the engine's own flows have them), and
 #             flows of more than five hundred in DynamoDB and gRPC
@@ -50,8 +51,8 @@ least_coverage=90 # percent of lines
 # The sanitizers: quick to compile, and lines enough for a trace.
 sanitized=(-Doptimization=1 -Ddebug=false -Db_lundef=false)
 
-# Many tests wait for processes and sockets, so two cores have time for three.
-at_a_time=$(($(nproc) + 1))
+# Most tests wait for processes and sockets, so two cores have time for four.
+at_a_time=$((2 * $(nproc)))
 
 # scripts/test --long: for a night, not for a commit.
 take_longer() {

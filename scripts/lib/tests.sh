@@ -6,6 +6,8 @@
 # its line has `unsteady: NAME`, and what the program said both times is in
 # build/logs/STAGE.NAME.first and .second. Which programs have that chance is
 # said in cases.py. A report of a sanitizer has none: it is not about time.
+# Those of addresses, leaks and races are in files; what is said of undefined
+# steps is in what the program said.
 
 # Run tests in folder $1 for stage $2, with $3 steps in property tests (nothing:
 # their own number); what follows goes to `meson test`, which builds what the

@@ -178,6 +178,8 @@ static void on_done(struct sl_call *call)
                  tier, expiry, there);
     else
         say_fault(p, answered, call->status > 0 ? why : call->fetch.why);
+    if (answered == SL_FORBIDDEN)
+        sl_dynamo_client_doubt(p->client);
     if (subject) {
         ADD(p->counts.loads);
         keep(p, q->hash, subject);
@@ -190,10 +192,21 @@ static void on_done(struct sl_call *call)
     sl_subject_unref(subject);
 }
 
+#define ORG SL_STR("org:")
+
+/* A user whose id begins like the items of organisations would have the plan of
+ * one. Nobody is registered so. */
+static bool is_disguised(const struct sl_lookup *lookup)
+{
+    return sl_str_eq(lookup->scope, SL_STR("user")) &&
+           lookup->id.len >= ORG.len &&
+           memcmp(lookup->id.at, ORG.at, ORG.len) == 0;
+}
+
 static int put_name(struct question *q, const struct sl_lookup *lookup)
 {
     struct sl_str before =
-        sl_str_eq(lookup->scope, SL_STR("user")) ? SL_STR("") : SL_STR("org:");
+        sl_str_eq(lookup->scope, SL_STR("user")) ? SL_STR("") : ORG;
     int err = sl_buf_add(&q->name, before);
 
     q->prefix = before.len;
@@ -257,6 +270,15 @@ static struct sl_hash128 hash_of(const struct sl_profiles *p,
     return h;
 }
 
+static void tell_stranger(struct sl_profiles *p, struct sl_lookup *lookup)
+{
+    struct sl_subject *nobody =
+        make(p->options.alloc, lookup->id, "", "", false);
+
+    tell_all(lookup, nobody, nobody ? 0 : SLUICE_ENOMEM);
+    sl_subject_unref(nobody);
+}
+
 static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
 {
     struct sl_profiles *p = (struct sl_profiles *)subjects;
@@ -266,6 +288,10 @@ static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
     unsigned most = p->options.loading ? p->options.loading : LOADING;
 
     lookup->next = NULL;
+    if (is_disguised(lookup)) {
+        tell_stranger(p, lookup);
+        return;
+    }
     if (k->subject && k->hash.lo == hash.lo && k->hash.hi == hash.hi &&
         sl_loop_steady(p->options.loop) < k->until) {
         ADD(p->counts.hits);

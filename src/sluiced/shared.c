@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/debts.h"
 #include "sluiced/daemon.h"
@@ -206,24 +207,31 @@ void sl_shared_count(struct sl_daemon *daemon, struct sl_stats_shared *ret)
 /* ---- life ---- */
 
 /* What AWS's own tools go by. */
+/* What is empty is not said: so AWS's own tools have it. */
+static const char *said(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && value[0] ? value : NULL;
+}
+
 void sl_shared_env(struct sl_aws_env *ret)
 {
-    const char *off = getenv("AWS_EC2_METADATA_DISABLED");
+    const char *off = said("AWS_EC2_METADATA_DISABLED");
 
     *ret = (struct sl_aws_env){
-        .key_id = getenv("AWS_ACCESS_KEY_ID"),
-        .secret = getenv("AWS_SECRET_ACCESS_KEY"),
-        .token = getenv("AWS_SESSION_TOKEN"),
-        .file = getenv("AWS_SHARED_CREDENTIALS_FILE"),
-        .profile = getenv("AWS_PROFILE"),
-        .home = getenv("HOME"),
-        .container_relative = getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
-        .container_full = getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI"),
-        .container_token = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
-        .container_token_file =
-            getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
-        .metadata = getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
-        .no_metadata = off && strcmp(off, "true") == 0,
+        .key_id = said("AWS_ACCESS_KEY_ID"),
+        .secret = said("AWS_SECRET_ACCESS_KEY"),
+        .token = said("AWS_SESSION_TOKEN"),
+        .file = said("AWS_SHARED_CREDENTIALS_FILE"),
+        .profile = said("AWS_PROFILE"),
+        .home = said("HOME"),
+        .container_relative = said("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+        .container_full = said("AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+        .container_token = said("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
+        .container_token_file = said("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+        .metadata = said("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+        .no_metadata = off && strcasecmp(off, "true") == 0,
     };
 }
 

@@ -40,6 +40,8 @@ running=() log=
 }
 code='' fields='' http='' admin='' resp='' pid='' flows=()
 
+# What a sanitizer has said of undefined steps goes with the log, unless it is
+# told here: cases.py looks for it.
 end_all() {
     local one
 
@@ -47,6 +49,7 @@ end_all() {
         kill -9 "$one" 2>/dev/null
         wait "$one" 2>/dev/null
     done
+    cat "$folder"/log.* 2>/dev/null | grep -aF 'runtime error:' | sed 's/^/# /'
 }
 
 until_() {

@@ -91,11 +91,14 @@ check 'the row of a day' test \
 
 put '{"userId":{"S":"7"},"dataType":{"S":"PROFILE"},"subscriptionTier":{"S":"premium"},"subscriptionExpiry":{"S":"2025-12-31T23:59:59Z"},"name":{"M":{"a":{"L":[]}}}}'
 put '{"userId":{"S":"8"},"dataType":{"S":"PROFILE"},"subscriptionTier":{"S":"premium"}}'
+put '{"userId":{"S":"org:9"},"dataType":{"S":"PROFILE"},"subscriptionTier":{"S":"premium"},"subscriptionExpiry":{"S":"2025-12-31T23:59:59Z"}}'
 at 2025-12-31T22:00:00Z
 check 'premium: fifty sessions in an hour' test \
     "$(session 51 -H 'x-user: 7')" = '50 429'
 check 'premium without a date is free' test \
     "$(session 11 -H 'x-user: 8')" = '10 429'
+check 'nobody has the plan of an organisation by his name' test \
+    "$(session 11 -H 'x-user: org:9')" = '10 429'
 at 2025-12-31T23:59:58Z
 check 'to its last second' test "$(session 11 -H 'x-user: 7')" = '11 200'
 at 2026-01-01T00:00:00Z

@@ -45,8 +45,11 @@ block() {
         shown' "$guide"
 }
 
+# A busy machine answers after the half second that a proxy waits, too, and that
+# would be no answer.
 recipe() {
     sed -e "s/127\.0\.0\.1:8080/$http/g" -e "s/127\.0\.0\.1:3000/$app/g" \
+        -e 's/\<500ms\>/3s/' -e 's/timeout = 2000,/timeout = 9000,/' \
         <<<"$(block "$1")"
 }
 

@@ -88,6 +88,12 @@ project 'daemon a 1' 'daemon b 1' 'shared c 1' 'redis d 1'
 check 'many that fail are no accident' is 4
 
 project 'daemon b 0'
+sed -i 's/"stdout": "/&# x.c:1:2: runtime error: overflow\\n/' \
+    build/x/meson-logs/stage.json
+run count_cases stage build/x/meson-logs/stage.json
+check 'what a sanitizer says of undefined steps fails, too' is 1
+
+project 'daemon b 0'
 echo race >build/logs/stage.report.17
 run count_cases stage build/x/meson-logs/stage.json
 check 'a report of a sanitizer fails whatever passed' is 1

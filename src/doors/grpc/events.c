@@ -235,7 +235,7 @@ static int begin(struct sl_grpc_session *s,
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, SL_GRPC_STREAMS},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,   SL_GRPC_HEAD   },
     };
-    nghttp2_mem memory = sl_grpc_memory(s->worker->alloc);
+    nghttp2_mem memory = sl_grpc_memory(&s->worker->pool);
 
     if (nghttp2_session_server_new3(&s->h2, callbacks, s, option, &memory))
         return SLUICE_ENOMEM;

@@ -48,6 +48,15 @@ struct sl_grpc_door {
     struct sl_crowd *crowd;   /* NULL: each worker has its own cap only */
 };
 
+/* Pieces of memory for the next request, by size; memory.c. */
+#define SL_GRPC_SIZES 6
+
+struct sl_grpc_pool {
+    const struct sl_alloc *alloc;
+    union sl_grpc_piece *kept[SL_GRPC_SIZES];
+    unsigned count[SL_GRPC_SIZES];
+};
+
 struct sl_grpc_worker {
     const struct sl_grpc_door *door;
     struct sl_loop *loop;
@@ -56,6 +65,7 @@ struct sl_grpc_worker {
     struct sl_stats *stats;           /* this thread's, or NULL */
     struct sl_tls *tls;
     const struct sl_alloc *alloc;
+    struct sl_grpc_pool pool;
     struct sl_conns *conns;
     struct sl_hash_key secret; /* to compare tokens under */
     uint64_t chance;           /* the last number drawn: ages differ */

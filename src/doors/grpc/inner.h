@@ -102,8 +102,11 @@ void sl_grpc_refused(const struct sl_grpc_worker *worker, const char *why);
 
 /* ---- memory.c ---- */
 
-/* nghttp2's allocator over ours. */
-nghttp2_mem sl_grpc_memory(const struct sl_alloc *alloc);
+/* nghttp2's allocator over ours: one pool for all sessions of a worker. */
+nghttp2_mem sl_grpc_memory(struct sl_grpc_pool *pool);
+
+/* Give back what is kept. All sessions have ended. */
+void sl_grpc_pool_done(struct sl_grpc_pool *pool);
 
 /* ---- stream.c, head.c, reply.c ---- */
 

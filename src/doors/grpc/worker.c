@@ -19,6 +19,7 @@ int sl_grpc_worker_open(struct sl_grpc_worker *worker,
     worker->station = &bare;
     worker->stats = stats;
     worker->alloc = alloc ? alloc : &sl_alloc_libc;
+    worker->pool.alloc = worker->alloc;
     TAILQ_INIT(&worker->spare_streams);
     TAILQ_INIT(&worker->spare_calls);
     TAILQ_INIT(&worker->late_calls);
@@ -37,6 +38,7 @@ void sl_grpc_worker_close(struct sl_grpc_worker *worker)
     worker->tls = NULL;
     sl_grpc_calls_done(worker);
     sl_grpc_streams_done(worker);
+    sl_grpc_pool_done(&worker->pool);
 }
 
 void sl_grpc_worker_tls(struct sl_grpc_worker *worker, struct sl_tls *tls)

@@ -2,7 +2,8 @@
  *
  *     conn --> wire/resp --> find command --> may he? --> handler --> reply
  *                                                  |
- *                             throttles are collected and asked together
+ *                       throttles are collected and asked together, and so are
+ *                       checks
  *
  * A worker serves the door on one loop and is touched by its thread only.
  * Replies come in the order of the commands, whatever the store does: while

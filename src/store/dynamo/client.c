@@ -30,7 +30,7 @@ static sl_ns signing_time(const struct sl_dynamo_client *client)
 
 static const struct sl_aws_keys *keys_of(const struct sl_dynamo_client *client)
 {
-    return sl_keychain_keys(client->chain, wall(client));
+    return sl_keychain_keys(client->chain, signing_time(client));
 }
 
 /* ---- headers ---- */

@@ -1,11 +1,11 @@
 /* leasing.c -- the leases of a seat: when they are asked for, and how they go
  * back. What a lease is stands in store/leases.h.
  *
- * To the table a lease is counted as any take is, and nothing else is written:
- * no row says what is out. So it must not be spent when a refill may have
- * covered it. Of a window, a quota and an interval it dies with these; of a
- * bucket it melts. A machine that is gone keeps what it had leased of a window
- * until that ends; a bucket refills. */
+ * To the table a lease is counted as any take is. Beside it stands what each
+ * loop has, for a reset to leave taken; no take looks at that. So a lease must
+ * not be spent when a refill may have covered it. Of a window, a quota and an
+ * interval it dies with these; of a bucket it melts. A machine that is gone
+ * keeps what it had leased of a window until that ends; a bucket refills. */
 #include <string.h>
 
 #include "store/dynamo/seat.h"

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 /* ---- what became of it ---- */
 
 /* By the end of `__type`, behind a '#'. */
@@ -14,6 +16,7 @@ static const struct {
 } types[] = {
     {"ConditionalCheckFailedException",        SL_UNMET         },
     {"TransactionConflictException",           SL_UNMET         },
+    {"ReplicatedWriteConflictException",       SL_UNMET         },
     {"ProvisionedThroughputExceededException", SL_THROTTLED     },
     {"ThrottlingException",                    SL_THROTTLED     },
     {"Throttling",                             SL_THROTTLED     },
@@ -157,6 +160,22 @@ static bool is_marked(const json_t *item, const struct sl_row *row)
     return false;
 }
 
+/* What all loops have leased of it. */
+static uint64_t sum_leases(const json_t *item, sl_ns now)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < SL_ROW_LEASES; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "lease%u", i);
+        sum = sl_add_sat(
+            sum,
+            sl_row_read_lease(text_of(json_object_get(item, name), "S"), now));
+    }
+    return sum < SL_AMOUNT_MAX ? sum : SL_AMOUNT_MAX;
+}
+
 /* False: it is there, and none of ours. An item that has other attributes only
  * is as good as none. */
 static bool read_row(const json_t *item, struct sl_row *row, sl_ns now)
@@ -167,6 +186,7 @@ static bool read_row(const json_t *item, struct sl_row *row, sl_ns now)
     row->there = false;
     row->cell = sl_cell_of(0, 0);
     row->marked = is_marked(item, row);
+    row->leased = item ? sum_leases(item, now) : 0;
     if (!json_object_get(item, name))
         return true;
     if (!read_number(item, name,

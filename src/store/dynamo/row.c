@@ -136,6 +136,8 @@ static int put_names(struct sl_buf *out, const struct sl_row *row, bool all)
         err = sl_buf_add(out, SL_STR(",\"#t\":\"ttl\""));
     if (!err && all && row->set)
         err = sl_buf_add(out, SL_STR(",\"#s\":\"sets\""));
+    if (!err && all && row->leases)
+        err = sl_buf_addf(out, ",\"#l\":\"lease%u\"", row->lease_slot);
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
@@ -149,7 +151,29 @@ static int put_new(struct sl_buf *out, const struct sl_row *row)
             sl_buf_addf(out, ",\":r\":{\"N\":\"%" PRIu64 "\"}", row->reset_ms);
     if (!err && row->ttl > 0)
         err = sl_buf_addf(out, ",\":t\":{\"N\":\"%" PRIu64 "\"}", row->ttl);
+    if (!err && row->leases)
+        err = sl_buf_addf(out,
+                          ",\":v\":{\"S\":\"till %" PRIu64 ": %" PRIu64 "\"}",
+                          row->lease_till, row->lease_amount);
     return err;
+}
+
+static const char *lease_of_update(const struct sl_row *row)
+{
+    return row->leases ? ", #l = :v" : "";
+}
+
+uint64_t sl_row_read_lease(const char *text, sl_ns now)
+{
+    uint64_t till, amount;
+    int len = 0;
+
+    if (strlen(text) > 48 ||
+        sscanf(text, "till %19" SCNu64 ": %16" SCNu64 "%n", &till, &amount,
+               &len) != 2 ||
+        text[len] != '\0' || amount > SL_AMOUNT_MAX)
+        return 0;
+    return till > (uint64_t)(now / SL_MS) ? amount : 0;
 }
 
 static const char *rest_of_update(const struct sl_row *row)
@@ -185,10 +209,10 @@ static int put_swap(struct sl_buf *out, struct sl_str table,
 
     if (!err)
         err = sl_buf_addf(out,
-                          ",\"UpdateExpression\":\"SET #a = :x%s%s\","
+                          ",\"UpdateExpression\":\"SET #a = :x%s%s%s\","
                           "\"ConditionExpression\":\"%s%s\"",
-                          rest_of_update(row), mark_of_update(row),
-                          condition_of(row),
+                          rest_of_update(row), lease_of_update(row),
+                          mark_of_update(row), condition_of(row),
                           row->set && row->unmarks ? " AND " IS_MARKED : "");
     if (!err)
         err = put_names(out, row, true);
@@ -302,8 +326,8 @@ int sl_row_put_count(struct sl_buf *out, struct sl_str table,
         err = sl_buf_addf(
             out,
             ",\"UpdateExpression\":\"SET #a = if_not_exists(#a, :z) + :c, "
-            "#r = :r, #t = :t\",\"ConditionExpression\":\"%s\"",
-            count_condition(count));
+            "#r = :r, #t = :t%s\",\"ConditionExpression\":\"%s\"",
+            lease_of_update(row), count_condition(count));
     if (!err)
         err = put_names(out, row, true);
     if (!err)
@@ -342,16 +366,16 @@ int sl_row_put_delete(struct sl_buf *out, struct sl_str table,
 }
 
 static int put_one_of_set(struct sl_buf *out, struct sl_str table,
-                          const struct sl_row *row, bool deletes)
+                          const struct sl_row *row)
 {
-    const char *act = !row->changed ? "ConditionCheck"
-                      : deletes     ? "Delete"
-                                    : "Update";
+    const char *act = !row->changed  ? "ConditionCheck"
+                      : row->deletes ? "Delete"
+                                     : "Update";
     int err = sl_buf_addf(out, "{\"%s\":{", act);
 
     if (!err && !row->changed)
         err = put_check(out, table, row);
-    else if (!err && deletes)
+    else if (!err && row->deletes)
         err = put_head(out, table, row);
     else if (!err)
         err = put_swap(out, table, row);
@@ -359,7 +383,7 @@ static int put_one_of_set(struct sl_buf *out, struct sl_str table,
 }
 
 int sl_row_put_set(struct sl_buf *out, struct sl_str table,
-                   const struct sl_row *rows, unsigned count, bool deletes)
+                   const struct sl_row *rows, unsigned count)
 {
     int err = sl_buf_add(out, SL_STR("{\"TransactItems\":["));
     bool first = true;
@@ -371,7 +395,7 @@ int sl_row_put_set(struct sl_buf *out, struct sl_str table,
             err = sl_buf_add(out, SL_STR(","));
         first = false;
         if (!err)
-            err = put_one_of_set(out, table, &rows[i], deletes);
+            err = put_one_of_set(out, table, &rows[i]);
     }
     return err ? err : sl_buf_add(out, SL_STR("]}"));
 }

@@ -21,6 +21,7 @@
 
 #define SL_ROW_NAME_MOST 1024 /* bytes; longer names are hashed */
 #define SL_ROW_SORT      40
+#define SL_ROW_LEASES    64 /* loops beyond that share one */
 
 struct sl_row {
     struct sl_str name;
@@ -35,6 +36,15 @@ struct sl_row {
     bool changed;        /* it is to be written */
     bool leaned_on;      /* what another was judged by: it must not have
                           * changed when that is written */
+
+    /* What loops have taken in advance, each in an attribute of its own, so
+     * that a reset leaves that taken: "lease7" is "till 1704067201000: 40". */
+    uint64_t leased;     /* by all that was found, and lasts at the time */
+    bool leases;         /* a write notes ours: */
+    unsigned lease_slot; /* < SL_ROW_LEASES */
+    uint64_t lease_amount;
+    uint64_t lease_till; /* ms */
+    bool deletes;        /* a reset: the row goes */
 
     const char *set; /* of which it is a part, taken in steps (pledge.h); NULL:
                       * none */
@@ -88,7 +98,10 @@ SL_MUST_USE int sl_row_put_delete(struct sl_buf *out, struct sl_str table,
 /* TransactWriteItems: swap those that changed, or delete them, and check those
  * that were leaned on. */
 SL_MUST_USE int sl_row_put_set(struct sl_buf *out, struct sl_str table,
-                               const struct sl_row *rows, unsigned count,
-                               bool deletes);
+                               const struct sl_row *rows, unsigned count);
+
+/* The value of a lease: what it says of an amount that lasts at `now`; 0 if it
+ * is none of ours, or over. */
+uint64_t sl_row_read_lease(const char *text, sl_ns now);
 
 #endif

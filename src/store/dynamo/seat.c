@@ -190,6 +190,9 @@ static int open_parts(struct sl_dynamo_seat *seat)
     if (!err)
         err = sl_dice_make(&seat->dice);
     if (!err)
+        seat->lease_slot =
+            (unsigned)(sl_dice_throw(&seat->dice) % SL_ROW_LEASES);
+    if (!err)
         err = sl_dynamo_client_open(&client, &seat->client);
     return err ? err : sl_hello_open(seat, &seat->hello);
 }

@@ -87,7 +87,8 @@ struct sl_dynamo_seat {
     struct sl_denials *denials; /* NULL: none yet */
     struct sl_leases *leases;   /* NULL: none yet */
     struct sl_timer *lease_timer;
-    bool drains; /* nothing is leased any more */
+    unsigned lease_slot; /* where a row notes what this loop has leased */
+    bool drains;         /* nothing is leased any more */
     struct sl_breaker breaker;
     struct sl_dice dice;
     struct sl_trips under_way, spare;

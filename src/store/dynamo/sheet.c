@@ -167,8 +167,10 @@ static struct sl_taken judge(const struct sl_sheet *sheet, unsigned i,
             return give_back_noted(sheet, i, cell, amount);
         return sl_adjust(limit, cell, -(int64_t)amount, sheet->parts[i].when,
                          now);
-    case SL_ERRAND_RESET:
-        return sl_take(limit, sl_cell_of(0, 0), 0, now);
+    case SL_ERRAND_RESET: /* what is leased may still be spent */
+        return sl_adjust(limit, sl_cell_of(0, 0),
+                         (int64_t)sheet->rows[sheet->row_of[i]].leased, now,
+                         now);
     case SL_ERRAND_TAKE:
     case SL_ERRAND_EACH:
         break;
@@ -232,6 +234,18 @@ static struct sl_taken judge_row(struct sl_sheet *sheet, unsigned k,
     return t;
 }
 
+/* It is written beside the row what is out, for a second. */
+static void note_lease(struct sl_sheet *sheet, unsigned k, uint64_t amount)
+{
+    struct sl_row *row = &sheet->rows[k];
+    const struct sl_row_lease *lease = &sheet->lease[k];
+
+    row->leases = lease->want > 0 || lease->back > 0 || sheet->is_rest;
+    row->lease_slot = sheet->slot;
+    row->lease_amount = amount;
+    row->lease_till = (uint64_t)((sheet->now + SL_S) / SL_MS) + 1;
+}
+
 /* As much as is wanted of what the take leaves. Of a bucket half of that: a
  * lease that melts loses a part of a token, which is much of the last one. */
 static void take_lease(struct sl_sheet *sheet, unsigned k,
@@ -243,6 +257,7 @@ static void take_lease(struct sl_sheet *sheet, unsigned k,
         taken->answer.remaining / (limit->kind == SL_BUCKET ? 2 : 1);
 
     lease->has = lease->want < left ? lease->want : left;
+    note_lease(sheet, k, lease->has);
     if (lease->has > 0)
         taken->next =
             sl_take(limit, taken->next, lease->has, sheet->at[k]).next;
@@ -255,6 +270,7 @@ static bool judge_set(struct sl_sheet *sheet)
 
     for (unsigned k = 0; k < sheet->row_count; k++) {
         sheet->lease[k].has = 0;
+        sheet->rows[k].leases = false;
         taken[k] = judge_row(sheet, k, false, taken);
         allowed = allowed && taken[k].answer.outcome == SL_ALLOW;
     }
@@ -317,7 +333,8 @@ static void note_writes(struct sl_sheet *sheet, bool allowed)
         bool same = row->is_window ? row->next.w[1] == row->cell.w[1]
                                    : sl_cell_eq(row->next, row->cell);
 
-        row->changed = !looks && !same;
+        row->deletes = sheet->errand == SL_ERRAND_RESET && row->leased == 0;
+        row->changed = row->deletes || (!looks && !same);
         row->leaned_on = false;
         if (row->changed && !sheet->orphaned)
             date(sheet, k);
@@ -422,12 +439,13 @@ bool sl_sheet_is_count(const struct sl_sheet *sheet)
     return sheet->errand == SL_ERRAND_TAKE && cost <= limit->capacity;
 }
 
-struct sl_row_count sl_sheet_count(const struct sl_sheet *sheet)
+struct sl_row_count sl_sheet_count(struct sl_sheet *sheet)
 {
     const struct sl_row_lease *lease = &sheet->lease[0];
     const struct sl_limit *limit = &sheet->limits[0];
     uint64_t capacity = limit->capacity, cost = sheet->cost[0], want, back;
 
+    note_lease(sheet, 0, 0);
     if (sheet->errand == SL_ERRAND_GIVE_BACK)
         return (struct sl_row_count){
             .add = -(int64_t)cost, .least = cost, .most = SL_AMOUNT_MAX};
@@ -435,6 +453,7 @@ struct sl_row_count sl_sheet_count(const struct sl_sheet *sheet)
                ? lease->back
                : 0;
     want = lease->want < capacity - cost ? lease->want : capacity - cost;
+    note_lease(sheet, 0, want);
     return (struct sl_row_count){
         .add = (int64_t)(cost + want) - (int64_t)back,
         .least = back,

@@ -37,6 +37,7 @@ struct sl_sheet {
     struct sl_period periods[SL_PARTS]; /* of calendars, when it was taken */
     bool orphaned; /* who asked was told: his calendars may be gone */
     bool is_rest;  /* of a lease: it may have been refilled since */
+    unsigned slot; /* where this loop notes what it leases; set once */
 
     struct sl_row rows[SL_PARTS];
     unsigned row_count;
@@ -82,7 +83,7 @@ unsigned sl_sheet_leans(const struct sl_sheet *sheet);
 bool sl_sheet_is_count(const struct sl_sheet *sheet);
 
 /* What such a count adds, with its lease. */
-struct sl_row_count sl_sheet_count(const struct sl_sheet *sheet);
+struct sl_row_count sl_sheet_count(struct sl_sheet *sheet);
 
 /* When a lease of row `k` must be over, by the clock of `now`: what is taken in
  * advance counts in the window, or the interval, that it was taken in. */

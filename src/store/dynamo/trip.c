@@ -164,17 +164,16 @@ static int put_write(struct sl_trip *trip, const char **ret_operation)
 {
     struct sl_sheet *sheet = &trip->sheet;
     struct sl_str table = trip->seat->options.where.table;
-    bool deletes = sheet->errand == SL_ERRAND_RESET;
     struct sl_row *row = &sheet->rows[trip->written];
 
     if (trip->written == SL_PARTS) {
         *ret_operation = "TransactWriteItems";
         return sl_row_put_set(&trip->call.body, table, sheet->rows,
-                              sheet->row_count, deletes);
+                              sheet->row_count);
     }
-    *ret_operation = deletes ? "DeleteItem" : "UpdateItem";
-    return deletes ? sl_row_put_delete(&trip->call.body, table, row)
-                   : sl_row_put_swap(&trip->call.body, table, row);
+    *ret_operation = row->deletes ? "DeleteItem" : "UpdateItem";
+    return row->deletes ? sl_row_put_delete(&trip->call.body, table, row)
+                        : sl_row_put_swap(&trip->call.body, table, row);
 }
 
 static int put_body(struct sl_trip *trip, const char **ret_operation)
@@ -435,15 +434,7 @@ void sl_trip_begin(struct sl_trip *trip)
     struct sl_sheet *sheet = &trip->sheet;
 
     forget(trip);
-    if (sheet->errand == SL_ERRAND_RESET) {
-        trip->allowed = sl_sheet_judge(sheet);
-        for (unsigned k = 0; k < sheet->row_count; k++)
-            sheet->rows[k].changed = true;
-        trip->phase = SL_TRIP_WRITES;
-        trip->written = sheet->row_count == 1 ? 0 : SL_PARTS;
-    } else {
-        trip->phase = sl_sheet_is_count(sheet) ? SL_TRIP_COUNTS : SL_TRIP_READS;
-    }
+    trip->phase = sl_sheet_is_count(sheet) ? SL_TRIP_COUNTS : SL_TRIP_READS;
     sl_trip_go_on(trip);
 }
 

@@ -37,6 +37,7 @@ static struct sl_trip *make(struct sl_dynamo_seat *seat)
     trip->seat = seat;
     sl_call_init(&trip->call, seat->client);
     trip->call.done = sl_trip_on_reply;
+    trip->sheet.slot = seat->lease_slot;
     sl_buf_init(&trip->sheet.names, NAMES_MOST, seat->options.alloc);
     if (sl_timer_new(seat->loop, on_deadline, trip, &trip->timer) ||
         sl_timer_new(seat->loop, on_pause, trip, &trip->pausing)) {

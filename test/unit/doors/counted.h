@@ -58,16 +58,23 @@ static inline const char *counted_page(struct counted *c)
 }
 
 /* The line of the page that begins with `sample` and a blank: what stands
- * behind it, until the end of the page; NULL if there is none. */
+ * behind it, until the end of the page; NULL if there is none. By lengths: a
+ * page is long, and sanitizers look at all of a text whenever they are asked
+ * for a part of it. */
 static inline const char *counted_find(const char *page, const char *sample)
 {
-    size_t len = strlen(sample);
+    size_t len = strlen(sample), left = page ? strlen(page) : 0;
 
-    while (page && (strncmp(page, sample, len) != 0 || page[len] != ' ')) {
-        page = strchr(page, '\n');
-        page = page ? page + 1 : NULL;
+    while (left > len) {
+        const char *end = memchr(page, '\n', left);
+        size_t line = end ? (size_t)(end - page) + 1 : left;
+
+        if (memcmp(page, sample, len) == 0 && page[len] == ' ')
+            return page + len + 1;
+        page += line;
+        left -= line;
     }
-    return page ? page + len + 1 : NULL;
+    return NULL;
 }
 
 /* The whole number of a sample; -1 if it is not on the page. */
@@ -78,8 +85,7 @@ static inline int64_t counted(struct counted *c, const char *sample)
     return found ? strtoll(found, NULL, 10) : -1;
 }
 
-/* All samples of a metric added up. By lengths: a page is long, and sanitizers
- * look at all of a text whenever they are asked for a part of it. */
+/* All samples of a metric added up, by lengths, too. */
 static inline int64_t counted_sum(struct counted *c, const char *name)
 {
     const char *page = counted_page(c);

@@ -26,7 +26,8 @@
 #define AGAIN_MOST SL_MIN
 #define PATIENCE   (2 * SL_S)
 
-#define CONTAINER_HOST "http://169.254.170.2"
+#define CONTAINER_IP   "169.254.170.2"
+#define CONTAINER_HOST "http://" CONTAINER_IP
 #define METADATA       "http://169.254.169.254"
 #define ROLES          "/latest/meta-data/iam/security-credentials/"
 
@@ -171,21 +172,43 @@ static void ask_instance(struct sl_keychain *chain)
     ask(chain, "PUT");
 }
 
+/* 127.0.0.0/8, in digits: a name may begin so, too. */
+static bool is_loopback(struct sl_str host)
+{
+    struct sl_str head = SL_STR("127.");
+
+    if (host.len < head.len || memcmp(host.at, head.at, head.len) != 0)
+        return false;
+    for (size_t i = 0; i < host.len; i++)
+        if (host.at[i] != '.' && (host.at[i] < '0' || host.at[i] > '9'))
+            return false;
+    return true;
+}
+
 /* Keys are not asked of strangers by plain HTTP. */
 static bool is_near(const char *url)
 {
-    static const char *const hosts[] = {"https://",
-                                        "http://127.",
-                                        "http://localhost",
-                                        "http://[::1]",
-                                        CONTAINER_HOST,
-                                        "http://169.254.170.23",
-                                        "http://[fd00:ec2::23]"};
+    static const char *const hosts[] = {"localhost", "[::1]", CONTAINER_IP,
+                                        "169.254.170.23", "[fd00:ec2::23]"};
+    const char *http = "http://";
+    struct sl_str host;
 
+    if (strncmp(url, "https://", 8) == 0)
+        return true;
+    if (strncmp(url, http, strlen(http)) != 0)
+        return false;
+    host.at = url + strlen(http);
+    host.len = strcspn(host.at, ":/?#@");
+    if (host.at[0] == '[')
+        host.len = strcspn(host.at, "]/?#@");
+    if (host.at[host.len] == ']')
+        host.len++;
+    if (host.at[host.len] != '\0' && !strchr(":/", host.at[host.len]))
+        return false; /* a user, or no path where there is more */
     for (size_t i = 0; i < SL_LEN(hosts); i++)
-        if (strncmp(url, hosts[i], strlen(hosts[i])) == 0)
+        if (sl_str_eq(host, sl_str_c(hosts[i])))
             return true;
-    return false;
+    return is_loopback(host);
 }
 
 /* Up to a blank or the end of a line. */

@@ -268,6 +268,13 @@ static void test_here(void)
 
 static void test_services(void)
 {
+    static const char *const strangers[] = {
+        "http://192.0.2.1/",        "http://127.example.com/x",
+        "http://localhost.a.com/",  "http://169.254.170.2.a.com/",
+        "http://169.254.170.200/x", "http://localhost@a.com/",
+        "http://[::1].a.com/",      "ftp://127.0.0.1/",
+        "http://127.0.0.1@a.com/",  "http://[::1",
+    };
     char url[64], full[80];
     struct sl_aws_env env = {.metadata = url};
 
@@ -301,10 +308,19 @@ static void test_services(void)
     CHECK(strstr(t.why, "it answers 401"));
     end();
 
-    CASE("keys are not asked of strangers");
-    env.container_full = "http://192.0.2.1/";
+    CASE("keys are not asked of strangers, whatever their names begin with");
+    for (size_t i = 0; i < SL_LEN(strangers); i++) {
+        env.container_full = strangers[i];
+        begin(&env);
+        if (!CHECK(strstr(t.why, "must be https://")))
+            printf("#   %s: %s\n", strangers[i], t.why);
+        end();
+    }
+
+    CASE("nor of a path that makes another host");
+    env = (struct sl_aws_env){.container_relative = ".a.com/creds"};
     begin(&env);
-    CHECK(strstr(t.why, "https://"));
+    CHECK(strstr(t.why, "must be https://"));
     end();
 }
 

@@ -220,6 +220,8 @@ static const struct {
      "{\"count\":{\"N\":\"10\"}}}", 400, SL_UNMET, true, true, 10},
     {"throttled", SAYS("ProvisionedThroughputExceededException"), 400,
      SL_THROTTLED, false, false, 0},
+    {"another region", SAYS("ReplicatedWriteConflictException"), 400, SL_UNMET,
+     false, false, 0},
     {"throttled, too", SAYS("ThrottlingException"), 400, SL_THROTTLED, false,
      false, 0},
     {"429", "", 429, SL_THROTTLED, false, false, 0},
@@ -305,7 +307,7 @@ static void test_requests(void)
         struct sl_alloc alloc = fail_alloc(&f);
 
         sl_buf_init(&out, 4096, &alloc);
-        err = sl_row_put_set(&out, SL_STR("tab"), &row, 1, false);
+        err = sl_row_put_set(&out, SL_STR("tab"), &row, 1);
         CHECK(!err || err == SLUICE_ENOMEM);
         sl_buf_done(&out);
         fail_check(&f);

@@ -237,8 +237,50 @@ static void test_rest(void)
     CHECK(nth > 1 && nth < 50);
 }
 
+/* ---- resets ---- */
+
+static void test_reset(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t leased;
+    } texts[] = {
+        {"till 1000: 40",                40           },
+        {"till 1000: 9007199254740992",  SL_AMOUNT_MAX},
+        {"till 999: 40",                 0            }, /* it is over */
+        {"till 1000: 40 ",               0            },
+        {"till 1000: 90071992547409921", 0            },
+        {"till 1000:",                   0            },
+        {"till x: 1",                    0            },
+        {"",                             0            },
+    };
+    struct world w;
+
+    CASE("what a row says of a lease");
+    for (size_t i = 0; i < SL_LEN(texts); i++)
+        CHECK_EQ(sl_row_read_lease(texts[i].text, 999 * SL_MS),
+                 texts[i].leased);
+
+    for (uint64_t leased = 0; leased <= 4; leased += 4) {
+        CASE("a reset leaves what is leased");
+        open_world(&w, SL_FIXED, "10/min", &sl_alloc_libc);
+        w.take.errand = SL_ERRAND_RESET;
+        CHECK_EQ(sl_sheet_fill(&w.sheet, &w.take, T0), 0);
+        w.sheet.rows[0].there = true;
+        w.sheet.rows[0].cell = sl_cell_of((uint64_t)T0, 7);
+        w.sheet.rows[0].leased = leased;
+        CHECK(sl_sheet_judge(&w.sheet));
+        CHECK(w.sheet.rows[0].changed);
+        CHECK_EQ(w.sheet.rows[0].deletes, leased == 0);
+        CHECK_EQ(w.sheet.rows[0].next.w[1], leased);
+        CHECK_EQ(w.sheet.parts[0].answer.remaining, 10 - leased);
+        sl_buf_done(&w.sheet.names);
+    }
+}
+
 int main(void)
 {
+    test_reset();
     test_counts();
     test_clocks();
     test_step_back();
