@@ -39,7 +39,7 @@ struct sl_table_limit {
     struct sl_hash_key key;  /* out */
 };
 
-#define SL_MEMOS 1024 /* in rows of two */
+#define SL_MEMOS 4096 /* in rows of two */
 
 struct sl_table {
     struct sl_region region;

@@ -111,6 +111,60 @@ check 'no page in a browser may read them' answers 403
 tell "/v1/leases/$node" -X DELETE -H 'Origin: http://evil.example'
 check 'or release them' answers 403
 
+# ---- reports that must fit ----
+
+at two
+job few eta
+check 'one has something leased' has "$out" '"remaining":19,'
+until_ used eta 1
+ask /v1/usage -d '{"org":"eta","limit":"small","amount":20,"enforce":true}'
+check 'what is more than is left is refused' has "$out" '"status":429,'
+at one
+job few eta
+ask /v1/usage -d '{"org":"eta","limit":"small","amount":18,"enforce":true}'
+check 'what is leased is not given out again' answers 503
+check 'that it is leased is said' has "$out" 'are leased to daemons'
+fits_then() {
+    ask /v1/usage -d '{"org":"eta","limit":"small","amount":18,"enforce":true}'
+    answers 200
+}
+check 'when it is back it fits' until_ fits_then
+job few eta
+check 'and then nothing is left' has "$out" '"allowed":false,'
+
+# ---- credits, by two ----
+
+# theta MEMBERS: what the books say of it, at any of them.
+theta() {
+    ask /v1/usage/org/theta
+    has "$out" "\"name\":\"units\"" && has "$out" "$1"
+}
+at one
+tell /v1/credits/org/theta -d '{"limit":"units","amount":300}'
+tell /v1/credits/org/theta -d \
+    '{"limit":"units","amount":100,"expires":"2099-01-01"}'
+check 'credits are given' has "$out" '{"number":'
+taken=0
+# Until both know of them; where nobody tells the other, in some seconds.
+take_all() {
+    local more
+
+    read -r more refused undecided \
+        <<<"$(load theta 800 "${hosts[one]}" "${hosts[two]}")"
+    taken=$((taken + more))
+    ((taken >= 2400 && more == 0))
+}
+check 'two daemons use up a quota and the credits beside it' until_ take_all
+check 'and no more' test "$taken" = 2400
+for name in one two; do
+    at "$name"
+    check "the books have absorbed it once, says $name" until_ theta \
+        '"used":2400,"limit":2000,"remaining":0,"share":120,"overage":0,"credited":400,"credits":0,'
+done
+tell /v1/credits/org/theta
+check 'the one that expires is used up' has "$out" '"amount":100,"unused":0'
+check 'and the other' has "$out" '"amount":300,"unused":0'
+
 # ---- several limits ----
 
 for _ in 1 2 3 4 5 6 7 8 9; do job both delta ',"user":"ann"'; done

@@ -154,6 +154,19 @@ check 'that it is not known is said' \
     has "$(<doubt.out)" 'it is not known whether it was recorded; send the same'
 doubt '"idempotency_key":"doubt"'
 check 'also when it comes again' test "$(<doubt.code)" = 503
+sql "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON sluice.usage_credits
+     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sluice.slow()"
+curl -s -o doubt.out "http://$admin/v1/credits/org/acme" \
+    -d '{"limit":"minutes","amount":5}' &
+report=$!
+until_ commits
+"$POSTGRES_CTL" stop >/dev/null
+wait "$report"
+"$POSTGRES_CTL" start >/dev/null
+until_ sql 'SELECT 1' >/dev/null 2>&1
+check 'of a credit it is said, too' \
+    has "$(<doubt.out)" 'it is not known whether it was done'
+sql 'DROP TRIGGER slow ON sluice.usage_credits'
 sql 'DROP TRIGGER slow ON sluice.usage_keys'
 sent_again() {
     ask /v1/usage -d '{"org":"acme","limit":"minutes","amount":3,

@@ -38,6 +38,7 @@ enum sl_usage_result {
     SL_USAGE_REPLAYED, /* its key is known, or nothing has changed */
     SL_USAGE_CONFLICT, /* its key was used for something else */
     SL_USAGE_FULL,     /* `enforce`, and it does not fit */
+    SL_USAGE_LEASED,   /* `enforce`: it fits if nodes give something back */
 };
 
 #define SL_USAGE_MOST (INT64_C(1) << 53) /* of a counter, and of a sum */
@@ -77,13 +78,14 @@ struct sl_usage {
     int64_t moved;               /* out: by how much `used` has changed */
     uint64_t used, overage, credited;
     uint64_t owed;              /* out, of sl_ledger_each() */
+    uint64_t leased;            /* out, of LEASED: to all nodes */
     bool absorbed;              /* out: credits were used up */
     unsigned told_before, told; /* out: the highest mark, before and now */
 };
 
 /* Put down `count` amounts. SLUICE_ESTORE..., or 0: then look at the result of
- * the last one that was looked at, *ret_failed; those of CONFLICT and FULL must
- * be taken back with all others. */
+ * the last one that was looked at, *ret_failed; those of CONFLICT and beyond
+ * must be taken back with all others. */
 SL_MUST_USE int sl_ledger_record(struct sl_database *db, struct sl_usage *list,
                                  unsigned count, unsigned *ret_failed);
 

@@ -285,7 +285,8 @@ static bool add_up(struct slip *slip, const struct sl_spent *s)
         struct sl_usage *line = &slip->lines[slip->places[at] - 1];
 
         if (line->print.lo != s->print.lo || line->print.hi != s->print.hi ||
-            line->start != s->start || line->act != SL_SPEND || line->reset)
+            line->start != s->start || line->act != SL_SPEND || line->reset ||
+            (line->amount < 0) != (s->amount < 0))
             continue;
         line->amount = add_amount(line->amount, s->amount);
         line->over = add_over(line->over, s->over);

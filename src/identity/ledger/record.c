@@ -271,6 +271,16 @@ static int settle(struct sl_database *db, struct sl_usage *u,
     return err ? err : keep_key(db, u);
 }
 
+/* What is leased may be used at any moment, so that nothing is promised beside
+ * it; but it is not used up, and what nobody needs comes back. */
+static void refuse(struct sl_usage *u, const struct counter *c, int64_t by)
+{
+    bool fits = (uint64_t)(c->used + by) <= u->cap;
+
+    u->result = fits ? SL_USAGE_LEASED : SL_USAGE_FULL;
+    u->leased = (uint64_t)c->leased;
+}
+
 int sl_ledger_put(struct sl_database *db, struct sl_usage *u)
 {
     struct counter c;
@@ -296,7 +306,7 @@ int sl_ledger_put(struct sl_database *db, struct sl_usage *u)
     }
     if (u->enforce && by > 0 && u->cap != UINT64_MAX &&
         (uint64_t)(c.used + c.leased + by) > u->cap) {
-        u->result = SL_USAGE_FULL;
+        refuse(u, &c, by);
         return 0;
     }
     return settle(db, u, &c, by);

@@ -200,7 +200,8 @@ static enum sl_leased_way judge_part(struct sl_leased_attempt *a, unsigned i,
     a->keys[i] = key_of(a, i);
     if (!a->keys[i])
         return go_without(a, i);
-    a->keys[i]->touched = true;
+    /* Who only looks has no use for what is leased. */
+    a->keys[i]->touched |= sl_leased_is_capped(a, i);
     if (sl_leased_is_capped(a, i) && part->cost > part->limit->capacity)
         return SL_LEASED_GO; /* never: the table says so */
     a->limits[i] = *part->limit;

@@ -12,16 +12,28 @@ static struct sl_registry *registry_of(struct sl_http_call *call)
     return sl_admin_of(call)->registry;
 }
 
+/* A transaction whose end nobody has heard of may have been carried out. */
+static void refuse_failed(struct sl_http_call *call, const struct sl_job *job)
+{
+    sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
+    if (job->doubt == 0)
+        sl_http_refuse(call, 503,
+                       job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "REGISTRY",
+                       "nothing was done: %s", job->diag.sentence);
+    else
+        sl_http_refuse(call, 503, "REGISTRY_UNKNOWN",
+                       "it is not known whether it was done; look before you "
+                       "do it again: %s",
+                       job->diag.sentence);
+}
+
 static void on_done(struct sl_job *job)
 {
     struct sl_errand_call *errand = job->ctx;
     struct sl_http_call *call = errand->call;
 
     if (job->err) {
-        sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
-        sl_http_refuse(call, 503,
-                       job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "REGISTRY",
-                       "nothing was done: %s", job->diag.sentence);
+        refuse_failed(call, job);
     } else {
         errand->answer(errand);
     }

@@ -13,6 +13,9 @@
 #include "base/buf.h"
 #include "doors/http/usage/usage.h"
 
+/* Seconds within which a daemon gives back what it does not need. */
+#define LEASE_BACK "2"
+
 struct reporting {
     struct sl_http_call *call;
     struct sl_meter *meter;
@@ -78,6 +81,20 @@ static void finish(struct reporting *r)
     sl_http_finish(call);
 }
 
+/* It is not used up, so that whoever reads that it was would be misled. */
+static void refuse_leased(struct reporting *r, const struct sl_usage *u)
+{
+    sl_http_field(r->call, SL_STR("Retry-After"), SL_STR(LEASE_BACK));
+    sl_http_refuse(r->call, 503, "LEASED",
+                   "\"%.*s\" of %.*s has %llu of %llu, and %llu are leased to "
+                   "daemons; what they do not need is back in " LEASE_BACK
+                   " seconds, GET /v1/leases shows who has it; nothing was "
+                   "recorded",
+                   SL_STR_ARG(u->limit), SL_STR_ARG(u->id),
+                   (unsigned long long)u->used, (unsigned long long)u->cap,
+                   (unsigned long long)u->leased);
+}
+
 static void refuse_item(struct reporting *r, unsigned i)
 {
     const struct sl_usage *u = &r->usage[i];
@@ -89,6 +106,8 @@ static void refuse_item(struct reporting *r, unsigned i)
                        "the idempotency key \"%.*s\" was used for another "
                        "report; nothing was recorded",
                        SL_STR_ARG(u->key));
+    else if (u->result == SL_USAGE_LEASED)
+        refuse_leased(r, u);
     else
         sl_http_refuse(r->call, rule->deny.status, rule->deny.code.at,
                        "\"%.*s\" of %.*s has %llu of %llu; nothing was "

@@ -344,6 +344,53 @@ static void test_no_memory(struct world *w)
     }
 }
 
+/* ---- prints ---- */
+
+static void spend(struct sl_meter *meter, struct sl_str id, uint64_t print,
+                  int64_t amount)
+{
+    struct sl_spent spent = {
+        .act = SL_SPEND,
+        .print = {print, print},
+        .limit = S("minutes"),
+        .scope = S("org"),
+        .values = &id,
+        .value_count = 1,
+        .start = DAY_0,
+        .at = END_AT,
+        .amount = amount,
+        .cap = 1000
+    };
+
+    meter->calls->spent(meter, &spent);
+}
+
+/* Those of 5 and of 5 + 2^20 are looked for in the same place of the slip. */
+static void test_prints(struct world *w)
+{
+    struct sl_bookkeeper_options options = {.on_mark = NULL};
+    struct sl_bookkeeper *keeper = NULL;
+    struct sl_meter *meter;
+
+    CASE("what has the same print is one line, and nothing else is");
+    CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL),
+             0);
+    meter = sl_bookkeeper_meter(keeper);
+    for (int i = 0; i < 3; i++) {
+        spend(meter, S("first"), 5, 10);
+        spend(meter, S("second"), 5 + (1 << 20), 100);
+    }
+    spend(meter, S("first"), 5, -4);
+    spend(meter, S("first"), 0, 1);
+    sl_meter_flush(meter);
+    CHECK_EQ(sum(w, "first", SL_ROW_COUNTER), 27);
+    CHECK_EQ(sum(w, "second", SL_ROW_COUNTER), 300);
+    CHECK_EQ(sl_bookkeeper_counts(keeper)->spent, 8);
+    CHECK_EQ(sl_bookkeeper_counts(keeper)->written, 3);
+    CHECK_EQ(sl_bookkeeper_counts(keeper)->lost, 0);
+    sl_bookkeeper_close(keeper);
+}
+
 int main(void)
 {
     struct world w;
@@ -356,6 +403,7 @@ int main(void)
 #endif
     test_owed(&w);
     test_nodes(&w);
+    test_prints(&w);
     test_no_memory(&w);
     world_close(&w);
     return CHECK_DONE();

@@ -1,68 +1,6 @@
 /* leases.c -- units promised to nodes: granted, recorded, given back, released,
  * found again; see the invariants in identity/ledger/lease.h. */
-#include "books.h"
-#include "identity/ledger/lease.h"
-
-static struct sl_lease_claim claim(const char *node, uint64_t want,
-                                   uint64_t least)
-{
-    return (struct sl_lease_claim){.node = sl_str_c(node),
-                                   .scope = S("org"),
-                                   .id = S("acme"),
-                                   .limit = S("minutes"),
-                                   .start = DAY_0,
-                                   .at = DAY_0 + SL_HOUR,
-                                   .cap = 100,
-                                   .want = want,
-                                   .least = least};
-}
-
-static void carry(struct world *w, struct sl_lease_claim *c)
-{
-    struct sl_job job;
-
-    sl_job_init(&job, SL_JOB_LEASE, &sl_alloc_libc);
-    job.claim = c;
-    job.change_count = 1;
-    ask(w, &job);
-    CHECK_EQ(job.err, 0);
-    sl_job_clear(&job);
-}
-
-static uint64_t lease(struct world *w, const char *node, uint64_t want,
-                      uint64_t least)
-{
-    struct sl_lease_claim c = claim(node, want, least);
-
-    carry(w, &c);
-    return c.granted;
-}
-
-static void hand_back(struct world *w, const char *node, uint64_t units)
-{
-    struct sl_lease_claim c = claim(node, 0, 0);
-
-    c.give = units;
-    carry(w, &c);
-}
-
-/* How it stands, as the node sees it. */
-static struct sl_lease_claim look(struct world *w, const char *node)
-{
-    struct sl_lease_claim c = claim(node, 0, 0);
-
-    c.ceiling = 77;
-    carry(w, &c);
-    return c;
-}
-
-static void spend(struct world *w, const char *node, int64_t amount)
-{
-    struct sl_usage u = report("acme", amount, "");
-
-    u.node = sl_str_c(node);
-    CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
-}
+#include "claims.h"
 
 static void test_granting(struct world *w)
 {
@@ -83,6 +21,12 @@ static void test_granting(struct world *w)
     CHECK_EQ(look(w, "c").base, 77);
     CASE("what must fit must fit beside what is leased");
     u.enforce = true;
+    CHECK_EQ(put(w, &u, 1), SL_JOB_CONFLICT);
+    CHECK_EQ(u.result, SL_USAGE_LEASED);
+    CHECK_EQ(u.leased, 100);
+    CHECK_EQ(u.used, 0);
+    CASE("what would not fit without that is refused");
+    u.amount = 101;
     CHECK_EQ(put(w, &u, 1), SL_JOB_CONFLICT);
     CHECK_EQ(u.result, SL_USAGE_FULL);
 }
@@ -209,13 +153,6 @@ static unsigned count(const char *text, const char *part)
     return n;
 }
 
-static void beat(struct world *w, const char *node, sl_ns at)
-{
-    struct sl_lease_claim c = {.node = sl_str_c(node), .at = at};
-
-    carry(w, &c);
-}
-
 static void test_life(struct world *w)
 {
     struct sl_lease_claim other = claim("b", 2, 1);
@@ -286,26 +223,6 @@ static void test_release(struct world *w)
 
 /* ---- coming back ---- */
 
-struct back {
-    uint64_t own;
-    bool held;
-    unsigned rows;
-    sl_ns seen;
-};
-
-static uint64_t on_lease(void *ctx, const struct sl_lease_row *row, bool *held,
-                         sl_ns *at)
-{
-    struct back *b = ctx;
-    uint64_t ceiling = row->base + row->spent + row->leased;
-
-    b->rows++;
-    b->seen = row->seen;
-    *held = b->held;
-    *at = DAY_0 + SL_HOUR;
-    return ceiling > b->own ? ceiling - b->own : 0;
-}
-
 static void come_back(struct world *w, struct back *back)
 {
     struct sl_registry_options options = {.driver = BACKED_BY,
@@ -341,76 +258,6 @@ static void test_return(struct world *w)
     CHECK_EQ(look(w, "a").own, 3);
     hand_back(w, "a", 3);
 }
-
-#ifdef ON_POSTGRES
-/* Somebody has every second slot while it comes back: it needs only that of
- * whom it is about, so that it is kept by one half of them at the most. */
-static void test_portions_of_slots(struct world *w)
-{
-    struct back back = {.own = 0};
-    struct sl_registry_options options = {.driver = BACKED_BY,
-                                          .path = w->path,
-                                          .on_lease = on_lease,
-                                          .node = S("a"),
-                                          .ctx = &back};
-    struct sl_diag diag = {0};
-    unsigned opened = 0;
-
-    CASE("coming back it keeps others only from whom it is about");
-    CHECK_EQ(lease(w, "a", 10, 10), 10);
-    world_stop(w);
-    for (int odd = 0; odd < 2; odd++) {
-        PGconn *conn = PQconnectdb(backed_url());
-        char sql[160];
-
-        snprintf(sql, sizeof(sql),
-                 "BEGIN; SELECT pg_advisory_xact_lock(1936487779, n)"
-                 " FROM generate_series(%d, 255, 2) n",
-                 odd);
-        PQclear(PQexec(conn, sql));
-        if (sl_registry_open(&options, &w->registry, &diag) == 0)
-            opened++;
-        world_stop(w);
-        PQfinish(conn);
-    }
-    CHECK_EQ(opened, 1);
-    CHECK_EQ(world_start(w, NULL), 0);
-    CHECK_EQ(look(w, "a").leased, 0);
-}
-
-/* Two with the same name. */
-static void test_name(struct world *w)
-{
-    struct back back = {.own = 0};
-    struct sl_registry_options options = {.driver = BACKED_BY,
-                                          .path = w->path,
-                                          .on_lease = on_lease,
-                                          .node = S("twin"),
-                                          .ctx = &back};
-    struct sl_lease_claim c = claim("twin", 5, 5), life = {.node = S("twin")};
-    struct sl_registry *other = NULL;
-    struct sl_job job;
-
-    CASE("(5) who has a name loses it to whoever starts with it");
-    beat(w, "twin", DAY_0);
-    CHECK_EQ(sl_registry_open(&options, &other, NULL), 0);
-    sl_job_init(&job, SL_JOB_LEASE, &sl_alloc_libc);
-    job.claim = &life;
-    ask(w, &job);
-    CHECK_EQ(job.err, 0);
-    CHECK_EQ(job.result, SL_JOB_CONFLICT);
-    CASE("(5) and leases nothing new");
-    job.claim = &c;
-    job.result = SL_JOB_DONE;
-    ask(w, &job);
-    CHECK_EQ(job.err, 0);
-    CHECK_EQ(job.result, SL_JOB_CONFLICT);
-    CHECK_EQ(c.granted, 0);
-    CHECK_EQ(look(w, "twin").leased, 0);
-    sl_job_clear(&job);
-    sl_registry_close(other);
-}
-#endif
 
 /* The SQL against the sentence in queries.def. */
 static void test_portions(struct world *w)
@@ -449,14 +296,10 @@ int main(void)
     test_granting(&w);
     test_spending(&w);
     test_reset(&w);
-    test_slip(&w);
     test_life(&w);
+    test_slip(&w);
     test_release(&w);
     test_return(&w);
-#ifdef ON_POSTGRES
-    test_portions_of_slots(&w);
-    test_name(&w);
-#endif
     test_portions(&w);
     world_close(&w);
     return CHECK_DONE();

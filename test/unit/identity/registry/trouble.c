@@ -1,0 +1,106 @@
+/* trouble.c -- reports while the disk is full, or while somebody else has the
+ * file: what was acknowledged is there, and what comes again is there once. */
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "books.h"
+
+#define REPORTS 400
+
+/* Report one unit, with a key; true if it was acknowledged. */
+static bool put_key(struct world *w, unsigned number)
+{
+    struct sl_usage u;
+    struct sl_job job;
+    char key[200];
+    bool good;
+
+    /* A long one, so that the disk is full soon. */
+    snprintf(key, sizeof(key), "k%0180u", number);
+    u = report("acme", 1, key);
+    sl_job_init(&job, SL_JOB_USAGE, &sl_alloc_libc);
+    job.usage = &u;
+    job.change_count = 1;
+    ask(w, &job);
+    good = job.err == 0;
+    CHECK(good || job.err == SLUICE_ESTORE);
+    CHECK_EQ(job.doubt, 0); /* it is known that it was not */
+    CHECK_EQ(job.result, SL_JOB_DONE);
+    sl_job_clear(&job);
+    return good;
+}
+
+static void set_room(rlim_t bytes)
+{
+    struct rlimit limit = {bytes, RLIM_INFINITY};
+
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+static void test_full(struct world *w)
+{
+    unsigned good = 0, again = 0;
+
+    CASE("a full disk: what was acknowledged is in the books");
+    signal(SIGXFSZ, SIG_IGN);
+    set_room((rlim_t)256 * 1024);
+    for (unsigned i = 0; i < REPORTS; i++)
+        good += put_key(w, i);
+    printf("# %u of %d were acknowledged\n", good, REPORTS);
+    CHECK(good > 0 && good < REPORTS);
+    CHECK(w->fault[0]);
+    set_room(RLIM_INFINITY);
+    CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), good);
+    CHECK_EQ(sum(w, "acme", SL_ROW_DAY), good);
+    CASE("and when there is room all of it is, once");
+    for (unsigned i = 0; i < REPORTS; i++)
+        again += put_key(w, i);
+    CHECK_EQ(again, REPORTS);
+    CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), REPORTS);
+    world_stop(w);
+    CHECK_EQ(world_start(w, NULL), 0);
+    CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), REPORTS);
+    CHECK_EQ(sum(w, "acme", SL_ROW_MONTH), REPORTS);
+}
+
+static void run(sqlite3 *db, const char *sql)
+{
+    CHECK_EQ(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+}
+
+static void test_locked(struct world *w)
+{
+    char shared[120];
+    struct sl_registry_options options = {
+        .path = shared, .on_fault = on_fault, .ctx = w};
+    struct sl_diag diag = {0};
+    sqlite3 *other;
+
+    CASE("somebody else has a shared file: nothing is acknowledged");
+    world_stop(w);
+    snprintf(shared, sizeof(shared), "%s?shared", w->path);
+    CHECK_EQ(sl_registry_open(&options, &w->registry, &diag), 0);
+    CHECK(put_key(w, REPORTS));
+    CHECK_EQ(sqlite3_open(w->path, &other), SQLITE_OK);
+    run(other, "BEGIN EXCLUSIVE");
+    w->fault[0] = '\0';
+    CHECK(!put_key(w, REPORTS + 1));
+    CHECK(strstr(w->fault, "locked"));
+    run(other, "ROLLBACK");
+    CASE("when it is free again, it is recorded, once");
+    CHECK(put_key(w, REPORTS + 1));
+    CHECK(put_key(w, REPORTS + 1));
+    CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), REPORTS + 2);
+    sqlite3_close(other);
+}
+
+int main(void)
+{
+    struct world w;
+
+    world_open(&w);
+    test_full(&w);
+    test_locked(&w);
+    world_close(&w);
+    return CHECK_DONE();
+}
