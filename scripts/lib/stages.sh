@@ -5,7 +5,7 @@
 # its tally, and fails by returning non-zero. Stages may run side by side, so
 # each builds in a folder of its own, or waits until it is built.
 #
-# The plain build runs everything. What others leave out, so that a run stays
+# The plain build runs every program. What is left out, so that a run stays
 # below a quarter of an hour on two cores, and why that is safe:
 #
 #   asan      foreign clients, proxies and dashboards (clients, proxies, ops):
@@ -14,10 +14,17 @@
 #             (again): the codecs and stores have suites of their own here. It
 #             counts the lines that were run, too: one build and one run for
 #             both questions, and -O1, which compiles in half the time
+#             And in it and in tsan, by SL_SHORT in the environment: days of one
+#             request a second in daemon-flows, nine of ten browsers, strangers
+#             and imported subjects in daemon tests
+#   plain     days of one request a second over the Redis protocol and with a
+#             Redis (daemon-flows and the engine's own flows have them), and
+#             flows of more than five hundred in DynamoDB and gRPC
 #   memcheck  zoneinfo, yaml_bombs: thousands of files and megabytes through
 #             code that its smaller tests run through as well
-#   mutants   tests after the one that notices, which test/mutants/killers
-#             remembers; a mistake that this one overlooks meets all the others
+#   mutants   three quarters of the list, another quarter being tried each day;
+#             and tests after the one that notices, which test/mutants/killers
+#             remembers: a mistake that this one overlooks meets all the others
 #   properties under sanitizers take no more steps than the mutants need to be
 #             caught; the analyzer of clang-tidy stops early
 #
@@ -32,6 +39,7 @@ all_stages=(asan plain check mutants tsan fuzz memcheck smoke)
 plain_times=1
 asan_steps=20000
 fuzz_seconds=3
+mutant_shares=4
 patience=3 # a test may take so many times as long as it says in meson.build
 
 asan_without=(--no-suite again --no-suite clients --no-suite proxies
@@ -50,10 +58,17 @@ take_longer() {
     plain_times=10
     asan_steps= # as many as in plain otherwise
     fuzz_seconds=300
+    mutant_shares=1
     patience=9
     asan_without=()
     export SL_LONG=1 # a thousand kills and stops instead of a hundred
     export SL_TIDY_STATES=225000 # as many as clang-tidy itself would
+}
+
+# A build that is slow asks less of the same: what it takes to reach every line
+# and every meeting of threads, and not how often.
+share_less() {
+    [[ -n ${SL_LONG-} ]] || export SL_SHORT=1
 }
 
 # tally STAGE PASSED FAILED NOTE: what the stage came to.
@@ -87,57 +102,6 @@ build() {
     flock "$1.building" ninja -C "$1"
 }
 
-# Run tests in folder $1 for stage $2, with $3 steps in property tests (nothing:
-# their own number); what follows goes to `meson test`, which builds what the
-# chosen tests need unless --no-rebuild is there.
-run_tests() {
-    local folder=$1 stage=$2 steps=$3 status=0
-
-    shift 3
-    rm -f "$folder/meson-logs/$stage"*
-    if [[ -n $steps ]]; then
-        export SL_PROP_STEPS=$steps
-    fi
-    meson test -C "$folder" --logbase "$stage" --print-errorlogs \
-        --timeout-multiplier "$patience" --num-processes "$at_a_time" "$@" || status=$?
-    count_cases "$folder/meson-logs/$stage"*.json "$stage"
-    return "$status"
-}
-
-# Sum up the TAP lines of all programs. A program that failed without saying
-# which case counts as one failure. Meson keeps to itself what they said. The
-# slowest are in build/logs/STAGE.slowest.
-count_cases() {
-    local sums
-
-    sums=$(python3 -c '
-import json, re, sys
-
-programs = passed = failed = 0
-took = []
-for line in open(sys.argv[1]):
-    test = json.loads(line)
-    took.append((test["duration"], test["name"]))
-    out = test.get("stdout", "")
-    bad = len(re.findall(r"^not ok\b", out, re.M))
-    good = len(re.findall(r"^ok\b(?!.*# *skip)", out, re.M | re.I))
-    if test["result"] not in ("OK", "SKIP", "EXPECTEDFAIL"):
-        bad = bad or 1
-        said = [word for word in out.splitlines() if not word.startswith("ok ")]
-        print(test["name"], *said[-40:], sep="\n", file=sys.stderr)
-    elif good + bad == 0 and test["result"] == "OK":
-        good = 1
-    programs, passed, failed = programs + 1, passed + good, failed + bad
-print(programs, passed, failed)
-with open(sys.argv[2], "w") as slowest:
-    for seconds, name in sorted(took, reverse=True)[:25]:
-        print("%6.1f s %s" % (seconds, name), file=slowest)
-' "$1" "build/logs/$2.slowest")
-    # shellcheck disable=SC2086 # three numbers
-    set -- "$2" $sums
-    tally "$1" "$3" "$4" "$2 programs, $(($3 + $4)) cases"
-}
-
 stage_plain() {
     configure_plain
     build build/plain
@@ -145,17 +109,26 @@ stage_plain() {
     run_tests build/plain plain '' --no-rebuild
 }
 
+# Where a sanitizer puts what it finds for stage $1, in whatever process it is:
+# what a test's daemon prints ends in a file that nobody reads. Leaves $reports.
+report_to() {
+    reports="log_path='$PWD/build/logs/$1.report'"
+}
+
 # Leaks, stray pointers, undefined steps; and which lines nobody ran. Threads
-# count lines together, and what they count must not go backwards. Warnings are
-# for plain: among so much that was added, gcc sees what is not there.
+# count together without locks, which would take four times as long: some counts
+# are lost, but never all of a line. Warnings are for plain: among so much that
+# was added, gcc sees what is not there.
 stage_asan() {
     local status=0
 
     configure build/asan "${sanitized[@]}" \
         -Db_sanitize=address,undefined -Db_coverage=true \
-        '-Dc_args=-g1 -fno-sanitize-recover=all -fprofile-update=atomic'
-    export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1
-    export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+        '-Dc_args=-g1 -fno-sanitize-recover=all -fprofile-update=single'
+    share_less
+    report_to asan
+    export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:$reports
+    export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:$reports
     find build/asan -name '*.gcda' -delete
     build build/asan # all of it: what nobody runs counts, too
     run_tests build/asan asan "$asan_steps" --no-rebuild \
@@ -164,8 +137,9 @@ stage_asan() {
     return "$status"
 }
 
-# The programs count too: everything below src/ is the product. Adds to the
-# tally of asan.
+# The programs count too: everything below src/ is the product. Where counts
+# were lost gcov may come to a number below zero, which is passed over. Adds to
+# the tally of asan.
 measure_coverage() {
     local program percent good bad note
 
@@ -174,7 +148,7 @@ measure_coverage() {
         "$program" >/dev/null || return
     done
     gcovr --root . --filter 'src/' --object-directory build/asan \
-        --exclude-throw-branches --txt build/logs/coverage.txt \
+        --exclude-throw-branches --gcov-ignore-parse-errors --txt build/logs/coverage.txt \
         --json-summary build/logs/coverage.json \
         build/asan || return # not all of build
     cat build/logs/coverage.txt
@@ -225,7 +199,9 @@ stage_tsan() {
         return
     fi
     configure build/tsan "${sanitized[@]}" -Db_sanitize=thread -Dc_args=-g1
-    export TSAN_OPTIONS=halt_on_error=1
+    share_less
+    report_to tsan
+    export TSAN_OPTIONS=halt_on_error=1:$reports
     run_tests build/tsan tsan "$asan_steps" --suite threads
 }
 
@@ -290,14 +266,18 @@ executions() {
     sed -nE 's/^stat::number_of_executed_units: *//p' "$1.log" | tail -n 1
 }
 
+# Another share of them every day, so that all have had their turn after some.
 stage_mutants() {
-    local line status=0
+    local line status=0 share
 
-    test/mutants/run | tee build/logs/mutants.results || status=$?
+    share=$(($(date +%s) / 86400 % mutant_shares + 1))/$mutant_shares
+    test/mutants/run --share "${SL_MUTANT_SHARE:-$share}" |
+        tee build/logs/mutants.results || status=$?
     grep -vE '^caught by' build/logs/mutants.results || true
     line=$(grep '^mutants: [0-9]' build/logs/mutants.results) || return 1
     tally mutants "$(number_before caught "$line")" \
-        "$(number_before survived "$line")" "${line#mutants: }"
+        "$(number_before survived "$line")" \
+        "${line#mutants: }: share ${SL_MUTANT_SHARE:-$share} of the list"
     return "$status"
 }
 

@@ -54,6 +54,37 @@ static void know_token(struct sl_ask *ask)
 
 static void on_taken(struct sl_take *take);
 
+void sl_ask_go(struct sl_ask *ask)
+{
+    struct sl_decision *d = &ask->decision;
+
+    if (sl_turn_behind(ask))
+        return;
+    d->take.done = on_taken;
+    d->take.ctx = ask;
+    d->take.loop = ask->station->loop;
+    sl_engine_carry_out(ask->engine, d);
+}
+
+/* Only if nobody who asks meanwhile could see that it was begun, and if it is
+ * sure to be answered when it goes on. */
+static bool may_be_deferred(struct sl_ask *ask)
+{
+    const struct sl_decision *d = &ask->decision;
+
+    return !d->repeat_claimed && !d->webhook_claimed &&
+           !sl_turn_may_wait(ask) &&
+           sl_engine_expect(ask->engine, &ask->decision);
+}
+
+static bool is_deferred(struct sl_ask *ask)
+{
+    const struct sl_decision *d = &ask->decision;
+
+    return ask->defers && d->step == SL_DECIDING && !d->on_local &&
+           ask->defers(ask, may_be_deferred(ask));
+}
+
 static void go_on(struct sl_ask *ask)
 {
     struct sl_decision *d = &ask->decision;
@@ -63,14 +94,9 @@ static void go_on(struct sl_ask *ask)
             return;
         sl_spent_tell(ask->station->meter, d, false);
         answer(ask, 0);
-        return;
+    } else if (!is_deferred(ask)) {
+        sl_ask_go(ask);
     }
-    if (sl_turn_behind(ask))
-        return;
-    d->take.done = on_taken;
-    d->take.ctx = ask;
-    d->take.loop = ask->station->loop;
-    sl_engine_carry_out(ask->engine, d);
 }
 
 static void on_taken(struct sl_take *take)

@@ -53,6 +53,12 @@ struct sl_ask {
     sl_ns lookups_until; /* steady; 0: nobody has waited for them yet */
     bool has_waited; /* for the registry: the token must be looked at again */
 
+    /* The asker's, or NULL: its first take is about to be carried out. If it
+     * `may`, it can as well be left to a sl_ask_go() before this turn ends, by
+     * returning true; what it needs is fetched meanwhile. It is answered at
+     * once then. */
+    bool (*defers)(struct sl_ask *ask, bool may);
+
     /* Waiting for a turn; wait/turn.h. */
     void (*waits)(struct sl_ask *ask); /* the asker's: it does now; or NULL */
     bool no_wait;   /* the asker's: it does not, whatever the route says */
@@ -83,6 +89,9 @@ void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend);
  * all of them. See decide.h. */
 void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
                   unsigned count, bool spend);
+
+/* Carry out what was deferred. */
+void sl_ask_go(struct sl_ask *ask);
 
 /* Whoever asked has gone: if it waits for its turn it is answered now. */
 void sl_ask_cancel(struct sl_ask *ask);

@@ -378,21 +378,22 @@ static bool has_fault(const struct sl_engine *engine)
     return engine->fault && engine->fault(engine->fault_ctx);
 }
 
-/* Is the set taken in steps? In a cluster, where it does not lie together; in
- * a store that can't take several at once, where the route lets it or nothing
- * is promised of the whole. */
+/* Is the set taken part by part? In a cluster, where it does not lie together;
+ * in a store that can't take several at once, where nothing is promised of the
+ * whole. */
 static bool is_apart(struct sl_store *store, const struct sl_decision *d)
 {
     if (store->in_slots)
         return !sl_apart_is_one(&d->take);
     return atomic_load(&store->in_steps) && d->take.count > 1 &&
-           (d->take.errand != SL_ERRAND_TAKE || d->route->apart);
+           d->take.errand != SL_ERRAND_TAKE;
 }
 
 /* What its keys owe comes first, on the same way. */
 static void ask_store(struct sl_engine *engine, struct sl_decision *d)
 {
     d->take.sent = false;
+    d->take.apart = d->route && d->route->apart;
     if (sl_debts_any(engine->debts))
         sl_debts_settle(engine->debts, engine->store, &d->take);
     if (is_apart(engine->store, d) && !sl_hold_id_is_none(d->take.hold)) {
@@ -402,6 +403,21 @@ static void ask_store(struct sl_engine *engine, struct sl_decision *d)
         sl_apart_take(&d->apart, engine->store, &d->take);
     else
         sl_store_take(engine->store, &d->take);
+}
+
+bool sl_engine_expect(struct sl_engine *engine, struct sl_decision *d)
+{
+    struct sl_store *store = engine->store;
+
+    if (!store->calls->expect || sl_debts_any(engine->debts))
+        return false;
+    for (unsigned i = 0; i < d->take.count; i++) {
+        struct sl_take_part *part = &d->parts[i];
+
+        part->print = sl_table_print(&part->of->table, part->key);
+        store->calls->expect(store, part);
+    }
+    return true;
 }
 
 void sl_engine_carry_out(struct sl_engine *engine, struct sl_decision *d)

@@ -96,6 +96,10 @@ void sl_refuse_request(struct sl_decision *decision, enum sl_reason reason);
 /* The verdict over all limits that count, from their answers. */
 void sl_conclude(struct sl_decision *decision);
 
+/* Have fetched what the pending take needs, before it is carried out. False if
+ * there is nothing to be gained by that. engine.c. */
+bool sl_engine_expect(struct sl_engine *engine, struct sl_decision *decision);
+
 /* Have the pending take carried out; its done() is called once. engine.c. */
 void sl_engine_carry_out(struct sl_engine *engine,
                          struct sl_decision *decision);

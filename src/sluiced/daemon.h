@@ -139,6 +139,10 @@ SL_MUST_USE int sl_shared_open(struct sl_daemon *daemon);
 SL_MUST_USE int sl_shared_attach(struct sl_worker *worker);
 /* It ends: what it has taken in advance goes back. On its thread. */
 void sl_shared_drain(struct sl_worker *worker);
+/* Is something on its way to the store, or may it be? One that `tells` knows.
+ */
+bool sl_shared_is_busy(const struct sl_daemon *daemon);
+bool sl_shared_tells(const struct sl_daemon *daemon);
 void sl_shared_detach(struct sl_worker *worker);
 
 /* Those who share it are counted. */

@@ -23,8 +23,8 @@
 /* Admin clients get their last answers within this. */
 #define ADMIN_DRAIN (200 * SL_MS)
 
-/* What came too late is given back to a store that is shared; beyond its
- * deadline so long. */
+/* What came too late is given back to a store that is shared, and what was
+ * leased; beyond its deadline so long, where nobody knows how much that is. */
 #define SETTLE (50 * SL_MS)
 
 /* ---- the end ---- */
@@ -55,6 +55,15 @@ static bool all_empty(const struct sl_daemon *daemon)
     return true;
 }
 
+static sl_ns settle_span(const struct sl_daemon *daemon)
+{
+    sl_ns deadline = daemon->settings.deadline;
+
+    if (sl_shared_tells(daemon)) /* then we stop when all is done */
+        return daemon->settings.drain;
+    return SETTLE + (deadline < SL_S ? deadline : SL_S);
+}
+
 /* The admin listener stays to the last: somebody may be asking /readyz. */
 static void drain_admin(struct sl_daemon *daemon, sl_ns now)
 {
@@ -63,10 +72,7 @@ static void drain_admin(struct sl_daemon *daemon, sl_ns now)
     daemon->admin_draining = true;
     daemon->drain_until = now + ADMIN_DRAIN;
     if (daemon->common.store)
-        daemon->settle_until =
-            now + SETTLE +
-            (daemon->settings.deadline < SL_S ? daemon->settings.deadline
-                                              : SL_S);
+        daemon->settle_until = now + settle_span(daemon);
     sl_listener_close(admin->listener);
     admin->listener = NULL;
     if (admin->up)
@@ -80,7 +86,8 @@ void sl_living_emptied(struct sl_daemon *daemon)
     sl_ns now = sl_loop_steady(first->loop);
     bool late = now >= daemon->drain_until;
 
-    if (daemon->admin_draining && now < daemon->settle_until)
+    if (daemon->admin_draining && now < daemon->settle_until &&
+        sl_shared_is_busy(daemon))
         return;
     if (!daemon->admin_draining) {
         if (late && !all_empty(daemon))

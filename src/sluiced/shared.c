@@ -295,6 +295,21 @@ void sl_shared_drain(struct sl_worker *worker)
                        sl_loop_now(worker->loop));
 }
 
+bool sl_shared_tells(const struct sl_daemon *daemon)
+{
+    return daemon->common.store && daemon->settings.in_dynamo;
+}
+
+bool sl_shared_is_busy(const struct sl_daemon *daemon)
+{
+    struct sl_dynamo_stats stats;
+
+    if (!sl_shared_tells(daemon))
+        return daemon->common.store != NULL;
+    sl_dynamo_stats(daemon->common.store, &stats);
+    return stats.under_way > 0;
+}
+
 void sl_shared_detach(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;

@@ -22,6 +22,7 @@ struct sl_lease {
     struct sl_hash128 hash; /* zeros: nobody's */
     TAILQ_ENTRY(sl_lease) ends;
     uint64_t all, left;
+    uint64_t was;    /* left when it went away, before anything had melted */
     uint64_t till;   /* the store's word */
     sl_ns until;     /* by our clock: when it dies */
     sl_ns made;      /* ours: what is shown counts from then */
@@ -211,6 +212,7 @@ static struct sl_lease_word withdraw(struct sl_leases *leases,
 
     if (lease->all > 0)
         TAILQ_REMOVE(&leases->by_end, lease, ends); /* (1) */
+    lease->was = melted ? 0 : lease->left;
     lease->all = lease->left = 0;
     return ended;
 }
@@ -346,7 +348,7 @@ void sl_leases_lost(struct sl_leases *leases, struct sl_lease_asks *asks,
         lease->away = false;
         if (unsent && was->all > 0) {
             lease->all = was->all;
-            lease->left = was->left;
+            lease->left = lease->was; /* melts on from when it was made */
             enlist(leases, lease);
         } else {
             counts->under += was->left;

@@ -71,10 +71,9 @@ static int tighten(struct sl_store *store, const struct sl_stored *limit,
 
 /* ---- taking ---- */
 
-static struct sl_part part_in(const struct sl_take *take,
-                              const struct sl_take_part *p)
+static inline struct sl_part part_as_is(const struct sl_take_part *p)
 {
-    struct sl_part part = {
+    return (struct sl_part){
         .of = &p->of->table,
         .limit = p->limit,
         .key = p->key,
@@ -83,6 +82,12 @@ static struct sl_part part_in(const struct sl_take *take,
         .carried = p->carried,
         .print = p->print,
     };
+}
+
+static struct sl_part part_in(const struct sl_take *take,
+                              const struct sl_take_part *p)
+{
+    struct sl_part part = part_as_is(p);
     uint64_t moved = p->cost < SL_AMOUNT_MAX ? p->cost : SL_AMOUNT_MAX;
 
     switch (take->errand) {
@@ -284,7 +289,7 @@ static void batch(struct memory *m, struct sl_take *const *takes,
     enum sl_verdict verdicts[MANY];
 
     for (unsigned i = 0; i < count; i++)
-        parts[i] = part_in(takes[i], takes[i]->parts);
+        parts[i] = part_as_is(takes[i]->parts);
     sl_table_batch(&m->table, parts, verdicts, count, takes[0]->now, false);
     for (unsigned i = 0; i < count; i++) {
         bool allowed = verdicts[i] == SL_VERDICT_ALLOW;

@@ -81,6 +81,8 @@ struct sl_take {
     sl_ns deadline;       /* steady; 0: none */
     struct sl_loop *loop; /* of the thread that asks; NULL: it has none, and a
                            * store that is elsewhere fails */
+    bool apart;           /* TAKE: where a store has to, it may be taken in
+                           * steps that others see, and undone */
 
     /* TAKE: if the id is not none, what is taken is held under it; see "Holds"
      * below. */
@@ -227,8 +229,8 @@ struct sl_store {
     bool wants_names;      /* it is shared: parts have a name, too */
     bool in_slots;         /* a cluster: the names of a set have the same
                             * text in braces, which says where it lies */
-    _Atomic bool in_steps; /* it can't take several rows at once: a set is
-                            * taken in steps, or fails */
+    _Atomic bool in_steps; /* it can't take several rows at once: a set that
+                            * may not be taken in steps fails */
 };
 
 /* The secret as it is now. From any thread. */

@@ -39,10 +39,15 @@ struct sl_table_limit {
     struct sl_hash_key key;  /* out */
 };
 
+#define SL_MEMOS 1024 /* in rows of two */
+
 struct sl_table {
     struct sl_region region;
     struct sl_actors actors;
     enum sl_on_full on_full;
+    struct sl_memo {
+        _Alignas(16) sl_word word[2];
+    } memo[SL_MEMOS]; /* who was refused a permit: see hold/soonest.h */
 };
 
 /* What a set does; all its parts do the same. */

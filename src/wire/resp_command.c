@@ -7,6 +7,7 @@
  * the reading of a short number and nothing for its bytes. The line is for
  * people with telnet, and for strangers who speak HTTP.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "base/digits.h"
@@ -69,31 +70,34 @@ static enum sl_resp_result read_head(struct sl_resp_command *c,
     return result;
 }
 
-static bool is_digit(char c, char least)
-{
-    return c >= least && c <= '9';
-}
-
-/* The same for lengths of one digit or two, which most are. False if it is
- * none of them, or not all there. */
-static bool read_short_head(struct sl_resp_command *c, const char *bytes,
-                            size_t len)
+/* Arguments with lengths of one digit or two that are all there: most commands
+ * have no others. What is none of them is left to those who look closer, and so
+ * are the last bytes that a command may have. */
+static void read_short(struct sl_resp_command *c, const char *bytes, size_t len)
 {
     const char *at = bytes + c->at;
+    const char *end = bytes + (len < SL_RESP_COMMAND ? len : SL_RESP_COMMAND);
+    unsigned count = c->count;
 
-    if (len - c->at < 5 || at[0] != '$' || c->at + 110 > SL_RESP_COMMAND)
-        return false; /* the last bytes are left to those who count */
-    if (is_digit(at[1], '0') && at[2] == '\r' && at[3] == '\n') {
-        c->bulk = (size_t)(at[1] - '0') + 1;
-        c->at += 4;
-        return true;
+    while (count < c->want && end - at >= 6 && at[0] == '$') {
+        unsigned bulk = (unsigned)at[1] - '0', more = (unsigned)at[2] - '0';
+        const char *from = at + 4;
+
+        if (bulk > 9)
+            break;
+        if (more <= 9 && bulk > 0) {
+            bulk = bulk * 10 + more;
+            from++;
+        }
+        if (from[-2] != '\r' || from[-1] != '\n' ||
+            end - from < (ptrdiff_t)bulk + 2 || from[bulk] != '\r' ||
+            from[bulk + 1] != '\n')
+            break;
+        c->args[count++] = (struct sl_str){from, bulk};
+        at = from + bulk + 2;
     }
-    if (!is_digit(at[1], '1') || !is_digit(at[2], '0') || at[3] != '\r' ||
-        at[4] != '\n')
-        return false;
-    c->bulk = (size_t)(at[1] - '0') * 10 + (size_t)(at[2] - '0') + 1;
-    c->at += 5;
-    return true;
+    c->at = (size_t)(at - bytes);
+    c->count = count;
 }
 
 static enum sl_resp_result read_argument(struct sl_resp_command *c,
@@ -102,7 +106,7 @@ static enum sl_resp_result read_argument(struct sl_resp_command *c,
     enum sl_resp_result result = SL_RESP_DONE;
     size_t bulk;
 
-    if (c->bulk == 0 && !read_short_head(c, bytes, len))
+    if (c->bulk == 0)
         result = read_head(c, bytes, len);
     if (result != SL_RESP_DONE)
         return result;
@@ -134,6 +138,8 @@ static enum sl_resp_result read_array(struct sl_resp_command *c,
         c->is_inline = false;
         c->want = (unsigned)want;
     }
+    if (c->bulk == 0)
+        read_short(c, bytes, len);
     while (c->count < c->want) {
         result = read_argument(c, bytes, len);
         if (result != SL_RESP_DONE)

@@ -63,7 +63,22 @@ static uint64_t lower_eight(uint64_t x)
     return x | (~x & (ones * 0x80) & (from ^ above)) >> 2;
 }
 
-/* Envoy compares names of headers without case; others may not. */
+static void lower(char *at)
+{
+    uint64_t word;
+
+    memcpy(&word, at, sizeof(word));
+    word = lower_eight(word);
+    memcpy(at, &word, sizeof(word));
+}
+
+static char lower_one(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+/* Envoy compares names of headers without case; others may not. The last eight
+ * letters may be some that were lowered already, which does no harm. */
 static void write_lower(uint32_t number, struct sl_str name,
                         struct sl_pb_out *out)
 {
@@ -73,14 +88,14 @@ static void write_lower(uint32_t number, struct sl_str name,
     if (out->full)
         return;
     at = out->bytes + out->len - name.len;
-    for (size_t i = 0; i < name.len; i += sizeof(uint64_t)) {
-        size_t len = name.len - i < 8 ? name.len - i : 8;
-        uint64_t word = 0;
-
-        memcpy(&word, at + i, len);
-        word = lower_eight(word);
-        memcpy(at + i, &word, len);
+    if (name.len < 8) {
+        for (size_t i = 0; i < name.len; i++)
+            at[i] = lower_one(at[i]);
+        return;
     }
+    for (size_t i = 0; i + 8 < name.len; i += 8)
+        lower(at + i);
+    lower(at + name.len - 8);
 }
 
 void sl_rls_response_write(const struct sl_rls_response *r,

@@ -363,7 +363,7 @@ class Client:
 
     def ask(self, domain, descriptors, hits=0):
         return self.should(request(domain, *descriptors, hits=hits),
-                           timeout=10)
+                           timeout=60)
 
 
 def test_rules(tap, daemon, how):

@@ -61,7 +61,7 @@ class Client:
             HealthResponse.FromString)
 
     def ask(self, *what, **more):
-        return self.should(request(*what, **more), timeout=10,
+        return self.should(request(*what, **more), timeout=60,
                            metadata=self.metadata)
 
     def short(self, *what, **more):
@@ -253,16 +253,16 @@ def test_errors(tap, client):
     tap.same("as many as can be are fine",
              client.short("many", *many[:5]).split()[0], "OK")
     other = client.channel.unary_unary("/a.b.C/D", lambda x: x, lambda x: x)
-    tap.same("another method", client.error(lambda: other(b"", timeout=5))[0],
+    tap.same("another method", client.error(lambda: other(b"", timeout=60))[0],
              "UNIMPLEMENTED")
     raw = client.channel.unary_unary(SHOULD, lambda x: x, lambda x: x)
     tap.same("no message of ours",
-             client.error(lambda: raw(b"\x0a\x05d", timeout=5)),
+             client.error(lambda: raw(b"\x0a\x05d", timeout=60)),
              ("INVALID_ARGUMENT", "this is no RateLimitRequest: a field is "
               "longer than the message"))
     tap.same("sentences come through whatever is in them",
              client.error(lambda: client.check(
-                 HealthRequest(service="50% é"), timeout=5)),
+                 HealthRequest(service="50% é"), timeout=60)),
              ("NOT_FOUND", 'there is no service "50% é"'))
     zipped = grpc.insecure_channel(client.where, options=[
         ("grpc.default_compression_algorithm",
@@ -270,7 +270,7 @@ def test_errors(tap, client):
              SHOULD, Request.SerializeToString, Response.FromString)
     tap.same("compressed messages are refused",
              client.error(lambda: zipped(request(
-                 "api", {"user": "x" * 500}), timeout=5))[0], "UNIMPLEMENTED")
+                 "api", {"user": "x" * 500}), timeout=60))[0], "UNIMPLEMENTED")
     tap.same("long ones too", client.error(lambda: client.ask(
         "api", {"user": "x" * 70000}))[0], "RESOURCE_EXHAUSTED")
 
@@ -279,7 +279,7 @@ def test_health(tap, daemon, client):
     for name in ("", "ratelimit", "envoy.service.ratelimit.v3."
                  "RateLimitService"):
         tap.same(f"\"{name}\" is serving", client.check(
-            HealthRequest(service=name), timeout=5).status, 1)
+            HealthRequest(service=name), timeout=60).status, 1)
     lost = client.watch(HealthRequest(service="x"), timeout=30)
     tap.same("a watch of another says that it is not known",
              next(lost).status, 3)

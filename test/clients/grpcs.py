@@ -91,7 +91,7 @@ class Daemon:
         request = urllib.request.Request(
             f"http://{self.doors['admin']}{path}",
             data=body.encode() if body is not None else None, method=method)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.read().decode()
 
     def at(self, moment):
@@ -116,13 +116,13 @@ class Daemon:
         """Its exit status."""
         if self.alive():
             self.process.terminate()
-        status = self.process.wait(timeout=20)
+        status = self.process.wait(timeout=60)
         self.process.stderr.close()
         self.folder.cleanup()
         return status
 
 
-def until(what, seconds=10.0):
+def until(what, seconds=60.0):
     """Wait for something that another process does."""
     end = time.monotonic() + seconds
     while not what():

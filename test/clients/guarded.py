@@ -52,7 +52,7 @@ def should(channel, metadata=()):
     call = channel.unary_unary(SHOULD, Request.SerializeToString,
                                Response.FromString)
     try:
-        return short(call(request("api", {"user": "ann"}), timeout=10,
+        return short(call(request("api", {"user": "ann"}), timeout=60,
                           metadata=metadata))
     except grpc.RpcError as error:
         return error.code().name
@@ -62,7 +62,7 @@ def health(channel):
     call = channel.unary_unary(HEALTH + "Check",
                                HealthRequest.SerializeToString,
                                HealthResponse.FromString)
-    return call(HealthRequest(), timeout=10).status
+    return call(HealthRequest(), timeout=60).status
 
 
 def test_token(tap, program):
@@ -87,7 +87,7 @@ def test_token(tap, program):
     tap.same("health is for everybody", health(channel), 1)
     other = channel.unary_unary("/a.b.C/d", lambda x: x, lambda x: x)
     try:
-        other(b"", timeout=5)
+        other(b"", timeout=60)
         code = "OK"
     except grpc.RpcError as error:
         code = error.code().name
@@ -124,7 +124,7 @@ class Reflection:
             "ServerReflectionInfo", Ask.SerializeToString, Answer.FromString)
 
     def ask(self, *questions):
-        return list(self.call(iter(questions), timeout=10))
+        return list(self.call(iter(questions), timeout=60))
 
 
 def learn(reflection):
@@ -184,7 +184,7 @@ def test_reflection(tap, program):
     call = channel.unary_unary(SHOULD, kinds[0].SerializeToString,
                                kinds[1].FromString)
     answer = call(kinds[0].FromString(request(
-        "api", {"user": "bob"}).SerializeToString()), timeout=10)
+        "api", {"user": "bob"}).SerializeToString()), timeout=60)
     tap.same("so is the answer", [answer.overall_code,
                                   answer.statuses[0].current_limit.name,
                                   answer.statuses[0].limit_remaining],

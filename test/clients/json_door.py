@@ -35,7 +35,7 @@ def ask(where, body, method="POST", path="/json"):
         f"http://{where}{path}", method=method,
         data=body.encode() if body is not None else None)
     try:
-        with urllib.request.urlopen(asked, timeout=10) as answer:
+        with urllib.request.urlopen(asked, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

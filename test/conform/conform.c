@@ -278,6 +278,9 @@ static void make_take(struct history *h, struct asked *a)
         .done = on_done,
         .ctx = h,
     };
+    if (h->conform->in_steps && a->take.errand != SL_ERRAND_TAKE)
+        a->take.count = 1;
+    a->take.apart = h->conform->in_steps;
     for (unsigned i = 0; i < a->take.count; i++)
         make_part(h, a, i);
 }

@@ -37,6 +37,9 @@ struct conform {
     /* A cell that was written up to this after now is judged at that instant:
      * leave such readings out. */
     sl_ns lag;
+    /* It has no transactions: sets are taken in steps, and whatever else is
+     * asked is asked of one part. */
+    bool in_steps;
 };
 
 /* Run `steps` takes made from `seed`. True if all agreed; otherwise the first

@@ -1,6 +1,7 @@
-/* dynamo.c -- the store in DynamoDB conforms: dynalite behind a shim that knows
- * transactions, and our own client. */
+/* dynamo.c [steps] PORT -- the store in DynamoDB conforms: dynalite behind a
+ * shim that knows transactions, or without, in steps; and our own client. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
 #include "far.h"
@@ -12,8 +13,9 @@ int main(int argc, char **argv)
     struct conform conform;
     struct far far;
 
-    far_init(&far, argc > 1 ? argv[1] : NULL);
+    far_init(&far, argc > 1 ? argv[argc - 1] : NULL);
     far_conform(&far, &conform);
+    conform.in_steps = argc > 2 && strcmp(argv[1], "steps") == 0;
     for (uint64_t seed = 1; seed <= 12; seed++) {
         CASE("the store in DynamoDB answers as core does");
         CHECK(conform_run(&conform, seed, steps));

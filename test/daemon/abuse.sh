@@ -48,8 +48,9 @@ slow() {
     out+=$(<asked)
     check "$what: the others are all answered ($(<asked))" \
         test "$(counted asked unanswered)" = 0
-    check "$what: and were" test "$(counted asked allowed)" -ge 50
-    check "$what: without waiting" test "$(counted asked slowest)" -lt 2000
+    check "$what: and were" test "$(counted asked allowed)" -ge 10
+    # Whoever had to wait for a slow client would wait for ten.
+    check "$what: without waiting" test "$(counted asked slowest)" -lt 8000
 }
 
 few_connections() {
@@ -57,7 +58,7 @@ few_connections() {
         $(metric 'sluice_connections{door="admin"}') -le 1 ]]
 }
 
-policy slow.yaml 1M/day
+policy slow.yaml 1M/3000d
 start -c slow.yaml --store memory: --threads 2
 # It ends when the daemon has closed the last one, long before its minute.
 slow 'slow heads' "http://$http/v1/auth" -H -i 1 -l 60
@@ -73,7 +74,7 @@ check 'it has come through' is 0
 
 # ---- two things at once ----
 
-policy refuse.yaml 5/day
+policy refuse.yaml 5/3000d
 start -c refuse.yaml --store memory:
 run "$refuse" "${http##*:}"
 all=$(grep -c '^ok' <<<"$out")
@@ -85,7 +86,7 @@ stop
 
 # ---- few descriptors ----
 
-policy few.yaml 1M/day
+policy few.yaml 1M/3000d
 launch prlimit --nofile=64:64 "$sluiced" -c few.yaml --store memory: \
     --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 --log-format json \
     --threads 1
@@ -128,10 +129,9 @@ for i in 1 2 3 4 5; do
     ask /v1/check -d '{"path":"/x","user":"ann","cost":0}'
     left=$(sed -n 's/.*"remaining":\([0-9]*\).*/\1/p' <<<"$out")
     ((20000 - left >= total && 20000 - left <= total + unanswered)) || sound=no
-    askers "killed.$i" until-denied 8
-    until_ grep -qs begun "killed.$i"
-    end_by KILL 2>/dev/null
+    askers "killed.$i" until-killed 8 "$pid"
     wait "$client"
+    end_by KILL 2>/dev/null
     total=$((total + $(counted "killed.$i" allowed)))
     unanswered=$((unanswered + $(counted "killed.$i" unanswered)))
 done
@@ -156,7 +156,7 @@ bucket good.yaml 20k
 bucket other.yaml 20k 'headers: [github]'
 bucket bad.yaml 20x
 start -c good.yaml --store memory: --threads 2 --watch off
-askers storm until-denied 8
+askers storm until-denied 8 storm.go
 good=0 bad=0
 while alive "$client"; do
     for one in good other bad; do
@@ -164,6 +164,7 @@ while alive "$client"; do
         case $code in 200) good=$((good + 1)) ;; *) bad=$((bad + 1)) ;; esac
     done
     kill -HUP "$pid"
+    ((good < 4 || bad < 2)) || touch storm.go
 done
 wait "$client"
 out+=$(<storm)

@@ -4,10 +4,11 @@
   addresses.py rotate HOST:PORT N       N requests on one connection, each with
                                         another User-Agent and language; prints
                                         how many of them passed
-  addresses.py preface HOST:PORT WHAT   send a PROXY header, a byte at a time
+  addresses.py preface HOST:PORT WHAT [TIMES]
+                                        send a PROXY header, a byte at a time
                                         if WHAT ends in "-slowly", then ask;
                                         prints the status and the body, or
-                                        "closed"
+                                        "closed", of the last time
   addresses.py ping HOST:PORT WHAT      the same by PING of the Redis protocol;
                                         prints what comes back
 """
@@ -74,7 +75,7 @@ def exchange(where, what, request):
     slowly = what.endswith("-slowly")
     first = HEADERS[what.removesuffix("-slowly")]
     said = b""
-    with socket.create_connection(split(where), timeout=10) as conn:
+    with socket.create_connection(split(where), timeout=60) as conn:
         conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             if slowly:
@@ -95,11 +96,12 @@ def ping(where, what):
     print(said.decode().split("\r\n")[0] or "closed")
 
 
-def preface(where, what):
-    said = exchange(where, what,
-                    b"GET /v1/auth/x HTTP/1.1\r\nHost: x\r\n"
-                    b"X-Forwarded-For: 198.51.100.7\r\n"
-                    b"Connection: close\r\n\r\n")
+def preface(where, what, times):
+    for _ in range(times):
+        said = exchange(where, what,
+                        b"GET /v1/auth/x HTTP/1.1\r\nHost: x\r\n"
+                        b"X-Forwarded-For: 198.51.100.7\r\n"
+                        b"Connection: close\r\n\r\n")
     if not said:
         print("closed")
         return
@@ -113,4 +115,5 @@ if __name__ == "__main__":
     elif sys.argv[1] == "ping":
         ping(sys.argv[2], sys.argv[3])
     else:
-        preface(sys.argv[2], sys.argv[3])
+        preface(sys.argv[2], sys.argv[3],
+                int(sys.argv[4]) if len(sys.argv) > 4 else 1)

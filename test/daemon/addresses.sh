@@ -21,8 +21,8 @@ identity:
   trusted_proxies: [127.0.0.1, 10.0.0.0/8, "2001:db8:aa::/48"]
   forwarded: $2
 limits:
-  by-ip: { kind: fixed-window, per: ip, rate: 3/day }
-  by-user: { kind: fixed-window, per: user, rate: 3/day }
+  by-ip: { kind: fixed-window, per: ip, rate: 3/3000d }
+  by-user: { kind: fixed-window, per: user, rate: 3/3000d }
 routes:
   - { match: /user/**, limits: [by-user] }
   - { match: /pass/**, anonymous: pass, limits: [by-user] }
@@ -214,24 +214,21 @@ EOT
 check 'and the victim has what he had' test "$(remaining pat)" = 2
 stop
 
-# Ten thousand browsers at one address.
+# Ten thousand browsers at one address; a thousand where that takes long.
+browsers=10000
+[[ -z ${SL_SHORT-} ]] || browsers=1000
 launch "$sluiced_test" --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
     --log-format json --clock virtual --store memory: -c "$presets/jobseek.yaml"
 started
-check 'ten thousand browsers at one address pass fifty times' test \
-    "$(python3 "$tests/addresses.py" rotate "$http" 10000)" = 50
+check "$browsers browsers at one address pass fifty times" test \
+    "$(python3 "$tests/addresses.py" rotate "$http" "$browsers")" = 50
 stop
 
 # ---- the PROXY protocol ----
 
-# begins WHAT: the connection's first bytes; whom it counts, or "closed"
+# begins WHAT [TIMES]: the connection's first bytes; whom it counts, or "closed"
 begins() {
-    local i
-
-    for ((i = 0; i < ${2-1}; i++)); do
-        out=$(python3 "$tests/addresses.py" preface "$http" "$1")
-    done
-    : "$i"
+    out=$(python3 "$tests/addresses.py" preface "$http" "$@")
 }
 
 # Three pass and the fourth is told by what it was counted.
@@ -292,7 +289,7 @@ stop
 # A real balancer, which also looks whether we are there (LOCAL).
 if command -v haproxy >/dev/null; then
     proxied
-    site=127.0.0.1:$((20000 + RANDOM % 20000))
+    site=127.0.0.1:$(free_port)
     cat >haproxy.cfg <<EOT
 defaults
     mode tcp

@@ -1,7 +1,8 @@
 """askers.py HOST:PORT HOW [N [GO]]: ask for a user's allowance, and count.
 
-  until-denied N   N connections ask until they are denied or nobody answers;
-                   says "begun" when they are well under way
+  until-denied N   N connections ask until they are denied or nobody answers
+  until-killed N PID   the same, and when a hundred were allowed PID is killed
+  until-denied N GO    the same; after half of 20,000 they wait for the file GO
   until GO         one connection after the other, one request each, until the
                    file GO is there
   held N GO        N connections that were served once are served again when
@@ -10,6 +11,7 @@
 Prints: allowed A denied D unanswered U slowest MS
 """
 import os
+import signal
 import socket
 import sys
 import threading
@@ -25,7 +27,7 @@ counts = {"allowed": 0, "denied": 0, "unanswered": 0, "slowest": 0}
 
 
 def connect():
-    return socket.create_connection((host, int(port)), 10)
+    return socket.create_connection((host, int(port)), 60)
 
 
 def read_answer(client):
@@ -56,9 +58,11 @@ def ask(client):
     took = int((time.monotonic() - began) * 1000)
     with lock:
         counts[word] += 1
-        if how == "until-denied" and counts[word] == 100:
-            print("begun", flush=True)
         counts["slowest"] = max(counts["slowest"], took)
+        if how == "until-killed" and word == "allowed" and counts[word] == 100:
+            os.kill(int(sys.argv[4]), signal.SIGKILL)
+    if how == "until-denied" and len(sys.argv) > 4 and counts["allowed"] > 10000:
+        wait_for(sys.argv[4])
     return word
 
 
@@ -73,13 +77,13 @@ def ask_until_denied():
 
 
 def wait_for(path):
-    for _ in range(6000):
+    for _ in range(30000):
         if os.path.exists(path):
             return
         time.sleep(0.01)
 
 
-if how == "until-denied":
+if how in ("until-denied", "until-killed"):
     threads = [threading.Thread(target=ask_until_denied)
                for _ in range(int(sys.argv[3]))]
     for one in threads:

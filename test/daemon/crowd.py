@@ -9,14 +9,14 @@ host, port = sys.argv[1].rsplit(":", 1)
 clients = []
 for _ in range(int(sys.argv[2])):
     client = socket.socket()
-    client.settimeout(2)
+    client.settimeout(20)
     try:
         client.connect((host, int(port)))
     except OSError:
         break
     clients.append(client)
 print("open", len(clients), flush=True)
-for _ in range(2000):
+for _ in range(30000):
     if os.path.exists(sys.argv[3]):
         break
     time.sleep(0.01)

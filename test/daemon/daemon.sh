@@ -9,8 +9,11 @@
 #   stop              end it; leaves $status and $err; end_by SIGNAL too
 #   ask PATH WORD...  curl to the http door; leaves $code, $out and $fields
 #   tell PATH WORD... the same to the admin listener
-#   until_ COND...    wait until it is true: ten seconds, on a busy machine a
-#                     minute, for it is turns that are counted
+#   take_flows MOST FOLDER...  copies of the flows there, in $flows
+#   until_ COND...    wait until it is true: half a minute, on a busy machine
+#                     longer, for it is turns that are counted
+#   free_port         a port that nobody listens on, nor is given by the kernel
+#   past_midnight     for tests with days or months of the real clock
 #
 # Whatever is still running at the end is killed, by its number. The folder of
 # the test is /tmp/... and not the build's: the path of a unix socket is short.
@@ -35,7 +38,7 @@ running=() log=
     echo "Bail out! there is no $sluiced"
     exit 1
 }
-code='' fields='' http='' admin='' resp='' pid=''
+code='' fields='' http='' admin='' resp='' pid='' flows=()
 
 end_all() {
     local one
@@ -47,13 +50,34 @@ end_all() {
 }
 
 until_() {
-    local i end=$((SECONDS + 60))
+    local i end=$((SECONDS + 100))
 
-    for ((i = 0; i < 500 && SECONDS < end; i++)); do
+    for ((i = 0; i < 1500 && SECONDS < end; i++)); do
         "$@" && return
         sleep 0.02
     done
     return 1
+}
+
+# Below those that connections get, which would take one that is free for now.
+free_port() {
+    python3 -c 'import random, socket
+while True:
+    port = random.randrange(10000, 32000)
+    with socket.socket() as s:
+        try:
+            s.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+    print(port)
+    break'
+}
+
+# If a day of UTC ends within two minutes, wait until it has.
+past_midnight() {
+    local left=$((86400 - $(date +%s) % 86400))
+
+    ((left > 120)) || sleep "$left"
 }
 
 alive() {
@@ -122,7 +146,7 @@ end_by() {
 # fetch CURL-WORD...: leaves $code, $fields and $out.
 fetch() {
     status=0
-    code=$(curl -sS --max-time 10 -D "$folder/fields" -o "$folder/body" \
+    code=$(curl -sS --max-time 30 -D "$folder/fields" -o "$folder/body" \
         -w '%{http_code}' "$@" 2>"$folder/curl") || status=$?
     out=
     [[ ! -e $folder/body ]] || out=$(tr -d '\0' <"$folder/body")
@@ -147,6 +171,37 @@ auth() {
 
 answers() {
     [[ $code = "$1" ]]
+}
+
+# take_flows MOST FOLDER...: all flows in these folders but for those with a line
+# that asks MOST times or more, from copies beside their policies; leaves $flows.
+# A flow that is left out leaves empty lines, so that the numbers of others stay.
+take_flows() {
+    local most=$1 from file
+
+    flows=()
+    for from in "${@:2}"; do
+        cp -r "$from" .
+        for file in "$from"/*.flow; do
+            awk -v most="$most" '
+                function put() {
+                    if (large)
+                        gsub(/[^\n]+/, "", text)
+                    printf "%s", text
+                    text = ""
+                    large = 0
+                }
+                /^flow / { put() }
+                {
+                    text = text $0 "\n"
+                    for (i = 1; i <= NF; i++)
+                        if ($i ~ /^x[0-9]+$/ && substr($i, 2) + 0 >= most)
+                            large = 1
+                }
+                END { put() }' "$file" >"${from##*/}/${file##*/}"
+            flows+=("${from##*/}/${file##*/}")
+        done
+    done
 }
 
 # A policy of one limit: policy FILE RATE [MORE LINES]

@@ -24,7 +24,7 @@ refuses() {
 
 # ---- TERM ----
 
-policy p.yaml 5/day
+policy p.yaml 5/3000d
 start -c p.yaml
 half 4
 kill -TERM "$pid"
@@ -71,7 +71,7 @@ check 'a second TERM ends at once' is 0
 # ---- what is remembered ----
 
 rm -f sluice.state*
-policy p.yaml 3/day
+policy p.yaml 3/3000d
 start -c p.yaml
 for _ in 1 2 3; do auth ann; done
 auth ann
@@ -98,7 +98,7 @@ stop
 
 # Under load: of those who ask meanwhile nobody passes more often.
 rm -f sluice.state*
-policy p.yaml 200/day
+policy p.yaml 200/3000d
 start -c p.yaml
 curl -s --max-time 10 -o /dev/null -w '%{http_code}\n' \
     "http://$http/v1/auth#[1-400]" -H 'X-Original-URI: /x' \

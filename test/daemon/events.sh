@@ -12,7 +12,7 @@ identity:
   user: [header.x-user-id]
 features: { beta: { enabled: true } }
 limits:
-  api: { kind: fixed-window, per: user, rate: 2/day }
+  api: { kind: fixed-window, per: user, rate: 2/3000d }
 default: [api]
 EOT
 start -c p.yaml --store memory:./state --memory 1MiB --threads 2
@@ -42,7 +42,7 @@ check 'a listener is greeted' heard ev ': listening'
 
 tell /v1/features/beta -X PUT -d '{"enabled":false}'
 hears ev '"name":"beta","enabled":false' 'a switch'
-sed -i 's/2\/day/3\/day/' p.yaml
+sed -i 's/2\/3000d/3\/3000d/' p.yaml
 tell /v1/policy -X POST
 hears ev '"ok":true,"cause":"asked"' 'another policy'
 hears ev 'api' 'and what changed'

@@ -10,8 +10,8 @@ cat >p.yaml <<'EOT'
 sluice: 1
 identity: { trusted_proxies: [127.0.0.1], user: header.x-user }
 limits:
-  api: { kind: fixed-window, per: user, rate: 5/day }
-  jobs: { kind: fixed-window, per: [], rate: 1000/day }
+  api: { kind: fixed-window, per: user, rate: 5/3000d }
+  jobs: { kind: fixed-window, per: [], rate: 1000/3000d }
 routes:
   - match: POST /hook
     verify: { scheme: hmac-sha256, secret: "It's a Secret to Everybody" }

@@ -6,7 +6,7 @@ import sys
 name = sys.argv[1]
 hearing = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 hearing.bind("\0" + name[1:] if name[0] == "@" else name)
-hearing.settimeout(60)
+hearing.settimeout(600)
 with open(sys.argv[2], "w") as out:
     print("hearing", file=out, flush=True)
     while True:

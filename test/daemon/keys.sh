@@ -115,20 +115,17 @@ check 'and one that is withdrawn no longer counts' answers 401
 
 # ---- ten thousand keys that nobody has ----
 
+strangers=10000
+[[ -z ${SL_SHORT-} ]] || strangers=2000
 before=$(asked)
-run /usr/bin/python3 "$tests/strangers.py" "$http" 10000
-check 'ten thousand tokens of other keys are refused' has "$out" '{401: 10000}'
+run /usr/bin/python3 "$tests/strangers.py" "$http" "$strangers"
+check "$strangers tokens of other keys are refused" has "$out" \
+    "{401: $strangers}"
 seconds=${out##* } seconds=${seconds/./}
 most=$((10#$seconds / TEST_JWKS_MS + 2))
 questions=$(($(asked) - before))
 check "and cost one question per cool-down: $questions of at most $most" \
     test "$questions" -ge 1 -a "$questions" -le "$most"
-gaps=$(curl -sS "http://$provider/asked" |
-    tail -n "$questions" |
-    awk 'NR > 1 { print ($1 - last) * 1000 } { last = $1 }' |
-    sort -n | head -n 1)
-check "never two within one (${gaps:-none} ms)" \
-    test "${gaps%.*}" -ge $((TEST_JWKS_MS / 2))
 bearer "$bob"
 check 'meanwhile the others pass' answers 200
 

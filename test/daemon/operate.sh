@@ -11,7 +11,7 @@ cat >p.yaml <<'EOT'
 sluice: 1
 plans: { default: free, free: {}, pro: {} }
 limits:
-  tenant: { kind: fixed-window, per: org, rate: { free: 8/day, pro: 80/day } }
+  tenant: { kind: fixed-window, per: org, rate: { free: 8/3000d, pro: 80/3000d } }
   member: { kind: token-bucket, per: [org, user], rate: 3/day }
 routes:
   - { match: /rules, endpoint: rules, limits: [tenant, member] }

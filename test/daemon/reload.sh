@@ -17,24 +17,24 @@ good() {
 
 # ---- by signal ----
 
-policy p.yaml 3/day
+policy p.yaml 3/3000d
 start -c p.yaml --watch off
 auth ann && auth ann
 check 'two of three are used' answers 200
 
-policy p.yaml 5/day
+policy p.yaml 5/3000d
 kill -HUP "$pid"
-until_ said 'api 3/day -> 5/day; usage kept'
-check 'HUP: what changed is told' said 'api 3/day -> 5/day; usage kept'
+until_ said 'api 3/3000d -> 5/3000d; usage kept'
+check 'HUP: what changed is told' said 'api 3/3000d -> 5/3000d; usage kept'
 codes=
 for _ in 1 2 3 4; do
     auth ann
     codes+=" $code"
 done
 check 'three of five are left' test "$codes" = ' 200 200 200 429'
-policy p.yaml 4/day
+policy p.yaml 4/3000d
 kill -HUP "$pid"
-until_ said '5/day -> 4/day'
+until_ said '5/3000d -> 4/3000d'
 auth ann
 check 'fewer: nothing is handed out' answers 429
 
@@ -48,14 +48,14 @@ check 'a refused policy is told with its place' said \
 check 'metrics show it' good 0
 auth bob
 check 'and the old one stays' answers 200
-policy p.yaml 4/day
+policy p.yaml 4/3000d
 kill -HUP "$pid"
 until_ good 1
 check 'until a good one is there' good 1
 
 # ---- what starts afresh, and what needs a restart ----
 
-policy p.yaml 4/day 'server: { memory: 2MiB, log: { level: debug } }'
+policy p.yaml 4/3000d 'server: { memory: 2MiB, log: { level: debug } }'
 sed -i 's/fixed-window/sliding-window/' p.yaml
 kill -HUP "$pid"
 until_ said 'server.memory'
@@ -64,79 +64,79 @@ check 'another kind starts afresh' said \
 check 'a restart is asked for where it is needed' said \
     'server.memory 64MiB -> 2MiB; needs a restart'
 check 'and not where it is not' said 'server.log.level info -> debug"'
-policy p.yaml 4/day 'server: { usage: "postgres://h/%zz" }'
+policy p.yaml 4/3000d 'server: { usage: "postgres://h/%zz" }'
 kill -HUP "$pid"
 until_ said "this is no address of a PostgreSQL"
 check 'what would not start is not loaded' good 0
 
 # ---- by request ----
 
-policy p.yaml 6/day
+policy p.yaml 6/3000d
 tell /v1/policy -X POST
 check 'POST without a body reads the file' has "$out" \
     'limit api: kind sliding-window -> fixed-window; starts afresh'
-policy posted.yaml 7/day
+policy posted.yaml 7/3000d
 tell /v1/policy --data-binary @posted.yaml
-check 'with one it is that' has "$out" 'api 6/day -> 7/day; usage kept'
+check 'with one it is that' has "$out" 'api 6/3000d -> 7/3000d; usage kept'
 tell /v1/policy
-check 'which is then in force' has "$out" 'rate: 7/day'
+check 'which is then in force' has "$out" 'rate: 7/3000d'
 tell /v1/policy --data-binary 'sluice: 2'
 check 'a bad one is refused' has "$out" 'posted:1:9'
 tell /v1/policy --data-binary "env: \"\${FILE:/etc/passwd}\""
 check 'none can read our files' test "${out/root:/}" = "$out"
 tell /v1/policy
-check 'and the one before stays' has "$out" 'rate: 7/day'
+check 'and the one before stays' has "$out" 'rate: 7/3000d'
 kill -HUP "$pid"
-until_ said 'api 7/day -> 6/day'
-check 'HUP brings the file back' said 'api 7/day -> 6/day'
+until_ said 'api 7/3000d -> 6/3000d'
+check 'HUP brings the file back' said 'api 7/3000d -> 6/3000d'
 stop
 check 'the end' is 0
 
 # ---- by file ----
 
 rm -f sluice.state
-policy w.yaml 3/day
+policy w.yaml 3/3000d
 start -c w.yaml --log-level debug
-policy next 4/day
+policy next 4/3000d
 mv next w.yaml
-until_ said '3/day -> 4/day'
-check 'a rename over the file' said '3/day -> 4/day'
-policy w.yaml 5/day
-until_ said '4/day -> 5/day'
-check 'a write into it' said '4/day -> 5/day'
+until_ said '3/3000d -> 4/3000d'
+check 'a rename over the file' said '3/3000d -> 4/3000d'
+policy w.yaml 5/3000d
+until_ said '4/3000d -> 5/3000d'
+check 'a write into it' said '4/3000d -> 5/3000d'
 loads=$(grep -c 'policy loaded' "$log")
-policy .w.yaml.swp 9/day
-policy w.yaml~ 9/day
+policy .w.yaml.swp 9/3000d
+policy w.yaml~ 9/3000d
 touch -d '2020-01-01' w.yaml
-policy other.yaml 9/day # a reason to look, and then there is nothing
+policy other.yaml 9/3000d # a reason to look, and then there is nothing
 until_ said '"event":"policy unchanged"'
 check 'the same text is looked at' said '"event":"policy unchanged"'
 check 'no other file is a reason, nor is the same text' \
     test "$(grep -c 'policy loaded' "$log")" = "$loads"
-policy w.yaml 'many/day'
+policy w.yaml 'many/3000d'
 until_ said 'the old policy stays'
 check 'a bad one is refused' said '"at":"w.yaml:6:'
-policy w.yaml 5/day
+policy w.yaml 5/3000d
 until_ good 1
 check 'and a mistake that is taken back is forgotten' good 1
 stop
 
 # A ConfigMap: w.yaml -> ..data/w.yaml, ..data -> ..1
 mkdir -p map/..1 map/..2
-policy map/..1/w.yaml 3/day
-policy map/..2/w.yaml 4/day
+policy map/..1/w.yaml 3/3000d
+policy map/..2/w.yaml 4/3000d
 ln -s ..1 map/..data
 ln -s ..data/w.yaml map/w.yaml
 start -c map/w.yaml --store memory:
 ln -s ..2 map/..data_tmp
 mv -T map/..data_tmp map/..data
-until_ said '3/day -> 4/day'
-check 'the swap of a link' said '3/day -> 4/day'
+until_ said '3/3000d -> 4/3000d'
+check 'the swap of a link' said '3/3000d -> 4/3000d'
 stop
 
 # ---- under load ----
 
-policy s.yaml 1M/day
+policy s.yaml 1M/3000d
 start -c s.yaml --store memory: --watch off
 (
     for _ in $(seq 20); do
@@ -155,18 +155,18 @@ refused_again() {
 }
 for i in $(seq 30); do
     refused=$(refusals)
-    policy s.yaml "${i}M/day"
+    policy s.yaml "${i}M/3000d"
     ((i % 3)) || echo 'limits: [' >>s.yaml
     kill -HUP "$pid"
     case $((i % 3)) in
     0) until_ refused_again ;;
-    2) until_ said "-> ${i}000000/day; usage kept" ;;
+    2) until_ said "-> ${i}000000/3000d; usage kept" ;;
     esac
 done
 wait "$load"
 check 'a storm of reloads loses no decision' \
     test "$(sort codes | uniq -c | tr -s ' ')" = ' 1000 200'
-check 'good ones were loaded' said '000000/day; usage kept'
+check 'good ones were loaded' said '000000/3000d; usage kept'
 check 'bad ones were refused' said 'the old policy stays'
 stop
 check 'and it ends in peace' is 0

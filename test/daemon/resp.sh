@@ -37,7 +37,7 @@ check 'it is open unless it is closed' has "$out" \
 
 # ---- redis-cell's rows, over the wire ----
 
-policy p.yaml 3/day
+policy p.yaml 3/3000d
 launch "$sluiced_test" -c p.yaml --clock=virtual --store memory: \
     --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
     --listen-resp 127.0.0.1:0 --log-format json
@@ -76,7 +76,7 @@ auth ann
 check 'for all, too' answers 200
 redis CL.THROTTLE key 0 1 86400
 check 'without a policy' answered '0 1 0 -1 86400'
-sed -i 's|3/day|9/day|' p.yaml
+sed -i 's|3/3000d|9/3000d|' p.yaml
 tell /v1/policy -X POST
 redis SLUICE.CHECK GET /x user bob
 check 'another policy is in force here as well' has "$out" 'limit 9 remaining 8'
@@ -149,7 +149,7 @@ check 'which is gone afterwards' test ! -e "$folder/r"
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
     -subj /CN=localhost -addext 'subjectAltName=IP:127.0.0.1' \
     -keyout c.key -out c.pem 2>/dev/null
-policy t.yaml 9/day 'server: { store: "memory:", tls: { certificate: ./c.pem,
+policy t.yaml 9/3000d 'server: { store: "memory:", tls: { certificate: ./c.pem,
   key: ./c.key, client_ca: ./c.pem } }'
 start -c t.yaml --listen-resp 127.0.0.1:0
 redis --tls --cacert c.pem --cert c.pem --key c.key CL.THROTTLE c 1 1 60
@@ -169,6 +169,7 @@ limits:
 routes:
   - { job: work, limits: [units] }
 EOT
+past_midnight # the day below is today
 in_books() { # some 50 ms later
     ask /v1/usage/org/acme
     has "$out" "\"days\":[{\"day\":\"$(date -u +%F)\",\"used\":$1,"

@@ -13,11 +13,11 @@ request = head % len(body) + body
 
 clients = []
 for _ in range(int(sys.argv[2])):
-    client = socket.create_connection((host, int(port)), 10)
+    client = socket.create_connection((host, int(port)), 60)
     client.sendall(request[:-5])
     clients.append(client)
 print("ready", flush=True)
-for _ in range(1000):
+for _ in range(30000):
     if os.path.exists(sys.argv[3]):
         break
     time.sleep(0.01)

@@ -27,12 +27,14 @@ line=$(grep -m 1 'curl -s .*/v1/check' <<<"$out")
 out=$(bash -c "$line" 2>&1)
 check 'the line it prints answers' has "$out" '"allowed":true'
 line=$(grep -m 1 'curl -i .*/v1/auth' "$log.out")
-for _ in 1 2 3 4 5; do
-    out=$(bash -c "$line" 2>&1)
-done
-check 'so does the other' has "$out" 'HTTP/1.1 200'
 out=$(bash -c "$line" 2>&1)
-check 'five times' has "$out" 'HTTP/1.1 429'
+check 'so does the other' has "$out" 'HTTP/1.1 200'
+# Five times, unless that takes longer than the twelve seconds of a token.
+is_refused() {
+    out=$(bash -c "$line" 2>&1)
+    has "$out" 'HTTP/1.1 429'
+}
+check 'a few times' until_ is_refused
 line=$(grep -m 1 'curl -s .*/metrics' "$log.out")
 out=$(bash -c "$line" 2>&1)
 check 'and the third' has "$out" 'sluice_decisions_total'
@@ -43,7 +45,7 @@ check 'and nothing is left behind' test -z "$(ls -A)"
 
 # ---- settings ----
 
-policy p.yaml 3/day 'server: { memory: 2MiB, log: { level: warn } }'
+policy p.yaml 3/3000d 'server: { memory: 2MiB, log: { level: warn } }'
 SLUICE_DRAIN=1s SLUICE_ADMIN_TOKEN=s3cret run "$sluiced" -c p.yaml \
     --threads 3 --show-settings
 check 'settings are shown' is 0
@@ -67,7 +69,7 @@ check 'and what to write' has "$err" 'write: fixed-window'
 run "$sluiced" -c none.yaml
 check 'so is none' is 3
 check 'which is named' has "$err" 'none.yaml can'
-policy shared.yaml 3/day 'server: { store: "redis://u:s3cret@h:99999" }'
+policy shared.yaml 3/3000d 'server: { store: "redis://u:s3cret@h:99999" }'
 run "$sluiced" -c shared.yaml
 check 'a store that it can not mean' has "$err" \
     'shared.yaml: server.store: "99999" is no port'
@@ -88,7 +90,7 @@ check 'the shipped program has no other clock' is 2
 # ---- a signal at the start ----
 
 # When the lock is there, the state is being made, and nobody hears signals yet.
-policy hup.yaml 3/day
+policy hup.yaml 3/3000d
 launch "$sluiced" --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
     --log-format json -c hup.yaml --memory 256MiB --store memory:hup.state
 until [[ -e hup.state.lock ]] || gone "$pid"; do :; done
@@ -101,7 +103,7 @@ stop
 
 # ---- held by others ----
 
-policy q.yaml 3/day
+policy q.yaml 3/3000d
 start -c q.yaml
 first=$pid
 check 'a state beside the policy' test -s sluice.state

@@ -41,7 +41,7 @@ body='{"path":"/x","user":"ann"}'
 # ---- ours ----
 
 cp one.pem c.pem && cp one.key c.key
-policy p.yaml 9/day 'server: { tls: { certificate: ./c.pem, key: ./c.key } }'
+policy p.yaml 9/3000d 'server: { tls: { certificate: ./c.pem, key: ./c.key } }'
 start -c p.yaml
 fetch --cacert ours.pem "https://$http/v1/check" -d "$body"
 check 'over TLS' answers 200
@@ -93,7 +93,7 @@ stop
 
 # Who must show a certificate does not change before a restart.
 ask_for() {
-    policy q.yaml 9/day "server: { access_token: \"t0ken\", tls: { certificate: \
+    policy q.yaml 9/3000d "server: { access_token: \"t0ken\", tls: { certificate: \
       ./one.pem, key: ./one.key$1 } }"
 }
 ask_for ''

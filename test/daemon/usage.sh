@@ -347,8 +347,12 @@ begin --store memory: --usage none
 report '{"org":"acme","limit":"minutes","amount":1}'
 check 'without books there is nothing to report to' answers 501
 check 'and it is said how to have some' has "$out" '--usage sqlite:PATH'
+job transcribe acme ',"cost":7'
 meters org/acme
-check 'nor to read from' answers 501
+check 'what limits say can be read' has "$out" '"name":"minutes"'
+check 'as far as they know' has "$out" '"days":[]'
+meters 'org/acme?format=csv'
+check 'but there is no history' answers 501
 stop
 
 finish

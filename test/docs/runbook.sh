@@ -18,7 +18,7 @@ where() {
         "$folder/log"
 }
 
-for ((i = 0; i < 500; i++)); do
+for ((i = 0; i < 3000; i++)); do
     [[ -z $(where admin) ]] || break
     sleep 0.02
 done

@@ -9,12 +9,15 @@
 //
 //   {"fail": N, "type": "...", "status": 400}  the next N requests fail so
 //   {"only": "UpdateItem"}                     of those, this operation alone
+//   {"after": N}                               and not the first N of them
 //   {"hold": MS}                               answers come that much later
 //   {"lose": N}                                the next N are done, and their
 //                                              connection is cut
 //   {"date": SECONDS}                          added to the header Date
 //   {"flush": true}                            all rows are removed
-// and reads what was asked so far: {"asked": N, "by": {...}}.
+//   {"serve": N}                               N more are served; the others
+//                                              wait for ever, and are not done
+// and reads what was asked so far: {"asked": N, "by": {...}, "stalled": N}.
 'use strict'
 
 const http = require('http')
@@ -32,7 +35,7 @@ const table = option('--table', 'jobseek-users')
 const secret = option('--secret', 'secret')
 
 let trouble = {}
-let counts = { asked: 0, by: {} }
+let counts = { asked: 0, by: {}, stalled: 0 }
 let inner
 
 // ---- dynalite ----
@@ -182,12 +185,16 @@ function failure(status, type, message, more) {
         text: JSON.stringify({ __type: type, message, ...more }) }
 }
 
+// Asked once for each request.
 function isTrouble(target) {
-    return !trouble.only || trouble.only === target
+    if (trouble.only && trouble.only !== target) return false
+    if (!trouble.after) return true
+    trouble.after--
+    return false
 }
 
-async function decide(req, target, raw) {
-    if (trouble.fail > 0 && isTrouble(target)) {
+async function decide(req, target, raw, troubled) {
+    if (trouble.fail > 0 && troubled) {
         trouble.fail--
         return failure(trouble.status || 400,
             'com.amazonaws.dynamodb.v20120810#' + trouble.type, 'as told')
@@ -211,9 +218,15 @@ async function serve(req, res, raw) {
         counts.asked++
         counts.by[target] = (counts.by[target] || 0) + 1
     }
-    const answer = await decide(req, target, raw)
-    if (trouble.hold && isTrouble(target)) await later(trouble.hold)
-    if (trouble.lose > 0 && isTrouble(target)) {
+    // Looking for pledges is no part of any request.
+    if ('serve' in trouble && target !== 'Query' && trouble.serve-- <= 0) {
+        counts.stalled++
+        return
+    }
+    const troubled = isTrouble(target)
+    const answer = await decide(req, target, raw, troubled)
+    if (trouble.hold && troubled) await later(trouble.hold)
+    if (trouble.lose > 0 && troubled) {
         trouble.lose--
         req.socket.destroy()
         return
@@ -240,7 +253,7 @@ async function command(req, res, raw) {
     if (req.method === 'POST') trouble = JSON.parse(raw)
     if (trouble.flush) await flush()
     const text = JSON.stringify(counts)
-    if (req.method === 'POST') counts = { asked: 0, by: {} }
+    if (req.method === 'POST') counts = { asked: 0, by: {}, stalled: 0 }
     res.writeHead(200, { 'content-length': Buffer.byteLength(text) })
     res.end(text)
 }

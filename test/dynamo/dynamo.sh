@@ -8,6 +8,7 @@
 #   asked                 how many requests it had since then; asked OPERATION
 #   item KEY SORT         a row, as JSON on a line, its members in order
 #   rows                  "KEY SORT" of all rows but those of the store itself
+#   pledges               how many sets are under way, or were left behind
 #   put JSON              a row
 #   share WORD...         sluiced on it, once it answers; as start
 #   metric NAME           of the last daemon
@@ -73,14 +74,21 @@ item = json.load(sys.stdin).get("Item", {})
 print(json.dumps(item, sort_keys=True, separators=(",", ":")))'
 }
 
-rows() {
+all_rows() {
     operation Scan "{\"TableName\":\"$table\",\"ConsistentRead\":true}" |
         python3 -c 'import json, sys
 for item in sorted(json.load(sys.stdin)["Items"],
                    key=lambda i: (i["userId"]["S"], i["dataType"]["S"])):
-    name = item["userId"]["S"]
-    if name != "sluice:secret" and not name.endswith("#nodes"):
-        print(name, item["dataType"]["S"])'
+    print(item["userId"]["S"], item["dataType"]["S"],
+          "marked" if "sets" in item else "")' | sed 's/ $//'
+}
+
+rows() {
+    all_rows | grep -v -e '^sluice:secret ' -e '^sluice:pledges ' -e '#nodes '
+}
+
+pledges() {
+    all_rows | grep -c '^sluice:pledges '
 }
 
 put() {

@@ -109,11 +109,12 @@ row=$(rows | grep '^apply:anon:')
 check 'the row of a visitor' test "$(item "${row%% *}" "${row##* }")" = \
     "{\"count\":{\"N\":\"12\"},\"dataType\":{\"S\":\"RATE_LIMIT#1704067200000\"},\"resetTime\":{\"N\":\"1704153600000\"},\"ttl\":{\"N\":\"1704157200\"},\"userId\":{\"S\":\"${row%% *}\"}}"
 
-# ---- what is not kept there ----
+# ---- the rows are counters that can be asked for ----
 
-fetch "http://$http/v1/usage" -d '{"user":"7","limit":"search","amount":1}'
-check 'usage is not metered in DynamoDB' test "$code" = 501
-check 'and it is said what would' has "$out" 'start it with --usage'
+at 2024-01-01T00:40:00Z
+fetch "http://$http/v1/usage/user/123?limit=search"
+check 'forty-five of a hundred searches' has "$out" \
+    '"used":45,"limit":100,"remaining":55'
 stop
 
 # ---- the session's cookie, by the preset as it is ----

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # rows.sh SLUICED SLUICED-TEST SLUICE -- rows that are removed late, early, or
-# between a look and a write; a daemon that is killed between the writes of a
-# set; and policies that a table can't keep.
+# between a look and a write; and policies that a table can't keep.
 # shellcheck disable=SC2119,SC2154,SC2317 # dynamo.sh leaves them
 set -uo pipefail
 
@@ -16,13 +15,11 @@ limits:
   bucket: { kind: token-bucket, per: user, rate: 3/hour }
   sliding: { kind: sliding-window, per: user, rate: 3/hour }
   day: { kind: quota, per: user, rate: 3/day }
-  tenant: { kind: fixed-window, per: org, rate: 5/hour }
 routes:
   - { match: /window, limits: [window] }
   - { match: /bucket, limits: [bucket] }
   - { match: /sliding, limits: [sliding] }
   - { match: /day, limits: [day] }
-  - { match: /steps, limits: [tenant, window], atomic: false }
 default: []
 server: { deadline: 5s }
 EOF
@@ -126,44 +123,5 @@ check "of $tried" test "$tried" -ge 3 -a "$tried" -le 400
 shim '{}'
 end_by TERM
 dynamo_kill
-
-# ---- a daemon dies between two writes of a set ----
-
-dynamo_port=0
-dynamo_start --plain
-begin
-at 2026-03-01T00:30:00Z
-ask_for dan /steps ',"org":"acme"' # and it knows that there are no transactions
-ask_for dan /steps ',"org":"acme"'
-check 'a set in steps' has "$out" '"allowed":true'
-before=$(rows | wc -l)
-shim '{"hold":20000,"only":"UpdateItem"}'
-ask_for eve /steps ',"org":"acme"' &
-asking=$!
-first_is_written() {
-    out=$(item sluice:test:tenant:org:acme RATE_LIMIT#1772323200000)
-    [[ $(number count) = 3 ]]
-}
-until_ first_is_written
-kill -9 "$pid"
-wait "$pid" 2>/dev/null
-kill "$asking" 2>/dev/null
-wait "$asking" 2>/dev/null
-shim '{}'
-check 'killed after the first write: it has counted' first_is_written
-check 'and the second is not there' test "$(rows | wc -l)" = "$before"
-begin
-at 2026-03-01T00:40:00Z
-ask_for fay /steps ',"org":"acme"'
-ask_for fay /steps ',"org":"acme"'
-check 'what was taken stays taken' has "$out" '"allowed":true'
-ask_for fay /steps ',"org":"acme"'
-check 'so that nobody gets more than the limit' has "$out" '"by":"tenant"'
-at 2026-03-01T01:00:00Z
-ask_for fay /steps ',"org":"acme","cost":3'
-check 'and is healed when the window ends' has "$out" '"allowed":true'
-ask_for eve /steps ',"org":"acme","cost":2'
-check 'to the unit' has "$out" '"allowed":true'
-end_by TERM
 
 finish

@@ -80,6 +80,18 @@ stop
 check 'daemons that stop give back what they have not spent' test \
     "$(count_of hot:user:ivy)" = $((passed + more))
 
+# The table takes its time, longer than any request may wait.
+start --store "$store" --deadline 200ms -c p.yaml --threads 1
+until_ is_ok
+for _ in {1..20}; do
+    ask_for joy /hot
+done
+shim '{"hold":1500,"only":"UpdateItem"}'
+stop
+shim '{}'
+check 'a slow one gets it back, too: a daemon waits for that' test \
+    "$(count_of hot:user:joy)" = 20
+
 # ---- exact totals ----
 
 share -c p.yaml --threads 1

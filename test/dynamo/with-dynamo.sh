@@ -19,7 +19,7 @@ pid=$!
 exec 3>"$dir/in"
 trap 'exec 3>&-; kill $pid 2>/dev/null; wait $pid 2>/dev/null || :
     rm -rf "$dir"' EXIT
-for _ in $(seq 300); do
+for _ in $(seq 900); do
     [ -s "$dir/port" ] && break
     sleep 0.1
 done

@@ -7,10 +7,13 @@
  *       none.
  *   (3) Keys that are found are clean, and lie in what was found.
  *   (4) An address that is good has a URL, a host and a table.
+ *   (5) A pledge that is good has rows that lie in it; any of them can be taken
+ *       back, from any cell.
  */
 #include "fuzz.h"
 
 #include "store/dynamo/aws/found.h"
+#include "store/dynamo/pledge.h"
 #include "store/dynamo/reply.h"
 #include "store/dynamo/skew.h"
 #include "store/dynamo/where.h"
@@ -48,6 +51,28 @@ static void try_reply(int status, struct sl_str body)
     MUST(strnlen(text, sizeof(text)) < sizeof(text));
 }
 
+static void try_pledge(struct sl_str text)
+{
+    struct sl_pledge pledge = {.count = 0};
+    struct sl_cell cell = sl_cell_of(20000 * SL_DAY, 7);
+    struct sl_row row;
+
+    sl_buf_init(&pledge.names, 1 << 16, &sl_alloc_libc);
+    if (sl_pledge_read(text, SL_TIME_END - 1, &pledge)) {
+        MUST(pledge.count > 0 && pledge.count <= SL_PARTS); /* (5) */
+        for (unsigned i = 0; i < pledge.count; i++) {
+            struct sl_pledge_row *one = &pledge.rows[i];
+
+            MUST(one->name.at >= pledge.names.bytes && one->name.len > 0);
+            sl_pledge_row_of(one, pledge.id, &row);
+            cell = sl_pledge_undo(one, cell, 20001 * SL_DAY);
+            MUST(cell.w[0] >> SL_CELL_W0_BITS == 0);
+            MUST(cell.w[1] >> SL_CELL_W1_BITS == 0);
+        }
+    }
+    sl_buf_done(&pledge.names);
+}
+
 static void must_be_keys(const struct sl_aws_found *found)
 {
     const struct sl_aws_keys *k = &found->keys;
@@ -69,6 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     try_reply(200, text);
     try_reply(400, text);
+    try_pledge(text);
     if (!sl_aws_read_document(text, &found, &why))
         must_be_keys(&found);
     if (!sl_aws_read_profile(text, SL_STR("default"), &found, &why))

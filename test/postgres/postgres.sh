@@ -32,7 +32,7 @@ EOT
 
 one() {
     start -c p.yaml --threads 1 --store memory: \
-        --usage "$SLUICE_TEST_POSTGRES" --deadline 2s
+        --usage "$SLUICE_TEST_POSTGRES" --deadline "${deadline:-5s}"
 }
 
 both() {

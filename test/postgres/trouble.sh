@@ -16,9 +16,10 @@ during() {
     local before reports
 
     before=$(used)
-    send "$at" 400 "$a_http" "$b_http" >acked &
+    rm -f begun failed
+    send --tell "$at" 400 "$a_http" "$b_http" >acked &
     reports=$!
-    sleep 0.3
+    until_ test -e begun
     "$@"
     wait "$reports"
     acked=$(<acked)
@@ -40,6 +41,11 @@ both
 during true
 check 'without trouble all is acknowledged' test "$acked" = 400
 repeat 'no trouble'
+kill "$a_pid" "$b_pid"
+until_ gone "$a_pid"
+until_ gone "$b_pid"
+deadline=2s # each outage takes that long before it is known
+both
 
 end_sessions() {
     local i
@@ -55,7 +61,7 @@ repeat 'sessions end'
 
 kill_server() {
     "$POSTGRES_CTL" kill >/dev/null 2>&1
-    sleep 0.2
+    until_ test -e failed
     "$POSTGRES_CTL" start >/dev/null
 }
 during kill_server

@@ -20,11 +20,18 @@ if [ "$(id -u)" = 0 ]; then
 fi
 export POSTGRES_FOLDER=$dir POSTGRES_CTL=$dir/ctl
 
+# Below those that connections get, for it is used again after a restart.
 free_port() {
-    python3 -c 'import socket
-s = socket.socket()
-s.bind(("127.0.0.1", 0))
-print(s.getsockname()[1])'
+    python3 -c 'import random, socket
+while True:
+    port = random.randrange(10000, 32000)
+    with socket.socket() as s:
+        try:
+            s.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+    print(port)
+    break'
 }
 
 cleanup() {

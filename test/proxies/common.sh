@@ -83,13 +83,6 @@ stop_sluiced() {
     stop
 }
 
-free_port() {
-    python3 -c 'import socket
-with socket.socket() as s:
-    s.bind(("127.0.0.1", 0))
-    print(s.getsockname()[1])'
-}
-
 listens() {
     (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null
 }

@@ -18,14 +18,6 @@ routes:
 default: []
 EOF
 
-# A port that is free now.
-free_port() {
-    python3 -c 'import socket
-s = socket.socket()
-s.bind(("127.0.0.1", 0))
-print(s.getsockname()[1])'
-}
-
 # serve PORT WORD...: a redis-server there; others than the one of redis.sh
 serve() {
     local port=$1
@@ -61,7 +53,7 @@ serve 0 --tls-port "$port" --tls-cert-file "$PWD/cert.pem" \
 store="rediss://:hush@localhost:$port?ca=$PWD/cert.pem"
 exact TLS
 store="rediss://:hush@localhost:$port"
-start --store "$store" --deadline 1s -c p.yaml
+start --store "$store" -c p.yaml
 until_ is_degraded
 check 'a certificate that nobody vouches for is not believed' is_degraded
 

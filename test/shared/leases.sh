@@ -28,9 +28,10 @@ first=$http first_admin=$admin first_pid=$pid
 share -c p.yaml --threads 2
 second=$http second_pid=$pid
 
-# both USER PATH: load on both until they have refused for some time
+# both HOW USER PATH: load on both, for seconds or until they have refused for
+# some time
 both() {
-    load 3 4 "{\"path\":\"$2\",\"user\":\"$1\",\"org\":\"$1\"}" "$first" \
+    load "$1" 4 "{\"path\":\"$3\",\"user\":\"$2\",\"org\":\"$2\"}" "$first" \
         "$second"
 }
 
@@ -41,12 +42,12 @@ bounded() {
     check "$1: Redis was there" test "$outage $unanswered $degraded" = '0 0 0'
 }
 
-both ann /window
+both refused ann /window
 bounded 'a window' 400
 window=$allowed
-both ann /bucket
+both refused ann /bucket
 bounded 'a bucket' 400
-both eve /set
+both 3 eve /set
 check 'a set that is leased is decided' test "$allowed" -gt 0
 set=$allowed
 

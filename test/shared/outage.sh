@@ -24,6 +24,7 @@ routes:
 default: []
 EOF
 
+deadline=1s # each outage takes that long before it is known
 remaining() {
     member remaining
 }

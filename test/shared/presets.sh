@@ -23,12 +23,12 @@ keys() {
         tr '\n' ' '
 }
 
-# Does every key end by itself?
+# Does every key end by itself? One that has ended since it was seen (-2) did.
 all_end() {
     local key
 
     for key in $(keys); do
-        [[ $(redis pttl "$key") -gt 0 ]] || return 1
+        [[ $(redis pttl "$key") != -1 ]] || return 1
     done
 }
 

@@ -50,9 +50,9 @@ is_degraded() {
     [[ $(curl -s "http://$admin/readyz") = degraded:* ]]
 }
 
-# A second is longer than a busy machine keeps a Redis waiting.
+# Longer than a busy machine keeps a Redis waiting, unless somebody says how long.
 share() {
-    start --store "$store" --deadline 1s "$@" && until_ is_ok
+    start --store "$store" --deadline "${deadline:-5s}" "$@" && until_ is_ok
 }
 
 load() {

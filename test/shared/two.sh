@@ -104,7 +104,7 @@ skewed() {
     launch env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$lib" \
         FAKETIME="$1" FAKETIME_DONT_FAKE_MONOTONIC=1 \
         "$sluiced" --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-        --log-format json -c p.yaml --store "$store" --deadline 1s
+        --log-format json -c p.yaml --store "$store" --deadline 5s
     started && until_ is_ok
 }
 skewed +30s

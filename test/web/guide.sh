@@ -45,7 +45,7 @@ start() {
         --listen-admin 127.0.0.1:0 --listen-grpc off --listen-resp off \
         >/dev/null 2>log &
     daemon=$!
-    for ((i = 0; i < 500; i++)); do
+    for ((i = 0; i < 3000; i++)); do
         [[ -z $(where admin) ]] || return 0
         sleep 0.02
     done

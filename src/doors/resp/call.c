@@ -4,9 +4,10 @@
  *                                          |            ^
  *                                          +-- late ----+
  *
- * A thread whose store is in this process never has more than one. Where
- * answers come later there are as many as connections that wait, and those
- * beyond the first are given back, with the policies that they hold.
+ * A thread whose store is in this process has as many as checks that are
+ * decided together, and no more. Where answers come later there are as many as
+ * connections that wait, and those beyond a few are given back, with the
+ * policies that they hold.
  */
 #include "doors/resp/inner.h"
 
@@ -56,15 +57,17 @@ struct sl_resp_call *sl_resp_call_new(struct sl_resp_session *session)
     struct sl_resp_worker *worker = session->worker;
     struct sl_resp_call *call = TAILQ_FIRST(&worker->spare);
 
-    if (call)
+    if (call) {
         TAILQ_REMOVE(&worker->spare, call, link);
-    else
+        worker->spare_count--;
+    } else {
         call = make(worker);
+    }
     if (!call)
         return NULL;
     call->session = session;
     call->count = call->open = 0;
-    call->begins = false;
+    call->begins = call->deferred = false;
     session->call = call;
     return call;
 }
@@ -73,10 +76,10 @@ void sl_resp_call_done(struct sl_resp_call *call)
 {
     struct sl_resp_worker *worker = call->worker;
 
-    if (call->session)
+    if (call->session && call->session->call == call)
         call->session->call = NULL;
     sl_buf_done(&call->kept);
-    if (!TAILQ_EMPTY(&worker->spare)) {
+    if (worker->spare_count == SL_RESP_CHECKS) {
         call_free(call);
         return;
     }
@@ -85,6 +88,13 @@ void sl_resp_call_done(struct sl_resp_call *call)
     if (call->text.size > TEXT_KEPT)
         sl_buf_done(&call->text);
     TAILQ_INSERT_HEAD(&worker->spare, call, link);
+    worker->spare_count++;
+}
+
+void sl_resp_calls_trim(struct sl_resp_worker *worker)
+{
+    sl_resp_calls_free(&worker->spare);
+    worker->spare_count = 0;
 }
 
 void sl_resp_call_leave(struct sl_resp_call *call, struct sl_buf *in)
@@ -109,11 +119,24 @@ static int reply(struct sl_resp_call *call)
     return err;
 }
 
+/* It is begun, and decided with those behind it. */
+static int defer(struct sl_resp_call *call)
+{
+    struct sl_resp_session *session = call->session;
+
+    session->call = NULL;
+    session->checks[session->check_count++] = call;
+    return session->check_count == SL_RESP_CHECKS
+               ? sl_resp_decide_checks(session)
+               : 0;
+}
+
 int sl_resp_ask(struct sl_resp_call *call, unsigned count,
                 void (*begin)(struct sl_resp_call *call),
                 int (*then)(struct sl_resp_call *call))
 {
     struct sl_resp_session *session = call->session;
+    int err;
 
     call->open = count;
     call->reply = then;
@@ -122,12 +145,19 @@ int sl_resp_ask(struct sl_resp_call *call, unsigned count,
     call->asked_at = call->worker->clock;
     call->begins = true;
     begin(call);
+    if (call->deferred)
+        return defer(call);
     call->begins = false;
-    if (call->open == 0)
+    err = sl_resp_decide_checks(session); /* which came before it */
+    if (call->open == 0 && !err)
         return reply(call);
+    if (call->open == 0) {
+        sl_resp_call_done(call);
+        return err;
+    }
     session->late = true;
     TAILQ_INSERT_TAIL(&call->worker->late, call, link);
-    return 0;
+    return err;
 }
 
 sl_ns sl_resp_took(struct sl_resp_call *call)

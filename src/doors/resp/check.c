@@ -2,6 +2,11 @@
  *
  * The usual answer is a map of what a program needs to go on; a decision is not
  * rendered for it. `as json` gives all of it, as POST /v1/check does.
+ *
+ * Checks of one pipeline are begun before the first of them is decided: while
+ * one is read, the memory of those before it is on its way. Each is decided as
+ * if it had come alone, in its order; what may wait, or must not be begun
+ * twice, is decided at once.
  */
 #include "doors/resp/inner.h"
 #include "engine/explain.h"
@@ -167,13 +172,29 @@ static void begin(struct sl_resp_call *call, bool spend,
     sl_ask_begin(&call->ask, &call->facts, spend);
 }
 
+/* What can't wait is decided at once, and what came before it even sooner. */
+static bool on_defers(struct sl_ask *ask, bool may)
+{
+    struct sl_resp_call *call = ask->ctx;
+    struct sl_resp_session *s = call->session;
+
+    if (!call->begins) /* it is late as it is */
+        return false;
+    call->deferred = may;
+    if (!may && sl_resp_decide_checks(s))
+        s->broken = s->ending = true;
+    return may;
+}
+
 static void begin_check(struct sl_resp_call *call)
 {
+    call->ask.defers = on_defers;
     begin(call, true, on_answered);
 }
 
 static void begin_explain(struct sl_resp_call *call)
 {
+    call->ask.defers = NULL;
     begin(call, false, on_answered);
 }
 
@@ -208,6 +229,22 @@ static int reply_check(struct sl_resp_call *call)
         return complain(call);
     count(call, d);
     return call->json ? write_json(call, d, false) : write_map(call, d);
+}
+
+int sl_resp_decide_checks(struct sl_resp_session *s)
+{
+    unsigned count = s->check_count;
+    int err = 0;
+
+    s->check_count = 0;
+    for (unsigned i = 0; i < count; i++)
+        sl_ask_go(&s->checks[i]->ask);
+    for (unsigned i = 0; i < count; i++) {
+        if (!err)
+            err = reply_check(s->checks[i]);
+        sl_resp_call_done(s->checks[i]);
+    }
+    return err;
 }
 
 static int reply_explain(struct sl_resp_call *call)
@@ -246,6 +283,7 @@ static void on_looked(struct sl_ask *ask)
 
 static void begin_forget(struct sl_resp_call *call)
 {
+    call->ask.defers = NULL;
     begin(call, false, on_looked);
 }
 
@@ -300,13 +338,16 @@ static int ask(struct sl_resp_session *s, const struct sl_resp_command *c,
 {
     struct sl_resp_call *call = sl_resp_call_new(s);
     struct sl_diag why;
+    int err;
 
-    if (!call)
-        return sl_resp_refuse(s, "there is no memory");
-    if (sl_resp_read_check(call, c, &why))
+    if (call && sl_resp_read_check(call, c, &why))
         return sl_resp_ask(call, 1, begin_f, reply);
-    sl_resp_call_done(call);
-    return sl_resp_refuse(s, "%s", why.sentence);
+    if (call)
+        sl_resp_call_done(call);
+    err = sl_resp_decide_checks(s);
+    return err ? err
+               : sl_resp_refuse(s, "%s",
+                                call ? why.sentence : "there is no memory");
 }
 
 int sl_resp_check(struct sl_resp_session *session,

@@ -9,6 +9,7 @@
 
 #define SL_RESP_NAME    64      /* bytes of a client's own name for itself */
 #define SL_RESP_FACTS   32      /* headers, or costs, of one check */
+#define SL_RESP_CHECKS  8       /* begun before the first is decided */
 #define SL_RESP_VERSION "7.0.0" /* of Redis, as whose equal we answer */
 
 /* ---- connections: server.c ---- */
@@ -32,6 +33,8 @@ struct sl_resp_session {
         library_version[SL_RESP_NAME + 1];
     size_t used;               /* bytes of `in` that are carried out */
     struct sl_resp_call *call; /* throttles collected, or what is asked */
+    struct sl_resp_call *checks[SL_RESP_CHECKS]; /* begun, in their order */
+    unsigned check_count;
 };
 
 /* Begin a session; `admitted` as the door wants it. */
@@ -111,6 +114,7 @@ struct sl_resp_call {
     struct sl_buf kept;              /* the bytes of one who has left */
     unsigned open;                   /* answers to come */
     bool begins;                     /* they are being asked for */
+    bool deferred;                   /* it is in session->checks */
     sl_ns asked_at;
     int (*reply)(struct sl_resp_call *call); /* when all are there */
 
@@ -162,11 +166,15 @@ void sl_resp_call_leave(struct sl_resp_call *call, struct sl_buf *in);
 
 void sl_resp_calls_free(struct sl_resp_calls *calls);
 
+/* Another policy is in force: give back those that hold the one before. */
+void sl_resp_calls_trim(struct sl_resp_worker *worker);
+
 /* ---- throttles: throttle.c ---- */
 
 /* Throttles are only collected by their handlers, so that many are asked at
- * once; whoever does anything else asks for what was collected first. 0, or
- * the error of a reply; session->late if they come later. */
+ * once, and checks are only begun; whoever does anything else asks for what
+ * was collected first, and has the checks decided. 0, or the error of a reply;
+ * session->late if they come later. */
 int sl_resp_flush(struct sl_resp_session *session);
 
 /* What its key is called where others read it, if the store wants that. 0 or
@@ -174,7 +182,10 @@ int sl_resp_flush(struct sl_resp_session *session);
 SL_MUST_USE int sl_resp_name(struct sl_resp_call *call,
                              struct sl_throttle *throttle);
 
-/* ---- checks: read_check.c ---- */
+/* ---- checks: check.c, read_check.c ---- */
+
+/* Decide what was begun, and reply; 0 or the error of a reply. */
+int sl_resp_decide_checks(struct sl_resp_session *session);
 
 /* Read the words of a command into call->facts, which point into them, and
  * hold the policy in force. False with a sentence if they are wrong. */

@@ -199,8 +199,11 @@ bool sl_resp_read_check(struct sl_resp_call *call,
                         const struct sl_resp_command *c, struct sl_diag *why)
 {
     struct sl_facts *facts = &call->facts;
+    const struct sl_live *before = call->ask.live;
     unsigned at;
 
+    if (sl_ask_hold(&call->ask) != before && before)
+        sl_resp_calls_trim(call->worker);
     *facts = (struct sl_facts){
         .trusted = true, /* he has the password, or sits on this machine */
         .headers = call->headers,
@@ -220,5 +223,5 @@ bool sl_resp_read_check(struct sl_resp_call *call,
     if (at < c->count)
         return refuse(why, "'%s' has no value behind it", c->args[at]);
     facts->has_body = facts->body.at != NULL;
-    return sl_facts_check(sl_ask_hold(&call->ask)->policy, facts, why) == 0;
+    return sl_facts_check(call->ask.live->policy, facts, why) == 0;
 }

@@ -51,6 +51,7 @@ struct sl_resp_worker {
     unsigned checks;           /* carried out since then */
     uint64_t commands;         /* carried out, for INFO */
     TAILQ_HEAD(sl_resp_calls, sl_resp_call) spare, late;
+    unsigned spare_count;
     struct sl_resp_command command; /* the one that is being read */
 };
 

@@ -1,8 +1,9 @@
 /* serve.c -- from bytes to commands, one after the other.
  *
- * Throttles are collected and asked together, before anything else is carried
- * out and when there is nothing more to read: so replies keep the order of the
- * commands. Bytes are dropped when all that was read from them is answered.
+ * Throttles are collected and asked together, and so are checks, before
+ * anything else is carried out and when there is nothing more to read: so
+ * replies keep the order of the commands. Bytes are dropped when all that was
+ * read from them is answered.
  *
  * A browser can be made to send what it likes to this port, behind a line and
  * fields of HTTP. So whoever sends those is not listened to any further, before
@@ -82,8 +83,8 @@ static bool collects(const struct sl_resp_session *s,
                      const struct sl_resp_row *row,
                      const struct sl_resp_command *c)
 {
-    return row && row->collects && s->admitted && c->count >= row->least &&
-           c->count <= row->most;
+    return row && (s->call ? row->collects : row->handle == sl_resp_check) &&
+           s->admitted && c->count >= row->least && c->count <= row->most;
 }
 
 /* False if it is to be carried out later: then it was not used. */
@@ -93,10 +94,10 @@ static bool carry_out(struct sl_resp_session *s,
     const struct sl_resp_row *row = sl_resp_find(c->args[0]);
     int err = 0;
 
+    if ((s->call || s->check_count > 0) && !collects(s, row, c))
+        err = sl_resp_flush(s);
     if (s->worker->checks > 0 && !(row && row->handle == sl_resp_check))
         sl_resp_time_checks(s->worker);
-    if (s->call && !collects(s, row, c))
-        err = sl_resp_flush(s);
     if (s->late)
         return false;
     s->used += c->used;
@@ -119,10 +120,10 @@ static bool carry_out(struct sl_resp_session *s,
 static enum sl_resp_served settle(struct sl_resp_session *s, struct sl_buf *in,
                                   enum sl_resp_served served)
 {
+    if (!s->late && sl_resp_flush(s))
+        give_up(s);
     if (s->worker->checks > 0)
         sl_resp_time_checks(s->worker);
-    if (s->call && !s->late && sl_resp_flush(s))
-        give_up(s);
     if (s->late)
         return SL_RESP_LATE;
     sl_buf_drop(in, s->used);

@@ -88,6 +88,8 @@ static void ask_all(struct sl_resp_call *call)
 
 int sl_resp_flush(struct sl_resp_session *s)
 {
+    if (s->check_count > 0)
+        return sl_resp_decide_checks(s);
     if (!s->call || s->late)
         return 0;
     if (s->call->count == 0) {

@@ -206,6 +206,11 @@ static sl_ns wait_of(const struct sl_ask *ask)
     return wait < SL_WAIT_MOST ? wait : SL_WAIT_MOST;
 }
 
+bool sl_turn_may_wait(const struct sl_ask *ask)
+{
+    return wait_of(ask) > 0;
+}
+
 bool sl_turn_behind(struct sl_ask *ask)
 {
     struct sl_decision *d = &ask->decision;

@@ -5,6 +5,9 @@
 
 #include "engine/ask.h"
 
+/* Could it, if it is denied or others wait? */
+bool sl_turn_may_wait(const struct sl_ask *ask);
+
 /* A first take is pending. True if others wait for the same: then it was not
  * carried out, and the question stands behind them, or was answered. */
 bool sl_turn_behind(struct sl_ask *ask);

@@ -11,6 +11,8 @@ struct dynamo {
     struct sl_dynamo_options options;
     struct sl_shared shared;
     struct sl_seats seats; /* a struct sl_dynamo_seat each */
+    _Atomic bool in_notes; /* see seat.h */
+    _Atomic bool heals;    /* a seat does */
     struct sl_dynamo_stats
         gone; /* of seats that are closed; under the lock of those */
 };
@@ -50,8 +52,13 @@ int sl_dynamo_attach(struct sl_store *store, struct sl_loop *loop,
     struct dynamo *dynamo = of(store);
     struct sl_dynamo_seat *seat = NULL;
     int err = sl_dynamo_seat_open(&dynamo->options, &dynamo->shared,
-                                  &dynamo->store.in_steps, loop, &seat);
+                                  &dynamo->store.in_steps, &dynamo->in_notes,
+                                  loop, &seat);
 
+    if (!err && !atomic_exchange(&dynamo->heals, true))
+        err = sl_healer_open(seat, &seat->healer);
+    if (err)
+        sl_dynamo_seat_close(seat);
     if (err)
         return sl_refuse(diag, err, "there is no memory for a connection");
     err = sl_seats_add(&dynamo->seats, loop, seat, diag);
@@ -69,7 +76,7 @@ static void close_seat(struct dynamo *dynamo, struct sl_dynamo_seat *seat)
         return;
     pthread_mutex_lock(&dynamo->seats.lock);
     sl_dynamo_seat_stats(seat, gone);
-    gone->up = gone->ready = gone->seats = 0;
+    gone->up = gone->ready = gone->seats = gone->under_way = 0;
     gone->open = false;
     pthread_mutex_unlock(&dynamo->seats.lock);
     sl_dynamo_seat_close(seat);

@@ -3,8 +3,9 @@
  * A fixed window is counted by one conditional UpdateItem. Everything else is
  * read, judged here by core, and swapped if nobody came between; several rows
  * are written by one TransactWriteItems. Where an endpoint does not have that
- * (store->in_steps then), sets of several rows fail unless whoever asks takes
- * them in steps.
+ * (store->in_steps then), sets of several rows fail, or are taken in steps if
+ * they may be (take->apart): pledged before, and healed by any daemon if this
+ * one dies between two of them (pledge.h).
  *
  * Each loop has a seat: its own connections and what is on its way. A take must
  * be asked for on the loop's thread (take->loop).
@@ -81,6 +82,7 @@ struct sl_dynamo_stats {
     uint64_t leased;     /* takes decided by a lease, without asking */
     uint64_t lease_tokens; /* taken in advance */
     uint64_t lease_under;  /* of those, not spent and lost */
+    unsigned under_way;    /* takes, and what is given back without one */
     unsigned up, ready, seats;
     bool open;   /* the breaker, of any seat */
     sl_ns ahead; /* of the server's clock, against ours; SL_NS_NONE */

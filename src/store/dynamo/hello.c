@@ -52,22 +52,29 @@ static void on_secret(struct sl_hello *hello, const char *text)
     }
     atomic_store(&seat->counts.ready, true);
     hello->again = AGAIN;
+    if (seat->healer)
+        sl_healer_go(seat->healer);
 }
 
 static void on_got(struct sl_hello *hello)
 {
     struct sl_call *call = &hello->call;
-    char secret[SL_MARK + 2], why[SL_REPLY_WHY] = "";
-    struct sl_reply_text text = {"secret", secret, sizeof(secret), false};
+    char secret[SL_MARK + 2], steps[8], why[SL_REPLY_WHY] = "";
+    struct sl_reply_text texts[] = {
+        {"secret", secret, sizeof(secret), false},
+        {"steps",  steps,  sizeof(steps),  false},
+    };
     bool there = false;
     enum sl_answered answered =
-        call->status == 0
-            ? SL_UNSENT
-            : sl_reply_texts(call->status, call->reply, &text, 1, &there, why);
+        call->status == 0 ? SL_UNSENT
+                          : sl_reply_texts(call->status, call->reply, texts,
+                                           SL_LEN(texts), &there, why);
 
     sl_dynamo_seat_heard(hello->seat, call->status > 0,
                          call->status > 0 ? why : call->fetch.why);
     if (answered == SL_ANSWERED && there) {
+        if (strcmp(steps, "yes") == 0)
+            atomic_store(hello->seat->in_notes, true);
         on_secret(hello, secret);
     } else if (answered == SL_ANSWERED) {
         hello->puts = true;
@@ -115,6 +122,19 @@ static int put_secret(struct sl_hello *hello)
                       secret_row.sort, secret);
     explicit_bzero(secret, sizeof(secret));
     return err;
+}
+
+/* Whoever comes after a crash looks for pledges only where there are any. */
+int sl_hello_put_note(struct sl_buf *out, struct sl_str table)
+{
+    return sl_buf_addf(out,
+                       "{\"TableName\":\"%.*s\",\"Key\":{\"userId\":{\"S\":"
+                       "\"%.*s\"},\"dataType\":{\"S\":\"%s\"}},"
+                       "\"UpdateExpression\":\"SET steps = :y\","
+                       "\"ExpressionAttributeValues\":{\":y\":{\"S\":"
+                       "\"yes\"}}}",
+                       SL_STR_ARG(table), SL_STR_ARG(secret_row.name),
+                       secret_row.sort);
 }
 
 static void ask(struct sl_hello *hello)

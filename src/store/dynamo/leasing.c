@@ -185,7 +185,10 @@ void sl_trip_landed(struct sl_trip *trip)
     trip->asks.count = 0;
     if (trip->asks.frees)
         sl_forgets_add(&seat->shared->forgets, &trip->key);
-    wait_for_next(seat);
+    if (seat->drains && trip->take) /* it was asked for before that */
+        sl_dynamo_seat_drain(seat, trip->take->now);
+    else
+        wait_for_next(seat);
 }
 
 void sl_trip_lost(struct sl_trip *trip, bool unsent)

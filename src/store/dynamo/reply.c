@@ -143,6 +143,20 @@ static bool read_number(const json_t *item, const char *name, uint64_t most,
     return true;
 }
 
+/* Is the row one of those that its set has written? */
+static bool is_marked(const json_t *item, const struct sl_row *row)
+{
+    const json_t *list = json_object_get(json_object_get(item, "sets"), "SS");
+
+    for (size_t i = 0; row->set && i < json_array_size(list); i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+
+        if (text && strcmp(text, row->set) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* False: it is there, and none of ours. An item that has other attributes only
  * is as good as none. */
 static bool read_row(const json_t *item, struct sl_row *row, sl_ns now)
@@ -152,6 +166,7 @@ static bool read_row(const json_t *item, struct sl_row *row, sl_ns now)
 
     row->there = false;
     row->cell = sl_cell_of(0, 0);
+    row->marked = is_marked(item, row);
     if (!json_object_get(item, name))
         return true;
     if (!read_number(item, name,

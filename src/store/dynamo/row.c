@@ -50,6 +50,11 @@ int sl_row_name(struct sl_str name, struct sl_buf *out)
     return err ? err : sl_buf_addf(out, "sha256:%s", hash);
 }
 
+void sl_row_sort(uint64_t shape, char ret[SL_ROW_SORT])
+{
+    snprintf(ret, SL_ROW_SORT, "CELL#%016" PRIx64, shape);
+}
+
 void sl_row_of(const struct sl_take_part *part, struct sl_str name, sl_ns now,
                struct sl_row *ret)
 {
@@ -64,8 +69,7 @@ void sl_row_of(const struct sl_take_part *part, struct sl_str name, sl_ns now,
         snprintf(ret->sort, sizeof(ret->sort), "RATE_LIMIT#%" PRId64,
                  start / SL_MS);
     } else {
-        snprintf(ret->sort, sizeof(ret->sort), "CELL#%016" PRIx64,
-                 sl_limit_shape(limit));
+        sl_row_sort(sl_limit_shape(limit), ret->sort);
     }
 }
 
@@ -130,6 +134,8 @@ static int put_names(struct sl_buf *out, const struct sl_row *row, bool all)
         err = sl_buf_add(out, SL_STR(",\"#r\":\"resetTime\""));
     if (!err && all && row->ttl > 0)
         err = sl_buf_add(out, SL_STR(",\"#t\":\"ttl\""));
+    if (!err && all && row->set)
+        err = sl_buf_add(out, SL_STR(",\"#s\":\"sets\""));
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
@@ -153,6 +159,25 @@ static const char *rest_of_update(const struct sl_row *row)
     return row->ttl > 0 ? ", #b = :y, #t = :t" : ", #b = :y";
 }
 
+#define IS_MARKED "contains(#s, :m)"
+
+static const char *mark_of_update(const struct sl_row *row)
+{
+    if (!row->set)
+        return "";
+    return row->unmarks ? " DELETE #s :s" : " ADD #s :s";
+}
+
+static int put_mark(struct sl_buf *out, const struct sl_row *row, char before,
+                    bool unmarks)
+{
+    int err = sl_buf_addf(out, "%c\":s\":{\"SS\":[\"%s\"]}", before, row->set);
+
+    return err || !unmarks
+               ? err
+               : sl_buf_addf(out, ",\":m\":{\"S\":\"%s\"}", row->set);
+}
+
 static int put_swap(struct sl_buf *out, struct sl_str table,
                     const struct sl_row *row)
 {
@@ -160,9 +185,11 @@ static int put_swap(struct sl_buf *out, struct sl_str table,
 
     if (!err)
         err = sl_buf_addf(out,
-                          ",\"UpdateExpression\":\"SET #a = :x%s\","
-                          "\"ConditionExpression\":\"%s\"",
-                          rest_of_update(row), condition_of(row));
+                          ",\"UpdateExpression\":\"SET #a = :x%s%s\","
+                          "\"ConditionExpression\":\"%s%s\"",
+                          rest_of_update(row), mark_of_update(row),
+                          condition_of(row),
+                          row->set && row->unmarks ? " AND " IS_MARKED : "");
     if (!err)
         err = put_names(out, row, true);
     if (!err)
@@ -177,6 +204,8 @@ static int put_swap(struct sl_buf *out, struct sl_str table,
         err = put_new(out, row);
     if (!err)
         err = put_old(out, row, ',');
+    if (!err && row->set)
+        err = put_mark(out, row, ',', row->unmarks);
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
@@ -282,6 +311,24 @@ int sl_row_put_count(struct sl_buf *out, struct sl_str table,
     return err ? err
                : sl_buf_add(out,
                             SL_STR("},\"ReturnValues\":\"ALL_NEW\"" ALL_OLD));
+}
+
+int sl_row_put_unmark(struct sl_buf *out, struct sl_str table,
+                      const struct sl_row *row)
+{
+    int err = sl_buf_add(out, SL_STR("{"));
+
+    if (!err)
+        err = put_head(out, table, row);
+    if (!err)
+        err = sl_buf_add(
+            out, SL_STR(",\"UpdateExpression\":\"DELETE #s :s\","
+                        "\"ConditionExpression\":\"" IS_MARKED "\","
+                        "\"ExpressionAttributeNames\":{\"#s\":\"sets\"},"
+                        "\"ExpressionAttributeValues\":"));
+    if (!err)
+        err = put_mark(out, row, '{', true);
+    return err ? err : sl_buf_add(out, SL_STR("}}"));
 }
 
 int sl_row_put_delete(struct sl_buf *out, struct sl_str table,

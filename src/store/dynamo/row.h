@@ -35,11 +35,20 @@ struct sl_row {
     bool changed;        /* it is to be written */
     bool leaned_on;      /* what another was judged by: it must not have
                           * changed when that is written */
+
+    const char *set; /* of which it is a part, taken in steps (pledge.h); NULL:
+                      * none */
+    bool marked;     /* it was found with that one's mark */
+    bool unmarks;    /* a swap takes the mark away, and needs it there; else it
+                      * puts it there */
 };
 
 /* The row of a part at `now`. `name` is borrowed. */
 void sl_row_of(const struct sl_take_part *part, struct sl_str name, sl_ns now,
                struct sl_row *ret);
+
+/* The sort key of a cell, by its limit's shape. */
+void sl_row_sort(uint64_t shape, char ret[SL_ROW_SORT]);
 
 /* What a part is called in the table: its name, or "sha256:..." if that is too
  * long, no UTF-8, or begins so. Appended to `out`. */
@@ -68,6 +77,10 @@ struct sl_row_count {
 SL_MUST_USE int sl_row_put_count(struct sl_buf *out, struct sl_str table,
                                  const struct sl_row *row,
                                  const struct sl_row_count *count);
+
+/* UpdateItem: take the mark of its set away, if it is there. */
+SL_MUST_USE int sl_row_put_unmark(struct sl_buf *out, struct sl_str table,
+                                  const struct sl_row *row);
 
 SL_MUST_USE int sl_row_put_delete(struct sl_buf *out, struct sl_str table,
                                   const struct sl_row *row);

@@ -103,6 +103,7 @@ static void ask(struct sl_dynamo_seat *seat, struct sl_take *take,
     take->sent = false;
     trip->tries = tries;
     trip->key = *key;
+    trip->apart = take->apart && take->errand == SL_ERRAND_TAKE;
     trip->sent = sl_dynamo_seat_time(seat, take);
     if (leases)
         sl_trip_ask_leases(trip, leases);
@@ -132,7 +133,8 @@ void sl_dynamo_seat_take(struct sl_dynamo_seat *seat, struct sl_take *take)
         refuse(seat, take);
         return;
     }
-    leased = sl_dynamo_seat_leases(seat, take, &leases);
+    leased = (!take->apart || !atomic_load(seat->in_steps)) &&
+             sl_dynamo_seat_leases(seat, take, &leases);
     if (leased && sl_leases_spend(seat->leases, &leases, take,
                                   sl_dynamo_seat_time(seat, take))) {
         SL_DYNAMO_ADD(seat->counts.leased);
@@ -194,7 +196,8 @@ static int open_parts(struct sl_dynamo_seat *seat)
 
 int sl_dynamo_seat_open(const struct sl_dynamo_options *options,
                         struct sl_shared *shared, _Atomic bool *in_steps,
-                        struct sl_loop *loop, struct sl_dynamo_seat **ret)
+                        _Atomic bool *in_notes, struct sl_loop *loop,
+                        struct sl_dynamo_seat **ret)
 {
     struct sl_dynamo_seat *seat = sl_alloc_new(options->alloc, sizeof(*seat));
     int err;
@@ -207,6 +210,7 @@ int sl_dynamo_seat_open(const struct sl_dynamo_options *options,
     seat->herald.ctx = options->ctx;
     seat->shared = shared;
     seat->in_steps = in_steps;
+    seat->in_notes = in_notes;
     seat->loop = loop;
     TAILQ_INIT(&seat->under_way);
     TAILQ_INIT(&seat->spare);
@@ -232,6 +236,7 @@ void sl_dynamo_seat_close(struct sl_dynamo_seat *seat)
         TAILQ_REMOVE(&seat->spare, trip, links);
         sl_trip_destroy(trip);
     }
+    sl_healer_close(seat->healer);
     sl_hello_close(seat->hello);
     sl_dynamo_client_close(seat->client);
     sl_far_denials_close(seat->denials);
@@ -258,6 +263,7 @@ void sl_dynamo_seat_stats(const struct sl_dynamo_seat *seat,
     ret->leased += atomic_load(&c->leased);
     ret->lease_tokens += atomic_load(&c->lease_tokens);
     ret->lease_under += atomic_load(&c->lease_under);
+    ret->under_way += atomic_load(&c->under_way);
     ret->up += atomic_load(&c->up);
     ret->ready += atomic_load(&c->ready);
     ret->open |= atomic_load(&c->open);

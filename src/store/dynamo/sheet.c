@@ -339,18 +339,21 @@ static sl_ns written_at(const struct sl_limit *limit, struct sl_cell cell)
     return (sl_ns)sl_mul_sat(index, (uint64_t)limit->period) & SL_NS_MAX;
 }
 
+sl_ns sl_sheet_time(const struct sl_limit *limit, struct sl_cell cell,
+                    sl_ns now)
+{
+    sl_ns ahead = 0;
+
+    if (limit->kind != SL_FIXED)
+        ahead = written_at(limit, cell) - now;
+    return now + (ahead > 0 && ahead <= SL_SHEET_LAG ? ahead : 0);
+}
+
 static void set_times(struct sl_sheet *sheet)
 {
-    for (unsigned k = 0; k < sheet->row_count; k++) {
-        const struct sl_row *row = &sheet->rows[k];
-        sl_ns ahead = 0;
-
-        if (!row->is_window)
-            ahead = written_at(sheet->parts[sheet->first[k]].limit, row->cell) -
-                    sheet->now;
-        sheet->at[k] =
-            sheet->now + (ahead > 0 && ahead <= SL_SHEET_LAG ? ahead : 0);
-    }
+    for (unsigned k = 0; k < sheet->row_count; k++)
+        sheet->at[k] = sl_sheet_time(sheet->parts[sheet->first[k]].limit,
+                                     sheet->rows[k].cell, sheet->now);
 }
 
 /* Answers count from now. */

@@ -65,6 +65,10 @@ struct sl_lease_rest {
 SL_MUST_USE int sl_sheet_fill_rest(struct sl_sheet *sheet,
                                    const struct sl_lease_rest *rest, sl_ns now);
 
+/* When a row is judged that says `cell`: now, or a little later. */
+sl_ns sl_sheet_time(const struct sl_limit *limit, struct sl_cell cell,
+                    sl_ns now);
+
 /* Judge by what the rows say: fills in the answers, and what is to be written
  * (row.changed, row.next). True if the set is allowed. */
 bool sl_sheet_judge(struct sl_sheet *sheet);

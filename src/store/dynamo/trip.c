@@ -51,14 +51,19 @@ static void tell(struct sl_trip *trip, int err)
     take->done(take);
 }
 
+/* Can an answer be asked for again? Of a set in steps all can but the steps:
+ * its marks say what has happened. */
 static bool is_write(const struct sl_trip *trip)
 {
-    return trip->phase != SL_TRIP_READS;
+    return trip->phase == SL_TRIP_COUNTS || trip->phase == SL_TRIP_WRITES ||
+           trip->phase == SL_TRIP_STEPS;
 }
 
 /* May the endpoint have done it, and we not know? */
 static bool is_uncertain(const struct sl_trip *trip, enum sl_answered answered)
 {
+    if (sl_steps_is_one(trip) && !sl_steps_is_last(trip))
+        return false; /* whatever it was, it is undone */
     return answered == SL_UNSURE && is_write(trip);
 }
 
@@ -129,7 +134,7 @@ static void land_late(struct sl_trip *trip)
 }
 
 /* All that was asked for is done. */
-static void finish(struct sl_trip *trip)
+void sl_trip_finish(struct sl_trip *trip)
 {
     struct sl_dynamo_seat *seat = trip->seat;
 
@@ -147,7 +152,10 @@ static void finish(struct sl_trip *trip)
         land_late(trip);
         return;
     }
-    sl_trip_free(trip);
+    if (trip->pledged)
+        sl_steps_clear(trip);
+    else
+        sl_trip_free(trip);
 }
 
 /* ---- calls ---- */
@@ -189,17 +197,21 @@ static int put_body(struct sl_trip *trip, const char **ret_operation)
         count = sl_sheet_count(sheet);
         return sl_row_put_count(out, table, &sheet->rows[0], &count);
     case SL_TRIP_WRITES:
-        break;
+        return put_write(trip, ret_operation);
+    default:
+        return sl_steps_put(trip, ret_operation);
     }
-    return put_write(trip, ret_operation);
 }
 
 /* Ask what its phase asks. */
 void sl_trip_go_on(struct sl_trip *trip)
 {
     const char *operation = "";
-    int err = put_body(trip, &operation);
+    int err;
 
+    if (sl_steps_turn(trip))
+        return;
+    err = put_body(trip, &operation);
     if (!err)
         err = sl_call_send(&trip->call, operation, PATIENCE);
     if (!err) {
@@ -217,6 +229,52 @@ static void rest(struct sl_trip *trip, unsigned turn)
     sl_timer_start(trip->pausing, sl_dice_jitter(&trip->seat->dice, most));
 }
 
+/* The first row that changed; of a take, the first from which nothing is taken:
+ * it is healed, and so for itself. SL_PARTS: none. */
+static unsigned one_to_write(const struct sl_trip *trip, bool heals)
+{
+    const struct sl_sheet *sheet = &trip->sheet;
+
+    heals = heals && trip->allowed;
+    for (unsigned k = 0; k < sheet->row_count; k++)
+        if (sheet->rows[k].changed && (!heals || sheet->cost[k] == 0))
+            return k;
+    return SL_PARTS;
+}
+
+/* Without transactions: a row alone; in steps, if it may be; or not at all. */
+static void write_apart(struct sl_trip *trip)
+{
+    bool takes = trip->sheet.errand == SL_ERRAND_TAKE;
+
+    trip->phase = SL_TRIP_WRITES;
+    trip->written = SL_PARTS;
+    if (sl_sheet_writes(&trip->sheet) == 1)
+        trip->written = one_to_write(trip, false);
+    else if (takes)
+        trip->written = one_to_write(trip, true);
+    if (trip->written < SL_PARTS) {
+        sl_trip_go_on(trip);
+    } else if (!trip->apart || !sl_steps_begin(trip)) {
+        trip->phase = SL_TRIP_READS; /* nothing was sent */
+        SL_DYNAMO_ADD(trip->seat->counts.spanning);
+        fail(trip, SL_NO_TRANSACTION, "");
+    }
+}
+
+/* One row is written: without transactions there may be others. */
+static void on_written(struct sl_trip *trip)
+{
+    struct sl_sheet *sheet = &trip->sheet;
+
+    if (trip->written < SL_PARTS)
+        sheet->rows[trip->written].changed = false;
+    if (trip->take && trip->written < SL_PARTS && sl_sheet_writes(sheet) > 0)
+        write_apart(trip);
+    else
+        sl_trip_finish(trip);
+}
+
 /* The rows say what is: decide, and write what must be. */
 static void decide(struct sl_trip *trip)
 {
@@ -226,21 +284,17 @@ static void decide(struct sl_trip *trip)
     trip->allowed = sl_sheet_judge(sheet);
     writes = sl_sheet_writes(sheet);
     if (writes == 0) {
-        finish(trip);
+        sl_trip_finish(trip);
         return;
     }
     trip->phase = SL_TRIP_WRITES;
     trip->written = SL_PARTS;
-    if (writes == 1 &&
-        (sl_sheet_leans(sheet) == 0 || atomic_load(trip->seat->in_steps)))
-        for (unsigned k = 0; k < sheet->row_count; k++)
-            trip->written = sheet->rows[k].changed ? k : trip->written;
-    if (trip->written == SL_PARTS && atomic_load(trip->seat->in_steps)) {
-        trip->phase = SL_TRIP_READS; /* nothing was sent */
-        SL_DYNAMO_ADD(trip->seat->counts.spanning);
-        fail(trip, SL_NO_TRANSACTION, "");
+    if (atomic_load(trip->seat->in_steps)) {
+        write_apart(trip);
         return;
     }
+    if (writes == 1 && sl_sheet_leans(sheet) == 0)
+        trip->written = one_to_write(trip, false);
     sl_trip_go_on(trip);
 }
 
@@ -256,22 +310,31 @@ static void on_counted(struct sl_trip *trip)
     }
     row->cell = sl_row_cell(row, (uint64_t)before, trip->sheet.now);
     trip->allowed = sl_sheet_judge(&trip->sheet);
-    finish(trip);
+    sl_trip_finish(trip);
 }
 
 /* Nothing has happened, since another was there first. */
 static void on_unmet(struct sl_trip *trip, bool told)
 {
     SL_DYNAMO_ADD(trip->seat->counts.unmet);
+    if (sl_steps_is_one(trip)) {
+        sl_steps_on_unmet(trip);
+        return;
+    }
     if (!trip->take && !trip->ours) {
         sl_trip_free(trip); /* too late, and not taken */
         return;
     }
+    trip->phase = SL_TRIP_READS;
+    sl_trip_again(trip, told);
+}
+
+void sl_trip_again(struct sl_trip *trip, bool told)
+{
     if (++trip->again > AGAIN_MOST) {
         fail(trip, SL_UNMET, "");
         return;
     }
-    trip->phase = SL_TRIP_READS;
     if (trip->again >= 3) /* or the quicker of two is so every time */
         rest(trip, trip->again / 4);
     else if (told && trip->sheet.row_count == 1)
@@ -290,7 +353,10 @@ static void on_answered(struct sl_trip *trip)
         on_counted(trip);
         break;
     case SL_TRIP_WRITES:
-        finish(trip);
+        on_written(trip);
+        break;
+    default:
+        sl_steps_on_answer(trip);
         break;
     }
 }
@@ -301,7 +367,8 @@ static bool may_pause(struct sl_trip *trip, enum sl_answered answered)
         SL_DYNAMO_ADD(trip->seat->counts.throttled);
     else if (answered != SL_UNSURE || is_write(trip))
         return false;
-    return (trip->take || trip->ours) && trip->paused < PAUSE_MOST;
+    return (trip->take || trip->ours || trip->pledged) &&
+           trip->paused < PAUSE_MOST;
 }
 
 static enum sl_answered read_reply(struct sl_trip *trip, bool *ret_told,
@@ -320,6 +387,10 @@ static enum sl_answered read_reply(struct sl_trip *trip, bool *ret_told,
     if (trip->phase == SL_TRIP_WRITES) {
         count = trip->written < SL_PARTS;
         rows += count ? trip->written : 0;
+    } else if (sl_steps_is_one(trip)) {
+        /* What a step was answered with says nothing: the row is reviewed. */
+        rows = sl_steps_row(trip);
+        count = trip->phase == SL_TRIP_REVIEWS;
     }
     return sl_reply_read(call->status, call->reply, rows, count, sheet->now,
                          ret_told, why);
@@ -346,7 +417,10 @@ void sl_trip_on_reply(struct sl_call *call)
     } else {
         if (answered == SL_NO_TRANSACTION) {
             atomic_store(seat->in_steps, true);
-            SL_DYNAMO_ADD(seat->counts.spanning);
+            if (trip->take && trip->phase == SL_TRIP_WRITES) {
+                write_apart(trip);
+                return;
+            }
         }
         if (answered == SL_FORBIDDEN)
             sl_dynamo_client_doubt(seat->client);
@@ -376,12 +450,14 @@ void sl_trip_begin(struct sl_trip *trip)
 void sl_trip_give_up(struct sl_trip *trip)
 {
     struct sl_dynamo_seat *seat = trip->seat;
-    bool goes_on = is_write(trip) && sl_call_is_open(&trip->call);
+    bool goes_on = sl_steps_is_one(trip)
+                       ? sl_steps_give_up(trip)
+                       : is_write(trip) && sl_call_is_open(&trip->call);
 
     if (!trip->take)
         return;
     SL_DYNAMO_ADD(seat->counts.late);
-    trip->take->sent = goes_on;
+    trip->take->sent = goes_on && is_write(trip);
     sl_dynamo_seat_note(trip, false);
     trip->sheet.orphaned = true;
     seat->telling = goes_on ? trip : NULL;

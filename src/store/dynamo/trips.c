@@ -61,12 +61,12 @@ struct sl_trip *sl_trip_new(struct sl_dynamo_seat *seat)
     sl_buf_clear(&trip->sheet.names);
     trip->take = NULL;
     trip->allowed = trip->tries = trip->keeps = trip->ours = false;
-    trip->skewed = trip->ends_lease = false;
+    trip->skewed = trip->ends_lease = trip->pledged = trip->apart = false;
     trip->asks.count = 0;
     trip->asks.frees = false;
     trip->again = trip->paused = 0;
     TAILQ_INSERT_TAIL(&seat->under_way, trip, links);
-    seat->under_way_count++;
+    atomic_store(&seat->counts.under_way, ++seat->under_way_count);
     return trip;
 }
 
@@ -79,7 +79,7 @@ void sl_trip_free(struct sl_trip *trip)
     sl_timer_stop(trip->timer);
     sl_timer_stop(trip->pausing);
     TAILQ_REMOVE(&seat->under_way, trip, links);
-    seat->under_way_count--;
+    atomic_store(&seat->counts.under_way, --seat->under_way_count);
     if (seat->spare_count >= SPARES || seat->closing) {
         sl_trip_destroy(trip);
         return;

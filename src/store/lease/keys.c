@@ -95,7 +95,8 @@ static void grow(struct sl_leased *l, struct sl_leased_shard *s)
     s->rows = rows;
     s->row_count = count;
     if (old != s->few)
-        sl_alloc_free(l->alloc, old, old_count * sizeof(*old));
+        sl_alloc_free(l->alloc, old,
+                      old_count * sizeof(struct sl_leased_key *));
 }
 
 static void add_key(struct sl_leased *l, unsigned shard,

@@ -10,6 +10,7 @@
 #include "base/arith.h"
 #include "table/evict.h"
 #include "table/hold/due.h"
+#include "table/hold/soonest.h"
 
 /* ---- one key ---- */
 
@@ -358,6 +359,9 @@ static enum sl_verdict look(struct ending *e, struct sl_hold_deed *deed)
     }
     e->set.rider = NULL;
     ask(e, deed);
+    for (unsigned i = 0; deed->errand == SL_HOLD_EXTEND && i < e->set.count;
+         i++)
+        sl_soonest_forget(e->set.table, &e->set.items[i].key);
     verdict = sl_set_decide(&e->set);
     if (verdict == SL_VERDICT_ALLOW)
         tell(e, deed);

@@ -11,6 +11,9 @@
 #define READ_MOST   2048 /* records that are read */
 #define FIRST_MOST  256  /* that must expire before enough is free */
 
+#define NUMBER_BITS 40 /* of a record */
+#define NONE        ((UINT64_C(1) << NUMBER_BITS) - 1)
+
 /* ---- signs ---- */
 
 #define SIGN_BITS 16
@@ -71,10 +74,12 @@ struct soonest {
     struct {
         sl_ns expires;
         uint64_t cost;
+        uint64_t number;
     } held[FIRST_MOST];
 };
 
-static void put_in_order(struct soonest *s, sl_ns expires, uint64_t cost)
+static void put_in_order(struct soonest *s, sl_ns expires, uint64_t cost,
+                         uint64_t number)
 {
     unsigned at = s->count < s->most ? s->count++ : s->most;
 
@@ -84,6 +89,7 @@ static void put_in_order(struct soonest *s, sl_ns expires, uint64_t cost)
     if (at < s->most) {
         s->held[at].expires = expires;
         s->held[at].cost = cost;
+        s->held[at].number = number;
     }
 }
 
@@ -108,7 +114,7 @@ static void collect(const struct sl_intent *intent, uint64_t number,
     for (unsigned i = 0; i < record.count; i++)
         if (sl_kept_is_of(&record.part[i], s->key) && record.part[i].cost > 0 &&
             record.part[i].generation == s->generation) {
-            put_in_order(s, (sl_ns)head.w[0], record.part[i].cost);
+            put_in_order(s, (sl_ns)head.w[0], record.part[i].cost, number);
             break;
         }
 }
@@ -167,38 +173,156 @@ static bool collect_all(const struct sl_intent *intent, struct soonest *s)
     return true;
 }
 
-static sl_ns when_free(const struct soonest *s, uint64_t need)
+/* The record with which enough is free, and when; NONE: there is none. */
+static uint64_t find_record(const struct soonest *s, uint64_t need,
+                            sl_ns *expires)
 {
     for (unsigned i = 0; i < s->count; i++) {
-        if (s->held[i].cost >= need)
-            return s->held[i].expires;
+        if (s->held[i].cost >= need) {
+            *expires = s->held[i].expires;
+            return s->held[i].number;
+        }
         need -= s->held[i].cost;
     }
-    return SL_NS_NONE;
+    *expires = SL_NS_NONE;
+    return NONE;
+}
+
+/* ---- what was found last ---- */
+
+/* The second word is the number of a record below a version, the first a sum
+ * over what it was found by. */
+#define EPOCH_BITS 27 /* of ns: an eighth of a second */
+
+/* Two keys that meet in a row need not drive each other out. */
+static struct sl_memo *row_of(struct sl_table *table, const struct sl_key *key)
+{
+    return &table->memo[key->tag % (SL_MEMOS / 2) * 2];
+}
+
+void sl_soonest_forget(struct sl_table *table, const struct sl_key *key)
+{
+    struct sl_memo *row = row_of(table, key);
+
+    for (unsigned i = 0; i < 2; i++)
+        atomic_fetch_add(&row[i].word[1], UINT64_C(1) << NUMBER_BITS);
+}
+
+static uint64_t add_up(uint64_t sum, uint64_t word)
+{
+    sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return sum ^ sum >> 32;
+}
+
+/* What was asked, and of whom. */
+struct question {
+    const struct sl_key *key;
+    struct sl_cell cell;
+    uint64_t need;
+    sl_ns now;
+};
+
+static uint64_t sum_of(const struct question *q, uint64_t second,
+                       struct sl_cell head)
+{
+    uint64_t sum = add_up(q->key->tag, q->key->hash.lo);
+
+    sum = add_up(sum, q->key->hash.hi);
+    sum = add_up(sum, q->cell.w[0]);
+    sum = add_up(sum, q->cell.w[1]);
+    sum = add_up(sum, q->need);
+    sum = add_up(sum, (uint64_t)q->now >> EPOCH_BITS);
+    sum = add_up(sum, second);
+    return add_up(add_up(sum, head.w[0]), head.w[1]);
+}
+
+/* The head of a record that was found; zeros if none was. */
+static struct sl_cell head_of(const struct sl_intent *intent, uint64_t number)
+{
+    return number == NONE ? sl_cell_of(0, 0)
+                          : sl_hold_record_head(intent, number);
+}
+
+static bool is_it(struct sl_set *set, const struct question *q,
+                  struct sl_cell memo, sl_ns *when)
+{
+    const struct sl_region *r = set->intent->region;
+    uint64_t number = memo.w[1] & NONE;
+    struct sl_cell head;
+
+    if (number != NONE && number / SL_HOLD_BLOCK >= sl_hold_record_blocks(r))
+        return false;
+    head = head_of(set->intent, number);
+    *when = number == NONE ? SL_NS_NONE : (sl_ns)head.w[0];
+    return memo.w[0] == sum_of(q, memo.w[1], head);
+}
+
+/* Is it known already? In `memos` is what was remembered when we looked. */
+static bool recall(struct sl_set *set, const struct question *q,
+                   struct sl_cell memos[2], sl_ns *when)
+{
+    const struct sl_memo *row = row_of(set->table, q->key);
+
+    for (unsigned i = 0; i < 2; i++) {
+        memos[i].w[1] = atomic_load(&row[i].word[1]);
+        memos[i].w[0] = atomic_load(&row[i].word[0]);
+        if (is_it(set, q, memos[i], when))
+            return true;
+    }
+    return false;
+}
+
+/* In the one or the other, as it happens. Not if somebody has begun a hold
+ * meanwhile: then the version is another. */
+static void remember(struct sl_set *set, const struct question *q,
+                     const struct sl_cell memos[2], uint64_t number)
+{
+    unsigned i = (unsigned)(add_up((uint64_t)q->now, 0) >> 63);
+    uint64_t second = (memos[i].w[1] & ~NONE) | number;
+    uint64_t sum = sum_of(q, second, head_of(set->intent, number));
+
+    (void)sl_swap_pair(row_of(set->table, q->key)[i].word, memos[i],
+                       sl_cell_of(sum, second));
+}
+
+/* ---- the answer ---- */
+
+static sl_ns look(struct sl_set *set, const struct question *q)
+{
+    struct soonest s; /* six kilobytes of which little is used */
+    struct sl_cell memos[2];
+    uint64_t number = NONE;
+    sl_ns when;
+
+    if (recall(set, q, memos, &when))
+        return when;
+    s.key = q->key;
+    s.read = s.count = 0;
+    s.generation = q->cell.w[1] >> SL_CELL_W1_BITS;
+    s.most = q->need < FIRST_MOST ? (unsigned)q->need : FIRST_MOST;
+    when = SL_NS_NONE;
+    if (collect_all(set->intent, &s))
+        number = find_record(&s, q->need, &when);
+    remember(set, q, memos, number);
+    return when;
 }
 
 sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_key *key,
                        uint64_t capacity, uint64_t cost)
 {
-    struct soonest s;
+    struct question q = {.key = key, .now = set->now};
     struct sl_slot slot;
-    struct sl_cell cell;
-    uint64_t head, need;
+    uint64_t head;
     sl_ns when;
 
     if (sl_none_held(set->intent->region) ||
         !sl_key_find(set->intent, key, &slot, &head) ||
-        !sl_slot_read(set->intent, slot, key->tag, &cell))
+        !sl_slot_read(set->intent, slot, key->tag, &q.cell))
         return SL_NS_NONE;
-    need = sl_sub_floor(sl_add_sat(sl_cell_bare(cell).w[1], cost), capacity);
-    if (need == 0)
+    q.need =
+        sl_sub_floor(sl_add_sat(sl_cell_bare(q.cell).w[1], cost), capacity);
+    if (q.need == 0)
         return SL_NS_NONE; /* it has become free meanwhile */
-    s.key = key;
-    s.generation = cell.w[1] >> SL_CELL_W1_BITS;
-    s.read = s.count = 0;
-    s.most = need < FIRST_MOST ? (unsigned)need : FIRST_MOST;
-    if (!collect_all(set->intent, &s))
-        return SL_NS_NONE;
-    when = when_free(&s, need);
+    when = look(set, &q);
     return when > set->now ? when - set->now : SL_NS_NONE;
 }

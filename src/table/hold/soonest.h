@@ -5,6 +5,12 @@
  * the two spare words of a row of heads (region.h) have sixteen bits for each
  * record, a sign of the key whose permit it holds. Those of other keys, and
  * those that hold none, are passed by.
+ *
+ * Whoever is refused comes again, so what was found is remembered in this
+ * process: which record it was, with a sum over it, the key's cell, and what
+ * was asked. It counts while all of that is the same and no hold of the key was
+ * begun or extended in this process, for an instant (EPOCH): in another process
+ * one may have been, where another had ended.
  */
 #ifndef SL_SOONEST_H
 #define SL_SOONEST_H
@@ -14,6 +20,11 @@
 /* Sign a record that this actor has claimed, before it is held. */
 void sl_hold_record_sign(const struct sl_region *r,
                          const struct sl_hold_record *record);
+
+/* A hold of the key's permits has begun, or expires at another time than it
+ * did: what is remembered does not count, nor what is found by somebody who has
+ * begun to look before this. */
+void sl_soonest_forget(struct sl_table *table, const struct sl_key *key);
 
 /* How long until so many permits of `key` have expired that `cost` of
  * `capacity` are free; SL_NS_NONE if they never do, or if looking for it would

@@ -133,6 +133,9 @@ static void leave(struct sl_set *set, bool done)
     if (h->claimed)
         sl_hold_record_let_go(set->intent, h->record.id, h->record.number,
                               done);
+    for (unsigned i = 0; done && i < set->count; i++)
+        if (set->items[i].part->limit->kind == SL_PERMITS)
+            sl_soonest_forget(set->table, &set->items[i].key);
 }
 
 enum sl_verdict sl_table_hold(struct sl_table *table, struct sl_part *parts,

@@ -26,8 +26,10 @@ static void hold(const struct row *rows, size_t count,
                  const struct sl_zone *zone)
 {
     for (size_t i = 0; i < count; i++) {
-        struct sl_calendar cal = {(enum sl_calendar_unit)rows[i].unit,
-                                  rows[i].every, rows[i].anchor, zone};
+        struct sl_calendar cal = {.unit = (enum sl_calendar_unit)rows[i].unit,
+                                  .every = rows[i].every,
+                                  .anchor = rows[i].anchor,
+                                  .zone = zone};
         struct sl_period p = sl_calendar_period(&cal, when(rows[i].now));
 
         if (!CHECK_EQ(p.start, when(rows[i].start)) |

@@ -203,6 +203,37 @@ static void test_retry(void)
     end();
 }
 
+/* The cell of the key looks the same before each question. */
+static void test_retry_again(void)
+{
+    CASE("what was said before is said again, until another hold is out");
+    begin();
+    (void)hold_at(&table, &pool, "a", 1, 1, 9 * SL_S, NOW);
+    (void)hold_at(&table, &pool, "a", 1, 2, 6 * SL_S, NOW);
+    (void)hold_at(&table, &pool, "a", 1, 3, 4 * SL_S, NOW);
+    CHECK_EQ(retry_of(1, NOW), 4 * SL_S);
+    CHECK_EQ(retry_of(1, NOW + SL_MS), 4 * SL_S - SL_MS);
+    CHECK_EQ(retry_of(2, NOW), 6 * SL_S);
+    CHECK_EQ(retry_of(1, NOW), 4 * SL_S);
+    CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, 4, 2 * SL_S, NOW),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(retry_of(1, NOW), 2 * SL_S);
+    CHECK_EQ(retry_of(2, NOW), 4 * SL_S);
+    CHECK_EQ(extend_at(&table, 4, 20 * SL_S, NOW), SL_HOLD_HELD);
+    CHECK_EQ(retry_of(1, NOW), 4 * SL_S);
+    CHECK_EQ(retry_of(2, NOW), 6 * SL_S);
+    CHECK_EQ(extend_at(&table, 2, 3 * SL_S, NOW), SL_HOLD_HELD);
+    CHECK_EQ(retry_of(1, NOW), 3 * SL_S);
+    CHECK_EQ(extend_at(&table, 2, 30 * SL_S, NOW), SL_HOLD_HELD);
+    CHECK_EQ(retry_of(2, NOW), 20 * SL_S);
+    CHECK_EQ(release_at(&table, 3, NOW), SL_HOLD_HELD);
+    CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(retry_of(3, NOW), SL_NS_NONE);
+    CHECK_EQ(retry_of(3, NOW), SL_NS_NONE);
+    end();
+}
+
 /* ---- very many ---- */
 
 #define MANY UINT64_C(6000)
@@ -451,6 +482,7 @@ int main(void)
     test_as_of_expiry();
     test_reset();
     test_retry();
+    test_retry_again();
     test_crowd();
     test_in_order();
     test_all_parts();

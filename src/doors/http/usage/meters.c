@@ -2,7 +2,8 @@
  *
  * What a limit has now is asked of the limit itself, by which requests are
  * decided; days, months and overage are those of the books. While the store is
- * away, what is used is theirs, too, and the meter says so.
+ * away, what is used is theirs, too, and the meter says so. A daemon without
+ * books has no history, and all limits of a subject are its meters.
  *
  *   ?days=30      how far back (0: no history)
  *   ?limit=NAME   this one alone
@@ -25,6 +26,7 @@ struct reading {
     struct sl_str scope, id;
     struct sl_str limit; /* "": all */
     bool csv;
+    bool books; /* there are some */
     uint64_t days;
     struct sl_str values[SL_PER_MAX];
     struct sl_str scopes[SL_PER_MAX];
@@ -179,7 +181,8 @@ static int write_meter(struct reading *r, const struct sl_rule *rule)
 static bool is_wanted(const struct reading *r, const struct sl_rule *rule)
 {
     const struct sl_policy *policy = r->call->ask.live->policy;
-    bool metered = rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
+    bool metered =
+        !r->books || rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
 
     if (r->limit.len > 0 && !sl_str_eq(rule->name, r->limit))
         return false;
@@ -296,13 +299,22 @@ static void prepare(struct reading *r)
     r->job.ctx = r;
 }
 
+/* What the limits say, and nothing else. */
+static void read_without(struct reading *r)
+{
+    if (r->csv) {
+        (void)sl_http_meter(r->call); /* which says that there is no history */
+        return;
+    }
+    sl_http_later(r->call);
+    on_read(&r->job);
+}
+
 void sl_http_usage_read(struct sl_http_call *call)
 {
-    struct sl_meter *meter = sl_http_meter(call);
+    struct sl_meter *meter = call->worker->station->meter;
     struct reading *r;
 
-    if (!meter)
-        return;
     r = sl_arena_take(&call->arena, sizeof(*r));
     if (!r) {
         sl_http_no_memory(call);
@@ -318,6 +330,11 @@ void sl_http_usage_read(struct sl_http_call *call)
         return;
     sl_job_init(&r->job, SL_JOB_METERS, call->worker->alloc);
     prepare(r);
+    r->books = meter != NULL;
+    if (!meter) {
+        read_without(r);
+        return;
+    }
     sl_meter_flush(meter);
     sl_http_later(call);
     sl_registry_ask(sl_bookkeeper_registry(meter), &r->job);

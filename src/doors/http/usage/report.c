@@ -33,7 +33,7 @@ struct sl_meter *sl_http_meter(struct sl_http_call *call)
     if (!meter)
         sl_http_refuse(call, 501, "NO_USAGE",
                        "this daemon keeps no books of usage; start it with "
-                       "--usage sqlite:PATH");
+                       "--usage sqlite:PATH or --usage postgres://...");
     return meter;
 }
 

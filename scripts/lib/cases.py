@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""cases.py -- what a run of tests came to; for scripts/lib/tests.sh.
+
+    cases.py again LOG.json
+        the programs that failed and are run once more, one name a line
+    cases.py count STAGE FOLDER LOG.json [AGAIN.json]
+        PROGRAMS PASSED FAILED and what is to be noted of them, on a line; in
+        FOLDER what failed programs said, and STAGE.slowest
+
+The logs are Meson's, one program a line. Programs that start processes and wait
+for sockets and clocks may fail because a machine was busy: those are run once
+more. No others are: what is a function of its input fails again, and a second
+try would only hide what is wrong. Nor is any if many failed, which no busy
+machine explains.
+"""
+import json
+import os
+import re
+import sys
+
+WITH_PROCESSES = {"cli", "clients", "daemon", "dynamo", "ops", "proxies",
+                  "redis", "shared"}
+WITHOUT = {"unit", "prop", "conform"}
+MOST_AGAIN = 3
+SLOWEST = 25
+
+
+class Program:
+    """One program of a log, and the cases that it told of."""
+
+    def __init__(self, line):
+        test = json.loads(line)
+        place, _, self.name = test["name"].rpartition(" / ")
+        self.place = test["name"]
+        self.suites = set(place.rpartition(":")[2].split("+"))
+        self.seconds = test["duration"]
+        self.said = test.get("stdout", "") + test.get("stderr", "")
+        self.bad = len(re.findall(r"^not ok\b", self.said, re.M))
+        self.good = len(re.findall(r"^ok\b(?!.*# *skip)", self.said,
+                                   re.M | re.I))
+        self.failed = test["result"] not in ("OK", "SKIP", "EXPECTEDFAIL")
+        if self.failed:
+            self.bad = self.bad or 1  # it did not say which
+        elif self.good + self.bad == 0 and test["result"] == "OK":
+            self.good = 1
+
+    def may_again(self):
+        return bool(self.suites & WITH_PROCESSES) and not self.suites & WITHOUT
+
+    def complain(self):
+        """Meson keeps to itself what it said."""
+        said = [line for line in self.said.splitlines()
+                if not line.startswith("ok ")]
+        print(self.name, *said[-40:], sep="\n", file=sys.stderr)
+
+    def keep(self, path):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.said)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return {one.name: one for one in map(Program, file)}
+
+
+def again(path):
+    failed = [one for one in read(path).values() if one.failed]
+    if len(failed) <= MOST_AGAIN:
+        for one in failed:
+            if one.may_again():
+                print(one.name)
+
+
+def count(stage, folder, first, second):
+    unsteady = []
+    for name, one in second.items():
+        one.keep(os.path.join(folder, f"{stage}.{name}.second"))
+        first[name].complain()
+        first[name].keep(os.path.join(folder, f"{stage}.{name}.first"))
+        if not one.failed:
+            unsteady.append(name)
+    last = {**first, **second}
+    for one in last.values():
+        if one.failed:
+            one.complain()
+    with open(os.path.join(folder, stage + ".slowest"), "w",
+              encoding="utf-8") as file:
+        for one in sorted(first.values(), key=lambda one: -one.seconds)[:SLOWEST]:
+            print("%6.1f s %s" % (one.seconds, one.place), file=file)
+    good = sum(one.good for one in last.values())
+    bad = sum(one.bad for one in last.values() if one.failed)
+    note = "%d programs, %d cases" % (len(last), good + bad)
+    if unsteady:
+        note += ", unsteady: " + " ".join(sorted(unsteady))
+    print(len(last), good, bad, note)
+
+
+def main():
+    if sys.argv[1] == "again":
+        again(sys.argv[2])
+    else:
+        count(sys.argv[2], sys.argv[3], read(sys.argv[4]),
+              read(sys.argv[5]) if len(sys.argv) > 5 else {})
+
+
+main()

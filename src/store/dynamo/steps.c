@@ -1,0 +1,290 @@
+/* steps.c -- a set taken in steps, where the endpoint has no transactions.
+ *
+ *   decide --> NOTES --> PLEDGES --> STEPS, a row each --> told --> CLEARS
+ *     ^         once                   |                              |
+ *     |                                | somebody came between,       v
+ *     |                                | or it is too late          ENDS
+ *     |                                v                              ^
+ *     +---- all undone ---- UNDOES <--> REVIEWS --- nobody waits -----+
+ *
+ * What is meant is written first (pledge.h); each step puts the set's mark into
+ * its row. From the last step on it is taken, whoever dies: then the marks go,
+ * the last row's last, and then the pledge. Whatever can't be finished here is
+ * healed by whoever finds the pledge (heal.c). That one waits for long enough
+ * that nobody is still at work: so no step is begun LIFE after the pledge.
+ *
+ * The last of those that are undone is the first row: as long as the last row
+ * has its mark the set counts as taken.
+ */
+#include "store/dynamo/pledge.h"
+#include "store/dynamo/seat.h"
+
+#define LIFE        (10 * SL_S)
+#define PLEDGE_MOST ((size_t)64 << 10)
+
+static struct sl_row *row_at(struct sl_trip *trip, unsigned step)
+{
+    return &trip->sheet.rows[trip->order[step]];
+}
+
+static struct sl_row *row_of(struct sl_trip *trip)
+{
+    return row_at(trip, trip->step);
+}
+
+bool sl_steps_is_one(const struct sl_trip *trip)
+{
+    return trip->phase > SL_TRIP_WRITES;
+}
+
+struct sl_row *sl_steps_row(struct sl_trip *trip)
+{
+    bool has = trip->phase >= SL_TRIP_STEPS && trip->phase <= SL_TRIP_REVIEWS;
+
+    return has ? row_of(trip) : NULL;
+}
+
+bool sl_steps_is_last(const struct sl_trip *trip)
+{
+    return trip->phase == SL_TRIP_STEPS && trip->step + 1 == trip->steps;
+}
+
+/* ---- what is asked ---- */
+
+static void describe(const struct sl_trip *trip, unsigned step,
+                     struct sl_pledge_row *ret)
+{
+    const struct sl_sheet *sheet = &trip->sheet;
+    unsigned k = trip->order[step], i = sheet->first[k];
+
+    *ret = (struct sl_pledge_row){.name = sheet->rows[k].name,
+                                  .limit = sheet->limits[i],
+                                  .period = sheet->periods[i],
+                                  .shape = sl_limit_shape(&sheet->limits[i]),
+                                  .cost = sheet->cost[k],
+                                  .taken = sheet->at[k]};
+}
+
+static int put_pledge(struct sl_trip *trip)
+{
+    struct sl_dynamo_seat *seat = trip->seat;
+    struct sl_buf rows;
+    int err = 0;
+
+    sl_buf_init(&rows, PLEDGE_MOST, seat->options.alloc);
+    for (unsigned i = 0; i < trip->steps && !err; i++) {
+        struct sl_pledge_row row;
+
+        describe(trip, i, &row);
+        err = sl_pledge_add(&rows, &row);
+    }
+    if (!err)
+        err = sl_pledge_put(&trip->call.body, seat->options.where.table,
+                            trip->set, sl_dynamo_seat_wall(seat),
+                            sl_buf_str(&rows));
+    sl_buf_done(&rows);
+    return err;
+}
+
+int sl_steps_put(struct sl_trip *trip, const char **ret_operation)
+{
+    struct sl_str table = trip->seat->options.where.table;
+    struct sl_buf *out = &trip->call.body;
+
+    *ret_operation = "UpdateItem";
+    switch (trip->phase) {
+    case SL_TRIP_NOTES:
+        return sl_hello_put_note(out, table);
+    case SL_TRIP_PLEDGES:
+        *ret_operation = "PutItem";
+        return put_pledge(trip);
+    case SL_TRIP_REVIEWS:
+        *ret_operation = "GetItem";
+        return sl_row_put_get(out, table, row_of(trip));
+    case SL_TRIP_CLEARS:
+        return sl_row_put_unmark(out, table, row_of(trip));
+    case SL_TRIP_ENDS:
+        *ret_operation = "DeleteItem";
+        return sl_pledge_put_delete(out, table, trip->set);
+    default:
+        return sl_row_put_swap(out, table, row_of(trip));
+    }
+}
+
+/* ---- on its way ---- */
+
+static void go(struct sl_trip *trip, unsigned phase)
+{
+    trip->phase = phase;
+    trip->paused = 0;
+    sl_trip_go_on(trip);
+}
+
+static void put_in_order(struct sl_trip *trip)
+{
+    const struct sl_sheet *sheet = &trip->sheet;
+
+    trip->steps = 0;
+    for (unsigned k = 0; k < sheet->row_count; k++)
+        if (sheet->rows[k].changed)
+            trip->order[trip->steps++] = (uint8_t)k;
+}
+
+bool sl_steps_begin(struct sl_trip *trip)
+{
+    struct sl_dynamo_seat *seat = trip->seat;
+
+    put_in_order(trip);
+    if (!trip->pledged && sl_shared_fresh(trip->set))
+        return false;
+    for (unsigned i = 0; i < trip->steps; i++) {
+        row_at(trip, i)->set = trip->set;
+        row_at(trip, i)->unmarks = false;
+    }
+    trip->step = 0;
+    go(trip, trip->pledged                 ? SL_TRIP_STEPS
+             : atomic_load(seat->in_notes) ? SL_TRIP_PLEDGES
+                                           : SL_TRIP_NOTES);
+    return true;
+}
+
+/* The steps below `trip->step` were taken: the last of them goes first. */
+static void undo(struct sl_trip *trip)
+{
+    if (trip->step > 0) {
+        trip->step--;
+        go(trip, SL_TRIP_REVIEWS);
+        return;
+    }
+    /* Whoever was refused by what it had taken may pass. */
+    sl_forgets_add(&trip->seat->shared->forgets, &trip->key);
+    if (trip->take) {
+        trip->phase = SL_TRIP_READS;
+        sl_trip_again(trip, false);
+    } else {
+        SL_DYNAMO_ADD(trip->seat->counts.returned);
+        go(trip, SL_TRIP_ENDS);
+    }
+}
+
+static bool is_wanted(const struct sl_trip *trip)
+{
+    return (trip->take || trip->keeps) &&
+           sl_loop_steady(trip->seat->loop) - trip->pledged_at < LIFE;
+}
+
+static void on_step(struct sl_trip *trip)
+{
+    trip->step++;
+    if (!is_wanted(trip))
+        undo(trip);
+    else if (trip->step < trip->steps)
+        go(trip, SL_TRIP_STEPS);
+    else if (trip->take)
+        sl_trip_finish(trip); /* which comes back, to sl_steps_clear() */
+    else
+        sl_steps_clear(trip);
+}
+
+/* The row as it is now: without its mark there is nothing to be undone. */
+static void on_review(struct sl_trip *trip)
+{
+    struct sl_row *row = row_of(trip);
+    struct sl_pledge_row taken;
+
+    if (!row->marked) {
+        undo(trip);
+        return;
+    }
+    describe(trip, trip->step, &taken);
+    row->next = sl_pledge_undo(&taken, row->cell,
+                               trip->seat->options.own_now
+                                   ? taken.taken
+                                   : sl_dynamo_seat_wall(trip->seat));
+    row->unmarks = true;
+    go(trip, SL_TRIP_UNDOES);
+}
+
+static void on_cleared(struct sl_trip *trip)
+{
+    if (++trip->step < trip->steps)
+        go(trip, SL_TRIP_CLEARS);
+    else
+        go(trip, SL_TRIP_ENDS);
+}
+
+void sl_steps_clear(struct sl_trip *trip)
+{
+    bool all = trip->phase == SL_TRIP_STEPS;
+
+    trip->step = 0;
+    go(trip, all ? SL_TRIP_CLEARS : SL_TRIP_ENDS);
+}
+
+void sl_steps_on_answer(struct sl_trip *trip)
+{
+    switch (trip->phase) {
+    case SL_TRIP_NOTES:
+        atomic_store(trip->seat->in_notes, true);
+        go(trip, SL_TRIP_PLEDGES);
+        break;
+    case SL_TRIP_PLEDGES:
+        trip->pledged = true;
+        trip->pledged_at = sl_loop_steady(trip->seat->loop);
+        go(trip, SL_TRIP_STEPS);
+        break;
+    case SL_TRIP_STEPS:
+        on_step(trip);
+        break;
+    case SL_TRIP_REVIEWS:
+        on_review(trip);
+        break;
+    case SL_TRIP_UNDOES:
+        undo(trip);
+        break;
+    case SL_TRIP_CLEARS:
+        on_cleared(trip);
+        break;
+    default:
+        sl_trip_free(trip);
+        break;
+    }
+}
+
+/* A condition was not met, and nothing has happened. */
+void sl_steps_on_unmet(struct sl_trip *trip)
+{
+    if (trip->phase == SL_TRIP_STEPS) {
+        undo(trip);
+    } else if (trip->phase == SL_TRIP_CLEARS) {
+        on_cleared(trip);
+    } else { /* UNDOES: somebody came between, or took it back for us */
+        trip->phase = SL_TRIP_REVIEWS;
+        sl_trip_again(trip, false);
+    }
+}
+
+bool sl_steps_give_up(struct sl_trip *trip)
+{
+    bool idle = !sl_call_is_open(&trip->call);
+
+    switch (trip->phase) {
+    case SL_TRIP_STEPS:
+        if (idle && trip->step > 0)
+            sl_timer_start(trip->pausing, 0);
+        return !idle || trip->step > 0;
+    case SL_TRIP_UNDOES:
+    case SL_TRIP_REVIEWS:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool sl_steps_turn(struct sl_trip *trip)
+{
+    if (trip->phase != SL_TRIP_STEPS || trip->step == 0 || is_wanted(trip))
+        return false;
+    undo(trip);
+    return true;
+}
