@@ -272,8 +272,8 @@ static bool recall(struct sl_set *set, const struct question *q,
     return false;
 }
 
-/* In the one or the other, as it happens. Not if somebody has begun a hold
- * meanwhile: then the version is another. */
+/* In the one or the other, as it happens. Not if somebody has begun or ended a
+ * hold meanwhile: then the version is another. */
 static void remember(struct sl_set *set, const struct question *q,
                      const struct sl_cell memos[2], uint64_t number)
 {

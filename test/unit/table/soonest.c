@@ -1,0 +1,72 @@
+/* soonest.c -- when permits come back: what is remembered of it, and which
+ * records are looked at. */
+#include "table/hold/soonest.h"
+#include "held.h"
+#include "table/key.h"
+
+static struct sl_table table;
+static struct sl_table_limit pool;
+
+static void begin(const char *permits)
+{
+    open_heap(&table, MIB, SL_FULL_ALLOW);
+    pool = limit_of("pool", SL_PERMITS, permits, 0);
+    know(&table, &pool);
+}
+
+static sl_ns retry_of(const char *key, uint64_t cost, sl_ns now)
+{
+    struct sl_part part = part_of(&pool, key, cost);
+
+    CHECK_EQ(sl_table_decide(&table, &part, 1, now, true), SL_VERDICT_DENY);
+    return part.answer.retry_in;
+}
+
+/* ---- what was found last ---- */
+
+/* Three permits of "a" are out until 2, 4 and 9 seconds, and somebody has asked
+ * for two: the second hold is what he was told of. */
+static void begin_asked(void)
+{
+    begin("3");
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, 1, 2 * SL_S, NOW),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, 2, 4 * SL_S, NOW),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, 3, 9 * SL_S, NOW),
+             SL_VERDICT_ALLOW);
+    CHECK_EQ(retry_of("a", 2, NOW), 4 * SL_S);
+}
+
+/* In each case as many are out as before, and the second hold is as it was. */
+static void test_ended(void)
+{
+    sl_ns later = NOW + 2 * SL_S;
+
+    CASE("a permit that is settled at its cost does not come back");
+    begin_asked();
+    CHECK_EQ(settle_at(&table, &pool, 1, 1, NOW), SL_HOLD_HELD);
+    CHECK_EQ(used(&table, &pool, "a"), 3);
+    CHECK_EQ(retry_of("a", 2, NOW), 9 * SL_S);
+    sl_table_done(&table);
+
+    CASE("nor one that is released, and taken for good");
+    begin_asked();
+    CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
+    CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(retry_of("a", 2, NOW), 9 * SL_S);
+    sl_table_done(&table);
+
+    CASE("nor one that has expired, and is taken for good");
+    begin_asked();
+    CHECK_EQ(retry_of("a", 2, later - 1), 2 * SL_S + 1);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, later), SL_VERDICT_ALLOW);
+    CHECK_EQ(retry_of("a", 2, later), 7 * SL_S);
+    sl_table_done(&table);
+}
+
+int main(void)
+{
+    test_ended();
+    return CHECK_DONE();
+}
