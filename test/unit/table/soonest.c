@@ -65,8 +65,59 @@ static void test_ended(void)
     sl_table_done(&table);
 }
 
+/* ---- which records ---- */
+
+/* A key whose sign is 1: of 65,534 there is one. */
+static struct sl_part part_of_first_sign(uint64_t cost)
+{
+    struct sl_part part = part_of(&pool, "rare", cost);
+
+    part.print = (struct sl_hash128){UINT64_C(65534) * 12345, 678};
+    return part;
+}
+
+/* All in the first block, in their order. */
+static struct sl_hold_id id_in_first(uint64_t number)
+{
+    return (struct sl_hold_id){
+        {(number + 1) << 4, (number + 1) << 4}
+    };
+}
+
+static void hold_in_first(struct sl_part part, uint64_t number, sl_ns life)
+{
+    CHECK_EQ(
+        sl_table_hold(&table, &part, 1, id_in_first(number), life, NOW, true),
+        SL_VERDICT_ALLOW);
+}
+
+/* A row has seven signs in two words; the eighth place is 0 for ever. After a
+ * hit on the seventh it looks like a hit for the sign 1, and the record behind
+ * it is the first of the next row: or beyond the last of all. */
+static void test_eighth(void)
+{
+    struct sl_part part;
+
+    CASE("no record is counted twice, whatever the sign of its key");
+    begin("9");
+    for (uint64_t i = 0; i < 6; i++)
+        hold_in_first(part_of(&pool, "b", 1), i, 20 * SL_S);
+    hold_in_first(part_of_first_sign(3), 6, 2 * SL_S);
+    hold_in_first(part_of_first_sign(3), 7, 4 * SL_S);
+    part = part_of_first_sign(3);
+    CHECK_EQ(hold_set(&table, &part, 1, 100, 9 * SL_S, NOW), SL_VERDICT_ALLOW);
+    part = part_of_first_sign(9);
+    CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_VERDICT_DENY);
+    CHECK_EQ(part.answer.retry_in, 9 * SL_S);
+    part = part_of_first_sign(6);
+    CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_VERDICT_DENY);
+    CHECK_EQ(part.answer.retry_in, 4 * SL_S);
+    sl_table_done(&table);
+}
+
 int main(void)
 {
     test_ended();
+    test_eighth();
     return CHECK_DONE();
 }
