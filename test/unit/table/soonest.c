@@ -115,9 +115,46 @@ static void test_eighth(void)
     sl_table_done(&table);
 }
 
+/* ---- how many ---- */
+
+/* `count` holds of two permits each expire before the only one of "a" does, and
+ * each of them may be one of "a": when is it told? */
+static sl_ns retry_among(uint64_t count)
+{
+    struct sl_table_limit one, two;
+    sl_ns retry;
+
+    open_heap(&table, 64 * MIB, SL_FULL_ALLOW);
+    pool = limit_of("pool", SL_PERMITS, "1", 0);
+    one = limit_of("one", SL_PERMITS, "1M", 0);
+    two = limit_of("two", SL_PERMITS, "1M", 0);
+    know(&table, &pool);
+    know(&table, &one);
+    know(&table, &two);
+    for (uint64_t i = 0; i < count; i++) {
+        struct sl_part parts[] = {part_of(&one, "x", 1), part_of(&two, "y", 1)};
+
+        CHECK_EQ(hold_set(&table, parts, 2, i, 5 * SL_S, NOW),
+                 SL_VERDICT_ALLOW);
+    }
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, count, SL_MIN, NOW),
+             SL_VERDICT_ALLOW);
+    retry = retry_of("a", 1, NOW);
+    sl_table_done(&table);
+    return retry;
+}
+
+static void test_most(void)
+{
+    CASE("some 2,048 holds of several permits are read, and no more");
+    CHECK_EQ(retry_among(2000), SL_MIN);
+    CHECK_EQ(retry_among(2200), SL_NS_NONE);
+}
+
 int main(void)
 {
     test_ended();
     test_eighth();
+    test_most();
     return CHECK_DONE();
 }
