@@ -114,4 +114,18 @@ check 'and undone' until_ all_healed
 check 'to the unit' test "$(left u2)" = '3 50 3'
 end_by TERM
 
+# ---- those that may not look ----
+
+begin
+at 2026-03-10T00:30:00Z
+ask_for fay /steps ',"org":"fay"'
+check 'a set in steps' until_ all_healed
+shim '{"fail":9999,"only":"Query","type":"AccessDeniedException"}'
+check 'keys that may not query: it is said' until_ grep -q \
+    'the keys are refused; .*Query.* (400 AccessDeniedException' "$log"
+ask_for fay /steps ',"org":"fay"'
+check 'and others go on' has "$out" '"allowed":true'
+shim '{}'
+end_by TERM
+
 finish

@@ -61,7 +61,7 @@ static void try_pledge(struct sl_str text)
     sl_buf_init(&pledge.names, 1 << 16, &sl_alloc_libc);
     sl_buf_init(&after, 1 << 12, &sl_alloc_libc);
     if (sl_pledge_read(text, SL_TIME_END - 1, &pledge, &after)) {
-        MUST(after.len == SL_PLEDGE_ID + 4); /* "SET#" */
+        MUST(after.len == SL_PLEDGE_ID + 4);                /* "SET#" */
         MUST(pledge.count > 0 && pledge.count <= SL_PARTS); /* (5) */
         for (unsigned i = 0; i < pledge.count; i++) {
             struct sl_pledge_row *one = &pledge.rows[i];

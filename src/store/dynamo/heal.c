@@ -170,10 +170,13 @@ static void on_answered(struct sl_healer *healer)
     }
 }
 
-static void give_up(struct sl_healer *healer)
+/* Whoever may not look, or not write, is to know it. */
+static void give_up(struct sl_healer *healer, enum sl_answered answered,
+                    const char *why)
 {
     if (healer->phase == QUERIES)
         sl_buf_clear(&healer->after);
+    sl_dynamo_seat_trouble(healer->seat, answered, why);
     rest(healer);
 }
 
@@ -196,7 +199,7 @@ static void on_done(struct sl_call *call)
     else if (answered == SL_UNMET && healer->again++ < AGAIN_MOST)
         ask(healer, REVIEWS);
     else
-        give_up(healer);
+        give_up(healer, answered, call->status ? why : call->fetch.why);
 }
 
 /* ---- life ---- */

@@ -126,11 +126,13 @@ static void test_pages(void)
     static const struct {
         const char *why, *body, *after;
     } rows[] = {
+  /* clang-format off */
         {"nothing", "{}", ""},
         {"none of ours", "{\"Items\":[7]}", ""},
         {"no JSON", "[", ""},
         {"there are more", LAST("S", "a\\\"b"), "a\"b"},
         {"a key that is none", LAST("N", "1"), ""},
+  /* clang-format on */
     };
     struct sl_pledge back = {.count = 0};
     struct sl_buf after, query;
