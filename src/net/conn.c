@@ -22,6 +22,8 @@
 
 #define SWEEP      (250 * SL_MS)
 #define FLUSH_TIME (5 * SL_S) /* for what is in `out` after finishing */
+#define LINGER     (2 * SL_S) /* for the peer's own end */
+#define HURRIED    (200 * SL_MS)
 #define FIRST_SIZE 16
 
 static struct sl_inner *inner(struct sl_conn *conn)
@@ -137,6 +139,19 @@ int sl_conns_open(struct sl_loop *loop, unsigned most, struct sl_conns **ret)
     }
     *ret = conns;
     return 0;
+}
+
+sl_ns sl_conns_linger(const struct sl_conns *conns)
+{
+    return conns->hurried ? HURRIED : LINGER;
+}
+
+void sl_conns_hurry(struct sl_conns *conns)
+{
+    conns->hurried = true;
+    for (unsigned i = 0; i < conns->count; i++)
+        if (conns->slots[i].conn->state == SL_CONN_LINGERING)
+            sl_conn_set_deadline(conns->slots[i].conn, HURRIED);
 }
 
 void sl_conns_close(struct sl_conns *conns)

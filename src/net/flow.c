@@ -24,7 +24,6 @@
 #define READ_LEAST ((size_t)2 << 10)  /* less is not worth a call */
 #define LARGE      (2 * READ_SIZE)    /* an `in` of more is counted */
 #define LARGE_MOST ((size_t)64 << 20) /* of all such of one loop together */
-#define LINGER     (2 * SL_S)         /* for the peer's own end */
 #define PATIENCE   (10 * SL_S)        /* with a peer that takes nothing */
 #define DROPS      ((size_t)4096)     /* at once, of what nobody wants */
 
@@ -311,7 +310,7 @@ static void linger(struct sl_inner *c)
     sl_buf_clear(&c->face.in);
     c->state = SL_CONN_LINGERING;
     c->blocked = false;
-    sl_conn_set_deadline(c, LINGER);
+    sl_conn_set_deadline(c, sl_conns_linger(c->set));
 }
 
 static void conclude(struct sl_inner *c)

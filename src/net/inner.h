@@ -86,6 +86,7 @@ struct sl_conns {
     struct sl_timer *sweep; /* runs while there are connections */
     struct sl_slot *slots;
     unsigned count, size, most;
+    bool hurried; /* sl_conns_hurry() */
     struct sl_spares spares;
     size_t large; /* bytes of all large `in`s together */
     struct event later;
@@ -106,6 +107,9 @@ struct sl_inner *sl_conn_make(struct sl_conns *conns, int fd,
 void sl_conn_release(struct sl_inner *c);
 SL_MUST_USE int sl_conn_begin(struct sl_inner *c, const char *server_name);
 void sl_conn_set_deadline(struct sl_inner *c, sl_ns after);
+
+/* How long the peer's own end is waited for. */
+sl_ns sl_conns_linger(const struct sl_conns *conns);
 
 /* In dial.c: the socket is connected, or will never be. */
 void sl_dial_answered(struct sl_inner *c);

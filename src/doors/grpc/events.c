@@ -134,12 +134,14 @@ static int on_stream_close(nghttp2_session *h2, int32_t id, uint32_t error,
 
 /* ---- the connection ---- */
 
-/* The peer has seen that he is to go: now it can be said which stream is the
- * last one. */
-static void say_last(struct sl_grpc_session *s)
+void sl_grpc_say_last(struct sl_grpc_session *s)
 {
     int32_t last = nghttp2_session_get_last_proc_stream_id(s->h2);
 
+    if (s->said_last)
+        return;
+    s->said_last = true;
+    s->last_at = 0;
     if (nghttp2_submit_goaway(s->h2, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR,
                               NULL, 0))
         sl_conn_abort(s->conn);
@@ -150,7 +152,7 @@ static void on_ping(struct sl_grpc_session *s, const nghttp2_frame *frame)
     if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
         charge(s);
     else if (s->going)
-        say_last(s);
+        sl_grpc_say_last(s);
 }
 
 static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *ctx)

@@ -84,15 +84,21 @@ struct sl_grpc_session {
     bool shakes;      /* TLS: hands may not be shaken yet */
     bool begun;       /* the peer speaks HTTP/2 */
     bool going;       /* he was asked to go */
+    bool said_last;   /* and told which stream is the last */
     bool pinged;      /* he must answer soon */
     bool pumping;     /* inside sl_grpc_pump() */
     sl_ns ends_at;    /* steady: when he is asked to go; 0: never */
+    sl_ns last_at;    /* steady: when he is told the last one; 0: not yet */
     int64_t patience; /* for frames that only cost us; see events.c */
     sl_ns patience_at;
 };
 
 /* A session of nghttp2 for the connection, with all its bounds. */
 SL_MUST_USE int sl_grpc_h2_new(struct sl_grpc_session *session);
+
+/* The peer has seen that he is to go, or has had the time: now it can be said
+ * which stream is the last one. Once that has ended, so does the connection. */
+void sl_grpc_say_last(struct sl_grpc_session *session);
 
 /* Send what nghttp2 has, as far as the connection takes it. */
 void sl_grpc_pump(struct sl_grpc_session *session);

@@ -28,6 +28,11 @@
  * waited for. */
 #define PATIENTLY (20 * SL_S)
 
+/* The same at our own end. Some clients read nothing while they ask nothing,
+ * and never answer; what they send without having seen that they are to go
+ * finds out by GOAWAY that it was not carried out. */
+#define BRIEFLY (200 * SL_MS)
+
 #define WRONG_PROTOCOL                                                         \
     "HTTP/1.1 400 Bad Request\r\n"                                             \
     "Content-Type: text/plain\r\n"                                             \
@@ -97,6 +102,8 @@ static void set_deadline(struct sl_grpc_session *s)
         after = PATIENTLY;
     if (s->ends_at > 0 && !s->going && s->ends_at - steady(s) < after)
         after = s->ends_at - steady(s);
+    if (s->last_at > 0 && s->last_at - steady(s) < after)
+        after = s->last_at - steady(s);
     sl_conn_deadline(s->conn, after > 0 ? after : 1);
 }
 
@@ -109,6 +116,12 @@ static void go(struct sl_grpc_session *s)
     if (nghttp2_submit_shutdown_notice(s->h2) ||
         nghttp2_submit_ping(s->h2, NGHTTP2_FLAG_NONE, NULL))
         sl_conn_abort(s->conn);
+}
+
+/* We end, and he was asked to go: has he had time to see that? */
+static bool has_had_time(const struct sl_grpc_session *s)
+{
+    return s->last_at > 0 && steady(s) >= s->last_at;
 }
 
 /* Requests that have not come in time are given up. */
@@ -131,6 +144,10 @@ static void give_up_late(struct sl_grpc_session *s)
 /* Nothing has come for a while. False if it is to be closed. */
 static bool bear_silence(struct sl_grpc_session *s)
 {
+    if (has_had_time(s)) {
+        sl_grpc_say_last(s);
+        return true;
+    }
     if (s->coming > 0) {
         give_up_late(s);
         return true;
@@ -204,6 +221,8 @@ static void on_input(struct sl_conn *conn)
         return;
     }
     sl_buf_drop(&conn->in, (size_t)used);
+    if (has_had_time(s))
+        sl_grpc_say_last(s);
     if (s->coming == 0 || !s->waits)
         set_deadline(s);
     sl_grpc_pump(s);
@@ -328,6 +347,9 @@ static void drain_one(struct sl_conn *conn, void *ctx)
         return;
     }
     go(s);
+    if (!s->said_last)
+        s->last_at = steady(s) + BRIEFLY;
+    set_deadline(s);
     sl_grpc_pump(s);
     sl_conn_flush(conn);
 }
@@ -335,5 +357,6 @@ static void drain_one(struct sl_conn *conn, void *ctx)
 void sl_grpc_drain(struct sl_grpc_worker *worker)
 {
     sl_grpc_end_watching(worker);
+    sl_conns_hurry(worker->conns);
     sl_conns_each(worker->conns, drain_one, NULL);
 }

@@ -411,6 +411,7 @@ static void drain_one(struct sl_conn *conn, void *ctx)
 void sl_http_drain(struct sl_http_worker *worker)
 {
     worker->draining = true;
+    sl_conns_hurry(worker->conns);
     sl_conns_each(worker->conns, drain_one, NULL);
 }
 

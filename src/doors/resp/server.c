@@ -229,6 +229,7 @@ static void drain_one(struct sl_conn *conn, void *ctx)
 void sl_resp_drain(struct sl_resp_worker *worker)
 {
     worker->draining = true;
+    sl_conns_hurry(worker->conns);
     sl_conns_each(worker->conns, drain_one, NULL);
 }
 

@@ -339,6 +339,43 @@ static void test_warm(struct house *h)
     CHECK(house_open(h, NULL));
 }
 
+/* Turns in which no guest does anything. */
+static void wait_alone(struct house *h, unsigned conns)
+{
+    for (int i = 0; i < 2000 && sl_conns_count(h->worker.conns) > conns; i++)
+        sl_timer_start(h->tick, SL_MS), sl_loop_run(h->loop);
+    CHECK_EQ(sl_conns_count(h->worker.conns), conns);
+}
+
+/* Some read nothing while they ask nothing. */
+static void test_drain_silent(struct house *h)
+{
+    struct guest *busy = guest_new(h), *idle = guest_new(h);
+    struct asked *a;
+
+    CASE("at the end nobody waits for a guest who is idle and silent");
+    h->worker.draining = false;
+    late.on = true;
+    a = guest_should(busy, "api", ann, 1, NULL);
+    WAIT_FOR(h, busy, late.count == 1);
+    guest_turn(idle);
+    house_turn(h, idle);
+    sl_grpc_warn(&h->worker);
+    sl_grpc_drain(&h->worker);
+    wait_alone(h, 1);
+    CASE("but for one who has asked for something, though he is silent");
+    let_go(0);
+    wait_alone(h, 0);
+    guest_turn(busy);
+    CHECK(a->closed && busy->goaway);
+    CHECK_EQ(a->status, 0);
+    guest_turn(idle);
+    CHECK(idle->goaway);
+    late.on = false;
+    guest_free(busy);
+    guest_free(idle);
+}
+
 static void test_drain(struct house *h)
 {
     struct guest *g = guest_new(h), *idle = guest_new(h);
@@ -367,9 +404,7 @@ static void test_drain(struct house *h)
     late.on = false;
     guest_free(g);
     guest_free(idle);
-    for (int i = 0; i < 100 && sl_conns_count(h->worker.conns) > 0; i++)
-        sl_timer_start(h->tick, SL_MS), sl_loop_run(h->loop);
-    CHECK_EQ(sl_conns_count(h->worker.conns), 0);
+    wait_alone(h, 0);
 }
 
 int main(void)
@@ -389,6 +424,7 @@ int main(void)
     test_memory(&h);
     test_warm(&h);
     test_drain(&h);
+    test_drain_silent(&h);
     sl_grpc_worker_close(&h.worker);
     house_end(&h);
     sl_engine_close(h.rig.engine);

@@ -422,6 +422,33 @@ static void test_set(struct rig *rig)
     }
 }
 
+/* Three who do not go: one whom nobody hurries, one that has been waited for
+ * when they are hurried, and one that is finished afterwards. */
+static void test_hurry(struct rig *rig)
+{
+    struct guest slow = {0}, before = {0}, after = {0};
+    struct rig ending = *rig;
+
+    CASE("at the end a peer that stays is not waited for so long");
+    CHECK_EQ(sl_conns_open(rig->loop, 5, &ending.conns), 0);
+    guest_open(&slow, rig, NULL);
+    guest_open(&before, &ending, NULL);
+    guest_open(&after, &ending, NULL);
+    sl_conn_finish(slow.conn);
+    sl_conn_finish(before.conn);
+    turn(rig);
+    CHECK_STR(hear(before.client), "-");
+    sl_conns_hurry(ending.conns);
+    sl_conn_finish(after.conn);
+    WAIT_FOR(rig, before.closes == 1 && after.closes == 1);
+    CHECK_STR(hear(after.client), "-");
+    CHECK_EQ(slow.closes, 0);
+    sl_conns_close(ending.conns);
+    close(before.client);
+    close(after.client);
+    guest_leave(&slow);
+}
+
 int main(void)
 {
     struct rig rig;
@@ -439,6 +466,7 @@ int main(void)
     test_ceilings(&rig);
     test_victims(&rig);
     test_set(&rig);
+    test_hurry(&rig);
     CASE("nobody is left");
     CHECK_EQ(sl_conns_count(rig.conns), 0);
     rig_close(&rig);
