@@ -6,12 +6,15 @@
 
 /* ---- which parts ---- */
 
+/* What is carried to a limit by one take and not by another would be in its
+ * cell, and in no lease: such a limit is leased to nobody. */
 static bool is_leased(const struct sl_take *take, unsigned i)
 {
     const struct sl_take_part *part = &take->parts[i];
 
     return part->whose && part->of->strictest.kind == SL_QUOTA &&
-           !part->carried && (i == 0 || !part[-1].carried);
+           !part->of->carried && !part->carried &&
+           (i == 0 || !part[-1].carried);
 }
 
 uint32_t sl_leased_parts(const struct sl_take *take)
