@@ -122,6 +122,7 @@ for nth in {0..5}; do
     ask_for "v$nth" /steps ",\"org\":\"v$nth\""
     check "row $nth was written by another: undone, and taken anew" has "$out" \
         '"allowed":true,"status":200'
+    check 'as a set of its own' test "$(asked PutItem)" = 2
     check 'once' test "$(left "v$nth")" = '2 2 2 2 2 2'
 done
 check 'nothing stays' until_ all_healed

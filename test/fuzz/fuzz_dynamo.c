@@ -55,10 +55,13 @@ static void try_pledge(struct sl_str text)
 {
     struct sl_pledge pledge = {.count = 0};
     struct sl_cell cell = sl_cell_of(20000 * SL_DAY, 7);
+    struct sl_buf after;
     struct sl_row row;
 
     sl_buf_init(&pledge.names, 1 << 16, &sl_alloc_libc);
-    if (sl_pledge_read(text, SL_TIME_END - 1, &pledge)) {
+    sl_buf_init(&after, 1 << 12, &sl_alloc_libc);
+    if (sl_pledge_read(text, SL_TIME_END - 1, &pledge, &after)) {
+        MUST(after.len == SL_PLEDGE_ID + 4);                /* "SET#" */
         MUST(pledge.count > 0 && pledge.count <= SL_PARTS); /* (5) */
         for (unsigned i = 0; i < pledge.count; i++) {
             struct sl_pledge_row *one = &pledge.rows[i];
@@ -71,6 +74,7 @@ static void try_pledge(struct sl_str text)
         }
     }
     sl_buf_done(&pledge.names);
+    sl_buf_done(&after);
 }
 
 static void must_be_keys(const struct sl_aws_found *found)

@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BODY_MOST  ((size_t)256 << 10)
-#define HEAD_MOST  ((size_t)16 << 10)
-#define REPLY_MOST ((size_t)1 << 20)
+#define BODY_MOST ((size_t)256 << 10)
+#define HEAD_MOST ((size_t)16 << 10)
+/* A page of a query has up to 1 MiB of items; a byte may be six in JSON. */
+#define REPLY_MOST ((size_t)8 << 20)
 
 struct sl_dynamo_client {
     struct sl_dynamo_client_options options;

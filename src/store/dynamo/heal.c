@@ -1,7 +1,7 @@
 /* heal.c -- sets in steps that nobody will finish: undone, or cleared.
  *
  *   QUERIES --> an old pledge --> JUDGES, by its last row
- *      ^                            | has its mark        | has not
+ *      ^ page by page               | has its mark        | has not
  *      |                            v                     v
  *      |                          CLEARS, a row each    REVIEWS <--> UNDOES
  *      |                            |                     |
@@ -10,6 +10,9 @@
  * Every daemon looks, one seat of each; two at the same pledge do no harm: what
  * is given back takes its mark away in the same write, and marks are taken away
  * from the first row to the last.
+ *
+ * One that can't be healed now is passed over until the next round: those
+ * behind it need not wait.
  *
  * OLD is longer than anybody is at work on a set: LIFE of steps.c, and a call's
  * patience.
@@ -23,6 +26,7 @@
 #define EVERY      (5 * SL_S)
 #define PATIENCE   (5 * SL_S)
 #define NAMES_MOST ((size_t)64 << 10)
+#define KEY_MOST   ((size_t)4 << 10)
 #define AGAIN_MOST 64
 
 struct sl_healer {
@@ -30,6 +34,7 @@ struct sl_healer {
     struct sl_dynamo_seat *seat;
     struct sl_timer *timer;
     enum { QUERIES, JUDGES, CLEARS, REVIEWS, UNDOES, ENDS } phase;
+    struct sl_buf after; /* where the next page begins; "": the first */
     struct sl_pledge pledge;
     struct sl_row row; /* of the pledge, at... */
     unsigned at;
@@ -54,7 +59,7 @@ static int put_body(struct sl_healer *healer, const char **ret_operation)
     switch (healer->phase) {
     case QUERIES:
         *ret_operation = "Query";
-        return sl_pledge_put_query(out, table);
+        return sl_pledge_put_query(out, table, sl_buf_str(&healer->after));
     case JUDGES:
     case REVIEWS:
         *ret_operation = "GetItem";
@@ -99,16 +104,19 @@ static void ask_at(struct sl_healer *healer, unsigned at, unsigned phase)
 
 static void on_page(struct sl_healer *healer)
 {
-    if (healer->call.status != 200 ||
-        !sl_pledge_read(healer->call.reply,
-                        sl_dynamo_seat_wall(healer->seat) - OLD,
-                        &healer->pledge)) {
+    bool found = sl_pledge_read(healer->call.reply,
+                                sl_dynamo_seat_wall(healer->seat) - OLD,
+                                &healer->pledge, &healer->after);
+
+    if (found) {
+        healer->undone = false;
+        healer->again = 0;
+        ask_at(healer, healer->pledge.count - 1, JUDGES);
+    } else if (healer->after.len > 0) {
+        ask(healer, QUERIES);
+    } else {
         rest(healer);
-        return;
     }
-    healer->undone = false;
-    healer->again = 0;
-    ask_at(healer, healer->pledge.count - 1, JUDGES);
 }
 
 /* The row was read, and is to be undone if it has the mark. */
@@ -162,6 +170,16 @@ static void on_answered(struct sl_healer *healer)
     }
 }
 
+/* Whoever may not look, or not write, is to know it. */
+static void give_up(struct sl_healer *healer, enum sl_answered answered,
+                    const char *why)
+{
+    if (healer->phase == QUERIES)
+        sl_buf_clear(&healer->after);
+    sl_dynamo_seat_trouble(healer->seat, answered, why);
+    rest(healer);
+}
+
 static void on_done(struct sl_call *call)
 {
     struct sl_healer *healer = (struct sl_healer *)call;
@@ -174,14 +192,14 @@ static void on_done(struct sl_call *call)
             : sl_reply_read(call->status, call->reply, &healer->row, reads,
                             sl_dynamo_seat_wall(healer->seat), &told, why);
 
-    if (answered == SL_ANSWERED || healer->phase == QUERIES)
+    if (answered == SL_ANSWERED)
         on_answered(healer);
     else if (answered == SL_UNMET && healer->phase == CLEARS)
         ask_at(healer, healer->at + 1, CLEARS); /* another did */
     else if (answered == SL_UNMET && healer->again++ < AGAIN_MOST)
         ask(healer, REVIEWS);
     else
-        rest(healer);
+        give_up(healer, answered, call->status ? why : call->fetch.why);
 }
 
 /* ---- life ---- */
@@ -216,6 +234,7 @@ int sl_healer_open(struct sl_dynamo_seat *seat, struct sl_healer **ret)
     sl_call_init(&healer->call, seat->client);
     healer->call.done = on_done;
     sl_buf_init(&healer->pledge.names, NAMES_MOST, seat->options.alloc);
+    sl_buf_init(&healer->after, KEY_MOST, seat->options.alloc);
     err = sl_timer_new(seat->loop, on_timer, healer, &healer->timer);
     if (err) {
         sl_healer_close(healer);
@@ -233,5 +252,6 @@ void sl_healer_close(struct sl_healer *healer)
     sl_call_done(&healer->call);
     sl_timer_free(healer->timer);
     sl_buf_done(&healer->pledge.names);
+    sl_buf_done(&healer->after);
     sl_alloc_free(healer->seat->options.alloc, healer, sizeof(*healer));
 }

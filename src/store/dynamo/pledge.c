@@ -188,13 +188,26 @@ int sl_pledge_put_delete(struct sl_buf *out, struct sl_str table,
     return err ? err : sl_buf_add(out, SL_STR("}}"));
 }
 
-int sl_pledge_put_query(struct sl_buf *out, struct sl_str table)
+int sl_pledge_put_query(struct sl_buf *out, struct sl_str table,
+                        struct sl_str after)
 {
-    return sl_buf_addf(out,
-                       "{\"TableName\":\"%.*s\",\"KeyConditionExpression\":"
-                       "\"userId = :u\",\"ExpressionAttributeValues\":{\":u\":"
-                       "{\"S\":\"" PARTITION "\"}},\"ConsistentRead\":true}",
-                       SL_STR_ARG(table));
+    int err = sl_buf_addf(
+        out,
+        "{\"TableName\":\"%.*s\",\"KeyConditionExpression\":"
+        "\"userId = :u\",\"ExpressionAttributeValues\":{\":u\":"
+        "{\"S\":\"" PARTITION "\"}},\"ConsistentRead\":true,\"Limit\":100",
+        SL_STR_ARG(table));
+
+    if (!err && after.len > 0) {
+        err =
+            sl_buf_add(out, SL_STR(",\"ExclusiveStartKey\":{\"userId\":{\"S\":"
+                                   "\"" PARTITION "\"},\"dataType\":{\"S\":"));
+        if (!err)
+            err = sl_json_string(out, after);
+        if (!err)
+            err = sl_buf_add(out, SL_STR("}}"));
+    }
+    return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
 /* ---- what there is ---- */
@@ -249,15 +262,23 @@ static bool read_item(const json_t *item, sl_ns before, struct sl_pledge *ret)
            read_rows(sl_buf_str(&ret->names), ret);
 }
 
-bool sl_pledge_read(struct sl_str body, sl_ns before, struct sl_pledge *ret)
+bool sl_pledge_read(struct sl_str body, sl_ns before, struct sl_pledge *ret,
+                    struct sl_buf *after)
 {
     json_t *root = json_loadb(body.at ? body.at : "", body.len,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     const json_t *list = json_object_get(root, "Items");
+    const json_t *last = json_object_get(root, "LastEvaluatedKey");
     bool found = false;
 
-    for (size_t i = 0; i < json_array_size(list) && !found; i++)
+    for (size_t i = 0; i < json_array_size(list) && !found; i++) {
         found = read_item(json_array_get(list, i), before, ret);
+        if (found)
+            last = json_array_get(list, i);
+    }
+    sl_buf_clear(after);
+    if (sl_buf_add(after, value_of(last, "dataType", "S")))
+        sl_buf_clear(after); /* no memory: it begins anew */
     json_decref(root);
     return found;
 }

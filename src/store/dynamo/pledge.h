@@ -61,13 +61,15 @@ SL_MUST_USE int sl_pledge_put(struct sl_buf *out, struct sl_str table,
 /* DeleteItem. */
 SL_MUST_USE int sl_pledge_put_delete(struct sl_buf *out, struct sl_str table,
                                      const char *id);
-/* Query: all that there are. */
-SL_MUST_USE int sl_pledge_put_query(struct sl_buf *out, struct sl_str table);
+/* Query: a page of them, behind `after`; "": from the first one on. */
+SL_MUST_USE int sl_pledge_put_query(struct sl_buf *out, struct sl_str table,
+                                    struct sl_str after);
 
 /* Read what that answered: the first one that was put before `before`, into
  * *ret, whose buffer has an allocator. False if there is none; what is none of
- * ours is passed over. */
+ * ours is passed over. `after` is then where to go on: behind that one, or the
+ * page; "" if there are no more. */
 SL_MUST_USE bool sl_pledge_read(struct sl_str body, sl_ns before,
-                                struct sl_pledge *ret);
+                                struct sl_pledge *ret, struct sl_buf *after);
 
 #endif

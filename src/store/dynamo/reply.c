@@ -44,8 +44,8 @@ const char *sl_answered_sentence(enum sl_answered answered)
         [SL_SKEWED] = "clock skew: this machine's clock is too far from that "
                       "of AWS; set it by NTP",
         [SL_FORBIDDEN] = "the keys are refused; they need GetItem, "
-                         "BatchGetItem, UpdateItem, PutItem, DeleteItem and "
-                         "ConditionCheckItem on the table",
+                         "BatchGetItem, Query, UpdateItem, PutItem, DeleteItem "
+                         "and ConditionCheckItem on the table",
         [SL_NO_TABLE] = "there is no such table; make it with the string keys "
                         "userId (partition) and dataType (sort)",
         [SL_NO_TRANSACTION] = "the endpoint has no TransactWriteItems; routes "

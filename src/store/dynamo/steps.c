@@ -5,7 +5,11 @@
  *     |                                | somebody came between,       v
  *     |                                | or it is too late          ENDS
  *     |                                v                              ^
- *     +---- all undone ---- UNDOES <--> REVIEWS --- nobody waits -----+
+ *     |                 UNDOES <--> REVIEWS ------- all undone -------+
+ *     +------------------------------------------- if somebody waits -+
+ *
+ * Each try is a set of its own, with a new name: what was said of the last one,
+ * or comes late of it, says nothing of this one.
  *
  * What is meant is written first (pledge.h); each step puts the set's mark into
  * its row. From the last step on it is taken, whoever dies: then the marks go,
@@ -135,16 +139,14 @@ bool sl_steps_begin(struct sl_trip *trip)
     struct sl_dynamo_seat *seat = trip->seat;
 
     put_in_order(trip);
-    if (!trip->pledged && sl_shared_fresh(trip->set))
+    if (sl_shared_fresh(trip->set))
         return false;
     for (unsigned i = 0; i < trip->steps; i++) {
         row_at(trip, i)->set = trip->set;
         row_at(trip, i)->unmarks = false;
     }
     trip->step = 0;
-    go(trip, trip->pledged                 ? SL_TRIP_STEPS
-             : atomic_load(seat->in_notes) ? SL_TRIP_PLEDGES
-                                           : SL_TRIP_NOTES);
+    go(trip, atomic_load(seat->in_notes) ? SL_TRIP_PLEDGES : SL_TRIP_NOTES);
     return true;
 }
 
@@ -158,13 +160,21 @@ static void undo(struct sl_trip *trip)
     }
     /* Whoever was refused by what it had taken may pass. */
     sl_forgets_add(&trip->seat->shared->forgets, &trip->key);
-    if (trip->take) {
-        trip->phase = SL_TRIP_READS;
-        sl_trip_again(trip, false);
-    } else {
+    if (!trip->take)
         SL_DYNAMO_ADD(trip->seat->counts.returned);
-        go(trip, SL_TRIP_ENDS);
+    go(trip, SL_TRIP_ENDS);
+}
+
+/* The pledge is gone: if somebody waits it was undone, and is tried again. */
+static void on_end(struct sl_trip *trip)
+{
+    if (!trip->take) {
+        sl_trip_free(trip);
+        return;
     }
+    trip->pledged = false;
+    trip->phase = SL_TRIP_READS;
+    sl_trip_again(trip, false);
 }
 
 static bool is_wanted(const struct sl_trip *trip)
@@ -215,10 +225,8 @@ static void on_cleared(struct sl_trip *trip)
 
 void sl_steps_clear(struct sl_trip *trip)
 {
-    bool all = trip->phase == SL_TRIP_STEPS;
-
     trip->step = 0;
-    go(trip, all ? SL_TRIP_CLEARS : SL_TRIP_ENDS);
+    go(trip, SL_TRIP_CLEARS);
 }
 
 void sl_steps_on_answer(struct sl_trip *trip)
@@ -231,7 +239,7 @@ void sl_steps_on_answer(struct sl_trip *trip)
     case SL_TRIP_PLEDGES:
         trip->pledged = true;
         trip->pledged_at = sl_loop_steady(trip->seat->loop);
-        go(trip, SL_TRIP_STEPS);
+        go(trip, is_wanted(trip) ? SL_TRIP_STEPS : SL_TRIP_ENDS);
         break;
     case SL_TRIP_STEPS:
         on_step(trip);
@@ -246,7 +254,7 @@ void sl_steps_on_answer(struct sl_trip *trip)
         on_cleared(trip);
         break;
     default:
-        sl_trip_free(trip);
+        on_end(trip);
         break;
     }
 }
@@ -268,23 +276,24 @@ bool sl_steps_give_up(struct sl_trip *trip)
 {
     bool idle = !sl_call_is_open(&trip->call);
 
-    switch (trip->phase) {
-    case SL_TRIP_STEPS:
-        if (idle && trip->step > 0)
-            sl_timer_start(trip->pausing, 0);
-        return !idle || trip->step > 0;
-    case SL_TRIP_UNDOES:
-    case SL_TRIP_REVIEWS:
-        return true;
-    default:
+    if (trip->phase == SL_TRIP_NOTES)
         return false;
+    if (idle && trip->phase == SL_TRIP_PLEDGES) { /* it may be there */
+        trip->pledged = true;
+        trip->phase = SL_TRIP_ENDS;
     }
+    if (idle && trip->phase == SL_TRIP_STEPS)
+        sl_timer_start(trip->pausing, 0); /* and turns round */
+    return true;
 }
 
 bool sl_steps_turn(struct sl_trip *trip)
 {
-    if (trip->phase != SL_TRIP_STEPS || trip->step == 0 || is_wanted(trip))
+    if (trip->phase != SL_TRIP_STEPS || is_wanted(trip))
         return false;
-    undo(trip);
+    if (trip->step > 0)
+        undo(trip);
+    else
+        go(trip, SL_TRIP_ENDS);
     return true;
 }

@@ -53,12 +53,15 @@ static int answer(struct sl_buf *out, const char *sort, sl_ns at,
 static bool read_back(struct sl_buf *rows, const char *sort, sl_ns before,
                       struct sl_pledge *ret)
 {
-    struct sl_buf body;
+    struct sl_buf body, after;
     bool found;
 
     sl_buf_init(&body, 1 << 16, &sl_alloc_libc);
+    sl_buf_init(&after, 1 << 12, &sl_alloc_libc);
     CHECK_EQ(answer(&body, sort, T0, sl_buf_str(rows)), 0);
-    found = sl_pledge_read(sl_buf_str(&body), before, ret);
+    found = sl_pledge_read(sl_buf_str(&body), before, ret, &after);
+    CHECK_EQ(after.len, found ? 4 + SL_PLEDGE_ID : 0);
+    sl_buf_done(&after);
     sl_buf_done(&body);
     return found;
 }
@@ -112,10 +115,48 @@ static void test_texts(void)
     CASE("and what is none of ours");
     CHECK(!read_back(&rows, "SET#x", T0 + 1, &back));
     CHECK(!read_back(&rows, "SET#" ID "0", T0 + 1, &back));
-    CHECK(!sl_pledge_read(SL_STR("{\"Items\":[7]}"), T0, &back));
-    CHECK(!sl_pledge_read(SL_STR("["), T0, &back));
     sl_buf_done(&rows);
     sl_buf_done(&back.names);
+}
+
+static void test_pages(void)
+{
+#define LAST(type, text)                                                       \
+    "{\"LastEvaluatedKey\":{\"dataType\":{\"" type "\":\"" text "\"}}}"
+    static const struct {
+        const char *why, *body, *after;
+    } rows[] = {
+  /* clang-format off */
+        {"nothing", "{}", ""},
+        {"none of ours", "{\"Items\":[7]}", ""},
+        {"no JSON", "[", ""},
+        {"there are more", LAST("S", "a\\\"b"), "a\"b"},
+        {"a key that is none", LAST("N", "1"), ""},
+  /* clang-format on */
+    };
+    struct sl_pledge back = {.count = 0};
+    struct sl_buf after, query;
+
+    sl_buf_init(&back.names, 1 << 16, &sl_alloc_libc);
+    sl_buf_init(&after, 1 << 12, &sl_alloc_libc);
+    sl_buf_init(&query, 1 << 12, &sl_alloc_libc);
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        CASE(rows[i].why);
+        sl_buf_clear(&after);
+        CHECK_EQ(sl_buf_add(&after, SL_STR("left over")), 0);
+        CHECK(!sl_pledge_read(sl_str_c(rows[i].body), T0, &back, &after));
+        CHECK(sl_str_eq(sl_buf_str(&after), sl_str_c(rows[i].after)));
+    }
+
+    CASE("and what is behind is asked for");
+    CHECK_EQ(sl_pledge_put_query(&query, SL_STR("t"), SL_STR("")), 0);
+    CHECK(!memmem(query.bytes, query.len, "StartKey", 8));
+    sl_buf_clear(&query);
+    CHECK_EQ(sl_pledge_put_query(&query, SL_STR("t"), SL_STR("a\"b")), 0);
+    CHECK(memmem(query.bytes, query.len, "{\"S\":\"a\\\"b\"}}}", 15));
+    sl_buf_done(&back.names);
+    sl_buf_done(&after);
+    sl_buf_done(&query);
 }
 
 static void test_bad_texts(void)
@@ -240,6 +281,7 @@ int main(void)
 {
     test_texts();
     test_bad_texts();
+    test_pages();
     test_undo();
     test_never_more();
     test_memory();

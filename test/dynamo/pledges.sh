@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# pledges.sh SLUICED SLUICED-TEST SLUICE -- pledges of sets in steps that are
+# many, late, or can't be looked for; and rows that go before they are healed.
+# shellcheck disable=SC2119,SC2154,SC2317 # dynamo.sh leaves them
+set -uo pipefail
+
+# shellcheck source=test/dynamo/dynamo.sh
+. "$(dirname "${BASH_SOURCE[0]}")/dynamo.sh"
+
+cat >p.yaml <<'EOP'
+sluice: 1
+env: test
+limits:
+  things: { kind: level, per: user, rate: 3 }
+  bucket: { kind: token-bucket, per: user, rate: 50/day }
+  tenant: { kind: fixed-window, per: org, rate: 3/hour, on_store_failure: deny }
+routes:
+  - { match: /steps, limits: [things, bucket, tenant], atomic: false }
+  - { match: /dated, limits: [bucket, tenant], atomic: false }
+  - { match: /things, limits: [things] }
+  - { match: /bucket, limits: [bucket] }
+  - { match: /tenant, limits: [tenant] }
+default: []
+EOP
+
+at() {
+    tell /v1/clock -d "{\"now\":\"$1\"}"
+}
+
+# begin [DEADLINE]
+begin() {
+    launch "$sluiced_test" -c p.yaml --clock=virtual --store "$store" \
+        --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
+        --log-format json --deadline "${1-5s}"
+    started && until_ is_ok
+}
+
+# left WHO: what each limit has left of him, without taking
+left() {
+    local kind list=()
+
+    for kind in things bucket tenant; do
+        ask_for "$1" "/$kind" ",\"org\":\"$1\",\"cost\":0"
+        list+=("$(member remaining)")
+    done
+    echo "${list[*]}"
+}
+
+all_healed() {
+    [[ $(pledges) = 0 ]]
+}
+
+# pledge ID AT-MS ROWS: as an item
+pledge() {
+    printf '{"userId":{"S":"sluice:pledges"},"dataType":{"S":"SET#%s"},"at":{"N":"%s"},"rows":{"S":"%s"}}' "$@"
+}
+
+# young N: so many of them, long, and from tomorrow
+young() {
+    local i list long
+
+    long=$(printf 'x%.0s' {1..20000})
+    for ((i = 1; i <= $1; i++)); do
+        list+=",{\"PutRequest\":{\"Item\":$(pledge "$(printf '%032x' "$i")" \
+            $((now_ms + 86400000)) "$long")}}"
+        ((i % 5 == 0)) || continue
+        operation BatchWriteItem \
+            "{\"RequestItems\":{\"$table\":[${list#,}]}}" >/dev/null
+        list=
+    done
+}
+
+dynamo_start --plain
+begin
+at 2026-03-10T00:30:00Z
+ask_for dan /steps ',"org":"dan"'
+check 'a set in steps' until_ all_healed
+end_by TERM
+
+# ---- more than a page of them ----
+
+now_ms=$(date -d 2026-03-10T00:30:00Z +%s%3N)
+name=sluice:test:tenant:org:pat
+young 110
+put "$(pledge ffffffffffffffffffffffffffffffff "$now_ms" \
+    "3 0 3 3 3600000000000 0 0 1 ${now_ms}000000 216172782117447552 ${#name} $name")"
+is_healed() {
+    [[ $(item sluice:pledges SET#ffffffffffffffffffffffffffffffff) = '{}' ]]
+}
+begin
+at 2026-03-10T00:31:00Z
+check 'an old one is found behind two megabytes of young ones' until_ is_healed
+check 'which stay' has "$(item sluice:pledges "SET#$(printf '%032x' 110)")" rows
+shim '{"flush":true}'
+shim '{}'
+end_by TERM
+
+# ---- too late, before anything was taken ----
+
+begin 1s
+at 2026-03-10T00:30:00Z
+ask_for eve /steps ',"org":"eve"'
+check 'a set in steps' until_ all_healed
+shim '{"hold":1500,"only":"PutItem"}'
+ask_for u1 /steps ',"org":"u1"'
+check 'who waits too long for his pledge is refused' has "$out" '"status":503'
+check 'and it goes, long before it is old' until_ all_healed
+check 'nothing was taken' test "$(left u1)" = '3 50 3'
+shim '{"fail":2,"after":1,"only":"UpdateItem","type":"ThrottlingException","hold":600}'
+ask_for u2 /steps ',"org":"u2"'
+shim '{}'
+check 'throttled at a row until it is too late' has "$out" '"status":503'
+check 'and undone' until_ all_healed
+check 'to the unit' test "$(left u2)" = '3 50 3'
+end_by TERM
+
+# ---- those that may not look ----
+
+begin
+at 2026-03-10T00:30:00Z
+ask_for fay /steps ',"org":"fay"'
+check 'a set in steps' until_ all_healed
+shim '{"fail":9999,"only":"Query","type":"AccessDeniedException"}'
+check 'keys that may not query: it is said' until_ grep -q \
+    'the keys are refused; .*Query.* (400 AccessDeniedException' "$log"
+ask_for fay /steps ',"org":"fay"'
+check 'and others go on' has "$out" '"allowed":true'
+shim '{}'
+end_by TERM
+
+finish
