@@ -35,6 +35,7 @@ static void describe(const struct sl_rule *rule, bool candidate,
         .strictest = candidate ? rule->candidate_strictest : rule->strictest,
         .on_full = rule->on_full,
         .lease = candidate ? 0 : rule->lease,
+        .carried = rule->carried,
     };
 }
 

@@ -187,6 +187,7 @@ struct sl_rule {
     sl_ns hold;            /* permits: how long, if nobody says; else 0 */
     unsigned queue;        /* how many may wait for it, in one process */
     unsigned lease;        /* percent of the capacity; 0: nothing is leased */
+    bool carried;          /* a route carries to it what visitors have used */
     struct sl_str unit;
     struct sl_deny deny;
     struct sl_key_template key;

@@ -73,28 +73,6 @@ bool sl_usage_spent(const struct sl_usage *usage,
            sl_usage_split(id, usage->id.len, ret->value_count, values);
 }
 
-static bool has_rule(const struct sl_route *route, const struct sl_rule *rule)
-{
-    for (unsigned i = 0; i < route->rule_count; i++)
-        if (route->rules[i] == rule)
-            return true;
-    return false;
-}
-
-/* Is what visitors have used carried to it? */
-static bool is_carried(const struct sl_policy *policy,
-                       const struct sl_rule *rule)
-{
-    if (policy->fallback.sign_in == SL_SIGN_IN_CARRY &&
-        has_rule(&policy->fallback, rule))
-        return true;
-    for (unsigned i = 0; i < policy->route_count; i++)
-        if (policy->routes[i].sign_in == SL_SIGN_IN_CARRY &&
-            has_rule(&policy->routes[i], rule))
-            return true;
-    return false;
-}
-
 /* Where quotas are leased the table has only what this daemon has taken, and
  * the books say how far it may go. But who is carried to is not leased. */
 static bool is_leased(struct sl_daemon *daemon, struct sl_str limit)
@@ -104,7 +82,7 @@ static bool is_leased(struct sl_daemon *daemon, struct sl_str limit)
 
     return daemon->lending.store && index >= 0 &&
            policy->rules[index].kind == SL_QUOTA &&
-           !is_carried(policy, &policy->rules[index]);
+           !policy->rules[index].carried;
 }
 
 void sl_usage_restore(void *ctx, const struct sl_usage *usage)

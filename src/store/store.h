@@ -46,6 +46,7 @@ struct sl_stored {
                      * part of the half that limits bound together have */
     unsigned lease; /* percent of a capacity that a shared store may hand out
                      * in advance; 0: nothing */
+    bool carried;   /* what some takes carry counts against it */
     struct sl_table_limit table; /* the memory store's own */
 };
 

@@ -19,6 +19,7 @@ limits:
   small: { kind: quota, per: org, rate: 20/month }
   open: { kind: quota, per: org, rate: 1000/month, on_store_failure: allow }
   carried: { kind: quota, per: user, rate: 5/month, missing: anonymous }
+  partly: { kind: quota, per: user, rate: 40/month, missing: anonymous }
   narrow: { kind: fixed-window, per: user, rate: 5/3000d }
 routes:
   - { job: work, limits: [units] }
@@ -26,6 +27,8 @@ routes:
   - { job: both, limits: [small, narrow] }
   - { job: lenient, limits: [open] }
   - { match: /carried, sign_in: carry, limits: [carried] }
+  - { match: /partly, sign_in: carry, limits: [partly] }
+  - { job: partly, limits: [partly] }
 EOT
 
 past_midnight # the months are real ones
@@ -358,6 +361,33 @@ up one --store memory:
 carried
 check 'and does not start afresh' has "$out" '"remaining":1,'
 stop
+
+# By another route nothing is carried, and it is the same limit.
+partly() {
+    ask /v1/check -d "{\"job\":\"partly\",\"user\":\"ben\",\"cost\":$1${2-}}"
+}
+ben_used() {
+    ask /v1/usage/user/ben
+    has "$out" "\"used\":$1,"
+}
+up one --store memory:./partly.state
+up two --store memory:
+at one
+partly 2 ',"hold":"1h"'
+check 'something is held' has "$out" '"remaining":38,'
+at two
+for _ in 1 2 3 4 5 6; do partly 4; done
+until_ ben_used 24
+at one
+stop
+up one --store memory:./partly.state
+partly 1
+check 'who comes back has the rest' has "$out" '"allowed":true,'
+for name in one two; do
+    at "$name"
+    stop
+done
+rm -f partly.state
 
 # ---- what was not put down belongs to the day it was taken on ----
 

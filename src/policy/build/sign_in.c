@@ -46,6 +46,7 @@ static void refuse_kind(struct sl_build *b, const struct sl_route *route,
             "sign_in: cap");
 }
 
+/* And mark what it carries to. */
 static void check_carry(struct sl_build *b, const struct sl_route *route)
 {
     unsigned carried = 0;
@@ -61,6 +62,7 @@ static void check_carry(struct sl_build *b, const struct sl_route *route)
         if (!stands_in(rule))
             continue;
         carried++;
+        b->rules[rule->index].carried = true;
         if (!ends_at_once(rule))
             refuse_kind(b, route, rule);
     }

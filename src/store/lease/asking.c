@@ -1,8 +1,10 @@
 /* asking.c -- questions to the books: sent and answered; and what is not
  * needed, given back.
  *
- * One question at a time is under way about a key. So each answer says how far
- * the cell may go, whatever became of those before it. */
+ * One question at a time is under way about a key and its period. So each
+ * answer says how far the cell may go, whatever became of those before it. What
+ * is said about a period that is over keeps nobody waiting; a thread whose
+ * clock is still there waits until it was heard. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -122,6 +124,7 @@ bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
         e->ask.want = larger(need->want, e->ask.need);
     }
     k->asking = true;
+    k->about = k->lease.start;
     e->next = *outbox;
     *outbox = e;
     return true;
@@ -165,8 +168,14 @@ static void return_grant(const struct sl_leased_errand *e,
     struct sl_leased_need need = {
         .key = &over, .shard = e->shard, .now = e->ask.now};
 
-    if (sl_leased_prepare(e->l, &need, e->ask.terms.granted, outbox))
+    if (!sl_leased_prepare(e->l, &need, e->ask.terms.granted, outbox))
+        return;
+    if (e->ask.start < k->lease.start) {
+        k->aside++;
+    } else { /* a clock has stepped back */
         k->asking = true;
+        k->about = e->ask.start;
+    }
 }
 
 static void land_locked(struct sl_leased_errand *e, struct sl_leased_key *k,
@@ -217,10 +226,14 @@ static void on_answer(struct sl_lease_ask *ask)
     pthread_mutex_lock(&l->shards[e->shard].lock);
     k = sl_leased_again(l, e->shard, e->hash, e->limit_id);
     if (k) {
-        k->asking = false;
+        if (k->aside > 0 && ask->start < k->lease.start)
+            k->aside--;
+        else
+            k->asking = false;
         land_locked(e, k, &outbox);
         /* Without the books, what was to be given back may be enough. */
-        waiters = sl_leased_take_out(k, ask->err != 0);
+        if (!k->asking || k->about == ask->start)
+            waiters = sl_leased_take_out(k, ask->err != 0);
     }
     pthread_mutex_unlock(&l->shards[e->shard].lock);
     sl_alloc_free(l->alloc, e, e->size);
@@ -253,7 +266,8 @@ struct beat {
  * while something that is held may come back, if there is room. */
 static bool is_over(const struct beat *b, const struct sl_leased_key *k)
 {
-    return !k->asking && !k->waiting && k->wanted == 0 && !k->doubtful &&
+    return !k->asking && k->aside == 0 && !k->waiting && k->wanted == 0 &&
+           !k->doubtful &&
            (k->held == 0 || b->now >= k->lease.end ||
             atomic_load(&b->l->keys) > HELD_MOST);
 }

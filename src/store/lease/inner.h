@@ -19,8 +19,10 @@ struct sl_leased_key {
     sl_ns span;             /* ...or its length */
     struct sl_quota_lease lease;
     sl_ns sure; /* steady: when the last question was asked that was answered */
-    bool asking; /* a question is under way: one at a time, or the books and
-                  * this node would not speak of the same ceiling */
+    bool asking;    /* a question is under way: one at a time, or the books and
+                     * this node would not speak of the same ceiling... */
+    sl_ns about;    /* ...of this period, by its start */
+    unsigned aside; /* under way about periods that are over */
     unsigned unsettled; /* refusals that are not believed, after a reset */
     bool doubtful;      /* one was not answered: who knows what came of it */
     sl_ns held;    /* until then its cell may change by itself, since something
@@ -159,9 +161,10 @@ enum sl_leased_way sl_leased_judge(struct sl_leased_attempt *a,
 /* From the cells of this node to the limits of all. */
 void sl_leased_answer(struct sl_leased_attempt *a);
 
-/* Try it; `tries` so often it was tried before. */
+/* Try it; `tries` so often it was tried before, and `until` then it waits, by
+ * its loop; 0: it has not waited. */
 void sl_leased_try(struct sl_leased *l, struct sl_take *take, unsigned tries,
-                   bool blind);
+                   sl_ns until, bool blind);
 
 /* ---- asking.c ---- */
 
@@ -179,7 +182,8 @@ void sl_leased_send(struct sl_leased_errand *outbox, struct sl_loop *loop);
  * is no memory, or too many wait. */
 struct sl_leased_waiter *sl_leased_wait(struct sl_leased *l,
                                         const struct sl_leased_need *need,
-                                        struct sl_take *take, unsigned tries);
+                                        struct sl_take *take, unsigned tries,
+                                        sl_ns until);
 
 /* Nothing is locked any more: from now on it may be late. */
 void sl_leased_watch(struct sl_leased_waiter *waiter);

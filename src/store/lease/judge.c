@@ -6,12 +6,15 @@
 
 /* ---- which parts ---- */
 
+/* What is carried to a limit by one take and not by another would be in its
+ * cell, and in no lease: such a limit is leased to nobody. */
 static bool is_leased(const struct sl_take *take, unsigned i)
 {
     const struct sl_take_part *part = &take->parts[i];
 
     return part->whose && part->of->strictest.kind == SL_QUOTA &&
-           !part->carried && (i == 0 || !part[-1].carried);
+           !part->of->carried && !part->carried &&
+           (i == 0 || !part[-1].carried);
 }
 
 uint32_t sl_leased_parts(const struct sl_take *take)
@@ -93,7 +96,23 @@ static void give_back(struct sl_leased_attempt *a, unsigned i,
         (void)!sl_leased_prepare(a->l, &need, units, &a->outbox);
 }
 
-/* The key of a part, in its period. NULL: there is no room. */
+/* Another period begins: nobody waits for what is under way about the last. */
+static void turn_over(struct sl_leased_key *k, sl_ns start)
+{
+    if (!k->asking || k->about >= start)
+        return;
+    k->asking = false;
+    k->aside++;
+}
+
+/* Of a period before the one its key is in, which it can't go back to yet? */
+static bool is_late(const struct sl_leased_key *k, sl_ns now)
+{
+    return now < k->lease.start - SL_JITTER;
+}
+
+/* The key of a part, in its period. NULL: there is no room. It stays where it
+ * is while something is being given back of a period before. */
 static struct sl_leased_key *key_of(struct sl_leased_attempt *a, unsigned i)
 {
     const struct sl_take_part *part = &a->take->parts[i];
@@ -105,12 +124,15 @@ static struct sl_leased_key *key_of(struct sl_leased_attempt *a, unsigned i)
     p = period_of(part->limit, a->take->now);
     if (k && k->lease.start == p.start)
         return k; /* it is called otherwise now */
+    if (k && k->aside > 0 && is_late(k, a->take->now))
+        return k;
     if (!k)
         k = sl_leased_add(a->l, &a->places[i], part);
     else
         give_back(a, i, k);
     if (!k)
         return NULL;
+    turn_over(k, p.start);
     k->cal = part->limit->cal;
     k->span = part->limit->calendar ? 0 : part->limit->period;
     sl_lease_begin(&k->lease, p.start, p.end, look_own(a, i));
@@ -198,6 +220,11 @@ static enum sl_leased_way judge_part(struct sl_leased_attempt *a, unsigned i,
 
     part->limit = a->take->parts[i].limit;
     a->keys[i] = key_of(a, i);
+    if (a->keys[i] && is_late(a->keys[i], a->take->now)) {
+        if (sl_leased_is_capped(a, i))
+            return wait_for(a, i, 0, need);
+        a->keys[i] = NULL;
+    }
     if (!a->keys[i])
         return go_without(a, i);
     /* Who only looks has no use for what is leased. */

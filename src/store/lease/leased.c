@@ -222,7 +222,7 @@ static enum sl_leased_way decide(struct sl_leased_attempt *a,
 }
 
 void sl_leased_try(struct sl_leased *l, struct sl_take *take, unsigned tries,
-                   bool blind)
+                   sl_ns until, bool blind)
 {
     struct sl_leased_attempt a;
     struct sl_loop *loop = take->loop;
@@ -238,7 +238,7 @@ void sl_leased_try(struct sl_leased *l, struct sl_take *take, unsigned tries,
     lock(&a);
     way = decide(&a, &need);
     if (way == SL_LEASED_WAIT && sl_leased_prepare(l, &need, 0, &a.outbox))
-        waiter = sl_leased_wait(l, &need, take, tries);
+        waiter = sl_leased_wait(l, &need, take, tries, until);
     if (way == SL_LEASED_WAIT && !waiter)
         way = SL_LEASED_FAIL;
     if (way == SL_LEASED_GO)
@@ -262,7 +262,7 @@ static void take(struct sl_store *store, struct sl_take *take)
     if (sl_leased_parts(take) == 0)
         sl_store_take(of(store)->options.store, take);
     else
-        sl_leased_try(of(store), take, 0, false);
+        sl_leased_try(of(store), take, 0, 0, false);
 }
 
 static void take_many(struct sl_store *store, struct sl_take *const *takes,

@@ -31,6 +31,7 @@ struct sl_leased_waiter {
     struct sl_hash128 hash;
     uint32_t limit_id;
     unsigned shard, tries;
+    sl_ns until; /* steady: however often it tries, it waits only once */
     uint64_t cost;
     bool out;   /* of the key's list: it is woken soon */
     bool blind; /* the books did not answer, or too late */
@@ -60,7 +61,8 @@ static void unlink_locked(struct sl_leased_waiter *w)
 
 struct sl_leased_waiter *sl_leased_wait(struct sl_leased *l,
                                         const struct sl_leased_need *need,
-                                        struct sl_take *take, unsigned tries)
+                                        struct sl_take *take, unsigned tries,
+                                        sl_ns until)
 {
     struct sl_leased_waiter *w = NULL;
 
@@ -74,6 +76,7 @@ struct sl_leased_waiter *sl_leased_wait(struct sl_leased *l,
                                    .limit_id = need->key->limit_id,
                                    .shard = need->shard,
                                    .tries = tries,
+                                   .until = until,
                                    .cost = need->cost};
     put_last(need->key, w);
     need->key->wanted = sl_add_sat(need->key->wanted, w->cost);
@@ -103,13 +106,14 @@ static void on_wake(void *ctx)
     struct sl_leased *l = w->l;
     struct sl_take *take = w->take;
     unsigned tries = w->tries + 1;
+    sl_ns until = w->until;
     bool blind = w->blind;
 
     leave(w);
     sl_timer_free(w->timer);
     atomic_fetch_sub(&l->waiting, 1);
     sl_alloc_free(l->alloc, w, sizeof(*w));
-    sl_leased_try(l, take, tries, blind);
+    sl_leased_try(l, take, tries, until, blind);
 }
 
 /* Too late, on the take's own thread. Whoever was taken out is woken soon; or
@@ -135,10 +139,13 @@ static void on_late(void *ctx)
 void sl_leased_watch(struct sl_leased_waiter *w)
 {
     struct sl_loop *loop = w->take->loop;
-    sl_ns after = w->l->options.patience;
+    sl_ns now = sl_loop_steady(loop), after;
 
-    if (w->take->deadline > 0)
-        after = w->take->deadline - sl_loop_steady(loop);
+    if (w->until == 0)
+        w->until = w->take->deadline > 0
+                       ? w->take->deadline
+                       : sl_ns_add_sat(now, w->l->options.patience);
+    after = w->until - now;
     if (sl_timer_new(loop, on_late, w, &w->timer)) {
         on_late(w); /* nobody would tell it */
         return;

@@ -190,6 +190,18 @@ static void test_taking(struct world *w)
     CHECK_EQ(w->parts[0].answer.outcome, SL_NEVER);
 }
 
+static void test_carried(struct world *w)
+{
+    uint64_t asked = w->books.asked;
+
+    CASE("a limit to which others carry is not leased, by any take");
+    w->stored[0].carried = true;
+    CHECK(act(w, SL_ERRAND_TAKE, 0, false));
+    CHECK(!act(w, SL_ERRAND_TAKE, 100, false)); /* what the cell has */
+    CHECK_EQ(w->books.asked, asked);
+    w->stored[0].carried = false;
+}
+
 static void test_end(struct world *w)
 {
     unsigned passed = 0;
@@ -342,6 +354,7 @@ int main(void)
 
     CHECK(open_world(&w));
     test_taking(&w);
+    test_carried(&w);
     test_end(&w);
     test_outage(&w);
     test_holds(&w);

@@ -1,6 +1,6 @@
 /* leased_times.c -- the table behind leases, and time: a node that is stopped
- * within a turn of its loop. */
-#include <string.h>
+ * within a turn of its loop, takes that wait, and periods that end. */
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "check.h"
@@ -13,6 +13,9 @@
 struct world {
     struct sl_lender lender; /* first */
     uint64_t used, leased, asked;
+    bool slow; /* they answer when they are told to */
+    struct sl_lease_ask *pending[8];
+    unsigned count;
     sl_ns steady; /* moves when it is told to */
     struct sl_clock clock;
     struct sl_loop *loop;
@@ -41,6 +44,22 @@ static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
     struct world *w = (struct world *)lender;
 
     w->asked++;
+    if (w->slow && w->count < SL_LEN(w->pending))
+        w->pending[w->count++] = ask;
+    else
+        answer(w, ask);
+}
+
+/* The books answer the question at `i`. */
+static void answer_at(struct world *w, unsigned i)
+{
+    struct sl_lease_ask *ask = w->pending[i];
+
+    if (!CHECK(i < w->count))
+        return;
+    w->count--;
+    for (; i < w->count; i++)
+        w->pending[i] = w->pending[i + 1];
     answer(w, ask);
 }
 
@@ -165,6 +184,86 @@ static void test_stop(void)
     close_world(&w);
 }
 
+/* ---- waiting ---- */
+
+static void end_turn(void *ctx)
+{
+    struct world *w = ctx;
+
+    sl_loop_stop(w->loop);
+}
+
+/* Timers that are due fire. */
+static void run_turns(struct world *w)
+{
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(sl_loop_post(w->loop, end_turn, w), 0);
+        sl_loop_run(w->loop);
+    }
+}
+
+static void test_deadline(void)
+{
+    struct errand first, second;
+    struct world w;
+
+    open_world(&w);
+    w.slow = true;
+    send(&w, &first, 5, DAY_0);
+    send(&w, &second, 90, DAY_0);
+    CHECK_EQ(w.count, 1);
+    CASE("who is woken and is still short asks for himself");
+    w.steady += SL_S;
+    answer_at(&w, 0);
+    CHECK(is_allowed(&first));
+    CHECK(!second.done);
+    CHECK_EQ(w.count, 1);
+    CASE("and has no more time than he had");
+    run_turns(&w);
+    CHECK(second.done);
+    CHECK_EQ(second.take.err, SLUICE_ESTORE);
+    CHECK_EQ(w.count, 1);
+    answer_at(&w, 0);
+    close_world(&w);
+}
+
+/* ---- another day ---- */
+
+static void test_next_day(void)
+{
+    struct errand e, late;
+    struct world w;
+
+    open_world(&w);
+    send(&w, &e, 5, DAY_0);
+    CHECK(is_allowed(&e));
+    w.slow = true;
+    CASE("the new day is asked for, while the old is still given back");
+    send(&w, &e, 1, DAY_0 + SL_DAY);
+    CHECK(!e.done);
+    CHECK_EQ(w.count, 2);
+    CASE("a thread whose clock is behind waits until that is done");
+    send(&w, &late, 1, DAY_0 + SL_DAY - SL_S);
+    CHECK(!late.done);
+    CHECK_EQ(w.count, 2);
+    CASE("the answer about the new day is enough");
+    for (unsigned i = 0; i < w.count; i++)
+        if (w.pending[i]->give == 0) {
+            answer_at(&w, i);
+            break;
+        }
+    CHECK(is_allowed(&e));
+    CHECK(!late.done);
+    CASE("in the end all are answered");
+    for (int i = 0; i < 9 && w.count > 0; i++)
+        answer_at(&w, 0);
+    CHECK(late.done);
+    CHECK_EQ(w.count, 0);
+    w.slow = false;
+    sl_leased_drain(w.store, w.loop, DAY_0 + SL_DAY);
+    close_world(&w);
+}
+
 static void test_machine(void)
 {
     sl_ns before = sl_clock_up();
@@ -177,6 +276,8 @@ static void test_machine(void)
 int main(void)
 {
     test_stop();
+    test_deadline();
+    test_next_day();
     test_machine();
     return CHECK_DONE();
 }
