@@ -76,11 +76,13 @@ void sl_row_of(const struct sl_take_part *part, struct sl_str name, sl_ns now,
 void sl_row_date(struct sl_row *row, const struct sl_limit *limit, sl_ns now,
                  sl_ns reset_in)
 {
-    (void)limit;
+    /* A window that slides weighs on the next one. */
+    sl_ns more = limit->kind == SL_SLIDING ? limit->period : 0;
+
     if (!row->is_window)
         row->ttl = reset_in == SL_NS_NONE
                        ? 0
-                       : (uint64_t)((now + reset_in) / SL_S) + 1 + GRACE;
+                       : (uint64_t)((now + reset_in + more) / SL_S) + 1 + GRACE;
 }
 
 struct sl_cell sl_row_cell(const struct sl_row *row, uint64_t count, sl_ns now)

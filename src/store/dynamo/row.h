@@ -59,7 +59,7 @@ void sl_row_of(const struct sl_take_part *part, struct sl_str name, sl_ns now,
                struct sl_row *ret);
 
 /* Its ttl, if it is full again `reset_in` from now. One without a clock
- * (SL_NS_NONE) has none. */
+ * (SL_NS_NONE) has none, and then a write leaves what is there. */
 void sl_row_date(struct sl_row *row, const struct sl_limit *limit, sl_ns now,
                  sl_ns reset_in);
 

@@ -311,13 +311,14 @@ static void judge_each(struct sl_sheet *sheet)
     }
 }
 
-/* When a row has lost its meaning. */
+/* When a row has lost its meaning; what gives back leaves that as it is, since
+ * others may have taken more meanwhile. */
 static void date(struct sl_sheet *sheet, unsigned k)
 {
     unsigned i = sheet->first[k];
 
     sl_row_date(&sheet->rows[k], &sheet->limits[i], sheet->now,
-                sheet->parts[i].answer.reset_in);
+                sheet->orphaned ? SL_NS_NONE : sheet->parts[i].answer.reset_in);
 }
 
 static void note_writes(struct sl_sheet *sheet, bool allowed)
@@ -333,7 +334,7 @@ static void note_writes(struct sl_sheet *sheet, bool allowed)
                        !row->has_marks;
         row->changed = row->deletes || (!looks && !same);
         row->leaned_on = false;
-        if (row->changed && !sheet->orphaned)
+        if (row->changed)
             date(sheet, k);
     }
     for (unsigned i = 0; allowed && i + 1 < sheet->count; i++)

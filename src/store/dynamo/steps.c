@@ -219,6 +219,8 @@ static void on_review(struct sl_trip *trip)
                                    ? taken.taken
                                    : sl_dynamo_seat_wall(trip->seat));
     row->unmarks = true;
+    if (!row->is_window)
+        row->ttl = 0; /* it stays: others may have taken more meanwhile */
     go(trip, SL_TRIP_UNDOES);
 }
 
