@@ -55,6 +55,11 @@ sl_ns sl_clock_wall(void)
     return now > 0 ? now : 0;
 }
 
+sl_ns sl_clock_up(void)
+{
+    return read_machine(CLOCK_BOOTTIME);
+}
+
 static sl_ns machine_mono(void *ctx)
 {
     (void)ctx;

@@ -37,6 +37,10 @@ struct sl_clock {
  * with others and so can't have an anchor of their own. */
 sl_ns sl_clock_wall(void);
 
+/* How long the machine is up, asleep or not. For those who must know what may
+ * have happened elsewhere since they last looked. */
+sl_ns sl_clock_up(void);
+
 /* The machine's clock. */
 void sl_clock_init_real(struct sl_clock *clock);
 

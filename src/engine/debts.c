@@ -25,7 +25,7 @@ struct debt {
     TAILQ_ENTRY(debt) link; /* the oldest first */
     LIST_ENTRY(debt) chain;
     struct sl_debts *debts;
-    struct sl_live *live;
+    struct sl_live *live; /* what `limit` and `part` point into is of it */
     struct sl_limit limit;
     struct sl_cell taken, given; /* let through, and given back */
     struct sl_take take;
@@ -40,7 +40,7 @@ struct sl_debts {
     struct sl_hash_key secret;
     LIST_HEAD(, debt) chains[CHAINS];
     TAILQ_HEAD(, debt) list;
-    size_t bytes;
+    size_t bytes;           /* of all their texts */
     _Atomic unsigned count; /* in the list; written under the lock */
     struct sl_debts_stats stats;
 };
@@ -126,7 +126,7 @@ static void insert(struct sl_debts *debts, struct debt *debt)
 
     LIST_INSERT_HEAD(&debts->chains[chain], debt, chain);
     TAILQ_INSERT_TAIL(&debts->list, debt, link);
-    debts->bytes += debt->size;
+    debts->bytes += debt->size - sizeof(*debt);
     atomic_store(&debts->count, atomic_load(&debts->count) + 1);
 }
 
@@ -134,11 +134,25 @@ static void take_out(struct sl_debts *debts, struct debt *debt)
 {
     LIST_REMOVE(debt, chain);
     TAILQ_REMOVE(&debts->list, debt, link);
-    debts->bytes -= debt->size;
+    debts->bytes -= debt->size - sizeof(*debt);
     atomic_store(&debts->count, atomic_load(&debts->count) - 1);
 }
 
-static struct debt *make(struct sl_debts *debts, struct sl_live *live,
+/* The numbers may be others by now. They point into the policy they are from,
+ * so the debt holds that one from here on. */
+static void adopt(struct debt *debt, struct sl_live *live,
+                  const struct sl_take_part *part)
+{
+    struct sl_live *last = debt->live;
+
+    atomic_fetch_add(&live->refs, 1);
+    debt->live = live;
+    debt->part.of = part->of;
+    debt->limit = *part->limit;
+    sl_live_release(last);
+}
+
+static struct debt *make(struct sl_debts *debts,
                          const struct sl_take_part *part)
 {
     size_t text = part->name.len + part->key.len;
@@ -146,16 +160,13 @@ static struct debt *make(struct sl_debts *debts, struct sl_live *live,
     struct debt *debt = NULL;
 
     if (atomic_load(&debts->count) < SL_DEBTS &&
-        debts->bytes + size <= SL_DEBTS_BYTES)
+        debts->bytes + text <= SL_DEBTS_BYTES)
         debt = sl_alloc_new(debts->alloc, size);
     if (!debt)
         return NULL;
     memset(debt, 0, sizeof(*debt));
     debt->debts = debts;
     debt->size = size;
-    debt->live = live;
-    atomic_fetch_add(&live->refs, 1);
-    debt->part.of = part->of;
     debt->part.limit = &debt->limit;
     debt->part.name = (struct sl_str){debt->text, part->name.len};
     debt->part.key =
@@ -180,9 +191,9 @@ static void put_down(struct sl_debts *debts, struct sl_live *live,
     pthread_mutex_lock(&debts->lock);
     debt = find(debts, part);
     if (!debt)
-        debt = make(debts, live, part);
+        debt = make(debts, part);
     if (debt) {
-        debt->limit = *part->limit; /* the numbers may have changed */
+        adopt(debt, live, part);
         move(debt, sign * (int64_t)cost, now);
     } else if (sign > 0) {
         debts->stats.forgiven += cost;

@@ -44,7 +44,8 @@ void sl_debts_close(struct sl_debts *debts);
 void sl_debts_forget(struct sl_debts *debts);
 
 /* What `part` would have taken was let through. `live`, which the part points
- * into, is held as long as that is not charged. */
+ * into, is held until that is charged, or until the key's debt is moved on
+ * under another one, which is held instead. */
 void sl_debts_add(struct sl_debts *debts, struct sl_live *live,
                   const struct sl_take_part *part, sl_ns now);
 

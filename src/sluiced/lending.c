@@ -90,7 +90,7 @@ static void send_off(struct sl_lending *desk, struct errand *e,
     e->job.done = on_carried;
     e->job.ctx = e;
     e->job.claim = &e->claim;
-    e->sent = sl_loop_steady(loop);
+    e->sent = sl_leased_steady(desk->store);
     e->job.change_count = 1;
     sl_registry_ask(desk->daemon->registry, &e->job);
 }

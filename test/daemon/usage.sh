@@ -22,10 +22,12 @@ limits:
   words: { kind: quota, per: [org, user], rate: 10/day }
   api: { kind: token-bucket, per: user, rate: 5/min }
   slots: { kind: concurrency, per: org, rate: 2 }
+  calls: { kind: token-bucket, per: org, rate: 2/s burst 10 }
 routes:
   - { job: transcribe, limits: [minutes] }
   - { job: share, limits: [links] }
   - { job: write, limits: [words] }
+  - { job: call, limits: [calls] }
 default: [api]
 EOT
 
@@ -353,6 +355,11 @@ check 'what limits say can be read' has "$out" '"name":"minutes"'
 check 'as far as they know' has "$out" '"days":[]'
 meters 'org/acme?format=csv'
 check 'but there is no history' answers 501
+job call acme ',"cost":7'
+meters 'org/acme?limit=calls'
+check 'a bucket says what is left of its burst' \
+    has "$out" '"used":7,"limit":10,"remaining":3,"share":70,'
+check 'and has no period' has "$out" '"period_start":null,'
 stop
 
 finish

@@ -171,11 +171,19 @@ static bool name(struct sl_lender *lender, const struct sl_take_part *part,
     return !sl_buf_add(id, part->key);
 }
 
+static sl_ns read_steady(void *ctx)
+{
+    return ((struct world *)ctx)->steady;
+}
+
 static void open_node(struct world *w, unsigned i)
 {
     struct node *n = &w->nodes[i];
-    struct sl_leased_options options = {
-        .store = &n->under.store, .lender = &n->lender, .patience = SL_S};
+    struct sl_leased_options options = {.store = &n->under.store,
+                                        .lender = &n->lender,
+                                        .patience = SL_S,
+                                        .steady = read_steady,
+                                        .ctx = w};
 
     if (sl_leased_open(&options, &n->store) ||
         sl_store_bind(n->store, &n->stored, 1, NULL))
@@ -430,11 +438,6 @@ static void use_up(struct world *w)
     rest(w);
     CHECK_EQ(w->taken, w->books.cap); /* (3) */
     CHECK_EQ(w->books.used, w->books.cap);
-}
-
-static sl_ns read_steady(void *ctx)
-{
-    return ((struct world *)ctx)->steady;
 }
 
 static void open_world(struct world *w)

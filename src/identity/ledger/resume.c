@@ -2,11 +2,13 @@
  *
  * The name is taken first: from then on nobody releases what it has. Its rows
  * are then gone through a few at a time, each time with the slots of those whom
- * they are about, so that the others who write wait for a few and not for all.
+ * they are about, so that the others who write wait for a few and not for all;
+ * and each time it says that it lives, since nobody else does so meanwhile.
  */
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "identity/ledger/lease.h"
 #include "identity/registry/database.h"
 
@@ -159,9 +161,47 @@ static int resume_row(struct sl_database *db, struct sl_str node,
     return sl_ledger_record(db, &u, 1, &failed);
 }
 
+/* The time that the caller has said, and what has gone by since. */
+struct watch {
+    struct sl_clock clock;
+    sl_ns now;
+    sl_ns began; /* steady */
+};
+
+static void start_watch(struct watch *watch, sl_ns now)
+{
+    sl_clock_init_real(&watch->clock);
+    watch->now = now;
+    watch->began = watch->clock.mono(watch->clock.ctx);
+}
+
+/* By whole seconds: the caller's clock may be one that stands still. */
+static sl_ns read_watch(const struct watch *watch)
+{
+    sl_ns gone = watch->clock.mono(watch->clock.ctx) - watch->began;
+
+    return watch->now + gone - gone % SL_S;
+}
+
+static int say_alive(struct sl_database *db, struct sl_str node,
+                     const struct watch *watch)
+{
+    struct sl_lease_claim c = {.node = node, .at = read_watch(watch)};
+    int err = sl_ledger_claim(db, &c);
+
+    if (err || !c.lost)
+        return err;
+    return sl_refuse(&db->diag, SLUICE_ESTORE,
+                     "another daemon was started with the name of this one, "
+                     "%.*s; it has a copy of the state: stop it and remove "
+                     "the copy",
+                     SL_STR_ARG(node));
+}
+
 /* As many as are gone through at once. */
 static int resume_some(struct sl_database *db, struct sl_str node,
-                       struct found **rows, sl_lease_f *f, void *ctx)
+                       const struct watch *watch, struct found **rows,
+                       sl_lease_f *f, void *ctx)
 {
     uint64_t slots[SL_SLOTS / 64] = {0};
     struct found *i = *rows;
@@ -176,6 +216,8 @@ static int resume_some(struct sl_database *db, struct sl_str node,
         *rows = (*rows)->next;
     }
     if (!err)
+        err = say_alive(db, node, watch);
+    if (!err)
         err = sl_database_run(db, SL_QUERY_COMMIT);
     if (err)
         sl_database_rollback(db);
@@ -187,9 +229,11 @@ int sl_ledger_resume(struct sl_database *db, struct sl_str node, sl_ns now,
 {
     struct found *first = NULL;
     struct sl_arena arena;
+    struct watch watch;
     sl_ns seen = 0;
     int err;
 
+    start_watch(&watch, now);
     sl_arena_init(&arena, ROWS_MOST, alloc);
     err = enter(db, node, now, &seen);
     if (!err)
@@ -197,7 +241,7 @@ int sl_ledger_resume(struct sl_database *db, struct sl_str node, sl_ns now,
     for (struct found *i = first; i; i = i->next)
         i->row.seen = seen;
     while (first && !err)
-        err = resume_some(db, node, &first, f, ctx);
+        err = resume_some(db, node, &watch, &first, f, ctx);
     sl_arena_done(&arena);
     return err;
 }

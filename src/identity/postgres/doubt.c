@@ -2,9 +2,15 @@
  *
  * Who writes has a row of his own in `writers`, by a random word that is chosen
  * when he starts, and every transaction numbers it: if the row has the number,
- * the transaction was committed. Whoever reads the row with a lock waits for a
- * transaction that is not over yet, at a server that has not noticed that the
- * connection is gone.
+ * the transaction was committed.
+ *
+ *     BEGIN, number ... something is answered ... COMMIT
+ *
+ * The number is the first that a transaction writes, and its COMMIT is not sent
+ * before the server has answered something behind it: from then on the row is
+ * locked until the transaction is over. So whoever reads the row with a lock
+ * waits, also at a server that has not noticed that the connection is gone, and
+ * for a COMMIT that is still on its way.
  *
  *     COMMIT sent, no answer --> doubtful --> the row could be read: known
  *                                  ^  |
@@ -57,21 +63,45 @@ int sl_pg_sign_in(struct sl_pg_link *l)
     return err ? err : sl_pg_push(l, "enter", NULL, &p);
 }
 
+int sl_pg_number(struct sl_database *db)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    char number[24];
+    struct sl_pg_params p = {
+        .count = 2, .values = {s->word, number}
+    };
+
+    s->has_row = false;
+    snprintf(number, sizeof(number), "%" PRIu64, ++s->number);
+    return sl_pg_push(&s->link, "number", NULL, &p) ? sl_pg_fail(db) : 0;
+}
+
+/* A transaction that has asked nothing yet: has the server its number? */
+static int await_row(struct sl_database *db)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct sl_pg_params p = {.count = 1, .values = {s->word}};
+    PGresult *result = NULL;
+
+    if (s->has_row)
+        return 0;
+    if (sl_pg_ask(&s->link, "marked", &p, false, false, &result))
+        return sl_pg_fail(db);
+    PQclear(result);
+    return 0;
+}
+
 int sl_pg_commit(struct sl_database *db)
 {
     static const struct sl_pg_params none;
     struct sl_pg_store *s = sl_pg_store_of(db);
-    char number[24], name[16];
-    struct sl_pg_params p = {
-        .count = 2, .values = {s->word, number}
-    };
+    char name[16];
     PGresult *result = NULL;
     bool done;
 
-    snprintf(number, sizeof(number), "%" PRIu64, ++s->number);
+    if (await_row(db))
+        return SLUICE_ESTORE;
     snprintf(name, sizeof(name), "q%d", (int)SL_QUERY_COMMIT);
-    if (sl_pg_push(&s->link, "number", NULL, &p))
-        return sl_pg_fail(db);
     s->link.was_lost = false;
     s->in_transaction = false;
     if (sl_pg_ask(&s->link, name, &none, true, false, &result)) {

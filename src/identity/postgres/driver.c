@@ -155,7 +155,9 @@ static int run(struct sl_database *db, enum sl_query query)
     err =
         sl_pg_push(&s->link, name_of(query, name), NULL, take_bound(s, query));
     unbind(s, query);
-    return err ? sl_pg_fail(db) : 0;
+    if (err)
+        return sl_pg_fail(db);
+    return query == SL_QUERY_BEGIN ? sl_pg_number(db) : 0;
 }
 
 /* Every counter may be more than there is memory for. */
@@ -180,6 +182,7 @@ static int ask(struct sl_database *db, enum sl_query query)
     if (sl_pg_ask(&s->link, name_of(query, name), take_bound(s, query),
                   !s->in_transaction, is_long(query), &s->results[query]))
         return sl_pg_fail(db);
+    s->has_row = true;
     s->rows[query] = 0;
     return s->results[query] && PQntuples(s->results[query]) > 0;
 }

@@ -22,7 +22,8 @@ struct sl_pg_store {
     struct sl_pg_listener *listener; /* or NULL */
     _Atomic int served_by;           /* the process at the server */
     bool in_transaction;
-    uint64_t number;   /* of the last transaction that was to be committed */
+    bool has_row;      /* the server has answered behind its number */
+    uint64_t number;   /* of the last transaction that was begun */
     uint64_t doubtful; /* it was sent and not answered; 0: there is none */
     uint64_t unheard[SL_PG_UNHEARD]; /* were committed, as was found later */
     unsigned unheard_count;          /* of all times */
@@ -49,6 +50,9 @@ static inline int sl_pg_fail(struct sl_database *db)
 
 /* On a fresh connection, within its pipeline: what the calls below need. */
 SL_MUST_USE int sl_pg_sign_in(struct sl_pg_link *link);
+
+/* Right behind BEGIN: the transaction has its number, and with it the row. */
+SL_MUST_USE int sl_pg_number(struct sl_database *db);
 
 /* End a transaction; db->doubt is its number if nobody knows how it ended. */
 SL_MUST_USE int sl_pg_commit(struct sl_database *db);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "net/loop.h"
+#include "base/clock.h"
 #include "store/lease/inner.h"
 
 /* Beyond so many keys those whose units are held are forgotten, too. */
@@ -42,6 +42,14 @@ static uint64_t larger(uint64_t a, uint64_t b)
 }
 
 /* ---- is this node known to live? ---- */
+
+sl_ns sl_leased_steady(struct sl_store *store)
+{
+    struct sl_leased *l = (struct sl_leased *)store;
+
+    return l->options.steady ? l->options.steady(l->options.ctx)
+                             : sl_clock_up();
+}
 
 void sl_leased_seen(struct sl_store *store, sl_ns at)
 {
@@ -185,7 +193,7 @@ static void land_locked(struct sl_leased_errand *e, struct sl_leased_key *k,
     }
     if (same)
         sl_lease_land(&k->lease, &e->ask.terms, &wish,
-                      sl_loop_steady(e->ask.loop));
+                      sl_leased_steady(&e->l->store));
     else if (e->ask.terms.granted > 0)
         return_grant(e, k, outbox);
     if (same && k->lease.refused_until > 0 && k->unsettled > 0) {
@@ -289,7 +297,7 @@ void sl_leased_beat(struct sl_store *store, struct sl_loop *loop, sl_ns now)
 {
     struct beat b = {.l = (struct sl_leased *)store,
                      .now = now,
-                     .steady = sl_loop_steady(loop)};
+                     .steady = sl_leased_steady(store)};
 
     b.away = atomic_load(&b.l->away);
     sl_leased_each(b.l, trim, &b);
@@ -300,7 +308,7 @@ void sl_leased_drain(struct sl_store *store, struct sl_loop *loop, sl_ns now)
 {
     struct beat b = {.l = (struct sl_leased *)store,
                      .now = now,
-                     .steady = sl_loop_steady(loop),
+                     .steady = sl_leased_steady(store),
                      .all = true};
 
     sl_leased_each(b.l, trim, &b);

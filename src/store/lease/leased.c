@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "net/loop.h"
 #include "store/lease/inner.h"
 
 /* So many refusals may come from books that have not heard of a reset yet. */
@@ -177,15 +176,16 @@ static void think_ahead(struct sl_leased_attempt *a)
 
 /* ---- a take ---- */
 
+/* The clock is read first: it waits for whatever is being fetched. */
 static void prepare(struct sl_leased_attempt *a)
 {
+    a->steady = sl_leased_steady(&a->l->store);
     a->inner = *a->take;
     a->inner.parts = a->parts;
     a->inner.done = on_inner;
     a->inner.err = 0;
     a->shards = 0;
     a->leased = sl_leased_parts(a->take);
-    a->steady = a->take->loop ? sl_loop_steady(a->take->loop) : 0;
     a->outbox = NULL;
     for (unsigned i = 0; i < a->inner.count; i++) {
         a->parts[i] = a->take->parts[i];

@@ -74,6 +74,8 @@ struct sl_leased_options {
     struct sl_lender *lender;
     const struct sl_alloc *alloc;
     sl_ns patience; /* how long a take waits that says nothing itself */
+    sl_ns (*steady)(void *ctx); /* sl_leased_steady(); NULL: the machine says */
+    void *ctx;
 };
 
 /* On failure (SLUICE_ENOMEM) the store is still the caller's. */
@@ -82,6 +84,11 @@ SL_MUST_USE int sl_leased_open(const struct sl_leased_options *options,
 
 /* Once a second, on a loop: what is not needed goes back. */
 void sl_leased_beat(struct sl_store *store, struct sl_loop *loop, sl_ns now);
+
+/* Now, on a clock that is never set and does not stand still while the machine
+ * sleeps. It is read anew for every take, not once per turn of a loop: between
+ * two takes of one turn a process may be stopped for any time. */
+sl_ns sl_leased_steady(struct sl_store *store);
 
 /* The books know that this node lived at the steady time `at`. Nobody releases
  * what it has for SL_LEASE_ALIVE after that; so it goes on using what it has

@@ -227,6 +227,15 @@ static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
         e->begun = i + 1;
 }
 
+/* Whoever is refused reckons with its permits no more. Where another stays out
+ * in its place the cell looks as it did. */
+static void forget(const struct ending *e)
+{
+    for (unsigned i = 0; i < e->record.count; i++)
+        if (e->limits[i].kind == SL_PERMITS)
+            sl_soonest_forget(e->set.table, &e->set.items[i].key);
+}
+
 bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
                     uint64_t number, struct sl_cell head)
 {
@@ -248,6 +257,7 @@ bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
         add_kept(&e, i, NULL, 0, (sl_ns)head.w[0]);
     if (sl_set_decide(&e.set) != SL_VERDICT_ALLOW)
         return false;
+    forget(&e);
     sl_count(intent, SL_STAT_EXPIRED);
     return true;
 }
@@ -336,8 +346,10 @@ static enum sl_verdict settle(struct ending *e, struct sl_hold_deed *deed)
     e->set.rider = &e->rider;
     ask(e, deed);
     verdict = sl_set_decide(&e->set);
-    if (verdict == SL_VERDICT_ALLOW)
+    if (verdict == SL_VERDICT_ALLOW) {
+        forget(e);
         tell(e, deed);
+    }
     return verdict;
 }
 
@@ -359,9 +371,8 @@ static enum sl_verdict look(struct ending *e, struct sl_hold_deed *deed)
     }
     e->set.rider = NULL;
     ask(e, deed);
-    for (unsigned i = 0; deed->errand == SL_HOLD_EXTEND && i < e->set.count;
-         i++)
-        sl_soonest_forget(e->set.table, &e->set.items[i].key);
+    if (deed->errand == SL_HOLD_EXTEND)
+        forget(e);
     verdict = sl_set_decide(&e->set);
     if (verdict == SL_VERDICT_ALLOW)
         tell(e, deed);

@@ -22,6 +22,8 @@
 #define PER_ROW   (SL_HOLD_BLOCK / 2)
 #define ROW       UINT64_C(128)
 #define EACH_SIGN UINT64_C(0x0001000100010001)
+#define ALL_SIGNS UINT64_MAX
+#define TOP_FREE  (ALL_SIGNS >> SIGN_BITS) /* a row's second word has three */
 
 /* The word that has the sign of a record, and how far up. */
 static sl_word *sign_of(const struct sl_region *r, uint64_t number,
@@ -126,14 +128,16 @@ static uint64_t zeros(uint64_t signs)
     return (signs - EACH_SIGN) & ~signs & EACH_SIGN << (SIGN_BITS - 1);
 }
 
-/* Four signs at a time: those of the key, and those of several. */
+/* Four signs at a time: those of the key, and those of several; none where
+ * there is no record. */
 static void collect_word(const struct sl_intent *intent, const sl_word *word,
-                         uint64_t first, struct soonest *s)
+                         uint64_t there, uint64_t first, struct soonest *s)
 {
     uint64_t signs = atomic_load_explicit(word, memory_order_acquire);
     uint64_t hits =
         zeros(signs ^ sign_for(s->key->hash) * EACH_SIGN) | zeros(~signs);
 
+    hits &= there;
     for (; hits; hits &= hits - 1)
         collect(intent, first + (uint64_t)__builtin_ctzll(hits) / SIGN_BITS, s);
 }
@@ -147,8 +151,8 @@ static void collect_block(const struct sl_intent *intent, uint64_t block,
     const sl_word *row = sl_region_word(r, at - at % ROW);
 
     for (unsigned i = 0; i < 2; i++) {
-        collect_word(intent, row, number, s);
-        collect_word(intent, row + 1, number + PER_WORD, s);
+        collect_word(intent, row, ALL_SIGNS, number, s);
+        collect_word(intent, row + 1, TOP_FREE, number + PER_WORD, s);
         row += ROW / sizeof(*row);
         number += PER_ROW;
     }
@@ -272,8 +276,8 @@ static bool recall(struct sl_set *set, const struct question *q,
     return false;
 }
 
-/* In the one or the other, as it happens. Not if somebody has begun a hold
- * meanwhile: then the version is another. */
+/* In the one or the other, as it happens. Not if somebody has begun or ended a
+ * hold meanwhile: then the version is another. */
 static void remember(struct sl_set *set, const struct question *q,
                      const struct sl_cell memos[2], uint64_t number)
 {

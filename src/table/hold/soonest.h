@@ -9,8 +9,8 @@
  * Whoever is refused comes again, so what was found is remembered in this
  * process: which record it was, with a sum over it, the key's cell, and what
  * was asked. It counts while all of that is the same and no hold of the key was
- * begun or extended in this process, for an instant (EPOCH): in another process
- * one may have been, where another had ended.
+ * begun, extended or ended in this process, for an instant (EPOCH): in another
+ * process one may have been.
  */
 #ifndef SL_SOONEST_H
 #define SL_SOONEST_H
@@ -21,9 +21,9 @@
 void sl_hold_record_sign(const struct sl_region *r,
                          const struct sl_hold_record *record);
 
-/* A hold of the key's permits has begun, or expires at another time than it
- * did: what is remembered does not count, nor what is found by somebody who has
- * begun to look before this. */
+/* A hold of the key's permits has begun or ended, or expires at another time
+ * than it did: what is remembered does not count, nor what is found by somebody
+ * who has begun to look before this. */
 void sl_soonest_forget(struct sl_table *table, const struct sl_key *key);
 
 /* How long until so many permits of `key` have expired that `cost` of

@@ -5,7 +5,6 @@
 #include "engine/ask.h"
 #include "engine/debts.h"
 #include "engine/parts.h"
-#include "fail.h"
 
 static const char policy[] =
     "sluice: 1\n"
@@ -400,47 +399,6 @@ static void check_share(void)
     rig_close(&rig);
 }
 
-/* Whatever can't be remembered is forgiven: nobody is refused for it. */
-static void check_no_memory(void)
-{
-    struct sl_limit limit = {
-        .kind = SL_FIXED, .count = 5, .capacity = 5, .period = SL_MIN};
-    struct sl_stored stored = {.name = "a"};
-    struct sl_take_part part = {.of = &stored,
-                                .limit = &limit,
-                                .key = SL_STR("k"),
-                                .name = SL_STR("n"),
-                                .cost = 2};
-    struct fail fail = {.nth = 1};
-    struct sl_alloc alloc = fail_alloc(&fail);
-    struct sl_debts *debts = NULL;
-    struct sl_debts_stats s;
-    struct sl_live *live;
-
-    CASE("without memory a debt is forgiven, and counted");
-    far_open(&far, &rig, policy, false);
-    live = sl_engine_hold(rig.engine, NULL);
-    sl_limit_derive(&limit);
-    CHECK_EQ(sl_debts_open(&alloc, &debts), SLUICE_ENOMEM);
-    fail = (struct fail){.nth = 2};
-    CHECK_EQ(sl_debts_open(&alloc, &debts), 0);
-    sl_debts_add(debts, live, &part, 0);
-    sl_debts_stats(debts, &s);
-    CHECK(s.keys == 0 && s.forgiven == 2);
-    sl_debts_add(debts, live, &part, 0);
-    sl_debts_stats(debts, &s);
-    CHECK(s.keys == 1 && s.forgiven == 2);
-    CASE("nor is it given back without");
-    part.name = SL_STR("another");
-    fail.nth = fail.calls + 1;
-    sl_debts_give(debts, live, &part, 0);
-    sl_debts_stats(debts, &s);
-    CHECK(s.keys == 1 && s.lost == 2);
-    sl_debts_close(debts);
-    sl_live_release(live);
-    rig_close(&rig);
-}
-
 int main(void)
 {
     check_late();
@@ -451,6 +409,5 @@ int main(void)
     check_charge_fails();
     check_bounded();
     check_share();
-    check_no_memory();
     return CHECK_DONE();
 }

@@ -134,6 +134,26 @@ static void use(struct sluice *gate, struct purse *purse)
     CHECK_EQ(purse->calls + 1, purse->nth);
 }
 
+/* The numbers of docs/guide/library.md. */
+static void test_size(void)
+{
+    struct purse purse = {0};
+    struct sluice_options o = options_on(&purse);
+    struct sluice *gate = NULL;
+    size_t one;
+
+    CASE("a gate is as large as the guide says");
+    o.limit_count = 1;
+    CHECK_EQ(sluice_open(&o, &gate), 0);
+    one = purse.bytes;
+    CHECK(one > 72 << 10 && one < 76 << 10);
+    sluice_close(gate);
+    o.limit_count = 2;
+    CHECK_EQ(sluice_open(&o, &gate), 0);
+    CHECK(purse.bytes - one > 4 << 10 && purse.bytes - one < 8 << 10);
+    sluice_close(gate);
+}
+
 static void test(const char *name, const char *file, void *memory)
 {
     struct purse purse = {0};
@@ -191,6 +211,7 @@ int main(void)
     limits[2].zone = "America/New_York";
     limits[2].anchor = 31;
     test_refusals();
+    test_size();
     test("on the heap", NULL, NULL);
     test("in a file", path, NULL);
     unlink(path);

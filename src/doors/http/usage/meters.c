@@ -165,7 +165,8 @@ static int write_meter(struct reading *r, const struct sl_rule *rule)
     if (counter) {
         view.overage = counter->overage;
         view.credited = counter->credited;
-        if (!view.limited || view.blind)
+        view.from_books = !view.limited || view.blind;
+        if (view.from_books)
             view.used = counter->used;
     }
     view.credits = sum_credits(r, rule->name);

@@ -51,7 +51,8 @@ static int write_one(const struct reporting *r, unsigned i, struct sl_buf *out)
 
     view.overage = u->overage;
     view.credited = u->credited;
-    if (!view.limited || view.blind)
+    view.from_books = !view.limited || view.blind;
+    if (view.from_books)
         view.used = u->used;
     if (!err)
         err = sl_view_write(&view, out);
@@ -226,7 +227,7 @@ static bool fill(struct reporting *r, unsigned i)
         .at = use->facts.now,
         .key = use->key,
         .name = use->name,
-        .cap = r->views[i].limited ? r->views[i].limit : UINT64_MAX,
+        .cap = r->views[i].limited ? r->views[i].cap : UINT64_MAX,
         .reported = true,
         .level = use->rule->kind == SL_LEVEL,
         .enforce = use->enforce,
@@ -279,6 +280,7 @@ static void on_asked(struct sl_ask *ask)
 
         sl_view_of(ask, use->rule, use->facts.now, &after);
         r->views[i].used = after.used;
+        r->views[i].left = after.left;
         r->views[i].blind = after.blind;
         if (r->usage[i].owes && r->usage[i].moved < 0 && !after.blind)
             pay(r, &r->usage[i]);

@@ -11,6 +11,13 @@
 
 /* ---- what a decision says ---- */
 
+/* Does it count up to its limit? What grows back, or slides, says itself what
+ * is left of it. */
+static bool counts_up(const struct sl_rule *rule)
+{
+    return rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
+}
+
 /* What was used, as the limit itself knows it. */
 static uint64_t used_of(const struct sl_shown *shown)
 {
@@ -38,8 +45,10 @@ void sl_view_of(const struct sl_ask *ask, const struct sl_rule *rule, sl_ns now,
     if (shown && sl_rate_has_numbers(shown->form)) {
         numbers = shown->numbers;
         ret->limited = true;
-        ret->limit = numbers->count;
+        ret->cap = numbers->count;
+        ret->limit = counts_up(rule) ? numbers->count : numbers->capacity;
         ret->blind = ask->decision.degraded;
+        ret->left = ret->blind ? ret->limit : shown->answer.remaining;
         ret->used = ret->blind ? 0 : used_of(shown);
         if (!ret->blind && shown->answer.reset_in >= 0)
             ret->end = now + shown->answer.reset_in;
@@ -92,6 +101,8 @@ static int add_instant(struct sl_buf *out, const char *before, sl_ns at)
 
 static int add_numbers(struct sl_buf *out, const struct sl_view *v)
 {
+    uint64_t left =
+        counts_up(v->rule) ? sl_sub_floor(v->limit, v->used) : v->left;
     int err = sl_buf_addf(out, ",\"used\":%" PRIu64, v->used);
 
     if (err || !v->limited)
@@ -101,8 +112,17 @@ static int add_numbers(struct sl_buf *out, const struct sl_view *v)
     return sl_buf_addf(
         out,
         ",\"limit\":%" PRIu64 ",\"remaining\":%" PRIu64 ",\"share\":%" PRIu64,
-        v->limit, v->used < v->limit ? v->limit - v->used : 0,
+        v->limit, left,
         v->limit ? (uint64_t)((unsigned __int128)v->used * 100 / v->limit) : 0);
+}
+
+/* What is neither a quota nor from the books has no period that it is counted
+ * from. */
+static sl_ns period_of(const struct sl_view *v)
+{
+    bool has = v->rule->kind == SL_QUOTA || v->from_books;
+
+    return has && v->start > 0 ? v->start : SL_NS_NONE;
 }
 
 int sl_view_write(const struct sl_view *v, struct sl_buf *out)
@@ -128,8 +148,7 @@ int sl_view_write(const struct sl_view *v, struct sl_buf *out)
                           ",\"credits\":%" PRIu64,
                           v->overage, v->credited, v->credits);
     if (!err)
-        err = add_instant(
-            out, ",\"period_start\":", v->start > 0 ? v->start : SL_NS_NONE);
+        err = add_instant(out, ",\"period_start\":", period_of(v));
     if (!err)
         err = add_instant(out, ",\"reset\":", v->end);
     if (!err)

@@ -43,11 +43,14 @@ SL_MUST_USE bool sl_uses_read(struct sl_http_call *call,
 struct sl_view {
     const struct sl_rule *rule;
     struct sl_str plan, scope, id;
-    bool limited; /* `limit` is one */
-    bool blind;   /* the store was not asked: used is what the books have */
+    bool limited;    /* `limit` is one */
+    bool blind;      /* the store was not asked: used is what the books have */
+    bool from_books; /* `used` is */
     uint64_t used, limit, overage, credited, credits;
-    sl_ns start; /* 0: none */
-    sl_ns end;   /* SL_NS_NONE: none */
+    uint64_t left; /* as the limit itself says; of what does not count up */
+    uint64_t cap;  /* for the books: what lies beyond it is overage */
+    sl_ns start;   /* of what the books count; 0: none */
+    sl_ns end;     /* SL_NS_NONE: none */
     sl_ns now;
 };
 

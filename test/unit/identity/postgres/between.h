@@ -1,5 +1,6 @@
 /* between.h -- somebody who stands between the registry and its PostgreSQL, and
- * cuts the line when the answer to a COMMIT comes. */
+ * cuts the line when the answer to a COMMIT comes; or when the COMMIT comes,
+ * which he keeps, and brings to the server later. */
 #ifndef SL_TEST_BETWEEN_H
 #define SL_TEST_BETWEEN_H
 
@@ -15,6 +16,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "identity/registry/database.h"
+
 #define BETWEEN_LINES 16
 
 struct between {
@@ -24,6 +27,10 @@ struct between {
     _Atomic bool armed; /* the next answer to a COMMIT is not passed on */
     _Atomic bool shuts; /* and nobody gets through from then on */
     _Atomic bool shut, over;
+    _Atomic bool keeps; /* the next COMMIT is kept, and its line is cut */
+    char kept[65536];
+    size_t kept_len;
+    int kept_for;                /* the server still has its end of that line */
     int lines[BETWEEN_LINES][2]; /* client, server; -1: none */
 };
 
@@ -62,6 +69,41 @@ static inline void between_cut(int line[2])
     line[0] = line[1] = -1;
 }
 
+/* What is sent has a COMMIT, by the name of the prepared statement. */
+static inline bool between_commits(const char *bytes, size_t len)
+{
+    char name[16];
+    int name_len = snprintf(name, sizeof(name), "q%d", (int)SL_QUERY_COMMIT);
+
+    return memmem(bytes, len, name, (size_t)name_len + 1);
+}
+
+static inline void between_keep(struct between *b, int line[2],
+                                const char *bytes, size_t len)
+{
+    memcpy(b->kept, bytes, len);
+    b->kept_len = len;
+    b->kept_for = line[1];
+    close(line[0]);
+    line[0] = line[1] = -1;
+    atomic_store(&b->keeps, false);
+}
+
+/* What was kept comes to the server. Is it committed? */
+static inline bool between_bring(struct between *b)
+{
+    char bytes[65536];
+    size_t len = 0;
+    ssize_t got = write(b->kept_for, b->kept, b->kept_len);
+
+    while (got > 0 && !memmem(bytes, len, "COMMIT", 7)) {
+        got = read(b->kept_for, bytes + len, sizeof(bytes) - len);
+        len += got > 0 ? (size_t)got : 0;
+    }
+    close(b->kept_for);
+    return got > 0;
+}
+
 /* From one side of a line to the other. */
 static inline void between_pass(struct between *b, int line[2], int from)
 {
@@ -69,6 +111,11 @@ static inline void between_pass(struct between *b, int line[2], int from)
     char bytes[65536];
     ssize_t len = read(line[from], bytes, sizeof(bytes));
 
+    if (len > 0 && from == 0 && atomic_load(&b->keeps) &&
+        between_commits(bytes, (size_t)len)) {
+        between_keep(b, line, bytes, (size_t)len);
+        return;
+    }
     if (len > 0 && from == 1 && atomic_load(&b->armed) &&
         memmem(bytes, (size_t)len, end, sizeof(end))) {
         atomic_store(&b->armed, false);

@@ -1,5 +1,6 @@
 /* doubt.c -- a COMMIT whose answer is lost: what it was about is recorded once,
- * whether it was committed or not, and however long nobody knows. */
+ * whether it was committed or not, and however long nobody knows; also if the
+ * COMMIT comes to the server when everybody has asked for it. */
 #define ON_POSTGRES
 #include <signal.h>
 
@@ -138,6 +139,66 @@ static void test_not_committed(struct world *w)
     sl_job_clear(&slip.job);
 }
 
+static void test_late(struct world *w)
+{
+    struct slip slip;
+
+    CASE("the line is lost while the COMMIT is on its way: nobody knows");
+    fill(&slip);
+    atomic_store(&between.keeps, true);
+    CHECK_EQ(hand_in(w, &slip), SLUICE_ESTORE);
+    CHECK(!atomic_load(&between.keeps));
+    CHECK(slip.job.doubt != 0);
+    CASE("it comes late, and what it is about is put down once");
+    CHECK(between_bring(&between));
+    CHECK_EQ(send_until(w, &slip, "never"), 0);
+    CHECK_EQ(slip.job.doubt, 0);
+    CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), 25);
+    CHECK_EQ(sum(w, "acme", SL_ROW_DAY), 25);
+    sl_job_clear(&slip.job);
+}
+
+static void test_late_never(struct world *w)
+{
+    struct slip slip;
+
+    CASE("it never comes");
+    fill(&slip);
+    atomic_store(&between.keeps, true);
+    CHECK_EQ(hand_in(w, &slip), SLUICE_ESTORE);
+    CHECK(slip.job.doubt != 0);
+    close(between.kept_for);
+    CASE("and it is put down when it is handed in again");
+    CHECK_EQ(send_until(w, &slip, "never"), 0);
+    CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), 30);
+    sl_job_clear(&slip.job);
+}
+
+/* A switch asks nothing: the server must have answered something else. */
+static void test_late_silent(struct world *w)
+{
+    struct sl_job job;
+
+    CASE("the COMMIT of a transaction that has asked nothing is late");
+    sl_job_init(&job, SL_JOB_SWITCH, &sl_alloc_libc);
+    job.name = S("sso");
+    job.on = 1;
+    job.by = S("test");
+    atomic_store(&between.keeps, true);
+    ask(w, &job);
+    CHECK_EQ(job.err, SLUICE_ESTORE);
+    CHECK(job.doubt != 0);
+    CHECK(between_bring(&between));
+    for (int i = 0; job.err && i < 500; i++) {
+        poll(NULL, 0, 20);
+        job.err = 0;
+        ask(w, &job);
+    }
+    CHECK_EQ(job.err, 0);
+    CHECK_EQ(job.doubt, 0);
+    sl_job_clear(&job);
+}
+
 int main(void)
 {
     struct world w;
@@ -148,6 +209,9 @@ int main(void)
     test_lost(&w);
     test_unknown(&w);
     test_not_committed(&w);
+    test_late(&w);
+    test_late_never(&w);
+    test_late_silent(&w);
     world_close(&w);
     between_close(&between);
     return CHECK_DONE();

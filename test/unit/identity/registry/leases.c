@@ -78,17 +78,21 @@ static void test_reset(struct world *w)
     CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
 }
 
+/* With a print, as decisions tell it: their line is found by that alone. */
 static void tell(struct sl_meter *meter, int64_t amount)
 {
     struct sl_str id = S("acme");
-    struct sl_spent spent = {.limit = S("minutes"),
-                             .scope = S("org"),
-                             .values = &id,
-                             .value_count = 1,
-                             .start = DAY_0,
-                             .at = DAY_0 + SL_HOUR,
-                             .amount = amount,
-                             .cap = 100};
+    struct sl_spent spent = {
+        .print = {.lo = 7, .hi = 7},
+        .limit = S("minutes"),
+        .scope = S("org"),
+        .values = &id,
+        .value_count = 1,
+        .start = DAY_0,
+        .at = DAY_0 + SL_HOUR,
+        .amount = amount,
+        .cap = 100
+    };
 
     meter->calls->spent(meter, &spent);
 }

@@ -157,10 +157,10 @@ static void test_name(struct world *w)
 
 #define MANY 150 /* more than are gone through at once */
 
-static void lease_many(struct world *w)
+static void lease_many(struct world *w, const char *node)
 {
     for (unsigned i = 0; i < MANY; i++) {
-        struct sl_lease_claim c = claim("many", 1, 1);
+        struct sl_lease_claim c = claim(node, 1, 1);
         char id[16];
 
         snprintf(id, sizeof(id), "id-%03u", i);
@@ -168,6 +168,88 @@ static void lease_many(struct world *w)
         carry(w, &c);
     }
 }
+
+#ifdef ON_POSTGRES
+struct slow {
+    struct back back; /* the first: on_lease() has it */
+    long long seen;
+};
+
+static long long read_seen(void)
+{
+    PGconn *conn = PQconnectdb(backed_url());
+    PGresult *result =
+        PQexec(conn, "SELECT seen FROM sluice.usage_nodes WHERE node = 'slow'");
+    long long seen = PQntuples(result) == 1
+                         ? strtoll(PQgetvalue(result, 0, 0), NULL, 10)
+                         : 0;
+
+    PQclear(result);
+    PQfinish(conn);
+    return seen;
+}
+
+/* While it is at its first row a long time goes by. */
+static uint64_t on_slow(void *ctx, const struct sl_lease_row *row, bool *held,
+                        sl_ns *at)
+{
+    struct slow *slow = ctx;
+    uint64_t left = on_lease(&slow->back, row, held, at);
+
+    if (slow->back.rows == 1)
+        backed_run("UPDATE sluice.usage_nodes SET seen = 1");
+    if (slow->back.rows == MANY)
+        slow->seen = read_seen();
+    return left;
+}
+
+static void test_alive(struct world *w)
+{
+    struct slow slow = {.seen = 0};
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .on_lease = on_slow,
+                                          .node = S("slow"),
+                                          .now = DAY_0 + SL_HOUR,
+                                          .ctx = &slow};
+
+    CASE("while it goes through many it says that it lives");
+    lease_many(w, "slow");
+    world_stop(w);
+    CHECK_EQ(sl_registry_open(&options, &w->registry, NULL), 0);
+    CHECK_EQ(slow.back.rows, MANY);
+    CHECK(slow.seen >= DAY_0 + SL_HOUR);
+    world_stop(w);
+    CHECK_EQ(world_start(w, NULL), 0);
+}
+
+/* While it is at its first row another comes with its name. */
+static uint64_t on_twin(void *ctx, const struct sl_lease_row *row, bool *held,
+                        sl_ns *at)
+{
+    backed_run("UPDATE sluice.usage_nodes SET word = 'another'");
+    return on_lease(ctx, row, held, at);
+}
+
+static void test_twin(struct world *w)
+{
+    struct back back = {.own = 0};
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .on_lease = on_twin,
+                                          .node = S("pair"),
+                                          .ctx = &back};
+    struct sl_diag diag = {0};
+
+    CASE("(5) one that loses its name while it comes back does not start");
+    CHECK_EQ(lease(w, "pair", 10, 10), 10);
+    world_stop(w);
+    CHECK_EQ(sl_registry_open(&options, &w->registry, &diag), SLUICE_ESTORE);
+    CHECK(strstr(diag.sentence, "with the name of this one, pair;"));
+    CHECK_EQ(world_start(w, NULL), 0);
+    CHECK_EQ(look(w, "pair").leased, 10);
+}
+#endif
 
 static void test_no_memory(struct world *w)
 {
@@ -185,7 +267,7 @@ static void test_no_memory(struct world *w)
     int err = SLUICE_ENOMEM;
 
     CASE("the nth allocation fails while it comes back: it comes again");
-    lease_many(w);
+    lease_many(w, "many");
     world_stop(w);
     while (err && f.nth < 1000) {
         f = (struct fail){.nth = f.nth + 1};
@@ -216,6 +298,8 @@ int main(void)
 #ifdef ON_POSTGRES
     test_portions_of_slots(&w);
     test_name(&w);
+    test_alive(&w);
+    test_twin(&w);
 #endif
     world_close(&w);
     return CHECK_DONE();
