@@ -12,12 +12,14 @@ sluice: 1
 env: test
 limits:
   things: { kind: level, per: user, rate: 3 }
+  month: { kind: quota, per: user, rate: 3/month }
   bucket: { kind: token-bucket, per: user, rate: 50/day }
   tenant: { kind: fixed-window, per: org, rate: 3/hour, on_store_failure: deny }
 routes:
-  - { match: /steps, limits: [things, bucket, tenant], atomic: false }
-  - { match: /dated, limits: [bucket, tenant], atomic: false }
+  - { match: /steps, limits: [things, month, bucket, tenant], atomic: false }
+  - { match: /dated, limits: [month, bucket, tenant], atomic: false }
   - { match: /things, limits: [things] }
+  - { match: /month, limits: [month] }
   - { match: /bucket, limits: [bucket] }
   - { match: /tenant, limits: [tenant] }
 default: []
@@ -39,7 +41,7 @@ begin() {
 left() {
     local kind list=()
 
-    for kind in things bucket tenant; do
+    for kind in things month bucket tenant; do
         ask_for "$1" "/$kind" ",\"org\":\"$1\",\"cost\":0"
         list+=("$(member remaining)")
     done
@@ -105,13 +107,13 @@ shim '{"hold":1500,"only":"PutItem"}'
 ask_for u1 /steps ',"org":"u1"'
 check 'who waits too long for his pledge is refused' has "$out" '"status":503'
 check 'and it goes, long before it is old' until_ all_healed
-check 'nothing was taken' test "$(left u1)" = '3 50 3'
+check 'nothing was taken' test "$(left u1)" = '3 3 50 3'
 shim '{"fail":2,"after":1,"only":"UpdateItem","type":"ThrottlingException","hold":600}'
 ask_for u2 /steps ',"org":"u2"'
 shim '{}'
 check 'throttled at a row until it is too late' has "$out" '"status":503'
 check 'and undone' until_ all_healed
-check 'to the unit' test "$(left u2)" = '3 50 3'
+check 'to the unit' test "$(left u2)" = '3 3 50 3'
 end_by TERM
 
 # ---- those that may not look ----
@@ -126,6 +128,60 @@ check 'keys that may not query: it is said' until_ grep -q \
 ask_for fay /steps ',"org":"fay"'
 check 'and others go on' has "$out" '"allowed":true'
 shim '{}'
+end_by TERM
+
+# ---- rows that go before their set is healed ----
+
+# killed WHO PATH SERVED: what asks for him, after so many requests: two until
+# the daemon knows what it has to do, the pledge, and a row each
+killed() {
+    local asking
+
+    begin
+    at 2026-03-10T00:30:00Z
+    shim "{\"serve\":$3}"
+    curl -s "http://$http/v1/check" -o "told.$1" -d \
+        "{\"path\":\"$2\",\"user\":\"$1\",\"org\":\"$1\"}" &
+    asking=$!
+    until_ is_stalled
+    kill -9 "$pid"
+    wait "$pid" 2>/dev/null
+    wait "$asking" 2>/dev/null
+    shim '{}'
+}
+
+is_stalled() {
+    curl -s "$endpoint/_shim" | grep -q '"stalled":[1-9]'
+}
+
+killed kim /dated 6
+check 'told, and killed' grep -q '"allowed":true' told.kim
+begin
+at 2026-03-10T00:30:10Z
+tell /v1/keys/tenant/kim -X DELETE
+check 'the row that decides is reset' test "$code" = 200
+at 2026-03-10T00:31:00Z
+check 'before it is healed' until_ all_healed
+check 'what was told stays taken, but for that' test "$(left kim)" = '3 2 49 3'
+check 'and no row is marked' test -z "$(rows | grep marked)"
+tell /v1/keys/tenant/kim -X DELETE
+check 'then a reset takes the row away' test -z "$(rows | grep tenant:org:kim)"
+end_by TERM
+
+killed leo /dated 6
+check 'told, and killed' grep -q '"allowed":true' told.leo
+operation DeleteItem "{\"TableName\":\"$table\",\"Key\":{
+    \"userId\":{\"S\":\"sluice:test:tenant:org:leo\"},
+    \"dataType\":{\"S\":\"RATE_LIMIT#$((now_ms - 1800000))\"}}}" >/dev/null
+check 'a row that has expired' test -z "$(rows | grep tenant:org:leo)"
+killed mia /steps 6
+check 'killed before all was taken' test ! -s told.mia
+begin
+at 2026-03-10T02:31:00Z
+check 'two hours later' until_ all_healed
+check 'what was told stays taken' test "$(left leo)" = '3 2 50 3'
+check 'a level never expires: not taken, and undone' test \
+    "$(left mia)" = '3 3 50 3'
 end_by TERM
 
 finish

@@ -152,7 +152,11 @@ static void on_answered(struct sl_healer *healer)
         on_page(healer);
         break;
     case JUDGES:
-        ask_at(healer, 0, healer->row.marked ? CLEARS : REVIEWS);
+        ask_at(healer, 0,
+               sl_pledge_was_taken(&healer->pledge, &healer->row,
+                                   sl_dynamo_seat_wall(healer->seat))
+                   ? CLEARS
+                   : REVIEWS);
         break;
     case REVIEWS:
         review(healer);

@@ -11,6 +11,7 @@
 
 #define PARTITION "sluice:pledges"
 #define KEPT      (INT64_C(7) * 86400) /* seconds: then nobody comes for it */
+#define LASTS     SL_HOUR              /* every row that was written */
 
 /* ---- rows ---- */
 
@@ -55,6 +56,16 @@ struct sl_cell sl_pledge_undo(const struct sl_pledge_row *row,
         return refill(row, cell, at);
     return sl_adjust(&row->limit, cell, -(int64_t)row->cost, row->taken, at)
         .next;
+}
+
+bool sl_pledge_was_taken(const struct sl_pledge *pledge,
+                         const struct sl_row *last, sl_ns now)
+{
+    const struct sl_limit *limit = &pledge->rows[pledge->count - 1].limit;
+    bool expires = limit->kind != SL_LEVEL && limit->kind != SL_PERMITS;
+
+    return last->marked ||
+           (!last->there && expires && now - pledge->at >= LASTS);
 }
 
 /* ---- texts: eleven numbers, and a name of the last one's length ---- */
@@ -240,7 +251,7 @@ static bool read_id(struct sl_str sort, char ret[SL_PLEDGE_ID + 1])
     return true;
 }
 
-static bool is_before(struct sl_str at, sl_ns before)
+static bool is_before(struct sl_str at, sl_ns before, sl_ns *ret)
 {
     char text[24];
     struct sl_str digits = {text, 0};
@@ -249,15 +260,17 @@ static bool is_before(struct sl_str at, sl_ns before)
     if (at.len == 0 || at.len > 19)
         return false;
     digits.len = (size_t)snprintf(text, sizeof(text), "%.*s ", SL_STR_ARG(at));
-    return read_number(&digits, SL_TIME_END / SL_MS, &ms) &&
-           (sl_ns)ms * SL_MS < before;
+    if (!read_number(&digits, SL_TIME_END / SL_MS, &ms))
+        return false;
+    *ret = (sl_ns)ms * SL_MS;
+    return *ret < before;
 }
 
 static bool read_item(const json_t *item, sl_ns before, struct sl_pledge *ret)
 {
     sl_buf_clear(&ret->names);
     return read_id(value_of(item, "dataType", "S"), ret->id) &&
-           is_before(value_of(item, "at", "N"), before) &&
+           is_before(value_of(item, "at", "N"), before, &ret->at) &&
            !sl_buf_add(&ret->names, value_of(item, "rows", "S")) &&
            read_rows(sl_buf_str(&ret->names), ret);
 }

@@ -12,6 +12,9 @@
  *
  * The last row decides. If it has the mark all were taken, and the marks are
  * taken away from the first row to the last; if not, the set is to be undone.
+ * So a reset leaves marks where they are, and a row that never expires is last
+ * if there is one. Of others one that is gone after an hour may have expired:
+ * then nobody knows, and the set stays taken.
  *
  * Pure: no connection is known here.
  */
@@ -34,6 +37,7 @@ struct sl_pledge_row {
 
 struct sl_pledge {
     char id[SL_PLEDGE_ID + 1];
+    sl_ns at; /* when it was put */
     unsigned count;
     struct sl_pledge_row rows[SL_PARTS];
     struct sl_buf names;
@@ -48,6 +52,10 @@ void sl_pledge_row_of(const struct sl_pledge_row *from, const char *id,
  * refilled may have been spent by others. */
 struct sl_cell sl_pledge_undo(const struct sl_pledge_row *row,
                               struct sl_cell cell, sl_ns now);
+
+/* Was all of it taken, by what was found of the last row at `now`? */
+bool sl_pledge_was_taken(const struct sl_pledge *pledge,
+                         const struct sl_row *last, sl_ns now);
 
 /* A row as a text, appended to `out`. */
 SL_MUST_USE int sl_pledge_add(struct sl_buf *out,

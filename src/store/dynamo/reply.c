@@ -146,18 +146,19 @@ static bool read_number(const json_t *item, const char *name, uint64_t most,
     return true;
 }
 
-/* Is the row one of those that its set has written? */
-static bool is_marked(const json_t *item, const struct sl_row *row)
+/* Is the row one of those that its set has written, or another? */
+static void read_marks(const json_t *item, struct sl_row *row)
 {
     const json_t *list = json_object_get(json_object_get(item, "sets"), "SS");
 
+    row->has_marks = json_array_size(list) > 0;
+    row->marked = false;
     for (size_t i = 0; row->set && i < json_array_size(list); i++) {
         const char *text = json_string_value(json_array_get(list, i));
 
         if (text && strcmp(text, row->set) == 0)
-            return true;
+            row->marked = true;
     }
-    return false;
 }
 
 /* What all loops have leased of it. */
@@ -185,7 +186,7 @@ static bool read_row(const json_t *item, struct sl_row *row, sl_ns now)
 
     row->there = false;
     row->cell = sl_cell_of(0, 0);
-    row->marked = is_marked(item, row);
+    read_marks(item, row);
     row->leased = item ? sum_leases(item, now) : 0;
     if (!json_object_get(item, name))
         return true;

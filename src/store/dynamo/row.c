@@ -73,6 +73,18 @@ void sl_row_of(const struct sl_take_part *part, struct sl_str name, sl_ns now,
     }
 }
 
+void sl_row_date(struct sl_row *row, const struct sl_limit *limit, sl_ns now,
+                 sl_ns reset_in)
+{
+    /* A window that slides weighs on the next one. */
+    sl_ns more = limit->kind == SL_SLIDING ? limit->period : 0;
+
+    if (!row->is_window)
+        row->ttl = reset_in == SL_NS_NONE
+                       ? 0
+                       : (uint64_t)((now + reset_in + more) / SL_S) + 1 + GRACE;
+}
+
 struct sl_cell sl_row_cell(const struct sl_row *row, uint64_t count, sl_ns now)
 {
     (void)row;
@@ -355,13 +367,27 @@ int sl_row_put_unmark(struct sl_buf *out, struct sl_str table,
     return err ? err : sl_buf_add(out, SL_STR("}}"));
 }
 
+/* A mark says that its set was taken: that must not go with the row. */
+static int put_delete(struct sl_buf *out, struct sl_str table,
+                      const struct sl_row *row)
+{
+    int err = put_head(out, table, row);
+
+    return err ? err
+               : sl_buf_add(
+                     out,
+                     SL_STR(",\"ConditionExpression\":"
+                            "\"attribute_not_exists(#s)\","
+                            "\"ExpressionAttributeNames\":{\"#s\":\"sets\"}"));
+}
+
 int sl_row_put_delete(struct sl_buf *out, struct sl_str table,
                       const struct sl_row *row)
 {
     int err = sl_buf_add(out, SL_STR("{"));
 
     if (!err)
-        err = put_head(out, table, row);
+        err = put_delete(out, table, row);
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
@@ -376,7 +402,7 @@ static int put_one_of_set(struct sl_buf *out, struct sl_str table,
     if (!err && !row->changed)
         err = put_check(out, table, row);
     else if (!err && row->deletes)
-        err = put_head(out, table, row);
+        err = put_delete(out, table, row);
     else if (!err)
         err = put_swap(out, table, row);
     return err ? err : sl_buf_add(out, SL_STR("}}"));

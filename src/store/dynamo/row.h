@@ -44,11 +44,12 @@ struct sl_row {
     unsigned lease_slot; /* < SL_ROW_LEASES */
     uint64_t lease_amount;
     uint64_t lease_till; /* ms */
-    bool deletes;        /* a reset: the row goes */
+    bool deletes;        /* a reset: the row goes, if it has no marks */
 
     const char *set; /* of which it is a part, taken in steps (pledge.h); NULL:
                       * none */
     bool marked;     /* it was found with that one's mark */
+    bool has_marks;  /* or that of any */
     bool unmarks;    /* a swap takes the mark away, and needs it there; else it
                       * puts it there */
 };
@@ -56,6 +57,11 @@ struct sl_row {
 /* The row of a part at `now`. `name` is borrowed. */
 void sl_row_of(const struct sl_take_part *part, struct sl_str name, sl_ns now,
                struct sl_row *ret);
+
+/* Its ttl, if it is full again `reset_in` from now. One without a clock
+ * (SL_NS_NONE) has none, and then a write leaves what is there. */
+void sl_row_date(struct sl_row *row, const struct sl_limit *limit, sl_ns now,
+                 sl_ns reset_in);
 
 /* The sort key of a cell, by its limit's shape. */
 void sl_row_sort(uint64_t shape, char ret[SL_ROW_SORT]);

@@ -311,17 +311,14 @@ static void judge_each(struct sl_sheet *sheet)
     }
 }
 
-/* When a row has lost its meaning. Those without a clock never do. */
+/* When a row has lost its meaning; what gives back leaves that as it is, since
+ * others may have taken more meanwhile. */
 static void date(struct sl_sheet *sheet, unsigned k)
 {
-    const struct sl_answer *answer = &sheet->parts[sheet->first[k]].answer;
-    struct sl_row *row = &sheet->rows[k];
+    unsigned i = sheet->first[k];
 
-    if (!row->is_window)
-        row->ttl =
-            answer->reset_in == SL_NS_NONE
-                ? 0
-                : (uint64_t)((sheet->now + answer->reset_in) / SL_S) + 3601;
+    sl_row_date(&sheet->rows[k], &sheet->limits[i], sheet->now,
+                sheet->orphaned ? SL_NS_NONE : sheet->parts[i].answer.reset_in);
 }
 
 static void note_writes(struct sl_sheet *sheet, bool allowed)
@@ -333,10 +330,11 @@ static void note_writes(struct sl_sheet *sheet, bool allowed)
         bool same = row->is_window ? row->next.w[1] == row->cell.w[1]
                                    : sl_cell_eq(row->next, row->cell);
 
-        row->deletes = sheet->errand == SL_ERRAND_RESET && row->leased == 0;
+        row->deletes = sheet->errand == SL_ERRAND_RESET && row->leased == 0 &&
+                       !row->has_marks;
         row->changed = row->deletes || (!looks && !same);
         row->leaned_on = false;
-        if (row->changed && !sheet->orphaned)
+        if (row->changed)
             date(sheet, k);
     }
     for (unsigned i = 0; allowed && i + 1 < sheet->count; i++)

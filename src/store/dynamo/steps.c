@@ -124,14 +124,21 @@ static void go(struct sl_trip *trip, unsigned phase)
     sl_trip_go_on(trip);
 }
 
-static void put_in_order(struct sl_trip *trip)
+static void add_steps(struct sl_trip *trip, bool expire)
 {
     const struct sl_sheet *sheet = &trip->sheet;
 
-    trip->steps = 0;
     for (unsigned k = 0; k < sheet->row_count; k++)
-        if (sheet->rows[k].changed)
+        if (sheet->rows[k].changed && (sheet->rows[k].ttl > 0) == expire)
             trip->order[trip->steps++] = (uint8_t)k;
+}
+
+/* Those that never expire come last, since the last one decides. */
+static void put_in_order(struct sl_trip *trip)
+{
+    trip->steps = 0;
+    add_steps(trip, true);
+    add_steps(trip, false);
 }
 
 bool sl_steps_begin(struct sl_trip *trip)
@@ -212,6 +219,8 @@ static void on_review(struct sl_trip *trip)
                                    ? taken.taken
                                    : sl_dynamo_seat_wall(trip->seat));
     row->unmarks = true;
+    if (!row->is_window)
+        row->ttl = 0; /* it stays: others may have taken more meanwhile */
     go(trip, SL_TRIP_UNDOES);
 }
 

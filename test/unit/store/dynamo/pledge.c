@@ -96,6 +96,7 @@ static void test_texts(void)
     }
     CHECK(read_back(&rows, "SET#" ID, T0 + 1, &back));
     CHECK_STR(back.id, ID);
+    CHECK_EQ(back.at, T0);
     CHECK_EQ(back.count, SL_LEN(kinds));
     for (unsigned i = 0; i < back.count; i++) {
         make(&row, kinds[i].kind, kinds[i].rate, i + 1);
@@ -153,7 +154,7 @@ static void test_pages(void)
     CHECK(!memmem(query.bytes, query.len, "StartKey", 8));
     sl_buf_clear(&query);
     CHECK_EQ(sl_pledge_put_query(&query, SL_STR("t"), SL_STR("a\"b")), 0);
-    CHECK(memmem(query.bytes, query.len, "{\"S\":\"a\\\"b\"}}}", 15));
+    CHECK(memmem(query.bytes, query.len, "{\"S\":\"a\\\"b\"}}}", 14));
     sl_buf_done(&back.names);
     sl_buf_done(&after);
     sl_buf_done(&query);
@@ -252,6 +253,37 @@ static void test_never_more(void)
     }
 }
 
+static void test_was_taken(void)
+{
+    static const struct {
+        const char *why;
+        enum sl_kind kind;
+        const char *rate;
+        bool there, marked;
+        sl_ns age;
+        bool taken;
+    } rows[] = {
+  /* clang-format off */
+        {"its mark", SL_FIXED, "5/min", true, true, SL_MIN, true},
+        {"no mark", SL_FIXED, "5/min", true, false, 9 * SL_HOUR, false},
+        {"no row", SL_FIXED, "5/min", false, false, SL_HOUR - 1, false},
+        {"it may have expired", SL_FIXED, "5/min", false, false, SL_HOUR, true},
+        {"levels do not", SL_LEVEL, "5", false, false, 9 * SL_HOUR, false},
+  /* clang-format on */
+    };
+
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        struct sl_pledge pledge = {.at = T0, .count = 2};
+        struct sl_row last = {.there = rows[i].there, .marked = rows[i].marked};
+
+        CASE(rows[i].why);
+        make(&pledge.rows[0], SL_QUOTA, "9/day", 1);
+        make(&pledge.rows[1], rows[i].kind, rows[i].rate, 1);
+        CHECK_EQ(sl_pledge_was_taken(&pledge, &last, T0 + rows[i].age),
+                 rows[i].taken);
+    }
+}
+
 static void test_memory(void)
 {
     struct sl_pledge_row row;
@@ -284,6 +316,7 @@ int main(void)
     test_pages();
     test_undo();
     test_never_more();
+    test_was_taken();
     test_memory();
     return CHECK_DONE();
 }

@@ -28,6 +28,45 @@ static void open_world(struct world *w, enum sl_kind kind, const char *text,
         .errand = SL_ERRAND_TAKE, .parts = &w->part, .count = 1};
 }
 
+/* ---- how long rows last ---- */
+
+static void test_ttl(void)
+{
+    static const struct {
+        enum sl_kind kind;
+        const char *rate;
+        uint64_t lasts; /* seconds, from the take on */
+    } rows[] = {
+  /* clang-format off */
+        {SL_FIXED, "10/hour", 3600 + 3600},
+        {SL_BUCKET, "10/hour", 3 * 360 + 3601},
+        {SL_SLIDING, "10/hour", 2 * 3600 + 3601},
+        {SL_QUOTA, "10/day", 86400 + 3601},
+        {SL_LEVEL, "10", 0},
+  /* clang-format on */
+    };
+
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        struct world w;
+        struct sl_row *row = &w.sheet.rows[0];
+
+        CASE("a row lasts an hour longer than it means something");
+        open_world(&w, rows[i].kind, rows[i].rate, &sl_alloc_libc);
+        CHECK_EQ(sl_sheet_fill(&w.sheet, &w.take, T0), 0);
+        CHECK(sl_sheet_judge(&w.sheet));
+        CHECK_EQ(row->ttl, rows[i].lasts ? T0 / SL_S + rows[i].lasts : 0);
+
+        CASE("what gives back leaves that alone");
+        row->there = true;
+        row->cell = row->next;
+        sl_sheet_turn(&w.sheet, T0);
+        CHECK(sl_sheet_judge(&w.sheet));
+        CHECK(row->changed);
+        CHECK_EQ(row->ttl > 0, rows[i].kind == SL_FIXED);
+        sl_buf_done(&w.sheet.names);
+    }
+}
+
 /* ---- counting without a look ---- */
 
 static void test_counts(void)
@@ -280,6 +319,7 @@ static void test_reset(void)
 
 int main(void)
 {
+    test_ttl();
     test_reset();
     test_counts();
     test_clocks();
