@@ -55,13 +55,16 @@ static bool all_empty(const struct sl_daemon *daemon)
     return true;
 }
 
-static sl_ns settle_span(const struct sl_daemon *daemon)
+/* When the store is waited for no longer. Requests and the store have --drain
+ * together, but the store has a moment of its own, however long they took. */
+static sl_ns settle_end(const struct sl_daemon *daemon, sl_ns now)
 {
     sl_ns deadline = daemon->settings.deadline;
+    sl_ns least = now + SETTLE + (deadline < SL_S ? deadline : SL_S);
 
-    if (sl_shared_tells(daemon)) /* then we stop when all is done */
-        return daemon->settings.drain;
-    return SETTLE + (deadline < SL_S ? deadline : SL_S);
+    if (sl_shared_tells(daemon) && daemon->drain_until > least)
+        return daemon->drain_until; /* or sooner: when all is done */
+    return least;
 }
 
 /* The admin listener stays to the last: somebody may be asking /readyz. */
@@ -70,9 +73,9 @@ static void drain_admin(struct sl_daemon *daemon, sl_ns now)
     struct sl_stand *admin = &daemon->workers[0].stands[SL_DOOR_ADMIN];
 
     daemon->admin_draining = true;
-    daemon->drain_until = now + ADMIN_DRAIN;
     if (daemon->common.store)
-        daemon->settle_until = now + settle_span(daemon);
+        daemon->settle_until = settle_end(daemon, now);
+    daemon->drain_until = now + ADMIN_DRAIN;
     sl_listener_close(admin->listener);
     admin->listener = NULL;
     if (admin->up)

@@ -141,6 +141,7 @@ commits() {
 }
 # doubt MEMBERS: a report, while it is committed the server goes away.
 doubt() {
+    until_ again # it is connected
     curl -s -o doubt.out -w '%{http_code}' "http://$http/v1/usage" -d \
         "{\"org\":\"acme\",\"limit\":\"minutes\",\"amount\":3,$1}" >doubt.code &
     report=$!
@@ -158,6 +159,7 @@ doubt '"idempotency_key":"doubt"'
 check 'also when it comes again' test "$(<doubt.code)" = 503
 sql "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON sluice.usage_credits
      DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sluice.slow()"
+until_ again
 curl -s -o doubt.out "http://$admin/v1/credits/org/acme" \
     -d '{"limit":"minutes","amount":5}' &
 report=$!
