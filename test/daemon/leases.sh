@@ -125,9 +125,12 @@ check 'or release them' answers 403
 at two
 job few eta
 check 'one has something leased' has "$out" '"remaining":19,'
-until_ used eta 1
-ask /v1/usage -d '{"org":"eta","limit":"small","amount":20,"enforce":true}'
-check 'what is more than is left is refused' has "$out" '"status":429,'
+refused() {
+    ask /v1/usage -d '{"org":"eta","limit":"small","amount":20,"enforce":true}'
+    has "$out" '"status":429,'
+}
+check 'what is more than is left is refused, once it is in the books' \
+    until_ refused
 at one
 job few eta
 ask /v1/usage -d '{"org":"eta","limit":"small","amount":18,"enforce":true}'
