@@ -6,7 +6,7 @@
 # each builds in a folder of its own, or waits until it is built.
 #
 # The plain build runs every program. What is left out, so that a run stays
-# below a quarter of an hour on two cores, and why that is safe:
+# below twenty minutes on two cores, and why that is safe:
 #
 #   asan      foreign clients, proxies and dashboards (clients, proxies, ops):
 #             they talk to the doors that unit, daemon and fuzz tests open under

@@ -416,7 +416,7 @@ bool sl_engine_expect(struct sl_engine *engine, struct sl_decision *d)
         struct sl_take_part *part = &d->parts[i];
 
         part->print = sl_table_print(&part->of->table, part->key);
-        store->calls->expect(store, part);
+        sl_store_expect(store, part);
     }
     return true;
 }
