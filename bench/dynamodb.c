@@ -93,9 +93,9 @@ static void on_done(struct sl_take *take)
     sl_loop_stop(w->loop);
 }
 
-static bool take(struct world *w, struct sl_take_part *part)
+static bool take(struct world *w, struct sl_store_part *part)
 {
-    struct sl_take take = {.errand = SL_ERRAND_TAKE,
+    struct sl_take take = {.errand = SL_TAKE_OP_TAKE,
                            .parts = part,
                            .count = 1,
                            .now = w->now,
@@ -117,11 +117,11 @@ static double run(struct world *w, const struct row *row, bool spares,
                   unsigned *ret_passed)
 {
     struct sl_dynamo_stats stats;
-    struct sl_stored stored = {.name = row->name, .lease = row->lease};
+    struct sl_limit_binding stored = {.name = row->name, .lease = row->lease};
     struct sl_rate rate;
     struct sl_limit limit;
     char key[64];
-    struct sl_take_part part = {.of = &stored, .limit = &limit, .cost = 1};
+    struct sl_store_part part = {.of = &stored, .limit = &limit, .cost = 1};
 
     snprintf(key, sizeof(key), "%s:%d", row->name, spares);
     part.key = part.name = sl_str_c(key);
@@ -182,8 +182,7 @@ int main(void)
     snprintf(where, sizeof(where),
              "dynamodb://eu-west-1?endpoint=http://127.0.0.1:%u",
              start_table());
-    if (sl_dynamo_where_read(sl_str_c(where), &w.arena, &w.options.where,
-                             NULL) ||
+    if (sl_dynamo_url_read(sl_str_c(where), &w.arena, &w.options.where, NULL) ||
         sl_loop_open(NULL, &w.loop, NULL))
         die("there is no loop");
     for (unsigned i = 0; i < SL_LEN(rows); i++)

@@ -45,7 +45,7 @@ static void open_field(struct field *f, unsigned parts)
         *l = (struct sl_table_limit){.name = names[i], .share = 250};
         must(sl_parse_rate(sl_str_c(rates[i]), &rate, &diag), &diag);
         must(sl_limit_init(&l->strictest, kinds[i], &rate, NULL, &diag), &diag);
-        must(sl_table_know(&f->table, l), &diag);
+        must(sl_table_add_limit(&f->table, l), &diag);
     }
     f->parts = parts;
     f->now = INT64_C(1790000000) * SL_S;
@@ -94,7 +94,7 @@ static uint64_t hold_and_settle(void *ctx, uint64_t rounds)
 {
     struct field *f = ctx;
     struct sl_part parts[LIMITS];
-    struct sl_hold_deed deed;
+    struct sl_hold_result deed;
     uint64_t key, sum = 0;
 
     deed.errand = SL_HOLD_SETTLE;
@@ -138,7 +138,7 @@ static void open_scarce(struct field *f)
         *l = (struct sl_table_limit){.name = rates[i], .share = 250};
         must(sl_parse_rate(sl_str_c(rates[i]), &rate, &diag), &diag);
         must(sl_limit_init(&l->strictest, kinds[i], &rate, NULL, &diag), &diag);
-        must(sl_table_know(&f->table, l), &diag);
+        must(sl_table_add_limit(&f->table, l), &diag);
     }
     f->now = INT64_C(1790000000) * SL_S;
 }
@@ -152,7 +152,7 @@ static struct sl_hold_id some_id(uint64_t n)
 }
 
 /* Take one of limit `i` for the next of the keys, or for `key` alone. */
-static enum sl_verdict take_scarce(struct field *f, unsigned i, uint64_t key)
+static enum sl_set_result take_scarce(struct field *f, unsigned i, uint64_t key)
 {
     struct sl_part part = {
         .of = &f->limits[i],
@@ -160,13 +160,13 @@ static enum sl_verdict take_scarce(struct field *f, unsigned i, uint64_t key)
         .key = {(const char *)&key, sizeof(key)},
         .cost = 1
     };
-    enum sl_verdict verdict;
+    enum sl_set_result verdict;
 
     f->now += SL_US;
     verdict = i == 0 ? sl_table_decide(&f->table, &part, 1, f->now, false)
                      : sl_table_hold(&f->table, &part, 1, some_id(f->at++),
                                      SL_HOUR, f->now, false);
-    if (verdict == SL_VERDICT_DENY && part.answer.retry_in == SL_NS_NONE)
+    if (verdict == SL_SET_DENY && part.answer.retry_in == SL_NS_NONE)
         exit(1); /* it must say when */
     return verdict;
 }
@@ -177,7 +177,7 @@ static uint64_t refuse(struct field *f, unsigned i, uint64_t keys,
     uint64_t refused = 0;
 
     for (uint64_t n = 0; n < rounds; n++)
-        refused += take_scarce(f, i, n % keys) == SL_VERDICT_DENY;
+        refused += take_scarce(f, i, n % keys) == SL_SET_DENY;
     if (refused != rounds)
         exit(1);
     return refused;

@@ -15,7 +15,7 @@
 
 struct bench {
     struct sl_engine *engine;
-    struct sl_live *live;
+    struct sl_active_policy *live;
     struct sl_table *table;
     struct sl_decision decision;
     struct sl_arena arena, texts;
@@ -111,7 +111,7 @@ static uint64_t whole_decision(void *ctx, uint64_t rounds)
     uint64_t sum = 0;
 
     for (uint64_t i = 0; i < rounds; i++) {
-        struct sl_facts facts = {
+        struct sl_request facts = {
             .method = SL_STR("GET"),
             .path = b->paths[b->at++ % b->routes],
             .user = b->users[b->at * 7919 % KEYS],

@@ -48,7 +48,7 @@ static uint64_t takes(void *ctx, uint64_t rounds)
     uint64_t sum = 0;
 
     for (uint64_t i = 0; i < rounds; i++) {
-        struct sl_taken t;
+        struct sl_take_result t;
 
         if (i % TIMES == 0)
             s->cell = (struct sl_cell){

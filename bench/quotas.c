@@ -28,14 +28,14 @@ static const char policy_text[] =
     "  - { job: minutes, limits: [minutes] }\n";
 
 struct bench {
-    struct sl_lender lender; /* first: the two are cast into each other */
+    struct sl_quota_lessor lender; /* first: the two are cast into each other */
     char folder[64], path[96];
     struct sl_engine *engine, *leased;
     struct sl_loop *loop;
     struct sl_registry *registry;
-    struct sl_bookkeeper *keeper;
-    struct sl_station plain, kept;
-    struct sl_ask asks[3];
+    struct sl_usage_buffer *keeper;
+    struct sl_engine_ctx plain, kept;
+    struct sl_check asks[3];
     struct sl_str orgs[KEYS];
     char names[KEYS][16];
     uint64_t at;
@@ -56,28 +56,28 @@ static void die(const char *why)
 /* A question to the books, as the daemon asks it. */
 struct errand {
     struct sl_job job;
-    struct sl_lease_claim claim;
-    struct sl_lease_ask *ask;
+    struct sl_usage_lease_claim claim;
+    struct sl_quota_ask *ask;
 };
 
 static void on_carried(struct sl_job *job)
 {
     struct errand *e = job->ctx;
-    struct sl_lease_ask *ask = e->ask;
+    struct sl_quota_ask *ask = e->ask;
 
     ask->err = job->err;
-    ask->terms = (struct sl_lease_terms){.there = e->claim.there,
-                                         .granted = e->claim.granted,
-                                         .used = e->claim.used,
-                                         .base = e->claim.base,
-                                         .spent = e->claim.spent,
-                                         .own = e->claim.own};
+    ask->terms = (struct sl_quota_lease_terms){.there = e->claim.there,
+                                               .granted = e->claim.granted,
+                                               .used = e->claim.used,
+                                               .base = e->claim.base,
+                                               .spent = e->claim.spent,
+                                               .own = e->claim.own};
     sl_job_clear(job);
     free(e);
     ask->done(ask);
 }
 
-static void lend(struct sl_lender *lender, struct sl_lease_ask *ask)
+static void lend(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
 {
     struct bench *b = (struct bench *)lender;
     struct errand *e = calloc(1, sizeof(*e));
@@ -85,20 +85,20 @@ static void lend(struct sl_lender *lender, struct sl_lease_ask *ask)
     if (!e)
         die("there is no memory");
     e->ask = ask;
-    e->claim = (struct sl_lease_claim){.node = SL_STR("bench"),
-                                       .scope = ask->scope,
-                                       .id = ask->id,
-                                       .limit = ask->limit,
-                                       .start = ask->start,
-                                       .at = ask->now,
-                                       .cap = ask->cap,
-                                       .want = ask->want,
-                                       .least = ask->least,
-                                       .ceiling = ask->ceiling,
-                                       .need = ask->need,
-                                       .give = ask->give,
-                                       .has = ask->has,
-                                       .lives = ask->lives};
+    e->claim = (struct sl_usage_lease_claim){.node = SL_STR("bench"),
+                                             .scope = ask->scope,
+                                             .id = ask->id,
+                                             .limit = ask->limit,
+                                             .start = ask->start,
+                                             .at = ask->now,
+                                             .cap = ask->cap,
+                                             .want = ask->want,
+                                             .least = ask->least,
+                                             .ceiling = ask->ceiling,
+                                             .need = ask->need,
+                                             .give = ask->give,
+                                             .has = ask->has,
+                                             .lives = ask->lives};
     sl_job_init(&e->job, SL_JOB_LEASE, &sl_alloc_libc);
     e->job.loop = b->loop;
     e->job.done = on_carried;
@@ -108,8 +108,9 @@ static void lend(struct sl_lender *lender, struct sl_lease_ask *ask)
     sl_registry_ask(b->registry, &e->job);
 }
 
-static bool name(struct sl_lender *lender, const struct sl_take_part *part,
-                 struct sl_str *scope, struct sl_buf *id)
+static bool name(struct sl_quota_lessor *lender,
+                 const struct sl_store_part *part, struct sl_str *scope,
+                 struct sl_buf *id)
 {
     (void)lender;
     *scope = SL_STR("org");
@@ -119,8 +120,8 @@ static bool name(struct sl_lender *lender, const struct sl_take_part *part,
 static void open_engine(struct bench *b, bool leased, struct sl_engine **ret)
 {
     struct sl_memory_options memory = {.size = 64 << 20};
-    struct sl_leased_options leases = {.lender = &b->lender,
-                                       .patience = 10 * SL_S};
+    struct sl_quota_leases_options leases = {.lender = &b->lender,
+                                             .patience = 10 * SL_S};
     struct sl_engine_options options = {.store = NULL};
     struct sl_policy_options reading = {.alloc = NULL};
     struct sl_policy *policy = NULL;
@@ -134,7 +135,7 @@ static void open_engine(struct bench *b, bool leased, struct sl_engine **ret)
     if (sl_memory_open(&memory, &options.store, &diag))
         die(diag.sentence);
     leases.store = options.store;
-    if (leased && sl_leased_open(&leases, &options.store))
+    if (leased && sl_quota_leases_open(&leases, &options.store))
         die("there is no memory");
     if (sl_engine_open(&options, policy, ret, &diag))
         die(diag.sentence);
@@ -144,7 +145,7 @@ static void open_engine(struct bench *b, bool leased, struct sl_engine **ret)
 
 static void open_books(struct bench *b)
 {
-    struct sl_bookkeeper_options options = {.alloc = NULL};
+    struct sl_usage_buffer_options options = {.alloc = NULL};
     struct sl_registry_options registry = {.path = b->path};
     struct sl_diag diag = {0};
 
@@ -154,9 +155,9 @@ static void open_books(struct bench *b)
     snprintf(b->path, sizeof(b->path), "%s/sluice.db", b->folder);
     if (sl_loop_open(NULL, &b->loop, &diag) ||
         sl_registry_open(&registry, &b->registry, &diag) ||
-        sl_bookkeeper_open(b->registry, b->loop, &options, &b->keeper, &diag))
+        sl_usage_buffer_open(b->registry, b->loop, &options, &b->keeper, &diag))
         die(diag.sentence);
-    b->kept.meter = sl_bookkeeper_meter(b->keeper);
+    b->kept.meter = sl_usage_buffer_sink(b->keeper);
     for (unsigned i = 0; i < KEYS; i++) {
         snprintf(b->names[i], sizeof(b->names[i]), "org-%u", i);
         b->orgs[i] = sl_str_c(b->names[i]);
@@ -166,23 +167,23 @@ static void open_books(struct bench *b)
 
 /* ---- decisions ---- */
 
-static void on_decided(struct sl_ask *ask)
+static void on_decided(struct sl_check *ask)
 {
     if (ask->err || !ask->decision.allowed)
         die("a decision failed");
 }
 
-static uint64_t decide(struct bench *b, struct sl_ask *ask, struct sl_str job,
+static uint64_t decide(struct bench *b, struct sl_check *ask, struct sl_str job,
                        uint64_t rounds)
 {
     uint64_t sum = 0;
 
     for (uint64_t i = 0; i < rounds; i++) {
-        struct sl_facts facts = {.job = job,
-                                 .org = b->orgs[b->at++ * 7919 % KEYS],
-                                 .now = b->now += 1000};
+        struct sl_request facts = {.job = job,
+                                   .org = b->orgs[b->at++ * 7919 % KEYS],
+                                   .now = b->now += 1000};
 
-        sl_ask_begin(ask, &facts, true);
+        sl_check_begin(ask, &facts, true);
         sum += ask->decision.shown[0].answer.remaining;
     }
     return sum;
@@ -201,7 +202,7 @@ static uint64_t by_quota(void *ctx, uint64_t rounds)
     struct bench *b = ctx;
     uint64_t sum = decide(b, &b->asks[1], SL_STR("minutes"), rounds);
 
-    sl_meter_flush(b->kept.meter);
+    sl_usage_buffer_flush(b->kept.meter);
     sl_loop_stop(b->loop);
     sl_loop_run(b->loop); /* takes what was answered, and returns */
     return sum;
@@ -212,7 +213,7 @@ static void on_slice(void *ctx)
     struct bench *b = ctx;
 
     b->sum = decide(b, &b->asks[2], SL_STR("minutes"), b->rounds);
-    sl_meter_flush(b->kept.meter);
+    sl_usage_buffer_flush(b->kept.meter);
     sl_loop_stop(b->loop);
 }
 
@@ -227,7 +228,7 @@ static uint64_t by_lease(void *ctx, uint64_t rounds)
     return b->sum;
 }
 
-static void on_leased(struct sl_ask *ask)
+static void on_leased(struct sl_check *ask)
 {
     on_decided(ask);
     sl_loop_stop(ask->ctx);
@@ -236,18 +237,18 @@ static void on_leased(struct sl_ask *ask)
 /* The first of each waits for the books, and leases four times its cost. */
 static void lease_all(struct bench *b)
 {
-    struct sl_ask *ask = &b->asks[2];
+    struct sl_check *ask = &b->asks[2];
 
     ask->done = on_leased;
     ask->ctx = b->loop;
     for (unsigned i = 0; i < KEYS; i++) {
-        struct sl_facts facts = {.job = SL_STR("minutes"),
-                                 .org = b->orgs[i],
-                                 .has_cost = true,
-                                 .cost = 10000000,
-                                 .now = b->now};
+        struct sl_request facts = {.job = SL_STR("minutes"),
+                                   .org = b->orgs[i],
+                                   .has_cost = true,
+                                   .cost = 10000000,
+                                   .now = b->now};
 
-        sl_ask_begin(ask, &facts, true);
+        sl_check_begin(ask, &facts, true);
         sl_loop_run(b->loop);
     }
     ask->done = on_decided;
@@ -277,17 +278,17 @@ static void on_written(struct sl_job *job)
 static double report(struct bench *b, unsigned at_once)
 {
     static struct sl_job jobs[REPORTS];
-    static struct sl_usage usage[REPORTS];
+    static struct sl_usage_entry usage[REPORTS];
     double begin = wall_ns();
 
     for (unsigned i = 0; i < REPORTS; i++) {
-        usage[i] = (struct sl_usage){.scope = SL_STR("org"),
-                                     .id = b->orgs[b->at++ % KEYS],
-                                     .limit = SL_STR("minutes"),
-                                     .at = b->now,
-                                     .amount = 1,
-                                     .cap = UINT64_MAX,
-                                     .reported = true};
+        usage[i] = (struct sl_usage_entry){.scope = SL_STR("org"),
+                                           .id = b->orgs[b->at++ % KEYS],
+                                           .limit = SL_STR("minutes"),
+                                           .at = b->now,
+                                           .amount = 1,
+                                           .cap = UINT64_MAX,
+                                           .reported = true};
         sl_job_init(&jobs[i], SL_JOB_USAGE, &sl_alloc_libc);
         jobs[i].loop = b->loop;
         jobs[i].done = on_written;
@@ -324,14 +325,14 @@ int main(void)
     static struct bench b;
     char command[128];
 
-    b.lender = (struct sl_lender){.ask = lend, .name = name};
+    b.lender = (struct sl_quota_lessor){.ask = lend, .name = name};
     open_engine(&b, false, &b.engine);
     open_engine(&b, true, &b.leased);
     open_books(&b);
     b.kept.loop = b.loop;
-    sl_ask_init(&b.asks[0], b.engine, &b.plain, &sl_alloc_libc);
-    sl_ask_init(&b.asks[1], b.engine, &b.kept, &sl_alloc_libc);
-    sl_ask_init(&b.asks[2], b.leased, &b.kept, &sl_alloc_libc);
+    sl_check_init(&b.asks[0], b.engine, &b.plain, &sl_alloc_libc);
+    sl_check_init(&b.asks[1], b.engine, &b.kept, &sl_alloc_libc);
+    sl_check_init(&b.asks[2], b.leased, &b.kept, &sl_alloc_libc);
     b.asks[0].done = b.asks[1].done = on_decided;
     if (sl_timer_new(b.loop, on_slice, &b, &b.slice))
         die("there is no memory");

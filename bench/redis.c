@@ -72,17 +72,17 @@ static double median(const double *values)
 static void write_command(struct sl_buf *out)
 {
     static const char key[] = "sluice:default:second:user:user-__rand_int__";
-    struct sl_stored stored = {.name = "second"};
+    struct sl_limit_binding stored = {.name = "second"};
     struct sl_rate rate;
     struct sl_limit limit;
-    struct sl_take_part part = {.of = &stored,
-                                .limit = &limit,
-                                .key = sl_str_c(key),
-                                .name = sl_str_c(key),
-                                .cost = 1};
+    struct sl_store_part part = {.of = &stored,
+                                 .limit = &limit,
+                                 .key = sl_str_c(key),
+                                 .name = sl_str_c(key),
+                                 .cost = 1};
     struct sl_take take = {
-        .errand = SL_ERRAND_TAKE, .parts = &part, .count = 1};
-    struct sl_script_how how = {.near = 1000 * SL_S};
+        .errand = SL_TAKE_OP_TAKE, .parts = &part, .count = 1};
+    struct sl_script_options how = {.near = 1000 * SL_S};
 
     if (sl_parse_rate(SL_STR("1000k/s"), &rate, NULL) ||
         sl_limit_init(&limit, SL_BUCKET, &rate, NULL, NULL) ||

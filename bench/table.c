@@ -59,7 +59,7 @@ static void set_limits(struct field *f)
         *l = (struct sl_table_limit){.name = names[i], .share = 250};
         if (sl_parse_rate(text, &rate, &diag) ||
             sl_limit_init(&l->strictest, SL_BUCKET, &rate, NULL, &diag) ||
-            sl_table_know(&f->table, l)) {
+            sl_table_add_limit(&f->table, l)) {
             fprintf(stderr, "bench: %s\n", diag.sentence);
             exit(1);
         }
@@ -208,7 +208,7 @@ static uint64_t batches(void *ctx, uint64_t rounds)
 {
     struct field *f = ctx;
     struct sl_part parts[BATCH];
-    enum sl_verdict verdicts[BATCH];
+    enum sl_set_result verdicts[BATCH];
     uint64_t keys[BATCH], sum = 0;
 
     for (unsigned j = 0; j < BATCH; j++)

@@ -13,7 +13,7 @@
 
 struct hall {
     struct sl_queues *queues;
-    struct sl_room room;
+    struct sl_wait_thread room;
     struct sl_waiter *waiters;
     unsigned count;
     unsigned permits; /* free now */
@@ -26,7 +26,7 @@ static const struct sl_queue_of of = {
       .limit = 5, .most = 1000000
 };
 
-static bool on_ring(struct sl_room *room)
+static bool on_ring(struct sl_wait_thread *room)
 {
     (void)room;
     return true;
@@ -71,7 +71,7 @@ static void open_hall(struct hall *hall, unsigned count)
     if (!hall->waiters || sl_queues_open(&sl_alloc_libc, &hall->queues))
         exit(1);
     sl_queues_resize(hall->queues, count);
-    sl_room_init(&hall->room, hall->queues, on_ring, NULL);
+    sl_wait_thread_init(&hall->room, hall->queues, on_ring, NULL);
     for (unsigned i = 0; i < count; i++) {
         hall->waiters[i].room = &hall->room;
         hall->waiters[i].on_turn = on_turn;
@@ -83,7 +83,7 @@ static void open_hall(struct hall *hall, unsigned count)
 
 static void close_hall(struct hall *hall)
 {
-    sl_room_done(&hall->room);
+    sl_wait_thread_done(&hall->room);
     sl_queues_close(hall->queues);
     free(hall->waiters);
 }
@@ -96,7 +96,7 @@ static uint64_t grant(void *ctx, uint64_t rounds)
         hall->permits = 1;
         hall->now += SL_US;
         sl_queues_freed(hall->queues, of.limit);
-        sl_room_serve(&hall->room, hall->now);
+        sl_wait_thread_serve(&hall->room, hall->now);
         if (hall->permits > 0)
             exit(1);
     }

@@ -359,14 +359,15 @@ void ask(unsigned port, const char *method, const char *path,
          struct sl_str body, struct sl_buf *ret)
 {
     struct sl_diag why = {.sentence = ""};
-    struct sl_client client;
+    struct sl_daemon_client client;
     struct sl_str answer;
     char url[64];
     int status;
 
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", port);
-    if (sl_client_init(&client, url, &sl_alloc_libc, &why) ||
-        sl_client_ask(&client, method, path, body, &status, &answer, &why))
+    if (sl_daemon_client_init(&client, url, &sl_alloc_libc, &why) ||
+        sl_daemon_client_ask(&client, method, path, body, &status, &answer,
+                             &why))
         die("%s", why.sentence);
     if (status != 200)
         die("%s %s: %d %.*s", method, path, status, sl_str_int(answer.len),
@@ -374,5 +375,5 @@ void ask(unsigned port, const char *method, const char *path,
     sl_buf_clear(ret);
     if (sl_buf_add(ret, answer))
         die("there is no memory");
-    sl_client_done(&client);
+    sl_daemon_client_done(&client);
 }

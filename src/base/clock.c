@@ -55,7 +55,7 @@ sl_ns sl_clock_wall(void)
     return now > 0 ? now : 0;
 }
 
-sl_ns sl_clock_up(void)
+sl_ns sl_clock_mono(void)
 {
     return read_machine(CLOCK_BOOTTIME);
 }

@@ -39,7 +39,7 @@ sl_ns sl_clock_wall(void);
 
 /* How long the machine is up, asleep or not. For those who must know what may
  * have happened elsewhere since they last looked. */
-sl_ns sl_clock_up(void);
+sl_ns sl_clock_mono(void);
 
 /* The machine's clock. */
 void sl_clock_init_real(struct sl_clock *clock);

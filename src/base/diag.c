@@ -21,7 +21,7 @@ static bool is_tail(unsigned char c)
     return (c & 0xc0) == 0x80;
 }
 
-size_t sl_shown_len(struct sl_str text)
+size_t sl_limit_view_len(struct sl_str text)
 {
     const unsigned char *p = (const unsigned char *)text.at;
     unsigned char c = p[0];
@@ -50,7 +50,7 @@ static size_t clean(char *text, size_t len, size_t most)
     size_t fits = 0;
 
     for (size_t i = 0; i < len;) {
-        size_t n = sl_shown_len((struct sl_str){text + i, len - i});
+        size_t n = sl_limit_view_len((struct sl_str){text + i, len - i});
 
         if (n == 0) {
             text[i] = '?';
@@ -97,7 +97,7 @@ static void put_down(struct sl_diag *diag, size_t at, const char *fmt,
     diag->hint[0] = '\0';
 }
 
-int sl_refuse(struct sl_diag *diag, int err, const char *fmt, ...)
+int sl_diag_error(struct sl_diag *diag, int err, const char *fmt, ...)
 {
     va_list args;
 
@@ -107,7 +107,8 @@ int sl_refuse(struct sl_diag *diag, int err, const char *fmt, ...)
     return err;
 }
 
-int sl_refuse_at(struct sl_diag *diag, int err, size_t at, const char *fmt, ...)
+int sl_diag_error_at(struct sl_diag *diag, int err, size_t at, const char *fmt,
+                     ...)
 {
     va_list args;
 
@@ -117,7 +118,7 @@ int sl_refuse_at(struct sl_diag *diag, int err, size_t at, const char *fmt, ...)
     return err;
 }
 
-void sl_hint(struct sl_diag *diag, const char *fmt, ...)
+void sl_diag_hint(struct sl_diag *diag, const char *fmt, ...)
 {
     va_list args;
 
@@ -177,7 +178,7 @@ static void put_line(struct sink *sink, struct sl_str line, bool blank)
     put_text(sink, "\n  ");
     for (size_t i = 0; i < line.len;) {
         const unsigned char *p = (const unsigned char *)line.at + i;
-        size_t n = sl_shown_len(sl_str_from(line, i));
+        size_t n = sl_limit_view_len(sl_str_from(line, i));
 
         if (*p == '\t')
             put(sink, '\t');

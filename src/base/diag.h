@@ -2,7 +2,7 @@
  *
  * Refusing and explaining are one statement:
  *
- *     return sl_refuse(diag, SLUICE_ECONF, "...", ...);
+ *     return sl_diag_error(diag, SLUICE_ECONF, "...", ...);
  *
  * The sentence says what is wrong, what was read and what would be right; the
  * hint, where there is one, is what to write instead. Parsers of small texts
@@ -27,19 +27,19 @@ struct sl_diag {
 /* Put down the sentence with `at` 0 and no hint, and return `err`. The place
  * (file, line, column) is left as it is. Bytes that are not printable ASCII
  * or printable UTF-8 come out as '?'; too long a sentence ends in "...". */
-int sl_refuse(struct sl_diag *diag, int err, const char *fmt, ...)
+int sl_diag_error(struct sl_diag *diag, int err, const char *fmt, ...)
     SL_PRINTF(3, 4);
 
 /* The same, for trouble at offset `at`. */
-int sl_refuse_at(struct sl_diag *diag, int err, size_t at, const char *fmt, ...)
-    SL_PRINTF(4, 5);
+int sl_diag_error_at(struct sl_diag *diag, int err, size_t at, const char *fmt,
+                     ...) SL_PRINTF(4, 5);
 
 /* Add what to write instead. Returns nothing: the refusal already did. */
-void sl_hint(struct sl_diag *diag, const char *fmt, ...) SL_PRINTF(2, 3);
+void sl_diag_hint(struct sl_diag *diag, const char *fmt, ...) SL_PRINTF(2, 3);
 
 /* How many bytes the character at the beginning of `text` (not empty) has; 0
  * if it may not be shown: a control character, or not UTF-8. */
-size_t sl_shown_len(struct sl_str text);
+size_t sl_limit_view_len(struct sl_str text);
 
 /* Write the whole complaint into `out` (always NUL-terminated if size > 0):
  *

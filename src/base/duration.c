@@ -30,15 +30,16 @@ static int refuse_fraction(struct sl_scan *scan, size_t from,
     const struct sl_time_unit *unit = sl_unit_find(sl_scan_word(scan));
     char words[32];
 
-    sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "\"%s\" has a fraction; take a smaller unit",
-                 sl_quote(f->text).text);
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                     "\"%s\" has a fraction; take a smaller unit",
+                     sl_quote(f->text).text);
     /* A step among others may come out in units that they use already. */
     if (!unit || from > 0 || !sl_scan_done(scan))
         return SLUICE_ECONF;
     sl_fraction_scale(f, (uint64_t)unit->length, 1);
     if (f->den == 1 && f->num <= SL_NS_MAX)
-        sl_hint(scan->diag, "%s", sl_format_duration((sl_ns)f->num, words));
+        sl_diag_hint(scan->diag, "%s",
+                     sl_format_duration((sl_ns)f->num, words));
     return SLUICE_ECONF;
 }
 
@@ -52,9 +53,9 @@ static int refuse_blank(const struct sl_scan *scan)
         if (scan->text.at[i] != ' ' && scan->text.at[i] != '\t')
             words[len++] = scan->text.at[i];
     words[len] = '\0';
-    sl_refuse_at(scan->diag, SLUICE_ECONF, scan->at,
-                 "a duration is written without blanks");
-    sl_hint(scan->diag, "%s", words);
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, scan->at,
+                     "a duration is written without blanks");
+    sl_diag_hint(scan->diag, "%s", words);
     return SLUICE_ECONF;
 }
 
@@ -63,17 +64,17 @@ static int refuse_unit(struct sl_scan *scan, size_t from, uint64_t n)
 {
     struct sl_str word = {scan->text.at + from, scan->at - from};
     struct sl_str rest = sl_str_from(scan->text, from);
-    const char *meant = sl_unit_meant(word);
+    const char *meant = sl_unit_guess(word);
 
     if (rest.len == 0) {
-        sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                     "%" PRIu64 " needs a unit; write " ALL_UNITS, n);
-        sl_hint(scan->diag, "%.*ss", SL_STR_ARG(scan->text));
+        sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                         "%" PRIu64 " needs a unit; write " ALL_UNITS, n);
+        sl_diag_hint(scan->diag, "%.*ss", SL_STR_ARG(scan->text));
         return SLUICE_ECONF;
     }
-    sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "\"%s\" is no unit of time; write " ALL_UNITS,
-                 sl_quote(word.len ? word : rest).text);
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                     "\"%s\" is no unit of time; write " ALL_UNITS,
+                     sl_quote(word.len ? word : rest).text);
     if (meant && sl_unit_find(sl_str_c(meant))->length > 0)
         sl_scan_instead(scan, from, scan->at, meant);
     return SLUICE_ECONF;
@@ -81,23 +82,25 @@ static int refuse_unit(struct sl_scan *scan, size_t from, uint64_t n)
 
 static int refuse_month(const struct sl_scan *scan, size_t from)
 {
-    return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                        "a month has no fixed length; write it in days, like "
-                        "30d");
+    return sl_diag_error_at(
+        scan->diag, SLUICE_ECONF, from,
+        "a month has no fixed length; write it in days, like "
+        "30d");
 }
 
 static int refuse_order(const struct sl_scan *scan, size_t from,
                         const struct step *last, const struct step *step)
 {
     if (last->length == step->length)
-        return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                            "\"%s\" has the unit of \"%s\" again; add them up",
+        return sl_diag_error_at(
+            scan->diag, SLUICE_ECONF, from,
+            "\"%s\" has the unit of \"%s\" again; add them up",
+            sl_quote(step->text).text, sl_quote(last->text).text);
+    return sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                            "\"%s\" comes after \"%s\"; write the larger unit "
+                            "first",
                             sl_quote(step->text).text,
                             sl_quote(last->text).text);
-    return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                        "\"%s\" comes after \"%s\"; write the larger unit "
-                        "first",
-                        sl_quote(step->text).text, sl_quote(last->text).text);
 }
 
 /* Read the number `ret_n` and the unit of the next step. */
@@ -150,10 +153,11 @@ int sl_parse_duration(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
             return refuse_order(&scan, from, &last, &step);
         if (__builtin_mul_overflow(n, step.length, &part) ||
             __builtin_add_overflow(sum, part, &sum))
-            return sl_refuse_at(diag, SLUICE_ECONF, from,
-                                "\"%s\" is too long; a duration is at most 292 "
-                                "years",
-                                sl_quote(text).text);
+            return sl_diag_error_at(
+                diag, SLUICE_ECONF, from,
+                "\"%s\" is too long; a duration is at most 292 "
+                "years",
+                sl_quote(text).text);
         last = step;
     }
     if (!err)

@@ -39,11 +39,11 @@ int sl_file_read(const char *path, size_t most, struct sl_buf *out,
     if (fd >= 0)
         close(fd);
     if (err == SLUICE_ESYS)
-        sl_refuse(diag, err, "%s can't be read: %s", path, strerror(why));
+        sl_diag_error(diag, err, "%s can't be read: %s", path, strerror(why));
     else if (err == SLUICE_EFULL)
-        sl_refuse(diag, err, "%s has more than %zu bytes", path, most);
+        sl_diag_error(diag, err, "%s has more than %zu bytes", path, most);
     else if (err)
-        sl_refuse(diag, err, "there is no memory");
+        sl_diag_error(diag, err, "there is no memory");
     errno = why;
     return err;
 }

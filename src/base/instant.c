@@ -70,9 +70,9 @@ static const struct {
 
 static int refuse_shape(const struct sl_scan *scan)
 {
-    sl_refuse_at(scan->diag, SLUICE_ECONF, scan->at,
-                 "\"%s\" is no instant; write one like " LIKE,
-                 sl_quote(scan->text).text);
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, scan->at,
+                     "\"%s\" is no instant; write one like " LIKE,
+                     sl_quote(scan->text).text);
     return SLUICE_ECONF;
 }
 
@@ -99,7 +99,7 @@ static int refuse_range(const struct sl_scan *scan, enum field field)
 {
     size_t from = scan->at - fields[field].width;
 
-    return sl_refuse_at(
+    return sl_diag_error_at(
         scan->diag, SLUICE_ECONF, from, "\"%.*s\" is no %s; write %02d to %02d",
         (int)fields[field].width, scan->text.at + from, fields[field].noun,
         (int)fields[field].least, (int)fields[field].most);
@@ -109,10 +109,10 @@ static int refuse_range(const struct sl_scan *scan, enum field field)
 static int refuse_date(const struct sl_scan *scan)
 {
     if (sl_scan_done(scan)) {
-        sl_refuse_at(scan->diag, SLUICE_ECONF, scan->at,
-                     "\"%s\" is a day and no instant; add the time",
-                     sl_quote(scan->text).text);
-        sl_hint(scan->diag, "%.*sT00:00:00Z", SL_STR_ARG(scan->text));
+        sl_diag_error_at(scan->diag, SLUICE_ECONF, scan->at,
+                         "\"%s\" is a day and no instant; add the time",
+                         sl_quote(scan->text).text);
+        sl_diag_hint(scan->diag, "%.*sT00:00:00Z", SL_STR_ARG(scan->text));
         return SLUICE_ECONF;
     }
     refuse_shape(scan);
@@ -155,11 +155,12 @@ static int scan_fraction(struct sl_scan *scan, int64_t *ret)
 
 static int refuse_no_zone(const struct sl_scan *scan)
 {
-    sl_refuse_at(scan->diag, SLUICE_ECONF, scan->at,
-                 "\"%s\" has no zone; write Z behind it for UTC, or an offset "
-                 "like +02:00",
-                 sl_quote(scan->text).text);
-    sl_hint(scan->diag, "%.*sZ", SL_STR_ARG(scan->text));
+    sl_diag_error_at(
+        scan->diag, SLUICE_ECONF, scan->at,
+        "\"%s\" has no zone; write Z behind it for UTC, or an offset "
+        "like +02:00",
+        sl_quote(scan->text).text);
+    sl_diag_hint(scan->diag, "%.*sZ", SL_STR_ARG(scan->text));
     return SLUICE_ECONF;
 }
 
@@ -199,20 +200,20 @@ static int check_day(const struct sl_scan *scan, const int64_t at[FIELDS])
 
     if (at[DAY] <= next - first)
         return 0;
-    return sl_refuse_at(scan->diag, SLUICE_ECONF, 8,
-                        "\"%.10s\" is no date: %.7s has %d days", scan->text.at,
-                        scan->text.at, (int)(next - first));
+    return sl_diag_error_at(scan->diag, SLUICE_ECONF, 8,
+                            "\"%.10s\" is no date: %.7s has %d days",
+                            scan->text.at, scan->text.at, (int)(next - first));
 }
 
 static int refuse_far(const struct sl_scan *scan, const char *where)
 {
-    return sl_refuse(scan->diag, SLUICE_ECONF,
-                     "\"%s\" lies %s; instants reach from 1970 to February "
-                     "2116",
-                     sl_quote(scan->text).text, where);
+    return sl_diag_error(scan->diag, SLUICE_ECONF,
+                         "\"%s\" lies %s; instants reach from 1970 to February "
+                         "2116",
+                         sl_quote(scan->text).text, where);
 }
 
-int sl_instant_parse(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
+int sl_timestamp_parse(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
 {
     int64_t at[FIELDS], fraction, offset, seconds;
     struct sl_scan scan;
@@ -241,7 +242,7 @@ int sl_instant_parse(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
 
 /* ---- writing ---- */
 
-size_t sl_instant_print(sl_ns instant, bool ms, char out[SL_INSTANT_TEXT])
+size_t sl_timestamp_print(sl_ns instant, bool ms, char out[SL_TIMESTAMP_TEXT])
 {
     int64_t seconds = instant > 0 ? instant / SL_S : 0;
     int64_t of_day = seconds % DAY_S, year, month, day;

@@ -65,9 +65,9 @@ static int too_large(const struct sl_scan *scan, size_t from)
 {
     struct sl_str read = {scan->text.at + from, scan->at - from};
 
-    return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                        "%s is too large; %s is at most %" PRIu64,
-                        sl_quote(read).text, scan->noun, UINT64_MAX);
+    return sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                            "%s is too large; %s is at most %" PRIu64,
+                            sl_quote(read).text, scan->noun, UINT64_MAX);
 }
 
 int sl_parse_number(struct sl_str text, uint64_t *ret, struct sl_diag *diag)
@@ -82,15 +82,15 @@ int sl_parse_number(struct sl_str text, uint64_t *ret, struct sl_diag *diag)
     if (err)
         return err;
     if (sl_scan_fraction(&scan, 0, &f))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "\"%s\" has a fraction; a number is whole",
-                         sl_quote(f.text).text);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "\"%s\" has a fraction; a number is whole",
+                             sl_quote(f.text).text);
     if (!sl_scan_done(&scan)) {
-        sl_refuse_at(diag, SLUICE_ECONF, scan.at,
-                     "\"%s\" is left over after %" PRIu64
-                     "; a number is digits alone",
-                     sl_quote(sl_scan_rest(&scan)).text, n);
-        sl_hint(diag, "%" PRIu64, n);
+        sl_diag_error_at(diag, SLUICE_ECONF, scan.at,
+                         "\"%s\" is left over after %" PRIu64
+                         "; a number is digits alone",
+                         sl_quote(sl_scan_rest(&scan)).text, n);
+        sl_diag_hint(diag, "%" PRIu64, n);
         return SLUICE_ECONF;
     }
     *ret = n;
@@ -124,11 +124,11 @@ static int refuse_count_fraction(struct sl_scan *scan, struct sl_fraction *f)
                                        sl_scan_rest(scan), sl_str_eq);
     uint64_t n = evenly(f, suffix ? suffix->times : 1);
 
-    sl_refuse(scan->diag, SLUICE_ECONF,
-              "\"%s\" has a fraction; a count is whole",
-              sl_quote(f->text).text);
+    sl_diag_error(scan->diag, SLUICE_ECONF,
+                  "\"%s\" has a fraction; a count is whole",
+                  sl_quote(f->text).text);
     if (n > 0)
-        sl_hint(scan->diag, "%" PRIu64, n);
+        sl_diag_hint(scan->diag, "%" PRIu64, n);
     return SLUICE_ECONF;
 }
 
@@ -140,10 +140,11 @@ static int refuse_suffix(struct sl_scan *scan, size_t from)
     const struct suffix *meant = find(count_suffixes, SL_LEN(count_suffixes),
                                       sl_str_trim(rest), sl_str_eq_nocase);
 
-    sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "\"%s\" is no suffix of a count; write k for a thousand or M "
-                 "for a million, right behind the digits",
-                 sl_quote(rest).text);
+    sl_diag_error_at(
+        scan->diag, SLUICE_ECONF, from,
+        "\"%s\" is no suffix of a count; write k for a thousand or M "
+        "for a million, right behind the digits",
+        sl_quote(rest).text);
     if (meant)
         sl_scan_instead(scan, from, scan->text.len, meant->word);
     return SLUICE_ECONF;
@@ -179,13 +180,13 @@ static int refuse_size_fraction(struct sl_scan *scan, struct sl_fraction *f)
     uint64_t n = unit ? evenly(f, unit->times) : 0;
     const struct suffix *even = size_units;
 
-    sl_refuse(scan->diag, SLUICE_ECONF,
-              "\"%s\" has a fraction; take a smaller unit",
-              sl_quote(f->text).text);
+    sl_diag_error(scan->diag, SLUICE_ECONF,
+                  "\"%s\" has a fraction; take a smaller unit",
+                  sl_quote(f->text).text);
     if (n > 0) {
         while (n % even->times != 0)
             even++; /* ends at B, which divides all */
-        sl_hint(scan->diag, "%" PRIu64 "%s", n / even->times, even->word);
+        sl_diag_hint(scan->diag, "%" PRIu64 "%s", n / even->times, even->word);
     }
     return SLUICE_ECONF;
 }
@@ -199,17 +200,17 @@ static int refuse_size_unit(struct sl_scan *scan, uint64_t n)
     const char *meant;
 
     if (rest.len == 0) {
-        sl_refuse_at(scan->diag, SLUICE_ECONF, scan->at,
-                     "%" PRIu64 " needs a unit; write %s", n, all);
-        sl_hint(scan->diag, "%" PRIu64 "B", n);
+        sl_diag_error_at(scan->diag, SLUICE_ECONF, scan->at,
+                         "%" PRIu64 " needs a unit; write %s", n, all);
+        sl_diag_hint(scan->diag, "%" PRIu64 "B", n);
         return SLUICE_ECONF;
     }
     for (size_t i = 0; i < SL_LEN(words); i++)
         words[i] = size_units[i].word;
     meant = sl_str_nearest(sl_str_trim(rest), words, SL_LEN(words));
-    sl_refuse_at(scan->diag, SLUICE_ECONF, scan->at,
-                 "\"%s\" is no unit of size; write %s", sl_quote(rest).text,
-                 all);
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, scan->at,
+                     "\"%s\" is no unit of size; write %s", sl_quote(rest).text,
+                     all);
     if (meant)
         sl_scan_instead(scan, scan->at, scan->text.len, meant);
     return SLUICE_ECONF;

@@ -47,11 +47,12 @@ static int read_words(struct sl_scan *scan, struct sl_rate *rate)
         return 0;
     }
     meant = sl_str_nearest(scan->text, words, SL_LEN(words));
-    sl_refuse(scan->diag, SLUICE_ECONF,
-              "\"%s\" is no rate; write one like 5/min, or unlimited, or none",
-              sl_quote(scan->text).text);
+    sl_diag_error(
+        scan->diag, SLUICE_ECONF,
+        "\"%s\" is no rate; write one like 5/min, or unlimited, or none",
+        sl_quote(scan->text).text);
     if (meant)
-        sl_hint(scan->diag, "%s", meant);
+        sl_diag_hint(scan->diag, "%s", meant);
     return SLUICE_ECONF;
 }
 
@@ -61,10 +62,10 @@ static void hint_rate(const struct sl_scan *scan, const struct sl_fraction *f)
     struct sl_str rest = sl_scan_rest(scan);
 
     if (f->den == 1)
-        sl_hint(scan->diag, "%" PRIu64 "/%.*s", f->num, SL_STR_ARG(rest));
+        sl_diag_hint(scan->diag, "%" PRIu64 "/%.*s", f->num, SL_STR_ARG(rest));
     else if (f->den > 1)
-        sl_hint(scan->diag, "%" PRIu64 "/%" PRIu64 "%.*s", f->num, f->den,
-                SL_STR_ARG(rest));
+        sl_diag_hint(scan->diag, "%" PRIu64 "/%" PRIu64 "%.*s", f->num, f->den,
+                     SL_STR_ARG(rest));
 }
 
 /* "1.5/s": say 3/2s. */
@@ -79,18 +80,18 @@ static int refuse_count_fraction(struct sl_scan *scan, struct sl_fraction *f)
     else if (sl_str_eq(suffix, SL_STR("M")))
         sl_fraction_scale(f, 1000000, 1);
     if (sl_scan_peek(scan) != '/')
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "\"%s\" has a fraction; a count is whole",
-                         sl_quote(f->text).text);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "\"%s\" has a fraction; a count is whole",
+                             sl_quote(f->text).text);
     scan->at++;
     scan->diag = NULL; /* what is wrong further on can wait */
     if (is_digit(sl_scan_peek(scan)) && sl_scan_number(scan, &every))
         every = 0;
     scan->diag = diag;
-    sl_refuse(diag, SLUICE_ECONF,
-              "\"%s\" has a fraction; write whole numbers over a longer "
-              "period, like 3/2s",
-              sl_quote(f->text).text);
+    sl_diag_error(diag, SLUICE_ECONF,
+                  "\"%s\" has a fraction; write whole numbers over a longer "
+                  "period, like 3/2s",
+                  sl_quote(f->text).text);
     sl_fraction_scale(f, 1, every);
     hint_rate(scan, f);
     return SLUICE_ECONF;
@@ -105,9 +106,10 @@ static int refuse_period_fraction(struct sl_scan *scan, size_t from,
         count, 1
     };
 
-    sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "\"%s\" has a fraction; a period is a whole number of units",
-                 sl_quote(f->text).text);
+    sl_diag_error_at(
+        scan->diag, SLUICE_ECONF, from,
+        "\"%s\" has a fraction; a period is a whole number of units",
+        sl_quote(f->text).text);
     sl_fraction_scale(&rate, f->den, f->num);
     hint_rate(scan, &rate);
     return SLUICE_ECONF;
@@ -120,8 +122,9 @@ static int refuse_slash_blanks(struct sl_scan *scan, size_t from, size_t at)
     sl_scan_blanks(scan);
     scan->at++;
     sl_scan_blanks(scan);
-    sl_refuse_at(scan->diag, SLUICE_ECONF, at,
-                 "a rate has no blanks around its \"/\"; write one like 5/min");
+    sl_diag_error_at(
+        scan->diag, SLUICE_ECONF, at,
+        "a rate has no blanks around its \"/\"; write one like 5/min");
     sl_scan_instead(scan, from, scan->at, "/");
     return SLUICE_ECONF;
 }
@@ -138,13 +141,14 @@ static int refuse_behind_count(struct sl_scan *scan)
     word_from = scan->at;
     word = sl_scan_word(scan);
     if (sl_str_eq(word, SL_STR("burst")) || sl_str_eq(word, SL_STR("queue")))
-        return sl_refuse_at(scan->diag, SLUICE_ECONF, word_from,
-                            "\"%s\" needs a rate before it, like 5/min %s 8",
-                            sl_quote(word).text, sl_quote(word).text);
-    sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "\"%s\" is left over after the count; write a rate like "
-                 "5/min, or the count alone",
-                 sl_quote(sl_str_trim(rest)).text);
+        return sl_diag_error_at(
+            scan->diag, SLUICE_ECONF, word_from,
+            "\"%s\" needs a rate before it, like 5/min %s 8",
+            sl_quote(word).text, sl_quote(word).text);
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                     "\"%s\" is left over after the count; write a rate like "
+                     "5/min, or the count alone",
+                     sl_quote(sl_str_trim(rest)).text);
     if (sl_unit_find(word)) {
         sl_scan_instead(scan, from, word_from, "/");
     } else if (sl_str_eq(word, SL_STR("per"))) {
@@ -165,13 +169,13 @@ static int refuse_missing_unit(struct sl_scan *scan)
     sl_scan_blanks(scan);
     behind = scan->at;
     if (behind > from && sl_unit_find(sl_scan_word(scan))) {
-        sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                     "a period is written without blanks");
+        sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                         "a period is written without blanks");
         sl_scan_instead(scan, from, behind, "");
         return SLUICE_ECONF;
     }
-    sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "a unit of time is missing here; write " ALL_UNITS);
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                     "a unit of time is missing here; write " ALL_UNITS);
     sl_scan_instead(scan, from, from, "s");
     return SLUICE_ECONF;
 }
@@ -180,15 +184,16 @@ static int refuse_missing_unit(struct sl_scan *scan)
 static int refuse_unit(struct sl_scan *scan, size_t from)
 {
     struct sl_str word = {scan->text.at + from, scan->at - from};
-    const char *meant = sl_unit_meant(word);
+    const char *meant = sl_unit_guess(word);
 
     if (sl_unit_find(word))
-        return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                            "\"%s\" is too short for a rate; write " ALL_UNITS,
-                            sl_quote(word).text);
-    sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "\"%s\" is no unit of time; write " ALL_UNITS,
-                 sl_quote(word.len ? word : sl_scan_rest(scan)).text);
+        return sl_diag_error_at(
+            scan->diag, SLUICE_ECONF, from,
+            "\"%s\" is too short for a rate; write " ALL_UNITS,
+            sl_quote(word).text);
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                     "\"%s\" is no unit of time; write " ALL_UNITS,
+                     sl_quote(word.len ? word : sl_scan_rest(scan)).text);
     if (meant && sl_unit_find(sl_str_c(meant))->unit >= 0)
         sl_scan_instead(scan, from, scan->at, meant);
     return SLUICE_ECONF;
@@ -212,9 +217,10 @@ static int read_every(struct sl_scan *scan, struct sl_rate *rate)
         return refuse_period_fraction(scan, from, rate->count, &f);
     if (rate->every > 0)
         return 0;
-    sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "a period of 0 is no time at all; leave the 0 away or write "
-                 "another number");
+    sl_diag_error_at(
+        scan->diag, SLUICE_ECONF, from,
+        "a period of 0 is no time at all; leave the 0 away or write "
+        "another number");
     sl_scan_instead(scan, from, scan->at, "");
     return SLUICE_ECONF;
 }
@@ -246,9 +252,9 @@ static int refuse_left_over(struct sl_scan *scan, size_t from)
     struct sl_str read = {scan->text.at, from};
     struct sl_str rest = sl_str_from(scan->text, from);
 
-    return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                        "\"%s\" is left over after \"%s\"", sl_quote(rest).text,
-                        sl_quote(sl_str_trim(read)).text);
+    return sl_diag_error_at(
+        scan->diag, SLUICE_ECONF, from, "\"%s\" is left over after \"%s\"",
+        sl_quote(rest).text, sl_quote(sl_str_trim(read)).text);
 }
 
 static int refuse_option(struct sl_scan *scan, size_t from, struct sl_str word)
@@ -256,9 +262,10 @@ static int refuse_option(struct sl_scan *scan, size_t from, struct sl_str word)
     static const char *const words[] = {"burst", "queue"};
     const char *meant = sl_str_nearest(word, words, SL_LEN(words));
 
-    sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "\"%s\" means nothing here; write burst or queue and a count",
-                 sl_quote(word).text);
+    sl_diag_error_at(
+        scan->diag, SLUICE_ECONF, from,
+        "\"%s\" means nothing here; write burst or queue and a count",
+        sl_quote(word).text);
     if (meant)
         sl_scan_instead(scan, from, scan->at, meant);
     return SLUICE_ECONF;
@@ -273,9 +280,9 @@ static int read_option_count(struct sl_scan *scan, struct sl_str word,
     int err;
 
     if (sl_scan_blanks(scan) == 0) {
-        sl_refuse_at(scan->diag, SLUICE_ECONF, at,
-                     "a blank and a count follow \"%s\", as in %s 8",
-                     sl_quote(word).text, sl_quote(word).text);
+        sl_diag_error_at(scan->diag, SLUICE_ECONF, at,
+                         "a blank and a count follow \"%s\", as in %s 8",
+                         sl_quote(word).text, sl_quote(word).text);
         if (is_digit(sl_scan_peek(scan)))
             sl_scan_instead(scan, at, at, " ");
         return SLUICE_ECONF;
@@ -286,9 +293,9 @@ static int read_option_count(struct sl_scan *scan, struct sl_str word,
     if (err)
         return err;
     if (sl_scan_fraction(scan, from, &f))
-        return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                            "\"%s\" has a fraction; %s is whole",
-                            sl_quote(f.text).text, scan->noun);
+        return sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                                "\"%s\" has a fraction; %s is whole",
+                                sl_quote(f.text).text, scan->noun);
     return 0;
 }
 
@@ -303,10 +310,11 @@ static int read_option(struct sl_scan *scan, struct sl_rate *rate)
     if (blanks == 0 || word.len == 0)
         return refuse_left_over(scan, before + blanks);
     if (rate->has_burst || rate->has_queue)
-        return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                            "\"%s\" is one word too many; a rate has one burst "
-                            "or one queue",
-                            sl_quote(word).text);
+        return sl_diag_error_at(
+            scan->diag, SLUICE_ECONF, from,
+            "\"%s\" is one word too many; a rate has one burst "
+            "or one queue",
+            sl_quote(word).text);
     if (sl_str_eq(word, SL_STR("burst"))) {
         rate->has_burst = true;
         return read_option_count(scan, word, &rate->burst);

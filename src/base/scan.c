@@ -51,14 +51,14 @@ int sl_scan_open(struct sl_scan *scan, struct sl_str text, const char *noun,
 
     *scan = (struct sl_scan){.text = text, .noun = noun, .diag = diag};
     if (bare.len == 0)
-        return sl_refuse(diag, SLUICE_ECONF, "%s is missing; write one like %s",
-                         noun, like);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "%s is missing; write one like %s", noun, like);
     if (bare.len == text.len)
         return 0;
-    sl_refuse_at(diag, SLUICE_ECONF, bare.at > text.at ? 0 : bare.len,
-                 "\"%s\" has blanks around it; write %s", sl_quote(text).text,
-                 sl_quote(bare).text);
-    sl_hint(diag, "%.*s", SL_STR_ARG(bare));
+    sl_diag_error_at(diag, SLUICE_ECONF, bare.at > text.at ? 0 : bare.len,
+                     "\"%s\" has blanks around it; write %s",
+                     sl_quote(text).text, sl_quote(bare).text);
+    sl_diag_hint(diag, "%.*s", SL_STR_ARG(bare));
     return SLUICE_ECONF;
 }
 
@@ -129,9 +129,9 @@ static int refuse_zero(struct sl_scan *scan, size_t from, struct sl_str digits)
     while (bare.len > 1 && bare.at[0] == '0')
         bare = sl_str_from(bare, 1);
     words = sl_quote(bare);
-    sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "\"%s\" has a leading zero; write %s", sl_quote(digits).text,
-                 words.text);
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                     "\"%s\" has a leading zero; write %s",
+                     sl_quote(digits).text, words.text);
     sl_scan_instead(scan, from, scan->at, words.text);
     return SLUICE_ECONF;
 }
@@ -142,15 +142,15 @@ int sl_scan_number(struct sl_scan *scan, uint64_t *ret)
     struct sl_str digits = pass_digits(scan);
 
     if (digits.len == 0)
-        return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                            "%s needs digits, not \"%s\"", scan->noun,
-                            sl_quote(sl_scan_rest(scan)).text);
+        return sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                                "%s needs digits, not \"%s\"", scan->noun,
+                                sl_quote(sl_scan_rest(scan)).text);
     if (digits.len > 1 && digits.at[0] == '0')
         return refuse_zero(scan, from, digits);
     if (!value_of(digits, ret))
-        return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                            "%s is too large; %s is at most %" PRIu64,
-                            sl_quote(digits).text, scan->noun, UINT64_MAX);
+        return sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                                "%s is too large; %s is at most %" PRIu64,
+                                sl_quote(digits).text, scan->noun, UINT64_MAX);
     return 0;
 }
 
@@ -221,6 +221,6 @@ void sl_scan_instead(const struct sl_scan *scan, size_t from, size_t to,
     struct sl_str before = {scan->text.at, from};
 
     assert(from <= to && to <= scan->text.len);
-    sl_hint(scan->diag, "%.*s%s%.*s", SL_STR_ARG(before), words,
-            SL_STR_ARG(sl_str_from(scan->text, to)));
+    sl_diag_hint(scan->diag, "%.*s%s%.*s", SL_STR_ARG(before), words,
+                 SL_STR_ARG(sl_str_from(scan->text, to)));
 }

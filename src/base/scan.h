@@ -80,6 +80,6 @@ struct sl_time_unit {
 const struct sl_time_unit *sl_unit_find(struct sl_str word);
 
 /* The spelling that a misspelt unit most likely meant, or NULL. */
-const char *sl_unit_meant(struct sl_str word);
+const char *sl_unit_guess(struct sl_str word);
 
 #endif

@@ -67,9 +67,9 @@ bool sl_bytes_eq_nocase(const char *a, const char *b, size_t len)
     if (len < 8)
         return len == 0 || word_eq_nocase(load_few(a, len), load_few(b, len));
     for (size_t i = 0; i + 8 < len; i += 8)
-        if (!word_eq_nocase(sl_word_load(a + i), sl_word_load(b + i)))
+        if (!word_eq_nocase(sl_swar_load(a + i), sl_swar_load(b + i)))
             return false;
-    return word_eq_nocase(sl_word_load(a + len - 8), sl_word_load(b + len - 8));
+    return word_eq_nocase(sl_swar_load(a + len - 8), sl_swar_load(b + len - 8));
 }
 
 static bool is_blank(char c)

@@ -94,7 +94,7 @@ static struct sl_str singular(struct sl_str word)
     return word;
 }
 
-const char *sl_unit_meant(struct sl_str word)
+const char *sl_unit_guess(struct sl_str word)
 {
     const char *words[SL_LEN(units)];
     struct sl_str one = singular(word);

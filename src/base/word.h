@@ -16,7 +16,7 @@
 
 #define SL_TOPS SL_EACH(0x80)
 
-static inline uint64_t sl_word_load(const char *bytes)
+static inline uint64_t sl_swar_load(const char *bytes)
 {
     uint64_t word;
 
@@ -25,7 +25,7 @@ static inline uint64_t sl_word_load(const char *bytes)
 }
 
 /* How many bytes in memory come before the first that is marked. */
-static inline size_t sl_word_first(uint64_t marks)
+static inline size_t sl_swar_first(uint64_t marks)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     return (size_t)__builtin_ctzll(marks) / 8;

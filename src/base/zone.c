@@ -105,9 +105,9 @@ static uint8_t load8(struct sl_str bytes, size_t at)
 
 static int refuse_short(struct sl_str bytes, struct sl_diag *diag)
 {
-    return sl_refuse_at(diag, SLUICE_ECONF, bytes.len,
-                        "the time zone file is cut off after %zu bytes",
-                        bytes.len);
+    return sl_diag_error_at(diag, SLUICE_ECONF, bytes.len,
+                            "the time zone file is cut off after %zu bytes",
+                            bytes.len);
 }
 
 static int check_magic(struct sl_str bytes, size_t at, struct sl_diag *diag)
@@ -117,14 +117,16 @@ static int check_magic(struct sl_str bytes, size_t at, struct sl_diag *diag)
     if (bytes.len < at || bytes.len - at < HEADER_SIZE)
         return refuse_short(bytes, diag);
     if (memcmp(bytes.at + at, "TZif", 4) != 0)
-        return sl_refuse_at(diag, SLUICE_ECONF, at,
-                            "this is no time zone file: a header begins with "
-                            "\"TZif\"");
+        return sl_diag_error_at(
+            diag, SLUICE_ECONF, at,
+            "this is no time zone file: a header begins with "
+            "\"TZif\"");
     version = load8(bytes, at + 4);
     if (version < '2' || version > '9')
-        return sl_refuse_at(diag, SLUICE_ECONF, at + 4,
-                            "the time zone file has no 64-bit times; it needs "
-                            "version 2 or later");
+        return sl_diag_error_at(
+            diag, SLUICE_ECONF, at + 4,
+            "the time zone file has no 64-bit times; it needs "
+            "version 2 or later");
     return 0;
 }
 
@@ -141,11 +143,12 @@ static int read_header(struct sl_str bytes, size_t at, size_t time_size,
     for (size_t i = 0; i < SL_LEN(n); i++) {
         n[i] = load32(bytes, at + 20 + 4 * i);
         if (n[i] > SHIFTS_MAX)
-            return sl_refuse_at(diag, SLUICE_ECONF, at + 20 + 4 * i,
-                                "a time zone file with %" PRIu32
-                                " entries of a kind is no real one; at most "
-                                "%d are read",
-                                n[i], SHIFTS_MAX);
+            return sl_diag_error_at(
+                diag, SLUICE_ECONF, at + 20 + 4 * i,
+                "a time zone file with %" PRIu32
+                " entries of a kind is no real one; at most "
+                "%d are read",
+                n[i], SHIFTS_MAX);
     }
     *ret = (struct block){n[0], n[1], n[2], n[3], n[4], n[5], time_size, 0, 0};
     ret->at = at + HEADER_SIZE;
@@ -172,23 +175,25 @@ static int check_types(struct sl_str bytes, const struct block *block,
                        struct sl_diag *diag)
 {
     if (block->types == 0 || block->types > 256)
-        return sl_refuse_at(diag, SLUICE_ECONF, block->at - 8,
-                            "the time zone file has %" PRIu32
-                            " types of local time; there must be 1 to 256",
-                            block->types);
+        return sl_diag_error_at(diag, SLUICE_ECONF, block->at - 8,
+                                "the time zone file has %" PRIu32
+                                " types of local time; there must be 1 to 256",
+                                block->types);
     for (size_t i = 0; i < block->types; i++) {
         size_t at = type_at(block, i);
         int32_t offset = type_offset(bytes, block, i);
 
         if (offset <= -OFFSET_END || offset >= OFFSET_END)
-            return sl_refuse_at(diag, SLUICE_ECONF, at,
-                                "a local time %" PRId32
-                                " s from UTC is no real one; it must be less "
-                                "than 26 hours",
-                                offset);
+            return sl_diag_error_at(
+                diag, SLUICE_ECONF, at,
+                "a local time %" PRId32
+                " s from UTC is no real one; it must be less "
+                "than 26 hours",
+                offset);
         if (load8(bytes, at + 4) > 1 || load8(bytes, at + 5) >= block->names)
-            return sl_refuse_at(diag, SLUICE_ECONF, at + 4,
-                                "type %zu of the time zone file is broken", i);
+            return sl_diag_error_at(diag, SLUICE_ECONF, at + 4,
+                                    "type %zu of the time zone file is broken",
+                                    i);
     }
     return 0;
 }
@@ -219,20 +224,23 @@ static int read_times(struct sl_str bytes, const struct block *block,
         uint8_t type = load8(bytes, index_at);
 
         if (time < -TIME_END || time > TIME_END)
-            return sl_refuse_at(diag, SLUICE_ECONF, at,
-                                "shift %zu of the time zone file lies beyond "
-                                "all time",
-                                i);
+            return sl_diag_error_at(
+                diag, SLUICE_ECONF, at,
+                "shift %zu of the time zone file lies beyond "
+                "all time",
+                i);
         if (i > 0 && time <= draft->last)
-            return sl_refuse_at(diag, SLUICE_ECONF, at,
-                                "shift %zu of the time zone file is not later "
-                                "than the one before",
-                                i);
+            return sl_diag_error_at(
+                diag, SLUICE_ECONF, at,
+                "shift %zu of the time zone file is not later "
+                "than the one before",
+                i);
         if (type >= block->types)
-            return sl_refuse_at(diag, SLUICE_ECONF, index_at,
-                                "shift %zu of the time zone file has type %d, "
-                                "but there are only %" PRIu32,
-                                i, type, block->types);
+            return sl_diag_error_at(
+                diag, SLUICE_ECONF, index_at,
+                "shift %zu of the time zone file has type %d, "
+                "but there are only %" PRIu32,
+                i, type, block->types);
         add_shift(draft, (struct sl_shift){
                              .at = time,
                              .offset = type_offset(bytes, block, type),
@@ -249,9 +257,9 @@ static int read_rule(struct sl_str bytes, const struct block *block,
     int err;
 
     if (text.len < 2 || text.at[0] != '\n' || text.at[text.len - 1] != '\n')
-        return sl_refuse_at(diag, SLUICE_ECONF, block->end,
-                            "the time zone file must close with a rule "
-                            "between two newlines");
+        return sl_diag_error_at(diag, SLUICE_ECONF, block->end,
+                                "the time zone file must close with a rule "
+                                "between two newlines");
     text = (struct sl_str){text.at + 1, text.len - 2};
     *ret = (struct sl_zone_rule){.has_summer = false};
     if (text.len == 0)
@@ -293,10 +301,11 @@ static int follow_rule(const struct sl_zone_rule *rule, struct years years,
             if (pair[i].at <= after || pair[i].at > until)
                 continue;
             if (any && pair[i].at < draft->last)
-                return sl_refuse(diag, SLUICE_ECONF,
-                                 "the closing rule puts a shift of the year "
-                                 "%" PRId64 " before one of the year before",
-                                 year);
+                return sl_diag_error(
+                    diag, SLUICE_ECONF,
+                    "the closing rule puts a shift of the year "
+                    "%" PRId64 " before one of the year before",
+                    year);
             add_shift(draft, pair[i]);
             any = true;
         }
@@ -358,10 +367,10 @@ int sl_zone_parse(struct sl_str bytes, int64_t until,
         draft.last = load64(bytes, block.at + 8 * (size_t)(block.times - 1));
     years = rule_years(&rule, draft.last, until);
     if (block.times + 2 * (years.last - years.first + 1) > SHIFTS_MAX)
-        return sl_refuse(diag, SLUICE_EFULL,
-                         "following the time zone to the year %" PRId64
-                         " would make more than %d shifts",
-                         years.last, SHIFTS_MAX);
+        return sl_diag_error(diag, SLUICE_EFULL,
+                             "following the time zone to the year %" PRId64
+                             " would make more than %d shifts",
+                             years.last, SHIFTS_MAX);
     room = (block.times + 2 * (size_t)(years.last - years.first + 1)) *
            sizeof(*draft.shifts);
     if (room > 0) {

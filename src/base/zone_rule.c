@@ -53,9 +53,10 @@ static bool is_digit(char c)
 
 static int refuse(const struct cursor *c, const char *what)
 {
-    return sl_refuse_at(c->diag, SLUICE_ECONF, c->at,
-                        "the closing rule \"%.*s\" needs %s at its byte %zu",
-                        SL_STR_ARG(c->text), what, c->at + 1);
+    return sl_diag_error_at(
+        c->diag, SLUICE_ECONF, c->at,
+        "the closing rule \"%.*s\" needs %s at its byte %zu",
+        SL_STR_ARG(c->text), what, c->at + 1);
 }
 
 /* CET or <+01>; at least three characters, as POSIX has it. */
@@ -124,7 +125,7 @@ static int read_offset(struct cursor *c, int32_t *ret)
     return err;
 }
 
-static int read_weekday(struct cursor *c, struct sl_change *ret)
+static int read_weekday(struct cursor *c, struct sl_zone_change *ret)
 {
     int err = read_int(c, 1, 12, "a month from 1 to 12", &ret->month);
 
@@ -140,11 +141,11 @@ static int read_weekday(struct cursor *c, struct sl_change *ret)
 }
 
 /* ,day[/time] */
-static int read_change(struct cursor *c, struct sl_change *ret)
+static int read_change(struct cursor *c, struct sl_zone_change *ret)
 {
     int err;
 
-    *ret = (struct sl_change){.form = SL_DAY_PLAIN, .time = 2 * 3600};
+    *ret = (struct sl_zone_change){.form = SL_DAY_PLAIN, .time = 2 * 3600};
     if (!pass(c, ','))
         return refuse(c, "a comma and the day of a change");
     if (pass(c, 'M')) {
@@ -229,7 +230,7 @@ static int month_start(int month, bool leap)
     return starts[month - 1] + (leap && month > 2);
 }
 
-static int64_t weekday_in(const struct sl_change *change, int64_t year)
+static int64_t weekday_in(const struct sl_zone_change *change, int64_t year)
 {
     bool leap = is_leap(year);
     int64_t first = year_start(year) + month_start(change->month, leap);
@@ -242,7 +243,7 @@ static int64_t weekday_in(const struct sl_change *change, int64_t year)
 }
 
 /* The UTC second of a change, before which `offset` is in force. */
-static int64_t moment(const struct sl_change *change, int64_t year,
+static int64_t moment(const struct sl_zone_change *change, int64_t year,
                       int32_t offset)
 {
     int64_t day = year_start(year);

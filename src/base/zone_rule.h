@@ -16,7 +16,7 @@ enum sl_day_form {
     SL_DAY_PLAIN,   /* n: 0 .. 365; February 29 is counted */
 };
 
-struct sl_change {
+struct sl_zone_change {
     enum sl_day_form form;
     int month, week, weekday; /* WEEKDAY; 0 is Sunday */
     int day;                  /* the others */
@@ -28,7 +28,7 @@ struct sl_zone_rule {
     int32_t standard;
     int32_t summer;
     bool has_summer;
-    struct sl_change begin, end; /* of summer time, if there is one */
+    struct sl_zone_change begin, end; /* of summer time, if there is one */
 };
 
 /* Offsets in `diag` count from the start of `text`. */

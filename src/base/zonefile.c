@@ -29,10 +29,10 @@ int sl_zone_load(const char *name, const struct sl_alloc *alloc,
     int err;
 
     if (!plain_name(name))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "\"%s\" is no name of a time zone; write one like "
-                         "Europe/Berlin",
-                         name);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "\"%s\" is no name of a time zone; write one like "
+                             "Europe/Berlin",
+                             name);
     snprintf(path, sizeof(path), "%s/%s",
              dir && *dir ? dir : "/usr/share/zoneinfo", name);
     sl_buf_init(&bytes, 2 * FILE_MAX, alloc);
@@ -41,12 +41,14 @@ int sl_zone_load(const char *name, const struct sl_alloc *alloc,
         err = sl_zone_parse(sl_buf_str(&bytes), SL_TIME_END / SL_S, alloc, ret,
                             diag);
     else if (err == SLUICE_ESYS)
-        sl_refuse(diag, SLUICE_ECONF, "there is no time zone \"%s\": %s: %s",
-                  name, path, strerror(errno));
+        sl_diag_error(diag, SLUICE_ECONF,
+                      "there is no time zone \"%s\": %s: %s", name, path,
+                      strerror(errno));
     else if (err == SLUICE_EFULL)
-        sl_refuse(diag, SLUICE_ECONF, "%s is too large for a time zone", path);
+        sl_diag_error(diag, SLUICE_ECONF, "%s is too large for a time zone",
+                      path);
     sl_buf_done(&bytes);
     if (err == SLUICE_ENOMEM)
-        return sl_refuse(diag, err, "there is no memory");
+        return sl_diag_error(diag, err, "there is no memory");
     return err ? SLUICE_ECONF : 0;
 }

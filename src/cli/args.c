@@ -13,7 +13,7 @@ static const struct sl_flag help_flag = {'h', "help", NULL,
                                          "say how it is used"};
 
 struct args {
-    struct sl_call *call;
+    struct sl_cli_args *call;
     struct sl_flag output; /* -o with the errand's formats */
     int argc, at;
     char **argv;
@@ -75,12 +75,12 @@ static int refuse_flag(struct args *args, const char *text, struct sl_str name)
         names[count++] = flag->name;
     near = sl_str_nearest(name, names, count);
     if (near)
-        return sl_complain(args->call, SL_EXIT_USAGE,
-                           "there is no flag %s; did you mean --%s?", text,
-                           near);
-    return sl_complain(args->call, SL_EXIT_USAGE,
-                       "there is no flag %s; see 'sluice %s --help'", text,
-                       args->call->errand->name);
+        return sl_cli_error(args->call, SL_EXIT_USAGE,
+                            "there is no flag %s; did you mean --%s?", text,
+                            near);
+    return sl_cli_error(args->call, SL_EXIT_USAGE,
+                        "there is no flag %s; see 'sluice %s --help'", text,
+                        args->call->errand->name);
 }
 
 /* -o json */
@@ -95,9 +95,9 @@ static int set_format(struct args *args, const char *value)
             args->call->format = (enum sl_format)i;
             return 0;
         }
-    return sl_complain(args->call, SL_EXIT_USAGE,
-                       "no output is called \"%s\"; write -o %s", value,
-                       args->call->errand->formats);
+    return sl_cli_error(args->call, SL_EXIT_USAGE,
+                        "no output is called \"%s\"; write -o %s", value,
+                        args->call->errand->formats);
 }
 
 /* `value` is what stood behind = or the letter, or NULL. */
@@ -105,14 +105,14 @@ static int take_flag(struct args *args, const struct sl_flag *flag,
                      size_t index, const char *value)
 {
     if (!flag->value && value)
-        return sl_complain(args->call, SL_EXIT_USAGE,
-                           "--%s takes no value, but \"%s\" was given",
-                           flag->name, value);
+        return sl_cli_error(args->call, SL_EXIT_USAGE,
+                            "--%s takes no value, but \"%s\" was given",
+                            flag->name, value);
     if (flag->value && !value) {
         if (args->at == args->argc)
-            return sl_complain(args->call, SL_EXIT_USAGE,
-                               "--%s needs a value: --%s %s", flag->name,
-                               flag->name, flag->value);
+            return sl_cli_error(args->call, SL_EXIT_USAGE,
+                                "--%s needs a value: --%s %s", flag->name,
+                                flag->name, flag->value);
         value = args->argv[args->at++];
     }
     if (flag == &help_flag)
@@ -151,23 +151,24 @@ static int read_short(struct args *args, const char *text)
 
 static int check_count(const struct args *args)
 {
-    const struct sl_call *call = args->call;
-    const struct sl_errand *e = call->errand;
+    const struct sl_cli_args *call = args->call;
+    const struct sl_command *e = call->errand;
 
     if (args->help)
         return 0;
     if (call->word_count < e->least)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "something is missing; write: sluice %s %s", e->name,
-                           e->usage);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "something is missing; write: sluice %s %s",
+                            e->name, e->usage);
     if (call->word_count > e->most)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "\"%s\" is one too many; write: sluice %s %s",
-                           call->words[e->most], e->name, e->usage);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "\"%s\" is one too many; write: sluice %s %s",
+                            call->words[e->most], e->name, e->usage);
     return 0;
 }
 
-int sl_args_read(struct sl_call *call, int argc, char **argv, bool *ret_help)
+int sl_args_read(struct sl_cli_args *call, int argc, char **argv,
+                 bool *ret_help)
 {
     struct args args = {.call = call, .argc = argc, .argv = argv};
     bool all_words = false;
@@ -195,7 +196,7 @@ int sl_args_read(struct sl_call *call, int argc, char **argv, bool *ret_help)
     return status;
 }
 
-const char *sl_call_flag(const struct sl_call *call, const char *name)
+const char *sl_cli_args_flag(const struct sl_cli_args *call, const char *name)
 {
     const struct sl_flag *flags = call->errand->flags;
 

@@ -7,7 +7,7 @@
 #include "cli/out.h"
 #include "cli/reach.h"
 
-static int print_one(struct sl_call *call, json_t *backlog)
+static int print_one(struct sl_cli_args *call, json_t *backlog)
 {
     FILE *out = call->cli->out;
     json_t *depth = json_object_get(backlog, "depth");
@@ -22,7 +22,7 @@ static int print_one(struct sl_call *call, json_t *backlog)
     return SL_EXIT_OK;
 }
 
-static int print(struct sl_call *call, json_t *answer)
+static int print(struct sl_cli_args *call, json_t *answer)
 {
     json_t *list = json_object_get(answer, "backlogs"), *one;
     size_t i;
@@ -36,7 +36,7 @@ static int print(struct sl_call *call, json_t *answer)
 }
 
 /* PUT if there is a depth, else GET. */
-static int write_question(struct sl_call *call, char *path, size_t size,
+static int write_question(struct sl_cli_args *call, char *path, size_t size,
                           char body[64])
 {
     struct sl_diag diag = {0};
@@ -48,7 +48,7 @@ static int write_question(struct sl_call *call, char *path, size_t size,
     if (call->word_count < 2)
         return 0;
     if (sl_parse_number(sl_str_c(call->words[1]), &depth, &diag))
-        return sl_complain(call, SL_EXIT_USAGE, "DEPTH: %s", diag.sentence);
+        return sl_cli_error(call, SL_EXIT_USAGE, "DEPTH: %s", diag.sentence);
     snprintf(body, 64, "{\"depth\":%llu}", (unsigned long long)depth);
     return 0;
 }
@@ -59,35 +59,35 @@ static bool is_name(const char *name)
                         "0123456789._-") == strlen(name);
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
-    struct sl_client client;
+    struct sl_daemon_client client;
     json_t *answer = NULL;
     char path[96], body[64];
-    int status = sl_reach(call, false, &client);
+    int status = sl_daemon_reach(call, false, &client);
 
     if (!status && call->word_count > 0 && !is_name(call->words[0]))
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "\"%s\" is no name of a backlog", call->words[0]);
+        status = sl_cli_error(call, SL_EXIT_USAGE,
+                              "\"%s\" is no name of a backlog", call->words[0]);
     if (!status)
         status = write_question(call, path, sizeof(path), body);
     if (!status)
-        status = sl_reach_ask(call, &client, body[0] ? "PUT" : "GET", path,
-                              sl_str_c(body), &answer);
+        status = sl_daemon_reach_ask(call, &client, body[0] ? "PUT" : "GET",
+                                     path, sl_str_c(body), &answer);
     if (!status)
         status = print(call, answer);
     json_decref(answer);
-    sl_client_done(&client);
+    sl_daemon_client_done(&client);
     return status;
 }
 
 static const struct sl_flag flags[] = {
-    SL_REACH_URL,
-    SL_REACH_TOKEN,
+    SL_DAEMON_REACH_URL,
+    SL_DAEMON_REACH_TOKEN,
     {'\0', NULL, NULL, NULL},
 };
 
-const struct sl_errand sl_errand_backlog = {
+const struct sl_command sl_command_backlog = {
     .name = "backlog",
     .usage = "[NAME [DEPTH]]",
     .summary = "Report how much work is waiting, or see what was reported",

@@ -39,54 +39,55 @@ struct bench {
 };
 
 /* A number between `least` and `most`, or what is there if the flag is not. */
-static int read_number(struct sl_call *call, const char *flag, uint64_t least,
-                       uint64_t most, uint64_t *value)
+static int read_number(struct sl_cli_args *call, const char *flag,
+                       uint64_t least, uint64_t most, uint64_t *value)
 {
-    const char *text = sl_call_flag(call, flag);
+    const char *text = sl_cli_args_flag(call, flag);
     struct sl_diag diag = {.line = 0};
     uint64_t n = 0;
 
     if (!text)
         return 0;
     if (sl_parse_count(sl_str_c(text), &n, &diag))
-        return sl_complain(call, SL_EXIT_USAGE, "--%s: %s", flag,
-                           diag.sentence);
+        return sl_cli_error(call, SL_EXIT_USAGE, "--%s: %s", flag,
+                            diag.sentence);
     if (n < least || n > most)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "--%s must lie between %" PRIu64 " and %" PRIu64
-                           ", not %s",
-                           flag, least, most, text);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "--%s must lie between %" PRIu64 " and %" PRIu64
+                            ", not %s",
+                            flag, least, most, text);
     *value = n;
     return 0;
 }
 
-static int read_duration(struct sl_call *call, sl_ns *value)
+static int read_duration(struct sl_cli_args *call, sl_ns *value)
 {
-    const char *text = sl_call_flag(call, "duration");
+    const char *text = sl_cli_args_flag(call, "duration");
     struct sl_diag diag = {.line = 0};
     sl_ns span = 0;
 
     if (!text)
         return 0;
     if (sl_parse_duration(sl_str_c(text), &span, &diag))
-        return sl_complain(call, SL_EXIT_USAGE, "--duration: %s",
-                           diag.sentence);
+        return sl_cli_error(call, SL_EXIT_USAGE, "--duration: %s",
+                            diag.sentence);
     if (span < SL_MS || span > DURATION_MAX)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "--duration must lie between 1ms and 10m, not %s",
-                           text);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "--duration must lie between 1ms and 10m, not %s",
+                            text);
     *value = span;
     return 0;
 }
 
-static int read_flags(struct sl_call *call, struct sl_load *load)
+static int read_flags(struct sl_cli_args *call, struct sl_load *load)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t threads = cpus > 0 && cpus <= SL_LOAD_THREADS ? (uint64_t)cpus : 1;
     int status;
 
-    if (sl_call_flag(call, "url"))
-        return sl_complain(call, SL_EXIT_USAGE, "--url is not in this version");
+    if (sl_cli_args_flag(call, "url"))
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "--url is not in this version");
     load->keys = DEFAULT_KEYS;
     load->duration = DEFAULT_DURATION;
     status = read_number(call, "threads", 1, SL_LOAD_THREADS, &threads);
@@ -98,25 +99,26 @@ static int read_flags(struct sl_call *call, struct sl_load *load)
     return status;
 }
 
-static int open_policy(struct sl_call *call, struct sl_load *load)
+static int open_policy(struct sl_cli_args *call, struct sl_load *load)
 {
     if (call->word_count > 0)
         return sl_need_policy(call, call->words[0], &load->policy);
     if (sluice_policy_parse("built-in", built_in, strlen(built_in), NULL,
                             &load->policy, NULL))
-        return sl_complain(call, SL_EXIT_STORE, "%s", sluice_why());
+        return sl_cli_error(call, SL_EXIT_STORE, "%s", sluice_why());
     return 0;
 }
 
-static int measure(struct sl_call *call, struct bench *b)
+static int measure(struct sl_cli_args *call, struct bench *b)
 {
     uint64_t capacity;
     int err = sl_load_aim(&b->load);
 
     if (err == SLUICE_ENOENT)
-        return sl_complain(call, SL_EXIT_NO,
-                           "no route of the policy limits a caller with a user "
-                           "and an org; there is nothing to measure");
+        return sl_cli_error(
+            call, SL_EXIT_FAILED,
+            "no route of the policy limits a caller with a user "
+            "and an org; there is nothing to measure");
     if (!err)
         err = sl_load_drive(&b->load, &b->result);
     capacity = b->load.target.capacity;
@@ -128,9 +130,9 @@ static int measure(struct sl_call *call, struct bench *b)
     }
     /* What a thread was told stays with that thread. */
     if (err)
-        return sl_complain(call, SL_EXIT_STORE, "%s",
-                           sluice_why()[0] ? sluice_why()
-                                           : "a decision failed");
+        return sl_cli_error(call, SL_EXIT_STORE, "%s",
+                            sluice_why()[0] ? sluice_why()
+                                            : "a decision failed");
     return 0;
 }
 
@@ -208,7 +210,7 @@ static void print_table(FILE *out, const struct bench *b)
             b->admitted, b->load.target.capacity);
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
     struct bench bench = {.verified = false};
     int status = read_flags(call, &bench.load);
@@ -224,7 +226,7 @@ static int run(struct sl_call *call)
         print_json(call->cli->out, &bench);
     else
         print_table(call->cli->out, &bench);
-    return bench.verified && !is_exact(&bench) ? SL_EXIT_NO : SL_EXIT_OK;
+    return bench.verified && !is_exact(&bench) ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
 static const struct sl_flag flags[] = {
@@ -235,7 +237,7 @@ static const struct sl_flag flags[] = {
     {'\0', NULL,       NULL,   NULL                                      },
 };
 
-const struct sl_errand sl_errand_bench = {
+const struct sl_command sl_command_bench = {
     .name = "bench",
     .usage = "[POLICY]",
     .summary = "Measure decisions per second, and that they are exact",

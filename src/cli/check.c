@@ -73,10 +73,10 @@ static void print_json(FILE *out, const char *path, int err, const char *why,
     fputs("]}\n", out);
 }
 
-static int print_text(struct sl_call *call, char *text)
+static int print_text(struct sl_cli_args *call, char *text)
 {
     if (!text)
-        return sl_complain(call, SL_EXIT_NO, "there is no memory left");
+        return sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left");
     fputs(text, call->cli->out);
     if (!text[0] || text[strlen(text) - 1] != '\n')
         fputc('\n', call->cli->out);
@@ -85,16 +85,16 @@ static int print_text(struct sl_call *call, char *text)
 }
 
 /* What is right about a policy that was not refused. */
-static int print_right(struct sl_call *call, const char *path,
+static int print_right(struct sl_cli_args *call, const char *path,
                        const struct sluice_policy *policy, size_t warnings)
 {
-    if (sl_call_flag(call, "print"))
+    if (sl_cli_args_flag(call, "print"))
         return print_text(call, sluice_policy_print(policy));
     print_ok(call->cli->out, path, policy, warnings);
     return SL_EXIT_OK;
 }
 
-static int check(struct sl_call *call, const char *path)
+static int check(struct sl_cli_args *call, const char *path)
 {
     struct sluice_policy *policy = NULL;
     struct sluice_problems *problems;
@@ -110,7 +110,7 @@ static int check(struct sl_call *call, const char *path)
         if (told)
             sl_print_problems(call->cli->err, problems);
         if (why)
-            sl_complain(call, 0, "%s", why);
+            sl_cli_error(call, 0, "%s", why);
         if (!err)
             status = print_right(call, path, policy, warnings);
     }
@@ -120,32 +120,32 @@ static int check(struct sl_call *call, const char *path)
 }
 
 /* A print is one policy, in YAML. */
-static int refuse_print(const struct sl_call *call)
+static int refuse_print(const struct sl_cli_args *call)
 {
-    if (!sl_call_flag(call, "print"))
+    if (!sl_cli_args_flag(call, "print"))
         return SL_EXIT_OK;
     if (call->format == SL_FORMAT_JSON)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "--print is YAML; leave out -o json, or --print");
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "--print is YAML; leave out -o json, or --print");
     if (call->word_count > 1)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "--print takes one policy, not %zu; call it for "
-                           "each",
-                           call->word_count);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "--print takes one policy, not %zu; call it for "
+                            "each",
+                            call->word_count);
     return SL_EXIT_OK;
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
     int status = SL_EXIT_OK;
 
-    if (sl_call_flag(call, "schema"))
+    if (sl_cli_args_flag(call, "schema"))
         return print_text(call, sluice_schema_json());
-    if (sl_call_flag(call, "reference"))
+    if (sl_cli_args_flag(call, "reference"))
         return print_text(call, sluice_schema_page());
     if (call->word_count == 0)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "which policy? write: sluice check sluice.yaml");
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "which policy? write: sluice check sluice.yaml");
     if (refuse_print(call))
         return SL_EXIT_USAGE;
     for (size_t i = 0; i < call->word_count; i++) {
@@ -164,7 +164,7 @@ static const struct sl_flag flags[] = {
     {'\0', NULL,        NULL, NULL                                   },
 };
 
-const struct sl_errand sl_errand_check = {
+const struct sl_command sl_command_check = {
     .name = "check",
     .usage = "POLICY...",
     .summary = "Check that policies are right",

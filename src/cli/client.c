@@ -22,10 +22,10 @@
 
 static int refuse_url(struct sl_diag *diag, const char *url)
 {
-    return sl_refuse(diag, SLUICE_ECONF,
-                     "\"%s\" is not a server's URL; write it like "
-                     "http://127.0.0.1:8080 or unix:/run/sluice.sock",
-                     url);
+    return sl_diag_error(diag, SLUICE_ECONF,
+                         "\"%s\" is not a server's URL; write it like "
+                         "http://127.0.0.1:8080 or unix:/run/sluice.sock",
+                         url);
 }
 
 static bool keep(char *to, size_t size, struct sl_str text)
@@ -38,7 +38,7 @@ static bool keep(char *to, size_t size, struct sl_str text)
 }
 
 /* HOST:PORT or [HOST]:PORT */
-static bool split(struct sl_client *client, struct sl_str text)
+static bool split(struct sl_daemon_client *client, struct sl_str text)
 {
     const char *colon = text.len > 0 ? memrchr(text.at, ':', text.len) : NULL;
     struct sl_str host, port;
@@ -56,7 +56,7 @@ static bool split(struct sl_client *client, struct sl_str text)
 }
 
 /* A unix socket has no port, and its host is its path. */
-static bool is_socket(struct sl_client *client, struct sl_str path)
+static bool is_socket(struct sl_daemon_client *client, struct sl_str path)
 {
     struct sockaddr_un at;
 
@@ -65,15 +65,15 @@ static bool is_socket(struct sl_client *client, struct sl_str path)
            keep(client->where, sizeof(client->where), path);
 }
 
-int sl_client_init(struct sl_client *client, const char *url,
-                   const struct sl_alloc *alloc, struct sl_diag *diag)
+int sl_daemon_client_init(struct sl_daemon_client *client, const char *url,
+                          const struct sl_alloc *alloc, struct sl_diag *diag)
 {
     static const char http[] = "http://", redis[] = "redis://";
     struct sl_str text = sl_str_c(url);
 
-    *client = (struct sl_client){.fd = -1};
-    sl_buf_init(&client->out, SL_CLIENT_BYTES, alloc);
-    sl_buf_init(&client->in, SL_CLIENT_BYTES, alloc);
+    *client = (struct sl_daemon_client){.fd = -1};
+    sl_buf_init(&client->out, SL_DAEMON_CLIENT_BYTES, alloc);
+    sl_buf_init(&client->in, SL_DAEMON_CLIENT_BYTES, alloc);
     if (strncmp(url, "unix:", 5) == 0)
         return is_socket(client, sl_str_from(text, 5)) ? 0
                                                        : refuse_url(diag, url);
@@ -86,7 +86,7 @@ int sl_client_init(struct sl_client *client, const char *url,
     return split(client, text) ? 0 : refuse_url(diag, url);
 }
 
-void sl_client_close(struct sl_client *client)
+void sl_daemon_client_close(struct sl_daemon_client *client)
 {
     if (client->fd >= 0)
         close(client->fd);
@@ -94,41 +94,41 @@ void sl_client_close(struct sl_client *client)
     sl_buf_clear(&client->in);
 }
 
-void sl_client_done(struct sl_client *client)
+void sl_daemon_client_done(struct sl_daemon_client *client)
 {
-    sl_client_close(client);
+    sl_daemon_client_close(client);
     sl_buf_done(&client->out);
     sl_buf_done(&client->in);
 }
 
 /* ---- the connection ---- */
 
-static int unreachable(struct sl_client *client, struct sl_diag *diag,
+static int unreachable(struct sl_daemon_client *client, struct sl_diag *diag,
                        const char *why)
 {
-    sl_client_close(client);
-    return sl_refuse(diag, SLUICE_ESYS, "%s can't be reached: %s",
-                     client->where, why);
+    sl_daemon_client_close(client);
+    return sl_diag_error(diag, SLUICE_ESYS, "%s can't be reached: %s",
+                         client->where, why);
 }
 
-static int no_answer(struct sl_client *client, struct sl_diag *diag)
+static int no_answer(struct sl_daemon_client *client, struct sl_diag *diag)
 {
     const char *why = errno == EAGAIN ? "it takes too long" : strerror(errno);
 
-    sl_client_close(client);
-    return sl_refuse(diag, SLUICE_ESYS, "%s does not answer: %s", client->where,
-                     why);
+    sl_daemon_client_close(client);
+    return sl_diag_error(diag, SLUICE_ESYS, "%s does not answer: %s",
+                         client->where, why);
 }
 
-static int no_memory(struct sl_client *client, struct sl_diag *diag)
+static int no_memory(struct sl_daemon_client *client, struct sl_diag *diag)
 {
-    sl_client_close(client);
-    return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+    sl_daemon_client_close(client);
+    return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
 }
 
 static int open_socket(const struct addrinfo *to)
 {
-    struct timeval wait = {.tv_sec = SL_CLIENT_WAIT};
+    struct timeval wait = {.tv_sec = SL_DAEMON_CLIENT_WAIT};
     int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int one = 1, why;
 
@@ -146,7 +146,7 @@ static int open_socket(const struct addrinfo *to)
     return -1;
 }
 
-static int connect_unix(struct sl_client *client, struct sl_diag *diag)
+static int connect_unix(struct sl_daemon_client *client, struct sl_diag *diag)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     struct addrinfo to = {.ai_family = AF_UNIX,
@@ -158,7 +158,7 @@ static int connect_unix(struct sl_client *client, struct sl_diag *diag)
     return client->fd < 0 ? unreachable(client, diag, strerror(errno)) : 0;
 }
 
-static int connect_to(struct sl_client *client, struct sl_diag *diag)
+static int connect_to(struct sl_daemon_client *client, struct sl_diag *diag)
 {
     struct addrinfo wanted = {.ai_socktype = SOCK_STREAM}, *list, *at;
     int err;
@@ -175,7 +175,7 @@ static int connect_to(struct sl_client *client, struct sl_diag *diag)
     return client->fd < 0 ? unreachable(client, diag, strerror(err)) : 0;
 }
 
-static int send_all(struct sl_client *client, struct sl_diag *diag)
+static int send_all(struct sl_daemon_client *client, struct sl_diag *diag)
 {
     struct sl_str left = sl_buf_str(&client->out);
 
@@ -192,7 +192,7 @@ static int send_all(struct sl_client *client, struct sl_diag *diag)
 }
 
 /* Read some more of the answer. */
-static int receive(struct sl_client *client, struct sl_diag *diag)
+static int receive(struct sl_daemon_client *client, struct sl_diag *diag)
 {
     struct sl_buf *in = &client->in;
     ssize_t got;
@@ -219,11 +219,11 @@ struct head {
     bool has_body, close;
 };
 
-static int no_http(struct sl_client *client, struct sl_diag *diag)
+static int no_http(struct sl_daemon_client *client, struct sl_diag *diag)
 {
-    sl_client_close(client);
-    return sl_refuse(diag, SLUICE_ESYS, "%s does not speak HTTP/1.1 as we do",
-                     client->where);
+    sl_daemon_client_close(client);
+    return sl_diag_error(diag, SLUICE_ESYS,
+                         "%s does not speak HTTP/1.1 as we do", client->where);
 }
 
 static bool read_field(struct sl_str line, struct head *head)
@@ -274,7 +274,7 @@ static bool read_head(struct sl_str text, struct head *head)
     return !first && head->has_body;
 }
 
-static int read_answer(struct sl_client *client, struct head *head,
+static int read_answer(struct sl_daemon_client *client, struct head *head,
                        struct sl_diag *diag)
 {
     struct sl_buf *in = &client->in;
@@ -292,14 +292,14 @@ static int read_answer(struct sl_client *client, struct head *head,
         return no_http(client, diag);
     head->len = (size_t)(end - in->bytes) + 4;
     if (!read_head((struct sl_str){in->bytes, head->len - 2}, head) ||
-        head->body > SL_CLIENT_BYTES - head->len)
+        head->body > SL_DAEMON_CLIENT_BYTES - head->len)
         return no_http(client, diag);
     while (!err && in->len < head->len + head->body)
         err = receive(client, diag);
     return err;
 }
 
-static int write_question(struct sl_client *client, const char *method,
+static int write_question(struct sl_daemon_client *client, const char *method,
                           const char *path, struct sl_str body)
 {
     int err;
@@ -316,9 +316,9 @@ static int write_question(struct sl_client *client, const char *method,
     return err ? err : sl_buf_add(&client->out, body);
 }
 
-int sl_client_ask(struct sl_client *client, const char *method,
-                  const char *path, struct sl_str body, int *ret_status,
-                  struct sl_str *ret_body, struct sl_diag *diag)
+int sl_daemon_client_ask(struct sl_daemon_client *client, const char *method,
+                         const char *path, struct sl_str body, int *ret_status,
+                         struct sl_str *ret_body, struct sl_diag *diag)
 {
     struct head head = {.status = 0};
     int err = 0;
@@ -347,15 +347,15 @@ int sl_client_ask(struct sl_client *client, const char *method,
 
 /* ---- the Redis protocol ---- */
 
-static int no_resp(struct sl_client *client, struct sl_diag *diag)
+static int no_resp(struct sl_daemon_client *client, struct sl_diag *diag)
 {
-    sl_client_close(client);
-    return sl_refuse(diag, SLUICE_ESYS,
-                     "%s does not speak the Redis protocol as we do",
-                     client->where);
+    sl_daemon_client_close(client);
+    return sl_diag_error(diag, SLUICE_ESYS,
+                         "%s does not speak the Redis protocol as we do",
+                         client->where);
 }
 
-static int read_replies(struct sl_client *client, unsigned count,
+static int read_replies(struct sl_daemon_client *client, unsigned count,
                         struct sl_diag *diag)
 {
     struct sl_resp_reply reply;
@@ -364,7 +364,7 @@ static int read_replies(struct sl_client *client, unsigned count,
     for (unsigned i = 0; i < count; i++) {
         enum sl_resp_result result;
 
-        sl_resp_reply_begin(&reply, SL_CLIENT_BYTES);
+        sl_resp_reply_begin(&reply, SL_DAEMON_CLIENT_BYTES);
         while ((result = sl_resp_reply_read(
                     &reply, sl_str_from(sl_buf_str(&client->in), at))) ==
                SL_RESP_MORE) {
@@ -380,9 +380,9 @@ static int read_replies(struct sl_client *client, unsigned count,
     return at == client->in.len ? 0 : no_resp(client, diag);
 }
 
-int sl_client_pipeline(struct sl_client *client, struct sl_str commands,
-                       unsigned count, struct sl_str *ret_replies,
-                       struct sl_diag *diag)
+int sl_daemon_client_pipeline(struct sl_daemon_client *client,
+                              struct sl_str commands, unsigned count,
+                              struct sl_str *ret_replies, struct sl_diag *diag)
 {
     int err = 0;
 

@@ -2,21 +2,22 @@
  * for the answer.
  *
  * One connection, kept from one question to the next. It blocks, but never
- * longer than SL_CLIENT_WAIT at a time, and understands what a daemon of ours
- * answers: a status and a body with a Content-Length.
+ * longer than SL_DAEMON_CLIENT_WAIT at a time, and understands what a daemon of
+ * ours answers: a status and a body with a Content-Length.
  */
-#ifndef SL_CLIENT_H
-#define SL_CLIENT_H
+#ifndef SL_DAEMON_CLIENT_H
+#define SL_DAEMON_CLIENT_H
 
 #include "base/buf.h"
 #include "base/diag.h"
 
-#define SL_CLIENT_WAIT  10                         /* seconds */
-#define SL_CLIENT_BYTES ((size_t)64 * 1024 * 1024) /* of an answer */
+#define SL_DAEMON_CLIENT_WAIT  10                         /* seconds */
+#define SL_DAEMON_CLIENT_BYTES ((size_t)64 * 1024 * 1024) /* of an answer */
 
-struct sl_client {
+struct sl_daemon_client {
     int fd;     /* or -1 */
-    bool redis; /* its URL was redis://; then sl_client_pipeline() is for it */
+    bool redis; /* its URL was redis://; then sl_daemon_client_pipeline() is for
+                   it */
     char host[256], port[8];
     char where[280]; /* HOST:PORT, as it is said */
     char token[512]; /* to be shown with each question, or "" */
@@ -27,28 +28,31 @@ struct sl_client {
  * or at a socket, unix:/run/sluice.sock. Nothing is opened yet. It has no
  * token. `alloc` is borrowed for the client's life. SLUICE_ECONF: not such a
  * URL. */
-SL_MUST_USE int sl_client_init(struct sl_client *client, const char *url,
-                               const struct sl_alloc *alloc,
-                               struct sl_diag *diag);
-void sl_client_done(struct sl_client *client);
+SL_MUST_USE int sl_daemon_client_init(struct sl_daemon_client *client,
+                                      const char *url,
+                                      const struct sl_alloc *alloc,
+                                      struct sl_diag *diag);
+void sl_daemon_client_done(struct sl_daemon_client *client);
 
 /* Close the connection; the next question opens another. */
-void sl_client_close(struct sl_client *client);
+void sl_daemon_client_close(struct sl_daemon_client *client);
 
 /* Ask. On success *ret_status is the answer's, and *ret_body is borrowed until
  * the next question. SLUICE_ESYS: nobody answered, or no HTTP; the connection
  * is closed then, and nothing is asked twice. SLUICE_ENOMEM. */
-SL_MUST_USE int sl_client_ask(struct sl_client *client, const char *method,
-                              const char *path, struct sl_str body,
-                              int *ret_status, struct sl_str *ret_body,
-                              struct sl_diag *diag);
+SL_MUST_USE int sl_daemon_client_ask(struct sl_daemon_client *client,
+                                     const char *method, const char *path,
+                                     struct sl_str body, int *ret_status,
+                                     struct sl_str *ret_body,
+                                     struct sl_diag *diag);
 
 /* Send `commands`, of which there are `count`, to a redis:// server. On success
  * *ret_replies has as many replies, borrowed until the next question. The rest
  * is as above. */
-SL_MUST_USE int sl_client_pipeline(struct sl_client *client,
-                                   struct sl_str commands, unsigned count,
-                                   struct sl_str *ret_replies,
-                                   struct sl_diag *diag);
+SL_MUST_USE int sl_daemon_client_pipeline(struct sl_daemon_client *client,
+                                          struct sl_str commands,
+                                          unsigned count,
+                                          struct sl_str *ret_replies,
+                                          struct sl_diag *diag);
 
 #endif

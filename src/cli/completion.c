@@ -8,7 +8,7 @@
 #include "cli/errand.h"
 
 /* The flags of an errand, each behind a blank: " --schema --output -o". */
-static void put_flags(FILE *out, const struct sl_errand *e)
+static void put_flags(FILE *out, const struct sl_command *e)
 {
     for (size_t i = 0; e->flags && e->flags[i].name; i++)
         fprintf(out, " --%s", e->flags[i].name);
@@ -24,22 +24,22 @@ static void put_words(FILE *out, const char *words)
         fputc(*words == '|' ? ' ' : *words, out);
 }
 
-static bool has_files(const struct sl_errand *e)
+static bool has_files(const struct sl_command *e)
 {
     return strcmp(e->words, "file") == 0;
 }
 
 static void put_names(FILE *out)
 {
-    for (size_t i = 0; sl_errands[i]; i++)
-        if (sl_errands[i]->run)
-            fprintf(out, "%s ", sl_errands[i]->name);
+    for (size_t i = 0; sl_commands[i]; i++)
+        if (sl_commands[i]->run)
+            fprintf(out, "%s ", sl_commands[i]->name);
     fputs("help --help --version", out);
 }
 
 /* ---- bash ---- */
 
-static void bash_errand(FILE *out, const struct sl_errand *e)
+static void bash_errand(FILE *out, const struct sl_command *e)
 {
     fprintf(out, "    %s)\n        words=\"", e->name);
     if (!has_files(e))
@@ -62,9 +62,9 @@ static void put_bash(FILE *out)
           "    COMPREPLY=()\n"
           "    case ${COMP_WORDS[1]} in\n",
           out);
-    for (size_t i = 0; sl_errands[i]; i++)
-        if (sl_errands[i]->run)
-            bash_errand(out, sl_errands[i]);
+    for (size_t i = 0; sl_commands[i]; i++)
+        if (sl_commands[i]->run)
+            bash_errand(out, sl_commands[i]);
     fputs("    esac\n"
           "    if ((COMP_CWORD == 1)); then\n"
           "        words=\"",
@@ -121,7 +121,7 @@ static void zsh_flag(FILE *out, const struct sl_flag *flag)
     fputs("' \\\n", out);
 }
 
-static void zsh_errand(FILE *out, const struct sl_errand *e)
+static void zsh_errand(FILE *out, const struct sl_command *e)
 {
     struct sl_flag output = {'o', "output", e->formats, "how to print it"};
     struct sl_flag help = {'h', "help", NULL, "how it is used"};
@@ -150,10 +150,10 @@ static void put_zsh(FILE *out)
           "_sluice() {\n"
           "    local -a commands=(\n",
           out);
-    for (size_t i = 0; sl_errands[i]; i++)
-        if (sl_errands[i]->run) {
-            fprintf(out, "        '%s:", sl_errands[i]->name);
-            put_quoted(out, sl_errands[i]->summary);
+    for (size_t i = 0; sl_commands[i]; i++)
+        if (sl_commands[i]->run) {
+            fprintf(out, "        '%s:", sl_commands[i]->name);
+            put_quoted(out, sl_commands[i]->summary);
             fputs("'\n", out);
         }
     fputs("    )\n"
@@ -166,9 +166,9 @@ static void put_zsh(FILE *out)
           "    ((CURRENT--))\n"
           "    case $command in\n",
           out);
-    for (size_t i = 0; sl_errands[i]; i++)
-        if (sl_errands[i]->run)
-            zsh_errand(out, sl_errands[i]);
+    for (size_t i = 0; sl_commands[i]; i++)
+        if (sl_commands[i]->run)
+            zsh_errand(out, sl_commands[i]);
     fputs("    esac\n"
           "}\n"
           "if [[ $funcstack[1] == _sluice ]]; then\n"
@@ -197,7 +197,7 @@ static void fish_flag(FILE *out, const char *errand, const struct sl_flag *flag)
     fprintf(out, " -d '%s'\n", flag->summary);
 }
 
-static void fish_errand(FILE *out, const struct sl_errand *e)
+static void fish_errand(FILE *out, const struct sl_command *e)
 {
     struct sl_flag output = {'o', "output", e->formats, "how to print it"};
     struct sl_flag help = {'h', "help", NULL, "how it is used"};
@@ -223,12 +223,12 @@ static void put_fish(FILE *out)
     fputs("# fish completion for sluice; for this shell:\n"
           "#   sluice completion fish | source\n",
           out);
-    for (size_t i = 0; sl_errands[i]; i++)
-        if (sl_errands[i]->run)
-            fish_errand(out, sl_errands[i]);
+    for (size_t i = 0; sl_commands[i]; i++)
+        if (sl_commands[i]->run)
+            fish_errand(out, sl_commands[i]);
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
     const char *shell = call->words[0];
 
@@ -239,13 +239,13 @@ static int run(struct sl_call *call)
     else if (strcmp(shell, "fish") == 0)
         put_fish(call->cli->out);
     else
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "no completion for \"%s\"; write bash, zsh or fish",
-                           shell);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "no completion for \"%s\"; write bash, zsh or fish",
+                            shell);
     return SL_EXIT_OK;
 }
 
-const struct sl_errand sl_errand_completion = {
+const struct sl_command sl_command_completion = {
     .name = "completion",
     .usage = "bash|zsh|fish",
     .summary = "Print a script that completes the command line",

@@ -9,13 +9,13 @@
 #include "cli/out.h"
 #include "sluice.h"
 
-const struct sl_errand *const sl_errands[] = {
-    &sl_errand_init,  &sl_errand_check,   &sl_errand_explain,
-    &sl_errand_test,  &sl_errand_bench,   &sl_errand_import,
-    &sl_errand_token, &sl_errand_webhook, &sl_errand_completion,
-    &sl_errand_take,  &sl_errand_hold,    &sl_errand_top,
-    &sl_errand_reset, &sl_errand_backlog, &sl_errand_subject,
-    &sl_errand_usage, &sl_errand_leases,  NULL,
+const struct sl_command *const sl_commands[] = {
+    &sl_command_init,  &sl_command_check,   &sl_command_explain,
+    &sl_command_test,  &sl_command_bench,   &sl_command_import,
+    &sl_command_token, &sl_command_webhook, &sl_command_completion,
+    &sl_command_take,  &sl_command_hold,    &sl_command_top,
+    &sl_command_reset, &sl_command_backlog, &sl_command_subject,
+    &sl_command_usage, &sl_command_leases,  NULL,
 };
 
 static const char short_help[] =
@@ -41,15 +41,16 @@ static const char long_help_tail[] =
     "Exit status: 0 done or allowed, 1 failed or denied, 2 not understood,\n"
     "3 bad policy, 4 nobody there, 5 store failed.\n";
 
-static const struct sl_errand *find(const char *name)
+static const struct sl_command *find(const char *name)
 {
-    for (size_t i = 0; sl_errands[i]; i++)
-        if (strcmp(sl_errands[i]->name, name) == 0)
-            return sl_errands[i];
+    for (size_t i = 0; sl_commands[i]; i++)
+        if (strcmp(sl_commands[i]->name, name) == 0)
+            return sl_commands[i];
     return NULL;
 }
 
-int sl_complain(const struct sl_call *call, int status, const char *fmt, ...)
+int sl_cli_error(const struct sl_cli_args *call, int status, const char *fmt,
+                 ...)
 {
     char text[2048];
     va_list args;
@@ -67,10 +68,10 @@ int sl_complain(const struct sl_call *call, int status, const char *fmt, ...)
 static void print_commands(FILE *out)
 {
     fputs("usage: sluice COMMAND [WORD...] [FLAG...]\n\n", out);
-    for (size_t i = 0; sl_errands[i]; i++)
-        if (sl_errands[i]->run)
-            fprintf(out, "  %-12s %s\n", sl_errands[i]->name,
-                    sl_errands[i]->summary);
+    for (size_t i = 0; sl_commands[i]; i++)
+        if (sl_commands[i]->run)
+            fprintf(out, "  %-12s %s\n", sl_commands[i]->name,
+                    sl_commands[i]->summary);
     fputs(long_help_tail, out);
 }
 
@@ -85,7 +86,7 @@ static void print_flag(FILE *out, const struct sl_flag *flag)
     fprintf(out, "  %-28s %s\n", left, flag->summary);
 }
 
-static void print_help(FILE *out, const struct sl_errand *e)
+static void print_help(FILE *out, const struct sl_command *e)
 {
     struct sl_flag output = {'o', "output", e->formats, "how to print it"};
     struct sl_flag help = {'h', "help", NULL, "this text"};
@@ -105,37 +106,39 @@ static const char *meant(const char *name)
     const char *names[32];
     size_t count = 0;
 
-    while (sl_errands[count] && count < SL_LEN(names)) {
-        names[count] = sl_errands[count]->name;
+    while (sl_commands[count] && count < SL_LEN(names)) {
+        names[count] = sl_commands[count]->name;
         count++;
     }
     return sl_str_nearest(sl_str_c(name), names, count);
 }
 
-static int refuse_command(struct sl_call *call, const char *name)
+static int refuse_command(struct sl_cli_args *call, const char *name)
 {
     const char *near = meant(name);
 
     if (near)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "there is no command \"%s\"; did you mean %s?", name,
-                           near);
-    return sl_complain(call, SL_EXIT_USAGE,
-                       "there is no command \"%s\"; see 'sluice --help'", name);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "there is no command \"%s\"; did you mean %s?",
+                            name, near);
+    return sl_cli_error(call, SL_EXIT_USAGE,
+                        "there is no command \"%s\"; see 'sluice --help'",
+                        name);
 }
 
 /* A full disk must not look like success. */
-static int flush(struct sl_call *call, int status)
+static int flush(struct sl_cli_args *call, int status)
 {
     if (!ferror(call->cli->out) && fflush(call->cli->out) == 0)
         return status;
-    return sl_complain(call, status ? status : SL_EXIT_NO,
-                       "what was to be printed could not be written");
+    return sl_cli_error(call, status ? status : SL_EXIT_FAILED,
+                        "what was to be printed could not be written");
 }
 
-static int send(struct sl_call *call, const char *name, int argc, char **argv)
+static int send(struct sl_cli_args *call, const char *name, int argc,
+                char **argv)
 {
-    const struct sl_errand *errand = find(name);
+    const struct sl_command *errand = find(name);
     bool help = false;
     int status;
 
@@ -143,7 +146,7 @@ static int send(struct sl_call *call, const char *name, int argc, char **argv)
         return refuse_command(call, name);
     call->errand = errand;
     if (!errand->run)
-        return sl_complain(call, SL_EXIT_USAGE, "is not in this version");
+        return sl_cli_error(call, SL_EXIT_USAGE, "is not in this version");
     status = sl_args_read(call, argc, argv, &help);
     if (status)
         return status;
@@ -152,9 +155,9 @@ static int send(struct sl_call *call, const char *name, int argc, char **argv)
     return flush(call, help ? SL_EXIT_OK : errand->run(call));
 }
 
-static int help_on(struct sl_call *call, int argc, char **argv)
+static int help_on(struct sl_cli_args *call, int argc, char **argv)
 {
-    const struct sl_errand *errand = argc > 0 ? find(argv[0]) : NULL;
+    const struct sl_command *errand = argc > 0 ? find(argv[0]) : NULL;
 
     if (argc > 0 && (!errand || !errand->run))
         return send(call, argv[0], 0, argv); /* says why not */
@@ -172,7 +175,7 @@ static bool is_either(const char *text, const char *a, const char *b)
 
 int sl_cli_run(struct sl_cli *cli, int argc, char **argv)
 {
-    struct sl_call call = {.cli = cli};
+    struct sl_cli_args call = {.cli = cli};
     const char *first = argc > 1 ? argv[1] : NULL;
 
     if (!first) {
@@ -186,9 +189,9 @@ int sl_cli_run(struct sl_cli *cli, int argc, char **argv)
         return flush(&call, SL_EXIT_OK);
     }
     if (first[0] == '-')
-        return sl_complain(&call, SL_EXIT_USAGE,
-                           "there is no flag %s here; a command comes first, "
-                           "see 'sluice --help'",
-                           first);
+        return sl_cli_error(&call, SL_EXIT_USAGE,
+                            "there is no flag %s here; a command comes first, "
+                            "see 'sluice --help'",
+                            first);
     return send(&call, first, argc - 2, argv + 2);
 }

@@ -17,25 +17,25 @@
 
 static int64_t on_now(void *ctx)
 {
-    return ((struct sl_question *)ctx)->now;
+    return ((struct sl_check_args *)ctx)->now;
 }
 
-static int print(struct sl_call *call, struct sluice_decision *decision)
+static int print(struct sl_cli_args *call, struct sluice_decision *decision)
 {
     bool json = call->format == SL_FORMAT_JSON;
     const char *text =
         json ? sluice_decision_json(decision) : sluice_decision_text(decision);
 
     if (!text)
-        return sl_complain(call, SL_EXIT_STORE, "there is no memory left");
+        return sl_cli_error(call, SL_EXIT_STORE, "there is no memory left");
     fputs(text, call->cli->out);
     if (!text[0] || text[strlen(text) - 1] != '\n')
         fputc('\n', call->cli->out);
-    return sluice_decision_allowed(decision) ? SL_EXIT_OK : SL_EXIT_NO;
+    return sluice_decision_allowed(decision) ? SL_EXIT_OK : SL_EXIT_FAILED;
 }
 
 /* token=FILE becomes a header, and the engine believes it or not. */
-static int bring_token(struct sl_call *call, struct sl_question *q,
+static int bring_token(struct sl_cli_args *call, struct sl_check_args *q,
                        struct sluice_policy *policy,
                        struct sluice_engine *engine,
                        struct sl_flow_tokens *tokens)
@@ -51,28 +51,28 @@ static int bring_token(struct sl_call *call, struct sl_question *q,
         err = sl_inputs_header(&q->in, &header, &q->arena);
     if (!err)
         return 0;
-    return sl_complain(
-        call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_NO, "%s",
+    return sl_cli_error(
+        call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_FAILED, "%s",
         diag.sentence[0] ? diag.sentence : "there is no memory left");
 }
 
-static int explain(struct sl_call *call, struct sl_question *q,
+static int explain(struct sl_cli_args *call, struct sl_check_args *q,
                    struct sluice_engine *engine,
                    struct sluice_decision *decision)
 {
     struct sluice_request request;
     int err;
 
-    sl_request_fill(&q->act, &request);
+    sl_flow_request_fill(&q->act, &request);
     err = sluice_explain(engine, &request, decision);
     if (err) /* no such limit: a slip */
-        return sl_complain(call,
-                           err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE,
-                           "%s", sluice_why());
+        return sl_cli_error(
+            call, err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE, "%s",
+            sluice_why());
     return print(call, decision);
 }
 
-static int ask(struct sl_call *call, struct sl_question *q,
+static int ask(struct sl_cli_args *call, struct sl_check_args *q,
                struct sluice_policy *policy)
 {
     struct sluice_engine_options options = {
@@ -83,9 +83,9 @@ static int ask(struct sl_call *call, struct sl_question *q,
     int status;
 
     if (!decision)
-        status = sl_complain(call, SL_EXIT_STORE, "there is no memory left");
+        status = sl_cli_error(call, SL_EXIT_STORE, "there is no memory left");
     else if (sluice_engine_open(policy, &options, &engine))
-        status = sl_complain(call, SL_EXIT_STORE, "%s", sluice_why());
+        status = sl_cli_error(call, SL_EXIT_STORE, "%s", sluice_why());
     else
         status = bring_token(call, q, policy, engine, &tokens);
     if (engine && !status)
@@ -96,25 +96,25 @@ static int ask(struct sl_call *call, struct sl_question *q,
     return status;
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
-    struct sl_question q;
+    struct sl_check_args q;
     struct sluice_policy *policy = NULL;
     int status;
 
-    sl_question_init(&q, sl_clock_wall());
+    sl_check_args_init(&q, sl_clock_wall());
     q.takes_token = true;
-    status = sl_question_read(call, 1, &q);
+    status = sl_check_args_read(call, 1, &q);
     if (!status)
         status = sl_need_policy(call, call->words[0], &policy);
     if (!status)
         status = ask(call, &q, policy);
     sluice_policy_release(policy);
-    sl_question_done(&q);
+    sl_check_args_done(&q);
     return status;
 }
 
-const struct sl_errand sl_errand_explain = {
+const struct sl_command sl_command_explain = {
     .name = "explain",
     .usage = "POLICY 'METHOD PATH' [NAME=VALUE...]",
     .summary = "Say what would happen to a request, and why",

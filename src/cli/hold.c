@@ -18,24 +18,24 @@
 /* ---- what is asked ---- */
 
 /* cost=N, or cost.LIMIT=N, or status=N; each as a member. */
-static int add_word(struct sl_call *call, struct sl_buf *costs,
+static int add_word(struct sl_cli_args *call, struct sl_buf *costs,
                     struct sl_buf *body, const char *word)
 {
     const char *equals = strchr(word, '=');
     struct sl_str name = {word, equals ? (size_t)(equals - word) : 0};
     uint64_t number = 0;
-    bool limit = sl_word_under(name, "cost.");
+    bool limit = sl_flow_word_under(name, "cost.");
     int err;
 
     if (!limit && !sl_str_eq(name, SL_STR("cost")) &&
         !sl_str_eq(name, SL_STR("status")))
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "\"%s\" is none of cost=N, cost.LIMIT=N and "
-                           "status=N",
-                           word);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "\"%s\" is none of cost=N, cost.LIMIT=N and "
+                            "status=N",
+                            word);
     if (sl_parse_number(sl_str_c(equals + 1), &number, NULL))
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "\"%s\" needs a whole number behind the '='", word);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "\"%s\" needs a whole number behind the '='", word);
     if (limit) {
         err = sl_buf_addf(costs, "%s", costs->len > 0 ? "," : "");
         if (!err)
@@ -46,11 +46,11 @@ static int add_word(struct sl_call *call, struct sl_buf *costs,
         err = sl_buf_addf(body, "%s\"%.*s\":%s", body->len > 1 ? "," : "",
                           SL_STR_ARG(name), equals + 1);
     }
-    return err ? sl_complain(call, SL_EXIT_USAGE, "there are too many words")
+    return err ? sl_cli_error(call, SL_EXIT_USAGE, "there are too many words")
                : 0;
 }
 
-static int write_settle(struct sl_call *call, struct sl_buf *body)
+static int write_settle(struct sl_cli_args *call, struct sl_buf *body)
 {
     struct sl_buf costs;
     int status = 0;
@@ -61,47 +61,47 @@ static int write_settle(struct sl_call *call, struct sl_buf *body)
     if (!status && costs.len > 0 &&
         sl_buf_addf(body, "%s\"cost\":{%.*s}", body->len > 1 ? "," : "",
                     SL_STR_ARG(sl_buf_str(&costs))))
-        status = sl_complain(call, SL_EXIT_USAGE, "there are too many words");
+        status = sl_cli_error(call, SL_EXIT_USAGE, "there are too many words");
     sl_buf_done(&costs);
     return status;
 }
 
-static int write_extend(struct sl_call *call, struct sl_buf *body)
+static int write_extend(struct sl_cli_args *call, struct sl_buf *body)
 {
     struct sl_diag diag = {.sentence = ""};
     sl_ns span;
 
     if (call->word_count != 3)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "for how long? write sluice hold extend ID 30s");
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "for how long? write sluice hold extend ID 30s");
     if (sl_parse_duration(sl_str_c(call->words[2]), &span, &diag))
-        return sl_complain(call, SL_EXIT_USAGE, "%s", diag.sentence);
+        return sl_cli_error(call, SL_EXIT_USAGE, "%s", diag.sentence);
     if (sl_buf_addf(body, "\"hold\":\"%s\"", call->words[2]))
-        return sl_complain(call, SL_EXIT_USAGE, "there are too many words");
+        return sl_cli_error(call, SL_EXIT_USAGE, "there are too many words");
     return 0;
 }
 
-static int write_body(struct sl_call *call, struct sl_buf *body)
+static int write_body(struct sl_cli_args *call, struct sl_buf *body)
 {
     const char *verb = call->words[0];
     int status = 0;
 
     if (sl_buf_addf(body, "{"))
-        return sl_complain(call, SL_EXIT_STORE, "there is no memory left");
+        return sl_cli_error(call, SL_EXIT_STORE, "there is no memory left");
     if (strcmp(verb, "settle") == 0)
         status = write_settle(call, body);
     else if (strcmp(verb, "extend") == 0)
         status = write_extend(call, body);
     else if (strcmp(verb, "release") != 0)
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "a hold is settled, released or extended, not "
-                             "\"%s\"",
-                             verb);
+        status = sl_cli_error(call, SL_EXIT_USAGE,
+                              "a hold is settled, released or extended, not "
+                              "\"%s\"",
+                              verb);
     else if (call->word_count != 2)
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "release needs the hold's id and no more");
+        status = sl_cli_error(call, SL_EXIT_USAGE,
+                              "release needs the hold's id and no more");
     if (!status && sl_buf_addf(body, "}"))
-        status = sl_complain(call, SL_EXIT_STORE, "there is no memory left");
+        status = sl_cli_error(call, SL_EXIT_STORE, "there is no memory left");
     return status;
 }
 
@@ -126,7 +126,7 @@ static void print_limit(FILE *out, json_t *limit)
 }
 
 /* settled; it had ended before */
-static int print(struct sl_call *call, json_t *answer)
+static int print(struct sl_cli_args *call, json_t *answer)
 {
     const char *state = json_string_value(json_object_get(answer, "state"));
     bool again = json_is_true(json_object_get(answer, "again"));
@@ -145,7 +145,7 @@ static int print(struct sl_call *call, json_t *answer)
     return SL_EXIT_OK;
 }
 
-static int ask(struct sl_call *call, struct sl_client *client,
+static int ask(struct sl_cli_args *call, struct sl_daemon_client *client,
                struct sl_str body)
 {
     struct sl_buf path;
@@ -154,13 +154,14 @@ static int ask(struct sl_call *call, struct sl_client *client,
 
     sl_buf_init(&path, 4 * NAME_BYTES, &sl_alloc_libc);
     if (sl_buf_addf(&path, "/v1/holds/") ||
-        sl_reach_encode(&path, sl_str_c(call->words[1])) ||
+        sl_daemon_reach_encode(&path, sl_str_c(call->words[1])) ||
         sl_buf_addf(&path, "/%s%c", call->words[0], '\0'))
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "\"%.40s...\" is longer than the id of any hold",
-                             call->words[1]);
+        status = sl_cli_error(call, SL_EXIT_USAGE,
+                              "\"%.40s...\" is longer than the id of any hold",
+                              call->words[1]);
     else
-        status = sl_reach_ask(call, client, "POST", path.bytes, body, &answer);
+        status = sl_daemon_reach_ask(call, client, "POST", path.bytes, body,
+                                     &answer);
     if (!status)
         status = print(call, answer);
     json_decref(answer);
@@ -168,31 +169,31 @@ static int ask(struct sl_call *call, struct sl_client *client,
     return status;
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
-    struct sl_client client;
+    struct sl_daemon_client client;
     struct sl_buf body;
     int status;
 
     sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
     status = write_body(call, &body);
     if (!status) {
-        status = sl_reach(call, false, &client);
+        status = sl_daemon_reach(call, false, &client);
         if (!status)
             status = ask(call, &client, sl_buf_str(&body));
-        sl_client_done(&client);
+        sl_daemon_client_done(&client);
     }
     sl_buf_done(&body);
     return status;
 }
 
 static const struct sl_flag flags[] = {
-    SL_REACH_URL,
-    SL_REACH_TOKEN,
+    SL_DAEMON_REACH_URL,
+    SL_DAEMON_REACH_TOKEN,
     {'\0', NULL, NULL, NULL},
 };
 
-const struct sl_errand sl_errand_hold = {
+const struct sl_command sl_command_hold = {
     .name = "hold",
     .usage = "settle ID [cost=N | cost.LIMIT=N...] [status=N] | release ID | "
              "extend ID TIME",

@@ -11,7 +11,7 @@
 #define ARENA_BYTES  (64 * 1024 * 1024)
 
 struct import {
-    struct sl_call *call;
+    struct sl_cli_args *call;
     const char *path;
 };
 
@@ -36,33 +36,35 @@ static bool ends_in(const char *text, const char *end)
 }
 
 static int read_props(struct import *import, struct sl_str text,
-                      struct sl_props *props)
+                      struct sl_properties *props)
 {
     struct sl_diag diag = {.file = import->path};
     bool yml = ends_in(import->path, ".yml") || ends_in(import->path, ".yaml");
     char words[1024];
     int err;
 
-    if (text.len > SL_PROPS_BYTES)
-        return sl_complain(import->call, SL_EXIT_NO, "%s has more than 1 MB",
-                           import->path);
-    err = yml ? sl_props_read_yml(text, props, &diag)
-              : sl_props_read(text, props, &diag);
+    if (text.len > SL_PROPERTIES_BYTES)
+        return sl_cli_error(import->call, SL_EXIT_FAILED,
+                            "%s has more than 1 MB", import->path);
+    err = yml ? sl_properties_read_yml(text, props, &diag)
+              : sl_properties_read(text, props, &diag);
     if (err == SLUICE_ENOMEM)
-        return sl_complain(import->call, SL_EXIT_NO, "there is no memory left");
+        return sl_cli_error(import->call, SL_EXIT_FAILED,
+                            "there is no memory left");
     if (err == SLUICE_EFULL)
-        return sl_complain(import->call, SL_EXIT_NO,
-                           "%s has more than %d settings", import->path,
-                           SL_PROPS_COUNT);
+        return sl_cli_error(import->call, SL_EXIT_FAILED,
+                            "%s has more than %d settings", import->path,
+                            SL_PROPERTIES_COUNT);
     if (err) {
         sl_diag_print(&diag, (struct sl_str){NULL, 0}, words, sizeof(words));
         fprintf(import->call->cli->err, "%s\n", words);
-        return SL_EXIT_NO;
+        return SL_EXIT_FAILED;
     }
     return 0;
 }
 
-static int write_policy(struct import *import, const struct sl_props *props)
+static int write_policy(struct import *import,
+                        const struct sl_properties *props)
 {
     struct sl_spring spring = {.props = props, .tell = on_tell, .ctx = import};
     struct sl_buf out;
@@ -74,29 +76,31 @@ static int write_policy(struct import *import, const struct sl_props *props)
         fwrite(out.bytes, 1, out.len, import->call->cli->out);
     sl_buf_done(&out);
     if (err == SLUICE_ENOENT)
-        return sl_complain(import->call, SL_EXIT_NO,
-                           "%s has no setting that begins with rate-limit. or "
-                           "fluo.ratelimit.",
-                           import->path);
+        return sl_cli_error(import->call, SL_EXIT_FAILED,
+                            "%s has no setting that begins with rate-limit. or "
+                            "fluo.ratelimit.",
+                            import->path);
     if (err == SLUICE_ENOMEM)
-        return sl_complain(import->call, SL_EXIT_NO, "there is no memory left");
-    return err ? SL_EXIT_NO : SL_EXIT_OK;
+        return sl_cli_error(import->call, SL_EXIT_FAILED,
+                            "there is no memory left");
+    return err ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
-static int import_spring(struct sl_call *call, const char *path)
+static int import_spring(struct sl_cli_args *call, const char *path)
 {
     struct import import = {.call = call, .path = path};
-    struct sl_props props = {.first = NULL};
+    struct sl_properties props = {.first = NULL};
     struct sl_arena arena;
     struct sl_buf buf;
     int status;
 
     sl_arena_init(&arena, ARENA_BYTES, &sl_alloc_libc);
-    sl_buf_init(&buf, SL_PROPS_BYTES + 1, &sl_alloc_libc);
+    sl_buf_init(&buf, SL_PROPERTIES_BYTES + 1, &sl_alloc_libc);
     props.arena = &arena;
     props.families = sl_spring_families;
     if (sl_read_all(call->cli, path, &buf))
-        status = sl_complain(call, SL_EXIT_NO, "%s: %s", path, strerror(errno));
+        status =
+            sl_cli_error(call, SL_EXIT_FAILED, "%s: %s", path, strerror(errno));
     else
         status = read_props(&import, sl_buf_str(&buf), &props);
     if (!status)
@@ -110,7 +114,7 @@ static int import_spring(struct sl_call *call, const char *path)
 
 static void on_told(void *ctx, const struct sl_report *report)
 {
-    struct sl_call *call = ctx;
+    struct sl_cli_args *call = ctx;
     struct sl_buf words;
 
     sl_buf_init(&words, POLICY_BYTES, &sl_alloc_libc);
@@ -119,7 +123,7 @@ static void on_told(void *ctx, const struct sl_report *report)
     sl_buf_done(&words);
 }
 
-static int import_envoy(struct sl_call *call, const char *path)
+static int import_envoy(struct sl_cli_args *call, const char *path)
 {
     static struct sl_envoy envoy;
     struct sl_diag diag = {0};
@@ -138,13 +142,14 @@ static int import_envoy(struct sl_call *call, const char *path)
     sl_buf_done(&out);
     sl_arena_done(&arena);
     if (err && diag.sentence[0])
-        return sl_complain(call, SL_EXIT_NO, "%s", diag.sentence);
+        return sl_cli_error(call, SL_EXIT_FAILED, "%s", diag.sentence);
     if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
-        return sl_complain(call, SL_EXIT_NO, "the policy would be too long");
-    return err ? SL_EXIT_NO : SL_EXIT_OK;
+        return sl_cli_error(call, SL_EXIT_FAILED,
+                            "the policy would be too long");
+    return err ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
     const char *from = call->words[0];
 
@@ -152,13 +157,13 @@ static int run(struct sl_call *call)
         return import_spring(call, call->words[1]);
     if (strcmp(from, "envoy-ratelimit") == 0)
         return import_envoy(call, call->words[1]);
-    return sl_complain(call, SL_EXIT_USAGE,
-                       "nothing is known of \"%s\"; write: sluice import "
-                       "spring FILE, or sluice import envoy-ratelimit FOLDER",
-                       from);
+    return sl_cli_error(call, SL_EXIT_USAGE,
+                        "nothing is known of \"%s\"; write: sluice import "
+                        "spring FILE, or sluice import envoy-ratelimit FOLDER",
+                        from);
 }
 
-const struct sl_errand sl_errand_import = {
+const struct sl_command sl_command_import = {
     .name = "import",
     .usage = "spring FILE | envoy-ratelimit FOLDER",
     .summary = "Make a policy from the settings of another program",

@@ -62,30 +62,31 @@ static const char starter[] =
     "# Whatever no route matches.\n"
     "default: [api]\n";
 
-static int write_file(struct sl_call *call, const char *path)
+static int write_file(struct sl_cli_args *call, const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     size_t len = strlen(starter);
     ssize_t n;
 
     if (fd < 0 && errno == EEXIST)
-        return sl_complain(call, SL_EXIT_NO,
-                           "%s is there already and stays as it is; name "
-                           "another file, or - to print it",
-                           path);
+        return sl_cli_error(call, SL_EXIT_FAILED,
+                            "%s is there already and stays as it is; name "
+                            "another file, or - to print it",
+                            path);
     if (fd < 0)
-        return sl_complain(call, SL_EXIT_NO, "%s: %s", path, strerror(errno));
+        return sl_cli_error(call, SL_EXIT_FAILED, "%s: %s", path,
+                            strerror(errno));
     n = write(fd, starter, len);
     if (close(fd) || n != (ssize_t)len)
-        return sl_complain(call, SL_EXIT_NO, "%s could not be written: %s",
-                           path, strerror(errno));
+        return sl_cli_error(call, SL_EXIT_FAILED, "%s could not be written: %s",
+                            path, strerror(errno));
     fprintf(call->cli->out,
             "%s is written. Next:\n\n  sluice check %s\n  sluiced -c %s\n",
             path, path, path);
     return SL_EXIT_OK;
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
     const char *path = call->word_count ? call->words[0] : DEFAULT_FILE;
 
@@ -95,7 +96,7 @@ static int run(struct sl_call *call)
     return SL_EXIT_OK;
 }
 
-const struct sl_errand sl_errand_init = {
+const struct sl_command sl_command_init = {
     .name = "init",
     .usage = "[FILE]",
     .summary = "Write a policy to begin with",

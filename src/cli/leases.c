@@ -22,7 +22,7 @@ static void write_number(const json_t *lease, const char *name, char out[24])
              (long long)json_integer_value(json_object_get(lease, name)));
 }
 
-static int print_list(struct sl_call *call, const json_t *list)
+static int print_list(struct sl_cli_args *call, const json_t *list)
 {
     static const char *const heading[] = {"node",  "scope",  "id",
                                           "limit", "leased", "spent"};
@@ -50,11 +50,12 @@ static int print_list(struct sl_call *call, const json_t *list)
     sl_columns_print(&columns, call->cli->out);
     failed = columns.failed;
     sl_columns_done(&columns);
-    return failed ? sl_complain(call, SL_EXIT_NO, "there is no memory left")
-                  : SL_EXIT_OK;
+    return failed
+               ? sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left")
+               : SL_EXIT_OK;
 }
 
-static int print(struct sl_call *call, json_t *answer)
+static int print(struct sl_cli_args *call, json_t *answer)
 {
     const json_t *list = json_object_get(answer, "leases");
 
@@ -70,7 +71,8 @@ static int print(struct sl_call *call, json_t *answer)
     return SL_EXIT_OK;
 }
 
-static int ask(struct sl_call *call, struct sl_client *client, bool release)
+static int ask(struct sl_cli_args *call, struct sl_daemon_client *client,
+               bool release)
 {
     json_t *answer = NULL;
     struct sl_buf path;
@@ -79,12 +81,13 @@ static int ask(struct sl_call *call, struct sl_client *client, bool release)
     sl_buf_init(&path, PATH_BYTES, &sl_alloc_libc);
     err = sl_buf_addf(&path, "/v1/leases%s", release ? "/" : "");
     if (!err && release)
-        err = sl_reach_encode(&path, sl_str_c(call->words[1]));
+        err = sl_daemon_reach_encode(&path, sl_str_c(call->words[1]));
     if (!err)
         err = sl_buf_add(&path, (struct sl_str){"", 1});
-    status = err ? sl_complain(call, SL_EXIT_USAGE, "that is no name of a node")
-                 : sl_reach_ask(call, client, release ? "DELETE" : "GET",
-                                path.bytes, (struct sl_str){"", 0}, &answer);
+    status =
+        err ? sl_cli_error(call, SL_EXIT_USAGE, "that is no name of a node")
+            : sl_daemon_reach_ask(call, client, release ? "DELETE" : "GET",
+                                  path.bytes, (struct sl_str){"", 0}, &answer);
     if (!status)
         status = print(call, answer);
     json_decref(answer);
@@ -92,31 +95,31 @@ static int ask(struct sl_call *call, struct sl_client *client, bool release)
     return status;
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
     bool release = call->word_count == 2;
-    struct sl_client client;
+    struct sl_daemon_client client;
     int status;
 
     if (call->word_count > 0 &&
         (!release || strcmp(call->words[0], "release") != 0))
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "write `sluice leases` to see them, or `sluice "
-                           "leases release NODE`");
-    status = sl_reach(call, true, &client);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "write `sluice leases` to see them, or `sluice "
+                            "leases release NODE`");
+    status = sl_daemon_reach(call, true, &client);
     if (!status)
         status = ask(call, &client, release);
-    sl_client_done(&client);
+    sl_daemon_client_done(&client);
     return status;
 }
 
 static const struct sl_flag flags[] = {
-    SL_REACH_ADMIN_URL,
-    SL_REACH_TOKEN,
+    SL_DAEMON_REACH_ADMIN_URL,
+    SL_DAEMON_REACH_TOKEN,
     {'\0', NULL, NULL, NULL},
 };
 
-const struct sl_errand sl_errand_leases = {
+const struct sl_command sl_command_leases = {
     .name = "leases",
     .usage = "[release NODE]",
     .summary = "Show what daemons that share their books have leased",

@@ -63,7 +63,7 @@ static void add_limit(struct sl_columns *columns, json_t *limit)
     sl_columns_add(columns, cells);
 }
 
-int sl_numbers_print(struct sl_call *call, json_t *limits)
+int sl_numbers_print(struct sl_cli_args *call, json_t *limits)
 {
     static const char *const head[COLUMNS] = {
         "limit", "scope", "plan", "of", "remaining", "reset", "retry", "mode",
@@ -77,19 +77,19 @@ int sl_numbers_print(struct sl_call *call, json_t *limits)
     sl_columns_add(&columns, head);
     json_array_foreach(limits, i, limit) add_limit(&columns, limit);
     if (columns.failed)
-        status = sl_complain(call, SL_EXIT_NO, "there is no memory left");
+        status = sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left");
     else
         sl_columns_print(&columns, call->cli->out);
     sl_columns_done(&columns);
     return status;
 }
 
-int sl_json_print(struct sl_call *call, json_t *root)
+int sl_json_print(struct sl_cli_args *call, json_t *root)
 {
     char *text = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER);
 
     if (!text)
-        return sl_complain(call, SL_EXIT_NO, "there is no memory left");
+        return sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left");
     fprintf(call->cli->out, "%s\n", text);
     sl_free_text(text);
     return 0;

@@ -154,7 +154,7 @@ void sl_free_text(char *text)
     free(text); /* style: the public header hands it over like this */
 }
 
-int sl_need_policy(struct sl_call *call, const char *path,
+int sl_need_policy(struct sl_cli_args *call, const char *path,
                    struct sluice_policy **ret)
 {
     struct sluice_problems *problems;
@@ -163,7 +163,7 @@ int sl_need_policy(struct sl_call *call, const char *path,
     if (err && problems && sluice_problems_count(problems) > 0)
         sl_print_problems(call->cli->err, problems);
     else if (err)
-        sl_complain(call, 0, "%s", sl_load_why(path));
+        sl_cli_error(call, 0, "%s", sl_load_why(path));
     sluice_problems_free(problems);
     return err ? SL_EXIT_POLICY : 0;
 }

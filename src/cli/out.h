@@ -43,7 +43,7 @@ void sl_free_text(char *text);
 
 /* Load it or say on err why not: 0 or an exit status. Warnings are for
  * `sluice check` to tell. */
-SL_MUST_USE int sl_need_policy(struct sl_call *call, const char *path,
+SL_MUST_USE int sl_need_policy(struct sl_cli_args *call, const char *path,
                                struct sluice_policy **ret);
 
 #endif

@@ -8,13 +8,13 @@
 #define ARENA_BYTES (1024 * 1024)
 
 /* The next argument as a word; blanks in it are its own. */
-static bool add_word(struct sl_question *q, const char *text)
+static bool add_word(struct sl_check_args *q, const char *text)
 {
     const char *equals = strchr(text, '=');
 
     if (q->words.count == SL_FLOW_WORDS)
         return false;
-    q->words.at[q->words.count++] = (struct sl_word){
+    q->words.at[q->words.count++] = (struct sl_flow_word){
         .text = text,
         .len = strlen(text),
         .equals = equals ? (size_t)(equals - text) : SL_NO_EQUALS,
@@ -26,7 +26,7 @@ static bool add_word(struct sl_question *q, const char *text)
 
 /* 'GET /path' is two words, and so may be GET /path. Only the first argument
  * is taken apart: values may have blanks. */
-static bool take_apart(struct sl_question *q, char *text)
+static bool take_apart(struct sl_check_args *q, char *text)
 {
     char *at = text;
 
@@ -47,7 +47,7 @@ static bool take_apart(struct sl_question *q, char *text)
 }
 
 /* How many words name what is asked for. */
-static size_t name_count(const struct sl_question *q)
+static size_t name_count(const struct sl_check_args *q)
 {
     const char *first = q->words.at[0].text;
 
@@ -57,73 +57,73 @@ static size_t name_count(const struct sl_question *q)
 }
 
 /* LIMIT KEY, where nobody could mean METHOD /PATH by it. */
-static bool is_limit(const struct sl_question *q)
+static bool is_limit(const struct sl_check_args *q)
 {
     const char *second = q->words.at[1].text;
 
     return q->bare_limits && second[0] != '/' && !strstr(second, "://");
 }
 
-static int read_names(struct sl_call *call, struct sl_question *q)
+static int read_names(struct sl_cli_args *call, struct sl_check_args *q)
 {
     const char *first = q->words.at[0].text;
     size_t count = name_count(q);
 
     if (q->words.count < count)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "\"%s\" asks for nothing; write 'GET /path', 'job "
-                           "NAME' or %s",
-                           first,
-                           q->bare_limits ? "LIMIT KEY" : "'take LIMIT KEY'");
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "\"%s\" asks for nothing; write 'GET /path', 'job "
+                            "NAME' or %s",
+                            first,
+                            q->bare_limits ? "LIMIT KEY" : "'take LIMIT KEY'");
     if (count == 1) {
-        q->act.kind = SL_ACT_REQUEST;
+        q->act.kind = SL_FLOW_ACT_REQUEST;
         q->act.names[0] = "GET";
         q->act.names[1] = first;
     } else if (strcmp(first, "job") == 0) {
-        q->act.kind = SL_ACT_JOB;
+        q->act.kind = SL_FLOW_ACT_JOB;
         q->act.names[0] = q->words.at[1].text;
     } else if (strcmp(first, "take") == 0) {
-        q->act.kind = SL_ACT_TAKE;
+        q->act.kind = SL_FLOW_ACT_TAKE;
         q->act.names[0] = q->words.at[1].text;
         q->act.names[1] = q->words.at[2].text;
     } else if (is_limit(q)) {
-        q->act.kind = SL_ACT_TAKE;
+        q->act.kind = SL_FLOW_ACT_TAKE;
         q->act.names[0] = first;
         q->act.names[1] = q->words.at[1].text;
     } else {
-        q->act.kind = SL_ACT_REQUEST;
+        q->act.kind = SL_FLOW_ACT_REQUEST;
         q->act.names[0] = first;
         q->act.names[1] = q->words.at[1].text;
     }
     return 0;
 }
 
-static int refuse(struct sl_call *call, const struct sl_diag *diag)
+static int refuse(struct sl_cli_args *call, const struct sl_diag *diag)
 {
     if (diag->hint[0])
-        return sl_complain(call, SL_EXIT_USAGE, "%s; write: %s", diag->sentence,
-                           diag->hint);
-    return sl_complain(call, SL_EXIT_USAGE, "%s",
-                       diag->sentence[0] ? diag->sentence
-                                         : "there is no memory left");
+        return sl_cli_error(call, SL_EXIT_USAGE, "%s; write: %s",
+                            diag->sentence, diag->hint);
+    return sl_cli_error(call, SL_EXIT_USAGE, "%s",
+                        diag->sentence[0] ? diag->sentence
+                                          : "there is no memory left");
 }
 
-static int read_at(const struct sl_word *word, struct sl_question *q,
+static int read_at(const struct sl_flow_word *word, struct sl_check_args *q,
                    struct sl_diag *diag)
 {
     struct sl_moment moment;
-    int err = sl_moment_read(sl_word_value(word), word, &moment, diag);
+    int err = sl_moment_read(sl_flow_word_value(word), word, &moment, diag);
 
     if (err)
         return err;
     q->now = moment.at + (moment.relative ? q->now : 0);
     if (q->now >= SL_TIME_END)
-        return sl_refuse(diag, SLUICE_ECONF, "at= is beyond the year 2115");
+        return sl_diag_error(diag, SLUICE_ECONF, "at= is beyond the year 2115");
     return 0;
 }
 
 /* What has no meaning for a single question. */
-static const char *pointless(const struct sl_question *q)
+static const char *pointless(const struct sl_check_args *q)
 {
     const struct sl_inputs *in = &q->in;
 
@@ -135,15 +135,15 @@ static const char *pointless(const struct sl_question *q)
                                           : NULL;
 }
 
-static int read_inputs(struct sl_call *call, struct sl_question *q)
+static int read_inputs(struct sl_cli_args *call, struct sl_check_args *q)
 {
     struct sl_diag diag = {.line = 0};
     int err = 0;
 
     for (size_t i = name_count(q); i < q->words.count && !err; i++) {
-        const struct sl_word *word = &q->words.at[i];
+        const struct sl_flow_word *word = &q->words.at[i];
 
-        if (sl_str_eq(sl_word_name(word), SL_STR("at")))
+        if (sl_str_eq(sl_flow_word_name(word), SL_STR("at")))
             err = read_at(word, q, &diag);
         else
             err = sl_input_read(&q->words, i, &q->arena, &q->in, &diag);
@@ -151,12 +151,13 @@ static int read_inputs(struct sl_call *call, struct sl_question *q)
     if (err)
         return refuse(call, &diag);
     if (pointless(q))
-        return sl_complain(call, SL_EXIT_USAGE, "%s is not for %s",
-                           pointless(q), call->errand->name);
+        return sl_cli_error(call, SL_EXIT_USAGE, "%s is not for %s",
+                            pointless(q), call->errand->name);
     return 0;
 }
 
-int sl_question_read(struct sl_call *call, size_t from, struct sl_question *q)
+int sl_check_args_read(struct sl_cli_args *call, size_t from,
+                       struct sl_check_args *q)
 {
     bool fits = take_apart(q, call->words[from]);
     int status;
@@ -164,24 +165,24 @@ int sl_question_read(struct sl_call *call, size_t from, struct sl_question *q)
     for (size_t i = from + 1; fits && i < call->word_count; i++)
         fits = add_word(q, call->words[i]);
     if (!fits)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           q->words.count ? "too many words"
-                                          : "what is asked for? write 'GET "
-                                            "/path'");
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            q->words.count ? "too many words"
+                                           : "what is asked for? write 'GET "
+                                             "/path'");
     status = read_names(call, q);
     return status ? status : read_inputs(call, q);
 }
 
-void sl_question_init(struct sl_question *q, sl_ns now)
+void sl_check_args_init(struct sl_check_args *q, sl_ns now)
 {
-    *q = (struct sl_question){.now = now};
+    *q = (struct sl_check_args){.now = now};
     q->act.in = &q->in;
     sl_inputs_init(&q->in);
     q->in.single = true;
     sl_arena_init(&q->arena, ARENA_BYTES, &sl_alloc_libc);
 }
 
-void sl_question_done(struct sl_question *q)
+void sl_check_args_done(struct sl_check_args *q)
 {
     sl_arena_done(&q->arena);
 }

@@ -18,9 +18,9 @@ static const char *variable(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-static const char *choose_url(struct sl_call *call, bool admin)
+static const char *choose_url(struct sl_cli_args *call, bool admin)
 {
-    const char *url = sl_call_flag(call, admin ? "admin-url" : "url");
+    const char *url = sl_cli_args_flag(call, admin ? "admin-url" : "url");
 
     if (!url)
         url = variable(admin ? "SLUICE_ADMIN_URL" : "SLUICE_URL");
@@ -30,26 +30,26 @@ static const char *choose_url(struct sl_call *call, bool admin)
 }
 
 /* A token is one line of visible ASCII: nothing else can be a header. */
-static int keep_token(struct sl_call *call, struct sl_client *client,
+static int keep_token(struct sl_cli_args *call, struct sl_daemon_client *client,
                       struct sl_str text, const char *from)
 {
     while (text.len > 0 && strchr("\r\n \t", text.at[text.len - 1]))
         text.len--;
     if (text.len == 0 || text.len >= sizeof(client->token))
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "%s has %s; a token has 1 to %zu characters", from,
-                           text.len ? "too long a token" : "no token",
-                           sizeof(client->token) - 1);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "%s has %s; a token has 1 to %zu characters", from,
+                            text.len ? "too long a token" : "no token",
+                            sizeof(client->token) - 1);
     for (size_t i = 0; i < text.len; i++)
         if (text.at[i] <= ' ' || text.at[i] > '~')
-            return sl_complain(call, SL_EXIT_USAGE,
-                               "%s has a character that no token has", from);
+            return sl_cli_error(call, SL_EXIT_USAGE,
+                                "%s has a character that no token has", from);
     memcpy(client->token, text.at, text.len);
     client->token[text.len] = '\0';
     return 0;
 }
 
-static int read_token(struct sl_call *call, struct sl_client *client,
+static int read_token(struct sl_cli_args *call, struct sl_daemon_client *client,
                       const char *path)
 {
     struct sl_diag diag = {.line = 0};
@@ -58,17 +58,17 @@ static int read_token(struct sl_call *call, struct sl_client *client,
 
     sl_buf_init(&text, 2 * TOKEN_BYTES, &sl_alloc_libc);
     if (sl_file_read(path, TOKEN_BYTES, &text, &diag))
-        status = sl_complain(call, SL_EXIT_USAGE, "%s", diag.sentence);
+        status = sl_cli_error(call, SL_EXIT_USAGE, "%s", diag.sentence);
     else
         status = keep_token(call, client, sl_buf_str(&text), path);
     sl_buf_done(&text);
     return status;
 }
 
-static int find_token(struct sl_call *call, bool admin,
-                      struct sl_client *client)
+static int find_token(struct sl_cli_args *call, bool admin,
+                      struct sl_daemon_client *client)
 {
-    const char *file = sl_call_flag(call, "token-file");
+    const char *file = sl_cli_args_flag(call, "token-file");
     const char *name = admin ? "SLUICE_ADMIN_TOKEN" : "SLUICE_ACCESS_TOKEN";
     const char *value = variable(name);
 
@@ -80,12 +80,14 @@ static int find_token(struct sl_call *call, bool admin,
     return value ? keep_token(call, client, sl_str_c(value), name) : 0;
 }
 
-int sl_reach(struct sl_call *call, bool admin, struct sl_client *client)
+int sl_daemon_reach(struct sl_cli_args *call, bool admin,
+                    struct sl_daemon_client *client)
 {
     struct sl_diag diag = {.line = 0};
 
-    if (sl_client_init(client, choose_url(call, admin), &sl_alloc_libc, &diag))
-        return sl_complain(call, SL_EXIT_USAGE, "%s", diag.sentence);
+    if (sl_daemon_client_init(client, choose_url(call, admin), &sl_alloc_libc,
+                              &diag))
+        return sl_cli_error(call, SL_EXIT_USAGE, "%s", diag.sentence);
     return find_token(call, admin, client);
 }
 
@@ -104,44 +106,46 @@ static int status_of(int code)
     case 503:
         return SL_EXIT_STORE;
     default:
-        return SL_EXIT_NO;
+        return SL_EXIT_FAILED;
     }
 }
 
-static int refused(struct sl_call *call, const struct sl_client *client,
-                   int code, json_t *problem)
+static int refused(struct sl_cli_args *call,
+                   const struct sl_daemon_client *client, int code,
+                   json_t *problem)
 {
     const char *detail = json_string_value(json_object_get(problem, "detail"));
 
     if (code == 401)
-        return sl_complain(call, SL_EXIT_NO,
-                           "%s wants a token; name its file by --token-file",
-                           client->where);
-    return sl_complain(call, status_of(code), "%s",
-                       detail ? detail : "the daemon refuses it");
+        return sl_cli_error(call, SL_EXIT_FAILED,
+                            "%s wants a token; name its file by --token-file",
+                            client->where);
+    return sl_cli_error(call, status_of(code), "%s",
+                        detail ? detail : "the daemon refuses it");
 }
 
-int sl_reach_ask(struct sl_call *call, struct sl_client *client,
-                 const char *method, const char *path, struct sl_str body,
-                 json_t **ret)
+int sl_daemon_reach_ask(struct sl_cli_args *call,
+                        struct sl_daemon_client *client, const char *method,
+                        const char *path, struct sl_str body, json_t **ret)
 {
     struct sl_diag diag = {.line = 0};
     struct sl_str text;
     json_t *root;
     int code, status = 0;
-    int err = sl_client_ask(client, method, path, body, &code, &text, &diag);
+    int err =
+        sl_daemon_client_ask(client, method, path, body, &code, &text, &diag);
 
     if (err)
-        return sl_complain(call,
-                           err == SLUICE_ENOMEM ? SL_EXIT_NO : SL_EXIT_NOBODY,
-                           "%s", diag.sentence);
+        return sl_cli_error(
+            call, err == SLUICE_ENOMEM ? SL_EXIT_FAILED : SL_EXIT_UNREACHABLE,
+            "%s", diag.sentence);
     root = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, NULL);
     if (code >= 400)
         status = refused(call, client, code, root);
     else if (!root)
-        status = sl_complain(call, SL_EXIT_NO,
-                             "%s answers with something that is no JSON",
-                             client->where);
+        status = sl_cli_error(call, SL_EXIT_FAILED,
+                              "%s answers with something that is no JSON",
+                              client->where);
     if (status)
         json_decref(root);
     else
@@ -149,7 +153,7 @@ int sl_reach_ask(struct sl_call *call, struct sl_client *client,
     return status;
 }
 
-int sl_reach_encode(struct sl_buf *out, struct sl_str text)
+int sl_daemon_reach_encode(struct sl_buf *out, struct sl_str text)
 {
     static const char digits[] = "0123456789ABCDEF";
     int err = 0;

@@ -9,7 +9,7 @@
 
 /* FILE:LINE: want retry=12s, got retry=11s */
 static void print_miss(FILE *out, const char *file, unsigned line,
-                       const struct sl_miss *miss)
+                       const struct sl_flow_mismatch *miss)
 {
     const char *equals = miss->label[0] ? "=" : "";
 
@@ -26,16 +26,16 @@ static void print_miss(FILE *out, const char *file, unsigned line,
 }
 
 /* What was skipped did not fail. */
-static bool is_good(const struct sl_outcome *o)
+static bool is_good(const struct sl_flow_outcome *o)
 {
     return o->end == SL_END_PASSED || o->end == SL_END_SKIPPED;
 }
 
 /* Why a flow failed, each line behind `prefix`. */
 static void print_why(FILE *out, const char *prefix, const char *file,
-                      const struct sl_outcome *o)
+                      const struct sl_flow_outcome *o)
 {
-    for (const struct sl_miss *m = o->misses; m; m = m->next) {
+    for (const struct sl_flow_mismatch *m = o->misses; m; m = m->next) {
         fputs(prefix, out);
         print_miss(out, file, o->line, m);
     }
@@ -50,7 +50,8 @@ static void print_why(FILE *out, const char *prefix, const char *file,
 }
 
 static void table_flow(struct sl_test *test, const char *file,
-                       const struct sl_flow *flow, const struct sl_outcome *o)
+                       const struct sl_flow *flow,
+                       const struct sl_flow_outcome *o)
 {
     FILE *out = test->call->cli->out;
     bool passed = o->end == SL_END_PASSED;
@@ -71,7 +72,8 @@ static void table_flow(struct sl_test *test, const char *file,
 }
 
 static void tap_flow(struct sl_test *test, const char *file,
-                     const struct sl_flow *flow, const struct sl_outcome *o)
+                     const struct sl_flow *flow,
+                     const struct sl_flow_outcome *o)
 {
     FILE *out = test->call->cli->out;
 
@@ -93,10 +95,10 @@ static void json_pair(FILE *out, const char *name, const char *value)
     sl_out_json(out, value);
 }
 
-static void json_misses(FILE *out, const struct sl_outcome *o)
+static void json_misses(FILE *out, const struct sl_flow_outcome *o)
 {
     fputs(",\"misses\":[", out);
-    for (const struct sl_miss *m = o->misses; m; m = m->next) {
+    for (const struct sl_flow_mismatch *m = o->misses; m; m = m->next) {
         fputs(m == o->misses ? "{" : ",{", out);
         json_pair(out, "field", m->label);
         fputc(',', out);
@@ -109,7 +111,8 @@ static void json_misses(FILE *out, const struct sl_outcome *o)
 }
 
 static void json_flow(struct sl_test *test, const char *file,
-                      const struct sl_flow *flow, const struct sl_outcome *o)
+                      const struct sl_flow *flow,
+                      const struct sl_flow_outcome *o)
 {
     FILE *out = test->call->cli->out;
     bool passed = is_good(o);
@@ -138,8 +141,9 @@ void sl_test_begin(struct sl_test *test)
  * failed: it has to be mended first. */
 static void set_status(struct sl_test *test, int status)
 {
-    static const int order[] = {SL_EXIT_NO, SL_EXIT_STORE, SL_EXIT_NOBODY,
-                                SL_EXIT_POLICY, SL_EXIT_USAGE};
+    static const int order[] = {SL_EXIT_FAILED, SL_EXIT_STORE,
+                                SL_EXIT_UNREACHABLE, SL_EXIT_POLICY,
+                                SL_EXIT_USAGE};
     int old = 0, new = 0;
 
     for (int i = 0; i < (int)SL_LEN(order); i++) {
@@ -167,12 +171,12 @@ static void tell(struct sl_test *test, const char *text)
 }
 
 void sl_test_flow(struct sl_test *test, const char *file,
-                  const struct sl_flow *flow, const struct sl_outcome *out)
+                  const struct sl_flow *flow, const struct sl_flow_outcome *out)
 {
     static const int status[] = {
-        [SL_END_PASSED] = SL_EXIT_OK,         [SL_END_FAILED] = SL_EXIT_NO,
-        [SL_END_BAD_POLICY] = SL_EXIT_POLICY, [SL_END_BROKEN] = SL_EXIT_STORE,
-        [SL_END_NOBODY] = SL_EXIT_NOBODY,     [SL_END_SKIPPED] = SL_EXIT_OK,
+        [SL_END_PASSED] = SL_EXIT_OK,          [SL_END_FAILED] = SL_EXIT_FAILED,
+        [SL_END_BAD_POLICY] = SL_EXIT_POLICY,  [SL_END_BROKEN] = SL_EXIT_STORE,
+        [SL_END_NOBODY] = SL_EXIT_UNREACHABLE, [SL_END_SKIPPED] = SL_EXIT_OK,
     };
 
     test->flows++;
@@ -191,7 +195,7 @@ void sl_test_flow(struct sl_test *test, const char *file,
 
 void sl_test_refused(struct sl_test *test, const char *file, const char *why)
 {
-    struct sl_outcome out = {.end = SL_END_FAILED, .message = why};
+    struct sl_flow_outcome out = {.end = SL_END_FAILED, .message = why};
     FILE *to = test->call->cli->out;
 
     test->flows++;

@@ -10,7 +10,7 @@
 #include "cli/flow/run.h"
 
 struct sl_test {
-    struct sl_call *call;
+    struct sl_cli_args *call;
     unsigned flows, failed, skipped;
     int status;      /* the exit status so far */
     char told[4096]; /* the last message; longer ones are never the same */
@@ -18,7 +18,8 @@ struct sl_test {
 
 void sl_test_begin(struct sl_test *test);
 void sl_test_flow(struct sl_test *test, const char *file,
-                  const struct sl_flow *flow, const struct sl_outcome *out);
+                  const struct sl_flow *flow,
+                  const struct sl_flow_outcome *out);
 
 /* A whole file could not be read as flows; `why` has what to say. */
 void sl_test_refused(struct sl_test *test, const char *file, const char *why);

@@ -17,9 +17,9 @@ static const struct verb {
     {"import", 1, 1,  "FILE",                     sl_subject_import},
 };
 
-const char *sl_subject_by(struct sl_call *call)
+const char *sl_subject_by(struct sl_cli_args *call)
 {
-    const char *by = sl_call_flag(call, "by");
+    const char *by = sl_cli_args_flag(call, "by");
 
     if (!by)
         by = getenv("SUDO_USER");
@@ -28,7 +28,7 @@ const char *sl_subject_by(struct sl_call *call)
     return by && by[0] ? by : NULL;
 }
 
-static int refuse_verb(struct sl_call *call, const char *word)
+static int refuse_verb(struct sl_cli_args *call, const char *word)
 {
     const char *names[SL_LEN(verbs)];
     const char *near;
@@ -36,28 +36,28 @@ static int refuse_verb(struct sl_call *call, const char *word)
     for (size_t i = 0; i < SL_LEN(verbs); i++)
         names[i] = verbs[i].name;
     near = sl_str_nearest(sl_str_c(word), names, SL_LEN(names));
-    return sl_complain(call, SL_EXIT_USAGE,
-                       "\"%s\" can't be done with subjects; write %s", word,
-                       near ? near : "get, set, rm, list or import");
+    return sl_cli_error(call, SL_EXIT_USAGE,
+                        "\"%s\" can't be done with subjects; write %s", word,
+                        near ? near : "get, set, rm, list or import");
 }
 
-static int carry_out(struct sl_call *call, const struct verb *verb)
+static int carry_out(struct sl_cli_args *call, const struct verb *verb)
 {
     size_t count = call->word_count - 1;
-    struct sl_client client;
+    struct sl_daemon_client client;
     int status;
 
     if (count < verb->least || count > verb->most)
-        return sl_complain(call, SL_EXIT_USAGE, "write: sluice subject %s %s",
-                           verb->name, verb->usage);
-    status = sl_reach(call, true, &client);
+        return sl_cli_error(call, SL_EXIT_USAGE, "write: sluice subject %s %s",
+                            verb->name, verb->usage);
+    status = sl_daemon_reach(call, true, &client);
     if (!status)
         status = verb->run(call, &client, call->words + 1, count);
-    sl_client_done(&client);
+    sl_daemon_client_done(&client);
     return status;
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
     for (size_t i = 0; i < SL_LEN(verbs); i++)
         if (strcmp(call->words[0], verbs[i].name) == 0)
@@ -72,12 +72,12 @@ static const struct sl_flag flags[] = {
     {'\0', "replace", NULL,     "set: what is not written is gone"       },
     {'\0', "force",   NULL,     "keep plans and limits not in the policy"},
     {'\0', "from",    "LINE",   "import: leave out what is before it"    },
-    SL_REACH_ADMIN_URL,
-    SL_REACH_TOKEN,
+    SL_DAEMON_REACH_ADMIN_URL,
+    SL_DAEMON_REACH_TOKEN,
     {'\0', NULL,      NULL,     NULL                                     },
 };
 
-const struct sl_errand sl_errand_subject = {
+const struct sl_command sl_command_subject = {
     .name = "subject",
     .usage = "get|set|rm|list|import [WORD...]",
     .summary = "Show and change who has which plan, in a daemon that runs",

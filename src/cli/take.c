@@ -71,7 +71,7 @@ static void print_verdict(FILE *out, json_t *verdict, bool allowed)
     }
 }
 
-static int print(struct sl_call *call, json_t *verdict)
+static int print(struct sl_cli_args *call, json_t *verdict)
 {
     json_t *limits = json_object_get(verdict, "limits");
     bool allowed = json_is_true(json_object_get(verdict, "allowed"));
@@ -86,28 +86,28 @@ static int print(struct sl_call *call, json_t *verdict)
     }
     if (status)
         return status;
-    return allowed ? SL_EXIT_OK : SL_EXIT_NO;
+    return allowed ? SL_EXIT_OK : SL_EXIT_FAILED;
 }
 
-static int ask(struct sl_call *call, const struct sl_question *q,
-               struct sl_client *client)
+static int ask(struct sl_cli_args *call, const struct sl_check_args *q,
+               struct sl_daemon_client *client)
 {
     struct sluice_request request;
     json_t *verdict = NULL;
     struct sl_buf check;
     int status;
 
-    sl_request_fill(&q->act, &request);
+    sl_flow_request_fill(&q->act, &request);
     if (request.has_cost && request.cost_count > 0)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "a check has cost= or cost.LIMIT=, not both");
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "a check has cost= or cost.LIMIT=, not both");
     sl_buf_init(&check, CHECK_BYTES, &sl_alloc_libc);
-    if (sl_check_write(&check, &request, SL_STR("null")))
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "that is more than a check may be");
+    if (sl_flow_check_write(&check, &request, SL_STR("null")))
+        status = sl_cli_error(call, SL_EXIT_USAGE,
+                              "that is more than a check may be");
     else
-        status = sl_reach_ask(call, client, "POST", "/v1/check",
-                              sl_buf_str(&check), &verdict);
+        status = sl_daemon_reach_ask(call, client, "POST", "/v1/check",
+                                     sl_buf_str(&check), &verdict);
     if (!status)
         status = print(call, verdict);
     json_decref(verdict);
@@ -116,7 +116,7 @@ static int ask(struct sl_call *call, const struct sl_question *q,
 }
 
 /* token=FILE goes where tokens usually are: the policy is the daemon's. */
-static int bring_token(struct sl_call *call, struct sl_question *q)
+static int bring_token(struct sl_cli_args *call, struct sl_check_args *q)
 {
     struct sl_diag diag = {.sentence = ""};
     struct sluice_header header;
@@ -129,67 +129,67 @@ static int bring_token(struct sl_call *call, struct sl_question *q)
         err = sl_inputs_header(&q->in, &header, &q->arena);
     if (!err)
         return 0;
-    return sl_complain(
+    return sl_cli_error(
         call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_USAGE, "%s",
         diag.sentence[0] ? diag.sentence : "there is no memory left");
 }
 
 /* --hold says the same as hold=. */
-static int read_hold(struct sl_call *call, struct sl_question *q)
+static int read_hold(struct sl_cli_args *call, struct sl_check_args *q)
 {
-    const char *text = sl_call_flag(call, "hold");
+    const char *text = sl_cli_args_flag(call, "hold");
     struct sl_diag diag = {.sentence = ""};
 
     if (!text)
         return 0;
     if (q->in.hold > 0)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "there are --hold and hold=; one is enough");
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "there are --hold and hold=; one is enough");
     if (sl_parse_duration(sl_str_c(text), &q->in.hold, &diag))
-        return sl_complain(call, SL_EXIT_USAGE, "--hold %s: %s", text,
-                           diag.sentence);
+        return sl_cli_error(call, SL_EXIT_USAGE, "--hold %s: %s", text,
+                            diag.sentence);
     if (q->in.hold == 0)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "nothing is held for no time; write --hold 30s");
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "nothing is held for no time; write --hold 30s");
     return 0;
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
-    struct sl_question q;
-    struct sl_client client;
+    struct sl_check_args q;
+    struct sl_daemon_client client;
     int status;
 
-    sl_question_init(&q, SL_NS_NONE);
+    sl_check_args_init(&q, SL_NS_NONE);
     q.bare_limits = true;
     q.takes_token = true;
     q.takes_hold = true;
-    status = sl_question_read(call, 0, &q);
+    status = sl_check_args_read(call, 0, &q);
     if (!status)
         status = read_hold(call, &q);
     if (!status)
         status = bring_token(call, &q);
     if (!status && q.now != SL_NS_NONE)
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "at= is not for take: the daemon has its clock");
+        status = sl_cli_error(call, SL_EXIT_USAGE,
+                              "at= is not for take: the daemon has its clock");
     if (!status) {
-        status = sl_reach(call, false, &client);
+        status = sl_daemon_reach(call, false, &client);
         if (!status)
             status = ask(call, &q, &client);
-        sl_client_done(&client);
+        sl_daemon_client_done(&client);
     }
-    sl_question_done(&q);
+    sl_check_args_done(&q);
     return status;
 }
 
 static const struct sl_flag flags[] = {
     {'\0', "hold", "DURATION", "hold what is taken; end it by `sluice hold`"},
-    SL_REACH_URL,
-    SL_REACH_TOKEN,
+    SL_DAEMON_REACH_URL,
+    SL_DAEMON_REACH_TOKEN,
     {'\0', NULL,   NULL,       NULL                                         },
 };
 
-const struct sl_errand sl_errand_take = {
+const struct sl_command sl_command_take = {
     .name = "take",
     .usage = "'METHOD PATH' | 'job NAME' | LIMIT KEY [NAME=VALUE...]",
     .summary = "Ask a daemon that runs whether something may pass, and take it",

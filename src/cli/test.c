@@ -29,16 +29,16 @@ static void refuse_errno(struct sl_test *test, const char *path, int why)
 {
     struct sl_diag diag = {.file = path};
 
-    sl_refuse(&diag, 0, "%s", strerror(why));
+    sl_diag_error(&diag, 0, "%s", strerror(why));
     refuse_file(test, path, &diag, (struct sl_str){NULL, 0});
 }
 
 static void run_flows(struct sl_test *test, const struct sl_flow_file *file,
-                      struct sl_remote *remote)
+                      struct sl_flow_daemon *remote)
 {
     const struct sl_flow *flow;
     struct sl_arena arena;
-    struct sl_outcome out;
+    struct sl_flow_outcome out;
 
     sl_arena_init(&arena, OUTCOME_BYTES, &sl_alloc_libc);
     for (flow = file->flows; flow; flow = flow->next) {
@@ -50,7 +50,7 @@ static void run_flows(struct sl_test *test, const struct sl_flow_file *file,
 }
 
 static void run_file(struct sl_test *test, const char *path,
-                     struct sl_remote *remote)
+                     struct sl_flow_daemon *remote)
 {
     const char *name = strcmp(path, "-") == 0 ? "stdin" : path;
     struct sl_flow_file file;
@@ -78,7 +78,7 @@ static void run_file(struct sl_test *test, const char *path,
     sl_buf_done(&buf);
 }
 
-static int run_all(struct sl_call *call, struct sl_remote *remote)
+static int run_all(struct sl_cli_args *call, struct sl_flow_daemon *remote)
 {
     struct sl_test test = {.call = call};
 
@@ -89,31 +89,31 @@ static int run_all(struct sl_call *call, struct sl_remote *remote)
     return test.status;
 }
 
-static int run_over_http(struct sl_call *call, const char *url,
+static int run_over_http(struct sl_cli_args *call, const char *url,
                          const char *admin)
 {
-    struct sl_remote remote;
+    struct sl_flow_daemon remote;
     int status;
 
-    if (sl_remote_init(&remote, url, admin, &sl_alloc_libc))
-        status = sl_complain(call, SL_EXIT_USAGE, "%s", remote.why.sentence);
+    if (sl_flow_daemon_init(&remote, url, admin, &sl_alloc_libc))
+        status = sl_cli_error(call, SL_EXIT_USAGE, "%s", remote.why.sentence);
     else
         status = run_all(call, &remote);
-    sl_remote_done(&remote);
+    sl_flow_daemon_done(&remote);
     return status;
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
-    const char *url = sl_call_flag(call, "url");
-    const char *admin = sl_call_flag(call, "admin-url");
+    const char *url = sl_cli_args_flag(call, "url");
+    const char *admin = sl_cli_args_flag(call, "admin-url");
 
     if (!url && !admin)
         return run_all(call, NULL);
     if (!url || !admin)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "--url and --admin-url go together: one is asked, "
-                           "the other sets policy and clock");
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "--url and --admin-url go together: one is asked, "
+                            "the other sets policy and clock");
     return run_over_http(call, url, admin);
 }
 
@@ -123,7 +123,7 @@ static const struct sl_flag flags[] = {
     {'\0', NULL,        NULL,  NULL                                        },
 };
 
-const struct sl_errand sl_errand_test = {
+const struct sl_command sl_command_test = {
     .name = "test",
     .usage = "FLOW...",
     .summary = "Test policies with flow files, on a virtual clock",

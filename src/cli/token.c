@@ -17,7 +17,7 @@
 #define LEEWAY_MOST (5 * SL_MIN)
 
 struct question {
-    struct sl_call *call;
+    struct sl_cli_args *call;
     const char *path; /* of the keys */
     unsigned algorithms;
     struct sl_str audience;
@@ -41,14 +41,14 @@ static int refuse_algorithm(const struct question *q, struct sl_str word)
     const char *near = sl_str_nearest(word, names, SL_LEN(names));
 
     if (near)
-        return sl_complain(q->call, SL_EXIT_USAGE,
-                           "there is no algorithm \"%.*s\"; did you mean %s?",
-                           SL_STR_ARG(word), near);
-    return sl_complain(q->call, SL_EXIT_USAGE,
-                       "there is no algorithm \"%.*s\"; write some of RS256, "
-                       "RS384, RS512, PS256, PS384, PS512, ES256, ES384, "
-                       "ES512, EdDSA, HS256, HS384, HS512, with commas",
-                       SL_STR_ARG(word));
+        return sl_cli_error(q->call, SL_EXIT_USAGE,
+                            "there is no algorithm \"%.*s\"; did you mean %s?",
+                            SL_STR_ARG(word), near);
+    return sl_cli_error(q->call, SL_EXIT_USAGE,
+                        "there is no algorithm \"%.*s\"; write some of RS256, "
+                        "RS384, RS512, PS256, PS384, PS512, ES256, ES384, "
+                        "ES512, EdDSA, HS256, HS384, HS512, with commas",
+                        SL_STR_ARG(word));
 }
 
 static int read_algorithms(struct question *q, const char *list)
@@ -69,38 +69,39 @@ static int read_algorithms(struct question *q, const char *list)
 
 static int read_times(struct question *q)
 {
-    const char *leeway = sl_call_flag(q->call, "leeway");
-    const char *now = sl_call_flag(q->call, "now");
+    const char *leeway = sl_cli_args_flag(q->call, "leeway");
+    const char *now = sl_cli_args_flag(q->call, "now");
     struct sl_diag diag = {.line = 0};
 
     q->now = sl_clock_wall();
     if (leeway && sl_parse_duration(sl_str_c(leeway), &q->rules.leeway, &diag))
-        return sl_complain(q->call, SL_EXIT_USAGE, "--leeway: %s",
-                           diag.sentence);
+        return sl_cli_error(q->call, SL_EXIT_USAGE, "--leeway: %s",
+                            diag.sentence);
     if (q->rules.leeway > LEEWAY_MOST)
-        return sl_complain(q->call, SL_EXIT_USAGE,
-                           "--leeway: %s is more than 5m, which no clock needs",
-                           leeway);
-    if (now && sl_instant_parse(sl_str_c(now), &q->now, &diag))
-        return sl_complain(q->call, SL_EXIT_USAGE, "--now: %s", diag.sentence);
+        return sl_cli_error(
+            q->call, SL_EXIT_USAGE,
+            "--leeway: %s is more than 5m, which no clock needs", leeway);
+    if (now && sl_timestamp_parse(sl_str_c(now), &q->now, &diag))
+        return sl_cli_error(q->call, SL_EXIT_USAGE, "--now: %s", diag.sentence);
     return 0;
 }
 
 static int read_flags(struct question *q)
 {
-    const char *audience = sl_call_flag(q->call, "audience");
-    int status = read_algorithms(q, sl_call_flag(q->call, "algorithms"));
+    const char *audience = sl_cli_args_flag(q->call, "audience");
+    int status = read_algorithms(q, sl_cli_args_flag(q->call, "algorithms"));
 
-    q->path = sl_call_flag(q->call, "jwks");
+    q->path = sl_cli_args_flag(q->call, "jwks");
     if (!q->path)
-        return sl_complain(q->call, SL_EXIT_USAGE,
-                           "which keys? write: sluice token verify --jwks "
-                           "FILE TOKEN");
+        return sl_cli_error(q->call, SL_EXIT_USAGE,
+                            "which keys? write: sluice token verify --jwks "
+                            "FILE TOKEN");
     if (status)
         return status;
     q->rules.algorithms = q->algorithms;
-    q->rules.issuer = sl_str_c(sl_call_flag(q->call, "issuer"));
-    q->rules.signature_only = sl_call_flag(q->call, "signature-only") != NULL;
+    q->rules.issuer = sl_str_c(sl_cli_args_flag(q->call, "issuer"));
+    q->rules.signature_only =
+        sl_cli_args_flag(q->call, "signature-only") != NULL;
     if (audience) {
         q->audience = sl_str_c(audience);
         q->rules.audiences = &q->audience;
@@ -121,21 +122,21 @@ static int read_keys(struct question *q)
     int err;
 
     if (sl_read_all(q->call->cli, q->path, &q->keys))
-        return sl_complain(q->call, SL_EXIT_NO, "%s: %s", q->path,
-                           strerror(errno));
+        return sl_cli_error(q->call, SL_EXIT_FAILED, "%s: %s", q->path,
+                            strerror(errno));
     err = sl_keyset_read(sl_buf_str(&q->keys), wanted, &sl_alloc_libc, &q->set,
                          &diag);
     if (err == SLUICE_ENOMEM)
-        return sl_complain(q->call, SL_EXIT_NO, "there is no memory left");
+        return sl_cli_error(q->call, SL_EXIT_FAILED, "there is no memory left");
     if (err) {
         sl_diag_print(&diag, (struct sl_str){NULL, 0}, words, sizeof(words));
-        return sl_complain(q->call, SL_EXIT_NO, "%s", words);
+        return sl_cli_error(q->call, SL_EXIT_FAILED, "%s", words);
     }
     if (sl_keyset_has_private(q->set))
-        sl_complain(q->call, 0,
-                    "%s has a private key in it, which verifying does not "
-                    "need; whoever reads the file can sign",
-                    q->path);
+        sl_cli_error(q->call, 0,
+                     "%s has a private key in it, which verifying does not "
+                     "need; whoever reads the file can sign",
+                     q->path);
     return 0;
 }
 
@@ -149,8 +150,8 @@ static int read_token(struct question *q)
     if (strcmp(word, "-") != 0)
         return 0;
     if (sl_read_all(q->call->cli, "-", &q->typed))
-        return sl_complain(q->call, SL_EXIT_NO, "standard input: %s",
-                           strerror(errno));
+        return sl_cli_error(q->call, SL_EXIT_FAILED, "standard input: %s",
+                            strerror(errno));
     len = q->typed.len;
     while (len > 0 && strchr("\r\n", q->typed.bytes[len - 1]))
         len--;
@@ -170,19 +171,19 @@ static bool is_encrypted(struct sl_str text)
 }
 
 /* Why, with what is known of it; into `out`. */
-static void explain(const struct question *q, enum sl_token_fault fault,
+static void explain(const struct question *q, enum sl_token_error fault,
                     char *out, size_t size)
 {
-    char when[SL_INSTANT_TEXT], span[32];
+    char when[SL_TIMESTAMP_TEXT], span[32];
 
-    snprintf(out, size, "%s", sl_token_fault_sentence(fault));
+    snprintf(out, size, "%s", sl_token_error_sentence(fault));
     if (fault == SL_TOKEN_EXPIRED) {
-        sl_instant_print(q->token.expires, false, when);
+        sl_timestamp_print(q->token.expires, false, when);
         snprintf(out, size, "the token expired at %s, %s ago", when,
                  sl_format_duration((q->now - q->token.expires) / SL_S * SL_S,
                                     span));
     } else if (fault == SL_TOKEN_NOT_YET && q->token.begins < SL_TIME_END) {
-        sl_instant_print(q->token.begins, false, when);
+        sl_timestamp_print(q->token.begins, false, when);
         snprintf(out, size, "the token is not good before %s", when);
     } else if (fault == SL_TOKEN_NO_KEY && q->kid.at) {
         snprintf(out, size, "no key of %s is called \"%.*s\"", q->path,
@@ -194,7 +195,7 @@ static void explain(const struct question *q, enum sl_token_fault fault,
     }
 }
 
-static int print_refused(const struct question *q, enum sl_token_fault fault)
+static int print_refused(const struct question *q, enum sl_token_error fault)
 {
     FILE *out = q->call->cli->out;
     char why[1024];
@@ -202,11 +203,11 @@ static int print_refused(const struct question *q, enum sl_token_fault fault)
     explain(q, fault, why, sizeof(why));
     if (q->call->format == SL_FORMAT_JSON) {
         fprintf(out, "{\"verified\":false,\"reason\":\"%s\",\"message\":",
-                sl_token_fault_word(fault));
+                sl_token_error_word(fault));
         sl_out_json(out, why);
         fputs("}\n", out);
     }
-    return sl_complain(q->call, SL_EXIT_NO, "%s", why);
+    return sl_cli_error(q->call, SL_EXIT_FAILED, "%s", why);
 }
 
 /* Paths are not copied with a NUL behind them. */
@@ -220,11 +221,11 @@ static const char *text_of(struct question *q, struct sl_str text)
 static void print_json(struct question *q)
 {
     FILE *out = q->call->cli->out;
-    char when[SL_INSTANT_TEXT];
+    char when[SL_TIMESTAMP_TEXT];
 
     fputs("{\"verified\":true,\"expires\":", out);
     if (q->token.expires >= 0 && q->token.expires < SL_TIME_END) {
-        sl_instant_print(q->token.expires, false, when);
+        sl_timestamp_print(q->token.expires, false, when);
         sl_out_json(out, when);
     } else {
         fputs("null", out);
@@ -263,7 +264,7 @@ static void print_table(struct question *q)
 static int verify(struct question *q)
 {
     int status = read_flags(q);
-    enum sl_token_fault fault;
+    enum sl_token_error fault;
 
     if (!status)
         status = read_keys(q);
@@ -282,16 +283,16 @@ static int verify(struct question *q)
     return SL_EXIT_OK;
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
     struct question q = {.call = call};
     int status;
 
     if (strcmp(call->words[0], "verify") != 0)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "tokens can't be told to \"%s\"; write: sluice "
-                           "token verify --jwks FILE TOKEN",
-                           call->words[0]);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "tokens can't be told to \"%s\"; write: sluice "
+                            "token verify --jwks FILE TOKEN",
+                            call->words[0]);
     sl_buf_init(&q.keys, SL_KEYSET_BYTES + 1, &sl_alloc_libc);
     sl_buf_init(&q.typed, SL_TOKEN_BYTES + 3, &sl_alloc_libc);
     sl_arena_init(&q.arena, 2 * SL_TOKEN_ARENA, &sl_alloc_libc);
@@ -316,7 +317,7 @@ static const struct sl_flag flags[] = {
     {'\0', NULL,             NULL,       NULL                             },
 };
 
-const struct sl_errand sl_errand_token = {
+const struct sl_command sl_command_token = {
     .name = "token",
     .usage = "verify --jwks FILE TOKEN",
     .summary = "Verify a token by a file of keys, and say why not",

@@ -25,25 +25,25 @@ static int add_option(struct sl_buf *path, const char *name, const char *value)
     if (!value)
         return 0;
     err = sl_buf_addf(path, "&%s=", name);
-    return err ? err : sl_reach_encode(path, sl_str_c(value));
+    return err ? err : sl_daemon_reach_encode(path, sl_str_c(value));
 }
 
 /* With a NUL behind it. */
-static int write_path(struct sl_call *call, struct sl_buf *path)
+static int write_path(struct sl_cli_args *call, struct sl_buf *path)
 {
     int err = sl_buf_addf(path, "/v1/top?");
 
     if (!err)
-        err = add_option(path, "by", sl_call_flag(call, "by"));
+        err = add_option(path, "by", sl_cli_args_flag(call, "by"));
     if (!err)
-        err = add_option(path, "limit", sl_call_flag(call, "limit"));
+        err = add_option(path, "limit", sl_cli_args_flag(call, "limit"));
     if (!err)
-        err = add_option(path, "endpoint", sl_call_flag(call, "endpoint"));
+        err = add_option(path, "endpoint", sl_cli_args_flag(call, "endpoint"));
     if (!err)
-        err = add_option(path, "n", sl_call_flag(call, "rows"));
+        err = add_option(path, "n", sl_cli_args_flag(call, "rows"));
     if (!err)
         err = add_option(path, "window",
-                         sl_call_flag(call, "recent") ? "recent" : NULL);
+                         sl_cli_args_flag(call, "recent") ? "recent" : NULL);
     return err ? err : sl_buf_add(path, (struct sl_str){"", 1});
 }
 
@@ -101,7 +101,7 @@ static void print_head(FILE *out, json_t *answer)
             number_of(totals, "allowed"), text_of(answer, "by"));
 }
 
-static int print_table(struct sl_call *call, json_t *answer)
+static int print_table(struct sl_cli_args *call, json_t *answer)
 {
     static const char *const head[COLUMNS] = {"limit",  "scope",   "key",
                                               "denied", "allowed", "cost"};
@@ -115,7 +115,7 @@ static int print_table(struct sl_call *call, json_t *answer)
     json_array_foreach(json_object_get(answer, "rows"), i, row)
         add_row(&columns, row);
     if (columns.failed) {
-        status = sl_complain(call, SL_EXIT_NO, "there is no memory left");
+        status = sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left");
     } else {
         print_head(call->cli->out, answer);
         sl_columns_print(&columns, call->cli->out);
@@ -124,12 +124,12 @@ static int print_table(struct sl_call *call, json_t *answer)
     return status;
 }
 
-static int look(struct sl_call *call, struct sl_client *client,
+static int look(struct sl_cli_args *call, struct sl_daemon_client *client,
                 const char *path)
 {
     json_t *answer = NULL;
-    int status = sl_reach_ask(call, client, "GET", path, (struct sl_str){"", 0},
-                              &answer);
+    int status = sl_daemon_reach_ask(call, client, "GET", path,
+                                     (struct sl_str){"", 0}, &answer);
 
     if (!status)
         status = call->format == SL_FORMAT_JSON ? sl_json_print(call, answer)
@@ -147,7 +147,7 @@ static bool rest(void)
 }
 
 /* Until somebody ends it, or nobody answers, or nobody reads. */
-static int watch(struct sl_call *call, struct sl_client *client,
+static int watch(struct sl_cli_args *call, struct sl_daemon_client *client,
                  const char *path)
 {
     FILE *out = call->cli->out;
@@ -162,21 +162,22 @@ static int watch(struct sl_call *call, struct sl_client *client,
     return status;
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
-    struct sl_client client;
+    struct sl_daemon_client client;
     struct sl_buf path;
-    int status = sl_reach(call, true, &client);
+    int status = sl_daemon_reach(call, true, &client);
 
     sl_buf_init(&path, PATH_BYTES, &sl_alloc_libc);
     if (!status && write_path(call, &path))
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "that is longer than a question can be");
+        status = sl_cli_error(call, SL_EXIT_USAGE,
+                              "that is longer than a question can be");
     if (!status)
-        status = sl_call_flag(call, "watch") ? watch(call, &client, path.bytes)
-                                             : look(call, &client, path.bytes);
+        status = sl_cli_args_flag(call, "watch")
+                     ? watch(call, &client, path.bytes)
+                     : look(call, &client, path.bytes);
     sl_buf_done(&path);
-    sl_client_done(&client);
+    sl_daemon_client_done(&client);
     return status;
 }
 
@@ -189,12 +190,12 @@ static const struct sl_flag flags[] = {
      "of the last five to ten "
      "minutes, not since the start"                                     },
     {'\0', "watch",    NULL,                  "again every two seconds" },
-    SL_REACH_ADMIN_URL,
-    SL_REACH_TOKEN,
+    SL_DAEMON_REACH_ADMIN_URL,
+    SL_DAEMON_REACH_TOKEN,
     {'\0', NULL,       NULL,                  NULL                      },
 };
 
-const struct sl_errand sl_errand_top = {
+const struct sl_command sl_command_top = {
     .name = "top",
     .usage = "[FLAG...]",
     .summary = "Whose requests are refused most, in a daemon that runs",

@@ -102,7 +102,8 @@ static void print_days(FILE *out, const json_t *days, int width)
     }
 }
 
-static void print_meter(struct sl_call *call, const json_t *meter, int width)
+static void print_meter(struct sl_cli_args *call, const json_t *meter,
+                        int width)
 {
     FILE *out = call->cli->out;
     bool limited = json_is_integer(json_object_get(meter, "limit"));
@@ -122,11 +123,11 @@ static void print_meter(struct sl_call *call, const json_t *meter, int width)
     }
     print_amount(out, meter, limited);
     print_times(out, meter, width);
-    if (sl_call_flag(call, "days"))
+    if (sl_cli_args_flag(call, "days"))
         print_days(out, json_object_get(meter, "days"), width);
 }
 
-static int print(struct sl_call *call, json_t *answer)
+static int print(struct sl_cli_args *call, json_t *answer)
 {
     json_t *meters = json_object_get(answer, "meters"), *meter;
     size_t i;
@@ -159,43 +160,43 @@ static int add_option(struct sl_buf *path, const char *name, const char *value)
     if (!value)
         return 0;
     err = sl_buf_addf(path, "&%s=", name);
-    return err ? err : sl_reach_encode(path, sl_str_c(value));
+    return err ? err : sl_daemon_reach_encode(path, sl_str_c(value));
 }
 
 /* With a NUL behind it. */
-static int write_path(struct sl_call *call, struct sl_buf *path)
+static int write_path(struct sl_cli_args *call, struct sl_buf *path)
 {
-    const char *days = sl_call_flag(call, "days");
+    const char *days = sl_cli_args_flag(call, "days");
     int err = sl_buf_addf(path, "/v1/usage/");
 
     if (!err)
-        err = sl_reach_encode(path, sl_str_c(call->words[0]));
+        err = sl_daemon_reach_encode(path, sl_str_c(call->words[0]));
     if (!err)
         err = sl_buf_add(path, SL_STR("/"));
     if (!err)
-        err = sl_reach_encode(path, sl_str_c(call->words[1]));
+        err = sl_daemon_reach_encode(path, sl_str_c(call->words[1]));
     if (!err)
         err = sl_buf_add(path, SL_STR("?"));
     if (!err && (days || call->format != SL_FORMAT_JSON))
         err = add_option(path, "days", days ? days : "0");
     if (!err)
-        err = add_option(path, "limit", sl_call_flag(call, "limit"));
+        err = add_option(path, "limit", sl_cli_args_flag(call, "limit"));
     return err ? err : sl_buf_add(path, (struct sl_str){"", 1});
 }
 
-static int read_meters(struct sl_call *call, struct sl_client *client,
-                       json_t **ret)
+static int read_meters(struct sl_cli_args *call,
+                       struct sl_daemon_client *client, json_t **ret)
 {
     struct sl_buf path;
     int status;
 
     sl_buf_init(&path, PATH_BYTES, &sl_alloc_libc);
     if (write_path(call, &path))
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "that is longer than a question can be");
+        status = sl_cli_error(call, SL_EXIT_USAGE,
+                              "that is longer than a question can be");
     else
-        status = sl_reach_ask(call, client, "GET", path.bytes,
-                              (struct sl_str){"", 0}, ret);
+        status = sl_daemon_reach_ask(call, client, "GET", path.bytes,
+                                     (struct sl_str){"", 0}, ret);
     sl_buf_done(&path);
     return status;
 }
@@ -211,7 +212,7 @@ static int add_text(struct sl_buf *out, const char *name, const char *text)
     return err ? err : sl_json_string(out, sl_str_c(text));
 }
 
-static int write_report(struct sl_call *call, uint64_t amount, bool release,
+static int write_report(struct sl_cli_args *call, uint64_t amount, bool release,
                         struct sl_buf *out)
 {
     int err = sl_buf_addf(out, "{\"amount\":%" PRIu64 "%s", amount,
@@ -222,11 +223,12 @@ static int write_report(struct sl_call *call, uint64_t amount, bool release,
     if (!err)
         err = add_text(out, "limit", call->words[2]);
     if (!err)
-        err = add_text(out, "idempotency_key", sl_call_flag(call, "key"));
+        err = add_text(out, "idempotency_key", sl_cli_args_flag(call, "key"));
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
-static int report(struct sl_call *call, struct sl_client *client, json_t **ret)
+static int report(struct sl_cli_args *call, struct sl_daemon_client *client,
+                  json_t **ret)
 {
     const char *word = call->words[3];
     bool release = word[0] == '-';
@@ -237,42 +239,42 @@ static int report(struct sl_call *call, struct sl_client *client, json_t **ret)
 
     if (strcmp(call->words[0], "user") != 0 &&
         strcmp(call->words[0], "org") != 0)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "usage is reported of user and org, not of \"%s\"",
-                           call->words[0]);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "usage is reported of user and org, not of \"%s\"",
+                            call->words[0]);
     if (sl_parse_count(sl_str_c(word + release), &amount, &why))
-        return sl_complain(call, SL_EXIT_USAGE, "%s", why.sentence);
+        return sl_cli_error(call, SL_EXIT_USAGE, "%s", why.sentence);
     sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
     if (write_report(call, amount, release, &body))
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "that is longer than a report can be");
+        status = sl_cli_error(call, SL_EXIT_USAGE,
+                              "that is longer than a report can be");
     else
-        status = sl_reach_ask(call, client, "POST", "/v1/usage",
-                              sl_buf_str(&body), ret);
+        status = sl_daemon_reach_ask(call, client, "POST", "/v1/usage",
+                                     sl_buf_str(&body), ret);
     sl_buf_done(&body);
     return status;
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
-    struct sl_client client;
+    struct sl_daemon_client client;
     json_t *answer = NULL;
     int status;
 
     if (call->word_count == 3)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "how much of %s was used? Write: sluice usage %s "
-                           "%s %s AMOUNT",
-                           call->words[2], call->words[0], call->words[1],
-                           call->words[2]);
-    status = sl_reach(call, false, &client);
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "how much of %s was used? Write: sluice usage %s "
+                            "%s %s AMOUNT",
+                            call->words[2], call->words[0], call->words[1],
+                            call->words[2]);
+    status = sl_daemon_reach(call, false, &client);
     if (!status)
         status = call->word_count == 4 ? report(call, &client, &answer)
                                        : read_meters(call, &client, &answer);
     if (!status)
         status = print(call, answer);
     json_decref(answer);
-    sl_client_done(&client);
+    sl_daemon_client_done(&client);
     return status;
 }
 
@@ -280,12 +282,12 @@ static const struct sl_flag flags[] = {
     {'\0', "days",  "N",    "show each day's, so many days back"     },
     {'\0', "limit", "NAME", "of this limit only"                     },
     {'\0', "key",   "TEXT", "of a report: sent twice, it counts once"},
-    SL_REACH_URL,
-    SL_REACH_TOKEN,
+    SL_DAEMON_REACH_URL,
+    SL_DAEMON_REACH_TOKEN,
     {'\0', NULL,    NULL,   NULL                                     },
 };
 
-const struct sl_errand sl_errand_usage = {
+const struct sl_command sl_command_usage = {
     .name = "usage",
     .usage = "SCOPE ID [LIMIT AMOUNT] [FLAG...]",
     .summary = "How much was used of quotas and levels, in a daemon that runs",

@@ -21,7 +21,7 @@
 #define TOLERANCE   (5 * SL_MIN)
 
 struct question {
-    struct sl_call *call;
+    struct sl_cli_args *call;
     struct sl_webhook_rules rules;
     struct sl_str secrets[SL_WEBHOOK_SECRETS];
     struct sl_webhook message;
@@ -34,7 +34,7 @@ struct question {
 
 static int read_scheme(struct question *q)
 {
-    const char *text = sl_call_flag(q->call, "scheme");
+    const char *text = sl_cli_args_flag(q->call, "scheme");
     const char *near;
 
     for (int i = 0; text && i < SL_WEBHOOK_SCHEMES; i++)
@@ -46,28 +46,29 @@ static int read_scheme(struct question *q)
                                  SL_WEBHOOK_SCHEMES)
                 : NULL;
     if (near)
-        return sl_complain(q->call, SL_EXIT_USAGE,
-                           "there is no scheme \"%s\"; did you mean %s?", text,
-                           near);
-    return sl_complain(q->call, SL_EXIT_USAGE,
-                       "which scheme? write --scheme standard-webhooks, stripe "
-                       "or hmac-sha256");
+        return sl_cli_error(q->call, SL_EXIT_USAGE,
+                            "there is no scheme \"%s\"; did you mean %s?", text,
+                            near);
+    return sl_cli_error(
+        q->call, SL_EXIT_USAGE,
+        "which scheme? write --scheme standard-webhooks, stripe "
+        "or hmac-sha256");
 }
 
 static int read_times(struct question *q)
 {
-    const char *tolerance = sl_call_flag(q->call, "tolerance");
-    const char *now = sl_call_flag(q->call, "now");
+    const char *tolerance = sl_cli_args_flag(q->call, "tolerance");
+    const char *now = sl_cli_args_flag(q->call, "now");
     struct sl_diag diag = {.line = 0};
 
     q->now = sl_clock_wall();
     q->rules.tolerance = TOLERANCE;
     if (tolerance &&
         sl_parse_duration(sl_str_c(tolerance), &q->rules.tolerance, &diag))
-        return sl_complain(q->call, SL_EXIT_USAGE, "--tolerance: %s",
-                           diag.sentence);
-    if (now && sl_instant_parse(sl_str_c(now), &q->now, &diag))
-        return sl_complain(q->call, SL_EXIT_USAGE, "--now: %s", diag.sentence);
+        return sl_cli_error(q->call, SL_EXIT_USAGE, "--tolerance: %s",
+                            diag.sentence);
+    if (now && sl_timestamp_parse(sl_str_c(now), &q->now, &diag))
+        return sl_cli_error(q->call, SL_EXIT_USAGE, "--now: %s", diag.sentence);
     return 0;
 }
 
@@ -78,15 +79,15 @@ static int add_secret(struct question *q, struct sl_str line)
     uint8_t *room = (uint8_t *)q->decoded.bytes + q->decoded.len;
 
     if (q->rules.secret_count == SL_WEBHOOK_SECRETS)
-        return sl_complain(q->call, SL_EXIT_USAGE,
-                           "there are more than %d secrets in the file",
-                           SL_WEBHOOK_SECRETS);
+        return sl_cli_error(q->call, SL_EXIT_USAGE,
+                            "there are more than %d secrets in the file",
+                            SL_WEBHOOK_SECRETS);
     if (!sl_webhook_secret(q->rules.scheme, line, room,
                            &q->secrets[q->rules.secret_count]))
-        return sl_complain(q->call, SL_EXIT_NO,
-                           "secret %u is not base64, as those of "
-                           "standard-webhooks are",
-                           q->rules.secret_count + 1);
+        return sl_cli_error(q->call, SL_EXIT_FAILED,
+                            "secret %u is not base64, as those of "
+                            "standard-webhooks are",
+                            q->rules.secret_count + 1);
     q->decoded.len += q->secrets[q->rules.secret_count++].len;
     return 0;
 }
@@ -94,17 +95,17 @@ static int add_secret(struct question *q, struct sl_str line)
 /* One on each line. */
 static int read_secrets(struct question *q)
 {
-    const char *path = sl_call_flag(q->call, "secret-file");
+    const char *path = sl_cli_args_flag(q->call, "secret-file");
     struct sl_str rest;
     int status = 0;
 
     if (!path)
-        return sl_complain(q->call, SL_EXIT_USAGE,
-                           "which secret? write --secret-file FILE");
+        return sl_cli_error(q->call, SL_EXIT_USAGE,
+                            "which secret? write --secret-file FILE");
     if (sl_read_all(q->call->cli, path, &q->secret) ||
         sl_buf_reserve(&q->decoded, q->secret.len + 1))
-        return sl_complain(q->call, SL_EXIT_NO, "%s: %s", path,
-                           strerror(errno));
+        return sl_cli_error(q->call, SL_EXIT_FAILED, "%s: %s", path,
+                            strerror(errno));
     rest = sl_buf_str(&q->secret);
     while (rest.len > 0 && !status) {
         const char *end = memchr(rest.at, '\n', rest.len);
@@ -118,8 +119,8 @@ static int read_secrets(struct question *q)
             status = add_secret(q, line);
     }
     if (!status && q->rules.secret_count == 0)
-        status =
-            sl_complain(q->call, SL_EXIT_NO, "%s has no secret in it", path);
+        status = sl_cli_error(q->call, SL_EXIT_FAILED, "%s has no secret in it",
+                              path);
     q->rules.secrets = q->secrets;
     return status;
 }
@@ -129,11 +130,11 @@ static int read_body(struct question *q)
     const char *path = q->call->words[1];
 
     if (sl_read_all(q->call->cli, path, &q->body))
-        return sl_complain(q->call, SL_EXIT_NO, "%s: %s", path,
-                           strerror(errno));
+        return sl_cli_error(q->call, SL_EXIT_FAILED, "%s: %s", path,
+                            strerror(errno));
     if (q->body.len == BODY_MOST)
-        return sl_complain(q->call, SL_EXIT_NO, "%s has more than 16 MiB",
-                           path);
+        return sl_cli_error(q->call, SL_EXIT_FAILED, "%s has more than 16 MiB",
+                            path);
     q->message.body = sl_buf_str(&q->body);
     return 0;
 }
@@ -146,10 +147,10 @@ static int verify(struct question *q)
     enum sl_webhook_fault fault;
     FILE *out = q->call->cli->out;
 
-    if (!sl_call_flag(q->call, "signature"))
-        return sl_complain(q->call, SL_EXIT_USAGE,
-                           "which signature? write --signature TEXT, as its "
-                           "header has it");
+    if (!sl_cli_args_flag(q->call, "signature"))
+        return sl_cli_error(q->call, SL_EXIT_USAGE,
+                            "which signature? write --signature TEXT, as its "
+                            "header has it");
     fault = q->rules.scheme == SL_WEBHOOK_STANDARD &&
                     (q->message.id.len == 0 || q->message.timestamp.len == 0)
                 ? SL_WEBHOOK_NO_HEADER
@@ -162,8 +163,8 @@ static int verify(struct question *q)
     } else if (!fault) {
         fputs("the webhook is good\n", out);
     }
-    return fault ? sl_complain(q->call, SL_EXIT_NO, "%s",
-                               sl_webhook_fault_sentence(fault))
+    return fault ? sl_cli_error(q->call, SL_EXIT_FAILED, "%s",
+                                sl_webhook_fault_sentence(fault))
                  : SL_EXIT_OK;
 }
 
@@ -182,7 +183,7 @@ static int sign(struct question *q)
     if (message->id.len == 0)
         message->id = SL_STR("msg_test");
     if (sl_webhook_sign(&q->rules, message, &made))
-        return sl_complain(q->call, SL_EXIT_NO, "there is no memory left");
+        return sl_cli_error(q->call, SL_EXIT_FAILED, "there is no memory left");
     sl_webhook_write(q->rules.scheme, &made, message->timestamp, text);
     if (q->rules.scheme == SL_WEBHOOK_STANDARD)
         fprintf(out, "webhook-id: %.*s\nwebhook-timestamp: %.*s\n",
@@ -199,13 +200,13 @@ static int answer(struct question *q)
     int status = 0;
 
     if (!signs && strcmp(q->call->words[0], "verify") != 0)
-        return sl_complain(q->call, SL_EXIT_USAGE,
-                           "webhooks can't be told to \"%s\"; write: sluice "
-                           "webhook verify or sluice webhook sign",
-                           q->call->words[0]);
-    q->message.id = sl_str_c(sl_call_flag(q->call, "id"));
-    q->message.timestamp = sl_str_c(sl_call_flag(q->call, "timestamp"));
-    q->message.signature = sl_str_c(sl_call_flag(q->call, "signature"));
+        return sl_cli_error(q->call, SL_EXIT_USAGE,
+                            "webhooks can't be told to \"%s\"; write: sluice "
+                            "webhook verify or sluice webhook sign",
+                            q->call->words[0]);
+    q->message.id = sl_str_c(sl_cli_args_flag(q->call, "id"));
+    q->message.timestamp = sl_str_c(sl_cli_args_flag(q->call, "timestamp"));
+    q->message.signature = sl_str_c(sl_cli_args_flag(q->call, "signature"));
     status = read_scheme(q);
     if (!status)
         status = read_times(q);
@@ -225,7 +226,7 @@ static void forget(struct sl_buf *buf)
     sl_buf_done(buf);
 }
 
-static int run(struct sl_call *call)
+static int run(struct sl_cli_args *call)
 {
     struct question q = {.call = call};
     int status;
@@ -251,7 +252,7 @@ static const struct sl_flag flags[] = {
     {'\0', NULL,          NULL,       NULL                            },
 };
 
-const struct sl_errand sl_errand_webhook = {
+const struct sl_command sl_command_webhook = {
     .name = "webhook",
     .usage = "verify|sign --scheme SCHEME --secret-file FILE BODY",
     .summary = "Verify the signature of a webhook, or make one to test with",

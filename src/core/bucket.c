@@ -112,14 +112,14 @@ static uint64_t tick_when(const struct sl_limit *limit, struct state s,
 }
 
 static void bucket_take(const struct sl_limit *limit, struct sl_cell cell,
-                        uint64_t cost, sl_ns now, struct sl_taken *ret)
+                        uint64_t cost, sl_ns now, struct sl_take_result *ret)
 {
     struct state s = {cell.w[0], cell.w[1]};
-    uint64_t at = sl_judged_at(limit, now, &s.written);
+    uint64_t at = sl_effective_time(limit, now, &s.written);
     uint64_t used = used_at(limit, s, at);
     uint64_t units = cost * limit->token; /* if cost <= capacity */
 
-    *ret = (struct sl_taken){
+    *ret = (struct sl_take_result){
         .answer = {.outcome = SL_ALLOW,
                    .limit = limit->count,
                    .capacity = limit->capacity,
@@ -148,10 +148,10 @@ static void bucket_take(const struct sl_limit *limit, struct sl_cell cell,
 
 static void bucket_adjust(const struct sl_limit *limit, struct sl_cell cell,
                           int64_t delta, sl_ns when, sl_ns now,
-                          struct sl_taken *ret)
+                          struct sl_take_result *ret)
 {
     struct state s = {cell.w[0], cell.w[1]};
-    uint64_t at = sl_judged_at(limit, now, &s.written);
+    uint64_t at = sl_effective_time(limit, now, &s.written);
     bool stepped = s.written != cell.w[0];
     uint64_t units = sl_mul_sat(sl_magnitude(delta), limit->token);
 
@@ -173,11 +173,11 @@ static void bucket_adjust(const struct sl_limit *limit, struct sl_cell cell,
     ret->stepped = stepped;
 }
 
-static struct sl_mark bucket_mark(const struct sl_limit *limit,
-                                  struct sl_cell next)
+static struct sl_hold_snapshot bucket_mark(const struct sl_limit *limit,
+                                           struct sl_cell next)
 {
     (void)limit;
-    return (struct sl_mark){
+    return (struct sl_hold_snapshot){
         {next.w[0], next.w[1]}
     };
 }
@@ -186,7 +186,7 @@ static struct sl_mark bucket_mark(const struct sl_limit *limit,
  * the clock of now. An interval bucket is refilled by the calendar of a clock
  * that went its own way: it may have been once more. */
 static uint64_t surely_used(const struct sl_limit *limit,
-                            const struct sl_mark *mark, uint64_t at,
+                            const struct sl_hold_snapshot *mark, uint64_t at,
                             uint64_t stepped)
 {
     struct state then = {mark->w[0], mark->w[1]};
@@ -199,7 +199,7 @@ static uint64_t surely_used(const struct sl_limit *limit,
 
 static struct sl_cell bucket_unhold(const struct sl_limit *limit,
                                     struct sl_cell cell, uint64_t amount,
-                                    const struct sl_mark *mark,
+                                    const struct sl_hold_snapshot *mark,
                                     const struct sl_since *since)
 {
     struct state s = {cell.w[0], cell.w[1]};

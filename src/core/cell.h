@@ -59,7 +59,7 @@ struct sl_answer {
                          * back; otherwise 0 */
 };
 
-struct sl_taken {
+struct sl_take_result {
     struct sl_answer answer;
     struct sl_cell next; /* differs from the old cell only if it must be
                           * written */

@@ -32,7 +32,7 @@
  *
  * The mark is the bucket right after the take: left alone, it drains to S. What
  * others gave back is the store's to know: it takes that from the mark before
- * it asks (sl_mark_less).
+ * it asks (sl_hold_snapshot_reduce).
  *
  * A clock that has stepped back by `stepped` in between. A bucket has drained
  * that much longer than the clock shows. In a window, what was taken comes back
@@ -55,7 +55,7 @@
 
 /* Buckets: the tick and the units used of the cell after the take. Windows: the
  * ticks at which the window of the take begins and ends. Otherwise zeros. */
-struct sl_mark {
+struct sl_hold_snapshot {
     uint64_t w[2];
 };
 
@@ -72,31 +72,31 @@ static inline bool sl_is_bucket(enum sl_kind kind)
 }
 
 /* What was given back to a bucket since the take of a hold, in units. */
-struct sl_returned {
+struct sl_refunds {
     uint64_t all;   /* by anybody, or more; but for the hold itself */
     uint64_t gifts; /* of it, by no hold */
 };
 
 /* The mark of a take of `cost` from a bucket, less that. S and T drain alike,
  * so that the greater stays the greater. */
-static inline struct sl_mark sl_mark_less(const struct sl_limit *limit,
-                                          const struct sl_mark *mark,
-                                          uint64_t cost,
-                                          const struct sl_returned *since)
+static inline struct sl_hold_snapshot
+sl_hold_snapshot_reduce(const struct sl_limit *limit,
+                        const struct sl_hold_snapshot *mark, uint64_t cost,
+                        const struct sl_refunds *since)
 {
     uint64_t own = sl_sub_floor(sl_mul_sat(cost, limit->token), since->gifts);
     uint64_t all = sl_sub_floor(mark->w[1], since->all);
 
-    return (struct sl_mark){
+    return (struct sl_hold_snapshot){
         {mark->w[0], own > all ? own : all}
     };
 }
 
 /* Has the clock been inside the window of the mark from the take to the end,
  * wherever it went in between? */
-static inline bool sl_mark_lasted(const struct sl_limit *limit,
-                                  const struct sl_mark *mark,
-                                  const struct sl_since *since)
+static inline bool sl_hold_snapshot_lasted(const struct sl_limit *limit,
+                                           const struct sl_hold_snapshot *mark,
+                                           const struct sl_since *since)
 {
     uint64_t tick = (uint64_t)limit->tick;
     uint64_t taken = (uint64_t)since->taken / tick;

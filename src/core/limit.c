@@ -53,27 +53,28 @@ static int check_form(enum sl_kind kind, const struct sl_rate *rate,
     const struct kind *k = &kinds[kind];
 
     if (rate->form == SL_RATE_UNLIMITED || rate->form == SL_RATE_NONE)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "\"unlimited\" and \"none\" are no limits; leave "
-                         "this one out of the set instead");
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "\"unlimited\" and \"none\" are no limits; leave "
+                             "this one out of the set instead");
     if (k->per && rate->form == SL_RATE_PLAIN)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a %s needs a period behind the count; write it like "
-                         "%s",
-                         noun(kind), k->example);
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "a %s needs a period behind the count; write it like "
+            "%s",
+            noun(kind), k->example);
     if (!k->per && rate->form == SL_RATE_PER)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a %s is a plain count without a period; write it "
-                         "like %s",
-                         noun(kind), k->example);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "a %s is a plain count without a period; write it "
+                             "like %s",
+                             noun(kind), k->example);
     if (rate->has_burst && kind != SL_BUCKET && kind != SL_INTERVAL)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a %s has no burst; only a token-bucket has one",
-                         noun(kind));
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "a %s has no burst; only a token-bucket has one",
+                             noun(kind));
     if (rate->has_queue && kind != SL_LEAKY)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a %s has no queue; only a leaky-bucket has one",
-                         noun(kind));
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "a %s has no queue; only a leaky-bucket has one",
+                             noun(kind));
     return 0;
 }
 
@@ -81,13 +82,14 @@ static int check_count(enum sl_kind kind, const struct sl_rate *rate,
                        struct sl_diag *diag)
 {
     if (rate->count == 0)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a limit of 0 would refuse everyone for ever; write "
-                         "\"none\" if the plan lacks this");
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "a limit of 0 would refuse everyone for ever; write "
+            "\"none\" if the plan lacks this");
     if (rate->count > kinds[kind].most)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "%" PRIu64 " is too many: a %s counts to %" PRIu64,
-                         rate->count, noun(kind), kinds[kind].most);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "%" PRIu64 " is too many: a %s counts to %" PRIu64,
+                             rate->count, noun(kind), kinds[kind].most);
     return 0;
 }
 
@@ -125,18 +127,20 @@ static int init_calendar(struct sl_limit *limit, const struct sl_rate *rate,
     enum sl_calendar_unit unit = limit->cal.unit;
 
     if (unit == SL_CALENDAR_DAY && anchor > 1)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a period in days has no anchor; only weeks and "
-                         "months have");
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "a period in days has no anchor; only weeks and "
+                             "months have");
     if (anchor > most[unit].anchor)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "the anchor of a period in %ss lies between 1 and "
-                         "%" PRIu32 ", not at %" PRIu32,
-                         sl_unit_name(rate->unit), most[unit].anchor, anchor);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "the anchor of a period in %ss lies between 1 and "
+                             "%" PRIu32 ", not at %" PRIu32,
+                             sl_unit_name(rate->unit), most[unit].anchor,
+                             anchor);
     if (rate->every > most[unit].every)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a period of %" PRIu64 " %ss is longer than ten years",
-                         rate->every, sl_unit_name(rate->unit));
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "a period of %" PRIu64
+                             " %ss is longer than ten years",
+                             rate->every, sl_unit_name(rate->unit));
     limit->calendar = true;
     limit->cal.every = (uint32_t)rate->every;
     limit->cal.anchor = anchor;
@@ -151,18 +155,20 @@ static int init_period(struct sl_limit *limit, const struct sl_rate *rate,
     uint64_t period = sl_mul_sat(rate->every, length);
 
     if (rate->unit == SL_UNIT_WEEK || rate->unit == SL_UNIT_MONTH)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a %s has no periods in %ss; only a quota has, or "
-                         "write days",
-                         sl_kind_name(limit->kind), sl_unit_name(rate->unit));
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "a %s has no periods in %ss; only a quota has, or "
+                             "write days",
+                             sl_kind_name(limit->kind),
+                             sl_unit_name(rate->unit));
     if (period > (uint64_t)SL_PERIOD_MAX)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a period of %" PRIu64 "%s is longer than ten years",
-                         rate->every, sl_unit_name(rate->unit));
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "a period of %" PRIu64
+                             "%s is longer than ten years",
+                             rate->every, sl_unit_name(rate->unit));
     /* A token every 10 ns: rate->count / period > SL_RATE_MAX / SL_S. */
     if (limit->kind != SL_QUOTA &&
         rate->count > period / ((uint64_t)SL_S / SL_RATE_MAX))
-        return sl_refuse(
+        return sl_diag_error(
             diag, SLUICE_ECONF,
             "%" PRIu64 "/%" PRIu64 "%s is faster than %" PRIu64 " per second",
             rate->count, rate->every, sl_unit_name(rate->unit), SL_RATE_MAX);
@@ -183,22 +189,24 @@ static int init_capacity(struct sl_limit *limit, const struct sl_rate *rate,
     if (!is_bucket(limit->kind))
         return 0;
     if (limit->capacity == 0)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a burst of 0 would let nothing pass, ever; write at "
-                         "least \"burst 1\"");
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "a burst of 0 would let nothing pass, ever; write at "
+            "least \"burst 1\"");
     if (limit->capacity > SL_COUNT_MAX)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a %s of %" PRIu64 " is too large: a %s holds %" PRIu64
-                         " at most",
-                         limit->kind == SL_LEAKY ? "queue" : "burst",
-                         limit->kind == SL_LEAKY ? queue : limit->capacity,
-                         sl_kind_name(limit->kind), SL_COUNT_MAX);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "a %s of %" PRIu64
+                             " is too large: a %s holds %" PRIu64 " at most",
+                             limit->kind == SL_LEAKY ? "queue" : "burst",
+                             limit->kind == SL_LEAKY ? queue : limit->capacity,
+                             sl_kind_name(limit->kind), SL_COUNT_MAX);
     if (sl_muldiv_up(limit->capacity, (uint64_t)limit->period, limit->count) >
         (uint64_t)SL_REFILL_MAX)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "%" PRIu64 " would take more than 73 years to refill "
-                         "at this rate",
-                         limit->capacity);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "%" PRIu64
+                             " would take more than 73 years to refill "
+                             "at this rate",
+                             limit->capacity);
     return 0;
 }
 

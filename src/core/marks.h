@@ -4,12 +4,12 @@
 
 #include "base/base.h"
 
-#define SL_MARKS    8
-#define SL_MARK_MAX 1000
+#define SL_THRESHOLDS 8
+#define SL_MARK_MAX   1000
 
 /* Percent of a limit, rising. At each of them one event is told in a period. */
-struct sl_marks {
-    uint16_t list[SL_MARKS];
+struct sl_thresholds {
+    uint16_t list[SL_THRESHOLDS];
     unsigned count;
 };
 

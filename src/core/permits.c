@@ -17,12 +17,12 @@
 #include "core/ticks.h"
 
 static void permits_take(const struct sl_limit *limit, struct sl_cell cell,
-                         uint64_t cost, sl_ns now, struct sl_taken *ret)
+                         uint64_t cost, sl_ns now, struct sl_take_result *ret)
 {
     uint64_t free = sl_sub_floor(limit->capacity, cell.w[1]);
 
     (void)now;
-    *ret = (struct sl_taken){
+    *ret = (struct sl_take_result){
         .answer = {.outcome = SL_ALLOW,
                    .limit = limit->count,
                    .capacity = limit->capacity,
@@ -43,7 +43,7 @@ static void permits_take(const struct sl_limit *limit, struct sl_cell cell,
 
 static void permits_adjust(const struct sl_limit *limit, struct sl_cell cell,
                            int64_t delta, sl_ns when, sl_ns now,
-                           struct sl_taken *ret)
+                           struct sl_take_result *ret)
 {
     uint64_t held = cell.w[1];
 
@@ -58,19 +58,19 @@ static void permits_adjust(const struct sl_limit *limit, struct sl_cell cell,
     permits_take(limit, cell, 0, now, ret);
 }
 
-static struct sl_mark permits_mark(const struct sl_limit *limit,
-                                   struct sl_cell next)
+static struct sl_hold_snapshot permits_mark(const struct sl_limit *limit,
+                                            struct sl_cell next)
 {
     (void)limit;
     (void)next;
-    return (struct sl_mark){
+    return (struct sl_hold_snapshot){
         {0, 0}
     };
 }
 
 static struct sl_cell permits_unhold(const struct sl_limit *limit,
                                      struct sl_cell cell, uint64_t amount,
-                                     const struct sl_mark *mark,
+                                     const struct sl_hold_snapshot *mark,
                                      const struct sl_since *since)
 {
     (void)limit;

@@ -65,7 +65,7 @@ static uint64_t judged_at(const struct sl_limit *limit, sl_ns now,
                           struct state *s)
 {
     uint64_t start = s->index * limit->span;
-    uint64_t at = sl_judged_at(limit, now, &start);
+    uint64_t at = sl_effective_time(limit, now, &start);
 
     if (start == s->index * limit->span)
         return at;
@@ -115,14 +115,14 @@ static uint64_t tick_when(const struct sl_limit *limit, struct state s,
 }
 
 static void sliding_take(const struct sl_limit *limit, struct sl_cell cell,
-                         uint64_t cost, sl_ns now, struct sl_taken *ret)
+                         uint64_t cost, sl_ns now, struct sl_take_result *ret)
 {
     struct state old = unpack(cell);
     uint64_t at = judged_at(limit, now, &old);
     struct state s = rolled(limit, old, at);
     uint64_t left = left_at(limit, s, at);
 
-    *ret = (struct sl_taken){
+    *ret = (struct sl_take_result){
         .answer = {.outcome = SL_ALLOW,
                    .limit = limit->count,
                    .capacity = limit->capacity,
@@ -147,7 +147,7 @@ static void sliding_take(const struct sl_limit *limit, struct sl_cell cell,
 
 static void sliding_adjust(const struct sl_limit *limit, struct sl_cell cell,
                            int64_t delta, sl_ns when, sl_ns now,
-                           struct sl_taken *ret)
+                           struct sl_take_result *ret)
 {
     struct state s = unpack(cell);
     uint64_t at = judged_at(limit, now, &s);
@@ -172,12 +172,12 @@ static void sliding_adjust(const struct sl_limit *limit, struct sl_cell cell,
     ret->stepped = stepped;
 }
 
-static struct sl_mark sliding_mark(const struct sl_limit *limit,
-                                   struct sl_cell next)
+static struct sl_hold_snapshot sliding_mark(const struct sl_limit *limit,
+                                            struct sl_cell next)
 {
     uint64_t start = unpack(next).index * limit->span;
 
-    return (struct sl_mark){
+    return (struct sl_hold_snapshot){
         {start, start + limit->span}
     };
 }
@@ -186,13 +186,13 @@ static struct sl_mark sliding_mark(const struct sl_limit *limit,
  * before it. */
 static struct sl_cell sliding_unhold(const struct sl_limit *limit,
                                      struct sl_cell cell, uint64_t amount,
-                                     const struct sl_mark *mark,
+                                     const struct sl_hold_snapshot *mark,
                                      const struct sl_since *since)
 {
     struct state s = unpack(cell);
     uint64_t then = mark->w[0] / limit->span;
 
-    if (!sl_mark_lasted(limit, mark, since))
+    if (!sl_hold_snapshot_lasted(limit, mark, since))
         return cell;
     if (s.index == then)
         s.current = sl_sub_floor(s.current, amount);

@@ -26,12 +26,15 @@
  * written in place: eighty bytes are worth not copying. */
 struct sl_algorithm {
     void (*take)(const struct sl_limit *limit, struct sl_cell cell,
-                 uint64_t cost, sl_ns now, struct sl_taken *ret);
+                 uint64_t cost, sl_ns now, struct sl_take_result *ret);
     void (*adjust)(const struct sl_limit *limit, struct sl_cell cell,
-                   int64_t delta, sl_ns when, sl_ns now, struct sl_taken *ret);
-    struct sl_mark (*mark)(const struct sl_limit *limit, struct sl_cell next);
+                   int64_t delta, sl_ns when, sl_ns now,
+                   struct sl_take_result *ret);
+    struct sl_hold_snapshot (*mark)(const struct sl_limit *limit,
+                                    struct sl_cell next);
     struct sl_cell (*unhold)(const struct sl_limit *limit, struct sl_cell cell,
-                             uint64_t amount, const struct sl_mark *mark,
+                             uint64_t amount,
+                             const struct sl_hold_snapshot *mark,
                              const struct sl_since *since);
 };
 
@@ -43,21 +46,22 @@ extern const struct sl_algorithm sl_permits; /* also levels */
 /* By kind. */
 extern const struct sl_algorithm *const sl_algorithms[SL_KINDS];
 
-static inline struct sl_taken sl_take(const struct sl_limit *limit,
-                                      struct sl_cell cell, uint64_t cost,
-                                      sl_ns now)
+static inline struct sl_take_result sl_take(const struct sl_limit *limit,
+                                            struct sl_cell cell, uint64_t cost,
+                                            sl_ns now)
 {
-    struct sl_taken t;
+    struct sl_take_result t;
 
     sl_algorithms[limit->kind]->take(limit, cell, cost, now, &t);
     return t;
 }
 
-static inline struct sl_taken sl_adjust(const struct sl_limit *limit,
-                                        struct sl_cell cell, int64_t delta,
-                                        sl_ns when, sl_ns now)
+static inline struct sl_take_result sl_adjust(const struct sl_limit *limit,
+                                              struct sl_cell cell,
+                                              int64_t delta, sl_ns when,
+                                              sl_ns now)
 {
-    struct sl_taken t;
+    struct sl_take_result t;
 
     sl_algorithms[limit->kind]->adjust(limit, cell, delta, when, now, &t);
     return t;
@@ -70,16 +74,17 @@ static inline uint64_t sl_units_used(const struct sl_limit *limit,
     return sl_adjust(limit, cell, 1, at, at).next.w[1] - limit->token;
 }
 
-static inline struct sl_mark sl_mark_of(const struct sl_limit *limit,
-                                        struct sl_cell next)
+static inline struct sl_hold_snapshot
+sl_hold_snapshot_of(const struct sl_limit *limit, struct sl_cell next)
 {
     return sl_algorithms[limit->kind]->mark(limit, next);
 }
 
-static inline struct sl_cell sl_unhold(const struct sl_limit *limit,
-                                       struct sl_cell cell, uint64_t amount,
-                                       const struct sl_mark *mark,
-                                       const struct sl_since *since)
+static inline struct sl_cell sl_hold_refund(const struct sl_limit *limit,
+                                            struct sl_cell cell,
+                                            uint64_t amount,
+                                            const struct sl_hold_snapshot *mark,
+                                            const struct sl_since *since)
 {
     return sl_algorithms[limit->kind]->unhold(limit, cell, amount, mark, since);
 }

@@ -31,8 +31,8 @@ static inline sl_ns sl_until(const struct sl_limit *limit, uint64_t tick,
 /* The tick at which a take at `now` is judged, for a cell that was written at
  * tick *written (see "Time in cells" in cell.h). If the clock has stepped
  * back, *written is pulled back to now. */
-static inline uint64_t sl_judged_at(const struct sl_limit *limit, sl_ns now,
-                                    uint64_t *written)
+static inline uint64_t sl_effective_time(const struct sl_limit *limit,
+                                         sl_ns now, uint64_t *written)
 {
     uint64_t tick = sl_tick_of(limit, now);
 

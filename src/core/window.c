@@ -56,19 +56,19 @@ static struct view look(const struct sl_limit *limit, struct sl_cell cell,
 {
     struct view v = {.written = cell.w[0]};
 
-    v.at = sl_judged_at(limit, now, &v.written);
+    v.at = sl_effective_time(limit, now, &v.written);
     v.window = window_of(limit, v.at);
     v.taken = (int64_t)v.written >= v.window.start ? cell.w[1] : 0;
     return v;
 }
 
 static void window_take(const struct sl_limit *limit, struct sl_cell cell,
-                        uint64_t cost, sl_ns now, struct sl_taken *ret)
+                        uint64_t cost, sl_ns now, struct sl_take_result *ret)
 {
     struct view v = look(limit, cell, now);
     sl_ns end = sl_until(limit, (uint64_t)v.window.end, now);
 
-    *ret = (struct sl_taken){
+    *ret = (struct sl_take_result){
         .answer = {.outcome = SL_ALLOW,
                    .limit = limit->count,
                    .capacity = limit->capacity,
@@ -91,7 +91,7 @@ static void window_take(const struct sl_limit *limit, struct sl_cell cell,
 
 static void window_adjust(const struct sl_limit *limit, struct sl_cell cell,
                           int64_t delta, sl_ns when, sl_ns now,
-                          struct sl_taken *ret)
+                          struct sl_take_result *ret)
 {
     struct view v = look(limit, cell, now);
     uint64_t most = limit->kind == SL_FIXED ? SL_COUNT_MAX : SL_AMOUNT_MAX;
@@ -116,13 +116,13 @@ static void window_adjust(const struct sl_limit *limit, struct sl_cell cell,
     ret->stepped = stepped;
 }
 
-static struct sl_mark window_mark(const struct sl_limit *limit,
-                                  struct sl_cell next)
+static struct sl_hold_snapshot window_mark(const struct sl_limit *limit,
+                                           struct sl_cell next)
 {
     struct span window = window_of(limit, next.w[0]);
     uint64_t start = window.start > 0 ? (uint64_t)window.start : 0;
 
-    return (struct sl_mark){
+    return (struct sl_hold_snapshot){
         {start, (uint64_t)window.end}
     };
 }
@@ -131,13 +131,13 @@ static struct sl_mark window_mark(const struct sl_limit *limit,
  * else need be known of a calendar. */
 static struct sl_cell window_unhold(const struct sl_limit *limit,
                                     struct sl_cell cell, uint64_t amount,
-                                    const struct sl_mark *mark,
+                                    const struct sl_hold_snapshot *mark,
                                     const struct sl_since *since)
 {
     uint64_t left = sl_sub_floor(cell.w[1], amount);
 
     if (cell.w[0] < mark->w[0] || cell.w[0] >= mark->w[1] ||
-        !sl_mark_lasted(limit, mark, since))
+        !sl_hold_snapshot_lasted(limit, mark, since))
         return cell;
     return left ? sl_cell_of(cell.w[0], left) : sl_cell_of(0, 0);
 }

@@ -124,7 +124,7 @@ static void play(const struct scene *scene, const struct style *style)
            style->dim, BAR + 3, "", style->off);
 
     for (const struct moment *m = scene->moments; m->times; m++) {
-        struct sl_taken t = {.next = cell};
+        struct sl_take_result t = {.next = cell};
         unsigned allowed = 0;
         sl_ns now;
 

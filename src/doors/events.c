@@ -59,10 +59,10 @@ static size_t put(char *to, struct sl_str text)
 static uint16_t write_data(char out[SL_EVENT_BYTES], sl_ns now,
                            struct sl_str members)
 {
-    char at[SL_INSTANT_TEXT];
+    char at[SL_TIMESTAMP_TEXT];
     size_t len;
 
-    sl_instant_print(now > 0 ? now : 0, true, at);
+    sl_timestamp_print(now > 0 ? now : 0, true, at);
     len = put(out, SL_STR("{\"at\":\""));
     len += put(out + len, sl_str_c(at));
     len += put(out + len, SL_STR("\""));

@@ -8,18 +8,18 @@
 
 #define PREFIX "file:"
 
-bool sl_keys_in_file(const struct sl_jwt *jwt)
+bool sl_jwt_keys_in_file(const struct sl_jwt *jwt)
 {
     return jwt->jwks.len > strlen(PREFIX) &&
            memcmp(jwt->jwks.at, PREFIX, strlen(PREFIX)) == 0;
 }
 
-bool sl_keys_elsewhere(const struct sl_jwt *jwt)
+bool sl_jwt_keys_elsewhere(const struct sl_jwt *jwt)
 {
-    return jwt->jwks.len > 0 && !sl_keys_in_file(jwt);
+    return jwt->jwks.len > 0 && !sl_jwt_keys_in_file(jwt);
 }
 
-struct sl_token_rules sl_keys_rules(const struct sl_jwt *jwt)
+struct sl_token_rules sl_jwt_keys_rules(const struct sl_jwt *jwt)
 {
     return (struct sl_token_rules){
         .algorithms = jwt->algorithms,
@@ -31,8 +31,8 @@ struct sl_token_rules sl_keys_rules(const struct sl_jwt *jwt)
     };
 }
 
-char *sl_keys_path(const struct sl_jwt *jwt, const char *policy_path,
-                   const struct sl_alloc *alloc, size_t *size)
+char *sl_jwt_keys_path(const struct sl_jwt *jwt, const char *policy_path,
+                       const struct sl_alloc *alloc, size_t *size)
 {
     struct sl_str path = sl_str_from(jwt->jwks, strlen(PREFIX));
     const char *slash = policy_path ? strrchr(policy_path, '/') : NULL;
@@ -65,19 +65,20 @@ static int read_file(const struct sl_jwt *jwt, const char *path,
     if (err == SLUICE_EFULL)
         err = SLUICE_ESYS;
     if (err)
-        sl_refuse(diag, err, "identity.jwt.jwks: %s", why.sentence);
+        sl_diag_error(diag, err, "identity.jwt.jwks: %s", why.sentence);
     else
         err = sl_keyset_read(sl_buf_str(&text), jwt->algorithms, alloc, ret,
                              &why);
     if (err == SLUICE_ECONF)
-        sl_refuse(diag, err, "identity.jwt.jwks: %s: %s", path, why.sentence);
+        sl_diag_error(diag, err, "identity.jwt.jwks: %s: %s", path,
+                      why.sentence);
     sl_buf_done(&text);
     return err;
 }
 
-int sl_keys_read(const struct sl_jwt *jwt, const char *path,
-                 const struct sl_alloc *alloc, struct sl_keyset **ret,
-                 struct sl_diag *diag)
+int sl_jwt_keys_read(const struct sl_jwt *jwt, const char *path,
+                     const struct sl_alloc *alloc, struct sl_keyset **ret,
+                     struct sl_diag *diag)
 {
     struct sl_diag why = {.sentence = ""};
     int err;
@@ -86,6 +87,6 @@ int sl_keys_read(const struct sl_jwt *jwt, const char *path,
         return read_file(jwt, path, alloc, ret, diag);
     err = sl_keyset_secret(jwt->secret, jwt->algorithms, alloc, ret, &why);
     if (err)
-        sl_refuse(diag, err, "identity.jwt.secret: %s", why.sentence);
+        sl_diag_error(diag, err, "identity.jwt.secret: %s", why.sentence);
     return err;
 }

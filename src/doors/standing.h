@@ -1,16 +1,16 @@
 /* standing.h -- the place of a connection in the crowd at a door.
  */
-#ifndef SL_STANDING_H
-#define SL_STANDING_H
+#ifndef SL_CONN_COUNT_H
+#define SL_CONN_COUNT_H
 
 #include "engine/engine.h"
 #include "net/address.h"
 #include "net/crowd.h"
 
 /* Where a connection is counted. */
-struct sl_standing {
-    struct sl_crowd *crowd; /* NULL: nowhere */
-    bool by_address;        /* also by this one */
+struct sl_conn_count {
+    struct sl_conn_limit *crowd; /* NULL: nowhere */
+    bool by_address;             /* also by this one */
     struct sl_ip ip;
 };
 
@@ -18,12 +18,12 @@ struct sl_standing {
  * speak for many by the policy of `engine` (NULL: nobody) are not counted by
  * their address. NULL, or for metrics why he may not stay: then he has no
  * place. */
-SL_MUST_USE const char *sl_standing_take(struct sl_standing *place,
-                                         struct sl_crowd *crowd,
-                                         struct sl_engine *engine,
-                                         const struct sl_address *peer);
+SL_MUST_USE const char *sl_conn_count_take(struct sl_conn_count *place,
+                                           struct sl_conn_limit *crowd,
+                                           struct sl_engine *engine,
+                                           const struct sl_address *peer);
 
 /* He goes, if he has come. */
-void sl_standing_leave(const struct sl_standing *place);
+void sl_conn_count_leave(const struct sl_conn_count *place);
 
 #endif

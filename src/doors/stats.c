@@ -91,7 +91,7 @@ const char *const sl_lookup_words[SL_LOOKUPS] = {
 
 /* ---- life ---- */
 
-void sl_stats_close(struct sl_stats *stats)
+void sl_metrics_close(struct sl_metrics *stats)
 {
     if (!stats)
         return;
@@ -99,9 +99,9 @@ void sl_stats_close(struct sl_stats *stats)
     sl_alloc_free(stats->alloc, stats, sizeof(*stats));
 }
 
-int sl_stats_open(const struct sl_alloc *alloc, struct sl_stats **ret)
+int sl_metrics_open(const struct sl_alloc *alloc, struct sl_metrics **ret)
 {
-    struct sl_stats *stats;
+    struct sl_metrics *stats;
 
     if (!alloc)
         alloc = &sl_alloc_libc;
@@ -111,26 +111,26 @@ int sl_stats_open(const struct sl_alloc *alloc, struct sl_stats **ret)
     memset(stats, 0, sizeof(*stats));
     stats->alloc = alloc;
     if (sl_series_init(stats)) {
-        sl_stats_close(stats);
+        sl_metrics_close(stats);
         return SLUICE_ENOMEM;
     }
     *ret = stats;
     return 0;
 }
 
-void sl_stats_watch(struct sl_stats *stats, struct sl_top *top,
-                    struct sl_denials *denials)
+void sl_metrics_watch(struct sl_metrics *stats, struct sl_top_keys *top,
+                      struct sl_denial_batch *denials)
 {
     stats->top = top;
     stats->denials = denials;
 }
 
-uint64_t sl_stats_degraded(const struct sl_stats *stats)
+uint64_t sl_metrics_degraded(const struct sl_metrics *stats)
 {
     return atomic_load_explicit(&stats->store_errors, memory_order_relaxed);
 }
 
-uint64_t sl_stats_denied(const struct sl_stats *stats)
+uint64_t sl_metrics_denied(const struct sl_metrics *stats)
 {
     return atomic_load_explicit(&stats->denied, memory_order_relaxed);
 }
@@ -147,33 +147,35 @@ static void copy_name(char *to, size_t size, const char *from)
     to[len] = '\0';
 }
 
-static struct sl_door_stats *find_door(struct sl_stats *stats, const char *name)
+static struct sl_protocol_metrics *find_door(struct sl_metrics *stats,
+                                             const char *name)
 {
     unsigned count =
         atomic_load_explicit(&stats->door_count, memory_order_relaxed);
-    struct sl_door_stats *door;
+    struct sl_protocol_metrics *door;
 
     for (unsigned i = 0; i < count; i++)
         if (strncmp(stats->doors[i].name, name,
                     sizeof(stats->doors[i].name) - 1) == 0)
             return &stats->doors[i];
-    if (count == SL_STATS_DOORS)
+    if (count == SL_METRICS_DOORS)
         return &stats->doors[count - 1];
     door = &stats->doors[count];
     copy_name(door->name, sizeof(door->name),
-              count == SL_STATS_DOORS - 1 ? other : name);
+              count == SL_METRICS_DOORS - 1 ? other : name);
     atomic_store_explicit(&stats->door_count, count + 1, memory_order_release);
     return door;
 }
 
-void sl_stats_request(struct sl_stats *stats, const char *door, int status)
+void sl_metrics_request(struct sl_metrics *stats, const char *door, int status)
 {
     int i = status >= 100 && status <= 599 ? status - 99 : 0;
 
     add(&find_door(stats, door)->requests[i], 1);
 }
 
-void sl_stats_connection(struct sl_stats *stats, const char *door, int change)
+void sl_metrics_connection(struct sl_metrics *stats, const char *door,
+                           int change)
 {
     _Atomic int64_t *value = &find_door(stats, door)->connections;
     int64_t old = atomic_load_explicit(value, memory_order_relaxed);
@@ -181,7 +183,8 @@ void sl_stats_connection(struct sl_stats *stats, const char *door, int change)
     atomic_store_explicit(value, old + change, memory_order_relaxed);
 }
 
-void sl_stats_refused(struct sl_stats *stats, const char *door, const char *why)
+void sl_metrics_refused(struct sl_metrics *stats, const char *door,
+                        const char *why)
 {
     unsigned count =
         atomic_load_explicit(&stats->why_count, memory_order_relaxed);
@@ -193,11 +196,11 @@ void sl_stats_refused(struct sl_stats *stats, const char *door, const char *why)
             add(&row->count, 1);
             return;
         }
-    if (count == SL_STATS_WHYS) {
+    if (count == SL_METRICS_WHYS) {
         add(&row[-1].count, 1);
         return;
     }
-    if (count == SL_STATS_WHYS - 1)
+    if (count == SL_METRICS_WHYS - 1)
         door = why = other;
     copy_name(row->door, sizeof(row->door), door);
     copy_name(row->why, sizeof(row->why), why);
@@ -207,7 +210,7 @@ void sl_stats_refused(struct sl_stats *stats, const char *door, const char *why)
 
 /* ---- decisions ---- */
 
-static bool has_numbers(const struct sl_shown *shown)
+static bool has_numbers(const struct sl_limit_view *shown)
 {
     return !shown->skipped &&
            (shown->form == SL_RATE_PER || shown->form == SL_RATE_PLAIN);
@@ -240,7 +243,7 @@ static enum sl_result judge(const struct sl_decision *d, int *subject)
     return shadow < 0 ? SL_RESULT_ALLOW : SL_RESULT_SHADOW_DENY;
 }
 
-static void count_verdict(struct sl_stats *stats, const struct sl_decision *d)
+static void count_verdict(struct sl_metrics *stats, const struct sl_decision *d)
 {
     int subject;
     struct sl_labels labels = {
@@ -260,7 +263,7 @@ static void count_verdict(struct sl_stats *stats, const struct sl_decision *d)
     add(&sl_series_find(stats, &labels, hint)->values[0], 1);
 }
 
-static void count_wait(struct sl_stats *stats, const struct sl_decision *d)
+static void count_wait(struct sl_metrics *stats, const struct sl_decision *d)
 {
     struct sl_labels labels = {.kind = SL_OF_ENDPOINT,
                                .endpoint = d->route->endpoint};
@@ -271,7 +274,7 @@ static void count_wait(struct sl_stats *stats, const struct sl_decision *d)
             sl_wait_bounds, SL_WAIT_BOUNDS, d->retry_in);
 }
 
-static void count_failure(struct sl_stats *stats, const struct sl_decision *d)
+static void count_failure(struct sl_metrics *stats, const struct sl_decision *d)
 {
     enum sl_failure mode = SL_FAILURE_ALLOW;
 
@@ -287,7 +290,7 @@ static void count_failure(struct sl_stats *stats, const struct sl_decision *d)
     add(&stats->fail_modes[mode], 1);
 }
 
-static void count_token(struct sl_stats *stats, const struct sl_decision *d)
+static void count_token(struct sl_metrics *stats, const struct sl_decision *d)
 {
     if (d->token_good || d->token_fault != SL_TOKEN_GOOD)
         add(&stats->tokens[d->token_fault], 1);
@@ -300,7 +303,7 @@ static bool is_near(const struct sl_answer *a)
 }
 
 /* A limit that passing requests took from. */
-static void count_taken(sl_stat *values, const struct sl_shown *shown)
+static void count_taken(sl_stat *values, const struct sl_limit_view *shown)
 {
     add(&values[OF_LIMIT_CONSUMED], shown->cost);
     if (is_near(&shown->answer))
@@ -309,8 +312,8 @@ static void count_taken(sl_stat *values, const struct sl_shown *shown)
         add(&values[OF_LIMIT_OVERAGE], shown->over);
 }
 
-static void count_limit(struct sl_stats *stats, const struct sl_decision *d,
-                        const struct sl_shown *shown)
+static void count_limit(struct sl_metrics *stats, const struct sl_decision *d,
+                        const struct sl_limit_view *shown)
 {
     struct sl_labels labels = {.kind = SL_OF_LIMIT, .limit = shown->rule->name};
     sl_stat *values =
@@ -330,28 +333,28 @@ static void count_limit(struct sl_stats *stats, const struct sl_decision *d,
         add(&values[OF_LIMIT_CANDIDATE], 1);
 }
 
-void sl_stats_took(struct sl_stats *stats, const char *door, sl_ns took,
-                   unsigned count)
+void sl_metrics_took(struct sl_metrics *stats, const char *door, sl_ns took,
+                     unsigned count)
 {
     observe_many(find_door(stats, door)->took, sl_took_bounds, SL_TOOK_BOUNDS,
                  took / count, count);
 }
 
-void sl_stats_verdict(struct sl_stats *stats, const struct sl_decision *d)
+void sl_metrics_verdict(struct sl_metrics *stats, const struct sl_decision *d)
 {
     count_verdict(stats, d);
     count_wait(stats, d);
     count_failure(stats, d);
     count_token(stats, d);
     if (stats->top)
-        sl_top_decision(stats->top, d);
+        sl_top_keys_decision(stats->top, d);
     if (stats->denials)
-        sl_denials_decision(stats->denials, d);
-    sl_stats_turn(stats, d);
+        sl_denial_batch_decision(stats->denials, d);
+    sl_metrics_turn(stats, d);
     if (d->hold[0])
-        sl_stats_hold(stats, SL_HELD);
+        sl_metrics_hold(stats, SL_METRIC_HELD);
     if (d->reason == SL_REASON_HOLDS)
-        sl_stats_hold(stats, SL_HOLD_FULL);
+        sl_metrics_hold(stats, SL_HOLD_FULL);
     if (d->blind || d->reason != SL_REASON_NONE)
         return; /* no limit was asked */
     for (unsigned i = 0; i < d->shown_count; i++)
@@ -359,18 +362,18 @@ void sl_stats_verdict(struct sl_stats *stats, const struct sl_decision *d)
             count_limit(stats, d, &d->shown[i]);
 }
 
-void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
-                       const char *door, sl_ns took)
+void sl_metrics_decision(struct sl_metrics *stats, const struct sl_decision *d,
+                         const char *door, sl_ns took)
 {
     if (!d->spend)
         return; /* explained only */
-    sl_stats_took(stats, door, took, 1);
-    sl_stats_verdict(stats, d);
+    sl_metrics_took(stats, door, took, 1);
+    sl_metrics_verdict(stats, d);
 }
 
 /* ---- limits without a policy ---- */
 
-static void count_throttle(struct sl_stats *stats, enum sl_result result,
+static void count_throttle(struct sl_metrics *stats, enum sl_result result,
                            int status, unsigned times)
 {
     struct sl_labels labels = {
@@ -386,15 +389,15 @@ static void count_throttle(struct sl_stats *stats, enum sl_result result,
             times);
 }
 
-void sl_stats_throttles(struct sl_stats *stats,
-                        const struct sl_stats_throttles *counted,
-                        const char *door, sl_ns took)
+void sl_metrics_throttles(struct sl_metrics *stats,
+                          const struct sl_metrics_throttles *counted,
+                          const char *door, sl_ns took)
 {
     unsigned all = counted->allowed + counted->denied + counted->failed;
 
     if (all == 0)
         return;
-    sl_stats_took(stats, door, took, all);
+    sl_metrics_took(stats, door, took, all);
     count_throttle(stats, SL_RESULT_ALLOW, 200, counted->allowed);
     count_throttle(stats, SL_RESULT_DENY, 429, counted->denied);
     count_throttle(stats, SL_RESULT_ERROR_DENY, 503, counted->failed);

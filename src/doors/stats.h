@@ -8,8 +8,8 @@
  * Every metric is one row of stats.def, with its help; the docs, the alert
  * rules and the dashboard are checked against it.
  */
-#ifndef SL_STATS_H
-#define SL_STATS_H
+#ifndef SL_METRICS_H
+#define SL_METRICS_H
 
 #include "base/buf.h"
 #include "engine/decide.h"
@@ -18,47 +18,47 @@
 
 #define SL_SERIES 4000 /* per thread, of those with labels from the policy */
 
-struct sl_stats; /* of one thread */
-struct sl_top;
-struct sl_denials;
+struct sl_metrics; /* of one thread */
+struct sl_top_keys;
+struct sl_denial_batch;
 
-SL_MUST_USE int sl_stats_open(const struct sl_alloc *alloc,
-                              struct sl_stats **ret);
-void sl_stats_close(struct sl_stats *stats); /* NULL is allowed */
+SL_MUST_USE int sl_metrics_open(const struct sl_alloc *alloc,
+                                struct sl_metrics **ret);
+void sl_metrics_close(struct sl_metrics *stats); /* NULL is allowed */
 
 /* Tell these (borrowed; NULL: nobody) of every decision, too. */
-void sl_stats_watch(struct sl_stats *stats, struct sl_top *top,
-                    struct sl_denials *denials);
+void sl_metrics_watch(struct sl_metrics *stats, struct sl_top_keys *top,
+                      struct sl_denial_batch *denials);
 
 /* How many decisions were made without the store. Any thread. */
-uint64_t sl_stats_degraded(const struct sl_stats *stats);
+uint64_t sl_metrics_degraded(const struct sl_metrics *stats);
 
 /* How many were refused by a limit. Any thread. */
-uint64_t sl_stats_denied(const struct sl_stats *stats);
+uint64_t sl_metrics_denied(const struct sl_metrics *stats);
 
 /* A decision was made at a door ("http", "grpc", "resp") and took `took`. */
-void sl_stats_decision(struct sl_stats *stats, const struct sl_decision *d,
-                       const char *door, sl_ns took);
+void sl_metrics_decision(struct sl_metrics *stats, const struct sl_decision *d,
+                         const char *door, sl_ns took);
 
 /* The same in two steps, for those who make many in a row and read the clock
  * once: each decision that was to spend, and then how long all `count` (at
  * least 1) of them took together. */
-void sl_stats_verdict(struct sl_stats *stats, const struct sl_decision *d);
-void sl_stats_took(struct sl_stats *stats, const char *door, sl_ns took,
-                   unsigned count);
+void sl_metrics_verdict(struct sl_metrics *stats, const struct sl_decision *d);
+void sl_metrics_took(struct sl_metrics *stats, const char *door, sl_ns took,
+                     unsigned count);
 
 /* Limits whose numbers came with the question were asked together, which took
  * `took`. They are counted as the limit CL.THROTTLE. */
-struct sl_stats_throttles {
+struct sl_metrics_throttles {
     unsigned allowed, denied, failed;
 };
-void sl_stats_throttles(struct sl_stats *stats,
-                        const struct sl_stats_throttles *counted,
-                        const char *door, sl_ns took);
+void sl_metrics_throttles(struct sl_metrics *stats,
+                          const struct sl_metrics_throttles *counted,
+                          const char *door, sl_ns took);
 
 /* What became of a hold, and how whoever was asked meanwhile has answered. */
 enum sl_hold_event {
-    SL_HELD,
+    SL_METRIC_HELD,
     SL_HOLD_SETTLED_NOW,
     SL_HOLD_RELEASED_NOW,
     SL_HOLD_EXTENDED,
@@ -68,22 +68,28 @@ enum sl_hold_event {
     SL_HOLD_EVENTS
 };
 /* How waiting for a turn ended. */
-enum sl_turn_end { SL_TURN_GRANTED, SL_TURN_DENIED, SL_TURN_REFUSED, SL_TURNS };
-void sl_stats_turn(struct sl_stats *stats, const struct sl_decision *d);
+enum sl_wait_result {
+    SL_WAIT_GRANTED,
+    SL_WAIT_DENIED,
+    SL_WAIT_REFUSED,
+    SL_WAIT_RESULTS
+};
+void sl_metrics_turn(struct sl_metrics *stats, const struct sl_decision *d);
 
-void sl_stats_hold(struct sl_stats *stats, enum sl_hold_event event);
-void sl_stats_upstream(struct sl_stats *stats, struct sl_str endpoint,
-                       unsigned status);
+void sl_metrics_hold(struct sl_metrics *stats, enum sl_hold_event event);
+void sl_metrics_upstream(struct sl_metrics *stats, struct sl_str endpoint,
+                         unsigned status);
 
 /* An HTTP request was answered. */
-void sl_stats_request(struct sl_stats *stats, const char *door, int status);
+void sl_metrics_request(struct sl_metrics *stats, const char *door, int status);
 
 /* Connections of a door opened (+1) and closed (-1). */
-void sl_stats_connection(struct sl_stats *stats, const char *door, int change);
+void sl_metrics_connection(struct sl_metrics *stats, const char *door,
+                           int change);
 
 /* Refusals of the protocol itself: bad requests, deadlines, over the cap. */
-void sl_stats_refused(struct sl_stats *stats, const char *door,
-                      const char *why);
+void sl_metrics_refused(struct sl_metrics *stats, const char *door,
+                        const char *why);
 
 /* How lookups of subjects ended. */
 enum sl_lookup_result {
@@ -108,57 +114,57 @@ enum sl_subject_number {
     SL_USAGE_ERRORS,
     SL_USAGE_LOST,
     SL_USAGE_MARKED,
-    SL_LEASE_ASKS, /* these five: quotas that are leased from them */
-    SL_LEASE_FAILURES,
+    SL_QUOTA_LEASE_ASKS, /* these five: quotas that are leased from them */
+    SL_QUOTA_LEASE_FAILURES,
     SL_LEASE_KEYS,
-    SL_LEASE_REFUSALS,
-    SL_LEASE_UNSPENT,
+    SL_QUOTA_LEASE_REFUSALS,
+    SL_QUOTA_LEASE_UNSPENT,
     SL_SUBJECT_NUMBERS
 };
 
 /* The registry; zeros if there is none. */
 /* A store that is shared. */
-enum sl_shared_number {
-    SL_SHARED_ANSWERED, /* these six: how takes ended */
-    SL_SHARED_REMEMBERED,
-    SL_SHARED_LEASED,
-    SL_SHARED_LATE,
-    SL_SHARED_FAILED,
-    SL_SHARED_SPANNING,
-    SL_SHARED_RETURNED,
-    SL_SHARED_UNCERTAIN,
-    SL_SHARED_FOREIGN,
-    SL_SHARED_REPAIRS,
-    SL_SHARED_REDIRECTED, /* these two: redirections */
-    SL_SHARED_STORMS,
-    SL_SHARED_EPOCHS,
-    SL_SHARED_LOOPS,
-    SL_SHARED_BREAKER,
-    SL_SHARED_NODES,
-    SL_SHARED_DEBTS,
-    SL_SHARED_CHARGED,
-    SL_SHARED_FORGIVEN,
-    SL_SHARED_LOST,
-    SL_SHARED_LEASE_TOKENS,
-    SL_SHARED_LEASE_OVER,
-    SL_SHARED_LEASE_UNDER,
-    SL_SHARED_NUMBERS
+enum sl_store_number {
+    SL_STORE_NUM_ANSWERED, /* these six: how takes ended */
+    SL_STORE_NUM_REMEMBERED,
+    SL_STORE_NUM_LEASED,
+    SL_STORE_NUM_LATE,
+    SL_STORE_NUM_FAILED,
+    SL_STORE_NUM_SPANNING,
+    SL_STORE_NUM_RETURNED,
+    SL_STORE_NUM_UNCERTAIN,
+    SL_STORE_NUM_FOREIGN,
+    SL_STORE_NUM_REPAIRS,
+    SL_STORE_NUM_REDIRECTED, /* these two: redirections */
+    SL_STORE_NUM_STORMS,
+    SL_STORE_NUM_EPOCHS,
+    SL_STORE_NUM_LOOPS,
+    SL_STORE_NUM_BREAKER,
+    SL_STORE_NUM_NODES,
+    SL_STORE_NUM_DEBTS,
+    SL_STORE_NUM_CHARGED,
+    SL_STORE_NUM_FORGIVEN,
+    SL_STORE_NUM_LOST,
+    SL_STORE_NUM_LEASE_TOKENS,
+    SL_STORE_NUM_LEASE_OVER,
+    SL_STORE_NUM_LEASE_UNDER,
+    SL_STORE_NUM_NUMBERS
 };
 
-struct sl_stats_shared {
+struct sl_metrics_shared {
     bool on; /* otherwise there is none, and nothing is said */
     bool answers;
     sl_ns ahead; /* its clock, against ours; SL_NS_NONE: not known */
-    uint64_t numbers[SL_SHARED_NUMBERS];
+    uint64_t numbers[SL_STORE_NUM_NUMBERS];
 };
 
-struct sl_stats_subjects {
+struct sl_metrics_subjects {
     uint64_t results[SL_LOOKUPS];
     uint64_t numbers[SL_SUBJECT_NUMBERS];
 };
 
 /* What is not counted but asked for when somebody looks. */
-struct sl_stats_now {
+struct sl_metrics_now {
     uint64_t table_places, table_occupied, table_bytes, table_evicted,
         table_full;
     uint64_t listener_paused;
@@ -171,9 +177,10 @@ struct sl_stats_now {
     const char *store;       /* "memory" */
     bool store_up;
     sl_ns now, started_at;
-    struct sl_stats_subjects subjects;
-    struct sl_stats_shared shared;
-    const struct sl_live *live; /* held; NULL: nothing is known of backlogs */
+    struct sl_metrics_subjects subjects;
+    struct sl_metrics_shared shared;
+    const struct sl_active_policy
+        *live; /* held; NULL: nothing is known of backlogs */
 
     /* The keys that tokens are verified with, if the policy believes any. */
     bool jwks_on;
@@ -184,8 +191,8 @@ struct sl_stats_now {
 };
 
 /* All threads' counts as Prometheus text (version 0.0.4), or OpenMetrics. */
-SL_MUST_USE int sl_stats_render(struct sl_stats *const *all, unsigned count,
-                                const struct sl_stats_now *now,
-                                bool open_metrics, struct sl_buf *out);
+SL_MUST_USE int sl_metrics_render(struct sl_metrics *const *all, unsigned count,
+                                  const struct sl_metrics_now *now,
+                                  bool open_metrics, struct sl_buf *out);
 
 #endif

@@ -4,35 +4,37 @@
  * time has come. A loop whose clock stands still has no use for the timer:
  * whoever moves the clock says so.
  */
-#ifndef SL_WAITING_H
-#define SL_WAITING_H
+#ifndef SL_WAIT_TIMER_H
+#define SL_WAIT_TIMER_H
 
 #include "engine/engine.h"
 #include "engine/wait/wait.h"
 #include "net/loop.h"
 
-struct sl_waiting {
-    struct sl_room room;
+struct sl_wait_timer {
+    struct sl_wait_thread room;
     struct sl_loop *loop;
     struct sl_timer *timer;
 };
 
-SL_MUST_USE int sl_waiting_open(struct sl_waiting *waiting,
-                                struct sl_loop *loop, struct sl_engine *engine);
+SL_MUST_USE int sl_wait_timer_open(struct sl_wait_timer *waiting,
+                                   struct sl_loop *loop,
+                                   struct sl_engine *engine);
 
 /* Those who wait are answered. Zeros are allowed. */
-void sl_waiting_close(struct sl_waiting *waiting);
+void sl_wait_timer_close(struct sl_wait_timer *waiting);
 
 /* Nobody waits any more, nor will: those who do are answered. */
-void sl_waiting_end(struct sl_waiting *waiting);
+void sl_wait_timer_end(struct sl_wait_timer *waiting);
 
 /* Another engine decides from now on. */
-void sl_waiting_engine(struct sl_waiting *waiting, struct sl_engine *engine);
+void sl_wait_timer_engine(struct sl_wait_timer *waiting,
+                          struct sl_engine *engine);
 
 /* Time has passed, or not: see to those who wait. On the loop's thread. */
-void sl_waiting_serve(struct sl_waiting *waiting);
+void sl_wait_timer_serve(struct sl_wait_timer *waiting);
 
 /* The same, where the clock was set: the loop shows it in its next turn. */
-void sl_waiting_now(struct sl_waiting *waiting, sl_ns now);
+void sl_wait_timer_now(struct sl_wait_timer *waiting, sl_ns now);
 
 #endif

@@ -20,7 +20,7 @@ static struct sl_str tag_of(struct sl_str name)
     return (struct sl_str){rest.at, (size_t)(close - rest.at)};
 }
 
-bool sl_apart_is_one(const struct sl_take *take)
+bool sl_split_take_is_one(const struct sl_take *take)
 {
     for (unsigned i = 1; i < take->count; i++)
         if (!sl_str_eq(tag_of(take->parts[0].name),
@@ -39,7 +39,7 @@ static unsigned parts_at(const struct sl_take *whole, unsigned at)
     return whole->parts[at].carried && at + 1 < whole->count ? 2 : 1;
 }
 
-static void finish(struct sl_apart *a)
+static void finish(struct sl_split_take *a)
 {
     a->whole->err = a->err;
     a->whole->sent = false; /* what was taken is given back */
@@ -48,13 +48,13 @@ static void finish(struct sl_apart *a)
 }
 
 /* The part before `at` that begins a step. */
-static unsigned step_before(const struct sl_apart *a, unsigned at)
+static unsigned step_before(const struct sl_split_take *a, unsigned at)
 {
     at--;
     return at > 0 && a->whole->parts[at - 1].carried ? at - 1 : at;
 }
 
-static void begin(struct sl_apart *a, enum sl_errand errand)
+static void begin(struct sl_split_take *a, enum sl_take_op errand)
 {
     a->step.errand = errand;
     a->step.parts = &a->whole->parts[a->at];
@@ -63,9 +63,9 @@ static void begin(struct sl_apart *a, enum sl_errand errand)
 }
 
 /* What is carried was only looked at. */
-static void give_back(struct sl_apart *a)
+static void give_back(struct sl_split_take *a)
 {
-    a->phase = SL_APART_BACK;
+    a->phase = SL_SPLIT_TAKE_BACK;
     if (a->taken == 0) {
         finish(a);
         return;
@@ -73,46 +73,47 @@ static void give_back(struct sl_apart *a)
     a->at = step_before(a, a->taken);
     a->taken = a->at;
     a->at += parts_at(a->whole, a->at) - 1;
-    begin(a, SL_ERRAND_GIVE_BACK);
+    begin(a, SL_TAKE_OP_REFUND);
 }
 
-static void go_on(struct sl_apart *a)
+static void go_on(struct sl_split_take *a)
 {
-    enum sl_errand errand = a->whole->errand;
+    enum sl_take_op errand = a->whole->errand;
 
     if (a->at == a->whole->count || a->err) {
-        if (errand == SL_ERRAND_TAKE && (!a->allowed || a->err))
+        if (errand == SL_TAKE_OP_TAKE && (!a->allowed || a->err))
             give_back(a);
         else
             finish(a);
         return;
     }
-    if (errand == SL_ERRAND_TAKE && !a->allowed)
-        errand = SL_ERRAND_LOOK; /* for what the verdict says of them */
+    if (errand == SL_TAKE_OP_TAKE && !a->allowed)
+        errand = SL_TAKE_OP_PEEK; /* for what the verdict says of them */
     begin(a, errand);
 }
 
 static void on_step(struct sl_take *step)
 {
-    struct sl_apart *a = step->ctx;
+    struct sl_split_take *a = step->ctx;
 
-    if (a->phase == SL_APART_BACK) {
+    if (a->phase == SL_SPLIT_TAKE_BACK) {
         give_back(a); /* a failure changes nothing: it stays taken */
         return;
     }
     a->err = step->err;
     a->at += step->count;
-    if (!step->err && step->errand == SL_ERRAND_TAKE && step->allowed)
+    if (!step->err && step->errand == SL_TAKE_OP_TAKE && step->allowed)
         a->taken = a->at;
-    if (!step->err && step->errand != SL_ERRAND_EACH)
+    if (!step->err && step->errand != SL_TAKE_OP_EACH)
         a->allowed = a->allowed && step->allowed;
     go_on(a);
 }
 
-void sl_apart_take(struct sl_apart *apart, struct sl_store *store,
-                   struct sl_take *take)
+void sl_split_take_take(struct sl_split_take *apart, struct sl_store *store,
+                        struct sl_take *take)
 {
-    *apart = (struct sl_apart){.whole = take, .store = store, .allowed = true};
+    *apart =
+        (struct sl_split_take){.whole = take, .store = store, .allowed = true};
     apart->step = (struct sl_take){
         .now = take->now,
         .deadline = take->deadline,

@@ -13,12 +13,12 @@
  * perhaps refused for it. What can't be given back, since the store went away
  * meanwhile, stays taken. Nobody ever gets more than his limits allow.
  */
-#ifndef SL_APART_H
-#define SL_APART_H
+#ifndef SL_SPLIT_TAKE_H
+#define SL_SPLIT_TAKE_H
 
 #include "store/store.h"
 
-struct sl_apart {
+struct sl_split_take {
     struct sl_take step;
     struct sl_take *whole;
     struct sl_store *store;
@@ -27,17 +27,17 @@ struct sl_apart {
     bool allowed;
     int err;
     enum {
-        SL_APART_FORTH, /* take; or whatever else is asked */
-        SL_APART_BACK,
+        SL_SPLIT_TAKE_FORTH, /* take; or whatever else is asked */
+        SL_SPLIT_TAKE_BACK,
     } phase;
 };
 
 /* Do all parts lie in one slot, by their names? */
-bool sl_apart_is_one(const struct sl_take *take);
+bool sl_split_take_is_one(const struct sl_take *take);
 
 /* Carry out `take` in steps; its done() is called once. `apart` lasts until
  * then. */
-void sl_apart_take(struct sl_apart *apart, struct sl_store *store,
-                   struct sl_take *take);
+void sl_split_take_take(struct sl_split_take *apart, struct sl_store *store,
+                        struct sl_take *take);
 
 #endif

@@ -11,8 +11,9 @@
 #include "engine/spent.h"
 #include "engine/wait/turn.h"
 
-void sl_ask_init(struct sl_ask *ask, struct sl_engine *engine,
-                 const struct sl_station *station, const struct sl_alloc *alloc)
+void sl_check_init(struct sl_check *ask, struct sl_engine *engine,
+                   const struct sl_engine_ctx *station,
+                   const struct sl_alloc *alloc)
 {
     memset(ask, 0, sizeof(*ask));
     ask->engine = engine;
@@ -20,22 +21,22 @@ void sl_ask_init(struct sl_ask *ask, struct sl_engine *engine,
     sl_decision_init(&ask->decision, alloc);
 }
 
-void sl_ask_done(struct sl_ask *ask)
+void sl_check_done(struct sl_check *ask)
 {
-    sl_live_release(ask->live);
+    sl_active_policy_release(ask->live);
     ask->live = NULL;
     sl_decision_done(&ask->decision);
 }
 
-struct sl_live *sl_ask_hold(struct sl_ask *ask)
+struct sl_active_policy *sl_check_hold(struct sl_check *ask)
 {
     ask->live = sl_engine_hold(ask->engine, ask->live);
     return ask->live;
 }
 
-static void answer(struct sl_ask *ask, int err)
+static void answer(struct sl_check *ask, int err)
 {
-    sl_guard_settle(&ask->decision, ask->live, err);
+    sl_precheck_commit(&ask->decision, ask->live, err);
     sl_queue_leave(&ask->waiter, ask->decision.now, false);
     ask->err = err;
     ask->busy = false;
@@ -44,40 +45,40 @@ static void answer(struct sl_ask *ask, int err)
 
 /* ---- his token ---- */
 
-static void know_token(struct sl_ask *ask)
+static void know_token(struct sl_check *ask)
 {
-    sl_known_token(&ask->known, ask->station->tokens, ask->live->policy,
-                   &ask->facts[ask->side]);
+    sl_auth_info_token(&ask->known, ask->station->tokens, ask->live->policy,
+                       &ask->facts[ask->side]);
 }
 
 /* ---- the store ---- */
 
 static void on_taken(struct sl_take *take);
 
-void sl_ask_go(struct sl_ask *ask)
+void sl_check_start(struct sl_check *ask)
 {
     struct sl_decision *d = &ask->decision;
 
-    if (sl_turn_behind(ask))
+    if (sl_wait_check_behind(ask))
         return;
     d->take.done = on_taken;
     d->take.ctx = ask;
     d->take.loop = ask->station->loop;
-    sl_engine_carry_out(ask->engine, d);
+    sl_engine_take(ask->engine, d);
 }
 
 /* Only if nobody who asks meanwhile could see that it was begun, and if it is
  * sure to be answered when it goes on. */
-static bool may_be_deferred(struct sl_ask *ask)
+static bool may_be_deferred(struct sl_check *ask)
 {
     const struct sl_decision *d = &ask->decision;
 
     return !d->repeat_claimed && !d->webhook_claimed &&
-           !sl_turn_may_wait(ask) &&
-           sl_engine_expect(ask->engine, &ask->decision);
+           !sl_wait_check_may_wait(ask) &&
+           sl_engine_prefetch(ask->engine, &ask->decision);
 }
 
-static bool is_deferred(struct sl_ask *ask)
+static bool is_deferred(struct sl_check *ask)
 {
     const struct sl_decision *d = &ask->decision;
 
@@ -85,32 +86,32 @@ static bool is_deferred(struct sl_ask *ask)
            ask->defers(ask, may_be_deferred(ask));
 }
 
-static void go_on(struct sl_ask *ask)
+static void go_on(struct sl_check *ask)
 {
     struct sl_decision *d = &ask->decision;
 
     if (!d->pending) {
-        if (sl_turn_waits(ask))
+        if (sl_wait_check_waits(ask))
             return;
-        sl_spent_tell(ask->station->meter, d, false);
+        sl_usage_report_send(ask->station->meter, d, false);
         answer(ask, 0);
     } else if (!is_deferred(ask)) {
-        sl_ask_go(ask);
+        sl_check_start(ask);
     }
 }
 
 static void on_taken(struct sl_take *take)
 {
-    struct sl_ask *ask = take->ctx;
+    struct sl_check *ask = take->ctx;
 
-    sl_engine_collect(ask->engine, &ask->decision);
+    sl_outage_pay_debts(ask->engine, &ask->decision);
     sl_decide_took(&ask->decision, ask->live);
     go_on(ask);
 }
 
 /* ---- the decision ---- */
 
-static void forget_subjects(struct sl_ask *ask)
+static void forget_subjects(struct sl_check *ask)
 {
     for (unsigned i = 0; i < SL_LEN(ask->lookups); i++) {
         sl_subject_unref(ask->lookups[i].found);
@@ -123,7 +124,7 @@ static void forget_subjects(struct sl_ask *ask)
 /* Others may have come after a good token, and the keys may have gone: then
  * those who were looked up by its name are not his. A bad one stays bad, and
  * is not paid for twice. */
-static void know_again(struct sl_ask *ask)
+static void know_again(struct sl_check *ask)
 {
     if (!ask->known.token)
         return;
@@ -132,9 +133,9 @@ static void know_again(struct sl_ask *ask)
         forget_subjects(ask);
 }
 
-static void look_at_side(struct sl_ask *ask);
+static void look_at_side(struct sl_check *ask);
 
-static void decide(struct sl_ask *ask)
+static void decide(struct sl_check *ask)
 {
     int err;
 
@@ -143,9 +144,9 @@ static void decide(struct sl_ask *ask)
     ask->known.user = ask->lookups[0].found;
     ask->known.org = ask->lookups[1].found;
     ask->known.subjects_failed = ask->lookups[0].err || ask->lookups[1].err;
-    err =
-        sl_decide_side(&ask->decision, ask->live, &ask->facts[ask->side],
-                       &ask->known, sl_engine_secret(ask->engine), &ask->diag);
+    err = sl_decide_descriptor(&ask->decision, ask->live,
+                               &ask->facts[ask->side], &ask->known,
+                               sl_engine_secret(ask->engine), &ask->diag);
     forget_subjects(ask);
     if (err) {
         answer(ask, err);
@@ -160,7 +161,7 @@ static void decide(struct sl_ask *ask)
 /* ---- his subjects ---- */
 
 /* There is one deadline for his subjects and the store. */
-static void note_time(struct sl_ask *ask, const struct sl_lookup *lookup)
+static void note_time(struct sl_check *ask, const struct sl_lookup *lookup)
 {
     sl_ns *deadline = &ask->decision.take.deadline;
 
@@ -172,14 +173,14 @@ static void note_time(struct sl_ask *ask, const struct sl_lookup *lookup)
 
 static void on_found(struct sl_lookup *lookup)
 {
-    struct sl_ask *ask = lookup->ctx;
+    struct sl_check *ask = lookup->ctx;
 
     note_time(ask, lookup);
     if (--ask->lookups_open == 0)
         decide(ask);
 }
 
-static void look_up(struct sl_ask *ask, struct sl_lookup *lookup,
+static void look_up(struct sl_check *ask, struct sl_lookup *lookup,
                     const char *scope, struct sl_str id)
 {
     struct sl_subjects *subjects = ask->station->subjects;
@@ -195,7 +196,7 @@ static void look_up(struct sl_ask *ask, struct sl_lookup *lookup,
     subjects->calls->find(subjects, lookup);
 }
 
-static void find_subjects(struct sl_ask *ask)
+static void find_subjects(struct sl_check *ask)
 {
     struct sl_caller caller;
 
@@ -211,7 +212,7 @@ static void find_subjects(struct sl_ask *ask)
 
 /* ---- the question ---- */
 
-static void look_at_side(struct sl_ask *ask)
+static void look_at_side(struct sl_check *ask)
 {
     ask->has_waited = false;
     know_token(ask);
@@ -221,8 +222,8 @@ static void look_at_side(struct sl_ask *ask)
         decide(ask);
 }
 
-void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
-                  unsigned count, bool spend)
+void sl_check_descriptors(struct sl_check *ask, const struct sl_request *facts,
+                          unsigned count, bool spend)
 {
     ask->facts = facts;
     ask->sides = count;
@@ -237,39 +238,40 @@ void sl_ask_sides(struct sl_ask *ask, const struct sl_facts *facts,
     ask->diag.sentence[0] = '\0';
     ask->known.webhook = ask->station->webhook;
     if (!ask->live)
-        sl_ask_hold(ask);
+        sl_check_hold(ask);
     sl_decide_open(&ask->decision, ask->live, facts, spend,
                    sl_engine_secret(ask->engine));
     look_at_side(ask);
 }
 
-void sl_ask_begin(struct sl_ask *ask, const struct sl_facts *facts, bool spend)
+void sl_check_begin(struct sl_check *ask, const struct sl_request *facts,
+                    bool spend)
 {
-    sl_ask_sides(ask, facts, 1, spend);
+    sl_check_descriptors(ask, facts, 1, spend);
 }
 
 /* ---- its turn ---- */
 
-void sl_ask_answer(struct sl_ask *ask, int err)
+void sl_check_answer(struct sl_check *ask, int err)
 {
     answer(ask, err);
 }
 
-void sl_ask_again(struct sl_ask *ask)
+void sl_check_again(struct sl_check *ask)
 {
     ask->facts = &ask->again;
     ask->side = 0;
-    sl_ask_hold(ask); /* the policy may have changed meanwhile */
-    sl_guard_again(&ask->decision, true);
+    sl_check_hold(ask); /* the policy may have changed meanwhile */
+    sl_precheck_retry(&ask->decision, true);
     sl_decide_open(&ask->decision, ask->live, ask->facts, ask->spend,
                    sl_engine_secret(ask->engine));
-    sl_guard_again(&ask->decision, false);
+    sl_precheck_retry(&ask->decision, false);
     look_at_side(ask);
 }
 
 /* One that is being asked for is answered soon, and then counts; it does not
  * go on waiting. */
-void sl_ask_cancel(struct sl_ask *ask)
+void sl_check_cancel(struct sl_check *ask)
 {
     struct sl_waiter *w = &ask->waiter;
 
@@ -284,22 +286,22 @@ void sl_ask_cancel(struct sl_ask *ask)
 
 static void on_forgotten(struct sl_take *take)
 {
-    struct sl_ask *ask = take->ctx;
+    struct sl_check *ask = take->ctx;
     struct sl_decision *d = &ask->decision;
 
     d->pending = false;
     if (!take->err && !d->on_local && ask->live->local) {
         d->on_local = true;
         sl_parts_ask_reset(d, ask->live);
-        sl_engine_carry_out(ask->engine, d);
+        sl_engine_take(ask->engine, d);
         return;
     }
     if (!take->err)
-        sl_spent_tell(ask->station->meter, d, true);
+        sl_usage_report_send(ask->station->meter, d, true);
     answer(ask, take->err);
 }
 
-void sl_ask_reset(struct sl_ask *ask)
+void sl_check_reset(struct sl_check *ask)
 {
     struct sl_decision *d = &ask->decision;
 
@@ -310,7 +312,7 @@ void sl_ask_reset(struct sl_ask *ask)
     d->take.ctx = ask;
     d->take.loop = ask->station->loop;
     if (d->pending)
-        sl_engine_carry_out(ask->engine, d);
+        sl_engine_take(ask->engine, d);
     else
         answer(ask, 0);
 }

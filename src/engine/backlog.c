@@ -34,7 +34,7 @@ static void put(struct sl_depth *depth, const struct reported *reported)
 }
 
 void sl_backlogs_apply(const struct sl_engine *engine,
-                       const struct sl_live *live)
+                       const struct sl_active_policy *live)
 {
     for (unsigned i = 0; i < live->policy->backlog_count; i++)
         put(&live->depths[i], find(engine, live->policy->backlogs[i]));
@@ -68,7 +68,7 @@ static int find_index(const struct sl_policy *policy, struct sl_str name)
 static int report(struct sl_engine *engine, struct sl_str name, uint64_t depth,
                   sl_ns now)
 {
-    const struct sl_live *live = atomic_load(&engine->live);
+    const struct sl_active_policy *live = atomic_load(&engine->live);
     int index = find_index(live->policy, name);
     struct reported *place;
 
@@ -91,8 +91,8 @@ int sl_engine_backlog(struct sl_engine *engine, struct sl_str name,
     pthread_mutex_lock(&engine->lock);
     err = report(engine, name, depth, now);
     pthread_mutex_unlock(&engine->lock);
-    return err ? sl_refuse(diag, err, "the policy has no backlog \"%.*s\"",
-                           SL_STR_ARG(name))
+    return err ? sl_diag_error(diag, err, "the policy has no backlog \"%.*s\"",
+                               SL_STR_ARG(name))
                : 0;
 }
 
@@ -107,11 +107,12 @@ int sl_memory_of_repeats(struct sl_engine *engine,
     int err = 0;
 
     if (!engine->repeats)
-        err = sl_once_open(bytes, false, engine->alloc, &engine->repeats);
-    else
-        sl_once_resize(engine->repeats, bytes);
-    if (!err && policy->guarded && !engine->replays)
         err =
-            sl_once_open(REPLAYS_BYTES, true, engine->alloc, &engine->replays);
-    return err ? sl_refuse(diag, err, "there is no memory") : 0;
+            sl_replay_cache_open(bytes, false, engine->alloc, &engine->repeats);
+    else
+        sl_replay_cache_resize(engine->repeats, bytes);
+    if (!err && policy->guarded && !engine->replays)
+        err = sl_replay_cache_open(REPLAYS_BYTES, true, engine->alloc,
+                                   &engine->replays);
+    return err ? sl_diag_error(diag, err, "there is no memory") : 0;
 }

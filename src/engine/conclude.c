@@ -44,7 +44,7 @@ static const struct {
 
 /* The first reason stays. A policy in shadow refuses nobody, but for what
  * somebody has switched off. */
-void sl_refuse_request(struct sl_decision *d, enum sl_reason reason)
+void sl_decision_refuse(struct sl_decision *d, enum sl_reason reason)
 {
     if (d->reason != SL_REASON_NONE ||
         (d->policy->mode == SL_MODE_SHADOW && reason != SL_REASON_FEATURE))
@@ -61,7 +61,8 @@ void sl_refuse_request(struct sl_decision *d, enum sl_reason reason)
     d->step = SL_DECIDED;
 }
 
-static bool counts(const struct sl_decision *d, const struct sl_shown *shown)
+static bool counts(const struct sl_decision *d,
+                   const struct sl_limit_view *shown)
 {
     return !shown->skipped && shown->mode == SL_MODE_ENFORCE && !d->blind &&
            sl_rate_has_numbers(shown->form);
@@ -81,7 +82,7 @@ static int tightest(const struct sl_decision *d, bool quotas)
     int best = -1;
 
     for (unsigned i = 0; i < d->shown_count; i++) {
-        const struct sl_shown *shown = &d->shown[i];
+        const struct sl_limit_view *shown = &d->shown[i];
 
         if (!counts(d, shown) || (quotas && shown->rule->kind != SL_QUOTA))
             continue;
@@ -125,8 +126,8 @@ static void choose_numbers(struct sl_decision *d)
         d->quota = tightest(d, true);
 }
 
-static void count_refusal(struct sl_decision *d, const struct sl_shown *shown,
-                          unsigned index)
+static void count_refusal(struct sl_decision *d,
+                          const struct sl_limit_view *shown, unsigned index)
 {
     if (d->by < 0) {
         d->by = (int)index;
@@ -139,7 +140,7 @@ static void count_refusal(struct sl_decision *d, const struct sl_shown *shown,
         d->retry_in = shown->answer.retry_in;
 }
 
-void sl_conclude(struct sl_decision *d)
+void sl_decision_conclude(struct sl_decision *d)
 {
     d->by = -1;
     d->never = false;
@@ -156,12 +157,12 @@ void sl_conclude(struct sl_decision *d)
         choose_face(d);
     choose_numbers(d);
     if (!d->blind && !d->replayed) /* they were asked */
-        sl_conflict_conclude(d);
+        sl_guard_conclude(d);
 }
 
 /* What a route wishes goes before what its limits do. */
 static enum sl_failure wish_of(const struct sl_decision *d,
-                               const struct sl_side *side)
+                               const struct sl_descriptor_match *side)
 {
     enum sl_failure wish = SL_FAILURE_ALLOW;
 
@@ -192,13 +193,13 @@ static enum sl_failure strictest_wish(const struct sl_decision *d)
 /* The registry could not be asked, and nothing else tells the plan. The
  * numbers of the default plan would refuse those who pay for more, so whoever
  * is not to be kept waiting passes unasked. */
-void sl_conclude_unsure(struct sl_decision *d)
+void sl_decision_conclude_unsure(struct sl_decision *d)
 {
     enum sl_failure wish = strictest_wish(d);
 
     d->degraded = true;
     if (wish == SL_FAILURE_DENY) {
-        sl_refuse_request(d, SL_REASON_STORE);
+        sl_decision_refuse(d, SL_REASON_STORE);
         d->retry_in = STORE_RETRY;
     } else if (wish == SL_FAILURE_ALLOW) {
         d->blind = true;
@@ -207,13 +208,15 @@ void sl_conclude_unsure(struct sl_decision *d)
 
 /* Not a second of the limits' time is told: it is the store that is waited
  * for. */
-static sl_ns retry_of(const struct sl_decision *d, const struct sl_live *live)
+static sl_ns retry_of(const struct sl_decision *d,
+                      const struct sl_active_policy *live)
 {
     return live->engine ? sl_engine_retry_in(live->engine, d->take.loop)
                         : STORE_RETRY;
 }
 
-void sl_conclude_failure(struct sl_decision *d, const struct sl_live *live)
+void sl_decision_conclude_failure(struct sl_decision *d,
+                                  const struct sl_active_policy *live)
 {
     enum sl_failure wish = strictest_wish(d);
 
@@ -223,20 +226,20 @@ void sl_conclude_failure(struct sl_decision *d, const struct sl_live *live)
     if (wish == SL_FAILURE_LOCAL && !d->on_local && live->local) {
         d->on_local = true;
         if (live->engine)
-            d->share = sl_engine_share(live->engine);
+            d->share = sl_engine_local_share(live->engine);
         sl_parts_ask_limits(d, live);
         return;
     }
     if (wish != SL_FAILURE_ALLOW) {
-        sl_refuse_request(d, SL_REASON_STORE);
+        sl_decision_refuse(d, SL_REASON_STORE);
         d->retry_in = retry_of(d, live);
     }
     d->degraded = true;
     d->blind = true;
     if (d->allowed)
-        sl_conclude(d);
+        sl_decision_conclude(d);
     if (live->engine)
-        sl_engine_owe(live, d);
+        sl_outage_add_debt(live, d);
     d->pending = false;
     d->step = SL_DECIDED;
 }

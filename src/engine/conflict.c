@@ -21,13 +21,14 @@
 
 /* ---- the key ---- */
 
-static struct sl_str find_value(struct sl_decision *d, struct sl_asking *asking,
-                                const struct sl_conflict_piece *piece)
+static struct sl_str find_value(struct sl_decision *d,
+                                struct sl_check_step *asking,
+                                const struct sl_guard_piece *piece)
 {
     struct sl_str value;
 
     if (piece->header)
-        value = sl_facts_single(asking->facts, piece->header->header);
+        value = sl_request_single(asking->facts, piece->header->header);
     else if (piece->scope == SL_SCOPE_IP)
         value = sl_caller_ip(&asking->caller, d->policy, asking->facts);
     else
@@ -37,24 +38,24 @@ static struct sl_str find_value(struct sl_decision *d, struct sl_asking *asking,
 
 /* (3) */
 static void refuse_missing(struct sl_decision *d,
-                           const struct sl_conflict_piece *piece)
+                           const struct sl_guard_piece *piece)
 {
     if (!piece->header) {
         d->missing_scope = d->policy->identity.scope_names[piece->scope];
-        sl_refuse_request(d, SL_REASON_MISSING);
+        sl_decision_refuse(d, SL_REASON_MISSING);
         return;
     }
-    sl_refuse_request(d, SL_REASON_REQUIRE);
+    sl_decision_refuse(d, SL_REASON_REQUIRE);
     d->require = piece->header;
     d->want = SL_WANT_HEADER;
 }
 
 /* False if a value is missing. */
-static bool has_values(struct sl_decision *d, struct sl_asking *asking,
-                       const struct sl_conflict *guard)
+static bool has_values(struct sl_decision *d, struct sl_check_step *asking,
+                       const struct sl_guard *guard)
 {
     for (unsigned i = 0; i < guard->count; i++) {
-        const struct sl_conflict_piece *piece = &guard->pieces[i];
+        const struct sl_guard_piece *piece = &guard->pieces[i];
 
         if (piece->literal.len > 0 || find_value(d, asking, piece).len > 0)
             continue;
@@ -65,13 +66,13 @@ static bool has_values(struct sl_decision *d, struct sl_asking *asking,
     return true;
 }
 
-static int write_text(struct sl_decision *d, struct sl_asking *asking,
-                      const struct sl_conflict *guard, struct sl_buf *out)
+static int write_text(struct sl_decision *d, struct sl_check_step *asking,
+                      const struct sl_guard *guard, struct sl_buf *out)
 {
     int err = 0;
 
     for (unsigned i = 0; i < guard->count && !err; i++) {
-        const struct sl_conflict_piece *piece = &guard->pieces[i];
+        const struct sl_guard_piece *piece = &guard->pieces[i];
 
         err = piece->literal.len > 0
                   ? sl_buf_add(out, piece->literal)
@@ -96,7 +97,7 @@ static const struct sl_rule *rule_of(const struct sl_decision *d)
 }
 
 /* In a shared store: what the rule's names begin with, and the text. */
-static int make_name(struct sl_decision *d, struct sl_running *running)
+static int make_name(struct sl_decision *d, struct sl_guard_key *running)
 {
     const struct sl_key_context context = {.env = d->policy->env};
     struct sl_buf name;
@@ -113,8 +114,8 @@ static int make_name(struct sl_decision *d, struct sl_running *running)
 }
 
 /* (2) */
-static int make_keys(struct sl_decision *d, struct sl_asking *asking,
-                     const struct sl_conflict *guard, struct sl_running *ret)
+static int make_keys(struct sl_decision *d, struct sl_check_step *asking,
+                     const struct sl_guard *guard, struct sl_guard_key *ret)
 {
     struct sl_key_value value = {.scope = SL_STR("guard")};
     char bytes[SL_KEY_MAX];
@@ -139,14 +140,15 @@ static int make_keys(struct sl_decision *d, struct sl_asking *asking,
 /* ---- claiming ---- */
 
 static bool is_asked(const struct sl_decision *d,
-                     const struct sl_asking *asking)
+                     const struct sl_check_step *asking)
 {
     return !asking->preflight && !d->charge && !d->give_back &&
            d->policy->mode == SL_MODE_ENFORCE;
 }
 
 /* A path that is read in several ways may come to the same twice. */
-static bool is_known(const struct sl_decision *d, const struct sl_running *one)
+static bool is_known(const struct sl_decision *d,
+                     const struct sl_guard_key *one)
 {
     for (unsigned i = 0; i < d->running_count; i++)
         if (sl_str_eq(d->running[i].text, one->text))
@@ -154,11 +156,11 @@ static bool is_known(const struct sl_decision *d, const struct sl_running *one)
     return false;
 }
 
-void sl_conflict_claim(struct sl_decision *d, struct sl_asking *asking,
-                       const struct sl_conflict *guard)
+void sl_guard_claim(struct sl_decision *d, struct sl_check_step *asking,
+                    const struct sl_guard *guard)
 {
-    const struct sl_facts *facts = asking->facts;
-    struct sl_running one = {
+    const struct sl_request *facts = asking->facts;
+    struct sl_guard_key one = {
         .hold = guard->hold,
         .cost = facts->has_cost && facts->cost == 0 ? 0 : 1, /* (5) */
     };
@@ -172,7 +174,7 @@ void sl_conflict_claim(struct sl_decision *d, struct sl_asking *asking,
     if (is_known(d, &one))
         return;
     if (d->running_count == SL_RUNNING) {
-        sl_refuse_request(d, SL_REASON_PATH);
+        sl_decision_refuse(d, SL_REASON_PATH);
         return;
     }
     d->running[d->running_count++] = one;
@@ -180,13 +182,13 @@ void sl_conflict_claim(struct sl_decision *d, struct sl_asking *asking,
 
 /* ---- asking and answering ---- */
 
-void sl_conflict_show(struct sl_decision *d)
+void sl_guard_show(struct sl_decision *d)
 {
     for (unsigned i = 0; i < d->running_count; i++) {
-        const struct sl_running *running = &d->running[i];
-        struct sl_shown *shown = &d->shown[d->shown_count + i];
+        const struct sl_guard_key *running = &d->running[i];
+        struct sl_limit_view *shown = &d->shown[d->shown_count + i];
 
-        memset(shown, 0, offsetof(struct sl_shown, values));
+        memset(shown, 0, offsetof(struct sl_limit_view, values));
         shown->rule = rule_of(d);
         shown->form = SL_RATE_PLAIN;
         shown->numbers = &shown->rule->strictest;
@@ -198,18 +200,18 @@ void sl_conflict_show(struct sl_decision *d)
     }
 }
 
-void sl_conflict_conclude(struct sl_decision *d)
+void sl_guard_conclude(struct sl_decision *d)
 {
     for (unsigned i = 0; i < d->running_count; i++) {
-        const struct sl_shown *shown = &d->shown[d->shown_count + i];
+        const struct sl_limit_view *shown = &d->shown[d->shown_count + i];
 
         if (shown->allowed)
             continue;
         if (shown->untracked) {
-            sl_refuse_request(d, SL_REASON_HOLDS);
+            sl_decision_refuse(d, SL_REASON_HOLDS);
             d->retry_in = ROOM_RETRY;
         } else {
-            sl_refuse_request(d, SL_REASON_CONFLICT);
+            sl_decision_refuse(d, SL_REASON_CONFLICT);
             d->retry_in = shown->answer.retry_in; /* (1) */
         }
         return;

@@ -25,11 +25,12 @@ struct debt {
     TAILQ_ENTRY(debt) link; /* the oldest first */
     LIST_ENTRY(debt) chain;
     struct sl_debts *debts;
-    struct sl_live *live; /* what `limit` and `part` point into is of it */
+    struct sl_active_policy
+        *live; /* what `limit` and `part` point into is of it */
     struct sl_limit limit;
     struct sl_cell taken, given; /* let through, and given back */
     struct sl_take take;
-    struct sl_take_part part;
+    struct sl_store_part part;
     size_t size; /* of this piece */
     char text[]; /* the name, then the key */
 };
@@ -92,11 +93,11 @@ static void debt_free(struct debt *debt)
 {
     struct sl_debts *debts = debt->debts;
 
-    sl_live_release(debt->live);
+    sl_active_policy_release(debt->live);
     sl_alloc_free(debts->alloc, debt, debt->size);
 }
 
-static struct sl_str name_of(const struct sl_take_part *part)
+static struct sl_str name_of(const struct sl_store_part *part)
 {
     return part->name.len > 0 ? part->name : part->key;
 }
@@ -108,7 +109,7 @@ static unsigned chain_of(const struct sl_debts *debts, struct sl_str name)
 
 /* By its name and its limit: two limits never share one. */
 static struct debt *find(const struct sl_debts *debts,
-                         const struct sl_take_part *part)
+                         const struct sl_store_part *part)
 {
     struct sl_str name = name_of(part);
     struct debt *debt;
@@ -140,20 +141,20 @@ static void take_out(struct sl_debts *debts, struct debt *debt)
 
 /* The numbers may be others by now. They point into the policy they are from,
  * so the debt holds that one from here on. */
-static void adopt(struct debt *debt, struct sl_live *live,
-                  const struct sl_take_part *part)
+static void adopt(struct debt *debt, struct sl_active_policy *live,
+                  const struct sl_store_part *part)
 {
-    struct sl_live *last = debt->live;
+    struct sl_active_policy *last = debt->live;
 
     atomic_fetch_add(&live->refs, 1);
     debt->live = live;
     debt->part.of = part->of;
     debt->limit = *part->limit;
-    sl_live_release(last);
+    sl_active_policy_release(last);
 }
 
 static struct debt *make(struct sl_debts *debts,
-                         const struct sl_take_part *part)
+                         const struct sl_store_part *part)
 {
     size_t text = part->name.len + part->key.len;
     size_t size = sizeof(struct debt) + text;
@@ -180,8 +181,8 @@ static struct debt *make(struct sl_debts *debts,
 }
 
 /* `sign` is -1 for what is given back. */
-static void put_down(struct sl_debts *debts, struct sl_live *live,
-                     const struct sl_take_part *part, int sign, sl_ns now)
+static void put_down(struct sl_debts *debts, struct sl_active_policy *live,
+                     const struct sl_store_part *part, int sign, sl_ns now)
 {
     uint64_t cost = part->cost < SL_AMOUNT_MAX ? part->cost : SL_AMOUNT_MAX;
     struct debt *debt;
@@ -203,14 +204,14 @@ static void put_down(struct sl_debts *debts, struct sl_live *live,
     pthread_mutex_unlock(&debts->lock);
 }
 
-void sl_debts_add(struct sl_debts *debts, struct sl_live *live,
-                  const struct sl_take_part *part, sl_ns now)
+void sl_debts_add(struct sl_debts *debts, struct sl_active_policy *live,
+                  const struct sl_store_part *part, sl_ns now)
 {
     put_down(debts, live, part, 1, now);
 }
 
-void sl_debts_give(struct sl_debts *debts, struct sl_live *live,
-                   const struct sl_take_part *part, sl_ns now)
+void sl_debts_give(struct sl_debts *debts, struct sl_active_policy *live,
+                   const struct sl_store_part *part, sl_ns now)
 {
     put_down(debts, live, part, -1, now);
 }
@@ -227,7 +228,7 @@ static void owe_again(struct sl_debts *debts, struct debt *debt)
         insert(debts, debt);
         return;
     }
-    move(other, debt->take.errand == SL_ERRAND_CHARGE ? cost : -cost,
+    move(other, debt->take.errand == SL_TAKE_OP_CHARGE ? cost : -cost,
          debt->take.now);
     debt_free(debt);
 }
@@ -243,7 +244,7 @@ static void on_told(struct sl_take *take)
     } else {
         if (take->err)
             debts->stats.lost += debt->part.cost;
-        else if (take->errand == SL_ERRAND_CHARGE)
+        else if (take->errand == SL_TAKE_OP_CHARGE)
             debts->stats.charged += debt->part.cost;
         debt_free(debt);
     }
@@ -264,7 +265,7 @@ static bool begin(struct sl_debts *debts, struct debt *debt,
         return false;
     }
     debt->take = (struct sl_take){
-        .errand = units > 0 ? SL_ERRAND_CHARGE : SL_ERRAND_GIVE_BACK,
+        .errand = units > 0 ? SL_TAKE_OP_CHARGE : SL_TAKE_OP_REFUND,
         .parts = &debt->part,
         .count = 1,
         .now = now,

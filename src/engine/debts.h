@@ -27,7 +27,7 @@
 
 #include "store/store.h"
 
-struct sl_live;
+struct sl_active_policy;
 
 #define SL_DEBTS       8192
 #define SL_DEBTS_BYTES ((size_t)4 << 20)
@@ -46,12 +46,12 @@ void sl_debts_forget(struct sl_debts *debts);
 /* What `part` would have taken was let through. `live`, which the part points
  * into, is held until that is charged, or until the key's debt is moved on
  * under another one, which is held instead. */
-void sl_debts_add(struct sl_debts *debts, struct sl_live *live,
-                  const struct sl_take_part *part, sl_ns now);
+void sl_debts_add(struct sl_debts *debts, struct sl_active_policy *live,
+                  const struct sl_store_part *part, sl_ns now);
 
 /* It was given back; the same otherwise. */
-void sl_debts_give(struct sl_debts *debts, struct sl_live *live,
-                   const struct sl_take_part *part, sl_ns now);
+void sl_debts_give(struct sl_debts *debts, struct sl_active_policy *live,
+                   const struct sl_store_part *part, sl_ns now);
 
 /* Is there any? Costs one load. */
 bool sl_debts_any(const struct sl_debts *debts);

@@ -32,8 +32,8 @@ void sl_decision_done(struct sl_decision *decision)
 }
 
 /* All but the arrays, which are filled as far as they are used. */
-static void clear(struct sl_decision *d, const struct sl_live *live,
-                  const struct sl_facts *facts, bool spend)
+static void clear(struct sl_decision *d, const struct sl_active_policy *live,
+                  const struct sl_request *facts, bool spend)
 {
     d->untouched = false;
     d->allowed = true;
@@ -95,7 +95,7 @@ static void add_route(struct routes *routes, const struct sl_route *route)
     routes->list[routes->count++] = route;
 }
 
-static int find_paths(struct sl_decision *d, const struct sl_facts *facts,
+static int find_paths(struct sl_decision *d, const struct sl_request *facts,
                       struct routes *ret)
 {
     const struct sl_policy *policy = d->policy;
@@ -128,7 +128,7 @@ static const struct sl_route *choose_face(const struct routes *routes)
     return routes->list[0];
 }
 
-static int find_routes(struct sl_decision *d, const struct sl_facts *facts,
+static int find_routes(struct sl_decision *d, const struct sl_request *facts,
                        struct routes *ret)
 {
     int err = 0, job, descriptor = -1;
@@ -154,13 +154,13 @@ static int find_routes(struct sl_decision *d, const struct sl_facts *facts,
 /* A browser's question before the request proper comes without any name, so
  * it is never refused for want of one. It takes from the limits like every
  * request without a name, since many servers run their handlers for it. */
-static bool is_preflight(const struct sl_facts *facts)
+static bool is_preflight(const struct sl_request *facts)
 {
     return sl_str_eq_nocase(facts->method, SL_STR("options")) &&
            facts->job.len == 0 &&
-           sl_facts_header(facts, SL_STR("origin")).len > 0 &&
-           sl_facts_header(facts, SL_STR("access-control-request-method")).len >
-               0;
+           sl_request_header(facts, SL_STR("origin")).len > 0 &&
+           sl_request_header(facts, SL_STR("access-control-request-method"))
+                   .len > 0;
 }
 
 static bool lets_in(const struct sl_route *route, struct sl_str role)
@@ -199,7 +199,7 @@ static bool choose_plan(struct sl_decision *d, const struct sl_caller *caller)
 /* `unknown_subject: pass`. Where nobody at all is registered, nobody passes by
  * it: an empty registry is rather a mistake than a policy. */
 static bool is_let_pass(const struct sl_decision *d,
-                        const struct sl_asking *asking)
+                        const struct sl_check_step *asking)
 {
     return asking->caller.unregistered &&
            d->policy->identity.unknown_subject == SL_UNKNOWN_PASS &&
@@ -208,7 +208,7 @@ static bool is_let_pass(const struct sl_decision *d,
 
 /* Everything that a route decides without a limit. False if it has nothing
  * more to say: refused, or passed. */
-static bool check_route(struct sl_decision *d, struct sl_asking *asking,
+static bool check_route(struct sl_decision *d, struct sl_check_step *asking,
                         const struct sl_route *route)
 {
     const struct sl_caller *caller = &asking->caller;
@@ -216,11 +216,11 @@ static bool check_route(struct sl_decision *d, struct sl_asking *asking,
     if (route->feature != SL_NO_FEATURE &&
         !atomic_load_explicit(&asking->live->features[route->feature],
                               memory_order_relaxed)) {
-        sl_refuse_request(d, SL_REASON_FEATURE);
+        sl_decision_refuse(d, SL_REASON_FEATURE);
         d->retry_in = d->policy->features[route->feature].retry_after;
         return false;
     }
-    if (!sl_guard_check(d, asking, route))
+    if (!sl_precheck_run(d, asking, route))
         return false;
     if (caller->anonymous && route->anonymous == SL_ANONYMOUS_PASS)
         return false;
@@ -229,56 +229,57 @@ static bool check_route(struct sl_decision *d, struct sl_asking *asking,
     if (is_let_pass(d, asking))
         return false;
     if (caller->anonymous && route->anonymous == SL_ANONYMOUS_DENY)
-        sl_refuse_request(d, SL_REASON_ANONYMOUS);
+        sl_decision_refuse(d, SL_REASON_ANONYMOUS);
     if (caller->unregistered &&
         d->policy->identity.unknown_subject == SL_UNKNOWN_DENY)
-        sl_refuse_request(d, SL_REASON_UNKNOWN_SUBJECT);
+        sl_decision_refuse(d, SL_REASON_UNKNOWN_SUBJECT);
     if (!has_role(route, caller))
-        sl_refuse_request(d, SL_REASON_ROLE);
+        sl_decision_refuse(d, SL_REASON_ROLE);
     return d->reason == SL_REASON_NONE;
 }
 
 /* ---- the steps ---- */
 
-static int find_rule(struct sl_decision *d, struct sl_asking *asking,
+static int find_rule(struct sl_decision *d, struct sl_check_step *asking,
                      const struct sl_rule **ret)
 {
     struct sl_str name = asking->facts->limit;
     int index = sl_policy_rule(d->policy, name);
 
     if (index < 0)
-        return sl_refuse(asking->diag, SLUICE_ENOENT,
-                         "the policy has no limit \"%.*s\"", SL_STR_ARG(name));
+        return sl_diag_error(asking->diag, SLUICE_ENOENT,
+                             "the policy has no limit \"%.*s\"",
+                             SL_STR_ARG(name));
     *ret = &d->policy->rules[index];
     return 0;
 }
 
 /* What comes after the limits that count. */
-static void go_on(struct sl_decision *d, const struct sl_live *live)
+static void go_on(struct sl_decision *d, const struct sl_active_policy *live)
 {
     if (d->step == SL_DECIDING)
-        sl_parts_insist(d, live);
+        sl_parts_count_denied(d, live);
     if (d->step == SL_INSISTING && !d->pending)
         sl_parts_ask_shadows(d, live);
     if (d->step == SL_SHADOWING && !d->pending)
-        sl_parts_ask_next_unit(d, live);
+        sl_parts_peek_next(d, live);
     if (!d->pending)
         d->step = SL_DECIDED;
 }
 
-static int show(struct sl_decision *d, struct sl_asking *asking,
+static int show(struct sl_decision *d, struct sl_check_step *asking,
                 const struct sl_rule *const *rules, unsigned count)
 {
     int err = asking->no_memory ? SLUICE_ENOMEM
-                                : sl_parts_show(d, asking, rules, count);
+                                : sl_parts_add(d, asking, rules, count);
 
     return err == SLUICE_ENOMEM
-               ? sl_refuse(asking->diag, err, "there is no memory")
+               ? sl_diag_error(asking->diag, err, "there is no memory")
                : err;
 }
 
 /* One limit by its name. Its key says who it is. */
-static int ask_one(struct sl_decision *d, struct sl_asking *asking)
+static int ask_one(struct sl_decision *d, struct sl_check_step *asking)
 {
     const struct sl_rule *rule;
     int err = find_rule(d, asking, &rule);
@@ -287,9 +288,9 @@ static int ask_one(struct sl_decision *d, struct sl_asking *asking)
         return err;
     asking->caller.anonymous = false;
     if (!choose_plan(d, &asking->caller))
-        sl_refuse_request(d, SL_REASON_UNKNOWN_PLAN);
+        sl_decision_refuse(d, SL_REASON_UNKNOWN_PLAN);
     if (asking->facts->idempotency_key.len > 0)
-        sl_repeat_claim(d, asking, NULL);
+        sl_idempotency_claim(d, asking, NULL);
     return d->reason == SL_REASON_NONE ? show(d, asking, &rule, 1) : 0;
 }
 
@@ -314,25 +315,25 @@ static bool add_rules(const struct sl_route *route,
 
 /* The rules of all routes that have something to say, each once. Nobody gets
  * round one of them by being at too many routes at once. */
-static int ask_routes(struct sl_decision *d, struct sl_asking *asking,
+static int ask_routes(struct sl_decision *d, struct sl_check_step *asking,
                       const struct routes *routes)
 {
     const struct sl_rule *rules[SL_PARTS];
     unsigned count = 0;
 
     if (!choose_plan(d, &asking->caller))
-        sl_refuse_request(d, SL_REASON_UNKNOWN_PLAN);
+        sl_decision_refuse(d, SL_REASON_UNKNOWN_PLAN);
     for (unsigned i = 0; i < routes->count; i++) {
         const struct sl_route *route = routes->list[i];
 
         if (!check_route(d, asking, route))
             continue;
         if (!add_rules(route, rules, &count))
-            sl_refuse_request(d, SL_REASON_PATH);
+            sl_decision_refuse(d, SL_REASON_PATH);
         asking->carry |= route->sign_in == SL_SIGN_IN_CARRY;
         asking->cap |= route->sign_in == SL_SIGN_IN_CAP;
         if (route->guards || asking->facts->idempotency_key.len > 0)
-            sl_repeat_claim(d, asking, route->guards);
+            sl_idempotency_claim(d, asking, route->guards);
     }
     return d->reason == SL_REASON_NONE ? show(d, asking, rules, count) : 0;
 }
@@ -342,8 +343,8 @@ static bool is_off(const struct sl_decision *d)
     return !d->policy->enabled || d->policy->mode == SL_MODE_OFF;
 }
 
-void sl_decide_open(struct sl_decision *d, const struct sl_live *live,
-                    const struct sl_facts *facts, bool spend,
+void sl_decide_open(struct sl_decision *d, const struct sl_active_policy *live,
+                    const struct sl_request *facts, bool spend,
                     const struct sl_hash_key *secret)
 {
     clear(d, live, facts, spend);
@@ -353,9 +354,9 @@ void sl_decide_open(struct sl_decision *d, const struct sl_live *live,
 }
 
 /* What the route of a descriptor leaves open is a scope of its own. */
-static int keep_open_values(struct sl_decision *d, struct sl_asking *asking)
+static int keep_open_values(struct sl_decision *d, struct sl_check_step *asking)
 {
-    const struct sl_facts *facts = asking->facts;
+    const struct sl_request *facts = asking->facts;
     struct sl_str *value = &asking->caller.values[SL_SCOPE_DESCRIPTOR];
 
     if (!d->route->is_descriptor)
@@ -365,9 +366,9 @@ static int keep_open_values(struct sl_decision *d, struct sl_asking *asking)
     return value->at ? 0 : SLUICE_ENOMEM;
 }
 
-static int add_side(struct sl_decision *d, struct sl_asking *asking)
+static int add_side(struct sl_decision *d, struct sl_check_step *asking)
 {
-    const struct sl_facts *facts = asking->facts;
+    const struct sl_request *facts = asking->facts;
     struct routes routes;
     int err;
 
@@ -385,29 +386,32 @@ static int add_side(struct sl_decision *d, struct sl_asking *asking)
     if (!err)
         err = keep_open_values(d, asking);
     if (err)
-        return sl_refuse(asking->diag, err, "there is no memory");
+        return sl_diag_error(asking->diag, err, "there is no memory");
     asking->preflight = is_preflight(facts);
     return ask_routes(d, asking, &routes);
 }
 
 /* The verdict has the face of the first side that limits anything, or of the
  * one that is refused. */
-int sl_decide_side(struct sl_decision *d, const struct sl_live *live,
-                   const struct sl_facts *facts, const struct sl_known *known,
-                   const struct sl_hash_key *secret, struct sl_diag *diag)
+int sl_decide_descriptor(struct sl_decision *d,
+                         const struct sl_active_policy *live,
+                         const struct sl_request *facts,
+                         const struct sl_auth_info *known,
+                         const struct sl_hash_key *secret, struct sl_diag *diag)
 {
-    static const struct sl_known nothing;
-    struct sl_asking asking;
+    static const struct sl_auth_info nothing;
+    struct sl_check_step asking;
     const struct sl_route *face = d->route;
     unsigned plan = d->plan;
-    struct sl_side *side;
+    struct sl_descriptor_match *side;
     int err = 0;
 
-    if (d->side_count == SL_SIDES)
-        return sl_refuse(diag, SLUICE_EFULL,
-                         "the request has more than %d sides", SL_SIDES);
+    if (d->side_count == SL_DESCRIPTOR_MATCHES)
+        return sl_diag_error(diag, SLUICE_EFULL,
+                             "the request has more than %d sides",
+                             SL_DESCRIPTOR_MATCHES);
     side = &d->sides[d->side_count++];
-    *side = (struct sl_side){.route = &d->policy->fallback};
+    *side = (struct sl_descriptor_match){.route = &d->policy->fallback};
     if (is_off(d) || d->reason != SL_REASON_NONE)
         return 0;
     asking.live = live;
@@ -430,44 +434,44 @@ int sl_decide_side(struct sl_decision *d, const struct sl_live *live,
     return err;
 }
 
-void sl_decide_ask(struct sl_decision *d, const struct sl_live *live)
+void sl_decide_ask(struct sl_decision *d, const struct sl_active_policy *live)
 {
     if (is_off(d))
         return;
-    if (!sl_visitors_fit(d))
-        sl_refuse_request(d, SL_REASON_PATH);
+    if (!sl_sign_in_fits(d))
+        sl_decision_refuse(d, SL_REASON_PATH);
     if (d->reason != SL_REASON_NONE)
         return;
     d->untouched = d->shown_count + d->running_count == 0;
     if (d->unsure)
-        sl_conclude_unsure(d);
-    if (d->reason != SL_REASON_NONE || sl_repeat_begin(d, live))
+        sl_decision_conclude_unsure(d);
+    if (d->reason != SL_REASON_NONE || sl_idempotency_begin(d, live))
         return;
     if (!d->blind)
         sl_parts_ask_limits(d, live);
     if (!d->pending && d->reason == SL_REASON_NONE) {
-        sl_conclude(d);
+        sl_decision_conclude(d);
         go_on(d, live);
     }
 }
 
-int sl_decide_begin(struct sl_decision *d, const struct sl_live *live,
-                    const struct sl_facts *facts, const struct sl_known *known,
-                    bool spend, const struct sl_hash_key *secret,
-                    struct sl_diag *diag)
+int sl_decide_begin(struct sl_decision *d, const struct sl_active_policy *live,
+                    const struct sl_request *facts,
+                    const struct sl_auth_info *known, bool spend,
+                    const struct sl_hash_key *secret, struct sl_diag *diag)
 {
     int err;
 
     sl_decide_open(d, live, facts, spend, secret);
-    err = sl_decide_side(d, live, facts, known, secret, diag);
+    err = sl_decide_descriptor(d, live, facts, known, secret, diag);
     if (!err)
         sl_decide_ask(d, live);
     return err;
 }
 
 const struct sl_route *sl_decide_route(struct sl_decision *d,
-                                       const struct sl_live *live,
-                                       const struct sl_facts *facts)
+                                       const struct sl_active_policy *live,
+                                       const struct sl_request *facts)
 {
     struct routes routes;
 
@@ -475,14 +479,14 @@ const struct sl_route *sl_decide_route(struct sl_decision *d,
     return find_routes(d, facts, &routes) ? NULL : d->route;
 }
 
-void sl_decide_took(struct sl_decision *d, const struct sl_live *live)
+void sl_decide_took(struct sl_decision *d, const struct sl_active_policy *live)
 {
     d->pending = false;
     if (d->take.err) {
         if (d->step == SL_DECIDING && d->take.err == SLUICE_EFULL)
             sl_hold_refuse(d);
         else if (d->step == SL_DECIDING)
-            sl_conclude_failure(d, live);
+            sl_decision_conclude_failure(d, live);
         else
             d->step = SL_DECIDED; /* the verdict stands without them */
         return;
@@ -490,10 +494,10 @@ void sl_decide_took(struct sl_decision *d, const struct sl_live *live)
     sl_parts_answers(d);
     if (d->step == SL_DECIDING) {
         d->degraded = d->degraded || d->on_local;
-        sl_conclude(d);
+        sl_decision_conclude(d);
         sl_hold_taken(d);
         if (d->on_local && live->engine)
-            sl_engine_owe(live, d);
+            sl_outage_add_debt(live, d);
     }
     go_on(d, live);
 }

@@ -18,7 +18,8 @@
  * descriptors: each is a side of it. All sides are one decision, taken together
  * or not at all; a limit that two sides meet under the same key is asked once,
  * with the larger cost. sl_decide_begin() is for one side; for several there
- * are its steps: sl_decide_open(), sl_decide_side() for each, sl_decide_ask().
+ * are its steps: sl_decide_open(), sl_decide_descriptor() for each,
+ * sl_decide_ask().
  */
 #ifndef SL_DECIDE_H
 #define SL_DECIDE_H
@@ -29,9 +30,9 @@
 #include "engine/once.h"
 #include "store/store.h"
 
-#define SL_REQUEST_ID 128 /* bytes of a request's id that are kept */
-#define SL_SIDES      64  /* of one request */
-#define SL_HOLD_TEXT  52  /* bytes of a hold's name, with its NUL */
+#define SL_REQUEST_ID         128 /* bytes of a request's id that are kept */
+#define SL_DESCRIPTOR_MATCHES 64  /* of one request */
+#define SL_HOLD_TEXT          52  /* bytes of a hold's name, with its NUL */
 
 /* Why a request was not let through, if not by a limit. */
 enum sl_reason {
@@ -68,7 +69,7 @@ enum sl_want {
 };
 
 /* One limit of the verdict. */
-struct sl_shown {
+struct sl_limit_view {
     const struct sl_rule *rule;
     unsigned plan;
     struct sl_str plan_name; /* or "override" */
@@ -114,16 +115,16 @@ struct sl_shown {
 };
 
 /* One side of a request, and which limits it meets. */
-struct sl_side {
+struct sl_descriptor_match {
     const struct sl_route *route;
     uint32_t shown; /* bits: indices into shown of the decision */
     bool refused;   /* not by a limit: the decision's `reason` is for it */
 };
 
 /* What the guard of a route is held by: its key with all values in it. */
-struct sl_running {
+struct sl_guard_key {
     struct sl_str text;
-    struct sl_str key, name; /* for the store, as in sl_shown */
+    struct sl_str key, name; /* for the store, as in sl_limit_view */
     sl_ns hold;
     uint64_t cost; /* 1, or 0 to look */
 };
@@ -147,7 +148,7 @@ struct sl_decision {
     struct sl_str code; /* "RATE_LIMITED"; "" when allowed */
     struct sl_str missing_scope;     /* MISSING: which attribute */
     bool token_good;                 /* a token came with it, and is believed */
-    enum sl_token_fault token_fault; /* why not; GOOD also if there was none */
+    enum sl_token_error token_fault; /* why not; GOOD also if there was none */
     char hold[SL_HOLD_TEXT]; /* what was taken is held by this name; "": it is
                               * not. See hold.h */
     sl_ns hold_for;          /* then: until it frees itself */
@@ -158,13 +159,15 @@ struct sl_decision {
     enum sl_want want;                   /* what is wrong with it */
     bool replayed; /* the same was asked before: answered as then */
 
-    struct sl_shown shown[SL_PARTS]; /* in the route's order; behind them, where
-                                      * no verdict looks, the guards */
+    struct sl_limit_view
+        shown[SL_PARTS]; /* in the route's order; behind them, where
+                          * no verdict looks, the guards */
     unsigned shown_count;
-    struct sl_running running[SL_RUNNING]; /* shown_count + running_count */
-    unsigned running_count;                /* <= SL_PARTS */
+    struct sl_guard_key running[SL_RUNNING]; /* shown_count + running_count */
+    unsigned running_count;                  /* <= SL_PARTS */
     int quota; /* index into shown: X-Org-Quota-Remaining; -1 none */
-    struct sl_side sides[SL_SIDES]; /* in the order in which they came */
+    struct sl_descriptor_match
+        sides[SL_DESCRIPTOR_MATCHES]; /* in the order in which they came */
     unsigned side_count;
 
     /* What it was made from. */
@@ -180,7 +183,7 @@ struct sl_decision {
 
     /* For the store. */
     struct sl_take take;
-    struct sl_take_part parts[SL_PARTS];
+    struct sl_store_part parts[SL_PARTS];
     unsigned part_shown[SL_PARTS]; /* which of `shown` a part belongs to */
 
     bool pending;   /* `take` is to be carried out */
@@ -195,10 +198,10 @@ struct sl_decision {
     } step;
     /* What is remembered of it; guard.h. */
     bool webhook_verified, webhook_claimed, repeat_wanted, repeat_claimed;
-    struct sl_once_claim webhook, repeat;
+    struct sl_replay_cache_claim webhook, repeat;
     /* Claimed when it was first asked, if it is asked again since it waits. */
     bool webhook_kept, repeat_kept;
-    struct sl_once_claim kept_webhook, kept_repeat;
+    struct sl_replay_cache_claim kept_webhook, kept_repeat;
 
     bool spend;       /* false: explain, which takes nothing */
     sl_ns hold_asked; /* as of the facts of its first side; 0: not */
@@ -207,8 +210,8 @@ struct sl_decision {
     bool charge;
     bool metered;
 
-    struct sl_apart apart; /* a set that lies in several slots */
-    bool tagged;           /* names are those of a cluster */
+    struct sl_split_take apart; /* a set that lies in several slots */
+    bool tagged;                /* names are those of a cluster */
 
     struct sl_arena arena; /* small texts: ids, keys */
 };
@@ -222,13 +225,14 @@ struct sl_depth {
 };
 
 /* A policy in force: with what its store knows of it, and its switches. */
-struct sl_live {
+struct sl_active_policy {
     _Atomic unsigned refs;
     struct sl_policy *policy;
-    struct sl_stored *stored; /* by rule: 2i the rule, 2i + 1 its candidate */
-    struct sl_stored *local;  /* the same on the local table, or NULL */
-    struct sl_engine *engine; /* it is in force in */
-    _Atomic bool *features;   /* by feature: switched on? */
+    struct sl_limit_binding
+        *stored; /* by rule: 2i the rule, 2i + 1 its candidate */
+    struct sl_limit_binding *local; /* the same on the local table, or NULL */
+    struct sl_engine *engine;       /* it is in force in */
+    _Atomic bool *features;         /* by feature: switched on? */
     /* By rule: the smallest count and capacity that the store was told of. */
     struct sl_tightest {
         _Atomic uint64_t count, capacity;
@@ -242,10 +246,10 @@ struct sl_live {
 /* Let the store know that `numbers` of an override are stricter than those of
  * any plan, if they are: cells are judged by the strictest when room is
  * needed. */
-SL_MUST_USE int sl_live_tighten(const struct sl_live *live,
-                                const struct sl_rule *rule,
-                                const struct sl_limit *numbers,
-                                struct sl_diag *diag);
+SL_MUST_USE int sl_active_set_strictest(const struct sl_active_policy *live,
+                                        const struct sl_rule *rule,
+                                        const struct sl_limit *numbers,
+                                        struct sl_diag *diag);
 
 /* An empty decision; give it back with sl_decision_done(). */
 void sl_decision_init(struct sl_decision *decision,
@@ -259,35 +263,40 @@ void sl_decision_done(struct sl_decision *decision);
  * named that does not exist, SLUICE_ECONF if an override is no rate,
  * SLUICE_ENOMEM. */
 SL_MUST_USE int sl_decide_begin(struct sl_decision *decision,
-                                const struct sl_live *live,
-                                const struct sl_facts *facts,
-                                const struct sl_known *known, bool spend,
+                                const struct sl_active_policy *live,
+                                const struct sl_request *facts,
+                                const struct sl_auth_info *known, bool spend,
                                 const struct sl_hash_key *secret,
                                 struct sl_diag *diag);
 
 /* Its steps, for several sides: open with the facts of the first, then add
  * each, then ask. Adding fails as above, and with SLUICE_EFULL if the sides
  * have more limits than can be taken together, or are too many. */
-void sl_decide_open(struct sl_decision *decision, const struct sl_live *live,
-                    const struct sl_facts *facts, bool spend,
+void sl_decide_open(struct sl_decision *decision,
+                    const struct sl_active_policy *live,
+                    const struct sl_request *facts, bool spend,
                     const struct sl_hash_key *secret);
-SL_MUST_USE int
-sl_decide_side(struct sl_decision *decision, const struct sl_live *live,
-               const struct sl_facts *facts, const struct sl_known *known,
-               const struct sl_hash_key *secret, struct sl_diag *diag);
-void sl_decide_ask(struct sl_decision *decision, const struct sl_live *live);
+SL_MUST_USE int sl_decide_descriptor(struct sl_decision *decision,
+                                     const struct sl_active_policy *live,
+                                     const struct sl_request *facts,
+                                     const struct sl_auth_info *known,
+                                     const struct sl_hash_key *secret,
+                                     struct sl_diag *diag);
+void sl_decide_ask(struct sl_decision *decision,
+                   const struct sl_active_policy *live);
 
 /* Which route the facts take; nothing is decided. NULL without memory. */
 const struct sl_route *sl_decide_route(struct sl_decision *decision,
-                                       const struct sl_live *live,
-                                       const struct sl_facts *facts);
+                                       const struct sl_active_policy *live,
+                                       const struct sl_request *facts);
 
 /* The pending take has been carried out. */
-void sl_decide_took(struct sl_decision *decision, const struct sl_live *live);
+void sl_decide_took(struct sl_decision *decision,
+                    const struct sl_active_policy *live);
 
 /* The name of one of the shown limits in a shared store, from its `key`. */
 SL_MUST_USE int sl_decision_key(const struct sl_decision *decision,
-                                const struct sl_shown *shown,
+                                const struct sl_limit_view *shown,
                                 struct sl_buf *out);
 
 #endif

@@ -13,7 +13,7 @@
 
 /* ---- what a policy needs to be in force ---- */
 
-void sl_live_release(struct sl_live *live)
+void sl_active_policy_release(struct sl_active_policy *live)
 {
     if (!live || atomic_fetch_sub(&live->refs, 1) != 1)
         return;
@@ -23,14 +23,14 @@ void sl_live_release(struct sl_live *live)
 
 /* State belongs to the name. No rule can be called like a candidate. */
 static void describe(const struct sl_rule *rule, bool candidate,
-                     char name[NAME_MAX_], struct sl_stored *ret)
+                     char name[NAME_MAX_], struct sl_limit_binding *ret)
 {
     size_t len =
         rule->name.len < NAME_MAX_ - 16 ? rule->name.len : NAME_MAX_ - 16;
 
     memcpy(name, rule->name.at, len);
     memcpy(name + len, candidate ? "#candidate" : "", candidate ? 11 : 1);
-    *ret = (struct sl_stored){
+    *ret = (struct sl_limit_binding){
         .name = name,
         .strictest = candidate ? rule->candidate_strictest : rule->strictest,
         .on_full = rule->on_full,
@@ -41,15 +41,16 @@ static void describe(const struct sl_rule *rule, bool candidate,
 
 /* One piece of memory: the live policy, twice its stored limits (shared and
  * local), the tightest numbers, backlogs, their names, its switches. */
-static struct sl_live *new_live(struct sl_policy *policy,
-                                const struct sl_alloc *alloc)
+static struct sl_active_policy *new_live(struct sl_policy *policy,
+                                         const struct sl_alloc *alloc)
 {
     size_t n = 2 * (size_t)policy->rule_total;
-    size_t size = sizeof(struct sl_live) + 2 * n * sizeof(struct sl_stored) +
+    size_t size = sizeof(struct sl_active_policy) +
+                  2 * n * sizeof(struct sl_limit_binding) +
                   policy->rule_total * sizeof(struct sl_tightest) +
                   policy->backlog_count * sizeof(struct sl_depth) +
                   n * NAME_MAX_ + policy->feature_count + 1;
-    struct sl_live *live = sl_alloc_new(alloc, size);
+    struct sl_active_policy *live = sl_alloc_new(alloc, size);
     char *names;
 
     if (!live)
@@ -59,7 +60,7 @@ static struct sl_live *new_live(struct sl_policy *policy,
     live->alloc = alloc;
     live->size = size;
     live->policy = sl_policy_ref(policy);
-    live->stored = (struct sl_stored *)(live + 1);
+    live->stored = (struct sl_limit_binding *)(live + 1);
     live->tightest = (struct sl_tightest *)(live->stored + 2 * n);
     live->depths = (struct sl_depth *)(live->tightest + policy->rule_total);
     names = (char *)(live->depths + policy->backlog_count);
@@ -97,18 +98,18 @@ static int check_store(const struct sl_engine *engine,
 {
     const struct sl_store *store = engine->store;
     struct sl_diag why = {0};
-    struct sl_place place;
+    struct sl_source_pos place;
     int err = store->in_slots ? sl_slots_check(policy, &place, &why) : 0;
 
     if (!err && store->wants_names && !store->calls->hold)
-        err = sl_stores_check(policy, &place, &why);
+        err = sl_store_support_check(policy, &place, &why);
     if (!err)
         return 0;
-    return sl_refuse(diag, SLUICE_ECONF, "line %u of the policy: %s",
-                     place.line, why.sentence);
+    return sl_diag_error(diag, SLUICE_ECONF, "line %u of the policy: %s",
+                         place.line, why.sentence);
 }
 
-static int prepare(struct sl_engine *engine, struct sl_live *live,
+static int prepare(struct sl_engine *engine, struct sl_active_policy *live,
                    struct sl_diag *diag)
 {
     const struct sl_policy *policy = live->policy;
@@ -146,7 +147,8 @@ static struct kept *find_kept(struct sl_engine *engine, struct sl_str name)
     return NULL;
 }
 
-static void apply(const struct sl_live *live, struct sl_str name, int on)
+static void apply(const struct sl_active_policy *live, struct sl_str name,
+                  int on)
 {
     int index = sl_policy_feature(live->policy, name);
 
@@ -156,7 +158,7 @@ static void apply(const struct sl_live *live, struct sl_str name, int on)
 }
 
 static void apply_all(const struct sl_engine *engine,
-                      const struct sl_live *live)
+                      const struct sl_active_policy *live)
 {
     for (unsigned i = 0; i < engine->kept_count; i++)
         apply(live, sl_str_c(engine->kept[i].name), engine->kept[i].on);
@@ -175,10 +177,11 @@ static int keep(struct sl_engine *engine, struct sl_str name, int on,
     }
     if (!kept) {
         if (engine->kept_count == KEPT_MAX || name.len >= sizeof(kept->name))
-            return sl_refuse(diag, SLUICE_EFULL,
-                             "%d features are switched by hand already; leave "
-                             "some to the policy again",
-                             KEPT_MAX);
+            return sl_diag_error(
+                diag, SLUICE_EFULL,
+                "%d features are switched by hand already; leave "
+                "some to the policy again",
+                KEPT_MAX);
         kept = &engine->kept[engine->kept_count++];
         memcpy(kept->name, name.at, name.len);
         kept->name[name.len] = '\0';
@@ -192,11 +195,11 @@ static int keep(struct sl_engine *engine, struct sl_str name, int on,
 int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
                   struct sl_diag *diag)
 {
-    struct sl_live *live = new_live(policy, engine->alloc);
+    struct sl_active_policy *live = new_live(policy, engine->alloc);
     int err;
 
     if (!live)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     live->engine = engine;
     live->wants_names = engine->store->wants_names;
     live->in_slots = engine->store->in_slots;
@@ -206,17 +209,18 @@ int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
         apply_all(engine, live);
         sl_queues_resize(engine->queues, live->policy->server.waiting
                                              ? live->policy->server.waiting
-                                             : SL_WAITING);
+                                             : SL_WAIT_TIMER);
         live = atomic_exchange(&engine->live, live);
     }
     pthread_mutex_unlock(&engine->lock);
-    sl_live_release(live); /* the old one, or the one that failed */
+    sl_active_policy_release(live); /* the old one, or the one that failed */
     return err;
 }
 
-struct sl_live *sl_engine_hold(struct sl_engine *engine, struct sl_live *held)
+struct sl_active_policy *sl_engine_hold(struct sl_engine *engine,
+                                        struct sl_active_policy *held)
 {
-    struct sl_live *live;
+    struct sl_active_policy *live;
 
     if (held &&
         held == atomic_load_explicit(&engine->live, memory_order_acquire))
@@ -225,7 +229,7 @@ struct sl_live *sl_engine_hold(struct sl_engine *engine, struct sl_live *held)
     live = atomic_load(&engine->live);
     atomic_fetch_add(&live->refs, 1);
     pthread_mutex_unlock(&engine->lock);
-    sl_live_release(held);
+    sl_active_policy_release(held);
     return live;
 }
 
@@ -255,14 +259,14 @@ bool sl_engine_is_kept(struct sl_engine *engine, struct sl_str name)
 int sl_engine_switch(struct sl_engine *engine, struct sl_str name, int on,
                      struct sl_diag *diag)
 {
-    struct sl_live *live = sl_engine_hold(engine, NULL);
+    struct sl_active_policy *live = sl_engine_hold(engine, NULL);
     int index = sl_policy_feature(live->policy, name);
 
-    sl_live_release(live);
+    sl_active_policy_release(live);
     if (index < 0)
-        return sl_refuse(diag, SLUICE_ENOENT,
-                         "the policy has no feature \"%.*s\"",
-                         SL_STR_ARG(name));
+        return sl_diag_error(diag, SLUICE_ENOENT,
+                             "the policy has no feature \"%.*s\"",
+                             SL_STR_ARG(name));
     return sl_engine_keep(engine, name, on, diag);
 }
 
@@ -276,7 +280,7 @@ int sl_engine_open(const struct sl_engine_options *options,
     int err;
 
     if (!engine)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     memset(engine, 0, sizeof(*engine));
     engine->alloc = alloc;
     engine->now = options->now;
@@ -289,7 +293,7 @@ int sl_engine_open(const struct sl_engine_options *options,
     if (!err)
         err = sl_queues_open(alloc, &engine->queues);
     if (err)
-        sl_refuse(diag, err, "there is no memory");
+        sl_diag_error(diag, err, "there is no memory");
     else
         err = sl_engine_use(engine, policy, diag);
     if (err) {
@@ -305,10 +309,10 @@ void sl_engine_close(struct sl_engine *engine)
 {
     if (!engine)
         return;
-    sl_live_release(atomic_load(&engine->live));
+    sl_active_policy_release(atomic_load(&engine->live));
     sl_debts_close(engine->debts);
-    sl_once_close(engine->repeats);
-    sl_once_close(engine->replays);
+    sl_replay_cache_close(engine->repeats);
+    sl_replay_cache_close(engine->replays);
     sl_queues_close(engine->queues);
     sl_store_close(engine->store);
     sl_store_close(engine->local);
@@ -317,8 +321,8 @@ void sl_engine_close(struct sl_engine *engine)
 }
 
 /* Under the lock. */
-static int tighten(const struct sl_live *live, const struct sl_rule *rule,
-                   const struct sl_limit *numbers)
+static int tighten(const struct sl_active_policy *live,
+                   const struct sl_rule *rule, const struct sl_limit *numbers)
 {
     struct sl_tightest *t = &live->tightest[rule->index];
     struct sl_limit strictest = rule->strictest;
@@ -330,11 +334,11 @@ static int tighten(const struct sl_live *live, const struct sl_rule *rule,
     strictest.capacity =
         capacity < numbers->capacity ? capacity : numbers->capacity;
     sl_limit_derive(&strictest);
-    err = sl_store_tighten(live->engine->store, &live->stored[2 * rule->index],
-                           &strictest);
+    err = sl_store_set_strictest(live->engine->store,
+                                 &live->stored[2 * rule->index], &strictest);
     if (!err && live->local)
-        err = sl_store_tighten(live->engine->local,
-                               &live->local[2 * rule->index], &strictest);
+        err = sl_store_set_strictest(live->engine->local,
+                                     &live->local[2 * rule->index], &strictest);
     if (!err) {
         atomic_store(&t->count, strictest.count);
         atomic_store(&t->capacity, strictest.capacity);
@@ -342,8 +346,10 @@ static int tighten(const struct sl_live *live, const struct sl_rule *rule,
     return err;
 }
 
-int sl_live_tighten(const struct sl_live *live, const struct sl_rule *rule,
-                    const struct sl_limit *numbers, struct sl_diag *diag)
+int sl_active_set_strictest(const struct sl_active_policy *live,
+                            const struct sl_rule *rule,
+                            const struct sl_limit *numbers,
+                            struct sl_diag *diag)
 {
     const struct sl_tightest *t = &live->tightest[rule->index];
     int err;
@@ -354,7 +360,8 @@ int sl_live_tighten(const struct sl_live *live, const struct sl_rule *rule,
     pthread_mutex_lock(&live->engine->lock);
     err = tighten(live, rule, numbers);
     pthread_mutex_unlock(&live->engine->lock);
-    return err ? sl_refuse(diag, err, "the state knows too many limits") : 0;
+    return err ? sl_diag_error(diag, err, "the state knows too many limits")
+               : 0;
 }
 
 /* ---- deciding ---- */
@@ -385,9 +392,9 @@ static bool has_fault(const struct sl_engine *engine)
 static bool is_apart(struct sl_store *store, const struct sl_decision *d)
 {
     if (store->in_slots)
-        return !sl_apart_is_one(&d->take);
+        return !sl_split_take_is_one(&d->take);
     return atomic_load(&store->in_steps) && d->take.count > 1 &&
-           d->take.errand != SL_ERRAND_TAKE;
+           d->take.errand != SL_TAKE_OP_TAKE;
 }
 
 /* What its keys owe comes first, on the same way. */
@@ -401,27 +408,27 @@ static void ask_store(struct sl_engine *engine, struct sl_decision *d)
         d->take.err = SLUICE_EFULL; /* what lies apart has no one hold */
         d->take.done(&d->take);
     } else if (is_apart(engine->store, d))
-        sl_apart_take(&d->apart, engine->store, &d->take);
+        sl_split_take_take(&d->apart, engine->store, &d->take);
     else
         sl_store_take(engine->store, &d->take);
 }
 
-bool sl_engine_expect(struct sl_engine *engine, struct sl_decision *d)
+bool sl_engine_prefetch(struct sl_engine *engine, struct sl_decision *d)
 {
     struct sl_store *store = engine->store;
 
     if (!store->calls->expect || sl_debts_any(engine->debts))
         return false;
     for (unsigned i = 0; i < d->take.count; i++) {
-        struct sl_take_part *part = &d->parts[i];
+        struct sl_store_part *part = &d->parts[i];
 
-        part->print = sl_table_print(&part->of->table, part->key);
-        sl_store_expect(store, part);
+        part->print = sl_table_fingerprint(&part->of->table, part->key);
+        sl_store_prefetch(store, part);
     }
     return true;
 }
 
-void sl_engine_carry_out(struct sl_engine *engine, struct sl_decision *d)
+void sl_engine_take(struct sl_engine *engine, struct sl_decision *d)
 {
     if (d->on_local) {
         sl_store_take(engine->local, &d->take);
@@ -436,21 +443,21 @@ void sl_engine_carry_out(struct sl_engine *engine, struct sl_decision *d)
 
 int sl_engine_forget(struct sl_engine *engine, struct sl_diag *diag)
 {
-    struct sl_live *live = sl_engine_hold(engine, NULL);
+    struct sl_active_policy *live = sl_engine_hold(engine, NULL);
     struct sl_store *local = engine->local;
     int err;
 
     engine->local = NULL;
     err = sl_engine_use(engine, live->policy, diag);
-    sl_live_release(live);
+    sl_active_policy_release(live);
     if (err) {
         sl_store_close(engine->local);
         engine->local = local;
         return err;
     }
     sl_debts_forget(engine->debts);
-    sl_once_forget(engine->repeats);
-    sl_once_forget(engine->replays);
+    sl_replay_cache_forget(engine->repeats);
+    sl_replay_cache_forget(engine->replays);
     engine->reported_count = 0;
     sl_backlogs_apply(engine, atomic_load(&engine->live));
     sl_store_close(local);
@@ -464,9 +471,10 @@ static void on_taken(struct sl_take *take)
     (void)take; /* the store has answered before it returned */
 }
 
-int sl_engine_decide_known(struct sl_engine *engine, const struct sl_live *live,
-                           const struct sl_facts *facts,
-                           const struct sl_known *known, bool spend,
+int sl_engine_decide_known(struct sl_engine *engine,
+                           const struct sl_active_policy *live,
+                           const struct sl_request *facts,
+                           const struct sl_auth_info *known, bool spend,
                            struct sl_decision *ret, struct sl_diag *diag)
 {
     int err = sl_decide_begin(ret, live, facts, known, spend,
@@ -474,16 +482,17 @@ int sl_engine_decide_known(struct sl_engine *engine, const struct sl_live *live,
 
     while (!err && ret->pending) {
         ret->take.done = on_taken;
-        sl_engine_carry_out(engine, ret);
-        sl_engine_collect(engine, ret);
+        sl_engine_take(engine, ret);
+        sl_outage_pay_debts(engine, ret);
         sl_decide_took(ret, live);
     }
-    sl_guard_settle(ret, live, err);
+    sl_precheck_commit(ret, live, err);
     return err;
 }
 
-int sl_engine_decide(struct sl_engine *engine, const struct sl_live *live,
-                     const struct sl_facts *facts, bool spend,
+int sl_engine_decide(struct sl_engine *engine,
+                     const struct sl_active_policy *live,
+                     const struct sl_request *facts, bool spend,
                      struct sl_decision *ret, struct sl_diag *diag)
 {
     return sl_engine_decide_known(engine, live, facts, NULL, spend, ret, diag);

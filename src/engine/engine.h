@@ -88,23 +88,24 @@ struct sl_queues *sl_engine_queues(struct sl_engine *engine);
 
 /* The policy in force, held. `held` (NULL at first) is what the caller has
  * held so far: given back if another one is in force by now. */
-struct sl_live *sl_engine_hold(struct sl_engine *engine, struct sl_live *held);
+struct sl_active_policy *sl_engine_hold(struct sl_engine *engine,
+                                        struct sl_active_policy *held);
 
 /* NULL is allowed. */
-void sl_live_release(struct sl_live *live);
+void sl_active_policy_release(struct sl_active_policy *live);
 
 /* Decide by `live` on a store that answers at once. */
 SL_MUST_USE int sl_engine_decide(struct sl_engine *engine,
-                                 const struct sl_live *live,
-                                 const struct sl_facts *facts, bool spend,
+                                 const struct sl_active_policy *live,
+                                 const struct sl_request *facts, bool spend,
                                  struct sl_decision *ret, struct sl_diag *diag);
 
 /* The same, with what others have found out about the caller. */
 SL_MUST_USE int sl_engine_decide_known(struct sl_engine *engine,
-                                       const struct sl_live *live,
-                                       const struct sl_facts *facts,
-                                       const struct sl_known *known, bool spend,
-                                       struct sl_decision *ret,
+                                       const struct sl_active_policy *live,
+                                       const struct sl_request *facts,
+                                       const struct sl_auth_info *known,
+                                       bool spend, struct sl_decision *ret,
                                        struct sl_diag *diag);
 
 #endif

@@ -84,7 +84,7 @@ static int add_name(struct sl_buf *out, struct sl_str name)
 
     while (!err && name.len > 0) {
         bool special = name.at[0] == '\\' || name.at[0] == '"';
-        size_t len = special ? 0 : sl_shown_len(name);
+        size_t len = special ? 0 : sl_limit_view_len(name);
 
         if (len > 0)
             err = sl_buf_add(out, (struct sl_str){name.at, len});
@@ -97,7 +97,7 @@ static int add_name(struct sl_buf *out, struct sl_str name)
 
 static int add_verdict(struct sl_buf *out, const struct sl_decision *d)
 {
-    char span[32], at[SL_INSTANT_TEXT];
+    char span[32], at[SL_TIMESTAMP_TEXT];
     int err;
 
     if (d->allowed)
@@ -117,7 +117,7 @@ static int add_verdict(struct sl_buf *out, const struct sl_decision *d)
         err = sl_buf_addf(out, ": will never pass; it asks for more than the "
                                "limit can hold, or no clock frees it");
     if (!err && d->retry_in >= 0) {
-        sl_instant_print(d->now + d->retry_in, d->retry_in % SL_S != 0, at);
+        sl_timestamp_print(d->now + d->retry_in, d->retry_in % SL_S != 0, at);
         err = sl_buf_addf(out, ": come back in %s, at %s",
                           span_text(d->retry_in, span), at);
     }
@@ -197,7 +197,7 @@ static int add_rate(struct sl_buf *out, const struct sl_limit *limit)
 
 /* What a request would leave that was only looked at. */
 static int add_after(struct sl_buf *out, const struct sl_decision *d,
-                     const struct sl_shown *shown)
+                     const struct sl_limit_view *shown)
 {
     uint64_t left = shown->answer.remaining;
 
@@ -208,7 +208,7 @@ static int add_after(struct sl_buf *out, const struct sl_decision *d,
 }
 
 static int add_numbers(struct sl_buf *out, const struct sl_decision *d,
-                       const struct sl_shown *shown)
+                       const struct sl_limit_view *shown)
 {
     const struct sl_answer *a = &shown->answer;
     char span[32];
@@ -237,10 +237,10 @@ static int add_numbers(struct sl_buf *out, const struct sl_decision *d,
 }
 
 /* " (override of org by ops until 2026-12-01T00:00:00Z: launch week)" */
-static int add_override(struct sl_buf *out, const struct sl_shown *shown)
+static int add_override(struct sl_buf *out, const struct sl_limit_view *shown)
 {
     bool registered = shown->override_of && shown->override_of[0];
-    char at[SL_INSTANT_TEXT];
+    char at[SL_TIMESTAMP_TEXT];
     int err = 0;
 
     if (shown->override_bad.len > 0) {
@@ -258,7 +258,7 @@ static int add_override(struct sl_buf *out, const struct sl_shown *shown)
     if (!err && shown->override_by.len > 0)
         err = add_name(out, shown->override_by);
     if (!err && registered && shown->override_until != SL_NS_NONE) {
-        sl_instant_print(shown->override_until, false, at);
+        sl_timestamp_print(shown->override_until, false, at);
         err = sl_buf_addf(out, " until %s", at);
     }
     if (!err && shown->override_note.len > 0)
@@ -269,7 +269,7 @@ static int add_override(struct sl_buf *out, const struct sl_shown *shown)
 }
 
 static int add_limit(struct sl_buf *out, const struct sl_decision *d,
-                     const struct sl_shown *shown)
+                     const struct sl_limit_view *shown)
 {
     static const char *const modes[] = {"", " (shadow: never refuses)", ""};
     char span[32];
@@ -316,7 +316,7 @@ int sl_explain(const struct sl_decision *decision, struct sl_buf *out)
         err = add_route(out, decision);
     if (!err && decision->token_fault != SL_TOKEN_GOOD)
         err = sl_buf_addf(out, "token    not believed: %s\n",
-                          sl_token_fault_sentence(decision->token_fault));
+                          sl_token_error_sentence(decision->token_fault));
     for (unsigned i = 0; !err && i < decision->shown_count; i++)
         err = add_limit(out, decision, &decision->shown[i]);
     return err;

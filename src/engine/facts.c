@@ -1,7 +1,8 @@
 /* facts.c -- which facts of a request a policy can use at all. */
 #include "engine/facts.h"
 
-struct sl_str sl_facts_single(const struct sl_facts *facts, struct sl_str name)
+struct sl_str sl_request_single(const struct sl_request *facts,
+                                struct sl_str name)
 {
     struct sl_str value = {NULL, 0};
     unsigned count = 0;
@@ -27,7 +28,7 @@ static bool names(const struct sl_sources *sources, struct sl_str header)
     return false;
 }
 
-bool sl_facts_wanted(const struct sl_policy *policy, struct sl_str header)
+bool sl_request_wanted(const struct sl_policy *policy, struct sl_str header)
 {
     static const struct sl_str always[] = {
         {"x-request-id",                  12},
@@ -42,8 +43,8 @@ bool sl_facts_wanted(const struct sl_policy *policy, struct sl_str header)
     for (unsigned s = 0; s < identity->scope_count; s++)
         if (names(&identity->scopes[s], header))
             return true;
-    for (const struct sl_guards *g = policy->guarded; g; g = g->next)
-        if (sl_guards_read(g, header))
+    for (const struct sl_prechecks *g = policy->guarded; g; g = g->next)
+        if (sl_prechecks_read(g, header))
             return true;
     return names(&identity->plan, header) || names(&identity->role, header) ||
            names(&identity->anonymous, header) ||
@@ -78,16 +79,16 @@ static int check_name(const struct sl_policy *policy, struct sl_str name,
         return 0;
     meant = nearest(policy, name);
     if (meant)
-        return sl_refuse(diag, SLUICE_ENOENT,
-                         "the policy has no limit \"%.*s\"; did you mean "
-                         "\"%.*s\"?",
-                         SL_STR_ARG(name), SL_STR_ARG(meant->name));
-    return sl_refuse(diag, SLUICE_ENOENT, "the policy has no limit \"%.*s\"",
-                     SL_STR_ARG(name));
+        return sl_diag_error(diag, SLUICE_ENOENT,
+                             "the policy has no limit \"%.*s\"; did you mean "
+                             "\"%.*s\"?",
+                             SL_STR_ARG(name), SL_STR_ARG(meant->name));
+    return sl_diag_error(diag, SLUICE_ENOENT,
+                         "the policy has no limit \"%.*s\"", SL_STR_ARG(name));
 }
 
-int sl_facts_check(const struct sl_policy *policy, const struct sl_facts *facts,
-                   struct sl_diag *diag)
+int sl_request_check(const struct sl_policy *policy,
+                     const struct sl_request *facts, struct sl_diag *diag)
 {
     int err = 0;
 

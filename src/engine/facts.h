@@ -2,8 +2,8 @@
  *
  * Everything is borrowed from whoever asks. An empty slice means: not known.
  */
-#ifndef SL_FACTS_H
-#define SL_FACTS_H
+#ifndef SL_REQUEST_H
+#define SL_REQUEST_H
 
 #include "identity/token.h"
 #include "policy/policy.h"
@@ -24,7 +24,7 @@ struct sl_override {
     struct sl_str rate;
 };
 
-struct sl_facts {
+struct sl_request {
     /* One of: a request, named work, or one limit by its name. */
     struct sl_str method, path;
     struct sl_str job;
@@ -59,7 +59,7 @@ struct sl_facts {
     struct sl_str domain;
     const struct sl_descriptor_entry *entries;
     unsigned entry_count;
-    struct sl_imposed { /* count 0 lets nothing pass; period 0: none */
+    struct sl_fixed_rate { /* count 0 lets nothing pass; period 0: none */
         uint64_t count;
         sl_ns period;
     } imposed;      /* numbers for all limits of that period */
@@ -82,32 +82,34 @@ struct sl_facts {
 };
 
 /* The value of a header, or an empty slice. Names compare without case. */
-struct sl_str sl_facts_header(const struct sl_facts *facts, struct sl_str name);
+struct sl_str sl_request_header(const struct sl_request *facts,
+                                struct sl_str name);
 
 /* The same, for what says who it is: empty, too, if it is there twice, since
  * then nobody can tell which one is meant. */
-struct sl_str sl_facts_single(const struct sl_facts *facts, struct sl_str name);
+struct sl_str sl_request_single(const struct sl_request *facts,
+                                struct sl_str name);
 
 /* The value of a cookie, and how many of that name there are; the last counts,
  * for those who don't care. */
-struct sl_str sl_facts_cookie(const struct sl_facts *facts, struct sl_str name,
-                              unsigned *count);
+struct sl_str sl_request_cookie(const struct sl_request *facts,
+                                struct sl_str name, unsigned *count);
 
 /* The text of the token that came with the request, from the first source of
  * `identity: jwt` that has one; empty if none has. MALFORMED if that source has
  * two, or nothing behind the word Bearer. */
-enum sl_token_fault sl_facts_token(const struct sl_policy *policy,
-                                   const struct sl_facts *facts,
-                                   struct sl_str *ret);
+enum sl_token_error sl_request_token(const struct sl_policy *policy,
+                                     const struct sl_request *facts,
+                                     struct sl_str *ret);
 
 /* Is the header one that a decision by this policy may look at? All others can
  * be left out of the facts. */
-bool sl_facts_wanted(const struct sl_policy *policy, struct sl_str header);
+bool sl_request_wanted(const struct sl_policy *policy, struct sl_str header);
 
 /* SLUICE_ENOENT, with what was meant, if a cost or an override is for a limit
  * that the policy does not have at all. One of another route is all right. */
-SL_MUST_USE int sl_facts_check(const struct sl_policy *policy,
-                               const struct sl_facts *facts,
-                               struct sl_diag *diag);
+SL_MUST_USE int sl_request_check(const struct sl_policy *policy,
+                                 const struct sl_request *facts,
+                                 struct sl_diag *diag);
 
 #endif

@@ -15,8 +15,9 @@
 
 #define RETRY SL_S /* where nobody knows a better time */
 
-struct sl_hash128 sl_print_add(const struct sl_hash_key *secret,
-                               struct sl_hash128 before, struct sl_str text)
+struct sl_hash128 sl_fingerprint_add(const struct sl_hash_key *secret,
+                                     struct sl_hash128 before,
+                                     struct sl_str text)
 {
     const struct sl_hash_key key = {secret->k0 ^ before.lo,
                                     secret->k1 ^ before.hi};
@@ -27,7 +28,7 @@ struct sl_hash128 sl_print_add(const struct sl_hash_key *secret,
 /* ---- verify ---- */
 
 /* The header of that name, and only one. */
-static enum sl_webhook_fault find_header(const struct sl_facts *facts,
+static enum sl_webhook_fault find_header(const struct sl_request *facts,
                                          struct sl_str name, struct sl_str *ret)
 {
     unsigned count = 0;
@@ -44,7 +45,7 @@ static enum sl_webhook_fault find_header(const struct sl_facts *facts,
     return count == 1 ? SL_WEBHOOK_GOOD : SL_WEBHOOK_NO_HEADER;
 }
 
-static enum sl_webhook_fault read_message(const struct sl_facts *facts,
+static enum sl_webhook_fault read_message(const struct sl_request *facts,
                                           const struct sl_verify *verify,
                                           struct sl_webhook *ret)
 {
@@ -60,7 +61,7 @@ static enum sl_webhook_fault read_message(const struct sl_facts *facts,
 }
 
 /* Not by its signature: while secrets change, a message has several. */
-static struct sl_hash128 print_message(const struct sl_asking *asking,
+static struct sl_hash128 print_message(const struct sl_check_step *asking,
                                        const struct sl_route *route,
                                        const struct sl_webhook *message,
                                        struct sl_str seconds)
@@ -70,14 +71,14 @@ static struct sl_hash128 print_message(const struct sl_asking *asking,
     struct sl_hash128 print = {0, 0};
 
     for (size_t i = 0; i < SL_LEN(texts); i++)
-        print = sl_print_add(asking->secret, print, texts[i]);
+        print = sl_fingerprint_add(asking->secret, print, texts[i]);
     return print;
 }
 
 /* Has the very same come before? */
 static enum sl_webhook_fault remember(struct sl_decision *d,
-                                      const struct sl_asking *asking,
-                                      const struct sl_once_claim *claim)
+                                      const struct sl_check_step *asking,
+                                      const struct sl_replay_cache_claim *claim)
 {
     struct sl_engine *engine = asking->live->engine;
     size_t len;
@@ -90,13 +91,13 @@ static enum sl_webhook_fault remember(struct sl_decision *d,
         d->webhook_kept = false;
         return SL_WEBHOOK_GOOD;
     }
-    switch (sl_once_begin(engine->replays, claim, d->now, !d->spend, NULL, 0,
-                          &len)) {
-    case SL_ONCE_FIRST:
+    switch (sl_replay_cache_begin(engine->replays, claim, d->now, !d->spend,
+                                  NULL, 0, &len)) {
+    case SL_REPLAY_CACHE_FIRST:
         d->webhook = *claim;
         d->webhook_claimed = d->spend;
         return SL_WEBHOOK_GOOD;
-    case SL_ONCE_FULL:
+    case SL_REPLAY_CACHE_FULL:
         return SL_WEBHOOK_TOO_MANY;
     default:
         return SL_WEBHOOK_REPLAYED;
@@ -104,7 +105,7 @@ static enum sl_webhook_fault remember(struct sl_decision *d,
 }
 
 static enum sl_webhook_fault verify_route(struct sl_decision *d,
-                                          const struct sl_asking *asking,
+                                          const struct sl_check_step *asking,
                                           const struct sl_route *route)
 {
     const struct sl_verify *verify = &route->guards->verify;
@@ -112,7 +113,7 @@ static enum sl_webhook_fault verify_route(struct sl_decision *d,
         .id = {"", 0}
     };
     struct sl_webhook_seen seen;
-    struct sl_once_claim claim = {.repeats = UINT32_MAX};
+    struct sl_replay_cache_claim claim = {.repeats = UINT32_MAX};
     enum sl_webhook_fault fault = read_message(asking->facts, verify, &message);
 
     if (!fault && !asking->known->webhook)
@@ -126,7 +127,8 @@ static enum sl_webhook_fault verify_route(struct sl_decision *d,
     return d->webhook_claimed ? SL_WEBHOOK_GOOD : remember(d, asking, &claim);
 }
 
-static void check_webhook(struct sl_decision *d, const struct sl_asking *asking,
+static void check_webhook(struct sl_decision *d,
+                          const struct sl_check_step *asking,
                           const struct sl_route *route)
 {
     enum sl_webhook_fault fault = verify_route(d, asking, route);
@@ -136,16 +138,17 @@ static void check_webhook(struct sl_decision *d, const struct sl_asking *asking,
     if (!fault)
         return;
     if (fault == SL_WEBHOOK_TOO_MANY || fault == SL_WEBHOOK_NO_MEMORY) {
-        sl_refuse_request(d, SL_REASON_WEBHOOKS_FULL);
+        sl_decision_refuse(d, SL_REASON_WEBHOOKS_FULL);
         d->retry_in = d->allowed ? d->retry_in : RETRY;
     } else {
-        sl_refuse_request(d, SL_REASON_WEBHOOK);
+        sl_decision_refuse(d, SL_REASON_WEBHOOK);
     }
 }
 
 /* ---- require ---- */
 
-static unsigned count_headers(const struct sl_facts *facts, struct sl_str name)
+static unsigned count_headers(const struct sl_request *facts,
+                              struct sl_str name)
 {
     unsigned count = 0;
 
@@ -154,10 +157,10 @@ static unsigned count_headers(const struct sl_facts *facts, struct sl_str name)
     return count;
 }
 
-static enum sl_want judge(const struct sl_facts *facts,
+static enum sl_want judge(const struct sl_request *facts,
                           const struct sl_require *require)
 {
-    struct sl_str value = sl_facts_single(facts, require->header);
+    struct sl_str value = sl_request_single(facts, require->header);
     unsigned count = count_headers(facts, require->header);
     uint64_t number = 0;
 
@@ -165,7 +168,7 @@ static enum sl_want judge(const struct sl_facts *facts,
         return require->optional && count == 0 ? SL_WANT_NOTHING
                                                : SL_WANT_HEADER;
     if (require->equals.len > 0 &&
-        !sl_str_eq(value, sl_facts_single(facts, require->equals)))
+        !sl_str_eq(value, sl_request_single(facts, require->equals)))
         return SL_WANT_EQUAL;
     if (!require->has_min && !require->has_max)
         return SL_WANT_NOTHING;
@@ -178,8 +181,8 @@ static enum sl_want judge(const struct sl_facts *facts,
 }
 
 static void check_requires(struct sl_decision *d,
-                           const struct sl_asking *asking,
-                           const struct sl_guards *guards)
+                           const struct sl_check_step *asking,
+                           const struct sl_prechecks *guards)
 {
     for (unsigned i = 0; i < guards->require_count; i++) {
         const struct sl_require *require = &guards->requires[i];
@@ -187,7 +190,7 @@ static void check_requires(struct sl_decision *d,
 
         if (want == SL_WANT_NOTHING || d->reason != SL_REASON_NONE)
             continue;
-        sl_refuse_request(d, SL_REASON_REQUIRE);
+        sl_decision_refuse(d, SL_REASON_REQUIRE);
         if (d->reason != SL_REASON_REQUIRE)
             continue; /* a policy in shadow */
         d->require = require;
@@ -199,7 +202,8 @@ static void check_requires(struct sl_decision *d,
 
 /* ---- backlog ---- */
 
-static void check_backlog(struct sl_decision *d, const struct sl_live *live,
+static void check_backlog(struct sl_decision *d,
+                          const struct sl_active_policy *live,
                           const struct sl_backlog *backlog)
 {
     const struct sl_depth *depth;
@@ -213,17 +217,17 @@ static void check_backlog(struct sl_decision *d, const struct sl_live *live,
         atomic_load_explicit(&depth->depth, memory_order_relaxed) <=
             backlog->max)
         return;
-    sl_refuse_request(d, SL_REASON_BACKLOG);
+    sl_decision_refuse(d, SL_REASON_BACKLOG);
     if (d->reason == SL_REASON_BACKLOG)
         d->retry_in = backlog->retry_after;
 }
 
 /* ---- all of them ---- */
 
-bool sl_guard_check(struct sl_decision *d, struct sl_asking *asking,
-                    const struct sl_route *route)
+bool sl_precheck_run(struct sl_decision *d, struct sl_check_step *asking,
+                     const struct sl_route *route)
 {
-    const struct sl_guards *guards = route->guards;
+    const struct sl_prechecks *guards = route->guards;
 
     if (!guards)
         return true;
@@ -234,6 +238,6 @@ bool sl_guard_check(struct sl_decision *d, struct sl_asking *asking,
     if (d->reason == SL_REASON_NONE)
         check_backlog(d, asking->live, &guards->backlog);
     if (d->reason == SL_REASON_NONE && guards->guard.written)
-        sl_conflict_claim(d, asking, &guards->guard);
+        sl_guard_claim(d, asking, &guards->guard);
     return d->reason == SL_REASON_NONE;
 }

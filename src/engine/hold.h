@@ -19,8 +19,8 @@
  *
  * No longer hold than the policy's `hold_max` is given.
  *
- * sl_hold_ask_begin() is the question beside sl_ask_begin(): it may be answered
- * before it returns or many turns of the loop later.
+ * sl_hold_op_begin() is the question beside sl_check_begin(): it may be
+ * answered before it returns or many turns of the loop later.
  */
 #ifndef SL_ENGINE_HOLD_H
 #define SL_ENGINE_HOLD_H
@@ -62,7 +62,8 @@ SL_MUST_USE int sl_wait_span(struct sl_str text, sl_ns *ret,
 
 /* The take of a decision is made up: have it held, if that is wanted. Refuses
  * the request if it can't be. */
-void sl_hold_prepare(struct sl_decision *decision, const struct sl_live *live);
+void sl_hold_prepare(struct sl_decision *decision,
+                     const struct sl_active_policy *live);
 
 /* It was taken, or not. */
 void sl_hold_taken(struct sl_decision *decision);
@@ -78,7 +79,7 @@ enum sl_hold_verb { SL_VERB_SETTLE, SL_VERB_RELEASE, SL_VERB_EXTEND };
  * those whose own `cost` the policy fixes: these stay as they were held unless
  * they are named. `costs` are for the limits that they name; the others stay
  * as held, and without any cost all do. */
-struct sl_hold_question {
+struct sl_hold_op_input {
     enum sl_hold_verb verb;
     struct sl_str name; /* the hold's */
     bool has_cost;      /* SETTLE */
@@ -90,7 +91,7 @@ struct sl_hold_question {
     sl_ns deadline; /* steady; 0: the store's own */
 };
 
-struct sl_hold_ask {
+struct sl_hold_op {
     /* SLUICE_ENOENT: there is no such hold; SLUICE_ECONF: a cost is for a limit
      * that the policy does not have; SLUICE_ESTORE, SLUICE_ENOMEM. The sentence
      * is in diag. */
@@ -98,46 +99,46 @@ struct sl_hold_ask {
     struct sl_diag diag;
     enum sl_hold_verb verb;
     struct sl_hold_name name;
-    struct sl_hold_call call; /* the answer, if err is 0 */
-    struct sl_live *live;     /* held: what the answer points into */
-    void (*done)(struct sl_hold_ask *ask);
+    struct sl_hold_call call;      /* the answer, if err is 0 */
+    struct sl_active_policy *live; /* held: what the answer points into */
+    void (*done)(struct sl_hold_op *ask);
     void *ctx; /* the asker's, as is `done` */
 
     /* The engine's own. */
     struct sl_engine *engine;
-    const struct sl_station *station;
+    const struct sl_engine_ctx *station;
     const struct sl_alloc *alloc;
     struct sl_actual *actual;
     unsigned actual_room;
     bool busy;
 };
 
-void sl_hold_ask_init(struct sl_hold_ask *ask, struct sl_engine *engine,
-                      const struct sl_station *station,
-                      const struct sl_alloc *alloc);
+void sl_hold_op_init(struct sl_hold_op *ask, struct sl_engine *engine,
+                     const struct sl_engine_ctx *station,
+                     const struct sl_alloc *alloc);
 
 /* Not while it is busy. */
-void sl_hold_ask_done(struct sl_hold_ask *ask);
+void sl_hold_op_done(struct sl_hold_op *ask);
 
 /* Ask. Nothing of `question` is needed after this has returned. done() is
  * called once, perhaps before that. */
-void sl_hold_ask_begin(struct sl_hold_ask *ask,
-                       const struct sl_hold_question *question);
+void sl_hold_op_begin(struct sl_hold_op *ask,
+                      const struct sl_hold_op_input *question);
 
 /* ---- answers: hold/show.c ---- */
 
 /* How the hold stands now: "held", "settled", "released", "expired". */
-const char *sl_hold_state_word(const struct sl_hold_ask *ask);
+const char *sl_hold_state_word(const struct sl_hold_op *ask);
 
 /* It had ended before, and nothing was changed. */
-bool sl_hold_is_again(const struct sl_hold_ask *ask);
+bool sl_hold_is_again(const struct sl_hold_op *ask);
 
 /* The rule of a part; NULL if the policy has it no longer. */
-const struct sl_rule *sl_hold_rule(const struct sl_hold_ask *ask, unsigned i);
+const struct sl_rule *sl_hold_rule(const struct sl_hold_op *ask, unsigned i);
 
 /* {"hold":"...","state":"settled","again":false,"expires_ms":null,"limits":
  * [{"name":"tokens","held":500,"cost":350,"remaining":650,"over":false}]} */
-SL_MUST_USE int sl_hold_render(const struct sl_hold_ask *ask,
+SL_MUST_USE int sl_hold_render(const struct sl_hold_op *ask,
                                struct sl_buf *out);
 
 #endif

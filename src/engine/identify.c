@@ -7,7 +7,8 @@
 #include "base/hash.h"
 #include "engine/subjects.h"
 
-struct sl_str sl_facts_header(const struct sl_facts *facts, struct sl_str name)
+struct sl_str sl_request_header(const struct sl_request *facts,
+                                struct sl_str name)
 {
     for (unsigned i = 0; i < facts->header_count; i++)
         if (sl_str_eq_nocase(facts->headers[i].name, name))
@@ -17,17 +18,17 @@ struct sl_str sl_facts_header(const struct sl_facts *facts, struct sl_str name)
 
 /* Who is asked, and what is known of him. */
 struct asked {
-    const struct sl_facts *facts;
-    const struct sl_known *known;
+    const struct sl_request *facts;
+    const struct sl_auth_info *known;
     struct sl_caller *caller; /* what the registry says beside a value */
 };
 
 /* Sent twice, it is not known which one a proxy has looked at. */
-static struct sl_str ask_cookie(const struct sl_facts *facts,
+static struct sl_str ask_cookie(const struct sl_request *facts,
                                 struct sl_str name)
 {
     unsigned count;
-    struct sl_str value = sl_facts_cookie(facts, name, &count);
+    struct sl_str value = sl_request_cookie(facts, name, &count);
 
     return count == 1 ? value : (struct sl_str){NULL, 0};
 }
@@ -39,16 +40,16 @@ static struct sl_str ask_registry(struct sl_str what, const struct asked *asked)
     if (!asked->known->user && !asked->known->org)
         return (struct sl_str){NULL, 0};
     if (sl_str_eq(what, SL_STR("plan")))
-        return sl_known_plan(asked->known, asked->facts->now,
-                             &caller->plan_ended);
-    caller->roles = sl_known_roles(asked->known, &caller->role_count);
+        return sl_auth_info_plan(asked->known, asked->facts->now,
+                                 &caller->plan_ended);
+    caller->roles = sl_auth_info_roles(asked->known, &caller->role_count);
     return caller->roles ? caller->roles[0] : (struct sl_str){NULL, 0};
 }
 
 static struct sl_str ask_source(const struct sl_source *source,
                                 const struct asked *asked)
 {
-    const struct sl_facts *facts = asked->facts;
+    const struct sl_request *facts = asked->facts;
 
     switch (source->kind) {
     case SL_SOURCE_JWT:
@@ -57,7 +58,7 @@ static struct sl_str ask_source(const struct sl_source *source,
         break;
     case SL_SOURCE_HEADER:
         if (facts->trusted)
-            return sl_str_trim(sl_facts_single(facts, source->name));
+            return sl_str_trim(sl_request_single(facts, source->name));
         break;
     case SL_SOURCE_COOKIE:
         if (facts->trusted)
@@ -82,7 +83,7 @@ static struct sl_str ask(const struct sl_sources *sources,
     return value;
 }
 
-static struct sl_str find_entry(const struct sl_facts *facts,
+static struct sl_str find_entry(const struct sl_request *facts,
                                 struct sl_str scope)
 {
     for (unsigned i = 0; i < facts->entry_count; i++)
@@ -144,7 +145,7 @@ struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
 
 struct sl_str sl_caller_ip(struct sl_caller *caller,
                            const struct sl_policy *policy,
-                           const struct sl_facts *facts)
+                           const struct sl_request *facts)
 {
     struct sl_str *ip = &caller->values[SL_SCOPE_IP];
 
@@ -167,11 +168,11 @@ static bool is_nobody(const struct sl_identity *identity,
 
 /* Whose plan is told by somebody else is known well enough. */
 static bool is_unregistered(const struct sl_caller *caller,
-                            const struct sl_known *known)
+                            const struct sl_auth_info *known)
 {
     return (caller->values[SL_SCOPE_USER].len > 0 ||
             caller->values[SL_SCOPE_ORG].len > 0) &&
-           caller->plan.len == 0 && !sl_known_anybody(known) &&
+           caller->plan.len == 0 && !sl_auth_info_has_subject(known) &&
            !known->subjects_failed;
 }
 
@@ -182,8 +183,8 @@ static void resolve(struct sl_str *value, const struct sl_subject *subject)
         *value = subject->id;
 }
 
-void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
-                 const struct sl_known *known, struct sl_caller *ret)
+void sl_identify(const struct sl_policy *policy, const struct sl_request *facts,
+                 const struct sl_auth_info *known, struct sl_caller *ret)
 {
     const struct sl_identity *identity = &policy->identity;
     const struct asked asked = {facts, known, ret};
@@ -222,7 +223,7 @@ static struct sl_hash128 fold(struct sl_hash128 so_far, struct sl_str part)
 
 static void make_fingerprint(struct sl_caller *caller,
                              const struct sl_policy *policy,
-                             const struct sl_facts *facts,
+                             const struct sl_request *facts,
                              const struct sl_hash_key *secret)
 {
     const struct sl_sources *sources = &policy->identity.anonymous;
@@ -231,7 +232,7 @@ static void make_fingerprint(struct sl_caller *caller,
     for (unsigned i = 0; i < sources->count; i++)
         h = fold(h, sources->list[i].kind == SL_SOURCE_IP
                         ? sl_caller_ip(caller, policy, facts)
-                        : sl_facts_header(facts, sources->list[i].name));
+                        : sl_request_header(facts, sources->list[i].name));
     snprintf(caller->fingerprint, sizeof(caller->fingerprint), "%016llx%016llx",
              (unsigned long long)h.hi, (unsigned long long)h.lo);
     caller->anonymous_id = (struct sl_str){caller->fingerprint, 32};
@@ -239,7 +240,7 @@ static void make_fingerprint(struct sl_caller *caller,
 
 struct sl_key_value sl_caller_anonymous(struct sl_caller *caller,
                                         const struct sl_policy *policy,
-                                        const struct sl_facts *facts,
+                                        const struct sl_request *facts,
                                         const struct sl_hash_key *secret)
 {
     const struct sl_identity *identity = &policy->identity;
@@ -258,7 +259,7 @@ struct sl_key_value sl_caller_anonymous(struct sl_caller *caller,
  * by address beside a fingerprint. */
 struct sl_key_value sl_caller_stand_in(struct sl_caller *caller,
                                        const struct sl_policy *policy,
-                                       const struct sl_facts *facts,
+                                       const struct sl_request *facts,
                                        const struct sl_hash_key *secret)
 {
     if (!caller->anonymous)

@@ -32,28 +32,28 @@ struct sl_caller {
 struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
                              char out[SL_IP_TEXT + 5]);
 
-void sl_identify(const struct sl_policy *policy, const struct sl_facts *facts,
-                 const struct sl_known *known, struct sl_caller *ret);
+void sl_identify(const struct sl_policy *policy, const struct sl_request *facts,
+                 const struct sl_auth_info *known, struct sl_caller *ret);
 
 /* The caller's address, in one notation; "unknown" if he has none. Read when it
  * is first asked for: who has a name is seldom told by his address. */
 struct sl_str sl_caller_ip(struct sl_caller *caller,
                            const struct sl_policy *policy,
-                           const struct sl_facts *facts);
+                           const struct sl_request *facts);
 
 /* The scope and the value by which an unknown caller is told apart: his
  * address, or a fingerprint under `secret` of what the policy lists. Whoever
  * shows nothing at all shares one allowance with all the others. */
 struct sl_key_value sl_caller_anonymous(struct sl_caller *caller,
                                         const struct sl_policy *policy,
-                                        const struct sl_facts *facts,
+                                        const struct sl_request *facts,
                                         const struct sl_hash_key *secret);
 
 /* What stands in for a name that the caller lacks: as above for callers without
  * any name, else the address. */
 struct sl_key_value sl_caller_stand_in(struct sl_caller *caller,
                                        const struct sl_policy *policy,
-                                       const struct sl_facts *facts,
+                                       const struct sl_request *facts,
                                        const struct sl_hash_key *secret);
 
 #endif

@@ -33,21 +33,22 @@ struct sl_engine {
     int (*fault)(void *ctx);
     void *fault_ctx;
     pthread_mutex_t lock; /* who writes `live`, or takes a hold */
-    _Atomic(struct sl_live *) live;
+    _Atomic(struct sl_active_policy *) live;
     struct kept kept[KEPT_MAX];
     unsigned kept_count;
     struct reported reported[KEPT_MAX];
     unsigned reported_count;
     struct sl_debts *debts;
-    struct sl_queues *queues;          /* who waits for a turn */
-    struct sl_once *repeats, *replays; /* made when the first policy has a use
-                                        * for them; then they stay */
-    _Atomic unsigned nodes;            /* 0: not known; see sl_engine_share() */
+    struct sl_queues *queues; /* who waits for a turn */
+    struct sl_replay_cache *repeats,
+        *replays;           /* made when the first policy has a use
+                             * for them; then they stay */
+    _Atomic unsigned nodes; /* 0: not known; see sl_engine_local_share() */
 };
 
 /* What was reported, for the policy that comes in force. backlog.c */
 void sl_backlogs_apply(const struct sl_engine *engine,
-                       const struct sl_live *live);
+                       const struct sl_active_policy *live);
 
 /* Memory for repeats and replays, if the policy has a use for it. Under the
  * lock. backlog.c */

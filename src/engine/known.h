@@ -12,9 +12,9 @@
 #include "identity/token.h"
 #include "identity/webhook.h"
 
-struct sl_known {
+struct sl_auth_info {
     const struct sl_token *token; /* NULL: none, or one that is not believed */
-    enum sl_token_fault token_fault; /* GOOD also when there was none */
+    enum sl_token_error token_fault; /* GOOD also when there was none */
     const struct sl_subject *user;   /* NULL: not looked up, or the registry has
                                       * nobody at all */
     const struct sl_subject *org;
@@ -22,14 +22,14 @@ struct sl_known {
     bool subjects_failed;  /* the registry could not be asked */
 };
 
-struct sl_facts;
+struct sl_request;
 struct sl_policy;
 
 /* Have the token that came with a request verified, if `policy` believes any:
  * known->token until the next one is verified, or why not. `tokens` may be
  * NULL: then none is believed. token.c. */
-void sl_known_token(struct sl_known *known, struct sl_tokens *tokens,
-                    const struct sl_policy *policy,
-                    const struct sl_facts *facts);
+void sl_auth_info_token(struct sl_auth_info *known, struct sl_tokens *tokens,
+                        const struct sl_policy *policy,
+                        const struct sl_request *facts);
 
 #endif

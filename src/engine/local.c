@@ -14,7 +14,7 @@
 #include "engine/parts.h"
 
 uint64_t sl_local_cost(const struct sl_decision *d,
-                       const struct sl_take_part *part)
+                       const struct sl_store_part *part)
 {
     uint64_t most = part->limit->capacity;
     uint64_t cost = part->cost;
@@ -24,7 +24,7 @@ uint64_t sl_local_cost(const struct sl_decision *d,
     return cost <= most / d->share ? cost * d->share : most;
 }
 
-void sl_local_answer(const struct sl_decision *d, struct sl_take_part *part,
+void sl_local_answer(const struct sl_decision *d, struct sl_store_part *part,
                      bool open)
 {
     struct sl_answer *a = &part->answer;

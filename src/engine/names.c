@@ -13,7 +13,7 @@
 /* A limit of one endpoint has its keys there, also for whoever names the limit
  * instead of a request. */
 static struct sl_key_context context_of(const struct sl_decision *d,
-                                        const struct sl_shown *shown)
+                                        const struct sl_limit_view *shown)
 {
     struct sl_key_context context = {
         .env = d->policy->env,
@@ -30,8 +30,8 @@ static struct sl_key_context context_of(const struct sl_decision *d,
     return context;
 }
 
-int sl_decision_key(const struct sl_decision *d, const struct sl_shown *shown,
-                    struct sl_buf *out)
+int sl_decision_key(const struct sl_decision *d,
+                    const struct sl_limit_view *shown, struct sl_buf *out)
 {
     struct sl_key_context context = context_of(d, shown);
 
@@ -39,7 +39,7 @@ int sl_decision_key(const struct sl_decision *d, const struct sl_shown *shown,
                        shown->value_count, out);
 }
 
-int sl_name_make(struct sl_decision *d, const struct sl_shown *shown,
+int sl_name_make(struct sl_decision *d, const struct sl_limit_view *shown,
                  const struct sl_key_value *values, unsigned count,
                  struct sl_str *ret)
 {

@@ -10,7 +10,7 @@
 #include "engine/spent.h"
 #include "engine/subjects.h"
 
-static const struct sl_override *find_override(const struct sl_facts *facts,
+static const struct sl_override *find_override(const struct sl_request *facts,
                                                struct sl_str name)
 {
     for (unsigned i = 0; i < facts->override_count; i++)
@@ -19,20 +19,20 @@ static const struct sl_override *find_override(const struct sl_facts *facts,
     return NULL;
 }
 
-static int override(struct sl_shown *shown, struct sl_str rate,
-                    struct sl_asking *asking, struct sl_diag *diag)
+static int override(struct sl_limit_view *shown, struct sl_str rate,
+                    struct sl_check_step *asking, struct sl_diag *diag)
 {
     const struct sl_rule *rule = shown->rule;
     struct sl_plan_limit own;
     int err = sl_rule_rate(rule, rate, &own, diag);
 
     if (!err && !rule->limited)
-        err = sl_refuse(diag, SLUICE_ECONF,
-                        "limit \"%.*s\" has no numbers for any plan, so "
-                        "there is nothing to override",
-                        SL_STR_ARG(rule->name));
+        err = sl_diag_error(diag, SLUICE_ECONF,
+                            "limit \"%.*s\" has no numbers for any plan, so "
+                            "there is nothing to override",
+                            SL_STR_ARG(rule->name));
     if (!err && sl_rate_has_numbers(own.form))
-        err = sl_live_tighten(asking->live, rule, &own.numbers, diag);
+        err = sl_active_set_strictest(asking->live, rule, &own.numbers, diag);
     if (err)
         return err;
     shown->overridden = true;
@@ -56,15 +56,15 @@ static struct sl_str note(struct sl_decision *d, struct sl_str text)
 
 /* A rate of the registry that the limit can't have, after the policy changed
  * perhaps, is left aside: nobody is refused for it. */
-static int use_registered(struct sl_decision *d, struct sl_shown *shown,
-                          struct sl_asking *asking,
-                          const struct sl_own_rate *own, const char *of)
+static int use_registered(struct sl_decision *d, struct sl_limit_view *shown,
+                          struct sl_check_step *asking,
+                          const struct sl_subject_override *own, const char *of)
 {
     struct sl_diag diag = {0};
     int err = override(shown, own->rate, asking, &diag);
 
     if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
-        return sl_refuse(asking->diag, err, "%s", diag.sentence);
+        return sl_diag_error(asking->diag, err, "%s", diag.sentence);
     if (err) {
         shown->override_bad = note(d, sl_str_c(diag.sentence));
         return 0;
@@ -77,22 +77,23 @@ static int use_registered(struct sl_decision *d, struct sl_shown *shown,
 }
 
 /* Few have any. */
-static int override_registered(struct sl_decision *d, struct sl_shown *shown,
-                               struct sl_asking *asking)
+static int override_registered(struct sl_decision *d,
+                               struct sl_limit_view *shown,
+                               struct sl_check_step *asking)
 {
-    const struct sl_own_rate *own;
+    const struct sl_subject_override *own;
     const char *of;
 
     if (!asking->known->user && !asking->known->org)
         return 0;
-    own = sl_known_rate(asking->known, shown->rule->name, d->now, &of);
+    own = sl_auth_info_rate(asking->known, shown->rule->name, d->now, &of);
     return own ? use_registered(d, shown, asking, own, of) : 0;
 }
 
 /* Numbers that the request brings along count for limits of that period. */
-static int impose(struct sl_shown *shown, struct sl_asking *asking)
+static int impose(struct sl_limit_view *shown, struct sl_check_step *asking)
 {
-    const struct sl_imposed *imposed = &asking->facts->imposed;
+    const struct sl_fixed_rate *imposed = &asking->facts->imposed;
     char rate[64] = "none";
 
     if (imposed->period == 0 || !sl_rate_has_numbers(shown->form) ||
@@ -107,7 +108,7 @@ static int impose(struct sl_shown *shown, struct sl_asking *asking)
 /* Of whom else are the numbers that hold an address, if his own plan has
  * none: see `sign_in: cap`. */
 static unsigned numbers_of(const struct sl_decision *d,
-                           const struct sl_asking *asking,
+                           const struct sl_check_step *asking,
                            const struct sl_rule *rule)
 {
     bool by_address = rule->per_count == 1 && rule->per[0] == SL_SCOPE_IP;
@@ -118,7 +119,7 @@ static unsigned numbers_of(const struct sl_decision *d,
     return d->plan;
 }
 
-static uint64_t choose_cost(const struct sl_facts *facts,
+static uint64_t choose_cost(const struct sl_request *facts,
                             const struct sl_rule *rule)
 {
     for (unsigned i = 0; i < facts->cost_count; i++)
@@ -132,7 +133,7 @@ static uint64_t choose_cost(const struct sl_facts *facts,
 
 /* Ask for up to `ceiling`; what is shown is what the plan has: its count, which
  * a hold keeps, too. */
-static void raise_to(struct sl_shown *shown, uint64_t ceiling)
+static void raise_to(struct sl_limit_view *shown, uint64_t ceiling)
 {
     shown->own_open = *shown->numbers;
     shown->own_open.capacity = ceiling;
@@ -143,8 +144,9 @@ static void raise_to(struct sl_shown *shown, uint64_t ceiling)
 
 /* Whoever meters sees what lies beyond the ceiling; whoever has credits may
  * take as much more. */
-static void open_up(const struct sl_decision *d, const struct sl_asking *asking,
-                    struct sl_shown *shown)
+static void open_up(const struct sl_decision *d,
+                    const struct sl_check_step *asking,
+                    struct sl_limit_view *shown)
 {
     const struct sl_rule *rule = shown->rule;
     uint64_t more, count;
@@ -158,17 +160,18 @@ static void open_up(const struct sl_decision *d, const struct sl_asking *asking,
         return;
     }
     if (rule->kind != SL_QUOTA || rule->per_count != 1 ||
-        !sl_known_credits(asking->known))
+        !sl_auth_info_credits(asking->known))
         return;
-    more = sl_known_credit(asking->known, rule->per[0], rule->name,
-                           sl_rule_start(rule, shown->numbers, d->now), d->now);
+    more = sl_auth_info_credit(asking->known, rule->per[0], rule->name,
+                               sl_rule_start(rule, shown->numbers, d->now),
+                               d->now);
     if (more > 0)
         raise_to(shown,
                  count + more < SL_AMOUNT_MAX ? count + more : SL_AMOUNT_MAX);
 }
 
-static int find_numbers(struct sl_decision *d, struct sl_asking *asking,
-                        struct sl_shown *shown)
+static int find_numbers(struct sl_decision *d, struct sl_check_step *asking,
+                        struct sl_limit_view *shown)
 {
     const struct sl_rule *rule = shown->rule;
     unsigned plan = numbers_of(d, asking, rule);
@@ -194,8 +197,8 @@ static int find_numbers(struct sl_decision *d, struct sl_asking *asking,
     return override_registered(d, shown, asking);
 }
 
-int sl_parts_numbers(struct sl_decision *d, struct sl_asking *asking,
-                     struct sl_shown *shown)
+int sl_parts_numbers(struct sl_decision *d, struct sl_check_step *asking,
+                     struct sl_limit_view *shown)
 {
     int err = find_numbers(d, asking, shown);
 

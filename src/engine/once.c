@@ -14,7 +14,7 @@
 struct record {
     LIST_ENTRY(record) chain;
     TAILQ_ENTRY(record) order; /* DONE only */
-    struct sl_once_claim claim;
+    struct sl_replay_cache_claim claim;
     bool running;
     uint32_t repeats; /* still answered by this memo */
     size_t len;
@@ -29,7 +29,7 @@ struct shard {
     uint64_t evicted;
 };
 
-struct sl_once {
+struct sl_replay_cache {
     struct shard shards[SHARDS];
     _Atomic size_t most; /* bytes of a shard */
     bool strict;
@@ -41,14 +41,14 @@ static size_t size_of(size_t len)
     return sizeof(struct record) + len;
 }
 
-static struct shard *shard_of(struct sl_once *once,
-                              const struct sl_once_claim *claim)
+static struct shard *shard_of(struct sl_replay_cache *once,
+                              const struct sl_replay_cache_claim *claim)
 {
     return &once->shards[claim->key.hi % SHARDS];
 }
 
 static struct chain *chain_of(struct shard *shard,
-                              const struct sl_once_claim *claim)
+                              const struct sl_replay_cache_claim *claim)
 {
     return &shard->buckets[claim->key.lo % BUCKETS];
 }
@@ -59,7 +59,7 @@ static bool same(struct sl_hash128 a, struct sl_hash128 b)
 }
 
 static struct record *find(struct shard *shard,
-                           const struct sl_once_claim *claim)
+                           const struct sl_replay_cache_claim *claim)
 {
     struct record *record;
 
@@ -71,7 +71,7 @@ static struct record *find(struct shard *shard,
 
 /* ---- room ---- */
 
-static void remove_record(struct sl_once *once, struct shard *shard,
+static void remove_record(struct sl_replay_cache *once, struct shard *shard,
                           struct record *record)
 {
     size_t size = size_of(record->len);
@@ -87,8 +87,8 @@ static void remove_record(struct sl_once *once, struct shard *shard,
 /* Of the first few, forget those that are over. A strict memory has no use for
  * the order: there the others go to the end, so that the next sweep finds
  * others, and none that lasts long hides those behind it. */
-static void sweep(struct sl_once *once, struct shard *shard, unsigned far,
-                  sl_ns now)
+static void sweep(struct sl_replay_cache *once, struct shard *shard,
+                  unsigned far, sl_ns now)
 {
     struct record *record = TAILQ_FIRST(&shard->done), *next;
     const struct record *last = TAILQ_LAST(&shard->done, order);
@@ -106,8 +106,8 @@ static void sweep(struct sl_once *once, struct shard *shard, unsigned far,
     }
 }
 
-static bool make_room(struct sl_once *once, struct shard *shard, size_t size,
-                      sl_ns now)
+static bool make_room(struct sl_replay_cache *once, struct shard *shard,
+                      size_t size, sl_ns now)
 {
     size_t most = atomic_load_explicit(&once->most, memory_order_relaxed);
     struct record *oldest;
@@ -125,8 +125,8 @@ static bool make_room(struct sl_once *once, struct shard *shard, size_t size,
 }
 
 /* A new record, running, in its chain; NULL without room. */
-static struct record *add(struct sl_once *once, struct shard *shard,
-                          const struct sl_once_claim *claim, size_t len,
+static struct record *add(struct sl_replay_cache *once, struct shard *shard,
+                          const struct sl_replay_cache_claim *claim, size_t len,
                           sl_ns now)
 {
     struct record *record;
@@ -148,14 +148,15 @@ static struct record *add(struct sl_once *once, struct shard *shard,
 
 /* ---- coming and going ---- */
 
-static enum sl_once_found repeat(struct shard *shard, struct record *record,
-                                 const struct sl_once_claim *claim, bool look,
-                                 void *memo, size_t size, size_t *ret_len)
+static enum sl_replay_cache_found
+repeat(struct shard *shard, struct record *record,
+       const struct sl_replay_cache_claim *claim, bool look, void *memo,
+       size_t size, size_t *ret_len)
 {
     if (!same(record->claim.print, claim->print))
-        return SL_ONCE_OTHER;
+        return SL_REPLAY_CACHE_OTHER;
     if (record->running)
-        return SL_ONCE_RUNNING;
+        return SL_REPLAY_CACHE_RUNNING;
     *ret_len = record->len < size ? record->len : size;
     if (*ret_len > 0)
         memcpy(memo, record->memo, *ret_len);
@@ -164,7 +165,7 @@ static enum sl_once_found repeat(struct shard *shard, struct record *record,
         TAILQ_REMOVE(&shard->done, record, order);
         TAILQ_INSERT_TAIL(&shard->done, record, order);
     }
-    return SL_ONCE_AGAIN;
+    return SL_REPLAY_CACHE_AGAIN;
 }
 
 /* Is it over, or has it been repeated as often as may be? */
@@ -174,30 +175,30 @@ static bool is_spent(const struct record *record, sl_ns now)
            (record->claim.until <= now || record->repeats == 0);
 }
 
-static enum sl_once_found begin_locked(struct sl_once *once,
-                                       struct shard *shard,
-                                       const struct sl_once_claim *claim,
-                                       sl_ns now, bool look, void *memo,
-                                       size_t size, size_t *ret_len)
+static enum sl_replay_cache_found
+begin_locked(struct sl_replay_cache *once, struct shard *shard,
+             const struct sl_replay_cache_claim *claim, sl_ns now, bool look,
+             void *memo, size_t size, size_t *ret_len)
 {
     struct record *record = find(shard, claim);
 
     if (record && !is_spent(record, now))
         return repeat(shard, record, claim, look, memo, size, ret_len);
     if (look)
-        return SL_ONCE_FIRST;
+        return SL_REPLAY_CACHE_FIRST;
     if (record)
         remove_record(once, shard, record);
-    return add(once, shard, claim, 0, now) ? SL_ONCE_FIRST : SL_ONCE_FULL;
+    return add(once, shard, claim, 0, now) ? SL_REPLAY_CACHE_FIRST
+                                           : SL_REPLAY_CACHE_FULL;
 }
 
-enum sl_once_found sl_once_begin(struct sl_once *once,
-                                 const struct sl_once_claim *claim, sl_ns now,
-                                 bool look, void *memo, size_t size,
-                                 size_t *ret_len)
+enum sl_replay_cache_found
+sl_replay_cache_begin(struct sl_replay_cache *once,
+                      const struct sl_replay_cache_claim *claim, sl_ns now,
+                      bool look, void *memo, size_t size, size_t *ret_len)
 {
     struct shard *shard = shard_of(once, claim);
-    enum sl_once_found found;
+    enum sl_replay_cache_found found;
 
     *ret_len = 0;
     pthread_mutex_lock(&shard->lock);
@@ -208,8 +209,9 @@ enum sl_once_found sl_once_begin(struct sl_once *once,
 
 /* The claim is a record without a memo: another one takes its place. It was
  * counted, so `until` serves as a time at which nothing is over yet. */
-void sl_once_finish(struct sl_once *once, const struct sl_once_claim *claim,
-                    const void *memo, size_t len)
+void sl_replay_cache_finish(struct sl_replay_cache *once,
+                            const struct sl_replay_cache_claim *claim,
+                            const void *memo, size_t len)
 {
     struct shard *shard = shard_of(once, claim);
     struct record *record;
@@ -218,7 +220,8 @@ void sl_once_finish(struct sl_once *once, const struct sl_once_claim *claim,
     record = find(shard, claim);
     if (record && len > 0) {
         remove_record(once, shard, record);
-        record = len <= SL_ONCE_MEMO ? add(once, shard, claim, len, 0) : NULL;
+        record = len <= SL_REPLAY_CACHE_MEMO ? add(once, shard, claim, len, 0)
+                                             : NULL;
     }
     if (record) {
         if (len > 0)
@@ -230,7 +233,8 @@ void sl_once_finish(struct sl_once *once, const struct sl_once_claim *claim,
     pthread_mutex_unlock(&shard->lock);
 }
 
-void sl_once_drop(struct sl_once *once, const struct sl_once_claim *claim)
+void sl_replay_cache_drop(struct sl_replay_cache *once,
+                          const struct sl_replay_cache_claim *claim)
 {
     struct shard *shard = shard_of(once, claim);
     struct record *record;
@@ -244,10 +248,11 @@ void sl_once_drop(struct sl_once *once, const struct sl_once_claim *claim)
 
 /* ---- the memory as a whole ---- */
 
-int sl_once_open(size_t bytes, bool strict, const struct sl_alloc *alloc,
-                 struct sl_once **ret)
+int sl_replay_cache_open(size_t bytes, bool strict,
+                         const struct sl_alloc *alloc,
+                         struct sl_replay_cache **ret)
 {
-    struct sl_once *once = sl_alloc_new(alloc, sizeof(*once));
+    struct sl_replay_cache *once = sl_alloc_new(alloc, sizeof(*once));
 
     if (!once)
         return SLUICE_ENOMEM;
@@ -263,14 +268,14 @@ int sl_once_open(size_t bytes, bool strict, const struct sl_alloc *alloc,
     return 0;
 }
 
-static void empty(struct sl_once *once, struct shard *shard)
+static void empty(struct sl_replay_cache *once, struct shard *shard)
 {
     for (unsigned i = 0; i < BUCKETS; i++)
         while (!LIST_EMPTY(&shard->buckets[i]))
             remove_record(once, shard, LIST_FIRST(&shard->buckets[i]));
 }
 
-void sl_once_close(struct sl_once *once)
+void sl_replay_cache_close(struct sl_replay_cache *once)
 {
     if (!once)
         return;
@@ -281,7 +286,7 @@ void sl_once_close(struct sl_once *once)
     sl_alloc_free(once->alloc, once, sizeof(*once));
 }
 
-void sl_once_forget(struct sl_once *once)
+void sl_replay_cache_forget(struct sl_replay_cache *once)
 {
     for (unsigned i = 0; once && i < SHARDS; i++) {
         struct shard *shard = &once->shards[i];
@@ -293,14 +298,15 @@ void sl_once_forget(struct sl_once *once)
     }
 }
 
-void sl_once_resize(struct sl_once *once, size_t bytes)
+void sl_replay_cache_resize(struct sl_replay_cache *once, size_t bytes)
 {
     atomic_store(&once->most, bytes / SHARDS);
 }
 
-void sl_once_stats(struct sl_once *once, struct sl_once_stats *ret)
+void sl_replay_cache_stats(struct sl_replay_cache *once,
+                           struct sl_replay_cache_stats *ret)
 {
-    *ret = (struct sl_once_stats){0};
+    *ret = (struct sl_replay_cache_stats){0};
     for (unsigned i = 0; i < SHARDS; i++) {
         struct shard *shard = &once->shards[i];
 

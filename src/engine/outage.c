@@ -3,13 +3,14 @@
 #include "engine/inside.h"
 #include "engine/parts.h"
 
-static void owe_part(struct sl_debts *debts, const struct sl_live *live,
-                     const struct sl_take_part *part,
+static void owe_part(struct sl_debts *debts,
+                     const struct sl_active_policy *live,
+                     const struct sl_store_part *part,
                      const struct sl_decision *d)
 {
-    struct sl_live *held = (struct sl_live *)(uintptr_t)live;
+    struct sl_active_policy *held = (struct sl_active_policy *)(uintptr_t)live;
 
-    if (d->take.errand == SL_ERRAND_GIVE_BACK)
+    if (d->take.errand == SL_TAKE_OP_REFUND)
         sl_debts_give(debts, held, part, d->now);
     else
         sl_debts_add(debts, held, part, d->now);
@@ -17,13 +18,14 @@ static void owe_part(struct sl_debts *debts, const struct sl_live *live,
 
 /* A take that may have arrived stays taken if it did: to charge it once more
  * would be to charge it twice. */
-void sl_engine_owe(const struct sl_live *live, struct sl_decision *d)
+void sl_outage_add_debt(const struct sl_active_policy *live,
+                        struct sl_decision *d)
 {
     struct sl_engine *engine = live->engine;
-    bool corrects = d->take.errand == SL_ERRAND_CHARGE ||
-                    d->take.errand == SL_ERRAND_GIVE_BACK;
+    bool corrects = d->take.errand == SL_TAKE_OP_CHARGE ||
+                    d->take.errand == SL_TAKE_OP_REFUND;
 
-    if ((d->take.errand != SL_ERRAND_TAKE && !corrects) || !d->allowed)
+    if ((d->take.errand != SL_TAKE_OP_TAKE && !corrects) || !d->allowed)
         return;
     if (d->take.sent && corrects)
         return; /* nobody knows whether it arrived */
@@ -32,8 +34,8 @@ void sl_engine_owe(const struct sl_live *live, struct sl_decision *d)
         return;
     }
     for (unsigned i = 0; i < d->take.count; i++) {
-        struct sl_take_part part = d->parts[i];
-        const struct sl_shown *shown = &d->shown[d->part_shown[i]];
+        struct sl_store_part part = d->parts[i];
+        const struct sl_limit_view *shown = &d->shown[d->part_shown[i]];
 
         part.of = &live->stored[2 * shown->rule->index];
         part.cost = shown->cost; /* and not what the local table was asked */
@@ -44,7 +46,7 @@ void sl_engine_owe(const struct sl_live *live, struct sl_decision *d)
     }
 }
 
-void sl_engine_collect(struct sl_engine *engine, const struct sl_decision *d)
+void sl_outage_pay_debts(struct sl_engine *engine, const struct sl_decision *d)
 {
     if (!d->on_local && !d->take.err && sl_debts_any(engine->debts))
         sl_debts_collect(engine->debts, engine->store, d->take.loop, d->now);
@@ -71,7 +73,7 @@ void sl_engine_nodes(struct sl_engine *engine, unsigned count)
     atomic_store(&engine->nodes, count);
 }
 
-unsigned sl_engine_share(const struct sl_engine *engine)
+unsigned sl_engine_local_share(const struct sl_engine *engine)
 {
     unsigned nodes = atomic_load_explicit(&engine->nodes, memory_order_relaxed);
 

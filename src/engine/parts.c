@@ -24,10 +24,10 @@ static void use_name(struct sl_str asked, struct sl_str name,
 }
 
 /* What was said of number `i`, where one limit is asked by its name. */
-static void use_given(const struct sl_asking *asking, unsigned i,
+static void use_given(const struct sl_check_step *asking, unsigned i,
                       struct sl_key_value *ret)
 {
-    const struct sl_facts *facts = asking->facts;
+    const struct sl_request *facts = asking->facts;
     const struct sl_str *names = asking->caller.values;
 
     ret->value = i < facts->key_count ? facts->keys[i] : facts->key;
@@ -40,7 +40,7 @@ static void use_given(const struct sl_asking *asking, unsigned i,
 
 /* The value of `per` number `i` of a rule. False if it is missing and the rule
  * does not take anonymous callers. */
-static bool find_value(struct sl_decision *d, struct sl_asking *asking,
+static bool find_value(struct sl_decision *d, struct sl_check_step *asking,
                        const struct sl_rule *rule, unsigned i,
                        struct sl_key_value *ret)
 {
@@ -70,7 +70,8 @@ static bool find_value(struct sl_decision *d, struct sl_asking *asking,
 
 /* Texts joined by ':' in the decision's arena; `pick` 0 takes the scopes, 1
  * the values. */
-static char *join(struct sl_decision *d, const struct sl_shown *shown, int pick)
+static char *join(struct sl_decision *d, const struct sl_limit_view *shown,
+                  int pick)
 {
     size_t len = 0;
     char *text, *at;
@@ -96,14 +97,14 @@ static char *join(struct sl_decision *d, const struct sl_shown *shown, int pick)
 }
 
 /* A single value is the end of its key's bytes, and a NUL is behind them. */
-static bool is_in_key(const struct sl_shown *shown)
+static bool is_in_key(const struct sl_limit_view *shown)
 {
     return shown->value_count == 1 &&
            shown->values[0].value.len <= SL_VALUE_MAX;
 }
 
 /* The values outlive the facts: they are copied. */
-static int keep_values(struct sl_decision *d, struct sl_shown *shown)
+static int keep_values(struct sl_decision *d, struct sl_limit_view *shown)
 {
     char *scope;
 
@@ -138,7 +139,7 @@ static int keep_values(struct sl_decision *d, struct sl_shown *shown)
     return shown->id ? 0 : SLUICE_ENOMEM;
 }
 
-static int make_key(struct sl_decision *d, struct sl_shown *shown,
+static int make_key(struct sl_decision *d, struct sl_limit_view *shown,
                     const struct sl_hash_key *secret)
 {
     char bytes[SL_KEY_MAX];
@@ -151,23 +152,24 @@ static int make_key(struct sl_decision *d, struct sl_shown *shown,
 
 /* ---- showing ---- */
 
-static bool has_numbers(const struct sl_shown *shown)
+static bool has_numbers(const struct sl_limit_view *shown)
 {
     return !shown->skipped && sl_rate_has_numbers(shown->form);
 }
 
-static void refuse_capability(struct sl_decision *d, struct sl_shown *shown)
+static void refuse_capability(struct sl_decision *d,
+                              struct sl_limit_view *shown)
 {
     shown->allowed = false;
     if (d->reason != SL_REASON_NONE)
         return;
-    sl_refuse_request(d, SL_REASON_CAPABILITY);
+    sl_decision_refuse(d, SL_REASON_CAPABILITY);
     if (d->reason == SL_REASON_CAPABILITY)
         d->by = (int)(shown - d->shown);
 }
 
-static int show(struct sl_decision *d, struct sl_asking *asking,
-                struct sl_shown *shown)
+static int show(struct sl_decision *d, struct sl_check_step *asking,
+                struct sl_limit_view *shown)
 {
     const struct sl_rule *rule = shown->rule;
     int err = sl_parts_numbers(d, asking, shown);
@@ -188,7 +190,7 @@ static int show(struct sl_decision *d, struct sl_asking *asking,
         if (rule->missing == SL_MISSING_DENY && rule->mode == SL_MODE_ENFORCE &&
             !asking->preflight) {
             d->missing_scope = shown->values[i].scope;
-            sl_refuse_request(d, SL_REASON_MISSING);
+            sl_decision_refuse(d, SL_REASON_MISSING);
         }
         return 0;
     }
@@ -198,17 +200,17 @@ static int show(struct sl_decision *d, struct sl_asking *asking,
     if (!err && asking->live->wants_names)
         err = sl_name_make(d, shown, shown->values, shown->value_count,
                            &shown->name);
-    return err ? err : sl_visitor_find(d, asking, shown);
+    return err ? err : sl_sign_in_find(d, asking, shown);
 }
 
 /* What another side meets already is asked once, with the larger cost. */
 static unsigned merge(struct sl_decision *d, unsigned before)
 {
     unsigned last = d->shown_count - 1;
-    const struct sl_shown *shown = &d->shown[last];
+    const struct sl_limit_view *shown = &d->shown[last];
 
     for (unsigned i = 0; i < before; i++) {
-        struct sl_shown *other = &d->shown[i];
+        struct sl_limit_view *other = &d->shown[i];
 
         if (other->rule != shown->rule || other->skipped != shown->skipped ||
             !sl_str_eq(other->key, shown->key))
@@ -221,18 +223,19 @@ static unsigned merge(struct sl_decision *d, unsigned before)
     return last;
 }
 
-static int add_shown(struct sl_decision *d, struct sl_asking *asking,
+static int add_shown(struct sl_decision *d, struct sl_check_step *asking,
                      const struct sl_rule *rule, unsigned before)
 {
-    struct sl_shown *shown = &d->shown[d->shown_count];
+    struct sl_limit_view *shown = &d->shown[d->shown_count];
     int err;
 
     if (d->shown_count == SL_PARTS)
-        return sl_refuse(asking->diag, SLUICE_EFULL,
-                         "the request meets more than %d limits, and no more "
-                         "are taken together",
-                         SL_PARTS);
-    memset(shown, 0, offsetof(struct sl_shown, values));
+        return sl_diag_error(
+            asking->diag, SLUICE_EFULL,
+            "the request meets more than %d limits, and no more "
+            "are taken together",
+            SL_PARTS);
+    memset(shown, 0, offsetof(struct sl_limit_view, values));
     shown->rule = rule;
     d->shown_count++;
     err = show(d, asking, shown);
@@ -241,8 +244,8 @@ static int add_shown(struct sl_decision *d, struct sl_asking *asking,
     return err;
 }
 
-int sl_parts_show(struct sl_decision *decision, struct sl_asking *asking,
-                  const struct sl_rule *const *rules, unsigned count)
+int sl_parts_add(struct sl_decision *decision, struct sl_check_step *asking,
+                 const struct sl_rule *const *rules, unsigned count)
 {
     unsigned before = decision->shown_count; /* those of other sides */
     int err = 0;
@@ -255,12 +258,12 @@ int sl_parts_show(struct sl_decision *decision, struct sl_asking *asking,
 
 /* ---- asking ---- */
 
-static void add_part(struct sl_decision *d, const struct sl_live *live,
+static void add_part(struct sl_decision *d, const struct sl_active_policy *live,
                      unsigned index, bool candidate)
 {
-    const struct sl_shown *shown = &d->shown[index];
+    const struct sl_limit_view *shown = &d->shown[index];
     unsigned stored = 2 * shown->rule->index + candidate;
-    struct sl_take_part part = {
+    struct sl_store_part part = {
         .of = d->on_local ? &live->local[stored] : &live->stored[stored],
         .limit = candidate ? shown->candidate : shown->numbers,
         .key = shown->key,
@@ -275,7 +278,7 @@ static void add_part(struct sl_decision *d, const struct sl_live *live,
     if (d->on_local)
         part.cost = sl_local_cost(d, &part);
     if (shown->visitor.len > 0) {
-        struct sl_take_part before = part;
+        struct sl_store_part before = part;
 
         before.key = shown->visitor;
         before.name = sl_name_of(shown->visitor_name, candidate);
@@ -289,13 +292,14 @@ static void add_part(struct sl_decision *d, const struct sl_live *live,
 }
 
 /* Is there room for one more, and what is carried to it? */
-static bool has_room(const struct sl_decision *d, const struct sl_shown *shown)
+static bool has_room(const struct sl_decision *d,
+                     const struct sl_limit_view *shown)
 {
     return d->take.count + 1 + (shown->visitor.len > 0) <= SL_PARTS;
 }
 
 static void begin_take(struct sl_decision *d, enum sl_step_of_decision step,
-                       enum sl_errand errand)
+                       enum sl_take_op errand)
 {
     d->step = step;
     d->take.errand = errand;
@@ -308,23 +312,24 @@ static void begin_take(struct sl_decision *d, enum sl_step_of_decision step,
     };
 }
 
-static enum sl_errand errand_of(const struct sl_decision *d,
-                                enum sl_errand usual)
+static enum sl_take_op errand_of(const struct sl_decision *d,
+                                 enum sl_take_op usual)
 {
     if (!d->spend)
-        return SL_ERRAND_LOOK;
+        return SL_TAKE_OP_PEEK;
     if (d->charge)
-        return SL_ERRAND_CHARGE;
-    return d->give_back ? SL_ERRAND_GIVE_BACK : usual;
+        return SL_TAKE_OP_CHARGE;
+    return d->give_back ? SL_TAKE_OP_REFUND : usual;
 }
 
-void sl_parts_ask_limits(struct sl_decision *d, const struct sl_live *live)
+void sl_parts_ask_limits(struct sl_decision *d,
+                         const struct sl_active_policy *live)
 {
-    begin_take(d, SL_DECIDING, errand_of(d, SL_ERRAND_TAKE));
+    begin_take(d, SL_DECIDING, errand_of(d, SL_TAKE_OP_TAKE));
     for (unsigned i = 0; i < d->shown_count; i++)
         if (has_numbers(&d->shown[i]) && d->shown[i].mode == SL_MODE_ENFORCE)
             add_part(d, live, i, false);
-    sl_conflict_show(d);
+    sl_guard_show(d);
     for (unsigned i = 0; i < d->running_count; i++)
         add_part(d, live, d->shown_count + i, false);
     d->pending = d->take.count > 0;
@@ -333,14 +338,15 @@ void sl_parts_ask_limits(struct sl_decision *d, const struct sl_live *live)
 
 /* Whoever counts in windows and means to count what they refuse, too: it is
  * charged. It says nothing new to the caller. */
-void sl_parts_insist(struct sl_decision *d, const struct sl_live *live)
+void sl_parts_count_denied(struct sl_decision *d,
+                           const struct sl_active_policy *live)
 {
-    begin_take(d, SL_INSISTING, SL_ERRAND_CHARGE);
+    begin_take(d, SL_INSISTING, SL_TAKE_OP_CHARGE);
     d->pending = false;
     if (!d->insist || !d->spend || d->give_back || d->allowed)
         return;
     for (unsigned i = 0; i < d->shown_count; i++) {
-        const struct sl_shown *shown = &d->shown[i];
+        const struct sl_limit_view *shown = &d->shown[i];
         enum sl_kind kind = shown->rule->kind;
 
         if (has_numbers(shown) && shown->mode == SL_MODE_ENFORCE &&
@@ -352,12 +358,13 @@ void sl_parts_insist(struct sl_decision *d, const struct sl_live *live)
 
 /* A route has at most SL_PARTS limits, and each may have a candidate: those
  * that find no room among the parts are not asked this time. */
-void sl_parts_ask_shadows(struct sl_decision *d, const struct sl_live *live)
+void sl_parts_ask_shadows(struct sl_decision *d,
+                          const struct sl_active_policy *live)
 {
     begin_take(d, SL_SHADOWING,
-               d->allowed ? errand_of(d, SL_ERRAND_EACH) : SL_ERRAND_LOOK);
+               d->allowed ? errand_of(d, SL_TAKE_OP_EACH) : SL_TAKE_OP_PEEK);
     for (unsigned i = 0; i < d->shown_count; i++) {
-        struct sl_shown *shown = &d->shown[i];
+        struct sl_limit_view *shown = &d->shown[i];
 
         if (has_numbers(shown) && shown->mode == SL_MODE_SHADOW)
             add_part(d, live, i, false);
@@ -369,12 +376,13 @@ void sl_parts_ask_shadows(struct sl_decision *d, const struct sl_live *live)
     d->pending = d->take.count > 0;
 }
 
-void sl_parts_ask_next_unit(struct sl_decision *d, const struct sl_live *live)
+void sl_parts_peek_next(struct sl_decision *d,
+                        const struct sl_active_policy *live)
 {
-    struct sl_shown *shown;
+    struct sl_limit_view *shown;
     const struct sl_answer *a;
 
-    begin_take(d, SL_NEXT_UNIT, SL_ERRAND_LOOK);
+    begin_take(d, SL_NEXT_UNIT, SL_TAKE_OP_PEEK);
     d->pending = false;
     if (d->report < 0 || d->route->reset != SL_RESET_NEXT)
         return;
@@ -396,9 +404,10 @@ void sl_parts_ask_next_unit(struct sl_decision *d, const struct sl_live *live)
 
 /* Also what candidates and shadows remember, and whether or not the plan has
  * numbers. */
-void sl_parts_ask_reset(struct sl_decision *d, const struct sl_live *live)
+void sl_parts_ask_reset(struct sl_decision *d,
+                        const struct sl_active_policy *live)
 {
-    begin_take(d, SL_DECIDED, SL_ERRAND_RESET);
+    begin_take(d, SL_DECIDED, SL_TAKE_OP_RESET);
     for (unsigned i = 0; i < d->shown_count; i++) {
         const struct sl_rule *rule = d->shown[i].rule;
 
@@ -419,7 +428,7 @@ void sl_parts_ask_reset(struct sl_decision *d, const struct sl_live *live)
 
 /* With overage the store was asked without a ceiling: show what is left of
  * the quota that was paid for. */
-static void show_overage(struct sl_shown *shown)
+static void show_overage(struct sl_limit_view *shown)
 {
     struct sl_answer *a = &shown->answer;
     uint64_t used = a->capacity > a->remaining ? a->capacity - a->remaining : 0;
@@ -437,8 +446,8 @@ static void show_overage(struct sl_shown *shown)
 void sl_parts_answers(struct sl_decision *d)
 {
     for (unsigned i = 0; i < d->take.count; i++) {
-        struct sl_take_part *part = &d->parts[i];
-        struct sl_shown *shown = &d->shown[d->part_shown[i]];
+        struct sl_store_part *part = &d->parts[i];
+        struct sl_limit_view *shown = &d->shown[d->part_shown[i]];
         const struct sl_answer *a = &part->answer;
 
         if (d->step == SL_INSISTING)

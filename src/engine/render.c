@@ -38,7 +38,7 @@ static int render_body(const struct sl_decision *decision,
     sl_buf_init(&out, BODY_MAX, &alloc);
     err = sl_buf_reserve(&out, BODY_USUAL);
     if (!err)
-        err = sl_body_write(decision, &out);
+        err = sl_message_body_write(decision, &out);
     if (!err)
         err = sl_buf_add(&out, (struct sl_str){"", 1}); /* a NUL */
     if (!err)
@@ -47,9 +47,9 @@ static int render_body(const struct sl_decision *decision,
 }
 
 static int render_head(const struct sl_decision *decision,
-                       struct sl_arena *arena, struct sl_head *head)
+                       struct sl_arena *arena, struct sl_header_writer *head)
 {
-    size_t room = sl_head_room(decision);
+    size_t room = sl_headers_room(decision);
 
     head->count = 0;
     head->seen = 0;
@@ -58,7 +58,7 @@ static int render_head(const struct sl_decision *decision,
     if (!head->at)
         return SLUICE_ENOMEM;
     head->end = head->at + room;
-    sl_head_write(head, decision);
+    sl_headers_write(head, decision);
     return head->full ? SLUICE_EFULL : 0;
 }
 
@@ -74,7 +74,7 @@ int sl_render(const struct sl_decision *decision, struct sl_arena *arena,
 {
     bool denied = !decision->allowed;
     struct sl_str body = {"", 0};
-    struct sl_head head;
+    struct sl_header_writer head;
     int err = render_head(decision, arena, &head);
 
     if (!err && denied)

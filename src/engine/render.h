@@ -49,7 +49,7 @@ SL_MUST_USE int sl_render_explained(const struct sl_decision *decision,
 
 /* One of its limits alone, as /v1/explain has it. */
 SL_MUST_USE int sl_render_limit(const struct sl_decision *decision,
-                                const struct sl_shown *shown,
+                                const struct sl_limit_view *shown,
                                 struct sl_buf *out);
 
 /* The sentence of a denial: the rule's message with its placeholders filled

@@ -42,22 +42,23 @@ struct memo {
 };
 
 _Static_assert(sizeof(struct memo) + SL_PARTS * sizeof(struct item) <=
-                   SL_ONCE_MEMO,
+                   SL_REPLAY_CACHE_MEMO,
                "the memo of a full set fits");
 
 /* ---- keys ---- */
 
-static struct sl_hash128 add_number(const struct sl_asking *asking,
+static struct sl_hash128 add_number(const struct sl_check_step *asking,
                                     struct sl_hash128 print, uint64_t number)
 {
-    return sl_print_add(asking->secret, print,
-                        (struct sl_str){(const char *)&number, sizeof(number)});
+    return sl_fingerprint_add(
+        asking->secret, print,
+        (struct sl_str){(const char *)&number, sizeof(number)});
 }
 
-static struct sl_hash128 add_text(const struct sl_asking *asking,
+static struct sl_hash128 add_text(const struct sl_check_step *asking,
                                   struct sl_hash128 print, struct sl_str text)
 {
-    return sl_print_add(asking->secret, print, text);
+    return sl_fingerprint_add(asking->secret, print, text);
 }
 
 /* "key" of structured fields (RFC 9651) is the same as a bare key. */
@@ -72,7 +73,7 @@ static struct sl_str unquote(struct sl_str text)
 /* (2) Who has no name is told apart as limits do it, unless his signature has
  * told who it is: senders of webhooks have many addresses. */
 static struct sl_hash128 print_caller(const struct sl_decision *d,
-                                      struct sl_asking *asking,
+                                      struct sl_check_step *asking,
                                       struct sl_hash128 print)
 {
     struct sl_caller *caller = &asking->caller;
@@ -93,10 +94,10 @@ static struct sl_hash128 print_caller(const struct sl_decision *d,
 
 /* ---- fingerprints ---- */
 
-static struct sl_hash128 print_cost(const struct sl_asking *asking,
+static struct sl_hash128 print_cost(const struct sl_check_step *asking,
                                     struct sl_hash128 print)
 {
-    const struct sl_facts *facts = asking->facts;
+    const struct sl_request *facts = asking->facts;
 
     print = add_number(asking, print, facts->has_cost ? facts->cost + 1 : 0);
     print = add_number(asking, print, facts->cost_count);
@@ -107,45 +108,45 @@ static struct sl_hash128 print_cost(const struct sl_asking *asking,
     return print;
 }
 
-static struct sl_hash128 print_path(const struct sl_asking *asking,
+static struct sl_hash128 print_path(const struct sl_check_step *asking,
                                     struct sl_hash128 print)
 {
-    const struct sl_facts *facts = asking->facts;
+    const struct sl_request *facts = asking->facts;
 
     print = add_text(asking, print, facts->job);
     return add_text(asking, print, facts->path);
 }
 
-static struct sl_hash128 print_body(const struct sl_asking *asking,
+static struct sl_hash128 print_body(const struct sl_check_step *asking,
                                     struct sl_hash128 print)
 {
     print = add_number(asking, print, asking->facts->has_body);
     return add_text(asking, print, asking->facts->body);
 }
 
-static struct sl_hash128 print_trait(const struct sl_asking *asking,
+static struct sl_hash128 print_trait(const struct sl_check_step *asking,
                                      struct sl_hash128 print,
-                                     const struct sl_trait *trait)
+                                     const struct sl_dedupe_field *trait)
 {
     switch (trait->kind) {
-    case SL_TRAIT_METHOD:
+    case SL_DEDUPE_FIELD_METHOD:
         return add_text(asking, print, asking->facts->method);
-    case SL_TRAIT_PATH:
+    case SL_DEDUPE_FIELD_PATH:
         return print_path(asking, print);
-    case SL_TRAIT_COST:
+    case SL_DEDUPE_FIELD_COST:
         return print_cost(asking, print);
-    case SL_TRAIT_BODY:
+    case SL_DEDUPE_FIELD_BODY:
         return print_body(asking, print);
     default:
         return add_text(asking, print,
-                        sl_facts_header(asking->facts, trait->header));
+                        sl_request_header(asking->facts, trait->header));
     }
 }
 
 /* Everything that the question says. */
-static struct sl_hash128 print_question(const struct sl_asking *asking)
+static struct sl_hash128 print_question(const struct sl_check_step *asking)
 {
-    const struct sl_facts *facts = asking->facts;
+    const struct sl_request *facts = asking->facts;
     struct sl_hash128 print = {0, 0};
 
     print = add_text(asking, print, facts->method);
@@ -158,14 +159,14 @@ static struct sl_hash128 print_question(const struct sl_asking *asking)
 
 /* ---- claiming ---- */
 
-static void claim_given(struct sl_decision *d, struct sl_asking *asking)
+static void claim_given(struct sl_decision *d, struct sl_check_step *asking)
 {
-    const struct sl_facts *facts = asking->facts;
+    const struct sl_request *facts = asking->facts;
     struct sl_hash128 key = {1, 0};
 
     key = print_caller(d, asking, key);
     key = add_text(asking, key, unquote(facts->idempotency_key));
-    d->repeat = (struct sl_once_claim){
+    d->repeat = (struct sl_replay_cache_claim){
         .key = add_number(asking, key, facts->idempotency_index),
         .print = print_question(asking),
         .until = d->now + LIFE,
@@ -174,11 +175,11 @@ static void claim_given(struct sl_decision *d, struct sl_asking *asking)
     d->repeat_wanted = true;
 }
 
-static void claim_header(struct sl_decision *d, struct sl_asking *asking,
+static void claim_header(struct sl_decision *d, struct sl_check_step *asking,
                          const struct sl_dedupe *dedupe)
 {
     struct sl_str value =
-        unquote(sl_facts_single(asking->facts, dedupe->header));
+        unquote(sl_request_single(asking->facts, dedupe->header));
     struct sl_hash128 key = {2, 0}, print = {0, 0};
 
     if (value.len == 0)
@@ -187,7 +188,7 @@ static void claim_header(struct sl_decision *d, struct sl_asking *asking,
     key = add_text(asking, key, d->route->text);
     for (unsigned i = 0; i < dedupe->trait_count; i++)
         print = print_trait(asking, print, &dedupe->traits[i]);
-    d->repeat = (struct sl_once_claim){
+    d->repeat = (struct sl_replay_cache_claim){
         .key = add_text(asking, key, value),
         .print = print,
         .until = d->now + dedupe->life,
@@ -196,8 +197,8 @@ static void claim_header(struct sl_decision *d, struct sl_asking *asking,
     d->repeat_wanted = true;
 }
 
-void sl_repeat_claim(struct sl_decision *d, struct sl_asking *asking,
-                     const struct sl_guards *guards)
+void sl_idempotency_claim(struct sl_decision *d, struct sl_check_step *asking,
+                          const struct sl_prechecks *guards)
 {
     if (d->repeat_wanted || d->side_count != 1)
         return;
@@ -210,7 +211,7 @@ void sl_repeat_claim(struct sl_decision *d, struct sl_asking *asking,
 /* ---- again ---- */
 
 static uint64_t rule_print(const struct sl_decision *d,
-                           const struct sl_shown *shown)
+                           const struct sl_limit_view *shown)
 {
     static const struct sl_hash_key plain = {1, 2};
 
@@ -244,7 +245,7 @@ static void answer_again(struct sl_decision *d, const unsigned char *bytes)
     memcpy(d->hold, memo.hold, sizeof(d->hold));
     d->blind = memo.blind || !fits(d, &memo, items);
     for (unsigned i = 0; i < d->shown_count && !d->blind; i++) {
-        struct sl_shown *shown = &d->shown[i];
+        struct sl_limit_view *shown = &d->shown[i];
 
         shown->answer = items[i].answer;
         shown->next_in = items[i].next_in;
@@ -255,22 +256,23 @@ static void answer_again(struct sl_decision *d, const unsigned char *bytes)
         shown->open = items[i].open;
         shown->has_candidate = false;
     }
-    sl_conclude(d);
+    sl_decision_conclude(d);
     d->pending = false;
     d->step = SL_DECIDED;
 }
 
 static void refuse(struct sl_decision *d, enum sl_reason reason, sl_ns retry)
 {
-    sl_refuse_request(d, reason);
+    sl_decision_refuse(d, reason);
     if (d->reason == reason)
         d->retry_in = retry;
 }
 
-bool sl_repeat_begin(struct sl_decision *d, const struct sl_live *live)
+bool sl_idempotency_begin(struct sl_decision *d,
+                          const struct sl_active_policy *live)
 {
-    struct sl_once *once = live->engine ? live->engine->repeats : NULL;
-    unsigned char bytes[SL_ONCE_MEMO];
+    struct sl_replay_cache *once = live->engine ? live->engine->repeats : NULL;
+    unsigned char bytes[SL_REPLAY_CACHE_MEMO];
     size_t len;
 
     if (!once || !d->repeat_wanted)
@@ -280,21 +282,21 @@ bool sl_repeat_begin(struct sl_decision *d, const struct sl_live *live)
         d->repeat_kept = false;
         return false;
     }
-    switch (sl_once_begin(once, &d->repeat, d->now, !d->spend, bytes,
-                          sizeof(bytes), &len)) {
-    case SL_ONCE_FIRST:
+    switch (sl_replay_cache_begin(once, &d->repeat, d->now, !d->spend, bytes,
+                                  sizeof(bytes), &len)) {
+    case SL_REPLAY_CACHE_FIRST:
         d->repeat_claimed = d->spend;
         break;
-    case SL_ONCE_RUNNING:
+    case SL_REPLAY_CACHE_RUNNING:
         refuse(d, SL_REASON_RUNNING, RETRY);
         break;
-    case SL_ONCE_OTHER:
+    case SL_REPLAY_CACHE_OTHER:
         refuse(d, SL_REASON_REUSED, SL_NS_NONE);
         break;
-    case SL_ONCE_AGAIN:
+    case SL_REPLAY_CACHE_AGAIN:
         answer_again(d, bytes);
         return true;
-    case SL_ONCE_FULL:
+    case SL_REPLAY_CACHE_FULL:
         break; /* all of it is running: decide, and pay */
     }
     return d->reason != SL_REASON_NONE;
@@ -302,9 +304,9 @@ bool sl_repeat_begin(struct sl_decision *d, const struct sl_live *live)
 
 /* ---- afterwards ---- */
 
-static void keep(struct sl_decision *d, struct sl_once *once)
+static void keep(struct sl_decision *d, struct sl_replay_cache *once)
 {
-    unsigned char bytes[SL_ONCE_MEMO];
+    unsigned char bytes[SL_REPLAY_CACHE_MEMO];
     struct memo memo = {.now = d->now,
                         .count = d->shown_count,
                         .degraded = d->degraded,
@@ -314,7 +316,7 @@ static void keep(struct sl_decision *d, struct sl_once *once)
     memcpy(memo.hold, d->hold, sizeof(memo.hold));
     memcpy(bytes, &memo, sizeof(memo));
     for (unsigned i = 0; i < d->shown_count; i++) {
-        const struct sl_shown *shown = &d->shown[i];
+        const struct sl_limit_view *shown = &d->shown[i];
         struct item item = {.rule = rule_print(d, shown),
                             .answer = shown->answer,
                             .next_in = shown->next_in,
@@ -326,13 +328,13 @@ static void keep(struct sl_decision *d, struct sl_once *once)
 
         memcpy(bytes + sizeof(memo) + i * sizeof(item), &item, sizeof(item));
     }
-    sl_once_finish(once, &d->repeat, bytes,
-                   sizeof(memo) + d->shown_count * sizeof(struct item));
+    sl_replay_cache_finish(once, &d->repeat, bytes,
+                           sizeof(memo) + d->shown_count * sizeof(struct item));
 }
 
-void sl_guard_again(struct sl_decision *d, bool keep)
+void sl_precheck_retry(struct sl_decision *d, bool keep)
 {
-    static const struct sl_once_claim none;
+    static const struct sl_replay_cache_claim none;
 
     if (keep) {
         if (!d->webhook_kept)
@@ -346,27 +348,29 @@ void sl_guard_again(struct sl_decision *d, bool keep)
 }
 
 /* What another policy has no use for. */
-static void drop_kept(struct sl_decision *d, const struct sl_live *live)
+static void drop_kept(struct sl_decision *d,
+                      const struct sl_active_policy *live)
 {
     if (d->repeat_kept)
-        sl_once_drop(live->engine->repeats, &d->kept_repeat);
+        sl_replay_cache_drop(live->engine->repeats, &d->kept_repeat);
     if (d->webhook_kept)
-        sl_once_drop(live->engine->replays, &d->kept_webhook);
+        sl_replay_cache_drop(live->engine->replays, &d->kept_webhook);
     d->repeat_kept = d->webhook_kept = false;
 }
 
-void sl_guard_settle(struct sl_decision *d, const struct sl_live *live, int err)
+void sl_precheck_commit(struct sl_decision *d,
+                        const struct sl_active_policy *live, int err)
 {
     bool passed = !err && d->allowed;
 
     if (d->repeat_claimed && passed)
         keep(d, live->engine->repeats);
     else if (d->repeat_claimed)
-        sl_once_drop(live->engine->repeats, &d->repeat); /* (1) */
+        sl_replay_cache_drop(live->engine->repeats, &d->repeat); /* (1) */
     if (d->webhook_claimed && passed)
-        sl_once_finish(live->engine->replays, &d->webhook, NULL, 0);
+        sl_replay_cache_finish(live->engine->replays, &d->webhook, NULL, 0);
     else if (d->webhook_claimed)
-        sl_once_drop(live->engine->replays, &d->webhook);
+        sl_replay_cache_drop(live->engine->replays, &d->webhook);
     d->repeat_claimed = d->webhook_claimed = false;
     drop_kept(d, live);
 }

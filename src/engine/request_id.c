@@ -37,13 +37,14 @@ static void make_id(struct sl_decision *d, const struct sl_hash_key *secret)
     *at = '\0';
 }
 
-void sl_decision_choose_id(struct sl_decision *d, const struct sl_facts *facts,
+void sl_decision_choose_id(struct sl_decision *d,
+                           const struct sl_request *facts,
                            const struct sl_hash_key *secret)
 {
     struct sl_str id = facts->request_id;
 
     if (id.len == 0)
-        id = sl_facts_header(facts, SL_STR("x-request-id"));
+        id = sl_request_header(facts, SL_STR("x-request-id"));
     if (!is_clean(id)) {
         make_id(d, secret);
         return;

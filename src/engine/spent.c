@@ -29,8 +29,9 @@ sl_ns sl_rule_start(const struct sl_rule *rule, const struct sl_limit *numbers,
     return now - now % span;
 }
 
-void sl_spent_of(const struct sl_decision *d, const struct sl_shown *shown,
-                 struct sl_str *values, struct sl_spent *ret)
+void sl_usage_report_of(const struct sl_decision *d,
+                        const struct sl_limit_view *shown,
+                        struct sl_str *values, struct sl_usage_delta *ret)
 {
     const struct sl_rule *rule = shown->rule;
     bool limited = sl_rate_has_numbers(shown->form);
@@ -39,7 +40,7 @@ void sl_spent_of(const struct sl_decision *d, const struct sl_shown *shown,
 
     for (unsigned i = 0; i < shown->value_count; i++)
         values[i] = shown->values[i].value;
-    *ret = (struct sl_spent){
+    *ret = (struct sl_usage_delta){
         .print = shown->print,
         .limit = rule->name,
         .scope = shown->scope,
@@ -54,18 +55,19 @@ void sl_spent_of(const struct sl_decision *d, const struct sl_shown *shown,
 }
 
 /* What is held may come to less: it is used when it has ended. */
-static bool is_held(const struct sl_decision *d, const struct sl_shown *shown)
+static bool is_held(const struct sl_decision *d,
+                    const struct sl_limit_view *shown)
 {
     return d->hold_asked > 0 && d->hold[0] && shown->mode == SL_MODE_ENFORCE;
 }
 
-static bool tell_hold(const struct sl_decision *d, struct sl_spent *spent)
+static bool tell_hold(const struct sl_decision *d, struct sl_usage_delta *spent)
 {
     struct sl_hold_name name;
 
     if (!sl_hold_name_read(sl_str_c(d->hold), &name))
         return false;
-    spent->act = SL_HOLD;
+    spent->act = SL_USAGE_ACT_HOLD;
     spent->hold[0] = name.id.w[0];
     spent->hold[1] = name.id.w[1];
     spent->until = d->now + d->hold_for;
@@ -73,16 +75,16 @@ static bool tell_hold(const struct sl_decision *d, struct sl_spent *spent)
     return true;
 }
 
-static void tell(struct sl_meter *meter, const struct sl_decision *d,
-                 const struct sl_shown *shown, bool reset)
+static void tell(struct sl_usage_sink *meter, const struct sl_decision *d,
+                 const struct sl_limit_view *shown, bool reset)
 {
     struct sl_str values[SL_PER_MAX];
-    struct sl_spent spent;
+    struct sl_usage_delta spent;
     uint64_t cost = shown->cost < SL_AMOUNT_MAX ? shown->cost : SL_AMOUNT_MAX;
 
     if (!is_durable(shown->rule) || shown->skipped || (!reset && cost == 0))
         return;
-    sl_spent_of(d, shown, values, &spent);
+    sl_usage_report_of(d, shown, values, &spent);
     spent.reset = reset;
     spent.amount = d->give_back ? -(int64_t)cost : (int64_t)cost;
     spent.over = shown->overage && !d->give_back ? shown->over : 0;
@@ -93,8 +95,8 @@ static void tell(struct sl_meter *meter, const struct sl_decision *d,
 
 /* What is metered is in the books already: whoever does so has put it there
  * first. And a repeat has paid before. */
-void sl_spent_tell(struct sl_meter *meter, const struct sl_decision *d,
-                   bool reset)
+void sl_usage_report_send(struct sl_usage_sink *meter,
+                          const struct sl_decision *d, bool reset)
 {
     if (!meter ||
         (!reset && (!d->spend || !d->allowed || d->metered || d->replayed)))
@@ -104,17 +106,18 @@ void sl_spent_tell(struct sl_meter *meter, const struct sl_decision *d,
 }
 
 /* One limit of a hold that has ended, or goes on. */
-static void tell_end(const struct sl_hold_ask *ask, const struct sl_rule *rule,
+static void tell_end(const struct sl_hold_op *ask, const struct sl_rule *rule,
                      uint64_t cost)
 {
-    struct sl_meter *meter = ask->station->meter;
+    struct sl_usage_sink *meter = ask->station->meter;
     sl_ns now = ask->call.now;
-    struct sl_spent spent;
+    struct sl_usage_delta spent;
 
     if (!rule || !is_durable(rule))
         return;
-    spent = (struct sl_spent){
-        .act = ask->verb == SL_VERB_EXTEND ? SL_EXTEND : SL_END,
+    spent = (struct sl_usage_delta){
+        .act = ask->verb == SL_VERB_EXTEND ? SL_USAGE_ACT_HOLD_EXTEND
+                                           : SL_USAGE_ACT_HOLD_END,
         .hold = {ask->name.id.w[0], ask->name.id.w[1]},
         .until = now + ask->call.expires_in,
         .limit = rule->name,
@@ -130,7 +133,7 @@ static void tell_end(const struct sl_hold_ask *ask, const struct sl_rule *rule,
 
 /* One that has ended before: perhaps by this settlement, when its answer came
  * too late and nobody heard of it. Books that know of the end pass over it. */
-static void tell_again(const struct sl_hold_ask *ask)
+static void tell_again(const struct sl_hold_op *ask)
 {
     const struct sl_hold_call *call = &ask->call;
     const struct sl_rule *rules = ask->live->policy->rules;
@@ -140,7 +143,7 @@ static void tell_again(const struct sl_hold_ask *ask)
                  call->actual[i].cost);
 }
 
-void sl_spent_ended(const struct sl_hold_ask *ask)
+void sl_usage_report_hold_end(const struct sl_hold_op *ask)
 {
     if (!ask->station || !ask->station->meter)
         return;
@@ -159,8 +162,8 @@ static void on_taken(struct sl_take *take)
     (void)take; /* the store has answered before it returned */
 }
 
-static uint64_t ask(struct sl_store *store, struct sl_take_part *part,
-                    enum sl_errand errand, sl_ns now)
+static uint64_t ask(struct sl_store *store, struct sl_store_part *part,
+                    enum sl_take_op errand, sl_ns now)
 {
     struct sl_take take = {.errand = errand,
                            .parts = part,
@@ -186,8 +189,8 @@ static unsigned split_scopes(struct sl_str scope, struct sl_str *ret)
     return count;
 }
 
-static size_t make_key(struct sl_engine *engine, const struct sl_spent *spent,
-                       char out[SL_KEY_MAX])
+static size_t make_key(struct sl_engine *engine,
+                       const struct sl_usage_delta *spent, char out[SL_KEY_MAX])
 {
     struct sl_str scopes[SL_PER_MAX];
     struct sl_key_value values[SL_PER_MAX];
@@ -200,7 +203,8 @@ static size_t make_key(struct sl_engine *engine, const struct sl_spent *spent,
                         out);
 }
 
-static bool is_of(const struct sl_rule *rule, const struct sl_spent *spent)
+static bool is_of(const struct sl_rule *rule,
+                  const struct sl_usage_delta *spent)
 {
     struct sl_str scopes[SL_PER_MAX];
     unsigned count =
@@ -211,7 +215,8 @@ static bool is_of(const struct sl_rule *rule, const struct sl_spent *spent)
 }
 
 /* The rule that it is of; -1: the policy has none. */
-static int rule_of(const struct sl_live *live, const struct sl_spent *spent)
+static int rule_of(const struct sl_active_policy *live,
+                   const struct sl_usage_delta *spent)
 {
     int index = sl_policy_rule(live->policy, spent->limit);
 
@@ -228,27 +233,29 @@ static void open_up(const struct sl_rule *rule, struct sl_limit *ret)
 /* What was used is charged, if the table has less. If it has more, what is owed
  * to it is given back; beyond that, it knows of decisions that the books do
  * not. */
-static void correct(struct sl_store *store, struct sl_take_part *part,
+static void correct(struct sl_store *store, struct sl_store_part *part,
                     uint64_t used, uint64_t owed, sl_ns now)
 {
-    uint64_t known = ask(store, part, SL_ERRAND_LOOK, now);
+    uint64_t known = ask(store, part, SL_TAKE_OP_PEEK, now);
     uint64_t beyond = sl_sub_floor(known, used);
 
     part->cost = beyond < owed ? beyond : owed;
     if (known < used) {
         part->cost = used - known;
-        (void)ask(store, part, SL_ERRAND_CHARGE, now);
+        (void)ask(store, part, SL_TAKE_OP_CHARGE, now);
     } else if (part->cost > 0) {
-        (void)ask(store, part, SL_ERRAND_GIVE_BACK, now);
+        (void)ask(store, part, SL_TAKE_OP_REFUND, now);
     }
 }
 
-static void restore(struct sl_engine *engine, const struct sl_live *live,
-                    const struct sl_spent *spent, uint64_t used, sl_ns now)
+static void restore(struct sl_engine *engine,
+                    const struct sl_active_policy *live,
+                    const struct sl_usage_delta *spent, uint64_t used,
+                    sl_ns now)
 {
     int index = rule_of(live, spent);
     struct sl_limit open;
-    struct sl_take_part part;
+    struct sl_store_part part;
     char key[SL_KEY_MAX];
 
     if (index < 0 || sl_rule_start(&live->policy->rules[index],
@@ -256,7 +263,7 @@ static void restore(struct sl_engine *engine, const struct sl_live *live,
                                    now) != spent->start)
         return;
     open_up(&live->policy->rules[index], &open);
-    part = (struct sl_take_part){
+    part = (struct sl_store_part){
         .of = &live->stored[2 * index],
         .limit = &open,
         .key = {key, make_key(engine, spent, key)},
@@ -266,27 +273,29 @@ static void restore(struct sl_engine *engine, const struct sl_live *live,
             now);
 }
 
-void sl_spent_restore(struct sl_engine *engine, const struct sl_spent *spent,
-                      uint64_t used, sl_ns now)
+void sl_usage_report_restore(struct sl_engine *engine,
+                             const struct sl_usage_delta *spent, uint64_t used,
+                             sl_ns now)
 {
-    struct sl_live *live;
+    struct sl_active_policy *live;
 
     if (sl_engine_is_shared(engine))
         return; /* others have it, and know better */
     live = sl_engine_hold(engine, NULL);
     restore(engine, live, spent, used, now);
-    sl_live_release(live);
+    sl_active_policy_release(live);
 }
 
 /* A cell keeps what was taken in the period of its last take. If that is over,
  * a limit whose period never ends still finds it. */
-static uint64_t look(struct sl_engine *engine, const struct sl_live *live,
-                     int index, const struct sl_spent *spent, sl_ns now)
+static uint64_t look(struct sl_engine *engine,
+                     const struct sl_active_policy *live, int index,
+                     const struct sl_usage_delta *spent, sl_ns now)
 {
     const struct sl_rule *rule = &live->policy->rules[index];
     struct sl_limit open;
     char key[SL_KEY_MAX];
-    struct sl_take_part part = {
+    struct sl_store_part part = {
         .of = &live->stored[2 * index],
         .limit = &open,
         .key = {key, make_key(engine, spent, key)},
@@ -294,23 +303,24 @@ static uint64_t look(struct sl_engine *engine, const struct sl_live *live,
     uint64_t now_has;
 
     open_up(rule, &open);
-    now_has = ask(sl_engine_store(engine), &part, SL_ERRAND_LOOK, now);
+    now_has = ask(sl_engine_store(engine), &part, SL_TAKE_OP_PEEK, now);
     if (now_has > 0 ||
         sl_rule_start(rule, &rule->strictest, now) <= spent->start)
         return now_has;
     open.calendar = false;
     open.span = (uint64_t)SL_TIME_END;
-    return ask(sl_engine_store(engine), &part, SL_ERRAND_LOOK, now);
+    return ask(sl_engine_store(engine), &part, SL_TAKE_OP_PEEK, now);
 }
 
-bool sl_spent_look(struct sl_engine *engine, const struct sl_spent *spent,
-                   sl_ns now, uint64_t *ret)
+bool sl_usage_report_look(struct sl_engine *engine,
+                          const struct sl_usage_delta *spent, sl_ns now,
+                          uint64_t *ret)
 {
-    struct sl_live *live = sl_engine_hold(engine, NULL);
+    struct sl_active_policy *live = sl_engine_hold(engine, NULL);
     int index = rule_of(live, spent);
 
     if (index >= 0)
         *ret = look(engine, live, index, spent, now);
-    sl_live_release(live);
+    sl_active_policy_release(live);
     return index >= 0;
 }

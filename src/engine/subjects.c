@@ -14,13 +14,13 @@ static bool is_known(const struct sl_subject *subject)
     return subject && subject->known;
 }
 
-bool sl_known_anybody(const struct sl_known *known)
+bool sl_auth_info_has_subject(const struct sl_auth_info *known)
 {
     return is_known(known->user) || is_known(known->org);
 }
 
-struct sl_str sl_known_plan(const struct sl_known *known, sl_ns now,
-                            bool *ret_ended)
+struct sl_str sl_auth_info_plan(const struct sl_auth_info *known, sl_ns now,
+                                bool *ret_ended)
 {
     const struct sl_subject *both[] = {known->user, known->org};
 
@@ -37,8 +37,8 @@ struct sl_str sl_known_plan(const struct sl_known *known, sl_ns now,
     return (struct sl_str){NULL, 0};
 }
 
-const struct sl_str *sl_known_roles(const struct sl_known *known,
-                                    unsigned *ret_count)
+const struct sl_str *sl_auth_info_roles(const struct sl_auth_info *known,
+                                        unsigned *ret_count)
 {
     const struct sl_subject *both[] = {known->user, known->org};
 
@@ -51,8 +51,8 @@ const struct sl_str *sl_known_roles(const struct sl_known *known,
     return NULL;
 }
 
-static const struct sl_own_rate *rate_of(const struct sl_subject *subject,
-                                         struct sl_str limit, sl_ns now)
+static const struct sl_subject_override *
+rate_of(const struct sl_subject *subject, struct sl_str limit, sl_ns now)
 {
     for (unsigned i = 0; is_known(subject) && i < subject->rate_count; i++)
         if (sl_str_eq(subject->rates[i].limit, limit) &&
@@ -61,11 +61,11 @@ static const struct sl_own_rate *rate_of(const struct sl_subject *subject,
     return NULL;
 }
 
-const struct sl_own_rate *sl_known_rate(const struct sl_known *known,
-                                        struct sl_str limit, sl_ns now,
-                                        const char **ret_of)
+const struct sl_subject_override *
+sl_auth_info_rate(const struct sl_auth_info *known, struct sl_str limit,
+                  sl_ns now, const char **ret_of)
 {
-    const struct sl_own_rate *rate = rate_of(known->user, limit, now);
+    const struct sl_subject_override *rate = rate_of(known->user, limit, now);
 
     *ret_of = "user";
     if (rate)
@@ -74,14 +74,14 @@ const struct sl_own_rate *sl_known_rate(const struct sl_known *known,
     return rate_of(known->org, limit, now);
 }
 
-bool sl_known_credits(const struct sl_known *known)
+bool sl_auth_info_credits(const struct sl_auth_info *known)
 {
     return (known->user && known->user->credit_count > 0) ||
            (known->org && known->org->credit_count > 0);
 }
 
-uint64_t sl_known_credit(const struct sl_known *known, unsigned scope,
-                         struct sl_str limit, sl_ns start, sl_ns now)
+uint64_t sl_auth_info_credit(const struct sl_auth_info *known, unsigned scope,
+                             struct sl_str limit, sl_ns start, sl_ns now)
 {
     const struct sl_subject *s = scope == SL_SCOPE_USER  ? known->user
                                  : scope == SL_SCOPE_ORG ? known->org

@@ -12,28 +12,28 @@
 
 /* The plan that the registry gives; "" if there is none. *ret_ended if there
  * was one, and it has ended. */
-struct sl_str sl_known_plan(const struct sl_known *known, sl_ns now,
-                            bool *ret_ended);
+struct sl_str sl_auth_info_plan(const struct sl_auth_info *known, sl_ns now,
+                                bool *ret_ended);
 
 /* His roles; NULL if the registry has none. */
-const struct sl_str *sl_known_roles(const struct sl_known *known,
-                                    unsigned *ret_count);
+const struct sl_str *sl_auth_info_roles(const struct sl_auth_info *known,
+                                        unsigned *ret_count);
 
 /* The rate of his own for a limit, or NULL; *ret_of says of whom it is: "user"
  * or "org". */
-const struct sl_own_rate *sl_known_rate(const struct sl_known *known,
-                                        struct sl_str limit, sl_ns now,
-                                        const char **ret_of);
+const struct sl_subject_override *
+sl_auth_info_rate(const struct sl_auth_info *known, struct sl_str limit,
+                  sl_ns now, const char **ret_of);
 
 /* Has he any credits? */
-bool sl_known_credits(const struct sl_known *known);
+bool sl_auth_info_credits(const struct sl_auth_info *known);
 
 /* How many units beside those of a plan the caller was given of a limit that is
  * kept per `scope`, in the period that began at `start`. */
-uint64_t sl_known_credit(const struct sl_known *known, unsigned scope,
-                         struct sl_str limit, sl_ns start, sl_ns now);
+uint64_t sl_auth_info_credit(const struct sl_auth_info *known, unsigned scope,
+                             struct sl_str limit, sl_ns start, sl_ns now);
 
 /* Does the registry know one of those who are named? */
-bool sl_known_anybody(const struct sl_known *known);
+bool sl_auth_info_has_subject(const struct sl_auth_info *known);
 
 #endif

@@ -64,8 +64,8 @@ static int bind(struct sl_throttles *t)
     if (t->bound)
         return 0;
     sl_limit_derive(&limit);
-    t->stored =
-        (struct sl_stored){.name = FAMILY, .strictest = limit, .share = SHARE};
+    t->stored = (struct sl_limit_binding){
+        .name = FAMILY, .strictest = limit, .share = SHARE};
     if (sl_store_bind(sl_engine_store(t->engine), &t->stored, 1, NULL))
         return SLUICE_EFULL;
     t->bound = true;
@@ -80,34 +80,36 @@ int sl_throttle_set(struct sl_throttle *throttle, int64_t capacity,
     sl_ns interval;
 
     if (count == 0 || period_s == 0)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "Zero rates are not supported: count and period are "
-                         "at least 1");
+        return sl_diag_error(
+            diag, SLUICE_EINVAL,
+            "Zero rates are not supported: count and period are "
+            "at least 1");
     if (count < 0 || period_s < 0)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "count and period are at least 1, not %" PRId64
-                         " and %" PRId64,
-                         count, period_s);
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "count and period are at least 1, not %" PRId64
+                             " and %" PRId64,
+                             count, period_s);
     if (period_s > PERIOD_MOST)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "a period of %" PRId64
-                         " seconds is longer than ten years",
-                         period_s);
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "a period of %" PRId64
+                             " seconds is longer than ten years",
+                             period_s);
     if (capacity < 1 || capacity > (int64_t)SL_COUNT_MAX)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "the burst is out of range; it counts to %" PRIu64,
-                         SL_COUNT_MAX - 1);
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "the burst is out of range; it counts to %" PRIu64,
+                             SL_COUNT_MAX - 1);
     interval = period_s * SL_S / count;
     if (interval == 0)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "%" PRId64 " in %" PRId64
-                         " s is faster than one in a nanosecond",
-                         count, period_s);
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "%" PRId64 " in %" PRId64
+                             " s is faster than one in a nanosecond",
+                             count, period_s);
     if ((sl_u128)capacity * (uint64_t)interval > FULL_MOST)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "%" PRId64 " would take more than 833 days to refill "
-                         "at this rate",
-                         capacity);
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "%" PRId64
+                             " would take more than 833 days to refill "
+                             "at this rate",
+                             capacity);
     throttle->capacity = (uint64_t)capacity;
     throttle->interval = interval;
     return 0;
@@ -143,9 +145,9 @@ static void on_taken(struct sl_take *take)
 }
 
 static void prepare(struct sl_throttles *all, struct sl_throttle *t,
-                    enum sl_errand errand)
+                    enum sl_take_op errand)
 {
-    t->part = (struct sl_take_part){
+    t->part = (struct sl_store_part){
         .of = &all->stored,
         .limit = &t->numbers,
         .key = t->key,
@@ -166,11 +168,11 @@ static void prepare(struct sl_throttles *all, struct sl_throttle *t,
 }
 
 /* A refund beyond what any store corrects at once is all there can be. */
-static enum sl_errand errand_of(const struct sl_throttle *t)
+static enum sl_take_op errand_of(const struct sl_throttle *t)
 {
     if (t->quantity >= 0)
-        return SL_ERRAND_TAKE;
-    return t->quantity > -REFUND_MOST ? SL_ERRAND_GIVE_BACK : SL_ERRAND_RESET;
+        return SL_TAKE_OP_TAKE;
+    return t->quantity > -REFUND_MOST ? SL_TAKE_OP_REFUND : SL_TAKE_OP_RESET;
 }
 
 /* Field by field: the rest of a limit is not read for a bucket. Ticks are
@@ -201,8 +203,8 @@ static void fail(struct sl_throttle *t, int err)
     t->done(t);
 }
 
-void sl_throttle_ask(struct sl_throttles *throttles,
-                     struct sl_throttle *const *asked, unsigned count)
+void sl_throttle_take(struct sl_throttles *throttles,
+                      struct sl_throttle *const *asked, unsigned count)
 {
     struct sl_take *takes[SL_THROTTLES];
     int err = bind(throttles);
@@ -231,7 +233,7 @@ void sl_throttle_reset(struct sl_throttles *throttles,
     throttle->quantity = 0;
     throttle->capacity = 1;
     throttle->interval = 1;
-    prepare(throttles, throttle, SL_ERRAND_RESET);
+    prepare(throttles, throttle, SL_TAKE_OP_RESET);
     set_numbers(throttles, throttle);
     sl_store_take(sl_engine_store(throttles->engine), &throttle->take);
 }

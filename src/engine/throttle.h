@@ -30,7 +30,7 @@ struct sl_loop;
 struct sl_throttles {
     struct sl_engine *engine;
     struct sl_loop *loop;
-    struct sl_stored stored;
+    struct sl_limit_binding stored;
     bool bound; /* at the first question: whoever asks none keeps no room */
 };
 
@@ -54,7 +54,7 @@ struct sl_throttle {
     /* The engine's own. */
     struct sl_limit numbers;
     struct sl_take take;
-    struct sl_take_part part;
+    struct sl_store_part part;
 };
 
 void sl_throttles_init(struct sl_throttles *throttles, struct sl_engine *engine,
@@ -78,8 +78,8 @@ SL_MUST_USE int sl_throttle_set(struct sl_throttle *throttle, int64_t capacity,
 /* Ask all of them (1 to SL_THROTTLES), each for itself, in this order where
  * keys are the same. Each is told by its done(): perhaps before this returns,
  * perhaps many turns of a loop later. */
-void sl_throttle_ask(struct sl_throttles *throttles,
-                     struct sl_throttle *const *asked, unsigned count);
+void sl_throttle_take(struct sl_throttles *throttles,
+                      struct sl_throttle *const *asked, unsigned count);
 
 /* Forget what is kept of a key; only `key`, `now`, `done` and `ctx` are read,
  * and only `err` is answered. */

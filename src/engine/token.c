@@ -56,8 +56,8 @@ static struct sl_str find_cookie(struct sl_str field, struct sl_str name,
 }
 
 /* HTTP/2 may send each cookie in a field of its own. */
-struct sl_str sl_facts_cookie(const struct sl_facts *facts, struct sl_str name,
-                              unsigned *count)
+struct sl_str sl_request_cookie(const struct sl_request *facts,
+                                struct sl_str name, unsigned *count)
 {
     struct sl_str value = {NULL, 0};
 
@@ -107,14 +107,14 @@ static bool read_header(const struct sl_source *source, struct sl_str value,
 }
 
 /* False if the source has no token. */
-static bool ask(const struct sl_source *source, const struct sl_facts *facts,
+static bool ask(const struct sl_source *source, const struct sl_request *facts,
                 struct sl_str *ret, unsigned *count)
 {
     struct sl_str value = {NULL, 0};
 
     *count = 0;
     if (source->kind == SL_SOURCE_COOKIE) {
-        *ret = sl_facts_cookie(facts, source->name, count);
+        *ret = sl_request_cookie(facts, source->name, count);
         return ret->len > 0 || *count > 1;
     }
     for (unsigned i = 0; i < facts->header_count; i++)
@@ -125,9 +125,9 @@ static bool ask(const struct sl_source *source, const struct sl_facts *facts,
     return *count > 1 || (*count == 1 && read_header(source, value, ret));
 }
 
-enum sl_token_fault sl_facts_token(const struct sl_policy *policy,
-                                   const struct sl_facts *facts,
-                                   struct sl_str *ret)
+enum sl_token_error sl_request_token(const struct sl_policy *policy,
+                                     const struct sl_request *facts,
+                                     struct sl_str *ret)
 {
     const struct sl_sources *from = &policy->identity.jwt.from;
     struct sl_str text = {NULL, 0};
@@ -148,9 +148,9 @@ enum sl_token_fault sl_facts_token(const struct sl_policy *policy,
 /* Whoever sends many bad ones is known by the address that he really has. If
  * that is a proxy's, which does not say whom it speaks for, nobody is blamed:
  * one of its clients could have all others shut out. */
-void sl_known_token(struct sl_known *known, struct sl_tokens *tokens,
-                    const struct sl_policy *policy,
-                    const struct sl_facts *facts)
+void sl_auth_info_token(struct sl_auth_info *known, struct sl_tokens *tokens,
+                        const struct sl_policy *policy,
+                        const struct sl_request *facts)
 {
     struct sl_str text;
     struct sl_ip ip;
@@ -160,7 +160,7 @@ void sl_known_token(struct sl_known *known, struct sl_tokens *tokens,
     known->token_fault = SL_TOKEN_GOOD;
     if (!tokens || !policy->identity.jwt.written)
         return;
-    known->token_fault = sl_facts_token(policy, facts, &text);
+    known->token_fault = sl_request_token(policy, facts, &text);
     if (text.len == 0)
         return;
     has_ip =

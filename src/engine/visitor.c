@@ -25,7 +25,7 @@ static bool is_name(unsigned scope)
            scope >= SL_SCOPE_NAMED;
 }
 
-static bool is_carried(const struct sl_asking *asking,
+static bool is_carried(const struct sl_check_step *asking,
                        const struct sl_rule *rule)
 {
     bool named = false;
@@ -36,8 +36,8 @@ static bool is_carried(const struct sl_asking *asking,
            rule->missing == SL_MISSING_ANONYMOUS && ends_at_once(rule);
 }
 
-int sl_visitor_find(struct sl_decision *d, struct sl_asking *asking,
-                    struct sl_shown *shown)
+int sl_sign_in_find(struct sl_decision *d, struct sl_check_step *asking,
+                    struct sl_limit_view *shown)
 {
     const struct sl_rule *rule = shown->rule;
     struct sl_key_value values[SL_PER_MAX];
@@ -65,7 +65,7 @@ int sl_visitor_find(struct sl_decision *d, struct sl_asking *asking,
                : 0;
 }
 
-bool sl_visitors_fit(const struct sl_decision *d)
+bool sl_sign_in_fits(const struct sl_decision *d)
 {
     unsigned count = d->shown_count + d->running_count;
 

@@ -24,7 +24,7 @@ static void add(struct sl_decision *d, struct sl_str what, struct sl_str name)
 }
 
 static void add_nobody(struct sl_decision *d, struct sl_caller *caller,
-                       const struct sl_facts *facts)
+                       const struct sl_request *facts)
 {
     if (d->policy->identity.anonymous_is_ip)
         add(d, SL_STR("anonymous, by ip"),
@@ -34,7 +34,7 @@ static void add_nobody(struct sl_decision *d, struct sl_caller *caller,
 }
 
 void sl_decision_who(struct sl_decision *d, struct sl_caller *caller,
-                     const struct sl_facts *facts)
+                     const struct sl_request *facts)
 {
     const struct sl_identity *identity = &d->policy->identity;
 

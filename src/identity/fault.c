@@ -1,7 +1,7 @@
 /* fault.c -- why a token is not believed, in words. */
 #include "identity/verify.h"
 
-static const char *const words[SL_TOKEN_FAULTS] = {
+static const char *const words[SL_TOKEN_ERRORS] = {
     [SL_TOKEN_GOOD] = "good",           [SL_TOKEN_MALFORMED] = "malformed",
     [SL_TOKEN_TOO_LARGE] = "too_large", [SL_TOKEN_ALGORITHM] = "algorithm",
     [SL_TOKEN_HEADER] = "header",       [SL_TOKEN_NO_KEY] = "no_key",
@@ -12,12 +12,12 @@ static const char *const words[SL_TOKEN_FAULTS] = {
     [SL_TOKEN_NO_MEMORY] = "no_memory",
 };
 
-const char *sl_token_fault_word(enum sl_token_fault fault)
+const char *sl_token_error_word(enum sl_token_error fault)
 {
     return words[fault];
 }
 
-const char *sl_token_fault_sentence(enum sl_token_fault fault)
+const char *sl_token_error_sentence(enum sl_token_error fault)
 {
     switch (fault) {
     case SL_TOKEN_GOOD:

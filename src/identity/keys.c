@@ -19,7 +19,7 @@ struct block {
     struct sl_str audiences[]; /* and the bytes of all texts */
 };
 
-struct sl_keys {
+struct sl_jwks_current {
     struct sl_alloc alloc;
     pthread_mutex_t lock;
     struct block *block; /* NULL before the first put */
@@ -29,13 +29,14 @@ struct sl_keys {
 
 static const struct sl_token_rules no_rules;
 
-int sl_keys_open(const struct sl_alloc *alloc, struct sl_keys **ret)
+int sl_jwks_current_open(const struct sl_alloc *alloc,
+                         struct sl_jwks_current **ret)
 {
-    struct sl_keys *keys = sl_alloc_new(alloc, sizeof(*keys));
+    struct sl_jwks_current *keys = sl_alloc_new(alloc, sizeof(*keys));
 
     if (!keys)
         return SLUICE_ENOMEM;
-    *keys = (struct sl_keys){.alloc = *alloc};
+    *keys = (struct sl_jwks_current){.alloc = *alloc};
     if (pthread_mutex_init(&keys->lock, NULL)) {
         sl_alloc_free(alloc, keys, sizeof(*keys));
         return SLUICE_ENOMEM;
@@ -58,7 +59,7 @@ static void unref(struct block *block)
     sl_alloc_free(&alloc, block, block->size);
 }
 
-void sl_keys_close(struct sl_keys *keys)
+void sl_jwks_current_close(struct sl_jwks_current *keys)
 {
     struct sl_alloc alloc;
 
@@ -104,8 +105,8 @@ static struct block *make(const struct sl_alloc *alloc, struct sl_keyset *set,
     return block;
 }
 
-int sl_keys_put(struct sl_keys *keys, struct sl_keyset *set,
-                const struct sl_token_rules *rules)
+int sl_jwks_current_put(struct sl_jwks_current *keys, struct sl_keyset *set,
+                        const struct sl_token_rules *rules)
 {
     struct block *block = make(&keys->alloc, set, rules), *old;
 
@@ -120,12 +121,13 @@ int sl_keys_put(struct sl_keys *keys, struct sl_keyset *set,
     return 0;
 }
 
-uint64_t sl_keys_version(const struct sl_keys *keys)
+uint64_t sl_jwks_current_version(const struct sl_jwks_current *keys)
 {
     return atomic_load_explicit(&keys->version, memory_order_acquire);
 }
 
-void sl_keys_hold(struct sl_keys *keys, struct sl_keys_held *ret)
+void sl_jwks_current_hold(struct sl_jwks_current *keys,
+                          struct sl_jwks_held *ret)
 {
     struct block *block;
 
@@ -133,27 +135,27 @@ void sl_keys_hold(struct sl_keys *keys, struct sl_keys_held *ret)
     block = keys->block;
     if (block)
         atomic_fetch_add_explicit(&block->refs, 1, memory_order_relaxed);
-    ret->version = sl_keys_version(keys);
+    ret->version = sl_jwks_current_version(keys);
     pthread_mutex_unlock(&keys->lock);
     ret->set = block ? block->set : NULL;
     ret->rules = block ? &block->rules : &no_rules;
     ret->own = block;
 }
 
-void sl_keys_release(struct sl_keys_held *held)
+void sl_jwks_current_release(struct sl_jwks_held *held)
 {
     unref(held->own);
-    *held = (struct sl_keys_held){.version = 0};
+    *held = (struct sl_jwks_held){.version = 0};
 }
 
-void sl_keys_wish(struct sl_keys *keys)
+void sl_jwks_current_request_refresh(struct sl_jwks_current *keys)
 {
     /* Look first: a line that all threads write would be a line they share. */
     if (!atomic_load_explicit(&keys->wished, memory_order_relaxed))
         atomic_store_explicit(&keys->wished, true, memory_order_relaxed);
 }
 
-bool sl_keys_wished(struct sl_keys *keys)
+bool sl_jwks_current_refresh_requested(struct sl_jwks_current *keys)
 {
     return atomic_exchange_explicit(&keys->wished, false, memory_order_relaxed);
 }

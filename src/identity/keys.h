@@ -12,32 +12,34 @@
 #include "identity/keyset.h"
 #include "identity/verify.h"
 
-struct sl_keys;
+struct sl_jwks_current;
 
-SL_MUST_USE int sl_keys_open(const struct sl_alloc *alloc,
-                             struct sl_keys **ret);
-void sl_keys_close(struct sl_keys *keys); /* NULL is allowed */
+SL_MUST_USE int sl_jwks_current_open(const struct sl_alloc *alloc,
+                                     struct sl_jwks_current **ret);
+void sl_jwks_current_close(struct sl_jwks_current *keys); /* NULL is allowed */
 
 /* Put keys (NULL: none yet) and rules in force; both are copied or counted. */
-SL_MUST_USE int sl_keys_put(struct sl_keys *keys, struct sl_keyset *set,
-                            const struct sl_token_rules *rules);
+SL_MUST_USE int sl_jwks_current_put(struct sl_jwks_current *keys,
+                                    struct sl_keyset *set,
+                                    const struct sl_token_rules *rules);
 
-/* Changes with every sl_keys_put(); never 0. */
-uint64_t sl_keys_version(const struct sl_keys *keys);
+/* Changes with every sl_jwks_current_put(); never 0. */
+uint64_t sl_jwks_current_version(const struct sl_jwks_current *keys);
 
 /* A reference to what is in force: give it back. */
-struct sl_keys_held {
+struct sl_jwks_held {
     uint64_t version;
     struct sl_keyset *set; /* NULL: none yet */
     const struct sl_token_rules *rules;
     void *own;
 };
-void sl_keys_hold(struct sl_keys *keys, struct sl_keys_held *ret);
-void sl_keys_release(struct sl_keys_held *held);
+void sl_jwks_current_hold(struct sl_jwks_current *keys,
+                          struct sl_jwks_held *ret);
+void sl_jwks_current_release(struct sl_jwks_held *held);
 
 /* Somebody asked for a key that is not there. Cheap, from any thread. */
-void sl_keys_wish(struct sl_keys *keys);
+void sl_jwks_current_request_refresh(struct sl_jwks_current *keys);
 /* Has somebody, since the last time this was asked? */
-bool sl_keys_wished(struct sl_keys *keys);
+bool sl_jwks_current_refresh_requested(struct sl_jwks_current *keys);
 
 #endif

@@ -16,7 +16,7 @@
 
 static size_t size_of(unsigned room)
 {
-    return sizeof(struct sl_keyset) + room * sizeof(struct sl_key);
+    return sizeof(struct sl_keyset) + room * sizeof(struct sl_jwk);
 }
 
 static struct sl_keyset *make(unsigned room, const struct sl_alloc *alloc)
@@ -30,7 +30,7 @@ static struct sl_keyset *make(unsigned room, const struct sl_alloc *alloc)
     return set;
 }
 
-static bool is_same_name(const struct sl_key *a, const struct sl_key *b)
+static bool is_same_name(const struct sl_jwk *a, const struct sl_jwk *b)
 {
     return a->has_kid && b->has_kid &&
            sl_str_eq((struct sl_str){a->kid, a->kid_len},
@@ -38,18 +38,18 @@ static bool is_same_name(const struct sl_key *a, const struct sl_key *b)
 }
 
 /* (3) */
-static int check_name(const struct sl_keyset *set, const struct sl_key *key,
+static int check_name(const struct sl_keyset *set, const struct sl_jwk *key,
                       size_t index, struct sl_diag *diag)
 {
     for (unsigned i = 0; i < set->count; i++)
         if (is_same_name(&set->keys[i], key) &&
             (set->keys[i].algorithms & key->algorithms))
-            return sl_refuse(diag, SLUICE_ECONF,
-                             "key %zu has the name of another key (%.*s) and "
-                             "its algorithm; a token could mean either",
-                             index + 1,
-                             (int)(key->kid_len > 40 ? 40 : key->kid_len),
-                             key->kid);
+            return sl_diag_error(
+                diag, SLUICE_ECONF,
+                "key %zu has the name of another key (%.*s) and "
+                "its algorithm; a token could mean either",
+                index + 1, (int)(key->kid_len > 40 ? 40 : key->kid_len),
+                key->kid);
     return 0;
 }
 
@@ -60,7 +60,7 @@ static int add_keys(struct sl_keyset *set, json_t *keys, unsigned wanted,
     unsigned seen = 0, could;
 
     for (size_t i = 0; i < json_array_size(keys); i++) {
-        struct sl_key *key = &set->keys[set->count];
+        struct sl_jwk *key = &set->keys[set->count];
         int err =
             sl_jwk_read(json_array_get(keys, i), wanted, i, key, &could, diag);
 
@@ -68,15 +68,16 @@ static int add_keys(struct sl_keyset *set, json_t *keys, unsigned wanted,
             return err;
         seen |= could;
         if ((seen & SL_ALG_HMAC) && (seen & ~(unsigned)SL_ALG_HMAC)) /* (2) */
-            err = sl_refuse(diag, SLUICE_ECONF,
-                            "key %zu makes it a set of secrets and public keys "
-                            "together; write two sets, for a public set must "
-                            "hold no secret",
-                            i + 1);
+            err = sl_diag_error(
+                diag, SLUICE_ECONF,
+                "key %zu makes it a set of secrets and public keys "
+                "together; write two sets, for a public set must "
+                "hold no secret",
+                i + 1);
         else if (key->algorithms)
             err = check_name(set, key, i, diag);
         if (err) {
-            sl_key_done(key);
+            sl_jwk_done(key);
             return err;
         }
         set->count += key->algorithms != 0; /* (1) */
@@ -88,12 +89,13 @@ static int add_keys(struct sl_keyset *set, json_t *keys, unsigned wanted,
 static int refuse_none(size_t keys, struct sl_diag *diag)
 {
     if (keys == 0)
-        return sl_refuse(diag, SLUICE_ECONF, "the set has no keys");
-    return sl_refuse(diag, SLUICE_ECONF,
-                     "none of the %zu keys serves: each has another \"kty\", "
-                     "\"crv\", \"alg\", \"use\" or \"key_ops\" than those "
-                     "wanted",
-                     keys);
+        return sl_diag_error(diag, SLUICE_ECONF, "the set has no keys");
+    return sl_diag_error(
+        diag, SLUICE_ECONF,
+        "none of the %zu keys serves: each has another \"kty\", "
+        "\"crv\", \"alg\", \"use\" or \"key_ops\" than those "
+        "wanted",
+        keys);
 }
 
 static int read_array(json_t *keys, unsigned wanted,
@@ -105,9 +107,9 @@ static int read_array(json_t *keys, unsigned wanted,
     int err;
 
     if (count > SL_KEYSET_KEYS)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "%zu keys are too many; %d are the most", count,
-                         SL_KEYSET_KEYS);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "%zu keys are too many; %d are the most", count,
+                             SL_KEYSET_KEYS);
     set = make((unsigned)count, alloc);
     if (!set)
         return SLUICE_ENOMEM;
@@ -128,17 +130,19 @@ static json_t *keys_of(json_t *root, struct sl_diag *diag, int *err)
 
     *err = SLUICE_ENOMEM;
     if (keys && !json_is_array(keys)) {
-        *err = sl_refuse(diag, SLUICE_ECONF,
-                         "\"keys\" must be a list of keys: {\"keys\": [{...}, "
-                         "...]}");
+        *err =
+            sl_diag_error(diag, SLUICE_ECONF,
+                          "\"keys\" must be a list of keys: {\"keys\": [{...}, "
+                          "...]}");
         return NULL;
     }
     if (keys)
         return json_incref(keys);
     if (!json_object_get(root, "kty")) {
-        *err = sl_refuse(diag, SLUICE_ECONF,
-                         "this is neither a set of keys, {\"keys\": [...]}, "
-                         "nor a key, {\"kty\": ...}");
+        *err =
+            sl_diag_error(diag, SLUICE_ECONF,
+                          "this is neither a set of keys, {\"keys\": [...]}, "
+                          "nor a key, {\"kty\": ...}");
         return NULL;
     }
     keys = json_array();
@@ -149,7 +153,8 @@ static json_t *keys_of(json_t *root, struct sl_diag *diag, int *err)
     return keys;
 }
 
-static int refuse_object(const struct sl_object_why *why, struct sl_diag *diag)
+static int refuse_object(const struct sl_json_object_why *why,
+                         struct sl_diag *diag)
 {
     static const char *const sentences[] = {
         [SL_OBJECT_BROKEN] = "the set of keys is not JSON, or has a name "
@@ -165,7 +170,7 @@ static int refuse_object(const struct sl_object_why *why, struct sl_diag *diag)
         diag->line = why->line;
         diag->column = why->column;
     }
-    return sl_refuse(diag, SLUICE_ECONF, "%s", sentences[why->fault]);
+    return sl_diag_error(diag, SLUICE_ECONF, "%s", sentences[why->fault]);
 }
 
 int sl_keyset_read(struct sl_str json, unsigned algorithms,
@@ -174,16 +179,17 @@ int sl_keyset_read(struct sl_str json, unsigned algorithms,
 {
     unsigned wanted =
         algorithms ? algorithms : SL_ALG_ALL & ~(unsigned)SL_ALG_HMAC;
-    struct sl_object_why why;
+    struct sl_json_object_why why;
     json_t *root, *keys;
     int err;
 
     if (json.len > SL_KEYSET_BYTES)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "%zu bytes are too many for a set of keys; 256 KiB "
-                         "are the most",
-                         json.len);
-    root = sl_object_read(json, &why);
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "%zu bytes are too many for a set of keys; 256 KiB "
+            "are the most",
+            json.len);
+    root = sl_json_object_read(json, &why);
     if (!root)
         return refuse_object(&why, diag);
     keys = keys_of(root, diag, &err);
@@ -207,30 +213,32 @@ int sl_keyset_secret(struct sl_str secret, unsigned algorithms,
     unsigned wanted = algorithms ? algorithms : SL_ALG_HMAC;
     unsigned fits = sl_alg_hmac_fits(secret.len);
     struct sl_keyset *set;
-    struct sl_key *key;
+    struct sl_jwk *key;
 
     if (!(wanted & SL_ALG_HMAC))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a secret serves HS256, HS384 and HS512 only");
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "a secret serves HS256, HS384 and HS512 only");
     if (!(fits & wanted))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a secret of %zu bytes is too short: HS256 needs 32 "
-                         "bytes, HS384 48, HS512 64",
-                         secret.len);
-    if (sl_secret_is_blank((const uint8_t *)secret.at, secret.len))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a secret of one byte over and over is none; make one "
-                         "by openssl rand -base64 64");
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "a secret of %zu bytes is too short: HS256 needs 32 "
+            "bytes, HS384 48, HS512 64",
+            secret.len);
+    if (sl_secure_mem_is_blank((const uint8_t *)secret.at, secret.len))
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "a secret of one byte over and over is none; make one "
+            "by openssl rand -base64 64");
     if (secret.len > SL_SECRET_BYTES)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a secret of %zu bytes is too long; 4096 are the most",
-                         secret.len);
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "a secret of %zu bytes is too long; 4096 are the most", secret.len);
     set = make(1, alloc);
     if (!set)
         return SLUICE_ENOMEM;
     key = &set->keys[0];
-    *key = (struct sl_key){.algorithms = fits & wanted};
-    if (sl_secret_new(secret.len, &key->secret)) {
+    *key = (struct sl_jwk){.algorithms = fits & wanted};
+    if (sl_secure_mem_new(secret.len, &key->secret)) {
         sl_keyset_unref(set);
         return SLUICE_ENOMEM;
     }
@@ -255,7 +263,7 @@ void sl_keyset_unref(struct sl_keyset *set)
         atomic_fetch_sub_explicit(&set->refs, 1, memory_order_acq_rel) > 1)
         return;
     for (unsigned i = 0; i < set->count; i++)
-        sl_key_done(&set->keys[i]);
+        sl_jwk_done(&set->keys[i]);
     alloc = set->alloc;
     sl_alloc_free(&alloc, set, size_of(set->room));
 }

@@ -4,8 +4,8 @@
  * decision that took from a quota or a level; the engine reads this plain
  * struct and depends on no database.
  */
-#ifndef SL_METER_H
-#define SL_METER_H
+#ifndef SL_USAGE_SINK_H
+#define SL_USAGE_SINK_H
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -13,17 +13,19 @@
 #include "core/marks.h"
 
 /* What became of the units of one limit. */
-enum sl_spent_act {
-    SL_SPEND,  /* they are used */
-    SL_HOLD,   /* they are held, until... */
-    SL_END,    /* ...it is known how many were used. Nobody says whose */
-    SL_EXTEND, /* they are held for longer */
-    SL_PAY,    /* what a report gave back has been given back to the table */
+enum sl_usage_act {
+    SL_USAGE_ACT_TAKE,        /* they are used */
+    SL_USAGE_ACT_HOLD,        /* they are held, until... */
+    SL_USAGE_ACT_HOLD_END,    /* ...it is known how many were used. Nobody says
+                                 whose */
+    SL_USAGE_ACT_HOLD_EXTEND, /* they are held for longer */
+    SL_USAGE_ACT_REFUNDED, /* what a report gave back has been given back to the
+                              table */
 };
 
 /* Units of one limit. All of it is borrowed. */
-struct sl_spent {
-    enum sl_spent_act act;
+struct sl_usage_delta {
+    enum sl_usage_act act;
     uint64_t hold[2]; /* HOLD, END, EXTEND: its id */
     sl_ns until;      /* HOLD, EXTEND: its expiry */
 
@@ -40,19 +42,20 @@ struct sl_spent {
     uint64_t cap;   /* the limit; UINT64_MAX: none */
     bool level;     /* it has no period, ever */
     bool reset;     /* somebody said that nothing was used */
-    struct sl_marks marks;
+    struct sl_thresholds marks;
 };
 
-struct sl_meter;
+struct sl_usage_sink;
 
-struct sl_meter_calls {
+struct sl_usage_sink_calls {
     /* Never waits and never fails. */
-    void (*spent)(struct sl_meter *meter, const struct sl_spent *spent);
+    void (*spent)(struct sl_usage_sink *meter,
+                  const struct sl_usage_delta *spent);
 };
 
 /* The books as one thread sees them. */
-struct sl_meter {
-    const struct sl_meter_calls *calls;
+struct sl_usage_sink {
+    const struct sl_usage_sink_calls *calls;
 };
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/str.h"
 
 /* A rate for one limit instead of the plan's, for a time. */
-struct sl_own_rate {
+struct sl_subject_override {
     struct sl_str limit;
     struct sl_str rate;     /* as a policy writes it: "10/min burst 20" */
     sl_ns until;            /* SL_NS_NONE: for good */
@@ -37,7 +37,7 @@ struct sl_subject {
     sl_ns expires; /* of the plan; SL_NS_NONE: never */
     const struct sl_str *roles;
     unsigned role_count;
-    const struct sl_own_rate *rates;
+    const struct sl_subject_override *rates;
     unsigned rate_count;
     const struct sl_credit *credits; /* also of one that is not known */
     unsigned credit_count;

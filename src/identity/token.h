@@ -39,7 +39,7 @@ static inline struct sl_str sl_token_claim(const struct sl_token *token,
 
 /* Why a token is not believed. Each has a word for metrics and a sentence for
  * people in fault.c. */
-enum sl_token_fault {
+enum sl_token_error {
     SL_TOKEN_GOOD,
     SL_TOKEN_MALFORMED, /* not three parts of strict base64url and JSON */
     SL_TOKEN_TOO_LARGE, /* or too deep, or too many claims */
@@ -55,13 +55,13 @@ enum sl_token_fault {
     SL_TOKEN_HELD_BACK, /* too many bad ones from this address lately */
     SL_TOKEN_NO_KEYS,   /* the keys have not been fetched yet */
     SL_TOKEN_NO_MEMORY,
-    SL_TOKEN_FAULTS
+    SL_TOKEN_ERRORS
 };
 
 /* "expired" for metrics; "the token has expired" for people (fault.c, which
  * stands on nothing). */
-const char *sl_token_fault_word(enum sl_token_fault fault);
-const char *sl_token_fault_sentence(enum sl_token_fault fault);
+const char *sl_token_error_word(enum sl_token_error fault);
+const char *sl_token_error_sentence(enum sl_token_error fault);
 
 /* Who verifies tokens on one thread. */
 struct sl_tokens;
@@ -73,7 +73,7 @@ struct sl_tokens_calls {
     const struct sl_token *(*verify)(struct sl_tokens *tokens,
                                      struct sl_str text,
                                      const struct sl_ip *from, sl_ns now,
-                                     enum sl_token_fault *why);
+                                     enum sl_token_error *why);
 };
 
 struct sl_tokens {

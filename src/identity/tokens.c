@@ -24,10 +24,10 @@
 struct tokens {
     struct sl_tokens base; /* first: callers see only this */
     struct sl_alloc alloc;
-    struct sl_keys *keys;
-    struct sl_keys_held held;
-    struct sl_recall recall;
-    struct sl_blame blame;
+    struct sl_jwks_current *keys;
+    struct sl_jwks_held held;
+    struct sl_token_cache recall;
+    struct sl_bad_token blame;
     struct sl_arena arena;
     EVP_MD *hash;
     EVP_MD_CTX *hashing;
@@ -38,11 +38,11 @@ struct tokens {
 /* Whoever puts keys in force finds them obeyed from the next token on. */
 static void follow_keys(struct tokens *t)
 {
-    if (sl_keys_version(t->keys) == t->held.version)
+    if (sl_jwks_current_version(t->keys) == t->held.version)
         return;
-    sl_keys_release(&t->held);
-    sl_keys_hold(t->keys, &t->held);
-    sl_recall_forget(&t->recall);
+    sl_jwks_current_release(&t->held);
+    sl_jwks_current_hold(t->keys, &t->held);
+    sl_token_cache_forget(&t->recall);
 }
 
 static bool digest_of(struct tokens *t, struct sl_str text,
@@ -53,7 +53,7 @@ static bool digest_of(struct tokens *t, struct sl_str text,
            EVP_DigestFinal_ex(t->hashing, ret->bytes, NULL);
 }
 
-static bool cost_a_check(enum sl_token_fault fault)
+static bool cost_a_check(enum sl_token_error fault)
 {
     switch (fault) {
     case SL_TOKEN_SIGNATURE:
@@ -68,49 +68,49 @@ static bool cost_a_check(enum sl_token_fault fault)
     }
 }
 
-static enum sl_token_fault check(struct tokens *t, struct sl_str text,
+static enum sl_token_error check(struct tokens *t, struct sl_str text,
                                  const struct sl_digest *digest,
                                  const struct sl_ip *from, sl_ns now)
 {
     const struct sl_token_rules *rules = t->held.rules;
     struct sl_token *token = &t->token;
-    enum sl_token_fault fault;
+    enum sl_token_error fault;
     sl_ns until = SL_NS_MAX;
 
-    if (from && sl_blame_holds(&t->blame, from, now))
+    if (from && sl_bad_token_holds(&t->blame, from, now))
         return SL_TOKEN_HELD_BACK;
     sl_arena_reset(&t->arena);
     fault =
         sl_token_verify(t->held.set, rules, text, now, &t->arena, token, NULL);
     if (fault == SL_TOKEN_NO_KEY)
-        sl_keys_wish(t->keys);
+        sl_jwks_current_request_refresh(t->keys);
     if (from && cost_a_check(fault))
-        sl_blame_note(&t->blame, from, now);
+        sl_bad_token_note(&t->blame, from, now);
     if (fault)
         return fault;
     if (token->expires != SL_NS_NONE)
         until = sl_ns_add_sat(token->expires, rules->leeway);
-    sl_recall_keep(&t->recall, digest, token, token->begins - rules->leeway,
-                   until);
+    sl_token_cache_keep(&t->recall, digest, token,
+                        token->begins - rules->leeway, until);
     return SL_TOKEN_GOOD;
 }
 
 /* The token is in t->token if it is good. */
-static enum sl_token_fault look(struct tokens *t, struct sl_str text,
+static enum sl_token_error look(struct tokens *t, struct sl_str text,
                                 const struct sl_ip *from, sl_ns now)
 {
     struct sl_digest digest;
 
     follow_keys(t);
     if (!t->held.set) {
-        sl_keys_wish(t->keys);
+        sl_jwks_current_request_refresh(t->keys);
         return SL_TOKEN_NO_KEYS;
     }
     if (text.len > SL_TOKEN_BYTES)
         return SL_TOKEN_TOO_LARGE;
     if (!digest_of(t, text, &digest))
         return SL_TOKEN_NO_MEMORY;
-    if (sl_recall_find(&t->recall, &digest, now, &t->token)) {
+    if (sl_token_cache_find(&t->recall, &digest, now, &t->token)) {
         t->stats.remembered++;
         return SL_TOKEN_GOOD;
     }
@@ -120,7 +120,7 @@ static enum sl_token_fault look(struct tokens *t, struct sl_str text,
 static const struct sl_token *verify(struct sl_tokens *tokens,
                                      struct sl_str text,
                                      const struct sl_ip *from, sl_ns now,
-                                     enum sl_token_fault *why)
+                                     enum sl_token_error *why)
 {
     struct tokens *t = (struct tokens *)tokens;
 
@@ -140,10 +140,10 @@ static int fill(struct tokens *t, const struct sl_tokens_options *options)
     unsigned most = options->remembered ? options->remembered : REMEMBERED;
     unsigned bad =
         options->bad_per_minute ? options->bad_per_minute : BAD_PER_MINUTE;
-    int err = sl_recall_init(&t->recall, most, &t->alloc);
+    int err = sl_token_cache_init(&t->recall, most, &t->alloc);
 
     if (!err)
-        err = sl_blame_init(&t->blame, bad, &t->alloc);
+        err = sl_bad_token_init(&t->blame, bad, &t->alloc);
     if (err)
         return err;
     t->hash = EVP_MD_fetch(NULL, "SHA256", NULL);
@@ -158,7 +158,7 @@ int sl_tokens_open(const struct sl_tokens_options *options,
     int err;
 
     if (!t)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory left");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory left");
     *t = (struct tokens){.base = {.calls = &calls},
                          .alloc = *options->alloc,
                          .keys = options->keys};
@@ -166,10 +166,10 @@ int sl_tokens_open(const struct sl_tokens_options *options,
     err = fill(t, options);
     if (err) {
         sl_tokens_close(&t->base);
-        return sl_refuse(diag, err,
-                         err == SLUICE_ESYS
-                             ? "the kernel gives no random numbers"
-                             : "there is no memory left");
+        return sl_diag_error(diag, err,
+                             err == SLUICE_ESYS
+                                 ? "the kernel gives no random numbers"
+                                 : "there is no memory left");
     }
     *ret = &t->base;
     return 0;
@@ -182,9 +182,9 @@ void sl_tokens_close(struct sl_tokens *tokens)
 
     if (!t)
         return;
-    sl_keys_release(&t->held);
-    sl_recall_done(&t->recall);
-    sl_blame_done(&t->blame);
+    sl_jwks_current_release(&t->held);
+    sl_token_cache_done(&t->recall);
+    sl_bad_token_done(&t->blame);
     sl_arena_done(&t->arena);
     EVP_MD_CTX_free(t->hashing);
     EVP_MD_free(t->hash);

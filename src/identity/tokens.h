@@ -17,15 +17,15 @@
 #include "identity/verify.h"
 
 struct sl_tokens_options {
-    struct sl_keys *keys;    /* borrowed, outlives it */
-    unsigned remembered;     /* tokens; 0: 4096 */
-    unsigned bad_per_minute; /* from one address; 0: 60, in bursts of 20 */
+    struct sl_jwks_current *keys; /* borrowed, outlives it */
+    unsigned remembered;          /* tokens; 0: 4096 */
+    unsigned bad_per_minute;      /* from one address; 0: 60, in bursts of 20 */
     const struct sl_alloc *alloc;
 };
 
 /* `remembered` of the `good` ones cost no check of a signature. */
 struct sl_tokens_stats {
-    uint64_t good, remembered, bad[SL_TOKEN_FAULTS];
+    uint64_t good, remembered, bad[SL_TOKEN_ERRORS];
 };
 
 SL_MUST_USE int sl_tokens_open(const struct sl_tokens_options *options,

@@ -30,7 +30,7 @@ struct asked {
 
 /* ---- the shape ---- */
 
-static enum sl_token_fault decode(struct sl_str text, struct sl_arena *arena,
+static enum sl_token_error decode(struct sl_str text, struct sl_arena *arena,
                                   struct sl_str *ret)
 {
     int err = sl_base64url_copy(text, arena, ret);
@@ -41,14 +41,14 @@ static enum sl_token_fault decode(struct sl_str text, struct sl_arena *arena,
 }
 
 /* Exactly two dots. Only the payload may be empty. */
-static enum sl_token_fault split(struct sl_str text, struct sl_arena *arena,
+static enum sl_token_error split(struct sl_str text, struct sl_arena *arena,
                                  struct parts *ret)
 {
     const char *end = text.at + text.len;
     const char *one = text.len ? memchr(text.at, '.', text.len) : NULL;
     const char *two =
         one ? memchr(one + 1, '.', (size_t)(end - one) - 1) : NULL;
-    enum sl_token_fault fault;
+    enum sl_token_error fault;
 
     if (!two || one == text.at || two + 1 == end ||
         memchr(two + 1, '.', (size_t)(end - two) - 1))
@@ -65,11 +65,11 @@ static enum sl_token_fault split(struct sl_str text, struct sl_arena *arena,
     return fault;
 }
 
-static enum sl_token_fault read_object(struct sl_str text, json_t **ret)
+static enum sl_token_error read_object(struct sl_str text, json_t **ret)
 {
-    struct sl_object_why why;
+    struct sl_json_object_why why;
 
-    *ret = sl_object_read(text, &why);
+    *ret = sl_json_object_read(text, &why);
     if (*ret)
         return SL_TOKEN_GOOD;
     if (why.fault == SL_OBJECT_NO_MEMORY)
@@ -93,7 +93,7 @@ static bool has_refused(const json_t *header)
     return false;
 }
 
-static enum sl_token_fault read_kid(const json_t *header,
+static enum sl_token_error read_kid(const json_t *header,
                                     struct sl_arena *arena, struct asked *ret)
 {
     const json_t *kid = json_object_get(header, "kid");
@@ -114,7 +114,7 @@ static enum sl_token_fault read_kid(const json_t *header,
     return SL_TOKEN_GOOD;
 }
 
-static enum sl_token_fault read_fields(const json_t *header, unsigned allowed,
+static enum sl_token_error read_fields(const json_t *header, unsigned allowed,
                                        struct sl_arena *arena,
                                        struct asked *ret)
 {
@@ -122,7 +122,7 @@ static enum sl_token_fault read_fields(const json_t *header, unsigned allowed,
 
     if (has_refused(header))
         return SL_TOKEN_HEADER;
-    if (!sl_object_text(header, "alg", &alg))
+    if (!sl_json_object_text(header, "alg", &alg))
         return SL_TOKEN_MALFORMED;
     ret->alg = sl_alg_of(sl_algorithm_of(alg));
     if (!ret->alg || (allowed && !(ret->alg->bit & allowed)))
@@ -130,12 +130,12 @@ static enum sl_token_fault read_fields(const json_t *header, unsigned allowed,
     return read_kid(header, arena, ret);
 }
 
-static enum sl_token_fault read_header(struct sl_str text, unsigned allowed,
+static enum sl_token_error read_header(struct sl_str text, unsigned allowed,
                                        struct sl_arena *arena,
                                        struct asked *ret)
 {
     json_t *header;
-    enum sl_token_fault fault = read_object(text, &header);
+    enum sl_token_error fault = read_object(text, &header);
 
     if (!fault)
         fault = read_fields(header, allowed, arena, ret);
@@ -145,16 +145,16 @@ static enum sl_token_fault read_header(struct sl_str text, unsigned allowed,
 
 /* ---- the keys ---- */
 
-static bool is_called(const struct sl_key *key, struct sl_str kid)
+static bool is_called(const struct sl_jwk *key, struct sl_str kid)
 {
     return key->has_kid &&
            sl_str_eq((struct sl_str){key->kid, key->kid_len}, kid);
 }
 
 /* The only key of the set that has no name, or NULL. */
-static const struct sl_key *nameless(const struct sl_keyset *set)
+static const struct sl_jwk *nameless(const struct sl_keyset *set)
 {
-    const struct sl_key *found = NULL;
+    const struct sl_jwk *found = NULL;
 
     for (unsigned i = 0; i < set->count; i++)
         if (!set->keys[i].has_kid) {
@@ -167,16 +167,16 @@ static const struct sl_key *nameless(const struct sl_keyset *set)
 
 /* The keys to try: those of that name, or the only one that has none; without
  * a name, those that fit. */
-static enum sl_token_fault choose(const struct sl_keyset *set,
+static enum sl_token_error choose(const struct sl_keyset *set,
                                   const struct asked *asked,
-                                  const struct sl_key *ret[TRIED_MOST],
+                                  const struct sl_jwk *ret[TRIED_MOST],
                                   unsigned *ret_count)
 {
-    const struct sl_key *lone = asked->has_kid ? nameless(set) : NULL;
+    const struct sl_jwk *lone = asked->has_kid ? nameless(set) : NULL;
     unsigned count = 0, named = 0;
 
     for (unsigned i = 0; i < set->count && count < TRIED_MOST; i++) {
-        const struct sl_key *key = &set->keys[i];
+        const struct sl_jwk *key = &set->keys[i];
 
         if (asked->has_kid && !is_called(key, asked->kid))
             continue;
@@ -196,13 +196,13 @@ static enum sl_token_fault choose(const struct sl_keyset *set,
     return asked->has_kid && named > 0 ? SL_TOKEN_ALGORITHM : SL_TOKEN_NO_KEY;
 }
 
-static enum sl_token_fault check_signature(const struct sl_keyset *set,
+static enum sl_token_error check_signature(const struct sl_keyset *set,
                                            const struct asked *asked,
                                            const struct parts *parts)
 {
-    const struct sl_key *keys[TRIED_MOST];
+    const struct sl_jwk *keys[TRIED_MOST];
     unsigned count = 0;
-    enum sl_token_fault fault = choose(set, asked, keys, &count);
+    enum sl_token_error fault = choose(set, asked, keys, &count);
 
     for (unsigned i = 0; i < count; i++) {
         fault = sl_signature_check(keys[i], asked->alg, parts->text,
@@ -215,13 +215,13 @@ static enum sl_token_fault check_signature(const struct sl_keyset *set,
 
 /* ---- the claims ---- */
 
-static enum sl_token_fault read_claims(struct sl_str text,
+static enum sl_token_error read_claims(struct sl_str text,
                                        const struct sl_token_rules *rules,
                                        sl_ns now, struct sl_arena *arena,
                                        struct sl_token *ret)
 {
     json_t *claims;
-    enum sl_token_fault fault = read_object(text, &claims);
+    enum sl_token_error fault = read_object(text, &claims);
 
     if (!fault)
         fault = sl_claims_check(claims, rules, now, ret);
@@ -231,7 +231,7 @@ static enum sl_token_fault read_claims(struct sl_str text,
     return fault;
 }
 
-enum sl_token_fault sl_token_verify(const struct sl_keyset *set,
+enum sl_token_error sl_token_verify(const struct sl_keyset *set,
                                     const struct sl_token_rules *rules,
                                     struct sl_str text, sl_ns now,
                                     struct sl_arena *arena,
@@ -239,7 +239,7 @@ enum sl_token_fault sl_token_verify(const struct sl_keyset *set,
 {
     struct parts parts;
     struct asked asked = {.alg = NULL};
-    enum sl_token_fault fault;
+    enum sl_token_error fault;
 
     ret->claim_count = 0;
     ret->expires = SL_NS_NONE;

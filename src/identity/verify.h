@@ -32,7 +32,7 @@ struct sl_token_rules {
  * and *ret; a token that is refused for its times has those there, and no
  * claims. `kid` (NULL allowed) gets the name of the key that was asked for and
  * not found, for SL_TOKEN_NO_KEY. */
-SL_MUST_USE enum sl_token_fault
+SL_MUST_USE enum sl_token_error
 sl_token_verify(const struct sl_keyset *set, const struct sl_token_rules *rules,
                 struct sl_str text, sl_ns now, struct sl_arena *arena,
                 struct sl_token *ret, struct sl_str *kid);

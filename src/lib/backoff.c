@@ -126,18 +126,18 @@ static int check(const struct sluice_backoff *b,
                  const int64_t *ret)
 {
     if (!b || !refusal || !ret)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "there is no %s",
-                         !b         ? "backoff"
-                         : !refusal ? "refusal"
-                                    : "place for the wait");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL, "there is no %s",
+                             !b         ? "backoff"
+                             : !refusal ? "refusal"
+                                        : "place for the wait");
     if (now < 0 || b->base_ns < 0 || b->cap_ns < 0 || b->longest_ns < 0)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "a time of a backoff is negative");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "a time of a backoff is negative");
     if (!sluice_backoff_retries(refusal->status))
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "the server answered %d, and only 429 and 503 are "
-                         "asked again",
-                         refusal->status);
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "the server answered %d, and only 429 and 503 are "
+                             "asked again",
+                             refusal->status);
     return 0;
 }
 
@@ -153,17 +153,19 @@ int sluice_backoff_next(struct sluice_backoff *b,
         return err;
     attempts = b->attempts ? b->attempts : ATTEMPTS;
     if (b->refused >= attempts - 1)
-        return sl_refuse(sl_gate_diag(), SLUICE_EFULL,
-                         "the server answered %d to the last of %u attempts",
-                         refusal->status, attempts);
+        return sl_diag_error(
+            sl_gate_diag(), SLUICE_EFULL,
+            "the server answered %d to the last of %u attempts",
+            refusal->status, attempts);
     wait = told(refusal, now_ns);
     longest = given(b->longest_ns, LONGEST);
     if (wait > longest)
-        return sl_refuse(sl_gate_diag(), SLUICE_EFULL,
-                         "the server answered %d and asks to wait %lld s; the "
-                         "longest wait is %lld s",
-                         refusal->status, (long long)(wait / SL_S),
-                         (long long)(longest / SL_S));
+        return sl_diag_error(
+            sl_gate_diag(), SLUICE_EFULL,
+            "the server answered %d and asks to wait %lld s; the "
+            "longest wait is %lld s",
+            refusal->status, (long long)(wait / SL_S),
+            (long long)(longest / SL_S));
     step = step_of(b);
     if (wait <= 0) /* nothing was said, or it lies behind us */
         wait = step;

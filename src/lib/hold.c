@@ -22,8 +22,8 @@ static struct sl_hold_id new_id(struct sluice *gate)
 static int check_life(int64_t life)
 {
     if (life <= 0 || life > LIFE_MAX)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "a hold lasts between 1 ns and 10 years");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "a hold lasts between 1 ns and 10 years");
     return 0;
 }
 
@@ -33,36 +33,36 @@ int sluice_hold(struct sluice *gate, struct sluice_part *parts, size_t count,
 {
     struct sl_part set[SLUICE_PARTS_MAX];
     struct sl_gate_reading r = {0, false, 0};
-    enum sl_verdict verdict;
+    enum sl_set_result verdict;
     struct sl_hold_id new;
     int err = sl_gate_check(gate, parts, count);
 
     if (!err && !id)
-        err = sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                        "sluice_hold needs a place for the id");
+        err = sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                            "sluice_hold needs a place for the id");
     if (!err)
         err = check_life(for_ns);
     if (err)
         return err;
     SL_HOLDS(id);
     for (size_t i = 0; i < count; i++)
-        set[i] = sl_gate_part(gate, &parts[i], SL_ACT_TAKE);
+        set[i] = sl_gate_part(gate, &parts[i], SL_PART_OP_TAKE);
     new = new_id(gate);
     r.now = sl_gate_clock(gate);
     while ((verdict = sl_table_hold(&gate->table, set, (unsigned)count, new,
-                                    for_ns, r.now, r.fresh)) ==
-           SL_VERDICT_STALE)
+                                    for_ns, r.now, r.fresh)) == SL_SET_STALE)
         sl_gate_read_again(gate, &r);
-    if (verdict == SL_VERDICT_VOID)
-        return sl_refuse(sl_gate_diag(), SLUICE_EFULL,
-                         "the state has no room for another hold; give it more "
-                         "memory, or let holds end sooner");
+    if (verdict == SL_SET_NO_HOLD_ROOM)
+        return sl_diag_error(
+            sl_gate_diag(), SLUICE_EFULL,
+            "the state has no room for another hold; give it more "
+            "memory, or let holds end sooner");
     for (size_t i = 0; i < count; i++)
         sl_gate_answer(&set[i].answer, set[i].untracked, &parts[i].answer);
     *id = (struct sluice_hold_id){
         {0, 0}
     };
-    if (verdict == SL_VERDICT_ALLOW)
+    if (verdict == SL_SET_ALLOW)
         *id = (struct sluice_hold_id){
             {new.w[0], new.w[1]}
         };
@@ -111,12 +111,12 @@ static const struct sl_limit *numbers(void *ctx, uint32_t id, uint64_t held,
     return limit;
 }
 
-static int end(struct sluice *gate, struct sl_hold_deed *deed,
+static int end(struct sluice *gate, struct sl_hold_result *deed,
                enum sluice_hold_state *ret)
 {
     struct sl_gate_reading r = {sl_gate_clock(gate), false, 0};
 
-    while (sl_table_end(&gate->table, deed, r.now, r.fresh) == SL_VERDICT_STALE)
+    while (sl_table_end(&gate->table, deed, r.now, r.fresh) == SL_SET_STALE)
         sl_gate_read_again(gate, &r);
     if (ret)
         *ret = (enum sluice_hold_state)deed->state;
@@ -127,20 +127,22 @@ static int check_costs(const struct sluice *gate,
                        const struct sluice_settlement *costs, size_t count)
 {
     if (count > 0 && !costs)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "costs are missing");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "costs are missing");
     for (size_t i = 0; i < count; i++) {
         if (costs[i].limit >= gate->limit_count)
-            return sl_refuse(sl_gate_diag(), SLUICE_ENOENT,
-                             "there is no limit number %u; the gate has %zu",
-                             costs[i].limit, gate->limit_count);
+            return sl_diag_error(
+                sl_gate_diag(), SLUICE_ENOENT,
+                "there is no limit number %u; the gate has %zu", costs[i].limit,
+                gate->limit_count);
         if (costs[i].cost > SL_HOLD_COST_MAX)
-            return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                             "a cost of more than 2^49 can't be settled");
+            return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                                 "a cost of more than 2^49 can't be settled");
         for (size_t j = 0; j < i; j++)
             if (costs[j].limit == costs[i].limit)
-                return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                                 "limit \"%s\" is named twice",
-                                 gate->limits[costs[i].limit].of.name);
+                return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                                     "limit \"%s\" is named twice",
+                                     gate->limits[costs[i].limit].of.name);
     }
     return 0;
 }
@@ -148,14 +150,14 @@ static int check_costs(const struct sluice *gate,
 static int check_gate(const struct sluice *gate)
 {
     if (!gate)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "there is no gate");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL, "there is no gate");
     return 0;
 }
 
-static struct sl_hold_deed deed_of(enum sl_hold_errand errand,
-                                   struct sluice_hold_id id, struct bill *bill)
+static struct sl_hold_result
+deed_of(enum sl_hold_action errand, struct sluice_hold_id id, struct bill *bill)
 {
-    return (struct sl_hold_deed){
+    return (struct sl_hold_result){
         .errand = errand,
         .id = {{id.w[0], id.w[1]}},
         .numbers = numbers,
@@ -168,7 +170,7 @@ int sluice_settle(struct sluice *gate, struct sluice_hold_id id,
                   enum sluice_hold_state *ret)
 {
     struct bill bill = {gate, costs, count};
-    struct sl_hold_deed deed = deed_of(SL_HOLD_SETTLE, id, &bill);
+    struct sl_hold_result deed = deed_of(SL_HOLD_SETTLE, id, &bill);
     int err = check_gate(gate);
 
     if (!err)
@@ -190,7 +192,7 @@ int sluice_release(struct sluice *gate, struct sluice_hold_id id,
                    enum sluice_hold_state *ret)
 {
     struct bill bill = {gate, NULL, 0};
-    struct sl_hold_deed deed = deed_of(SL_HOLD_SETTLE, id, &bill);
+    struct sl_hold_result deed = deed_of(SL_HOLD_SETTLE, id, &bill);
     int err = check_gate(gate);
 
     deed.release = true;
@@ -201,7 +203,7 @@ int sluice_extend(struct sluice *gate, struct sluice_hold_id id, int64_t for_ns,
                   enum sluice_hold_state *ret)
 {
     struct bill bill = {gate, NULL, 0};
-    struct sl_hold_deed deed = deed_of(SL_HOLD_EXTEND, id, &bill);
+    struct sl_hold_result deed = deed_of(SL_HOLD_EXTEND, id, &bill);
     int err = check_gate(gate);
 
     if (!err)

@@ -32,10 +32,10 @@ static int about(const struct sluice_limit *limit, const char *rate, int err,
 {
     const char *quote = rate && *rate ? rate : NULL;
 
-    return sl_refuse(sl_gate_diag(), err, "limit \"%s\": %s%s%s%s%s",
-                     limit->name, quote ? quote : "", quote ? ": " : "",
-                     why->sentence, why->hint[0] ? "; did you mean " : "",
-                     why->hint);
+    return sl_diag_error(sl_gate_diag(), err, "limit \"%s\": %s%s%s%s%s",
+                         limit->name, quote ? quote : "", quote ? ": " : "",
+                         why->sentence, why->hint[0] ? "; did you mean " : "",
+                         why->hint);
 }
 
 static int read_plan(struct sl_gate_limit *gl, const struct sluice_limit *from,
@@ -48,8 +48,8 @@ static int read_plan(struct sl_gate_limit *gl, const struct sluice_limit *from,
     int err;
 
     if (!text)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "limit \"%s\" has no rate", from->name);
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "limit \"%s\" has no rate", from->name);
     err = sl_parse_rate(sl_str_c(text), &rate, &why);
     if (!err)
         err = sl_limit_init(ret, kind_of(from), &rate, &options, &why);
@@ -82,7 +82,8 @@ static int read_plans(struct sluice *gate, struct sl_gate_limit *gl,
         count++;
     gl->plans = sl_alloc_new(&gate->alloc, count * sizeof(*gl->plans));
     if (!gl->plans)
-        return sl_refuse(sl_gate_diag(), SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(sl_gate_diag(), SLUICE_ENOMEM,
+                             "there is no memory");
     gl->plan_count = count;
     for (unsigned i = 0; i < count; i++) {
         const char *text = i ? from->plans[i - 1] : from->rate;
@@ -91,10 +92,11 @@ static int read_plans(struct sluice *gate, struct sl_gate_limit *gl,
         if (err)
             return err;
         if (sl_limit_shape(&gl->plans[i]) != sl_limit_shape(&gl->plans[0]))
-            return sl_refuse(sl_gate_diag(), SLUICE_ECONF,
-                             "limit \"%s\": %s has another period than %s; the "
-                             "plans of one limit share theirs",
-                             from->name, text, from->rate);
+            return sl_diag_error(
+                sl_gate_diag(), SLUICE_ECONF,
+                "limit \"%s\": %s has another period than %s; the "
+                "plans of one limit share theirs",
+                from->name, text, from->rate);
     }
     gl->of.strictest = strictest(gl);
     return 0;
@@ -107,25 +109,27 @@ static int read_limit(struct sluice *gate, struct sl_gate_limit *gl,
     int err;
 
     if (!from->name || !*from->name)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "a limit needs a name");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "a limit needs a name");
     if ((unsigned)from->kind > SLUICE_LEVEL)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "limit \"%s\": %d is no kind", from->name,
-                         (int)from->kind);
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "limit \"%s\": %d is no kind", from->name,
+                             (int)from->kind);
     if (from->kind != SLUICE_QUOTA && (from->zone || from->anchor))
-        return sl_refuse(sl_gate_diag(), SLUICE_ECONF,
-                         "limit \"%s\": only a quota has a time zone and an "
-                         "anchor",
-                         from->name);
+        return sl_diag_error(
+            sl_gate_diag(), SLUICE_ECONF,
+            "limit \"%s\": only a quota has a time zone and an "
+            "anchor",
+            from->name);
     if (from->kind != SLUICE_TOKEN_BUCKET && from->interval)
-        return sl_refuse(sl_gate_diag(), SLUICE_ECONF,
-                         "limit \"%s\": only a token-bucket refills by the "
-                         "interval",
-                         from->name);
+        return sl_diag_error(sl_gate_diag(), SLUICE_ECONF,
+                             "limit \"%s\": only a token-bucket refills by the "
+                             "interval",
+                             from->name);
     if (from->share > 1000)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "limit \"%s\": a share of %u is more than 1000",
-                         from->name, from->share);
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "limit \"%s\": a share of %u is more than 1000",
+                             from->name, from->share);
     if (from->zone) {
         err = sl_zone_load(from->zone, &gate->alloc, &gl->zone, &why);
         if (err)
@@ -134,7 +138,8 @@ static int read_limit(struct sluice *gate, struct sl_gate_limit *gl,
     gl->name_size = strlen(from->name) + 1;
     gl->name = sl_alloc_new(&gate->alloc, gl->name_size);
     if (!gl->name)
-        return sl_refuse(sl_gate_diag(), SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(sl_gate_diag(), SLUICE_ENOMEM,
+                             "there is no memory");
     memcpy(gl->name, from->name, gl->name_size);
     gl->of.name = gl->name;
     gl->of.share = from->share;
@@ -147,12 +152,13 @@ static int read_limits(struct sluice *gate, const struct sluice_options *o)
     uint64_t shares = 0;
 
     if (!o->limits || o->limit_count == 0 || o->limit_count > SL_LIMITS)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "a gate has between 1 and %d limits, not %zu",
-                         SL_LIMITS, o->limit_count);
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "a gate has between 1 and %d limits, not %zu",
+                             SL_LIMITS, o->limit_count);
     gate->limits = sl_alloc_new(&gate->alloc, size);
     if (!gate->limits)
-        return sl_refuse(sl_gate_diag(), SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(sl_gate_diag(), SLUICE_ENOMEM,
+                             "there is no memory");
     memset(gate->limits, 0, size);
     gate->limit_count = o->limit_count;
     for (size_t i = 0; i < o->limit_count; i++) {
@@ -162,16 +168,16 @@ static int read_limits(struct sluice *gate, const struct sluice_options *o)
             return err;
         for (size_t j = 0; j < i; j++)
             if (strcmp(o->limits[i].name, o->limits[j].name) == 0)
-                return sl_refuse(sl_gate_diag(), SLUICE_ECONF,
-                                 "two limits are called \"%s\"",
-                                 o->limits[i].name);
+                return sl_diag_error(sl_gate_diag(), SLUICE_ECONF,
+                                     "two limits are called \"%s\"",
+                                     o->limits[i].name);
         shares += o->limits[i].share;
     }
     if (shares > 1000)
-        return sl_refuse(sl_gate_diag(), SLUICE_ECONF,
-                         "the shares of all limits add up to %" PRIu64
-                         ", more than 1000",
-                         shares);
+        return sl_diag_error(sl_gate_diag(), SLUICE_ECONF,
+                             "the shares of all limits add up to %" PRIu64
+                             ", more than 1000",
+                             shares);
     return 0;
 }
 
@@ -184,18 +190,19 @@ static int open_region(struct sluice *gate, const struct sluice_options *o,
 
     if ((unsigned)o->on_full > SLUICE_FULL_DENY ||
         (unsigned)o->on_damage > SLUICE_DAMAGE_REFUSE)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "%d is no choice for on_full, or %d for on_damage",
-                         (int)o->on_full, (int)o->on_damage);
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "%d is no choice for on_full, or %d for on_damage",
+                             (int)o->on_full, (int)o->on_damage);
     if (o->memory && !o->size)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "memory that is handed in needs its size");
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "memory that is handed in needs its size");
     if (o->path && !*o->path)
-        return sl_refuse(diag, SLUICE_EINVAL, "the path is empty");
+        return sl_diag_error(diag, SLUICE_EINVAL, "the path is empty");
     if (o->path && o->memory)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "the state is either in a file or in memory that was "
-                         "handed in, not in both");
+        return sl_diag_error(
+            diag, SLUICE_EINVAL,
+            "the state is either in a file or in memory that was "
+            "handed in, not in both");
     if (o->memory)
         return sl_region_open_memory(ret, o->memory, size, diag);
     if (!o->path)
@@ -207,8 +214,8 @@ static int open_region(struct sluice *gate, const struct sluice_options *o,
                                   : SL_DAMAGE_SET_ASIDE,
                               &why);
     if (err == SLUICE_EDAMAGE)
-        return sl_refuse(diag, err, "%s can't be used: %s", o->path,
-                         why.sentence);
+        return sl_diag_error(diag, err, "%s can't be used: %s", o->path,
+                             why.sentence);
     if (err)
         *diag = why;
     else if (ret->set_aside[0])
@@ -227,11 +234,12 @@ static int make_known(struct sluice *gate)
 
         if (!of->share)
             of->equal_parts = (uint32_t)gate->limit_count;
-        if (sl_table_know(&gate->table, of))
-            return sl_refuse(sl_gate_diag(), SLUICE_EFULL,
-                             "the state knows %d limits already, of this and "
-                             "earlier policies; begin a new one",
-                             SL_LIMITS);
+        if (sl_table_add_limit(&gate->table, of))
+            return sl_diag_error(
+                sl_gate_diag(), SLUICE_EFULL,
+                "the state knows %d limits already, of this and "
+                "earlier policies; begin a new one",
+                SL_LIMITS);
     }
     return 0;
 }
@@ -277,19 +285,21 @@ int sluice_open(const struct sluice_options *options, struct sluice **ret)
     int err;
 
     if (!options || !ret)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "sluice_open needs options and a place for the gate");
+        return sl_diag_error(
+            sl_gate_diag(), SLUICE_EINVAL,
+            "sluice_open needs options and a place for the gate");
     if (options->resize)
         alloc = (struct sl_alloc){options->resize, options->resize_ctx};
     gate = new_gate(&alloc);
     if (!gate)
-        return sl_refuse(sl_gate_diag(), SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(sl_gate_diag(), SLUICE_ENOMEM,
+                             "there is no memory");
     gate->now = options->now;
     gate->now_ctx = options->now_ctx;
     err = read_limits(gate, options);
     if (!err && sl_hash_key_make(&gate->ids))
-        err = sl_refuse(sl_gate_diag(), SLUICE_ESYS,
-                        "the kernel gives no random numbers");
+        err = sl_diag_error(sl_gate_diag(), SLUICE_ESYS,
+                            "the kernel gives no random numbers");
     if (!err)
         err = open_region(gate, options, &region);
     if (err) {

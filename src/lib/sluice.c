@@ -48,15 +48,15 @@ sl_ns sl_gate_clock(const struct sluice *gate)
 static int check_part(const struct sluice *gate, const struct sluice_part *p)
 {
     if (p->limit >= gate->limit_count)
-        return sl_refuse(sl_gate_diag(), SLUICE_ENOENT,
-                         "there is no limit number %u; the gate has %zu",
-                         p->limit, gate->limit_count);
+        return sl_diag_error(sl_gate_diag(), SLUICE_ENOENT,
+                             "there is no limit number %u; the gate has %zu",
+                             p->limit, gate->limit_count);
     if (p->plan >= gate->limits[p->limit].plan_count)
-        return sl_refuse(sl_gate_diag(), SLUICE_ENOENT,
-                         "limit \"%s\" has no plan number %u",
-                         gate->limits[p->limit].of.name, p->plan);
+        return sl_diag_error(sl_gate_diag(), SLUICE_ENOENT,
+                             "limit \"%s\" has no plan number %u",
+                             gate->limits[p->limit].of.name, p->plan);
     if (!p->key && p->key_len > 0)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "a key is missing");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL, "a key is missing");
     return 0;
 }
 
@@ -64,12 +64,12 @@ int sl_gate_check(const struct sluice *gate, const struct sluice_part *parts,
                   size_t count)
 {
     if (!gate || !parts)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "there is no %s",
-                         gate ? "set of parts" : "gate");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL, "there is no %s",
+                             gate ? "set of parts" : "gate");
     if (count == 0 || count > SLUICE_PARTS_MAX)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "a set has between 1 and %d parts, not %zu",
-                         SLUICE_PARTS_MAX, count);
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "a set has between 1 and %d parts, not %zu",
+                             SLUICE_PARTS_MAX, count);
     for (size_t i = 0; i < count; i++) {
         int err = check_part(gate, &parts[i]);
 
@@ -82,7 +82,7 @@ int sl_gate_check(const struct sluice *gate, const struct sluice_part *parts,
 /* ---- between the two shapes ---- */
 
 struct sl_part sl_gate_part(const struct sluice *gate,
-                            const struct sluice_part *p, enum sl_act act)
+                            const struct sluice_part *p, enum sl_part_op act)
 {
     const struct sl_gate_limit *gl = &gate->limits[p->limit];
 
@@ -150,12 +150,13 @@ static void decide(struct sluice *gate, struct sl_part *parts, unsigned count,
     struct sl_gate_reading r = {now, false, 0};
 
     while (sl_table_decide(&gate->table, parts, count, r.now, r.fresh) ==
-           SL_VERDICT_STALE)
+           SL_SET_STALE)
         sl_gate_read_again(gate, &r);
 }
 
 static int decide_all(struct sluice *gate, struct sluice_part *parts,
-                      size_t count, enum sl_act act, struct sluice_verdict *ret)
+                      size_t count, enum sl_part_op act,
+                      struct sluice_verdict *ret)
 {
     struct sl_part set[SLUICE_PARTS_MAX];
     int err = sl_gate_check(gate, parts, count);
@@ -175,13 +176,13 @@ static int decide_all(struct sluice *gate, struct sluice_part *parts,
 int sluice_take(struct sluice *gate, struct sluice_part *parts, size_t count,
                 struct sluice_verdict *ret)
 {
-    return decide_all(gate, parts, count, SL_ACT_TAKE, ret);
+    return decide_all(gate, parts, count, SL_PART_OP_TAKE, ret);
 }
 
 int sluice_look(struct sluice *gate, struct sluice_part *parts, size_t count,
                 struct sluice_verdict *ret)
 {
-    return decide_all(gate, parts, count, SL_ACT_LOOK, ret);
+    return decide_all(gate, parts, count, SL_PART_OP_PEEK, ret);
 }
 
 /* Some parts of a batch; those that met a step of the clock, or think so, are
@@ -190,13 +191,13 @@ static void batch_some(struct sluice *gate, struct sluice_part *parts,
                        unsigned count, sl_ns now)
 {
     struct sl_part some[BATCH];
-    enum sl_verdict verdicts[BATCH];
+    enum sl_set_result verdicts[BATCH];
 
     for (unsigned i = 0; i < count; i++)
-        some[i] = sl_gate_part(gate, &parts[i], SL_ACT_TAKE);
+        some[i] = sl_gate_part(gate, &parts[i], SL_PART_OP_TAKE);
     sl_table_batch(&gate->table, some, verdicts, count, now, false);
     for (unsigned i = 0; i < count; i++) {
-        if (verdicts[i] == SL_VERDICT_STALE)
+        if (verdicts[i] == SL_SET_STALE)
             decide(gate, &some[i], 1, sl_gate_clock(gate));
         sl_gate_answer(&some[i].answer, some[i].untracked, &parts[i].answer);
     }
@@ -208,8 +209,8 @@ int sluice_take_batch(struct sluice *gate, struct sluice_part *parts,
     sl_ns now;
 
     if (!gate || (!parts && count > 0))
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "a batch needs a gate and parts");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "a batch needs a gate and parts");
     for (size_t i = 0; i < count; i++) {
         int err = check_part(gate, &parts[i]);
 
@@ -234,14 +235,15 @@ static int adjust_all(struct sluice *gate, struct sluice_part *parts,
 
     for (size_t i = 0; !err && i < count; i++)
         if (parts[i].cost > SL_AMOUNT_MAX / SLUICE_PARTS_MAX)
-            err = sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                            "a cost of more than 2^49 can't be given back or "
-                            "charged");
+            err =
+                sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                              "a cost of more than 2^49 can't be given back or "
+                              "charged");
     if (err)
         return err;
     now = sl_gate_clock(gate);
     for (size_t i = 0; i < count; i++) {
-        set[i] = sl_gate_part(gate, &parts[i], SL_ACT_ADJUST);
+        set[i] = sl_gate_part(gate, &parts[i], SL_PART_OP_ADJUST);
         set[i].delta = sign * (int64_t)parts[i].cost;
         set[i].when = parts[i].taken_at_ns > 0 ? parts[i].taken_at_ns : now;
         if (set[i].when > now)
@@ -269,7 +271,7 @@ int sluice_reset(struct sluice *gate, unsigned limit, const void *key,
 {
     struct sluice_part part = {.limit = limit, .key = key, .key_len = key_len};
 
-    return decide_all(gate, &part, 1, SL_ACT_RESET, NULL);
+    return decide_all(gate, &part, 1, SL_PART_OP_RESET, NULL);
 }
 
 /* ---- seeing ---- */
@@ -306,8 +308,8 @@ int sluice_each(struct sluice *gate, sluice_each_f *each, void *ctx)
     struct visit v = {gate, each, ctx, 0, 0};
 
     if (!gate || !each)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "sluice_each needs a gate and a function");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "sluice_each needs a gate and a function");
     v.now = sl_gate_clock(gate);
     sl_table_visit(&gate->table, visit_one, &v);
     return v.result;
@@ -319,8 +321,8 @@ int sluice_stats(struct sluice *gate, struct sluice_stats *ret)
     struct sl_table_stats s;
 
     if (!gate || !ret)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "sluice_stats needs a gate and a place");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "sluice_stats needs a gate and a place");
     sl_table_stats(&gate->table, &s);
     sl_table_hold_stats(&gate->table, &holds);
     *ret = (struct sluice_stats){

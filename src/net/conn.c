@@ -9,8 +9,8 @@
  * Owners call from wherever they are: from a callback of this connection, of
  * another one, or of a store. They must not find the ground gone below them,
  * so nothing is freed there. Inside an event of the same connection the words
- * are enough, since sl_flow_settle() follows; elsewhere the connection is put
- * on a list that is worked off at the end of the turn.
+ * are enough, since sl_conn_io_settle() follows; elsewhere the connection is
+ * put on a list that is worked off at the end of the turn.
  */
 #include "net/conn.h"
 
@@ -26,14 +26,14 @@
 #define HURRIED    (200 * SL_MS)
 #define FIRST_SIZE 16
 
-static struct sl_inner *inner(struct sl_conn *conn)
+static struct sl_conn_impl *inner(struct sl_conn *conn)
 {
-    return (struct sl_inner *)conn;
+    return (struct sl_conn_impl *)conn;
 }
 
 /* ---- the set ---- */
 
-void sl_conns_defer(struct sl_inner *c)
+void sl_conns_defer(struct sl_conn_impl *c)
 {
     struct sl_conns *conns = c->set;
 
@@ -48,7 +48,7 @@ void sl_conns_defer(struct sl_inner *c)
 static void on_later(evutil_socket_t fd, short what, void *arg)
 {
     struct sl_conns *conns = arg;
-    struct sl_inner *c;
+    struct sl_conn_impl *c;
 
     (void)fd;
     (void)what;
@@ -56,14 +56,14 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
         TAILQ_REMOVE(&conns->deferred, c, deferred);
         c->is_deferred = false;
         c->busy = true;
-        sl_flow_settle(c);
+        sl_conn_io_settle(c);
     }
 }
 
 static void on_turn(void *ctx)
 {
     struct sl_conns *conns = ctx;
-    struct sl_inner *c;
+    struct sl_conn_impl *c;
 
     while ((c = TAILQ_FIRST(&conns->yielded)) != NULL) {
         TAILQ_REMOVE(&conns->yielded, c, yielded);
@@ -73,10 +73,10 @@ static void on_turn(void *ctx)
 }
 
 /* Its deadline has passed. */
-static void expire(struct sl_inner *c)
+static void expire(struct sl_conn_impl *c)
 {
     struct sl_conn *face = &c->face;
-    struct sl_slot *slot = &c->set->slots[c->slot];
+    struct sl_conn_entry *slot = &c->set->slots[c->slot];
 
     slot->deadline = SL_NS_MAX;
     c->busy = true;
@@ -91,15 +91,15 @@ static void expire(struct sl_inner *c)
         else
             c->doomed = true;
     }
-    sl_flow_settle(c);
+    sl_conn_io_settle(c);
 }
 
 /* Its peer takes nothing, so that no last word would reach it either. */
-static void give_up(struct sl_inner *c)
+static void give_up(struct sl_conn_impl *c)
 {
     c->busy = true;
     c->doomed = true;
-    sl_flow_settle(c);
+    sl_conn_io_settle(c);
 }
 
 /* Downwards: where one goes, the last one takes its place, and that has been
@@ -107,7 +107,7 @@ static void give_up(struct sl_inner *c)
 static void on_sweep(void *ctx)
 {
     struct sl_conns *conns = ctx;
-    sl_ns now = sl_loop_steady(conns->loop);
+    sl_ns now = sl_loop_mono(conns->loop);
 
     for (unsigned i = conns->count; i-- > 0;)
         if (conns->slots[i].deadline <= now)
@@ -146,7 +146,7 @@ sl_ns sl_conns_linger(const struct sl_conns *conns)
     return conns->hurried ? HURRIED : LINGER;
 }
 
-void sl_conns_hurry(struct sl_conns *conns)
+void sl_conns_shorten_linger(struct sl_conns *conns)
 {
     conns->hurried = true;
     for (unsigned i = 0; i < conns->count; i++)
@@ -163,7 +163,7 @@ void sl_conns_close(struct sl_conns *conns)
     event_del(&conns->later);
     sl_timer_free(conns->sweep);
     sl_timer_free(conns->turn);
-    sl_spares_done(&conns->spares);
+    sl_buf_pool_done(&conns->spares);
     sl_alloc_free(&sl_alloc_libc, conns->slots,
                   conns->size * sizeof(*conns->slots));
     sl_alloc_free(&sl_alloc_libc, conns, sizeof(*conns));
@@ -187,7 +187,7 @@ static int grow(struct sl_conns *conns)
 {
     const struct sl_alloc *libc = &sl_alloc_libc;
     unsigned size = conns->size ? 2 * conns->size : FIRST_SIZE;
-    struct sl_slot *slots;
+    struct sl_conn_entry *slots;
 
     if (conns->count < conns->size)
         return 0;
@@ -200,15 +200,16 @@ static int grow(struct sl_conns *conns)
     return 0;
 }
 
-static void enter(struct sl_conns *conns, struct sl_inner *c)
+static void enter(struct sl_conns *conns, struct sl_conn_impl *c)
 {
     if (conns->count == 0)
         sl_timer_start(conns->sweep, SWEEP);
     c->slot = conns->count++;
-    conns->slots[c->slot] = (struct sl_slot){SL_NS_MAX, SL_NS_MAX, c}; /* (3) */
+    conns->slots[c->slot] =
+        (struct sl_conn_entry){SL_NS_MAX, SL_NS_MAX, c}; /* (3) */
 }
 
-static void leave(struct sl_inner *c)
+static void leave(struct sl_conn_impl *c)
 {
     struct sl_conns *conns = c->set;
 
@@ -218,7 +219,7 @@ static void leave(struct sl_inner *c)
         sl_timer_stop(conns->sweep);
 }
 
-static void stop_minding(struct sl_inner *c)
+static void stop_minding(struct sl_conn_impl *c)
 {
     if (c->gone)
         event_free(c->gone);
@@ -226,7 +227,7 @@ static void stop_minding(struct sl_inner *c)
 }
 
 /* Give back all but the place in the set. */
-void sl_conn_release(struct sl_inner *c)
+void sl_conn_release(struct sl_conn_impl *c)
 {
     event_del(&c->readable);
     event_del(&c->writable);
@@ -239,7 +240,7 @@ void sl_conn_release(struct sl_inner *c)
     sl_alloc_free(c->alloc, c, sizeof(*c));
 }
 
-void sl_conn_free(struct sl_inner *c)
+void sl_conn_free(struct sl_conn_impl *c)
 {
     struct sl_conns *conns = c->set;
 
@@ -254,13 +255,13 @@ void sl_conn_free(struct sl_inner *c)
     leave(c);
     sl_buf_clear(&c->face.in);
     sl_buf_clear(&c->face.out);
-    sl_spare_keep(&conns->spares, &c->face.in);
-    sl_spare_keep(&conns->spares, &c->face.out);
-    sl_flow_count(c);
+    sl_buf_pool_put(&conns->spares, &c->face.in);
+    sl_buf_pool_put(&conns->spares, &c->face.out);
+    sl_conn_io_count(c);
     sl_conn_release(c);
 }
 
-static void fill_face(struct sl_inner *c, const struct sl_address *peer,
+static void fill_face(struct sl_conn_impl *c, const struct sl_address *peer,
                       const struct sl_conn_options *options)
 {
     struct sl_conn *face = &c->face;
@@ -276,16 +277,16 @@ static void fill_face(struct sl_inner *c, const struct sl_address *peer,
 }
 
 /* A connection that is in no set yet, or NULL. */
-struct sl_inner *sl_conn_make(struct sl_conns *conns, int fd,
-                              const struct sl_address *peer,
-                              const struct sl_conn_options *options)
+struct sl_conn_impl *sl_conn_make(struct sl_conns *conns, int fd,
+                                  const struct sl_address *peer,
+                                  const struct sl_conn_options *options)
 {
     struct event_base *base = sl_loop_base(conns->loop);
-    struct sl_inner *c = sl_alloc_new(options->alloc, sizeof(*c));
+    struct sl_conn_impl *c = sl_alloc_new(options->alloc, sizeof(*c));
 
     if (!c)
         return NULL;
-    *c = (struct sl_inner){
+    *c = (struct sl_conn_impl){
         .set = conns,
         .alloc = options->alloc,
         .out_high = options->out_high,
@@ -294,30 +295,30 @@ struct sl_inner *sl_conn_make(struct sl_conns *conns, int fd,
         .tls = sl_tls_ref(options->tls),
     };
     fill_face(c, peer, options);
-    event_assign(&c->readable, base, fd, EV_READ | EV_PERSIST, sl_flow_readable,
-                 c);
+    event_assign(&c->readable, base, fd, EV_READ | EV_PERSIST,
+                 sl_conn_io_readable, c);
     event_assign(&c->writable, base, fd, EV_WRITE | EV_PERSIST,
-                 sl_flow_writable, c);
+                 sl_conn_io_writable, c);
     return c;
 }
 
 /* The last things that can fail. */
-static int start(struct sl_inner *c, const char *server_name)
+static int start(struct sl_conn_impl *c, const char *server_name)
 {
     int err = grow(c->set);
 
     if (err)
         return err;
     if (c->tls) {
-        c->ssl = sl_session_open(c->tls, c->fd, server_name);
+        c->ssl = sl_tls_conn_open(c->tls, c->fd, server_name);
         if (!c->ssl)
             return SLUICE_ENOMEM;
     }
-    sl_flow_watch(c);
+    sl_conn_io_watch(c);
     return c->doomed ? SLUICE_ESYS : 0;
 }
 
-int sl_conn_begin(struct sl_inner *c, const char *server_name)
+int sl_conn_begin(struct sl_conn_impl *c, const char *server_name)
 {
     int err = start(c, server_name);
 
@@ -331,7 +332,7 @@ int sl_conn_begin(struct sl_inner *c, const char *server_name)
 int sl_conn_open(struct sl_conns *conns, int fd, const struct sl_address *peer,
                  const struct sl_conn_options *options, struct sl_conn **ret)
 {
-    struct sl_inner *c = NULL;
+    struct sl_conn_impl *c = NULL;
     int err = SLUICE_EFULL;
 
     if (conns->count < conns->most) {
@@ -350,18 +351,18 @@ int sl_conn_open(struct sl_conns *conns, int fd, const struct sl_address *peer,
 
 /* ---- what owners ask ---- */
 
-void sl_conn_set_deadline(struct sl_inner *c, sl_ns after)
+void sl_conn_set_deadline(struct sl_conn_impl *c, sl_ns after)
 {
     sl_ns at = SL_NS_MAX;
 
     if (after > 0)
-        at = sl_ns_add_sat(sl_loop_steady(c->set->loop), after);
+        at = sl_ns_add_sat(sl_loop_mono(c->set->loop), after);
     c->set->slots[c->slot].deadline = at;
 }
 
 void sl_conn_deadline(struct sl_conn *conn, sl_ns after)
 {
-    struct sl_inner *c = inner(conn);
+    struct sl_conn_impl *c = inner(conn);
 
     if (c->state <= SL_CONN_OPEN)
         sl_conn_set_deadline(c, after);
@@ -369,22 +370,22 @@ void sl_conn_deadline(struct sl_conn *conn, sl_ns after)
 
 void sl_conn_flush(struct sl_conn *conn)
 {
-    struct sl_inner *c = inner(conn);
+    struct sl_conn_impl *c = inner(conn);
 
     if (c->state == SL_CONN_CLOSED || c->doomed)
         return;
-    sl_flow_flush(c);
+    sl_conn_io_flush(c);
     if (c->busy)
         return;
     if (!c->doomed)
-        sl_flow_watch(c);
+        sl_conn_io_watch(c);
     if (c->doomed)
         sl_conns_defer(c);
 }
 
 void sl_conn_push(struct sl_conn *conn)
 {
-    struct sl_inner *c = inner(conn);
+    struct sl_conn_impl *c = inner(conn);
 
     if (c->state != SL_CONN_CLOSED)
         sl_conns_defer(c);
@@ -392,7 +393,7 @@ void sl_conn_push(struct sl_conn *conn)
 
 void sl_conn_finish(struct sl_conn *conn)
 {
-    struct sl_inner *c = inner(conn);
+    struct sl_conn_impl *c = inner(conn);
     sl_ns by;
 
     if (c->state < SL_CONN_OPEN) {
@@ -411,7 +412,7 @@ void sl_conn_finish(struct sl_conn *conn)
 
 void sl_conn_abort(struct sl_conn *conn)
 {
-    struct sl_inner *c = inner(conn);
+    struct sl_conn_impl *c = inner(conn);
 
     if (c->state == SL_CONN_CLOSED)
         return;
@@ -421,14 +422,14 @@ void sl_conn_abort(struct sl_conn *conn)
 
 bool sl_conn_is_full(const struct sl_conn *conn)
 {
-    const struct sl_inner *c = (const struct sl_inner *)conn;
+    const struct sl_conn_impl *c = (const struct sl_conn_impl *)conn;
 
     return conn->out.len > c->out_high;
 }
 
 void sl_conn_pause(struct sl_conn *conn, bool pause)
 {
-    struct sl_inner *c = inner(conn);
+    struct sl_conn_impl *c = inner(conn);
 
     if (c->state == SL_CONN_CLOSED || c->paused == pause)
         return;
@@ -440,15 +441,15 @@ void sl_conn_pause(struct sl_conn *conn, bool pause)
     if (c->busy)
         return;
     if (!c->doomed)
-        sl_flow_watch(c);
+        sl_conn_io_watch(c);
     if (c->fresh || c->ended || c->doomed ||
-        (c->ssl && sl_session_pending(c->ssl)))
+        (c->ssl && sl_tls_conn_pending(c->ssl)))
         sl_conns_defer(c);
 }
 
 void sl_conn_yield(struct sl_conn *conn)
 {
-    struct sl_inner *c = inner(conn);
+    struct sl_conn_impl *c = inner(conn);
     struct sl_conns *conns = c->set;
 
     if (c->state == SL_CONN_CLOSED || c->yields)
@@ -464,7 +465,7 @@ void sl_conn_yield(struct sl_conn *conn)
  * reading. */
 static void on_gone(evutil_socket_t fd, short what, void *arg)
 {
-    struct sl_inner *c = arg;
+    struct sl_conn_impl *c = arg;
 
     (void)fd;
     (void)what;
@@ -472,12 +473,12 @@ static void on_gone(evutil_socket_t fd, short what, void *arg)
         return;
     c->busy = true;
     c->doomed = true;
-    sl_flow_settle(c);
+    sl_conn_io_settle(c);
 }
 
-void sl_conn_mind(struct sl_conn *conn)
+void sl_conn_watch_close(struct sl_conn *conn)
 {
-    struct sl_inner *c = inner(conn);
+    struct sl_conn_impl *c = inner(conn);
 
     if (c->gone || c->state != SL_CONN_OPEN || c->doomed)
         return;

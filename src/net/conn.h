@@ -87,7 +87,7 @@ unsigned sl_conns_count(const struct sl_conns *conns);
 /* We end: of those that are finished, now or later, the peer's own end is
  * waited for a fifth of a second, not two. Many clients see ours only when they
  * have something to ask again. */
-void sl_conns_hurry(struct sl_conns *conns);
+void sl_conns_shorten_linger(struct sl_conns *conns);
 
 /* Take over `fd`, a stream socket that does not block. At `most` connections
  * it is closed at once: SLUICE_EFULL; also at any other failure. A NULL `peer`
@@ -100,10 +100,10 @@ SL_MUST_USE int sl_conn_open(struct sl_conns *conns, int fd,
 /* Connect to `to`. options->tls is a client's context (sl_tls_open_client), and
  * options->server_name whom it must be. Nothing is said about failures: it is
  * closed. So set a deadline. */
-SL_MUST_USE int sl_conn_dial(struct sl_conns *conns,
-                             const struct sl_address *to,
-                             const struct sl_conn_options *options,
-                             struct sl_conn **ret);
+SL_MUST_USE int sl_conn_connect(struct sl_conns *conns,
+                                const struct sl_address *to,
+                                const struct sl_conn_options *options,
+                                struct sl_conn **ret);
 
 /* Call on_deadline when `after` has passed; 0 is never. Deadlines are looked
  * at four times a second. Costs next to nothing: may be set with each
@@ -142,7 +142,7 @@ void sl_conn_yield(struct sl_conn *conn);
 
 /* Until the pause ends: close the connection if the peer closes his side. For
  * owners who may wait for long; costs two system calls. */
-void sl_conn_mind(struct sl_conn *conn);
+void sl_conn_watch_close(struct sl_conn *conn);
 
 /* Each connection once; for draining. */
 typedef void sl_conn_f(struct sl_conn *conn, void *ctx);

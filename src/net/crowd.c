@@ -25,7 +25,7 @@ struct place {
     uint32_t count; /* 0: free */
 };
 
-struct sl_crowd {
+struct sl_conn_limit {
     const struct sl_alloc *alloc;
     size_t size; /* of this piece */
     pthread_mutex_t lock;
@@ -35,10 +35,10 @@ struct sl_crowd {
     struct place places[];
 };
 
-int sl_crowd_open(const struct sl_alloc *alloc, unsigned most,
-                  unsigned most_each, struct sl_crowd **ret)
+int sl_conn_limit_open(const struct sl_alloc *alloc, unsigned most,
+                       unsigned most_each, struct sl_conn_limit **ret)
 {
-    struct sl_crowd *crowd;
+    struct sl_conn_limit *crowd;
     size_t places = 2, size;
 
     if (!alloc)
@@ -64,7 +64,7 @@ int sl_crowd_open(const struct sl_alloc *alloc, unsigned most,
     return 0;
 }
 
-void sl_crowd_close(struct sl_crowd *crowd)
+void sl_conn_limit_close(struct sl_conn_limit *crowd)
 {
     if (!crowd)
         return;
@@ -74,7 +74,8 @@ void sl_crowd_close(struct sl_crowd *crowd)
 
 /* ---- addresses ---- */
 
-static unsigned home_of(const struct sl_crowd *crowd, const struct sl_ip *ip)
+static unsigned home_of(const struct sl_conn_limit *crowd,
+                        const struct sl_ip *ip)
 {
     struct sl_str bytes = {(const char *)ip->bytes, sizeof(ip->bytes)};
 
@@ -82,7 +83,7 @@ static unsigned home_of(const struct sl_crowd *crowd, const struct sl_ip *ip)
 }
 
 /* Where it stands, or would. */
-static unsigned find(const struct sl_crowd *crowd, const struct sl_ip *ip)
+static unsigned find(const struct sl_conn_limit *crowd, const struct sl_ip *ip)
 {
     unsigned i = home_of(crowd, ip);
 
@@ -93,13 +94,13 @@ static unsigned find(const struct sl_crowd *crowd, const struct sl_ip *ip)
 }
 
 /* How far a place is behind where its hash points to. */
-static unsigned distance(const struct sl_crowd *crowd, unsigned at)
+static unsigned distance(const struct sl_conn_limit *crowd, unsigned at)
 {
     return (at - home_of(crowd, &crowd->places[at].ip)) & crowd->mask;
 }
 
 /* The place `hole` is free: (3) for those behind it. */
-static void close_gap(struct sl_crowd *crowd, unsigned hole)
+static void close_gap(struct sl_conn_limit *crowd, unsigned hole)
 {
     unsigned i = hole;
 
@@ -122,28 +123,28 @@ static struct sl_ip own_part(const struct sl_ip *ip)
 
 /* ---- coming and going ---- */
 
-static enum sl_crowd_answer enter_locked(struct sl_crowd *crowd,
-                                         const struct sl_ip *ip)
+static enum sl_conn_limit_answer enter_locked(struct sl_conn_limit *crowd,
+                                              const struct sl_ip *ip)
 {
     struct place *place;
 
     if (crowd->count == crowd->most)
-        return SL_CROWD_FULL;
+        return SL_CONN_LIMIT_FULL;
     if (ip) {
         place = &crowd->places[find(crowd, ip)];
         if (place->count == crowd->most_each)
-            return SL_CROWD_TOO_MANY;
+            return SL_CONN_LIMIT_TOO_MANY;
         place->ip = *ip;
         place->count++;
     }
     crowd->count++;
-    return SL_CROWD_IN;
+    return SL_CONN_LIMIT_IN;
 }
 
-enum sl_crowd_answer sl_crowd_enter(struct sl_crowd *crowd,
-                                    const struct sl_ip *ip)
+enum sl_conn_limit_answer sl_conn_limit_enter(struct sl_conn_limit *crowd,
+                                              const struct sl_ip *ip)
 {
-    enum sl_crowd_answer answer;
+    enum sl_conn_limit_answer answer;
     struct sl_ip own;
 
     if (ip)
@@ -154,7 +155,7 @@ enum sl_crowd_answer sl_crowd_enter(struct sl_crowd *crowd,
     return answer;
 }
 
-void sl_crowd_leave(struct sl_crowd *crowd, const struct sl_ip *ip)
+void sl_conn_limit_leave(struct sl_conn_limit *crowd, const struct sl_ip *ip)
 {
     struct sl_ip own;
     unsigned at;
@@ -171,7 +172,7 @@ void sl_crowd_leave(struct sl_crowd *crowd, const struct sl_ip *ip)
     pthread_mutex_unlock(&crowd->lock);
 }
 
-unsigned sl_crowd_count(struct sl_crowd *crowd)
+unsigned sl_conn_limit_count(struct sl_conn_limit *crowd)
 {
     unsigned count;
 

@@ -10,33 +10,34 @@
  *
  * Memory is fixed: a place for each connection, twice over.
  */
-#ifndef SL_CROWD_H
-#define SL_CROWD_H
+#ifndef SL_CONN_LIMIT_H
+#define SL_CONN_LIMIT_H
 
 #include "base/alloc.h"
 #include "base/ip.h"
 
-struct sl_crowd; /* opaque */
+struct sl_conn_limit; /* opaque */
 
-enum sl_crowd_answer {
-    SL_CROWD_IN,
-    SL_CROWD_FULL,     /* there are as many as there may be */
-    SL_CROWD_TOO_MANY, /* of this address */
+enum sl_conn_limit_answer {
+    SL_CONN_LIMIT_IN,
+    SL_CONN_LIMIT_FULL,     /* there are as many as there may be */
+    SL_CONN_LIMIT_TOO_MANY, /* of this address */
 };
 
 /* At most `most` (> 0), and of one address at most `most_each` (> 0). NULL
  * `alloc` is libc's. SLUICE_ENOMEM, SLUICE_ESYS. */
-SL_MUST_USE int sl_crowd_open(const struct sl_alloc *alloc, unsigned most,
-                              unsigned most_each, struct sl_crowd **ret);
-void sl_crowd_close(struct sl_crowd *crowd); /* NULL is allowed */
+SL_MUST_USE int sl_conn_limit_open(const struct sl_alloc *alloc, unsigned most,
+                                   unsigned most_each,
+                                   struct sl_conn_limit **ret);
+void sl_conn_limit_close(struct sl_conn_limit *crowd); /* NULL is allowed */
 
 /* One has come from `ip`; NULL: not counted by address. Whoever is in leaves
  * once, by the same. Any thread. */
-SL_MUST_USE enum sl_crowd_answer sl_crowd_enter(struct sl_crowd *crowd,
-                                                const struct sl_ip *ip);
-void sl_crowd_leave(struct sl_crowd *crowd, const struct sl_ip *ip);
+SL_MUST_USE enum sl_conn_limit_answer
+sl_conn_limit_enter(struct sl_conn_limit *crowd, const struct sl_ip *ip);
+void sl_conn_limit_leave(struct sl_conn_limit *crowd, const struct sl_ip *ip);
 
 /* How many are in; tests compare it with their own count. */
-unsigned sl_crowd_count(struct sl_crowd *crowd);
+unsigned sl_conn_limit_count(struct sl_conn_limit *crowd);
 
 #endif

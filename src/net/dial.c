@@ -11,7 +11,7 @@
 
 #include "net/inner.h"
 
-void sl_dial_answered(struct sl_inner *c)
+void sl_conn_connected(struct sl_conn_impl *c)
 {
     int error = 0;
     socklen_t len = sizeof(error);
@@ -43,10 +43,10 @@ static int dial(const struct sl_address *to)
     return fd;
 }
 
-int sl_conn_dial(struct sl_conns *conns, const struct sl_address *to,
-                 const struct sl_conn_options *options, struct sl_conn **ret)
+int sl_conn_connect(struct sl_conns *conns, const struct sl_address *to,
+                    const struct sl_conn_options *options, struct sl_conn **ret)
 {
-    struct sl_inner *c;
+    struct sl_conn_impl *c;
     int fd, err;
 
     if (conns->count >= conns->most)
@@ -59,7 +59,7 @@ int sl_conn_dial(struct sl_conns *conns, const struct sl_address *to,
         close(fd);
         return SLUICE_ENOMEM;
     }
-    c->state = SL_CONN_DIALLING;
+    c->state = SL_CONN_CONNECTING;
     c->dialled = true;
     c->blocked = true; /* until it is writable */
     err = sl_conn_begin(c, options->server_name);

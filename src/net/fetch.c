@@ -4,7 +4,7 @@
  * next; the loop calls it. It never calls us back from another thread: names
  * are looked up on one of its own, which tells ours by a descriptor.
  *
- *     sl_fetch_begin() --> on_socket(), on_timeout() wish for events
+ *     sl_http_fetch_begin() --> on_socket(), on_timeout() wish for events
  *           the loop   --> turn(): curl works, finish() what is done
  */
 #include "net/fetch.h"
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct sl_fetcher {
+struct sl_http_fetcher {
     struct sl_loop *loop;
     const struct sl_alloc *alloc;
     CURLM *multi;
@@ -34,17 +34,17 @@ static void init_once(void)
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *ctx)
 {
-    struct sl_fetch *fetch = ctx;
+    struct sl_http_fetch *fetch = ctx;
     size_t len = size * count;
     int err;
 
     if (len > fetch->most - fetch->body.len) {
-        fetch->result = SL_FETCH_TOO_LARGE;
+        fetch->result = SL_HTTP_FETCH_TOO_LARGE;
         return 0; /* curl gives up */
     }
     err = sl_buf_add(&fetch->body, (struct sl_str){bytes, len});
     if (err)
-        fetch->result = SL_FETCH_NO_MEMORY;
+        fetch->result = SL_HTTP_FETCH_NO_MEMORY;
     return err ? 0 : len;
 }
 
@@ -73,7 +73,7 @@ static void keep(char *out, size_t size, struct sl_str line, struct sl_str name)
 
 static size_t on_header(char *bytes, size_t size, size_t count, void *ctx)
 {
-    struct sl_fetch *fetch = ctx;
+    struct sl_http_fetch *fetch = ctx;
     struct sl_str line = {bytes, size * count};
 
     keep(fetch->cache_control, sizeof(fetch->cache_control), line,
@@ -84,7 +84,7 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *ctx)
 
 /* ---- the end of one ---- */
 
-static void judge(struct sl_fetch *fetch, CURLcode code, const char *why)
+static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
 {
     long status = 0, bytes = 0;
 
@@ -93,28 +93,29 @@ static void judge(struct sl_fetch *fetch, CURLcode code, const char *why)
     fetch->status = (int)status;
     fetch->sent = bytes > 0;
     if (code == CURLE_FILESIZE_EXCEEDED)
-        fetch->result = SL_FETCH_TOO_LARGE;
-    if (fetch->result == SL_FETCH_TOO_LARGE)
+        fetch->result = SL_HTTP_FETCH_TOO_LARGE;
+    if (fetch->result == SL_HTTP_FETCH_TOO_LARGE)
         snprintf(fetch->why, sizeof(fetch->why), "it sends more than %zu bytes",
                  fetch->most);
-    else if (fetch->result == SL_FETCH_NO_MEMORY || code == CURLE_OUT_OF_MEMORY)
+    else if (fetch->result == SL_HTTP_FETCH_NO_MEMORY ||
+             code == CURLE_OUT_OF_MEMORY)
         snprintf(fetch->why, sizeof(fetch->why), "there is no memory");
     else if (code != CURLE_OK)
         snprintf(fetch->why, sizeof(fetch->why), "%s", why);
     else if (status != 200)
         snprintf(fetch->why, sizeof(fetch->why), "it answers %ld%s", status,
                  status / 100 == 3 ? ", and redirects are not followed" : "");
-    if (fetch->result != SL_FETCH_GOOD)
+    if (fetch->result != SL_HTTP_FETCH_GOOD)
         return;
     if (code == CURLE_OUT_OF_MEMORY)
-        fetch->result = SL_FETCH_NO_MEMORY;
+        fetch->result = SL_HTTP_FETCH_NO_MEMORY;
     else if (code != CURLE_OK)
-        fetch->result = SL_FETCH_UNREACHABLE;
+        fetch->result = SL_HTTP_FETCH_UNREACHABLE;
     else if (status != 200)
-        fetch->result = SL_FETCH_STATUS;
+        fetch->result = SL_HTTP_FETCH_STATUS;
 }
 
-static void drop(struct sl_fetcher *fetcher, struct sl_fetch *fetch)
+static void drop(struct sl_http_fetcher *fetcher, struct sl_http_fetch *fetch)
 {
     curl_multi_remove_handle(fetcher->multi, fetch->easy);
     curl_easy_cleanup(fetch->easy);
@@ -122,13 +123,13 @@ static void drop(struct sl_fetcher *fetcher, struct sl_fetch *fetch)
     fetch->easy = fetch->list = NULL;
 }
 
-static void finish(struct sl_fetcher *fetcher)
+static void finish(struct sl_http_fetcher *fetcher)
 {
     CURLMsg *message;
     int left;
 
     while ((message = curl_multi_info_read(fetcher->multi, &left))) {
-        struct sl_fetch *fetch = NULL;
+        struct sl_http_fetch *fetch = NULL;
 
         if (message->msg != CURLMSG_DONE)
             continue;
@@ -140,7 +141,8 @@ static void finish(struct sl_fetcher *fetcher)
     }
 }
 
-static void turn(struct sl_fetcher *fetcher, curl_socket_t socket, int what)
+static void turn(struct sl_http_fetcher *fetcher, curl_socket_t socket,
+                 int what)
 {
     int running;
 
@@ -171,7 +173,7 @@ static short wanted(int what)
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx,
                      void *old)
 {
-    struct sl_fetcher *fetcher = ctx;
+    struct sl_http_fetcher *fetcher = ctx;
     struct event *event = NULL;
 
     (void)easy;
@@ -200,7 +202,7 @@ static void on_time(void *ctx)
 
 static int on_timeout(CURLM *multi, long ms, void *ctx)
 {
-    struct sl_fetcher *fetcher = ctx;
+    struct sl_http_fetcher *fetcher = ctx;
 
     (void)multi;
     if (ms < 0)
@@ -212,7 +214,7 @@ static int on_timeout(CURLM *multi, long ms, void *ctx)
 
 /* ---- the fetcher ---- */
 
-static int open_multi(struct sl_fetcher *fetcher)
+static int open_multi(struct sl_http_fetcher *fetcher)
 {
     CURLM *multi = curl_multi_init();
 
@@ -226,32 +228,32 @@ static int open_multi(struct sl_fetcher *fetcher)
     return 0;
 }
 
-int sl_fetcher_open(struct sl_loop *loop, const struct sl_alloc *alloc,
-                    struct sl_fetcher **ret, struct sl_diag *diag)
+int sl_http_fetcher_open(struct sl_loop *loop, const struct sl_alloc *alloc,
+                         struct sl_http_fetcher **ret, struct sl_diag *diag)
 {
-    struct sl_fetcher *fetcher;
+    struct sl_http_fetcher *fetcher;
     int err;
 
     pthread_once(&once, init_once);
     if (global != CURLE_OK)
-        return sl_refuse(diag, SLUICE_ESYS, "libcurl does not start: %s",
-                         curl_easy_strerror(global));
+        return sl_diag_error(diag, SLUICE_ESYS, "libcurl does not start: %s",
+                             curl_easy_strerror(global));
     fetcher = sl_alloc_new(alloc, sizeof(*fetcher));
     if (!fetcher)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
-    *fetcher = (struct sl_fetcher){.loop = loop, .alloc = alloc};
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+    *fetcher = (struct sl_http_fetcher){.loop = loop, .alloc = alloc};
     err = sl_timer_new(loop, on_time, fetcher, &fetcher->timer);
     if (!err)
         err = open_multi(fetcher);
     if (err) {
-        sl_fetcher_close(fetcher);
-        return sl_refuse(diag, err, "there is no memory");
+        sl_http_fetcher_close(fetcher);
+        return sl_diag_error(diag, err, "there is no memory");
     }
     *ret = fetcher;
     return 0;
 }
 
-void sl_fetcher_close(struct sl_fetcher *fetcher)
+void sl_http_fetcher_close(struct sl_http_fetcher *fetcher)
 {
     if (!fetcher)
         return;
@@ -265,7 +267,7 @@ void sl_fetcher_close(struct sl_fetcher *fetcher)
 
 /* The first option that is refused leaves the rest undone, which must not be
  * mistaken for success. */
-static CURLcode set_options(CURL *easy, struct sl_fetch *fetch)
+static CURLcode set_options(CURL *easy, struct sl_http_fetch *fetch)
 {
     const struct {
         CURLoption option;
@@ -301,7 +303,7 @@ static CURLcode set_options(CURL *easy, struct sl_fetch *fetch)
     return code;
 }
 
-static CURLcode set_headers(CURL *easy, struct sl_fetch *fetch)
+static CURLcode set_headers(CURL *easy, struct sl_http_fetch *fetch)
 {
     /* curl would wait for a server that says "continue". */
     static const char *const always[] = {"Expect:", NULL};
@@ -321,7 +323,7 @@ static CURLcode set_headers(CURL *easy, struct sl_fetch *fetch)
 /* Each byte once. Who wants them again is refused. */
 static size_t on_send(char *out, size_t size, size_t count, void *ctx)
 {
-    struct sl_fetch *fetch = ctx;
+    struct sl_http_fetch *fetch = ctx;
     struct sl_str rest = sl_str_from(fetch->send, fetch->given);
     size_t len = size * count < rest.len ? size * count : rest.len;
 
@@ -332,7 +334,7 @@ static size_t on_send(char *out, size_t size, size_t count, void *ctx)
     return len;
 }
 
-static CURLcode set_once(CURL *easy, struct sl_fetch *fetch)
+static CURLcode set_once(CURL *easy, struct sl_http_fetch *fetch)
 {
     CURLcode code = curl_easy_setopt(easy, CURLOPT_POST, 1L);
 
@@ -345,7 +347,7 @@ static CURLcode set_once(CURL *easy, struct sl_fetch *fetch)
     return code;
 }
 
-static CURLcode set_sent(CURL *easy, struct sl_fetch *fetch)
+static CURLcode set_sent(CURL *easy, struct sl_http_fetch *fetch)
 {
     CURLcode code = CURLE_OK;
 
@@ -362,11 +364,12 @@ static CURLcode set_sent(CURL *easy, struct sl_fetch *fetch)
     return code == CURLE_OK ? set_headers(easy, fetch) : code;
 }
 
-int sl_fetch_begin(struct sl_fetcher *fetcher, struct sl_fetch *fetch)
+int sl_http_fetch_begin(struct sl_http_fetcher *fetcher,
+                        struct sl_http_fetch *fetch)
 {
     CURL *easy = curl_easy_init();
 
-    fetch->result = SL_FETCH_GOOD;
+    fetch->result = SL_HTTP_FETCH_GOOD;
     fetch->status = 0;
     fetch->sent = false;
     fetch->cache_control[0] = fetch->date[0] = fetch->why[0] = '\0';
@@ -387,7 +390,8 @@ int sl_fetch_begin(struct sl_fetcher *fetcher, struct sl_fetch *fetch)
     return SLUICE_ENOMEM;
 }
 
-void sl_fetch_forget(struct sl_fetcher *fetcher, struct sl_fetch *fetch)
+void sl_http_fetch_forget(struct sl_http_fetcher *fetcher,
+                          struct sl_http_fetch *fetch)
 {
     if (fetch->easy)
         drop(fetcher, fetch);

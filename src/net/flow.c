@@ -27,14 +27,14 @@
 #define PATIENCE   (10 * SL_S)        /* with a peer that takes nothing */
 #define DROPS      ((size_t)4096)     /* at once, of what nobody wants */
 
-static bool is_full(const struct sl_inner *c)
+static bool is_full(const struct sl_conn_impl *c)
 {
     return c->face.out.len > c->out_high;
 }
 
 /* ---- in ---- */
 
-static ssize_t read_plain(struct sl_inner *c, char *bytes, size_t size)
+static ssize_t read_plain(struct sl_conn_impl *c, char *bytes, size_t size)
 {
     ssize_t n = recv(c->fd, bytes, size, 0);
 
@@ -43,7 +43,7 @@ static ssize_t read_plain(struct sl_inner *c, char *bytes, size_t size)
     return errno == EAGAIN || errno == EINTR ? SL_IO_INPUT : SL_IO_BROKEN;
 }
 
-void sl_flow_count(struct sl_inner *c)
+void sl_conn_io_count(struct sl_conn_impl *c)
 {
     size_t is = c->face.in.size > LARGE ? c->face.in.size : 0;
 
@@ -54,19 +54,19 @@ void sl_flow_count(struct sl_inner *c)
 /* One peer may send much, but thousands who do, and never come to an end,
  * shall not have all memory: whoever would pass what all may have together is
  * left. Those who send little are not asked. */
-static bool may_keep(struct sl_inner *c)
+static bool may_keep(struct sl_conn_impl *c)
 {
-    sl_flow_count(c);
+    sl_conn_io_count(c);
     return c->large == 0 || c->set->large <= LARGE_MOST;
 }
 
 /* Make room in `in`; how much there is, or 0. */
-static size_t make_room(struct sl_inner *c)
+static size_t make_room(struct sl_conn_impl *c)
 {
     struct sl_buf *in = &c->face.in;
     size_t most = in->ceiling - in->len;
 
-    sl_spare_lend(&c->set->spares, in);
+    sl_buf_pool_get(&c->set->spares, in);
     if (in->size - in->len < READ_LEAST && in->size < in->ceiling &&
         (sl_buf_reserve(in, most < READ_SIZE ? most : READ_SIZE) ||
          !may_keep(c)))
@@ -75,7 +75,7 @@ static size_t make_room(struct sl_inner *c)
 }
 
 /* Read once. True if something came. */
-static bool read_once(struct sl_inner *c)
+static bool read_once(struct sl_conn_impl *c)
 {
     struct sl_buf *in = &c->face.in;
     size_t room = make_room(c);
@@ -85,7 +85,7 @@ static bool read_once(struct sl_inner *c)
         c->doomed = true;
         return false;
     }
-    n = c->ssl ? sl_session_read(c->ssl, in->bytes + in->len, room)
+    n = c->ssl ? sl_tls_conn_read(c->ssl, in->bytes + in->len, room)
                : read_plain(c, in->bytes + in->len, room);
     if (n > 0) {
         in->len += (size_t)n;
@@ -100,26 +100,26 @@ static bool read_once(struct sl_inner *c)
     return false;
 }
 
-static bool may_read(const struct sl_inner *c)
+static bool may_read(const struct sl_conn_impl *c)
 {
     return c->state == SL_CONN_OPEN && !c->ended && !c->doomed && !c->paused &&
            !is_full(c) && c->face.in.len < c->face.in.ceiling;
 }
 
 /* Has TLS more, and not just the beginning of a record? */
-static bool has_pending(const struct sl_inner *c)
+static bool has_pending(const struct sl_conn_impl *c)
 {
-    return c->ssl && !c->dry && sl_session_pending(c->ssl);
+    return c->ssl && !c->dry && sl_tls_conn_pending(c->ssl);
 }
 
-static void fill(struct sl_inner *c)
+static void fill(struct sl_conn_impl *c)
 {
     while (may_read(c) && read_once(c) && has_pending(c))
         ;
 }
 
 /* Nobody wants it any more. Below TLS, if there is TLS. */
-static void drop(struct sl_inner *c)
+static void drop(struct sl_conn_impl *c)
 {
     char bytes[DROPS];
     ssize_t n = read_plain(c, bytes, sizeof(bytes));
@@ -130,16 +130,16 @@ static void drop(struct sl_inner *c)
         c->doomed = true;
 }
 
-static void shake(struct sl_inner *c)
+static void shake(struct sl_conn_impl *c)
 {
-    int n = sl_session_shake(c->ssl);
+    int n = sl_tls_conn_handshake(c->ssl);
 
     c->blocked = n == SL_IO_ROOM;
     if (n == 1) {
         c->state = SL_CONN_OPEN;
         c->fresh_open = c->dialled;
-        c->face.tls_client = sl_session_has_client(c->ssl);
-        c->face.tls_h2 = sl_session_is_h2(c->ssl);
+        c->face.tls_client = sl_tls_conn_has_client(c->ssl);
+        c->face.tls_h2 = sl_tls_conn_is_h2(c->ssl);
     } else if (n != SL_IO_INPUT && n != SL_IO_ROOM) {
         c->doomed = true;
     }
@@ -147,7 +147,7 @@ static void shake(struct sl_inner *c)
 
 /* ---- out ---- */
 
-static ssize_t write_plain(struct sl_inner *c, const struct sl_buf *out)
+static ssize_t write_plain(struct sl_conn_impl *c, const struct sl_buf *out)
 {
     ssize_t n = send(c->fd, out->bytes, out->len, MSG_NOSIGNAL);
 
@@ -159,22 +159,22 @@ static ssize_t write_plain(struct sl_inner *c, const struct sl_buf *out)
 /* A peer that takes some has more time for the rest. The kernel says that
  * there is room when a third of its buffer is free, so that a byte now and
  * then is not some. */
-static void be_patient(struct sl_inner *c, bool some)
+static void be_patient(struct sl_conn_impl *c, bool some)
 {
     sl_ns *by = &c->set->slots[c->slot].taken_by;
 
     if (c->blocked && (some || !c->waits))
-        *by = sl_loop_steady(c->set->loop) + PATIENCE;
+        *by = sl_loop_mono(c->set->loop) + PATIENCE;
     else if (!c->blocked && c->waits)
         *by = SL_NS_MAX;
     c->waits = c->blocked;
 }
 
 /* Write once. True if it makes sense to go on. */
-static bool write_once(struct sl_inner *c)
+static bool write_once(struct sl_conn_impl *c)
 {
     struct sl_buf *out = &c->face.out;
-    ssize_t n = c->ssl ? sl_session_write(c->ssl, out->bytes, out->len)
+    ssize_t n = c->ssl ? sl_tls_conn_write(c->ssl, out->bytes, out->len)
                        : write_plain(c, out);
 
     if (n > 0) {
@@ -189,7 +189,7 @@ static bool write_once(struct sl_inner *c)
     return n > 0 && !c->blocked;
 }
 
-void sl_flow_flush(struct sl_inner *c)
+void sl_conn_io_flush(struct sl_conn_impl *c)
 {
     if (c->state != SL_CONN_OPEN && c->state != SL_CONN_FLUSHING)
         return;
@@ -199,21 +199,21 @@ void sl_flow_flush(struct sl_inner *c)
 
 /* ---- what follows ---- */
 
-static void give_back(struct sl_inner *c)
+static void give_back(struct sl_conn_impl *c)
 {
     if (c->face.in.len == 0)
-        sl_spare_keep(&c->set->spares, &c->face.in);
+        sl_buf_pool_put(&c->set->spares, &c->face.in);
     if (c->large > 0)
-        sl_flow_count(c);
+        sl_conn_io_count(c);
     /* An owner who has paused is about to write. */
     if (c->face.out.len == 0 && !c->paused)
-        sl_spare_keep(&c->set->spares, &c->face.out);
+        sl_buf_pool_put(&c->set->spares, &c->face.out);
 }
 
-static bool wants_input(const struct sl_inner *c)
+static bool wants_input(const struct sl_conn_impl *c)
 {
     switch (c->state) {
-    case SL_CONN_DIALLING:
+    case SL_CONN_CONNECTING:
         return false;
     case SL_CONN_HANDSHAKE:
         return !c->blocked;
@@ -227,7 +227,7 @@ static bool wants_input(const struct sl_inner *c)
     }
 }
 
-static void watch_one(struct sl_inner *c, struct event *event, bool wanted,
+static void watch_one(struct sl_conn_impl *c, struct event *event, bool wanted,
                       bool *is)
 {
     if (wanted == *is)
@@ -241,14 +241,14 @@ static void watch_one(struct sl_inner *c, struct event *event, bool wanted,
     *is = wanted;
 }
 
-void sl_flow_watch(struct sl_inner *c)
+void sl_conn_io_watch(struct sl_conn_impl *c)
 {
     give_back(c);
     watch_one(c, &c->readable, wants_input(c), &c->reading);
     watch_one(c, &c->writable, c->blocked, &c->writing);
 }
 
-static void tell_room(struct sl_inner *c)
+static void tell_room(struct sl_conn_impl *c)
 {
     struct sl_conn *face = &c->face;
 
@@ -257,14 +257,14 @@ static void tell_room(struct sl_inner *c)
     c->was_full = false;
     if (!face->calls->on_room)
         return;
-    sl_spare_lend(&c->set->spares, &face->out);
+    sl_buf_pool_get(&c->set->spares, &face->out);
     face->calls->on_room(face);
-    sl_flow_flush(c);
+    sl_conn_io_flush(c);
 }
 
 /* Show the owner what has come in, as long as he takes it and his answers can
  * be taken; then the end, if it has come. */
-static void deliver(struct sl_inner *c)
+static void deliver(struct sl_conn_impl *c)
 {
     struct sl_conn *face = &c->face;
 
@@ -278,10 +278,10 @@ static void deliver(struct sl_inner *c)
     while (c->fresh && face->in.len > 0 && c->state == SL_CONN_OPEN &&
            !c->paused && !c->doomed && !is_full(c)) {
         c->fresh = false;
-        sl_spare_lend(&c->set->spares, &face->out);
+        sl_buf_pool_get(&c->set->spares, &face->out);
         face->calls->on_input(face);
         c->fresh |= is_full(c); /* he may have stopped for that */
-        sl_flow_flush(c);
+        sl_conn_io_flush(c);
         if (has_pending(c))
             fill(c);
     }
@@ -294,7 +294,7 @@ static void deliver(struct sl_inner *c)
 }
 
 /* Is the owner waiting for what can't come? */
-static bool is_stuck(const struct sl_inner *c)
+static bool is_stuck(const struct sl_conn_impl *c)
 {
     return c->face.in.len == c->face.in.ceiling && !c->paused && !c->fresh &&
            !c->ended && !is_full(c);
@@ -302,10 +302,10 @@ static bool is_stuck(const struct sl_inner *c)
 
 /* All is sent. We say that there is no more, and wait for the peer to say the
  * same. */
-static void linger(struct sl_inner *c)
+static void linger(struct sl_conn_impl *c)
 {
     if (c->ssl)
-        sl_session_bye(c->ssl);
+        sl_tls_conn_shutdown(c->ssl);
     shutdown(c->fd, SHUT_WR);
     sl_buf_clear(&c->face.in);
     c->state = SL_CONN_LINGERING;
@@ -313,7 +313,7 @@ static void linger(struct sl_inner *c)
     sl_conn_set_deadline(c, sl_conns_linger(c->set));
 }
 
-static void conclude(struct sl_inner *c)
+static void conclude(struct sl_conn_impl *c)
 {
     if (c->state == SL_CONN_OPEN && is_stuck(c))
         c->doomed = true;
@@ -325,23 +325,23 @@ static void conclude(struct sl_inner *c)
         c->doomed = true;
 }
 
-void sl_flow_settle(struct sl_inner *c)
+void sl_conn_io_settle(struct sl_conn_impl *c)
 {
     tell_room(c);
     deliver(c);
-    sl_flow_flush(c);
+    sl_conn_io_flush(c);
     c->was_full = c->was_full || is_full(c);
     conclude(c);
     c->busy = false;
     if (!c->doomed)
-        sl_flow_watch(c);
+        sl_conn_io_watch(c);
     if (c->doomed)
         sl_conn_free(c);
 }
 
-void sl_flow_readable(evutil_socket_t fd, short what, void *arg)
+void sl_conn_io_readable(evutil_socket_t fd, short what, void *arg)
 {
-    struct sl_inner *c = arg;
+    struct sl_conn_impl *c = arg;
 
     (void)fd;
     (void)what;
@@ -359,27 +359,27 @@ void sl_flow_readable(evutil_socket_t fd, short what, void *arg)
     default:
         drop(c);
     }
-    sl_flow_settle(c);
+    sl_conn_io_settle(c);
 }
 
-void sl_flow_writable(evutil_socket_t fd, short what, void *arg)
+void sl_conn_io_writable(evutil_socket_t fd, short what, void *arg)
 {
-    struct sl_inner *c = arg;
+    struct sl_conn_impl *c = arg;
 
     (void)fd;
     (void)what;
     c->busy = true;
     c->blocked = false;
-    if (c->state == SL_CONN_DIALLING)
-        sl_dial_answered(c);
+    if (c->state == SL_CONN_CONNECTING)
+        sl_conn_connected(c);
     if (c->state == SL_CONN_HANDSHAKE && !c->doomed) {
         shake(c);
     } else {
-        sl_flow_flush(c);
+        sl_conn_io_flush(c);
         if (c->read_blocked) {
             c->read_blocked = false;
             fill(c);
         }
     }
-    sl_flow_settle(c);
+    sl_conn_io_settle(c);
 }

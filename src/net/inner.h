@@ -2,8 +2,8 @@
  *
  * conn.c has the life of connections and the owner's calls, flow.c moves the
  * bytes. Between them stands one rule: whatever happens in an event or a call
- * of the owner's only changes the words below; sl_flow_settle(), at the end of
- * the event, does what follows from them. Only there is a connection freed.
+ * of the owner's only changes the words below; sl_conn_io_settle(), at the end
+ * of the event, does what follows from them. Only there is a connection freed.
  *
  *   DIALLING --> HANDSHAKE --> OPEN --> FLUSHING --> LINGERING --> (freed)
  *         |           |          |          |                         ^
@@ -33,7 +33,7 @@
 #include "net/spare.h"
 
 enum sl_conn_state { /* in the order of a life */
-                     SL_CONN_DIALLING,
+                     SL_CONN_CONNECTING,
                      SL_CONN_HANDSHAKE,
                      SL_CONN_OPEN,
                      SL_CONN_FLUSHING,
@@ -41,13 +41,13 @@ enum sl_conn_state { /* in the order of a life */
                      SL_CONN_CLOSED, /* inside on_close */
 };
 
-struct sl_inner {
+struct sl_conn_impl {
     struct sl_conn face; /* first: what the owner sees */
     struct sl_conns *set;
     struct event readable, writable;
-    struct event *gone; /* sl_conn_mind(); or NULL */
-    TAILQ_ENTRY(sl_inner) deferred;
-    TAILQ_ENTRY(sl_inner) yielded;
+    struct event *gone; /* sl_conn_watch_close(); or NULL */
+    TAILQ_ENTRY(sl_conn_impl) deferred;
+    TAILQ_ENTRY(sl_conn_impl) yielded;
     SSL *ssl; /* NULL: none */
     struct sl_tls *tls;
     const struct sl_alloc *alloc;
@@ -75,55 +75,55 @@ struct sl_inner {
 
 /* Deadlines beside their connection, so that a sweep over ten thousand reads
  * 240 kB in a row and nothing else. Steady; SL_NS_MAX is never. */
-struct sl_slot {
+struct sl_conn_entry {
     sl_ns deadline; /* the owner's, or that of the end */
     sl_ns taken_by; /* for the peer to take some of what it was sent */
-    struct sl_inner *conn;
+    struct sl_conn_impl *conn;
 };
 
 struct sl_conns {
     struct sl_loop *loop;
     struct sl_timer *sweep; /* runs while there are connections */
-    struct sl_slot *slots;
+    struct sl_conn_entry *slots;
     unsigned count, size, most;
-    bool hurried; /* sl_conns_hurry() */
-    struct sl_spares spares;
+    bool hurried; /* sl_conns_shorten_linger() */
+    struct sl_buf_pool spares;
     size_t large; /* bytes of all large `in`s together */
     struct event later;
-    TAILQ_HEAD(, sl_inner) deferred;
+    TAILQ_HEAD(, sl_conn_impl) deferred;
     struct sl_timer *turn; /* goes on with those who yielded */
-    TAILQ_HEAD(, sl_inner) yielded;
+    TAILQ_HEAD(, sl_conn_impl) yielded;
 };
 
 /* In conn.c. */
-void sl_conns_defer(struct sl_inner *c);
-void sl_conn_free(struct sl_inner *c);
+void sl_conns_defer(struct sl_conn_impl *c);
+void sl_conn_free(struct sl_conn_impl *c);
 
 /* A connection that is in no set yet, or NULL; give back all but a place in
  * the set; and make it one of the set (on failure it is given back). */
-struct sl_inner *sl_conn_make(struct sl_conns *conns, int fd,
-                              const struct sl_address *peer,
-                              const struct sl_conn_options *options);
-void sl_conn_release(struct sl_inner *c);
-SL_MUST_USE int sl_conn_begin(struct sl_inner *c, const char *server_name);
-void sl_conn_set_deadline(struct sl_inner *c, sl_ns after);
+struct sl_conn_impl *sl_conn_make(struct sl_conns *conns, int fd,
+                                  const struct sl_address *peer,
+                                  const struct sl_conn_options *options);
+void sl_conn_release(struct sl_conn_impl *c);
+SL_MUST_USE int sl_conn_begin(struct sl_conn_impl *c, const char *server_name);
+void sl_conn_set_deadline(struct sl_conn_impl *c, sl_ns after);
 
 /* How long the peer's own end is waited for. */
 sl_ns sl_conns_linger(const struct sl_conns *conns);
 
 /* In dial.c: the socket is connected, or will never be. */
-void sl_dial_answered(struct sl_inner *c);
+void sl_conn_connected(struct sl_conn_impl *c);
 
 /* In flow.c: libevent's callbacks, and the end of each. */
-void sl_flow_readable(evutil_socket_t fd, short what, void *arg);
-void sl_flow_writable(evutil_socket_t fd, short what, void *arg);
-void sl_flow_settle(struct sl_inner *c);
+void sl_conn_io_readable(evutil_socket_t fd, short what, void *arg);
+void sl_conn_io_writable(evutil_socket_t fd, short what, void *arg);
+void sl_conn_io_settle(struct sl_conn_impl *c);
 
 /* `in` has grown, or given its memory back. */
-void sl_flow_count(struct sl_inner *c);
+void sl_conn_io_count(struct sl_conn_impl *c);
 
 /* Send what can be sent; give empty buffers back; add and remove events. */
-void sl_flow_flush(struct sl_inner *c);
-void sl_flow_watch(struct sl_inner *c);
+void sl_conn_io_flush(struct sl_conn_impl *c);
+void sl_conn_io_watch(struct sl_conn_impl *c);
 
 #endif

@@ -156,7 +156,8 @@ int sl_loop_open(struct sl_clock *clock, struct sl_loop **ret,
     int err;
 
     if (!loop)
-        return sl_refuse(diag, SLUICE_ENOMEM, "no memory for an event loop");
+        return sl_diag_error(diag, SLUICE_ENOMEM,
+                             "no memory for an event loop");
     pthread_once(&once, silence);
     *loop = (struct sl_loop){.bell = -1, .end = &loop->first};
     pthread_mutex_init(&loop->lock, NULL);
@@ -166,8 +167,8 @@ int sl_loop_open(struct sl_clock *clock, struct sl_loop **ret,
     loop->base = open_base();
     if (!loop->base || open_bell(loop)) {
         err = errno == ENOMEM ? SLUICE_ENOMEM : SLUICE_ESYS;
-        sl_refuse(diag, err, "an event loop can't be made: %s",
-                  strerror(errno));
+        sl_diag_error(diag, err, "an event loop can't be made: %s",
+                      strerror(errno));
         sl_loop_close(loop);
         return err;
     }
@@ -230,7 +231,7 @@ static sl_ns read_steady(struct sl_loop *loop)
     return clock->mono(clock->ctx);
 }
 
-sl_ns sl_loop_steady(struct sl_loop *loop)
+sl_ns sl_loop_mono(struct sl_loop *loop)
 {
     sl_ns now;
 

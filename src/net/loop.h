@@ -35,7 +35,7 @@ void sl_loop_stop(struct sl_loop *loop);
 sl_ns sl_loop_now(struct sl_loop *loop);
 
 /* Steady time in ns, for deadlines; read once per turn too. */
-sl_ns sl_loop_steady(struct sl_loop *loop);
+sl_ns sl_loop_mono(struct sl_loop *loop);
 
 /* Call `f` on the loop's thread, soon. From any thread. SLUICE_ENOMEM. */
 typedef void sl_loop_f(void *ctx);

@@ -28,21 +28,21 @@
 
 struct guest {
     TAILQ_ENTRY(guest) link;
-    struct sl_preface *preface;
+    struct sl_proxy_accept *preface;
     struct event event;
     struct sl_timer *timer;
     struct sl_address peer;
-    struct sl_proxy2 header;
+    struct sl_proxy_header header;
     int fd;
     bool understood; /* header is complete; TLVs may follow */
     size_t at;       /* bytes that were read */
     size_t need;     /* (1) */
-    unsigned char bytes[SL_PROXY2_KEPT];
+    unsigned char bytes[SL_PROXY_HEADER_KEPT];
 };
 
-struct sl_preface {
+struct sl_proxy_accept {
     struct sl_loop *loop;
-    struct sl_preface_options options;
+    struct sl_proxy_accept_options options;
     TAILQ_HEAD(, guest) guests;
     unsigned count;
 };
@@ -52,7 +52,7 @@ struct sl_preface {
 /* All but his descriptor. */
 static void dismiss(struct guest *g)
 {
-    struct sl_preface *p = g->preface;
+    struct sl_proxy_accept *p = g->preface;
 
     event_del(&g->event);
     sl_timer_free(g->timer);
@@ -61,8 +61,8 @@ static void dismiss(struct guest *g)
     sl_alloc_free(p->options.alloc, g, sizeof(*g));
 }
 
-static void refuse(struct sl_preface *p, int fd, const struct sl_address *peer,
-                   const char *why)
+static void refuse(struct sl_proxy_accept *p, int fd,
+                   const struct sl_address *peer, const char *why)
 {
     close(fd);
     if (p->options.on_refused)
@@ -71,7 +71,7 @@ static void refuse(struct sl_preface *p, int fd, const struct sl_address *peer,
 
 static void send_away(struct guest *g, const char *why)
 {
-    struct sl_preface *p = g->preface;
+    struct sl_proxy_accept *p = g->preface;
     struct sl_address peer = g->peer;
     int fd = g->fd;
 
@@ -80,7 +80,7 @@ static void send_away(struct guest *g, const char *why)
 }
 
 /* The client as if he had connected himself. */
-static struct sl_address client_of(const struct sl_proxy2 *header)
+static struct sl_address client_of(const struct sl_proxy_header *header)
 {
     struct sl_address client = {.len = sizeof(sa_family_t)};
     struct sockaddr_in6 sin6 = {.sin6_family = AF_INET6};
@@ -97,7 +97,7 @@ static struct sl_address client_of(const struct sl_proxy2 *header)
 
 static void hand_on(struct guest *g)
 {
-    struct sl_preface_options o = g->preface->options;
+    struct sl_proxy_accept_options o = g->preface->options;
     struct sl_address client =
         g->header.local ? g->peer : client_of(&g->header);
     int fd = g->fd;
@@ -123,14 +123,14 @@ static ssize_t read_some(struct guest *g)
 static bool understand(struct guest *g)
 {
     if (!g->understood) {
-        switch (sl_proxy2_read(g->bytes, g->at, &g->header)) {
-        case SL_PROXY2_REFUSED:
+        switch (sl_proxy_header_read(g->bytes, g->at, &g->header)) {
+        case SL_PROXY_HEADER_REFUSED:
             send_away(g, g->header.why);
             return false;
-        case SL_PROXY2_MORE:
+        case SL_PROXY_HEADER_MORE:
             g->need = g->header.need;
             return true;
-        case SL_PROXY2_DONE:
+        case SL_PROXY_HEADER_DONE:
             g->understood = true;
             g->need = g->header.size;
         }
@@ -173,7 +173,7 @@ static void on_deadline(void *ctx)
 /* ---- the list ---- */
 
 /* A guest who has not been heard yet, or NULL: then there is no memory. */
-static struct guest *greet(struct sl_preface *p, int fd,
+static struct guest *greet(struct sl_proxy_accept *p, int fd,
                            const struct sl_address *peer)
 {
     struct guest *g = sl_alloc_new(p->options.alloc, sizeof(*g));
@@ -181,7 +181,7 @@ static struct guest *greet(struct sl_preface *p, int fd,
     if (!g)
         return NULL;
     *g = (struct guest){
-        .preface = p, .peer = *peer, .fd = fd, .need = SL_PROXY2_HEAD};
+        .preface = p, .peer = *peer, .fd = fd, .need = SL_PROXY_HEADER_HEAD};
     event_assign(&g->event, sl_loop_base(p->loop), fd, EV_READ | EV_PERSIST,
                  on_readable, g);
     if (sl_timer_new(p->loop, on_deadline, g, &g->timer)) {
@@ -199,9 +199,9 @@ static struct guest *greet(struct sl_preface *p, int fd,
     return g;
 }
 
-void sl_preface_accept(void *ctx, int fd, const struct sl_address *peer)
+void sl_proxy_accept_accept(void *ctx, int fd, const struct sl_address *peer)
 {
-    struct sl_preface *p = ctx;
+    struct sl_proxy_accept *p = ctx;
     struct guest *g;
 
     if (!p->options.trusts(p->options.ctx, peer)) {
@@ -221,15 +221,15 @@ void sl_preface_accept(void *ctx, int fd, const struct sl_address *peer)
         refuse(p, fd, peer, "there is no memory");
 }
 
-int sl_preface_open(struct sl_loop *loop,
-                    const struct sl_preface_options *options,
-                    struct sl_preface **ret)
+int sl_proxy_accept_open(struct sl_loop *loop,
+                         const struct sl_proxy_accept_options *options,
+                         struct sl_proxy_accept **ret)
 {
-    struct sl_preface *p = sl_alloc_new(options->alloc, sizeof(*p));
+    struct sl_proxy_accept *p = sl_alloc_new(options->alloc, sizeof(*p));
 
     if (!p)
         return SLUICE_ENOMEM;
-    *p = (struct sl_preface){.loop = loop, .options = *options};
+    *p = (struct sl_proxy_accept){.loop = loop, .options = *options};
     if (p->options.deadline == 0)
         p->options.deadline = USUAL_DEADLINE;
     if (p->options.most == 0)
@@ -239,7 +239,7 @@ int sl_preface_open(struct sl_loop *loop,
     return 0;
 }
 
-void sl_preface_close(struct sl_preface *preface)
+void sl_proxy_accept_close(struct sl_proxy_accept *preface)
 {
     struct guest *g;
 
@@ -252,7 +252,7 @@ void sl_preface_close(struct sl_preface *preface)
     sl_alloc_free(preface->options.alloc, preface, sizeof(*preface));
 }
 
-unsigned sl_preface_count(const struct sl_preface *preface)
+unsigned sl_proxy_accept_count(const struct sl_proxy_accept *preface)
 {
     return preface->count;
 }

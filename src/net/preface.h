@@ -16,12 +16,12 @@
  * Everything happens on one loop. Bounded: so many connections may be at their
  * header at once, each for a while; more are closed.
  */
-#ifndef SL_PREFACE_H
-#define SL_PREFACE_H
+#ifndef SL_PROXY_ACCEPT_H
+#define SL_PROXY_ACCEPT_H
 
 #include "net/listener.h"
 
-struct sl_preface_options {
+struct sl_proxy_accept_options {
     sl_accept_f *on_accept; /* the door's */
     void *door;             /* and its ctx */
     /* May the peer say whom it speaks for? Nobody else gets in. */
@@ -35,20 +35,21 @@ struct sl_preface_options {
     const struct sl_alloc *alloc;
 };
 
-struct sl_preface;
+struct sl_proxy_accept;
 
-SL_MUST_USE int sl_preface_open(struct sl_loop *loop,
-                                const struct sl_preface_options *options,
-                                struct sl_preface **ret);
+SL_MUST_USE int
+sl_proxy_accept_open(struct sl_loop *loop,
+                     const struct sl_proxy_accept_options *options,
+                     struct sl_proxy_accept **ret);
 
 /* Closes those that are at their header; not from a callback of its own. NULL
  * is allowed. */
-void sl_preface_close(struct sl_preface *preface);
+void sl_proxy_accept_close(struct sl_proxy_accept *preface);
 
 /* A connection has come: an sl_accept_f whose ctx is the preface. */
-void sl_preface_accept(void *ctx, int fd, const struct sl_address *peer);
+void sl_proxy_accept_accept(void *ctx, int fd, const struct sl_address *peer);
 
 /* How many are at their header. */
-unsigned sl_preface_count(const struct sl_preface *preface);
+unsigned sl_proxy_accept_count(const struct sl_proxy_accept *preface);
 
 #endif

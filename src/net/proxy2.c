@@ -17,16 +17,18 @@ enum {
     UNIX = 0x31,
 };
 
-static enum sl_proxy2_result refuse(struct sl_proxy2 *ret, const char *why)
+static enum sl_proxy_header_result refuse(struct sl_proxy_header *ret,
+                                          const char *why)
 {
     ret->why = why;
-    return SL_PROXY2_REFUSED;
+    return SL_PROXY_HEADER_REFUSED;
 }
 
-static enum sl_proxy2_result want(struct sl_proxy2 *ret, size_t need)
+static enum sl_proxy_header_result want(struct sl_proxy_header *ret,
+                                        size_t need)
 {
     ret->need = need;
-    return SL_PROXY2_MORE;
+    return SL_PROXY_HEADER_MORE;
 }
 
 /* Is what is there of `bytes` the beginning of `text`? */
@@ -37,8 +39,9 @@ static bool may_be(const unsigned char *bytes, size_t len, const void *text,
 }
 
 /* The signature is not there. */
-static enum sl_proxy2_result refuse_other(const unsigned char *bytes,
-                                          size_t len, struct sl_proxy2 *ret)
+static enum sl_proxy_header_result refuse_other(const unsigned char *bytes,
+                                                size_t len,
+                                                struct sl_proxy_header *ret)
 {
     size_t size = sizeof(version1) - 1;
 
@@ -46,7 +49,7 @@ static enum sl_proxy2_result refuse_other(const unsigned char *bytes,
         return refuse(ret, "there is no PROXY header; let the balancer send "
                            "one, or leave this door out of proxy_protocol");
     if (len < size)
-        return want(ret, SL_PROXY2_HEAD);
+        return want(ret, SL_PROXY_HEADER_HEAD);
     return refuse(ret, "version 1 of the PROXY protocol is not understood; let "
                        "the balancer send version 2 (send-proxy-v2)");
 }
@@ -75,7 +78,7 @@ static int addresses_size(unsigned char family)
 
 /* The first address is the client's; ours is between them and the ports. */
 static void read_client(const unsigned char *at, unsigned char family,
-                        struct sl_proxy2 *ret)
+                        struct sl_proxy_header *ret)
 {
     static const struct sl_ip mapped = {
         {[10] = 0xff, [11] = 0xff}
@@ -92,35 +95,36 @@ static void read_client(const unsigned char *at, unsigned char family,
     }
 }
 
-enum sl_proxy2_result sl_proxy2_read(const unsigned char *bytes, size_t len,
-                                     struct sl_proxy2 *ret)
+enum sl_proxy_header_result sl_proxy_header_read(const unsigned char *bytes,
+                                                 size_t len,
+                                                 struct sl_proxy_header *ret)
 {
     size_t behind;
     int addresses;
 
-    *ret = (struct sl_proxy2){.need = 0};
+    *ret = (struct sl_proxy_header){.need = 0};
     if (!may_be(bytes, len, signature, SIGNATURE_LEN))
         return refuse_other(bytes, len, ret);
-    if (len < SL_PROXY2_HEAD)
-        return want(ret, SL_PROXY2_HEAD);
+    if (len < SL_PROXY_HEADER_HEAD)
+        return want(ret, SL_PROXY_HEADER_HEAD);
     if (bytes[12] >> 4 != 2 || (bytes[12] & 15) > 1)
         return refuse(ret, "the PROXY header is neither LOCAL nor PROXY of "
                            "version 2");
     behind = number(bytes + 14);
     ret->local = (bytes[12] & 15) == 0;
-    ret->size = SL_PROXY2_HEAD + behind;
-    if (ret->size > SL_PROXY2_MOST)
+    ret->size = SL_PROXY_HEADER_HEAD + behind;
+    if (ret->size > SL_PROXY_HEADER_MOST)
         return refuse(ret, "the PROXY header is longer than 4096 bytes");
     if (ret->local) /* whatever it says of addresses */
-        return SL_PROXY2_DONE;
+        return SL_PROXY_HEADER_DONE;
     addresses = addresses_size(bytes[13]);
     if (addresses < 0)
         return refuse(ret, "the PROXY header is not about a connection of "
                            "TCP or a unix socket");
     if (behind < (size_t)addresses)
         return refuse(ret, "the PROXY header ends within its addresses");
-    if (len < SL_PROXY2_HEAD + (size_t)addresses)
-        return want(ret, SL_PROXY2_HEAD + (size_t)addresses);
-    read_client(bytes + SL_PROXY2_HEAD, bytes[13], ret);
-    return SL_PROXY2_DONE;
+    if (len < SL_PROXY_HEADER_HEAD + (size_t)addresses)
+        return want(ret, SL_PROXY_HEADER_HEAD + (size_t)addresses);
+    read_client(bytes + SL_PROXY_HEADER_HEAD, bytes[13], ret);
+    return SL_PROXY_HEADER_DONE;
 }

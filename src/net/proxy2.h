@@ -18,18 +18,22 @@
  * the same where it could be understood in two ways. Datagrams are no
  * connections, and version 1 is text that ends who knows where.
  */
-#ifndef SL_PROXY2_H
-#define SL_PROXY2_H
+#ifndef SL_PROXY_HEADER_H
+#define SL_PROXY_HEADER_H
 
 #include "base/ip.h"
 
-#define SL_PROXY2_HEAD 16             /* before len */
-#define SL_PROXY2_KEPT (16 + 2 * 108) /* with the longest addresses */
-#define SL_PROXY2_MOST 4096           /* longer headers are refused */
+#define SL_PROXY_HEADER_HEAD 16             /* before len */
+#define SL_PROXY_HEADER_KEPT (16 + 2 * 108) /* with the longest addresses */
+#define SL_PROXY_HEADER_MOST 4096           /* longer headers are refused */
 
-enum sl_proxy2_result { SL_PROXY2_MORE, SL_PROXY2_DONE, SL_PROXY2_REFUSED };
+enum sl_proxy_header_result {
+    SL_PROXY_HEADER_MORE,
+    SL_PROXY_HEADER_DONE,
+    SL_PROXY_HEADER_REFUSED
+};
 
-struct sl_proxy2 {
+struct sl_proxy_header {
     size_t need; /* MORE: bytes that are wanted, from the first; <= KEPT */
     size_t size; /* DONE: of the whole header; the rest of it is TLVs */
     bool local;  /* DONE: the balancer's own; else it is a client's, */
@@ -42,7 +46,8 @@ struct sl_proxy2 {
 
 /* Read the first `len` bytes of a connection. What it says depends on the
  * bytes alone, not on how they were cut. */
-enum sl_proxy2_result sl_proxy2_read(const unsigned char *bytes, size_t len,
-                                     struct sl_proxy2 *ret);
+enum sl_proxy_header_result sl_proxy_header_read(const unsigned char *bytes,
+                                                 size_t len,
+                                                 struct sl_proxy_header *ret);
 
 #endif

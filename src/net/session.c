@@ -59,7 +59,7 @@ static long on_control(BIO *bio, int cmd, long num, void *ptr)
     }
 }
 
-BIO_METHOD *sl_session_method(void)
+BIO_METHOD *sl_tls_conn_method(void)
 {
     BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "sluice socket");
 
@@ -87,7 +87,7 @@ static bool expect(SSL *ssl, const char *server_name)
            SSL_set1_host(ssl, server_name) == 1;
 }
 
-SSL *sl_session_open(struct sl_tls *tls, int fd, const char *server_name)
+SSL *sl_tls_conn_open(struct sl_tls *tls, int fd, const char *server_name)
 {
     BIO_METHOD *method;
     SSL *ssl = sl_tls_ssl(tls, &method);
@@ -134,7 +134,7 @@ static int at_most_int(size_t n)
     return n < INT_MAX ? (int)n : INT_MAX;
 }
 
-int sl_session_shake(SSL *ssl)
+int sl_tls_conn_handshake(SSL *ssl)
 {
     int n;
 
@@ -143,7 +143,7 @@ int sl_session_shake(SSL *ssl)
     return n == 1 ? 1 : meaning(ssl, n);
 }
 
-ssize_t sl_session_read(SSL *ssl, char *bytes, size_t size)
+ssize_t sl_tls_conn_read(SSL *ssl, char *bytes, size_t size)
 {
     int n;
 
@@ -152,7 +152,7 @@ ssize_t sl_session_read(SSL *ssl, char *bytes, size_t size)
     return n > 0 ? n : meaning(ssl, n);
 }
 
-ssize_t sl_session_write(SSL *ssl, const char *bytes, size_t len)
+ssize_t sl_tls_conn_write(SSL *ssl, const char *bytes, size_t len)
 {
     int n, io;
 
@@ -164,25 +164,25 @@ ssize_t sl_session_write(SSL *ssl, const char *bytes, size_t len)
     return io == SL_IO_END ? SL_IO_BROKEN : io;
 }
 
-bool sl_session_pending(SSL *ssl)
+bool sl_tls_conn_pending(SSL *ssl)
 {
     return SSL_has_pending(ssl) == 1;
 }
 
-void sl_session_bye(SSL *ssl)
+void sl_tls_conn_shutdown(SSL *ssl)
 {
     ERR_clear_error();
     SSL_shutdown(ssl);
     ERR_clear_error();
 }
 
-bool sl_session_has_client(SSL *ssl)
+bool sl_tls_conn_has_client(SSL *ssl)
 {
     return SSL_get0_peer_certificate(ssl) != NULL &&
            SSL_get_verify_result(ssl) == X509_V_OK;
 }
 
-bool sl_session_is_h2(SSL *ssl)
+bool sl_tls_conn_is_h2(SSL *ssl)
 {
     const unsigned char *name;
     unsigned len;

@@ -4,8 +4,8 @@
  * tried again then. The queue of OpenSSL's errors, one for each thread, is
  * empty before and after each call.
  */
-#ifndef SL_SESSION_H
-#define SL_SESSION_H
+#ifndef SL_TLS_CONN_H
+#define SL_TLS_CONN_H
 
 #include <openssl/ssl.h>
 #include <sys/types.h>
@@ -21,26 +21,26 @@ enum sl_io {
 };
 
 /* How sessions of a context use their sockets. */
-BIO_METHOD *sl_session_method(void);
+BIO_METHOD *sl_tls_conn_method(void);
 
 /* A session on `fd`, which is borrowed, or NULL. `tls` is borrowed too and
  * outlives it. A client's context wants to know whom it calls. */
-SSL *sl_session_open(struct sl_tls *tls, int fd, const char *server_name);
+SSL *sl_tls_conn_open(struct sl_tls *tls, int fd, const char *server_name);
 
 /* 1 when the handshake is done, or an enum sl_io. */
-int sl_session_shake(SSL *ssl);
+int sl_tls_conn_handshake(SSL *ssl);
 
-ssize_t sl_session_read(SSL *ssl, char *bytes, size_t size);
-ssize_t sl_session_write(SSL *ssl, const char *bytes, size_t len);
+ssize_t sl_tls_conn_read(SSL *ssl, char *bytes, size_t size);
+ssize_t sl_tls_conn_write(SSL *ssl, const char *bytes, size_t len);
 
 /* Is there input that was read from the socket and not handed out? */
-bool sl_session_pending(SSL *ssl);
+bool sl_tls_conn_pending(SSL *ssl);
 
 /* Say goodbye, if there is room for it. */
-void sl_session_bye(SSL *ssl);
+void sl_tls_conn_shutdown(SSL *ssl);
 
-bool sl_session_has_client(SSL *ssl);
-bool sl_session_is_h2(SSL *ssl);
+bool sl_tls_conn_has_client(SSL *ssl);
+bool sl_tls_conn_is_h2(SSL *ssl);
 
 /* In tls.c: a fresh SSL, or NULL, and the method for its socket. */
 SSL *sl_tls_ssl(struct sl_tls *tls, BIO_METHOD **method);

@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-void sl_spare_lend(struct sl_spares *spares, struct sl_buf *buf)
+void sl_buf_pool_get(struct sl_buf_pool *spares, struct sl_buf *buf)
 {
     unsigned last = spares->count - 1;
 
@@ -18,12 +18,12 @@ void sl_spare_lend(struct sl_spares *spares, struct sl_buf *buf)
     spares->count = last;
 }
 
-void sl_spare_keep(struct sl_spares *spares, struct sl_buf *buf)
+void sl_buf_pool_put(struct sl_buf_pool *spares, struct sl_buf *buf)
 {
     assert(buf->len == 0);
     if (!buf->bytes)
         return;
-    if (spares->count == SL_SPARE_COUNT || buf->size > SL_SPARE_MOST) {
+    if (spares->count == SL_BUF_POOL_COUNT || buf->size > SL_BUF_POOL_MOST) {
         sl_buf_done(buf);
         return;
     }
@@ -35,7 +35,7 @@ void sl_spare_keep(struct sl_spares *spares, struct sl_buf *buf)
     buf->size = 0;
 }
 
-void sl_spares_done(struct sl_spares *spares)
+void sl_buf_pool_done(struct sl_buf_pool *spares)
 {
     while (spares->count > 0) {
         unsigned last = --spares->count;

@@ -9,24 +9,24 @@
 
 #include "base/buf.h"
 
-#define SL_SPARE_COUNT 64
-#define SL_SPARE_MOST  ((size_t)64 << 10) /* what is larger is given back */
+#define SL_BUF_POOL_COUNT 64
+#define SL_BUF_POOL_MOST  ((size_t)64 << 10) /* what is larger is given back */
 
-struct sl_spares {
+struct sl_buf_pool {
     struct {
         char *bytes;
         size_t size;
         const struct sl_alloc *alloc;
-    } pieces[SL_SPARE_COUNT];
+    } pieces[SL_BUF_POOL_COUNT];
     unsigned count;
 };
 
 /* Give `buf`, if it has no memory, some that it may have. */
-void sl_spare_lend(struct sl_spares *spares, struct sl_buf *buf);
+void sl_buf_pool_get(struct sl_buf_pool *spares, struct sl_buf *buf);
 
 /* Take the memory of `buf`, which is empty. */
-void sl_spare_keep(struct sl_spares *spares, struct sl_buf *buf);
+void sl_buf_pool_put(struct sl_buf_pool *spares, struct sl_buf *buf);
 
-void sl_spares_done(struct sl_spares *spares);
+void sl_buf_pool_done(struct sl_buf_pool *spares);
 
 #endif

@@ -80,8 +80,8 @@ static const char *reason(void)
 static int refuse_unreadable(const char *what, const char *path,
                              struct sl_diag *diag)
 {
-    return sl_refuse(diag, SLUICE_ECONF, "%s %s can't be read: %s", what, path,
-                     strerror(errno));
+    return sl_diag_error(diag, SLUICE_ECONF, "%s %s can't be read: %s", what,
+                         path, strerror(errno));
 }
 
 static int load_certificate(struct sl_tls *tls, const char *path,
@@ -93,11 +93,12 @@ static int load_certificate(struct sl_tls *tls, const char *path,
         return refuse_unreadable("the certificate", path, diag);
     fclose(file);
     if (SSL_CTX_use_certificate_chain_file(tls->ctx, path) != 1)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "the certificate %s can't be used: %s; it must be in "
-                         "PEM form, the server's certificate first, then the "
-                         "chain",
-                         path, reason());
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "the certificate %s can't be used: %s; it must be in "
+            "PEM form, the server's certificate first, then the "
+            "chain",
+            path, reason());
     return 0;
 }
 
@@ -115,23 +116,25 @@ static int load_key(struct sl_tls *tls, const char *path,
     fclose(file);
     if (asked) {
         EVP_PKEY_free(key);
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "the key %s is encrypted, and nobody is there to type "
-                         "its password; store it without one, mode 0600",
-                         path);
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "the key %s is encrypted, and nobody is there to type "
+            "its password; store it without one, mode 0600",
+            path);
     }
     if (!key)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "the key %s can't be used: %s; it must be a private "
-                         "key in PEM form",
-                         path, reason());
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "the key %s can't be used: %s; it must be a private "
+            "key in PEM form",
+            path, reason());
     good = SSL_CTX_use_PrivateKey(tls->ctx, key) == 1 &&
            SSL_CTX_check_private_key(tls->ctx) == 1;
     EVP_PKEY_free(key);
     if (!good)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "the key %s does not belong to the certificate %s",
-                         path, certificate);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "the key %s does not belong to the certificate %s",
+                             path, certificate);
     return 0;
 }
 
@@ -147,10 +150,10 @@ static int load_client_ca(struct sl_tls *tls, const char *path,
     names = SSL_load_client_CA_file(path);
     if (!names || SSL_CTX_load_verify_locations(tls->ctx, path, NULL) != 1) {
         sk_X509_NAME_pop_free(names, X509_NAME_free);
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "client_ca %s can't be used: %s; it must hold "
-                         "certificates in PEM form",
-                         path, reason());
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "client_ca %s can't be used: %s; it must hold "
+                             "certificates in PEM form",
+                             path, reason());
     }
     SSL_CTX_set_client_CA_list(tls->ctx, names); /* takes them */
     SSL_CTX_set_verify(tls->ctx,
@@ -164,7 +167,7 @@ static bool set_up(struct sl_tls *tls, const SSL_METHOD *side)
     SSL_CTX *ctx = SSL_CTX_new(side);
 
     tls->ctx = ctx;
-    tls->method = sl_session_method();
+    tls->method = sl_tls_conn_method();
     if (!ctx || !tls->method ||
         SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1 ||
         SSL_CTX_set_cipher_list(ctx, CIPHERS) != 1)
@@ -199,18 +202,18 @@ int sl_tls_open(const struct sl_tls_options *options, struct sl_tls **ret,
     int err;
 
     if (!options->certificate || !options->key)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "TLS needs both a certificate and a key");
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "TLS needs both a certificate and a key");
     tls = sl_alloc_new(&sl_alloc_libc, sizeof(*tls));
     if (!tls)
-        return sl_refuse(diag, SLUICE_ENOMEM, "no memory for TLS");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "no memory for TLS");
     *tls = (struct sl_tls){.http2 = options->http2, .refs = 1};
     ERR_clear_error();
     if (set_up_server(tls))
         err = load_certificate(tls, options->certificate, diag);
     else
-        err = sl_refuse(diag, SLUICE_ESYS, "OpenSSL refuses to start: %s",
-                        reason());
+        err = sl_diag_error(diag, SLUICE_ESYS, "OpenSSL refuses to start: %s",
+                            reason());
     if (!err)
         err = load_key(tls, options->key, options->certificate, diag);
     if (!err && options->client_ca)
@@ -232,15 +235,16 @@ static int load_ca(struct sl_tls *tls, const char *path, struct sl_diag *diag)
     if (!path)
         return SSL_CTX_set_default_verify_paths(tls->ctx) == 1
                    ? 0
-                   : sl_refuse(diag, SLUICE_ESYS,
-                               "the certificates that this system trusts "
-                               "can't be read");
+                   : sl_diag_error(diag, SLUICE_ESYS,
+                                   "the certificates that this system trusts "
+                                   "can't be read");
     if (SSL_CTX_load_verify_locations(tls->ctx, path, NULL) == 1)
         return 0;
-    return sl_refuse(diag, SLUICE_ECONF,
-                     "the file %s can't be used: %s; it must hold certificates "
-                     "in PEM form",
-                     path, reason());
+    return sl_diag_error(
+        diag, SLUICE_ECONF,
+        "the file %s can't be used: %s; it must hold certificates "
+        "in PEM form",
+        path, reason());
 }
 
 int sl_tls_open_client(const struct sl_tls_client_options *options,
@@ -250,14 +254,14 @@ int sl_tls_open_client(const struct sl_tls_client_options *options,
     int err;
 
     if (!tls)
-        return sl_refuse(diag, SLUICE_ENOMEM, "no memory for TLS");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "no memory for TLS");
     *tls = (struct sl_tls){.client = true, .refs = 1};
     ERR_clear_error();
     if (set_up(tls, TLS_client_method()))
         err = load_ca(tls, options->ca, diag);
     else
-        err = sl_refuse(diag, SLUICE_ESYS, "OpenSSL refuses to start: %s",
-                        reason());
+        err = sl_diag_error(diag, SLUICE_ESYS, "OpenSSL refuses to start: %s",
+                            reason());
     if (!err && options->certificate)
         err = load_certificate(tls, options->certificate, diag);
     if (!err && options->certificate)

@@ -23,14 +23,15 @@ int sl_descriptor_part_read(struct sl_str text, struct sl_descriptor_part *ret,
     if (sl_str_eq(text, SL_STR("**")))
         return 0;
     if (len == 0)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "an entry needs a key; write KEY, KEY=VALUE or **");
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "an entry needs a key; write KEY, KEY=VALUE or **");
     ret->kind = SL_PART_ANY;
     ret->key = (struct sl_str){text.at, len};
     ret->value = sl_str_from(text, len + 1);
     if (memchr(ret->key.at, '*', len))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a key has no *; values have, as in KEY=a*");
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "a key has no *; values have, as in KEY=a*");
     if (len == text.len)
         return 0;
     ret->shared = text.at[len] == '~';

@@ -7,7 +7,7 @@
 
 #define LINE_MAX_ 1024 /* of one change; a longer one ends in "..." */
 
-void sl_changes_say(struct sl_changes *c, const char *fmt, ...)
+void sl_diff_line(struct sl_changes *c, const char *fmt, ...)
 {
     char line[LINE_MAX_];
     va_list args;
@@ -23,16 +23,16 @@ void sl_changes_say(struct sl_changes *c, const char *fmt, ...)
     c->err = sl_buf_addf(c->out, "%s\n", line);
 }
 
-bool sl_text_same(const struct sl_text *a, const struct sl_text *b)
+bool sl_template_same(const struct sl_template *a, const struct sl_template *b)
 {
     if (a->count != b->count)
         return false;
     for (unsigned i = 0; i < a->count; i++) {
-        const struct sl_piece *x = &a->pieces[i], *y = &b->pieces[i];
+        const struct sl_template_piece *x = &a->pieces[i], *y = &b->pieces[i];
 
-        if (x->kind != y->kind ||
-            (x->kind == SL_PIECE_LITERAL ? !sl_str_eq(x->literal, y->literal)
-                                         : x->holder != y->holder))
+        if (x->kind != y->kind || (x->kind == SL_TEMPLATE_PIECE_LITERAL
+                                       ? !sl_str_eq(x->literal, y->literal)
+                                       : x->holder != y->holder))
             return false;
     }
     return true;
@@ -56,13 +56,13 @@ static void compare_plan(struct sl_changes *c, const struct sl_plan *old,
 {
     if (!lists_same(old->aliases, old->alias_count, new->aliases,
                     new->alias_count))
-        sl_changes_say(c, "plan %.*s: aliases changed", SL_STR_ARG(new->name));
+        sl_diff_line(c, "plan %.*s: aliases changed", SL_STR_ARG(new->name));
     if (old->overage != new->overage)
-        sl_changes_say(c, "plan %.*s: overage %s", SL_STR_ARG(new->name),
-                       new->overage ? "on" : "off");
+        sl_diff_line(c, "plan %.*s: overage %s", SL_STR_ARG(new->name),
+                     new->overage ? "on" : "off");
     if (old->weight != new->weight)
-        sl_changes_say(c, "plan %.*s: weight %u -> %u", SL_STR_ARG(new->name),
-                       old->weight, new->weight);
+        sl_diff_line(c, "plan %.*s: weight %u -> %u", SL_STR_ARG(new->name),
+                     old->weight, new->weight);
 }
 
 static void say_plan(struct sl_changes *c, const char *key, unsigned old,
@@ -72,8 +72,8 @@ static void say_plan(struct sl_changes *c, const char *key, unsigned old,
     struct sl_str is = c->new->plans.list[new].name;
 
     if (!sl_str_eq_nocase(was, is))
-        sl_changes_say(c, "plans: %s %.*s -> %.*s", key, SL_STR_ARG(was),
-                       SL_STR_ARG(is));
+        sl_diff_line(c, "plans: %s %.*s -> %.*s", key, SL_STR_ARG(was),
+                     SL_STR_ARG(is));
 }
 
 static void changes_plans(struct sl_changes *c)
@@ -86,18 +86,16 @@ static void changes_plans(struct sl_changes *c)
         if (was >= 0)
             compare_plan(c, &old->list[was], &new->list[i]);
         else
-            sl_changes_say(c, "plan %.*s added", SL_STR_ARG(new->list[i].name));
+            sl_diff_line(c, "plan %.*s added", SL_STR_ARG(new->list[i].name));
     }
     for (unsigned i = 0; i < old->count; i++)
         if (sl_policy_plan(c->new, old->list[i].name) < 0)
-            sl_changes_say(c, "plan %.*s removed",
-                           SL_STR_ARG(old->list[i].name));
+            sl_diff_line(c, "plan %.*s removed", SL_STR_ARG(old->list[i].name));
     say_plan(c, "default", old->fallback, new->fallback);
     say_plan(c, "anonymous", old->anonymous, new->anonymous);
     if (old->deny_unknown != new->deny_unknown)
-        sl_changes_say(c, "plans: unknown_plan %s",
-                       new->deny_unknown ? "default -> deny"
-                                         : "deny -> default");
+        sl_diff_line(c, "plans: unknown_plan %s",
+                     new->deny_unknown ? "default -> deny" : "deny -> default");
 }
 
 /* ---- routes ---- */
@@ -171,7 +169,7 @@ static bool same_manners(const struct sl_changes *c, const struct sl_route *a,
            a->dialects == b->dialects && a->reset == b->reset &&
            a->count == b->count && same_replaced(a, b) &&
            a->failure == b->failure && a->apart == b->apart &&
-           a->wait == b->wait && sl_guards_same(a->guards, b->guards);
+           a->wait == b->wait && sl_prechecks_same(a->guards, b->guards);
 }
 
 static void compare_route(struct sl_changes *c, const char *what,
@@ -183,9 +181,9 @@ static void compare_route(struct sl_changes *c, const char *what,
     if (!same_rules(old, new)) {
         print_rules(old, was, sizeof(was));
         print_rules(new, is, sizeof(is));
-        sl_changes_say(c, "%s: limits [%s] -> [%s]", what, was, is);
+        sl_diff_line(c, "%s: limits [%s] -> [%s]", what, was, is);
     } else if (!same_manners(c, old, new)) {
-        sl_changes_say(c, "%s changed", what);
+        sl_diff_line(c, "%s changed", what);
     }
 }
 
@@ -220,15 +218,15 @@ static void changes_routes(struct sl_changes *c)
         if (was)
             compare_route(c, what, was, route);
         else
-            sl_changes_say(c, "%s added", what);
+            sl_diff_line(c, "%s added", what);
     }
     near = 0;
     for (unsigned i = 0; i < c->old->route_count; i++)
         if (!find_route(c->new, c->old->routes[i].text, &near))
-            sl_changes_say(c, "route %.*s removed",
-                           SL_STR_ARG(c->old->routes[i].text));
+            sl_diff_line(c, "route %.*s removed",
+                         SL_STR_ARG(c->old->routes[i].text));
     if (order_differs(c))
-        sl_changes_say(c, "routes: in another order");
+        sl_diff_line(c, "routes: in another order");
     compare_route(c, "default", &c->old->fallback, &c->new->fallback);
 }
 
@@ -238,12 +236,12 @@ static void compare_feature(struct sl_changes *c, const struct sl_feature *old,
                             const struct sl_feature *new)
 {
     if (old->enabled != new->enabled)
-        sl_changes_say(c, "feature %.*s %s", SL_STR_ARG(new->name),
-                       new->enabled ? "off -> on" : "on -> off");
+        sl_diff_line(c, "feature %.*s %s", SL_STR_ARG(new->name),
+                     new->enabled ? "off -> on" : "on -> off");
     if (old->retry_after != new->retry_after ||
-        !sl_text_same(&old->message, &new->message))
-        sl_changes_say(c, "feature %.*s: what a refusal says changed",
-                       SL_STR_ARG(new->name));
+        !sl_template_same(&old->message, &new->message))
+        sl_diff_line(c, "feature %.*s: what a refusal says changed",
+                     SL_STR_ARG(new->name));
 }
 
 static void changes_features(struct sl_changes *c)
@@ -255,14 +253,14 @@ static void changes_features(struct sl_changes *c)
         if (was >= 0)
             compare_feature(c, &c->old->features[was], feature);
         else
-            sl_changes_say(c, "feature %.*s added (%s)",
-                           SL_STR_ARG(feature->name),
-                           feature->enabled ? "on" : "off");
+            sl_diff_line(c, "feature %.*s added (%s)",
+                         SL_STR_ARG(feature->name),
+                         feature->enabled ? "on" : "off");
     }
     for (unsigned i = 0; i < c->old->feature_count; i++)
         if (sl_policy_feature(c->new, c->old->features[i].name) < 0)
-            sl_changes_say(c, "feature %.*s removed",
-                           SL_STR_ARG(c->old->features[i].name));
+            sl_diff_line(c, "feature %.*s removed",
+                         SL_STR_ARG(c->old->features[i].name));
 }
 
 /* ---- identity ---- */
@@ -316,15 +314,14 @@ static void changes_tokens(struct sl_changes *c, const struct sl_jwt *old,
                            const struct sl_jwt *new)
 {
     if (old->written != new->written) {
-        sl_changes_say(c, "identity: jwt %s",
-                       new->written ? "added" : "removed");
+        sl_diff_line(c, "identity: jwt %s", new->written ? "added" : "removed");
         return;
     }
     if (!sl_str_eq(old->jwks, new->jwks) ||
         !sl_str_eq(old->secret, new->secret))
-        sl_changes_say(c, "identity: the keys of tokens come from elsewhere");
+        sl_diff_line(c, "identity: the keys of tokens come from elsewhere");
     if (!same_rules_of_tokens(old, new))
-        sl_changes_say(c, "identity: which tokens are believed changed");
+        sl_diff_line(c, "identity: which tokens are believed changed");
 }
 
 static void changes_identity(struct sl_changes *c)
@@ -333,30 +330,30 @@ static void changes_identity(struct sl_changes *c)
     const struct sl_identity *new = &c->new->identity;
 
     if (!same_scopes(old, new))
-        sl_changes_say(c, "identity: where callers' names come from changed");
+        sl_diff_line(c, "identity: where callers' names come from changed");
     if (!same_trust(old, new))
-        sl_changes_say(c, "identity: trusted_proxies changed");
+        sl_diff_line(c, "identity: trusted_proxies changed");
     if (old->forwarded != new->forwarded)
-        sl_changes_say(c, "identity: forwarded %s -> %s",
-                       sl_forwarded_words[old->forwarded],
-                       sl_forwarded_words[new->forwarded]);
+        sl_diff_line(c, "identity: forwarded %s -> %s",
+                     sl_forwarded_words[old->forwarded],
+                     sl_forwarded_words[new->forwarded]);
     if (!same_sources(&old->anonymous, &new->anonymous))
-        sl_changes_say(c, "identity: anonymous changed; unknown callers start "
-                          "afresh");
+        sl_diff_line(c, "identity: anonymous changed; unknown callers start "
+                        "afresh");
     if (old->ipv6_prefix != new->ipv6_prefix)
-        sl_changes_say(c,
-                       "identity: ipv6_prefix %u -> %u; IPv6 addresses "
-                       "start afresh",
-                       old->ipv6_prefix, new->ipv6_prefix);
+        sl_diff_line(c,
+                     "identity: ipv6_prefix %u -> %u; IPv6 addresses "
+                     "start afresh",
+                     old->ipv6_prefix, new->ipv6_prefix);
     if (old->unknown_subject != new->unknown_subject)
-        sl_changes_say(c, "identity: unknown_subject %s -> %s",
-                       sl_unknown_words[old->unknown_subject],
-                       sl_unknown_words[new->unknown_subject]);
+        sl_diff_line(c, "identity: unknown_subject %s -> %s",
+                     sl_unknown_words[old->unknown_subject],
+                     sl_unknown_words[new->unknown_subject]);
     changes_tokens(c, &old->jwt, &new->jwt);
     if (!sl_str_eq(old->subjects.text, new->subjects.text) ||
         old->subjects.scope != new->subjects.scope ||
         old->subjects.life != new->subjects.life)
-        sl_changes_say(c, "identity: subjects changed; needs a restart");
+        sl_diff_line(c, "identity: subjects changed; needs a restart");
 }
 
 /* ---- the rest ---- */
@@ -366,7 +363,7 @@ static bool same_errors(const struct sl_policy *a, const struct sl_policy *b)
     for (unsigned i = 0; i < SL_ERRORS; i++)
         if (a->errors[i].status != b->errors[i].status ||
             a->errors[i].has_body != b->errors[i].has_body ||
-            !sl_text_same(&a->errors[i].body, &b->errors[i].body))
+            !sl_template_same(&a->errors[i].body, &b->errors[i].body))
             return false;
     return true;
 }
@@ -377,26 +374,26 @@ static void changes_general(struct sl_changes *c)
     char was[32], is[32];
 
     if (old->enabled != new->enabled)
-        sl_changes_say(c, "enabled %s",
-                       new->enabled ? "false -> true" : "true -> false");
+        sl_diff_line(c, "enabled %s",
+                     new->enabled ? "false -> true" : "true -> false");
     if (old->mode != new->mode)
-        sl_changes_say(c, "mode %s -> %s", sl_mode_words[old->mode],
-                       sl_mode_words[new->mode]);
+        sl_diff_line(c, "mode %s -> %s", sl_mode_words[old->mode],
+                     sl_mode_words[new->mode]);
     if (!sl_str_eq(old->env, new->env))
-        sl_changes_say(c, "env \"%.*s\" -> \"%.*s\"", SL_STR_ARG(old->env),
-                       SL_STR_ARG(new->env));
+        sl_diff_line(c, "env \"%.*s\" -> \"%.*s\"", SL_STR_ARG(old->env),
+                     SL_STR_ARG(new->env));
     if (old->dialects != new->dialects)
-        sl_changes_say(c, "headers changed");
+        sl_diff_line(c, "headers changed");
     if (old->reset != new->reset)
-        sl_changes_say(c, "reset %s",
-                       new->reset == SL_RESET_NEXT ? "full -> next"
-                                                   : "next -> full");
+        sl_diff_line(c, "reset %s",
+                     new->reset == SL_RESET_NEXT ? "full -> next"
+                                                 : "next -> full");
     if (old->hold_max != new->hold_max)
-        sl_changes_say(c, "hold_max %s -> %s",
-                       sl_format_duration(old->hold_max, was),
-                       sl_format_duration(new->hold_max, is));
+        sl_diff_line(c, "hold_max %s -> %s",
+                     sl_format_duration(old->hold_max, was),
+                     sl_format_duration(new->hold_max, is));
     if (!same_errors(old, new))
-        sl_changes_say(c, "errors changed");
+        sl_diff_line(c, "errors changed");
 }
 
 int sl_policy_diff(const struct sl_policy *old, const struct sl_policy *new,

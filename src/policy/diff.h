@@ -36,11 +36,11 @@ struct sl_changes {
     int err;
 };
 
-void sl_changes_say(struct sl_changes *c, const char *fmt, ...) SL_PRINTF(2, 3);
+void sl_diff_line(struct sl_changes *c, const char *fmt, ...) SL_PRINTF(2, 3);
 
 /* What `new` does to the limits (diff_limits.c). */
 void sl_changes_limits(struct sl_changes *c);
 
-bool sl_text_same(const struct sl_text *a, const struct sl_text *b);
+bool sl_template_same(const struct sl_template *a, const struct sl_template *b);
 
 #endif

@@ -70,10 +70,10 @@ static void compare_rate(struct sl_changes *c, const char *what,
     if (sl_rate_print(old, &from) || sl_rate_print(new, &to))
         c->err = c->err ? c->err : SLUICE_ENOMEM;
     else if (!sl_str_eq(sl_buf_str(&from), sl_buf_str(&to)))
-        sl_changes_say(c, "%s%s%.*s %.*s -> %.*s; %s", what,
-                       plan.len > 0 ? " " : "", SL_STR_ARG(plan),
-                       SL_STR_ARG(sl_buf_str(&from)),
-                       SL_STR_ARG(sl_buf_str(&to)), fate);
+        sl_diff_line(c, "%s%s%.*s %.*s -> %.*s; %s", what,
+                     plan.len > 0 ? " " : "", SL_STR_ARG(plan),
+                     SL_STR_ARG(sl_buf_str(&from)), SL_STR_ARG(sl_buf_str(&to)),
+                     fate);
     sl_buf_done(&from);
     sl_buf_done(&to);
 }
@@ -130,8 +130,8 @@ static void say_word(struct sl_changes *c, const struct sl_rule *rule,
                      const char *key, const char *old, const char *new)
 {
     if (strcmp(old, new) != 0)
-        sl_changes_say(c, "limit %.*s: %s %s -> %s", SL_STR_ARG(rule->name),
-                       key, old, new);
+        sl_diff_line(c, "limit %.*s: %s %s -> %s", SL_STR_ARG(rule->name), key,
+                     old, new);
 }
 
 static void compare_words(struct sl_changes *c, const struct sl_rule *old,
@@ -151,55 +151,55 @@ static void compare_words(struct sl_changes *c, const struct sl_rule *old,
              old->kind == SL_INTERVAL ? "interval" : "continuous",
              new->kind == SL_INTERVAL ? "interval" : "continuous");
     if (old->cost != new->cost)
-        sl_changes_say(c, "limit %.*s: cost %" PRIu64 " -> %" PRIu64,
-                       SL_STR_ARG(new->name), old->cost, new->cost);
+        sl_diff_line(c, "limit %.*s: cost %" PRIu64 " -> %" PRIu64,
+                     SL_STR_ARG(new->name), old->cost, new->cost);
     if (old->marks.count != new->marks.count ||
         memcmp(old->marks.list, new->marks.list, sizeof(old->marks.list)) != 0)
-        sl_changes_say(c, "limit %.*s: thresholds changed",
-                       SL_STR_ARG(new->name));
+        sl_diff_line(c, "limit %.*s: thresholds changed",
+                     SL_STR_ARG(new->name));
     if (old->cost == new->cost && old->fixed_cost != new->fixed_cost)
-        sl_changes_say(c, "limit %.*s: cost %s", SL_STR_ARG(new->name),
-                       new->fixed_cost ? "fixed" : "no longer fixed");
+        sl_diff_line(c, "limit %.*s: cost %s", SL_STR_ARG(new->name),
+                     new->fixed_cost ? "fixed" : "no longer fixed");
     if (old->queue != new->queue)
-        sl_changes_say(c, "limit %.*s: queue %u -> %u", SL_STR_ARG(new->name),
-                       old->queue, new->queue);
+        sl_diff_line(c, "limit %.*s: queue %u -> %u", SL_STR_ARG(new->name),
+                     old->queue, new->queue);
     if (old->hold != new->hold)
-        sl_changes_say(c, "limit %.*s: hold %s -> %s", SL_STR_ARG(new->name),
-                       sl_format_duration(old->hold, was),
-                       sl_format_duration(new->hold, is));
+        sl_diff_line(c, "limit %.*s: hold %s -> %s", SL_STR_ARG(new->name),
+                     sl_format_duration(old->hold, was),
+                     sl_format_duration(new->hold, is));
     if (old->lease != new->lease)
-        sl_changes_say(c, "limit %.*s: lease %u%% -> %u%%",
-                       SL_STR_ARG(new->name), old->lease, new->lease);
+        sl_diff_line(c, "limit %.*s: lease %u%% -> %u%%", SL_STR_ARG(new->name),
+                     old->lease, new->lease);
     if (!sl_str_eq(old->zone_name, new->zone_name) ||
         old->options.anchor != new->options.anchor)
-        sl_changes_say(c, "limit %.*s: zone or anchor changed; usage kept",
-                       SL_STR_ARG(new->name));
+        sl_diff_line(c, "limit %.*s: zone or anchor changed; usage kept",
+                     SL_STR_ARG(new->name));
     if (!sl_str_eq(old->key_text, new->key_text))
-        sl_changes_say(c,
-                       "limit %.*s: key changed; in a shared store it starts "
-                       "afresh",
-                       SL_STR_ARG(new->name));
+        sl_diff_line(c,
+                     "limit %.*s: key changed; in a shared store it starts "
+                     "afresh",
+                     SL_STR_ARG(new->name));
     else if (old->tag != new->tag && sl_slots_wanted(c->new->server.store))
-        sl_changes_say(c,
-                       "limit %.*s: it lies elsewhere in the cluster, with "
-                       "other limits that it is now taken with; it starts "
-                       "afresh",
-                       SL_STR_ARG(new->name));
+        sl_diff_line(c,
+                     "limit %.*s: it lies elsewhere in the cluster, with "
+                     "other limits that it is now taken with; it starts "
+                     "afresh",
+                     SL_STR_ARG(new->name));
 }
 
 static void compare_deny(struct sl_changes *c, const struct sl_rule *old,
                          const struct sl_rule *new)
 {
     if (old->deny.status != new->deny.status)
-        sl_changes_say(c, "limit %.*s: status %d -> %d", SL_STR_ARG(new->name),
-                       old->deny.status, new->deny.status);
+        sl_diff_line(c, "limit %.*s: status %d -> %d", SL_STR_ARG(new->name),
+                     old->deny.status, new->deny.status);
     if (!sl_str_eq(old->deny.code, new->deny.code) ||
-        !sl_text_same(&old->deny.message, &new->deny.message))
-        sl_changes_say(c, "limit %.*s: what a refusal says changed",
-                       SL_STR_ARG(new->name));
+        !sl_template_same(&old->deny.message, &new->deny.message))
+        sl_diff_line(c, "limit %.*s: what a refusal says changed",
+                     SL_STR_ARG(new->name));
     if (!sl_str_eq(old->unit, new->unit) || old->dialects != new->dialects)
-        sl_changes_say(c, "limit %.*s: what headers say changed",
-                       SL_STR_ARG(new->name));
+        sl_diff_line(c, "limit %.*s: what headers say changed",
+                     SL_STR_ARG(new->name));
 }
 
 static void compare_candidates(struct sl_changes *c, const struct sl_rule *old,
@@ -208,8 +208,8 @@ static void compare_candidates(struct sl_changes *c, const struct sl_rule *old,
     char what[160];
 
     if (old->has_candidate != new->has_candidate) {
-        sl_changes_say(c, "limit %.*s: candidate %s", SL_STR_ARG(new->name),
-                       new->has_candidate ? "added" : "removed");
+        sl_diff_line(c, "limit %.*s: candidate %s", SL_STR_ARG(new->name),
+                     new->has_candidate ? "added" : "removed");
     } else if (new->has_candidate) {
         snprintf(what, sizeof(what), "%.*s candidate", SL_STR_ARG(new->name));
         compare_plans(c, what, old->candidates, new->candidates);
@@ -225,12 +225,12 @@ static void compare_rule(struct sl_changes *c, const struct sl_rule *old,
 
     snprintf(name, sizeof(name), "%.*s", SL_STR_ARG(new->name));
     if (!same_kind(old->kind, new->kind)) {
-        sl_changes_say(c, "limit %s: kind %s -> %s; starts afresh", name,
-                       sl_kind_name(old->kind), sl_kind_name(new->kind));
+        sl_diff_line(c, "limit %s: kind %s -> %s; starts afresh", name,
+                     sl_kind_name(old->kind), sl_kind_name(new->kind));
     } else {
         if (strcmp(was.text, is.text) != 0)
-            sl_changes_say(c, "limit %s: per %s -> %s; starts afresh", name,
-                           was.text, is.text);
+            sl_diff_line(c, "limit %s: per %s -> %s; starts afresh", name,
+                         was.text, is.text);
         compare_plans(c, name, old->plans, new->plans);
         compare_candidates(c, old, new);
         compare_words(c, old, new);
@@ -247,10 +247,10 @@ void sl_changes_limits(struct sl_changes *c)
         if (was >= 0)
             compare_rule(c, &c->old->rules[was], rule);
         else
-            sl_changes_say(c, "limit %.*s added", SL_STR_ARG(rule->name));
+            sl_diff_line(c, "limit %.*s added", SL_STR_ARG(rule->name));
     }
     for (unsigned i = 0; i < c->old->rule_count; i++)
         if (sl_policy_rule(c->new, c->old->rules[i].name) < 0)
-            sl_changes_say(c, "limit %.*s removed",
-                           SL_STR_ARG(c->old->rules[i].name));
+            sl_diff_line(c, "limit %.*s removed",
+                         SL_STR_ARG(c->old->rules[i].name));
 }

@@ -1,7 +1,7 @@
 /* guards.c -- what a route asks of a request before its limits. */
 #include "policy/guards.h"
 
-const char *const sl_trait_words[4] = {"method", "path", "cost", "body"};
+const char *const sl_dedupe_field_words[4] = {"method", "path", "cost", "body"};
 
 /* ---- comparing ---- */
 
@@ -31,7 +31,8 @@ static bool dedupe_same(const struct sl_dedupe *a, const struct sl_dedupe *b)
     return true;
 }
 
-static bool message_same(const struct sl_text *a, const struct sl_text *b)
+static bool message_same(const struct sl_template *a,
+                         const struct sl_template *b)
 {
     if (a->count != b->count)
         return false;
@@ -52,7 +53,7 @@ static bool require_same(const struct sl_require *a, const struct sl_require *b)
            message_same(&a->message, &b->message);
 }
 
-static bool guard_same(const struct sl_conflict *a, const struct sl_conflict *b)
+static bool guard_same(const struct sl_guard *a, const struct sl_guard *b)
 {
     return a->written == b->written && sl_str_eq(a->text, b->text) &&
            a->hold == b->hold && a->skip == b->skip;
@@ -66,9 +67,10 @@ static bool backlog_same(const struct sl_backlog *a, const struct sl_backlog *b)
            a->retry_after == b->retry_after && a->stale == b->stale;
 }
 
-bool sl_guards_same(const struct sl_guards *a, const struct sl_guards *b)
+bool sl_prechecks_same(const struct sl_prechecks *a,
+                       const struct sl_prechecks *b)
 {
-    static const struct sl_guards none;
+    static const struct sl_prechecks none;
 
     a = a ? a : &none;
     b = b ? b : &none;
@@ -91,7 +93,7 @@ static bool is(struct sl_str name, struct sl_str header)
     return name.len > 0 && sl_str_eq_nocase(name, header);
 }
 
-bool sl_guards_read(const struct sl_guards *guards, struct sl_str header)
+bool sl_prechecks_read(const struct sl_prechecks *guards, struct sl_str header)
 {
     const struct sl_dedupe *dedupe = &guards->dedupe;
 

@@ -15,9 +15,9 @@
 #include "policy/text.h"
 #include "wire/webhook.h"
 
-#define SL_REQUIRES_MAX 16 /* of one route */
-#define SL_TRAITS_MAX   16 /* of a fingerprint */
-#define SL_GUARD_VALUES 4  /* of one guard's key */
+#define SL_REQUIRES_MAX      16 /* of one route */
+#define SL_DEDUPE_FIELDS_MAX 16 /* of a fingerprint */
+#define SL_GUARD_VALUES      4  /* of one guard's key */
 
 /* In the names of guards' keys, and in no other's. */
 #define SL_GUARD_NAME "#guard"
@@ -31,20 +31,20 @@ struct sl_verify {
 };
 
 /* What must be the same in a request that is called a repeat. */
-enum sl_trait_kind {
-    SL_TRAIT_METHOD,
-    SL_TRAIT_PATH, /* or the job */
-    SL_TRAIT_COST,
-    SL_TRAIT_BODY, /* if there is one */
-    SL_TRAIT_HEADER,
+enum sl_dedupe_field_kind {
+    SL_DEDUPE_FIELD_METHOD,
+    SL_DEDUPE_FIELD_PATH, /* or the job */
+    SL_DEDUPE_FIELD_COST,
+    SL_DEDUPE_FIELD_BODY, /* if there is one */
+    SL_DEDUPE_FIELD_HEADER,
 };
 
-struct sl_trait {
-    enum sl_trait_kind kind;
+struct sl_dedupe_field {
+    enum sl_dedupe_field_kind kind;
     struct sl_str header;
 };
 
-extern const char *const sl_trait_words[4]; /* all but headers */
+extern const char *const sl_dedupe_field_words[4]; /* all but headers */
 
 /* Which requests are one. */
 struct sl_dedupe {
@@ -52,7 +52,7 @@ struct sl_dedupe {
     struct sl_str header; /* the key comes in it */
     sl_ns life;           /* how long an answer is remembered */
     unsigned repeats;     /* that are answered by one */
-    const struct sl_trait *traits;
+    const struct sl_dedupe_field *traits;
     unsigned trait_count;
 };
 
@@ -65,7 +65,7 @@ struct sl_require {
     bool optional;        /* it may be missing */
     int status;
     struct sl_str code;
-    struct sl_text message; /* no pieces: our own */
+    struct sl_template message; /* no pieces: our own */
 };
 
 /* How much work may wait. */
@@ -78,7 +78,7 @@ struct sl_backlog {
 };
 
 /* A piece of a guard's key: a literal, a header, or a scope. */
-struct sl_conflict_piece {
+struct sl_guard_piece {
     struct sl_str literal;           /* "": it is a value */
     const struct sl_require *header; /* NULL: it is none */
     unsigned scope;                  /* then: enum sl_scope */
@@ -86,29 +86,30 @@ struct sl_conflict_piece {
 
 /* What is done by one at a time. Routes whose keys come out alike guard the
  * same thing. */
-struct sl_conflict {
+struct sl_guard {
     bool written;
     struct sl_str text; /* the key, as written */
-    const struct sl_conflict_piece *pieces;
+    const struct sl_guard_piece *pieces;
     unsigned count;
     sl_ns hold; /* how long, if nobody says or ends it; > 0 */
     bool skip;  /* who lacks a value of the key is not guarded */
 };
 
-struct sl_guards {
-    const struct sl_guards *next; /* of the policy's: any order */
+struct sl_prechecks {
+    const struct sl_prechecks *next; /* of the policy's: any order */
     struct sl_verify verify;
     struct sl_dedupe dedupe;
     struct sl_backlog backlog;
     const struct sl_require *requires;
     unsigned require_count;
-    struct sl_conflict guard;
+    struct sl_guard guard;
 };
 
 /* Do both ask the same? NULL asks nothing. Secrets count. */
-bool sl_guards_same(const struct sl_guards *a, const struct sl_guards *b);
+bool sl_prechecks_same(const struct sl_prechecks *a,
+                       const struct sl_prechecks *b);
 
 /* Is the header one of those that a guard looks at? */
-bool sl_guards_read(const struct sl_guards *guards, struct sl_str header);
+bool sl_prechecks_read(const struct sl_prechecks *guards, struct sl_str header);
 
 #endif

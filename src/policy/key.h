@@ -95,8 +95,8 @@ struct sl_key_context {
     struct sl_str env, endpoint, name;
     uint64_t window_start_ms;
     unsigned tag; /* which of the values stands in braces, from 1; 0: none */
-    const struct sl_key_use *use; /* for sl_key_templates_meet() only: what the
-                                   * limit is per; NULL = unknown */
+    const struct sl_key_use *use; /* for sl_key_templates_collide() only: what
+                                   * the limit is per; NULL = unknown */
 };
 
 /* The name for a shared store, appended to `out`. Values beyond SL_VALUE_MAX
@@ -137,10 +137,10 @@ SL_MUST_USE int sl_key_template_check(const struct sl_key_template *key,
  * {env}, {name} and {endpoint} stand for in each (empty = unknown, could be
  * anything), and in `use` what each limit is per, without which {scope} could
  * be anything too. Errs on the side of yes. */
-bool sl_key_templates_meet(const struct sl_key_template *a,
-                           const struct sl_key_context *a_context,
-                           const struct sl_key_template *b,
-                           const struct sl_key_context *b_context);
+bool sl_key_templates_collide(const struct sl_key_template *a,
+                              const struct sl_key_context *a_context,
+                              const struct sl_key_template *b,
+                              const struct sl_key_context *b_context);
 
 /* The same for many templates: what is to be known of one is found out once,
  * and then a pair costs little. A form lives in `arena`, without the template
@@ -149,7 +149,7 @@ struct sl_key_form;
 SL_MUST_USE struct sl_key_form *
 sl_key_form(const struct sl_key_template *key,
             const struct sl_key_context *context, struct sl_arena *arena);
-bool sl_key_forms_meet(const struct sl_key_form *a,
-                       const struct sl_key_form *b);
+bool sl_key_forms_collide(const struct sl_key_form *a,
+                          const struct sl_key_form *b);
 
 #endif

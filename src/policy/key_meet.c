@@ -427,21 +427,22 @@ struct sl_key_form *sl_key_form(const struct sl_key_template *key,
     return ret;
 }
 
-bool sl_key_forms_meet(const struct sl_key_form *a, const struct sl_key_form *b)
+bool sl_key_forms_collide(const struct sl_key_form *a,
+                          const struct sl_key_form *b)
 {
     if (a->machine.full || b->machine.full)
         return true;
     return !forms_differ(a, b) && walk(&a->machine, &b->machine);
 }
 
-bool sl_key_templates_meet(const struct sl_key_template *a,
-                           const struct sl_key_context *a_context,
-                           const struct sl_key_template *b,
-                           const struct sl_key_context *b_context)
+bool sl_key_templates_collide(const struct sl_key_template *a,
+                              const struct sl_key_context *a_context,
+                              const struct sl_key_template *b,
+                              const struct sl_key_context *b_context)
 {
     struct room a_room, b_room;
     struct sl_key_form m = make_form(a, a_context, &a_room);
     struct sl_key_form n = make_form(b, b_context, &b_room);
 
-    return sl_key_forms_meet(&m, &n);
+    return sl_key_forms_collide(&m, &n);
 }

@@ -58,8 +58,8 @@ static void hint_instead(const struct reading *r, struct sl_str part,
     struct sl_str before = {r->text.at, offset(r, part)};
     struct sl_str behind = sl_str_from(r->text, before.len + part.len);
 
-    sl_hint(r->diag, "%.*s%.*s%.*s", SL_STR_ARG(before), SL_STR_ARG(words),
-            SL_STR_ARG(behind));
+    sl_diag_hint(r->diag, "%.*s%.*s%.*s", SL_STR_ARG(before), SL_STR_ARG(words),
+                 SL_STR_ARG(behind));
 }
 
 /* ---- methods ---- */
@@ -70,13 +70,15 @@ static int refuse_method(const struct reading *r, struct sl_str name)
         sl_str_nearest(name, method_names, SL_LEN(method_names));
 
     if (name.len == 0)
-        return sl_refuse_at(r->diag, SLUICE_ECONF, offset(r, name),
-                            "a method is missing here; methods are written "
-                            "with commas and no blanks, like GET,POST /path");
-    sl_refuse_at(r->diag, SLUICE_ECONF, offset(r, name),
-                 "\"%.*s\" is no method; write GET, HEAD, POST, PUT, DELETE, "
-                 "PATCH, OPTIONS, CONNECT or TRACE, or none for any",
-                 QUOTE(name));
+        return sl_diag_error_at(
+            r->diag, SLUICE_ECONF, offset(r, name),
+            "a method is missing here; methods are written "
+            "with commas and no blanks, like GET,POST /path");
+    sl_diag_error_at(
+        r->diag, SLUICE_ECONF, offset(r, name),
+        "\"%.*s\" is no method; write GET, HEAD, POST, PUT, DELETE, "
+        "PATCH, OPTIONS, CONNECT or TRACE, or none for any",
+        QUOTE(name));
     if (meant)
         hint_instead(r, name, sl_str_c(meant));
     return SLUICE_ECONF;
@@ -117,10 +119,11 @@ static int refuse_head(const struct reading *r, size_t from)
     struct sl_str path = sl_str_from(r->text, from), word = path;
     const char *slash = memchr(path.at, '/', path.len);
 
-    sl_refuse_at(r->diag, SLUICE_ECONF, from,
-                 "\"%.*s\" is no path; a path begins with a slash, and methods "
-                 "before it are followed by a blank",
-                 QUOTE(path));
+    sl_diag_error_at(
+        r->diag, SLUICE_ECONF, from,
+        "\"%.*s\" is no path; a path begins with a slash, and methods "
+        "before it are followed by a blank",
+        QUOTE(path));
     word.len = slash ? (size_t)(slash - path.at) : path.len;
     if (sl_method_of(word) != SL_METHOD_OTHER) {
         word = (struct sl_str){path.at + word.len, 0};
@@ -202,9 +205,9 @@ static int check_raw(const struct reading *r, struct sl_str raw)
         const char *found = memchr(raw.at, rows[i].byte, raw.len);
 
         if (found)
-            return sl_refuse_at(r->diag, SLUICE_ECONF,
-                                (size_t)(found - r->text.at), "%s",
-                                rows[i].sentence);
+            return sl_diag_error_at(r->diag, SLUICE_ECONF,
+                                    (size_t)(found - r->text.at), "%s",
+                                    rows[i].sentence);
     }
     return 0;
 }
@@ -216,15 +219,17 @@ static int read_word(struct reading *r, struct sl_str raw,
     size_t at = offset(r, raw);
 
     if (has(word, '/') || has(word, '\\') || has(word, '\0'))
-        return sl_refuse_at(r->diag, SLUICE_ECONF, at,
-                            "\"%.*s\" has an escape for a slash, a backslash "
-                            "or NUL, which no segment of a path contains",
-                            QUOTE(raw));
+        return sl_diag_error_at(
+            r->diag, SLUICE_ECONF, at,
+            "\"%.*s\" has an escape for a slash, a backslash "
+            "or NUL, which no segment of a path contains",
+            QUOTE(raw));
     if (sl_str_eq(word, SL_STR(".")) || sl_str_eq(word, SL_STR("..")))
-        return sl_refuse_at(r->diag, SLUICE_ECONF, at,
-                            "\"%.*s\" is resolved in requests before they are "
-                            "matched; write the path that it leads to",
-                            QUOTE(raw));
+        return sl_diag_error_at(
+            r->diag, SLUICE_ECONF, at,
+            "\"%.*s\" is resolved in requests before they are "
+            "matched; write the path that it leads to",
+            QUOTE(raw));
     *ret = (struct sl_segment){.kind = SL_SEGMENT_WORD, .word = word};
     return 0;
 }
@@ -248,10 +253,11 @@ static int read_named(struct reading *r, struct sl_str raw,
     struct sl_str name = sl_str_from(raw, 1);
 
     if (!is_name(name))
-        return sl_refuse_at(r->diag, SLUICE_ECONF, offset(r, raw),
-                            "\"%.*s\" is no name of a segment; write one like "
-                            ":id, or * for one without a name",
-                            QUOTE(raw));
+        return sl_diag_error_at(
+            r->diag, SLUICE_ECONF, offset(r, raw),
+            "\"%.*s\" is no name of a segment; write one like "
+            ":id, or * for one without a name",
+            QUOTE(raw));
     *ret = (struct sl_segment){.kind = SL_SEGMENT_ONE, .word = decode(r, name)};
     return 0;
 }
@@ -262,9 +268,9 @@ static int refuse_braces(const struct reading *r, struct sl_str raw)
     struct sl_str name = {raw.at + 1, raw.len - 2};
     char with_colon[64];
 
-    sl_refuse_at(r->diag, SLUICE_ECONF, offset(r, raw),
-                 "\"%.*s\" is no segment; a named one is written :name",
-                 QUOTE(raw));
+    sl_diag_error_at(r->diag, SLUICE_ECONF, offset(r, raw),
+                     "\"%.*s\" is no segment; a named one is written :name",
+                     QUOTE(raw));
     if (is_name(name) && name.len < sizeof(with_colon)) {
         with_colon[0] = ':';
         memcpy(with_colon + 1, name.at, name.len);
@@ -281,18 +287,20 @@ static int read_segment(struct reading *r, struct sl_str raw, bool last)
     if (err)
         return err;
     if (sl_str_eq(raw, SL_STR("**")) && !last)
-        return sl_refuse_at(r->diag, SLUICE_ECONF, offset(r, raw),
-                            "** stands for all the rest, so it must be last; "
-                            "write * for one segment");
+        return sl_diag_error_at(
+            r->diag, SLUICE_ECONF, offset(r, raw),
+            "** stands for all the rest, so it must be last; "
+            "write * for one segment");
     if (sl_str_eq(raw, SL_STR("**")))
         *segment = (struct sl_segment){.kind = SL_SEGMENT_REST};
     else if (sl_str_eq(raw, SL_STR("*")))
         *segment = (struct sl_segment){.kind = SL_SEGMENT_ONE};
     else if (has(raw, '*'))
-        return sl_refuse_at(r->diag, SLUICE_ECONF, offset(r, raw),
-                            "\"%.*s\" has a star for a part of a segment; "
-                            "write * for a whole one, or %%2a for the letter",
-                            QUOTE(raw));
+        return sl_diag_error_at(
+            r->diag, SLUICE_ECONF, offset(r, raw),
+            "\"%.*s\" has a star for a part of a segment; "
+            "write * for a whole one, or %%2a for the letter",
+            QUOTE(raw));
     else if (raw.at[0] == '{' && raw.at[raw.len - 1] == '}')
         return refuse_braces(r, raw);
     else if (raw.at[0] == ':')
@@ -305,9 +313,10 @@ static int read_segment(struct reading *r, struct sl_str raw, bool last)
 
 static int refuse_empty(const struct reading *r, struct sl_str slash)
 {
-    sl_refuse_at(r->diag, SLUICE_ECONF, offset(r, slash),
-                 "an empty segment; requests lose doubled slashes and those at "
-                 "the end before they are matched");
+    sl_diag_error_at(
+        r->diag, SLUICE_ECONF, offset(r, slash),
+        "an empty segment; requests lose doubled slashes and those at "
+        "the end before they are matched");
     hint_instead(r, slash, SL_STR(""));
     return SLUICE_ECONF;
 }
@@ -328,9 +337,9 @@ static int read_segments(struct reading *r, struct sl_str path)
         if (raw.len == 0)
             return refuse_empty(r, slash);
         if (r->pattern.count == SL_PATH_SEGMENTS)
-            return sl_refuse_at(r->diag, SLUICE_ECONF, offset(r, raw),
-                                "a pattern has at most %d segments",
-                                SL_PATH_SEGMENTS);
+            return sl_diag_error_at(r->diag, SLUICE_ECONF, offset(r, raw),
+                                    "a pattern has at most %d segments",
+                                    SL_PATH_SEGMENTS);
         err = read_segment(r, raw, !next);
         path = sl_str_from(path, raw.len + 1);
     }
@@ -352,16 +361,16 @@ static int check_text(struct sl_str text, struct sl_diag *diag)
     struct sl_str bare = sl_str_trim(text);
 
     if (bare.len == 0)
-        return sl_refuse(diag, SLUICE_ECONF, "a pattern is missing; " LIKE);
+        return sl_diag_error(diag, SLUICE_ECONF, "a pattern is missing; " LIKE);
     if (text.len > SL_PATH_BYTES)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a pattern has at most %d bytes, not %zu",
-                         SL_PATH_BYTES, text.len);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "a pattern has at most %d bytes, not %zu",
+                             SL_PATH_BYTES, text.len);
     if (bare.len == text.len)
         return 0;
-    sl_refuse_at(diag, SLUICE_ECONF, bare.at > text.at ? 0 : bare.len,
-                 "the pattern \"%.*s\" has blanks around it", QUOTE(bare));
-    sl_hint(diag, "%.*s", SL_STR_ARG(bare));
+    sl_diag_error_at(diag, SLUICE_ECONF, bare.at > text.at ? 0 : bare.len,
+                     "the pattern \"%.*s\" has blanks around it", QUOTE(bare));
+    sl_diag_hint(diag, "%.*s", SL_STR_ARG(bare));
     return SLUICE_ECONF;
 }
 

@@ -90,7 +90,8 @@ static int build(struct sl_policy_box *box, struct sl_arena *scratch,
         .report = report,
         .options = options,
     };
-    struct sl_node *root = sl_yaml_read(report, &options->substitute, scratch);
+    struct sl_yaml_node *root =
+        sl_yaml_read(report, &options->substitute, scratch);
 
     if (root && !report->no_memory) {
         sl_schema_check(root, report);
@@ -171,15 +172,15 @@ static int check_shape(const struct sl_rule *rule, struct sl_str text,
                        const struct sl_limit *numbers, struct sl_diag *diag)
 {
     if (!rule->limited)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "limit \"%s\" counts for no plan, so it has no "
-                         "period that %s could keep",
-                         rule->name.at, sl_quote(text).text);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "limit \"%s\" counts for no plan, so it has no "
+                             "period that %s could keep",
+                             rule->name.at, sl_quote(text).text);
     if (sl_limit_shape(numbers) != sl_limit_shape(&rule->strictest))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "%s has another period than the plans of limit "
-                         "\"%s\"; what was used would be forgotten",
-                         sl_quote(text).text, rule->name.at);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "%s has another period than the plans of limit "
+                             "\"%s\"; what was used would be forgotten",
+                             sl_quote(text).text, rule->name.at);
     return 0;
 }
 

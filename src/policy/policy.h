@@ -166,9 +166,9 @@ struct sl_plan_limit {
 };
 
 struct sl_deny {
-    int status;             /* 429, or what was written */
-    struct sl_str code;     /* "RATE_LIMITED" */
-    struct sl_text message; /* no pieces: the default */
+    int status;                 /* 429, or what was written */
+    struct sl_str code;         /* "RATE_LIMITED" */
+    struct sl_template message; /* no pieces: the default */
 };
 
 struct sl_rule {
@@ -181,13 +181,13 @@ struct sl_rule {
     enum sl_mode mode; /* already combined with the policy's */
     enum sl_failure failure;
     enum sl_on_full on_full;
-    struct sl_marks marks; /* `thresholds` */
-    uint64_t cost;         /* of a request that names none; 1 if not written */
-    bool fixed_cost;       /* it was written: settling a hold leaves it alone */
-    sl_ns hold;            /* permits: how long, if nobody says; else 0 */
-    unsigned queue;        /* how many may wait for it, in one process */
-    unsigned lease;        /* percent of the capacity; 0: nothing is leased */
-    bool carried;          /* a route carries to it what visitors have used */
+    struct sl_thresholds marks; /* `thresholds` */
+    uint64_t cost;   /* of a request that names none; 1 if not written */
+    bool fixed_cost; /* it was written: settling a hold leaves it alone */
+    sl_ns hold;      /* permits: how long, if nobody says; else 0 */
+    unsigned queue;  /* how many may wait for it, in one process */
+    unsigned lease;  /* percent of the capacity; 0: nothing is leased */
+    bool carried;    /* a route carries to it what visitors have used */
     struct sl_str unit;
     struct sl_deny deny;
     struct sl_key_template key;
@@ -209,13 +209,13 @@ struct sl_rule {
     /* For overrides: what sl_limit_init() needs to read another rate. */
     struct sl_limit_options options;
     struct sl_str zone_name;
-    struct sl_place place;
+    struct sl_source_pos place;
 };
 
 struct sl_feature {
     struct sl_str name;
     bool enabled; /* of the file and the environment */
-    struct sl_text message;
+    struct sl_template message;
     sl_ns retry_after; /* SL_NS_NONE if not written */
 };
 
@@ -250,8 +250,8 @@ struct sl_route {
     const struct sl_rule *const *replaces; /* limits that do not count beside
                                             * this route in one request */
     unsigned replace_count;
-    const struct sl_guards *guards; /* NULL: none */
-    struct sl_place place;
+    const struct sl_prechecks *guards; /* NULL: none */
+    struct sl_source_pos place;
 };
 
 enum sl_error {
@@ -267,12 +267,12 @@ enum sl_error {
 struct sl_error_form {
     int status;    /* 0: what the verdict has */
     bool has_body; /* false: problem+json */
-    struct sl_text body;
+    struct sl_template body;
     struct sl_str printed; /* the body as one line of YAML; print.h */
 };
 
 /* Settings of the daemon, as written; empty texts were not. */
-struct sl_server {
+struct sl_server_conf {
     bool has_listen;
     struct sl_str http, grpc, resp, admin;
     struct sl_str store, usage;
@@ -289,7 +289,7 @@ struct sl_server {
 
 /* A value from ${ENV:...} or ${FILE:...}. It may be a secret: whoever shows
  * the policy shows what was written. */
-struct sl_outside {
+struct sl_external_value {
     struct sl_str path; /* keys and, in lists, indices from the top down, a
                          * newline before each */
     struct sl_str text;
@@ -315,15 +315,15 @@ struct sl_policy {
     struct sl_routes *tree;   /* by index of routes */
     const struct sl_feature *features;
     unsigned feature_count;
-    const struct sl_guards *guarded; /* those of all routes, in a row */
-    const struct sl_str *backlogs;   /* names of those that routes have */
+    const struct sl_prechecks *guarded; /* those of all routes, in a row */
+    const struct sl_str *backlogs;      /* names of those that routes have */
     unsigned backlog_count;
     int dialects;
     enum sl_reset reset;
     sl_ns hold_max; /* > 0 */
     struct sl_error_form errors[SL_ERRORS];
-    struct sl_server server;
-    const struct sl_outside *outside; /* by path; not those of bodies */
+    struct sl_server_conf server;
+    const struct sl_external_value *outside; /* by path; not those of bodies */
     unsigned outside_count;
     struct sl_str file; /* as it was named */
 };

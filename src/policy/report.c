@@ -55,7 +55,8 @@ static bool grow(struct sl_report *report)
     return true;
 }
 
-static bool is_after(const struct sl_problem *problem, struct sl_place place)
+static bool is_after(const struct sl_problem *problem,
+                     struct sl_source_pos place)
 {
     if (problem->diag.line != place.line)
         return problem->diag.line > place.line;
@@ -70,7 +71,7 @@ static void take_out(struct sl_report *report, unsigned i)
 }
 
 /* The list is full. Let another give way; false if none should. */
-static bool make_way(struct sl_report *report, struct sl_place place,
+static bool make_way(struct sl_report *report, struct sl_source_pos place,
                      bool warning)
 {
     unsigned i = report->kept;
@@ -89,7 +90,7 @@ static bool make_way(struct sl_report *report, struct sl_place place,
 }
 
 /* A new problem at its place, without a sentence; never NULL. */
-static struct sl_diag *add(struct sl_report *report, struct sl_place place,
+static struct sl_diag *add(struct sl_report *report, struct sl_source_pos place,
                            bool warning)
 {
     unsigned i;
@@ -122,12 +123,13 @@ static struct sl_diag *say(struct sl_diag *diag, const char *fmt, va_list args)
     /* Longer than a sentence may be, so that one which is cut here is cut
      * again there and shows it. */
     vsnprintf(sentence, sizeof(sentence), fmt, args);
-    (void)sl_refuse(diag, 0, "%s", sentence);
+    (void)sl_diag_error(diag, 0, "%s", sentence);
     return diag;
 }
 
-struct sl_diag *sl_report_error(struct sl_report *report, struct sl_place place,
-                                const char *fmt, ...)
+struct sl_diag *sl_report_error(struct sl_report *report,
+                                struct sl_source_pos place, const char *fmt,
+                                ...)
 {
     struct sl_diag *diag = add(report, place, false);
     va_list args;
@@ -139,7 +141,8 @@ struct sl_diag *sl_report_error(struct sl_report *report, struct sl_place place,
 }
 
 struct sl_diag *sl_report_warning(struct sl_report *report,
-                                  struct sl_place place, const char *fmt, ...)
+                                  struct sl_source_pos place, const char *fmt,
+                                  ...)
 {
     struct sl_diag *diag = add(report, place, true);
     va_list args;
@@ -194,7 +197,7 @@ static bool is_disguised(struct sl_str bytes, char quote)
 /* The scalar that begins at `place`, as far as it is on that line, without
  * its opening quote, which goes to *quote (NUL: none). */
 static struct sl_str scalar_at(const struct sl_report *report,
-                               struct sl_place place, char *quote)
+                               struct sl_source_pos place, char *quote)
 {
     struct sl_str rest = {NULL, 0};
 
@@ -209,8 +212,8 @@ static struct sl_str scalar_at(const struct sl_report *report,
     return sl_str_from(rest, 1);
 }
 
-struct sl_place sl_report_within(const struct sl_report *report,
-                                 struct sl_place place, size_t at)
+struct sl_source_pos sl_report_within(const struct sl_report *report,
+                                      struct sl_source_pos place, size_t at)
 {
     char quote;
     struct sl_str scalar = scalar_at(report, place, &quote);
@@ -232,7 +235,8 @@ bool sl_report_full(const struct sl_report *report)
 
 /* Something may be put in there, so that the parser read another text than
  * the one that stands in the file. */
-static bool has_dollar(const struct sl_report *report, struct sl_place place)
+static bool has_dollar(const struct sl_report *report,
+                       struct sl_source_pos place)
 {
     char quote;
     struct sl_str scalar = scalar_at(report, place, &quote);
@@ -241,7 +245,7 @@ static bool has_dollar(const struct sl_report *report, struct sl_place place)
     return quote && memmem(scalar.at, scalar.len, "${", 2);
 }
 
-void sl_report_diag(struct sl_report *report, struct sl_place place,
+void sl_report_diag(struct sl_report *report, struct sl_source_pos place,
                     const struct sl_diag *diag)
 {
     struct sl_diag *ours;
@@ -305,7 +309,7 @@ static int print_problem(const struct sl_problem *problem, struct sl_str line,
     int err;
 
     if (problem->warning)
-        (void)sl_refuse(&head, 0, "warning: %s", problem->diag.sentence);
+        (void)sl_diag_error(&head, 0, "warning: %s", problem->diag.sentence);
     memcpy(tail.hint, problem->diag.hint, sizeof(tail.hint));
     head.hint[0] = '\0';
     err = print_part(&head, (struct sl_str){NULL, 0}, out);

@@ -38,31 +38,32 @@ void sl_report_done(struct sl_report *report);
 
 /* Where in the file. Lines and columns count from 1; columns in bytes. Line 0
  * means the file as a whole. */
-struct sl_place {
+struct sl_source_pos {
     unsigned line;
     unsigned column;
 };
 
 /* Put down an error. Returns the diagnostic, so that a hint can be added:
  *
- *     sl_hint(sl_report_error(report, place, "..."), "%s", meant);
+ *     sl_diag_hint(sl_report_error(report, place, "..."), "%s", meant);
  *
  * Never NULL: when there is no more room it is one that nobody reads. */
-struct sl_diag *sl_report_error(struct sl_report *report, struct sl_place place,
-                                const char *fmt, ...) SL_PRINTF(3, 4);
+struct sl_diag *sl_report_error(struct sl_report *report,
+                                struct sl_source_pos place, const char *fmt,
+                                ...) SL_PRINTF(3, 4);
 struct sl_diag *sl_report_warning(struct sl_report *report,
-                                  struct sl_place place, const char *fmt, ...)
-    SL_PRINTF(3, 4);
+                                  struct sl_source_pos place, const char *fmt,
+                                  ...) SL_PRINTF(3, 4);
 
 /* The place of byte `at` of the scalar that begins at `place`, behind its
  * opening quote if it has one; `place` itself where escapes or line breaks
  * stand between the two, so that counting would mislead. */
-struct sl_place sl_report_within(const struct sl_report *report,
-                                 struct sl_place place, size_t at);
+struct sl_source_pos sl_report_within(const struct sl_report *report,
+                                      struct sl_source_pos place, size_t at);
 
 /* Put down what a small parser said of a scalar that begins at `place`: its
  * sentence and hint, at its offset (as sl_report_within() has it). */
-void sl_report_diag(struct sl_report *report, struct sl_place place,
+void sl_report_diag(struct sl_report *report, struct sl_source_pos place,
                     const struct sl_diag *diag);
 
 /* So many problems that another one is hardly read by anyone: then searching

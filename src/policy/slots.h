@@ -24,7 +24,8 @@ SL_MUST_USE int sl_slots_choose(const struct sl_policy *policy,
 /* Can the policy be kept on a cluster? SLUICE_ECONF with a sentence, and *place
  * is where the first thing stands that can't. */
 SL_MUST_USE int sl_slots_check(const struct sl_policy *policy,
-                               struct sl_place *place, struct sl_diag *diag);
+                               struct sl_source_pos *place,
+                               struct sl_diag *diag);
 
 /* Is that the URL of a cluster? */
 bool sl_slots_wanted(struct sl_str store);

@@ -11,10 +11,11 @@
 
 /* Can the policy be kept in a store without holds? SLUICE_ECONF with a
  * sentence, and *place is where the first thing stands that can't. */
-SL_MUST_USE int sl_stores_check(const struct sl_policy *policy,
-                                struct sl_place *place, struct sl_diag *diag);
+SL_MUST_USE int sl_store_support_check(const struct sl_policy *policy,
+                                       struct sl_source_pos *place,
+                                       struct sl_diag *diag);
 
 /* Is that the URL of a store without holds? */
-bool sl_stores_lacks_holds(struct sl_str store);
+bool sl_store_support_lacks_holds(struct sl_str store);
 
 #endif

@@ -17,7 +17,7 @@
 /* A policy file has at most SL_YAML_BYTES, and a byte of it makes at most one
  * piece or, escaped, six bytes of JSON. */
 #define BYTES_MAX  ((size_t)8 * SL_YAML_BYTES)
-#define PIECES_MAX ((size_t)SL_YAML_BYTES * sizeof(struct sl_piece))
+#define PIECES_MAX ((size_t)SL_YAML_BYTES * sizeof(struct sl_template_piece))
 
 /* Digits that every reader of JSON keeps exactly. */
 #define NUMBER_DIGITS 15
@@ -67,7 +67,7 @@ static void cutter_done(struct cutter *cut)
     sl_buf_done(&cut->pieces);
 }
 
-static int add_piece(struct cutter *cut, const struct sl_piece *piece)
+static int add_piece(struct cutter *cut, const struct sl_template_piece *piece)
 {
     struct sl_str bytes = {(const char *)piece, sizeof(*piece)};
     int err = sl_buf_add(&cut->pieces, bytes);
@@ -79,10 +79,11 @@ static int add_piece(struct cutter *cut, const struct sl_piece *piece)
 /* The piece that bytes may be added to; a new one if the last is none. */
 static int open_literal(struct cutter *cut)
 {
-    const struct sl_piece *last = (const void *)cut->pieces.bytes;
-    struct sl_piece fresh = {.kind = SL_PIECE_LITERAL};
+    const struct sl_template_piece *last = (const void *)cut->pieces.bytes;
+    struct sl_template_piece fresh = {.kind = SL_TEMPLATE_PIECE_LITERAL};
 
-    if (cut->count > 0 && last[cut->count - 1].kind == SL_PIECE_LITERAL)
+    if (cut->count > 0 &&
+        last[cut->count - 1].kind == SL_TEMPLATE_PIECE_LITERAL)
         return 0;
     return add_piece(cut, &fresh);
 }
@@ -90,7 +91,7 @@ static int open_literal(struct cutter *cut)
 /* Add what was appended to `bytes` since it had `before` of them. */
 static void close_literal(struct cutter *cut, size_t before)
 {
-    struct sl_piece *pieces = (void *)cut->pieces.bytes;
+    struct sl_template_piece *pieces = (void *)cut->pieces.bytes;
 
     pieces[cut->count - 1].literal.len += cut->bytes.len - before;
 }
@@ -128,9 +129,9 @@ static int add_words(struct cutter *cut, struct sl_str text)
 
 /* Move everything into the arena. */
 static int hand_over(struct cutter *cut, struct sl_arena *arena,
-                     struct sl_text *ret)
+                     struct sl_template *ret)
 {
-    struct sl_piece *pieces =
+    struct sl_template_piece *pieces =
         sl_arena_take(arena, cut->count * sizeof(*pieces));
     const char *bytes = sl_arena_copy(arena, sl_buf_str(&cut->bytes));
 
@@ -142,15 +143,15 @@ static int hand_over(struct cutter *cut, struct sl_arena *arena,
         pieces[i].literal.at = bytes;
         bytes += pieces[i].literal.len;
     }
-    *ret = (struct sl_text){pieces, cut->count};
+    *ret = (struct sl_template){pieces, cut->count};
     return 0;
 }
 
 /* ---- placeholders ---- */
 
-static bool find_holder(struct sl_str name, enum sl_place_holder *ret)
+static bool find_holder(struct sl_str name, enum sl_placeholder *ret)
 {
-    for (enum sl_place_holder h = 0; h < SL_HOLDS; h++)
+    for (enum sl_placeholder h = 0; h < SL_HOLDS; h++)
         if (sl_str_eq(name, sl_str_c(sl_holder_names[h]))) {
             *ret = h;
             return true;
@@ -184,23 +185,24 @@ static int refuse_brace(struct sl_str word, size_t at, struct sl_diag *diag)
     for (size_t i = 0; i < len; i++)
         quote[i] = word.at[i] ? word.at[i] : '?';
     quote[len] = '\0';
-    sl_refuse_at(diag, SLUICE_ECONF, at,
-                 "\"%s\" is no placeholder; a brace that is meant as a brace "
-                 "is written twice",
-                 quote);
+    sl_diag_error_at(
+        diag, SLUICE_ECONF, at,
+        "\"%s\" is no placeholder; a brace that is meant as a brace "
+        "is written twice",
+        quote);
     if (meant)
-        sl_hint(diag, "{%s}", meant);
+        sl_diag_hint(diag, "{%s}", meant);
     else if (closed)
-        sl_hint(diag, "{%.*s}", SL_STR_ARG(word));
+        sl_diag_hint(diag, "{%.*s}", SL_STR_ARG(word));
     else
-        sl_hint(diag, "{{");
+        sl_diag_hint(diag, "{{");
     return SLUICE_ECONF;
 }
 
 /* Read the placeholder at the beginning of `rest`, which is `at` bytes into
  * the text. */
 static int read_holder(struct sl_str rest, size_t at, bool body,
-                       enum sl_place_holder *ret, size_t *used,
+                       enum sl_placeholder *ret, size_t *used,
                        struct sl_diag *diag)
 {
     struct sl_str word = braced(rest);
@@ -210,9 +212,9 @@ static int read_holder(struct sl_str rest, size_t at, bool body,
         !find_holder((struct sl_str){word.at + 1, word.len - 2}, ret))
         return refuse_brace(word, at, diag);
     if (*ret == SL_HOLD_MESSAGE && !body)
-        return sl_refuse_at(diag, SLUICE_ECONF, at,
-                            "{message} stands for the message and can't be "
-                            "in it; write it in a body");
+        return sl_diag_error_at(diag, SLUICE_ECONF, at,
+                                "{message} stands for the message and can't be "
+                                "in it; write it in a body");
     return 0;
 }
 
@@ -230,7 +232,7 @@ static size_t to_brace(struct sl_str text)
 static int cut_brace(struct cutter *cut, struct sl_str rest, size_t at,
                      size_t *used, struct sl_diag *diag)
 {
-    struct sl_piece piece = {.kind = SL_PIECE_TEXT};
+    struct sl_template_piece piece = {.kind = SL_TEMPLATE_PIECE_TEXT};
     int err;
 
     if (rest.len > 1 && rest.at[1] == rest.at[0]) {
@@ -238,10 +240,11 @@ static int cut_brace(struct cutter *cut, struct sl_str rest, size_t at,
         return add_words(cut, (struct sl_str){rest.at, 1});
     }
     if (rest.at[0] == '}') {
-        sl_refuse_at(diag, SLUICE_ECONF, at,
-                     "\"}\" closes nothing; a brace that is meant as a brace "
-                     "is written twice");
-        sl_hint(diag, "}}");
+        sl_diag_error_at(
+            diag, SLUICE_ECONF, at,
+            "\"}\" closes nothing; a brace that is meant as a brace "
+            "is written twice");
+        sl_diag_hint(diag, "}}");
         return SLUICE_ECONF;
     }
     err = read_holder(rest, at, cut->body, &piece.holder, used, diag);
@@ -267,8 +270,8 @@ static int cut_text(struct cutter *cut, struct sl_str text,
     return 0;
 }
 
-int sl_text_read(struct sl_str text, struct sl_arena *arena,
-                 struct sl_text *ret, struct sl_diag *diag)
+int sl_template_read(struct sl_str text, struct sl_arena *arena,
+                     struct sl_template *ret, struct sl_diag *diag)
 {
     struct cutter cut;
     int err;
@@ -276,7 +279,7 @@ int sl_text_read(struct sl_str text, struct sl_arena *arena,
     cutter_init(&cut, arena);
     err = cut_text(&cut, text, diag);
     if (err == SLUICE_EFULL)
-        err = sl_refuse(diag, SLUICE_ECONF, "the text is too long");
+        err = sl_diag_error(diag, SLUICE_ECONF, "the text is too long");
     if (!err)
         err = hand_over(&cut, arena, ret);
     cutter_done(&cut);
@@ -286,7 +289,7 @@ int sl_text_read(struct sl_str text, struct sl_arena *arena,
 /* ---- bodies ---- */
 
 /* Is the whole text one placeholder? */
-static bool is_value(struct sl_str text, enum sl_place_holder *ret)
+static bool is_value(struct sl_str text, enum sl_placeholder *ret)
 {
     return text.len > 2 && text.at[0] == '{' && text.at[text.len - 1] == '}' &&
            find_holder((struct sl_str){text.at + 1, text.len - 2}, ret);
@@ -311,7 +314,7 @@ static bool is_number(struct sl_str text)
            text.at[first + 1] == '.';
 }
 
-static bool is_bare(const struct sl_node *node)
+static bool is_bare(const struct sl_yaml_node *node)
 {
     return !node->quoted &&
            (sl_str_eq(node->text, SL_STR("true")) ||
@@ -320,7 +323,7 @@ static bool is_bare(const struct sl_node *node)
 }
 
 /* A problem is put down and reading goes on; only memory stops it. */
-static int cut_string(struct cutter *cut, const struct sl_node *node)
+static int cut_string(struct cutter *cut, const struct sl_yaml_node *node)
 {
     struct sl_diag diag = {.line = 0};
     int err = add_raw(cut, SL_STR("\""));
@@ -334,9 +337,9 @@ static int cut_string(struct cutter *cut, const struct sl_node *node)
     return err ? err : add_raw(cut, SL_STR("\""));
 }
 
-static int cut_scalar(struct cutter *cut, const struct sl_node *node)
+static int cut_scalar(struct cutter *cut, const struct sl_yaml_node *node)
 {
-    struct sl_piece piece = {.kind = SL_PIECE_VALUE};
+    struct sl_template_piece piece = {.kind = SL_TEMPLATE_PIECE_VALUE};
 
     if (is_value(node->text, &piece.holder))
         return add_piece(cut, &piece);
@@ -344,25 +347,26 @@ static int cut_scalar(struct cutter *cut, const struct sl_node *node)
 }
 
 /* {limit} without quotes is a map to YAML, and hardly what was meant. */
-static void warn_of_quotes(struct cutter *cut, const struct sl_node *node)
+static void warn_of_quotes(struct cutter *cut, const struct sl_yaml_node *node)
 {
-    enum sl_place_holder holder;
+    enum sl_placeholder holder;
 
     if (node->kind != SL_NODE_MAP || node->count != 1 ||
         node->child->kind != SL_NODE_EMPTY ||
         !find_holder(node->child->key, &holder))
         return;
-    sl_hint(sl_report_warning(cut->report, node->place,
-                              "{%s} without quotes is a map with an empty "
-                              "\"%s\"; a placeholder needs quotes",
-                              sl_holder_names[holder], sl_holder_names[holder]),
-            "\"{%s}\"", sl_holder_names[holder]);
+    sl_diag_hint(sl_report_warning(cut->report, node->place,
+                                   "{%s} without quotes is a map with an empty "
+                                   "\"%s\"; a placeholder needs quotes",
+                                   sl_holder_names[holder],
+                                   sl_holder_names[holder]),
+                 "\"{%s}\"", sl_holder_names[holder]);
 }
 
-static int cut_node(struct cutter *cut, const struct sl_node *node);
+static int cut_node(struct cutter *cut, const struct sl_yaml_node *node);
 
 /* `"name":` of a child of a map; braces are nothing special in it. */
-static int cut_name(struct cutter *cut, const struct sl_node *child)
+static int cut_name(struct cutter *cut, const struct sl_yaml_node *child)
 {
     int err = add_raw(cut, SL_STR("\""));
 
@@ -371,12 +375,12 @@ static int cut_name(struct cutter *cut, const struct sl_node *child)
     return err ? err : add_raw(cut, SL_STR("\":"));
 }
 
-static int cut_children(struct cutter *cut, const struct sl_node *node)
+static int cut_children(struct cutter *cut, const struct sl_yaml_node *node)
 {
     bool map = node->kind == SL_NODE_MAP;
     int err = add_raw(cut, map ? SL_STR("{") : SL_STR("["));
 
-    for (const struct sl_node *c = node->child; c && !err; c = c->next) {
+    for (const struct sl_yaml_node *c = node->child; c && !err; c = c->next) {
         if (c != node->child)
             err = add_raw(cut, SL_STR(","));
         if (!err && map)
@@ -387,7 +391,7 @@ static int cut_children(struct cutter *cut, const struct sl_node *node)
     return err ? err : add_raw(cut, map ? SL_STR("}") : SL_STR("]"));
 }
 
-static int cut_node(struct cutter *cut, const struct sl_node *node)
+static int cut_node(struct cutter *cut, const struct sl_yaml_node *node)
 {
     switch (node->kind) {
     case SL_NODE_SCALAR:
@@ -402,8 +406,9 @@ static int cut_node(struct cutter *cut, const struct sl_node *node)
     return add_raw(cut, SL_STR("null"));
 }
 
-int sl_text_read_body(const struct sl_node *node, struct sl_arena *arena,
-                      struct sl_text *ret, struct sl_report *report)
+int sl_template_read_body(const struct sl_yaml_node *node,
+                          struct sl_arena *arena, struct sl_template *ret,
+                          struct sl_report *report)
 {
     unsigned errors = report->errors;
     struct cutter cut;

@@ -16,14 +16,14 @@
  *   in a message            the message is not used: the default one, which
  *                           knows what happened, takes its place
  */
-#ifndef SL_TEXT_H
-#define SL_TEXT_H
+#ifndef SL_TEMPLATE_H
+#define SL_TEMPLATE_H
 
 #include "base/arena.h"
 #include "base/diag.h"
 #include "policy/yaml/yaml.h"
 
-enum sl_place_holder {
+enum sl_placeholder {
     SL_HOLD_LIMIT,
     SL_HOLD_REMAINING,
     SL_HOLD_RETRY_AFTER,    /* whole seconds, rounded up */
@@ -49,35 +49,37 @@ enum sl_place_holder {
 /* The words of the placeholders, in the order above. */
 extern const char *const sl_holder_names[SL_HOLDS];
 
-enum sl_piece_kind {
-    SL_PIECE_LITERAL, /* bytes as they are */
-    SL_PIECE_TEXT,    /* the placeholder's value as text; in a body, escaped */
-    SL_PIECE_VALUE,   /* body: the placeholder's value as a JSON value */
+enum sl_template_piece_kind {
+    SL_TEMPLATE_PIECE_LITERAL, /* bytes as they are */
+    SL_TEMPLATE_PIECE_TEXT,    /* the placeholder's value as text; in a body,
+                                  escaped */
+    SL_TEMPLATE_PIECE_VALUE, /* body: the placeholder's value as a JSON value */
 };
 
-struct sl_piece {
-    enum sl_piece_kind kind;
-    enum sl_place_holder holder;
+struct sl_template_piece {
+    enum sl_template_piece_kind kind;
+    enum sl_placeholder holder;
     struct sl_str literal;
 };
 
-struct sl_text {
-    const struct sl_piece *pieces;
+struct sl_template {
+    const struct sl_template_piece *pieces;
     unsigned count;
 };
 
 /* Cut a message. On failure `diag` has the offset and a hint. Pieces and
  * literals live in `arena`. {message} in a message is refused. */
-SL_MUST_USE int sl_text_read(struct sl_str text, struct sl_arena *arena,
-                             struct sl_text *ret, struct sl_diag *diag);
+SL_MUST_USE int sl_template_read(struct sl_str text, struct sl_arena *arena,
+                                 struct sl_template *ret, struct sl_diag *diag);
 
 /* Cut a body: `node` is a map, a list or a scalar of a policy file and becomes
  * JSON on one line. Plain scalars true, false, null and numbers of up to 15
  * digits (5, -1, 0.25) keep their type; quoted ones are strings. Names of
  * members are taken as they are. Problems go to `report`, all of them; then
  * SLUICE_ECONF. */
-SL_MUST_USE int sl_text_read_body(const struct sl_node *node,
-                                  struct sl_arena *arena, struct sl_text *ret,
-                                  struct sl_report *report);
+SL_MUST_USE int sl_template_read_body(const struct sl_yaml_node *node,
+                                      struct sl_arena *arena,
+                                      struct sl_template *ret,
+                                      struct sl_report *report);
 
 #endif

@@ -72,10 +72,11 @@ static void print_report(const struct sl_report *report)
 static int read_policy(struct sl_daemon *daemon)
 {
     struct sl_report report;
-    int err = daemon->compat ? sl_compat_read(&daemon->written, daemon->path,
-                                              &report, &daemon->why)
-                             : sl_written_read(&daemon->written, daemon->path,
-                                               NULL, &report, &daemon->why);
+    int err = daemon->compat
+                  ? sl_compat_read(&daemon->written, daemon->path, &report,
+                                   &daemon->why)
+                  : sl_policy_source_read(&daemon->written, daemon->path, NULL,
+                                          &report, &daemon->why);
 
     print_report(&report);
     if (err && report.errors > 0)
@@ -90,15 +91,16 @@ static int check_query(struct sl_daemon *daemon)
     if (daemon->written.policy->identity.subjects.text.len == 0 ||
         daemon->settings.in_postgres)
         return 0;
-    return sl_refuse(&daemon->why, SL_EXIT_POLICY,
-                     "identity.subjects.query asks the PostgreSQL of usage, "
-                     "and usage is elsewhere; write usage: "
-                     "\"postgres://USER@HOST/DATABASE\"");
+    return sl_diag_error(
+        &daemon->why, SL_EXIT_POLICY,
+        "identity.subjects.query asks the PostgreSQL of usage, "
+        "and usage is elsewhere; write usage: "
+        "\"postgres://USER@HOST/DATABASE\"");
 }
 
 int sl_policy_begin(struct sl_daemon *daemon)
 {
-    const struct sl_given *given = &daemon->given;
+    const struct sl_setting_source *given = &daemon->given;
     int status = sl_compat_choose(given, &daemon->path, &daemon->why);
 
     if (status)
@@ -130,7 +132,7 @@ int sl_policy_begin(struct sl_daemon *daemon)
 
 void sl_policy_end(struct sl_daemon *daemon)
 {
-    sl_written_done(&daemon->written);
+    sl_policy_source_done(&daemon->written);
     sl_settings_done(&daemon->latest);
     sl_settings_done(&daemon->settings);
 }
@@ -167,14 +169,14 @@ int sl_state_begin(struct sl_daemon *daemon)
 
     sl_clock_init_virtual(&daemon->stopped, 0);
     if (daemon->settings.shared)
-        return sl_shared_open(daemon);
+        return sl_remote_open(daemon);
     status = sl_state_open(&daemon->state, &daemon->settings,
                            stopped ? read_stopped : NULL, &daemon->stopped,
                            &daemon->why);
     if (status)
         return status;
     say_state(&daemon->state);
-    return sl_lending_wrap(daemon);
+    return sl_quota_node_wrap(daemon);
 }
 
 void sl_state_end(struct sl_daemon *daemon)
@@ -213,10 +215,10 @@ int sl_engine_again(struct sl_daemon *daemon)
 
     if (daemon->settings.shared) {
         int err = daemon->settings.in_dynamo
-                      ? sl_flush_dynamo(&daemon->settings.dynamo)
-                      : sl_flush(&daemon->settings.redis);
+                      ? sl_test_reset_dynamo(&daemon->settings.dynamo)
+                      : sl_test_reset(&daemon->settings.redis);
 
-        sl_waiting_engine(&worker->waiting, engine);
+        sl_wait_timer_engine(&worker->waiting, engine);
         return err ? err : sl_engine_forget(engine, &daemon->why);
     }
     if (daemon->settings.state)
@@ -227,10 +229,10 @@ int sl_engine_again(struct sl_daemon *daemon)
         daemon->engine = engine;
         return SLUICE_ENOMEM;
     }
-    sl_waiting_engine(&worker->waiting, daemon->engine);
-    for (int i = 0; i < SL_DOORS; i++)
+    sl_wait_timer_engine(&worker->waiting, daemon->engine);
+    for (int i = 0; i < SL_PROTOCOLS; i++)
         if (worker->stands[i].up)
-            sl_door_kinds[i]->move(&worker->stands[i], daemon->engine);
+            sl_protocols[i]->move(&worker->stands[i], daemon->engine);
     sl_engine_close(engine);
     sl_state_close(&state);
     return 0;

@@ -9,12 +9,13 @@
 
 #define ARENA_MOST ((size_t)64 << 20)
 
-static const char *value_of(const struct sl_given *given, enum sl_setting id)
+static const char *value_of(const struct sl_setting_source *given,
+                            enum sl_setting id)
 {
     return given->flags[id] ? given->flags[id] : given->variables[id];
 }
 
-int sl_compat_choose(const struct sl_given *given, const char **ret,
+int sl_compat_choose(const struct sl_setting_source *given, const char **ret,
                      struct sl_diag *diag)
 {
     const char *compat = value_of(given, SL_SET_compat);
@@ -23,24 +24,25 @@ int sl_compat_choose(const struct sl_given *given, const char **ret,
 
     *ret = NULL;
     if (on && strcmp(compat, "envoy-ratelimit") != 0)
-        sl_refuse(diag, SLUICE_ECONF,
-                  "--compat %s: nothing is known of it; write --compat "
-                  "envoy-ratelimit",
-                  compat);
+        sl_diag_error(diag, SLUICE_ECONF,
+                      "--compat %s: nothing is known of it; write --compat "
+                      "envoy-ratelimit",
+                      compat);
     else if (on && !folder)
-        sl_refuse(diag, SLUICE_ECONF,
-                  "--compat %s: where is its configuration? write "
-                  "--config-dir FOLDER, too",
-                  compat);
+        sl_diag_error(diag, SLUICE_ECONF,
+                      "--compat %s: where is its configuration? write "
+                      "--config-dir FOLDER, too",
+                      compat);
     else if (!on && folder)
-        sl_refuse(diag, SLUICE_ECONF,
-                  "--config-dir %s: of which program? write --compat "
-                  "envoy-ratelimit, too",
-                  folder);
+        sl_diag_error(diag, SLUICE_ECONF,
+                      "--config-dir %s: of which program? write --compat "
+                      "envoy-ratelimit, too",
+                      folder);
     else if (on && value_of(given, SL_SET_policy))
-        sl_refuse(diag, SLUICE_ECONF,
-                  "--compat %s: there is a policy, too; leave out one of them",
-                  compat);
+        sl_diag_error(
+            diag, SLUICE_ECONF,
+            "--compat %s: there is a policy, too; leave out one of them",
+            compat);
     else {
         *ret = on ? folder : NULL;
         return 0;
@@ -63,7 +65,7 @@ static void on_told(void *ctx, const struct sl_report *report)
                "configuration refused", "at", at, "why", d->sentence, "write",
                d->hint[0] ? d->hint : NULL, NULL);
         if (!diag->sentence[0])
-            sl_refuse(diag, SLUICE_ECONF, "%s: %s", at, d->sentence);
+            sl_diag_error(diag, SLUICE_ECONF, "%s: %s", at, d->sentence);
     }
 }
 
@@ -74,11 +76,11 @@ static int load(struct sl_envoy *envoy, const char *folder,
     int err = sl_envoy_load(envoy, folder, on_told, &first, diag);
 
     if (err && first.sentence[0])
-        sl_refuse(diag, err, "%s", first.sentence);
+        sl_diag_error(diag, err, "%s", first.sentence);
     return err;
 }
 
-int sl_compat_read(struct sl_written *written, const char *folder,
+int sl_compat_read(struct sl_policy_source *written, const char *folder,
                    struct sl_report *report, struct sl_diag *diag)
 {
     static struct sl_envoy envoy;
@@ -92,11 +94,11 @@ int sl_compat_read(struct sl_written *written, const char *folder,
     envoy.arena = &arena;
     err = load(&envoy, folder, diag);
     if (!err && sl_envoy_write(&envoy, &written->text))
-        err = sl_refuse(diag, SLUICE_ECONF, "%s would be too long as a policy",
-                        folder);
+        err = sl_diag_error(diag, SLUICE_ECONF,
+                            "%s would be too long as a policy", folder);
     sl_arena_done(&arena);
     if (!err)
-        err = sl_written_make(written, folder, report, diag);
+        err = sl_policy_source_make(written, folder, report, diag);
     if (!err) /* nobody wrote what would be doubted in it */
         report->kept = report->warnings = 0;
     return err;

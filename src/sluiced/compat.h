@@ -12,13 +12,14 @@
 
 /* Which folder it is, or NULL: none was asked for. 0, or SL_EXIT_USAGE with a
  * sentence: one of the two flags is missing, or there is a policy, too. */
-SL_MUST_USE int sl_compat_choose(const struct sl_given *given, const char **ret,
-                                 struct sl_diag *diag);
+SL_MUST_USE int sl_compat_choose(const struct sl_setting_source *given,
+                                 const char **ret, struct sl_diag *diag);
 
-/* Like sl_written_read(), from the folder. What is wrong with its files is
- * logged, with file, line and column; the first of it is in `diag`. */
-SL_MUST_USE int sl_compat_read(struct sl_written *written, const char *folder,
-                               struct sl_report *report, struct sl_diag *diag);
+/* Like sl_policy_source_read(), from the folder. What is wrong with its files
+ * is logged, with file, line and column; the first of it is in `diag`. */
+SL_MUST_USE int sl_compat_read(struct sl_policy_source *written,
+                               const char *folder, struct sl_report *report,
+                               struct sl_diag *diag);
 
 /* The configuration as /rlconfig shows it. */
 SL_MUST_USE int sl_compat_dump(const char *folder, struct sl_buf *out);

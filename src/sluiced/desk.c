@@ -12,7 +12,7 @@ static bool on_ready(void *ctx, struct sl_buf *why)
     if (!daemon->draining) {
         if (!sl_jwks_ready(daemon->jwks, why))
             return false;
-        (void)sl_shared_answers(daemon, why); /* we serve all the same */
+        (void)sl_remote_answers(daemon, why); /* we serve all the same */
         return true;
     }
     if (sl_buf_addf(why, "it is being stopped"))
@@ -33,7 +33,7 @@ static int on_policy(void *ctx, struct sl_buf *out)
 {
     const struct sl_daemon *daemon = ctx;
 
-    return sl_written_print(&daemon->written, out);
+    return sl_policy_source_print(&daemon->written, out);
 }
 
 static uint64_t count_pauses(const struct sl_daemon *daemon)
@@ -47,23 +47,23 @@ static uint64_t count_pauses(const struct sl_daemon *daemon)
 
 static_assert((int)SL_JWKS_WORDS == (int)SL_JWKS_RESULTS, "one word each");
 
-static void look(struct sl_daemon *daemon, struct sl_stats_now *ret)
+static void look(struct sl_daemon *daemon, struct sl_metrics_now *ret)
 {
     struct sl_jwks_stats jwks;
     struct sl_table_stats table;
     struct sl_hold_stats holds = {0, 0};
-    struct sl_stats_shared shared;
-    struct sl_stats_subjects subjects;
+    struct sl_metrics_shared shared;
+    struct sl_metrics_subjects subjects;
 
     memset(&table, 0, sizeof(table));
     if (daemon->state.table)
         sl_table_stats(daemon->state.table, &table);
     if (daemon->state.table)
         sl_table_hold_stats(daemon->state.table, &holds);
-    sl_shared_count(daemon, &shared);
+    sl_remote_count(daemon, &shared);
     sl_subjects_count(daemon, &subjects);
     sl_jwks_stats(daemon->jwks, &jwks);
-    *ret = (struct sl_stats_now){
+    *ret = (struct sl_metrics_now){
         .table_places = table.slots,
         .table_occupied = table.occupied,
         .table_bytes = table.bytes,
@@ -105,9 +105,9 @@ static int on_configuration(void *ctx, struct sl_buf *out)
 static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
 {
     struct sl_daemon *daemon = ctx;
-    struct sl_stats *all[64];
-    struct sl_stats_now now;
-    struct sl_live *live = sl_engine_hold(daemon->engine, NULL);
+    struct sl_metrics *all[64];
+    struct sl_metrics_now now;
+    struct sl_active_policy *live = sl_engine_hold(daemon->engine, NULL);
     unsigned count = 0;
     int err;
 
@@ -115,21 +115,21 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
     now.live = live;
     for (; count < daemon->worker_count && count < SL_LEN(all); count++)
         all[count] = daemon->workers[count].stats;
-    err = sl_stats_render(all, count, &now, open_metrics, out);
-    sl_live_release(live);
+    err = sl_metrics_render(all, count, &now, open_metrics, out);
+    sl_active_policy_release(live);
     return err;
 }
 
-static int on_top(void *ctx, const struct sl_top_query *query,
-                  struct sl_arena *arena, struct sl_top_answer *ret)
+static int on_top(void *ctx, const struct sl_top_keys_query *query,
+                  struct sl_arena *arena, struct sl_top_keys_answer *ret)
 {
     struct sl_daemon *daemon = ctx;
-    struct sl_top *all[64];
+    struct sl_top_keys *all[64];
     unsigned count = 0;
 
     for (; count < daemon->worker_count && count < SL_LEN(all); count++)
         all[count] = daemon->workers[count].top;
-    return sl_top_read(all, count, query, arena, ret);
+    return sl_top_keys_read(all, count, query, arena, ret);
 }
 
 /* What the policy and the environment say. */
@@ -157,7 +157,8 @@ static int on_feature(void *ctx, struct sl_str name, int on,
            : on   ? "on"
                   : "off",
            NULL);
-    sl_tidings_feature(daemon, name, on < 0 ? is_enabled(daemon, name) : on);
+    sl_event_publisher_feature(daemon, name,
+                               on < 0 ? is_enabled(daemon, name) : on);
     return 0;
 }
 
@@ -169,7 +170,7 @@ static int on_set_clock(void *ctx, sl_ns now)
     if (!daemon->settings.virtual_clock)
         return SLUICE_EINVAL;
     sl_clock_set(&daemon->stopped, now);
-    sl_waiting_now(&daemon->workers[0].waiting, now); /* there is no other */
+    sl_wait_timer_now(&daemon->workers[0].waiting, now); /* there is no other */
     return 0;
 }
 
@@ -182,7 +183,7 @@ static int on_forget(void *ctx)
 }
 #endif
 
-void sl_desk_open(struct sl_daemon *daemon)
+void sl_admin_ops_open(struct sl_daemon *daemon)
 {
     daemon->desk = (struct sl_admin){
         .ctx = daemon,

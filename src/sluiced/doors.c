@@ -23,7 +23,7 @@ static const char *client_ca(const struct sl_daemon *daemon,
 
 static int open_tls(const struct sl_daemon *daemon,
                     const struct sl_settings *settings,
-                    const struct sl_door_kind *kind, struct sl_tls **ret,
+                    const struct sl_protocol *kind, struct sl_tls **ret,
                     struct sl_diag *diag)
 {
     struct sl_tls_options options = {
@@ -40,34 +40,36 @@ static int open_tls(const struct sl_daemon *daemon,
 /* All or none: a door of the old and one of the new would be neither. */
 static int make_contexts(const struct sl_daemon *daemon,
                          const struct sl_settings *settings,
-                         struct sl_tls *ret[SL_DOORS], struct sl_diag *diag)
+                         struct sl_tls *ret[SL_PROTOCOLS], struct sl_diag *diag)
 {
     int err = 0;
 
-    for (int i = 0; i < SL_DOORS && !err; i++)
+    for (int i = 0; i < SL_PROTOCOLS && !err; i++)
         if (daemon->doors[i].open && daemon->doors[i].tls)
-            err = open_tls(daemon, settings, sl_door_kinds[i], &ret[i], diag);
-    for (int i = 0; i < SL_DOORS && err; i++)
+            err = open_tls(daemon, settings, sl_protocols[i], &ret[i], diag);
+    for (int i = 0; i < SL_PROTOCOLS && err; i++)
         sl_tls_unref(ret[i]);
     return err;
 }
 
-int sl_doors_certify(struct sl_daemon *daemon,
-                     const struct sl_settings *settings, struct sl_diag *diag)
+int sl_listeners_set_tls(struct sl_daemon *daemon,
+                         const struct sl_settings *settings,
+                         struct sl_diag *diag)
 {
-    struct sl_tls *fresh[SL_DOORS] = {NULL};
+    struct sl_tls *fresh[SL_PROTOCOLS] = {NULL};
     int err = make_contexts(daemon, settings, fresh, diag);
 
     daemon->certificates_good = !err;
     if (err)
         return err;
-    for (int i = 0; i < SL_DOORS; i++) {
+    for (int i = 0; i < SL_PROTOCOLS; i++) {
         if (!fresh[i])
             continue;
         sl_tls_unref(daemon->doors[i].tls);
         daemon->doors[i].tls = fresh[i];
         for (unsigned k = 0; k < daemon->worker_count; k++)
-            sl_worker_certify(&daemon->workers[k], (enum sl_door)i, fresh[i]);
+            sl_worker_set_tls(&daemon->workers[k], (enum sl_protocol_id)i,
+                              fresh[i]);
     }
     return 0;
 }
@@ -75,11 +77,11 @@ int sl_doors_certify(struct sl_daemon *daemon,
 /* ---- sockets ---- */
 
 /* The socket of this name that systemd opened, or one of our own. */
-static int bind_door(struct sl_daemon *daemon, enum sl_door door,
+static int bind_door(struct sl_daemon *daemon, enum sl_protocol_id door,
                      unsigned loops)
 {
-    struct sl_doorway *way = &daemon->doors[door];
-    int fd = sl_activated_find(&daemon->activated, sl_door_kinds[door]->name);
+    struct sl_server_listener *way = &daemon->doors[door];
+    int fd = sl_activated_find(&daemon->activated, sl_protocols[door]->name);
     int err;
 
     if (fd >= 0)
@@ -94,16 +96,16 @@ static int bind_door(struct sl_daemon *daemon, enum sl_door door,
     return 0;
 }
 
-static int open_door(struct sl_daemon *daemon, enum sl_door door)
+static int open_door(struct sl_daemon *daemon, enum sl_protocol_id door)
 {
     const struct sl_settings *s = &daemon->settings;
-    const struct sl_door_kind *kind = sl_door_kinds[door];
-    struct sl_doorway *way = &daemon->doors[door];
+    const struct sl_protocol *kind = sl_protocols[door];
+    struct sl_server_listener *way = &daemon->doors[door];
     int status = bind_door(daemon, door, kind->operates ? 1 : s->threads);
 
     if (!status)
-        status =
-            sl_settings_guard(s, door, &way->sockets.address, &daemon->why);
+        status = sl_settings_check_exposed(s, door, &way->sockets.address,
+                                           &daemon->why);
     if (!status && !sl_address_is_unix(&way->sockets.address) &&
         open_tls(daemon, s, kind, &way->tls, &daemon->why))
         status = SL_EXIT_FAILED;
@@ -115,33 +117,32 @@ static int open_door(struct sl_daemon *daemon, enum sl_door door)
     return 0;
 }
 
-int sl_doors_begin(struct sl_daemon *daemon)
+int sl_listeners_begin(struct sl_daemon *daemon)
 {
     int status = 0;
 
-    sl_desk_open(daemon);
-    for (int i = 0; i < SL_DOORS && !status; i++)
-        if (sl_door_kinds[i] &&
+    sl_admin_ops_open(daemon);
+    for (int i = 0; i < SL_PROTOCOLS && !status; i++)
+        if (sl_protocols[i] &&
             (daemon->settings.open[i] ||
-             sl_activated_find(&daemon->activated, sl_door_kinds[i]->name) >=
-                 0))
-            status = open_door(daemon, (enum sl_door)i);
+             sl_activated_find(&daemon->activated, sl_protocols[i]->name) >= 0))
+            status = open_door(daemon, (enum sl_protocol_id)i);
     return status;
 }
 
-static void close_door(struct sl_doorway *way)
+static void close_door(struct sl_server_listener *way)
 {
     if (way->open)
         sl_sockets_close(&way->sockets);
     way->open = false;
     sl_tls_unref(way->tls);
     way->tls = NULL;
-    sl_crowd_close(way->crowd);
+    sl_conn_limit_close(way->crowd);
     way->crowd = NULL;
 }
 
-void sl_doors_end(struct sl_daemon *daemon)
+void sl_listeners_end(struct sl_daemon *daemon)
 {
-    for (int i = 0; i < SL_DOORS; i++)
+    for (int i = 0; i < SL_PROTOCOLS; i++)
         close_door(&daemon->doors[i]);
 }

@@ -26,7 +26,7 @@ static void renew_certificates(struct sl_daemon *daemon)
 {
     struct sl_diag why = {0};
 
-    if (sl_doors_certify(daemon, &daemon->latest, &why) == 0) {
+    if (sl_listeners_set_tls(daemon, &daemon->latest, &why) == 0) {
         sl_log(SL_LOG_INFO, "certificates renewed", NULL);
         return;
     }
@@ -75,13 +75,13 @@ static void open_watch(struct sl_daemon *daemon)
         (!daemon->path && !daemon->latest.tls_certificate))
         return;
     name_files(daemon, paths);
-    if (sl_watch_open(daemon->workers[0].loop, paths, FILES, on_change, daemon,
-                      &daemon->watch, &why))
+    if (sl_file_watch_open(daemon->workers[0].loop, paths, FILES, on_change,
+                           daemon, &daemon->watch, &why))
         sl_log(SL_LOG_WARN, "files are not watched", "why", why.sentence,
                "instead", "send HUP", NULL);
 }
 
-int sl_files_begin(struct sl_daemon *daemon)
+int sl_reload_files_begin(struct sl_daemon *daemon)
 {
     open_watch(daemon);
     if (daemon->watch && daemon->path && !daemon->compat && !is_same(daemon))
@@ -89,20 +89,20 @@ int sl_files_begin(struct sl_daemon *daemon)
     return 0;
 }
 
-void sl_files_end(struct sl_daemon *daemon)
+void sl_reload_files_end(struct sl_daemon *daemon)
 {
-    sl_watch_close(daemon->watch);
+    sl_file_watch_close(daemon->watch);
     daemon->watch = NULL;
 }
 
-void sl_files_again(struct sl_daemon *daemon)
+void sl_reload_files_again(struct sl_daemon *daemon)
 {
     const char *paths[FILES];
 
     if (!daemon->watch)
         return;
     name_files(daemon, paths);
-    if (sl_watch_others(daemon->watch, paths, FILES))
+    if (sl_file_watch_others(daemon->watch, paths, FILES))
         sl_log(SL_LOG_WARN, "not all files are watched", "why",
                "the path of a file is too long", "instead", "send HUP", NULL);
 }

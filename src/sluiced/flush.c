@@ -45,7 +45,7 @@ static int call(const struct sl_redis_host *host)
     return fd;
 }
 
-int sl_flush(const struct sl_redis_where *where)
+int sl_test_reset(const struct sl_redis_url *where)
 {
     int fd = call(&where->hosts[0]);
     char words[64], reply[64] = "";
@@ -66,7 +66,7 @@ int sl_flush(const struct sl_redis_where *where)
     return strcmp(reply, "+OK\r\n+OK\r\n") == 0 ? 0 : SLUICE_ESTORE;
 }
 
-int sl_flush_dynamo(const struct sl_dynamo_where *where)
+int sl_test_reset_dynamo(const struct sl_dynamo_url *where)
 {
     static const char words[] = "POST /_shim HTTP/1.0\r\n"
                                 "Content-Length: 14\r\n\r\n"

@@ -26,20 +26,20 @@
 /* One question on its way. */
 struct errand {
     struct sl_job job;
-    struct sl_lease_claim claim;
-    struct sl_lease_ask *ask; /* NULL: it says that we live, that is all */
-    struct sl_lending *desk;
+    struct sl_usage_lease_claim claim;
+    struct sl_quota_ask *ask; /* NULL: it says that we live, that is all */
+    struct sl_quota_node *desk;
     sl_ns sent; /* steady */
 };
 
-static void finish(struct sl_lease_ask *ask, int err)
+static void finish(struct sl_quota_ask *ask, int err)
 {
     ask->err = err ? SLUICE_ESTORE : 0;
     ask->done(ask);
 }
 
 /* What was leased is the other's. */
-static void lose_name(struct sl_lending *desk, struct sl_loop *loop)
+static void lose_name(struct sl_quota_node *desk, struct sl_loop *loop)
 {
     if (atomic_exchange(&desk->lost, true))
         return;
@@ -49,14 +49,14 @@ static void lose_name(struct sl_lending *desk, struct sl_loop *loop)
            "copy, then restart this one: quotas are not decided here until "
            "then",
            NULL);
-    sl_leased_drain(desk->store, loop, sl_loop_now(loop));
+    sl_quota_leases_drain(desk->store, loop, sl_loop_now(loop));
 }
 
 static void on_carried(struct sl_job *job)
 {
     struct errand *e = job->ctx;
-    struct sl_lease_ask *ask = e->ask;
-    struct sl_lending *desk = e->desk;
+    struct sl_quota_ask *ask = e->ask;
+    struct sl_quota_node *desk = e->desk;
     struct sl_loop *loop = job->loop;
     bool lost = atomic_load(&desk->lost) ||
                 (!job->err && job->result == SL_JOB_CONFLICT);
@@ -65,14 +65,14 @@ static void on_carried(struct sl_job *job)
     if (ask)
         ask->unsure = err && job->doubt != 0;
     if (ask)
-        ask->terms = (struct sl_lease_terms){.there = e->claim.there,
-                                             .granted = e->claim.granted,
-                                             .used = e->claim.used,
-                                             .base = e->claim.base,
-                                             .spent = e->claim.spent,
-                                             .own = e->claim.own};
+        ask->terms = (struct sl_quota_lease_terms){.there = e->claim.there,
+                                                   .granted = e->claim.granted,
+                                                   .used = e->claim.used,
+                                                   .base = e->claim.base,
+                                                   .spent = e->claim.spent,
+                                                   .own = e->claim.own};
     if (!ask && !err)
-        sl_leased_seen(e->desk->store, e->sent);
+        sl_quota_leases_seen(e->desk->store, e->sent);
     sl_job_clear(job);
     sl_alloc_free(&sl_alloc_libc, e, sizeof(*e));
     if (ask)
@@ -81,7 +81,7 @@ static void on_carried(struct sl_job *job)
         lose_name(desk, loop);
 }
 
-static void send_off(struct sl_lending *desk, struct errand *e,
+static void send_off(struct sl_quota_node *desk, struct errand *e,
                      struct sl_loop *loop)
 {
     e->desk = desk;
@@ -90,14 +90,14 @@ static void send_off(struct sl_lending *desk, struct errand *e,
     e->job.done = on_carried;
     e->job.ctx = e;
     e->job.claim = &e->claim;
-    e->sent = sl_leased_steady(desk->store);
+    e->sent = sl_quota_leases_steady(desk->store);
     e->job.change_count = 1;
     sl_registry_ask(desk->daemon->registry, &e->job);
 }
 
-static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
+static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
 {
-    struct sl_lending *desk = (struct sl_lending *)lender;
+    struct sl_quota_node *desk = (struct sl_quota_node *)lender;
     struct errand *e = NULL;
 
     /* Units that another has go back to nobody. */
@@ -112,28 +112,29 @@ static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
         return;
     }
     e->ask = ask;
-    e->claim = (struct sl_lease_claim){.node = sl_str_c(desk->node),
-                                       .scope = ask->scope,
-                                       .id = ask->id,
-                                       .limit = ask->limit,
-                                       .start = ask->start,
-                                       .at = sl_loop_now(ask->loop),
-                                       .cap = ask->cap,
-                                       .want = ask->want,
-                                       .least = ask->least,
-                                       .need = ask->need,
-                                       .ceiling = ask->ceiling,
-                                       .give = ask->give,
-                                       .has = ask->has,
-                                       .lives = ask->lives};
+    e->claim = (struct sl_usage_lease_claim){.node = sl_str_c(desk->node),
+                                             .scope = ask->scope,
+                                             .id = ask->id,
+                                             .limit = ask->limit,
+                                             .start = ask->start,
+                                             .at = sl_loop_now(ask->loop),
+                                             .cap = ask->cap,
+                                             .want = ask->want,
+                                             .least = ask->least,
+                                             .need = ask->need,
+                                             .ceiling = ask->ceiling,
+                                             .give = ask->give,
+                                             .has = ask->has,
+                                             .lives = ask->lives};
     send_off(desk, e, ask->loop);
 }
 
 /* As the books of usage call him. */
-static bool name(struct sl_lender *lender, const struct sl_take_part *part,
-                 struct sl_str *scope, struct sl_buf *id)
+static bool name(struct sl_quota_lessor *lender,
+                 const struct sl_store_part *part, struct sl_str *scope,
+                 struct sl_buf *id)
 {
-    const struct sl_shown *shown = part->whose;
+    const struct sl_limit_view *shown = part->whose;
     struct sl_str values[SL_PER_MAX];
 
     (void)lender;
@@ -143,43 +144,45 @@ static bool name(struct sl_lender *lender, const struct sl_take_part *part,
     return sl_usage_join(values, shown->value_count, id);
 }
 
-sl_ns sl_lending_now(struct sl_daemon *daemon)
+sl_ns sl_quota_node_now(struct sl_daemon *daemon)
 {
     return daemon->settings.virtual_clock ? sl_clock_now(&daemon->stopped)
                                           : sl_clock_wall();
 }
 
-static bool look_own(struct sl_lender *lender, const struct sl_lease_ask *who,
-                     uint64_t *ret)
+static bool look_own(struct sl_quota_lessor *lender,
+                     const struct sl_quota_ask *who, uint64_t *ret)
 {
-    struct sl_daemon *daemon = ((struct sl_lending *)lender)->daemon;
-    struct sl_usage usage = {.scope = who->scope,
-                             .id = who->id,
-                             .limit = who->limit,
-                             .start = who->start};
+    struct sl_daemon *daemon = ((struct sl_quota_node *)lender)->daemon;
+    struct sl_usage_entry usage = {.scope = who->scope,
+                                   .id = who->id,
+                                   .limit = who->limit,
+                                   .start = who->start};
     struct sl_str values[SL_PER_MAX];
     char id[SL_USAGE_ID];
-    struct sl_spent spent;
+    struct sl_usage_delta spent;
 
     return sl_usage_spent(&usage, values, id, &spent) &&
-           sl_spent_look(daemon->engine, &spent, sl_lending_now(daemon), ret);
+           sl_usage_report_look(daemon->engine, &spent,
+                                sl_quota_node_now(daemon), ret);
 }
 
 /* ---- who we are ---- */
 
-int sl_lending_wrap(struct sl_daemon *daemon)
+int sl_quota_node_wrap(struct sl_daemon *daemon)
 {
-    struct sl_lending *desk = &daemon->lending;
-    struct sl_leased_options options = {.store = daemon->state.store,
-                                        .lender = &desk->lender,
-                                        .patience = daemon->settings.deadline};
+    struct sl_quota_node *desk = &daemon->lending;
+    struct sl_quota_leases_options options = {.store = daemon->state.store,
+                                              .lender = &desk->lender,
+                                              .patience =
+                                                  daemon->settings.deadline};
 
     if (!daemon->settings.leases)
         return 0;
-    desk->lender = (struct sl_lender){ask, name, look_own};
+    desk->lender = (struct sl_quota_lessor){ask, name, look_own};
     desk->daemon = daemon;
-    if (sl_leased_open(&options, &desk->store)) {
-        sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+    if (sl_quota_leases_open(&options, &desk->store)) {
+        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "there is no memory");
         return SL_EXIT_FAILED;
     }
     snprintf(desk->node, sizeof(desk->node), "%016" PRIx64,
@@ -201,7 +204,7 @@ static bool has_holds(const struct sl_daemon *daemon)
 }
 
 static sl_ns end_of(const struct sl_policy *policy,
-                    const struct sl_lease_row *row)
+                    const struct sl_usage_lease_row *row)
 {
     int index = sl_policy_rule(policy, row->limit);
     const struct sl_limit *limit;
@@ -215,21 +218,22 @@ static sl_ns end_of(const struct sl_policy *policy,
 
 /* What was taken and not put down was taken before it was last seen, or within
  * a second; and in its period. */
-static sl_ns day_of(struct sl_daemon *daemon, const struct sl_lease_row *row)
+static sl_ns day_of(struct sl_daemon *daemon,
+                    const struct sl_usage_lease_row *row)
 {
     sl_ns at = row->seen > row->start ? row->seen : row->start;
     sl_ns end = end_of(daemon->written.policy, row);
 
     if (at == 0)
-        return sl_lending_now(daemon);
+        return sl_quota_node_now(daemon);
     return at < end ? at : end - 1;
 }
 
-uint64_t sl_lending_resume(void *ctx, const struct sl_lease_row *row,
-                           bool *held, sl_ns *at)
+uint64_t sl_quota_node_resume(void *ctx, const struct sl_usage_lease_row *row,
+                              bool *held, sl_ns *at)
 {
     struct sl_daemon *daemon = ctx;
-    struct sl_lease_ask who = {.scope = row->scope,
+    struct sl_quota_ask who = {.scope = row->scope,
                                .id = row->id,
                                .limit = row->limit,
                                .start = row->start};
@@ -241,21 +245,21 @@ uint64_t sl_lending_resume(void *ctx, const struct sl_lease_row *row,
         return row->leased;
     *held = has_holds(daemon);
     *at = day_of(daemon, row);
-    return sl_lease_left(row->base, row->spent, row->leased, own);
+    return sl_quota_lease_left(row->base, row->spent, row->leased, own);
 }
 
 /* ---- while it runs ---- */
 
 static void show_life(struct sl_daemon *daemon, struct sl_loop *loop)
 {
-    struct sl_lending *desk = &daemon->lending;
+    struct sl_quota_node *desk = &daemon->lending;
     struct errand *e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
 
     if (!e)
         return; /* next time */
     e->ask = NULL;
-    e->claim = (struct sl_lease_claim){.node = sl_str_c(desk->node),
-                                       .at = sl_loop_now(loop)};
+    e->claim = (struct sl_usage_lease_claim){.node = sl_str_c(desk->node),
+                                             .at = sl_loop_now(loop)};
     send_off(desk, e, loop);
 }
 
@@ -263,41 +267,41 @@ static void on_beat(void *ctx)
 {
     struct sl_daemon *daemon = ctx;
     struct sl_loop *loop = daemon->workers[0].loop;
-    struct sl_leased_counts counts;
+    struct sl_quota_leases_counts counts;
 
-    sl_leased_count(daemon->lending.store, &counts);
-    sl_leased_beat(daemon->lending.store, loop, sl_loop_now(loop));
+    sl_quota_leases_count(daemon->lending.store, &counts);
+    sl_quota_leases_heartbeat(daemon->lending.store, loop, sl_loop_now(loop));
     if (counts.keys > 0 && !atomic_load(&daemon->lending.lost))
         show_life(daemon, loop);
     sl_timer_start(daemon->lending.timer, BEAT);
 }
 
-int sl_lending_begin(struct sl_daemon *daemon)
+int sl_quota_node_begin(struct sl_daemon *daemon)
 {
-    struct sl_lending *desk = &daemon->lending;
+    struct sl_quota_node *desk = &daemon->lending;
 
     if (!desk->store)
         return 0;
     if (sl_timer_new(daemon->workers[0].loop, on_beat, daemon, &desk->timer)) {
-        sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "there is no memory");
         return SL_EXIT_FAILED;
     }
     sl_timer_start(desk->timer, BEAT);
     return 0;
 }
 
-void sl_lending_end(struct sl_daemon *daemon)
+void sl_quota_node_end(struct sl_daemon *daemon)
 {
     sl_timer_free(daemon->lending.timer);
     daemon->lending.timer = NULL;
 }
 
-void sl_lending_drain(struct sl_daemon *daemon)
+void sl_quota_node_drain(struct sl_daemon *daemon)
 {
-    struct sl_lending *desk = &daemon->lending;
+    struct sl_quota_node *desk = &daemon->lending;
     struct sl_loop *loop = daemon->workers[0].loop;
 
     if (desk->store && loop)
-        sl_leased_drain(desk->store, loop, sl_loop_now(loop));
+        sl_quota_leases_drain(desk->store, loop, sl_loop_now(loop));
     atomic_store(&desk->over, true);
 }

@@ -1,15 +1,15 @@
 /* lending.h -- quotas leased from books that other daemons use, too. */
-#ifndef SL_LENDING_H
-#define SL_LENDING_H
+#ifndef SL_QUOTA_NODE_H
+#define SL_QUOTA_NODE_H
 
 #include "store/lease/leased.h"
 
 struct sl_daemon;
 struct sl_timer;
 
-struct sl_lending {
-    struct sl_lender lender; /* first: the two are cast into each other */
-    struct sl_store *store;  /* the engine's; NULL: quotas are not leased */
+struct sl_quota_node {
+    struct sl_quota_lessor lender; /* first: the two are cast into each other */
+    struct sl_store *store; /* the engine's; NULL: quotas are not leased */
     struct sl_daemon *daemon;
     char node[24];          /* who we are, for as long as the state lives */
     struct sl_timer *timer; /* on the first worker's loop */

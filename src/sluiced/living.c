@@ -37,7 +37,7 @@ static void end(struct sl_daemon *daemon)
 
 static void begin_drain(struct sl_daemon *daemon, const char *signal_name)
 {
-    sl_ns now = sl_loop_steady(daemon->workers[0].loop);
+    sl_ns now = sl_loop_mono(daemon->workers[0].loop);
 
     sl_log(SL_LOG_INFO, "stopping", "signal", signal_name, NULL);
     sl_notify(&daemon->notify, "STOPPING=1\nSTATUS=Finishing requests");
@@ -62,7 +62,7 @@ static sl_ns settle_end(const struct sl_daemon *daemon, sl_ns now)
     sl_ns deadline = daemon->settings.deadline;
     sl_ns least = now + SETTLE + (deadline < SL_S ? deadline : SL_S);
 
-    if (sl_shared_tells(daemon) && daemon->drain_until > least)
+    if (sl_remote_tells(daemon) && daemon->drain_until > least)
         return daemon->drain_until; /* or sooner: when all is done */
     return least;
 }
@@ -70,7 +70,8 @@ static sl_ns settle_end(const struct sl_daemon *daemon, sl_ns now)
 /* The admin listener stays to the last: somebody may be asking /readyz. */
 static void drain_admin(struct sl_daemon *daemon, sl_ns now)
 {
-    struct sl_stand *admin = &daemon->workers[0].stands[SL_DOOR_ADMIN];
+    struct sl_listener_worker *admin =
+        &daemon->workers[0].stands[SL_PROTOCOL_ADMIN];
 
     daemon->admin_draining = true;
     if (daemon->common.store)
@@ -79,18 +80,18 @@ static void drain_admin(struct sl_daemon *daemon, sl_ns now)
     sl_listener_close(admin->listener);
     admin->listener = NULL;
     if (admin->up)
-        sl_door_admin.drain(admin);
+        sl_protocol_admin.drain(admin);
 }
 
-void sl_living_emptied(struct sl_daemon *daemon)
+void sl_lifecycle_emptied(struct sl_daemon *daemon)
 {
     struct sl_worker *first = &daemon->workers[0];
-    const struct sl_stand *admin = &first->stands[SL_DOOR_ADMIN];
-    sl_ns now = sl_loop_steady(first->loop);
+    const struct sl_listener_worker *admin = &first->stands[SL_PROTOCOL_ADMIN];
+    sl_ns now = sl_loop_mono(first->loop);
     bool late = now >= daemon->drain_until;
 
     if (daemon->admin_draining && now < daemon->settle_until &&
-        sl_shared_is_busy(daemon))
+        sl_remote_is_busy(daemon))
         return;
     if (!daemon->admin_draining) {
         if (late && !all_empty(daemon))
@@ -98,7 +99,7 @@ void sl_living_emptied(struct sl_daemon *daemon)
                    "they took longer than --drain", NULL);
         if (late || all_empty(daemon))
             drain_admin(daemon, now);
-    } else if (late || !admin->up || sl_door_admin.count(admin) == 0) {
+    } else if (late || !admin->up || sl_protocol_admin.count(admin) == 0) {
         end(daemon);
     }
 }
@@ -134,8 +135,8 @@ static int open_signals(struct sl_daemon *daemon)
     daemon->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (daemon->signals < 0)
         return SLUICE_ESYS;
-    return sl_ear_open(daemon->workers[0].loop, daemon->signals, on_signal,
-                       daemon, &daemon->ear);
+    return sl_fd_watch_open(daemon->workers[0].loop, daemon->signals, on_signal,
+                            daemon, &daemon->ear);
 }
 
 /* ---- the watchdog ---- */
@@ -173,17 +174,18 @@ static void on_watchdog(void *ctx)
 /* ---- life ---- */
 
 /* Where a door is, or NULL if it is closed. */
-static const char *where(const struct sl_daemon *daemon, enum sl_door door)
+static const char *where(const struct sl_daemon *daemon,
+                         enum sl_protocol_id door)
 {
-    const struct sl_doorway *way = &daemon->doors[door];
+    const struct sl_server_listener *way = &daemon->doors[door];
 
     return way->open ? way->where : NULL;
 }
 
 static bool has_tls(const struct sl_daemon *daemon)
 {
-    for (int i = 0; i < SL_DOORS; i++)
-        if (i != SL_DOOR_ADMIN && daemon->doors[i].tls)
+    for (int i = 0; i < SL_PROTOCOLS; i++)
+        if (i != SL_PROTOCOL_ADMIN && daemon->doors[i].tls)
             return true;
     return false;
 }
@@ -198,21 +200,22 @@ static void say_serving(const struct sl_daemon *daemon)
     else if (s->state)
         snprintf(store, sizeof(store), "%s", s->state);
     snprintf(threads, sizeof(threads), "%u", daemon->worker_count);
-    sl_log(SL_LOG_INFO, "serving", "http", where(daemon, SL_DOOR_HTTP), "grpc",
-           where(daemon, SL_DOOR_GRPC), "resp", where(daemon, SL_DOOR_RESP),
-           "admin", where(daemon, SL_DOOR_ADMIN), "policy",
+    sl_log(SL_LOG_INFO, "serving", "http", where(daemon, SL_PROTOCOL_HTTP),
+           "grpc", where(daemon, SL_PROTOCOL_GRPC), "resp",
+           where(daemon, SL_PROTOCOL_RESP), "admin",
+           where(daemon, SL_PROTOCOL_ADMIN), "policy",
            daemon->path ? daemon->path : "demo", "store", store, "tls",
            has_tls(daemon) ? "on" : NULL, "threads", threads, "version",
            SLUICE_VERSION, NULL);
     if (!daemon->path)
-        sl_demo_print(stdout, where(daemon, SL_DOOR_HTTP),
-                      where(daemon, SL_DOOR_RESP), where(daemon, SL_DOOR_ADMIN),
-                      s->state);
+        sl_demo_print(stdout, where(daemon, SL_PROTOCOL_HTTP),
+                      where(daemon, SL_PROTOCOL_RESP),
+                      where(daemon, SL_PROTOCOL_ADMIN), s->state);
     sl_notify(&daemon->notify, "READY=1\nSTATUS=Serving %s",
               daemon->path ? daemon->path : "the demo");
 }
 
-int sl_living_begin(struct sl_daemon *daemon)
+int sl_lifecycle_begin(struct sl_daemon *daemon)
 {
     int err = open_signals(daemon);
 
@@ -220,8 +223,8 @@ int sl_living_begin(struct sl_daemon *daemon)
         err = sl_timer_new(daemon->workers[0].loop, on_watchdog, daemon,
                            &daemon->watchdog);
     if (err) {
-        sl_refuse(&daemon->why, err, "signals can't be heard: %s",
-                  strerror(errno));
+        sl_diag_error(&daemon->why, err, "signals can't be heard: %s",
+                      strerror(errno));
         return SL_EXIT_FAILED;
     }
     if (daemon->watchdog)
@@ -229,15 +232,15 @@ int sl_living_begin(struct sl_daemon *daemon)
     return 0;
 }
 
-void sl_living_end(struct sl_daemon *daemon)
+void sl_lifecycle_end(struct sl_daemon *daemon)
 {
     sl_timer_free(daemon->watchdog);
-    sl_ear_close(daemon->ear);
+    sl_fd_watch_close(daemon->ear);
     if (daemon->signals > 0)
         close(daemon->signals);
 }
 
-void sl_living_run(struct sl_daemon *daemon)
+void sl_lifecycle_run(struct sl_daemon *daemon)
 {
     say_serving(daemon);
     sl_loop_run(daemon->workers[0].loop);

@@ -13,21 +13,22 @@ static const struct {
     sl_step_f *up;
     sl_unstep_f *down;
 } steps[] = {
-    {sl_process_begin,  sl_process_end }, /* limits of the process, systemd */
-    {sl_policy_begin,   sl_policy_end  }, /* policy and settings */
-    {sl_state_begin,    sl_state_end   }, /* what is remembered */
-    {sl_engine_begin,   sl_engine_end  }, /* the policy in force */
-    {sl_subjects_begin, sl_subjects_end}, /* who is registered */
-    {sl_tidings_begin,  sl_tidings_end }, /* what others are told */
-    {sl_doors_begin,    sl_doors_end   }, /* sockets, certificates */
-    {sl_workers_begin,  sl_workers_end }, /* loops, counters */
-    {sl_lending_begin,  sl_lending_end }, /* quotas that are leased */
-    {sl_tokens_begin,   sl_tokens_end  }, /* keys of tokens */
-    {sl_shared_begin,   sl_shared_end  }, /* who shares the store */
-    {sl_feed_begin,     sl_feed_end    }, /* who listens */
-    {sl_living_begin,   sl_living_end  }, /* signals, watchdog */
-    {sl_files_begin,    sl_files_end   }, /* files that change */
-    {sl_workers_start,  sl_workers_join}, /* threads */
+    {sl_process_begin,         sl_process_end     }, /* limits of the process, systemd */
+    {sl_policy_begin,          sl_policy_end      }, /* policy and settings */
+    {sl_state_begin,           sl_state_end       }, /* what is remembered */
+    {sl_engine_begin,          sl_engine_end      }, /* the policy in force */
+    {sl_subjects_begin,        sl_subjects_end    }, /* who is registered */
+    {sl_event_publisher_begin,
+     sl_event_publisher_end                       }, /* what others are told */
+    {sl_listeners_begin,       sl_listeners_end   }, /* sockets, certificates */
+    {sl_workers_begin,         sl_workers_end     }, /* loops, counters */
+    {sl_quota_node_begin,      sl_quota_node_end  }, /* quotas that are leased */
+    {sl_tokens_begin,          sl_tokens_end      }, /* keys of tokens */
+    {sl_remote_begin,          sl_remote_end      }, /* who shares the store */
+    {sl_event_stream_begin,    sl_event_stream_end}, /* who listens */
+    {sl_lifecycle_begin,       sl_lifecycle_end   }, /* signals, watchdog */
+    {sl_reload_files_begin,    sl_reload_files_end}, /* files that change */
+    {sl_workers_start,         sl_workers_join    }, /* threads */
 };
 
 static int complain(const struct sl_diag *why, int status)
@@ -45,7 +46,7 @@ static int serve(struct sl_daemon *daemon)
     while (up < SL_LEN(steps) && !status)
         status = steps[up++].up(daemon);
     if (!status)
-        sl_living_run(daemon);
+        sl_lifecycle_run(daemon);
     else
         complain(&daemon->why, status);
     while (up-- > 0)
@@ -60,7 +61,7 @@ static int check(struct sl_daemon *daemon)
 
     if (status)
         complain(&daemon->why, status);
-    else if (daemon->given.wish == SL_WISH_SHOW)
+    else if (daemon->given.wish == SL_ARGS_SHOW)
         sl_settings_show(&daemon->settings, stdout);
     else
         printf("%s: ok\n", daemon->path ? daemon->path : "demo");
@@ -71,16 +72,16 @@ static int check(struct sl_daemon *daemon)
 static int fulfil(struct sl_daemon *daemon)
 {
     switch (daemon->given.wish) {
-    case SL_WISH_HELP:
+    case SL_ARGS_HELP:
         sl_settings_help(stdout);
         return 0;
-    case SL_WISH_VERSION:
+    case SL_ARGS_VERSION:
         printf("sluiced %s\n", SLUICE_VERSION);
         return 0;
-    case SL_WISH_CHECK:
-    case SL_WISH_SHOW:
+    case SL_ARGS_CHECK:
+    case SL_ARGS_SHOW:
         return check(daemon);
-    case SL_WISH_SERVE:
+    case SL_ARGS_SERVE:
         break;
     }
     return serve(daemon);

@@ -37,24 +37,24 @@ struct kept {
 };
 
 struct question {
-    struct sl_call call; /* first */
+    struct sl_dynamo_call call; /* first */
     TAILQ_ENTRY(question) links;
-    struct sl_profiles *profiles;
+    struct sl_dynamo_subjects *profiles;
     struct sl_hash128 hash;
     struct sl_buf name; /* the partition key; the id is its end */
     size_t prefix;
     struct sl_lookup *waiting; /* by next */
 };
 
-struct sl_profiles {
+struct sl_dynamo_subjects {
     struct sl_subjects subjects; /* first */
-    struct sl_profiles_options options;
-    struct sl_dynamo_client *client;
+    struct sl_dynamo_subjects_options options;
+    struct sl_dynamo_http *client;
     struct sl_hash_key key;
     TAILQ_HEAD(, question) open;
     unsigned open_count;
     sl_ns told_at; /* of a fault, steady */
-    struct sl_profiles_counts counts;
+    struct sl_dynamo_subjects_counts counts;
     unsigned most;
     struct kept kept[];
 };
@@ -78,7 +78,7 @@ static struct sl_subject *make(const struct sl_alloc *alloc, struct sl_str id,
 
     if (!p)
         return NULL;
-    if (sl_instant_parse(sl_str_c(expiry), &expires, NULL))
+    if (sl_timestamp_parse(sl_str_c(expiry), &expires, NULL))
         expires = 0;
     *p = (struct profile){.alloc = alloc, .size = size};
     if (id.len > 0)
@@ -97,12 +97,13 @@ static struct sl_subject *make(const struct sl_alloc *alloc, struct sl_str id,
 
 /* ---- answers at hand ---- */
 
-static struct kept *place_of(struct sl_profiles *p, struct sl_hash128 hash)
+static struct kept *place_of(struct sl_dynamo_subjects *p,
+                             struct sl_hash128 hash)
 {
     return &p->kept[hash.lo % p->most];
 }
 
-static void keep(struct sl_profiles *p, struct sl_hash128 hash,
+static void keep(struct sl_dynamo_subjects *p, struct sl_hash128 hash,
                  struct sl_subject *subject)
 {
     struct kept *k = place_of(p, hash);
@@ -111,18 +112,18 @@ static void keep(struct sl_profiles *p, struct sl_hash128 hash,
         return;
     sl_subject_unref(k->subject);
     *k = (struct kept){hash, sl_subject_ref(subject),
-                       sl_loop_steady(p->options.loop) + p->options.life};
+                       sl_loop_mono(p->options.loop) + p->options.life};
 }
 
 /* ---- questions ---- */
 
 static void free_question(struct question *q)
 {
-    struct sl_profiles *p = q->profiles;
+    struct sl_dynamo_subjects *p = q->profiles;
 
     TAILQ_REMOVE(&p->open, q, links);
     p->open_count--;
-    sl_call_done(&q->call);
+    sl_dynamo_call_done(&q->call);
     sl_buf_done(&q->name);
     sl_alloc_free(p->options.alloc, q, sizeof(*q));
 }
@@ -141,54 +142,55 @@ static void tell_all(struct sl_lookup *first, struct sl_subject *subject,
     }
 }
 
-static void say_fault(struct sl_profiles *p, enum sl_answered answered,
-                      const char *why)
+static void say_fault(struct sl_dynamo_subjects *p,
+                      enum sl_dynamo_status answered, const char *why)
 {
-    sl_ns now = sl_loop_steady(p->options.loop);
+    sl_ns now = sl_loop_mono(p->options.loop);
     struct sl_diag said;
 
     ADD(p->counts.faults);
     if (!p->options.on_fault || (p->told_at > 0 && now - p->told_at < AGAIN))
         return;
     p->told_at = now;
-    sl_refuse(&said, 0, "%s (%s)", sl_answered_sentence(answered), why);
+    sl_diag_error(&said, 0, "%s (%s)", sl_dynamo_status_sentence(answered),
+                  why);
     p->options.on_fault(p->options.ctx, said.sentence);
 }
 
-static void on_done(struct sl_call *call)
+static void on_done(struct sl_dynamo_call *call)
 {
     struct question *q = (struct question *)call;
-    struct sl_profiles *p = q->profiles;
+    struct sl_dynamo_subjects *p = q->profiles;
     struct sl_lookup *waiting = q->waiting;
-    char tier[TIER_MOST], expiry[SL_INSTANT_TEXT], why[SL_REPLY_WHY];
-    struct sl_reply_text texts[] = {
+    char tier[TIER_MOST], expiry[SL_TIMESTAMP_TEXT], why[SL_REPLY_WHY];
+    struct sl_dynamo_text texts[] = {
         {"subscriptionTier",   tier,   sizeof(tier),   false},
         {"subscriptionExpiry", expiry, sizeof(expiry), false},
     };
     struct sl_subject *subject = NULL;
-    enum sl_answered answered = SL_UNSENT;
+    enum sl_dynamo_status answered = SL_UNSENT;
     bool there = false;
 
     if (call->status > 0)
-        answered = sl_reply_texts(call->status, call->reply, texts,
-                                  SL_LEN(texts), &there, why);
-    if (answered == SL_ANSWERED)
+        answered = sl_dynamo_texts(call->status, call->reply, texts,
+                                   SL_LEN(texts), &there, why);
+    if (answered == SL_DYNAMO_ANSWERED)
         subject =
             make(p->options.alloc, sl_str_from(sl_buf_str(&q->name), q->prefix),
                  tier, expiry, there);
     else
         say_fault(p, answered, call->status > 0 ? why : call->fetch.why);
     if (answered == SL_FORBIDDEN)
-        sl_dynamo_client_doubt(p->client);
+        sl_dynamo_http_doubt(p->client);
     if (subject) {
         ADD(p->counts.loads);
         keep(p, q->hash, subject);
     }
     free_question(q);
     tell_all(waiting, subject,
-             subject                   ? 0
-             : answered == SL_ANSWERED ? SLUICE_ENOMEM
-                                       : SLUICE_ESTORE);
+             subject                          ? 0
+             : answered == SL_DYNAMO_ANSWERED ? SLUICE_ENOMEM
+                                              : SLUICE_ESTORE);
     sl_subject_unref(subject);
 }
 
@@ -215,7 +217,7 @@ static int put_name(struct question *q, const struct sl_lookup *lookup)
 
 static int send(struct question *q)
 {
-    struct sl_profiles *p = q->profiles;
+    struct sl_dynamo_subjects *p = q->profiles;
     struct sl_row row = {.name = sl_buf_str(&q->name)};
     struct sl_str sort = p->options.where.profile;
     sl_ns patience = p->options.patience - p->options.patience / 4;
@@ -226,10 +228,10 @@ static int send(struct question *q)
         return SLUICE_EINVAL;
     memcpy(row.sort, sort.at, sort.len);
     err = sl_row_put_get(&q->call.body, p->options.where.table, &row);
-    return err ? err : sl_call_send(&q->call, "GetItem", patience);
+    return err ? err : sl_dynamo_call_send(&q->call, "GetItem", patience);
 }
 
-static struct question *ask(struct sl_profiles *p,
+static struct question *ask(struct sl_dynamo_subjects *p,
                             const struct sl_lookup *lookup,
                             struct sl_hash128 hash)
 {
@@ -240,7 +242,7 @@ static struct question *ask(struct sl_profiles *p,
     memset(q, 0, sizeof(*q));
     q->profiles = p;
     q->hash = hash;
-    sl_call_init(&q->call, p->client);
+    sl_dynamo_call_init(&q->call, p->client);
     q->call.done = on_done;
     sl_buf_init(&q->name, 2 * NAME_MOST, p->options.alloc);
     TAILQ_INSERT_TAIL(&p->open, q, links);
@@ -251,7 +253,8 @@ static struct question *ask(struct sl_profiles *p,
     return NULL;
 }
 
-static struct question *open_one(struct sl_profiles *p, struct sl_hash128 hash)
+static struct question *open_one(struct sl_dynamo_subjects *p,
+                                 struct sl_hash128 hash)
 {
     struct question *q;
 
@@ -261,7 +264,7 @@ static struct question *open_one(struct sl_profiles *p, struct sl_hash128 hash)
     return NULL;
 }
 
-static struct sl_hash128 hash_of(const struct sl_profiles *p,
+static struct sl_hash128 hash_of(const struct sl_dynamo_subjects *p,
                                  const struct sl_lookup *lookup)
 {
     struct sl_hash128 h = sl_hash128(&p->key, lookup->id);
@@ -270,7 +273,8 @@ static struct sl_hash128 hash_of(const struct sl_profiles *p,
     return h;
 }
 
-static void tell_stranger(struct sl_profiles *p, struct sl_lookup *lookup)
+static void tell_stranger(struct sl_dynamo_subjects *p,
+                          struct sl_lookup *lookup)
 {
     struct sl_subject *nobody =
         make(p->options.alloc, lookup->id, "", "", false);
@@ -281,7 +285,7 @@ static void tell_stranger(struct sl_profiles *p, struct sl_lookup *lookup)
 
 static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
 {
-    struct sl_profiles *p = (struct sl_profiles *)subjects;
+    struct sl_dynamo_subjects *p = (struct sl_dynamo_subjects *)subjects;
     struct sl_hash128 hash = hash_of(p, lookup);
     struct kept *k = place_of(p, hash);
     struct question *q;
@@ -293,7 +297,7 @@ static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
         return;
     }
     if (k->subject && k->hash.lo == hash.lo && k->hash.hi == hash.hi &&
-        sl_loop_steady(p->options.loop) < k->until) {
+        sl_loop_mono(p->options.loop) < k->until) {
         ADD(p->counts.hits);
         tell_all(lookup, k->subject, 0);
         return;
@@ -306,8 +310,7 @@ static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
         tell_all(lookup, NULL, SLUICE_ESTORE);
         return;
     }
-    sl_lookup_wait(lookup, sl_loop_steady(p->options.loop),
-                   p->options.patience);
+    sl_lookup_wait(lookup, sl_loop_mono(p->options.loop), p->options.patience);
     lookup->next = q->waiting;
     q->waiting = lookup;
 }
@@ -318,15 +321,15 @@ static const struct sl_subjects_calls calls = {find};
 
 static size_t size_of(unsigned most)
 {
-    return sizeof(struct sl_profiles) + most * sizeof(struct kept);
+    return sizeof(struct sl_dynamo_subjects) + most * sizeof(struct kept);
 }
 
-int sl_profiles_open(const struct sl_profiles_options *options,
-                     struct sl_profiles **ret)
+int sl_dynamo_subjects_open(const struct sl_dynamo_subjects_options *options,
+                            struct sl_dynamo_subjects **ret)
 {
     unsigned most = options->most ? options->most : MOST;
-    struct sl_profiles *p = sl_alloc_new(options->alloc, size_of(most));
-    struct sl_dynamo_client_options client = {
+    struct sl_dynamo_subjects *p = sl_alloc_new(options->alloc, size_of(most));
+    struct sl_dynamo_http_options client = {
         .loop = options->loop,
         .alloc = options->alloc,
     };
@@ -343,16 +346,16 @@ int sl_profiles_open(const struct sl_profiles_options *options,
     client.env = &p->options.env;
     err = sl_hash_key_make(&p->key);
     if (!err)
-        err = sl_dynamo_client_open(&client, &p->client);
+        err = sl_dynamo_http_open(&client, &p->client);
     if (err) {
-        sl_profiles_close(p);
+        sl_dynamo_subjects_close(p);
         return err;
     }
     *ret = p;
     return 0;
 }
 
-void sl_profiles_close(struct sl_profiles *profiles)
+void sl_dynamo_subjects_close(struct sl_dynamo_subjects *profiles)
 {
     struct question *q;
 
@@ -366,17 +369,18 @@ void sl_profiles_close(struct sl_profiles *profiles)
     }
     for (unsigned i = 0; i < profiles->most; i++)
         sl_subject_unref(profiles->kept[i].subject);
-    sl_dynamo_client_close(profiles->client);
+    sl_dynamo_http_close(profiles->client);
     sl_alloc_free(profiles->options.alloc, profiles, size_of(profiles->most));
 }
 
-struct sl_subjects *sl_profiles_subjects(struct sl_profiles *profiles)
+struct sl_subjects *
+sl_dynamo_subjects_subjects(struct sl_dynamo_subjects *profiles)
 {
     return &profiles->subjects;
 }
 
-const struct sl_profiles_counts *
-sl_profiles_counts(const struct sl_profiles *profiles)
+const struct sl_dynamo_subjects_counts *
+sl_dynamo_subjects_counts(const struct sl_dynamo_subjects *profiles)
 {
     return &profiles->counts;
 }

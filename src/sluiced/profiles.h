@@ -11,15 +11,15 @@
  * for the same one meanwhile waits for one answer together. One of these
  * belongs to one loop.
  */
-#ifndef SL_PROFILES_H
-#define SL_PROFILES_H
+#ifndef SL_DYNAMO_SUBJECTS_H
+#define SL_DYNAMO_SUBJECTS_H
 
 #include "identity/subject.h"
 #include "store/dynamo/client.h"
 
-struct sl_profiles_options {
-    struct sl_dynamo_where where; /* its texts outlive this, as those of */
-    struct sl_aws_env env;        /* this one do */
+struct sl_dynamo_subjects_options {
+    struct sl_dynamo_url where; /* its texts outlive this, as those of */
+    struct sl_aws_env env;      /* this one do */
     struct sl_loop *loop;
     const struct sl_alloc *alloc;
     sl_ns life;       /* of an answer; 0: none is kept */
@@ -30,21 +30,23 @@ struct sl_profiles_options {
     void *ctx;
 };
 
-struct sl_profiles;
+struct sl_dynamo_subjects;
 
-SL_MUST_USE int sl_profiles_open(const struct sl_profiles_options *options,
-                                 struct sl_profiles **ret);
+SL_MUST_USE int
+sl_dynamo_subjects_open(const struct sl_dynamo_subjects_options *options,
+                        struct sl_dynamo_subjects **ret);
 
 /* Whoever waits is told that it failed. NULL is allowed. */
-void sl_profiles_close(struct sl_profiles *profiles);
+void sl_dynamo_subjects_close(struct sl_dynamo_subjects *profiles);
 
-struct sl_subjects *sl_profiles_subjects(struct sl_profiles *profiles);
+struct sl_subjects *
+sl_dynamo_subjects_subjects(struct sl_dynamo_subjects *profiles);
 
 /* Counted by its own thread; read by any. */
-struct sl_profiles_counts {
+struct sl_dynamo_subjects_counts {
     _Atomic uint64_t hits, loads, faults, busy;
 };
-const struct sl_profiles_counts *
-sl_profiles_counts(const struct sl_profiles *profiles);
+const struct sl_dynamo_subjects_counts *
+sl_dynamo_subjects_counts(const struct sl_dynamo_subjects *profiles);
 
 #endif

@@ -9,42 +9,44 @@
 #include "engine/forwarded.h"
 #include "sluiced/daemon.h"
 
-struct sl_proxied {
+struct sl_proxy_listeners {
     struct sl_worker *worker;
-    const struct sl_door_kind *kind;
-    struct sl_preface *preface;
+    const struct sl_protocol *kind;
+    struct sl_proxy_accept *preface;
 };
 
 static bool trusts(void *ctx, const struct sl_address *peer)
 {
-    struct sl_proxied *p = ctx;
-    struct sl_live *live = sl_engine_hold(p->worker->daemon->engine, NULL);
+    struct sl_proxy_listeners *p = ctx;
+    struct sl_active_policy *live =
+        sl_engine_hold(p->worker->daemon->engine, NULL);
     struct sl_peer who = {.is_unix = sl_address_is_unix(peer)};
     bool trusted;
 
     who.has_ip = sl_address_ip(peer, &who.ip);
     trusted = sl_peer_trusted(&live->policy->identity, &who);
-    sl_live_release(live);
+    sl_active_policy_release(live);
     return trusted;
 }
 
 static void on_refused(void *ctx, const struct sl_address *peer,
                        const char *why)
 {
-    struct sl_proxied *p = ctx;
+    struct sl_proxy_listeners *p = ctx;
     char where[128];
 
     sl_address_print(peer, where, sizeof(where));
-    sl_stats_refused(p->worker->stats, p->kind->name, "proxy_header");
+    sl_metrics_refused(p->worker->stats, p->kind->name, "proxy_header");
     sl_log(SL_LOG_WARN, "connection refused", "door", p->kind->name, "peer",
            where, "why", why, NULL);
 }
 
-int sl_proxied_open(struct sl_worker *worker, const struct sl_door_kind *kind,
-                    struct sl_stand *stand)
+int sl_proxy_listeners_open(struct sl_worker *worker,
+                            const struct sl_protocol *kind,
+                            struct sl_listener_worker *stand)
 {
-    struct sl_proxied *p = sl_alloc_new(&sl_alloc_libc, sizeof(*p));
-    struct sl_preface_options options = {
+    struct sl_proxy_listeners *p = sl_alloc_new(&sl_alloc_libc, sizeof(*p));
+    struct sl_proxy_accept_options options = {
         .on_accept = kind->accept,
         .door = stand,
         .trusts = trusts,
@@ -56,8 +58,8 @@ int sl_proxied_open(struct sl_worker *worker, const struct sl_door_kind *kind,
 
     if (!p)
         return SLUICE_ENOMEM;
-    *p = (struct sl_proxied){.worker = worker, .kind = kind};
-    err = sl_preface_open(worker->loop, &options, &p->preface);
+    *p = (struct sl_proxy_listeners){.worker = worker, .kind = kind};
+    err = sl_proxy_accept_open(worker->loop, &options, &p->preface);
     if (err) {
         sl_alloc_free(&sl_alloc_libc, p, sizeof(*p));
         return err;
@@ -66,22 +68,22 @@ int sl_proxied_open(struct sl_worker *worker, const struct sl_door_kind *kind,
     return 0;
 }
 
-void sl_proxied_close(struct sl_proxied *proxied)
+void sl_proxy_listeners_close(struct sl_proxy_listeners *proxied)
 {
     if (!proxied)
         return;
-    sl_preface_close(proxied->preface);
+    sl_proxy_accept_close(proxied->preface);
     sl_alloc_free(&sl_alloc_libc, proxied, sizeof(*proxied));
 }
 
-void sl_proxied_accept(void *ctx, int fd, const struct sl_address *peer)
+void sl_proxy_listeners_accept(void *ctx, int fd, const struct sl_address *peer)
 {
-    struct sl_proxied *p = ctx;
+    struct sl_proxy_listeners *p = ctx;
 
-    sl_preface_accept(p->preface, fd, peer);
+    sl_proxy_accept_accept(p->preface, fd, peer);
 }
 
-unsigned sl_proxied_count(const struct sl_proxied *proxied)
+unsigned sl_proxy_listeners_count(const struct sl_proxy_listeners *proxied)
 {
-    return proxied ? sl_preface_count(proxied->preface) : 0;
+    return proxied ? sl_proxy_accept_count(proxied->preface) : 0;
 }

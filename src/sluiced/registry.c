@@ -63,15 +63,15 @@ static int ask_others(struct sl_daemon *daemon)
     static const char *const scopes[] = {"", "user", "org"};
     const struct sl_plan_query *query =
         &daemon->written.policy->identity.subjects;
-    struct sl_pg_plans_options options = {.url = daemon->settings.registry,
-                                          .sql = query->text,
-                                          .scope =
-                                              sl_str_c(scopes[query->scope]),
-                                          .on_fault = on_fault};
+    struct sl_pg_plan_options options = {.url = daemon->settings.registry,
+                                         .sql = query->text,
+                                         .scope =
+                                             sl_str_c(scopes[query->scope]),
+                                         .on_fault = on_fault};
     int err = 0;
 
     if (query->text.len > 0)
-        err = sl_pg_plans_open(&options, &daemon->plans, &daemon->why);
+        err = sl_pg_plan_open(&options, &daemon->plans, &daemon->why);
     if (err == SLUICE_ECONF)
         return SL_EXIT_POLICY;
     return err ? SL_EXIT_STORE : 0;
@@ -81,7 +81,7 @@ static void find_both(void *ctx, struct sl_job *job)
 {
     struct sl_daemon *daemon = ctx;
 
-    sl_pg_plans_find(daemon->plans, daemon->registry, job);
+    sl_pg_plan_find(daemon->plans, daemon->registry, job);
 }
 
 int sl_subjects_begin(struct sl_daemon *daemon)
@@ -99,9 +99,9 @@ int sl_subjects_begin(struct sl_daemon *daemon)
     if (daemon->settings.in_postgres)
         options.driver = &sl_driver_postgres;
     if (daemon->lending.store) {
-        options.on_lease = sl_lending_resume;
+        options.on_lease = sl_quota_node_resume;
         options.node = sl_str_c(daemon->lending.node);
-        options.now = sl_lending_now(daemon);
+        options.now = sl_quota_node_now(daemon);
     }
     if (sl_registry_open(&options, &daemon->registry, &daemon->why))
         return SL_EXIT_STORE;
@@ -111,7 +111,7 @@ int sl_subjects_begin(struct sl_daemon *daemon)
 
 void sl_subjects_end(struct sl_daemon *daemon)
 {
-    sl_pg_plans_close(daemon->plans);
+    sl_pg_plan_close(daemon->plans);
     daemon->plans = NULL;
     sl_registry_close(daemon->registry);
     daemon->registry = NULL;
@@ -120,7 +120,7 @@ void sl_subjects_end(struct sl_daemon *daemon)
 static int find_profiles(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
-    struct sl_profiles_options options = {
+    struct sl_dynamo_subjects_options options = {
         .where = daemon->settings.subjects,
         .loop = worker->loop,
         .alloc = &sl_alloc_libc,
@@ -130,11 +130,11 @@ static int find_profiles(struct sl_worker *worker)
     };
     int err;
 
-    sl_shared_env(&options.env);
-    err = sl_profiles_open(&options, &worker->profiles);
+    sl_remote_env(&options.env);
+    err = sl_dynamo_subjects_open(&options, &worker->profiles);
     if (err)
-        return sl_refuse(&daemon->why, err, "there is no memory");
-    worker->station.subjects = sl_profiles_subjects(worker->profiles);
+        return sl_diag_error(&daemon->why, err, "there is no memory");
+    worker->station.subjects = sl_dynamo_subjects_subjects(worker->profiles);
     return 0;
 }
 
@@ -147,15 +147,16 @@ static void stop_profiles(struct sl_daemon *daemon)
         if (!worker->profiles)
             continue;
         worker->station.subjects = NULL;
-        sl_profiles_close(worker->profiles);
+        sl_dynamo_subjects_close(worker->profiles);
         worker->profiles = NULL;
     }
 }
 
-int sl_worker_finds(struct sl_worker *worker)
+int sl_worker_open_subjects(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
-    struct sl_finder_options options = {.patience = daemon->settings.deadline};
+    struct sl_subject_cache_options options = {.patience =
+                                                   daemon->settings.deadline};
     int err;
 
     if (daemon->settings.subjects_in_dynamo)
@@ -167,11 +168,11 @@ int sl_worker_finds(struct sl_worker *worker)
         options.ctx = daemon;
         options.life = daemon->written.policy->identity.subjects.life;
     }
-    err = sl_finder_open(daemon->registry, worker->loop, &options,
-                         &worker->finder, &daemon->why);
+    err = sl_subject_cache_open(daemon->registry, worker->loop, &options,
+                                &worker->finder, &daemon->why);
     if (!err)
-        worker->station.subjects = sl_finder_subjects(worker->finder);
-    return err ? err : sl_worker_keeps(worker);
+        worker->station.subjects = sl_subject_cache_subjects(worker->finder);
+    return err ? err : sl_worker_open_usage(worker);
 }
 
 void sl_subjects_stop(struct sl_daemon *daemon)
@@ -179,11 +180,12 @@ void sl_subjects_stop(struct sl_daemon *daemon)
     stop_profiles(daemon);
     if (!daemon->registry)
         return;
-    sl_pg_plans_stop(daemon->plans);
+    sl_pg_plan_stop(daemon->plans);
     for (unsigned i = 0; i < daemon->worker_count; i++)
         if (daemon->workers[i].keeper)
-            sl_meter_flush(sl_bookkeeper_meter(daemon->workers[i].keeper));
-    sl_lending_drain(daemon);
+            sl_usage_buffer_flush(
+                sl_usage_buffer_sink(daemon->workers[i].keeper));
+    sl_quota_node_drain(daemon);
     sl_registry_stop(daemon->registry);
     for (unsigned i = 0; i < daemon->worker_count; i++) {
         struct sl_worker *worker = &daemon->workers[i];
@@ -193,9 +195,9 @@ void sl_subjects_stop(struct sl_daemon *daemon)
             sl_loop_run(worker->loop); /* calls what is posted, and returns */
         }
         worker->station.subjects = NULL;
-        sl_finder_close(worker->finder);
+        sl_subject_cache_close(worker->finder);
         worker->finder = NULL;
-        sl_worker_closes_books(worker);
+        sl_worker_close_usage(worker);
     }
 }
 
@@ -206,9 +208,10 @@ static uint64_t get(const _Atomic uint64_t *count)
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-static void add(struct sl_stats_subjects *all, const struct sl_finder *finder)
+static void add(struct sl_metrics_subjects *all,
+                const struct sl_subject_cache *finder)
 {
-    const struct sl_finder_counts *c = sl_finder_counts(finder);
+    const struct sl_subject_cache_counts *c = sl_subject_cache_counts(finder);
 
     all->results[SL_LOOKUP_HIT] += get(&c->hits);
     all->results[SL_LOOKUP_LOADED] += get(&c->loads);
@@ -218,10 +221,11 @@ static void add(struct sl_stats_subjects *all, const struct sl_finder *finder)
     all->numbers[SL_SUBJECTS_AT_HAND] += get(&c->entries);
 }
 
-static void add_profiles(struct sl_stats_subjects *all,
-                         const struct sl_profiles *profiles)
+static void add_profiles(struct sl_metrics_subjects *all,
+                         const struct sl_dynamo_subjects *profiles)
 {
-    const struct sl_profiles_counts *c = sl_profiles_counts(profiles);
+    const struct sl_dynamo_subjects_counts *c =
+        sl_dynamo_subjects_counts(profiles);
 
     all->results[SL_LOOKUP_HIT] += get(&c->hits);
     all->results[SL_LOOKUP_LOADED] += get(&c->loads);
@@ -230,11 +234,11 @@ static void add_profiles(struct sl_stats_subjects *all,
 }
 
 void sl_subjects_count(const struct sl_daemon *daemon,
-                       struct sl_stats_subjects *ret)
+                       struct sl_metrics_subjects *ret)
 {
     struct sl_registry_counts counts;
 
-    *ret = (struct sl_stats_subjects){.numbers = {0}};
+    *ret = (struct sl_metrics_subjects){.numbers = {0}};
     for (unsigned i = 0; i < daemon->worker_count; i++)
         if (daemon->workers[i].profiles)
             add_profiles(ret, daemon->workers[i].profiles);

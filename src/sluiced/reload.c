@@ -22,7 +22,7 @@ static const char *const causes[] = {"signal", "file", "asked", "posted"};
 struct reload {
     struct sl_daemon *daemon;
     enum sl_reload_cause cause;
-    struct sl_written written;
+    struct sl_policy_source written;
     struct sl_settings settings;
     bool has_settings;
     struct sl_report problems;
@@ -125,16 +125,16 @@ static int build(struct reload *r)
     if (!err && r->report.len == 0)
         err = sl_buf_addf(&r->report, "nothing changed\n");
     if (err && !r->why.sentence[0])
-        sl_refuse(&r->why, err, "there is no memory");
+        sl_diag_error(&r->why, err, "there is no memory");
     if (!err && r->has_settings)
-        err = sl_doors_certify(daemon, &r->settings, &r->why);
+        err = sl_listeners_set_tls(daemon, &r->settings, &r->why);
     return err ? err : use(r);
 }
 
 static void take_over(struct reload *r)
 {
     struct sl_daemon *daemon = r->daemon;
-    struct sl_written old = daemon->written;
+    struct sl_policy_source old = daemon->written;
 
     daemon->written = r->written;
     r->written = old;
@@ -145,7 +145,7 @@ static void take_over(struct reload *r)
         r->settings = before;
         sl_log_open(daemon->latest.log_level, daemon->latest.log_format, 2);
     }
-    sl_files_again(daemon); /* perhaps others than before */
+    sl_reload_files_again(daemon); /* perhaps others than before */
     daemon->reload_good = true;
     daemon->reloads_good++;
     daemon->reloaded_at = sl_loop_now(daemon->workers[0].loop);
@@ -154,7 +154,8 @@ static void take_over(struct reload *r)
            "hash", daemon->written.hash, NULL);
     log_problems(r);
     log_lines(sl_buf_str(&r->report));
-    sl_tidings_policy(daemon, true, causes[r->cause], sl_buf_str(&r->report));
+    sl_event_publisher_policy(daemon, true, causes[r->cause],
+                              sl_buf_str(&r->report));
     sl_notify(&daemon->notify, "READY=1\nSTATUS=Serving %s",
               daemon->path ? daemon->path : "the demo");
 }
@@ -176,7 +177,8 @@ static void turn_down(struct reload *r)
     } else if (sl_report_print(&r->problems, &r->report)) {
         sl_buf_clear(&r->report);
     }
-    sl_tidings_policy(daemon, false, causes[r->cause], sl_buf_str(&r->report));
+    sl_event_publisher_policy(daemon, false, causes[r->cause],
+                              sl_buf_str(&r->report));
     for (unsigned i = r->problems.kept; i-- > 0;)
         if (!r->problems.problems[i].warning)
             first = &r->problems.problems[i].diag;
@@ -189,7 +191,7 @@ static void turn_down(struct reload *r)
 static void finish(struct reload *r)
 {
     sl_report_done(&r->problems);
-    sl_written_done(&r->written);
+    sl_policy_source_done(&r->written);
     if (r->has_settings)
         sl_settings_done(&r->settings);
     sl_buf_done(&r->report);
@@ -199,7 +201,7 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
               const struct sl_str *posted, struct sl_buf *report)
 {
     struct reload r = {.daemon = daemon, .cause = cause};
-    sl_ns steady = sl_loop_steady(daemon->workers[0].loop);
+    sl_ns steady = sl_loop_mono(daemon->workers[0].loop);
     int err;
 
     sl_notify(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%lld",
@@ -208,8 +210,8 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
     if (daemon->compat && !posted)
         err = sl_compat_read(&r.written, daemon->path, &r.problems, &r.why);
     else
-        err = sl_written_read(&r.written, daemon->path, posted, &r.problems,
-                              &r.why);
+        err = sl_policy_source_read(&r.written, daemon->path, posted,
+                                    &r.problems, &r.why);
     if (!err)
         err = build(&r);
     if (err)

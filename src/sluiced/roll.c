@@ -10,16 +10,16 @@
 #define LATE       (200 * SL_MS) /* behind it, to sign */
 #define NODES_MOST 100000
 
-static void ask(struct sl_roll *roll)
+static void ask(struct sl_node_count *roll)
 {
     roll->part.cost = roll->looks ? 0 : 1;
     roll->take = (struct sl_take){
-        .errand = SL_ERRAND_TAKE,
+        .errand = SL_TAKE_OP_TAKE,
         .parts = &roll->part,
         .count = 1,
         .now = sl_loop_now(roll->loop),
         .loop = roll->loop,
-        .done = sl_roll_told,
+        .done = sl_node_count_told,
         .ctx = roll,
     };
     sl_store_take(roll->store, &roll->take);
@@ -31,15 +31,15 @@ static void on_time(void *ctx)
 }
 
 /* The larger of two windows: one who came late to one of them is there. */
-static void count(struct sl_roll *roll, unsigned is)
+static void count(struct sl_node_count *roll, unsigned is)
 {
     if (roll->on_count)
         roll->on_count(roll->ctx, is > roll->before ? is : roll->before);
 }
 
-void sl_roll_told(struct sl_take *take)
+void sl_node_count_told(struct sl_take *take)
 {
-    struct sl_roll *roll = take->ctx;
+    struct sl_node_count *roll = take->ctx;
     const struct sl_answer *a = &roll->part.answer;
     uint64_t used = a->capacity - a->remaining;
     unsigned is = used < NODES_MOST ? (unsigned)used : NODES_MOST;
@@ -62,8 +62,8 @@ void sl_roll_told(struct sl_take *take)
     sl_timer_start(roll->timer, a->reset_in + LATE);
 }
 
-int sl_roll_begin(struct sl_roll *roll, struct sl_store *store,
-                  struct sl_loop *loop, struct sl_str env)
+int sl_node_count_begin(struct sl_node_count *roll, struct sl_store *store,
+                        struct sl_loop *loop, struct sl_str env)
 {
     int err = sl_timer_new(loop, on_time, roll, &roll->timer);
 
@@ -76,12 +76,12 @@ int sl_roll_begin(struct sl_roll *roll, struct sl_store *store,
         .kind = SL_FIXED,
         .count = SL_COUNT_MAX,
         .capacity = SL_COUNT_MAX,
-        .period = SL_ROLL,
+        .period = SL_NODE_COUNT,
     };
     sl_limit_derive(&roll->limit);
     roll->stored =
-        (struct sl_stored){.name = "#nodes", .strictest = roll->limit};
-    roll->part = (struct sl_take_part){
+        (struct sl_limit_binding){.name = "#nodes", .strictest = roll->limit};
+    roll->part = (struct sl_store_part){
         .of = &roll->stored,
         .limit = &roll->limit,
         .key = sl_str_c(roll->name),
@@ -93,7 +93,7 @@ int sl_roll_begin(struct sl_roll *roll, struct sl_store *store,
     return err;
 }
 
-void sl_roll_end(struct sl_roll *roll)
+void sl_node_count_end(struct sl_node_count *roll)
 {
     roll->ended = true;
     sl_timer_free(roll->timer);

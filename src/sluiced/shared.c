@@ -22,7 +22,7 @@
 
 /* ---- news ---- */
 
-static void keep_why(struct sl_common *common, const char *sentence)
+static void keep_why(struct sl_remote_state *common, const char *sentence)
 {
     pthread_mutex_lock(&common->lock);
     snprintf(common->why, sizeof(common->why), "%s", sentence);
@@ -34,20 +34,20 @@ static void on_news(void *ctx, enum sl_store_news news, const char *sentence)
     struct sl_daemon *daemon = ctx;
 
     switch (news) {
-    case SL_NEWS_DOWN:
+    case SL_STORE_EVENT_DOWN:
         keep_why(&daemon->common, sentence);
         break;
-    case SL_NEWS_OPENED:
+    case SL_STORE_EVENT_OPENED:
         if (!daemon->common.why[0])
             keep_why(&daemon->common, sentence);
         break;
-    case SL_NEWS_UP:
-    case SL_NEWS_CLOSED:
+    case SL_STORE_EVENT_UP:
+    case SL_STORE_EVENT_CLOSED:
         break;
-    case SL_NEWS_TROUBLE:
+    case SL_STORE_EVENT_TROUBLE:
         sl_log(SL_LOG_WARN, "store trouble", "why", sentence, NULL);
         break;
-    case SL_NEWS_CHANGED:
+    case SL_STORE_EVENT_CHANGED:
         sl_log(SL_LOG_WARN, "store changed", "why", sentence, NULL);
         break;
     }
@@ -93,7 +93,7 @@ static bool answers(const struct sl_redis_stats *stats)
            !stats->open;
 }
 
-static void copy_why(struct sl_common *common, char why[256])
+static void copy_why(struct sl_remote_state *common, char why[256])
 {
     pthread_mutex_lock(&common->lock);
     memcpy(why, common->why, sizeof(common->why));
@@ -113,7 +113,7 @@ static void say_gone(struct sl_daemon *daemon)
 
 static void say_back(struct sl_daemon *daemon, sl_ns steady)
 {
-    struct sl_common *common = &daemon->common;
+    struct sl_remote_state *common = &daemon->common;
     char span[32];
 
     sl_format_duration((steady - common->gone_since) / SL_MS * SL_MS, span);
@@ -122,11 +122,11 @@ static void say_back(struct sl_daemon *daemon, sl_ns steady)
     keep_why(common, "");
 }
 
-void sl_shared_look(struct sl_daemon *daemon)
+void sl_remote_poll(struct sl_daemon *daemon)
 {
-    struct sl_common *common = &daemon->common;
+    struct sl_remote_state *common = &daemon->common;
     struct sl_loop *loop = daemon->workers[0].loop;
-    sl_ns steady = sl_loop_steady(loop);
+    sl_ns steady = sl_loop_mono(loop);
     struct sl_redis_stats stats;
 
     if (!common->store)
@@ -145,9 +145,9 @@ void sl_shared_look(struct sl_daemon *daemon)
         say_gone(daemon);
 }
 
-bool sl_shared_answers(struct sl_daemon *daemon, struct sl_buf *why)
+bool sl_remote_answers(struct sl_daemon *daemon, struct sl_buf *why)
 {
-    struct sl_common *common = &daemon->common;
+    struct sl_remote_state *common = &daemon->common;
     struct sl_redis_stats stats;
     char text[256];
 
@@ -167,41 +167,41 @@ bool sl_shared_answers(struct sl_daemon *daemon, struct sl_buf *why)
 
 /* ---- counts ---- */
 
-void sl_shared_count(struct sl_daemon *daemon, struct sl_stats_shared *ret)
+void sl_remote_count(struct sl_daemon *daemon, struct sl_metrics_shared *ret)
 {
     struct sl_redis_stats s;
     struct sl_debts_stats d;
 
-    *ret = (struct sl_stats_shared){.on = daemon->common.store != NULL};
+    *ret = (struct sl_metrics_shared){.on = daemon->common.store != NULL};
     if (!ret->on)
         return;
     read_stats(daemon, &s);
     sl_engine_debts(daemon->engine, &d);
     ret->answers = answers(&s);
     ret->ahead = s.ahead;
-    ret->numbers[SL_SHARED_ANSWERED] = s.taken;
-    ret->numbers[SL_SHARED_REMEMBERED] = s.remembered;
-    ret->numbers[SL_SHARED_LEASED] = s.leased;
-    ret->numbers[SL_SHARED_LEASE_TOKENS] = s.lease_tokens;
-    ret->numbers[SL_SHARED_LEASE_OVER] = s.lease_over;
-    ret->numbers[SL_SHARED_LEASE_UNDER] = s.lease_under;
-    ret->numbers[SL_SHARED_LATE] = s.late;
-    ret->numbers[SL_SHARED_FAILED] = s.failed;
-    ret->numbers[SL_SHARED_SPANNING] = s.spanning;
-    ret->numbers[SL_SHARED_RETURNED] = s.returned;
-    ret->numbers[SL_SHARED_UNCERTAIN] = s.uncertain;
-    ret->numbers[SL_SHARED_FOREIGN] = s.strange;
-    ret->numbers[SL_SHARED_REPAIRS] = s.repaired;
-    ret->numbers[SL_SHARED_REDIRECTED] = s.redirected;
-    ret->numbers[SL_SHARED_STORMS] = s.storms;
-    ret->numbers[SL_SHARED_EPOCHS] = s.epochs;
-    ret->numbers[SL_SHARED_LOOPS] = s.up;
-    ret->numbers[SL_SHARED_BREAKER] = s.open;
-    ret->numbers[SL_SHARED_NODES] = atomic_load(&daemon->common.nodes);
-    ret->numbers[SL_SHARED_DEBTS] = d.keys;
-    ret->numbers[SL_SHARED_CHARGED] = d.charged;
-    ret->numbers[SL_SHARED_FORGIVEN] = d.forgiven;
-    ret->numbers[SL_SHARED_LOST] = d.lost;
+    ret->numbers[SL_STORE_NUM_ANSWERED] = s.taken;
+    ret->numbers[SL_STORE_NUM_REMEMBERED] = s.remembered;
+    ret->numbers[SL_STORE_NUM_LEASED] = s.leased;
+    ret->numbers[SL_STORE_NUM_LEASE_TOKENS] = s.lease_tokens;
+    ret->numbers[SL_STORE_NUM_LEASE_OVER] = s.lease_over;
+    ret->numbers[SL_STORE_NUM_LEASE_UNDER] = s.lease_under;
+    ret->numbers[SL_STORE_NUM_LATE] = s.late;
+    ret->numbers[SL_STORE_NUM_FAILED] = s.failed;
+    ret->numbers[SL_STORE_NUM_SPANNING] = s.spanning;
+    ret->numbers[SL_STORE_NUM_RETURNED] = s.returned;
+    ret->numbers[SL_STORE_NUM_UNCERTAIN] = s.uncertain;
+    ret->numbers[SL_STORE_NUM_FOREIGN] = s.strange;
+    ret->numbers[SL_STORE_NUM_REPAIRS] = s.repaired;
+    ret->numbers[SL_STORE_NUM_REDIRECTED] = s.redirected;
+    ret->numbers[SL_STORE_NUM_STORMS] = s.storms;
+    ret->numbers[SL_STORE_NUM_EPOCHS] = s.epochs;
+    ret->numbers[SL_STORE_NUM_LOOPS] = s.up;
+    ret->numbers[SL_STORE_NUM_BREAKER] = s.open;
+    ret->numbers[SL_STORE_NUM_NODES] = atomic_load(&daemon->common.nodes);
+    ret->numbers[SL_STORE_NUM_DEBTS] = d.keys;
+    ret->numbers[SL_STORE_NUM_CHARGED] = d.charged;
+    ret->numbers[SL_STORE_NUM_FORGIVEN] = d.forgiven;
+    ret->numbers[SL_STORE_NUM_LOST] = d.lost;
 }
 
 /* ---- life ---- */
@@ -215,7 +215,7 @@ static const char *said(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-void sl_shared_env(struct sl_aws_env *ret)
+void sl_remote_env(struct sl_aws_env *ret)
 {
     const char *off = said("AWS_EC2_METADATA_DISABLED");
 
@@ -247,7 +247,7 @@ static int open_dynamo(struct sl_daemon *daemon)
         .ctx = daemon,
     };
 
-    sl_shared_env(&options.env);
+    sl_remote_env(&options.env);
     return sl_dynamo_open(&options, &daemon->state.store, &daemon->why);
 }
 
@@ -266,7 +266,7 @@ static int open_redis(struct sl_daemon *daemon)
     return sl_redis_open(&options, &daemon->state.store, &daemon->why);
 }
 
-int sl_shared_open(struct sl_daemon *daemon)
+int sl_remote_open(struct sl_daemon *daemon)
 {
     daemon->state = (struct sl_state){.lock = -1};
     pthread_mutex_init(&daemon->common.lock, NULL);
@@ -276,7 +276,7 @@ int sl_shared_open(struct sl_daemon *daemon)
     return 0;
 }
 
-int sl_shared_attach(struct sl_worker *worker)
+int sl_remote_attach(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
 
@@ -289,7 +289,7 @@ int sl_shared_attach(struct sl_worker *worker)
                                  &daemon->why);
 }
 
-void sl_shared_drain(struct sl_worker *worker)
+void sl_remote_drain(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
 
@@ -303,22 +303,22 @@ void sl_shared_drain(struct sl_worker *worker)
                        sl_loop_now(worker->loop));
 }
 
-bool sl_shared_tells(const struct sl_daemon *daemon)
+bool sl_remote_tells(const struct sl_daemon *daemon)
 {
     return daemon->common.store && daemon->settings.in_dynamo;
 }
 
-bool sl_shared_is_busy(const struct sl_daemon *daemon)
+bool sl_remote_is_busy(const struct sl_daemon *daemon)
 {
     struct sl_dynamo_stats stats;
 
-    if (!sl_shared_tells(daemon))
+    if (!sl_remote_tells(daemon))
         return daemon->common.store != NULL;
     sl_dynamo_stats(daemon->common.store, &stats);
     return stats.under_way > 0;
 }
 
-void sl_shared_detach(struct sl_worker *worker)
+void sl_remote_detach(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
 
@@ -339,22 +339,23 @@ static void on_count(void *ctx, unsigned count)
 }
 
 /* A clock that stands still has no windows to be counted in. */
-int sl_shared_begin(struct sl_daemon *daemon)
+int sl_remote_begin(struct sl_daemon *daemon)
 {
-    struct sl_common *common = &daemon->common;
+    struct sl_remote_state *common = &daemon->common;
 
     if (!common->store || daemon->settings.virtual_clock)
         return 0;
     common->roll.on_count = on_count;
     common->roll.ctx = daemon;
-    if (!sl_roll_begin(&common->roll, common->store, daemon->workers[0].loop,
-                       daemon->written.policy->env))
+    if (!sl_node_count_begin(&common->roll, common->store,
+                             daemon->workers[0].loop,
+                             daemon->written.policy->env))
         return 0;
-    sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+    sl_diag_error(&daemon->why, SLUICE_ENOMEM, "there is no memory");
     return SL_EXIT_FAILED;
 }
 
-void sl_shared_end(struct sl_daemon *daemon)
+void sl_remote_end(struct sl_daemon *daemon)
 {
-    sl_roll_end(&daemon->common.roll);
+    sl_node_count_end(&daemon->common.roll);
 }

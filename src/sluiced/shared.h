@@ -10,9 +10,9 @@
 struct sl_redis_stats;
 struct sl_aws_env;
 
-struct sl_common {
+struct sl_remote_state {
     struct sl_store *store; /* the engine's, or NULL: state is not shared */
-    struct sl_roll roll;
+    struct sl_node_count roll;
     _Atomic unsigned nodes; /* that share it; 0: not counted yet */
 
     /* Why it went away, by whichever thread saw it. */
@@ -25,6 +25,6 @@ struct sl_common {
 };
 
 /* What the environment says of keys of AWS. */
-void sl_shared_env(struct sl_aws_env *ret);
+void sl_remote_env(struct sl_aws_env *ret);
 
 #endif

@@ -29,18 +29,19 @@ static int refuse_held(const char *path, int fd, struct sl_diag *diag)
 
     if (pid > 0)
         snprintf(who, sizeof(who), " (process %ld)", pid);
-    return sl_refuse(diag, SL_EXIT_STORE,
-                     "another sluiced%s uses the state %s; stop that one, or "
-                     "give this one its own: --store memory:PATH",
-                     who, path);
+    return sl_diag_error(
+        diag, SL_EXIT_STORE,
+        "another sluiced%s uses the state %s; stop that one, or "
+        "give this one its own: --store memory:PATH",
+        who, path);
 }
 
 static int refuse_path(const char *path, struct sl_diag *diag)
 {
-    return sl_refuse(diag, SL_EXIT_STORE,
-                     "the state %s can't be written: %s; name another by "
-                     "--store memory:PATH, or keep none by --store memory:",
-                     path, strerror(errno));
+    return sl_diag_error(diag, SL_EXIT_STORE,
+                         "the state %s can't be written: %s; name another by "
+                         "--store memory:PATH, or keep none by --store memory:",
+                         path, strerror(errno));
 }
 
 static void write_pid(int fd)
@@ -60,8 +61,8 @@ static int lock_state(struct sl_state *state, const char *path,
     const char *file = realpath(path, real) ? real : path;
 
     if (snprintf(name, sizeof(name), "%s.lock", file) >= PATH_MOST)
-        return sl_refuse(diag, SL_EXIT_STORE, "the path %.64s... is too long",
-                         path);
+        return sl_diag_error(diag, SL_EXIT_STORE,
+                             "the path %.64s... is too long", path);
     state->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (state->lock < 0)
         return refuse_path(path, diag);
@@ -76,13 +77,14 @@ static int refuse_region(const struct sl_settings *settings,
                          const struct sl_diag *why, struct sl_diag *diag)
 {
     if (settings->state)
-        return sl_refuse(diag, SL_EXIT_STORE,
-                         "the state can't be used: %s; name another by "
-                         "--store memory:PATH, or keep none by --store memory:",
-                         why->sentence);
-    return sl_refuse(diag, SL_EXIT_STORE,
-                     "the table can't be made: %s; ask for less by --memory",
-                     why->sentence);
+        return sl_diag_error(
+            diag, SL_EXIT_STORE,
+            "the state can't be used: %s; name another by "
+            "--store memory:PATH, or keep none by --store memory:",
+            why->sentence);
+    return sl_diag_error(
+        diag, SL_EXIT_STORE,
+        "the table can't be made: %s; ask for less by --memory", why->sentence);
 }
 
 /* The size of a state that is there already, or 0. One that was made under

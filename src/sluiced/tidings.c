@@ -82,8 +82,8 @@ static int add_lines(struct sl_buf *out, struct sl_str report)
     return err ? err : sl_buf_addf(out, "],\"line_count\":%u", count);
 }
 
-void sl_tidings_policy(struct sl_daemon *daemon, bool good, const char *cause,
-                       struct sl_str report)
+void sl_event_publisher_policy(struct sl_daemon *daemon, bool good,
+                               const char *cause, struct sl_str report)
 {
     struct sl_buf members = begin();
     int err = sl_buf_addf(&members, "\"ok\":%s,\"cause\":\"%s\"",
@@ -96,7 +96,8 @@ void sl_tidings_policy(struct sl_daemon *daemon, bool good, const char *cause,
     publish(daemon, "policy", &members, err);
 }
 
-void sl_tidings_feature(struct sl_daemon *daemon, struct sl_str name, bool on)
+void sl_event_publisher_feature(struct sl_daemon *daemon, struct sl_str name,
+                                bool on)
 {
     struct sl_buf members = begin();
     int err = sl_buf_addf(&members, "\"name\":");
@@ -127,7 +128,7 @@ static void tell_denials(struct sl_daemon *daemon)
 
     for (unsigned w = 0; w < daemon->worker_count; w++) {
         unsigned count =
-            sl_denials_take(daemon->workers[w].denials, rows, &others);
+            sl_denial_batch_take(daemon->workers[w].denials, rows, &others);
 
         more += others;
         for (unsigned i = 0; i < count; i++)
@@ -155,12 +156,12 @@ static void tell_phase(struct sl_daemon *daemon, const char *state)
 
 static void look_at_store(struct sl_daemon *daemon)
 {
-    struct sl_tidings *t = &daemon->tidings;
-    sl_ns steady = sl_loop_steady(daemon->workers[0].loop);
+    struct sl_event_publisher *t = &daemon->tidings;
+    sl_ns steady = sl_loop_mono(daemon->workers[0].loop);
     uint64_t all = 0, new;
 
     for (unsigned i = 0; i < daemon->worker_count; i++)
-        all += sl_stats_degraded(daemon->workers[i].stats);
+        all += sl_metrics_degraded(daemon->workers[i].stats);
     new = all - t->degraded;
     t->degraded = all;
     if (new > 0)
@@ -180,7 +181,7 @@ static void look_at_store(struct sl_daemon *daemon)
 static void say(struct sl_daemon *daemon, struct sl_said *said, uint64_t count,
                 enum sl_log_level level, const char *event, const char *then)
 {
-    sl_ns steady = sl_loop_steady(daemon->workers[0].loop);
+    sl_ns steady = sl_loop_mono(daemon->workers[0].loop);
     char times[24];
 
     if (count == said->count || (said->at > 0 && steady - said->at < AGAIN))
@@ -193,11 +194,11 @@ static void say(struct sl_daemon *daemon, struct sl_said *said, uint64_t count,
 
 static void say_counts(struct sl_daemon *daemon)
 {
-    struct sl_tidings *t = &daemon->tidings;
+    struct sl_event_publisher *t = &daemon->tidings;
     uint64_t denied = 0;
 
     for (unsigned i = 0; i < daemon->worker_count; i++)
-        denied += sl_stats_denied(daemon->workers[i].stats);
+        denied += sl_metrics_denied(daemon->workers[i].stats);
     say(daemon, &t->denied, denied, SL_LOG_INFO, "Rate limit exceeded", NULL);
     say(daemon, &t->failed, t->degraded, SL_LOG_WARN, "Rate limit check failed",
         "on_store_failure of each limit has decided");
@@ -205,7 +206,7 @@ static void say_counts(struct sl_daemon *daemon)
 
 static void look_at_table(struct sl_daemon *daemon)
 {
-    struct sl_tidings *t = &daemon->tidings;
+    struct sl_event_publisher *t = &daemon->tidings;
     struct sl_table_stats table;
     unsigned bound = t->crowded ? ROOM_AGAIN : NEARLY_FULL;
     struct sl_buf members;
@@ -234,7 +235,7 @@ static void on_beat(void *ctx)
 
     if (sl_events_wanted(daemon->tidings.events))
         tell_denials(daemon);
-    sl_shared_look(daemon);
+    sl_remote_poll(daemon);
     look_at_store(daemon);
     look_at_table(daemon);
     say_counts(daemon);
@@ -245,11 +246,11 @@ static void on_beat(void *ctx)
 
 static int failed(struct sl_daemon *daemon)
 {
-    sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+    sl_diag_error(&daemon->why, SLUICE_ENOMEM, "there is no memory");
     return SL_EXIT_FAILED;
 }
 
-int sl_tidings_begin(struct sl_daemon *daemon)
+int sl_event_publisher_begin(struct sl_daemon *daemon)
 {
     return sl_events_open(&sl_alloc_libc, sl_clock_wall(),
                           &daemon->tidings.events)
@@ -257,18 +258,18 @@ int sl_tidings_begin(struct sl_daemon *daemon)
                : 0;
 }
 
-void sl_tidings_end(struct sl_daemon *daemon)
+void sl_event_publisher_end(struct sl_daemon *daemon)
 {
     sl_events_close(daemon->tidings.events);
     daemon->tidings.events = NULL;
 }
 
-int sl_feed_begin(struct sl_daemon *daemon)
+int sl_event_stream_begin(struct sl_daemon *daemon)
 {
-    struct sl_tidings *t = &daemon->tidings;
+    struct sl_event_publisher *t = &daemon->tidings;
     struct sl_loop *loop = daemon->workers[0].loop;
 
-    if (sl_feed_open(loop, t->events, 0, &sl_alloc_libc, &t->feed) ||
+    if (sl_event_stream_open(loop, t->events, 0, &sl_alloc_libc, &t->feed) ||
         sl_timer_new(loop, on_beat, daemon, &t->beat))
         return failed(daemon);
     daemon->desk.feed = t->feed;
@@ -276,11 +277,11 @@ int sl_feed_begin(struct sl_daemon *daemon)
     return 0;
 }
 
-void sl_feed_end(struct sl_daemon *daemon)
+void sl_event_stream_end(struct sl_daemon *daemon)
 {
     sl_timer_free(daemon->tidings.beat);
     daemon->tidings.beat = NULL;
     daemon->desk.feed = NULL;
-    sl_feed_close(daemon->tidings.feed);
+    sl_event_stream_close(daemon->tidings.feed);
     daemon->tidings.feed = NULL;
 }

@@ -1,13 +1,13 @@
 /* tidings.h -- what those who listen are told: the daemon's part. */
-#ifndef SL_TIDINGS_H
-#define SL_TIDINGS_H
+#ifndef SL_EVENT_PUBLISHER_H
+#define SL_EVENT_PUBLISHER_H
 
 #include "doors/events/denials.h"
 #include "doors/http/feed.h"
 
-struct sl_tidings {
+struct sl_event_publisher {
     struct sl_events *events;
-    struct sl_feed *feed;
+    struct sl_event_stream *feed;
     struct sl_timer *beat;
     uint64_t degraded; /* decisions without the store, when last looked */
     uint64_t phase;    /* of these, in the phase that lasts; 0: there is none */

@@ -41,27 +41,27 @@ static sl_ns now_of(struct sl_daemon *daemon)
 
 sl_ns sl_usage_since(struct sl_daemon *daemon)
 {
-    struct sl_live *live = sl_engine_hold(daemon->engine, NULL);
+    struct sl_active_policy *live = sl_engine_hold(daemon->engine, NULL);
     sl_ns now = now_of(daemon), since = now > YEAR ? now - YEAR : 0;
 
     for (unsigned i = 0; i < live->policy->rule_count; i++)
         if (live->policy->rules[i].kind == SL_QUOTA &&
             is_long(&live->policy->rules[i].strictest))
             since = 0;
-    sl_live_release(live);
+    sl_active_policy_release(live);
     return since;
 }
 
-bool sl_usage_spent(const struct sl_usage *usage,
+bool sl_usage_spent(const struct sl_usage_entry *usage,
                     struct sl_str values[SL_PER_MAX], char id[SL_USAGE_ID],
-                    struct sl_spent *ret)
+                    struct sl_usage_delta *ret)
 {
-    *ret = (struct sl_spent){.limit = usage->limit,
-                             .scope = usage->scope,
-                             .values = values,
-                             .start = usage->start,
-                             .amount = -(int64_t)usage->owed,
-                             .value_count = 1};
+    *ret = (struct sl_usage_delta){.limit = usage->limit,
+                                   .scope = usage->scope,
+                                   .values = values,
+                                   .start = usage->start,
+                                   .amount = -(int64_t)usage->owed,
+                                   .value_count = 1};
     if (usage->id.len > SL_USAGE_ID)
         return false;
     memcpy(id, usage->id.at, usage->id.len);
@@ -85,21 +85,22 @@ static bool is_leased(struct sl_daemon *daemon, struct sl_str limit)
            !policy->rules[index].carried;
 }
 
-void sl_usage_restore(void *ctx, const struct sl_usage *usage)
+void sl_usage_restore(void *ctx, const struct sl_usage_entry *usage)
 {
     struct sl_daemon *daemon = ctx;
     struct sl_str values[SL_PER_MAX];
     char id[SL_USAGE_ID];
-    struct sl_spent spent;
+    struct sl_usage_delta spent;
 
     if (!is_leased(daemon, usage->limit) &&
         sl_usage_spent(usage, values, id, &spent))
-        sl_spent_restore(daemon->engine, &spent, usage->used, now_of(daemon));
+        sl_usage_report_restore(daemon->engine, &spent, usage->used,
+                                now_of(daemon));
 }
 
 /* ---- marks ---- */
 
-static int write_mark(const struct sl_usage *u, unsigned mark,
+static int write_mark(const struct sl_usage_entry *u, unsigned mark,
                       struct sl_buf *out)
 {
     int err = sl_buf_addf(out, "\"limit\":");
@@ -120,7 +121,7 @@ static int write_mark(const struct sl_usage *u, unsigned mark,
                      mark, u->used, u->cap);
 }
 
-static void tell_mark(struct sl_worker *worker, const struct sl_usage *u,
+static void tell_mark(struct sl_worker *worker, const struct sl_usage_entry *u,
                       unsigned mark)
 {
     struct sl_buf members;
@@ -141,7 +142,7 @@ static void tell_mark(struct sl_worker *worker, const struct sl_usage *u,
            "used", used, NULL);
 }
 
-static void on_mark(void *ctx, const struct sl_usage *u)
+static void on_mark(void *ctx, const struct sl_usage_entry *u)
 {
     for (unsigned i = 0; i < u->marks.count; i++)
         if (u->marks.list[i] > u->told_before && u->marks.list[i] <= u->told)
@@ -150,25 +151,25 @@ static void on_mark(void *ctx, const struct sl_usage *u)
 
 /* ---- workers ---- */
 
-int sl_worker_keeps(struct sl_worker *worker)
+int sl_worker_open_usage(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
-    struct sl_bookkeeper_options options = {.on_mark = on_mark,
-                                            .ctx = worker,
-                                            .node =
-                                                sl_str_c(daemon->lending.node)};
-    int err = sl_bookkeeper_open(daemon->registry, worker->loop, &options,
-                                 &worker->keeper, &daemon->why);
+    struct sl_usage_buffer_options options = {
+        .on_mark = on_mark,
+        .ctx = worker,
+        .node = sl_str_c(daemon->lending.node)};
+    int err = sl_usage_buffer_open(daemon->registry, worker->loop, &options,
+                                   &worker->keeper, &daemon->why);
 
     if (!err)
-        worker->station.meter = sl_bookkeeper_meter(worker->keeper);
+        worker->station.meter = sl_usage_buffer_sink(worker->keeper);
     return err;
 }
 
-void sl_worker_closes_books(struct sl_worker *worker)
+void sl_worker_close_usage(struct sl_worker *worker)
 {
     worker->station.meter = NULL;
-    sl_bookkeeper_close(worker->keeper);
+    sl_usage_buffer_close(worker->keeper);
     worker->keeper = NULL;
 }
 
@@ -180,31 +181,31 @@ static uint64_t get(const _Atomic uint64_t *count)
 }
 
 static void count_leases(const struct sl_daemon *daemon,
-                         struct sl_stats_subjects *ret)
+                         struct sl_metrics_subjects *ret)
 {
-    struct sl_leased_counts counts;
+    struct sl_quota_leases_counts counts;
 
     if (!daemon->lending.store)
         return;
-    sl_leased_count(daemon->lending.store, &counts);
-    ret->numbers[SL_LEASE_ASKS] = counts.asked;
-    ret->numbers[SL_LEASE_FAILURES] = counts.failed;
+    sl_quota_leases_count(daemon->lending.store, &counts);
+    ret->numbers[SL_QUOTA_LEASE_ASKS] = counts.asked;
+    ret->numbers[SL_QUOTA_LEASE_FAILURES] = counts.failed;
     ret->numbers[SL_LEASE_KEYS] = counts.keys;
-    ret->numbers[SL_LEASE_REFUSALS] = counts.refused;
-    ret->numbers[SL_LEASE_UNSPENT] = counts.unspent;
+    ret->numbers[SL_QUOTA_LEASE_REFUSALS] = counts.refused;
+    ret->numbers[SL_QUOTA_LEASE_UNSPENT] = counts.unspent;
 }
 
 void sl_usage_count(const struct sl_daemon *daemon,
-                    struct sl_stats_subjects *ret)
+                    struct sl_metrics_subjects *ret)
 {
     count_leases(daemon, ret);
     for (unsigned i = 0; i < daemon->worker_count; i++) {
-        const struct sl_bookkeeper *keeper = daemon->workers[i].keeper;
-        const struct sl_bookkeeper_counts *c;
+        const struct sl_usage_buffer *keeper = daemon->workers[i].keeper;
+        const struct sl_usage_buffer_counts *c;
 
         if (!keeper)
             continue;
-        c = sl_bookkeeper_counts(keeper);
+        c = sl_usage_buffer_counts(keeper);
         ret->numbers[SL_USAGE_SPENT] += get(&c->spent);
         ret->numbers[SL_USAGE_WRITTEN] += get(&c->written);
         ret->numbers[SL_USAGE_ERRORS] += get(&c->failed);

@@ -37,13 +37,13 @@ struct file {
     struct print seen;
 };
 
-struct sl_watch {
+struct sl_file_watch {
     struct sl_loop *loop;
     int fd;
-    struct sl_ear *ear;
+    struct sl_fd_watch *ear;
     struct sl_timer *soon, *poll;
     sl_ns since; /* the first event that was not looked at yet; 0: none */
-    sl_watch_f *on_change;
+    sl_file_watch_f *on_change;
     void *ctx;
     unsigned count;
     struct file files[SL_WATCHED];
@@ -58,7 +58,7 @@ static bool ends(const char *name, const char *with)
     return len >= tail && strcmp(name + len - tail, with) == 0;
 }
 
-bool sl_watch_is_noise(const char *name, const char *own)
+bool sl_file_watch_is_noise(const char *name, const char *own)
 {
     static const char *const tails[] = {"~",    ".swp", ".swo",  ".swx",
                                         ".tmp", ".bak", ".part", "#"};
@@ -78,13 +78,14 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static bool is_reason(const struct sl_watch *watch,
+static bool is_reason(const struct sl_file_watch *watch,
                       const struct inotify_event *event)
 {
     if (event->len == 0 || event->mask & IN_Q_OVERFLOW)
         return true;
     for (unsigned i = 0; i < watch->count; i++)
-        if (!sl_watch_is_noise(event->name, base_name(watch->files[i].path)))
+        if (!sl_file_watch_is_noise(event->name,
+                                    base_name(watch->files[i].path)))
             return true;
     return false;
 }
@@ -106,7 +107,8 @@ static void add_contents(const char *path, struct print *print)
         uint64_t parts[5];
         struct print one;
 
-        if (entry->d_name[0] == '.' || sl_watch_is_noise(entry->d_name, "") ||
+        if (entry->d_name[0] == '.' ||
+            sl_file_watch_is_noise(entry->d_name, "") ||
             (size_t)snprintf(whole, sizeof(whole), "%s/%s", path,
                              entry->d_name) >= sizeof(whole))
             continue;
@@ -148,7 +150,7 @@ static bool same(const struct print *a, const struct print *b)
            a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-static void watch_folder(const struct sl_watch *watch, const char *path)
+static void watch_folder(const struct sl_file_watch *watch, const char *path)
 {
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -163,7 +165,7 @@ static void watch_folder(const struct sl_watch *watch, const char *path)
 }
 
 /* Where the file seems to be and where it is. Watching twice is harmless. */
-static void watch_folders(const struct sl_watch *watch)
+static void watch_folders(const struct sl_file_watch *watch)
 {
     char real[PATH_MAX];
 
@@ -177,7 +179,7 @@ static void watch_folders(const struct sl_watch *watch)
 
 /* A file that has gone is not news: when it is back it is compared with what
  * it was. */
-static void look(struct sl_watch *watch)
+static void look(struct sl_file_watch *watch)
 {
     unsigned changed = 0;
 
@@ -202,7 +204,7 @@ static void on_soon(void *ctx)
 
 static void on_poll(void *ctx)
 {
-    struct sl_watch *watch = ctx;
+    struct sl_file_watch *watch = ctx;
 
     sl_timer_start(watch->poll, POLL);
     if (watch->since == 0)
@@ -212,9 +214,9 @@ static void on_poll(void *ctx)
 static void on_event(void *ctx)
 {
     _Alignas(struct inotify_event) char bytes[4096];
-    struct sl_watch *watch = ctx;
+    struct sl_file_watch *watch = ctx;
     ssize_t len = read(watch->fd, bytes, sizeof(bytes));
-    sl_ns now = sl_loop_steady(watch->loop);
+    sl_ns now = sl_loop_mono(watch->loop);
     bool reason = false;
 
     for (ssize_t at = 0; at < len;) {
@@ -233,14 +235,15 @@ static void on_event(void *ctx)
 
 /* ---- life ---- */
 
-static int start(struct sl_watch *watch)
+static int start(struct sl_file_watch *watch)
 {
     int err;
 
     watch->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (watch->fd < 0)
         return SLUICE_ESYS;
-    err = sl_ear_open(watch->loop, watch->fd, on_event, watch, &watch->ear);
+    err =
+        sl_fd_watch_open(watch->loop, watch->fd, on_event, watch, &watch->ear);
     if (!err)
         err = sl_timer_new(watch->loop, on_soon, watch, &watch->soon);
     if (!err)
@@ -252,7 +255,7 @@ static int start(struct sl_watch *watch)
 
 /* A file that stays keeps what was seen of it, for it may have changed since.
  */
-static int set_files(struct sl_watch *watch, const char *const *paths,
+static int set_files(struct sl_file_watch *watch, const char *const *paths,
                      unsigned count)
 {
     int err = 0;
@@ -273,15 +276,15 @@ static int set_files(struct sl_watch *watch, const char *const *paths,
     return err;
 }
 
-int sl_watch_open(struct sl_loop *loop, const char *const *paths,
-                  unsigned count, sl_watch_f *on_change, void *ctx,
-                  struct sl_watch **ret, struct sl_diag *diag)
+int sl_file_watch_open(struct sl_loop *loop, const char *const *paths,
+                       unsigned count, sl_file_watch_f *on_change, void *ctx,
+                       struct sl_file_watch **ret, struct sl_diag *diag)
 {
-    struct sl_watch *watch = sl_alloc_new(&sl_alloc_libc, sizeof(*watch));
+    struct sl_file_watch *watch = sl_alloc_new(&sl_alloc_libc, sizeof(*watch));
     int err;
 
     if (!watch)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     memset(watch, 0, sizeof(*watch));
     watch->loop = loop;
     watch->fd = -1;
@@ -291,11 +294,11 @@ int sl_watch_open(struct sl_loop *loop, const char *const *paths,
     if (!err)
         err = start(watch);
     if (err) {
-        sl_refuse(diag, err, "files can't be watched: %s",
-                  err == SLUICE_ESYS     ? strerror(errno)
-                  : err == SLUICE_EINVAL ? "a path is too long"
-                                         : "no memory");
-        sl_watch_close(watch);
+        sl_diag_error(diag, err, "files can't be watched: %s",
+                      err == SLUICE_ESYS     ? strerror(errno)
+                      : err == SLUICE_EINVAL ? "a path is too long"
+                                             : "no memory");
+        sl_file_watch_close(watch);
         return err;
     }
     watch_folders(watch);
@@ -305,8 +308,8 @@ int sl_watch_open(struct sl_loop *loop, const char *const *paths,
     return 0;
 }
 
-int sl_watch_others(struct sl_watch *watch, const char *const *paths,
-                    unsigned count)
+int sl_file_watch_others(struct sl_file_watch *watch, const char *const *paths,
+                         unsigned count)
 {
     int err = set_files(watch, paths, count);
 
@@ -315,11 +318,11 @@ int sl_watch_others(struct sl_watch *watch, const char *const *paths,
     return err;
 }
 
-void sl_watch_close(struct sl_watch *watch)
+void sl_file_watch_close(struct sl_file_watch *watch)
 {
     if (!watch)
         return;
-    sl_ear_close(watch->ear);
+    sl_fd_watch_close(watch->ear);
     sl_timer_free(watch->soon);
     sl_timer_free(watch->poll);
     if (watch->fd >= 0)

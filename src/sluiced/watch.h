@@ -11,38 +11,40 @@
  * looked at anyway, for file systems that tell nothing and folders that went
  * away and came back.
  */
-#ifndef SL_WATCH_H
-#define SL_WATCH_H
+#ifndef SL_FILE_WATCH_H
+#define SL_FILE_WATCH_H
 
 #include "net/loop.h"
 
 #define SL_WATCHED 5 /* files */
 
-struct sl_watch;
+struct sl_file_watch;
 
 /* `changed` has a bit for each file, by its index. */
-typedef void sl_watch_f(void *ctx, unsigned changed);
+typedef void sl_file_watch_f(void *ctx, unsigned changed);
 
 /* Watch up to SL_WATCHED files; NULLs are passed over. The paths are copied.
  * What changes from now on is told; what changed since the caller read the
  * files is his to find out. SLUICE_ESYS where there is no inotify,
  * SLUICE_ENOMEM. */
-SL_MUST_USE int sl_watch_open(struct sl_loop *loop, const char *const *paths,
-                              unsigned count, sl_watch_f *on_change, void *ctx,
-                              struct sl_watch **ret, struct sl_diag *diag);
+SL_MUST_USE int sl_file_watch_open(struct sl_loop *loop,
+                                   const char *const *paths, unsigned count,
+                                   sl_file_watch_f *on_change, void *ctx,
+                                   struct sl_file_watch **ret,
+                                   struct sl_diag *diag);
 
 /* Watch these instead. Of a file that was watched before, under the same index,
  * what changed meanwhile is told; a file that is new is told once in any case,
  * for it may have changed since it was read. SLUICE_EINVAL: a path is too long,
  * and that file is not watched. */
-SL_MUST_USE int sl_watch_others(struct sl_watch *watch,
-                                const char *const *paths, unsigned count);
+SL_MUST_USE int sl_file_watch_others(struct sl_file_watch *watch,
+                                     const char *const *paths, unsigned count);
 
 /* NULL is allowed. */
-void sl_watch_close(struct sl_watch *watch);
+void sl_file_watch_close(struct sl_file_watch *watch);
 
 /* Is an event of this name in a folder no reason to look? `own` is the name
  * of the file that is watched there. */
-bool sl_watch_is_noise(const char *name, const char *own);
+bool sl_file_watch_is_noise(const char *name, const char *own);
 
 #endif

@@ -32,8 +32,8 @@ static unsigned open_doors_of(const struct sl_daemon *daemon)
 {
     unsigned count = 0;
 
-    for (int i = 0; i < SL_DOORS; i++)
-        count += daemon->doors[i].open && !sl_door_kinds[i]->operates;
+    for (int i = 0; i < SL_PROTOCOLS; i++)
+        count += daemon->doors[i].open && !sl_protocols[i]->operates;
     return count;
 }
 
@@ -54,7 +54,7 @@ static unsigned connections_most(const struct sl_daemon *daemon)
 
 /* Where all loops count together, each may have all there are. */
 static unsigned connections_each(const struct sl_daemon *daemon,
-                                 const struct sl_doorway *way)
+                                 const struct sl_server_listener *way)
 {
     unsigned most = connections_most(daemon);
 
@@ -64,12 +64,12 @@ static unsigned connections_each(const struct sl_daemon *daemon,
     return most > CONNECTIONS_LEAST ? most : CONNECTIONS_LEAST;
 }
 
-static int open_stand(struct sl_worker *worker, enum sl_door door)
+static int open_stand(struct sl_worker *worker, enum sl_protocol_id door)
 {
     struct sl_daemon *daemon = worker->daemon;
-    const struct sl_door_kind *kind = sl_door_kinds[door];
-    const struct sl_doorway *way = &daemon->doors[door];
-    struct sl_stand *stand = &worker->stands[door];
+    const struct sl_protocol *kind = sl_protocols[door];
+    const struct sl_server_listener *way = &daemon->doors[door];
+    struct sl_listener_worker *stand = &worker->stands[door];
     int err;
 
     if (!way->open || (kind->operates && worker->index > 0))
@@ -81,14 +81,14 @@ static int open_stand(struct sl_worker *worker, enum sl_door door)
     if (!err)
         kind->certify(stand, way->tls);
     if (!err && daemon->settings.proxied[door])
-        err = sl_proxied_open(worker, kind, stand);
+        err = sl_proxy_listeners_open(worker, kind, stand);
     return err;
 }
 
 /* All doors that close when it ends; the admin listener is not one of them. */
 static bool drains(const struct sl_worker *worker, int door)
 {
-    return worker->stands[door].up && !sl_door_kinds[door]->operates;
+    return worker->stands[door].up && !sl_protocols[door]->operates;
 }
 
 static void on_emptying(void *ctx)
@@ -96,20 +96,20 @@ static void on_emptying(void *ctx)
     struct sl_worker *worker = ctx;
     unsigned left = 0;
 
-    sl_waiting_end(&worker->waiting);
-    for (int i = 0; i < SL_DOORS; i++) {
+    sl_wait_timer_end(&worker->waiting);
+    for (int i = 0; i < SL_PROTOCOLS; i++) {
         if (!drains(worker, i))
             continue;
         if (!worker->idle_closed)
-            sl_door_kinds[i]->drain(&worker->stands[i]);
-        left += sl_door_kinds[i]->count(&worker->stands[i]) +
-                sl_proxied_count(worker->stands[i].proxied);
+            sl_protocols[i]->drain(&worker->stands[i]);
+        left += sl_protocols[i]->count(&worker->stands[i]) +
+                sl_proxy_listeners_count(worker->stands[i].proxied);
     }
     worker->idle_closed = true;
     if (left == 0)
         atomic_store(&worker->empty, true);
     if (worker->index == 0)
-        sl_living_emptied(worker->daemon);
+        sl_lifecycle_emptied(worker->daemon);
     if (left > 0 || worker->index == 0)
         sl_timer_start(worker->emptying, LOOK_AGAIN);
 }
@@ -125,35 +125,37 @@ static int open_worker(struct sl_worker *worker)
                        &worker->loop, &daemon->why);
     worker->station.loop = worker->loop;
     if (!err)
-        err = sl_waiting_open(&worker->waiting, worker->loop, daemon->engine);
+        err =
+            sl_wait_timer_open(&worker->waiting, worker->loop, daemon->engine);
     if (!err)
         worker->station.room = &worker->waiting.room;
     if (!err)
-        err = sl_shared_attach(worker);
+        err = sl_remote_attach(worker);
     if (!err)
-        err = sl_worker_finds(worker);
+        err = sl_worker_open_subjects(worker);
     if (!err)
-        err = sl_stats_open(&sl_alloc_libc, &worker->stats);
+        err = sl_metrics_open(&sl_alloc_libc, &worker->stats);
     if (!err)
-        err = sl_top_open(&sl_alloc_libc, &daemon->top_secret,
-                          sl_loop_now(worker->loop), &worker->top);
+        err = sl_top_keys_open(&sl_alloc_libc, &daemon->top_secret,
+                               sl_loop_now(worker->loop), &worker->top);
     if (!err)
-        err = sl_denials_open(&sl_alloc_libc, daemon->tidings.events,
-                              &worker->denials);
+        err = sl_denial_batch_open(&sl_alloc_libc, daemon->tidings.events,
+                                   &worker->denials);
     if (!err)
-        sl_stats_watch(worker->stats, worker->top, worker->denials);
+        sl_metrics_watch(worker->stats, worker->top, worker->denials);
     if (!err)
         err =
             sl_timer_new(worker->loop, on_emptying, worker, &worker->emptying);
-    for (int i = 0; i < SL_DOORS && !err; i++)
-        err = open_stand(worker, (enum sl_door)i);
+    for (int i = 0; i < SL_PROTOCOLS && !err; i++)
+        err = open_stand(worker, (enum sl_protocol_id)i);
     return err;
 }
 
-static void close_stand(struct sl_stand *stand, const struct sl_door_kind *kind)
+static void close_stand(struct sl_listener_worker *stand,
+                        const struct sl_protocol *kind)
 {
     sl_listener_close(stand->listener);
-    sl_proxied_close(stand->proxied);
+    sl_proxy_listeners_close(stand->proxied);
     if (stand->up)
         kind->close(stand);
     sl_tls_unref(atomic_exchange(&stand->next_tls, NULL));
@@ -163,26 +165,27 @@ static void close_stand(struct sl_stand *stand, const struct sl_door_kind *kind)
  * there to hear it. */
 static void close_worker(struct sl_worker *worker)
 {
-    sl_waiting_close(&worker->waiting);
-    sl_shared_detach(worker);
-    for (int i = 0; i < SL_DOORS; i++)
-        close_stand(&worker->stands[i], sl_door_kinds[i]);
+    sl_wait_timer_close(&worker->waiting);
+    sl_remote_detach(worker);
+    for (int i = 0; i < SL_PROTOCOLS; i++)
+        close_stand(&worker->stands[i], sl_protocols[i]);
     sl_timer_free(worker->emptying);
-    sl_stats_close(worker->stats);
-    sl_top_close(worker->top);
-    sl_denials_close(worker->denials);
+    sl_metrics_close(worker->stats);
+    sl_top_keys_close(worker->top);
+    sl_denial_batch_close(worker->denials);
     sl_loop_close(worker->loop);
 }
 
 /* Who takes the connections of a stand: its door, or somebody before it.
  * Returns his ctx. */
-static void *entrance(struct sl_stand *stand, int door, sl_accept_f **ret)
+static void *entrance(struct sl_listener_worker *stand, int door,
+                      sl_accept_f **ret)
 {
-    *ret = stand->proxied ? sl_proxied_accept : NULL;
+    *ret = stand->proxied ? sl_proxy_listeners_accept : NULL;
     if (stand->proxied)
         return stand->proxied;
-    if (sl_door_kinds[door])
-        *ret = sl_door_kinds[door]->accept;
+    if (sl_protocols[door])
+        *ret = sl_protocols[door]->accept;
     return stand;
 }
 
@@ -192,20 +195,20 @@ static void on_certify(void *ctx)
 {
     struct sl_worker *worker = ctx;
 
-    for (int i = 0; i < SL_DOORS; i++) {
-        struct sl_stand *stand = &worker->stands[i];
+    for (int i = 0; i < SL_PROTOCOLS; i++) {
+        struct sl_listener_worker *stand = &worker->stands[i];
         struct sl_tls *tls = atomic_exchange(&stand->next_tls, NULL);
 
         if (tls && stand->up)
-            sl_door_kinds[i]->certify(stand, tls);
+            sl_protocols[i]->certify(stand, tls);
         sl_tls_unref(tls);
     }
 }
 
-void sl_worker_certify(struct sl_worker *worker, enum sl_door door,
+void sl_worker_set_tls(struct sl_worker *worker, enum sl_protocol_id door,
                        struct sl_tls *tls)
 {
-    struct sl_stand *stand = &worker->stands[door];
+    struct sl_listener_worker *stand = &worker->stands[door];
 
     if (!stand->up)
         return;
@@ -251,13 +254,13 @@ static void on_drain(void *ctx)
 {
     struct sl_worker *worker = ctx;
 
-    for (int i = 0; i < SL_DOORS; i++) {
+    for (int i = 0; i < SL_PROTOCOLS; i++) {
         if (!drains(worker, i))
             continue;
         stop_listening(worker, i);
-        sl_door_kinds[i]->warn(&worker->stands[i]);
+        sl_protocols[i]->warn(&worker->stands[i]);
     }
-    sl_shared_drain(worker);
+    sl_remote_drain(worker);
     sl_timer_start(worker->emptying, GRACE);
 }
 
@@ -276,15 +279,15 @@ static int count_crowds(struct sl_daemon *daemon)
 {
     int err = 0;
 
-    for (int i = 0; i < SL_DOORS && !err; i++) {
-        struct sl_doorway *way = &daemon->doors[i];
+    for (int i = 0; i < SL_PROTOCOLS && !err; i++) {
+        struct sl_server_listener *way = &daemon->doors[i];
 
-        if (way->open && sl_door_kinds[i]->gather)
-            err = sl_crowd_open(&sl_alloc_libc, connections_most(daemon),
-                                daemon->settings.connections_per_address,
-                                &way->crowd);
+        if (way->open && sl_protocols[i]->gather)
+            err = sl_conn_limit_open(&sl_alloc_libc, connections_most(daemon),
+                                     daemon->settings.connections_per_address,
+                                     &way->crowd);
         if (!err && way->crowd)
-            sl_door_kinds[i]->gather(way);
+            sl_protocols[i]->gather(way);
     }
     return err;
 }
@@ -307,20 +310,20 @@ int sl_workers_begin(struct sl_daemon *daemon)
 
     daemon->workers = sl_alloc_new(&sl_alloc_libc, size);
     if (!daemon->workers) {
-        sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "there is no memory");
         return SL_EXIT_FAILED;
     }
     memset(daemon->workers, 0, size);
     if (sl_hash_key_make(&daemon->top_secret)) {
-        sl_refuse(&daemon->why, SLUICE_ESYS,
-                  "the system gives no random bytes");
+        sl_diag_error(&daemon->why, SLUICE_ESYS,
+                      "the system gives no random bytes");
         return SL_EXIT_FAILED;
     }
     daemon->worker_count = daemon->settings.threads;
     if (!open_all(daemon))
         return 0;
     if (!daemon->why.sentence[0])
-        sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "there is no memory");
     return SL_EXIT_FAILED;
 }
 
@@ -341,8 +344,8 @@ static int listen_on(struct sl_worker *worker)
 {
     int err = 0;
 
-    for (int i = 0; i < SL_DOORS && !err; i++) {
-        struct sl_stand *stand = &worker->stands[i];
+    for (int i = 0; i < SL_PROTOCOLS && !err; i++) {
+        struct sl_listener_worker *stand = &worker->stands[i];
         sl_accept_f *accept;
         void *ctx = entrance(stand, i, &accept);
 
@@ -377,10 +380,10 @@ int sl_workers_start(struct sl_daemon *daemon)
             worker->has_thread = !err;
         }
         if (err) {
-            sl_refuse(&daemon->why, SLUICE_ESYS,
-                      "thread %u of %u can't be started; ask for fewer by "
-                      "--threads",
-                      i + 1, daemon->worker_count);
+            sl_diag_error(&daemon->why, SLUICE_ESYS,
+                          "thread %u of %u can't be started; ask for fewer by "
+                          "--threads",
+                          i + 1, daemon->worker_count);
             return SL_EXIT_FAILED;
         }
     }

@@ -37,17 +37,18 @@ static int on_file(void *ctx, const char *path, struct sl_buf *out,
     char whole[PATH_MOST];
 
     if (reading->posted)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a policy that was posted can't read files; put it "
-                         "into the file and reload that");
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "a policy that was posted can't read files; put it "
+            "into the file and reload that");
     if (snprintf(whole, sizeof(whole), "%.*s%s",
                  slash ? (int)(slash - from) + 1 : 0, from, path) >= PATH_MOST)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "the name of the file is too long");
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "the name of the file is too long");
     return sl_file_read(whole, SECRET_MOST, out, diag);
 }
 
-static int read_text(struct sl_written *written, const char *path,
+static int read_text(struct sl_policy_source *written, const char *path,
                      const struct sl_str *posted, struct sl_diag *diag)
 {
     struct sl_str text = posted ? *posted : sl_str_c(sl_demo_policy);
@@ -60,10 +61,10 @@ static int read_text(struct sl_written *written, const char *path,
     if (text.len > SL_YAML_BYTES + 1)
         text.len = SL_YAML_BYTES + 1;
     err = sl_buf_add(&written->text, text);
-    return err ? sl_refuse(diag, err, "there is no memory") : 0;
+    return err ? sl_diag_error(diag, err, "there is no memory") : 0;
 }
 
-static void hash_text(struct sl_written *written)
+static void hash_text(struct sl_policy_source *written)
 {
     unsigned char sum[EVP_MAX_MD_SIZE] = {0};
     unsigned len = 0;
@@ -75,7 +76,7 @@ static void hash_text(struct sl_written *written)
         snprintf(written->hash + 2 * (size_t)i, 3, "%02x", sum[i]);
 }
 
-static int make(struct sl_written *written, struct reading *reading,
+static int make(struct sl_policy_source *written, struct reading *reading,
                 struct sl_report *report, struct sl_diag *diag)
 {
     struct sl_policy_options options = {
@@ -86,12 +87,12 @@ static int make(struct sl_written *written, struct reading *reading,
     hash_text(written);
     err = sl_policy_read(report, &options, &written->policy);
     if (err && report->errors == 0)
-        sl_refuse(diag, err, "there is no memory for the policy");
+        sl_diag_error(diag, err, "there is no memory for the policy");
     return err;
 }
 
-int sl_written_make(struct sl_written *written, const char *path,
-                    struct sl_report *report, struct sl_diag *diag)
+int sl_policy_source_make(struct sl_policy_source *written, const char *path,
+                          struct sl_report *report, struct sl_diag *diag)
 {
     struct reading reading = {path, false};
 
@@ -99,9 +100,9 @@ int sl_written_make(struct sl_written *written, const char *path,
     return make(written, &reading, report, diag);
 }
 
-int sl_written_read(struct sl_written *written, const char *path,
-                    const struct sl_str *posted, struct sl_report *report,
-                    struct sl_diag *diag)
+int sl_policy_source_read(struct sl_policy_source *written, const char *path,
+                          const struct sl_str *posted, struct sl_report *report,
+                          struct sl_diag *diag)
 {
     struct reading reading = {path, posted != NULL};
     int err;
@@ -117,7 +118,7 @@ int sl_written_read(struct sl_written *written, const char *path,
     return err ? err : make(written, &reading, report, diag);
 }
 
-void sl_written_done(struct sl_written *written)
+void sl_policy_source_done(struct sl_policy_source *written)
 {
     sl_policy_unref(written->policy);
     written->policy = NULL;
@@ -140,9 +141,10 @@ static struct sl_str password_of(struct sl_str url)
     return (struct sl_str){colon + 1, (size_t)(at - colon - 1)};
 }
 
-int sl_written_print(const struct sl_written *written, struct sl_buf *out)
+int sl_policy_source_print(const struct sl_policy_source *written,
+                           struct sl_buf *out)
 {
-    const struct sl_server *server = &written->policy->server;
+    const struct sl_server_conf *server = &written->policy->server;
     struct sl_str secrets[] = {server->access_token, server->admin_token,
                                written->policy->identity.jwt.secret,
                                password_of(server->store)};

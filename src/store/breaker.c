@@ -47,7 +47,7 @@ bool sl_breaker_note(struct sl_breaker *breaker, bool good, bool tried,
     } else if (was_open || (!good && is_too_bad(breaker))) {
         breaker->is_open = true;
         breaker->tries = false;
-        breaker->try_at = now + sl_dice_jitter(&breaker->dice, EVERY);
+        breaker->try_at = now + sl_jitter_span(&breaker->dice, EVERY);
     }
     return was_open != breaker->is_open;
 }

@@ -18,7 +18,7 @@
 #include "store/dice.h"
 
 struct sl_breaker {
-    struct sl_dice dice;
+    struct sl_jitter dice;
     bool is_open;
     bool tries;      /* one is on its way */
     sl_ns try_at;    /* OPEN: when the next one may */

@@ -15,7 +15,7 @@ struct denial {
     struct sl_answer answers[PARTS];
 };
 
-struct sl_denials {
+struct sl_denial_cache {
     const struct sl_alloc *alloc;
     unsigned most;
     struct denial list[];
@@ -23,19 +23,19 @@ struct sl_denials {
 
 /* ---- keys ---- */
 
-struct sl_hash128 sl_part_name_hash(const struct sl_forgets *forgets,
-                                    const struct sl_take_part *part)
+struct sl_hash128 sl_part_name_hash(const struct sl_denial_forgets *forgets,
+                                    const struct sl_store_part *part)
 {
     return sl_hash128(&forgets->key, sl_take_part_name(part));
 }
 
-uint8_t sl_part_name_place(const struct sl_forgets *forgets,
-                           const struct sl_take_part *part)
+uint8_t sl_part_name_place(const struct sl_denial_forgets *forgets,
+                           const struct sl_store_part *part)
 {
     return (uint8_t)(sl_part_name_hash(forgets, part).hi % SL_FORGETS);
 }
 
-static uint32_t forgets_of(const struct sl_forgets *forgets,
+static uint32_t forgets_of(const struct sl_denial_forgets *forgets,
                            const struct sl_denial_key *key)
 {
     uint32_t sum = 0;
@@ -45,14 +45,15 @@ static uint32_t forgets_of(const struct sl_forgets *forgets,
     return sum;
 }
 
-void sl_forgets_add(struct sl_forgets *forgets, const struct sl_denial_key *key)
+void sl_denial_forgets_add(struct sl_denial_forgets *forgets,
+                           const struct sl_denial_key *key)
 {
     for (unsigned i = 0; i < key->count; i++)
         atomic_fetch_add(&forgets->by_name[key->names[i]], 1);
 }
 
-struct sl_hash128 sl_part_hash(const struct sl_forgets *forgets,
-                               const struct sl_take_part *part,
+struct sl_hash128 sl_part_hash(const struct sl_denial_forgets *forgets,
+                               const struct sl_store_part *part,
                                struct sl_hash128 name, struct sl_hash128 before)
 {
     const struct sl_limit *l = part->limit;
@@ -76,7 +77,7 @@ struct sl_hash128 sl_part_hash(const struct sl_forgets *forgets,
                       (struct sl_str){(const char *)words, sizeof(words)});
 }
 
-struct sl_denial_key sl_denial_key(struct sl_forgets *forgets,
+struct sl_denial_key sl_denial_key(struct sl_denial_forgets *forgets,
                                    const struct sl_take *take)
 {
     struct sl_denial_key key = {.count = 0};
@@ -100,9 +101,9 @@ static sl_ns less(sl_ns span, sl_ns passed)
     return span > passed ? span - passed : 0;
 }
 
-bool sl_denials_find(const struct sl_denials *denials,
-                     const struct sl_denial_key *key, struct sl_take *take,
-                     sl_ns now)
+bool sl_denial_cache_find(const struct sl_denial_cache *denials,
+                          const struct sl_denial_key *key, struct sl_take *take,
+                          sl_ns now)
 {
     const struct denial *d = &denials->list[key->hash.lo % denials->most];
 
@@ -142,9 +143,10 @@ static sl_ns stands_for(const struct sl_take *take)
     return least;
 }
 
-void sl_denials_add(struct sl_denials *denials, const struct sl_denial_key *key,
-                    const struct sl_forgets *forgets,
-                    const struct sl_take *take, sl_ns sent, sl_ns now)
+void sl_denial_cache_add(struct sl_denial_cache *denials,
+                         const struct sl_denial_key *key,
+                         const struct sl_denial_forgets *forgets,
+                         const struct sl_take *take, sl_ns sent, sl_ns now)
 {
     struct denial *d = &denials->list[key->hash.lo % denials->most];
     sl_ns span = stands_for(take);
@@ -162,13 +164,13 @@ void sl_denials_add(struct sl_denials *denials, const struct sl_denial_key *key,
 
 static size_t size_of(unsigned most)
 {
-    return sizeof(struct sl_denials) + most * sizeof(struct denial);
+    return sizeof(struct sl_denial_cache) + most * sizeof(struct denial);
 }
 
-int sl_far_denials_open(unsigned most, const struct sl_alloc *alloc,
-                        struct sl_denials **ret)
+int sl_denial_caches_open(unsigned most, const struct sl_alloc *alloc,
+                          struct sl_denial_cache **ret)
 {
-    struct sl_denials *denials = sl_alloc_new(alloc, size_of(most));
+    struct sl_denial_cache *denials = sl_alloc_new(alloc, size_of(most));
 
     if (!denials)
         return SLUICE_ENOMEM;
@@ -179,7 +181,7 @@ int sl_far_denials_open(unsigned most, const struct sl_alloc *alloc,
     return 0;
 }
 
-void sl_far_denials_close(struct sl_denials *denials)
+void sl_denial_caches_close(struct sl_denial_cache *denials)
 {
     if (denials)
         sl_alloc_free(denials->alloc, denials, size_of(denials->most));

@@ -14,8 +14,8 @@
  * that somebody else may have done in that second: given back (the rest of a
  * lease, too), or reset. What
  * this process gives back or resets is forgotten here, for all of its loops:
- * sl_forgets counts them by name, a take carries the count of when it was sent,
- * and what was sent before the last of them landed is not remembered.
+ * sl_denial_forgets counts them by name, a take carries the count of when it
+ * was sent, and what was sent before the last of them landed is not remembered.
  *
  * Retry and reset are shown less the time that has passed; what remains, as it
  * was.
@@ -31,19 +31,19 @@
 #define SL_FORGETS 256
 
 /* Of one store; shared by its loops. */
-struct sl_forgets {
+struct sl_denial_forgets {
     struct sl_hash_key key;
     _Atomic uint32_t by_name[SL_FORGETS];
 };
 
 /* The name of a part, and all that its answer depends on, beside its state;
  * with that of the parts before it. */
-struct sl_hash128 sl_part_name_hash(const struct sl_forgets *forgets,
-                                    const struct sl_take_part *part);
-uint8_t sl_part_name_place(const struct sl_forgets *forgets,
-                           const struct sl_take_part *part);
-struct sl_hash128 sl_part_hash(const struct sl_forgets *forgets,
-                               const struct sl_take_part *part,
+struct sl_hash128 sl_part_name_hash(const struct sl_denial_forgets *forgets,
+                                    const struct sl_store_part *part);
+uint8_t sl_part_name_place(const struct sl_denial_forgets *forgets,
+                           const struct sl_store_part *part);
+struct sl_hash128 sl_part_hash(const struct sl_denial_forgets *forgets,
+                               const struct sl_store_part *part,
                                struct sl_hash128 name,
                                struct sl_hash128 before);
 
@@ -54,32 +54,35 @@ struct sl_denial_key {
     unsigned count;          /* of parts */
     uint8_t names[SL_PARTS]; /* where their names are counted */
 };
-struct sl_denial_key sl_denial_key(struct sl_forgets *forgets,
+struct sl_denial_key sl_denial_key(struct sl_denial_forgets *forgets,
                                    const struct sl_take *take);
 
 /* Something is given back or reset: forget what was refused to its names. Both
  * when that is sent and when it has landed. */
-void sl_forgets_add(struct sl_forgets *forgets,
-                    const struct sl_denial_key *key);
+void sl_denial_forgets_add(struct sl_denial_forgets *forgets,
+                           const struct sl_denial_key *key);
 
 /* Of one loop. */
-struct sl_denials;
+struct sl_denial_cache;
 
 /* `most` of them; SLUICE_ENOMEM. */
-SL_MUST_USE int sl_far_denials_open(unsigned most, const struct sl_alloc *alloc,
-                                    struct sl_denials **ret);
-void sl_far_denials_close(struct sl_denials *denials); /* NULL is allowed */
+SL_MUST_USE int sl_denial_caches_open(unsigned most,
+                                      const struct sl_alloc *alloc,
+                                      struct sl_denial_cache **ret);
+void sl_denial_caches_close(
+    struct sl_denial_cache *denials); /* NULL is allowed */
 
 /* Can this be refused without asking? Then its answers are filled in. */
-SL_MUST_USE bool sl_denials_find(const struct sl_denials *denials,
-                                 const struct sl_denial_key *key,
-                                 struct sl_take *take, sl_ns now);
+SL_MUST_USE bool sl_denial_cache_find(const struct sl_denial_cache *denials,
+                                      const struct sl_denial_key *key,
+                                      struct sl_take *take, sl_ns now);
 
 /* It was refused: remember it, if it is one of those. `key` is from when it was
  * `sent`, and what it was told counts from then: the server was asked later.
  * `forgets` says what was forgotten until now. */
-void sl_denials_add(struct sl_denials *denials, const struct sl_denial_key *key,
-                    const struct sl_forgets *forgets,
-                    const struct sl_take *take, sl_ns sent, sl_ns now);
+void sl_denial_cache_add(struct sl_denial_cache *denials,
+                         const struct sl_denial_key *key,
+                         const struct sl_denial_forgets *forgets,
+                         const struct sl_take *take, sl_ns sent, sl_ns now);
 
 #endif

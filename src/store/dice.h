@@ -5,18 +5,18 @@
 
 #include "base/hash.h"
 
-struct sl_dice {
+struct sl_jitter {
     struct sl_hash_key key;
     uint64_t thrown;
 };
 
-SL_MUST_USE static inline int sl_dice_make(struct sl_dice *dice)
+SL_MUST_USE static inline int sl_jitter_init(struct sl_jitter *dice)
 {
     dice->thrown = 0;
     return sl_hash_key_make(&dice->key);
 }
 
-static inline uint64_t sl_dice_throw(struct sl_dice *dice)
+static inline uint64_t sl_jitter_next(struct sl_jitter *dice)
 {
     uint64_t turn = dice->thrown++;
 
@@ -25,11 +25,11 @@ static inline uint64_t sl_dice_throw(struct sl_dice *dice)
 }
 
 /* Between a half of `most` and `most`. */
-static inline sl_ns sl_dice_jitter(struct sl_dice *dice, sl_ns most)
+static inline sl_ns sl_jitter_span(struct sl_jitter *dice, sl_ns most)
 {
     uint64_t half = (uint64_t)(most / 2);
 
-    return most - (sl_ns)(sl_dice_throw(dice) % (half + 1));
+    return most - (sl_ns)(sl_jitter_next(dice) % (half + 1));
 }
 
 #endif

@@ -41,7 +41,7 @@ struct sl_lease {
 
 TAILQ_HEAD(by_end, sl_lease);
 
-struct sl_leases {
+struct sl_lease_cache {
     const struct sl_alloc *alloc;
     sl_lease_keep_f *keep;
     bool melt;
@@ -58,13 +58,13 @@ static bool is_leasable(enum sl_kind kind)
            kind == SL_SLIDING || kind == SL_QUOTA;
 }
 
-bool sl_leases_apply(const struct sl_take *take)
+bool sl_lease_cache_apply(const struct sl_take *take)
 {
-    if (take->errand != SL_ERRAND_TAKE || take->count > SL_PARTS ||
+    if (take->errand != SL_TAKE_OP_TAKE || take->count > SL_PARTS ||
         !sl_hold_id_is_none(take->hold))
         return false;
     for (unsigned i = 0; i < take->count; i++) {
-        const struct sl_take_part *part = &take->parts[i];
+        const struct sl_store_part *part = &take->parts[i];
 
         if (!part->of || part->of->lease == 0 || part->carried ||
             !is_leasable(part->limit->kind))
@@ -77,13 +77,13 @@ bool sl_leases_apply(const struct sl_take *take)
     return take->count > 0;
 }
 
-void sl_lease_keys(const struct sl_forgets *forgets, const struct sl_take *take,
-                   struct sl_lease_keys *ret)
+void sl_lease_keys(const struct sl_denial_forgets *forgets,
+                   const struct sl_take *take, struct sl_lease_keys *ret)
 {
     ret->count = take->count;
     for (unsigned i = 0; i < take->count; i++) {
         struct sl_hash128 name = sl_part_name_hash(forgets, &take->parts[i]);
-        struct sl_take_part part = take->parts[i];
+        struct sl_store_part part = take->parts[i];
 
         part.cost = 0; /* a lease serves all costs */
         ret->names[i] = (uint8_t)(name.hi % SL_FORGETS);
@@ -101,13 +101,14 @@ static bool is_of(const struct sl_lease *lease, struct sl_hash128 hash)
     return lease->hash.lo == hash.lo && lease->hash.hi == hash.hi;
 }
 
-static struct sl_lease *ways_of(struct sl_leases *leases,
+static struct sl_lease *ways_of(struct sl_lease_cache *leases,
                                 struct sl_hash128 hash)
 {
     return &leases->list[hash.hi % (leases->most / WAYS) * WAYS];
 }
 
-static struct sl_lease *find(struct sl_leases *leases, struct sl_hash128 hash)
+static struct sl_lease *find(struct sl_lease_cache *leases,
+                             struct sl_hash128 hash)
 {
     struct sl_lease *ways = ways_of(leases, hash);
 
@@ -129,8 +130,8 @@ static bool may_go(const struct sl_lease *lease, sl_ns now)
 }
 
 /* Its place, or a free one that becomes its own; NULL if all are in use. */
-static struct sl_lease *place(struct sl_leases *leases, struct sl_hash128 hash,
-                              sl_ns now)
+static struct sl_lease *place(struct sl_lease_cache *leases,
+                              struct sl_hash128 hash, sl_ns now)
 {
     struct sl_lease *lease = find(leases, hash);
     struct sl_lease *ways = ways_of(leases, hash);
@@ -164,7 +165,7 @@ static bool has(const struct sl_lease *lease, uint64_t cost, sl_ns now)
            now >= lease->made && left_at(lease, now) >= cost;
 }
 
-static void spend(struct sl_lease *lease, struct sl_take_part *part, sl_ns now)
+static void spend(struct sl_lease *lease, struct sl_store_part *part, sl_ns now)
 {
     sl_ns passed = now - lease->made;
 
@@ -181,8 +182,9 @@ static void spend(struct sl_lease *lease, struct sl_take_part *part, sl_ns now)
     part->untracked = false;
 }
 
-bool sl_leases_spend(struct sl_leases *leases, const struct sl_lease_keys *keys,
-                     struct sl_take *take, sl_ns now)
+bool sl_lease_cache_spend(struct sl_lease_cache *leases,
+                          const struct sl_lease_keys *keys,
+                          struct sl_take *take, sl_ns now)
 {
     struct sl_lease *found[SL_PARTS];
 
@@ -202,13 +204,13 @@ bool sl_leases_spend(struct sl_leases *leases, const struct sl_lease_keys *keys,
 
 /* The lease is no longer ours to spend. If the clock has stepped back nobody
  * knows what has melted. */
-static struct sl_lease_word withdraw(struct sl_leases *leases,
-                                     struct sl_lease *lease, sl_ns now)
+static struct sl_lease_request withdraw(struct sl_lease_cache *leases,
+                                        struct sl_lease *lease, sl_ns now)
 {
     bool melted = lease->every > 0 && now < lease->made;
-    struct sl_lease_word ended = {.all = lease->all,
-                                  .left = melted ? 0 : left_at(lease, now),
-                                  .till = lease->till};
+    struct sl_lease_request ended = {.all = lease->all,
+                                     .left = melted ? 0 : left_at(lease, now),
+                                     .till = lease->till};
 
     if (lease->all > 0)
         TAILQ_REMOVE(&leases->by_end, lease, ends); /* (1) */
@@ -218,7 +220,7 @@ static struct sl_lease_word withdraw(struct sl_leases *leases,
 }
 
 /* At least 1, if it is leased at all. */
-static uint64_t share_of(const struct sl_take_part *part)
+static uint64_t share_of(const struct sl_store_part *part)
 {
     uint64_t n = sl_muldiv_down(part->limit->capacity, part->of->lease, 100);
 
@@ -226,7 +228,7 @@ static uint64_t share_of(const struct sl_take_part *part)
 }
 
 static uint64_t wanted(const struct sl_lease *lease,
-                       const struct sl_take_part *part, sl_ns now)
+                       const struct sl_store_part *part, sl_ns now)
 {
     uint64_t share = share_of(part), melts = 0, twice;
 
@@ -239,15 +241,16 @@ static uint64_t wanted(const struct sl_lease *lease,
     return twice < share ? twice : share;
 }
 
-static bool keep_words(const struct sl_leases *leases, struct sl_lease *lease,
-                       const struct sl_take_part *part, sl_ns near)
+static bool keep_words(const struct sl_lease_cache *leases,
+                       struct sl_lease *lease, const struct sl_store_part *part,
+                       sl_ns near)
 {
     sl_buf_clear(&lease->words);
     return !leases->keep(part, near, &lease->words, &lease->name_len);
 }
 
-static void set_melting(const struct sl_leases *leases, struct sl_lease *lease,
-                        const struct sl_limit *limit)
+static void set_melting(const struct sl_lease_cache *leases,
+                        struct sl_lease *lease, const struct sl_limit *limit)
 {
     bool melts = leases->melt && limit->kind == SL_BUCKET;
 
@@ -255,9 +258,10 @@ static void set_melting(const struct sl_leases *leases, struct sl_lease *lease,
     lease->every = melts ? limit->period : 0;
 }
 
-void sl_leases_ask(struct sl_leases *leases, const struct sl_lease_keys *keys,
-                   const struct sl_take *take, unsigned slot, sl_ns near,
-                   sl_ns now, struct sl_lease_asks *ret)
+void sl_lease_cache_ask(struct sl_lease_cache *leases,
+                        const struct sl_lease_keys *keys,
+                        const struct sl_take *take, unsigned slot, sl_ns near,
+                        sl_ns now, struct sl_lease_requests *ret)
 {
     bool any = false;
 
@@ -266,7 +270,7 @@ void sl_leases_ask(struct sl_leases *leases, const struct sl_lease_keys *keys,
         struct sl_lease *lease = place(leases, keys->hash[i], now);
 
         ret->list[i] = NULL;
-        ret->words[i] = (struct sl_lease_word){0};
+        ret->words[i] = (struct sl_lease_request){0};
         if (!lease || lease->away)
             continue; /* somebody is asking already */
         if (!is_recent(lease, now))
@@ -292,7 +296,7 @@ void sl_leases_ask(struct sl_leases *leases, const struct sl_lease_keys *keys,
 /* ---- landing ---- */
 
 /* By when it dies: leases of the same time come in order. */
-static void enlist(struct sl_leases *leases, struct sl_lease *lease)
+static void enlist(struct sl_lease_cache *leases, struct sl_lease *lease)
 {
     struct sl_lease *before = TAILQ_LAST(&leases->by_end, by_end);
 
@@ -304,7 +308,7 @@ static void enlist(struct sl_leases *leases, struct sl_lease *lease)
         TAILQ_INSERT_HEAD(&leases->by_end, lease, ends);
 }
 
-static void begin(struct sl_leases *leases, struct sl_lease *lease,
+static void begin(struct sl_lease_cache *leases, struct sl_lease *lease,
                   const struct sl_lease_grant *grant, sl_ns sent)
 {
     lease->all = lease->left = grant->has;
@@ -323,8 +327,9 @@ static bool is_sound(const struct sl_lease_grant *grant, uint64_t want)
            grant->life <= SL_S;
 }
 
-bool sl_leases_land(struct sl_leases *leases, struct sl_lease_asks *asks,
-                    unsigned i, const struct sl_lease_grant *grant, sl_ns sent)
+bool sl_lease_cache_granted(struct sl_lease_cache *leases,
+                            struct sl_lease_requests *asks, unsigned i,
+                            const struct sl_lease_grant *grant, sl_ns sent)
 {
     struct sl_lease *lease = asks->list[i];
 
@@ -336,12 +341,13 @@ bool sl_leases_land(struct sl_leases *leases, struct sl_lease_asks *asks,
     return true;
 }
 
-void sl_leases_lost(struct sl_leases *leases, struct sl_lease_asks *asks,
-                    bool unsent, struct sl_lease_counts *counts)
+void sl_lease_cache_lost(struct sl_lease_cache *leases,
+                         struct sl_lease_requests *asks, bool unsent,
+                         struct sl_lease_counts *counts)
 {
     for (unsigned i = 0; i < asks->count; i++) {
         struct sl_lease *lease = asks->list[i];
-        const struct sl_lease_word *was = &asks->words[i];
+        const struct sl_lease_request *was = &asks->words[i];
 
         if (!lease)
             continue;
@@ -359,22 +365,22 @@ void sl_leases_lost(struct sl_leases *leases, struct sl_lease_asks *asks,
 
 /* ---- giving back ---- */
 
-sl_ns sl_leases_due(const struct sl_leases *leases)
+sl_ns sl_lease_cache_due(const struct sl_lease_cache *leases)
 {
     const struct sl_lease *first = TAILQ_FIRST(&leases->by_end);
 
     return first ? first->until - EARLY : SL_NS_NONE;
 }
 
-bool sl_leases_end(struct sl_leases *leases, sl_ns now, bool all,
-                   struct sl_lease_end *ret)
+bool sl_lease_cache_end(struct sl_lease_cache *leases, sl_ns now, bool all,
+                        struct sl_lease_end *ret)
 {
     struct sl_lease *lease = TAILQ_FIRST(&leases->by_end);
     struct sl_str words;
 
     if (!lease || (!all && lease->until - EARLY > now))
         return false;
-    ret->asks = (struct sl_lease_asks){.list = {lease}, .count = 1};
+    ret->asks = (struct sl_lease_requests){.list = {lease}, .count = 1};
     ret->asks.words[0] = withdraw(leases, lease, now);
     ret->asks.frees = ret->asks.words[0].left > 0;
     ret->place = lease->name;
@@ -390,13 +396,14 @@ bool sl_leases_end(struct sl_leases *leases, sl_ns now, bool all,
 
 static size_t size_of(unsigned most)
 {
-    return sizeof(struct sl_leases) + most * sizeof(struct sl_lease);
+    return sizeof(struct sl_lease_cache) + most * sizeof(struct sl_lease);
 }
 
-int sl_leases_open(unsigned most, sl_lease_keep_f *keep, bool melt,
-                   const struct sl_alloc *alloc, struct sl_leases **ret)
+int sl_lease_cache_open(unsigned most, sl_lease_keep_f *keep, bool melt,
+                        const struct sl_alloc *alloc,
+                        struct sl_lease_cache **ret)
 {
-    struct sl_leases *leases;
+    struct sl_lease_cache *leases;
 
     most = (most + WAYS - 1) / WAYS * WAYS;
     leases = sl_alloc_new(alloc, size_of(most));
@@ -414,7 +421,7 @@ int sl_leases_open(unsigned most, sl_lease_keep_f *keep, bool melt,
     return 0;
 }
 
-void sl_leases_close(struct sl_leases *leases)
+void sl_lease_cache_close(struct sl_lease_cache *leases)
 {
     if (!leases)
         return;

@@ -35,38 +35,38 @@
 #include "store/denials.h"
 
 struct sl_lease;
-struct sl_leases;
+struct sl_lease_cache;
 
 /* Append the name of a part and its numbers, so that a lease can be given back
  * when nobody remembers the policy that they came from. */
-typedef int sl_lease_keep_f(const struct sl_take_part *part, sl_ns near,
+typedef int sl_lease_keep_f(const struct sl_store_part *part, sl_ns near,
                             struct sl_buf *out, size_t *ret_name_len);
 
 /* `most` keys; `melt`: those of buckets do. SLUICE_ENOMEM. */
-SL_MUST_USE int sl_leases_open(unsigned most, sl_lease_keep_f *keep, bool melt,
-                               const struct sl_alloc *alloc,
-                               struct sl_leases **ret);
-void sl_leases_close(struct sl_leases *leases); /* NULL is allowed */
+SL_MUST_USE int sl_lease_cache_open(unsigned most, sl_lease_keep_f *keep,
+                                    bool melt, const struct sl_alloc *alloc,
+                                    struct sl_lease_cache **ret);
+void sl_lease_cache_close(struct sl_lease_cache *leases); /* NULL is allowed */
 
 /* May this be decided by leases: all of its parts? */
-bool sl_leases_apply(const struct sl_take *take);
+bool sl_lease_cache_apply(const struct sl_take *take);
 
 /* The keys of such a take. */
 struct sl_lease_keys {
     struct sl_hash128 hash[SL_PARTS];
-    uint8_t names[SL_PARTS]; /* for sl_forgets */
+    uint8_t names[SL_PARTS]; /* for sl_denial_forgets */
     unsigned count;
 };
-void sl_lease_keys(const struct sl_forgets *forgets, const struct sl_take *take,
-                   struct sl_lease_keys *ret);
+void sl_lease_keys(const struct sl_denial_forgets *forgets,
+                   const struct sl_take *take, struct sl_lease_keys *ret);
 
 /* Is there enough for all parts? Then it is spent, and answered. */
-SL_MUST_USE bool sl_leases_spend(struct sl_leases *leases,
-                                 const struct sl_lease_keys *keys,
-                                 struct sl_take *take, sl_ns now);
+SL_MUST_USE bool sl_lease_cache_spend(struct sl_lease_cache *leases,
+                                      const struct sl_lease_keys *keys,
+                                      struct sl_take *take, sl_ns now);
 
 /* What is to be leased of a part, and which lease ends. Zeros: none. */
-struct sl_lease_word {
+struct sl_lease_request {
     uint64_t want;
     uint64_t all, left;
     uint64_t till; /* what the store has said of its time */
@@ -74,15 +74,16 @@ struct sl_lease_word {
 
 /* What goes to the store with a take: leases that end, and those that are
  * wanted. Until it is landed or lost those keys have none. */
-struct sl_lease_asks {
+struct sl_lease_requests {
     struct sl_lease *list[SL_PARTS]; /* NULL: nothing of this part */
-    struct sl_lease_word words[SL_PARTS];
+    struct sl_lease_request words[SL_PARTS];
     unsigned count; /* of parts; 0: nothing is asked */
     bool frees;     /* one that ends has something left */
 };
-void sl_leases_ask(struct sl_leases *leases, const struct sl_lease_keys *keys,
-                   const struct sl_take *take, unsigned slot, sl_ns near,
-                   sl_ns now, struct sl_lease_asks *ret);
+void sl_lease_cache_ask(struct sl_lease_cache *leases,
+                        const struct sl_lease_keys *keys,
+                        const struct sl_take *take, unsigned slot, sl_ns near,
+                        sl_ns now, struct sl_lease_requests *ret);
 
 /* What has come of it, for those who count, in tokens. */
 struct sl_lease_counts {
@@ -101,26 +102,28 @@ struct sl_lease_grant {
     uint64_t remaining; /* what the take was told, and... */
     sl_ns reset_in;     /* ...when all of it is back */
 };
-bool sl_leases_land(struct sl_leases *leases, struct sl_lease_asks *asks,
-                    unsigned i, const struct sl_lease_grant *grant, sl_ns sent);
+bool sl_lease_cache_granted(struct sl_lease_cache *leases,
+                            struct sl_lease_requests *asks, unsigned i,
+                            const struct sl_lease_grant *grant, sl_ns sent);
 
 /* It has not. `unsent`: nothing has happened. */
-void sl_leases_lost(struct sl_leases *leases, struct sl_lease_asks *asks,
-                    bool unsent, struct sl_lease_counts *counts);
+void sl_lease_cache_lost(struct sl_lease_cache *leases,
+                         struct sl_lease_requests *asks, bool unsent,
+                         struct sl_lease_counts *counts);
 
 /* When the next lease must be ended so that what is left of it goes back in
  * time; SL_NS_NONE: there is none. */
-sl_ns sl_leases_due(const struct sl_leases *leases);
+sl_ns sl_lease_cache_due(const struct sl_lease_cache *leases);
 
 /* End the next one: of those that are due at `now`, or of `all`. False if there
  * is none. What was kept of it is borrowed until its key is asked for again. */
 struct sl_lease_end {
-    struct sl_lease_asks asks; /* to be landed or lost */
-    uint8_t place;             /* for sl_forgets */
+    struct sl_lease_requests asks; /* to be landed or lost */
+    uint8_t place;                 /* for sl_denial_forgets */
     unsigned slot;
     struct sl_str name, numbers;
 };
-SL_MUST_USE bool sl_leases_end(struct sl_leases *leases, sl_ns now, bool all,
-                               struct sl_lease_end *ret);
+SL_MUST_USE bool sl_lease_cache_end(struct sl_lease_cache *leases, sl_ns now,
+                                    bool all, struct sl_lease_end *ret);
 
 #endif

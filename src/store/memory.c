@@ -28,7 +28,8 @@ static struct memory *of(struct sl_store *store)
     return (struct memory *)store;
 }
 
-static uint32_t used_limits(const struct sl_stored *limits, unsigned count)
+static uint32_t used_limits(const struct sl_limit_binding *limits,
+                            unsigned count)
 {
     uint32_t used = 0;
 
@@ -37,7 +38,7 @@ static uint32_t used_limits(const struct sl_stored *limits, unsigned count)
     return used;
 }
 
-static int bind(struct sl_store *store, struct sl_stored *limits,
+static int bind(struct sl_store *store, struct sl_limit_binding *limits,
                 unsigned count, struct sl_diag *diag)
 {
     uint32_t used = used_limits(limits, count);
@@ -51,64 +52,65 @@ static int bind(struct sl_store *store, struct sl_stored *limits,
             .on_full = limits[i].on_full,
         };
         if (limits[i].strictest.capacity > 0 &&
-            sl_table_know(&of(store)->table, &limits[i].table))
-            return sl_refuse(diag, SLUICE_EFULL,
-                             "the state knows %d limits already, of this and "
-                             "earlier policies; begin a new one",
-                             SL_LIMITS);
+            sl_table_add_limit(&of(store)->table, &limits[i].table))
+            return sl_diag_error(
+                diag, SLUICE_EFULL,
+                "the state knows %d limits already, of this and "
+                "earlier policies; begin a new one",
+                SL_LIMITS);
     }
     return 0;
 }
 
-static int tighten(struct sl_store *store, const struct sl_stored *limit,
+static int tighten(struct sl_store *store, const struct sl_limit_binding *limit,
                    const struct sl_limit *strictest)
 {
     struct sl_table_limit known = limit->table; /* others read that one */
 
     known.strictest = *strictest;
-    return sl_table_know(&of(store)->table, &known);
+    return sl_table_add_limit(&of(store)->table, &known);
 }
 
 /* ---- taking ---- */
 
-static inline struct sl_part part_as_is(const struct sl_take_part *p)
+static inline struct sl_part part_as_is(const struct sl_store_part *p)
 {
     return (struct sl_part){
         .of = &p->of->table,
         .limit = p->limit,
         .key = p->key,
         .cost = p->cost,
-        .act = SL_ACT_TAKE,
+        .act = SL_PART_OP_TAKE,
         .carried = p->carried,
         .print = p->print,
     };
 }
 
 static struct sl_part part_in(const struct sl_take *take,
-                              const struct sl_take_part *p)
+                              const struct sl_store_part *p)
 {
     struct sl_part part = part_as_is(p);
     uint64_t moved = p->cost < SL_AMOUNT_MAX ? p->cost : SL_AMOUNT_MAX;
 
     switch (take->errand) {
-    case SL_ERRAND_TAKE:
-    case SL_ERRAND_EACH:
+    case SL_TAKE_OP_TAKE:
+    case SL_TAKE_OP_EACH:
         break;
-    case SL_ERRAND_LOOK:
-        part.act = SL_ACT_LOOK;
+    case SL_TAKE_OP_PEEK:
+        part.act = SL_PART_OP_PEEK;
         break;
-    case SL_ERRAND_CHARGE:
-        part.act = SL_ACT_ADJUST;
+    case SL_TAKE_OP_CHARGE:
+        part.act = SL_PART_OP_ADJUST;
         part.delta = (int64_t)moved;
         part.when = take->now;
         break;
-    case SL_ERRAND_GIVE_BACK:
-        part.act = SL_ACT_ADJUST;
+    case SL_TAKE_OP_REFUND:
+        part.act = SL_PART_OP_ADJUST;
         part.delta = -(int64_t)moved;
         part.when = p->when < take->now ? p->when : take->now;
         break;
-    case SL_ERRAND_RESET:
-        part.act = SL_ACT_RESET;
+    case SL_TAKE_OP_RESET:
+        part.act = SL_PART_OP_RESET;
         break;
     }
     return part;
@@ -144,12 +146,12 @@ static bool decide(struct memory *m, struct sl_part *parts, unsigned count,
                    sl_ns now)
 {
     struct reading r = {m, now, false, 0};
-    enum sl_verdict verdict;
+    enum sl_set_result verdict;
 
     while ((verdict = sl_table_decide(&m->table, parts, count, r.now,
-                                      r.fresh)) == SL_VERDICT_STALE)
+                                      r.fresh)) == SL_SET_STALE)
         read_clock_again(&r);
-    return verdict == SL_VERDICT_ALLOW;
+    return verdict == SL_SET_ALLOW;
 }
 
 /* The same with a hold. SLUICE_EFULL if there is no room for it. */
@@ -157,17 +159,17 @@ static int decide_held(struct memory *m, struct sl_part *parts, unsigned count,
                        struct sl_take *take)
 {
     struct reading r = {m, take->now, false, 0};
-    enum sl_verdict verdict;
+    enum sl_set_result verdict;
 
     for (unsigned i = 0; i < count; i++)
         parts[i].firm = take->firm >> i & 1;
     while ((verdict = sl_table_hold(&m->table, parts, count, take->hold,
                                     take->hold_for, r.now, r.fresh)) ==
-           SL_VERDICT_STALE)
+           SL_SET_STALE)
         read_clock_again(&r);
-    take->allowed = verdict == SL_VERDICT_ALLOW;
+    take->allowed = verdict == SL_SET_ALLOW;
     take->place = 0;
-    return verdict == SL_VERDICT_VOID ? SLUICE_EFULL : 0;
+    return verdict == SL_SET_NO_HOLD_ROOM ? SLUICE_EFULL : 0;
 }
 
 /* Every part for itself, but for what is carried to it. */
@@ -184,7 +186,7 @@ static void decide_each(struct memory *m, struct sl_part *parts, unsigned count,
 
 static bool is_held(const struct sl_take *take)
 {
-    return take->errand == SL_ERRAND_TAKE && !sl_hold_id_is_none(take->hold);
+    return take->errand == SL_TAKE_OP_TAKE && !sl_hold_id_is_none(take->hold);
 }
 
 static void take(struct sl_store *store, struct sl_take *take)
@@ -197,7 +199,7 @@ static void take(struct sl_store *store, struct sl_take *take)
         parts[i] = part_in(take, &take->parts[i]);
     take->err = 0;
     take->allowed = true;
-    if (take->errand == SL_ERRAND_EACH)
+    if (take->errand == SL_TAKE_OP_EACH)
         decide_each(m, parts, count, take->now);
     else if (is_held(take))
         take->err = decide_held(m, parts, count, take);
@@ -210,16 +212,16 @@ static void take(struct sl_store *store, struct sl_take *take)
     take->done(take);
 }
 
-static void expect(struct sl_store *store, const struct sl_take_part *part)
+static void expect(struct sl_store *store, const struct sl_store_part *part)
 {
-    sl_table_expect(&of(store)->table, part->print);
+    sl_table_prefetch(&of(store)->table, part->print);
 }
 
 /* ---- holds ---- */
 
 /* Which of the policy's limits it is. */
-static const struct sl_stored *stored_of(const struct sl_hold_call *call,
-                                         uint32_t id)
+static const struct sl_limit_binding *stored_of(const struct sl_hold_call *call,
+                                                uint32_t id)
 {
     for (unsigned i = 0; i < call->limits_count; i++)
         if (call->limits[i].strictest.capacity > 0 &&
@@ -232,7 +234,7 @@ static const struct sl_limit *numbers(void *ctx, uint32_t id, uint64_t held,
                                       uint64_t *cost)
 {
     const struct sl_hold_call *call = ctx;
-    const struct sl_stored *of = stored_of(call, id);
+    const struct sl_limit_binding *of = stored_of(call, id);
 
     *cost = call->as_held ? held : call->cost;
     for (unsigned i = 0; of && i < call->actual_count; i++)
@@ -245,7 +247,7 @@ static void hold(struct sl_store *store, struct sl_hold_call *call)
 {
     struct memory *m = of(store);
     struct reading r = {m, call->now, false, 0};
-    struct sl_hold_deed deed = {
+    struct sl_hold_result deed = {
         .errand = call->errand,
         .id = call->id,
         .release = call->release,
@@ -254,7 +256,7 @@ static void hold(struct sl_store *store, struct sl_hold_call *call)
         .ctx = call,
     };
 
-    while (sl_table_end(&m->table, &deed, r.now, r.fresh) == SL_VERDICT_STALE)
+    while (sl_table_end(&m->table, &deed, r.now, r.fresh) == SL_SET_STALE)
         read_clock_again(&r);
     call->err = 0;
     call->state = deed.state;
@@ -278,7 +280,7 @@ static void hold(struct sl_store *store, struct sl_hold_call *call)
 /* A take of one key: what the table can overlap with others. */
 static bool is_single(const struct sl_take *take, sl_ns now)
 {
-    return take->count == 1 && take->errand == SL_ERRAND_TAKE &&
+    return take->count == 1 && take->errand == SL_TAKE_OP_TAKE &&
            !is_held(take) && take->now == now;
 }
 
@@ -286,15 +288,15 @@ static void batch(struct memory *m, struct sl_take *const *takes,
                   unsigned count)
 {
     struct sl_part parts[MANY];
-    enum sl_verdict verdicts[MANY];
+    enum sl_set_result verdicts[MANY];
 
     for (unsigned i = 0; i < count; i++)
         parts[i] = part_as_is(takes[i]->parts);
     sl_table_batch(&m->table, parts, verdicts, count, takes[0]->now, false);
     for (unsigned i = 0; i < count; i++) {
-        bool allowed = verdicts[i] == SL_VERDICT_ALLOW;
+        bool allowed = verdicts[i] == SL_SET_ALLOW;
 
-        if (verdicts[i] == SL_VERDICT_STALE)
+        if (verdicts[i] == SL_SET_STALE)
             allowed = decide(m, &parts[i], 1, takes[i]->now);
         takes[i]->err = 0;
         takes[i]->allowed = allowed;
@@ -395,7 +397,7 @@ int sl_memory_open(const struct sl_memory_options *options,
     int err;
 
     if (!m)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     m->alloc = alloc;
     m->now = options->now;
     m->now_ctx = options->now_ctx;

@@ -3,14 +3,14 @@
 
 #define TELL_AGAIN (10 * SL_S) /* of the same trouble */
 
-void sl_herald_tell(const struct sl_herald *herald, enum sl_store_news news,
-                    const char *sentence)
+void sl_store_log_tell(const struct sl_store_log *herald,
+                       enum sl_store_news news, const char *sentence)
 {
     if (herald->on_news && !herald->closing)
         herald->on_news(herald->ctx, news, sentence);
 }
 
-bool sl_herald_may(struct sl_herald *herald, int trouble, sl_ns now)
+bool sl_store_log_may(struct sl_store_log *herald, int trouble, sl_ns now)
 {
     if (herald->told_at > 0 && herald->told == trouble &&
         now - herald->told_at < TELL_AGAIN)
@@ -20,8 +20,9 @@ bool sl_herald_may(struct sl_herald *herald, int trouble, sl_ns now)
     return true;
 }
 
-void sl_herald_note(const struct sl_herald *herald, struct sl_breaker *breaker,
-                    bool good, bool *tries, sl_ns now, _Atomic bool *is_open)
+void sl_store_log_note(const struct sl_store_log *herald,
+                       struct sl_breaker *breaker, bool good, bool *tries,
+                       sl_ns now, _Atomic bool *is_open)
 {
     bool changed = sl_breaker_note(breaker, good, *tries, now);
 
@@ -30,9 +31,9 @@ void sl_herald_note(const struct sl_herald *herald, struct sl_breaker *breaker,
         return;
     atomic_store(is_open, breaker->is_open);
     if (breaker->is_open)
-        sl_herald_tell(herald, SL_NEWS_OPENED,
-                       "too many takes fail; they fail at once now, but for "
-                       "one now and then that tries");
+        sl_store_log_tell(herald, SL_STORE_EVENT_OPENED,
+                          "too many takes fail; they fail at once now, but for "
+                          "one now and then that tries");
     else
-        sl_herald_tell(herald, SL_NEWS_CLOSED, "it answers again");
+        sl_store_log_tell(herald, SL_STORE_EVENT_CLOSED, "it answers again");
 }

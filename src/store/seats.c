@@ -1,17 +1,18 @@
 /* seats.c -- seats by loop. */
 #include "store/seats.h"
 
-void sl_seats_init(struct sl_seats *seats)
+void sl_remote_clients_init(struct sl_remote_clients *seats)
 {
     pthread_mutex_init(&seats->lock, NULL);
 }
 
-void sl_seats_done(struct sl_seats *seats)
+void sl_remote_clients_done(struct sl_remote_clients *seats)
 {
     pthread_mutex_destroy(&seats->lock);
 }
 
-void *sl_seats_find(const struct sl_seats *seats, const struct sl_loop *loop)
+void *sl_remote_clients_find(const struct sl_remote_clients *seats,
+                             const struct sl_loop *loop)
 {
     unsigned count = atomic_load_explicit(&seats->count, memory_order_acquire);
 
@@ -22,28 +23,29 @@ void *sl_seats_find(const struct sl_seats *seats, const struct sl_loop *loop)
     return NULL;
 }
 
-int sl_seats_add(struct sl_seats *seats, struct sl_loop *loop, void *seat,
-                 struct sl_diag *diag)
+int sl_remote_clients_add(struct sl_remote_clients *seats, struct sl_loop *loop,
+                          void *seat, struct sl_diag *diag)
 {
     unsigned at = 0;
 
     pthread_mutex_lock(&seats->lock);
-    while (at < SL_SEATS && atomic_load(&seats->list[at].loop))
+    while (at < SL_REMOTE_CLIENTS && atomic_load(&seats->list[at].loop))
         at++;
-    if (at < SL_SEATS) {
+    if (at < SL_REMOTE_CLIENTS) {
         seats->list[at].seat = seat;
         atomic_store(&seats->list[at].loop, loop);
         if (at >= atomic_load(&seats->count))
             atomic_store(&seats->count, at + 1);
     }
     pthread_mutex_unlock(&seats->lock);
-    if (at < SL_SEATS)
+    if (at < SL_REMOTE_CLIENTS)
         return 0;
-    return sl_refuse(diag, SLUICE_EFULL, "these are more than %d loops",
-                     SL_SEATS);
+    return sl_diag_error(diag, SLUICE_EFULL, "these are more than %d loops",
+                         SL_REMOTE_CLIENTS);
 }
 
-void *sl_seats_remove(struct sl_seats *seats, const struct sl_loop *loop)
+void *sl_remote_clients_remove(struct sl_remote_clients *seats,
+                               const struct sl_loop *loop)
 {
     void *seat = NULL;
 
@@ -57,7 +59,7 @@ void *sl_seats_remove(struct sl_seats *seats, const struct sl_loop *loop)
     return seat;
 }
 
-void *sl_seats_at(const struct sl_seats *seats, unsigned i)
+void *sl_remote_clients_at(const struct sl_remote_clients *seats, unsigned i)
 {
     return atomic_load(&seats->list[i].loop) ? seats->list[i].seat : NULL;
 }

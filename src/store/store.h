@@ -25,20 +25,20 @@
 #include "table/hold/hold.h"
 
 struct sl_loop;
-struct sl_shown;
+struct sl_limit_view;
 
-enum sl_errand {
-    SL_ERRAND_TAKE, /* all or none; cost 0 looks */
-    SL_ERRAND_LOOK, /* what a take would say */
-    SL_ERRAND_EACH, /* every part for itself: shadows and candidates */
-    SL_ERRAND_CHARGE,
-    SL_ERRAND_GIVE_BACK,
-    SL_ERRAND_RESET,
+enum sl_take_op {
+    SL_TAKE_OP_TAKE, /* all or none; cost 0 looks */
+    SL_TAKE_OP_PEEK, /* what a take would say */
+    SL_TAKE_OP_EACH, /* every part for itself: shadows and candidates */
+    SL_TAKE_OP_CHARGE,
+    SL_TAKE_OP_REFUND,
+    SL_TAKE_OP_RESET,
 };
 
 /* A limit as stores know it: all plans of it share its shape. It is bound
  * before its first take and outlives the last one. */
-struct sl_stored {
+struct sl_limit_binding {
     const char *name;          /* state belongs to it */
     struct sl_limit strictest; /* the smallest count and capacity of all */
     enum sl_on_full on_full;
@@ -50,8 +50,8 @@ struct sl_stored {
     struct sl_table_limit table; /* the memory store's own */
 };
 
-struct sl_take_part {
-    const struct sl_stored *of;
+struct sl_store_part {
+    const struct sl_limit_binding *of;
     const struct sl_limit *limit; /* the numbers that apply */
     struct sl_str key;            /* bytes that nothing else is called by */
     struct sl_str name;           /* for shared stores; may be empty */
@@ -62,21 +62,22 @@ struct sl_take_part {
                               * see "Carrying" in table.h */
     struct sl_hash128 print; /* of the key, as the table knows it, if
                               * somebody has made it; zeros: nobody has */
-    const struct sl_shown *whose; /* for those above stores: who it is; NULL:
-                                   * nobody says, or it does not count */
-    struct sl_answer answer;      /* out */
-    bool untracked;               /* out: there was no room for the key */
+    const struct sl_limit_view
+        *whose;              /* for those above stores: who it is; NULL:
+                              * nobody says, or it does not count */
+    struct sl_answer answer; /* out */
+    bool untracked;          /* out: there was no room for the key */
 };
 
 /* What a part is called in a store that is shared. */
-static inline struct sl_str sl_take_part_name(const struct sl_take_part *part)
+static inline struct sl_str sl_take_part_name(const struct sl_store_part *part)
 {
     return part->name.len > 0 ? part->name : part->key;
 }
 
 struct sl_take {
-    enum sl_errand errand;
-    struct sl_take_part *parts;
+    enum sl_take_op errand;
+    struct sl_store_part *parts;
     unsigned count;
     sl_ns now;            /* used unless the store has a clock of its own */
     sl_ns deadline;       /* steady; 0: none */
@@ -130,7 +131,7 @@ struct sl_take {
  * the first, wait until 10 have drained (nothing is used now), take 10, release
  * the second. Without it those 10 would come back, and 20 more could be had at
  * that instant. Every giving back to a bucket counts there, GIVE_BACK too; and
- * in memory, rarely, one to another key (table/hold/record.h: sl_returns_of).
+ * in memory, rarely, one to another key (table/hold/record.h: sl_refund_count).
  * But whatever other holds gave back, the hold's own cost is surely still used,
  * less what has drained and what GIVE_BACK has given: if that is more, it is
  * what comes back (core/hold.h).
@@ -152,26 +153,28 @@ struct sl_take {
 
 /* One limit of a hold. */
 struct sl_held_part {
-    const struct sl_stored *of; /* out: one of `limits`; NULL: its limit is no
-                                 * longer there, and was settled all the same */
-    uint64_t held;              /* out: what the hold took */
-    uint64_t cost;              /* out: SETTLE: what it came to */
-    struct sl_answer answer;    /* out: a look afterwards, by the numbers of
-                                 * the take */
-    bool over;                  /* out: it came to more than the limit has */
+    const struct sl_limit_binding
+        *of;                 /* out: one of `limits`; NULL: its limit is no
+                              * longer there, and was settled all the same */
+    uint64_t held;           /* out: what the hold took */
+    uint64_t cost;           /* out: SETTLE: what it came to */
+    struct sl_answer answer; /* out: a look afterwards, by the numbers of
+                              * the take */
+    bool over;               /* out: it came to more than the limit has */
 };
 
 /* The actual cost of one limit. */
 struct sl_actual {
-    const struct sl_stored *of;
+    const struct sl_limit_binding *of;
     uint64_t cost;
 };
 
 struct sl_hold_call {
-    enum sl_hold_errand errand;
+    enum sl_hold_action errand;
     struct sl_hold_id id;
-    uint32_t place;                 /* the take's */
-    const struct sl_stored *limits; /* those of the policy, to be named */
+    uint32_t place; /* the take's */
+    const struct sl_limit_binding
+        *limits; /* those of the policy, to be named */
     unsigned limits_count;
     bool release;                   /* SETTLE: nothing was used */
     bool as_held;                   /* SETTLE: what `actual` does not name came
@@ -196,10 +199,10 @@ struct sl_store;
 
 struct sl_store_calls {
     /* NULL, like tighten: limits are known by the names of their keys alone. */
-    int (*bind)(struct sl_store *store, struct sl_stored *limits,
+    int (*bind)(struct sl_store *store, struct sl_limit_binding *limits,
                 unsigned count, struct sl_diag *diag);
     /* The strictest numbers of a limit that is bound have become stricter. */
-    int (*tighten)(struct sl_store *store, const struct sl_stored *limit,
+    int (*tighten)(struct sl_store *store, const struct sl_limit_binding *limit,
                    const struct sl_limit *strictest);
     void (*take)(struct sl_store *store, struct sl_take *take);
     void (*close)(struct sl_store *store);
@@ -216,7 +219,7 @@ struct sl_store_calls {
     sl_ns (*retry_in)(const struct sl_store *store, const struct sl_loop *loop);
     /* A take with the part, whose print was made, comes soon: begin to fetch
      * what it needs. NULL if there is nothing to fetch. */
-    void (*expect)(struct sl_store *store, const struct sl_take_part *part);
+    void (*expect)(struct sl_store *store, const struct sl_store_part *part);
     /* End, extend or look at a hold; NULL if the store has none. */
     void (*hold)(struct sl_store *store, struct sl_hold_call *call);
 };
@@ -247,7 +250,7 @@ sl_store_secret(const struct sl_store *store)
 /* Make the limits of a policy known; those whose strictest capacity is 0 have
  * no numbers and are passed over. SLUICE_EFULL if the store knows too many. */
 SL_MUST_USE static inline int sl_store_bind(struct sl_store *store,
-                                            struct sl_stored *limits,
+                                            struct sl_limit_binding *limits,
                                             unsigned count,
                                             struct sl_diag *diag)
 {
@@ -255,9 +258,10 @@ SL_MUST_USE static inline int sl_store_bind(struct sl_store *store,
                               : 0;
 }
 
-SL_MUST_USE static inline int sl_store_tighten(struct sl_store *store,
-                                               const struct sl_stored *limit,
-                                               const struct sl_limit *strictest)
+SL_MUST_USE static inline int
+sl_store_set_strictest(struct sl_store *store,
+                       const struct sl_limit_binding *limit,
+                       const struct sl_limit *strictest)
 {
     return store->calls->tighten
                ? store->calls->tighten(store, limit, strictest)
@@ -282,8 +286,8 @@ static inline void sl_store_take_many(struct sl_store *store,
         store->calls->take(store, takes[i]);
 }
 
-static inline void sl_store_expect(struct sl_store *store,
-                                   const struct sl_take_part *part)
+static inline void sl_store_prefetch(struct sl_store *store,
+                                     const struct sl_store_part *part)
 {
     if (store->calls->expect)
         store->calls->expect(store, part);

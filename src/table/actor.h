@@ -17,14 +17,14 @@
 #include "table/intent.h"
 
 /* What a process keeps of a record while one of its threads has it. */
-struct sl_seat {
+struct sl_actor_slot {
     _Alignas(64) struct sl_intent intent;
 };
 
 struct sl_actors {
     const struct sl_region *region;
     uint64_t self; /* the name of this process, see actor.c */
-    struct sl_seat seat[SL_ACTORS];
+    struct sl_actor_slot seat[SL_ACTORS];
 };
 
 void sl_actors_init(struct sl_actors *actors, const struct sl_region *region);

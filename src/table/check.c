@@ -119,7 +119,7 @@ static bool possible_actor(const struct sl_region *r, const struct sl_actor *a)
 {
     uint64_t guards = peek(&a->guards), writes = peek(&a->writes);
 
-    if (guards > SL_GUARDS || writes > SL_WRITES ||
+    if (guards > SL_INTENT_LOCKS || writes > SL_WRITES ||
         peek(&a->status) >> 2 >= SL_NUMBER_END)
         return false;
     for (uint64_t i = 0; i < guards; i++) {
@@ -184,8 +184,8 @@ static bool possible_holds(const struct sl_region *r)
         if (!sl_hold_record_check(r, i))
             return false;
     for (uint64_t b = 0; b < blocks; b++)
-        atomic_store(sl_due_of(r, b), 0);
-    atomic_store(sl_due_of_all(r), 0);
+        atomic_store(sl_hold_expiry_of(r, b), 0);
+    atomic_store(sl_hold_expiry_of_all(r), 0);
     return true;
 }
 
@@ -195,20 +195,20 @@ int sl_region_check(const struct sl_region *r, struct sl_diag *diag)
 
     for (uint64_t i = 0; i < SL_LIMITS; i++)
         if (!possible_limit(sl_region_limit(r, i)))
-            return sl_refuse(diag, SLUICE_EDAMAGE,
-                             "limit %" PRIu64 " in it is damaged", i);
+            return sl_diag_error(diag, SLUICE_EDAMAGE,
+                                 "limit %" PRIu64 " in it is damaged", i);
     for (uint64_t i = 0; i < SL_ACTORS; i++)
         if (!possible_actor(r, sl_region_actor(r, i)))
-            return sl_refuse(diag, SLUICE_EDAMAGE,
-                             "the record of actor %" PRIu64 " in it is damaged",
-                             i);
+            return sl_diag_error(
+                diag, SLUICE_EDAMAGE,
+                "the record of actor %" PRIu64 " in it is damaged", i);
     recover(r);
     for (uint64_t i = 0; i < head->buckets; i++)
         if (!possible_bucket(r, i))
-            return sl_refuse(diag, SLUICE_EDAMAGE,
-                             "bucket %" PRIu64 " in it is damaged", i);
+            return sl_diag_error(diag, SLUICE_EDAMAGE,
+                                 "bucket %" PRIu64 " in it is damaged", i);
     if (!possible_holds(r))
-        return sl_refuse(diag, SLUICE_EDAMAGE, "a hold in it is damaged");
+        return sl_diag_error(diag, SLUICE_EDAMAGE, "a hold in it is damaged");
     sl_recount(r);
     return 0;
 }

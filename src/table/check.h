@@ -16,7 +16,7 @@ SL_MUST_USE int sl_region_check_head(const struct sl_region *r,
 /* May what is in a file be used? Only who has it alone can look at all of it:
  * others would change it under his eyes. What was half done is brought to its
  * end, and the seal is broken. */
-SL_MUST_USE int sl_region_admit(struct sl_region *r, bool alone,
-                                struct sl_diag *diag);
+SL_MUST_USE int sl_region_validate(struct sl_region *r, bool alone,
+                                   struct sl_diag *diag);
 
 #endif

@@ -64,8 +64,8 @@ static bool period_is_over(uint64_t calendar, uint64_t written, sl_ns now)
     return now > (sl_ns)written && now - (sl_ns)written > length;
 }
 
-enum sl_owes sl_owes(const struct sl_region *r, uint64_t tag,
-                     struct sl_cell cell, sl_ns now)
+enum sl_evict_class sl_evict_class(const struct sl_region *r, uint64_t tag,
+                                   struct sl_cell cell, sl_ns now)
 {
     const struct sl_limit_entry *e = sl_region_limit(r, limit_of(tag));
     uint64_t calendar = peek(&e->calendar);
@@ -75,19 +75,20 @@ enum sl_owes sl_owes(const struct sl_region *r, uint64_t tag,
 
     cell = sl_cell_bare(cell);
     if (cell.w[0] == 0 && cell.w[1] == 0)
-        return SL_OWES_NOTHING;
+        return SL_EVICT_OWES_NOTHING;
     if (calendar)
-        return period_is_over(calendar, cell.w[0], now) ? SL_OWES_NOTHING
-                                                        : SL_OWES;
+        return period_is_over(calendar, cell.w[0], now) ? SL_EVICT_OWES_NOTHING
+                                                        : SL_EVICT_OWES;
     limit = sl_limit_from(e);
     a = sl_take(&limit, cell, 0, now).answer;
     owed = a.capacity - a.remaining;
     if (owed == 0)
-        return SL_OWES_NOTHING;
+        return SL_EVICT_OWES_NOTHING;
     if (limit.kind == SL_QUOTA || limit.kind == SL_PERMITS ||
         limit.kind == SL_LEVEL)
-        return SL_OWES;
-    return owed <= peek(&e->capacity) / 4 ? SL_OWES_LITTLE : SL_OWES;
+        return SL_EVICT_OWES;
+    return owed <= peek(&e->capacity) / 4 ? SL_EVICT_OWES_LITTLE
+                                          : SL_EVICT_OWES;
 }
 
 /* May a key of this limit take a slot that was not its own before? */
@@ -125,7 +126,7 @@ struct wish {
 struct offer {
     unsigned taken; /* slots that owe something */
     bool free, little;
-    struct sl_vacancy vacancy; /* a free one, or else one that owes little */
+    struct sl_free_slot vacancy; /* a free one, or else one that owes little */
 };
 
 static bool is_out(const struct wish *wish, struct sl_slot slot)
@@ -144,25 +145,25 @@ static struct offer ask(struct sl_intent *intent, uint64_t bucket,
     struct offer offer = {0};
 
     for (unsigned i = 0; i < SL_SLOTS; i++) {
-        struct sl_vacancy v = {
+        struct sl_free_slot v = {
             .slot = {bucket, i}
         };
-        enum sl_owes owes = SL_OWES_NOTHING;
+        enum sl_evict_class owes = SL_EVICT_OWES_NOTHING;
 
         v.tag = sl_load(r, sl_tag_at(r, v.slot));
         if (is_out(wish, v.slot) ||
             !sl_slot_read(intent, v.slot, v.tag, &v.cell))
-            owes = SL_OWES;
+            owes = SL_EVICT_OWES;
         else if (v.tag != 0)
-            owes = sl_owes(r, v.tag, v.cell, wish->now);
-        offer.taken += owes != SL_OWES_NOTHING;
-        if (owes == SL_OWES || offer.free ||
-            (owes == SL_OWES_LITTLE && offer.little) ||
+            owes = sl_evict_class(r, v.tag, v.cell, wish->now);
+        offer.taken += owes != SL_EVICT_OWES_NOTHING;
+        if (owes == SL_EVICT_OWES || offer.free ||
+            (owes == SL_EVICT_OWES_LITTLE && offer.little) ||
             (!wish->grow && !may_replace(r, wish->id, v.tag)) ||
-            !sl_slot_may_go(intent, v.slot, v.cell))
+            !sl_slot_is_evictable(intent, v.slot, v.cell))
             continue;
-        offer.free = owes == SL_OWES_NOTHING;
-        offer.little = owes == SL_OWES_LITTLE;
+        offer.free = owes == SL_EVICT_OWES_NOTHING;
+        offer.little = owes == SL_EVICT_OWES_LITTLE;
         v.live = offer.little;
         offer.vacancy = v;
     }
@@ -171,9 +172,9 @@ static struct offer ask(struct sl_intent *intent, uint64_t bucket,
 
 /* The emptier of the first two choices, the first one if it is content; then
  * the later ones; then whoever owes little. */
-bool sl_find_vacancy(struct sl_intent *intent, const struct sl_key *key,
-                     const struct sl_slot *taken, unsigned count, sl_ns now,
-                     struct sl_vacancy *ret)
+bool sl_evict_find(struct sl_intent *intent, const struct sl_slot_key *key,
+                   const struct sl_slot *taken, unsigned count, sl_ns now,
+                   struct sl_free_slot *ret)
 {
     uint64_t id = limit_of(key->tag);
     struct wish wish = {id, may_grow(intent->region, id), taken, count, now};
@@ -191,7 +192,7 @@ bool sl_find_vacancy(struct sl_intent *intent, const struct sl_key *key,
             best = 0;
     }
     for (unsigned i = 2; best == SL_CHOICES && i < SL_CHOICES; i++) {
-        o[i] = ask(intent, sl_key_bucket(intent->region, key, i), &wish);
+        o[i] = ask(intent, sl_slot_key_bucket(intent->region, key, i), &wish);
         if (o[i].free)
             best = i;
     }
@@ -261,12 +262,13 @@ static bool empty_slot(struct sl_intent *intent, struct sl_slot slot, sl_ns now)
     struct sl_cell cell;
 
     if (tag == 0 || !sl_slot_read(intent, slot, tag, &cell) ||
-        sl_owes(r, tag, cell, now) != SL_OWES_NOTHING)
+        sl_evict_class(r, tag, cell, now) != SL_EVICT_OWES_NOTHING)
         return false;
     sl_intent_begin(intent);
     if (!sl_intent_lock_cell(intent, cell_at, cell,
                              sl_cell_first(cell, sl_cell_of(0, 0))) ||
-        sl_load(r, tag_at) != tag || !sl_slot_may_go(intent, slot, cell)) {
+        sl_load(r, tag_at) != tag ||
+        !sl_slot_is_evictable(intent, slot, cell)) {
         sl_intent_drop(intent);
         return false;
     }

@@ -23,18 +23,22 @@
 #include "core/limit.h"
 #include "table/slot.h"
 
-enum sl_owes { SL_OWES_NOTHING, SL_OWES_LITTLE, SL_OWES };
+enum sl_evict_class {
+    SL_EVICT_OWES_NOTHING,
+    SL_EVICT_OWES_LITTLE,
+    SL_EVICT_OWES
+};
 
 /* What a cell owes, judged by the strictest plan of its limit. */
-enum sl_owes sl_owes(const struct sl_region *r, uint64_t tag,
-                     struct sl_cell cell, sl_ns now);
+enum sl_evict_class sl_evict_class(const struct sl_region *r, uint64_t tag,
+                                   struct sl_cell cell, sl_ns now);
 
 /* A limit from what the region keeps of it. No calendar is in it, and its
  * capacity is one that no plan exceeds. */
 struct sl_limit sl_limit_from(const struct sl_limit_entry *e);
 
 /* A slot that may be given to a new key. */
-struct sl_vacancy {
+struct sl_free_slot {
     struct sl_slot slot;
     uint64_t tag;        /* what it carries now; 0 = empty */
     struct sl_cell cell; /* as it is now, generation included */
@@ -44,9 +48,9 @@ struct sl_vacancy {
 
 /* Find a slot for `key`, passing over those in `taken` (slots that the same
  * change already uses). False if there is none. */
-bool sl_find_vacancy(struct sl_intent *intent, const struct sl_key *key,
-                     const struct sl_slot *taken, unsigned count, sl_ns now,
-                     struct sl_vacancy *ret);
+bool sl_evict_find(struct sl_intent *intent, const struct sl_slot_key *key,
+                   const struct sl_slot *taken, unsigned count, sl_ns now,
+                   struct sl_free_slot *ret);
 
 /* Keep the books after a slot went from one tag to another (0 = empty). */
 void sl_account(const struct sl_region *r, uint64_t from, uint64_t to);

@@ -93,7 +93,7 @@ static void raise_haunted(const struct sl_region *r)
 
 /* Look through all records. If there is no ghost left the haunting is over;
  * that the word is the same tells that none came while we looked. */
-bool sl_ghosts_at(struct sl_intent *intent, uint64_t at)
+bool sl_intent_dead_at(struct sl_intent *intent, uint64_t at)
 {
     sl_word *word = &sl_region_head(intent->region)->haunted;
     uint64_t haunted = atomic_load(word);
@@ -130,7 +130,7 @@ static bool may_swap_in(const struct sl_actor *a, uint64_t head)
     return atomic_load(&a->swap_in[SL_SWAPS]) == head;
 }
 
-bool sl_swaps_in(const struct sl_intent *intent, uint64_t head)
+bool sl_swaps_any(const struct sl_intent *intent, uint64_t head)
 {
     for (uint64_t i = 0; i < SL_ACTORS; i++)
         if (i != intent->index &&
@@ -140,8 +140,8 @@ bool sl_swaps_in(const struct sl_intent *intent, uint64_t head)
 }
 
 /* The guard is looked at first, and strictly after the note. (5) */
-bool sl_intent_swap(struct sl_intent *intent, struct sl_spot at, uint64_t tag,
-                    struct sl_cell from, struct sl_cell to)
+bool sl_intent_swap(struct sl_intent *intent, struct sl_slot_offsets at,
+                    uint64_t tag, struct sl_cell from, struct sl_cell to)
 {
     sl_word *said = &intent->actor->swap_in[SL_SWAPS];
     sl_word *cell = sl_region_word(intent->region, at.cell);
@@ -189,11 +189,12 @@ static void help_write(const struct sl_intent *self, uint64_t locked,
 }
 
 /* The record of the guard at `at`, or NULL. */
-static const struct sl_guard *find_guard(const struct sl_actor *a, uint64_t at)
+static const struct sl_intent_lock *find_guard(const struct sl_actor *a,
+                                               uint64_t at)
 {
     uint64_t guards = get(&a->guards);
 
-    for (uint64_t i = 0; i < guards && i < SL_GUARDS; i++)
+    for (uint64_t i = 0; i < guards && i < SL_INTENT_LOCKS; i++)
         if (get(&a->guard[i].at) == at)
             return &a->guard[i];
     return NULL;
@@ -204,8 +205,9 @@ static const struct sl_guard *find_guard(const struct sl_actor *a, uint64_t at)
  * heads of records, which lie elsewhere and have two words as well. The
  * record may have been rewritten while it was read; then the guard no longer
  * holds `locked` either. */
-static void release_guard(const struct sl_region *r, const struct sl_guard *g,
-                          uint64_t at, uint64_t locked, bool done)
+static void release_guard(const struct sl_region *r,
+                          const struct sl_intent_lock *g, uint64_t at,
+                          uint64_t locked, bool done)
 {
     sl_word *guard = sl_region_word(r, at);
 
@@ -225,7 +227,7 @@ static void release_guard(const struct sl_region *r, const struct sl_guard *g,
 static void complete(const struct sl_intent *self, struct sl_actor *a,
                      uint64_t at, uint64_t locked)
 {
-    const struct sl_guard *record = find_guard(a, at);
+    const struct sl_intent_lock *record = find_guard(a, at);
     uint64_t writes = get(&a->writes);
 
     if (!record)
@@ -240,7 +242,7 @@ static void complete(const struct sl_intent *self, struct sl_actor *a,
 static void put_back(const struct sl_intent *self, const struct sl_actor *a,
                      uint64_t at, uint64_t locked)
 {
-    const struct sl_guard *record = find_guard(a, at);
+    const struct sl_intent_lock *record = find_guard(a, at);
 
     SL_STEP(SL_STEP_UNDO);
     if (record)
@@ -265,7 +267,7 @@ static void resolve(const struct sl_intent *self, uint64_t at, uint64_t locked)
     }
 }
 
-uint64_t sl_guard_read(const struct sl_intent *intent, uint64_t at)
+uint64_t sl_intent_lock_read(const struct sl_intent *intent, uint64_t at)
 {
     const sl_word *guard = sl_region_word(intent->region, at);
     uint64_t value = get(guard);
@@ -304,9 +306,9 @@ static void note_guard(struct sl_intent *intent, uint64_t at,
                        struct sl_cell from, struct sl_cell to)
 {
     struct sl_actor *a = intent->actor;
-    struct sl_guard *record = &a->guard[intent->guards];
+    struct sl_intent_lock *record = &a->guard[intent->guards];
 
-    assert(intent->guards < SL_GUARDS);
+    assert(intent->guards < SL_INTENT_LOCKS);
     put(&record->at, at);
     put(&record->from[0], from.w[0]);
     put(&record->from[1], from.w[1]);
@@ -347,7 +349,7 @@ bool sl_intent_lock_cell(struct sl_intent *intent, uint64_t at,
 void sl_intent_mark(struct sl_intent *intent, uint64_t at, uint64_t bits)
 {
     for (uint64_t i = 0; i < intent->guards; i++) {
-        struct sl_guard *g = &intent->actor->guard[i];
+        struct sl_intent_lock *g = &intent->actor->guard[i];
 
         if (get(&g->at) == at)
             put(&g->to[0], get(&g->to[0]) | bits);
@@ -372,7 +374,7 @@ static void release(const struct sl_intent *intent, bool done)
     uint64_t locked = lock_word(intent->index, intent->number);
 
     for (uint64_t i = 0; i < intent->guards; i++) {
-        const struct sl_guard *g = &intent->actor->guard[i];
+        const struct sl_intent_lock *g = &intent->actor->guard[i];
 
         SL_STEP(SL_STEP_RELEASE);
         release_guard(intent->region, g, get(&g->at), locked, done);
@@ -426,7 +428,7 @@ void sl_intent_init(struct sl_intent *intent, const struct sl_region *region,
 
     *intent = (struct sl_intent){
         .region = region, .actor = a, .index = index, .number = number};
-    for (uint64_t i = 0; i < guards && i < SL_GUARDS; i++) {
+    for (uint64_t i = 0; i < guards && i < SL_INTENT_LOCKS; i++) {
         uint64_t at = get(&a->guard[i].at);
 
         if (get(sl_region_word(region, at)) == locked)

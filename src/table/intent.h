@@ -80,7 +80,7 @@
 
 #include "table/region.h"
 
-#define SL_GUARDS                                                              \
+#define SL_INTENT_LOCKS                                                        \
     33               /* 16 parts: the slot, and its bucket if it is new; and   \
                       * the record of a hold */
 #define SL_WRITES 16 /* 16 parts: the tag if it is new */
@@ -93,7 +93,7 @@
 #define SL_NUMBER_END (UINT64_C(1) << 54)
 
 /* A head or a cell; of a head only the first words count. */
-struct sl_guard {
+struct sl_intent_lock {
     sl_word at; /* offset of the word in the region */
     sl_word from[2];
     sl_word to[2];
@@ -115,7 +115,7 @@ enum sl_stat {
     SL_STAT_HELPED,   /* changes of others that were completed */
     SL_STAT_UNDONE,   /* changes of others that were undone */
     SL_STAT_EXPIRED,  /* holds that expired */
-    SL_STATS = 8
+    SL_METRICS = 8
 };
 
 /* The record of one actor: one thread at work. A record of number n is
@@ -130,16 +130,16 @@ struct sl_actor {
     sl_word swaps;     /* how many of swap_in are announced together */
     sl_word guards;    /* how many of the following are on record */
     sl_word writes;
-    struct sl_guard guard[SL_GUARDS];
+    struct sl_intent_lock guard[SL_INTENT_LOCKS];
     struct sl_write write[SL_WRITES];
-    sl_word stats[SL_STATS]; /* counted by the owner alone */
+    sl_word stats[SL_METRICS]; /* counted by the owner alone */
 
     /* The heads of buckets in which cells may be swapped; the last one counts
      * by itself, and is 0 if there is none. */
     sl_word swap_in[SL_SWAPS + 1];
     sl_word claims; /* the head of the hold's record that it fills in; 0 none */
-    char pad[4096 - 64 - SL_GUARDS * sizeof(struct sl_guard) -
-             SL_WRITES * sizeof(struct sl_write) - SL_STATS * 8 -
+    char pad[4096 - 64 - SL_INTENT_LOCKS * sizeof(struct sl_intent_lock) -
+             SL_WRITES * sizeof(struct sl_write) - SL_METRICS * 8 -
              (SL_SWAPS + 2) * 8];
 };
 
@@ -183,25 +183,26 @@ void sl_intent_init(struct sl_intent *intent, const struct sl_region *region,
 /* Note the bucket whose head is at `head` as number `i` < SL_SWAPS of those in
  * which cells may be swapped; then say so of `count` at once, and then read
  * them. 0 takes it back. */
-static inline void sl_swaps_note(const struct sl_intent *intent, unsigned i,
-                                 uint64_t head)
+static inline void sl_swaps_set(const struct sl_intent *intent, unsigned i,
+                                uint64_t head)
 {
     atomic_store_explicit(&intent->actor->swap_in[i], head,
                           memory_order_relaxed);
 }
 
-static inline void sl_swaps_say(const struct sl_intent *intent, unsigned count)
+static inline void sl_swaps_announce(const struct sl_intent *intent,
+                                     unsigned count)
 {
     atomic_store(&intent->actor->swaps, count);
 }
 
-static inline void sl_swaps_unsay(const struct sl_intent *intent)
+static inline void sl_swaps_withdraw(const struct sl_intent *intent)
 {
     atomic_store_explicit(&intent->actor->swaps, 0, memory_order_release);
 }
 
 /* Where the words of a slot are, as offsets. */
-struct sl_spot {
+struct sl_slot_offsets {
     uint64_t head; /* of its bucket */
     uint64_t tag;
     uint64_t cell;
@@ -209,9 +210,9 @@ struct sl_spot {
 
 /* A single change, all of it: say so, and swap the cell for `to` if it is
  * still `from` and the slot still carries `tag`. */
-SL_MUST_USE bool sl_intent_swap(struct sl_intent *intent, struct sl_spot at,
-                                uint64_t tag, struct sl_cell from,
-                                struct sl_cell to);
+SL_MUST_USE bool sl_intent_swap(struct sl_intent *intent,
+                                struct sl_slot_offsets at, uint64_t tag,
+                                struct sl_cell from, struct sl_cell to);
 
 void sl_intent_begin(struct sl_intent *intent);
 
@@ -239,18 +240,18 @@ void sl_intent_drop(struct sl_intent *intent);
 
 /* The value of a guard that is not locked; whoever holds it is waited for, and
  * then helped or undone. Not for a guard that `intent` itself has locked. */
-uint64_t sl_guard_read(const struct sl_intent *intent, uint64_t at);
+uint64_t sl_intent_lock_read(const struct sl_intent *intent, uint64_t at);
 
 /* Does any ghost mean to change the tag at `at`? To be asked with the guard
  * locked; before that, the answer is a good guess. */
-bool sl_ghosts_at(struct sl_intent *intent, uint64_t at);
+bool sl_intent_dead_at(struct sl_intent *intent, uint64_t at);
 
 /* Pause `count` times the shortest that the machine knows. */
 void sl_pause(unsigned count);
 
 /* May anybody else swap a cell in the bucket whose head is at `head`? To be
  * asked with the guard locked, likewise. Looks through all records. */
-bool sl_swaps_in(const struct sl_intent *intent, uint64_t head);
+bool sl_swaps_any(const struct sl_intent *intent, uint64_t head);
 
 /* Test builds can stop, kill or overtake a thread at each of these. */
 enum sl_step {
@@ -268,7 +269,7 @@ enum sl_step {
     SL_STEP_CLAIM,   /* about to claim the record of a hold */
     SL_STEP_CLAIMED, /* it is claimed, and nothing is in it yet */
     SL_STEP_DUE,     /* about to change when the next hold expires */
-    SL_STEPS
+    SL_JOURNAL
 };
 
 #ifdef SL_HOOKS

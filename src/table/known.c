@@ -137,7 +137,7 @@ static void sum_up(const struct sl_region *r)
     atomic_store(&head->over, over);
 }
 
-int sl_table_know(struct sl_table *table, struct sl_table_limit *l)
+int sl_table_add_limit(struct sl_table *table, struct sl_table_limit *l)
 {
     const struct sl_region *r = &table->region;
     uint64_t slots = sl_region_head(r)->buckets * SL_SLOTS;

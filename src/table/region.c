@@ -91,7 +91,7 @@ static int make(struct sl_region *r, struct sl_diag *diag)
     lay_out(&head, r->size);
     err = sl_hash_key_make(&head.key);
     if (err)
-        return sl_refuse(diag, err, "the kernel gives no random numbers");
+        return sl_diag_error(diag, err, "the kernel gives no random numbers");
     head.sum = sum_of_head(&head);
     memcpy(r->base + 8, (const char *)&head + 8, sizeof(head) - 8);
     atomic_store(sl_region_word(r, 0), head.magic);
@@ -104,21 +104,23 @@ int sl_region_check_head(const struct sl_region *r, struct sl_diag *diag)
     struct sl_region_head want;
 
     if (head->magic != MAGIC)
-        return sl_refuse(diag, SLUICE_EDAMAGE, "it is no state of Sluice");
+        return sl_diag_error(diag, SLUICE_EDAMAGE, "it is no state of Sluice");
     if (head->version != SL_REGION_VERSION)
-        return sl_refuse(diag, SLUICE_EDAMAGE,
-                         "its format is version %" PRIu64
-                         "; this Sluice reads version %d",
-                         head->version, SL_REGION_VERSION);
+        return sl_diag_error(diag, SLUICE_EDAMAGE,
+                             "its format is version %" PRIu64
+                             "; this Sluice reads version %d",
+                             head->version, SL_REGION_VERSION);
     if (head->size != r->size)
-        return sl_refuse(diag, SLUICE_EDAMAGE,
-                         "it was made for %" PRIu64 " bytes, not for %" PRIu64,
-                         head->size, r->size);
+        return sl_diag_error(diag, SLUICE_EDAMAGE,
+                             "it was made for %" PRIu64
+                             " bytes, not for %" PRIu64,
+                             head->size, r->size);
     if (head->sum != sum_of_head(head))
-        return sl_refuse(diag, SLUICE_EDAMAGE, "its head is damaged");
+        return sl_diag_error(diag, SLUICE_EDAMAGE, "its head is damaged");
     lay_out(&want, r->size);
     if (memcmp(&want, head, offsetof(struct sl_region_head, key)) != 0)
-        return sl_refuse(diag, SLUICE_EDAMAGE, "it is laid out in another way");
+        return sl_diag_error(diag, SLUICE_EDAMAGE,
+                             "it is laid out in another way");
     return 0;
 }
 
@@ -141,10 +143,10 @@ static uint64_t sum_of_all(const struct sl_region *r)
 static int check_size(uint64_t size, struct sl_diag *diag)
 {
     if (size < SL_REGION_MIN || size > SL_REGION_MAX)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "a table takes between 1 MiB and 1 TiB, not %" PRIu64
-                         " bytes",
-                         size);
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "a table takes between 1 MiB and 1 TiB, not %" PRIu64 " bytes",
+            size);
     return 0;
 }
 
@@ -161,7 +163,7 @@ int sl_region_open_heap(struct sl_region *ret, uint64_t size,
     map = mmap(NULL, length, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory for it");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory for it");
     r.map = map;
     r.map_len = length;
     r.base = map + (HUGE - (uintptr_t)map % HUGE) % HUGE;
@@ -183,8 +185,8 @@ int sl_region_open_memory(struct sl_region *ret, void *memory, uint64_t size,
     int err = check_size(size, diag);
 
     if (!err && (uintptr_t)memory % 64 != 0)
-        err = sl_refuse(diag, SLUICE_EINVAL,
-                        "the memory is not aligned to 64 bytes");
+        err = sl_diag_error(diag, SLUICE_EINVAL,
+                            "the memory is not aligned to 64 bytes");
     if (!err && sl_region_head(&r)->magic == 0)
         err = make(&r, diag);
     else if (!err)
@@ -210,8 +212,8 @@ static bool lock_byte(int fd, int64_t at, short type, bool wait)
 static int system_error(struct sl_diag *diag, const char *path,
                         const char *what)
 {
-    return sl_refuse(diag, SLUICE_ESYS, "%s: %s: %s", path, what,
-                     strerror(errno));
+    return sl_diag_error(diag, SLUICE_ESYS, "%s: %s: %s", path, what,
+                         strerror(errno));
 }
 
 /* Map the file; give it its size first if it is new. */
@@ -238,7 +240,7 @@ static int map_file(struct sl_region *r, const char *path, bool fresh,
     return 0;
 }
 
-int sl_region_admit(struct sl_region *r, bool alone, struct sl_diag *diag)
+int sl_region_validate(struct sl_region *r, bool alone, struct sl_diag *diag)
 {
     struct sl_region_head *head = sl_region_head(r);
     int err = sl_region_check_head(r, diag);
@@ -248,8 +250,8 @@ int sl_region_admit(struct sl_region *r, bool alone, struct sl_diag *diag)
         return err;
     sealed = atomic_load(&head->sealed);
     if (sealed && sealed != sum_of_all(r))
-        return sl_refuse(diag, SLUICE_EDAMAGE,
-                         "it has changed since it was closed");
+        return sl_diag_error(diag, SLUICE_EDAMAGE,
+                             "it has changed since it was closed");
     /* First, and on the disk: the check mends what it finds, and a seal that
      * survives a crash of the machine must not meet what came later. */
     atomic_store(&head->sealed, 0);
@@ -319,12 +321,14 @@ static int try_file(struct sl_region *r, const char *path, bool *alone,
     if (err)
         return err;
     if (!S_ISREG(st.st_mode))
-        return sl_refuse(diag, SLUICE_EINVAL, "%s is no regular file", path);
+        return sl_diag_error(diag, SLUICE_EINVAL, "%s is no regular file",
+                             path);
     *alone = lock_byte(r->fd, LOCK_USING, F_WRLCK, false);
     fresh = st.st_size == 0 && *alone;
     if (!fresh && (uint64_t)st.st_size != r->size)
-        return sl_refuse(diag, SLUICE_EDAMAGE, "it has %jd bytes, not %" PRIu64,
-                         (intmax_t)st.st_size, r->size);
+        return sl_diag_error(diag, SLUICE_EDAMAGE,
+                             "it has %jd bytes, not %" PRIu64,
+                             (intmax_t)st.st_size, r->size);
     err = map_file(r, path, fresh, diag);
     if (err)
         return err;
@@ -332,7 +336,7 @@ static int try_file(struct sl_region *r, const char *path, bool *alone,
     if (*alone && is_blank(r))
         err = make(r, diag);
     else
-        err = sl_region_admit(r, *alone, diag);
+        err = sl_region_validate(r, *alone, diag);
     if (!err && !lock_byte(r->fd, LOCK_USING, F_RDLCK, true))
         err = system_error(diag, path, "can't be locked");
     if (!err)
@@ -357,7 +361,7 @@ static int set_aside(struct sl_region *r, const char *path,
         if (errno != EEXIST)
             return system_error(diag, path, "can't be set aside");
     }
-    return sl_refuse(diag, SLUICE_ESYS, "%s: can't be set aside", path);
+    return sl_diag_error(diag, SLUICE_ESYS, "%s: can't be set aside", path);
 }
 
 int sl_region_open_file(struct sl_region *ret, const char *path, uint64_t size,

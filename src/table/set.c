@@ -10,7 +10,7 @@
 #define SWEEP 8
 
 /* What a correction gives back to a bucket, in units. */
-static uint64_t returns_of(const struct sl_item *item, sl_ns now)
+static uint64_t returns_of(const struct sl_set_item *item, sl_ns now)
 {
     const struct sl_limit *limit = item->part->limit;
 
@@ -21,7 +21,7 @@ static uint64_t returns_of(const struct sl_item *item, sl_ns now)
 }
 
 /* What the item's limit says, into item->taken. */
-static void judge(const struct sl_set *set, struct sl_item *item)
+static void judge(const struct sl_set *set, struct sl_set_item *item)
 {
     const struct sl_part *part = item->part;
     sl_ns now = set->now;
@@ -30,16 +30,16 @@ static void judge(const struct sl_set *set, struct sl_item *item)
     struct sl_answer would;
 
     switch (part->act) {
-    case SL_ACT_TAKE:
+    case SL_PART_OP_TAKE:
         algorithm->take(part->limit, cell, item->cost, now, &item->taken);
         break;
-    case SL_ACT_LOOK:
+    case SL_PART_OP_PEEK:
         would = sl_take(part->limit, cell, item->cost, now).answer;
         algorithm->take(part->limit, cell, 0, now, &item->taken);
         item->taken.answer.outcome = would.outcome;
         item->taken.answer.retry_in = would.retry_in;
         break;
-    case SL_ACT_ADJUST:
+    case SL_PART_OP_ADJUST:
         algorithm->adjust(part->limit, cell, item->delta, part->when, now,
                           &item->taken);
         item->returns = returns_of(item, now);
@@ -47,7 +47,7 @@ static void judge(const struct sl_set *set, struct sl_item *item)
     case SL_ACT_SETTLE:
         sl_settle_judge(set, item);
         break;
-    case SL_ACT_RESET:
+    case SL_PART_OP_RESET:
         algorithm->take(part->limit, sl_cell_of(0, 0), 0, now, &item->taken);
         break;
     }
@@ -55,7 +55,7 @@ static void judge(const struct sl_set *set, struct sl_item *item)
 
 /* What the item beside it has used is charged to a copy of its cell, and that
  * is asked; the cell itself is changed by the cost alone. */
-static void count_beside(const struct sl_set *set, struct sl_item *item,
+static void count_beside(const struct sl_set *set, struct sl_set_item *item,
                          uint64_t cost)
 {
     const struct sl_limit *limit = item->part->limit;
@@ -71,7 +71,7 @@ static void count_beside(const struct sl_set *set, struct sl_item *item,
     if (would.outcome != SL_ALLOW)
         item->taken = sl_take(limit, cell, 0, set->now);
     item->taken.answer = would;
-    if (item->part->act != SL_ACT_LOOK)
+    if (item->part->act != SL_PART_OP_PEEK)
         return;
     item->taken.answer = sl_take(limit, both, 0, set->now).answer;
     item->taken.answer.outcome = would.outcome;
@@ -79,12 +79,12 @@ static void count_beside(const struct sl_set *set, struct sl_item *item,
 }
 
 /* Read the cell of an item, or zeros if it has none. */
-static void read_item(const struct sl_set *set, struct sl_item *item)
+static void read_item(const struct sl_set *set, struct sl_set_item *item)
 {
     do {
         item->cell = sl_cell_of(0, 0);
         item->found =
-            sl_key_find(set->intent, &item->key, &item->slot, &item->head);
+            sl_slot_key_find(set->intent, &item->key, &item->slot, &item->head);
     } while (item->found && !sl_slot_read(set->intent, item->slot,
                                           item->key.tag, &item->cell));
     if (item->found)
@@ -92,43 +92,43 @@ static void read_item(const struct sl_set *set, struct sl_item *item)
 }
 
 /* A key that owes nothing may have holds, which a reset must be seen by. */
-static bool changes(const struct sl_set *set, const struct sl_item *item)
+static bool changes(const struct sl_set *set, const struct sl_set_item *item)
 {
     return !item->untracked &&
            (!sl_cell_eq(item->taken.next, sl_cell_bare(item->cell)) ||
-            (item->part->act == SL_ACT_RESET && item->found &&
+            (item->part->act == SL_PART_OP_RESET && item->found &&
              !sl_none_held(set->intent->region)));
 }
 
 static bool denies_when_full(const struct sl_set *set,
-                             const struct sl_item *item)
+                             const struct sl_set_item *item)
 {
     return set->table->on_full == SL_FULL_DENY ||
            item->part->of->on_full == SL_FULL_DENY;
 }
 
 /* Read and judge all items. If one refuses, the others show what is there. */
-static enum sl_verdict judge_all(struct sl_set *set)
+static enum sl_set_result judge_all(struct sl_set *set)
 {
     bool allowed = true;
 
     for (unsigned i = 0; i < set->count; i++) {
-        struct sl_item *item = &set->items[i];
+        struct sl_set_item *item = &set->items[i];
 
         read_item(set, item);
         judge(set, item);
         if (item->beside >= 0)
             count_beside(set, item, item->cost);
         if (item->taken.stepped && !set->fresh)
-            return SL_VERDICT_STALE;
-        if (item->untracked && item->part->act == SL_ACT_TAKE &&
+            return SL_SET_STALE;
+        if (item->untracked && item->part->act == SL_PART_OP_TAKE &&
             denies_when_full(set, item) &&
             item->taken.answer.outcome == SL_ALLOW)
             item->taken.answer.outcome = SL_DENY;
         allowed = allowed && item->taken.answer.outcome == SL_ALLOW;
     }
     for (unsigned i = 0; !allowed && i < set->count; i++) {
-        struct sl_item *item = &set->items[i];
+        struct sl_set_item *item = &set->items[i];
 
         if (item->taken.answer.outcome != SL_ALLOW)
             continue;
@@ -137,7 +137,7 @@ static enum sl_verdict judge_all(struct sl_set *set)
         if (item->beside >= 0)
             count_beside(set, item, 0);
     }
-    return allowed ? SL_VERDICT_ALLOW : SL_VERDICT_DENY;
+    return allowed ? SL_SET_ALLOW : SL_SET_DENY;
 }
 
 /* ---- changing ---- */
@@ -149,51 +149,52 @@ static enum sl_verdict judge_all(struct sl_set *set)
  * for long, and then the generation stays. */
 #define WAIT_MOST 16
 
-static bool is_new_to_holds(const struct sl_item *item)
+static bool is_new_to_holds(const struct sl_set_item *item)
 {
-    return item->part->act == SL_ACT_RESET && item->waited < WAIT_MOST;
+    return item->part->act == SL_PART_OP_RESET && item->waited < WAIT_MOST;
 }
 
 /* Do generations begin again with it? */
-static bool begins_again(const struct sl_item *item)
+static bool begins_again(const struct sl_set_item *item)
 {
     return is_new_to_holds(item) && item->cell.w[1] >= ~SL_W1_MASK;
 }
 
 /* What a slot will hold. */
-static struct sl_cell next_of(const struct sl_item *item)
+static struct sl_cell next_of(const struct sl_set_item *item)
 {
     return is_new_to_holds(item) ? sl_cell_first(item->cell, item->taken.next)
                                  : sl_cell_next(item->cell, item->taken.next);
 }
 
-/* Counted before it is given back: see sl_returns_of(). What was counted by an
- * attempt that came to nothing stays counted, for others may have seen it; but
- * it was not given back by anybody else, and is not held against this item. */
-static void count_returns(const struct sl_set *set, struct sl_item *item)
+/* Counted before it is given back: see sl_refund_count(). What was counted by
+ * an attempt that came to nothing stays counted, for others may have seen it;
+ * but it was not given back by anybody else, and is not held against this item.
+ */
+static void count_returns(const struct sl_set *set, struct sl_set_item *item)
 {
     if (!item->returns)
         return;
     item->counted += item->returns;
     for (unsigned i = 0; i < SL_RETURNS; i++)
-        atomic_fetch_add(sl_returns_of(set->intent->region, item->key.tag, i),
+        atomic_fetch_add(sl_refund_count(set->intent->region, item->key.tag, i),
                          item->returns);
-    if (item->part->act == SL_ACT_ADJUST)
-        atomic_fetch_add(sl_gifts_of(set->intent->region, item->key.tag),
+    if (item->part->act == SL_PART_OP_ADJUST)
+        atomic_fetch_add(sl_unheld_count(set->intent->region, item->key.tag),
                          item->returns);
 }
 
 /* The only key of a set, and it has a slot: one swap. */
-static bool swap_slot(struct sl_set *set, struct sl_item *item)
+static bool swap_slot(struct sl_set *set, struct sl_set_item *item)
 {
     count_returns(set, item);
     return sl_intent_swap(set->intent,
-                          sl_spot_of(set->intent->region, item->slot),
+                          sl_slot_offsets_of(set->intent->region, item->slot),
                           item->key.tag, item->cell, next_of(item));
 }
 
 /* Lock the slot of a key that has one, if it is still what was read. */
-static bool lock_slot(struct sl_set *set, const struct sl_item *item,
+static bool lock_slot(struct sl_set *set, const struct sl_set_item *item,
                       struct sl_cell next)
 {
     const struct sl_region *r = set->intent->region;
@@ -204,12 +205,12 @@ static bool lock_slot(struct sl_set *set, const struct sl_item *item,
 }
 
 /* Lock a slot that is to change. */
-static bool lock_changing(struct sl_set *set, struct sl_item *item)
+static bool lock_changing(struct sl_set *set, struct sl_set_item *item)
 {
     if (!lock_slot(set, item, next_of(item)))
         return false;
     if (!begins_again(item) ||
-        sl_slot_may_go(set->intent, item->slot, item->cell))
+        sl_slot_is_evictable(set->intent, item->slot, item->cell))
         return true;
     item->waited++;
     sl_pause(16);
@@ -229,45 +230,46 @@ static unsigned used_slots(const struct sl_set *set, struct sl_slot *ret)
 
 /* Lock the head of a new key's first bucket, so that nobody else adds this
  * key; false if somebody may have. Two new keys of one set may share it. */
-static bool lock_home(struct sl_set *set, const struct sl_item *item)
+static bool lock_home(struct sl_set *set, const struct sl_set_item *item)
 {
     struct sl_intent *intent = set->intent;
-    uint64_t at = sl_head_at(intent->region, item->key.bucket[0]);
+    uint64_t at = sl_slot_head_at(intent->region, item->key.bucket[0]);
 
-    for (const struct sl_item *i = set->items; i < item; i++)
+    for (const struct sl_set_item *i = set->items; i < item; i++)
         if (i->added && i->key.bucket[0] == item->key.bucket[0])
             return true;
     return sl_intent_lock_head(intent, at, item->head,
-                               (item->head + SL_HEAD_ONE) & ~SL_LOCKED);
+                               (item->head + SL_HEADERS_ONE) & ~SL_LOCKED);
 }
 
 enum added { ADDED, AGAIN, NO_ROOM };
 
 /* Give a new key a slot: its tag and its first cell in one change. */
-static enum added add_key(struct sl_set *set, struct sl_item *item)
+static enum added add_key(struct sl_set *set, struct sl_set_item *item)
 {
     struct sl_intent *intent = set->intent;
     const struct sl_region *r = intent->region;
     struct sl_slot used[SL_PARTS];
-    struct sl_vacancy v;
+    struct sl_free_slot v;
     struct sl_cell first;
     uint64_t at, tag_at;
 
     if (!lock_home(set, item))
         return AGAIN;
-    if (!sl_find_vacancy(intent, &item->key, used, used_slots(set, used),
-                         set->now, &v))
+    if (!sl_evict_find(intent, &item->key, used, used_slots(set, used),
+                       set->now, &v))
         return NO_ROOM;
     at = sl_cell_at(r, v.slot);
     tag_at = sl_tag_at(r, v.slot);
     first = sl_cell_first(v.cell, item->taken.next);
     if (!sl_intent_lock_cell(intent, at, v.cell, first) ||
-        sl_load(r, tag_at) != v.tag || !sl_slot_may_go(intent, v.slot, v.cell))
+        sl_load(r, tag_at) != v.tag ||
+        !sl_slot_is_evictable(intent, v.slot, v.cell))
         return AGAIN;
     sl_intent_write(intent, at, tag_at, v.tag, item->key.tag);
     if (v.choice > 0)
-        sl_intent_mark(intent, sl_head_at(r, item->key.bucket[0]),
-                       SL_HEAD_WENT(v.choice));
+        sl_intent_mark(intent, sl_slot_head_at(r, item->key.bucket[0]),
+                       SL_HEADERS_WENT(v.choice));
     item->slot = v.slot;
     item->generation = first.w[1] >> SL_CELL_W1_BITS;
     item->added = true;
@@ -279,7 +281,8 @@ static enum added add_key(struct sl_set *set, struct sl_item *item)
 /* Is the head of the carried item's first bucket what it was? If another key
  * of this set goes there it is locked, and was the same if both saw the same.
  */
-static bool is_home_still(const struct sl_set *set, const struct sl_item *item)
+static bool is_home_still(const struct sl_set *set,
+                          const struct sl_set_item *item)
 {
     const struct sl_region *r = set->intent->region;
     uint64_t bucket = item->key.bucket[0];
@@ -287,7 +290,7 @@ static bool is_home_still(const struct sl_set *set, const struct sl_item *item)
     for (unsigned i = 0; i < set->count; i++)
         if (set->items[i].added && set->items[i].key.bucket[0] == bucket)
             return set->items[i].head == item->head;
-    return sl_load(r, sl_head_at(r, bucket)) == item->head;
+    return sl_load(r, sl_slot_head_at(r, bucket)) == item->head;
 }
 
 /* Is what was carried still as it was judged, now that all that changes is
@@ -296,7 +299,7 @@ static bool is_home_still(const struct sl_set *set, const struct sl_item *item)
 static bool is_carried_still(struct sl_set *set)
 {
     for (unsigned i = 0; i < set->count; i++) {
-        const struct sl_item *item = &set->items[i];
+        const struct sl_set_item *item = &set->items[i];
 
         if (!item->carried || changes(set, item))
             continue; /* what changes is locked */
@@ -310,7 +313,7 @@ static bool is_carried_still(struct sl_set *set)
 static void keep_books(const struct sl_set *set)
 {
     for (unsigned i = 0; i < set->count; i++) {
-        const struct sl_item *item = &set->items[i];
+        const struct sl_set_item *item = &set->items[i];
 
         if (!item->added)
             continue;
@@ -322,7 +325,7 @@ static void keep_books(const struct sl_set *set)
 }
 
 /* A key found no room. Sweeping may help once; then on_full decides. */
-static void no_room(struct sl_set *set, struct sl_item *item)
+static void no_room(struct sl_set *set, struct sl_set_item *item)
 {
     if (!set->swept) {
         set->swept = true;
@@ -335,10 +338,10 @@ static void no_room(struct sl_set *set, struct sl_item *item)
 
 /* Make the judgement come true, and `rider` with it, if there is one. False:
  * begin again. */
-static bool change_all(struct sl_set *set, const struct sl_rider *rider)
+static bool change_all(struct sl_set *set, const struct sl_set_extra *rider)
 {
     enum added added = ADDED;
-    struct sl_item *item = NULL;
+    struct sl_set_item *item = NULL;
 
     for (unsigned i = 0; i < set->count; i++)
         set->items[i].added = false;
@@ -388,16 +391,17 @@ static bool stands_still(struct sl_set *set)
 
     sl_intent_begin(intent);
     for (unsigned i = 0; still && i < set->count; i++) {
-        const struct sl_item *item = &set->items[i];
+        const struct sl_set_item *item = &set->items[i];
 
         if (item->found)
             still = lock_slot(set, item, item->cell);
     }
     for (unsigned i = 0; still && i < set->count; i++) {
-        const struct sl_item *item = &set->items[i];
+        const struct sl_set_item *item = &set->items[i];
 
-        still = item->found ||
-                sl_load(r, sl_head_at(r, item->key.bucket[0])) == item->head;
+        still =
+            item->found ||
+            sl_load(r, sl_slot_head_at(r, item->key.bucket[0])) == item->head;
     }
     sl_intent_drop(intent);
     return still;
@@ -406,7 +410,8 @@ static bool stands_still(struct sl_set *set)
 static bool only_looks(const struct sl_set *set)
 {
     for (unsigned i = 0; i < set->count; i++)
-        if (set->items[i].part->act != SL_ACT_LOOK && set->items[i].cost > 0)
+        if (set->items[i].part->act != SL_PART_OP_PEEK &&
+            set->items[i].cost > 0)
             return false;
     return set->count > 1;
 }
@@ -416,10 +421,10 @@ static bool only_looks(const struct sl_set *set)
 static void forget_holds(struct sl_set *set)
 {
     for (unsigned i = 0; i < set->count; i++) {
-        const struct sl_item *item = &set->items[i];
+        const struct sl_set_item *item = &set->items[i];
         uint64_t now;
 
-        if (item->part->act != SL_ACT_RESET || !item->found ||
+        if (item->part->act != SL_PART_OP_RESET || !item->found ||
             !changes(set, item))
             continue;
         now = next_of(item).w[1] >> SL_CELL_W1_BITS;
@@ -428,18 +433,18 @@ static void forget_holds(struct sl_set *set)
     }
 }
 
-enum sl_verdict sl_set_decide(struct sl_set *set)
+enum sl_set_result sl_set_decide(struct sl_set *set)
 {
-    enum sl_verdict verdict;
+    enum sl_set_result verdict;
     bool done;
 
     do {
         verdict = judge_all(set);
-        if (verdict == SL_VERDICT_STALE)
+        if (verdict == SL_SET_STALE)
             return verdict;
-        if (set->rider && verdict == SL_VERDICT_ALLOW) {
+        if (set->rider && verdict == SL_SET_ALLOW) {
             if (!set->rider->ready(set))
-                return SL_VERDICT_VOID;
+                return SL_SET_NO_HOLD_ROOM;
             done = set->rider->alone && !changes_any(set)
                        ? set->rider->alone(set)
                        : change_all(set, set->rider);

@@ -12,9 +12,9 @@
 #include "table/key.h"
 
 /* One key of a set: one part, or several of the same key merged. */
-struct sl_item {
+struct sl_set_item {
     struct sl_part *part;
-    struct sl_key key;
+    struct sl_slot_key key;
     uint64_t cost;
     int64_t delta;
     int beside;          /* the item that is carried to it; -1: none */
@@ -27,19 +27,19 @@ struct sl_item {
     uint64_t generation; /* of its slot, if it was added */
     uint64_t returns;    /* units that this gives back to a bucket */
     uint64_t counted;    /* the sum of that over all attempts so far */
-    const struct sl_settled *settled; /* SETTLE: what became of the hold */
+    const struct sl_hold_outcome *settled; /* SETTLE: what became of the hold */
     uint64_t old_tag;
-    uint64_t head; /* not found: what says so, see sl_key_find */
+    uint64_t head; /* not found: what says so, see sl_slot_key_find */
     struct sl_slot slot;
     struct sl_cell cell; /* as read, generation included; zeros if not found */
-    struct sl_taken taken;
+    struct sl_take_result taken;
 };
 
 struct sl_set;
 
 /* Something that changes together with the cells of a set: the record of a
  * hold. */
-struct sl_rider {
+struct sl_set_extra {
     /* Before anything is locked: false if there is nothing to ride with, and
      * the verdict is VOID. */
     bool (*ready)(struct sl_set *set);
@@ -54,9 +54,9 @@ struct sl_rider {
 
 struct sl_set {
     struct sl_table *table;
-    struct sl_rider *rider; /* or NULL */
+    struct sl_set_extra *rider; /* or NULL */
     struct sl_intent *intent;
-    struct sl_item items[SL_PARTS];
+    struct sl_set_item items[SL_PARTS];
     unsigned count;
     sl_ns now;
     sl_ns lag; /* how far `now` is ahead of the caller's reading */
@@ -66,10 +66,10 @@ struct sl_set {
 
 /* Count a verdict. */
 static inline void sl_set_count(const struct sl_set *set,
-                                enum sl_verdict verdict)
+                                enum sl_set_result verdict)
 {
     sl_count(set->intent, SL_STAT_TAKES);
-    if (verdict == SL_VERDICT_DENY)
+    if (verdict == SL_SET_DENY)
         sl_count(set->intent, SL_STAT_DENIED);
 }
 
@@ -79,12 +79,13 @@ SL_MUST_USE bool sl_set_begin(struct sl_set *set, struct sl_table *table,
                               sl_ns now, bool fresh);
 
 /* As sl_table_decide(), with a rider. */
-SL_MUST_USE enum sl_verdict sl_set_ride(struct sl_table *table,
-                                        struct sl_part *parts, unsigned count,
-                                        sl_ns now, bool fresh,
-                                        struct sl_rider *rider);
+SL_MUST_USE enum sl_set_result sl_set_decide_with(struct sl_table *table,
+                                                  struct sl_part *parts,
+                                                  unsigned count, sl_ns now,
+                                                  bool fresh,
+                                                  struct sl_set_extra *rider);
 
 /* Decide a set whose items have their keys, costs and parts. */
-SL_MUST_USE enum sl_verdict sl_set_decide(struct sl_set *set);
+SL_MUST_USE enum sl_set_result sl_set_decide(struct sl_set *set);
 
 #endif

@@ -31,14 +31,15 @@ static bool settle(sl_word *cell, struct sl_cell old, struct sl_cell bare,
 }
 
 /* Guard, second word and tag are looked at in this order. (5) */
-bool sl_single_decide(const struct sl_set *set, struct sl_part *part,
-                      uint64_t tag, struct sl_slot slot, enum sl_verdict *ret)
+bool sl_set_decide_one(const struct sl_set *set, struct sl_part *part,
+                       uint64_t tag, struct sl_slot slot,
+                       enum sl_set_result *ret)
 {
     struct sl_bucket *b = sl_region_bucket(set->intent->region, slot.bucket);
     sl_word *cell = &b->word[sl_cell_word(slot.index)];
     const struct sl_algorithm *algorithm = sl_algorithms[part->limit->kind];
     unsigned pauses = PAUSES_FIRST;
-    struct sl_taken taken;
+    struct sl_take_result taken;
     struct sl_cell old;
 
     do {
@@ -54,8 +55,7 @@ bool sl_single_decide(const struct sl_set *set, struct sl_part *part,
     } while (!settle(cell, old, taken.next, &pauses));
     part->answer = taken.answer;
     part->untracked = false;
-    *ret =
-        taken.answer.outcome == SL_ALLOW ? SL_VERDICT_ALLOW : SL_VERDICT_DENY;
+    *ret = taken.answer.outcome == SL_ALLOW ? SL_SET_ALLOW : SL_SET_DENY;
     sl_set_count(set, *ret);
     return true;
 }

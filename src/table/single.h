@@ -15,8 +15,9 @@
 /* Take `part`, whose key has the tag `tag` and seems to be in `slot`; its
  * bucket was announced. False if the short way ends before there is a verdict:
  * then nothing has happened. */
-SL_MUST_USE bool sl_single_decide(const struct sl_set *set,
-                                  struct sl_part *part, uint64_t tag,
-                                  struct sl_slot slot, enum sl_verdict *ret);
+SL_MUST_USE bool sl_set_decide_one(const struct sl_set *set,
+                                   struct sl_part *part, uint64_t tag,
+                                   struct sl_slot slot,
+                                   enum sl_set_result *ret);
 
 #endif

@@ -22,10 +22,10 @@
 
 #define SL_CHOICES 4 /* buckets in which a key may be */
 
-#define SL_HEAD_ONE (UINT64_C(1) << (SL_CHOICES - 1)) /* an addition */
+#define SL_HEADERS_ONE (UINT64_C(1) << (SL_CHOICES - 1)) /* an addition */
 
 /* The flag in the head for keys that went to their choice number 1, 2, ... */
-#define SL_HEAD_WENT(choice) (UINT64_C(1) << ((choice)-1))
+#define SL_HEADERS_WENT(choice) (UINT64_C(1) << ((choice)-1))
 
 #define SL_TAG_BITS       52
 #define SL_GENERATION_ONE (UINT64_C(1) << SL_CELL_W1_BITS)
@@ -37,33 +37,34 @@ struct sl_slot {
 };
 
 /* A key, hashed. */
-struct sl_key {
+struct sl_slot_key {
     uint64_t tag;
-    uint64_t bucket[2]; /* the first two choices; see sl_key_bucket */
+    uint64_t bucket[2]; /* the first two choices; see sl_slot_key_bucket */
     struct sl_hash128 hash;
 };
 
-static inline uint64_t sl_head_at(const struct sl_region *r, uint64_t bucket)
+static inline uint64_t sl_slot_head_at(const struct sl_region *r,
+                                       uint64_t bucket)
 {
     return sl_region_head(r)->buckets_at + bucket * sizeof(struct sl_bucket);
 }
 
 static inline uint64_t sl_tag_at(const struct sl_region *r, struct sl_slot s)
 {
-    return sl_head_at(r, s.bucket) + UINT64_C(8) * sl_tag_word(s.index);
+    return sl_slot_head_at(r, s.bucket) + UINT64_C(8) * sl_tag_word(s.index);
 }
 
 /* The guard; the second word follows. */
 static inline uint64_t sl_cell_at(const struct sl_region *r, struct sl_slot s)
 {
-    return sl_head_at(r, s.bucket) + UINT64_C(8) * sl_cell_word(s.index);
+    return sl_slot_head_at(r, s.bucket) + UINT64_C(8) * sl_cell_word(s.index);
 }
 
-static inline struct sl_spot sl_spot_of(const struct sl_region *r,
-                                        struct sl_slot s)
+static inline struct sl_slot_offsets
+sl_slot_offsets_of(const struct sl_region *r, struct sl_slot s)
 {
-    return (struct sl_spot){sl_head_at(r, s.bucket), sl_tag_at(r, s),
-                            sl_cell_at(r, s)};
+    return (struct sl_slot_offsets){sl_slot_head_at(r, s.bucket),
+                                    sl_tag_at(r, s), sl_cell_at(r, s)};
 }
 
 static inline uint64_t sl_load(const struct sl_region *r, uint64_t at)
@@ -88,7 +89,7 @@ static inline bool sl_slot_read(const struct sl_intent *intent,
     uint64_t at = sl_cell_at(r, slot);
 
     do {
-        ret->w[0] = sl_guard_read(intent, at);
+        ret->w[0] = sl_intent_lock_read(intent, at);
         ret->w[1] = sl_load(r, at + 8);
         if (sl_load(r, sl_tag_at(r, slot)) != tag)
             return false;
@@ -121,14 +122,15 @@ static inline struct sl_cell sl_cell_first(struct sl_cell old,
  * ghost means to change its tag; nor, where generations begin again, while
  * somebody may swap a cell in its bucket. To be asked with the guard locked;
  * before that, the answer is a good guess. */
-static inline bool sl_slot_may_go(struct sl_intent *intent, struct sl_slot slot,
-                                  struct sl_cell cell)
+static inline bool sl_slot_is_evictable(struct sl_intent *intent,
+                                        struct sl_slot slot,
+                                        struct sl_cell cell)
 {
     const struct sl_region *r = intent->region;
 
-    return !sl_ghosts_at(intent, sl_tag_at(r, slot)) &&
+    return !sl_intent_dead_at(intent, sl_tag_at(r, slot)) &&
            (cell.w[1] < ~SL_W1_MASK ||
-            !sl_swaps_in(intent, sl_head_at(r, slot.bucket)));
+            !sl_swaps_any(intent, sl_slot_head_at(r, slot.bucket)));
 }
 
 #endif

@@ -13,7 +13,7 @@
 
 /* Begin an item, whose key is there already. Field by field: what is not set
  * here is set before it is read. */
-static void begin_item(struct sl_item *item, struct sl_part *part)
+static void begin_item(struct sl_set_item *item, struct sl_part *part)
 {
     item->part = part;
     item->cost = part->cost;
@@ -27,26 +27,26 @@ static void begin_item(struct sl_item *item, struct sl_part *part)
 
 /* All that a key may need is fetched at once: one wait, not two. */
 static void hash_and_fetch(const struct sl_table *table,
-                           const struct sl_part *part, struct sl_key *ret)
+                           const struct sl_part *part, struct sl_slot_key *ret)
 {
-    sl_key_hash(table, part, ret);
+    sl_slot_key_hash(table, part, ret);
     if (part->print.lo | part->print.hi)
         return; /* it was expected: it is on its way, or there */
-    sl_key_prefetch(table, ret->bucket[0], 0);
-    sl_key_prefetch(table, ret->bucket[0], 1);
-    sl_key_prefetch(table, ret->bucket[1], 0); /* for a new key */
+    sl_slot_key_prefetch(table, ret->bucket[0], 0);
+    sl_slot_key_prefetch(table, ret->bucket[0], 1);
+    sl_slot_key_prefetch(table, ret->bucket[1], 0); /* for a new key */
 }
 
 /* Asking for a line on another page costs as much as a third of a decision, in
  * a machine that is not a real one: the second bucket, which few need, is left
  * to them. */
-void sl_table_expect(const struct sl_table *table, struct sl_hash128 print)
+void sl_table_prefetch(const struct sl_table *table, struct sl_hash128 print)
 {
-    struct sl_key key;
+    struct sl_slot_key key;
 
-    sl_key_again(&table->region, 0, print, &key);
-    sl_key_prefetch(table, key.bucket[0], 0);
-    sl_key_prefetch(table, key.bucket[0], 1);
+    sl_slot_key_again(&table->region, 0, print, &key);
+    sl_slot_key_prefetch(table, key.bucket[0], 0);
+    sl_slot_key_prefetch(table, key.bucket[0], 1);
 }
 
 /* No sum of two is beyond what a limit counts, either. */
@@ -65,12 +65,12 @@ static int64_t add_deltas(int64_t a, int64_t b)
  * quarter (2.3 against 1.8 for a set of three, both at once, 1 GiB). */
 static unsigned add_part(struct sl_set *set, struct sl_part *part)
 {
-    struct sl_item *new = &set->items[set->count];
+    struct sl_set_item *new = &set->items[set->count];
     unsigned i;
 
     hash_and_fetch(set->table, part, &new->key);
     for (i = 0; i < set->count; i++) {
-        struct sl_item *item = &set->items[i];
+        struct sl_set_item *item = &set->items[i];
 
         if (item->key.tag == new->key.tag &&
             item->key.bucket[0] == new->key.bucket[0]) {
@@ -177,7 +177,7 @@ bool sl_set_begin(struct sl_set *set, struct sl_table *table, sl_ns now,
 }
 
 /* When permits are out, who holds them says when one comes back. */
-static void permits_retry(struct sl_set *set, const struct sl_key *key,
+static void permits_retry(struct sl_set *set, const struct sl_slot_key *key,
                           struct sl_part *part, uint64_t cost)
 {
     if (part->limit->kind == SL_PERMITS && part->act != SL_ACT_SETTLE &&
@@ -186,7 +186,7 @@ static void permits_retry(struct sl_set *set, const struct sl_key *key,
             sl_holds_soonest(set, key, part->limit->capacity, cost);
 }
 
-static void answer(struct sl_set *set, const struct sl_item *item,
+static void answer(struct sl_set *set, const struct sl_set_item *item,
                    struct sl_part *part)
 {
     part->answer = item->taken.answer;
@@ -200,29 +200,30 @@ static void answer(struct sl_set *set, const struct sl_item *item,
 /* A key that is not in the first line of its first bucket: is it in the second,
  * or in the second bucket? A guess; whoever swaps looks again. */
 static struct sl_slot seek_on(const struct sl_table *table,
-                              const struct sl_key *key)
+                              const struct sl_slot_key *key)
 {
     const struct sl_region *r = &table->region;
     const struct sl_bucket *b = sl_region_bucket(r, key->bucket[0]);
     struct sl_slot slot = {key->bucket[0], SL_SLOTS};
 
-    if (!sl_key_find_in(r, key->bucket[0], key->tag, &slot) &&
+    if (!sl_slot_key_find_in(r, key->bucket[0], key->tag, &slot) &&
         (atomic_load_explicit(&b->word[0], memory_order_relaxed) &
-         SL_HEAD_WENT(1)))
-        (void)sl_key_find_in(r, key->bucket[1], key->tag, &slot);
+         SL_HEADERS_WENT(1)))
+        (void)sl_slot_key_find_in(r, key->bucket[1], key->tag, &slot);
     return slot;
 }
 
 /* The bucket of a part is announced: decide it by the short way or the long
  * one. */
-static enum sl_verdict decide_one(struct sl_set *set, struct sl_part *part,
-                                  const struct sl_key *key, struct sl_slot slot)
+static enum sl_set_result decide_one(struct sl_set *set, struct sl_part *part,
+                                     const struct sl_slot_key *key,
+                                     struct sl_slot slot)
 {
-    enum sl_verdict verdict;
+    enum sl_set_result verdict;
 
-    if (slot.index < SL_SLOTS && part->act == SL_ACT_TAKE &&
-        sl_single_decide(set, part, key->tag, slot, &verdict)) {
-        if (verdict == SL_VERDICT_DENY)
+    if (slot.index < SL_SLOTS && part->act == SL_PART_OP_TAKE &&
+        sl_set_decide_one(set, part, key->tag, slot, &verdict)) {
+        if (verdict == SL_SET_DENY)
             permits_retry(set, key, part, part->cost);
         if (set->lag)
             count_from(set->lag, &part->answer);
@@ -233,40 +234,42 @@ static enum sl_verdict decide_one(struct sl_set *set, struct sl_part *part,
     begin_item(&set->items[0], part);
     set->swept = false;
     verdict = sl_set_decide(set);
-    if (verdict != SL_VERDICT_STALE)
+    if (verdict != SL_SET_STALE)
         answer(set, &set->items[0], part);
     return verdict;
 }
 
 /* A take of one key. While its memory is on the way, it is announced. */
-static enum sl_verdict decide_single(struct sl_set *set, struct sl_part *part)
+static enum sl_set_result decide_single(struct sl_set *set,
+                                        struct sl_part *part)
 {
     const struct sl_region *r = &set->table->region;
-    enum sl_verdict verdict;
+    enum sl_set_result verdict;
     struct sl_slot slot;
-    struct sl_key key;
+    struct sl_slot_key key;
 
     hash_and_fetch(set->table, part, &key);
     set->intent = sl_actor_borrow(&set->table->actors);
-    sl_swaps_note(set->intent, 0, sl_head_at(r, key.bucket[0]));
-    sl_swaps_note(set->intent, 1, sl_head_at(r, key.bucket[1]));
-    sl_swaps_say(set->intent, 2);
+    sl_swaps_set(set->intent, 0, sl_slot_head_at(r, key.bucket[0]));
+    sl_swaps_set(set->intent, 1, sl_slot_head_at(r, key.bucket[1]));
+    sl_swaps_announce(set->intent, 2);
     slot.bucket = key.bucket[0];
-    slot.index = sl_key_in_line(sl_region_bucket(r, key.bucket[0]), key.tag);
+    slot.index =
+        sl_slot_key_in_line(sl_region_bucket(r, key.bucket[0]), key.tag);
     if (slot.index == SL_SLOTS)
         slot = seek_on(set->table, &key);
     verdict = decide_one(set, part, &key, slot);
-    sl_swaps_unsay(set->intent);
+    sl_swaps_withdraw(set->intent);
     sl_actor_return(&set->table->actors, set->intent);
     return verdict;
 }
 
 /* A set, with a rider or without. */
-static enum sl_verdict decide_set(struct sl_set *set, struct sl_part *parts,
-                                  unsigned count, struct sl_rider *rider)
+static enum sl_set_result decide_set(struct sl_set *set, struct sl_part *parts,
+                                     unsigned count, struct sl_set_extra *rider)
 {
     unsigned of[SL_PARTS];
-    enum sl_verdict verdict;
+    enum sl_set_result verdict;
 
     set->count = 0;
     set->rider = rider;
@@ -276,57 +279,59 @@ static enum sl_verdict decide_set(struct sl_set *set, struct sl_part *parts,
     set->intent = sl_actor_borrow(&set->table->actors);
     verdict = sl_set_decide(set);
     if (rider)
-        rider->leave(set, verdict == SL_VERDICT_ALLOW);
-    if (verdict == SL_VERDICT_ALLOW || verdict == SL_VERDICT_DENY)
+        rider->leave(set, verdict == SL_SET_ALLOW);
+    if (verdict == SL_SET_ALLOW || verdict == SL_SET_DENY)
         for (unsigned i = 0; i < count; i++)
             answer(set, &set->items[of[i]], &parts[i]);
     sl_actor_return(&set->table->actors, set->intent);
     return verdict;
 }
 
-enum sl_verdict sl_table_decide(struct sl_table *table, struct sl_part *parts,
-                                unsigned count, sl_ns now, bool fresh)
+enum sl_set_result sl_table_decide(struct sl_table *table,
+                                   struct sl_part *parts, unsigned count,
+                                   sl_ns now, bool fresh)
 {
     struct sl_set set;
 
     if (!begin_set(&set, table, now, fresh))
-        return SL_VERDICT_STALE;
-    if (count == 1 && parts->act == SL_ACT_TAKE)
+        return SL_SET_STALE;
+    if (count == 1 && parts->act == SL_PART_OP_TAKE)
         return decide_single(&set, parts);
     return decide_set(&set, parts, count, NULL);
 }
 
 /* A hold that began before a step was seen would take it for one of its own
  * time. */
-enum sl_verdict sl_set_ride(struct sl_table *table, struct sl_part *parts,
-                            unsigned count, sl_ns now, bool fresh,
-                            struct sl_rider *rider)
+enum sl_set_result sl_set_decide_with(struct sl_table *table,
+                                      struct sl_part *parts, unsigned count,
+                                      sl_ns now, bool fresh,
+                                      struct sl_set_extra *rider)
 {
     struct sl_set set;
 
     if (!fresh && sl_table_latest(table) - now >= SL_LAG)
-        return SL_VERDICT_STALE;
+        return SL_SET_STALE;
     if (!begin_set(&set, table, now, fresh))
-        return SL_VERDICT_STALE;
+        return SL_SET_STALE;
     return decide_set(&set, parts, count, rider);
 }
 
 /* Where in the first line of its bucket is the key? What that does not settle
  * is fetched: the second line, and the second bucket if any key went there. */
 static struct sl_slot seek(const struct sl_table *table,
-                           const struct sl_key *key)
+                           const struct sl_slot_key *key)
 {
     const struct sl_bucket *b =
         sl_region_bucket(&table->region, key->bucket[0]);
-    struct sl_slot slot = {key->bucket[0], sl_key_in_line(b, key->tag)};
+    struct sl_slot slot = {key->bucket[0], sl_slot_key_in_line(b, key->tag)};
 
     if (slot.index >= 2)
-        sl_key_prefetch(table, key->bucket[0], 1);
+        sl_slot_key_prefetch(table, key->bucket[0], 1);
     if (slot.index == SL_SLOTS &&
         (atomic_load_explicit(&b->word[0], memory_order_relaxed) &
-         SL_HEAD_WENT(1))) {
-        sl_key_prefetch(table, key->bucket[1], 0);
-        sl_key_prefetch(table, key->bucket[1], 1);
+         SL_HEADERS_WENT(1))) {
+        sl_slot_key_prefetch(table, key->bucket[1], 0);
+        sl_slot_key_prefetch(table, key->bucket[1], 1);
     }
     return slot;
 }
@@ -334,21 +339,21 @@ static struct sl_slot seek(const struct sl_table *table,
 /* Hash some parts, and only then ask for their lines: by turns it is slower,
  * for a line that cannot be asked for at once holds up the next hash. */
 static void hash_some(const struct sl_set *set, const struct sl_part *parts,
-                      struct sl_key *keys, unsigned from, unsigned to)
+                      struct sl_slot_key *keys, unsigned from, unsigned to)
 {
     for (unsigned i = from; i < to; i++)
-        sl_key_hash(set->table, &parts[i], &keys[i]);
+        sl_slot_key_hash(set->table, &parts[i], &keys[i]);
     for (unsigned i = from; i < to; i++)
-        sl_key_prefetch(set->table, keys[i].bucket[0], 0);
+        sl_slot_key_prefetch(set->table, keys[i].bucket[0], 0);
 }
 
 /* Four passes over a handful of parts: hash and prefetch the first line, see
  * whom that does not serve and prefetch more, see where these are and announce
  * all, decide. */
 static void batch_some(struct sl_set *set, struct sl_part *parts,
-                       enum sl_verdict *verdicts, unsigned count)
+                       enum sl_set_result *verdicts, unsigned count)
 {
-    struct sl_key keys[BATCH];
+    struct sl_slot_key keys[BATCH];
     struct sl_slot slots[BATCH];
 
     for (unsigned i = 0; i < count; i += RUN)
@@ -358,24 +363,24 @@ static void batch_some(struct sl_set *set, struct sl_part *parts,
     for (unsigned i = 0; i < count; i++) {
         if (slots[i].index == SL_SLOTS)
             slots[i] = seek_on(set->table, &keys[i]);
-        sl_swaps_note(set->intent, i,
-                      sl_head_at(&set->table->region, slots[i].bucket));
+        sl_swaps_set(set->intent, i,
+                     sl_slot_head_at(&set->table->region, slots[i].bucket));
     }
-    sl_swaps_say(set->intent, count);
+    sl_swaps_announce(set->intent, count);
     for (unsigned i = 0; i < count; i++)
         verdicts[i] = decide_one(set, &parts[i], &keys[i], slots[i]);
-    sl_swaps_unsay(set->intent);
+    sl_swaps_withdraw(set->intent);
 }
 
 void sl_table_batch(struct sl_table *table, struct sl_part *parts,
-                    enum sl_verdict *verdicts, unsigned count, sl_ns now,
+                    enum sl_set_result *verdicts, unsigned count, sl_ns now,
                     bool fresh)
 {
     struct sl_set set;
 
     if (!begin_set(&set, table, now, fresh)) {
         for (unsigned i = 0; i < count; i++)
-            verdicts[i] = SL_VERDICT_STALE;
+            verdicts[i] = SL_SET_STALE;
         return;
     }
     set.intent = sl_actor_borrow(&table->actors);
@@ -409,7 +414,7 @@ void sl_table_stats(struct sl_table *table, struct sl_table_stats *ret)
     for (uint64_t i = 0; i < SL_LIMITS; i++)
         ret->occupied += atomic_load(&sl_region_limit(r, i)->occupied);
     for (uint64_t i = 0; i < SL_ACTORS; i++)
-        for (unsigned s = 0; s < SL_STATS; s++)
+        for (unsigned s = 0; s < SL_METRICS; s++)
             ret->counted[s] += atomic_load_explicit(
                 &sl_region_actor(r, i)->stats[s], memory_order_relaxed);
 }

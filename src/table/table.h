@@ -39,23 +39,23 @@ struct sl_table_limit {
     struct sl_hash_key key;  /* out */
 };
 
-#define SL_MEMOS 4096 /* in rows of two */
+#define SL_SAVED_ANSWERS 4096 /* in rows of two */
 
 struct sl_table {
     struct sl_region region;
     struct sl_actors actors;
     enum sl_on_full on_full;
-    struct sl_memo {
+    struct sl_saved_answer {
         _Alignas(16) sl_word word[2];
-    } memo[SL_MEMOS]; /* who was refused a permit: see hold/soonest.h */
+    } memo[SL_SAVED_ANSWERS]; /* who was refused a permit: see hold/soonest.h */
 };
 
 /* What a set does; all its parts do the same. */
-enum sl_act {
-    SL_ACT_TAKE,
-    SL_ACT_LOOK,
-    SL_ACT_ADJUST,
-    SL_ACT_RESET,
+enum sl_part_op {
+    SL_PART_OP_TAKE,
+    SL_PART_OP_PEEK,
+    SL_PART_OP_ADJUST,
+    SL_PART_OP_RESET,
     SL_ACT_SETTLE, /* the end of a hold, see hold/hold.h; not for callers */
 };
 
@@ -63,27 +63,27 @@ struct sl_part {
     const struct sl_table_limit *of;
     const struct sl_limit *limit; /* the numbers that apply: the plan's */
     struct sl_str key;
-    enum sl_act act;
+    enum sl_part_op act;
     uint64_t cost;           /* TAKE: 0 looks */
     int64_t delta;           /* ADJUST */
     sl_ns when;              /* ADJUST, delta < 0: when that was taken */
     bool carried;            /* TAKE, LOOK, of cost 0: what its key has used
                               * counts against the next part, too */
     bool firm;               /* with a hold: not held, but taken for good */
-    struct sl_hash128 print; /* sl_table_print(), if it was made already; zeros:
-                              * it was not */
+    struct sl_hash128 print; /* sl_table_fingerprint(), if it was made already;
+                              * zeros: it was not */
     struct sl_answer answer; /* out */
     bool untracked;          /* out: there was no room for the key */
 };
 
-enum sl_verdict {
-    SL_VERDICT_ALLOW,
-    SL_VERDICT_DENY,
-    SL_VERDICT_STALE, /* `now` lies behind a cell by more than SL_JITTER: read
-                       * the clock again and come back with fresh = true.
-                       * Nothing was changed */
-    SL_VERDICT_VOID,  /* there is no room for the hold; see hold/hold.h. Nothing
-                       * was changed */
+enum sl_set_result {
+    SL_SET_ALLOW,
+    SL_SET_DENY,
+    SL_SET_STALE, /* `now` lies behind a cell by more than SL_JITTER: read
+                   * the clock again and come back with fresh = true.
+                   * Nothing was changed */
+    SL_SET_NO_HOLD_ROOM, /* there is no room for the hold; see hold/hold.h.
+                          * Nothing was changed */
 };
 
 /* Put a table over an open region. The region is taken over: closing the
@@ -94,19 +94,19 @@ void sl_table_done(struct sl_table *table);
 
 /* Make a limit known, or its numbers. SLUICE_EFULL if the region knows too
  * many already. */
-SL_MUST_USE int sl_table_know(struct sl_table *table,
-                              struct sl_table_limit *limit);
+SL_MUST_USE int sl_table_add_limit(struct sl_table *table,
+                                   struct sl_table_limit *limit);
 
 /* The fingerprint of a key under a limit that is known. */
-static inline struct sl_hash128 sl_table_print(const struct sl_table_limit *of,
-                                               struct sl_str key)
+static inline struct sl_hash128
+sl_table_fingerprint(const struct sl_table_limit *of, struct sl_str key)
 {
     return sl_hash128(&of->key, key);
 }
 
 /* The key with that fingerprint is about to be asked for: begin to fetch what
  * it lies in. */
-void sl_table_expect(const struct sl_table *table, struct sl_hash128 print);
+void sl_table_prefetch(const struct sl_table *table, struct sl_hash128 print);
 
 /* Time. Those who share a table read their clocks at different moments: one has
  * kept his reading for a turn of his loop, another was taken off the processor
@@ -132,20 +132,20 @@ sl_ns sl_table_latest(const struct sl_table *table);
  * `fresh` says that `now` was read after the time that it lags behind was
  * seen, and is right: then any lag is a step. A thread that was stopped between
  * reading the clock and coming here must not take its old reading for a step
- * of the clock; see SL_VERDICT_STALE. */
-SL_MUST_USE enum sl_verdict sl_table_decide(struct sl_table *table,
-                                            struct sl_part *parts,
-                                            unsigned count, sl_ns now,
-                                            bool fresh);
+ * of the clock; see SL_SET_STALE. */
+SL_MUST_USE enum sl_set_result sl_table_decide(struct sl_table *table,
+                                               struct sl_part *parts,
+                                               unsigned count, sl_ns now,
+                                               bool fresh);
 
 /* Decide `count` independent sets of one part each, with the waits for memory
  * overlapped. verdicts[i] belongs to parts[i]. */
 void sl_table_batch(struct sl_table *table, struct sl_part *parts,
-                    enum sl_verdict *verdicts, unsigned count, sl_ns now,
+                    enum sl_set_result *verdicts, unsigned count, sl_ns now,
                     bool fresh);
 
 struct sl_table_stats {
-    uint64_t counted[SL_STATS];
+    uint64_t counted[SL_METRICS];
     uint64_t slots;
     uint64_t occupied; /* slots that carry a key */
     uint64_t bytes;    /* of the region */

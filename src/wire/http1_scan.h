@@ -79,13 +79,13 @@ static inline size_t sl_http1_skip_text(const char *bytes, size_t at,
                                         size_t end)
 {
     while (end - at >= 8) {
-        uint64_t marks = sl_http1_controls(sl_word_load(bytes + at));
+        uint64_t marks = sl_http1_controls(sl_swar_load(bytes + at));
 
         if (marks == 0) {
             at += 8;
             continue;
         }
-        at += sl_word_first(marks);
+        at += sl_swar_first(marks);
         if (bytes[at] != '\t')
             return at;
         at++;

@@ -36,10 +36,10 @@ static inline size_t sl_json_run_short(const char *bytes, size_t len)
 
     memcpy(both, bytes, 4);
     memcpy(both + 4, bytes + len - 4, 4);
-    odd = sl_json_odd(sl_word_load(both));
+    odd = sl_json_odd(sl_swar_load(both));
     if (odd == 0)
         return len;
-    first = sl_word_first(odd);
+    first = sl_swar_first(odd);
     return first < 4 ? first : len - 8 + first;
 }
 
@@ -50,13 +50,13 @@ static inline size_t sl_json_run(const char *bytes, size_t len)
     uint64_t odd;
 
     for (; len - at >= 8; at += 8) {
-        odd = sl_json_odd(sl_word_load(bytes + at));
+        odd = sl_json_odd(sl_swar_load(bytes + at));
         if (odd)
-            return at + sl_word_first(odd);
+            return at + sl_swar_first(odd);
     }
     if (len >= 8) { /* what is before `at` was plain */
-        odd = sl_json_odd(sl_word_load(bytes + len - 8));
-        return odd ? len - 8 + sl_word_first(odd) : len;
+        odd = sl_json_odd(sl_swar_load(bytes + len - 8));
+        return odd ? len - 8 + sl_swar_first(odd) : len;
     }
     if (len >= 4)
         return sl_json_run_short(bytes, len);

@@ -27,8 +27,8 @@ enum sl_rls_unit sl_rls_unit_of(sl_ns length)
 
 static int refuse_message(const struct sl_pb *pb, struct sl_diag *diag)
 {
-    return sl_refuse(diag, SLUICE_EINVAL, "this is no RateLimitRequest: %s",
-                     pb->why);
+    return sl_diag_error(diag, SLUICE_EINVAL, "this is no RateLimitRequest: %s",
+                         pb->why);
 }
 
 /* A text that is to be one. */
@@ -36,7 +36,7 @@ static int take_text(const struct sl_pb_field *field, const char *what,
                      struct sl_str *ret, struct sl_diag *diag)
 {
     if (!sl_pb_is_utf8(field->bytes))
-        return sl_refuse(diag, SLUICE_EINVAL, "%s is not UTF-8", what);
+        return sl_diag_error(diag, SLUICE_EINVAL, "%s is not UTF-8", what);
     *ret = field->bytes;
     return 0;
 }
@@ -62,7 +62,7 @@ static int read_entry(struct sl_str bytes, struct sl_rls_entry *ret,
     if (!err && pb.bad)
         err = refuse_message(&pb, diag);
     if (!err && ret->key.len == 0)
-        err = sl_refuse(diag, SLUICE_EINVAL, "an entry has no key");
+        err = sl_diag_error(diag, SLUICE_EINVAL, "an entry has no key");
     return err;
 }
 
@@ -104,13 +104,13 @@ static int add_entry(struct sl_rls_request *r, struct sl_rls_descriptor *d,
     int err;
 
     if (d->entry_count == SL_RLS_ENTRIES)
-        return sl_refuse(diag, SLUICE_EFULL,
-                         "a descriptor has more than %d entries",
-                         SL_RLS_ENTRIES);
+        return sl_diag_error(diag, SLUICE_EFULL,
+                             "a descriptor has more than %d entries",
+                             SL_RLS_ENTRIES);
     if (r->entry_count == SL_RLS_ALL)
-        return sl_refuse(diag, SLUICE_EFULL,
-                         "the descriptors have more than %d entries together",
-                         SL_RLS_ALL);
+        return sl_diag_error(
+            diag, SLUICE_EFULL,
+            "the descriptors have more than %d entries together", SL_RLS_ALL);
     err = read_entry(bytes, &r->entries[r->entry_count], diag);
     if (!err) {
         d->entry_count++;
@@ -149,20 +149,20 @@ static int add_descriptor(struct sl_rls_request *r, struct sl_str bytes,
                           struct sl_diag *diag)
 {
     if (r->count == SL_RLS_DESCRIPTORS)
-        return sl_refuse(diag, SLUICE_EFULL,
-                         "the request has more than %d descriptors",
-                         SL_RLS_DESCRIPTORS);
+        return sl_diag_error(diag, SLUICE_EFULL,
+                             "the request has more than %d descriptors",
+                             SL_RLS_DESCRIPTORS);
     return read_descriptor(r, bytes, diag);
 }
 
 static int check(const struct sl_rls_request *r, struct sl_diag *diag)
 {
     if (r->domain.len == 0)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "rate limit domain must not be empty");
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "rate limit domain must not be empty");
     if (r->count == 0)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "rate limit descriptor list must not be empty");
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "rate limit descriptor list must not be empty");
     return 0;
 }
 

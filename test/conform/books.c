@@ -63,22 +63,23 @@ static sl_ns start_of(const struct model_report *r)
     return r->level ? 0 : DAY_0 + (sl_ns)r->period * 3 * SL_DAY;
 }
 
-static struct sl_usage usage_of(const struct model_report *r, char key[8],
-                                char thing[8])
+static struct sl_usage_entry usage_of(const struct model_report *r, char key[8],
+                                      char thing[8])
 {
-    struct sl_usage u = {.scope = sl_str_c("org"),
-                         .id = sl_str_c(names[r->who]),
-                         .limit = sl_str_c(r->level ? "links" : "minutes"),
-                         .start = start_of(r),
-                         .at = r->at,
-                         .amount = r->amount,
-                         .key = SL_STR(""),
-                         .name = SL_STR(""),
-                         .cap = r->level ? CAP_LEVEL : CAP_QUOTA,
-                         .reported = true,
-                         .level = r->level,
-                         .enforce = r->enforce,
-                         .reset = r->reset};
+    struct sl_usage_entry u = {.scope = sl_str_c("org"),
+                               .id = sl_str_c(names[r->who]),
+                               .limit =
+                                   sl_str_c(r->level ? "links" : "minutes"),
+                               .start = start_of(r),
+                               .at = r->at,
+                               .amount = r->amount,
+                               .key = SL_STR(""),
+                               .name = SL_STR(""),
+                               .cap = r->level ? CAP_LEVEL : CAP_QUOTA,
+                               .reported = true,
+                               .level = r->level,
+                               .enforce = r->enforce,
+                               .reset = r->reset};
 
     snprintf(key, 8, "k%d", r->key);
     snprintf(thing, 8, "t%d", r->thing);
@@ -127,7 +128,7 @@ static void do_reports(struct history *h)
     struct model_report reports[BATCH];
     struct model_counter want[BATCH];
     enum sl_usage_result result = SL_USAGE_RECORDED;
-    struct sl_usage usage[BATCH];
+    struct sl_usage_entry usage[BATCH];
     char keys[BATCH][8], things[BATCH][8];
     struct model before = h->model;
     unsigned count = 1 + (unsigned)rng_below(&h->rng, BATCH), n = 0;
@@ -202,7 +203,7 @@ static void do_hold(struct history *h)
     bool ends;
     char room[8], more[8];
     struct sl_arena names_in;
-    struct sl_usage u;
+    struct sl_usage_entry u;
     struct sl_job job;
 
     /* What is long over is forgotten. */
@@ -218,7 +219,7 @@ static void do_hold(struct history *h)
     r.amount = 1 + (int64_t)rng_below(&h->rng, 8);
     u = usage_of(&r, room, more);
     sl_arena_init(&names_in, 4096, &sl_alloc_libc);
-    u.act = ends ? SL_END : SL_HOLD;
+    u.act = ends ? SL_USAGE_ACT_HOLD_END : SL_USAGE_ACT_HOLD;
     u.hold[0] = hold + 1;
     u.hold[1] = h->ids[hold];
     u.until = h->now + SL_HOUR;
@@ -268,7 +269,7 @@ static void compare_all(struct history *h)
         int64_t credits = 0;
         struct sl_job job;
 
-        sl_job_init(&job, SL_JOB_METERS, &sl_alloc_libc);
+        sl_job_init(&job, SL_JOB_USAGE_READ, &sl_alloc_libc);
         job.scope = sl_str_c("org");
         job.id = sl_str_c(names[who]);
         ask(h, &job);
@@ -285,7 +286,7 @@ static void forget(struct history *h)
 {
     struct sl_job job;
 
-    sl_job_init(&job, SL_JOB_FORGET, &sl_alloc_libc);
+    sl_job_init(&job, SL_JOB_CLEAR, &sl_alloc_libc);
     ask(h, &job);
     sl_job_clear(&job);
 }

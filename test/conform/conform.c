@@ -79,8 +79,8 @@ static void make_limit(struct history *h, unsigned i)
             rate = plan == 0 ? random_rate(&h->rng, kind) : rate;
     snprintf(h->names[i], sizeof(h->names[i]), "%s%" PRIx64 "-%u",
              h->conform->prefix, h->seed, i);
-    h->stored[i] =
-        (struct sl_stored){.name = h->names[i], .strictest = h->limits[i][0]};
+    h->stored[i] = (struct sl_limit_binding){.name = h->names[i],
+                                             .strictest = h->limits[i][0]};
     for (unsigned plan = 1; plan < PLANS; plan++) {
         const struct sl_limit *l = &h->limits[i][plan];
         struct sl_limit *s = &h->stored[i].strictest;
@@ -226,18 +226,18 @@ static bool may_carry(const struct history *h, const struct asked *a,
                       unsigned i)
 {
     enum sl_kind kind = h->limits[a->limit[i]][0].kind;
-    enum sl_errand errand = a->take.errand;
+    enum sl_take_op errand = a->take.errand;
 
     return (kind == SL_FIXED || kind == SL_QUOTA) &&
-           (errand == SL_ERRAND_TAKE || errand == SL_ERRAND_LOOK ||
-            errand == SL_ERRAND_EACH);
+           (errand == SL_TAKE_OP_TAKE || errand == SL_TAKE_OP_PEEK ||
+            errand == SL_TAKE_OP_EACH);
 }
 
 static void make_part(struct history *h, struct asked *a, unsigned i)
 {
     unsigned limit = random_limit(h, a, i);
     unsigned key = (unsigned)rng_below(&h->rng, KEYS);
-    struct sl_take_part *p = &a->parts[i];
+    struct sl_store_part *p = &a->parts[i];
     unsigned first;
 
     a->limit[i] = limit;
@@ -246,7 +246,7 @@ static void make_part(struct history *h, struct asked *a, unsigned i)
     first = first_of(a, i);
     if (first < i) /* one caller has one plan */
         a->plan[i] = a->plan[first];
-    *p = (struct sl_take_part){
+    *p = (struct sl_store_part){
         .of = &h->stored[limit],
         .limit = &h->limits[limit][a->plan[i]],
         .key = sl_str_c(h->keys[limit][key]),
@@ -262,10 +262,10 @@ static void make_part(struct history *h, struct asked *a, unsigned i)
 
 static void make_take(struct history *h, struct asked *a)
 {
-    static const enum sl_errand errands[] = {
-        SL_ERRAND_TAKE,      SL_ERRAND_TAKE, SL_ERRAND_TAKE, SL_ERRAND_TAKE,
-        SL_ERRAND_TAKE,      SL_ERRAND_LOOK, SL_ERRAND_EACH, SL_ERRAND_CHARGE,
-        SL_ERRAND_GIVE_BACK, SL_ERRAND_TAKE, SL_ERRAND_RESET};
+    static const enum sl_take_op errands[] = {
+        SL_TAKE_OP_TAKE,   SL_TAKE_OP_TAKE, SL_TAKE_OP_TAKE, SL_TAKE_OP_TAKE,
+        SL_TAKE_OP_TAKE,   SL_TAKE_OP_PEEK, SL_TAKE_OP_EACH, SL_TAKE_OP_CHARGE,
+        SL_TAKE_OP_REFUND, SL_TAKE_OP_TAKE, SL_TAKE_OP_RESET};
     unsigned most = h->conform->parts_most ? h->conform->parts_most : 8;
 
     a->take = (struct sl_take){
@@ -278,7 +278,7 @@ static void make_take(struct history *h, struct asked *a)
         .done = on_done,
         .ctx = h,
     };
-    if (h->conform->in_steps && a->take.errand != SL_ERRAND_TAKE)
+    if (h->conform->in_steps && a->take.errand != SL_TAKE_OP_TAKE)
         a->take.count = 1;
     a->take.apart = h->conform->in_steps;
     for (unsigned i = 0; i < a->take.count; i++)
@@ -347,7 +347,7 @@ static bool step(struct history *h, unsigned number)
 
     move_time(h);
     make_take(h, &a);
-    if (a.take.errand == SL_ERRAND_EACH)
+    if (a.take.errand == SL_TAKE_OP_EACH)
         model_each(h, &a, want);
     else
         allowed = model_set(h, &a, want);
@@ -358,7 +358,7 @@ static bool step(struct history *h, unsigned number)
             print_difference(h, &a, number, i, &want[i]);
             return false;
         }
-    if (a.take.errand != SL_ERRAND_EACH && a.take.allowed != allowed) {
+    if (a.take.errand != SL_TAKE_OP_EACH && a.take.allowed != allowed) {
         printf("# seed %" PRIu64 " step %u: the set was %s\n", h->seed, number,
                allowed ? "refused" : "allowed"); /* (1) */
         return false;

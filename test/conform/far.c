@@ -53,10 +53,10 @@ void far_init(struct far *far, const char *arg)
         .deadline = 10 * SL_S,
         .on_news = on_dynamo_news,
     };
-    must(far->in_redis ? sl_redis_where_read(sl_str_c(where), &far->arena,
-                                             &far->redis.where, &diag)
-                       : sl_dynamo_where_read(sl_str_c(where), &far->arena,
-                                              &far->dynamo.where, &diag),
+    must(far->in_redis ? sl_redis_url_read(sl_str_c(where), &far->arena,
+                                           &far->redis.where, &diag)
+                       : sl_dynamo_url_read(sl_str_c(where), &far->arena,
+                                            &far->dynamo.where, &diag),
          &diag);
     must(sl_loop_open(NULL, &far->loop, &diag), &diag);
 }

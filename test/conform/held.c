@@ -201,7 +201,8 @@ static void make_limit(struct world *w)
     }
     if (sl_limit_init(&w->limit, kind, &rate, NULL, NULL))
         bail("no limit");
-    w->stored = (struct sl_stored){.name = "held", .strictest = w->limit};
+    w->stored =
+        (struct sl_limit_binding){.name = "held", .strictest = w->limit};
     snprintf(w->key, sizeof(w->key), "hold:%u", (unsigned)w->seed);
 }
 
@@ -229,7 +230,8 @@ static void begin(struct world *w, enum sl_kind kind, const char *text,
     if (sl_parse_rate(sl_str_c(text), &rate, NULL) ||
         sl_limit_init(&w->limit, kind, &rate, NULL, NULL))
         bail("no limit");
-    w->stored = (struct sl_stored){.name = "held", .strictest = w->limit};
+    w->stored =
+        (struct sl_limit_binding){.name = "held", .strictest = w->limit};
     snprintf(w->key, sizeof(w->key), "%s", key);
     w->now = 20000 * SL_DAY;
 }
@@ -405,7 +407,7 @@ int main(int argc, char **argv)
         return 2;
     sl_arena_init(&arena, 1 << 16, &sl_alloc_libc);
     snprintf(where, sizeof(where), "redis+unix://%s", argv[1]);
-    if (sl_redis_where_read(sl_str_c(where), &arena, &w.where, NULL) ||
+    if (sl_redis_url_read(sl_str_c(where), &arena, &w.where, NULL) ||
         sl_loop_open(NULL, &w.loop, NULL))
         bail("no loop");
     for (unsigned i = 0; i < NODES; i++)

@@ -27,12 +27,12 @@ struct extra {
 
 struct world {
     struct sl_loop *loop;
-    struct sl_redis_where where;
+    struct sl_redis_url where;
     struct sl_store *nodes[NODES];
     struct rng rng;
     uint64_t seed, ids;
     struct sl_limit limit;
-    struct sl_stored stored;
+    struct sl_limit_binding stored;
     char key[64];
     sl_ns now;
     struct held list[STEPS]; /* plain takes are settled holds */

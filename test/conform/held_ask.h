@@ -41,12 +41,12 @@ static inline struct sl_take take(struct world *w, unsigned node, uint64_t cost,
                                   struct sl_hold_id id, sl_ns life,
                                   struct sl_answer *ret)
 {
-    struct sl_take_part part = {.of = &w->stored,
-                                .limit = &w->limit,
-                                .key = sl_str_c(w->key),
-                                .name = sl_str_c(w->key),
-                                .cost = cost};
-    struct sl_take t = {.errand = SL_ERRAND_TAKE,
+    struct sl_store_part part = {.of = &w->stored,
+                                 .limit = &w->limit,
+                                 .key = sl_str_c(w->key),
+                                 .name = sl_str_c(w->key),
+                                 .cost = cost};
+    struct sl_take t = {.errand = SL_TAKE_OP_TAKE,
                         .parts = &part,
                         .count = 1,
                         .now = w->now,
@@ -64,7 +64,7 @@ static inline struct sl_take take(struct world *w, unsigned node, uint64_t cost,
 }
 
 static inline struct sl_hold_call call(struct world *w, unsigned node,
-                                       enum sl_hold_errand errand,
+                                       enum sl_hold_action errand,
                                        struct sl_hold_id id, uint64_t cost,
                                        bool release, sl_ns life)
 {

@@ -30,7 +30,7 @@ struct world {
     struct rng rng;
     uint64_t seed;
     struct sl_limit limit;
-    struct sl_stored stored;
+    struct sl_limit_binding stored;
     char key[64];
     sl_ns now;
     struct {
@@ -69,14 +69,14 @@ static void on_done(struct sl_take *take)
     sl_loop_stop(w->far.loop);
 }
 
-static bool ask(struct world *w, unsigned node, enum sl_errand errand,
+static bool ask(struct world *w, unsigned node, enum sl_take_op errand,
                 uint64_t cost)
 {
-    struct sl_take_part part = {.of = &w->stored,
-                                .limit = &w->limit,
-                                .key = sl_str_c(w->key),
-                                .name = sl_str_c(w->key),
-                                .cost = cost};
+    struct sl_store_part part = {.of = &w->stored,
+                                 .limit = &w->limit,
+                                 .key = sl_str_c(w->key),
+                                 .name = sl_str_c(w->key),
+                                 .cost = cost};
     struct sl_take take = {.errand = errand,
                            .parts = &part,
                            .count = 1,
@@ -96,7 +96,7 @@ static bool ask(struct world *w, unsigned node, enum sl_errand errand,
 
 static bool take(struct world *w, unsigned node, uint64_t cost)
 {
-    return ask(w, node, SL_ERRAND_TAKE, cost);
+    return ask(w, node, SL_TAKE_OP_TAKE, cost);
 }
 
 /* ---- histories ---- */
@@ -120,10 +120,10 @@ static void make_limit(struct world *w)
         rate.unit = SL_UNIT_DAY;
     if (sl_limit_init(&w->limit, kind, &rate, NULL, NULL))
         bail("no limit");
-    w->stored =
-        (struct sl_stored){.name = "leased",
-                           .strictest = w->limit,
-                           .lease = 1 + (unsigned)rng_below(&w->rng, 100)};
+    w->stored = (struct sl_limit_binding){
+        .name = "leased",
+        .strictest = w->limit,
+        .lease = 1 + (unsigned)rng_below(&w->rng, 100)};
     snprintf(w->key, sizeof(w->key), "lease:%u", (unsigned)w->seed);
 }
 
@@ -297,7 +297,7 @@ static void test_enough(struct world *w)
 
     CASE("a lease takes little from a busy node");
     CHECK_EQ(sl_limit_init(&w->limit, SL_BUCKET, &rate, NULL, NULL), 0);
-    w->stored = (struct sl_stored){
+    w->stored = (struct sl_limit_binding){
         .name = "leased", .strictest = w->limit, .lease = 20};
     snprintf(w->key, sizeof(w->key), "lease:enough");
     w->now = next_day(w);
@@ -317,7 +317,7 @@ static void test_drain(struct world *w)
 
     CASE("a drained node gives back what it has not spent");
     CHECK_EQ(sl_limit_init(&w->limit, SL_FIXED, &rate, NULL, NULL), 0);
-    w->stored = (struct sl_stored){
+    w->stored = (struct sl_limit_binding){
         .name = "leased", .strictest = w->limit, .lease = 100};
     snprintf(w->key, sizeof(w->key), "lease:drain");
     w->now = next_day(w);
@@ -339,7 +339,7 @@ static void begin_lease(struct world *w, enum sl_kind kind, const char *why)
     if (kind == SL_QUOTA)
         rate.unit = SL_UNIT_DAY;
     CHECK_EQ(sl_limit_init(&w->limit, kind, &rate, NULL, NULL), 0);
-    w->stored = (struct sl_stored){
+    w->stored = (struct sl_limit_binding){
         .name = "leased", .strictest = w->limit, .lease = 50};
     snprintf(w->key, sizeof(w->key), "lease:%s:%u", why, (unsigned)kind);
     w->now = next_day(w) + 10 * SL_DAY;
@@ -353,7 +353,7 @@ static void begin_lease(struct world *w, enum sl_kind kind, const char *why)
 static void end_lease(struct world *w)
 {
     far_drain(&w->far, w->nodes[0], w->now);
-    ask(w, 0, SL_ERRAND_LOOK, 1); /* on the same connection, behind it */
+    ask(w, 0, SL_TAKE_OP_PEEK, 1); /* on the same connection, behind it */
     close_node(w, 0);
     w->nodes[0] = far_open(&w->far);
 }
@@ -377,7 +377,7 @@ static void test_reset(struct world *w)
         uint64_t got;
 
         begin_lease(w, kinds[i], "reset");
-        ask(w, 1, SL_ERRAND_RESET, 0);
+        ask(w, 1, SL_TAKE_OP_RESET, 0);
         got = take_all(w);
         CHECK(got < 20);
         end_lease(w);

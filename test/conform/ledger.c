@@ -93,12 +93,12 @@ static struct hold *new_hold(struct ledger *l)
     return &l->hold[i];
 }
 
-static struct sl_take_part part_of(const struct ledger *l,
-                                   const struct held *held)
+static struct sl_store_part part_of(const struct ledger *l,
+                                    const struct held *held)
 {
     const char *key = l->keys[held->limit][held->key];
 
-    return (struct sl_take_part){
+    return (struct sl_store_part){
         .of = &l->stored[held->limit],
         .limit = &l->limit[held->limit],
         .key = sl_str_c(key),
@@ -108,7 +108,7 @@ static struct sl_take_part part_of(const struct ledger *l,
 }
 
 /* One to PARTS different limits, each with one key. */
-static unsigned make_parts(struct ledger *l, struct sl_take_part *parts,
+static unsigned make_parts(struct ledger *l, struct sl_store_part *parts,
                            struct held *held)
 {
     unsigned count = 1 + (unsigned)rng_below(&l->rng, PARTS);
@@ -174,8 +174,8 @@ static void keep_hold(struct hold *h, const struct sl_take *take,
             h->part[h->count++] = held[i];
 }
 
-static struct sl_take take_of(struct ledger *l, enum sl_errand errand,
-                              struct sl_take_part *parts)
+static struct sl_take take_of(struct ledger *l, enum sl_take_op errand,
+                              struct sl_store_part *parts)
 {
     return (struct sl_take){.errand = errand,
                             .parts = parts,
@@ -194,10 +194,10 @@ static bool ask_store(struct ledger *l, struct sl_take *take)
 
 static void do_take(struct ledger *l, struct hold *h)
 {
-    struct sl_take_part parts[PARTS];
+    struct sl_store_part parts[PARTS];
     struct held held[PARTS];
     struct sl_answer want[PARTS];
-    struct sl_take take = take_of(l, SL_ERRAND_TAKE, parts);
+    struct sl_take take = take_of(l, SL_TAKE_OP_TAKE, parts);
     bool allowed;
 
     take.count = make_parts(l, parts, held);
@@ -222,9 +222,9 @@ static void do_take(struct ledger *l, struct hold *h)
 /* One key, of a limit that has a clock, or a level. */
 static void do_back(struct ledger *l)
 {
-    struct sl_take_part parts[PARTS];
+    struct sl_store_part parts[PARTS];
     struct held held[PARTS];
-    struct sl_take take = take_of(l, SL_ERRAND_GIVE_BACK, parts);
+    struct sl_take take = take_of(l, SL_TAKE_OP_REFUND, parts);
 
     do {
         (void)make_parts(l, parts, held);
@@ -237,9 +237,9 @@ static void do_back(struct ledger *l)
 
 static void do_reset(struct ledger *l)
 {
-    struct sl_take_part parts[PARTS];
+    struct sl_store_part parts[PARTS];
     struct held held[PARTS];
-    struct sl_take take = take_of(l, SL_ERRAND_RESET, parts);
+    struct sl_take take = take_of(l, SL_TAKE_OP_RESET, parts);
 
     take.count = make_parts(l, parts, held);
     if (ask_store(l, &take))
@@ -252,8 +252,8 @@ static void look_at_all(struct ledger *l)
 {
     for (unsigned i = 0; i < KINDS * KEYS && !l->bad; i++) {
         struct held held = {.limit = i / KEYS, .key = i % KEYS};
-        struct sl_take_part part = part_of(l, &held);
-        struct sl_take take = take_of(l, SL_ERRAND_LOOK, &part);
+        struct sl_store_part part = part_of(l, &held);
+        struct sl_take take = take_of(l, SL_TAKE_OP_PEEK, &part);
 
         take.count = 1;
         part.cost = 1;
@@ -314,7 +314,7 @@ static void compare_parts(struct ledger *l, const struct hold *h,
 }
 
 static struct sl_hold_call call_of(struct ledger *l, const struct hold *h,
-                                   enum sl_hold_errand errand)
+                                   enum sl_hold_action errand)
 {
     return (struct sl_hold_call){.errand = errand,
                                  .id = h->id,
@@ -397,8 +397,8 @@ static bool make_limits(struct ledger *l)
             return false;
         snprintf(l->names[i], sizeof(l->names[i]), "%sh%" PRIx64 "-%u",
                  l->conform->prefix, l->seed, i);
-        l->stored[i] =
-            (struct sl_stored){.name = l->names[i], .strictest = l->limit[i]};
+        l->stored[i] = (struct sl_limit_binding){.name = l->names[i],
+                                                 .strictest = l->limit[i]};
         for (unsigned k = 0; k < KEYS; k++)
             snprintf(l->keys[i][k], sizeof(l->keys[i][k]), "%s:k%u",
                      l->names[i], k);

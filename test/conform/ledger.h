@@ -1,7 +1,7 @@
 /* ledger.h -- what is known of a history of holds: the cells by core/, and all
  * that is held. */
-#ifndef SL_LEDGER_H
-#define SL_LEDGER_H
+#ifndef SL_USAGE_DB_H
+#define SL_USAGE_DB_H
 
 #include "../prop/oracle/rng.h"
 #include "conform.h"
@@ -15,10 +15,10 @@
 struct held {
     unsigned limit, key;
     uint64_t cost;
-    struct sl_mark mark;
-    struct sl_returned returned; /* to its key, by the take */
-    bool firm;                   /* taken, and not held */
-    bool gone;                   /* its key was reset since */
+    struct sl_hold_snapshot mark;
+    struct sl_refunds returned; /* to its key, by the take */
+    bool firm;                  /* taken, and not held */
+    bool gone;                  /* its key was reset since */
 };
 
 struct hold {
@@ -36,13 +36,13 @@ struct ledger {
     struct rng rng;
     uint64_t seed;
     unsigned step;
-    struct sl_stored stored[KINDS];
+    struct sl_limit_binding stored[KINDS];
     struct sl_limit limit[KINDS];  /* at the quantum of the table */
     struct sl_limit judged[KINDS]; /* at the store's */
     char names[KINDS][48];
     char keys[KINDS][KEYS][64];
     struct sl_cell cell[KINDS][KEYS];
-    struct sl_returned returned[KINDS][KEYS]; /* to a bucket, in units */
+    struct sl_refunds returned[KINDS][KEYS]; /* to a bucket, in units */
     /* The clock has stepped back while something was held of the key: what
      * comes back of that is the store's to guess, until it is reset. */
     bool vague[KINDS][KEYS];

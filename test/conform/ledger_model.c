@@ -11,18 +11,18 @@ static void end_part(struct ledger *l, const struct hold *h,
     const struct sl_limit *limit = &l->judged[p->limit];
     struct sl_cell *cell = cell_of(l, p), next;
     struct sl_since since = {h->taken, at, 0};
-    struct sl_returned *all = &l->returned[p->limit][p->key];
-    struct sl_returned returned = {all->all - p->returned.all,
-                                   all->gifts - p->returned.gifts};
-    struct sl_mark mark = p->mark;
+    struct sl_refunds *all = &l->returned[p->limit][p->key];
+    struct sl_refunds returned = {all->all - p->returned.all,
+                                  all->gifts - p->returned.gifts};
+    struct sl_hold_snapshot mark = p->mark;
 
     if (cost > p->cost)
         *cell = sl_adjust(limit, *cell, (int64_t)(cost - p->cost), at, at).next;
     if (cost >= p->cost || p->gone)
         return;
     if (sl_is_bucket(limit->kind))
-        mark = sl_mark_less(limit, &p->mark, p->cost, &returned);
-    next = sl_unhold(limit, *cell, p->cost - cost, &mark, &since);
+        mark = sl_hold_snapshot_reduce(limit, &p->mark, p->cost, &returned);
+    next = sl_hold_refund(limit, *cell, p->cost - cost, &mark, &since);
     if (sl_is_bucket(limit->kind))
         all->all += sl_sub_floor(sl_units_used(limit, *cell, at), next.w[1]);
     *cell = next;
@@ -80,7 +80,7 @@ void ledger_take(struct ledger *l, struct held *held, unsigned count)
         struct sl_cell *cell = cell_of(l, &held[i]);
 
         *cell = sl_take(limit, *cell, held[i].cost, l->conform->now).next;
-        held[i].mark = sl_mark_of(limit, *cell);
+        held[i].mark = sl_hold_snapshot_of(limit, *cell);
         held[i].returned = l->returned[held[i].limit][held[i].key];
     }
 }
@@ -88,7 +88,7 @@ void ledger_take(struct ledger *l, struct held *held, unsigned count)
 void ledger_back(struct ledger *l, const struct held *p, sl_ns when)
 {
     const struct sl_limit *limit = &l->judged[p->limit];
-    struct sl_returned *all = &l->returned[p->limit][p->key];
+    struct sl_refunds *all = &l->returned[p->limit][p->key];
     struct sl_cell *cell = cell_of(l, p), next;
     sl_ns now = l->conform->now;
 

@@ -9,27 +9,27 @@ unsigned first_of(const struct asked *a, unsigned i)
     return i;
 }
 
-static struct sl_taken judge(const struct history *h, const struct asked *a,
-                             unsigned i, uint64_t cost)
+static struct sl_take_result
+judge(const struct history *h, const struct asked *a, unsigned i, uint64_t cost)
 {
     const struct sl_limit *limit = &h->judged[a->limit[i]][a->plan[i]];
     struct sl_cell cell = h->cells[a->limit[i]][a->key[i]];
     sl_ns now = a->take.now;
-    struct sl_taken t;
+    struct sl_take_result t;
     struct sl_answer would;
 
     switch (a->take.errand) {
-    case SL_ERRAND_LOOK:
+    case SL_TAKE_OP_PEEK:
         would = sl_take(limit, cell, cost, now).answer;
         t = sl_take(limit, cell, 0, now);
         t.answer.outcome = would.outcome;
         t.answer.retry_in = would.retry_in;
         return t;
-    case SL_ERRAND_CHARGE:
+    case SL_TAKE_OP_CHARGE:
         return sl_adjust(limit, cell, (int64_t)cost, now, now);
-    case SL_ERRAND_GIVE_BACK:
+    case SL_TAKE_OP_REFUND:
         return sl_adjust(limit, cell, -(int64_t)cost, a->parts[i].when, now);
-    case SL_ERRAND_RESET:
+    case SL_TAKE_OP_RESET:
         return sl_take(limit, sl_cell_of(0, 0), 0, now);
     default:
         return sl_take(limit, cell, cost, now);
@@ -45,7 +45,7 @@ static void keep(struct history *h, const struct asked *a, unsigned i,
 /* What part `i` says if `used` of another key counts against it, too. */
 static void count_beside(const struct history *h, const struct asked *a,
                          unsigned i, uint64_t cost, uint64_t used,
-                         struct sl_taken *taken)
+                         struct sl_take_result *taken)
 {
     const struct sl_limit *limit = &h->judged[a->limit[i]][a->plan[i]];
     struct sl_cell cell = h->cells[a->limit[i]][a->key[i]];
@@ -56,7 +56,7 @@ static void count_beside(const struct history *h, const struct asked *a,
     if (would.outcome != SL_ALLOW)
         taken->next = sl_take(limit, cell, 0, now).next;
     taken->answer = would;
-    if (a->take.errand == SL_ERRAND_LOOK) {
+    if (a->take.errand == SL_TAKE_OP_PEEK) {
         taken->answer = sl_take(limit, both, 0, now).answer;
         taken->answer.outcome = would.outcome;
         taken->answer.retry_in = would.retry_in;
@@ -76,7 +76,7 @@ void model_each(struct history *h, const struct asked *a,
 
     for (unsigned i = 0; i < a->take.count; i++) {
         bool same = carries && a->key[i - 1] == a->key[i];
-        struct sl_taken t = judge(h, a, i, a->parts[i].cost);
+        struct sl_take_result t = judge(h, a, i, a->parts[i].cost);
 
         if (carries && !same && used_of(&want[i - 1]) > 0)
             count_beside(h, a, i, a->parts[i].cost, used_of(&want[i - 1]), &t);
@@ -112,13 +112,14 @@ static int beside_of(const struct asked *a, unsigned i)
 }
 
 /* Judge part `i`, or look at it if the set is refused. */
-static struct sl_taken model_part(struct history *h, const struct asked *a,
-                                  unsigned i, bool refused,
-                                  const struct sl_taken *taken)
+static struct sl_take_result model_part(struct history *h,
+                                        const struct asked *a, unsigned i,
+                                        bool refused,
+                                        const struct sl_take_result *taken)
 {
     uint64_t cost = refused ? 0 : cost_of(a, i);
     int beside = beside_of(a, i);
-    struct sl_taken t;
+    struct sl_take_result t;
 
     if (refused)
         t = sl_take(&h->judged[a->limit[i]][a->plan[i]],
@@ -132,7 +133,7 @@ static struct sl_taken model_part(struct history *h, const struct asked *a,
 
 bool model_set(struct history *h, const struct asked *a, struct sl_answer *want)
 {
-    struct sl_taken taken[SL_PARTS];
+    struct sl_take_result taken[SL_PARTS];
     bool allowed = true;
 
     for (unsigned i = 0; i < a->take.count; i++) {

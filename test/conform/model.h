@@ -15,7 +15,7 @@ struct history {
     uint64_t seed;
     struct sl_limit limits[LIMITS][PLANS]; /* at the quantum of the table */
     struct sl_limit judged[LIMITS][PLANS]; /* at the store's */
-    struct sl_stored stored[LIMITS];
+    struct sl_limit_binding stored[LIMITS];
     char names[LIMITS][32];
     struct sl_cell cells[LIMITS][KEYS];
     char keys[LIMITS][KEYS][64];
@@ -27,7 +27,7 @@ struct history {
 /* A take, and which limits, plans and keys its parts have. */
 struct asked {
     struct sl_take take;
-    struct sl_take_part parts[SL_PARTS];
+    struct sl_store_part parts[SL_PARTS];
     unsigned limit[SL_PARTS], plan[SL_PARTS], key[SL_PARTS];
 };
 

@@ -15,7 +15,7 @@ struct link {
     unsigned asked;
 };
 
-static int on_bind(struct sl_store *store, struct sl_stored *limits,
+static int on_bind(struct sl_store *store, struct sl_limit_binding *limits,
                    unsigned count, struct sl_diag *diag)
 {
     (void)store;
@@ -28,7 +28,7 @@ static int on_bind(struct sl_store *store, struct sl_stored *limits,
 static redisReply *ask(struct link *link, const struct sl_take *take,
                        bool whole)
 {
-    struct sl_script_how how = {
+    struct sl_script_options how = {
         .whole = whole, .own_now = true, .near = take->now};
     void *reply = NULL;
 
@@ -44,7 +44,7 @@ static redisReply *ask(struct link *link, const struct sl_take *take,
 static bool read_reply(struct sl_take *take, const redisReply *reply)
 {
     int64_t numbers[SL_SCRIPT_NUMBERS];
-    struct sl_script_said said;
+    struct sl_script_reply said;
 
     if (reply->type == REDIS_REPLY_ERROR)
         printf("# %s\n", reply->str);

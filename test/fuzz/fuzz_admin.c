@@ -33,7 +33,7 @@ static const char policy_text[] =
 enum { TOP, LOOK, RESET, DECODE, PLACES };
 
 static struct sl_engine *engine;
-static struct sl_top *top;
+static struct sl_top_keys *top;
 
 static void open_engine(void)
 {
@@ -49,16 +49,16 @@ static void open_engine(void)
     MUST(sl_policy_read(&report, &reading, &policy) == 0);
     MUST(sl_memory_open(&memory, &options.store, &diag) == 0);
     MUST(sl_engine_open(&options, policy, &engine, &diag) == 0);
-    MUST(sl_top_open(NULL, &secret, 0, &top) == 0);
+    MUST(sl_top_keys_open(NULL, &secret, 0, &top) == 0);
     sl_policy_unref(policy);
     sl_report_done(&report);
 }
 
-static int on_top(void *ctx, const struct sl_top_query *query,
-                  struct sl_arena *arena, struct sl_top_answer *ret)
+static int on_top(void *ctx, const struct sl_top_keys_query *query,
+                  struct sl_arena *arena, struct sl_top_keys_answer *ret)
 {
     (void)ctx;
-    return sl_top_read(&top, 1, query, arena, ret);
+    return sl_top_keys_read(&top, 1, query, arena, ret);
 }
 
 static struct sl_admin admin = {.top = on_top};

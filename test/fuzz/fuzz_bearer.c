@@ -46,7 +46,7 @@ static unsigned split(struct sl_str text, struct sl_header *list)
     return count;
 }
 
-static bool is_inside(const struct sl_facts *facts, struct sl_str piece)
+static bool is_inside(const struct sl_request *facts, struct sl_str piece)
 {
     for (unsigned i = 0; i < facts->header_count; i++) {
         struct sl_str value = facts->headers[i].value;
@@ -59,31 +59,31 @@ static bool is_inside(const struct sl_facts *facts, struct sl_str piece)
 }
 
 /* (2) */
-static void check_twice(const struct sl_facts *once, bool had)
+static void check_twice(const struct sl_request *once, bool had)
 {
     struct sl_header list[2 * LINES];
-    struct sl_facts facts = {.headers = list};
+    struct sl_request facts = {.headers = list};
     struct sl_str token;
-    enum sl_token_fault fault;
+    enum sl_token_error fault;
 
     for (unsigned i = 0; i < once->header_count; i++)
         list[facts.header_count++] = once->headers[i];
     for (unsigned i = 0; i < once->header_count; i++)
         list[facts.header_count++] = once->headers[i];
-    fault = sl_facts_token(&policy, &facts, &token);
+    fault = sl_request_token(&policy, &facts, &token);
     MUST(token.len == 0);
     MUST(!had || fault == SL_TOKEN_MALFORMED);
 }
 
 /* (3) */
-static void check_cookie(const struct sl_facts *once)
+static void check_cookie(const struct sl_request *once)
 {
     static const struct sl_header other = {
         {"cookie",            6 },
         {"theme=dark; ss=no", 17}
     };
     struct sl_header list[LINES + 2];
-    struct sl_facts facts = {.headers = list};
+    struct sl_request facts = {.headers = list};
     struct sl_str before, after;
     unsigned count, again;
 
@@ -91,8 +91,8 @@ static void check_cookie(const struct sl_facts *once)
     for (unsigned i = 0; i < once->header_count; i++)
         list[facts.header_count++] = once->headers[i];
     list[facts.header_count++] = other;
-    before = sl_facts_cookie(once, SL_STR("s"), &count);
-    after = sl_facts_cookie(&facts, SL_STR("s"), &again);
+    before = sl_request_cookie(once, SL_STR("s"), &count);
+    after = sl_request_cookie(&facts, SL_STR("s"), &again);
     MUST(count == again && before.len == after.len);
     MUST(before.len == 0 || is_inside(once, before));
 }
@@ -101,13 +101,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sl_str text = {(const char *)data, size}, token;
     struct sl_header list[LINES];
-    struct sl_facts facts = {.headers = list};
-    enum sl_token_fault fault;
+    struct sl_request facts = {.headers = list};
+    enum sl_token_error fault;
     sl_ns life = sl_cache_control_life(text);
 
     MUST(life == SL_NS_NONE || (life >= 0 && life <= 315360000 * SL_S)); /* 4 */
     facts.header_count = split(text, list);
-    fault = sl_facts_token(&policy, &facts, &token);
+    fault = sl_request_token(&policy, &facts, &token);
     MUST(fault == SL_TOKEN_GOOD || fault == SL_TOKEN_MALFORMED);
     MUST(fault == SL_TOKEN_GOOD || token.len == 0);
     MUST(token.len == 0 || is_inside(&facts, token)); /* (1) */

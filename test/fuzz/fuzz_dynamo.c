@@ -33,7 +33,7 @@ static void try_reply(int status, struct sl_str body)
         {.name = SL_STR("b")                  },
     };
     char why[SL_REPLY_WHY], text[16];
-    struct sl_reply_text texts[] = {
+    struct sl_dynamo_text texts[] = {
         {"x", text, sizeof(text), false}
     };
     bool told, there;
@@ -41,34 +41,34 @@ static void try_reply(int status, struct sl_str body)
     memcpy(rows[0].sort, "RATE_LIMIT#0", sizeof("RATE_LIMIT#0"));
     memcpy(rows[1].sort, "CELL#1", sizeof("CELL#1"));
     for (unsigned count = 0; count <= SL_LEN(rows); count++) {
-        MUST(sl_reply_read(status, body, rows, count, SL_DAY, &told, why) <=
-             SL_UNSURE); /* (1) */
+        MUST(sl_dynamo_reply_read(status, body, rows, count, SL_DAY, &told,
+                                  why) <= SL_UNSURE); /* (1) */
         MUST(strnlen(why, sizeof(why)) < sizeof(why));
         for (unsigned i = 0; i < count; i++)
             must_be_row(&rows[i]);
     }
-    MUST(sl_reply_texts(status, body, texts, 1, &there, why) <= SL_UNSURE);
+    MUST(sl_dynamo_texts(status, body, texts, 1, &there, why) <= SL_UNSURE);
     MUST(strnlen(text, sizeof(text)) < sizeof(text));
 }
 
 static void try_pledge(struct sl_str text)
 {
-    struct sl_pledge pledge = {.count = 0};
+    struct sl_journal_pledge pledge = {.count = 0};
     struct sl_cell cell = sl_cell_of(20000 * SL_DAY, 7);
     struct sl_buf after;
     struct sl_row row;
 
     sl_buf_init(&pledge.names, 1 << 16, &sl_alloc_libc);
     sl_buf_init(&after, 1 << 12, &sl_alloc_libc);
-    if (sl_pledge_read(text, SL_TIME_END - 1, &pledge, &after)) {
-        MUST(after.len == SL_PLEDGE_ID + 4);                /* "SET#" */
+    if (sl_journal_pledge_read(text, SL_TIME_END - 1, &pledge, &after)) {
+        MUST(after.len == SL_JOURNAL_PLEDGE_ID + 4);        /* "SET#" */
         MUST(pledge.count > 0 && pledge.count <= SL_PARTS); /* (5) */
         for (unsigned i = 0; i < pledge.count; i++) {
-            struct sl_pledge_row *one = &pledge.rows[i];
+            struct sl_journal_pledge_row *one = &pledge.rows[i];
 
             MUST(one->name.at >= pledge.names.bytes && one->name.len > 0);
-            sl_pledge_row_of(one, pledge.id, &row);
-            cell = sl_pledge_undo(one, cell, 20001 * SL_DAY);
+            sl_journal_pledge_row_of(one, pledge.id, &row);
+            cell = sl_journal_pledge_undo(one, cell, 20001 * SL_DAY);
             MUST(cell.w[0] >> SL_CELL_W0_BITS == 0);
             MUST(cell.w[1] >> SL_CELL_W1_BITS == 0);
         }
@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sl_str text = {(const char *)data, size};
     static struct sl_aws_found found;
-    struct sl_dynamo_where where;
+    struct sl_dynamo_url where;
     struct sl_arena arena;
     struct sl_diag why;
     sl_ns at;
@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!sl_date_read(text, &at))
         MUST(at >= 0);
     sl_arena_init(&arena, 1 << 16, &sl_alloc_libc);
-    if (!sl_dynamo_where_read(text, &arena, &where, &why))
+    if (!sl_dynamo_url_read(text, &arena, &where, &why))
         MUST(where.endpoint && where.host.len > 0 && where.table.len >= 3 &&
              where.region.len > 0); /* (4) */
     sl_arena_done(&arena);

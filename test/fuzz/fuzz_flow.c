@@ -10,7 +10,7 @@
 
 #include "cli/flow/flow.h"
 
-static void must_expect(const struct sl_act *act)
+static void must_expect(const struct sl_flow_act *act)
 {
     for (size_t i = 0; i < act->expect_count; i++) {
         const struct sl_expect *e = &act->expects[i];
@@ -33,15 +33,15 @@ static void must_bring(const struct sl_inputs *in)
         MUST(in->costs[i].limit[0]);
 }
 
-static void must_act(const struct sl_act *act)
+static void must_act(const struct sl_flow_act *act)
 {
-    MUST(act->kind <= SL_ACT_EXTEND);
+    MUST(act->kind <= SL_FLOW_ACT_EXTEND);
     MUST(act->when.at >= 0 && act->when.at < SL_TIME_END);
-    if (act->kind != SL_ACT_AT)
+    if (act->kind != SL_FLOW_ACT_AT)
         MUST(act->names[0]);
-    if (act->kind == SL_ACT_REQUEST)
+    if (act->kind == SL_FLOW_ACT_REQUEST)
         MUST(act->names[0][0] && act->names[1]);
-    MUST((act->record != NULL) == (act->kind == SL_ACT_SUBJECT));
+    MUST((act->record != NULL) == (act->kind == SL_FLOW_ACT_SUBJECT));
     if (act->in)
         must_bring(act->in);
     must_expect(act);
@@ -54,7 +54,7 @@ static size_t must_make_sense(const struct sl_flow_file *file, size_t lines)
     for (const struct sl_flow *f = file->flows; f; f = f->next) {
         MUST(f->name && f->policy && f->act_count > 0);
         MUST(f->line >= 1 && f->line <= lines);
-        for (const struct sl_act *a = f->acts; a; a = a->next) {
+        for (const struct sl_flow_act *a = f->acts; a; a = a->next) {
             MUST(a->line > f->line && a->line <= lines);
             must_act(a);
             acts++;

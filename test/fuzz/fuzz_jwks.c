@@ -14,7 +14,7 @@
 
 #include "identity/jose/keyset.h"
 
-static void must_be_key(const struct sl_key *key, unsigned wanted, bool secret)
+static void must_be_key(const struct sl_jwk *key, unsigned wanted, bool secret)
 {
     MUST(key->algorithms != 0);
     MUST((key->algorithms & ~wanted) == 0); /* (2) */
@@ -25,7 +25,7 @@ static void must_be_key(const struct sl_key *key, unsigned wanted, bool secret)
     MUST(key->kid_len <= SL_KID_BYTES);
 }
 
-static bool is_same_name(const struct sl_key *a, const struct sl_key *b)
+static bool is_same_name(const struct sl_jwk *a, const struct sl_jwk *b)
 {
     return a->has_kid && b->has_kid && a->kid_len == b->kid_len &&
            memcmp(a->kid, b->kid, a->kid_len) == 0;

@@ -107,7 +107,7 @@ static void must_be_claims(const struct sl_token *token)
     }
 }
 
-static enum sl_token_fault verify(const struct sl_keyset *set,
+static enum sl_token_error verify(const struct sl_keyset *set,
                                   struct sl_str text, struct sl_arena *arena,
                                   struct sl_token *token)
 {
@@ -122,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sl_arena arena, again;
     struct sl_token token, same;
     bool raw = size > 0 && data[0] == '=';
-    enum sl_token_fault fault;
+    enum sl_token_error fault;
 
     if (size > 9000)
         return 0;
@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                               &sl_alloc_libc, &set, NULL) == 0);
     text = raw ? sl_str_from(input, 1) : sign(input);
     fault = verify(set, text, &arena, &token);
-    MUST(fault < SL_TOKEN_FAULTS && fault != SL_TOKEN_NO_MEMORY); /* (4) */
+    MUST(fault < SL_TOKEN_ERRORS && fault != SL_TOKEN_NO_MEMORY); /* (4) */
     MUST(raw || fault != SL_TOKEN_SIGNATURE);
     if (fault == SL_TOKEN_GOOD) {
         must_be_signed(text);

@@ -67,7 +67,7 @@ static void must_name(const struct sl_key_template *key,
         MUST(sl_str_eq(sl_buf_str(&one), sl_buf_str(&two)) == same); /* (2) */
     for (size_t i = 0; i < one.len; i++)
         MUST((one.bytes[i] & 0xe0) != 0 && one.bytes[i] != 0x7f); /* (4) */
-    MUST(sl_key_templates_meet(key, &context, key, &context));    /* (5) */
+    MUST(sl_key_templates_collide(key, &context, key, &context)); /* (5) */
     sl_buf_done(&one);
     sl_buf_done(&two);
 }

@@ -94,10 +94,10 @@ static void read_row(struct sl_str bytes)
         {.name = expires_name, .format = 1}
     };
     PGresult *result = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
-    struct sl_pg_shape shape = {.plan = 0,
-                                .expires = 1,
-                                .plan_type = SL_PG_CHAR,
-                                .expires_type = SL_PG_TIMESTAMPTZ};
+    struct sl_pg_plan_shape shape = {.plan = 0,
+                                     .expires = 1,
+                                     .plan_type = SL_PG_CHAR,
+                                     .expires_type = SL_PG_TIMESTAMPTZ};
     struct sl_diag diag = {.sentence = ""};
     struct sl_pg_row row;
 
@@ -156,7 +156,8 @@ static uint64_t sum_stamps(void)
 {
     uint64_t sum = 0;
 
-    for (unsigned i = 0; i < SL_STAMPS; i += SL_STAMPS / SAMPLES)
+    for (unsigned i = 0; i < SL_REGISTRY_VERSIONS;
+         i += SL_REGISTRY_VERSIONS / SAMPLES)
         sum += atomic_load_explicit(&registry.stamps[i], memory_order_relaxed);
     return sum;
 }
@@ -168,7 +169,7 @@ static void read_message(struct sl_str message)
 
     registry.db.driver = &driver;
     registry.on_switch = on_switch;
-    MUST(sl_share_listen(&registry, NULL) == 0);
+    MUST(sl_sharing_listen(&registry, NULL) == 0);
     said = message;
     switched = 0;
     before = sum_stamps();

@@ -10,15 +10,16 @@
 #include "net/proxy2.h"
 
 /* Byte by byte, up to the first answer. */
-static enum sl_proxy2_result trickle(const uint8_t *data, size_t size,
-                                     struct sl_proxy2 *ret)
+static enum sl_proxy_header_result trickle(const uint8_t *data, size_t size,
+                                           struct sl_proxy_header *ret)
 {
     for (size_t len = 0;; len++) {
-        enum sl_proxy2_result result = sl_proxy2_read(data, len, ret);
+        enum sl_proxy_header_result result =
+            sl_proxy_header_read(data, len, ret);
 
-        if (result != SL_PROXY2_MORE)
+        if (result != SL_PROXY_HEADER_MORE)
             return result;
-        MUST(ret->need > len && ret->need <= SL_PROXY2_KEPT); /* (2) */
+        MUST(ret->need > len && ret->need <= SL_PROXY_HEADER_KEPT); /* (2) */
         if (len == size)
             return result;
     }
@@ -26,14 +27,16 @@ static enum sl_proxy2_result trickle(const uint8_t *data, size_t size,
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct sl_proxy2 whole, cut;
-    enum sl_proxy2_result result = sl_proxy2_read(data, size, &whole);
+    struct sl_proxy_header whole, cut;
+    enum sl_proxy_header_result result =
+        sl_proxy_header_read(data, size, &whole);
 
     MUST(trickle(data, size, &cut) == result); /* (1), (3) */
-    if (result == SL_PROXY2_REFUSED) {
+    if (result == SL_PROXY_HEADER_REFUSED) {
         MUST(whole.why && whole.why[0] && strcmp(whole.why, cut.why) == 0);
-    } else if (result == SL_PROXY2_DONE) {
-        MUST(whole.size >= SL_PROXY2_HEAD && whole.size <= SL_PROXY2_MOST);
+    } else if (result == SL_PROXY_HEADER_DONE) {
+        MUST(whole.size >= SL_PROXY_HEADER_HEAD &&
+             whole.size <= SL_PROXY_HEADER_MOST);
         MUST(whole.size == cut.size && whole.local == cut.local);
         MUST(whole.has_ip == cut.has_ip && whole.port == cut.port);
         MUST(memcmp(&whole.ip, &cut.ip, sizeof(cut.ip)) == 0);

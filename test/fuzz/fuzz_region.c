@@ -87,7 +87,7 @@ static struct sl_part part_of(unsigned limit, unsigned key, char text[16])
 static void know_limits(struct sl_table *table, unsigned step)
 {
     for (size_t i = 0; i < LIMITS; i += step)
-        MUST(sl_table_know(table, &limits[i]) == 0);
+        MUST(sl_table_add_limit(table, &limits[i]) == 0);
 }
 
 static void read_limits(void)
@@ -144,8 +144,8 @@ static struct sl_hold_id id_of(unsigned number)
 }
 
 /* Of one to eight limits. */
-static enum sl_verdict hold(struct sl_table *table, unsigned number,
-                            unsigned key, unsigned step, sl_ns now)
+static enum sl_set_result hold(struct sl_table *table, unsigned number,
+                               unsigned key, unsigned step, sl_ns now)
 {
     struct sl_part parts[8];
     char texts[8][16];
@@ -176,14 +176,14 @@ static const struct sl_limit *numbers(void *ctx, uint32_t id, uint64_t held,
 static void end_hold(struct sl_table *table, unsigned number, unsigned how,
                      unsigned step, sl_ns now)
 {
-    struct sl_hold_deed deed = {.errand = (enum sl_hold_errand)(how % 3),
-                                .id = id_of(number),
-                                .release = how & 4,
-                                .life = SL_S * (1 + number),
-                                .numbers = numbers,
-                                .ctx = &step};
+    struct sl_hold_result deed = {.errand = (enum sl_hold_action)(how % 3),
+                                  .id = id_of(number),
+                                  .release = how & 4,
+                                  .life = SL_S * (1 + number),
+                                  .numbers = numbers,
+                                  .ctx = &step};
 
-    MUST(sl_table_end(table, &deed, now, true) == SL_VERDICT_ALLOW);
+    MUST(sl_table_end(table, &deed, now, true) == SL_SET_ALLOW);
     for (unsigned i = 0; i < deed.count; i++)
         MUST(!deed.parts[i].known ||
              deed.parts[i].answer.remaining <= deed.parts[i].answer.capacity);
@@ -194,14 +194,14 @@ static void die_holding(struct sl_table *table, enum sl_step step)
 {
     unsigned number = HOLDS + 2 * (unsigned)step;
 
-    sit_on(table, SL_STEPS + 1 + (uint64_t)step);
+    sit_on(table, SL_JOURNAL + 1 + (uint64_t)step);
     (void)!hold(table, number + 1, number, 1, NOW);
     deadly = step;
     sl_step_hook = on_step;
     if (setjmp(killed) == 0)
         (void)!hold(table, number, number, 1, NOW);
     sl_step_hook = NULL;
-    sit_on(table, 2 * SL_STEPS + 2 + (uint64_t)step);
+    sit_on(table, 2 * SL_JOURNAL + 2 + (uint64_t)step);
     sl_step_hook = on_step;
     if (setjmp(killed) == 0)
         end_hold(table, number + 1, SL_HOLD_SETTLE, 1, NOW);
@@ -210,12 +210,12 @@ static void die_holding(struct sl_table *table, enum sl_step step)
 
 static void make_holds(struct sl_table *table)
 {
-    sit_on(table, SL_STEPS);
+    sit_on(table, SL_JOURNAL);
     for (unsigned i = 0; i < HOLDS; i++)
         (void)!hold(table, i, i / 4, 1, NOW);
     for (unsigned i = 0; i < HOLDS; i += 3)
         end_hold(table, i, i, 1, NOW);
-    for (unsigned step = 0; step < SL_STEPS; step++)
+    for (unsigned step = 0; step < SL_JOURNAL; step++)
         die_holding(table, (enum sl_step)step);
 }
 
@@ -234,7 +234,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     MUST(sl_region_open_memory(&r, good, SIZE, NULL) == 0);
     sl_table_init(&table, &r, SL_FULL_ALLOW);
     know_limits(&table, 1);
-    sit_on(&table, SL_STEPS);
+    sit_on(&table, SL_JOURNAL);
     for (unsigned key = 0; key < CROWD; key++)
         for (unsigned l = key < 100 ? 0 : LIMITS - 1; l < LIMITS; l++) {
             struct sl_part part = part_of(l, key, text);
@@ -338,7 +338,7 @@ static bool count_slot(void *ctx, uint32_t limit_id, uint64_t fingerprint,
 static void decide(struct sl_table *table, unsigned what, unsigned limit,
                    unsigned step, unsigned key, sl_ns now)
 {
-    enum sl_verdict verdicts[SL_PARTS];
+    enum sl_set_result verdicts[SL_PARTS];
     struct sl_part parts[SL_PARTS];
     char texts[SL_PARTS][16];
     unsigned count = 1 + (what >> 4);
@@ -387,8 +387,8 @@ static void use(struct sl_region *r, struct input *in, unsigned step, bool look)
         return;
     sl_table_visit(&table, count_slot, &slots);
     sl_table_stats(&table, &stats);
-    MUST(stats.occupied == slots);             /* (3) */
-    MUST(sl_region_admit(r, true, NULL) == 0); /* (4) */
+    MUST(stats.occupied == slots);                /* (3) */
+    MUST(sl_region_validate(r, true, NULL) == 0); /* (4) */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -404,7 +404,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         patch(&in);
     if (first & 128)
         r.size -= 8;
-    err = sl_region_admit(&r, true, &diag);
+    err = sl_region_validate(&r, true, &diag);
     MUST(err == 0 || err == SLUICE_EDAMAGE);
     if (err) {
         must_explain(&diag, 0); /* (1) */

@@ -9,7 +9,7 @@
 #include "store/redis/script_hold.h"
 #include "wire/resp.h"
 
-static const struct sl_stored limits[] = {{.name = "a"}, {.name = "bb"}};
+static const struct sl_limit_binding limits[] = {{.name = "a"}, {.name = "bb"}};
 
 static void on_key(void *ctx, struct sl_str key)
 {
@@ -35,7 +35,7 @@ static void try_hold(struct sl_str reply)
     MUST(call.state >= SL_HOLD_UNKNOWN && call.state <= SL_HOLD_EXPIRED);
     MUST(call.count <= SL_PARTS); /* (2) */
     for (unsigned i = 0; i < call.count; i++) {
-        const struct sl_stored *of = call.parts[i].of;
+        const struct sl_limit_binding *of = call.parts[i].of;
 
         MUST(!of || of == &limits[0] || of == &limits[1]);
         must_be_answer(&call.parts[i].answer);
@@ -45,13 +45,13 @@ static void try_hold(struct sl_str reply)
 static void try_take(const int64_t *numbers, unsigned count, unsigned parts)
 {
     struct sl_limit limit = {.kind = SL_FIXED, .count = 1, .capacity = 1};
-    struct sl_take_part list[2] = {
+    struct sl_store_part list[2] = {
         {.limit = &limit, .name = SL_STR("x")},
         {.limit = &limit, .name = SL_STR("y")},
     };
     struct sl_take take = {.parts = list, .count = parts};
     struct sl_script_leased leased;
-    struct sl_script_said said;
+    struct sl_script_reply said;
 
     if (sl_script_read(&take, numbers, count, &said))
         for (unsigned i = 0; i < parts; i++)

@@ -10,7 +10,7 @@
 #include "store/redis/fleet/trouble.h"
 #include "wire/resp.h"
 
-static void must_be_place(const struct sl_place *place)
+static void must_be_place(const struct sl_redis_addr *place)
 {
     size_t len = strnlen(place->name, SL_HOST);
 
@@ -20,7 +20,7 @@ static void must_be_place(const struct sl_place *place)
 }
 
 static bool on_range(void *ctx, unsigned from, unsigned to,
-                     const struct sl_place *master)
+                     const struct sl_redis_addr *master)
 {
     (void)ctx;
     MUST(from <= to && to < SL_CLUSTER_SLOTS);
@@ -31,19 +31,19 @@ static bool on_range(void *ctx, unsigned from, unsigned to,
 static void try_reply(struct sl_str text)
 {
     struct sl_resp_reply reader;
-    struct sl_redirect to;
-    struct sl_place place;
+    struct sl_redis_redirect to;
+    struct sl_redis_addr place;
     struct sl_str error;
 
     sl_resp_reply_begin(&reader, SL_RESP_REPLY);
     if (sl_resp_reply_read(&reader, text) != SL_RESP_DONE)
         return;
     text.len = reader.used;
-    (void)!sl_slots_read(text, on_range, NULL);
-    if (sl_master_read(text, &place))
+    (void)!sl_cluster_slots_read(text, on_range, NULL);
+    if (sl_redis_master_read(text, &place))
         must_be_place(&place);
-    MUST(sl_trouble_of(text, &error) < SL_TROUBLES); /* (3) */
-    if (sl_redirect_read(error, &to)) {
+    MUST(sl_redis_error_of(text, &error) < SL_REDIS_ERRORS); /* (3) */
+    if (sl_redis_redirect_read(error, &to)) {
         MUST(to.slot < SL_CLUSTER_SLOTS);
         must_be_place(&to.to);
     }
@@ -52,19 +52,19 @@ static void try_reply(struct sl_str text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sl_str text = {(const char *)data, size};
-    struct sl_redirect to;
+    struct sl_redis_redirect to;
 
-    MUST(sl_slot_of(text) < SL_CLUSTER_SLOTS); /* (2) */
+    MUST(sl_cluster_slot_of(text) < SL_CLUSTER_SLOTS); /* (2) */
     if (size > 0 && !memchr(data, '{', size) && !memchr(data, '}', size)) {
         char tagged[256];
         int len = snprintf(tagged, sizeof(tagged), "x{%.*s}y",
                            size < 200 ? (int)size : 200, (const char *)data);
 
         if (size < 200 && !memchr(data, 0, size))
-            MUST(sl_slot_of((struct sl_str){tagged, (size_t)len}) ==
-                 sl_slot_of(text));
+            MUST(sl_cluster_slot_of((struct sl_str){tagged, (size_t)len}) ==
+                 sl_cluster_slot_of(text));
     }
-    if (sl_redirect_read(text, &to))
+    if (sl_redis_redirect_read(text, &to))
         must_be_place(&to.to);
     try_reply(text);
     return 0;

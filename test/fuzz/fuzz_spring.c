@@ -15,7 +15,7 @@ static void on_tell(void *ctx, unsigned line, const char *sentence)
     MUST(sentence[0]);
 }
 
-static void must_import(const struct sl_props *props, size_t lines)
+static void must_import(const struct sl_properties *props, size_t lines)
 {
     struct sl_spring spring = {.props = props, .tell = on_tell, .ctx = &lines};
     struct sl_buf out;
@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sl_str text = {(const char *)data, size};
     struct sl_diag diag = {.line = 0};
     struct sl_arena arena;
-    struct sl_props props = {.arena = &arena};
+    struct sl_properties props = {.arena = &arena};
     size_t lines = 1;
     int err;
 
@@ -47,8 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text = sl_str_from(text, 1);
     if (data[0] & 2)
         props.families = sl_spring_families; /* passing over the others */
-    err = data[0] % 2 ? sl_props_read_yml(text, &props, &diag)
-                      : sl_props_read(text, &props, &diag);
+    err = data[0] % 2 ? sl_properties_read_yml(text, &props, &diag)
+                      : sl_properties_read(text, &props, &diag);
     MUST(err == 0 || err == SLUICE_ECONF || err == SLUICE_EFULL);
     if (err == SLUICE_ECONF) { /* (1) */
         must_explain(&diag, size);

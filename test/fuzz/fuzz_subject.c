@@ -19,36 +19,36 @@ static void must_show(struct sl_str text, size_t most)
 {
     MUST(text.len <= most);
     while (text.len > 0) {
-        size_t len = sl_shown_len(text);
+        size_t len = sl_limit_view_len(text);
 
         MUST(len > 0);
         text = sl_str_from(text, len);
     }
 }
 
-static void must_be_bounded(const struct sl_change *c)
+static void must_be_bounded(const struct sl_subject_change *c)
 {
-    must_show(c->id, SL_ENTRY_ID);
-    must_show(c->plan, SL_ENTRY_NAME);
-    must_show(c->note, SL_ENTRY_NOTE);
-    must_show(c->by, SL_ENTRY_BY);
-    MUST(c->role_count <= SL_ENTRY_ROLES);
-    MUST(c->alias_count <= SL_ENTRY_ALIASES);
-    MUST(c->rate_count <= SL_ENTRY_RATES);
+    must_show(c->id, SL_SUBJECT_RECORD_ID);
+    must_show(c->plan, SL_SUBJECT_RECORD_NAME);
+    must_show(c->note, SL_SUBJECT_RECORD_NOTE);
+    must_show(c->by, SL_SUBJECT_RECORD_BY);
+    MUST(c->role_count <= SL_SUBJECT_RECORD_ROLES);
+    MUST(c->alias_count <= SL_SUBJECT_RECORD_ALIASES);
+    MUST(c->rate_count <= SL_SUBJECT_RECORD_RATES);
     MUST(c->expires == SL_NS_NONE ||
          (c->expires >= 0 && c->expires < SL_TIME_END));
     for (unsigned i = 0; i < c->role_count; i++)
-        must_show(c->roles[i], SL_ENTRY_NAME);
+        must_show(c->roles[i], SL_SUBJECT_RECORD_NAME);
     for (unsigned i = 0; i < c->alias_count; i++) {
-        must_show(c->aliases[i], SL_ENTRY_ID);
+        must_show(c->aliases[i], SL_SUBJECT_RECORD_ID);
         for (size_t k = 0; k < c->aliases[i].len; k++)
             MUST(c->aliases[i].at[k] < 'A' || c->aliases[i].at[k] > 'Z');
     }
     for (unsigned i = 0; i < c->rate_count; i++) {
         MUST(c->rates[i].limit.len > 0);
-        must_show(c->rates[i].limit, SL_ENTRY_NAME);
-        must_show(c->rates[i].rate, SL_ENTRY_RATE);
-        must_show(c->rates[i].note, SL_ENTRY_NOTE);
+        must_show(c->rates[i].limit, SL_SUBJECT_RECORD_NAME);
+        must_show(c->rates[i].rate, SL_SUBJECT_RECORD_RATE);
+        must_show(c->rates[i].note, SL_SUBJECT_RECORD_NOTE);
     }
 }
 
@@ -58,7 +58,7 @@ static void must_refuse(const struct sl_reading *reading)
 }
 
 /* Times are shown to the millisecond. */
-static void round_times(struct sl_draft *d)
+static void round_times(struct sl_subject_draft *d)
 {
     if (d->expires != SL_NS_NONE)
         d->expires -= d->expires % SL_MS;
@@ -67,39 +67,39 @@ static void round_times(struct sl_draft *d)
             d->rates[i].until -= d->rates[i].until % SL_MS;
 }
 
-static void must_come_back(const struct sl_change *change,
+static void must_come_back(const struct sl_subject_change *change,
                            struct sl_arena *arena)
 {
-    static struct sl_draft first, second;
+    static struct sl_subject_draft first, second;
     struct sl_reading reading = {.arena = arena, .now = NOW};
-    struct sl_change again = {.id = change->id};
+    struct sl_subject_change again = {.id = change->id};
     struct sl_diag diag;
     struct sl_buf text;
 
     memset(&first, 0, sizeof(first));
     memset(&second, 0, sizeof(second));
     first.expires = second.expires = SL_NS_NONE;
-    MUST(sl_draft_change(&first, change, NOW, &diag));
+    MUST(sl_subject_draft_change(&first, change, NOW, &diag));
     round_times(&first);
     sl_buf_init(&text, 4 << 20, &sl_alloc_libc);
     MUST(sl_buf_add(&text, SL_STR("{")) == 0);
-    MUST(sl_draft_json(&first, NOW, false, &text) == 0);
+    MUST(sl_subject_draft_json(&first, NOW, false, &text) == 0);
     MUST(sl_buf_add(&text, SL_STR("}")) == 0);
-    MUST(sl_change_read_json(&reading, sl_buf_str(&text), &again));
+    MUST(sl_subject_change_read_json(&reading, sl_buf_str(&text), &again));
     again.kind = SL_CHANGE_PUT;
     again.scope = change->scope;
-    MUST(sl_draft_change(&second, &again, NOW, &diag));
-    MUST(sl_draft_same(&first, &second));
+    MUST(sl_subject_draft_change(&second, &again, NOW, &diag));
+    MUST(sl_subject_draft_same(&first, &second));
     sl_buf_done(&text);
 }
 
 static void read_object(struct sl_str text, struct sl_arena *arena)
 {
     struct sl_reading reading = {.arena = arena, .now = NOW};
-    struct sl_change change = {
+    struct sl_subject_change change = {
         .kind = SL_CHANGE_PUT, .scope = SL_STR("user"), .id = SL_STR("ann")};
 
-    if (!sl_change_read_json(&reading, text, &change)) {
+    if (!sl_subject_change_read_json(&reading, text, &change)) {
         must_refuse(&reading);
         return;
     }
@@ -121,11 +121,12 @@ static unsigned read_table(struct sl_str text, struct sl_arena *arena)
         return 0;
     }
     while (sl_csv_next(&csv, cells, head.count, &count)) {
-        struct sl_change change = {.kind = SL_CHANGE_PATCH};
+        struct sl_subject_change change = {.kind = SL_CHANGE_PATCH};
 
         records++;
         reading.diag.sentence[0] = '\0';
-        if (!sl_change_read_csv(&reading, &head, cells, count, &change)) {
+        if (!sl_subject_change_read_csv(&reading, &head, cells, count,
+                                        &change)) {
             must_refuse(&reading);
             continue;
         }

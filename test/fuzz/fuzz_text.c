@@ -31,15 +31,16 @@ static void add_doubled(struct sl_str literal)
 }
 
 /* (2) */
-static void must_be(const struct sl_text *text, struct sl_str read)
+static void must_be(const struct sl_template *text, struct sl_str read)
 {
     sl_buf_clear(&together);
     for (unsigned i = 0; i < text->count; i++) {
-        const struct sl_piece *p = &text->pieces[i];
+        const struct sl_template_piece *p = &text->pieces[i];
 
-        MUST(p->kind == SL_PIECE_LITERAL || p->kind == SL_PIECE_TEXT);
+        MUST(p->kind == SL_TEMPLATE_PIECE_LITERAL ||
+             p->kind == SL_TEMPLATE_PIECE_TEXT);
         MUST(p->holder < SL_HOLDS);
-        if (p->kind == SL_PIECE_LITERAL) {
+        if (p->kind == SL_TEMPLATE_PIECE_LITERAL) {
             MUST(p->literal.len > 0);
             add_doubled(p->literal);
             continue;
@@ -65,19 +66,19 @@ static void must_be_string(struct sl_str s)
 }
 
 /* (3) */
-static void must_be_json(const struct sl_text *text, bool quoted)
+static void must_be_json(const struct sl_template *text, bool quoted)
 {
     struct sl_str all;
 
     sl_buf_clear(&together);
     for (unsigned i = 0; i < text->count; i++) {
-        const struct sl_piece *p = &text->pieces[i];
+        const struct sl_template_piece *p = &text->pieces[i];
 
-        if (p->kind == SL_PIECE_VALUE) {
+        if (p->kind == SL_TEMPLATE_PIECE_VALUE) {
             MUST(text->count == 1);
             return;
         }
-        add(p->kind == SL_PIECE_TEXT ? SL_STR("5") : p->literal);
+        add(p->kind == SL_TEMPLATE_PIECE_TEXT ? SL_STR("5") : p->literal);
     }
     all = sl_buf_str(&together);
     if (quoted || (all.len > 0 && all.at[0] == '"'))
@@ -88,14 +89,14 @@ static void must_be_json(const struct sl_text *text, bool quoted)
 
 static int read_body(struct sl_str text, bool quoted, struct sl_arena *arena)
 {
-    struct sl_node node = {
+    struct sl_yaml_node node = {
         .kind = SL_NODE_SCALAR, .text = text, .quoted = quoted};
-    struct sl_text body = {.count = 77};
+    struct sl_template body = {.count = 77};
     struct sl_report report;
     int err;
 
     sl_report_init(&report, "fuzz.yaml", text, &sl_alloc_libc);
-    err = sl_text_read_body(&node, arena, &body, &report);
+    err = sl_template_read_body(&node, arena, &body, &report);
     MUST(err == 0 || err == SLUICE_ECONF);
     MUST((err != 0) == (report.errors > 0));
     MUST(!err || body.count == 77); /* (1) */
@@ -109,13 +110,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sl_str read = {(const char *)data, size};
     struct sl_diag diag = {.line = 0};
-    struct sl_text text = {.count = 77};
+    struct sl_template text = {.count = 77};
     struct sl_arena arena;
     int err, body_err;
 
     sl_arena_init(&arena, ARENA, &sl_alloc_libc);
     sl_buf_init(&together, ARENA, &sl_alloc_libc);
-    err = sl_text_read(read, &arena, &text, &diag);
+    err = sl_template_read(read, &arena, &text, &diag);
     must_agree(err, &diag, size);
     MUST(!err || text.count == 77); /* (1) */
     if (!err)

@@ -42,7 +42,7 @@ static void open_engine(void)
     sl_report_done(&report);
 }
 
-static void must_be_bounded(const struct sl_report_of_use *use)
+static void must_be_bounded(const struct sl_usage_report_item *use)
 {
     MUST(use->rule && use->rule->kind != SL_PERMITS);
     MUST(use->amount <= SL_AMOUNT_MAX);
@@ -56,7 +56,7 @@ static void read_body(struct sl_str body)
 {
     static const struct sl_http_door door = {.name = "http"};
     struct sl_http1 request = {.body = body};
-    struct sl_reports_of_use uses;
+    struct sl_usage_report_items uses;
     struct sl_http_worker worker;
     struct sl_http_call *call;
     json_t *root;
@@ -66,7 +66,7 @@ static void read_body(struct sl_str body)
     MUST(call != NULL);
     call->request = &request;
     call->status = 200;
-    (void)sl_ask_hold(&call->ask);
+    (void)sl_check_hold(&call->ask);
     if (sl_uses_read(call, &uses)) {
         for (unsigned i = 0; i < uses.count; i++)
             must_be_bounded(&uses.list[i]);

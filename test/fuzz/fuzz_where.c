@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct sl_redis_where where;
+    struct sl_redis_url where;
     struct sl_diag diag = {.sentence = ""};
     struct sl_arena arena;
     char *copy = size < 2048 ? malloc(size + 1) : NULL;
@@ -21,8 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(copy, data, size); /* its end is where the bytes end */
     copy = realloc(copy, size > 0 ? size : 1);
     sl_arena_init(&arena, 1 << 16, &sl_alloc_libc);
-    err =
-        sl_redis_where_read((struct sl_str){copy, size}, &arena, &where, &diag);
+    err = sl_redis_url_read((struct sl_str){copy, size}, &arena, &where, &diag);
     must_agree(err, &diag, size); /* (1) */
     if (!err) {
         MUST(where.host_count >= 1 && where.host_count <= SL_REDIS_HOSTS);

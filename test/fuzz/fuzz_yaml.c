@@ -26,18 +26,19 @@ static int on_file(void *ctx, const char *path, struct sl_buf *out,
 {
     (void)ctx;
     if (strcmp(path, "a"))
-        return sl_refuse(diag, SLUICE_ENOENT, "there is no such file");
+        return sl_diag_error(diag, SLUICE_ENOENT, "there is no such file");
     return sl_buf_add(out, sl_str_c(secret));
 }
 
 static void must_be_text(struct sl_str text)
 {
     MUST(text.at && text.at[text.len] == '\0');
-    MUST(sl_bytes_check(text).fault == SL_FAULT_NONE);
+    MUST(sl_utf8_check(text).fault == SL_FAULT_NONE);
     MUST(strlen(text.at) == text.len);
 }
 
-static void must_be_place(const struct sl_report *report, struct sl_place place)
+static void must_be_place(const struct sl_report *report,
+                          struct sl_source_pos place)
 {
     MUST(place.line > 0 && place.column > 0);
     MUST(place.line <= report->text.len + 1);
@@ -46,7 +47,7 @@ static void must_be_place(const struct sl_report *report, struct sl_place place)
 
 /* (2); returns how many nodes there are. */
 static unsigned must_be_sound(const struct sl_report *report,
-                              const struct sl_node *node, unsigned depth)
+                              const struct sl_yaml_node *node, unsigned depth)
 {
     unsigned count = 0, all = 1;
 
@@ -55,12 +56,12 @@ static unsigned must_be_sound(const struct sl_report *report,
     if (node->kind == SL_NODE_SCALAR)
         must_be_text(node->text);
     MUST(!node->refused || node->kind == SL_NODE_EMPTY);
-    for (const struct sl_node *n = node->child; n; n = n->next) {
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next) {
         MUST(node->kind == SL_NODE_LIST || node->kind == SL_NODE_MAP);
         if (node->kind == SL_NODE_MAP) {
             must_be_text(n->key);
             must_be_place(report, n->key_place);
-            MUST(count > 200 || sl_node_get(node, n->key.at) == n);
+            MUST(count > 200 || sl_yaml_node_get(node, n->key.at) == n);
         }
         all += must_be_sound(report, n, depth + 1);
         count++;
@@ -93,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                    .file = on_file};
     struct sl_report report, again;
     struct sl_arena arena;
-    struct sl_node *root;
+    struct sl_yaml_node *root;
 
     sl_report_init(&report, "p.yaml", (struct sl_str){(const char *)data, size},
                    &sl_alloc_libc);

@@ -61,27 +61,27 @@ static void print_rows(bool table)
 }
 
 /* Some of everything. */
-static void live(struct rig *rig, struct sl_stats *stats)
+static void live(struct rig *rig, struct sl_metrics *stats)
 {
     rig->now = 1000 * SL_S;
     for (int i = 0; i < 7; i++) {
-        sl_stats_decision(stats, rig_ask(rig, GET("/ai", USER("ann"))), "http",
-                          3 * SL_US);
-        sl_stats_decision(stats, rig_ask(rig, GET("/month", ORG("acme"))),
-                          "http", 3 * SL_US);
-        sl_stats_decision(stats,
-                          rig_ask(rig, GET("/month", ORG("pro"), PLAN("pro"))),
-                          "grpc", 3 * SL_US);
-        sl_stats_request(stats, "http", i % 2 ? 200 : 404);
-        sl_stats_connection(stats, "http", 1);
-        sl_stats_refused(stats, "http", i % 2 ? "too slow" : "malformed");
-        sl_stats_upstream(stats, SL_STR("ai"), i % 2 ? 200 : 503);
+        sl_metrics_decision(stats, rig_ask(rig, GET("/ai", USER("ann"))),
+                            "http", 3 * SL_US);
+        sl_metrics_decision(stats, rig_ask(rig, GET("/month", ORG("acme"))),
+                            "http", 3 * SL_US);
+        sl_metrics_decision(
+            stats, rig_ask(rig, GET("/month", ORG("pro"), PLAN("pro"))), "grpc",
+            3 * SL_US);
+        sl_metrics_request(stats, "http", i % 2 ? 200 : 404);
+        sl_metrics_connection(stats, "http", 1);
+        sl_metrics_refused(stats, "http", i % 2 ? "too slow" : "malformed");
+        sl_metrics_upstream(stats, SL_STR("ai"), i % 2 ? 200 : 503);
     }
     rig->fault = SLUICE_ESTORE;
-    sl_stats_decision(stats, rig_ask(rig, GET("/ai", USER("ann"))), "http",
-                      20 * SL_MS);
-    sl_stats_decision(stats, rig_ask(rig, GET("/month", ORG("acme"))), "http",
-                      20 * SL_MS);
+    sl_metrics_decision(stats, rig_ask(rig, GET("/ai", USER("ann"))), "http",
+                        20 * SL_MS);
+    sl_metrics_decision(stats, rig_ask(rig, GET("/month", ORG("acme"))), "http",
+                        20 * SL_MS);
 }
 
 static void print_page(bool open_metrics)

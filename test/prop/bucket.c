@@ -113,7 +113,7 @@ static bool any_span(uint64_t seed, uint64_t *steps)
     limit = t.limit;
     for (; t.step < length && !t.bad; t.step++) {
         uint64_t cost = random_cost(&t);
-        struct sl_taken got;
+        struct sl_take_result got;
 
         t.now = random_later(&t);
         got = sl_take(&limit, t.cell, cost, t.now);
@@ -185,7 +185,7 @@ static i128 greedy(const struct sl_limit *limit, const struct spec *s,
     uint64_t taken = 0;
 
     for (;;) {
-        struct sl_taken got = sl_take(limit, cell, 1, now);
+        struct sl_take_result got = sl_take(limit, cell, 1, now);
 
         cell = got.next;
         if (got.answer.outcome == SL_ALLOW) {
@@ -238,7 +238,7 @@ static bool never_refused(const struct spec *s, uint64_t takes, bool uneven)
     if (!spec_limit(s, &limit))
         return false;
     for (uint64_t i = 0; i < takes; i++) {
-        struct sl_taken got = sl_take(&limit, cell, 1, now);
+        struct sl_take_result got = sl_take(&limit, cell, 1, now);
         uint64_t off = uneven ? rng_below(&rng, interval / tick) * tick : 0;
 
         if (got.answer.outcome != SL_ALLOW)
@@ -282,7 +282,7 @@ static bool change(uint64_t seed, uint64_t *steps)
     struct sl_limit old, new;
     sl_ns now = (sl_ns)rng_below(&rng, SL_TIME_END);
     uint64_t used = rng_log(&rng, a.capacity), want;
-    struct sl_taken got;
+    struct sl_take_result got;
 
     ++*steps;
     if (!spec_limit(&a, &old) || !spec_limit(&b, &new))
@@ -312,7 +312,7 @@ static bool departures(uint64_t seed, uint64_t *steps)
     trial_init(&t, &labels, seed, &spec);
     t.now = random_start(&rng);
     for (; t.step < length && !t.bad; t.step++) {
-        struct sl_taken got;
+        struct sl_take_result got;
         uint64_t leaves;
 
         t.now = random_later(&t);

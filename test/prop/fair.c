@@ -19,7 +19,7 @@
 #define MOST  400
 
 struct one {
-    struct sl_place_in_line place; /* first */
+    struct sl_fair_entry place; /* first */
     unsigned lane;
     unsigned number;
 };
@@ -96,7 +96,7 @@ static struct one *make(unsigned lane, unsigned number)
     return one;
 }
 
-static bool leave(struct sl_fair *fair, struct model *m, struct rng *rng)
+static bool leave(struct sl_fair_queue *fair, struct model *m, struct rng *rng)
 {
     unsigned lane = (unsigned)rng_between(rng, 0, LANES - 1);
     unsigned at;
@@ -106,7 +106,7 @@ static bool leave(struct sl_fair *fair, struct model *m, struct rng *rng)
         return true;
     at = (unsigned)rng_between(rng, 0, m->counts[lane] - 1);
     one = m->rows[lane][at];
-    sl_fair_leave(fair, &one->place);
+    sl_fair_queue_leave(fair, &one->place);
     model_remove(m, lane, at);
     free(one);
     return true;
@@ -116,18 +116,18 @@ static bool history(uint64_t seed, uint64_t *steps)
 {
     struct rng rng = {seed};
     struct model *m = calloc(1, sizeof(*m));
-    struct sl_fair fair;
+    struct sl_fair_queue fair;
     bool good = true;
 
-    if (!m || sl_fair_init(&fair, &sl_alloc_libc))
+    if (!m || sl_fair_queue_init(&fair, &sl_alloc_libc))
         abort();
     for (unsigned i = 0; i < 600 && good; i++) {
         struct one *first = model_first(m);
 
-        good = sl_fair_first(&fair) == /* (1) (2) (3) */
+        good = sl_fair_queue_first(&fair) == /* (1) (2) (3) */
                (first ? &first->place : NULL);
         if (first && rng_once_in(&rng, 3)) {
-            sl_fair_serve(&fair);
+            sl_fair_queue_serve(&fair);
             model_serve(m);
             free(first);
         } else if (rng_once_in(&rng, 5)) {
@@ -138,7 +138,8 @@ static bool history(uint64_t seed, uint64_t *steps)
             unsigned weight = (unsigned)rng_between(&rng, 1, 4);
 
             if (m->counts[one->lane] == MOST ||
-                sl_fair_add(&fair, whose(one->lane), weight, &one->place)) {
+                sl_fair_queue_add(&fair, whose(one->lane), weight,
+                                  &one->place)) {
                 free(one);
                 continue;
             }
@@ -149,13 +150,13 @@ static bool history(uint64_t seed, uint64_t *steps)
     while (m->lanes > 0) {
         struct one *first = model_first(m);
 
-        good = good && &first->place == sl_fair_first(&fair);
-        sl_fair_serve(&fair);
+        good = good && &first->place == sl_fair_queue_first(&fair);
+        sl_fair_queue_serve(&fair);
         model_serve(m);
         free(first);
     }
     good = good && fair.count == 0 && fair.lanes == 0;
-    sl_fair_done(&fair);
+    sl_fair_queue_done(&fair);
     free(m);
     return good;
 }
@@ -164,60 +165,61 @@ static bool history(uint64_t seed, uint64_t *steps)
  * turns. */
 static void check_share(void)
 {
-    struct sl_fair fair;
+    struct sl_fair_queue fair;
     unsigned turns = 0, left[10] = {1000, 10, 10, 10, 10, 10, 10, 10, 10, 10};
     unsigned last = 0, nine = 0;
 
-    CHECK_EQ(sl_fair_init(&fair, &sl_alloc_libc), 0);
+    CHECK_EQ(sl_fair_queue_init(&fair, &sl_alloc_libc), 0);
     for (unsigned lane = 0; lane < 10; lane++)
         for (unsigned i = 0; i < left[lane]; i++)
-            CHECK_EQ(sl_fair_add(&fair, whose(lane), 1, &make(lane, i)->place),
-                     0);
-    CHECK_EQ(sl_fair_ahead(&fair, whose(3), 1), 10 + 9 * 10 + 1);
-    CHECK_EQ(sl_fair_ahead(&fair, whose(11), 1), 10);
+            CHECK_EQ(
+                sl_fair_queue_add(&fair, whose(lane), 1, &make(lane, i)->place),
+                0);
+    CHECK_EQ(sl_fair_queue_ahead(&fair, whose(3), 1), 10 + 9 * 10 + 1);
+    CHECK_EQ(sl_fair_queue_ahead(&fair, whose(11), 1), 10);
     while (fair.count > 0) {
-        struct one *one = (struct one *)sl_fair_first(&fair);
+        struct one *one = (struct one *)sl_fair_queue_first(&fair);
 
         turns++;
         if (one->lane > 0) {
             nine++;
             last = turns;
         }
-        sl_fair_serve(&fair);
+        sl_fair_queue_serve(&fair);
         free(one);
     }
     CHECK_EQ(turns, 1090);
     CHECK_EQ(nine, 90);
     CHECK_EQ(last, 100); /* ten rounds of ten */
-    sl_fair_done(&fair);
+    sl_fair_queue_done(&fair);
 }
 
 /* Of two lanes with weights 3 and 1, the one has three turns in four. */
 static void check_weights(void)
 {
-    struct sl_fair fair;
+    struct sl_fair_queue fair;
     unsigned heavy = 0;
 
-    CHECK_EQ(sl_fair_init(&fair, &sl_alloc_libc), 0);
+    CHECK_EQ(sl_fair_queue_init(&fair, &sl_alloc_libc), 0);
     for (unsigned i = 0; i < 80; i++)
-        CHECK_EQ(sl_fair_add(&fair, whose(i % 2), i % 2 ? 1 : 3,
-                             &make(i % 2, i)->place),
+        CHECK_EQ(sl_fair_queue_add(&fair, whose(i % 2), i % 2 ? 1 : 3,
+                                   &make(i % 2, i)->place),
                  0);
     for (unsigned turn = 0; turn < 40; turn++) {
-        struct one *one = (struct one *)sl_fair_first(&fair);
+        struct one *one = (struct one *)sl_fair_queue_first(&fair);
 
         heavy += one->lane == 0;
-        sl_fair_serve(&fair);
+        sl_fair_queue_serve(&fair);
         free(one);
     }
     CHECK_EQ(heavy, 30);
     while (fair.count > 0) {
-        struct one *one = (struct one *)sl_fair_first(&fair);
+        struct one *one = (struct one *)sl_fair_queue_first(&fair);
 
-        sl_fair_serve(&fair);
+        sl_fair_queue_serve(&fair);
         free(one);
     }
-    sl_fair_done(&fair);
+    sl_fair_queue_done(&fair);
 }
 
 int main(int argc, char **argv)

@@ -45,7 +45,7 @@ struct question {
 
 struct order {
     struct sl_job job;
-    struct sl_change change;
+    struct sl_subject_change change;
     struct sl_str alias;
     struct world *world;
     char plan[16];
@@ -55,7 +55,7 @@ struct world {
     struct rng rng;
     struct sl_registry *registry;
     struct sl_loop *writer, *loops[FINDERS];
-    struct sl_finder *finders[FINDERS];
+    struct sl_subject_cache *finders[FINDERS];
     struct state states[WRITES + 1];
     struct order orders[WRITES];
     unsigned asked, acknowledged; /* versions */
@@ -103,13 +103,13 @@ static void write_one(struct world *w)
     struct state *s = &w->states[w->asked + 1];
     unsigned user = (unsigned)rng_below(&w->rng, USERS);
     unsigned alias = (unsigned)rng_below(&w->rng, ALIASES);
-    struct sl_change *c = &order->change;
+    struct sl_subject_change *c = &order->change;
 
     *s = w->states[w->asked++];
-    *c = (struct sl_change){.kind = SL_CHANGE_PATCH,
-                            .scope = SL_STR("user"),
-                            .id = sl_str_c(names[user]),
-                            .expires = SL_NS_NONE};
+    *c = (struct sl_subject_change){.kind = SL_CHANGE_PATCH,
+                                    .scope = SL_STR("user"),
+                                    .id = sl_str_c(names[user]),
+                                    .expires = SL_NS_NONE};
     snprintf(order->plan, sizeof(order->plan), "p%u", w->asked);
     order->alias = sl_str_c(names[USERS + alias]);
     if (rng_once_in(&w->rng, 5)) {
@@ -176,8 +176,8 @@ static void on_found(struct sl_lookup *lookup)
 static void ask_one(struct world *w)
 {
     struct question *q = &w->questions[w->question_count++];
-    struct sl_finder *f = w->finders[rng_below(&w->rng, FINDERS)];
-    struct sl_subjects *subjects = sl_finder_subjects(f);
+    struct sl_subject_cache *f = w->finders[rng_below(&w->rng, FINDERS)];
+    struct sl_subjects *subjects = sl_subject_cache_subjects(f);
 
     *q = (struct question){.world = w,
                            .name = (unsigned)rng_below(&w->rng, NAMES),
@@ -189,7 +189,7 @@ static void ask_one(struct world *w)
                                    .ctx = q};
     w->open++;
     subjects->calls->find(subjects, &q->lookup);
-    if (atomic_load(&sl_finder_counts(f)->entries) > KEPT)
+    if (atomic_load(&sl_subject_cache_counts(f)->entries) > KEPT)
         w->broken = "(2)";
 }
 
@@ -241,15 +241,15 @@ static void step(struct world *w)
 static bool open_world(struct world *w)
 {
     struct sl_registry_options options = {.path = ":memory:"};
-    struct sl_finder_options kept = {.most = KEPT};
+    struct sl_subject_cache_options kept = {.most = KEPT};
 
     if (sl_registry_open(&options, &w->registry, NULL) ||
         sl_loop_open(NULL, &w->writer, NULL))
         return false;
     for (unsigned i = 0; i < FINDERS; i++)
         if (sl_loop_open(NULL, &w->loops[i], NULL) ||
-            sl_finder_open(w->registry, w->loops[i], &kept, &w->finders[i],
-                           NULL))
+            sl_subject_cache_open(w->registry, w->loops[i], &kept,
+                                  &w->finders[i], NULL))
             return false;
     for (unsigned i = 0; i < ALIASES; i++)
         w->states[0].alias_of[i] = -1;
@@ -260,7 +260,7 @@ static void close_world(struct world *w)
 {
     sl_registry_stop(w->registry);
     for (unsigned i = 0; i < FINDERS; i++) {
-        sl_finder_close(w->finders[i]);
+        sl_subject_cache_close(w->finders[i]);
         sl_loop_close(w->loops[i]);
     }
     sl_loop_close(w->writer);

@@ -49,7 +49,7 @@ enum { ENDED, NEVER, FOR_GOOD, HISTORIES };
 struct between {
     struct trial t;
     struct sl_cell cell[HISTORIES];
-    struct sl_mark mark;
+    struct sl_hold_snapshot mark;
     uint64_t cost;
     sl_ns taken;
     bool held, over;
@@ -77,7 +77,7 @@ static void begin_hold(struct between *b, uint64_t cost)
     b->taken = b->t.now;
     charge(b, ENDED, b->cost);
     charge(b, FOR_GOOD, b->cost);
-    b->mark = sl_mark_of(&b->t.limit, b->cell[ENDED]);
+    b->mark = sl_hold_snapshot_of(&b->t.limit, b->cell[ENDED]);
     b->held = true;
 }
 
@@ -86,7 +86,7 @@ static void end_hold(struct between *b)
     struct sl_since since = {b->taken, b->t.now, 0};
 
     b->cell[ENDED] =
-        sl_unhold(&b->t.limit, b->cell[ENDED], b->cost, &b->mark, &since);
+        sl_hold_refund(&b->t.limit, b->cell[ENDED], b->cost, &b->mark, &since);
     b->over = true;
 }
 
@@ -144,7 +144,7 @@ struct event_of {
 };
 
 struct live {
-    struct sl_mark mark;
+    struct sl_hold_snapshot mark;
     uint64_t cost;
     unsigned event; /* where it counts */
     sl_ns taken, expires;
@@ -162,7 +162,7 @@ struct crowd {
 static void admit(struct crowd *c, bool held)
 {
     uint64_t cost = random_cost(&c->t);
-    struct sl_taken got = sl_take(&c->t.limit, c->t.cell, cost, c->t.now);
+    struct sl_take_result got = sl_take(&c->t.limit, c->t.cell, cost, c->t.now);
 
     c->t.cell = got.next;
     c->t.last = got.answer;
@@ -170,7 +170,7 @@ static void admit(struct crowd *c, bool held)
         return;
     if (held)
         c->live[c->count++] = (struct live){
-            .mark = sl_mark_of(&c->t.limit, got.next),
+            .mark = sl_hold_snapshot_of(&c->t.limit, got.next),
             .cost = cost,
             .event = c->events,
             .taken = c->t.now,
@@ -186,12 +186,13 @@ static void conclude(struct crowd *c, unsigned i, uint64_t actual, sl_ns at)
 {
     struct live *l = &c->live[i];
     struct sl_since since = {l->taken, at, 0};
-    struct sl_returned returned = {c->returns - l->returns, 0};
-    struct sl_mark mark =
-        sl_mark_less(&c->t.limit, &l->mark, l->cost, &returned);
+    struct sl_refunds returned = {c->returns - l->returns, 0};
+    struct sl_hold_snapshot mark =
+        sl_hold_snapshot_reduce(&c->t.limit, &l->mark, l->cost, &returned);
     struct sl_cell next;
 
-    next = sl_unhold(&c->t.limit, c->t.cell, l->cost - actual, &mark, &since);
+    next =
+        sl_hold_refund(&c->t.limit, c->t.cell, l->cost - actual, &mark, &since);
     if (!sl_cell_eq(next, c->t.cell))
         c->returns +=
             sl_sub_floor(units_at(&c->t.limit, c->t.cell, at), next.w[1]);
@@ -293,7 +294,7 @@ static void turn(struct sheet *s)
 static void sheet_take(struct sheet *s)
 {
     uint64_t cost = random_cost(&s->t);
-    struct sl_taken got = sl_take(&s->t.limit, s->t.cell, cost, s->t.now);
+    struct sl_take_result got = sl_take(&s->t.limit, s->t.cell, cost, s->t.now);
 
     s->t.cell = got.next;
     s->t.last = got.answer;
@@ -303,7 +304,7 @@ static void sheet_take(struct sheet *s)
     if (s->count < HOLDS) {
         s->where[s->count] = s->now_in;
         s->live[s->count++] =
-            (struct live){.mark = sl_mark_of(&s->t.limit, got.next),
+            (struct live){.mark = sl_hold_snapshot_of(&s->t.limit, got.next),
                           .cost = cost,
                           .taken = s->t.now};
     }
@@ -316,7 +317,7 @@ static void sheet_end(struct sheet *s)
     uint64_t back = rng_log(&s->t.rng, l->cost);
     struct sl_since since = {l->taken, s->t.now, 0};
 
-    s->t.cell = sl_unhold(&s->t.limit, s->t.cell, back, &l->mark, &since);
+    s->t.cell = sl_hold_refund(&s->t.limit, s->t.cell, back, &l->mark, &since);
     if (s->where[i] == s->now_in)
         s->current -= back;
     else if (s->where[i] + 1 == s->now_in)

@@ -107,7 +107,7 @@ static void random_limit(struct rng *rng, unsigned i)
         {"9007199254740992",      "7"},
     };
     size_t k = rng_below(rng, SL_LEN(rates));
-    struct sl_shown *shown;
+    struct sl_limit_view *shown;
 
     make(rng, &names[i], false);
     shown = stage_limit(&s, raw(&names[i]),
@@ -129,7 +129,7 @@ static void random_limit(struct rng *rng, unsigned i)
 
 static void random_denial(struct rng *rng)
 {
-    struct sl_shown *by;
+    struct sl_limit_view *by;
 
     if (s.d.shown_count == 0 || rng_once_in(rng, 5)) {
         stage_refuse(&s, (enum sl_reason)rng_between(rng, 1, 7),
@@ -161,8 +161,8 @@ static void random_message(struct rng *rng)
     len += (size_t)snprintf(text + len, sizeof(text) - len,
                             "|{name}|{id}|{request_id}");
     for (unsigned i = 0; i < s.d.shown_count; i++) {
-        HOLDS("setup", sl_text_read((struct sl_str){text, len}, &s.texts,
-                                    &s.rules[i].deny.message, NULL) == 0);
+        HOLDS("setup", sl_template_read((struct sl_str){text, len}, &s.texts,
+                                        &s.rules[i].deny.message, NULL) == 0);
     }
 }
 

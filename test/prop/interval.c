@@ -54,7 +54,7 @@ static bool any_span(uint64_t seed, uint64_t *steps)
     low = -(i128)spec.count * (t.now / spec.period);
     for (; t.step < length && !t.bad; t.step++) {
         uint64_t cost = random_cost(&t);
-        struct sl_taken got;
+        struct sl_take_result got;
 
         t.now = random_later(&t);
         got = sl_take(&t.limit, t.cell, cost, t.now);
@@ -93,7 +93,7 @@ static bool greedy(uint64_t seed, uint64_t *steps)
     if (spec.period > SL_DAY || !spec_limit(&spec, &limit))
         return true;
     for (int i = 0; i < 1000; i++, ++*steps) {
-        struct sl_taken got = sl_take(&limit, cell, 1, now);
+        struct sl_take_result got = sl_take(&limit, cell, 1, now);
 
         cell = got.next;
         if (got.answer.outcome == SL_ALLOW)

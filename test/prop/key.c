@@ -312,15 +312,15 @@ static const char *meeting_broken(struct world *w)
     struct sl_key_context a = w->limits[0].context, b = w->limits[1].context;
     const struct sl_key_template *p = &w->limits[0].key, *q = &w->limits[1].key;
 
-    w->meet = sl_key_templates_meet(p, &a, q, &b);
-    if (sl_key_templates_meet(q, &b, p, &a) != w->meet)
+    w->meet = sl_key_templates_collide(p, &a, q, &b);
+    if (sl_key_templates_collide(q, &b, p, &a) != w->meet)
         return "(4) the other way round";
     a.use = NULL;
     a.endpoint = (struct sl_str){NULL, 0}; /* it may be one of the scopes */
-    if (w->meet && !sl_key_templates_meet(p, &a, q, &b))
+    if (w->meet && !sl_key_templates_collide(p, &a, q, &b))
         return "(4) with scopes unknown";
     b.name = (struct sl_str){NULL, 0};
-    if (w->meet && !sl_key_templates_meet(p, &a, q, &b))
+    if (w->meet && !sl_key_templates_collide(p, &a, q, &b))
         return "(4) with a name unknown";
     return NULL;
 }

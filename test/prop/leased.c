@@ -26,7 +26,7 @@ enum job_kind { CLAIM, LIFE, SLIP, RESET };
 struct job {
     enum job_kind kind;
     unsigned node;
-    struct sl_lease_ask *ask;
+    struct sl_quota_ask *ask;
     uint64_t amount;
     sl_ns sent;
     bool done; /* by the books; the answer is on its way */
@@ -35,11 +35,11 @@ struct job {
 struct world;
 
 struct node {
-    struct sl_lender lender; /* first */
+    struct sl_quota_lessor lender; /* first */
     struct world *w;
     struct under under;
     struct sl_store *store;
-    struct sl_stored stored;
+    struct sl_limit_binding stored;
     uint64_t slip; /* taken, and not sent to the books yet */
     bool stopped;  /* for a while */
 };
@@ -50,7 +50,7 @@ try {
     unsigned node;
     bool busy;
     struct sl_take take;
-    struct sl_take_part part;
+    struct sl_store_part part;
 };
 
 struct world {
@@ -92,7 +92,7 @@ static struct job drop_job(struct world *w, unsigned i)
     return job;
 }
 
-static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
+static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
 {
     struct node *n = (struct node *)lender;
 
@@ -139,7 +139,7 @@ static bool land(struct world *w, bool lost)
             continue;
         drop_job(w, i);
         if (job.kind == LIFE) {
-            sl_leased_seen(w->nodes[job.node].store, job.sent);
+            sl_quota_leases_seen(w->nodes[job.node].store, job.sent);
             return true;
         }
         job.ask->err = lost ? SLUICE_ESTORE : 0;
@@ -163,8 +163,9 @@ static void settle(struct world *w)
 
 /* ---- nodes ---- */
 
-static bool name(struct sl_lender *lender, const struct sl_take_part *part,
-                 struct sl_str *scope, struct sl_buf *id)
+static bool name(struct sl_quota_lessor *lender,
+                 const struct sl_store_part *part, struct sl_str *scope,
+                 struct sl_buf *id)
 {
     (void)lender;
     *scope = SL_STR("org");
@@ -179,13 +180,13 @@ static sl_ns read_steady(void *ctx)
 static void open_node(struct world *w, unsigned i)
 {
     struct node *n = &w->nodes[i];
-    struct sl_leased_options options = {.store = &n->under.store,
-                                        .lender = &n->lender,
-                                        .patience = SL_S,
-                                        .steady = read_steady,
-                                        .ctx = w};
+    struct sl_quota_leases_options options = {.store = &n->under.store,
+                                              .lender = &n->lender,
+                                              .patience = SL_S,
+                                              .steady = read_steady,
+                                              .ctx = w};
 
-    if (sl_leased_open(&options, &n->store) ||
+    if (sl_quota_leases_open(&options, &n->store) ||
         sl_store_bind(n->store, &n->stored, 1, NULL))
         abort();
     n->slip = 0;
@@ -201,8 +202,9 @@ static void make_node(struct world *w, unsigned i)
     struct node *n = &w->nodes[i];
 
     n->w = w;
-    n->stored = (struct sl_stored){.name = "units", .strictest = w->quota};
-    n->lender = (struct sl_lender){.ask = ask, .name = name};
+    n->stored =
+        (struct sl_limit_binding){.name = "units", .strictest = w->quota};
+    n->lender = (struct sl_quota_lessor){.ask = ask, .name = name};
     if (sl_memory_open(&(struct sl_memory_options){.size = 1 << 20,
                                                    .now = read_wall,
                                                    .now_ctx = w},
@@ -219,7 +221,7 @@ static void on_done(struct sl_take *take)
     struct world *w = t->w;
 
     t->busy = false;
-    if (take->errand == SL_ERRAND_RESET) {
+    if (take->errand == SL_TAKE_OP_RESET) {
         CHECK_EQ(take->err, 0);
         put_job(w, (struct job){.kind = RESET, .node = t->node});
     } else if (take->err) {
@@ -234,7 +236,7 @@ static void on_done(struct sl_take *take)
     }
 }
 
-static void act(struct world *w, unsigned node, enum sl_errand errand,
+static void act(struct world *w, unsigned node, enum sl_take_op errand,
                 uint64_t cost)
 {
     struct try *t = w->tries;
@@ -244,11 +246,11 @@ static void act(struct world *w, unsigned node, enum sl_errand errand,
     if (t == w->tries + TAKES)
         return;
     *t = (struct try){.w = w, .node = node, .busy = true};
-    t->part = (struct sl_take_part){.of = &w->nodes[node].stored,
-                                    .limit = &w->quota,
-                                    .key = SL_STR("acme"),
-                                    .cost = cost,
-                                    .whose = (const void *)w};
+    t->part = (struct sl_store_part){.of = &w->nodes[node].stored,
+                                     .limit = &w->quota,
+                                     .key = SL_STR("acme"),
+                                     .cost = cost,
+                                     .whose = (const void *)w};
     t->take = (struct sl_take){.errand = errand,
                                .parts = &t->part,
                                .count = 1,
@@ -276,9 +278,9 @@ static void on_looked(struct sl_take *take)
 static uint64_t cell_of(struct world *w, unsigned i)
 {
     struct sl_limit open = w->quota;
-    struct sl_take_part part = {
+    struct sl_store_part part = {
         .of = &w->nodes[i].stored, .limit = &open, .key = SL_STR("acme")};
-    struct sl_take look = {.errand = SL_ERRAND_LOOK,
+    struct sl_take look = {.errand = SL_TAKE_OP_PEEK,
                            .parts = &part,
                            .count = 1,
                            .now = DAY_0 + w->steady,
@@ -315,7 +317,8 @@ static void die(struct world *w, unsigned i)
     open_node(w, i);
     if (!row->there)
         return;
-    left = sl_lease_left(row->base, row->spent, row->leased, cell_of(w, i));
+    left =
+        sl_quota_lease_left(row->base, row->spent, row->leased, cell_of(w, i));
     record(&w->books, i, row->leased - left);
     if (row->there)
         reduce(&w->books, i, left);
@@ -345,7 +348,7 @@ static bool check(const struct world *w)
 
 static void beat(struct world *w, unsigned i)
 {
-    sl_leased_beat(w->nodes[i].store, w->loop, DAY_0 + w->steady);
+    sl_quota_leases_heartbeat(w->nodes[i].store, w->loop, DAY_0 + w->steady);
     put_job(w, (struct job){.kind = LIFE, .node = i, .sent = w->steady});
 }
 
@@ -359,7 +362,7 @@ static void trouble(struct world *w, unsigned i)
         break;
     case 2:
         if (w->resets)
-            act(w, i, SL_ERRAND_RESET, 0);
+            act(w, i, SL_TAKE_OP_RESET, 0);
         break;
     case 3:
     case 4:
@@ -384,7 +387,7 @@ static void step(struct world *w)
     if (w->nodes[i].stopped)
         w->nodes[i].stopped = any(40) > 0;
     else if (what < 10)
-        act(w, i, SL_ERRAND_TAKE, 1 + any(any(8) ? 7 : 1 + w->books.cap / 3));
+        act(w, i, SL_TAKE_OP_TAKE, 1 + any(any(8) ? 7 : 1 + w->books.cap / 3));
     else if (what < 16)
         (void)execute(w, true);
     else if (what < 19)
@@ -424,14 +427,14 @@ static void use_up(struct world *w)
     w->taken = w->books.used;
     do {
         refused = w->refused;
-        act(w, (unsigned)any(NODES), SL_ERRAND_TAKE, 1);
+        act(w, (unsigned)any(NODES), SL_TAKE_OP_TAKE, 1);
         settle(w);
         w->steady += SL_S;
     } while (refused == w->refused || any(8));
     rest(w);
     w->undecided = 0;
     for (unsigned i = 0; i < w->books.cap; i++) {
-        act(w, 0, SL_ERRAND_TAKE, 1);
+        act(w, 0, SL_TAKE_OP_TAKE, 1);
         settle(w);
     }
     CHECK_EQ(w->undecided, 0);

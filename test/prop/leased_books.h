@@ -45,7 +45,7 @@ static inline uint64_t portion(uint64_t left, uint64_t want, uint64_t need)
 /* An operator says that a node will not come back. */
 static inline void release(struct books *b, unsigned node, sl_ns now)
 {
-    if (b->rows[node].there && now - b->seen[node] > SL_LEASE_ALIVE)
+    if (b->rows[node].there && now - b->seen[node] > SL_QUOTA_LEASE_ALIVE)
         reduce(b, node, b->rows[node].leased);
 }
 
@@ -56,7 +56,7 @@ static inline void see(struct books *b, unsigned node, sl_ns at)
 
 /* It was sent at `sent`. */
 static inline void claim(struct books *b, unsigned node,
-                         struct sl_lease_ask *ask, sl_ns sent)
+                         struct sl_quota_ask *ask, sl_ns sent)
 {
     struct row *row = &b->rows[node];
     uint64_t granted = 0;
@@ -79,7 +79,7 @@ static inline void claim(struct books *b, unsigned node,
     b->leased += granted;
     if (granted > 0)
         CHECK(b->used + b->leased <= b->cap); /* (1) */
-    ask->terms = (struct sl_lease_terms){
+    ask->terms = (struct sl_quota_lease_terms){
         .there = row->there,
         .granted = granted,
         .used = b->used,
@@ -113,7 +113,7 @@ static inline struct sl_store *table_of(struct sl_store *store)
     return ((struct under *)store)->table;
 }
 
-static inline int bind(struct sl_store *s, struct sl_stored *limits,
+static inline int bind(struct sl_store *s, struct sl_limit_binding *limits,
                        unsigned count, struct sl_diag *diag)
 {
     return sl_store_bind(table_of(s), limits, count, diag);

@@ -38,7 +38,8 @@ static uint64_t portion(uint64_t left, uint64_t want, uint64_t least)
 }
 
 static void claim(struct books *b, unsigned node, uint64_t cap, uint64_t want,
-                  uint64_t least, uint64_t ceiling, struct sl_lease_terms *ret)
+                  uint64_t least, uint64_t ceiling,
+                  struct sl_quota_lease_terms *ret)
 {
     struct row *row = &b->rows[node];
     uint64_t granted = 0;
@@ -49,7 +50,7 @@ static void claim(struct books *b, unsigned node, uint64_t cap, uint64_t want,
         *row = (struct row){.there = true, .base = ceiling};
     row->leased += granted;
     b->leased += granted;
-    *ret = (struct sl_lease_terms){
+    *ret = (struct sl_quota_lease_terms){
         .there = row->there,
         .granted = granted,
         .used = b->used,
@@ -108,31 +109,31 @@ static void ask(struct world *w, unsigned i, uint64_t cost, bool answered)
 {
     struct node *n = &w->nodes[i];
     struct sl_quota_lease *l = &n->lease;
-    struct sl_lease_terms terms;
-    struct sl_lease_wish wish = {.cost = cost, .cap = w->cap};
+    struct sl_quota_lease_terms terms;
+    struct sl_quota_lease_wish wish = {.cost = cost, .cap = w->cap};
     uint64_t least = 0, want = 0;
 
     if (cost > 0)
-        want = sl_lease_want(l, cost, &least);
+        want = sl_quota_lease_shortfall(l, cost, &least);
     claim(&w->books, i, w->cap, want, least,
           l->ceiling > l->own ? l->ceiling : l->own, &terms);
     if (w->books.used <= w->cap) /* (1) */
         CHECK(w->books.used + w->books.leased <= w->cap);
     wish.least = least;
     if (answered)
-        sl_lease_land(l, &terms, &wish, w->steady);
+        sl_quota_lease_granted(l, &terms, &wish, w->steady);
 }
 
 static bool try(struct world *w, struct node *n, uint64_t cost)
 {
     struct sl_quota_lease *l = &n->lease;
 
-    if (!l->known || n->cell + cost > sl_lease_room(l, w->cap))
+    if (!l->known || n->cell + cost > sl_quota_lease_room(l, w->cap))
         return false;
     n->cell += cost;
     n->slip += cost;
     w->taken += cost;
-    sl_lease_took(l, cost, n->cell, w->now);
+    sl_quota_lease_spent(l, cost, n->cell, w->now);
     return true;
 }
 
@@ -141,7 +142,8 @@ static bool take(struct world *w, unsigned i, uint64_t cost)
     struct node *n = &w->nodes[i];
 
     if (!n->remembers) {
-        sl_lease_begin(&n->lease, w->period.start, w->period.end, n->cell);
+        sl_quota_lease_begin(&n->lease, w->period.start, w->period.end,
+                             n->cell);
         n->remembers = true;
     }
     n->lease.own = n->cell;
@@ -165,7 +167,7 @@ static void give(struct world *w, unsigned i, bool idle)
     if (!n->remembers || !n->lease.known)
         return;
     n->lease.own = n->cell;
-    units = sl_lease_trim(&n->lease, idle);
+    units = sl_quota_lease_surplus(&n->lease, idle);
     if (units > 0)
         reduce(&w->books, i, units);
 }
@@ -185,7 +187,7 @@ static void die(struct world *w, unsigned i, bool found)
     }
     if (!row->there)
         return;
-    left = sl_lease_left(row->base, row->spent, row->leased, n->cell);
+    left = sl_quota_lease_left(row->base, row->spent, row->leased, n->cell);
     record(&w->books, i, row->leased - left);
     if (w->books.rows[i].there)
         reduce(&w->books, i, left);
@@ -303,36 +305,36 @@ static void run(unsigned seed)
 /* 50 of 100 are used, 47 are leased to others, and 7 were asked for. */
 static void test_refusal(void)
 {
-    struct sl_lease_terms terms = {.used = 50};
-    struct sl_lease_wish wish = {.cost = 7, .least = 7, .cap = 100};
+    struct sl_quota_lease_terms terms = {.used = 50};
+    struct sl_quota_lease_wish wish = {.cost = 7, .least = 7, .cap = 100};
     struct sl_quota_lease l;
 
-    sl_lease_begin(&l, 0, SL_DAY, 0);
-    sl_lease_land(&l, &terms, &wish, SL_S);
+    sl_quota_lease_begin(&l, 0, SL_DAY, 0);
+    sl_quota_lease_granted(&l, &terms, &wish, SL_S);
     CASE("what was refused is refused for a moment");
-    CHECK(sl_lease_is_refused(&l, 7, 100, SL_S));
-    CHECK(sl_lease_is_refused(&l, 8, 100, SL_S));
-    CHECK(!sl_lease_is_refused(&l, 7, 100, 2 * SL_S));
-    CHECK(!sl_lease_is_refused(&l, 7, 101, SL_S));
+    CHECK(sl_quota_lease_is_refused(&l, 7, 100, SL_S));
+    CHECK(sl_quota_lease_is_refused(&l, 8, 100, SL_S));
+    CHECK(!sl_quota_lease_is_refused(&l, 7, 100, 2 * SL_S));
+    CHECK(!sl_quota_lease_is_refused(&l, 7, 101, SL_S));
     CASE("less may be there");
-    CHECK(!sl_lease_is_refused(&l, 6, 100, SL_S));
+    CHECK(!sl_quota_lease_is_refused(&l, 6, 100, SL_S));
     CASE("so it is when less is missing");
-    sl_lease_keep(&l, 1);
-    CHECK(!sl_lease_is_refused(&l, 7, 100, SL_S));
-    CHECK(sl_lease_is_refused(&l, 8, 100, SL_S));
+    sl_quota_lease_keep(&l, 1);
+    CHECK(!sl_quota_lease_is_refused(&l, 7, 100, SL_S));
+    CHECK(sl_quota_lease_is_refused(&l, 8, 100, SL_S));
     CASE("what all together have used, nobody gives back");
     wish.least = 0;
     wish.cost = 51;
-    sl_lease_land(&l, &terms, &wish, SL_S);
-    CHECK(sl_lease_is_refused(&l, 51, 100, SL_S));
-    CHECK(!sl_lease_is_refused(&l, 50, 100, SL_S));
+    sl_quota_lease_granted(&l, &terms, &wish, SL_S);
+    CHECK(sl_quota_lease_is_refused(&l, 51, 100, SL_S));
+    CHECK(!sl_quota_lease_is_refused(&l, 50, 100, SL_S));
     CASE("who was released is told, and not refused");
-    wish =
-        (struct sl_lease_wish){.cost = 7, .least = 2, .cap = 100, .has = true};
-    sl_lease_keep(&l, 5);
-    sl_lease_land(&l, &terms, &wish, SL_S);
-    CHECK_EQ(sl_lease_unspent(&l), 0);
-    CHECK(!sl_lease_is_refused(&l, 7, 100, SL_S));
+    wish = (struct sl_quota_lease_wish){
+        .cost = 7, .least = 2, .cap = 100, .has = true};
+    sl_quota_lease_keep(&l, 5);
+    sl_quota_lease_granted(&l, &terms, &wish, SL_S);
+    CHECK_EQ(sl_quota_lease_unspent(&l), 0);
+    CHECK(!sl_quota_lease_is_refused(&l, 7, 100, SL_S));
 }
 
 int main(int argc, char **argv)

@@ -28,7 +28,7 @@ struct side {
     struct sl_report report;
     struct sl_buf text; /* its print */
     struct sl_engine *engine;
-    struct sl_live *live;
+    struct sl_active_policy *live;
     struct sl_decision decision;
     struct sl_arena arena;
     struct sl_buf verdict;
@@ -124,7 +124,7 @@ static void side_close(struct side *s)
 {
     if (s->engine) {
         sl_decision_done(&s->decision);
-        sl_live_release(s->live);
+        sl_active_policy_release(s->live);
         sl_engine_close(s->engine);
         sl_arena_done(&s->arena);
         sl_buf_done(&s->verdict);
@@ -135,7 +135,8 @@ static void side_close(struct side *s)
 }
 
 /* The verdict, and the keys of its limits. */
-static int side_decide(struct side *s, const struct sl_facts *facts, bool spend)
+static int side_decide(struct side *s, const struct sl_request *facts,
+                       bool spend)
 {
     struct sl_rendered rendered;
     int err;
@@ -165,7 +166,7 @@ static int side_decide(struct side *s, const struct sl_facts *facts, bool spend)
 /* ---- requests ---- */
 
 struct question {
-    struct sl_facts facts;
+    struct sl_request facts;
     struct sl_header headers[8];
     struct sl_override override;
     struct sl_cost cost;

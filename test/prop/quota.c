@@ -160,7 +160,7 @@ static bool any_period(uint64_t seed, uint64_t *steps)
     t.now = random_start(&rng);
     for (; t.step < length && !t.bad; t.step++) {
         uint64_t cost = random_cost(&t);
-        struct sl_taken got;
+        struct sl_take_result got;
         sl_ns start;
 
         t.now = random_later(&t);

@@ -61,15 +61,15 @@ static void check_number(const char *name, uint64_t want)
     HOLDS("(2)", got == least(want, SF_MAX));
 }
 
-static const struct sl_shown *reported(void)
+static const struct sl_limit_view *reported(void)
 {
-    const struct sl_shown *shown =
+    const struct sl_limit_view *shown =
         s.d.report >= 0 ? &s.d.shown[s.d.report] : NULL;
 
     return shown && shown->form != SL_RATE_UNLIMITED ? shown : NULL;
 }
 
-static void check_numbers(const struct sl_shown *shown)
+static void check_numbers(const struct sl_limit_view *shown)
 {
     sl_ns in = shown->answer.reset_in;
     sl_ns at;
@@ -90,7 +90,7 @@ static void check_numbers(const struct sl_shown *shown)
     }
 }
 
-static void check_item(struct sl_str *rest, const struct sl_shown *shown,
+static void check_item(struct sl_str *rest, const struct sl_limit_view *shown,
                        bool policy)
 {
     struct item item;
@@ -125,7 +125,7 @@ static void check_ietf(void)
         return;
     rest = header->value;
     for (unsigned i = 0; i < s.d.shown_count && good; i++) {
-        const struct sl_shown *shown = &s.d.shown[i];
+        const struct sl_limit_view *shown = &s.d.shown[i];
 
         if (shown->form == SL_RATE_UNLIMITED ||
             (shown->mode != SL_MODE_ENFORCE && (int)i != s.d.report))
@@ -272,7 +272,7 @@ static void check_template(void)
         {"s",  "x{request_id}y"  },
         {"p",  "{plan}"          },
     };
-    struct sl_node nodes[SL_LEN(members)], root = {.kind = SL_NODE_MAP};
+    struct sl_yaml_node nodes[SL_LEN(members)], root = {.kind = SL_NODE_MAP};
     struct hostile around = {.want = "x"};
     struct sl_rendered out;
     struct sl_report report;
@@ -292,8 +292,8 @@ static void check_template(void)
     for (int e = 0; e < SL_ERRORS; e++) {
         s.policy.errors[e].has_body = true;
         HOLDS("setup",
-              sl_text_read_body(&root, &s.texts, &s.policy.errors[e].body,
-                                &report) == 0);
+              sl_template_read_body(&root, &s.texts, &s.policy.errors[e].body,
+                                    &report) == 0);
     }
     sl_report_done(&report);
     HOLDS("(3)", sl_render(&s.d, &s.arena, &out) == 0);
@@ -314,7 +314,7 @@ static void check_template(void)
 
 static void check_limit(const json_t *limit, unsigned i)
 {
-    const struct sl_shown *shown = &s.d.shown[i];
+    const struct sl_limit_view *shown = &s.d.shown[i];
     bool numbers = shown->form != SL_RATE_UNLIMITED;
     const json_t *remaining = json_object_get(limit, "remaining");
 

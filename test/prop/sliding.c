@@ -61,7 +61,7 @@ static bool any_span(uint64_t seed, uint64_t *steps)
     for (; t.step < length && !t.bad; t.step++) {
         uint64_t cost = random_cost(&t);
         uint64_t tick;
-        struct sl_taken got;
+        struct sl_take_result got;
 
         t.now = random_later(&t);
         tick = (uint64_t)t.now / spec_tick(&spec);

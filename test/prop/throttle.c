@@ -189,7 +189,7 @@ static bool episode(uint64_t seed, uint64_t *steps)
         }
         answered = 0;
         rig.now = now;
-        sl_throttle_ask(&throttles, asked, count); /* (4) */
+        sl_throttle_take(&throttles, asked, count); /* (4) */
         good = answered == count;
         for (unsigned i = 0; i < count && good; i++) {
             struct want w = model(&tats[which[i]], asked[i]);

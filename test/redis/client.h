@@ -73,9 +73,9 @@ static inline void client_open(struct client *c, const char *where)
     struct sl_diag diag = {.sentence = ""};
 
     sl_arena_init(&c->arena, 1 << 16, &sl_alloc_libc);
-    client_must(sl_redis_where_read(sl_str_c(where), &c->arena,
-                                    &c->options.where, &diag),
-                &diag);
+    client_must(
+        sl_redis_url_read(sl_str_c(where), &c->arena, &c->options.where, &diag),
+        &diag);
     c->options.on_news = client_on_news;
     c->options.ctx = c;
     client_must(sl_loop_open(NULL, &c->loop, &diag), &diag);
@@ -103,7 +103,7 @@ static inline void client_close(struct client *c)
 
 struct asked {
     struct sl_take take;
-    struct sl_take_part part[4];
+    struct sl_store_part part[4];
     sl_ns asked;
     bool done;
     bool stops; /* the loop, when it is done */
@@ -124,7 +124,7 @@ static void client_on_done(struct sl_take *take)
 {
     struct asked *a = (struct asked *)take;
     struct client *c = take->ctx;
-    sl_ns took = sl_loop_steady(c->loop) - a->asked;
+    sl_ns took = sl_loop_mono(c->loop) - a->asked;
 
     a->done = true;
     c->waiting--;
@@ -141,7 +141,7 @@ static void client_on_done(struct sl_take *take)
 
 /* One part; more may be added before it is sent. */
 static inline void asked_init(struct asked *a, struct client *c,
-                              enum sl_errand errand,
+                              enum sl_take_op errand,
                               const struct sl_limit *limit, const char *name,
                               uint64_t cost)
 {
@@ -154,10 +154,10 @@ static inline void asked_init(struct asked *a, struct client *c,
                  .done = client_on_done,
                  .ctx = c}
     };
-    a->part[0] = (struct sl_take_part){.limit = limit,
-                                       .key = sl_str_c(name),
-                                       .name = sl_str_c(name),
-                                       .cost = cost};
+    a->part[0] = (struct sl_store_part){.limit = limit,
+                                        .key = sl_str_c(name),
+                                        .name = sl_str_c(name),
+                                        .cost = cost};
 }
 
 static inline void asked_send(struct asked *a)
@@ -165,13 +165,13 @@ static inline void asked_send(struct asked *a)
     struct client *c = a->take.ctx;
 
     c->waiting++;
-    a->asked = sl_loop_steady(c->loop);
+    a->asked = sl_loop_mono(c->loop);
     sl_store_take(c->store, &a->take);
 }
 
 /* One take, waited for. */
 static inline struct sl_answer client_take(struct client *c,
-                                           enum sl_errand errand,
+                                           enum sl_take_op errand,
                                            const struct sl_limit *limit,
                                            const char *name, uint64_t cost,
                                            int *ret_err)

@@ -70,12 +70,12 @@ static void on_hold_taken(struct sl_take *take)
 }
 
 /* The hold of a set lies where the set does, wherever that is. */
-static void hold_one(struct client *c, const struct sl_stored *limits,
+static void hold_one(struct client *c, const struct sl_limit_binding *limits,
                      unsigned tag)
 {
     char names[2][32];
-    struct sl_take_part parts[2];
-    struct sl_take take = {.errand = SL_ERRAND_TAKE,
+    struct sl_store_part parts[2];
+    struct sl_take take = {.errand = SL_TAKE_OP_TAKE,
                            .parts = parts,
                            .count = 2,
                            .loop = c->loop,
@@ -94,17 +94,17 @@ static void hold_one(struct client *c, const struct sl_stored *limits,
 
     for (unsigned i = 0; i < 2; i++) {
         snprintf(names[i], sizeof(names[i]), "h%u:{%u}", i, tag);
-        parts[i] = (struct sl_take_part){.of = &limits[i],
-                                         .limit = &limits[i].strictest,
-                                         .name = sl_str_c(names[i]),
-                                         .cost = 3};
+        parts[i] = (struct sl_store_part){.of = &limits[i],
+                                          .limit = &limits[i].strictest,
+                                          .name = sl_str_c(names[i]),
+                                          .cost = 3};
     }
     take.now = sl_loop_now(c->loop);
     c->waiting++;
     sl_store_take(c->store, &take);
     CLIENT_WAIT(c, c->waiting == 0);
     CHECK(take.err == 0 && take.allowed);
-    CHECK_EQ(take.place, sl_slot_of(sl_str_c(names[0])));
+    CHECK_EQ(take.place, sl_cluster_slot_of(sl_str_c(names[0])));
     call.now = sl_loop_now(c->loop);
     call.place = take.place;
     c->waiting++;
@@ -119,7 +119,7 @@ static void hold_one(struct client *c, const struct sl_stored *limits,
 
 static void test_holds(struct cluster *cluster)
 {
-    static struct sl_stored limits[2] = {{.name = "a"}, {.name = "b"}};
+    static struct sl_limit_binding limits[2] = {{.name = "a"}, {.name = "b"}};
     struct sl_rate day, permits;
     struct client c;
 
@@ -155,7 +155,7 @@ static void test_slots(struct cluster *cluster)
         }
         reply = redisCommand(cluster->list[0].redis, "CLUSTER KEYSLOT %b", key,
                              len);
-        CHECK_EQ(sl_slot_of((struct sl_str){key, len}), reply->integer);
+        CHECK_EQ(sl_cluster_slot_of((struct sl_str){key, len}), reply->integer);
         freeReplyObject(reply);
     }
 }
@@ -168,14 +168,14 @@ static void test_spanning(struct cluster *cluster)
 
     CASE("a set in several slots fails, and is counted");
     open_at(&c, cluster, SL_S);
-    asked_init(&a, &c, SL_ERRAND_TAKE, &limit, "{a}x", 1);
+    asked_init(&a, &c, SL_TAKE_OP_TAKE, &limit, "{a}x", 1);
     a.part[1] = a.part[0];
     a.part[1].name = SL_STR("{b}x");
     a.take.count = 2;
     asked_send(&a);
     CHECK(a.done && a.take.err == SLUICE_ESTORE);
     CHECK_EQ(client_stats(&c).spanning, 1);
-    CHECK(strstr(c.last[SL_NEWS_TROUBLE], "hash tag"));
+    CHECK(strstr(c.last[SL_STORE_EVENT_TROUBLE], "hash tag"));
     client_close(&c);
 }
 
@@ -241,7 +241,7 @@ static void test_reshard(struct cluster *cluster)
 {
     struct client c;
     struct load load;
-    unsigned slot = sl_slot_of(SL_STR("{moved}a"));
+    unsigned slot = sl_cluster_slot_of(SL_STR("{moved}a"));
     unsigned rounds = is_long() ? 50 : 4;
     redisContext *redis;
 
@@ -288,9 +288,9 @@ static struct server *replica_of(struct cluster *cluster,
 
 static void run_for(struct load *load, sl_ns span)
 {
-    sl_ns until = sl_loop_steady(load->client->loop) + span;
+    sl_ns until = sl_loop_mono(load->client->loop) + span;
 
-    while (sl_loop_steady(load->client->loop) < until)
+    while (sl_loop_mono(load->client->loop) < until)
         load_step(load, 2 * SL_MS);
 }
 
@@ -298,13 +298,13 @@ static void check_goes_on(struct load *load)
 {
     struct client *c = load->client;
     unsigned before = c->allowed;
-    sl_ns began = sl_loop_steady(c->loop);
+    sl_ns began = sl_loop_mono(c->loop);
 
     for (unsigned i = 0; c->allowed < before + 100 && i < 30000; i++)
         load_step(load, 2 * SL_MS);
     CHECK(c->allowed >= before + 100);
     printf("# goes on after %lld ms\n",
-           (long long)((sl_loop_steady(c->loop) - began) / SL_MS));
+           (long long)((sl_loop_mono(c->loop) - began) / SL_MS));
 }
 
 static void test_failover(struct cluster *cluster)

@@ -35,30 +35,30 @@ static void test_offender(struct server *s)
     CASE("a hot offender hardly reaches Redis");
     before = commands_of(s);
     for (unsigned i = 0; i < 3000; i++)
-        client_take(&c, SL_ERRAND_TAKE, &limit, "hot", 1, &err);
+        client_take(&c, SL_TAKE_OP_TAKE, &limit, "hot", 1, &err);
     CHECK_EQ(c.allowed, 5);
     CHECK_EQ(c.denied, 2995);
     CHECK(commands_of(s) - before < 200);
     CHECK(client_stats(&c).remembered > 2900);
 
     CASE("another cost, and other numbers, are other questions");
-    CHECK_EQ(client_take(&c, SL_ERRAND_TAKE, &more, "hot", 1, &err).outcome,
+    CHECK_EQ(client_take(&c, SL_TAKE_OP_TAKE, &more, "hot", 1, &err).outcome,
              SL_ALLOW);
-    CHECK_EQ(client_take(&c, SL_ERRAND_TAKE, &limit, "hot", 0, &err).outcome,
+    CHECK_EQ(client_take(&c, SL_TAKE_OP_TAKE, &limit, "hot", 0, &err).outcome,
              SL_ALLOW);
-    CHECK_EQ(client_take(&c, SL_ERRAND_LOOK, &limit, "hot", 1, &err).outcome,
+    CHECK_EQ(client_take(&c, SL_TAKE_OP_PEEK, &limit, "hot", 1, &err).outcome,
              SL_DENY);
 
     CASE("what is given back here is taken at once");
-    client_take(&c, SL_ERRAND_TAKE, &limit, "hot", 1, &err);
-    client_take(&c, SL_ERRAND_GIVE_BACK, &limit, "hot", 3, &err);
-    CHECK_EQ(client_take(&c, SL_ERRAND_TAKE, &limit, "hot", 1, &err).outcome,
+    client_take(&c, SL_TAKE_OP_TAKE, &limit, "hot", 1, &err);
+    client_take(&c, SL_TAKE_OP_REFUND, &limit, "hot", 3, &err);
+    CHECK_EQ(client_take(&c, SL_TAKE_OP_TAKE, &limit, "hot", 1, &err).outcome,
              SL_ALLOW);
-    while (client_take(&c, SL_ERRAND_TAKE, &limit, "hot", 1, &err).outcome ==
+    while (client_take(&c, SL_TAKE_OP_TAKE, &limit, "hot", 1, &err).outcome ==
            SL_ALLOW)
         ;
-    client_take(&c, SL_ERRAND_RESET, &limit, "hot", 0, &err);
-    CHECK_EQ(client_take(&c, SL_ERRAND_TAKE, &limit, "hot", 5, &err).outcome,
+    client_take(&c, SL_TAKE_OP_RESET, &limit, "hot", 0, &err);
+    CHECK_EQ(client_take(&c, SL_TAKE_OP_TAKE, &limit, "hot", 5, &err).outcome,
              SL_ALLOW);
     client_close(&c);
 }
@@ -76,7 +76,7 @@ static void test_edge(struct server *s)
     for (unsigned i = 0; i < 300; i++, at += 7 * SL_MS) {
         bool want = i % 15 == 0; /* 105 ms */
 
-        asked_init(&a, &c, SL_ERRAND_TAKE, &limit, "edge", 1);
+        asked_init(&a, &c, SL_TAKE_OP_TAKE, &limit, "edge", 1);
         a.take.now = at;
         a.stops = true;
         asked_send(&a);
@@ -99,9 +99,9 @@ static void test_permits(struct server *s)
 
     open_at(&c, s, false);
     CASE("what others may free at any time is not remembered");
-    client_take(&c, SL_ERRAND_TAKE, &limit, "level", 1, &err);
+    client_take(&c, SL_TAKE_OP_TAKE, &limit, "level", 1, &err);
     for (unsigned i = 0; i < 10; i++)
-        client_take(&c, SL_ERRAND_TAKE, &limit, "level", 1, &err);
+        client_take(&c, SL_TAKE_OP_TAKE, &limit, "level", 1, &err);
     CHECK_EQ(c.denied, 10);
     CHECK_EQ(client_stats(&c).remembered, 0);
     client_close(&c);
@@ -110,10 +110,10 @@ static void test_permits(struct server *s)
 static bool take_at(struct client *c, const struct sl_limit *limit,
                     uint64_t cost, sl_ns life, sl_ns at)
 {
-    struct sl_stored stored = {.name = "held", .strictest = *limit};
+    struct sl_limit_binding stored = {.name = "held", .strictest = *limit};
     struct asked a;
 
-    asked_init(&a, c, SL_ERRAND_TAKE, limit, "held", cost);
+    asked_init(&a, c, SL_TAKE_OP_TAKE, limit, "held", cost);
     a.part[0].of = &stored;
     a.take.now = at;
     a.take.hold.w[0] = life > 0;

@@ -89,7 +89,7 @@ static void take_all(struct herd *h)
         int err;
 
         h->c.store = h->stores[i];
-        (void)client_take(&h->c, SL_ERRAND_TAKE, &limit, "herd", 1, &err);
+        (void)client_take(&h->c, SL_TAKE_OP_TAKE, &limit, "herd", 1, &err);
         CHECK_EQ(err, 0);
     }
     h->c.store = h->stores[0];

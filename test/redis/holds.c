@@ -25,10 +25,10 @@ static struct sl_answer ask(struct client *c, const struct sl_limit *limit,
                             const char *name, uint64_t cost, uint64_t number,
                             sl_ns life, sl_ns now)
 {
-    struct sl_stored stored = {.name = name, .strictest = *limit};
+    struct sl_limit_binding stored = {.name = name, .strictest = *limit};
     struct asked a;
 
-    asked_init(&a, c, SL_ERRAND_TAKE, limit, name, cost);
+    asked_init(&a, c, SL_TAKE_OP_TAKE, limit, name, cost);
     a.part[0].of = &stored;
     if (life) {
         a.take.hold = id_of(number);
@@ -102,7 +102,7 @@ static void on_settled(struct sl_hold_call *call)
     sl_loop_stop(c->loop);
 }
 
-static struct sl_hold_call call_of(enum sl_hold_errand errand, uint64_t number,
+static struct sl_hold_call call_of(enum sl_hold_action errand, uint64_t number,
                                    sl_ns now)
 {
     return (struct sl_hold_call){
@@ -156,35 +156,35 @@ static void test_late(struct server *s)
                                 client_limit(SL_BUCKET, "100/day"),
                                 client_limit(SL_PERMITS, "2")};
     static const char *const names[] = {"late:r", "late:b", "late:s"};
-    struct sl_stored stored[3];
+    struct sl_limit_binding stored[3];
     struct client c;
     struct asked a;
     int err;
 
     CASE("what came too late is given back, also what is not held");
     open_at(&c, s, false);
-    client_take(&c, SL_ERRAND_TAKE, &limits[0], names[0], 1, &err);
-    asked_init(&a, &c, SL_ERRAND_TAKE, &limits[0], names[0], 1);
+    client_take(&c, SL_TAKE_OP_TAKE, &limits[0], names[0], 1, &err);
+    asked_init(&a, &c, SL_TAKE_OP_TAKE, &limits[0], names[0], 1);
     for (unsigned i = 0; i < SL_LEN(limits); i++) {
-        stored[i] = (struct sl_stored){.name = names[i], limits[i]};
-        a.part[i] = (struct sl_take_part){.of = &stored[i],
-                                          .limit = &limits[i],
-                                          .key = sl_str_c(names[i]),
-                                          .name = sl_str_c(names[i]),
-                                          .cost = 1};
+        stored[i] = (struct sl_limit_binding){.name = names[i], limits[i]};
+        a.part[i] = (struct sl_store_part){.of = &stored[i],
+                                           .limit = &limits[i],
+                                           .key = sl_str_c(names[i]),
+                                           .name = sl_str_c(names[i]),
+                                           .cost = 1};
     }
     a.take.count = SL_LEN(limits);
     a.take.hold = id_of(31);
     a.take.hold_for = SL_HOUR;
     a.take.firm = 3;
-    a.take.deadline = sl_loop_steady(c.loop) + 20 * SL_MS;
+    a.take.deadline = sl_loop_mono(c.loop) + 20 * SL_MS;
     server_say(s, "CLIENT PAUSE 200 ALL");
     asked_send(&a);
     CLIENT_WAIT(&c, a.done);
     CHECK(a.take.err != 0);
     CLIENT_WAIT(&c, client_stats(&c).returned == 1);
     for (unsigned i = 0; i < SL_LEN(limits); i++)
-        CHECK_EQ(client_take(&c, SL_ERRAND_TAKE, &limits[i], names[i], 0, &err)
+        CHECK_EQ(client_take(&c, SL_TAKE_OP_TAKE, &limits[i], names[i], 0, &err)
                      .remaining,
                  limits[i].capacity - (i == 0));
     client_close(&c);
@@ -310,7 +310,7 @@ static void test_longest(struct server *s)
 static void test_more(struct server *s)
 {
     struct sl_limit limit = client_limit(SL_QUOTA, "100/month");
-    struct sl_stored stored = {.name = "months", .strictest = limit};
+    struct sl_limit_binding stored = {.name = "months", .strictest = limit};
     sl_ns now = 20000 * SL_DAY;
     struct sl_hold_call call;
     struct client c;

@@ -37,7 +37,7 @@ static inline void load_step(struct load *load, sl_ns span)
     for (unsigned i = 0; i < LOAD_WIDE; i++) {
         if (!load->list[i].done)
             continue;
-        asked_init(&load->list[i], load->client, SL_ERRAND_TAKE, &load->limit,
+        asked_init(&load->list[i], load->client, SL_TAKE_OP_TAKE, &load->limit,
                    load->name, 1);
         if (load->second) {
             load->list[i].part[1] = load->list[i].part[0];

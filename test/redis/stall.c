@@ -26,9 +26,9 @@ static void open_client(struct client *c, const struct server *s,
 
 static void run_for(struct load *load, sl_ns span)
 {
-    sl_ns until = sl_loop_steady(load->client->loop) + span;
+    sl_ns until = sl_loop_mono(load->client->loop) + span;
 
-    while (sl_loop_steady(load->client->loop) < until)
+    while (sl_loop_mono(load->client->loop) < until)
         load_step(load, 2 * SL_MS);
 }
 
@@ -37,13 +37,13 @@ static void check_recovery(struct load *load)
 {
     struct client *c = load->client;
     unsigned before = c->allowed;
-    sl_ns began = sl_loop_steady(c->loop);
+    sl_ns began = sl_loop_mono(c->loop);
 
     for (unsigned i = 0; c->allowed < before + 100 && i < 3000; i++)
         load_step(load, 2 * SL_MS);
     CHECK(c->allowed >= before + 100);
     printf("# goes on after %lld ms\n",
-           (long long)((sl_loop_steady(c->loop) - began) / SL_MS));
+           (long long)((sl_loop_mono(c->loop) - began) / SL_MS));
     load_end(load);
 }
 
@@ -70,7 +70,7 @@ static void test_stall(struct server *s, const char *name, const char *what,
     CHECK(c.failed > 0);
     CHECK(c.slowest < SOON);
     CHECK(client_stats(&c).open);
-    CHECK(c.news[SL_NEWS_OPENED] >= 1);
+    CHECK(c.news[SL_STORE_EVENT_OPENED] >= 1);
     if (strcmp(what, "SIGSTOP") == 0)
         server_kill(s, SIGCONT);
     check_recovery(&load);
@@ -135,7 +135,7 @@ static void test_kill(struct server *s)
         run_for(&load, 50 * SL_MS);
         server_kill(s, SIGKILL);
         run_for(&load, 300 * SL_MS);
-        CHECK(c.news[SL_NEWS_DOWN] >= 1);
+        CHECK(c.news[SL_STORE_EVENT_DOWN] >= 1);
         server_spawn(s);
         check_recovery(&load);
     }

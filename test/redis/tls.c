@@ -48,27 +48,27 @@ int main(void)
                s.dir, s.dir, port);
     open_at(&c, &s, port, "localhost", 0);
     client_ready(&c);
-    CHECK_EQ(client_take(&c, SL_ERRAND_TAKE, &limit, "k", 1, &err).remaining,
+    CHECK_EQ(client_take(&c, SL_TAKE_OP_TAKE, &limit, "k", 1, &err).remaining,
              4);
     CHECK_EQ(err, 0);
     client_close(&c);
 
     CASE("one that we do not trust");
     open_at(&c, &s, port, "localhost", 1);
-    CLIENT_WAIT(&c, c.news[SL_NEWS_DOWN] > 0);
+    CLIENT_WAIT(&c, c.news[SL_STORE_EVENT_DOWN] > 0);
     CHECK(!sl_redis_is_ready(c.store));
     client_close(&c);
 
     CASE("one that is called otherwise");
     open_at(&c, &s, port, "127.0.0.1", 0);
-    CLIENT_WAIT(&c, c.news[SL_NEWS_DOWN] > 0);
+    CLIENT_WAIT(&c, c.news[SL_STORE_EVENT_DOWN] > 0);
     CHECK(!sl_redis_is_ready(c.store));
     client_close(&c);
 
     CASE("a name that is nobody's");
     open_at(&c, &s, port, "no..name", 0);
-    CLIENT_WAIT(&c, c.news[SL_NEWS_DOWN] > 0);
-    CHECK(strstr(c.last[SL_NEWS_DOWN], "can't be found"));
+    CLIENT_WAIT(&c, c.news[SL_STORE_EVENT_DOWN] > 0);
+    CHECK(strstr(c.last[SL_STORE_EVENT_DOWN], "can't be found"));
     client_close(&c);
     server_stop(&s);
     return CHECK_DONE();

@@ -20,10 +20,10 @@ static void check_fails(struct client *c, const char *words)
     struct sl_limit limit = client_limit(SL_FIXED, "1000/day");
     int err;
 
-    client_take(c, SL_ERRAND_TAKE, &limit, "troubled", 1, &err);
+    client_take(c, SL_TAKE_OP_TAKE, &limit, "troubled", 1, &err);
     CHECK_EQ(err, SLUICE_ESTORE);
-    if (!CHECK(strstr(c->last[SL_NEWS_TROUBLE], words) != NULL))
-        printf("# %s\n", c->last[SL_NEWS_TROUBLE]);
+    if (!CHECK(strstr(c->last[SL_STORE_EVENT_TROUBLE], words) != NULL))
+        printf("# %s\n", c->last[SL_STORE_EVENT_TROUBLE]);
 }
 
 static void check_works(struct client *c)
@@ -32,7 +32,7 @@ static void check_works(struct client *c)
     int err = SLUICE_ESTORE;
 
     for (unsigned i = 0; err && i < 100; i++) { /* the breaker may be open */
-        client_take(c, SL_ERRAND_TAKE, &limit, "troubled", 1, &err);
+        client_take(c, SL_TAKE_OP_TAKE, &limit, "troubled", 1, &err);
         client_run(c, 20 * SL_MS);
     }
     CHECK_EQ(err, 0);
@@ -129,15 +129,15 @@ static void test_users(struct server *s)
     CASE("a user without rights");
     server_say(s, "ACL SETUSER bare on >word +ping +auth");
     open_at(&c, s, "bare:word@");
-    check_never_ready(&c, SL_NEWS_TROUBLE, "may not");
-    client_take(&c, SL_ERRAND_TAKE, &limit, "troubled", 1, &err);
+    check_never_ready(&c, SL_STORE_EVENT_TROUBLE, "may not");
+    client_take(&c, SL_TAKE_OP_TAKE, &limit, "troubled", 1, &err);
     CHECK_EQ(err, SLUICE_ESTORE);
     client_close(&c);
 
     CASE("a wrong password");
     open_at(&c, s, "bare:secret-word@");
-    check_never_ready(&c, SL_NEWS_DOWN, "WRONGPASS");
-    CHECK(!strstr(c.last[SL_NEWS_DOWN], "secret-word"));
+    check_never_ready(&c, SL_STORE_EVENT_DOWN, "WRONGPASS");
+    CHECK(!strstr(c.last[SL_STORE_EVENT_DOWN], "secret-word"));
     client_close(&c);
 
     CASE("a user who may do what we need, and not ask for the time");
@@ -151,7 +151,7 @@ static void test_users(struct server *s)
     CASE("no password where one is needed");
     server_say(s, "ACL SETUSER default >word");
     open_at(&c, s, "");
-    check_never_ready(&c, SL_NEWS_DOWN, "NOAUTH");
+    check_never_ready(&c, SL_STORE_EVENT_DOWN, "NOAUTH");
     client_close(&c);
     open_at(&c, s, ":word@");
     client_ready(&c);
@@ -185,11 +185,11 @@ static void test_strange(struct server *s)
         redisReply *reply = redisCommand(s->redis, command);
         CHECK(reply && reply->type != REDIS_REPLY_ERROR);
         freeReplyObject(reply);
-        a = client_take(&c, SL_ERRAND_TAKE, &limit, "strange", 1, &err);
+        a = client_take(&c, SL_TAKE_OP_TAKE, &limit, "strange", 1, &err);
         CHECK_EQ(err, 0);
         CHECK_EQ(a.remaining, 9);
         CHECK_EQ(client_stats(&c).strange, i + 1);
-        a = client_take(&c, SL_ERRAND_TAKE, &limit, "strange", 1, &err);
+        a = client_take(&c, SL_TAKE_OP_TAKE, &limit, "strange", 1, &err);
         CHECK_EQ(a.remaining, 8);
         CHECK_EQ(client_stats(&c).strange, i + 1);
         CHECK(server_say(s, "PTTL strange") > 0);
@@ -215,7 +215,7 @@ static void test_marker(struct server *s)
     CASE("data that was flushed is noticed, and the secret put back");
     server_say(s, "FLUSHALL");
     CLIENT_WAIT(&c, client_stats(&c).epochs == 1);
-    CHECK_EQ(c.news[SL_NEWS_CHANGED], 1);
+    CHECK_EQ(c.news[SL_STORE_EVENT_CHANGED], 1);
     client_run(&c, 100 * SL_MS);
     CHECK_EQ(server_say(s, "EXISTS sluice:secret sluice:epoch"), 2);
     client_close(&d);
@@ -227,7 +227,7 @@ static void test_marker(struct server *s)
 
     CASE("a secret of somebody else's is not ours, and said");
     server_say(s, "SET sluice:secret 0123456789abcdef0123456789abcdef");
-    CLIENT_WAIT(&c, strstr(c.last[SL_NEWS_CHANGED], "secret"));
+    CLIENT_WAIT(&c, strstr(c.last[SL_STORE_EVENT_CHANGED], "secret"));
     CHECK(sl_store_secret(c.store)->k0 == secret.k0);
     client_close(&c);
     server_say(s, "DEL sluice:secret");

@@ -45,10 +45,10 @@ static inline void holding_taken(struct sl_take *take)
 
 /* Give back or charge one part. */
 static inline void holding_move(struct holding *h, struct holding_record *r,
-                                unsigned i, enum sl_errand errand,
+                                unsigned i, enum sl_take_op errand,
                                 uint64_t cost, sl_ns now)
 {
-    struct sl_take_part part = {
+    struct sl_store_part part = {
         .of = r->parts[i].of,
         .limit = &r->limits[i],
         .key = {r->keys[i], r->key_lens[i]},
@@ -72,9 +72,9 @@ static inline void holding_end(struct holding *h, struct holding_record *r,
 
     p->cost = cost;
     if (cost < p->held)
-        holding_move(h, r, i, SL_ERRAND_GIVE_BACK, p->held - cost, now);
+        holding_move(h, r, i, SL_TAKE_OP_REFUND, p->held - cost, now);
     else
-        holding_move(h, r, i, SL_ERRAND_CHARGE, cost - p->held, now);
+        holding_move(h, r, i, SL_TAKE_OP_CHARGE, cost - p->held, now);
     p->over = p->answer.outcome != SL_ALLOW;
 }
 
@@ -100,7 +100,7 @@ static inline void holding_keep(struct holding *h, const struct sl_take *take)
                                  .taken = take->now,
                                  .expires = take->now + take->hold_for};
     for (unsigned i = 0; i < take->count; i++) {
-        const struct sl_take_part *part = &take->parts[i];
+        const struct sl_store_part *part = &take->parts[i];
 
         if (take->firm >> i & 1 || part->key.len > sizeof(r->keys[0]))
             continue;
@@ -159,7 +159,7 @@ static inline void holding_do(struct holding *h, struct sl_hold_call *call,
     if (call->errand == SL_HOLD_EXTEND)
         r->expires = call->now + call->hold_for;
     for (unsigned i = 0; i < r->count; i++)
-        holding_move(h, r, i, SL_ERRAND_LOOK, 0, call->now);
+        holding_move(h, r, i, SL_TAKE_OP_PEEK, 0, call->now);
     if (call->errand == SL_HOLD_SETTLE) {
         for (unsigned i = 0; i < r->count; i++)
             holding_end(h, r, i, holding_cost(call, &r->parts[i]), call->now);
@@ -195,8 +195,9 @@ static inline void holding_hold(struct sl_store *store,
         holding_answer(h);
 }
 
-static inline int holding_bind(struct sl_store *store, struct sl_stored *limits,
-                               unsigned count, struct sl_diag *diag)
+static inline int holding_bind(struct sl_store *store,
+                               struct sl_limit_binding *limits, unsigned count,
+                               struct sl_diag *diag)
 {
     struct sl_store *inner = ((struct holding *)store)->inner;
 
@@ -204,7 +205,7 @@ static inline int holding_bind(struct sl_store *store, struct sl_stored *limits,
 }
 
 static inline int holding_tighten(struct sl_store *store,
-                                  const struct sl_stored *limit,
+                                  const struct sl_limit_binding *limit,
                                   const struct sl_limit *strictest)
 {
     struct sl_store *inner = ((struct holding *)store)->inner;

@@ -27,7 +27,7 @@ static void visit(struct game *g)
     for (int i = 0; i < 2 * VISITORS; i++) {
         struct sl_part part = part_of(&g->limit, "visitor", 1);
 
-        if (sl_table_decide(&g->table, &part, 1, NOW, true) == SL_VERDICT_ALLOW)
+        if (sl_table_decide(&g->table, &part, 1, NOW, true) == SL_SET_ALLOW)
             g->visited++;
     }
 }
@@ -40,7 +40,7 @@ static void use(struct game *g)
 
         parts[0].carried = true;
         parts[0].limit = parts[1].limit = &g->user;
-        if (sl_table_decide(&g->table, parts, 2, NOW, true) != SL_VERDICT_ALLOW)
+        if (sl_table_decide(&g->table, parts, 2, NOW, true) != SL_SET_ALLOW)
             continue;
         /* Two that were left with the same have been judged apart. */
         if (atomic_fetch_add(&g->seen[parts[1].answer.remaining], 1) > 0)

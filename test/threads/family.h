@@ -121,7 +121,7 @@ static inline void make_progress(struct account *a)
 static inline void take_single(struct hammer *h, struct account *a)
 {
     atomic_fetch_add(&a->single[0], 1);
-    if (take(&h->table, &h->limit[SHARED], "all", 1) != SL_VERDICT_ALLOW)
+    if (take(&h->table, &h->limit[SHARED], "all", 1) != SL_SET_ALLOW)
         abort();
     atomic_fetch_add(&a->single[1], 1);
 }
@@ -144,7 +144,7 @@ static inline void take_set(struct hammer *h, struct account *a,
     parts[2] = part_of(&h->limit[SOFT], key, 1);
     atomic_fetch_add(&a->attempted[l][r], 1);
     if (sl_table_decide(&h->table, parts, random >> 60 ? 2 : 3, NOW, true) !=
-        SL_VERDICT_ALLOW)
+        SL_SET_ALLOW)
         abort();
     atomic_fetch_add(&a->acknowledged[l][r], 1);
     take_single(h, a);

@@ -127,7 +127,7 @@ static void *drain_main(void *arg)
 
         parts[t->number % 2] = part_of(&h->limit[SOFT], "little", 1);
         parts[!(t->number % 2)] = part_of(&h->limit[RIGHT], "r0", 1);
-        if (sl_table_decide(&h->table, parts, 2, NOW, true) == SL_VERDICT_ALLOW)
+        if (sl_table_decide(&h->table, parts, 2, NOW, true) == SL_SET_ALLOW)
             atomic_fetch_add(&h->tally->shared, 1);
     }
     return NULL;

@@ -92,7 +92,7 @@ static inline void strike(struct hammer *h, uint64_t seed)
         parts[!first] = part_of(&h->limit[RIGHT], right_keys[r], 1);
         parts[2] = part_of(&h->limit[SHARED], "all", 1);
         if (sl_table_decide(&h->table, parts, count, NOW, true) !=
-            SL_VERDICT_ALLOW) {
+            SL_SET_ALLOW) {
             atomic_fetch_add(&t->denied, 1);
             continue;
         }
@@ -101,7 +101,7 @@ static inline void strike(struct hammer *h, uint64_t seed)
         if (count == 3)
             atomic_fetch_add(&t->shared, 1);
         if (random >> 33 & 1 &&
-            take(&h->table, &h->limit[SHARED], "all", 1) == SL_VERDICT_ALLOW)
+            take(&h->table, &h->limit[SHARED], "all", 1) == SL_SET_ALLOW)
             atomic_fetch_add(&t->shared, 1);
     }
     atomic_fetch_sub(&t->running, 1);
@@ -121,10 +121,9 @@ static inline void compare_sides(struct hammer *h)
     for (unsigned i = 0; i < SIDE; i++) {
         parts[i] = part_of(&h->limit[LEFT], left_keys[i], 0);
         parts[SIDE + i] = part_of(&h->limit[RIGHT], right_keys[i], 0);
-        parts[i].act = parts[SIDE + i].act = SL_ACT_LOOK;
+        parts[i].act = parts[SIDE + i].act = SL_PART_OP_PEEK;
     }
-    if (sl_table_decide(&h->table, parts, 2 * SIDE, NOW, true) !=
-        SL_VERDICT_ALLOW)
+    if (sl_table_decide(&h->table, parts, 2 * SIDE, NOW, true) != SL_SET_ALLOW)
         abort();
     for (unsigned i = 0; i < SIDE; i++) {
         left += used_in(&parts[i]);
@@ -207,16 +206,15 @@ static inline void strike_back(struct hammer *h, uint64_t seed)
             part_of(&h->limit[LEFT], left_keys[(random >> 8) % SIDE], 1);
         parts[!first] =
             part_of(&h->limit[RIGHT], right_keys[(random >> 16) % SIDE], 1);
-        if (sl_table_decide(&h->table, parts, 2, NOW, true) !=
-                SL_VERDICT_ALLOW ||
+        if (sl_table_decide(&h->table, parts, 2, NOW, true) != SL_SET_ALLOW ||
             parts[0].untracked || parts[1].untracked)
             atomic_fetch_add(&h->tally->denied, 1);
         for (unsigned p = 0; p < 2; p++) {
-            parts[p].act = SL_ACT_ADJUST;
+            parts[p].act = SL_PART_OP_ADJUST;
             parts[p].delta = -1;
             parts[p].when = NOW;
         }
-        if (sl_table_decide(&h->table, parts, 2, NOW, true) != SL_VERDICT_ALLOW)
+        if (sl_table_decide(&h->table, parts, 2, NOW, true) != SL_SET_ALLOW)
             atomic_fetch_add(&h->tally->denied, 1);
     }
     atomic_fetch_sub(&h->tally->running, 1);
@@ -272,7 +270,7 @@ static inline void strike_new(struct hammer *h, unsigned worker, unsigned keys,
     for (unsigned i = 0; i < keys; i++) {
         snprintf(key, sizeof(key), "few%u", i);
         for (unsigned n = 0; n < 3; n++)
-            if (take(&h->table, &h->limit[FEW], key, 1) == SL_VERDICT_ALLOW)
+            if (take(&h->table, &h->limit[FEW], key, 1) == SL_SET_ALLOW)
                 atomic_fetch_add(&admitted[i], 1);
         snprintf(key, sizeof(key), "soft%u.%u", worker, i);
         (void)take(&h->table, &h->limit[SOFT], key, 1);

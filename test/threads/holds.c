@@ -84,17 +84,17 @@ static sl_ns now_of(const struct crew *c)
     return NOW + (sl_ns)atomic_load(&c->page->clock);
 }
 
-static enum sl_verdict hold_one(struct crew *c, uint64_t id, uint64_t cost,
-                                sl_ns life)
+static enum sl_set_result hold_one(struct crew *c, uint64_t id, uint64_t cost,
+                                   sl_ns life)
 {
     struct sl_part parts[] = {part_of(&c->limit[POOL], "p", 1),
                               part_of(&c->limit[DAY], "d", cost)};
-    enum sl_verdict verdict;
+    enum sl_set_result verdict;
 
     do {
         verdict = sl_table_hold(&c->table, parts, 2, id_of(id), life, now_of(c),
                                 false);
-    } while (verdict == SL_VERDICT_STALE);
+    } while (verdict == SL_SET_STALE);
     return verdict;
 }
 
@@ -111,13 +111,13 @@ static const struct sl_limit *bill(void *ctx, uint32_t id, uint64_t held,
 static enum sl_hold_state end_one(struct crew *c, uint64_t id, bool release,
                                   uint64_t *cost)
 {
-    struct sl_hold_deed deed = {.errand = SL_HOLD_SETTLE,
-                                .id = id_of(id),
-                                .release = release,
-                                .numbers = bill,
-                                .ctx = c};
+    struct sl_hold_result deed = {.errand = SL_HOLD_SETTLE,
+                                  .id = id_of(id),
+                                  .release = release,
+                                  .numbers = bill,
+                                  .ctx = c};
 
-    while (sl_table_end(&c->table, &deed, now_of(c), false) == SL_VERDICT_STALE)
+    while (sl_table_end(&c->table, &deed, now_of(c), false) == SL_SET_STALE)
         ;
     *cost = deed.state == SL_HOLD_HELD ? deed.parts[1].cost : 0;
     return deed.state;
@@ -161,7 +161,7 @@ static void work(struct crew *c, uint64_t *state, bool crowd)
     sl_ns life = crowd ? SL_DAY : 1 + (sl_ns)(random >> 40) % 2000;
 
     atomic_fetch_add(&c->page->clock, random % 64);
-    if (hold_one(c, id, random % 100, life) == SL_VERDICT_ALLOW) {
+    if (hold_one(c, id, random % 100, life) == SL_SET_ALLOW) {
         atomic_fetch_add(&c->page->granted, 1);
         if (crowd)
             go_inside(c, id);
@@ -248,7 +248,7 @@ static void child(struct page *page, uint64_t seed)
         uint64_t id = atomic_fetch_add(&page->next_id, 1);
 
         atomic_fetch_add(&page->clock, random % 100);
-        if (hold_one(c, id, 100, 500) != SL_VERDICT_ALLOW)
+        if (hold_one(c, id, 100, 500) != SL_SET_ALLOW)
             continue;
         atomic_fetch_add(&page->begun, 50);
         if (end_one(c, id, false, &cost) == SL_HOLD_HELD)

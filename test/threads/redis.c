@@ -14,7 +14,7 @@
 struct shared {
     struct sl_store *store;
     struct sl_limit limit;
-    struct sl_stored leased, plain;
+    struct sl_limit_binding leased, plain;
 };
 
 struct worker {
@@ -25,7 +25,7 @@ struct worker {
     unsigned asked, allowed, failed;
     uint64_t secret; /* as it was seen when all was ready */
     struct sl_take take;
-    struct sl_take_part part;
+    struct sl_store_part part;
 };
 
 static void ask_next(struct worker *w);
@@ -44,12 +44,12 @@ static void ask_next(struct worker *w)
 {
     bool leased = w->asked % 2 == 1;
 
-    w->part = (struct sl_take_part){
+    w->part = (struct sl_store_part){
         .of = leased ? &w->shared->leased : &w->shared->plain,
         .limit = leased ? &w->shared->leased.strictest : &w->shared->limit,
         .name = leased ? SL_STR("threads:leased") : SL_STR("threads:plain"),
         .cost = 1};
-    w->take = (struct sl_take){.errand = SL_ERRAND_TAKE,
+    w->take = (struct sl_take){.errand = SL_TAKE_OP_TAKE,
                                .parts = &w->part,
                                .count = 1,
                                .now = sl_loop_now(w->loop),
@@ -103,9 +103,10 @@ static void make_limits(struct shared *s)
 
     CHECK_EQ(sl_parse_rate(SL_STR("1000/3000d"), &rate, NULL), 0);
     CHECK_EQ(sl_limit_init(&s->limit, SL_FIXED, &rate, NULL, NULL), 0);
-    s->plain = (struct sl_stored){.name = "plain", .strictest = s->limit};
+    s->plain =
+        (struct sl_limit_binding){.name = "plain", .strictest = s->limit};
     CHECK_EQ(sl_parse_rate(SL_STR("1M/s"), &rate, NULL), 0);
-    s->leased = (struct sl_stored){.name = "leased", .lease = 1};
+    s->leased = (struct sl_limit_binding){.name = "leased", .lease = 1};
     CHECK_EQ(sl_limit_init(&s->leased.strictest, SL_BUCKET, &rate, NULL, NULL),
              0);
 }
@@ -127,7 +128,7 @@ int main(int argc, char **argv)
     make_limits(&shared);
     sl_arena_init(&arena, 1 << 16, &sl_alloc_libc);
     snprintf(where, sizeof(where), "redis+unix://%s", argv[1]);
-    CHECK_EQ(sl_redis_where_read(sl_str_c(where), &arena, &options.where, NULL),
+    CHECK_EQ(sl_redis_url_read(sl_str_c(where), &arena, &options.where, NULL),
              0);
     CHECK_EQ(sl_redis_open(&options, &shared.store, NULL), 0);
     for (unsigned i = 0; i < LOOPS; i++)

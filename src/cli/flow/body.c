@@ -54,8 +54,8 @@ static char *as_text(json_t *value, struct sl_arena *arena)
     return text;
 }
 
-const char *sl_body_field(const char *json, const char *path,
-                          struct sl_arena *arena, int *ret_err)
+const char *sl_flow_body_field(const char *json, const char *path,
+                               struct sl_arena *arena, int *ret_err)
 {
     json_error_t error;
     json_t *root = json_loads(json, JSON_DECODE_ANY, &error);

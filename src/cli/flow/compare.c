@@ -14,7 +14,7 @@
 
 struct answer {
     const struct sluice_decision *decision;
-    const struct sl_tally *tally;
+    const struct sl_flow_counts *tally;
     struct sluice_shown shown; /* of the limit that counts */
     bool has_numbers;
     struct sl_arena *arena;
@@ -115,7 +115,7 @@ static bool body_is(const struct answer *a, const struct sl_expect *e,
 {
     const char *body = sluice_decision_body(a->decision);
     int err = 0;
-    const char *field = sl_body_field(body, e->name, a->arena, &err);
+    const char *field = sl_flow_body_field(body, e->name, a->arena, &err);
 
     if (err) {
         *ret_got = NULL;
@@ -164,9 +164,10 @@ static bool is_right(const struct answer *a, const struct sl_expect *e,
     return false;
 }
 
-int sl_compare(const struct sl_act *act, const struct sl_tally *tally,
+int sl_compare(const struct sl_flow_act *act,
+               const struct sl_flow_counts *tally,
                const struct sluice_decision *decision, struct sl_arena *arena,
-               struct sl_miss **ret)
+               struct sl_flow_mismatch **ret)
 {
     struct answer a = {.decision = decision, .tally = tally, .arena = arena};
     int index = which(decision);
@@ -177,7 +178,7 @@ int sl_compare(const struct sl_act *act, const struct sl_tally *tally,
     }
     for (size_t i = 0; i < act->expect_count; i++) {
         const struct sl_expect *e = &act->expects[i];
-        struct sl_miss *miss;
+        struct sl_flow_mismatch *miss;
         const char *got = "";
 
         if (is_right(&a, e, &got))
@@ -185,8 +186,8 @@ int sl_compare(const struct sl_act *act, const struct sl_tally *tally,
         miss = sl_arena_take(arena, sizeof(*miss));
         if (!miss || !got)
             return SLUICE_ENOMEM;
-        *miss =
-            (struct sl_miss){.label = e->label, .want = e->want, .got = got};
+        *miss = (struct sl_flow_mismatch){
+            .label = e->label, .want = e->want, .got = got};
         *ret = miss;
         ret = &miss->next;
     }

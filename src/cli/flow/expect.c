@@ -46,22 +46,22 @@ static const struct field *find_field(struct sl_str name)
     return NULL;
 }
 
-static int refuse_field(const struct sl_word *word, struct sl_diag *diag)
+static int refuse_field(const struct sl_flow_word *word, struct sl_diag *diag)
 {
-    struct sl_str name = sl_word_name(word);
+    struct sl_str name = sl_flow_word_name(word);
     const char *near = sl_str_nearest(name, names, SL_LEN(names));
 
-    sl_refuse(sl_diag_at(diag, word->column), SLUICE_ECONF,
-              "no expectation is called \"%.*s\"; there are by, limit, "
-              "remaining, retry, reset, wait, quota, allowed, denied, "
-              "header.NAME and body.FIELD",
-              SL_STR_ARG(name));
+    sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
+                  "no expectation is called \"%.*s\"; there are by, limit, "
+                  "remaining, retry, reset, wait, quota, allowed, denied, "
+                  "header.NAME and body.FIELD",
+                  SL_STR_ARG(name));
     if (near)
-        sl_hint(diag, "%s=%s", near, sl_word_value(word));
+        sl_diag_hint(diag, "%s=%s", near, sl_flow_word_value(word));
     return SLUICE_ECONF;
 }
 
-static int refuse_outcome(const struct sl_word *word, size_t nth,
+static int refuse_outcome(const struct sl_flow_word *word, size_t nth,
                           struct sl_diag *diag)
 {
     struct sl_str text = sl_str_c(word->text);
@@ -69,21 +69,23 @@ static int refuse_outcome(const struct sl_word *word, size_t nth,
 
     sl_diag_at(diag, word->column);
     if (nth > 0)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "\"%s\" is no expectation; a status or a word comes "
-                         "first, and behind it NAME=VALUE",
-                         word->text);
-    sl_refuse(diag, SLUICE_ECONF,
-              "\"%s\" is neither a status nor allow, deny, never or ok, nor "
-              "NAME=VALUE",
-              word->text);
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "\"%s\" is no expectation; a status or a word comes "
+            "first, and behind it NAME=VALUE",
+            word->text);
+    sl_diag_error(
+        diag, SLUICE_ECONF,
+        "\"%s\" is neither a status nor allow, deny, never or ok, nor "
+        "NAME=VALUE",
+        word->text);
     if (near)
-        sl_hint(diag, "%s", near);
+        sl_diag_hint(diag, "%s", near);
     return SLUICE_ECONF;
 }
 
 /* "429", or one of the words. */
-static int read_outcome(const struct sl_word *word, size_t nth,
+static int read_outcome(const struct sl_flow_word *word, size_t nth,
                         struct sl_expect *ret, struct sl_diag *diag)
 {
     uint64_t status = 0;
@@ -98,19 +100,20 @@ static int read_outcome(const struct sl_word *word, size_t nth,
     if (nth > 0)
         return refuse_outcome(word, nth, diag);
     if (number && (status < 100 || status > 599))
-        return sl_refuse(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                         "%s is no status; they go from 100 to 599",
-                         word->text);
+        return sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
+                             "%s is no status; they go from 100 to 599",
+                             word->text);
     if (number)
         return 0;
     for (size_t i = 0; i < SL_LEN(outcomes); i++)
-        if (sl_word_is(word, outcomes[i]))
+        if (sl_flow_word_is(word, outcomes[i]))
             return 0;
     return refuse_outcome(word, nth, diag);
 }
 
-static int read_value(const struct field *field, const struct sl_word *word,
-                      struct sl_expect *expect, struct sl_diag *diag)
+static int read_value(const struct field *field,
+                      const struct sl_flow_word *word, struct sl_expect *expect,
+                      struct sl_diag *diag)
 {
     struct sl_str value = sl_str_c(expect->want);
     int err = 0;
@@ -122,18 +125,18 @@ static int read_value(const struct field *field, const struct sl_word *word,
         err = sl_parse_count(value, &expect->number, diag);
     if (field->form == SPAN)
         err = sl_parse_duration(value, &expect->span, diag);
-    return err ? sl_value_refused(diag, word, err) : 0;
+    return err ? sl_flow_value_refused(diag, word, err) : 0;
 }
 
-static int read_pair(const struct sl_word *word, struct sl_arena *arena,
+static int read_pair(const struct sl_flow_word *word, struct sl_arena *arena,
                      struct sl_expect *ret, struct sl_diag *diag)
 {
-    struct sl_str name = sl_word_name(word);
+    struct sl_str name = sl_flow_word_name(word);
     const struct field *field = find_field(name);
-    bool header = sl_word_under(name, "header.");
-    bool body = sl_word_under(name, "body.");
+    bool header = sl_flow_word_under(name, "header.");
+    bool body = sl_flow_word_under(name, "body.");
 
-    *ret = (struct sl_expect){.want = sl_word_value(word)};
+    *ret = (struct sl_expect){.want = sl_flow_word_value(word)};
     ret->label = sl_arena_copy(arena, name);
     if (!ret->label)
         return SLUICE_ENOMEM;
@@ -149,7 +152,7 @@ static int read_pair(const struct sl_word *word, struct sl_arena *arena,
 }
 
 int sl_expects_read(const struct sl_words *words, size_t from,
-                    struct sl_arena *arena, struct sl_act *act,
+                    struct sl_arena *arena, struct sl_flow_act *act,
                     struct sl_diag *diag)
 {
     size_t count = words->count - from;
@@ -159,14 +162,14 @@ int sl_expects_read(const struct sl_words *words, size_t from,
     if (!act->expects)
         return SLUICE_ENOMEM;
     for (size_t i = 0; i < count && !err; i++) {
-        const struct sl_word *word = &words->at[from + i];
+        const struct sl_flow_word *word = &words->at[from + i];
 
         if (word->equals == SL_NO_EQUALS)
             err = read_outcome(word, i, &act->expects[i], diag);
         else
             err = read_pair(word, arena, &act->expects[i], diag);
         if (!err)
-            err = sl_word_once(words, from, from + i, diag);
+            err = sl_flow_word_once(words, from, from + i, diag);
     }
     act->expect_count = count;
     return err;

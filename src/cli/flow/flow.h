@@ -27,23 +27,23 @@
 #define SL_FLOW_WORDS 256
 #define SL_FLOW_TIMES 10000000
 
-enum sl_act_kind {
-    SL_ACT_AT,
-    SL_ACT_REQUEST, /* METHOD PATH */
-    SL_ACT_JOB,     /* NAME */
-    SL_ACT_TAKE,    /* LIMIT KEY */
-    SL_ACT_SUBJECT, /* SCOPE ID */
-    SL_ACT_FEATURE, /* NAME on|off */
-    SL_ACT_BACKLOG, /* NAME DEPTH */
-    SL_ACT_STORE,   /* fails|slow|heals */
-    SL_ACT_RELOAD,  /* PATH */
-    SL_ACT_USAGE,   /* SCOPE ID LIMIT AMOUNT */
-    SL_ACT_SETTLE,  /* NAME */
-    SL_ACT_RELEASE, /* NAME */
-    SL_ACT_EXTEND,  /* NAME */
+enum sl_flow_act_kind {
+    SL_FLOW_ACT_AT,
+    SL_FLOW_ACT_REQUEST, /* METHOD PATH */
+    SL_FLOW_ACT_JOB,     /* NAME */
+    SL_FLOW_ACT_TAKE,    /* LIMIT KEY */
+    SL_FLOW_ACT_SUBJECT, /* SCOPE ID */
+    SL_FLOW_ACT_FEATURE, /* NAME on|off */
+    SL_FLOW_ACT_BACKLOG, /* NAME DEPTH */
+    SL_FLOW_ACT_STORE,   /* fails|slow|heals */
+    SL_FLOW_ACT_RELOAD,  /* PATH */
+    SL_FLOW_ACT_USAGE,   /* SCOPE ID LIMIT AMOUNT */
+    SL_FLOW_ACT_SETTLE,  /* NAME */
+    SL_FLOW_ACT_RELEASE, /* NAME */
+    SL_FLOW_ACT_EXTEND,  /* NAME */
 };
 
-#define SL_ACT_NAMES 4 /* the most words that an act names things by */
+#define SL_FLOW_ACT_NAMES 4 /* the most words that an act names things by */
 
 /* An instant, or a span from now. */
 struct sl_moment {
@@ -69,7 +69,7 @@ struct sl_inputs {
 };
 
 /* What the registry is told. */
-struct sl_record {
+struct sl_flow_subject_args {
     const char *plan; /* or NULL */
     bool has_until;
     struct sl_moment until;
@@ -103,23 +103,23 @@ struct sl_expect {
     sl_ns span;
 };
 
-struct sl_act {
-    enum sl_act_kind kind;
+struct sl_flow_act {
+    enum sl_flow_act_kind kind;
     unsigned line;
-    const char *names[SL_ACT_NAMES];
-    struct sl_moment when;    /* AT */
-    struct sl_inputs *in;     /* REQUEST, JOB, TAKE and holds, else NULL */
-    struct sl_record *record; /* SUBJECT, else NULL */
+    const char *names[SL_FLOW_ACT_NAMES];
+    struct sl_moment when; /* AT */
+    struct sl_inputs *in;  /* REQUEST, JOB, TAKE and holds, else NULL */
+    struct sl_flow_subject_args *record; /* SUBJECT, else NULL */
     struct sl_expect *expects;
     size_t expect_count;
-    struct sl_act *next;
+    struct sl_flow_act *next;
 };
 
 struct sl_flow {
     const char *name;
     unsigned line;
     const char *policy; /* its path, as seen from the working folder */
-    struct sl_act *acts, *last;
+    struct sl_flow_act *acts, *last;
     size_t act_count; /* those that move the clock not counted */
     struct sl_flow *next;
 };

@@ -46,8 +46,9 @@ int sl_flow_holds_set(struct sl_flow_holds *holds, const char *name,
 }
 
 int sl_flow_holds_end(struct sluice_engine *engine,
-                      const struct sl_flow_hold *hold, const struct sl_act *act,
-                      struct sluice_ended *ended, bool *ret_known)
+                      const struct sl_flow_hold *hold,
+                      const struct sl_flow_act *act, struct sluice_ended *ended,
+                      bool *ret_known)
 {
     const struct sl_inputs *in = act->in;
     struct sluice_actual actual = {
@@ -58,9 +59,9 @@ int sl_flow_holds_end(struct sluice_engine *engine,
     };
     int err;
 
-    if (act->kind == SL_ACT_SETTLE)
+    if (act->kind == SL_FLOW_ACT_SETTLE)
         err = sluice_engine_settle(engine, hold->own, &actual, ended);
-    else if (act->kind == SL_ACT_RELEASE)
+    else if (act->kind == SL_FLOW_ACT_RELEASE)
         err = sluice_engine_release(engine, hold->own, ended);
     else
         err = sluice_engine_extend(engine, hold->own, in->hold, ended);
@@ -88,7 +89,7 @@ static bool is_right(const struct sl_expect *e, struct sluice_ended *ended,
         return e->number == (known ? 200u : 404u);
     }
     json = known ? sluice_ended_json(ended) : "{}";
-    *ret_got = json ? sl_body_field(json, e->name, arena, &err) : NULL;
+    *ret_got = json ? sl_flow_body_field(json, e->name, arena, &err) : NULL;
     if (!json || err)
         return false;
     if (!*ret_got)
@@ -96,13 +97,13 @@ static bool is_right(const struct sl_expect *e, struct sluice_ended *ended,
     return strcmp(e->want, *ret_got) == 0;
 }
 
-int sl_flow_holds_compare(const struct sl_act *act, struct sluice_ended *ended,
-                          bool known, struct sl_arena *arena,
-                          struct sl_miss **ret)
+int sl_flow_holds_compare(const struct sl_flow_act *act,
+                          struct sluice_ended *ended, bool known,
+                          struct sl_arena *arena, struct sl_flow_mismatch **ret)
 {
     for (size_t i = 0; i < act->expect_count; i++) {
         const struct sl_expect *e = &act->expects[i];
-        struct sl_miss *miss;
+        struct sl_flow_mismatch *miss;
         const char *got = NULL;
 
         if (is_right(e, ended, known, arena, &got))
@@ -110,8 +111,8 @@ int sl_flow_holds_compare(const struct sl_act *act, struct sluice_ended *ended,
         miss = sl_arena_take(arena, sizeof(*miss));
         if (!miss || !got)
             return SLUICE_ENOMEM;
-        *miss =
-            (struct sl_miss){.label = e->label, .want = e->want, .got = got};
+        *miss = (struct sl_flow_mismatch){
+            .label = e->label, .want = e->want, .got = got};
         *ret = miss;
         ret = &miss->next;
     }

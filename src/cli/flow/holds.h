@@ -31,13 +31,13 @@ const struct sl_flow_hold *sl_flow_holds_find(const struct sl_flow_holds *holds,
  * a hold that nobody knows is an answer: *ret_known is false then. */
 SL_MUST_USE int sl_flow_holds_end(struct sluice_engine *engine,
                                   const struct sl_flow_hold *hold,
-                                  const struct sl_act *act,
+                                  const struct sl_flow_act *act,
                                   struct sluice_ended *ended, bool *ret_known);
 
 /* What became of it, against what was expected. SLUICE_ENOMEM. */
-SL_MUST_USE int sl_flow_holds_compare(const struct sl_act *act,
+SL_MUST_USE int sl_flow_holds_compare(const struct sl_flow_act *act,
                                       struct sluice_ended *ended, bool known,
                                       struct sl_arena *arena,
-                                      struct sl_miss **ret);
+                                      struct sl_flow_mismatch **ret);
 
 #endif

@@ -33,7 +33,7 @@ static const char *const single_names[] = {
     "idempotency_key",
 };
 
-int sl_moment_read(const char *text, const struct sl_word *word,
+int sl_moment_read(const char *text, const struct sl_flow_word *word,
                    struct sl_moment *ret, struct sl_diag *diag)
 {
     struct sl_str rest = sl_str_c(text);
@@ -44,14 +44,14 @@ int sl_moment_read(const char *text, const struct sl_word *word,
     if (moment.relative)
         rest = sl_str_from(rest, 1);
     if (date)
-        err = sl_instant_parse(rest, &moment.at, diag);
+        err = sl_timestamp_parse(rest, &moment.at, diag);
     else
         err = sl_parse_duration(rest, &moment.at, diag);
     if (err)
-        return sl_value_refused(diag, word, err);
+        return sl_flow_value_refused(diag, word, err);
     if (moment.at >= SL_TIME_END)
-        return sl_refuse(sl_diag_at(diag, word->value_column), SLUICE_ECONF,
-                         "\"%s\" is beyond the year 2115", text);
+        return sl_diag_error(sl_diag_at(diag, word->value_column), SLUICE_ECONF,
+                             "\"%s\" is beyond the year 2115", text);
     *ret = moment;
     return 0;
 }
@@ -78,34 +78,34 @@ int sl_inputs_header(struct sl_inputs *in, const struct sluice_header *header,
     return 0;
 }
 
-bool sl_word_under(struct sl_str name, const char *prefix)
+bool sl_flow_word_under(struct sl_str name, const char *prefix)
 {
     size_t len = strlen(prefix);
 
     return name.len > len && memcmp(name.at, prefix, len) == 0;
 }
 
-int sl_word_once(const struct sl_words *words, size_t from, size_t index,
-                 struct sl_diag *diag)
+int sl_flow_word_once(const struct sl_words *words, size_t from, size_t index,
+                      struct sl_diag *diag)
 {
-    const struct sl_word *word = &words->at[index];
-    struct sl_str name = sl_word_name(word);
+    const struct sl_flow_word *word = &words->at[index];
+    struct sl_str name = sl_flow_word_name(word);
 
     for (size_t i = from; i < index; i++)
-        if (sl_str_eq(sl_word_name(&words->at[i]), name))
-            return sl_refuse(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                             "%.*s is given twice", SL_STR_ARG(name));
+        if (sl_str_eq(sl_flow_word_name(&words->at[i]), name))
+            return sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
+                                 "%.*s is given twice", SL_STR_ARG(name));
     return 0;
 }
 
 /* "x8" */
-static bool is_times(const struct sl_word *word)
+static bool is_times(const struct sl_flow_word *word)
 {
     return !word->quoted && word->equals == SL_NO_EQUALS &&
            word->text[0] == 'x' && word->text[1] >= '0' && word->text[1] <= '9';
 }
 
-static int read_times(const struct sl_word *word, struct sl_inputs *in,
+static int read_times(const struct sl_flow_word *word, struct sl_inputs *in,
                       struct sl_diag *diag)
 {
     struct sl_str digits = sl_str_c(word->text + 1);
@@ -115,14 +115,14 @@ static int read_times(const struct sl_word *word, struct sl_inputs *in,
     if (err && diag)
         diag->at++; /* the x */
     if (err)
-        return sl_value_refused(diag, word, err);
+        return sl_flow_value_refused(diag, word, err);
     if (n < 1 || n > SL_FLOW_TIMES)
-        return sl_refuse(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                         "an act is repeated 1 to %d times, not %s",
-                         SL_FLOW_TIMES, word->text + 1);
+        return sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
+                             "an act is repeated 1 to %d times, not %s",
+                             SL_FLOW_TIMES, word->text + 1);
     if (in->times != 1)
-        return sl_refuse(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                         "how often is given twice");
+        return sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
+                             "how often is given twice");
     in->times = n;
     return 0;
 }
@@ -180,41 +180,42 @@ static bool take_text(struct sl_inputs *in, struct sl_str name,
     return false;
 }
 
-static int refuse_input(const struct sl_word *word, const struct sl_inputs *in,
-                        struct sl_diag *diag)
+static int refuse_input(const struct sl_flow_word *word,
+                        const struct sl_inputs *in, struct sl_diag *diag)
 {
-    struct sl_str name = sl_word_name(word);
+    struct sl_str name = sl_flow_word_name(word);
     const char *near =
         in->single ? sl_str_nearest(name, single_names, SL_LEN(single_names))
                    : sl_str_nearest(name, names, SL_LEN(names));
 
     sl_diag_at(diag, word->column);
     if (word->equals == SL_NO_EQUALS)
-        sl_refuse(diag, SLUICE_ECONF, "\"%s\" is no input; write NAME=VALUE%s",
-                  word->text, in->single ? "" : ", or x8 for eight times");
+        sl_diag_error(diag, SLUICE_ECONF,
+                      "\"%s\" is no input; write NAME=VALUE%s", word->text,
+                      in->single ? "" : ", or x8 for eight times");
     else
-        sl_refuse(diag, SLUICE_ECONF,
-                  "no input is called \"%.*s\"; there are user, org, plan, "
-                  "role, ip, header.NAME, token, cost, cost.LIMIT, hold, "
-                  "body, idempotency_key and %s",
-                  SL_STR_ARG(name), in->single ? "at" : "every");
+        sl_diag_error(diag, SLUICE_ECONF,
+                      "no input is called \"%.*s\"; there are user, org, plan, "
+                      "role, ip, header.NAME, token, cost, cost.LIMIT, hold, "
+                      "body, idempotency_key and %s",
+                      SL_STR_ARG(name), in->single ? "at" : "every");
     if (near)
-        sl_hint(diag, "%s=%s", near, sl_word_value(word));
+        sl_diag_hint(diag, "%s=%s", near, sl_flow_word_value(word));
     return SLUICE_ECONF;
 }
 
-static int read_cost(const struct sl_words *words, const struct sl_word *word,
-                     struct sl_arena *arena, struct sl_inputs *in,
-                     struct sl_diag *diag)
+static int read_cost(const struct sl_words *words,
+                     const struct sl_flow_word *word, struct sl_arena *arena,
+                     struct sl_inputs *in, struct sl_diag *diag)
 {
-    struct sl_str name = sl_word_name(word);
+    struct sl_str name = sl_flow_word_name(word);
     struct sl_str limit = sl_str_from(name, strlen("cost."));
     const char *copy;
     uint64_t cost = 0;
-    int err = sl_parse_count(sl_str_c(sl_word_value(word)), &cost, diag);
+    int err = sl_parse_count(sl_str_c(sl_flow_word_value(word)), &cost, diag);
 
     if (err)
-        return sl_value_refused(diag, word, err);
+        return sl_flow_value_refused(diag, word, err);
     if (limit.len > 0) {
         copy = sl_arena_copy(arena, limit);
         return copy ? add_cost(words, copy, cost, arena, in) : SLUICE_ENOMEM;
@@ -224,26 +225,28 @@ static int read_cost(const struct sl_words *words, const struct sl_word *word,
     return 0;
 }
 
-static int read_every(const struct sl_word *word, struct sl_inputs *in,
+static int read_every(const struct sl_flow_word *word, struct sl_inputs *in,
                       struct sl_diag *diag)
 {
     int err =
-        sl_parse_duration(sl_str_c(sl_word_value(word)), &in->every, diag);
+        sl_parse_duration(sl_str_c(sl_flow_word_value(word)), &in->every, diag);
 
-    return err ? sl_value_refused(diag, word, err) : 0;
+    return err ? sl_flow_value_refused(diag, word, err) : 0;
 }
 
-static int read_hold(const struct sl_word *word, struct sl_inputs *in,
+static int read_hold(const struct sl_flow_word *word, struct sl_inputs *in,
                      struct sl_diag *diag)
 {
-    int err = sl_parse_duration(sl_str_c(sl_word_value(word)), &in->hold, diag);
+    int err =
+        sl_parse_duration(sl_str_c(sl_flow_word_value(word)), &in->hold, diag);
 
     if (err)
-        return sl_value_refused(diag, word, err);
+        return sl_flow_value_refused(diag, word, err);
     if (in->hold == 0)
-        return sl_refuse(sl_diag_at(diag, word->value_column), SLUICE_ECONF,
-                         "nothing is held for no time; write how long, like "
-                         "hold=30s");
+        return sl_diag_error(
+            sl_diag_at(diag, word->value_column), SLUICE_ECONF,
+            "nothing is held for no time; write how long, like "
+            "hold=30s");
     return 0;
 }
 
@@ -251,25 +254,25 @@ int sl_input_read(const struct sl_words *words, size_t index,
                   struct sl_arena *arena, struct sl_inputs *in,
                   struct sl_diag *diag)
 {
-    const struct sl_word *word = &words->at[index];
-    struct sl_str name = sl_word_name(word);
+    const struct sl_flow_word *word = &words->at[index];
+    struct sl_str name = sl_flow_word_name(word);
     const char *copy;
 
     if (is_times(word))
         return read_times(word, in, diag);
     if (word->equals == SL_NO_EQUALS)
         return refuse_input(word, in, diag);
-    if (sl_word_under(name, "header.")) {
+    if (sl_flow_word_under(name, "header.")) {
         copy = sl_arena_copy(arena, sl_str_from(name, strlen("header.")));
         if (!copy)
             return SLUICE_ENOMEM;
-        return add_header(words, copy, sl_word_value(word), arena, in);
+        return add_header(words, copy, sl_flow_word_value(word), arena, in);
     }
-    if (sl_word_once(words, 0, index, diag))
+    if (sl_flow_word_once(words, 0, index, diag))
         return SLUICE_ECONF;
-    if (take_text(in, name, sl_word_value(word)))
+    if (take_text(in, name, sl_flow_word_value(word)))
         return 0;
-    if (sl_str_eq(name, SL_STR("cost")) || sl_word_under(name, "cost."))
+    if (sl_str_eq(name, SL_STR("cost")) || sl_flow_word_under(name, "cost."))
         return read_cost(words, word, arena, in, diag);
     if (sl_str_eq(name, SL_STR("every")))
         return read_every(word, in, diag);

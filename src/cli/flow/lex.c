@@ -22,7 +22,8 @@ struct sl_diag *sl_diag_at(struct sl_diag *diag, unsigned column)
     return diag;
 }
 
-int sl_value_refused(struct sl_diag *diag, const struct sl_word *word, int err)
+int sl_flow_value_refused(struct sl_diag *diag, const struct sl_flow_word *word,
+                          int err)
 {
     if (diag)
         diag->column = word->value_column + (unsigned)diag->at;
@@ -55,9 +56,10 @@ static int read_escape(struct lexer *lex)
     char c = peek(lex);
 
     if (c != '"' && c != '\\')
-        return sl_refuse(sl_diag_at(lex->diag, column(lex) - 1), SLUICE_ECONF,
-                         "a backslash in quotes stands before a quote or a "
-                         "backslash; write \\\\ for one of its own");
+        return sl_diag_error(sl_diag_at(lex->diag, column(lex) - 1),
+                             SLUICE_ECONF,
+                             "a backslash in quotes stands before a quote or a "
+                             "backslash; write \\\\ for one of its own");
     *lex->out++ = c;
     lex->at++;
     return 0;
@@ -81,25 +83,26 @@ static int read_quoted(struct lexer *lex)
     if (err)
         return err;
     if (lex->at == lex->line.len)
-        return sl_refuse(sl_diag_at(lex->diag, opened), SLUICE_ECONF,
-                         "the quote is not closed on this line");
+        return sl_diag_error(sl_diag_at(lex->diag, opened), SLUICE_ECONF,
+                             "the quote is not closed on this line");
     lex->at++;
     if (!word_ends(lex))
-        return sl_refuse(sl_diag_at(lex->diag, column(lex)), SLUICE_ECONF,
-                         "a blank is missing behind the closing quote");
+        return sl_diag_error(sl_diag_at(lex->diag, column(lex)), SLUICE_ECONF,
+                             "a blank is missing behind the closing quote");
     return 0;
 }
 
 static int refuse_quote(struct lexer *lex)
 {
-    return sl_refuse(sl_diag_at(lex->diag, column(lex)), SLUICE_ECONF,
-                     "a quote in the middle of a word; quote the whole value, "
-                     "and write \\\" for a quote in it");
+    return sl_diag_error(
+        sl_diag_at(lex->diag, column(lex)), SLUICE_ECONF,
+        "a quote in the middle of a word; quote the whole value, "
+        "and write \\\" for a quote in it");
 }
 
 /* A word that begins without a quote: up to a blank, or up to its first `=`
  * and then perhaps quoted. */
-static int read_plain(struct lexer *lex, struct sl_word *word)
+static int read_plain(struct lexer *lex, struct sl_flow_word *word)
 {
     const char *from = lex->out;
 
@@ -122,11 +125,11 @@ static int read_plain(struct lexer *lex, struct sl_word *word)
     return 0;
 }
 
-static int read_word(struct lexer *lex, struct sl_word *word)
+static int read_word(struct lexer *lex, struct sl_flow_word *word)
 {
     int err;
 
-    *word = (struct sl_word){
+    *word = (struct sl_flow_word){
         .text = lex->out,
         .equals = SL_NO_EQUALS,
         .column = column(lex),
@@ -146,11 +149,11 @@ static int check_line(struct sl_str line, struct sl_diag *diag)
     const char *nul = line.len ? memchr(line.at, '\0', line.len) : NULL;
 
     if (line.len > SL_FLOW_LINE)
-        return sl_refuse(sl_diag_at(diag, SL_FLOW_LINE + 1), SLUICE_ECONF,
-                         "the line has more than %d bytes", SL_FLOW_LINE);
+        return sl_diag_error(sl_diag_at(diag, SL_FLOW_LINE + 1), SLUICE_ECONF,
+                             "the line has more than %d bytes", SL_FLOW_LINE);
     if (nul)
-        return sl_refuse(sl_diag_at(diag, (unsigned)(nul - line.at) + 1),
-                         SLUICE_ECONF, "a NUL byte; a flow file is text");
+        return sl_diag_error(sl_diag_at(diag, (unsigned)(nul - line.at) + 1),
+                             SLUICE_ECONF, "a NUL byte; a flow file is text");
     return 0;
 }
 
@@ -172,8 +175,9 @@ int sl_words_read(struct sl_str line, struct sl_arena *arena,
         if (lex.at == line.len || peek(&lex) == '#')
             return 0;
         if (ret->count == SL_FLOW_WORDS)
-            return sl_refuse(sl_diag_at(diag, column(&lex)), SLUICE_ECONF,
-                             "the line has more than %d words", SL_FLOW_WORDS);
+            return sl_diag_error(sl_diag_at(diag, column(&lex)), SLUICE_ECONF,
+                                 "the line has more than %d words",
+                                 SL_FLOW_WORDS);
         err = read_word(&lex, &ret->at[ret->count]);
         if (err)
             return err;
@@ -181,19 +185,19 @@ int sl_words_read(struct sl_str line, struct sl_arena *arena,
     }
 }
 
-bool sl_word_is(const struct sl_word *word, const char *text)
+bool sl_flow_word_is(const struct sl_flow_word *word, const char *text)
 {
     return !word->quoted && strcmp(word->text, text) == 0;
 }
 
-struct sl_str sl_word_name(const struct sl_word *word)
+struct sl_str sl_flow_word_name(const struct sl_flow_word *word)
 {
     bool all = word->equals == SL_NO_EQUALS;
 
     return (struct sl_str){word->text, all ? word->len : word->equals};
 }
 
-const char *sl_word_value(const struct sl_word *word)
+const char *sl_flow_word_value(const struct sl_flow_word *word)
 {
     if (word->equals == SL_NO_EQUALS)
         return "";

@@ -11,7 +11,7 @@
 
 #define SL_NO_EQUALS SIZE_MAX
 
-struct sl_word {
+struct sl_flow_word {
     const char *text; /* without quotes; NUL-terminated */
     size_t len;
     size_t equals;         /* offset of the first `=` outside quotes */
@@ -21,7 +21,7 @@ struct sl_word {
 };
 
 struct sl_words {
-    struct sl_word at[SL_FLOW_WORDS];
+    struct sl_flow_word at[SL_FLOW_WORDS];
     size_t count;
 };
 
@@ -31,17 +31,18 @@ SL_MUST_USE int sl_words_read(struct sl_str line, struct sl_arena *arena,
                               struct sl_words *ret, struct sl_diag *diag);
 
 /* Words that nobody quoted: the same as `text`? */
-bool sl_word_is(const struct sl_word *word, const char *text);
+bool sl_flow_word_is(const struct sl_flow_word *word, const char *text);
 
 /* What stands before and behind the `=`; all and nothing if there is none. */
-struct sl_str sl_word_name(const struct sl_word *word);
-const char *sl_word_value(const struct sl_word *word);
+struct sl_str sl_flow_word_name(const struct sl_flow_word *word);
+const char *sl_flow_word_value(const struct sl_flow_word *word);
 
 /* Put the column into `diag` and give it back, so that a refusal can name its
  * place in one statement. */
 struct sl_diag *sl_diag_at(struct sl_diag *diag, unsigned column);
 
 /* The same for a refusal that counted from the value's beginning. */
-int sl_value_refused(struct sl_diag *diag, const struct sl_word *word, int err);
+int sl_flow_value_refused(struct sl_diag *diag, const struct sl_flow_word *word,
+                          int err);
 
 #endif

@@ -27,27 +27,28 @@ struct reader {
 /* An act that begins with a word of its own. */
 struct form {
     const char *word;
-    enum sl_act_kind kind;
+    enum sl_flow_act_kind kind;
     unsigned names; /* how many it needs */
     bool inputs;    /* may NAME=VALUE follow? */
     const char *usage;
 };
 
 static const struct form forms[] = {
-    {"job",     SL_ACT_JOB,     1, true,  "job NAME"                     },
-    {"take",    SL_ACT_TAKE,    2, true,  "take LIMIT KEY"               },
-    {"usage",   SL_ACT_USAGE,   4, true,  "usage SCOPE ID LIMIT AMOUNT"  },
-    {"settle",  SL_ACT_SETTLE,  1, true,  "settle NAME cost=N"           },
-    {"release", SL_ACT_RELEASE, 1, true,  "release NAME"                 },
-    {"extend",  SL_ACT_EXTEND,  1, true,  "extend NAME hold=TIME"        },
-    {"subject", SL_ACT_SUBJECT, 2, true,  "subject user|org ID plan=NAME"},
-    {"feature", SL_ACT_FEATURE, 2, false, "feature NAME on|off"          },
-    {"backlog", SL_ACT_BACKLOG, 2, false, "backlog NAME DEPTH"           },
-    {"store",   SL_ACT_STORE,   1, false, "store fails|slow|heals"       },
-    {"reload",  SL_ACT_RELOAD,  1, false, "reload PATH"                  },
+    {"job",     SL_FLOW_ACT_JOB,     1, true,  "job NAME"                     },
+    {"take",    SL_FLOW_ACT_TAKE,    2, true,  "take LIMIT KEY"               },
+    {"usage",   SL_FLOW_ACT_USAGE,   4, true,  "usage SCOPE ID LIMIT AMOUNT"  },
+    {"settle",  SL_FLOW_ACT_SETTLE,  1, true,  "settle NAME cost=N"           },
+    {"release", SL_FLOW_ACT_RELEASE, 1, true,  "release NAME"                 },
+    {"extend",  SL_FLOW_ACT_EXTEND,  1, true,  "extend NAME hold=TIME"        },
+    {"subject", SL_FLOW_ACT_SUBJECT, 2, true,  "subject user|org ID plan=NAME"},
+    {"feature", SL_FLOW_ACT_FEATURE, 2, false, "feature NAME on|off"          },
+    {"backlog", SL_FLOW_ACT_BACKLOG, 2, false, "backlog NAME DEPTH"           },
+    {"store",   SL_FLOW_ACT_STORE,   1, false, "store fails|slow|heals"       },
+    {"reload",  SL_FLOW_ACT_RELOAD,  1, false, "reload PATH"                  },
 };
 
-static const struct form request = {"", SL_ACT_REQUEST, 1, true, "METHOD PATH"};
+static const struct form request = {"", SL_FLOW_ACT_REQUEST, 1, true,
+                                    "METHOD PATH"};
 
 /* For suggestions: whatever a line may begin with. */
 static const char *const beginnings[] = {
@@ -82,7 +83,7 @@ static struct sl_diag *at_word(struct reader *r, size_t index)
 /* The column behind the last word. */
 static struct sl_diag *at_end(struct reader *r)
 {
-    const struct sl_word *last = &r->words.at[r->words.count - 1];
+    const struct sl_flow_word *last = &r->words.at[r->words.count - 1];
 
     return sl_diag_at(r->diag, last->column + (unsigned)last->len);
 }
@@ -91,15 +92,16 @@ static struct sl_diag *at_end(struct reader *r)
 static int one_thing(struct reader *r, const char *like)
 {
     if (r->words.count < 2)
-        return sl_refuse(at_end(r), SLUICE_ECONF,
-                         "something is missing; write "
-                         "%s",
-                         like);
+        return sl_diag_error(at_end(r), SLUICE_ECONF,
+                             "something is missing; write "
+                             "%s",
+                             like);
     if (r->words.count > 2)
-        return sl_refuse(at_word(r, 2), SLUICE_ECONF,
-                         "\"%s\" is one too many; write %s, in quotes if it "
-                         "has blanks",
-                         sl_quote(sl_str_c(r->words.at[2].text)).text, like);
+        return sl_diag_error(
+            at_word(r, 2), SLUICE_ECONF,
+            "\"%s\" is one too many; write %s, in quotes if it "
+            "has blanks",
+            sl_quote(sl_str_c(r->words.at[2].text)).text, like);
     return 0;
 }
 
@@ -133,12 +135,13 @@ static int read_policy(struct reader *r)
     if (err)
         return err;
     if (flow && flow->acts)
-        return sl_refuse(at_word(r, 0), SLUICE_ECONF,
-                         "the policy comes before the first act; write reload "
-                         "to change it in the middle");
+        return sl_diag_error(
+            at_word(r, 0), SLUICE_ECONF,
+            "the policy comes before the first act; write reload "
+            "to change it in the middle");
     if (flow ? flow->policy != r->policy : r->policy != NULL)
-        return sl_refuse(at_word(r, 0), SLUICE_ECONF,
-                         "there is a policy already");
+        return sl_diag_error(at_word(r, 0), SLUICE_ECONF,
+                             "there is a policy already");
     path = sl_flow_path(r->file->name, r->words.at[1].text, &r->file->arena);
     if (!path)
         return SLUICE_ENOMEM;
@@ -150,41 +153,42 @@ static int read_policy(struct reader *r)
 }
 
 /* A new act at the end of the current flow. */
-static int new_act(struct reader *r, enum sl_act_kind kind, struct sl_act **ret)
+static int new_act(struct reader *r, enum sl_flow_act_kind kind,
+                   struct sl_flow_act **ret)
 {
     struct sl_flow *flow = r->file->last;
-    struct sl_act *act;
+    struct sl_flow_act *act;
 
     if (!flow)
-        return sl_refuse(at_word(r, 0), SLUICE_ECONF,
-                         "an act outside of a flow; write flow \"what is "
-                         "shown\" before it");
+        return sl_diag_error(at_word(r, 0), SLUICE_ECONF,
+                             "an act outside of a flow; write flow \"what is "
+                             "shown\" before it");
     if (!flow->policy)
-        return sl_refuse(at_word(r, 0), SLUICE_ECONF,
-                         "the flow has no policy; write policy PATH before "
-                         "its first act");
+        return sl_diag_error(at_word(r, 0), SLUICE_ECONF,
+                             "the flow has no policy; write policy PATH before "
+                             "its first act");
     act = sl_arena_take(&r->file->arena, sizeof(*act));
     if (!act)
         return SLUICE_ENOMEM;
-    *act = (struct sl_act){.kind = kind, .line = r->line};
+    *act = (struct sl_flow_act){.kind = kind, .line = r->line};
     if (flow->last)
         flow->last->next = act;
     else
         flow->acts = act;
     flow->last = act;
-    flow->act_count += kind != SL_ACT_AT;
+    flow->act_count += kind != SL_FLOW_ACT_AT;
     *ret = act;
     return 0;
 }
 
 static int read_at(struct reader *r)
 {
-    struct sl_act *act;
+    struct sl_flow_act *act;
     int err = one_thing(r, "at TIME, like 12s, +500ms or "
                            "2026-03-31T23:59:59Z");
 
     if (!err)
-        err = new_act(r, SL_ACT_AT, &act);
+        err = new_act(r, SL_FLOW_ACT_AT, &act);
     if (err)
         return err;
     return sl_moment_read(r->words.at[1].text, &r->words.at[1], &act->when,
@@ -192,17 +196,17 @@ static int read_at(struct reader *r)
 }
 
 /* What is behind the arrow, if there is one; the words end before it then. */
-static int read_arrow(struct reader *r, struct sl_act *act)
+static int read_arrow(struct reader *r, struct sl_flow_act *act)
 {
     int err;
 
     for (size_t i = 0; i < r->words.count; i++) {
-        if (!sl_word_is(&r->words.at[i], "->"))
+        if (!sl_flow_word_is(&r->words.at[i], "->"))
             continue;
         if (i + 1 == r->words.count)
-            return sl_refuse(at_word(r, i), SLUICE_ECONF,
-                             "nothing is expected behind the arrow; write "
-                             "what, or leave the arrow away");
+            return sl_diag_error(at_word(r, i), SLUICE_ECONF,
+                                 "nothing is expected behind the arrow; write "
+                                 "what, or leave the arrow away");
         err = sl_expects_read(&r->words, i + 1, &r->file->arena, act, r->diag);
         r->words.count = i;
         return err;
@@ -212,11 +216,11 @@ static int read_arrow(struct reader *r, struct sl_act *act)
 
 /* Does the word stand where a name should, but is an input? A path may have
  * an equals sign in it. */
-static bool is_no_name(const struct form *form, const struct sl_word *word)
+static bool is_no_name(const struct form *form, const struct sl_flow_word *word)
 {
     if (word->quoted)
         return false;
-    if (form->kind == SL_ACT_REQUEST)
+    if (form->kind == SL_FLOW_ACT_REQUEST)
         return word->text[0] != '/' && word->text[0] != '*' &&
                strncmp(word->text, "http", 4) != 0;
     return word->equals != SL_NO_EQUALS;
@@ -224,31 +228,31 @@ static bool is_no_name(const struct form *form, const struct sl_word *word)
 
 /* The things that an act names, from word `from` on. */
 static int read_names(struct reader *r, const struct form *form, size_t from,
-                      struct sl_act *act)
+                      struct sl_flow_act *act)
 {
     size_t behind = from + form->names;
 
     for (size_t i = from; i < behind; i++) {
         if (i >= r->words.count)
-            return sl_refuse(at_end(r), SLUICE_ECONF,
-                             "something is missing; write %s", form->usage);
+            return sl_diag_error(at_end(r), SLUICE_ECONF,
+                                 "something is missing; write %s", form->usage);
         if (is_no_name(form, &r->words.at[i]))
-            return sl_refuse(at_word(r, i), SLUICE_ECONF,
-                             "\"%s\" stands where %s is expected; quote it if "
-                             "it is meant",
-                             sl_quote(sl_str_c(r->words.at[i].text)).text,
-                             form->usage);
+            return sl_diag_error(
+                at_word(r, i), SLUICE_ECONF,
+                "\"%s\" stands where %s is expected; quote it if "
+                "it is meant",
+                sl_quote(sl_str_c(r->words.at[i].text)).text, form->usage);
         act->names[i - from] = r->words.at[i].text;
     }
     if (!form->inputs && behind < r->words.count)
-        return sl_refuse(at_word(r, behind), SLUICE_ECONF,
-                         "\"%s\" is one too many; write %s",
-                         sl_quote(sl_str_c(r->words.at[behind].text)).text,
-                         form->usage);
+        return sl_diag_error(at_word(r, behind), SLUICE_ECONF,
+                             "\"%s\" is one too many; write %s",
+                             sl_quote(sl_str_c(r->words.at[behind].text)).text,
+                             form->usage);
     return 0;
 }
 
-static int read_inputs(struct reader *r, size_t from, struct sl_act *act)
+static int read_inputs(struct reader *r, size_t from, struct sl_flow_act *act)
 {
     struct sl_inputs *in = sl_arena_take(&r->file->arena, sizeof(*in));
     int err = 0;
@@ -260,8 +264,9 @@ static int read_inputs(struct reader *r, size_t from, struct sl_act *act)
     for (size_t i = from; i < r->words.count && !err; i++)
         err = sl_input_read(&r->words, i, &r->file->arena, in, r->diag);
     if (!err && in->every > 0 && in->times == 1)
-        return sl_refuse(at_word(r, 0), SLUICE_ECONF,
-                         "every= is between repeats; write how many, like x8");
+        return sl_diag_error(
+            at_word(r, 0), SLUICE_ECONF,
+            "every= is between repeats; write how many, like x8");
     return err;
 }
 
@@ -273,32 +278,33 @@ static bool is_one_of(const char *text, const char *a, const char *b,
 
 /* Acts whose words are fixed, and that answer nothing but ok. */
 static int check_act(struct reader *r, const struct form *form,
-                     const struct sl_act *act)
+                     const struct sl_flow_act *act)
 {
     bool right = true;
     bool answers = act->in != NULL;
 
-    if (act->kind == SL_ACT_FEATURE)
+    if (act->kind == SL_FLOW_ACT_FEATURE)
         right = is_one_of(act->names[1], "on", "off", "on");
-    if (act->kind == SL_ACT_BACKLOG)
+    if (act->kind == SL_FLOW_ACT_BACKLOG)
         right = strspn(act->names[1], "0123456789") == strlen(act->names[1]) &&
                 strlen(act->names[1]) < 16;
-    if (act->kind == SL_ACT_STORE)
+    if (act->kind == SL_FLOW_ACT_STORE)
         right = is_one_of(act->names[0], "fails", "slow", "heals");
-    if (act->kind == SL_ACT_SUBJECT)
+    if (act->kind == SL_FLOW_ACT_SUBJECT)
         right = is_one_of(act->names[0], "user", "org", "user");
     if (!right)
-        return sl_refuse(at_word(r, act->kind == SL_ACT_FEATURE ||
-                                            act->kind == SL_ACT_BACKLOG
-                                        ? 2
-                                        : 1),
-                         SLUICE_ECONF, "write %s", form->usage);
+        return sl_diag_error(at_word(r, act->kind == SL_FLOW_ACT_FEATURE ||
+                                                act->kind == SL_FLOW_ACT_BACKLOG
+                                            ? 2
+                                            : 1),
+                             SLUICE_ECONF, "write %s", form->usage);
     if (!answers && act->expect_count > 0 &&
         (act->expect_count > 1 || strcmp(act->expects[0].want, "ok") != 0))
-        return sl_refuse(at_word(r, 0), SLUICE_ECONF,
-                         "%s answers nothing that can be checked; leave the "
-                         "expectations away",
-                         form->word);
+        return sl_diag_error(
+            at_word(r, 0), SLUICE_ECONF,
+            "%s answers nothing that can be checked; leave the "
+            "expectations away",
+            form->word);
     return 0;
 }
 
@@ -309,31 +315,34 @@ static bool is_state(const struct sl_expect *e)
 }
 
 /* Holds have states, and requests do not. */
-static int check_outcome(struct reader *r, const struct sl_act *act)
+static int check_outcome(struct reader *r, const struct sl_flow_act *act)
 {
-    bool hold = act->kind == SL_ACT_SETTLE || act->kind == SL_ACT_RELEASE ||
-                act->kind == SL_ACT_EXTEND;
+    bool hold = act->kind == SL_FLOW_ACT_SETTLE ||
+                act->kind == SL_FLOW_ACT_RELEASE ||
+                act->kind == SL_FLOW_ACT_EXTEND;
 
     for (size_t i = 0; i < act->expect_count; i++) {
         const struct sl_expect *e = &act->expects[i];
         bool word = e->field == SL_FIELD_OUTCOME;
 
         if (!hold && word && is_state(e))
-            return sl_refuse(at_word(r, 0), SLUICE_ECONF,
-                             "\"%s\" is how a hold stands; write allow, deny "
-                             "or never",
-                             e->want);
+            return sl_diag_error(
+                at_word(r, 0), SLUICE_ECONF,
+                "\"%s\" is how a hold stands; write allow, deny "
+                "or never",
+                e->want);
         if (hold &&
             (word ? !is_state(e) && strcmp(e->want, "ok") != 0
                   : e->field != SL_FIELD_STATUS && e->field != SL_FIELD_BODY))
-            return sl_refuse(at_word(r, 0), SLUICE_ECONF,
-                             "of a hold, ok, its state (settled, released, "
-                             "expired, held, unknown) and body.FIELD can be "
-                             "expected");
+            return sl_diag_error(
+                at_word(r, 0), SLUICE_ECONF,
+                "of a hold, ok, its state (settled, released, "
+                "expired, held, unknown) and body.FIELD can be "
+                "expected");
     }
-    if (act->kind == SL_ACT_EXTEND && act->in->hold == 0)
-        return sl_refuse(at_end(r), SLUICE_ECONF,
-                         "for how long? write extend NAME hold=TIME");
+    if (act->kind == SL_FLOW_ACT_EXTEND && act->in->hold == 0)
+        return sl_diag_error(at_end(r), SLUICE_ECONF,
+                             "for how long? write extend NAME hold=TIME");
     return 0;
 }
 
@@ -341,7 +350,7 @@ static int read_act(struct reader *r, const struct form *form)
 {
     bool is_request = form == &request;
     size_t behind = 1 + form->names;
-    struct sl_act *act;
+    struct sl_flow_act *act;
     int err = new_act(r, form->kind, &act);
 
     if (err)
@@ -353,8 +362,9 @@ static int read_act(struct reader *r, const struct form *form)
         act->names[1] = act->names[0];
         act->names[0] = r->words.at[0].text;
     }
-    if (!err && form->kind == SL_ACT_SUBJECT)
-        err = sl_record_read(&r->words, behind, &r->file->arena, act, r->diag);
+    if (!err && form->kind == SL_FLOW_ACT_SUBJECT)
+        err = sl_flow_subject_args_read(&r->words, behind, &r->file->arena, act,
+                                        r->diag);
     else if (!err && form->inputs)
         err = read_inputs(r, behind, act);
     if (!err)
@@ -363,7 +373,7 @@ static int read_act(struct reader *r, const struct form *form)
 }
 
 /* Methods are tokens in capitals. */
-static bool is_method(const struct sl_word *word)
+static bool is_method(const struct sl_flow_word *word)
 {
     for (size_t i = 0; i < word->len; i++) {
         char c = word->text[i];
@@ -379,32 +389,32 @@ static int refuse_beginning(struct reader *r)
     struct sl_str word = sl_str_c(r->words.at[0].text);
     const char *near = sl_str_nearest(word, beginnings, SL_LEN(beginnings));
 
-    sl_refuse(
+    sl_diag_error(
         at_word(r, 0), SLUICE_ECONF,
         "no line begins with \"%s\"; write flow, policy, at, METHOD PATH, "
         "job, take, settle, release, extend, subject, feature, "
         "backlog, store or reload",
         sl_quote(word).text);
     if (near)
-        sl_hint(r->diag, "%s", near);
+        sl_diag_hint(r->diag, "%s", near);
     return SLUICE_ECONF;
 }
 
 static int read_line(struct reader *r, struct sl_str line)
 {
-    const struct sl_word *first = &r->words.at[0];
+    const struct sl_flow_word *first = &r->words.at[0];
     int err = sl_words_read(line, &r->file->arena, &r->words, r->diag);
 
     if (err || r->words.count == 0)
         return err;
-    if (sl_word_is(first, "flow"))
+    if (sl_flow_word_is(first, "flow"))
         return read_flow(r);
-    if (sl_word_is(first, "policy"))
+    if (sl_flow_word_is(first, "policy"))
         return read_policy(r);
-    if (sl_word_is(first, "at"))
+    if (sl_flow_word_is(first, "at"))
         return read_at(r);
     for (size_t i = 0; i < SL_LEN(forms); i++)
-        if (sl_word_is(first, forms[i].word))
+        if (sl_flow_word_is(first, forms[i].word))
             return read_act(r, &forms[i]);
     if (is_method(first))
         return read_act(r, &request);
@@ -435,15 +445,16 @@ static int check_flows(struct reader *r, struct sl_str *ret_line)
     r->diag->line = r->diag->column = 0;
     *ret_line = (struct sl_str){NULL, 0};
     if (r->file->count == 0)
-        return sl_refuse(r->diag, SLUICE_ECONF,
-                         "there is no flow in the file; begin one with flow "
-                         "\"what is shown\"");
+        return sl_diag_error(
+            r->diag, SLUICE_ECONF,
+            "there is no flow in the file; begin one with flow "
+            "\"what is shown\"");
     for (struct sl_flow *flow = r->file->flows; flow; flow = flow->next) {
         r->diag->line = flow->line;
         if (flow->act_count == 0)
-            return sl_refuse(r->diag, SLUICE_ECONF,
-                             "the flow \"%s\" does nothing",
-                             sl_quote(sl_str_c(flow->name)).text);
+            return sl_diag_error(r->diag, SLUICE_ECONF,
+                                 "the flow \"%s\" does nothing",
+                                 sl_quote(sl_str_c(flow->name)).text);
     }
     return 0;
 }
@@ -467,8 +478,8 @@ int sl_flow_read(const char *name, struct sl_str text,
     *diag = (struct sl_diag){.file = name};
     *ret_line = (struct sl_str){NULL, 0};
     if (text.len > SL_FLOW_BYTES)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "the file has more than 1 MB; split it");
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "the file has more than 1 MB; split it");
     sl_arena_init(&file.arena, ARENA_BYTES, alloc);
     err = read_lines(&r, without_mark(text), ret_line);
     if (!err)

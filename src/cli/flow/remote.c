@@ -15,61 +15,62 @@
 #define POLICY_BYTES ((size_t)1024 * 1024)
 #define SHOWN        90 /* bytes of a verdict that differs */
 
-int sl_remote_init(struct sl_remote *remote, const char *url, const char *admin,
-                   const struct sl_alloc *alloc)
+int sl_flow_daemon_init(struct sl_flow_daemon *remote, const char *url,
+                        const char *admin, const struct sl_alloc *alloc)
 {
     int err;
 
-    *remote = (struct sl_remote){.now = 0};
+    *remote = (struct sl_flow_daemon){.now = 0};
     sl_buf_init(&remote->checks, 2 * CHECKS_BYTES, alloc);
-    sl_buf_init(&remote->wants, SL_CLIENT_BYTES, alloc);
-    sl_buf_init(&remote->verdicts, SL_CLIENT_BYTES, alloc);
+    sl_buf_init(&remote->wants, SL_DAEMON_CLIENT_BYTES, alloc);
+    sl_buf_init(&remote->verdicts, SL_DAEMON_CLIENT_BYTES, alloc);
     /* Both, so that both can be given back. */
-    err = sl_client_init(&remote->admin, admin, alloc, &remote->why);
-    if (sl_client_init(&remote->door, url, alloc, &remote->why))
+    err = sl_daemon_client_init(&remote->admin, admin, alloc, &remote->why);
+    if (sl_daemon_client_init(&remote->door, url, alloc, &remote->why))
         err = SLUICE_ECONF;
     return err;
 }
 
-void sl_remote_done(struct sl_remote *remote)
+void sl_flow_daemon_done(struct sl_flow_daemon *remote)
 {
-    sl_client_done(&remote->door);
-    sl_client_done(&remote->admin);
+    sl_daemon_client_done(&remote->door);
+    sl_daemon_client_done(&remote->admin);
     sl_buf_done(&remote->checks);
     sl_buf_done(&remote->wants);
     sl_buf_done(&remote->verdicts);
 }
 
-static void drop(struct sl_remote *remote)
+static void drop(struct sl_flow_daemon *remote)
 {
     sl_buf_clear(&remote->checks);
     sl_buf_clear(&remote->wants);
     remote->count = 0;
 }
 
-static int no_memory(struct sl_remote *remote)
+static int no_memory(struct sl_flow_daemon *remote)
 {
-    return sl_refuse(&remote->why, SLUICE_ENOMEM, "there is no memory left");
+    return sl_diag_error(&remote->why, SLUICE_ENOMEM,
+                         "there is no memory left");
 }
 
 /* ---- the admin listener ---- */
 
-static int tell(struct sl_remote *remote, const char *method, const char *path,
-                struct sl_str body)
+static int tell(struct sl_flow_daemon *remote, const char *method,
+                const char *path, struct sl_str body)
 {
     struct sl_str answer;
     int status, err;
 
-    err = sl_client_ask(&remote->admin, method, path, body, &status, &answer,
-                        &remote->why);
+    err = sl_daemon_client_ask(&remote->admin, method, path, body, &status,
+                               &answer, &remote->why);
     if (err || status == 200)
         return err;
-    return sl_refuse(&remote->why, SLUICE_ECONF,
-                     "the daemon answers %s %s with %d: %.*s", method, path,
-                     status, sl_str_int(answer.len), answer.at);
+    return sl_diag_error(&remote->why, SLUICE_ECONF,
+                         "the daemon answers %s %s with %d: %.*s", method, path,
+                         status, sl_str_int(answer.len), answer.at);
 }
 
-static int set_clock(struct sl_remote *remote, const char *path)
+static int set_clock(struct sl_flow_daemon *remote, const char *path)
 {
     char text[64];
     struct sl_str body = {text, 0};
@@ -83,10 +84,10 @@ static int set_clock(struct sl_remote *remote, const char *path)
     return err;
 }
 
-int sl_remote_policy(struct sl_remote *remote, const char *path)
+int sl_flow_daemon_policy(struct sl_flow_daemon *remote, const char *path)
 {
     struct sl_buf text;
-    int err = sl_remote_flush(remote);
+    int err = sl_flow_daemon_flush(remote);
 
     sl_buf_init(&text, POLICY_BYTES + 4096, &sl_alloc_libc);
     if (!err)
@@ -97,31 +98,32 @@ int sl_remote_policy(struct sl_remote *remote, const char *path)
     return err;
 }
 
-int sl_remote_begin(struct sl_remote *remote, const char *policy)
+int sl_flow_daemon_begin(struct sl_flow_daemon *remote, const char *policy)
 {
     int err;
 
     /* What is left of a flow that failed. */
-    sl_client_close(&remote->door);
-    sl_client_close(&remote->admin);
+    sl_daemon_client_close(&remote->door);
+    sl_daemon_client_close(&remote->admin);
     drop(remote);
     remote->now = 0;
     err = set_clock(remote, "/v1/clock?forget=true");
-    return err ? err : sl_remote_policy(remote, policy);
+    return err ? err : sl_flow_daemon_policy(remote, policy);
 }
 
-int sl_remote_clock(struct sl_remote *remote, sl_ns now)
+int sl_flow_daemon_clock(struct sl_flow_daemon *remote, sl_ns now)
 {
-    int err = now == remote->now ? 0 : sl_remote_flush(remote);
+    int err = now == remote->now ? 0 : sl_flow_daemon_flush(remote);
 
     remote->now = now;
     return err;
 }
 
-int sl_remote_feature(struct sl_remote *remote, const char *name, bool on)
+int sl_flow_daemon_feature(struct sl_flow_daemon *remote, const char *name,
+                           bool on)
 {
     char path[300];
-    int err = sl_remote_flush(remote);
+    int err = sl_flow_daemon_flush(remote);
 
     if (err)
         return err;
@@ -131,12 +133,12 @@ int sl_remote_feature(struct sl_remote *remote, const char *name, bool on)
                    : SL_STR("{\"enabled\":false}"));
 }
 
-int sl_remote_backlog(struct sl_remote *remote, const char *name,
-                      uint64_t depth)
+int sl_flow_daemon_backlog(struct sl_flow_daemon *remote, const char *name,
+                           uint64_t depth)
 {
     char path[300], text[64];
     struct sl_str body = {text, 0};
-    int err = sl_remote_flush(remote);
+    int err = sl_flow_daemon_flush(remote);
 
     if (!err && remote->told != remote->now)
         err = set_clock(remote, "/v1/clock");
@@ -150,7 +152,8 @@ int sl_remote_backlog(struct sl_remote *remote, const char *name,
 
 /* ---- the registry ---- */
 
-static int add_overrides(struct sl_buf *out, const struct sl_record *record)
+static int add_overrides(struct sl_buf *out,
+                         const struct sl_flow_subject_args *record)
 {
     int err = sl_buf_addf(out, ",\"overrides\":{");
 
@@ -166,10 +169,10 @@ static int add_overrides(struct sl_buf *out, const struct sl_record *record)
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
-static int add_record(struct sl_buf *out, const struct sl_record *record,
-                      int64_t end)
+static int add_record(struct sl_buf *out,
+                      const struct sl_flow_subject_args *record, int64_t end)
 {
-    char at[SL_INSTANT_TEXT];
+    char at[SL_TIMESTAMP_TEXT];
     int err = sl_buf_addf(out, "{\"by\":\"flow\"");
 
     if (!err && record->plan) {
@@ -178,7 +181,7 @@ static int add_record(struct sl_buf *out, const struct sl_record *record,
             err = sl_json_string(out, sl_str_c(record->plan));
     }
     if (!err && end >= 0) {
-        sl_instant_print(end, true, at);
+        sl_timestamp_print(end, true, at);
         err = sl_buf_addf(out, "%s%s%s,\"until\":\"%s\"",
                           record->plan ? ",\"expires\":\"" : "",
                           record->plan ? at : "", record->plan ? "\"" : "", at);
@@ -203,11 +206,11 @@ static int add_part(struct sl_buf *out, const char *name)
     return err;
 }
 
-int sl_remote_subject(struct sl_remote *remote, const struct sl_act *act,
-                      sl_ns now)
+int sl_flow_daemon_subject(struct sl_flow_daemon *remote,
+                           const struct sl_flow_act *act, sl_ns now)
 {
     struct sl_buf body, path;
-    int err = sl_remote_flush(remote);
+    int err = sl_flow_daemon_flush(remote);
 
     if (err)
         return err;
@@ -291,8 +294,8 @@ static struct sl_str request_id(const char *verdict)
     return (struct sl_str){at, (size_t)(end - at)};
 }
 
-int sl_check_write(struct sl_buf *out, const struct sluice_request *request,
-                   struct sl_str id)
+int sl_flow_check_write(struct sl_buf *out,
+                        const struct sluice_request *request, struct sl_str id)
 {
     const struct {
         const char *name, *text;
@@ -327,20 +330,21 @@ int sl_check_write(struct sl_buf *out, const struct sluice_request *request,
 }
 
 /* A cost for every limit and others for some are two forms of one member. */
-static int refuse_both(struct sl_remote *remote)
+static int refuse_both(struct sl_flow_daemon *remote)
 {
-    return sl_refuse(&remote->why, SLUICE_ECONF,
-                     "a check over HTTP has cost= or cost.LIMIT=, not both");
+    return sl_diag_error(
+        &remote->why, SLUICE_ECONF,
+        "a check over HTTP has cost= or cost.LIMIT=, not both");
 }
 
-static int refuse_long(struct sl_remote *remote)
+static int refuse_long(struct sl_flow_daemon *remote)
 {
-    return sl_refuse(&remote->why, SLUICE_ECONF,
-                     "a check over the Redis protocol has fewer words");
+    return sl_diag_error(&remote->why, SLUICE_ECONF,
+                         "a check over the Redis protocol has fewer words");
 }
 
 /* One more of an array. */
-static int add_check(struct sl_remote *remote,
+static int add_check(struct sl_flow_daemon *remote,
                      const struct sluice_request *request, const char *verdict)
 {
     struct sl_str before = remote->count > 0 ? SL_STR(",") : SL_STR("[");
@@ -349,19 +353,21 @@ static int add_check(struct sl_remote *remote,
     if (!err)
         err = sl_buf_add(&remote->wants, before);
     return err ? err
-               : sl_check_write(&remote->checks, request, request_id(verdict));
+               : sl_flow_check_write(&remote->checks, request,
+                                     request_id(verdict));
 }
 
-int sl_remote_check(struct sl_remote *remote,
-                    const struct sluice_request *request, const char *verdict)
+int sl_flow_daemon_check(struct sl_flow_daemon *remote,
+                         const struct sluice_request *request,
+                         const char *verdict)
 {
     int err;
 
     if (!remote->door.redis && request->has_cost && request->cost_count > 0)
         return refuse_both(remote);
-    err = remote->door.redis
-              ? sl_command_write(&remote->checks, request, request_id(verdict))
-              : add_check(remote, request, verdict);
+    err = remote->door.redis ? sl_flow_command_write(&remote->checks, request,
+                                                     request_id(verdict))
+                             : add_check(remote, request, verdict);
     if (err == SLUICE_EINVAL)
         return refuse_long(remote);
     if (!err)
@@ -371,7 +377,7 @@ int sl_remote_check(struct sl_remote *remote,
     remote->count++;
     if (remote->count < CHECKS_MOST && remote->checks.len < CHECKS_BYTES)
         return 0;
-    return sl_remote_flush(remote);
+    return sl_flow_daemon_flush(remote);
 }
 
 /* Where two verdicts part: the beginning of the member. */
@@ -386,7 +392,7 @@ static size_t parting(struct sl_str a, struct sl_str b)
     return at;
 }
 
-static int judge(struct sl_remote *remote, struct sl_str want,
+static int judge(struct sl_flow_daemon *remote, struct sl_str want,
                  struct sl_str got)
 {
     size_t at;
@@ -396,29 +402,29 @@ static int judge(struct sl_remote *remote, struct sl_str want,
     at = parting(want, got);
     want = sl_str_from(want, at);
     got = sl_str_from(got, at);
-    return sl_refuse(&remote->why, SLUICE_ENOENT,
-                     "over %s: want %.*s..., got %.*s...",
-                     remote->door.redis ? "RESP" : "HTTP",
-                     want.len < SHOWN ? (int)want.len : SHOWN, want.at,
-                     got.len < SHOWN ? (int)got.len : SHOWN, got.at);
+    return sl_diag_error(&remote->why, SLUICE_ENOENT,
+                         "over %s: want %.*s..., got %.*s...",
+                         remote->door.redis ? "RESP" : "HTTP",
+                         want.len < SHOWN ? (int)want.len : SHOWN, want.at,
+                         got.len < SHOWN ? (int)got.len : SHOWN, got.at);
 }
 
-int sl_remote_judge(struct sl_remote *remote, struct sl_str want,
-                    struct sl_str got)
+int sl_flow_daemon_judge(struct sl_flow_daemon *remote, struct sl_str want,
+                         struct sl_str got)
 {
     struct sl_buf mine, yours;
     int err;
 
-    sl_remote_note(remote, got);
+    sl_flow_daemon_note(remote, got);
     if (sl_str_eq(want, got))
         return 0;
-    sl_buf_init(&mine, SL_CLIENT_BYTES, &sl_alloc_libc);
-    sl_buf_init(&yours, SL_CLIENT_BYTES, &sl_alloc_libc);
+    sl_buf_init(&mine, SL_DAEMON_CLIENT_BYTES, &sl_alloc_libc);
+    sl_buf_init(&yours, SL_DAEMON_CLIENT_BYTES, &sl_alloc_libc);
     if (sl_buf_add(&mine, want) || sl_buf_add(&yours, got)) {
         err = no_memory(remote);
     } else {
-        sl_remote_mask(&mine);
-        sl_remote_mask(&yours);
+        sl_flow_daemon_mask(&mine);
+        sl_flow_daemon_mask(&yours);
         err = judge(remote, sl_buf_str(&mine), sl_buf_str(&yours));
     }
     sl_buf_done(&mine);
@@ -432,53 +438,54 @@ static struct sl_str collected(const struct sl_buf *buf, unsigned count)
     return sl_str_from(sl_buf_str(buf), count == 1);
 }
 
-static int exchange(struct sl_remote *remote, unsigned count)
+static int exchange(struct sl_flow_daemon *remote, unsigned count)
 {
     struct sl_str answer;
     int status, err;
 
     if (remote->door.redis) {
-        err = sl_remote_pipeline(remote, &answer);
+        err = sl_flow_daemon_pipeline(remote, &answer);
         return err ? err
-                   : sl_remote_judge(remote, sl_buf_str(&remote->wants),
-                                     answer);
+                   : sl_flow_daemon_judge(remote, sl_buf_str(&remote->wants),
+                                          answer);
     }
     if (count > 1 && (sl_buf_add(&remote->checks, SL_STR("]")) ||
                       sl_buf_add(&remote->wants, SL_STR("]"))))
         return no_memory(remote);
-    err = sl_client_ask(&remote->door, "POST", "/v1/check",
-                        collected(&remote->checks, count), &status, &answer,
-                        &remote->why);
+    err = sl_daemon_client_ask(&remote->door, "POST", "/v1/check",
+                               collected(&remote->checks, count), &status,
+                               &answer, &remote->why);
     if (err)
         return err;
     if (status != 200)
-        return sl_refuse(&remote->why, SLUICE_ECONF,
-                         "the daemon refuses a check with %d: %.*s", status,
-                         sl_str_int(answer.len), answer.at);
-    return sl_remote_judge(remote, collected(&remote->wants, count), answer);
+        return sl_diag_error(&remote->why, SLUICE_ECONF,
+                             "the daemon refuses a check with %d: %.*s", status,
+                             sl_str_int(answer.len), answer.at);
+    return sl_flow_daemon_judge(remote, collected(&remote->wants, count),
+                                answer);
 }
 
-int sl_remote_tell_time(struct sl_remote *remote)
+int sl_flow_daemon_tell_time(struct sl_flow_daemon *remote)
 {
     return remote->told == remote->now ? 0 : set_clock(remote, "/v1/clock");
 }
 
-int sl_remote_flush(struct sl_remote *remote)
+int sl_flow_daemon_flush(struct sl_flow_daemon *remote)
 {
     int err = 0;
 
     if (remote->count == 0)
         return 0;
-    err = sl_remote_tell_time(remote);
+    err = sl_flow_daemon_tell_time(remote);
     if (!err)
         err = exchange(remote, remote->count);
     drop(remote);
     return err;
 }
 
-int sl_remote_ready(struct sl_remote *remote)
+int sl_flow_daemon_ready(struct sl_flow_daemon *remote)
 {
-    int err = sl_remote_flush(remote);
+    int err = sl_flow_daemon_flush(remote);
 
     return err || remote->told == remote->now ? err
                                               : set_clock(remote, "/v1/clock");
@@ -486,13 +493,13 @@ int sl_remote_ready(struct sl_remote *remote)
 
 /* ---- what can't be done ---- */
 
-const char *sl_remote_cannot(const struct sl_remote *remote,
-                             const struct sl_flow *flow)
+const char *sl_flow_daemon_cannot(const struct sl_flow_daemon *remote,
+                                  const struct sl_flow *flow)
 {
-    for (const struct sl_act *act = flow->acts; act; act = act->next) {
-        if (act->kind == SL_ACT_USAGE && remote->door.redis)
+    for (const struct sl_flow_act *act = flow->acts; act; act = act->next) {
+        if (act->kind == SL_FLOW_ACT_USAGE && remote->door.redis)
             return "usage is not reported over RESP";
-        if (act->kind == SL_ACT_STORE)
+        if (act->kind == SL_FLOW_ACT_STORE)
             return "a daemon's store can't be made to fail";
     }
     return NULL;

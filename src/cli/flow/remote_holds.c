@@ -30,7 +30,7 @@ static char *next_name(char *from, char *end)
     return first;
 }
 
-void sl_remote_mask(struct sl_buf *text)
+void sl_flow_daemon_mask(struct sl_buf *text)
 {
     char *end = text->bytes + text->len;
     char *to = text->bytes, *from = text->bytes, *at;
@@ -48,7 +48,7 @@ void sl_remote_mask(struct sl_buf *text)
     text->len = (size_t)(to - text->bytes) + (size_t)(end - from);
 }
 
-void sl_remote_note(struct sl_remote *remote, struct sl_str verdict)
+void sl_flow_daemon_note(struct sl_flow_daemon *remote, struct sl_str verdict)
 {
     const char *mark = marks[0];
     char *at = verdict.len == 0
@@ -69,11 +69,11 @@ void sl_remote_note(struct sl_remote *remote, struct sl_str verdict)
 
 /* ---- over HTTP ---- */
 
-static const char *verb_of(const struct sl_act *act)
+static const char *verb_of(const struct sl_flow_act *act)
 {
-    return act->kind == SL_ACT_SETTLE    ? "settle"
-           : act->kind == SL_ACT_RELEASE ? "release"
-                                         : "extend";
+    return act->kind == SL_FLOW_ACT_SETTLE    ? "settle"
+           : act->kind == SL_FLOW_ACT_RELEASE ? "release"
+                                              : "extend";
 }
 
 static int add_costs(struct sl_buf *out, const struct sl_inputs *in)
@@ -94,19 +94,20 @@ static int add_costs(struct sl_buf *out, const struct sl_inputs *in)
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
-static int add_body(struct sl_buf *out, const struct sl_act *act)
+static int add_body(struct sl_buf *out, const struct sl_flow_act *act)
 {
     int err = sl_buf_addf(out, "{");
 
-    if (!err && act->kind == SL_ACT_SETTLE)
+    if (!err && act->kind == SL_FLOW_ACT_SETTLE)
         err = add_costs(out, act->in);
-    if (!err && act->kind == SL_ACT_EXTEND)
+    if (!err && act->kind == SL_FLOW_ACT_EXTEND)
         err = sl_buf_addf(out, "\"hold\":\"%" PRId64 "ns\"", act->in->hold);
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
-static int ask_http(struct sl_remote *remote, const struct sl_act *act,
-                    const char *hold, struct sl_str *ret)
+static int ask_http(struct sl_flow_daemon *remote,
+                    const struct sl_flow_act *act, const char *hold,
+                    struct sl_str *ret)
 {
     char path[160];
     struct sl_buf body;
@@ -116,17 +117,18 @@ static int ask_http(struct sl_remote *remote, const struct sl_act *act,
     sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
     err = add_body(&body, act);
     if (err)
-        sl_refuse(&remote->why, SLUICE_ENOMEM, "there is no memory left");
+        sl_diag_error(&remote->why, SLUICE_ENOMEM, "there is no memory left");
     else
-        err = sl_client_ask(&remote->door, "POST", path, sl_buf_str(&body),
-                            &status, ret, &remote->why);
+        err =
+            sl_daemon_client_ask(&remote->door, "POST", path, sl_buf_str(&body),
+                                 &status, ret, &remote->why);
     sl_buf_done(&body);
     if (!err && status == 404)
         *ret = SL_STR("{}");
     else if (!err && status != 200)
-        err = sl_refuse(&remote->why, SLUICE_ECONF,
-                        "the daemon answers POST %s with %d: %.*s", path,
-                        status, sl_str_int(ret->len), ret->at);
+        err = sl_diag_error(&remote->why, SLUICE_ECONF,
+                            "the daemon answers POST %s with %d: %.*s", path,
+                            status, sl_str_int(ret->len), ret->at);
     return err;
 }
 
@@ -135,29 +137,30 @@ static int ask_http(struct sl_remote *remote, const struct sl_act *act,
 #define WORDS_MOST 70
 
 /* Returns how many words. */
-static unsigned write_words(const struct sl_act *act, const char *hold,
+static unsigned write_words(const struct sl_flow_act *act, const char *hold,
                             struct sl_str words[WORDS_MOST],
                             char numbers[WORDS_MOST][32])
 {
     const struct sl_inputs *in = act->in;
     unsigned n = 0;
 
-    words[n++] = act->kind == SL_ACT_SETTLE    ? SL_STR("SLUICE.SETTLE")
-                 : act->kind == SL_ACT_RELEASE ? SL_STR("SLUICE.RELEASE")
-                                               : SL_STR("SLUICE.EXTEND");
+    words[n++] = act->kind == SL_FLOW_ACT_SETTLE    ? SL_STR("SLUICE.SETTLE")
+                 : act->kind == SL_FLOW_ACT_RELEASE ? SL_STR("SLUICE.RELEASE")
+                                                    : SL_STR("SLUICE.EXTEND");
     words[n++] = sl_str_c(hold);
-    if (act->kind == SL_ACT_EXTEND) {
+    if (act->kind == SL_FLOW_ACT_EXTEND) {
         snprintf(numbers[n], sizeof(numbers[n]), "%" PRId64 "ns", in->hold);
         words[n] = sl_str_c(numbers[n]);
         n++;
     }
-    if (act->kind == SL_ACT_SETTLE && in->has_cost && in->cost_count == 0) {
+    if (act->kind == SL_FLOW_ACT_SETTLE && in->has_cost &&
+        in->cost_count == 0) {
         snprintf(numbers[n], sizeof(numbers[n]), "%" PRIu64, in->cost);
         words[n] = sl_str_c(numbers[n]);
         n++;
     }
-    for (size_t i = 0;
-         act->kind == SL_ACT_SETTLE && i < in->cost_count && n + 4 < WORDS_MOST;
+    for (size_t i = 0; act->kind == SL_FLOW_ACT_SETTLE && i < in->cost_count &&
+                       n + 4 < WORDS_MOST;
          i++) {
         words[n++] = sl_str_c(in->costs[i].limit);
         snprintf(numbers[n], sizeof(numbers[n]), "%" PRIu64, in->costs[i].cost);
@@ -169,8 +172,9 @@ static unsigned write_words(const struct sl_act *act, const char *hold,
     return n;
 }
 
-static int ask_redis(struct sl_remote *remote, const struct sl_act *act,
-                     const char *hold, struct sl_str *ret)
+static int ask_redis(struct sl_flow_daemon *remote,
+                     const struct sl_flow_act *act, const char *hold,
+                     struct sl_str *ret)
 {
     struct sl_str words[WORDS_MOST], replies;
     char numbers[WORDS_MOST][32];
@@ -180,10 +184,10 @@ static int ask_redis(struct sl_remote *remote, const struct sl_act *act,
 
     sl_buf_clear(&remote->checks);
     if (sl_resp_command_write(&remote->checks, words, count))
-        return sl_refuse(&remote->why, SLUICE_ENOMEM,
-                         "there is no memory left");
-    err = sl_client_pipeline(&remote->door, sl_buf_str(&remote->checks), 1,
-                             &replies, &remote->why);
+        return sl_diag_error(&remote->why, SLUICE_ENOMEM,
+                             "there is no memory left");
+    err = sl_daemon_client_pipeline(&remote->door, sl_buf_str(&remote->checks),
+                                    1, &replies, &remote->why);
     sl_buf_clear(&remote->checks);
     if (err)
         return err;
@@ -194,19 +198,20 @@ static int ask_redis(struct sl_remote *remote, const struct sl_act *act,
     *ret = SL_STR("{}");
     if (v.text.len > 11 && memcmp(v.text.at, "UNKNOWNHOLD", 11) == 0)
         return 0;
-    return sl_refuse(&remote->why, SLUICE_ECONF,
-                     "the daemon refuses to %s a hold: %.*s", verb_of(act),
-                     SL_STR_ARG(v.text));
+    return sl_diag_error(&remote->why, SLUICE_ECONF,
+                         "the daemon refuses to %s a hold: %.*s", verb_of(act),
+                         SL_STR_ARG(v.text));
 }
 
-int sl_remote_hold(struct sl_remote *remote, const struct sl_act *act,
-                   const char *hold, const char *want)
+int sl_flow_daemon_hold(struct sl_flow_daemon *remote,
+                        const struct sl_flow_act *act, const char *hold,
+                        const char *want)
 {
     struct sl_str got;
-    int err = sl_remote_tell_time(remote);
+    int err = sl_flow_daemon_tell_time(remote);
 
     if (!err)
         err = remote->door.redis ? ask_redis(remote, act, hold, &got)
                                  : ask_http(remote, act, hold, &got);
-    return err ? err : sl_remote_judge(remote, sl_str_c(want), got);
+    return err ? err : sl_flow_daemon_judge(remote, sl_str_c(want), got);
 }

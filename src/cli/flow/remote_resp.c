@@ -87,8 +87,9 @@ static void add_hold(struct words *w, int64_t span)
     add(w, sl_str_c(to));
 }
 
-int sl_command_write(struct sl_buf *out, const struct sluice_request *request,
-                     struct sl_str id)
+int sl_flow_command_write(struct sl_buf *out,
+                          const struct sluice_request *request,
+                          struct sl_str id)
 {
     struct words w = {.count = 0};
 
@@ -116,23 +117,24 @@ int sl_command_write(struct sl_buf *out, const struct sluice_request *request,
     return w.full ? SLUICE_EINVAL : sl_resp_command_write(out, w.list, w.count);
 }
 
-int sl_remote_pipeline(struct sl_remote *remote, struct sl_str *ret)
+int sl_flow_daemon_pipeline(struct sl_flow_daemon *remote, struct sl_str *ret)
 {
     struct sl_str replies;
-    int err = sl_client_pipeline(&remote->door, sl_buf_str(&remote->checks),
-                                 remote->count, &replies, &remote->why);
+    int err =
+        sl_daemon_client_pipeline(&remote->door, sl_buf_str(&remote->checks),
+                                  remote->count, &replies, &remote->why);
 
     sl_buf_clear(&remote->verdicts);
     while (!err && replies.len > 0) {
         struct sl_resp_value v = sl_resp_next(&replies);
 
         if (v.type != SL_RESP_STRING)
-            return sl_refuse(&remote->why, SLUICE_ECONF,
-                             "the daemon refuses a check: %.*s",
-                             SL_STR_ARG(v.text));
+            return sl_diag_error(&remote->why, SLUICE_ECONF,
+                                 "the daemon refuses a check: %.*s",
+                                 SL_STR_ARG(v.text));
         if (sl_buf_add(&remote->verdicts, v.text))
-            err = sl_refuse(&remote->why, SLUICE_ENOMEM,
-                            "there is no memory left");
+            err = sl_diag_error(&remote->why, SLUICE_ENOMEM,
+                                "there is no memory left");
     }
     if (!err)
         *ret = sl_buf_str(&remote->verdicts);

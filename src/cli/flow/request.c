@@ -5,7 +5,8 @@
 
 #define DEFAULT_IP "192.0.2.1" /* TEST-NET-1 */
 
-void sl_request_fill(const struct sl_act *act, struct sluice_request *ret)
+void sl_flow_request_fill(const struct sl_flow_act *act,
+                          struct sluice_request *ret)
 {
     const struct sl_inputs *in = act->in;
 
@@ -27,13 +28,13 @@ void sl_request_fill(const struct sl_act *act, struct sluice_request *ret)
         .idempotency_key = in->idempotency_key,
         .hold_ns = in->hold,
     };
-    if (act->kind == SL_ACT_JOB)
+    if (act->kind == SL_FLOW_ACT_JOB)
         ret->job = act->names[0];
-    if (act->kind == SL_ACT_TAKE) {
+    if (act->kind == SL_FLOW_ACT_TAKE) {
         ret->limit = act->names[0];
         ret->key = act->names[1];
     }
-    if (act->kind == SL_ACT_REQUEST) {
+    if (act->kind == SL_FLOW_ACT_REQUEST) {
         ret->method = act->names[0];
         ret->path = act->names[1];
     }

@@ -28,7 +28,7 @@
 struct run {
     const char *file;
     struct sl_arena *arena;
-    struct sl_remote *remote; /* or NULL */
+    struct sl_flow_daemon *remote; /* or NULL */
     struct sluice_policy *policy;
     struct sluice_engine *engine;
     struct sluice_decision *decision;
@@ -38,7 +38,7 @@ struct run {
     struct sl_flow_tokens tokens;
     sl_ns now;
     bool store_fails;
-    struct sl_outcome *out;
+    struct sl_flow_outcome *out;
 };
 
 static int64_t on_now(void *ctx)
@@ -53,10 +53,10 @@ static int on_store(void *ctx)
 
 /* End the flow and say why. Returns false, so that refusing is one
  * statement. */
-static bool stop(struct run *run, enum sl_end end, const char *fmt, ...)
+static bool stop(struct run *run, enum sl_flow_result end, const char *fmt, ...)
     SL_PRINTF(3, 4);
 
-static bool stop(struct run *run, enum sl_end end, const char *fmt, ...)
+static bool stop(struct run *run, enum sl_flow_result end, const char *fmt, ...)
 {
     char text[512];
     va_list args;
@@ -90,7 +90,7 @@ static bool absent(struct run *run, const char *what)
 /* Did the daemon do as it was told? If not, it has said why. */
 static bool agreed(struct run *run, int err)
 {
-    static const enum sl_end ends[] = {SL_END_NOBODY, SL_END_FAILED};
+    static const enum sl_flow_result ends[] = {SL_END_NOBODY, SL_END_FAILED};
 
     if (!err)
         return true;
@@ -146,10 +146,10 @@ static bool open_engine(struct run *run, const struct sl_flow *flow)
         sl_flow_tokens_open(&run->tokens, run->engine, run->policy, path))
         return out_of_memory(run);
     run->out->line = flow->line;
-    return !run->remote || agreed(run, sl_remote_begin(run->remote, path));
+    return !run->remote || agreed(run, sl_flow_daemon_begin(run->remote, path));
 }
 
-static bool do_reload(struct run *run, const struct sl_act *act)
+static bool do_reload(struct run *run, const struct sl_flow_act *act)
 {
     const char *path = sl_flow_path(run->file, act->names[0], run->arena);
     struct sluice_policy *policy;
@@ -166,7 +166,8 @@ static bool do_reload(struct run *run, const struct sl_act *act)
     run->policy = policy;
     if (sl_flow_tokens_open(&run->tokens, run->engine, policy, path))
         return out_of_memory(run);
-    return !run->remote || agreed(run, sl_remote_policy(run->remote, path));
+    return !run->remote ||
+           agreed(run, sl_flow_daemon_policy(run->remote, path));
 }
 
 /* ---- time ---- */
@@ -176,10 +177,10 @@ static bool move_to(struct run *run, sl_ns at)
     if (at >= SL_TIME_END)
         return stop(run, SL_END_FAILED, "the clock would pass the year 2115");
     run->now = at;
-    return !run->remote || agreed(run, sl_remote_clock(run->remote, at));
+    return !run->remote || agreed(run, sl_flow_daemon_clock(run->remote, at));
 }
 
-static bool do_at(struct run *run, const struct sl_act *act)
+static bool do_at(struct run *run, const struct sl_flow_act *act)
 {
     /* Both are below SL_TIME_END: the sum fits. */
     return move_to(run, act->when.at + (act->when.relative ? run->now : 0));
@@ -213,9 +214,9 @@ static bool no_limit(struct run *run, const char *name)
 }
 
 /* Names that the policy does not know are slips, not answers. */
-static bool check_names(struct run *run, const struct sl_act *act)
+static bool check_names(struct run *run, const struct sl_flow_act *act)
 {
-    if (act->kind == SL_ACT_TAKE && !has_limit(run, act->names[0]))
+    if (act->kind == SL_FLOW_ACT_TAKE && !has_limit(run, act->names[0]))
         return no_limit(run, act->names[0]);
     for (size_t i = 0; i < act->in->cost_count; i++)
         if (!has_limit(run, act->in->costs[i].limit))
@@ -233,18 +234,18 @@ static bool ask_remote(struct run *run, const struct sluice_request *request)
     verdict = sluice_decision_json(run->decision);
     if (!verdict)
         return out_of_memory(run);
-    return agreed(run, sl_remote_check(run->remote, request, verdict));
+    return agreed(run, sl_flow_daemon_check(run->remote, request, verdict));
 }
 
-static bool repeat(struct run *run, const struct sl_act *act,
-                   struct sl_tally *tally)
+static bool repeat(struct run *run, const struct sl_flow_act *act,
+                   struct sl_flow_counts *tally)
 {
     struct sluice_request request;
 
     for (uint64_t i = 0; i < act->in->times; i++) {
         if (i > 0 && !pass(run, act->in->every))
             return false;
-        sl_request_fill(act, &request);
+        sl_flow_request_fill(act, &request);
         sl_flow_subjects_fill(&run->subjects, &request);
         if (sluice_decide(run->engine, &request, run->decision))
             return broken(run);
@@ -255,7 +256,7 @@ static bool repeat(struct run *run, const struct sl_act *act,
         else
             tally->denied++;
     }
-    return !run->remote || agreed(run, sl_remote_flush(run->remote));
+    return !run->remote || agreed(run, sl_flow_daemon_flush(run->remote));
 }
 
 /* token=FILE becomes a header. */
@@ -291,8 +292,8 @@ static bool keep_hold(struct run *run, const struct sl_inputs *in)
 }
 
 /* Is it as expected? */
-static bool judge(struct run *run, const struct sl_act *act,
-                  const struct sl_tally *tally)
+static bool judge(struct run *run, const struct sl_flow_act *act,
+                  const struct sl_flow_counts *tally)
 {
     if (sl_compare(act, tally, run->decision, run->arena, &run->out->misses))
         return out_of_memory(run);
@@ -301,11 +302,11 @@ static bool judge(struct run *run, const struct sl_act *act,
     return !run->out->misses;
 }
 
-static bool do_request(struct run *run, const struct sl_act *written)
+static bool do_request(struct run *run, const struct sl_flow_act *written)
 {
     struct sl_inputs in = *written->in;
-    struct sl_act brought = *written, *act = &brought;
-    struct sl_tally tally = {0};
+    struct sl_flow_act brought = *written, *act = &brought;
+    struct sl_flow_counts tally = {0};
 
     act->in = &in;
     if (!bring_token(run, &in) || !check_names(run, act) ||
@@ -320,12 +321,13 @@ static bool use_once(struct run *run, const struct sluice_request *request)
 {
     if (sluice_decide(run->engine, request, run->decision))
         return broken(run);
-    return !run->remote || agreed(run, sl_remote_usage(run->remote, request));
+    return !run->remote ||
+           agreed(run, sl_flow_daemon_usage(run->remote, request));
 }
 
-static bool do_usage(struct run *run, const struct sl_act *act)
+static bool do_usage(struct run *run, const struct sl_flow_act *act)
 {
-    struct sl_tally tally = {.allowed = act->in->times};
+    struct sl_flow_counts tally = {.allowed = act->in->times};
     struct sluice_request request;
     struct sl_diag why = {.sentence = ""};
 
@@ -343,7 +345,7 @@ static bool do_usage(struct run *run, const struct sl_act *act)
 /* ---- holds ---- */
 
 /* Ask the daemon the same. */
-static bool end_remote(struct run *run, const struct sl_act *act,
+static bool end_remote(struct run *run, const struct sl_flow_act *act,
                        const struct sl_flow_hold *hold, bool known)
 {
     const char *want = known ? sluice_ended_json(run->ended) : "{}";
@@ -352,10 +354,11 @@ static bool end_remote(struct run *run, const struct sl_act *act,
         return true;
     if (!want)
         return out_of_memory(run);
-    return agreed(run, sl_remote_hold(run->remote, act, hold->remote, want));
+    return agreed(run,
+                  sl_flow_daemon_hold(run->remote, act, hold->remote, want));
 }
 
-static bool do_hold(struct run *run, const struct sl_act *act)
+static bool do_hold(struct run *run, const struct sl_flow_act *act)
 {
     const struct sl_flow_hold *hold =
         sl_flow_holds_find(&run->holds, act->names[0]);
@@ -382,7 +385,7 @@ static bool do_hold(struct run *run, const struct sl_act *act)
 
 /* ---- the rest ---- */
 
-static bool do_subject(struct run *run, const struct sl_act *act)
+static bool do_subject(struct run *run, const struct sl_flow_act *act)
 {
     for (size_t i = 0; i < act->record->override_count; i++)
         if (!has_limit(run, act->record->overrides[i].limit))
@@ -393,10 +396,10 @@ static bool do_subject(struct run *run, const struct sl_act *act)
     if (sl_flow_subjects_set(&run->subjects, act, run->now))
         return out_of_memory(run);
     return !run->remote ||
-           agreed(run, sl_remote_subject(run->remote, act, run->now));
+           agreed(run, sl_flow_daemon_subject(run->remote, act, run->now));
 }
 
-static bool do_feature(struct run *run, const struct sl_act *act)
+static bool do_feature(struct run *run, const struct sl_flow_act *act)
 {
     bool on = strcmp(act->names[1], "on") == 0;
     int err = sluice_engine_switch(run->engine, act->names[0], on);
@@ -407,10 +410,10 @@ static bool do_feature(struct run *run, const struct sl_act *act)
     if (err)
         return broken(run);
     return !run->remote ||
-           agreed(run, sl_remote_feature(run->remote, act->names[0], on));
+           agreed(run, sl_flow_daemon_feature(run->remote, act->names[0], on));
 }
 
-static bool do_backlog(struct run *run, const struct sl_act *act)
+static bool do_backlog(struct run *run, const struct sl_flow_act *act)
 {
     uint64_t depth = strtoull(act->names[1], NULL, 10);
     int err = sluice_engine_backlog(run->engine, act->names[0], depth);
@@ -420,11 +423,11 @@ static bool do_backlog(struct run *run, const struct sl_act *act)
                     act->names[0]);
     if (err)
         return broken(run);
-    return !run->remote ||
-           agreed(run, sl_remote_backlog(run->remote, act->names[0], depth));
+    return !run->remote || agreed(run, sl_flow_daemon_backlog(
+                                           run->remote, act->names[0], depth));
 }
 
-static bool do_store(struct run *run, const struct sl_act *act)
+static bool do_store(struct run *run, const struct sl_flow_act *act)
 {
     if (strcmp(act->names[0], "slow") == 0)
         return absent(run, "store slow");
@@ -432,30 +435,30 @@ static bool do_store(struct run *run, const struct sl_act *act)
     return true;
 }
 
-static bool do_act(struct run *run, const struct sl_act *act)
+static bool do_act(struct run *run, const struct sl_flow_act *act)
 {
     switch (act->kind) {
-    case SL_ACT_AT:
+    case SL_FLOW_ACT_AT:
         return do_at(run, act);
-    case SL_ACT_REQUEST:
-    case SL_ACT_JOB:
-    case SL_ACT_TAKE:
+    case SL_FLOW_ACT_REQUEST:
+    case SL_FLOW_ACT_JOB:
+    case SL_FLOW_ACT_TAKE:
         return do_request(run, act);
-    case SL_ACT_SUBJECT:
+    case SL_FLOW_ACT_SUBJECT:
         return do_subject(run, act);
-    case SL_ACT_FEATURE:
+    case SL_FLOW_ACT_FEATURE:
         return do_feature(run, act);
-    case SL_ACT_BACKLOG:
+    case SL_FLOW_ACT_BACKLOG:
         return do_backlog(run, act);
-    case SL_ACT_STORE:
+    case SL_FLOW_ACT_STORE:
         return do_store(run, act);
-    case SL_ACT_RELOAD:
+    case SL_FLOW_ACT_RELOAD:
         return do_reload(run, act);
-    case SL_ACT_USAGE:
+    case SL_FLOW_ACT_USAGE:
         return do_usage(run, act);
-    case SL_ACT_SETTLE:
-    case SL_ACT_RELEASE:
-    case SL_ACT_EXTEND:
+    case SL_FLOW_ACT_SETTLE:
+    case SL_FLOW_ACT_RELEASE:
+    case SL_FLOW_ACT_EXTEND:
         return do_hold(run, act);
     }
     return false;
@@ -463,17 +466,17 @@ static bool do_act(struct run *run, const struct sl_act *act)
 
 static void run_acts(struct run *run, const struct sl_flow *flow)
 {
-    for (const struct sl_act *act = flow->acts; act; act = act->next) {
+    for (const struct sl_flow_act *act = flow->acts; act; act = act->next) {
         run->out->line = act->line;
-        run->out->acts += act->kind != SL_ACT_AT;
+        run->out->acts += act->kind != SL_FLOW_ACT_AT;
         if (!do_act(run, act))
             break;
     }
 }
 
 void sl_flow_run(const struct sl_flow *flow, const char *file,
-                 struct sl_remote *remote, struct sl_arena *arena,
-                 struct sl_outcome *ret)
+                 struct sl_flow_daemon *remote, struct sl_arena *arena,
+                 struct sl_flow_outcome *ret)
 {
     struct run run = {.file = file,
                       .arena = arena,
@@ -481,9 +484,9 @@ void sl_flow_run(const struct sl_flow *flow, const char *file,
                       .subjects.arena = arena,
                       .holds.arena = arena,
                       .out = ret};
-    const char *cannot = remote ? sl_remote_cannot(remote, flow) : NULL;
+    const char *cannot = remote ? sl_flow_daemon_cannot(remote, flow) : NULL;
 
-    *ret = (struct sl_outcome){.end = SL_END_PASSED, .message = ""};
+    *ret = (struct sl_flow_outcome){.end = SL_END_PASSED, .message = ""};
     if (cannot)
         stop(&run, SL_END_SKIPPED, "%s", cannot);
     else if (open_engine(&run, flow))

@@ -17,7 +17,7 @@ static struct sl_flow_subject *find(const struct sl_flow_subjects *subjects,
     return s;
 }
 
-int64_t sl_flow_record_end(const struct sl_record *record, sl_ns now)
+int64_t sl_flow_record_end(const struct sl_flow_subject_args *record, sl_ns now)
 {
     sl_ns until = record->until.at;
 
@@ -27,8 +27,9 @@ int64_t sl_flow_record_end(const struct sl_record *record, sl_ns now)
     return record->until.relative ? now + until : until;
 }
 
-static int fill(struct sl_flow_subject *s, const struct sl_record *record,
-                int64_t end, struct sl_arena *arena)
+static int fill(struct sl_flow_subject *s,
+                const struct sl_flow_subject_args *record, int64_t end,
+                struct sl_arena *arena)
 {
     struct sluice_grant *grants =
         sl_arena_take(arena, (record->override_count + 1) * sizeof(*grants));
@@ -48,7 +49,7 @@ static int fill(struct sl_flow_subject *s, const struct sl_record *record,
 }
 
 int sl_flow_subjects_set(struct sl_flow_subjects *subjects,
-                         const struct sl_act *act, sl_ns now)
+                         const struct sl_flow_act *act, sl_ns now)
 {
     struct sl_flow_subject *s = find(subjects, act->names[0], act->names[1]);
 

@@ -23,13 +23,14 @@ struct sl_flow_subjects {
 /* The act is borrowed for the life of the registry. What `until` says goes for
  * the plan and for all numbers. */
 SL_MUST_USE int sl_flow_subjects_set(struct sl_flow_subjects *subjects,
-                                     const struct sl_act *act, sl_ns now);
+                                     const struct sl_flow_act *act, sl_ns now);
 
 /* Let the request know what the registry has of its user and org. */
 void sl_flow_subjects_fill(const struct sl_flow_subjects *subjects,
                            struct sluice_request *request);
 
 /* When a record ends; -1: never. */
-int64_t sl_flow_record_end(const struct sl_record *record, sl_ns now);
+int64_t sl_flow_record_end(const struct sl_flow_subject_args *record,
+                           sl_ns now);
 
 #endif

@@ -22,16 +22,17 @@ static int read_keys(const struct sl_jwt *jwt, const char *path,
     char *file = NULL;
     int err;
 
-    if (sl_keys_elsewhere(jwt))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "the keys of this policy are at a URL, which is not "
-                         "asked here; test with keys in a file");
-    if (sl_keys_in_file(jwt)) {
-        file = sl_keys_path(jwt, path, alloc, &size);
+    if (sl_jwt_keys_elsewhere(jwt))
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "the keys of this policy are at a URL, which is not "
+            "asked here; test with keys in a file");
+    if (sl_jwt_keys_in_file(jwt)) {
+        file = sl_jwt_keys_path(jwt, path, alloc, &size);
         if (!file)
             return SLUICE_ENOMEM;
     }
-    err = sl_keys_read(jwt, file, alloc, ret, diag);
+    err = sl_jwt_keys_read(jwt, file, alloc, ret, diag);
     sl_alloc_free(alloc, file, size);
     return err;
 }
@@ -39,12 +40,12 @@ static int read_keys(const struct sl_jwt *jwt, const char *path,
 static int open_tokens(struct sl_flow_tokens *t, const struct sl_jwt *jwt,
                        struct sl_keyset *set)
 {
-    struct sl_token_rules rules = sl_keys_rules(jwt);
+    struct sl_token_rules rules = sl_jwt_keys_rules(jwt);
     struct sl_tokens_options options = {.alloc = &sl_alloc_libc};
-    int err = sl_keys_open(&sl_alloc_libc, &t->keys);
+    int err = sl_jwks_current_open(&sl_alloc_libc, &t->keys);
 
     if (!err)
-        err = sl_keys_put(t->keys, set, &rules);
+        err = sl_jwks_current_put(t->keys, set, &rules);
     options.keys = t->keys;
     return err ? err : sl_tokens_open(&options, &t->tokens, &t->why);
 }
@@ -52,12 +53,12 @@ static int open_tokens(struct sl_flow_tokens *t, const struct sl_jwt *jwt,
 int sl_flow_tokens_open(struct sl_flow_tokens *t, struct sluice_engine *engine,
                         const struct sluice_policy *policy, const char *path)
 {
-    const struct sl_jwt *jwt = &sl_library_policy(policy)->identity.jwt;
+    const struct sl_jwt *jwt = &sl_libpolicy_policy(policy)->identity.jwt;
     struct sl_keyset *set = NULL;
     int err;
 
-    sl_library_tokens(engine, NULL);
-    sl_library_webhooks(engine, sl_webhook_verify);
+    sl_libpolicy_tokens(engine, NULL);
+    sl_libpolicy_webhooks(engine, sl_webhook_verify);
     sl_flow_tokens_close(t);
     if (!jwt->written)
         return 0;
@@ -67,14 +68,14 @@ int sl_flow_tokens_open(struct sl_flow_tokens *t, struct sluice_engine *engine,
     err = open_tokens(t, jwt, set);
     sl_keyset_unref(set);
     if (!err)
-        sl_library_tokens(engine, t->tokens);
+        sl_libpolicy_tokens(engine, t->tokens);
     return err;
 }
 
 void sl_flow_tokens_close(struct sl_flow_tokens *t)
 {
     sl_tokens_close(t->tokens);
-    sl_keys_close(t->keys);
+    sl_jwks_current_close(t->keys);
     *t = (struct sl_flow_tokens){.keys = NULL};
 }
 
@@ -91,8 +92,8 @@ static int read_token(const char *path, struct sl_buf *out,
         out->len--;
     if (out->len == 0 || memchr(out->bytes, '\0', out->len) ||
         memchr(out->bytes, '\n', out->len))
-        return sl_refuse(diag, SLUICE_ECONF, "%s: a token is one line of text",
-                         path);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "%s: a token is one line of text", path);
     return 0;
 }
 
@@ -146,13 +147,13 @@ int sl_flow_tokens_header(const struct sl_flow_tokens *t,
                           struct sl_arena *arena, struct sluice_header *ret,
                           struct sl_diag *diag)
 {
-    const struct sl_jwt *jwt = &sl_library_policy(policy)->identity.jwt;
+    const struct sl_jwt *jwt = &sl_libpolicy_policy(policy)->identity.jwt;
 
     if (!jwt->written)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "token=: the policy believes no tokens; it has no "
-                         "identity.jwt");
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "token=: the policy believes no tokens; it has no "
+                             "identity.jwt");
     if (!t->tokens)
-        return sl_refuse(diag, SLUICE_ECONF, "token=: %s", t->why.sentence);
+        return sl_diag_error(diag, SLUICE_ECONF, "token=: %s", t->why.sentence);
     return bring(&jwt->from.list[0], path, arena, ret, diag);
 }

@@ -10,12 +10,12 @@
 #include "base/diag.h"
 #include "sluice_policy.h"
 
-struct sl_keys;
+struct sl_jwks_current;
 struct sl_tokens;
 
 /* Zeros are good: nobody verifies. */
 struct sl_flow_tokens {
-    struct sl_keys *keys;
+    struct sl_jwks_current *keys;
     struct sl_tokens *tokens;
     struct sl_diag why; /* there are no keys; "" if none are asked for */
 };

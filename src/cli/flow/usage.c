@@ -8,7 +8,7 @@
 #include "wire/json.h"
 
 /* An amount of less than 0 is given back. */
-int sl_usage_fill(const struct sl_act *act, struct sluice_request *ret,
+int sl_usage_fill(const struct sl_flow_act *act, struct sluice_request *ret,
                   struct sl_diag *diag)
 {
     const char *scope = act->names[0], *amount = act->names[3];
@@ -24,9 +24,9 @@ int sl_usage_fill(const struct sl_act *act, struct sluice_request *ret,
     else if (strcmp(scope, "org") == 0)
         ret->org = ret->key;
     else
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "usage is reported of user and org, not of \"%s\"",
-                         scope);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "usage is reported of user and org, not of \"%s\"",
+                             scope);
     return sl_parse_count(sl_str_c(amount + (ret->used < 0)), &ret->cost, diag);
 }
 
@@ -59,31 +59,32 @@ static int write_usage(struct sl_buf *out, const struct sluice_request *r)
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
-static int post(struct sl_remote *remote, struct sl_str body)
+static int post(struct sl_flow_daemon *remote, struct sl_str body)
 {
     struct sl_str answer;
     int status = 0;
-    int err = sl_client_ask(&remote->door, "POST", "/v1/usage", body, &status,
-                            &answer, &remote->why);
+    int err = sl_daemon_client_ask(&remote->door, "POST", "/v1/usage", body,
+                                   &status, &answer, &remote->why);
 
     if (err || status == 200)
         return err;
-    return sl_refuse(&remote->why, SLUICE_ECONF,
-                     "the daemon refuses a report with %d: %.*s", status,
-                     sl_str_int(answer.len), answer.at);
+    return sl_diag_error(&remote->why, SLUICE_ECONF,
+                         "the daemon refuses a report with %d: %.*s", status,
+                         sl_str_int(answer.len), answer.at);
 }
 
-int sl_remote_usage(struct sl_remote *remote,
-                    const struct sluice_request *request)
+int sl_flow_daemon_usage(struct sl_flow_daemon *remote,
+                         const struct sluice_request *request)
 {
     struct sl_buf body;
-    int err = sl_remote_ready(remote);
+    int err = sl_flow_daemon_ready(remote);
 
     if (err)
         return err;
     sl_buf_init(&body, 1 << 16, &sl_alloc_libc);
     if (write_usage(&body, request))
-        err = sl_refuse(&remote->why, SLUICE_ENOMEM, "there is no memory left");
+        err = sl_diag_error(&remote->why, SLUICE_ENOMEM,
+                            "there is no memory left");
     else
         err = post(remote, sl_buf_str(&body));
     sl_buf_done(&body);

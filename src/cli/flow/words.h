@@ -11,7 +11,8 @@
 
 /* "0s", "1h30m": from 1970; "+500ms": from now; or RFC 3339. `word` is where
  * `text`, all of it or its value, stands. */
-SL_MUST_USE int sl_moment_read(const char *text, const struct sl_word *word,
+SL_MUST_USE int sl_moment_read(const char *text,
+                               const struct sl_flow_word *word,
                                struct sl_moment *ret, struct sl_diag *diag);
 
 /* Inputs with nothing in them. */
@@ -29,20 +30,21 @@ SL_MUST_USE int sl_input_read(const struct sl_words *words, size_t index,
 
 /* The words from `from` on: what is expected. */
 SL_MUST_USE int sl_expects_read(const struct sl_words *words, size_t from,
-                                struct sl_arena *arena, struct sl_act *act,
+                                struct sl_arena *arena, struct sl_flow_act *act,
                                 struct sl_diag *diag);
 
 /* The words from `from` on: what the registry is told. */
-SL_MUST_USE int sl_record_read(const struct sl_words *words, size_t from,
-                               struct sl_arena *arena, struct sl_act *act,
-                               struct sl_diag *diag);
+SL_MUST_USE int sl_flow_subject_args_read(const struct sl_words *words,
+                                          size_t from, struct sl_arena *arena,
+                                          struct sl_flow_act *act,
+                                          struct sl_diag *diag);
 
 /* Has an earlier word of the line, from `from` on, the same name? Then refuse
  * the one at `index`. */
-SL_MUST_USE int sl_word_once(const struct sl_words *words, size_t from,
-                             size_t index, struct sl_diag *diag);
+SL_MUST_USE int sl_flow_word_once(const struct sl_words *words, size_t from,
+                                  size_t index, struct sl_diag *diag);
 
 /* Is `name` the prefix and something behind it? */
-bool sl_word_under(struct sl_str name, const char *prefix);
+bool sl_flow_word_under(struct sl_str name, const char *prefix);
 
 #endif

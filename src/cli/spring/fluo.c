@@ -24,7 +24,7 @@ static bool under(const char *key, const char *prefix)
 }
 
 static void read_limit(struct sl_spring *spring, const struct sl_prop *prop,
-                       struct sl_fluo *fluo)
+                       struct sl_spring_fluo *fluo)
 {
     const char *near;
 
@@ -43,7 +43,7 @@ static void read_limit(struct sl_spring *spring, const struct sl_prop *prop,
 }
 
 static void read_hosts(struct sl_spring *spring, const struct sl_prop *prop,
-                       struct sl_fluo *fluo)
+                       struct sl_spring_fluo *fluo)
 {
     struct sl_str value = sl_spring_value(spring, prop);
     const char *comma = value.len ? memchr(value.at, ',', value.len) : NULL;
@@ -90,7 +90,7 @@ static bool read_span(struct sl_str text, sl_ns *ret)
 }
 
 static void read_timeout(struct sl_spring *spring, const struct sl_prop *prop,
-                         struct sl_fluo *fluo)
+                         struct sl_spring_fluo *fluo)
 {
     sl_ns span = 0;
     char words[32];
@@ -109,11 +109,11 @@ static void read_timeout(struct sl_spring *spring, const struct sl_prop *prop,
                        prop->key, sl_format_duration(span, words));
 }
 
-void sl_fluo_read(struct sl_spring *spring, struct sl_fluo *ret)
+void sl_spring_fluo_read(struct sl_spring *spring, struct sl_spring_fluo *ret)
 {
     const struct sl_prop *p;
 
-    *ret = (struct sl_fluo){.tenant = TENANT_RPM, .user = USER_RPM};
+    *ret = (struct sl_spring_fluo){.tenant = TENANT_RPM, .user = USER_RPM};
     for (p = spring->props->first; p; p = p->next)
         if (under(p->key, "fluo.ratelimit."))
             read_limit(spring, p, ret);

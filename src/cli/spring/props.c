@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 
-bool sl_props_line(struct sl_str *text, struct sl_str *ret)
+bool sl_properties_line(struct sl_str *text, struct sl_str *ret)
 {
     const char *end;
     size_t len;
@@ -29,8 +29,8 @@ bool sl_props_line(struct sl_str *text, struct sl_str *ret)
     return true;
 }
 
-int sl_props_add(struct sl_props *props, struct sl_str key, struct sl_str value,
-                 unsigned line)
+int sl_properties_add(struct sl_properties *props, struct sl_str key,
+                      struct sl_str value, unsigned line)
 {
     struct sl_prop *p;
     char *copy = sl_arena_copy(props->arena, value);
@@ -43,7 +43,7 @@ int sl_props_add(struct sl_props *props, struct sl_str key, struct sl_str value,
             p->line = line;
             return 0;
         }
-    if (props->count == SL_PROPS_COUNT)
+    if (props->count == SL_PROPERTIES_COUNT)
         return SLUICE_EFULL;
     p = sl_arena_take(props->arena, sizeof(*p));
     if (!p)
@@ -63,7 +63,7 @@ int sl_props_add(struct sl_props *props, struct sl_str key, struct sl_str value,
 
 /* ---- families ---- */
 
-char sl_props_letter(struct sl_str s, size_t *at)
+char sl_properties_letter(struct sl_str s, size_t *at)
 {
     while (*at < s.len && (s.at[*at] == '-' || s.at[*at] == '_'))
         ++*at;
@@ -80,13 +80,13 @@ static bool meet(struct sl_str key, struct sl_str family)
     char a, b;
 
     do {
-        a = sl_props_letter(key, &i);
-        b = sl_props_letter(family, &k);
+        a = sl_properties_letter(key, &i);
+        b = sl_properties_letter(family, &k);
     } while (a == b && a);
     return (!a && (!b || b == '.')) || (!b && (a == '.' || a == '['));
 }
 
-bool sl_props_wants(const struct sl_props *props, struct sl_str key)
+bool sl_properties_wants(const struct sl_properties *props, struct sl_str key)
 {
     const char *const *family = props->families;
 
@@ -95,7 +95,7 @@ bool sl_props_wants(const struct sl_props *props, struct sl_str key)
     return !family || *family;
 }
 
-struct sl_str sl_props_bare(struct sl_str text)
+struct sl_str sl_properties_bare(struct sl_str text)
 {
     return text.len >= 3 && memcmp(text.at, "\xef\xbb\xbf", 3) == 0
                ? sl_str_from(text, 3)
@@ -231,11 +231,11 @@ static int refuse(struct sl_diag *diag, unsigned line, const char *sentence)
         diag->line = line;
         diag->column = 1;
     }
-    return sl_refuse(diag, SLUICE_ECONF, "%s", sentence);
+    return sl_diag_error(diag, SLUICE_ECONF, "%s", sentence);
 }
 
-static int read_pair(struct sl_props *props, struct sl_str s, unsigned line,
-                     struct sl_diag *diag)
+static int read_pair(struct sl_properties *props, struct sl_str s,
+                     unsigned line, struct sl_diag *diag)
 {
     static const char bad_escape[] =
         "a \\u wants four hexadecimal digits that are a character, like "
@@ -251,24 +251,24 @@ static int read_pair(struct sl_props *props, struct sl_str s, unsigned line,
         return refuse(diag, line, "this is no setting; write key=value");
     if (!unescape(key, room, &key))
         return refuse(diag, line, bad_escape);
-    if (!sl_props_wants(props, key))
+    if (!sl_properties_wants(props, key))
         return 0;
     if (!unescape(value, room + key.len, &value))
         return refuse(diag, line, bad_escape);
-    return sl_props_add(props, key, value, line);
+    return sl_properties_add(props, key, value, line);
 }
 
-int sl_props_read(struct sl_str text, struct sl_props *props,
-                  struct sl_diag *diag)
+int sl_properties_read(struct sl_str text, struct sl_properties *props,
+                       struct sl_diag *diag)
 {
     struct sl_str line;
     struct sl_buf whole; /* a line with those that it goes on in */
     unsigned number = 0, first = 0;
     int err = 0;
 
-    text = sl_props_bare(text);
-    sl_buf_init(&whole, SL_PROPS_BYTES, props->arena->alloc);
-    while (!err && sl_props_line(&text, &line)) {
+    text = sl_properties_bare(text);
+    sl_buf_init(&whole, SL_PROPERTIES_BYTES, props->arena->alloc);
+    while (!err && sl_properties_line(&text, &line)) {
         bool more;
 
         number++;

@@ -56,8 +56,8 @@ bool sl_spring_same(struct sl_str a, struct sl_str b)
     char c;
 
     do {
-        c = sl_props_letter(a, &i);
-        if (c != sl_props_letter(b, &k))
+        c = sl_properties_letter(a, &i);
+        if (c != sl_properties_letter(b, &k))
             return false;
     } while (c);
     return true;
@@ -129,11 +129,11 @@ bool sl_spring_switch(struct sl_spring *spring, const struct sl_prop *prop,
 
 int sl_spring_write(struct sl_spring *spring, struct sl_buf *out)
 {
-    struct sl_tiers tiers;
-    struct sl_fluo fluo;
+    struct sl_spring_tiers tiers;
+    struct sl_spring_fluo fluo;
 
-    sl_tiers_read(spring, &tiers);
-    sl_fluo_read(spring, &fluo);
+    sl_spring_tiers_read(spring, &tiers);
+    sl_spring_fluo_read(spring, &fluo);
     if (spring->errors)
         return SLUICE_ECONF;
     if (!tiers.there && !fluo.there)

@@ -17,14 +17,14 @@
 typedef void sl_spring_f(void *ctx, unsigned line, const char *sentence);
 
 struct sl_spring {
-    const struct sl_props *props;
+    const struct sl_properties *props;
     sl_spring_f *tell; /* warnings and errors */
     void *ctx;
     unsigned errors; /* told so far */
 };
 
-/* Whose settings are read, for sl_props.families; all others can stay as they
- * are. */
+/* Whose settings are read, for sl_properties.families; all others can stay as
+ * they are. */
 extern const char *const sl_spring_families[];
 
 /* Write the policy to `out`. SLUICE_ECONF if something makes that impossible,
@@ -61,25 +61,26 @@ struct sl_tier {
     uint64_t rpm_count, burst_count, daily_count;
 };
 
-struct sl_tiers {
+struct sl_spring_tiers {
     bool there, enabled;
     struct sl_tier list[SL_SPRING_TIERS];
     unsigned count;
 };
 
-struct sl_fluo {
+struct sl_spring_fluo {
     bool there;
     uint64_t tenant, user;
     struct sl_str store;
     sl_ns deadline; /* 0: not written */
 };
 
-void sl_tiers_read(struct sl_spring *spring, struct sl_tiers *ret);
-void sl_fluo_read(struct sl_spring *spring, struct sl_fluo *ret);
+void sl_spring_tiers_read(struct sl_spring *spring,
+                          struct sl_spring_tiers *ret);
+void sl_spring_fluo_read(struct sl_spring *spring, struct sl_spring_fluo *ret);
 
 /* What was read, as a policy. SLUICE_ENOMEM or SLUICE_EFULL. */
-SL_MUST_USE int sl_spring_policy(const struct sl_tiers *tiers,
-                                 const struct sl_fluo *fluo,
+SL_MUST_USE int sl_spring_policy(const struct sl_spring_tiers *tiers,
+                                 const struct sl_spring_fluo *fluo,
                                  struct sl_buf *out);
 
 #endif

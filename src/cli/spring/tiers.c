@@ -48,7 +48,8 @@ static void unknown(struct sl_spring *spring, const struct sl_prop *prop,
 
 /* The tier of that name, a new one if there is none; NULL if there are too
  * many or the name could not be a plan's. */
-static struct sl_tier *find_tier(struct sl_tiers *tiers, struct sl_str name)
+static struct sl_tier *find_tier(struct sl_spring_tiers *tiers,
+                                 struct sl_str name)
 {
     struct sl_tier *t;
 
@@ -74,7 +75,7 @@ static struct sl_tier *find_tier(struct sl_tiers *tiers, struct sl_str name)
 
 /* tiers.NAME.FIELD */
 static void read_tier(struct sl_spring *spring, const struct sl_prop *prop,
-                      struct sl_str rest, struct sl_tiers *tiers)
+                      struct sl_str rest, struct sl_spring_tiers *tiers)
 {
     struct sl_str name = step(&rest);
     struct sl_tier *t = find_tier(tiers, name);
@@ -99,7 +100,7 @@ static void read_tier(struct sl_spring *spring, const struct sl_prop *prop,
 }
 
 static void read_prop(struct sl_spring *spring, const struct sl_prop *prop,
-                      struct sl_tiers *tiers)
+                      struct sl_spring_tiers *tiers)
 {
     struct sl_str rest = sl_str_c(prop->key);
     struct sl_str first;
@@ -152,7 +153,7 @@ static void complete(struct sl_spring *spring, struct sl_tier *t)
                &t->daily_count);
 }
 
-static bool has_tier(const struct sl_tiers *tiers, const char *name)
+static bool has_tier(const struct sl_spring_tiers *tiers, const char *name)
 {
     for (unsigned i = 0; i < tiers->count; i++)
         if (strcmp(tiers->list[i].name, name) == 0)
@@ -160,9 +161,9 @@ static bool has_tier(const struct sl_tiers *tiers, const char *name)
     return false;
 }
 
-void sl_tiers_read(struct sl_spring *spring, struct sl_tiers *ret)
+void sl_spring_tiers_read(struct sl_spring *spring, struct sl_spring_tiers *ret)
 {
-    *ret = (struct sl_tiers){.enabled = true};
+    *ret = (struct sl_spring_tiers){.enabled = true};
     find_tier(ret, SL_STR("free")); /* there is always one, and it is first */
     for (const struct sl_prop *p = spring->props->first; p; p = p->next)
         read_prop(spring, p, ret);

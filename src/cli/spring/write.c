@@ -131,7 +131,7 @@ static void put_plan(struct writer *w, const struct sl_tier *t)
     put(w, line);
 }
 
-static void put_plans(struct writer *w, const struct sl_tiers *tiers)
+static void put_plans(struct writer *w, const struct sl_spring_tiers *tiers)
 {
     put(w, tiers->enabled ? "enabled: true\n" : "enabled: false\n");
     put(w, "\nplans:\n  default: free\n  anonymous: free\n");
@@ -139,7 +139,7 @@ static void put_plans(struct writer *w, const struct sl_tiers *tiers)
         put_plan(w, &tiers->list[i]);
 }
 
-static void put_rates(struct writer *w, const struct sl_tiers *tiers,
+static void put_rates(struct writer *w, const struct sl_spring_tiers *tiers,
                       bool daily)
 {
     char line[160];
@@ -159,7 +159,8 @@ static void put_rates(struct writer *w, const struct sl_tiers *tiers,
     }
 }
 
-static void put_tier_limits(struct writer *w, const struct sl_tiers *tiers)
+static void put_tier_limits(struct writer *w,
+                            const struct sl_spring_tiers *tiers)
 {
     put(w, daily_limit);
     put_rates(w, tiers, true);
@@ -177,7 +178,7 @@ static void put_rpm(struct writer *w, uint64_t rpm)
     put(w, line);
 }
 
-static void put_fluo_limits(struct writer *w, const struct sl_fluo *fluo)
+static void put_fluo_limits(struct writer *w, const struct sl_spring_fluo *fluo)
 {
     put(w, tenant_limit);
     put_rpm(w, fluo->tenant);
@@ -187,7 +188,7 @@ static void put_fluo_limits(struct writer *w, const struct sl_fluo *fluo)
     put(w, user_tail);
 }
 
-static void put_server(struct writer *w, const struct sl_fluo *fluo)
+static void put_server(struct writer *w, const struct sl_spring_fluo *fluo)
 {
     char span[32];
 
@@ -201,8 +202,8 @@ static void put_server(struct writer *w, const struct sl_fluo *fluo)
                              sl_format_duration(fluo->deadline, span));
 }
 
-int sl_spring_policy(const struct sl_tiers *tiers, const struct sl_fluo *fluo,
-                     struct sl_buf *out)
+int sl_spring_policy(const struct sl_spring_tiers *tiers,
+                     const struct sl_spring_fluo *fluo, struct sl_buf *out)
 {
     struct writer w = {.out = out};
 

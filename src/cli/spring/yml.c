@@ -29,9 +29,9 @@ struct level {
 };
 
 struct tree {
-    struct sl_props *props;
+    struct sl_properties *props;
     struct sl_diag *diag;
-    struct level levels[SL_PROPS_DEPTH];
+    struct level levels[SL_PROPERTIES_DEPTH];
     unsigned depth;
     char key[KEY_BYTES];
     unsigned line;
@@ -50,7 +50,7 @@ static int refuse(struct tree *t, size_t at, const char *sentence)
         t->diag->line = t->line;
         t->diag->column = (unsigned)at + 1;
     }
-    return sl_refuse(t->diag, SLUICE_ECONF, "%s", sentence);
+    return sl_diag_error(t->diag, SLUICE_ECONF, "%s", sentence);
 }
 
 /* ---- passing over ---- */
@@ -176,7 +176,8 @@ static int add_value(struct tree *t, size_t len, struct sl_str rest, size_t at)
 
     if (err)
         return err;
-    return sl_props_add(t->props, (struct sl_str){t->key, len}, value, t->line);
+    return sl_properties_add(t->props, (struct sl_str){t->key, len}, value,
+                             t->line);
 }
 
 /* "- value" */
@@ -223,13 +224,13 @@ static int read_key(struct tree *t, struct sl_str s, size_t indent)
     if (key.len > 2 && (key.at[0] == '"' || key.at[0] == '\''))
         key = (struct sl_str){key.at + 1, key.len - 2};
     len = extend(t, key_len(t), key, false);
-    if (!sl_props_wants(t->props, sl_str_c(t->key)))
+    if (!sl_properties_wants(t->props, sl_str_c(t->key)))
         return pass_over(t, indent, rest);
     if (!len)
         return refuse(t, indent, "the key is too long");
     if (rest.len > 0 && rest.at[0] != '#')
         return add_value(t, len, rest, indent + end + 2);
-    if (t->depth == SL_PROPS_DEPTH)
+    if (t->depth == SL_PROPERTIES_DEPTH)
         return refuse(t, indent, "the keys are nested too deeply");
     t->levels[t->depth++] = (struct level){.indent = indent, .len = len};
     return 0;
@@ -268,15 +269,15 @@ static bool is_mark(struct sl_str line, const char *mark)
     return line.len >= 3 && memcmp(line.at, mark, 3) == 0;
 }
 
-int sl_props_read_yml(struct sl_str text, struct sl_props *props,
-                      struct sl_diag *diag)
+int sl_properties_read_yml(struct sl_str text, struct sl_properties *props,
+                           struct sl_diag *diag)
 {
     struct tree t = {.props = props, .diag = diag};
     struct sl_str line;
     int err = 0;
 
-    text = sl_props_bare(text);
-    while (!err && sl_props_line(&text, &line)) {
+    text = sl_properties_bare(text);
+    while (!err && sl_properties_line(&text, &line)) {
         t.line++;
         if (is_mark(line, "---") || is_mark(line, "...")) {
             if (t.begun)

@@ -20,8 +20,8 @@
 #define READ_BYTES  ((size_t)64 << 10)
 
 struct import {
-    struct sl_call *call;
-    struct sl_client *client;
+    struct sl_cli_args *call;
+    struct sl_daemon_client *client;
     const char *name;
     FILE *file;
     bool is_csv, at_end, shows;
@@ -71,19 +71,19 @@ static int refused(struct import *import, int code, struct sl_str body)
 
     show(import, true);
     if (code == 401)
-        status = sl_complain(import->call, SL_EXIT_NO,
-                             "%s wants a token; name its file by --token-file",
-                             import->client->where);
+        status = sl_cli_error(import->call, SL_EXIT_FAILED,
+                              "%s wants a token; name its file by --token-file",
+                              import->client->where);
     else if (nth == 0 || !sentence)
-        status =
-            sl_complain(import->call, code == 503 ? SL_EXIT_STORE : SL_EXIT_NO,
-                        "%s:%llu: %s", import->name, (unsigned long long)line,
-                        detail ? detail : "the daemon refuses it");
+        status = sl_cli_error(
+            import->call, code == 503 ? SL_EXIT_STORE : SL_EXIT_FAILED,
+            "%s:%llu: %s", import->name, (unsigned long long)line,
+            detail ? detail : "the daemon refuses it");
     else {
         /* The daemon counts the lines of the batch, its head included. */
         line = import->batch_line + (uint64_t)nth - 1 - import->is_csv;
-        status = sl_complain(
-            import->call, code == 503 ? SL_EXIT_STORE : SL_EXIT_NO,
+        status = sl_cli_error(
+            import->call, code == 503 ? SL_EXIT_STORE : SL_EXIT_FAILED,
             "%s:%llu: %s (the %llu subjects before line %llu are in: correct "
             "it and go on with --from %llu)",
             import->name, (unsigned long long)line, sentence + 2,
@@ -99,7 +99,7 @@ static int refused(struct import *import, int code, struct sl_str body)
 
 static int send_batch(struct import *import)
 {
-    const char *path = sl_call_flag(import->call, "force")
+    const char *path = sl_cli_args_flag(import->call, "force")
                            ? "/v1/subjects?force=true"
                            : "/v1/subjects";
     struct sl_diag diag = {.line = 0};
@@ -109,13 +109,13 @@ static int send_batch(struct import *import)
 
     if (import->count == 0)
         return 0;
-    if (sl_client_ask(import->client, "POST", path, sl_buf_str(&import->batch),
-                      &code, &body, &diag)) {
+    if (sl_daemon_client_ask(import->client, "POST", path,
+                             sl_buf_str(&import->batch), &code, &body, &diag)) {
         show(import, true);
-        return sl_complain(import->call, SL_EXIT_NOBODY,
-                           "%s; the %llu subjects before line %llu are in",
-                           diag.sentence, (unsigned long long)import->imported,
-                           (unsigned long long)import->batch_line);
+        return sl_cli_error(import->call, SL_EXIT_UNREACHABLE,
+                            "%s; the %llu subjects before line %llu are in",
+                            diag.sentence, (unsigned long long)import->imported,
+                            (unsigned long long)import->batch_line);
     }
     if (code != 200)
         return refused(import, code, body);
@@ -178,9 +178,9 @@ static int add_record(struct import *import, struct sl_str record)
         err = sl_buf_add(&import->batch, record);
     if (!err && record.at[record.len - 1] != '\n')
         err = sl_buf_add(&import->batch, SL_STR("\n"));
-    return err ? sl_complain(import->call, SL_EXIT_NO,
-                             "%s:%llu: the line is too long", import->name,
-                             (unsigned long long)line)
+    return err ? sl_cli_error(import->call, SL_EXIT_FAILED,
+                              "%s:%llu: the line is too long", import->name,
+                              (unsigned long long)line)
                : 0;
 }
 
@@ -203,17 +203,18 @@ static int read_more(struct import *import)
     size_t got;
 
     if (sl_buf_reserve(&import->text, READ_BYTES))
-        return sl_complain(import->call, SL_EXIT_NO,
-                           "%s:%llu: the line is too long, or a quote in it "
-                           "is not closed",
-                           import->name, (unsigned long long)import->line);
+        return sl_cli_error(import->call, SL_EXIT_FAILED,
+                            "%s:%llu: the line is too long, or a quote in it "
+                            "is not closed",
+                            import->name, (unsigned long long)import->line);
     got = fread(import->text.bytes + import->text.len, 1, READ_BYTES,
                 import->file);
     import->text.len += got;
     import->at_end = got == 0;
     if (ferror(import->file))
-        return sl_complain(import->call, SL_EXIT_NO, "%s can't be read: %s",
-                           import->name, strerror(errno));
+        return sl_cli_error(import->call, SL_EXIT_FAILED,
+                            "%s can't be read: %s", import->name,
+                            strerror(errno));
     return 0;
 }
 
@@ -251,12 +252,12 @@ static int send_file(struct import *import)
 
 static int read_from(struct import *import)
 {
-    const char *from = sl_call_flag(import->call, "from");
+    const char *from = sl_cli_args_flag(import->call, "from");
 
     if (from && (sl_parse_number(sl_str_c(from), &import->from, NULL) ||
                  import->from == 0))
-        return sl_complain(import->call, SL_EXIT_USAGE,
-                           "--from is the number of a line, not \"%s\"", from);
+        return sl_cli_error(import->call, SL_EXIT_USAGE,
+                            "--from is the number of a line, not \"%s\"", from);
     return 0;
 }
 
@@ -269,8 +270,9 @@ static int open_file(struct import *import)
     else
         import->file = fopen(import->name, "r");
     if (!import->file)
-        return sl_complain(import->call, SL_EXIT_NO, "%s can't be read: %s",
-                           import->name, strerror(errno));
+        return sl_cli_error(import->call, SL_EXIT_FAILED,
+                            "%s can't be read: %s", import->name,
+                            strerror(errno));
     if (fileno(import->file) >= 0 && fstat(fileno(import->file), &st) == 0 &&
         S_ISREG(st.st_mode))
         import->size = (uint64_t)st.st_size;
@@ -295,7 +297,7 @@ static int tell(struct import *import)
     return SL_EXIT_OK;
 }
 
-int sl_subject_import(struct sl_call *call, struct sl_client *client,
+int sl_subject_import(struct sl_cli_args *call, struct sl_daemon_client *client,
                       char **words, size_t count)
 {
     struct import import = {

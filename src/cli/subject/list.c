@@ -18,10 +18,10 @@ static int add_option(struct sl_buf *path, const char *name, const char *value)
     if (!value || !value[0])
         return 0;
     err = sl_buf_addf(path, "&%s=", name);
-    return err ? err : sl_reach_encode(path, sl_str_c(value));
+    return err ? err : sl_daemon_reach_encode(path, sl_str_c(value));
 }
 
-static int ask_page(struct sl_call *call, struct sl_client *client,
+static int ask_page(struct sl_cli_args *call, struct sl_daemon_client *client,
                     const char *after, json_t **ret)
 {
     struct sl_buf path;
@@ -30,16 +30,16 @@ static int ask_page(struct sl_call *call, struct sl_client *client,
     sl_buf_init(&path, SL_SUBJECT_PATH, &sl_alloc_libc);
     err = sl_buf_addf(&path, "/v1/subjects?limit=%d", PAGE);
     if (!err)
-        err = add_option(&path, "scope", sl_call_flag(call, "scope"));
+        err = add_option(&path, "scope", sl_cli_args_flag(call, "scope"));
     if (!err)
-        err = add_option(&path, "prefix", sl_call_flag(call, "prefix"));
+        err = add_option(&path, "prefix", sl_cli_args_flag(call, "prefix"));
     if (!err)
         err = add_option(&path, "after", after);
     if (!err)
         err = sl_buf_add(&path, (struct sl_str){"", 1});
-    status =
-        err ? sl_complain(call, SL_EXIT_USAGE, "that prefix is too long")
-            : sl_reach_ask(call, client, "GET", path.bytes, SL_STR(""), ret);
+    status = err ? sl_cli_error(call, SL_EXIT_USAGE, "that prefix is too long")
+                 : sl_daemon_reach_ask(call, client, "GET", path.bytes,
+                                       SL_STR(""), ret);
     sl_buf_done(&path);
     return status;
 }
@@ -103,17 +103,17 @@ static void add_row(struct sl_columns *columns, const json_t *subject)
     sl_columns_add(columns, cells);
 }
 
-static void warn(struct sl_call *call, const json_t *subject)
+static void warn(struct sl_cli_args *call, const json_t *subject)
 {
     json_t *item;
     size_t i;
 
     json_array_foreach(json_object_get(subject, "warnings"), i, item)
-        sl_complain(call, 0, "%s %s: %s", text_of(subject, "scope"),
-                    text_of(subject, "id"), json_string_value(item));
+        sl_cli_error(call, 0, "%s %s: %s", text_of(subject, "scope"),
+                     text_of(subject, "id"), json_string_value(item));
 }
 
-static int show_page(struct sl_call *call, struct sl_columns *columns,
+static int show_page(struct sl_cli_args *call, struct sl_columns *columns,
                      const json_t *page)
 {
     json_t *subject;
@@ -133,7 +133,7 @@ static int show_page(struct sl_call *call, struct sl_columns *columns,
     return status;
 }
 
-int sl_subject_list(struct sl_call *call, struct sl_client *client,
+int sl_subject_list(struct sl_cli_args *call, struct sl_daemon_client *client,
                     char **words, size_t count)
 {
     static const char *const heads[] = {"SCOPE", "ID",        "PLAN", "EXPIRES",

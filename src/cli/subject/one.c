@@ -79,7 +79,7 @@ static void print_plan(FILE *out, const json_t *subject)
     fputc('\n', out);
 }
 
-int sl_subject_print(struct sl_call *call, json_t *subject)
+int sl_subject_print(struct sl_cli_args *call, json_t *subject)
 {
     FILE *out = call->cli->out;
     json_t *item;
@@ -106,34 +106,35 @@ int sl_subject_print(struct sl_call *call, json_t *subject)
 
 /* ---- asking ---- */
 
-int sl_subject_no_memory(struct sl_call *call)
+int sl_subject_no_memory(struct sl_cli_args *call)
 {
-    return sl_complain(call, SL_EXIT_NO, "there is no memory left");
+    return sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left");
 }
 
-static int check_scope(struct sl_call *call, const char *scope)
+static int check_scope(struct sl_cli_args *call, const char *scope)
 {
     if (strcmp(scope, "user") == 0 || strcmp(scope, "org") == 0)
         return 0;
-    return sl_complain(call, SL_EXIT_USAGE,
-                       "a subject is a user or an org, not \"%s\"; write user "
-                       "ID or org ID",
-                       scope);
+    return sl_cli_error(call, SL_EXIT_USAGE,
+                        "a subject is a user or an org, not \"%s\"; write user "
+                        "ID or org ID",
+                        scope);
 }
 
 /* /v1/subjects/SCOPE/ID with a NUL behind it. */
-static int write_path(struct sl_call *call, struct sl_buf *path, char **words)
+static int write_path(struct sl_cli_args *call, struct sl_buf *path,
+                      char **words)
 {
     int err = sl_buf_addf(path, "/v1/subjects/%s/", words[0]);
 
     if (!err)
-        err = sl_reach_encode(path, sl_str_c(words[1]));
-    if (!err && sl_call_flag(call, "force"))
+        err = sl_daemon_reach_encode(path, sl_str_c(words[1]));
+    if (!err && sl_cli_args_flag(call, "force"))
         err = sl_buf_addf(path, "?force=true");
     return err ? err : sl_buf_add(path, (struct sl_str){"", 1});
 }
 
-static int ask(struct sl_call *call, struct sl_client *client,
+static int ask(struct sl_cli_args *call, struct sl_daemon_client *client,
                const char *method, char **words, struct sl_str body,
                json_t **ret)
 {
@@ -144,15 +145,16 @@ static int ask(struct sl_call *call, struct sl_client *client,
         return status;
     sl_buf_init(&path, SL_SUBJECT_PATH, &sl_alloc_libc);
     if (write_path(call, &path, words))
-        status = sl_complain(call, SL_EXIT_USAGE, "that id is too long");
+        status = sl_cli_error(call, SL_EXIT_USAGE, "that id is too long");
     else
-        status = sl_reach_ask(call, client, method, path.bytes, body, ret);
+        status =
+            sl_daemon_reach_ask(call, client, method, path.bytes, body, ret);
     sl_buf_done(&path);
     return status;
 }
 
-int sl_subject_get(struct sl_call *call, struct sl_client *client, char **words,
-                   size_t count)
+int sl_subject_get(struct sl_cli_args *call, struct sl_daemon_client *client,
+                   char **words, size_t count)
 {
     json_t *subject = NULL;
     int status = ask(call, client, "GET", words, SL_STR(""), &subject);
@@ -164,8 +166,8 @@ int sl_subject_get(struct sl_call *call, struct sl_client *client, char **words,
     return status;
 }
 
-int sl_subject_rm(struct sl_call *call, struct sl_client *client, char **words,
-                  size_t count)
+int sl_subject_rm(struct sl_cli_args *call, struct sl_daemon_client *client,
+                  char **words, size_t count)
 {
     json_t *answer = NULL;
     int status = ask(call, client, "DELETE", words, SL_STR(""), &answer);
@@ -243,7 +245,7 @@ static int add_pair(struct body *body, struct sl_str name, struct sl_str value)
     return err ? err : add_value(&body->rates, value);
 }
 
-static int read_pairs(struct sl_call *call, struct body *body, char **words,
+static int read_pairs(struct sl_cli_args *call, struct body *body, char **words,
                       size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -252,19 +254,19 @@ static int read_pairs(struct sl_call *call, struct body *body, char **words,
                               equals ? (size_t)(equals - words[i]) : 0};
 
         if (name.len == 0)
-            return sl_complain(call, SL_EXIT_USAGE,
-                               "\"%s\" says nothing about a subject; write "
-                               "plan=NAME, expires=TIME, roles=A,B, "
-                               "aliases=A,B, note=TEXT, LIMIT=RATE or "
-                               "until=TIME",
-                               words[i]);
+            return sl_cli_error(call, SL_EXIT_USAGE,
+                                "\"%s\" says nothing about a subject; write "
+                                "plan=NAME, expires=TIME, roles=A,B, "
+                                "aliases=A,B, note=TEXT, LIMIT=RATE or "
+                                "until=TIME",
+                                words[i]);
         if (add_pair(body, name, sl_str_c(equals + 1)))
             return sl_subject_no_memory(call);
     }
     return 0;
 }
 
-static int finish(struct sl_call *call, struct body *body)
+static int finish(struct sl_cli_args *call, struct body *body)
 {
     const char *by = sl_subject_by(call);
     int err = 0;
@@ -288,10 +290,10 @@ static int finish(struct sl_call *call, struct body *body)
     return err ? sl_subject_no_memory(call) : 0;
 }
 
-int sl_subject_set(struct sl_call *call, struct sl_client *client, char **words,
-                   size_t count)
+int sl_subject_set(struct sl_cli_args *call, struct sl_daemon_client *client,
+                   char **words, size_t count)
 {
-    const char *method = sl_call_flag(call, "replace") ? "PUT" : "PATCH";
+    const char *method = sl_cli_args_flag(call, "replace") ? "PUT" : "PATCH";
     struct body body = {.count = 0};
     json_t *subject = NULL;
     int status;

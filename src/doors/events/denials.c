@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "wire/json.h"
 
-struct sl_denials {
+struct sl_denial_batch {
     const struct sl_alloc *alloc;
     const struct sl_events *events;
     struct sl_hash_key secret; /* keys are chosen by others */
@@ -18,10 +18,11 @@ struct sl_denials {
     struct sl_denial rows[SL_DENIALS];
 };
 
-int sl_denials_open(const struct sl_alloc *alloc,
-                    const struct sl_events *events, struct sl_denials **ret)
+int sl_denial_batch_open(const struct sl_alloc *alloc,
+                         const struct sl_events *events,
+                         struct sl_denial_batch **ret)
 {
-    struct sl_denials *denials;
+    struct sl_denial_batch *denials;
 
     if (!alloc)
         alloc = &sl_alloc_libc;
@@ -40,7 +41,7 @@ int sl_denials_open(const struct sl_alloc *alloc,
     return 0;
 }
 
-void sl_denials_close(struct sl_denials *denials)
+void sl_denial_batch_close(struct sl_denial_batch *denials)
 {
     if (!denials)
         return;
@@ -58,15 +59,15 @@ static void keep(char to[SL_DENIAL_TEXT], const char *text, size_t len)
     to[len] = '\0';
 }
 
-static uint64_t print_of(const struct sl_denials *denials,
-                         const struct sl_shown *shown)
+static uint64_t print_of(const struct sl_denial_batch *denials,
+                         const struct sl_limit_view *shown)
 {
     return sl_hash64(&denials->secret, shown->key) * 3 +
            sl_hash64(&denials->secret, shown->rule->name);
 }
 
 static void begin_row(struct sl_denial *row, const struct sl_decision *d,
-                      const struct sl_shown *shown)
+                      const struct sl_limit_view *shown)
 {
     row->count = 0;
     keep(row->limit, shown->rule->name.at, shown->rule->name.len);
@@ -76,7 +77,8 @@ static void begin_row(struct sl_denial *row, const struct sl_decision *d,
     keep(row->request_id, d->request_id, strlen(d->request_id));
 }
 
-static struct sl_denial *find_row(struct sl_denials *denials, uint64_t print)
+static struct sl_denial *find_row(struct sl_denial_batch *denials,
+                                  uint64_t print)
 {
     for (unsigned i = 0; i < denials->count; i++)
         if (denials->rows[i].print == print)
@@ -84,9 +86,9 @@ static struct sl_denial *find_row(struct sl_denials *denials, uint64_t print)
     return NULL;
 }
 
-static void count(struct sl_denials *denials, const struct sl_decision *d)
+static void count(struct sl_denial_batch *denials, const struct sl_decision *d)
 {
-    const struct sl_shown *shown = &d->shown[d->by];
+    const struct sl_limit_view *shown = &d->shown[d->by];
     uint64_t print = print_of(denials, shown);
     struct sl_denial *row = find_row(denials, print);
 
@@ -104,8 +106,8 @@ static void count(struct sl_denials *denials, const struct sl_decision *d)
     row->retry_in = d->retry_in;
 }
 
-void sl_denials_decision(struct sl_denials *denials,
-                         const struct sl_decision *d)
+void sl_denial_batch_decision(struct sl_denial_batch *denials,
+                              const struct sl_decision *d)
 {
     if (d->allowed || d->by < 0 || !sl_events_wanted(denials->events))
         return;
@@ -116,8 +118,9 @@ void sl_denials_decision(struct sl_denials *denials,
 
 /* ---- telling ---- */
 
-unsigned sl_denials_take(struct sl_denials *denials,
-                         struct sl_denial rows[SL_DENIALS], uint64_t *others)
+unsigned sl_denial_batch_take(struct sl_denial_batch *denials,
+                              struct sl_denial rows[SL_DENIALS],
+                              uint64_t *others)
 {
     unsigned taken;
 

@@ -25,22 +25,24 @@ struct sl_denial {
     char request_id[SL_DENIAL_TEXT]; /* of the first one; all end in NUL */
 };
 
-struct sl_denials; /* of one thread */
+struct sl_denial_batch; /* of one thread */
 
 /* `events` is borrowed. NULL `alloc` is libc's. */
-SL_MUST_USE int sl_denials_open(const struct sl_alloc *alloc,
-                                const struct sl_events *events,
-                                struct sl_denials **ret);
-void sl_denials_close(struct sl_denials *denials); /* NULL is allowed */
+SL_MUST_USE int sl_denial_batch_open(const struct sl_alloc *alloc,
+                                     const struct sl_events *events,
+                                     struct sl_denial_batch **ret);
+void sl_denial_batch_close(
+    struct sl_denial_batch *denials); /* NULL is allowed */
 
 /* A decision was made. The owner's thread only; it never fails. */
-void sl_denials_decision(struct sl_denials *denials,
-                         const struct sl_decision *d);
+void sl_denial_batch_decision(struct sl_denial_batch *denials,
+                              const struct sl_decision *d);
 
 /* Take all rows, and how many refusals had none. Returns how many rows there
  * are. Any thread. */
-unsigned sl_denials_take(struct sl_denials *denials,
-                         struct sl_denial rows[SL_DENIALS], uint64_t *others);
+unsigned sl_denial_batch_take(struct sl_denial_batch *denials,
+                              struct sl_denial rows[SL_DENIALS],
+                              uint64_t *others);
 
 /* Append the members of an event to `out`. SLUICE_ENOMEM, SLUICE_EFULL. */
 SL_MUST_USE int sl_denial_write(const struct sl_denial *denial,

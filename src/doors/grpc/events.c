@@ -26,7 +26,7 @@ static struct sl_grpc_stream *stream_of(nghttp2_session *h2, int32_t id)
 /* A frame that only costs us. */
 static void charge(struct sl_grpc_session *s)
 {
-    sl_ns now = sl_loop_steady(s->worker->loop);
+    sl_ns now = sl_loop_mono(s->worker->loop);
     int64_t more = (now - s->patience_at) / (SL_S / PATIENCE_RATE);
 
     s->patience += more;
@@ -134,7 +134,7 @@ static int on_stream_close(nghttp2_session *h2, int32_t id, uint32_t error,
 
 /* ---- the connection ---- */
 
-void sl_grpc_say_last(struct sl_grpc_session *s)
+void sl_grpc_send_goaway(struct sl_grpc_session *s)
 {
     int32_t last = nghttp2_session_get_last_proc_stream_id(s->h2);
 
@@ -152,7 +152,7 @@ static void on_ping(struct sl_grpc_session *s, const nghttp2_frame *frame)
     if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
         charge(s);
     else if (s->going)
-        sl_grpc_say_last(s);
+        sl_grpc_send_goaway(s);
 }
 
 static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *ctx)
@@ -259,6 +259,6 @@ int sl_grpc_h2_new(struct sl_grpc_session *s)
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_option_del(option);
     s->patience = PATIENCE_MOST;
-    s->patience_at = sl_loop_steady(s->worker->loop);
+    s->patience_at = sl_loop_mono(s->worker->loop);
     return err;
 }

@@ -45,7 +45,7 @@ struct sl_grpc_door {
     sl_ns body_deadline;      /* for a request to come; 0: 10 s */
     sl_ns idle_deadline;      /* 0: 10 min */
     sl_ns age_most;           /* a connection is asked to end; 0: never */
-    struct sl_crowd *crowd;   /* NULL: each worker has its own cap only */
+    struct sl_conn_limit *crowd; /* NULL: each worker has its own cap only */
 };
 
 /* Pieces of memory for the next request, by size; memory.c. */
@@ -61,8 +61,8 @@ struct sl_grpc_worker {
     const struct sl_grpc_door *door;
     struct sl_loop *loop;
     struct sl_engine *engine;
-    const struct sl_station *station; /* this thread's */
-    struct sl_stats *stats;           /* this thread's, or NULL */
+    const struct sl_engine_ctx *station; /* this thread's */
+    struct sl_metrics *stats;            /* this thread's, or NULL */
     struct sl_tls *tls;
     const struct sl_alloc *alloc;
     struct sl_grpc_pool pool;
@@ -80,7 +80,7 @@ struct sl_grpc_worker {
 SL_MUST_USE int
 sl_grpc_worker_open(struct sl_grpc_worker *worker,
                     const struct sl_grpc_door *door, struct sl_loop *loop,
-                    struct sl_engine *engine, struct sl_stats *stats,
+                    struct sl_engine *engine, struct sl_metrics *stats,
                     const struct sl_alloc *alloc, unsigned connections_most,
                     struct sl_diag *diag);
 void sl_grpc_worker_close(struct sl_grpc_worker *worker);
@@ -97,7 +97,7 @@ void sl_grpc_worker_engine(struct sl_grpc_worker *worker,
                            struct sl_engine *engine);
 
 /* It ends: health says NOT_SERVING from now on. */
-void sl_grpc_warn(struct sl_grpc_worker *worker);
+void sl_grpc_announce_drain(struct sl_grpc_worker *worker);
 
 /* Ask all clients to go (GOAWAY), finish what is under way, and close. */
 void sl_grpc_drain(struct sl_grpc_worker *worker);

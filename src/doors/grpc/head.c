@@ -7,11 +7,11 @@
 #define INFO "ServerReflection/ServerReflectionInfo"
 
 static const struct sl_grpc_method methods[] = {
-    {RLS "ShouldRateLimit",            sl_grpc_should,  false, true },
-    {"/grpc.health.v1.Health/Check",   sl_grpc_check,   false, false},
-    {"/grpc.health.v1.Health/Watch",   sl_grpc_watch,   false, false},
-    {"/grpc.reflection.v1." INFO,      sl_grpc_reflect, true,  true },
-    {"/grpc.reflection.v1alpha." INFO, sl_grpc_reflect, true,  true },
+    {RLS "ShouldRateLimit",            sl_grpc_should_rate_limit, false, true },
+    {"/grpc.health.v1.Health/Check",   sl_grpc_check,             false, false},
+    {"/grpc.health.v1.Health/Watch",   sl_grpc_watch,             false, false},
+    {"/grpc.reflection.v1." INFO,      sl_grpc_reflect,           true,  true },
+    {"/grpc.reflection.v1alpha." INFO, sl_grpc_reflect,           true,  true },
 };
 
 /* "20m", at most eight digits and a unit. False if it is none. */

@@ -75,7 +75,7 @@ struct sl_grpc_stream {
 struct sl_grpc_session {
     struct sl_grpc_worker *worker;
     struct sl_conn *conn;
-    struct sl_standing place;
+    struct sl_conn_count place;
     nghttp2_session *h2;
     TAILQ_HEAD(, sl_grpc_stream) streams;
     unsigned stream_count;
@@ -98,7 +98,7 @@ SL_MUST_USE int sl_grpc_h2_new(struct sl_grpc_session *session);
 
 /* The peer has seen that he is to go, or has had the time: now it can be said
  * which stream is the last one. Once that has ended, so does the connection. */
-void sl_grpc_say_last(struct sl_grpc_session *session);
+void sl_grpc_send_goaway(struct sl_grpc_session *session);
 
 /* Send what nghttp2 has, as far as the connection takes it. */
 void sl_grpc_pump(struct sl_grpc_session *session);
@@ -168,7 +168,8 @@ struct sl_grpc_call {
     bool is_late;                  /* it is in worker->late_calls */
 };
 
-void sl_grpc_should(struct sl_grpc_stream *stream, struct sl_str message);
+void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream,
+                               struct sl_str message);
 void sl_grpc_calls_done(struct sl_grpc_worker *worker);
 
 /* Its stream has gone: it is decided all the same, for nobody. */

@@ -48,13 +48,13 @@ static sl_ns or_else(sl_ns set, sl_ns usual)
 
 static sl_ns steady(const struct sl_grpc_session *s)
 {
-    return sl_loop_steady(s->worker->loop);
+    return sl_loop_mono(s->worker->loop);
 }
 
 void sl_grpc_refused(const struct sl_grpc_worker *worker, const char *why)
 {
     if (worker->stats)
-        sl_stats_refused(worker->stats, "grpc", why);
+        sl_metrics_refused(worker->stats, "grpc", why);
 }
 
 /* ---- sending ---- */
@@ -145,7 +145,7 @@ static void give_up_late(struct sl_grpc_session *s)
 static bool bear_silence(struct sl_grpc_session *s)
 {
     if (has_had_time(s)) {
-        sl_grpc_say_last(s);
+        sl_grpc_send_goaway(s);
         return true;
     }
     if (s->coming > 0) {
@@ -222,7 +222,7 @@ static void on_input(struct sl_conn *conn)
     }
     sl_buf_drop(&conn->in, (size_t)used);
     if (has_had_time(s))
-        sl_grpc_say_last(s);
+        sl_grpc_send_goaway(s);
     if (s->coming == 0 || !s->waits)
         set_deadline(s);
     sl_grpc_pump(s);
@@ -244,8 +244,8 @@ static void on_close(struct sl_conn *conn)
         sl_grpc_stream_free(stream);
     nghttp2_session_del(s->h2);
     if (worker->stats)
-        sl_stats_connection(worker->stats, "grpc", -1);
-    sl_standing_leave(&s->place);
+        sl_metrics_connection(worker->stats, "grpc", -1);
+    sl_conn_count_leave(&s->place);
     sl_alloc_free(worker->alloc, s, sizeof(*s));
 }
 
@@ -313,27 +313,27 @@ static struct sl_grpc_session *new_session(struct sl_grpc_worker *worker)
 void sl_grpc_accept(void *ctx, int fd, const struct sl_address *peer)
 {
     struct sl_grpc_worker *worker = ctx;
-    struct sl_standing place;
+    struct sl_conn_count place;
     const char *why =
-        sl_standing_take(&place, worker->door->crowd, worker->engine, peer);
+        sl_conn_count_take(&place, worker->door->crowd, worker->engine, peer);
     struct sl_grpc_session *s = why ? NULL : new_session(worker);
 
     if (!s) {
-        sl_standing_leave(&place);
+        sl_conn_count_leave(&place);
         sl_grpc_refused(worker, why ? why : "no_memory");
         close(fd);
         return;
     }
     s->place = place;
     if (open_conn(s, fd, peer)) {
-        sl_standing_leave(&place);
+        sl_conn_count_leave(&place);
         sl_grpc_refused(worker, "too_many");
         nghttp2_session_del(s->h2);
         sl_alloc_free(worker->alloc, s, sizeof(*s));
         return;
     }
     if (worker->stats)
-        sl_stats_connection(worker->stats, "grpc", +1);
+        sl_metrics_connection(worker->stats, "grpc", +1);
     set_deadline(s);
 }
 
@@ -357,6 +357,6 @@ static void drain_one(struct sl_conn *conn, void *ctx)
 void sl_grpc_drain(struct sl_grpc_worker *worker)
 {
     sl_grpc_end_watching(worker);
-    sl_conns_hurry(worker->conns);
+    sl_conns_shorten_linger(worker->conns);
     sl_conns_each(worker->conns, drain_one, NULL);
 }

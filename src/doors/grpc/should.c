@@ -125,7 +125,7 @@ static void send_answer(struct sl_grpc_stream *stream,
 static bool is_too_late(const struct sl_grpc_call *call)
 {
     return call->is_late && call->rls.deadline > 0 &&
-           sl_loop_steady(call->worker->loop) >= call->rls.deadline;
+           sl_loop_mono(call->worker->loop) >= call->rls.deadline;
 }
 
 /* Answers of a later turn send themselves. */
@@ -153,7 +153,8 @@ static void on_decided(struct sl_rls_call *rls)
 
 /* ---- the question ---- */
 
-void sl_grpc_should(struct sl_grpc_stream *stream, struct sl_str message)
+void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream,
+                               struct sl_str message)
 {
     struct sl_grpc_call *call = begin(stream);
     struct sl_rls_call *rls;

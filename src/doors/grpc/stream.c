@@ -58,7 +58,7 @@ struct sl_grpc_stream *sl_grpc_stream_new(struct sl_grpc_session *session,
     clear(stream);
     stream->session = session;
     stream->id = id;
-    stream->began = sl_loop_steady(session->worker->loop);
+    stream->began = sl_loop_mono(session->worker->loop);
     TAILQ_INSERT_TAIL(&session->streams, stream, link);
     session->stream_count++;
     session->coming++;
@@ -180,7 +180,7 @@ void sl_grpc_stream_data(struct sl_grpc_stream *stream, struct sl_str bytes)
 static bool is_late(const struct sl_grpc_stream *stream)
 {
     return stream->deadline > 0 &&
-           sl_loop_steady(stream->session->worker->loop) >= stream->deadline;
+           sl_loop_mono(stream->session->worker->loop) >= stream->deadline;
 }
 
 static void finish_unary(struct sl_grpc_stream *stream)

@@ -5,11 +5,11 @@
 
 int sl_grpc_worker_open(struct sl_grpc_worker *worker,
                         const struct sl_grpc_door *door, struct sl_loop *loop,
-                        struct sl_engine *engine, struct sl_stats *stats,
+                        struct sl_engine *engine, struct sl_metrics *stats,
                         const struct sl_alloc *alloc, unsigned connections_most,
                         struct sl_diag *diag)
 {
-    static const struct sl_station bare;
+    static const struct sl_engine_ctx bare;
     int err;
 
     memset(worker, 0, sizeof(*worker));
@@ -25,9 +25,10 @@ int sl_grpc_worker_open(struct sl_grpc_worker *worker,
     TAILQ_INIT(&worker->late_calls);
     TAILQ_INIT(&worker->watchers);
     if (sl_hash_key_make(&worker->secret))
-        return sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");
+        return sl_diag_error(diag, SLUICE_ESYS,
+                             "the system gives no random bytes");
     err = sl_conns_open(loop, connections_most, &worker->conns);
-    return err ? sl_refuse(diag, err, "there is no memory") : 0;
+    return err ? sl_diag_error(diag, err, "there is no memory") : 0;
 }
 
 void sl_grpc_worker_close(struct sl_grpc_worker *worker)
@@ -56,7 +57,7 @@ void sl_grpc_worker_engine(struct sl_grpc_worker *worker,
     worker->engine = engine;
 }
 
-void sl_grpc_warn(struct sl_grpc_worker *worker)
+void sl_grpc_announce_drain(struct sl_grpc_worker *worker)
 {
     worker->draining = true;
     sl_grpc_tell_watchers(worker);

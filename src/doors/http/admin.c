@@ -156,7 +156,7 @@ static bool read_instant(struct sl_http_call *call, json_t *member, sl_ns *ret)
     }
     text =
         (struct sl_str){json_string_value(member), json_string_length(member)};
-    if (!sl_instant_parse(text, ret, &diag))
+    if (!sl_timestamp_parse(text, ret, &diag))
         return true;
     sl_http_refuse(call, 400, "BAD_REQUEST", "\"now\": %s", diag.sentence);
     return false;
@@ -164,9 +164,9 @@ static bool read_instant(struct sl_http_call *call, json_t *member, sl_ns *ret)
 
 static void say_time(struct sl_http_call *call, sl_ns now)
 {
-    char text[SL_INSTANT_TEXT];
+    char text[SL_TIMESTAMP_TEXT];
 
-    sl_instant_print(now, true, text);
+    sl_timestamp_print(now, true, text);
     sl_admin_answer(call,
                     sl_buf_addf(&call->text,
                                 "{\"now\":\"%s\",\"ns\":%" PRId64 "}", text,
@@ -191,25 +191,25 @@ static void turn_clock(struct sl_http_call *call, sl_ns now)
 }
 
 /* The registry has forgotten all, too. */
-static void on_forgotten(struct sl_errand_call *errand)
+static void on_forgotten(struct sl_subject_job_call *errand)
 {
     turn_clock(errand->call, errand->job.now);
 }
 
 static void begin_turn(struct sl_http_call *call, sl_ns now)
 {
-    struct sl_errand_call *errand;
+    struct sl_subject_job_call *errand;
 
     if (!sl_admin_of(call)->registry ||
         !sl_str_eq(call->query, SL_STR("forget=true"))) {
         turn_clock(call, now);
         return;
     }
-    errand = sl_errand_new(call, SL_JOB_FORGET, on_forgotten);
+    errand = sl_subject_job_new(call, SL_JOB_CLEAR, on_forgotten);
     if (!errand)
         return;
     errand->job.now = now;
-    sl_errand_send(errand);
+    sl_subject_job_send(errand);
 }
 
 static void set_clock(struct sl_http_call *call)
@@ -235,35 +235,35 @@ static void set_clock(struct sl_http_call *call)
 /* ---- the table ---- */
 
 const struct sl_http_path sl_admin_paths[] = {
-    {"GET",    "/livez",        livez,                  SL_GUARD_NONE },
-    {"GET",    "/readyz",       readyz,                 SL_GUARD_NONE },
-    {"GET",    "/healthz",      readyz,                 SL_GUARD_NONE },
-    {"GET",    "/metrics",      sl_admin_metrics,       SL_GUARD_NONE },
-    {"GET",    "/rlconfig",     sl_admin_rlconfig,      SL_GUARD_TOKEN},
-    {"GET",    "/v1/policy",    sl_admin_policy_get,    SL_GUARD_TOKEN},
-    {"POST",   "/v1/policy",    sl_admin_policy_post,   SL_GUARD_TOKEN},
-    {"GET",    "/v1/features",  sl_admin_features,      SL_GUARD_TOKEN},
-    {"GET",    "/v1/features/", sl_admin_feature_get,   SL_GUARD_TOKEN},
-    {"PUT",    "/v1/features/", sl_admin_feature_set,   SL_GUARD_TOKEN},
-    {"POST",   "/v1/features/", sl_admin_feature_set,   SL_GUARD_TOKEN},
-    {"DELETE", "/v1/features/", sl_admin_feature_leave, SL_GUARD_TOKEN},
-    {"PUT",    "/v1/backlog/",  sl_admin_backlog_put,   SL_GUARD_TOKEN},
-    {"POST",   "/v1/clock",     set_clock,              SL_GUARD_TOKEN},
-    {"GET",    "/v1/top",       sl_admin_top,           SL_GUARD_TOKEN},
-    {"GET",    "/v1/events",    sl_admin_events,        SL_GUARD_TOKEN},
-    {"GET",    "/v1/keys/",     sl_admin_key_get,       SL_GUARD_TOKEN},
-    {"DELETE", "/v1/keys/",     sl_admin_key_reset,     SL_GUARD_TOKEN},
-    {"GET",    "/v1/subjects",  sl_subject_list,        SL_GUARD_TOKEN},
-    {"POST",   "/v1/subjects",  sl_subject_import,      SL_GUARD_TOKEN},
-    {"GET",    "/v1/subjects/", sl_subject_get,         SL_GUARD_TOKEN},
-    {"PUT",    "/v1/subjects/", sl_subject_put,         SL_GUARD_TOKEN},
-    {"PATCH",  "/v1/subjects/", sl_subject_patch,       SL_GUARD_TOKEN},
-    {"DELETE", "/v1/subjects/", sl_subject_remove,      SL_GUARD_TOKEN},
-    {"GET",    "/v1/credits/",  sl_admin_credits,       SL_GUARD_TOKEN},
-    {"POST",   "/v1/credits/",  sl_admin_credit_give,   SL_GUARD_TOKEN},
-    {"DELETE", "/v1/credits/",  sl_admin_credit_revoke, SL_GUARD_TOKEN},
-    {"GET",    "/v1/leases",    sl_admin_leases,        SL_GUARD_TOKEN},
-    {"DELETE", "/v1/leases/",   sl_admin_lease_release, SL_GUARD_TOKEN},
+    {"GET",    "/livez",        livez,                  SL_HTTP_ACCESS_PUBLIC},
+    {"GET",    "/readyz",       readyz,                 SL_HTTP_ACCESS_PUBLIC},
+    {"GET",    "/healthz",      readyz,                 SL_HTTP_ACCESS_PUBLIC},
+    {"GET",    "/metrics",      sl_admin_metrics,       SL_HTTP_ACCESS_PUBLIC},
+    {"GET",    "/rlconfig",     sl_admin_rlconfig,      SL_HTTP_ACCESS_TOKEN },
+    {"GET",    "/v1/policy",    sl_admin_policy_get,    SL_HTTP_ACCESS_TOKEN },
+    {"POST",   "/v1/policy",    sl_admin_policy_post,   SL_HTTP_ACCESS_TOKEN },
+    {"GET",    "/v1/features",  sl_admin_features,      SL_HTTP_ACCESS_TOKEN },
+    {"GET",    "/v1/features/", sl_admin_feature_get,   SL_HTTP_ACCESS_TOKEN },
+    {"PUT",    "/v1/features/", sl_admin_feature_set,   SL_HTTP_ACCESS_TOKEN },
+    {"POST",   "/v1/features/", sl_admin_feature_set,   SL_HTTP_ACCESS_TOKEN },
+    {"DELETE", "/v1/features/", sl_admin_feature_leave, SL_HTTP_ACCESS_TOKEN },
+    {"PUT",    "/v1/backlog/",  sl_admin_backlog_put,   SL_HTTP_ACCESS_TOKEN },
+    {"POST",   "/v1/clock",     set_clock,              SL_HTTP_ACCESS_TOKEN },
+    {"GET",    "/v1/top",       sl_admin_top,           SL_HTTP_ACCESS_TOKEN },
+    {"GET",    "/v1/events",    sl_admin_events,        SL_HTTP_ACCESS_TOKEN },
+    {"GET",    "/v1/keys/",     sl_admin_key_get,       SL_HTTP_ACCESS_TOKEN },
+    {"DELETE", "/v1/keys/",     sl_admin_key_reset,     SL_HTTP_ACCESS_TOKEN },
+    {"GET",    "/v1/subjects",  sl_subject_list,        SL_HTTP_ACCESS_TOKEN },
+    {"POST",   "/v1/subjects",  sl_subject_import,      SL_HTTP_ACCESS_TOKEN },
+    {"GET",    "/v1/subjects/", sl_subject_get,         SL_HTTP_ACCESS_TOKEN },
+    {"PUT",    "/v1/subjects/", sl_subject_put,         SL_HTTP_ACCESS_TOKEN },
+    {"PATCH",  "/v1/subjects/", sl_subject_patch,       SL_HTTP_ACCESS_TOKEN },
+    {"DELETE", "/v1/subjects/", sl_subject_remove,      SL_HTTP_ACCESS_TOKEN },
+    {"GET",    "/v1/credits/",  sl_admin_credits,       SL_HTTP_ACCESS_TOKEN },
+    {"POST",   "/v1/credits/",  sl_admin_credit_give,   SL_HTTP_ACCESS_TOKEN },
+    {"DELETE", "/v1/credits/",  sl_admin_credit_revoke, SL_HTTP_ACCESS_TOKEN },
+    {"GET",    "/v1/leases",    sl_admin_leases,        SL_HTTP_ACCESS_TOKEN },
+    {"DELETE", "/v1/leases/",   sl_admin_lease_release, SL_HTTP_ACCESS_TOKEN },
 };
 
 const unsigned sl_admin_path_count = SL_LEN(sl_admin_paths);

@@ -10,8 +10,8 @@ struct sl_registry;
 
 struct sl_admin {
     void *ctx;
-    struct sl_events *events; /* NULL: nobody is told what was done */
-    struct sl_feed *feed;     /* NULL: nobody can listen */
+    struct sl_events *events;     /* NULL: nobody is told what was done */
+    struct sl_event_stream *feed; /* NULL: nobody can listen */
 
     /* Is it serving? Otherwise `why` gets a sentence; and also if it serves,
      * but not as it should. */
@@ -33,8 +33,8 @@ struct sl_admin {
     int (*metrics)(void *ctx, bool open_metrics, struct sl_buf *out);
 
     /* Who is refused most; see top.h. */
-    int (*top)(void *ctx, const struct sl_top_query *query,
-               struct sl_arena *arena, struct sl_top_answer *ret);
+    int (*top)(void *ctx, const struct sl_top_keys_query *query,
+               struct sl_arena *arena, struct sl_top_keys_answer *ret);
 
     /* Switch a feature on or off, or leave it to the policy (-1).
      * SLUICE_ENOENT if the policy has none of that name. */

@@ -2,7 +2,7 @@
  *
  *     spare --> handler --> answered at once -----------------> spare
  *                  |                                              ^
- *                  +-- sl_http_later() --> late --> finished -----+
+ *                  +-- sl_http_suspend() --> late --> finished -----+
  *
  * A thread whose store is in this process never has more than one. Where
  * answers come later there are as many as connections that wait, and those
@@ -29,7 +29,7 @@ static void forget_left(struct sl_http_call *call)
 static void call_free(struct sl_http_call *call)
 {
     forget_left(call);
-    sl_ask_done(&call->ask);
+    sl_check_done(&call->ask);
     sl_arena_done(&call->arena);
     sl_arena_done(&call->ink);
     sl_buf_done(&call->text);
@@ -55,7 +55,7 @@ static struct sl_http_call *make(struct sl_http_worker *worker)
         return NULL;
     call->worker = worker;
     call->left = NULL;
-    sl_ask_init(&call->ask, worker->engine, worker->station, alloc);
+    sl_check_init(&call->ask, worker->engine, worker->station, alloc);
     sl_arena_init(&call->arena, ARENA_MOST, alloc);
     sl_arena_init(&call->ink, ARENA_MOST, alloc);
     sl_buf_init(&call->text, TEXT_MOST, alloc);
@@ -73,8 +73,9 @@ struct sl_http_call *sl_http_call_new(struct sl_http_worker *worker)
     if (!call)
         return NULL;
     if (call->ask.engine != worker->engine) {
-        sl_ask_done(&call->ask);
-        sl_ask_init(&call->ask, worker->engine, worker->station, worker->alloc);
+        sl_check_done(&call->ask);
+        sl_check_init(&call->ask, worker->engine, worker->station,
+                      worker->alloc);
     }
     call->session = NULL;
     call->conn = NULL;
@@ -108,12 +109,12 @@ void sl_http_call_done(struct sl_http_call *call)
 
 /* ---- later ---- */
 
-void sl_http_later(struct sl_http_call *call)
+void sl_http_suspend(struct sl_http_call *call)
 {
-    call->stage = SL_HTTP_LATER;
+    call->stage = SL_HTTP_SUSPENDED;
 }
 
-void sl_http_finish(struct sl_http_call *call)
+void sl_http_resume_finish(struct sl_http_call *call)
 {
     struct sl_http_worker *worker = call->worker;
 

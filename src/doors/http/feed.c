@@ -18,14 +18,14 @@
 
 struct listener {
     struct sl_http_stream stream; /* first: the two are cast into each other */
-    struct sl_feed *feed;
+    struct sl_event_stream *feed;
     TAILQ_ENTRY(listener) link;
     uint64_t next; /* event */
     sl_ns spoken;  /* when he was last sent something; steady */
     sl_ns since;   /* when he came; steady */
 };
 
-struct sl_feed {
+struct sl_event_stream {
     const struct sl_alloc *alloc;
     struct sl_loop *loop;
     struct sl_events *events;
@@ -45,7 +45,7 @@ static bool say(struct listener *l, struct sl_str text)
         sl_conn_abort(l->stream.conn);
         return false;
     }
-    l->spoken = sl_loop_steady(l->feed->loop);
+    l->spoken = sl_loop_mono(l->feed->loop);
     return true;
 }
 
@@ -83,13 +83,13 @@ static void tell(struct listener *l)
             return;
     }
     if (conn->out.len == 0 &&
-        sl_loop_steady(l->feed->loop) - l->spoken >= l->feed->silence &&
+        sl_loop_mono(l->feed->loop) - l->spoken >= l->feed->silence &&
         !say(l, SL_STR(": still here\n\n")))
         return;
     sl_conn_flush(conn);
 }
 
-void sl_feed_pump(struct sl_feed *feed)
+void sl_event_stream_pump(struct sl_event_stream *feed)
 {
     struct listener *l;
 
@@ -100,10 +100,10 @@ void sl_feed_pump(struct sl_feed *feed)
 
 static void on_beat(void *ctx)
 {
-    struct sl_feed *feed = ctx;
+    struct sl_event_stream *feed = ctx;
 
-    sl_feed_pump(feed);
-    if (feed->count == 0 && sl_loop_steady(feed->loop) - feed->left >= LINGER) {
+    sl_event_stream_pump(feed);
+    if (feed->count == 0 && sl_loop_mono(feed->loop) - feed->left >= LINGER) {
         sl_events_want(feed->events, false);
         return;
     }
@@ -115,11 +115,11 @@ static void on_beat(void *ctx)
 static void on_close(struct sl_http_stream *stream)
 {
     struct listener *l = (struct listener *)stream;
-    struct sl_feed *feed = l->feed;
+    struct sl_event_stream *feed = l->feed;
 
     TAILQ_REMOVE(&feed->listeners, l, link);
     if (--feed->count == 0)
-        feed->left = sl_loop_steady(feed->loop);
+        feed->left = sl_loop_mono(feed->loop);
     sl_alloc_free(feed->alloc, l, sizeof(*l));
 }
 
@@ -127,21 +127,22 @@ static void on_close(struct sl_http_stream *stream)
  * between us are full, which takes hours where little happens. So we do not
  * guess: who has been here longest goes. If he lives he comes again, with the
  * id of what he heard last, and has lost nothing; if not, he was in the way. */
-static bool make_room(struct sl_feed *feed)
+static bool make_room(struct sl_event_stream *feed)
 {
     struct listener *l = TAILQ_FIRST(&feed->listeners);
 
-    if (feed->count < SL_FEED_LISTENERS)
+    if (feed->count < SL_EVENT_STREAM_LISTENERS)
         return true;
     SL_HOLDS(l);
-    if (sl_loop_steady(feed->loop) - l->since < STAY * feed->silence)
+    if (sl_loop_mono(feed->loop) - l->since < STAY * feed->silence)
         return false;
     sl_http_stream_end(&l->stream);
     on_close(&l->stream);
     return true;
 }
 
-int sl_feed_join(struct sl_feed *feed, struct sl_http_call *call, uint64_t from)
+int sl_event_stream_join(struct sl_event_stream *feed,
+                         struct sl_http_call *call, uint64_t from)
 {
     struct listener *l;
 
@@ -154,8 +155,8 @@ int sl_feed_join(struct sl_feed *feed, struct sl_http_call *call, uint64_t from)
         .stream = {.on_close = on_close},
         .feed = feed,
         .next = from,
-        .spoken = sl_loop_steady(feed->loop),
-        .since = sl_loop_steady(feed->loop),
+        .spoken = sl_loop_mono(feed->loop),
+        .since = sl_loop_mono(feed->loop),
     };
     TAILQ_INSERT_TAIL(&feed->listeners, l, link);
     feed->count++;
@@ -165,17 +166,18 @@ int sl_feed_join(struct sl_feed *feed, struct sl_http_call *call, uint64_t from)
     return 0;
 }
 
-unsigned sl_feed_count(const struct sl_feed *feed)
+unsigned sl_event_stream_count(const struct sl_event_stream *feed)
 {
     return feed->count;
 }
 
 /* ---- life ---- */
 
-int sl_feed_open(struct sl_loop *loop, struct sl_events *events, sl_ns silence,
-                 const struct sl_alloc *alloc, struct sl_feed **ret)
+int sl_event_stream_open(struct sl_loop *loop, struct sl_events *events,
+                         sl_ns silence, const struct sl_alloc *alloc,
+                         struct sl_event_stream **ret)
 {
-    struct sl_feed *feed;
+    struct sl_event_stream *feed;
     int err;
 
     if (!alloc)
@@ -198,7 +200,7 @@ int sl_feed_open(struct sl_loop *loop, struct sl_events *events, sl_ns silence,
     return 0;
 }
 
-void sl_feed_close(struct sl_feed *feed)
+void sl_event_stream_close(struct sl_event_stream *feed)
 {
     struct listener *l;
 

@@ -17,35 +17,36 @@
  *
  * All of it happens on one loop.
  */
-#ifndef SL_FEED_H
-#define SL_FEED_H
+#ifndef SL_EVENT_STREAM_H
+#define SL_EVENT_STREAM_H
 
 #include "doors/events.h"
 #include "doors/http/http.h"
 
-#define SL_FEED_LISTENERS 16
+#define SL_EVENT_STREAM_LISTENERS 16
 
-struct sl_feed; /* opaque */
+struct sl_event_stream; /* opaque */
 
 /* `events` is borrowed. After `silence` (0: 15 s) a listener is sent a comment.
  * NULL `alloc` is libc's. */
-SL_MUST_USE int sl_feed_open(struct sl_loop *loop, struct sl_events *events,
-                             sl_ns silence, const struct sl_alloc *alloc,
-                             struct sl_feed **ret);
+SL_MUST_USE int sl_event_stream_open(struct sl_loop *loop,
+                                     struct sl_events *events, sl_ns silence,
+                                     const struct sl_alloc *alloc,
+                                     struct sl_event_stream **ret);
 
 /* Everybody is cut off. NULL is allowed. */
-void sl_feed_close(struct sl_feed *feed);
+void sl_event_stream_close(struct sl_event_stream *feed);
 
 /* Let the client of `call` listen from event `from` on, as its answer.
  * SLUICE_EFULL: there are as many as there may be, and all have come only now;
  * SLUICE_ENOMEM. */
-SL_MUST_USE int sl_feed_join(struct sl_feed *feed, struct sl_http_call *call,
-                             uint64_t from);
+SL_MUST_USE int sl_event_stream_join(struct sl_event_stream *feed,
+                                     struct sl_http_call *call, uint64_t from);
 
 /* How many listen; for tests. */
-unsigned sl_feed_count(const struct sl_feed *feed);
+unsigned sl_event_stream_count(const struct sl_event_stream *feed);
 
 /* Send everybody what is new to him; the timer does it too. */
-void sl_feed_pump(struct sl_feed *feed);
+void sl_event_stream_pump(struct sl_event_stream *feed);
 
 #endif

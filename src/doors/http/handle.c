@@ -135,7 +135,7 @@ static void dispatch(struct sl_http_call *call)
     bool known;
     const struct sl_http_path *row = find(call, &known);
 
-    if ((!row || row->guard == SL_GUARD_TOKEN) && !sl_http_admit(call))
+    if ((!row || row->guard == SL_HTTP_ACCESS_TOKEN) && !sl_http_admit(call))
         return;
     if (row)
         row->handle(call);
@@ -153,12 +153,12 @@ static void prepare(struct sl_http_call *call)
     struct sl_peer peer = {call->peer, call->has_peer, call->peer_is_unix};
 
     if (call->worker->engine)
-        identity = &sl_ask_hold(&call->ask)->policy->identity;
+        identity = &sl_check_hold(&call->ask)->policy->identity;
     call->trusted = sl_peer_trusted(identity, &peer);
     call->token_in_authorize = false;
 }
 
-bool sl_http_welcome(struct sl_http_call *call)
+bool sl_http_access_check(struct sl_http_call *call)
 {
     const struct sl_http_path *row;
     bool known;
@@ -167,7 +167,7 @@ bool sl_http_welcome(struct sl_http_call *call)
     sl_http_begin(call);
     split_target(call);
     row = find(call, &known);
-    return (row && row->guard != SL_GUARD_TOKEN) || sl_http_admit(call);
+    return (row && row->guard != SL_HTTP_ACCESS_TOKEN) || sl_http_admit(call);
 }
 
 void sl_http_count(const struct sl_http_call *call)
@@ -175,7 +175,7 @@ void sl_http_count(const struct sl_http_call *call)
     const struct sl_http_worker *worker = call->worker;
 
     if (worker->stats)
-        sl_stats_request(worker->stats, worker->door->name, call->status);
+        sl_metrics_request(worker->stats, worker->door->name, call->status);
 }
 
 bool sl_http_handle(struct sl_http_call *call)
@@ -186,7 +186,7 @@ bool sl_http_handle(struct sl_http_call *call)
     call->in_handler = true;
     dispatch(call);
     call->in_handler = false;
-    if (call->stage == SL_HTTP_LATER) {
+    if (call->stage == SL_HTTP_SUSPENDED) {
         TAILQ_INSERT_TAIL(&call->worker->late, call, link);
         return false;
     }

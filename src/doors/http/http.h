@@ -34,13 +34,13 @@ struct sl_http_call {
     struct sl_conn *conn;            /* likewise */
     struct sl_http_session *left; /* if he has: what the request stands in, */
     struct sl_buf left_in;        /* and the bytes that it points to */
-    struct sl_ask ask;            /* for those who ask the engine */
+    struct sl_check ask;          /* for those who ask the engine */
     struct sl_arena arena;        /* for texts */
     struct sl_arena ink;          /* of one decision, rendered */
     struct sl_buf text;           /* for long texts: empty at first */
     enum sl_http_stage {
-        SL_HTTP_HANDLED, /* by a handler that answers before it returns */
-        SL_HTTP_LATER,   /* the answer may come later */
+        SL_HTTP_HANDLED,   /* by a handler that answers before it returns */
+        SL_HTTP_SUSPENDED, /* the answer may come later */
         SL_HTTP_FINISHED,
     } stage;
     bool in_handler;
@@ -78,10 +78,10 @@ struct sl_http_stream {
 
 typedef void sl_http_f(struct sl_http_call *call);
 
-enum sl_http_guard {
-    SL_GUARD_NONE,  /* anybody: /livez, /readyz, /metrics */
-    SL_GUARD_TOKEN, /* the door's token or a client certificate, if it has the
-                     * one or accepts the other */
+enum sl_http_access {
+    SL_HTTP_ACCESS_PUBLIC, /* anybody: /livez, /readyz, /metrics */
+    SL_HTTP_ACCESS_TOKEN, /* the door's token or a client certificate, if it has
+                           * the one or accepts the other */
 };
 
 struct sl_http_path {
@@ -89,7 +89,7 @@ struct sl_http_path {
     const char *path;   /* exactly, or with all below it if it ends in "/": then
                          * call->rest is what follows that slash */
     sl_http_f *handle;
-    enum sl_http_guard guard;
+    enum sl_http_access guard;
 };
 
 /* A door: settings that all its workers share. Read only while it is open. */
@@ -108,16 +108,16 @@ struct sl_http_door {
         SL_FORWARD_FORWARDED,
         SL_FORWARD_PATH
     } forward;
-    struct sl_crowd *crowd; /* NULL: each worker has its own cap only */
-    void *ctx;              /* admin: struct sl_admin, see admin.h */
+    struct sl_conn_limit *crowd; /* NULL: each worker has its own cap only */
+    void *ctx;                   /* admin: struct sl_admin, see admin.h */
 };
 
 struct sl_http_worker {
     const struct sl_http_door *door;
     struct sl_loop *loop;
     struct sl_engine *engine;
-    const struct sl_station *station; /* this thread's */
-    struct sl_stats *stats;           /* this thread's */
+    const struct sl_engine_ctx *station; /* this thread's */
+    struct sl_metrics *stats;            /* this thread's */
     struct sl_tls *tls;
     const struct sl_alloc *alloc;
     struct sl_conns *conns;
@@ -134,7 +134,7 @@ struct sl_http_worker {
  * then nothing is counted. Opening does this first. NULL `alloc` is libc's. */
 void sl_http_worker_init(struct sl_http_worker *worker,
                          const struct sl_http_door *door,
-                         struct sl_engine *engine, struct sl_stats *stats,
+                         struct sl_engine *engine, struct sl_metrics *stats,
                          const struct sl_alloc *alloc);
 void sl_http_worker_done(struct sl_http_worker *worker);
 
@@ -145,7 +145,7 @@ void sl_http_worker_engine(struct sl_http_worker *worker,
 SL_MUST_USE int
 sl_http_worker_open(struct sl_http_worker *worker,
                     const struct sl_http_door *door, struct sl_loop *loop,
-                    struct sl_engine *engine, struct sl_stats *stats,
+                    struct sl_engine *engine, struct sl_metrics *stats,
                     unsigned connections_most, struct sl_diag *diag);
 void sl_http_worker_close(struct sl_http_worker *worker);
 
@@ -162,13 +162,13 @@ void sl_http_drain(struct sl_http_worker *worker);
 
 /* ---- for handlers ---- */
 
-/* A handler that can't answer before it returns calls sl_http_later() first
- * and, when there is an answer, sl_http_finish(): perhaps before the handler
- * has returned, perhaps many turns later, on the same thread. Meanwhile the
- * request and all that the call owns stay as they are, and the connection
+/* A handler that can't answer before it returns calls sl_http_suspend() first
+ * and, when there is an answer, sl_http_resume_finish(): perhaps before the
+ * handler has returned, perhaps many turns later, on the same thread. Meanwhile
+ * the request and all that the call owns stay as they are, and the connection
  * waits. Of a client who has left meanwhile it knows nothing. */
-void sl_http_later(struct sl_http_call *call);
-void sl_http_finish(struct sl_http_call *call);
+void sl_http_suspend(struct sl_http_call *call);
+void sl_http_resume_finish(struct sl_http_call *call);
 
 /* Go on after the fields of the answer, which has no body then: write to the
  * connection and flush it, from any call on this thread. What the client sends

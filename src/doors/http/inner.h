@@ -12,7 +12,7 @@ void sl_http_calls_free(struct sl_http_calls *calls);
 
 /* May whoever sent this head send its body, too? If not, the call has its
  * refusal: nothing is kept for those who lack the token. */
-SL_MUST_USE bool sl_http_welcome(struct sl_http_call *call);
+SL_MUST_USE bool sl_http_access_check(struct sl_http_call *call);
 
 /* The call has its answer: count it. */
 void sl_http_count(const struct sl_http_call *call);

@@ -76,9 +76,9 @@ static void count_refusal(const struct sl_http_worker *worker, const char *why,
 {
     if (!worker->stats)
         return;
-    sl_stats_refused(worker->stats, worker->door->name, why);
+    sl_metrics_refused(worker->stats, worker->door->name, why);
     if (status > 0)
-        sl_stats_request(worker->stats, worker->door->name, status);
+        sl_metrics_request(worker->stats, worker->door->name, status);
 }
 
 /* ---- phases ---- */
@@ -249,7 +249,7 @@ static bool is_welcome(struct sl_http_session *s)
     call = make_call(s);
     if (!call)
         return false;
-    if (!sl_http_welcome(call)) {
+    if (!sl_http_access_check(call)) {
         call->close = true;
         sl_http_count(call);
         return answer(s, call);
@@ -327,9 +327,9 @@ static void on_close(struct sl_conn *conn)
     struct sl_http_worker *worker = s->worker;
 
     if (worker->stats)
-        sl_stats_connection(worker->stats, worker->door->name, -1);
+        sl_metrics_connection(worker->stats, worker->door->name, -1);
     sl_http_stream_forget(s);
-    sl_standing_leave(&s->place);
+    sl_conn_count_leave(&s->place);
     if (s->call)
         sl_http_leave_behind(s); /* what waits for a turn ends here */
     else
@@ -365,14 +365,14 @@ static int open_conn(struct sl_http_session *s, int fd,
 void sl_http_accept(void *ctx, int fd, const struct sl_address *peer)
 {
     struct sl_http_worker *worker = ctx;
-    struct sl_standing place;
+    struct sl_conn_count place;
     const char *why =
-        sl_standing_take(&place, worker->door->crowd, worker->engine, peer);
+        sl_conn_count_take(&place, worker->door->crowd, worker->engine, peer);
     struct sl_http_session *s =
         why ? NULL : sl_alloc_new(worker->alloc, sizeof(*s));
 
     if (!s) {
-        sl_standing_leave(&place);
+        sl_conn_count_leave(&place);
         count_refusal(worker, why ? why : "no_memory", 0);
         close(fd);
         return;
@@ -385,12 +385,12 @@ void sl_http_accept(void *ctx, int fd, const struct sl_address *peer)
     s->phase = IDLE;
     if (open_conn(s, fd, peer)) {
         count_refusal(worker, "too_many", 0);
-        sl_standing_leave(&place);
+        sl_conn_count_leave(&place);
         sl_alloc_free(worker->alloc, s, sizeof(*s));
         return;
     }
     if (worker->stats)
-        sl_stats_connection(worker->stats, worker->door->name, +1);
+        sl_metrics_connection(worker->stats, worker->door->name, +1);
     begin(s);
     if (s->shakes)
         sl_conn_deadline(s->conn, deadline_of(worker->door, HEAD));
@@ -411,7 +411,7 @@ static void drain_one(struct sl_conn *conn, void *ctx)
 void sl_http_drain(struct sl_http_worker *worker)
 {
     worker->draining = true;
-    sl_conns_hurry(worker->conns);
+    sl_conns_shorten_linger(worker->conns);
     sl_conns_each(worker->conns, drain_one, NULL);
 }
 
@@ -419,7 +419,7 @@ void sl_http_drain(struct sl_http_worker *worker)
 
 int sl_http_worker_open(struct sl_http_worker *worker,
                         const struct sl_http_door *door, struct sl_loop *loop,
-                        struct sl_engine *engine, struct sl_stats *stats,
+                        struct sl_engine *engine, struct sl_metrics *stats,
                         unsigned connections_most, struct sl_diag *diag)
 {
     int err;
@@ -427,11 +427,12 @@ int sl_http_worker_open(struct sl_http_worker *worker,
     sl_http_worker_init(worker, door, engine, stats, NULL);
     worker->loop = loop;
     if (sl_hash_key_make(&worker->secret))
-        return sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");
+        return sl_diag_error(diag, SLUICE_ESYS,
+                             "the system gives no random bytes");
     err = sl_conns_open(loop, connections_most, &worker->conns);
     if (err) {
         sl_http_worker_close(worker);
-        return sl_refuse(diag, err, "there is no memory");
+        return sl_diag_error(diag, err, "there is no memory");
     }
     return 0;
 }

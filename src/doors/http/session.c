@@ -36,5 +36,5 @@ void sl_http_leave_behind(struct sl_http_session *s)
     call->left = s;
     call->left_in = *in;
     sl_buf_init(in, in->ceiling, in->alloc);
-    sl_ask_cancel(&call->ask);
+    sl_check_cancel(&call->ask);
 }

@@ -14,7 +14,7 @@ struct sl_http_session {
     enum phase phase;
     struct sl_http_call *call;     /* LATE: the one that is under way */
     struct sl_http_stream *stream; /* STREAM: whose the connection is */
-    struct sl_standing place;
+    struct sl_conn_count place;
     struct sl_http1 parser;
 };
 

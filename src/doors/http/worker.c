@@ -5,10 +5,10 @@
 
 void sl_http_worker_init(struct sl_http_worker *worker,
                          const struct sl_http_door *door,
-                         struct sl_engine *engine, struct sl_stats *stats,
+                         struct sl_engine *engine, struct sl_metrics *stats,
                          const struct sl_alloc *alloc)
 {
-    static const struct sl_station bare;
+    static const struct sl_engine_ctx bare;
 
     if (!alloc)
         alloc = &sl_alloc_libc;

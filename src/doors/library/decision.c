@@ -36,7 +36,7 @@ const char *sluice_decision_code(const struct sluice_decision *d)
     return d && d->usable && d->made.code.at ? d->made.code.at : "";
 }
 
-const char *sl_library_message(struct sluice_decision *d)
+const char *sl_libpolicy_message(struct sluice_decision *d)
 {
     if (!d->has_message) {
         if (sl_render_message(&d->made, &d->message) ||
@@ -51,7 +51,7 @@ const char *sl_library_message(struct sluice_decision *d)
  * ask. */
 const char *sluice_decision_message(const struct sluice_decision *d)
 {
-    return d && d->usable ? sl_library_message((struct sluice_decision *)d)
+    return d && d->usable ? sl_libpolicy_message((struct sluice_decision *)d)
                           : "";
 }
 
@@ -98,7 +98,7 @@ static const char *keep(struct sluice_decision *d, const char **kept,
 }
 
 static const char *key_of(struct sluice_decision *d, const char **kept,
-                          const struct sl_shown *shown)
+                          const struct sl_limit_view *shown)
 {
     struct sl_buf buf;
 
@@ -112,7 +112,7 @@ static const char *key_of(struct sluice_decision *d, const char **kept,
 }
 
 static bool has_numbers(const struct sluice_decision *d,
-                        const struct sl_shown *shown)
+                        const struct sl_limit_view *shown)
 {
     return !d->made.blind && !shown->skipped &&
            d->made.reason == SL_REASON_NONE && sl_rate_has_numbers(shown->form);
@@ -127,8 +127,8 @@ struct sluice_shown
 sluice_decision_limit(const struct sluice_decision *decision, size_t index)
 {
     struct sluice_decision *d = (struct sluice_decision *)decision;
-    const struct sl_shown *shown;
-    struct sl_library_texts *texts;
+    const struct sl_limit_view *shown;
+    struct sl_libpolicy_texts *texts;
     struct sluice_shown ret = no_limit;
 
     if (index >= sluice_decision_limits(d))

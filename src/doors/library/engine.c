@@ -11,7 +11,7 @@
 
 /* ---- engines ---- */
 
-sl_ns sl_library_now(const struct sluice_engine *engine)
+sl_ns sl_libpolicy_now(const struct sluice_engine *engine)
 {
     sl_ns now = engine->now ? engine->now(engine->now_ctx) : sl_clock_wall();
 
@@ -22,7 +22,7 @@ sl_ns sl_library_now(const struct sluice_engine *engine)
 
 static sl_ns on_now(void *ctx)
 {
-    return sl_library_now(ctx);
+    return sl_libpolicy_now(ctx);
 }
 
 static int open_engine(struct sluice_engine *engine, struct sl_policy *policy,
@@ -54,19 +54,19 @@ int sluice_engine_open(struct sluice_policy *policy,
     int err;
 
     if (!policy || !ret)
-        return sl_refuse(sluice_private_diag(), SLUICE_EINVAL,
-                         "sluice_engine_open needs a policy and a place");
-    engine = sl_library_new(sizeof(*engine));
+        return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL,
+                             "sluice_engine_open needs a policy and a place");
+    engine = sl_libpolicy_new(sizeof(*engine));
     if (!engine)
-        return sl_refuse(sluice_private_diag(), SLUICE_ENOMEM,
-                         "there is no memory");
+        return sl_diag_error(sluice_private_diag(), SLUICE_ENOMEM,
+                             "there is no memory");
     if (!options)
         options = &none;
     engine->now = options->now;
     engine->now_ctx = options->now_ctx;
     err = open_engine(engine, policy->policy, options);
     if (err) {
-        sl_library_free(engine, sizeof(*engine));
+        sl_libpolicy_free(engine, sizeof(*engine));
         return err;
     }
     *ret = engine;
@@ -77,8 +77,8 @@ int sluice_engine_use(struct sluice_engine *engine,
                       struct sluice_policy *policy)
 {
     if (!engine || !policy)
-        return sl_refuse(sluice_private_diag(), SLUICE_EINVAL,
-                         "sluice_engine_use needs an engine and a policy");
+        return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL,
+                             "sluice_engine_use needs an engine and a policy");
     return sl_engine_use(engine->engine, policy->policy, sluice_private_diag());
 }
 
@@ -86,23 +86,23 @@ int sluice_engine_switch(struct sluice_engine *engine, const char *feature,
                          int on)
 {
     if (!engine || !feature)
-        return sl_refuse(sluice_private_diag(), SLUICE_EINVAL,
-                         "sluice_engine_switch needs an engine and a name");
+        return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL,
+                             "sluice_engine_switch needs an engine and a name");
     return sl_engine_switch(engine->engine, sl_str_c(feature), on,
                             sluice_private_diag());
 }
 
-const struct sl_policy *sl_library_policy(const struct sluice_policy *policy)
+const struct sl_policy *sl_libpolicy_policy(const struct sluice_policy *policy)
 {
     return policy->policy;
 }
 
-void sl_library_tokens(struct sluice_engine *engine, struct sl_tokens *tokens)
+void sl_libpolicy_tokens(struct sluice_engine *engine, struct sl_tokens *tokens)
 {
     engine->tokens = tokens;
 }
 
-void sl_library_webhooks(struct sluice_engine *engine, sl_webhook_f *verify)
+void sl_libpolicy_webhooks(struct sluice_engine *engine, sl_webhook_f *verify)
 {
     engine->webhook = verify;
 }
@@ -111,10 +111,11 @@ int sluice_engine_backlog(struct sluice_engine *engine, const char *name,
                           uint64_t depth)
 {
     if (!engine || !name)
-        return sl_refuse(sluice_private_diag(), SLUICE_EINVAL,
-                         "sluice_engine_backlog needs an engine and a name");
+        return sl_diag_error(
+            sluice_private_diag(), SLUICE_EINVAL,
+            "sluice_engine_backlog needs an engine and a name");
     return sl_engine_backlog(engine->engine, sl_str_c(name), depth,
-                             sl_library_now(engine), sluice_private_diag());
+                             sl_libpolicy_now(engine), sluice_private_diag());
 }
 
 void sluice_engine_close(struct sluice_engine *engine)
@@ -122,14 +123,14 @@ void sluice_engine_close(struct sluice_engine *engine)
     if (!engine)
         return;
     sl_engine_close(engine->engine);
-    sl_library_free(engine, sizeof(*engine));
+    sl_libpolicy_free(engine, sizeof(*engine));
 }
 
 /* ---- decisions ---- */
 
 struct sluice_decision *sluice_decision_new(void)
 {
-    struct sluice_decision *d = sl_library_new(sizeof(*d));
+    struct sluice_decision *d = sl_libpolicy_new(sizeof(*d));
 
     if (!d)
         return NULL;
@@ -150,8 +151,8 @@ void sluice_decision_free(struct sluice_decision *decision)
     sl_buf_done(&decision->message);
     sl_buf_done(&decision->json);
     sl_buf_done(&decision->text);
-    sl_live_release(decision->held);
-    sl_library_free(decision, sizeof(*decision));
+    sl_active_policy_release(decision->held);
+    sl_libpolicy_free(decision, sizeof(*decision));
 }
 
 /* The lists of a request, as the engine wants them: small ones on the stack. */
@@ -165,7 +166,7 @@ struct lists {
 struct registered {
     struct sl_subject subject;
     struct sl_str roles[ROLES_MAX];
-    struct sl_own_rate rates[GRANTS_MAX];
+    struct sl_subject_override rates[GRANTS_MAX];
 };
 
 static bool is_good(const struct sluice_subject *s)
@@ -180,22 +181,24 @@ static int check_request(const struct sluice_request *r)
     struct sl_diag *diag = sluice_private_diag();
 
     if (r->cost_count > LIST_MAX || r->override_count > LIST_MAX)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "a request has at most %d costs and overrides each",
-                         LIST_MAX);
+        return sl_diag_error(
+            diag, SLUICE_EINVAL,
+            "a request has at most %d costs and overrides each", LIST_MAX);
     if ((r->header_count && !r->headers) || (r->cost_count && !r->costs) ||
         (r->override_count && !r->overrides))
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "a request counts headers, costs or overrides that "
-                         "it does not have");
+        return sl_diag_error(
+            diag, SLUICE_EINVAL,
+            "a request counts headers, costs or overrides that "
+            "it does not have");
     if (!is_good(r->user_subject) || !is_good(r->org_subject))
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "a subject has at most %d roles and %d grants, and "
-                         "those that it counts",
-                         ROLES_MAX, GRANTS_MAX);
+        return sl_diag_error(
+            diag, SLUICE_EINVAL,
+            "a subject has at most %d roles and %d grants, and "
+            "those that it counts",
+            ROLES_MAX, GRANTS_MAX);
     if (!r->path && !r->job && !r->limit)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "a request needs a path, a job or a limit");
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "a request needs a path, a job or a limit");
     return 0;
 }
 
@@ -209,7 +212,7 @@ static unsigned pick_headers(const struct sluice_request *r,
 
     for (size_t i = 0; i < r->header_count && count < READ_MAX; i++) {
         struct sl_str name = sl_str_c(r->headers[i].name);
-        bool known = !sl_facts_wanted(policy, name);
+        bool known = !sl_request_wanted(policy, name);
 
         for (unsigned k = 0; !known && k < count; k++)
             known = sl_str_eq_nocase(ret[k].name, name);
@@ -220,9 +223,9 @@ static unsigned pick_headers(const struct sluice_request *r,
     return count;
 }
 
-static struct sl_facts facts_of(const struct sluice_request *r,
-                                const struct sl_policy *policy,
-                                struct lists *lists, sl_ns now)
+static struct sl_request facts_of(const struct sluice_request *r,
+                                  const struct sl_policy *policy,
+                                  struct lists *lists, sl_ns now)
 {
     for (size_t i = 0; i < r->cost_count; i++)
         lists->costs[i] =
@@ -230,7 +233,7 @@ static struct sl_facts facts_of(const struct sluice_request *r,
     for (size_t i = 0; i < r->override_count; i++)
         lists->overrides[i] = (struct sl_override){
             sl_str_c(r->overrides[i].limit), sl_str_c(r->overrides[i].rate)};
-    return (struct sl_facts){
+    return (struct sl_request){
         .method = sl_str_c(r->method ? r->method : "GET"),
         .path = sl_str_c(r->path),
         .job = sl_str_c(r->job),
@@ -277,10 +280,10 @@ static void fill(struct registered *r, const struct sluice_subject *s,
     for (size_t i = 0; i < s->grant_count; i++) {
         const struct sluice_grant *g = &s->grants[i];
 
-        r->rates[i] =
-            (struct sl_own_rate){sl_str_c(g->limit), sl_str_c(g->rate),
-                                 g->until_ns < 0 ? SL_NS_NONE : g->until_ns,
-                                 sl_str_c(g->by), sl_str_c(g->note)};
+        r->rates[i] = (struct sl_subject_override){
+            sl_str_c(g->limit), sl_str_c(g->rate),
+            g->until_ns < 0 ? SL_NS_NONE : g->until_ns, sl_str_c(g->by),
+            sl_str_c(g->note)};
     }
     r->subject.roles = r->roles;
     r->subject.role_count = (unsigned)s->role_count;
@@ -308,20 +311,22 @@ static int decide(struct sluice_engine *engine,
     struct sl_diag *diag = sluice_private_diag();
     struct lists lists;
     struct registered user, org;
-    struct sl_known known = {0};
-    struct sl_facts facts;
+    struct sl_auth_info known = {0};
+    struct sl_request facts;
     int err;
 
     if (d)
         clear(d);
     if (!engine || !request || !d)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "a decision needs an engine, a request and a place");
+        return sl_diag_error(
+            diag, SLUICE_EINVAL,
+            "a decision needs an engine, a request and a place");
     err = check_request(request);
     if (err)
         return err;
     d->held = sl_engine_hold(engine->engine, d->held);
-    facts = facts_of(request, d->held->policy, &lists, sl_library_now(engine));
+    facts =
+        facts_of(request, d->held->policy, &lists, sl_libpolicy_now(engine));
     if (request->registry && request->user) {
         fill(&user, request->user_subject, request->user);
         known.user = &user.subject;
@@ -331,15 +336,15 @@ static int decide(struct sluice_engine *engine,
         known.org = &org.subject;
     }
     known.webhook = engine->webhook;
-    sl_known_token(&known, engine->tokens, d->held->policy, &facts);
-    err = sl_facts_check(d->held->policy, &facts, diag);
+    sl_auth_info_token(&known, engine->tokens, d->held->policy, &facts);
+    err = sl_request_check(d->held->policy, &facts, diag);
     if (!err)
         err = sl_engine_decide_known(engine->engine, d->held, &facts, &known,
                                      spend, &d->made, diag);
     if (err)
         return err;
     if (sl_render(&d->made, &d->arena, &d->rendered))
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     d->usable = true;
     return 0;
 }

@@ -6,7 +6,7 @@
 #define COSTS_MOST 256
 
 struct sluice_ended {
-    struct sl_hold_ask ask;
+    struct sl_hold_op ask;
     bool begun; /* ask has an engine */
     bool usable;
     struct sl_buf json;
@@ -14,13 +14,13 @@ struct sluice_ended {
 
 static int no_memory(void)
 {
-    return sl_refuse(sluice_private_diag(), SLUICE_ENOMEM,
-                     "there is no memory");
+    return sl_diag_error(sluice_private_diag(), SLUICE_ENOMEM,
+                         "there is no memory");
 }
 
 struct sluice_ended *sluice_ended_new(void)
 {
-    struct sluice_ended *e = sl_library_new(sizeof(*e));
+    struct sluice_ended *e = sl_libpolicy_new(sizeof(*e));
 
     if (e)
         sl_buf_init(&e->json, JSON_MAX, &sl_alloc_libc);
@@ -32,14 +32,14 @@ void sluice_ended_free(struct sluice_ended *e)
     if (!e)
         return;
     if (e->begun)
-        sl_hold_ask_done(&e->ask);
+        sl_hold_op_done(&e->ask);
     sl_buf_done(&e->json);
-    sl_library_free(e, sizeof(*e));
+    sl_libpolicy_free(e, sizeof(*e));
 }
 
 /* ---- ending ---- */
 
-static void on_done(struct sl_hold_ask *ask)
+static void on_done(struct sl_hold_op *ask)
 {
     (void)ask; /* the store has answered before it returned */
 }
@@ -52,13 +52,13 @@ static void prepare(struct sluice_ended *e, struct sl_engine *engine)
     if (e->begun && e->ask.engine == engine)
         return;
     if (e->begun)
-        sl_hold_ask_done(&e->ask);
-    sl_hold_ask_init(&e->ask, engine, NULL, &sl_alloc_libc);
+        sl_hold_op_done(&e->ask);
+    sl_hold_op_init(&e->ask, engine, NULL, &sl_alloc_libc);
     e->ask.done = on_done;
     e->begun = true;
 }
 
-static int end(struct sluice_engine *engine, struct sl_hold_question *q,
+static int end(struct sluice_engine *engine, struct sl_hold_op_input *q,
                struct sluice_ended *ret)
 {
     struct sluice_ended *e = ret ? ret : sluice_ended_new();
@@ -67,11 +67,11 @@ static int end(struct sluice_engine *engine, struct sl_hold_question *q,
     if (!e)
         return no_memory();
     prepare(e, engine->engine);
-    q->now = sl_library_now(engine);
-    sl_hold_ask_begin(&e->ask, q);
+    q->now = sl_libpolicy_now(engine);
+    sl_hold_op_begin(&e->ask, q);
     err = e->ask.err;
     if (err)
-        sl_refuse(sluice_private_diag(), err, "%s", e->ask.diag.sentence);
+        sl_diag_error(sluice_private_diag(), err, "%s", e->ask.diag.sentence);
     e->usable = !err;
     if (!ret)
         sluice_ended_free(e);
@@ -80,8 +80,8 @@ static int end(struct sluice_engine *engine, struct sl_hold_question *q,
 
 static int refuse_arguments(const char *what)
 {
-    return sl_refuse(sluice_private_diag(), SLUICE_EINVAL,
-                     "%s needs an engine and the name of a hold", what);
+    return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL,
+                         "%s needs an engine and the name of a hold", what);
 }
 
 int sluice_engine_settle(struct sluice_engine *engine, const char *hold,
@@ -89,17 +89,18 @@ int sluice_engine_settle(struct sluice_engine *engine, const char *hold,
                          struct sluice_ended *ret)
 {
     struct sl_cost costs[COSTS_MOST];
-    struct sl_hold_question q = {
+    struct sl_hold_op_input q = {
         .verb = SL_VERB_SETTLE, .name = sl_str_c(hold), .costs = costs};
 
     if (!engine || !hold)
         return refuse_arguments("sluice_engine_settle");
     if (actual && (actual->cost_count > COSTS_MOST ||
                    (actual->cost_count > 0 && !actual->costs)))
-        return sl_refuse(sluice_private_diag(), SLUICE_EINVAL,
-                         "a hold is settled with at most %d costs, and those "
-                         "that it counts",
-                         COSTS_MOST);
+        return sl_diag_error(
+            sluice_private_diag(), SLUICE_EINVAL,
+            "a hold is settled with at most %d costs, and those "
+            "that it counts",
+            COSTS_MOST);
     for (size_t i = 0; actual && i < actual->cost_count; i++)
         costs[q.cost_count++] = (struct sl_cost){
             sl_str_c(actual->costs[i].limit), actual->costs[i].cost};
@@ -111,7 +112,7 @@ int sluice_engine_settle(struct sluice_engine *engine, const char *hold,
 int sluice_engine_release(struct sluice_engine *engine, const char *hold,
                           struct sluice_ended *ret)
 {
-    struct sl_hold_question q = {.verb = SL_VERB_RELEASE,
+    struct sl_hold_op_input q = {.verb = SL_VERB_RELEASE,
                                  .name = sl_str_c(hold)};
 
     if (!engine || !hold)
@@ -122,14 +123,14 @@ int sluice_engine_release(struct sluice_engine *engine, const char *hold,
 int sluice_engine_extend(struct sluice_engine *engine, const char *hold,
                          int64_t hold_ns, struct sluice_ended *ret)
 {
-    struct sl_hold_question q = {
+    struct sl_hold_op_input q = {
         .verb = SL_VERB_EXTEND, .name = sl_str_c(hold), .hold = hold_ns};
 
     if (!engine || !hold)
         return refuse_arguments("sluice_engine_extend");
     if (hold_ns <= 0)
-        return sl_refuse(sluice_private_diag(), SLUICE_EINVAL,
-                         "nothing is held for no time");
+        return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL,
+                             "nothing is held for no time");
     return end(engine, &q, ret);
 }
 

@@ -1,6 +1,6 @@
 /* library.h -- what is behind include/sluice_policy.h. */
-#ifndef SL_LIBRARY_H
-#define SL_LIBRARY_H
+#ifndef SL_LIBPOLICY_H
+#define SL_LIBPOLICY_H
 
 #include <string.h>
 
@@ -25,12 +25,12 @@ struct sluice_engine {
 
 struct sluice_decision {
     struct sl_decision made;
-    struct sl_live *held; /* the policy that it was made by */
-    bool usable;          /* there has been a decision */
+    struct sl_active_policy *held; /* the policy that it was made by */
+    bool usable;                   /* there has been a decision */
     struct sl_rendered rendered;
     struct sl_arena arena;         /* of what was rendered and asked for */
     struct sluice_header *headers; /* with NULs; made on first need */
-    struct sl_library_texts {      /* of a limit; likewise */
+    struct sl_libpolicy_texts {    /* of a limit; likewise */
         const char *plan, *scope, *unit, *key;
     } texts[SL_PARTS];
     struct sl_buf message, json, text;
@@ -38,31 +38,32 @@ struct sluice_decision {
 };
 
 /* Objects of the library: zeroed memory, and back. */
-static inline void *sl_library_new(size_t size)
+static inline void *sl_libpolicy_new(size_t size)
 {
     void *piece = sl_alloc_new(&sl_alloc_libc, size);
 
     return piece ? memset(piece, 0, size) : NULL;
 }
 
-static inline void sl_library_free(void *piece, size_t size)
+static inline void sl_libpolicy_free(void *piece, size_t size)
 {
     sl_alloc_free(&sl_alloc_libc, piece, size);
 }
 
 /* For programs of ours that link all of it: what a policy says, and whoever
  * verifies the tokens of requests from now on. */
-const struct sl_policy *sl_library_policy(const struct sluice_policy *policy);
-void sl_library_tokens(struct sluice_engine *engine, struct sl_tokens *tokens);
+const struct sl_policy *sl_libpolicy_policy(const struct sluice_policy *policy);
+void sl_libpolicy_tokens(struct sluice_engine *engine,
+                         struct sl_tokens *tokens);
 
 /* Likewise of webhooks. */
-void sl_library_webhooks(struct sluice_engine *engine, sl_webhook_f *verify);
+void sl_libpolicy_webhooks(struct sluice_engine *engine, sl_webhook_f *verify);
 
 /* The instant of a decision of this engine. */
-sl_ns sl_library_now(const struct sluice_engine *engine);
+sl_ns sl_libpolicy_now(const struct sluice_engine *engine);
 
 /* The sentence of a denial, made on first need; "" when allowed or without
  * memory. */
-const char *sl_library_message(struct sluice_decision *decision);
+const char *sl_libpolicy_message(struct sluice_decision *decision);
 
 #endif

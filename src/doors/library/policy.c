@@ -54,7 +54,7 @@ static int on_file(void *ctx, const char *path, struct sl_buf *out,
     if (!err)
         err = sl_buf_add(&whole, (struct sl_str){path, strlen(path) + 1});
     if (err)
-        err = sl_refuse(diag, err, "the name of the file is too long");
+        err = sl_diag_error(diag, err, "the name of the file is too long");
     else
         err = sl_file_read(whole.bytes, SECRET_BYTES, out, diag);
     sl_buf_done(&whole);
@@ -65,7 +65,7 @@ static int on_file(void *ctx, const char *path, struct sl_buf *out,
 
 static struct sluice_problems *new_problems(const char *name)
 {
-    struct sluice_problems *p = sl_library_new(sizeof(*p));
+    struct sluice_problems *p = sl_libpolicy_new(sizeof(*p));
 
     if (!p)
         return NULL;
@@ -73,7 +73,7 @@ static struct sluice_problems *new_problems(const char *name)
     sl_buf_init(&p->printed, PROBLEM_BYTES, &sl_alloc_libc);
     sl_report_init(&p->report, "", (struct sl_str){"", 0}, &sl_alloc_libc);
     p->file_size = strlen(name) + 1;
-    p->file = sl_library_new(p->file_size);
+    p->file = sl_libpolicy_new(p->file_size);
     if (!p->file) {
         sluice_problems_free(p);
         return NULL;
@@ -89,8 +89,8 @@ void sluice_problems_free(struct sluice_problems *problems)
     sl_report_done(&problems->report);
     sl_buf_done(&problems->text);
     sl_buf_done(&problems->printed);
-    sl_library_free(problems->file, problems->file_size);
-    sl_library_free(problems, sizeof(*problems));
+    sl_libpolicy_free(problems->file, problems->file_size);
+    sl_libpolicy_free(problems, sizeof(*problems));
 }
 
 size_t sluice_problems_errors(const struct sluice_problems *problems)
@@ -139,27 +139,27 @@ static int finish(struct sluice_problems *p, int err)
 
     if (sl_report_print(&p->report, &p->printed) ||
         sl_buf_add(&p->printed, (struct sl_str){"", 1}))
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     if (err == SLUICE_ENOMEM)
-        return sl_refuse(diag, err, "there is no memory");
+        return sl_diag_error(diag, err, "there is no memory");
     for (unsigned i = 0; err && i < p->report.kept; i++) {
         const struct sl_diag *first = &p->report.problems[i].diag;
 
         if (p->report.problems[i].warning)
             continue;
         if (first->line == 0)
-            return sl_refuse(diag, err, "%s: %s", p->file, first->sentence);
-        return sl_refuse(diag, err, "%s:%u:%u: %s", p->file, first->line,
-                         first->column, first->sentence);
+            return sl_diag_error(diag, err, "%s: %s", p->file, first->sentence);
+        return sl_diag_error(diag, err, "%s:%u:%u: %s", p->file, first->line,
+                             first->column, first->sentence);
     }
-    return err ? sl_refuse(diag, err, "%s was refused", p->file) : 0;
+    return err ? sl_diag_error(diag, err, "%s was refused", p->file) : 0;
 }
 
 /* ---- policies ---- */
 
 static int wrap(struct sl_policy *policy, struct sluice_policy **ret)
 {
-    struct sluice_policy *p = sl_library_new(sizeof(*p));
+    struct sluice_policy *p = sl_libpolicy_new(sizeof(*p));
 
     if (!p) {
         sl_policy_unref(policy);
@@ -214,8 +214,8 @@ static int refuse_file(struct sluice_problems *p, int err)
     sl_report_done(&p->report);
     sl_report_init(&p->report, p->file, (struct sl_str){"", 0}, &sl_alloc_libc);
     if (err == SLUICE_ESYS)
-        sl_report_error(&p->report, (struct sl_place){0}, "can't be read: %s",
-                        strerror(errno));
+        sl_report_error(&p->report, (struct sl_source_pos){0},
+                        "can't be read: %s", strerror(errno));
     return finish(p, p->report.no_memory ? SLUICE_ENOMEM : err);
 }
 
@@ -231,11 +231,11 @@ int sluice_policy_load(const char *path,
     if (problems)
         *problems = NULL;
     if (!path || !ret)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "sluice_policy_load needs a path and a place");
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "sluice_policy_load needs a path and a place");
     p = new_problems(path);
     if (!p)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     err = sl_file_read(path, SL_YAML_BYTES, &p->text, NULL);
     if (err == 0 || err == SLUICE_EFULL) /* too large: the reader says so */
         err = read_policy(p, options, ret);
@@ -256,17 +256,17 @@ int sluice_policy_parse(const char *name, const char *text, size_t len,
     if (problems)
         *problems = NULL;
     if (!name || (!text && len > 0) || !ret)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "sluice_policy_parse needs a name, a text and a "
-                         "place");
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "sluice_policy_parse needs a name, a text and a "
+                             "place");
     p = new_problems(name);
     if (!p)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     if (len > SL_YAML_BYTES + 1)
         len = SL_YAML_BYTES + 1; /* enough to be refused */
     err = sl_buf_add(&p->text, (struct sl_str){text, len});
     if (err)
-        err = sl_refuse(diag, err, "there is no memory");
+        err = sl_diag_error(diag, err, "there is no memory");
     else
         err = read_policy(p, options, ret);
     return hand_over(p, problems, err);
@@ -277,7 +277,7 @@ void sluice_policy_release(struct sluice_policy *policy)
     if (!policy)
         return;
     sl_policy_unref(policy->policy);
-    sl_library_free(policy, sizeof(*policy));
+    sl_libpolicy_free(policy, sizeof(*policy));
 }
 
 /* ---- what it has ---- */

@@ -18,8 +18,8 @@
 
 static void call_free(struct sl_resp_call *call)
 {
-    sl_ask_done(&call->ask);
-    sl_hold_ask_done(&call->hold);
+    sl_check_done(&call->ask);
+    sl_hold_op_done(&call->hold);
     sl_arena_done(&call->ink);
     sl_buf_done(&call->text);
     sl_buf_done(&call->kept);
@@ -43,9 +43,9 @@ static struct sl_resp_call *make(struct sl_resp_worker *worker)
     if (!call)
         return NULL;
     call->worker = worker;
-    sl_ask_init(&call->ask, worker->engine, worker->station, worker->alloc);
-    sl_hold_ask_init(&call->hold, worker->engine, worker->station,
-                     worker->alloc);
+    sl_check_init(&call->ask, worker->engine, worker->station, worker->alloc);
+    sl_hold_op_init(&call->hold, worker->engine, worker->station,
+                    worker->alloc);
     sl_arena_init(&call->ink, TEXT_MOST, worker->alloc);
     sl_buf_init(&call->text, TEXT_MOST, worker->alloc);
     sl_buf_init(&call->kept, 1, worker->alloc);
@@ -106,7 +106,7 @@ void sl_resp_call_leave(struct sl_resp_call *call, struct sl_buf *in)
     call->session = NULL;
     call->kept = *in;
     sl_buf_init(in, call->kept.ceiling, call->kept.alloc);
-    sl_ask_cancel(&call->ask);
+    sl_check_cancel(&call->ask);
 }
 
 /* ---- asking ---- */
@@ -172,7 +172,7 @@ void sl_resp_time_checks(struct sl_resp_worker *worker)
 {
     sl_ns now = sl_clock_wall();
 
-    sl_stats_took(worker->stats, "resp", now - worker->clock, worker->checks);
+    sl_metrics_took(worker->stats, "resp", now - worker->clock, worker->checks);
     worker->checks = 0;
     worker->clock = now;
 }

@@ -39,26 +39,26 @@ static char *put_flag(char *to, unsigned version, bool yes)
 }
 
 /* The limit whose numbers are shown, if one was asked. */
-static const struct sl_shown *shown_of(const struct sl_decision *d)
+static const struct sl_limit_view *shown_of(const struct sl_decision *d)
 {
     int i = d->by >= 0 ? d->by : d->report;
 
-    return i >= 0 && sl_shown_limited(&d->shown[i]) &&
-                   sl_shown_answered(&d->shown[i])
+    return i >= 0 && sl_limit_view_limited(&d->shown[i]) &&
+                   sl_limit_view_answered(&d->shown[i])
                ? &d->shown[i]
                : NULL;
 }
 
 static char *put_numbers(char *to, const struct sl_decision *d)
 {
-    const struct sl_shown *shown = shown_of(d);
+    const struct sl_limit_view *shown = shown_of(d);
     int64_t limit = -1, left = -1;
     sl_ns reset = SL_NS_NONE, wait = 0;
 
     if (shown) {
-        limit = (int64_t)sl_shown_count(shown);
+        limit = (int64_t)sl_limit_view_count(shown);
         left = (int64_t)shown->answer.remaining;
-        reset = sl_shown_reset_in(d, shown);
+        reset = sl_limit_view_reset_in(d, shown);
         wait = shown->answer.wait;
     }
     to = SL_RESP_PUT(to, "$5\r\nlimit\r\n");
@@ -150,30 +150,30 @@ static int write_json(struct sl_resp_call *call, const struct sl_decision *d,
 
 /* ---- asking ---- */
 
-static void on_answered(struct sl_ask *ask)
+static void on_answered(struct sl_check *ask)
 {
     sl_resp_answered(ask->ctx);
 }
 
-static void on_waits(struct sl_ask *ask)
+static void on_waits(struct sl_check *ask)
 {
     const struct sl_resp_call *call = ask->ctx;
 
     if (call->session && call->session->conn)
-        sl_conn_mind(call->session->conn);
+        sl_conn_watch_close(call->session->conn);
 }
 
 static void begin(struct sl_resp_call *call, bool spend,
-                  void (*done)(struct sl_ask *ask))
+                  void (*done)(struct sl_check *ask))
 {
     call->ask.done = done;
     call->ask.ctx = call;
     call->ask.waits = on_waits;
-    sl_ask_begin(&call->ask, &call->facts, spend);
+    sl_check_begin(&call->ask, &call->facts, spend);
 }
 
 /* What can't wait is decided at once, and what came before it even sooner. */
-static bool on_defers(struct sl_ask *ask, bool may)
+static bool on_defers(struct sl_check *ask, bool may)
 {
     struct sl_resp_call *call = ask->ctx;
     struct sl_resp_session *s = call->session;
@@ -209,16 +209,16 @@ static int complain(struct sl_resp_call *call)
 /* One that was late has a time of its own. */
 static void count(struct sl_resp_call *call, const struct sl_decision *d)
 {
-    struct sl_stats *stats = call->worker->stats;
+    struct sl_metrics *stats = call->worker->stats;
 
     if (!stats)
         return;
     if (call->session->late) {
-        sl_stats_decision(stats, d, "resp", sl_resp_took(call));
+        sl_metrics_decision(stats, d, "resp", sl_resp_took(call));
         return;
     }
     call->worker->checks++;
-    sl_stats_verdict(stats, d);
+    sl_metrics_verdict(stats, d);
 }
 
 static int reply_check(struct sl_resp_call *call)
@@ -238,7 +238,7 @@ int sl_resp_decide_checks(struct sl_resp_session *s)
 
     s->check_count = 0;
     for (unsigned i = 0; i < count; i++)
-        sl_ask_go(&s->checks[i]->ask);
+        sl_check_start(&s->checks[i]->ask);
     for (unsigned i = 0; i < count; i++) {
         if (!err)
             err = reply_check(s->checks[i]);
@@ -264,21 +264,21 @@ static int reply_explain(struct sl_resp_call *call)
 
 /* ---- forgetting ---- */
 
-static void on_forgotten(struct sl_ask *ask)
+static void on_forgotten(struct sl_check *ask)
 {
     if (ask->err)
-        sl_refuse(&ask->diag, ask->err, "the store did not answer in time");
+        sl_diag_error(&ask->diag, ask->err, "the store did not answer in time");
     sl_resp_answered(ask->ctx);
 }
 
 /* The decision says which limits they are. */
-static void on_looked(struct sl_ask *ask)
+static void on_looked(struct sl_check *ask)
 {
     ask->done = on_forgotten;
     if (ask->err)
         sl_resp_answered(ask->ctx);
     else
-        sl_ask_reset(ask);
+        sl_check_reset(ask);
 }
 
 static void begin_forget(struct sl_resp_call *call)

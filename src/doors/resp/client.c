@@ -34,7 +34,7 @@ static bool is_password(const struct sl_resp_worker *worker,
 static int refuse_password(struct sl_resp_session *s)
 {
     if (s->worker->stats)
-        sl_stats_refused(s->worker->stats, "resp", "password");
+        sl_metrics_refused(s->worker->stats, "resp", "password");
     if (++s->failures == FAILURES_MOST)
         s->ending = true;
     return sl_resp_write_error(

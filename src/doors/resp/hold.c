@@ -22,7 +22,7 @@ static int write_flag(struct sl_resp_session *s, bool yes)
     return sl_buf_add(s->out, yes ? SL_STR("#t\r\n") : SL_STR("#f\r\n"));
 }
 
-static int write_part(struct sl_resp_session *s, const struct sl_hold_ask *ask,
+static int write_part(struct sl_resp_session *s, const struct sl_hold_op *ask,
                       unsigned i)
 {
     const struct sl_held_part *part = &ask->call.parts[i];
@@ -43,7 +43,7 @@ static int write_part(struct sl_resp_session *s, const struct sl_hold_ask *ask,
     return err ? err : write_flag(s, part->over);
 }
 
-static int write_map(struct sl_resp_session *s, const struct sl_hold_ask *ask)
+static int write_map(struct sl_resp_session *s, const struct sl_hold_op *ask)
 {
     bool held = ask->verb == SL_VERB_EXTEND && !sl_hold_is_again(ask);
     int64_t left = held ? (int64_t)sl_span_in(ask->call.expires_in, SL_MS) : -1;
@@ -77,20 +77,20 @@ static void count(const struct sl_resp_call *call)
         [SL_VERB_RELEASE] = SL_HOLD_RELEASED_NOW,
         [SL_VERB_EXTEND] = SL_HOLD_EXTENDED,
     };
-    const struct sl_hold_ask *ask = &call->hold;
+    const struct sl_hold_op *ask = &call->hold;
 
     if (!call->worker->stats || (ask->err && ask->err != SLUICE_ENOENT))
         return;
-    sl_stats_hold(call->worker->stats, ask->err ? SL_HOLD_MISSED
-                                       : sl_hold_is_again(ask)
-                                           ? SL_HOLD_AGAIN
-                                           : events[ask->verb]);
+    sl_metrics_hold(call->worker->stats, ask->err ? SL_HOLD_MISSED
+                                         : sl_hold_is_again(ask)
+                                             ? SL_HOLD_AGAIN
+                                             : events[ask->verb]);
 }
 
 static int reply_hold(struct sl_resp_call *call)
 {
     struct sl_resp_session *s = call->session;
-    const struct sl_hold_ask *ask = &call->hold;
+    const struct sl_hold_op *ask = &call->hold;
     int err;
 
     count(call);
@@ -110,7 +110,7 @@ static int reply_hold(struct sl_resp_call *call)
 
 /* ---- asking ---- */
 
-static void on_ended(struct sl_hold_ask *ask)
+static void on_ended(struct sl_hold_op *ask)
 {
     sl_resp_answered(ask->ctx);
 }
@@ -119,7 +119,7 @@ static void begin_hold(struct sl_resp_call *call)
 {
     call->hold.done = on_ended;
     call->hold.ctx = call;
-    sl_hold_ask_begin(&call->hold, &call->question);
+    sl_hold_op_begin(&call->hold, &call->question);
 }
 
 /* ---- words ---- */
@@ -146,16 +146,16 @@ static bool is_twice(const struct sl_resp_call *call, struct sl_str limit)
 static bool read_costs(struct sl_resp_call *call, const struct sl_str *words,
                        unsigned count, struct sl_diag *why)
 {
-    struct sl_hold_question *q = &call->question;
+    struct sl_hold_op_input *q = &call->question;
 
     q->costs = call->costs;
     if (count == 1) {
         q->has_cost = true;
         if (read_cost(words[0], &q->cost))
             return true;
-        sl_refuse(why, SLUICE_EINVAL,
-                  "a cost is a whole number from 0 on, not '%s'",
-                  sl_resp_quote(words[0]).text);
+        sl_diag_error(why, SLUICE_EINVAL,
+                      "a cost is a whole number from 0 on, not '%s'",
+                      sl_resp_quote(words[0]).text);
         return false;
     }
     for (unsigned i = 0; i + 1 < count; i += 2) {
@@ -163,10 +163,11 @@ static bool read_costs(struct sl_resp_call *call, const struct sl_str *words,
 
         if (is_twice(call, words[i]) || q->cost_count == SL_RESP_FACTS ||
             !read_cost(words[i + 1], &cost->cost)) {
-            sl_refuse(why, SLUICE_EINVAL,
-                      "write LIMIT COST, each limit once and at most %d, not "
-                      "'%s'",
-                      SL_RESP_FACTS, sl_resp_quote(words[i]).text);
+            sl_diag_error(
+                why, SLUICE_EINVAL,
+                "write LIMIT COST, each limit once and at most %d, not "
+                "'%s'",
+                SL_RESP_FACTS, sl_resp_quote(words[i]).text);
             return false;
         }
         cost->limit = words[i];
@@ -174,15 +175,15 @@ static bool read_costs(struct sl_resp_call *call, const struct sl_str *words,
     }
     if (count % 2 == 0)
         return true;
-    sl_refuse(why, SLUICE_EINVAL, "'%s' has no cost behind it",
-              sl_resp_quote(words[count - 1]).text);
+    sl_diag_error(why, SLUICE_EINVAL, "'%s' has no cost behind it",
+                  sl_resp_quote(words[count - 1]).text);
     return false;
 }
 
 static bool read_words(struct sl_resp_call *call,
                        const struct sl_resp_command *c, struct sl_diag *why)
 {
-    struct sl_hold_question *q = &call->question;
+    struct sl_hold_op_input *q = &call->question;
     const struct sl_str *words = c->args + 2;
     unsigned count = c->count - 2;
 
@@ -196,10 +197,10 @@ static bool read_words(struct sl_resp_call *call,
         return !sl_hold_span(words[0], &q->hold, why);
     if (q->verb == SL_VERB_RELEASE && count == 0)
         return true;
-    sl_refuse(why, SLUICE_EINVAL,
-              q->verb == SL_VERB_EXTEND
-                  ? "for how long? write SLUICE.EXTEND id 30s"
-                  : "write SLUICE.RELEASE id, and no more");
+    sl_diag_error(why, SLUICE_EINVAL,
+                  q->verb == SL_VERB_EXTEND
+                      ? "for how long? write SLUICE.EXTEND id 30s"
+                      : "write SLUICE.RELEASE id, and no more");
     return false;
 }
 
@@ -211,7 +212,7 @@ static int end(struct sl_resp_session *s, const struct sl_resp_command *c,
 
     if (!call)
         return sl_resp_refuse(s, "there is no memory");
-    call->question = (struct sl_hold_question){
+    call->question = (struct sl_hold_op_input){
         .verb = verb, .name = c->args[1], .now = sl_resp_now(call->worker)};
     if (read_words(call, c, &why))
         return sl_resp_ask(call, 1, begin_hold, reply_hold);

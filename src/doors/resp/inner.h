@@ -17,7 +17,7 @@
 struct sl_resp_session {
     struct sl_resp_worker *worker;
     struct sl_conn *conn; /* NULL in tests */
-    struct sl_standing place;
+    struct sl_conn_count place;
     struct sl_buf *out; /* replies: the connection's */
     bool shakes;        /* TLS: hands may not have been shaken yet */
     bool partial;       /* the beginning of a command is there */
@@ -124,15 +124,15 @@ struct sl_resp_call {
     unsigned count;
 
     /* A check. */
-    struct sl_ask ask;
-    struct sl_facts facts;
+    struct sl_check ask;
+    struct sl_request facts;
     struct sl_header headers[SL_RESP_FACTS];
     struct sl_cost costs[SL_RESP_FACTS];
     bool json;
     struct sl_arena ink; /* of a decision, rendered */
     struct sl_buf text;
-    struct sl_hold_ask hold; /* how a hold ends */
-    struct sl_hold_question question;
+    struct sl_hold_op hold; /* how a hold ends */
+    struct sl_hold_op_input question;
 };
 
 /* A call for the session, which has none; it is session->call then. NULL

@@ -27,7 +27,7 @@ static const struct field {
 } fields[] = {
 #define FIELD(name, place)                                                     \
     {                                                                          \
-        {name, sizeof(name) - 1}, offsetof(struct sl_facts, place)             \
+        {name, sizeof(name) - 1}, offsetof(struct sl_request, place)           \
     }
     FIELD("user", user), FIELD("org", org),
     FIELD("plan", plan), FIELD("role", role),
@@ -44,7 +44,7 @@ static const char *const others[] = {"cost", "hold",    "wait",
 static bool refuse(struct sl_diag *why, const char *sentence,
                    struct sl_str word)
 {
-    sl_refuse(why, SLUICE_EINVAL, sentence, sl_resp_quote(word).text);
+    sl_diag_error(why, SLUICE_EINVAL, sentence, sl_resp_quote(word).text);
     return false;
 }
 
@@ -58,12 +58,13 @@ static bool unknown(struct sl_str word, struct sl_diag *why)
     for (size_t i = 0; i < SL_LEN(others); i++)
         names[SL_LEN(fields) + i] = others[i];
     near = sl_str_nearest(word, names, SL_LEN(names));
-    sl_refuse(why, SLUICE_EINVAL, "'%s' is none of the words%s%s%s",
-              sl_resp_quote(word).text, near ? "; did you mean '" : "",
-              near ? near
-                   : " user, org, plan, role, ip, id, body, idempotency_key, "
-                     "cost, cost.LIMIT, hold, wait, header.NAME and as",
-              near ? "'?" : "");
+    sl_diag_error(
+        why, SLUICE_EINVAL, "'%s' is none of the words%s%s%s",
+        sl_resp_quote(word).text, near ? "; did you mean '" : "",
+        near ? near
+             : " user, org, plan, role, ip, id, body, idempotency_key, "
+               "cost, cost.LIMIT, hold, wait, header.NAME and as",
+        near ? "'?" : "");
     return false;
 }
 
@@ -81,7 +82,7 @@ static bool read_amount(struct sl_str word, uint64_t *ret, struct sl_diag *why)
 static bool read_cost(struct sl_resp_call *call, struct sl_str name,
                       struct sl_str value, struct sl_diag *why)
 {
-    struct sl_facts *facts = &call->facts;
+    struct sl_request *facts = &call->facts;
     struct sl_cost *cost = &call->costs[facts->cost_count];
 
     if (name.len == 0) {
@@ -104,7 +105,7 @@ static bool read_cost(struct sl_resp_call *call, struct sl_str name,
 static bool read_header(struct sl_resp_call *call, struct sl_str name,
                         struct sl_str value, struct sl_diag *why)
 {
-    struct sl_facts *facts = &call->facts;
+    struct sl_request *facts = &call->facts;
 
     for (unsigned i = 0; i < facts->header_count; i++)
         if (sl_str_eq_nocase(call->headers[i].name, name))
@@ -178,7 +179,7 @@ static bool is_field(struct sl_str word)
 
 /* The first words: how many they are, or 0. A path may be spelt in whatever
  * way a server would take it. */
-static unsigned read_subject(struct sl_facts *facts,
+static unsigned read_subject(struct sl_request *facts,
                              const struct sl_resp_command *c)
 {
     if (IS(c->args[1], "job")) {
@@ -198,13 +199,13 @@ static unsigned read_subject(struct sl_facts *facts,
 bool sl_resp_read_check(struct sl_resp_call *call,
                         const struct sl_resp_command *c, struct sl_diag *why)
 {
-    struct sl_facts *facts = &call->facts;
-    const struct sl_live *before = call->ask.live;
+    struct sl_request *facts = &call->facts;
+    const struct sl_active_policy *before = call->ask.live;
     unsigned at;
 
-    if (sl_ask_hold(&call->ask) != before && before)
+    if (sl_check_hold(&call->ask) != before && before)
         sl_resp_calls_trim(call->worker);
-    *facts = (struct sl_facts){
+    *facts = (struct sl_request){
         .trusted = true, /* he has the password, or sits on this machine */
         .headers = call->headers,
         .costs = call->costs,
@@ -223,5 +224,5 @@ bool sl_resp_read_check(struct sl_resp_call *call,
     if (at < c->count)
         return refuse(why, "'%s' has no value behind it", c->args[at]);
     facts->has_body = facts->body.at != NULL;
-    return sl_facts_check(call->ask.live->policy, facts, why) == 0;
+    return sl_request_check(call->ask.live->policy, facts, why) == 0;
 }

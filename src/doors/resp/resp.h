@@ -32,16 +32,16 @@ struct sl_resp_door {
     sl_ns command_deadline;   /* from the first byte to the last; 0: 10 s */
     sl_ns idle_deadline;      /* 0: none, as with Redis */
     unsigned pipeline_most;   /* commands carried out per turn; 0: 256 */
-    struct sl_crowd *crowd;   /* NULL: each worker has its own cap only */
+    struct sl_conn_limit *crowd; /* NULL: each worker has its own cap only */
 };
 
 struct sl_resp_worker {
     const struct sl_resp_door *door;
     struct sl_loop *loop;
     struct sl_engine *engine;
-    const struct sl_station *station; /* this thread's */
+    const struct sl_engine_ctx *station; /* this thread's */
     struct sl_throttles throttles;
-    struct sl_stats *stats; /* this thread's; NULL: nothing is counted */
+    struct sl_metrics *stats; /* this thread's; NULL: nothing is counted */
     struct sl_tls *tls;
     const struct sl_alloc *alloc;
     struct sl_conns *conns;
@@ -60,7 +60,7 @@ struct sl_resp_worker {
  * `alloc` is libc's, NULL `stats` counts nothing. */
 void sl_resp_worker_init(struct sl_resp_worker *worker,
                          const struct sl_resp_door *door,
-                         struct sl_engine *engine, struct sl_stats *stats,
+                         struct sl_engine *engine, struct sl_metrics *stats,
                          const struct sl_alloc *alloc);
 void sl_resp_worker_done(struct sl_resp_worker *worker);
 
@@ -71,7 +71,7 @@ void sl_resp_worker_engine(struct sl_resp_worker *worker,
 SL_MUST_USE int
 sl_resp_worker_open(struct sl_resp_worker *worker,
                     const struct sl_resp_door *door, struct sl_loop *loop,
-                    struct sl_engine *engine, struct sl_stats *stats,
+                    struct sl_engine *engine, struct sl_metrics *stats,
                     unsigned connections_most, struct sl_diag *diag);
 void sl_resp_worker_close(struct sl_resp_worker *worker);
 

@@ -27,7 +27,7 @@ static bool is_full(const struct sl_resp_session *s)
 static void count_refusal(const struct sl_resp_session *s, const char *why)
 {
     if (s->worker->stats)
-        sl_stats_refused(s->worker->stats, "resp", why);
+        sl_metrics_refused(s->worker->stats, "resp", why);
 }
 
 /* ---- HTTP ---- */

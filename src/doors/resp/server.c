@@ -35,7 +35,7 @@
 static void count_refusal(const struct sl_resp_worker *worker, const char *why)
 {
     if (worker->stats)
-        sl_stats_refused(worker->stats, "resp", why);
+        sl_metrics_refused(worker->stats, "resp", why);
 }
 
 /* ---- deadlines ---- */
@@ -142,8 +142,8 @@ static void on_close(struct sl_conn *conn)
     if (s->call)
         sl_resp_call_leave(s->call, &conn->in);
     if (worker->stats)
-        sl_stats_connection(worker->stats, "resp", -1);
-    sl_standing_leave(&s->place);
+        sl_metrics_connection(worker->stats, "resp", -1);
+    sl_conn_count_leave(&s->place);
     sl_alloc_free(worker->alloc, s, sizeof(*s));
 }
 
@@ -184,14 +184,14 @@ static void keep_alive(int fd)
 void sl_resp_accept(void *ctx, int fd, const struct sl_address *peer)
 {
     struct sl_resp_worker *worker = ctx;
-    struct sl_standing place;
+    struct sl_conn_count place;
     const char *why =
-        sl_standing_take(&place, worker->door->crowd, worker->engine, peer);
+        sl_conn_count_take(&place, worker->door->crowd, worker->engine, peer);
     struct sl_resp_session *s =
         why ? NULL : sl_alloc_new(worker->alloc, sizeof(*s));
 
     if (!s) {
-        sl_standing_leave(&place);
+        sl_conn_count_leave(&place);
         count_refusal(worker, why ? why : "no_memory");
         close(fd);
         return;
@@ -203,14 +203,14 @@ void sl_resp_accept(void *ctx, int fd, const struct sl_address *peer)
         keep_alive(fd);
     if (open_conn(s, fd, peer)) {
         count_refusal(worker, "too_many");
-        sl_standing_leave(&place);
+        sl_conn_count_leave(&place);
         sl_alloc_free(worker->alloc, s, sizeof(*s));
         return;
     }
     s->out = &s->conn->out;
     s->admitted = sl_resp_is_open(s);
     if (worker->stats)
-        sl_stats_connection(worker->stats, "resp", +1);
+        sl_metrics_connection(worker->stats, "resp", +1);
     if (s->shakes || !s->admitted)
         sl_conn_deadline(s->conn, command_deadline(worker));
     else
@@ -229,7 +229,7 @@ static void drain_one(struct sl_conn *conn, void *ctx)
 void sl_resp_drain(struct sl_resp_worker *worker)
 {
     worker->draining = true;
-    sl_conns_hurry(worker->conns);
+    sl_conns_shorten_linger(worker->conns);
     sl_conns_each(worker->conns, drain_one, NULL);
 }
 
@@ -237,7 +237,7 @@ void sl_resp_drain(struct sl_resp_worker *worker)
 
 int sl_resp_worker_open(struct sl_resp_worker *worker,
                         const struct sl_resp_door *door, struct sl_loop *loop,
-                        struct sl_engine *engine, struct sl_stats *stats,
+                        struct sl_engine *engine, struct sl_metrics *stats,
                         unsigned connections_most, struct sl_diag *diag)
 {
     int err;
@@ -245,11 +245,12 @@ int sl_resp_worker_open(struct sl_resp_worker *worker,
     sl_resp_worker_init(worker, door, engine, stats, NULL);
     worker->loop = worker->throttles.loop = loop;
     if (sl_hash_key_make(&worker->secret))
-        return sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");
+        return sl_diag_error(diag, SLUICE_ESYS,
+                             "the system gives no random bytes");
     err = sl_conns_open(loop, connections_most, &worker->conns);
     if (err) {
         sl_resp_worker_close(worker);
-        return sl_refuse(diag, err, "there is no memory");
+        return sl_diag_error(diag, err, "there is no memory");
     }
     return 0;
 }

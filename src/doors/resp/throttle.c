@@ -46,7 +46,7 @@ static int write_one(struct sl_buf *out, const struct sl_throttle *t, bool crab)
 static void count(struct sl_resp_call *call)
 {
     sl_ns took = sl_resp_took(call);
-    struct sl_stats_throttles counted = {0};
+    struct sl_metrics_throttles counted = {0};
 
     if (!call->worker->stats)
         return;
@@ -57,7 +57,7 @@ static void count(struct sl_resp_call *call)
         counted.denied += !t->err && t->limited;
         counted.allowed += !t->err && !t->limited;
     }
-    sl_stats_throttles(call->worker->stats, &counted, "resp", took);
+    sl_metrics_throttles(call->worker->stats, &counted, "resp", took);
 }
 
 static int write_all(struct sl_resp_call *call)
@@ -83,7 +83,7 @@ static void ask_all(struct sl_resp_call *call)
 
     for (unsigned i = 0; i < call->count; i++)
         asked[i] = &call->throttles[i];
-    sl_throttle_ask(&call->worker->throttles, asked, call->count);
+    sl_throttle_take(&call->worker->throttles, asked, call->count);
 }
 
 int sl_resp_flush(struct sl_resp_session *s)
@@ -124,8 +124,8 @@ static bool read_number(const struct sl_resp_command *c, unsigned index,
 
     if (sl_resp_integer(c->args[index], ret))
         return true;
-    sl_refuse(why, SLUICE_EINVAL, "%s is a whole number, not '%s'",
-              names[index - 2], sl_resp_quote(c->args[index]).text);
+    sl_diag_error(why, SLUICE_EINVAL, "%s is a whole number, not '%s'",
+                  names[index - 2], sl_resp_quote(c->args[index]).text);
     return false;
 }
 
@@ -143,8 +143,8 @@ static bool read_throttle(struct sl_throttle *t,
     if (!crab && burst < INT64_MAX)
         burst++; /* redis-cell lets one more through than its burst says */
     if (crab && t->quantity < 0) {
-        sl_refuse(why, SLUICE_EINVAL,
-                  "quantity is not negative; CL.THROTTLE gives back");
+        sl_diag_error(why, SLUICE_EINVAL,
+                      "quantity is not negative; CL.THROTTLE gives back");
         return false;
     }
     t->key = c->args[1];
@@ -181,7 +181,7 @@ static int collect(struct sl_resp_session *s, const struct sl_resp_command *c,
     if (!read_throttle(t, c, crab, &why))
         return complain(s, c, &why);
     if (sl_resp_name(call, t)) {
-        sl_refuse(&why, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&why, SLUICE_ENOMEM, "there is no memory");
         return complain(s, c, &why);
     }
     t->now = sl_resp_now(s->worker);

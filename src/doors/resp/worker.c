@@ -5,10 +5,10 @@
 
 void sl_resp_worker_init(struct sl_resp_worker *worker,
                          const struct sl_resp_door *door,
-                         struct sl_engine *engine, struct sl_stats *stats,
+                         struct sl_engine *engine, struct sl_metrics *stats,
                          const struct sl_alloc *alloc)
 {
-    static const struct sl_station bare;
+    static const struct sl_engine_ctx bare;
 
     memset(worker, 0, sizeof(*worker));
     worker->door = door;

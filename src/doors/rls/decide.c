@@ -25,10 +25,10 @@ enum { LOOKS, TAKES, REFUNDS, ROUNDS };
 /* ---- life ---- */
 
 void sl_rls_call_init(struct sl_rls_call *call, struct sl_engine *engine,
-                      const struct sl_station *station,
+                      const struct sl_engine_ctx *station,
                       const struct sl_alloc *alloc)
 {
-    sl_ask_init(&call->ask, engine, station, alloc);
+    sl_check_init(&call->ask, engine, station, alloc);
     call->ask.no_wait = true; /* Envoy gives up long before its turn comes */
     sl_arena_init(&call->arena, ARENA_MOST, alloc);
     sl_arena_init(&call->ink, ARENA_MOST, alloc);
@@ -37,7 +37,7 @@ void sl_rls_call_init(struct sl_rls_call *call, struct sl_engine *engine,
 
 void sl_rls_call_done(struct sl_rls_call *call)
 {
-    sl_ask_done(&call->ask);
+    sl_check_done(&call->ask);
     sl_arena_done(&call->arena);
     sl_arena_done(&call->ink);
 }
@@ -146,12 +146,12 @@ static int describe(struct sl_rls_call *call, struct sl_diag *diag)
 
 static void count(const struct sl_rls_call *call)
 {
-    const struct sl_ask *ask = &call->ask;
+    const struct sl_check *ask = &call->ask;
     sl_ns took = sl_clock_wall() - call->asked_at;
 
     if (ask->spend && !ask->decision.give_back && call->stats)
-        sl_stats_decision(call->stats, &ask->decision, call->door,
-                          took > 0 ? took : 0);
+        sl_metrics_decision(call->stats, &ask->decision, call->door,
+                            took > 0 ? took : 0);
 }
 
 /* The headers and the body are those of the first refusal, or of the round that
@@ -178,7 +178,7 @@ static bool counts_as_quota(const struct sl_rls_call *call)
 /* Keep what was answered. 0, or why there is no answer. */
 static int keep(struct sl_rls_call *call)
 {
-    struct sl_ask *ask = &call->ask;
+    struct sl_check *ask = &call->ask;
     const struct sl_decision *d = &ask->decision;
     int err = ask->err;
 
@@ -186,9 +186,9 @@ static int keep(struct sl_rls_call *call)
         return err;
     count(call);
     if (d->reason == SL_REASON_STORE)
-        return sl_refuse(&ask->diag, SLUICE_ESTORE,
-                         "the store does not answer, and the policy denies "
-                         "then");
+        return sl_diag_error(&ask->diag, SLUICE_ESTORE,
+                             "the store does not answer, and the policy denies "
+                             "then");
     for (unsigned i = 0; i < call->chosen_count; i++)
         sl_rls_status_of(d, i, &call->response.statuses[call->chosen[i]]);
     if (counts_as_quota(call)) {
@@ -198,12 +198,12 @@ static int keep(struct sl_rls_call *call)
     }
     err = render(call);
     call->denied = call->denied || !d->allowed;
-    return err ? sl_refuse(&ask->diag, err, "there is no memory") : 0;
+    return err ? sl_diag_error(&ask->diag, err, "there is no memory") : 0;
 }
 
 static void go_on(struct sl_rls_call *call);
 
-static void on_answer(struct sl_ask *ask)
+static void on_answer(struct sl_check *ask)
 {
     struct sl_rls_call *call = ask->ctx;
 
@@ -220,7 +220,7 @@ static bool ask(struct sl_rls_call *call)
     call->ask.ctx = call;
     call->asked_at = sl_clock_wall();
     call->inside = true;
-    sl_ask_sides(&call->ask, call->facts, call->chosen_count, spend);
+    sl_check_descriptors(&call->ask, call->facts, call->chosen_count, spend);
     call->inside = false;
     return !call->ask.busy;
 }
@@ -260,7 +260,7 @@ static void go_on(struct sl_rls_call *call)
  * them counted each for itself? */
 static int choose_way(struct sl_rls_call *call, struct sl_diag *diag)
 {
-    const struct sl_live *live = sl_ask_hold(&call->ask);
+    const struct sl_active_policy *live = sl_check_hold(&call->ask);
     int err = 0;
 
     if (!live->policy->counts_each)
@@ -274,7 +274,7 @@ static int choose_way(struct sl_rls_call *call, struct sl_diag *diag)
         route = sl_decide_route(&call->ask.decision, live, &call->facts[0]);
         call->routes[i] = route;
         if (!route)
-            err = sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+            err = sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
         else if (route->count != SL_COUNT_ALL)
             call->each = true;
         call->response.statuses[i] =

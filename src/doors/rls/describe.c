@@ -14,7 +14,7 @@
 #include "net/loop.h"
 
 /* Where the facts have a place for the key; NULL if they have none. */
-static struct sl_str *place_of(struct sl_facts *facts, struct sl_str key)
+static struct sl_str *place_of(struct sl_request *facts, struct sl_str key)
 {
     const struct {
         const char *key;
@@ -47,7 +47,7 @@ static bool is_header(struct sl_str key, struct sl_str *name)
 }
 
 static void read_entries(const struct sl_rls_descriptor *d,
-                         struct sl_facts *facts, struct sl_header *headers,
+                         struct sl_request *facts, struct sl_header *headers,
                          struct sl_descriptor_entry *entries)
 {
     for (unsigned i = 0; i < d->entry_count; i++) {
@@ -67,25 +67,26 @@ static void read_entries(const struct sl_rls_descriptor *d,
     facts->entry_count = d->entry_count;
 }
 
-static int take_limit(const struct sl_rls_descriptor *d, struct sl_facts *facts,
-                      struct sl_diag *diag)
+static int take_limit(const struct sl_rls_descriptor *d,
+                      struct sl_request *facts, struct sl_diag *diag)
 {
     if (!d->has_limit)
         return 0;
-    facts->imposed = (struct sl_imposed){
+    facts->imposed = (struct sl_fixed_rate){
         .count = d->requests_per_unit,
         .period = sl_rls_unit_length(d->unit),
     };
     if (facts->imposed.period == 0)
-        return sl_refuse(diag, SLUICE_EINVAL,
-                         "the limit of a descriptor has unit %u; there are 1 "
-                         "(second) to 6 (year)",
-                         d->unit);
+        return sl_diag_error(
+            diag, SLUICE_EINVAL,
+            "the limit of a descriptor has unit %u; there are 1 "
+            "(second) to 6 (year)",
+            d->unit);
     return 0;
 }
 
 int sl_rls_describe(struct sl_rls_call *call, unsigned index,
-                    struct sl_facts *ret, struct sl_diag *diag)
+                    struct sl_request *ret, struct sl_diag *diag)
 {
     const struct sl_rls_request *request = &call->request;
     const struct sl_rls_descriptor *d = &request->descriptors[index];
@@ -96,8 +97,8 @@ int sl_rls_describe(struct sl_rls_call *call, unsigned index,
         sl_arena_take(&call->arena, count * sizeof(*entries));
 
     if (!headers || !entries)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
-    *ret = (struct sl_facts){
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+    *ret = (struct sl_request){
         .trusted = true, /* whoever may use the door may say who asks */
         .domain = request->domain,
         .has_cost = d->has_hits || request->hits > 0,
@@ -120,7 +121,7 @@ static uint32_t fit(uint64_t number)
     return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
-static enum sl_rls_unit unit_of(const struct sl_shown *shown)
+static enum sl_rls_unit unit_of(const struct sl_limit_view *shown)
 {
     if (!shown->numbers->calendar)
         return sl_rls_unit_of(shown->numbers->period);
@@ -138,26 +139,27 @@ static enum sl_rls_unit unit_of(const struct sl_shown *shown)
 }
 
 /* Is less of `a` left than of `b`, as a share of what it holds? */
-static bool is_tighter(const struct sl_shown *a, const struct sl_shown *b)
+static bool is_tighter(const struct sl_limit_view *a,
+                       const struct sl_limit_view *b)
 {
-    return (unsigned __int128)a->answer.remaining * sl_shown_capacity(b) <
-           (unsigned __int128)b->answer.remaining * sl_shown_capacity(a);
+    return (unsigned __int128)a->answer.remaining * sl_limit_view_capacity(b) <
+           (unsigned __int128)b->answer.remaining * sl_limit_view_capacity(a);
 }
 
 /* The limit whose numbers a side shows: the first that refuses, else the
  * tightest, and what is enforced before what only looks on. */
-static const struct sl_shown *choose(const struct sl_decision *d,
-                                     const struct sl_side *side)
+static const struct sl_limit_view *
+choose(const struct sl_decision *d, const struct sl_descriptor_match *side)
 {
-    const struct sl_shown *best = NULL;
+    const struct sl_limit_view *best = NULL;
 
     for (unsigned i = 0; i < d->shown_count; i++) {
-        const struct sl_shown *s = &d->shown[i];
+        const struct sl_limit_view *s = &d->shown[i];
 
-        if (!(side->shown >> i & 1) || !sl_shown_limited(s) ||
-            !sl_shown_answered(s))
+        if (!(side->shown >> i & 1) || !sl_limit_view_limited(s) ||
+            !sl_limit_view_answered(s))
             continue;
-        if (sl_shown_denies(d, s))
+        if (sl_decision_view_denies(d, s))
             return s;
         if (!best || s->mode < best->mode ||
             (s->mode == best->mode && is_tighter(s, best)))
@@ -168,7 +170,7 @@ static const struct sl_shown *choose(const struct sl_decision *d,
 
 /* Is there a limit, and does it bound nobody? */
 static bool is_unlimited(const struct sl_decision *d,
-                         const struct sl_side *side)
+                         const struct sl_descriptor_match *side)
 {
     bool any = false;
 
@@ -185,9 +187,9 @@ static bool is_unlimited(const struct sl_decision *d,
 void sl_rls_status_of(const struct sl_decision *d, unsigned index,
                       struct sl_rls_status *ret)
 {
-    const struct sl_side *side = &d->sides[index];
-    const struct sl_shown *s = choose(d, side);
-    bool denied = side->refused || (s && sl_shown_denies(d, s));
+    const struct sl_descriptor_match *side = &d->sides[index];
+    const struct sl_limit_view *s = choose(d, side);
+    bool denied = side->refused || (s && sl_decision_view_denies(d, s));
 
     *ret = (struct sl_rls_status){
         .code = denied ? SL_RLS_OVER_LIMIT : SL_RLS_OK,
@@ -198,9 +200,9 @@ void sl_rls_status_of(const struct sl_decision *d, unsigned index,
     if (!s)
         return;
     ret->has_limit = true;
-    ret->requests_per_unit = fit(sl_shown_count(s));
+    ret->requests_per_unit = fit(sl_limit_view_count(s));
     ret->unit = unit_of(s);
     ret->name = s->rule->name;
     ret->remaining = fit(s->answer.remaining);
-    ret->reset_in = sl_shown_reset_in(d, s);
+    ret->reset_in = sl_limit_view_reset_in(d, s);
 }

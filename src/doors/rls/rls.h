@@ -17,10 +17,10 @@
 #include "wire/rls.h"
 
 struct sl_rls_call {
-    struct sl_ask ask;
-    struct sl_loop *loop;   /* for the time */
-    struct sl_stats *stats; /* NULL: nothing is counted */
-    const char *door;       /* for metrics */
+    struct sl_check ask;
+    struct sl_loop *loop;     /* for the time */
+    struct sl_metrics *stats; /* NULL: nothing is counted */
+    const char *door;         /* for metrics */
     struct sl_arena arena, ink;
     void (*done)(struct sl_rls_call *call);
     void *ctx; /* the asker's, as is `done` */
@@ -39,7 +39,7 @@ struct sl_rls_call {
     unsigned step; /* which of the rounds */
     struct sl_rendered rendered;
     bool has_rendered;
-    struct sl_facts facts[SL_RLS_DESCRIPTORS];
+    struct sl_request facts[SL_RLS_DESCRIPTORS];
     const struct sl_route *routes[SL_RLS_DESCRIPTORS]; /* if `each` */
     unsigned quotas, quotas_over; /* `count: quota`: how many, and denied */
     unsigned chosen[SL_RLS_DESCRIPTORS]; /* of the round: which descriptors */
@@ -47,7 +47,7 @@ struct sl_rls_call {
 };
 
 void sl_rls_call_init(struct sl_rls_call *call, struct sl_engine *engine,
-                      const struct sl_station *station,
+                      const struct sl_engine_ctx *station,
                       const struct sl_alloc *alloc);
 void sl_rls_call_done(struct sl_rls_call *call);
 
@@ -63,7 +63,7 @@ void sl_rls_decide(struct sl_rls_call *call);
 
 /* The facts of one descriptor. SLUICE_ENOMEM, SLUICE_EINVAL. */
 SL_MUST_USE int sl_rls_describe(struct sl_rls_call *call, unsigned index,
-                                struct sl_facts *ret, struct sl_diag *diag);
+                                struct sl_request *ret, struct sl_diag *diag);
 
 /* The status of the descriptor that is side `index` of the decision. */
 void sl_rls_status_of(const struct sl_decision *decision, unsigned index,

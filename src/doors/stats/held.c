@@ -10,7 +10,7 @@
 #include "doors/stats/page.h"
 
 static const char *const events[SL_HOLD_EVENTS] = {
-    [SL_HELD] = "held",
+    [SL_METRIC_HELD] = "held",
     [SL_HOLD_SETTLED_NOW] = "settled",
     [SL_HOLD_RELEASED_NOW] = "released",
     [SL_HOLD_EXTENDED] = "extended",
@@ -29,19 +29,19 @@ static void add_one(sl_stat *value)
     atomic_store_explicit(value, old + 1, memory_order_relaxed);
 }
 
-void sl_stats_hold(struct sl_stats *stats, enum sl_hold_event event)
+void sl_metrics_hold(struct sl_metrics *stats, enum sl_hold_event event)
 {
     add_one(&stats->holds[event]);
 }
 
-void sl_stats_turn(struct sl_stats *stats, const struct sl_decision *d)
+void sl_metrics_turn(struct sl_metrics *stats, const struct sl_decision *d)
 {
     unsigned i = 0;
 
     if (d->reason == SL_REASON_QUEUE)
-        add_one(&stats->turns[SL_TURN_REFUSED]);
+        add_one(&stats->turns[SL_WAIT_REFUSED]);
     else if (d->waited >= 0)
-        add_one(&stats->turns[d->allowed ? SL_TURN_GRANTED : SL_TURN_DENIED]);
+        add_one(&stats->turns[d->allowed ? SL_WAIT_GRANTED : SL_WAIT_DENIED]);
     if (d->waited < 0)
         return;
     while (i < SL_WAIT_BOUNDS && d->waited > sl_wait_bounds[i].most)
@@ -64,7 +64,7 @@ static bool is_of(const struct sl_upstream_stats *row, struct sl_str endpoint)
 }
 
 /* The endpoint's row; the last one is for all that find none. */
-static struct sl_upstream_stats *find_row(struct sl_stats *stats,
+static struct sl_upstream_stats *find_row(struct sl_metrics *stats,
                                           struct sl_str endpoint)
 {
     unsigned count =
@@ -88,8 +88,8 @@ static struct sl_upstream_stats *find_row(struct sl_stats *stats,
     return row;
 }
 
-void sl_stats_upstream(struct sl_stats *stats, struct sl_str endpoint,
-                       unsigned status)
+void sl_metrics_upstream(struct sl_metrics *stats, struct sl_str endpoint,
+                         unsigned status)
 {
     unsigned class = status >= 100 && status <= 599 ? status / 100 : 0;
 
@@ -103,22 +103,22 @@ static uint64_t read_stat(const sl_stat *value)
     return atomic_load_explicit(value, memory_order_relaxed);
 }
 
-static void put_holds(struct sl_page *page, const char *name,
-                      struct sl_stats *const *all, unsigned count)
+static void put_holds(struct sl_metrics_write *page, const char *name,
+                      struct sl_metrics *const *all, unsigned count)
 {
     for (unsigned event = 0; event < SL_HOLD_EVENTS; event++) {
         uint64_t value = 0;
 
         for (unsigned i = 0; i < count; i++)
             value += read_stat(&all[i]->holds[event]);
-        sl_page_add(page, name);
-        sl_page_label(page, '{', "event", sl_str_c(events[event]));
-        sl_page_add(page, "}");
-        sl_page_number(page, value);
+        sl_metrics_write_add(page, name);
+        sl_metrics_write_label(page, '{', "event", sl_str_c(events[event]));
+        sl_metrics_write_add(page, "}");
+        sl_metrics_write_number(page, value);
     }
 }
 
-static const struct sl_upstream_stats *find_in(const struct sl_stats *stats,
+static const struct sl_upstream_stats *find_in(const struct sl_metrics *stats,
                                                const char *endpoint)
 {
     unsigned count =
@@ -131,8 +131,8 @@ static const struct sl_upstream_stats *find_in(const struct sl_stats *stats,
 }
 
 /* All threads' counts of one endpoint. */
-static void put_endpoint(struct sl_page *page, const char *name,
-                         const char *endpoint, struct sl_stats *const *all,
+static void put_endpoint(struct sl_metrics_write *page, const char *name,
+                         const char *endpoint, struct sl_metrics *const *all,
                          unsigned count)
 {
     for (unsigned class = 0; class < SL_CLASSES; class ++) {
@@ -145,15 +145,15 @@ static void put_endpoint(struct sl_page *page, const char *name,
         }
         if (value == 0)
             continue;
-        sl_page_add(page, name);
-        sl_page_label(page, '{', "endpoint", sl_str_c(endpoint));
-        sl_page_label(page, ',', "class", sl_str_c(classes[class]));
-        sl_page_add(page, "}");
-        sl_page_number(page, value);
+        sl_metrics_write_add(page, name);
+        sl_metrics_write_label(page, '{', "endpoint", sl_str_c(endpoint));
+        sl_metrics_write_label(page, ',', "class", sl_str_c(classes[class]));
+        sl_metrics_write_add(page, "}");
+        sl_metrics_write_number(page, value);
     }
 }
 
-static bool is_known(struct sl_stats *const *all, unsigned before,
+static bool is_known(struct sl_metrics *const *all, unsigned before,
                      const char *endpoint)
 {
     for (unsigned i = 0; i < before; i++)
@@ -162,8 +162,8 @@ static bool is_known(struct sl_stats *const *all, unsigned before,
     return false;
 }
 
-static void put_upstream(struct sl_page *page, const char *name,
-                         struct sl_stats *const *all, unsigned count)
+static void put_upstream(struct sl_metrics_write *page, const char *name,
+                         struct sl_metrics *const *all, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         unsigned rows =
@@ -176,43 +176,45 @@ static void put_upstream(struct sl_page *page, const char *name,
     }
 }
 
-static void put_turns(struct sl_page *page, const char *name,
-                      struct sl_stats *const *all, unsigned count)
+static void put_turns(struct sl_metrics_write *page, const char *name,
+                      struct sl_metrics *const *all, unsigned count)
 {
-    static const char *const ends[SL_TURNS] = {"granted", "denied", "refused"};
+    static const char *const ends[SL_WAIT_RESULTS] = {"granted", "denied",
+                                                      "refused"};
 
-    for (unsigned end = 0; end < SL_TURNS; end++) {
+    for (unsigned end = 0; end < SL_WAIT_RESULTS; end++) {
         uint64_t value = 0;
 
         for (unsigned i = 0; i < count; i++)
             value += read_stat(&all[i]->turns[end]);
-        sl_page_add(page, name);
-        sl_page_label(page, '{', "result", sl_str_c(ends[end]));
-        sl_page_add(page, "}");
-        sl_page_number(page, value);
+        sl_metrics_write_add(page, name);
+        sl_metrics_write_label(page, '{', "result", sl_str_c(ends[end]));
+        sl_metrics_write_add(page, "}");
+        sl_metrics_write_number(page, value);
     }
 }
 
-static void put_waits(struct sl_page *page, const char *name,
-                      struct sl_stats *const *all, unsigned count)
+static void put_waits(struct sl_metrics_write *page, const char *name,
+                      struct sl_metrics *const *all, unsigned count)
 {
     uint64_t values[SL_WAIT_VALUES] = {0};
 
     for (unsigned i = 0; i < count; i++)
         for (unsigned k = 0; k < SL_WAIT_VALUES; k++)
             values[k] += read_stat(&all[i]->turn_waits[k]);
-    sl_page_histogram(page, name, "for", SL_STR("turn"), values, sl_wait_bounds,
-                      SL_WAIT_BOUNDS);
+    sl_metrics_write_histogram(page, name, "for", SL_STR("turn"), values,
+                               sl_wait_bounds, SL_WAIT_BOUNDS);
 }
 
-void sl_page_held(struct sl_page *page, const char *name, unsigned which,
-                  struct sl_stats *const *all, unsigned count)
+void sl_metrics_write_held(struct sl_metrics_write *page, const char *name,
+                           unsigned which, struct sl_metrics *const *all,
+                           unsigned count)
 {
-    if (which == SL_PAGE_HOLDS)
+    if (which == SL_METRICS_WRITE_HOLDS)
         put_holds(page, name, all, count);
-    else if (which == SL_PAGE_TURNS)
+    else if (which == SL_METRICS_WRITE_TURNS)
         put_turns(page, name, all, count);
-    else if (which == SL_PAGE_WAITS)
+    else if (which == SL_METRICS_WRITE_WAITS)
         put_waits(page, name, all, count);
     else
         put_upstream(page, name, all, count);

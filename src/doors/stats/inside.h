@@ -6,8 +6,8 @@
  * of them is raised. Nothing is ever taken away, so that a series survives a
  * reload and a reader never holds a dangling pointer.
  */
-#ifndef SL_STATS_INSIDE_H
-#define SL_STATS_INSIDE_H
+#ifndef SL_METRICS_INSIDE_H
+#define SL_METRICS_INSIDE_H
 
 #include <stdatomic.h>
 
@@ -79,11 +79,11 @@ extern const struct sl_bound sl_wait_bounds[SL_WAIT_BOUNDS];
 
 /* ---- doors: labels from the program ---- */
 
-#define SL_STATS_DOORS 8   /* the last is for all others */
-#define SL_STATS_WHYS  64  /* the last is for all others */
-#define SL_STATUSES    501 /* 0: none of 100 to 599 */
+#define SL_METRICS_DOORS 8   /* the last is for all others */
+#define SL_METRICS_WHYS  64  /* the last is for all others */
+#define SL_STATUSES      501 /* 0: none of 100 to 599 */
 
-struct sl_door_stats {
+struct sl_protocol_metrics {
     char name[16];
     _Atomic int64_t connections;
     sl_stat requests[SL_STATUSES]; /* by status - 99 */
@@ -108,25 +108,25 @@ struct sl_upstream_stats {
 
 #define SL_SERIES_CACHE 256
 
-struct sl_stats {
+struct sl_metrics {
     const struct sl_alloc *alloc;
-    struct sl_top *top; /* or NULL */
-    struct sl_denials *denials;
+    struct sl_top_keys *top; /* or NULL */
+    struct sl_denial_batch *denials;
 
     sl_stat store_errors;
     sl_stat denied;
     sl_stat fail_modes[3];           /* by enum sl_failure */
-    sl_stat tokens[SL_TOKEN_FAULTS]; /* by fault; the good ones, too */
+    sl_stat tokens[SL_TOKEN_ERRORS]; /* by fault; the good ones, too */
 
     sl_stat holds[SL_HOLD_EVENTS];
-    sl_stat turns[SL_TURNS];
+    sl_stat turns[SL_WAIT_RESULTS];
     sl_stat turn_waits[SL_WAIT_VALUES];
     struct sl_upstream_stats upstream[SL_UPSTREAMS];
     _Atomic unsigned upstream_count;
 
-    struct sl_door_stats doors[SL_STATS_DOORS];
+    struct sl_protocol_metrics doors[SL_METRICS_DOORS];
     _Atomic unsigned door_count;
-    struct sl_why_stats whys[SL_STATS_WHYS];
+    struct sl_why_stats whys[SL_METRICS_WHYS];
     _Atomic unsigned why_count;
 
     /* All series, in the order in which they came; the first ones are `other`:
@@ -140,12 +140,12 @@ struct sl_stats {
 };
 
 /* Room for the series `other`; SLUICE_ENOMEM without. */
-SL_MUST_USE int sl_series_init(struct sl_stats *stats);
-void sl_series_done(struct sl_stats *stats);
+SL_MUST_USE int sl_series_init(struct sl_metrics *stats);
+void sl_series_done(struct sl_metrics *stats);
 
 /* The series with these labels, or `other`. `hint` is where it is likely to
  * be found again. The owner's alone. */
-struct sl_series *sl_series_find(struct sl_stats *stats,
+struct sl_series *sl_series_find(struct sl_metrics *stats,
                                  const struct sl_labels *labels, unsigned hint);
 
 /* ---- the process ---- */

@@ -32,14 +32,14 @@ struct stat_row {
 };
 
 struct page {
-    struct sl_page text;
-    struct sl_stats *const *all;
+    struct sl_metrics_write text;
+    struct sl_metrics *const *all;
     unsigned count;
-    const struct sl_stats_now *now;
+    const struct sl_metrics_now *now;
     uint64_t process[PROCESS_VALUES];
     /* Of all threads, sorted by their labels. */
     const struct sl_series **series;
-    const struct sl_door_stats **doors;
+    const struct sl_protocol_metrics **doors;
     const struct sl_why_stats **whys;
     unsigned series_count, door_count, why_count;
 };
@@ -67,10 +67,10 @@ static uint64_t read_stat(const sl_stat *value)
 static void put_one(struct page *page, const struct stat_row *row,
                     const char *label, const char *value, uint64_t number)
 {
-    sl_page_add(&page->text, row->name);
-    sl_page_label(&page->text, '{', label, sl_str_c(value));
-    sl_page_add(&page->text, "}");
-    sl_page_number(&page->text, number);
+    sl_metrics_write_add(&page->text, row->name);
+    sl_metrics_write_label(&page->text, '{', label, sl_str_c(value));
+    sl_metrics_write_add(&page->text, "}");
+    sl_metrics_write_number(&page->text, number);
 }
 
 /* ---- series ---- */
@@ -148,15 +148,17 @@ static void decisions(struct page *page, const struct stat_row *row)
 
         if (is_unused_other(labels, value))
             continue;
-        sl_page_add(&page->text, row->name);
-        sl_page_label(&page->text, '{', "limit", labels->limit);
-        sl_page_label(&page->text, ',', "endpoint", labels->endpoint);
+        sl_metrics_write_add(&page->text, row->name);
+        sl_metrics_write_label(&page->text, '{', "limit", labels->limit);
+        sl_metrics_write_label(&page->text, ',', "endpoint", labels->endpoint);
         if (labels->status)
-            sl_page_addf(&page->text, ",status=\"%d\"", labels->status);
+            sl_metrics_write_addf(&page->text, ",status=\"%d\"",
+                                  labels->status);
         else
-            sl_page_add(&page->text, ",status=\"other\"");
-        sl_page_addf(&page->text, ",result=\"%s\"}", results[labels->result]);
-        sl_page_number(&page->text, value);
+            sl_metrics_write_add(&page->text, ",status=\"other\"");
+        sl_metrics_write_addf(&page->text, ",result=\"%s\"}",
+                              results[labels->result]);
+        sl_metrics_write_number(&page->text, value);
     }
 }
 
@@ -169,10 +171,10 @@ static void limits(struct page *page, const struct stat_row *row)
     while ((series = next_sum(page, &at, SL_OF_LIMIT, values, OF_LIMITS))) {
         if (is_unused_other(&series->labels, values[row->which]))
             continue;
-        sl_page_add(&page->text, row->name);
-        sl_page_label(&page->text, '{', "limit", series->labels.limit);
-        sl_page_add(&page->text, "}");
-        sl_page_number(&page->text, values[row->which]);
+        sl_metrics_write_add(&page->text, row->name);
+        sl_metrics_write_label(&page->text, '{', "limit", series->labels.limit);
+        sl_metrics_write_add(&page->text, "}");
+        sl_metrics_write_number(&page->text, values[row->which]);
     }
 }
 
@@ -189,9 +191,9 @@ static void waits(struct page *page, const struct stat_row *row)
         for (unsigned i = 0; i <= SL_WAIT_BOUNDS; i++)
             any |= values[i];
         if (!is_unused_other(&series->labels, any))
-            sl_page_histogram(&page->text, row->name, "endpoint",
-                              series->labels.endpoint, values, sl_wait_bounds,
-                              SL_WAIT_BOUNDS);
+            sl_metrics_write_histogram(&page->text, row->name, "endpoint",
+                                       series->labels.endpoint, values,
+                                       sl_wait_bounds, SL_WAIT_BOUNDS);
     }
 }
 
@@ -199,8 +201,8 @@ static void waits(struct page *page, const struct stat_row *row)
 
 static int compare_doors(const void *x, const void *y)
 {
-    return strcmp((*(const struct sl_door_stats *const *)x)->name,
-                  (*(const struct sl_door_stats *const *)y)->name);
+    return strcmp((*(const struct sl_protocol_metrics *const *)x)->name,
+                  (*(const struct sl_protocol_metrics *const *)y)->name);
 }
 
 /* How many from `at` on are the same door. */
@@ -239,14 +241,15 @@ static void requests(struct page *page, const struct stat_row *row)
                 value += read_stat(&page->doors[at + i]->requests[status]);
             if (value == 0)
                 continue;
-            sl_page_add(&page->text, row->name);
-            sl_page_label(&page->text, '{', "door",
-                          sl_str_c(page->doors[at]->name));
+            sl_metrics_write_add(&page->text, row->name);
+            sl_metrics_write_label(&page->text, '{', "door",
+                                   sl_str_c(page->doors[at]->name));
             if (status)
-                sl_page_addf(&page->text, ",code=\"%u\"}", status + 99);
+                sl_metrics_write_addf(&page->text, ",code=\"%u\"}",
+                                      status + 99);
             else
-                sl_page_add(&page->text, ",code=\"other\"}");
-            sl_page_number(&page->text, value);
+                sl_metrics_write_add(&page->text, ",code=\"other\"}");
+            sl_metrics_write_number(&page->text, value);
         }
     }
 }
@@ -263,9 +266,9 @@ static void durations(struct page *page, const struct stat_row *row)
         for (unsigned k = 0; k <= SL_TOOK_BOUNDS; k++)
             any |= values[k];
         if (any) /* a door where nobody decides: admin */
-            sl_page_histogram(&page->text, row->name, "door",
-                              sl_str_c(page->doors[at]->name), values,
-                              sl_took_bounds, SL_TOOK_BOUNDS);
+            sl_metrics_write_histogram(&page->text, row->name, "door",
+                                       sl_str_c(page->doors[at]->name), values,
+                                       sl_took_bounds, SL_TOOK_BOUNDS);
     }
 }
 
@@ -290,11 +293,11 @@ static void refusals(struct page *page, const struct stat_row *row)
              at < page->why_count && compare_whys(&first, &page->whys[at]) == 0;
              at++)
             value += read_stat(&page->whys[at]->count);
-        sl_page_add(&page->text, row->name);
-        sl_page_label(&page->text, '{', "door", sl_str_c(first->door));
-        sl_page_label(&page->text, ',', "why", sl_str_c(first->why));
-        sl_page_add(&page->text, "}");
-        sl_page_number(&page->text, value);
+        sl_metrics_write_add(&page->text, row->name);
+        sl_metrics_write_label(&page->text, '{', "door", sl_str_c(first->door));
+        sl_metrics_write_label(&page->text, ',', "why", sl_str_c(first->why));
+        sl_metrics_write_add(&page->text, "}");
+        sl_metrics_write_number(&page->text, value);
     }
 }
 
@@ -313,29 +316,31 @@ static void fail_modes(struct page *page, const struct stat_row *row)
 
 static void tokens(struct page *page, const struct stat_row *row)
 {
-    for (unsigned fault = 0; fault < SL_TOKEN_FAULTS; fault++) {
+    for (unsigned fault = 0; fault < SL_TOKEN_ERRORS; fault++) {
         uint64_t value = 0;
 
         for (unsigned i = 0; i < page->count; i++)
             value += read_stat(&page->all[i]->tokens[fault]);
         put_one(page, row, "result",
-                sl_token_fault_word((enum sl_token_fault)fault), value);
+                sl_token_error_word((enum sl_token_error)fault), value);
     }
 }
 
 static void asked(struct page *page, const struct stat_row *row)
 {
-    sl_page_asked(&page->text, row->name, row->which, page->now);
+    sl_metrics_write_asked(&page->text, row->name, row->which, page->now);
 }
 
 static void shared(struct page *page, const struct stat_row *row)
 {
-    sl_page_shared(&page->text, row->name, row->which, &page->now->shared);
+    sl_metrics_write_shared(&page->text, row->name, row->which,
+                            &page->now->shared);
 }
 
 static void held(struct page *page, const struct stat_row *row)
 {
-    sl_page_held(&page->text, row->name, row->which, page->all, page->count);
+    sl_metrics_write_held(&page->text, row->name, row->which, page->all,
+                          page->count);
 }
 
 static void lookups(struct page *page, const struct stat_row *row)
@@ -347,8 +352,9 @@ static void lookups(struct page *page, const struct stat_row *row)
 
 static void subjects(struct page *page, const struct stat_row *row)
 {
-    sl_page_add(&page->text, row->name);
-    sl_page_number(&page->text, page->now->subjects.numbers[row->which]);
+    sl_metrics_write_add(&page->text, row->name);
+    sl_metrics_write_number(&page->text,
+                            page->now->subjects.numbers[row->which]);
 }
 
 static void store_errors(struct page *page, const struct stat_row *row)
@@ -383,7 +389,7 @@ static void build(struct page *page, const struct stat_row *row)
 
 static void now(struct page *page, const struct stat_row *row)
 {
-    const struct sl_stats_now *n = page->now;
+    const struct sl_metrics_now *n = page->now;
     const uint64_t numbers[] = {
         [NOW_STARTED] = (uint64_t)n->started_at,
         [NOW_RELOADED] = (uint64_t)n->reloaded_at,
@@ -399,11 +405,11 @@ static void now(struct page *page, const struct stat_row *row)
         [NOW_HOLD_PLACES] = n->hold_places,
     };
 
-    sl_page_add(&page->text, row->name);
+    sl_metrics_write_add(&page->text, row->name);
     if (row->which == NOW_STARTED || row->which == NOW_RELOADED)
-        sl_page_seconds(&page->text, numbers[row->which]);
+        sl_metrics_write_seconds(&page->text, numbers[row->which]);
     else
-        sl_page_number(&page->text, numbers[row->which]);
+        sl_metrics_write_number(&page->text, numbers[row->which]);
 }
 
 static void process(struct page *page, const struct stat_row *row)
@@ -412,11 +418,11 @@ static void process(struct page *page, const struct stat_row *row)
 
     if (value == SL_UNKNOWN)
         return;
-    sl_page_add(&page->text, row->name);
+    sl_metrics_write_add(&page->text, row->name);
     if (row->which == PROCESS_CPU)
-        sl_page_seconds(&page->text, value);
+        sl_metrics_write_seconds(&page->text, value);
     else
-        sl_page_number(&page->text, value);
+        sl_metrics_write_number(&page->text, value);
 }
 
 /* ---- the page ---- */
@@ -435,16 +441,16 @@ static void put_head(struct page *page, const struct stat_row *row)
 
     if (page->text.open_metrics && row->type == TYPE_COUNTER)
         len -= (int)strlen("_total");
-    sl_page_addf(&page->text, "# HELP %.*s ", len, row->name);
-    sl_page_add(&page->text, row->help);
-    sl_page_addf(&page->text, "\n# TYPE %.*s %s\n", len, row->name,
-                 types[row->type]);
+    sl_metrics_write_addf(&page->text, "# HELP %.*s ", len, row->name);
+    sl_metrics_write_add(&page->text, row->help);
+    sl_metrics_write_addf(&page->text, "\n# TYPE %.*s %s\n", len, row->name,
+                          types[row->type]);
 }
 
 static void gather(struct page *page)
 {
     for (unsigned i = 0; i < page->count; i++) {
-        const struct sl_stats *stats = page->all[i];
+        const struct sl_metrics *stats = page->all[i];
         unsigned n =
             atomic_load_explicit(&stats->series_count, memory_order_acquire);
 
@@ -462,11 +468,11 @@ static void gather(struct page *page)
     qsort(page->whys, page->why_count, sizeof(void *), compare_whys);
 }
 
-int sl_stats_render(struct sl_stats *const *all, unsigned count,
-                    const struct sl_stats_now *what, bool open_metrics,
-                    struct sl_buf *out)
+int sl_metrics_render(struct sl_metrics *const *all, unsigned count,
+                      const struct sl_metrics_now *what, bool open_metrics,
+                      struct sl_buf *out)
 {
-    size_t each = SL_SERIES + SL_STATS_DOORS + SL_STATS_WHYS;
+    size_t each = SL_SERIES + SL_METRICS_DOORS + SL_METRICS_WHYS;
     size_t size = (count + 1) * each * sizeof(void *);
     size_t len = out->len;
     void *room = sl_alloc_new(out->alloc, size);
@@ -481,7 +487,7 @@ int sl_stats_render(struct sl_stats *const *all, unsigned count,
     if (!room)
         return SLUICE_ENOMEM;
     page.doors = (void *)(page.series + (size_t)count * SL_SERIES);
-    page.whys = (void *)(page.doors + (size_t)count * SL_STATS_DOORS);
+    page.whys = (void *)(page.doors + (size_t)count * SL_METRICS_DOORS);
     gather(&page);
     sl_process_read(page.process);
     for (size_t i = 0; i < SL_LEN(rows); i++) {
@@ -489,7 +495,7 @@ int sl_stats_render(struct sl_stats *const *all, unsigned count,
         rows[i].print(&page, &rows[i]);
     }
     if (open_metrics)
-        sl_page_add(&page.text, "# EOF\n");
+        sl_metrics_write_add(&page.text, "# EOF\n");
     sl_alloc_free(out->alloc, room, size);
     if (page.text.err)
         out->len = len; /* nothing was added */

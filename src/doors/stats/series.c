@@ -62,7 +62,7 @@ static uint32_t hash_labels(const struct sl_labels *labels)
 }
 
 /* The place in the index where the labels are, or would be. */
-static uint16_t *find_place(struct sl_stats *stats,
+static uint16_t *find_place(struct sl_metrics *stats,
                             const struct sl_labels *labels)
 {
     uint32_t mask = SL_LEN(stats->index) - 1;
@@ -105,7 +105,7 @@ static struct sl_series *new_series(const struct sl_alloc *alloc,
 }
 
 /* One more series, seen by readers when it is complete. NULL: see (1). */
-static struct sl_series *add_series(struct sl_stats *stats,
+static struct sl_series *add_series(struct sl_metrics *stats,
                                     const struct sl_labels *labels,
                                     uint16_t *place)
 {
@@ -144,7 +144,7 @@ static struct sl_labels other_labels(unsigned i)
 
 #define OTHERS (SL_RESULTS + 2)
 
-static struct sl_series *find_other(struct sl_stats *stats,
+static struct sl_series *find_other(struct sl_metrics *stats,
                                     const struct sl_labels *labels)
 {
     switch (labels->kind) {
@@ -157,7 +157,7 @@ static struct sl_series *find_other(struct sl_stats *stats,
     }
 }
 
-struct sl_series *sl_series_find(struct sl_stats *stats,
+struct sl_series *sl_series_find(struct sl_metrics *stats,
                                  const struct sl_labels *labels, unsigned hint)
 {
     struct sl_series **cached =
@@ -176,7 +176,7 @@ struct sl_series *sl_series_find(struct sl_stats *stats,
     return series;
 }
 
-int sl_series_init(struct sl_stats *stats)
+int sl_series_init(struct sl_metrics *stats)
 {
     for (unsigned i = 0; i < OTHERS; i++) {
         struct sl_labels labels = other_labels(i);
@@ -187,7 +187,7 @@ int sl_series_init(struct sl_stats *stats)
     return 0;
 }
 
-void sl_series_done(struct sl_stats *stats)
+void sl_series_done(struct sl_metrics *stats)
 {
     unsigned count =
         atomic_load_explicit(&stats->series_count, memory_order_relaxed);

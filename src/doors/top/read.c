@@ -15,10 +15,10 @@
 
 /* A megabyte, for as long as somebody looks. */
 struct table {
-    const struct sl_top_query *query;
+    const struct sl_top_keys_query *query;
     struct sl_sketch copy, all;
-    struct sl_top_places copied, places;
-    uint16_t map[SL_TOP_PLACES]; /* of copied to places */
+    struct sl_top_keys_labels copied, places;
+    uint16_t map[SL_TOP_KEYS_LABELS]; /* of copied to places */
     sl_ns from;
     unsigned count;
     struct entry {
@@ -26,17 +26,18 @@ struct table {
         const struct sl_sketch_item *item;
     } entries[SL_SKETCH_ITEMS];
     unsigned row_count;
-    struct sl_top_row rows[SL_SKETCH_ITEMS];
+    struct sl_top_keys_row rows[SL_SKETCH_ITEMS];
 };
 
 /* ---- copying ---- */
 
-static void copy_places(struct table *t, const struct sl_top *top)
+static void copy_places(struct table *t, const struct sl_top_keys *top)
 {
     t->copied.count = top->places.count;
     memcpy(t->copied.list, top->places.list,
            top->places.count * sizeof(top->places.list[0]));
-    t->copied.list[SL_TOP_PLACES - 1] = top->places.list[SL_TOP_PLACES - 1];
+    t->copied.list[SL_TOP_KEYS_LABELS - 1] =
+        top->places.list[SL_TOP_KEYS_LABELS - 1];
 }
 
 static void copy_span(struct table *t, const struct sl_sketch *span)
@@ -49,14 +50,15 @@ static void copy_span(struct table *t, const struct sl_sketch *span)
 static void map_places(struct table *t)
 {
     for (unsigned i = 0; i < t->copied.count; i++)
-        t->map[i] = (uint16_t)sl_top_place(&t->places, &t->copied.list[i]);
-    t->map[SL_TOP_PLACES - 1] = SL_TOP_PLACES - 1;
-    t->places.list[SL_TOP_PLACES - 1] = t->copied.list[SL_TOP_PLACES - 1];
+        t->map[i] = (uint16_t)sl_top_keys_label(&t->places, &t->copied.list[i]);
+    t->map[SL_TOP_KEYS_LABELS - 1] = SL_TOP_KEYS_LABELS - 1;
+    t->places.list[SL_TOP_KEYS_LABELS - 1] =
+        t->copied.list[SL_TOP_KEYS_LABELS - 1];
 }
 
 /* Merge one of the spans. False if a span has ended since `turns`: then what
  * is where has changed. */
-static bool merge_span(struct table *t, struct sl_top *top, unsigned which,
+static bool merge_span(struct table *t, struct sl_top_keys *top, unsigned which,
                        uint64_t turns)
 {
     bool good;
@@ -65,7 +67,7 @@ static bool merge_span(struct table *t, struct sl_top *top, unsigned which,
     good = top->turns == turns;
     if (good) {
         copy_places(t, top);
-        copy_span(t, sl_top_span(top, which));
+        copy_span(t, sl_top_keys_span(top, which));
     }
     pthread_mutex_unlock(&top->lock);
     if (good) {
@@ -75,27 +77,27 @@ static bool merge_span(struct table *t, struct sl_top *top, unsigned which,
     return good;
 }
 
-static bool merge_thread(struct table *t, struct sl_top *top)
+static bool merge_thread(struct table *t, struct sl_top_keys *top)
 {
     bool recent = t->query->recent;
-    unsigned last = recent ? SL_TOP_BEFORE : SL_TOP_EARLIER;
+    unsigned last = recent ? SL_TOP_KEYS_BEFORE : SL_TOP_KEYS_EARLIER;
     uint64_t turns;
     sl_ns from;
 
     pthread_mutex_lock(&top->lock);
-    sl_top_turn(top, t->query->now);
+    sl_top_keys_rotate(top, t->query->now);
     turns = top->turns;
     from = recent ? top->begun_before : top->started;
     pthread_mutex_unlock(&top->lock);
     if (t->from < 0 || from < t->from)
         t->from = from;
-    for (unsigned which = SL_TOP_SPANS; which-- > last;)
+    for (unsigned which = SL_TOP_KEYS_SPANS; which-- > last;)
         if (!merge_span(t, top, which, turns))
             return false;
     return true;
 }
 
-static bool merge_all(struct table *t, struct sl_top *const *all,
+static bool merge_all(struct table *t, struct sl_top_keys *const *all,
                       unsigned count)
 {
     t->from = SL_NS_NONE;
@@ -111,12 +113,12 @@ static bool merge_all(struct table *t, struct sl_top *const *all,
 
 static struct sl_str cut(struct sl_str name)
 {
-    name.len = name.len < SL_TOP_NAME ? name.len : SL_TOP_NAME;
+    name.len = name.len < SL_TOP_KEYS_NAME ? name.len : SL_TOP_KEYS_NAME;
     return name;
 }
 
 static bool is_asked_for(const struct table *t,
-                         const struct sl_top_place *place)
+                         const struct sl_top_keys_label *place)
 {
     struct sl_str limit = cut(t->query->limit);
     struct sl_str endpoint = cut(t->query->endpoint);
@@ -140,7 +142,7 @@ static void choose_entries(struct table *t)
 {
     for (unsigned i = 0; i < t->all.count; i++) {
         const struct sl_sketch_item *item = &t->all.items[i];
-        const struct sl_top_place *place = &t->places.list[item->place];
+        const struct sl_top_keys_label *place = &t->places.list[item->place];
 
         if (is_asked_for(t, place))
             t->entries[t->count++] =
@@ -165,10 +167,10 @@ static void add_row(struct table *t, const struct entry *entries,
                     unsigned count)
 {
     const struct sl_sketch_item *item = entries[0].item;
-    const struct sl_top_place *place = &t->places.list[item->place];
+    const struct sl_top_keys_label *place = &t->places.list[item->place];
     unsigned endpoints = count_endpoints(t, place->limit_hash);
     uint64_t missing = endpoints > count ? endpoints - count : 0;
-    struct sl_top_row row = {
+    struct sl_top_keys_row row = {
         .limit = {place->limit, place->limit_len},
         .scope = {place->scope, place->scope_len},
         .key = {item->key,    item->key_len   },
@@ -199,8 +201,8 @@ static void make_rows(struct table *t)
 /* The largest first; equals by their keys, so that a page does not flicker. */
 static int by_count(const void *a, const void *b, void *ctx)
 {
-    enum sl_measure by = ((const struct sl_top_query *)ctx)->by;
-    const struct sl_top_row *x = a, *y = b;
+    enum sl_measure by = ((const struct sl_top_keys_query *)ctx)->by;
+    const struct sl_top_keys_row *x = a, *y = b;
     size_t len = x->key.len < y->key.len ? x->key.len : y->key.len;
     int order;
 
@@ -220,11 +222,11 @@ static int keep_text(struct sl_arena *arena, struct sl_str *text)
 }
 
 static int answer(struct table *t, struct sl_arena *arena,
-                  struct sl_top_answer *ret)
+                  struct sl_top_keys_answer *ret)
 {
     unsigned count =
         t->row_count < t->query->most ? t->row_count : t->query->most;
-    struct sl_top_row *rows =
+    struct sl_top_keys_row *rows =
         sl_arena_take(arena, (count + 1) * sizeof(rows[0]));
     int err = rows ? 0 : SLUICE_ENOMEM;
 
@@ -238,18 +240,18 @@ static int answer(struct table *t, struct sl_arena *arena,
     }
     if (err)
         return err;
-    *ret =
-        (struct sl_top_answer){.from = t->from, .rows = rows, .count = count};
+    *ret = (struct sl_top_keys_answer){
+        .from = t->from, .rows = rows, .count = count};
     memcpy(ret->total, t->all.total, sizeof(ret->total));
     return 0;
 }
 
-int sl_top_read(struct sl_top *const *all, unsigned count,
-                const struct sl_top_query *query, struct sl_arena *arena,
-                struct sl_top_answer *ret)
+int sl_top_keys_read(struct sl_top_keys *const *all, unsigned count,
+                     const struct sl_top_keys_query *query,
+                     struct sl_arena *arena, struct sl_top_keys_answer *ret)
 {
     struct table *t = sl_alloc_new(arena->alloc, sizeof(*t));
-    struct sl_top_query asked = *query;
+    struct sl_top_keys_query asked = *query;
     int err;
 
     if (!t)

@@ -12,9 +12,9 @@
 #include "engine/spent.h"
 #include "engine/wait/turn.h"
 
-void sl_hold_ask_init(struct sl_hold_ask *ask, struct sl_engine *engine,
-                      const struct sl_station *station,
-                      const struct sl_alloc *alloc)
+void sl_hold_op_init(struct sl_hold_op *ask, struct sl_engine *engine,
+                     const struct sl_engine_ctx *station,
+                     const struct sl_alloc *alloc)
 {
     memset(ask, 0, sizeof(*ask));
     ask->engine = engine;
@@ -22,9 +22,9 @@ void sl_hold_ask_init(struct sl_hold_ask *ask, struct sl_engine *engine,
     ask->alloc = alloc;
 }
 
-void sl_hold_ask_done(struct sl_hold_ask *ask)
+void sl_hold_op_done(struct sl_hold_op *ask)
 {
-    sl_live_release(ask->live);
+    sl_active_policy_release(ask->live);
     ask->live = NULL;
     sl_alloc_free(ask->alloc, ask->actual,
                   ask->actual_room * sizeof(*ask->actual));
@@ -32,23 +32,24 @@ void sl_hold_ask_done(struct sl_hold_ask *ask)
     ask->actual_room = 0;
 }
 
-static void answer(struct sl_hold_ask *ask, int err)
+static void answer(struct sl_hold_op *ask, int err)
 {
     ask->err = err;
     ask->busy = false;
     ask->done(ask);
 }
 
-static int refuse_unknown(struct sl_hold_ask *ask)
+static int refuse_unknown(struct sl_hold_op *ask)
 {
-    return sl_refuse(&ask->diag, SLUICE_ENOENT,
-                     "there is no such hold: it never was, or ended so long "
-                     "ago that nobody remembers");
+    return sl_diag_error(
+        &ask->diag, SLUICE_ENOENT,
+        "there is no such hold: it never was, or ended so long "
+        "ago that nobody remembers");
 }
 
 /* ---- costs ---- */
 
-static int make_room(struct sl_hold_ask *ask)
+static int make_room(struct sl_hold_op *ask)
 {
     unsigned wanted = ask->live->policy->rule_total;
     struct sl_actual *list;
@@ -57,14 +58,14 @@ static int make_room(struct sl_hold_ask *ask)
         return 0;
     list = sl_alloc_new(ask->alloc, wanted * sizeof(*list));
     if (!list)
-        return sl_refuse(&ask->diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(&ask->diag, SLUICE_ENOMEM, "there is no memory");
     sl_alloc_free(ask->alloc, ask->actual, ask->actual_room * sizeof(*list));
     ask->actual = list;
     ask->actual_room = wanted;
     return 0;
 }
 
-static const struct sl_cost *find_cost(const struct sl_hold_question *q,
+static const struct sl_cost *find_cost(const struct sl_hold_op_input *q,
                                        struct sl_str limit)
 {
     for (unsigned i = 0; i < q->cost_count; i++)
@@ -73,20 +74,19 @@ static const struct sl_cost *find_cost(const struct sl_hold_question *q,
     return NULL;
 }
 
-static int check_costs(struct sl_hold_ask *ask,
-                       const struct sl_hold_question *q)
+static int check_costs(struct sl_hold_op *ask, const struct sl_hold_op_input *q)
 {
     for (unsigned i = 0; i < q->cost_count; i++)
         if (sl_policy_rule(ask->live->policy, q->costs[i].limit) < 0)
-            return sl_refuse(&ask->diag, SLUICE_ECONF,
-                             "the policy has no limit \"%.*s\"",
-                             SL_STR_ARG(q->costs[i].limit));
+            return sl_diag_error(&ask->diag, SLUICE_ECONF,
+                                 "the policy has no limit \"%.*s\"",
+                                 SL_STR_ARG(q->costs[i].limit));
     return 0;
 }
 
 /* What a limit came to, if that is not what was held. */
 static bool is_actual(const struct sl_rule *rule,
-                      const struct sl_hold_question *q, uint64_t *ret)
+                      const struct sl_hold_op_input *q, uint64_t *ret)
 {
     const struct sl_cost *named = find_cost(q, rule->name);
 
@@ -101,7 +101,7 @@ static bool is_actual(const struct sl_rule *rule,
     return true;
 }
 
-static int add_actual(struct sl_hold_ask *ask, const struct sl_hold_question *q)
+static int add_actual(struct sl_hold_op *ask, const struct sl_hold_op_input *q)
 {
     const struct sl_policy *policy = ask->live->policy;
     struct sl_hold_call *call = &ask->call;
@@ -140,24 +140,24 @@ static void show_ceiling(struct sl_held_part *part)
 
 static void on_done(struct sl_hold_call *call)
 {
-    struct sl_hold_ask *ask = call->ctx;
+    struct sl_hold_op *ask = call->ctx;
     int err = call->err;
 
     for (unsigned i = 0; !err && i < call->count; i++)
         show_ceiling(&call->parts[i]);
     if (err)
-        sl_refuse(&ask->diag, err, "the store did not answer in time");
+        sl_diag_error(&ask->diag, err, "the store did not answer in time");
     else if (call->state == SL_HOLD_UNKNOWN)
         err = refuse_unknown(ask);
     else
-        sl_spent_ended(ask);
+        sl_usage_report_hold_end(ask);
     if (!err && call->state == SL_HOLD_HELD && ask->verb != SL_VERB_EXTEND)
-        sl_turn_freed(ask);
+        sl_wait_check_freed(ask);
     answer(ask, err);
 }
 
 /* Where the hold is; NULL if that has none. */
-static struct sl_store *find_store(const struct sl_hold_ask *ask)
+static struct sl_store *find_store(const struct sl_hold_op *ask)
 {
     struct sl_engine *engine = ask->engine;
     struct sl_store *store = ask->name.local ? engine->local : engine->store;
@@ -167,7 +167,7 @@ static struct sl_store *find_store(const struct sl_hold_ask *ask)
     return store;
 }
 
-static int prepare(struct sl_hold_ask *ask, const struct sl_hold_question *q)
+static int prepare(struct sl_hold_op *ask, const struct sl_hold_op_input *q)
 {
     const struct sl_policy *policy = ask->live->policy;
     sl_ns most = policy->hold_max;
@@ -195,7 +195,7 @@ static int prepare(struct sl_hold_ask *ask, const struct sl_hold_question *q)
     return q->verb == SL_VERB_SETTLE ? add_actual(ask, q) : 0;
 }
 
-static bool has_fault(const struct sl_hold_ask *ask)
+static bool has_fault(const struct sl_hold_op *ask)
 {
     const struct sl_engine *engine = ask->engine;
 
@@ -203,8 +203,8 @@ static bool has_fault(const struct sl_hold_ask *ask)
            engine->fault(engine->fault_ctx);
 }
 
-void sl_hold_ask_begin(struct sl_hold_ask *ask,
-                       const struct sl_hold_question *question)
+void sl_hold_op_begin(struct sl_hold_op *ask,
+                      const struct sl_hold_op_input *question)
 {
     int err;
 

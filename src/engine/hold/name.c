@@ -90,8 +90,8 @@ int sl_hold_span(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
     int err = sl_parse_duration(text, &span, diag);
 
     if (!err && span <= 0)
-        err = sl_refuse(diag, SLUICE_EINVAL,
-                        "0 is no time at all; write how long, like 30s");
+        err = sl_diag_error(diag, SLUICE_EINVAL,
+                            "0 is no time at all; write how long, like 30s");
     if (!err)
         *ret = span;
     return err;

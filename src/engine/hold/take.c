@@ -10,7 +10,7 @@
 
 void sl_hold_refuse(struct sl_decision *d)
 {
-    sl_refuse_request(d, SL_REASON_HOLDS);
+    sl_decision_refuse(d, SL_REASON_HOLDS);
     if (d->reason == SL_REASON_HOLDS)
         d->retry_in = ROOM_RETRY;
 }
@@ -68,7 +68,8 @@ static bool make_id(struct sl_hold_id *ret)
     return true;
 }
 
-static bool has_holds(const struct sl_decision *d, const struct sl_live *live)
+static bool has_holds(const struct sl_decision *d,
+                      const struct sl_active_policy *live)
 {
     const struct sl_engine *engine = live->engine;
     const struct sl_store *store;
@@ -79,13 +80,13 @@ static bool has_holds(const struct sl_decision *d, const struct sl_live *live)
     return store->calls->hold != NULL;
 }
 
-void sl_hold_prepare(struct sl_decision *d, const struct sl_live *live)
+void sl_hold_prepare(struct sl_decision *d, const struct sl_active_policy *live)
 {
     struct sl_take *take = &d->take;
     sl_ns span = d->hold_asked ? d->hold_asked : span_of_permits(d);
     uint32_t all = (uint32_t)((UINT64_C(1) << take->count) - 1);
 
-    if (take->errand != SL_ERRAND_TAKE || span == 0)
+    if (take->errand != SL_TAKE_OP_TAKE || span == 0)
         return;
     take->firm = find_firm(d);
     if (take->firm == all)

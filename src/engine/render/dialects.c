@@ -21,14 +21,14 @@
 /* One limit, ready to be told in any dialect. */
 struct telling {
     const struct sl_decision *decision;
-    const struct sl_shown *shown;
+    const struct sl_limit_view *shown;
     sl_ns reset_in; /* SL_NS_NONE for permits and levels */
 };
 
 static struct telling tell(const struct sl_decision *d,
-                           const struct sl_shown *shown)
+                           const struct sl_limit_view *shown)
 {
-    return (struct telling){d, shown, sl_shown_reset_in(d, shown)};
+    return (struct telling){d, shown, sl_limit_view_reset_in(d, shown)};
 }
 
 static uint64_t reset_epoch(const struct telling *t)
@@ -38,13 +38,14 @@ static uint64_t reset_epoch(const struct telling *t)
 
 /* ---- x-ratelimit ---- */
 
-static void x_ratelimit(struct sl_head *head, const struct telling *t)
+static void x_ratelimit(struct sl_header_writer *head, const struct telling *t)
 {
-    sl_head_number(head, SL_STR("X-RateLimit-Limit"), sl_shown_count(t->shown));
-    sl_head_number(head, SL_STR("X-RateLimit-Remaining"),
-                   t->shown->answer.remaining);
+    sl_headers_number(head, SL_STR("X-RateLimit-Limit"),
+                      sl_limit_view_count(t->shown));
+    sl_headers_number(head, SL_STR("X-RateLimit-Remaining"),
+                      t->shown->answer.remaining);
     if (t->reset_in >= 0)
-        sl_head_number(head, SL_STR("X-RateLimit-Reset"), reset_epoch(t));
+        sl_headers_number(head, SL_STR("X-RateLimit-Reset"), reset_epoch(t));
 }
 
 /* ---- ietf, and ietf-06 ---- */
@@ -58,11 +59,11 @@ static void x_ratelimit(struct sl_head *head, const struct telling *t)
 #define EFFECTIVE_WINDOW SL_STR(";t=")            /* seconds */
 #define BURST            SL_STR(";sluice-burst=") /* ours */
 
-static inline void add_parameter(struct sl_head *head, struct sl_str name,
-                                 uint64_t number)
+static inline void add_parameter(struct sl_header_writer *head,
+                                 struct sl_str name, uint64_t number)
 {
-    sl_head_bytes(head, name);
-    sl_head_digits(head, number);
+    sl_headers_bytes(head, name);
+    sl_headers_digits(head, number);
 }
 
 /* The window in seconds; 0 if it has none or none of a fixed length. */
@@ -81,116 +82,121 @@ static uint64_t window(const struct sl_limit *limit)
     return 0;
 }
 
-static void add_policy(struct sl_head *head, const struct sl_shown *shown)
+static void add_policy(struct sl_header_writer *head,
+                       const struct sl_limit_view *shown)
 {
     uint64_t w = window(shown->numbers);
 
-    sl_head_string(head, shown->rule->name);
-    add_parameter(head, QUOTA, sl_shown_count(shown));
+    sl_headers_string(head, shown->rule->name);
+    add_parameter(head, QUOTA, sl_limit_view_count(shown));
     if (w > 0)
         add_parameter(head, WINDOW, w);
     if (shown->numbers->kind == SL_PERMITS) {
-        sl_head_bytes(head, QUOTA_UNIT);
-        sl_head_bytes(head, SL_STR("\"concurrent-requests\""));
+        sl_headers_bytes(head, QUOTA_UNIT);
+        sl_headers_bytes(head, SL_STR("\"concurrent-requests\""));
     }
-    if (sl_shown_capacity(shown) != sl_shown_count(shown))
-        add_parameter(head, BURST, sl_shown_capacity(shown));
+    if (sl_limit_view_capacity(shown) != sl_limit_view_count(shown))
+        add_parameter(head, BURST, sl_limit_view_capacity(shown));
 }
 
 /* Is it told of in RateLimit-Policy? Those that count are, unless they have
  * dialects of their own without it; and the one that RateLimit speaks of. */
 static bool is_listed(const struct sl_decision *d, unsigned i)
 {
-    const struct sl_shown *shown = &d->shown[i];
+    const struct sl_limit_view *shown = &d->shown[i];
     int own = shown->rule->dialects;
 
-    if (!sl_shown_limited(shown))
+    if (!sl_limit_view_limited(shown))
         return false;
     if ((int)i == d->report)
         return true;
     return shown->mode == SL_MODE_ENFORCE && (own < 0 || own & SL_DIALECT_IETF);
 }
 
-static void add_policies(struct sl_head *head, const struct sl_decision *d)
+static void add_policies(struct sl_header_writer *head,
+                         const struct sl_decision *d)
 {
     bool first = true;
 
-    if (!sl_head_begin(head, SL_STR("RateLimit-Policy")))
+    if (!sl_headers_begin(head, SL_STR("RateLimit-Policy")))
         return;
     for (unsigned i = 0; i < d->shown_count; i++) {
         if (!is_listed(d, i))
             continue;
         if (!first)
-            sl_head_bytes(head, SL_STR(", "));
+            sl_headers_bytes(head, SL_STR(", "));
         add_policy(head, &d->shown[i]);
         first = false;
     }
-    sl_head_end(head);
+    sl_headers_end(head);
 }
 
-static void ietf(struct sl_head *head, const struct telling *t)
+static void ietf(struct sl_header_writer *head, const struct telling *t)
 {
     const struct sl_answer *a = &t->shown->answer;
     sl_ns in = a->reset_in;
 
     add_policies(head, t->decision);
-    if (!sl_head_begin(head, SL_STR("RateLimit")))
+    if (!sl_headers_begin(head, SL_STR("RateLimit")))
         return;
     /* Retry-After must not be earlier than the end of `t`. */
     if (!t->shown->allowed && a->retry_in >= 0)
         in = a->retry_in;
-    sl_head_string(head, t->shown->rule->name);
+    sl_headers_string(head, t->shown->rule->name);
     add_parameter(head, REMAINING, a->remaining);
     if (in >= 0)
         add_parameter(head, EFFECTIVE_WINDOW, sl_span_in(in, SL_S));
-    sl_head_end(head);
+    sl_headers_end(head);
 }
 
 /* What ietf-06 and kong share. */
-static void add_triple(struct sl_head *head, const struct telling *t)
+static void add_triple(struct sl_header_writer *head, const struct telling *t)
 {
-    sl_head_number(head, SL_STR("RateLimit-Limit"), sl_shown_count(t->shown));
-    sl_head_number(head, SL_STR("RateLimit-Remaining"),
-                   t->shown->answer.remaining);
+    sl_headers_number(head, SL_STR("RateLimit-Limit"),
+                      sl_limit_view_count(t->shown));
+    sl_headers_number(head, SL_STR("RateLimit-Remaining"),
+                      t->shown->answer.remaining);
     if (t->reset_in >= 0)
-        sl_head_number(head, SL_STR("RateLimit-Reset"),
-                       sl_span_in(t->reset_in, SL_S));
+        sl_headers_number(head, SL_STR("RateLimit-Reset"),
+                          sl_span_in(t->reset_in, SL_S));
 }
 
-static void ietf_06(struct sl_head *head, const struct telling *t)
+static void ietf_06(struct sl_header_writer *head, const struct telling *t)
 {
     uint64_t w = window(t->shown->numbers);
 
     add_triple(head, t);
-    if (!sl_head_begin(head, SL_STR("RateLimit-Policy")))
+    if (!sl_headers_begin(head, SL_STR("RateLimit-Policy")))
         return;
-    sl_head_digits(head, sl_shown_count(t->shown));
+    sl_headers_digits(head, sl_limit_view_count(t->shown));
     if (w > 0)
         add_parameter(head, WINDOW, w);
-    sl_head_end(head);
+    sl_headers_end(head);
 }
 
 /* ---- github ---- */
 
-static void github(struct sl_head *head, const struct telling *t)
+static void github(struct sl_header_writer *head, const struct telling *t)
 {
     uint64_t remaining = t->shown->answer.remaining;
 
-    sl_head_number(head, SL_STR("x-ratelimit-limit"), sl_shown_count(t->shown));
-    sl_head_number(head, SL_STR("x-ratelimit-remaining"), remaining);
-    sl_head_number(head, SL_STR("x-ratelimit-used"),
-                   sl_sub_floor(sl_shown_capacity(t->shown), remaining));
+    sl_headers_number(head, SL_STR("x-ratelimit-limit"),
+                      sl_limit_view_count(t->shown));
+    sl_headers_number(head, SL_STR("x-ratelimit-remaining"), remaining);
+    sl_headers_number(
+        head, SL_STR("x-ratelimit-used"),
+        sl_sub_floor(sl_limit_view_capacity(t->shown), remaining));
     if (t->reset_in >= 0)
-        sl_head_number(head, SL_STR("x-ratelimit-reset"), reset_epoch(t));
-    if (!sl_head_begin(head, SL_STR("x-ratelimit-resource")))
+        sl_headers_number(head, SL_STR("x-ratelimit-reset"), reset_epoch(t));
+    if (!sl_headers_begin(head, SL_STR("x-ratelimit-resource")))
         return;
-    sl_head_clean(head, t->shown->rule->name);
-    sl_head_end(head);
+    sl_headers_clean(head, t->shown->rule->name);
+    sl_headers_end(head);
 }
 
 /* ---- openai ---- */
 
-static bool is_tokens(const struct sl_shown *shown)
+static bool is_tokens(const struct sl_limit_view *shown)
 {
     struct sl_str unit = shown->rule->unit;
 
@@ -201,13 +207,13 @@ static bool is_tokens(const struct sl_shown *shown)
 }
 
 /* The one of a kind that is told of: the reported one, else the first. */
-static const struct sl_shown *find_kind(const struct sl_decision *d,
-                                        bool tokens)
+static const struct sl_limit_view *find_kind(const struct sl_decision *d,
+                                             bool tokens)
 {
     if (is_tokens(&d->shown[d->report]) == tokens)
         return &d->shown[d->report];
     for (unsigned i = 0; i < d->shown_count; i++)
-        if (sl_shown_answered(&d->shown[i]) &&
+        if (sl_limit_view_answered(&d->shown[i]) &&
             d->shown[i].mode == SL_MODE_ENFORCE &&
             is_tokens(&d->shown[i]) == tokens)
             return &d->shown[i];
@@ -215,67 +221,67 @@ static const struct sl_shown *find_kind(const struct sl_decision *d,
 }
 
 /* Seconds below a minute: "6s", "8.64s"; `ms` < 60,000. */
-static void add_seconds(struct sl_head *head, uint64_t ms)
+static void add_seconds(struct sl_header_writer *head, uint64_t ms)
 {
     char fraction[4] = ".";
     size_t len = 4;
 
-    sl_head_digits(head, ms / 1000);
+    sl_headers_digits(head, ms / 1000);
     sl_digits_padded(ms % 1000, 3, fraction + 1);
     while (len > 1 && fraction[len - 1] == '0')
         len--;
     if (len > 1)
-        sl_head_bytes(head, (struct sl_str){fraction, len});
-    sl_head_bytes(head, SL_STR("s"));
+        sl_headers_bytes(head, (struct sl_str){fraction, len});
+    sl_headers_bytes(head, SL_STR("s"));
 }
 
 /* As Go prints durations, exact to the millisecond: 12ms, 6s, 6m0s, 1h0m0s. */
-static void add_go_span(struct sl_head *head, sl_ns span)
+static void add_go_span(struct sl_header_writer *head, sl_ns span)
 {
     uint64_t ms = sl_span_in(span, SL_MS), minutes = ms / 60000;
 
     if (ms > 0 && ms < 1000) {
-        sl_head_digits(head, ms);
-        sl_head_bytes(head, SL_STR("ms"));
+        sl_headers_digits(head, ms);
+        sl_headers_bytes(head, SL_STR("ms"));
         return;
     }
     if (minutes >= 60) {
-        sl_head_digits(head, minutes / 60);
-        sl_head_bytes(head, SL_STR("h"));
+        sl_headers_digits(head, minutes / 60);
+        sl_headers_bytes(head, SL_STR("h"));
     }
     if (minutes > 0) {
-        sl_head_digits(head, minutes % 60);
-        sl_head_bytes(head, SL_STR("m"));
+        sl_headers_digits(head, minutes % 60);
+        sl_headers_bytes(head, SL_STR("m"));
     }
     add_seconds(head, ms % 60000);
 }
 
-static void openai_kind(struct sl_head *head, const struct sl_decision *d,
-                        bool tokens)
+static void openai_kind(struct sl_header_writer *head,
+                        const struct sl_decision *d, bool tokens)
 {
-    const struct sl_shown *shown = find_kind(d, tokens);
+    const struct sl_limit_view *shown = find_kind(d, tokens);
     struct telling t;
 
     if (!shown)
         return;
     t = tell(d, shown);
-    sl_head_number(head,
-                   tokens ? SL_STR("x-ratelimit-limit-tokens")
-                          : SL_STR("x-ratelimit-limit-requests"),
-                   sl_shown_count(shown));
-    sl_head_number(head,
-                   tokens ? SL_STR("x-ratelimit-remaining-tokens")
-                          : SL_STR("x-ratelimit-remaining-requests"),
-                   shown->answer.remaining);
+    sl_headers_number(head,
+                      tokens ? SL_STR("x-ratelimit-limit-tokens")
+                             : SL_STR("x-ratelimit-limit-requests"),
+                      sl_limit_view_count(shown));
+    sl_headers_number(head,
+                      tokens ? SL_STR("x-ratelimit-remaining-tokens")
+                             : SL_STR("x-ratelimit-remaining-requests"),
+                      shown->answer.remaining);
     if (t.reset_in < 0 ||
-        !sl_head_begin(head, tokens ? SL_STR("x-ratelimit-reset-tokens")
-                                    : SL_STR("x-ratelimit-reset-requests")))
+        !sl_headers_begin(head, tokens ? SL_STR("x-ratelimit-reset-tokens")
+                                       : SL_STR("x-ratelimit-reset-requests")))
         return;
     add_go_span(head, t.reset_in);
-    sl_head_end(head);
+    sl_headers_end(head);
 }
 
-static void openai(struct sl_head *head, const struct telling *t)
+static void openai(struct sl_header_writer *head, const struct telling *t)
 {
     openai_kind(head, t->decision, false);
     openai_kind(head, t->decision, true);
@@ -299,7 +305,7 @@ static int kong_period(const struct sl_limit *limit)
     return -1;
 }
 
-static void kong(struct sl_head *head, const struct telling *t)
+static void kong(struct sl_header_writer *head, const struct telling *t)
 {
     static const char *const limits[] = {
         "X-RateLimit-Limit-Second", "X-RateLimit-Limit-Minute",
@@ -312,10 +318,10 @@ static void kong(struct sl_head *head, const struct telling *t)
     int period = kong_period(t->shown->numbers);
 
     if (period >= 0) {
-        sl_head_number(head, sl_str_c(limits[period]),
-                       sl_shown_count(t->shown));
-        sl_head_number(head, sl_str_c(remainings[period]),
-                       t->shown->answer.remaining);
+        sl_headers_number(head, sl_str_c(limits[period]),
+                          sl_limit_view_count(t->shown));
+        sl_headers_number(head, sl_str_c(remainings[period]),
+                          t->shown->answer.remaining);
     }
     add_triple(head, t);
 }
@@ -325,7 +331,7 @@ static void kong(struct sl_head *head, const struct telling *t)
 static const struct {
     int bit;
     unsigned fields; /* at most */
-    void (*write)(struct sl_head *head, const struct telling *t);
+    void (*write)(struct sl_header_writer *head, const struct telling *t);
 } dialects[] = {
     {SL_DIALECT_X_RATELIMIT, 3, x_ratelimit},
     {SL_DIALECT_IETF,        2, ietf       },
@@ -339,9 +345,9 @@ static const struct {
  */
 static int wanted(const struct sl_decision *d)
 {
-    const struct sl_shown *shown;
+    const struct sl_limit_view *shown;
 
-    if (d->report < 0 || !sl_shown_answered(&d->shown[d->report]))
+    if (d->report < 0 || !sl_limit_view_answered(&d->shown[d->report]))
         return 0;
     shown = &d->shown[d->report];
     return shown->rule->dialects >= 0 ? shown->rule->dialects
@@ -359,7 +365,8 @@ unsigned sl_dialect_fields(const struct sl_decision *decision)
     return fields;
 }
 
-void sl_head_dialects(struct sl_head *head, const struct sl_decision *d)
+void sl_headers_dialects(struct sl_header_writer *head,
+                         const struct sl_decision *d)
 {
     int bits = wanted(d);
     struct telling t;

@@ -5,43 +5,43 @@
 
 /* ---- limits ---- */
 
-bool sl_shown_limited(const struct sl_shown *shown)
+bool sl_limit_view_limited(const struct sl_limit_view *shown)
 {
     return sl_rate_has_numbers(shown->form) && !shown->skipped &&
            shown->numbers && shown->mode != SL_MODE_OFF;
 }
 
-bool sl_shown_answered(const struct sl_shown *shown)
+bool sl_limit_view_answered(const struct sl_limit_view *shown)
 {
-    return sl_shown_limited(shown) && shown->answer.capacity > 0;
+    return sl_limit_view_limited(shown) && shown->answer.capacity > 0;
 }
 
 /* With overage the answer has the quota that was paid for, and `numbers` may
  * be those without a ceiling. */
-uint64_t sl_shown_count(const struct sl_shown *shown)
+uint64_t sl_limit_view_count(const struct sl_limit_view *shown)
 {
-    return sl_shown_answered(shown) ? shown->answer.limit
-                                    : shown->numbers->count;
+    return sl_limit_view_answered(shown) ? shown->answer.limit
+                                         : shown->numbers->count;
 }
 
-uint64_t sl_shown_capacity(const struct sl_shown *shown)
+uint64_t sl_limit_view_capacity(const struct sl_limit_view *shown)
 {
-    return sl_shown_answered(shown) ? shown->answer.capacity
-                                    : shown->numbers->capacity;
+    return sl_limit_view_answered(shown) ? shown->answer.capacity
+                                         : shown->numbers->capacity;
 }
 
-sl_ns sl_shown_reset_in(const struct sl_decision *decision,
-                        const struct sl_shown *shown)
+sl_ns sl_limit_view_reset_in(const struct sl_decision *decision,
+                             const struct sl_limit_view *shown)
 {
-    if (!sl_shown_answered(shown) || shown->answer.reset_in < 0)
+    if (!sl_limit_view_answered(shown) || shown->answer.reset_in < 0)
         return SL_NS_NONE;
     if (decision->route->reset == SL_RESET_NEXT && shown->next_in >= 0)
         return shown->next_in;
     return shown->answer.reset_in;
 }
 
-bool sl_shown_denies(const struct sl_decision *decision,
-                     const struct sl_shown *shown)
+bool sl_decision_view_denies(const struct sl_decision *decision,
+                             const struct sl_limit_view *shown)
 {
     return !decision->allowed &&
            (decision->reason == SL_REASON_NONE ||
@@ -51,7 +51,8 @@ bool sl_shown_denies(const struct sl_decision *decision,
 
 /* ---- decisions ---- */
 
-const struct sl_shown *sl_decision_about(const struct sl_decision *decision)
+const struct sl_limit_view *
+sl_decision_about(const struct sl_decision *decision)
 {
     if (decision->by >= 0)
         return &decision->shown[decision->by];
@@ -134,23 +135,24 @@ int sl_decision_status(const struct sl_decision *decision)
 
 /* ---- values ---- */
 
-static void set_number(struct sl_value *value, uint64_t number)
+static void set_number(struct sl_placeholder_value *value, uint64_t number)
 {
     value->kind = SL_VALUE_NUMBER;
     value->number = number;
 }
 
-static void set_text(struct sl_value *value, struct sl_str text)
+static void set_text(struct sl_placeholder_value *value, struct sl_str text)
 {
     value->kind = SL_VALUE_TEXT;
     value->text = text;
 }
 
 /* `instant` rounded up to a whole `unit`: SL_S or SL_MS. */
-static void set_instant(struct sl_value *value, sl_ns instant, sl_ns unit)
+static void set_instant(struct sl_placeholder_value *value, sl_ns instant,
+                        sl_ns unit)
 {
     sl_ns up = sl_ns_add_sat(instant, unit - 1) / unit * unit;
-    size_t len = sl_instant_print(up, unit == SL_MS, value->room);
+    size_t len = sl_timestamp_print(up, unit == SL_MS, value->room);
 
     set_text(value, (struct sl_str){value->room, len});
 }
@@ -163,16 +165,17 @@ static struct sl_str unit_of(const struct sl_rule *rule)
 }
 
 /* Those that speak of the limit that the denial is about. */
-static void value_of_limit(const struct sl_shown *about,
-                           enum sl_place_holder holder, struct sl_value *ret)
+static void value_of_limit(const struct sl_limit_view *about,
+                           enum sl_placeholder holder,
+                           struct sl_placeholder_value *ret)
 {
     switch (holder) {
     case SL_HOLD_LIMIT:
-        if (sl_shown_limited(about))
-            set_number(ret, sl_shown_count(about));
+        if (sl_limit_view_limited(about))
+            set_number(ret, sl_limit_view_count(about));
         break;
     case SL_HOLD_REMAINING:
-        if (sl_shown_answered(about))
+        if (sl_limit_view_answered(about))
             set_number(ret, about->answer.remaining);
         break;
     case SL_HOLD_NAME:
@@ -193,10 +196,11 @@ static void value_of_limit(const struct sl_shown *about,
 }
 
 static void value_of_reset(const struct sl_decision *d,
-                           const struct sl_shown *about,
-                           enum sl_place_holder holder, struct sl_value *ret)
+                           const struct sl_limit_view *about,
+                           enum sl_placeholder holder,
+                           struct sl_placeholder_value *ret)
 {
-    sl_ns in = about ? sl_shown_reset_in(d, about) : SL_NS_NONE;
+    sl_ns in = about ? sl_limit_view_reset_in(d, about) : SL_NS_NONE;
     sl_ns at = sl_ns_add_sat(d->now, in);
 
     if (in < 0)
@@ -210,22 +214,23 @@ static void value_of_reset(const struct sl_decision *d,
 }
 
 static void value_of_now(const struct sl_decision *d, bool ms,
-                         struct sl_value *ret)
+                         struct sl_placeholder_value *ret)
 {
-    size_t len = sl_instant_print(d->now, ms, ret->room);
+    size_t len = sl_timestamp_print(d->now, ms, ret->room);
 
     set_text(ret, (struct sl_str){ret->room, len});
 }
 
-static bool is_number(enum sl_place_holder holder)
+static bool is_number(enum sl_placeholder holder)
 {
     return holder <= SL_HOLD_RESET_MS || holder == SL_HOLD_STATUS;
 }
 
-void sl_value_of(const struct sl_decision *d, enum sl_place_holder holder,
-                 struct sl_value *ret)
+void sl_placeholder_value_of(const struct sl_decision *d,
+                             enum sl_placeholder holder,
+                             struct sl_placeholder_value *ret)
 {
-    const struct sl_shown *about = sl_decision_about(d);
+    const struct sl_limit_view *about = sl_decision_about(d);
     sl_ns retry_in = sl_decision_retry_in(d);
 
     ret->kind = SL_VALUE_NONE;

@@ -13,28 +13,29 @@
 #include "engine/decide.h"
 
 /* Has the limit numbers for this caller? */
-bool sl_shown_limited(const struct sl_shown *shown);
+bool sl_limit_view_limited(const struct sl_limit_view *shown);
 
 /* Has the store said what is left of it? Not if it failed, or was not asked
  * since the request was refused before. */
-bool sl_shown_answered(const struct sl_shown *shown);
+bool sl_limit_view_answered(const struct sl_limit_view *shown);
 
 /* The configured count, and the most that can be taken at once. */
-uint64_t sl_shown_count(const struct sl_shown *shown);
-uint64_t sl_shown_capacity(const struct sl_shown *shown);
+uint64_t sl_limit_view_count(const struct sl_limit_view *shown);
+uint64_t sl_limit_view_capacity(const struct sl_limit_view *shown);
 
 /* Until the reset, as the route wants it shown (`reset: full | next`);
  * SL_NS_NONE if there is none. */
-sl_ns sl_shown_reset_in(const struct sl_decision *decision,
-                        const struct sl_shown *shown);
+sl_ns sl_limit_view_reset_in(const struct sl_decision *decision,
+                             const struct sl_limit_view *shown);
 
 /* Enforced, and it refuses. Only where a limit is the reason. */
-bool sl_shown_denies(const struct sl_decision *decision,
-                     const struct sl_shown *shown);
+bool sl_decision_view_denies(const struct sl_decision *decision,
+                             const struct sl_limit_view *shown);
 
 /* The limit that a denial is about: the one that refused, or the one that the
  * plan lacks; NULL if it is about none. */
-const struct sl_shown *sl_decision_about(const struct sl_decision *decision);
+const struct sl_limit_view *
+sl_decision_about(const struct sl_decision *decision);
 
 /* The plan of the caller. */
 struct sl_str sl_decision_plan(const struct sl_decision *decision);
@@ -62,22 +63,23 @@ const struct sl_error_form *sl_decision_form(const struct sl_decision *d);
 int sl_decision_status(const struct sl_decision *decision);
 
 /* What a placeholder stands for. */
-enum sl_value_kind {
+enum sl_placeholder_kind {
     SL_VALUE_NONE,
     SL_VALUE_NUMBER,
     SL_VALUE_TEXT,
     SL_VALUE_MESSAGE, /* what sl_render_message() writes */
 };
 
-struct sl_value {
-    enum sl_value_kind kind;
+struct sl_placeholder_value {
+    enum sl_placeholder_kind kind;
     uint64_t number;
     struct sl_str text; /* perhaps in `room`: the value must stay in place */
     bool is_number;     /* also if there is none */
-    char room[SL_INSTANT_TEXT];
+    char room[SL_TIMESTAMP_TEXT];
 };
 
-void sl_value_of(const struct sl_decision *decision,
-                 enum sl_place_holder holder, struct sl_value *ret);
+void sl_placeholder_value_of(const struct sl_decision *decision,
+                             enum sl_placeholder holder,
+                             struct sl_placeholder_value *ret);
 
 #endif

@@ -25,7 +25,7 @@
 /* `Bearer error="invalid_token", error_description=""` and a sentence. */
 #define CHALLENGE_ROOM ((size_t)256)
 
-bool sl_head_has(const struct sl_head *head, struct sl_str name)
+bool sl_headers_has(const struct sl_header_writer *head, struct sl_str name)
 {
     for (unsigned i = 0; i < head->count; i++)
         if (sl_str_eq_nocase(head->list[i].name, name))
@@ -33,13 +33,13 @@ bool sl_head_has(const struct sl_head *head, struct sl_str name)
     return false;
 }
 
-static void add_text(struct sl_head *head, struct sl_str name,
+static void add_text(struct sl_header_writer *head, struct sl_str name,
                      struct sl_str text)
 {
-    if (!sl_head_begin(head, name))
+    if (!sl_headers_begin(head, name))
         return;
-    sl_head_clean(head, text);
-    sl_head_end(head);
+    sl_headers_clean(head, text);
+    sl_headers_end(head);
 }
 
 static bool is_fit(char c, bool quoted)
@@ -70,10 +70,10 @@ static bool is_plain(struct sl_str text)
 {
     size_t i = 0;
 
-    if (text.len >= 8 && !is_plain_word(sl_word_load(text.at + text.len - 8)))
+    if (text.len >= 8 && !is_plain_word(sl_swar_load(text.at + text.len - 8)))
         return false;
     for (; i + 8 < text.len; i += 8)
-        if (!is_plain_word(sl_word_load(text.at + i)))
+        if (!is_plain_word(sl_swar_load(text.at + i)))
             return false;
     if (text.len >= 8) /* the rest was looked at first */
         return true;
@@ -82,12 +82,12 @@ static bool is_plain(struct sl_str text)
     return i == text.len;
 }
 
-static void add_byte(struct sl_head *head, char c)
+static void add_byte(struct sl_header_writer *head, char c)
 {
-    sl_head_bytes(head, (struct sl_str){&c, 1});
+    sl_headers_bytes(head, (struct sl_str){&c, 1});
 }
 
-static void add_escaped(struct sl_head *head, unsigned char c)
+static void add_escaped(struct sl_header_writer *head, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
 
@@ -96,12 +96,13 @@ static void add_escaped(struct sl_head *head, unsigned char c)
     add_byte(head, hex[c & 15]);
 }
 
-static void clean(struct sl_head *head, struct sl_str text, bool quoted)
+static void clean(struct sl_header_writer *head, struct sl_str text,
+                  bool quoted)
 {
     bool fit = true;
 
     if (is_plain(text)) {
-        sl_head_bytes(head, text);
+        sl_headers_bytes(head, text);
         return;
     }
     for (size_t i = 0; i < text.len; i++)
@@ -118,12 +119,12 @@ static void clean(struct sl_head *head, struct sl_str text, bool quoted)
     }
 }
 
-void sl_head_clean(struct sl_head *head, struct sl_str text)
+void sl_headers_clean(struct sl_header_writer *head, struct sl_str text)
 {
     clean(head, text, false);
 }
 
-void sl_head_string(struct sl_head *head, struct sl_str text)
+void sl_headers_string(struct sl_header_writer *head, struct sl_str text)
 {
     add_byte(head, '"');
     clean(head, text, true);
@@ -139,7 +140,8 @@ struct exposed {
     char text[1024];
 };
 
-static bool is_for(const struct exposed *exposed, const struct sl_head *head)
+static bool is_for(const struct exposed *exposed,
+                   const struct sl_header_writer *head)
 {
     if (exposed->count != head->count)
         return false;
@@ -151,8 +153,9 @@ static bool is_for(const struct exposed *exposed, const struct sl_head *head)
 
 /* The names of literals live as long as the program, so that a name is told by
  * where it is. Without room the list is not kept. */
-static void keep_exposed(struct exposed *exposed, const struct sl_head *head,
-                         unsigned count, struct sl_str text)
+static void keep_exposed(struct exposed *exposed,
+                         const struct sl_header_writer *head, unsigned count,
+                         struct sl_str text)
 {
     if (text.len > sizeof(exposed->text))
         return;
@@ -164,7 +167,7 @@ static void keep_exposed(struct exposed *exposed, const struct sl_head *head,
         memcpy(exposed->text, text.at, text.len);
 }
 
-static void join_names(struct sl_head *head, unsigned count)
+static void join_names(struct sl_header_writer *head, unsigned count)
 {
     bool first = true;
 
@@ -172,36 +175,36 @@ static void join_names(struct sl_head *head, unsigned count)
         if (sl_str_eq(head->list[i].name, SL_STR("Cache-Control")))
             continue;
         if (!first)
-            sl_head_bytes(head, SL_STR(", "));
-        sl_head_bytes(head, head->list[i].name);
+            sl_headers_bytes(head, SL_STR(", "));
+        sl_headers_bytes(head, head->list[i].name);
         first = false;
     }
 }
 
 /* Browsers hide what is not named here, but for a few of which we send only
  * Cache-Control. */
-static void add_exposed(struct sl_head *head)
+static void add_exposed(struct sl_header_writer *head)
 {
     static _Thread_local struct exposed last;
     unsigned count = head->count;
     bool known = is_for(&last, head);
     const char *start = head->at;
 
-    if (!sl_head_begin(head, SL_STR("Access-Control-Expose-Headers")))
+    if (!sl_headers_begin(head, SL_STR("Access-Control-Expose-Headers")))
         return;
     if (known)
-        sl_head_bytes(head, (struct sl_str){last.text, last.len});
+        sl_headers_bytes(head, (struct sl_str){last.text, last.len});
     else
         join_names(head, count);
     if (!known && !head->full)
         keep_exposed(&last, head, count,
                      (struct sl_str){start, (size_t)(head->at - start)});
     if (head->at > start)
-        sl_head_end(head);
+        sl_headers_end(head);
 }
 
 /* Of a name each byte may become three, in three headers. */
-size_t sl_head_room(const struct sl_decision *decision)
+size_t sl_headers_room(const struct sl_decision *decision)
 {
     size_t fields = 8 + sl_dialect_fields(decision);
     size_t room = fields * FIELD_ROOM + 3 * strlen(decision->request_id);
@@ -213,45 +216,48 @@ size_t sl_head_room(const struct sl_decision *decision)
     return room;
 }
 
-static void add_quota(struct sl_head *head, const struct sl_decision *d)
+static void add_quota(struct sl_header_writer *head,
+                      const struct sl_decision *d)
 {
-    if (d->quota >= 0 && sl_shown_answered(&d->shown[d->quota]))
-        sl_head_number(head, SL_STR("X-Org-Quota-Remaining"),
-                       d->shown[d->quota].answer.remaining);
+    if (d->quota >= 0 && sl_limit_view_answered(&d->shown[d->quota]))
+        sl_headers_number(head, SL_STR("X-Org-Quota-Remaining"),
+                          d->shown[d->quota].answer.remaining);
 }
 
 /* Is it the token itself that is wrong, and not that we can't tell? */
-static bool is_invalid(enum sl_token_fault fault)
+static bool is_invalid(enum sl_token_error fault)
 {
     return fault != SL_TOKEN_GOOD && fault != SL_TOKEN_NO_KEYS &&
            fault != SL_TOKEN_HELD_BACK && fault != SL_TOKEN_NO_MEMORY;
 }
 
 /* A description has neither quotes nor escapes. */
-static void add_description(struct sl_head *head, struct sl_str text)
+static void add_description(struct sl_header_writer *head, struct sl_str text)
 {
     for (size_t i = 0; i < text.len; i++)
         add_byte(head, text.at[i] == '"' ? '\'' : text.at[i]);
 }
 
 /* RFC 6750, 3. */
-static void add_challenge(struct sl_head *head, const struct sl_decision *d)
+static void add_challenge(struct sl_header_writer *head,
+                          const struct sl_decision *d)
 {
     if (d->status != 401 || !d->policy->identity.jwt.written ||
-        !sl_head_begin(head, SL_STR("WWW-Authenticate")))
+        !sl_headers_begin(head, SL_STR("WWW-Authenticate")))
         return;
-    sl_head_bytes(head, SL_STR("Bearer"));
+    sl_headers_bytes(head, SL_STR("Bearer"));
     if (is_invalid(d->token_fault)) {
-        sl_head_bytes(head, SL_STR(" error=\"invalid_token\", "
-                                   "error_description=\""));
+        sl_headers_bytes(head, SL_STR(" error=\"invalid_token\", "
+                                      "error_description=\""));
         add_description(head,
-                        sl_str_c(sl_token_fault_sentence(d->token_fault)));
+                        sl_str_c(sl_token_error_sentence(d->token_fault)));
         add_byte(head, '"');
     }
-    sl_head_end(head);
+    sl_headers_end(head);
 }
 
-void sl_head_write(struct sl_head *head, const struct sl_decision *d)
+void sl_headers_write(struct sl_header_writer *head,
+                      const struct sl_decision *d)
 {
     sl_ns retry_in = sl_decision_retry_in(d);
 
@@ -259,9 +265,10 @@ void sl_head_write(struct sl_head *head, const struct sl_decision *d)
         add_text(head, SL_STR("Idempotency-Replayed"), SL_STR("true"));
     if (d->untouched)
         return;
-    sl_head_dialects(head, d);
+    sl_headers_dialects(head, d);
     if (retry_in >= 0)
-        sl_head_number(head, SL_STR("Retry-After"), sl_retry_seconds(retry_in));
+        sl_headers_number(head, SL_STR("Retry-After"),
+                          sl_retry_seconds(retry_in));
     add_quota(head, d);
     if (d->degraded)
         add_text(head, SL_STR("X-Sluice-Degraded"), SL_STR("store"));

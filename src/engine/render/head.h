@@ -17,9 +17,9 @@
 #include "engine/render/face.h"
 
 /* The largest integer of structured fields (RFC 9651); no header says more. */
-#define SL_HEAD_MAX UINT64_C(999999999999999)
+#define SL_HEADERS_MAX UINT64_C(999999999999999)
 
-struct sl_head {
+struct sl_header_writer {
     struct sl_out_header list[SL_HEADERS];
     unsigned count;
     uint64_t seen; /* a bit for each name; the same for some others */
@@ -27,7 +27,8 @@ struct sl_head {
     bool full;
 };
 
-static inline void sl_head_bytes(struct sl_head *head, struct sl_str bytes)
+static inline void sl_headers_bytes(struct sl_header_writer *head,
+                                    struct sl_str bytes)
 {
     if ((size_t)(head->end - head->at) < bytes.len) {
         head->full = true;
@@ -38,19 +39,20 @@ static inline void sl_head_bytes(struct sl_head *head, struct sl_str bytes)
     head->at += bytes.len;
 }
 
-static inline void sl_head_digits(struct sl_head *head, uint64_t number)
+static inline void sl_headers_digits(struct sl_header_writer *head,
+                                     uint64_t number)
 {
     if (head->end - head->at < SL_DIGITS) {
         head->full = true;
         return;
     }
     head->at +=
-        sl_digits(number < SL_HEAD_MAX ? number : SL_HEAD_MAX, head->at);
+        sl_digits(number < SL_HEADERS_MAX ? number : SL_HEADERS_MAX, head->at);
 }
 
 /* A name's bit in `seen`: the same for names that are equal but for their case,
  * and rarely for others. */
-static inline uint64_t sl_head_bit(struct sl_str name)
+static inline uint64_t sl_headers_bit(struct sl_str name)
 {
     unsigned letter = (unsigned char)name.at[name.len - 3] | 0x20U;
 
@@ -58,15 +60,16 @@ static inline uint64_t sl_head_bit(struct sl_str name)
 }
 
 /* For the next one alone: is the name there? */
-bool sl_head_has(const struct sl_head *head, struct sl_str name);
+bool sl_headers_has(const struct sl_header_writer *head, struct sl_str name);
 
 /* Begin a header; false if its name was sent already. `name` is borrowed, and
  * has three letters at least. */
-static inline bool sl_head_begin(struct sl_head *head, struct sl_str name)
+static inline bool sl_headers_begin(struct sl_header_writer *head,
+                                    struct sl_str name)
 {
-    uint64_t bit = sl_head_bit(name);
+    uint64_t bit = sl_headers_bit(name);
 
-    if ((head->seen & bit) && sl_head_has(head, name))
+    if ((head->seen & bit) && sl_headers_has(head, name))
         return false;
     if (head->count == SL_HEADERS) {
         head->full = true;
@@ -78,7 +81,7 @@ static inline bool sl_head_begin(struct sl_head *head, struct sl_str name)
     return true;
 }
 
-static inline void sl_head_end(struct sl_head *head)
+static inline void sl_headers_end(struct sl_header_writer *head)
 {
     struct sl_str *value = &head->list[head->count++].value;
 
@@ -86,32 +89,34 @@ static inline void sl_head_end(struct sl_head *head)
 }
 
 /* A whole one. */
-static inline void sl_head_number(struct sl_head *head, struct sl_str name,
-                                  uint64_t number)
+static inline void sl_headers_number(struct sl_header_writer *head,
+                                     struct sl_str name, uint64_t number)
 {
-    if (!sl_head_begin(head, name))
+    if (!sl_headers_begin(head, name))
         return;
-    sl_head_digits(head, number);
-    sl_head_end(head);
+    sl_headers_digits(head, number);
+    sl_headers_end(head);
 }
 
 /* Anybody's text, made fit for a header. As it is if all its bytes are visible
  * ASCII; otherwise every byte that is not, and every '%', is %xx. */
-void sl_head_clean(struct sl_head *head, struct sl_str text);
+void sl_headers_clean(struct sl_header_writer *head, struct sl_str text);
 
 /* The same as a String of structured fields: in quotes, with a backslash before
  * quotes and backslashes; blanks may stay. */
-void sl_head_string(struct sl_head *head, struct sl_str text);
+void sl_headers_string(struct sl_header_writer *head, struct sl_str text);
 
 /* All headers of a decision, without those of a body. */
-void sl_head_write(struct sl_head *head, const struct sl_decision *decision);
+void sl_headers_write(struct sl_header_writer *head,
+                      const struct sl_decision *decision);
 
 /* Bytes that the values of a decision's headers may need. */
-size_t sl_head_room(const struct sl_decision *decision);
+size_t sl_headers_room(const struct sl_decision *decision);
 
 /* The headers that tell of limits, in all dialects that are wanted; and how
  * many there are at most. */
-void sl_head_dialects(struct sl_head *head, const struct sl_decision *decision);
+void sl_headers_dialects(struct sl_header_writer *head,
+                         const struct sl_decision *decision);
 unsigned sl_dialect_fields(const struct sl_decision *decision);
 
 #endif

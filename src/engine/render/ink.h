@@ -12,7 +12,7 @@
 
 #include "wire/json.h"
 
-struct sl_ink {
+struct sl_writer {
     struct sl_buf *out;
     bool json; /* texts are escaped */
     int err;
@@ -20,7 +20,7 @@ struct sl_ink {
 
 /* Bytes as they are: JSON of our own making. Mostly there is room, and then a
  * literal is a few moves. */
-static inline void sl_ink_raw(struct sl_ink *ink, struct sl_str bytes)
+static inline void sl_writer_raw(struct sl_writer *ink, struct sl_str bytes)
 {
     struct sl_buf *out = ink->out;
 
@@ -35,7 +35,7 @@ static inline void sl_ink_raw(struct sl_ink *ink, struct sl_str bytes)
 }
 
 /* Text; anybody's. */
-static inline void sl_ink_text(struct sl_ink *ink, struct sl_str text)
+static inline void sl_writer_text(struct sl_writer *ink, struct sl_str text)
 {
     if (!ink->err)
         ink->err = ink->json ? sl_json_inside(ink->out, text)
@@ -43,13 +43,13 @@ static inline void sl_ink_text(struct sl_ink *ink, struct sl_str text)
 }
 
 /* A JSON string, quotes included. */
-static inline void sl_ink_string(struct sl_ink *ink, struct sl_str text)
+static inline void sl_writer_string(struct sl_writer *ink, struct sl_str text)
 {
     if (!ink->err)
         ink->err = sl_json_string(ink->out, text);
 }
 
-static inline void sl_ink_number(struct sl_ink *ink, uint64_t number)
+static inline void sl_writer_number(struct sl_writer *ink, uint64_t number)
 {
     if (!ink->err)
         ink->err = sl_json_number(ink->out, number);

@@ -14,61 +14,63 @@
 
 /* ---- messages of the policy ---- */
 
-void sl_value_write(const struct sl_decision *decision,
-                    enum sl_place_holder holder, struct sl_ink *ink)
+void sl_placeholder_value_write(const struct sl_decision *decision,
+                                enum sl_placeholder holder,
+                                struct sl_writer *ink)
 {
-    struct sl_value value;
+    struct sl_placeholder_value value;
 
-    sl_value_of(decision, holder, &value);
+    sl_placeholder_value_of(decision, holder, &value);
     switch (value.kind) {
     case SL_VALUE_NUMBER:
-        sl_ink_number(ink, value.number);
+        sl_writer_number(ink, value.number);
         break;
     case SL_VALUE_TEXT:
-        sl_ink_text(ink, value.text);
+        sl_writer_text(ink, value.text);
         break;
     case SL_VALUE_MESSAGE:
         sl_message_write(decision, ink);
         break;
     case SL_VALUE_NONE:
         if (value.is_number)
-            sl_ink_number(ink, 0);
+            sl_writer_number(ink, 0);
         break;
     }
 }
 
 /* Is there something for every placeholder? */
-static bool is_complete(const struct sl_decision *d, const struct sl_text *text)
+static bool is_complete(const struct sl_decision *d,
+                        const struct sl_template *text)
 {
-    struct sl_value value;
+    struct sl_placeholder_value value;
 
     for (unsigned i = 0; i < text->count; i++) {
-        if (text->pieces[i].kind == SL_PIECE_LITERAL)
+        if (text->pieces[i].kind == SL_TEMPLATE_PIECE_LITERAL)
             continue;
-        sl_value_of(d, text->pieces[i].holder, &value);
+        sl_placeholder_value_of(d, text->pieces[i].holder, &value);
         if (value.kind == SL_VALUE_NONE || value.kind == SL_VALUE_MESSAGE)
             return false;
     }
     return true;
 }
 
-static void write_text(const struct sl_decision *d, const struct sl_text *text,
-                       struct sl_ink *ink)
+static void write_text(const struct sl_decision *d,
+                       const struct sl_template *text, struct sl_writer *ink)
 {
     for (unsigned i = 0; i < text->count; i++) {
-        if (text->pieces[i].kind == SL_PIECE_LITERAL)
-            sl_ink_text(ink, text->pieces[i].literal);
+        if (text->pieces[i].kind == SL_TEMPLATE_PIECE_LITERAL)
+            sl_writer_text(ink, text->pieces[i].literal);
         else
-            sl_value_write(d, text->pieces[i].holder, ink);
+            sl_placeholder_value_write(d, text->pieces[i].holder, ink);
     }
 }
 
 /* What the policy says about this denial, or NULL. */
-static const struct sl_text *written(const struct sl_decision *d)
+static const struct sl_template *written(const struct sl_decision *d)
 {
-    const struct sl_shown *by = sl_decision_about(d);
+    const struct sl_limit_view *by = sl_decision_about(d);
     const struct sl_feature *feature = sl_decision_feature(d);
-    const struct sl_text *text = NULL;
+    const struct sl_template *text = NULL;
 
     if (feature)
         text = &feature->message;
@@ -82,7 +84,7 @@ static const struct sl_text *written(const struct sl_decision *d)
 /* ---- our own ---- */
 
 /* "in 12 s": the largest unit that leaves at least two of it, rounded up. */
-static void write_span(sl_ns span, struct sl_ink *ink)
+static void write_span(sl_ns span, struct sl_writer *ink)
 {
     static const struct {
         sl_ns length;
@@ -101,23 +103,23 @@ static void write_span(sl_ns span, struct sl_ink *ink)
             name = units[i].name;
             break;
         }
-    sl_ink_number(ink, number);
-    sl_ink_text(ink, sl_str_c(name));
+    sl_writer_number(ink, number);
+    sl_writer_text(ink, sl_str_c(name));
 }
 
 /* "minute", "5 minutes", "500 milliseconds". */
-static void write_units(uint64_t count, const char *unit, struct sl_ink *ink)
+static void write_units(uint64_t count, const char *unit, struct sl_writer *ink)
 {
     if (count != 1) {
-        sl_ink_number(ink, count);
-        sl_ink_text(ink, SL_STR(" "));
+        sl_writer_number(ink, count);
+        sl_writer_text(ink, SL_STR(" "));
     }
-    sl_ink_text(ink, sl_str_c(unit));
+    sl_writer_text(ink, sl_str_c(unit));
     if (count != 1)
-        sl_ink_text(ink, SL_STR("s"));
+        sl_writer_text(ink, SL_STR("s"));
 }
 
-static void write_period(const struct sl_limit *limit, struct sl_ink *ink)
+static void write_period(const struct sl_limit *limit, struct sl_writer *ink)
 {
     static const struct {
         sl_ns length;
@@ -136,7 +138,7 @@ static void write_period(const struct sl_limit *limit, struct sl_ink *ink)
     };
     size_t i = 0;
 
-    sl_ink_text(ink, SL_STR(" per "));
+    sl_writer_text(ink, SL_STR(" per "));
     if (limit->calendar) {
         write_units(limit->cal.every, calendar[limit->cal.unit], ink);
         return;
@@ -147,73 +149,74 @@ static void write_period(const struct sl_limit *limit, struct sl_ink *ink)
 }
 
 /* `the limit "ai-minute" allows 5 per minute.` */
-static void write_allowance(const struct sl_shown *by, struct sl_ink *ink)
+static void write_allowance(const struct sl_limit_view *by,
+                            struct sl_writer *ink)
 {
-    sl_ink_text(ink, SL_STR("the limit \""));
-    sl_ink_text(ink, by->rule->name);
-    sl_ink_text(ink, SL_STR("\" allows "));
-    sl_ink_number(ink, sl_shown_count(by));
+    sl_writer_text(ink, SL_STR("the limit \""));
+    sl_writer_text(ink, by->rule->name);
+    sl_writer_text(ink, SL_STR("\" allows "));
+    sl_writer_number(ink, sl_limit_view_count(by));
     if (by->rule->unit.len > 0) {
-        sl_ink_text(ink, SL_STR(" "));
-        sl_ink_text(ink, by->rule->unit);
+        sl_writer_text(ink, SL_STR(" "));
+        sl_writer_text(ink, by->rule->unit);
     }
     if (by->numbers->kind == SL_PERMITS)
-        sl_ink_text(ink, SL_STR(" at a time"));
+        sl_writer_text(ink, SL_STR(" at a time"));
     else if (by->numbers->kind == SL_LEVEL)
-        sl_ink_text(ink, SL_STR(" in all"));
+        sl_writer_text(ink, SL_STR(" in all"));
     else
         write_period(by->numbers, ink);
-    sl_ink_text(ink, SL_STR("."));
+    sl_writer_text(ink, SL_STR("."));
 }
 
-static void write_retry(sl_ns retry_in, struct sl_ink *ink)
+static void write_retry(sl_ns retry_in, struct sl_writer *ink)
 {
     if (retry_in < 0)
         return;
-    sl_ink_text(ink, SL_STR(" Try again in "));
+    sl_writer_text(ink, SL_STR(" Try again in "));
     write_span(retry_in, ink);
-    sl_ink_text(ink, SL_STR("."));
+    sl_writer_text(ink, SL_STR("."));
 }
 
-static void write_advice(const struct sl_decision *d, const struct sl_shown *by,
-                         struct sl_ink *ink)
+static void write_advice(const struct sl_decision *d,
+                         const struct sl_limit_view *by, struct sl_writer *ink)
 {
     sl_ns retry_in = sl_decision_retry_in(d);
 
     if (d->never && by->answer.outcome == SL_NEVER) {
-        sl_ink_text(ink, SL_STR(" A cost of "));
-        sl_ink_number(ink, by->cost);
-        sl_ink_text(ink, SL_STR(" never fits: it holds "));
-        sl_ink_number(ink, sl_shown_capacity(by));
-        sl_ink_text(ink, SL_STR(" at most."));
+        sl_writer_text(ink, SL_STR(" A cost of "));
+        sl_writer_number(ink, by->cost);
+        sl_writer_text(ink, SL_STR(" never fits: it holds "));
+        sl_writer_number(ink, sl_limit_view_capacity(by));
+        sl_writer_text(ink, SL_STR(" at most."));
     } else if (retry_in >= 0) {
         write_retry(retry_in, ink);
     } else if (by->numbers->kind == SL_PERMITS) {
-        sl_ink_text(ink, SL_STR(" Try again when another one has ended."));
+        sl_writer_text(ink, SL_STR(" Try again when another one has ended."));
     } else if (by->numbers->kind == SL_LEVEL) {
-        sl_ink_text(ink, SL_STR(" Give some back first."));
+        sl_writer_text(ink, SL_STR(" Give some back first."));
     }
 }
 
-static void write_limit(const struct sl_decision *d, const struct sl_shown *by,
-                        struct sl_ink *ink)
+static void write_limit(const struct sl_decision *d,
+                        const struct sl_limit_view *by, struct sl_writer *ink)
 {
-    if (!by || !sl_shown_limited(by)) {
-        sl_ink_text(ink, SL_STR("Too many requests."));
+    if (!by || !sl_limit_view_limited(by)) {
+        sl_writer_text(ink, SL_STR("Too many requests."));
         return;
     }
     switch (by->numbers->kind) {
     case SL_QUOTA:
-        sl_ink_text(ink, SL_STR("The quota is used up: "));
+        sl_writer_text(ink, SL_STR("The quota is used up: "));
         break;
     case SL_LEVEL:
-        sl_ink_text(ink, SL_STR("There are too many already: "));
+        sl_writer_text(ink, SL_STR("There are too many already: "));
         break;
     case SL_PERMITS:
-        sl_ink_text(ink, SL_STR("Too many at once: "));
+        sl_writer_text(ink, SL_STR("Too many at once: "));
         break;
     default:
-        sl_ink_text(ink, SL_STR("Too many requests: "));
+        sl_writer_text(ink, SL_STR("Too many requests: "));
         break;
     }
     write_allowance(by, ink);
@@ -222,16 +225,16 @@ static void write_limit(const struct sl_decision *d, const struct sl_shown *by,
 
 /* A sentence with a name in it: `before "name" after`. */
 static void write_about(struct sl_str before, struct sl_str name,
-                        struct sl_str after, struct sl_ink *ink)
+                        struct sl_str after, struct sl_writer *ink)
 {
-    sl_ink_text(ink, before);
-    sl_ink_text(ink, SL_STR("\""));
-    sl_ink_text(ink, name);
-    sl_ink_text(ink, SL_STR("\""));
-    sl_ink_text(ink, after);
+    sl_writer_text(ink, before);
+    sl_writer_text(ink, SL_STR("\""));
+    sl_writer_text(ink, name);
+    sl_writer_text(ink, SL_STR("\""));
+    sl_writer_text(ink, after);
 }
 
-static void write_feature(const struct sl_decision *d, struct sl_ink *ink)
+static void write_feature(const struct sl_decision *d, struct sl_writer *ink)
 {
     const struct sl_feature *feature = sl_decision_feature(d);
 
@@ -239,34 +242,34 @@ static void write_feature(const struct sl_decision *d, struct sl_ink *ink)
         write_about(SL_STR(""), feature->name,
                     SL_STR(" is switched off for now."), ink);
     else
-        sl_ink_text(ink, SL_STR("This is switched off for now."));
+        sl_writer_text(ink, SL_STR("This is switched off for now."));
     write_retry(sl_decision_retry_in(d), ink);
 }
 
-static void write_capability(const struct sl_decision *d, struct sl_ink *ink)
+static void write_capability(const struct sl_decision *d, struct sl_writer *ink)
 {
-    const struct sl_shown *by = sl_decision_about(d);
-    struct sl_value plan;
+    const struct sl_limit_view *by = sl_decision_about(d);
+    struct sl_placeholder_value plan;
 
-    sl_value_of(d, SL_HOLD_PLAN, &plan);
+    sl_placeholder_value_of(d, SL_HOLD_PLAN, &plan);
     write_about(SL_STR("The plan "), plan.text, SL_STR(" does not include "),
                 ink);
     if (by)
         write_about(SL_STR(""), by->rule->name, SL_STR("."), ink);
     else
-        sl_ink_text(ink, SL_STR("this."));
+        sl_writer_text(ink, SL_STR("this."));
 }
 
 /* Nobody is known, perhaps since his token is not believed. */
-static void write_unknown(const struct sl_decision *d, struct sl_ink *ink)
+static void write_unknown(const struct sl_decision *d, struct sl_writer *ink)
 {
     if (d->token_fault != SL_TOKEN_GOOD) {
-        sl_ink_text(ink, SL_STR("Nobody knows who is asking: "));
-        sl_ink_text(ink, sl_str_c(sl_token_fault_sentence(d->token_fault)));
-        sl_ink_text(ink, SL_STR("."));
+        sl_writer_text(ink, SL_STR("Nobody knows who is asking: "));
+        sl_writer_text(ink, sl_str_c(sl_token_error_sentence(d->token_fault)));
+        sl_writer_text(ink, SL_STR("."));
     } else if (d->reason == SL_REASON_ANONYMOUS) {
-        sl_ink_text(ink, SL_STR("This is not for anonymous callers: say who "
-                                "is asking."));
+        sl_writer_text(ink, SL_STR("This is not for anonymous callers: say who "
+                                   "is asking."));
     } else {
         write_about(SL_STR("This needs to know the "), d->missing_scope,
                     SL_STR(" that is asking, and the request names none."),
@@ -274,7 +277,7 @@ static void write_unknown(const struct sl_decision *d, struct sl_ink *ink)
     }
 }
 
-static void write_default(const struct sl_decision *d, struct sl_ink *ink)
+static void write_default(const struct sl_decision *d, struct sl_writer *ink)
 {
     switch (d->reason) {
     case SL_REASON_NONE:
@@ -288,14 +291,14 @@ static void write_default(const struct sl_decision *d, struct sl_ink *ink)
         write_unknown(d, ink);
         break;
     case SL_REASON_ROLE:
-        sl_ink_text(ink, SL_STR("The caller's role does not allow this."));
+        sl_writer_text(ink, SL_STR("The caller's role does not allow this."));
         break;
     case SL_REASON_CAPABILITY:
         write_capability(d, ink);
         break;
     case SL_REASON_PATH:
-        sl_ink_text(ink, SL_STR("This path can be read in too many ways; "
-                                "write it plainly."));
+        sl_writer_text(ink, SL_STR("This path can be read in too many ways; "
+                                   "write it plainly."));
         break;
     case SL_REASON_WEBHOOK:
     case SL_REASON_WEBHOOKS_FULL:
@@ -304,34 +307,35 @@ static void write_default(const struct sl_decision *d, struct sl_ink *ink)
     case SL_REASON_RUNNING:
     case SL_REASON_REUSED:
     case SL_REASON_CONFLICT:
-        sl_guard_message(d, ink);
+        sl_precheck_message(d, ink);
         write_retry(sl_decision_retry_in(d), ink);
         break;
     case SL_REASON_UNKNOWN_PLAN:
-        sl_ink_text(ink, SL_STR("The caller's plan is not known here."));
+        sl_writer_text(ink, SL_STR("The caller's plan is not known here."));
         break;
     case SL_REASON_UNKNOWN_SUBJECT:
-        sl_ink_text(ink, SL_STR("The caller is not registered here."));
+        sl_writer_text(ink, SL_STR("The caller is not registered here."));
         break;
     case SL_REASON_QUEUE:
-        sl_ink_text(ink, SL_STR("Too many wait for their turn."));
+        sl_writer_text(ink, SL_STR("Too many wait for their turn."));
         write_retry(sl_decision_retry_in(d), ink);
         break;
     case SL_REASON_HOLDS:
-        sl_ink_text(ink, SL_STR("No more can be held at the moment."));
+        sl_writer_text(ink, SL_STR("No more can be held at the moment."));
         write_retry(sl_decision_retry_in(d), ink);
         break;
     case SL_REASON_STORE:
-        sl_ink_text(ink, SL_STR("The state of the limits can't be reached, so "
-                                "this can't be decided."));
+        sl_writer_text(ink,
+                       SL_STR("The state of the limits can't be reached, so "
+                              "this can't be decided."));
         write_retry(sl_decision_retry_in(d), ink);
         break;
     }
 }
 
-void sl_message_write(const struct sl_decision *decision, struct sl_ink *ink)
+void sl_message_write(const struct sl_decision *decision, struct sl_writer *ink)
 {
-    const struct sl_text *text;
+    const struct sl_template *text;
 
     if (decision->allowed)
         return;
@@ -344,7 +348,7 @@ void sl_message_write(const struct sl_decision *decision, struct sl_ink *ink)
 
 int sl_render_message(const struct sl_decision *decision, struct sl_buf *out)
 {
-    struct sl_ink ink = {.out = out};
+    struct sl_writer ink = {.out = out};
     size_t before = out->len;
 
     sl_message_write(decision, &ink);

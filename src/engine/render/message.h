@@ -7,18 +7,21 @@
 #include "engine/render/ink.h"
 
 /* Write the message; nothing if the decision allows. */
-void sl_message_write(const struct sl_decision *decision, struct sl_ink *ink);
+void sl_message_write(const struct sl_decision *decision,
+                      struct sl_writer *ink);
 
 /* Our own sentence where a guard refused, but for when to come again. */
-void sl_guard_message(const struct sl_decision *decision, struct sl_ink *ink);
+void sl_precheck_message(const struct sl_decision *decision,
+                         struct sl_writer *ink);
 
 /* Write a placeholder's value as text. Without one, a number is 0 and a text
  * is empty. */
-void sl_value_write(const struct sl_decision *decision,
-                    enum sl_place_holder holder, struct sl_ink *ink);
+void sl_placeholder_value_write(const struct sl_decision *decision,
+                                enum sl_placeholder holder,
+                                struct sl_writer *ink);
 
 /* Append the JSON body of a denial. */
-SL_MUST_USE int sl_body_write(const struct sl_decision *decision,
-                              struct sl_buf *out);
+SL_MUST_USE int sl_message_body_write(const struct sl_decision *decision,
+                                      struct sl_buf *out);
 
 #endif

@@ -3,21 +3,22 @@
 
 #include <string.h>
 
-struct sl_lane {
-    TAILQ_ENTRY(sl_lane) turn;
-    LIST_ENTRY(sl_lane) same; /* bucket */
+struct sl_fair_tenant {
+    TAILQ_ENTRY(sl_fair_tenant) turn;
+    LIST_ENTRY(sl_fair_tenant) same; /* bucket */
     struct sl_hash128 whose;
-    TAILQ_HEAD(, sl_place_in_line) row;
+    TAILQ_HEAD(, sl_fair_entry) row;
     unsigned count;
     unsigned weight;
     unsigned served; /* in this row of turns; < weight */
 };
 
-int sl_fair_init(struct sl_fair *fair, const struct sl_alloc *alloc)
+int sl_fair_queue_init(struct sl_fair_queue *fair, const struct sl_alloc *alloc)
 {
-    size_t size = SL_FAIR_BUCKETS * sizeof(fair->buckets[0]);
+    size_t size = SL_FAIR_QUEUE_BUCKETS * sizeof(fair->buckets[0]);
 
-    *fair = (struct sl_fair){.alloc = alloc, .bucket_count = SL_FAIR_BUCKETS};
+    *fair = (struct sl_fair_queue){.alloc = alloc,
+                                   .bucket_count = SL_FAIR_QUEUE_BUCKETS};
     TAILQ_INIT(&fair->turns);
     fair->buckets = sl_alloc_new(alloc, size);
     if (!fair->buckets)
@@ -26,15 +27,16 @@ int sl_fair_init(struct sl_fair *fair, const struct sl_alloc *alloc)
     return 0;
 }
 
-static struct sl_lane_bucket *bucket_of(const struct sl_fair *fair,
-                                        struct sl_hash128 whose)
+static struct sl_fair_tenant_bucket *bucket_of(const struct sl_fair_queue *fair,
+                                               struct sl_hash128 whose)
 {
     return &fair->buckets[whose.lo & (fair->bucket_count - 1)];
 }
 
-static struct sl_lane *find(const struct sl_fair *fair, struct sl_hash128 whose)
+static struct sl_fair_tenant *find(const struct sl_fair_queue *fair,
+                                   struct sl_hash128 whose)
 {
-    struct sl_lane *lane;
+    struct sl_fair_tenant *lane;
 
     LIST_FOREACH(lane, bucket_of(fair, whose), same)
     if (lane->whose.lo == whose.lo && lane->whose.hi == whose.hi)
@@ -44,11 +46,11 @@ static struct sl_lane *find(const struct sl_fair *fair, struct sl_hash128 whose)
 
 /* Twice as many buckets as lanes keep finding short; without memory it gets
  * longer, and nothing else. */
-static void spread(struct sl_fair *fair)
+static void spread(struct sl_fair_queue *fair)
 {
     unsigned count = 2 * fair->bucket_count;
-    struct sl_lane_bucket *buckets, *old = fair->buckets;
-    struct sl_lane *lane;
+    struct sl_fair_tenant_bucket *buckets, *old = fair->buckets;
+    struct sl_fair_tenant *lane;
 
     if (fair->lanes < fair->bucket_count)
         return;
@@ -63,13 +65,14 @@ static void spread(struct sl_fair *fair)
     LIST_INSERT_HEAD(bucket_of(fair, lane->whose), lane, same);
 }
 
-static struct sl_lane *new_lane(struct sl_fair *fair, struct sl_hash128 whose)
+static struct sl_fair_tenant *new_lane(struct sl_fair_queue *fair,
+                                       struct sl_hash128 whose)
 {
-    struct sl_lane *lane = sl_alloc_new(fair->alloc, sizeof(*lane));
+    struct sl_fair_tenant *lane = sl_alloc_new(fair->alloc, sizeof(*lane));
 
     if (!lane)
         return NULL;
-    *lane = (struct sl_lane){.whose = whose, .weight = 1};
+    *lane = (struct sl_fair_tenant){.whose = whose, .weight = 1};
     TAILQ_INIT(&lane->row);
     spread(fair);
     LIST_INSERT_HEAD(bucket_of(fair, whose), lane, same);
@@ -78,7 +81,7 @@ static struct sl_lane *new_lane(struct sl_fair *fair, struct sl_hash128 whose)
     return lane;
 }
 
-static void free_lane(struct sl_fair *fair, struct sl_lane *lane)
+static void free_lane(struct sl_fair_queue *fair, struct sl_fair_tenant *lane)
 {
     TAILQ_REMOVE(&fair->turns, lane, turn);
     LIST_REMOVE(lane, same);
@@ -86,21 +89,21 @@ static void free_lane(struct sl_fair *fair, struct sl_lane *lane)
     sl_alloc_free(fair->alloc, lane, sizeof(*lane));
 }
 
-void sl_fair_done(struct sl_fair *fair)
+void sl_fair_queue_done(struct sl_fair_queue *fair)
 {
-    struct sl_place_in_line *place;
+    struct sl_fair_entry *place;
 
-    while ((place = sl_fair_first(fair)) != NULL)
-        sl_fair_leave(fair, place);
+    while ((place = sl_fair_queue_first(fair)) != NULL)
+        sl_fair_queue_leave(fair, place);
     sl_alloc_free(fair->alloc, fair->buckets,
                   fair->bucket_count * sizeof(fair->buckets[0]));
     fair->buckets = NULL;
 }
 
-int sl_fair_add(struct sl_fair *fair, struct sl_hash128 whose, unsigned weight,
-                struct sl_place_in_line *place)
+int sl_fair_queue_add(struct sl_fair_queue *fair, struct sl_hash128 whose,
+                      unsigned weight, struct sl_fair_entry *place)
 {
-    struct sl_lane *lane = find(fair, whose);
+    struct sl_fair_tenant *lane = find(fair, whose);
 
     if (!lane)
         lane = new_lane(fair, whose);
@@ -116,17 +119,17 @@ int sl_fair_add(struct sl_fair *fair, struct sl_hash128 whose, unsigned weight,
     return 0;
 }
 
-struct sl_place_in_line *sl_fair_first(const struct sl_fair *fair)
+struct sl_fair_entry *sl_fair_queue_first(const struct sl_fair_queue *fair)
 {
-    const struct sl_lane *lane = TAILQ_FIRST(&fair->turns);
+    const struct sl_fair_tenant *lane = TAILQ_FIRST(&fair->turns);
 
     return lane ? TAILQ_FIRST(&lane->row) : NULL;
 }
 
 /* Out of the row; the lane goes with its last. */
-static void take_out(struct sl_fair *fair, struct sl_place_in_line *place)
+static void take_out(struct sl_fair_queue *fair, struct sl_fair_entry *place)
 {
-    struct sl_lane *lane = place->lane;
+    struct sl_fair_tenant *lane = place->lane;
 
     TAILQ_REMOVE(&lane->row, place, link);
     place->lane = NULL;
@@ -136,9 +139,9 @@ static void take_out(struct sl_fair *fair, struct sl_place_in_line *place)
         free_lane(fair, lane);
 }
 
-void sl_fair_serve(struct sl_fair *fair)
+void sl_fair_queue_serve(struct sl_fair_queue *fair)
 {
-    struct sl_lane *lane = TAILQ_FIRST(&fair->turns);
+    struct sl_fair_tenant *lane = TAILQ_FIRST(&fair->turns);
 
     if (!lane)
         return;
@@ -150,16 +153,17 @@ void sl_fair_serve(struct sl_fair *fair)
     take_out(fair, TAILQ_FIRST(&lane->row));
 }
 
-void sl_fair_leave(struct sl_fair *fair, struct sl_place_in_line *place)
+void sl_fair_queue_leave(struct sl_fair_queue *fair,
+                         struct sl_fair_entry *place)
 {
     if (place->lane)
         take_out(fair, place); /* (4) */
 }
 
-unsigned sl_fair_ahead(const struct sl_fair *fair, struct sl_hash128 whose,
-                       unsigned weight)
+unsigned sl_fair_queue_ahead(const struct sl_fair_queue *fair,
+                             struct sl_hash128 whose, unsigned weight)
 {
-    const struct sl_lane *own = find(fair, whose), *lane;
+    const struct sl_fair_tenant *own = find(fair, whose), *lane;
     uint64_t before = own ? own->count : 0;
     uint64_t rounds, ahead = before;
 

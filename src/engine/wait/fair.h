@@ -23,57 +23,60 @@
  *   (4) Leaving moves nobody else's turn backwards.
  *   (5) Adding, serving and leaving cost the same however many wait.
  */
-#ifndef SL_FAIR_H
-#define SL_FAIR_H
+#ifndef SL_FAIR_QUEUE_H
+#define SL_FAIR_QUEUE_H
 
 #include <sys/queue.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
 
-struct sl_lane;
+struct sl_fair_tenant;
 
 /* A place in the queue; part of whoever waits. */
-struct sl_place_in_line {
-    TAILQ_ENTRY(sl_place_in_line) link;
-    struct sl_lane *lane; /* NULL: in no queue */
+struct sl_fair_entry {
+    TAILQ_ENTRY(sl_fair_entry) link;
+    struct sl_fair_tenant *lane; /* NULL: in no queue */
 };
 
-#define SL_FAIR_BUCKETS 64 /* lanes are found by these */
+#define SL_FAIR_QUEUE_BUCKETS 64 /* lanes are found by these */
 
-struct sl_fair {
+struct sl_fair_queue {
     const struct sl_alloc *alloc;
-    TAILQ_HEAD(sl_lanes, sl_lane) turns; /* the first is served next */
-    LIST_HEAD(sl_lane_bucket, sl_lane) * buckets;
+    TAILQ_HEAD(sl_fair_tenants, sl_fair_tenant)
+    turns; /* the first is served next */
+    LIST_HEAD(sl_fair_tenant_bucket, sl_fair_tenant) * buckets;
     unsigned bucket_count; /* a power of two */
     unsigned lanes;
     unsigned count; /* who wait */
 };
 
 /* `alloc` is borrowed. SLUICE_ENOMEM. */
-SL_MUST_USE int sl_fair_init(struct sl_fair *fair,
-                             const struct sl_alloc *alloc);
+SL_MUST_USE int sl_fair_queue_init(struct sl_fair_queue *fair,
+                                   const struct sl_alloc *alloc);
 
 /* Whoever is still in it is out of it. */
-void sl_fair_done(struct sl_fair *fair);
+void sl_fair_queue_done(struct sl_fair_queue *fair);
 
 /* Stand behind the others of `whose` lane, that has `weight` (at least 1) from
  * now on. SLUICE_ENOMEM. */
-SL_MUST_USE int sl_fair_add(struct sl_fair *fair, struct sl_hash128 whose,
-                            unsigned weight, struct sl_place_in_line *place);
+SL_MUST_USE int sl_fair_queue_add(struct sl_fair_queue *fair,
+                                  struct sl_hash128 whose, unsigned weight,
+                                  struct sl_fair_entry *place);
 
 /* Whose turn it is, or NULL. */
-struct sl_place_in_line *sl_fair_first(const struct sl_fair *fair);
+struct sl_fair_entry *sl_fair_queue_first(const struct sl_fair_queue *fair);
 
 /* The first was served: the turn passes on. */
-void sl_fair_serve(struct sl_fair *fair);
+void sl_fair_queue_serve(struct sl_fair_queue *fair);
 
 /* Leave without having been served. */
-void sl_fair_leave(struct sl_fair *fair, struct sl_place_in_line *place);
+void sl_fair_queue_leave(struct sl_fair_queue *fair,
+                         struct sl_fair_entry *place);
 
 /* How many turns would come before that of one who joined the lane now; at
  * most `count`. O(lanes). */
-unsigned sl_fair_ahead(const struct sl_fair *fair, struct sl_hash128 whose,
-                       unsigned weight);
+unsigned sl_fair_queue_ahead(const struct sl_fair_queue *fair,
+                             struct sl_hash128 whose, unsigned weight);
 
 #endif

@@ -3,7 +3,7 @@
 
 #define FIRST_SIZE 16
 
-int sl_heap_reserve(struct sl_room *room, const struct sl_alloc *alloc)
+int sl_heap_reserve(struct sl_wait_thread *room, const struct sl_alloc *alloc)
 {
     unsigned size = room->size ? 2 * room->size : FIRST_SIZE;
     struct sl_waiter **heap;
@@ -20,13 +20,13 @@ int sl_heap_reserve(struct sl_room *room, const struct sl_alloc *alloc)
     return 0;
 }
 
-static void put(struct sl_room *room, unsigned at, struct sl_waiter *w)
+static void put(struct sl_wait_thread *room, unsigned at, struct sl_waiter *w)
 {
     room->heap[at] = w;
     w->at = at;
 }
 
-static void rise(struct sl_room *room, struct sl_waiter *w)
+static void rise(struct sl_wait_thread *room, struct sl_waiter *w)
 {
     unsigned at = w->at;
 
@@ -37,7 +37,7 @@ static void rise(struct sl_room *room, struct sl_waiter *w)
     put(room, at, w);
 }
 
-static void sink(struct sl_room *room, struct sl_waiter *w)
+static void sink(struct sl_wait_thread *room, struct sl_waiter *w)
 {
     unsigned at = w->at;
 
@@ -55,19 +55,19 @@ static void sink(struct sl_room *room, struct sl_waiter *w)
     put(room, at, w);
 }
 
-void sl_heap_add(struct sl_room *room, struct sl_waiter *w)
+void sl_heap_add(struct sl_wait_thread *room, struct sl_waiter *w)
 {
     put(room, room->count++, w);
     rise(room, w);
 }
 
-void sl_heap_moved(struct sl_room *room, struct sl_waiter *w)
+void sl_heap_moved(struct sl_wait_thread *room, struct sl_waiter *w)
 {
     rise(room, w);
     sink(room, w);
 }
 
-void sl_heap_remove(struct sl_room *room, struct sl_waiter *w)
+void sl_heap_remove(struct sl_wait_thread *room, struct sl_waiter *w)
 {
     struct sl_waiter *last = room->heap[--room->count];
 
@@ -77,7 +77,7 @@ void sl_heap_remove(struct sl_room *room, struct sl_waiter *w)
     sl_heap_moved(room, last);
 }
 
-void sl_heap_done(struct sl_room *room, const struct sl_alloc *alloc)
+void sl_heap_done(struct sl_wait_thread *room, const struct sl_alloc *alloc)
 {
     sl_alloc_free(alloc, room->heap, room->size * sizeof(struct sl_waiter *));
     room->heap = NULL;

@@ -6,15 +6,15 @@
 #include "engine/wait/wait.h"
 
 /* Room for one more. SLUICE_ENOMEM. */
-SL_MUST_USE int sl_heap_reserve(struct sl_room *room,
+SL_MUST_USE int sl_heap_reserve(struct sl_wait_thread *room,
                                 const struct sl_alloc *alloc);
 
-void sl_heap_add(struct sl_room *room, struct sl_waiter *waiter);
-void sl_heap_remove(struct sl_room *room, struct sl_waiter *waiter);
+void sl_heap_add(struct sl_wait_thread *room, struct sl_waiter *waiter);
+void sl_heap_remove(struct sl_wait_thread *room, struct sl_waiter *waiter);
 
 /* His `next` has changed. */
-void sl_heap_moved(struct sl_room *room, struct sl_waiter *waiter);
+void sl_heap_moved(struct sl_wait_thread *room, struct sl_waiter *waiter);
 
-void sl_heap_done(struct sl_room *room, const struct sl_alloc *alloc);
+void sl_heap_done(struct sl_wait_thread *room, const struct sl_alloc *alloc);
 
 #endif

@@ -26,14 +26,14 @@
 
 /* ---- which queue ---- */
 
-static uint64_t name_of(const struct sl_ask *ask, const struct sl_rule *rule)
+static uint64_t name_of(const struct sl_check *ask, const struct sl_rule *rule)
 {
     return sl_hash64(sl_engine_secret(ask->engine), rule->name);
 }
 
 /* State belongs to name and key, and so do queues. */
-static struct sl_queue_of queue_of(const struct sl_ask *ask,
-                                   const struct sl_shown *shown)
+static struct sl_queue_of queue_of(const struct sl_check *ask,
+                                   const struct sl_limit_view *shown)
 {
     struct sl_hash_key key = *sl_engine_secret(ask->engine);
 
@@ -46,7 +46,7 @@ static struct sl_queue_of queue_of(const struct sl_ask *ask,
 }
 
 /* His organisation, or whoever else he is. */
-static struct sl_hash128 whose(const struct sl_ask *ask)
+static struct sl_hash128 whose(const struct sl_check *ask)
 {
     const struct sl_decision *d = &ask->decision;
     struct sl_str who = {"", 0};
@@ -65,8 +65,8 @@ static unsigned weight_of(const struct sl_decision *d)
 /* ---- estimates ---- */
 
 /* Until `ahead` others and he have passed. */
-static sl_ns estimate(const struct sl_shown *shown, sl_ns retry, unsigned ahead,
-                      sl_ns pace)
+static sl_ns estimate(const struct sl_limit_view *shown, sl_ns retry,
+                      unsigned ahead, sl_ns pace)
 {
     const struct sl_limit *n = shown->numbers;
     bool row = n->kind == SL_FIXED || n->kind == SL_SLIDING ||
@@ -88,11 +88,11 @@ static sl_ns estimate(const struct sl_shown *shown, sl_ns retry, unsigned ahead,
 }
 
 /* (3) */
-static void refuse(struct sl_ask *ask, sl_ns retry)
+static void refuse(struct sl_check *ask, sl_ns retry)
 {
     struct sl_decision *d = &ask->decision;
 
-    sl_refuse_request(d, SL_REASON_QUEUE);
+    sl_decision_refuse(d, SL_REASON_QUEUE);
     if (d->reason == SL_REASON_QUEUE)
         d->retry_in = retry > 0 && retry < SL_NS_MAX ? retry : SL_S;
 }
@@ -115,22 +115,22 @@ static sl_ns guess(const struct sl_queue_view *view, sl_ns now)
 /* He waited in vain. */
 static void on_late(struct sl_waiter *w, sl_ns now)
 {
-    struct sl_ask *ask = w->ctx;
+    struct sl_check *ask = w->ctx;
 
     ask->decision.waited = now - w->since;
     refuse(ask, ask->estimate);
-    sl_ask_answer(ask, 0);
+    sl_check_answer(ask, 0);
 }
 
 static void on_turn(struct sl_waiter *w, sl_ns now)
 {
-    struct sl_ask *ask = w->ctx;
+    struct sl_check *ask = w->ctx;
 
     ask->again.now = now;
-    sl_ask_again(ask);
+    sl_check_again(ask);
 }
 
-static void begin_wait(struct sl_ask *ask)
+static void begin_wait(struct sl_check *ask)
 {
     struct sl_waiter *w = &ask->waiter;
 
@@ -150,7 +150,7 @@ static void begin_wait(struct sl_ask *ask)
 
 /* When to try again. Permits are tried once in a while, too, as another process
  * may have released one. */
-static sl_ns due_of(const struct sl_shown *shown, sl_ns now, sl_ns retry)
+static sl_ns due_of(const struct sl_limit_view *shown, sl_ns now, sl_ns retry)
 {
     bool permits = shown->rule->kind == SL_PERMITS;
 
@@ -161,7 +161,8 @@ static sl_ns due_of(const struct sl_shown *shown, sl_ns now, sl_ns retry)
 
 /* Stand in the queue of a limit that may be tried in `retry`. False if it was
  * refused. */
-static bool join(struct sl_ask *ask, const struct sl_shown *shown, sl_ns retry)
+static bool join(struct sl_check *ask, const struct sl_limit_view *shown,
+                 sl_ns retry)
 {
     struct sl_queues *queues = ask->engine->queues;
     struct sl_queue_of of = queue_of(ask, shown);
@@ -192,7 +193,7 @@ static bool join(struct sl_ask *ask, const struct sl_shown *shown, sl_ns retry)
 }
 
 /* How long such a question may wait; 0: not at all. */
-static sl_ns wait_of(const struct sl_ask *ask)
+static sl_ns wait_of(const struct sl_check *ask)
 {
     sl_ns wait = ask->facts->wait;
 
@@ -206,12 +207,12 @@ static sl_ns wait_of(const struct sl_ask *ask)
     return wait < SL_WAIT_MOST ? wait : SL_WAIT_MOST;
 }
 
-bool sl_turn_may_wait(const struct sl_ask *ask)
+bool sl_wait_check_may_wait(const struct sl_check *ask)
 {
     return wait_of(ask) > 0;
 }
 
-bool sl_turn_behind(struct sl_ask *ask)
+bool sl_wait_check_behind(struct sl_check *ask)
 {
     struct sl_decision *d = &ask->decision;
 
@@ -221,7 +222,7 @@ bool sl_turn_behind(struct sl_ask *ask)
     if (ask->wait == 0 || !sl_queues_any(ask->engine->queues))
         return false;
     for (unsigned i = 0; i < d->take.count; i++) {
-        const struct sl_shown *shown = &d->shown[d->part_shown[i]];
+        const struct sl_limit_view *shown = &d->shown[d->part_shown[i]];
         struct sl_queue_of of = queue_of(ask, shown);
         struct sl_queue_view view;
 
@@ -230,21 +231,21 @@ bool sl_turn_behind(struct sl_ask *ask)
             continue;
         d->pending = false;
         if (!join(ask, shown, SL_NS_NONE)) /* (2) */
-            sl_ask_answer(ask, 0);
+            sl_check_answer(ask, 0);
         return true;
     }
     return false;
 }
 
 /* (1): which limit he waits for, or NULL. */
-static const struct sl_shown *find_denial(const struct sl_ask *ask, sl_ns left,
-                                          sl_ns *ret_retry)
+static const struct sl_limit_view *find_denial(const struct sl_check *ask,
+                                               sl_ns left, sl_ns *ret_retry)
 {
     const struct sl_decision *d = &ask->decision;
-    const struct sl_shown *first = NULL;
+    const struct sl_limit_view *first = NULL;
 
     for (unsigned i = 0; i < d->shown_count; i++) {
-        const struct sl_shown *shown = &d->shown[i];
+        const struct sl_limit_view *shown = &d->shown[i];
         sl_ns retry = shown->answer.retry_in;
 
         if (shown->allowed || shown->mode != SL_MODE_ENFORCE || shown->skipped)
@@ -266,8 +267,8 @@ static const struct sl_shown *find_denial(const struct sl_ask *ask, sl_ns left,
 }
 
 /* His turn brought nothing. True if he goes on waiting. */
-static bool go_on_waiting(struct sl_ask *ask, const struct sl_shown *shown,
-                          sl_ns retry)
+static bool go_on_waiting(struct sl_check *ask,
+                          const struct sl_limit_view *shown, sl_ns retry)
 {
     struct sl_waiter *w = &ask->waiter;
     struct sl_queue_of of = queue_of(ask, shown);
@@ -281,10 +282,10 @@ static bool go_on_waiting(struct sl_ask *ask, const struct sl_shown *shown,
     return join(ask, shown, retry);
 }
 
-bool sl_turn_waits(struct sl_ask *ask)
+bool sl_wait_check_waits(struct sl_check *ask)
 {
     struct sl_decision *d = &ask->decision;
-    const struct sl_shown *shown = NULL;
+    const struct sl_limit_view *shown = NULL;
     sl_ns left = ask->in_turn ? ask->waiter.until - d->now : ask->wait;
     sl_ns retry = SL_NS_NONE;
 
@@ -302,7 +303,7 @@ bool sl_turn_waits(struct sl_ask *ask)
     return false;
 }
 
-void sl_turn_freed(const struct sl_hold_ask *ask)
+void sl_wait_check_freed(const struct sl_hold_op *ask)
 {
     struct sl_engine *engine = ask->engine;
 

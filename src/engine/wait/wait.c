@@ -24,7 +24,7 @@ struct sl_queue {
     struct sl_queues *queues;
     struct limit *limit;
     struct sl_hash128 key;
-    struct sl_fair fair;
+    struct sl_fair_queue fair;
     sl_ns served_at; /* the last one, or when the queue began */
     sl_ns pace;      /* SL_NS_NONE: nobody was served yet */
     sl_ns due;       /* when the first may pass; SL_NS_NONE: nobody knows */
@@ -47,7 +47,7 @@ int sl_queues_open(const struct sl_alloc *alloc, struct sl_queues **ret)
         return SLUICE_ENOMEM;
     memset(queues, 0, sizeof(*queues));
     queues->alloc = alloc;
-    queues->most = SL_WAITING;
+    queues->most = SL_WAIT_TIMER;
     pthread_mutex_init(&queues->lock, NULL);
     *ret = queues;
     return 0;
@@ -134,7 +134,7 @@ static struct sl_queue *new_queue(struct sl_queues *queues, struct limit *limit,
                            .served_at = now,
                            .pace = SL_NS_NONE,
                            .due = SL_NS_NONE};
-    if (sl_fair_init(&q->fair, queues->alloc)) {
+    if (sl_fair_queue_init(&q->fair, queues->alloc)) {
         sl_alloc_free(queues->alloc, q, sizeof(*q));
         return NULL;
     }
@@ -151,7 +151,7 @@ static void tidy(struct sl_queue *q)
 
     if (q->fair.count > 0)
         return;
-    sl_fair_done(&q->fair);
+    sl_fair_queue_done(&q->fair);
     LIST_REMOVE(q, same);
     LIST_REMOVE(q, of);
     sl_alloc_free(queues->alloc, q, sizeof(*q));
@@ -162,10 +162,10 @@ static void tidy(struct sl_queue *q)
 
 static struct sl_waiter *first_of(const struct sl_queue *q)
 {
-    return (struct sl_waiter *)sl_fair_first(&q->fair);
+    return (struct sl_waiter *)sl_fair_queue_first(&q->fair);
 }
 
-static void ring(struct sl_room *room)
+static void ring(struct sl_wait_thread *room)
 {
     if (!room->rung)
         room->rung = room->ring(room);
@@ -223,7 +223,7 @@ void sl_queue_look(struct sl_queues *queues, const struct sl_queue_of *of,
     q = find(queues, of->key);
     if (q)
         *ret = (struct sl_queue_view){
-            .ahead = sl_fair_ahead(&q->fair, whose, weight),
+            .ahead = sl_fair_queue_ahead(&q->fair, whose, weight),
             .waiting = q->fair.count,
             .pace = q->pace,
             .due = q->due,
@@ -276,7 +276,7 @@ static int enter(struct sl_queues *queues, const struct sl_queue_of *of,
     if (!q)
         q = new_queue(queues, limit, of->key, now);
     if (q)
-        err = sl_fair_add(&q->fair, whose, weight, &w->place);
+        err = sl_fair_queue_add(&q->fair, whose, weight, &w->place);
     if (err) {
         if (q)
             tidy(q);
@@ -361,9 +361,9 @@ void sl_queue_leave(struct sl_waiter *w, sl_ns now, bool served)
     uncall(w);
     first = first_of(q) == w;
     if (served && first)
-        sl_fair_serve(&q->fair);
+        sl_fair_queue_serve(&q->fair);
     else
-        sl_fair_leave(&q->fair, &w->place);
+        sl_fair_queue_leave(&q->fair, &w->place);
     if (served)
         note_pace(q, now);
     w->queue = NULL;
@@ -378,15 +378,15 @@ void sl_queue_leave(struct sl_waiter *w, sl_ns now, bool served)
 
 /* ---- rooms ---- */
 
-void sl_room_init(struct sl_room *room, struct sl_queues *queues,
-                  bool (*bell)(struct sl_room *room), void *ctx)
+void sl_wait_thread_init(struct sl_wait_thread *room, struct sl_queues *queues,
+                         bool (*bell)(struct sl_wait_thread *room), void *ctx)
 {
-    *room = (struct sl_room){.queues = queues, .ring = bell, .ctx = ctx};
+    *room = (struct sl_wait_thread){.queues = queues, .ring = bell, .ctx = ctx};
     TAILQ_INIT(&room->called);
 }
 
 /* The next who was called, and may be asked now. */
-static struct sl_waiter *take_called(struct sl_room *room)
+static struct sl_waiter *take_called(struct sl_wait_thread *room)
 {
     struct sl_waiter *w;
 
@@ -427,7 +427,7 @@ static void end_wait(struct sl_waiter *w, sl_ns now)
     w->on_late(w, now);
 }
 
-sl_ns sl_room_serve(struct sl_room *room, sl_ns now)
+sl_ns sl_wait_thread_serve(struct sl_wait_thread *room, sl_ns now)
 {
     struct sl_waiter *w;
 
@@ -451,7 +451,7 @@ sl_ns sl_room_serve(struct sl_room *room, sl_ns now)
     return room->heap[0]->next;
 }
 
-void sl_room_done(struct sl_room *room)
+void sl_wait_thread_done(struct sl_wait_thread *room)
 {
     if (!room->queues)
         return;

@@ -36,12 +36,12 @@
 
 struct sl_queues;
 struct sl_queue;
-struct sl_room;
+struct sl_wait_thread;
 
 struct sl_waiter {
-    struct sl_place_in_line place;  /* first */
+    struct sl_fair_entry place;     /* first */
     struct sl_queue *queue;         /* NULL: in none */
-    struct sl_room *room;           /* of his thread */
+    struct sl_wait_thread *room;    /* of his thread */
     TAILQ_ENTRY(sl_waiter) calling; /* in room->called */
     bool called, asked, again;
     sl_ns since, until; /* of his wait */
@@ -56,11 +56,11 @@ struct sl_waiter {
 
 /* Zeros, but for the callbacks and ctx, are a waiter who does not wait. */
 
-struct sl_room {
+struct sl_wait_thread {
     struct sl_queues *queues;
-    /* Have sl_room_serve() called soon on the room's thread; from any thread,
-     * under the lock of the queues. False if that can't be. */
-    bool (*ring)(struct sl_room *room);
+    /* Have sl_wait_thread_serve() called soon on the room's thread; from any
+     * thread, under the lock of the queues. False if that can't be. */
+    bool (*ring)(struct sl_wait_thread *room);
     void *ctx;
     TAILQ_HEAD(, sl_waiter) called; /* under the lock */
     bool rung;                      /* likewise */
@@ -74,20 +74,21 @@ SL_MUST_USE int sl_queues_open(const struct sl_alloc *alloc,
 /* Nobody waits. NULL is allowed. */
 void sl_queues_close(struct sl_queues *queues);
 
-/* How many may wait at once: SL_WAITING if nobody says so. Those who do stay.
+/* How many may wait at once: SL_WAIT_TIMER if nobody says so. Those who do
+ * stay.
  */
-#define SL_WAITING 4096
+#define SL_WAIT_TIMER 4096
 void sl_queues_resize(struct sl_queues *queues, unsigned most);
 
-void sl_room_init(struct sl_room *room, struct sl_queues *queues,
-                  bool (*bell)(struct sl_room *room), void *ctx);
+void sl_wait_thread_init(struct sl_wait_thread *room, struct sl_queues *queues,
+                         bool (*bell)(struct sl_wait_thread *room), void *ctx);
 
 /* Those who wait are late: on_late is called for each. */
-void sl_room_done(struct sl_room *room);
+void sl_wait_thread_done(struct sl_wait_thread *room);
 
 /* Call those whose turn it is, and those whose time is over. Returns when it
  * wants to be called next; SL_NS_NONE: when it rings. */
-sl_ns sl_room_serve(struct sl_room *room, sl_ns now);
+sl_ns sl_wait_thread_serve(struct sl_wait_thread *room, sl_ns now);
 
 /* Does anybody wait? One load. */
 bool sl_queues_any(const struct sl_queues *queues);

@@ -35,7 +35,7 @@ const struct sl_alg *sl_alg_of(unsigned bit)
     return NULL;
 }
 
-unsigned sl_alg_kind(enum sl_key_kind kind)
+unsigned sl_alg_kind(enum sl_jwk_kind kind)
 {
     unsigned bits = 0;
 

@@ -13,12 +13,12 @@
 
 #include "identity/keyset.h"
 
-enum sl_key_kind { SL_KEY_RSA, SL_KEY_EC, SL_KEY_OKP, SL_KEY_OCT };
+enum sl_jwk_kind { SL_KEY_RSA, SL_KEY_EC, SL_KEY_OKP, SL_KEY_OCT };
 
 struct sl_alg {
     const char *name;
     unsigned bit; /* of enum sl_algorithm */
-    enum sl_key_kind kind;
+    enum sl_jwk_kind kind;
     const EVP_MD *(*hash)(void); /* NULL: the algorithm brings its own */
     size_t hash_len;
     bool pss;
@@ -32,7 +32,7 @@ struct sl_alg {
 const struct sl_alg *sl_alg_of(unsigned bit);
 
 /* All bits of a kind of key. */
-unsigned sl_alg_kind(enum sl_key_kind kind);
+unsigned sl_alg_kind(enum sl_jwk_kind kind);
 
 /* The algorithm of a curve of EC keys, or NULL. */
 const struct sl_alg *sl_alg_curve(struct sl_str curve);

@@ -52,7 +52,7 @@ static bool read_time(const json_t *claims, const char *name, sl_ns *ret)
 
 /* exp is the first instant at which it is over; nbf the first at which it is
  * good. A token from the future is not believed either. */
-static enum sl_token_fault check_times(const json_t *claims,
+static enum sl_token_error check_times(const json_t *claims,
                                        const struct sl_token_rules *rules,
                                        sl_ns now, struct sl_token *ret)
 {
@@ -98,17 +98,18 @@ static bool is_for_us(const json_t *claims, const struct sl_token_rules *rules)
     return false;
 }
 
-enum sl_token_fault sl_claims_check(const json_t *claims,
+enum sl_token_error sl_claims_check(const json_t *claims,
                                     const struct sl_token_rules *rules,
                                     sl_ns now, struct sl_token *ret)
 {
-    enum sl_token_fault fault = check_times(claims, rules, now, ret);
+    enum sl_token_error fault = check_times(claims, rules, now, ret);
     struct sl_str issuer;
 
     if (fault)
         return fault;
-    if (rules->issuer.len > 0 && (!sl_object_text(claims, "iss", &issuer) ||
-                                  !sl_str_eq(issuer, rules->issuer)))
+    if (rules->issuer.len > 0 &&
+        (!sl_json_object_text(claims, "iss", &issuer) ||
+         !sl_str_eq(issuer, rules->issuer)))
         return SL_TOKEN_ISSUER;
     return is_for_us(claims, rules) ? SL_TOKEN_GOOD : SL_TOKEN_AUDIENCE;
 }
@@ -120,7 +121,7 @@ struct copying {
     struct sl_token *token;
 };
 
-static enum sl_token_fault add(struct copying *c, struct sl_str path,
+static enum sl_token_error add(struct copying *c, struct sl_str path,
                                struct sl_str value)
 {
     struct sl_token *token = c->token;
@@ -140,7 +141,7 @@ static enum sl_token_fault add(struct copying *c, struct sl_str path,
     return SL_TOKEN_GOOD;
 }
 
-static enum sl_token_fault add_number(struct copying *c, struct sl_str path,
+static enum sl_token_error add_number(struct copying *c, struct sl_str path,
                                       int64_t number)
 {
     char text[1 + SL_DIGITS] = "-";
@@ -165,7 +166,7 @@ static size_t joined_len(const json_t *list)
     return len;
 }
 
-static enum sl_token_fault add_list(struct copying *c, struct sl_str path,
+static enum sl_token_error add_list(struct copying *c, struct sl_str path,
                                     const json_t *list)
 {
     size_t room = joined_len(list), len = 0;
@@ -209,10 +210,10 @@ static bool path_of(struct copying *c, struct sl_str outer, struct sl_str name,
 }
 
 /* Objects in objects: as deep as object.h lets them be. */
-static enum sl_token_fault add_members(struct copying *c, struct sl_str outer,
+static enum sl_token_error add_members(struct copying *c, struct sl_str outer,
                                        json_t *object)
 {
-    enum sl_token_fault fault = SL_TOKEN_GOOD;
+    enum sl_token_error fault = SL_TOKEN_GOOD;
     struct sl_str path;
     const char *name;
     json_t *value;
@@ -240,7 +241,7 @@ static enum sl_token_fault add_members(struct copying *c, struct sl_str outer,
     return SL_TOKEN_GOOD;
 }
 
-enum sl_token_fault sl_claims_copy(json_t *claims, struct sl_arena *arena,
+enum sl_token_error sl_claims_copy(json_t *claims, struct sl_arena *arena,
                                    struct sl_token *ret)
 {
     struct copying c = {arena, ret};

@@ -8,7 +8,7 @@
 
 /* Hold the claims against the rules: times, issuer, audience. The times go to
  * ret->expires and ret->begins, also of a token that is refused for them. */
-SL_MUST_USE enum sl_token_fault
+SL_MUST_USE enum sl_token_error
 sl_claims_check(const json_t *claims, const struct sl_token_rules *rules,
                 sl_ns now, struct sl_token *ret);
 
@@ -19,7 +19,7 @@ sl_claims_check(const json_t *claims, const struct sl_token_rules *rules,
  * item that is empty or has a blank: joined, it could be taken for others. Two
  * claims of one path ("a.b", and b in a) are SL_TOKEN_MALFORMED, more than
  * SL_CLAIMS SL_TOKEN_TOO_LARGE. */
-SL_MUST_USE enum sl_token_fault
+SL_MUST_USE enum sl_token_error
 sl_claims_copy(json_t *claims, struct sl_arena *arena, struct sl_token *ret);
 
 #endif

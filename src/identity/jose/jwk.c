@@ -11,9 +11,9 @@
 
 struct reading {
     json_t *jwk;
-    enum sl_key_kind kind;
+    enum sl_jwk_kind kind;
     const struct sl_alg *curve; /* EC */
-    struct sl_key *key;
+    struct sl_jwk *key;
     size_t index;
     struct sl_diag *diag;
 };
@@ -23,11 +23,12 @@ static int refuse(const struct reading *r, const char *what)
 {
     struct sl_str kid;
 
-    if (sl_object_text(r->jwk, "kid", &kid))
-        return sl_refuse(r->diag, SLUICE_ECONF, "key %zu (%.*s) %s",
-                         r->index + 1, (int)(kid.len > 40 ? 40 : kid.len),
-                         kid.at, what);
-    return sl_refuse(r->diag, SLUICE_ECONF, "key %zu %s", r->index + 1, what);
+    if (sl_json_object_text(r->jwk, "kid", &kid))
+        return sl_diag_error(r->diag, SLUICE_ECONF, "key %zu (%.*s) %s",
+                             r->index + 1, (int)(kid.len > 40 ? 40 : kid.len),
+                             kid.at, what);
+    return sl_diag_error(r->diag, SLUICE_ECONF, "key %zu %s", r->index + 1,
+                         what);
 }
 
 /* ---- what it is for ---- */
@@ -57,7 +58,7 @@ static int read_kind(struct reading *r, unsigned *ret)
 {
     static const struct {
         const char *name;
-        enum sl_key_kind kind;
+        enum sl_jwk_kind kind;
     } kinds[] = {
         {"RSA", SL_KEY_RSA},
         {"EC",  SL_KEY_EC },
@@ -66,7 +67,7 @@ static int read_kind(struct reading *r, unsigned *ret)
     };
     struct sl_str kty, curve = {NULL, 0};
 
-    if (!sl_object_text(r->jwk, "kty", &kty))
+    if (!sl_json_object_text(r->jwk, "kty", &kty))
         return refuse(r, "does not say what it is; write \"kty\": \"RSA\", "
                          "\"EC\", \"OKP\" or \"oct\"");
     for (size_t i = 0; i < SL_LEN(kinds); i++)
@@ -76,12 +77,12 @@ static int read_kind(struct reading *r, unsigned *ret)
         }
     if (!(*ret & (sl_alg_kind(SL_KEY_EC) | SL_ALG_EDDSA)))
         return 0;
-    if (!sl_object_text(r->jwk, "crv", &curve))
+    if (!sl_json_object_text(r->jwk, "crv", &curve))
         return refuse(r, "does not name its curve \"crv\"");
     if (r->kind == SL_KEY_EC) {
         r->curve = sl_alg_curve(curve);
         *ret = r->curve ? r->curve->bit : 0;
-    } else if (!sl_public_is_okp(curve)) {
+    } else if (!sl_jwk_public_is_okp(curve)) {
         *ret = 0;
     }
     return 0;
@@ -133,15 +134,15 @@ unsigned sl_alg_hmac_fits(size_t len)
 
 static int read_secret(const struct reading *r)
 {
-    struct sl_key *key = r->key;
+    struct sl_jwk *key = r->key;
     struct sl_str text;
     int err;
 
-    if (!sl_object_text(r->jwk, "k", &text) || text.len == 0)
+    if (!sl_json_object_text(r->jwk, "k", &text) || text.len == 0)
         return refuse(r, "has no secret \"k\" in base64url");
     if (SL_BASE64URL_BYTES(text.len) > SL_SECRET_BYTES)
         return refuse(r, "has a secret of more than 4096 bytes");
-    err = sl_secret_new(SL_BASE64URL_BYTES(text.len), &key->secret);
+    err = sl_secure_mem_new(SL_BASE64URL_BYTES(text.len), &key->secret);
     if (err)
         return err;
     if (!sl_base64url_decode(text, key->secret.bytes, &key->secret.len))
@@ -150,7 +151,7 @@ static int read_secret(const struct reading *r)
     if (!key->algorithms)
         return refuse(r, "has a secret that is shorter than the hash: HS256 "
                          "needs 32 bytes, HS384 48, HS512 64");
-    if (sl_secret_is_blank(key->secret.bytes, key->secret.len))
+    if (sl_secure_mem_is_blank(key->secret.bytes, key->secret.len))
         return refuse(r, "has a secret of one byte over and over, which "
                          "anybody would try; make one by openssl rand");
     return 0;
@@ -162,11 +163,11 @@ static int read_public(const struct reading *r)
     int err;
 
     if (r->kind == SL_KEY_RSA)
-        err = sl_public_rsa(r->jwk, &r->key->pkey, &why);
+        err = sl_jwk_public_rsa(r->jwk, &r->key->pkey, &why);
     else if (r->kind == SL_KEY_EC)
-        err = sl_public_ec(r->jwk, r->curve, &r->key->pkey, &why);
+        err = sl_jwk_public_ec(r->jwk, r->curve, &r->key->pkey, &why);
     else
-        err = sl_public_okp(r->jwk, &r->key->pkey, &why);
+        err = sl_jwk_public_okp(r->jwk, &r->key->pkey, &why);
     r->key->is_private = json_object_get(r->jwk, "d") != NULL;
     return why ? refuse(r, why) : err;
 }
@@ -177,7 +178,7 @@ void sl_jwk_wipe(json_t *jwk)
     struct sl_str text;
 
     for (size_t i = 0; i < SL_LEN(names); i++)
-        if (sl_object_text(jwk, names[i], &text))
+        if (sl_json_object_text(jwk, names[i], &text))
             OPENSSL_cleanse((char *)text.at, text.len);
 }
 
@@ -206,25 +207,25 @@ static int read_key(struct reading *r, unsigned wanted, unsigned *ret_kinds)
     return r->kind == SL_KEY_OCT ? read_secret(r) : read_public(r);
 }
 
-int sl_jwk_read(json_t *jwk, unsigned wanted, size_t index, struct sl_key *ret,
+int sl_jwk_read(json_t *jwk, unsigned wanted, size_t index, struct sl_jwk *ret,
                 unsigned *ret_kinds, struct sl_diag *diag)
 {
-    struct sl_key key = {.algorithms = 0};
+    struct sl_jwk key = {.algorithms = 0};
     struct reading r = {.jwk = jwk, .key = &key, .index = index, .diag = diag};
     int err;
 
     *ret_kinds = 0;
     err = read_key(&r, wanted, ret_kinds);
     if (err)
-        sl_key_done(&key);
+        sl_jwk_done(&key);
     else
         *ret = key;
     return err;
 }
 
-void sl_key_done(struct sl_key *key)
+void sl_jwk_done(struct sl_jwk *key)
 {
     EVP_PKEY_free(key->pkey);
     key->pkey = NULL;
-    sl_secret_done(&key->secret);
+    sl_secure_mem_done(&key->secret);
 }

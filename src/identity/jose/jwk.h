@@ -24,11 +24,11 @@
 #include "identity/jose/secret.h"
 #include "identity/verify.h"
 
-struct sl_key {
-    unsigned algorithms;     /* that it serves; 0: passed over */
-    EVP_PKEY *pkey;          /* a public key, or NULL */
-    struct sl_secret secret; /* or this */
-    bool is_private;         /* it had private members */
+struct sl_jwk {
+    unsigned algorithms;         /* that it serves; 0: passed over */
+    EVP_PKEY *pkey;              /* a public key, or NULL */
+    struct sl_secure_mem secret; /* or this */
+    bool is_private;             /* it had private members */
     bool has_kid;
     unsigned char kid_len;
     char kid[SL_KID_BYTES];
@@ -42,10 +42,10 @@ void sl_jwk_wipe(json_t *jwk);
  * over has no algorithms; *ret_kinds gets those that it could serve if they
  * were wanted. */
 SL_MUST_USE int sl_jwk_read(json_t *jwk, unsigned wanted, size_t index,
-                            struct sl_key *ret, unsigned *ret_kinds,
+                            struct sl_jwk *ret, unsigned *ret_kinds,
                             struct sl_diag *diag);
 
-void sl_key_done(struct sl_key *key);
+void sl_jwk_done(struct sl_jwk *key);
 
 /* HMAC algorithms for which a secret of `len` bytes is long enough. */
 unsigned sl_alg_hmac_fits(size_t len);

@@ -12,7 +12,7 @@ struct sl_keyset {
     struct sl_alloc alloc;
     unsigned count, room; /* count <= room */
     bool has_private;
-    struct sl_key keys[];
+    struct sl_jwk keys[];
 };
 
 #endif

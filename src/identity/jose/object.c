@@ -27,10 +27,11 @@ static unsigned depth_of(struct sl_str text)
     return most;
 }
 
-static json_t *refuse(struct sl_object_why *why, enum sl_object_fault fault,
+static json_t *refuse(struct sl_json_object_why *why,
+                      enum sl_json_object_error fault,
                       const json_error_t *error)
 {
-    *why = (struct sl_object_why){.fault = fault};
+    *why = (struct sl_json_object_why){.fault = fault};
     if (error && error->line > 0)
         why->line = (unsigned)error->line;
     if (error && error->column > 0)
@@ -38,7 +39,7 @@ static json_t *refuse(struct sl_object_why *why, enum sl_object_fault fault,
     return NULL;
 }
 
-json_t *sl_object_read(struct sl_str text, struct sl_object_why *why)
+json_t *sl_json_object_read(struct sl_str text, struct sl_json_object_why *why)
 {
     json_error_t error;
     json_t *json;
@@ -59,7 +60,8 @@ json_t *sl_object_read(struct sl_str text, struct sl_object_why *why)
                   &error);
 }
 
-bool sl_object_text(const json_t *object, const char *name, struct sl_str *ret)
+bool sl_json_object_text(const json_t *object, const char *name,
+                         struct sl_str *ret)
 {
     const json_t *value = json_object_get(object, name);
 

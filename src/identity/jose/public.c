@@ -30,7 +30,8 @@ static bool number_of(const json_t *jwk, const char *name, struct number *ret)
 {
     struct sl_str text;
 
-    return sl_object_text(jwk, name, &text) && text.len <= NUMBER_LETTERS &&
+    return sl_json_object_text(jwk, name, &text) &&
+           text.len <= NUMBER_LETTERS &&
            sl_base64url_decode(text, ret->bytes, &ret->len) && ret->len > 0;
 }
 
@@ -124,7 +125,7 @@ static EVP_PKEY *make_rsa(const BIGNUM *n, const BIGNUM *e)
     return pkey;
 }
 
-int sl_public_rsa(const json_t *jwk, EVP_PKEY **ret, const char **why)
+int sl_jwk_public_rsa(const json_t *jwk, EVP_PKEY **ret, const char **why)
 {
     struct number n_bytes, e_bytes;
     BIGNUM *n, *e;
@@ -183,8 +184,8 @@ static EVP_PKEY *make_ec(const struct sl_alg *alg, const struct number *x,
     return make("EC", params);
 }
 
-int sl_public_ec(const json_t *jwk, const struct sl_alg *alg, EVP_PKEY **ret,
-                 const char **why)
+int sl_jwk_public_ec(const json_t *jwk, const struct sl_alg *alg,
+                     EVP_PKEY **ret, const char **why)
 {
     struct number x, y;
     EVP_PKEY *pkey;
@@ -214,7 +215,7 @@ static const struct {
     {"Ed448",   EVP_PKEY_ED448,   57},
 };
 
-bool sl_public_is_okp(struct sl_str curve)
+bool sl_jwk_public_is_okp(struct sl_str curve)
 {
     for (size_t i = 0; i < SL_LEN(edwards); i++)
         if (sl_str_eq(curve, sl_str_c(edwards[i].curve)))
@@ -222,14 +223,14 @@ bool sl_public_is_okp(struct sl_str curve)
     return false;
 }
 
-int sl_public_okp(const json_t *jwk, EVP_PKEY **ret, const char **why)
+int sl_jwk_public_okp(const json_t *jwk, EVP_PKEY **ret, const char **why)
 {
     struct sl_str curve = {NULL, 0};
     struct number x;
     size_t i = 0;
     EVP_PKEY *pkey;
 
-    if (!sl_object_text(jwk, "crv", &curve) || !number_of(jwk, "x", &x))
+    if (!sl_json_object_text(jwk, "crv", &curve) || !number_of(jwk, "x", &x))
         return refuse(why, "needs \"x\" in base64url");
     while (i < SL_LEN(edwards) - 1 &&
            !sl_str_eq(curve, sl_str_c(edwards[i].curve)))

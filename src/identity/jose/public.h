@@ -12,14 +12,14 @@
 #include "base/str.h"
 #include "identity/jose/algorithm.h"
 
-SL_MUST_USE int sl_public_rsa(const json_t *jwk, EVP_PKEY **ret,
-                              const char **why);
-SL_MUST_USE int sl_public_ec(const json_t *jwk, const struct sl_alg *alg,
-                             EVP_PKEY **ret, const char **why);
+SL_MUST_USE int sl_jwk_public_rsa(const json_t *jwk, EVP_PKEY **ret,
+                                  const char **why);
+SL_MUST_USE int sl_jwk_public_ec(const json_t *jwk, const struct sl_alg *alg,
+                                 EVP_PKEY **ret, const char **why);
 
 /* Is `curve` one that EdDSA signs on? */
-bool sl_public_is_okp(struct sl_str curve);
-SL_MUST_USE int sl_public_okp(const json_t *jwk, EVP_PKEY **ret,
-                              const char **why);
+bool sl_jwk_public_is_okp(struct sl_str curve);
+SL_MUST_USE int sl_jwk_public_okp(const json_t *jwk, EVP_PKEY **ret,
+                                  const char **why);
 
 #endif

@@ -21,7 +21,7 @@ static const unsigned char *bytes_of(struct sl_str text)
     return (const unsigned char *)text.at;
 }
 
-static enum sl_token_fault check_mac(const struct sl_key *key,
+static enum sl_token_error check_mac(const struct sl_jwk *key,
                                      const struct sl_alg *alg,
                                      struct sl_str text,
                                      struct sl_str signature)
@@ -68,14 +68,14 @@ static bool set_pss(EVP_PKEY_CTX *ctx, const struct sl_alg *alg)
            EVP_PKEY_CTX_set_rsa_mgf1_md(ctx, alg->hash()) > 0;
 }
 
-static enum sl_token_fault check_public(const struct sl_key *key,
+static enum sl_token_error check_public(const struct sl_jwk *key,
                                         const struct sl_alg *alg,
                                         struct sl_str text,
                                         struct sl_str signature)
 {
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     EVP_PKEY_CTX *how = NULL;
-    enum sl_token_fault fault = SL_TOKEN_NO_MEMORY;
+    enum sl_token_error fault = SL_TOKEN_NO_MEMORY;
 
     if (ctx &&
         EVP_DigestVerifyInit(ctx, &how, alg->hash ? alg->hash() : NULL, NULL,
@@ -89,7 +89,7 @@ static enum sl_token_fault check_public(const struct sl_key *key,
     return fault;
 }
 
-static enum sl_token_fault check(const struct sl_key *key,
+static enum sl_token_error check(const struct sl_jwk *key,
                                  const struct sl_alg *alg, struct sl_str text,
                                  struct sl_str signature)
 {
@@ -111,12 +111,12 @@ static enum sl_token_fault check(const struct sl_key *key,
                         (struct sl_str){(const char *)der, len});
 }
 
-enum sl_token_fault sl_signature_check(const struct sl_key *key,
+enum sl_token_error sl_signature_check(const struct sl_jwk *key,
                                        const struct sl_alg *alg,
                                        struct sl_str text,
                                        struct sl_str signature)
 {
-    enum sl_token_fault fault;
+    enum sl_token_error fault;
 
     /* A failure left in the queue would be taken for one of TLS. */
     ERR_set_mark();

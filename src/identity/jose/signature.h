@@ -7,7 +7,7 @@
 
 /* Check by algorithm `alg`, one of the key's. SL_TOKEN_GOOD,
  * SL_TOKEN_SIGNATURE or SL_TOKEN_NO_MEMORY. */
-SL_MUST_USE enum sl_token_fault sl_signature_check(const struct sl_key *key,
+SL_MUST_USE enum sl_token_error sl_signature_check(const struct sl_jwk *key,
                                                    const struct sl_alg *alg,
                                                    struct sl_str text,
                                                    struct sl_str signature);

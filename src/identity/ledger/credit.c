@@ -25,7 +25,7 @@ static sl_ns time_of(struct sl_database *db, enum sl_query q, int column)
 /* ---- using them up ---- */
 
 /* The next credit that has something left: its number, and how much. */
-static int find_next(struct sl_database *db, const struct sl_usage *u,
+static int find_next(struct sl_database *db, const struct sl_usage_entry *u,
                      int64_t *seq, int64_t *unused)
 {
     const enum sl_query q = SL_QUERY_NEXT_CREDIT;
@@ -44,8 +44,8 @@ static int find_next(struct sl_database *db, const struct sl_usage *u,
     return found;
 }
 
-int sl_ledger_absorb(struct sl_database *db, const struct sl_usage *u,
-                     int64_t over, int64_t *ret)
+int sl_usage_db_absorb(struct sl_database *db, const struct sl_usage_entry *u,
+                       int64_t over, int64_t *ret)
 {
     const enum sl_query q = SL_QUERY_USE_CREDIT;
     int64_t seq = 0, unused = 0, taken;
@@ -66,8 +66,8 @@ int sl_ledger_absorb(struct sl_database *db, const struct sl_usage *u,
 
 /* ---- giving and taking away ---- */
 
-int sl_ledger_grant(struct sl_database *db, struct sl_credit_grant *grant,
-                    sl_ns now)
+int sl_usage_db_grant(struct sl_database *db, struct sl_credit_grant *grant,
+                      sl_ns now)
 {
     const enum sl_query q = SL_QUERY_PUT_CREDIT;
     int err;
@@ -88,8 +88,8 @@ int sl_ledger_grant(struct sl_database *db, struct sl_credit_grant *grant,
     return err < 0 ? err : 0;
 }
 
-int sl_ledger_revoke(struct sl_database *db,
-                     const struct sl_credit_grant *grant, bool *ret_found)
+int sl_usage_db_revoke(struct sl_database *db,
+                       const struct sl_credit_grant *grant, bool *ret_found)
 {
     const enum sl_query q = SL_QUERY_DROP_CREDIT;
     int err;
@@ -109,7 +109,7 @@ static int write_credit(struct sl_database *db, sl_ns now, struct sl_buf *out)
 {
     const enum sl_query q = SL_QUERY_CREDITS;
     sl_ns expires = time_of(db, q, 4);
-    char at[SL_INSTANT_TEXT];
+    char at[SL_TIMESTAMP_TEXT];
     int err = sl_buf_addf(
         out, "{\"number\":%" PRId64 ",\"limit\":", number(db, q, 0));
 
@@ -119,7 +119,7 @@ static int write_credit(struct sl_database *db, sl_ns now, struct sl_buf *out)
         err = sl_buf_addf(out, ",\"amount\":%" PRId64 ",\"unused\":%" PRId64,
                           number(db, q, 2), number(db, q, 3));
     if (expires != SL_NS_NONE)
-        sl_instant_print(expires, false, at);
+        sl_timestamp_print(expires, false, at);
     if (!err)
         err = expires == SL_NS_NONE
                   ? sl_buf_addf(out, ",\"expires\":null")
@@ -133,12 +133,12 @@ static int write_credit(struct sl_database *db, sl_ns now, struct sl_buf *out)
         err = sl_buf_addf(out, ",\"by\":");
     if (!err)
         err = sl_json_string(out, sl_query_column(db, q, 6));
-    sl_instant_print(number(db, q, 7), false, at);
+    sl_timestamp_print(number(db, q, 7), false, at);
     return err ? err : sl_buf_addf(out, ",\"at\":\"%s\"}", at);
 }
 
-int sl_ledger_credits_json(struct sl_database *db, struct sl_str scope,
-                           struct sl_str id, sl_ns now, struct sl_buf *out)
+int sl_usage_db_credits_json(struct sl_database *db, struct sl_str scope,
+                             struct sl_str id, sl_ns now, struct sl_buf *out)
 {
     const enum sl_query q = SL_QUERY_CREDITS;
     bool first = true;
@@ -160,7 +160,7 @@ int sl_ledger_credits_json(struct sl_database *db, struct sl_str scope,
 
 /* Until there are `most`; what is bound besides is bound already. */
 static int load(struct sl_database *db, enum sl_query q, struct sl_str scope,
-                struct sl_str id, unsigned most, struct sl_draft *draft)
+                struct sl_str id, unsigned most, struct sl_subject_draft *draft)
 {
     int err;
 
@@ -171,7 +171,7 @@ static int load(struct sl_database *db, enum sl_query q, struct sl_str scope,
         const char *copy = sl_arena_copy(&db->arena, limit);
 
         if (!copy) {
-            err = sl_refuse(&db->diag, SLUICE_ENOMEM, "there is no memory");
+            err = sl_diag_error(&db->diag, SLUICE_ENOMEM, "there is no memory");
             break;
         }
         draft->credits[draft->credit_count++] = (struct sl_credit){
@@ -187,15 +187,16 @@ static int load(struct sl_database *db, enum sl_query q, struct sl_str scope,
 
 /* What was used comes first: without it, the rest would be counted as used up
  * twice. */
-int sl_ledger_credits(struct sl_database *db, struct sl_str scope,
-                      struct sl_str id, sl_ns now, struct sl_draft *draft)
+int sl_usage_db_credits(struct sl_database *db, struct sl_str scope,
+                        struct sl_str id, sl_ns now,
+                        struct sl_subject_draft *draft)
 {
-    int err =
-        load(db, SL_QUERY_USED_CREDITS, scope, id, SL_ENTRY_CREDITS / 2, draft);
+    int err = load(db, SL_QUERY_USED_CREDITS, scope, id,
+                   SL_SUBJECT_RECORD_CREDITS / 2, draft);
 
     if (err)
         return err;
     sl_query_number(db, SL_QUERY_UNUSED_CREDITS, 3, now);
-    return load(db, SL_QUERY_UNUSED_CREDITS, scope, id, SL_ENTRY_CREDITS,
-                draft);
+    return load(db, SL_QUERY_UNUSED_CREDITS, scope, id,
+                SL_SUBJECT_RECORD_CREDITS, draft);
 }

@@ -15,7 +15,7 @@ struct name {
     char text[2 * 16 + 1 + SL_USAGE_NAME + 1];
 };
 
-static struct sl_str name_of(const struct sl_usage *u, struct name *room)
+static struct sl_str name_of(const struct sl_usage_entry *u, struct name *room)
 {
     int len = snprintf(room->text, sizeof(room->text),
                        "%016" PRIx64 "%016" PRIx64 ":%.*s", u->hold[0],
@@ -41,7 +41,8 @@ static int keep(struct sl_database *db, struct sl_arena *in, struct sl_str text,
     const char *copy = sl_arena_copy(in, text);
 
     *ret = (struct sl_str){copy, text.len};
-    return copy ? 0 : sl_refuse(&db->diag, SLUICE_ENOMEM, "there is no memory");
+    return copy ? 0
+                : sl_diag_error(&db->diag, SLUICE_ENOMEM, "there is no memory");
 }
 
 static int64_t number(struct sl_database *db, int column)
@@ -77,7 +78,7 @@ static int drop(struct sl_database *db, struct sl_str name)
 }
 
 static int put(struct sl_database *db, struct sl_str name,
-               const struct sl_usage *u, sl_ns until)
+               const struct sl_usage_entry *u, sl_ns until)
 {
     const enum sl_query q = SL_QUERY_PUT_HOLD;
     int err;
@@ -102,10 +103,10 @@ static int put(struct sl_database *db, struct sl_str name,
 
 /* Put a part of it down. A job that fails comes again: what it asked for is
  * left as it was. */
-static int put_part(struct sl_database *db, struct sl_usage *u,
+static int put_part(struct sl_database *db, struct sl_usage_entry *u,
                     const struct row *row, sl_ns start, int64_t amount)
 {
-    struct sl_usage part = *u;
+    struct sl_usage_entry part = *u;
     int err;
 
     if (amount == 0)
@@ -114,7 +115,7 @@ static int put_part(struct sl_database *db, struct sl_usage *u,
     part.cap = row->cap;
     part.start = start;
     part.amount = amount;
-    err = sl_ledger_put(db, &part);
+    err = sl_usage_db_put(db, &part);
     u->cap = part.cap;
     u->used = part.used;
     u->told = part.told;
@@ -125,7 +126,7 @@ static int put_part(struct sl_database *db, struct sl_usage *u,
 
 /* `amount` units of the hold were used: those that were held when it was taken,
  * the rest at the time of its end, `now`. */
-static int spend(struct sl_database *db, struct sl_usage *u,
+static int spend(struct sl_database *db, struct sl_usage_entry *u,
                  const struct row *row, int64_t amount, sl_ns now)
 {
     int64_t rest =
@@ -135,7 +136,7 @@ static int spend(struct sl_database *db, struct sl_usage *u,
     return err ? err : put_part(db, u, row, now, rest);
 }
 
-static int begin(struct sl_database *db, struct sl_usage *u)
+static int begin(struct sl_database *db, struct sl_usage_entry *u)
 {
     struct name room;
     struct sl_str name = name_of(u, &room);
@@ -150,7 +151,7 @@ static int begin(struct sl_database *db, struct sl_usage *u)
     return err ? err : spend(db, u, &own, end.amount, end.start);
 }
 
-int sl_ledger_owner(struct sl_database *db, struct sl_usage *u)
+int sl_usage_db_owner(struct sl_database *db, struct sl_usage_entry *u)
 {
     struct name room;
     struct row row;
@@ -163,7 +164,7 @@ int sl_ledger_owner(struct sl_database *db, struct sl_usage *u)
     return err ? err : keep(db, u->names_in, row.id, &u->id);
 }
 
-static int end(struct sl_database *db, struct sl_usage *u)
+static int end(struct sl_database *db, struct sl_usage_entry *u)
 {
     struct name room;
     struct sl_str name = name_of(u, &room);
@@ -177,13 +178,13 @@ static int end(struct sl_database *db, struct sl_usage *u)
         return 0; /* it has ended before */
     /* Where others write, too, that is known by now: he is locked. */
     if (u->scope.len == 0)
-        err = sl_ledger_owner(db, u);
+        err = sl_usage_db_owner(db, u);
     if (!err)
         err = drop(db, name);
     return err ? err : spend(db, u, &row, u->amount, u->start);
 }
 
-static int extend(struct sl_database *db, const struct sl_usage *u)
+static int extend(struct sl_database *db, const struct sl_usage_entry *u)
 {
     const enum sl_query q = SL_QUERY_EXTEND_HOLD;
     struct name room;
@@ -196,7 +197,7 @@ static int extend(struct sl_database *db, const struct sl_usage *u)
 /* ---- what is owed ---- */
 
 static void bind(struct sl_database *db, enum sl_query q,
-                 const struct sl_usage *u, int64_t units)
+                 const struct sl_usage_entry *u, int64_t units)
 {
     sl_query_text(db, q, 1, u->scope);
     sl_query_text(db, q, 2, u->id);
@@ -206,7 +207,8 @@ static void bind(struct sl_database *db, enum sl_query q,
     sl_query_text(db, q, 6, db->node);
 }
 
-int sl_ledger_owe(struct sl_database *db, const struct sl_usage *u)
+int sl_usage_db_pending_refund(struct sl_database *db,
+                               const struct sl_usage_entry *u)
 {
     enum sl_query q = u->reset ? SL_QUERY_PAID : SL_QUERY_OWE;
 
@@ -216,7 +218,7 @@ int sl_ledger_owe(struct sl_database *db, const struct sl_usage *u)
     return sl_database_run(db, q);
 }
 
-static int pay(struct sl_database *db, const struct sl_usage *u)
+static int pay(struct sl_database *db, const struct sl_usage_entry *u)
 {
     int err;
 
@@ -226,20 +228,20 @@ static int pay(struct sl_database *db, const struct sl_usage *u)
     return err ? err : sl_database_run(db, SL_QUERY_PAID);
 }
 
-int sl_ledger_held(struct sl_database *db, struct sl_usage *u)
+int sl_usage_db_held(struct sl_database *db, struct sl_usage_entry *u)
 {
     u->result = SL_USAGE_RECORDED;
     u->told = u->told_before = 0;
     switch (u->act) {
-    case SL_HOLD:
+    case SL_USAGE_ACT_HOLD:
         return begin(db, u);
-    case SL_END:
+    case SL_USAGE_ACT_HOLD_END:
         return end(db, u);
-    case SL_EXTEND:
+    case SL_USAGE_ACT_HOLD_EXTEND:
         return extend(db, u);
-    case SL_PAY:
+    case SL_USAGE_ACT_REFUNDED:
         return pay(db, u);
-    case SL_SPEND:
+    case SL_USAGE_ACT_TAKE:
         break;
     }
     return 0;

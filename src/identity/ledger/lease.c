@@ -16,7 +16,7 @@ static uint64_t number(struct sl_database *db, enum sl_query q, int column)
 }
 
 static void bind_key(struct sl_database *db, enum sl_query q,
-                     const struct sl_lease_claim *c)
+                     const struct sl_usage_lease_claim *c)
 {
     sl_query_text(db, q, 1, c->scope);
     sl_query_text(db, q, 2, c->id);
@@ -25,7 +25,7 @@ static void bind_key(struct sl_database *db, enum sl_query q,
 }
 
 static void bind_own(struct sl_database *db, enum sl_query q,
-                     const struct sl_lease_claim *c)
+                     const struct sl_usage_lease_claim *c)
 {
     bind_key(db, q, c);
     sl_query_text(db, q, 5, c->node);
@@ -38,8 +38,8 @@ struct row {
     bool there;
 };
 
-static int find_row(struct sl_database *db, const struct sl_lease_claim *c,
-                    struct row *ret)
+static int find_row(struct sl_database *db,
+                    const struct sl_usage_lease_claim *c, struct row *ret)
 {
     const enum sl_query q = SL_QUERY_LEASE_OWN;
     int err;
@@ -55,7 +55,7 @@ static int find_row(struct sl_database *db, const struct sl_lease_claim *c,
 }
 
 /* `units` are no longer leased; of them `spent` were used. (1) (4) */
-static int reduce(struct sl_database *db, const struct sl_lease_claim *c,
+static int reduce(struct sl_database *db, const struct sl_usage_lease_claim *c,
                   const struct row *row, uint64_t units, uint64_t spent)
 {
     enum sl_query q = SL_QUERY_LEASE_LESS;
@@ -80,7 +80,7 @@ static int reduce(struct sl_database *db, const struct sl_lease_claim *c,
 /* ---- claims ---- */
 
 /* How it stands, when nothing was granted. */
-static int look(struct sl_database *db, struct sl_lease_claim *c)
+static int look(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     const enum sl_query q = SL_QUERY_COUNTER;
     struct row row;
@@ -104,7 +104,7 @@ static int look(struct sl_database *db, struct sl_lease_claim *c)
     return err;
 }
 
-static int give(struct sl_database *db, const struct sl_lease_claim *c)
+static int give(struct sl_database *db, const struct sl_usage_lease_claim *c)
 {
     struct row row;
     int err = find_row(db, c, &row);
@@ -114,7 +114,7 @@ static int give(struct sl_database *db, const struct sl_lease_claim *c)
 }
 
 /* Unless another has the name by now. (5) */
-static int live(struct sl_database *db, struct sl_lease_claim *c)
+static int live(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     const enum sl_query q = SL_QUERY_SEEN_NODE;
     int found;
@@ -130,7 +130,7 @@ static int live(struct sl_database *db, struct sl_lease_claim *c)
 
 /* Whoever has its first lease of something lives, which nobody may have seen
  * for a while; or it has lost its name, and gets nothing. */
-static int look_alive(struct sl_database *db, struct sl_lease_claim *c)
+static int look_alive(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     int err = live(db, c);
 
@@ -141,7 +141,7 @@ static int look_alive(struct sl_database *db, struct sl_lease_claim *c)
     return give(db, c);
 }
 
-static int put_row(struct sl_database *db, struct sl_lease_claim *c)
+static int put_row(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     const enum sl_query q = SL_QUERY_PUT_LEASE;
     int err;
@@ -163,7 +163,7 @@ static int put_row(struct sl_database *db, struct sl_lease_claim *c)
     return c->own == c->granted ? look_alive(db, c) : 0;
 }
 
-static uint64_t need_of(const struct sl_lease_claim *c)
+static uint64_t need_of(const struct sl_usage_lease_claim *c)
 {
     uint64_t need = c->need < c->cap ? c->need : c->cap;
 
@@ -172,7 +172,7 @@ static uint64_t need_of(const struct sl_lease_claim *c)
 
 /* It did not know that it was released, and counts on units that are others'
  * by now. With a row it would go on using them: it is told first. */
-static int take_back(struct sl_database *db, struct sl_lease_claim *c)
+static int take_back(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     struct row row = {.leased = c->granted, .there = true};
     int err = reduce(db, c, &row, c->granted, 0);
@@ -180,7 +180,7 @@ static int take_back(struct sl_database *db, struct sl_lease_claim *c)
     return err ? err : look(db, c);
 }
 
-static int want(struct sl_database *db, struct sl_lease_claim *c)
+static int want(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     const enum sl_query q = SL_QUERY_LEASE;
     int err;
@@ -208,7 +208,7 @@ static int want(struct sl_database *db, struct sl_lease_claim *c)
     return take_back(db, c);
 }
 
-int sl_ledger_claim(struct sl_database *db, struct sl_lease_claim *c)
+int sl_usage_db_claim(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     int err = 0;
 
@@ -224,19 +224,20 @@ int sl_ledger_claim(struct sl_database *db, struct sl_lease_claim *c)
 
 /* ---- what was used ---- */
 
-struct sl_lease_claim sl_lease_claim_of(const struct sl_usage *u)
+struct sl_usage_lease_claim
+sl_usage_lease_claim_of(const struct sl_usage_entry *u)
 {
-    return (struct sl_lease_claim){.node = u->node,
-                                   .scope = u->scope,
-                                   .id = u->id,
-                                   .limit = u->limit,
-                                   .start = u->start};
+    return (struct sl_usage_lease_claim){.node = u->node,
+                                         .scope = u->scope,
+                                         .id = u->id,
+                                         .limit = u->limit,
+                                         .start = u->start};
 }
 
-int sl_ledger_spend(struct sl_database *db, const struct sl_usage *u,
-                    uint64_t amount)
+int sl_usage_db_spend(struct sl_database *db, const struct sl_usage_entry *u,
+                      uint64_t amount)
 {
-    struct sl_lease_claim c = sl_lease_claim_of(u);
+    struct sl_usage_lease_claim c = sl_usage_lease_claim_of(u);
     struct row row;
     int err = find_row(db, &c, &row);
     uint64_t units = amount < row.leased ? amount : row.leased;
@@ -276,8 +277,8 @@ static int add_row(struct sl_database *db, struct sl_str own,
         sl_str_eq(sl_query_column(db, q, 0), own) ? "true" : "false");
 }
 
-int sl_ledger_leases_json(struct sl_database *db, struct sl_str own,
-                          unsigned most, struct sl_buf *out, bool *ret_cut)
+int sl_usage_db_leases_json(struct sl_database *db, struct sl_str own,
+                            unsigned most, struct sl_buf *out, bool *ret_cut)
 {
     const enum sl_query q = SL_QUERY_LEASES;
     size_t before = out->len;
@@ -313,8 +314,8 @@ static int find_alive(struct sl_database *db, struct sl_str node, sl_ns since,
     return found < 0 ? found : 0;
 }
 
-int sl_ledger_release(struct sl_database *db, struct sl_str node, sl_ns since,
-                      bool *ret_alive, unsigned *ret, uint64_t *ret_units)
+int sl_usage_db_release(struct sl_database *db, struct sl_str node, sl_ns since,
+                        bool *ret_alive, unsigned *ret, uint64_t *ret_units)
 {
     enum sl_query q = SL_QUERY_RELEASE_ALL;
     int err = find_alive(db, node, since, ret_alive);

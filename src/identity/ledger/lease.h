@@ -18,15 +18,15 @@
  *   (5) A name belongs to whoever has started with it last; who had it before
  *       finds that out when it says that it lives, or leases something new.
  */
-#ifndef SL_LEDGER_LEASE_H
-#define SL_LEDGER_LEASE_H
+#ifndef SL_USAGE_DB_LEASE_H
+#define SL_USAGE_DB_LEASE_H
 
 #include "identity/ledger/ledger.h"
 
 #define SL_NODE_NAME 64 /* bytes */
 
 /* One wish of a node. Texts are borrowed. */
-struct sl_lease_claim {
+struct sl_usage_lease_claim {
     struct sl_str node, scope, id, limit; /* no scope: it lives, that is all */
     sl_ns start;
     sl_ns at;
@@ -45,32 +45,34 @@ struct sl_lease_claim {
     bool lost; /* out: another has the name; nothing was granted */
 };
 
-SL_MUST_USE int sl_ledger_claim(struct sl_database *db,
-                                struct sl_lease_claim *claim);
+SL_MUST_USE int sl_usage_db_claim(struct sl_database *db,
+                                  struct sl_usage_lease_claim *claim);
 
-struct sl_lease_claim sl_lease_claim_of(const struct sl_usage *usage);
+struct sl_usage_lease_claim
+sl_usage_lease_claim_of(const struct sl_usage_entry *usage);
 
 /* What a node has used was recorded: `amount` of it, u->node. Inside
- * sl_ledger_record(). */
-SL_MUST_USE int sl_ledger_spend(struct sl_database *db,
-                                const struct sl_usage *u, uint64_t amount);
+ * sl_usage_db_record(). */
+SL_MUST_USE int sl_usage_db_spend(struct sl_database *db,
+                                  const struct sl_usage_entry *u,
+                                  uint64_t amount);
 
 /* All rows, as items of a JSON array; *ret_cut: the first ones only, of which
  * there are `most`, or as many as there is room for. */
-SL_MUST_USE int sl_ledger_leases_json(struct sl_database *db, struct sl_str own,
-                                      unsigned most, struct sl_buf *out,
-                                      bool *ret_cut);
+SL_MUST_USE int sl_usage_db_leases_json(struct sl_database *db,
+                                        struct sl_str own, unsigned most,
+                                        struct sl_buf *out, bool *ret_cut);
 
 /* What was promised to a node is free again; *ret is how many rows that was.
  * *ret_alive: it was seen since, and nothing is done. */
-SL_MUST_USE int sl_ledger_release(struct sl_database *db, struct sl_str node,
-                                  sl_ns since, bool *ret_alive, unsigned *ret,
-                                  uint64_t *ret_units);
+SL_MUST_USE int sl_usage_db_release(struct sl_database *db, struct sl_str node,
+                                    sl_ns since, bool *ret_alive, unsigned *ret,
+                                    uint64_t *ret_units);
 
 /* ---- a node that comes back: resume.c ---- */
 
 /* One of its rows, the newest of each key first. */
-struct sl_lease_row {
+struct sl_usage_lease_row {
     struct sl_str scope, id, limit;
     sl_ns start;
     uint64_t base, spent, leased;
@@ -81,11 +83,11 @@ struct sl_lease_row {
 /* How much of row->leased was not taken, and may be given back; what was is put
  * down in the books at *at, unless `held` says that some of it may yet come
  * back. */
-typedef uint64_t sl_lease_f(void *ctx, const struct sl_lease_row *row,
+typedef uint64_t sl_lease_f(void *ctx, const struct sl_usage_lease_row *row,
                             bool *held, sl_ns *at);
 
-SL_MUST_USE int sl_ledger_resume(struct sl_database *db, struct sl_str node,
-                                 sl_ns now, sl_lease_f *f, void *ctx,
-                                 const struct sl_alloc *alloc);
+SL_MUST_USE int sl_usage_db_resume(struct sl_database *db, struct sl_str node,
+                                   sl_ns now, sl_lease_f *f, void *ctx,
+                                   const struct sl_alloc *alloc);
 
 #endif

@@ -19,8 +19,8 @@
  *   (5) Credits are used up in the order of their expiry, and never below 0.
  *   (6) What was held is recorded once, with what it came to.
  */
-#ifndef SL_LEDGER_H
-#define SL_LEDGER_H
+#ifndef SL_USAGE_DB_H
+#define SL_USAGE_DB_H
 
 #include "base/buf.h"
 #include "base/diag.h"
@@ -50,20 +50,20 @@ enum sl_usage_result {
  *
  * They come from different threads, and so perhaps in the other order: then the
  * END waits for its HOLD. */
-struct sl_usage {
+struct sl_usage_entry {
     /* What a line that is added to needs lies together. */
     struct sl_hash128 print; /* of scope, id and limit; zeros: nobody made it */
-    enum sl_spent_act act;
-    bool reported;         /* what lies beyond the cap is found out here */
-    bool level;            /* it has no period: days show how much there was */
-    bool reset;            /* nothing was used */
-    bool enforce;          /* only if it fits */
-    sl_ns start;           /* of the period; 0: none */
-    sl_ns at;              /* when */
-    int64_t amount;        /* with a name: how much of it there is now */
-    uint64_t over;         /* decided: how much lies beyond the cap */
-    uint64_t cap;          /* UINT64_MAX: none */
-    struct sl_marks marks; /* percent of the cap that are told */
+    enum sl_usage_act act;
+    bool reported;  /* what lies beyond the cap is found out here */
+    bool level;     /* it has no period: days show how much there was */
+    bool reset;     /* nothing was used */
+    bool enforce;   /* only if it fits */
+    sl_ns start;    /* of the period; 0: none */
+    sl_ns at;       /* when */
+    int64_t amount; /* with a name: how much of it there is now */
+    uint64_t over;  /* decided: how much lies beyond the cap */
+    uint64_t cap;   /* UINT64_MAX: none */
+    struct sl_thresholds marks; /* percent of the cap that are told */
 
     uint64_t hold[2];          /* of all acts but SPEND */
     sl_ns until;               /* HOLD, EXTEND */
@@ -77,7 +77,7 @@ struct sl_usage {
     enum sl_usage_result result; /* out */
     int64_t moved;               /* out: by how much `used` has changed */
     uint64_t used, overage, credited;
-    uint64_t owed;              /* out, of sl_ledger_each() */
+    uint64_t owed;              /* out, of sl_usage_db_each() */
     uint64_t leased;            /* out, of LEASED: to all nodes */
     bool absorbed;              /* out: credits were used up */
     unsigned told_before, told; /* out: the highest mark, before and now */
@@ -86,31 +86,35 @@ struct sl_usage {
 /* Put down `count` amounts. SLUICE_ESTORE..., or 0: then look at the result of
  * the last one that was looked at, *ret_failed; those of CONFLICT and beyond
  * must be taken back with all others. */
-SL_MUST_USE int sl_ledger_record(struct sl_database *db, struct sl_usage *list,
-                                 unsigned count, unsigned *ret_failed);
+SL_MUST_USE int sl_usage_db_record(struct sl_database *db,
+                                   struct sl_usage_entry *list, unsigned count,
+                                   unsigned *ret_failed);
 
-/* Put down one amount, as sl_ledger_record() does. */
-SL_MUST_USE int sl_ledger_put(struct sl_database *db, struct sl_usage *usage);
+/* Put down one amount, as sl_usage_db_record() does. */
+SL_MUST_USE int sl_usage_db_put(struct sl_database *db,
+                                struct sl_usage_entry *usage);
 
 /* ---- what is held: held.c ---- */
 
 #define SL_HOLD_KEPT SL_DAY /* after its expiry, for those who come late */
 
 /* An amount of any act but SPEND. */
-SL_MUST_USE int sl_ledger_held(struct sl_database *db, struct sl_usage *usage);
+SL_MUST_USE int sl_usage_db_held(struct sl_database *db,
+                                 struct sl_usage_entry *usage);
 
 /* Whose is the hold of an END? Before it is put down: into its scope and id,
  * which are left empty if nobody knows yet. */
-SL_MUST_USE int sl_ledger_owner(struct sl_database *db, struct sl_usage *usage);
+SL_MUST_USE int sl_usage_db_owner(struct sl_database *db,
+                                  struct sl_usage_entry *usage);
 
 /* What a report gave back is owed to the table until that has it, too: whoever
  * dies in between finds it again. */
-SL_MUST_USE int sl_ledger_owe(struct sl_database *db,
-                              const struct sl_usage *usage);
+SL_MUST_USE int sl_usage_db_pending_refund(struct sl_database *db,
+                                           const struct sl_usage_entry *usage);
 
 /* ---- credits: credit.c ---- */
 
-struct sl_draft;
+struct sl_subject_draft;
 
 struct sl_credit_grant {
     struct sl_str scope, id, limit;
@@ -120,27 +124,27 @@ struct sl_credit_grant {
     uint64_t number; /* out; of the one that is taken away */
 };
 
-SL_MUST_USE int sl_ledger_grant(struct sl_database *db,
-                                struct sl_credit_grant *grant, sl_ns now);
-SL_MUST_USE int sl_ledger_revoke(struct sl_database *db,
-                                 const struct sl_credit_grant *grant,
-                                 bool *ret_found);
+SL_MUST_USE int sl_usage_db_grant(struct sl_database *db,
+                                  struct sl_credit_grant *grant, sl_ns now);
+SL_MUST_USE int sl_usage_db_revoke(struct sl_database *db,
+                                   const struct sl_credit_grant *grant,
+                                   bool *ret_found);
 
 /* Use up credits for `over` units of `u`; *ret is how many there were. */
-SL_MUST_USE int sl_ledger_absorb(struct sl_database *db,
-                                 const struct sl_usage *u, int64_t over,
-                                 int64_t *ret);
+SL_MUST_USE int sl_usage_db_absorb(struct sl_database *db,
+                                   const struct sl_usage_entry *u, int64_t over,
+                                   int64_t *ret);
 
 /* All of a subject's, as items of a JSON array. */
-SL_MUST_USE int sl_ledger_credits_json(struct sl_database *db,
-                                       struct sl_str scope, struct sl_str id,
-                                       sl_ns now, struct sl_buf *out);
+SL_MUST_USE int sl_usage_db_credits_json(struct sl_database *db,
+                                         struct sl_str scope, struct sl_str id,
+                                         sl_ns now, struct sl_buf *out);
 
 /* What of them those must know who decide, at `now` or later:
  * draft->credits. */
-SL_MUST_USE int sl_ledger_credits(struct sl_database *db, struct sl_str scope,
-                                  struct sl_str id, sl_ns now,
-                                  struct sl_draft *draft);
+SL_MUST_USE int sl_usage_db_credits(struct sl_database *db, struct sl_str scope,
+                                    struct sl_str id, sl_ns now,
+                                    struct sl_subject_draft *draft);
 
 /* ---- reading ---- */
 
@@ -160,18 +164,18 @@ struct sl_usage_row {
 
 /* Append all rows of a subject, as structs, by limit and time: days and months
  * since `since`, counters of periods that began since `started`. */
-SL_MUST_USE int sl_ledger_read(struct sl_database *db, struct sl_str scope,
-                               struct sl_str id, sl_ns since, sl_ns started,
-                               sl_ns now, struct sl_buf *out);
+SL_MUST_USE int sl_usage_db_read(struct sl_database *db, struct sl_str scope,
+                                 struct sl_str id, sl_ns since, sl_ns started,
+                                 sl_ns now, struct sl_buf *out);
 
 /* Every counter that has been written since `since`, with what is owed to this
  * node's table; afterwards nothing is. The texts live until f() returns. */
-typedef void sl_ledger_f(void *ctx, const struct sl_usage *usage);
-SL_MUST_USE int sl_ledger_each(struct sl_database *db, sl_ns since,
-                               sl_ledger_f *f, void *ctx);
+typedef void sl_usage_db_f(void *ctx, const struct sl_usage_entry *usage);
+SL_MUST_USE int sl_usage_db_each(struct sl_database *db, sl_ns since,
+                                 sl_usage_db_f *f, void *ctx);
 
 /* Forget everything; for tests that begin anew. SQL. */
-extern const char sl_ledger_forget[];
+extern const char sl_usage_db_forget[];
 
 /* ---- names ---- */
 

@@ -17,28 +17,28 @@
 #define TEXT_WANTED ((size_t)1 << 20) /* then a slip is full, too */
 
 struct slip {
-    struct sl_bookkeeper *keeper;
+    struct sl_usage_buffer *keeper;
     struct sl_job job;
     struct sl_arena texts;
     unsigned count;
     size_t bytes;
     uint16_t places[PLACES]; /* by hash: a line's number + 1 */
-    struct sl_usage lines[LINES];
+    struct sl_usage_entry lines[LINES];
     TAILQ_ENTRY(slip) link;
 };
 
-struct sl_bookkeeper {
-    struct sl_meter meter;
+struct sl_usage_buffer {
+    struct sl_usage_sink meter;
     struct sl_registry *registry;
     struct sl_loop *loop;
-    struct sl_bookkeeper_options options;
+    struct sl_usage_buffer_options options;
     struct sl_timer *timer;
     bool timed;
     struct slip *open;  /* or NULL: nothing was spent */
     struct slip *spare; /* or NULL */
     unsigned slips;     /* all of them */
     TAILQ_HEAD(, slip) failed;
-    struct sl_bookkeeper_counts counts;
+    struct sl_usage_buffer_counts counts;
 };
 
 static void add(_Atomic uint64_t *count, uint64_t by)
@@ -48,7 +48,7 @@ static void add(_Atomic uint64_t *count, uint64_t by)
         memory_order_relaxed);
 }
 
-static void start_timer(struct sl_bookkeeper *k, sl_ns after)
+static void start_timer(struct sl_usage_buffer *k, sl_ns after)
 {
     if (k->timed)
         return;
@@ -58,7 +58,7 @@ static void start_timer(struct sl_bookkeeper *k, sl_ns after)
 
 /* ---- slips ---- */
 
-static void free_slip(struct sl_bookkeeper *k, struct slip *slip)
+static void free_slip(struct sl_usage_buffer *k, struct slip *slip)
 {
     if (!slip)
         return;
@@ -68,7 +68,7 @@ static void free_slip(struct sl_bookkeeper *k, struct slip *slip)
     k->slips--;
 }
 
-static struct slip *new_slip(struct sl_bookkeeper *k)
+static struct slip *new_slip(struct sl_usage_buffer *k)
 {
     struct slip *slip = k->spare;
 
@@ -91,7 +91,7 @@ static struct slip *new_slip(struct sl_bookkeeper *k)
     return slip;
 }
 
-static void put_away(struct sl_bookkeeper *k, struct slip *slip)
+static void put_away(struct sl_usage_buffer *k, struct slip *slip)
 {
     if (k->spare) {
         free_slip(k, slip);
@@ -106,9 +106,10 @@ static void put_away(struct sl_bookkeeper *k, struct slip *slip)
 
 /* ---- sending ---- */
 
-void sl_meter_marked(struct sl_meter *meter, const struct sl_usage *usage)
+void sl_usage_buffer_marked(struct sl_usage_sink *meter,
+                            const struct sl_usage_entry *usage)
 {
-    struct sl_bookkeeper *k = (struct sl_bookkeeper *)meter;
+    struct sl_usage_buffer *k = (struct sl_usage_buffer *)meter;
 
     if (usage->told <= usage->told_before)
         return;
@@ -120,7 +121,7 @@ void sl_meter_marked(struct sl_meter *meter, const struct sl_usage *usage)
 static void on_written(struct sl_job *job)
 {
     struct slip *slip = job->ctx;
-    struct sl_bookkeeper *k = slip->keeper;
+    struct sl_usage_buffer *k = slip->keeper;
 
     if (job->err) {
         add(&k->counts.failed, 1);
@@ -130,11 +131,11 @@ static void on_written(struct sl_job *job)
     }
     add(&k->counts.written, slip->count);
     for (unsigned i = 0; i < slip->count; i++)
-        sl_meter_marked(&k->meter, &slip->lines[i]);
+        sl_usage_buffer_marked(&k->meter, &slip->lines[i]);
     put_away(k, slip);
 }
 
-static void send(struct sl_bookkeeper *k, struct slip *slip)
+static void send(struct sl_usage_buffer *k, struct slip *slip)
 {
     slip->job.loop = k->loop;
     slip->job.done = on_written;
@@ -146,9 +147,9 @@ static void send(struct sl_bookkeeper *k, struct slip *slip)
     sl_registry_ask(k->registry, &slip->job);
 }
 
-void sl_meter_flush(struct sl_meter *meter)
+void sl_usage_buffer_flush(struct sl_usage_sink *meter)
 {
-    struct sl_bookkeeper *k = (struct sl_bookkeeper *)meter;
+    struct sl_usage_buffer *k = (struct sl_usage_buffer *)meter;
     struct slip *slip;
 
     if (!k)
@@ -165,15 +166,15 @@ void sl_meter_flush(struct sl_meter *meter)
 
 static void on_time(void *ctx)
 {
-    struct sl_bookkeeper *k = ctx;
+    struct sl_usage_buffer *k = ctx;
 
     k->timed = false;
-    sl_meter_flush(&k->meter);
+    sl_usage_buffer_flush(&k->meter);
 }
 
 /* ---- lines ---- */
 
-static bool is_held(const struct sl_usage *u)
+static bool is_held(const struct sl_usage_entry *u)
 {
     return (u->hold[0] | u->hold[1]) != 0;
 }
@@ -183,7 +184,8 @@ static bool has_print(struct sl_hash128 print)
     return (print.lo | print.hi) != 0;
 }
 
-static uint64_t hash_of(const struct sl_bookkeeper *k, const struct sl_usage *u)
+static uint64_t hash_of(const struct sl_usage_buffer *k,
+                        const struct sl_usage_entry *u)
 {
     struct sl_hash_key key = *sl_registry_secret(k->registry);
 
@@ -198,7 +200,8 @@ static uint64_t hash_of(const struct sl_bookkeeper *k, const struct sl_usage *u)
 
 /* Is one's amount added to the other's? What is given back was leased by who
  * used it, and is no longer: there, the sum would not say how much was used. */
-static bool is_same(const struct sl_usage *a, const struct sl_usage *b)
+static bool is_same(const struct sl_usage_entry *a,
+                    const struct sl_usage_entry *b)
 {
     if (a->node.len > 0 && (a->amount < 0) != (b->amount < 0))
         return false;
@@ -219,10 +222,10 @@ static bool keep(struct slip *slip, struct sl_str *text)
     return copy;
 }
 
-static bool write_line(struct slip *slip, const struct sl_usage *u,
+static bool write_line(struct slip *slip, const struct sl_usage_entry *u,
                        uint16_t *place)
 {
-    struct sl_usage *line = &slip->lines[slip->count];
+    struct sl_usage_entry *line = &slip->lines[slip->count];
 
     *line = *u;
     line->names_in = &slip->texts;
@@ -255,18 +258,20 @@ static uint64_t add_over(uint64_t a, uint64_t b)
 /* More is told of a hold that is on the slip. If it was taken and has ended
  * there, it is as if it had been used at once, but for what lies beyond the
  * limit, which nobody has found out. */
-static void go_on(struct sl_usage *line, const struct sl_usage *u)
+static void go_on(struct sl_usage_entry *line, const struct sl_usage_entry *u)
 {
     line->until = u->until;
-    if (u->act != SL_END || (line->act != SL_HOLD && line->act != SL_EXTEND))
+    if (u->act != SL_USAGE_ACT_HOLD_END ||
+        (line->act != SL_USAGE_ACT_HOLD &&
+         line->act != SL_USAGE_ACT_HOLD_EXTEND))
         return;
     line->amount = u->amount;
     line->at = u->at;
-    if (line->act == SL_HOLD) {
-        line->act = SL_SPEND;
+    if (line->act == SL_USAGE_ACT_HOLD) {
+        line->act = SL_USAGE_ACT_TAKE;
         line->reported = true;
     } else {
-        line->act = SL_END;
+        line->act = SL_USAGE_ACT_HOLD_END;
         line->start = u->start;
         line->marks = u->marks;
         line->level = u->level;
@@ -275,18 +280,19 @@ static void go_on(struct sl_usage *line, const struct sl_usage *u)
 
 /* The usual case, and the one that must be quick: there is a line for it. Two
  * keys never have the same print, so no text is looked at. */
-static bool add_up(struct slip *slip, const struct sl_spent *s)
+static bool add_up(struct slip *slip, const struct sl_usage_delta *s)
 {
     unsigned at = (unsigned)(s->print.lo % PLACES);
 
-    if (!slip || !has_print(s->print) || s->act != SL_SPEND || s->reset)
+    if (!slip || !has_print(s->print) || s->act != SL_USAGE_ACT_TAKE ||
+        s->reset)
         return false;
     for (; slip->places[at]; at = (at + 1) % PLACES) {
-        struct sl_usage *line = &slip->lines[slip->places[at] - 1];
+        struct sl_usage_entry *line = &slip->lines[slip->places[at] - 1];
 
         if (line->print.lo != s->print.lo || line->print.hi != s->print.hi ||
-            line->start != s->start || line->act != SL_SPEND || line->reset ||
-            (line->amount < 0) != (s->amount < 0))
+            line->start != s->start || line->act != SL_USAGE_ACT_TAKE ||
+            line->reset || (line->amount < 0) != (s->amount < 0))
             continue;
         line->amount = add_amount(line->amount, s->amount);
         line->over = add_over(line->over, s->over);
@@ -297,7 +303,7 @@ static bool add_up(struct slip *slip, const struct sl_spent *s)
     return false;
 }
 
-static bool put_down(struct sl_bookkeeper *k, const struct sl_usage *u)
+static bool put_down(struct sl_usage_buffer *k, const struct sl_usage_entry *u)
 {
     struct slip *slip = k->open;
     unsigned at = (unsigned)(hash_of(k, u) % PLACES);
@@ -307,7 +313,7 @@ static bool put_down(struct sl_bookkeeper *k, const struct sl_usage *u)
     if (!slip)
         return false;
     for (; slip->places[at]; at = (at + 1) % PLACES) {
-        struct sl_usage *line = &slip->lines[slip->places[at] - 1];
+        struct sl_usage_entry *line = &slip->lines[slip->places[at] - 1];
 
         if (!is_same(line, u))
             continue;
@@ -326,7 +332,7 @@ static bool put_down(struct sl_bookkeeper *k, const struct sl_usage *u)
 }
 
 /* Usually one name, which is borrowed; several are joined in `room`. */
-static bool name_of(const struct sl_spent *s, struct sl_buf *room,
+static bool name_of(const struct sl_usage_delta *s, struct sl_buf *room,
                     struct sl_str *ret)
 {
     bool good = true;
@@ -340,9 +346,10 @@ static bool name_of(const struct sl_spent *s, struct sl_buf *room,
 
 /* Another line, or more of one that is found by its texts. False: there is no
  * room. */
-static bool write_down(struct sl_bookkeeper *k, const struct sl_spent *s)
+static bool write_down(struct sl_usage_buffer *k,
+                       const struct sl_usage_delta *s)
 {
-    struct sl_usage u = {
+    struct sl_usage_entry u = {
         .act = s->act,
         .hold = {s->hold[0], s->hold[1]},
         .until = s->until,
@@ -373,9 +380,9 @@ static bool write_down(struct sl_bookkeeper *k, const struct sl_spent *s)
     return good;
 }
 
-static void spent(struct sl_meter *meter, const struct sl_spent *s)
+static void spent(struct sl_usage_sink *meter, const struct sl_usage_delta *s)
 {
-    struct sl_bookkeeper *k = (struct sl_bookkeeper *)meter;
+    struct sl_usage_buffer *k = (struct sl_usage_buffer *)meter;
 
     add(&k->counts.spent, 1);
     if (add_up(k->open, s))
@@ -384,25 +391,25 @@ static void spent(struct sl_meter *meter, const struct sl_spent *s)
         add(&k->counts.lost, s->amount > 0 ? (uint64_t)s->amount : 0);
     if (k->open &&
         (k->open->count == LINES || k->open->bytes >= TEXT_WANTED || s->reset))
-        sl_meter_flush(meter);
+        sl_usage_buffer_flush(meter);
     else if (k->open)
         start_timer(k, PAUSE);
 }
 
-static const struct sl_meter_calls calls = {spent};
+static const struct sl_usage_sink_calls calls = {spent};
 
 /* ---- opening ---- */
 
-int sl_bookkeeper_open(struct sl_registry *registry, struct sl_loop *loop,
-                       const struct sl_bookkeeper_options *options,
-                       struct sl_bookkeeper **ret, struct sl_diag *diag)
+int sl_usage_buffer_open(struct sl_registry *registry, struct sl_loop *loop,
+                         const struct sl_usage_buffer_options *options,
+                         struct sl_usage_buffer **ret, struct sl_diag *diag)
 {
     const struct sl_alloc *alloc =
         options->alloc ? options->alloc : &sl_alloc_libc;
-    struct sl_bookkeeper *k = sl_alloc_new(alloc, sizeof(*k));
+    struct sl_usage_buffer *k = sl_alloc_new(alloc, sizeof(*k));
 
     if (!k)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     memset(k, 0, sizeof(*k));
     k->meter.calls = &calls;
     k->registry = registry;
@@ -411,14 +418,14 @@ int sl_bookkeeper_open(struct sl_registry *registry, struct sl_loop *loop,
     k->options.alloc = alloc;
     TAILQ_INIT(&k->failed);
     if (sl_timer_new(loop, on_time, k, &k->timer)) {
-        sl_bookkeeper_close(k);
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        sl_usage_buffer_close(k);
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     }
     *ret = k;
     return 0;
 }
 
-void sl_bookkeeper_close(struct sl_bookkeeper *k)
+void sl_usage_buffer_close(struct sl_usage_buffer *k)
 {
     struct slip *slip;
 
@@ -434,18 +441,18 @@ void sl_bookkeeper_close(struct sl_bookkeeper *k)
     sl_alloc_free(k->options.alloc, k, sizeof(*k));
 }
 
-struct sl_meter *sl_bookkeeper_meter(struct sl_bookkeeper *keeper)
+struct sl_usage_sink *sl_usage_buffer_sink(struct sl_usage_buffer *keeper)
 {
     return &keeper->meter;
 }
 
-struct sl_registry *sl_bookkeeper_registry(const struct sl_meter *meter)
+struct sl_registry *sl_usage_buffer_registry(const struct sl_usage_sink *meter)
 {
-    return ((const struct sl_bookkeeper *)meter)->registry;
+    return ((const struct sl_usage_buffer *)meter)->registry;
 }
 
-const struct sl_bookkeeper_counts *
-sl_bookkeeper_counts(const struct sl_bookkeeper *keeper)
+const struct sl_usage_buffer_counts *
+sl_usage_buffer_counts(const struct sl_usage_buffer *keeper)
 {
     return &keeper->counts;
 }

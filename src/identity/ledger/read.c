@@ -4,7 +4,7 @@
 #include "identity/ledger/ledger.h"
 #include "identity/registry/database.h"
 
-const char sl_ledger_forget[] =
+const char sl_usage_db_forget[] =
     "DELETE FROM usage_counters; DELETE FROM usage_days;"
     "DELETE FROM usage_months; DELETE FROM usage_keys;"
     "DELETE FROM usage_things; DELETE FROM usage_credits;"
@@ -45,9 +45,9 @@ static int read_rows(struct sl_database *db, enum sl_query q,
     return err;
 }
 
-int sl_ledger_read(struct sl_database *db, struct sl_str scope,
-                   struct sl_str id, sl_ns since, sl_ns started, sl_ns now,
-                   struct sl_buf *out)
+int sl_usage_db_read(struct sl_database *db, struct sl_str scope,
+                     struct sl_str id, sl_ns since, sl_ns started, sl_ns now,
+                     struct sl_buf *out)
 {
     const struct {
         enum sl_query query;
@@ -70,8 +70,8 @@ int sl_ledger_read(struct sl_database *db, struct sl_str scope,
     return err;
 }
 
-int sl_ledger_each(struct sl_database *db, sl_ns since, sl_ledger_f *f,
-                   void *ctx)
+int sl_usage_db_each(struct sl_database *db, sl_ns since, sl_usage_db_f *f,
+                     void *ctx)
 {
     const enum sl_query q = SL_QUERY_EACH_COUNTER;
     int err;
@@ -79,7 +79,7 @@ int sl_ledger_each(struct sl_database *db, sl_ns since, sl_ledger_f *f,
     sl_query_text(db, q, 1, db->node);
     sl_query_number(db, q, 2, since);
     while ((err = sl_query_step(db, q)) == 1) {
-        struct sl_usage usage = {
+        struct sl_usage_entry usage = {
             .scope = sl_query_column(db, q, 0),
             .id = sl_query_column(db, q, 1),
             .limit = sl_query_column(db, q, 2),

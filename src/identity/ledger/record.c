@@ -16,7 +16,7 @@ struct counter {
 };
 
 static void bind(struct sl_database *db, enum sl_query q,
-                 const struct sl_usage *u)
+                 const struct sl_usage_entry *u)
 {
     sl_query_text(db, q, 1, u->scope);
     sl_query_text(db, q, 2, u->id);
@@ -29,7 +29,7 @@ static int64_t number(struct sl_database *db, enum sl_query q, int column)
 
 /* ---- the counter ---- */
 
-static int load(struct sl_database *db, const struct sl_usage *u,
+static int load(struct sl_database *db, const struct sl_usage_entry *u,
                 struct counter *ret)
 {
     const enum sl_query q = SL_QUERY_COUNTER;
@@ -48,7 +48,7 @@ static int load(struct sl_database *db, const struct sl_usage *u,
     return err < 0 ? err : 0;
 }
 
-static int store(struct sl_database *db, const struct sl_usage *u,
+static int store(struct sl_database *db, const struct sl_usage_entry *u,
                  const struct counter *c)
 {
     const enum sl_query q = SL_QUERY_PUT_COUNTER;
@@ -66,7 +66,7 @@ static int store(struct sl_database *db, const struct sl_usage *u,
 
 /* By day or by month. Of a level, how much there is; else what has come. */
 static int add_up(struct sl_database *db, enum sl_query q, int64_t when,
-                  const struct sl_usage *u, int64_t over)
+                  const struct sl_usage_entry *u, int64_t over)
 {
     bind(db, q, u);
     sl_query_text(db, q, 3, u->limit);
@@ -80,7 +80,8 @@ static int add_up(struct sl_database *db, enum sl_query q, int64_t when,
 /* ---- keys ---- */
 
 /* Is the key known? Then the result says whether for the same. */
-static int check_key(struct sl_database *db, struct sl_usage *u, bool *ret)
+static int check_key(struct sl_database *db, struct sl_usage_entry *u,
+                     bool *ret)
 {
     const enum sl_query q = SL_QUERY_KEY;
     int err;
@@ -103,7 +104,7 @@ static int check_key(struct sl_database *db, struct sl_usage *u, bool *ret)
     return err < 0 ? err : 0;
 }
 
-static int keep_key(struct sl_database *db, const struct sl_usage *u)
+static int keep_key(struct sl_database *db, const struct sl_usage_entry *u)
 {
     const enum sl_query q = SL_QUERY_PUT_KEY;
     int err;
@@ -126,7 +127,7 @@ static int keep_key(struct sl_database *db, const struct sl_usage *u)
 /* ---- things ---- */
 
 static void bind_thing(struct sl_database *db, enum sl_query q,
-                       const struct sl_usage *u)
+                       const struct sl_usage_entry *u)
 {
     bind(db, q, u);
     sl_query_text(db, q, 3, u->limit);
@@ -134,7 +135,7 @@ static void bind_thing(struct sl_database *db, enum sl_query q,
 }
 
 /* How much of the thing there was. */
-static int find_thing(struct sl_database *db, const struct sl_usage *u,
+static int find_thing(struct sl_database *db, const struct sl_usage_entry *u,
                       int64_t *ret)
 {
     const enum sl_query q = SL_QUERY_THING;
@@ -151,7 +152,7 @@ static int find_thing(struct sl_database *db, const struct sl_usage *u,
 
 /* A counter ends at SL_USAGE_MOST. Of a thing that it has no room for, the rest
  * counts: else it would take away from others when it goes. */
-static int put_thing(struct sl_database *db, const struct sl_usage *u,
+static int put_thing(struct sl_database *db, const struct sl_usage_entry *u,
                      int64_t counts)
 {
     enum sl_query q = counts > 0 ? SL_QUERY_PUT_THING : SL_QUERY_DROP_THING;
@@ -166,7 +167,7 @@ static int put_thing(struct sl_database *db, const struct sl_usage *u,
     return sl_database_run(db, q);
 }
 
-static int drop_things(struct sl_database *db, const struct sl_usage *u)
+static int drop_things(struct sl_database *db, const struct sl_usage_entry *u)
 {
     const enum sl_query q = SL_QUERY_DROP_THINGS;
 
@@ -178,7 +179,7 @@ static int drop_things(struct sl_database *db, const struct sl_usage *u)
 /* ---- marks ---- */
 
 /* The highest mark that `used` has reached. */
-static unsigned reached(const struct sl_usage *u, int64_t used)
+static unsigned reached(const struct sl_usage_entry *u, int64_t used)
 {
     unsigned mark = 0;
 
@@ -193,7 +194,7 @@ static unsigned reached(const struct sl_usage *u, int64_t used)
 /* ---- one amount ---- */
 
 /* How much of what is moved lies beyond the cap. */
-static int64_t beyond(const struct sl_usage *u, const struct counter *was,
+static int64_t beyond(const struct sl_usage_entry *u, const struct counter *was,
                       int64_t after)
 {
     int64_t over, moved = after - was->used;
@@ -211,14 +212,14 @@ static int64_t beyond(const struct sl_usage *u, const struct counter *was,
     return over < moved ? over : moved;
 }
 
-static int64_t move(const struct sl_usage *u, int64_t used, int64_t by)
+static int64_t move(const struct sl_usage_entry *u, int64_t used, int64_t by)
 {
     if (u->reset || used + by < 0)
         return 0;
     return used + by < SL_USAGE_MOST ? used + by : SL_USAGE_MOST;
 }
 
-static void show(struct sl_usage *u, const struct counter *c)
+static void show(struct sl_usage_entry *u, const struct counter *c)
 {
     u->used = (uint64_t)c->used;
     u->overage = (uint64_t)c->overage;
@@ -228,14 +229,14 @@ static void show(struct sl_usage *u, const struct counter *c)
 
 /* What a node has used is no longer leased to it. A reset changes no lease:
  * what is unspent of it, nobody has used. */
-static int move_lease(struct sl_database *db, const struct sl_usage *u)
+static int move_lease(struct sl_database *db, const struct sl_usage_entry *u)
 {
     if (u->node.len == 0 || u->reset || u->amount <= 0)
         return 0;
-    return sl_ledger_spend(db, u, (uint64_t)u->amount);
+    return sl_usage_db_spend(db, u, (uint64_t)u->amount);
 }
 
-static int settle(struct sl_database *db, struct sl_usage *u,
+static int settle(struct sl_database *db, struct sl_usage_entry *u,
                   const struct counter *was, int64_t by)
 {
     struct counter c = *was;
@@ -244,7 +245,7 @@ static int settle(struct sl_database *db, struct sl_usage *u,
 
     c.used = move(u, was->used, by);
     over = beyond(u, was, c.used);
-    err = sl_ledger_absorb(db, u, over, &absorbed);
+    err = sl_usage_db_absorb(db, u, over, &absorbed);
     if (err)
         return err;
     u->absorbed = absorbed > 0;
@@ -265,7 +266,7 @@ static int settle(struct sl_database *db, struct sl_usage *u,
     if (!err)
         err = put_thing(db, u, u->amount - by + (by > 0 ? u->moved : by));
     if (!err)
-        err = sl_ledger_owe(db, u);
+        err = sl_usage_db_pending_refund(db, u);
     if (!err)
         err = move_lease(db, u);
     return err ? err : keep_key(db, u);
@@ -273,7 +274,8 @@ static int settle(struct sl_database *db, struct sl_usage *u,
 
 /* What is leased may be used at any moment, so that nothing is promised beside
  * it; but it is not used up, and what nobody needs comes back. */
-static void refuse(struct sl_usage *u, const struct counter *c, int64_t by)
+static void refuse(struct sl_usage_entry *u, const struct counter *c,
+                   int64_t by)
 {
     bool fits = (uint64_t)(c->used + by) <= u->cap;
 
@@ -281,7 +283,7 @@ static void refuse(struct sl_usage *u, const struct counter *c, int64_t by)
     u->leased = (uint64_t)c->leased;
 }
 
-int sl_ledger_put(struct sl_database *db, struct sl_usage *u)
+int sl_usage_db_put(struct sl_database *db, struct sl_usage_entry *u)
 {
     struct counter c;
     int64_t by = u->amount, had = 0;
@@ -312,8 +314,8 @@ int sl_ledger_put(struct sl_database *db, struct sl_usage *u)
     return settle(db, u, &c, by);
 }
 
-int sl_ledger_record(struct sl_database *db, struct sl_usage *list,
-                     unsigned count, unsigned *ret_failed)
+int sl_usage_db_record(struct sl_database *db, struct sl_usage_entry *list,
+                       unsigned count, unsigned *ret_failed)
 {
     int err = 0;
 
@@ -321,8 +323,8 @@ int sl_ledger_record(struct sl_database *db, struct sl_usage *list,
         sl_arena_reset(&db->arena);
         list[i].moved = 0;
         list[i].absorbed = false;
-        err = list[i].act == SL_SPEND ? sl_ledger_put(db, &list[i])
-                                      : sl_ledger_held(db, &list[i]);
+        err = list[i].act == SL_USAGE_ACT_TAKE ? sl_usage_db_put(db, &list[i])
+                                               : sl_usage_db_held(db, &list[i]);
         if (!err && list[i].result >= SL_USAGE_CONFLICT) {
             *ret_failed = i;
             return 0;

@@ -77,7 +77,7 @@ static uint64_t number(struct sl_database *db, enum sl_query q, int column)
 }
 
 struct found {
-    struct sl_lease_row row;
+    struct sl_usage_lease_row row;
     struct found *next;
 };
 
@@ -98,10 +98,10 @@ static int load_one(struct sl_database *db, struct sl_arena *arena,
     if (!f)
         return SLUICE_ENOMEM;
     f->next = NULL;
-    f->row = (struct sl_lease_row){.start = (sl_ns)number(db, q, 3),
-                                   .base = number(db, q, 4),
-                                   .spent = number(db, q, 5),
-                                   .leased = number(db, q, 6)};
+    f->row = (struct sl_usage_lease_row){.start = (sl_ns)number(db, q, 3),
+                                         .base = number(db, q, 4),
+                                         .spent = number(db, q, 5),
+                                         .leased = number(db, q, 6)};
     if (!keep_text(arena, sl_query_column(db, q, 0), &f->row.scope) ||
         !keep_text(arena, sl_query_column(db, q, 1), &f->row.id) ||
         !keep_text(arena, sl_query_column(db, q, 2), &f->row.limit))
@@ -134,31 +134,32 @@ static int load_rows(struct sl_database *db, struct sl_str node,
 }
 
 static int resume_row(struct sl_database *db, struct sl_str node,
-                      const struct sl_lease_row *row, sl_lease_f *f, void *ctx)
+                      const struct sl_usage_lease_row *row, sl_lease_f *f,
+                      void *ctx)
 {
     bool held = false;
     sl_ns at = row->start;
     uint64_t left = f(ctx, row, &held, &at);
     unsigned failed = 0;
-    struct sl_usage u = {.scope = row->scope,
-                         .id = row->id,
-                         .limit = row->limit,
-                         .node = node,
-                         .start = row->start,
-                         .at = at,
-                         .cap = UINT64_MAX,
-                         .reported = true};
-    struct sl_lease_claim c = sl_lease_claim_of(&u);
+    struct sl_usage_entry u = {.scope = row->scope,
+                               .id = row->id,
+                               .limit = row->limit,
+                               .node = node,
+                               .start = row->start,
+                               .at = at,
+                               .cap = UINT64_MAX,
+                               .reported = true};
+    struct sl_usage_lease_claim c = sl_usage_lease_claim_of(&u);
     int err;
 
     c.give = left < row->leased ? left : row->leased;
     u.amount = (int64_t)(row->leased - c.give);
     if (u.amount == 0)
         c.give = (uint64_t)SL_USAGE_MOST; /* a row without units, too */
-    err = c.give > 0 ? sl_ledger_claim(db, &c) : 0;
+    err = c.give > 0 ? sl_usage_db_claim(db, &c) : 0;
     if (err || held || u.amount == 0)
         return err;
-    return sl_ledger_record(db, &u, 1, &failed);
+    return sl_usage_db_record(db, &u, 1, &failed);
 }
 
 /* The time that the caller has said, and what has gone by since. */
@@ -186,16 +187,17 @@ static sl_ns read_watch(const struct watch *watch)
 static int say_alive(struct sl_database *db, struct sl_str node,
                      const struct watch *watch)
 {
-    struct sl_lease_claim c = {.node = node, .at = read_watch(watch)};
-    int err = sl_ledger_claim(db, &c);
+    struct sl_usage_lease_claim c = {.node = node, .at = read_watch(watch)};
+    int err = sl_usage_db_claim(db, &c);
 
     if (err || !c.lost)
         return err;
-    return sl_refuse(&db->diag, SLUICE_ESTORE,
-                     "another daemon was started with the name of this one, "
-                     "%.*s; it has a copy of the state: stop it and remove "
-                     "the copy",
-                     SL_STR_ARG(node));
+    return sl_diag_error(
+        &db->diag, SLUICE_ESTORE,
+        "another daemon was started with the name of this one, "
+        "%.*s; it has a copy of the state: stop it and remove "
+        "the copy",
+        SL_STR_ARG(node));
 }
 
 /* As many as are gone through at once. */
@@ -203,7 +205,7 @@ static int resume_some(struct sl_database *db, struct sl_str node,
                        const struct watch *watch, struct found **rows,
                        sl_lease_f *f, void *ctx)
 {
-    uint64_t slots[SL_SLOTS / 64] = {0};
+    uint64_t slots[SL_SHARE_SLOTS / 64] = {0};
     struct found *i = *rows;
     int err = sl_database_run(db, SL_QUERY_BEGIN);
 
@@ -224,8 +226,8 @@ static int resume_some(struct sl_database *db, struct sl_str node,
     return err;
 }
 
-int sl_ledger_resume(struct sl_database *db, struct sl_str node, sl_ns now,
-                     sl_lease_f *f, void *ctx, const struct sl_alloc *alloc)
+int sl_usage_db_resume(struct sl_database *db, struct sl_str node, sl_ns now,
+                       sl_lease_f *f, void *ctx, const struct sl_alloc *alloc)
 {
     struct found *first = NULL;
     struct sl_arena arena;

@@ -13,21 +13,20 @@ static const char *value_of(const PQconninfoOption *options, const char *name)
     return "";
 }
 
-int sl_pg_address(const char *url, char shown[SL_PG_SHOWN],
-                  struct sl_diag *diag)
+int sl_pg_url(const char *url, char shown[SL_PG_SHOWN], struct sl_diag *diag)
 {
     char *why = NULL;
     PQconninfoOption *options = PQconninfoParse(url, &why);
     const char *port;
 
     if (!options && !why)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     PQfreemem(why);
     if (!options)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "this is no address of a PostgreSQL; write "
-                         "postgres://USER@HOST:PORT/DATABASE, with "
-                         "%%XX for what is no letter or digit in a name");
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "this is no address of a PostgreSQL; write "
+                             "postgres://USER@HOST:PORT/DATABASE, with "
+                             "%%XX for what is no letter or digit in a name");
     port = value_of(options, "port");
     snprintf(shown, SL_PG_SHOWN, "%s%s%s/%s", value_of(options, "host"),
              port[0] ? ":" : "", port, value_of(options, "dbname"));

@@ -15,7 +15,7 @@
 
 /* Can it be read? SLUICE_ECONF with what to write; SLUICE_ENOMEM. `shown`
  * becomes "HOST:PORT/DATABASE", as far as the address says it. */
-SL_MUST_USE int sl_pg_address(const char *url, char shown[SL_PG_SHOWN],
-                              struct sl_diag *diag);
+SL_MUST_USE int sl_pg_url(const char *url, char shown[SL_PG_SHOWN],
+                          struct sl_diag *diag);
 
 #endif

@@ -50,7 +50,7 @@ static const struct {
      "INSERT INTO writers(word, mark) VALUES($1, 0) ON CONFLICT DO NOTHING"},
 };
 
-int sl_pg_sign_in(struct sl_pg_link *l)
+int sl_pg_commit_register(struct sl_pg_conn *l)
 {
     const struct sl_pg_store *s = l->ctx;
     struct sl_pg_params p = {.count = 1, .values = {s->word}};
@@ -59,11 +59,11 @@ int sl_pg_sign_in(struct sl_pg_link *l)
     for (size_t i = 0; i < SL_LEN(statements) && !err; i++)
         err = sl_pg_prepare(l, statements[i].name, statements[i].sql);
     if (!err)
-        err = sl_pg_push(l, "forget", NULL, &p);
-    return err ? err : sl_pg_push(l, "enter", NULL, &p);
+        err = sl_pg_conn_send(l, "forget", NULL, &p);
+    return err ? err : sl_pg_conn_send(l, "enter", NULL, &p);
 }
 
-int sl_pg_number(struct sl_database *db)
+int sl_pg_commit_begin(struct sl_database *db)
 {
     struct sl_pg_store *s = sl_pg_store_of(db);
     char number[24];
@@ -73,7 +73,7 @@ int sl_pg_number(struct sl_database *db)
 
     s->has_row = false;
     snprintf(number, sizeof(number), "%" PRIu64, ++s->number);
-    return sl_pg_push(&s->link, "number", NULL, &p) ? sl_pg_fail(db) : 0;
+    return sl_pg_conn_send(&s->link, "number", NULL, &p) ? sl_pg_fail(db) : 0;
 }
 
 /* A transaction that has asked nothing yet: has the server its number? */
@@ -85,7 +85,7 @@ static int await_row(struct sl_database *db)
 
     if (s->has_row)
         return 0;
-    if (sl_pg_ask(&s->link, "marked", &p, false, false, &result))
+    if (sl_pg_conn_query(&s->link, "marked", &p, false, false, &result))
         return sl_pg_fail(db);
     PQclear(result);
     return 0;
@@ -104,7 +104,7 @@ int sl_pg_commit(struct sl_database *db)
     snprintf(name, sizeof(name), "q%d", (int)SL_QUERY_COMMIT);
     s->link.was_lost = false;
     s->in_transaction = false;
-    if (sl_pg_ask(&s->link, name, &none, true, false, &result)) {
+    if (sl_pg_conn_query(&s->link, name, &none, true, false, &result)) {
         s->doubtful = s->link.was_lost ? s->number : 0;
         db->doubt = s->doubtful;
         return sl_pg_fail(db);
@@ -112,12 +112,12 @@ int sl_pg_commit(struct sl_database *db)
     done = strcmp(PQcmdStatus(result), "COMMIT") == 0;
     PQclear(result);
     return done ? 0
-                : sl_refuse(&db->diag, SLUICE_ESTORE,
-                            "the registry at %s took a transaction back",
-                            s->link.shown);
+                : sl_diag_error(&db->diag, SLUICE_ESTORE,
+                                "the registry at %s took a transaction back",
+                                s->link.shown);
 }
 
-int sl_pg_clear_up(struct sl_database *db)
+int sl_pg_commit_resolve(struct sl_database *db)
 {
     struct sl_pg_store *s = sl_pg_store_of(db);
     struct sl_pg_params p = {.count = 1, .values = {s->word}};
@@ -126,7 +126,7 @@ int sl_pg_clear_up(struct sl_database *db)
 
     if (s->doubtful == 0)
         return 0;
-    if (sl_pg_ask(&s->link, "marked", &p, true, false, &result))
+    if (sl_pg_conn_query(&s->link, "marked", &p, true, false, &result))
         return sl_pg_fail(db);
     if (PQntuples(result) == 1)
         mark = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
@@ -137,11 +137,11 @@ int sl_pg_clear_up(struct sl_database *db)
     return 0;
 }
 
-int sl_pg_outcome(struct sl_database *db, uint64_t number)
+int sl_pg_commit_status(struct sl_database *db, uint64_t number)
 {
     struct sl_pg_store *s = sl_pg_store_of(db);
 
-    if (sl_pg_need(&s->link, &db->diag) || sl_pg_clear_up(db))
+    if (sl_pg_conn_ensure(&s->link, &db->diag) || sl_pg_commit_resolve(db))
         return SLUICE_ESTORE;
     for (unsigned i = 0; i < SL_PG_UNHEARD; i++)
         if (s->unheard[i] == number)

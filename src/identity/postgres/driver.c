@@ -109,14 +109,14 @@ static void rollback(struct sl_database *db)
     struct sl_pg_store *s = sl_pg_store_of(db);
 
     s->in_transaction = false;
-    sl_pg_undo(&s->link);
+    sl_pg_conn_rollback(&s->link);
 }
 
 static int begin(struct sl_database *db)
 {
     struct sl_pg_store *s = sl_pg_store_of(db);
 
-    if (sl_pg_need(&s->link, &db->diag) || sl_pg_clear_up(db))
+    if (sl_pg_conn_ensure(&s->link, &db->diag) || sl_pg_commit_resolve(db))
         return SLUICE_ESTORE;
     s->in_transaction = true;
     return 0;
@@ -130,10 +130,10 @@ static int run_alone(struct sl_database *db, enum sl_query query)
     struct sl_pg_store *s = sl_pg_store_of(db);
     PGresult *result = NULL;
     char name[16];
-    int err = sl_pg_need(&s->link, &db->diag);
+    int err = sl_pg_conn_ensure(&s->link, &db->diag);
 
-    if (!err && sl_pg_ask(&s->link, name_of(query, name), take_bound(s, query),
-                          true, false, &result))
+    if (!err && sl_pg_conn_query(&s->link, name_of(query, name),
+                                 take_bound(s, query), true, false, &result))
         err = sl_pg_fail(db);
     PQclear(result);
     unbind(s, query);
@@ -152,12 +152,12 @@ static int run(struct sl_database *db, enum sl_query query)
         return SLUICE_ESTORE;
     if (!s->in_transaction)
         return run_alone(db, query);
-    err =
-        sl_pg_push(&s->link, name_of(query, name), NULL, take_bound(s, query));
+    err = sl_pg_conn_send(&s->link, name_of(query, name), NULL,
+                          take_bound(s, query));
     unbind(s, query);
     if (err)
         return sl_pg_fail(db);
-    return query == SL_QUERY_BEGIN ? sl_pg_number(db) : 0;
+    return query == SL_QUERY_BEGIN ? sl_pg_commit_begin(db) : 0;
 }
 
 /* Every counter may be more than there is memory for. */
@@ -177,10 +177,11 @@ static int ask(struct sl_database *db, enum sl_query query)
     struct sl_pg_store *s = sl_pg_store_of(db);
     char name[16];
 
-    if (!s->in_transaction && sl_pg_need(&s->link, &db->diag))
+    if (!s->in_transaction && sl_pg_conn_ensure(&s->link, &db->diag))
         return SLUICE_ESTORE;
-    if (sl_pg_ask(&s->link, name_of(query, name), take_bound(s, query),
-                  !s->in_transaction, is_long(query), &s->results[query]))
+    if (sl_pg_conn_query(&s->link, name_of(query, name), take_bound(s, query),
+                         !s->in_transaction, is_long(query),
+                         &s->results[query]))
         return sl_pg_fail(db);
     s->has_row = true;
     s->rows[query] = 0;
@@ -196,8 +197,8 @@ static int step(struct sl_database *db, enum sl_query query)
     if (!is_long(query))
         return ++s->rows[query] < PQntuples(s->results[query]);
     drop_result(s, query);
-    return sl_pg_more(&s->link, &s->results[query]) ? sl_pg_fail(db)
-                                                    : !!s->results[query];
+    return sl_pg_conn_next(&s->link, &s->results[query]) ? sl_pg_fail(db)
+                                                         : !!s->results[query];
 }
 
 static void reset(struct sl_database *db, enum sl_query query)
@@ -207,7 +208,8 @@ static void reset(struct sl_database *db, enum sl_query query)
 
     while (stays) {
         drop_result(s, query);
-        stays = !sl_pg_more(&s->link, &s->results[query]) && s->results[query];
+        stays =
+            !sl_pg_conn_next(&s->link, &s->results[query]) && s->results[query];
     }
     drop_result(s, query);
     unbind(s, query);
@@ -249,7 +251,7 @@ static int script(struct sl_database *db, const char *sql)
         int len = (int)strcspn(sql, ";");
 
         snprintf(one, sizeof(one), "%.*s", len, sql);
-        if (sl_pg_push(&s->link, NULL, one, NULL))
+        if (sl_pg_conn_send(&s->link, NULL, one, NULL))
             return sl_pg_fail(db);
         sql += len;
         sql += strspn(sql, "; ");
@@ -262,16 +264,16 @@ static int script(struct sl_database *db, const char *sql)
 static int lock(struct sl_database *db, const uint64_t *slots)
 {
     struct sl_pg_store *s = sl_pg_store_of(db);
-    char list[5 * SL_SLOTS + 3] = "{";
+    char list[5 * SL_SHARE_SLOTS + 3] = "{";
     struct sl_pg_params p = {.count = 1, .values = {list}};
     size_t len = 1;
 
-    for (unsigned i = 0; i < SL_SLOTS; i++)
+    for (unsigned i = 0; i < SL_SHARE_SLOTS; i++)
         if (slots[i / 64] & UINT64_C(1) << i % 64)
             len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%u",
                                     len > 1 ? "," : "", i);
     snprintf(list + len, sizeof(list) - len, "}");
-    return sl_pg_push(&s->link, "lock", NULL, &p) ? sl_pg_fail(db) : 0;
+    return sl_pg_conn_send(&s->link, "lock", NULL, &p) ? sl_pg_fail(db) : 0;
 }
 
 static int tell(struct sl_database *db, struct sl_str message)
@@ -281,23 +283,23 @@ static int tell(struct sl_database *db, struct sl_str message)
     struct sl_str text;
 
     if (!sl_pg_escape(&db->arena, message, true, &text))
-        return sl_refuse(&db->diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(&db->diag, SLUICE_ENOMEM, "there is no memory");
     p.values[0] = text.at;
     p.lengths[0] = (int)text.len;
-    return sl_pg_push(&s->link, "tell", NULL, &p) ? sl_pg_fail(db) : 0;
+    return sl_pg_conn_send(&s->link, "tell", NULL, &p) ? sl_pg_fail(db) : 0;
 }
 
 static int hear(struct sl_database *db, sl_heard_f *heard, void *ctx,
                 struct sl_diag *diag)
 {
     struct sl_pg_store *s = sl_pg_store_of(db);
-    struct sl_pg_listener_options options = {.url = s->url,
-                                             .alloc = db->arena.alloc,
-                                             .own = &s->served_by,
-                                             .heard = heard,
-                                             .ctx = ctx};
+    struct sl_pg_notify_options options = {.url = s->url,
+                                           .alloc = db->arena.alloc,
+                                           .own = &s->served_by,
+                                           .heard = heard,
+                                           .ctx = ctx};
 
-    return sl_pg_listener_open(&options, &s->listener, diag);
+    return sl_pg_notify_open(&options, &s->listener, diag);
 }
 
 /* ---- opening ---- */
@@ -317,7 +319,7 @@ static int translate(const char *sql, char out[SQL_MOST])
     return most;
 }
 
-static int prepare(struct sl_pg_link *l)
+static int prepare(struct sl_pg_conn *l)
 {
     struct sl_pg_store *s = l->ctx;
     char name[16], sql[SQL_MOST];
@@ -332,10 +334,10 @@ static int prepare(struct sl_pg_link *l)
     }
     for (size_t i = 0; i < SL_LEN(more) && !err; i++)
         err = sl_pg_prepare(l, more[i].name, more[i].sql);
-    return err ? err : sl_pg_sign_in(l);
+    return err ? err : sl_pg_commit_register(l);
 }
 
-static int on_open(struct sl_pg_link *l, struct sl_diag *diag)
+static int on_open(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     struct sl_pg_store *s = l->ctx;
     int err = sl_pg_schema(l, diag);
@@ -354,7 +356,7 @@ static void close_store(struct sl_database *db)
 {
     struct sl_pg_store *s = sl_pg_store_of(db);
 
-    sl_pg_listener_close(s->listener);
+    sl_pg_notify_close(s->listener);
     for (int i = 0; i < SL_QUERIES; i++)
         PQclear(s->results[i]);
     sl_pg_close(&s->link);
@@ -370,7 +372,7 @@ static int open_store(struct sl_database *db, const char *where,
     int err;
 
     if (!s)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     memset(s, 0, sizeof(*s));
     snprintf(s->word, sizeof(s->word), "%s", db->word);
     memcpy(s->url, where, strlen(where) + 1);
@@ -380,9 +382,9 @@ static int open_store(struct sl_database *db, const char *where,
     s->link.ctx = s;
     sl_pg_init(&s->link);
     db->conn = s;
-    err = sl_pg_address(where, s->link.shown, diag);
+    err = sl_pg_url(where, s->link.shown, diag);
     if (!err)
-        err = sl_pg_need(&s->link, diag);
+        err = sl_pg_conn_ensure(&s->link, diag);
     if (err)
         close_store(db);
     return err;
@@ -402,6 +404,6 @@ const struct sl_driver sl_driver_postgres = {
     .rollback = rollback,
     .lock = lock,
     .tell = tell,
-    .outcome = sl_pg_outcome,
+    .outcome = sl_pg_commit_status,
     .listen = hear,
 };

@@ -18,9 +18,9 @@ struct sl_pg_bound {
 };
 
 struct sl_pg_store {
-    struct sl_pg_link link;
-    struct sl_pg_listener *listener; /* or NULL */
-    _Atomic int served_by;           /* the process at the server */
+    struct sl_pg_conn link;
+    struct sl_pg_notify *listener; /* or NULL */
+    _Atomic int served_by;         /* the process at the server */
     bool in_transaction;
     bool has_row;      /* the server has answered behind its number */
     uint64_t number;   /* of the last transaction that was begun */
@@ -49,18 +49,18 @@ static inline int sl_pg_fail(struct sl_database *db)
 /* ---- doubt.c ---- */
 
 /* On a fresh connection, within its pipeline: what the calls below need. */
-SL_MUST_USE int sl_pg_sign_in(struct sl_pg_link *link);
+SL_MUST_USE int sl_pg_commit_register(struct sl_pg_conn *link);
 
 /* Right behind BEGIN: the transaction has its number, and with it the row. */
-SL_MUST_USE int sl_pg_number(struct sl_database *db);
+SL_MUST_USE int sl_pg_commit_begin(struct sl_database *db);
 
 /* End a transaction; db->doubt is its number if nobody knows how it ended. */
 SL_MUST_USE int sl_pg_commit(struct sl_database *db);
 
 /* Before anything is written: how did the last one end? */
-SL_MUST_USE int sl_pg_clear_up(struct sl_database *db);
+SL_MUST_USE int sl_pg_commit_resolve(struct sl_database *db);
 
 /* Was it committed? 1, 0, or an error: it is not known. */
-SL_MUST_USE int sl_pg_outcome(struct sl_database *db, uint64_t number);
+SL_MUST_USE int sl_pg_commit_status(struct sl_database *db, uint64_t number);
 
 #endif

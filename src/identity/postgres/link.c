@@ -16,16 +16,16 @@
 /* ---- errors ---- */
 
 /* The first line of what libpq says, without its end. */
-static int refuse_saying(struct sl_pg_link *l, struct sl_diag *diag, int err,
+static int refuse_saying(struct sl_pg_conn *l, struct sl_diag *diag, int err,
                          const char *what)
 {
     int len = what ? (int)strcspn(what, "\n") : 0;
 
-    return sl_refuse(diag, err, "the registry at %s: %.*s", l->shown, len,
-                     what ? what : "");
+    return sl_diag_error(diag, err, "the registry at %s: %.*s", l->shown, len,
+                         what ? what : "");
 }
 
-static int refuse_result(struct sl_pg_link *l, struct sl_diag *diag,
+static int refuse_result(struct sl_pg_conn *l, struct sl_diag *diag,
                          const PGresult *result)
 {
     const char *what = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -35,7 +35,7 @@ static int refuse_result(struct sl_pg_link *l, struct sl_diag *diag,
 }
 
 /* The first error of a pipeline is the reason of all that follow. */
-static int note(struct sl_pg_link *l, const PGresult *result)
+static int note(struct sl_pg_conn *l, const PGresult *result)
 {
     if (!l->failed && PQresultStatus(result) != PGRES_PIPELINE_ABORTED)
         refuse_result(l, &l->diag, result);
@@ -51,7 +51,7 @@ static bool is_good(const PGresult *result)
            status == PGRES_SINGLE_TUPLE || status == PGRES_PIPELINE_SYNC;
 }
 
-void sl_pg_lose(struct sl_pg_link *l)
+void sl_pg_conn_drop(struct sl_pg_conn *l)
 {
     PQfinish(l->conn);
     l->conn = NULL;
@@ -60,7 +60,7 @@ void sl_pg_lose(struct sl_pg_link *l)
     l->was_lost = true;
 }
 
-static int lose(struct sl_pg_link *l, const char *why)
+static int lose(struct sl_pg_conn *l, const char *why)
 {
     char said[200];
 
@@ -69,19 +69,19 @@ static int lose(struct sl_pg_link *l, const char *why)
         refuse_saying(l, &l->diag, SLUICE_ESTORE,
                       said[0] ? said : "the connection was lost");
     l->failed = true;
-    sl_pg_lose(l);
+    sl_pg_conn_drop(l);
     return SLUICE_ESTORE;
 }
 
 /* ---- waiting ---- */
 
-sl_ns sl_pg_now(const struct sl_pg_link *l)
+sl_ns sl_pg_now(const struct sl_pg_conn *l)
 {
     return l->clock.mono(l->clock.ctx);
 }
 
 /* Until there is something to read, or what is to be sent can go on. */
-static int await(struct sl_pg_link *l, bool more_to_send, sl_ns until)
+static int await(struct sl_pg_conn *l, bool more_to_send, sl_ns until)
 {
     struct pollfd fd = {.fd = PQsocket(l->conn),
                         .events = more_to_send ? POLLIN | POLLOUT : POLLIN};
@@ -97,7 +97,7 @@ static int await(struct sl_pg_link *l, bool more_to_send, sl_ns until)
 }
 
 /* The next answer; *ret NULL is the end of those of a statement. */
-static int get(struct sl_pg_link *l, PGresult **ret)
+static int get(struct sl_pg_conn *l, PGresult **ret)
 {
     sl_ns until = sl_pg_now(l) + l->patience;
     int sending = PQflush(l->conn);
@@ -122,7 +122,7 @@ static int get(struct sl_pg_link *l, PGresult **ret)
 }
 
 /* All answers of one statement; the first is handed over, if it is wanted. */
-static int read_statement(struct sl_pg_link *l, PGresult **ret)
+static int read_statement(struct sl_pg_conn *l, PGresult **ret)
 {
     PGresult *result = NULL, *first = NULL;
     int err = 0;
@@ -151,7 +151,7 @@ static int read_statement(struct sl_pg_link *l, PGresult **ret)
 }
 
 /* Whatever comes, up to the sync that was sent. */
-static int read_to_sync(struct sl_pg_link *l)
+static int read_to_sync(struct sl_pg_conn *l)
 {
     unsigned ends = 0;
     PGresult *result = NULL;
@@ -172,7 +172,7 @@ static int read_to_sync(struct sl_pg_link *l)
     return 0;
 }
 
-static int send_sync(struct sl_pg_link *l)
+static int send_sync(struct sl_pg_conn *l)
 {
     if (!PQpipelineSync(l->conn))
         return lose(l, NULL);
@@ -182,19 +182,19 @@ static int send_sync(struct sl_pg_link *l)
 
 /* ---- opening ---- */
 
-void sl_pg_init(struct sl_pg_link *l)
+void sl_pg_init(struct sl_pg_conn *l)
 {
     sl_clock_init_real(&l->clock);
     l->patience = SL_PG_WAIT;
 }
 
-void sl_pg_close(struct sl_pg_link *l)
+void sl_pg_close(struct sl_pg_conn *l)
 {
     PQfinish(l->conn);
     l->conn = NULL;
 }
 
-static int set_up(struct sl_pg_link *l, struct sl_diag *diag)
+static int set_up(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     char sql[300];
     int err = sl_pg_exec(
@@ -230,7 +230,7 @@ static int set_up(struct sl_pg_link *l, struct sl_diag *diag)
 }
 
 /* What stands before the address can be said otherwise in it. */
-static PGconn *begin(const struct sl_pg_link *l)
+static PGconn *begin(const struct sl_pg_conn *l)
 {
     static const char *const names[] = {
         "connect_timeout",           "tcp_user_timeout", "keepalives_idle",
@@ -247,7 +247,7 @@ static void ignore(void *ctx, const char *message)
     (void)message;
 }
 
-static int open_link(struct sl_pg_link *l, struct sl_diag *diag)
+static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     int err;
 
@@ -256,7 +256,7 @@ static int open_link(struct sl_pg_link *l, struct sl_diag *diag)
     l->synced = false;
     l->conn = begin(l);
     if (!l->conn)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     PQsetNoticeProcessor(l->conn, ignore, NULL);
     if (PQstatus(l->conn) != CONNECTION_OK)
         err = refuse_saying(l, diag, SLUICE_ESTORE, PQerrorMessage(l->conn));
@@ -264,7 +264,7 @@ static int open_link(struct sl_pg_link *l, struct sl_diag *diag)
         err = refuse_saying(l, diag, SLUICE_ESTORE,
                             "it is too old; PostgreSQL 13 or later is needed");
     else if (PQsetnonblocking(l->conn, 1))
-        err = sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        err = sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     else
         err = set_up(l, diag);
     if (err) {
@@ -275,7 +275,7 @@ static int open_link(struct sl_pg_link *l, struct sl_diag *diag)
 }
 
 /* Has the other side gone while nobody looked? It says why before it does. */
-static bool is_alive(struct sl_pg_link *l)
+static bool is_alive(struct sl_pg_conn *l)
 {
     struct pollfd fd = {.events = POLLIN};
 
@@ -291,7 +291,7 @@ static bool is_alive(struct sl_pg_link *l)
     return l->conn;
 }
 
-int sl_pg_need(struct sl_pg_link *l, struct sl_diag *diag)
+int sl_pg_conn_ensure(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     sl_ns now;
     int err;
@@ -299,13 +299,14 @@ int sl_pg_need(struct sl_pg_link *l, struct sl_diag *diag)
     if (is_alive(l))
         return 0;
     if (l->conn)
-        sl_pg_lose(l);
+        sl_pg_conn_drop(l);
     now = sl_pg_now(l);
     if (now < l->next_try)
-        return sl_refuse(diag, SLUICE_ESTORE,
-                         "the registry at %s is away; it is tried again in a "
-                         "moment",
-                         l->shown);
+        return sl_diag_error(
+            diag, SLUICE_ESTORE,
+            "the registry at %s is away; it is tried again in a "
+            "moment",
+            l->shown);
     err = open_link(l, diag);
     l->pause = err ? (l->pause ? 2 * l->pause : PAUSE_MIN) : 0;
     if (l->pause > PAUSE_MAX)
@@ -316,7 +317,7 @@ int sl_pg_need(struct sl_pg_link *l, struct sl_diag *diag)
 
 /* ---- within on_open ---- */
 
-int sl_pg_exec(struct sl_pg_link *l, const char *sql, PGresult **ret,
+int sl_pg_exec(struct sl_pg_conn *l, const char *sql, PGresult **ret,
                struct sl_diag *diag)
 {
     PGresult *result = NULL, *last = NULL;
@@ -344,14 +345,14 @@ int sl_pg_exec(struct sl_pg_link *l, const char *sql, PGresult **ret,
     return err;
 }
 
-int sl_pg_pipeline(struct sl_pg_link *l, struct sl_diag *diag)
+int sl_pg_pipeline(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     return PQenterPipelineMode(l->conn)
                ? 0
                : refuse_saying(l, diag, SLUICE_ESTORE, PQerrorMessage(l->conn));
 }
 
-int sl_pg_prepare(struct sl_pg_link *l, const char *name, const char *sql)
+int sl_pg_prepare(struct sl_pg_conn *l, const char *name, const char *sql)
 {
     if (!PQsendPrepare(l->conn, name, sql, 0, NULL))
         return lose(l, NULL);
@@ -359,7 +360,7 @@ int sl_pg_prepare(struct sl_pg_link *l, const char *name, const char *sql)
     return 0;
 }
 
-int sl_pg_settle(struct sl_pg_link *l, struct sl_diag *diag)
+int sl_pg_settle(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     int err = send_sync(l);
 
@@ -372,7 +373,7 @@ int sl_pg_settle(struct sl_pg_link *l, struct sl_diag *diag)
     return err;
 }
 
-int sl_pg_describe(struct sl_pg_link *l, const char *name, PGresult **ret)
+int sl_pg_describe(struct sl_pg_conn *l, const char *name, PGresult **ret)
 {
     int err;
 
@@ -389,8 +390,8 @@ int sl_pg_describe(struct sl_pg_link *l, const char *name, PGresult **ret)
 
 /* ---- the pipeline ---- */
 
-int sl_pg_push(struct sl_pg_link *l, const char *name, const char *sql,
-               const struct sl_pg_params *p)
+int sl_pg_conn_send(struct sl_pg_conn *l, const char *name, const char *sql,
+                    const struct sl_pg_params *p)
 {
     int sent;
 
@@ -407,7 +408,7 @@ int sl_pg_push(struct sl_pg_link *l, const char *name, const char *sql,
     return 0;
 }
 
-static int read_before(struct sl_pg_link *l)
+static int read_before(struct sl_pg_conn *l)
 {
     int err = 0;
 
@@ -420,16 +421,16 @@ static int read_before(struct sl_pg_link *l)
 }
 
 /* The answer, or the first of its rows. */
-static int read_answer(struct sl_pg_link *l, bool by_row, PGresult **ret)
+static int read_answer(struct sl_pg_conn *l, bool by_row, PGresult **ret)
 {
     if (!by_row)
         return read_statement(l, ret);
     if (!PQsetSingleRowMode(l->conn))
         return lose(l, "it can't answer row by row");
-    return sl_pg_more(l, ret);
+    return sl_pg_conn_next(l, ret);
 }
 
-int sl_pg_more(struct sl_pg_link *l, PGresult **ret)
+int sl_pg_conn_next(struct sl_pg_conn *l, PGresult **ret)
 {
     PGresult *result = NULL;
     int err = get(l, &result);
@@ -450,12 +451,12 @@ int sl_pg_more(struct sl_pg_link *l, PGresult **ret)
     return err;
 }
 
-int sl_pg_ask(struct sl_pg_link *l, const char *name,
-              const struct sl_pg_params *params, bool last, bool by_row,
-              PGresult **ret)
+int sl_pg_conn_query(struct sl_pg_conn *l, const char *name,
+                     const struct sl_pg_params *params, bool last, bool by_row,
+                     PGresult **ret)
 {
     PGresult *result = NULL;
-    int err = sl_pg_push(l, name, NULL, params);
+    int err = sl_pg_conn_send(l, name, NULL, params);
 
     if (err)
         return err;
@@ -480,7 +481,7 @@ int sl_pg_ask(struct sl_pg_link *l, const char *name,
     return err;
 }
 
-void sl_pg_undo(struct sl_pg_link *l)
+void sl_pg_conn_rollback(struct sl_pg_conn *l)
 {
     if (!l->conn || (!l->synced && send_sync(l)) || read_to_sync(l))
         return;
@@ -488,10 +489,10 @@ void sl_pg_undo(struct sl_pg_link *l)
         l->failed = false;
         return;
     }
-    if (sl_pg_push(l, NULL, "ROLLBACK", NULL) || send_sync(l) ||
+    if (sl_pg_conn_send(l, NULL, "ROLLBACK", NULL) || send_sync(l) ||
         read_to_sync(l))
         return;
     l->failed = false;
     if (PQtransactionStatus(l->conn) != PQTRANS_IDLE)
-        sl_pg_lose(l);
+        sl_pg_conn_drop(l);
 }

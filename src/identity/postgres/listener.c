@@ -19,9 +19,9 @@
 
 #define TEXT_MOST ((size_t)64 << 10)
 
-struct sl_pg_listener {
-    struct sl_pg_listener_options options;
-    struct sl_pg_link link;
+struct sl_pg_notify {
+    struct sl_pg_notify_options options;
+    struct sl_pg_conn link;
     struct sl_arena arena;
     pthread_t thread;
     bool has_thread;
@@ -30,7 +30,7 @@ struct sl_pg_listener {
 
 /* ---- what is heard ---- */
 
-static void hear(struct sl_pg_listener *l, struct sl_str text)
+static void hear(struct sl_pg_notify *l, struct sl_str text)
 {
     struct sl_str message;
 
@@ -41,7 +41,7 @@ static void hear(struct sl_pg_listener *l, struct sl_str text)
     l->options.heard(l->options.ctx, message);
 }
 
-static void hear_all(struct sl_pg_listener *l)
+static void hear_all(struct sl_pg_notify *l)
 {
     PGnotify *notify;
 
@@ -61,9 +61,9 @@ static const char missed[] =
     " EXISTS(SELECT 1 FROM usage_credits) UNION ALL"
     " SELECT 'f:' || is_on || ':' || name FROM switches";
 
-static int on_open(struct sl_pg_link *link, struct sl_diag *diag)
+static int on_open(struct sl_pg_conn *link, struct sl_diag *diag)
 {
-    struct sl_pg_listener *l = link->ctx;
+    struct sl_pg_notify *l = link->ctx;
     PGresult *result = NULL;
     int err = sl_pg_exec(link, "LISTEN " SL_PG_SCHEMA, NULL, diag);
 
@@ -80,7 +80,7 @@ static int on_open(struct sl_pg_link *link, struct sl_diag *diag)
 
 /* Until something is heard, or the silence is long, or it is time to end:
  * false. */
-static bool wait_for(struct sl_pg_listener *l, int fd, sl_ns most,
+static bool wait_for(struct sl_pg_notify *l, int fd, sl_ns most,
                      bool *ret_heard)
 {
     struct pollfd fds[2] = {
@@ -94,29 +94,29 @@ static bool wait_for(struct sl_pg_listener *l, int fd, sl_ns most,
 }
 
 /* A connection that nothing comes from may be dead. */
-static void listen_once(struct sl_pg_listener *l, bool heard)
+static void listen_once(struct sl_pg_notify *l, bool heard)
 {
     struct sl_diag diag = {0};
 
     if (heard ? !PQconsumeInput(l->link.conn)
               : sl_pg_exec(&l->link, "SELECT 1", NULL, &diag) != 0) {
         if (l->link.conn)
-            sl_pg_lose(&l->link);
+            sl_pg_conn_drop(&l->link);
         return;
     }
     hear_all(l);
     if (PQstatus(l->link.conn) != CONNECTION_OK)
-        sl_pg_lose(&l->link);
+        sl_pg_conn_drop(&l->link);
 }
 
 static void *serve(void *ctx)
 {
-    struct sl_pg_listener *l = ctx;
+    struct sl_pg_notify *l = ctx;
     struct sl_diag diag = {0};
     bool heard = false, goes_on = true;
 
     while (goes_on) {
-        if (!l->link.conn && sl_pg_need(&l->link, &diag)) {
+        if (!l->link.conn && sl_pg_conn_ensure(&l->link, &diag)) {
             goes_on = wait_for(l, -1, AGAIN, &heard);
             continue;
         }
@@ -131,7 +131,7 @@ static void *serve(void *ctx)
 /* ---- opening ---- */
 
 /* Signals are for the thread that waits for them. */
-static int start(struct sl_pg_listener *l)
+static int start(struct sl_pg_notify *l)
 {
     sigset_t all, old;
     int code;
@@ -144,13 +144,13 @@ static int start(struct sl_pg_listener *l)
     return code;
 }
 
-int sl_pg_listener_open(const struct sl_pg_listener_options *options,
-                        struct sl_pg_listener **ret, struct sl_diag *diag)
+int sl_pg_notify_open(const struct sl_pg_notify_options *options,
+                      struct sl_pg_notify **ret, struct sl_diag *diag)
 {
-    struct sl_pg_listener *l = sl_alloc_new(options->alloc, sizeof(*l));
+    struct sl_pg_notify *l = sl_alloc_new(options->alloc, sizeof(*l));
 
     if (!l)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     memset(l, 0, sizeof(*l));
     l->options = *options;
     l->link.url = options->url;
@@ -161,14 +161,14 @@ int sl_pg_listener_open(const struct sl_pg_listener_options *options,
     sl_arena_init(&l->arena, TEXT_MOST, options->alloc);
     l->stop = eventfd(0, EFD_CLOEXEC);
     if (l->stop < 0 || start(l)) {
-        sl_pg_listener_close(l);
-        return sl_refuse(diag, SLUICE_ESYS, "there can be no more threads");
+        sl_pg_notify_close(l);
+        return sl_diag_error(diag, SLUICE_ESYS, "there can be no more threads");
     }
     *ret = l;
     return 0;
 }
 
-void sl_pg_listener_close(struct sl_pg_listener *l)
+void sl_pg_notify_close(struct sl_pg_notify *l)
 {
     if (!l)
         return;

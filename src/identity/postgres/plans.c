@@ -23,7 +23,7 @@ static const char limits[] = "SET statement_timeout = 1000;"
 
 struct question {
     STAILQ_ENTRY(question) order;
-    struct sl_pg_plans *plans;
+    struct sl_pg_plan *plans;
     struct sl_job *job; /* its done() and ctx are ours meanwhile */
     void (*done)(struct sl_job *job);
     void *ctx;
@@ -32,17 +32,17 @@ struct question {
 };
 
 struct seat {
-    struct sl_pg_plans *plans;
-    struct sl_pg_link link;
-    struct sl_pg_shape shape;
+    struct sl_pg_plan *plans;
+    struct sl_pg_conn link;
+    struct sl_pg_plan_shape shape;
     bool was_there; /* the server */
     sl_ns opened;   /* steady */
     pthread_t thread;
     bool has_thread;
 };
 
-struct sl_pg_plans {
-    struct sl_pg_plans_options options;
+struct sl_pg_plan {
+    struct sl_pg_plan_options options;
     const struct sl_alloc *alloc;
     char *sql;
     bool users, orgs;
@@ -64,14 +64,14 @@ static int describe(struct seat *seat, struct sl_diag *diag)
     if (err)
         *diag = seat->link.diag;
     if (!err)
-        err = sl_pg_shape(described, &seat->shape, &why);
+        err = sl_pg_plan_shape(described, &seat->shape, &why);
     if (why.sentence[0])
-        sl_refuse(diag, err, "identity.subjects.query: %s", why.sentence);
+        sl_diag_error(diag, err, "identity.subjects.query: %s", why.sentence);
     PQclear(described);
     return err;
 }
 
-static int on_open(struct sl_pg_link *link, struct sl_diag *diag)
+static int on_open(struct sl_pg_conn *link, struct sl_diag *diag)
 {
     struct seat *seat = link->ctx;
     int err = sl_pg_exec(link, limits, NULL, diag);
@@ -91,13 +91,13 @@ static int on_open(struct sl_pg_link *link, struct sl_diag *diag)
 static int ask(struct seat *seat, const char *id, const char *scope,
                struct sl_pg_row *ret, struct sl_diag *diag)
 {
-    struct sl_pg_link *link = &seat->link;
+    struct sl_pg_conn *link = &seat->link;
     struct sl_pg_params params = {
         .count = seat->shape.params, .values = {id, scope},
              .binary = 1
     };
     PGresult *result = NULL;
-    int err = sl_pg_ask(link, "plan", &params, true, false, &result);
+    int err = sl_pg_conn_query(link, "plan", &params, true, false, &result);
 
     if (!err) {
         err = sl_pg_row(result, &seat->shape, ret, diag);
@@ -106,17 +106,18 @@ static int ask(struct seat *seat, const char *id, const char *scope,
     }
     *diag = link->diag;
     if (link->conn && sl_pg_now(link) - seat->opened > ANEW)
-        sl_pg_lose(link);
+        sl_pg_conn_drop(link);
     return err;
 }
 
 static int answer(struct seat *seat, struct question *q, struct sl_diag *diag)
 {
     struct sl_str id = q->job->entries->subject.id;
-    char text[SL_ENTRY_ID + 1];
-    int err = sl_pg_need(&seat->link, diag);
+    char text[SL_SUBJECT_RECORD_ID + 1];
+    int err = sl_pg_conn_ensure(&seat->link, diag);
 
-    if (err || id.len > SL_ENTRY_ID || !sl_pg_can_be(seat->shape.id_type, id))
+    if (err || id.len > SL_SUBJECT_RECORD_ID ||
+        !sl_pg_can_be(seat->shape.id_type, id))
         return err;
     memcpy(text, id.at, id.len);
     text[id.len] = '\0';
@@ -140,16 +141,16 @@ static void finish(struct question *q)
 /* What the registry knows of him, with the plan that the row has. */
 static int merge(struct question *q)
 {
-    struct sl_entry *entry;
-    struct sl_draft draft;
+    struct sl_subject_record *entry;
+    struct sl_subject_draft draft;
 
-    sl_draft_of(q->job->entries, &draft);
+    sl_subject_draft_of(q->job->entries, &draft);
     draft.plan = (struct sl_str){q->row.plan, q->row.plan_len};
     draft.expires = q->row.expires;
-    entry = sl_entry_new(&draft, true, q->plans->alloc);
+    entry = sl_subject_record_new(&draft, true, q->plans->alloc);
     if (!entry)
         return SLUICE_ENOMEM;
-    sl_entries_free(q->job->entries);
+    sl_subject_records_free(q->job->entries);
     q->job->entries = entry;
     return 0;
 }
@@ -174,7 +175,7 @@ static void post(struct question *q)
 /* ---- the threads ---- */
 
 /* NULL: it is time to end. */
-static struct question *take(struct sl_pg_plans *plans)
+static struct question *take(struct sl_pg_plan *plans)
 {
     struct question *q = NULL;
 
@@ -192,7 +193,7 @@ static struct question *take(struct sl_pg_plans *plans)
 static void *serve(void *ctx)
 {
     struct seat *seat = ctx;
-    struct sl_pg_plans *plans = seat->plans;
+    struct sl_pg_plan *plans = seat->plans;
     struct question *q;
 
     while ((q = take(plans))) {
@@ -208,7 +209,7 @@ static void *serve(void *ctx)
 
 /* ---- questions ---- */
 
-static bool is_asked(const struct sl_pg_plans *plans, struct sl_str scope)
+static bool is_asked(const struct sl_pg_plan *plans, struct sl_str scope)
 {
     return sl_str_eq(scope, SL_STR("org")) ? plans->orgs : plans->users;
 }
@@ -216,7 +217,7 @@ static bool is_asked(const struct sl_pg_plans *plans, struct sl_str scope)
 static void on_found(struct sl_job *job)
 {
     struct question *q = job->ctx;
-    struct sl_pg_plans *plans = q->plans;
+    struct sl_pg_plan *plans = q->plans;
     bool stopped;
 
     if (job->err || !is_asked(plans, job->scope)) {
@@ -236,8 +237,8 @@ static void on_found(struct sl_job *job)
     }
 }
 
-void sl_pg_plans_find(struct sl_pg_plans *plans, struct sl_registry *registry,
-                      struct sl_job *job)
+void sl_pg_plan_find(struct sl_pg_plan *plans, struct sl_registry *registry,
+                     struct sl_job *job)
 {
     struct question *q = sl_alloc_new(plans->alloc, sizeof(*q));
 
@@ -257,24 +258,24 @@ void sl_pg_plans_find(struct sl_pg_plans *plans, struct sl_registry *registry,
 
 /* Nobody is called null; but whatever is wrong with the statement when it is
  * carried out is wrong with this one. */
-static int try_it(struct sl_pg_plans *plans, struct sl_diag *diag)
+static int try_it(struct sl_pg_plan *plans, struct sl_diag *diag)
 {
     struct seat *seat = &plans->seats[0];
     struct sl_str scope = plans->options.scope;
     struct sl_pg_row row;
     struct sl_diag why = {0};
-    int err = sl_pg_need(&seat->link, &why);
+    int err = sl_pg_conn_ensure(&seat->link, &why);
 
     if (!err)
         err = ask(seat, NULL, "user", &row, &why);
     if (err && !seat->was_there)
-        return sl_refuse(diag, SLUICE_ESTORE, "%s", why.sentence);
+        return sl_diag_error(diag, SLUICE_ESTORE, "%s", why.sentence);
     if (err)
-        return sl_refuse(diag, SLUICE_ECONF, "%s%s",
-                         strncmp(why.sentence, "identity.", 9) == 0
-                             ? ""
-                             : "identity.subjects.query: ",
-                         why.sentence);
+        return sl_diag_error(diag, SLUICE_ECONF, "%s%s",
+                             strncmp(why.sentence, "identity.", 9) == 0
+                                 ? ""
+                                 : "identity.subjects.query: ",
+                             why.sentence);
     plans->users = !sl_str_eq(scope, SL_STR("org"));
     plans->orgs = sl_str_eq(scope, SL_STR("org")) ||
                   (scope.len == 0 && seat->shape.params > 1);
@@ -282,7 +283,7 @@ static int try_it(struct sl_pg_plans *plans, struct sl_diag *diag)
 }
 
 /* Signals are for the thread that waits for them. */
-static int start(struct sl_pg_plans *plans, struct sl_diag *diag)
+static int start(struct sl_pg_plan *plans, struct sl_diag *diag)
 {
     sigset_t all, old;
     int code = 0;
@@ -296,19 +297,21 @@ static int start(struct sl_pg_plans *plans, struct sl_diag *diag)
         seat->has_thread = code == 0;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return code ? sl_refuse(diag, SLUICE_ESYS, "there can be no more threads")
+    return code ? sl_diag_error(diag, SLUICE_ESYS,
+                                "there can be no more threads")
                 : 0;
 }
 
-static int set_up(struct sl_pg_plans *plans, struct sl_diag *diag)
+static int set_up(struct sl_pg_plan *plans, struct sl_diag *diag)
 {
     struct sl_str sql = plans->options.sql;
     char shown[SL_PG_SHOWN];
-    int err = sl_pg_address(plans->options.url, shown, diag);
+    int err = sl_pg_url(plans->options.url, shown, diag);
 
     plans->sql = err ? NULL : sl_alloc_new(plans->alloc, sql.len + 1);
     if (!plans->sql)
-        return err ? err : sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return err ? err
+                   : sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     memcpy(plans->sql, sql.at, sql.len);
     plans->sql[sql.len] = '\0';
     for (int i = 0; i < SEATS; i++) {
@@ -326,16 +329,16 @@ static int set_up(struct sl_pg_plans *plans, struct sl_diag *diag)
     return 0;
 }
 
-int sl_pg_plans_open(const struct sl_pg_plans_options *options,
-                     struct sl_pg_plans **ret, struct sl_diag *diag)
+int sl_pg_plan_open(const struct sl_pg_plan_options *options,
+                    struct sl_pg_plan **ret, struct sl_diag *diag)
 {
     const struct sl_alloc *alloc =
         options->alloc ? options->alloc : &sl_alloc_libc;
-    struct sl_pg_plans *plans = sl_alloc_new(alloc, sizeof(*plans));
+    struct sl_pg_plan *plans = sl_alloc_new(alloc, sizeof(*plans));
     int err;
 
     if (!plans)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     memset(plans, 0, sizeof(*plans));
     plans->options = *options;
     plans->alloc = alloc;
@@ -348,14 +351,14 @@ int sl_pg_plans_open(const struct sl_pg_plans_options *options,
     if (!err)
         err = start(plans, diag);
     if (err) {
-        sl_pg_plans_close(plans);
+        sl_pg_plan_close(plans);
         return err;
     }
     *ret = plans;
     return 0;
 }
 
-void sl_pg_plans_stop(struct sl_pg_plans *plans)
+void sl_pg_plan_stop(struct sl_pg_plan *plans)
 {
     struct question *q;
 
@@ -377,11 +380,11 @@ void sl_pg_plans_stop(struct sl_pg_plans *plans)
     }
 }
 
-void sl_pg_plans_close(struct sl_pg_plans *plans)
+void sl_pg_plan_close(struct sl_pg_plan *plans)
 {
     if (!plans)
         return;
-    sl_pg_plans_stop(plans);
+    sl_pg_plan_stop(plans);
     for (int i = 0; i < SEATS; i++)
         sl_pg_close(&plans->seats[i].link);
     pthread_cond_destroy(&plans->wake);

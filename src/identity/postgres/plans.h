@@ -15,14 +15,14 @@
  * A statement that failed is prepared anew on another connection, once a
  * second: the table may have been altered.
  */
-#ifndef SL_PG_PLANS_H
-#define SL_PG_PLANS_H
+#ifndef SL_PG_PLAN_H
+#define SL_PG_PLAN_H
 
 #include "identity/registry/registry.h"
 
-struct sl_pg_plans; /* opaque */
+struct sl_pg_plan; /* opaque */
 
-struct sl_pg_plans_options {
+struct sl_pg_plan_options {
     const char *url; /* outlives this */
     struct sl_str sql;
     struct sl_str scope; /* the one that is asked about; "": as it is written */
@@ -34,19 +34,18 @@ struct sl_pg_plans_options {
 
 /* Asks once, for nobody. SLUICE_ECONF: it can't be asked; SLUICE_ESTORE: there
  * is no server; both with the server's sentence. SLUICE_ENOMEM, SLUICE_ESYS. */
-SL_MUST_USE int sl_pg_plans_open(const struct sl_pg_plans_options *options,
-                                 struct sl_pg_plans **ret,
-                                 struct sl_diag *diag);
+SL_MUST_USE int sl_pg_plan_open(const struct sl_pg_plan_options *options,
+                                struct sl_pg_plan **ret, struct sl_diag *diag);
 
 /* As sl_registry_ask() of a SL_JOB_FIND, on the loop of the job. */
-void sl_pg_plans_find(struct sl_pg_plans *plans, struct sl_registry *registry,
-                      struct sl_job *job);
+void sl_pg_plan_find(struct sl_pg_plan *plans, struct sl_registry *registry,
+                     struct sl_job *job);
 
 /* End the threads. What is queued has failed, and so has what comes. NULL is
  * allowed; twice too. */
-void sl_pg_plans_stop(struct sl_pg_plans *plans);
+void sl_pg_plan_stop(struct sl_pg_plan *plans);
 
 /* Stops them first. NULL is allowed. */
-void sl_pg_plans_close(struct sl_pg_plans *plans);
+void sl_pg_plan_close(struct sl_pg_plan *plans);
 
 #endif

@@ -98,7 +98,7 @@ static const char *const steps[] = {
 /* ---- asking ---- */
 
 /* The first column of the only row; "" if it is NULL. */
-static int ask(struct sl_pg_link *l, const char *sql, char ret[64],
+static int ask(struct sl_pg_conn *l, const char *sql, char ret[64],
                struct sl_diag *diag)
 {
     PGresult *result = NULL;
@@ -112,21 +112,22 @@ static int ask(struct sl_pg_link *l, const char *sql, char ret[64],
     return 0;
 }
 
-static int check_encoding(struct sl_pg_link *l, struct sl_diag *diag)
+static int check_encoding(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     char encoding[64] = "";
     int err = ask(l, "SHOW server_encoding", encoding, diag);
 
     if (err || strcmp(encoding, "UTF8") == 0)
         return err;
-    return sl_refuse(diag, SLUICE_ESTORE,
-                     "the database at %s has the encoding %s; make one that "
-                     "has UTF8: createdb -E UTF8 -T template0 NAME",
-                     l->shown, encoding);
+    return sl_diag_error(
+        diag, SLUICE_ESTORE,
+        "the database at %s has the encoding %s; make one that "
+        "has UTF8: createdb -E UTF8 -T template0 NAME",
+        l->shown, encoding);
 }
 
 /* Which version is there? 0: none. */
-static int ask_version(struct sl_pg_link *l, int *ret, struct sl_diag *diag)
+static int ask_version(struct sl_pg_conn *l, int *ret, struct sl_diag *diag)
 {
     char text[64] = "";
     int err = ask(l, "SELECT to_regclass('" SL_PG_SCHEMA ".tables_version')",
@@ -142,7 +143,7 @@ static int ask_version(struct sl_pg_link *l, int *ret, struct sl_diag *diag)
 
 /* ---- versions ---- */
 
-static int make_schema(struct sl_pg_link *l, struct sl_diag *diag)
+static int make_schema(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     struct sl_diag why = {0};
     char there[64] = "";
@@ -152,14 +153,14 @@ static int make_schema(struct sl_pg_link *l, struct sl_diag *diag)
         return err;
     err = sl_pg_exec(l, "CREATE SCHEMA " SL_PG_SCHEMA, NULL, &why);
     if (err)
-        sl_refuse(diag, err,
-                  "%s; let its owner say: CREATE SCHEMA " SL_PG_SCHEMA
-                  " AUTHORIZATION %s",
-                  why.sentence, PQuser(l->conn));
+        sl_diag_error(diag, err,
+                      "%s; let its owner say: CREATE SCHEMA " SL_PG_SCHEMA
+                      " AUTHORIZATION %s",
+                      why.sentence, PQuser(l->conn));
     return err;
 }
 
-static int take_steps(struct sl_pg_link *l, const char *const *list, int from,
+static int take_steps(struct sl_pg_conn *l, const char *const *list, int from,
                       int count, struct sl_diag *diag)
 {
     struct sl_diag why = {0};
@@ -173,23 +174,24 @@ static int take_steps(struct sl_pg_link *l, const char *const *list, int from,
         if (!err)
             err = sl_pg_exec(l, mark, NULL, &why);
         if (err)
-            return sl_refuse(diag, err, "it can't be brought to version %d: %s",
-                             i + 1, why.sentence);
+            return sl_diag_error(diag, err,
+                                 "it can't be brought to version %d: %s", i + 1,
+                                 why.sentence);
     }
     return 0;
 }
 
 static int refuse_later(int version, int count, struct sl_diag *diag)
 {
-    return sl_refuse(diag, SLUICE_ESTORE,
-                     "the registry was written by a later version of "
-                     "sluiced (tables %d, here %d); start that one, or "
-                     "name another database",
-                     version, count);
+    return sl_diag_error(diag, SLUICE_ESTORE,
+                         "the registry was written by a later version of "
+                         "sluiced (tables %d, here %d); start that one, or "
+                         "name another database",
+                         version, count);
 }
 
 /* With the lock, and so with nobody between what is read and what is made. */
-static int bring_up(struct sl_pg_link *l, const char *const *list, int count,
+static int bring_up(struct sl_pg_conn *l, const char *const *list, int count,
                     struct sl_diag *diag)
 {
     int version = 0;
@@ -212,7 +214,7 @@ static int bring_up(struct sl_pg_link *l, const char *const *list, int count,
     return err;
 }
 
-int sl_pg_migrate(struct sl_pg_link *l, const char *const *list, int count,
+int sl_pg_migrate(struct sl_pg_conn *l, const char *const *list, int count,
                   struct sl_diag *diag)
 {
     struct sl_diag ignored = {0};
@@ -238,7 +240,7 @@ int sl_pg_migrate(struct sl_pg_link *l, const char *const *list, int count,
     return err;
 }
 
-int sl_pg_schema(struct sl_pg_link *l, struct sl_diag *diag)
+int sl_pg_schema(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     int err = check_encoding(l, diag);
 

@@ -13,11 +13,11 @@
 #define SL_PG_SCHEMA "sluice"
 
 /* SLUICE_ESTORE with what to do. Before the pipeline begins. */
-SL_MUST_USE int sl_pg_schema(struct sl_pg_link *link, struct sl_diag *diag);
+SL_MUST_USE int sl_pg_schema(struct sl_pg_conn *link, struct sl_diag *diag);
 
 /* Bring the tables to version `count`: steps[i] makes version i + 1 of version
  * i. Those of a later version are refused. */
-SL_MUST_USE int sl_pg_migrate(struct sl_pg_link *link, const char *const *steps,
+SL_MUST_USE int sl_pg_migrate(struct sl_pg_conn *link, const char *const *steps,
                               int count, struct sl_diag *diag);
 
 #endif

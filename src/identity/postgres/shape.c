@@ -29,54 +29,57 @@ static bool is_id(unsigned type)
            type == SL_PG_INT8 || type == SL_PG_UUID;
 }
 
-static int read_params(const PGresult *described, struct sl_pg_shape *shape,
-                       struct sl_diag *diag)
+static int read_params(const PGresult *described,
+                       struct sl_pg_plan_shape *shape, struct sl_diag *diag)
 {
     shape->params = PQnparams(described);
     if (shape->params < 1 || shape->params > 2)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "it has %d parameters; $1 is the id, and $2, which "
-                         "may be left out, \"user\" or \"org\"",
-                         shape->params);
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "it has %d parameters; $1 is the id, and $2, which "
+            "may be left out, \"user\" or \"org\"",
+            shape->params);
     shape->id_type = PQparamtype(described, 0);
     if (!is_id(shape->id_type))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "$1 is neither a text nor a whole number nor a uuid; "
-                         "compare texts: write id::text = $1");
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "$1 is neither a text nor a whole number nor a uuid; "
+            "compare texts: write id::text = $1");
     if (shape->params > 1 && !is_text(PQparamtype(described, 1)))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "$2 is \"user\" or \"org\", and is compared with "
-                         "something else; write $2::text");
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "$2 is \"user\" or \"org\", and is compared with "
+                             "something else; write $2::text");
     return 0;
 }
 
 static int read_plan(const PGresult *described, int column,
-                     struct sl_pg_shape *shape, struct sl_diag *diag)
+                     struct sl_pg_plan_shape *shape, struct sl_diag *diag)
 {
     shape->plan = column;
     shape->plan_type = PQftype(described, column);
     if (is_text(shape->plan_type) || shape->plan_type == SL_PG_NAME)
         return 0;
-    return sl_refuse(diag, SLUICE_ECONF,
-                     "the column plan is no text; write plan::text AS plan");
+    return sl_diag_error(
+        diag, SLUICE_ECONF,
+        "the column plan is no text; write plan::text AS plan");
 }
 
 static int read_expires(const PGresult *described, int column,
-                        struct sl_pg_shape *shape, struct sl_diag *diag)
+                        struct sl_pg_plan_shape *shape, struct sl_diag *diag)
 {
     shape->expires = column;
     shape->expires_type = PQftype(described, column);
     if (is_instant(shape->expires_type))
         return 0;
-    return sl_refuse(diag, SLUICE_ECONF,
-                     "the column expires is no time; write "
-                     "expires::timestamptz AS expires");
+    return sl_diag_error(diag, SLUICE_ECONF,
+                         "the column expires is no time; write "
+                         "expires::timestamptz AS expires");
 }
 
-int sl_pg_shape(const PGresult *described, struct sl_pg_shape *ret,
-                struct sl_diag *diag)
+int sl_pg_plan_shape(const PGresult *described, struct sl_pg_plan_shape *ret,
+                     struct sl_diag *diag)
 {
-    struct sl_pg_shape shape = {.plan = -1, .expires = -1};
+    struct sl_pg_plan_shape shape = {.plan = -1, .expires = -1};
     int err = read_params(described, &shape, diag);
 
     for (int i = 0; i < PQnfields(described) && !err; i++) {
@@ -87,16 +90,17 @@ int sl_pg_shape(const PGresult *described, struct sl_pg_shape *ret,
         else if (strcmp(name, "expires") == 0 && shape.expires < 0)
             err = read_expires(described, i, &shape, diag);
         else
-            err = sl_refuse(diag, SLUICE_ECONF,
-                            "there is a column \"%.48s\"; it answers plan and "
-                            "expires, once each: leave it out, or write AS "
-                            "plan",
-                            name);
+            err = sl_diag_error(
+                diag, SLUICE_ECONF,
+                "there is a column \"%.48s\"; it answers plan and "
+                "expires, once each: leave it out, or write AS "
+                "plan",
+                name);
     }
     if (!err && shape.plan < 0)
-        err = sl_refuse(diag, SLUICE_ECONF,
-                        "it answers no column plan; write SELECT plan, "
-                        "expires FROM ... WHERE id = $1");
+        err = sl_diag_error(diag, SLUICE_ECONF,
+                            "it answers no column plan; write SELECT plan, "
+                            "expires FROM ... WHERE id = $1");
     if (!err)
         *ret = shape;
     return err;
@@ -148,7 +152,7 @@ bool sl_pg_can_be(unsigned type, struct sl_str id)
         return is_uuid(id);
     default:
         /* char(n) takes "ann " for "ann". */
-        return id.len > 0 && id.len <= SL_ENTRY_ID &&
+        return id.len > 0 && id.len <= SL_SUBJECT_RECORD_ID &&
                !memchr(id.at, '\0', id.len) && sl_pb_is_utf8(id) &&
                (type != SL_PG_CHAR || id.at[id.len - 1] != ' ');
     }
@@ -199,7 +203,7 @@ static struct sl_str value(const PGresult *result, int column)
                            len > 0 ? (size_t)len : 0};
 }
 
-int sl_pg_row(const PGresult *result, const struct sl_pg_shape *shape,
+int sl_pg_row(const PGresult *result, const struct sl_pg_plan_shape *shape,
               struct sl_pg_row *ret, struct sl_diag *diag)
 {
     struct sl_pg_row row = {.known = true, .expires = SL_NS_NONE};
@@ -209,27 +213,28 @@ int sl_pg_row(const PGresult *result, const struct sl_pg_shape *shape,
     if (PQntuples(result) == 0)
         return 0;
     if (PQntuples(result) > 1)
-        return sl_refuse(diag, SLUICE_ESTORE,
-                         "identity.subjects.query: there are %d rows for one "
-                         "id; order them, and write LIMIT 1",
-                         PQntuples(result));
+        return sl_diag_error(
+            diag, SLUICE_ESTORE,
+            "identity.subjects.query: there are %d rows for one "
+            "id; order them, and write LIMIT 1",
+            PQntuples(result));
     plan = value(result, shape->plan); /* null is empty */
     while (shape->plan_type == SL_PG_CHAR && plan.len > 0 &&
            plan.at[plan.len - 1] == ' ')
         plan.len--;
     if (plan.len > sizeof(row.plan))
-        return sl_refuse(diag, SLUICE_ESTORE,
-                         "identity.subjects.query: a plan has %zu bytes; a "
-                         "name has %d at the most",
-                         plan.len, SL_ENTRY_NAME);
+        return sl_diag_error(diag, SLUICE_ESTORE,
+                             "identity.subjects.query: a plan has %zu bytes; a "
+                             "name has %d at the most",
+                             plan.len, SL_SUBJECT_RECORD_NAME);
     if (plan.len > 0)
         memcpy(row.plan, plan.at, plan.len);
     row.plan_len = plan.len;
     if (shape->expires >= 0 && !PQgetisnull(result, 0, shape->expires) &&
         sl_pg_instant(shape->expires_type, value(result, shape->expires),
                       &row.expires))
-        return sl_refuse(diag, SLUICE_ESTORE,
-                         "identity.subjects.query: expires is no time");
+        return sl_diag_error(diag, SLUICE_ESTORE,
+                             "identity.subjects.query: expires is no time");
     *ret = row;
     return 0;
 }

@@ -37,7 +37,7 @@ enum sl_pg_type {
     SL_PG_UUID = 2950,
 };
 
-struct sl_pg_shape {
+struct sl_pg_plan_shape {
     int params;        /* 1, or 2 with the scope */
     unsigned id_type;  /* of $1 */
     int plan, expires; /* columns; the second may be -1 */
@@ -47,13 +47,14 @@ struct sl_pg_shape {
 struct sl_pg_row {
     bool known; /* false: there was none */
     size_t plan_len;
-    char plan[SL_ENTRY_NAME];
+    char plan[SL_SUBJECT_RECORD_NAME];
     sl_ns expires; /* SL_NS_NONE: never */
 };
 
 /* Of a statement that was described. SLUICE_ECONF with what to write. */
-SL_MUST_USE int sl_pg_shape(const struct pg_result *described,
-                            struct sl_pg_shape *ret, struct sl_diag *diag);
+SL_MUST_USE int sl_pg_plan_shape(const struct pg_result *described,
+                                 struct sl_pg_plan_shape *ret,
+                                 struct sl_diag *diag);
 
 /* Can anybody be called that in a column of the type? */
 bool sl_pg_can_be(unsigned type, struct sl_str id);
@@ -64,7 +65,7 @@ SL_MUST_USE int sl_pg_instant(unsigned type, struct sl_str bytes, sl_ns *ret);
 
 /* The one row, or none. SLUICE_ESTORE with a sentence. */
 SL_MUST_USE int sl_pg_row(const struct pg_result *result,
-                          const struct sl_pg_shape *shape,
+                          const struct sl_pg_plan_shape *shape,
                           struct sl_pg_row *ret, struct sl_diag *diag);
 
 #endif

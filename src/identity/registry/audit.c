@@ -12,7 +12,7 @@
 #define PICTURE_MOST ((size_t)1 << 20)
 
 /* {"scope":...} as a text in the arena; NULL stays NULL. */
-static int picture(struct sl_database *db, const struct sl_draft *draft,
+static int picture(struct sl_database *db, const struct sl_subject_draft *draft,
                    sl_ns now, struct sl_str *ret)
 {
     struct sl_buf text;
@@ -25,7 +25,7 @@ static int picture(struct sl_database *db, const struct sl_draft *draft,
     sl_buf_init(&text, PICTURE_MOST, db->arena.alloc);
     err = sl_buf_add(&text, SL_STR("{"));
     if (!err)
-        err = sl_draft_json(draft, now, true, &text);
+        err = sl_subject_draft_json(draft, now, true, &text);
     if (!err)
         err = sl_buf_add(&text, SL_STR("}"));
     if (!err) {
@@ -35,10 +35,10 @@ static int picture(struct sl_database *db, const struct sl_draft *draft,
     sl_buf_done(&text);
     return !err && ret->at
                ? 0
-               : sl_refuse(&db->diag, SLUICE_ENOMEM, "there is no memory");
+               : sl_diag_error(&db->diag, SLUICE_ENOMEM, "there is no memory");
 }
 
-static int trim(struct sl_database *db, const struct sl_draft *of)
+static int trim(struct sl_database *db, const struct sl_subject_draft *of)
 {
     const enum sl_query q = SL_QUERY_TRIM_AUDIT;
 
@@ -48,12 +48,12 @@ static int trim(struct sl_database *db, const struct sl_draft *of)
     return sl_database_run(db, q);
 }
 
-int sl_database_note(struct sl_database *db, const struct sl_draft *old,
-                     const struct sl_draft *new, struct sl_str by, sl_ns now,
-                     uint64_t *ret_line)
+int sl_database_note(struct sl_database *db, const struct sl_subject_draft *old,
+                     const struct sl_subject_draft *new, struct sl_str by,
+                     sl_ns now, uint64_t *ret_line)
 {
     const enum sl_query q = SL_QUERY_PUT_AUDIT;
-    const struct sl_draft *of = new ? new : old;
+    const struct sl_subject_draft *of = new ? new : old;
     const char *what = !old ? "create" : new ? "change" : "remove";
     struct sl_str before, after;
     int err = picture(db, old, now, &before);
@@ -92,10 +92,10 @@ static int json_or_null(struct sl_buf *out, const char *name,
 static int write_line(struct sl_database *db, struct sl_buf *out)
 {
     const enum sl_query q = SL_QUERY_AUDIT;
-    char at[SL_INSTANT_TEXT];
+    char at[SL_TIMESTAMP_TEXT];
     int err;
 
-    sl_instant_print(sl_query_integer(db, q, 1), true, at);
+    sl_timestamp_print(sl_query_integer(db, q, 1), true, at);
     err = sl_buf_addf(out, "{\"revision\":%lld,\"at\":\"%s\",\"by\":",
                       (long long)sl_query_integer(db, q, 0), at);
     if (!err)

@@ -12,14 +12,15 @@
 
 static void touch(struct sl_registry *r, struct sl_str scope, struct sl_str id)
 {
-    unsigned stamp = sl_stamp_of(r, scope, id);
+    unsigned stamp = sl_registry_version_of(r, scope, id);
 
     r->touched[stamp / 64] |= UINT64_C(1) << stamp % 64;
-    sl_share_touch(r, scope, id);
+    sl_sharing_touch(r, scope, id);
 }
 
 /* The subject's own name, and all that stand for it. */
-static void touch_names(struct sl_registry *r, const struct sl_draft *draft)
+static void touch_names(struct sl_registry *r,
+                        const struct sl_subject_draft *draft)
 {
     if (draft->id.len == 0)
         return;
@@ -45,17 +46,18 @@ static int fault(struct sl_registry *r, struct sl_job *job, int err)
 {
     job->err = err == SLUICE_ENOMEM ? err : SLUICE_ESTORE;
     if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
-        sl_refuse(&job->diag, err, "there is no memory");
+        sl_diag_error(&job->diag, err, "there is no memory");
     else
         job->diag = r->db.diag;
     return job->err;
 }
 
 static int give(struct sl_registry *r, struct sl_job *job,
-                const struct sl_draft *draft, bool known,
-                struct sl_entry ***end)
+                const struct sl_subject_draft *draft, bool known,
+                struct sl_subject_record ***end)
 {
-    struct sl_entry *entry = sl_entry_new(draft, known, r->alloc);
+    struct sl_subject_record *entry =
+        sl_subject_record_new(draft, known, r->alloc);
 
     if (!entry)
         return fault(r, job, SLUICE_ENOMEM);
@@ -66,21 +68,22 @@ static int give(struct sl_registry *r, struct sl_job *job,
 
 static int find(struct sl_registry *r, struct sl_job *job)
 {
-    struct sl_entry **end = &job->entries;
-    struct sl_draft draft;
+    struct sl_subject_record **end = &job->entries;
+    struct sl_subject_draft draft;
     bool found = false;
     int err;
 
     job->stamp = atomic_load_explicit(
-        &r->stamps[sl_stamp_of(r, job->scope, job->id)], memory_order_acquire);
+        &r->stamps[sl_registry_version_of(r, job->scope, job->id)],
+        memory_order_acquire);
     err = sl_database_load(&r->db, job->scope, job->id, &draft, &found);
     if (err)
         return fault(r, job, err);
     if (!found) {
-        job->result = SL_JOB_NOBODY;
+        job->result = SL_JOB_NOT_FOUND;
         draft.id = job->id;
     }
-    err = sl_ledger_credits(&r->db, job->scope, draft.id, job->now, &draft);
+    err = sl_usage_db_credits(&r->db, job->scope, draft.id, job->now, &draft);
     if (err)
         return fault(r, job, err);
     return give(r, job, &draft, found, &end);
@@ -88,10 +91,10 @@ static int find(struct sl_registry *r, struct sl_job *job)
 
 static int list_scope(struct sl_registry *r, struct sl_job *job,
                       struct sl_str scope, struct sl_str after,
-                      struct sl_entry ***end, unsigned *count)
+                      struct sl_subject_record ***end, unsigned *count)
 {
-    char last[SL_ENTRY_ID]; /* the arena is reset for each */
-    struct sl_draft draft;
+    char last[SL_SUBJECT_RECORD_ID]; /* the arena is reset for each */
+    struct sl_subject_draft draft;
     struct sl_str id = after;
     bool found = true;
     int err = 0;
@@ -117,7 +120,7 @@ static int list(struct sl_registry *r, struct sl_job *job)
         {"org",  3},
         {"user", 4}
     };
-    struct sl_entry **end = &job->entries;
+    struct sl_subject_record **end = &job->entries;
     unsigned count = 0;
     int err = 0;
 
@@ -135,7 +138,7 @@ static int list(struct sl_registry *r, struct sl_job *job)
     return err;
 }
 
-void sl_carry_read(struct sl_registry *r, struct sl_job *job)
+void sl_job_run_read(struct sl_registry *r, struct sl_job *job)
 {
     int err;
 
@@ -164,18 +167,20 @@ static int refuse(struct sl_job *job, enum sl_job_result result)
 static int refuse_alias(struct sl_job *job, struct sl_str scope,
                         struct sl_str alias, struct sl_str owner)
 {
-    sl_refuse(&job->diag, SLUICE_ECONF,
-              "%.*s is an alias of the %.*s %.*s; change that one, or take the "
-              "alias away first",
-              SL_STR_ARG(alias), SL_STR_ARG(scope), SL_STR_ARG(owner));
+    sl_diag_error(
+        &job->diag, SLUICE_ECONF,
+        "%.*s is an alias of the %.*s %.*s; change that one, or take the "
+        "alias away first",
+        SL_STR_ARG(alias), SL_STR_ARG(scope), SL_STR_ARG(owner));
     return refuse(job, SL_JOB_CONFLICT);
 }
 
 /* Nobody else has the name, and none of its aliases is the name of another. */
 static int check_names(struct sl_registry *r, struct sl_job *job,
-                       const struct sl_draft *old, const struct sl_draft *new)
+                       const struct sl_subject_draft *old,
+                       const struct sl_subject_draft *new)
 {
-    struct sl_draft other;
+    struct sl_subject_draft other;
     struct sl_str owner = {"", 0};
     bool found = false;
     int err = 0;
@@ -189,44 +194,45 @@ static int check_names(struct sl_registry *r, struct sl_job *job,
                                &found);
         if (err || !found || sl_str_eq(other.id, new->id))
             continue;
-        sl_refuse(&job->diag, SLUICE_ECONF,
-                  "the alias %.*s stands for the %.*s %.*s already; take it "
-                  "away there first",
-                  SL_STR_ARG(new->aliases[i]), SL_STR_ARG(new->scope),
-                  SL_STR_ARG(other.id));
+        sl_diag_error(
+            &job->diag, SLUICE_ECONF,
+            "the alias %.*s stands for the %.*s %.*s already; take it "
+            "away there first",
+            SL_STR_ARG(new->aliases[i]), SL_STR_ARG(new->scope),
+            SL_STR_ARG(other.id));
         return refuse(job, SL_JOB_CONFLICT);
     }
     return err;
 }
 
 static int answer_one(struct sl_registry *r, struct sl_job *job,
-                      const struct sl_draft *draft)
+                      const struct sl_subject_draft *draft)
 {
-    struct sl_entry **end = &job->entries;
+    struct sl_subject_record **end = &job->entries;
 
     return job->change_count == 1 ? give(r, job, draft, true, &end) : 0;
 }
 
 static int remove_one(struct sl_registry *r, struct sl_job *job,
-                      const struct sl_change *change,
-                      const struct sl_draft *old)
+                      const struct sl_subject_change *change,
+                      const struct sl_subject_draft *old)
 {
     if (old->id.len == 0)
-        return refuse(job, SL_JOB_NOBODY);
+        return refuse(job, SL_JOB_NOT_FOUND);
     touch_names(r, old);
     return sl_database_store(&r->db, old, NULL, change->by, job->now);
 }
 
 static int replace_one(struct sl_registry *r, struct sl_job *job,
-                       const struct sl_change *change,
-                       const struct sl_draft *old)
+                       const struct sl_subject_change *change,
+                       const struct sl_subject_draft *old)
 {
-    struct sl_draft new = *old;
+    struct sl_subject_draft new = *old;
     int err;
 
-    if (!sl_draft_change(&new, change, job->now, &job->diag))
+    if (!sl_subject_draft_change(&new, change, job->now, &job->diag))
         return refuse(job, SL_JOB_CONFLICT);
-    if (old->id.len > 0 && sl_draft_same(old, &new)) {
+    if (old->id.len > 0 && sl_subject_draft_same(old, &new)) {
         job->same++;
         return answer_one(r, job, old);
     }
@@ -243,17 +249,17 @@ static int replace_one(struct sl_registry *r, struct sl_job *job,
 /* Does it name a subject that it would say all of, or one line of many? Then
  * it must be by its own name: whoever writes a list of ids does not mean the
  * subject that one of them happens to be an alias of. */
-static bool needs_own_name(const struct sl_change *change)
+static bool needs_own_name(const struct sl_subject_change *change)
 {
     return change->kind == SL_CHANGE_PUT || change->line > 0;
 }
 
 /* One change. A subject that is changed by an alias keeps its own name. */
 static int change_one(struct sl_registry *r, struct sl_job *job,
-                      const struct sl_change *change)
+                      const struct sl_subject_change *change)
 {
-    struct sl_change own = *change;
-    struct sl_draft old;
+    struct sl_subject_change own = *change;
+    struct sl_subject_draft old;
     bool found = false;
     int err;
 
@@ -270,8 +276,8 @@ static int change_one(struct sl_registry *r, struct sl_job *job,
         old.expires = SL_NS_NONE;
     }
     if (own.must_match && own.match != old.revision)
-        return refuse(job,
-                      found || own.match == 0 ? SL_JOB_CHANGED : SL_JOB_NOBODY);
+        return refuse(job, found || own.match == 0 ? SL_JOB_CHANGED
+                                                   : SL_JOB_NOT_FOUND);
     return own.kind == SL_CHANGE_REMOVE ? remove_one(r, job, &own, &old)
                                         : replace_one(r, job, &own, &old);
 }
@@ -297,12 +303,12 @@ static int forget(struct sl_registry *r)
     int err;
 
     memset(r->touched, 0xff, sizeof(r->touched));
-    sl_share_touch_all(r);
+    sl_sharing_touch_all(r);
     err = sl_database_script(&r->db, "DELETE FROM subjects; DELETE FROM roles;"
                                      "DELETE FROM aliases; DELETE FROM "
                                      "overrides; DELETE FROM audit;"
                                      "DELETE FROM switches");
-    return err ? err : sl_database_script(&r->db, sl_ledger_forget);
+    return err ? err : sl_database_script(&r->db, sl_usage_db_forget);
 }
 
 /* One report that is not accepted takes all of its job back. */
@@ -311,8 +317,8 @@ static int record(struct sl_registry *r, struct sl_job *job)
     int err = sl_database_run(&r->db, SL_QUERY_MARK);
 
     if (!err)
-        err = sl_ledger_record(&r->db, job->usage, job->change_count,
-                               &job->failed);
+        err = sl_usage_db_record(&r->db, job->usage, job->change_count,
+                                 &job->failed);
     if (!err && job->failed < job->change_count) {
         job->result = SL_JOB_CONFLICT;
         err = sl_database_run(&r->db, SL_QUERY_UNDO);
@@ -326,11 +332,11 @@ static int record(struct sl_registry *r, struct sl_job *job)
 static int grant(struct sl_registry *r, struct sl_job *job)
 {
     bool found = true;
-    int err = job->on ? sl_ledger_grant(&r->db, job->grant, job->now)
-                      : sl_ledger_revoke(&r->db, job->grant, &found);
+    int err = job->on ? sl_usage_db_grant(&r->db, job->grant, job->now)
+                      : sl_usage_db_revoke(&r->db, job->grant, &found);
 
     if (!found)
-        job->result = SL_JOB_NOBODY;
+        job->result = SL_JOB_NOT_FOUND;
     touch(r, job->grant->scope, job->grant->id);
     return err;
 }
@@ -341,22 +347,22 @@ static int spare(struct sl_job *job, int err, const char *why)
 {
     if (err != SLUICE_EFULL)
         return err;
-    job->err = sl_refuse(&job->diag, SLUICE_ESTORE, "%s", why);
+    job->err = sl_diag_error(&job->diag, SLUICE_ESTORE, "%s", why);
     return 0;
 }
 
 static int read_meters(struct sl_registry *r, struct sl_job *job)
 {
-    int err = sl_ledger_read(&r->db, job->scope, job->id, job->since,
-                             job->started, job->now, &job->text);
+    int err = sl_usage_db_read(&r->db, job->scope, job->id, job->since,
+                               job->started, job->now, &job->text);
 
     return spare(job, err, "the history is too long; ask for fewer days");
 }
 
 static int read_credits(struct sl_registry *r, struct sl_job *job)
 {
-    int err = sl_ledger_credits_json(&r->db, job->scope, job->id, job->now,
-                                     &job->text);
+    int err = sl_usage_db_credits_json(&r->db, job->scope, job->id, job->now,
+                                       &job->text);
 
     return spare(job, err,
                  "there are too many credits to show; delete those "
@@ -366,19 +372,19 @@ static int read_credits(struct sl_registry *r, struct sl_job *job)
 static int release(struct sl_registry *r, struct sl_job *job)
 {
     bool alive = false;
-    int err = sl_ledger_release(&r->db, job->name, job->since, &alive,
-                                &job->same, &job->units);
+    int err = sl_usage_db_release(&r->db, job->name, job->since, &alive,
+                                  &job->same, &job->units);
 
     if (!err && alive)
         job->result = SL_JOB_CONFLICT;
     else if (!err && job->same == 0)
-        job->result = SL_JOB_NOBODY;
+        job->result = SL_JOB_NOT_FOUND;
     return err;
 }
 
 static int claim(struct sl_registry *r, struct sl_job *job)
 {
-    int err = sl_ledger_claim(&r->db, job->claim);
+    int err = sl_usage_db_claim(&r->db, job->claim);
 
     if (!err && job->claim->lost)
         return refuse(job, SL_JOB_CONFLICT);
@@ -388,8 +394,8 @@ static int claim(struct sl_registry *r, struct sl_job *job)
 static int carry_lease(struct sl_registry *r, struct sl_job *job)
 {
     if (job->kind == SL_JOB_LEASES)
-        return sl_ledger_leases_json(&r->db, job->name, job->most, &job->text,
-                                     &job->cut);
+        return sl_usage_db_leases_json(&r->db, job->name, job->most, &job->text,
+                                       &job->cut);
     return job->kind == SL_JOB_RELEASE ? release(r, job) : claim(r, job);
 }
 
@@ -397,7 +403,7 @@ static int write(struct sl_registry *r, struct sl_job *job)
 {
     if (job->is_done)
         return 0;
-    if (job->kind == SL_JOB_METERS)
+    if (job->kind == SL_JOB_USAGE_READ)
         return read_meters(r, job);
     if (job->kind >= SL_JOB_LEASE)
         return carry_lease(r, job);
@@ -409,11 +415,11 @@ static int write(struct sl_registry *r, struct sl_job *job)
     if (job->kind == SL_JOB_USAGE)
         return record(r, job);
     if (job->kind == SL_JOB_SWITCH) {
-        sl_share_switch(r, job->name, job->on);
+        sl_sharing_switch(r, job->name, job->on);
         return sl_database_switch(&r->db, job->name, job->on, job->by,
                                   job->now);
     }
-    return job->kind == SL_JOB_FORGET ? forget(r) : write_all(r, job);
+    return job->kind == SL_JOB_CLEAR ? forget(r) : write_all(r, job);
 }
 
 /* None of them is on the disk. */
@@ -425,7 +431,7 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
     for (struct sl_job *job = first; job; job = job->next) {
         if (job->is_done)
             continue;
-        sl_entries_free(job->entries);
+        sl_subject_records_free(job->entries);
         job->entries = NULL;
         job->result = SL_JOB_DONE;
         if (job->doubt == 0)
@@ -435,7 +441,7 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
     }
 }
 
-int sl_carry_look(struct sl_registry *r)
+int sl_job_run_look(struct sl_registry *r)
 {
     int any = sl_query_step(&r->db, SL_QUERY_ANY);
 
@@ -456,29 +462,29 @@ static int begin(struct sl_registry *r, struct sl_job *first)
     while (again && !err) {
         err = sl_database_run(&r->db, SL_QUERY_BEGIN);
         if (!err)
-            err = sl_share_lock(r, first, &again);
+            err = sl_sharing_lock(r, first, &again);
         if (!err && again)
             sl_database_rollback(&r->db);
     }
     return err;
 }
 
-void sl_carry_writes(struct sl_registry *r, struct sl_job *first)
+void sl_job_run_writes(struct sl_registry *r, struct sl_job *first)
 {
-    int err = sl_share_recall(r, first);
+    int err = sl_sharing_check_commit(r, first);
 
     if (!err)
         err = begin(r, first);
     for (struct sl_job *job = first; job && !err; job = job->next)
         err = write(r, job);
     if (!err)
-        err = sl_share_commit(r);
+        err = sl_sharing_commit(r);
     if (err)
         fail_all(r, first, err);
     else
         atomic_fetch_add_explicit(&r->commits, 1, memory_order_relaxed);
     /* Also after a failure: a commit that failed may yet have come through. */
-    if (sl_carry_look(r))
+    if (sl_job_run_look(r))
         atomic_store_explicit(&r->has_any, true, memory_order_release);
     raise_stamps(r);
 }

@@ -84,7 +84,7 @@ sl_ns sl_query_time(struct sl_database *db, enum sl_query query, int column)
 
 static int no_memory(struct sl_database *db)
 {
-    return sl_refuse(&db->diag, SLUICE_ENOMEM, "there is no memory");
+    return sl_diag_error(&db->diag, SLUICE_ENOMEM, "there is no memory");
 }
 
 static int keep(struct sl_database *db, struct sl_str text, struct sl_str *ret)
@@ -127,7 +127,7 @@ void sl_database_rollback(struct sl_database *db)
 /* ---- reading ---- */
 
 static int load_names(struct sl_database *db, enum sl_query query,
-                      const struct sl_draft *of, struct sl_str *list,
+                      const struct sl_subject_draft *of, struct sl_str *list,
                       unsigned most, unsigned *ret_count)
 {
     int err;
@@ -144,7 +144,7 @@ static int load_names(struct sl_database *db, enum sl_query query,
     return err < 0 ? err : 0;
 }
 
-static int load_rate(struct sl_database *db, struct sl_own_rate *rate)
+static int load_rate(struct sl_database *db, struct sl_subject_override *rate)
 {
     int err = keep_column(db, SL_QUERY_RATES, 0, &rate->limit);
 
@@ -158,13 +158,13 @@ static int load_rate(struct sl_database *db, struct sl_own_rate *rate)
     return err;
 }
 
-static int load_rates(struct sl_database *db, struct sl_draft *draft)
+static int load_rates(struct sl_database *db, struct sl_subject_draft *draft)
 {
     int err;
 
     bind_who(db, SL_QUERY_RATES, draft->scope, draft->id);
     while ((err = sl_query_step(db, SL_QUERY_RATES)) == 1 &&
-           draft->rate_count < SL_ENTRY_RATES) {
+           draft->rate_count < SL_SUBJECT_RECORD_RATES) {
         err = load_rate(db, &draft->rates[draft->rate_count]);
         if (err)
             break;
@@ -174,7 +174,7 @@ static int load_rates(struct sl_database *db, struct sl_draft *draft)
     return err < 0 ? err : 0;
 }
 
-static int load_row(struct sl_database *db, struct sl_draft *draft,
+static int load_row(struct sl_database *db, struct sl_subject_draft *draft,
                     bool *ret_found)
 {
     const enum sl_query q = SL_QUERY_SUBJECT;
@@ -198,7 +198,8 @@ static int load_row(struct sl_database *db, struct sl_draft *draft,
 }
 
 static int load_exactly(struct sl_database *db, struct sl_str scope,
-                        struct sl_str id, struct sl_draft *ret, bool *ret_found)
+                        struct sl_str id, struct sl_subject_draft *ret,
+                        bool *ret_found)
 {
     int err;
 
@@ -211,11 +212,11 @@ static int load_exactly(struct sl_database *db, struct sl_str scope,
         err = load_row(db, ret, ret_found);
     if (err || !*ret_found)
         return err;
-    err = load_names(db, SL_QUERY_ROLES, ret, ret->roles, SL_ENTRY_ROLES,
-                     &ret->role_count);
+    err = load_names(db, SL_QUERY_ROLES, ret, ret->roles,
+                     SL_SUBJECT_RECORD_ROLES, &ret->role_count);
     if (!err)
         err = load_names(db, SL_QUERY_ALIASES, ret, ret->aliases,
-                         SL_ENTRY_ALIASES, &ret->alias_count);
+                         SL_SUBJECT_RECORD_ALIASES, &ret->alias_count);
     return err ? err : load_rates(db, ret);
 }
 
@@ -228,7 +229,7 @@ int sl_database_alias(struct sl_database *db, struct sl_str scope,
     if (!room)
         return no_memory(db);
     *ret_id = (struct sl_str){"", 0};
-    bind_who(db, SL_QUERY_ALIAS, scope, sl_lower(alias, room));
+    bind_who(db, SL_QUERY_ALIAS, scope, sl_str_lower(alias, room));
     err = sl_query_step(db, SL_QUERY_ALIAS);
     if (err == 1)
         err = keep_column(db, SL_QUERY_ALIAS, 0, ret_id);
@@ -237,7 +238,8 @@ int sl_database_alias(struct sl_database *db, struct sl_str scope,
 }
 
 int sl_database_load(struct sl_database *db, struct sl_str scope,
-                     struct sl_str id, struct sl_draft *ret, bool *ret_found)
+                     struct sl_str id, struct sl_subject_draft *ret,
+                     bool *ret_found)
 {
     struct sl_str own;
     int err = load_exactly(db, scope, id, ret, ret_found);
@@ -275,7 +277,7 @@ int sl_database_next(struct sl_database *db, struct sl_str scope,
 
 /* ---- writing ---- */
 
-static int put_row(struct sl_database *db, const struct sl_draft *d)
+static int put_row(struct sl_database *db, const struct sl_subject_draft *d)
 {
     const enum sl_query q = SL_QUERY_PUT_SUBJECT;
 
@@ -290,8 +292,8 @@ static int put_row(struct sl_database *db, const struct sl_draft *d)
 }
 
 static int put_names(struct sl_database *db, enum sl_query query,
-                     const struct sl_draft *d, const struct sl_str *list,
-                     unsigned count)
+                     const struct sl_subject_draft *d,
+                     const struct sl_str *list, unsigned count)
 {
     int err = 0;
 
@@ -303,13 +305,13 @@ static int put_names(struct sl_database *db, enum sl_query query,
     return err;
 }
 
-static int put_rates(struct sl_database *db, const struct sl_draft *d)
+static int put_rates(struct sl_database *db, const struct sl_subject_draft *d)
 {
     const enum sl_query q = SL_QUERY_PUT_RATE;
     int err = 0;
 
     for (unsigned i = 0; i < d->rate_count && !err; i++) {
-        const struct sl_own_rate *rate = &d->rates[i];
+        const struct sl_subject_override *rate = &d->rates[i];
 
         bind_who(db, q, d->scope, d->id);
         sl_query_text(db, q, 3, rate->limit);
@@ -323,13 +325,13 @@ static int put_rates(struct sl_database *db, const struct sl_draft *d)
 }
 
 static int drop(struct sl_database *db, enum sl_query query,
-                const struct sl_draft *d)
+                const struct sl_subject_draft *d)
 {
     bind_who(db, query, d->scope, d->id);
     return finish(db, query);
 }
 
-static int drop_all(struct sl_database *db, const struct sl_draft *old,
+static int drop_all(struct sl_database *db, const struct sl_subject_draft *old,
                     bool row_too)
 {
     int err = row_too ? drop(db, SL_QUERY_DROP_SUBJECT, old) : 0;
@@ -343,7 +345,7 @@ static int drop_all(struct sl_database *db, const struct sl_draft *old,
     return err;
 }
 
-static int put_all(struct sl_database *db, const struct sl_draft *new)
+static int put_all(struct sl_database *db, const struct sl_subject_draft *new)
 {
     int err = put_row(db, new);
 
@@ -356,8 +358,9 @@ static int put_all(struct sl_database *db, const struct sl_draft *new)
     return err ? err : put_rates(db, new);
 }
 
-int sl_database_store(struct sl_database *db, const struct sl_draft *old,
-                      struct sl_draft *new, struct sl_str by, sl_ns now)
+int sl_database_store(struct sl_database *db,
+                      const struct sl_subject_draft *old,
+                      struct sl_subject_draft *new, struct sl_str by, sl_ns now)
 {
     uint64_t line = 0;
     int err = sl_database_note(db, old, new, by, now, &line);
@@ -398,7 +401,7 @@ int sl_database_open(struct sl_database *db, const struct sl_driver *driver,
     db->node = SL_STR("");
     err = sl_hash_key_make(&random);
     if (err)
-        return sl_refuse(diag, err, "the system gives no random bytes");
+        return sl_diag_error(diag, err, "the system gives no random bytes");
     snprintf(db->word, sizeof(db->word), "%016" PRIx64, random.k0);
     sl_arena_init(&db->arena, ARENA_MOST, alloc);
     if (!driver)

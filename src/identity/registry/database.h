@@ -27,7 +27,7 @@ extern const char *const sl_queries[SL_QUERIES];
 /* Who writes at the same time: slot 0 is the registry itself (subjects,
  * switches), each of the others some of the subjects that the books are about.
  */
-#define SL_SLOTS 256
+#define SL_SHARE_SLOTS 256
 
 struct sl_driver;
 
@@ -72,7 +72,7 @@ struct sl_driver {
 
     /* Within a transaction, before anything is read: wait until nobody else has
      * any of these slots, and have them until its end. A bit for each of
-     * SL_SLOTS. */
+     * SL_SHARE_SLOTS. */
     int (*lock)(struct sl_database *db, const uint64_t *slots);
     /* Tell the others when the transaction is committed. */
     int (*tell)(struct sl_database *db, struct sl_str message);
@@ -106,7 +106,7 @@ void sl_database_rollback(struct sl_database *db);
 
 /* Who is called `id`, or has it as an alias? */
 SL_MUST_USE int sl_database_load(struct sl_database *db, struct sl_str scope,
-                                 struct sl_str id, struct sl_draft *ret,
+                                 struct sl_str id, struct sl_subject_draft *ret,
                                  bool *ret_found);
 
 /* The id of the next subject of `scope` behind `after`, in the order of their
@@ -122,9 +122,9 @@ SL_MUST_USE int sl_database_alias(struct sl_database *db, struct sl_str scope,
 /* Put down that `old` (NULL: nobody) has become `new` (NULL: nobody), and who
  * did it. Sets new->revision. */
 SL_MUST_USE int sl_database_store(struct sl_database *db,
-                                  const struct sl_draft *old,
-                                  struct sl_draft *new, struct sl_str by,
-                                  sl_ns now);
+                                  const struct sl_subject_draft *old,
+                                  struct sl_subject_draft *new,
+                                  struct sl_str by, sl_ns now);
 
 /* The history of a subject, the newest first, as the items of a JSON array;
  * those before line `before` (0: all), `most` at the most. */
@@ -160,8 +160,9 @@ void sl_slot_take(uint64_t *slots, struct sl_str scope, struct sl_str id);
 
 /* Put down one line of history. */
 SL_MUST_USE int sl_database_note(struct sl_database *db,
-                                 const struct sl_draft *old,
-                                 const struct sl_draft *new, struct sl_str by,
-                                 sl_ns now, uint64_t *ret_line);
+                                 const struct sl_subject_draft *old,
+                                 const struct sl_subject_draft *new,
+                                 struct sl_str by, sl_ns now,
+                                 uint64_t *ret_line);
 
 #endif

@@ -10,20 +10,20 @@
 
 static void free_entry(struct sl_subject *subject)
 {
-    struct sl_entry *entry = (struct sl_entry *)subject;
+    struct sl_subject_record *entry = (struct sl_subject_record *)subject;
 
     sl_alloc_free(entry->alloc, entry, entry->size);
 }
 
-void sl_entries_free(struct sl_entry *first)
+void sl_subject_records_free(struct sl_subject_record *first)
 {
-    for (struct sl_entry *next; first; first = next) {
+    for (struct sl_subject_record *next; first; first = next) {
         next = first->next;
         sl_subject_unref(&first->subject);
     }
 }
 
-static size_t texts_size(const struct sl_draft *d)
+static size_t texts_size(const struct sl_subject_draft *d)
 {
     size_t size =
         d->scope.len + d->id.len + d->plan.len + d->by.len + d->note.len;
@@ -51,11 +51,11 @@ static struct sl_str put(char **at, struct sl_str text)
     return copy;
 }
 
-static void put_rates(struct sl_own_rate *rates, const struct sl_draft *d,
-                      char **at)
+static void put_rates(struct sl_subject_override *rates,
+                      const struct sl_subject_draft *d, char **at)
 {
     for (unsigned i = 0; i < d->rate_count; i++)
-        rates[i] = (struct sl_own_rate){
+        rates[i] = (struct sl_subject_override){
             .limit = put(at, d->rates[i].limit),
             .rate = put(at, d->rates[i].rate),
             .until = d->rates[i].until,
@@ -64,8 +64,8 @@ static void put_rates(struct sl_own_rate *rates, const struct sl_draft *d,
         };
 }
 
-static void put_credits(struct sl_credit *credits, const struct sl_draft *d,
-                        char **at)
+static void put_credits(struct sl_credit *credits,
+                        const struct sl_subject_draft *d, char **at)
 {
     for (unsigned i = 0; i < d->credit_count; i++) {
         credits[i] = d->credits[i];
@@ -73,27 +73,28 @@ static void put_credits(struct sl_credit *credits, const struct sl_draft *d,
     }
 }
 
-struct sl_entry *sl_entry_new(const struct sl_draft *d, bool known,
-                              const struct sl_alloc *alloc)
+struct sl_subject_record *
+sl_subject_record_new(const struct sl_subject_draft *d, bool known,
+                      const struct sl_alloc *alloc)
 {
     size_t names = d->role_count + d->alias_count;
-    size_t size = sizeof(struct sl_entry) +
-                  d->rate_count * sizeof(struct sl_own_rate) +
+    size_t size = sizeof(struct sl_subject_record) +
+                  d->rate_count * sizeof(struct sl_subject_override) +
                   d->credit_count * sizeof(struct sl_credit) +
                   names * sizeof(struct sl_str) + texts_size(d);
-    struct sl_entry *entry = sl_alloc_new(alloc, size);
-    struct sl_own_rate *rates;
+    struct sl_subject_record *entry = sl_alloc_new(alloc, size);
+    struct sl_subject_override *rates;
     struct sl_credit *credits;
     struct sl_str *list;
     char *at;
 
     if (!entry)
         return NULL;
-    rates = (struct sl_own_rate *)(entry + 1);
+    rates = (struct sl_subject_override *)(entry + 1);
     credits = (struct sl_credit *)(rates + d->rate_count);
     list = (struct sl_str *)(credits + d->credit_count);
     at = (char *)(list + names);
-    *entry = (struct sl_entry){.alloc = alloc, .size = size};
+    *entry = (struct sl_subject_record){.alloc = alloc, .size = size};
     entry->subject = (struct sl_subject){
         .refs = 1, .free = free_entry, .known = known, .expires = d->expires};
     entry->subject.id = put(&at, d->id);
@@ -126,7 +127,8 @@ static void copy_all(void *to, const void *from, size_t count, size_t size)
         memcpy(to, from, count * size);
 }
 
-void sl_draft_of(const struct sl_entry *entry, struct sl_draft *ret)
+void sl_subject_draft_of(const struct sl_subject_record *entry,
+                         struct sl_subject_draft *ret)
 {
     const struct sl_subject *s = &entry->subject;
 
@@ -155,8 +157,8 @@ static bool is_over(sl_ns end, sl_ns now)
     return end != SL_NS_NONE && now >= end;
 }
 
-static struct sl_own_rate *find_rate(struct sl_draft *draft,
-                                     struct sl_str limit)
+static struct sl_subject_override *find_rate(struct sl_subject_draft *draft,
+                                             struct sl_str limit)
 {
     for (unsigned i = 0; i < draft->rate_count; i++)
         if (sl_str_eq(draft->rates[i].limit, limit))
@@ -164,14 +166,16 @@ static struct sl_own_rate *find_rate(struct sl_draft *draft,
     return NULL;
 }
 
-static bool same_rate(const struct sl_own_rate *a, const struct sl_own_rate *b)
+static bool same_rate(const struct sl_subject_override *a,
+                      const struct sl_subject_override *b)
 {
     return sl_str_eq(a->limit, b->limit) && sl_str_eq(a->rate, b->rate) &&
            a->until == b->until && sl_str_eq(a->note, b->note);
 }
 
 /* Rates stay in the order of their names, as they are read. */
-static void insert_rate(struct sl_draft *draft, const struct sl_own_rate *rate)
+static void insert_rate(struct sl_subject_draft *draft,
+                        const struct sl_subject_override *rate)
 {
     unsigned at = draft->rate_count++;
 
@@ -189,7 +193,8 @@ static void insert_rate(struct sl_draft *draft, const struct sl_own_rate *rate)
     draft->rates[at] = *rate;
 }
 
-static void remove_rate(struct sl_draft *draft, struct sl_own_rate *rate)
+static void remove_rate(struct sl_subject_draft *draft,
+                        struct sl_subject_override *rate)
 {
     size_t rest = (size_t)(draft->rates + draft->rate_count - rate - 1);
 
@@ -197,10 +202,11 @@ static void remove_rate(struct sl_draft *draft, struct sl_own_rate *rate)
     draft->rate_count--;
 }
 
-static bool change_rate(struct sl_draft *draft, const struct sl_own_rate *new,
+static bool change_rate(struct sl_subject_draft *draft,
+                        const struct sl_subject_override *new,
                         struct sl_diag *diag)
 {
-    struct sl_own_rate *old = find_rate(draft, new->limit);
+    struct sl_subject_override *old = find_rate(draft, new->limit);
 
     if (old && new->rate.len > 0) {
         if (!same_rate(old, new)) /* its giver stays otherwise */
@@ -208,11 +214,11 @@ static bool change_rate(struct sl_draft *draft, const struct sl_own_rate *new,
     } else if (old) {
         remove_rate(draft, old);
     } else if (new->rate.len > 0) {
-        if (draft->rate_count == SL_ENTRY_RATES) {
-            sl_refuse(diag, SLUICE_ECONF,
-                      "a subject can have %d overrides at most; take some "
-                      "away first",
-                      SL_ENTRY_RATES);
+        if (draft->rate_count == SL_SUBJECT_RECORD_RATES) {
+            sl_diag_error(diag, SLUICE_ECONF,
+                          "a subject can have %d overrides at most; take some "
+                          "away first",
+                          SL_SUBJECT_RECORD_RATES);
             return false;
         }
         insert_rate(draft, new);
@@ -222,8 +228,8 @@ static bool change_rate(struct sl_draft *draft, const struct sl_own_rate *new,
 
 /* What a PUT does not mention is gone, but an override that it repeats is the
  * one that was there. */
-static void keep_mentioned(struct sl_draft *draft,
-                           const struct sl_change *change)
+static void keep_mentioned(struct sl_subject_draft *draft,
+                           const struct sl_subject_change *change)
 {
     unsigned kept = 0;
 
@@ -242,8 +248,9 @@ static void keep_mentioned(struct sl_draft *draft,
     draft->role_count = draft->alias_count = 0;
 }
 
-bool sl_draft_change(struct sl_draft *draft, const struct sl_change *change,
-                     sl_ns now, struct sl_diag *diag)
+bool sl_subject_draft_change(struct sl_subject_draft *draft,
+                             const struct sl_subject_change *change, sl_ns now,
+                             struct sl_diag *diag)
 {
     draft->scope = change->scope;
     draft->id = change->id;
@@ -298,7 +305,8 @@ static bool same_names(const struct sl_str *a, unsigned a_count,
     return a_count == b_count;
 }
 
-bool sl_draft_same(const struct sl_draft *a, const struct sl_draft *b)
+bool sl_subject_draft_same(const struct sl_subject_draft *a,
+                           const struct sl_subject_draft *b)
 {
     if (!sl_str_eq(a->plan, b->plan) || a->expires != b->expires ||
         !sl_str_eq(a->note, b->note) || a->rate_count != b->rate_count)
@@ -321,11 +329,11 @@ static int json_text(struct sl_buf *out, const char *name, struct sl_str text)
 
 static int json_time(struct sl_buf *out, const char *name, sl_ns at)
 {
-    char text[SL_INSTANT_TEXT];
+    char text[SL_TIMESTAMP_TEXT];
 
     if (at == SL_NS_NONE)
         return sl_buf_addf(out, ",\"%s\":null", name);
-    sl_instant_print(at, at % SL_S != 0, text);
+    sl_timestamp_print(at, at % SL_S != 0, text);
     return sl_buf_addf(out, ",\"%s\":\"%s\"", name, text);
 }
 
@@ -343,7 +351,7 @@ static int json_names(struct sl_buf *out, const char *name,
     return err ? err : sl_buf_add(out, SL_STR("]"));
 }
 
-static int json_rates(struct sl_buf *out, const struct sl_draft *d)
+static int json_rates(struct sl_buf *out, const struct sl_subject_draft *d)
 {
     int err = sl_buf_add(out, SL_STR(",\"overrides\":{"));
 
@@ -361,7 +369,7 @@ static int json_rates(struct sl_buf *out, const struct sl_draft *d)
 }
 
 /* The one end that all overrides have, or none. */
-static sl_ns common_end(const struct sl_draft *d)
+static sl_ns common_end(const struct sl_subject_draft *d)
 {
     for (unsigned i = 1; i < d->rate_count; i++)
         if (d->rates[i].until != d->rates[0].until)
@@ -369,8 +377,8 @@ static sl_ns common_end(const struct sl_draft *d)
     return d->rate_count > 0 ? d->rates[0].until : SL_NS_NONE;
 }
 
-static int json_detail(struct sl_buf *out, const struct sl_own_rate *rate,
-                       sl_ns now)
+static int json_detail(struct sl_buf *out,
+                       const struct sl_subject_override *rate, sl_ns now)
 {
     int err = sl_buf_add(out, SL_STR("{\"limit\":"));
 
@@ -390,7 +398,8 @@ static int json_detail(struct sl_buf *out, const struct sl_own_rate *rate,
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
-static int json_details(struct sl_buf *out, const struct sl_draft *d, sl_ns now)
+static int json_details(struct sl_buf *out, const struct sl_subject_draft *d,
+                        sl_ns now)
 {
     int err = sl_buf_add(out, SL_STR(",\"override_details\":["));
 
@@ -403,7 +412,8 @@ static int json_details(struct sl_buf *out, const struct sl_draft *d, sl_ns now)
     return err ? err : sl_buf_add(out, SL_STR("]"));
 }
 
-static int json_plan(struct sl_buf *out, const struct sl_draft *d, sl_ns now)
+static int json_plan(struct sl_buf *out, const struct sl_subject_draft *d,
+                     sl_ns now)
 {
     int err = d->plan.len > 0 ? json_text(out, "plan", d->plan)
                               : sl_buf_add(out, SL_STR(",\"plan\":null"));
@@ -415,7 +425,7 @@ static int json_plan(struct sl_buf *out, const struct sl_draft *d, sl_ns now)
                              is_over(d->expires, now) ? "true" : "false");
 }
 
-static int json_overrides(struct sl_buf *out, const struct sl_draft *d,
+static int json_overrides(struct sl_buf *out, const struct sl_subject_draft *d,
                           sl_ns now)
 {
     int err = json_rates(out, d);
@@ -425,8 +435,8 @@ static int json_overrides(struct sl_buf *out, const struct sl_draft *d,
     return err ? err : json_details(out, d, now);
 }
 
-int sl_draft_json(const struct sl_draft *d, sl_ns now, bool brief,
-                  struct sl_buf *out)
+int sl_subject_draft_json(const struct sl_subject_draft *d, sl_ns now,
+                          bool brief, struct sl_buf *out)
 {
     int err = sl_buf_add(out, SL_STR("\"scope\":"));
 
@@ -453,7 +463,7 @@ int sl_draft_json(const struct sl_draft *d, sl_ns now, bool brief,
                                       (unsigned long long)d->revision);
 }
 
-struct sl_str sl_lower(struct sl_str text, char *out)
+struct sl_str sl_str_lower(struct sl_str text, char *out)
 {
     for (size_t i = 0; i < text.len; i++) {
         char c = text.at[i];

@@ -8,8 +8,8 @@
  * A draft is an entry in the making: the same, in arrays of fixed size, with
  * texts that live elsewhere.
  */
-#ifndef SL_ENTRY_H
-#define SL_ENTRY_H
+#ifndef SL_SUBJECT_RECORD_H
+#define SL_SUBJECT_RECORD_H
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -17,17 +17,17 @@
 #include "identity/subject.h"
 
 /* Bytes of texts, and how many of each a subject may have. */
-#define SL_ENTRY_ID      256
-#define SL_ENTRY_NAME    64 /* a plan, a role, a limit */
-#define SL_ENTRY_RATE    64
-#define SL_ENTRY_BY      128
-#define SL_ENTRY_NOTE    512
-#define SL_ENTRY_ROLES   32
-#define SL_ENTRY_ALIASES 32
-#define SL_ENTRY_RATES   64
-#define SL_ENTRY_CREDITS 64 /* that are known to those who decide */
+#define SL_SUBJECT_RECORD_ID      256
+#define SL_SUBJECT_RECORD_NAME    64 /* a plan, a role, a limit */
+#define SL_SUBJECT_RECORD_RATE    64
+#define SL_SUBJECT_RECORD_BY      128
+#define SL_SUBJECT_RECORD_NOTE    512
+#define SL_SUBJECT_RECORD_ROLES   32
+#define SL_SUBJECT_RECORD_ALIASES 32
+#define SL_SUBJECT_RECORD_RATES   64
+#define SL_SUBJECT_RECORD_CREDITS 64 /* that are known to those who decide */
 
-struct sl_entry {
+struct sl_subject_record {
     struct sl_subject subject; /* first: sl_subject_unref() gives it back */
     struct sl_str scope;
     const struct sl_str *aliases;
@@ -35,33 +35,37 @@ struct sl_entry {
     struct sl_str by, note; /* of the last write, and of the subject */
     sl_ns updated;
     uint64_t revision; /* grows with every write, also of others */
-    struct sl_entry *next;
+    struct sl_subject_record *next;
     const struct sl_alloc *alloc;
     size_t size;
 };
 
-struct sl_draft {
+struct sl_subject_draft {
     struct sl_str scope, id;
     struct sl_str plan;
     sl_ns expires; /* SL_NS_NONE: never */
     struct sl_str by, note;
     sl_ns updated;
     uint64_t revision;
-    struct sl_str roles[SL_ENTRY_ROLES];
+    struct sl_str roles[SL_SUBJECT_RECORD_ROLES];
     unsigned role_count;
-    struct sl_str aliases[SL_ENTRY_ALIASES];
+    struct sl_str aliases[SL_SUBJECT_RECORD_ALIASES];
     unsigned alias_count;
-    struct sl_own_rate rates[SL_ENTRY_RATES];
+    struct sl_subject_override rates[SL_SUBJECT_RECORD_RATES];
     unsigned rate_count;
-    struct sl_credit credits[SL_ENTRY_CREDITS]; /* of entries only */
+    struct sl_credit credits[SL_SUBJECT_RECORD_CREDITS]; /* of entries only */
     unsigned credit_count;
 };
 
 /* What a write says of itself. What is not in `has` stays as it was; a PUT
  * begins with an empty subject, a PATCH with what is there. */
-enum sl_change_kind { SL_CHANGE_PUT, SL_CHANGE_PATCH, SL_CHANGE_REMOVE };
+enum sl_subject_change_kind {
+    SL_CHANGE_PUT,
+    SL_CHANGE_PATCH,
+    SL_CHANGE_REMOVE
+};
 
-enum sl_change_has {
+enum sl_subject_change_has {
     SL_HAS_PLAN = 1 << 0,
     SL_HAS_EXPIRES = 1 << 1,
     SL_HAS_ROLES = 1 << 2,
@@ -70,8 +74,8 @@ enum sl_change_has {
     SL_HAS_RATES = 1 << 5,
 };
 
-struct sl_change {
-    enum sl_change_kind kind;
+struct sl_subject_change {
+    enum sl_subject_change_kind kind;
     struct sl_str scope, id;
     struct sl_str by;
     unsigned has;
@@ -82,7 +86,7 @@ struct sl_change {
     unsigned role_count;
     const struct sl_str *aliases; /* in lower case */
     unsigned alias_count;
-    const struct sl_own_rate *rates; /* an empty rate takes one away */
+    const struct sl_subject_override *rates; /* an empty rate takes one away */
     unsigned rate_count;
     bool no_rates;   /* a PATCH: those that are there are gone */
     bool must_match; /* else refused: the revision that is to be changed, */
@@ -92,33 +96,36 @@ struct sl_change {
 
 /* Make an entry of a draft. NULL without memory. One that stands for somebody
  * unknown has an id and nothing else. */
-SL_MUST_USE struct sl_entry *sl_entry_new(const struct sl_draft *draft,
-                                          bool known,
-                                          const struct sl_alloc *alloc);
+SL_MUST_USE struct sl_subject_record *
+sl_subject_record_new(const struct sl_subject_draft *draft, bool known,
+                      const struct sl_alloc *alloc);
 
 /* NULL is allowed. With all that follow by `next`. */
-void sl_entries_free(struct sl_entry *first);
+void sl_subject_records_free(struct sl_subject_record *first);
 
 /* The draft after `change`; `draft` is what was there before, or empty. False
  * if it would pass one of the numbers above: then `diag` says which. */
-SL_MUST_USE bool sl_draft_change(struct sl_draft *draft,
-                                 const struct sl_change *change, sl_ns now,
-                                 struct sl_diag *diag);
+SL_MUST_USE bool sl_subject_draft_change(struct sl_subject_draft *draft,
+                                         const struct sl_subject_change *change,
+                                         sl_ns now, struct sl_diag *diag);
 
 /* Is everything alike that a write can say? */
-bool sl_draft_same(const struct sl_draft *a, const struct sl_draft *b);
+bool sl_subject_draft_same(const struct sl_subject_draft *a,
+                           const struct sl_subject_draft *b);
 
 /* The members of a JSON object that tell all of the draft, without brackets:
  * "scope":"user","id":"ann",... If `brief`, those that say nothing are left
  * out, and who wrote it when. */
-SL_MUST_USE int sl_draft_json(const struct sl_draft *draft, sl_ns now,
-                              bool brief, struct sl_buf *out);
+SL_MUST_USE int sl_subject_draft_json(const struct sl_subject_draft *draft,
+                                      sl_ns now, bool brief,
+                                      struct sl_buf *out);
 
 /* The other way round; the texts stay where they are. */
-void sl_draft_of(const struct sl_entry *entry, struct sl_draft *ret);
+void sl_subject_draft_of(const struct sl_subject_record *entry,
+                         struct sl_subject_draft *ret);
 
 /* Aliases, and the stamps of all names, are kept in lower case (ASCII): a copy
  * of `text` in `out`, which has as many bytes. */
-struct sl_str sl_lower(struct sl_str text, char *out);
+struct sl_str sl_str_lower(struct sl_str text, char *out);
 
 #endif

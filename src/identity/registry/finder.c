@@ -45,7 +45,7 @@ struct kept {
     sl_ns until;  /* steady */
     sl_ns latest; /* the same, while the registry does not answer */
     sl_ns since;  /* wall */
-    struct sl_entry *entry;
+    struct sl_subject_record *entry;
     bool is_org;
     size_t id_len; /* the name it was asked for by: an id or an alias */
     char id[];
@@ -54,27 +54,27 @@ struct kept {
 /* A question to the registry. */
 struct load {
     TAILQ_ENTRY(load) order;
-    struct sl_finder *finder;
+    struct sl_subject_cache *finder;
     struct sl_job job;
     uint64_t hash;
     uint64_t stamp; /* when it was asked */
     bool is_org;
     struct sl_lookup *waiting; /* the last first */
-    char id[SL_ENTRY_ID];
+    char id[SL_SUBJECT_RECORD_ID];
 };
 
-struct sl_finder {
+struct sl_subject_cache {
     struct sl_subjects subjects; /* first */
     struct sl_registry *registry;
     struct sl_loop *loop;
-    struct sl_finder_options options;
-    struct sl_timer *timer;  /* for the next deadline */
-    sl_ns wakes;             /* steady; 0: it does not run */
-    struct sl_entry *nobody; /* for names that nobody can have */
+    struct sl_subject_cache_options options;
+    struct sl_timer *timer;           /* for the next deadline */
+    sl_ns wakes;                      /* steady; 0: it does not run */
+    struct sl_subject_record *nobody; /* for names that nobody can have */
     TAILQ_HEAD(order, kept) order;
     TAILQ_HEAD(loads, load) loads;
     unsigned loading;
-    struct sl_finder_counts counts;
+    struct sl_subject_cache_counts counts;
     struct kept *chains[BUCKETS];
 };
 
@@ -94,7 +94,7 @@ static bool is_org(struct sl_str scope)
     return sl_str_eq(scope, SL_STR("org"));
 }
 
-static uint64_t hash_of(const struct sl_finder *f, struct sl_str scope,
+static uint64_t hash_of(const struct sl_subject_cache *f, struct sl_str scope,
                         struct sl_str id)
 {
     struct sl_hash_key key = *sl_registry_secret(f->registry);
@@ -103,10 +103,10 @@ static uint64_t hash_of(const struct sl_finder *f, struct sl_str scope,
     return sl_hash64(&key, id);
 }
 
-static uint64_t stamp_now(const struct sl_finder *f, struct sl_str scope,
+static uint64_t stamp_now(const struct sl_subject_cache *f, struct sl_str scope,
                           struct sl_str id)
 {
-    return atomic_load_explicit(sl_registry_stamp(f->registry, scope, id),
+    return atomic_load_explicit(sl_registry_version(f->registry, scope, id),
                                 memory_order_acquire);
 }
 
@@ -117,8 +117,8 @@ static size_t size_of(const struct kept *kept)
     return sizeof(*kept) + kept->id_len + kept->entry->size;
 }
 
-static struct kept **find_kept(struct sl_finder *f, uint64_t hash, bool org,
-                               struct sl_str id)
+static struct kept **find_kept(struct sl_subject_cache *f, uint64_t hash,
+                               bool org, struct sl_str id)
 {
     struct kept **at = &f->chains[hash % BUCKETS];
 
@@ -128,7 +128,7 @@ static struct kept **find_kept(struct sl_finder *f, uint64_t hash, bool org,
     return at;
 }
 
-static void drop(struct sl_finder *f, struct kept **at)
+static void drop(struct sl_subject_cache *f, struct kept **at)
 {
     struct kept *kept = *at;
 
@@ -141,7 +141,7 @@ static void drop(struct sl_finder *f, struct kept **at)
     sl_alloc_free(f->options.alloc, kept, sizeof(*kept) + kept->id_len);
 }
 
-static void drop_last(struct sl_finder *f)
+static void drop_last(struct sl_subject_cache *f)
 {
     struct kept *last = TAILQ_LAST(&f->order, order);
 
@@ -150,12 +150,12 @@ static void drop_last(struct sl_finder *f)
 }
 
 /* Keep what was loaded, if there is memory. One reference of it is taken. */
-static void keep(struct sl_finder *f, const struct load *load)
+static void keep(struct sl_subject_cache *f, const struct load *load)
 {
     struct sl_str id = load->job.id;
     struct kept **at = find_kept(f, load->hash, load->is_org, id);
     struct kept *kept = sl_alloc_new(f->options.alloc, sizeof(*kept) + id.len);
-    sl_ns now = sl_loop_steady(f->loop);
+    sl_ns now = sl_loop_mono(f->loop);
 
     if (*at)
         drop(f, at);
@@ -184,11 +184,11 @@ static void keep(struct sl_finder *f, const struct load *load)
 }
 
 /* What the registry said last, if no write came since; or NULL. */
-static struct sl_entry *find_stale(struct sl_finder *f, struct sl_str scope,
-                                   struct sl_str id)
+static struct sl_subject_record *
+find_stale(struct sl_subject_cache *f, struct sl_str scope, struct sl_str id)
 {
     struct kept *kept = *find_kept(f, hash_of(f, scope, id), is_org(scope), id);
-    sl_ns now = sl_loop_steady(f->loop);
+    sl_ns now = sl_loop_mono(f->loop);
 
     if (!kept || f->options.ask || now >= kept->latest ||
         kept->stamp != stamp_now(f, scope, id))
@@ -199,7 +199,8 @@ static struct sl_entry *find_stale(struct sl_finder *f, struct sl_str scope,
 
 /* ---- answers ---- */
 
-static void answer(struct sl_lookup *lookup, struct sl_entry *entry, int err)
+static void answer(struct sl_lookup *lookup, struct sl_subject_record *entry,
+                   int err)
 {
     lookup->err = err;
     lookup->found = entry ? sl_subject_ref(&entry->subject) : NULL;
@@ -208,20 +209,21 @@ static void answer(struct sl_lookup *lookup, struct sl_entry *entry, int err)
 
 /* A load is over: whoever asks from now on, perhaps in his answer to it, begins
  * another. */
-static void end_load(struct sl_finder *f, struct load *load)
+static void end_load(struct sl_subject_cache *f, struct load *load)
 {
     TAILQ_REMOVE(&f->loads, load, order);
     f->loading--;
 }
 
 /* Forget one that is over; nobody waits for it. */
-static void free_load(struct sl_finder *f, struct load *load)
+static void free_load(struct sl_subject_cache *f, struct load *load)
 {
     sl_job_clear(&load->job);
     sl_alloc_free(f->options.alloc, load, sizeof(*load));
 }
 
-static void answer_all(struct load *load, struct sl_entry *entry, int err)
+static void answer_all(struct load *load, struct sl_subject_record *entry,
+                       int err)
 {
     struct sl_lookup *waiting = load->waiting;
 
@@ -235,8 +237,8 @@ static void answer_all(struct load *load, struct sl_entry *entry, int err)
 static void on_loaded(struct sl_job *job)
 {
     struct load *load = job->ctx;
-    struct sl_finder *f = load->finder;
-    struct sl_entry *entry = job->entries;
+    struct sl_subject_cache *f = load->finder;
+    struct sl_subject_record *entry = job->entries;
 
     if (job->err) {
         add(&f->counts.faults, 1);
@@ -252,9 +254,9 @@ static void on_loaded(struct sl_job *job)
 
 /* ---- deadlines ---- */
 
-static void wake_at(struct sl_finder *f, sl_ns deadline)
+static void wake_at(struct sl_subject_cache *f, sl_ns deadline)
 {
-    sl_ns now = sl_loop_steady(f->loop);
+    sl_ns now = sl_loop_mono(f->loop);
 
     if (deadline == 0 || (f->wakes > 0 && f->wakes <= deadline))
         return;
@@ -263,14 +265,15 @@ static void wake_at(struct sl_finder *f, sl_ns deadline)
 }
 
 /* Take those out of a load's list whose time has come, with their answers. */
-static struct sl_lookup *take_late(struct sl_finder *f, struct load *load,
-                                   sl_ns now, struct sl_lookup *late)
+static struct sl_lookup *take_late(struct sl_subject_cache *f,
+                                   struct load *load, sl_ns now,
+                                   struct sl_lookup *late)
 {
     struct sl_lookup **at = &load->waiting;
 
     while (*at) {
         struct sl_lookup *lookup = *at;
-        struct sl_entry *stale;
+        struct sl_subject_record *stale;
 
         if (lookup->deadline == 0 || lookup->deadline > now) {
             wake_at(f, lookup->deadline);
@@ -290,13 +293,13 @@ static struct sl_lookup *take_late(struct sl_finder *f, struct load *load,
 /* The load goes on: whoever asks next finds what it brings. */
 static void on_time(void *ctx)
 {
-    struct sl_finder *f = ctx;
+    struct sl_subject_cache *f = ctx;
     struct sl_lookup *late = NULL, *next;
     struct load *load;
 
     f->wakes = 0;
     TAILQ_FOREACH(load, &f->loads, order)
-    late = take_late(f, load, sl_loop_steady(f->loop), late);
+    late = take_late(f, load, sl_loop_mono(f->loop), late);
     for (; late; late = next) {
         next = late->next;
         add(&f->counts.late, 1);
@@ -306,19 +309,19 @@ static void on_time(void *ctx)
 
 /* ---- questions ---- */
 
-static void wait_for(struct sl_finder *f, struct load *load,
+static void wait_for(struct sl_subject_cache *f, struct load *load,
                      struct sl_lookup *lookup)
 {
     if (lookup->deadline == 0 && f->options.patience > 0)
-        sl_lookup_wait(lookup, sl_loop_steady(f->loop), f->options.patience);
+        sl_lookup_wait(lookup, sl_loop_mono(f->loop), f->options.patience);
     lookup->next = load->waiting;
     load->waiting = lookup;
     wake_at(f, lookup->deadline);
 }
 
 /* One under way that has seen all that was acknowledged. */
-static struct load *find_load(struct sl_finder *f, uint64_t hash, bool org,
-                              struct sl_str id, uint64_t stamp)
+static struct load *find_load(struct sl_subject_cache *f, uint64_t hash,
+                              bool org, struct sl_str id, uint64_t stamp)
 {
     struct load *load;
 
@@ -329,7 +332,7 @@ static struct load *find_load(struct sl_finder *f, uint64_t hash, bool org,
     return NULL;
 }
 
-static void begin_load(struct sl_finder *f, struct sl_lookup *lookup,
+static void begin_load(struct sl_subject_cache *f, struct sl_lookup *lookup,
                        uint64_t hash, uint64_t stamp)
 {
     struct load *load = NULL;
@@ -366,18 +369,19 @@ static void begin_load(struct sl_finder *f, struct sl_lookup *lookup,
 }
 
 /* Nobody tells us what others write; nor does a clock that was set back. */
-static bool is_old(const struct sl_finder *f, const struct kept *kept)
+static bool is_old(const struct sl_subject_cache *f, const struct kept *kept)
 {
     sl_ns now = sl_loop_now(f->loop);
 
-    return sl_loop_steady(f->loop) >= kept->until ||
+    return sl_loop_mono(f->loop) >= kept->until ||
            (f->options.ask &&
             (now < kept->since || now - kept->since >= f->options.life));
 }
 
 /* What is at hand, if it still holds. */
-static struct kept *look(struct sl_finder *f, const struct sl_lookup *lookup,
-                         uint64_t hash, uint64_t stamp)
+static struct kept *look(struct sl_subject_cache *f,
+                         const struct sl_lookup *lookup, uint64_t hash,
+                         uint64_t stamp)
 {
     struct kept **at = find_kept(f, hash, is_org(lookup->scope), lookup->id);
     struct kept *kept = *at;
@@ -399,7 +403,7 @@ static struct kept *look(struct sl_finder *f, const struct sl_lookup *lookup,
 
 static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
 {
-    struct sl_finder *f = (struct sl_finder *)subjects;
+    struct sl_subject_cache *f = (struct sl_subject_cache *)subjects;
     struct load *load;
     struct kept *kept;
     uint64_t hash, stamp;
@@ -408,7 +412,7 @@ static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
         answer(lookup, NULL, 0);
         return;
     }
-    if (lookup->id.len == 0 || lookup->id.len > SL_ENTRY_ID) {
+    if (lookup->id.len == 0 || lookup->id.len > SL_SUBJECT_RECORD_ID) {
         answer(lookup, f->nobody, 0);
         return;
     }
@@ -431,7 +435,7 @@ static const struct sl_subjects_calls calls = {find};
 
 /* ---- opening ---- */
 
-static void fill_in(struct sl_finder_options *o)
+static void fill_in(struct sl_subject_cache_options *o)
 {
     o->alloc = o->alloc ? o->alloc : &sl_alloc_libc;
     o->most = o->most ? o->most : MOST;
@@ -441,19 +445,19 @@ static void fill_in(struct sl_finder_options *o)
     o->loading = o->loading ? o->loading : LOADING;
 }
 
-int sl_finder_open(struct sl_registry *registry, struct sl_loop *loop,
-                   const struct sl_finder_options *options,
-                   struct sl_finder **ret, struct sl_diag *diag)
+int sl_subject_cache_open(struct sl_registry *registry, struct sl_loop *loop,
+                          const struct sl_subject_cache_options *options,
+                          struct sl_subject_cache **ret, struct sl_diag *diag)
 {
-    static const struct sl_draft nobody = {.expires = SL_NS_NONE};
-    struct sl_finder_options o = *options;
-    struct sl_finder *f;
+    static const struct sl_subject_draft nobody = {.expires = SL_NS_NONE};
+    struct sl_subject_cache_options o = *options;
+    struct sl_subject_cache *f;
     int err;
 
     fill_in(&o);
     f = sl_alloc_new(o.alloc, sizeof(*f));
     if (!f)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     memset(f, 0, sizeof(*f));
     f->subjects.calls = &calls;
     f->registry = registry;
@@ -461,17 +465,17 @@ int sl_finder_open(struct sl_registry *registry, struct sl_loop *loop,
     f->options = o;
     TAILQ_INIT(&f->order);
     TAILQ_INIT(&f->loads);
-    f->nobody = sl_entry_new(&nobody, false, o.alloc);
+    f->nobody = sl_subject_record_new(&nobody, false, o.alloc);
     err = f->nobody ? sl_timer_new(loop, on_time, f, &f->timer) : SLUICE_ENOMEM;
     if (err) {
-        sl_finder_close(f);
-        return sl_refuse(diag, err, "there is no memory");
+        sl_subject_cache_close(f);
+        return sl_diag_error(diag, err, "there is no memory");
     }
     *ret = f;
     return 0;
 }
 
-void sl_finder_close(struct sl_finder *f)
+void sl_subject_cache_close(struct sl_subject_cache *f)
 {
     struct load *load;
 
@@ -484,17 +488,18 @@ void sl_finder_close(struct sl_finder *f)
     }
     while (!TAILQ_EMPTY(&f->order))
         drop_last(f);
-    sl_entries_free(f->nobody);
+    sl_subject_records_free(f->nobody);
     sl_timer_free(f->timer);
     sl_alloc_free(f->options.alloc, f, sizeof(*f));
 }
 
-struct sl_subjects *sl_finder_subjects(struct sl_finder *finder)
+struct sl_subjects *sl_subject_cache_subjects(struct sl_subject_cache *finder)
 {
     return &finder->subjects;
 }
 
-const struct sl_finder_counts *sl_finder_counts(const struct sl_finder *finder)
+const struct sl_subject_cache_counts *
+sl_subject_cache_counts(const struct sl_subject_cache *finder)
 {
     return &finder->counts;
 }

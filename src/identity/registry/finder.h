@@ -11,16 +11,16 @@
  * Whoever asks for the same name at once waits for one answer together, unless
  * a write came between them.
  */
-#ifndef SL_FINDER_H
-#define SL_FINDER_H
+#ifndef SL_SUBJECT_CACHE_H
+#define SL_SUBJECT_CACHE_H
 
 #include "identity/registry/registry.h"
 #include "identity/subject.h"
 
-struct sl_finder; /* begins with a struct sl_subjects */
+struct sl_subject_cache; /* begins with a struct sl_subjects */
 
 /* Zeros are presets. */
-struct sl_finder_options {
+struct sl_subject_cache_options {
     const struct sl_alloc *alloc;
     unsigned most;    /* entries at hand: 8,192 */
     size_t bytes;     /* of them: 16 MiB */
@@ -35,22 +35,23 @@ struct sl_finder_options {
 };
 
 /* `registry` and `loop` outlive it. */
-SL_MUST_USE int sl_finder_open(struct sl_registry *registry,
-                               struct sl_loop *loop,
-                               const struct sl_finder_options *options,
-                               struct sl_finder **ret, struct sl_diag *diag);
+SL_MUST_USE int
+sl_subject_cache_open(struct sl_registry *registry, struct sl_loop *loop,
+                      const struct sl_subject_cache_options *options,
+                      struct sl_subject_cache **ret, struct sl_diag *diag);
 
 /* When the registry has been stopped and the loop does not run. Those who
  * still wait are told that it failed. NULL is allowed. */
-void sl_finder_close(struct sl_finder *finder);
+void sl_subject_cache_close(struct sl_subject_cache *finder);
 
-struct sl_subjects *sl_finder_subjects(struct sl_finder *finder);
+struct sl_subjects *sl_subject_cache_subjects(struct sl_subject_cache *finder);
 
 /* Counted by its own thread; read by any. */
-struct sl_finder_counts {
+struct sl_subject_cache_counts {
     _Atomic uint64_t hits, loads, unknown, late, faults, busy;
     _Atomic uint64_t entries, bytes;
 };
-const struct sl_finder_counts *sl_finder_counts(const struct sl_finder *finder);
+const struct sl_subject_cache_counts *
+sl_subject_cache_counts(const struct sl_subject_cache *finder);
 
 #endif

@@ -13,7 +13,7 @@ struct sl_registry {
     void (*on_switch)(void *ctx, struct sl_str name, int on);
     void *ctx;
     struct sl_hash_key secret;
-    _Atomic uint64_t stamps[SL_STAMPS];
+    _Atomic uint64_t stamps[SL_REGISTRY_VERSIONS];
     _Atomic uint64_t reads, writes, commits, faults;
     _Atomic unsigned waiting;
     _Atomic bool has_any;
@@ -30,17 +30,17 @@ struct sl_registry {
 
     /* The thread's own. */
     struct sl_database db;
-    uint64_t touched[SL_STAMPS / 64]; /* stamps to be raised */
-    struct sl_job *unheard;           /* answers that could not be posted */
+    uint64_t touched[SL_REGISTRY_VERSIONS / 64]; /* stamps to be raised */
+    struct sl_job *unheard; /* answers that could not be posted */
 };
 
 /* ---- carry.c: all on the registry's thread ---- */
 
 /* A job that only reads. */
-void sl_carry_read(struct sl_registry *registry, struct sl_job *job);
+void sl_job_run_read(struct sl_registry *registry, struct sl_job *job);
 
 /* Writes, as one transaction; then their stamps are raised. */
-void sl_carry_writes(struct sl_registry *registry, struct sl_job *first);
+void sl_job_run_writes(struct sl_registry *registry, struct sl_job *first);
 
 static inline bool sl_job_writes(const struct sl_job *job)
 {
@@ -48,36 +48,37 @@ static inline bool sl_job_writes(const struct sl_job *job)
 }
 
 /* Find out whether anybody is registered. */
-SL_MUST_USE int sl_carry_look(struct sl_registry *registry);
+SL_MUST_USE int sl_job_run_look(struct sl_registry *registry);
 
 /* ---- share.c: with others who write to the same tables; nothing of it is done
  * where there are none ---- */
 
 /* Find out which of the jobs were carried out by a transaction whose end was
  * not heard: job->is_done. */
-SL_MUST_USE int sl_share_recall(struct sl_registry *registry,
-                                struct sl_job *first);
+SL_MUST_USE int sl_sharing_check_commit(struct sl_registry *registry,
+                                        struct sl_job *first);
 
 /* Within a transaction, first: keep others away from whom the jobs are about.
  * *ret_again: it is about more than was known; take it back and begin anew. */
-SL_MUST_USE int sl_share_lock(struct sl_registry *registry,
-                              struct sl_job *first, bool *ret_again);
+SL_MUST_USE int sl_sharing_lock(struct sl_registry *registry,
+                                struct sl_job *first, bool *ret_again);
 
 /* COMMIT; if its answer is lost, find out. */
-SL_MUST_USE int sl_share_commit(struct sl_registry *registry);
+SL_MUST_USE int sl_sharing_commit(struct sl_registry *registry);
 
 /* Hear what the others tell, from now on. */
-SL_MUST_USE int sl_share_listen(struct sl_registry *registry,
-                                struct sl_diag *diag);
+SL_MUST_USE int sl_sharing_listen(struct sl_registry *registry,
+                                  struct sl_diag *diag);
 
 /* Tell the others what has changed, when it is committed. */
-void sl_share_touch(struct sl_registry *registry, struct sl_str scope,
-                    struct sl_str id);
-void sl_share_touch_all(struct sl_registry *registry);
-void sl_share_switch(struct sl_registry *registry, struct sl_str name, int on);
+void sl_sharing_touch(struct sl_registry *registry, struct sl_str scope,
+                      struct sl_str id);
+void sl_sharing_touch_all(struct sl_registry *registry);
+void sl_sharing_switch(struct sl_registry *registry, struct sl_str name,
+                       int on);
 
 /* Which stamp. */
-unsigned sl_stamp_of(const struct sl_registry *registry, struct sl_str scope,
-                     struct sl_str id);
+unsigned sl_registry_version_of(const struct sl_registry *registry,
+                                struct sl_str scope, struct sl_str id);
 
 #endif

@@ -28,22 +28,24 @@
 /* ---- stamps ---- */
 
 /* Aliases compare without case, so the stamps of all names do. */
-unsigned sl_stamp_of(const struct sl_registry *r, struct sl_str scope,
-                     struct sl_str id)
+unsigned sl_registry_version_of(const struct sl_registry *r,
+                                struct sl_str scope, struct sl_str id)
 {
-    char low[SL_ENTRY_ID];
+    char low[SL_SUBJECT_RECORD_ID];
     struct sl_hash_key key = r->secret;
 
     if (id.len > sizeof(low))
         id.len = sizeof(low);
     key.k0 ^= scope.len > 0 ? (unsigned char)scope.at[0] : 0;
-    return (unsigned)(sl_hash64(&key, sl_lower(id, low)) % SL_STAMPS);
+    return (unsigned)(sl_hash64(&key, sl_str_lower(id, low)) %
+                      SL_REGISTRY_VERSIONS);
 }
 
-const _Atomic uint64_t *sl_registry_stamp(const struct sl_registry *registry,
-                                          struct sl_str scope, struct sl_str id)
+const _Atomic uint64_t *sl_registry_version(const struct sl_registry *registry,
+                                            struct sl_str scope,
+                                            struct sl_str id)
 {
-    return &registry->stamps[sl_stamp_of(registry, scope, id)];
+    return &registry->stamps[sl_registry_version_of(registry, scope, id)];
 }
 
 bool sl_registry_has_any(const struct sl_registry *registry)
@@ -68,7 +70,7 @@ void sl_job_init(struct sl_job *job, enum sl_job_kind kind,
 
 void sl_job_clear(struct sl_job *job)
 {
-    sl_entries_free(job->entries);
+    sl_subject_records_free(job->entries);
     job->entries = NULL;
     sl_buf_done(&job->text);
 }
@@ -171,7 +173,7 @@ static void append(struct row *row, struct sl_job *job)
 static bool is_reset(const struct sl_job *job)
 {
     if (job->kind != SL_JOB_USAGE)
-        return job->kind == SL_JOB_FORGET || job->kind == SL_JOB_RELEASE;
+        return job->kind == SL_JOB_CLEAR || job->kind == SL_JOB_RELEASE;
     for (unsigned i = 0; i < job->change_count; i++)
         if (job->usage[i].reset)
             return true;
@@ -190,7 +192,7 @@ static void sort_out(struct sl_registry *r, struct sl_job *jobs,
             rows->resets += is_reset(jobs);
             append(&rows->writes, jobs);
         } else {
-            sl_carry_read(r, jobs);
+            sl_job_run_read(r, jobs);
             answer(r, jobs);
         }
     }
@@ -223,7 +225,7 @@ static void carry_group(struct sl_registry *r, struct rows *rows,
     group = take_group(row);
     for (const struct sl_job *job = group; rows->resets && job; job = job->next)
         rows->resets -= is_reset(job);
-    sl_carry_writes(r, group);
+    sl_job_run_writes(r, group);
     for (struct sl_job *next; group; group = next) {
         next = group->next; /* answered, it is not ours any more */
         answer(r, group);
@@ -285,7 +287,8 @@ static int read_switches(struct sl_registry *r)
         const char *copy = sl_arena_copy(&r->names, name);
 
         if (!copy) {
-            err = sl_refuse(&r->db.diag, SLUICE_ENOMEM, "there is no memory");
+            err =
+                sl_diag_error(&r->db.diag, SLUICE_ENOMEM, "there is no memory");
             break;
         }
         r->switches[r->switch_count++] = (struct sl_switched){
@@ -319,12 +322,12 @@ int sl_registry_open(const struct sl_registry_options *options,
     int err;
 
     if (!r)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     memset(r, 0, sizeof(*r));
     init(r, options);
     err = sl_hash_key_make(&r->secret);
     if (err)
-        sl_refuse(diag, err, "the system gives no random bytes");
+        sl_diag_error(diag, err, "the system gives no random bytes");
     if (!err)
         err = sl_database_open(&r->db, options->driver, options->path, r->alloc,
                                diag);
@@ -333,21 +336,21 @@ int sl_registry_open(const struct sl_registry_options *options,
             r->db.node = options->node;
         err = read_switches(r);
         if (!err)
-            err = sl_carry_look(r);
+            err = sl_job_run_look(r);
         /* What the table has is looked at before anything is charged to it. */
         if (!err && options->on_lease)
-            err = sl_ledger_resume(&r->db, options->node, options->now,
-                                   options->on_lease, options->ctx, r->alloc);
+            err = sl_usage_db_resume(&r->db, options->node, options->now,
+                                     options->on_lease, options->ctx, r->alloc);
         if (!err && options->on_usage)
-            err = sl_ledger_each(&r->db, options->since, options->on_usage,
-                                 options->ctx);
+            err = sl_usage_db_each(&r->db, options->since, options->on_usage,
+                                   options->ctx);
         if (err)
             *diag = r->db.diag;
     }
     if (!err)
-        err = sl_share_listen(r, diag);
+        err = sl_sharing_listen(r, diag);
     if (!err && start(r))
-        err = sl_refuse(diag, SLUICE_ESYS, "there can be no more threads");
+        err = sl_diag_error(diag, SLUICE_ESYS, "there can be no more threads");
     if (err) {
         sl_registry_close(r);
         return err;

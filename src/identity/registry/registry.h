@@ -13,11 +13,11 @@
  * as a whole or not at all.
  *
  * Stamps. Who remembers an entry (finder.h) asks no lock whether it still
- * holds: there are SL_STAMPS counters, each name belongs to one by its hash,
- * and a write raises those of all names that it touches, aliases included,
- * after it is on the disk and before anybody is told. An entry comes with the
- * stamp from before it was read; while that is the current one, no write to
- * that name has been acknowledged since.
+ * holds: there are SL_REGISTRY_VERSIONS counters, each name belongs to one by
+ * its hash, and a write raises those of all names that it touches, aliases
+ * included, after it is on the disk and before anybody is told. An entry comes
+ * with the stamp from before it was read; while that is the current one, no
+ * write to that name has been acknowledged since.
  *
  * When the file can't be read or written (full, gone, damaged), jobs fail with
  * SLUICE_ESTORE and a sentence, and the next one is tried again.
@@ -33,10 +33,10 @@
 
 /* So many that an import of a million leaves most of what is at hand alone for
  * a second or more; 2 MiB of them. */
-#define SL_STAMPS       (1 << 18)
-#define SL_LIST_MOST    1000 /* subjects in one answer */
-#define SL_SWITCHES     256  /* features switched by hand */
-#define SL_CHANGES_MOST 500  /* of one job */
+#define SL_REGISTRY_VERSIONS (1 << 18)
+#define SL_LIST_MOST         1000 /* subjects in one answer */
+#define SL_SWITCHES          256  /* features switched by hand */
+#define SL_CHANGES_MOST      500  /* of one job */
 
 struct sl_loop;
 struct sl_registry;
@@ -46,11 +46,11 @@ enum sl_job_kind {
     SL_JOB_LIST,  /* in the order of scope and id */
     SL_JOB_AUDIT, /* the history of one subject */
     SL_JOB_WRITE,
-    SL_JOB_SWITCH, /* a feature */
-    SL_JOB_FORGET, /* everything; for tests that begin anew */
-    SL_JOB_USAGE,  /* put down what was used */
-    SL_JOB_METERS, /* read it, after what was put down before */
-    SL_JOB_GRANT,  /* a credit: `on` gives it, or takes it away */
+    SL_JOB_SWITCH,     /* a feature */
+    SL_JOB_CLEAR,      /* everything; for tests that begin anew */
+    SL_JOB_USAGE,      /* put down what was used */
+    SL_JOB_USAGE_READ, /* read it, after what was put down before */
+    SL_JOB_GRANT,      /* a credit: `on` gives it, or takes it away */
     SL_JOB_CREDITS,
     SL_JOB_LEASE,   /* units of a quota for this node; CONFLICT: another has
                      * its name */
@@ -62,10 +62,10 @@ enum sl_job_kind {
 /* What became of a job that did not fail. */
 enum sl_job_result {
     SL_JOB_DONE,
-    SL_JOB_NOBODY,   /* there is no such subject */
-    SL_JOB_CHANGED,  /* it is at another revision than was to be changed */
-    SL_JOB_CONFLICT, /* an alias is somebody else's; too many: see diag; one of
-                      * the amounts was not accepted: usage[failed].result */
+    SL_JOB_NOT_FOUND, /* there is no such subject */
+    SL_JOB_CHANGED,   /* it is at another revision than was to be changed */
+    SL_JOB_CONFLICT,  /* an alias is somebody else's; too many: see diag; one of
+                       * the amounts was not accepted: usage[failed].result */
 };
 
 struct sl_job {
@@ -78,30 +78,32 @@ struct sl_job {
     /* Asked. Texts live until done(). */
     struct sl_str scope, id; /* LIST: the scope alone ("": all), and the id
                               * behind which it begins, of after_scope */
-    struct sl_str after_scope, prefix; /* LIST */
-    unsigned most;                     /* LIST, AUDIT */
-    uint64_t before;                   /* AUDIT: 0, or a revision */
-    const struct sl_change *changes;   /* WRITE */
+    struct sl_str after_scope, prefix;       /* LIST */
+    unsigned most;                           /* LIST, AUDIT */
+    uint64_t before;                         /* AUDIT: 0, or a revision */
+    const struct sl_subject_change *changes; /* WRITE */
     unsigned change_count;
     struct sl_str name, by; /* SWITCH: `on` < 0 forgets it */
     int on;
-    struct sl_usage *usage; /* USAGE; of change_count. Its answers are there */
-    struct sl_credit_grant *grant; /* GRANT */
-    struct sl_lease_claim *claim;  /* LEASE; its answers are there */
-    sl_ns since, started; /* METERS: see sl_ledger_read(); for scope and id */
+    struct sl_usage_entry
+        *usage; /* USAGE; of change_count. Its answers are there */
+    struct sl_credit_grant *grant;      /* GRANT */
+    struct sl_usage_lease_claim *claim; /* LEASE; its answers are there */
+    sl_ns since, started; /* METERS: see sl_usage_db_read(); for scope and id */
 
     /* Answered. */
     int err; /* 0, SLUICE_ESTORE, SLUICE_ENOMEM */
     enum sl_job_result result;
     struct sl_diag diag;
-    unsigned failed;          /* WRITE: which change was not accepted */
-    unsigned same;            /* WRITE: how many changed nothing */
-    uint64_t stamp;           /* FIND */
-    struct sl_entry *entries; /* FIND, LIST, WRITE of one: the asker's */
-    uint64_t units;           /* RELEASE */
-    bool cut;                 /* LEASES: there are more */
-    struct sl_buf text;       /* AUDIT, CREDITS, LEASES: items of a JSON array;
-                               * METERS: structs; the asker's */
+    unsigned failed; /* WRITE: which change was not accepted */
+    unsigned same;   /* WRITE: how many changed nothing */
+    uint64_t stamp;  /* FIND */
+    struct sl_subject_record
+        *entries;       /* FIND, LIST, WRITE of one: the asker's */
+    uint64_t units;     /* RELEASE */
+    bool cut;           /* LEASES: there are more */
+    struct sl_buf text; /* AUDIT, CREDITS, LEASES: items of a JSON array;
+                         * METERS: structs; the asker's */
 
     /* The registry's. Who gives it the same job again after a failure leaves
      * `doubt` as it is: it was perhaps carried out, and is not twice. */
@@ -123,7 +125,7 @@ struct sl_registry_options {
     void (*on_switch)(void *ctx, struct sl_str name, int on);
     /* Before anybody asks: what was used, as far as it has been written since
      * `since`; or NULL. */
-    sl_ledger_f *on_usage;
+    sl_usage_db_f *on_usage;
     sl_ns since, now;
     /* And what had been leased to this node; or NULL. */
     sl_lease_f *on_lease;
@@ -156,9 +158,9 @@ void sl_job_init(struct sl_job *job, enum sl_job_kind kind,
 void sl_job_clear(struct sl_job *job);
 
 /* The counter of a name. */
-const _Atomic uint64_t *sl_registry_stamp(const struct sl_registry *registry,
-                                          struct sl_str scope,
-                                          struct sl_str id);
+const _Atomic uint64_t *sl_registry_version(const struct sl_registry *registry,
+                                            struct sl_str scope,
+                                            struct sl_str id);
 
 /* Is anybody registered at all? True from before the first write is
  * acknowledged. */

@@ -137,16 +137,16 @@ int sl_schema_error(sqlite3 *db, struct sl_diag *diag)
         err = SLUICE_ENOMEM;
     else if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
         err = SLUICE_EDAMAGE;
-    return sl_refuse(diag, err, "the registry %s: %s", path ? path : "",
-                     sqlite3_errmsg(db));
+    return sl_diag_error(diag, err, "the registry %s: %s", path ? path : "",
+                         sqlite3_errmsg(db));
 }
 
 static int refuse_locked(const char *path, struct sl_diag *diag)
 {
-    return sl_refuse(diag, SLUICE_ESTORE,
-                     "another process uses the registry %s; stop that one, "
-                     "or give this one its own: --usage sqlite:PATH",
-                     path);
+    return sl_diag_error(diag, SLUICE_ESTORE,
+                         "another process uses the registry %s; stop that one, "
+                         "or give this one its own: --usage sqlite:PATH",
+                         path);
 }
 
 static int refuse_open(sqlite3 *db, const char *path, struct sl_diag *diag)
@@ -156,16 +156,16 @@ static int refuse_open(sqlite3 *db, const char *path, struct sl_diag *diag)
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
         return refuse_locked(path, diag);
     if (code == SQLITE_NOMEM)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
-        return sl_refuse(diag, SLUICE_EDAMAGE,
-                         "the registry %s is damaged (%s); put a backup in "
-                         "its place, or move it away",
+        return sl_diag_error(diag, SLUICE_EDAMAGE,
+                             "the registry %s is damaged (%s); put a backup in "
+                             "its place, or move it away",
+                             path, sqlite3_errmsg(db));
+    return sl_diag_error(diag, SLUICE_ESTORE,
+                         "the registry %s can't be used: %s; name another by "
+                         "--usage sqlite:PATH, or keep none by --usage none",
                          path, sqlite3_errmsg(db));
-    return sl_refuse(diag, SLUICE_ESTORE,
-                     "the registry %s can't be used: %s; name another by "
-                     "--usage sqlite:PATH, or keep none by --usage none",
-                     path, sqlite3_errmsg(db));
 }
 
 /* ---- asking ---- */
@@ -241,8 +241,8 @@ static int give_up(sqlite3 *db, int version, struct sl_diag *diag)
 
     if (!sqlite3_get_autocommit(db))
         run(db, "ROLLBACK");
-    return sl_refuse(diag, err, "it can't be brought to version %d: %s",
-                     version, why.sentence);
+    return sl_diag_error(diag, err, "it can't be brought to version %d: %s",
+                         version, why.sentence);
 }
 
 int sl_schema_migrate(sqlite3 *db, const char *const *list, int count,
@@ -253,11 +253,12 @@ int sl_schema_migrate(sqlite3 *db, const char *const *list, int count,
     if (ask_number(db, "PRAGMA user_version", &version) != SQLITE_OK)
         return sl_schema_error(db, diag);
     if (version > count)
-        return sl_refuse(diag, SLUICE_ESTORE,
-                         "the registry was written by a later version of "
-                         "sluiced (tables %lld, here %d); start that one, or "
-                         "name another file",
-                         (long long)version, count);
+        return sl_diag_error(
+            diag, SLUICE_ESTORE,
+            "the registry was written by a later version of "
+            "sluiced (tables %lld, here %d); start that one, or "
+            "name another file",
+            (long long)version, count);
     while (version < count) {
         if (take_step(db, list[version], version) != SQLITE_OK)
             return give_up(db, (int)version + 1, diag);
@@ -270,10 +271,10 @@ int sl_schema_migrate(sqlite3 *db, const char *const *list, int count,
 
 static int refuse_stranger(const char *path, struct sl_diag *diag)
 {
-    return sl_refuse(diag, SLUICE_ESTORE,
-                     "%s is a database of another program; name another "
-                     "file by --usage sqlite:PATH",
-                     path);
+    return sl_diag_error(diag, SLUICE_ESTORE,
+                         "%s is a database of another program; name another "
+                         "file by --usage sqlite:PATH",
+                         path);
 }
 
 /* SQLite's format, 1.3 and 1.6: the first page has the file's header, and then
@@ -315,10 +316,11 @@ static int make_private(const char *path, struct sl_diag *diag)
     bool strange;
 
     if (fd < 0)
-        return sl_refuse(diag, SLUICE_ESTORE,
-                         "the registry %s can't be written: %s; name another "
-                         "by --usage sqlite:PATH, or keep none by --usage none",
-                         path, strerror(errno));
+        return sl_diag_error(
+            diag, SLUICE_ESTORE,
+            "the registry %s can't be written: %s; name another "
+            "by --usage sqlite:PATH, or keep none by --usage none",
+            path, strerror(errno));
     strange = is_strange(fd);
     close(fd);
     return strange ? refuse_stranger(path, diag) : 0;
@@ -333,10 +335,11 @@ static int set_journal(sqlite3 *db, const char *path, struct sl_diag *diag)
         SQLITE_OK)
         return refuse_open(db, path, diag);
     if (!is_wal)
-        return sl_refuse(diag, SLUICE_ESTORE,
-                         "the registry %s can't keep a log beside it (journal "
-                         "\"%s\"); name a folder that can be written to",
-                         path, said);
+        return sl_diag_error(
+            diag, SLUICE_ESTORE,
+            "the registry %s can't keep a log beside it (journal "
+            "\"%s\"); name a folder that can be written to",
+            path, said);
     return 0;
 }
 
@@ -389,12 +392,13 @@ static int examine(sqlite3 *db, const char *path, struct sl_diag *diag)
     if (ask_word(db, "PRAGMA quick_check(1)", "ok", &good, said) != SQLITE_OK)
         return refuse_open(db, path, diag);
     if (!good && strstr(said, NO_MEMORY))
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     if (!good)
-        return sl_refuse(diag, SLUICE_EDAMAGE,
-                         "the registry %s is damaged (%.80s); put a backup in "
-                         "its place, or move it away",
-                         path, said);
+        return sl_diag_error(
+            diag, SLUICE_EDAMAGE,
+            "the registry %s is damaged (%.80s); put a backup in "
+            "its place, or move it away",
+            path, said);
     return 0;
 }
 
@@ -436,8 +440,8 @@ int sl_schema_open(const char *path, sqlite3 **ret, struct sl_diag *diag)
     if (len <= tail || strcmp(path + len - tail, SL_SCHEMA_SHARED) != 0)
         return open_file(path, false, ret, diag);
     if (len - tail >= sizeof(alone))
-        return sl_refuse(diag, SLUICE_ESTORE, "the path %.64s... is too long",
-                         path);
+        return sl_diag_error(diag, SLUICE_ESTORE,
+                             "the path %.64s... is too long", path);
     memcpy(alone, path, len - tail);
     alone[len - tail] = '\0';
     return open_file(alone, true, ret, diag);

@@ -30,18 +30,18 @@
 void sl_slot_take(uint64_t *slots, struct sl_str scope, struct sl_str id)
 {
     struct sl_hash_key key = {UINT64_C(0x736c75696365), scope.len};
-    unsigned slot = 1 + (unsigned)(sl_hash64(&key, id) % (SL_SLOTS - 1));
+    unsigned slot = 1 + (unsigned)(sl_hash64(&key, id) % (SL_SHARE_SLOTS - 1));
 
     slots[slot / 64] |= UINT64_C(1) << slot % 64;
 }
 
-static void take_usage(uint64_t *slots, const struct sl_usage *u)
+static void take_usage(uint64_t *slots, const struct sl_usage_entry *u)
 {
     struct sl_str hold = {(const char *)u->hold, sizeof(u->hold)};
 
     if (u->scope.len > 0)
         sl_slot_take(slots, u->scope, u->id);
-    if (u->act == SL_HOLD || u->act == SL_END)
+    if (u->act == SL_USAGE_ACT_HOLD || u->act == SL_USAGE_ACT_HOLD_END)
         sl_slot_take(slots, SL_STR("hold"), hold);
 }
 
@@ -55,8 +55,8 @@ static void take_slots(uint64_t *slots, const struct sl_job *job)
     else if (job->kind == SL_JOB_LEASE)
         sl_slot_take(slots, job->claim->scope, job->claim->id);
     else if (job->kind == SL_JOB_RELEASE)
-        memset(slots, 0xff, SL_SLOTS / 8); /* whoever it had units of */
-    else if (job->kind != SL_JOB_METERS && job->kind != SL_JOB_CREDITS)
+        memset(slots, 0xff, SL_SHARE_SLOTS / 8); /* whoever it had units of */
+    else if (job->kind != SL_JOB_USAGE_READ && job->kind != SL_JOB_CREDITS)
         slots[0] |= 1;
 }
 
@@ -66,12 +66,12 @@ static int find_owners(struct sl_registry *r, struct sl_job *job, bool *ret)
     int err = 0;
 
     for (unsigned i = 0; i < job->change_count && !err; i++) {
-        struct sl_usage *u = &job->usage[i];
+        struct sl_usage_entry *u = &job->usage[i];
 
-        if (u->act != SL_END || u->scope.len > 0)
+        if (u->act != SL_USAGE_ACT_HOLD_END || u->scope.len > 0)
             continue;
         sl_arena_reset(&r->db.arena);
-        err = sl_ledger_owner(&r->db, u);
+        err = sl_usage_db_owner(&r->db, u);
         *ret |= u->scope.len > 0;
     }
     return err;
@@ -88,9 +88,10 @@ static int find_all(struct sl_registry *r, struct sl_job *first, bool *ret)
     return err;
 }
 
-int sl_share_lock(struct sl_registry *r, struct sl_job *first, bool *ret_again)
+int sl_sharing_lock(struct sl_registry *r, struct sl_job *first,
+                    bool *ret_again)
 {
-    uint64_t slots[SL_SLOTS / 64] = {0};
+    uint64_t slots[SL_SHARE_SLOTS / 64] = {0};
     bool found;
     int err;
 
@@ -108,7 +109,7 @@ int sl_share_lock(struct sl_registry *r, struct sl_job *first, bool *ret_again)
 
 /* ---- doubts ---- */
 
-int sl_share_recall(struct sl_registry *r, struct sl_job *first)
+int sl_sharing_check_commit(struct sl_registry *r, struct sl_job *first)
 {
     int known = 0;
 
@@ -126,7 +127,7 @@ int sl_share_recall(struct sl_registry *r, struct sl_job *first)
     return known < 0 ? known : 0;
 }
 
-int sl_share_commit(struct sl_registry *r)
+int sl_sharing_commit(struct sl_registry *r)
 {
     int err = sl_database_run(&r->db, SL_QUERY_COMMIT);
     struct sl_diag why = r->db.diag;
@@ -160,25 +161,25 @@ static void tell(struct sl_registry *r, const char *kind, struct sl_str a,
     (void)!r->db.driver->tell(&r->db, (struct sl_str){text, (size_t)len});
 }
 
-void sl_share_touch(struct sl_registry *r, struct sl_str scope,
-                    struct sl_str id)
+void sl_sharing_touch(struct sl_registry *r, struct sl_str scope,
+                      struct sl_str id)
 {
     tell(r, "s:", scope, id);
 }
 
-void sl_share_touch_all(struct sl_registry *r)
+void sl_sharing_touch_all(struct sl_registry *r)
 {
     tell(r, "*", SL_STR(""), SL_STR(""));
 }
 
-void sl_share_switch(struct sl_registry *r, struct sl_str name, int on)
+void sl_sharing_switch(struct sl_registry *r, struct sl_str name, int on)
 {
     tell(r, "f:", on < 0 ? SL_STR("-") : on ? SL_STR("1") : SL_STR("0"), name);
 }
 
 static void raise_all(struct sl_registry *r)
 {
-    for (unsigned i = 0; i < SL_STAMPS; i++)
+    for (unsigned i = 0; i < SL_REGISTRY_VERSIONS; i++)
         atomic_fetch_add_explicit(&r->stamps[i], 1, memory_order_release);
 }
 
@@ -216,11 +217,12 @@ static void hear(void *ctx, struct sl_str message)
     }
     /* Before the stamp: whoever sees a new one asks. */
     atomic_store_explicit(&r->has_any, true, memory_order_release);
-    atomic_fetch_add_explicit(&r->stamps[sl_stamp_of(r, first, message)], 1,
-                              memory_order_release);
+    atomic_fetch_add_explicit(
+        &r->stamps[sl_registry_version_of(r, first, message)], 1,
+        memory_order_release);
 }
 
-int sl_share_listen(struct sl_registry *r, struct sl_diag *diag)
+int sl_sharing_listen(struct sl_registry *r, struct sl_diag *diag)
 {
     return r->db.driver->listen ? r->db.driver->listen(&r->db, hear, r, diag)
                                 : 0;

@@ -5,10 +5,10 @@
 
 #define SETS 512 /* a power of two */
 #define WAYS 4
-#define SIZE (SETS * WAYS * sizeof(struct sl_blame_place))
+#define SIZE (SETS * WAYS * sizeof(struct sl_bad_token_place))
 
-int sl_blame_init(struct sl_blame *blame, unsigned per_minute,
-                  const struct sl_alloc *alloc)
+int sl_bad_token_init(struct sl_bad_token *blame, unsigned per_minute,
+                      const struct sl_alloc *alloc)
 {
     sl_ns step = SL_MIN / per_minute;
     unsigned burst = per_minute < 3 ? 1 : per_minute / 3;
@@ -26,14 +26,14 @@ int sl_blame_init(struct sl_blame *blame, unsigned per_minute,
     return 0;
 }
 
-void sl_blame_done(struct sl_blame *blame)
+void sl_bad_token_done(struct sl_bad_token *blame)
 {
     if (blame->places)
         sl_alloc_free(blame->alloc, blame->places, SIZE);
     blame->places = NULL;
 }
 
-static uint64_t fingerprint(const struct sl_blame *blame,
+static uint64_t fingerprint(const struct sl_bad_token *blame,
                             const struct sl_ip *ip)
 {
     struct sl_ip net = sl_ip_prefix(ip, 64);
@@ -43,25 +43,27 @@ static uint64_t fingerprint(const struct sl_blame *blame,
     return who ? who : 1;
 }
 
-static struct sl_blame_place *set_of(const struct sl_blame *blame, uint64_t who)
+static struct sl_bad_token_place *set_of(const struct sl_bad_token *blame,
+                                         uint64_t who)
 {
     return &blame->places[who % SETS * WAYS];
 }
 
 /* What is owed. A time left behind by a faster clock is pulled back, or whoever
  * it is would wait until the clock is there again. */
-static sl_ns owed(const struct sl_blame *blame, struct sl_blame_place *place,
-                  sl_ns now)
+static sl_ns owed(const struct sl_bad_token *blame,
+                  struct sl_bad_token_place *place, sl_ns now)
 {
     if (place->over > now + blame->most)
         place->over = now + blame->most;
     return place->over > now ? place->over - now : 0;
 }
 
-bool sl_blame_holds(struct sl_blame *blame, const struct sl_ip *ip, sl_ns now)
+bool sl_bad_token_holds(struct sl_bad_token *blame, const struct sl_ip *ip,
+                        sl_ns now)
 {
     uint64_t who = fingerprint(blame, ip);
-    struct sl_blame_place *set = set_of(blame, who);
+    struct sl_bad_token_place *set = set_of(blame, who);
 
     for (unsigned i = 0; i < WAYS; i++)
         if (set[i].who == who)
@@ -69,10 +71,11 @@ bool sl_blame_holds(struct sl_blame *blame, const struct sl_ip *ip, sl_ns now)
     return false;
 }
 
-void sl_blame_note(struct sl_blame *blame, const struct sl_ip *ip, sl_ns now)
+void sl_bad_token_note(struct sl_bad_token *blame, const struct sl_ip *ip,
+                       sl_ns now)
 {
     uint64_t who = fingerprint(blame, ip);
-    struct sl_blame_place *set = set_of(blame, who), *place = &set[0];
+    struct sl_bad_token_place *set = set_of(blame, who), *place = &set[0];
     sl_ns owes;
 
     for (unsigned i = 0; i < WAYS; i++) {

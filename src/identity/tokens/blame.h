@@ -10,33 +10,36 @@
  * Invariant: from the next question on nobody waits longer than `most`, also
  * when the clock steps back.
  */
-#ifndef SL_BLAME_H
-#define SL_BLAME_H
+#ifndef SL_BAD_TOKEN_H
+#define SL_BAD_TOKEN_H
 
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/ip.h"
 
-struct sl_blame_place {
+struct sl_bad_token_place {
     uint64_t who; /* fingerprint; 0: nobody */
     sl_ns over;   /* when nothing is owed any more */
 };
 
-struct sl_blame {
+struct sl_bad_token {
     struct sl_hash_key secret;
     sl_ns step, most; /* owed for one; the most that is owed */
-    struct sl_blame_place *places;
+    struct sl_bad_token_place *places;
     const struct sl_alloc *alloc;
 };
 
 /* `per_minute` > 0, in bursts of a third of that. SLUICE_ENOMEM, SLUICE_ESYS.
  */
-SL_MUST_USE int sl_blame_init(struct sl_blame *blame, unsigned per_minute,
-                              const struct sl_alloc *alloc);
-void sl_blame_done(struct sl_blame *blame); /* one of zeros too */
+SL_MUST_USE int sl_bad_token_init(struct sl_bad_token *blame,
+                                  unsigned per_minute,
+                                  const struct sl_alloc *alloc);
+void sl_bad_token_done(struct sl_bad_token *blame); /* one of zeros too */
 
 /* Not const: a clock that stepped back is noticed here. */
-bool sl_blame_holds(struct sl_blame *blame, const struct sl_ip *ip, sl_ns now);
-void sl_blame_note(struct sl_blame *blame, const struct sl_ip *ip, sl_ns now);
+bool sl_bad_token_holds(struct sl_bad_token *blame, const struct sl_ip *ip,
+                        sl_ns now);
+void sl_bad_token_note(struct sl_bad_token *blame, const struct sl_ip *ip,
+                       sl_ns now);
 
 #endif

@@ -4,19 +4,19 @@
 #include <assert.h>
 #include <string.h>
 
-struct sl_recall_entry {
+struct sl_token_cache_entry {
     struct sl_digest digest;
     sl_ns from, until;
-    struct sl_recall_entry *chained;       /* the next of the chain */
-    struct sl_recall_entry *newer, *older; /* in the line of use */
-    size_t size;                           /* of all this */
-    sl_ns expires, begins;                 /* of the token */
+    struct sl_token_cache_entry *chained;       /* the next of the chain */
+    struct sl_token_cache_entry *newer, *older; /* in the line of use */
+    size_t size;                                /* of all this */
+    sl_ns expires, begins;                      /* of the token */
     unsigned claim_count;
     struct sl_claim claims[]; /* and their texts */
 };
 
-int sl_recall_init(struct sl_recall *recall, unsigned most,
-                   const struct sl_alloc *alloc)
+int sl_token_cache_init(struct sl_token_cache *recall, unsigned most,
+                        const struct sl_alloc *alloc)
 {
     unsigned chains = 1;
     size_t size;
@@ -24,8 +24,8 @@ int sl_recall_init(struct sl_recall *recall, unsigned most,
     while (chains < most)
         chains *= 2;
     size = chains * sizeof(recall->chains[0]);
-    *recall =
-        (struct sl_recall){.chain_count = chains, .most = most, .alloc = alloc};
+    *recall = (struct sl_token_cache){
+        .chain_count = chains, .most = most, .alloc = alloc};
     recall->chains = sl_alloc_new(alloc, size);
     if (!recall->chains)
         return SLUICE_ENOMEM;
@@ -33,19 +33,19 @@ int sl_recall_init(struct sl_recall *recall, unsigned most,
     return 0;
 }
 
-void sl_recall_done(struct sl_recall *recall)
+void sl_token_cache_done(struct sl_token_cache *recall)
 {
     if (!recall->chains)
         return;
-    sl_recall_forget(recall);
+    sl_token_cache_forget(recall);
     sl_alloc_free(recall->alloc, recall->chains,
                   recall->chain_count * sizeof(recall->chains[0]));
     recall->chains = NULL;
 }
 
 /* Digests of tokens that somebody signed: nobody can aim at a chain. */
-static struct sl_recall_entry **chain_of(const struct sl_recall *recall,
-                                         const struct sl_digest *digest)
+static struct sl_token_cache_entry **
+chain_of(const struct sl_token_cache *recall, const struct sl_digest *digest)
 {
     uint32_t first;
 
@@ -55,13 +55,15 @@ static struct sl_recall_entry **chain_of(const struct sl_recall *recall,
 
 /* ---- the line of use ---- */
 
-static void leave_line(struct sl_recall *recall, struct sl_recall_entry *entry)
+static void leave_line(struct sl_token_cache *recall,
+                       struct sl_token_cache_entry *entry)
 {
     *(entry->newer ? &entry->newer->older : &recall->newest) = entry->older;
     *(entry->older ? &entry->older->newer : &recall->oldest) = entry->newer;
 }
 
-static void enter_line(struct sl_recall *recall, struct sl_recall_entry *entry)
+static void enter_line(struct sl_token_cache *recall,
+                       struct sl_token_cache_entry *entry)
 {
     entry->newer = NULL;
     entry->older = recall->newest;
@@ -69,9 +71,10 @@ static void enter_line(struct sl_recall *recall, struct sl_recall_entry *entry)
     recall->newest = entry;
 }
 
-static void drop(struct sl_recall *recall, struct sl_recall_entry *entry)
+static void drop(struct sl_token_cache *recall,
+                 struct sl_token_cache_entry *entry)
 {
-    struct sl_recall_entry **link = chain_of(recall, &entry->digest);
+    struct sl_token_cache_entry **link = chain_of(recall, &entry->digest);
 
     while (*link != entry)
         link = &(*link)->chained;
@@ -82,7 +85,7 @@ static void drop(struct sl_recall *recall, struct sl_recall_entry *entry)
     sl_alloc_free(recall->alloc, entry, entry->size);
 }
 
-void sl_recall_forget(struct sl_recall *recall)
+void sl_token_cache_forget(struct sl_token_cache *recall)
 {
     while (recall->oldest)
         drop(recall, recall->oldest);
@@ -90,10 +93,11 @@ void sl_recall_forget(struct sl_recall *recall)
 
 /* ---- finding ---- */
 
-bool sl_recall_find(struct sl_recall *recall, const struct sl_digest *digest,
-                    sl_ns now, struct sl_token *ret)
+bool sl_token_cache_find(struct sl_token_cache *recall,
+                         const struct sl_digest *digest, sl_ns now,
+                         struct sl_token *ret)
 {
-    struct sl_recall_entry *entry = *chain_of(recall, digest);
+    struct sl_token_cache_entry *entry = *chain_of(recall, digest);
 
     while (entry && memcmp(&entry->digest, digest, sizeof(*digest)) != 0)
         entry = entry->chained;
@@ -117,7 +121,7 @@ bool sl_recall_find(struct sl_recall *recall, const struct sl_digest *digest,
 
 static size_t size_of(const struct sl_token *token)
 {
-    size_t size = sizeof(struct sl_recall_entry) +
+    size_t size = sizeof(struct sl_token_cache_entry) +
                   token->claim_count * sizeof(struct sl_claim);
 
     for (unsigned i = 0; i < token->claim_count; i++)
@@ -135,7 +139,7 @@ static struct sl_str put_text(char **at, struct sl_str text)
     return copy;
 }
 
-static void copy_claims(struct sl_recall_entry *entry,
+static void copy_claims(struct sl_token_cache_entry *entry,
                         const struct sl_token *token)
 {
     char *at = (char *)&entry->claims[token->claim_count];
@@ -150,25 +154,26 @@ static void copy_claims(struct sl_recall_entry *entry,
 }
 
 /* (2) */
-static void make_room(struct sl_recall *recall, size_t size)
+static void make_room(struct sl_token_cache *recall, size_t size)
 {
     while (recall->oldest &&
            (recall->count == recall->most ||
-            recall->bytes + size > (size_t)recall->most * SL_RECALL_BYTES))
+            recall->bytes + size > (size_t)recall->most * SL_TOKEN_CACHE_BYTES))
         drop(recall, recall->oldest);
 }
 
-void sl_recall_keep(struct sl_recall *recall, const struct sl_digest *digest,
-                    const struct sl_token *token, sl_ns from, sl_ns until)
+void sl_token_cache_keep(struct sl_token_cache *recall,
+                         const struct sl_digest *digest,
+                         const struct sl_token *token, sl_ns from, sl_ns until)
 {
     size_t size = size_of(token);
-    struct sl_recall_entry *entry = sl_alloc_new(recall->alloc, size);
-    struct sl_recall_entry **chain = chain_of(recall, digest);
+    struct sl_token_cache_entry *entry = sl_alloc_new(recall->alloc, size);
+    struct sl_token_cache_entry **chain = chain_of(recall, digest);
 
     if (!entry)
         return;
     make_room(recall, size);
-    *entry = (struct sl_recall_entry){
+    *entry = (struct sl_token_cache_entry){
         .digest = *digest, .from = from, .until = until, .size = size};
     copy_claims(entry, token);
     entry->chained = *chain;
@@ -178,9 +183,9 @@ void sl_recall_keep(struct sl_recall *recall, const struct sl_digest *digest,
     recall->bytes += size;
 }
 
-void sl_recall_check(const struct sl_recall *recall)
+void sl_token_cache_check(const struct sl_token_cache *recall)
 {
-    const struct sl_recall_entry *entry, *newer = NULL;
+    const struct sl_token_cache_entry *entry, *newer = NULL;
     size_t bytes = 0;
     unsigned count = 0, chained = 0;
 
@@ -199,7 +204,7 @@ void sl_recall_check(const struct sl_recall *recall)
     assert(count == recall->count && chained == count); /* (1) */
     assert(bytes == recall->bytes);
     assert(count <= recall->most);
-    assert(count <= 1 || bytes <= (size_t)recall->most * SL_RECALL_BYTES);
+    assert(count <= 1 || bytes <= (size_t)recall->most * SL_TOKEN_CACHE_BYTES);
     (void)bytes;
     (void)chained;
 }

@@ -44,33 +44,33 @@ struct sl_str sl_build_keep(struct sl_build *b, struct sl_str text)
 
 /* ---- values ---- */
 
-const struct sl_node *sl_build_scalar(const struct sl_node *map,
-                                      const char *key)
+const struct sl_yaml_node *sl_build_scalar(const struct sl_yaml_node *map,
+                                           const char *key)
 {
-    const struct sl_node *node = sl_node_get(map, key);
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, key);
 
     return node && node->kind == SL_NODE_SCALAR ? node : NULL;
 }
 
-struct sl_str sl_build_text(struct sl_build *b, const struct sl_node *map,
+struct sl_str sl_build_text(struct sl_build *b, const struct sl_yaml_node *map,
                             const char *key)
 {
-    const struct sl_node *node = sl_build_scalar(map, key);
+    const struct sl_yaml_node *node = sl_build_scalar(map, key);
 
     return node ? sl_build_keep(b, node->text) : SL_STR("");
 }
 
-bool sl_build_bool(const struct sl_node *map, const char *key, bool preset)
+bool sl_build_bool(const struct sl_yaml_node *map, const char *key, bool preset)
 {
-    const struct sl_node *node = sl_build_scalar(map, key);
+    const struct sl_yaml_node *node = sl_build_scalar(map, key);
 
     return node ? sl_str_eq(node->text, SL_STR("true")) : preset;
 }
 
-int sl_build_choice(const struct sl_node *map, const char *key,
+int sl_build_choice(const struct sl_yaml_node *map, const char *key,
                     const char *const *words, int count, int preset)
 {
-    const struct sl_node *node = sl_build_scalar(map, key);
+    const struct sl_yaml_node *node = sl_build_scalar(map, key);
 
     for (int i = 0; node && i < count; i++)
         if (sl_str_eq(node->text, sl_str_c(words[i])))
@@ -78,17 +78,17 @@ int sl_build_choice(const struct sl_node *map, const char *key,
     return preset;
 }
 
-bool sl_build_refused(const struct sl_node *node)
+bool sl_build_refused(const struct sl_yaml_node *node)
 {
     return node && node->refused;
 }
 
-struct sl_quoted sl_build_shown(const struct sl_node *node)
+struct sl_quoted sl_build_shown(const struct sl_yaml_node *node)
 {
     return sl_quote(node->substituted ? SL_STR("...") : node->text);
 }
 
-bool sl_build_ok(struct sl_build *b, const struct sl_node *node, int err,
+bool sl_build_ok(struct sl_build *b, const struct sl_yaml_node *node, int err,
                  const struct sl_diag *diag)
 {
     if (err == SLUICE_ENOMEM)
@@ -102,11 +102,11 @@ bool sl_build_ok(struct sl_build *b, const struct sl_node *node, int err,
     return err == 0;
 }
 
-uint64_t sl_build_number(struct sl_build *b, const struct sl_node *map,
+uint64_t sl_build_number(struct sl_build *b, const struct sl_yaml_node *map,
                          const char *key, uint64_t least, uint64_t most,
                          uint64_t preset)
 {
-    const struct sl_node *node = sl_build_scalar(map, key);
+    const struct sl_yaml_node *node = sl_build_scalar(map, key);
     struct sl_diag diag = {0};
     uint64_t number;
 
@@ -123,10 +123,10 @@ uint64_t sl_build_number(struct sl_build *b, const struct sl_node *map,
     return preset;
 }
 
-sl_ns sl_build_duration(struct sl_build *b, const struct sl_node *map,
+sl_ns sl_build_duration(struct sl_build *b, const struct sl_yaml_node *map,
                         const char *key, sl_ns preset)
 {
-    const struct sl_node *node = sl_build_scalar(map, key);
+    const struct sl_yaml_node *node = sl_build_scalar(map, key);
     struct sl_diag diag = {0};
     sl_ns span = preset;
 
@@ -137,34 +137,34 @@ sl_ns sl_build_duration(struct sl_build *b, const struct sl_node *map,
 }
 
 /* The first scalar from `item` on. */
-static const struct sl_node *pass_holes(const struct sl_node *item)
+static const struct sl_yaml_node *pass_holes(const struct sl_yaml_node *item)
 {
     while (item && item->kind != SL_NODE_SCALAR)
         item = item->next;
     return item;
 }
 
-const struct sl_node *sl_build_first(const struct sl_node *node)
+const struct sl_yaml_node *sl_build_first(const struct sl_yaml_node *node)
 {
     if (!node || node->kind == SL_NODE_SCALAR)
         return node;
     return node->kind == SL_NODE_LIST ? pass_holes(node->child) : NULL;
 }
 
-const struct sl_node *sl_build_next(const struct sl_node *node,
-                                    const struct sl_node *item)
+const struct sl_yaml_node *sl_build_next(const struct sl_yaml_node *node,
+                                         const struct sl_yaml_node *item)
 {
     return node == item ? NULL : pass_holes(item->next);
 }
 
-unsigned sl_build_most(const struct sl_node *node)
+unsigned sl_build_most(const struct sl_yaml_node *node)
 {
     if (!node)
         return 0;
     return node->kind == SL_NODE_SCALAR ? 1 : node->count;
 }
 
-bool sl_build_short(struct sl_build *b, const struct sl_node *list,
+bool sl_build_short(struct sl_build *b, const struct sl_yaml_node *list,
                     unsigned most, const char *what)
 {
     unsigned count = sl_build_most(list);
@@ -176,10 +176,10 @@ bool sl_build_short(struct sl_build *b, const struct sl_node *list,
     return false;
 }
 
-bool sl_build_twice(struct sl_build *b, const struct sl_node *list,
-                    const struct sl_node *item, const char *what)
+bool sl_build_twice(struct sl_build *b, const struct sl_yaml_node *list,
+                    const struct sl_yaml_node *item, const char *what)
 {
-    const struct sl_node *node = sl_build_first(list);
+    const struct sl_yaml_node *node = sl_build_first(list);
 
     /* Quadratic: only for lists whose length has been checked. */
     for (; node != item; node = sl_build_next(list, node))
@@ -213,7 +213,7 @@ static bool is_name(struct sl_str name)
 }
 
 static void refuse_name(struct sl_build *b, const char *what,
-                        struct sl_quoted name, struct sl_place place)
+                        struct sl_quoted name, struct sl_source_pos place)
 {
     sl_report_error(b->report, place,
                     "\"%s\" is no name for %s; a name has up to %d letters, "
@@ -223,7 +223,7 @@ static void refuse_name(struct sl_build *b, const char *what,
 }
 
 bool sl_build_name(struct sl_build *b, const char *what,
-                   const struct sl_node *node)
+                   const struct sl_yaml_node *node)
 {
     if (is_name(node->text))
         return true;
@@ -232,7 +232,7 @@ bool sl_build_name(struct sl_build *b, const char *what,
 }
 
 bool sl_build_key_name(struct sl_build *b, const char *what,
-                       const struct sl_node *node)
+                       const struct sl_yaml_node *node)
 {
     if (is_name(node->key))
         return true;
@@ -248,12 +248,12 @@ const char *sl_build_meant(struct sl_build *b, struct sl_diag *diag,
     if (!sl_report_full(b->report))
         meant = sl_names_nearest(names, typo);
     if (meant)
-        sl_hint(diag, "%s", meant);
+        sl_diag_hint(diag, "%s", meant);
     return meant;
 }
 
 int sl_build_find(struct sl_build *b, const struct sl_names *names,
-                  const struct sl_node *item, const char *what)
+                  const struct sl_yaml_node *item, const char *what)
 {
     int index = sl_names_find(names, item->text);
 

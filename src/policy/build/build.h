@@ -55,14 +55,14 @@ struct sl_build {
     struct sl_arena *arena;   /* &box->arena */
     struct sl_arena *scratch; /* the nodes'; dies with the build */
     struct sl_report *report;
-    const struct sl_node *root;
+    const struct sl_yaml_node *root;
     const struct sl_policy_options *options;
     bool no_memory;
 
-    bool has_plans;              /* some were written */
-    struct sl_rule *rules;       /* policy->rules, while they are made */
-    const struct sl_node **keys; /* by rule: `key` as written, or NULL */
-    bool *sound;                 /* by rule: its key can be judged */
+    bool has_plans;                   /* some were written */
+    struct sl_rule *rules;            /* policy->rules, while they are made */
+    const struct sl_yaml_node **keys; /* by rule: `key` as written, or NULL */
+    bool *sound;                      /* by rule: its key can be judged */
 };
 
 /* ---- memory ---- */
@@ -79,66 +79,67 @@ struct sl_str sl_build_keep(struct sl_build *b, struct sl_str text);
 /* ---- values ---- */
 
 /* The child of `map` if it is a scalar, or NULL. */
-const struct sl_node *sl_build_scalar(const struct sl_node *map,
-                                      const char *key);
+const struct sl_yaml_node *sl_build_scalar(const struct sl_yaml_node *map,
+                                           const char *key);
 
 /* Its text, kept; empty if it is not there. */
-struct sl_str sl_build_text(struct sl_build *b, const struct sl_node *map,
+struct sl_str sl_build_text(struct sl_build *b, const struct sl_yaml_node *map,
                             const char *key);
 
-bool sl_build_bool(const struct sl_node *map, const char *key, bool preset);
+bool sl_build_bool(const struct sl_yaml_node *map, const char *key,
+                   bool preset);
 
 /* Which of the words it is; `preset` if it is not there. */
-int sl_build_choice(const struct sl_node *map, const char *key,
+int sl_build_choice(const struct sl_yaml_node *map, const char *key,
                     const char *const *words, int count, int preset);
 
 /* Was it there, and the schema has emptied it? */
-bool sl_build_refused(const struct sl_node *node);
+bool sl_build_refused(const struct sl_yaml_node *node);
 
 /* The scalar, fit to be quoted; what came from ENV or FILE is not shown. */
-struct sl_quoted sl_build_shown(const struct sl_node *node);
+struct sl_quoted sl_build_shown(const struct sl_yaml_node *node);
 
 /* Did a parser that read `node` succeed? If not, say what it said. */
-bool sl_build_ok(struct sl_build *b, const struct sl_node *node, int err,
+bool sl_build_ok(struct sl_build *b, const struct sl_yaml_node *node, int err,
                  const struct sl_diag *diag);
 
 /* A number in [least, most]; `preset` if it is not there or was refused. */
-uint64_t sl_build_number(struct sl_build *b, const struct sl_node *map,
+uint64_t sl_build_number(struct sl_build *b, const struct sl_yaml_node *map,
                          const char *key, uint64_t least, uint64_t most,
                          uint64_t preset);
 
 /* A span of time; `preset` if it is not there. */
-sl_ns sl_build_duration(struct sl_build *b, const struct sl_node *map,
+sl_ns sl_build_duration(struct sl_build *b, const struct sl_yaml_node *map,
                         const char *key, sl_ns preset);
 
 /* The scalars of a list; a scalar is a list of itself. */
-const struct sl_node *sl_build_first(const struct sl_node *node);
-const struct sl_node *sl_build_next(const struct sl_node *node,
-                                    const struct sl_node *item);
+const struct sl_yaml_node *sl_build_first(const struct sl_yaml_node *node);
+const struct sl_yaml_node *sl_build_next(const struct sl_yaml_node *node,
+                                         const struct sl_yaml_node *item);
 
 /* How many nodes that walk can pass at most. */
-unsigned sl_build_most(const struct sl_node *node);
+unsigned sl_build_most(const struct sl_yaml_node *node);
 
 /* Has the list at most `most` items? If not, say so. */
-bool sl_build_short(struct sl_build *b, const struct sl_node *list,
+bool sl_build_short(struct sl_build *b, const struct sl_yaml_node *list,
                     unsigned most, const char *what);
 
 /* Was the same text in the (short) list before `item`? Then say so; `what` is
  * what the list has, "limit". */
-bool sl_build_twice(struct sl_build *b, const struct sl_node *list,
-                    const struct sl_node *item, const char *what);
+bool sl_build_twice(struct sl_build *b, const struct sl_yaml_node *list,
+                    const struct sl_yaml_node *item, const char *what);
 
 /* Is the scalar, or the key, [A-Za-z0-9][A-Za-z0-9._-]{0,63}? Names go into
  * headers, metrics and keys. If not, say so; `what` is "a limit". */
 bool sl_build_name(struct sl_build *b, const char *what,
-                   const struct sl_node *node);
+                   const struct sl_yaml_node *node);
 bool sl_build_key_name(struct sl_build *b, const char *what,
-                       const struct sl_node *node);
+                       const struct sl_yaml_node *node);
 
 /* The index of what `item` names, or -1 after saying that there is no such
  * `what` ("limit") and which was meant; silent if the names are unsure. */
 int sl_build_find(struct sl_build *b, const struct sl_names *names,
-                  const struct sl_node *item, const char *what);
+                  const struct sl_yaml_node *item, const char *what);
 
 /* Add what was meant and return it; or NULL, also if so many problems were
  * found that nobody would read it. */
@@ -152,25 +153,26 @@ const char *sl_build_meant(struct sl_build *b, struct sl_diag *diag,
 /* ---- shared by several parts ---- */
 
 /* The bits of a list of dialects; `preset` if there is none. */
-int sl_build_dialects(struct sl_build *b, const struct sl_node *node,
+int sl_build_dialects(struct sl_build *b, const struct sl_yaml_node *node,
                       int preset);
 
 /* A status from 400 to 599; `preset` if it is not there. */
-int sl_build_status(struct sl_build *b, const struct sl_node *map, int preset);
+int sl_build_status(struct sl_build *b, const struct sl_yaml_node *map,
+                    int preset);
 
 /* A message; no pieces if it is not there. */
-void sl_build_message(struct sl_build *b, const struct sl_node *map,
-                      struct sl_text *ret);
+void sl_build_message(struct sl_build *b, const struct sl_yaml_node *map,
+                      struct sl_template *ret);
 
 /* Numbers for each plan, from the child `key` of `limit`: `rate` or
  * `candidate` (rates.c). NULL if they can't be had; what is wrong was said. */
 const struct sl_plan_limit *sl_build_rates(struct sl_build *b,
                                            const struct sl_rule *rule,
-                                           const struct sl_node *limit,
+                                           const struct sl_yaml_node *limit,
                                            const char *key);
 
 /* `thresholds` of a limit (marks.c). */
-void sl_build_marks(struct sl_build *b, const struct sl_node *limit,
+void sl_build_marks(struct sl_build *b, const struct sl_yaml_node *limit,
                     struct sl_rule *rule);
 
 /* The smallest count and capacity over the plans that have numbers; false if
@@ -191,9 +193,9 @@ struct sl_str sl_build_name_of(struct sl_build *b, struct sl_str text);
 
 /* `descriptor` and `replaces` of a route, and the list of those that have the
  * first (descriptors.c). */
-void sl_build_descriptor(struct sl_build *b, const struct sl_node *list,
+void sl_build_descriptor(struct sl_build *b, const struct sl_yaml_node *list,
                          struct sl_route *route);
-void sl_build_replaces(struct sl_build *b, const struct sl_node *list,
+void sl_build_replaces(struct sl_build *b, const struct sl_yaml_node *list,
                        struct sl_route *route);
 void sl_build_index_descriptors(struct sl_build *b, const struct sl_route *list,
                                 unsigned count);
@@ -210,36 +212,36 @@ enum sl_sources_of {
     SL_OF_TOKENS,
     SL_OF_PLAN,
     SL_OF_ROLE,
-    SL_OF_GUARDS, /* headers of anybody's */
+    SL_OF_PRECHECKS, /* headers of anybody's */
 };
-void sl_build_sources(struct sl_build *b, const struct sl_node *node,
+void sl_build_sources(struct sl_build *b, const struct sl_yaml_node *node,
                       enum sl_sources_of of, struct sl_sources *ret);
 
 /* What a route asks before its limits (guards.c). */
-void sl_build_guards(struct sl_build *b, const struct sl_node *node,
+void sl_build_guards(struct sl_build *b, const struct sl_yaml_node *node,
                      struct sl_route *route);
 
 /* `guard` of a route, and the rule behind all others by which guards are kept
  * (guard.c). */
-void sl_build_guard(struct sl_build *b, const struct sl_node *node,
-                    const struct sl_route *route, struct sl_conflict *ret);
+void sl_build_guard(struct sl_build *b, const struct sl_yaml_node *node,
+                    const struct sl_route *route, struct sl_guard *ret);
 
 /* `identity: jwt` (tokens.c). */
-void sl_build_jwt(struct sl_build *b, const struct sl_node *identity);
+void sl_build_jwt(struct sl_build *b, const struct sl_yaml_node *identity);
 
 /* `identity: subjects` (subjects.c). NULL is allowed. */
-void sl_build_subjects(struct sl_build *b, const struct sl_node *node);
+void sl_build_subjects(struct sl_build *b, const struct sl_yaml_node *node);
 
 /* `hold_max`, and `hold` of a limit (holds.c). */
 void sl_build_hold_max(struct sl_build *b);
-void sl_build_hold(struct sl_build *b, const struct sl_node *node,
+void sl_build_hold(struct sl_build *b, const struct sl_yaml_node *node,
                    struct sl_rule *rule);
 
 /* `hold` of a limit of permits, or of a guard (holds.c). */
-sl_ns sl_build_hold_span(struct sl_build *b, const struct sl_node *node);
+sl_ns sl_build_hold_span(struct sl_build *b, const struct sl_yaml_node *node);
 
 /* `wait` of a route (holds.c). */
-void sl_build_wait(struct sl_build *b, const struct sl_node *node,
+void sl_build_wait(struct sl_build *b, const struct sl_yaml_node *node,
                    struct sl_route *route);
 
 /* ---- the parts, in their order ---- */

@@ -106,7 +106,7 @@ static void count_endpoints(struct sl_build *b, struct use *uses)
 }
 
 /* Where to say something about a rule's key. */
-static struct sl_place key_place(const struct sl_build *b, unsigned rule)
+static struct sl_source_pos key_place(const struct sl_build *b, unsigned rule)
 {
     return b->keys[rule] ? SL_AT(b->keys[rule]) : b->rules[rule].place;
 }
@@ -118,7 +118,7 @@ static int find_meeting(const struct sl_build *b, const struct use *uses,
 {
     for (unsigned i = 0; i < j; i++)
         if (b->sound[i] && (b->keys[i] || b->keys[j]) &&
-            sl_key_forms_meet(uses[i].form, uses[j].form))
+            sl_key_forms_collide(uses[i].form, uses[j].form))
             return (int)i;
     return -1;
 }
@@ -149,12 +149,13 @@ static void check_keys(struct sl_build *b, struct use *uses)
             sl_report_diag(b->report, key_place(b, j), &diag);
         i = err ? -1 : find_meeting(b, uses, j);
         if (i >= 0)
-            sl_hint(sl_report_error(
-                        b->report, key_place(b, b->keys[j] ? j : (unsigned)i),
-                        "limits \"%s\" and \"%s\" could share a state, since "
-                        "their keys can come out alike; put {name} into both",
-                        b->rules[i].name.at, b->rules[j].name.at),
-                    "%s", SL_KEY_DEFAULT);
+            sl_diag_hint(
+                sl_report_error(
+                    b->report, key_place(b, b->keys[j] ? j : (unsigned)i),
+                    "limits \"%s\" and \"%s\" could share a state, since "
+                    "their keys can come out alike; put {name} into both",
+                    b->rules[i].name.at, b->rules[j].name.at),
+                "%s", SL_KEY_DEFAULT);
     }
 }
 
@@ -246,7 +247,7 @@ static void check_guards(struct sl_build *b)
 
 static void check_slots(struct sl_build *b)
 {
-    struct sl_place place;
+    struct sl_source_pos place;
     struct sl_diag diag = {0};
 
     if (sl_slots_choose(b->policy, b->rules, b->scratch))
@@ -258,11 +259,11 @@ static void check_slots(struct sl_build *b)
 
 static void check_holds(struct sl_build *b)
 {
-    struct sl_place place;
+    struct sl_source_pos place;
     struct sl_diag diag = {0};
 
-    if (sl_stores_lacks_holds(b->policy->server.store) &&
-        sl_stores_check(b->policy, &place, &diag))
+    if (sl_store_support_lacks_holds(b->policy->server.store) &&
+        sl_store_support_check(b->policy, &place, &diag))
         sl_report_diag(b->report, place, &diag);
 }
 

@@ -8,7 +8,7 @@
 
 /* ---- one ---- */
 
-static bool read_part(struct sl_build *b, const struct sl_node *item,
+static bool read_part(struct sl_build *b, const struct sl_yaml_node *item,
                       struct sl_descriptor_part *ret)
 {
     struct sl_diag diag = {0};
@@ -18,11 +18,11 @@ static bool read_part(struct sl_build *b, const struct sl_node *item,
                        &diag);
 }
 
-static void read_parts(struct sl_build *b, const struct sl_node *list,
+static void read_parts(struct sl_build *b, const struct sl_yaml_node *list,
                        struct sl_descriptor_part *parts,
                        struct sl_descriptor *ret)
 {
-    const struct sl_node *item = sl_build_first(list);
+    const struct sl_yaml_node *item = sl_build_first(list);
 
     ret->domain = sl_build_keep(b, item->text);
     ret->parts = parts;
@@ -38,12 +38,13 @@ static void read_parts(struct sl_build *b, const struct sl_node *list,
 }
 
 /* "descriptor messaging message_type=marketing to_number" */
-static struct sl_str make_text(struct sl_build *b, const struct sl_node *list)
+static struct sl_str make_text(struct sl_build *b,
+                               const struct sl_yaml_node *list)
 {
     char text[TEXT_MOST] = "descriptor";
     size_t len = strlen(text);
 
-    for (const struct sl_node *item = sl_build_first(list); item;
+    for (const struct sl_yaml_node *item = sl_build_first(list); item;
          item = sl_build_next(list, item)) {
         int n = snprintf(text + len, sizeof(text) - len, " %.*s",
                          SL_STR_ARG(item->text));
@@ -55,7 +56,7 @@ static struct sl_str make_text(struct sl_build *b, const struct sl_node *list)
     return sl_build_keep(b, (struct sl_str){text, len});
 }
 
-void sl_build_descriptor(struct sl_build *b, const struct sl_node *list,
+void sl_build_descriptor(struct sl_build *b, const struct sl_yaml_node *list,
                          struct sl_route *route)
 {
     unsigned most = sl_build_most(list);
@@ -67,9 +68,9 @@ void sl_build_descriptor(struct sl_build *b, const struct sl_node *list,
                         "parts of a descriptor"))
         return;
     if (!sl_build_first(list) || sl_build_first(list)->text.len == 0) {
-        sl_hint(sl_report_error(b->report, SL_AT(list),
-                                "a descriptor begins with its domain"),
-                "descriptor: [messaging, to_number]");
+        sl_diag_hint(sl_report_error(b->report, SL_AT(list),
+                                     "a descriptor begins with its domain"),
+                     "descriptor: [messaging, to_number]");
         return;
     }
     parts = sl_build_take(b, most + 1, sizeof(*parts));
@@ -81,11 +82,11 @@ void sl_build_descriptor(struct sl_build *b, const struct sl_node *list,
         sl_build_name_of(b, sl_str_from(route->text, strlen("descriptor ")));
 }
 
-void sl_build_replaces(struct sl_build *b, const struct sl_node *list,
+void sl_build_replaces(struct sl_build *b, const struct sl_yaml_node *list,
                        struct sl_route *route)
 {
     const struct sl_rule **rules;
-    const struct sl_node *item;
+    const struct sl_yaml_node *item;
 
     if (!list)
         return;

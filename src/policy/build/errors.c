@@ -8,7 +8,8 @@
 
 /* The pieces of a body don't tell what came from outside, so it is printed
  * while its nodes are there. */
-static struct sl_str print_body(struct sl_build *b, const struct sl_node *body)
+static struct sl_str print_body(struct sl_build *b,
+                                const struct sl_yaml_node *body)
 {
     struct sl_str text = SL_STR("");
     struct sl_buf out;
@@ -58,36 +59,37 @@ static bool is_in(const struct family *family, int status)
     return *one != 0;
 }
 
-static int read_status(struct sl_build *b, const struct sl_node *node,
+static int read_status(struct sl_build *b, const struct sl_yaml_node *node,
                        const struct family *family)
 {
     int status = sl_build_status(b, node, 0);
-    const struct sl_node *text = sl_build_scalar(node, "status");
+    const struct sl_yaml_node *text = sl_build_scalar(node, "status");
 
     if (status == 0 || !text || is_in(family, status))
         return status;
-    sl_hint(sl_report_error(b->report, SL_AT(text),
-                            "a status of %s does not say \"%s\"; write %s",
-                            sl_build_shown(text).text, family->name,
-                            family->words),
-            "status: %d", family->usual);
+    sl_diag_hint(sl_report_error(b->report, SL_AT(text),
+                                 "a status of %s does not say \"%s\"; write %s",
+                                 sl_build_shown(text).text, family->name,
+                                 family->words),
+                 "status: %d", family->usual);
     return 0;
 }
 
 void sl_build_errors(struct sl_build *b)
 {
-    const struct sl_node *errors = sl_node_get(b->root, "errors");
+    const struct sl_yaml_node *errors = sl_yaml_node_get(b->root, "errors");
 
     for (int i = 0; i < SL_ERRORS; i++) {
-        const struct sl_node *node = sl_node_get(errors, families[i].name);
-        const struct sl_node *body = sl_node_get(node, "body");
+        const struct sl_yaml_node *node =
+            sl_yaml_node_get(errors, families[i].name);
+        const struct sl_yaml_node *body = sl_yaml_node_get(node, "body");
         struct sl_error_form *form = &b->policy->errors[i];
         int err;
 
         form->status = read_status(b, node, &families[i]);
         if (!body || body->kind == SL_NODE_EMPTY)
             continue;
-        err = sl_text_read_body(body, b->arena, &form->body, b->report);
+        err = sl_template_read_body(body, b->arena, &form->body, b->report);
         if (err == SLUICE_ENOMEM)
             b->no_memory = true;
         form->has_body = !err;

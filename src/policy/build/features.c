@@ -33,7 +33,7 @@ static bool is_one(const char *value, const char *const words[3])
 }
 
 /* The environment goes before the file: it is what one reaches for at night. */
-static void ask_environment(struct sl_build *b, const struct sl_node *node,
+static void ask_environment(struct sl_build *b, const struct sl_yaml_node *node,
                             struct sl_feature *feature)
 {
     static const char *const on[] = {"true", "on", "1"};
@@ -57,7 +57,7 @@ static void ask_environment(struct sl_build *b, const struct sl_node *node,
                         name, value);
 }
 
-static void read_feature(struct sl_build *b, const struct sl_node *node,
+static void read_feature(struct sl_build *b, const struct sl_yaml_node *node,
                          struct sl_feature *feature)
 {
     bool good = sl_build_key_name(b, "a feature", node);
@@ -73,7 +73,7 @@ static void read_feature(struct sl_build *b, const struct sl_node *node,
 
 /* Two features that one variable switches can't be told apart at night. */
 static void refuse_same_variables(struct sl_build *b,
-                                  const struct sl_node *node)
+                                  const struct sl_yaml_node *node)
 {
     struct sl_names names;
     char text[VARIABLE_MAX];
@@ -83,7 +83,7 @@ static void refuse_same_variables(struct sl_build *b,
         b->no_memory = true;
         return;
     }
-    for (const struct sl_node *n = node->child; n; n = n->next, i++) {
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next, i++) {
         char *copy;
 
         name_variable(n->key, text);
@@ -106,7 +106,7 @@ static void refuse_same_variables(struct sl_build *b,
 
 void sl_build_features(struct sl_build *b)
 {
-    const struct sl_node *node = sl_node_get(b->root, "features");
+    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "features");
     struct sl_feature *list;
     unsigned i = 0;
 
@@ -126,7 +126,7 @@ void sl_build_features(struct sl_build *b)
         b->no_memory = true;
         return;
     }
-    for (const struct sl_node *n = node->child; n; n = n->next, i++) {
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next, i++) {
         read_feature(b, n, &list[i]);
         sl_names_add(&b->box->features, list[i].name, i, SL_AT_KEY(n));
     }

@@ -13,7 +13,7 @@ static const char *const dialects[] = {
 #define NONE (SL_LEN(dialects) - 1)
 
 /* Which of the dialects; the schema has let no other word through. */
-static int find_dialect(const struct sl_node *item)
+static int find_dialect(const struct sl_yaml_node *item)
 {
     int i = 0;
 
@@ -22,10 +22,10 @@ static int find_dialect(const struct sl_node *item)
     return i;
 }
 
-int sl_build_dialects(struct sl_build *b, const struct sl_node *node,
+int sl_build_dialects(struct sl_build *b, const struct sl_yaml_node *node,
                       int preset)
 {
-    const struct sl_node *item, *none = NULL;
+    const struct sl_yaml_node *item, *none = NULL;
     int bits = 0;
 
     if (!node || node->kind == SL_NODE_EMPTY ||
@@ -48,25 +48,26 @@ int sl_build_dialects(struct sl_build *b, const struct sl_node *node,
     return bits;
 }
 
-int sl_build_status(struct sl_build *b, const struct sl_node *map, int preset)
+int sl_build_status(struct sl_build *b, const struct sl_yaml_node *map,
+                    int preset)
 {
     return (int)sl_build_number(b, map, "status", 400, 599, (uint64_t)preset);
 }
 
-void sl_build_message(struct sl_build *b, const struct sl_node *map,
-                      struct sl_text *ret)
+void sl_build_message(struct sl_build *b, const struct sl_yaml_node *map,
+                      struct sl_template *ret)
 {
-    const struct sl_node *node = sl_build_scalar(map, "message");
+    const struct sl_yaml_node *node = sl_build_scalar(map, "message");
     struct sl_diag diag = {0};
 
     if (node)
         (void)sl_build_ok(
-            b, node, sl_text_read(node->text, b->arena, ret, &diag), &diag);
+            b, node, sl_template_read(node->text, b->arena, ret, &diag), &diag);
 }
 
 void sl_build_general(struct sl_build *b)
 {
-    const struct sl_node *env = sl_build_scalar(b->root, "env");
+    const struct sl_yaml_node *env = sl_build_scalar(b->root, "env");
     struct sl_policy *policy = b->policy;
 
     policy->env = SL_STR("default");
@@ -77,8 +78,8 @@ void sl_build_general(struct sl_build *b)
         (enum sl_mode)sl_build_choice(b->root, "mode", sl_mode_words, 3, 0);
     policy->reset =
         (enum sl_reset)sl_build_choice(b->root, "reset", sl_reset_words, 2, 0);
-    policy->dialects =
-        sl_build_dialects(b, sl_node_get(b->root, "headers"), DIALECTS_PRESET);
+    policy->dialects = sl_build_dialects(
+        b, sl_yaml_node_get(b->root, "headers"), DIALECTS_PRESET);
     sl_build_hold_max(b);
     policy->file = sl_build_keep(b, sl_str_c(b->report->file));
 }

@@ -15,9 +15,9 @@
 
 struct reading {
     struct sl_build *b;
-    const struct sl_node *node; /* the text */
-    struct sl_str text;         /* of it, what is not read yet */
-    struct sl_conflict_piece *pieces;
+    const struct sl_yaml_node *node; /* the text */
+    struct sl_str text;              /* of it, what is not read yet */
+    struct sl_guard_piece *pieces;
     unsigned count, values;
     bool parted; /* from the value before, or there was none */
 };
@@ -73,12 +73,12 @@ static const struct sl_require *read_header(struct reading *r,
                                             struct sl_str word)
 {
     struct sl_sources sources = {0};
-    struct sl_node item = *r->node;
+    struct sl_yaml_node item = *r->node;
     struct sl_require *require;
 
     item.text = sl_build_keep(r->b, word);
     item.next = NULL;
-    sl_build_sources(r->b, &item, SL_OF_GUARDS, &sources);
+    sl_build_sources(r->b, &item, SL_OF_PRECHECKS, &sources);
     require = sl_build_take(r->b, 1, sizeof(*require));
     if (!require || sources.count == 0)
         return NULL;
@@ -89,7 +89,7 @@ static const struct sl_require *read_header(struct reading *r,
 }
 
 static bool read_scope(struct reading *r, struct sl_str word,
-                       struct sl_conflict_piece *piece)
+                       struct sl_guard_piece *piece)
 {
     int scope = sl_names_find(&r->b->box->scopes, word);
 
@@ -99,19 +99,20 @@ static bool read_scope(struct reading *r, struct sl_str word,
         return true;
     }
     if (!r->b->box->scopes.unsure)
-        sl_hint(sl_report_error(r->b->report, SL_AT(r->node),
-                                "{%s} is no placeholder of a guard; there are "
-                                "{header.NAME}, {user}, {org}, {ip} and the "
-                                "scopes that `identity` names",
-                                sl_quote(word).text),
-                "{header.%s}", sl_quote(word).text);
+        sl_diag_hint(
+            sl_report_error(r->b->report, SL_AT(r->node),
+                            "{%s} is no placeholder of a guard; there are "
+                            "{header.NAME}, {user}, {org}, {ip} and the "
+                            "scopes that `identity` names",
+                            sl_quote(word).text),
+            "{header.%s}", sl_quote(word).text);
     return false;
 }
 
 static bool read_value(struct reading *r)
 {
     static const char header[] = "header.";
-    struct sl_conflict_piece *piece = &r->pieces[r->count];
+    struct sl_guard_piece *piece = &r->pieces[r->count];
     struct sl_str word = sl_str_from(r->text, 1);
     const char *end = word.len ? memchr(word.at, '}', word.len) : NULL;
 
@@ -167,16 +168,17 @@ static bool read_literal(struct reading *r)
     return room != NULL;
 }
 
-static void read_key(struct reading *r, struct sl_conflict *ret)
+static void read_key(struct reading *r, struct sl_guard *ret)
 {
     size_t len = r->text.len;
     bool good = true;
 
     if (len == 0 || len > SL_KEY_TEXT) {
-        sl_hint(sl_report_error(r->b->report, SL_AT(r->node),
-                                "a guard's key has from 1 to %d bytes, not %zu",
-                                SL_KEY_TEXT, len),
-                "finalize:{header.x-recording-id}");
+        sl_diag_hint(
+            sl_report_error(r->b->report, SL_AT(r->node),
+                            "a guard's key has from 1 to %d bytes, not %zu",
+                            SL_KEY_TEXT, len),
+            "finalize:{header.x-recording-id}");
         return;
     }
     r->pieces = sl_build_take(r->b, len, sizeof(*r->pieces));
@@ -188,12 +190,13 @@ static void read_key(struct reading *r, struct sl_conflict *ret)
 
 /* ---- all of it ---- */
 
-void sl_build_guard(struct sl_build *b, const struct sl_node *node,
-                    const struct sl_route *route, struct sl_conflict *ret)
+void sl_build_guard(struct sl_build *b, const struct sl_yaml_node *node,
+                    const struct sl_route *route, struct sl_guard *ret)
 {
     static const char *const words[] = {"deny", "skip"};
     bool is_map = node && node->kind == SL_NODE_MAP;
-    const struct sl_node *key = is_map ? sl_build_scalar(node, "key") : node;
+    const struct sl_yaml_node *key =
+        is_map ? sl_build_scalar(node, "key") : node;
     struct reading r = {.b = b, .node = key, .parted = true};
 
     if (!key || key->kind != SL_NODE_SCALAR)

@@ -22,11 +22,11 @@
 /* ---- headers ---- */
 
 /* The header that `node` or its key names: "header.x-event-id". */
-static struct sl_str read_header(struct sl_build *b, const struct sl_node *node,
-                                 bool by_key)
+static struct sl_str read_header(struct sl_build *b,
+                                 const struct sl_yaml_node *node, bool by_key)
 {
     struct sl_sources sources = {0};
-    struct sl_node item = *node;
+    struct sl_yaml_node item = *node;
 
     if (by_key) {
         item.text = node->key;
@@ -35,32 +35,33 @@ static struct sl_str read_header(struct sl_build *b, const struct sl_node *node,
     }
     item.kind = SL_NODE_SCALAR;
     item.next = NULL;
-    sl_build_sources(b, &item, SL_OF_GUARDS, &sources);
+    sl_build_sources(b, &item, SL_OF_PRECHECKS, &sources);
     return sources.count > 0 ? sources.list[0].name : SL_STR("");
 }
 
 /* A span in (0, most]; `preset` if it is not there. */
-static sl_ns read_span(struct sl_build *b, const struct sl_node *map,
+static sl_ns read_span(struct sl_build *b, const struct sl_yaml_node *map,
                        const char *key, sl_ns preset, sl_ns most)
 {
-    const struct sl_node *node = sl_build_scalar(map, key);
+    const struct sl_yaml_node *node = sl_build_scalar(map, key);
     sl_ns span = sl_build_duration(b, map, key, preset);
     char longest[32], usual[32];
 
     if (!node || (span > 0 && span <= most))
         return span;
-    sl_hint(sl_report_error(b->report, SL_AT(node),
-                            "`%s` is more than nothing and at most %s, and "
-                            "\"%.64s\" is not",
-                            key, sl_format_duration(most, longest),
-                            sl_build_shown(node).text),
-            "%s: %s", key, sl_format_duration(preset, usual));
+    sl_diag_hint(
+        sl_report_error(b->report, SL_AT(node),
+                        "`%s` is more than nothing and at most %s, and "
+                        "\"%.64s\" is not",
+                        key, sl_format_duration(most, longest),
+                        sl_build_shown(node).text),
+        "%s: %s", key, sl_format_duration(preset, usual));
     return preset;
 }
 
 /* ---- verify ---- */
 
-static void read_secret(struct sl_build *b, const struct sl_node *item,
+static void read_secret(struct sl_build *b, const struct sl_yaml_node *item,
                         enum sl_webhook_scheme scheme, struct sl_str *ret)
 {
     uint8_t *room = sl_build_take(b, item->text.len + 1, 1);
@@ -82,10 +83,10 @@ static void read_secret(struct sl_build *b, const struct sl_node *item,
                         ret->len, SECRET_MIN);
 }
 
-static void read_secrets(struct sl_build *b, const struct sl_node *list,
+static void read_secrets(struct sl_build *b, const struct sl_yaml_node *list,
                          struct sl_webhook_rules *rules)
 {
-    const struct sl_node *item;
+    const struct sl_yaml_node *item;
     struct sl_str *secrets;
 
     if (!list || list->kind == SL_NODE_EMPTY ||
@@ -120,13 +121,13 @@ static struct sl_str join(struct sl_build *b, struct sl_str name,
 }
 
 /* Of standard-webhooks `header` is what three of them begin with. */
-static void name_headers(struct sl_build *b, const struct sl_node *node,
+static void name_headers(struct sl_build *b, const struct sl_yaml_node *node,
                          struct sl_verify *verify)
 {
     static const char *const usual[] = {"webhook", "stripe-signature",
                                         "x-hub-signature-256"};
     static const char *const behind[] = {"-id", "-timestamp", "-signature"};
-    const struct sl_node *header = sl_build_scalar(node, "header");
+    const struct sl_yaml_node *header = sl_build_scalar(node, "header");
     struct sl_str name = sl_str_c(usual[verify->rules.scheme]);
 
     if (header && sl_build_name(b, "a header", header) &&
@@ -142,7 +143,7 @@ static void name_headers(struct sl_build *b, const struct sl_node *node,
         verify->names[i] = join(b, name, behind[i]);
 }
 
-static void read_verify(struct sl_build *b, const struct sl_node *node,
+static void read_verify(struct sl_build *b, const struct sl_yaml_node *node,
                         struct sl_verify *verify)
 {
     int scheme = sl_build_choice(node, "scheme", sl_webhook_words,
@@ -156,22 +157,22 @@ static void read_verify(struct sl_build *b, const struct sl_node *node,
     verify->rules.scheme = (enum sl_webhook_scheme)scheme;
     verify->rules.tolerance =
         read_span(b, node, "tolerance", TOLERANCE, TOLERANCE_MAX);
-    read_secrets(b, sl_node_get(node, "secret"), &verify->rules);
+    read_secrets(b, sl_yaml_node_get(node, "secret"), &verify->rules);
     name_headers(b, node, verify);
 }
 
 /* ---- dedupe ---- */
 
-static bool read_trait(struct sl_build *b, const struct sl_node *item,
-                       struct sl_trait *ret)
+static bool read_trait(struct sl_build *b, const struct sl_yaml_node *item,
+                       struct sl_dedupe_field *ret)
 {
-    for (unsigned i = 0; i < SL_LEN(sl_trait_words); i++)
-        if (sl_str_eq(item->text, sl_str_c(sl_trait_words[i]))) {
-            ret->kind = (enum sl_trait_kind)i;
+    for (unsigned i = 0; i < SL_LEN(sl_dedupe_field_words); i++)
+        if (sl_str_eq(item->text, sl_str_c(sl_dedupe_field_words[i]))) {
+            ret->kind = (enum sl_dedupe_field_kind)i;
             return true;
         }
     if (item->text.len > 7 && memcmp(item->text.at, "header.", 7) == 0) {
-        ret->kind = SL_TRAIT_HEADER;
+        ret->kind = SL_DEDUPE_FIELD_HEADER;
         ret->header = read_header(b, item, false);
         return ret->header.len > 0;
     }
@@ -182,22 +183,23 @@ static bool read_trait(struct sl_build *b, const struct sl_node *item,
     return false;
 }
 
-static void read_traits(struct sl_build *b, const struct sl_node *list,
+static void read_traits(struct sl_build *b, const struct sl_yaml_node *list,
                         struct sl_dedupe *dedupe)
 {
-    static const struct sl_trait usual[] = {{.kind = SL_TRAIT_METHOD},
-                                            {.kind = SL_TRAIT_PATH},
-                                            {.kind = SL_TRAIT_COST},
-                                            {.kind = SL_TRAIT_BODY}};
-    const struct sl_node *item;
-    struct sl_trait *traits;
+    static const struct sl_dedupe_field usual[] = {
+        {.kind = SL_DEDUPE_FIELD_METHOD},
+        {.kind = SL_DEDUPE_FIELD_PATH},
+        {.kind = SL_DEDUPE_FIELD_COST},
+        {.kind = SL_DEDUPE_FIELD_BODY}};
+    const struct sl_yaml_node *item;
+    struct sl_dedupe_field *traits;
 
     dedupe->traits = usual;
     dedupe->trait_count = SL_LEN(usual);
     if (!list || list->kind == SL_NODE_EMPTY ||
-        !sl_build_short(b, list, SL_TRAITS_MAX, "traits"))
+        !sl_build_short(b, list, SL_DEDUPE_FIELDS_MAX, "traits"))
         return;
-    traits = sl_build_take(b, SL_TRAITS_MAX, sizeof(*traits));
+    traits = sl_build_take(b, SL_DEDUPE_FIELDS_MAX, sizeof(*traits));
     if (!traits)
         return;
     dedupe->traits = traits;
@@ -208,11 +210,12 @@ static void read_traits(struct sl_build *b, const struct sl_node *list,
             dedupe->trait_count++;
 }
 
-static void read_dedupe(struct sl_build *b, const struct sl_node *node,
+static void read_dedupe(struct sl_build *b, const struct sl_yaml_node *node,
                         struct sl_dedupe *dedupe)
 {
     bool is_map = node && node->kind == SL_NODE_MAP;
-    const struct sl_node *key = is_map ? sl_build_scalar(node, "key") : node;
+    const struct sl_yaml_node *key =
+        is_map ? sl_build_scalar(node, "key") : node;
 
     if (!key || key->kind != SL_NODE_SCALAR)
         return;
@@ -221,16 +224,16 @@ static void read_dedupe(struct sl_build *b, const struct sl_node *node,
     dedupe->life = read_span(b, node, "life", LIFE, LIFE_MAX);
     dedupe->repeats =
         (unsigned)sl_build_number(b, node, "repeats", 1, REPEATS_MAX, REPEATS);
-    read_traits(b, sl_node_get(node, "fingerprint"), dedupe);
+    read_traits(b, sl_yaml_node_get(node, "fingerprint"), dedupe);
 }
 
 /* ---- require ---- */
 
 /* A count or a size: 10k, 5GB. */
-static bool read_amount(struct sl_build *b, const struct sl_node *map,
+static bool read_amount(struct sl_build *b, const struct sl_yaml_node *map,
                         const char *key, uint64_t *ret)
 {
-    const struct sl_node *node = sl_build_scalar(map, key);
+    const struct sl_yaml_node *node = sl_build_scalar(map, key);
     struct sl_diag diag = {0};
 
     if (!node)
@@ -250,25 +253,25 @@ static bool read_amount(struct sl_build *b, const struct sl_node *map,
     return false;
 }
 
-static void check_bounds(struct sl_build *b, const struct sl_node *node,
+static void check_bounds(struct sl_build *b, const struct sl_yaml_node *node,
                          const struct sl_require *require)
 {
     if (require->has_min && require->has_max && require->min > require->max)
-        sl_report_error(b->report, SL_AT(sl_node_get(node, "max")),
+        sl_report_error(b->report, SL_AT(sl_yaml_node_get(node, "max")),
                         "nothing lies between `min` and this `max`");
-    if (!sl_node_get(node, "min") && !sl_node_get(node, "max") &&
-        !sl_node_get(node, "equals"))
-        sl_hint(sl_report_error(b->report, SL_AT_KEY(node),
-                                "this asks nothing of the header; write a "
-                                "bound"),
-                "max: 5GB");
+    if (!sl_yaml_node_get(node, "min") && !sl_yaml_node_get(node, "max") &&
+        !sl_yaml_node_get(node, "equals"))
+        sl_diag_hint(sl_report_error(b->report, SL_AT_KEY(node),
+                                     "this asks nothing of the header; write a "
+                                     "bound"),
+                     "max: 5GB");
 }
 
-static void read_require(struct sl_build *b, const struct sl_node *node,
+static void read_require(struct sl_build *b, const struct sl_yaml_node *node,
                          struct sl_require *ret)
 {
-    const struct sl_node *equals = sl_build_scalar(node, "equals");
-    const struct sl_node *code = sl_build_scalar(node, "code");
+    const struct sl_yaml_node *equals = sl_build_scalar(node, "equals");
+    const struct sl_yaml_node *code = sl_build_scalar(node, "code");
 
     if (node->kind != SL_NODE_MAP)
         return;
@@ -287,8 +290,8 @@ static void read_require(struct sl_build *b, const struct sl_node *node,
     check_bounds(b, node, ret);
 }
 
-static void read_requires(struct sl_build *b, const struct sl_node *node,
-                          struct sl_guards *guards)
+static void read_requires(struct sl_build *b, const struct sl_yaml_node *node,
+                          struct sl_prechecks *guards)
 {
     struct sl_require *list;
 
@@ -299,14 +302,15 @@ static void read_requires(struct sl_build *b, const struct sl_node *node,
     if (!list)
         return;
     guards->requires = list;
-    for (const struct sl_node *n = node->child; n; n = n->next)
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next)
         read_require(b, n, &list[guards->require_count++]);
 }
 
 /* ---- backlog ---- */
 
 /* Routes that lead to the same work share one. */
-static unsigned find_backlog(struct sl_build *b, const struct sl_node *node,
+static unsigned find_backlog(struct sl_build *b,
+                             const struct sl_yaml_node *node,
                              struct sl_str name)
 {
     struct sl_policy *policy = b->policy;
@@ -331,10 +335,10 @@ static unsigned find_backlog(struct sl_build *b, const struct sl_node *node,
     return policy->backlog_count++;
 }
 
-static void read_backlog(struct sl_build *b, const struct sl_node *node,
+static void read_backlog(struct sl_build *b, const struct sl_yaml_node *node,
                          struct sl_str endpoint, struct sl_backlog *ret)
 {
-    const struct sl_node *name, *max;
+    const struct sl_yaml_node *name, *max;
     struct sl_diag diag = {0};
 
     if (!node || node->kind != SL_NODE_MAP)
@@ -354,25 +358,25 @@ static void read_backlog(struct sl_build *b, const struct sl_node *node,
 
 /* ---- all of them ---- */
 
-void sl_build_guards(struct sl_build *b, const struct sl_node *node,
+void sl_build_guards(struct sl_build *b, const struct sl_yaml_node *node,
                      struct sl_route *route)
 {
     static const char *const keys[] = {"verify", "dedupe", "require", "backlog",
                                        "guard"};
-    struct sl_guards *guards;
+    struct sl_prechecks *guards;
     bool any = false;
 
     for (size_t i = 0; i < SL_LEN(keys); i++)
-        any = any || sl_node_get(node, keys[i]);
+        any = any || sl_yaml_node_get(node, keys[i]);
     guards = any ? sl_build_take(b, 1, sizeof(*guards)) : NULL;
     if (!guards)
         return;
     guards->next = b->policy->guarded;
     b->policy->guarded = route->guards = guards;
-    read_verify(b, sl_node_get(node, "verify"), &guards->verify);
-    read_dedupe(b, sl_node_get(node, "dedupe"), &guards->dedupe);
-    read_requires(b, sl_node_get(node, "require"), guards);
-    read_backlog(b, sl_node_get(node, "backlog"), route->endpoint,
+    read_verify(b, sl_yaml_node_get(node, "verify"), &guards->verify);
+    read_dedupe(b, sl_yaml_node_get(node, "dedupe"), &guards->dedupe);
+    read_requires(b, sl_yaml_node_get(node, "require"), guards);
+    read_backlog(b, sl_yaml_node_get(node, "backlog"), route->endpoint,
                  &guards->backlog);
-    sl_build_guard(b, sl_node_get(node, "guard"), route, &guards->guard);
+    sl_build_guard(b, sl_yaml_node_get(node, "guard"), route, &guards->guard);
 }

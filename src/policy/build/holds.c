@@ -10,11 +10,11 @@
 #define HOLD_LONGEST    (30 * 24 * 3600 * SL_S)
 
 /* Neither nothing nor for ever. `most` is what `limit` allows. */
-static sl_ns read_span(struct sl_build *b, const struct sl_node *map,
+static sl_ns read_span(struct sl_build *b, const struct sl_yaml_node *map,
                        const char *key, sl_ns preset, sl_ns most,
                        const char *limit)
 {
-    const struct sl_node *node = sl_build_scalar(map, key);
+    const struct sl_yaml_node *node = sl_build_scalar(map, key);
     sl_ns span = sl_build_duration(b, map, key, preset);
     char text[32];
 
@@ -32,14 +32,14 @@ void sl_build_hold_max(struct sl_build *b)
         read_span(b, b->root, "hold_max", HOLD_MAX_PRESET, HOLD_LONGEST, "");
 }
 
-void sl_build_wait(struct sl_build *b, const struct sl_node *node,
+void sl_build_wait(struct sl_build *b, const struct sl_yaml_node *node,
                    struct sl_route *route)
 {
     if (sl_build_scalar(node, "wait"))
         route->wait = read_span(b, node, "wait", 0, WAIT_LONGEST, "");
 }
 
-sl_ns sl_build_hold_span(struct sl_build *b, const struct sl_node *node)
+sl_ns sl_build_hold_span(struct sl_build *b, const struct sl_yaml_node *node)
 {
     sl_ns most = b->policy->hold_max;
 
@@ -47,10 +47,10 @@ sl_ns sl_build_hold_span(struct sl_build *b, const struct sl_node *node)
                      most, ", the policy's `hold_max`");
 }
 
-void sl_build_hold(struct sl_build *b, const struct sl_node *node,
+void sl_build_hold(struct sl_build *b, const struct sl_yaml_node *node,
                    struct sl_rule *rule)
 {
-    const struct sl_node *hold = sl_build_scalar(node, "hold");
+    const struct sl_yaml_node *hold = sl_build_scalar(node, "hold");
 
     rule->queue = (unsigned)sl_build_number(b, node, "queue", 1, QUEUE_MOST,
                                             QUEUE_PRESET);

@@ -38,7 +38,8 @@ static bool is_token(char c)
 
 /* Many servers take X_User for X-User, so a client could write the name that a
  * proxy takes care to overwrite: no door looks at such headers. */
-static void refuse_underscore(struct sl_build *b, const struct sl_node *item,
+static void refuse_underscore(struct sl_build *b,
+                              const struct sl_yaml_node *item,
                               struct sl_str name)
 {
     char meant[257];
@@ -46,15 +47,16 @@ static void refuse_underscore(struct sl_build *b, const struct sl_node *item,
     snprintf(meant, sizeof(meant), "%.*s", SL_STR_ARG(name));
     for (char *c = meant; *c; c++)
         *c = (char)(*c == '_' ? '-' : *c);
-    sl_hint(sl_report_error(b->report, SL_AT(item),
-                            "\"%.64s\" is never looked at: headers with an "
-                            "underscore are dropped, since many servers take "
-                            "it for a hyphen",
-                            sl_build_shown(item).text),
-            "header.%.64s", meant);
+    sl_diag_hint(
+        sl_report_error(b->report, SL_AT(item),
+                        "\"%.64s\" is never looked at: headers with an "
+                        "underscore are dropped, since many servers take "
+                        "it for a hyphen",
+                        sl_build_shown(item).text),
+        "header.%.64s", meant);
 }
 
-static void read_header(struct sl_build *b, const struct sl_node *item,
+static void read_header(struct sl_build *b, const struct sl_yaml_node *item,
                         struct sl_source *ret)
 {
     struct sl_str name = sl_str_from(item->text, strlen("header."));
@@ -82,7 +84,7 @@ static void read_header(struct sl_build *b, const struct sl_node *item,
 }
 
 /* A cookie's name counts in exactly its spelling (RFC 6265). */
-static void read_cookie(struct sl_build *b, const struct sl_node *item,
+static void read_cookie(struct sl_build *b, const struct sl_yaml_node *item,
                         struct sl_source *ret)
 {
     struct sl_str name = sl_str_from(item->text, strlen("cookie."));
@@ -100,7 +102,7 @@ static void read_cookie(struct sl_build *b, const struct sl_node *item,
 }
 
 /* Some providers name their claims by URLs, so that anything visible goes. */
-static void read_claim(struct sl_build *b, const struct sl_node *item,
+static void read_claim(struct sl_build *b, const struct sl_yaml_node *item,
                        struct sl_source *ret)
 {
     struct sl_str path = sl_str_from(item->text, strlen("jwt."));
@@ -118,7 +120,7 @@ static void read_claim(struct sl_build *b, const struct sl_node *item,
 }
 
 /* header.NAME for "heade.NAME" and "NAME". */
-static void hint_source(struct sl_diag *diag, const struct sl_node *item)
+static void hint_source(struct sl_diag *diag, const struct sl_yaml_node *item)
 {
     static const char *const kinds[] = {"header", "ip", "cookie", "jwt",
                                         "subject"};
@@ -129,12 +131,12 @@ static void hint_source(struct sl_diag *diag, const struct sl_node *item)
     if (item->substituted || item->text.len > SL_NAME_MAX)
         return;
     if (meant && len < item->text.len)
-        sl_hint(diag, "%s%s", meant, item->text.at + len);
+        sl_diag_hint(diag, "%s%s", meant, item->text.at + len);
     else if (!meant && len == item->text.len)
-        sl_hint(diag, "header.%s", item->text.at);
+        sl_diag_hint(diag, "header.%s", item->text.at);
 }
 
-static void refuse_source(struct sl_build *b, const struct sl_node *item,
+static void refuse_source(struct sl_build *b, const struct sl_yaml_node *item,
                           enum sl_sources_of of)
 {
     static const char *const kinds[] = {
@@ -143,7 +145,7 @@ static void refuse_source(struct sl_build *b, const struct sl_node *item,
         [SL_OF_TOKENS] = "header.NAME or cookie.NAME",
         [SL_OF_PLAN] = "header.NAME, cookie.NAME, jwt.CLAIM or subject.plan",
         [SL_OF_ROLE] = "header.NAME, cookie.NAME, jwt.CLAIM or subject.role",
-        [SL_OF_GUARDS] = "header.NAME",
+        [SL_OF_PRECHECKS] = "header.NAME",
     };
 
     hint_source(sl_report_error(b->report, SL_AT(item),
@@ -153,7 +155,7 @@ static void refuse_source(struct sl_build *b, const struct sl_node *item,
 }
 
 /* It is a source, but not here. Always true. */
-static bool refuse_here(struct sl_build *b, const struct sl_node *item,
+static bool refuse_here(struct sl_build *b, const struct sl_yaml_node *item,
                         const char *why)
 {
     sl_report_error(b->report, SL_AT(item), "%s", why);
@@ -161,7 +163,7 @@ static bool refuse_here(struct sl_build *b, const struct sl_node *item,
 }
 
 /* Is it a source that may not be here? Then say why. */
-static bool is_misplaced(struct sl_build *b, const struct sl_node *item,
+static bool is_misplaced(struct sl_build *b, const struct sl_yaml_node *item,
                          enum sl_sources_of of)
 {
     struct sl_str text = item->text;
@@ -191,7 +193,7 @@ static bool is_misplaced(struct sl_build *b, const struct sl_node *item,
 }
 
 /* The registry knows a plan and roles, and each is good for one thing. */
-static void read_subject(struct sl_build *b, const struct sl_node *item,
+static void read_subject(struct sl_build *b, const struct sl_yaml_node *item,
                          enum sl_sources_of of, struct sl_source *ret)
 {
     struct sl_str name = sl_str_from(item->text, strlen("subject."));
@@ -202,11 +204,12 @@ static void read_subject(struct sl_build *b, const struct sl_node *item,
                                   sl_str_eq(name, SL_STR("roles"))))
         *ret = (struct sl_source){SL_SOURCE_SUBJECT, SL_STR("role")};
     else if (of == SL_OF_PLAN || of == SL_OF_ROLE)
-        sl_hint(sl_report_error(b->report, SL_AT(item),
-                                "\"%.64s\" is no source here; the registry "
-                                "tells plans and roles",
-                                sl_build_shown(item).text),
-                "subject.%s", of == SL_OF_PLAN ? "plan" : "role");
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(item),
+                            "\"%.64s\" is no source here; the registry "
+                            "tells plans and roles",
+                            sl_build_shown(item).text),
+            "subject.%s", of == SL_OF_PLAN ? "plan" : "role");
     else
         sl_report_error(b->report, SL_AT(item),
                         "the registry tells no names, it is asked by them; "
@@ -214,10 +217,10 @@ static void read_subject(struct sl_build *b, const struct sl_node *item,
                         "below role");
 }
 
-static bool read_source(struct sl_build *b, const struct sl_node *item,
+static bool read_source(struct sl_build *b, const struct sl_yaml_node *item,
                         enum sl_sources_of of, struct sl_source *ret)
 {
-    if (of == SL_OF_GUARDS && !begins(item->text, "header.")) {
+    if (of == SL_OF_PRECHECKS && !begins(item->text, "header.")) {
         refuse_source(b, item, of);
         return false;
     }
@@ -239,7 +242,7 @@ static bool read_source(struct sl_build *b, const struct sl_node *item,
 }
 
 /* The same header in another case is the same: the second never counts. */
-static bool is_again(struct sl_build *b, const struct sl_node *item,
+static bool is_again(struct sl_build *b, const struct sl_yaml_node *item,
                      const struct sl_sources *sources)
 {
     const struct sl_source *last = &sources->list[sources->count];
@@ -255,10 +258,10 @@ static bool is_again(struct sl_build *b, const struct sl_node *item,
     return false;
 }
 
-void sl_build_sources(struct sl_build *b, const struct sl_node *node,
+void sl_build_sources(struct sl_build *b, const struct sl_yaml_node *node,
                       enum sl_sources_of of, struct sl_sources *ret)
 {
-    const struct sl_node *item;
+    const struct sl_yaml_node *item;
     struct sl_source *list;
 
     if (!node || node->kind == SL_NODE_EMPTY ||
@@ -292,7 +295,7 @@ static bool is_setting(struct sl_str key)
 }
 
 static void add_scope(struct sl_build *b, struct sl_str name,
-                      struct sl_place place)
+                      struct sl_source_pos place)
 {
     struct sl_identity *identity = &b->policy->identity;
 
@@ -301,7 +304,7 @@ static void add_scope(struct sl_build *b, struct sl_str name,
 }
 
 /* A further scope, that somebody named. */
-static void read_named(struct sl_build *b, const struct sl_node *node)
+static void read_named(struct sl_build *b, const struct sl_yaml_node *node)
 {
     struct sl_identity *identity = &b->policy->identity;
 
@@ -327,20 +330,20 @@ static void read_named(struct sl_build *b, const struct sl_node *node)
     add_scope(b, sl_build_keep(b, node->key), SL_AT_KEY(node));
 }
 
-static void read_scopes(struct sl_build *b, const struct sl_node *node)
+static void read_scopes(struct sl_build *b, const struct sl_yaml_node *node)
 {
     struct sl_identity *identity = &b->policy->identity;
-    const struct sl_node *n;
+    const struct sl_yaml_node *n;
 
     if (!sl_names_init(&b->box->scopes, SL_SCOPES, false, b->arena)) {
         b->no_memory = true;
         return;
     }
     for (int i = 0; i < SL_SCOPE_NAMED; i++)
-        add_scope(b, sl_str_c(scope_names[i]), (struct sl_place){0, 0});
-    sl_build_sources(b, sl_node_get(node, "user"), SL_OF_NAMES,
+        add_scope(b, sl_str_c(scope_names[i]), (struct sl_source_pos){0, 0});
+    sl_build_sources(b, sl_yaml_node_get(node, "user"), SL_OF_NAMES,
                      &identity->scopes[SL_SCOPE_USER]);
-    sl_build_sources(b, sl_node_get(node, "org"), SL_OF_NAMES,
+    sl_build_sources(b, sl_yaml_node_get(node, "org"), SL_OF_NAMES,
                      &identity->scopes[SL_SCOPE_ORG]);
     for (n = node && node->kind == SL_NODE_MAP ? node->child : NULL; n;
          n = n->next)
@@ -351,7 +354,7 @@ static void read_scopes(struct sl_build *b, const struct sl_node *node)
 
 /* ---- callers without a name ---- */
 
-static void read_anonymous(struct sl_build *b, const struct sl_node *node)
+static void read_anonymous(struct sl_build *b, const struct sl_yaml_node *node)
 {
     static const struct sl_source ip = {
         SL_SOURCE_IP, {"ip", 2}
@@ -360,10 +363,11 @@ static void read_anonymous(struct sl_build *b, const struct sl_node *node)
 
     sl_build_sources(b, node, SL_OF_ANONYMOUS, &identity->anonymous);
     if (node && node->kind == SL_NODE_LIST && node->count == 0)
-        sl_hint(sl_report_error(b->report, SL_AT(node),
-                                "without a source all anonymous callers would "
-                                "be one"),
-                "anonymous: [ip]");
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(node),
+                            "without a source all anonymous callers would "
+                            "be one"),
+            "anonymous: [ip]");
     if (identity->anonymous.count == 0)
         identity->anonymous = (struct sl_sources){&ip, 1};
     identity->anonymous_is_ip =
@@ -395,7 +399,7 @@ static void hint_net(struct sl_diag *diag, struct sl_str text)
     for (unsigned i = (unsigned)bits + 128 - most; i < 128; i++)
         ip.bytes[i / 8] &= (uint8_t) ~(0x80 >> i % 8);
     sl_ip_print(&ip, print);
-    sl_hint(diag, "%s/%u", print, (unsigned)bits);
+    sl_diag_hint(diag, "%s/%u", print, (unsigned)bits);
 }
 
 /* Does it have every address of IPv4, or of IPv6? */
@@ -408,7 +412,7 @@ static bool has_all(const struct sl_net *net)
     return net->bits == 0 || (net->bits <= 96 && sl_net_has(net, &v4));
 }
 
-static bool read_net(struct sl_build *b, const struct sl_node *item,
+static bool read_net(struct sl_build *b, const struct sl_yaml_node *item,
                      struct sl_net *ret)
 {
     if (!sl_net_parse(item->text, ret)) {
@@ -429,10 +433,10 @@ static bool read_net(struct sl_build *b, const struct sl_node *item,
     return true;
 }
 
-static void read_trusted(struct sl_build *b, const struct sl_node *node)
+static void read_trusted(struct sl_build *b, const struct sl_yaml_node *node)
 {
     struct sl_identity *identity = &b->policy->identity;
-    const struct sl_node *item;
+    const struct sl_yaml_node *item;
     struct sl_net *list;
 
     if (!node || node->kind == SL_NODE_EMPTY ||
@@ -449,14 +453,16 @@ static void read_trusted(struct sl_build *b, const struct sl_node *node)
 
 void sl_build_identity(struct sl_build *b)
 {
-    const struct sl_node *node = sl_node_get(b->root, "identity");
+    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "identity");
     struct sl_identity *identity = &b->policy->identity;
 
     read_scopes(b, node);
-    sl_build_sources(b, sl_node_get(node, "plan"), SL_OF_PLAN, &identity->plan);
-    sl_build_sources(b, sl_node_get(node, "role"), SL_OF_ROLE, &identity->role);
-    read_anonymous(b, sl_node_get(node, "anonymous"));
-    read_trusted(b, sl_node_get(node, "trusted_proxies"));
+    sl_build_sources(b, sl_yaml_node_get(node, "plan"), SL_OF_PLAN,
+                     &identity->plan);
+    sl_build_sources(b, sl_yaml_node_get(node, "role"), SL_OF_ROLE,
+                     &identity->role);
+    read_anonymous(b, sl_yaml_node_get(node, "anonymous"));
+    read_trusted(b, sl_yaml_node_get(node, "trusted_proxies"));
     sl_build_jwt(b, node);
     identity->forwarded = (enum sl_forwarded)sl_build_choice(
         node, "forwarded", sl_forwarded_words, 2, SL_FORWARDED_X_FOR);
@@ -464,5 +470,5 @@ void sl_build_identity(struct sl_build *b)
         (unsigned)sl_build_number(b, node, "ipv6_prefix", 32, 128, 64);
     identity->unknown_subject = (enum sl_unknown)sl_build_choice(
         node, "unknown_subject", sl_unknown_words, 3, SL_UNKNOWN_DEFAULT);
-    sl_build_subjects(b, sl_node_get(node, "subjects"));
+    sl_build_subjects(b, sl_yaml_node_get(node, "subjects"));
 }

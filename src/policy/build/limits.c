@@ -9,15 +9,15 @@
 
 /* ---- kind ---- */
 
-static void read_kind(struct sl_build *b, const struct sl_node *node,
+static void read_kind(struct sl_build *b, const struct sl_yaml_node *node,
                       struct sl_rule *rule)
 {
     static const enum sl_kind kinds[] = {SL_BUCKET,  SL_LEAKY, SL_FIXED,
                                          SL_SLIDING, SL_QUOTA, SL_PERMITS,
                                          SL_LEVEL};
     static const char *const refills[] = {"continuous", "interval"};
-    const struct sl_node *kind = sl_build_scalar(node, "kind");
-    const struct sl_node *refill = sl_build_scalar(node, "refill");
+    const struct sl_yaml_node *kind = sl_build_scalar(node, "kind");
+    const struct sl_yaml_node *refill = sl_build_scalar(node, "refill");
 
     rule->kind = SL_KINDS; /* not known */
     for (size_t i = 0; kind && i < SL_LEN(kinds); i++)
@@ -36,7 +36,7 @@ static void read_kind(struct sl_build *b, const struct sl_node *node,
 
 /* ---- per ---- */
 
-static int find_scope(struct sl_build *b, const struct sl_node *item)
+static int find_scope(struct sl_build *b, const struct sl_yaml_node *item)
 {
     const struct sl_names *names = &b->box->scopes;
     int scope = sl_names_find(names, item->text);
@@ -53,10 +53,10 @@ static int find_scope(struct sl_build *b, const struct sl_node *item)
     return scope;
 }
 
-static void read_per(struct sl_build *b, const struct sl_node *node,
+static void read_per(struct sl_build *b, const struct sl_yaml_node *node,
                      struct sl_rule *rule)
 {
-    const struct sl_node *list = sl_node_get(node, "per"), *item;
+    const struct sl_yaml_node *list = sl_yaml_node_get(node, "per"), *item;
 
     if (!list || !sl_build_short(b, list, SL_PER_MAX, "scopes"))
         return;
@@ -72,7 +72,7 @@ static void read_per(struct sl_build *b, const struct sl_node *node,
 
 /* The zone of that name, read once for all limits. NULL if there is none. */
 static struct sl_policy_zone *find_zone(struct sl_build *b,
-                                        const struct sl_node *node)
+                                        const struct sl_yaml_node *node)
 {
     struct sl_policy_zone *zone = b->box->zones;
     struct sl_diag diag = {0};
@@ -95,13 +95,13 @@ static struct sl_policy_zone *find_zone(struct sl_build *b,
     return zone;
 }
 
-static void refuse_calendar(struct sl_build *b, const struct sl_node *node,
+static void refuse_calendar(struct sl_build *b, const struct sl_yaml_node *node,
                             const struct sl_rule *rule)
 {
     static const char *const keys[] = {"zone", "anchor"};
 
     for (int i = 0; i < 2; i++) {
-        const struct sl_node *n = sl_build_scalar(node, keys[i]);
+        const struct sl_yaml_node *n = sl_build_scalar(node, keys[i]);
 
         if (n)
             sl_report_error(b->report, SL_AT_KEY(n),
@@ -110,10 +110,10 @@ static void refuse_calendar(struct sl_build *b, const struct sl_node *node,
     }
 }
 
-static void read_calendar(struct sl_build *b, const struct sl_node *node,
+static void read_calendar(struct sl_build *b, const struct sl_yaml_node *node,
                           struct sl_rule *rule)
 {
-    const struct sl_node *zone = sl_build_scalar(node, "zone");
+    const struct sl_yaml_node *zone = sl_build_scalar(node, "zone");
     struct sl_policy_zone *found;
 
     rule->zone_name = SL_STR("UTC");
@@ -133,10 +133,11 @@ static void read_calendar(struct sl_build *b, const struct sl_node *node,
 }
 
 /* A quota by the hour follows no calendar, whatever is written. */
-static void refuse_idle_calendar(struct sl_build *b, const struct sl_node *node,
+static void refuse_idle_calendar(struct sl_build *b,
+                                 const struct sl_yaml_node *node,
                                  const struct sl_rule *rule)
 {
-    const struct sl_node *n = sl_build_scalar(node, "zone");
+    const struct sl_yaml_node *n = sl_build_scalar(node, "zone");
 
     if (!n)
         n = sl_build_scalar(node, "anchor");
@@ -178,10 +179,10 @@ static bool is_code(struct sl_str text)
     return len == text.len && len > 0 && len <= 64;
 }
 
-static void read_deny(struct sl_build *b, const struct sl_node *node,
+static void read_deny(struct sl_build *b, const struct sl_yaml_node *node,
                       struct sl_deny *deny)
 {
-    const struct sl_node *code = sl_build_scalar(node, "code");
+    const struct sl_yaml_node *code = sl_build_scalar(node, "code");
 
     deny->status = sl_build_status(b, node, 429);
     deny->code = sl_str_c(preset_code(deny->status));
@@ -210,7 +211,7 @@ static enum sl_failure preset_failure(enum sl_kind kind)
     }
 }
 
-static void read_words(struct sl_build *b, const struct sl_node *node,
+static void read_words(struct sl_build *b, const struct sl_yaml_node *node,
                        struct sl_rule *rule)
 {
     int mode = sl_build_choice(node, "mode", sl_mode_words, 3, SL_MODE_ENFORCE);
@@ -225,13 +226,14 @@ static void read_words(struct sl_build *b, const struct sl_node *node,
     rule->on_full =
         (enum sl_on_full)sl_build_choice(node, "on_full", sl_full_words, 2, 0);
     rule->unit = sl_build_text(b, node, "unit");
-    rule->dialects = sl_build_dialects(b, sl_node_get(node, "headers"), -1);
+    rule->dialects =
+        sl_build_dialects(b, sl_yaml_node_get(node, "headers"), -1);
 }
 
-static void read_cost(struct sl_build *b, const struct sl_node *node,
+static void read_cost(struct sl_build *b, const struct sl_yaml_node *node,
                       struct sl_rule *rule)
 {
-    const struct sl_node *cost = sl_build_scalar(node, "cost");
+    const struct sl_yaml_node *cost = sl_build_scalar(node, "cost");
     struct sl_diag diag = {0};
     uint64_t n = 1;
 
@@ -277,17 +279,17 @@ static const char *unleased(enum sl_kind kind)
     }
 }
 
-static void read_lease(struct sl_build *b, const struct sl_node *node,
+static void read_lease(struct sl_build *b, const struct sl_yaml_node *node,
                        struct sl_rule *rule)
 {
-    const struct sl_node *lease = sl_build_scalar(node, "lease");
+    const struct sl_yaml_node *lease = sl_build_scalar(node, "lease");
     const char *why = unleased(rule->kind);
 
     if (!lease)
         return;
     if (!read_percent(lease->text, &rule->lease)) {
         rule->lease = 0;
-        sl_hint(
+        sl_diag_hint(
             sl_report_error(b->report, SL_AT(lease),
                             "lease must be a part of the capacity, from 1%% "
                             "to 100%%, not %s",
@@ -300,10 +302,10 @@ static void read_lease(struct sl_build *b, const struct sl_node *node,
 }
 
 /* A request that costs more than a plan can ever hold never passes. */
-static void warn_of_cost(struct sl_build *b, const struct sl_node *node,
+static void warn_of_cost(struct sl_build *b, const struct sl_yaml_node *node,
                          const struct sl_rule *rule)
 {
-    const struct sl_node *cost = sl_build_scalar(node, "cost");
+    const struct sl_yaml_node *cost = sl_build_scalar(node, "cost");
 
     for (unsigned i = 0; cost && i < b->policy->plans.count; i++) {
         const struct sl_plan_limit *plan = &rule->plans[i];
@@ -321,7 +323,7 @@ static void warn_of_cost(struct sl_build *b, const struct sl_node *node,
     }
 }
 
-static void read_rates(struct sl_build *b, const struct sl_node *node,
+static void read_rates(struct sl_build *b, const struct sl_yaml_node *node,
                        struct sl_rule *rule)
 {
     rule->plans = sl_build_rates(b, rule, node, "rate");
@@ -337,10 +339,10 @@ static void read_rates(struct sl_build *b, const struct sl_node *node,
                                                  &rule->candidate_strictest);
 }
 
-static void read_key(struct sl_build *b, const struct sl_node *node,
+static void read_key(struct sl_build *b, const struct sl_yaml_node *node,
                      struct sl_rule *rule)
 {
-    const struct sl_node *key = sl_build_scalar(node, "key");
+    const struct sl_yaml_node *key = sl_build_scalar(node, "key");
     struct sl_diag diag = {0};
     int err;
 
@@ -358,17 +360,17 @@ static void read_key(struct sl_build *b, const struct sl_node *node,
                         "a guard; leave that out");
 }
 
-static bool has_holes(const struct sl_node *node)
+static bool has_holes(const struct sl_yaml_node *node)
 {
     bool holes = sl_build_refused(node);
 
     if (node && node->kind == SL_NODE_LIST)
-        for (const struct sl_node *n = node->child; n; n = n->next)
+        for (const struct sl_yaml_node *n = node->child; n; n = n->next)
             holes |= sl_build_refused(n);
     return holes;
 }
 
-static void read_limit(struct sl_build *b, const struct sl_node *node,
+static void read_limit(struct sl_build *b, const struct sl_yaml_node *node,
                        struct sl_rule *rule)
 {
     unsigned errors;
@@ -386,25 +388,25 @@ static void read_limit(struct sl_build *b, const struct sl_node *node,
     sl_build_marks(b, node, rule);
     sl_build_hold(b, node, rule);
     read_lease(b, node, rule);
-    read_deny(b, sl_node_get(node, "deny"), &rule->deny);
+    read_deny(b, sl_yaml_node_get(node, "deny"), &rule->deny);
     errors = b->report->errors;
     read_per(b, node, rule);
     read_key(b, node, rule);
     b->sound[rule->index] = b->report->errors == errors &&
                             rule->kind != SL_KINDS &&
-                            !has_holes(sl_node_get(node, "per")) &&
-                            !has_holes(sl_node_get(node, "missing")) &&
-                            !has_holes(sl_node_get(node, "key"));
+                            !has_holes(sl_yaml_node_get(node, "per")) &&
+                            !has_holes(sl_yaml_node_get(node, "missing")) &&
+                            !has_holes(sl_yaml_node_get(node, "key"));
     read_rates(b, node, rule);
 }
 
 /* Limits, and candidates, which are limits of their own to the table. */
-static bool too_many(struct sl_build *b, const struct sl_node *node)
+static bool too_many(struct sl_build *b, const struct sl_yaml_node *node)
 {
     unsigned count = node->count;
 
-    for (const struct sl_node *n = node->child; n; n = n->next)
-        count += sl_node_get(n, "candidate") != NULL;
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next)
+        count += sl_yaml_node_get(n, "candidate") != NULL;
     if (count <= SL_LIMITS)
         return false;
     sl_report_error(b->report, SL_AT_KEY(node),
@@ -415,7 +417,7 @@ static bool too_many(struct sl_build *b, const struct sl_node *node)
 
 void sl_build_limits(struct sl_build *b)
 {
-    const struct sl_node *node = sl_node_get(b->root, "limits");
+    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "limits");
     struct sl_names *names = &b->box->rules;
     unsigned i = 0;
 
@@ -428,14 +430,15 @@ void sl_build_limits(struct sl_build *b)
     }
     /* And one more, for guards. */
     b->rules = sl_build_take(b, node->count + 1, sizeof(*b->rules));
-    b->keys = sl_build_borrow(b, node->count + 1, sizeof(struct sl_node *));
+    b->keys =
+        sl_build_borrow(b, node->count + 1, sizeof(struct sl_yaml_node *));
     b->sound = sl_build_borrow(b, node->count + 1, sizeof(*b->sound));
     if (!b->rules || !b->keys || !b->sound ||
         !sl_names_init(names, node->count, false, b->arena)) {
         b->no_memory = true;
         return;
     }
-    for (const struct sl_node *n = node->child; n; n = n->next, i++) {
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next, i++) {
         b->rules[i].index = i;
         read_limit(b, n, &b->rules[i]);
         sl_names_add(names, b->rules[i].name, i, SL_AT_KEY(n));

@@ -9,7 +9,7 @@ static bool has_marks(const struct sl_rule *rule)
 }
 
 /* "80" or "80%". */
-static bool read_mark(struct sl_build *b, const struct sl_node *item,
+static bool read_mark(struct sl_build *b, const struct sl_yaml_node *item,
                       uint64_t *ret)
 {
     struct sl_str text = item->text;
@@ -25,8 +25,8 @@ static bool read_mark(struct sl_build *b, const struct sl_node *item,
     return false;
 }
 
-static void add_mark(struct sl_build *b, const struct sl_node *item,
-                     struct sl_marks *marks)
+static void add_mark(struct sl_build *b, const struct sl_yaml_node *item,
+                     struct sl_thresholds *marks)
 {
     uint64_t mark = 0;
 
@@ -41,14 +41,14 @@ static void add_mark(struct sl_build *b, const struct sl_node *item,
         marks->list[marks->count++] = (uint16_t)mark;
 }
 
-void sl_build_marks(struct sl_build *b, const struct sl_node *limit,
+void sl_build_marks(struct sl_build *b, const struct sl_yaml_node *limit,
                     struct sl_rule *rule)
 {
-    const struct sl_node *list = sl_node_get(limit, "thresholds");
+    const struct sl_yaml_node *list = sl_yaml_node_get(limit, "thresholds");
 
     if (!list || sl_build_refused(list)) {
         if (has_marks(rule))
-            rule->marks = (struct sl_marks){
+            rule->marks = (struct sl_thresholds){
                 {80, 100},
                 2
             };
@@ -60,9 +60,9 @@ void sl_build_marks(struct sl_build *b, const struct sl_node *limit,
                         sl_kind_name(rule->kind));
         return;
     }
-    if (!sl_build_short(b, list, SL_MARKS, "thresholds"))
+    if (!sl_build_short(b, list, SL_THRESHOLDS, "thresholds"))
         return;
-    for (const struct sl_node *i = sl_build_first(list); i;
+    for (const struct sl_yaml_node *i = sl_build_first(list); i;
          i = sl_build_next(list, i))
         add_mark(b, i, &rule->marks);
 }

@@ -21,7 +21,7 @@ bool sl_names_init(struct sl_names *names, unsigned room, bool nocase,
 }
 
 void sl_names_add(struct sl_names *names, struct sl_str name, unsigned index,
-                  struct sl_place place)
+                  struct sl_source_pos place)
 {
     if (names->count == names->room)
         return;

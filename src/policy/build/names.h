@@ -12,7 +12,7 @@
 struct sl_name {
     struct sl_str name; /* NUL-terminated; borrowed */
     unsigned index;
-    struct sl_place place;
+    struct sl_source_pos place;
 };
 
 struct sl_names {
@@ -29,7 +29,7 @@ SL_MUST_USE bool sl_names_init(struct sl_names *names, unsigned room,
 
 /* Add one. Beyond the room nothing happens. */
 void sl_names_add(struct sl_names *names, struct sl_str name, unsigned index,
-                  struct sl_place place);
+                  struct sl_source_pos place);
 
 /* Put them in order. */
 void sl_names_close(struct sl_names *names);

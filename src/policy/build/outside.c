@@ -19,14 +19,14 @@
 /* A way through the tree. */
 struct walk {
     struct sl_build *b;
-    struct sl_outside *list; /* NULL: only count */
+    struct sl_external_value *list; /* NULL: only count */
     unsigned count;
     struct sl_buf path;
 };
 
 static int by_path(const void *left, const void *right)
 {
-    const struct sl_outside *a = left, *b = right;
+    const struct sl_external_value *a = left, *b = right;
     size_t len = a->path.len < b->path.len ? a->path.len : b->path.len;
     int order = len ? memcmp(a->path.at, b->path.at, len) : 0;
 
@@ -35,10 +35,10 @@ static int by_path(const void *left, const void *right)
     return (a->path.len > b->path.len) - (a->path.len < b->path.len);
 }
 
-static void put_down(struct walk *w, const struct sl_node *node)
+static void put_down(struct walk *w, const struct sl_yaml_node *node)
 {
     if (w->list)
-        w->list[w->count] = (struct sl_outside){
+        w->list[w->count] = (struct sl_external_value){
             .path = sl_build_keep(w->b, sl_buf_str(&w->path)),
             .text = sl_build_keep(w->b, node->text),
             .written = sl_build_keep(w->b, node->written),
@@ -46,14 +46,14 @@ static void put_down(struct walk *w, const struct sl_node *node)
     w->count++;
 }
 
-static bool is_body(const struct sl_node *child, unsigned depth)
+static bool is_body(const struct sl_yaml_node *child, unsigned depth)
 {
     return depth == 2 && sl_str_eq(child->key, SL_STR("body"));
 }
 
 /* Counting needs no paths. */
-static void add_step(struct walk *w, const struct sl_node *parent,
-                     const struct sl_node *child, unsigned i)
+static void add_step(struct walk *w, const struct sl_yaml_node *parent,
+                     const struct sl_yaml_node *child, unsigned i)
 {
     int err = 0;
 
@@ -65,7 +65,7 @@ static void add_step(struct walk *w, const struct sl_node *parent,
         w->b->no_memory = true;
 }
 
-static void walk_node(struct walk *w, const struct sl_node *node,
+static void walk_node(struct walk *w, const struct sl_yaml_node *node,
                       unsigned depth)
 {
     size_t len = w->path.len;
@@ -73,7 +73,7 @@ static void walk_node(struct walk *w, const struct sl_node *node,
 
     if (node->kind == SL_NODE_SCALAR && node->substituted)
         put_down(w, node);
-    for (const struct sl_node *c = node->child; c; c = c->next, i++) {
+    for (const struct sl_yaml_node *c = node->child; c; c = c->next, i++) {
         if (is_body(c, depth))
             continue;
         add_step(w, node, c, i);

@@ -3,26 +3,28 @@
 
 /* The keys of `plans` that are no plans; and what the schema refused, for
  * nobody knows what that was meant to be. */
-static bool is_setting(const struct sl_node *node)
+static bool is_setting(const struct sl_yaml_node *node)
 {
     return sl_build_refused(node) || sl_str_eq(node->key, SL_STR("default")) ||
            sl_str_eq(node->key, SL_STR("anonymous")) ||
            sl_str_eq(node->key, SL_STR("unknown_plan"));
 }
 
-static bool has_holes(const struct sl_node *plans)
+static bool has_holes(const struct sl_yaml_node *plans)
 {
-    for (const struct sl_node *n = plans ? plans->child : NULL; n; n = n->next)
+    for (const struct sl_yaml_node *n = plans ? plans->child : NULL; n;
+         n = n->next)
         if (sl_build_refused(n))
             return true;
     return false;
 }
 
-static unsigned count_plans(const struct sl_node *plans)
+static unsigned count_plans(const struct sl_yaml_node *plans)
 {
     unsigned count = 0;
 
-    for (const struct sl_node *n = plans ? plans->child : NULL; n; n = n->next)
+    for (const struct sl_yaml_node *n = plans ? plans->child : NULL; n;
+         n = n->next)
         count += !is_setting(n);
     return count;
 }
@@ -38,15 +40,15 @@ static void make_only_plan(struct sl_build *b)
     }
     plan->name = SL_STR("default");
     plan->weight = 1;
-    sl_names_add(&b->box->plans, plan->name, 0, (struct sl_place){0, 0});
+    sl_names_add(&b->box->plans, plan->name, 0, (struct sl_source_pos){0, 0});
     b->policy->plans.list = plan;
     b->policy->plans.count = 1;
 }
 
-static void read_aliases(struct sl_build *b, const struct sl_node *node,
+static void read_aliases(struct sl_build *b, const struct sl_yaml_node *node,
                          struct sl_plan *plan, unsigned index)
 {
-    const struct sl_node *list = sl_node_get(node, "aliases"), *item;
+    const struct sl_yaml_node *list = sl_yaml_node_get(node, "aliases"), *item;
     struct sl_str *aliases =
         sl_build_take(b, sl_build_most(list) + 1, sizeof(*aliases));
 
@@ -65,7 +67,7 @@ static void read_aliases(struct sl_build *b, const struct sl_node *node,
     }
 }
 
-static void read_plan(struct sl_build *b, const struct sl_node *node,
+static void read_plan(struct sl_build *b, const struct sl_yaml_node *node,
                       struct sl_plan *plan, unsigned index)
 {
     (void)sl_build_key_name(b, "a plan", node);
@@ -77,13 +79,13 @@ static void read_plan(struct sl_build *b, const struct sl_node *node,
 }
 
 /* Names and aliases of all plans. */
-static unsigned count_names(const struct sl_node *plans)
+static unsigned count_names(const struct sl_yaml_node *plans)
 {
     unsigned count = 0;
 
-    for (const struct sl_node *n = plans->child; n; n = n->next)
+    for (const struct sl_yaml_node *n = plans->child; n; n = n->next)
         if (!is_setting(n))
-            count += 1 + sl_build_most(sl_node_get(n, "aliases"));
+            count += 1 + sl_build_most(sl_yaml_node_get(n, "aliases"));
     return count;
 }
 
@@ -109,7 +111,7 @@ static void refuse_same_names(struct sl_build *b)
     }
 }
 
-static void read_plans(struct sl_build *b, const struct sl_node *node,
+static void read_plans(struct sl_build *b, const struct sl_yaml_node *node,
                        unsigned count)
 {
     struct sl_plan *list = sl_build_take(b, count, sizeof(*list));
@@ -123,7 +125,7 @@ static void read_plans(struct sl_build *b, const struct sl_node *node,
     b->has_plans = true;
     b->policy->plans.list = list;
     b->policy->plans.count = count;
-    for (const struct sl_node *n = node->child; n; n = n->next)
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next)
         if (!is_setting(n)) {
             read_plan(b, n, &list[i], i);
             i++;
@@ -133,28 +135,30 @@ static void read_plans(struct sl_build *b, const struct sl_node *node,
 }
 
 /* The plan that `key` names; `preset` if it names none. */
-static unsigned named_plan(struct sl_build *b, const struct sl_node *plans,
+static unsigned named_plan(struct sl_build *b, const struct sl_yaml_node *plans,
                            const char *key, unsigned preset)
 {
-    const struct sl_node *node = sl_build_scalar(plans, key);
+    const struct sl_yaml_node *node = sl_build_scalar(plans, key);
     int index;
 
     if (!node)
         return preset;
     index = sl_names_find(&b->box->plans, node->text);
     if (index < 0 && !b->has_plans && !b->box->plans.unsure)
-        sl_hint(sl_report_error(b->report, SL_AT(node),
-                                "`%s` names the plan \"%s\", but there are no "
-                                "plans",
-                                key, sl_build_shown(node).text),
-                "%s: {}", sl_build_shown(node).text);
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(node),
+                            "`%s` names the plan \"%s\", but there are no "
+                            "plans",
+                            key, sl_build_shown(node).text),
+            "%s: {}", sl_build_shown(node).text);
     else if (index < 0)
         (void)sl_build_find(b, &b->box->plans, node, "plan");
     return index < 0 ? preset : (unsigned)index;
 }
 
 /* Which plan have those whose plan is not known, if nothing is written? */
-static unsigned guess_default(struct sl_build *b, const struct sl_node *plans)
+static unsigned guess_default(struct sl_build *b,
+                              const struct sl_yaml_node *plans)
 {
     const struct sl_plans *p = &b->policy->plans;
     int index = sl_names_find(&b->box->plans, SL_STR("free"));
@@ -163,17 +167,19 @@ static unsigned guess_default(struct sl_build *b, const struct sl_node *plans)
         index = sl_names_find(&b->box->plans, SL_STR("default"));
     if (index >= 0)
         return (unsigned)index;
-    if (b->has_plans && !sl_node_get(plans, "default") && !b->box->plans.unsure)
-        sl_hint(sl_report_error(b->report, SL_AT_KEY(plans),
-                                "which plan has a caller whose plan is not "
-                                "known? `plans` needs a `default`"),
-                "default: %.64s", p->list[0].name.at);
+    if (b->has_plans && !sl_yaml_node_get(plans, "default") &&
+        !b->box->plans.unsure)
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT_KEY(plans),
+                            "which plan has a caller whose plan is not "
+                            "known? `plans` needs a `default`"),
+            "default: %.64s", p->list[0].name.at);
     return 0;
 }
 
 void sl_build_plans(struct sl_build *b)
 {
-    const struct sl_node *node = sl_node_get(b->root, "plans");
+    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "plans");
     struct sl_plans *plans = &b->policy->plans;
     static const char *const unknown[] = {"default", "deny"};
     unsigned count = count_plans(node);

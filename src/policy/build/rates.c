@@ -15,11 +15,11 @@
 struct reading {
     struct sl_build *b;
     const struct sl_rule *rule;
-    const struct sl_node *limit;  /* all of it */
-    const struct sl_node *node;   /* the value of the key */
-    struct sl_plan_limit *plans;  /* by plan */
-    const struct sl_node **given; /* by plan: its rate, or NULL */
-    bool bad;                     /* something was refused */
+    const struct sl_yaml_node *limit;  /* all of it */
+    const struct sl_yaml_node *node;   /* the value of the key */
+    struct sl_plan_limit *plans;       /* by plan */
+    const struct sl_yaml_node **given; /* by plan: its rate, or NULL */
+    bool bad;                          /* something was refused */
 };
 
 static bool has_numbers(const struct sl_plan_limit *limit)
@@ -61,7 +61,7 @@ bool sl_build_strictest(const struct sl_policy *policy,
 }
 
 /* Read one rate. The anchor is judged later, once for all plans. */
-static bool read_rate(struct reading *r, const struct sl_node *node,
+static bool read_rate(struct reading *r, const struct sl_yaml_node *node,
                       struct sl_plan_limit *ret)
 {
     struct sl_limit_options options = {.zone = r->rule->options.zone};
@@ -87,7 +87,7 @@ static bool read_rate(struct reading *r, const struct sl_node *node,
 /* ---- a map ---- */
 
 /* The plan that a key of the map means; -1 after saying that there is none. */
-static int find_plan(struct reading *r, const struct sl_node *node)
+static int find_plan(struct reading *r, const struct sl_yaml_node *node)
 {
     const struct sl_names *names = &r->b->box->plans;
     int plan = sl_names_find(names, node->key);
@@ -107,7 +107,7 @@ static int find_plan(struct reading *r, const struct sl_node *node)
     return -1;
 }
 
-static void read_entry(struct reading *r, const struct sl_node *node)
+static void read_entry(struct reading *r, const struct sl_yaml_node *node)
 {
     int plan = find_plan(r, node);
 
@@ -139,11 +139,12 @@ static void refuse_missing(struct reading *r)
         if (r->given[i] || r->b->box->plans.unsure)
             continue;
         r->bad = true;
-        sl_hint(sl_report_error(r->b->report, SL_AT_KEY(r->node),
-                                "plan \"%.64s\" has no %s for limit \"%.64s\"",
-                                plan, r->node->key.at, r->rule->name.at),
-                "%.64s: RATE, or %.20s: unlimited, or %.20s: none", plan, plan,
-                plan);
+        sl_diag_hint(
+            sl_report_error(r->b->report, SL_AT_KEY(r->node),
+                            "plan \"%.64s\" has no %s for limit \"%.64s\"",
+                            plan, r->node->key.at, r->rule->name.at),
+            "%.64s: RATE, or %.20s: unlimited, or %.20s: none", plan, plan,
+            plan);
     }
 }
 
@@ -164,7 +165,7 @@ static void read_map(struct reading *r)
 {
     if (refuse_map(r))
         return;
-    for (const struct sl_node *n = r->node->child; n; n = n->next)
+    for (const struct sl_yaml_node *n = r->node->child; n; n = n->next)
         read_entry(r, n);
     refuse_missing(r);
 }
@@ -205,13 +206,13 @@ static void refuse_other_periods(struct reading *r, unsigned first)
  * if the rate had nothing to say. */
 static void judge_anchor(struct reading *r, unsigned first)
 {
-    const struct sl_node *anchor = sl_build_scalar(r->limit, "anchor");
+    const struct sl_yaml_node *anchor = sl_build_scalar(r->limit, "anchor");
     struct sl_limit_options options = {.anchor = r->rule->options.anchor};
     struct sl_diag diag = {0};
     struct sl_limit limit;
     struct sl_rate rate;
 
-    bool of_candidate = r->node != sl_node_get(r->limit, "rate");
+    bool of_candidate = r->node != sl_yaml_node_get(r->limit, "rate");
 
     if (!anchor || !r->plans[first].numbers.calendar ||
         (of_candidate && !r->rule->plans) ||
@@ -281,17 +282,17 @@ static void read_all(struct reading *r)
 
 const struct sl_plan_limit *sl_build_rates(struct sl_build *b,
                                            const struct sl_rule *rule,
-                                           const struct sl_node *limit,
+                                           const struct sl_yaml_node *limit,
                                            const char *key)
 {
     struct reading r = {.b = b, .rule = rule, .limit = limit};
     unsigned count = b->policy->plans.count;
 
-    r.node = sl_node_get(limit, key);
+    r.node = sl_yaml_node_get(limit, key);
     if (!r.node || r.node->kind == SL_NODE_EMPTY)
         return NULL;
     r.plans = sl_build_take(b, count, sizeof(*r.plans));
-    r.given = sl_build_borrow(b, count, sizeof(struct sl_node *));
+    r.given = sl_build_borrow(b, count, sizeof(struct sl_yaml_node *));
     if (!r.plans || !r.given)
         return NULL;
     for (unsigned i = 0; i < count; i++)

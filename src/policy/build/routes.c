@@ -7,7 +7,7 @@
 
 /* ---- match and job ---- */
 
-static void read_match(struct sl_build *b, const struct sl_node *node,
+static void read_match(struct sl_build *b, const struct sl_yaml_node *node,
                        struct sl_route *route)
 {
     struct sl_diag diag = {0};
@@ -22,7 +22,7 @@ static void read_match(struct sl_build *b, const struct sl_node *node,
         route->endpoint = sl_build_endpoint(b, &route->pattern);
 }
 
-static void read_job(struct sl_build *b, const struct sl_node *node,
+static void read_job(struct sl_build *b, const struct sl_yaml_node *node,
                      struct sl_route *route)
 {
     char text[SL_NAME_MAX + 8] = "job ";
@@ -36,12 +36,13 @@ static void read_job(struct sl_build *b, const struct sl_node *node,
     route->endpoint = route->job;
 }
 
-static void read_target(struct sl_build *b, const struct sl_node *node,
+static void read_target(struct sl_build *b, const struct sl_yaml_node *node,
                         struct sl_route *route)
 {
-    const struct sl_node *match = sl_node_get(node, "match");
-    const struct sl_node *job = sl_node_get(node, "job");
-    const struct sl_node *descriptor = sl_node_get(node, "descriptor");
+    const struct sl_yaml_node *match = sl_yaml_node_get(node, "match");
+    const struct sl_yaml_node *job = sl_yaml_node_get(node, "job");
+    const struct sl_yaml_node *descriptor =
+        sl_yaml_node_get(node, "descriptor");
 
     if (!match && !job && !descriptor)
         sl_report_error(b->report, SL_AT(node),
@@ -68,11 +69,11 @@ static void read_target(struct sl_build *b, const struct sl_node *node,
 
 /* ---- limits ---- */
 
-static void read_rules(struct sl_build *b, const struct sl_node *list,
+static void read_rules(struct sl_build *b, const struct sl_yaml_node *list,
                        struct sl_route *route)
 {
     const struct sl_rule **rules;
-    const struct sl_node *item;
+    const struct sl_yaml_node *item;
 
     if (!list || !sl_build_short(b, list, SL_PARTS, "limits of one route"))
         return;
@@ -89,9 +90,9 @@ static void read_rules(struct sl_build *b, const struct sl_node *list,
 }
 
 /* Is a limit of that name in the route's list, whether it exists or not? */
-static bool is_listed(const struct sl_node *list, struct sl_str name)
+static bool is_listed(const struct sl_yaml_node *list, struct sl_str name)
 {
-    const struct sl_node *item = sl_build_first(list);
+    const struct sl_yaml_node *item = sl_build_first(list);
 
     while (item && !sl_str_eq(item->text, name))
         item = sl_build_next(list, item);
@@ -99,11 +100,11 @@ static bool is_listed(const struct sl_node *list, struct sl_str name)
 }
 
 /* The place in route->rules of the limit that `key` names, or -1. */
-static int read_pick(struct sl_build *b, const struct sl_node *node,
+static int read_pick(struct sl_build *b, const struct sl_yaml_node *node,
                      const char *key, const struct sl_route *route)
 {
-    const struct sl_node *pick = sl_build_scalar(node, key);
-    const struct sl_node *list = sl_node_get(node, "limits");
+    const struct sl_yaml_node *pick = sl_build_scalar(node, key);
+    const struct sl_yaml_node *list = sl_yaml_node_get(node, "limits");
 
     if (!pick)
         return -1;
@@ -120,10 +121,10 @@ static int read_pick(struct sl_build *b, const struct sl_node *node,
     return -1;
 }
 
-static int read_quota(struct sl_build *b, const struct sl_node *node,
+static int read_quota(struct sl_build *b, const struct sl_yaml_node *node,
                       const struct sl_route *route)
 {
-    const struct sl_node *pick = sl_build_scalar(node, "quota");
+    const struct sl_yaml_node *pick = sl_build_scalar(node, "quota");
     int index = read_pick(b, node, "quota", route);
     enum sl_kind kind;
 
@@ -140,10 +141,10 @@ static int read_quota(struct sl_build *b, const struct sl_node *node,
 
 /* ---- the rest ---- */
 
-static void read_roles(struct sl_build *b, const struct sl_node *list,
+static void read_roles(struct sl_build *b, const struct sl_yaml_node *list,
                        struct sl_route *route)
 {
-    const struct sl_node *item;
+    const struct sl_yaml_node *item;
     struct sl_str *roles;
 
     if (!list || !sl_build_short(b, list, ROLES_MAX, "roles"))
@@ -164,21 +165,22 @@ static void read_roles(struct sl_build *b, const struct sl_node *list,
 
 /* Callers without a name pass before anyone asks for a role: behind an
  * application that knows its own users that may be meant. */
-static void warn_of_pass(struct sl_build *b, const struct sl_node *roles,
+static void warn_of_pass(struct sl_build *b, const struct sl_yaml_node *roles,
                          const struct sl_route *route)
 {
     if (roles && route->anonymous == SL_ANONYMOUS_PASS)
-        sl_hint(sl_report_warning(b->report, SL_AT_KEY(roles),
-                                  "`anonymous: pass` lets everybody without a "
-                                  "name in; `roles` counts for those with one "
-                                  "only"),
-                "anonymous: deny");
+        sl_diag_hint(
+            sl_report_warning(b->report, SL_AT_KEY(roles),
+                              "`anonymous: pass` lets everybody without a "
+                              "name in; `roles` counts for those with one "
+                              "only"),
+            "anonymous: deny");
 }
 
-static void read_feature(struct sl_build *b, const struct sl_node *node,
+static void read_feature(struct sl_build *b, const struct sl_yaml_node *node,
                          struct sl_route *route)
 {
-    const struct sl_node *feature = sl_build_scalar(node, "feature");
+    const struct sl_yaml_node *feature = sl_build_scalar(node, "feature");
     int index;
 
     if (!feature)
@@ -196,10 +198,10 @@ static void preset(const struct sl_build *b, struct sl_route *route)
     route->reset = b->policy->reset;
 }
 
-static void read_route(struct sl_build *b, const struct sl_node *node,
+static void read_route(struct sl_build *b, const struct sl_yaml_node *node,
                        struct sl_route *route)
 {
-    const struct sl_node *endpoint = sl_build_scalar(node, "endpoint");
+    const struct sl_yaml_node *endpoint = sl_build_scalar(node, "endpoint");
 
     preset(b, route);
     route->place = SL_AT(node);
@@ -214,13 +216,13 @@ static void read_route(struct sl_build *b, const struct sl_node *node,
     route->sign_in = (enum sl_sign_in)sl_build_choice(
         node, "sign_in", sl_sign_in_words, 3, SL_SIGN_IN_FRESH);
     read_feature(b, node, route);
-    read_roles(b, sl_node_get(node, "roles"), route);
-    warn_of_pass(b, sl_node_get(node, "roles"), route);
-    read_rules(b, sl_node_get(node, "limits"), route);
+    read_roles(b, sl_yaml_node_get(node, "roles"), route);
+    warn_of_pass(b, sl_yaml_node_get(node, "roles"), route);
+    read_rules(b, sl_yaml_node_get(node, "limits"), route);
     route->report = read_pick(b, node, "report", route);
     route->quota = read_quota(b, node, route);
-    route->dialects =
-        sl_build_dialects(b, sl_node_get(node, "headers"), route->dialects);
+    route->dialects = sl_build_dialects(b, sl_yaml_node_get(node, "headers"),
+                                        route->dialects);
     route->reset = (enum sl_reset)sl_build_choice(node, "reset", sl_reset_words,
                                                   2, (int)route->reset);
     sl_build_wait(b, node, route);
@@ -230,7 +232,7 @@ static void read_route(struct sl_build *b, const struct sl_node *node,
     route->count =
         (enum sl_count)sl_build_choice(node, "count", sl_count_words, 3, 0);
     b->policy->counts_each |= route->count != SL_COUNT_ALL;
-    sl_build_replaces(b, sl_node_get(node, "replaces"), route);
+    sl_build_replaces(b, sl_yaml_node_get(node, "replaces"), route);
     sl_build_guards(b, node, route);
 }
 
@@ -288,7 +290,7 @@ static void build_tree(struct sl_build *b, const struct sl_route *list,
         b->no_memory = true;
 }
 
-static void read_routes(struct sl_build *b, const struct sl_node *node)
+static void read_routes(struct sl_build *b, const struct sl_yaml_node *node)
 {
     unsigned count = node ? node->count : 0, i = 0;
     struct sl_route *list = sl_build_take(b, count + 1, sizeof(*list));
@@ -297,7 +299,8 @@ static void read_routes(struct sl_build *b, const struct sl_node *node)
         b->no_memory = true;
         return;
     }
-    for (const struct sl_node *n = node ? node->child : NULL; n; n = n->next) {
+    for (const struct sl_yaml_node *n = node ? node->child : NULL; n;
+         n = n->next) {
         list[i].index = i;
         read_route(b, n, &list[i]);
         if (list[i].job.len > 0)
@@ -320,7 +323,7 @@ static void read_routes(struct sl_build *b, const struct sl_node *node)
 
 static void read_default(struct sl_build *b)
 {
-    const struct sl_node *node = sl_node_get(b->root, "default");
+    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "default");
     struct sl_route *route = &b->policy->fallback;
 
     preset(b, route);
@@ -332,7 +335,7 @@ static void read_default(struct sl_build *b)
 
 void sl_build_routes(struct sl_build *b)
 {
-    const struct sl_node *node = sl_node_get(b->root, "routes");
+    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "routes");
 
     if (node && node->kind != SL_NODE_LIST)
         node = NULL; /* the schema has said it */

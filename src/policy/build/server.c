@@ -51,7 +51,7 @@ static bool is_address(struct sl_str text)
 }
 
 /* For ":8080" and "8080", which many servers take for every address. */
-static void hint_address(struct sl_diag *diag, const struct sl_node *node)
+static void hint_address(struct sl_diag *diag, const struct sl_yaml_node *node)
 {
     struct sl_str text = node->text;
 
@@ -60,7 +60,7 @@ static void hint_address(struct sl_diag *diag, const struct sl_node *node)
     if (text.len > 0 && text.at[0] == ':')
         text = sl_str_from(text, 1);
     if (is_port(text))
-        sl_hint(diag, "\"127.0.0.1:%.5s\"", text.at);
+        sl_diag_hint(diag, "\"127.0.0.1:%.5s\"", text.at);
 }
 
 /* Does the system choose a port, so that two of the same are two? */
@@ -69,10 +69,10 @@ static bool any_port(struct sl_str text)
     return sl_str_eq(sl_str_from(text, text.len - 2), SL_STR(":0"));
 }
 
-static void refuse_same(struct sl_build *b, const struct sl_node *listen,
-                        const struct sl_node *node)
+static void refuse_same(struct sl_build *b, const struct sl_yaml_node *listen,
+                        const struct sl_yaml_node *node)
 {
-    const struct sl_node *n;
+    const struct sl_yaml_node *n;
 
     for (n = listen->child; n && n != node; n = n->next) {
         if (n->kind != SL_NODE_SCALAR || !sl_str_eq(n->text, node->text))
@@ -86,9 +86,10 @@ static void refuse_same(struct sl_build *b, const struct sl_node *listen,
 }
 
 static struct sl_str read_address(struct sl_build *b,
-                                  const struct sl_node *listen, const char *key)
+                                  const struct sl_yaml_node *listen,
+                                  const char *key)
 {
-    const struct sl_node *node = sl_build_scalar(listen, key);
+    const struct sl_yaml_node *node = sl_build_scalar(listen, key);
 
     if (!node)
         return SL_STR("");
@@ -103,9 +104,9 @@ static struct sl_str read_address(struct sl_build *b,
     return sl_build_keep(b, node->text);
 }
 
-static void read_listen(struct sl_build *b, const struct sl_node *node)
+static void read_listen(struct sl_build *b, const struct sl_yaml_node *node)
 {
-    struct sl_server *server = &b->policy->server;
+    struct sl_server_conf *server = &b->policy->server;
 
     if (!node || node->kind != SL_NODE_MAP)
         return;
@@ -145,10 +146,11 @@ static bool has_scheme(struct sl_str text, const char *word)
            memcmp(text.at + len + 1, slashes(word), rest) == 0;
 }
 
-static struct sl_str read_url(struct sl_build *b, const struct sl_node *server,
+static struct sl_str read_url(struct sl_build *b,
+                              const struct sl_yaml_node *server,
                               const char *key, const struct schemes *schemes)
 {
-    const struct sl_node *node = sl_build_scalar(server, key);
+    const struct sl_yaml_node *node = sl_build_scalar(server, key);
     struct sl_str scheme;
     struct sl_diag *diag;
     const char *meant;
@@ -164,11 +166,11 @@ static struct sl_str read_url(struct sl_build *b, const struct sl_node *server,
         schemes->all, node->substituted ? "..." : sl_quote(scheme).text);
     meant = sl_str_nearest(scheme, schemes->words, schemes->count);
     if (meant)
-        sl_hint(diag, "%s:%s", meant, slashes(meant));
+        sl_diag_hint(diag, "%s:%s", meant, slashes(meant));
     return SL_STR("");
 }
 
-static void read_stores(struct sl_build *b, const struct sl_node *node)
+static void read_stores(struct sl_build *b, const struct sl_yaml_node *node)
 {
     static const struct schemes stores = {
         "memory:, redis://, rediss://, redis+unix://, redis+cluster://, "
@@ -183,7 +185,7 @@ static void read_stores(struct sl_build *b, const struct sl_node *node)
         3,
     };
 
-    const struct sl_node *none = sl_build_scalar(node, "usage");
+    const struct sl_yaml_node *none = sl_build_scalar(node, "usage");
 
     b->policy->server.store = read_url(b, node, "store", &stores);
     if (none && sl_str_eq(none->text, SL_STR("none")))
@@ -194,10 +196,11 @@ static void read_stores(struct sl_build *b, const struct sl_node *node)
 
 /* ---- the rest ---- */
 
-static void read_idempotency(struct sl_build *b, const struct sl_node *node)
+static void read_idempotency(struct sl_build *b,
+                             const struct sl_yaml_node *node)
 {
-    const struct sl_node *size = sl_build_scalar(node, "idempotency");
-    struct sl_server *server = &b->policy->server;
+    const struct sl_yaml_node *size = sl_build_scalar(node, "idempotency");
+    struct sl_server_conf *server = &b->policy->server;
     struct sl_diag diag = {0};
 
     if (size &&
@@ -205,18 +208,19 @@ static void read_idempotency(struct sl_build *b, const struct sl_node *node)
                     sl_parse_size(size->text, &server->idempotency, &diag),
                     &diag) &&
         server->idempotency < IDEMPOTENCY_MIN)
-        sl_hint(sl_report_error(b->report, SL_AT(size),
-                                "%" PRIu64 " bytes remember next to nothing; "
-                                "it needs at least 1MiB",
-                                server->idempotency),
-                "idempotency: 16MiB");
+        sl_diag_hint(sl_report_error(b->report, SL_AT(size),
+                                     "%" PRIu64
+                                     " bytes remember next to nothing; "
+                                     "it needs at least 1MiB",
+                                     server->idempotency),
+                     "idempotency: 16MiB");
 }
 
-static void read_budgets(struct sl_build *b, const struct sl_node *node)
+static void read_budgets(struct sl_build *b, const struct sl_yaml_node *node)
 {
-    const struct sl_node *memory = sl_build_scalar(node, "memory");
-    const struct sl_node *deadline = sl_build_scalar(node, "deadline");
-    struct sl_server *server = &b->policy->server;
+    const struct sl_yaml_node *memory = sl_build_scalar(node, "memory");
+    const struct sl_yaml_node *deadline = sl_build_scalar(node, "deadline");
+    struct sl_server_conf *server = &b->policy->server;
     struct sl_diag diag = {0};
 
     if (memory &&
@@ -224,28 +228,30 @@ static void read_budgets(struct sl_build *b, const struct sl_node *node)
                     sl_parse_size(memory->text, &server->memory, &diag),
                     &diag) &&
         server->memory < MEMORY_MIN)
-        sl_hint(sl_report_error(b->report, SL_AT(memory),
-                                "a table of %" PRIu64 " bytes is too small; it "
-                                "needs at least 1MiB",
-                                server->memory),
-                "memory: 64MiB");
+        sl_diag_hint(sl_report_error(b->report, SL_AT(memory),
+                                     "a table of %" PRIu64
+                                     " bytes is too small; it "
+                                     "needs at least 1MiB",
+                                     server->memory),
+                     "memory: 64MiB");
     read_idempotency(b, node);
     server->waiting =
         (unsigned)sl_build_number(b, node, "waiting", 1, WAITING_MOST, 0);
     server->deadline = sl_build_duration(b, node, "deadline", SL_NS_NONE);
     if (server->deadline == 0)
-        sl_hint(sl_report_error(b->report, SL_AT(deadline),
-                                "a deadline of 0 leaves no time to answer"),
-                "deadline: 20ms");
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(deadline),
+                            "a deadline of 0 leaves no time to answer"),
+            "deadline: 20ms");
     if (server->deadline == SL_NS_NONE)
         server->deadline = 0;
 }
 
 /* The doors, as a flag would have them: "http,resp". */
 static struct sl_str read_proxied(struct sl_build *b,
-                                  const struct sl_node *node)
+                                  const struct sl_yaml_node *node)
 {
-    const struct sl_node *item;
+    const struct sl_yaml_node *item;
     char text[64];
     size_t len = 0;
 
@@ -260,10 +266,10 @@ static struct sl_str read_proxied(struct sl_build *b,
 }
 
 /* A token from the environment that is empty there would let everyone in. */
-static struct sl_str read_token(struct sl_build *b, const struct sl_node *node,
-                                const char *key)
+static struct sl_str
+read_token(struct sl_build *b, const struct sl_yaml_node *node, const char *key)
 {
-    const struct sl_node *token = sl_build_scalar(node, key);
+    const struct sl_yaml_node *token = sl_build_scalar(node, key);
 
     if (token && token->text.len == 0)
         sl_report_error(b->report, SL_AT(token),
@@ -272,11 +278,12 @@ static struct sl_str read_token(struct sl_build *b, const struct sl_node *node,
     return sl_build_text(b, node, key);
 }
 
-static void read_tls(struct sl_build *b, const struct sl_node *node)
+static void read_tls(struct sl_build *b, const struct sl_yaml_node *node)
 {
-    const struct sl_node *certificate = sl_node_get(node, "certificate");
-    const struct sl_node *key = sl_node_get(node, "key");
-    struct sl_server *server = &b->policy->server;
+    const struct sl_yaml_node *certificate =
+        sl_yaml_node_get(node, "certificate");
+    const struct sl_yaml_node *key = sl_yaml_node_get(node, "key");
+    struct sl_server_conf *server = &b->policy->server;
 
     server->tls_certificate = sl_build_text(b, node, "certificate");
     server->tls_key = sl_build_text(b, node, "key");
@@ -288,19 +295,19 @@ static void read_tls(struct sl_build *b, const struct sl_node *node)
 
 void sl_build_server(struct sl_build *b)
 {
-    const struct sl_node *node = sl_node_get(b->root, "server");
-    const struct sl_node *log = sl_node_get(node, "log");
-    struct sl_server *server = &b->policy->server;
+    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "server");
+    const struct sl_yaml_node *log = sl_yaml_node_get(node, "log");
+    struct sl_server_conf *server = &b->policy->server;
 
-    read_listen(b, sl_node_get(node, "listen"));
+    read_listen(b, sl_yaml_node_get(node, "listen"));
     read_stores(b, node);
     read_budgets(b, node);
-    read_tls(b, sl_node_get(node, "tls"));
+    read_tls(b, sl_yaml_node_get(node, "tls"));
     server->access_token = read_token(b, node, "access_token");
     server->admin_token = read_token(b, node, "admin_token");
     server->forward_auth = sl_build_text(b, node, "forward_auth");
     server->proxy_protocol =
-        read_proxied(b, sl_node_get(node, "proxy_protocol"));
+        read_proxied(b, sl_yaml_node_get(node, "proxy_protocol"));
     server->log_level = sl_build_text(b, log, "level");
     server->log_format = sl_build_text(b, log, "format");
 }

@@ -37,13 +37,14 @@ static bool ends_at_once(const struct sl_rule *rule)
 static void refuse_kind(struct sl_build *b, const struct sl_route *route,
                         const struct sl_rule *rule)
 {
-    sl_hint(sl_report_error(b->report, route->place,
-                            "`sign_in: carry` can't carry what was used of "
-                            "limit \"%s\": a %s gives it back by itself, and "
-                            "not at one instant; make it a fixed-window or a "
-                            "quota",
-                            rule->name.at, sl_kind_name(rule->kind)),
-            "sign_in: cap");
+    sl_diag_hint(
+        sl_report_error(b->report, route->place,
+                        "`sign_in: carry` can't carry what was used of "
+                        "limit \"%s\": a %s gives it back by itself, and "
+                        "not at one instant; make it a fixed-window or a "
+                        "quota",
+                        rule->name.at, sl_kind_name(rule->kind)),
+        "sign_in: cap");
 }
 
 /* And mark what it carries to. */

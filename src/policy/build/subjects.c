@@ -16,62 +16,65 @@ static bool has(struct sl_str text, const char *what)
     return text.len > 0 && memmem(text.at, text.len, what, strlen(what));
 }
 
-static void check_query(struct sl_build *b, const struct sl_node *query)
+static void check_query(struct sl_build *b, const struct sl_yaml_node *query)
 {
     if (query->text.len == 0)
-        sl_hint(sl_report_error(b->report, SL_AT(query),
-                                "an empty `query` finds nobody; leave "
-                                "`subjects` out, or write one"),
-                EXAMPLE);
+        sl_diag_hint(sl_report_error(b->report, SL_AT(query),
+                                     "an empty `query` finds nobody; leave "
+                                     "`subjects` out, or write one"),
+                     EXAMPLE);
     else if (query->text.len > QUERY_MOST)
         sl_report_error(b->report, SL_AT(query),
                         "the query is longer than %d bytes; make a view of it "
                         "in the database, and ask that",
                         QUERY_MOST);
     else if (!has(query->text, "$1"))
-        sl_hint(sl_report_error(b->report, SL_AT(query),
-                                "the query does not say whom it is about: $1 "
-                                "stands for the id, without quotes"),
-                EXAMPLE);
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(query),
+                            "the query does not say whom it is about: $1 "
+                            "stands for the id, without quotes"),
+            EXAMPLE);
 }
 
 /* Flags and variables may say otherwise, so that nothing is said of a policy
  * that does not say where. */
-static void check_usage(struct sl_build *b, const struct sl_node *query)
+static void check_usage(struct sl_build *b, const struct sl_yaml_node *query)
 {
-    const struct sl_node *usage =
-        sl_build_scalar(sl_node_get(b->root, "server"), "usage");
+    const struct sl_yaml_node *usage =
+        sl_build_scalar(sl_yaml_node_get(b->root, "server"), "usage");
     static const char scheme[] = "postgres:";
     size_t len = strlen(scheme);
 
     if (!usage || usage->substituted ||
         (usage->text.len > len && memcmp(usage->text.at, scheme, len) == 0))
         return;
-    sl_hint(sl_report_error(b->report, SL_AT_KEY(query),
-                            "the query asks the PostgreSQL of `usage`, and "
-                            "that is \"%.64s\"",
-                            sl_build_shown(usage).text),
-            "usage: \"postgres://sluice@db/app\"");
+    sl_diag_hint(
+        sl_report_error(b->report, SL_AT_KEY(query),
+                        "the query asks the PostgreSQL of `usage`, and "
+                        "that is \"%.64s\"",
+                        sl_build_shown(usage).text),
+        "usage: \"postgres://sluice@db/app\"");
 }
 
-static sl_ns read_life(struct sl_build *b, const struct sl_node *map)
+static sl_ns read_life(struct sl_build *b, const struct sl_yaml_node *map)
 {
-    const struct sl_node *node = sl_build_scalar(map, "life");
+    const struct sl_yaml_node *node = sl_build_scalar(map, "life");
     sl_ns life = sl_build_duration(b, map, "life", LIFE);
 
     if (node && (life < LIFE_MIN || life > LIFE_MAX))
-        sl_hint(sl_report_error(b->report, SL_AT(node),
-                                "`life` lies between 1s and 1h, and \"%.64s\" "
-                                "does not",
-                                sl_build_shown(node).text),
-                "life: 5s");
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(node),
+                            "`life` lies between 1s and 1h, and \"%.64s\" "
+                            "does not",
+                            sl_build_shown(node).text),
+            "life: 5s");
     return life;
 }
 
-void sl_build_subjects(struct sl_build *b, const struct sl_node *node)
+void sl_build_subjects(struct sl_build *b, const struct sl_yaml_node *node)
 {
     static const char *const scopes[] = {"", "user", "org"};
-    const struct sl_node *query = sl_build_scalar(node, "query");
+    const struct sl_yaml_node *query = sl_build_scalar(node, "query");
     struct sl_plan_query *subjects = &b->policy->identity.subjects;
 
     if (!query)

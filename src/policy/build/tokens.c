@@ -39,9 +39,10 @@ static unsigned bit_of(struct sl_str word)
     return 0;
 }
 
-static unsigned read_algorithms(struct sl_build *b, const struct sl_node *node)
+static unsigned read_algorithms(struct sl_build *b,
+                                const struct sl_yaml_node *node)
 {
-    const struct sl_node *item;
+    const struct sl_yaml_node *item;
     unsigned bits = 0;
 
     if (!node || node->kind == SL_NODE_EMPTY ||
@@ -131,7 +132,7 @@ static const char *doubt_jwks(struct sl_str text)
            "https://id.example/.well-known/jwks.json";
 }
 
-static void read_jwks(struct sl_build *b, const struct sl_node *node,
+static void read_jwks(struct sl_build *b, const struct sl_yaml_node *node,
                       struct sl_jwt *jwt)
 {
     const char *doubt = doubt_jwks(node->text);
@@ -155,10 +156,10 @@ static void read_jwks(struct sl_build *b, const struct sl_node *node,
     diag = sl_report_error(b->report, SL_AT(node), "\"%.128s\" %s",
                            sl_build_shown(node).text, doubt);
     if (!node->substituted && begins(node->text, "/"))
-        sl_hint(diag, "jwks: \"file:%.128s\"", node->text.at);
+        sl_diag_hint(diag, "jwks: \"file:%.128s\"", node->text.at);
 }
 
-static void read_secret(struct sl_build *b, const struct sl_node *node,
+static void read_secret(struct sl_build *b, const struct sl_yaml_node *node,
                         struct sl_jwt *jwt)
 {
     jwt->secret = sl_build_keep(b, node->text);
@@ -168,20 +169,21 @@ static void read_secret(struct sl_build *b, const struct sl_node *node,
                         "least %d, such as `openssl rand -base64 32` prints",
                         node->text.len, SECRET_MIN);
     if (jwt->algorithms & ~HMAC)
-        sl_hint(sl_report_error(b->report, SL_AT(node),
-                                "`secret` is for HS256, HS384 and HS512 only; "
-                                "the other algorithms have their keys in "
-                                "`jwks`"),
-                "algorithms: [HS256]");
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(node),
+                            "`secret` is for HS256, HS384 and HS512 only; "
+                            "the other algorithms have their keys in "
+                            "`jwks`"),
+            "algorithms: [HS256]");
     if (jwt->algorithms == 0)
         jwt->algorithms = HMAC;
 }
 
-static void read_keys(struct sl_build *b, const struct sl_node *node,
+static void read_keys(struct sl_build *b, const struct sl_yaml_node *node,
                       struct sl_jwt *jwt)
 {
-    const struct sl_node *jwks = sl_build_scalar(node, "jwks");
-    const struct sl_node *secret = sl_build_scalar(node, "secret");
+    const struct sl_yaml_node *jwks = sl_build_scalar(node, "jwks");
+    const struct sl_yaml_node *secret = sl_build_scalar(node, "secret");
 
     if (jwks)
         read_jwks(b, jwks, jwt);
@@ -191,20 +193,21 @@ static void read_keys(struct sl_build *b, const struct sl_node *node,
                         "the public keys could sign by them; leave one out");
     else if (secret)
         read_secret(b, secret, jwt);
-    else if (!jwks && !sl_build_refused(sl_node_get(node, "jwks")) &&
-             !sl_build_refused(sl_node_get(node, "secret")))
-        sl_hint(sl_report_error(b->report, SL_AT_KEY(node),
-                                "`jwt` needs keys to verify tokens by: `jwks` "
-                                "or `secret`"),
-                "jwks: \"file:./jwks.json\"");
+    else if (!jwks && !sl_build_refused(sl_yaml_node_get(node, "jwks")) &&
+             !sl_build_refused(sl_yaml_node_get(node, "secret")))
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT_KEY(node),
+                            "`jwt` needs keys to verify tokens by: `jwks` "
+                            "or `secret`"),
+            "jwks: \"file:./jwks.json\"");
 }
 
 /* ---- the claims ---- */
 
-static void read_audiences(struct sl_build *b, const struct sl_node *node,
+static void read_audiences(struct sl_build *b, const struct sl_yaml_node *node,
                            struct sl_jwt *jwt)
 {
-    const struct sl_node *item;
+    const struct sl_yaml_node *item;
     struct sl_str *list;
 
     if (!node || node->kind == SL_NODE_EMPTY ||
@@ -227,10 +230,10 @@ static void read_audiences(struct sl_build *b, const struct sl_node *node,
             list[jwt->audience_count++] = sl_build_keep(b, item->text);
 }
 
-static void read_issuer(struct sl_build *b, const struct sl_node *node,
+static void read_issuer(struct sl_build *b, const struct sl_yaml_node *node,
                         struct sl_jwt *jwt)
 {
-    const struct sl_node *issuer = sl_build_scalar(node, "issuer");
+    const struct sl_yaml_node *issuer = sl_build_scalar(node, "issuer");
 
     jwt->issuer = sl_build_text(b, node, "issuer");
     if (issuer && issuer->text.len == 0)
@@ -239,22 +242,23 @@ static void read_issuer(struct sl_build *b, const struct sl_node *node,
                         "of anybody are meant");
 }
 
-static void read_spans(struct sl_build *b, const struct sl_node *node,
+static void read_spans(struct sl_build *b, const struct sl_yaml_node *node,
                        struct sl_jwt *jwt)
 {
-    const struct sl_node *leeway = sl_build_scalar(node, "leeway");
-    const struct sl_node *stale = sl_build_scalar(node, "stale");
+    const struct sl_yaml_node *leeway = sl_build_scalar(node, "leeway");
+    const struct sl_yaml_node *stale = sl_build_scalar(node, "stale");
 
     jwt->leeway = sl_build_duration(b, node, "leeway", LEEWAY);
     if (leeway && jwt->leeway > LEEWAY_MAX)
-        sl_hint(sl_report_error(b->report, SL_AT(leeway),
-                                "a leeway of \"%.64s\" believes tokens long "
-                                "after they expired; it is at most 5m",
-                                sl_build_shown(leeway).text),
-                "leeway: 30s");
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(leeway),
+                            "a leeway of \"%.64s\" believes tokens long "
+                            "after they expired; it is at most 5m",
+                            sl_build_shown(leeway).text),
+            "leeway: 30s");
     jwt->stale = sl_build_duration(b, node, "stale", STALE);
     if (stale && (jwt->stale < STALE_MIN || jwt->stale > STALE_MAX))
-        sl_hint(
+        sl_diag_hint(
             sl_report_error(b->report, SL_AT(stale),
                             "`stale` lies between 1m and 30d, and \"%.64s\" "
                             "does not",
@@ -273,9 +277,9 @@ static bool has_claim(const struct sl_sources *sources)
 }
 
 /* The item of `list` that is a claim, or NULL. */
-static const struct sl_node *find_claim(const struct sl_node *list)
+static const struct sl_yaml_node *find_claim(const struct sl_yaml_node *list)
 {
-    const struct sl_node *item;
+    const struct sl_yaml_node *item;
 
     for (item = sl_build_first(list); item; item = sl_build_next(list, item))
         if (item->kind == SL_NODE_SCALAR && begins(item->text, "jwt."))
@@ -284,26 +288,28 @@ static const struct sl_node *find_claim(const struct sl_node *list)
 }
 
 /* A claim of a token that nobody verifies names nobody, ever. */
-static void refuse_claims(struct sl_build *b, const struct sl_node *identity)
+static void refuse_claims(struct sl_build *b,
+                          const struct sl_yaml_node *identity)
 {
-    const struct sl_node *n = identity ? identity->child : NULL;
+    const struct sl_yaml_node *n = identity ? identity->child : NULL;
 
     for (; n; n = n->next) {
-        const struct sl_node *claim = find_claim(n);
+        const struct sl_yaml_node *claim = find_claim(n);
 
         if (!claim || sl_str_eq(n->key, SL_STR("anonymous")))
             continue;
-        sl_hint(sl_report_error(b->report, SL_AT(claim),
-                                "\"%.64s\" is of a token, and no token is "
-                                "believed without keys; add `jwt` to "
-                                "`identity`",
-                                sl_build_shown(claim).text),
-                "jwt: { algorithms: [RS256], jwks: \"file:./jwks.json\" }");
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(claim),
+                            "\"%.64s\" is of a token, and no token is "
+                            "believed without keys; add `jwt` to "
+                            "`identity`",
+                            sl_build_shown(claim).text),
+            "jwt: { algorithms: [RS256], jwks: \"file:./jwks.json\" }");
         return; /* once is enough */
     }
 }
 
-static void warn_of_idle(struct sl_build *b, const struct sl_node *node)
+static void warn_of_idle(struct sl_build *b, const struct sl_yaml_node *node)
 {
     const struct sl_identity *identity = &b->policy->identity;
     bool used = has_claim(&identity->plan) || has_claim(&identity->role);
@@ -311,13 +317,14 @@ static void warn_of_idle(struct sl_build *b, const struct sl_node *node)
     for (unsigned i = 0; i < identity->scope_count; i++)
         used = used || has_claim(&identity->scopes[i]);
     if (!used)
-        sl_hint(sl_report_warning(b->report, SL_AT_KEY(node),
-                                  "tokens are verified and nothing is taken "
-                                  "from them"),
-                "user: [jwt.sub]");
+        sl_diag_hint(
+            sl_report_warning(b->report, SL_AT_KEY(node),
+                              "tokens are verified and nothing is taken "
+                              "from them"),
+            "user: [jwt.sub]");
 }
 
-static void read_from(struct sl_build *b, const struct sl_node *node,
+static void read_from(struct sl_build *b, const struct sl_yaml_node *node,
                       struct sl_jwt *jwt)
 {
     static const struct sl_source authorization = {
@@ -326,17 +333,17 @@ static void read_from(struct sl_build *b, const struct sl_node *node,
 
     sl_build_sources(b, node, SL_OF_TOKENS, &jwt->from);
     if (node && node->kind == SL_NODE_LIST && node->count == 0)
-        sl_hint(sl_report_error(b->report, SL_AT(node),
-                                "without a source no token is ever seen"),
-                "from: [header.authorization]");
+        sl_diag_hint(sl_report_error(b->report, SL_AT(node),
+                                     "without a source no token is ever seen"),
+                     "from: [header.authorization]");
     if (jwt->from.count == 0)
         jwt->from = (struct sl_sources){&authorization, 1};
 }
 
-void sl_build_jwt(struct sl_build *b, const struct sl_node *identity)
+void sl_build_jwt(struct sl_build *b, const struct sl_yaml_node *identity)
 {
     static const char *const expiries[] = {"required", "optional"};
-    const struct sl_node *node = sl_node_get(identity, "jwt");
+    const struct sl_yaml_node *node = sl_yaml_node_get(identity, "jwt");
     struct sl_jwt *jwt = &b->policy->identity.jwt;
 
     if (!node) {
@@ -346,11 +353,11 @@ void sl_build_jwt(struct sl_build *b, const struct sl_node *identity)
     if (node->kind != SL_NODE_MAP)
         return; /* the schema has said why */
     jwt->written = true;
-    read_from(b, sl_node_get(node, "from"), jwt);
-    jwt->algorithms = read_algorithms(b, sl_node_get(node, "algorithms"));
+    read_from(b, sl_yaml_node_get(node, "from"), jwt);
+    jwt->algorithms = read_algorithms(b, sl_yaml_node_get(node, "algorithms"));
     read_keys(b, node, jwt);
     read_issuer(b, node, jwt);
-    read_audiences(b, sl_node_get(node, "audience"), jwt);
+    read_audiences(b, sl_yaml_node_get(node, "audience"), jwt);
     read_spans(b, node, jwt);
     jwt->expiry_optional = sl_build_choice(node, "expiry", expiries, 2, 0) == 1;
     warn_of_idle(b, node);

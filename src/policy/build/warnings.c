@@ -23,8 +23,8 @@ static bool *find_used(struct sl_build *b)
  * nobody is there to be metered. */
 static void warn_of_idle(struct sl_build *b, const struct sl_rule *rule)
 {
-    if (rule->limited &&
-        (sl_node_get(b->root, "routes") || sl_node_get(b->root, "default")))
+    if (rule->limited && (sl_yaml_node_get(b->root, "routes") ||
+                          sl_yaml_node_get(b->root, "default")))
         sl_report_warning(b->report, rule->place, "no route uses limit \"%s\"",
                           rule->name.at);
 }
@@ -39,22 +39,24 @@ static void warn_of_levels(struct sl_build *b, const struct sl_rule *rule)
                           rule->name.at);
 }
 
-static void warn_of_sharing(struct sl_build *b, const struct sl_node *limit,
+static void warn_of_sharing(struct sl_build *b,
+                            const struct sl_yaml_node *limit,
                             const struct sl_rule *rule)
 {
-    if (!sl_node_get(limit, "per"))
-        sl_hint(sl_report_warning(b->report, rule->place,
-                                  "limit \"%s\" has no `per`, so all callers "
-                                  "share one allowance; say so if that is "
-                                  "meant",
-                                  rule->name.at),
-                "per: []");
+    if (!sl_yaml_node_get(limit, "per"))
+        sl_diag_hint(
+            sl_report_warning(b->report, rule->place,
+                              "limit \"%s\" has no `per`, so all callers "
+                              "share one allowance; say so if that is "
+                              "meant",
+                              rule->name.at),
+            "per: []");
 }
 
 static void warn_of_limits(struct sl_build *b)
 {
-    const struct sl_node *limits = sl_node_get(b->root, "limits");
-    const struct sl_node *node = limits ? limits->child : NULL;
+    const struct sl_yaml_node *limits = sl_yaml_node_get(b->root, "limits");
+    const struct sl_yaml_node *node = limits ? limits->child : NULL;
     const bool *used = find_used(b);
 
     for (unsigned i = 0; used && i < b->policy->rule_count && node; i++) {
@@ -71,10 +73,10 @@ static void warn_of_limits(struct sl_build *b)
 
 /* `report` or `quota`. With the whole policy in shadow mode every limit is, for
  * the time being. */
-static void warn_of_pick(struct sl_build *b, const struct sl_node *node,
+static void warn_of_pick(struct sl_build *b, const struct sl_yaml_node *node,
                          const char *key, const struct sl_rule *rule)
 {
-    const struct sl_node *pick = sl_build_scalar(node, key);
+    const struct sl_yaml_node *pick = sl_build_scalar(node, key);
 
     if (pick && rule->mode != SL_MODE_ENFORCE &&
         b->policy->mode == SL_MODE_ENFORCE)
@@ -87,18 +89,19 @@ static void warn_of_pick(struct sl_build *b, const struct sl_node *node,
 
 static void warn_of_routes(struct sl_build *b)
 {
-    const struct sl_node *routes = sl_node_get(b->root, "routes");
-    const struct sl_node *node = routes ? routes->child : NULL;
+    const struct sl_yaml_node *routes = sl_yaml_node_get(b->root, "routes");
+    const struct sl_yaml_node *node = routes ? routes->child : NULL;
 
     for (unsigned i = 0; i < b->policy->route_count && node; i++) {
         const struct sl_route *route = &b->policy->routes[i];
 
-        if (!sl_node_get(node, "limits"))
-            sl_hint(sl_report_warning(b->report, route->place,
-                                      "the route has no `limits`, so nothing "
-                                      "that it matches is limited; say so if "
-                                      "that is meant"),
-                    "limits: []");
+        if (!sl_yaml_node_get(node, "limits"))
+            sl_diag_hint(
+                sl_report_warning(b->report, route->place,
+                                  "the route has no `limits`, so nothing "
+                                  "that it matches is limited; say so if "
+                                  "that is meant"),
+                "limits: []");
         if (route->report >= 0)
             warn_of_pick(b, node, "report", route->rules[route->report]);
         if (route->quota >= 0)

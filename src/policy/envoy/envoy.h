@@ -41,13 +41,14 @@ enum sl_envoy_unit {
 
 struct sl_envoy_node {
     struct sl_str key, value; /* no value: any */
-    struct sl_place place;
+    struct sl_source_pos place;
     bool has_limit, unlimited, shadow, quota, shared;
     uint32_t requests;
     enum sl_envoy_unit unit;
-    struct sl_str name;             /* of the limit, or "" */
-    const struct sl_node *replaces; /* a list of maps with a name, or NULL */
-    char limit[65];                 /* what it is called in the policy */
+    struct sl_str name; /* of the limit, or "" */
+    const struct sl_yaml_node
+        *replaces;  /* a list of maps with a name, or NULL */
+    char limit[65]; /* what it is called in the policy */
     struct sl_envoy_node *child, *next;
 };
 

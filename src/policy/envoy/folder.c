@@ -53,13 +53,13 @@ static int list_folder(const char *path, struct sl_arena *arena,
     bool good = true;
 
     if (!folder)
-        return sl_refuse(diag, SLUICE_ESYS, "%s can't be read: %s", path,
-                         strerror(errno));
+        return sl_diag_error(diag, SLUICE_ESYS, "%s can't be read: %s", path,
+                             strerror(errno));
     while (good && (entry = readdir(folder)) != NULL)
         if (is_wanted(entry->d_name))
             good = add_name(ret, entry->d_name, arena);
     closedir(folder);
-    return good ? 0 : sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+    return good ? 0 : sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
 }
 
 /* One file. False if it can't be used, and that was told. */
@@ -76,7 +76,8 @@ static bool read_file(struct sl_envoy *envoy, const char *path,
     err = sl_file_read(path, SL_YAML_BYTES, &text, &diag);
     sl_report_init(&report, path, sl_buf_str(&text), &sl_alloc_libc);
     if (err && err != SLUICE_EFULL) /* the reader says that better */
-        sl_report_error(&report, (struct sl_place){0, 0}, "%s", diag.sentence);
+        sl_report_error(&report, (struct sl_source_pos){0, 0}, "%s",
+                        diag.sentence);
     good = (!err || err == SLUICE_EFULL) && sl_envoy_read(envoy, &report);
     if (report.kept > 0 || report.no_memory)
         tell(ctx, &report);
@@ -93,8 +94,8 @@ static int read_all(struct sl_envoy *envoy, const char *path,
     int err = list_folder(path, envoy->arena, &names, diag);
 
     if (!err && !names)
-        return sl_refuse(diag, SLUICE_ECONF, "%s has no file *.yaml in it",
-                         path);
+        return sl_diag_error(diag, SLUICE_ECONF, "%s has no file *.yaml in it",
+                             path);
     if (err)
         return err;
     for (; names; names = names->next) {
@@ -112,8 +113,8 @@ int sl_envoy_load(struct sl_envoy *envoy, const char *path,
 
     envoy->domain_count = envoy->limit_count = 0;
     if (stat(path, &about))
-        return sl_refuse(diag, SLUICE_ESYS, "%s can't be read: %s", path,
-                         strerror(errno));
+        return sl_diag_error(diag, SLUICE_ESYS, "%s can't be read: %s", path,
+                             strerror(errno));
     if (S_ISDIR(about.st_mode))
         return read_all(envoy, path, tell, ctx, diag);
     return read_file(envoy, path, tell, ctx) ? 0 : SLUICE_ECONF;

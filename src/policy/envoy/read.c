@@ -31,7 +31,7 @@ struct reading {
 
 /* ---- keys and values ---- */
 
-static void refuse_key(struct reading *r, const struct sl_node *node,
+static void refuse_key(struct reading *r, const struct sl_yaml_node *node,
                        const char *of, const char *const *keys, size_t count)
 {
     const char *meant = sl_str_nearest(node->key, keys, count);
@@ -40,10 +40,10 @@ static void refuse_key(struct reading *r, const struct sl_node *node,
                         sl_quote(node->key).text, of);
 
     if (meant)
-        sl_hint(diag, "%s", meant);
+        sl_diag_hint(diag, "%s", meant);
 }
 
-static bool check_keys(struct reading *r, const struct sl_node *map,
+static bool check_keys(struct reading *r, const struct sl_yaml_node *map,
                        const char *of, const char *const *keys, size_t count)
 {
     bool good = true;
@@ -52,7 +52,7 @@ static bool check_keys(struct reading *r, const struct sl_node *map,
         sl_report_error(r->report, map->place, "%s must be a map", of);
         return false;
     }
-    for (const struct sl_node *n = map->child; n; n = n->next) {
+    for (const struct sl_yaml_node *n = map->child; n; n = n->next) {
         bool known = false;
 
         for (size_t i = 0; i < count; i++)
@@ -65,10 +65,10 @@ static bool check_keys(struct reading *r, const struct sl_node *map,
 }
 
 /* The text of a scalar; empty if it is not there. */
-static struct sl_str read_text(struct reading *r, const struct sl_node *map,
-                               const char *key)
+static struct sl_str read_text(struct reading *r,
+                               const struct sl_yaml_node *map, const char *key)
 {
-    const struct sl_node *node = sl_node_get(map, key);
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, key);
 
     if (!node || node->kind == SL_NODE_EMPTY)
         return (struct sl_str){"", 0};
@@ -79,7 +79,7 @@ static struct sl_str read_text(struct reading *r, const struct sl_node *map,
 }
 
 /* The words that YAML 1.1 has for it. */
-static bool read_bool(struct reading *r, const struct sl_node *map,
+static bool read_bool(struct reading *r, const struct sl_yaml_node *map,
                       const char *key)
 {
     static const char *const yes[] = {"true", "yes", "on", "y"};
@@ -92,7 +92,7 @@ static bool read_bool(struct reading *r, const struct sl_node *map,
     for (size_t i = 0; i < SL_LEN(no); i++)
         if (sl_str_eq_nocase(text, sl_str_c(no[i])))
             return false;
-    sl_report_error(r->report, sl_node_get(map, key)->place,
+    sl_report_error(r->report, sl_yaml_node_get(map, key)->place,
                     "`%s` must be true or false, not \"%s\"", key,
                     sl_quote(text).text);
     return false;
@@ -100,7 +100,7 @@ static bool read_bool(struct reading *r, const struct sl_node *map,
 
 /* ---- rate_limit ---- */
 
-static void read_unit(struct reading *r, const struct sl_node *map,
+static void read_unit(struct reading *r, const struct sl_yaml_node *map,
                       struct sl_envoy_node *ret)
 {
     struct sl_str text = read_text(r, map, "unit");
@@ -113,21 +113,21 @@ static void read_unit(struct reading *r, const struct sl_node *map,
             return;
         }
     if (text.len == 0) {
-        sl_hint(
+        sl_diag_hint(
             sl_report_error(r->report, map->place, "a rate_limit needs a unit"),
             "unit: minute");
         return;
     }
     meant = sl_str_nearest(text, units, SL_ENVOY_UNITS);
-    diag = sl_report_error(r->report, sl_node_get(map, "unit")->place,
+    diag = sl_report_error(r->report, sl_yaml_node_get(map, "unit")->place,
                            "\"%s\" is no unit; there are second, minute, "
                            "hour, day, week, month and year",
                            sl_quote(text).text);
     if (meant)
-        sl_hint(diag, "unit: %s", meant);
+        sl_diag_hint(diag, "unit: %s", meant);
 }
 
-static void read_requests(struct reading *r, const struct sl_node *map,
+static void read_requests(struct reading *r, const struct sl_yaml_node *map,
                           struct sl_envoy_node *ret)
 {
     struct sl_str text = read_text(r, map, "requests_per_unit");
@@ -137,36 +137,38 @@ static void read_requests(struct reading *r, const struct sl_node *map,
     if (text.len == 0)
         return; /* as there: none is 0, and nothing passes */
     if (sl_parse_number(text, &number, &diag) || number > UINT32_MAX) {
-        sl_report_error(r->report, sl_node_get(map, "requests_per_unit")->place,
+        sl_report_error(r->report,
+                        sl_yaml_node_get(map, "requests_per_unit")->place,
                         "`requests_per_unit` must be a whole number up to "
                         "4294967295, not \"%s\"",
                         sl_quote(text).text);
         return;
     }
     if (ret->unit == SL_ENVOY_SECOND && number > RATE_MAX)
-        sl_hint(sl_report_error(r->report,
-                                sl_node_get(map, "requests_per_unit")->place,
-                                "more than %d per second is as good as no "
-                                "limit",
-                                RATE_MAX),
-                "unlimited: true");
+        sl_diag_hint(
+            sl_report_error(r->report,
+                            sl_yaml_node_get(map, "requests_per_unit")->place,
+                            "more than %d per second is as good as no "
+                            "limit",
+                            RATE_MAX),
+            "unlimited: true");
     ret->requests = (uint32_t)number;
 }
 
-static void read_replaces(struct reading *r, const struct sl_node *map,
+static void read_replaces(struct reading *r, const struct sl_yaml_node *map,
                           struct sl_envoy_node *ret)
 {
-    const struct sl_node *list = sl_node_get(map, "replaces");
+    const struct sl_yaml_node *list = sl_yaml_node_get(map, "replaces");
 
     if (!list || list->kind == SL_NODE_EMPTY)
         return;
     if (list->kind != SL_NODE_LIST) {
-        sl_hint(sl_report_error(r->report, list->place,
-                                "`replaces` must be a list"),
-                "replaces: [{ name: NAME }]");
+        sl_diag_hint(sl_report_error(r->report, list->place,
+                                     "`replaces` must be a list"),
+                     "replaces: [{ name: NAME }]");
         return;
     }
-    for (const struct sl_node *n = list->child; n; n = n->next) {
+    for (const struct sl_yaml_node *n = list->child; n; n = n->next) {
         struct sl_str name;
 
         if (!check_keys(r, n, "an entry of replaces", replace_keys,
@@ -183,10 +185,10 @@ static void read_replaces(struct reading *r, const struct sl_node *map,
     ret->replaces = list;
 }
 
-static void read_limit(struct reading *r, const struct sl_node *node,
+static void read_limit(struct reading *r, const struct sl_yaml_node *node,
                        struct sl_envoy_node *ret)
 {
-    const struct sl_node *map = sl_node_get(node, "rate_limit");
+    const struct sl_yaml_node *map = sl_yaml_node_get(node, "rate_limit");
 
     if (!map || map->kind == SL_NODE_EMPTY ||
         !check_keys(r, map, "rate_limit", limit_keys, SL_LEN(limit_keys)))
@@ -197,7 +199,7 @@ static void read_limit(struct reading *r, const struct sl_node *node,
     if (!ret->unlimited)
         read_unit(r, map, ret);
     else if (read_text(r, map, "unit").len > 0)
-        sl_report_error(r->report, sl_node_get(map, "unit")->place,
+        sl_report_error(r->report, sl_yaml_node_get(map, "unit")->place,
                         "what is unlimited has no unit; leave it out");
     read_requests(r, map, ret);
     read_replaces(r, map, ret);
@@ -223,7 +225,7 @@ static void check_node(struct reading *r, const struct sl_envoy_node *node,
                 memchr(node->value.at, '*', node->value.len) != NULL;
 
     if (node->key.len == 0)
-        sl_hint(
+        sl_diag_hint(
             sl_report_error(r->report, node->place, "a descriptor needs a key"),
             "key: remote_address");
     else if (memchr(node->key.at, '*', node->key.len) ||
@@ -244,10 +246,10 @@ static void check_node(struct reading *r, const struct sl_envoy_node *node,
 }
 
 static struct sl_envoy_node *
-read_nodes(struct reading *r, const struct sl_node *list, unsigned depth);
+read_nodes(struct reading *r, const struct sl_yaml_node *list, unsigned depth);
 
 static struct sl_envoy_node *
-read_node(struct reading *r, const struct sl_node *map, unsigned depth)
+read_node(struct reading *r, const struct sl_yaml_node *map, unsigned depth)
 {
     struct sl_envoy_node *node = sl_arena_take(r->envoy->arena, sizeof(*node));
 
@@ -266,12 +268,13 @@ read_node(struct reading *r, const struct sl_node *map, unsigned depth)
     (void)read_bool(r, map, "detailed_metric"); /* of names in metrics, which */
     (void)read_bool(r, map, "value_to_metric"); /* here have no values */
     read_limit(r, map, node);
-    node->child = read_nodes(r, sl_node_get(map, "descriptors"), depth + 1);
+    node->child =
+        read_nodes(r, sl_yaml_node_get(map, "descriptors"), depth + 1);
     return node;
 }
 
 static struct sl_envoy_node *
-read_nodes(struct reading *r, const struct sl_node *list, unsigned depth)
+read_nodes(struct reading *r, const struct sl_yaml_node *list, unsigned depth)
 {
     struct sl_envoy_node *first = NULL, **last = &first;
 
@@ -284,7 +287,7 @@ read_nodes(struct reading *r, const struct sl_node *list, unsigned depth)
                             : "`descriptors` must be a list");
         return NULL;
     }
-    for (const struct sl_node *n = list->child; n; n = n->next) {
+    for (const struct sl_yaml_node *n = list->child; n; n = n->next) {
         struct sl_envoy_node *node = read_node(r, n, depth);
 
         if (!node)
@@ -298,14 +301,14 @@ read_nodes(struct reading *r, const struct sl_node *list, unsigned depth)
 
 /* ---- a file ---- */
 
-static void read_domain(struct reading *r, const struct sl_node *root)
+static void read_domain(struct reading *r, const struct sl_yaml_node *root)
 {
     struct sl_envoy *envoy = r->envoy;
     struct sl_str domain = read_text(r, root, "domain");
-    const struct sl_node *node = sl_node_get(root, "domain");
+    const struct sl_yaml_node *node = sl_yaml_node_get(root, "domain");
 
     if (domain.len == 0) {
-        sl_hint(
+        sl_diag_hint(
             sl_report_error(r->report, root->place, "a file needs a domain"),
             "domain: my_domain");
         return;
@@ -324,14 +327,14 @@ static void read_domain(struct reading *r, const struct sl_node *root)
     }
     envoy->domains[envoy->domain_count].name = domain;
     envoy->domains[envoy->domain_count++].nodes =
-        read_nodes(r, sl_node_get(root, "descriptors"), 1);
+        read_nodes(r, sl_yaml_node_get(root, "descriptors"), 1);
 }
 
 bool sl_envoy_read(struct sl_envoy *envoy, struct sl_report *report)
 {
     static const struct sl_yaml_options nothing;
     struct reading r = {envoy, report};
-    struct sl_node *root = sl_yaml_read(report, &nothing, envoy->arena);
+    struct sl_yaml_node *root = sl_yaml_read(report, &nothing, envoy->arena);
 
     if (root && check_keys(&r, root, "the file", top_keys, SL_LEN(top_keys)))
         read_domain(&r, root);

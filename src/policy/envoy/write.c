@@ -27,7 +27,7 @@ struct writing {
     unsigned depth;
 };
 
-typedef int sl_node_f(struct writing *w, struct sl_envoy_node *node);
+typedef int sl_yaml_node_f(struct writing *w, struct sl_envoy_node *node);
 
 static bool has_star(const struct sl_envoy_node *node)
 {
@@ -111,11 +111,11 @@ static int name_node(struct writing *w, struct sl_envoy_node *node)
 
 /* ---- walking ---- */
 
-static int walk(struct writing *w, struct sl_envoy_node *nodes, sl_node_f *f,
-                sl_node_f *after);
+static int walk(struct writing *w, struct sl_envoy_node *nodes,
+                sl_yaml_node_f *f, sl_yaml_node_f *after);
 
-static int visit(struct writing *w, struct sl_envoy_node *node, sl_node_f *f,
-                 sl_node_f *after)
+static int visit(struct writing *w, struct sl_envoy_node *node,
+                 sl_yaml_node_f *f, sl_yaml_node_f *after)
 {
     int err;
 
@@ -132,8 +132,8 @@ static int visit(struct writing *w, struct sl_envoy_node *node, sl_node_f *f,
 }
 
 /* Those of a level, in the order in which they are looked for. */
-static int walk(struct writing *w, struct sl_envoy_node *nodes, sl_node_f *f,
-                sl_node_f *after)
+static int walk(struct writing *w, struct sl_envoy_node *nodes,
+                sl_yaml_node_f *f, sl_yaml_node_f *after)
 {
     int err = 0;
 
@@ -144,7 +144,7 @@ static int walk(struct writing *w, struct sl_envoy_node *nodes, sl_node_f *f,
     return err;
 }
 
-static int walk_all(struct writing *w, sl_node_f *f, sl_node_f *after)
+static int walk_all(struct writing *w, sl_yaml_node_f *f, sl_yaml_node_f *after)
 {
     int err = 0;
 
@@ -257,9 +257,9 @@ static int write_replaces(struct writing *w, const struct sl_envoy_node *node)
     size_t before = w->out->len;
     int err = sl_buf_addf(w->out, "    replaces: [");
 
-    for (const struct sl_node *n = node->replaces->child; n && !err;
+    for (const struct sl_yaml_node *n = node->replaces->child; n && !err;
          n = n->next) {
-        s.name = sl_node_get(n, "name")->text;
+        s.name = sl_yaml_node_get(n, "name")->text;
         for (unsigned i = 0; i < w->envoy->domain_count && !err; i++)
             err = write_named(&s, w->envoy->domains[i].nodes);
     }

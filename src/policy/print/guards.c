@@ -20,7 +20,7 @@ static struct sl_str secret_of(const void *ctx, unsigned i,
 
 static void print_verify(struct sl_printer *p, const struct sl_verify *verify)
 {
-    static const struct sl_outside secret = {
+    static const struct sl_external_value secret = {
         .written = {SECRET, sizeof(SECRET) - 1}
     };
     const struct sl_webhook_rules *rules = &verify->rules;
@@ -50,11 +50,12 @@ static struct sl_str header_of(struct sl_str name, char room[SL_PRINT_ITEM])
 static struct sl_str trait_of(const void *ctx, unsigned i,
                               char room[SL_PRINT_ITEM])
 {
-    const struct sl_trait *trait = &((const struct sl_dedupe *)ctx)->traits[i];
+    const struct sl_dedupe_field *trait =
+        &((const struct sl_dedupe *)ctx)->traits[i];
 
-    return trait->kind == SL_TRAIT_HEADER
+    return trait->kind == SL_DEDUPE_FIELD_HEADER
                ? header_of(trait->header, room)
-               : sl_str_c(sl_trait_words[trait->kind]);
+               : sl_str_c(sl_dedupe_field_words[trait->kind]);
 }
 
 static void print_dedupe(struct sl_printer *p, const struct sl_dedupe *dedupe)
@@ -105,7 +106,7 @@ static void print_backlog(struct sl_printer *p,
     sl_print_close(p);
 }
 
-static void print_guard(struct sl_printer *p, const struct sl_conflict *guard)
+static void print_guard(struct sl_printer *p, const struct sl_guard *guard)
 {
     if (!guard->written)
         return;
@@ -116,7 +117,7 @@ static void print_guard(struct sl_printer *p, const struct sl_conflict *guard)
     sl_print_close(p);
 }
 
-void sl_print_guards(struct sl_printer *p, const struct sl_guards *guards)
+void sl_print_guards(struct sl_printer *p, const struct sl_prechecks *guards)
 {
     if (!guards)
         return;

@@ -68,11 +68,11 @@ static struct sl_str print_rate(const struct sl_plan_limit *plan,
 }
 
 /* The rate of a plan whose line names an alias. */
-static const struct sl_outside *find_by_alias(const struct sl_printer *p,
-                                              unsigned plan)
+static const struct sl_external_value *find_by_alias(const struct sl_printer *p,
+                                                     unsigned plan)
 {
     unsigned count;
-    const struct sl_outside *list = sl_print_below(p, &count);
+    const struct sl_external_value *list = sl_print_below(p, &count);
 
     for (unsigned i = 0; i < count; i++) {
         struct sl_str name = sl_str_from(list[i].path, p->path_len + 1);
@@ -87,7 +87,7 @@ static void print_plan_rate(struct sl_printer *p, unsigned i,
                             const struct sl_plan_limit *plan)
 {
     struct sl_str name = p->policy->plans.list[i].name;
-    const struct sl_outside *from = sl_print_here(p);
+    const struct sl_external_value *from = sl_print_here(p);
     char rate[RATE_BYTES];
 
     if (!from)
@@ -159,7 +159,7 @@ static void print_kind(struct sl_printer *p, enum sl_kind kind)
 static struct sl_str mark_item(const void *ctx, unsigned i,
                                char room[SL_PRINT_ITEM])
 {
-    const struct sl_marks *marks = ctx;
+    const struct sl_thresholds *marks = ctx;
     int len = snprintf(room, SL_PRINT_ITEM, "%u%%", marks->list[i]);
 
     return (struct sl_str){room, (size_t)len};

@@ -22,7 +22,8 @@ static void put_scalar(struct sl_printer *p, struct sl_str text, bool flow)
         p->err = sl_print_scalar(p->out, text, flow);
 }
 
-static void put_written(struct sl_printer *p, const struct sl_outside *from)
+static void put_written(struct sl_printer *p,
+                        const struct sl_external_value *from)
 {
     if (!p->err)
         p->err = sl_print_written(p->out, from->written);
@@ -114,17 +115,18 @@ static bool is_below(const struct sl_printer *p, unsigned i)
            path.at[p->path_len] == '\n';
 }
 
-const struct sl_outside *sl_print_here(const struct sl_printer *p)
+const struct sl_external_value *sl_print_here(const struct sl_printer *p)
 {
     unsigned i = find_place(p);
 
     return is_here(p, i) ? &p->policy->outside[i] : NULL;
 }
 
-const struct sl_outside *sl_print_at(struct sl_printer *p, struct sl_str key)
+const struct sl_external_value *sl_print_at(struct sl_printer *p,
+                                            struct sl_str key)
 {
     size_t back = enter(p, key);
-    const struct sl_outside *found = sl_print_here(p);
+    const struct sl_external_value *found = sl_print_here(p);
 
     p->path_len = back;
     return found;
@@ -132,8 +134,8 @@ const struct sl_outside *sl_print_at(struct sl_printer *p, struct sl_str key)
 
 /* No byte of a key is lower than the newline: what is below a place comes
  * right behind it. */
-const struct sl_outside *sl_print_below(const struct sl_printer *p,
-                                        unsigned *count)
+const struct sl_external_value *sl_print_below(const struct sl_printer *p,
+                                               unsigned *count)
 {
     unsigned first = find_place(p), end;
 
@@ -202,7 +204,7 @@ void sl_print_close_item(struct sl_printer *p)
 /* ---- values ---- */
 
 void sl_print_from(struct sl_printer *p, struct sl_str key,
-                   const struct sl_outside *from)
+                   const struct sl_external_value *from)
 {
     put_key(p, key);
     put(p, SL_STR(" "));
@@ -213,7 +215,7 @@ void sl_print_from(struct sl_printer *p, struct sl_str key,
 /* Did it come from outside? Then it is printed as it was written. */
 static bool print_outside(struct sl_printer *p, struct sl_str key)
 {
-    const struct sl_outside *from = sl_print_at(p, key);
+    const struct sl_external_value *from = sl_print_at(p, key);
 
     if (from)
         sl_print_from(p, key, from);
@@ -281,7 +283,7 @@ static int add_literal(struct sl_buf *out, struct sl_str literal)
 }
 
 void sl_print_message(struct sl_printer *p, const char *key,
-                      const struct sl_text *message)
+                      const struct sl_template *message)
 {
     struct sl_buf text;
 
@@ -289,10 +291,10 @@ void sl_print_message(struct sl_printer *p, const char *key,
         return;
     sl_buf_init(&text, p->out->ceiling, p->out->alloc);
     for (unsigned i = 0; i < message->count && !p->err; i++) {
-        const struct sl_piece *piece = &message->pieces[i];
+        const struct sl_template_piece *piece = &message->pieces[i];
 
         p->err =
-            piece->kind == SL_PIECE_LITERAL
+            piece->kind == SL_TEMPLATE_PIECE_LITERAL
                 ? add_literal(&text, piece->literal)
                 : sl_buf_addf(&text, "{%s}", sl_holder_names[piece->holder]);
     }
@@ -303,12 +305,12 @@ void sl_print_message(struct sl_printer *p, const char *key,
 /* ---- lists ---- */
 
 /* An item whose place in the file is not known: found by what it says. */
-static const struct sl_outside *find_by_text(struct sl_printer *p,
-                                             struct sl_str text)
+static const struct sl_external_value *find_by_text(struct sl_printer *p,
+                                                    struct sl_str text)
 {
-    const struct sl_outside *here = sl_print_here(p);
+    const struct sl_external_value *here = sl_print_here(p);
     unsigned count;
-    const struct sl_outside *list = sl_print_below(p, &count);
+    const struct sl_external_value *list = sl_print_below(p, &count);
 
     if (here && sl_str_eq(here->text, text))
         return here;
@@ -323,7 +325,7 @@ static void put_item(struct sl_printer *p, const struct sl_print_list *list,
 {
     char room[SL_PRINT_ITEM];
     struct sl_str text = list->item(list->ctx, i, room);
-    const struct sl_outside *from = NULL;
+    const struct sl_external_value *from = NULL;
     size_t back;
 
     if (list->in_any_order) {

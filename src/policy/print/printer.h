@@ -38,7 +38,8 @@ SL_MUST_USE int sl_print_key(struct sl_buf *out, struct sl_str key);
 SL_MUST_USE int sl_print_written(struct sl_buf *out, struct sl_str written);
 
 /* Append a body as YAML on one line that is read back as the same. */
-SL_MUST_USE int sl_print_body(struct sl_buf *out, const struct sl_node *node);
+SL_MUST_USE int sl_print_body(struct sl_buf *out,
+                              const struct sl_yaml_node *node);
 
 /* ---- the printer (printer.c) ---- */
 
@@ -59,7 +60,7 @@ void sl_print_duration(struct sl_printer *p, const char *key, sl_ns span);
 
 /* A text with its placeholders; nothing if it has no pieces. */
 void sl_print_message(struct sl_printer *p, const char *key,
-                      const struct sl_text *message);
+                      const struct sl_template *message);
 
 /* `key: ` of the user's, and what is YAML already. */
 void sl_print_yaml(struct sl_printer *p, struct sl_str key, struct sl_str yaml);
@@ -83,12 +84,13 @@ void sl_print_dialects(struct sl_printer *p, int dialects);
 
 /* `key: ` and what was written for it. */
 void sl_print_from(struct sl_printer *p, struct sl_str key,
-                   const struct sl_outside *from);
+                   const struct sl_external_value *from);
 
 /* What was written where the printer is, or at `key` there, if that came from
  * outside; else NULL. */
-const struct sl_outside *sl_print_here(const struct sl_printer *p);
-const struct sl_outside *sl_print_at(struct sl_printer *p, struct sl_str key);
+const struct sl_external_value *sl_print_here(const struct sl_printer *p);
+const struct sl_external_value *sl_print_at(struct sl_printer *p,
+                                            struct sl_str key);
 
 /* `key` has the value that it has at the top of the file. Did that come from
  * outside, and this not? Then it is better left out. */
@@ -96,8 +98,8 @@ bool sl_print_follows(struct sl_printer *p, const char *key);
 
 /* What came from outside and is below the place where the printer is: the
  * first of them, by path, and how many. */
-const struct sl_outside *sl_print_below(const struct sl_printer *p,
-                                        unsigned *count);
+const struct sl_external_value *sl_print_below(const struct sl_printer *p,
+                                               unsigned *count);
 
 /* ---- parts of a policy ---- */
 
@@ -110,7 +112,7 @@ void sl_print_sources(struct sl_printer *p, const char *key,
                       const struct sl_sources *sources);
 
 /* What a route asks before its limits. */
-void sl_print_guards(struct sl_printer *p, const struct sl_guards *guards);
+void sl_print_guards(struct sl_printer *p, const struct sl_prechecks *guards);
 
 void sl_print_jwt(struct sl_printer *p); /* `identity: jwt` */
 void sl_print_limits(struct sl_printer *p);

@@ -141,7 +141,7 @@ int sl_print_written(struct sl_buf *out, struct sl_str written)
 
 /* A number, true or false: without quotes it is no text to a body. Whatever
  * else has only such bytes may stay as it was, too. */
-static bool is_bare(const struct sl_node *node)
+static bool is_bare(const struct sl_yaml_node *node)
 {
     struct sl_str text = node->text;
 
@@ -159,7 +159,7 @@ static bool is_bare(const struct sl_node *node)
     return true;
 }
 
-static int print_leaf(struct sl_buf *out, const struct sl_node *node)
+static int print_leaf(struct sl_buf *out, const struct sl_yaml_node *node)
 {
     if (node->kind == SL_NODE_EMPTY)
         return sl_buf_add(out, SL_STR("null"));
@@ -170,7 +170,7 @@ static int print_leaf(struct sl_buf *out, const struct sl_node *node)
 }
 
 /* `key: ` of a child of a map. */
-static int print_member(struct sl_buf *out, const struct sl_node *child)
+static int print_member(struct sl_buf *out, const struct sl_yaml_node *child)
 {
     /* A long key is one only if it is said to be. */
     int err = child->key.len > 128 ? sl_buf_add(out, SL_STR("? ")) : 0;
@@ -180,7 +180,7 @@ static int print_member(struct sl_buf *out, const struct sl_node *child)
     return err ? err : sl_buf_add(out, SL_STR(": "));
 }
 
-int sl_print_body(struct sl_buf *out, const struct sl_node *node)
+int sl_print_body(struct sl_buf *out, const struct sl_yaml_node *node)
 {
     bool map = node->kind == SL_NODE_MAP;
     int err;
@@ -190,7 +190,7 @@ int sl_print_body(struct sl_buf *out, const struct sl_node *node)
     if (!node->child)
         return sl_buf_add(out, map ? SL_STR("{}") : SL_STR("[]"));
     err = sl_buf_add(out, map ? SL_STR("{ ") : SL_STR("["));
-    for (const struct sl_node *c = node->child; c && !err; c = c->next) {
+    for (const struct sl_yaml_node *c = node->child; c && !err; c = c->next) {
         if (c != node->child)
             err = sl_buf_add(out, SL_STR(", "));
         if (!err && map)

@@ -142,8 +142,8 @@ static int add_url(struct url *url, struct sl_str text)
 
 static void print_url(struct sl_printer *p, const char *key, struct sl_str text)
 {
-    const struct sl_outside *from = sl_print_at(p, sl_str_c(key));
-    struct sl_outside shown = {.written = text};
+    const struct sl_external_value *from = sl_print_at(p, sl_str_c(key));
+    struct sl_external_value shown = {.written = text};
     struct sl_buf out;
     struct url url = {&out, from != NULL};
 
@@ -188,7 +188,7 @@ static void print_size(struct sl_printer *p, const char *key, uint64_t size)
 static void print_token(struct sl_printer *p, const char *key,
                         struct sl_str token)
 {
-    static const struct sl_outside secret = {
+    static const struct sl_external_value secret = {
         .written = {SL_PRINT_SECRET, sizeof(SL_PRINT_SECRET) - 1}
     };
 
@@ -196,7 +196,8 @@ static void print_token(struct sl_printer *p, const char *key,
         sl_print_from(p, sl_str_c(key), &secret);
 }
 
-static void print_listen(struct sl_printer *p, const struct sl_server *server)
+static void print_listen(struct sl_printer *p,
+                         const struct sl_server_conf *server)
 {
     if (!server->has_listen)
         return;
@@ -222,7 +223,8 @@ static struct sl_str door_of(const void *ctx, unsigned i, char *room)
     return rest;
 }
 
-static void print_proxied(struct sl_printer *p, const struct sl_server *server)
+static void print_proxied(struct sl_printer *p,
+                          const struct sl_server_conf *server)
 {
     struct sl_print_list list = {
         .item = door_of, .ctx = &server->proxy_protocol, .count = 1};
@@ -233,7 +235,7 @@ static void print_proxied(struct sl_printer *p, const struct sl_server *server)
         sl_print_list(p, "proxy_protocol", &list);
 }
 
-static void print_tls(struct sl_printer *p, const struct sl_server *server)
+static void print_tls(struct sl_printer *p, const struct sl_server_conf *server)
 {
     if (server->tls_certificate.len + server->tls_key.len +
             server->tls_client_ca.len ==
@@ -246,7 +248,7 @@ static void print_tls(struct sl_printer *p, const struct sl_server *server)
     sl_print_close(p);
 }
 
-static void print_log(struct sl_printer *p, const struct sl_server *server)
+static void print_log(struct sl_printer *p, const struct sl_server_conf *server)
 {
     if (server->log_level.len + server->log_format.len == 0)
         return;
@@ -256,7 +258,7 @@ static void print_log(struct sl_printer *p, const struct sl_server *server)
     sl_print_close(p);
 }
 
-static bool is_empty(const struct sl_server *s)
+static bool is_empty(const struct sl_server_conf *s)
 {
     return !s->has_listen && !s->memory && !s->idempotency && !s->waiting &&
            !s->deadline &&
@@ -270,7 +272,7 @@ static bool is_empty(const struct sl_server *s)
 
 void sl_print_server(struct sl_printer *p)
 {
-    const struct sl_server *server = &p->policy->server;
+    const struct sl_server_conf *server = &p->policy->server;
 
     if (is_empty(server))
         return;

@@ -71,7 +71,7 @@ static struct sl_str audience_of(const void *ctx, unsigned i,
 
 static void print_keys(struct sl_printer *p, const struct sl_jwt *jwt)
 {
-    static const struct sl_outside secret = {
+    static const struct sl_external_value secret = {
         .written = {SECRET, sizeof(SECRET) - 1}
     };
 

@@ -43,7 +43,7 @@ static uint32_t decode(const unsigned char *p, size_t left, size_t *len)
     return code;
 }
 
-static enum sl_fault judge(uint32_t code, bool newline_behind)
+static enum sl_utf8_error judge(uint32_t code, bool newline_behind)
 {
     if (code == 0)
         return SL_FAULT_NUL;
@@ -58,7 +58,7 @@ static enum sl_fault judge(uint32_t code, bool newline_behind)
     return code == 0xfeff ? SL_FAULT_MARK : SL_FAULT_NONE;
 }
 
-struct sl_bytes_fault sl_bytes_check(struct sl_str text)
+struct sl_utf8_fault sl_utf8_check(struct sl_str text)
 {
     const unsigned char *p = (const unsigned char *)text.at;
     size_t len;
@@ -66,15 +66,15 @@ struct sl_bytes_fault sl_bytes_check(struct sl_str text)
     for (size_t i = 0; i < text.len; i += len) {
         uint32_t code = decode(p + i, text.len - i, &len);
         bool newline = i + 1 < text.len && p[i + 1] == '\n';
-        enum sl_fault fault = judge(code, newline);
+        enum sl_utf8_error fault = judge(code, newline);
 
         if (fault)
-            return (struct sl_bytes_fault){fault, i, code == BAD ? p[i] : code};
+            return (struct sl_utf8_fault){fault, i, code == BAD ? p[i] : code};
     }
-    return (struct sl_bytes_fault){SL_FAULT_NONE, text.len, 0};
+    return (struct sl_utf8_fault){SL_FAULT_NONE, text.len, 0};
 }
 
-const char *sl_bytes_words(const struct sl_bytes_fault *bad, char out[64])
+const char *sl_utf8_words(const struct sl_utf8_fault *bad, char out[64])
 {
     static const char *const forms[] = {
         [SL_FAULT_NONE] = "nothing",

@@ -9,7 +9,7 @@
 
 #include "base/str.h"
 
-enum sl_fault {
+enum sl_utf8_error {
     SL_FAULT_NONE,
     SL_FAULT_NUL,
     SL_FAULT_UTF8,    /* not UTF-8 */
@@ -18,16 +18,16 @@ enum sl_fault {
     SL_FAULT_MARK,    /* a byte order mark */
 };
 
-struct sl_bytes_fault {
-    enum sl_fault fault;
+struct sl_utf8_fault {
+    enum sl_utf8_error fault;
     size_t at;
     uint32_t code; /* the character, or the byte that is not UTF-8 */
 };
 
 /* The first fault of `text`. */
-struct sl_bytes_fault sl_bytes_check(struct sl_str text);
+struct sl_utf8_fault sl_utf8_check(struct sl_str text);
 
 /* What it is, in words: "a NUL byte". `out` holds 64 bytes. Returns out. */
-const char *sl_bytes_words(const struct sl_bytes_fault *bad, char out[64]);
+const char *sl_utf8_words(const struct sl_utf8_fault *bad, char out[64]);
 
 #endif

@@ -12,7 +12,8 @@
 #include "base/scan.h"
 
 /* What a message of libfyaml is about. */
-typedef void sl_complain_f(struct sl_reader *r, size_t at, const char *message);
+typedef void sl_cli_error_f(struct sl_reader *r, size_t at,
+                            const char *message);
 
 static char byte_at(const struct sl_reader *r, size_t at)
 {
@@ -32,10 +33,11 @@ static struct sl_str line_around(const struct sl_reader *r, size_t at)
 }
 
 /* The innermost [ or { that is open, or NULL. */
-static const struct sl_node *open_bracket(const struct sl_reader *r, char *ret)
+static const struct sl_yaml_node *open_bracket(const struct sl_reader *r,
+                                               char *ret)
 {
     for (unsigned i = r->depth; i > 0; i--) {
-        const struct sl_node *node = r->stack[i - 1].node;
+        const struct sl_yaml_node *node = r->stack[i - 1].node;
         size_t at = r->lines[node->place.line - 1] + node->place.column - 1;
 
         *ret = byte_at(r, at);
@@ -57,7 +59,7 @@ static bool is_end(const struct sl_reader *r, size_t at)
 static bool complain_bracket(struct sl_reader *r, size_t at)
 {
     char open, close;
-    const struct sl_node *node = open_bracket(r, &open);
+    const struct sl_yaml_node *node = open_bracket(r, &open);
 
     if (!node)
         return false;
@@ -67,7 +69,7 @@ static bool complain_bracket(struct sl_reader *r, size_t at)
                         "the \"%c\" here is never closed; a \"%c\" is missing",
                         open, close);
     else
-        sl_report_error(r->report, sl_reader_place(r, at),
+        sl_report_error(r->report, sl_reader_pos(r, at),
                         "a comma or \"%c\" is missing before this; the \"%c\" "
                         "is on line %u, column %u",
                         close, open, node->place.line, node->place.column);
@@ -78,7 +80,7 @@ static void complain_flow(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
     if (!complain_bracket(r, at))
-        sl_report_error(r->report, sl_reader_place(r, at),
+        sl_report_error(r->report, sl_reader_pos(r, at),
                         "a value is expected here; if this is meant as text, "
                         "put it in quotes");
 }
@@ -89,7 +91,7 @@ static void complain_quote(struct sl_reader *r, size_t at, const char *message)
 
     if (byte_at(r, at) != quote && at > 0 && byte_at(r, at - 1) == quote)
         at--;
-    sl_report_error(r->report, sl_reader_place(r, at),
+    sl_report_error(r->report, sl_reader_pos(r, at),
                     "the string that begins here has no closing %c; close it, "
                     "and indent the lines in which it goes on",
                     quote);
@@ -98,14 +100,14 @@ static void complain_quote(struct sl_reader *r, size_t at, const char *message)
 static void complain_tab(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
-    sl_report_error(r->report, sl_reader_place(r, at),
+    sl_report_error(r->report, sl_reader_pos(r, at),
                     "a tab can't indent a line in YAML; use spaces");
 }
 
 static void complain_indent(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
-    sl_report_error(r->report, sl_reader_place(r, at),
+    sl_report_error(r->report, sl_reader_pos(r, at),
                     "this is indented unlike anything above it; begin it in "
                     "the same column as what it stands beside");
 }
@@ -114,7 +116,7 @@ static void complain_indent(struct sl_reader *r, size_t at, const char *message)
 static void complain_key(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
-    sl_report_error(r->report, sl_reader_place(r, at),
+    sl_report_error(r->report, sl_reader_pos(r, at),
                     "this runs into the key on a line below; is a colon with "
                     "a blank behind it missing here, or is that line indented "
                     "too far?");
@@ -125,7 +127,7 @@ static void complain_colon(struct sl_reader *r, size_t at, const char *message)
 {
     struct sl_str line = sl_str_trim(line_around(r, at));
     struct sl_diag *diag = sl_report_error(
-        r->report, sl_reader_place(r, at),
+        r->report, sl_reader_pos(r, at),
         "a second colon with a blank behind it; put a text with \": \" in "
         "quotes, or begin a map on its own line");
     const char *colon = memmem(line.at, line.len, ": ", 2);
@@ -134,8 +136,8 @@ static void complain_colon(struct sl_reader *r, size_t at, const char *message)
     (void)message;
     if (colon && line.len < 100 && !memchr(line.at, '"', line.len) &&
         !memchr(line.at, '#', line.len))
-        sl_hint(diag, "%.*s: \"%.*s\"", sl_str_int(key), line.at,
-                SL_STR_ARG(sl_str_trim(sl_str_from(line, key + 2))));
+        sl_diag_hint(diag, "%.*s: \"%.*s\"", sl_str_int(key), line.at,
+                     SL_STR_ARG(sl_str_trim(sl_str_from(line, key + 2))));
 }
 
 static void complain_start(struct sl_reader *r, size_t at, const char *message)
@@ -144,7 +146,7 @@ static void complain_start(struct sl_reader *r, size_t at, const char *message)
         complain_tab(r, at, message);
         return;
     }
-    sl_report_error(r->report, sl_reader_place(r, at),
+    sl_report_error(r->report, sl_reader_pos(r, at),
                     "a text can't begin with \"%c\"; put it in quotes",
                     byte_at(r, at) ? byte_at(r, at) : ' ');
 }
@@ -152,10 +154,10 @@ static void complain_start(struct sl_reader *r, size_t at, const char *message)
 static void complain_extra(struct sl_reader *r, size_t at, const char *message)
 {
     if (strstr(message, "comma"))
-        sl_report_error(r->report, sl_reader_place(r, at),
+        sl_report_error(r->report, sl_reader_pos(r, at),
                         "there is nothing between these commas; remove one");
     else
-        sl_report_error(r->report, sl_reader_place(r, at),
+        sl_report_error(r->report, sl_reader_pos(r, at),
                         "this \"%c\" closes nothing; remove it, or put the "
                         "text in quotes",
                         byte_at(r, at) ? byte_at(r, at) : ']');
@@ -164,7 +166,7 @@ static void complain_extra(struct sl_reader *r, size_t at, const char *message)
 static void complain_trail(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
-    sl_report_error(r->report, sl_reader_place(r, at),
+    sl_report_error(r->report, sl_reader_pos(r, at),
                     "this is left over behind the value; put all of it in one "
                     "pair of quotes, or remove it");
 }
@@ -172,7 +174,7 @@ static void complain_trail(struct sl_reader *r, size_t at, const char *message)
 static void complain_escape(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
-    sl_report_error(r->report, sl_reader_place(r, at),
+    sl_report_error(r->report, sl_reader_pos(r, at),
                     "the backslash here begins no escape that YAML knows; "
                     "write \"\\\\\" for a backslash, or use single quotes");
 }
@@ -180,7 +182,7 @@ static void complain_escape(struct sl_reader *r, size_t at, const char *message)
 static void complain_dash(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
-    sl_report_error(r->report, sl_reader_place(r, at),
+    sl_report_error(r->report, sl_reader_pos(r, at),
                     "a list with dashes begins on a line of its own; on one "
                     "line, write [a, b]");
 }
@@ -188,7 +190,7 @@ static void complain_dash(struct sl_reader *r, size_t at, const char *message)
 static void complain_item(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
-    sl_report_error(r->report, sl_reader_place(r, at),
+    sl_report_error(r->report, sl_reader_pos(r, at),
                     "the items of the list above begin with \"- \"; this line "
                     "does not");
 }
@@ -197,7 +199,7 @@ static void complain_missing(struct sl_reader *r, size_t at,
                              const char *message)
 {
     (void)message;
-    sl_report_error(r->report, sl_reader_place(r, at),
+    sl_report_error(r->report, sl_reader_pos(r, at),
                     "a key with a colon and a blank is expected here, as in "
                     "\"kind: quota\"");
 }
@@ -206,7 +208,7 @@ static void complain_comment(struct sl_reader *r, size_t at,
                              const char *message)
 {
     (void)message;
-    sl_report_error(r->report, sl_reader_place(r, at),
+    sl_report_error(r->report, sl_reader_pos(r, at),
                     "a comment needs a blank before its \"#\"; a text with "
                     "\"#\" in it is put in quotes");
 }
@@ -214,7 +216,7 @@ static void complain_comment(struct sl_reader *r, size_t at,
 static void complain_alias(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
-    sl_report_error(r->report, sl_reader_place(r, at),
+    sl_report_error(r->report, sl_reader_pos(r, at),
                     "a policy has no anchors, aliases or tags; put a text that "
                     "begins with \"&\", \"*\" or \"!\" in quotes");
 }
@@ -222,21 +224,21 @@ static void complain_alias(struct sl_reader *r, size_t at, const char *message)
 static void complain_block(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
-    sl_report_error(r->report, sl_reader_place(r, at),
+    sl_report_error(r->report, sl_reader_pos(r, at),
                     "a text after \"|\" or \">\" begins on the next line, "
                     "indented deeper than its key");
 }
 
 static void complain_other(struct sl_reader *r, size_t at, const char *message)
 {
-    sl_report_error(r->report, sl_reader_place(r, at), "this is not YAML: %s",
+    sl_report_error(r->report, sl_reader_pos(r, at), "this is not YAML: %s",
                     message);
 }
 
 /* The first row whose words are in the message is it. */
 static const struct {
     const char *words;
-    sl_complain_f *say;
+    sl_cli_error_f *say;
 } complaints[] = {
     {"comment",                 complain_comment},
     {"mismatched",              complain_flow   },
@@ -272,7 +274,7 @@ static const struct {
     {"",                        complain_other  },
 };
 
-void sl_reader_complain(struct sl_reader *r)
+void sl_reader_error(struct sl_reader *r)
 {
     void *walk = NULL;
     struct fy_diag_error *error = fy_diag_errors_iterate(r->diag, &walk);

@@ -10,7 +10,7 @@
 
 #include "base/scan.h"
 
-void sl_node_refuse(struct sl_node *node)
+void sl_yaml_node_refuse(struct sl_yaml_node *node)
 {
     node->kind = SL_NODE_EMPTY;
     node->refused = true;
@@ -18,19 +18,21 @@ void sl_node_refuse(struct sl_node *node)
     node->count = 0;
 }
 
-struct sl_node *sl_node_get(const struct sl_node *map, const char *key)
+struct sl_yaml_node *sl_yaml_node_get(const struct sl_yaml_node *map,
+                                      const char *key)
 {
     struct sl_str name = sl_str_c(key);
 
     if (!map || map->kind != SL_NODE_MAP)
         return NULL;
-    for (struct sl_node *n = map->child; n; n = n->next)
+    for (struct sl_yaml_node *n = map->child; n; n = n->next)
         if (sl_str_eq(n->key, name))
             return n;
     return NULL;
 }
 
-static int compare_keys(const struct sl_node *a, const struct sl_node *b)
+static int compare_keys(const struct sl_yaml_node *a,
+                        const struct sl_yaml_node *b)
 {
     size_t len = a->key.len < b->key.len ? a->key.len : b->key.len;
     int order = memcmp(a->key.at, b->key.at, len);
@@ -42,9 +44,9 @@ static int compare_keys(const struct sl_node *a, const struct sl_node *b)
 
 static int compare(const void *left, const void *right)
 {
-    const struct sl_node *a = *(struct sl_node *const *)left;
-    const struct sl_node *b = *(struct sl_node *const *)right;
-    struct sl_place p = a->key_place, q = b->key_place;
+    const struct sl_yaml_node *a = *(struct sl_yaml_node *const *)left;
+    const struct sl_yaml_node *b = *(struct sl_yaml_node *const *)right;
+    struct sl_source_pos p = a->key_place, q = b->key_place;
     int order = compare_keys(a, b);
 
     if (order)
@@ -56,9 +58,10 @@ static int compare(const void *left, const void *right)
 
 /* Complain about each that has the key of the one before. Those are marked by
  * a line of 0; returns whether there are any. */
-static bool mark_twins(struct sl_reader *r, struct sl_node **list, size_t count)
+static bool mark_twins(struct sl_reader *r, struct sl_yaml_node **list,
+                       size_t count)
 {
-    struct sl_node *first = list[0];
+    struct sl_yaml_node *first = list[0];
     bool any = false;
 
     for (size_t i = 1; i < count; i++) {
@@ -77,9 +80,9 @@ static bool mark_twins(struct sl_reader *r, struct sl_node **list, size_t count)
     return any;
 }
 
-static void drop_marked(struct sl_node *map)
+static void drop_marked(struct sl_yaml_node *map)
 {
-    struct sl_node **link = &map->child;
+    struct sl_yaml_node **link = &map->child;
 
     while (*link) {
         if ((*link)->key_place.line > 0) {
@@ -91,11 +94,11 @@ static void drop_marked(struct sl_node *map)
     }
 }
 
-void sl_reader_twins(struct sl_reader *r, struct sl_node *map)
+void sl_reader_duplicates(struct sl_reader *r, struct sl_yaml_node *map)
 {
     const struct sl_alloc *alloc = r->report->alloc;
-    size_t size = map->count * sizeof(struct sl_node *);
-    struct sl_node **list;
+    size_t size = map->count * sizeof(struct sl_yaml_node *);
+    struct sl_yaml_node **list;
     size_t count = 0;
 
     if (map->count < 2)
@@ -105,9 +108,9 @@ void sl_reader_twins(struct sl_reader *r, struct sl_node *map)
         r->report->no_memory = r->stop = true;
         return;
     }
-    for (struct sl_node *n = map->child; n; n = n->next)
+    for (struct sl_yaml_node *n = map->child; n; n = n->next)
         list[count++] = n;
-    qsort(list, count, sizeof(struct sl_node *), compare);
+    qsort(list, count, sizeof(struct sl_yaml_node *), compare);
     if (mark_twins(r, list, count))
         drop_marked(map);
     sl_alloc_free(alloc, list, size);

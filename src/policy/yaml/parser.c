@@ -76,7 +76,7 @@ static void explain_silence(struct sl_reader *r)
     size_t at = find_unindented(r);
 
     if (at < r->text.len)
-        sl_report_error(r->report, sl_reader_place(r, at),
+        sl_report_error(r->report, sl_reader_pos(r, at),
                         "a text after \"|\" or \">\" is indented by 1 to 9, "
                         "not by 0; leave the number out");
     else

@@ -14,15 +14,15 @@
 
 /* A collection that is open. */
 struct sl_frame {
-    struct sl_node *node;
-    struct sl_node **tail; /* where the next child goes */
-    bool is_key;           /* it stands where a key should; it was said */
+    struct sl_yaml_node *node;
+    struct sl_yaml_node **tail; /* where the next child goes */
+    bool is_key;                /* it stands where a key should; it was said */
 
     /* In a map, what is known of the next child. */
     bool has_key;
     bool drop; /* its key was refused: read it and forget it */
     struct sl_str key;
-    struct sl_place key_place;
+    struct sl_source_pos key_place;
 };
 
 struct sl_reader {
@@ -34,7 +34,7 @@ struct sl_reader {
     size_t line_count;
     struct fy_diag *diag;
     struct fy_parser *parser;
-    struct sl_node *root;
+    struct sl_yaml_node *root;
     struct sl_frame stack[SL_YAML_DEPTH];
     unsigned depth;
     unsigned nodes;
@@ -48,7 +48,7 @@ SL_MUST_USE bool sl_reader_open(struct sl_reader *r);
 void sl_reader_close(struct sl_reader *r);
 
 /* The next event; it must be freed. Without memory, report->no_memory is set;
- * if there is none for another reason, sl_reader_complain() knows it. */
+ * if there is none for another reason, sl_reader_error() knows it. */
 struct fy_event *sl_reader_next(struct sl_reader *r);
 
 /* What a scalar says, for as long as its event is there. False without memory.
@@ -62,7 +62,7 @@ SL_MUST_USE bool sl_reader_index(struct sl_reader *r);
 SL_MUST_USE bool sl_reader_check(struct sl_reader *r);
 
 /* Line and column of an offset. */
-struct sl_place sl_reader_place(const struct sl_reader *r, size_t at);
+struct sl_source_pos sl_reader_pos(const struct sl_reader *r, size_t at);
 
 /* The offset of character `column` of `line`, both from 1. */
 size_t sl_reader_offset(const struct sl_reader *r, unsigned line,
@@ -70,7 +70,7 @@ size_t sl_reader_offset(const struct sl_reader *r, unsigned line,
 
 /* Where the first of `wanted` stands behind the last token, comments passed
  * over; the end of that token if it is nowhere. */
-size_t sl_reader_look(const struct sl_reader *r, const char *wanted);
+size_t sl_reader_peek(const struct sl_reader *r, const char *wanted);
 
 /* What the string in single quotes whose first byte is at `from` says, in the
  * arena (quoted.c). False without memory. */
@@ -78,10 +78,10 @@ SL_MUST_USE bool sl_reader_single(struct sl_reader *r, size_t from,
                                   struct sl_str *ret);
 
 /* Say in our own words why libfyaml stopped (complain.c). */
-void sl_reader_complain(struct sl_reader *r);
+void sl_reader_error(struct sl_reader *r);
 
 /* Take all but the first of children with the same key out of `map`, and name
  * both places (node.c). */
-void sl_reader_twins(struct sl_reader *r, struct sl_node *map);
+void sl_reader_duplicates(struct sl_reader *r, struct sl_yaml_node *map);
 
 #endif

@@ -45,8 +45,8 @@ static void list_keys(enum sl_schema_level level, struct sl_schema_list *ret)
 }
 
 /* The key is none of this level's. */
-static void refuse_key(const struct sl_node *node, enum sl_schema_level level,
-                       struct sl_report *report)
+static void refuse_key(const struct sl_yaml_node *node,
+                       enum sl_schema_level level, struct sl_report *report)
 {
     const char *label = sl_schema_parts[level].label, *near;
     struct sl_quoted key = sl_quote(node->key);
@@ -66,9 +66,9 @@ static void refuse_key(const struct sl_node *node, enum sl_schema_level level,
     }
     near = sl_schema_near_key(level, node->key);
     if (near) {
-        sl_hint(sl_report_error(report, node->key_place,
-                                "\"%s\" is no key of %s", key.text, label),
-                "%s", near);
+        sl_diag_hint(sl_report_error(report, node->key_place,
+                                     "\"%s\" is no key of %s", key.text, label),
+                     "%s", near);
         return;
     }
     list_keys(level, &list);
@@ -77,7 +77,7 @@ static void refuse_key(const struct sl_node *node, enum sl_schema_level level,
 }
 
 /* Check a child. False if it must be taken out. */
-static bool check_child(struct sl_node *node, enum sl_schema_level level,
+static bool check_child(struct sl_yaml_node *node, enum sl_schema_level level,
                         struct sl_report *report)
 {
     const struct sl_schema_key *row = sl_schema_find(level, node->key);
@@ -98,25 +98,26 @@ static bool check_child(struct sl_node *node, enum sl_schema_level level,
     return true;
 }
 
-static void check_missing(const struct sl_node *map, enum sl_schema_level level,
-                          struct sl_report *report)
+static void check_missing(const struct sl_yaml_node *map,
+                          enum sl_schema_level level, struct sl_report *report)
 {
     const struct sl_schema_key *row = NULL;
-    struct sl_place place = map->key_place.line ? map->key_place : map->place;
+    struct sl_source_pos place =
+        map->key_place.line ? map->key_place : map->place;
 
     while ((row = sl_schema_next(level, row))) {
-        if (row->when != SL_WHEN_MUST || sl_node_get(map, row->name))
+        if (row->when != SL_WHEN_MUST || sl_yaml_node_get(map, row->name))
             continue;
-        sl_hint(sl_report_error(report, place, "%s needs the key \"%s\"",
-                                sl_schema_parts[level].label, row->name),
-                "%s: %s", row->name, row->example);
+        sl_diag_hint(sl_report_error(report, place, "%s needs the key \"%s\"",
+                                     sl_schema_parts[level].label, row->name),
+                     "%s: %s", row->name, row->example);
     }
 }
 
-void sl_schema_check_map(struct sl_node *map, enum sl_schema_level level,
+void sl_schema_check_map(struct sl_yaml_node *map, enum sl_schema_level level,
                          struct sl_report *report)
 {
-    struct sl_node **link = &map->child;
+    struct sl_yaml_node **link = &map->child;
 
     while (*link) {
         if (check_child(*link, level, report)) {
@@ -129,7 +130,7 @@ void sl_schema_check_map(struct sl_node *map, enum sl_schema_level level,
     check_missing(map, level, report);
 }
 
-void sl_schema_check(struct sl_node *root, struct sl_report *report)
+void sl_schema_check(struct sl_yaml_node *root, struct sl_report *report)
 {
     if (root->kind == SL_NODE_EMPTY)
         return; /* refused by the reader, which said so */
@@ -137,9 +138,10 @@ void sl_schema_check(struct sl_node *root, struct sl_report *report)
         sl_schema_check_map(root, SL_LEVEL_TOP, report);
         return;
     }
-    sl_hint(sl_report_error(report, root->place,
-                            "a policy is a map of keys and values, not %s",
-                            root->kind == SL_NODE_LIST ? "a list" : "a text"),
-            "sluice: 1");
-    sl_node_refuse(root);
+    sl_diag_hint(
+        sl_report_error(report, root->place,
+                        "a policy is a map of keys and values, not %s",
+                        root->kind == SL_NODE_LIST ? "a list" : "a text"),
+        "sluice: 1");
+    sl_yaml_node_refuse(root);
 }

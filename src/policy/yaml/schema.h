@@ -15,7 +15,7 @@
  * are wrong are turned into SL_NODE_EMPTY, and keys that are unknown are taken
  * out, so that whoever builds finds only what has the right type. Numbers,
  * durations, sizes and rates are checked for their form only. */
-void sl_schema_check(struct sl_node *root, struct sl_report *report);
+void sl_schema_check(struct sl_yaml_node *root, struct sl_report *report);
 
 /* The JSON Schema (draft 2020-12), and the reference page in Markdown. */
 SL_MUST_USE int sl_schema_json(struct sl_buf *out);

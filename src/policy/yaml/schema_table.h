@@ -76,12 +76,12 @@ void sl_schema_list_add(struct sl_schema_list *list, struct sl_str word,
                         bool last);
 
 /* Check the value of a key (schema_value.c). */
-void sl_schema_check_value(struct sl_node *node,
+void sl_schema_check_value(struct sl_yaml_node *node,
                            const struct sl_schema_key *row,
                            struct sl_report *report);
 
 /* Check the keys of a map (schema.c). */
-void sl_schema_check_map(struct sl_node *map, enum sl_schema_level level,
+void sl_schema_check_map(struct sl_yaml_node *map, enum sl_schema_level level,
                          struct sl_report *report);
 
 #endif

@@ -17,7 +17,7 @@
 
 /* A value on its way, and whose it is. */
 struct value {
-    struct sl_node *node;
+    struct sl_yaml_node *node;
     const struct sl_schema_key *row;
     struct sl_report *report;
     struct sl_quoted key; /* as the user wrote it */
@@ -25,7 +25,7 @@ struct value {
 };
 
 /* What was found, in words: "a list", "\"abc\"". */
-static const char *found(const struct sl_node *node, char out[80])
+static const char *found(const struct sl_yaml_node *node, char out[80])
 {
     static const char *const words[] = {
         [SL_NODE_EMPTY] = "nothing",
@@ -79,7 +79,7 @@ static struct sl_diag *refuse(const struct value *v)
         v->report, v->node->place, "%s\"%s\" must be %s%s%s, not %s",
         v->item ? "each of " : "", v->key.text, must, plain ? "" : ", as in ",
         plain ? "" : v->row->example, found(v->node, what));
-    sl_node_refuse(v->node);
+    sl_yaml_node_refuse(v->node);
     return diag;
 }
 
@@ -92,9 +92,9 @@ static void refuse_nothing(const struct value *v)
                         "one for \"%s\"",
                         v->key.text);
     else
-        sl_hint(sl_report_error(v->report, v->node->place,
-                                "\"%s\" has no value", v->key.text),
-                "%s: %s", v->key.text, v->row->example);
+        sl_diag_hint(sl_report_error(v->report, v->node->place,
+                                     "\"%s\" has no value", v->key.text),
+                     "%s: %s", v->key.text, v->row->example);
     v->node->refused = true;
 }
 
@@ -120,7 +120,7 @@ static void check_bool(const struct value *v)
         return;
     diag = refuse(v);
     if ((yes || no) && !from_outside)
-        sl_hint(diag, "%s", yes ? "true" : "false");
+        sl_diag_hint(diag, "%s", yes ? "true" : "false");
 }
 
 static void check_version(const struct value *v)
@@ -129,7 +129,7 @@ static void check_version(const struct value *v)
 
     if (sl_str_eq(text, SL_STR("1")) && !v->node->quoted)
         return;
-    sl_hint(refuse(v), "%s: 1", v->row->name);
+    sl_diag_hint(refuse(v), "%s: 1", v->row->name);
 }
 
 static void check_choice(const struct value *v)
@@ -146,7 +146,7 @@ static void check_choice(const struct value *v)
         meant = sl_schema_near_word(v->row, text, &room);
     diag = refuse(v);
     if (meant)
-        sl_hint(diag, "%s", meant);
+        sl_diag_hint(diag, "%s", meant);
 }
 
 /* What a parser makes of the text; its sentence is better than ours. */
@@ -183,7 +183,7 @@ static void check_parsed(const struct value *v)
         return;
     }
     sl_report_diag(v->report, v->node->place, &diag);
-    sl_node_refuse(v->node);
+    sl_yaml_node_refuse(v->node);
 }
 
 static void check_text(const struct value *v)
@@ -225,7 +225,7 @@ static void check_scalar(const struct value *v)
 /* One of a list, or of a map of rates. */
 static void check_item(const struct value *v)
 {
-    enum sl_node_kind kind = v->node->kind;
+    enum sl_yaml_node_kind kind = v->node->kind;
     bool maps = v->row->type == SL_TYPE_MAPS;
 
     if (kind == SL_NODE_EMPTY && v->node->refused)
@@ -272,10 +272,10 @@ static void refuse_map(const struct value *v)
     if (!strcmp(v->row->name, "*") && !sl_report_full(v->report))
         near = sl_schema_near_key(v->row->level, v->node->key);
     if (near)
-        sl_hint(diag, "%s", near);
+        sl_diag_hint(diag, "%s", near);
 }
 
-void sl_schema_check_value(struct sl_node *node,
+void sl_schema_check_value(struct sl_yaml_node *node,
                            const struct sl_schema_key *row,
                            struct sl_report *report)
 {

@@ -24,7 +24,7 @@ bool sl_reader_index(struct sl_reader *r)
     return true;
 }
 
-struct sl_place sl_reader_place(const struct sl_reader *r, size_t at)
+struct sl_source_pos sl_reader_pos(const struct sl_reader *r, size_t at)
 {
     size_t low = 0, high = r->line_count;
 
@@ -38,8 +38,8 @@ struct sl_place sl_reader_place(const struct sl_reader *r, size_t at)
         else
             high = middle;
     }
-    return (struct sl_place){(unsigned)low + 1,
-                             (unsigned)(at - r->lines[low]) + 1};
+    return (struct sl_source_pos){(unsigned)low + 1,
+                                  (unsigned)(at - r->lines[low]) + 1};
 }
 
 size_t sl_reader_offset(const struct sl_reader *r, unsigned line,
@@ -57,7 +57,7 @@ size_t sl_reader_offset(const struct sl_reader *r, unsigned line,
     return at;
 }
 
-size_t sl_reader_look(const struct sl_reader *r, const char *wanted)
+size_t sl_reader_peek(const struct sl_reader *r, const char *wanted)
 {
     bool comment = false;
 
@@ -76,7 +76,7 @@ size_t sl_reader_look(const struct sl_reader *r, const char *wanted)
 
 static bool check_bytes(struct sl_reader *r)
 {
-    struct sl_bytes_fault bad = sl_bytes_check(r->text);
+    struct sl_utf8_fault bad = sl_utf8_check(r->text);
     char words[64];
 
     if (!bad.fault)
@@ -84,12 +84,12 @@ static bool check_bytes(struct sl_reader *r)
     if (r->text.len >= 2 && bad.at == 0 &&
         (!memcmp(r->text.at, "\xff\xfe", 2) ||
          !memcmp(r->text.at, "\xfe\xff", 2)))
-        sl_report_error(r->report, (struct sl_place){1, 1},
+        sl_report_error(r->report, (struct sl_source_pos){1, 1},
                         "the file is in UTF-16; save it as UTF-8");
     else
-        sl_report_error(r->report, sl_reader_place(r, bad.at),
+        sl_report_error(r->report, sl_reader_pos(r, bad.at),
                         "here is %s; a policy is plain text in UTF-8",
-                        sl_bytes_words(&bad, words));
+                        sl_utf8_words(&bad, words));
     return false;
 }
 
@@ -101,7 +101,7 @@ static bool check_directives(struct sl_reader *r)
         size_t at = r->lines[i];
 
         if (at < r->text.len && r->text.at[at] == '%') {
-            sl_report_error(r->report, sl_reader_place(r, at),
+            sl_report_error(r->report, sl_reader_pos(r, at),
                             "a line that begins with \"%%\" is a directive of "
                             "YAML; a policy has none");
             return false;
@@ -128,7 +128,7 @@ static bool check_blank_lines(struct sl_reader *r)
     for (size_t i = 0; i < r->line_count; i++) {
         run = is_blank_line(r, i) ? run + 1 : 0;
         if (run > BLANK_LINES) {
-            sl_report_error(r->report, sl_reader_place(r, r->lines[i]),
+            sl_report_error(r->report, sl_reader_pos(r, r->lines[i]),
                             "more than %d blank lines in a row; remove some",
                             BLANK_LINES);
             return false;

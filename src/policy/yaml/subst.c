@@ -11,7 +11,7 @@
 /* One string on its way. */
 struct job {
     struct sl_subst *subst;
-    struct sl_node *node;
+    struct sl_yaml_node *node;
     struct sl_str text; /* as written */
     size_t at;          /* the `$` of what is being replaced */
     struct sl_buf out;
@@ -31,7 +31,7 @@ bool sl_subst_needed(struct sl_str text)
     return false;
 }
 
-static struct sl_place place_of(const struct job *job)
+static struct sl_source_pos place_of(const struct job *job)
 {
     return sl_report_within(job->subst->report, job->node->place, job->at);
 }
@@ -63,13 +63,13 @@ static int add(struct job *job, struct sl_str bytes)
 static int put_in(struct job *job, struct sl_str value, const char *what,
                   struct sl_str name)
 {
-    struct sl_bytes_fault bad = sl_bytes_check(value);
+    struct sl_utf8_fault bad = sl_utf8_check(value);
     char words[64];
 
     if (bad.fault) {
         sl_report_error(job->subst->report, place_of(job),
                         "the %s \"%s\" has %s; only plain text can be put in",
-                        what, sl_quote(name).text, sl_bytes_words(&bad, words));
+                        what, sl_quote(name).text, sl_utf8_words(&bad, words));
         return SLUICE_ECONF;
     }
     job->subst->total += value.len;
@@ -191,7 +191,7 @@ static int refuse_word(struct job *job, struct sl_str inside)
         sl_quote(inside).text);
 
     if (is_variable(inside))
-        sl_hint(diag, "${ENV:%s}", sl_quote(inside).text);
+        sl_diag_hint(diag, "${ENV:%s}", sl_quote(inside).text);
     return SLUICE_ECONF;
 }
 
@@ -265,7 +265,7 @@ static int read_text(struct job *job)
     return err;
 }
 
-void sl_subst_node(struct sl_subst *subst, struct sl_node *node)
+void sl_subst_node(struct sl_subst *subst, struct sl_yaml_node *node)
 {
     struct job job = {.subst = subst, .node = node, .text = node->text};
     char *copy = NULL;
@@ -282,19 +282,19 @@ void sl_subst_node(struct sl_subst *subst, struct sl_node *node)
     else if (!err)
         (void)no_memory(&job);
     if (!copy)
-        sl_node_refuse(node);
+        sl_yaml_node_refuse(node);
     sl_buf_done(&job.out);
 }
 
-void sl_subst_plain(struct sl_subst *subst, struct sl_node *node)
+void sl_subst_plain(struct sl_subst *subst, struct sl_yaml_node *node)
 {
     struct sl_str text = node->text;
 
     if (!memmem(text.at, text.len, "${ENV:", 6) &&
         !memmem(text.at, text.len, "${FILE:", 7))
         return;
-    sl_hint(sl_report_error(subst->report, node->place,
-                            "\"${...}\" is replaced in quotes only"),
-            "\"%s\"", sl_quote(text).text);
-    sl_node_refuse(node);
+    sl_diag_hint(sl_report_error(subst->report, node->place,
+                                 "\"${...}\" is replaced in quotes only"),
+                 "\"%s\"", sl_quote(text).text);
+    sl_yaml_node_refuse(node);
 }

@@ -26,10 +26,10 @@ bool sl_subst_needed(struct sl_str text);
 
 /* Replace in the text of `node`, a quoted scalar. If that fails, the node is
  * refused and the report says why. */
-void sl_subst_node(struct sl_subst *subst, struct sl_node *node);
+void sl_subst_node(struct sl_subst *subst, struct sl_yaml_node *node);
 
 /* Nothing is replaced in a scalar without quotes. One that looks as if it were
  * meant is refused: better than to take it for what it says. */
-void sl_subst_plain(struct sl_subst *subst, struct sl_node *node);
+void sl_subst_plain(struct sl_subst *subst, struct sl_yaml_node *node);
 
 #endif

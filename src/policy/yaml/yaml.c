@@ -32,19 +32,19 @@ static size_t offset_of(const struct sl_reader *r, const struct fy_mark *mark)
     return at < r->text.len ? at : r->text.len;
 }
 
-static struct sl_place place_of(const struct sl_reader *r,
-                                const struct fy_mark *mark)
+static struct sl_source_pos place_of(const struct sl_reader *r,
+                                     const struct fy_mark *mark)
 {
-    return sl_reader_place(r, offset_of(r, mark));
+    return sl_reader_pos(r, offset_of(r, mark));
 }
 
 /* The same for marks that stand behind a quote, an ampersand or a star. */
-static struct sl_place place_before(const struct sl_reader *r,
-                                    const struct fy_mark *mark)
+static struct sl_source_pos place_before(const struct sl_reader *r,
+                                         const struct fy_mark *mark)
 {
     size_t at = offset_of(r, mark);
 
-    return sl_reader_place(r, at - (at > 0));
+    return sl_reader_pos(r, at - (at > 0));
 }
 
 static void no_memory(struct sl_reader *r)
@@ -67,10 +67,11 @@ static void refuse_properties(struct sl_reader *r, struct fy_token *anchor,
 
 /* ---- nodes ---- */
 
-static struct sl_node *new_node(struct sl_reader *r, enum sl_node_kind kind,
-                                struct sl_place place)
+static struct sl_yaml_node *new_node(struct sl_reader *r,
+                                     enum sl_yaml_node_kind kind,
+                                     struct sl_source_pos place)
 {
-    struct sl_node *node;
+    struct sl_yaml_node *node;
 
     if (r->nodes >= SL_YAML_NODES) {
         sl_report_error(r->report, place,
@@ -86,7 +87,7 @@ static struct sl_node *new_node(struct sl_reader *r, enum sl_node_kind kind,
         return NULL;
     }
     r->nodes++;
-    *node = (struct sl_node){.kind = kind, .place = place};
+    *node = (struct sl_yaml_node){.kind = kind, .place = place};
     return node;
 }
 
@@ -104,7 +105,7 @@ static bool wants_key(struct sl_reader *r)
 }
 
 /* Hang a node into the collection that is open. */
-static void add(struct sl_reader *r, struct sl_node *node)
+static void add(struct sl_reader *r, struct sl_yaml_node *node)
 {
     struct sl_frame *frame = top(r);
     bool drop = frame && frame->drop;
@@ -132,12 +133,12 @@ static void drop_next(struct sl_reader *r)
     frame->has_key = frame->drop = true;
 }
 
-static void push(struct sl_reader *r, enum sl_node_kind kind,
+static void push(struct sl_reader *r, enum sl_yaml_node_kind kind,
                  struct fy_event *event)
 {
-    struct sl_place place = place_of(r, fy_event_start_mark(event));
+    struct sl_source_pos place = place_of(r, fy_event_start_mark(event));
     bool is_key = wants_key(r);
-    struct sl_node *node;
+    struct sl_yaml_node *node;
 
     if (r->depth == SL_YAML_DEPTH) {
         sl_report_error(r->report, place,
@@ -164,7 +165,7 @@ static void pop(struct sl_reader *r)
     struct sl_frame *frame = top(r);
 
     if (frame->node->kind == SL_NODE_MAP)
-        sl_reader_twins(r, frame->node);
+        sl_reader_duplicates(r, frame->node);
     r->depth--;
     if (frame->is_key)
         drop_next(r);
@@ -174,30 +175,30 @@ static void pop(struct sl_reader *r)
 
 struct scalar {
     struct sl_str text;
-    struct sl_place place;
+    struct sl_source_pos place;
     enum fy_scalar_style style;
 };
 
-static struct sl_place place_of_scalar(struct sl_reader *r,
-                                       struct fy_event *event,
-                                       enum fy_scalar_style style)
+static struct sl_source_pos place_of_scalar(struct sl_reader *r,
+                                            struct fy_event *event,
+                                            enum fy_scalar_style style)
 {
     const struct fy_mark *mark = fy_event_start_mark(event);
     struct sl_frame *frame = top(r);
     size_t at = offset_of(r, mark);
 
     if (style == FYSS_LITERAL || style == FYSS_FOLDED) {
-        at = sl_reader_look(r, "|>");
+        at = sl_reader_peek(r, "|>");
     } else if (style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED) {
         at -= at > 0; /* the mark stands behind the quote */
     } else if (!mark && frame && frame->has_key) {
         return frame->key_place;
     } else if (!mark) {
-        at = sl_reader_look(r, frame && frame->node->kind == SL_NODE_MAP ? ":"
+        at = sl_reader_peek(r, frame && frame->node->kind == SL_NODE_MAP ? ":"
                                                                          : "-");
         r->seen = at < r->text.len ? at + 1 : at;
     }
-    return sl_reader_place(r, at);
+    return sl_reader_pos(r, at);
 }
 
 static bool read_token(struct sl_reader *r, struct fy_token *token,
@@ -232,7 +233,7 @@ static bool is_plain(const struct scalar *s, struct sl_str text)
 
 static bool refuse_key(struct sl_reader *r, const struct scalar *key)
 {
-    struct sl_place place = key->place;
+    struct sl_source_pos place = key->place;
 
     if (key->text.len == 0) {
         sl_report_error(r->report, place, "a key is missing before the colon");
@@ -256,7 +257,7 @@ static bool refuse_key(struct sl_reader *r, const struct scalar *key)
 static void read_key(struct sl_reader *r, const struct scalar *scalar)
 {
     struct sl_frame *frame = top(r);
-    struct sl_node *map = frame->node;
+    struct sl_yaml_node *map = frame->node;
     char *copy;
 
     frame->key_place = scalar->place;
@@ -279,9 +280,9 @@ static void read_key(struct sl_reader *r, const struct scalar *scalar)
 }
 
 /* Refuse what only an escape can bring in. */
-static bool check_escapes(struct sl_reader *r, struct sl_node *node)
+static bool check_escapes(struct sl_reader *r, struct sl_yaml_node *node)
 {
-    struct sl_bytes_fault bad = sl_bytes_check(node->text);
+    struct sl_utf8_fault bad = sl_utf8_check(node->text);
     char words[64];
 
     if (!bad.fault)
@@ -289,8 +290,8 @@ static bool check_escapes(struct sl_reader *r, struct sl_node *node)
     sl_report_error(r->report, node->place,
                     "this string has %s, written as an escape; a policy is "
                     "plain text",
-                    sl_bytes_words(&bad, words));
-    sl_node_refuse(node);
+                    sl_utf8_words(&bad, words));
+    sl_yaml_node_refuse(node);
     return false;
 }
 
@@ -300,7 +301,7 @@ static void read_value(struct sl_reader *r, const struct scalar *scalar)
     bool empty = is_plain(scalar, SL_STR("")) ||
                  is_plain(scalar, SL_STR("~")) ||
                  is_plain(scalar, SL_STR("null"));
-    struct sl_node *node =
+    struct sl_yaml_node *node =
         new_node(r, empty ? SL_NODE_EMPTY : SL_NODE_SCALAR, scalar->place);
     char *copy = node ? sl_arena_copy(r->arena, scalar->text) : NULL;
 
@@ -336,8 +337,8 @@ static void on_scalar(struct sl_reader *r, struct fy_event *event)
 
 static void on_alias(struct sl_reader *r, struct fy_event *event)
 {
-    struct sl_place place = place_before(r, fy_event_start_mark(event));
-    struct sl_node *node;
+    struct sl_source_pos place = place_before(r, fy_event_start_mark(event));
+    struct sl_yaml_node *node;
 
     sl_report_error(r->report, place,
                     "a policy has no aliases; write the value out here");
@@ -404,7 +405,7 @@ static void end_early(struct sl_reader *r)
 {
     for (; r->depth > 0; r->depth--)
         if (top(r)->node->kind == SL_NODE_MAP)
-            sl_reader_twins(r, top(r)->node);
+            sl_reader_duplicates(r, top(r)->node);
     r->stop = true;
 }
 
@@ -419,7 +420,7 @@ static void read_events(struct sl_reader *r)
         }
         if (!event) {
             if (!r->stop)
-                sl_reader_complain(r);
+                sl_reader_error(r);
             end_early(r);
             return;
         }
@@ -449,9 +450,9 @@ static void read_text(struct sl_reader *r)
     sl_reader_close(r);
 }
 
-struct sl_node *sl_yaml_read(struct sl_report *report,
-                             const struct sl_yaml_options *options,
-                             struct sl_arena *arena)
+struct sl_yaml_node *sl_yaml_read(struct sl_report *report,
+                                  const struct sl_yaml_options *options,
+                                  struct sl_arena *arena)
 {
     struct sl_reader r = {
         .report = report,
@@ -461,7 +462,7 @@ struct sl_node *sl_yaml_read(struct sl_report *report,
     };
 
     if (report->text.len > SL_YAML_BYTES) {
-        sl_report_error(report, (struct sl_place){1, 1},
+        sl_report_error(report, (struct sl_source_pos){1, 1},
                         "the file has %zu bytes; a policy has at most %d",
                         report->text.len, SL_YAML_BYTES);
         return NULL;
@@ -473,7 +474,7 @@ struct sl_node *sl_yaml_read(struct sl_report *report,
     if (r.stop || report->no_memory)
         return NULL;
     if (!r.root)
-        r.root = new_node(&r, SL_NODE_MAP, (struct sl_place){1, 1});
+        r.root = new_node(&r, SL_NODE_MAP, (struct sl_source_pos){1, 1});
     else if (r.root->kind == SL_NODE_EMPTY && !r.root->refused)
         r.root->kind = SL_NODE_MAP;
     return r.root;

@@ -22,26 +22,26 @@
 #define SL_YAML_DEPTH 32
 #define SL_YAML_NODES 100000
 
-enum sl_node_kind {
+enum sl_yaml_node_kind {
     SL_NODE_EMPTY, /* `key:` with nothing behind it, or ~ or null */
     SL_NODE_SCALAR,
     SL_NODE_LIST,
     SL_NODE_MAP,
 };
 
-struct sl_node {
-    enum sl_node_kind kind;
-    struct sl_place place;
+struct sl_yaml_node {
+    enum sl_yaml_node_kind kind;
+    struct sl_source_pos place;
     bool quoted;        /* SCALAR: was written in quotes or as a block */
     bool substituted;   /* SCALAR: has text from ENV or FILE; never show it */
     bool refused;       /* EMPTY: something else stood here; it was said */
     struct sl_str text; /* SCALAR: the value, NUL-terminated */
     struct sl_str written; /* if substituted: the text before that */
     struct sl_str key;     /* in a MAP: its key, NUL-terminated */
-    struct sl_place key_place;
-    struct sl_node *child; /* LIST, MAP: the first */
-    struct sl_node *next;  /* of the same parent */
-    unsigned count;        /* LIST, MAP: children */
+    struct sl_source_pos key_place;
+    struct sl_yaml_node *child; /* LIST, MAP: the first */
+    struct sl_yaml_node *next;  /* of the same parent */
+    unsigned count;             /* LIST, MAP: children */
 };
 
 /* Where ${ENV:...} and ${FILE:...} come from. NULL functions know nothing. */
@@ -58,14 +58,15 @@ struct sl_yaml_options {
 /* Read report->text. The nodes and their texts live in `arena`. Returns the
  * root, or NULL if there is none to go on with; what is wrong is in `report`.
  * An empty file gives an empty map. */
-SL_MUST_USE struct sl_node *sl_yaml_read(struct sl_report *report,
-                                         const struct sl_yaml_options *options,
-                                         struct sl_arena *arena);
+SL_MUST_USE struct sl_yaml_node *
+sl_yaml_read(struct sl_report *report, const struct sl_yaml_options *options,
+             struct sl_arena *arena);
 
 /* Turn the node into an empty one, after saying why. */
-void sl_node_refuse(struct sl_node *node);
+void sl_yaml_node_refuse(struct sl_yaml_node *node);
 
 /* The child of a map, or NULL (also if `map` is NULL or no map). */
-struct sl_node *sl_node_get(const struct sl_node *map, const char *key);
+struct sl_yaml_node *sl_yaml_node_get(const struct sl_yaml_node *map,
+                                      const char *key);
 
 #endif

@@ -1,7 +1,8 @@
 /* http.c -- the two doors that speak HTTP: decisions, and operation. */
 #include "sluiced/daemon.h"
 
-static void describe_http(struct sl_daemon *daemon, struct sl_doorway *way)
+static void describe_http(struct sl_daemon *daemon,
+                          struct sl_server_listener *way)
 {
     way->http = (struct sl_http_door){
         .paths = sl_api_paths,
@@ -13,7 +14,8 @@ static void describe_http(struct sl_daemon *daemon, struct sl_doorway *way)
     };
 }
 
-static void describe_admin(struct sl_daemon *daemon, struct sl_doorway *way)
+static void describe_admin(struct sl_daemon *daemon,
+                           struct sl_server_listener *way)
 {
     way->http = (struct sl_http_door){
         .paths = sl_admin_paths,
@@ -24,13 +26,13 @@ static void describe_admin(struct sl_daemon *daemon, struct sl_doorway *way)
     };
 }
 
-static void gather_http(struct sl_doorway *way)
+static void gather_http(struct sl_server_listener *way)
 {
     way->http.crowd = way->crowd;
 }
 
-static int open_http(struct sl_stand *stand, struct sl_worker *worker,
-                     const struct sl_doorway *way, unsigned most)
+static int open_http(struct sl_listener_worker *stand, struct sl_worker *worker,
+                     const struct sl_server_listener *way, unsigned most)
 {
     int err = sl_http_worker_open(&stand->http, &way->http, worker->loop,
                                   worker->daemon->engine, worker->stats, most,
@@ -40,44 +42,45 @@ static int open_http(struct sl_stand *stand, struct sl_worker *worker,
     return err;
 }
 
-static void close_http(struct sl_stand *stand)
+static void close_http(struct sl_listener_worker *stand)
 {
     sl_http_worker_close(&stand->http);
 }
 
 static void accept_http(void *ctx, int fd, const struct sl_address *peer)
 {
-    struct sl_stand *stand = ctx;
+    struct sl_listener_worker *stand = ctx;
 
     sl_http_accept(&stand->http, fd, peer);
 }
 
-static void certify_http(struct sl_stand *stand, struct sl_tls *tls)
+static void certify_http(struct sl_listener_worker *stand, struct sl_tls *tls)
 {
     sl_http_worker_tls(&stand->http, tls);
 }
 
-static void warn_http(struct sl_stand *stand)
+static void warn_http(struct sl_listener_worker *stand)
 {
     stand->http.draining = true;
 }
 
-static void drain_http(struct sl_stand *stand)
+static void drain_http(struct sl_listener_worker *stand)
 {
     sl_http_drain(&stand->http);
 }
 
-static unsigned count_http(const struct sl_stand *stand)
+static unsigned count_http(const struct sl_listener_worker *stand)
 {
     return sl_conns_count(stand->http.conns);
 }
 
-static void move_http(struct sl_stand *stand, struct sl_engine *engine)
+static void move_http(struct sl_listener_worker *stand,
+                      struct sl_engine *engine)
 {
     sl_http_worker_engine(&stand->http, engine);
 }
 
-const struct sl_door_kind sl_door_http = {
+const struct sl_protocol sl_protocol_http = {
     .name = "http",
     .describe = describe_http,
     .gather = gather_http,
@@ -91,7 +94,7 @@ const struct sl_door_kind sl_door_http = {
     .move = move_http,
 };
 
-const struct sl_door_kind sl_door_admin = {
+const struct sl_protocol sl_protocol_admin = {
     .name = "admin",
     .operates = true,
     .describe = describe_admin,

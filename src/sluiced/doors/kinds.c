@@ -1,9 +1,9 @@
 /* kinds.c -- which doors there are. */
 #include "sluiced/door.h"
 
-const struct sl_door_kind *const sl_door_kinds[SL_DOORS] = {
-    [SL_DOOR_HTTP] = &sl_door_http,
-    [SL_DOOR_GRPC] = &sl_door_grpc,
-    [SL_DOOR_RESP] = &sl_door_resp,
-    [SL_DOOR_ADMIN] = &sl_door_admin,
+const struct sl_protocol *const sl_protocols[SL_PROTOCOLS] = {
+    [SL_PROTOCOL_HTTP] = &sl_protocol_http,
+    [SL_PROTOCOL_GRPC] = &sl_protocol_grpc,
+    [SL_PROTOCOL_RESP] = &sl_protocol_resp,
+    [SL_PROTOCOL_ADMIN] = &sl_protocol_admin,
 };

@@ -8,12 +8,12 @@
 
 /* The life of keys that come from a URL. All instants are steady. */
 struct sl_jwks_remote {
-    struct sl_fetcher *fetcher;
+    struct sl_http_fetcher *fetcher;
     struct sl_timer *timer; /* looks every options.look */
     bool on;
     char *url; /* with a NUL; not NULL while `on` */
     size_t url_size;
-    struct sl_fetch fetch;
+    struct sl_http_fetch fetch;
     sl_ns begun_at;    /* the last question; SL_NS_NONE: none yet */
     sl_ns next_at;     /* when to ask again in any case */
     unsigned failures; /* in a row */
@@ -21,7 +21,7 @@ struct sl_jwks_remote {
 
 struct sl_jwks {
     struct sl_jwks_options options; /* without zeros */
-    struct sl_keys *keys;
+    struct sl_jwks_current *keys;
     struct sl_hash_key chance;
     uint64_t rolled;
 

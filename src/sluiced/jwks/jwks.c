@@ -42,15 +42,15 @@ int sl_jwks_open(const struct sl_jwks_options *options, struct sl_jwks **ret,
     int err;
 
     if (!jwks)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     *jwks = (struct sl_jwks){.options = *options, .read_at = SL_NS_NONE};
     fill(&jwks->options);
     sl_buf_init(&jwks->text, SL_KEYSET_BYTES, options->alloc);
     err = sl_hash_key_make(&jwks->chance);
     if (!err)
-        err = sl_keys_open(options->alloc, &jwks->keys);
+        err = sl_jwks_current_open(options->alloc, &jwks->keys);
     if (err)
-        sl_refuse(diag, err, "there is no memory");
+        sl_diag_error(diag, err, "there is no memory");
     else
         err = sl_jwks_remote_open(jwks, diag);
     if (err)
@@ -68,7 +68,7 @@ void sl_jwks_close(struct sl_jwks *jwks)
         return;
     alloc = jwks->options.alloc;
     sl_jwks_remote_close(jwks);
-    sl_keys_close(jwks->keys);
+    sl_jwks_current_close(jwks->keys);
     sl_keyset_unref(jwks->set);
     sl_policy_unref(jwks->policy);
     sl_buf_done(&jwks->text);
@@ -76,7 +76,7 @@ void sl_jwks_close(struct sl_jwks *jwks)
     sl_alloc_free(alloc, jwks, sizeof(*jwks));
 }
 
-struct sl_keys *sl_jwks_keys(struct sl_jwks *jwks)
+struct sl_jwks_current *sl_jwks_keys(struct sl_jwks *jwks)
 {
     return jwks->keys;
 }
@@ -95,8 +95,8 @@ uint64_t sl_jwks_roll(struct sl_jwks *jwks, uint64_t below)
 static int put(struct sl_jwks *jwks, const struct sl_policy *policy,
                struct sl_keyset *set)
 {
-    struct sl_token_rules rules = sl_keys_rules(&policy->identity.jwt);
-    int err = sl_keys_put(jwks->keys, set, &rules);
+    struct sl_token_rules rules = sl_jwt_keys_rules(&policy->identity.jwt);
+    int err = sl_jwks_current_put(jwks->keys, set, &rules);
 
     if (!err && set && sl_keyset_has_private(set))
         sl_log(SL_LOG_WARN, "keys have their private half", "why",
@@ -170,13 +170,14 @@ static int read_file(struct sl_jwks *jwks, const struct sl_jwks_from *from,
 {
     const struct sl_jwt *jwt = &next->policy->identity.jwt;
 
-    next->file =
-        sl_keys_path(jwt, from->path, jwks->options.alloc, &next->file_size);
+    next->file = sl_jwt_keys_path(jwt, from->path, jwks->options.alloc,
+                                  &next->file_size);
     if (!next->file)
         return SLUICE_ENOMEM;
     if (is_left_behind(from, next->file))
         return 0;
-    return sl_keys_read(jwt, next->file, jwks->options.alloc, &next->set, diag);
+    return sl_jwt_keys_read(jwt, next->file, jwks->options.alloc, &next->set,
+                            diag);
 }
 
 static int read_next(struct sl_jwks *jwks, const struct sl_jwks_from *from,
@@ -186,11 +187,11 @@ static int read_next(struct sl_jwks *jwks, const struct sl_jwks_from *from,
 
     if (!jwt->written)
         return 0;
-    if (sl_keys_elsewhere(jwt))
+    if (sl_jwt_keys_elsewhere(jwt))
         return keep(jwks, next);
-    if (sl_keys_in_file(jwt))
+    if (sl_jwt_keys_in_file(jwt))
         return read_file(jwks, from, next, diag);
-    return sl_keys_read(jwt, NULL, jwks->options.alloc, &next->set, diag);
+    return sl_jwt_keys_read(jwt, NULL, jwks->options.alloc, &next->set, diag);
 }
 
 int sl_jwks_prepare(struct sl_jwks *jwks, struct sl_policy *policy,
@@ -204,7 +205,7 @@ int sl_jwks_prepare(struct sl_jwks *jwks, struct sl_policy *policy,
     if (err) {
         sl_jwks_drop(jwks, ret);
         if (err == SLUICE_ENOMEM)
-            sl_refuse(diag, err, "there is no memory");
+            sl_diag_error(diag, err, "there is no memory");
     }
     return err == 0 || err == SLUICE_ENOMEM ? err : SLUICE_ECONF;
 }
@@ -225,7 +226,7 @@ static int copy_url(struct sl_jwks *jwks, const struct sl_jwt *jwt, char **ret,
 {
     *ret = NULL;
     *size = jwt->jwks.len + 1;
-    if (!sl_keys_elsewhere(jwt) ||
+    if (!sl_jwt_keys_elsewhere(jwt) ||
         (jwks->remote.on && sl_str_eq(jwt->jwks, sl_str_c(jwks->remote.url))))
         return 0;
     *ret = sl_alloc_new(jwks->options.alloc, *size);
@@ -239,7 +240,7 @@ static int copy_url(struct sl_jwks *jwks, const struct sl_jwt *jwt, char **ret,
 static void follow_url(struct sl_jwks *jwks, char *url, size_t size)
 {
     if (jwks->remote.on &&
-        (url || !sl_keys_elsewhere(&jwks->policy->identity.jwt))) {
+        (url || !sl_jwt_keys_elsewhere(&jwks->policy->identity.jwt))) {
         sl_jwks_remote_end(jwks);
         sl_buf_done(&jwks->text);
     }
@@ -252,7 +253,7 @@ int sl_jwks_use(struct sl_jwks *jwks, struct sl_jwks_next *next)
     const struct sl_jwt *jwt = &next->policy->identity.jwt;
     struct sl_jwks_next old = {jwks->policy, jwks->set, jwks->file,
                                jwks->file_size};
-    bool stays = jwks->remote.on && sl_keys_elsewhere(jwt) &&
+    bool stays = jwks->remote.on && sl_jwt_keys_elsewhere(jwt) &&
                  sl_str_eq(jwt->jwks, sl_str_c(jwks->remote.url));
     size_t size;
     char *url;
@@ -267,13 +268,13 @@ int sl_jwks_use(struct sl_jwks *jwks, struct sl_jwks_next *next)
     jwks->set = next->set;
     jwks->file = next->file;
     jwks->file_size = next->file_size;
-    if (jwt->written && !next->set && !sl_keys_elsewhere(jwt))
+    if (jwt->written && !next->set && !sl_jwt_keys_elsewhere(jwt))
         sl_log(SL_LOG_WARN, "no token is believed", "why",
                "the file with the keys is not there", "file", next->file, NULL);
     if (!stays) {
         jwks->came = next->set != NULL;
         jwks->read_at =
-            next->set ? sl_loop_steady(jwks->options.loop) : SL_NS_NONE;
+            next->set ? sl_loop_mono(jwks->options.loop) : SL_NS_NONE;
     }
     *next = old;
     sl_jwks_drop(jwks, next);
@@ -296,14 +297,14 @@ void sl_jwks_read_again(struct sl_jwks *jwks)
 
     if (!jwks->file)
         return;
-    err = sl_keys_read(&jwks->policy->identity.jwt, jwks->file,
-                       jwks->options.alloc, &set, &why);
+    err = sl_jwt_keys_read(&jwks->policy->identity.jwt, jwks->file,
+                           jwks->options.alloc, &set, &why);
     if (!err) {
         err = sl_jwks_put(jwks, set);
         if (err)
             sl_keyset_unref(set);
         else
-            jwks->read_at = sl_loop_steady(jwks->options.loop);
+            jwks->read_at = sl_loop_mono(jwks->options.loop);
     }
     sl_jwks_tell(jwks,
                  !err                  ? SL_JWKS_GOOD
@@ -316,7 +317,7 @@ void sl_jwks_read_again(struct sl_jwks *jwks)
 
 bool sl_jwks_ready(const struct sl_jwks *jwks, struct sl_buf *why)
 {
-    if (!jwks->policy || !sl_keys_elsewhere(&jwks->policy->identity.jwt) ||
+    if (!jwks->policy || !sl_jwt_keys_elsewhere(&jwks->policy->identity.jwt) ||
         jwks->came)
         return true;
     if (sl_buf_addf(why, "the keys of tokens have not been fetched yet"))
@@ -326,7 +327,7 @@ bool sl_jwks_ready(const struct sl_jwks *jwks, struct sl_buf *why)
 
 void sl_jwks_stats(const struct sl_jwks *jwks, struct sl_jwks_stats *ret)
 {
-    sl_ns now = sl_loop_steady(jwks->options.loop);
+    sl_ns now = sl_loop_mono(jwks->options.loop);
 
     *ret = (struct sl_jwks_stats){
         .on = jwks->policy && jwks->policy->identity.jwt.written,

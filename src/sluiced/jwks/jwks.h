@@ -53,7 +53,7 @@ SL_MUST_USE int sl_jwks_open(const struct sl_jwks_options *options,
 void sl_jwks_close(struct sl_jwks *jwks); /* NULL is allowed */
 
 /* For those who verify; it lives as long as `jwks`. */
-struct sl_keys *sl_jwks_keys(struct sl_jwks *jwks);
+struct sl_jwks_current *sl_jwks_keys(struct sl_jwks *jwks);
 
 /* Another policy: first everything that can go wrong, then the swap. */
 struct sl_jwks_next {

@@ -69,14 +69,14 @@ static bool is_time(const struct sl_jwks *jwks, bool wished, sl_ns now)
 
 /* ---- what has come ---- */
 
-static enum sl_jwks_result result_of(enum sl_fetch_result result)
+static enum sl_jwks_result result_of(enum sl_http_fetch_result result)
 {
     switch (result) {
-    case SL_FETCH_GOOD:
+    case SL_HTTP_FETCH_GOOD:
         return SL_JWKS_GOOD;
-    case SL_FETCH_STATUS:
+    case SL_HTTP_FETCH_STATUS:
         return SL_JWKS_STATUS;
-    case SL_FETCH_TOO_LARGE:
+    case SL_HTTP_FETCH_TOO_LARGE:
         return SL_JWKS_TOO_LARGE;
     default:
         return SL_JWKS_UNREACHABLE;
@@ -104,26 +104,27 @@ static enum sl_jwks_result take(struct sl_jwks *jwks, struct sl_diag *diag)
         return SL_JWKS_REFUSED;
     if (sl_jwks_put(jwks, set)) {
         sl_keyset_unref(set);
-        sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
         return SL_JWKS_UNREACHABLE;
     }
     swap_text(jwks);
     return SL_JWKS_GOOD;
 }
 
-static void on_fetched(struct sl_fetch *fetch)
+static void on_fetched(struct sl_http_fetch *fetch)
 {
     struct sl_jwks *jwks = fetch->ctx;
     struct sl_jwks_remote *remote = &jwks->remote;
     enum sl_jwks_result result = result_of(fetch->result);
-    sl_ns now = sl_loop_steady(jwks->options.loop);
+    sl_ns now = sl_loop_mono(jwks->options.loop);
     struct sl_diag diag = {.sentence = ""};
 
     if (result == SL_JWKS_GOOD)
         result = take(jwks, &diag);
     if (result == SL_JWKS_GOOD) {
         remote->failures = 0;
-        (void)sl_keys_wished(jwks->keys); /* it is fulfilled, if it can be */
+        (void)sl_jwks_current_refresh_requested(
+            jwks->keys); /* it is fulfilled, if it can be */
         jwks->read_at = now;
         remote->next_at = now + earlier(jwks, life_of(jwks));
     } else {
@@ -146,7 +147,7 @@ static void ask(struct sl_jwks *jwks, sl_ns now)
     remote->fetch.timeout = jwks->options.timeout;
     remote->fetch.done = on_fetched;
     remote->fetch.ctx = jwks;
-    if (sl_fetch_begin(remote->fetcher, &remote->fetch) == 0)
+    if (sl_http_fetch_begin(remote->fetcher, &remote->fetch) == 0)
         return;
     remote->failures++;
     remote->next_at = now + retry_in(jwks);
@@ -171,7 +172,7 @@ static void drop_stale(struct sl_jwks *jwks, sl_ns now)
 static void on_look(void *ctx)
 {
     struct sl_jwks *jwks = ctx;
-    sl_ns now = sl_loop_steady(jwks->options.loop);
+    sl_ns now = sl_loop_mono(jwks->options.loop);
     bool wished;
 
     sl_timer_start(jwks->remote.timer, jwks->options.look);
@@ -179,7 +180,7 @@ static void on_look(void *ctx)
     if (is_asking(&jwks->remote))
         return; /* a wish of now is a wish of then */
     wished = now >= jwks->remote.begun_at + jwks->options.cool_down &&
-             sl_keys_wished(jwks->keys);
+             sl_jwks_current_refresh_requested(jwks->keys);
     if (is_time(jwks, wished, now))
         ask(jwks, now);
 }
@@ -191,9 +192,9 @@ int sl_jwks_remote_open(struct sl_jwks *jwks, struct sl_diag *diag)
     struct sl_jwks_remote *remote = &jwks->remote;
 
     if (sl_timer_new(jwks->options.loop, on_look, jwks, &remote->timer))
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
-    return sl_fetcher_open(jwks->options.loop, jwks->options.alloc,
-                           &remote->fetcher, diag);
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+    return sl_http_fetcher_open(jwks->options.loop, jwks->options.alloc,
+                                &remote->fetcher, diag);
 }
 
 void sl_jwks_remote_end(struct sl_jwks *jwks)
@@ -203,7 +204,7 @@ void sl_jwks_remote_end(struct sl_jwks *jwks)
     if (remote->timer)
         sl_timer_stop(remote->timer);
     if (remote->fetcher)
-        sl_fetch_forget(remote->fetcher, &remote->fetch);
+        sl_http_fetch_forget(remote->fetcher, &remote->fetch);
     sl_alloc_free(jwks->options.alloc, remote->url, remote->url_size);
     remote->url = NULL;
     remote->on = false;
@@ -213,7 +214,7 @@ void sl_jwks_remote_close(struct sl_jwks *jwks)
 {
     sl_jwks_remote_end(jwks);
     sl_timer_free(jwks->remote.timer);
-    sl_fetcher_close(jwks->remote.fetcher);
+    sl_http_fetcher_close(jwks->remote.fetcher);
 }
 
 void sl_jwks_remote_begin(struct sl_jwks *jwks, char *url, size_t size)
@@ -225,5 +226,5 @@ void sl_jwks_remote_begin(struct sl_jwks *jwks, char *url, size_t size)
     remote->url_size = size;
     remote->failures = 0;
     sl_timer_start(remote->timer, jwks->options.look);
-    ask(jwks, sl_loop_steady(jwks->options.loop));
+    ask(jwks, sl_loop_mono(jwks->options.loop));
 }

@@ -9,12 +9,11 @@ static bool is_dynamo(const char *text)
 }
 
 static int read_where(struct sl_settings *s, enum sl_setting id,
-                      struct sl_dynamo_where *ret, struct sl_diag *diag)
+                      struct sl_dynamo_url *ret, struct sl_diag *diag)
 {
     struct sl_diag why = {0};
 
-    if (!sl_dynamo_where_read(sl_str_c(s->values[id].text), &s->arena, ret,
-                              &why))
+    if (!sl_dynamo_url_read(sl_str_c(s->values[id].text), &s->arena, ret, &why))
         return 0;
     return sl_settings_refuse(s, id, diag, "%s", why.sentence);
 }

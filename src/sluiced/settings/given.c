@@ -22,12 +22,12 @@ const struct sl_setting_row sl_setting_rows[SL_SETTINGS] = {
 static const struct {
     char letter;
     const char *flag;
-    enum sl_wish wish;
+    enum sl_args_action wish;
 } wishes[] = {
-    {'\0', "check",         SL_WISH_CHECK  },
-    {'\0', "show-settings", SL_WISH_SHOW   },
-    {'h',  "help",          SL_WISH_HELP   },
-    {'V',  "version",       SL_WISH_VERSION},
+    {'\0', "check",         SL_ARGS_CHECK  },
+    {'\0', "show-settings", SL_ARGS_SHOW   },
+    {'h',  "help",          SL_ARGS_HELP   },
+    {'V',  "version",       SL_ARGS_VERSION},
 };
 
 /* ---- names ---- */
@@ -62,7 +62,7 @@ struct sl_variable sl_setting_secret(enum sl_setting id)
 /* ---- the command line ---- */
 
 struct line {
-    struct sl_given *given;
+    struct sl_setting_source *given;
     int argc, at;
     const char *const *argv;
     struct sl_diag *diag;
@@ -86,10 +86,11 @@ static int refuse_flag(struct line *line, const char *text, struct sl_str name)
     else
         near = sl_str_nearest(name, names, SL_LEN(names));
     if (near)
-        return sl_refuse(line->diag, SL_EXIT_USAGE,
-                         "there is no flag %s; did you mean --%s?", text, near);
-    return sl_refuse(line->diag, SL_EXIT_USAGE,
-                     "there is no flag %s; see sluiced --help", text);
+        return sl_diag_error(line->diag, SL_EXIT_USAGE,
+                             "there is no flag %s; did you mean --%s?", text,
+                             near);
+    return sl_diag_error(line->diag, SL_EXIT_USAGE,
+                         "there is no flag %s; see sluiced --help", text);
 }
 
 /* Flag number `id`; `value` is what stood behind `=` or the letter, or NULL. */
@@ -100,9 +101,9 @@ static int take_value(struct line *line, enum sl_setting id, const char *value)
     if (!value && line->at < line->argc)
         value = line->argv[line->at++];
     if (!value || !value[0])
-        return sl_refuse(line->diag, SL_EXIT_USAGE,
-                         "--%s needs a value: --%s %s", row->flag, row->flag,
-                         row->value);
+        return sl_diag_error(line->diag, SL_EXIT_USAGE,
+                             "--%s needs a value: --%s %s", row->flag,
+                             row->flag, row->value);
     line->given->flags[id] = value;
     return 0;
 }
@@ -110,9 +111,9 @@ static int take_value(struct line *line, enum sl_setting id, const char *value)
 static int take_wish(struct line *line, size_t index, const char *value)
 {
     if (value)
-        return sl_refuse(line->diag, SL_EXIT_USAGE,
-                         "--%s takes no value, but \"%s\" was given",
-                         wishes[index].flag, value);
+        return sl_diag_error(line->diag, SL_EXIT_USAGE,
+                             "--%s takes no value, but \"%s\" was given",
+                             wishes[index].flag, value);
     line->given->wish = wishes[index].wish;
     return 0;
 }
@@ -152,10 +153,11 @@ static int read_word(struct line *line, const char *text)
         return read_long(line, text);
     if (text[0] == '-' && text[1] && text[1] != '-')
         return read_short(line, text);
-    return sl_refuse(line->diag, SL_EXIT_USAGE,
-                     "\"%s\" is no flag; a policy is named by -c: sluiced -c "
-                     "%s",
-                     text, text);
+    return sl_diag_error(
+        line->diag, SL_EXIT_USAGE,
+        "\"%s\" is no flag; a policy is named by -c: sluiced -c "
+        "%s",
+        text, text);
 }
 
 /* ---- the environment ---- */
@@ -179,10 +181,11 @@ static int take_variable(const char *const *environment,
     const char *value = find(environment, name->text);
 
     if (value && !value[0] && is_token)
-        return sl_refuse(diag, SL_EXIT_USAGE,
-                         "%s is empty, and so nobody would be kept out; give "
-                         "it a value, or unset it if that is meant",
-                         name->text);
+        return sl_diag_error(
+            diag, SL_EXIT_USAGE,
+            "%s is empty, and so nobody would be kept out; give "
+            "it a value, or unset it if that is meant",
+            name->text);
     *ret = value && value[0] ? value : NULL;
     return 0;
 }
@@ -202,7 +205,7 @@ static bool is_known(struct sl_str name)
 
 /* A slip in a variable's name would go unseen. Others may have variables of
  * this prefix too, so only what is near to one of ours is doubted. */
-static void doubt(struct sl_given *given, struct sl_str name)
+static void doubt(struct sl_setting_source *given, struct sl_str name)
 {
     struct sl_variable own[SL_SETTINGS];
     const char *names[SL_SETTINGS];
@@ -219,7 +222,7 @@ static void doubt(struct sl_given *given, struct sl_str name)
                  near);
 }
 
-static int read_variables(struct sl_given *given,
+static int read_variables(struct sl_setting_source *given,
                           const char *const *environment, struct sl_diag *diag)
 {
     int status = 0;
@@ -238,7 +241,8 @@ static int read_variables(struct sl_given *given,
     return status;
 }
 
-static void doubt_others(struct sl_given *given, const char *const *environment)
+static void doubt_others(struct sl_setting_source *given,
+                         const char *const *environment)
 {
     for (; environment && *environment; environment++) {
         char name[65];
@@ -252,13 +256,14 @@ static void doubt_others(struct sl_given *given, const char *const *environment)
     }
 }
 
-int sl_given_read(struct sl_given *given, int argc, const char *const *argv,
-                  const char *const *environment, struct sl_diag *diag)
+int sl_given_read(struct sl_setting_source *given, int argc,
+                  const char *const *argv, const char *const *environment,
+                  struct sl_diag *diag)
 {
     struct line line = {given, argc, 1, argv, diag};
     int status = 0;
 
-    *given = (struct sl_given){.wish = SL_WISH_SERVE};
+    *given = (struct sl_setting_source){.wish = SL_ARGS_SERVE};
     while (line.at < argc && !status)
         status = read_word(&line, argv[line.at++]);
     if (!status)

@@ -16,7 +16,7 @@ int sl_settings_postgres(struct sl_settings *s, struct sl_diag *diag)
         return 0;
     s->registry = text;
     s->leases = true;
-    if (sl_pg_address(text, shown, &why))
+    if (sl_pg_url(text, shown, &why))
         return sl_settings_refuse(s, SL_SET_usage, diag, "%s", why.sentence);
     return sl_settings_deadline(s, diag);
 }

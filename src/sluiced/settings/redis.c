@@ -45,7 +45,7 @@ int sl_settings_redis(struct sl_settings *s, struct sl_diag *diag)
     s->shared = is_redis(text);
     if (!s->shared)
         return 0;
-    if (sl_redis_where_read(sl_str_c(text), &s->arena, &s->redis, &why))
+    if (sl_redis_url_read(sl_str_c(text), &s->arena, &s->redis, &why))
         return sl_settings_refuse(s, SL_SET_store, diag, "%s", why.sentence);
     status = resolve_file(s, &s->redis.ca, diag);
     if (!status)

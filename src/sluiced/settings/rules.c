@@ -52,7 +52,7 @@ int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
 
 /* A daemon on a virtual clock is there for flows, which register somebody now
  * and then. */
-const char *sl_rules_usage(const struct sl_given *given)
+const char *sl_rules_usage(const struct sl_setting_source *given)
 {
 #ifdef SL_VIRTUAL_CLOCK
     const char *clock = given->flags[SL_SET_clock];
@@ -66,10 +66,12 @@ const char *sl_rules_usage(const struct sl_given *given)
 
 /* ---- together ---- */
 
-int sl_settings_guard(const struct sl_settings *settings, enum sl_door door,
-                      const struct sl_address *address, struct sl_diag *diag)
+int sl_settings_check_exposed(const struct sl_settings *settings,
+                              enum sl_protocol_id door,
+                              const struct sl_address *address,
+                              struct sl_diag *diag)
 {
-    bool admin = door == SL_DOOR_ADMIN;
+    bool admin = door == SL_PROTOCOL_ADMIN;
     enum sl_setting id = sl_setting_of_door[door];
     char where[128];
 
@@ -125,13 +127,14 @@ static int check_doors(const struct sl_settings *s, struct sl_diag *diag)
     unsigned open = 0;
     int status = 0;
 
-    for (int i = 0; i < SL_DOORS && !status; i++) {
+    for (int i = 0; i < SL_PROTOCOLS && !status; i++) {
         if (!s->open[i])
             continue;
         open++;
         status = check_apart(s, i, diag);
         if (!status)
-            status = sl_settings_guard(s, (enum sl_door)i, &s->at[i], diag);
+            status = sl_settings_check_exposed(s, (enum sl_protocol_id)i,
+                                               &s->at[i], diag);
     }
     if (!status && open == 0)
         status = sl_settings_refuse(s, SL_SET_listen_http, diag,

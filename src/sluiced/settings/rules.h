@@ -41,6 +41,6 @@ const char *sl_settings_path(struct sl_settings *settings,
 
 /* Where subjects are kept if it is said where state is, and no more: whoever
  * says it of one says it of both. */
-const char *sl_rules_usage(const struct sl_given *given);
+const char *sl_rules_usage(const struct sl_setting_source *given);
 
 #endif

@@ -27,7 +27,7 @@ static int check_token(struct sl_settings *s, enum sl_setting id,
 static int read_token_file(struct sl_settings *s, enum sl_setting id,
                            struct sl_diag *diag)
 {
-    struct sl_value *value = &s->values[id];
+    struct sl_setting_value *value = &s->values[id];
     struct sl_diag why = {0};
     struct sl_buf text;
     int err;
@@ -46,7 +46,7 @@ static int read_token_file(struct sl_settings *s, enum sl_setting id,
                                  "the file has no token; whoever sends nothing "
                                  "would have it");
     else if (!(value->text = sl_arena_copy(&s->arena, sl_buf_str(&text))))
-        err = sl_refuse(diag, SL_EXIT_FAILED, "there is no memory");
+        err = sl_diag_error(diag, SL_EXIT_FAILED, "there is no memory");
     if (!value->text)
         value->text = "";
     sl_buf_done(&text);
@@ -56,7 +56,7 @@ static int read_token_file(struct sl_settings *s, enum sl_setting id,
 int sl_settings_token(struct sl_settings *s, enum sl_setting id,
                       struct sl_str *ret, struct sl_diag *diag)
 {
-    const struct sl_value *value = &s->values[id];
+    const struct sl_setting_value *value = &s->values[id];
     int status = 0;
 
     if (value->origin >= SL_ORIGIN_VARIABLE && !value->is_secret_variable)

@@ -23,7 +23,7 @@
 static void print_name(const struct sl_settings *s, enum sl_setting id,
                        char *out, size_t size)
 {
-    const struct sl_value *value = &s->values[id];
+    const struct sl_setting_value *value = &s->values[id];
     const struct sl_setting_row *row = &sl_setting_rows[id];
     struct sl_variable variable = value->is_secret_variable
                                       ? sl_setting_secret(id)
@@ -51,13 +51,13 @@ int sl_settings_refuse(const struct sl_settings *settings, enum sl_setting id,
     vsnprintf(sentence, sizeof(sentence), fmt, args);
     va_end(args);
     print_name(settings, id, name, sizeof(name));
-    return sl_refuse(diag, policy ? SL_EXIT_POLICY : SL_EXIT_USAGE, "%s: %s",
-                     name, sentence);
+    return sl_diag_error(diag, policy ? SL_EXIT_POLICY : SL_EXIT_USAGE,
+                         "%s: %s", name, sentence);
 }
 
 static int no_memory(struct sl_diag *diag)
 {
-    return sl_refuse(diag, SL_EXIT_FAILED, "there is no memory");
+    return sl_diag_error(diag, SL_EXIT_FAILED, "there is no memory");
 }
 
 /* ---- choosing ---- */
@@ -78,7 +78,8 @@ static const char *print_size(struct sl_arena *arena, uint64_t bytes)
 
 /* Texts of a policy are copied: settings outlive it. "" is not written. */
 static const char *policy_text(struct sl_arena *arena,
-                               const struct sl_server *p, enum sl_setting id)
+                               const struct sl_server_conf *p,
+                               enum sl_setting id)
 {
     char span[32];
 
@@ -118,30 +119,32 @@ static const char *policy_text(struct sl_arena *arena,
                : "";
 }
 
-static struct sl_value choose(struct sl_settings *s,
-                              const struct sl_given *given,
-                              const struct sl_server *server,
-                              enum sl_setting id)
+static struct sl_setting_value choose(struct sl_settings *s,
+                                      const struct sl_setting_source *given,
+                                      const struct sl_server_conf *server,
+                                      enum sl_setting id)
 {
     const char *said;
 
     if (given->flags[id])
-        return (struct sl_value){SL_ORIGIN_FLAG, given->flags[id], false};
+        return (struct sl_setting_value){SL_ORIGIN_FLAG, given->flags[id],
+                                         false};
     if (given->secrets[id])
-        return (struct sl_value){SL_ORIGIN_VARIABLE, given->secrets[id], true};
+        return (struct sl_setting_value){SL_ORIGIN_VARIABLE, given->secrets[id],
+                                         true};
     if (given->variables[id])
-        return (struct sl_value){SL_ORIGIN_VARIABLE, given->variables[id],
-                                 false};
+        return (struct sl_setting_value){SL_ORIGIN_VARIABLE,
+                                         given->variables[id], false};
     said = server ? policy_text(&s->arena, server, id) : "";
     if (!said || said[0])
-        return (struct sl_value){SL_ORIGIN_POLICY, said, false};
+        return (struct sl_setting_value){SL_ORIGIN_POLICY, said, false};
     said = sl_setting_rows[id].preset;
     if (id == SL_SET_store && !s->policy)
         said = "memory:"; /* a demo leaves nothing behind */
     if (id == SL_SET_usage &&
         (!s->policy || s->values[SL_SET_store].origin != SL_ORIGIN_DEFAULT))
         said = sl_rules_usage(given);
-    return (struct sl_value){SL_ORIGIN_DEFAULT, said, false};
+    return (struct sl_setting_value){SL_ORIGIN_DEFAULT, said, false};
 }
 
 /* ---- paths ---- */
@@ -166,7 +169,7 @@ const char *sl_settings_path(struct sl_settings *s, enum sl_origin origin,
 static int resolve_value(struct sl_settings *s, enum sl_setting id,
                          const char *prefix, struct sl_diag *diag)
 {
-    struct sl_value *value = &s->values[id];
+    struct sl_setting_value *value = &s->values[id];
     size_t len = strlen(prefix);
 
     if (strncmp(value->text, prefix, len) != 0 || !value->text[len])
@@ -281,20 +284,20 @@ static int read_word(struct sl_settings *s, enum sl_setting id, unsigned *ret,
 
 /* ---- all of them ---- */
 
-const enum sl_setting sl_setting_of_door[SL_DOORS] = {
-    [SL_DOOR_HTTP] = SL_SET_listen_http,
-    [SL_DOOR_GRPC] = SL_SET_listen_grpc,
-    [SL_DOOR_RESP] = SL_SET_listen_resp,
-    [SL_DOOR_ADMIN] = SL_SET_listen_admin,
+const enum sl_setting sl_setting_of_door[SL_PROTOCOLS] = {
+    [SL_PROTOCOL_HTTP] = SL_SET_listen_http,
+    [SL_PROTOCOL_GRPC] = SL_SET_listen_grpc,
+    [SL_PROTOCOL_RESP] = SL_SET_listen_resp,
+    [SL_PROTOCOL_ADMIN] = SL_SET_listen_admin,
 };
 
 static int read_proxied(struct sl_settings *s, struct sl_diag *diag)
 {
-    static const char *const names[SL_DOORS] = {
-        [SL_DOOR_HTTP] = "http",
-        [SL_DOOR_GRPC] = "grpc",
-        [SL_DOOR_RESP] = "resp",
-        [SL_DOOR_ADMIN] = "admin",
+    static const char *const names[SL_PROTOCOLS] = {
+        [SL_PROTOCOL_HTTP] = "http",
+        [SL_PROTOCOL_GRPC] = "grpc",
+        [SL_PROTOCOL_RESP] = "resp",
+        [SL_PROTOCOL_ADMIN] = "admin",
     };
     const char *at = s->values[SL_SET_proxy_protocol].text;
     bool more = strcmp(at, "none") != 0;
@@ -303,9 +306,9 @@ static int read_proxied(struct sl_settings *s, struct sl_diag *diag)
         struct sl_str name = {at, strcspn(at, ",")};
         int door = 0;
 
-        while (door < SL_DOORS && !sl_str_eq(name, sl_str_c(names[door])))
+        while (door < SL_PROTOCOLS && !sl_str_eq(name, sl_str_c(names[door])))
             door++;
-        if (door == SL_DOORS)
+        if (door == SL_PROTOCOLS)
             return sl_settings_refuse(s, SL_SET_proxy_protocol, diag,
                                       "\"%.*s\" is no door; write some of "
                                       "http,grpc,resp,admin or none",
@@ -321,7 +324,7 @@ static int read_doors(struct sl_settings *s, struct sl_diag *diag)
 {
     int status = read_proxied(s, diag);
 
-    for (int i = 0; i < SL_DOORS && !status; i++)
+    for (int i = 0; i < SL_PROTOCOLS && !status; i++)
         status = read_address(s, sl_setting_of_door[i], &s->open[i], &s->at[i],
                               diag);
     if (!status)
@@ -416,8 +419,9 @@ static int read_numbers(struct sl_settings *s, struct sl_diag *diag)
     return status;
 }
 
-int sl_settings_make(struct sl_settings *settings, const struct sl_given *given,
-                     const struct sl_server *server, const char *path,
+int sl_settings_make(struct sl_settings *settings,
+                     const struct sl_setting_source *given,
+                     const struct sl_server_conf *server, const char *path,
                      struct sl_diag *diag)
 {
     static int (*const steps[])(struct sl_settings *, struct sl_diag *) = {

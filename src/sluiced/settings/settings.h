@@ -27,12 +27,12 @@ enum sl_exit {
 };
 
 /* The doors, in the order in which they are opened. */
-enum sl_door {
-    SL_DOOR_HTTP,
-    SL_DOOR_GRPC,
-    SL_DOOR_RESP,
-    SL_DOOR_ADMIN,
-    SL_DOORS
+enum sl_protocol_id {
+    SL_PROTOCOL_HTTP,
+    SL_PROTOCOL_GRPC,
+    SL_PROTOCOL_RESP,
+    SL_PROTOCOL_ADMIN,
+    SL_PROTOCOLS
 };
 
 enum sl_setting {
@@ -77,16 +77,16 @@ struct sl_variable sl_setting_secret(enum sl_setting id);
 
 /* ---- what was given to the program ---- */
 
-enum sl_wish {
-    SL_WISH_SERVE,
-    SL_WISH_CHECK,
-    SL_WISH_SHOW,
-    SL_WISH_HELP,
-    SL_WISH_VERSION,
+enum sl_args_action {
+    SL_ARGS_SERVE,
+    SL_ARGS_CHECK,
+    SL_ARGS_SHOW,
+    SL_ARGS_HELP,
+    SL_ARGS_VERSION,
 };
 
-struct sl_given {
-    enum sl_wish wish;
+struct sl_setting_source {
+    enum sl_args_action wish;
     const char *flags[SL_SETTINGS];     /* NULL: not given */
     const char *variables[SL_SETTINGS]; /* likewise */
     const char *secrets[SL_SETTINGS];   /* tokens in variables */
@@ -95,7 +95,7 @@ struct sl_given {
 
 /* Read the command line and the environment (a NULL ends it); both are
  * borrowed. 0 or SL_EXIT_USAGE with a sentence. */
-SL_MUST_USE int sl_given_read(struct sl_given *given, int argc,
+SL_MUST_USE int sl_given_read(struct sl_setting_source *given, int argc,
                               const char *const *argv,
                               const char *const *environment,
                               struct sl_diag *diag);
@@ -109,7 +109,7 @@ enum sl_origin {
     SL_ORIGIN_FLAG,
 };
 
-struct sl_value {
+struct sl_setting_value {
     enum sl_origin origin;
     const char *text; /* TOKEN: the token itself */
     bool is_secret_variable;
@@ -117,24 +117,24 @@ struct sl_value {
 
 struct sl_settings {
     struct sl_arena arena;
-    struct sl_value values[SL_SETTINGS];
+    struct sl_setting_value values[SL_SETTINGS];
     const char *policy; /* its path, or NULL for the demo */
 
     /* Made of them. */
-    bool open[SL_DOORS];
-    struct sl_address at[SL_DOORS];
-    bool proxied[SL_DOORS]; /* connections begin with a PROXY header */
-    const char *state;      /* the file of the table, or NULL: on the heap */
-    const char *registry;   /* the file of subjects, or NULL: none is kept */
-    bool in_postgres;       /* it is the address of a PostgreSQL instead */
-    bool leases;            /* others use it, too: quotas are leased from it, if
-                             * they are decided here */
-    bool shared;            /* it is elsewhere, and there is no table: */
-    bool in_dynamo;         /* there, or in a Redis */
-    struct sl_redis_where redis;
-    struct sl_dynamo_where dynamo;
+    bool open[SL_PROTOCOLS];
+    struct sl_address at[SL_PROTOCOLS];
+    bool proxied[SL_PROTOCOLS]; /* connections begin with a PROXY header */
+    const char *state;    /* the file of the table, or NULL: on the heap */
+    const char *registry; /* the file of subjects, or NULL: none is kept */
+    bool in_postgres;     /* it is the address of a PostgreSQL instead */
+    bool leases;          /* others use it, too: quotas are leased from it, if
+                           * they are decided here */
+    bool shared;          /* it is elsewhere, and there is no table: */
+    bool in_dynamo;       /* there, or in a Redis */
+    struct sl_redis_url redis;
+    struct sl_dynamo_url dynamo;
     bool subjects_in_dynamo; /* there, and no registry is kept */
-    struct sl_dynamo_where subjects;
+    struct sl_dynamo_url subjects;
     uint64_t memory;
     sl_ns deadline, drain, age; /* age: of connections, gRPC */
     enum sl_forward forward;
@@ -152,20 +152,20 @@ struct sl_settings {
  * for the settings' life. Returns 0 or an exit status with a sentence; either
  * way sl_settings_done() gives everything back. */
 SL_MUST_USE int sl_settings_make(struct sl_settings *settings,
-                                 const struct sl_given *given,
-                                 const struct sl_server *server,
+                                 const struct sl_setting_source *given,
+                                 const struct sl_server_conf *server,
                                  const char *path, struct sl_diag *diag);
 void sl_settings_done(struct sl_settings *settings);
 
 /* May a door stand at `address` without asking who comes? Also for sockets
  * that systemd hands in. 0 or an exit status. */
-SL_MUST_USE int sl_settings_guard(const struct sl_settings *settings,
-                                  enum sl_door door,
-                                  const struct sl_address *address,
-                                  struct sl_diag *diag);
+SL_MUST_USE int sl_settings_check_exposed(const struct sl_settings *settings,
+                                          enum sl_protocol_id door,
+                                          const struct sl_address *address,
+                                          struct sl_diag *diag);
 
 /* Where each door is said to be. */
-extern const enum sl_setting sl_setting_of_door[SL_DOORS];
+extern const enum sl_setting sl_setting_of_door[SL_PROTOCOLS];
 
 /* Refuse the value of a setting; the exit status says whose fault it is. */
 int sl_settings_refuse(const struct sl_settings *settings, enum sl_setting id,

@@ -26,7 +26,7 @@ static void print_value(const struct sl_settings *s, enum sl_setting id,
 static void print_origin(const struct sl_settings *s, enum sl_setting id,
                          FILE *out)
 {
-    const struct sl_value *value = &s->values[id];
+    const struct sl_setting_value *value = &s->values[id];
     struct sl_variable variable = value->is_secret_variable
                                       ? sl_setting_secret(id)
                                       : sl_setting_variable(id);

@@ -9,37 +9,37 @@
 /* A page of a query has up to 1 MiB of items; a byte may be six in JSON. */
 #define REPLY_MOST ((size_t)8 << 20)
 
-struct sl_dynamo_client {
-    struct sl_dynamo_client_options options;
-    struct sl_fetcher *fetcher;
-    struct sl_keychain *chain;
+struct sl_dynamo_http {
+    struct sl_dynamo_http_options options;
+    struct sl_http_fetcher *fetcher;
+    struct sl_aws_credentials *chain;
     struct sl_skew skew;
 };
 
-static sl_ns wall(const struct sl_dynamo_client *client)
+static sl_ns wall(const struct sl_dynamo_http *client)
 {
     return sl_loop_now(client->options.loop);
 }
 
 /* An instant that can be signed, whatever was learned. */
-static sl_ns signing_time(const struct sl_dynamo_client *client)
+static sl_ns signing_time(const struct sl_dynamo_http *client)
 {
     sl_ns at = wall(client) + sl_skew_of(&client->skew);
 
     return at < 0 ? 0 : at < SL_TIME_END ? at : SL_TIME_END - 1;
 }
 
-static const struct sl_aws_keys *keys_of(const struct sl_dynamo_client *client)
+static const struct sl_aws_keys *keys_of(const struct sl_dynamo_http *client)
 {
-    return sl_keychain_keys(client->chain, signing_time(client));
+    return sl_aws_credentials_keys(client->chain, signing_time(client));
 }
 
 /* ---- headers ---- */
 
-static int sign(struct sl_call *call, const char *target, const char *date,
-                const struct sl_aws_keys *keys)
+static int sign(struct sl_dynamo_call *call, const char *target,
+                const char *date, const struct sl_aws_keys *keys)
 {
-    const struct sl_dynamo_where *where = call->client->options.where;
+    const struct sl_dynamo_url *where = call->client->options.where;
     struct sl_sigv4_header headers[] = {
         {SL_STR("content-type"),         SL_STR("application/x-amz-json-1.0")},
         {SL_STR("host"),                 where->host                         },
@@ -66,10 +66,10 @@ static int sign(struct sl_call *call, const char *target, const char *date,
 }
 
 /* Each with its NUL, one behind the other; then pointers to them. */
-static int put_head(struct sl_call *call, const char *operation,
+static int put_head(struct sl_dynamo_call *call, const char *operation,
                     const struct sl_aws_keys *keys)
 {
-    const struct sl_dynamo_where *where = call->client->options.where;
+    const struct sl_dynamo_url *where = call->client->options.where;
     char target[64], date[SL_SIGV4_DATE];
     unsigned count = 0;
     int err;
@@ -98,16 +98,16 @@ static int put_head(struct sl_call *call, const char *operation,
 
 /* ---- calls ---- */
 
-static void on_fetched(struct sl_fetch *fetch)
+static void on_fetched(struct sl_http_fetch *fetch)
 {
-    struct sl_call *call = fetch->ctx;
-    struct sl_dynamo_client *client = call->client;
+    struct sl_dynamo_call *call = fetch->ctx;
+    struct sl_dynamo_http *client = call->client;
     sl_ns date;
 
-    call->status =
-        fetch->result == SL_FETCH_GOOD || fetch->result == SL_FETCH_STATUS
-            ? fetch->status
-            : 0;
+    call->status = fetch->result == SL_HTTP_FETCH_GOOD ||
+                           fetch->result == SL_HTTP_FETCH_STATUS
+                       ? fetch->status
+                       : 0;
     call->unsent = call->status == 0 && !fetch->sent;
     call->reply = sl_buf_str(&fetch->body);
     if (call->status > 0 && !sl_date_read(sl_str_c(fetch->date), &date))
@@ -115,7 +115,8 @@ static void on_fetched(struct sl_fetch *fetch)
     call->done(call);
 }
 
-void sl_call_init(struct sl_call *call, struct sl_dynamo_client *client)
+void sl_dynamo_call_init(struct sl_dynamo_call *call,
+                         struct sl_dynamo_http *client)
 {
     memset(call, 0, sizeof(*call));
     call->client = client;
@@ -123,18 +124,19 @@ void sl_call_init(struct sl_call *call, struct sl_dynamo_client *client)
     sl_buf_init(&call->head, HEAD_MOST, client->options.alloc);
 }
 
-void sl_call_done(struct sl_call *call)
+void sl_dynamo_call_done(struct sl_dynamo_call *call)
 {
     if (!call->client)
         return;
-    sl_fetch_forget(call->client->fetcher, &call->fetch);
+    sl_http_fetch_forget(call->client->fetcher, &call->fetch);
     sl_buf_done(&call->body);
     sl_buf_done(&call->head);
 }
 
-int sl_call_send(struct sl_call *call, const char *operation, sl_ns timeout)
+int sl_dynamo_call_send(struct sl_dynamo_call *call, const char *operation,
+                        sl_ns timeout)
 {
-    struct sl_dynamo_client *client = call->client;
+    struct sl_dynamo_http *client = call->client;
     const struct sl_aws_keys *keys = keys_of(client);
     int err = keys ? put_head(call, operation, keys) : SLUICE_ESTORE;
 
@@ -149,42 +151,42 @@ int sl_call_send(struct sl_call *call, const char *operation, sl_ns timeout)
     call->fetch.timeout = timeout;
     call->fetch.done = on_fetched;
     call->fetch.ctx = call;
-    return sl_fetch_begin(client->fetcher, &call->fetch);
+    return sl_http_fetch_begin(client->fetcher, &call->fetch);
 }
 
-void sl_call_cancel(struct sl_call *call)
+void sl_dynamo_call_cancel(struct sl_dynamo_call *call)
 {
-    sl_fetch_forget(call->client->fetcher, &call->fetch);
+    sl_http_fetch_forget(call->client->fetcher, &call->fetch);
 }
 
-bool sl_call_is_open(const struct sl_call *call)
+bool sl_dynamo_call_is_open(const struct sl_dynamo_call *call)
 {
     return call->fetch.easy != NULL;
 }
 
 /* ---- the client ---- */
 
-bool sl_dynamo_client_has_keys(const struct sl_dynamo_client *client)
+bool sl_dynamo_http_has_keys(const struct sl_dynamo_http *client)
 {
     return keys_of(client) != NULL;
 }
 
-void sl_dynamo_client_doubt(struct sl_dynamo_client *client)
+void sl_dynamo_http_doubt(struct sl_dynamo_http *client)
 {
-    sl_keychain_doubt(client->chain);
+    sl_aws_credentials_refresh(client->chain);
 }
 
-sl_ns sl_dynamo_client_skew(const struct sl_dynamo_client *client)
+sl_ns sl_dynamo_http_skew(const struct sl_dynamo_http *client)
 {
     return sl_skew_of(&client->skew);
 }
 
-int sl_dynamo_client_open(const struct sl_dynamo_client_options *options,
-                          struct sl_dynamo_client **ret)
+int sl_dynamo_http_open(const struct sl_dynamo_http_options *options,
+                        struct sl_dynamo_http **ret)
 {
-    struct sl_dynamo_client *client =
+    struct sl_dynamo_http *client =
         sl_alloc_new(options->alloc, sizeof(*client));
-    struct sl_keychain_options keys = {
+    struct sl_aws_credentials_options keys = {
         .env = options->env,
         .loop = options->loop,
         .alloc = options->alloc,
@@ -198,24 +200,24 @@ int sl_dynamo_client_open(const struct sl_dynamo_client_options *options,
         return SLUICE_ENOMEM;
     memset(client, 0, sizeof(*client));
     client->options = *options;
-    err =
-        sl_fetcher_open(options->loop, options->alloc, &client->fetcher, &why);
+    err = sl_http_fetcher_open(options->loop, options->alloc, &client->fetcher,
+                               &why);
     keys.fetcher = client->fetcher;
     if (!err)
-        err = sl_keychain_open(&keys, &client->chain);
+        err = sl_aws_credentials_open(&keys, &client->chain);
     if (err) {
-        sl_dynamo_client_close(client);
+        sl_dynamo_http_close(client);
         return err;
     }
     *ret = client;
     return 0;
 }
 
-void sl_dynamo_client_close(struct sl_dynamo_client *client)
+void sl_dynamo_http_close(struct sl_dynamo_http *client)
 {
     if (!client)
         return;
-    sl_keychain_close(client->chain);
-    sl_fetcher_close(client->fetcher);
+    sl_aws_credentials_close(client->chain);
+    sl_http_fetcher_close(client->fetcher);
     sl_alloc_free(client->options.alloc, client, sizeof(*client));
 }

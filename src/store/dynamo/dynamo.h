@@ -32,20 +32,20 @@
 #include "store/store.h"
 
 struct sl_dynamo_options {
-    struct sl_dynamo_where where; /* its texts outlive the store, as those of */
-    struct sl_aws_env env;        /* this one do */
-    sl_ns deadline;               /* 0: 20 ms; a take's own may be sooner */
-    bool own_now;                 /* test builds: take->now is the time */
-    unsigned in_flight_most;      /* of a loop; 0: 1024 */
-    unsigned denials_most;        /* remembered, of a loop; 0: 1024 */
-    bool no_denials;              /* ask DynamoDB each time */
-    unsigned leases_most;         /* keys of a loop; 0: 4096 */
-    bool no_leases;               /* whatever policies say */
+    struct sl_dynamo_url where; /* its texts outlive the store, as those of */
+    struct sl_aws_env env;      /* this one do */
+    sl_ns deadline;             /* 0: 20 ms; a take's own may be sooner */
+    bool own_now;               /* test builds: take->now is the time */
+    unsigned in_flight_most;    /* of a loop; 0: 1024 */
+    unsigned denials_most;      /* remembered, of a loop; 0: 1024 */
+    bool no_denials;            /* ask DynamoDB each time */
+    unsigned leases_most;       /* keys of a loop; 0: 4096 */
+    bool no_leases;             /* whatever policies say */
     const struct sl_alloc *alloc;
     /* On the loop's thread; the sentence has no secrets and no full stop. The
      * same trouble is told again after ten seconds. Nothing of this store may
      * be called in there. */
-    sl_news_f *on_news;
+    sl_store_event_f *on_news;
     void *ctx;
 };
 

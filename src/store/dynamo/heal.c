@@ -29,27 +29,27 @@
 #define KEY_MOST   ((size_t)4 << 10)
 #define AGAIN_MOST 64
 
-struct sl_healer {
-    struct sl_call call; /* first */
-    struct sl_dynamo_seat *seat;
+struct sl_recovery {
+    struct sl_dynamo_call call; /* first */
+    struct sl_dynamo_client *seat;
     struct sl_timer *timer;
     enum { QUERIES, JUDGES, CLEARS, REVIEWS, UNDOES, ENDS } phase;
     struct sl_buf after; /* where the next page begins; "": the first */
-    struct sl_pledge pledge;
+    struct sl_journal_pledge pledge;
     struct sl_row row; /* of the pledge, at... */
     unsigned at;
     unsigned again;
     bool undone; /* something was */
 };
 
-static void rest(struct sl_healer *healer)
+static void rest(struct sl_recovery *healer)
 {
-    sl_timer_start(healer->timer, sl_dice_jitter(&healer->seat->dice, EVERY));
+    sl_timer_start(healer->timer, sl_jitter_span(&healer->seat->dice, EVERY));
 }
 
 /* ---- questions ---- */
 
-static int put_body(struct sl_healer *healer, const char **ret_operation)
+static int put_body(struct sl_recovery *healer, const char **ret_operation)
 {
     struct sl_str table = healer->seat->options.where.table;
     struct sl_buf *out = &healer->call.body;
@@ -59,7 +59,8 @@ static int put_body(struct sl_healer *healer, const char **ret_operation)
     switch (healer->phase) {
     case QUERIES:
         *ret_operation = "Query";
-        return sl_pledge_put_query(out, table, sl_buf_str(&healer->after));
+        return sl_journal_pledge_put_query(out, table,
+                                           sl_buf_str(&healer->after));
     case JUDGES:
     case REVIEWS:
         *ret_operation = "GetItem";
@@ -72,10 +73,10 @@ static int put_body(struct sl_healer *healer, const char **ret_operation)
         break;
     }
     *ret_operation = "DeleteItem";
-    return sl_pledge_put_delete(out, table, healer->pledge.id);
+    return sl_journal_pledge_put_delete(out, table, healer->pledge.id);
 }
 
-static void ask(struct sl_healer *healer, unsigned phase)
+static void ask(struct sl_recovery *healer, unsigned phase)
 {
     const char *operation = "";
     int err;
@@ -83,30 +84,31 @@ static void ask(struct sl_healer *healer, unsigned phase)
     healer->phase = phase;
     err = put_body(healer, &operation);
     if (!err)
-        err = sl_call_send(&healer->call, operation, PATIENCE);
+        err = sl_dynamo_call_send(&healer->call, operation, PATIENCE);
     if (err)
         rest(healer); /* for want of keys or memory */
 }
 
 /* Row `at` of the pledge, by `phase`; behind the last one it ends. */
-static void ask_at(struct sl_healer *healer, unsigned at, unsigned phase)
+static void ask_at(struct sl_recovery *healer, unsigned at, unsigned phase)
 {
     healer->at = at;
     if (at == healer->pledge.count) {
         ask(healer, ENDS);
         return;
     }
-    sl_pledge_row_of(&healer->pledge.rows[at], healer->pledge.id, &healer->row);
+    sl_journal_pledge_row_of(&healer->pledge.rows[at], healer->pledge.id,
+                             &healer->row);
     ask(healer, phase);
 }
 
 /* ---- answers ---- */
 
-static void on_page(struct sl_healer *healer)
+static void on_page(struct sl_recovery *healer)
 {
-    bool found = sl_pledge_read(healer->call.reply,
-                                sl_dynamo_seat_wall(healer->seat) - OLD,
-                                &healer->pledge, &healer->after);
+    bool found = sl_journal_pledge_read(
+        healer->call.reply, sl_dynamo_client_wall(healer->seat) - OLD,
+        &healer->pledge, &healer->after);
 
     if (found) {
         healer->undone = false;
@@ -120,7 +122,7 @@ static void on_page(struct sl_healer *healer)
 }
 
 /* The row was read, and is to be undone if it has the mark. */
-static void review(struct sl_healer *healer)
+static void review(struct sl_recovery *healer)
 {
     struct sl_row *row = &healer->row;
 
@@ -128,24 +130,26 @@ static void review(struct sl_healer *healer)
         ask_at(healer, healer->at + 1, REVIEWS);
         return;
     }
-    row->next = sl_pledge_undo(&healer->pledge.rows[healer->at], row->cell,
-                               sl_dynamo_seat_wall(healer->seat));
+    row->next =
+        sl_journal_pledge_undo(&healer->pledge.rows[healer->at], row->cell,
+                               sl_dynamo_client_wall(healer->seat));
     row->unmarks = true;
     ask(healer, UNDOES);
 }
 
-static void on_end(struct sl_healer *healer)
+static void on_end(struct sl_recovery *healer)
 {
     if (healer->undone) {
         SL_DYNAMO_ADD(healer->seat->counts.returned);
-        sl_herald_tell(&healer->seat->herald, SL_NEWS_TROUBLE,
-                       "a set of limits was left half taken by a daemon that "
-                       "is gone; it was given back");
+        sl_store_log_tell(
+            &healer->seat->herald, SL_STORE_EVENT_TROUBLE,
+            "a set of limits was left half taken by a daemon that "
+            "is gone; it was given back");
     }
     ask(healer, QUERIES);
 }
 
-static void on_answered(struct sl_healer *healer)
+static void on_answered(struct sl_recovery *healer)
 {
     switch (healer->phase) {
     case QUERIES:
@@ -153,8 +157,8 @@ static void on_answered(struct sl_healer *healer)
         break;
     case JUDGES:
         ask_at(healer, 0,
-               sl_pledge_was_taken(&healer->pledge, &healer->row,
-                                   sl_dynamo_seat_wall(healer->seat))
+               sl_journal_pledge_was_taken(&healer->pledge, &healer->row,
+                                           sl_dynamo_client_wall(healer->seat))
                    ? CLEARS
                    : REVIEWS);
         break;
@@ -175,28 +179,29 @@ static void on_answered(struct sl_healer *healer)
 }
 
 /* Whoever may not look, or not write, is to know it. */
-static void give_up(struct sl_healer *healer, enum sl_answered answered,
+static void give_up(struct sl_recovery *healer, enum sl_dynamo_status answered,
                     const char *why)
 {
     if (healer->phase == QUERIES)
         sl_buf_clear(&healer->after);
-    sl_dynamo_seat_trouble(healer->seat, answered, why);
+    sl_dynamo_client_trouble(healer->seat, answered, why);
     rest(healer);
 }
 
-static void on_done(struct sl_call *call)
+static void on_done(struct sl_dynamo_call *call)
 {
-    struct sl_healer *healer = (struct sl_healer *)call;
+    struct sl_recovery *healer = (struct sl_recovery *)call;
     bool reads = healer->phase == JUDGES || healer->phase == REVIEWS;
     char why[SL_REPLY_WHY];
     bool told;
-    enum sl_answered answered =
+    enum sl_dynamo_status answered =
         call->status == 0
             ? SL_UNSENT
-            : sl_reply_read(call->status, call->reply, &healer->row, reads,
-                            sl_dynamo_seat_wall(healer->seat), &told, why);
+            : sl_dynamo_reply_read(call->status, call->reply, &healer->row,
+                                   reads, sl_dynamo_client_wall(healer->seat),
+                                   &told, why);
 
-    if (answered == SL_ANSWERED)
+    if (answered == SL_DYNAMO_ANSWERED)
         on_answered(healer);
     else if (answered == SL_UNMET && healer->phase == CLEARS)
         ask_at(healer, healer->at + 1, CLEARS); /* another did */
@@ -210,9 +215,9 @@ static void on_done(struct sl_call *call)
 
 static void on_timer(void *ctx)
 {
-    struct sl_healer *healer = ctx;
+    struct sl_recovery *healer = ctx;
 
-    if (sl_call_is_open(&healer->call))
+    if (sl_dynamo_call_is_open(&healer->call))
         return;
     if (atomic_load(healer->seat->in_notes))
         ask(healer, QUERIES);
@@ -220,14 +225,14 @@ static void on_timer(void *ctx)
         rest(healer);
 }
 
-void sl_healer_go(struct sl_healer *healer)
+void sl_recovery_go(struct sl_recovery *healer)
 {
     sl_timer_start(healer->timer, 0);
 }
 
-int sl_healer_open(struct sl_dynamo_seat *seat, struct sl_healer **ret)
+int sl_recovery_open(struct sl_dynamo_client *seat, struct sl_recovery **ret)
 {
-    struct sl_healer *healer =
+    struct sl_recovery *healer =
         sl_alloc_new(seat->options.alloc, sizeof(*healer));
     int err;
 
@@ -235,13 +240,13 @@ int sl_healer_open(struct sl_dynamo_seat *seat, struct sl_healer **ret)
         return SLUICE_ENOMEM;
     memset(healer, 0, sizeof(*healer));
     healer->seat = seat;
-    sl_call_init(&healer->call, seat->client);
+    sl_dynamo_call_init(&healer->call, seat->client);
     healer->call.done = on_done;
     sl_buf_init(&healer->pledge.names, NAMES_MOST, seat->options.alloc);
     sl_buf_init(&healer->after, KEY_MOST, seat->options.alloc);
     err = sl_timer_new(seat->loop, on_timer, healer, &healer->timer);
     if (err) {
-        sl_healer_close(healer);
+        sl_recovery_close(healer);
         return err;
     }
     rest(healer);
@@ -249,11 +254,11 @@ int sl_healer_open(struct sl_dynamo_seat *seat, struct sl_healer **ret)
     return 0;
 }
 
-void sl_healer_close(struct sl_healer *healer)
+void sl_recovery_close(struct sl_recovery *healer)
 {
     if (!healer)
         return;
-    sl_call_done(&healer->call);
+    sl_dynamo_call_done(&healer->call);
     sl_timer_free(healer->timer);
     sl_buf_done(&healer->pledge.names);
     sl_buf_done(&healer->after);

@@ -15,9 +15,9 @@
 #define CALM     (5 * SL_S)
 #define PATIENCE (2 * SL_S)
 
-struct sl_hello {
-    struct sl_call call; /* first */
-    struct sl_dynamo_seat *seat;
+struct sl_dynamo_identity {
+    struct sl_dynamo_call call; /* first */
+    struct sl_dynamo_client *seat;
     struct sl_timer *timer;
     bool puts;
     sl_ns again;
@@ -28,69 +28,69 @@ static const struct sl_row secret_row = {
     .sort = "SLUICE",
 };
 
-static void ask(struct sl_hello *hello);
+static void ask(struct sl_dynamo_identity *hello);
 
-static void ask_later(struct sl_hello *hello)
+static void ask_later(struct sl_dynamo_identity *hello)
 {
     sl_timer_start(hello->timer,
-                   sl_dice_jitter(&hello->seat->dice, hello->again));
+                   sl_jitter_span(&hello->seat->dice, hello->again));
     hello->again = hello->again < CALM / 2 ? 2 * hello->again : CALM;
 }
 
 /* ---- answers ---- */
 
-static void on_secret(struct sl_hello *hello, const char *text)
+static void on_secret(struct sl_dynamo_identity *hello, const char *text)
 {
-    struct sl_dynamo_seat *seat = hello->seat;
+    struct sl_dynamo_client *seat = hello->seat;
     bool changed = false;
 
-    if (!sl_shared_see_secret(seat->shared, sl_str_c(text), &changed)) {
-        sl_dynamo_seat_trouble(seat, SL_REFUSED,
-                               "sluice:secret is none of ours");
+    if (!sl_store_identity_see_secret(seat->shared, sl_str_c(text), &changed)) {
+        sl_dynamo_client_trouble(seat, SL_REFUSED,
+                                 "sluice:secret is none of ours");
         ask_later(hello);
         return;
     }
     atomic_store(&seat->counts.ready, true);
     hello->again = AGAIN;
     if (seat->healer)
-        sl_healer_go(seat->healer);
+        sl_recovery_go(seat->healer);
 }
 
-static void on_got(struct sl_hello *hello)
+static void on_got(struct sl_dynamo_identity *hello)
 {
-    struct sl_call *call = &hello->call;
-    char secret[SL_MARK + 2], steps[8], why[SL_REPLY_WHY] = "";
-    struct sl_reply_text texts[] = {
+    struct sl_dynamo_call *call = &hello->call;
+    char secret[SL_STORE_IDENTITY + 2], steps[8], why[SL_REPLY_WHY] = "";
+    struct sl_dynamo_text texts[] = {
         {"secret", secret, sizeof(secret), false},
         {"steps",  steps,  sizeof(steps),  false},
     };
     bool there = false;
-    enum sl_answered answered =
+    enum sl_dynamo_status answered =
         call->status == 0 ? SL_UNSENT
-                          : sl_reply_texts(call->status, call->reply, texts,
-                                           SL_LEN(texts), &there, why);
+                          : sl_dynamo_texts(call->status, call->reply, texts,
+                                            SL_LEN(texts), &there, why);
 
-    sl_dynamo_seat_heard(hello->seat, call->status > 0,
-                         call->status > 0 ? why : call->fetch.why);
-    if (answered == SL_ANSWERED && there) {
+    sl_dynamo_client_heard(hello->seat, call->status > 0,
+                           call->status > 0 ? why : call->fetch.why);
+    if (answered == SL_DYNAMO_ANSWERED && there) {
         if (strcmp(steps, "yes") == 0)
             atomic_store(hello->seat->in_notes, true);
         on_secret(hello, secret);
-    } else if (answered == SL_ANSWERED) {
+    } else if (answered == SL_DYNAMO_ANSWERED) {
         hello->puts = true;
         ask(hello);
     } else {
-        sl_dynamo_seat_trouble(hello->seat, answered,
-                               why[0] ? why : call->fetch.why);
+        sl_dynamo_client_trouble(hello->seat, answered,
+                                 why[0] ? why : call->fetch.why);
         if (answered == SL_FORBIDDEN)
-            sl_dynamo_client_doubt(hello->seat->client);
+            sl_dynamo_http_doubt(hello->seat->client);
         ask_later(hello);
     }
 }
 
-static void on_done(struct sl_call *call)
+static void on_done(struct sl_dynamo_call *call)
 {
-    struct sl_hello *hello = (struct sl_hello *)call;
+    struct sl_dynamo_identity *hello = (struct sl_dynamo_identity *)call;
 
     if (!hello->puts) {
         on_got(hello);
@@ -105,14 +105,14 @@ static void on_done(struct sl_call *call)
 
 /* ---- questions ---- */
 
-static int put_secret(struct sl_hello *hello)
+static int put_secret(struct sl_dynamo_identity *hello)
 {
-    struct sl_dynamo_seat *seat = hello->seat;
+    struct sl_dynamo_client *seat = hello->seat;
     struct sl_str table = seat->options.where.table;
-    char secret[SL_MARK + 1];
+    char secret[SL_STORE_IDENTITY + 1];
     int err;
 
-    sl_shared_secret(seat->shared, secret);
+    sl_store_identity_secret(seat->shared, secret);
     err = sl_buf_addf(&hello->call.body,
                       "{\"TableName\":\"%.*s\",\"Item\":{\"userId\":{\"S\":"
                       "\"%.*s\"},\"dataType\":{\"S\":\"%s\"},\"secret\":"
@@ -125,7 +125,7 @@ static int put_secret(struct sl_hello *hello)
 }
 
 /* Whoever comes after a crash looks for pledges only where there are any. */
-int sl_hello_put_note(struct sl_buf *out, struct sl_str table)
+int sl_dynamo_identity_put_note(struct sl_buf *out, struct sl_str table)
 {
     return sl_buf_addf(out,
                        "{\"TableName\":\"%.*s\",\"Key\":{\"userId\":{\"S\":"
@@ -137,9 +137,9 @@ int sl_hello_put_note(struct sl_buf *out, struct sl_str table)
                        secret_row.sort);
 }
 
-static void ask(struct sl_hello *hello)
+static void ask(struct sl_dynamo_identity *hello)
 {
-    struct sl_dynamo_seat *seat = hello->seat;
+    struct sl_dynamo_client *seat = hello->seat;
     int err;
 
     sl_buf_clear(&hello->call.body);
@@ -147,8 +147,8 @@ static void ask(struct sl_hello *hello)
                       : sl_row_put_get(&hello->call.body,
                                        seat->options.where.table, &secret_row);
     if (!err)
-        err = sl_call_send(&hello->call, hello->puts ? "PutItem" : "GetItem",
-                           PATIENCE);
+        err = sl_dynamo_call_send(
+            &hello->call, hello->puts ? "PutItem" : "GetItem", PATIENCE);
     if (!err)
         return;
     hello->puts = false;
@@ -157,22 +157,24 @@ static void ask(struct sl_hello *hello)
 
 static void on_timer(void *ctx)
 {
-    struct sl_hello *hello = ctx;
+    struct sl_dynamo_identity *hello = ctx;
 
-    if (!sl_call_is_open(&hello->call))
+    if (!sl_dynamo_call_is_open(&hello->call))
         ask(hello);
 }
 
 /* ---- life ---- */
 
-void sl_hello_go(struct sl_hello *hello)
+void sl_dynamo_identity_go(struct sl_dynamo_identity *hello)
 {
     sl_timer_start(hello->timer, 0);
 }
 
-int sl_hello_open(struct sl_dynamo_seat *seat, struct sl_hello **ret)
+int sl_dynamo_identity_open(struct sl_dynamo_client *seat,
+                            struct sl_dynamo_identity **ret)
 {
-    struct sl_hello *hello = sl_alloc_new(seat->options.alloc, sizeof(*hello));
+    struct sl_dynamo_identity *hello =
+        sl_alloc_new(seat->options.alloc, sizeof(*hello));
     int err;
 
     if (!hello)
@@ -180,22 +182,22 @@ int sl_hello_open(struct sl_dynamo_seat *seat, struct sl_hello **ret)
     memset(hello, 0, sizeof(*hello));
     hello->seat = seat;
     hello->again = AGAIN;
-    sl_call_init(&hello->call, seat->client);
+    sl_dynamo_call_init(&hello->call, seat->client);
     hello->call.done = on_done;
     err = sl_timer_new(seat->loop, on_timer, hello, &hello->timer);
     if (err) {
-        sl_hello_close(hello);
+        sl_dynamo_identity_close(hello);
         return err;
     }
     *ret = hello;
     return 0;
 }
 
-void sl_hello_close(struct sl_hello *hello)
+void sl_dynamo_identity_close(struct sl_dynamo_identity *hello)
 {
     if (!hello)
         return;
-    sl_call_done(&hello->call);
+    sl_dynamo_call_done(&hello->call);
     sl_timer_free(hello->timer);
     sl_alloc_free(hello->seat->options.alloc, hello, sizeof(*hello));
 }

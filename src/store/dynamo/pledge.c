@@ -15,10 +15,10 @@
 
 /* ---- rows ---- */
 
-void sl_pledge_row_of(const struct sl_pledge_row *from, const char *id,
-                      struct sl_row *ret)
+void sl_journal_pledge_row_of(const struct sl_journal_pledge_row *from,
+                              const char *id, struct sl_row *ret)
 {
-    struct sl_take_part part = {.limit = &from->limit};
+    struct sl_store_part part = {.limit = &from->limit};
 
     sl_row_of(&part, from->name, from->taken, ret);
     if (!ret->is_window)
@@ -27,21 +27,21 @@ void sl_pledge_row_of(const struct sl_pledge_row *from, const char *id,
 }
 
 /* As much of a bucket's as is surely still used; see T in core/hold.h. */
-static struct sl_cell refill(const struct sl_pledge_row *row,
+static struct sl_cell refill(const struct sl_journal_pledge_row *row,
                              struct sl_cell cell, sl_ns at)
 {
     const struct sl_limit *limit = &row->limit;
     struct sl_since since = {.taken = row->taken, .ends = at};
-    struct sl_mark mark = {
+    struct sl_hold_snapshot mark = {
         {(uint64_t)(row->taken / limit->tick),
          sl_mul_sat(row->cost, limit->token)}
     };
 
-    return sl_unhold(limit, cell, row->cost, &mark, &since);
+    return sl_hold_refund(limit, cell, row->cost, &mark, &since);
 }
 
-struct sl_cell sl_pledge_undo(const struct sl_pledge_row *row,
-                              struct sl_cell cell, sl_ns now)
+struct sl_cell sl_journal_pledge_undo(const struct sl_journal_pledge_row *row,
+                                      struct sl_cell cell, sl_ns now)
 {
     struct sl_period p = row->period;
     sl_ns at = now > row->taken ? now : row->taken;
@@ -51,15 +51,15 @@ struct sl_cell sl_pledge_undo(const struct sl_pledge_row *row,
             cell.w[1] = sl_sub_floor(cell.w[1], row->cost);
         return cell;
     }
-    at = sl_sheet_time(&row->limit, cell, at);
+    at = sl_take_rows_time(&row->limit, cell, at);
     if (sl_is_bucket(row->limit.kind))
         return refill(row, cell, at);
     return sl_adjust(&row->limit, cell, -(int64_t)row->cost, row->taken, at)
         .next;
 }
 
-bool sl_pledge_was_taken(const struct sl_pledge *pledge,
-                         const struct sl_row *last, sl_ns now)
+bool sl_journal_pledge_was_taken(const struct sl_journal_pledge *pledge,
+                                 const struct sl_row *last, sl_ns now)
 {
     const struct sl_limit *limit = &pledge->rows[pledge->count - 1].limit;
     bool expires = limit->kind != SL_LEVEL && limit->kind != SL_PERMITS;
@@ -72,7 +72,8 @@ bool sl_pledge_was_taken(const struct sl_pledge *pledge,
 
 #define NUMBERS 11
 
-int sl_pledge_add(struct sl_buf *out, const struct sl_pledge_row *row)
+int sl_journal_pledge_add(struct sl_buf *out,
+                          const struct sl_journal_pledge_row *row)
 {
     const struct sl_limit *l = &row->limit;
     int err = sl_buf_addf(
@@ -120,7 +121,7 @@ static bool is_sound(const struct sl_limit *limit)
                           limit->period <= SL_PERIOD_MAX;
 }
 
-static bool read_row(struct sl_str *text, struct sl_pledge_row *ret)
+static bool read_row(struct sl_str *text, struct sl_journal_pledge_row *ret)
 {
     static const uint64_t most[NUMBERS] = {
         SL_KINDS - 1,    SL_QUANTUM_US,   SL_AMOUNT_MAX,   SL_AMOUNT_MAX,
@@ -133,7 +134,7 @@ static bool read_row(struct sl_str *text, struct sl_pledge_row *ret)
             return false;
     if (n[10] == 0 || n[10] > text->len)
         return false;
-    *ret = (struct sl_pledge_row){
+    *ret = (struct sl_journal_pledge_row){
         .name = {text->at,                   (size_t)n[10]},
         .limit = {.kind = (enum sl_kind)n[0],
                  .quantum = (enum sl_quantum)n[1],
@@ -153,7 +154,7 @@ static bool read_row(struct sl_str *text, struct sl_pledge_row *ret)
     return true;
 }
 
-static bool read_rows(struct sl_str text, struct sl_pledge *ret)
+static bool read_rows(struct sl_str text, struct sl_journal_pledge *ret)
 {
     ret->count = 0;
     while (text.len > 0) {
@@ -175,8 +176,8 @@ static int put_key(struct sl_buf *out, struct sl_str table, const char *member,
                        SL_STR_ARG(table), member, id);
 }
 
-int sl_pledge_put(struct sl_buf *out, struct sl_str table, const char *id,
-                  sl_ns at, struct sl_str rows)
+int sl_journal_pledge_put(struct sl_buf *out, struct sl_str table,
+                          const char *id, sl_ns at, struct sl_str rows)
 {
     int err = put_key(out, table, "Item", id);
 
@@ -191,16 +192,16 @@ int sl_pledge_put(struct sl_buf *out, struct sl_str table, const char *id,
     return err ? err : sl_buf_add(out, SL_STR("}}}"));
 }
 
-int sl_pledge_put_delete(struct sl_buf *out, struct sl_str table,
-                         const char *id)
+int sl_journal_pledge_put_delete(struct sl_buf *out, struct sl_str table,
+                                 const char *id)
 {
     int err = put_key(out, table, "Key", id);
 
     return err ? err : sl_buf_add(out, SL_STR("}}"));
 }
 
-int sl_pledge_put_query(struct sl_buf *out, struct sl_str table,
-                        struct sl_str after)
+int sl_journal_pledge_put_query(struct sl_buf *out, struct sl_str table,
+                                struct sl_str after)
 {
     int err = sl_buf_addf(
         out,
@@ -233,21 +234,21 @@ static struct sl_str value_of(const json_t *item, const char *name,
                                  : (struct sl_str){"", 0};
 }
 
-static bool read_id(struct sl_str sort, char ret[SL_PLEDGE_ID + 1])
+static bool read_id(struct sl_str sort, char ret[SL_JOURNAL_PLEDGE_ID + 1])
 {
     struct sl_str head = SL_STR("SET#");
 
-    if (sort.len != head.len + SL_PLEDGE_ID ||
+    if (sort.len != head.len + SL_JOURNAL_PLEDGE_ID ||
         memcmp(sort.at, head.at, head.len) != 0)
         return false;
-    for (unsigned i = 0; i < SL_PLEDGE_ID; i++) {
+    for (unsigned i = 0; i < SL_JOURNAL_PLEDGE_ID; i++) {
         char c = sort.at[head.len + i];
 
         if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f'))
             return false;
         ret[i] = c;
     }
-    ret[SL_PLEDGE_ID] = '\0';
+    ret[SL_JOURNAL_PLEDGE_ID] = '\0';
     return true;
 }
 
@@ -266,7 +267,8 @@ static bool is_before(struct sl_str at, sl_ns before, sl_ns *ret)
     return *ret < before;
 }
 
-static bool read_item(const json_t *item, sl_ns before, struct sl_pledge *ret)
+static bool read_item(const json_t *item, sl_ns before,
+                      struct sl_journal_pledge *ret)
 {
     sl_buf_clear(&ret->names);
     return read_id(value_of(item, "dataType", "S"), ret->id) &&
@@ -275,8 +277,8 @@ static bool read_item(const json_t *item, sl_ns before, struct sl_pledge *ret)
            read_rows(sl_buf_str(&ret->names), ret);
 }
 
-bool sl_pledge_read(struct sl_str body, sl_ns before, struct sl_pledge *ret,
-                    struct sl_buf *after)
+bool sl_journal_pledge_read(struct sl_str body, sl_ns before,
+                            struct sl_journal_pledge *ret, struct sl_buf *after)
 {
     json_t *root = json_loadb(body.at ? body.at : "", body.len,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);

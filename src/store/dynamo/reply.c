@@ -12,7 +12,7 @@
 /* By the end of `__type`, behind a '#'. */
 static const struct {
     const char *type;
-    enum sl_answered means;
+    enum sl_dynamo_status means;
 } types[] = {
     {"ConditionalCheckFailedException",        SL_UNMET         },
     {"TransactionConflictException",           SL_UNMET         },
@@ -35,10 +35,10 @@ static const struct {
     {"UnknownOperationException",              SL_NO_TRANSACTION},
 };
 
-const char *sl_answered_sentence(enum sl_answered answered)
+const char *sl_dynamo_status_sentence(enum sl_dynamo_status answered)
 {
     static const char *const sentences[] = {
-        [SL_ANSWERED] = "",
+        [SL_DYNAMO_ANSWERED] = "",
         [SL_UNMET] = "the same rows are written by too many at once",
         [SL_THROTTLED] = "the table is throttled; give it more capacity",
         [SL_SKEWED] = "clock skew: this machine's clock is too far from that "
@@ -66,10 +66,10 @@ static const char *text_of(const json_t *object, const char *name)
 }
 
 /* Why a transaction was cancelled: by the worst of the reasons. */
-static enum sl_answered cancelled(const json_t *root)
+static enum sl_dynamo_status cancelled(const json_t *root)
 {
     const json_t *list = json_object_get(root, "CancellationReasons");
-    enum sl_answered worst = SL_UNMET;
+    enum sl_dynamo_status worst = SL_UNMET;
 
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *code = text_of(json_array_get(list, i), "Code");
@@ -85,7 +85,7 @@ static enum sl_answered cancelled(const json_t *root)
     return worst;
 }
 
-static enum sl_answered meaning_of(int status, const json_t *root)
+static enum sl_dynamo_status meaning_of(int status, const json_t *root)
 {
     const char *type = text_of(root, "__type");
     const char *end = strrchr(type, '#');
@@ -235,8 +235,9 @@ static bool read_batch(const json_t *tables, struct sl_row *rows,
 }
 
 /* Reads nothing but what is there; the rest is for a look. */
-static enum sl_answered read_rows(const json_t *root, struct sl_row *rows,
-                                  unsigned count, sl_ns now, bool *ret_told)
+static enum sl_dynamo_status read_rows(const json_t *root, struct sl_row *rows,
+                                       unsigned count, sl_ns now,
+                                       bool *ret_told)
 {
     const json_t *tables = json_object_get(root, "Responses");
     const json_t *left = json_object_get(root, "UnprocessedKeys");
@@ -249,7 +250,7 @@ static enum sl_answered read_rows(const json_t *root, struct sl_row *rows,
     *ret_told = tables || item;
     good = tables ? read_batch(tables, rows, count, now)
                   : count == 0 || read_row(item, &rows[0], now);
-    return good ? SL_ANSWERED : SL_REFUSED;
+    return good ? SL_DYNAMO_ANSWERED : SL_REFUSED;
 }
 
 static json_t *load(struct sl_str body)
@@ -258,12 +259,13 @@ static json_t *load(struct sl_str body)
                       JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
 }
 
-enum sl_answered sl_reply_read(int status, struct sl_str body,
-                               struct sl_row *rows, unsigned count, sl_ns now,
-                               bool *ret_told, char why[SL_REPLY_WHY])
+enum sl_dynamo_status sl_dynamo_reply_read(int status, struct sl_str body,
+                                           struct sl_row *rows, unsigned count,
+                                           sl_ns now, bool *ret_told,
+                                           char why[SL_REPLY_WHY])
 {
     json_t *root = load(body);
-    enum sl_answered answered;
+    enum sl_dynamo_status answered;
 
     *ret_told = false;
     why[0] = '\0';
@@ -281,20 +283,21 @@ enum sl_answered sl_reply_read(int status, struct sl_str body,
     return answered;
 }
 
-enum sl_answered sl_reply_texts(int status, struct sl_str body,
-                                struct sl_reply_text *texts, unsigned count,
-                                bool *ret_there, char why[SL_REPLY_WHY])
+enum sl_dynamo_status sl_dynamo_texts(int status, struct sl_str body,
+                                      struct sl_dynamo_text *texts,
+                                      unsigned count, bool *ret_there,
+                                      char why[SL_REPLY_WHY])
 {
     json_t *root = load(body);
     const json_t *item = json_object_get(root, "Item");
-    enum sl_answered answered = SL_ANSWERED;
+    enum sl_dynamo_status answered = SL_DYNAMO_ANSWERED;
 
     why[0] = '\0';
     if (status != 200 || !json_is_object(root)) {
         answered = status == 200 ? SL_UNSURE : meaning_of(status, root);
         quote(status, root, why);
     }
-    *ret_there = answered == SL_ANSWERED && json_is_object(item);
+    *ret_there = answered == SL_DYNAMO_ANSWERED && json_is_object(item);
     for (unsigned i = 0; i < count; i++) {
         const json_t *value = json_object_get(
             *ret_there ? json_object_get(item, texts[i].name) : NULL, "S");

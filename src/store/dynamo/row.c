@@ -55,7 +55,7 @@ void sl_row_sort(uint64_t shape, char ret[SL_ROW_SORT])
     snprintf(ret, SL_ROW_SORT, "CELL#%016" PRIx64, shape);
 }
 
-void sl_row_of(const struct sl_take_part *part, struct sl_str name, sl_ns now,
+void sl_row_of(const struct sl_store_part *part, struct sl_str name, sl_ns now,
                struct sl_row *ret)
 {
     const struct sl_limit *limit = part->limit;

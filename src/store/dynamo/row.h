@@ -55,7 +55,7 @@ struct sl_row {
 };
 
 /* The row of a part at `now`. `name` is borrowed. */
-void sl_row_of(const struct sl_take_part *part, struct sl_str name, sl_ns now,
+void sl_row_of(const struct sl_store_part *part, struct sl_str name, sl_ns now,
                struct sl_row *ret);
 
 /* Its ttl, if it is full again `reset_in` from now. One without a clock

@@ -7,46 +7,47 @@
 #define DEADLINE  (20 * SL_MS)
 #define IN_FLIGHT 1024
 
-static sl_ns steady(const struct sl_dynamo_seat *seat)
+static sl_ns steady(const struct sl_dynamo_client *seat)
 {
-    return sl_loop_steady(seat->loop);
+    return sl_loop_mono(seat->loop);
 }
 
 /* ---- news ---- */
 
-void sl_dynamo_seat_heard(struct sl_dynamo_seat *seat, bool answers,
-                          const char *why)
+void sl_dynamo_client_heard(struct sl_dynamo_client *seat, bool answers,
+                            const char *why)
 {
     if (atomic_exchange(&seat->counts.up, answers) == answers)
         return;
-    sl_herald_tell(&seat->herald, answers ? SL_NEWS_UP : SL_NEWS_DOWN, why);
+    sl_store_log_tell(&seat->herald,
+                      answers ? SL_STORE_EVENT_UP : SL_STORE_EVENT_DOWN, why);
     if (!answers && seat->hello)
-        sl_hello_go(seat->hello);
+        sl_dynamo_identity_go(seat->hello);
 }
 
-void sl_dynamo_seat_trouble(struct sl_dynamo_seat *seat,
-                            enum sl_answered answered, const char *why)
+void sl_dynamo_client_trouble(struct sl_dynamo_client *seat,
+                              enum sl_dynamo_status answered, const char *why)
 {
     struct sl_diag said;
 
-    if (!sl_herald_may(&seat->herald, (int)answered, steady(seat)))
+    if (!sl_store_log_may(&seat->herald, (int)answered, steady(seat)))
         return;
-    sl_refuse(&said, 0, "%s%s%s%s", sl_answered_sentence(answered),
-              why[0] ? " (" : "", why, why[0] ? ")" : "");
-    sl_herald_tell(&seat->herald, SL_NEWS_TROUBLE, said.sentence);
+    sl_diag_error(&said, 0, "%s%s%s%s", sl_dynamo_status_sentence(answered),
+                  why[0] ? " (" : "", why, why[0] ? ")" : "");
+    sl_store_log_tell(&seat->herald, SL_STORE_EVENT_TROUBLE, said.sentence);
 }
 
-void sl_dynamo_seat_note(struct sl_trip *trip, bool good)
+void sl_dynamo_client_note(struct sl_dynamo_op *trip, bool good)
 {
-    struct sl_dynamo_seat *seat = trip->seat;
+    struct sl_dynamo_client *seat = trip->seat;
 
-    sl_herald_note(&seat->herald, &seat->breaker, good, &trip->tries,
-                   steady(seat), &seat->counts.open);
+    sl_store_log_note(&seat->herald, &seat->breaker, good, &trip->tries,
+                      steady(seat), &seat->counts.open);
 }
 
 /* ---- taking ---- */
 
-static void refuse(struct sl_dynamo_seat *seat, struct sl_take *take)
+static void refuse(struct sl_dynamo_client *seat, struct sl_take *take)
 {
     SL_DYNAMO_ADD(seat->counts.failed);
     take->sent = false;
@@ -56,18 +57,18 @@ static void refuse(struct sl_dynamo_seat *seat, struct sl_take *take)
 }
 
 /* What a take is judged at. */
-static sl_ns now_of(struct sl_dynamo_seat *seat, const struct sl_take *take)
+static sl_ns now_of(struct sl_dynamo_client *seat, const struct sl_take *take)
 {
-    sl_ns skew = sl_dynamo_client_skew(seat->client);
+    sl_ns skew = sl_dynamo_http_skew(seat->client);
     sl_ns now = seat->options.own_now ? take->now : take->now + skew;
 
     atomic_store_explicit(&seat->counts.ahead, skew, memory_order_relaxed);
     return now > 0 ? now : 0;
 }
 
-static void set_deadline(struct sl_trip *trip)
+static void set_deadline(struct sl_dynamo_op *trip)
 {
-    struct sl_dynamo_seat *seat = trip->seat;
+    struct sl_dynamo_client *seat = trip->seat;
     sl_ns span = seat->options.deadline > 0 ? seat->options.deadline : DEADLINE;
     sl_ns now = steady(seat);
 
@@ -77,13 +78,13 @@ static void set_deadline(struct sl_trip *trip)
 }
 
 /* `leases`: its keys; NULL: nothing is leased. */
-static void ask(struct sl_dynamo_seat *seat, struct sl_take *take,
+static void ask(struct sl_dynamo_client *seat, struct sl_take *take,
                 const struct sl_denial_key *key,
                 const struct sl_lease_keys *leases)
 {
     unsigned most =
         seat->options.in_flight_most ? seat->options.in_flight_most : IN_FLIGHT;
-    struct sl_trip *trip = NULL;
+    struct sl_dynamo_op *trip = NULL;
     bool tries;
 
     if (!sl_breaker_may(&seat->breaker, steady(seat), &tries)) {
@@ -91,11 +92,11 @@ static void ask(struct sl_dynamo_seat *seat, struct sl_take *take,
         return;
     }
     if (seat->under_way_count < most)
-        trip = sl_trip_new(seat);
-    if (!trip || sl_sheet_fill(&trip->sheet, take, now_of(seat, take))) {
+        trip = sl_dynamo_op_new(seat);
+    if (!trip || sl_take_rows_fill(&trip->sheet, take, now_of(seat, take))) {
         sl_breaker_forget(&seat->breaker, tries);
         if (trip)
-            sl_trip_free(trip);
+            sl_dynamo_op_free(trip);
         refuse(seat, take);
         return;
     }
@@ -103,15 +104,15 @@ static void ask(struct sl_dynamo_seat *seat, struct sl_take *take,
     take->sent = false;
     trip->tries = tries;
     trip->key = *key;
-    trip->apart = take->apart && take->errand == SL_ERRAND_TAKE;
-    trip->sent = sl_dynamo_seat_time(seat, take);
+    trip->apart = take->apart && take->errand == SL_TAKE_OP_TAKE;
+    trip->sent = sl_dynamo_client_time(seat, take);
     if (leases)
-        sl_trip_ask_leases(trip, leases);
+        sl_dynamo_op_ask_leases(trip, leases);
     set_deadline(trip);
-    sl_trip_begin(trip);
+    sl_dynamo_op_begin(trip);
 }
 
-void sl_dynamo_seat_take(struct sl_dynamo_seat *seat, struct sl_take *take)
+void sl_dynamo_client_take(struct sl_dynamo_client *seat, struct sl_take *take)
 {
     struct sl_lease_keys leases;
     struct sl_denial_key key;
@@ -134,17 +135,17 @@ void sl_dynamo_seat_take(struct sl_dynamo_seat *seat, struct sl_take *take)
         return;
     }
     leased = (!take->apart || !atomic_load(seat->in_steps)) &&
-             sl_dynamo_seat_leases(seat, take, &leases);
-    if (leased && sl_leases_spend(seat->leases, &leases, take,
-                                  sl_dynamo_seat_time(seat, take))) {
+             sl_dynamo_client_leases(seat, take, &leases);
+    if (leased && sl_lease_cache_spend(seat->leases, &leases, take,
+                                       sl_dynamo_client_time(seat, take))) {
         SL_DYNAMO_ADD(seat->counts.leased);
         take->done(take);
         return;
     }
     key = sl_denial_key(&seat->shared->forgets, take);
-    if (take->errand == SL_ERRAND_TAKE && seat->denials &&
-        sl_denials_find(seat->denials, &key, take,
-                        sl_dynamo_seat_time(seat, take))) {
+    if (take->errand == SL_TAKE_OP_TAKE && seat->denials &&
+        sl_denial_cache_find(seat->denials, &key, take,
+                             sl_dynamo_client_time(seat, take))) {
         SL_DYNAMO_ADD(seat->counts.remembered);
         take->done(take);
         return;
@@ -152,13 +153,13 @@ void sl_dynamo_seat_take(struct sl_dynamo_seat *seat, struct sl_take *take)
     ask(seat, take, &key, leased ? &leases : NULL);
 }
 
-void sl_dynamo_seat_keep(struct sl_dynamo_seat *seat)
+void sl_dynamo_client_keep(struct sl_dynamo_client *seat)
 {
     if (seat->telling)
         seat->telling->keeps = true;
 }
 
-sl_ns sl_dynamo_seat_retry_in(const struct sl_dynamo_seat *seat)
+sl_ns sl_dynamo_client_retry_in(const struct sl_dynamo_client *seat)
 {
     return sl_breaker_tries_in(&seat->breaker, steady(seat));
 }
@@ -167,17 +168,17 @@ sl_ns sl_dynamo_seat_retry_in(const struct sl_dynamo_seat *seat)
 
 static void on_keys(void *ctx, bool good, const char *sentence)
 {
-    struct sl_dynamo_seat *seat = ctx;
+    struct sl_dynamo_client *seat = ctx;
 
     if (!good)
-        sl_dynamo_seat_trouble(seat, SL_FORBIDDEN, sentence);
+        sl_dynamo_client_trouble(seat, SL_FORBIDDEN, sentence);
     else if (seat->hello)
-        sl_hello_go(seat->hello);
+        sl_dynamo_identity_go(seat->hello);
 }
 
-static int open_parts(struct sl_dynamo_seat *seat)
+static int open_parts(struct sl_dynamo_client *seat)
 {
-    struct sl_dynamo_client_options client = {
+    struct sl_dynamo_http_options client = {
         .where = &seat->options.where,
         .env = &seat->options.env,
         .loop = seat->loop,
@@ -185,24 +186,24 @@ static int open_parts(struct sl_dynamo_seat *seat)
         .on_keys = on_keys,
         .ctx = seat,
     };
-    int err = sl_dice_make(&seat->breaker.dice);
+    int err = sl_jitter_init(&seat->breaker.dice);
 
     if (!err)
-        err = sl_dice_make(&seat->dice);
+        err = sl_jitter_init(&seat->dice);
     if (!err)
         seat->lease_slot =
-            (unsigned)(sl_dice_throw(&seat->dice) % SL_ROW_LEASES);
+            (unsigned)(sl_jitter_next(&seat->dice) % SL_ROW_LEASES);
     if (!err)
-        err = sl_dynamo_client_open(&client, &seat->client);
-    return err ? err : sl_hello_open(seat, &seat->hello);
+        err = sl_dynamo_http_open(&client, &seat->client);
+    return err ? err : sl_dynamo_identity_open(seat, &seat->hello);
 }
 
-int sl_dynamo_seat_open(const struct sl_dynamo_options *options,
-                        struct sl_shared *shared, _Atomic bool *in_steps,
-                        _Atomic bool *in_notes, struct sl_loop *loop,
-                        struct sl_dynamo_seat **ret)
+int sl_dynamo_client_open(const struct sl_dynamo_options *options,
+                          struct sl_store_identity *shared,
+                          _Atomic bool *in_steps, _Atomic bool *in_notes,
+                          struct sl_loop *loop, struct sl_dynamo_client **ret)
 {
-    struct sl_dynamo_seat *seat = sl_alloc_new(options->alloc, sizeof(*seat));
+    struct sl_dynamo_client *seat = sl_alloc_new(options->alloc, sizeof(*seat));
     int err;
 
     if (!seat)
@@ -219,37 +220,37 @@ int sl_dynamo_seat_open(const struct sl_dynamo_options *options,
     TAILQ_INIT(&seat->spare);
     err = open_parts(seat);
     if (err) {
-        sl_dynamo_seat_close(seat);
+        sl_dynamo_client_close(seat);
         return err;
     }
     *ret = seat;
     return 0;
 }
 
-void sl_dynamo_seat_close(struct sl_dynamo_seat *seat)
+void sl_dynamo_client_close(struct sl_dynamo_client *seat)
 {
-    struct sl_trip *trip;
+    struct sl_dynamo_op *trip;
 
     if (!seat)
         return;
     seat->closing = seat->herald.closing = true;
     while ((trip = TAILQ_FIRST(&seat->under_way)) != NULL)
-        sl_trip_abandon(trip);
+        sl_dynamo_op_abandon(trip);
     while ((trip = TAILQ_FIRST(&seat->spare)) != NULL) {
         TAILQ_REMOVE(&seat->spare, trip, links);
-        sl_trip_destroy(trip);
+        sl_dynamo_op_destroy(trip);
     }
-    sl_healer_close(seat->healer);
-    sl_hello_close(seat->hello);
-    sl_dynamo_client_close(seat->client);
-    sl_far_denials_close(seat->denials);
-    sl_leases_close(seat->leases);
+    sl_recovery_close(seat->healer);
+    sl_dynamo_identity_close(seat->hello);
+    sl_dynamo_http_close(seat->client);
+    sl_denial_caches_close(seat->denials);
+    sl_lease_cache_close(seat->leases);
     sl_timer_free(seat->lease_timer);
     sl_alloc_free(seat->options.alloc, seat, sizeof(*seat));
 }
 
-void sl_dynamo_seat_stats(const struct sl_dynamo_seat *seat,
-                          struct sl_dynamo_stats *ret)
+void sl_dynamo_client_stats(const struct sl_dynamo_client *seat,
+                            struct sl_dynamo_stats *ret)
 {
     const struct sl_dynamo_counts *c = &seat->counts;
 

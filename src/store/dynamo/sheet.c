@@ -5,14 +5,14 @@
 
 /* ---- filling ---- */
 
-static bool may_carry(enum sl_errand errand)
+static bool may_carry(enum sl_take_op errand)
 {
-    return errand == SL_ERRAND_TAKE || errand == SL_ERRAND_LOOK ||
-           errand == SL_ERRAND_EACH;
+    return errand == SL_TAKE_OP_TAKE || errand == SL_TAKE_OP_PEEK ||
+           errand == SL_TAKE_OP_EACH;
 }
 
-static int add_name(struct sl_sheet *sheet, const struct sl_take_part *part,
-                    size_t *ret_len)
+static int add_name(struct sl_take_rows *sheet,
+                    const struct sl_store_part *part, size_t *ret_len)
 {
     size_t before = sheet->names.len;
     int err = sl_row_name(sl_take_part_name(part), &sheet->names);
@@ -22,7 +22,7 @@ static int add_name(struct sl_sheet *sheet, const struct sl_take_part *part,
 }
 
 /* The row that is already there for this name and limit, or a new one. */
-static unsigned find_row(struct sl_sheet *sheet, const struct sl_row *row)
+static unsigned find_row(struct sl_take_rows *sheet, const struct sl_row *row)
 {
     unsigned i = 0;
 
@@ -33,7 +33,8 @@ static unsigned find_row(struct sl_sheet *sheet, const struct sl_row *row)
     return i;
 }
 
-static void fill_part(struct sl_sheet *sheet, unsigned i, struct sl_str name)
+static void fill_part(struct sl_take_rows *sheet, unsigned i,
+                      struct sl_str name)
 {
     struct sl_row row;
     unsigned k;
@@ -56,10 +57,10 @@ static void fill_part(struct sl_sheet *sheet, unsigned i, struct sl_str name)
         sheet->beside[k] = (int)sheet->row_of[i - 1];
 }
 
-static void copy_part(struct sl_sheet *sheet, const struct sl_take *take,
+static void copy_part(struct sl_take_rows *sheet, const struct sl_take *take,
                       unsigned i)
 {
-    struct sl_take_part *part = &sheet->parts[i];
+    struct sl_store_part *part = &sheet->parts[i];
 
     *part = take->parts[i];
     sheet->limits[i] = *take->parts[i].limit;
@@ -70,7 +71,8 @@ static void copy_part(struct sl_sheet *sheet, const struct sl_take *take,
         sheet->periods[i] = sl_calendar_period(&part->limit->cal, sheet->now);
 }
 
-int sl_sheet_fill(struct sl_sheet *sheet, const struct sl_take *take, sl_ns now)
+int sl_take_rows_fill(struct sl_take_rows *sheet, const struct sl_take *take,
+                      sl_ns now)
 {
     size_t lens[SL_PARTS], at = 0;
     int err = 0;
@@ -90,19 +92,19 @@ int sl_sheet_fill(struct sl_sheet *sheet, const struct sl_take *take, sl_ns now)
     return err;
 }
 
-int sl_sheet_fill_rest(struct sl_sheet *sheet, const struct sl_lease_rest *rest,
-                       sl_ns now)
+int sl_take_rows_fill_rest(struct sl_take_rows *sheet,
+                           const struct sl_lease_rest *rest, sl_ns now)
 {
     int err = sl_row_name(rest->name, &sheet->names);
 
-    sheet->errand = SL_ERRAND_GIVE_BACK;
+    sheet->errand = SL_TAKE_OP_REFUND;
     sheet->now = rest->taken; /* which names the row of a window */
     sheet->count = 1;
     sheet->row_count = 0;
     sheet->orphaned = sheet->is_rest = true;
     sheet->limits[0] = rest->limit;
     sheet->periods[0] = rest->period;
-    sheet->parts[0] = (struct sl_take_part){
+    sheet->parts[0] = (struct sl_store_part){
         .limit = &sheet->limits[0], .cost = rest->amount, .when = rest->taken};
     if (!err)
         fill_part(sheet, 0, sl_buf_str(&sheet->names));
@@ -113,11 +115,12 @@ int sl_sheet_fill_rest(struct sl_sheet *sheet, const struct sl_lease_rest *rest,
 /* ---- judging ---- */
 
 /* A calendar that may be gone: its period was noted. */
-static struct sl_taken give_back_noted(const struct sl_sheet *sheet, unsigned i,
-                                       struct sl_cell cell, uint64_t cost)
+static struct sl_take_result give_back_noted(const struct sl_take_rows *sheet,
+                                             unsigned i, struct sl_cell cell,
+                                             uint64_t cost)
 {
     struct sl_period p = sheet->periods[i];
-    struct sl_taken t = {.next = cell};
+    struct sl_take_result t = {.next = cell};
 
     if ((sl_ns)cell.w[0] >= p.start && (sl_ns)cell.w[0] < p.end)
         t.next.w[1] = sl_sub_floor(cell.w[1], cost);
@@ -141,25 +144,25 @@ static uint64_t surely_left(const struct sl_limit *limit, struct sl_cell cell,
 }
 
 /* Part `i`, the first of its row, by its errand. */
-static struct sl_taken judge(const struct sl_sheet *sheet, unsigned i,
-                             struct sl_cell cell, uint64_t cost)
+static struct sl_take_result judge(const struct sl_take_rows *sheet, unsigned i,
+                                   struct sl_cell cell, uint64_t cost)
 {
     const struct sl_limit *limit = sheet->parts[i].limit;
     uint64_t amount = cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX;
     sl_ns now = sheet->at[sheet->row_of[i]];
-    struct sl_taken t;
+    struct sl_take_result t;
     struct sl_answer would;
 
     switch (sheet->errand) {
-    case SL_ERRAND_LOOK:
+    case SL_TAKE_OP_PEEK:
         would = sl_take(limit, cell, cost, now).answer;
         t = sl_take(limit, cell, 0, now);
         t.answer.outcome = would.outcome;
         t.answer.retry_in = would.retry_in;
         return t;
-    case SL_ERRAND_CHARGE:
+    case SL_TAKE_OP_CHARGE:
         return sl_adjust(limit, cell, (int64_t)amount, now, now);
-    case SL_ERRAND_GIVE_BACK:
+    case SL_TAKE_OP_REFUND:
         if (sheet->is_rest)
             amount = surely_left(limit, cell, amount, sheet->parts[i].when,
                                  sheet->now);
@@ -167,21 +170,21 @@ static struct sl_taken judge(const struct sl_sheet *sheet, unsigned i,
             return give_back_noted(sheet, i, cell, amount);
         return sl_adjust(limit, cell, -(int64_t)amount, sheet->parts[i].when,
                          now);
-    case SL_ERRAND_RESET: /* what is leased may still be spent */
+    case SL_TAKE_OP_RESET: /* what is leased may still be spent */
         return sl_adjust(limit, sl_cell_of(0, 0),
                          (int64_t)sheet->rows[sheet->row_of[i]].leased, now,
                          now);
-    case SL_ERRAND_TAKE:
-    case SL_ERRAND_EACH:
+    case SL_TAKE_OP_TAKE:
+    case SL_TAKE_OP_EACH:
         break;
     }
     return sl_take(limit, cell, cost, now);
 }
 
 /* What part `i` says if `used` of another key counts against it, too. */
-static void count_beside(const struct sl_sheet *sheet, unsigned i,
+static void count_beside(const struct sl_take_rows *sheet, unsigned i,
                          struct sl_cell cell, uint64_t cost, uint64_t used,
-                         struct sl_taken *taken)
+                         struct sl_take_result *taken)
 {
     const struct sl_limit *limit = sheet->parts[i].limit;
     sl_ns now = sheet->at[sheet->row_of[i]];
@@ -191,7 +194,7 @@ static void count_beside(const struct sl_sheet *sheet, unsigned i,
     if (would.outcome != SL_ALLOW)
         taken->next = sl_take(limit, cell, 0, now).next;
     taken->answer = would;
-    if (sheet->errand == SL_ERRAND_LOOK) {
+    if (sheet->errand == SL_TAKE_OP_PEEK) {
         taken->answer = sl_take(limit, both, 0, now).answer;
         taken->answer.outcome = would.outcome;
         taken->answer.retry_in = would.retry_in;
@@ -204,7 +207,7 @@ static uint64_t used_of(const struct sl_answer *answer)
 }
 
 /* What a row is judged by: without what is left of a lease of it. */
-static struct sl_cell cell_of(const struct sl_sheet *sheet, unsigned k)
+static struct sl_cell cell_of(const struct sl_take_rows *sheet, unsigned k)
 {
     const struct sl_row_lease *lease = &sheet->lease[k];
     const struct sl_limit *limit = sheet->parts[sheet->first[k]].limit;
@@ -218,14 +221,15 @@ static struct sl_cell cell_of(const struct sl_sheet *sheet, unsigned k)
         .next;
 }
 
-static struct sl_taken judge_row(struct sl_sheet *sheet, unsigned k,
-                                 bool refused, const struct sl_taken *taken)
+static struct sl_take_result judge_row(struct sl_take_rows *sheet, unsigned k,
+                                       bool refused,
+                                       const struct sl_take_result *taken)
 {
     unsigned i = sheet->first[k];
     struct sl_cell cell = cell_of(sheet, k);
     uint64_t cost = refused ? 0 : sheet->cost[k];
     int beside = sheet->beside[k];
-    struct sl_taken t =
+    struct sl_take_result t =
         refused ? sl_take(sheet->parts[i].limit, cell, 0, sheet->at[k])
                 : judge(sheet, i, cell, cost);
 
@@ -235,7 +239,7 @@ static struct sl_taken judge_row(struct sl_sheet *sheet, unsigned k,
 }
 
 /* It is written beside the row what is out, for a second. */
-static void note_lease(struct sl_sheet *sheet, unsigned k, uint64_t amount)
+static void note_lease(struct sl_take_rows *sheet, unsigned k, uint64_t amount)
 {
     struct sl_row *row = &sheet->rows[k];
     const struct sl_row_lease *lease = &sheet->lease[k];
@@ -248,8 +252,8 @@ static void note_lease(struct sl_sheet *sheet, unsigned k, uint64_t amount)
 
 /* As much as is wanted of what the take leaves. Of a bucket half of that: a
  * lease that melts loses a part of a token, which is much of the last one. */
-static void take_lease(struct sl_sheet *sheet, unsigned k,
-                       struct sl_taken *taken)
+static void take_lease(struct sl_take_rows *sheet, unsigned k,
+                       struct sl_take_result *taken)
 {
     struct sl_row_lease *lease = &sheet->lease[k];
     const struct sl_limit *limit = sheet->parts[sheet->first[k]].limit;
@@ -263,9 +267,9 @@ static void take_lease(struct sl_sheet *sheet, unsigned k,
             sl_take(limit, taken->next, lease->has, sheet->at[k]).next;
 }
 
-static bool judge_set(struct sl_sheet *sheet)
+static bool judge_set(struct sl_take_rows *sheet)
 {
-    struct sl_taken taken[SL_PARTS];
+    struct sl_take_result taken[SL_PARTS];
     bool allowed = true;
 
     for (unsigned k = 0; k < sheet->row_count; k++) {
@@ -287,7 +291,7 @@ static bool judge_set(struct sl_sheet *sheet)
 }
 
 /* Every part for itself, but for what is carried to it: the two are a set. */
-static void judge_each(struct sl_sheet *sheet)
+static void judge_each(struct sl_take_rows *sheet)
 {
     bool carries = false;
 
@@ -295,10 +299,10 @@ static void judge_each(struct sl_sheet *sheet)
         sheet->rows[k].next = sheet->rows[k].cell;
     for (unsigned i = 0; i < sheet->count; i++) {
         struct sl_row *row = &sheet->rows[sheet->row_of[i]];
-        struct sl_take_part *part = &sheet->parts[i];
-        struct sl_take_part *before = i > 0 ? part - 1 : NULL;
+        struct sl_store_part *part = &sheet->parts[i];
+        struct sl_store_part *before = i > 0 ? part - 1 : NULL;
         bool same = carries && sheet->row_of[i - 1] == sheet->row_of[i];
-        struct sl_taken t = judge(sheet, i, row->next, part->cost);
+        struct sl_take_result t = judge(sheet, i, row->next, part->cost);
 
         if (carries && !same && used_of(&before->answer) > 0)
             count_beside(sheet, i, row->next, part->cost,
@@ -313,7 +317,7 @@ static void judge_each(struct sl_sheet *sheet)
 
 /* When a row has lost its meaning; what gives back leaves that as it is, since
  * others may have taken more meanwhile. */
-static void date(struct sl_sheet *sheet, unsigned k)
+static void date(struct sl_take_rows *sheet, unsigned k)
 {
     unsigned i = sheet->first[k];
 
@@ -321,16 +325,16 @@ static void date(struct sl_sheet *sheet, unsigned k)
                 sheet->orphaned ? SL_NS_NONE : sheet->parts[i].answer.reset_in);
 }
 
-static void note_writes(struct sl_sheet *sheet, bool allowed)
+static void note_writes(struct sl_take_rows *sheet, bool allowed)
 {
-    bool looks = sheet->errand == SL_ERRAND_LOOK;
+    bool looks = sheet->errand == SL_TAKE_OP_PEEK;
 
     for (unsigned k = 0; k < sheet->row_count; k++) {
         struct sl_row *row = &sheet->rows[k];
         bool same = row->is_window ? row->next.w[1] == row->cell.w[1]
                                    : sl_cell_eq(row->next, row->cell);
 
-        row->deletes = sheet->errand == SL_ERRAND_RESET && row->leased == 0 &&
+        row->deletes = sheet->errand == SL_TAKE_OP_RESET && row->leased == 0 &&
                        !row->has_marks;
         row->changed = row->deletes || (!looks && !same);
         row->leaned_on = false;
@@ -354,21 +358,21 @@ static sl_ns written_at(const struct sl_limit *limit, struct sl_cell cell)
     return (sl_ns)sl_mul_sat(index, (uint64_t)limit->period) & SL_NS_MAX;
 }
 
-sl_ns sl_sheet_time(const struct sl_limit *limit, struct sl_cell cell,
-                    sl_ns now)
+sl_ns sl_take_rows_time(const struct sl_limit *limit, struct sl_cell cell,
+                        sl_ns now)
 {
     sl_ns ahead = 0;
 
     if (limit->kind != SL_FIXED)
         ahead = written_at(limit, cell) - now;
-    return now + (ahead > 0 && ahead <= SL_SHEET_LAG ? ahead : 0);
+    return now + (ahead > 0 && ahead <= SL_TAKE_ROWS_LAG ? ahead : 0);
 }
 
-static void set_times(struct sl_sheet *sheet)
+static void set_times(struct sl_take_rows *sheet)
 {
     for (unsigned k = 0; k < sheet->row_count; k++)
-        sheet->at[k] = sl_sheet_time(sheet->parts[sheet->first[k]].limit,
-                                     sheet->rows[k].cell, sheet->now);
+        sheet->at[k] = sl_take_rows_time(sheet->parts[sheet->first[k]].limit,
+                                         sheet->rows[k].cell, sheet->now);
 }
 
 /* Answers count from now. */
@@ -378,7 +382,7 @@ static void lift(sl_ns *span, sl_ns by)
         *span = sl_ns_add_sat(*span, by);
 }
 
-static void lift_answers(struct sl_sheet *sheet)
+static void lift_answers(struct sl_take_rows *sheet)
 {
     for (unsigned i = 0; i < sheet->count; i++) {
         struct sl_answer *answer = &sheet->parts[i].answer;
@@ -390,12 +394,12 @@ static void lift_answers(struct sl_sheet *sheet)
     }
 }
 
-bool sl_sheet_judge(struct sl_sheet *sheet)
+bool sl_take_rows_judge(struct sl_take_rows *sheet)
 {
     bool allowed = true;
 
     set_times(sheet);
-    if (sheet->errand == SL_ERRAND_EACH)
+    if (sheet->errand == SL_TAKE_OP_EACH)
         judge_each(sheet);
     else
         allowed = judge_set(sheet);
@@ -406,7 +410,7 @@ bool sl_sheet_judge(struct sl_sheet *sheet)
 
 /* ---- the rest ---- */
 
-unsigned sl_sheet_writes(const struct sl_sheet *sheet)
+unsigned sl_take_rows_writes(const struct sl_take_rows *sheet)
 {
     unsigned count = 0;
 
@@ -415,7 +419,7 @@ unsigned sl_sheet_writes(const struct sl_sheet *sheet)
     return count;
 }
 
-unsigned sl_sheet_leans(const struct sl_sheet *sheet)
+unsigned sl_take_rows_checks(const struct sl_take_rows *sheet)
 {
     unsigned count = 0;
 
@@ -424,27 +428,27 @@ unsigned sl_sheet_leans(const struct sl_sheet *sheet)
     return count;
 }
 
-bool sl_sheet_is_count(const struct sl_sheet *sheet)
+bool sl_take_rows_is_count(const struct sl_take_rows *sheet)
 {
     const struct sl_limit *limit = &sheet->limits[0];
     uint64_t cost = sheet->cost[0];
 
     if (sheet->row_count != 1 || !sheet->rows[0].is_window || cost == 0)
         return false;
-    if (sheet->errand == SL_ERRAND_GIVE_BACK)
+    if (sheet->errand == SL_TAKE_OP_REFUND)
         return cost <= SL_AMOUNT_MAX && sheet->parts[0].when / limit->period ==
                                             sheet->now / limit->period;
-    return sheet->errand == SL_ERRAND_TAKE && cost <= limit->capacity;
+    return sheet->errand == SL_TAKE_OP_TAKE && cost <= limit->capacity;
 }
 
-struct sl_row_count sl_sheet_count(struct sl_sheet *sheet)
+struct sl_row_count sl_take_rows_count(struct sl_take_rows *sheet)
 {
     const struct sl_row_lease *lease = &sheet->lease[0];
     const struct sl_limit *limit = &sheet->limits[0];
     uint64_t capacity = limit->capacity, cost = sheet->cost[0], want, back;
 
     note_lease(sheet, 0, 0);
-    if (sheet->errand == SL_ERRAND_GIVE_BACK)
+    if (sheet->errand == SL_TAKE_OP_REFUND)
         return (struct sl_row_count){
             .add = -(int64_t)cost, .least = cost, .most = SL_AMOUNT_MAX};
     back = lease->taken / limit->period == sheet->now / limit->period
@@ -459,7 +463,7 @@ struct sl_row_count sl_sheet_count(struct sl_sheet *sheet)
     };
 }
 
-sl_ns sl_sheet_lease_end(const struct sl_sheet *sheet, unsigned k)
+sl_ns sl_take_rows_lease_end(const struct sl_take_rows *sheet, unsigned k)
 {
     unsigned i = sheet->first[k];
     const struct sl_limit *limit = &sheet->limits[i];
@@ -471,11 +475,11 @@ sl_ns sl_sheet_lease_end(const struct sl_sheet *sheet, unsigned k)
                : sheet->now - sheet->now % limit->period + limit->period;
 }
 
-void sl_sheet_turn(struct sl_sheet *sheet, sl_ns now)
+void sl_take_rows_invert(struct sl_take_rows *sheet, sl_ns now)
 {
     sl_ns taken = sheet->now;
 
-    sheet->errand = SL_ERRAND_GIVE_BACK;
+    sheet->errand = SL_TAKE_OP_REFUND;
     sheet->now = now > taken ? now : taken;
     sheet->orphaned = true;
     for (unsigned i = 0; i < sheet->count; i++) {
@@ -489,7 +493,7 @@ void sl_sheet_turn(struct sl_sheet *sheet, sl_ns now)
     }
 }
 
-void sl_sheet_tell(const struct sl_sheet *sheet, struct sl_take *take)
+void sl_take_rows_answer(const struct sl_take_rows *sheet, struct sl_take *take)
 {
     for (unsigned i = 0; i < sheet->count; i++) {
         take->parts[i].answer = sheet->parts[i].answer;

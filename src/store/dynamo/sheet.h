@@ -6,18 +6,19 @@
  * are to be written; whether nobody came between is for the write to say.
  *
  * The clocks of machines that share a table differ, and a take may be on its
- * way while others overtake it. A row that was written up to SL_SHEET_LAG ahead
- * of `now` is no step of the clock: it is judged at its own time. Otherwise two
- * that take turns would refill a bucket by their difference each time.
+ * way while others overtake it. A row that was written up to SL_TAKE_ROWS_LAG
+ * ahead of `now` is no step of the clock: it is judged at its own time.
+ * Otherwise two that take turns would refill a bucket by their difference each
+ * time.
  *
  * Pure: no connection is known here.
  */
-#ifndef SL_SHEET_H
-#define SL_SHEET_H
+#ifndef SL_TAKE_ROWS_H
+#define SL_TAKE_ROWS_H
 
 #include "store/dynamo/row.h"
 
-#define SL_SHEET_LAG (2 * SL_S)
+#define SL_TAKE_ROWS_LAG (2 * SL_S)
 
 /* What is leased of a row with a take (see store/leases.h), and what is left of
  * the lease before. */
@@ -28,11 +29,11 @@ struct sl_row_lease {
     uint64_t has;  /* out: judged to be there */
 };
 
-struct sl_sheet {
-    enum sl_errand errand;
+struct sl_take_rows {
+    enum sl_take_op errand;
     sl_ns now;
     unsigned count; /* of parts */
-    struct sl_take_part parts[SL_PARTS];
+    struct sl_store_part parts[SL_PARTS];
     struct sl_limit limits[SL_PARTS];
     struct sl_period periods[SL_PARTS]; /* of calendars, when it was taken */
     bool orphaned; /* who asked was told: his calendars may be gone */
@@ -51,8 +52,8 @@ struct sl_sheet {
 };
 
 /* `names` is empty, with a ceiling and an allocator. SLUICE_ENOMEM. */
-SL_MUST_USE int sl_sheet_fill(struct sl_sheet *sheet,
-                              const struct sl_take *take, sl_ns now);
+SL_MUST_USE int sl_take_rows_fill(struct sl_take_rows *sheet,
+                                  const struct sl_take *take, sl_ns now);
 
 /* One that gives back the rest of a lease: `amount` of what was taken at
  * `taken`, of a limit whose calendar may be gone: `period` was it then. */
@@ -63,36 +64,38 @@ struct sl_lease_rest {
     uint64_t amount;
     sl_ns taken;
 };
-SL_MUST_USE int sl_sheet_fill_rest(struct sl_sheet *sheet,
-                                   const struct sl_lease_rest *rest, sl_ns now);
+SL_MUST_USE int sl_take_rows_fill_rest(struct sl_take_rows *sheet,
+                                       const struct sl_lease_rest *rest,
+                                       sl_ns now);
 
 /* When a row is judged that says `cell`: now, or a little later. */
-sl_ns sl_sheet_time(const struct sl_limit *limit, struct sl_cell cell,
-                    sl_ns now);
+sl_ns sl_take_rows_time(const struct sl_limit *limit, struct sl_cell cell,
+                        sl_ns now);
 
 /* Judge by what the rows say: fills in the answers, and what is to be written
  * (row.changed, row.next). True if the set is allowed. */
-bool sl_sheet_judge(struct sl_sheet *sheet);
+bool sl_take_rows_judge(struct sl_take_rows *sheet);
 
 /* Rows that are to be written, and those that must not have changed. */
-unsigned sl_sheet_writes(const struct sl_sheet *sheet);
-unsigned sl_sheet_leans(const struct sl_sheet *sheet);
+unsigned sl_take_rows_writes(const struct sl_take_rows *sheet);
+unsigned sl_take_rows_checks(const struct sl_take_rows *sheet);
 
 /* One fixed window, and a cost that may fit or goes back: it can be counted
  * without a look. */
-bool sl_sheet_is_count(const struct sl_sheet *sheet);
+bool sl_take_rows_is_count(const struct sl_take_rows *sheet);
 
 /* What such a count adds, with its lease. */
-struct sl_row_count sl_sheet_count(struct sl_sheet *sheet);
+struct sl_row_count sl_take_rows_count(struct sl_take_rows *sheet);
 
 /* When a lease of row `k` must be over, by the clock of `now`: what is taken in
  * advance counts in the window, or the interval, that it was taken in. */
-sl_ns sl_sheet_lease_end(const struct sl_sheet *sheet, unsigned k);
+sl_ns sl_take_rows_lease_end(const struct sl_take_rows *sheet, unsigned k);
 
 /* Make of a take that has succeeded one that gives it back at `now`. */
-void sl_sheet_turn(struct sl_sheet *sheet, sl_ns now);
+void sl_take_rows_invert(struct sl_take_rows *sheet, sl_ns now);
 
 /* Hand the answers to who asked. */
-void sl_sheet_tell(const struct sl_sheet *sheet, struct sl_take *take);
+void sl_take_rows_answer(const struct sl_take_rows *sheet,
+                         struct sl_take *take);
 
 #endif

@@ -26,90 +26,92 @@
 #define LIFE        (10 * SL_S)
 #define PLEDGE_MOST ((size_t)64 << 10)
 
-static struct sl_row *row_at(struct sl_trip *trip, unsigned step)
+static struct sl_row *row_at(struct sl_dynamo_op *trip, unsigned step)
 {
     return &trip->sheet.rows[trip->order[step]];
 }
 
-static struct sl_row *row_of(struct sl_trip *trip)
+static struct sl_row *row_of(struct sl_dynamo_op *trip)
 {
     return row_at(trip, trip->step);
 }
 
-bool sl_steps_is_one(const struct sl_trip *trip)
+bool sl_journal_is_one(const struct sl_dynamo_op *trip)
 {
-    return trip->phase > SL_TRIP_WRITES;
+    return trip->phase > SL_DYNAMO_OP_WRITES;
 }
 
-struct sl_row *sl_steps_row(struct sl_trip *trip)
+struct sl_row *sl_journal_row(struct sl_dynamo_op *trip)
 {
-    bool has = trip->phase >= SL_TRIP_STEPS && trip->phase <= SL_TRIP_REVIEWS;
+    bool has = trip->phase >= SL_DYNAMO_OP_STEPS &&
+               trip->phase <= SL_DYNAMO_OP_REVIEWS;
 
     return has ? row_of(trip) : NULL;
 }
 
-bool sl_steps_is_last(const struct sl_trip *trip)
+bool sl_journal_is_last(const struct sl_dynamo_op *trip)
 {
-    return trip->phase == SL_TRIP_STEPS && trip->step + 1 == trip->steps;
+    return trip->phase == SL_DYNAMO_OP_STEPS && trip->step + 1 == trip->steps;
 }
 
 /* ---- what is asked ---- */
 
-static void describe(const struct sl_trip *trip, unsigned step,
-                     struct sl_pledge_row *ret)
+static void describe(const struct sl_dynamo_op *trip, unsigned step,
+                     struct sl_journal_pledge_row *ret)
 {
-    const struct sl_sheet *sheet = &trip->sheet;
+    const struct sl_take_rows *sheet = &trip->sheet;
     unsigned k = trip->order[step], i = sheet->first[k];
 
-    *ret = (struct sl_pledge_row){.name = sheet->rows[k].name,
-                                  .limit = sheet->limits[i],
-                                  .period = sheet->periods[i],
-                                  .shape = sl_limit_shape(&sheet->limits[i]),
-                                  .cost = sheet->cost[k],
-                                  .taken = sheet->at[k]};
+    *ret = (struct sl_journal_pledge_row){.name = sheet->rows[k].name,
+                                          .limit = sheet->limits[i],
+                                          .period = sheet->periods[i],
+                                          .shape =
+                                              sl_limit_shape(&sheet->limits[i]),
+                                          .cost = sheet->cost[k],
+                                          .taken = sheet->at[k]};
 }
 
-static int put_pledge(struct sl_trip *trip)
+static int put_pledge(struct sl_dynamo_op *trip)
 {
-    struct sl_dynamo_seat *seat = trip->seat;
+    struct sl_dynamo_client *seat = trip->seat;
     struct sl_buf rows;
     int err = 0;
 
     sl_buf_init(&rows, PLEDGE_MOST, seat->options.alloc);
     for (unsigned i = 0; i < trip->steps && !err; i++) {
-        struct sl_pledge_row row;
+        struct sl_journal_pledge_row row;
 
         describe(trip, i, &row);
-        err = sl_pledge_add(&rows, &row);
+        err = sl_journal_pledge_add(&rows, &row);
     }
     if (!err)
-        err = sl_pledge_put(&trip->call.body, seat->options.where.table,
-                            trip->set, sl_dynamo_seat_wall(seat),
-                            sl_buf_str(&rows));
+        err = sl_journal_pledge_put(&trip->call.body, seat->options.where.table,
+                                    trip->set, sl_dynamo_client_wall(seat),
+                                    sl_buf_str(&rows));
     sl_buf_done(&rows);
     return err;
 }
 
-int sl_steps_put(struct sl_trip *trip, const char **ret_operation)
+int sl_journal_put(struct sl_dynamo_op *trip, const char **ret_operation)
 {
     struct sl_str table = trip->seat->options.where.table;
     struct sl_buf *out = &trip->call.body;
 
     *ret_operation = "UpdateItem";
     switch (trip->phase) {
-    case SL_TRIP_NOTES:
-        return sl_hello_put_note(out, table);
-    case SL_TRIP_PLEDGES:
+    case SL_DYNAMO_OP_NOTES:
+        return sl_dynamo_identity_put_note(out, table);
+    case SL_DYNAMO_OP_PLEDGES:
         *ret_operation = "PutItem";
         return put_pledge(trip);
-    case SL_TRIP_REVIEWS:
+    case SL_DYNAMO_OP_REVIEWS:
         *ret_operation = "GetItem";
         return sl_row_put_get(out, table, row_of(trip));
-    case SL_TRIP_CLEARS:
+    case SL_DYNAMO_OP_CLEARS:
         return sl_row_put_unmark(out, table, row_of(trip));
-    case SL_TRIP_ENDS:
+    case SL_DYNAMO_OP_ENDS:
         *ret_operation = "DeleteItem";
-        return sl_pledge_put_delete(out, table, trip->set);
+        return sl_journal_pledge_put_delete(out, table, trip->set);
     default:
         return sl_row_put_swap(out, table, row_of(trip));
     }
@@ -117,16 +119,16 @@ int sl_steps_put(struct sl_trip *trip, const char **ret_operation)
 
 /* ---- on its way ---- */
 
-static void go(struct sl_trip *trip, unsigned phase)
+static void go(struct sl_dynamo_op *trip, unsigned phase)
 {
     trip->phase = phase;
     trip->paused = 0;
-    sl_trip_go_on(trip);
+    sl_dynamo_op_go_on(trip);
 }
 
-static void add_steps(struct sl_trip *trip, bool expire)
+static void add_steps(struct sl_dynamo_op *trip, bool expire)
 {
-    const struct sl_sheet *sheet = &trip->sheet;
+    const struct sl_take_rows *sheet = &trip->sheet;
 
     for (unsigned k = 0; k < sheet->row_count; k++)
         if (sheet->rows[k].changed && (sheet->rows[k].ttl > 0) == expire)
@@ -134,132 +136,133 @@ static void add_steps(struct sl_trip *trip, bool expire)
 }
 
 /* Those that never expire come last, since the last one decides. */
-static void put_in_order(struct sl_trip *trip)
+static void put_in_order(struct sl_dynamo_op *trip)
 {
     trip->steps = 0;
     add_steps(trip, true);
     add_steps(trip, false);
 }
 
-bool sl_steps_begin(struct sl_trip *trip)
+bool sl_journal_begin(struct sl_dynamo_op *trip)
 {
-    struct sl_dynamo_seat *seat = trip->seat;
+    struct sl_dynamo_client *seat = trip->seat;
 
     put_in_order(trip);
-    if (sl_shared_fresh(trip->set))
+    if (sl_store_identity_fresh(trip->set))
         return false;
     for (unsigned i = 0; i < trip->steps; i++) {
         row_at(trip, i)->set = trip->set;
         row_at(trip, i)->unmarks = false;
     }
     trip->step = 0;
-    go(trip, atomic_load(seat->in_notes) ? SL_TRIP_PLEDGES : SL_TRIP_NOTES);
+    go(trip,
+       atomic_load(seat->in_notes) ? SL_DYNAMO_OP_PLEDGES : SL_DYNAMO_OP_NOTES);
     return true;
 }
 
 /* The steps below `trip->step` were taken: the last of them goes first. */
-static void undo(struct sl_trip *trip)
+static void undo(struct sl_dynamo_op *trip)
 {
     if (trip->step > 0) {
         trip->step--;
-        go(trip, SL_TRIP_REVIEWS);
+        go(trip, SL_DYNAMO_OP_REVIEWS);
         return;
     }
     /* Whoever was refused by what it had taken may pass. */
-    sl_forgets_add(&trip->seat->shared->forgets, &trip->key);
+    sl_denial_forgets_add(&trip->seat->shared->forgets, &trip->key);
     if (!trip->take)
         SL_DYNAMO_ADD(trip->seat->counts.returned);
-    go(trip, SL_TRIP_ENDS);
+    go(trip, SL_DYNAMO_OP_ENDS);
 }
 
 /* The pledge is gone: if somebody waits it was undone, and is tried again. */
-static void on_end(struct sl_trip *trip)
+static void on_end(struct sl_dynamo_op *trip)
 {
     if (!trip->take) {
-        sl_trip_free(trip);
+        sl_dynamo_op_free(trip);
         return;
     }
     trip->pledged = false;
-    trip->phase = SL_TRIP_READS;
-    sl_trip_again(trip, false);
+    trip->phase = SL_DYNAMO_OP_READS;
+    sl_dynamo_op_again(trip, false);
 }
 
-static bool is_wanted(const struct sl_trip *trip)
+static bool is_wanted(const struct sl_dynamo_op *trip)
 {
     return (trip->take || trip->keeps) &&
-           sl_loop_steady(trip->seat->loop) - trip->pledged_at < LIFE;
+           sl_loop_mono(trip->seat->loop) - trip->pledged_at < LIFE;
 }
 
-static void on_step(struct sl_trip *trip)
+static void on_step(struct sl_dynamo_op *trip)
 {
     trip->step++;
     if (!is_wanted(trip))
         undo(trip);
     else if (trip->step < trip->steps)
-        go(trip, SL_TRIP_STEPS);
+        go(trip, SL_DYNAMO_OP_STEPS);
     else if (trip->take)
-        sl_trip_finish(trip); /* which comes back, to sl_steps_clear() */
+        sl_dynamo_op_finish(trip); /* which comes back, to sl_journal_clear() */
     else
-        sl_steps_clear(trip);
+        sl_journal_clear(trip);
 }
 
 /* The row as it is now: without its mark there is nothing to be undone. */
-static void on_review(struct sl_trip *trip)
+static void on_review(struct sl_dynamo_op *trip)
 {
     struct sl_row *row = row_of(trip);
-    struct sl_pledge_row taken;
+    struct sl_journal_pledge_row taken;
 
     if (!row->marked) {
         undo(trip);
         return;
     }
     describe(trip, trip->step, &taken);
-    row->next = sl_pledge_undo(&taken, row->cell,
-                               trip->seat->options.own_now
-                                   ? taken.taken
-                                   : sl_dynamo_seat_wall(trip->seat));
+    row->next = sl_journal_pledge_undo(&taken, row->cell,
+                                       trip->seat->options.own_now
+                                           ? taken.taken
+                                           : sl_dynamo_client_wall(trip->seat));
     row->unmarks = true;
     if (!row->is_window)
         row->ttl = 0; /* it stays: others may have taken more meanwhile */
-    go(trip, SL_TRIP_UNDOES);
+    go(trip, SL_DYNAMO_OP_UNDOES);
 }
 
-static void on_cleared(struct sl_trip *trip)
+static void on_cleared(struct sl_dynamo_op *trip)
 {
     if (++trip->step < trip->steps)
-        go(trip, SL_TRIP_CLEARS);
+        go(trip, SL_DYNAMO_OP_CLEARS);
     else
-        go(trip, SL_TRIP_ENDS);
+        go(trip, SL_DYNAMO_OP_ENDS);
 }
 
-void sl_steps_clear(struct sl_trip *trip)
+void sl_journal_clear(struct sl_dynamo_op *trip)
 {
     trip->step = 0;
-    go(trip, SL_TRIP_CLEARS);
+    go(trip, SL_DYNAMO_OP_CLEARS);
 }
 
-void sl_steps_on_answer(struct sl_trip *trip)
+void sl_journal_on_answer(struct sl_dynamo_op *trip)
 {
     switch (trip->phase) {
-    case SL_TRIP_NOTES:
+    case SL_DYNAMO_OP_NOTES:
         atomic_store(trip->seat->in_notes, true);
-        go(trip, SL_TRIP_PLEDGES);
+        go(trip, SL_DYNAMO_OP_PLEDGES);
         break;
-    case SL_TRIP_PLEDGES:
+    case SL_DYNAMO_OP_PLEDGES:
         trip->pledged = true;
-        trip->pledged_at = sl_loop_steady(trip->seat->loop);
-        go(trip, is_wanted(trip) ? SL_TRIP_STEPS : SL_TRIP_ENDS);
+        trip->pledged_at = sl_loop_mono(trip->seat->loop);
+        go(trip, is_wanted(trip) ? SL_DYNAMO_OP_STEPS : SL_DYNAMO_OP_ENDS);
         break;
-    case SL_TRIP_STEPS:
+    case SL_DYNAMO_OP_STEPS:
         on_step(trip);
         break;
-    case SL_TRIP_REVIEWS:
+    case SL_DYNAMO_OP_REVIEWS:
         on_review(trip);
         break;
-    case SL_TRIP_UNDOES:
+    case SL_DYNAMO_OP_UNDOES:
         undo(trip);
         break;
-    case SL_TRIP_CLEARS:
+    case SL_DYNAMO_OP_CLEARS:
         on_cleared(trip);
         break;
     default:
@@ -269,40 +272,40 @@ void sl_steps_on_answer(struct sl_trip *trip)
 }
 
 /* A condition was not met, and nothing has happened. */
-void sl_steps_on_unmet(struct sl_trip *trip)
+void sl_journal_on_unmet(struct sl_dynamo_op *trip)
 {
-    if (trip->phase == SL_TRIP_STEPS) {
+    if (trip->phase == SL_DYNAMO_OP_STEPS) {
         undo(trip);
-    } else if (trip->phase == SL_TRIP_CLEARS) {
+    } else if (trip->phase == SL_DYNAMO_OP_CLEARS) {
         on_cleared(trip);
     } else { /* UNDOES: somebody came between, or took it back for us */
-        trip->phase = SL_TRIP_REVIEWS;
-        sl_trip_again(trip, false);
+        trip->phase = SL_DYNAMO_OP_REVIEWS;
+        sl_dynamo_op_again(trip, false);
     }
 }
 
-bool sl_steps_give_up(struct sl_trip *trip)
+bool sl_journal_give_up(struct sl_dynamo_op *trip)
 {
-    bool idle = !sl_call_is_open(&trip->call);
+    bool idle = !sl_dynamo_call_is_open(&trip->call);
 
-    if (trip->phase == SL_TRIP_NOTES)
+    if (trip->phase == SL_DYNAMO_OP_NOTES)
         return false;
-    if (idle && trip->phase == SL_TRIP_PLEDGES) { /* it may be there */
+    if (idle && trip->phase == SL_DYNAMO_OP_PLEDGES) { /* it may be there */
         trip->pledged = true;
-        trip->phase = SL_TRIP_ENDS;
+        trip->phase = SL_DYNAMO_OP_ENDS;
     }
-    if (idle && trip->phase == SL_TRIP_STEPS)
+    if (idle && trip->phase == SL_DYNAMO_OP_STEPS)
         sl_timer_start(trip->pausing, 0); /* and turns round */
     return true;
 }
 
-bool sl_steps_turn(struct sl_trip *trip)
+bool sl_journal_invert(struct sl_dynamo_op *trip)
 {
-    if (trip->phase != SL_TRIP_STEPS || is_wanted(trip))
+    if (trip->phase != SL_DYNAMO_OP_STEPS || is_wanted(trip))
         return false;
     if (trip->step > 0)
         undo(trip);
     else
-        go(trip, SL_TRIP_ENDS);
+        go(trip, SL_DYNAMO_OP_ENDS);
     return true;
 }

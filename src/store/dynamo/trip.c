@@ -26,19 +26,19 @@
 
 /* ---- ends ---- */
 
-static bool frees(enum sl_errand errand)
+static bool frees(enum sl_take_op errand)
 {
-    return errand == SL_ERRAND_GIVE_BACK || errand == SL_ERRAND_RESET;
+    return errand == SL_TAKE_OP_REFUND || errand == SL_TAKE_OP_RESET;
 }
 
-static void forget(const struct sl_trip *trip)
+static void forget(const struct sl_dynamo_op *trip)
 {
     if (frees(trip->sheet.errand))
-        sl_forgets_add(&trip->seat->shared->forgets, &trip->key);
+        sl_denial_forgets_add(&trip->seat->shared->forgets, &trip->key);
 }
 
 /* (1) */
-static void tell(struct sl_trip *trip, int err)
+static void tell(struct sl_dynamo_op *trip, int err)
 {
     struct sl_take *take = trip->take;
 
@@ -47,101 +47,103 @@ static void tell(struct sl_trip *trip, int err)
     take->err = err;
     take->allowed = !err && trip->allowed;
     if (!err)
-        sl_sheet_tell(&trip->sheet, take);
+        sl_take_rows_answer(&trip->sheet, take);
     take->done(take);
 }
 
 /* Can an answer be asked for again? Of a set in steps all can but the steps:
  * its marks say what has happened. */
-static bool is_write(const struct sl_trip *trip)
+static bool is_write(const struct sl_dynamo_op *trip)
 {
-    return trip->phase == SL_TRIP_COUNTS || trip->phase == SL_TRIP_WRITES ||
-           trip->phase == SL_TRIP_STEPS;
+    return trip->phase == SL_DYNAMO_OP_COUNTS ||
+           trip->phase == SL_DYNAMO_OP_WRITES ||
+           trip->phase == SL_DYNAMO_OP_STEPS;
 }
 
 /* May the endpoint have done it, and we not know? */
-static bool is_uncertain(const struct sl_trip *trip, enum sl_answered answered)
+static bool is_uncertain(const struct sl_dynamo_op *trip,
+                         enum sl_dynamo_status answered)
 {
-    if (sl_steps_is_one(trip) && !sl_steps_is_last(trip))
+    if (sl_journal_is_one(trip) && !sl_journal_is_last(trip))
         return false; /* whatever it was, it is undone */
     return answered == SL_UNSURE && is_write(trip);
 }
 
-static void fail(struct sl_trip *trip, enum sl_answered answered,
+static void fail(struct sl_dynamo_op *trip, enum sl_dynamo_status answered,
                  const char *why)
 {
-    struct sl_dynamo_seat *seat = trip->seat;
+    struct sl_dynamo_client *seat = trip->seat;
     bool uncertain = is_uncertain(trip, answered);
 
-    sl_dynamo_seat_trouble(seat, answered, why);
+    sl_dynamo_client_trouble(seat, answered, why);
     if (uncertain || (trip->ours && !trip->ends_lease))
         SL_DYNAMO_ADD(seat->counts.uncertain);
-    sl_trip_lost(trip, !uncertain && !trip->ends_lease);
+    sl_dynamo_op_lost(trip, !uncertain && !trip->ends_lease);
     forget(trip);
     if (trip->take) {
         SL_DYNAMO_ADD(seat->counts.failed);
         trip->take->sent = uncertain;
         /* Whoever says that has answered. */
-        sl_dynamo_seat_note(trip, answered == SL_UNMET ||
-                                      answered == SL_NO_TRANSACTION);
+        sl_dynamo_client_note(trip, answered == SL_UNMET ||
+                                        answered == SL_NO_TRANSACTION);
         tell(trip, SLUICE_ESTORE);
     }
-    sl_trip_free(trip);
+    sl_dynamo_op_free(trip);
 }
 
-static void remember(struct sl_trip *trip)
+static void remember(struct sl_dynamo_op *trip)
 {
-    struct sl_dynamo_seat *seat = trip->seat;
+    struct sl_dynamo_client *seat = trip->seat;
     unsigned most =
         seat->options.denials_most ? seat->options.denials_most : DENIALS;
     struct sl_take *take = trip->take;
-    sl_ns now = seat->options.own_now ? take->now : sl_loop_steady(seat->loop);
+    sl_ns now = seat->options.own_now ? take->now : sl_loop_mono(seat->loop);
 
-    if (trip->sheet.errand != SL_ERRAND_TAKE || trip->allowed ||
+    if (trip->sheet.errand != SL_TAKE_OP_TAKE || trip->allowed ||
         seat->options.no_denials)
         return;
     if (!seat->denials &&
-        sl_far_denials_open(most, seat->options.alloc, &seat->denials))
+        sl_denial_caches_open(most, seat->options.alloc, &seat->denials))
         return; /* there is no memory: then it is asked for again */
     take->allowed = false;
-    sl_sheet_tell(&trip->sheet, take);
-    sl_denials_add(seat->denials, &trip->key, &seat->shared->forgets, take,
-                   trip->sent, now);
+    sl_take_rows_answer(&trip->sheet, take);
+    sl_denial_cache_add(seat->denials, &trip->key, &seat->shared->forgets, take,
+                        trip->sent, now);
 }
 
-static sl_ns now_of(struct sl_dynamo_seat *seat)
+static sl_ns now_of(struct sl_dynamo_client *seat)
 {
-    return sl_loop_now(seat->loop) + sl_dynamo_client_skew(seat->client);
+    return sl_loop_now(seat->loop) + sl_dynamo_http_skew(seat->client);
 }
 
 /* It was written, but whoever asked was told that it has failed. */
-static void land_late(struct sl_trip *trip)
+static void land_late(struct sl_dynamo_op *trip)
 {
-    struct sl_dynamo_seat *seat = trip->seat;
-    bool takes = trip->sheet.errand == SL_ERRAND_TAKE;
+    struct sl_dynamo_client *seat = trip->seat;
+    bool takes = trip->sheet.errand == SL_TAKE_OP_TAKE;
 
     if (!takes)
         SL_DYNAMO_ADD(seat->counts.uncertain);
     if (!takes || !trip->allowed || trip->keeps || seat->closing) {
-        sl_trip_free(trip);
+        sl_dynamo_op_free(trip);
         return;
     }
-    sl_sheet_turn(&trip->sheet,
-                  seat->options.own_now ? trip->sheet.now : now_of(seat));
+    sl_take_rows_invert(&trip->sheet,
+                        seat->options.own_now ? trip->sheet.now : now_of(seat));
     trip->ours = true;
     trip->again = trip->paused = 0;
-    sl_trip_begin(trip);
+    sl_dynamo_op_begin(trip);
 }
 
 /* All that was asked for is done. */
-void sl_trip_finish(struct sl_trip *trip)
+void sl_dynamo_op_finish(struct sl_dynamo_op *trip)
 {
-    struct sl_dynamo_seat *seat = trip->seat;
+    struct sl_dynamo_client *seat = trip->seat;
 
     forget(trip);
-    sl_trip_landed(trip);
+    sl_dynamo_op_landed(trip);
     if (trip->take) {
-        sl_dynamo_seat_note(trip, true);
+        sl_dynamo_client_note(trip, true);
         SL_DYNAMO_ADD(seat->counts.taken);
         remember(trip);
         tell(trip, 0);
@@ -153,16 +155,16 @@ void sl_trip_finish(struct sl_trip *trip)
         return;
     }
     if (trip->pledged)
-        sl_steps_clear(trip);
+        sl_journal_clear(trip);
     else
-        sl_trip_free(trip);
+        sl_dynamo_op_free(trip);
 }
 
 /* ---- calls ---- */
 
-static int put_write(struct sl_trip *trip, const char **ret_operation)
+static int put_write(struct sl_dynamo_op *trip, const char **ret_operation)
 {
-    struct sl_sheet *sheet = &trip->sheet;
+    struct sl_take_rows *sheet = &trip->sheet;
     struct sl_str table = trip->seat->options.where.table;
     struct sl_row *row = &sheet->rows[trip->written];
 
@@ -176,43 +178,43 @@ static int put_write(struct sl_trip *trip, const char **ret_operation)
                         : sl_row_put_swap(&trip->call.body, table, row);
 }
 
-static int put_body(struct sl_trip *trip, const char **ret_operation)
+static int put_body(struct sl_dynamo_op *trip, const char **ret_operation)
 {
-    struct sl_sheet *sheet = &trip->sheet;
+    struct sl_take_rows *sheet = &trip->sheet;
     struct sl_str table = trip->seat->options.where.table;
     struct sl_buf *out = &trip->call.body;
     struct sl_row_count count;
 
     sl_buf_clear(out);
     switch (trip->phase) {
-    case SL_TRIP_READS:
+    case SL_DYNAMO_OP_READS:
         *ret_operation = sheet->row_count == 1 ? "GetItem" : "BatchGetItem";
         return sheet->row_count == 1
                    ? sl_row_put_get(out, table, &sheet->rows[0])
                    : sl_row_put_batch(out, table, sheet->rows,
                                       sheet->row_count);
-    case SL_TRIP_COUNTS:
+    case SL_DYNAMO_OP_COUNTS:
         *ret_operation = "UpdateItem";
-        count = sl_sheet_count(sheet);
+        count = sl_take_rows_count(sheet);
         return sl_row_put_count(out, table, &sheet->rows[0], &count);
-    case SL_TRIP_WRITES:
+    case SL_DYNAMO_OP_WRITES:
         return put_write(trip, ret_operation);
     default:
-        return sl_steps_put(trip, ret_operation);
+        return sl_journal_put(trip, ret_operation);
     }
 }
 
 /* Ask what its phase asks. */
-void sl_trip_go_on(struct sl_trip *trip)
+void sl_dynamo_op_go_on(struct sl_dynamo_op *trip)
 {
     const char *operation = "";
     int err;
 
-    if (sl_steps_turn(trip))
+    if (sl_journal_invert(trip))
         return;
     err = put_body(trip, &operation);
     if (!err)
-        err = sl_call_send(&trip->call, operation, PATIENCE);
+        err = sl_dynamo_call_send(&trip->call, operation, PATIENCE);
     if (!err) {
         SL_DYNAMO_ADD(trip->seat->counts.asked);
         return;
@@ -221,18 +223,18 @@ void sl_trip_go_on(struct sl_trip *trip)
          err == SLUICE_ESTORE ? "there are no keys" : "there is no memory");
 }
 
-static void rest(struct sl_trip *trip, unsigned turn)
+static void rest(struct sl_dynamo_op *trip, unsigned turn)
 {
     sl_ns most = PAUSE << (turn < 4 ? turn : 4);
 
-    sl_timer_start(trip->pausing, sl_dice_jitter(&trip->seat->dice, most));
+    sl_timer_start(trip->pausing, sl_jitter_span(&trip->seat->dice, most));
 }
 
 /* The first row that changed; of a take, the first from which nothing is taken:
  * it is healed, and so for itself. SL_PARTS: none. */
-static unsigned one_to_write(const struct sl_trip *trip, bool heals)
+static unsigned one_to_write(const struct sl_dynamo_op *trip, bool heals)
 {
-    const struct sl_sheet *sheet = &trip->sheet;
+    const struct sl_take_rows *sheet = &trip->sheet;
 
     heals = heals && trip->allowed;
     for (unsigned k = 0; k < sheet->row_count; k++)
@@ -242,93 +244,95 @@ static unsigned one_to_write(const struct sl_trip *trip, bool heals)
 }
 
 /* Without transactions: a row alone; in steps, if it may be; or not at all. */
-static void write_apart(struct sl_trip *trip)
+static void write_apart(struct sl_dynamo_op *trip)
 {
-    bool takes = trip->sheet.errand == SL_ERRAND_TAKE;
+    bool takes = trip->sheet.errand == SL_TAKE_OP_TAKE;
 
-    trip->phase = SL_TRIP_WRITES;
+    trip->phase = SL_DYNAMO_OP_WRITES;
     trip->written = SL_PARTS;
-    if (sl_sheet_writes(&trip->sheet) == 1)
+    if (sl_take_rows_writes(&trip->sheet) == 1)
         trip->written = one_to_write(trip, false);
     else if (takes)
         trip->written = one_to_write(trip, true);
     if (trip->written < SL_PARTS) {
-        sl_trip_go_on(trip);
-    } else if (!trip->apart || !sl_steps_begin(trip)) {
-        trip->phase = SL_TRIP_READS; /* nothing was sent */
+        sl_dynamo_op_go_on(trip);
+    } else if (!trip->apart || !sl_journal_begin(trip)) {
+        trip->phase = SL_DYNAMO_OP_READS; /* nothing was sent */
         SL_DYNAMO_ADD(trip->seat->counts.spanning);
         fail(trip, SL_NO_TRANSACTION, "");
     }
 }
 
 /* One row is written: without transactions there may be others. */
-static void on_written(struct sl_trip *trip)
+static void on_written(struct sl_dynamo_op *trip)
 {
-    struct sl_sheet *sheet = &trip->sheet;
+    struct sl_take_rows *sheet = &trip->sheet;
 
     if (trip->written < SL_PARTS)
         sheet->rows[trip->written].changed = false;
-    if (trip->take && trip->written < SL_PARTS && sl_sheet_writes(sheet) > 0)
+    if (trip->take && trip->written < SL_PARTS &&
+        sl_take_rows_writes(sheet) > 0)
         write_apart(trip);
     else
-        sl_trip_finish(trip);
+        sl_dynamo_op_finish(trip);
 }
 
 /* The rows say what is: decide, and write what must be. */
-static void decide(struct sl_trip *trip)
+static void decide(struct sl_dynamo_op *trip)
 {
-    struct sl_sheet *sheet = &trip->sheet;
+    struct sl_take_rows *sheet = &trip->sheet;
     unsigned writes;
 
-    trip->allowed = sl_sheet_judge(sheet);
-    writes = sl_sheet_writes(sheet);
+    trip->allowed = sl_take_rows_judge(sheet);
+    writes = sl_take_rows_writes(sheet);
     if (writes == 0) {
-        sl_trip_finish(trip);
+        sl_dynamo_op_finish(trip);
         return;
     }
-    trip->phase = SL_TRIP_WRITES;
+    trip->phase = SL_DYNAMO_OP_WRITES;
     trip->written = SL_PARTS;
     if (atomic_load(trip->seat->in_steps)) {
         write_apart(trip);
         return;
     }
-    if (writes == 1 && sl_sheet_leans(sheet) == 0)
+    if (writes == 1 && sl_take_rows_checks(sheet) == 0)
         trip->written = one_to_write(trip, false);
-    sl_trip_go_on(trip);
+    sl_dynamo_op_go_on(trip);
 }
 
 /* A window was counted: what it was before, and what that means. */
-static void on_counted(struct sl_trip *trip)
+static void on_counted(struct sl_dynamo_op *trip)
 {
     struct sl_row *row = &trip->sheet.rows[0];
-    int64_t before = (int64_t)row->cell.w[1] - sl_sheet_count(&trip->sheet).add;
+    int64_t before =
+        (int64_t)row->cell.w[1] - sl_take_rows_count(&trip->sheet).add;
 
     if (!row->there || before < 0) {
         fail(trip, SL_UNSURE, "the count is none of ours");
         return;
     }
     row->cell = sl_row_cell(row, (uint64_t)before, trip->sheet.now);
-    trip->allowed = sl_sheet_judge(&trip->sheet);
-    sl_trip_finish(trip);
+    trip->allowed = sl_take_rows_judge(&trip->sheet);
+    sl_dynamo_op_finish(trip);
 }
 
 /* Nothing has happened, since another was there first. */
-static void on_unmet(struct sl_trip *trip, bool told)
+static void on_unmet(struct sl_dynamo_op *trip, bool told)
 {
     SL_DYNAMO_ADD(trip->seat->counts.unmet);
-    if (sl_steps_is_one(trip)) {
-        sl_steps_on_unmet(trip);
+    if (sl_journal_is_one(trip)) {
+        sl_journal_on_unmet(trip);
         return;
     }
     if (!trip->take && !trip->ours) {
-        sl_trip_free(trip); /* too late, and not taken */
+        sl_dynamo_op_free(trip); /* too late, and not taken */
         return;
     }
-    trip->phase = SL_TRIP_READS;
-    sl_trip_again(trip, told);
+    trip->phase = SL_DYNAMO_OP_READS;
+    sl_dynamo_op_again(trip, told);
 }
 
-void sl_trip_again(struct sl_trip *trip, bool told)
+void sl_dynamo_op_again(struct sl_dynamo_op *trip, bool told)
 {
     if (++trip->again > AGAIN_MOST) {
         fail(trip, SL_UNMET, "");
@@ -339,28 +343,28 @@ void sl_trip_again(struct sl_trip *trip, bool told)
     else if (told && trip->sheet.row_count == 1)
         decide(trip);
     else
-        sl_trip_go_on(trip);
+        sl_dynamo_op_go_on(trip);
 }
 
-static void on_answered(struct sl_trip *trip)
+static void on_answered(struct sl_dynamo_op *trip)
 {
     switch (trip->phase) {
-    case SL_TRIP_READS:
+    case SL_DYNAMO_OP_READS:
         decide(trip);
         break;
-    case SL_TRIP_COUNTS:
+    case SL_DYNAMO_OP_COUNTS:
         on_counted(trip);
         break;
-    case SL_TRIP_WRITES:
+    case SL_DYNAMO_OP_WRITES:
         on_written(trip);
         break;
     default:
-        sl_steps_on_answer(trip);
+        sl_journal_on_answer(trip);
         break;
     }
 }
 
-static bool may_pause(struct sl_trip *trip, enum sl_answered answered)
+static bool may_pause(struct sl_dynamo_op *trip, enum sl_dynamo_status answered)
 {
     if (answered == SL_THROTTLED)
         SL_DYNAMO_ADD(trip->seat->counts.throttled);
@@ -370,11 +374,11 @@ static bool may_pause(struct sl_trip *trip, enum sl_answered answered)
            trip->paused < PAUSE_MOST;
 }
 
-static enum sl_answered read_reply(struct sl_trip *trip, bool *ret_told,
-                                   char why[SL_REPLY_WHY])
+static enum sl_dynamo_status read_reply(struct sl_dynamo_op *trip,
+                                        bool *ret_told, char why[SL_REPLY_WHY])
 {
-    struct sl_call *call = &trip->call;
-    struct sl_sheet *sheet = &trip->sheet;
+    struct sl_dynamo_call *call = &trip->call;
+    struct sl_take_rows *sheet = &trip->sheet;
     struct sl_row *rows = sheet->rows;
     unsigned count = sheet->row_count;
 
@@ -383,93 +387,94 @@ static enum sl_answered read_reply(struct sl_trip *trip, bool *ret_told,
         snprintf(why, SL_REPLY_WHY, "%.150s", call->fetch.why);
         return call->unsent ? SL_UNSENT : SL_UNSURE;
     }
-    if (trip->phase == SL_TRIP_WRITES) {
+    if (trip->phase == SL_DYNAMO_OP_WRITES) {
         count = trip->written < SL_PARTS;
         rows += count ? trip->written : 0;
-    } else if (sl_steps_is_one(trip)) {
+    } else if (sl_journal_is_one(trip)) {
         /* What a step was answered with says nothing: the row is reviewed. */
-        rows = sl_steps_row(trip);
-        count = trip->phase == SL_TRIP_REVIEWS;
+        rows = sl_journal_row(trip);
+        count = trip->phase == SL_DYNAMO_OP_REVIEWS;
     }
-    return sl_reply_read(call->status, call->reply, rows, count, sheet->now,
-                         ret_told, why);
+    return sl_dynamo_reply_read(call->status, call->reply, rows, count,
+                                sheet->now, ret_told, why);
 }
 
-void sl_trip_on_reply(struct sl_call *call)
+void sl_dynamo_op_on_reply(struct sl_dynamo_call *call)
 {
-    struct sl_trip *trip = (struct sl_trip *)call;
-    struct sl_dynamo_seat *seat = trip->seat;
+    struct sl_dynamo_op *trip = (struct sl_dynamo_op *)call;
+    struct sl_dynamo_client *seat = trip->seat;
     char why[SL_REPLY_WHY] = "";
     bool told = false;
-    enum sl_answered answered = read_reply(trip, &told, why);
+    enum sl_dynamo_status answered = read_reply(trip, &told, why);
 
-    sl_dynamo_seat_heard(seat, call->status > 0, why);
-    if (answered == SL_ANSWERED) {
+    sl_dynamo_client_heard(seat, call->status > 0, why);
+    if (answered == SL_DYNAMO_ANSWERED) {
         on_answered(trip);
     } else if (answered == SL_UNMET) {
         on_unmet(trip, told);
     } else if (answered == SL_SKEWED && !trip->skewed) {
         trip->skewed = true; /* and by now the Date was seen */
-        sl_trip_go_on(trip);
+        sl_dynamo_op_go_on(trip);
     } else if (may_pause(trip, answered)) {
         rest(trip, trip->paused++);
     } else {
         if (answered == SL_NO_TRANSACTION) {
             atomic_store(seat->in_steps, true);
-            if (trip->take && trip->phase == SL_TRIP_WRITES) {
+            if (trip->take && trip->phase == SL_DYNAMO_OP_WRITES) {
                 write_apart(trip);
                 return;
             }
         }
         if (answered == SL_FORBIDDEN)
-            sl_dynamo_client_doubt(seat->client);
+            sl_dynamo_http_doubt(seat->client);
         fail(trip, answered, why);
     }
 }
 
 /* ---- beginning, and the deadline ---- */
 
-void sl_trip_begin(struct sl_trip *trip)
+void sl_dynamo_op_begin(struct sl_dynamo_op *trip)
 {
-    struct sl_sheet *sheet = &trip->sheet;
+    struct sl_take_rows *sheet = &trip->sheet;
 
     forget(trip);
-    trip->phase = sl_sheet_is_count(sheet) ? SL_TRIP_COUNTS : SL_TRIP_READS;
-    sl_trip_go_on(trip);
+    trip->phase =
+        sl_take_rows_is_count(sheet) ? SL_DYNAMO_OP_COUNTS : SL_DYNAMO_OP_READS;
+    sl_dynamo_op_go_on(trip);
 }
 
-void sl_trip_give_up(struct sl_trip *trip)
+void sl_dynamo_op_give_up(struct sl_dynamo_op *trip)
 {
-    struct sl_dynamo_seat *seat = trip->seat;
-    bool goes_on = sl_steps_is_one(trip)
-                       ? sl_steps_give_up(trip)
-                       : is_write(trip) && sl_call_is_open(&trip->call);
+    struct sl_dynamo_client *seat = trip->seat;
+    bool goes_on = sl_journal_is_one(trip)
+                       ? sl_journal_give_up(trip)
+                       : is_write(trip) && sl_dynamo_call_is_open(&trip->call);
 
     if (!trip->take)
         return;
     SL_DYNAMO_ADD(seat->counts.late);
     trip->take->sent = goes_on && is_write(trip);
-    sl_dynamo_seat_note(trip, false);
+    sl_dynamo_client_note(trip, false);
     trip->sheet.orphaned = true;
     seat->telling = goes_on ? trip : NULL;
     tell(trip, SLUICE_ESTORE);
     seat->telling = NULL;
     if (!goes_on)
-        sl_trip_free(trip);
+        sl_dynamo_op_free(trip);
 }
 
-void sl_trip_abandon(struct sl_trip *trip)
+void sl_dynamo_op_abandon(struct sl_dynamo_op *trip)
 {
-    bool sent = is_write(trip) && sl_call_is_open(&trip->call);
+    bool sent = is_write(trip) && sl_dynamo_call_is_open(&trip->call);
 
     if (sent) {
         SL_DYNAMO_ADD(trip->seat->counts.uncertain);
-        sl_trip_lost(trip, false);
+        sl_dynamo_op_lost(trip, false);
     }
     if (trip->take) {
         SL_DYNAMO_ADD(trip->seat->counts.failed);
         trip->take->sent = sent;
         tell(trip, SLUICE_ESTORE);
     }
-    sl_trip_free(trip);
+    sl_dynamo_op_free(trip);
 }

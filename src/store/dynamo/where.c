@@ -64,14 +64,14 @@ static struct sl_str unescape(struct sl_str text, struct sl_arena *arena)
 
 static int refuse_endpoint(struct sl_str text, struct sl_diag *diag)
 {
-    return sl_refuse(diag, SLUICE_ECONF,
-                     "\"%.*s\" is no endpoint; write http://HOST:PORT or "
-                     "https://HOST",
-                     SL_STR_ARG(text));
+    return sl_diag_error(diag, SLUICE_ECONF,
+                         "\"%.*s\" is no endpoint; write http://HOST:PORT or "
+                         "https://HOST",
+                         SL_STR_ARG(text));
 }
 
 static int set_endpoint(struct sl_str text, struct sl_arena *arena,
-                        struct sl_dynamo_where *ret, struct sl_diag *diag)
+                        struct sl_dynamo_url *ret, struct sl_diag *diag)
 {
     struct sl_str http = SL_STR("http://"), https = SL_STR("https://");
     bool tls =
@@ -90,7 +90,7 @@ static int set_endpoint(struct sl_str text, struct sl_arena *arena,
         return refuse_endpoint(text, diag);
     url = sl_arena_take(arena, https.len + host.len + 2);
     if (!url)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     memcpy(url, text.at, (size_t)(host.at - text.at) + host.len);
     memcpy(url + (host.at - text.at) + host.len, "/", 2);
     ret->endpoint = url;
@@ -103,7 +103,7 @@ static int set_endpoint(struct sl_str text, struct sl_arena *arena,
 }
 
 static int read_option(struct sl_str option, struct sl_arena *arena,
-                       struct sl_dynamo_where *ret, struct sl_diag *diag)
+                       struct sl_dynamo_url *ret, struct sl_diag *diag)
 {
     static const char *const names[] = {"endpoint", "profile"};
     struct sl_str rest = option;
@@ -112,28 +112,28 @@ static int read_option(struct sl_str option, struct sl_arena *arena,
     const char *near;
 
     if (!value.at)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     if (sl_str_eq(name, SL_STR("endpoint")))
         return set_endpoint(value, arena, ret, diag);
     if (sl_str_eq(name, SL_STR("profile"))) {
         if (value.len == 0 || value.len > TABLE_MOST || !is_of(value, "_.-#:"))
-            return sl_refuse(diag, SLUICE_ECONF,
-                             "profile must be a sort key like PROFILE, not "
-                             "\"%.*s\"",
-                             SL_STR_ARG(value));
+            return sl_diag_error(diag, SLUICE_ECONF,
+                                 "profile must be a sort key like PROFILE, not "
+                                 "\"%.*s\"",
+                                 SL_STR_ARG(value));
         ret->profile = value;
         return 0;
     }
     near = sl_str_nearest(name, names, SL_LEN(names));
-    return sl_refuse(diag, SLUICE_ECONF,
-                     "\"%.*s\" is no option of dynamodb://; %s%s",
-                     SL_STR_ARG(name), near ? "did you mean " : "there are ",
-                     near ? near : "endpoint and profile");
+    return sl_diag_error(
+        diag, SLUICE_ECONF, "\"%.*s\" is no option of dynamodb://; %s%s",
+        SL_STR_ARG(name), near ? "did you mean " : "there are ",
+        near ? near : "endpoint and profile");
 }
 
 /* ---- the rest ---- */
 
-static int set_usual(struct sl_arena *arena, struct sl_dynamo_where *ret,
+static int set_usual(struct sl_arena *arena, struct sl_dynamo_url *ret,
                      struct sl_diag *diag)
 {
     bool china = ret->region.len > 3 && memcmp(ret->region.at, "cn-", 3) == 0;
@@ -150,15 +150,15 @@ static int set_usual(struct sl_arena *arena, struct sl_dynamo_where *ret,
     return set_endpoint((struct sl_str){text, len}, arena, ret, diag);
 }
 
-static int read_names(struct sl_str *rest, struct sl_dynamo_where *ret,
+static int read_names(struct sl_str *rest, struct sl_dynamo_url *ret,
                       struct sl_diag *diag)
 {
     ret->region = cut(rest, "/?");
     if (ret->region.len == 0 || ret->region.len > 32 ||
         !is_of(ret->region, "-"))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "dynamodb:// needs a region; write "
-                         "dynamodb://eu-west-1/TABLE");
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "dynamodb:// needs a region; write "
+                             "dynamodb://eu-west-1/TABLE");
     if (rest->len > 0 && rest->at[0] == '/') {
         *rest = sl_str_from(*rest, 1);
         ret->table = cut(rest, "?");
@@ -167,29 +167,30 @@ static int read_names(struct sl_str *rest, struct sl_dynamo_where *ret,
         ret->table = SL_STR(TABLE);
     if (ret->table.len < TABLE_LEAST || ret->table.len > TABLE_MOST ||
         !is_of(ret->table, "_.-"))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "\"%.*s\" is no name of a table: 3 to 255 letters, "
-                         "digits, '_', '-' or '.'",
-                         SL_STR_ARG(ret->table));
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "\"%.*s\" is no name of a table: 3 to 255 letters, "
+            "digits, '_', '-' or '.'",
+            SL_STR_ARG(ret->table));
     return 0;
 }
 
-int sl_dynamo_where_read(struct sl_str text, struct sl_arena *arena,
-                         struct sl_dynamo_where *ret, struct sl_diag *diag)
+int sl_dynamo_url_read(struct sl_str text, struct sl_arena *arena,
+                       struct sl_dynamo_url *ret, struct sl_diag *diag)
 {
-    struct sl_dynamo_where where = {.profile = SL_STR("PROFILE")};
+    struct sl_dynamo_url where = {.profile = SL_STR("PROFILE")};
     struct sl_str scheme = SL_STR(SCHEME);
     struct sl_str rest;
     int err;
 
     if (text.len < scheme.len || text.len > TEXT_MOST ||
         memcmp(text.at, scheme.at, scheme.len) != 0)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "that is no table; write dynamodb://REGION/TABLE");
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "that is no table; write dynamodb://REGION/TABLE");
     text = sl_str_from(text, scheme.len);
     rest = (struct sl_str){sl_arena_copy(arena, text), text.len};
     if (!rest.at)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
     err = read_names(&rest, &where, diag);
     while (!err && rest.len > 0) {
         rest = sl_str_from(rest, 1); /* '?' or '&' */

@@ -13,7 +13,7 @@
 #include "base/diag.h"
 #include "base/str.h"
 
-struct sl_dynamo_where {
+struct sl_dynamo_url {
     struct sl_str region, table;
     const char *endpoint; /* a URL that ends in '/' */
     struct sl_str host;   /* as its header has it */
@@ -21,8 +21,8 @@ struct sl_dynamo_where {
 };
 
 /* Read one; texts live in `arena`. SLUICE_ECONF with a sentence. */
-SL_MUST_USE int sl_dynamo_where_read(struct sl_str text, struct sl_arena *arena,
-                                     struct sl_dynamo_where *ret,
-                                     struct sl_diag *diag);
+SL_MUST_USE int sl_dynamo_url_read(struct sl_str text, struct sl_arena *arena,
+                                   struct sl_dynamo_url *ret,
+                                   struct sl_diag *diag);
 
 #endif

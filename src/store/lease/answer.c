@@ -7,12 +7,12 @@
 static bool fits(const struct sl_quota_lease *lease, uint64_t cost,
                  uint64_t cap)
 {
-    uint64_t used = sl_lease_used(lease);
+    uint64_t used = sl_quota_lease_used(lease);
 
     return cost == 0 || (used <= cap && cost <= cap - used);
 }
 
-static void deny(struct sl_leased_attempt *a, unsigned i,
+static void deny(struct sl_quota_leases_attempt *a, unsigned i,
                  struct sl_answer *answer)
 {
     const struct sl_quota_lease *lease = &a->keys[i]->lease;
@@ -22,8 +22,8 @@ static void deny(struct sl_leased_attempt *a, unsigned i,
     if (a->refuser != (int)i)
         return;
     /* Not to be had, whoever has it. */
-    if (answer->remaining > sl_lease_unspent(lease))
-        answer->remaining = sl_lease_unspent(lease);
+    if (answer->remaining > sl_quota_lease_unspent(lease))
+        answer->remaining = sl_quota_lease_unspent(lease);
     /* It would fit, if nodes gave back what they have. */
     if (fits(lease, a->take->parts[i].cost, answer->capacity) &&
         answer->retry_in > COMES_BACK)
@@ -31,32 +31,32 @@ static void deny(struct sl_leased_attempt *a, unsigned i,
 }
 
 /* From the cell of this node to the limit of all. */
-static void translate(struct sl_leased_attempt *a, unsigned i)
+static void translate(struct sl_quota_leases_attempt *a, unsigned i)
 {
-    struct sl_take_part *out = &a->take->parts[i];
+    struct sl_store_part *out = &a->take->parts[i];
     struct sl_quota_lease *lease = &a->keys[i]->lease;
     struct sl_answer answer = a->parts[i].answer;
     uint64_t cap = out->limit->capacity, used;
-    bool taken = a->inner.errand == SL_ERRAND_TAKE;
+    bool taken = a->inner.errand == SL_TAKE_OP_TAKE;
 
     if (a->parts[i].limit != out->limit)
-        lease->own = sl_leased_own(&a->parts[i]);
+        lease->own = sl_quota_leases_own(&a->parts[i]);
     if (taken && a->inner.allowed && out->cost > 0)
-        sl_lease_took(lease, out->cost, lease->own, a->take->now);
-    used = sl_lease_used(lease);
+        sl_quota_lease_spent(lease, out->cost, lease->own, a->take->now);
+    used = sl_quota_lease_used(lease);
     answer.limit = out->limit->count;
     answer.capacity = cap;
     answer.remaining = used < cap ? cap - used : 0;
     if (answer.outcome != SL_NEVER && out->cost > cap)
         answer.outcome = SL_NEVER;
     else if (a->refuser == (int)i ||
-             (!taken && a->inner.errand == SL_ERRAND_LOOK &&
+             (!taken && a->inner.errand == SL_TAKE_OP_PEEK &&
               !fits(lease, out->cost, cap)))
         deny(a, i, &answer);
     out->answer = answer;
 }
 
-void sl_leased_answer(struct sl_leased_attempt *a)
+void sl_quota_leases_answer(struct sl_quota_leases_attempt *a)
 {
     struct sl_take *take = a->take;
 
@@ -70,7 +70,7 @@ void sl_leased_answer(struct sl_leased_attempt *a)
         else
             take->parts[i].answer = a->parts[i].answer;
     }
-    if (a->inner.errand != SL_ERRAND_LOOK)
+    if (a->inner.errand != SL_TAKE_OP_PEEK)
         return;
     for (unsigned i = 0; i < a->inner.count; i++)
         if (take->parts[i].answer.outcome != SL_ALLOW)

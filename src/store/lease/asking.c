@@ -15,10 +15,10 @@
 /* Beyond so many keys those whose units are held are forgotten, too. */
 #define HELD_MOST (SL_LEASES_MOST / 4 * 3)
 
-struct sl_leased_errand {
-    struct sl_lease_ask ask; /* first: the two are cast into each other */
-    struct sl_leased *l;
-    struct sl_leased_errand *next; /* of the outbox */
+struct sl_quota_leases_job {
+    struct sl_quota_ask ask; /* first: the two are cast into each other */
+    struct sl_quota_leases *l;
+    struct sl_quota_leases_job *next; /* of the outbox */
     struct sl_hash128 hash;
     uint32_t limit_id;
     unsigned shard;
@@ -45,20 +45,20 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 /* ---- is this node known to live? ---- */
 
-sl_ns sl_leased_steady(struct sl_store *store)
+sl_ns sl_quota_leases_steady(struct sl_store *store)
 {
-    struct sl_leased *l = (struct sl_leased *)store;
+    struct sl_quota_leases *l = (struct sl_quota_leases *)store;
 
     return l->options.steady ? l->options.steady(l->options.ctx)
-                             : sl_clock_up();
+                             : sl_clock_mono();
 }
 
-void sl_leased_seen(struct sl_store *store, sl_ns at)
+void sl_quota_leases_seen(struct sl_store *store, sl_ns at)
 {
-    struct sl_leased *l = (struct sl_leased *)store;
+    struct sl_quota_leases *l = (struct sl_quota_leases *)store;
 
     pthread_mutex_lock(&l->seeing);
-    if (at - atomic_load(&l->seen) > SL_LEASE_TRUST)
+    if (at - atomic_load(&l->seen) > SL_QUOTA_LEASE_TRUST)
         atomic_store(&l->since, at);
     if (at > atomic_load(&l->seen))
         atomic_store(&l->seen, at);
@@ -66,29 +66,31 @@ void sl_leased_seen(struct sl_store *store, sl_ns at)
 }
 
 /* `seen` is read first: whoever finds a new one finds its `since`, too. */
-bool sl_leased_is_sure(struct sl_leased *l, const struct sl_leased_key *k,
-                       sl_ns steady)
+bool sl_quota_leases_is_sure(struct sl_quota_leases *l,
+                             const struct sl_quota_leases_key *k, sl_ns steady)
 {
     sl_ns seen = atomic_load(&l->seen);
 
-    return steady - seen <= SL_LEASE_TRUST && k->sure >= atomic_load(&l->since);
+    return steady - seen <= SL_QUOTA_LEASE_TRUST &&
+           k->sure >= atomic_load(&l->since);
 }
 
 /* Soon: then each question says that it does. */
-static bool is_forgotten(struct sl_leased *l, sl_ns steady)
+static bool is_forgotten(struct sl_quota_leases *l, sl_ns steady)
 {
-    return steady - atomic_load(&l->seen) > SL_LEASE_TRUST / 2;
+    return steady - atomic_load(&l->seen) > SL_QUOTA_LEASE_TRUST / 2;
 }
 
 /* ---- making ---- */
 
-bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
-                       uint64_t give, struct sl_leased_errand **outbox)
+bool sl_quota_leases_prepare(struct sl_quota_leases *l,
+                             const struct sl_quota_leases_need *need,
+                             uint64_t give, struct sl_quota_leases_job **outbox)
 {
-    struct sl_leased_key *k = need->key;
-    size_t size = sizeof(struct sl_leased_errand) + k->scope.len + k->id.len +
-                  k->limit.len;
-    struct sl_leased_errand *e;
+    struct sl_quota_leases_key *k = need->key;
+    size_t size = sizeof(struct sl_quota_leases_job) + k->scope.len +
+                  k->id.len + k->limit.len;
+    struct sl_quota_leases_job *e;
     char *at;
 
     if (k->asking)
@@ -105,7 +107,7 @@ bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
     e->shard = need->shard;
     e->cost = need->cost;
     e->asked = need->steady;
-    e->ask = (struct sl_lease_ask){
+    e->ask = (struct sl_quota_ask){
         .scope = put_text(&at, k->scope),
         .id = put_text(&at, k->id),
         .limit = put_text(&at, k->limit),
@@ -116,7 +118,7 @@ bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
         .least = need->least,
         .ceiling = larger(k->lease.ceiling, k->lease.own),
         .give = give,
-        .has = sl_lease_unspent(&k->lease) > 0,
+        .has = sl_quota_lease_unspent(&k->lease) > 0,
         .lives = give == 0 && is_forgotten(l, need->steady),
     };
     if (need->least > 0) {
@@ -133,10 +135,11 @@ bool sl_leased_prepare(struct sl_leased *l, const struct sl_leased_need *need,
 /* ---- answers ---- */
 
 /* A hold has come to less, or more, or to an end. */
-static void look_again(struct sl_leased *l, struct sl_leased_key *k, sl_ns now)
+static void look_again(struct sl_quota_leases *l, struct sl_quota_leases_key *k,
+                       sl_ns now)
 {
-    struct sl_lender *lender = l->options.lender;
-    struct sl_lease_ask who = {.scope = k->scope,
+    struct sl_quota_lessor *lender = l->options.lender;
+    struct sl_quota_ask who = {.scope = k->scope,
                                .id = k->id,
                                .limit = k->limit,
                                .start = k->lease.start,
@@ -155,20 +158,20 @@ static void look_again(struct sl_leased *l, struct sl_leased_key *k, sl_ns now)
 }
 
 /* Nobody has a use for it: the period is over. */
-static void return_grant(const struct sl_leased_errand *e,
-                         struct sl_leased_key *k,
-                         struct sl_leased_errand **outbox)
+static void return_grant(const struct sl_quota_leases_job *e,
+                         struct sl_quota_leases_key *k,
+                         struct sl_quota_leases_job **outbox)
 {
-    struct sl_leased_key over = {.hash = e->hash,
-                                 .limit_id = e->limit_id,
-                                 .scope = e->ask.scope,
-                                 .id = e->ask.id,
-                                 .limit = e->ask.limit,
-                                 .lease = {.start = e->ask.start}};
-    struct sl_leased_need need = {
+    struct sl_quota_leases_key over = {.hash = e->hash,
+                                       .limit_id = e->limit_id,
+                                       .scope = e->ask.scope,
+                                       .id = e->ask.id,
+                                       .limit = e->ask.limit,
+                                       .lease = {.start = e->ask.start}};
+    struct sl_quota_leases_need need = {
         .key = &over, .shard = e->shard, .now = e->ask.now};
 
-    if (!sl_leased_prepare(e->l, &need, e->ask.terms.granted, outbox))
+    if (!sl_quota_leases_prepare(e->l, &need, e->ask.terms.granted, outbox))
         return;
     if (e->ask.start < k->lease.start) {
         k->aside++;
@@ -178,53 +181,54 @@ static void return_grant(const struct sl_leased_errand *e,
     }
 }
 
-static void land_locked(struct sl_leased_errand *e, struct sl_leased_key *k,
-                        struct sl_leased_errand **outbox)
+static void land_locked(struct sl_quota_leases_job *e,
+                        struct sl_quota_leases_key *k,
+                        struct sl_quota_leases_job **outbox)
 {
     bool same = k->lease.start == e->ask.start;
-    struct sl_lease_wish wish = {.cost = e->cost,
-                                 .least = e->ask.least,
-                                 .cap = e->ask.cap,
-                                 .has = e->ask.has};
+    struct sl_quota_lease_wish wish = {.cost = e->cost,
+                                       .least = e->ask.least,
+                                       .cap = e->ask.cap,
+                                       .has = e->ask.has};
 
     if (same && e->ask.err && e->ask.unsure)
         k->doubtful = true;
     else if (same && e->ask.err)
-        sl_lease_keep(&k->lease, e->ask.give);
+        sl_quota_lease_keep(&k->lease, e->ask.give);
     if (e->ask.err || e->ask.give > 0)
         return;
     if (e->ask.lives)
-        sl_leased_seen(&e->l->store, e->asked);
+        sl_quota_leases_seen(&e->l->store, e->asked);
     if (same) {
         k->doubtful = false;
         k->sure = e->asked;
         look_again(e->l, k, e->ask.now);
     }
     if (same)
-        sl_lease_land(&k->lease, &e->ask.terms, &wish,
-                      sl_leased_steady(&e->l->store));
+        sl_quota_lease_granted(&k->lease, &e->ask.terms, &wish,
+                               sl_quota_leases_steady(&e->l->store));
     else if (e->ask.terms.granted > 0)
         return_grant(e, k, outbox);
     if (same && k->lease.refused_until > 0 && k->unsettled > 0) {
         k->unsettled--;
-        sl_lease_hope(&k->lease);
+        sl_quota_lease_retry(&k->lease);
     }
     if (e->ask.least > 0 && e->ask.terms.granted == 0)
         atomic_fetch_add(&e->l->refused, 1);
 }
 
-static void on_answer(struct sl_lease_ask *ask)
+static void on_answer(struct sl_quota_ask *ask)
 {
-    struct sl_leased_errand *e = (struct sl_leased_errand *)ask;
-    struct sl_leased_errand *outbox = NULL;
-    struct sl_leased_waiter *waiters = NULL;
-    struct sl_leased *l = e->l;
+    struct sl_quota_leases_job *e = (struct sl_quota_leases_job *)ask;
+    struct sl_quota_leases_job *outbox = NULL;
+    struct sl_quota_leases_waiter *waiters = NULL;
+    struct sl_quota_leases *l = e->l;
     struct sl_loop *loop = ask->loop;
-    struct sl_leased_key *k;
+    struct sl_quota_leases_key *k;
 
     atomic_store(&l->away, ask->err != 0);
     pthread_mutex_lock(&l->shards[e->shard].lock);
-    k = sl_leased_again(l, e->shard, e->hash, e->limit_id);
+    k = sl_quota_leases_again(l, e->shard, e->hash, e->limit_id);
     if (k) {
         if (k->aside > 0 && ask->start < k->lease.start)
             k->aside--;
@@ -233,17 +237,18 @@ static void on_answer(struct sl_lease_ask *ask)
         land_locked(e, k, &outbox);
         /* Without the books, what was to be given back may be enough. */
         if (!k->asking || k->about == ask->start)
-            waiters = sl_leased_take_out(k, ask->err != 0);
+            waiters = sl_quota_leases_take_out(k, ask->err != 0);
     }
     pthread_mutex_unlock(&l->shards[e->shard].lock);
     sl_alloc_free(l->alloc, e, e->size);
-    sl_leased_send(outbox, loop);
-    sl_leased_wake(waiters, loop);
+    sl_quota_leases_send(outbox, loop);
+    sl_quota_leases_wake(waiters, loop);
 }
 
-void sl_leased_send(struct sl_leased_errand *outbox, struct sl_loop *loop)
+void sl_quota_leases_send(struct sl_quota_leases_job *outbox,
+                          struct sl_loop *loop)
 {
-    for (struct sl_leased_errand *e = outbox, *next; e; e = next) {
+    for (struct sl_quota_leases_job *e = outbox, *next; e; e = next) {
         next = e->next;
         e->ask.loop = loop;
         e->ask.done = on_answer;
@@ -255,8 +260,8 @@ void sl_leased_send(struct sl_leased_errand *outbox, struct sl_loop *loop)
 /* ---- now and then ---- */
 
 struct beat {
-    struct sl_leased *l;
-    struct sl_leased_errand *outbox;
+    struct sl_quota_leases *l;
+    struct sl_quota_leases_job *outbox;
     sl_ns now, steady;
     bool all;
     bool away; /* nothing goes back; one question finds out if they answer */
@@ -264,7 +269,7 @@ struct beat {
 
 /* Is the key to be forgotten? Not while the books are being asked about it, nor
  * while something that is held may come back, if there is room. */
-static bool is_over(const struct beat *b, const struct sl_leased_key *k)
+static bool is_over(const struct beat *b, const struct sl_quota_leases_key *k)
 {
     return !k->asking && k->aside == 0 && !k->waiting && k->wanted == 0 &&
            !k->doubtful &&
@@ -272,11 +277,11 @@ static bool is_over(const struct beat *b, const struct sl_leased_key *k)
             atomic_load(&b->l->keys) > HELD_MOST);
 }
 
-static bool trim(void *ctx, struct sl_leased_key *k)
+static bool trim(void *ctx, struct sl_quota_leases_key *k)
 {
     struct beat *b = ctx;
     bool idle = b->all || !k->touched;
-    struct sl_leased_need need = {
+    struct sl_quota_leases_need need = {
         .key = k,
         .shard = (unsigned)(k->hash.hi % SHARDS),
         .now = b->now,
@@ -291,62 +296,65 @@ static bool trim(void *ctx, struct sl_leased_key *k)
         return false;
     if (b->away) {
         if (!b->outbox)
-            (void)!sl_leased_prepare(b->l, &need, 0, &b->outbox);
+            (void)!sl_quota_leases_prepare(b->l, &need, 0, &b->outbox);
         return false;
     }
     if (k->doubtful && !b->all) {
-        (void)!sl_leased_prepare(b->l, &need, 0, &b->outbox);
+        (void)!sl_quota_leases_prepare(b->l, &need, 0, &b->outbox);
         return false;
     }
-    units = sl_lease_trim(&k->lease, idle);
+    units = sl_quota_lease_surplus(&k->lease, idle);
     k->touched = false;
     if (units == 0)
         return idle && is_over(b, k);
-    if (!sl_leased_prepare(b->l, &need, units, &b->outbox))
-        sl_lease_keep(&k->lease, units);
+    if (!sl_quota_leases_prepare(b->l, &need, units, &b->outbox))
+        sl_quota_lease_keep(&k->lease, units);
     return false;
 }
 
-void sl_leased_beat(struct sl_store *store, struct sl_loop *loop, sl_ns now)
+void sl_quota_leases_heartbeat(struct sl_store *store, struct sl_loop *loop,
+                               sl_ns now)
 {
-    struct beat b = {.l = (struct sl_leased *)store,
+    struct beat b = {.l = (struct sl_quota_leases *)store,
                      .now = now,
-                     .steady = sl_leased_steady(store)};
+                     .steady = sl_quota_leases_steady(store)};
 
     b.away = atomic_load(&b.l->away);
-    sl_leased_each(b.l, trim, &b);
-    sl_leased_send(b.outbox, loop);
+    sl_quota_leases_each(b.l, trim, &b);
+    sl_quota_leases_send(b.outbox, loop);
 }
 
-void sl_leased_drain(struct sl_store *store, struct sl_loop *loop, sl_ns now)
+void sl_quota_leases_drain(struct sl_store *store, struct sl_loop *loop,
+                           sl_ns now)
 {
-    struct beat b = {.l = (struct sl_leased *)store,
+    struct beat b = {.l = (struct sl_quota_leases *)store,
                      .now = now,
-                     .steady = sl_leased_steady(store),
+                     .steady = sl_quota_leases_steady(store),
                      .all = true};
 
-    sl_leased_each(b.l, trim, &b);
-    sl_leased_send(b.outbox, loop);
+    sl_quota_leases_each(b.l, trim, &b);
+    sl_quota_leases_send(b.outbox, loop);
 }
 
 /* ---- counts ---- */
 
-static bool add_up(void *ctx, struct sl_leased_key *k)
+static bool add_up(void *ctx, struct sl_quota_leases_key *k)
 {
-    *(uint64_t *)ctx += sl_lease_unspent(&k->lease);
+    *(uint64_t *)ctx += sl_quota_lease_unspent(&k->lease);
     return false;
 }
 
-void sl_leased_count(struct sl_store *store, struct sl_leased_counts *ret)
+void sl_quota_leases_count(struct sl_store *store,
+                           struct sl_quota_leases_counts *ret)
 {
-    struct sl_leased *l = (struct sl_leased *)store;
+    struct sl_quota_leases *l = (struct sl_quota_leases *)store;
 
-    *ret = (struct sl_leased_counts){
+    *ret = (struct sl_quota_leases_counts){
         .asked = atomic_load(&l->asked),
         .waited = atomic_load(&l->waited),
         .refused = atomic_load(&l->refused),
         .failed = atomic_load(&l->failed),
         .keys = atomic_load(&l->keys),
     };
-    sl_leased_each(l, add_up, &ret->unspent);
+    sl_quota_leases_each(l, add_up, &ret->unspent);
 }

@@ -6,29 +6,32 @@
 
 #define ID_MOST 4096
 
-static struct sl_leased_key **row_of(const struct sl_leased *l, unsigned shard,
-                                     struct sl_hash128 hash)
+static struct sl_quota_leases_key **
+row_of(const struct sl_quota_leases *l, unsigned shard, struct sl_hash128 hash)
 {
-    const struct sl_leased_shard *s = &l->shards[shard];
+    const struct sl_quota_leases_shard *s = &l->shards[shard];
 
     return &s->rows[hash.lo & (s->row_count - 1)];
 }
 
-struct sl_leased_place sl_leased_place(const struct sl_leased *l,
-                                       const struct sl_take_part *part)
+struct sl_quota_leases_place
+sl_quota_leases_place(const struct sl_quota_leases *l,
+                      const struct sl_store_part *part)
 {
-    struct sl_leased_place place = {
-        .hash = sl_table_print(&part->of->table, part->key)};
+    struct sl_quota_leases_place place = {
+        .hash = sl_table_fingerprint(&part->of->table, part->key)};
 
     place.shard = (unsigned)(place.hash.hi % SHARDS);
     __builtin_prefetch(&l->shards[place.shard]);
     return place;
 }
 
-struct sl_leased_key *sl_leased_again(struct sl_leased *l, unsigned shard,
-                                      struct sl_hash128 hash, uint32_t limit_id)
+struct sl_quota_leases_key *sl_quota_leases_again(struct sl_quota_leases *l,
+                                                  unsigned shard,
+                                                  struct sl_hash128 hash,
+                                                  uint32_t limit_id)
 {
-    struct sl_leased_key *k = *row_of(l, shard, hash);
+    struct sl_quota_leases_key *k = *row_of(l, shard, hash);
 
     while (k && (k->limit_id != limit_id || k->hash.lo != hash.lo ||
                  k->hash.hi != hash.hi))
@@ -36,11 +39,13 @@ struct sl_leased_key *sl_leased_again(struct sl_leased *l, unsigned shard,
     return k;
 }
 
-struct sl_leased_key *sl_leased_find(struct sl_leased *l,
-                                     const struct sl_leased_place *place,
-                                     const struct sl_take_part *part)
+struct sl_quota_leases_key *
+sl_quota_leases_find(struct sl_quota_leases *l,
+                     const struct sl_quota_leases_place *place,
+                     const struct sl_store_part *part)
 {
-    return sl_leased_again(l, place->shard, place->hash, part->of->table.id);
+    return sl_quota_leases_again(l, place->shard, place->hash,
+                                 part->of->table.id);
 }
 
 static struct sl_str put_text(char **at, struct sl_str text)
@@ -53,11 +58,14 @@ static struct sl_str put_text(char **at, struct sl_str text)
     return copy;
 }
 
-static struct sl_leased_key *new_key(struct sl_leased *l, struct sl_str scope,
-                                     struct sl_str id, struct sl_str limit)
+static struct sl_quota_leases_key *new_key(struct sl_quota_leases *l,
+                                           struct sl_str scope,
+                                           struct sl_str id,
+                                           struct sl_str limit)
 {
-    size_t size = sizeof(struct sl_leased_key) + scope.len + id.len + limit.len;
-    struct sl_leased_key *k = sl_alloc_new(l->alloc, size);
+    size_t size =
+        sizeof(struct sl_quota_leases_key) + scope.len + id.len + limit.len;
+    struct sl_quota_leases_key *k = sl_alloc_new(l->alloc, size);
     char *at;
 
     if (!k)
@@ -74,19 +82,19 @@ static struct sl_leased_key *new_key(struct sl_leased *l, struct sl_str scope,
 
 /* As many rows as keys, so that few keys need few lines of the cache. Without
  * memory they stay as they are, and are longer. */
-static void grow(struct sl_leased *l, struct sl_leased_shard *s)
+static void grow(struct sl_quota_leases *l, struct sl_quota_leases_shard *s)
 {
     unsigned count = 2 * s->row_count, old_count = s->row_count;
-    struct sl_leased_key **old = s->rows;
-    struct sl_leased_key **rows =
-        sl_alloc_new(l->alloc, count * sizeof(struct sl_leased_key *));
+    struct sl_quota_leases_key **old = s->rows;
+    struct sl_quota_leases_key **rows =
+        sl_alloc_new(l->alloc, count * sizeof(struct sl_quota_leases_key *));
 
     if (!rows)
         return;
-    memset(rows, 0, count * sizeof(struct sl_leased_key *));
+    memset(rows, 0, count * sizeof(struct sl_quota_leases_key *));
     for (unsigned i = 0; i < old_count; i++)
-        for (struct sl_leased_key *k = old[i], *next; k; k = next) {
-            struct sl_leased_key **row = &rows[k->hash.lo & (count - 1)];
+        for (struct sl_quota_leases_key *k = old[i], *next; k; k = next) {
+            struct sl_quota_leases_key **row = &rows[k->hash.lo & (count - 1)];
 
             next = k->next;
             k->next = *row;
@@ -96,14 +104,14 @@ static void grow(struct sl_leased *l, struct sl_leased_shard *s)
     s->row_count = count;
     if (old != s->few)
         sl_alloc_free(l->alloc, old,
-                      old_count * sizeof(struct sl_leased_key *));
+                      old_count * sizeof(struct sl_quota_leases_key *));
 }
 
-static void add_key(struct sl_leased *l, unsigned shard,
-                    struct sl_leased_key *k)
+static void add_key(struct sl_quota_leases *l, unsigned shard,
+                    struct sl_quota_leases_key *k)
 {
-    struct sl_leased_shard *s = &l->shards[shard];
-    struct sl_leased_key **row;
+    struct sl_quota_leases_shard *s = &l->shards[shard];
+    struct sl_quota_leases_key **row;
 
     if (s->keys++ >= s->row_count)
         grow(l, s);
@@ -113,11 +121,12 @@ static void add_key(struct sl_leased *l, unsigned shard,
     atomic_fetch_add(&l->keys, 1);
 }
 
-struct sl_leased_key *sl_leased_add(struct sl_leased *l,
-                                    const struct sl_leased_place *place,
-                                    const struct sl_take_part *part)
+struct sl_quota_leases_key *
+sl_quota_leases_add(struct sl_quota_leases *l,
+                    const struct sl_quota_leases_place *place,
+                    const struct sl_store_part *part)
 {
-    struct sl_leased_key *k = NULL;
+    struct sl_quota_leases_key *k = NULL;
     struct sl_str scope;
     struct sl_buf id;
 
@@ -137,13 +146,14 @@ struct sl_leased_key *sl_leased_add(struct sl_leased *l,
 
 /* ---- all of them ---- */
 
-static void visit_row(struct sl_leased *l, struct sl_leased_shard *shard,
-                      unsigned row, sl_leased_f *f, void *ctx)
+static void visit_row(struct sl_quota_leases *l,
+                      struct sl_quota_leases_shard *shard, unsigned row,
+                      sl_quota_leases_f *f, void *ctx)
 {
-    struct sl_leased_key **at = &shard->rows[row];
+    struct sl_quota_leases_key **at = &shard->rows[row];
 
     while (*at) {
-        struct sl_leased_key *k = *at;
+        struct sl_quota_leases_key *k = *at;
 
         if (!f(ctx, k)) {
             at = &k->next;
@@ -156,10 +166,11 @@ static void visit_row(struct sl_leased *l, struct sl_leased_shard *shard,
     }
 }
 
-void sl_leased_each(struct sl_leased *l, sl_leased_f *f, void *ctx)
+void sl_quota_leases_each(struct sl_quota_leases *l, sl_quota_leases_f *f,
+                          void *ctx)
 {
     for (unsigned i = 0; i < SHARDS; i++) {
-        struct sl_leased_shard *shard = &l->shards[i];
+        struct sl_quota_leases_shard *shard = &l->shards[i];
 
         pthread_mutex_lock(&shard->lock);
         for (unsigned row = 0; row < shard->row_count; row++)
@@ -170,10 +181,10 @@ void sl_leased_each(struct sl_leased *l, sl_leased_f *f, void *ctx)
 
 /* ---- life ---- */
 
-#define ALIGN      _Alignof(struct sl_leased_shard)
-#define SHARD_PART (SHARDS * sizeof(struct sl_leased_shard) + ALIGN)
+#define ALIGN      _Alignof(struct sl_quota_leases_shard)
+#define SHARD_PART (SHARDS * sizeof(struct sl_quota_leases_shard) + ALIGN)
 
-int sl_leased_make_shards(struct sl_leased *l)
+int sl_quota_leases_make_shards(struct sl_quota_leases *l)
 {
     char *at = sl_alloc_new(l->alloc, SHARD_PART);
 
@@ -187,29 +198,29 @@ int sl_leased_make_shards(struct sl_leased *l)
     for (unsigned i = 0; i < SHARDS; i++) {
         pthread_mutex_init(&l->shards[i].lock, NULL);
         l->shards[i].rows = l->shards[i].few;
-        l->shards[i].row_count = SL_LEASED_FEW;
+        l->shards[i].row_count = SL_QUOTA_LEASES_FEW;
     }
     return 0;
 }
 
-static bool always(void *ctx, struct sl_leased_key *key)
+static bool always(void *ctx, struct sl_quota_leases_key *key)
 {
     (void)ctx;
     (void)key;
     return true;
 }
 
-void sl_leased_free_shards(struct sl_leased *l)
+void sl_quota_leases_free_shards(struct sl_quota_leases *l)
 {
     if (!l->piece)
         return;
-    sl_leased_each(l, always, NULL);
+    sl_quota_leases_each(l, always, NULL);
     for (unsigned i = 0; i < SHARDS; i++) {
-        struct sl_leased_shard *s = &l->shards[i];
+        struct sl_quota_leases_shard *s = &l->shards[i];
 
         if (s->rows != s->few)
             sl_alloc_free(l->alloc, s->rows,
-                          s->row_count * sizeof(struct sl_leased_key *));
+                          s->row_count * sizeof(struct sl_quota_leases_key *));
         pthread_mutex_destroy(&s->lock);
     }
     pthread_mutex_destroy(&l->seeing);

@@ -10,21 +10,21 @@
 /* For so long the books need not be asked again after they had nothing. */
 #define REFUSED (100 * SL_MS)
 
-void sl_lease_begin(struct sl_quota_lease *l, sl_ns start, sl_ns end,
-                    uint64_t own)
+void sl_quota_lease_begin(struct sl_quota_lease *l, sl_ns start, sl_ns end,
+                          uint64_t own)
 {
     *l = (struct sl_quota_lease){
         .start = start, .end = end, .base = own, .ceiling = own, .own = own};
 }
 
-uint64_t sl_lease_used(const struct sl_quota_lease *l)
+uint64_t sl_quota_lease_used(const struct sl_quota_lease *l)
 {
     int64_t used = l->others + (int64_t)l->own - (int64_t)l->base;
 
     return used > 0 ? (uint64_t)used : 0;
 }
 
-uint64_t sl_lease_room(const struct sl_quota_lease *l, uint64_t cap)
+uint64_t sl_quota_lease_room(const struct sl_quota_lease *l, uint64_t cap)
 {
     int64_t most = (int64_t)l->base + (int64_t)cap - l->others;
 
@@ -33,7 +33,7 @@ uint64_t sl_lease_room(const struct sl_quota_lease *l, uint64_t cap)
     return (uint64_t)most < l->ceiling ? (uint64_t)most : l->ceiling;
 }
 
-uint64_t sl_lease_unspent(const struct sl_quota_lease *l)
+uint64_t sl_quota_lease_unspent(const struct sl_quota_lease *l)
 {
     return l->ceiling > l->own ? l->ceiling - l->own : 0;
 }
@@ -56,8 +56,8 @@ static uint64_t demand(const struct sl_quota_lease *l)
     return l->taken > l->before ? l->taken : l->before;
 }
 
-void sl_lease_took(struct sl_quota_lease *l, uint64_t cost, uint64_t own,
-                   sl_ns now)
+void sl_quota_lease_spent(struct sl_quota_lease *l, uint64_t cost, uint64_t own,
+                          sl_ns now)
 {
     tick(l, now);
     l->taken = sl_add_sat(l->taken, cost);
@@ -70,8 +70,8 @@ static uint64_t shortage(const struct sl_quota_lease *l, uint64_t cost)
     return sl_sub_floor(sl_add_sat(l->own, cost), l->ceiling);
 }
 
-uint64_t sl_lease_want(const struct sl_quota_lease *l, uint64_t cost,
-                       uint64_t *ret_least)
+uint64_t sl_quota_lease_shortfall(const struct sl_quota_lease *l, uint64_t cost,
+                                  uint64_t *ret_least)
 {
     uint64_t want = 2 * demand(l);
 
@@ -84,9 +84,10 @@ uint64_t sl_lease_want(const struct sl_quota_lease *l, uint64_t cost,
 }
 
 /* Half a second's worth. */
-bool sl_lease_is_low(const struct sl_quota_lease *l)
+bool sl_quota_lease_is_low(const struct sl_quota_lease *l)
 {
-    return l->known && demand(l) > FIRST && sl_lease_unspent(l) < demand(l) / 2;
+    return l->known && demand(l) > FIRST &&
+           sl_quota_lease_unspent(l) < demand(l) / 2;
 }
 
 /* ---- answers ---- */
@@ -103,8 +104,8 @@ static bool is_beyond(const struct sl_quota_lease *l, uint64_t cost,
 /* They have refused the least that was asked for. Whoever misses less by now
  * asks again. */
 static void note_refusal(struct sl_quota_lease *l,
-                         const struct sl_lease_terms *terms,
-                         const struct sl_lease_wish *wish, sl_ns at)
+                         const struct sl_quota_lease_terms *terms,
+                         const struct sl_quota_lease_wish *wish, sl_ns at)
 {
     bool beyond = wish->cost > 0 && is_beyond(l, wish->cost, wish->cap);
 
@@ -118,8 +119,9 @@ static void note_refusal(struct sl_quota_lease *l,
     l->refused_cap = wish->cap;
 }
 
-void sl_lease_land(struct sl_quota_lease *l, const struct sl_lease_terms *terms,
-                   const struct sl_lease_wish *wish, sl_ns at)
+void sl_quota_lease_granted(struct sl_quota_lease *l,
+                            const struct sl_quota_lease_terms *terms,
+                            const struct sl_quota_lease_wish *wish, sl_ns at)
 {
     l->known = true;
     l->base = terms->there ? terms->base : l->own;
@@ -128,8 +130,8 @@ void sl_lease_land(struct sl_quota_lease *l, const struct sl_lease_terms *terms,
     note_refusal(l, terms, wish, at);
 }
 
-bool sl_lease_is_refused(const struct sl_quota_lease *l, uint64_t cost,
-                         uint64_t cap, sl_ns at)
+bool sl_quota_lease_is_refused(const struct sl_quota_lease *l, uint64_t cost,
+                               uint64_t cap, sl_ns at)
 {
     if (at >= l->refused_until || cap > l->refused_cap)
         return false;
@@ -138,12 +140,12 @@ bool sl_lease_is_refused(const struct sl_quota_lease *l, uint64_t cost,
     return shortage(l, cost) >= l->refused_least;
 }
 
-void sl_lease_hope(struct sl_quota_lease *l)
+void sl_quota_lease_retry(struct sl_quota_lease *l)
 {
     l->refused_until = 0;
 }
 
-void sl_lease_reset(struct sl_quota_lease *l, uint64_t own)
+void sl_quota_lease_reset(struct sl_quota_lease *l, uint64_t own)
 {
     l->own = own;
     l->others = (int64_t)l->base - (int64_t)own;
@@ -152,9 +154,9 @@ void sl_lease_reset(struct sl_quota_lease *l, uint64_t own)
 
 /* ---- giving back ---- */
 
-uint64_t sl_lease_trim(struct sl_quota_lease *l, bool idle)
+uint64_t sl_quota_lease_surplus(struct sl_quota_lease *l, bool idle)
 {
-    uint64_t unspent = sl_lease_unspent(l);
+    uint64_t unspent = sl_quota_lease_unspent(l);
     uint64_t keep = idle ? 0 : 2 * demand(l);
 
     /* A little too much is not worth a write. */
@@ -164,13 +166,13 @@ uint64_t sl_lease_trim(struct sl_quota_lease *l, bool idle)
     return unspent - keep;
 }
 
-void sl_lease_keep(struct sl_quota_lease *l, uint64_t units)
+void sl_quota_lease_keep(struct sl_quota_lease *l, uint64_t units)
 {
     l->ceiling = sl_add_sat(l->ceiling, units);
 }
 
-uint64_t sl_lease_left(uint64_t base, uint64_t spent, uint64_t leased,
-                       uint64_t own)
+uint64_t sl_quota_lease_left(uint64_t base, uint64_t spent, uint64_t leased,
+                             uint64_t own)
 {
     uint64_t ceiling = base + spent + leased;
     uint64_t left = ceiling > own ? ceiling - own : 0;

@@ -50,7 +50,7 @@ struct sl_quota_lease {
 };
 
 /* What the books answer. */
-struct sl_lease_terms {
+struct sl_quota_lease_terms {
     bool there; /* something is leased to this node; else what it thought it
                  * had was used up, or released by an operator */
     uint64_t granted;
@@ -61,33 +61,33 @@ struct sl_lease_terms {
 };
 
 /* Another period, or the first: nothing is leased, and the cell has `own`. */
-void sl_lease_begin(struct sl_quota_lease *lease, sl_ns start, sl_ns end,
-                    uint64_t own);
+void sl_quota_lease_begin(struct sl_quota_lease *lease, sl_ns start, sl_ns end,
+                          uint64_t own);
 
 /* How far the cell may go, where all together may use `cap`. */
-uint64_t sl_lease_room(const struct sl_quota_lease *lease, uint64_t cap);
+uint64_t sl_quota_lease_room(const struct sl_quota_lease *lease, uint64_t cap);
 
 /* What is known to be used, by all. */
-uint64_t sl_lease_used(const struct sl_quota_lease *lease);
+uint64_t sl_quota_lease_used(const struct sl_quota_lease *lease);
 
 /* What may still be taken from it. */
-uint64_t sl_lease_unspent(const struct sl_quota_lease *lease);
+uint64_t sl_quota_lease_unspent(const struct sl_quota_lease *lease);
 
 /* The cell has come to `own` by a take of `cost` at `now`. */
-void sl_lease_took(struct sl_quota_lease *lease, uint64_t cost, uint64_t own,
-                   sl_ns now);
+void sl_quota_lease_spent(struct sl_quota_lease *lease, uint64_t cost,
+                          uint64_t own, sl_ns now);
 
 /* What to ask the books for, so that `cost` more can be taken: at least
  * *ret_least. 0: there is enough; whether all together may is another
  * question. */
-uint64_t sl_lease_want(const struct sl_quota_lease *lease, uint64_t cost,
-                       uint64_t *ret_least);
+uint64_t sl_quota_lease_shortfall(const struct sl_quota_lease *lease,
+                                  uint64_t cost, uint64_t *ret_least);
 
 /* Is so little left that more should be asked for now, before it is needed? */
-bool sl_lease_is_low(const struct sl_quota_lease *lease);
+bool sl_quota_lease_is_low(const struct sl_quota_lease *lease);
 
 /* What the books were asked. */
-struct sl_lease_wish {
+struct sl_quota_lease_wish {
     uint64_t cost;  /* to be taken; 0: nobody waits for it */
     uint64_t least; /* of what is missing for it, or will be; 0: nothing */
     uint64_t cap;
@@ -96,31 +96,31 @@ struct sl_lease_wish {
 
 /* The books have answered, at the steady time `at`: they know how far the cell
  * may go, also if an earlier answer was lost. Nothing else is on its way. */
-void sl_lease_land(struct sl_quota_lease *lease,
-                   const struct sl_lease_terms *terms,
-                   const struct sl_lease_wish *wish, sl_ns at);
+void sl_quota_lease_granted(struct sl_quota_lease *lease,
+                            const struct sl_quota_lease_terms *terms,
+                            const struct sl_quota_lease_wish *wish, sl_ns at);
 
 /* `cost` does not fit. Need they not be asked for what is missing? */
-bool sl_lease_is_refused(const struct sl_quota_lease *lease, uint64_t cost,
-                         uint64_t cap, sl_ns at);
+bool sl_quota_lease_is_refused(const struct sl_quota_lease *lease,
+                               uint64_t cost, uint64_t cap, sl_ns at);
 
 /* All that was used, was not; the cell has `own`. What is leased stays. */
-void sl_lease_reset(struct sl_quota_lease *lease, uint64_t own);
+void sl_quota_lease_reset(struct sl_quota_lease *lease, uint64_t own);
 
 /* Others may have given something back. */
-void sl_lease_hope(struct sl_quota_lease *lease);
+void sl_quota_lease_retry(struct sl_quota_lease *lease);
 
 /* Take out what is not needed soon, so that it can be given back: of an idle
  * one all of it. */
-uint64_t sl_lease_trim(struct sl_quota_lease *lease, bool idle);
+uint64_t sl_quota_lease_surplus(struct sl_quota_lease *lease, bool idle);
 
 /* It is not given back. */
-void sl_lease_keep(struct sl_quota_lease *lease, uint64_t units);
+void sl_quota_lease_keep(struct sl_quota_lease *lease, uint64_t units);
 
 /* ---- a node that comes back ---- */
 
 /* Of `leased` units, how many were not taken, if the cell has `own`. */
-uint64_t sl_lease_left(uint64_t base, uint64_t spent, uint64_t leased,
-                       uint64_t own);
+uint64_t sl_quota_lease_left(uint64_t base, uint64_t spent, uint64_t leased,
+                             uint64_t own);
 
 #endif

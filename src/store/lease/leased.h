@@ -22,8 +22,8 @@
  *
  * Any thread may take; each key has a lock while it is decided.
  */
-#ifndef SL_LEASED_H
-#define SL_LEASED_H
+#ifndef SL_QUOTA_LEASES_H
+#define SL_QUOTA_LEASES_H
 
 #include <stdatomic.h>
 
@@ -34,7 +34,7 @@
 #define SL_LEASES_MOST 65536 /* keys at a time; a take of another one fails */
 
 /* One question to the books. */
-struct sl_lease_ask {
+struct sl_quota_ask {
     /* Texts live until done(). */
     struct sl_str scope, id, limit;
     sl_ns start;          /* of the period */
@@ -48,59 +48,64 @@ struct sl_lease_ask {
                            * is no new one before this has been told */
     bool lives;           /* the books are to know that this node lives */
     struct sl_loop *loop; /* where done() is called */
-    void (*done)(struct sl_lease_ask *ask);
+    void (*done)(struct sl_quota_ask *ask);
 
     int err;     /* out: 0 or SLUICE_ESTORE... */
     bool unsure; /* ...and nobody knows whether it was done */
-    struct sl_lease_terms terms;
+    struct sl_quota_lease_terms terms;
 };
 
 /* Who keeps the books. */
-struct sl_lender {
+struct sl_quota_lessor {
     /* Never waits; done() is called once, perhaps before it returns. */
-    void (*ask)(struct sl_lender *lender, struct sl_lease_ask *ask);
+    void (*ask)(struct sl_quota_lessor *lender, struct sl_quota_ask *ask);
     /* What the books call whoever the part belongs to: its scope is borrowed
      * from the part, its id is appended to `id`. False: it has no name. */
-    bool (*name)(struct sl_lender *lender, const struct sl_take_part *part,
-                 struct sl_str *scope, struct sl_buf *id);
+    bool (*name)(struct sl_quota_lessor *lender,
+                 const struct sl_store_part *part, struct sl_str *scope,
+                 struct sl_buf *id);
     /* What the cell of this node has; or NULL: nobody knows. False: there is
      * none. */
-    bool (*own)(struct sl_lender *lender, const struct sl_lease_ask *who,
+    bool (*own)(struct sl_quota_lessor *lender, const struct sl_quota_ask *who,
                 uint64_t *ret);
 };
 
-struct sl_leased_options {
+struct sl_quota_leases_options {
     struct sl_store *store; /* taken over: closed with this one */
-    struct sl_lender *lender;
+    struct sl_quota_lessor *lender;
     const struct sl_alloc *alloc;
     sl_ns patience; /* how long a take waits that says nothing itself */
-    sl_ns (*steady)(void *ctx); /* sl_leased_steady(); NULL: the machine says */
+    sl_ns (*steady)(
+        void *ctx); /* sl_quota_leases_steady(); NULL: the machine says */
     void *ctx;
 };
 
 /* On failure (SLUICE_ENOMEM) the store is still the caller's. */
-SL_MUST_USE int sl_leased_open(const struct sl_leased_options *options,
-                               struct sl_store **ret);
+SL_MUST_USE int
+sl_quota_leases_open(const struct sl_quota_leases_options *options,
+                     struct sl_store **ret);
 
 /* Once a second, on a loop: what is not needed goes back. */
-void sl_leased_beat(struct sl_store *store, struct sl_loop *loop, sl_ns now);
+void sl_quota_leases_heartbeat(struct sl_store *store, struct sl_loop *loop,
+                               sl_ns now);
 
 /* Now, on a clock that is never set and does not stand still while the machine
  * sleeps. It is read anew for every take, not once per turn of a loop: between
  * two takes of one turn a process may be stopped for any time. */
-sl_ns sl_leased_steady(struct sl_store *store);
+sl_ns sl_quota_leases_steady(struct sl_store *store);
 
 /* The books know that this node lived at the steady time `at`. Nobody releases
- * what it has for SL_LEASE_ALIVE after that; so it goes on using what it has
- * for SL_LEASE_TRUST, and then asks first. */
-#define SL_LEASE_ALIVE (10 * SL_S)
-#define SL_LEASE_TRUST (5 * SL_S) /* clocks may differ by the rest */
-void sl_leased_seen(struct sl_store *store, sl_ns at);
+ * what it has for SL_QUOTA_LEASE_ALIVE after that; so it goes on using what it
+ * has for SL_QUOTA_LEASE_TRUST, and then asks first. */
+#define SL_QUOTA_LEASE_ALIVE (10 * SL_S)
+#define SL_QUOTA_LEASE_TRUST (5 * SL_S) /* clocks may differ by the rest */
+void sl_quota_leases_seen(struct sl_store *store, sl_ns at);
 
 /* It ends: everything goes back. Nobody takes any more. */
-void sl_leased_drain(struct sl_store *store, struct sl_loop *loop, sl_ns now);
+void sl_quota_leases_drain(struct sl_store *store, struct sl_loop *loop,
+                           sl_ns now);
 
-struct sl_leased_counts {
+struct sl_quota_leases_counts {
     uint64_t asked;   /* questions to the books */
     uint64_t waited;  /* takes that waited for an answer */
     uint64_t refused; /* answers that there is nothing left */
@@ -108,6 +113,7 @@ struct sl_leased_counts {
     uint64_t keys;    /* that have a lease now */
     uint64_t unspent; /* units that are leased now, and not taken */
 };
-void sl_leased_count(struct sl_store *store, struct sl_leased_counts *ret);
+void sl_quota_leases_count(struct sl_store *store,
+                           struct sl_quota_leases_counts *ret);
 
 #endif

@@ -5,7 +5,7 @@
  * and try again. Who is still short then asks for himself, and for those who
  * wait behind him.
  *
- *     sl_leased_wait --> key->waiting --take_out--> wake --> tries again
+ *     sl_quota_leases_wait --> key->waiting --take_out--> wake --> tries again
  *                             |                       |
  *                             +-- on_late: too late --+--> tries blindly
  *
@@ -23,9 +23,10 @@
 /* Whoever was late while he was being woken. */
 #define LATER (10 * SL_MS)
 
-struct sl_leased_waiter {
-    struct sl_leased_waiter *next; /* of the key; later, of those to be woken */
-    struct sl_leased *l;
+struct sl_quota_leases_waiter {
+    struct sl_quota_leases_waiter
+        *next; /* of the key; later, of those to be woken */
+    struct sl_quota_leases *l;
     struct sl_take *take;
     struct sl_timer *timer; /* or NULL */
     struct sl_hash128 hash;
@@ -37,18 +38,19 @@ struct sl_leased_waiter {
     bool blind; /* the books did not answer, or too late */
 };
 
-static void put_last(struct sl_leased_key *k, struct sl_leased_waiter *w)
+static void put_last(struct sl_quota_leases_key *k,
+                     struct sl_quota_leases_waiter *w)
 {
     w->next = NULL;
     *k->waiting_end = w;
     k->waiting_end = &w->next;
 }
 
-static void unlink_locked(struct sl_leased_waiter *w)
+static void unlink_locked(struct sl_quota_leases_waiter *w)
 {
-    struct sl_leased_key *k =
-        sl_leased_again(w->l, w->shard, w->hash, w->limit_id);
-    struct sl_leased_waiter **at = k ? &k->waiting : NULL;
+    struct sl_quota_leases_key *k =
+        sl_quota_leases_again(w->l, w->shard, w->hash, w->limit_id);
+    struct sl_quota_leases_waiter **at = k ? &k->waiting : NULL;
 
     while (at && *at && *at != w)
         at = &(*at)->next;
@@ -59,25 +61,25 @@ static void unlink_locked(struct sl_leased_waiter *w)
         k->waiting_end = at;
 }
 
-struct sl_leased_waiter *sl_leased_wait(struct sl_leased *l,
-                                        const struct sl_leased_need *need,
-                                        struct sl_take *take, unsigned tries,
-                                        sl_ns until)
+struct sl_quota_leases_waiter *
+sl_quota_leases_wait(struct sl_quota_leases *l,
+                     const struct sl_quota_leases_need *need,
+                     struct sl_take *take, unsigned tries, sl_ns until)
 {
-    struct sl_leased_waiter *w = NULL;
+    struct sl_quota_leases_waiter *w = NULL;
 
     if (atomic_load(&l->waiting) < WAITING_MOST)
         w = sl_alloc_new(l->alloc, sizeof(*w));
     if (!w)
         return NULL;
-    *w = (struct sl_leased_waiter){.l = l,
-                                   .take = take,
-                                   .hash = need->key->hash,
-                                   .limit_id = need->key->limit_id,
-                                   .shard = need->shard,
-                                   .tries = tries,
-                                   .until = until,
-                                   .cost = need->cost};
+    *w = (struct sl_quota_leases_waiter){.l = l,
+                                         .take = take,
+                                         .hash = need->key->hash,
+                                         .limit_id = need->key->limit_id,
+                                         .shard = need->shard,
+                                         .tries = tries,
+                                         .until = until,
+                                         .cost = need->cost};
     put_last(need->key, w);
     need->key->wanted = sl_add_sat(need->key->wanted, w->cost);
     atomic_fetch_add(&l->waiting, 1);
@@ -88,13 +90,13 @@ struct sl_leased_waiter *sl_leased_wait(struct sl_leased *l,
 /* ---- trying again ---- */
 
 /* It no longer counts among those who wait. */
-static void leave(struct sl_leased_waiter *w)
+static void leave(struct sl_quota_leases_waiter *w)
 {
-    struct sl_leased_shard *shard = &w->l->shards[w->shard];
-    struct sl_leased_key *k;
+    struct sl_quota_leases_shard *shard = &w->l->shards[w->shard];
+    struct sl_quota_leases_key *k;
 
     pthread_mutex_lock(&shard->lock);
-    k = sl_leased_again(w->l, w->shard, w->hash, w->limit_id);
+    k = sl_quota_leases_again(w->l, w->shard, w->hash, w->limit_id);
     if (k)
         k->wanted = sl_sub_floor(k->wanted, w->cost);
     pthread_mutex_unlock(&shard->lock);
@@ -102,8 +104,8 @@ static void leave(struct sl_leased_waiter *w)
 
 static void on_wake(void *ctx)
 {
-    struct sl_leased_waiter *w = ctx;
-    struct sl_leased *l = w->l;
+    struct sl_quota_leases_waiter *w = ctx;
+    struct sl_quota_leases *l = w->l;
     struct sl_take *take = w->take;
     unsigned tries = w->tries + 1;
     sl_ns until = w->until;
@@ -113,15 +115,15 @@ static void on_wake(void *ctx)
     sl_timer_free(w->timer);
     atomic_fetch_sub(&l->waiting, 1);
     sl_alloc_free(l->alloc, w, sizeof(*w));
-    sl_leased_try(l, take, tries, until, blind);
+    sl_quota_leases_try(l, take, tries, until, blind);
 }
 
 /* Too late, on the take's own thread. Whoever was taken out is woken soon; or
  * was put back, and is found here the next time. */
 static void on_late(void *ctx)
 {
-    struct sl_leased_waiter *w = ctx;
-    struct sl_leased_shard *shard = &w->l->shards[w->shard];
+    struct sl_quota_leases_waiter *w = ctx;
+    struct sl_quota_leases_shard *shard = &w->l->shards[w->shard];
     bool out;
 
     pthread_mutex_lock(&shard->lock);
@@ -136,10 +138,10 @@ static void on_late(void *ctx)
         sl_timer_start(w->timer, LATER);
 }
 
-void sl_leased_watch(struct sl_leased_waiter *w)
+void sl_quota_leases_watch(struct sl_quota_leases_waiter *w)
 {
     struct sl_loop *loop = w->take->loop;
-    sl_ns now = sl_loop_steady(loop), after;
+    sl_ns now = sl_loop_mono(loop), after;
 
     if (w->until == 0)
         w->until = w->take->deadline > 0
@@ -153,11 +155,12 @@ void sl_leased_watch(struct sl_leased_waiter *w)
     sl_timer_start(w->timer, after > 0 ? after : 0);
 }
 
-struct sl_leased_waiter *sl_leased_take_out(struct sl_leased_key *k, bool blind)
+struct sl_quota_leases_waiter *
+sl_quota_leases_take_out(struct sl_quota_leases_key *k, bool blind)
 {
-    struct sl_leased_waiter *first = k->waiting;
+    struct sl_quota_leases_waiter *first = k->waiting;
 
-    for (struct sl_leased_waiter *w = first; w; w = w->next) {
+    for (struct sl_quota_leases_waiter *w = first; w; w = w->next) {
         w->out = true;
         w->blind |= blind;
     }
@@ -168,22 +171,23 @@ struct sl_leased_waiter *sl_leased_take_out(struct sl_leased_key *k, bool blind)
 
 /* There is no memory to tell its thread: it waits until it is late, or for
  * another answer. */
-static void put_back(struct sl_leased_waiter *w)
+static void put_back(struct sl_quota_leases_waiter *w)
 {
-    struct sl_leased_shard *shard = &w->l->shards[w->shard];
-    struct sl_leased_key *k;
+    struct sl_quota_leases_shard *shard = &w->l->shards[w->shard];
+    struct sl_quota_leases_key *k;
 
     pthread_mutex_lock(&shard->lock);
-    k = sl_leased_again(w->l, w->shard, w->hash, w->limit_id);
+    k = sl_quota_leases_again(w->l, w->shard, w->hash, w->limit_id);
     w->out = false;
     if (k)
         put_last(k, w);
     pthread_mutex_unlock(&shard->lock);
 }
 
-void sl_leased_wake(struct sl_leased_waiter *first, struct sl_loop *loop)
+void sl_quota_leases_wake(struct sl_quota_leases_waiter *first,
+                          struct sl_loop *loop)
 {
-    for (struct sl_leased_waiter *w = first, *next; w; w = next) {
+    for (struct sl_quota_leases_waiter *w = first, *next; w; w = next) {
         next = w->next;
         if (w->take->loop == loop)
             on_wake(w);

@@ -4,7 +4,7 @@
 
 #define LEASES 4096
 
-static void add_counts(struct sl_redis_seat *seat,
+static void add_counts(struct sl_redis_client *seat,
                        const struct sl_lease_counts *counts)
 {
     atomic_fetch_add(&seat->counts.lease_tokens, counts->granted);
@@ -14,49 +14,50 @@ static void add_counts(struct sl_redis_seat *seat,
 
 /* ---- going back ---- */
 
-static void send_end(struct sl_redis_seat *seat, struct sl_record *r,
+static void send_end(struct sl_redis_client *seat, struct sl_redis_op *r,
                      const struct sl_lease_end *end)
 {
     r->asks = end->asks;
     r->ends_lease = true;
-    r->errand = SL_ERRAND_TAKE;
+    r->errand = SL_TAKE_OP_TAKE;
     r->key = (struct sl_denial_key){.count = 1, .names = {end->place}};
     r->sent = 0; /* nothing is granted */
     r->voyage.slot = end->slot;
     r->voyage.flight.command = sl_buf_str(&r->command);
-    sl_forgets_add(&seat->shared->forgets, &r->key);
-    sl_fleet_send(seat->fleet, &r->voyage);
+    sl_denial_forgets_add(&seat->shared->forgets, &r->key);
+    sl_redis_cluster_send(seat->fleet, &r->voyage);
 }
 
 /* Those that are due, or all of them. Without memory what is left is lost: the
  * store frees it when the lease dies. */
-static void end_leases(struct sl_redis_seat *seat, sl_ns now, bool all)
+static void end_leases(struct sl_redis_client *seat, sl_ns now, bool all)
 {
     bool own = seat->options.own_now;
-    struct sl_script_how how = {
+    struct sl_script_options how = {
         .own_now = own,
-        .near = sl_seat_near(seat, own ? now : sl_loop_now(seat->loop))};
+        .near =
+            sl_redis_client_near(seat, own ? now : sl_loop_now(seat->loop))};
     struct sl_lease_end end;
-    struct sl_record *r = sl_record_new(seat);
+    struct sl_redis_op *r = sl_redis_op_new(seat);
 
     while (r &&
            sl_script_end(seat->leases, now, all, &how, &end, &r->command)) {
         if (r->command.len > 0) {
             send_end(seat, r, &end);
-            r = sl_record_new(seat);
+            r = sl_redis_op_new(seat);
         } else {
             r->asks = end.asks;
-            sl_seat_lost(r, false);
+            sl_redis_op_leases_lost(r, false);
         }
     }
     if (r)
-        sl_record_free(r);
+        sl_redis_op_free(r);
 }
 
-static void wait_for_next(struct sl_redis_seat *seat)
+static void wait_for_next(struct sl_redis_client *seat)
 {
-    sl_ns due = sl_leases_due(seat->leases);
-    sl_ns now = sl_loop_steady(seat->loop);
+    sl_ns due = sl_lease_cache_due(seat->leases);
+    sl_ns now = sl_loop_mono(seat->loop);
 
     if (due != SL_NS_NONE && !seat->options.own_now)
         sl_timer_start(seat->lease_timer, due > now ? due - now : 0);
@@ -64,25 +65,24 @@ static void wait_for_next(struct sl_redis_seat *seat)
 
 static void on_lease_timer(void *ctx)
 {
-    struct sl_redis_seat *seat = ctx;
+    struct sl_redis_client *seat = ctx;
 
-    end_leases(seat, sl_loop_steady(seat->loop), false);
+    end_leases(seat, sl_loop_mono(seat->loop), false);
     wait_for_next(seat);
 }
 
-void sl_redis_seat_drain(struct sl_redis_seat *seat, sl_ns now)
+void sl_redis_client_drain(struct sl_redis_client *seat, sl_ns now)
 {
     seat->drains = true;
     if (seat->leases)
-        end_leases(seat,
-                   seat->options.own_now ? now : sl_loop_steady(seat->loop),
+        end_leases(seat, seat->options.own_now ? now : sl_loop_mono(seat->loop),
                    true);
 }
 
 /* ---- taking ---- */
 
 /* False if there are none to be had. */
-static bool open_leases(struct sl_redis_seat *seat)
+static bool open_leases(struct sl_redis_client *seat)
 {
     unsigned most =
         seat->options.leases_most ? seat->options.leases_most : LEASES;
@@ -90,38 +90,43 @@ static bool open_leases(struct sl_redis_seat *seat)
     if (!seat->lease_timer &&
         sl_timer_new(seat->loop, on_lease_timer, seat, &seat->lease_timer))
         return false;
-    return seat->leases || !sl_leases_open(most, sl_script_keep, false,
-                                           seat->options.alloc, &seat->leases);
+    return seat->leases ||
+           !sl_lease_cache_open(most, sl_script_keep, false,
+                                seat->options.alloc, &seat->leases);
 }
 
-bool sl_seat_leases(struct sl_redis_seat *seat, const struct sl_take *take,
-                    struct sl_lease_keys *ret)
+bool sl_redis_client_leases(struct sl_redis_client *seat,
+                            const struct sl_take *take,
+                            struct sl_lease_keys *ret)
 {
-    if (seat->options.no_leases || seat->drains || !sl_leases_apply(take) ||
-        !open_leases(seat))
+    if (seat->options.no_leases || seat->drains ||
+        !sl_lease_cache_apply(take) || !open_leases(seat))
         return false;
     sl_lease_keys(&seat->shared->forgets, take, ret);
     return true;
 }
 
-void sl_seat_ask_leases(struct sl_record *r, const struct sl_lease_keys *keys,
-                        const struct sl_take *take, struct sl_script_how *how)
+void sl_redis_op_ask_leases(struct sl_redis_op *r,
+                            const struct sl_lease_keys *keys,
+                            const struct sl_take *take,
+                            struct sl_script_options *how)
 {
-    struct sl_redis_seat *seat = r->seat;
+    struct sl_redis_client *seat = r->seat;
 
-    sl_leases_ask(seat->leases, keys, take, r->voyage.slot, how->near,
-                  sl_seat_time(seat, take), &r->asks);
+    sl_lease_cache_ask(seat->leases, keys, take, r->voyage.slot, how->near,
+                       sl_redis_client_time(seat, take), &r->asks);
     if (r->asks.count > 0)
         how->leases = r->asks.words;
     if (r->asks.frees) { /* what was refused so far may pass now */
-        sl_forgets_add(&seat->shared->forgets, &r->key);
+        sl_denial_forgets_add(&seat->shared->forgets, &r->key);
         r->key = sl_denial_key(&seat->shared->forgets, take);
     }
 }
 
 /* ---- landing ---- */
 
-void sl_seat_landed(struct sl_record *r, const int64_t *numbers, unsigned count)
+void sl_redis_op_leases_granted(struct sl_redis_op *r, const int64_t *numbers,
+                                unsigned count)
 {
     struct sl_lease_counts counts = {0};
 
@@ -132,13 +137,13 @@ void sl_seat_landed(struct sl_record *r, const int64_t *numbers, unsigned count)
     wait_for_next(r->seat);
 }
 
-void sl_seat_lost(struct sl_record *r, bool unsent)
+void sl_redis_op_leases_lost(struct sl_redis_op *r, bool unsent)
 {
     struct sl_lease_counts counts = {0};
 
     if (r->asks.count == 0)
         return;
-    sl_leases_lost(r->seat->leases, &r->asks, unsent && !r->ends_lease,
-                   &counts);
+    sl_lease_cache_lost(r->seat->leases, &r->asks, unsent && !r->ends_lease,
+                        &counts);
     add_counts(r->seat, &counts);
 }

@@ -33,20 +33,20 @@
 #include "store/store.h"
 
 struct sl_redis_options {
-    struct sl_redis_where where; /* its texts outlive the store */
-    sl_ns deadline;              /* 0: 20 ms; a take's own may be sooner */
-    bool own_now;                /* test builds: take->now is the time */
-    unsigned in_flight_most;     /* of a loop; 0: 8192 */
-    unsigned denials_most;       /* remembered, of a loop; 0: 1024 */
-    bool no_denials;             /* ask Redis each time */
-    unsigned leases_most;        /* keys, of a loop; 0: 4096 */
-    bool no_leases;              /* nothing is taken in advance */
-    sl_ns look_every;            /* at the marker; 0: 5 s */
+    struct sl_redis_url where; /* its texts outlive the store */
+    sl_ns deadline;            /* 0: 20 ms; a take's own may be sooner */
+    bool own_now;              /* test builds: take->now is the time */
+    unsigned in_flight_most;   /* of a loop; 0: 8192 */
+    unsigned denials_most;     /* remembered, of a loop; 0: 1024 */
+    bool no_denials;           /* ask Redis each time */
+    unsigned leases_most;      /* keys, of a loop; 0: 4096 */
+    bool no_leases;            /* nothing is taken in advance */
+    sl_ns look_every;          /* at the marker; 0: 5 s */
     const struct sl_alloc *alloc;
     /* On the loop's thread; the sentence has no secrets and no full stop. The
      * same trouble is told again after ten seconds. Nothing of this store may
      * be called in there. */
-    sl_news_f *on_news;
+    sl_store_event_f *on_news;
     void *ctx;
 };
 

@@ -17,7 +17,7 @@ static const char *const kinds[SL_KINDS] = {"bucket",  "interval", "leaky",
                                             "fixed",   "sliding",  "quota",
                                             "permits", "level"};
 
-/* In the order of enum sl_errand. */
+/* In the order of enum sl_take_op. */
 static const char *const errands[] = {"take",   "look", "each",
                                       "charge", "back", "reset"};
 
@@ -49,10 +49,10 @@ static unsigned first_of(const struct sl_take *take,
     return k;
 }
 
-static bool may_carry(enum sl_errand errand)
+static bool may_carry(enum sl_take_op errand)
 {
-    return errand == SL_ERRAND_TAKE || errand == SL_ERRAND_LOOK ||
-           errand == SL_ERRAND_EACH;
+    return errand == SL_TAKE_OP_TAKE || errand == SL_TAKE_OP_PEEK ||
+           errand == SL_TAKE_OP_EACH;
 }
 
 /* What is carried belongs to the part behind it; a key can't be carried to
@@ -60,7 +60,7 @@ static bool may_carry(enum sl_errand errand)
  * of two. */
 static void merge(const struct sl_take *take, struct merged *ret)
 {
-    bool apart = take->errand == SL_ERRAND_EACH;
+    bool apart = take->errand == SL_TAKE_OP_EACH;
     bool carries = false; /* the part before is carried to this one */
 
     ret->count = 0;
@@ -146,7 +146,7 @@ static void put_period(const struct sl_limit *limit, sl_ns now,
     numbers[8] = bounds[3];
 }
 
-static int put_part(struct sl_buf *out, const struct sl_take_part *part,
+static int put_part(struct sl_buf *out, const struct sl_store_part *part,
                     uint64_t cost, unsigned beside, sl_ns near)
 {
     struct sl_limit limit = *part->limit;
@@ -175,7 +175,7 @@ static int put_part(struct sl_buf *out, const struct sl_take_part *part,
     return err ? err : put_numbers(out, numbers, SL_LEN(numbers));
 }
 
-int sl_script_call(struct sl_buf *out, const struct sl_script_how *how,
+int sl_script_call(struct sl_buf *out, const struct sl_script_options *how,
                    unsigned keys, unsigned words)
 {
     struct sl_str script = how->whole
@@ -195,12 +195,13 @@ int sl_script_call(struct sl_buf *out, const struct sl_script_how *how,
     return err ? err : sl_script_put_number(out, keys);
 }
 
-static unsigned words_of(const struct sl_script_how *how, unsigned parts)
+static unsigned words_of(const struct sl_script_options *how, unsigned parts)
 {
     return 2 + parts * (how->leases ? PART_WORDS + LEASE_WORDS : PART_WORDS);
 }
 
-static int put_head(const struct sl_take *take, const struct sl_script_how *how,
+static int put_head(const struct sl_take *take,
+                    const struct sl_script_options *how,
                     const struct merged *merged, struct sl_buf *out)
 {
     bool holds = how->record.len > 0;
@@ -218,7 +219,7 @@ static int put_head(const struct sl_take *take, const struct sl_script_how *how,
                                           : sl_str_c(errands[take->errand]));
 }
 
-int sl_script_put_now(struct sl_buf *out, const struct sl_script_how *how)
+int sl_script_put_now(struct sl_buf *out, const struct sl_script_options *how)
 {
     char text[1 + SL_DIGITS] = "~";
     size_t len = 1 + sl_digits(tick_of(how->near), text + 1);
@@ -227,7 +228,7 @@ int sl_script_put_now(struct sl_buf *out, const struct sl_script_how *how)
                                            : (struct sl_str){text, len});
 }
 
-static int put_lease(struct sl_buf *out, const struct sl_lease_word *lease)
+static int put_lease(struct sl_buf *out, const struct sl_lease_request *lease)
 {
     uint64_t numbers[LEASE_WORDS] = {lease->want, lease->all, lease->left,
                                      lease->till};
@@ -255,8 +256,8 @@ static int put_hold(struct sl_buf *out, const struct sl_take *take,
     return err;
 }
 
-int sl_script_write(const struct sl_take *take, const struct sl_script_how *how,
-                    struct sl_buf *out)
+int sl_script_write(const struct sl_take *take,
+                    const struct sl_script_options *how, struct sl_buf *out)
 {
     struct merged merged;
     size_t before = out->len;
@@ -281,7 +282,7 @@ int sl_script_write(const struct sl_take *take, const struct sl_script_how *how,
 
 /* ---- the end of a lease ---- */
 
-int sl_script_keep(const struct sl_take_part *part, sl_ns near,
+int sl_script_keep(const struct sl_store_part *part, sl_ns near,
                    struct sl_buf *out, size_t *ret_name_len)
 {
     size_t before = out->len, name;
@@ -298,10 +299,11 @@ int sl_script_keep(const struct sl_take_part *part, sl_ns near,
 }
 
 int sl_script_end_lease(struct sl_str name, struct sl_str numbers,
-                        const struct sl_script_how *how,
-                        const struct sl_lease_word *lease, struct sl_buf *out)
+                        const struct sl_script_options *how,
+                        const struct sl_lease_request *lease,
+                        struct sl_buf *out)
 {
-    struct sl_script_how own = *how;
+    struct sl_script_options own = *how;
     size_t before = out->len;
     int err;
 
@@ -310,7 +312,7 @@ int sl_script_end_lease(struct sl_str name, struct sl_str numbers,
     if (!err)
         err = sl_buf_add(out, name);
     if (!err)
-        err = sl_script_put(out, sl_str_c(errands[SL_ERRAND_TAKE]));
+        err = sl_script_put(out, sl_str_c(errands[SL_TAKE_OP_TAKE]));
     if (!err)
         err = sl_script_put_now(out, how);
     if (!err)
@@ -333,7 +335,7 @@ static struct sl_str after_name(struct sl_str from)
     return sl_str_from(from, head + strlen("$7\r\nEVALSHA\r\n$40\r\n") + 42);
 }
 
-int sl_script_whole(struct sl_str from, struct sl_buf *out)
+int sl_script_eval(struct sl_str from, struct sl_buf *out)
 {
     struct sl_str rest = after_name(from);
     const char *line = from.len > 0 ? memchr(from.at, '\n', from.len) : NULL;
@@ -391,7 +393,7 @@ static sl_ns span_of(int64_t ticks)
     return ticks < 0 ? SL_NS_NONE : ticks * SL_US;
 }
 
-static bool read_part(struct sl_take_part *part, const int64_t numbers[5])
+static bool read_part(struct sl_store_part *part, const int64_t numbers[5])
 {
     const struct sl_limit *limit = part->limit;
 
@@ -414,7 +416,7 @@ static bool read_part(struct sl_take_part *part, const int64_t numbers[5])
 }
 
 bool sl_script_read(struct sl_take *take, const int64_t *numbers,
-                    unsigned count, struct sl_script_said *ret)
+                    unsigned count, struct sl_script_reply *ret)
 {
     struct merged merged;
     const int64_t *at = numbers + 3;
@@ -437,9 +439,9 @@ bool sl_script_read(struct sl_take *take, const int64_t *numbers,
         at += 5;
     }
     take->allowed = numbers[0] == 1;
-    *ret = (struct sl_script_said){.now = numbers[1] * SL_US,
-                                   .strange = (uint64_t)numbers[2],
-                                   .passing = numbers[0] == 2};
+    *ret = (struct sl_script_reply){.now = numbers[1] * SL_US,
+                                    .strange = (uint64_t)numbers[2],
+                                    .passing = numbers[0] == 2};
     return true;
 }
 

@@ -19,7 +19,7 @@ extern const char sl_script_sha[41];
 #define SL_SCRIPT_NUMBERS (3 + 8 * SL_PARTS)
 
 /* How a take is asked for. */
-struct sl_script_how {
+struct sl_script_options {
     bool whole;   /* EVAL with the text; otherwise EVALSHA */
     bool own_now; /* `near` is the time: test builds. Otherwise it is the
                    * server's own */
@@ -28,14 +28,14 @@ struct sl_script_how {
                    * be given back */
     struct sl_str record; /* of a hold: what it is called in Redis */
     bool undo; /* of a release: what was taken with it and not held as well */
-    const struct sl_lease_word *leases; /* of each part; NULL: none. No two
-                                         * parts have the same name then */
+    const struct sl_lease_request *leases; /* of each part; NULL: none. No two
+                                            * parts have the same name then */
 };
 
 /* Append the command to `out`. Parts of the same name are one: their costs add
  * up. SLUICE_ENOMEM. */
 SL_MUST_USE int sl_script_write(const struct sl_take *take,
-                                const struct sl_script_how *how,
+                                const struct sl_script_options *how,
                                 struct sl_buf *out);
 
 /* Words of a command. */
@@ -44,12 +44,12 @@ SL_MUST_USE int sl_script_put_number(struct sl_buf *out, uint64_t number);
 
 /* A command up to its KEYS: so many of these, and so many words behind them. */
 SL_MUST_USE int sl_script_call(struct sl_buf *out,
-                               const struct sl_script_how *how, unsigned keys,
-                               unsigned words);
+                               const struct sl_script_options *how,
+                               unsigned keys, unsigned words);
 
 /* The time itself, or what it may be. */
 SL_MUST_USE int sl_script_put_now(struct sl_buf *out,
-                                  const struct sl_script_how *how);
+                                  const struct sl_script_options *how);
 
 /* The period of a calendar that `now` lies in, as the script knows it: its
  * start and end, the end of the next, the start of the one before. */
@@ -61,10 +61,10 @@ void sl_script_period(const struct sl_limit *limit, sl_ns now,
  * whole text, in place of its own bytes. `from` is what sl_script_write() has
  * appended. */
 SL_MUST_USE int sl_script_give_back(struct sl_str from, struct sl_buf *out);
-SL_MUST_USE int sl_script_whole(struct sl_str from, struct sl_buf *out);
+SL_MUST_USE int sl_script_eval(struct sl_str from, struct sl_buf *out);
 
 /* What a reply says beside the answers. */
-struct sl_script_said {
+struct sl_script_reply {
     sl_ns now;        /* the server's time */
     uint64_t strange; /* values that were none of ours, and are replaced */
     bool passing;     /* refused, and a hold expires within a second */
@@ -73,7 +73,7 @@ struct sl_script_said {
 /* Fill in take->allowed and the answers. False if that is no reply of the
  * script to this take. */
 SL_MUST_USE bool sl_script_read(struct sl_take *take, const int64_t *numbers,
-                                unsigned count, struct sl_script_said *ret);
+                                unsigned count, struct sl_script_reply *ret);
 
 /* What is leased of part `i` of `parts`, and what its answer was. False if that
  * is no reply to leases. */
@@ -90,13 +90,13 @@ SL_MUST_USE bool sl_script_read_lease(const int64_t *numbers, unsigned count,
 
 /* Append the name of a part and its numbers, at a cost of 0, as
  * sl_script_end_lease() wants them back. */
-SL_MUST_USE int sl_script_keep(const struct sl_take_part *part, sl_ns near,
+SL_MUST_USE int sl_script_keep(const struct sl_store_part *part, sl_ns near,
                                struct sl_buf *out, size_t *ret_name_len);
 
 /* Append the command that ends a lease and does nothing else. */
 SL_MUST_USE int sl_script_end_lease(struct sl_str name, struct sl_str numbers,
-                                    const struct sl_script_how *how,
-                                    const struct sl_lease_word *lease,
+                                    const struct sl_script_options *how,
+                                    const struct sl_lease_request *lease,
                                     struct sl_buf *out);
 
 #endif

@@ -27,8 +27,8 @@ void sl_script_hold_name(struct sl_hold_id id, bool in_slots, unsigned slot,
 
     sl_script_hold_digits(id, digits);
     if (in_slots)
-        snprintf(out, SL_HOLD_NAME, "sluice:hold:{%u}:%s", sl_slot_tag(slot),
-                 digits);
+        snprintf(out, SL_HOLD_NAME, "sluice:hold:{%u}:%s",
+                 sl_cluster_slot_tag(slot), digits);
     else
         snprintf(out, SL_HOLD_NAME, "sluice:hold:%s", digits);
 }
@@ -41,7 +41,7 @@ static uint64_t least(uint64_t cost)
 }
 
 static int put_settle(const struct sl_hold_call *call,
-                      const struct sl_script_how *how, struct sl_buf *out)
+                      const struct sl_script_options *how, struct sl_buf *out)
 {
     int err = sl_script_put_number(out, how->undo ? 2 : call->release);
 
@@ -67,7 +67,7 @@ static int put_periods(const struct sl_hold_call *call, sl_ns near,
     int err = 0;
 
     for (unsigned i = 0; !err && i < call->limits_count; i++) {
-        const struct sl_stored *limit = &call->limits[i];
+        const struct sl_limit_binding *limit = &call->limits[i];
         uint64_t bounds[SL_SCRIPT_PERIOD];
 
         if (!limit->strictest.calendar)
@@ -95,7 +95,8 @@ static unsigned words_of(const struct sl_hold_call *call)
 }
 
 int sl_script_hold_write(const struct sl_hold_call *call,
-                         const struct sl_script_how *how, struct sl_buf *out)
+                         const struct sl_script_options *how,
+                         struct sl_buf *out)
 {
     static const char *const errands[] = {"settle", "extend", "view"};
     size_t before = out->len;
@@ -139,8 +140,8 @@ static bool read_text(struct sl_str *reply, struct sl_str *ret)
     return value.type == SL_RESP_STRING;
 }
 
-static const struct sl_stored *limit_of(const struct sl_hold_call *call,
-                                        struct sl_str name)
+static const struct sl_limit_binding *limit_of(const struct sl_hold_call *call,
+                                               struct sl_str name)
 {
     for (unsigned i = 0; i < call->limits_count; i++)
         if (sl_str_eq(sl_str_c(call->limits[i].name), name))

@@ -19,7 +19,7 @@ void sl_script_hold_name(struct sl_hold_id id, bool in_slots, unsigned slot,
 
 /* Append the command to `out`; how->record is the record's name. */
 SL_MUST_USE int sl_script_hold_write(const struct sl_hold_call *call,
-                                     const struct sl_script_how *how,
+                                     const struct sl_script_options *how,
                                      struct sl_buf *out);
 
 /* Fill in what was found. False if that is no reply of the script. `on_key` is

@@ -3,7 +3,7 @@
 
 /* If the store knew it no longer although it was in time, what was spent of it
  * may have been given to others, too. */
-static void count_ended(const struct sl_lease_word *ended, bool known,
+static void count_ended(const struct sl_lease_request *ended, bool known,
                         sl_ns server, struct sl_lease_counts *counts)
 {
     if (ended->all == 0 || known)
@@ -13,7 +13,7 @@ static void count_ended(const struct sl_lease_word *ended, bool known,
         counts->over += ended->all - ended->left;
 }
 
-static void land(struct sl_leases *leases, struct sl_lease_asks *asks,
+static void land(struct sl_lease_cache *leases, struct sl_lease_requests *asks,
                  unsigned i, const struct sl_script_leased *leased,
                  sl_ns server, sl_ns sent, struct sl_lease_counts *counts)
 {
@@ -26,13 +26,13 @@ static void land(struct sl_leases *leases, struct sl_lease_asks *asks,
     };
 
     count_ended(&asks->words[i], leased->known, server, counts);
-    if (sl_leases_land(leases, asks, i, &grant, sent))
+    if (sl_lease_cache_granted(leases, asks, i, &grant, sent))
         counts->granted += grant.has;
 }
 
-void sl_script_land(struct sl_leases *leases, struct sl_lease_asks *asks,
-                    const int64_t *numbers, unsigned count, sl_ns sent,
-                    struct sl_lease_counts *counts)
+void sl_script_land(struct sl_lease_cache *leases,
+                    struct sl_lease_requests *asks, const int64_t *numbers,
+                    unsigned count, sl_ns sent, struct sl_lease_counts *counts)
 {
     for (unsigned i = 0; i < asks->count; i++) {
         struct sl_script_leased leased;
@@ -43,17 +43,17 @@ void sl_script_land(struct sl_leases *leases, struct sl_lease_asks *asks,
             land(leases, asks, i, &leased, numbers[1] * SL_US, sent, counts);
         } else {
             counts->under += asks->words[i].left;
-            (void)sl_leases_land(leases, asks, i, NULL, sent);
+            (void)sl_lease_cache_granted(leases, asks, i, NULL, sent);
         }
     }
     asks->count = 0;
 }
 
-bool sl_script_end(struct sl_leases *leases, sl_ns now, bool all,
-                   const struct sl_script_how *how, struct sl_lease_end *ret,
-                   struct sl_buf *out)
+bool sl_script_end(struct sl_lease_cache *leases, sl_ns now, bool all,
+                   const struct sl_script_options *how,
+                   struct sl_lease_end *ret, struct sl_buf *out)
 {
-    if (!sl_leases_end(leases, now, all, ret))
+    if (!sl_lease_cache_end(leases, now, all, ret))
         return false;
     if (ret->asks.frees && sl_script_end_lease(ret->name, ret->numbers, how,
                                                &ret->asks.words[0], out))

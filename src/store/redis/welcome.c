@@ -20,18 +20,18 @@ static const char script[] =
     "return ARGV[1]";
 
 struct question {
-    struct sl_voyage voyage; /* first */
-    struct sl_welcome *welcome;
+    struct sl_redis_cmd voyage; /* first */
+    struct sl_redis_identity *welcome;
     const char *key;
     struct sl_buf command;
     bool is_out;
 };
 
-struct sl_welcome {
-    struct sl_welcome_options options;
+struct sl_redis_identity {
+    struct sl_redis_identity_options options;
     struct question secret, epoch, memory;
     struct sl_timer *timer;
-    struct sl_dice dice;
+    struct sl_jitter dice;
     bool ready;
 };
 
@@ -52,9 +52,9 @@ static struct sl_str info_of(struct sl_str text, const char *name)
 }
 
 /* A server that may not be asked, or says something else, is left alone. */
-static void see_memory(struct sl_welcome *welcome, struct sl_str text)
+static void see_memory(struct sl_redis_identity *welcome, struct sl_str text)
 {
-    const struct sl_welcome_options *o = &welcome->options;
+    const struct sl_redis_identity_options *o = &welcome->options;
     struct sl_str most = info_of(text, "\nmaxmemory:");
     struct sl_str policy = info_of(text, "\nmaxmemory_policy:");
     struct sl_diag said;
@@ -62,21 +62,22 @@ static void see_memory(struct sl_welcome *welcome, struct sl_str text)
     if (most.len == 0 || sl_str_eq(most, SL_STR("0")) || policy.len == 0 ||
         policy.len > 32 || sl_str_eq(policy, SL_STR("noeviction")))
         return;
-    sl_refuse(&said, 0,
-              "when Redis is full it throws keys away, and with them what was "
-              "used (maxmemory-policy %.*s); write maxmemory-policy noeviction",
-              SL_STR_ARG(policy));
+    sl_diag_error(
+        &said, 0,
+        "when Redis is full it throws keys away, and with them what was "
+        "used (maxmemory-policy %.*s); write maxmemory-policy noeviction",
+        SL_STR_ARG(policy));
     o->on_warning(o->ctx, said.sentence);
 }
 
-static void on_memory(struct sl_voyage *voyage, enum sl_landing landing,
+static void on_memory(struct sl_redis_cmd *voyage, enum sl_redis_result landing,
                       struct sl_str reply)
 {
     struct question *q = (struct question *)voyage;
     struct sl_resp_value value;
 
     q->is_out = false;
-    if (landing != SL_LANDED)
+    if (landing != SL_REDIS_REPLIED)
         return;
     value = sl_resp_next(&reply);
     if (value.type == SL_RESP_STRING)
@@ -84,7 +85,7 @@ static void on_memory(struct sl_voyage *voyage, enum sl_landing landing,
 }
 
 /* Once, by whichever seat is the first. */
-static void ask_memory(struct sl_welcome *welcome)
+static void ask_memory(struct sl_redis_identity *welcome)
 {
     struct question *q = &welcome->memory;
     struct sl_str words[] = {SL_STR("INFO"), SL_STR("memory")};
@@ -96,15 +97,15 @@ static void ask_memory(struct sl_welcome *welcome)
     q->voyage.flight.command = sl_buf_str(&q->command);
     q->voyage.slot = 0;
     q->voyage.done = on_memory;
-    sl_fleet_send(welcome->options.fleet, &q->voyage);
+    sl_redis_cluster_send(welcome->options.fleet, &q->voyage);
 }
 
-static void see_secret(struct sl_welcome *welcome, struct sl_str text)
+static void see_secret(struct sl_redis_identity *welcome, struct sl_str text)
 {
-    const struct sl_welcome_options *o = &welcome->options;
+    const struct sl_redis_identity_options *o = &welcome->options;
     bool changed;
 
-    if (!sl_shared_see_secret(o->shared, text, &changed))
+    if (!sl_store_identity_see_secret(o->shared, text, &changed))
         return;
     if (changed)
         o->on_changed(o->ctx, "the secret in Redis is another one than ours; "
@@ -117,26 +118,26 @@ static void see_secret(struct sl_welcome *welcome, struct sl_str text)
     }
 }
 
-static void see_epoch(struct sl_welcome *welcome, struct sl_str text)
+static void see_epoch(struct sl_redis_identity *welcome, struct sl_str text)
 {
-    const struct sl_welcome_options *o = &welcome->options;
+    const struct sl_redis_identity_options *o = &welcome->options;
     bool changed;
 
-    if (sl_shared_see_epoch(o->shared, text, &changed) && changed)
+    if (sl_store_identity_see_epoch(o->shared, text, &changed) && changed)
         o->on_changed(o->ctx, "the data in Redis is not what it was: it was "
                               "flushed, restored, or is another server's");
 }
 
-static void on_done(struct sl_voyage *voyage, enum sl_landing landing,
+static void on_done(struct sl_redis_cmd *voyage, enum sl_redis_result landing,
                     struct sl_str reply)
 {
     struct question *q = (struct question *)voyage;
-    struct sl_welcome *welcome = q->welcome;
+    struct sl_redis_identity *welcome = q->welcome;
     struct sl_str rest = reply;
     struct sl_resp_value value;
 
     q->is_out = false;
-    if (landing != SL_LANDED)
+    if (landing != SL_REDIS_REPLIED)
         return;
     value = sl_resp_next(&rest);
     if (value.type != SL_RESP_STRING)
@@ -157,36 +158,36 @@ static void ask(struct question *q, const char *proposal)
         return; /* there is no memory: the next time */
     q->is_out = true;
     q->voyage.flight.command = sl_buf_str(&q->command);
-    q->voyage.slot = sl_slot_of(sl_str_c(q->key));
+    q->voyage.slot = sl_cluster_slot_of(sl_str_c(q->key));
     q->voyage.done = on_done;
-    sl_fleet_send(q->welcome->options.fleet, &q->voyage);
+    sl_redis_cluster_send(q->welcome->options.fleet, &q->voyage);
 }
 
-void sl_welcome_go(struct sl_welcome *welcome)
+void sl_redis_identity_go(struct sl_redis_identity *welcome)
 {
-    char text[SL_MARK + 1];
+    char text[SL_STORE_IDENTITY + 1];
 
     if (!welcome->secret.is_out) {
-        sl_shared_secret(welcome->options.shared, text);
+        sl_store_identity_secret(welcome->options.shared, text);
         ask(&welcome->secret, text);
         explicit_bzero(text, sizeof(text));
     }
-    if (!welcome->epoch.is_out && sl_shared_fresh(text) == 0)
+    if (!welcome->epoch.is_out && sl_store_identity_fresh(text) == 0)
         ask(&welcome->epoch, text);
 }
 
 static void on_timer(void *ctx)
 {
-    struct sl_welcome *welcome = ctx;
+    struct sl_redis_identity *welcome = ctx;
     sl_ns every = welcome->options.every > 0 ? welcome->options.every : EVERY;
 
-    sl_welcome_go(welcome);
+    sl_redis_identity_go(welcome);
     sl_timer_start(
         welcome->timer,
-        sl_dice_jitter(&welcome->dice, welcome->ready ? every : AGAIN));
+        sl_jitter_span(&welcome->dice, welcome->ready ? every : AGAIN));
 }
 
-static void question_init(struct sl_welcome *welcome, struct question *q,
+static void question_init(struct sl_redis_identity *welcome, struct question *q,
                           const char *key)
 {
     q->welcome = welcome;
@@ -194,23 +195,24 @@ static void question_init(struct sl_welcome *welcome, struct question *q,
     sl_buf_init(&q->command, COMMAND, welcome->options.alloc);
 }
 
-int sl_welcome_open(const struct sl_welcome_options *options,
-                    struct sl_welcome **ret)
+int sl_redis_identity_open(const struct sl_redis_identity_options *options,
+                           struct sl_redis_identity **ret)
 {
-    struct sl_welcome *welcome = sl_alloc_new(options->alloc, sizeof(*welcome));
+    struct sl_redis_identity *welcome =
+        sl_alloc_new(options->alloc, sizeof(*welcome));
     int err;
 
     if (!welcome)
         return SLUICE_ENOMEM;
-    *welcome = (struct sl_welcome){.options = *options};
+    *welcome = (struct sl_redis_identity){.options = *options};
     question_init(welcome, &welcome->secret, "sluice:secret");
     question_init(welcome, &welcome->epoch, "sluice:epoch");
     question_init(welcome, &welcome->memory, "");
-    err = sl_dice_make(&welcome->dice);
+    err = sl_jitter_init(&welcome->dice);
     if (!err)
         err = sl_timer_new(options->loop, on_timer, welcome, &welcome->timer);
     if (err) {
-        sl_welcome_close(welcome);
+        sl_redis_identity_close(welcome);
         return err;
     }
     *ret = welcome;
@@ -218,7 +220,7 @@ int sl_welcome_open(const struct sl_welcome_options *options,
     return 0;
 }
 
-void sl_welcome_close(struct sl_welcome *welcome)
+void sl_redis_identity_close(struct sl_redis_identity *welcome)
 {
     if (!welcome)
         return;

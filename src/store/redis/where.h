@@ -25,7 +25,7 @@ struct sl_redis_host {
     unsigned port;    /* 0: a unix socket */
 };
 
-struct sl_redis_where {
+struct sl_redis_url {
     enum sl_redis_kind {
         SL_REDIS_ONE,
         SL_REDIS_CLUSTER,
@@ -43,8 +43,8 @@ struct sl_redis_where {
 
 /* Read one; texts live in `arena`. SLUICE_ECONF with a sentence that shows no
  * password. */
-SL_MUST_USE int sl_redis_where_read(struct sl_str text, struct sl_arena *arena,
-                                    struct sl_redis_where *ret,
-                                    struct sl_diag *diag);
+SL_MUST_USE int sl_redis_url_read(struct sl_str text, struct sl_arena *arena,
+                                  struct sl_redis_url *ret,
+                                  struct sl_diag *diag);
 
 #endif

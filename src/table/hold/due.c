@@ -6,12 +6,12 @@ static struct sl_cell read_pair(const sl_word *due)
     return sl_cell_of(atomic_load(&due[0]), atomic_load(&due[1]));
 }
 
-sl_word *sl_due_of(const struct sl_region *r, uint64_t block)
+sl_word *sl_hold_expiry_of(const struct sl_region *r, uint64_t block)
 {
     return sl_region_word(r, sl_region_head(r)->holds_at + block * 16);
 }
 
-sl_word *sl_due_of_all(const struct sl_region *r)
+sl_word *sl_hold_expiry_of_all(const struct sl_region *r)
 {
     return sl_region_head(r)->due;
 }
@@ -30,13 +30,14 @@ static void lower(sl_word *due, uint64_t expires)
 }
 
 /* The block first: whoever finds the region due looks at the blocks. */
-void sl_due_lower(const struct sl_region *r, uint64_t block, sl_ns expires)
+void sl_hold_expiry_lower(const struct sl_region *r, uint64_t block,
+                          sl_ns expires)
 {
-    lower(sl_due_of(r, block), (uint64_t)expires);
-    lower(sl_due_of_all(r), (uint64_t)expires);
+    lower(sl_hold_expiry_of(r, block), (uint64_t)expires);
+    lower(sl_hold_expiry_of_all(r), (uint64_t)expires);
 }
 
-uint64_t sl_due_begin(sl_word *due)
+uint64_t sl_hold_expiry_begin(sl_word *due)
 {
     struct sl_cell old;
 
@@ -47,7 +48,7 @@ uint64_t sl_due_begin(sl_word *due)
     return old.w[1] + 1;
 }
 
-bool sl_due_finish(sl_word *due, uint64_t number, sl_ns found)
+bool sl_hold_expiry_finish(sl_word *due, uint64_t number, sl_ns found)
 {
     SL_STEP(SL_STEP_DUE);
     return sl_swap_pair(due, sl_cell_of(0, number),

@@ -17,12 +17,12 @@
  * becomes of it. A recount whose owner has died leaves 0, and the next decision
  * does it again.
  */
-#ifndef SL_DUE_H
-#define SL_DUE_H
+#ifndef SL_HOLD_EXPIRY_H
+#define SL_HOLD_EXPIRY_H
 
 #include "table/intent.h"
 
-#define SL_DUE_NONE SL_NS_MAX
+#define SL_HOLD_EXPIRY_NONE SL_NS_MAX
 
 /* Has anything expired at `now`? All that a decision pays when there are no
  * holds. */
@@ -35,25 +35,26 @@ static inline bool sl_is_due(const struct sl_region *r, sl_ns now)
 /* Are there no holds at all? */
 static inline bool sl_none_held(const struct sl_region *r)
 {
-    return sl_is_due(r, SL_DUE_NONE - 1) == false;
+    return sl_is_due(r, SL_HOLD_EXPIRY_NONE - 1) == false;
 }
 
 /* The words of a block, and of the region. */
-sl_word *sl_due_of(const struct sl_region *r, uint64_t block);
-sl_word *sl_due_of_all(const struct sl_region *r);
+sl_word *sl_hold_expiry_of(const struct sl_region *r, uint64_t block);
+sl_word *sl_hold_expiry_of_all(const struct sl_region *r);
 
 /* The earliest expiry below; 0 while nobody knows. */
-static inline sl_ns sl_due_read(const sl_word *due)
+static inline sl_ns sl_hold_expiry_read(const sl_word *due)
 {
     return (sl_ns)atomic_load(due);
 }
 
 /* A hold in this block is about to expire at `expires`. */
-void sl_due_lower(const struct sl_region *r, uint64_t block, sl_ns expires);
+void sl_hold_expiry_lower(const struct sl_region *r, uint64_t block,
+                          sl_ns expires);
 
 /* Begin a recount, and end it with what was found. False if it was void, and
  * nobody knows. */
-uint64_t sl_due_begin(sl_word *due);
-bool sl_due_finish(sl_word *due, uint64_t number, sl_ns found);
+uint64_t sl_hold_expiry_begin(sl_word *due);
+bool sl_hold_expiry_finish(sl_word *due, uint64_t number, sl_ns found);
 
 #endif

@@ -16,7 +16,8 @@
 
 /* Does the slot still belong to the key as it did when it was taken? If not,
  * what was taken has gone with it. */
-static bool is_whose(const struct sl_item *item, const struct sl_kept *kept)
+static bool is_whose(const struct sl_set_item *item,
+                     const struct sl_hold_key *kept)
 {
     return kept->tracked && item->found &&
            item->slot.bucket == kept->slot.bucket &&
@@ -25,13 +26,14 @@ static bool is_whose(const struct sl_item *item, const struct sl_kept *kept)
 }
 
 /* What others gave back to its bucket since, or more. */
-static uint64_t returned(const struct sl_region *r, const struct sl_item *item,
-                         const struct sl_kept *kept)
+static uint64_t returned(const struct sl_region *r,
+                         const struct sl_set_item *item,
+                         const struct sl_hold_key *kept)
 {
     uint64_t least = UINT64_MAX;
 
     for (unsigned i = 0; i < SL_RETURNS; i++) {
-        uint64_t sum = atomic_load(sl_returns_of(r, item->key.tag, i));
+        uint64_t sum = atomic_load(sl_refund_count(r, item->key.tag, i));
         uint64_t since = sum - kept->returns[i] - item->counted;
 
         if (since < least)
@@ -41,33 +43,33 @@ static uint64_t returned(const struct sl_region *r, const struct sl_item *item,
 }
 
 /* The mark, less what others gave back to its bucket since. */
-static struct sl_mark mark_now(const struct sl_region *r,
-                               const struct sl_item *item,
-                               const struct sl_kept *kept)
+static struct sl_hold_snapshot mark_now(const struct sl_region *r,
+                                        const struct sl_set_item *item,
+                                        const struct sl_hold_key *kept)
 {
     const struct sl_limit *limit = item->part->limit;
-    struct sl_returned since;
+    struct sl_refunds since;
 
     if (!sl_is_bucket(limit->kind))
         return kept->mark;
     since.all = returned(r, item, kept);
-    since.gifts = atomic_load(sl_gifts_of(r, item->key.tag)) - kept->gifts;
-    return sl_mark_less(limit, &kept->mark, kept->cost, &since);
+    since.gifts = atomic_load(sl_unheld_count(r, item->key.tag)) - kept->gifts;
+    return sl_hold_snapshot_reduce(limit, &kept->mark, kept->cost, &since);
 }
 
-static struct sl_cell less(const struct sl_set *set, struct sl_item *item,
+static struct sl_cell less(const struct sl_set *set, struct sl_set_item *item,
                            uint64_t amount)
 {
-    const struct sl_settled *s = item->settled;
+    const struct sl_hold_outcome *s = item->settled;
     const struct sl_limit *limit = item->part->limit;
     struct sl_cell cell = sl_cell_bare(item->cell);
-    struct sl_mark mark;
+    struct sl_hold_snapshot mark;
     struct sl_cell next;
 
     if (!is_whose(item, s->kept))
         return cell;
     mark = mark_now(set->intent->region, item, s->kept);
-    next = sl_unhold(limit, cell, amount, &mark, &s->since);
+    next = sl_hold_refund(limit, cell, amount, &mark, &s->since);
     if (sl_is_bucket(limit->kind))
         item->returns =
             sl_sub_floor(sl_units_used(limit, cell, s->since.ends), next.w[1]);
@@ -76,10 +78,10 @@ static struct sl_cell less(const struct sl_set *set, struct sl_item *item,
 
 /* What is charged beyond the hold. Of a calendar that is not known, nothing
  * can be: nobody asks for that limit any more. */
-static struct sl_cell more(const struct sl_set *set, struct sl_item *item,
+static struct sl_cell more(const struct sl_set *set, struct sl_set_item *item,
                            uint64_t amount)
 {
-    const struct sl_settled *s = item->settled;
+    const struct sl_hold_outcome *s = item->settled;
 
     if (!s->known && item->part->limit->period == 0 &&
         item->part->limit->kind == SL_QUOTA)
@@ -91,9 +93,9 @@ static struct sl_cell more(const struct sl_set *set, struct sl_item *item,
     return item->taken.next;
 }
 
-void sl_settle_judge(const struct sl_set *set, struct sl_item *item)
+void sl_settle_judge(const struct sl_set *set, struct sl_set_item *item)
 {
-    const struct sl_settled *s = item->settled;
+    const struct sl_hold_outcome *s = item->settled;
     const struct sl_limit *limit = item->part->limit;
     struct sl_cell next = sl_cell_bare(item->cell);
     uint64_t held = s->kept->cost;
@@ -110,7 +112,7 @@ void sl_settle_judge(const struct sl_set *set, struct sl_item *item)
     if (s->known)
         item->taken = sl_take(limit, next, 0, set->now);
     else
-        item->taken = (struct sl_taken){
+        item->taken = (struct sl_take_result){
             .answer = {.outcome = SL_ALLOW,
                        .limit = limit->count,
                        .capacity = limit->capacity,
@@ -124,14 +126,14 @@ void sl_settle_judge(const struct sl_set *set, struct sl_item *item)
 /* ---- all of them ---- */
 
 struct ending {
-    struct sl_rider rider; /* first: the two are cast into each other */
+    struct sl_set_extra rider; /* first: the two are cast into each other */
     struct sl_set set;
     struct sl_hold_record record;
     struct sl_cell to; /* what its head becomes */
     unsigned begun;    /* items that earlier attempts have had */
     struct sl_part parts[SL_PARTS];
     struct sl_limit limits[SL_PARTS];
-    struct sl_settled settled[SL_PARTS];
+    struct sl_hold_outcome settled[SL_PARTS];
 };
 
 static struct ending *of(struct sl_set *set)
@@ -170,7 +172,7 @@ static bool alone(struct sl_set *set)
 
 /* The numbers of the take; the rest as the limit is known by now. */
 static struct sl_limit limit_then(const struct sl_region *r,
-                                  const struct sl_kept *kept,
+                                  const struct sl_hold_key *kept,
                                   const struct sl_limit *now)
 {
     struct sl_limit limit =
@@ -203,11 +205,11 @@ static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
                      uint64_t cost, sl_ns ends)
 {
     const struct sl_region *r = e->set.intent->region;
-    const struct sl_kept *kept = &e->record.part[i];
-    struct sl_item *item = &e->set.items[i];
+    const struct sl_hold_key *kept = &e->record.part[i];
+    struct sl_set_item *item = &e->set.items[i];
 
     e->limits[i] = limit_then(r, kept, limit);
-    e->settled[i] = (struct sl_settled){
+    e->settled[i] = (struct sl_hold_outcome){
         .kept = kept,
         .cost = cost,
         .since = since(r, &e->record, ends),
@@ -215,13 +217,13 @@ static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
     };
     e->parts[i] =
         (struct sl_part){.limit = &e->limits[i], .act = SL_ACT_SETTLE};
-    *item = (struct sl_item){
+    *item = (struct sl_set_item){
         .part = &e->parts[i],
         .beside = -1,
         .counted = i < e->begun ? item->counted : 0,
         .settled = &e->settled[i],
     };
-    sl_key_again(r, kept->limit, kept->hash, &item->key);
+    sl_slot_key_again(r, kept->limit, kept->hash, &item->key);
     e->set.count = i + 1;
     if (e->begun <= i)
         e->begun = i + 1;
@@ -233,17 +235,17 @@ static void forget(const struct ending *e)
 {
     for (unsigned i = 0; i < e->record.count; i++)
         if (e->limits[i].kind == SL_PERMITS)
-            sl_soonest_forget(e->set.table, &e->set.items[i].key);
+            sl_permit_eta_forget(e->set.table, &e->set.items[i].key);
 }
 
-bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
-                    uint64_t number, struct sl_cell head)
+bool sl_hold_end_expired(struct sl_table *table, struct sl_intent *intent,
+                         uint64_t number, struct sl_cell head)
 {
     struct ending e; /* ten kilobytes of which little is used */
 
     if (!sl_hold_record_read(intent, number, head, &e.record))
         return false;
-    e.rider = (struct sl_rider){ready, join, alone, NULL};
+    e.rider = (struct sl_set_extra){ready, join, alone, NULL};
     e.set.table = table;
     e.set.intent = intent;
     e.set.rider = &e.rider;
@@ -255,15 +257,15 @@ bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
     e.begun = 0;
     for (unsigned i = 0; i < e.record.count; i++)
         add_kept(&e, i, NULL, 0, (sl_ns)head.w[0]);
-    if (sl_set_decide(&e.set) != SL_VERDICT_ALLOW)
+    if (sl_set_decide(&e.set) != SL_SET_ALLOW)
         return false;
     forget(&e);
     sl_count(intent, SL_STAT_EXPIRED);
     return true;
 }
 
-bool sl_end_move(struct sl_intent *intent, uint64_t number, struct sl_cell head,
-                 sl_ns expires)
+bool sl_hold_end_move(struct sl_intent *intent, uint64_t number,
+                      struct sl_cell head, sl_ns expires)
 {
     const struct sl_region *r = intent->region;
 
@@ -273,7 +275,7 @@ bool sl_end_move(struct sl_intent *intent, uint64_t number, struct sl_cell head,
         sl_intent_drop(intent);
         return false;
     }
-    sl_due_lower(r, number / SL_HOLD_BLOCK, expires);
+    sl_hold_expiry_lower(r, number / SL_HOLD_BLOCK, expires);
     return sl_intent_commit(intent);
 }
 
@@ -281,20 +283,20 @@ bool sl_end_move(struct sl_intent *intent, uint64_t number, struct sl_cell head,
 
 /* Whoever has finished needs no permit, and nobody else would ever give those
  * back of a limit that is not known any more. */
-static bool is_permits(const struct ending *e, const struct sl_kept *kept)
+static bool is_permits(const struct ending *e, const struct sl_hold_key *kept)
 {
     return sl_region_limit(e->set.intent->region, kept->limit)->kind ==
            SL_PERMITS;
 }
 
 /* Ask for each part what is known and what it came to. */
-static void ask(struct ending *e, const struct sl_hold_deed *deed)
+static void ask(struct ending *e, const struct sl_hold_result *deed)
 {
     bool settles = deed->errand == SL_HOLD_SETTLE;
 
     e->set.count = 0;
     for (unsigned i = 0; i < e->record.count; i++) {
-        const struct sl_kept *kept = &e->record.part[i];
+        const struct sl_hold_key *kept = &e->record.part[i];
         uint64_t cost = kept->cost;
         const struct sl_limit *limit =
             deed->numbers(deed->ctx, (uint32_t)kept->limit, kept->cost, &cost);
@@ -313,7 +315,7 @@ static void ask(struct ending *e, const struct sl_hold_deed *deed)
 /* It came to more than the hold, and the rest would not have been allowed. */
 static bool is_over(const struct ending *e, unsigned i)
 {
-    const struct sl_item *item = &e->set.items[i];
+    const struct sl_set_item *item = &e->set.items[i];
     uint64_t held = e->settled[i].kept->cost, cost = e->settled[i].cost;
 
     return e->settled[i].known && cost > held &&
@@ -322,7 +324,7 @@ static bool is_over(const struct ending *e, unsigned i)
                    .answer.outcome != SL_ALLOW;
 }
 
-static void tell(const struct ending *e, struct sl_hold_deed *deed)
+static void tell(const struct ending *e, struct sl_hold_result *deed)
 {
     deed->state = SL_HOLD_HELD;
     deed->count = e->record.count;
@@ -337,16 +339,16 @@ static void tell(const struct ending *e, struct sl_hold_deed *deed)
         };
 }
 
-static enum sl_verdict settle(struct ending *e, struct sl_hold_deed *deed)
+static enum sl_set_result settle(struct ending *e, struct sl_hold_result *deed)
 {
-    enum sl_verdict verdict;
+    enum sl_set_result verdict;
 
     e->to = sl_hold_record_ended(
         e->record.head, deed->release ? SL_HOLD_RELEASED : SL_HOLD_SETTLED);
     e->set.rider = &e->rider;
     ask(e, deed);
     verdict = sl_set_decide(&e->set);
-    if (verdict == SL_VERDICT_ALLOW) {
+    if (verdict == SL_SET_ALLOW) {
         forget(e);
         tell(e, deed);
     }
@@ -354,10 +356,10 @@ static enum sl_verdict settle(struct ending *e, struct sl_hold_deed *deed)
 }
 
 /* Look at the keys as they are, with nobody riding along. */
-static enum sl_verdict look(struct ending *e, struct sl_hold_deed *deed)
+static enum sl_set_result look(struct ending *e, struct sl_hold_result *deed)
 {
     sl_ns expires = (sl_ns)e->record.head.w[0];
-    enum sl_verdict verdict;
+    enum sl_set_result verdict;
 
     if (deed->errand == SL_HOLD_EXTEND) {
         expires = sl_ns_add_sat(e->set.now, deed->life);
@@ -365,60 +367,61 @@ static enum sl_verdict look(struct ending *e, struct sl_hold_deed *deed)
             expires--;
         sl_hold_record_lengthen(e->set.intent->region, e->record.number,
                                 deed->life);
-        if (!sl_end_move(e->set.intent, e->record.number, e->record.head,
-                         expires))
-            return SL_VERDICT_VOID;
+        if (!sl_hold_end_move(e->set.intent, e->record.number, e->record.head,
+                              expires))
+            return SL_SET_NO_HOLD_ROOM;
     }
     e->set.rider = NULL;
     ask(e, deed);
     if (deed->errand == SL_HOLD_EXTEND)
         forget(e);
     verdict = sl_set_decide(&e->set);
-    if (verdict == SL_VERDICT_ALLOW)
+    if (verdict == SL_SET_ALLOW)
         tell(e, deed);
     deed->expires_in = expires - e->set.now + e->set.lag;
     return verdict;
 }
 
 /* VOID: somebody else was at it; begin again. */
-static enum sl_verdict try_end(struct ending *e, struct sl_hold_deed *deed)
+static enum sl_set_result try_end(struct ending *e, struct sl_hold_result *deed)
 {
     struct sl_intent *intent = e->set.intent;
     struct sl_hold_record *record = &e->record;
 
     if (!sl_hold_record_find(intent, deed->id, record)) {
         deed->state = SL_HOLD_UNKNOWN;
-        return SL_VERDICT_ALLOW;
+        return SL_SET_ALLOW;
     }
     if (sl_hold_record_state(record->head) == SL_ENDED) {
         deed->state = sl_hold_record_end(record->head);
-        return SL_VERDICT_ALLOW;
+        return SL_SET_ALLOW;
     }
     if ((sl_ns)record->head.w[0] <= e->set.now) {
-        (void)sl_end_expired(e->set.table, intent, record->number,
-                             record->head);
-        return SL_VERDICT_VOID;
+        (void)sl_hold_end_expired(e->set.table, intent, record->number,
+                                  record->head);
+        return SL_SET_NO_HOLD_ROOM;
     }
     return deed->errand == SL_HOLD_SETTLE ? settle(e, deed) : look(e, deed);
 }
 
-enum sl_verdict sl_table_end(struct sl_table *table, struct sl_hold_deed *deed,
-                             sl_ns now, bool fresh)
+enum sl_set_result sl_table_end(struct sl_table *table,
+                                struct sl_hold_result *deed, sl_ns now,
+                                bool fresh)
 {
     struct ending e; /* ten kilobytes of which little is used */
-    enum sl_verdict verdict;
+    enum sl_set_result verdict;
 
     sl_hold_record_prefetch(&table->region, deed->id);
-    e.rider = (struct sl_rider){ready, join, alone, NULL};
+    e.rider = (struct sl_set_extra){ready, join, alone, NULL};
     deed->count = 0;
     deed->expires_in = SL_NS_NONE;
     if (!sl_set_begin(&e.set, table, now, fresh))
-        return SL_VERDICT_STALE;
+        return SL_SET_STALE;
     e.set.intent = sl_actor_borrow(&table->actors);
     e.begun = 0;
     do {
         verdict = try_end(&e, deed);
-    } while (verdict == SL_VERDICT_VOID);
+    } while (verdict == SL_SET_NO_HOLD_ROOM);
     sl_actor_return(&table->actors, e.set.intent);
     for (unsigned i = 0; e.set.lag && i < deed->count; i++)
         if (deed->parts[i].answer.reset_in > 0)

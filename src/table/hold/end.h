@@ -5,8 +5,8 @@
 #include "table/hold/record.h"
 
 /* One key of a hold that ends. */
-struct sl_settled {
-    const struct sl_kept *kept;
+struct sl_hold_outcome {
+    const struct sl_hold_key *kept;
     uint64_t cost;         /* what it came to */
     struct sl_since since; /* from its take to its end */
     bool known;            /* its limit has all its numbers; otherwise nothing
@@ -14,14 +14,14 @@ struct sl_settled {
 };
 
 /* SL_ACT_SETTLE: the item's cell as it is when the hold has ended. */
-void sl_settle_judge(const struct sl_set *set, struct sl_item *item);
+void sl_settle_judge(const struct sl_set *set, struct sl_set_item *item);
 
 /* End a hold that has expired. False if its head is another by now. */
-bool sl_end_expired(struct sl_table *table, struct sl_intent *intent,
-                    uint64_t number, struct sl_cell head);
+bool sl_hold_end_expired(struct sl_table *table, struct sl_intent *intent,
+                         uint64_t number, struct sl_cell head);
 
 /* Make it expire at another instant. False if its head is another by now. */
-bool sl_end_move(struct sl_intent *intent, uint64_t number, struct sl_cell head,
-                 sl_ns expires);
+bool sl_hold_end_move(struct sl_intent *intent, uint64_t number,
+                      struct sl_cell head, sl_ns expires);
 
 #endif

@@ -20,10 +20,10 @@ static sl_ns expire_record(struct sl_table *table, struct sl_intent *intent,
         struct sl_cell head = sl_hold_record_head(intent, number);
 
         if (sl_hold_record_state(head) != SL_HELD)
-            return SL_DUE_NONE;
+            return SL_HOLD_EXPIRY_NONE;
         if ((sl_ns)head.w[0] > now)
             return (sl_ns)head.w[0];
-        (void)sl_end_expired(table, intent, number, head);
+        (void)sl_hold_end_expired(table, intent, number, head);
     }
 }
 
@@ -31,14 +31,14 @@ static sl_ns expire_record(struct sl_table *table, struct sl_intent *intent,
 static sl_ns expire_block(struct sl_table *table, struct sl_intent *intent,
                           uint64_t block, sl_ns now)
 {
-    sl_word *due = sl_due_of(intent->region, block);
-    uint64_t number = sl_due_begin(due);
-    sl_ns found = SL_DUE_NONE;
+    sl_word *due = sl_hold_expiry_of(intent->region, block);
+    uint64_t number = sl_hold_expiry_begin(due);
+    sl_ns found = SL_HOLD_EXPIRY_NONE;
 
     for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++)
         found = earlier(found, expire_record(table, intent,
                                              block * SL_HOLD_BLOCK + i, now));
-    return sl_due_finish(due, number, found) ? found : 0;
+    return sl_hold_expiry_finish(due, number, found) ? found : 0;
 }
 
 /* What is due, the earliest first, as far as there is room. What comes back of
@@ -114,7 +114,7 @@ static void gather(struct sl_intent *intent, struct queue *q, sl_ns now)
 
     q->count = 0;
     for (uint64_t b = 0; b < blocks; b++) {
-        if (sl_due_read(sl_due_of(r, b)) > now)
+        if (sl_hold_expiry_read(sl_hold_expiry_of(r, b)) > now)
             continue;
         for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
             struct due due = {.number = b * SL_HOLD_BLOCK + i};
@@ -148,21 +148,21 @@ void sl_holds_expire(struct sl_table *table, sl_ns now)
 {
     struct sl_intent *intent = sl_actor_borrow(&table->actors);
     const struct sl_region *r = &table->region;
-    sl_word *all = sl_due_of_all(r);
-    uint64_t number = sl_due_begin(all);
+    sl_word *all = sl_hold_expiry_of_all(r);
+    uint64_t number = sl_hold_expiry_begin(all);
     uint64_t blocks = sl_hold_record_blocks(r);
-    sl_ns found = SL_DUE_NONE;
+    sl_ns found = SL_HOLD_EXPIRY_NONE;
 
     expire_in_order(table, intent, now);
     for (uint64_t b = 0; b < blocks; b++) {
-        sl_ns due = sl_due_read(sl_due_of(r, b));
+        sl_ns due = sl_hold_expiry_read(sl_hold_expiry_of(r, b));
 
         if (due <= now)
             due = expire_block(table, intent, b, now);
         found = earlier(found, due);
     }
     if (found > 0)
-        (void)sl_due_finish(all, number, found);
+        (void)sl_hold_expiry_finish(all, number, found);
     sl_actor_return(&table->actors, intent);
 }
 
@@ -180,7 +180,7 @@ static void visit_held(struct sl_intent *intent, visit_f *visit, void *ctx)
     bool more = true;
 
     for (uint64_t b = 0; more && b < blocks; b++) {
-        if (sl_due_read(sl_due_of(r, b)) == SL_DUE_NONE)
+        if (sl_hold_expiry_read(sl_hold_expiry_of(r, b)) == SL_HOLD_EXPIRY_NONE)
             continue;
         for (uint64_t i = 0; more && i < SL_HOLD_BLOCK; i++) {
             uint64_t number = b * SL_HOLD_BLOCK + i;
@@ -205,7 +205,7 @@ static bool shorten(struct sl_intent *intent, uint64_t number,
             sl_ns most = sl_ns_add_sat(now, record.life);
 
             if ((sl_ns)head.w[0] <= most ||
-                sl_end_move(intent, number, head, most))
+                sl_hold_end_move(intent, number, head, most))
                 break;
         }
         head = sl_hold_record_head(intent, number);
@@ -227,7 +227,7 @@ void sl_holds_shorten(struct sl_table *table, sl_ns now)
 /* ---- a key that was reset ---- */
 
 struct forgotten {
-    const struct sl_key *key;
+    const struct sl_slot_key *key;
     uint64_t generation;
 };
 
@@ -240,13 +240,13 @@ static bool forget(struct sl_intent *intent, uint64_t number,
     if (!sl_hold_record_read(intent, number, head, &record))
         return true; /* it has just ended, or begun */
     for (unsigned i = 0; i < record.count; i++)
-        if (sl_kept_is_of(&record.part[i], f->key) &&
+        if (sl_hold_key_is_of(&record.part[i], f->key) &&
             record.part[i].generation != f->generation)
             sl_hold_record_untrack(intent->region, &record, i);
     return true;
 }
 
-void sl_holds_forget(const struct sl_set *set, const struct sl_key *key,
+void sl_holds_forget(const struct sl_set *set, const struct sl_slot_key *key,
                      uint64_t generation)
 {
     struct forgotten f = {key, generation};

@@ -14,7 +14,7 @@ void sl_holds_shorten(struct sl_table *table, sl_ns now);
 
 /* `key` was reset, and its slot has this generation now: holds of an earlier
  * one have nothing to give back to it, whatever generations come. */
-void sl_holds_forget(const struct sl_set *set, const struct sl_key *key,
+void sl_holds_forget(const struct sl_set *set, const struct sl_slot_key *key,
                      uint64_t generation);
 
 #endif

@@ -10,7 +10,7 @@
  * ends what is due before it decides: as of the expiry, not as of now.
  *
  * Full. Records are the region's, a sixteenth of it. If there is none for a
- * hold it is refused (SL_VERDICT_VOID), and nothing is taken.
+ * hold it is refused (SL_SET_NO_HOLD_ROOM), and nothing is taken.
  *
  * Steps of the clock. Forward: what the clock has passed has expired. Back:
  * whoever sees it first, and before time goes on from there, shortens every
@@ -41,20 +41,19 @@ enum sl_hold_state {
     SL_HOLD_EXPIRED,
 };
 
-enum sl_hold_errand {
+enum sl_hold_action {
     SL_HOLD_SETTLE, /* RELEASE is a settlement with `release` */
     SL_HOLD_EXTEND, /* expires `hold_for` from now, whatever it was before */
     SL_HOLD_LOOK,
 };
 
 /* Take a set as sl_table_decide() does, and hold it for `life` > 0 under `id`,
- * which has never been used before. SL_VERDICT_VOID if there is no room for a
- * hold: then nothing was taken. Parts of the same key are one part of the hold;
- * what is carried is no part of it. */
-SL_MUST_USE enum sl_verdict sl_table_hold(struct sl_table *table,
-                                          struct sl_part *parts, unsigned count,
-                                          struct sl_hold_id id, sl_ns life,
-                                          sl_ns now, bool fresh);
+ * which has never been used before. SL_SET_NO_HOLD_ROOM if there is no room for
+ * a hold: then nothing was taken. Parts of the same key are one part of the
+ * hold; what is carried is no part of it. */
+SL_MUST_USE enum sl_set_result
+sl_table_hold(struct sl_table *table, struct sl_part *parts, unsigned count,
+              struct sl_hold_id id, sl_ns life, sl_ns now, bool fresh);
 
 /* One key of a hold. */
 struct sl_hold_part {
@@ -76,8 +75,8 @@ typedef const struct sl_limit *sl_hold_numbers_f(void *ctx, uint32_t limit_id,
 
 #define SL_HOLD_COST_MAX (SL_AMOUNT_MAX / SL_PARTS)
 
-struct sl_hold_deed {
-    enum sl_hold_errand errand;
+struct sl_hold_result {
+    enum sl_hold_action errand;
     struct sl_hold_id id;
     bool release; /* SETTLE: nothing was used */
     sl_ns life;   /* EXTEND */
@@ -89,11 +88,11 @@ struct sl_hold_deed {
     unsigned count;                      /* out */
 };
 
-/* End, extend or look at a hold. SL_VERDICT_STALE as for sl_table_decide(),
- * otherwise SL_VERDICT_ALLOW, whatever was found. */
-SL_MUST_USE enum sl_verdict sl_table_end(struct sl_table *table,
-                                         struct sl_hold_deed *deed, sl_ns now,
-                                         bool fresh);
+/* End, extend or look at a hold. SL_SET_STALE as for sl_table_decide(),
+ * otherwise SL_SET_ALLOW, whatever was found. */
+SL_MUST_USE enum sl_set_result sl_table_end(struct sl_table *table,
+                                            struct sl_hold_result *deed,
+                                            sl_ns now, bool fresh);
 
 /* How many holds there are, and how many there could be. */
 struct sl_hold_stats {

@@ -134,19 +134,20 @@ struct sl_cell sl_hold_record_head(const struct sl_intent *intent,
     struct sl_cell head;
 
     do {
-        head.w[0] = sl_guard_read(intent, at);
+        head.w[0] = sl_intent_lock_read(intent, at);
         head.w[1] = atomic_load(&word[1]);
     } while (atomic_load(&word[0]) != head.w[0] ||
              atomic_load(&word[1]) != head.w[1]);
     return head;
 }
 
-static void read_part(const struct sl_hold_record_part *p, struct sl_kept *ret)
+static void read_part(const struct sl_hold_record_part *p,
+                      struct sl_hold_key *ret)
 {
     uint64_t cost = get(&p->word[COST]), slot = get(&p->word[SLOT]);
     uint64_t place = slot & (BUCKET - 1);
 
-    *ret = (struct sl_kept){
+    *ret = (struct sl_hold_key){
         .limit = cost & (SL_LIMITS - 1),
         .hash = {get(&p->word[HASH_LO]),   get(&p->word[HASH_HI])      },
         .cost = cost >> LIMIT_BITS,
@@ -365,7 +366,7 @@ void sl_hold_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
 
 /* ---- writing ---- */
 
-static uint64_t slot_word(const struct sl_kept *kept)
+static uint64_t slot_word(const struct sl_hold_key *kept)
 {
     uint64_t slot = kept->slot.bucket << 16 | kept->slot.index << 8 |
                     (kept->generation & 0xff);
@@ -374,7 +375,8 @@ static uint64_t slot_word(const struct sl_kept *kept)
            (kept->is_bucket ? BUCKET : 0);
 }
 
-static void fill_part(struct sl_hold_record_part *p, const struct sl_kept *kept)
+static void fill_part(struct sl_hold_record_part *p,
+                      const struct sl_hold_key *kept)
 {
 
     put(&p->word[HASH_LO], kept->hash.lo);
@@ -430,7 +432,8 @@ void sl_hold_record_untrack(const struct sl_region *r,
 
 /* ---- checking ---- */
 
-static bool possible_part(const struct sl_region *r, const struct sl_kept *p)
+static bool possible_part(const struct sl_region *r,
+                          const struct sl_hold_key *p)
 {
     const struct sl_limit_entry *e = sl_region_limit(r, p->limit);
     uint64_t most = get(&e->kind) > SL_SLIDING ? SL_AMOUNT_MAX : SL_COUNT_MAX;

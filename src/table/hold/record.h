@@ -43,7 +43,7 @@ enum sl_hold_record_state { SL_FREE, SL_CLAIM, SL_HELD, SL_ENDED };
 #define SL_RETURNS 2
 
 /* One key of a hold. */
-struct sl_kept {
+struct sl_hold_key {
     uint64_t limit; /* its number in the region */
     struct sl_hash128 hash;
     uint64_t cost;
@@ -51,16 +51,16 @@ struct sl_kept {
     bool tracked; /* the key has had a slot... */
     struct sl_slot slot;
     uint64_t generation; /* ...and this was whose */
-    struct sl_mark mark;
+    struct sl_hold_snapshot mark;
     uint64_t count; /* the numbers of the take */
     uint64_t capacity;
-    uint64_t returns[SL_RETURNS]; /* buckets: sl_returns_of() by then, */
-    uint64_t gifts;               /* and sl_gifts_of() */
+    uint64_t returns[SL_RETURNS]; /* buckets: sl_refund_count() by then, */
+    uint64_t gifts;               /* and sl_unheld_count() */
 };
 
 /* Is it of this key, as far as the key still has the slot? */
-static inline bool sl_kept_is_of(const struct sl_kept *kept,
-                                 const struct sl_key *key)
+static inline bool sl_hold_key_is_of(const struct sl_hold_key *kept,
+                                     const struct sl_slot_key *key)
 {
     return kept->limit == key->tag >> SL_TAG_BITS && kept->tracked &&
            kept->hash.lo == key->hash.lo && kept->hash.hi == key->hash.hi;
@@ -75,7 +75,7 @@ struct sl_hold_record {
     uint64_t stepped; /* the region's, at the take */
     sl_ns life;       /* the longest that it was ever held for at once */
     unsigned count;
-    struct sl_kept part[SL_HOLD_MANY];
+    struct sl_hold_key part[SL_HOLD_MANY];
 };
 
 static inline enum sl_hold_record_state
@@ -156,10 +156,11 @@ void sl_hold_record_untrack(const struct sl_region *r,
 /* How much was given back to the bucket of this tag, and perhaps to others, in
  * sum; only differences mean something. It is counted in two words, which a key
  * rarely shares with the same other: the lesser difference is nearer. */
-sl_word *sl_returns_of(const struct sl_region *r, uint64_t tag, unsigned which);
+sl_word *sl_refund_count(const struct sl_region *r, uint64_t tag,
+                         unsigned which);
 
 /* How much of that was no hold's: corrections of what was taken for good. */
-sl_word *sl_gifts_of(const struct sl_region *r, uint64_t tag);
+sl_word *sl_unheld_count(const struct sl_region *r, uint64_t tag);
 
 /* Is what the record says possible? Only while nobody else uses the region. A
  * claim is let go. */

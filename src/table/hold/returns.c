@@ -14,7 +14,8 @@ static uint64_t returns_words(const struct sl_region_head *head)
     return head->returns - head->returns / 8;
 }
 
-sl_word *sl_returns_of(const struct sl_region *r, uint64_t tag, unsigned which)
+sl_word *sl_refund_count(const struct sl_region *r, uint64_t tag,
+                         unsigned which)
 {
     static const uint64_t odd[SL_RETURNS] = {UINT64_C(0x9e3779b97f4a7c15),
                                              UINT64_C(0xd6e8feb86659fd93)};
@@ -24,7 +25,7 @@ sl_word *sl_returns_of(const struct sl_region *r, uint64_t tag, unsigned which)
     return sl_region_word(r, head->returns_at + i * 8);
 }
 
-sl_word *sl_gifts_of(const struct sl_region *r, uint64_t tag)
+sl_word *sl_unheld_count(const struct sl_region *r, uint64_t tag)
 {
     const struct sl_region_head *head = sl_region_head(r);
     uint64_t first = returns_words(head);

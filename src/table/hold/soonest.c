@@ -42,7 +42,8 @@ static uint64_t sign_for(struct sl_hash128 hash)
     return 1 + hash.lo % (ANY_SIGN - 1);
 }
 
-static bool holds_permit(const struct sl_region *r, const struct sl_kept *kept)
+static bool holds_permit(const struct sl_region *r,
+                         const struct sl_hold_key *kept)
 {
     return kept->cost > 0 &&
            sl_region_limit(r, kept->limit)->kind == SL_PERMITS;
@@ -68,7 +69,7 @@ void sl_hold_record_sign(const struct sl_region *r,
 
 /* The earliest of a key's permits, in their order. */
 struct soonest {
-    const struct sl_key *key;
+    const struct sl_slot_key *key;
     uint64_t generation; /* of its slot: what was held before a reset is gone */
     unsigned read;
     unsigned most; /* of them are needed, at most */
@@ -114,7 +115,8 @@ static void collect(const struct sl_intent *intent, uint64_t number,
     if (!sl_hold_record_read(intent, number, head, &record))
         return;
     for (unsigned i = 0; i < record.count; i++)
-        if (sl_kept_is_of(&record.part[i], s->key) && record.part[i].cost > 0 &&
+        if (sl_hold_key_is_of(&record.part[i], s->key) &&
+            record.part[i].cost > 0 &&
             record.part[i].generation == s->generation) {
             put_in_order(s, (sl_ns)head.w[0], record.part[i].cost, number);
             break;
@@ -166,9 +168,9 @@ static bool collect_all(const struct sl_intent *intent, struct soonest *s)
     uint64_t blocks = sl_hold_record_blocks(r), looked = 0;
 
     for (uint64_t b = 0; b < blocks; b++) {
-        sl_ns due = sl_due_read(sl_due_of(r, b));
+        sl_ns due = sl_hold_expiry_read(sl_hold_expiry_of(r, b));
 
-        if (due == SL_DUE_NONE || is_too_late(s, due))
+        if (due == SL_HOLD_EXPIRY_NONE || is_too_late(s, due))
             continue;
         if (looked++ == BLOCKS_MOST || s->read > READ_MOST)
             return false;
@@ -199,14 +201,15 @@ static uint64_t find_record(const struct soonest *s, uint64_t need,
 #define EPOCH_BITS 27 /* of ns: an eighth of a second */
 
 /* Two keys that meet in a row need not drive each other out. */
-static struct sl_memo *row_of(struct sl_table *table, const struct sl_key *key)
+static struct sl_saved_answer *row_of(struct sl_table *table,
+                                      const struct sl_slot_key *key)
 {
-    return &table->memo[key->tag % (SL_MEMOS / 2) * 2];
+    return &table->memo[key->tag % (SL_SAVED_ANSWERS / 2) * 2];
 }
 
-void sl_soonest_forget(struct sl_table *table, const struct sl_key *key)
+void sl_permit_eta_forget(struct sl_table *table, const struct sl_slot_key *key)
 {
-    struct sl_memo *row = row_of(table, key);
+    struct sl_saved_answer *row = row_of(table, key);
 
     for (unsigned i = 0; i < 2; i++)
         atomic_fetch_add(&row[i].word[1], UINT64_C(1) << NUMBER_BITS);
@@ -220,7 +223,7 @@ static uint64_t add_up(uint64_t sum, uint64_t word)
 
 /* What was asked, and of whom. */
 struct question {
-    const struct sl_key *key;
+    const struct sl_slot_key *key;
     struct sl_cell cell;
     uint64_t need;
     sl_ns now;
@@ -265,7 +268,7 @@ static bool is_it(struct sl_set *set, const struct question *q,
 static bool recall(struct sl_set *set, const struct question *q,
                    struct sl_cell memos[2], sl_ns *when)
 {
-    const struct sl_memo *row = row_of(set->table, q->key);
+    const struct sl_saved_answer *row = row_of(set->table, q->key);
 
     for (unsigned i = 0; i < 2; i++) {
         memos[i].w[1] = atomic_load(&row[i].word[1]);
@@ -311,7 +314,7 @@ static sl_ns look(struct sl_set *set, const struct question *q)
     return when;
 }
 
-sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_key *key,
+sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_slot_key *key,
                        uint64_t capacity, uint64_t cost)
 {
     struct question q = {.key = key, .now = set->now};
@@ -320,7 +323,7 @@ sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_key *key,
     sl_ns when;
 
     if (sl_none_held(set->intent->region) ||
-        !sl_key_find(set->intent, key, &slot, &head) ||
+        !sl_slot_key_find(set->intent, key, &slot, &head) ||
         !sl_slot_read(set->intent, slot, key->tag, &q.cell))
         return SL_NS_NONE;
     q.need =

@@ -12,8 +12,8 @@
  * begun, extended or ended in this process, for an instant (EPOCH): in another
  * process one may have been.
  */
-#ifndef SL_SOONEST_H
-#define SL_SOONEST_H
+#ifndef SL_PERMIT_ETA_H
+#define SL_PERMIT_ETA_H
 
 #include "table/hold/record.h"
 
@@ -24,12 +24,13 @@ void sl_hold_record_sign(const struct sl_region *r,
 /* A hold of the key's permits has begun or ended, or expires at another time
  * than it did: what is remembered does not count, nor what is found by somebody
  * who has begun to look before this. */
-void sl_soonest_forget(struct sl_table *table, const struct sl_key *key);
+void sl_permit_eta_forget(struct sl_table *table,
+                          const struct sl_slot_key *key);
 
 /* How long until so many permits of `key` have expired that `cost` of
  * `capacity` are free; SL_NS_NONE if they never do, or if looking for it would
  * take too long (BLOCKS_MOST and READ_MOST in soonest.c). */
-sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_key *key,
+sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_slot_key *key,
                        uint64_t capacity, uint64_t cost);
 
 #endif

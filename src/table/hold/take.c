@@ -9,7 +9,7 @@
 #include "table/hold/soonest.h"
 
 struct holding {
-    struct sl_rider rider; /* first: the two are cast into each other */
+    struct sl_set_extra rider; /* first: the two are cast into each other */
     struct sl_hold_record record;
     sl_ns expires;
     bool claimed;
@@ -33,20 +33,20 @@ static uint64_t stepped_at(const struct sl_set *set)
 }
 
 /* Is it a part of the hold? */
-static bool is_held(const struct sl_item *item)
+static bool is_held(const struct sl_set_item *item)
 {
     return !item->carried && !item->part->firm;
 }
 
 /* keep() reads them while everything is locked. */
 static void prefetch_returns(const struct sl_region *r,
-                             const struct sl_item *item)
+                             const struct sl_set_item *item)
 {
     if (!sl_is_bucket(item->part->limit->kind))
         return;
     for (unsigned i = 0; i < SL_RETURNS; i++)
-        __builtin_prefetch((const void *)sl_returns_of(r, item->key.tag, i));
-    __builtin_prefetch((const void *)sl_gifts_of(r, item->key.tag));
+        __builtin_prefetch((const void *)sl_refund_count(r, item->key.tag, i));
+    __builtin_prefetch((const void *)sl_unheld_count(r, item->key.tag));
 }
 
 /* Who died with a claim has it until he is found dead. */
@@ -77,12 +77,12 @@ static bool ready(struct sl_set *set)
     return h->claimed;
 }
 
-static void keep(const struct sl_region *r, const struct sl_item *item,
-                 struct sl_kept *ret)
+static void keep(const struct sl_region *r, const struct sl_set_item *item,
+                 struct sl_hold_key *ret)
 {
     const struct sl_limit *limit = item->part->limit;
 
-    *ret = (struct sl_kept){
+    *ret = (struct sl_hold_key){
         .limit = item->part->of->id,
         .hash = item->key.hash,
         .cost = item->cost,
@@ -95,12 +95,12 @@ static void keep(const struct sl_region *r, const struct sl_item *item,
         .capacity = limit->capacity,
     };
     if (item->cost > 0)
-        ret->mark = sl_mark_of(limit, item->taken.next);
+        ret->mark = sl_hold_snapshot_of(limit, item->taken.next);
     if (!ret->is_bucket)
         return;
     for (unsigned i = 0; i < SL_RETURNS; i++)
-        ret->returns[i] = atomic_load(sl_returns_of(r, item->key.tag, i));
-    ret->gifts = atomic_load(sl_gifts_of(r, item->key.tag));
+        ret->returns[i] = atomic_load(sl_refund_count(r, item->key.tag, i));
+    ret->gifts = atomic_load(sl_unheld_count(r, item->key.tag));
 }
 
 static bool join(struct sl_set *set)
@@ -122,7 +122,7 @@ static bool join(struct sl_set *set)
             sl_cell_of((uint64_t)h->expires,
                        (record->id.w[0] & ~UINT64_C(15)) | SL_HELD)))
         return false;
-    sl_due_lower(r, record->number / SL_HOLD_BLOCK, h->expires);
+    sl_hold_expiry_lower(r, record->number / SL_HOLD_BLOCK, h->expires);
     return true;
 }
 
@@ -135,19 +135,19 @@ static void leave(struct sl_set *set, bool done)
                               done);
     for (unsigned i = 0; done && i < set->count; i++)
         if (set->items[i].part->limit->kind == SL_PERMITS)
-            sl_soonest_forget(set->table, &set->items[i].key);
+            sl_permit_eta_forget(set->table, &set->items[i].key);
 }
 
-enum sl_verdict sl_table_hold(struct sl_table *table, struct sl_part *parts,
-                              unsigned count, struct sl_hold_id id, sl_ns life,
-                              sl_ns now, bool fresh)
+enum sl_set_result sl_table_hold(struct sl_table *table, struct sl_part *parts,
+                                 unsigned count, struct sl_hold_id id,
+                                 sl_ns life, sl_ns now, bool fresh)
 {
     struct holding h; /* two kilobytes of which little is used */
 
     sl_hold_record_prefetch(&table->region, id);
-    h.rider = (struct sl_rider){ready, join, NULL, leave};
+    h.rider = (struct sl_set_extra){ready, join, NULL, leave};
     h.record.id = id;
     h.record.life = life;
     h.claimed = false;
-    return sl_set_ride(table, parts, count, now, fresh, &h.rider);
+    return sl_set_decide_with(table, parts, count, now, fresh, &h.rider);
 }

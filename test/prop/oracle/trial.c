@@ -94,7 +94,8 @@ static bool is_first(struct trial *t, sl_ns span, const uint64_t *cost)
 
 /* (3), asked of the algorithm itself: left alone, the cell refuses the same
  * take before, and allows it at that instant. */
-static void probe(struct trial *t, uint64_t cost, const struct sl_taken *got)
+static void probe(struct trial *t, uint64_t cost,
+                  const struct sl_take_result *got)
 {
     sl_ns in = got->answer.retry_in, early;
 
@@ -192,7 +193,7 @@ static enum sl_outcome judged(struct trial *t, uint64_t cost)
 
 void trial_take(struct trial *t, uint64_t cost, sl_ns now)
 {
-    struct sl_taken got = sl_take(&t->limit, t->cell, cost, now);
+    struct sl_take_result got = sl_take(&t->limit, t->cell, cost, now);
     bool mended = model_settle(&t->model, &t->spec, now);
     enum sl_outcome want = judged(t, cost);
     bool taken = want == SL_ALLOW && cost > 0;
@@ -229,9 +230,9 @@ void trial_take(struct trial *t, uint64_t cost, sl_ns now)
 
 /* A charge beyond what a cell can hold must not wrap; how much of it is
  * remembered is the cell's affair, so the key is forgotten afterwards. */
-static void brimful(struct trial *t, const struct sl_taken *got)
+static void brimful(struct trial *t, const struct sl_take_result *got)
 {
-    struct sl_taken more = sl_take(&t->limit, got->next, 1, t->now);
+    struct sl_take_result more = sl_take(&t->limit, got->next, 1, t->now);
 
     if (got->answer.remaining != 0 || more.answer.outcome != SL_DENY)
         trial_wrong(t, t->labels->remaining, "a huge charge wrapped");
@@ -255,7 +256,7 @@ static void check_look(struct trial *t, const struct sl_answer *got)
 
 void trial_adjust(struct trial *t, int64_t delta, sl_ns when, sl_ns now)
 {
-    struct sl_taken got = sl_adjust(&t->limit, t->cell, delta, when, now);
+    struct sl_take_result got = sl_adjust(&t->limit, t->cell, delta, when, now);
     bool mended = model_settle(&t->model, &t->spec, now), done;
     uint64_t tick = (uint64_t)when / spec_tick(&t->spec);
 

@@ -9,7 +9,7 @@ static void test_refuse(void)
     struct sl_diag diag = {.file = "a.yaml", .line = 3, .column = 9};
 
     CASE("a refusal returns its error and puts down the sentence");
-    CHECK_EQ(sl_refuse(&diag, SLUICE_ECONF, "%d is %s", 7, "odd"),
+    CHECK_EQ(sl_diag_error(&diag, SLUICE_ECONF, "%d is %s", 7, "odd"),
              SLUICE_ECONF);
     CHECK_STR(diag.sentence, "7 is odd");
     CHECK_EQ(diag.at, 0);
@@ -21,25 +21,25 @@ static void test_refuse(void)
     CHECK_EQ(diag.column, 9);
 
     CASE("an offset and a hint");
-    CHECK_EQ(sl_refuse_at(&diag, SLUICE_EINVAL, 5, "no"), SLUICE_EINVAL);
-    sl_hint(&diag, "%s/%s", "5", "min");
+    CHECK_EQ(sl_diag_error_at(&diag, SLUICE_EINVAL, 5, "no"), SLUICE_EINVAL);
+    sl_diag_hint(&diag, "%s/%s", "5", "min");
     CHECK_EQ(diag.at, 5);
     CHECK_STR(diag.hint, "5/min");
 
     CASE("the next refusal forgets them");
-    CHECK_EQ(sl_refuse(&diag, SLUICE_ECONF, "again"), SLUICE_ECONF);
+    CHECK_EQ(sl_diag_error(&diag, SLUICE_ECONF, "again"), SLUICE_ECONF);
     CHECK_EQ(diag.at, 0);
     CHECK_STR(diag.hint, "");
 
     CASE("a sentence may quote the one before");
-    CHECK_EQ(sl_refuse(&diag, SLUICE_ECONF, "once %s", diag.sentence),
+    CHECK_EQ(sl_diag_error(&diag, SLUICE_ECONF, "once %s", diag.sentence),
              SLUICE_ECONF);
     CHECK_STR(diag.sentence, "once again");
 
     CASE("nobody listens");
-    CHECK_EQ(sl_refuse(NULL, SLUICE_ECONF, "%d", 1), SLUICE_ECONF);
-    CHECK_EQ(sl_refuse_at(NULL, SLUICE_EINVAL, 3, "%d", 1), SLUICE_EINVAL);
-    sl_hint(NULL, "%d", 1);
+    CHECK_EQ(sl_diag_error(NULL, SLUICE_ECONF, "%d", 1), SLUICE_ECONF);
+    CHECK_EQ(sl_diag_error_at(NULL, SLUICE_EINVAL, 3, "%d", 1), SLUICE_EINVAL);
+    sl_diag_hint(NULL, "%d", 1);
 }
 
 static void test_bytes(void)
@@ -82,8 +82,8 @@ static void test_bytes(void)
         struct sl_diag diag = {.line = 0};
 
         CASE(rows[i].why);
-        (void)sl_refuse(&diag, SLUICE_ECONF, "%s", rows[i].said);
-        sl_hint(&diag, "%s", rows[i].said);
+        (void)sl_diag_error(&diag, SLUICE_ECONF, "%s", rows[i].said);
+        sl_diag_hint(&diag, "%s", rows[i].said);
         CHECK_STR(diag.sentence, rows[i].shown);
         CHECK_STR(diag.hint, rows[i].shown);
     }
@@ -122,7 +122,7 @@ static void test_cut(void)
         char want[256];
 
         CASE(rows[i].why);
-        (void)sl_refuse(&diag, SLUICE_ECONF, "%s", said);
+        (void)sl_diag_error(&diag, SLUICE_ECONF, "%s", said);
         if (rows[i].kept == 0)
             snprintf(want, sizeof(want), "%.255s", said);
         else
@@ -133,7 +133,7 @@ static void test_cut(void)
     {
         struct sl_diag diag = {.line = 0};
 
-        sl_hint(&diag, "%s", row_of(500, ""));
+        sl_diag_hint(&diag, "%s", row_of(500, ""));
         CHECK_EQ(strlen(diag.hint), 127);
         CHECK_STR(diag.hint + 120, "xxxx...");
     }

@@ -9,7 +9,7 @@ static int parse_instant(struct sl_str text, uint64_t *ret,
                          struct sl_diag *diag)
 {
     sl_ns instant = (sl_ns)*ret;
-    int err = sl_instant_parse(text, &instant, diag);
+    int err = sl_timestamp_parse(text, &instant, diag);
 
     *ret = (uint64_t)instant;
     return err;
@@ -118,9 +118,9 @@ static void reading(void)
 
 static void check_print(sl_ns instant, bool ms, const char *want)
 {
-    char out[SL_INSTANT_TEXT];
+    char out[SL_TIMESTAMP_TEXT];
 
-    CHECK_EQ(sl_instant_print(instant, ms, out), strlen(want));
+    CHECK_EQ(sl_timestamp_print(instant, ms, out), strlen(want));
     CHECK_STR(out, want);
 }
 
@@ -141,14 +141,14 @@ static void writing(void)
 /* What is written is read as the same, on every day that there is. */
 static void round_trip(void)
 {
-    char out[SL_INSTANT_TEXT];
+    char out[SL_TIMESTAMP_TEXT];
     sl_ns got = -5;
 
     CASE("every day of our time is written and read");
     for (sl_ns t = 0; t < SL_TIME_END; t += SL_DAY + 61 * SL_S + 7 * SL_MS) {
-        size_t len = sl_instant_print(t, true, out);
+        size_t len = sl_timestamp_print(t, true, out);
 
-        if (!CHECK_EQ(sl_instant_parse((struct sl_str){out, len}, &got, NULL),
+        if (!CHECK_EQ(sl_timestamp_parse((struct sl_str){out, len}, &got, NULL),
                       0) ||
             !CHECK_EQ(got, t))
             break;

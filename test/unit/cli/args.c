@@ -22,8 +22,8 @@ static void test_help(void)
     CHECK_EQ(SEND("-V"), 0);
 
     CASE("each command has help with an example");
-    for (size_t i = 0; sl_errands[i]; i++) {
-        const struct sl_errand *e = sl_errands[i];
+    for (size_t i = 0; sl_commands[i]; i++) {
+        const struct sl_command *e = sl_commands[i];
         char example[64];
 
         if (!e->run)

@@ -100,28 +100,28 @@ static void test_answers(bool dawdles)
         .dawdles = dawdles
     };
     struct sl_diag diag = {0};
-    struct sl_client client;
+    struct sl_daemon_client client;
     struct sl_str body;
     int status = 0;
 
     begin(&s);
-    CHECK_EQ(sl_client_init(&client, s.url, &sl_alloc_libc, &diag), 0);
-    CHECK_EQ(sl_client_ask(&client, "POST", "/v1/check", SL_STR("{}"), &status,
-                           &body, &diag),
+    CHECK_EQ(sl_daemon_client_init(&client, s.url, &sl_alloc_libc, &diag), 0);
+    CHECK_EQ(sl_daemon_client_ask(&client, "POST", "/v1/check", SL_STR("{}"),
+                                  &status, &body, &diag),
              0);
     CHECK_EQ(status, 200);
     CHECK(sl_str_eq(body, SL_STR("hello")));
-    CHECK_EQ(
-        sl_client_ask(&client, "GET", "/b", SL_STR(""), &status, &body, &diag),
-        0);
+    CHECK_EQ(sl_daemon_client_ask(&client, "GET", "/b", SL_STR(""), &status,
+                                  &body, &diag),
+             0);
     CHECK_EQ(status, 404);
     CHECK_EQ(body.len, 0);
     CHECK_EQ(client.fd, -1);
-    CHECK_EQ(
-        sl_client_ask(&client, "PUT", "/c", SL_STR("x"), &status, &body, &diag),
-        0);
+    CHECK_EQ(sl_daemon_client_ask(&client, "PUT", "/c", SL_STR("x"), &status,
+                                  &body, &diag),
+             0);
     CHECK(sl_str_eq(body, SL_STR("again")));
-    sl_client_done(&client);
+    sl_daemon_client_done(&client);
     end(&s);
     CHECK(strncmp(s.heard, "PUT /c HTTP/1.1\r\nHost: 127.0.0.1:", 33) == 0);
     CHECK(strstr(s.heard, "\r\nContent-Length: 1\r\n\r\nx") != NULL);
@@ -132,22 +132,22 @@ static void refused(const char *answer, const char *why)
 {
     struct server s = {.answers = {answer}, .count = 1};
     struct sl_diag diag = {0};
-    struct sl_client client;
+    struct sl_daemon_client client;
     struct sl_str body = {"untouched", 9};
     int status = 7;
 
     begin(&s);
-    CHECK_EQ(sl_client_init(&client, s.url, &sl_alloc_libc, &diag), 0);
-    CHECK_EQ(
-        sl_client_ask(&client, "GET", "/", SL_STR(""), &status, &body, &diag),
-        SLUICE_ESYS);
+    CHECK_EQ(sl_daemon_client_init(&client, s.url, &sl_alloc_libc, &diag), 0);
+    CHECK_EQ(sl_daemon_client_ask(&client, "GET", "/", SL_STR(""), &status,
+                                  &body, &diag),
+             SLUICE_ESYS);
     if (!strstr(diag.sentence, why))
         printf("# %s\n", diag.sentence);
     CHECK(strstr(diag.sentence, why) != NULL);
     CHECK_EQ(status, 7);
     CHECK_EQ(body.len, 9);
     CHECK_EQ(client.fd, -1);
-    sl_client_done(&client);
+    sl_daemon_client_done(&client);
     end(&s);
 }
 
@@ -183,21 +183,23 @@ static void test_urls(void)
         {"http://localhost:80/",  "localhost", "80"  },
         {"http://[::1]:80",       "::1",       "80"  },
     };
-    struct sl_client client;
+    struct sl_daemon_client client;
     struct sl_diag diag;
 
     CASE("URLs");
     for (size_t i = 0; i < SL_LEN(bad); i++) {
-        CHECK_EQ(sl_client_init(&client, bad[i], &sl_alloc_libc, &diag),
+        CHECK_EQ(sl_daemon_client_init(&client, bad[i], &sl_alloc_libc, &diag),
                  SLUICE_ECONF);
         CHECK(strstr(diag.sentence, "http://127.0.0.1:8080") != NULL);
-        sl_client_done(&client);
+        sl_daemon_client_done(&client);
     }
     for (size_t i = 0; i < SL_LEN(good); i++) {
-        CHECK_EQ(sl_client_init(&client, good[i][0], &sl_alloc_libc, &diag), 0);
+        CHECK_EQ(
+            sl_daemon_client_init(&client, good[i][0], &sl_alloc_libc, &diag),
+            0);
         CHECK_STR(client.host, good[i][1]);
         CHECK_STR(client.port, good[i][2]);
-        sl_client_done(&client);
+        sl_daemon_client_done(&client);
     }
 }
 
@@ -208,15 +210,16 @@ static bool try(unsigned nth)
     struct sl_alloc alloc = fail_alloc(&f);
     struct server s = {.answers = {OK("hello", 5)}, .count = 1};
     struct sl_diag diag = {0};
-    struct sl_client client;
+    struct sl_daemon_client client;
     struct sl_str body;
     int status, err;
 
     begin(&s);
-    CHECK_EQ(sl_client_init(&client, s.url, &alloc, &diag), 0);
-    err = sl_client_ask(&client, "GET", "/", SL_STR(""), &status, &body, &diag);
+    CHECK_EQ(sl_daemon_client_init(&client, s.url, &alloc, &diag), 0);
+    err = sl_daemon_client_ask(&client, "GET", "/", SL_STR(""), &status, &body,
+                               &diag);
     CHECK(err == 0 || err == SLUICE_ENOMEM);
-    sl_client_done(&client);
+    sl_daemon_client_done(&client);
     end(&s);
     fail_check(&f);
     return err == 0;
@@ -236,19 +239,19 @@ static void test_nobody(void)
 {
     struct server s = {.count = 0};
     struct sl_diag diag = {0};
-    struct sl_client client;
+    struct sl_daemon_client client;
     struct sl_str body;
     int status;
 
     CASE("nobody is there");
     begin(&s);
-    CHECK_EQ(sl_client_init(&client, s.url, &sl_alloc_libc, &diag), 0);
+    CHECK_EQ(sl_daemon_client_init(&client, s.url, &sl_alloc_libc, &diag), 0);
     end(&s);
-    CHECK_EQ(
-        sl_client_ask(&client, "GET", "/", SL_STR(""), &status, &body, &diag),
-        SLUICE_ESYS);
+    CHECK_EQ(sl_daemon_client_ask(&client, "GET", "/", SL_STR(""), &status,
+                                  &body, &diag),
+             SLUICE_ESYS);
     CHECK(strstr(diag.sentence, "can't be reached") != NULL);
-    sl_client_done(&client);
+    sl_daemon_client_done(&client);
 }
 
 int main(void)

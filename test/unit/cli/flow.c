@@ -25,7 +25,7 @@ static bool read_text(const char *text)
 }
 
 /* The only act of a flow whose other lines are given. */
-static const struct sl_act *read_act(const char *line)
+static const struct sl_flow_act *read_act(const char *line)
 {
     char text[512];
 
@@ -35,7 +35,7 @@ static const struct sl_act *read_act(const char *line)
 
 static void test_shape(void)
 {
-    const struct sl_act *act;
+    const struct sl_flow_act *act;
 
     CASE("flows, policies and acts, in order");
     if (!read_text("# a comment\n"
@@ -55,10 +55,10 @@ static void test_shape(void)
     CHECK_STR(file.flows->policy, "dir/all.yaml");
     CHECK_EQ(file.flows->act_count, 2);
     act = file.flows->acts;
-    CHECK_EQ(act->kind, SL_ACT_AT);
+    CHECK_EQ(act->kind, SL_FLOW_ACT_AT);
     CHECK_EQ(act->when.at, SL_S);
     act = act->next;
-    CHECK_EQ(act->kind, SL_ACT_REQUEST);
+    CHECK_EQ(act->kind, SL_FLOW_ACT_REQUEST);
     CHECK_EQ(act->line, 6);
     CHECK_STR(act->names[0], "GET");
     CHECK_STR(act->names[1], "/a");
@@ -94,7 +94,7 @@ static void test_times(void)
 
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         char line[64];
-        const struct sl_act *act;
+        const struct sl_flow_act *act;
 
         CASE(rows[i].text);
         snprintf(line, sizeof(line), "at %s\nGET /", rows[i].text);
@@ -108,7 +108,7 @@ static void test_times(void)
 
 static void test_inputs(void)
 {
-    const struct sl_act *act;
+    const struct sl_flow_act *act;
 
     CASE("inputs");
     act = read_act("POST /x?a=b user=ann org=acme plan=FREE role=admin "
@@ -149,7 +149,7 @@ static void test_inputs(void)
     CASE("a quoted word is never an input, and a sharp in a word no comment");
     act = read_act("take \"a=b\" \"c d\" user=x#y # z");
     if (act) {
-        CHECK_EQ(act->kind, SL_ACT_TAKE);
+        CHECK_EQ(act->kind, SL_FLOW_ACT_TAKE);
         CHECK_STR(act->names[0], "a=b");
         CHECK_STR(act->names[1], "c d");
         CHECK_STR(act->in->user, "x#y");
@@ -164,20 +164,20 @@ static void test_acts(void)
 {
     static const struct {
         const char *line;
-        enum sl_act_kind kind;
+        enum sl_flow_act_kind kind;
         const char *first, *last;
     } rows[] = {
-        {"job transcribe org=a",    SL_ACT_JOB,     "transcribe", NULL},
-        {"take api ann",            SL_ACT_TAKE,    "api",        NULL},
-        {"usage org acme api 5",    SL_ACT_USAGE,   "org",        "5" },
-        {"settle h1 cost=12 -> ok", SL_ACT_SETTLE,  "h1",         NULL},
-        {"release h1",              SL_ACT_RELEASE, "h1",         NULL},
-        {"extend h1 hold=5m",       SL_ACT_EXTEND,  "h1",         NULL},
-        {"feature x off",           SL_ACT_FEATURE, "x",          NULL},
-        {"store fails -> ok",       SL_ACT_STORE,   "fails",      NULL},
-        {"reload q.yaml",           SL_ACT_RELOAD,  "q.yaml",     NULL},
+        {"job transcribe org=a",    SL_FLOW_ACT_JOB,     "transcribe", NULL},
+        {"take api ann",            SL_FLOW_ACT_TAKE,    "api",        NULL},
+        {"usage org acme api 5",    SL_FLOW_ACT_USAGE,   "org",        "5" },
+        {"settle h1 cost=12 -> ok", SL_FLOW_ACT_SETTLE,  "h1",         NULL},
+        {"release h1",              SL_FLOW_ACT_RELEASE, "h1",         NULL},
+        {"extend h1 hold=5m",       SL_FLOW_ACT_EXTEND,  "h1",         NULL},
+        {"feature x off",           SL_FLOW_ACT_FEATURE, "x",          NULL},
+        {"store fails -> ok",       SL_FLOW_ACT_STORE,   "fails",      NULL},
+        {"reload q.yaml",           SL_FLOW_ACT_RELOAD,  "q.yaml",     NULL},
     };
-    const struct sl_act *act;
+    const struct sl_flow_act *act;
 
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         CASE(rows[i].line);
@@ -205,7 +205,7 @@ static void test_acts(void)
 
 static void test_expects(void)
 {
-    const struct sl_act *act;
+    const struct sl_flow_act *act;
     const struct sl_expect *e;
 
     CASE("expectations");

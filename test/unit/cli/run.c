@@ -264,12 +264,13 @@ static void test_stops(void)
 }
 
 /* Run a flow with the nth allocation failing; what it came to. */
-static enum sl_end without_memory(const struct sl_flow_file *file, unsigned nth)
+static enum sl_flow_result without_memory(const struct sl_flow_file *file,
+                                          unsigned nth)
 {
     struct fail f = {.nth = nth};
     struct sl_alloc alloc = fail_alloc(&f);
     struct sl_arena arena;
-    struct sl_outcome out;
+    struct sl_flow_outcome out;
 
     sl_arena_init(&arena, 1 << 20, &alloc);
     sl_flow_run(file->flows, file->name, NULL, &arena, &out);

@@ -22,15 +22,15 @@ static int import(const char *text, bool yml, struct sl_buf *out)
 {
     struct sl_diag diag = {.line = 0};
     struct sl_arena arena;
-    struct sl_props props = {.arena = &arena, .families = families};
+    struct sl_properties props = {.arena = &arena, .families = families};
     struct sl_spring spring = {.props = &props, .tell = on_tell};
     int err;
 
     told[0] = '\0';
     sl_buf_clear(out);
     sl_arena_init(&arena, 1 << 20, &sl_alloc_libc);
-    err = yml ? sl_props_read_yml(sl_str_c(text), &props, &diag)
-              : sl_props_read(sl_str_c(text), &props, &diag);
+    err = yml ? sl_properties_read_yml(sl_str_c(text), &props, &diag)
+              : sl_properties_read(sl_str_c(text), &props, &diag);
     if (err)
         on_tell(NULL, diag.line, diag.sentence);
     else
@@ -227,7 +227,7 @@ static void test_yml(struct sl_buf *out)
         char deep[1024] = "";
         size_t len = 0;
 
-        for (int i = 0; i <= SL_PROPS_DEPTH; i++)
+        for (int i = 0; i <= SL_PROPERTIES_DEPTH; i++)
             len += (size_t)snprintf(deep + len, sizeof(deep) - len, "%*sa:\n",
                                     i, "");
         CHECK_EQ(import(deep, true, out), SLUICE_ECONF);
@@ -313,10 +313,10 @@ static void value(const char *text, const char *want)
 {
     struct sl_diag diag = {.line = 0};
     struct sl_arena arena;
-    struct sl_props props = {.arena = &arena};
+    struct sl_properties props = {.arena = &arena};
 
     sl_arena_init(&arena, 1 << 20, &sl_alloc_libc);
-    if (CHECK_EQ(sl_props_read(sl_str_c(text), &props, &diag), 0) &&
+    if (CHECK_EQ(sl_properties_read(sl_str_c(text), &props, &diag), 0) &&
         CHECK(props.first)) {
         CHECK_STR(props.first->key, "x");
         CHECK_STR(props.first->value, want);
@@ -363,15 +363,15 @@ static int without_memory(const char *text, bool yml, unsigned nth)
     struct fail f = {.nth = nth};
     struct sl_alloc alloc = fail_alloc(&f);
     struct sl_arena arena;
-    struct sl_props props = {.arena = &arena};
+    struct sl_properties props = {.arena = &arena};
     struct sl_spring spring = {.props = &props, .tell = on_tell};
     struct sl_buf out;
     int err;
 
     sl_arena_init(&arena, 1 << 20, &alloc);
     sl_buf_init(&out, 1 << 20, &alloc);
-    err = yml ? sl_props_read_yml(sl_str_c(text), &props, NULL)
-              : sl_props_read(sl_str_c(text), &props, NULL);
+    err = yml ? sl_properties_read_yml(sl_str_c(text), &props, NULL)
+              : sl_properties_read(sl_str_c(text), &props, NULL);
     if (!err)
         err = sl_spring_write(&spring, &out);
     CHECK(err == 0 || err == SLUICE_ENOMEM);
@@ -397,20 +397,21 @@ static void test_memory(void)
 static void test_count(void)
 {
     struct sl_arena arena;
-    struct sl_props props = {.arena = &arena};
+    struct sl_properties props = {.arena = &arena};
     char key[32];
     int err = 0;
 
     CASE("ten thousand settings, and not one more");
     sl_arena_init(&arena, 8 << 20, &sl_alloc_libc);
-    for (unsigned i = 0; i < SL_PROPS_COUNT && !err; i++) {
+    for (unsigned i = 0; i < SL_PROPERTIES_COUNT && !err; i++) {
         snprintf(key, sizeof(key), "k%u", i);
-        err = sl_props_add(&props, sl_str_c(key), SL_STR("v"), 1);
+        err = sl_properties_add(&props, sl_str_c(key), SL_STR("v"), 1);
     }
     CHECK_EQ(err, 0);
-    CHECK_EQ(sl_props_add(&props, SL_STR("k0"), SL_STR("w"), 2), 0);
+    CHECK_EQ(sl_properties_add(&props, SL_STR("k0"), SL_STR("w"), 2), 0);
     CHECK_STR(props.first->value, "w");
-    CHECK_EQ(sl_props_add(&props, SL_STR("x"), SL_STR("v"), 1), SLUICE_EFULL);
+    CHECK_EQ(sl_properties_add(&props, SL_STR("x"), SL_STR("v"), 1),
+             SLUICE_EFULL);
     sl_arena_done(&arena);
 }
 

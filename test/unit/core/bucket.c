@@ -127,7 +127,8 @@ static void corrections(void)
 
     CASE("bucket: corrections, and debts");
     for (size_t i = 0; i < SL_LEN(rows); i++) {
-        struct sl_taken got = sl_adjust(&limit, cell, rows[i].delta, 0, 0);
+        struct sl_take_result got =
+            sl_adjust(&limit, cell, rows[i].delta, 0, 0);
 
         answer_is(&got.answer, &rows[i].row);
         cell = got.next;
@@ -139,7 +140,7 @@ static void corrections(void)
 static void huge(void)
 {
     struct sl_limit limit = limit_of(SL_BUCKET, "1/3653d burst 1");
-    struct sl_taken got = sl_adjust(&limit, fresh, MOST, 0, 0);
+    struct sl_take_result got = sl_adjust(&limit, fresh, MOST, 0, 0);
 
     CASE("bucket: a huge charge does not wrap");
     for (int i = 0; i < 3; i++) {

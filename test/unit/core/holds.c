@@ -25,12 +25,12 @@ static void test_later_cell(void)
 {
     struct sl_limit limit = limit_of(SL_BUCKET, "10/10s burst 20");
     struct sl_cell cell = sl_take(&limit, sl_cell_of(0, 0), 10, NOW).next;
-    struct sl_mark mark = sl_mark_of(&limit, cell);
+    struct sl_hold_snapshot mark = sl_hold_snapshot_of(&limit, cell);
     struct sl_since since = {NOW, NOW + SL_S, 0};
 
     CASE("a bucket that was written later is given back as of then");
-    cell = sl_take(&limit, cell, 5, NOW + 4 * SL_S).next; /* 11 are used */
-    cell = sl_unhold(&limit, cell, 10, &mark, &since);    /* 6 of them held */
+    cell = sl_take(&limit, cell, 5, NOW + 4 * SL_S).next;   /* 11 are used */
+    cell = sl_hold_refund(&limit, cell, 10, &mark, &since); /* 6 of them held */
     CHECK_EQ(left(&limit, cell, NOW + 4 * SL_S), 15);
     CHECK_EQ(cell.w[0], (uint64_t)(NOW + 4 * SL_S));
 }
@@ -38,9 +38,11 @@ static void test_later_cell(void)
 static void test_permits(void)
 {
     struct sl_limit limit = limit_of(SL_PERMITS, "5");
-    struct sl_mark mark = sl_mark_of(&limit, sl_cell_of(0, 2));
+    struct sl_hold_snapshot mark =
+        sl_hold_snapshot_of(&limit, sl_cell_of(0, 2));
     struct sl_since since = {NOW, NOW, 0};
-    struct sl_cell cell = sl_unhold(&limit, sl_cell_of(0, 2), 3, &mark, &since);
+    struct sl_cell cell =
+        sl_hold_refund(&limit, sl_cell_of(0, 2), 3, &mark, &since);
 
     CASE("permits never fall below none");
     CHECK_EQ(cell.w[1], 0);
@@ -71,10 +73,10 @@ static void test_stepped(void)
                                  rows[i].stepped * SL_S};
         struct sl_cell cell =
             sl_take(&limit, sl_cell_of(0, 0), 3, since.taken).next;
-        struct sl_mark mark = sl_mark_of(&limit, cell);
+        struct sl_hold_snapshot mark = sl_hold_snapshot_of(&limit, cell);
 
         CASE(rows[i].what);
-        cell = sl_unhold(&limit, cell, 3, &mark, &since);
+        cell = sl_hold_refund(&limit, cell, 3, &mark, &since);
         CHECK_EQ(left(&limit, cell, since.taken), rows[i].left);
     }
 }
@@ -84,11 +86,11 @@ static void test_stepped_bucket(void)
 {
     struct sl_limit limit = limit_of(SL_BUCKET, "10/10s burst 20");
     struct sl_cell cell = sl_take(&limit, sl_cell_of(0, 0), 10, NOW).next;
-    struct sl_mark mark = sl_mark_of(&limit, cell);
+    struct sl_hold_snapshot mark = sl_hold_snapshot_of(&limit, cell);
     struct sl_since since = {NOW, NOW, 4 * SL_S};
 
     CASE("what has drained before a step back does not come back");
-    cell = sl_unhold(&limit, cell, 10, &mark, &since);
+    cell = sl_hold_refund(&limit, cell, 10, &mark, &since);
     CHECK_EQ(left(&limit, cell, NOW), 16);
 }
 

@@ -53,7 +53,7 @@ static void levels(void)
     };
     struct sl_limit limit = limit_of(SL_LEVEL, "9007199254740992");
     struct sl_cell cell;
-    struct sl_taken got;
+    struct sl_take_result got;
 
     CASE("levels: up to 2^53, and no further");
     cell = ROWS_HOLD(&limit, fresh, rows);

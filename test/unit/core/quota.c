@@ -102,8 +102,8 @@ static void corrections(void)
 
     CASE("quota: corrections");
     for (size_t i = 0; i < SL_LEN(rows); i++) {
-        struct sl_taken got = sl_adjust(&limit, cell, rows[i].delta,
-                                        when(rows[i].when), when(rows[i].now));
+        struct sl_take_result got = sl_adjust(
+            &limit, cell, rows[i].delta, when(rows[i].when), when(rows[i].now));
 
         if (!CHECK_EQ(got.answer.remaining, rows[i].remaining))
             printf("# in the row: %s\n", rows[i].why);
@@ -117,7 +117,7 @@ static void changes(void)
     struct sl_limit_options options = {.anchor = 1};
     struct sl_limit limit = limit_in(SL_QUOTA, "10/month", &options);
     struct sl_cell cell = sl_take(&limit, fresh, 7, now).next;
-    struct sl_taken got;
+    struct sl_take_result got;
 
     CASE("quota (4): a change keeps what was used");
     limit = limit_in(SL_QUOTA, "5/month", &options);

@@ -82,7 +82,8 @@ static inline struct sl_cell rows_hold(const struct sl_limit *limit,
                                        const struct row *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct sl_taken got = sl_take(limit, cell, rows[i].cost, rows[i].at);
+        struct sl_take_result got =
+            sl_take(limit, cell, rows[i].cost, rows[i].at);
 
         answer_is(&got.answer, &rows[i]);
         cell = got.next;

@@ -14,7 +14,7 @@ static unsigned passed(const struct sl_limit *limit, unsigned count, sl_ns gap,
     sl_ns now = 0;
 
     for (unsigned i = 0; i < count; i++) {
-        struct sl_taken got = sl_take(limit, cell, 1, now);
+        struct sl_take_result got = sl_take(limit, cell, 1, now);
 
         yes += got.answer.outcome == SL_ALLOW;
         cell = got.next;
@@ -26,7 +26,7 @@ static unsigned passed(const struct sl_limit *limit, unsigned count, sl_ns gap,
 static void fractions(void)
 {
     struct sl_limit limit = limit_of(SL_BUCKET, "100/min");
-    struct sl_taken got;
+    struct sl_take_result got;
 
     CASE("V1: 100/min, gaps of 500 and 900 ms: none of 2000 denied");
     CHECK_EQ(passed(&limit, 2000, MS(500), MS(900)), 2000);
@@ -57,7 +57,7 @@ static void days(void)
 static void borders(void)
 {
     struct sl_limit limit = limit_of(SL_SLIDING, "10/10s");
-    struct sl_taken got = sl_take(&limit, fresh, 10, MS(9900));
+    struct sl_take_result got = sl_take(&limit, fresh, 10, MS(9900));
     unsigned yes = 10;
 
     CASE("V5: sliding 10/10s admits at most 19 in [9.9 s, 19.9 s)");
@@ -102,7 +102,7 @@ static void costs(void)
     for (size_t i = 0; i < SL_LEN(kinds); i++) {
         struct sl_limit limit = limit_of(kinds[i].kind, kinds[i].text);
         struct sl_cell nine = sl_take(&limit, fresh, 9, SEC(60)).next;
-        struct sl_taken got = sl_take(&limit, nine, 5, SEC(60));
+        struct sl_take_result got = sl_take(&limit, nine, 5, SEC(60));
 
         CHECK_EQ(got.answer.outcome, NO);
         CHECK_EQ(got.answer.remaining, 1);
@@ -111,7 +111,7 @@ static void costs(void)
     CASE("V9: ten, cost seven four times: the first passes, three stay");
     for (size_t i = 0; i < SL_LEN(kinds); i++) {
         struct sl_limit limit = limit_of(kinds[i].kind, kinds[i].text);
-        struct sl_taken got = {.next = fresh};
+        struct sl_take_result got = {.next = fresh};
 
         for (int k = 0; k < 4; k++) {
             got = sl_take(&limit, got.next, 7, SEC(60));
@@ -150,7 +150,7 @@ static struct sl_cell throttles(const struct sl_limit *limit,
                                 const struct throttle *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct sl_taken got =
+        struct sl_take_result got =
             sl_take(limit, cell, rows[i].quantity, rows[i].at);
         bool good = CHECK_EQ(got.answer.outcome != SL_ALLOW, rows[i].reply[0]);
 

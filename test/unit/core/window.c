@@ -63,7 +63,7 @@ static void fixed_corrections(void)
 
     CASE("fixed window: corrections");
     for (size_t i = 0; i < SL_LEN(rows); i++) {
-        struct sl_taken got =
+        struct sl_take_result got =
             sl_adjust(&limit, cell, rows[i].delta, rows[i].when, rows[i].now);
 
         if (!CHECK_EQ(got.answer.remaining, rows[i].remaining) ||
@@ -148,7 +148,7 @@ static void sliding_corrections(void)
 
     CASE("sliding window: corrections");
     for (size_t i = 0; i < SL_LEN(rows); i++) {
-        struct sl_taken got =
+        struct sl_take_result got =
             sl_adjust(&limit, cell, rows[i].delta, rows[i].when, rows[i].now);
 
         if (!CHECK_EQ(got.answer.remaining, rows[i].remaining) ||

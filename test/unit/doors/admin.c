@@ -55,8 +55,8 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
     struct program *p = ctx;
 
     return p->err ? p->err
-                  : sl_stats_render(p->counted.stats, 1, &p->counted.now,
-                                    open_metrics, out);
+                  : sl_metrics_render(p->counted.stats, 1, &p->counted.now,
+                                      open_metrics, out);
 }
 
 static int on_feature(void *ctx, struct sl_str name, int on,
@@ -64,14 +64,14 @@ static int on_feature(void *ctx, struct sl_str name, int on,
 {
     struct program *p = ctx;
 
-    return p->err ? sl_refuse(diag, p->err, "it is stuck")
+    return p->err ? sl_diag_error(diag, p->err, "it is stuck")
                   : sl_engine_switch(p->rig.engine, name, on, diag);
 }
 
-static int on_top(void *ctx, const struct sl_top_query *query,
-                  struct sl_arena *arena, struct sl_top_answer *ret)
+static int on_top(void *ctx, const struct sl_top_keys_query *query,
+                  struct sl_arena *arena, struct sl_top_keys_answer *ret)
 {
-    *ret = (struct sl_top_answer){.from = query->now};
+    *ret = (struct sl_top_keys_answer){.from = query->now};
     return arena ? ((struct program *)ctx)->err : SLUICE_ENOMEM;
 }
 

@@ -23,14 +23,14 @@ static const char policy[] =
     "default: [all]\n";
 
 static struct asked a;
-static struct sl_top *top;
+static struct sl_top_keys *top;
 static int top_err;
 
-static int on_top(void *ctx, const struct sl_top_query *query,
-                  struct sl_arena *arena, struct sl_top_answer *ret)
+static int on_top(void *ctx, const struct sl_top_keys_query *query,
+                  struct sl_arena *arena, struct sl_top_keys_answer *ret)
 {
     (void)ctx;
-    return top_err ? top_err : sl_top_read(&top, 1, query, arena, ret);
+    return top_err ? top_err : sl_top_keys_read(&top, 1, query, arena, ret);
 }
 
 static struct sl_admin admin = {.top = on_top};
@@ -46,19 +46,19 @@ static void begin(void)
     a.door.ctx = &admin;
     asked_from(&a, NULL);
     a.rig.now = a.worker.still = 1000 * SL_S;
-    CHECK_EQ(sl_top_open(NULL, &secret, 0, &top), 0);
+    CHECK_EQ(sl_top_keys_open(NULL, &secret, 0, &top), 0);
 }
 
 static void end(void)
 {
-    sl_top_close(top);
+    sl_top_keys_close(top);
     asked_close(&a);
 }
 
-static void use(struct sl_facts facts, unsigned times)
+static void use(struct sl_request facts, unsigned times)
 {
     for (unsigned i = 0; i < times; i++)
-        sl_top_decision(top, rig_ask(&a.rig, facts));
+        sl_top_keys_decision(top, rig_ask(&a.rig, facts));
 }
 
 static int get(const char *line)

@@ -8,9 +8,9 @@
 #include "doors/stats.h"
 
 struct counted {
-    struct sl_stats *stats[4]; /* of as many threads */
+    struct sl_metrics *stats[4]; /* of as many threads */
     unsigned count;
-    struct sl_stats_now now;
+    struct sl_metrics_now now;
     struct sl_buf page; /* the last one, with a NUL behind it */
     bool open_metrics;
 };
@@ -34,7 +34,7 @@ static inline void counted_open(struct counted *c, unsigned count)
     c->now.jwks_words = jwks_words;
     sl_buf_init(&c->page, 16 << 20, &sl_alloc_libc);
     for (unsigned i = 0; i < count; i++)
-        if (sl_stats_open(NULL, &c->stats[i])) {
+        if (sl_metrics_open(NULL, &c->stats[i])) {
             printf("Bail out! no memory\n");
             exit(1);
         }
@@ -43,16 +43,16 @@ static inline void counted_open(struct counted *c, unsigned count)
 static inline void counted_close(struct counted *c)
 {
     for (unsigned i = 0; i < c->count; i++)
-        sl_stats_close(c->stats[i]);
+        sl_metrics_close(c->stats[i]);
     sl_buf_done(&c->page);
 }
 
 static inline const char *counted_page(struct counted *c)
 {
     sl_buf_clear(&c->page);
-    CHECK_EQ(
-        sl_stats_render(c->stats, c->count, &c->now, c->open_metrics, &c->page),
-        0);
+    CHECK_EQ(sl_metrics_render(c->stats, c->count, &c->now, c->open_metrics,
+                               &c->page),
+             0);
     CHECK_EQ(sl_buf_add(&c->page, (struct sl_str){"", 1}), 0);
     return c->page.bytes;
 }

@@ -146,13 +146,13 @@ static const char policy[] =
     "default: [day]\n";
 
 static struct rig rig;
-static struct sl_denials *denials;
-static struct sl_stats *stats;
+static struct sl_denial_batch *denials;
+static struct sl_metrics *stats;
 
-static void ask(struct sl_facts facts, unsigned times)
+static void ask(struct sl_request facts, unsigned times)
 {
     for (unsigned i = 0; i < times; i++)
-        sl_stats_decision(stats, rig_ask(&rig, facts), "http", 0);
+        sl_metrics_decision(stats, rig_ask(&rig, facts), "http", 0);
 }
 
 static void check_gathering(void)
@@ -164,13 +164,13 @@ static void check_gathering(void)
 
     begin();
     rig_open(&rig, policy);
-    CHECK_EQ(sl_stats_open(NULL, &stats), 0);
-    CHECK_EQ(sl_denials_open(NULL, events, &denials), 0);
-    sl_stats_watch(stats, NULL, denials);
+    CHECK_EQ(sl_metrics_open(NULL, &stats), 0);
+    CHECK_EQ(sl_denial_batch_open(NULL, events, &denials), 0);
+    sl_metrics_watch(stats, NULL, denials);
 
     CASE("while nobody listens nothing is gathered");
     ask(GET("/day", USER("ann")), 3);
-    CHECK_EQ(sl_denials_take(denials, rows, &others), 0);
+    CHECK_EQ(sl_denial_batch_take(denials, rows, &others), 0);
     CHECK_EQ(others, 0);
 
     CASE("refusals of one key are one row");
@@ -179,7 +179,7 @@ static void check_gathering(void)
     ask(GET("/x", USER("ann"), .request_id = SL_STR("r2")), 4);
     ask(GET("/day", USER("b\"o\nb")), 3);
     ask(GET("/off", USER("eve")), 3); /* no limit refuses */
-    CHECK_EQ(sl_denials_take(denials, rows, &others), 2);
+    CHECK_EQ(sl_denial_batch_take(denials, rows, &others), 2);
     CHECK_EQ(rows[0].count, 5);
     CHECK_EQ(rows[1].count, 2);
     CHECK_EQ(others, 0);
@@ -197,18 +197,18 @@ static void check_gathering(void)
     sl_buf_done(&out);
 
     CASE("what was taken is gone");
-    CHECK_EQ(sl_denials_take(denials, rows, &others), 0);
+    CHECK_EQ(sl_denial_batch_take(denials, rows, &others), 0);
 
     CASE("more keys than there are rows are counted");
     for (unsigned i = 0; i < 100; i++) {
         snprintf(name, sizeof(name), "u%u", i);
-        ask((struct sl_facts){.path = SL_STR("/day"), .user = sl_str_c(name)},
+        ask((struct sl_request){.path = SL_STR("/day"), .user = sl_str_c(name)},
             3);
     }
-    CHECK_EQ(sl_denials_take(denials, rows, &others), SL_DENIALS);
+    CHECK_EQ(sl_denial_batch_take(denials, rows, &others), SL_DENIALS);
     CHECK_EQ(others, 2 * (100 - SL_DENIALS));
-    sl_stats_close(stats);
-    sl_denials_close(denials);
+    sl_metrics_close(stats);
+    sl_denial_batch_close(denials);
     rig_close(&rig);
     end();
 }
@@ -218,15 +218,15 @@ static void check_memory(void)
     struct fail f = {.nth = 1};
     struct sl_alloc alloc = fail_alloc(&f);
     struct sl_events *none = NULL;
-    struct sl_denials *nothing = NULL;
+    struct sl_denial_batch *nothing = NULL;
 
     CASE("without memory there are none");
     CHECK_EQ(sl_events_open(&alloc, 0, &none), SLUICE_ENOMEM);
     f.calls = 0;
-    CHECK_EQ(sl_denials_open(&alloc, none, &nothing), SLUICE_ENOMEM);
+    CHECK_EQ(sl_denial_batch_open(&alloc, none, &nothing), SLUICE_ENOMEM);
     CHECK(!none && !nothing);
     sl_events_close(none);
-    sl_denials_close(nothing);
+    sl_denial_batch_close(nothing);
     fail_check(&f);
 }
 

@@ -21,7 +21,8 @@ static void begin(sl_ns silence)
 
     rig_open(&rig, NULL);
     CHECK_EQ(sl_events_open(NULL, 5 * SL_S, &events), 0);
-    CHECK_EQ(sl_feed_open(rig.loop, events, silence, NULL, &admin.feed), 0);
+    CHECK_EQ(sl_event_stream_open(rig.loop, events, silence, NULL, &admin.feed),
+             0);
     admin.events = events;
     door = (struct sl_http_door){.paths = sl_admin_paths,
                                  .path_count = sl_admin_path_count,
@@ -35,7 +36,7 @@ static void begin(sl_ns silence)
 
 static void end(void)
 {
-    sl_feed_close(admin.feed);
+    sl_event_stream_close(admin.feed);
     admin.feed = NULL;
     sl_http_worker_close(&worker);
     sl_events_close(events);
@@ -103,11 +104,11 @@ static void check_listening(void)
     sl_buf_clear(&heard);
     WAIT_FOR(&rig, has(fd, "\"n\":3"));
     CHECK(!has(fd, "HTTP/1.1"));
-    CHECK_EQ(sl_feed_count(admin.feed), 1);
+    CHECK_EQ(sl_event_stream_count(admin.feed), 1);
 
     CASE("when he goes he is forgotten");
     close(fd);
-    WAIT_FOR(&rig, sl_feed_count(admin.feed) == 0);
+    WAIT_FOR(&rig, sl_event_stream_count(admin.feed) == 0);
     CHECK(sl_events_wanted(events)); /* he may come again */
 
     CASE("and goes on where he was");
@@ -163,14 +164,14 @@ static void check_slow(void)
     for (unsigned i = 0; i < times; i++) {
         publish(long_one);
         if (i % 7 == 0)
-            sl_feed_pump(admin.feed);
+            sl_event_stream_pump(admin.feed);
         sl_conns_each(worker.conns, look_at, NULL);
     }
     CHECK(most_waiting > 0 && most_waiting < 20 << 10);
     publish("\"n\":9");
     sl_buf_clear(&heard);
     for (unsigned i = 0; i < 4000 && !has(fd, "\"n\":9"); i++) {
-        sl_feed_pump(admin.feed);
+        sl_event_stream_pump(admin.feed);
         step(&rig, i);
     }
     count(heard.bytes, &told, &lost);
@@ -183,19 +184,21 @@ static void check_slow(void)
 
 static void check_many(void)
 {
-    int fds[SL_FEED_LISTENERS], one_more;
+    int fds[SL_EVENT_STREAM_LISTENERS], one_more;
 
     CASE("so many may listen, and no more");
     begin(0);
     for (unsigned i = 0; i < SL_LEN(fds); i++)
         fds[i] = come(LISTEN);
-    WAIT_FOR(&rig, sl_feed_count(admin.feed) == SL_FEED_LISTENERS);
+    WAIT_FOR(&rig,
+             sl_event_stream_count(admin.feed) == SL_EVENT_STREAM_LISTENERS);
     one_more = come(LISTEN);
     WAIT_FOR(&rig, has(one_more, "TOO_MANY_LISTENERS"));
     CHECK(has(one_more, "HTTP/1.1 503 ") && has(one_more, "Retry-After: 5"));
     close(one_more);
     close(fds[0]);
-    WAIT_FOR(&rig, sl_feed_count(admin.feed) == SL_FEED_LISTENERS - 1);
+    WAIT_FOR(&rig, sl_event_stream_count(admin.feed) ==
+                       SL_EVENT_STREAM_LISTENERS - 1);
     sl_buf_clear(&heard);
     fds[0] = come(LISTEN);
     WAIT_FOR(&rig, has(fds[0], ": listening"));
@@ -209,7 +212,7 @@ static void check_many(void)
 
     CASE("at the end all are let go");
     sl_http_drain(&worker);
-    CHECK_EQ(sl_feed_count(admin.feed), 0);
+    CHECK_EQ(sl_event_stream_count(admin.feed), 0);
     WAIT_FOR(&rig, strcmp(hear(fds[3]), "-") == 0);
     for (unsigned i = 0; i < SL_LEN(fds); i++)
         close(fds[i]);
@@ -218,19 +221,19 @@ static void check_many(void)
 
 static void check_deaf(void)
 {
-    int fds[SL_FEED_LISTENERS], one_more;
+    int fds[SL_EVENT_STREAM_LISTENERS], one_more;
 
     CASE("those who are there and read nothing do not keep others out");
     begin(SL_MS);
     for (unsigned i = 0; i < SL_LEN(fds); i++) {
         fds[i] = come(LISTEN);
-        WAIT_FOR(&rig, sl_feed_count(admin.feed) == i + 1);
+        WAIT_FOR(&rig, sl_event_stream_count(admin.feed) == i + 1);
     }
     for (unsigned i = 0; i < 200; i++)
         tick(&rig); /* more than forty silences */
     one_more = come(LISTEN);
     WAIT_FOR(&rig, has(one_more, ": listening"));
-    CHECK_EQ(sl_feed_count(admin.feed), SL_FEED_LISTENERS);
+    CHECK_EQ(sl_event_stream_count(admin.feed), SL_EVENT_STREAM_LISTENERS);
 
     CASE("the first has made room, and the second has not");
     sl_buf_clear(&heard);
@@ -263,7 +266,7 @@ static void check_refusals(void)
 {
     struct fail f = {.nth = 1};
     struct sl_alloc alloc = fail_alloc(&f);
-    struct sl_feed *feed = NULL, *poor;
+    struct sl_event_stream *feed = NULL, *poor;
     int fd;
 
     CASE("what is no id, no option, no method");
@@ -282,21 +285,22 @@ static void check_refusals(void)
             "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     WAIT_FOR(&rig, has(fd, "ok\n"));
     CHECK(has(fd, "text/event-stream"));
-    CHECK_EQ(sl_feed_count(admin.feed), 0);
+    CHECK_EQ(sl_event_stream_count(admin.feed), 0);
 
     CASE("without memory nobody can listen");
-    CHECK_EQ(sl_feed_open(rig.loop, events, 0, &alloc, &feed), SLUICE_ENOMEM);
+    CHECK_EQ(sl_event_stream_open(rig.loop, events, 0, &alloc, &feed),
+             SLUICE_ENOMEM);
     CHECK(!feed);
     f.nth = 2;
     f.calls = 0;
-    CHECK_EQ(sl_feed_open(rig.loop, events, 0, &alloc, &feed), 0);
+    CHECK_EQ(sl_event_stream_open(rig.loop, events, 0, &alloc, &feed), 0);
     poor = admin.feed;
     admin.feed = feed;
     sl_buf_clear(&heard);
     say(fd, LISTEN);
     WAIT_FOR(&rig, has(fd, "NO_MEMORY"));
-    CHECK_EQ(sl_feed_count(feed), 0);
-    sl_feed_close(feed);
+    CHECK_EQ(sl_event_stream_count(feed), 0);
+    sl_event_stream_close(feed);
     fail_check(&f);
 
     CASE("where there are none");

@@ -30,18 +30,19 @@ static struct {
     bool on;
 } late;
 
-static int on_bind(struct sl_store *store, struct sl_stored *limits,
+static int on_bind(struct sl_store *store, struct sl_limit_binding *limits,
                    unsigned count, struct sl_diag *diag)
 {
     (void)store;
     return sl_store_bind(late.memory, limits, count, diag);
 }
 
-static int on_tighten(struct sl_store *store, const struct sl_stored *limit,
+static int on_tighten(struct sl_store *store,
+                      const struct sl_limit_binding *limit,
                       const struct sl_limit *strictest)
 {
     (void)store;
-    return sl_store_tighten(late.memory, limit, strictest);
+    return sl_store_set_strictest(late.memory, limit, strictest);
 }
 
 static void on_take(struct sl_store *store, struct sl_take *take)
@@ -94,7 +95,7 @@ static void on_find(struct sl_subjects *subjects, struct sl_lookup *lookup)
 }
 
 static const struct sl_subjects_calls registry_calls = {on_find};
-static const struct sl_station station = {.subjects = &registry.subjects};
+static const struct sl_engine_ctx station = {.subjects = &registry.subjects};
 
 static void open_engine(struct house *h)
 {
@@ -190,8 +191,8 @@ static void test_late(struct house *h)
     first = guest_should(g, "api", ann, 1, "30m");
     WAIT_FOR(h, g, late.count == 1);
     CHECK(late.waiting[0]->deadline > 0);
-    for (sl_ns end = sl_loop_steady(h->loop) + 40 * SL_MS;
-         sl_loop_steady(h->loop) < end;)
+    for (sl_ns end = sl_loop_mono(h->loop) + 40 * SL_MS;
+         sl_loop_mono(h->loop) < end;)
         house_turn(h, g);
     let_go(0);
     WAIT_FOR(h, g, first->closed);
@@ -360,7 +361,7 @@ static void test_drain_silent(struct house *h)
     WAIT_FOR(h, busy, late.count == 1);
     guest_turn(idle);
     house_turn(h, idle);
-    sl_grpc_warn(&h->worker);
+    sl_grpc_announce_drain(&h->worker);
     sl_grpc_drain(&h->worker);
     wait_alone(h, 1);
     CASE("but for one who has asked for something, though he is silent");
@@ -388,7 +389,7 @@ static void test_drain(struct house *h)
     WAIT_FOR(h, g, late.count == 1 && watch->got_len > 0);
     guest_turn(idle);
     house_turn(h, idle);
-    sl_grpc_warn(&h->worker);
+    sl_grpc_announce_drain(&h->worker);
     WAIT_FOR(h, g, watch->got_len == 14);
     CHECK_EQ(watch->got[6], 1);
     CHECK_EQ(watch->got[13], 2);

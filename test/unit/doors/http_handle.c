@@ -15,10 +15,10 @@ static void say(struct sl_http_call *call)
 }
 
 static const struct sl_http_path few[] = {
-    {"GET",  "/livez",  say, SL_GUARD_NONE },
-    {"GET",  "/v1/at/", say, SL_GUARD_TOKEN},
-    {"PUT",  "/v1/at/", say, SL_GUARD_TOKEN},
-    {"POST", "/v1/at",  say, SL_GUARD_TOKEN},
+    {"GET",  "/livez",  say, SL_HTTP_ACCESS_PUBLIC},
+    {"GET",  "/v1/at/", say, SL_HTTP_ACCESS_TOKEN },
+    {"PUT",  "/v1/at/", say, SL_HTTP_ACCESS_TOKEN },
+    {"POST", "/v1/at",  say, SL_HTTP_ACCESS_TOKEN },
 };
 
 static void test_paths(struct asked *a)

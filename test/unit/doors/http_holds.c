@@ -195,13 +195,13 @@ static void check_trouble(void)
 
 static void check_counts(void)
 {
-    struct sl_stats_now now = {.store = "memory", .policy_hash = "x"};
-    struct sl_stats *stats = NULL;
+    struct sl_metrics_now now = {.store = "memory", .policy_hash = "x"};
+    struct sl_metrics *stats = NULL;
     struct sl_buf page;
     const char *hold;
 
     CASE("holds and statuses are counted");
-    CHECK_EQ(sl_stats_open(&sl_alloc_libc, &stats), 0);
+    CHECK_EQ(sl_metrics_open(&sl_alloc_libc, &stats), 0);
     a.worker.stats = stats;
     asked_check(&a, "{\"path\":\"/llm\",\"org\":\"c\",\"hold\":\"30s\"}");
     hold = hold_of();
@@ -212,7 +212,7 @@ static void check_counts(void)
     asked_check(&a, "{\"path\":\"/work\",\"org\":\"c\"}");
     end("release", hold_of(), "{\"status\":200}");
     sl_buf_init(&page, 1 << 20, &sl_alloc_libc);
-    CHECK_EQ(sl_stats_render(&stats, 1, &now, false, &page), 0);
+    CHECK_EQ(sl_metrics_render(&stats, 1, &now, false, &page), 0);
     CHECK_EQ(sl_buf_add(&page, (struct sl_str){"", 1}), 0);
     CHECK(strstr(page.bytes, "sluice_holds_total{event=\"held\"} 2\n"));
     CHECK(strstr(page.bytes, "sluice_holds_total{event=\"settled\"} 1\n"));
@@ -228,17 +228,17 @@ static void check_counts(void)
         char name[32];
 
         snprintf(name, sizeof(name), "e%u", i);
-        sl_stats_upstream(stats, sl_str_c(name), 200);
+        sl_metrics_upstream(stats, sl_str_c(name), 200);
     }
     sl_buf_clear(&page);
-    CHECK_EQ(sl_stats_render(&stats, 1, &now, false, &page), 0);
+    CHECK_EQ(sl_metrics_render(&stats, 1, &now, false, &page), 0);
     CHECK_EQ(sl_buf_add(&page, (struct sl_str){"", 1}), 0);
     CHECK(strstr(page.bytes, "endpoint=\"e200\""));
     CHECK(!strstr(page.bytes, "endpoint=\"e300\""));
     CHECK(strstr(page.bytes, "{endpoint=\"other\",class=\"2xx\"} 147\n"));
     sl_buf_done(&page);
     a.worker.stats = NULL;
-    sl_stats_close(stats);
+    sl_metrics_close(stats);
 }
 
 int main(void)

@@ -131,7 +131,7 @@ static void test_end(struct served *s)
 
 int main(void)
 {
-    static struct sl_station station;
+    static struct sl_engine_ctx station;
     struct served s;
 
     sem_init(&late.come, 0, 0);

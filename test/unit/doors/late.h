@@ -25,18 +25,19 @@ static struct {
     sem_t gone;
 } late;
 
-static int late_bind(struct sl_store *store, struct sl_stored *limits,
+static int late_bind(struct sl_store *store, struct sl_limit_binding *limits,
                      unsigned count, struct sl_diag *diag)
 {
     (void)store;
     return sl_store_bind(late.memory, limits, count, diag);
 }
 
-static int late_tighten(struct sl_store *store, const struct sl_stored *limit,
+static int late_tighten(struct sl_store *store,
+                        const struct sl_limit_binding *limit,
                         const struct sl_limit *strictest)
 {
     (void)store;
-    return sl_store_tighten(late.memory, limit, strictest);
+    return sl_store_set_strictest(late.memory, limit, strictest);
 }
 
 static void late_take(struct sl_store *store, struct sl_take *take)

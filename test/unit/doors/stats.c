@@ -63,10 +63,10 @@ static void end(void)
     counted_close(&c);
 }
 
-static void ask(struct sl_facts facts, unsigned times)
+static void ask(struct sl_request facts, unsigned times)
 {
     for (unsigned i = 0; i < times; i++)
-        sl_stats_decision(c.stats[0], rig_ask(&rig, facts), "http", SL_US);
+        sl_metrics_decision(c.stats[0], rig_ask(&rig, facts), "http", SL_US);
 }
 
 static int64_t decided(const char *labels)
@@ -116,7 +116,7 @@ static void check_verdicts(void)
     CHECK_EQ(sl_engine_decide(rig.engine, rig.live, &GET("/ai", USER("eve")),
                               false, &rig.d, NULL),
              0);
-    sl_stats_decision(c.stats[0], &rig.d, "http", SL_US);
+    sl_metrics_decision(c.stats[0], &rig.d, "http", SL_US);
     CHECK_EQ(counted_sum(&c, "sluice_decisions_total"), 22);
     end();
 }
@@ -225,10 +225,10 @@ static void check_histograms(void)
 
     CASE("how long decisions took, by door; bounds belong to their bucket");
     rig_ask(&rig, GET("/ai", USER("bob")));
-    sl_stats_decision(c.stats[0], &rig.d, "grpc", 10 * SL_US);
-    sl_stats_decision(c.stats[0], &rig.d, "grpc", 10 * SL_US + 1);
-    sl_stats_decision(c.stats[0], &rig.d, "grpc", 2 * SL_S);
-    sl_stats_decision(c.stats[0], &rig.d, "grpc", -5); /* the clock was set */
+    sl_metrics_decision(c.stats[0], &rig.d, "grpc", 10 * SL_US);
+    sl_metrics_decision(c.stats[0], &rig.d, "grpc", 10 * SL_US + 1);
+    sl_metrics_decision(c.stats[0], &rig.d, "grpc", 2 * SL_S);
+    sl_metrics_decision(c.stats[0], &rig.d, "grpc", -5); /* the clock was set */
     CHECK_EQ(counted(&c, "sluice_decision_duration_seconds_bucket{"
                          "door=\"grpc\",le=\"0.00001\"}"),
              2);
@@ -244,8 +244,8 @@ static void check_histograms(void)
 
     CASE("many in a row have taken the same time each");
     for (unsigned i = 0; i < 3; i++)
-        sl_stats_verdict(c.stats[0], &rig.d);
-    sl_stats_took(c.stats[0], "resp", 75 * SL_US, 3);
+        sl_metrics_verdict(c.stats[0], &rig.d);
+    sl_metrics_took(c.stats[0], "resp", 75 * SL_US, 3);
     CHECK_EQ(counted(&c, "sluice_decision_duration_seconds_bucket{"
                          "door=\"resp\",le=\"0.00001\"}"),
              0);

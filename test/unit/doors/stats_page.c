@@ -28,8 +28,8 @@ static const struct sl_decision *make(struct made *m, unsigned endpoint,
     m->d.spend = true;
     m->d.retry_in = SL_S;
     m->d.shown_count = 1;
-    m->d.shown[0] =
-        (struct sl_shown){.rule = &m->rule, .form = SL_RATE_PER, .cost = 1};
+    m->d.shown[0] = (struct sl_limit_view){
+        .rule = &m->rule, .form = SL_RATE_PER, .cost = 1};
     return &m->d;
 }
 
@@ -63,7 +63,7 @@ static void check_now(void)
 
     CASE("what is asked for when somebody looks");
     counted_open(&c, 1);
-    c.now = (struct sl_stats_now){
+    c.now = (struct sl_metrics_now){
         .table_places = 100,
         .table_occupied = 90,
         .table_bytes = 1 << 20,
@@ -133,11 +133,11 @@ static void check_doors(void)
 
     counted_open(&c, 2);
     CASE("requests by status, connections, refusals of all threads");
-    sl_stats_request(c.stats[0], "http", 200);
-    sl_stats_request(c.stats[0], "admin", 404);
-    sl_stats_request(c.stats[1], "admin", 404);
-    sl_stats_request(c.stats[1], "http", 200);
-    sl_stats_request(c.stats[1], "http", 7);
+    sl_metrics_request(c.stats[0], "http", 200);
+    sl_metrics_request(c.stats[0], "admin", 404);
+    sl_metrics_request(c.stats[1], "admin", 404);
+    sl_metrics_request(c.stats[1], "http", 200);
+    sl_metrics_request(c.stats[1], "http", 7);
     CHECK_EQ(counted(&c, "sluice_http_requests_total{door=\"http\","
                          "code=\"200\"}"),
              2);
@@ -147,15 +147,15 @@ static void check_doors(void)
     CHECK_EQ(counted(&c, "sluice_http_requests_total{door=\"http\","
                          "code=\"other\"}"),
              1);
-    sl_stats_connection(c.stats[0], "http", 1);
-    sl_stats_connection(c.stats[1], "http", 1);
-    sl_stats_connection(c.stats[1], "http", 1);
-    sl_stats_connection(c.stats[0], "http", -1);
+    sl_metrics_connection(c.stats[0], "http", 1);
+    sl_metrics_connection(c.stats[1], "http", 1);
+    sl_metrics_connection(c.stats[1], "http", 1);
+    sl_metrics_connection(c.stats[0], "http", -1);
     CHECK_EQ(counted(&c, "sluice_connections{door=\"http\"}"), 2);
     CHECK_EQ(counted(&c, "sluice_connections{door=\"admin\"}"), 0);
-    sl_stats_refused(c.stats[0], "http", "too slow");
-    sl_stats_refused(c.stats[1], "http", "bad");
-    sl_stats_refused(c.stats[1], "http", "too slow");
+    sl_metrics_refused(c.stats[0], "http", "too slow");
+    sl_metrics_refused(c.stats[1], "http", "bad");
+    sl_metrics_refused(c.stats[1], "http", "too slow");
     CHECK_EQ(counted(&c, "sluice_http_refused_total{door=\"http\","
                          "why=\"too slow\"}"),
              2);
@@ -175,8 +175,8 @@ static void check_many_doors(void)
     CASE("too many doors and too many reasons are others");
     for (unsigned i = 0; i < 200; i++) {
         snprintf(name, sizeof(name), "%u", i);
-        sl_stats_request(c.stats[0], name, 201);
-        sl_stats_refused(c.stats[0], "http", name);
+        sl_metrics_request(c.stats[0], name, 201);
+        sl_metrics_refused(c.stats[0], "http", name);
     }
     CHECK(counted(&c, "sluice_http_requests_total{door=\"other\","
                       "code=\"201\"}") > 190);
@@ -190,8 +190,8 @@ static void check_many_doors(void)
     counted_open(&c, 1);
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
-    sl_stats_refused(c.stats[0], name, name);
-    sl_stats_refused(c.stats[0], name, name);
+    sl_metrics_refused(c.stats[0], name, name);
+    sl_metrics_refused(c.stats[0], name, name);
     name[47] = '\0';
     CHECK(strstr(counted_page(&c), name));
     name[47] = 'x';
@@ -209,8 +209,8 @@ static void check_threads_add_up(void)
     CASE("the same series of several threads are one, others stay apart");
     counted_open(&c, 3);
     for (unsigned i = 0; i < 3; i++) {
-        sl_stats_decision(c.stats[i], make(&m, 1, 1), "http", SL_US);
-        sl_stats_decision(c.stats[i], make(&m, 1, i), "http", SL_US);
+        sl_metrics_decision(c.stats[i], make(&m, 1, 1), "http", SL_US);
+        sl_metrics_decision(c.stats[i], make(&m, 1, i), "http", SL_US);
     }
     CHECK_EQ(counted_sum(&c, "sluice_decisions_total"), 6);
     CHECK_EQ(counted(&c, "sluice_decisions_total{limit=\"l1\",endpoint="
@@ -240,7 +240,7 @@ static void check_ceiling(void)
 
     CASE("no more series than the ceiling, and nothing is lost");
     for (unsigned i = 0; i < 5000; i++)
-        sl_stats_decision(c.stats[0], make(&m, i, i), "http", SL_US);
+        sl_metrics_decision(c.stats[0], make(&m, i, i), "http", SL_US);
     CHECK_EQ(counted_sum(&c, "sluice_decisions_total"), 5000);
     CHECK(counted(&c, other) > 1000);
     CHECK(counted(&c, "sluice_retry_after_seconds_count{endpoint="
@@ -253,7 +253,7 @@ static void check_ceiling(void)
     CHECK(samples > 1000 && samples <= SL_SERIES);
 
     CASE("what has a series keeps it");
-    sl_stats_decision(c.stats[0], make(&m, 1, 1), "http", SL_US);
+    sl_metrics_decision(c.stats[0], make(&m, 1, 1), "http", SL_US);
     CHECK_EQ(counted(&c, "sluice_decisions_total{limit=\"l1\",endpoint="
                          "\"e1\",status=\"429\",result=\"deny\"}"),
              2);
@@ -285,14 +285,14 @@ static void check_no_memory(void)
 {
     struct fail f = {.nth = 1};
     struct sl_alloc alloc = fail_alloc(&f);
-    struct sl_stats *stats = NULL;
+    struct sl_metrics *stats = NULL;
     struct counted c;
     struct made m;
     unsigned failures = 0;
     int err;
 
     CASE("opening: any allocation may fail");
-    while ((err = sl_stats_open(&alloc, &stats))) {
+    while ((err = sl_metrics_open(&alloc, &stats))) {
         CHECK_EQ(err, SLUICE_ENOMEM);
         CHECK(!stats);
         fail_check(&f);
@@ -301,21 +301,21 @@ static void check_no_memory(void)
         failures++;
     }
     CHECK(failures > 3);
-    sl_stats_close(stats);
-    sl_stats_close(NULL);
+    sl_metrics_close(stats);
+    sl_metrics_close(NULL);
     fail_check(&f);
 
     CASE("counting goes on as `other`");
     counted_open(&c, 1);
-    sl_stats_close(c.stats[0]);
+    sl_metrics_close(c.stats[0]);
     f = (struct fail){0};
-    CHECK_EQ(sl_stats_open(&alloc, &c.stats[0]), 0);
+    CHECK_EQ(sl_metrics_open(&alloc, &c.stats[0]), 0);
     f.nth = f.calls + 1;
-    sl_stats_decision(c.stats[0], make(&m, 1, 1), "http", SL_US);
+    sl_metrics_decision(c.stats[0], make(&m, 1, 1), "http", SL_US);
     CHECK_EQ(counted(&c, "sluice_decisions_total{limit=\"other\",endpoint="
                          "\"other\",status=\"other\",result=\"deny\"}"),
              1);
-    sl_stats_decision(c.stats[0], make(&m, 1, 1), "http", SL_US);
+    sl_metrics_decision(c.stats[0], make(&m, 1, 1), "http", SL_US);
     CHECK_EQ(counted_sum(&c, "sluice_decisions_total"), 2);
 
     CASE("printing adds all or nothing");
@@ -323,7 +323,7 @@ static void check_no_memory(void)
     sl_buf_done(&c.page);
     c.page.alloc = &alloc;
     f.nth = 1;
-    while ((err = sl_stats_render(c.stats, 1, &c.now, false, &c.page))) {
+    while ((err = sl_metrics_render(c.stats, 1, &c.now, false, &c.page))) {
         CHECK_EQ(err, SLUICE_ENOMEM);
         CHECK_EQ(c.page.len, 0);
         sl_buf_done(&c.page);
@@ -335,7 +335,8 @@ static void check_no_memory(void)
     f.nth = 0;
     sl_buf_init(&c.page, 1000, &alloc);
     CHECK_EQ(sl_buf_add(&c.page, SL_STR("before")), 0);
-    CHECK_EQ(sl_stats_render(c.stats, 1, &c.now, false, &c.page), SLUICE_EFULL);
+    CHECK_EQ(sl_metrics_render(c.stats, 1, &c.now, false, &c.page),
+             SLUICE_EFULL);
     CHECK_EQ(c.page.len, 6);
     counted_close(&c);
     fail_check(&f);

@@ -12,7 +12,7 @@ static _Atomic unsigned done;
 
 static void *count(void *ctx)
 {
-    struct sl_stats *stats = ctx;
+    struct sl_metrics *stats = ctx;
     struct sl_decision *d = calloc(1, sizeof(*d));
     struct sl_route route = {.index = 0};
     struct sl_rule rule = {.index = 0};
@@ -29,16 +29,16 @@ static void *count(void *ctx)
             (size_t)snprintf(limit, sizeof(limit), "l%u", i % NAMES);
         snprintf(why, sizeof(why), "w%u", i % 20);
         d->route = &route;
-        d->shown[0] = (struct sl_shown){
+        d->shown[0] = (struct sl_limit_view){
             .rule = &rule, .form = SL_RATE_PER, .allowed = true, .cost = 2};
         d->shown_count = 1;
         d->allowed = true;
         d->spend = true;
         d->status = 200;
-        sl_stats_decision(stats, d, "http", SL_US);
-        sl_stats_request(stats, i % 2 ? "http" : "admin", 200);
-        sl_stats_refused(stats, "http", why);
-        sl_stats_connection(stats, "http", i % 2 ? -1 : 1);
+        sl_metrics_decision(stats, d, "http", SL_US);
+        sl_metrics_request(stats, i % 2 ? "http" : "admin", 200);
+        sl_metrics_refused(stats, "http", why);
+        sl_metrics_connection(stats, "http", i % 2 ? -1 : 1);
     }
     free(d);
     done++;

@@ -20,7 +20,7 @@ static const char *json(const char *text, bool force,
 {
     static struct sl_policy *policy;
     static char said[512];
-    struct sl_change change = {.id = SL_STR("ann")};
+    struct sl_subject_change change = {.id = SL_STR("ann")};
     struct sl_diag diag = {0};
     struct sl_arena arena;
     struct sl_reading reading = {.arena = &arena, .now = NOW};
@@ -33,9 +33,9 @@ static const char *json(const char *text, bool force,
     }
     sl_arena_init(&arena, 1 << 20, alloc);
     said[0] = '\0';
-    if (!sl_change_read_json(&reading, sl_str_c(text), &change))
+    if (!sl_subject_change_read_json(&reading, sl_str_c(text), &change))
         snprintf(said, sizeof(said), "%s", reading.diag.sentence);
-    else if (sl_change_check(&change, policy, force, &diag))
+    else if (sl_subject_change_check(&change, policy, force, &diag))
         snprintf(said, sizeof(said), "%s", diag.sentence);
     sl_arena_done(&arena);
     return said;
@@ -117,7 +117,7 @@ static void test_bounds(void)
     size_t len = (size_t)snprintf(text, sizeof(text), "{\"roles\":[\"r0\"");
 
     CASE("so many roles and no more");
-    for (int i = 1; i < SL_ENTRY_ROLES; i++)
+    for (int i = 1; i < SL_SUBJECT_RECORD_ROLES; i++)
         len += (size_t)snprintf(text + len, sizeof(text) - len, ",\"r%d\"", i);
     snprintf(text + len, sizeof(text) - len, "]}");
     CHECK_STR(json(text, false, &sl_alloc_libc), "");
@@ -127,10 +127,10 @@ static void test_bounds(void)
 
     CASE("and so many bytes of a note");
     len = (size_t)snprintf(text, sizeof(text), "{\"note\":\"");
-    memset(text + len, 'x', SL_ENTRY_NOTE + 1);
-    snprintf(text + len + SL_ENTRY_NOTE, 8, "\"}");
+    memset(text + len, 'x', SL_SUBJECT_RECORD_NOTE + 1);
+    snprintf(text + len + SL_SUBJECT_RECORD_NOTE, 8, "\"}");
     CHECK_STR(json(text, false, &sl_alloc_libc), "");
-    snprintf(text + len + SL_ENTRY_NOTE, 8, "x\"}");
+    snprintf(text + len + SL_SUBJECT_RECORD_NOTE, 8, "x\"}");
     CHECK_STR(json(text, false, &sl_alloc_libc),
               "\"note\" has 513 bytes; it can have 512");
 }

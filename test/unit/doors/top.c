@@ -21,47 +21,47 @@ static const char policy[] =
 
 static const struct sl_hash_key secret = {7, 8};
 static struct rig rig;
-static struct sl_top *tops[2];
+static struct sl_top_keys *tops[2];
 static struct sl_arena arena;
-static struct sl_top_answer answer;
+static struct sl_top_keys_answer answer;
 
 static void begin(void)
 {
     rig_open(&rig, policy);
     rig.now = 1000 * SL_S;
     for (unsigned i = 0; i < SL_LEN(tops); i++)
-        CHECK_EQ(sl_top_open(NULL, &secret, rig.now, &tops[i]), 0);
+        CHECK_EQ(sl_top_keys_open(NULL, &secret, rig.now, &tops[i]), 0);
     sl_arena_init(&arena, 1 << 20, &sl_alloc_libc);
 }
 
 static void end(void)
 {
     for (unsigned i = 0; i < SL_LEN(tops); i++)
-        sl_top_close(tops[i]);
+        sl_top_keys_close(tops[i]);
     sl_arena_done(&arena);
     rig_close(&rig);
 }
 
-static void ask(unsigned thread, struct sl_facts facts, unsigned times)
+static void ask(unsigned thread, struct sl_request facts, unsigned times)
 {
     for (unsigned i = 0; i < times; i++)
-        sl_top_decision(tops[thread], rig_ask(&rig, facts));
+        sl_top_keys_decision(tops[thread], rig_ask(&rig, facts));
 }
 
-static void look(struct sl_top_query query)
+static void look(struct sl_top_keys_query query)
 {
     sl_arena_reset(&arena);
     query.now = rig.now;
     if (query.most == 0)
         query.most = 20;
-    CHECK_EQ(sl_top_read(tops, SL_LEN(tops), &query, &arena, &answer), 0);
+    CHECK_EQ(sl_top_keys_read(tops, SL_LEN(tops), &query, &arena, &answer), 0);
 }
 
 /* "limit scope key denied/allowed/cost" of a row. */
 static const char *row(unsigned i)
 {
     static char text[256];
-    const struct sl_top_row *r = &answer.rows[i];
+    const struct sl_top_keys_row *r = &answer.rows[i];
 
     if (i >= answer.count)
         return "none";
@@ -80,7 +80,7 @@ static void check_rows(void)
     ask(1, GET("/spans", ORG("acme"), COST(3)), 1);
     ask(1, GET("/rules", ORG("acme"), USER("ann")), 9); /* 3 pass */
     ask(0, GET("/spans", ORG("beta")), 12);
-    look((struct sl_top_query){.by = SL_DENIED});
+    look((struct sl_top_keys_query){.by = SL_DENIED});
     CHECK_EQ(answer.count, 2);
     CHECK_STR(row(0), "tenant org acme 6/8/10");
     CHECK_STR(row(1), "tenant org beta 2/10/10");
@@ -88,23 +88,23 @@ static void check_rows(void)
     CHECK_EQ(answer.from, 1000 * SL_S);
 
     CASE("by what passed, and by what it took");
-    look((struct sl_top_query){.by = SL_ALLOWED});
+    look((struct sl_top_keys_query){.by = SL_ALLOWED});
     CHECK_EQ(answer.count, 3);
     CHECK_STR(row(0), "tenant org beta 2/10/10");
     CHECK_STR(row(2), "member org:user acme:ann 0/3/3");
-    look((struct sl_top_query){.by = SL_COST, .limit = SL_STR("member")});
+    look((struct sl_top_keys_query){.by = SL_COST, .limit = SL_STR("member")});
     CHECK_EQ(answer.count, 1);
     CHECK_STR(row(0), "member org:user acme:ann 0/3/3");
 
     CASE("at one endpoint");
-    look((struct sl_top_query){.endpoint = SL_STR("rules")});
+    look((struct sl_top_keys_query){.endpoint = SL_STR("rules")});
     CHECK_EQ(answer.count, 1);
     CHECK_STR(row(0), "tenant org acme 6/3/3");
 
     CASE("so many, and no more");
-    look((struct sl_top_query){.by = SL_ALLOWED, .most = 1});
+    look((struct sl_top_keys_query){.by = SL_ALLOWED, .most = 1});
     CHECK_EQ(answer.count, 1);
-    look((struct sl_top_query){.limit = SL_STR("nobody")});
+    look((struct sl_top_keys_query){.limit = SL_STR("nobody")});
     CHECK_EQ(answer.count, 0);
     end();
 }
@@ -115,22 +115,23 @@ static void check_meaning(void)
     begin();
     ask(0, GET("/shadow", USER("ann")), 3);
     ask(0, GET("/other", USER("ann"), COST(0)), 3);
-    look((struct sl_top_query){.by = SL_DENIED});
+    look((struct sl_top_keys_query){.by = SL_DENIED});
     CHECK_EQ(answer.count, 0);
-    look((struct sl_top_query){.by = SL_ALLOWED});
+    look((struct sl_top_keys_query){.by = SL_ALLOWED});
     CHECK_EQ(answer.count, 1);
     CHECK_STR(row(0), "shadow user ann 0/1/1");
 
     CASE("one for all has no key");
     ask(0, GET("/other", USER("ann")), 2);
-    look((struct sl_top_query){.by = SL_COST, .limit = SL_STR("all")});
+    look((struct sl_top_keys_query){.by = SL_COST, .limit = SL_STR("all")});
     CHECK_STR(row(0), "all all  0/2/2");
 
     CASE("what no limit refused is nobody's");
     rig.fault = 1;
     ask(0, GET("/spans", ORG("acme")), 2);
     rig.fault = 0;
-    look((struct sl_top_query){.by = SL_ALLOWED, .limit = SL_STR("tenant")});
+    look((struct sl_top_keys_query){.by = SL_ALLOWED,
+                                    .limit = SL_STR("tenant")});
     CHECK_EQ(answer.count, 0);
     end();
 }
@@ -140,34 +141,34 @@ static void check_windows(void)
     CASE("of late is this span and the one before");
     begin();
     ask(0, GET("/spans", ORG("old")), 3);
-    rig.now += SL_TOP_SPAN;
+    rig.now += SL_TOP_KEYS_SPAN;
     ask(0, GET("/spans", ORG("new")), 2);
     ask(1, GET("/spans", ORG("new")), 1);
-    look((struct sl_top_query){.by = SL_ALLOWED, .recent = true});
+    look((struct sl_top_keys_query){.by = SL_ALLOWED, .recent = true});
     CHECK_EQ(answer.count, 2);
     CHECK_EQ(answer.from, 1000 * SL_S);
-    rig.now += SL_TOP_SPAN;
-    look((struct sl_top_query){.by = SL_ALLOWED, .recent = true});
+    rig.now += SL_TOP_KEYS_SPAN;
+    look((struct sl_top_keys_query){.by = SL_ALLOWED, .recent = true});
     CHECK_EQ(answer.count, 1);
     CHECK_STR(row(0), "tenant org new 0/3/3");
 
     CASE("since the start is all of them");
-    look((struct sl_top_query){.by = SL_ALLOWED});
+    look((struct sl_top_keys_query){.by = SL_ALLOWED});
     CHECK_EQ(answer.count, 2);
     CHECK_EQ(answer.total[SL_ALLOWED], 6);
 
     CASE("a long silence leaves nothing of late");
-    rig.now += 10 * SL_TOP_SPAN;
-    look((struct sl_top_query){.by = SL_ALLOWED, .recent = true});
+    rig.now += 10 * SL_TOP_KEYS_SPAN;
+    look((struct sl_top_keys_query){.by = SL_ALLOWED, .recent = true});
     CHECK_EQ(answer.count, 0);
     CHECK_EQ(answer.from, rig.now);
-    look((struct sl_top_query){.by = SL_ALLOWED});
+    look((struct sl_top_keys_query){.by = SL_ALLOWED});
     CHECK_EQ(answer.total[SL_ALLOWED], 6);
 
     CASE("a clock that is set back loses nothing");
     rig.now = 5 * SL_S;
     ask(0, GET("/spans", ORG("back")), 1);
-    look((struct sl_top_query){.by = SL_ALLOWED});
+    look((struct sl_top_keys_query){.by = SL_ALLOWED});
     CHECK_EQ(answer.total[SL_ALLOWED], 7);
     end();
 }
@@ -187,13 +188,13 @@ static void made_up(struct sl_decision *d, unsigned index)
     d->route = &route;
     d->allowed = true;
     d->shown_count = 1;
-    d->shown[0] = (struct sl_shown){.rule = &rule,
-                                    .form = SL_RATE_PER,
-                                    .allowed = true,
-                                    .cost = 1,
-                                    .id = (char *)"ann",
-                                    .scope = SL_STR("user"),
-                                    .key = SL_STR("ann")};
+    d->shown[0] = (struct sl_limit_view){.rule = &rule,
+                                         .form = SL_RATE_PER,
+                                         .allowed = true,
+                                         .cost = 1,
+                                         .id = (char *)"ann",
+                                         .scope = SL_STR("user"),
+                                         .key = SL_STR("ann")};
 }
 
 static void check_edges(void)
@@ -202,17 +203,18 @@ static void check_edges(void)
 
     CASE("more limits than there is room for are others");
     begin();
-    for (unsigned i = 0; i < SL_TOP_PLACES + 10; i++) {
+    for (unsigned i = 0; i < SL_TOP_KEYS_LABELS + 10; i++) {
         made_up(&d, i);
-        sl_top_decision(tops[0], &d);
+        sl_top_keys_decision(tops[0], &d);
     }
-    look((struct sl_top_query){.by = SL_ALLOWED, .limit = SL_STR("other")});
+    look(
+        (struct sl_top_keys_query){.by = SL_ALLOWED, .limit = SL_STR("other")});
     CHECK_EQ(answer.count, 1);
     CHECK_STR(row(0), "other other ann 0/11/11");
 
     CASE("names too long to be kept are not taken for each other");
-    look((struct sl_top_query){
-        .by = SL_ALLOWED, .most = SL_TOP_MOST, .endpoint = SL_STR("e3")});
+    look((struct sl_top_keys_query){
+        .by = SL_ALLOWED, .most = SL_TOP_KEYS_MOST, .endpoint = SL_STR("e3")});
     CHECK_EQ(answer.count, 1);
     CHECK_EQ(answer.rows[0].count[SL_ALLOWED], 1);
     end();
@@ -228,7 +230,7 @@ static void pass(unsigned thread, unsigned key, const char *endpoint)
     snprintf(name, sizeof(name), "%u", key);
     d.shown[0].id = name;
     d.shown[0].key = sl_str_c(name);
-    sl_top_decision(tops[thread], &d);
+    sl_top_keys_decision(tops[thread], &d);
 }
 
 /* Many keys at three endpoints and in two threads, the small ones often. */
@@ -246,9 +248,10 @@ static void check_bounds(void)
         pass(i % 2, key, endpoints[i / 7 % 3]);
         is[key]++;
     }
-    look((struct sl_top_query){.by = SL_ALLOWED, .most = SL_TOP_MOST});
+    look(
+        (struct sl_top_keys_query){.by = SL_ALLOWED, .most = SL_TOP_KEYS_MOST});
     for (unsigned i = 0; i < answer.count; i++) {
-        const struct sl_top_row *r = &answer.rows[i];
+        const struct sl_top_keys_row *r = &answer.rows[i];
         uint64_t true_count = is[strtoul(r->key.at, NULL, 10)];
 
         wrong += r->count[SL_ALLOWED] < true_count ||
@@ -265,7 +268,7 @@ static void check_bounds(void)
         pass(0, 7, i ? "a" : "b");
     for (unsigned i = 0; i < 20000; i++)
         pass(0, 100 + i / 3, "c");
-    look((struct sl_top_query){.by = SL_ALLOWED, .most = 1});
+    look((struct sl_top_keys_query){.by = SL_ALLOWED, .most = 1});
     CHECK(answer.count == 1 && answer.rows[0].count[SL_ALLOWED] >= 101);
     CHECK(answer.rows[0].count[SL_ALLOWED] - answer.rows[0].error[SL_ALLOWED] <=
           101);
@@ -276,13 +279,13 @@ static void check_memory(void)
 {
     struct fail f = {.nth = 1};
     struct sl_alloc alloc = fail_alloc(&f);
-    struct sl_top *top = NULL;
-    struct sl_top_query query = {.by = SL_ALLOWED, .most = 5};
+    struct sl_top_keys *top = NULL;
+    struct sl_top_keys_query query = {.by = SL_ALLOWED, .most = 5};
 
     CASE("without memory nothing is opened");
-    CHECK_EQ(sl_top_open(&alloc, &secret, 0, &top), SLUICE_ENOMEM);
+    CHECK_EQ(sl_top_keys_open(&alloc, &secret, 0, &top), SLUICE_ENOMEM);
     CHECK(!top);
-    sl_top_close(top);
+    sl_top_keys_close(top);
 
     CASE("without memory nobody looks, and counting goes on");
     begin();
@@ -292,7 +295,7 @@ static void check_memory(void)
 
         f = (struct fail){.nth = nth};
         sl_arena_init(&poor, 1 << 20, &alloc);
-        err = sl_top_read(tops, 2, &query, &poor, &answer) != 0;
+        err = sl_top_keys_read(tops, 2, &query, &poor, &answer) != 0;
         CHECK(err || (nth > 2 && answer.count == 1));
         sl_arena_done(&poor);
         fail_check(&f);
@@ -302,21 +305,21 @@ static void check_memory(void)
 
 static void check_stats(void)
 {
-    struct sl_stats *stats = NULL;
+    struct sl_metrics *stats = NULL;
 
     CASE("what metrics count is counted here, and what is explained is not");
     begin();
-    CHECK_EQ(sl_stats_open(NULL, &stats), 0);
-    sl_stats_watch(stats, tops[1], NULL);
-    sl_stats_decision(stats, rig_ask(&rig, GET("/spans", ORG("acme"))), "http",
-                      SL_US);
+    CHECK_EQ(sl_metrics_open(NULL, &stats), 0);
+    sl_metrics_watch(stats, tops[1], NULL);
+    sl_metrics_decision(stats, rig_ask(&rig, GET("/spans", ORG("acme"))),
+                        "http", SL_US);
     CHECK_EQ(sl_engine_decide(rig.engine, rig.live, &GET("/spans", ORG("acme")),
                               false, &rig.d, NULL),
              0);
-    sl_stats_decision(stats, &rig.d, "http", SL_US);
-    look((struct sl_top_query){.by = SL_ALLOWED});
+    sl_metrics_decision(stats, &rig.d, "http", SL_US);
+    look((struct sl_top_keys_query){.by = SL_ALLOWED});
     CHECK_STR(row(0), "tenant org acme 0/1/1");
-    sl_stats_close(stats);
+    sl_metrics_close(stats);
     end();
 }
 

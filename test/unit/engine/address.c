@@ -16,7 +16,7 @@ static struct rig rig;
 
 static const char *id_of(const char *ip)
 {
-    struct sl_facts facts = {
+    struct sl_request facts = {
         .method = SL_STR("GET"), .path = SL_STR("/"), .ip = sl_str_c(ip)};
 
     return rig_ask(&rig, facts)->shown[0].id;

@@ -9,7 +9,7 @@
 
 struct rig {
     struct sl_engine *engine;
-    struct sl_live *live;
+    struct sl_active_policy *live;
     struct sl_decision d;
     struct sl_diag diag;
     int fault; /* the store fails while this is not 0 */
@@ -76,13 +76,13 @@ static inline void rig_open(struct rig *rig, const char *text)
 static inline void rig_close(struct rig *rig)
 {
     sl_decision_done(&rig->d);
-    sl_live_release(rig->live);
+    sl_active_policy_release(rig->live);
     sl_engine_close(rig->engine);
 }
 
 /* Decide; the answer is in rig->d. */
 static inline const struct sl_decision *rig_ask(struct rig *rig,
-                                                struct sl_facts facts)
+                                                struct sl_request facts)
 {
     facts.now = rig->now;
     rig->live = sl_engine_hold(rig->engine, rig->live);
@@ -94,15 +94,15 @@ static inline const struct sl_decision *rig_ask(struct rig *rig,
 
 /* The shortest questions: GET `path` by `user`. */
 #define GET(path_, ...)                                                        \
-    ((struct sl_facts){.method = SL_STR("GET"),                                \
-                       .path = SL_STR(path_),                                  \
-                       .ip = SL_STR("192.0.2.1"),                              \
-                       __VA_ARGS__})
+    ((struct sl_request){.method = SL_STR("GET"),                              \
+                         .path = SL_STR(path_),                                \
+                         .ip = SL_STR("192.0.2.1"),                            \
+                         __VA_ARGS__})
 #define FROM(path_, ip_)                                                       \
-    ((struct sl_facts){                                                        \
+    ((struct sl_request){                                                      \
         .method = SL_STR("GET"), .path = SL_STR(path_), .ip = SL_STR(ip_)})
 #define OPTIONS(path_, ...)                                                    \
-    ((struct sl_facts){                                                        \
+    ((struct sl_request){                                                      \
         .method = SL_STR("OPTIONS"), .path = SL_STR(path_), __VA_ARGS__})
 #define USER(name) .user = SL_STR(name)
 #define ORG(name)  .org = SL_STR(name)

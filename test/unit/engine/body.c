@@ -13,31 +13,31 @@ static void search(void)
 
 /* ---- bodies of the policy ---- */
 
-static struct sl_node nodes[16];
+static struct sl_yaml_node nodes[16];
 static unsigned node_count;
 
 /* Another member of the body; a text in quotes unless it is a plain number. */
 static void member(const char *key, const char *text)
 {
-    struct sl_node *n = &nodes[node_count++];
+    struct sl_yaml_node *n = &nodes[node_count++];
 
-    *n = (struct sl_node){.kind = SL_NODE_SCALAR,
-                          .key = sl_str_c(key),
-                          .text = sl_str_c(text),
-                          .quoted = text[0] < '0' || text[0] > '9'};
+    *n = (struct sl_yaml_node){.kind = SL_NODE_SCALAR,
+                               .key = sl_str_c(key),
+                               .text = sl_str_c(text),
+                               .quoted = text[0] < '0' || text[0] > '9'};
     if (node_count > 1)
         n[-1].next = n;
 }
 
 static void use_body(enum sl_error error)
 {
-    struct sl_node root = {
+    struct sl_yaml_node root = {
         .kind = SL_NODE_MAP, .child = nodes, .count = node_count};
     struct sl_report report;
 
     sl_report_init(&report, "test.yaml", SL_STR(""), &sl_alloc_libc);
-    CHECK_EQ(sl_text_read_body(&root, &s.texts, &s.policy.errors[error].body,
-                               &report),
+    CHECK_EQ(sl_template_read_body(&root, &s.texts,
+                                   &s.policy.errors[error].body, &report),
              0);
     s.policy.errors[error].has_body = true;
     sl_report_done(&report);
@@ -46,7 +46,7 @@ static void use_body(enum sl_error error)
 
 static void seed_000(void)
 {
-    struct sl_shown *shown;
+    struct sl_limit_view *shown;
 
     CASE("000-E03: status, error, message, timestamp");
     stage_open(&s);
@@ -73,7 +73,7 @@ static void seed_000(void)
 
 static void seed_002(void)
 {
-    struct sl_shown *shown;
+    struct sl_limit_view *shown;
 
     CASE("002-E01: code, message, retryAfterSec, requestId");
     search();
@@ -113,7 +113,7 @@ static void seed_002(void)
 
 static void seed_003(void)
 {
-    struct sl_shown *shown;
+    struct sl_limit_view *shown;
 
     CASE("003-E01: error, limit, remaining, resetTime");
     stage_open(&s);
@@ -133,7 +133,7 @@ static void seed_003(void)
 
 static void seed_004(void)
 {
-    struct sl_shown *shown;
+    struct sl_limit_view *shown;
 
     CASE("004-E03: error, message, retryAfterSeconds");
     stage_open(&s);
@@ -293,7 +293,7 @@ static void forms(void)
 
 static void problems(void)
 {
-    struct sl_shown *shown;
+    struct sl_limit_view *shown;
 
     CASE("a limit");
     search();

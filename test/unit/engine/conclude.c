@@ -90,8 +90,8 @@ static void test_retry(void)
     CHECK_EQ(d->retry_in, SL_NS_NONE);
 
     CASE("(3) and it makes the whole never, also behind another");
-    CHECK(rig_ask(&rig, (struct sl_facts){.limit = SL_STR("fast"),
-                                          .key = SL_STR("bob")})
+    CHECK(rig_ask(&rig, (struct sl_request){.limit = SL_STR("fast"),
+                                            .key = SL_STR("bob")})
               ->allowed);
     d = rig_ask(&rig, GET("/both", USER("bob")));
     CHECK_STR(by_of(d), "fast");

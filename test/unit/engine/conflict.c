@@ -38,17 +38,17 @@ static struct sl_header headers[] = {
 };
 
 /* `path` by org and x-id; NULL: without. */
-static struct sl_facts facts_of(const char *path, const char *org,
-                                const char *id)
+static struct sl_request facts_of(const char *path, const char *org,
+                                  const char *id)
 {
     headers[0].value = sl_str_c(id ? id : "");
-    return (struct sl_facts){.method = SL_STR("POST"),
-                             .path = sl_str_c(path),
-                             .ip = SL_STR("192.0.2.1"),
-                             .user = SL_STR("ann"),
-                             .org = sl_str_c(org ? org : ""),
-                             .headers = headers,
-                             .header_count = id != NULL};
+    return (struct sl_request){.method = SL_STR("POST"),
+                               .path = sl_str_c(path),
+                               .ip = SL_STR("192.0.2.1"),
+                               .user = SL_STR("ann"),
+                               .org = sl_str_c(org ? org : ""),
+                               .headers = headers,
+                               .header_count = id != NULL};
 }
 
 static int ask(const char *path, const char *org, const char *id)
@@ -56,26 +56,26 @@ static int ask(const char *path, const char *org, const char *id)
     return rig_ask(&rig, facts_of(path, org, id))->status;
 }
 
-static void on_done(struct sl_hold_ask *a)
+static void on_done(struct sl_hold_op *a)
 {
     (void)a;
 }
 
 static int end_of(enum sl_hold_verb verb, const char *name)
 {
-    struct sl_hold_question q = {.verb = verb, .now = rig.now};
-    struct sl_hold_ask end;
+    struct sl_hold_op_input q = {.verb = verb, .now = rig.now};
+    struct sl_hold_op end;
     char copy[SL_HOLD_TEXT];
     int err;
 
     snprintf(copy, sizeof(copy), "%s", name);
     q.name = sl_str_c(copy);
-    sl_hold_ask_init(&end, rig.engine, NULL, &sl_alloc_libc);
+    sl_hold_op_init(&end, rig.engine, NULL, &sl_alloc_libc);
     end.done = on_done;
-    sl_hold_ask_begin(&end, &q);
+    sl_hold_op_begin(&end, &q);
     err = end.err;
     CHECK_EQ(end.call.count, 1);
-    sl_hold_ask_done(&end);
+    sl_hold_op_done(&end);
     return err;
 }
 
@@ -157,7 +157,7 @@ static void test_keys(void)
 
 static void test_missing(void)
 {
-    struct sl_facts facts;
+    struct sl_request facts;
 
     open_rig(policy);
     CASE("(3) without a header 400, with two of them too");
@@ -202,7 +202,7 @@ static void test_together(void)
 
 static void test_looking(void)
 {
-    struct sl_facts facts;
+    struct sl_request facts;
 
     open_rig(policy);
     CASE("(5) cost 0 takes nothing, and is not refused");
@@ -249,7 +249,7 @@ static void test_shadow(void)
     rig_close(&rig);
 }
 
-static void explained(struct sl_facts facts, const char *want)
+static void explained(struct sl_request facts, const char *want)
 {
     struct sl_buf out;
 
@@ -300,7 +300,7 @@ static void test_others(void)
                  200);
     CASE("who passes without a name is");
     for (int i = 0; i < 2; i++) {
-        struct sl_facts facts = facts_of("/p", NULL, "1");
+        struct sl_request facts = facts_of("/p", NULL, "1");
 
         facts.user = SL_STR("");
         CHECK_EQ(rig_ask(&rig, facts)->status, i == 0 ? 200 : 409);
@@ -335,7 +335,7 @@ static void test_memory(void)
     rig.live->wants_names = true;
     CASE("without memory it is an error, and nothing leaks");
     do {
-        struct sl_facts facts = facts_of("/f", "acme", "1");
+        struct sl_request facts = facts_of("/f", "acme", "1");
 
         facts.now = rig.now;
         fail.nth++;

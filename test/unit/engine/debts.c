@@ -37,7 +37,7 @@ static void reload(void)
  * are read. */
 static void check_reloads(void)
 {
-    struct sl_live *first, *second;
+    struct sl_active_policy *first, *second;
     struct sl_debts_stats s;
 
     CASE("a debt holds the policy that it was last moved on under");
@@ -48,13 +48,13 @@ static void check_reloads(void)
     reload();
     rig_ask(&rig, GET("/", USER("ann")));
     CHECK_EQ(atomic_load(&first->refs), 1);
-    sl_live_release(first);
+    sl_active_policy_release(first);
     second = sl_engine_hold(rig.engine, NULL);
     reload();
     rig.live = sl_engine_hold(rig.engine, rig.live);
     CHECK(rig.live != second);
     CHECK_EQ(atomic_load(&second->refs), 2); /* the debt, and we */
-    sl_live_release(second);
+    sl_active_policy_release(second);
 
     CASE("and is charged by it after the next came in force");
     rig.now = SL_HOUR;
@@ -74,16 +74,16 @@ static void check_no_memory(void)
 {
     struct sl_limit limit = {
         .kind = SL_FIXED, .count = 5, .capacity = 5, .period = SL_MIN};
-    struct sl_stored stored = {.name = "a"};
-    struct sl_take_part part = {.of = &stored,
-                                .limit = &limit,
-                                .key = SL_STR("k"),
-                                .name = SL_STR("n"),
-                                .cost = 2};
+    struct sl_limit_binding stored = {.name = "a"};
+    struct sl_store_part part = {.of = &stored,
+                                 .limit = &limit,
+                                 .key = SL_STR("k"),
+                                 .name = SL_STR("n"),
+                                 .cost = 2};
     struct fail fail = {.nth = 1};
     struct sl_alloc alloc = fail_alloc(&fail);
     struct sl_debts *debts = NULL;
-    struct sl_live *live;
+    struct sl_active_policy *live;
 
     CASE("without memory a debt is forgiven, and counted");
     far_open(&far, &rig, policy, false);
@@ -105,7 +105,7 @@ static void check_no_memory(void)
     CHECK_EQ(stats_of(debts).keys, 1);
     CHECK_EQ(stats_of(debts).lost, 2);
     sl_debts_close(debts);
-    sl_live_release(live);
+    sl_active_policy_release(live);
     rig_close(&rig);
 }
 
@@ -116,10 +116,10 @@ static void check_names(void)
 {
     struct sl_limit limit = {
         .kind = SL_FIXED, .count = 5, .capacity = 5, .period = SL_MIN};
-    struct sl_stored stored = {.name = "a"};
-    struct sl_take_part part = {.of = &stored, .limit = &limit, .cost = 2};
+    struct sl_limit_binding stored = {.name = "a"};
+    struct sl_store_part part = {.of = &stored, .limit = &limit, .cost = 2};
     struct sl_debts *debts = NULL;
-    struct sl_live *live;
+    struct sl_active_policy *live;
     char key[LONG + 1];
 
     CASE("there is an end to their names, too");
@@ -135,7 +135,7 @@ static void check_names(void)
     CHECK_EQ(stats_of(debts).keys, SL_DEBTS_BYTES / LONG);
     CHECK_EQ(stats_of(debts).forgiven, 10 * 2);
     sl_debts_close(debts);
-    sl_live_release(live);
+    sl_active_policy_release(live);
     rig_close(&rig);
 }
 

@@ -59,7 +59,7 @@ static void test_identity(void)
         {{"X-User", 6},   {" hal ", 5}},
         {{"x-region", 8}, {"north", 5}},
     };
-    struct sl_facts facts =
+    struct sl_request facts =
         GET("/calls", .headers = headers, .header_count = SL_LEN(headers));
     const struct sl_decision *d;
 
@@ -139,15 +139,15 @@ static void test_plans(void)
 
     CASE("overage goes on beyond the quota and counts it");
     for (int i = 0; i < 6; i++)
-        d = rig_ask(&rig, (struct sl_facts){.job = SL_STR("transcribe"),
-                                            ORG("acme"),
-                                            PLAN("pro")});
+        d = rig_ask(&rig, (struct sl_request){.job = SL_STR("transcribe"),
+                                              ORG("acme"),
+                                              PLAN("pro")});
     CHECK(d->allowed && d->shown[0].overage);
     CHECK_EQ(d->shown[0].answer.remaining, 0);
     CHECK_EQ(d->shown[0].answer.limit, 10);
-    d = rig_ask(&rig, (struct sl_facts){.job = SL_STR("transcribe"),
-                                        ORG("acme"),
-                                        PLAN("free")});
+    d = rig_ask(&rig, (struct sl_request){.job = SL_STR("transcribe"),
+                                          ORG("acme"),
+                                          PLAN("free")});
     CHECK_EQ(d->status, 429);
 }
 
@@ -234,16 +234,16 @@ static void test_costs(void)
     const struct sl_decision *d;
 
     CASE("the limit's own cost, a given one, one for a single limit");
-    d = rig_ask(&rig, (struct sl_facts){.job = SL_STR("transcribe"),
-                                        ORG("cost"),
-                                        PLAN("free")});
+    d = rig_ask(&rig, (struct sl_request){.job = SL_STR("transcribe"),
+                                          ORG("cost"),
+                                          PLAN("free")});
     CHECK_EQ(d->shown[0].answer.remaining, 8);
-    d = rig_ask(&rig, (struct sl_facts){.job = SL_STR("transcribe"),
-                                        ORG("cost"),
-                                        PLAN("free"),
-                                        COST(1)});
+    d = rig_ask(&rig, (struct sl_request){.job = SL_STR("transcribe"),
+                                          ORG("cost"),
+                                          PLAN("free"),
+                                          COST(1)});
     CHECK_EQ(d->shown[0].answer.remaining, 7);
-    d = rig_ask(&rig, (struct sl_facts){
+    d = rig_ask(&rig, (struct sl_request){
                           .job = SL_STR("transcribe"),
                           ORG("cost"),
                           PLAN("free"),
@@ -255,10 +255,10 @@ static void test_costs(void)
     CHECK_EQ(d->quota, 0);
 
     CASE("a cost of 0 looks");
-    d = rig_ask(&rig, (struct sl_facts){.job = SL_STR("transcribe"),
-                                        ORG("cost"),
-                                        PLAN("free"),
-                                        COST(0)});
+    d = rig_ask(&rig, (struct sl_request){.job = SL_STR("transcribe"),
+                                          ORG("cost"),
+                                          PLAN("free"),
+                                          COST(0)});
     CHECK(d->allowed);
     CHECK_EQ(d->shown[0].answer.remaining, 4);
 
@@ -271,13 +271,13 @@ static void test_costs(void)
     CHECK_EQ(d->shown[0].next_in, 40 * SL_S);
 
     CASE("one limit by its name");
-    d = rig_ask(&rig, (struct sl_facts){.limit = SL_STR("calls"),
-                                        .key = SL_STR("nan")});
+    d = rig_ask(&rig, (struct sl_request){.limit = SL_STR("calls"),
+                                          .key = SL_STR("nan")});
     CHECK(!d->allowed);
     CHECK_STR(by_of(d), "calls");
     CHECK_EQ(sl_engine_decide(rig.engine, rig.live,
-                              &(struct sl_facts){.limit = SL_STR("cals"),
-                                                 .key = SL_STR("nan")},
+                              &(struct sl_request){.limit = SL_STR("cals"),
+                                                   .key = SL_STR("nan")},
                               true, &rig.d, &rig.diag),
              SLUICE_ENOENT);
 }
@@ -344,7 +344,7 @@ static void name_of(const struct sl_decision *d, char out[4096])
 static void test_long(void)
 {
     char names[2][4096];
-    struct sl_facts facts = GET("", USER("lea"));
+    struct sl_request facts = GET("", USER("lea"));
 
     CASE("a long way to write a path hides nothing");
     for (size_t i = 0; i < sizeof(long_path); i += 2)

@@ -5,9 +5,9 @@
 static struct stage s;
 
 /* The limit of the first seed: 5/min burst 8, one taken. */
-static struct sl_shown *ai_minute(void)
+static struct sl_limit_view *ai_minute(void)
 {
-    struct sl_shown *shown;
+    struct sl_limit_view *shown;
 
     stage_open(&s);
     shown = stage_limit(&s, SL_STR("ai-minute"), SL_BUCKET, "5/min burst 8");
@@ -44,7 +44,7 @@ static void github(void)
 
 static void openai(void)
 {
-    struct sl_shown *tokens;
+    struct sl_limit_view *tokens;
 
     ai_minute();
     CASE("openai: requests alone");
@@ -95,7 +95,7 @@ static void go_spans(void)
         {SL_HOUR,                           "1h0m0s"  },
         {100 * SL_HOUR + 2 * SL_MIN + SL_S, "100h2m1s"},
     };
-    struct sl_shown *shown = ai_minute();
+    struct sl_limit_view *shown = ai_minute();
 
     CASE("spans as Go prints them");
     s.route.dialects = SL_DIALECT_OPENAI;

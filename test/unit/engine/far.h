@@ -96,8 +96,9 @@ static inline unsigned far_answer(struct far *far)
     return count;
 }
 
-static inline int far_bind(struct sl_store *store, struct sl_stored *limits,
-                           unsigned count, struct sl_diag *diag)
+static inline int far_bind(struct sl_store *store,
+                           struct sl_limit_binding *limits, unsigned count,
+                           struct sl_diag *diag)
 {
     struct sl_store *inner = ((struct far *)store)->inner;
 
@@ -105,7 +106,7 @@ static inline int far_bind(struct sl_store *store, struct sl_stored *limits,
 }
 
 static inline int far_tighten(struct sl_store *store,
-                              const struct sl_stored *limit,
+                              const struct sl_limit_binding *limit,
                               const struct sl_limit *strictest)
 {
     struct sl_store *inner = ((struct far *)store)->inner;

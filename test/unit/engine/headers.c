@@ -5,9 +5,9 @@
 static struct stage s;
 
 /* The limit of the first seed: 5/min burst 8, one taken. */
-static struct sl_shown *ai_minute(void)
+static struct sl_limit_view *ai_minute(void)
 {
-    struct sl_shown *shown;
+    struct sl_limit_view *shown;
 
     stage_open(&s);
     shown = stage_limit(&s, SL_STR("ai-minute"), SL_BUCKET, "5/min burst 8");
@@ -49,7 +49,7 @@ static void allowed(void)
 
 static void denied(void)
 {
-    struct sl_shown *shown = ai_minute();
+    struct sl_limit_view *shown = ai_minute();
 
     CASE("denied: Retry-After, no-store, and t is the retry");
     stage_left(shown, 0, 96 * SL_S);
@@ -96,7 +96,7 @@ static void denied(void)
 /* 002-H07 and 002-H08. */
 static void seed_002(void)
 {
-    struct sl_shown *rate, *quota;
+    struct sl_limit_view *rate, *quota;
 
     CASE("the example 200 of seed 002");
     stage_open(&s);
@@ -133,7 +133,7 @@ static void seed_002(void)
 
 static void resets(void)
 {
-    struct sl_shown *shown = ai_minute();
+    struct sl_limit_view *shown = ai_minute();
 
     CASE("reset: next shows the next unit, in every dialect but ietf");
     s.route.reset = SL_RESET_NEXT;
@@ -198,7 +198,7 @@ static void policies(void)
 /* Which limits RateLimit-Policy lists. */
 static void listed(void)
 {
-    struct sl_shown *b, *c;
+    struct sl_limit_view *b, *c;
 
     CASE("all limits that count are listed, in order");
     stage_open(&s);
@@ -234,7 +234,7 @@ static void listed(void)
 
 static void which_dialects(void)
 {
-    struct sl_shown *shown = ai_minute();
+    struct sl_limit_view *shown = ai_minute();
 
     CASE("a limit's own dialects go before the route's");
     s.rules[0].dialects = SL_DIALECT_IETF_06;
@@ -296,7 +296,7 @@ static void permits(void)
 
 static void large(void)
 {
-    struct sl_shown *shown;
+    struct sl_limit_view *shown;
 
     CASE("no number is larger than clients can read");
     stage_open(&s);

@@ -27,10 +27,10 @@ static const char policy[] =
 
 static struct holding store;
 static struct rig rig;
-static struct sl_hold_ask ask;
+static struct sl_hold_op ask;
 static unsigned answered;
 
-static void on_done(struct sl_hold_ask *a)
+static void on_done(struct sl_hold_op *a)
 {
     (void)a;
     answered++;
@@ -43,40 +43,40 @@ static void open_rig(const struct sl_alloc *alloc)
 
     holding_open(&store, &memory);
     rig_open_on(&rig, policy, &store.store);
-    sl_hold_ask_init(&ask, rig.engine, NULL, alloc);
+    sl_hold_op_init(&ask, rig.engine, NULL, alloc);
     ask.done = on_done;
 }
 
 static void close_rig(void)
 {
-    sl_hold_ask_done(&ask);
+    sl_hold_op_done(&ask);
     rig_close(&rig);
 }
 
 static int end(enum sl_hold_verb verb, const char *name,
-               struct sl_hold_question q)
+               struct sl_hold_op_input q)
 {
     q.verb = verb;
     q.name = sl_str_c(name);
     q.now = rig.now;
-    sl_hold_ask_begin(&ask, &q);
+    sl_hold_op_begin(&ask, &q);
     return ask.err;
 }
 
 #define SETTLE(name, ...)                                                      \
-    end(SL_VERB_SETTLE, name, (struct sl_hold_question){__VA_ARGS__})
+    end(SL_VERB_SETTLE, name, (struct sl_hold_op_input){__VA_ARGS__})
 #define RELEASE(name)                                                          \
-    end(SL_VERB_RELEASE, name, (struct sl_hold_question){.now = 0})
+    end(SL_VERB_RELEASE, name, (struct sl_hold_op_input){.now = 0})
 #define EXTEND(name, span)                                                     \
-    end(SL_VERB_EXTEND, name, (struct sl_hold_question){.hold = (span)})
+    end(SL_VERB_EXTEND, name, (struct sl_hold_op_input){.hold = (span)})
 
 /* How much is left of a limit of acme's. */
 static uint64_t left_of(const char *limit)
 {
-    struct sl_facts facts = {.limit = sl_str_c(limit),
-                             .key = SL_STR("acme"),
-                             .has_cost = true,
-                             .cost = 0};
+    struct sl_request facts = {.limit = sl_str_c(limit),
+                               .key = SL_STR("acme"),
+                               .has_cost = true,
+                               .cost = 0};
 
     return rig_ask(&rig, facts)->shown[0].answer.remaining;
 }
@@ -85,7 +85,7 @@ static const char *take(const char *path, sl_ns hold, uint64_t cost)
 {
     static char names[8][SL_HOLD_TEXT];
     static unsigned at;
-    struct sl_facts facts = GET("/", ORG("acme"), COST(cost), .hold = hold);
+    struct sl_request facts = GET("/", ORG("acme"), COST(cost), .hold = hold);
 
     facts.path = sl_str_c(path);
     at = (at + 1) % 8;
@@ -330,16 +330,16 @@ static void check_late(void)
 static void check_memory(void)
 {
     const char *hold = take("/llm", SL_S, 1);
-    sl_hold_ask_done(&ask);
+    sl_hold_op_done(&ask);
     for (unsigned n = 1;; n++) {
         struct fail fail = {.nth = n};
         struct sl_alloc alloc = fail_alloc(&fail);
         int err;
 
-        sl_hold_ask_init(&ask, rig.engine, NULL, &alloc);
+        sl_hold_op_init(&ask, rig.engine, NULL, &alloc);
         ask.done = on_done;
         err = SETTLE(hold, .has_cost = true, .cost = 1);
-        sl_hold_ask_done(&ask);
+        sl_hold_op_done(&ask);
         fail_check(&fail);
         if (!err) {
             CHECK(n > 1);
@@ -347,7 +347,7 @@ static void check_memory(void)
         }
         CHECK_EQ(err, SLUICE_ENOMEM);
     }
-    sl_hold_ask_init(&ask, rig.engine, NULL, &sl_alloc_libc);
+    sl_hold_op_init(&ask, rig.engine, NULL, &sl_alloc_libc);
     ask.done = on_done;
 }
 

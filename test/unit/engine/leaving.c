@@ -13,7 +13,7 @@ static const char policy[] =
     "default: [one]\n";
 
 static struct rig rig;
-static struct sl_room room;
+static struct sl_wait_thread room;
 
 /* ---- the registry ---- */
 
@@ -43,18 +43,18 @@ static void answer_lookup(void)
 }
 
 static const struct sl_subjects_calls calls = {find};
-static const struct sl_station station = {.subjects = &registry.subjects,
-                                          .room = &room};
+static const struct sl_engine_ctx station = {.subjects = &registry.subjects,
+                                             .room = &room};
 
 /* ---- clients ---- */
 
 struct client {
-    struct sl_ask ask;
-    struct sl_facts facts;
+    struct sl_check ask;
+    struct sl_request facts;
     unsigned answers;
 };
 
-static void on_answer(struct sl_ask *ask)
+static void on_answer(struct sl_check *ask)
 {
     ((struct client *)ask->ctx)->answers++;
 }
@@ -62,36 +62,36 @@ static void on_answer(struct sl_ask *ask)
 static void come(struct client *c)
 {
     memset(c, 0, sizeof(*c));
-    c->facts = (struct sl_facts){.method = SL_STR("GET"),
-                                 .path = SL_STR("/"),
-                                 .org = SL_STR("acme"),
-                                 .wait = 10 * SL_S,
-                                 .now = rig.now};
-    sl_ask_init(&c->ask, rig.engine, &station, &sl_alloc_libc);
+    c->facts = (struct sl_request){.method = SL_STR("GET"),
+                                   .path = SL_STR("/"),
+                                   .org = SL_STR("acme"),
+                                   .wait = 10 * SL_S,
+                                   .now = rig.now};
+    sl_check_init(&c->ask, rig.engine, &station, &sl_alloc_libc);
     c->ask.done = on_answer;
     c->ask.ctx = c;
-    sl_ask_begin(&c->ask, &c->facts, true);
+    sl_check_begin(&c->ask, &c->facts, true);
 }
 
-static void on_released(struct sl_hold_ask *ask)
+static void on_released(struct sl_hold_op *ask)
 {
     CHECK_EQ(ask->err, 0);
 }
 
 static void release(const struct client *c)
 {
-    struct sl_hold_question q = {.verb = SL_VERB_RELEASE,
+    struct sl_hold_op_input q = {.verb = SL_VERB_RELEASE,
                                  .name = sl_str_c(c->ask.decision.hold),
                                  .now = rig.now};
-    struct sl_hold_ask ask;
+    struct sl_hold_op ask;
 
-    sl_hold_ask_init(&ask, rig.engine, NULL, &sl_alloc_libc);
+    sl_hold_op_init(&ask, rig.engine, NULL, &sl_alloc_libc);
     ask.done = on_released;
-    sl_hold_ask_begin(&ask, &q);
-    sl_hold_ask_done(&ask);
+    sl_hold_op_begin(&ask, &q);
+    sl_hold_op_done(&ask);
 }
 
-static bool on_ring(struct sl_room *r)
+static bool on_ring(struct sl_wait_thread *r)
 {
     (void)r;
     return true;
@@ -102,28 +102,28 @@ static bool on_ring(struct sl_room *r)
 static void begin(struct client list[3], bool denied)
 {
     rig_open(&rig, policy);
-    sl_room_init(&room, sl_engine_queues(rig.engine), on_ring, NULL);
+    sl_wait_thread_init(&room, sl_engine_queues(rig.engine), on_ring, NULL);
     registry.waits = false;
     come(&list[0]);
     come(&list[1]);
     CHECK(list[0].answers == 1 && list[0].ask.decision.allowed);
     CHECK_EQ(list[1].answers, 0);
-    sl_room_serve(&room, rig.now); /* he was called when he joined */
+    sl_wait_thread_serve(&room, rig.now); /* he was called when he joined */
     release(&list[0]);
     registry.waits = true;
-    sl_room_serve(&room, rig.now);
+    sl_wait_thread_serve(&room, rig.now);
     CHECK(registry.waiting != NULL && list[1].answers == 0);
     registry.waits = false;
     memset(&list[2], 0, sizeof(list[2]));
     if (!denied)
         return;
-    sl_ask_init(&list[2].ask, rig.engine, &station, &sl_alloc_libc);
+    sl_check_init(&list[2].ask, rig.engine, &station, &sl_alloc_libc);
     list[2].ask.done = on_answer;
     list[2].ask.ctx = &list[2];
     list[2].ask.no_wait = true; /* who does not wait overtakes */
     list[2].facts = list[1].facts;
     list[2].facts.wait = SL_NS_NONE;
-    sl_ask_begin(&list[2].ask, &list[2].facts, true);
+    sl_check_begin(&list[2].ask, &list[2].facts, true);
     CHECK(list[2].answers == 1 && list[2].ask.decision.allowed);
 }
 
@@ -133,10 +133,10 @@ static void end(struct client list[3], bool denied)
     CHECK_EQ(list[1].ask.decision.allowed, !denied);
     CHECK_EQ(list[1].ask.decision.hold[0] != 0, !denied);
     CHECK_EQ(sl_queues_count(sl_engine_queues(rig.engine)), 0);
-    sl_room_done(&room);
+    sl_wait_thread_done(&room);
     for (int i = 0; i < 3; i++)
         if (list[i].answers > 0)
-            sl_ask_done(&list[i].ask);
+            sl_check_done(&list[i].ask);
     rig_close(&rig);
 }
 
@@ -147,7 +147,7 @@ static void test_drain(bool denied)
     CASE(denied ? "whom a drain finds asked, and who is denied, has his answer"
                 : "whom a drain finds asked, and who passes, has passed");
     begin(list, denied);
-    sl_room_done(&room);
+    sl_wait_thread_done(&room);
     CHECK_EQ(list[1].answers, 0);
     CHECK_EQ(sl_queues_count(sl_engine_queues(rig.engine)), 0);
     answer_lookup();
@@ -161,7 +161,7 @@ static void test_gone(bool denied)
     CASE(denied ? "who goes while he is asked, and is denied, waits no more"
                 : "who goes while he is asked, and passes, has passed");
     begin(list, denied);
-    sl_ask_cancel(&list[1].ask);
+    sl_check_cancel(&list[1].ask);
     CHECK_EQ(list[1].answers, 0);
     answer_lookup();
     end(list, denied);
@@ -174,7 +174,7 @@ static void test_late(void)
     CASE("whose time is over while he is asked has his answer all the same");
     begin(list, false);
     rig.now += 11 * SL_S;
-    CHECK_EQ(sl_room_serve(&room, rig.now), SL_NS_NONE);
+    CHECK_EQ(sl_wait_thread_serve(&room, rig.now), SL_NS_NONE);
     CHECK_EQ(list[1].answers, 0);
     answer_lookup();
     end(list, false);

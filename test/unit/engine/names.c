@@ -184,31 +184,31 @@ static void check_visitor(void)
     rig_close(&rig);
 }
 
-static void on_done(struct sl_ask *ask)
+static void on_done(struct sl_check *ask)
 {
     CHECK_EQ(ask->err, 0);
 }
 
 static void check_forget(void)
 {
-    static const struct sl_station station;
-    struct sl_facts facts = GET("/api/x", ORG("acme"), USER("ann"));
-    struct sl_ask ask;
+    static const struct sl_engine_ctx station;
+    struct sl_request facts = GET("/api/x", ORG("acme"), USER("ann"));
+    struct sl_check ask;
     struct far far;
     struct rig rig;
 
     CASE("what is forgotten is forgotten by its name");
     far_open(&far, &rig, fluo, false);
-    sl_ask_init(&ask, rig.engine, &station, &sl_alloc_libc);
+    sl_check_init(&ask, rig.engine, &station, &sl_alloc_libc);
     ask.done = on_done;
-    sl_ask_begin(&ask, &facts, false);
+    sl_check_begin(&ask, &facts, false);
     far_asked(&far);
-    sl_ask_reset(&ask);
+    sl_check_reset(&ask);
     CHECK_EQ(ask.decision.take.count, 3);
     CHECK_STR(far_asked(&far), "reset ratelimit:tenant:acme=1,"
                                "ratelimit:user:acme:ann=1,"
                                "ratelimit:user:acme:ann#candidate=1\n");
-    sl_ask_done(&ask);
+    sl_check_done(&ask);
     rig_close(&rig);
 }
 
@@ -233,7 +233,7 @@ static void check_throttles(void)
     sl_throttles_init(&all, rig.engine, NULL);
     CHECK(sl_throttles_named(&all));
     CHECK_EQ(sl_throttle_set(&t, 3, 3, 1, NULL), 0);
-    sl_throttle_ask(&all, &one, 1);
+    sl_throttle_take(&all, &one, 1);
     CHECK_STR(far_asked(&far), "take sluice:#throttle:ann=1\n");
     CHECK_EQ(t.numbers.token, 333334);
     CHECK_EQ(t.numbers.tick, SL_US);

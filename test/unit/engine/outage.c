@@ -34,7 +34,7 @@ static unsigned passed(const char *path, const char *user, unsigned asked)
     unsigned count = 0;
 
     for (unsigned i = 0; i < asked; i++) {
-        struct sl_facts facts = GET("/");
+        struct sl_request facts = GET("/");
 
         facts.path = sl_str_c(path);
         facts.user = sl_str_c(user);
@@ -47,7 +47,7 @@ static unsigned passed(const char *path, const char *user, unsigned asked)
 
 static unsigned answered;
 
-static void on_answer(struct sl_ask *ask)
+static void on_answer(struct sl_check *ask)
 {
     (void)ask;
     answered++;
@@ -55,7 +55,7 @@ static void on_answer(struct sl_ask *ask)
 
 static void check_late(void)
 {
-    static const struct sl_station station;
+    static const struct sl_engine_ctx station;
     static const struct {
         const char *path;
         bool allowed;
@@ -65,21 +65,21 @@ static void check_late(void)
         {"/near", true,  200},
         {"/shut", false, 503},
     };
-    struct sl_ask ask;
+    struct sl_check ask;
 
     CASE("a store that fails late fails as one that fails at once");
     for (size_t i = 0; i < SL_LEN(rows); i++) {
-        struct sl_facts facts = {.method = SL_STR("GET"),
-                                 .path = sl_str_c(rows[i].path),
-                                 .user = SL_STR("ann"),
-                                 .ip = SL_STR("192.0.2.1")};
+        struct sl_request facts = {.method = SL_STR("GET"),
+                                   .path = sl_str_c(rows[i].path),
+                                   .user = SL_STR("ann"),
+                                   .ip = SL_STR("192.0.2.1")};
 
         far_open(&far, &rig, policy, false);
         far.late = far.fails = true;
         answered = 0;
-        sl_ask_init(&ask, rig.engine, &station, &sl_alloc_libc);
+        sl_check_init(&ask, rig.engine, &station, &sl_alloc_libc);
         ask.done = on_answer;
-        sl_ask_begin(&ask, &facts, true);
+        sl_check_begin(&ask, &facts, true);
         CHECK_EQ(answered, 0);
         CHECK_EQ(far_answer(&far), 1);
         CHECK_EQ(answered, 1);
@@ -87,7 +87,7 @@ static void check_late(void)
         CHECK(ask.decision.degraded);
         CHECK_EQ(ask.decision.allowed, rows[i].allowed);
         CHECK_EQ(ask.decision.status, rows[i].status);
-        sl_ask_done(&ask);
+        sl_check_done(&ask);
         rig_close(&rig);
     }
 }
@@ -213,10 +213,10 @@ static void check_ages(void)
 
 static const struct sl_decision *give(uint64_t units, const char *limit)
 {
-    return rig_ask(&rig, (struct sl_facts){.limit = sl_str_c(limit),
-                                           .key = SL_STR("ann"),
-                                           .give_back = true,
-                                           COST(units)});
+    return rig_ask(&rig, (struct sl_request){.limit = sl_str_c(limit),
+                                             .key = SL_STR("ann"),
+                                             .give_back = true,
+                                             COST(units)});
 }
 
 static void check_given(void)
@@ -316,7 +316,7 @@ static void check_bounded(void)
     far_open(&far, &rig, policy, false);
     far.fails = true;
     for (int i = 0; i < SL_DEBTS + 100; i++) {
-        struct sl_facts facts = GET("/open");
+        struct sl_request facts = GET("/open");
 
         snprintf(user, sizeof(user), "u%d", i);
         facts.user = sl_str_c(user);

@@ -21,18 +21,18 @@ static struct sl_header id_header[] = {
     {{"x-id", 4}, {"1", 1}}
 };
 
-static struct sl_facts ask_d(const char *user)
+static struct sl_request ask_d(const char *user)
 {
-    return (struct sl_facts){.method = SL_STR("POST"),
-                             .path = SL_STR("/d"),
-                             .user = sl_str_c(user),
-                             .headers = id_header,
-                             .header_count = 1};
+    return (struct sl_request){.method = SL_STR("POST"),
+                               .path = SL_STR("/d"),
+                               .user = sl_str_c(user),
+                               .headers = id_header,
+                               .header_count = 1};
 }
 
 static void test_allowed_only(struct rig *rig)
 {
-    struct sl_facts facts = ask_d("ann");
+    struct sl_request facts = ask_d("ann");
     const struct sl_decision *d;
 
     CASE("(1) (4) what passed is remembered, and asked of no limit again");
@@ -66,7 +66,7 @@ static void test_callers(struct rig *rig)
 }
 
 /* Decide without asking the store yet. */
-static void begin(struct rig *rig, struct sl_decision *d, struct sl_facts *f)
+static void begin(struct rig *rig, struct sl_decision *d, struct sl_request *f)
 {
     f->now = rig->now;
     CHECK_EQ(sl_decide_begin(d, rig->live, f, NULL, true,
@@ -83,15 +83,15 @@ static void end(struct rig *rig, struct sl_decision *d, int err)
 {
     while (!err && d->pending) {
         d->take.done = on_taken;
-        sl_engine_carry_out(rig->engine, d);
+        sl_engine_take(rig->engine, d);
         sl_decide_took(d, rig->live);
     }
-    sl_guard_settle(d, rig->live, err);
+    sl_precheck_commit(d, rig->live, err);
 }
 
 static void test_running(struct rig *rig)
 {
-    struct sl_facts facts = ask_d("eve"), other = ask_d("eve");
+    struct sl_request facts = ask_d("eve"), other = ask_d("eve");
     struct sl_decision first, second;
 
     sl_decision_init(&first, &sl_alloc_libc);
@@ -131,7 +131,7 @@ static void test_running(struct rig *rig)
 
 static void test_waiting(struct rig *rig)
 {
-    struct sl_facts facts = ask_d("eve"), other = ask_d("eve");
+    struct sl_request facts = ask_d("eve"), other = ask_d("eve");
     struct sl_decision first, second;
 
     sl_decision_init(&first, &sl_alloc_libc);
@@ -141,13 +141,13 @@ static void test_waiting(struct rig *rig)
     id_header[0].value = SL_STR("7");
     begin(rig, &first, &facts);
     for (int i = 0; i < 2; i++) {
-        sl_guard_again(&first, true);
+        sl_precheck_retry(&first, true);
         sl_decide_open(&first, rig->live, &facts, true,
                        sl_engine_secret(rig->engine));
-        sl_guard_again(&first, false);
+        sl_precheck_retry(&first, false);
     }
-    CHECK_EQ(sl_decide_side(&first, rig->live, &facts, NULL,
-                            sl_engine_secret(rig->engine), &rig->diag),
+    CHECK_EQ(sl_decide_descriptor(&first, rig->live, &facts, NULL,
+                                  sl_engine_secret(rig->engine), &rig->diag),
              0);
     begin(rig, &second, &facts);
     CHECK_EQ(second.status, 409);
@@ -156,10 +156,10 @@ static void test_waiting(struct rig *rig)
     end(rig, &first, SLUICE_EFULL);
     CASE("nor does it hold what it has no more use for");
     begin(rig, &first, &facts);
-    sl_guard_again(&first, true);
+    sl_precheck_retry(&first, true);
     sl_decide_open(&first, rig->live, &other, true,
                    sl_engine_secret(rig->engine));
-    sl_guard_again(&first, false);
+    sl_precheck_retry(&first, false);
     end(rig, &first, 0);
     begin(rig, &second, &facts);
     CHECK(second.pending);
@@ -170,7 +170,7 @@ static void test_waiting(struct rig *rig)
 
 static void test_explained(struct rig *rig)
 {
-    struct sl_facts facts = ask_d("fay");
+    struct sl_request facts = ask_d("fay");
     struct sl_buf text;
 
     CASE("to explain claims nothing");
@@ -215,15 +215,15 @@ static struct sl_header twice[] = {
 static int hook(struct rig *rig, struct sl_str body, sl_webhook_f *who,
                 unsigned headers, bool spend)
 {
-    struct sl_known known = {.webhook = who};
-    struct sl_facts facts = {.method = SL_STR("POST"),
-                             .path = SL_STR("/h"),
-                             .user = SL_STR("hook"),
-                             .headers = twice,
-                             .header_count = headers,
-                             .has_body = body.at,
-                             .body = body,
-                             .now = rig->now};
+    struct sl_auth_info known = {.webhook = who};
+    struct sl_request facts = {.method = SL_STR("POST"),
+                               .path = SL_STR("/h"),
+                               .user = SL_STR("hook"),
+                               .headers = twice,
+                               .header_count = headers,
+                               .has_body = body.at,
+                               .body = body,
+                               .now = rig->now};
 
     rig->live = sl_engine_hold(rig->engine, rig->live);
     CHECK_EQ(sl_engine_decide_known(rig->engine, rig->live, &facts, &known,

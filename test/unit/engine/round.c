@@ -44,7 +44,7 @@ static void test_detours(void)
 
     CASE("where servers read a path differently, all readings count");
     for (size_t i = 0; i < SL_LEN(detours); i++) {
-        struct sl_facts facts = GET("", USER("ann"), COST(0));
+        struct sl_request facts = GET("", USER("ann"), COST(0));
 
         facts.path = sl_str_c(detours[i]);
         if (!CHECK(shows(rig_ask(&rig, facts), "ai")))
@@ -76,8 +76,8 @@ static void test_plans(void)
     CHECK_EQ(d->shown[0].answer.limit, 1);
 
     CASE("one limit by its name: the default plan");
-    d = rig_ask(&rig,
-                (struct sl_facts){.limit = SL_STR("ai"), .key = SL_STR("dan")});
+    d = rig_ask(
+        &rig, (struct sl_request){.limit = SL_STR("ai"), .key = SL_STR("dan")});
     CHECK_EQ(d->shown[0].answer.limit, 5);
 
     CASE("whoever has a name of the policy's own scopes is known");
@@ -98,11 +98,11 @@ static void test_overrides(void)
 {
     struct sl_override more = {SL_STR("seats"), SL_STR("20/month")};
     struct sl_override less = {SL_STR("ai"), SL_STR("1/min")};
-    struct sl_facts seat = {.job = SL_STR("seat"),
-                            ORG("acme"),
-                            PLAN("pro"),
-                            .overrides = &more,
-                            .override_count = 1};
+    struct sl_request seat = {.job = SL_STR("seat"),
+                              ORG("acme"),
+                              PLAN("pro"),
+                              .overrides = &more,
+                              .override_count = 1};
     const struct sl_decision *d = NULL;
     char name[16];
 
@@ -117,7 +117,7 @@ static void test_overrides(void)
                           .override_count = 1));
     CHECK(d->allowed);
     for (unsigned i = 0; i < 200000; i++) {
-        struct sl_facts other = GET("/api/ai/x", PLAN("pro"));
+        struct sl_request other = GET("/api/ai/x", PLAN("pro"));
 
         other.user = (struct sl_str){
             name, (size_t)snprintf(name, sizeof(name), "u%u", i)};
@@ -141,7 +141,7 @@ static void test_stand_in(void)
         "  - { match: /team, limits: [team], anonymous: deny }\n"
         "default: [address]\n";
     struct sl_header agent = {SL_STR("user-agent"), SL_STR("one")};
-    struct sl_facts facts =
+    struct sl_request facts =
         GET("/team", USER("ann"), .headers = &agent, .header_count = 1);
 
     rig_close(&rig);

@@ -25,10 +25,10 @@ static const char policy[] =
 
 static struct rig rig;
 
-static int decide(const struct sl_facts *sides, unsigned count, bool spend)
+static int decide(const struct sl_request *sides, unsigned count, bool spend)
 {
     const struct sl_hash_key *secret = sl_engine_secret(rig.engine);
-    struct sl_facts facts[70];
+    struct sl_request facts[70];
     int err = 0;
 
     rig.live = sl_engine_hold(rig.engine, rig.live);
@@ -38,8 +38,8 @@ static int decide(const struct sl_facts *sides, unsigned count, bool spend)
     }
     sl_decide_open(&rig.d, rig.live, facts, spend, secret);
     for (unsigned i = 0; i < count && !err; i++)
-        err = sl_decide_side(&rig.d, rig.live, &facts[i], NULL, secret,
-                             &rig.diag);
+        err = sl_decide_descriptor(&rig.d, rig.live, &facts[i], NULL, secret,
+                                   &rig.diag);
     if (err)
         return err;
     sl_decide_ask(&rig.d, rig.live);
@@ -51,22 +51,22 @@ static void on_taken(struct sl_take *take)
     (void)take;
 }
 
-static const struct sl_decision *ask(const struct sl_facts *sides,
+static const struct sl_decision *ask(const struct sl_request *sides,
                                      unsigned count, bool spend)
 {
     CHECK_EQ(decide(sides, count, spend), 0);
     while (rig.d.pending) {
         rig.d.take.done = on_taken;
-        sl_engine_carry_out(rig.engine, &rig.d);
+        sl_engine_take(rig.engine, &rig.d);
         sl_decide_took(&rig.d, rig.live);
     }
     return &rig.d;
 }
 
 #define ASK(...)                                                               \
-    ask((const struct sl_facts[]){__VA_ARGS__},                                \
-        SL_LEN(((const struct sl_facts[]){__VA_ARGS__})), true)
-#define LOOK(...) ask((const struct sl_facts[]){__VA_ARGS__}, 1, false)
+    ask((const struct sl_request[]){__VA_ARGS__},                              \
+        SL_LEN(((const struct sl_request[]){__VA_ARGS__})), true)
+#define LOOK(...) ask((const struct sl_request[]){__VA_ARGS__}, 1, false)
 #define JOB(name, ...)                                                         \
     {                                                                          \
         .job = SL_STR(name), __VA_ARGS__                                       \
@@ -146,12 +146,12 @@ static void test_face(void)
 
 static void test_many(void)
 {
-    struct sl_facts sides[70];
+    struct sl_request sides[70];
     char names[70][8];
 
     for (unsigned i = 0; i < SL_LEN(sides); i++) {
         snprintf(names[i], sizeof(names[i]), "u%u", i);
-        sides[i] = (struct sl_facts)JOB("many", .user = sl_str_c(names[i]));
+        sides[i] = (struct sl_request)JOB("many", .user = sl_str_c(names[i]));
     }
     CASE("as many limits as a set has, and no more");
     CHECK(ask(sides, 5, true)->allowed);
@@ -161,8 +161,8 @@ static void test_many(void)
     CASE("nor more sides than there is room for");
     for (unsigned i = 0; i < SL_LEN(sides); i++)
         sides[i].job = SL_STR("nowhere");
-    CHECK_EQ(decide(sides, SL_SIDES, true), 0);
-    CHECK_EQ(decide(sides, SL_SIDES + 1, true), SLUICE_EFULL);
+    CHECK_EQ(decide(sides, SL_DESCRIPTOR_MATCHES, true), 0);
+    CHECK_EQ(decide(sides, SL_DESCRIPTOR_MATCHES + 1, true), SLUICE_EFULL);
     CHECK_STR(rig.diag.sentence, "the request has more than 64 sides");
 }
 
@@ -223,7 +223,8 @@ static void test_insisting(void)
 
 static void test_numbers(void)
 {
-    struct sl_imposed two = {2, SL_MIN}, none = {0, SL_MIN}, day = {1, SL_DAY};
+    struct sl_fixed_rate two = {2, SL_MIN}, none = {0, SL_MIN},
+                         day = {1, SL_DAY};
     const struct sl_decision *d;
 
     CASE("numbers of the request count for limits of their period");
@@ -262,7 +263,7 @@ static void test_attributes(void)
 
 static void test_routes(void)
 {
-    struct sl_facts facts = JOB("bucket");
+    struct sl_request facts = JOB("bucket");
 
     CASE("which route facts take, without deciding");
     rig.live = sl_engine_hold(rig.engine, rig.live);

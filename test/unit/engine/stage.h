@@ -55,11 +55,13 @@ static inline void stage_close(struct stage *s)
 }
 
 /* One more limit; the first one is reported. */
-static inline struct sl_shown *stage_limit(struct stage *s, struct sl_str name,
-                                           enum sl_kind kind, const char *rate)
+static inline struct sl_limit_view *stage_limit(struct stage *s,
+                                                struct sl_str name,
+                                                enum sl_kind kind,
+                                                const char *rate)
 {
     unsigned i = s->d.shown_count++;
-    struct sl_shown *shown = &s->d.shown[i];
+    struct sl_limit_view *shown = &s->d.shown[i];
     struct sl_diag diag = {.line = 0};
     struct sl_rate r;
 
@@ -74,7 +76,7 @@ static inline struct sl_shown *stage_limit(struct stage *s, struct sl_str name,
         .dialects = -1,
         .deny = {.status = 429, .code = SL_STR("RATE_LIMITED")},
     };
-    *shown = (struct sl_shown){
+    *shown = (struct sl_limit_view){
         .rule = &s->rules[i],
         .plan_name = s->plan.name,
         .form = r.form,
@@ -94,7 +96,7 @@ static inline struct sl_shown *stage_limit(struct stage *s, struct sl_str name,
     return shown;
 }
 
-static inline void stage_left(struct sl_shown *shown, uint64_t remaining,
+static inline void stage_left(struct sl_limit_view *shown, uint64_t remaining,
                               sl_ns reset_in)
 {
     shown->answer.remaining = remaining;
@@ -102,7 +104,7 @@ static inline void stage_left(struct sl_shown *shown, uint64_t remaining,
 }
 
 /* The limit refuses; the first that does is told of. */
-static inline void stage_deny(struct stage *s, struct sl_shown *shown,
+static inline void stage_deny(struct stage *s, struct sl_limit_view *shown,
                               sl_ns retry_in)
 {
     shown->allowed = false;
@@ -188,11 +190,11 @@ static inline const char *stage_verdict(struct stage *s)
 }
 
 /* A message of the policy. */
-static inline struct sl_text stage_words(struct stage *s, const char *words)
+static inline struct sl_template stage_words(struct stage *s, const char *words)
 {
-    struct sl_text text = {.count = 0};
+    struct sl_template text = {.count = 0};
 
-    CHECK_EQ(sl_text_read(sl_str_c(words), &s->texts, &text, NULL), 0);
+    CHECK_EQ(sl_template_read(sl_str_c(words), &s->texts, &text, NULL), 0);
     return text;
 }
 

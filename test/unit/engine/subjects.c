@@ -43,8 +43,9 @@ static struct sl_subject make(const char *id, const char *plan, sl_ns expires)
                                .expires = expires};
 }
 
-static const struct sl_decision *look(struct rig *rig, struct sl_facts facts,
-                                      const struct sl_known *known, bool spend)
+static const struct sl_decision *look(struct rig *rig, struct sl_request facts,
+                                      const struct sl_auth_info *known,
+                                      bool spend)
 {
     facts.now = rig->now;
     rig->live = sl_engine_hold(rig->engine, rig->live);
@@ -54,8 +55,8 @@ static const struct sl_decision *look(struct rig *rig, struct sl_facts facts,
     return &rig->d;
 }
 
-static uint64_t limit_of(struct rig *rig, struct sl_facts facts,
-                         const struct sl_known *known)
+static uint64_t limit_of(struct rig *rig, struct sl_request facts,
+                         const struct sl_auth_info *known)
 {
     const struct sl_decision *d = look(rig, facts, known, false);
 
@@ -71,9 +72,9 @@ static void test_plans(struct rig *rig)
         {"team",   4}
     };
     struct sl_subject ann = make("ann", "pro", 100), acme = make("acme", "", 0);
-    struct sl_known known = {.user = &ann, .org = &acme};
-    struct sl_facts facts = GET("/x", USER("ann"), ORG("acme"));
-    struct sl_facts told = facts;
+    struct sl_auth_info known = {.user = &ann, .org = &acme};
+    struct sl_request facts = GET("/x", USER("ann"), ORG("acme"));
+    struct sl_request told = facts;
 
     CASE("the user's plan, until it ends");
     rig->now = 99;
@@ -113,9 +114,9 @@ static void test_order(void)
         {"team",   4}
     };
     struct sl_subject ann = make("ann", "pro", 100);
-    struct sl_known known = {.user = &ann};
-    struct sl_facts facts = GET("/x", USER("ann"), .headers = &claims,
-                                .header_count = 1, .trusted = true);
+    struct sl_auth_info known = {.user = &ann};
+    struct sl_request facts = GET("/x", USER("ann"), .headers = &claims,
+                                  .header_count = 1, .trusted = true);
     char text[2048];
     struct rig rig;
 
@@ -144,18 +145,18 @@ static void test_order(void)
 
 static void test_rates(struct rig *rig)
 {
-    struct sl_own_rate own = {.limit = SL_STR("api"),
-                              .rate = SL_STR("7/hour"),
-                              .until = 50,
-                              .by = SL_STR("ops"),
-                              .note = SL_STR("launch")};
-    struct sl_own_rate wide = {SL_STR("api"), SL_STR("5/hour"), SL_NS_NONE,
-                               SL_STR("boss"), SL_STR("")};
+    struct sl_subject_override own = {.limit = SL_STR("api"),
+                                      .rate = SL_STR("7/hour"),
+                                      .until = 50,
+                                      .by = SL_STR("ops"),
+                                      .note = SL_STR("launch")};
+    struct sl_subject_override wide = {SL_STR("api"), SL_STR("5/hour"),
+                                       SL_NS_NONE, SL_STR("boss"), SL_STR("")};
     struct sl_subject ann = make("ann", "pro", SL_NS_NONE);
     struct sl_subject acme = make("acme", "", SL_NS_NONE);
-    struct sl_known known = {.user = &ann, .org = &acme};
+    struct sl_auth_info known = {.user = &ann, .org = &acme};
     struct sl_override asked = {SL_STR("api"), SL_STR("3/hour")};
-    struct sl_facts facts = GET("/x", USER("ann"), ORG("acme"));
+    struct sl_request facts = GET("/x", USER("ann"), ORG("acme"));
     struct sl_buf text;
 
     ann.rates = &own;
@@ -199,8 +200,8 @@ static void test_names(struct rig *rig)
 {
     struct sl_str roles[] = {SL_STR("member"), SL_STR("admin")};
     struct sl_subject ann = make("ann", "pro", SL_NS_NONE);
-    struct sl_known known = {.user = &ann};
-    struct sl_facts by_mail = GET("/x", USER("ann@x")), by_id = by_mail;
+    struct sl_auth_info known = {.user = &ann};
+    struct sl_request by_mail = GET("/x", USER("ann@x")), by_id = by_mail;
     uint64_t left;
 
     CASE("an alias has the allowance of its name");
@@ -223,9 +224,9 @@ static void test_unknown(void)
 {
     struct sl_subject nobody = {.refs = 1, .id = SL_STR("eve")};
     struct sl_subject acme = make("acme", "", SL_NS_NONE);
-    struct sl_known known = {.user = &nobody}, none = {0};
-    struct sl_facts eve = GET("/x", USER("eve")), told = eve,
-                    anyone = GET("/x");
+    struct sl_auth_info known = {.user = &nobody}, none = {0};
+    struct sl_request eve = GET("/x", USER("eve")), told = eve,
+                      anyone = GET("/x");
     struct rig rig;
 
     told.plan = SL_STR("pro");
@@ -267,8 +268,8 @@ static void test_failure(void)
         {"    on_store_failure: deny\n",  503, false},
         {"    on_store_failure: local\n", 200, false},
     };
-    struct sl_known known = {.subjects_failed = true};
-    struct sl_facts ann = GET("/x", USER("ann")), told = ann;
+    struct sl_auth_info known = {.subjects_failed = true};
+    struct sl_request ann = GET("/x", USER("ann")), told = ann;
     struct rig rig;
 
     told.plan = SL_STR("pro");
@@ -294,7 +295,7 @@ static void test_switches(void)
                                "routes:\n"
                                "  - { match: /x, feature: ask, limits: [a] }\n"
                                "default: []\n";
-    struct sl_facts ask = GET("/x", USER("ann"));
+    struct sl_request ask = GET("/x", USER("ann"));
     struct sl_policy *again = rig_policy(text);
     struct rig rig;
 

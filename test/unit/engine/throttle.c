@@ -74,21 +74,21 @@ static void check_reset(void)
     CASE("a key is forgotten, and no other");
     rig_open(&rig, policy);
     sl_throttles_init(&all, rig.engine, NULL);
-    sl_throttle_ask(&all, &one, 1);
+    sl_throttle_take(&all, &one, 1);
     CHECK(!t.limited && t.remaining == 0);
     t.key = SL_STR("bob");
     sl_throttle_reset(&all, &t);
     CHECK_EQ(t.err, 0);
     t = question("ann", 1);
-    sl_throttle_ask(&all, &one, 1);
+    sl_throttle_take(&all, &one, 1);
     CHECK(t.limited);
     sl_throttle_reset(&all, &t);
     t = question("ann", 1);
-    sl_throttle_ask(&all, &one, 1);
+    sl_throttle_take(&all, &one, 1);
     CHECK(!t.limited && t.remaining == 2);
 
     CASE("a limit of the policy with the same key is another");
-    rig_ask(&rig, (struct sl_facts){.limit = SL_STR("a"), .key = t.key});
+    rig_ask(&rig, (struct sl_request){.limit = SL_STR("a"), .key = t.key});
     CHECK_EQ(rig.d.shown[0].answer.remaining, 4);
     rig_close(&rig);
 }
@@ -106,7 +106,7 @@ static void check_full(void)
     store = sl_engine_store(rig.engine);
     for (unsigned i = 0; i < SL_LIMITS; i++) {
         char name[16];
-        struct sl_stored stored = {.name = name};
+        struct sl_limit_binding stored = {.name = name};
 
         snprintf(name, sizeof(name), "limit%u", i);
         stored.strictest = t.numbers;
@@ -119,7 +119,7 @@ static void check_full(void)
     }
     sl_throttles_init(&all, rig.engine, NULL);
     done_calls = 0;
-    sl_throttle_ask(&all, asked, 3);
+    sl_throttle_take(&all, asked, 3);
     CHECK_EQ(t.err, SLUICE_EFULL);
     CHECK_EQ(done_calls, 3);
     sl_throttle_reset(&all, &t);

@@ -24,7 +24,7 @@ struct fake {
 static const struct sl_token *verify(struct sl_tokens *tokens,
                                      struct sl_str text,
                                      const struct sl_ip *from, sl_ns now,
-                                     enum sl_token_fault *why)
+                                     enum sl_token_error *why)
 {
     struct fake *fake = (struct fake *)tokens;
     struct sl_str word = text;
@@ -72,12 +72,12 @@ static const char policy[] =
 struct desk {
     struct rig rig;
     struct fake fake;
-    struct sl_station station;
-    struct sl_ask ask;
+    struct sl_engine_ctx station;
+    struct sl_check ask;
     bool done;
 };
 
-static void on_done(struct sl_ask *ask)
+static void on_done(struct sl_check *ask)
 {
     ((struct desk *)ask->ctx)->done = true;
 }
@@ -88,21 +88,21 @@ static void desk_open(struct desk *desk)
     rig_open(&desk->rig, policy);
     desk->fake.tokens.calls = &calls;
     desk->station.tokens = &desk->fake.tokens;
-    sl_ask_init(&desk->ask, desk->rig.engine, &desk->station, &sl_alloc_libc);
+    sl_check_init(&desk->ask, desk->rig.engine, &desk->station, &sl_alloc_libc);
     desk->ask.done = on_done;
     desk->ask.ctx = desk;
 }
 
 static void desk_close(struct desk *desk)
 {
-    sl_ask_done(&desk->ask);
+    sl_check_done(&desk->ask);
     rig_close(&desk->rig);
 }
 
-static const struct sl_decision *ask(struct desk *desk, struct sl_facts facts)
+static const struct sl_decision *ask(struct desk *desk, struct sl_request facts)
 {
     desk->done = false;
-    sl_ask_begin(&desk->ask, &facts, true);
+    sl_check_begin(&desk->ask, &facts, true);
     CHECK(desk->done);
     CHECK_EQ(desk->ask.err, 0);
     return &desk->ask.decision;
@@ -125,7 +125,7 @@ struct row {
     const char *fields[2 * MAX_FIELDS]; /* name, value, ... */
     bool trusted;
     const char *user;
-    enum sl_token_fault fault;
+    enum sl_token_error fault;
 };
 
 /* A stranger's request, and one of a peer that may speak for others. */
@@ -192,7 +192,7 @@ static const struct row rows[] = {
 static void test_row(struct desk *desk, const struct row *row)
 {
     struct sl_header fields[MAX_FIELDS];
-    struct sl_facts facts = GET("/x", .headers = fields);
+    struct sl_request facts = GET("/x", .headers = fields);
     const struct sl_decision *d;
     char user[64];
 
@@ -207,7 +207,7 @@ static void test_row(struct desk *desk, const struct row *row)
     CHECK_EQ(d->token_fault, row->fault);
     CHECK_EQ(d->anonymous, row->user[0] == '\0');
     if (facts.header_count > 0)
-        CHECK(sl_facts_wanted(d->policy, fields[0].name));
+        CHECK(sl_request_wanted(d->policy, fields[0].name));
 }
 
 static void test_rows(void)
@@ -245,9 +245,9 @@ static void test_routes(void)
 
     desk_open(&desk);
     for (size_t i = 0; i < SL_LEN(routes); i++) {
-        struct sl_facts none = GET("/", .header_count = 0);
-        struct sl_facts bad = WITH("/", "bad.ann");
-        struct sl_facts good = WITH("/", "good.ann");
+        struct sl_request none = GET("/", .header_count = 0);
+        struct sl_request bad = WITH("/", "bad.ann");
+        struct sl_request good = WITH("/", "good.ann");
 
         none.path = bad.path = good.path = sl_str_c(routes[i].path);
         CASE(routes[i].why);
@@ -264,7 +264,7 @@ static void test_victim(void)
 {
     struct desk desk;
     const struct sl_decision *d;
-    struct sl_facts proxied;
+    struct sl_request proxied;
 
     CASE("a forged name takes nothing from whoever has it");
     desk_open(&desk);
@@ -351,15 +351,15 @@ static void test_faults(void)
     desk_open(&desk);
     ask(&desk, WITH("/deny", "bad.ann"));
     d = &desk.ask.decision;
-    for (int i = 1; i < SL_TOKEN_FAULTS; i++) {
+    for (int i = 1; i < SL_TOKEN_ERRORS; i++) {
         char begins[128];
         bool ours = i == SL_TOKEN_NO_KEYS || i == SL_TOKEN_HELD_BACK ||
                     i == SL_TOKEN_NO_MEMORY;
 
-        d->token_fault = (enum sl_token_fault)i;
-        CHECK(says(d, sl_token_fault_word(d->token_fault)));
+        d->token_fault = (enum sl_token_error)i;
+        CHECK(says(d, sl_token_error_word(d->token_fault)));
         snprintf(begins, sizeof(begins), "%s",
-                 sl_token_fault_sentence(d->token_fault));
+                 sl_token_error_sentence(d->token_fault));
         begins[strcspn(begins, "\"")] = '\0'; /* JSON escapes the rest */
         CHECK(says(d, begins));
         CHECK_EQ(says(d, "invalid_token") + 0, !ours);

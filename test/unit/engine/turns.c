@@ -25,12 +25,12 @@ static const char policy[] =
 static struct rig rig;
 
 /* Two threads' rooms, served by hand. */
-static struct sl_room rooms[2];
+static struct sl_wait_thread rooms[2];
 static bool rung[2];
-static struct sl_station stations[2] = {{.room = &rooms[0]},
-                                        {.room = &rooms[1]}};
+static struct sl_engine_ctx stations[2] = {{.room = &rooms[0]},
+                                           {.room = &rooms[1]}};
 
-static bool on_ring(struct sl_room *room)
+static bool on_ring(struct sl_wait_thread *room)
 {
     rung[room - rooms] = true;
     return true;
@@ -41,20 +41,21 @@ static void open_rig(const struct sl_alloc *alloc)
     (void)alloc;
     rig_open(&rig, policy);
     for (int i = 0; i < 2; i++)
-        sl_room_init(&rooms[i], sl_engine_queues(rig.engine), on_ring, NULL);
+        sl_wait_thread_init(&rooms[i], sl_engine_queues(rig.engine), on_ring,
+                            NULL);
 }
 
 static void close_rig(void)
 {
     for (int i = 0; i < 2; i++)
-        sl_room_done(&rooms[i]);
+        sl_wait_thread_done(&rooms[i]);
     CHECK_EQ(sl_queues_count(sl_engine_queues(rig.engine)), 0);
     rig_close(&rig);
 }
 
 struct client {
-    struct sl_ask ask;
-    struct sl_facts facts;
+    struct sl_check ask;
+    struct sl_request facts;
     char org[16];
     bool answered;
     unsigned turn; /* the how manieth was answered */
@@ -62,7 +63,7 @@ struct client {
 
 static unsigned answers;
 
-static void on_answer(struct sl_ask *ask)
+static void on_answer(struct sl_check *ask)
 {
     struct client *c = ask->ctx;
 
@@ -78,22 +79,22 @@ static struct client *come(const char *path, const char *org, const char *plan,
     if (!c)
         abort();
     snprintf(c->org, sizeof(c->org), "%s", org);
-    c->facts = (struct sl_facts){.method = SL_STR("GET"),
-                                 .path = sl_str_c(path),
-                                 .org = sl_str_c(c->org),
-                                 .plan = sl_str_c(plan),
-                                 .wait = wait,
-                                 .now = rig.now};
-    sl_ask_init(&c->ask, rig.engine, &stations[room], &sl_alloc_libc);
+    c->facts = (struct sl_request){.method = SL_STR("GET"),
+                                   .path = sl_str_c(path),
+                                   .org = sl_str_c(c->org),
+                                   .plan = sl_str_c(plan),
+                                   .wait = wait,
+                                   .now = rig.now};
+    sl_check_init(&c->ask, rig.engine, &stations[room], &sl_alloc_libc);
     c->ask.done = on_answer;
     c->ask.ctx = c;
-    sl_ask_begin(&c->ask, &c->facts, true);
+    sl_check_begin(&c->ask, &c->facts, true);
     return c;
 }
 
 static void go(struct client *c)
 {
-    sl_ask_done(&c->ask);
+    sl_check_done(&c->ask);
     free(c);
 }
 
@@ -101,30 +102,30 @@ static void go(struct client *c)
 static void serve(void)
 {
     for (int i = 0; i < 2; i++)
-        sl_room_serve(&rooms[i], rig.now);
+        sl_wait_thread_serve(&rooms[i], rig.now);
     while (rung[0] || rung[1])
         for (int i = 0; i < 2; i++) {
             rung[i] = false;
-            sl_room_serve(&rooms[i], rig.now);
+            sl_wait_thread_serve(&rooms[i], rig.now);
         }
 }
 
-static void on_released(struct sl_hold_ask *ask)
+static void on_released(struct sl_hold_op *ask)
 {
     CHECK_EQ(ask->err, 0);
 }
 
 static void release(const struct client *c)
 {
-    struct sl_hold_question q = {.verb = SL_VERB_RELEASE,
+    struct sl_hold_op_input q = {.verb = SL_VERB_RELEASE,
                                  .name = sl_str_c(c->ask.decision.hold),
                                  .now = rig.now};
-    struct sl_hold_ask ask;
+    struct sl_hold_op ask;
 
-    sl_hold_ask_init(&ask, rig.engine, NULL, &sl_alloc_libc);
+    sl_hold_op_init(&ask, rig.engine, NULL, &sl_alloc_libc);
     ask.done = on_released;
-    sl_hold_ask_begin(&ask, &q);
-    sl_hold_ask_done(&ask);
+    sl_hold_op_begin(&ask, &q);
+    sl_hold_op_done(&ask);
     serve();
 }
 
@@ -239,7 +240,7 @@ static void check_end(void)
     CHECK_EQ(in[1]->ask.decision.status, 503);
 
     CASE("who has gone is passed over");
-    sl_ask_cancel(&in[0]->ask);
+    sl_check_cancel(&in[0]->ask);
     CHECK(in[0]->answered && !in[0]->ask.decision.allowed);
     release(a);
     CHECK(allowed(in[2]));
@@ -292,7 +293,7 @@ static void check_full(void)
     for (int i = 0; i < 3; i++)
         go(full[i]);
     go(other);
-    sl_queues_resize(queues, SL_WAITING);
+    sl_queues_resize(queues, SL_WAIT_TIMER);
 }
 
 /* Denied by one limit, then by another: he goes over to its queue. */
@@ -352,13 +353,14 @@ static void check_share(void)
     CHECK_EQ(served, 200);
     CHECK_EQ(last, 100);
     for (int i = 0; i < 2; i++)
-        sl_room_done(&rooms[i]);
+        sl_wait_thread_done(&rooms[i]);
     for (unsigned i = 0; i < n; i++) {
         CHECK(list[i]->answered);
         go(list[i]);
     }
     for (int i = 0; i < 2; i++)
-        sl_room_init(&rooms[i], sl_engine_queues(rig.engine), on_ring, NULL);
+        sl_wait_thread_init(&rooms[i], sl_engine_queues(rig.engine), on_ring,
+                            NULL);
     go(holder);
 }
 

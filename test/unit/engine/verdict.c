@@ -4,7 +4,7 @@
 
 static struct stage s;
 
-static struct sl_shown *ai_minute(void)
+static struct sl_limit_view *ai_minute(void)
 {
     stage_open(&s);
     s.route.dialects = SL_DIALECT_X_RATELIMIT;
@@ -13,7 +13,7 @@ static struct sl_shown *ai_minute(void)
 
 static void denied(void)
 {
-    struct sl_shown *shown = ai_minute();
+    struct sl_limit_view *shown = ai_minute();
 
     CASE("denied");
     stage_left(shown, 0, 96 * SL_S);
@@ -97,7 +97,7 @@ static void check_limit(const char *want)
 
 static void limits(void)
 {
-    struct sl_shown *shown = ai_minute();
+    struct sl_limit_view *shown = ai_minute();
     struct sl_limit candidate = {.count = 3, .capacity = 4};
 
     CASE("a candidate, a wait and overage are named when there are any");

@@ -20,7 +20,7 @@ static const char policy[] =
     "  - {match: /a/**, limits: [paced]}\n"
     "default: [paced]\n";
 
-static int ask(struct rig *rig, struct sl_facts facts, bool spend)
+static int ask(struct rig *rig, struct sl_request facts, bool spend)
 {
     facts.now = rig->now = 1000 * SL_S;
     rig->live = sl_engine_hold(rig->engine, rig->live);
@@ -74,7 +74,7 @@ static void test_readings(struct rig *rig)
 
 static void test_memory(struct rig *rig)
 {
-    struct sl_facts user = GET("/a/b", USER("ann"), .now = 1000 * SL_S);
+    struct sl_request user = GET("/a/b", USER("ann"), .now = 1000 * SL_S);
     struct fail fail = {.nth = 0};
     struct sl_alloc alloc = fail_alloc(&fail);
     struct sl_decision d;

@@ -23,8 +23,8 @@ struct desk {
     struct sl_tokens tokens; /* first */
     struct sl_subjects subjects;
     struct rig rig;
-    struct sl_station station;
-    struct sl_ask ask;
+    struct sl_engine_ctx station;
+    struct sl_check ask;
     struct sl_token token;
     struct sl_subject ann;
     struct sl_lookup *lookup; /* that waits */
@@ -37,7 +37,7 @@ static struct desk *the_desk;
 static const struct sl_token *verify(struct sl_tokens *tokens,
                                      struct sl_str text,
                                      const struct sl_ip *from, sl_ns now,
-                                     enum sl_token_fault *why)
+                                     enum sl_token_error *why)
 {
     struct desk *desk = (struct desk *)tokens;
 
@@ -58,7 +58,7 @@ static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
 static const struct sl_tokens_calls tokens_calls = {.verify = verify};
 static const struct sl_subjects_calls subjects_calls = {find};
 
-static void on_done(struct sl_ask *ask)
+static void on_done(struct sl_check *ask)
 {
     ((struct desk *)ask->ctx)->done = true;
 }
@@ -79,35 +79,35 @@ static void open_desk(struct desk *desk)
                                     .id = SL_STR("ann"),
                                     .plan = SL_STR("pro"),
                                     .expires = SL_NS_NONE};
-    sl_ask_init(&desk->ask, desk->rig.engine, &desk->station, &sl_alloc_libc);
+    sl_check_init(&desk->ask, desk->rig.engine, &desk->station, &sl_alloc_libc);
     desk->ask.done = on_done;
     desk->ask.ctx = desk;
 }
 
 static void close_desk(struct desk *desk)
 {
-    sl_ask_done(&desk->ask);
+    sl_check_done(&desk->ask);
     rig_close(&desk->rig);
 }
 
 /* Ask with a token; `user` is what the asker says himself. */
-static void begin(struct desk *desk, struct sl_facts *facts, const char *user)
+static void begin(struct desk *desk, struct sl_request *facts, const char *user)
 {
     static const struct sl_header header = {
         {"authorization", 13},
         {"Bearer t",      8 }
     };
 
-    *facts = (struct sl_facts){.method = SL_STR("GET"),
-                               .path = SL_STR("/"),
-                               .user = sl_str_c(user),
-                               .ip = SL_STR("192.0.2.1"),
-                               .headers = &header,
-                               .header_count = 1};
+    *facts = (struct sl_request){.method = SL_STR("GET"),
+                                 .path = SL_STR("/"),
+                                 .user = sl_str_c(user),
+                                 .ip = SL_STR("192.0.2.1"),
+                                 .headers = &header,
+                                 .header_count = 1};
     desk->done = false;
     desk->verified = 0;
     desk->lookup = NULL;
-    sl_ask_begin(&desk->ask, facts, true);
+    sl_check_begin(&desk->ask, facts, true);
 }
 
 /* The registry answers: it is ann. */
@@ -129,7 +129,7 @@ static uint64_t limit_of(const struct desk *desk)
 int main(void)
 {
     static struct desk desk;
-    struct sl_facts facts;
+    struct sl_request facts;
 
     open_desk(&desk);
     CASE("his token, and then his plan");
@@ -167,7 +167,7 @@ int main(void)
     CASE("which is the asker's, if that is earlier");
     facts.deadline = 1200;
     desk.done = false;
-    sl_ask_begin(&desk.ask, &facts, true);
+    sl_check_begin(&desk.ask, &facts, true);
     sl_lookup_wait(desk.lookup, 1000, 400);
     answer(&desk);
     CHECK_EQ(desk.ask.decision.take.deadline, 1200);

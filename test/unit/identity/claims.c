@@ -7,7 +7,7 @@
 
 static struct sl_keyset *secret;
 
-static enum sl_token_fault verify_at(const char *payload, sl_ns leeway,
+static enum sl_token_error verify_at(const char *payload, sl_ns leeway,
                                      bool needs_no_expiry, sl_ns now)
 {
     struct sl_token_rules rules = {.leeway = leeway,
@@ -22,7 +22,7 @@ static void test_times(void)
     static const struct {
         const char *payload;
         sl_ns leeway, now;
-        enum sl_token_fault fault;
+        enum sl_token_error fault;
     } rows[] = {
         ROW("{\"exp\":1000}", 0, AT(0), SL_TOKEN_GOOD),
         ROW("{\"exp\":1000}", 0, AT(1000) - 1, SL_TOKEN_GOOD),
@@ -118,7 +118,7 @@ static void test_for_whom(void)
         const char *payload;
         unsigned audiences;
         const char *issuer;
-        enum sl_token_fault fault;
+        enum sl_token_error fault;
     } rows[] = {
         ROW("{\"aud\":\"api\"}", 2, "", SL_TOKEN_GOOD),
         ROW("{\"aud\":\"web\"}", 2, "", SL_TOKEN_GOOD),
@@ -248,12 +248,12 @@ static void test_signature_only(void)
 static void test_words(void)
 {
     CASE("each fault has a word of its own, and a sentence");
-    for (unsigned i = 0; i < SL_TOKEN_FAULTS; i++) {
-        CHECK(strlen(sl_token_fault_sentence(i)) > 10);
-        CHECK(strspn(sl_token_fault_word(i), "abcdefghijklmnopqrstuvwxyz_") ==
-              strlen(sl_token_fault_word(i)));
+    for (unsigned i = 0; i < SL_TOKEN_ERRORS; i++) {
+        CHECK(strlen(sl_token_error_sentence(i)) > 10);
+        CHECK(strspn(sl_token_error_word(i), "abcdefghijklmnopqrstuvwxyz_") ==
+              strlen(sl_token_error_word(i)));
         for (unsigned j = 0; j < i; j++)
-            CHECK(strcmp(sl_token_fault_word(i), sl_token_fault_word(j)));
+            CHECK(strcmp(sl_token_error_word(i), sl_token_error_word(j)));
     }
 }
 

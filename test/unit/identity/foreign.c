@@ -24,7 +24,7 @@ static const struct sl_token_rules rules = {
     .audience_count = 1,
 };
 
-static enum sl_token_fault verify(const struct line *line, const char *text,
+static enum sl_token_error verify(const struct line *line, const char *text,
                                   size_t len)
 {
     return made_verify(line->set, &rules, (struct sl_str){text, len}, NOW);

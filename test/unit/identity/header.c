@@ -16,7 +16,7 @@ static void test_shape(void)
     static const struct {
         const char *why;
         struct sl_str text;
-        enum sl_token_fault fault;
+        enum sl_token_error fault;
     } rows[] = {
         ROW("nothing", {"", 0}, SL_TOKEN_MALFORMED),
         ROW("dots alone", {"..", 2}, SL_TOKEN_MALFORMED),
@@ -47,7 +47,7 @@ static void test_shape(void)
 
 static const struct {
     const char *why, *header;
-    enum sl_token_fault fault;
+    enum sl_token_error fault;
 } fields[] = {
     ROW("good", HS256, SL_TOKEN_GOOD),
     ROW("with typ, cty and a thumbprint",
@@ -159,7 +159,7 @@ static void test_names(void)
 {
     static const struct {
         const char *why, *set, *kid;
-        enum sl_token_fault fault;
+        enum sl_token_error fault;
     } rows[] = {
         ROW("by its name",
             OCT("\"kid\":\"b\",", OTHER) "," OCT("\"kid\":\"a\",", OCT_64), "a",

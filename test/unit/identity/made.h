@@ -69,7 +69,7 @@ static struct sl_token made_token;
 static struct sl_arena made_arena;
 static struct sl_str made_kid;
 
-static inline enum sl_token_fault
+static inline enum sl_token_error
 made_verify(const struct sl_keyset *set, const struct sl_token_rules *rules,
             struct sl_str text, sl_ns now)
 {
@@ -114,6 +114,6 @@ static inline void made_done(void)
 }
 
 #define CHECK_FAULT(got, want)                                                 \
-    CHECK_STR(sl_token_fault_word(got), sl_token_fault_word(want))
+    CHECK_STR(sl_token_error_word(got), sl_token_error_word(want))
 
 #endif

@@ -62,7 +62,7 @@ static void on_free(void *old, const char *file, int line)
 /* ---- what is tried ---- */
 
 /* jansson does not always know why it could not go on. */
-static bool is_shortage(enum sl_token_fault fault)
+static bool is_shortage(enum sl_token_error fault)
 {
     return fault == SL_TOKEN_NO_MEMORY ||
            (fault == SL_TOKEN_MALFORMED && json_count.nth > 0);
@@ -100,7 +100,7 @@ static bool try_verify(const struct sl_alloc *alloc)
     static const struct sl_token_rules rules;
     struct sl_arena arena;
     struct sl_token token;
-    enum sl_token_fault fault;
+    enum sl_token_error fault;
 
     sl_arena_init(&arena, SL_TOKEN_ARENA, alloc);
     fault = sl_token_verify(set, &rules, good, SL_S, &arena, &token, NULL);
@@ -116,7 +116,7 @@ static bool try_forged(const struct sl_alloc *alloc)
     static const struct sl_token_rules rules;
     struct sl_arena arena;
     struct sl_token token;
-    enum sl_token_fault fault;
+    enum sl_token_error fault;
 
     sl_arena_init(&arena, SL_TOKEN_ARENA, alloc);
     fault = sl_token_verify(set, &rules, forged, SL_S, &arena, &token, NULL);
@@ -131,11 +131,11 @@ static bool try_tokens(const struct sl_alloc *alloc)
     struct sl_tokens_options options = {.alloc = alloc};
     struct sl_tokens *tokens = NULL;
     const struct sl_token *token = NULL;
-    enum sl_token_fault why = SL_TOKEN_GOOD;
-    int err = sl_keys_open(alloc, &options.keys);
+    enum sl_token_error why = SL_TOKEN_GOOD;
+    int err = sl_jwks_current_open(alloc, &options.keys);
 
     if (!err)
-        err = sl_keys_put(options.keys, set, &rules);
+        err = sl_jwks_current_put(options.keys, set, &rules);
     if (!err)
         err = sl_tokens_open(&options, &tokens, NULL);
     CHECK(err == 0 || err == SLUICE_ENOMEM);
@@ -144,7 +144,7 @@ static bool try_tokens(const struct sl_alloc *alloc)
         CHECK(token ? token->claim_count == 4 : is_shortage(why));
     }
     sl_tokens_close(tokens);
-    sl_keys_close(options.keys);
+    sl_jwks_current_close(options.keys);
     return token != NULL;
 }
 

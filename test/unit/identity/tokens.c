@@ -10,9 +10,9 @@
 
 #define AT(seconds) (INT64_C(seconds) * SL_S)
 
-static struct sl_keys *keys;
+static struct sl_jwks_current *keys;
 static struct sl_tokens *tokens;
-static enum sl_token_fault why;
+static enum sl_token_error why;
 
 static struct sl_ip address(const char *text)
 {
@@ -57,7 +57,7 @@ static void put(const char *secret, const struct sl_token_rules *rules)
     if (secret &&
         sl_keyset_secret(sl_str_c(secret), 0, &sl_alloc_libc, &set, NULL))
         abort();
-    CHECK_EQ(sl_keys_put(keys, set, rules), 0);
+    CHECK_EQ(sl_jwks_current_put(keys, set, rules), 0);
     sl_keyset_unref(set);
 }
 
@@ -68,7 +68,7 @@ static void open_with(unsigned remembered, unsigned bad)
                                         .bad_per_minute = bad,
                                         .alloc = &sl_alloc_libc};
 
-    CHECK_EQ(sl_keys_open(&sl_alloc_libc, &keys), 0);
+    CHECK_EQ(sl_jwks_current_open(&sl_alloc_libc, &keys), 0);
     options.keys = keys;
     CHECK_EQ(sl_tokens_open(&options, &tokens, NULL), 0);
     put(made_secret, &rules);
@@ -77,7 +77,7 @@ static void open_with(unsigned remembered, unsigned bad)
 static void done(void)
 {
     sl_tokens_close(tokens);
-    sl_keys_close(keys);
+    sl_jwks_current_close(keys);
 }
 
 static void test_remembered(void)
@@ -157,11 +157,11 @@ static void test_forgotten(void)
 
     CASE("without keys nobody is believed, and keys are wished for");
     put(NULL, &rules);
-    CHECK(!sl_keys_wished(keys));
+    CHECK(!sl_jwks_current_refresh_requested(keys));
     CHECK(!ask(token_of(1, 0, 1000), "192.0.2.1", AT(1)));
     CHECK_FAULT(why, SL_TOKEN_NO_KEYS);
-    CHECK(sl_keys_wished(keys));
-    CHECK(!sl_keys_wished(keys));
+    CHECK(sl_jwks_current_refresh_requested(keys));
+    CHECK(!sl_jwks_current_refresh_requested(keys));
     done();
 }
 
@@ -177,13 +177,13 @@ static void test_unknown(void)
                         "\"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY\"}"),
                  SL_ALG_HMAC, &sl_alloc_libc, &set, NULL),
              0);
-    CHECK_EQ(sl_keys_put(keys, set, &rules), 0);
+    CHECK_EQ(sl_jwks_current_put(keys, set, &rules), 0);
     sl_keyset_unref(set);
     for (unsigned i = 0; i < 100; i++) {
         CHECK(!ask(made("{\"alg\":\"HS256\",\"kid\":\"new\"}", "{\"exp\":9}"),
                    "192.0.2.1", AT(1)));
         CHECK_FAULT(why, SL_TOKEN_NO_KEY);
-        CHECK(sl_keys_wished(keys));
+        CHECK(sl_jwks_current_refresh_requested(keys));
     }
     done();
 }
@@ -278,7 +278,7 @@ static struct sl_digest digest_of(unsigned n)
     return digest;
 }
 
-static void keep(struct sl_recall *recall, unsigned n, size_t bytes)
+static void keep(struct sl_token_cache *recall, unsigned n, size_t bytes)
 {
     static char text[100000];
     struct sl_digest digest = digest_of(n);
@@ -287,17 +287,17 @@ static void keep(struct sl_recall *recall, unsigned n, size_t bytes)
     token.claims[0] = (struct sl_claim){
         SL_STR("x"), {text, bytes}
     };
-    sl_recall_keep(recall, &digest, &token, 0, 100);
-    sl_recall_check(recall);
+    sl_token_cache_keep(recall, &digest, &token, 0, 100);
+    sl_token_cache_check(recall);
 }
 
-static bool has(struct sl_recall *recall, unsigned n, sl_ns now)
+static bool has(struct sl_token_cache *recall, unsigned n, sl_ns now)
 {
     struct sl_digest digest = digest_of(n);
     struct sl_token token;
-    bool found = sl_recall_find(recall, &digest, now, &token);
+    bool found = sl_token_cache_find(recall, &digest, now, &token);
 
-    sl_recall_check(recall);
+    sl_token_cache_check(recall);
     CHECK(!found || token.expires == n);
     return found;
 }
@@ -306,10 +306,10 @@ static void test_recall(void)
 {
     struct fail f = {0};
     struct sl_alloc alloc = fail_alloc(&f);
-    struct sl_recall recall;
+    struct sl_token_cache recall;
 
     CASE("the one asked for longest ago gives way");
-    CHECK_EQ(sl_recall_init(&recall, 4, &alloc), 0);
+    CHECK_EQ(sl_token_cache_init(&recall, 4, &alloc), 0);
     for (unsigned i = 0; i < 4; i++)
         keep(&recall, i, 10);
     CHECK(has(&recall, 0, 50));
@@ -340,38 +340,38 @@ static void test_recall(void)
     keep(&recall, 22, 1);
     CHECK(!has(&recall, 22, 1));
     CHECK(has(&recall, 21, 1));
-    sl_recall_forget(&recall);
-    sl_recall_check(&recall);
+    sl_token_cache_forget(&recall);
+    sl_token_cache_check(&recall);
     CHECK(!has(&recall, 21, 1));
     keep(&recall, 23, 1);
-    sl_recall_done(&recall);
+    sl_token_cache_done(&recall);
     fail_check(&f);
 }
 
 /* Far more addresses than places. */
 static void test_crowd(void)
 {
-    struct sl_blame blame;
+    struct sl_bad_token blame;
     struct sl_ip ip = address("10.0.0.0"), one = address("192.0.2.1");
     unsigned held = 0;
 
     CASE("a crowd does not wash out who owes much");
-    CHECK_EQ(sl_blame_init(&blame, 60, &sl_alloc_libc), 0);
+    CHECK_EQ(sl_bad_token_init(&blame, 60, &sl_alloc_libc), 0);
     for (unsigned i = 0; i < 20; i++)
-        sl_blame_note(&blame, &one, AT(1));
-    CHECK(sl_blame_holds(&blame, &one, AT(1)));
+        sl_bad_token_note(&blame, &one, AT(1));
+    CHECK(sl_bad_token_holds(&blame, &one, AT(1)));
     for (unsigned i = 0; i < 100000; i++) {
         ip.bytes[13] = (uint8_t)(i >> 16);
         ip.bytes[14] = (uint8_t)(i >> 8);
         ip.bytes[15] = (uint8_t)i;
-        held += sl_blame_holds(&blame, &ip, AT(1));
-        sl_blame_note(&blame, &ip, AT(1));
+        held += sl_bad_token_holds(&blame, &ip, AT(1));
+        sl_bad_token_note(&blame, &ip, AT(1));
     }
-    CHECK(sl_blame_holds(&blame, &one, AT(1)));
+    CHECK(sl_bad_token_holds(&blame, &one, AT(1)));
     CHECK_EQ(held, 0);
-    CHECK(!sl_blame_holds(&blame, &one, AT(2)));
-    sl_blame_done(&blame);
-    sl_blame_done(&blame);
+    CHECK(!sl_bad_token_holds(&blame, &one, AT(2)));
+    sl_bad_token_done(&blame);
+    sl_bad_token_done(&blame);
 }
 
 int main(void)

@@ -438,7 +438,7 @@ static void test_hurry(struct rig *rig)
     sl_conn_finish(before.conn);
     turn(rig);
     CHECK_STR(hear(before.client), "-");
-    sl_conns_hurry(ending.conns);
+    sl_conns_shorten_linger(ending.conns);
     sl_conn_finish(after.conn);
     WAIT_FOR(rig, before.closes == 1 && after.closes == 1);
     CHECK_STR(hear(after.client), "-");

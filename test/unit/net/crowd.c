@@ -32,91 +32,92 @@ static uint64_t next_random(void)
 
 static void check_caps(void)
 {
-    struct sl_crowd *crowd = NULL;
+    struct sl_conn_limit *crowd = NULL;
     struct sl_ip a, b;
 
     CASE("so many of one address, so many in all");
     CHECK(sl_ip_parse(SL_STR("192.0.2.1"), &a));
     CHECK(sl_ip_parse(SL_STR("192.0.2.2"), &b));
-    CHECK_EQ(sl_crowd_open(NULL, 4, 2, &crowd), 0);
-    CHECK_EQ(sl_crowd_enter(crowd, &a), SL_CROWD_IN);
-    CHECK_EQ(sl_crowd_enter(crowd, &a), SL_CROWD_IN);
-    CHECK_EQ(sl_crowd_enter(crowd, &a), SL_CROWD_TOO_MANY);
-    CHECK_EQ(sl_crowd_enter(crowd, &b), SL_CROWD_IN);
-    CHECK_EQ(sl_crowd_enter(crowd, NULL), SL_CROWD_IN);
-    CHECK_EQ(sl_crowd_enter(crowd, NULL), SL_CROWD_FULL);
-    CHECK_EQ(sl_crowd_enter(crowd, &b), SL_CROWD_FULL);
-    sl_crowd_leave(crowd, NULL);
-    CHECK_EQ(sl_crowd_enter(crowd, &a), SL_CROWD_TOO_MANY);
-    sl_crowd_leave(crowd, &a);
-    CHECK_EQ(sl_crowd_enter(crowd, &a), SL_CROWD_IN);
-    CHECK_EQ(sl_crowd_count(crowd), 3);
-    sl_crowd_close(crowd);
+    CHECK_EQ(sl_conn_limit_open(NULL, 4, 2, &crowd), 0);
+    CHECK_EQ(sl_conn_limit_enter(crowd, &a), SL_CONN_LIMIT_IN);
+    CHECK_EQ(sl_conn_limit_enter(crowd, &a), SL_CONN_LIMIT_IN);
+    CHECK_EQ(sl_conn_limit_enter(crowd, &a), SL_CONN_LIMIT_TOO_MANY);
+    CHECK_EQ(sl_conn_limit_enter(crowd, &b), SL_CONN_LIMIT_IN);
+    CHECK_EQ(sl_conn_limit_enter(crowd, NULL), SL_CONN_LIMIT_IN);
+    CHECK_EQ(sl_conn_limit_enter(crowd, NULL), SL_CONN_LIMIT_FULL);
+    CHECK_EQ(sl_conn_limit_enter(crowd, &b), SL_CONN_LIMIT_FULL);
+    sl_conn_limit_leave(crowd, NULL);
+    CHECK_EQ(sl_conn_limit_enter(crowd, &a), SL_CONN_LIMIT_TOO_MANY);
+    sl_conn_limit_leave(crowd, &a);
+    CHECK_EQ(sl_conn_limit_enter(crowd, &a), SL_CONN_LIMIT_IN);
+    CHECK_EQ(sl_conn_limit_count(crowd), 3);
+    sl_conn_limit_close(crowd);
 
     CASE("those who are not counted by address have no cap of their own");
-    CHECK_EQ(sl_crowd_open(NULL, 3, 1, &crowd), 0);
+    CHECK_EQ(sl_conn_limit_open(NULL, 3, 1, &crowd), 0);
     for (unsigned i = 0; i < 3; i++)
-        CHECK_EQ(sl_crowd_enter(crowd, NULL), SL_CROWD_IN);
-    sl_crowd_close(crowd);
+        CHECK_EQ(sl_conn_limit_enter(crowd, NULL), SL_CONN_LIMIT_IN);
+    sl_conn_limit_close(crowd);
 
     CASE("IPv6 by its first 64 bits");
     CHECK(sl_ip_parse(SL_STR("2001:db8::1"), &a));
     CHECK(sl_ip_parse(SL_STR("2001:db8::2"), &b));
-    CHECK_EQ(sl_crowd_open(NULL, 9, 1, &crowd), 0);
-    CHECK_EQ(sl_crowd_enter(crowd, &a), SL_CROWD_IN);
-    CHECK_EQ(sl_crowd_enter(crowd, &b), SL_CROWD_TOO_MANY);
-    sl_crowd_leave(crowd, &b);
-    CHECK_EQ(sl_crowd_enter(crowd, &b), SL_CROWD_IN);
-    sl_crowd_close(crowd);
-    sl_crowd_close(NULL);
+    CHECK_EQ(sl_conn_limit_open(NULL, 9, 1, &crowd), 0);
+    CHECK_EQ(sl_conn_limit_enter(crowd, &a), SL_CONN_LIMIT_IN);
+    CHECK_EQ(sl_conn_limit_enter(crowd, &b), SL_CONN_LIMIT_TOO_MANY);
+    sl_conn_limit_leave(crowd, &b);
+    CHECK_EQ(sl_conn_limit_enter(crowd, &b), SL_CONN_LIMIT_IN);
+    sl_conn_limit_close(crowd);
+    sl_conn_limit_close(NULL);
 }
 
 /* (1) (2) (3): places are given back and moved, and nobody is lost. */
 static void check_history(void)
 {
     unsigned is[ADDRESSES] = {0}, all = 0, full = 0, many = 0, wrong = 0;
-    struct sl_crowd *crowd = NULL;
+    struct sl_conn_limit *crowd = NULL;
 
     CASE("a long history agrees with plain counts");
-    CHECK_EQ(sl_crowd_open(NULL, MOST, EACH, &crowd), 0);
+    CHECK_EQ(sl_conn_limit_open(NULL, MOST, EACH, &crowd), 0);
     for (unsigned i = 0; i < 200000; i++) {
         unsigned who = (unsigned)(next_random() % ADDRESSES);
         struct sl_ip ip = address(who);
 
         if (next_random() % 100 < 45 && is[who] > 0) {
-            sl_crowd_leave(crowd, &ip);
+            sl_conn_limit_leave(crowd, &ip);
             is[who]--;
             all--;
         } else {
-            enum sl_crowd_answer want = all == MOST       ? SL_CROWD_FULL
-                                        : is[who] == EACH ? SL_CROWD_TOO_MANY
-                                                          : SL_CROWD_IN;
+            enum sl_conn_limit_answer want = all == MOST ? SL_CONN_LIMIT_FULL
+                                             : is[who] == EACH
+                                                 ? SL_CONN_LIMIT_TOO_MANY
+                                                 : SL_CONN_LIMIT_IN;
 
-            wrong += sl_crowd_enter(crowd, &ip) != want;
-            is[who] += want == SL_CROWD_IN;
-            all += want == SL_CROWD_IN;
-            full += want == SL_CROWD_FULL;
-            many += want == SL_CROWD_TOO_MANY;
+            wrong += sl_conn_limit_enter(crowd, &ip) != want;
+            is[who] += want == SL_CONN_LIMIT_IN;
+            all += want == SL_CONN_LIMIT_IN;
+            full += want == SL_CONN_LIMIT_FULL;
+            many += want == SL_CONN_LIMIT_TOO_MANY;
         }
-        wrong += sl_crowd_count(crowd) != all;
+        wrong += sl_conn_limit_count(crowd) != all;
     }
     CHECK_EQ(wrong, 0);
     CHECK(full > 0 && many > 0);
-    sl_crowd_close(crowd);
+    sl_conn_limit_close(crowd);
 }
 
 static void check_memory(void)
 {
     struct fail f = {.nth = 1};
     struct sl_alloc alloc = fail_alloc(&f);
-    struct sl_crowd *crowd = NULL;
+    struct sl_conn_limit *crowd = NULL;
 
     CASE("without memory there is none");
-    CHECK_EQ(sl_crowd_open(&alloc, 10, 10, &crowd), SLUICE_ENOMEM);
+    CHECK_EQ(sl_conn_limit_open(&alloc, 10, 10, &crowd), SLUICE_ENOMEM);
     CHECK(!crowd);
     f.nth = 0;
-    CHECK_EQ(sl_crowd_open(&alloc, 10, 10, &crowd), 0);
-    sl_crowd_close(crowd);
+    CHECK_EQ(sl_conn_limit_open(&alloc, 10, 10, &crowd), 0);
+    sl_conn_limit_close(crowd);
     fail_check(&f);
 }
 
@@ -125,25 +126,25 @@ static void *come_and_go(void *ctx)
     struct sl_ip ip = address(7);
 
     for (unsigned i = 0; i < 20000; i++)
-        if (sl_crowd_enter(ctx, &ip) == SL_CROWD_IN)
-            sl_crowd_leave(ctx, &ip);
+        if (sl_conn_limit_enter(ctx, &ip) == SL_CONN_LIMIT_IN)
+            sl_conn_limit_leave(ctx, &ip);
     return NULL;
 }
 
 static void check_threads(void)
 {
-    struct sl_crowd *crowd = NULL;
+    struct sl_conn_limit *crowd = NULL;
     pthread_t threads[3];
 
     CASE("from several threads");
-    CHECK_EQ(sl_crowd_open(NULL, 2, 2, &crowd), 0);
+    CHECK_EQ(sl_conn_limit_open(NULL, 2, 2, &crowd), 0);
     for (unsigned i = 0; i < SL_LEN(threads); i++)
         if (pthread_create(&threads[i], NULL, come_and_go, crowd))
             exit(1);
     for (unsigned i = 0; i < SL_LEN(threads); i++)
         pthread_join(threads[i], NULL);
-    CHECK_EQ(sl_crowd_count(crowd), 0);
-    sl_crowd_close(crowd);
+    CHECK_EQ(sl_conn_limit_count(crowd), 0);
+    sl_conn_limit_close(crowd);
 }
 
 int main(void)

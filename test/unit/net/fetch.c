@@ -31,12 +31,12 @@ static const char *answers[] = {
 
 #define ROW(why, path, result, status, body, words)                            \
     {                                                                          \
-        why, path, SL_FETCH_##result, status, body, words                      \
+        why, path, SL_HTTP_FETCH_##result, status, body, words                 \
     }
 
 static const struct {
     const char *why, *path;
-    enum sl_fetch_result result;
+    enum sl_http_fetch_result result;
     int status;
     const char *body, *words; /* words: in the sentence */
 } rows[] = {
@@ -59,13 +59,13 @@ static const struct {
 static struct {
     struct canned server;
     struct sl_loop *loop;
-    struct sl_fetcher *fetcher;
-    struct sl_fetch fetch;
+    struct sl_http_fetcher *fetcher;
+    struct sl_http_fetch fetch;
     unsigned done;
     char url[128];
 } t;
 
-static void on_done(struct sl_fetch *fetch)
+static void on_done(struct sl_http_fetch *fetch)
 {
     CHECK(fetch == &t.fetch && !fetch->easy);
     t.done++;
@@ -79,7 +79,7 @@ static void ask(const char *url)
     t.fetch.timeout = 300 * SL_MS;
     t.fetch.done = on_done;
     t.done = 0;
-    if (CHECK_EQ(sl_fetch_begin(t.fetcher, &t.fetch), 0))
+    if (CHECK_EQ(sl_http_fetch_begin(t.fetcher, &t.fetch), 0))
         sl_loop_run(t.loop);
     CHECK_EQ(t.done, 1);
 }
@@ -99,7 +99,7 @@ static void test_rows(void)
         CHECK_EQ(t.fetch.result, rows[i].result);
         CHECK_EQ(t.fetch.status, rows[i].status);
         CHECK(strstr(t.fetch.why, rows[i].words) != NULL);
-        CHECK_EQ(t.fetch.why[0] == '\0', rows[i].result == SL_FETCH_GOOD);
+        CHECK_EQ(t.fetch.why[0] == '\0', rows[i].result == SL_HTTP_FETCH_GOOD);
         CHECK(t.fetch.body.len <= MOST);
         if (rows[i].body)
             CHECK(sl_str_eq(sl_buf_str(&t.fetch.body), sl_str_c(rows[i].body)));
@@ -121,7 +121,7 @@ static void test_places(void)
     CASE("what is not HTTP, or is not there");
     for (size_t i = 0; i < SL_LEN(none); i++) {
         ask(none[i]);
-        CHECK_EQ(t.fetch.result, SL_FETCH_UNREACHABLE);
+        CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_UNREACHABLE);
         CHECK_EQ(t.fetch.body.len, 0);
         CHECK(t.fetch.why[0] != '\0');
     }
@@ -129,7 +129,7 @@ static void test_places(void)
     setenv("http_proxy", "http://127.0.0.1:1", 1);
     setenv("all_proxy", "http://127.0.0.1:1", 1);
     ask(url_of("/0"));
-    CHECK_EQ(t.fetch.result, SL_FETCH_GOOD);
+    CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_GOOD);
     unsetenv("http_proxy");
     unsetenv("all_proxy");
 }
@@ -147,16 +147,16 @@ static void test_forget(void)
     CASE("what is forgotten is not told");
     t.fetch.url = url_of("/10");
     t.done = 0;
-    CHECK_EQ(sl_fetch_begin(t.fetcher, &t.fetch), 0);
+    CHECK_EQ(sl_http_fetch_begin(t.fetcher, &t.fetch), 0);
     CHECK_EQ(sl_timer_new(t.loop, on_time, NULL, &timer), 0);
     sl_timer_start(timer, 50 * SL_MS);
     sl_loop_run(t.loop);
-    sl_fetch_forget(t.fetcher, &t.fetch);
+    sl_http_fetch_forget(t.fetcher, &t.fetch);
     CHECK(!t.fetch.easy);
     sl_timer_start(timer, 400 * SL_MS);
     sl_loop_run(t.loop);
     CHECK_EQ(t.done, 0);
-    sl_fetch_forget(t.fetcher, &t.fetch);
+    sl_http_fetch_forget(t.fetcher, &t.fetch);
     sl_timer_free(timer);
 }
 
@@ -165,7 +165,7 @@ static void open_all(const struct sl_alloc *alloc)
     struct sl_diag diag;
 
     if (sl_loop_open(NULL, &t.loop, &diag) ||
-        sl_fetcher_open(t.loop, alloc, &t.fetcher, &diag)) {
+        sl_http_fetcher_open(t.loop, alloc, &t.fetcher, &diag)) {
         printf("Bail out! %s\n", diag.sentence);
         exit(1);
     }
@@ -173,8 +173,8 @@ static void open_all(const struct sl_alloc *alloc)
 
 static void close_all(void)
 {
-    sl_fetch_forget(t.fetcher, &t.fetch);
-    sl_fetcher_close(t.fetcher);
+    sl_http_fetch_forget(t.fetcher, &t.fetch);
+    sl_http_fetcher_close(t.fetcher);
     sl_loop_close(t.loop);
 }
 
@@ -182,13 +182,13 @@ static void test_memory(void)
 {
     struct fail fail = {.nth = 0};
     struct sl_alloc alloc = fail_alloc(&fail);
-    struct sl_fetcher *none = NULL;
+    struct sl_http_fetcher *none = NULL;
     struct sl_diag diag;
 
     CASE("without memory for the fetcher");
     CHECK_EQ(sl_loop_open(NULL, &t.loop, &diag), 0);
     fail.nth = 1;
-    CHECK_EQ(sl_fetcher_open(t.loop, &alloc, &none, &diag), SLUICE_ENOMEM);
+    CHECK_EQ(sl_http_fetcher_open(t.loop, &alloc, &none, &diag), SLUICE_ENOMEM);
     CHECK(none == NULL);
     sl_loop_close(t.loop);
     fail_check(&fail);
@@ -199,10 +199,10 @@ static void test_memory(void)
     fail.calls = 0;
     fail.nth = 1;
     ask(url_of("/0"));
-    CHECK_EQ(t.fetch.result, SL_FETCH_NO_MEMORY);
+    CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_NO_MEMORY);
     CHECK_STR(t.fetch.why, "there is no memory");
     ask(url_of("/0"));
-    CHECK_EQ(t.fetch.result, SL_FETCH_GOOD);
+    CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_GOOD);
     close_all();
     fail_check(&fail);
 }

@@ -114,7 +114,7 @@ static void on_time_a(void *ctx)
 
     for (unsigned i = 0; i < 2; i++) {
         t->now[i] = sl_loop_now(t->rig->loop);
-        t->steady[i] = sl_loop_steady(t->rig->loop);
+        t->steady[i] = sl_loop_mono(t->rig->loop);
     }
 }
 
@@ -153,20 +153,20 @@ static void test_time(void)
     CHECK(sl_loop_now(rig.loop) > before);
 
     CASE("steady time does not go back when its source does");
-    before = sl_loop_steady(rig.loop);
+    before = sl_loop_mono(rig.loop);
     source -= SL_S / 2;
-    CHECK_EQ(sl_loop_steady(rig.loop), before);
+    CHECK_EQ(sl_loop_mono(rig.loop), before);
     rig_close(&rig);
 
     CASE("a virtual clock stands, and steady time goes on");
     sl_clock_init_virtual(&clock, 7 * SL_S);
     rig_open(&rig, &clock);
     t.rig = &rig;
-    before = sl_loop_steady(rig.loop);
+    before = sl_loop_mono(rig.loop);
     CHECK_EQ(sl_loop_post(rig.loop, on_time_a, &t), 0);
     tick(&rig);
     CHECK_EQ(t.now[0], 7 * SL_S);
-    CHECK(sl_loop_steady(rig.loop) > before);
+    CHECK(sl_loop_mono(rig.loop) > before);
     sl_clock_set(&clock, 9 * SL_S);
     CHECK_EQ(sl_loop_now(rig.loop), 9 * SL_S);
     rig_close(&rig);
@@ -193,7 +193,7 @@ static void test_timers(struct rig *rig)
 {
     struct tally t = {.rig = rig};
     struct sl_timer *a, *b;
-    sl_ns before = sl_loop_steady(rig->loop);
+    sl_ns before = sl_loop_mono(rig->loop);
 
     CHECK_EQ(sl_timer_new(rig->loop, on_a, &t, &a), 0);
     CHECK_EQ(sl_timer_new(rig->loop, on_b, &t, &b), 0);
@@ -202,7 +202,7 @@ static void test_timers(struct rig *rig)
     sl_timer_start(b, 20 * SL_MS);
     WAIT_FOR(rig, t.calls == 2);
     CHECK_STR(t.order, "ba");
-    CHECK(sl_loop_steady(rig->loop) - before > 35 * SL_MS);
+    CHECK(sl_loop_mono(rig->loop) - before > 35 * SL_MS);
     tick(rig);
     CHECK_EQ(t.calls, 2);
 
@@ -212,10 +212,10 @@ static void test_timers(struct rig *rig)
     sl_timer_start(b, 5 * SL_MS);
     sl_timer_start(b, 25 * SL_MS);
     sl_timer_stop(a);
-    before = sl_loop_steady(rig->loop);
+    before = sl_loop_mono(rig->loop);
     WAIT_FOR(rig, t.calls == 1);
     CHECK_STR(t.order, "b");
-    CHECK(sl_loop_steady(rig->loop) - before > 20 * SL_MS);
+    CHECK(sl_loop_mono(rig->loop) - before > 20 * SL_MS);
 
     CASE("a time that has passed is now");
     sl_timer_start(a, -5);

@@ -38,26 +38,26 @@ static void on_refused(void *ctx, const struct sl_address *peer,
     snprintf(door.why, sizeof(door.why), "%s", why);
 }
 
-static struct sl_preface *open_preface(struct rig *rig, unsigned most,
-                                       sl_ns deadline)
+static struct sl_proxy_accept *open_preface(struct rig *rig, unsigned most,
+                                            sl_ns deadline)
 {
-    struct sl_preface_options options = {.on_accept = on_accept,
-                                         .trusts = trusts,
-                                         .on_refused = on_refused,
-                                         .deadline = deadline,
-                                         .most = most,
-                                         .alloc = &sl_alloc_libc};
-    struct sl_preface *preface = NULL;
+    struct sl_proxy_accept_options options = {.on_accept = on_accept,
+                                              .trusts = trusts,
+                                              .on_refused = on_refused,
+                                              .deadline = deadline,
+                                              .most = most,
+                                              .alloc = &sl_alloc_libc};
+    struct sl_proxy_accept *preface = NULL;
 
     memset(&door, 0, sizeof(door));
     door.trusts = true;
     door.fd = -1;
-    CHECK_EQ(sl_preface_open(rig->loop, &options, &preface), 0);
+    CHECK_EQ(sl_proxy_accept_open(rig->loop, &options, &preface), 0);
     return preface;
 }
 
 /* Connect; the client's end. */
-static int come(struct sl_preface *preface)
+static int come(struct sl_proxy_accept *preface)
 {
     struct sl_address peer;
     int fds[2];
@@ -65,7 +65,7 @@ static int come(struct sl_preface *preface)
     pair(fds);
     CHECK_EQ(sl_address_parse(SL_STR("10.0.0.1:80"), &peer, NULL), 0);
     door.fd = -1;
-    sl_preface_accept(preface, fds[0], &peer);
+    sl_proxy_accept_accept(preface, fds[0], &peer);
     return fds[1];
 }
 
@@ -87,7 +87,7 @@ static const char *shown(void)
 static void hand_on(struct rig *rig, const unsigned char *bytes, size_t len,
                     size_t at_once, const char *want)
 {
-    struct sl_preface *preface = open_preface(rig, 10, 60 * SL_S);
+    struct sl_proxy_accept *preface = open_preface(rig, 10, 60 * SL_S);
     int client = come(preface);
 
     for (size_t at = 0; at < len; at += at_once) {
@@ -102,11 +102,11 @@ static void hand_on(struct rig *rig, const unsigned char *bytes, size_t len,
     WAIT_FOR(rig, door.accepted == 1);
     CHECK_STR(shown(), want);
     CHECK_STR(hear(door.fd), "hello");
-    CHECK_EQ(sl_preface_count(preface), 0);
+    CHECK_EQ(sl_proxy_accept_count(preface), 0);
     CHECK_EQ(door.refused, 0);
     close(door.fd);
     close(client);
-    sl_preface_close(preface);
+    sl_proxy_accept_close(preface);
 }
 
 static void test_hand_on(struct rig *rig)
@@ -135,7 +135,7 @@ static void test_hand_on(struct rig *rig)
 
 static void test_at_once(struct rig *rig)
 {
-    struct sl_preface *preface = open_preface(rig, 10, 60 * SL_S);
+    struct sl_proxy_accept *preface = open_preface(rig, 10, 60 * SL_S);
     unsigned char bytes[64];
     size_t len = proxy2_say(bytes, 0x21, 0x11, PROXY2_TCP4, 12, 0);
     struct sl_address peer;
@@ -145,11 +145,11 @@ static void test_at_once(struct rig *rig)
     pair(fds);
     send_bytes(fds[1], bytes, len);
     CHECK_EQ(sl_address_parse(SL_STR("10.0.0.1:80"), &peer, NULL), 0);
-    sl_preface_accept(preface, fds[0], &peer);
+    sl_proxy_accept_accept(preface, fds[0], &peer);
     CHECK_EQ(door.accepted, 1);
     close(door.fd);
     close(fds[1]);
-    sl_preface_close(preface);
+    sl_proxy_accept_close(preface);
 }
 
 static void is_refused(struct rig *rig, int client, const char *why)
@@ -163,7 +163,7 @@ static void is_refused(struct rig *rig, int client, const char *why)
 
 static void test_refused(struct rig *rig)
 {
-    struct sl_preface *preface = open_preface(rig, 10, 60 * SL_S);
+    struct sl_proxy_accept *preface = open_preface(rig, 10, 60 * SL_S);
     unsigned char bytes[64];
     int client;
 
@@ -192,17 +192,17 @@ static void test_refused(struct rig *rig)
     send_bytes(client, bytes, 27);
     shutdown(client, SHUT_WR);
     is_refused(rig, client, "ended within");
-    CHECK_EQ(sl_preface_count(preface), 0);
-    sl_preface_close(preface);
+    CHECK_EQ(sl_proxy_accept_count(preface), 0);
+    sl_proxy_accept_close(preface);
 }
 
 static void test_bounds(struct rig *rig)
 {
-    struct sl_preface *preface = open_preface(rig, 2, 50 * SL_MS);
+    struct sl_proxy_accept *preface = open_preface(rig, 2, 50 * SL_MS);
     int slow = come(preface), silent = come(preface), third;
 
     CASE("so many at once");
-    CHECK_EQ(sl_preface_count(preface), 2);
+    CHECK_EQ(sl_proxy_accept_count(preface), 2);
     third = come(preface);
     is_refused(rig, third, "too many");
 
@@ -213,16 +213,16 @@ static void test_bounds(struct rig *rig)
     CHECK(strstr(door.why, "in time"));
     CHECK_STR(hear(slow), "-");
     CHECK_STR(hear(silent), "-");
-    CHECK_EQ(sl_preface_count(preface), 0);
+    CHECK_EQ(sl_proxy_accept_count(preface), 0);
     close(slow);
     close(silent);
 
     CASE("closing takes all with it");
     slow = come(preface);
-    sl_preface_close(preface);
+    sl_proxy_accept_close(preface);
     CHECK_STR(hear(slow), "-");
     close(slow);
-    sl_preface_close(NULL);
+    sl_proxy_accept_close(NULL);
 }
 
 static void test_faults(struct rig *rig)
@@ -231,12 +231,12 @@ static void test_faults(struct rig *rig)
     for (unsigned nth = 1; nth <= 2; nth++) {
         struct fail fail = {.nth = nth};
         struct sl_alloc alloc = fail_alloc(&fail);
-        struct sl_preface_options options = {.on_accept = on_accept,
-                                             .trusts = trusts,
-                                             .on_refused = on_refused,
-                                             .alloc = &alloc};
-        struct sl_preface *preface = NULL;
-        int client, err = sl_preface_open(rig->loop, &options, &preface);
+        struct sl_proxy_accept_options options = {.on_accept = on_accept,
+                                                  .trusts = trusts,
+                                                  .on_refused = on_refused,
+                                                  .alloc = &alloc};
+        struct sl_proxy_accept *preface = NULL;
+        int client, err = sl_proxy_accept_open(rig->loop, &options, &preface);
 
         CHECK_EQ(err, nth == 1 ? SLUICE_ENOMEM : 0);
         if (!err) {
@@ -245,7 +245,7 @@ static void test_faults(struct rig *rig)
             client = come(preface);
             is_refused(rig, client, "no memory");
         }
-        sl_preface_close(preface);
+        sl_proxy_accept_close(preface);
         fail_check(&fail);
     }
 }

@@ -15,28 +15,29 @@ static void say_(unsigned vc, unsigned fp, const void *addresses, size_t len,
 
 /* Read it as it comes, never more than was wanted; it must say the same as
  * when it is there at once. */
-static enum sl_proxy2_result trickle(size_t at_once, struct sl_proxy2 *ret)
+static enum sl_proxy_header_result trickle(size_t at_once,
+                                           struct sl_proxy_header *ret)
 {
-    size_t have = 0, need = SL_PROXY2_HEAD;
+    size_t have = 0, need = SL_PROXY_HEADER_HEAD;
 
     for (;;) {
         size_t most = need < size ? need : size;
-        enum sl_proxy2_result result;
+        enum sl_proxy_header_result result;
 
         have = have + at_once < most ? have + at_once : most;
-        result = sl_proxy2_read(bytes, have, ret);
-        if (result != SL_PROXY2_MORE || have == size)
+        result = sl_proxy_header_read(bytes, have, ret);
+        if (result != SL_PROXY_HEADER_MORE || have == size)
             return result;
         CHECK(ret->need > have);
-        CHECK(ret->need <= SL_PROXY2_KEPT);
+        CHECK(ret->need <= SL_PROXY_HEADER_KEPT);
         need = ret->need;
     }
 }
 
-static enum sl_proxy2_result read_all(struct sl_proxy2 *ret)
+static enum sl_proxy_header_result read_all(struct sl_proxy_header *ret)
 {
-    enum sl_proxy2_result whole = sl_proxy2_read(bytes, size, ret);
-    struct sl_proxy2 other;
+    enum sl_proxy_header_result whole = sl_proxy_header_read(bytes, size, ret);
+    struct sl_proxy_header other;
 
     for (size_t at_once = 1; at_once <= 17; at_once++) {
         CHECK_EQ(trickle(at_once, &other), whole);
@@ -52,10 +53,10 @@ static enum sl_proxy2_result read_all(struct sl_proxy2 *ret)
 
 static void is_client(const char *ip, unsigned port)
 {
-    struct sl_proxy2 h;
+    struct sl_proxy_header h;
     char text[SL_IP_TEXT];
 
-    CHECK_EQ(read_all(&h), SL_PROXY2_DONE);
+    CHECK_EQ(read_all(&h), SL_PROXY_HEADER_DONE);
     CHECK(h.has_ip && !h.local);
     CHECK_EQ(h.size, size);
     sl_ip_print(&h.ip, text);
@@ -65,7 +66,7 @@ static void is_client(const char *ip, unsigned port)
 
 static void test_clients(void)
 {
-    struct sl_proxy2 h;
+    struct sl_proxy_header h;
     static const char path[2 * 108] = "/run/x";
 
     CASE("IPv4");
@@ -83,32 +84,32 @@ static void test_clients(void)
     is_client("203.0.113.9", 0);
     CASE("a unix socket has no address");
     say_(0x21, 0x31, path, sizeof(path), 0);
-    CHECK_EQ(read_all(&h), SL_PROXY2_DONE);
+    CHECK_EQ(read_all(&h), SL_PROXY_HEADER_DONE);
     CHECK(!h.has_ip && !h.local);
     CASE("nor has what nobody knows, whatever is behind it");
     say_(0x21, 0x00, PROXY2_TCP4, 12, 0);
-    CHECK_EQ(read_all(&h), SL_PROXY2_DONE);
+    CHECK_EQ(read_all(&h), SL_PROXY_HEADER_DONE);
     CHECK(!h.has_ip && !h.local);
     CASE("the balancer's own");
     say_(0x20, 0x00, NULL, 0, 0);
-    CHECK_EQ(read_all(&h), SL_PROXY2_DONE);
+    CHECK_EQ(read_all(&h), SL_PROXY_HEADER_DONE);
     CHECK(h.local && !h.has_ip);
     CHECK_EQ(h.size, 16);
     CASE("of which no address counts, good or bad");
     say_(0x20, 0x11, PROXY2_TCP4, 12, 3);
-    CHECK_EQ(read_all(&h), SL_PROXY2_DONE);
+    CHECK_EQ(read_all(&h), SL_PROXY_HEADER_DONE);
     CHECK(h.local && !h.has_ip);
     CHECK_EQ(h.size, 31);
     say_(0x20, 0xff, NULL, 0, 3);
-    CHECK_EQ(read_all(&h), SL_PROXY2_DONE);
+    CHECK_EQ(read_all(&h), SL_PROXY_HEADER_DONE);
 }
 
 static void is_refused(const char *what, const char *why)
 {
-    struct sl_proxy2 h;
+    struct sl_proxy_header h;
 
     CASE(what);
-    CHECK_EQ(read_all(&h), SL_PROXY2_REFUSED);
+    CHECK_EQ(read_all(&h), SL_PROXY_HEADER_REFUSED);
     CHECK(h.why && strstr(h.why, why));
 }
 
@@ -156,15 +157,15 @@ static void test_refused(void)
 
 static void test_unfinished(void)
 {
-    struct sl_proxy2 h;
+    struct sl_proxy_header h;
 
     CASE("nothing is decided before it is there");
     size = 0;
-    CHECK_EQ(sl_proxy2_read(bytes, 0, &h), SL_PROXY2_MORE);
+    CHECK_EQ(sl_proxy_header_read(bytes, 0, &h), SL_PROXY_HEADER_MORE);
     CHECK_EQ(h.need, 16);
     say_(0x21, 0x21, PROXY2_TCP6, 36, 100);
     for (size_t len = 0; len < 16 + 36; len++)
-        CHECK_EQ(sl_proxy2_read(bytes, len, &h), SL_PROXY2_MORE);
+        CHECK_EQ(sl_proxy_header_read(bytes, len, &h), SL_PROXY_HEADER_MORE);
     CHECK_EQ(h.need, 16 + 36);
     CASE("the longest one");
     say_(0x21, 0x11, PROXY2_TCP4, 12, 4096 - 16 - 12);

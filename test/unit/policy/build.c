@@ -389,8 +389,9 @@ static void test_names(void)
             continue;
         for (unsigned i = 0; i < 5; i++)
             sl_names_add(&names, sl_str_c(words[i]), i,
-                         (struct sl_place){i + 1, 1});
-        sl_names_add(&names, SL_STR("no room"), 9, (struct sl_place){0, 0});
+                         (struct sl_source_pos){i + 1, 1});
+        sl_names_add(&names, SL_STR("no room"), 9,
+                     (struct sl_source_pos){0, 0});
         sl_names_close(&names);
         for (unsigned i = 0; i < 4; i++)
             CHECK_EQ(sl_names_find(&names, sl_str_c(words[i])), i);

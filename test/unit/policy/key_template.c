@@ -281,11 +281,12 @@ static void test_meet(void)
             bc.use = &bu;
         }
         CASE(meetings[i].a);
-        if (!CHECK(sl_key_templates_meet(&a, &ac, &b, &bc) ==
+        if (!CHECK(sl_key_templates_collide(&a, &ac, &b, &bc) ==
                    meetings[i].want) ||
-            !CHECK(sl_key_templates_meet(&b, &bc, &a, &ac) == meetings[i].want))
+            !CHECK(sl_key_templates_collide(&b, &bc, &a, &ac) ==
+                   meetings[i].want))
             printf("# %s and %s (row %zu)\n", meetings[i].a, meetings[i].b, i);
-        CHECK(sl_key_templates_meet(&a, &ac, &a, &ac));
+        CHECK(sl_key_templates_collide(&a, &ac, &a, &ac));
     }
 }
 
@@ -298,10 +299,10 @@ static void test_meet_long(void)
     CASE("what is too long to be looked at might meet");
     memset(big, 'x', sizeof(big));
     ac.name = (struct sl_str){big, sizeof(big)};
-    CHECK(sl_key_templates_meet(&a, &ac, &a, &bc));
+    CHECK(sl_key_templates_collide(&a, &ac, &a, &bc));
     ac.name.len = 400;
-    CHECK(!sl_key_templates_meet(&a, &ac, &a, &bc));
-    CHECK(sl_key_templates_meet(&a, &ac, &a, &ac));
+    CHECK(!sl_key_templates_collide(&a, &ac, &a, &bc));
+    CHECK(sl_key_templates_collide(&a, &ac, &a, &ac));
 }
 
 int main(void)

@@ -278,7 +278,7 @@ static void test_routes(const struct sl_policy *p)
 
 static void test_rest(const struct sl_policy *p)
 {
-    const struct sl_server *server = &p->server;
+    const struct sl_server_conf *server = &p->server;
 
     CASE("features, of the file and of the environment");
     CHECK_EQ(p->feature_count, 2);

@@ -16,7 +16,7 @@ struct reading {
     struct sl_report report;
     struct sl_arena arena;
     struct sl_buf shown;
-    struct sl_node *root;
+    struct sl_yaml_node *root;
     char tree[4096];
     char text[65536]; /* of the report */
 };
@@ -68,7 +68,7 @@ static int problem_file(void *ctx, const char *path, struct sl_buf *out,
         return problem_fill(out, 64 * 1024 + 1);
     if (!strcmp(path, "./half"))
         return problem_fill(out, 32 * 1024);
-    return sl_refuse(diag, SLUICE_ENOENT, "there is no such file");
+    return sl_diag_error(diag, SLUICE_ENOENT, "there is no such file");
 }
 
 static const struct sl_yaml_options problem_options = {
@@ -76,7 +76,8 @@ static const struct sl_yaml_options problem_options = {
     .file = problem_file,
 };
 
-static void show_node(struct reading *r, const struct sl_node *node, size_t *at)
+static void show_node(struct reading *r, const struct sl_yaml_node *node,
+                      size_t *at)
 {
     const char *open = node->kind == SL_NODE_LIST ? "[" : "{";
     const char *close = node->kind == SL_NODE_LIST ? "]" : "}";
@@ -94,7 +95,7 @@ static void show_node(struct reading *r, const struct sl_node *node, size_t *at)
         return;
     }
     SHOW("%s", open);
-    for (const struct sl_node *n = node->child; n; n = n->next) {
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next) {
         if (node->kind == SL_NODE_MAP)
             SHOW("%.40s: ", n->key.at);
         show_node(r, n, at);
@@ -105,11 +106,11 @@ static void show_node(struct reading *r, const struct sl_node *node, size_t *at)
 #undef SHOW
 }
 
-static unsigned count_nodes(const struct sl_node *node)
+static unsigned count_nodes(const struct sl_yaml_node *node)
 {
     unsigned count = 0;
 
-    for (const struct sl_node *n = node->child; n; n = n->next)
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next)
         count++;
     return count;
 }

@@ -3,7 +3,7 @@
 
 #include "fail.h"
 
-#define AT(line, column) ((struct sl_place){line, column})
+#define AT(line, column) ((struct sl_source_pos){line, column})
 
 static const char file[] = "abc\n"
                            "de: \"fgh\" 'i' \"j\\\"k\" |\n"
@@ -37,7 +37,7 @@ static void test_order(void)
     CASE("problems are shown in the order of their places");
     sl_report_error(&r, AT(5, 1), "five");
     sl_report_warning(&r, AT(1, 2), "one %d", 1);
-    sl_hint(sl_report_error(&r, AT(1, 1), "zero"), "%s", "this");
+    sl_diag_hint(sl_report_error(&r, AT(1, 1), "zero"), "%s", "this");
     sl_report_error(&r, AT(0, 0), "the whole");
     sl_report_error(&r, AT(1, 2), "and another");
     CHECK_EQ(r.errors, 4);
@@ -174,7 +174,7 @@ static void test_within(void)
 
     sl_report_init(&r, "p", sl_str_c(file), &sl_alloc_libc);
     for (size_t i = 0; i < SL_LEN(rows); i++) {
-        struct sl_place got;
+        struct sl_source_pos got;
 
         CASE(rows[i].why);
         got =
@@ -194,8 +194,8 @@ static void test_diag(void)
     sl_report_init(&r, "p", sl_str_c(text), &sl_alloc_libc);
     CASE(
         "what a parser said stands at its offset, unless something was put in");
-    (void)sl_refuse_at(&diag, SLUICE_ECONF, 2, "no unit");
-    sl_hint(&diag, "5/min");
+    (void)sl_diag_error_at(&diag, SLUICE_ECONF, 2, "no unit");
+    sl_diag_hint(&diag, "5/min");
     sl_report_diag(&r, AT(1, 4), &diag);
     sl_report_diag(&r, AT(2, 4), &diag);
     CHECK_STR(print(&r), "p:1:6: no unit\n"
@@ -233,7 +233,7 @@ static void test_many(void)
     CHECK(!sl_report_full(&r));
 
     CASE("of more, the first in the file are kept");
-    sl_hint(sl_report_warning(&r, AT(500, 1), "far away"), "lost");
+    sl_diag_hint(sl_report_warning(&r, AT(500, 1), "far away"), "lost");
     sl_report_warning(&r, AT(1, 1), "near");
     CHECK_EQ(r.kept, SL_PROBLEMS);
     CHECK_EQ(r.warnings, SL_PROBLEMS + 2);
@@ -290,7 +290,7 @@ static bool live(const struct sl_alloc *alloc)
     sl_report_init(&r, "p", sl_str_c(file), alloc);
     sl_buf_init(&out, 65536, alloc);
     for (unsigned i = 0; i < 30; i++)
-        sl_hint(sl_report_error(&r, AT(i, 1), "number %u", i), "hint");
+        sl_diag_hint(sl_report_error(&r, AT(i, 1), "number %u", i), "hint");
     CHECK_EQ(r.errors, 30);
     CHECK_EQ(r.no_memory, r.kept < 30);
     good = !sl_report_print(&r, &out) && !r.no_memory;

@@ -51,10 +51,10 @@ static void test_page(const char *path)
 }
 
 /* The text at a path of keys, or NULL. */
-static const char *at(const struct sl_node *node, const char *const *path)
+static const char *at(const struct sl_yaml_node *node, const char *const *path)
 {
     for (; node && *path; path++)
-        node = sl_node_get(node, *path);
+        node = sl_yaml_node_get(node, *path);
     return node && node->kind == SL_NODE_SCALAR ? node->text.at : NULL;
 }
 

@@ -38,7 +38,7 @@ static const char policy[] =
 static void check_choice(void)
 {
     struct sl_policy *p = read_policy(policy);
-    struct sl_place place;
+    struct sl_source_pos place;
 
     if (!p)
         return;
@@ -77,7 +77,7 @@ static void check_routes(void)
 
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         struct sl_diag diag = {.line = 0};
-        struct sl_place place = {0};
+        struct sl_source_pos place = {0};
         struct sl_policy *p;
 
         CASE(rows[i].what);
@@ -106,7 +106,7 @@ static void check_chain(void)
                "  - { match: /b, limits: [user, both] }\n";
     struct sl_policy *p = read_policy(text);
     struct sl_diag diag = {.line = 0};
-    struct sl_place place = {0};
+    struct sl_source_pos place = {0};
 
     CASE("a limit lies in one place, whatever routes take it");
     if (!p)

@@ -148,9 +148,9 @@ static void test_flags(void)
 
     CASE("a text says whether something was put in");
     read_it(r, (struct sl_str){text, sizeof(text) - 1}, false);
-    CHECK(sl_node_get(r->root, "a")->substituted);
-    CHECK(!sl_node_get(r->root, "b")->substituted);
-    CHECK(!sl_node_get(r->root, "c")->substituted);
+    CHECK(sl_yaml_node_get(r->root, "a")->substituted);
+    CHECK(!sl_yaml_node_get(r->root, "b")->substituted);
+    CHECK(!sl_yaml_node_get(r->root, "c")->substituted);
     read_done(r);
     free(r);
 }

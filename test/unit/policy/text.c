@@ -10,26 +10,26 @@
 /* The pieces as text: literals as they are, <name> for a placeholder as text,
  * [name] for one as a value. Two literals side by side are shown by a '|',
  * which is never right. */
-static const char *shown(const struct sl_text *text)
+static const char *shown(const struct sl_template *text)
 {
     static char out[2048];
     size_t len = 0;
 
     out[0] = '\0';
     for (unsigned i = 0; i < text->count; i++) {
-        const struct sl_piece *p = &text->pieces[i];
+        const struct sl_template_piece *p = &text->pieces[i];
         const char *name = sl_holder_names[p->holder];
 
-        if (i > 0 && p->kind == SL_PIECE_LITERAL &&
-            p[-1].kind == SL_PIECE_LITERAL)
+        if (i > 0 && p->kind == SL_TEMPLATE_PIECE_LITERAL &&
+            p[-1].kind == SL_TEMPLATE_PIECE_LITERAL)
             out[len++] = '|';
-        if (p->kind == SL_PIECE_LITERAL)
+        if (p->kind == SL_TEMPLATE_PIECE_LITERAL)
             len += (size_t)snprintf(out + len, sizeof(out) - len, "%.*s",
                                     SL_STR_ARG(p->literal));
         else
-            len += (size_t)snprintf(out + len, sizeof(out) - len,
-                                    p->kind == SL_PIECE_TEXT ? "<%s>" : "[%s]",
-                                    name);
+            len += (size_t)snprintf(
+                out + len, sizeof(out) - len,
+                p->kind == SL_TEMPLATE_PIECE_TEXT ? "<%s>" : "[%s]", name);
     }
     return out;
 }
@@ -90,24 +90,25 @@ static const struct {
 static void read_messages(struct sl_arena *arena)
 {
     for (size_t i = 0; i < SL_LEN(messages); i++) {
-        struct sl_text text = {.count = 77};
+        struct sl_template text = {.count = 77};
         struct sl_diag diag = {.line = 0};
 
         CASE(messages[i].why);
-        CHECK_EQ(sl_text_read(sl_str_c(messages[i].text), arena, &text, &diag),
-                 0);
+        CHECK_EQ(
+            sl_template_read(sl_str_c(messages[i].text), arena, &text, &diag),
+            0);
         CHECK_STR(shown(&text), messages[i].want);
         CHECK_EQ(text.count, messages[i].pieces);
         CHECK_STR(diag.sentence, "");
     }
     for (size_t i = 0; i < SL_LEN(refused); i++) {
-        struct sl_text text = {.count = 77};
+        struct sl_template text = {.count = 77};
         struct sl_diag diag = {.line = 0};
         struct sl_str in = sl_str_c(refused[i].text);
 
         CASE(refused[i].why);
-        CHECK_EQ(sl_text_read(in, arena, &text, &diag), SLUICE_ECONF);
-        CHECK_EQ(sl_text_read(in, arena, &text, NULL), SLUICE_ECONF);
+        CHECK_EQ(sl_template_read(in, arena, &text, &diag), SLUICE_ECONF);
+        CHECK_EQ(sl_template_read(in, arena, &text, NULL), SLUICE_ECONF);
         CHECK_EQ(text.count, 77);
         CHECK_EQ(diag.at, refused[i].at);
         CHECK_STR(diag.sentence, refused[i].sentence);
@@ -120,12 +121,12 @@ static void every_name(struct sl_arena *arena)
     CASE("every placeholder has a name that is read");
     for (unsigned h = 0; h < SL_HOLDS; h++) {
         char words[64];
-        struct sl_text text;
+        struct sl_template text;
 
         snprintf(words, sizeof(words), "{%s}", sl_holder_names[h]);
         if (h == SL_HOLD_MESSAGE)
             continue;
-        CHECK_EQ(sl_text_read(sl_str_c(words), arena, &text, NULL), 0);
+        CHECK_EQ(sl_template_read(sl_str_c(words), arena, &text, NULL), 0);
         CHECK_EQ(text.count, 1);
         CHECK_EQ(text.pieces[0].holder, h);
     }
@@ -134,37 +135,38 @@ static void every_name(struct sl_arena *arena)
 /* ---- bodies ---- */
 
 /* Nodes by hand: m("a", x, y) is a map under the key a. */
-static struct sl_node pool[64];
+static struct sl_yaml_node pool[64];
 static unsigned pool_used;
 
-static struct sl_node *node(enum sl_node_kind kind, const char *key)
+static struct sl_yaml_node *node(enum sl_yaml_node_kind kind, const char *key)
 {
-    struct sl_node *n = &pool[pool_used++];
+    struct sl_yaml_node *n = &pool[pool_used++];
 
-    *n = (struct sl_node){.kind = kind, .key = sl_str_c(key)};
-    n->place = (struct sl_place){pool_used, 5};
+    *n = (struct sl_yaml_node){.kind = kind, .key = sl_str_c(key)};
+    n->place = (struct sl_source_pos){pool_used, 5};
     return n;
 }
 
-static struct sl_node *plain(const char *key, const char *text)
+static struct sl_yaml_node *plain(const char *key, const char *text)
 {
-    struct sl_node *n = node(SL_NODE_SCALAR, key);
+    struct sl_yaml_node *n = node(SL_NODE_SCALAR, key);
 
     n->text = sl_str_c(text);
     return n;
 }
 
-static struct sl_node *quoted(const char *key, const char *text)
+static struct sl_yaml_node *quoted(const char *key, const char *text)
 {
-    struct sl_node *n = plain(key, text);
+    struct sl_yaml_node *n = plain(key, text);
 
     n->quoted = true;
     return n;
 }
 
-static struct sl_node *with(struct sl_node *parent, struct sl_node *child)
+static struct sl_yaml_node *with(struct sl_yaml_node *parent,
+                                 struct sl_yaml_node *child)
 {
-    struct sl_node **at = &parent->child;
+    struct sl_yaml_node **at = &parent->child;
 
     while (*at)
         at = &(*at)->next;
@@ -173,17 +175,17 @@ static struct sl_node *with(struct sl_node *parent, struct sl_node *child)
     return parent;
 }
 
-static int read_body(struct sl_node *root, struct sl_arena *arena,
-                     struct sl_text *ret, struct sl_report *report)
+static int read_body(struct sl_yaml_node *root, struct sl_arena *arena,
+                     struct sl_template *ret, struct sl_report *report)
 {
     sl_report_init(report, "policy.yaml", SL_STR(""), &sl_alloc_libc);
-    return sl_text_read_body(root, arena, ret, report);
+    return sl_template_read_body(root, arena, ret, report);
 }
 
-static void check_body(struct sl_node *root, struct sl_arena *arena,
+static void check_body(struct sl_yaml_node *root, struct sl_arena *arena,
                        const char *want)
 {
-    struct sl_text text = {.count = 77};
+    struct sl_template text = {.count = 77};
     struct sl_report report;
 
     CHECK_EQ(read_body(root, arena, &text, &report), 0);
@@ -239,7 +241,7 @@ static void scalars(struct sl_arena *arena)
 
 static void trees(struct sl_arena *arena)
 {
-    struct sl_node *inner;
+    struct sl_yaml_node *inner;
 
     CASE("a map");
     check_body(
@@ -268,8 +270,8 @@ static void trees(struct sl_arena *arena)
 
 static void refused_bodies(struct sl_arena *arena)
 {
-    struct sl_text text = {.count = 77};
-    struct sl_node *root = node(SL_NODE_MAP, NULL);
+    struct sl_template text = {.count = 77};
+    struct sl_yaml_node *root = node(SL_NODE_MAP, NULL);
     struct sl_report report;
 
     CASE("every problem of a body is put down, at its place");
@@ -313,17 +315,17 @@ static void no_memory(void)
     for (unsigned nth = 1; !done && nth < 100; nth++) {
         struct fail f = {.nth = nth};
         struct sl_alloc alloc = fail_alloc(&f);
-        struct sl_text text = {.count = 77}, body = {.count = 77};
-        struct sl_node *root = with(node(SL_NODE_MAP, NULL),
-                                    quoted("a", "{limit} and {remaining}"));
+        struct sl_template text = {.count = 77}, body = {.count = 77};
+        struct sl_yaml_node *root = with(
+            node(SL_NODE_MAP, NULL), quoted("a", "{limit} and {remaining}"));
         struct sl_report report;
         struct sl_arena arena;
         int err, body_err;
 
         sl_arena_init(&arena, ARENA, &alloc);
         sl_report_init(&report, "policy.yaml", SL_STR(""), &alloc);
-        err = sl_text_read(SL_STR("a {limit} b"), &arena, &text, NULL);
-        body_err = sl_text_read_body(root, &arena, &body, &report);
+        err = sl_template_read(SL_STR("a {limit} b"), &arena, &text, NULL);
+        body_err = sl_template_read_body(root, &arena, &body, &report);
         CHECK(err == 0 || (err == SLUICE_ENOMEM && text.count == 77));
         CHECK(body_err == 0 || (body_err == SLUICE_ENOMEM && body.count == 77));
         done = !err && !body_err;

@@ -355,25 +355,25 @@ static void test_places(void)
         {"a list in lines at its first dash", "e",        9, 3, 8, 1},
     };
     struct reading *r = malloc(sizeof(*r));
-    struct sl_node *node;
+    struct sl_yaml_node *node;
 
     read_it(r, (struct sl_str){text, sizeof(text) - 1}, false);
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         CASE(rows[i].why);
-        node = sl_node_get(r->root, rows[i].key);
+        node = sl_yaml_node_get(r->root, rows[i].key);
         CHECK_EQ(node->place.line, rows[i].line);
         CHECK_EQ(node->place.column, rows[i].column);
         CHECK_EQ(node->key_place.line, rows[i].key_line);
         CHECK_EQ(node->key_place.column, rows[i].key_column);
     }
     CASE("a map in a list begins at its first key");
-    node = sl_node_get(r->root, "d")->child;
+    node = sl_yaml_node_get(r->root, "d")->child;
     CHECK_EQ(node->place.column, 5);
     CHECK_STR(node->child->key.at, "x");
     CASE("what is not there is NULL");
-    CHECK(!sl_node_get(r->root, "z"));
-    CHECK(!sl_node_get(NULL, "a"));
-    CHECK(!sl_node_get(node->child, "a"));
+    CHECK(!sl_yaml_node_get(r->root, "z"));
+    CHECK(!sl_yaml_node_get(NULL, "a"));
+    CHECK(!sl_yaml_node_get(node->child, "a"));
     read_done(r);
     free(r);
 }

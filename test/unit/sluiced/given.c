@@ -2,7 +2,7 @@
 #include "check.h"
 #include "sluiced/settings/settings.h"
 
-static struct sl_given given;
+static struct sl_setting_source given;
 static struct sl_diag why;
 
 static int give(const char *const *argv, const char *const *environment)
@@ -25,7 +25,7 @@ static void check_flags(void)
 {
     CASE("nothing serves the demo");
     CHECK_EQ(GIVE(), 0);
-    CHECK_EQ(given.wish, SL_WISH_SERVE);
+    CHECK_EQ(given.wish, SL_ARGS_SERVE);
     for (size_t i = 0; i < SL_SETTINGS; i++)
         CHECK(!given.flags[i] && !given.variables[i]);
 
@@ -53,13 +53,13 @@ static void check_flags(void)
 
     CASE("wishes");
     CHECK_EQ(GIVE("--check", "-c", "x"), 0);
-    CHECK_EQ(given.wish, SL_WISH_CHECK);
+    CHECK_EQ(given.wish, SL_ARGS_CHECK);
     CHECK_EQ(GIVE("--show-settings"), 0);
-    CHECK_EQ(given.wish, SL_WISH_SHOW);
+    CHECK_EQ(given.wish, SL_ARGS_SHOW);
     CHECK_EQ(GIVE("-h"), 0);
-    CHECK_EQ(given.wish, SL_WISH_HELP);
+    CHECK_EQ(given.wish, SL_ARGS_HELP);
     CHECK_EQ(GIVE("-V"), 0);
-    CHECK_EQ(given.wish, SL_WISH_VERSION);
+    CHECK_EQ(given.wish, SL_ARGS_VERSION);
 }
 
 /* In a macro, so that the columns are not drawn apart. */

@@ -178,12 +178,12 @@ static void test_local(void)
     CHECK_STR(sl_jwks_file(t.jwks) + strlen(t.folder), "/./keys.json");
     CASE("a file that is broken leaves everything as it is");
     put_file(t.keys, "{\"keys\":[{\"kty\":");
-    version = sl_keys_version(sl_jwks_keys(t.jwks));
+    version = sl_jwks_current_version(sl_jwks_keys(t.jwks));
     CHECK_EQ(use("jwks: \"file:keys.json\"", false, &diag), SLUICE_ECONF);
     CHECK(strstr(diag.sentence, "identity.jwt.jwks: ") != NULL);
     sl_jwks_read_again(t.jwks);
     CHECK(was_refused() && has_key());
-    CHECK_EQ(sl_keys_version(sl_jwks_keys(t.jwks)), version);
+    CHECK_EQ(sl_jwks_current_version(sl_jwks_keys(t.jwks)), version);
     CASE("and one that is not there");
     unlink(t.keys);
     CHECK_EQ(use("jwks: \"file:keys.json\"", false, &diag), SLUICE_ECONF);
@@ -217,10 +217,10 @@ static void test_remote(void)
 
     CASE("the same keys are not put in force again");
     {
-        uint64_t version = sl_keys_version(sl_jwks_keys(t.jwks));
+        uint64_t version = sl_jwks_current_version(sl_jwks_keys(t.jwks));
 
         CHECK(until(read_twice)); /* its life is two cool-downs at least */
-        CHECK_EQ(sl_keys_version(sl_jwks_keys(t.jwks)), version);
+        CHECK_EQ(sl_jwks_current_version(sl_jwks_keys(t.jwks)), version);
     }
 
     CASE("other rules: the same keys at once");
@@ -246,17 +246,17 @@ static void test_wishes(void)
     open_jwks(100, &sl_alloc_libc);
     CHECK_EQ(use_url(3), 0); /* its life is a day */
     CHECK(until(has_key));
-    began = sl_loop_steady(t.loop);
+    began = sl_loop_mono(t.loop);
     before = atomic_load(&t.server.asked);
     do {
         for (int i = 0; i < 1000; i++)
-            sl_keys_wish(sl_jwks_keys(t.jwks));
+            sl_jwks_current_request_refresh(sl_jwks_keys(t.jwks));
         t.turns = 0;
         t.wanted = has_none; /* which never comes */
         t.turns = 998;
         sl_timer_start(t.timer, 0);
         sl_loop_run(t.loop);
-    } while (sl_loop_steady(t.loop) < began + 350 * SL_MS);
+    } while (sl_loop_mono(t.loop) < began + 350 * SL_MS);
     before = atomic_load(&t.server.asked) - before;
     CHECK(before >= 1 && before <= 4);
     sl_jwks_close(t.jwks);
@@ -289,8 +289,8 @@ static void test_back_off(void)
     for (unsigned failures = 1; failures < 40; failures++) {
         for (int i = 0; i < 100; i++) {
             t.jwks->remote.failures = failures - 1;
-            now = sl_loop_steady(t.loop);
-            t.jwks->remote.fetch.result = SL_FETCH_STATUS;
+            now = sl_loop_mono(t.loop);
+            t.jwks->remote.fetch.result = SL_HTTP_FETCH_STATUS;
             t.jwks->remote.fetch.done(&t.jwks->remote.fetch);
             CHECK_EQ(t.jwks->remote.failures, failures);
             CHECK(t.jwks->remote.next_at - now >= most / 2);
@@ -317,7 +317,7 @@ static void test_lives(void)
         {"max-age=86401",    86400 * SL_S},
         {"max-age=nonsense", 600 * SL_S  },
     };
-    struct sl_fetch *fetch;
+    struct sl_http_fetch *fetch;
 
     CASE("how long keys are left alone");
     open_jwks(0, &sl_alloc_libc);
@@ -327,11 +327,11 @@ static void test_lives(void)
     fetch = &t.jwks->remote.fetch;
     for (size_t i = 0; i < SL_LEN(lives); i++)
         for (int k = 0; k < 50; k++) {
-            sl_ns in, now = sl_loop_steady(t.loop);
+            sl_ns in, now = sl_loop_mono(t.loop);
 
             snprintf(fetch->cache_control, sizeof(fetch->cache_control), "%s",
                      lives[i].field);
-            fetch->result = SL_FETCH_GOOD;
+            fetch->result = SL_HTTP_FETCH_GOOD;
             sl_buf_done(&fetch->body);
             CHECK_EQ(sl_buf_add(&fetch->body, SL_STR(SET)), 0);
             fetch->done(fetch);

@@ -8,7 +8,7 @@
 
 static struct sl_clock clocks[DAEMONS];
 static struct sl_loop *loops[DAEMONS];
-static struct sl_roll rolls[DAEMONS];
+static struct sl_node_count rolls[DAEMONS];
 static unsigned counted[DAEMONS];
 
 static void on_count(void *ctx, unsigned count)
@@ -20,7 +20,7 @@ static void on_count(void *ctx, unsigned count)
 static void ask(unsigned i)
 {
     rolls[i].part.cost = rolls[i].looks ? 0 : 1;
-    rolls[i].take.errand = SL_ERRAND_TAKE;
+    rolls[i].take.errand = SL_TAKE_OP_TAKE;
     rolls[i].take.now = sl_clock_now(&clocks[i]);
     sl_store_take(rolls[i].store, &rolls[i].take);
 }
@@ -37,11 +37,13 @@ static void open_all(struct sl_store *store, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         sl_clock_init_virtual(&clocks[i], 0);
         CHECK_EQ(sl_loop_open(&clocks[i], &loops[i], NULL), 0);
-        rolls[i] = (struct sl_roll){.on_count = on_count, .ctx = &counted[i]};
-        CHECK_EQ(sl_roll_begin(&rolls[i], store, loops[i], SL_STR("t")), 0);
+        rolls[i] =
+            (struct sl_node_count){.on_count = on_count, .ctx = &counted[i]};
+        CHECK_EQ(sl_node_count_begin(&rolls[i], store, loops[i], SL_STR("t")),
+                 0);
         rolls[i].take = (struct sl_take){.parts = &rolls[i].part,
                                          .count = 1,
-                                         .done = sl_roll_told,
+                                         .done = sl_node_count_told,
                                          .ctx = &rolls[i]};
     }
 }
@@ -63,34 +65,34 @@ int main(void)
         CHECK(rolls[i].looks);
     }
     CASE("at its end all see all");
-    go_to(SL_ROLL - SL_S / 2);
+    go_to(SL_NODE_COUNT - SL_S / 2);
     for (unsigned i = 0; i < DAEMONS; i++) {
         ask(i);
         CHECK_EQ(counted[i], DAEMONS);
         CHECK(!rolls[i].looks);
     }
     CASE("in the next window the count of the last one stays at first");
-    go_to(SL_ROLL + SL_S);
+    go_to(SL_NODE_COUNT + SL_S);
     ask(0);
     CHECK_EQ(counted[0], DAEMONS);
     CASE("one who is gone is counted no more when two windows are over");
     ask(1);
-    go_to(2 * SL_ROLL - SL_S / 2);
+    go_to(2 * SL_NODE_COUNT - SL_S / 2);
     ask(0);
     CHECK_EQ(counted[0], DAEMONS);
-    go_to(2 * SL_ROLL + SL_S);
+    go_to(2 * SL_NODE_COUNT + SL_S);
     ask(0);
     CHECK_EQ(counted[0], DAEMONS - 1);
     CASE("a failure changes nothing, and it signs again");
     rolls[0].take.err = SLUICE_ESTORE;
-    sl_roll_told(&rolls[0].take);
+    sl_node_count_told(&rolls[0].take);
     CHECK_EQ(counted[0], DAEMONS - 1);
     CHECK(!rolls[0].looks);
     CASE("what comes back after the end is nobody's business");
     for (unsigned i = 0; i < DAEMONS; i++) {
-        sl_roll_end(&rolls[i]);
+        sl_node_count_end(&rolls[i]);
         counted[i] = 77;
-        sl_roll_told(&rolls[i].take);
+        sl_node_count_told(&rolls[i].take);
         CHECK_EQ(counted[i], 77);
         sl_loop_close(loops[i]);
     }

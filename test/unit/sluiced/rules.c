@@ -13,7 +13,7 @@ struct flag {
 
 static int make(const struct flag *flags, size_t count, bool secret)
 {
-    struct sl_given given = {0};
+    struct sl_setting_source given = {0};
 
     for (size_t i = 0; i < count; i++)
         given.flags[flags[i].id] = flags[i].value;
@@ -66,7 +66,7 @@ static void check_version(void)
 static const char *differs(const char *was, const char *is)
 {
     static char text[512];
-    struct sl_given given = {.flags = {[SL_SET_store] = was}};
+    struct sl_setting_source given = {.flags = {[SL_SET_store] = was}};
     struct sl_settings old;
     struct sl_buf out;
 
@@ -223,17 +223,18 @@ static void check_together(void)
     CHECK(strstr(why.sentence, "no door is open") != NULL);
 }
 
-static struct sl_settings of(const struct sl_server *server)
+static struct sl_settings of(const struct sl_server_conf *server)
 {
-    struct sl_given given = {0};
+    struct sl_setting_source given = {0};
     struct sl_settings ret;
 
     CHECK_EQ(sl_settings_make(&ret, &given, server, "p.yaml", &why), 0);
     return ret;
 }
 
-static void check_diff(const struct sl_server *a, const struct sl_server *b,
-                       bool live, const char *want)
+static void check_diff(const struct sl_server_conf *a,
+                       const struct sl_server_conf *b, bool live,
+                       const char *want)
 {
     struct sl_settings old = of(a), new = of(b);
     struct sl_buf out;
@@ -249,7 +250,7 @@ static void check_diff(const struct sl_server *a, const struct sl_server *b,
 
 static void check_diffs(void)
 {
-    struct sl_server none = {0}, other = {0}, tls = {0}, tls2 = {0};
+    struct sl_server_conf none = {0}, other = {0}, tls = {0}, tls2 = {0};
 
     other.memory = 2 << 20;
     other.access_token = SL_STR("s3cret");

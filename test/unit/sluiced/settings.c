@@ -7,8 +7,8 @@
 #include "sluiced/settings/settings.h"
 
 static struct sl_settings s;
-static struct sl_given given;
-static struct sl_server server;
+static struct sl_setting_source given;
+static struct sl_server_conf server;
 static struct sl_diag why;
 
 static int make(const char *path)
@@ -20,8 +20,8 @@ static int make(const char *path)
 
 static void begin(void)
 {
-    given = (struct sl_given){0};
-    server = (struct sl_server){0};
+    given = (struct sl_setting_source){0};
+    server = (struct sl_server_conf){0};
 }
 
 static void check_order(void)
@@ -29,9 +29,9 @@ static void check_order(void)
     CASE("without anything: the presets, and no file");
     begin();
     CHECK_EQ(make(NULL), 0);
-    CHECK(s.open[SL_DOOR_HTTP] && s.open[SL_DOOR_ADMIN]);
-    CHECK_STR(s.at[SL_DOOR_HTTP].text, "127.0.0.1:8080");
-    CHECK_STR(s.at[SL_DOOR_ADMIN].text, "127.0.0.1:9090");
+    CHECK(s.open[SL_PROTOCOL_HTTP] && s.open[SL_PROTOCOL_ADMIN]);
+    CHECK_STR(s.at[SL_PROTOCOL_HTTP].text, "127.0.0.1:8080");
+    CHECK_STR(s.at[SL_PROTOCOL_ADMIN].text, "127.0.0.1:9090");
     CHECK(s.state == NULL);
     CHECK_EQ(s.memory, 64 << 20);
     CHECK_EQ(s.deadline, 20 * SL_MS);
@@ -69,20 +69,20 @@ static void check_doors(void)
     server.has_listen = true;
     server.admin = SL_STR("127.0.0.1:1");
     CHECK_EQ(make("p.yaml"), 0);
-    CHECK(!s.open[SL_DOOR_HTTP] && s.open[SL_DOOR_ADMIN]);
+    CHECK(!s.open[SL_PROTOCOL_HTTP] && s.open[SL_PROTOCOL_ADMIN]);
 
     CASE("doors that balancers stand before");
-    CHECK(!s.proxied[SL_DOOR_HTTP] && !s.proxied[SL_DOOR_ADMIN]);
+    CHECK(!s.proxied[SL_PROTOCOL_HTTP] && !s.proxied[SL_PROTOCOL_ADMIN]);
     server.proxy_protocol = SL_STR("http,resp");
     CHECK_EQ(make("p.yaml"), 0);
-    CHECK(s.proxied[SL_DOOR_HTTP] && s.proxied[SL_DOOR_RESP]);
-    CHECK(!s.proxied[SL_DOOR_GRPC] && !s.proxied[SL_DOOR_ADMIN]);
+    CHECK(s.proxied[SL_PROTOCOL_HTTP] && s.proxied[SL_PROTOCOL_RESP]);
+    CHECK(!s.proxied[SL_PROTOCOL_GRPC] && !s.proxied[SL_PROTOCOL_ADMIN]);
     given.variables[SL_SET_proxy_protocol] = "admin";
     CHECK_EQ(make("p.yaml"), 0);
-    CHECK(!s.proxied[SL_DOOR_HTTP] && s.proxied[SL_DOOR_ADMIN]);
+    CHECK(!s.proxied[SL_PROTOCOL_HTTP] && s.proxied[SL_PROTOCOL_ADMIN]);
     given.flags[SL_SET_proxy_protocol] = "none";
     CHECK_EQ(make("p.yaml"), 0);
-    CHECK(!s.proxied[SL_DOOR_ADMIN]);
+    CHECK(!s.proxied[SL_PROTOCOL_ADMIN]);
     given.flags[SL_SET_proxy_protocol] = "http,";
     CHECK_EQ(make("p.yaml"), SL_EXIT_USAGE);
     CHECK_STR(why.sentence, "--proxy-protocol: \"\" is no door; write some of "
@@ -96,10 +96,10 @@ static void check_doors(void)
     CASE("a flag opens and closes one door");
     given.flags[SL_SET_listen_http] = "127.0.0.1:2";
     CHECK_EQ(make("p.yaml"), 0);
-    CHECK(s.open[SL_DOOR_HTTP] && s.open[SL_DOOR_ADMIN]);
+    CHECK(s.open[SL_PROTOCOL_HTTP] && s.open[SL_PROTOCOL_ADMIN]);
     given.flags[SL_SET_listen_admin] = "off";
     CHECK_EQ(make("p.yaml"), 0);
-    CHECK(s.open[SL_DOOR_HTTP] && !s.open[SL_DOOR_ADMIN]);
+    CHECK(s.open[SL_PROTOCOL_HTTP] && !s.open[SL_PROTOCOL_ADMIN]);
 }
 
 static void check_paths(void)

@@ -20,19 +20,19 @@ static void check_noise(void)
 
     CASE("dotfiles, backups and swap files are noise");
     for (size_t i = 0; i < SL_LEN(noise); i++)
-        CHECK(sl_watch_is_noise(noise[i], "sluice.yaml") ||
+        CHECK(sl_file_watch_is_noise(noise[i], "sluice.yaml") ||
               !printf("# %s\n", noise[i]));
     CASE("the file itself and the link of a ConfigMap are not");
     for (size_t i = 0; i < SL_LEN(news); i++)
-        CHECK(!sl_watch_is_noise(news[i], "sluice.yaml"));
-    CHECK(!sl_watch_is_noise(".hidden.yaml", ".hidden.yaml"));
+        CHECK(!sl_file_watch_is_noise(news[i], "sluice.yaml"));
+    CHECK(!sl_file_watch_is_noise(".hidden.yaml", ".hidden.yaml"));
 }
 
 /* ---- with a loop ---- */
 
 static struct {
     struct sl_loop *loop;
-    struct sl_watch *watch;
+    struct sl_file_watch *watch;
     struct sl_timer *timer;
     unsigned calls, changed;
     char folder[64], path[96], other[96], link[96], now[96], next[96];
@@ -63,7 +63,7 @@ static void on_change_again(void *ctx, unsigned changed)
 
     if (t.calls == 0) {
         put(t.path, "written while it was read");
-        CHECK_EQ(sl_watch_others(t.watch, paths, 3), 0);
+        CHECK_EQ(sl_file_watch_others(t.watch, paths, 3), 0);
     }
     t.changed |= changed;
     if (++t.calls == 2)
@@ -91,13 +91,14 @@ static void begin(const char *first, const char *second)
     const char *paths[] = {first, second, NULL};
     struct sl_diag why = {0};
 
-    CHECK_EQ(sl_watch_open(t.loop, paths, 3, on_change, NULL, &t.watch, &why),
-             0);
+    CHECK_EQ(
+        sl_file_watch_open(t.loop, paths, 3, on_change, NULL, &t.watch, &why),
+        0);
 }
 
 static void end(void)
 {
-    sl_watch_close(t.watch);
+    sl_file_watch_close(t.watch);
     t.watch = NULL;
 }
 
@@ -149,9 +150,9 @@ static void check_others(void)
 
     put(t.path, "a");
     put(t.other, "b");
-    CHECK_EQ(
-        sl_watch_open(t.loop, first, 3, on_change_again, NULL, &t.watch, &why),
-        0);
+    CHECK_EQ(sl_file_watch_open(t.loop, first, 3, on_change_again, NULL,
+                                &t.watch, &why),
+             0);
     CASE("what is written while it is read is told again, once");
     put(t.path, "aa");
     turn(3 * SL_S);
@@ -161,15 +162,15 @@ static void check_others(void)
 
     CASE("another file is told once, what is known is not");
     begin(t.path, NULL);
-    CHECK_EQ(sl_watch_others(t.watch, both, 3), 0);
+    CHECK_EQ(sl_file_watch_others(t.watch, both, 3), 0);
     turn(3 * SL_S);
     CHECK_EQ(t.changed, 2);
-    CHECK_EQ(sl_watch_others(t.watch, both, 3), 0);
+    CHECK_EQ(sl_file_watch_others(t.watch, both, 3), 0);
     turn(600 * SL_MS);
     CHECK_EQ(t.calls, 0);
 
     CASE("a file that is not watched any more is not told");
-    CHECK_EQ(sl_watch_others(t.watch, first, 3), 0);
+    CHECK_EQ(sl_file_watch_others(t.watch, first, 3), 0);
     put(t.other, "bbb");
     turn(600 * SL_MS);
     CHECK_EQ(t.calls, 0);

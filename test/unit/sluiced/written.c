@@ -7,7 +7,7 @@
 #include "check.h"
 #include "sluiced/demo.h"
 
-static struct sl_written written;
+static struct sl_policy_source written;
 static struct sl_report report;
 static struct sl_diag why;
 
@@ -16,14 +16,14 @@ static int read_it(const char *path, const char *posted)
     struct sl_str text = sl_str_c(posted);
 
     why = (struct sl_diag){0};
-    return sl_written_read(&written, path, posted ? &text : NULL, &report,
-                           &why);
+    return sl_policy_source_read(&written, path, posted ? &text : NULL, &report,
+                                 &why);
 }
 
 static void done(void)
 {
     sl_report_done(&report);
-    sl_written_done(&written);
+    sl_policy_source_done(&written);
 }
 
 static void put(const char *path, const char *text)
@@ -91,7 +91,7 @@ static void check_files(const char *folder)
 
     CASE("what is shown has no secret");
     sl_buf_init(&out, 4096, &sl_alloc_libc);
-    CHECK_EQ(sl_written_print(&written, &out), 0);
+    CHECK_EQ(sl_policy_source_print(&written, &out), 0);
     CHECK_EQ(sl_buf_add(&out, (struct sl_str){"", 1}), 0);
     CHECK(strstr(out.bytes, "s3cret") == NULL);
     CHECK(strstr(out.bytes, "abc") == NULL);

@@ -18,7 +18,7 @@ static void test_row(void)
     bool tries;
 
     CASE("five failures in a row open it, four do not");
-    CHECK_EQ(sl_dice_make(&b.dice), 0);
+    CHECK_EQ(sl_jitter_init(&b.dice), 0);
     CHECK(!note_many(&b, false, 4, SL_S));
     CHECK(!note_many(&b, true, 1, SL_S));
     CHECK(!note_many(&b, false, 4, 3 * SL_S));
@@ -51,7 +51,7 @@ static void test_share(void)
     bool opened = false;
 
     CASE("half of many open it, though none follow each other");
-    CHECK_EQ(sl_dice_make(&b.dice), 0);
+    CHECK_EQ(sl_jitter_init(&b.dice), 0);
     for (unsigned i = 0; i < 18; i++)
         opened |= sl_breaker_note(&b, i % 2, false, SL_S);
     CHECK(!opened);
@@ -77,13 +77,13 @@ static void test_share(void)
 
 static void test_dice(void)
 {
-    struct sl_dice dice;
+    struct sl_jitter dice;
     sl_ns least = SL_S, most = 0;
 
     CASE("chance lies between a half and the whole, and is spread");
-    CHECK_EQ(sl_dice_make(&dice), 0);
+    CHECK_EQ(sl_jitter_init(&dice), 0);
     for (unsigned i = 0; i < 1000; i++) {
-        sl_ns span = sl_dice_jitter(&dice, SL_S);
+        sl_ns span = sl_jitter_span(&dice, SL_S);
 
         CHECK(span >= SL_S / 2 && span <= SL_S);
         least = span < least ? span : least;

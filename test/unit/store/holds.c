@@ -18,9 +18,10 @@ static void on_held(struct sl_hold_call *call)
     ((struct called *)call)->done++;
 }
 
-static void call(struct world *w, struct called *c, enum sl_hold_errand errand)
+static void call(struct world *w, struct called *c, enum sl_hold_action errand)
 {
-    static const struct sl_stored limits[] = {{.name = "b"}, {.name = "a"}};
+    static const struct sl_limit_binding limits[] = {{.name = "b"},
+                                                     {.name = "a"}};
 
     *c = (struct called){
         .call = {.errand = errand,
@@ -122,10 +123,10 @@ static void test_call_words(struct world *w)
 
 static void ask_held(struct world *w, struct asked *a)
 {
-    static const struct sl_stored stored = {.name = "a"};
+    static const struct sl_limit_binding stored = {.name = "a"};
 
     *a = (struct asked){
-        .take = {.errand = SL_ERRAND_TAKE,
+        .take = {.errand = SL_TAKE_OP_TAKE,
                  .parts = &a->part,
                  .count = 1,
                  .now = 20000 * SL_DAY,
@@ -134,7 +135,7 @@ static void ask_held(struct world *w, struct asked *a)
                  .hold_for = SL_S,
                  .done = on_done}
     };
-    a->part = (struct sl_take_part){
+    a->part = (struct sl_store_part){
         .of = &stored, .limit = &w->limit, .name = SL_STR("key"), .cost = 1};
     sl_store_take(w->store, &a->take);
 }

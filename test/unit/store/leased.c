@@ -10,13 +10,13 @@
 
 /* Books of one counter, for one node. */
 struct books {
-    struct sl_lender lender; /* first */
+    struct sl_quota_lessor lender; /* first */
     uint64_t used, leased, spent, asked, given;
     bool away, nameless;
     unsigned looks;
 };
 
-static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
+static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
 {
     struct books *b = (struct books *)lender;
     uint64_t left =
@@ -29,7 +29,7 @@ static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
         b->given += ask->give;
     } else if (!b->away) {
         ask->terms =
-            (struct sl_lease_terms){.used = b->used, .spent = b->spent};
+            (struct sl_quota_lease_terms){.used = b->used, .spent = b->spent};
         if (ask->want > 0 && ask->least <= left)
             ask->terms.granted = ask->want < left        ? ask->want
                                  : left / 4 > ask->least ? left / 4
@@ -41,14 +41,15 @@ static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
     ask->done(ask);
 }
 
-static bool name(struct sl_lender *lender, const struct sl_take_part *part,
-                 struct sl_str *scope, struct sl_buf *id)
+static bool name(struct sl_quota_lessor *lender,
+                 const struct sl_store_part *part, struct sl_str *scope,
+                 struct sl_buf *id)
 {
     *scope = SL_STR("org");
     return !((struct books *)lender)->nameless && !sl_buf_add(id, part->key);
 }
 
-static bool look(struct sl_lender *lender, const struct sl_lease_ask *who,
+static bool look(struct sl_quota_lessor *lender, const struct sl_quota_ask *who,
                  uint64_t *ret)
 {
     (void)who;
@@ -64,8 +65,8 @@ struct world {
     struct sl_loop *loop;
     struct sl_store *store;
     struct sl_limit quota, bucket;
-    struct sl_stored stored[2];
-    struct sl_take_part parts[2];
+    struct sl_limit_binding stored[2];
+    struct sl_store_part parts[2];
     struct sl_take take;
     unsigned done;
 };
@@ -82,7 +83,7 @@ static void make_limit(enum sl_kind kind, const char *text,
 
 static bool open_world(struct world *w)
 {
-    struct sl_leased_options options = {
+    struct sl_quota_leases_options options = {
         .lender = &w->books.lender, .alloc = &w->alloc, .patience = SL_S};
     struct sl_store *memory = NULL;
 
@@ -97,13 +98,15 @@ static bool open_world(struct world *w)
         sl_loop_open(NULL, &w->loop, NULL))
         abort();
     options.store = memory;
-    if (sl_leased_open(&options, &w->store)) {
+    if (sl_quota_leases_open(&options, &w->store)) {
         sl_store_close(memory);
         sl_loop_close(w->loop);
         return false;
     }
-    w->stored[0] = (struct sl_stored){.name = "units", .strictest = w->quota};
-    w->stored[1] = (struct sl_stored){.name = "rate", .strictest = w->bucket};
+    w->stored[0] =
+        (struct sl_limit_binding){.name = "units", .strictest = w->quota};
+    w->stored[1] =
+        (struct sl_limit_binding){.name = "rate", .strictest = w->bucket};
     CHECK_EQ(sl_store_bind(w->store, w->stored, 2, NULL), 0);
     return true;
 }
@@ -121,22 +124,22 @@ static void on_done(struct sl_take *take)
 }
 
 /* One take of `cost` units, and of one token if `both`. */
-static bool act(struct world *w, enum sl_errand errand, uint64_t cost,
+static bool act(struct world *w, enum sl_take_op errand, uint64_t cost,
                 bool both)
 {
     unsigned done = w->done;
 
     memset(w->parts, 0, sizeof(w->parts));
-    w->parts[0] = (struct sl_take_part){.of = &w->stored[0],
-                                        .limit = &w->quota,
-                                        .key = SL_STR("acme"),
-                                        .cost = cost,
-                                        .when = DAY_0,
-                                        .whose = (const void *)w};
-    w->parts[1] = (struct sl_take_part){.of = &w->stored[1],
-                                        .limit = &w->bucket,
-                                        .key = SL_STR("ann"),
-                                        .cost = 1};
+    w->parts[0] = (struct sl_store_part){.of = &w->stored[0],
+                                         .limit = &w->quota,
+                                         .key = SL_STR("acme"),
+                                         .cost = cost,
+                                         .when = DAY_0,
+                                         .whose = (const void *)w};
+    w->parts[1] = (struct sl_store_part){.of = &w->stored[1],
+                                         .limit = &w->bucket,
+                                         .key = SL_STR("ann"),
+                                         .cost = 1};
     w->take = (struct sl_take){.errand = errand,
                                .parts = w->parts,
                                .count = both ? 2 : 1,
@@ -159,34 +162,34 @@ static void test_taking(struct world *w)
     uint64_t asked;
 
     CASE("a lease is asked for, and then used without asking");
-    CHECK(act(w, SL_ERRAND_TAKE, 2, false));
+    CHECK(act(w, SL_TAKE_OP_TAKE, 2, false));
     CHECK_EQ(w->books.asked, 1);
     CHECK_EQ(w->books.leased, 8);
     CHECK_EQ(shown(w), 98);
     CHECK_EQ(w->parts[0].answer.limit, 100);
     asked = w->books.asked;
-    CHECK(act(w, SL_ERRAND_TAKE, 2, false));
+    CHECK(act(w, SL_TAKE_OP_TAKE, 2, false));
     CHECK_EQ(w->books.asked, asked);
     CASE("a look takes nothing");
-    CHECK(act(w, SL_ERRAND_LOOK, 96, false));
-    CHECK(!act(w, SL_ERRAND_LOOK, 97, false));
+    CHECK(act(w, SL_TAKE_OP_PEEK, 96, false));
+    CHECK(!act(w, SL_TAKE_OP_PEEK, 97, false));
     CHECK_EQ(w->parts[0].answer.outcome, SL_DENY);
     CHECK_EQ(shown(w), 96);
     CASE("what another limit refuses is not taken");
     for (int i = 0; i < 5; i++)
-        CHECK(act(w, SL_ERRAND_TAKE, 1, true));
-    CHECK(!act(w, SL_ERRAND_TAKE, 1, true));
+        CHECK(act(w, SL_TAKE_OP_TAKE, 1, true));
+    CHECK(!act(w, SL_TAKE_OP_TAKE, 1, true));
     CHECK_EQ(w->parts[0].answer.outcome, SL_ALLOW);
     CHECK_EQ(shown(w), 91);
     CASE("a report counts at once, and is not in the cell");
     w->books.used += 10;
-    CHECK(act(w, SL_ERRAND_CHARGE, 10, false));
+    CHECK(act(w, SL_TAKE_OP_CHARGE, 10, false));
     CHECK_EQ(shown(w), 81);
-    CHECK(act(w, SL_ERRAND_GIVE_BACK, 4, false));
+    CHECK(act(w, SL_TAKE_OP_REFUND, 4, false));
     w->books.used -= 4;
     CHECK_EQ(shown(w), 85);
     CASE("what the limit can never hold is told so");
-    CHECK(!act(w, SL_ERRAND_TAKE, 101, false));
+    CHECK(!act(w, SL_TAKE_OP_TAKE, 101, false));
     CHECK_EQ(w->parts[0].answer.outcome, SL_NEVER);
 }
 
@@ -196,8 +199,8 @@ static void test_carried(struct world *w)
 
     CASE("a limit to which others carry is not leased, by any take");
     w->stored[0].carried = true;
-    CHECK(act(w, SL_ERRAND_TAKE, 0, false));
-    CHECK(!act(w, SL_ERRAND_TAKE, 100, false)); /* what the cell has */
+    CHECK(act(w, SL_TAKE_OP_TAKE, 0, false));
+    CHECK(!act(w, SL_TAKE_OP_TAKE, 100, false)); /* what the cell has */
     CHECK_EQ(w->books.asked, asked);
     w->stored[0].carried = false;
 }
@@ -208,7 +211,7 @@ static void test_end(struct world *w)
     uint64_t asked;
 
     CASE("all of it is given out");
-    while (passed < 200 && act(w, SL_ERRAND_TAKE, 1, false))
+    while (passed < 200 && act(w, SL_TAKE_OP_TAKE, 1, false))
         passed++;
     CHECK_EQ(passed, 85);
     CHECK_EQ(w->parts[0].answer.outcome, SL_DENY);
@@ -216,54 +219,54 @@ static void test_end(struct world *w)
     CHECK_EQ(shown(w), 0);
     CASE("and then the books are left in peace for a moment");
     asked = w->books.asked;
-    CHECK(!act(w, SL_ERRAND_TAKE, 1, false));
+    CHECK(!act(w, SL_TAKE_OP_TAKE, 1, false));
     CHECK_EQ(w->books.asked, asked);
     CASE("a reset begins anew, when the books have heard of it");
     w->books.used += w->books.leased;
     w->books.spent += w->books.leased;
     w->books.leased = 0;
-    CHECK(act(w, SL_ERRAND_RESET, 0, false));
+    CHECK(act(w, SL_TAKE_OP_RESET, 0, false));
     w->books.used = 0;
-    CHECK(act(w, SL_ERRAND_TAKE, 1, false));
+    CHECK(act(w, SL_TAKE_OP_TAKE, 1, false));
     CHECK_EQ(shown(w), 99);
 }
 
 static void test_outage(struct world *w)
 {
-    struct sl_leased_counts counts;
+    struct sl_quota_leases_counts counts;
     uint64_t asked;
 
     CASE("while the books are away what is leased passes, and no more");
     w->books.away = true;
-    CHECK(act(w, SL_ERRAND_TAKE, 1, false));
-    CHECK(!act(w, SL_ERRAND_TAKE, 50, false));
+    CHECK(act(w, SL_TAKE_OP_TAKE, 1, false));
+    CHECK(!act(w, SL_TAKE_OP_TAKE, 50, false));
     CHECK_EQ(w->take.err, SLUICE_ESTORE);
-    CHECK(act(w, SL_ERRAND_LOOK, 50, false));
+    CHECK(act(w, SL_TAKE_OP_PEEK, 50, false));
     CASE("meanwhile nothing is given back, and one question in a second asks");
     asked = w->books.asked;
     for (int i = 0; i < 3; i++)
-        sl_leased_beat(w->store, w->loop, DAY_0);
+        sl_quota_leases_heartbeat(w->store, w->loop, DAY_0);
     CHECK_EQ(w->books.asked, asked + 3);
     CHECK_EQ(w->books.given, 0);
-    CHECK(act(w, SL_ERRAND_TAKE, 1, false));
+    CHECK(act(w, SL_TAKE_OP_TAKE, 1, false));
     CASE("what can't be given back is kept");
-    sl_leased_drain(w->store, w->loop, DAY_0);
+    sl_quota_leases_drain(w->store, w->loop, DAY_0);
     CHECK_EQ(w->books.given, 0);
-    sl_leased_count(w->store, &counts);
+    sl_quota_leases_count(w->store, &counts);
     CHECK_EQ(counts.keys, 1);
     CHECK_EQ(counts.unspent, w->books.leased - 3);
     w->books.away = false;
-    sl_leased_beat(w->store, w->loop, DAY_0);
+    sl_quota_leases_heartbeat(w->store, w->loop, DAY_0);
     CASE("and given back later");
-    sl_leased_drain(w->store, w->loop, DAY_0);
+    sl_quota_leases_drain(w->store, w->loop, DAY_0);
     CHECK_EQ(w->books.given, counts.unspent);
-    sl_leased_beat(w->store, w->loop, DAY_0);
-    sl_leased_beat(w->store, w->loop, DAY_0);
-    sl_leased_count(w->store, &counts);
+    sl_quota_leases_heartbeat(w->store, w->loop, DAY_0);
+    sl_quota_leases_heartbeat(w->store, w->loop, DAY_0);
+    sl_quota_leases_count(w->store, &counts);
     CHECK_EQ(counts.keys, 0);
     CASE("who has no name can't lease");
     w->books.nameless = true;
-    CHECK(!act(w, SL_ERRAND_TAKE, 1, false));
+    CHECK(!act(w, SL_TAKE_OP_TAKE, 1, false));
     CHECK_EQ(w->take.err, SLUICE_ESTORE);
 }
 
@@ -275,7 +278,7 @@ static void on_held(struct sl_hold_call *call)
 /* Hold one unit for an hour. */
 static void hold_one(struct world *w)
 {
-    act(w, SL_ERRAND_TAKE, 1, false); /* so that its parts are there */
+    act(w, SL_TAKE_OP_TAKE, 1, false); /* so that its parts are there */
     w->take.hold.w[0]++;
     w->take.hold_for = SL_HOUR;
     sl_store_take(w->store, &w->take);
@@ -284,9 +287,9 @@ static void hold_one(struct world *w)
 
 static uint64_t keys_of(struct world *w)
 {
-    struct sl_leased_counts counts;
+    struct sl_quota_leases_counts counts;
 
-    sl_leased_count(w->store, &counts);
+    sl_quota_leases_count(w->store, &counts);
     return counts.keys;
 }
 
@@ -301,24 +304,24 @@ static void test_holds(struct world *w)
     w->books = (struct books){.lender = w->books.lender};
     hold_one(w);
     for (int i = 0; i < 5; i++)
-        sl_leased_beat(w->store, w->loop, DAY_0 + SL_S);
+        sl_quota_leases_heartbeat(w->store, w->loop, DAY_0 + SL_S);
     CHECK_EQ(w->books.looks, 0);
     CHECK_EQ(keys_of(w), 1);
     call.id = w->take.hold;
     call.place = w->take.place;
     sl_store_hold(w->store, &call);
     for (int i = 0; i < 5; i++)
-        sl_leased_beat(w->store, w->loop, DAY_0 + SL_S);
+        sl_quota_leases_heartbeat(w->store, w->loop, DAY_0 + SL_S);
     CHECK_EQ(w->books.looks, 1);
     CASE("an hour later none is left, unless it was extended");
     call.errand = SL_HOLD_EXTEND;
     call.hold_for = 2 * SL_HOUR;
     sl_store_hold(w->store, &call);
-    sl_leased_beat(w->store, w->loop, DAY_0 + SL_HOUR);
-    sl_leased_beat(w->store, w->loop, DAY_0 + SL_HOUR);
+    sl_quota_leases_heartbeat(w->store, w->loop, DAY_0 + SL_HOUR);
+    sl_quota_leases_heartbeat(w->store, w->loop, DAY_0 + SL_HOUR);
     CHECK_EQ(keys_of(w), 1);
-    sl_leased_beat(w->store, w->loop, DAY_0 + 2 * SL_HOUR);
-    sl_leased_beat(w->store, w->loop, DAY_0 + 2 * SL_HOUR);
+    sl_quota_leases_heartbeat(w->store, w->loop, DAY_0 + 2 * SL_HOUR);
+    sl_quota_leases_heartbeat(w->store, w->loop, DAY_0 + 2 * SL_HOUR);
     CHECK_EQ(w->books.looks, 2);
     CHECK_EQ(keys_of(w), 0);
 }
@@ -336,10 +339,10 @@ static void test_memory(void)
         if (!open_world(&w))
             continue;
         for (int i = 0; i < 12; i++)
-            taken += act(&w, SL_ERRAND_TAKE, 3, false) ? 3 : 0;
-        sl_leased_beat(w.store, w.loop, DAY_0);
-        sl_leased_drain(w.store, w.loop, DAY_0);
-        sl_leased_drain(w.store, w.loop, DAY_0);
+            taken += act(&w, SL_TAKE_OP_TAKE, 3, false) ? 3 : 0;
+        sl_quota_leases_heartbeat(w.store, w.loop, DAY_0);
+        sl_quota_leases_drain(w.store, w.loop, DAY_0);
+        sl_quota_leases_drain(w.store, w.loop, DAY_0);
         CHECK_EQ(w.books.leased, taken);
         calls = w.f.calls;
         close_world(&w);

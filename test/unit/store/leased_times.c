@@ -11,25 +11,25 @@
 
 /* Books of one counter. */
 struct world {
-    struct sl_lender lender; /* first */
+    struct sl_quota_lessor lender; /* first */
     uint64_t used, leased, asked;
     bool slow; /* they answer when they are told to */
-    struct sl_lease_ask *pending[8];
+    struct sl_quota_ask *pending[8];
     unsigned count;
     sl_ns steady; /* moves when it is told to */
     struct sl_clock clock;
     struct sl_loop *loop;
     struct sl_store *store;
     struct sl_limit quota;
-    struct sl_stored stored;
+    struct sl_limit_binding stored;
 };
 
-static void answer(struct world *w, struct sl_lease_ask *ask)
+static void answer(struct world *w, struct sl_quota_ask *ask)
 {
     uint64_t left = ask->cap - w->used - w->leased;
 
     w->leased -= ask->give;
-    ask->terms = (struct sl_lease_terms){.used = w->used};
+    ask->terms = (struct sl_quota_lease_terms){.used = w->used};
     if (ask->want > 0 && ask->least <= left)
         ask->terms.granted = ask->want < left ? ask->want : left;
     w->leased += ask->terms.granted;
@@ -39,7 +39,7 @@ static void answer(struct world *w, struct sl_lease_ask *ask)
     ask->done(ask);
 }
 
-static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
+static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
 {
     struct world *w = (struct world *)lender;
 
@@ -53,7 +53,7 @@ static void ask(struct sl_lender *lender, struct sl_lease_ask *ask)
 /* The books answer the question at `i`. */
 static void answer_at(struct world *w, unsigned i)
 {
-    struct sl_lease_ask *ask = w->pending[i];
+    struct sl_quota_ask *ask = w->pending[i];
 
     if (!CHECK(i < w->count))
         return;
@@ -63,8 +63,9 @@ static void answer_at(struct world *w, unsigned i)
     answer(w, ask);
 }
 
-static bool name(struct sl_lender *lender, const struct sl_take_part *part,
-                 struct sl_str *scope, struct sl_buf *id)
+static bool name(struct sl_quota_lessor *lender,
+                 const struct sl_store_part *part, struct sl_str *scope,
+                 struct sl_buf *id)
 {
     (void)lender;
     *scope = SL_STR("org");
@@ -83,10 +84,10 @@ static sl_ns read_wall(void *ctx)
 
 static void open_world(struct world *w)
 {
-    struct sl_leased_options options = {.lender = &w->lender,
-                                        .patience = SL_S,
-                                        .steady = read_steady,
-                                        .ctx = w};
+    struct sl_quota_leases_options options = {.lender = &w->lender,
+                                              .patience = SL_S,
+                                              .steady = read_steady,
+                                              .ctx = w};
     struct sl_rate rate;
 
     *w = (struct world){
@@ -100,9 +101,10 @@ static void open_world(struct world *w)
         sl_memory_open(&(struct sl_memory_options){.size = 1 << 20},
                        &options.store, NULL) ||
         sl_loop_open(&w->clock, &w->loop, NULL) ||
-        sl_leased_open(&options, &w->store))
+        sl_quota_leases_open(&options, &w->store))
         abort();
-    w->stored = (struct sl_stored){.name = "units", .strictest = w->quota};
+    w->stored =
+        (struct sl_limit_binding){.name = "units", .strictest = w->quota};
     CHECK_EQ(sl_store_bind(w->store, &w->stored, 1, NULL), 0);
 }
 
@@ -116,7 +118,7 @@ static void close_world(struct world *w)
 
 struct errand {
     struct sl_take take;
-    struct sl_take_part part;
+    struct sl_store_part part;
     bool done;
 };
 
@@ -128,13 +130,13 @@ static void on_done(struct sl_take *take)
 static void send(struct world *w, struct errand *e, uint64_t cost, sl_ns now)
 {
     *e = (struct errand){.done = false};
-    e->part = (struct sl_take_part){.of = &w->stored,
-                                    .limit = &w->quota,
-                                    .key = SL_STR("acme"),
-                                    .cost = cost,
-                                    .when = now,
-                                    .whose = (const void *)w};
-    e->take = (struct sl_take){.errand = SL_ERRAND_TAKE,
+    e->part = (struct sl_store_part){.of = &w->stored,
+                                     .limit = &w->quota,
+                                     .key = SL_STR("acme"),
+                                     .cost = cost,
+                                     .when = now,
+                                     .whose = (const void *)w};
+    e->take = (struct sl_take){.errand = SL_TAKE_OP_TAKE,
                                .parts = &e->part,
                                .count = 1,
                                .now = now,
@@ -165,7 +167,7 @@ static void stop_within(void *ctx)
     CHECK(is_allowed(&e));
     CHECK_EQ(w->asked, asked);
     CASE("after a stop in the middle of a turn the books are asked first");
-    w->steady += 2 * SL_LEASE_ALIVE;
+    w->steady += 2 * SL_QUOTA_LEASE_ALIVE;
     w->used = 100; /* it was released, and others have taken all */
     w->leased = 0;
     send(w, &e, 1, DAY_0);
@@ -260,17 +262,17 @@ static void test_next_day(void)
     CHECK(late.done);
     CHECK_EQ(w.count, 0);
     w.slow = false;
-    sl_leased_drain(w.store, w.loop, DAY_0 + SL_DAY);
+    sl_quota_leases_drain(w.store, w.loop, DAY_0 + SL_DAY);
     close_world(&w);
 }
 
 static void test_machine(void)
 {
-    sl_ns before = sl_clock_up();
+    sl_ns before = sl_clock_mono();
 
     CASE("the machine's own clock goes on");
     CHECK(before > 0);
-    CHECK(sl_clock_up() >= before);
+    CHECK(sl_clock_mono() >= before);
 }
 
 int main(void)

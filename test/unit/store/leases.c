@@ -9,14 +9,14 @@
 #define T0 (1000 * SL_S)
 
 struct world {
-    struct sl_leases *leases;
-    struct sl_forgets forgets;
+    struct sl_lease_cache *leases;
+    struct sl_denial_forgets forgets;
     struct sl_limit limit;
-    struct sl_stored stored;
-    struct sl_take_part parts[2];
+    struct sl_limit_binding stored;
+    struct sl_store_part parts[2];
     struct sl_take take;
     struct sl_lease_keys keys;
-    struct sl_lease_asks asks;
+    struct sl_lease_requests asks;
     struct sl_lease_counts counts;
 };
 
@@ -27,11 +27,11 @@ static void open_world(struct world *w, const char *rate_text, unsigned percent)
     memset(w, 0, sizeof(*w));
     CHECK_EQ(sl_parse_rate(sl_str_c(rate_text), &rate, NULL), 0);
     CHECK_EQ(sl_limit_init(&w->limit, SL_BUCKET, &rate, NULL, NULL), 0);
-    w->stored = (struct sl_stored){.name = "a", .lease = percent};
-    w->take = (struct sl_take){.errand = SL_ERRAND_TAKE, .parts = w->parts};
-    CHECK_EQ(
-        sl_leases_open(64, sl_script_keep, false, &sl_alloc_libc, &w->leases),
-        0);
+    w->stored = (struct sl_limit_binding){.name = "a", .lease = percent};
+    w->take = (struct sl_take){.errand = SL_TAKE_OP_TAKE, .parts = w->parts};
+    CHECK_EQ(sl_lease_cache_open(64, sl_script_keep, false, &sl_alloc_libc,
+                                 &w->leases),
+             0);
 }
 
 static void set_keys(struct world *w, const char *one, const char *two,
@@ -42,21 +42,21 @@ static void set_keys(struct world *w, const char *one, const char *two,
     w->take.count = 0;
     for (unsigned i = 0; i < 2 && names[i]; i++)
         w->parts[w->take.count++] =
-            (struct sl_take_part){.of = &w->stored,
-                                  .limit = &w->limit,
-                                  .name = sl_str_c(names[i]),
-                                  .cost = cost};
+            (struct sl_store_part){.of = &w->stored,
+                                   .limit = &w->limit,
+                                   .name = sl_str_c(names[i]),
+                                   .cost = cost};
     sl_lease_keys(&w->forgets, &w->take, &w->keys);
 }
 
 static void ask(struct world *w, sl_ns now)
 {
-    sl_leases_ask(w->leases, &w->keys, &w->take, 7, now, now, &w->asks);
+    sl_lease_cache_ask(w->leases, &w->keys, &w->take, 7, now, now, &w->asks);
 }
 
 static bool spend(struct world *w, sl_ns now)
 {
-    return sl_leases_spend(w->leases, &w->keys, &w->take, now);
+    return sl_lease_cache_spend(w->leases, &w->keys, &w->take, now);
 }
 
 /* The server's time is 5000 s when ours is `sent`. */
@@ -117,7 +117,7 @@ static void test_wanted(void)
         ask(&w, now);
         CHECK_EQ(w.asks.words[0].want, rows[i].want);
         CHECK_EQ(w.asks.count, rows[i].want > 0);
-        sl_leases_lost(w.leases, &w.asks, true, &w.counts);
+        sl_lease_cache_lost(w.leases, &w.asks, true, &w.counts);
     }
     CASE("at least one of a small limit");
     w.limit.capacity = 5;
@@ -125,7 +125,7 @@ static void test_wanted(void)
     ask(&w, T0);
     ask(&w, T0);
     CHECK_EQ(w.asks.words[0].want, 1);
-    sl_leases_close(w.leases);
+    sl_lease_cache_close(w.leases);
 }
 
 static void test_applies(void)
@@ -135,27 +135,27 @@ static void test_applies(void)
     open_world(&w, "50/s burst 100", 10);
     set_keys(&w, "a", "b", 1);
     CASE("a set is leased if all of its limits are");
-    CHECK(sl_leases_apply(&w.take));
+    CHECK(sl_lease_cache_apply(&w.take));
     w.parts[1].carried = true;
-    CHECK(!sl_leases_apply(&w.take));
+    CHECK(!sl_lease_cache_apply(&w.take));
     set_keys(&w, "a", "a", 1);
-    CHECK(!sl_leases_apply(&w.take)); /* one key twice */
+    CHECK(!sl_lease_cache_apply(&w.take)); /* one key twice */
     set_keys(&w, "a", "b", 1);
     w.take.hold.w[0] = 1;
-    CHECK(!sl_leases_apply(&w.take));
+    CHECK(!sl_lease_cache_apply(&w.take));
     w.take.hold.w[0] = 0;
-    w.take.errand = SL_ERRAND_LOOK;
-    CHECK(!sl_leases_apply(&w.take));
-    w.take.errand = SL_ERRAND_TAKE;
+    w.take.errand = SL_TAKE_OP_PEEK;
+    CHECK(!sl_lease_cache_apply(&w.take));
+    w.take.errand = SL_TAKE_OP_TAKE;
     w.limit.kind = SL_LEAKY;
-    CHECK(!sl_leases_apply(&w.take));
+    CHECK(!sl_lease_cache_apply(&w.take));
     w.limit.kind = SL_PERMITS;
-    CHECK(!sl_leases_apply(&w.take));
+    CHECK(!sl_lease_cache_apply(&w.take));
     w.limit.kind = SL_QUOTA;
-    CHECK(sl_leases_apply(&w.take));
+    CHECK(sl_lease_cache_apply(&w.take));
     w.stored.lease = 0;
-    CHECK(!sl_leases_apply(&w.take));
-    sl_leases_close(w.leases);
+    CHECK(!sl_lease_cache_apply(&w.take));
+    sl_lease_cache_close(w.leases);
 }
 
 /* ---- spending ---- */
@@ -194,17 +194,18 @@ static void test_spend(void)
     set_keys(&w, "k", NULL, 1);
     CHECK(!spend(&w, T0 + SL_MS));
     {
-        struct sl_lease_asks other;
+        struct sl_lease_requests other;
 
-        sl_leases_ask(w.leases, &w.keys, &w.take, 7, T0, T0 + SL_MS, &other);
+        sl_lease_cache_ask(w.leases, &w.keys, &w.take, 7, T0, T0 + SL_MS,
+                           &other);
         CHECK_EQ(other.count, 0);
     }
-    sl_leases_lost(w.leases, &w.asks, true, &w.counts);
+    sl_lease_cache_lost(w.leases, &w.asks, true, &w.counts);
 
     CASE("what was not sent has not ended");
     CHECK_EQ(w.counts.under, 0);
     CHECK(spend(&w, T0 + SL_MS));
-    sl_leases_close(w.leases);
+    sl_lease_cache_close(w.leases);
 }
 
 /* A lease that melts as its bucket refills: 50 in a second. */
@@ -212,14 +213,14 @@ static void melt(struct world *w, uint64_t has)
 {
     struct sl_lease_grant grant = {.has = has, .life = SL_S, .remaining = 90};
 
-    sl_leases_close(w->leases);
-    CHECK_EQ(
-        sl_leases_open(64, sl_script_keep, true, &sl_alloc_libc, &w->leases),
-        0);
+    sl_lease_cache_close(w->leases);
+    CHECK_EQ(sl_lease_cache_open(64, sl_script_keep, true, &sl_alloc_libc,
+                                 &w->leases),
+             0);
     set_keys(w, "k", NULL, 5);
     ask(w, T0);
     ask(w, T0);
-    CHECK(sl_leases_land(w->leases, &w->asks, 0, &grant, T0));
+    CHECK(sl_lease_cache_granted(w->leases, &w->asks, 0, &grant, T0));
 }
 
 static void test_melting(void)
@@ -248,9 +249,9 @@ static void test_melting(void)
         CHECK(!spend(&w, at));
         set_keys(&w, "k", NULL, rows[i].left);
         CHECK(spend(&w, at));
-        CHECK(sl_leases_end(w.leases, at, true, &end));
+        CHECK(sl_lease_cache_end(w.leases, at, true, &end));
         CHECK_EQ(end.asks.words[0].left, 0);
-        sl_leases_close(w.leases);
+        sl_lease_cache_close(w.leases);
     }
 }
 
@@ -266,17 +267,17 @@ static void test_melted(void)
     ask(&w, T0);
     ask(&w, T0 + 60 * SL_MS);
     CHECK_EQ(w.asks.words[0].want, 2 * (5 + 5 + 3));
-    sl_leases_lost(w.leases, &w.asks, true, &w.counts);
+    sl_lease_cache_lost(w.leases, &w.asks, true, &w.counts);
     CASE("what has melted does not go back; what came back has melted once");
     for (unsigned ms = 60; ms <= 80; ms += 20) {
-        CHECK(sl_leases_end(w.leases, T0 + ms * SL_MS, true, &end));
+        CHECK(sl_lease_cache_end(w.leases, T0 + ms * SL_MS, true, &end));
         CHECK_EQ(end.asks.words[0].left, 10 - ms / 20);
-        sl_leases_lost(w.leases, &end.asks, true, &w.counts);
+        sl_lease_cache_lost(w.leases, &end.asks, true, &w.counts);
     }
     CASE("nor what nobody can tell, after a step back");
-    CHECK(sl_leases_end(w.leases, T0 - 1, true, &end));
+    CHECK(sl_lease_cache_end(w.leases, T0 - 1, true, &end));
     CHECK_EQ(end.asks.words[0].left, 0);
-    sl_leases_close(w.leases);
+    sl_lease_cache_close(w.leases);
 }
 
 static void test_sets(void)
@@ -299,7 +300,7 @@ static void test_sets(void)
     w.limit.capacity++;
     set_keys(&w, "three", NULL, 1);
     CHECK(!spend(&w, T0));
-    sl_leases_close(w.leases);
+    sl_lease_cache_close(w.leases);
 }
 
 /* ---- landing ---- */
@@ -333,7 +334,7 @@ static void test_landing(void)
         set_keys(&w, "k", NULL, 1);
         CHECK_EQ(spend(&w, T0), rows[i].good);
         CHECK_EQ(w.counts.granted, rows[i].good ? (uint64_t)rows[i].has : 0);
-        sl_leases_close(w.leases);
+        sl_lease_cache_close(w.leases);
     }
 }
 
@@ -366,7 +367,7 @@ static void test_counts(void)
     lease(&w, "j", 6);
     set_keys(&w, "j", NULL, 7);
     ask(&w, T0);
-    sl_leases_lost(w.leases, &w.asks, false, &w.counts);
+    sl_lease_cache_lost(w.leases, &w.asks, false, &w.counts);
     CHECK_EQ(w.counts.under, 6);
     CHECK(!spend(&w, T0));
 
@@ -376,14 +377,14 @@ static void test_counts(void)
     ask(&w, T0);
     sl_script_land(w.leases, &w.asks, (int64_t[8]){1, 1}, 8, T0, &w.counts);
     CHECK_EQ(w.counts.under, 6);
-    sl_leases_close(w.leases);
+    sl_lease_cache_close(w.leases);
 }
 
 /* ---- going back ---- */
 
 static void test_end(void)
 {
-    struct sl_script_how how = {.own_now = true, .near = T0};
+    struct sl_script_options how = {.own_now = true, .near = T0};
     struct sl_lease_end end;
     struct sl_buf out;
     struct world w;
@@ -391,13 +392,13 @@ static void test_end(void)
     sl_buf_init(&out, 1 << 16, &sl_alloc_libc);
     open_world(&w, "50/s burst 100", 50);
     CASE("nothing is due where nothing is leased");
-    CHECK_EQ(sl_leases_due(w.leases), SL_NS_NONE);
+    CHECK_EQ(sl_lease_cache_due(w.leases), SL_NS_NONE);
     CHECK(!sl_script_end(w.leases, T0, true, &how, &end, &out));
     lease(&w, "k", 8);
     lease(&w, "empty", 8);
     CHECK(spend(&w, T0));
     CASE("a lease goes back before it is over");
-    CHECK_EQ(sl_leases_due(w.leases), T0 + 800 * SL_MS);
+    CHECK_EQ(sl_lease_cache_due(w.leases), T0 + 800 * SL_MS);
     CHECK(!sl_script_end(w.leases, T0 + 799 * SL_MS, false, &how, &end, &out));
     CHECK(sl_script_end(w.leases, T0 + 800 * SL_MS, false, &how, &end, &out));
     CHECK(out.len > 0 && memmem(out.bytes, out.len, "$1\r\nk\r\n", 7));
@@ -405,17 +406,17 @@ static void test_end(void)
     CHECK_EQ(end.slot, 7);
     set_keys(&w, "k", NULL, 1);
     CHECK(!spend(&w, T0));
-    sl_leases_lost(w.leases, &end.asks, false, &w.counts);
+    sl_lease_cache_lost(w.leases, &end.asks, false, &w.counts);
     CHECK_EQ(w.counts.under, 8);
 
     CASE("one that is spent goes quietly");
     sl_buf_clear(&out);
     CHECK(sl_script_end(w.leases, T0, true, &how, &end, &out));
     CHECK_EQ(out.len, 0);
-    sl_leases_lost(w.leases, &end.asks, false, &w.counts);
+    sl_lease_cache_lost(w.leases, &end.asks, false, &w.counts);
     CHECK_EQ(w.counts.under, 8);
-    CHECK_EQ(sl_leases_due(w.leases), SL_NS_NONE);
-    sl_leases_close(w.leases);
+    CHECK_EQ(sl_lease_cache_due(w.leases), SL_NS_NONE);
+    sl_lease_cache_close(w.leases);
     sl_buf_done(&out);
 }
 
@@ -443,7 +444,7 @@ static void test_full(void)
     set_keys(&w, "k499", NULL, 1);
     ask(&w, T0);
     CHECK_EQ(w.asks.count, 0);
-    sl_leases_close(w.leases);
+    sl_lease_cache_close(w.leases);
 
     open_world(&w, "50/s burst 100", 50);
     for (unsigned i = 0; i < 500; i++) {
@@ -452,9 +453,9 @@ static void test_full(void)
         ask(&w, T0 + 2 * i * SL_S);
         ask(&w, T0 + 2 * i * SL_S);
         CHECK_EQ(w.asks.count, 1);
-        sl_leases_lost(w.leases, &w.asks, false, &w.counts);
+        sl_lease_cache_lost(w.leases, &w.asks, false, &w.counts);
     }
-    sl_leases_close(w.leases);
+    sl_lease_cache_close(w.leases);
 }
 
 static void test_memory(void)
@@ -468,14 +469,15 @@ static void test_memory(void)
         struct world w;
 
         open_world(&w, "50/s burst 100", 50);
-        sl_leases_close(w.leases);
-        if (sl_leases_open(64, sl_script_keep, false, &alloc, &w.leases) == 0) {
+        sl_lease_cache_close(w.leases);
+        if (sl_lease_cache_open(64, sl_script_keep, false, &alloc, &w.leases) ==
+            0) {
             set_keys(&w, "k", NULL, 1);
             ask(&w, T0);
             ask(&w, T0);
             CHECK(w.asks.count == 1 || fail.calls >= n);
-            sl_leases_lost(w.leases, &w.asks, true, &w.counts);
-            sl_leases_close(w.leases);
+            sl_lease_cache_lost(w.leases, &w.asks, true, &w.counts);
+            sl_lease_cache_close(w.leases);
         }
         failed = fail.calls >= n;
         fail_check(&fail);

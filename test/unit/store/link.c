@@ -8,21 +8,21 @@
 
 struct
 try {
-    struct sl_flight flight; /* first */
+    struct sl_redis_wire_cmd flight; /* first */
     unsigned done;
-    enum sl_landing landing;
+    enum sl_redis_result landing;
     char reply[64];
 };
 
 struct world {
     struct fake fake;
-    struct sl_link *link;
+    struct sl_redis_conn *link;
     unsigned ups, downs;
     char why[256];
 };
 
-static void on_done(struct sl_flight *flight, enum sl_landing landing,
-                    struct sl_str reply)
+static void on_done(struct sl_redis_wire_cmd *flight,
+                    enum sl_redis_result landing, struct sl_str reply)
 {
     struct try *t = (struct try *)flight;
 
@@ -40,9 +40,9 @@ static void on_change(void *ctx, bool up, const char *why)
     snprintf(w->why, sizeof(w->why), "%s", why);
 }
 
-static struct sl_link_options options_of(struct world *w)
+static struct sl_redis_conn_options options_of(struct world *w)
 {
-    return (struct sl_link_options){
+    return (struct sl_redis_conn_options){
         .conns = w->fake.rig.conns,
         .loop = w->fake.rig.loop,
         .name = w->fake.path,
@@ -54,10 +54,11 @@ static struct sl_link_options options_of(struct world *w)
     };
 }
 
-static void open_with(struct world *w, const struct sl_link_options *options)
+static void open_with(struct world *w,
+                      const struct sl_redis_conn_options *options)
 {
     memset(&w->ups, 0, sizeof(*w) - offsetof(struct world, ups));
-    CHECK_EQ(sl_link_open(options, &w->link), 0);
+    CHECK_EQ(sl_redis_conn_open(options, &w->link), 0);
 }
 
 static void come_up(struct world *w)
@@ -70,7 +71,7 @@ static void come_up(struct world *w)
 
 static void close_link(struct world *w)
 {
-    sl_link_close(w->link);
+    sl_redis_conn_close(w->link);
     turn(&w->fake.rig);
     fake_hang_up(&w->fake);
 }
@@ -80,12 +81,12 @@ static void start(struct world *w, struct try *t)
     memset(t, 0, sizeof(*t));
     t->flight.command = SL_STR(COMMAND);
     t->flight.done = on_done;
-    sl_link_send(w->link, &t->flight);
+    sl_redis_conn_send(w->link, &t->flight);
 }
 
 static void test_greeting(struct world *w)
 {
-    struct sl_link_options o = options_of(w);
+    struct sl_redis_conn_options o = options_of(w);
     const char *command = NULL;
 
     CASE("it says who it is, chooses its database and asks for life");
@@ -102,9 +103,9 @@ static void test_greeting(struct world *w)
     CHECK_STR(command, "*1\r\n$4\r\nPING\r\n");
     fake_says(&w->fake, "+OK\r\n+OK\r\n");
     turn(&w->fake.rig);
-    CHECK(!sl_link_is_up(w->link));
+    CHECK(!sl_redis_conn_is_up(w->link));
     fake_says(&w->fake, "+PONG\r\n");
-    WAIT_FOR(&w->fake.rig, sl_link_is_up(w->link));
+    WAIT_FOR(&w->fake.rig, sl_redis_conn_is_up(w->link));
     CHECK_EQ(w->ups, 1);
     close_link(w);
 
@@ -113,22 +114,22 @@ static void test_greeting(struct world *w)
     open_with(w, &o);
     struct try t;
     start(w, &t);
-    CHECK_EQ(sl_link_count(w->link), 1);
+    CHECK_EQ(sl_redis_conn_count(w->link), 1);
     fake_wait_call(&w->fake);
     fake_wait(&w->fake);
     fake_says(&w->fake, "-NOAUTH \x1b[31m no\r\n");
     WAIT_FOR(&w->fake.rig, w->downs == 1);
     CHECK_STR(w->why, "it answers: NOAUTH ?[31m no");
     CHECK_EQ(t.done, 1);
-    CHECK_EQ(t.landing, SL_GROUNDED);
-    CHECK(!sl_link_takes(w->link));
-    CHECK(sl_link_calls_in(w->link) > 0);
+    CHECK_EQ(t.landing, SL_REDIS_NOT_SENT);
+    CHECK(!sl_redis_conn_is_accepting(w->link));
+    CHECK(sl_redis_conn_reconnect_in(w->link) > 0);
     close_link(w);
 }
 
 static void test_order(struct world *w)
 {
-    struct sl_link_options o = options_of(w);
+    struct sl_redis_conn_options o = options_of(w);
     struct try t[5];
 
     CASE("replies come in order, pushes between them are nobody's");
@@ -139,7 +140,7 @@ static void test_order(struct world *w)
     for (unsigned i = 2; i < 5; i++)
         start(w, &t[i]);
     CHECK_EQ(t[4].done, 1); /* one too many */
-    CHECK_EQ(t[4].landing, SL_GROUNDED);
+    CHECK_EQ(t[4].landing, SL_REDIS_NOT_SENT);
     for (unsigned i = 0; i < 4; i++)
         fake_wait(&w->fake);
     fake_says(&w->fake, ":0\r\n:1\r\n>1\r\n+push\r\n:2\r\n:");
@@ -149,13 +150,13 @@ static void test_order(struct world *w)
     CHECK_EQ(t[3].done, 0);
     fake_says(&w->fake, "3\r\n");
     WAIT_FOR(&w->fake.rig, t[3].done);
-    CHECK_EQ(sl_link_count(w->link), 0);
+    CHECK_EQ(sl_redis_conn_count(w->link), 0);
 
     CASE("ASKING goes before a command, and its reply is passed over");
     memset(&t[0], 0, sizeof(t[0]));
-    t[0].flight = (struct sl_flight){
+    t[0].flight = (struct sl_redis_wire_cmd){
         .command = SL_STR(COMMAND), .asking = true, .done = on_done};
-    sl_link_send(w->link, &t[0].flight);
+    sl_redis_conn_send(w->link, &t[0].flight);
     const char *command = NULL;
     command = fake_wait(&w->fake);
     CHECK_STR(command, "*1\r\n$6\r\nASKING\r\n");
@@ -170,7 +171,7 @@ static void test_order(struct world *w)
 /* The peer says `said` and hangs up. */
 static void test_cut(struct world *w, const char *said, size_t len)
 {
-    struct sl_link_options o = options_of(w);
+    struct sl_redis_conn_options o = options_of(w);
     bool whole = len == strlen(said);
     struct try t[2];
 
@@ -183,7 +184,7 @@ static void test_cut(struct world *w, const char *said, size_t len)
     fake_hang_up(&w->fake);
     WAIT_FOR(&w->fake.rig, w->downs == 1);
     CHECK_EQ(t[0].done, 1);
-    CHECK_EQ(t[0].landing, whole ? SL_LANDED : SL_UNCERTAIN);
+    CHECK_EQ(t[0].landing, whole ? SL_REDIS_REPLIED : SL_UNCERTAIN);
     CHECK_EQ(t[1].done, 1);
     CHECK_EQ(t[1].landing, SL_UNCERTAIN);
     come_up(w); /* it calls again by itself */
@@ -195,7 +196,7 @@ static void test_broken(struct world *w)
     static const char *const garbage[] = {"?\r\n",    "HTTP/1.1 400 No\r\n",
                                           ":12x\r\n", "$99999999999\r\n",
                                           "*-7\r\n",  "\0\0\0\r\n"};
-    struct sl_link_options o = options_of(w);
+    struct sl_redis_conn_options o = options_of(w);
     struct try t;
 
     for (unsigned i = 0; i < SL_LEN(garbage); i++) {
@@ -233,24 +234,24 @@ static void test_broken(struct world *w)
     open_with(w, &o);
     start(w, &t);
     CHECK_EQ(t.done, 1);
-    CHECK_EQ(t.landing, SL_GROUNDED);
+    CHECK_EQ(t.landing, SL_REDIS_NOT_SENT);
     CHECK_STR(w->why, "it can't be reached");
     close_link(w);
 }
 
 static void test_recall(struct world *w)
 {
-    struct sl_link_options o = options_of(w);
+    struct sl_redis_conn_options o = options_of(w);
     struct try t[3];
 
     CASE("what was not sent can be taken back");
     open_with(w, &o);
     for (unsigned i = 0; i < 3; i++)
         start(w, &t[i]);
-    CHECK(sl_link_recall(w->link, &t[1].flight));
-    CHECK_EQ(sl_link_count(w->link), 2);
+    CHECK(sl_redis_conn_cancel(w->link, &t[1].flight));
+    CHECK_EQ(sl_redis_conn_count(w->link), 2);
     come_up(w);
-    CHECK(!sl_link_recall(w->link, &t[0].flight));
+    CHECK(!sl_redis_conn_cancel(w->link, &t[0].flight));
     fake_wait(&w->fake);
     fake_says(&w->fake, ":0\r\n:2\r\n");
     WAIT_FOR(&w->fake.rig, t[2].done);
@@ -260,7 +261,7 @@ static void test_recall(struct world *w)
     CASE("one that is called anew ends what it had, and comes up again");
     start(w, &t[0]);
     turn(&w->fake.rig);
-    sl_link_renew(w->link, "we want another");
+    sl_redis_conn_reconnect(w->link, "we want another");
     CHECK_EQ(t[0].landing, SL_UNCERTAIN);
     CHECK_EQ(w->downs, 1);
     start(w, &t[1]); /* it waits */
@@ -281,12 +282,12 @@ static void test_memory(struct world *w)
     for (bool failed = true; failed && n < 100; n++) {
         struct fail fail = {.nth = n};
         struct sl_alloc alloc = fail_alloc(&fail);
-        struct sl_link_options o = options_of(w);
+        struct sl_redis_conn_options o = options_of(w);
         struct try t;
 
         o.alloc = &alloc;
         memset(&w->ups, 0, sizeof(*w) - offsetof(struct world, ups));
-        if (sl_link_open(&o, &w->link) == 0) {
+        if (sl_redis_conn_open(&o, &w->link) == 0) {
             start(w, &t);
             for (unsigned i = 0; i < 200 && !t.done; i++) {
                 fake_greeted(&w->fake);

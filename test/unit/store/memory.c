@@ -24,8 +24,9 @@ static void make_limit(enum sl_kind kind, const char *text,
     CHECK_EQ(sl_limit_init(ret, kind, &rate, NULL, NULL), 0);
 }
 
-static struct sl_take take_of(enum sl_errand errand, struct sl_take_part *parts,
-                              unsigned count, sl_ns now)
+static struct sl_take take_of(enum sl_take_op errand,
+                              struct sl_store_part *parts, unsigned count,
+                              sl_ns now)
 {
     return (struct sl_take){.errand = errand,
                             .parts = parts,
@@ -35,21 +36,21 @@ static struct sl_take take_of(enum sl_errand errand, struct sl_take_part *parts,
                             .ctx = &done_calls};
 }
 
-static struct sl_stored stored[3];
+static struct sl_limit_binding stored[3];
 
-static struct sl_take_part part_of(unsigned limit, const char *key,
-                                   uint64_t cost)
+static struct sl_store_part part_of(unsigned limit, const char *key,
+                                    uint64_t cost)
 {
-    return (struct sl_take_part){.of = &stored[limit],
-                                 .limit = limit ? &window : &bucket,
-                                 .key = sl_str_c(key),
-                                 .cost = cost};
+    return (struct sl_store_part){.of = &stored[limit],
+                                  .limit = limit ? &window : &bucket,
+                                  .key = sl_str_c(key),
+                                  .cost = cost};
 }
 
 static uint64_t left(struct sl_store *store, unsigned limit, const char *key)
 {
-    struct sl_take_part part = part_of(limit, key, 0);
-    struct sl_take take = take_of(SL_ERRAND_TAKE, &part, 1, SL_S);
+    struct sl_store_part part = part_of(limit, key, 0);
+    struct sl_take take = take_of(SL_TAKE_OP_TAKE, &part, 1, SL_S);
 
     sl_store_take(store, &take);
     return part.answer.remaining;
@@ -57,8 +58,8 @@ static uint64_t left(struct sl_store *store, unsigned limit, const char *key)
 
 static void test_errands(struct sl_store *store)
 {
-    struct sl_take_part parts[2] = {part_of(0, "k", 3), part_of(1, "k", 3)};
-    struct sl_take take = take_of(SL_ERRAND_TAKE, parts, 2, SL_S);
+    struct sl_store_part parts[2] = {part_of(0, "k", 3), part_of(1, "k", 3)};
+    struct sl_take take = take_of(SL_TAKE_OP_TAKE, parts, 2, SL_S);
 
     CASE("a set is taken, and done is called once");
     sl_store_take(store, &take);
@@ -75,7 +76,7 @@ static void test_errands(struct sl_store *store)
     CHECK_EQ(left(store, 1, "k"), 1);
 
     CASE("a look takes nothing and says what a take would");
-    take.errand = SL_ERRAND_LOOK;
+    take.errand = SL_TAKE_OP_PEEK;
     sl_store_take(store, &take);
     CHECK(!take.allowed);
     CHECK_EQ(parts[0].answer.outcome, SL_ALLOW);
@@ -83,7 +84,7 @@ static void test_errands(struct sl_store *store)
     CHECK_EQ(left(store, 0, "k"), 7);
 
     CASE("each for itself");
-    take.errand = SL_ERRAND_EACH;
+    take.errand = SL_TAKE_OP_EACH;
     sl_store_take(store, &take);
     CHECK_EQ(parts[0].answer.outcome, SL_ALLOW);
     CHECK_EQ(parts[1].answer.outcome, SL_DENY);
@@ -91,18 +92,18 @@ static void test_errands(struct sl_store *store)
     CHECK_EQ(left(store, 1, "k"), 1);
 
     CASE("charge and give back");
-    take.errand = SL_ERRAND_CHARGE;
+    take.errand = SL_TAKE_OP_CHARGE;
     sl_store_take(store, &take);
     CHECK_EQ(left(store, 0, "k"), 1);
     CHECK_EQ(left(store, 1, "k"), 0); /* six of four */
-    take.errand = SL_ERRAND_GIVE_BACK;
+    take.errand = SL_TAKE_OP_REFUND;
     parts[0].when = parts[1].when = SL_S;
     sl_store_take(store, &take);
     CHECK_EQ(left(store, 0, "k"), 4);
     CHECK_EQ(left(store, 1, "k"), 1);
 
     CASE("reset");
-    take.errand = SL_ERRAND_RESET;
+    take.errand = SL_TAKE_OP_RESET;
     sl_store_take(store, &take);
     CHECK_EQ(left(store, 0, "k"), 10);
     CHECK_EQ(left(store, 1, "k"), 4);
@@ -112,32 +113,32 @@ static void test_errands(struct sl_store *store)
 static void test_large(struct sl_store *store)
 {
     const uint64_t most = SL_AMOUNT_MAX;
-    struct sl_stored of = {.name = "vast"};
+    struct sl_limit_binding of = {.name = "vast"};
     struct sl_limit vast;
-    struct sl_take_part parts[SL_PARTS];
-    struct sl_take take = take_of(SL_ERRAND_CHARGE, parts, 1, SL_S);
+    struct sl_store_part parts[SL_PARTS];
+    struct sl_take take = take_of(SL_TAKE_OP_CHARGE, parts, 1, SL_S);
 
     CASE("a charge of 2^52 is one");
     make_limit(SL_QUOTA, "9007199254740992/month", &vast);
     of.strictest = vast;
     CHECK_EQ(sl_store_bind(store, &of, 1, NULL), 0);
     for (unsigned i = 0; i < SL_PARTS; i++)
-        parts[i] = (struct sl_take_part){
+        parts[i] = (struct sl_store_part){
             .of = &of, .limit = &vast, .key = SL_STR("k"), .cost = most / 2};
     sl_store_take(store, &take);
     CHECK_EQ(parts[0].answer.remaining, most / 2);
     CASE("and so is giving it back");
-    take.errand = SL_ERRAND_GIVE_BACK;
+    take.errand = SL_TAKE_OP_REFUND;
     sl_store_take(store, &take);
     CHECK_EQ(parts[0].answer.remaining, most);
     CASE("a whole set of them ends where the counter does");
-    take.errand = SL_ERRAND_CHARGE;
+    take.errand = SL_TAKE_OP_CHARGE;
     take.count = SL_PARTS;
     sl_store_take(store, &take);
     CHECK_EQ(parts[0].answer.remaining, 0);
     parts[0].cost = 10;
     parts[0].when = SL_S;
-    take.errand = SL_ERRAND_GIVE_BACK;
+    take.errand = SL_TAKE_OP_REFUND;
     take.count = 1;
     sl_store_take(store, &take);
     CHECK_EQ(parts[0].answer.remaining, 10);
@@ -145,9 +146,11 @@ static void test_large(struct sl_store *store)
 
 static void bind(struct sl_store *store)
 {
-    stored[0] = (struct sl_stored){.name = "bucket", .strictest = bucket};
-    stored[1] = (struct sl_stored){.name = "window", .strictest = window};
-    stored[2] = (struct sl_stored){.name = "unused"};
+    stored[0] =
+        (struct sl_limit_binding){.name = "bucket", .strictest = bucket};
+    stored[1] =
+        (struct sl_limit_binding){.name = "window", .strictest = window};
+    stored[2] = (struct sl_limit_binding){.name = "unused"};
     CHECK_EQ(sl_store_bind(store, stored, 3, NULL), 0);
 }
 
@@ -157,8 +160,8 @@ static void test_file(void)
     struct sl_memory_options options = {.path = path, .size = 1 << 20};
     struct sl_store *store;
     struct sl_diag diag = {0};
-    struct sl_take_part part = part_of(0, "k", 3);
-    struct sl_take take = take_of(SL_ERRAND_TAKE, &part, 1, SL_S);
+    struct sl_store_part part = part_of(0, "k", 3);
+    struct sl_take take = take_of(SL_TAKE_OP_TAKE, &part, 1, SL_S);
     char aside[64];
     FILE *file;
 
@@ -217,7 +220,7 @@ static void test_memory_fails(void)
 static void test_many(struct sl_store *store)
 {
     static const char *const keys[] = {"m", "n", "m", "m", "o"};
-    struct sl_take_part parts[100],
+    struct sl_store_part parts[100],
         set[2] = {part_of(0, "m", 1), part_of(1, "m", 1)};
     struct sl_take takes[101];
     struct sl_take *list[101];
@@ -227,12 +230,12 @@ static void test_many(struct sl_store *store)
     done_calls = 0;
     for (unsigned i = 0; i < 100; i++) {
         parts[i] = part_of(0, keys[i % SL_LEN(keys)], 1);
-        takes[i] = take_of(SL_ERRAND_TAKE, &parts[i], 1, 5 * SL_S);
+        takes[i] = take_of(SL_TAKE_OP_TAKE, &parts[i], 1, 5 * SL_S);
         list[i] = &takes[i];
     }
     parts[40].cost = 2;
-    takes[40].errand = SL_ERRAND_GIVE_BACK;
-    takes[100] = take_of(SL_ERRAND_TAKE, set, 2, 5 * SL_S);
+    takes[40].errand = SL_TAKE_OP_REFUND;
+    takes[100] = take_of(SL_TAKE_OP_TAKE, set, 2, 5 * SL_S);
     list[100] = &takes[100];
     sl_store_take_many(store, list, 101);
     CHECK_EQ(done_calls, 101);

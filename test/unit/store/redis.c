@@ -39,7 +39,7 @@ static void test_answers(struct world *w)
         CASE(rows[i].why);
         CHECK_EQ(open_store(w, NULL, 10 * SL_S), 0);
         make_ready(w);
-        ask(w, &a, SL_ERRAND_TAKE);
+        ask(w, &a, SL_TAKE_OP_TAKE);
         CHECK(play(w, 1000));
         fake_says(&w->fake, rows[i].reply);
         WAIT_FOR(&w->fake.rig, a.done);
@@ -58,7 +58,7 @@ static void test_early(struct world *w)
 
     CASE("before the secret is known nothing is taken");
     CHECK_EQ(open_store(w, NULL, SL_S), 0);
-    ask(w, &a, SL_ERRAND_TAKE);
+    ask(w, &a, SL_TAKE_OP_TAKE);
     CHECK_EQ(a.done, 1);
     CHECK_EQ(a.take.err, SLUICE_ESTORE);
     make_ready(w);
@@ -91,7 +91,7 @@ static void test_late(struct world *w)
     CASE("what succeeds too late is given back, once");
     CHECK_EQ(open_store(w, NULL, 10 * SL_MS), 0);
     make_ready(w);
-    ask(w, &a, SL_ERRAND_TAKE);
+    ask(w, &a, SL_TAKE_OP_TAKE);
     CHECK(play(w, 1000));
     WAIT_FOR(&w->fake.rig, a.done);
     CHECK_EQ(a.take.err, SLUICE_ESTORE);
@@ -102,7 +102,7 @@ static void test_late(struct world *w)
     WAIT_FOR(&w->fake.rig, stats_of(w).returned == 1);
 
     CASE("what was refused too late is not");
-    ask(w, &a, SL_ERRAND_TAKE);
+    ask(w, &a, SL_TAKE_OP_TAKE);
     CHECK(play(w, 1000));
     WAIT_FOR(&w->fake.rig, a.done);
     fake_says(&w->fake, NO);
@@ -111,7 +111,7 @@ static void test_late(struct world *w)
     CHECK_EQ(stats_of(w).uncertain, 0);
 
     CASE("what may have been given back, or not, is uncertain");
-    ask(w, &a, SL_ERRAND_TAKE);
+    ask(w, &a, SL_TAKE_OP_TAKE);
     CHECK(play(w, 1000));
     WAIT_FOR(&w->fake.rig, a.done);
     fake_says(&w->fake, YES);
@@ -128,8 +128,8 @@ static void test_lost(struct world *w)
     CASE("a connection that is lost leaves takes uncertain, looks failed");
     CHECK_EQ(open_store(w, NULL, 10 * SL_S), 0);
     make_ready(w);
-    ask(w, &a, SL_ERRAND_TAKE);
-    ask(w, &b, SL_ERRAND_LOOK);
+    ask(w, &a, SL_TAKE_OP_TAKE);
+    ask(w, &b, SL_TAKE_OP_PEEK);
     CHECK(play(w, 1000));
     fake_hang_up(&w->fake);
     WAIT_FOR(&w->fake.rig, a.done && b.done);
@@ -140,7 +140,7 @@ static void test_lost(struct world *w)
     make_ready(w);
     for (unsigned i = 0; i < 500 && !stats_of(w).up; i++)
         play(w, 30);
-    ask(w, &a, SL_ERRAND_TAKE);
+    ask(w, &a, SL_TAKE_OP_TAKE);
     CHECK_EQ(a.done, 0);
     close_store(w);
     CHECK_EQ(a.done, 1);
@@ -154,7 +154,7 @@ static void test_noscript(struct world *w)
     CASE("a server that does not know the script is told, for ever if need be");
     CHECK_EQ(open_store(w, NULL, 10 * SL_S), 0);
     make_ready(w);
-    ask(w, &a, SL_ERRAND_TAKE);
+    ask(w, &a, SL_TAKE_OP_TAKE);
     CHECK(play(w, 1000));
     fake_says(&w->fake, "-NOSCRIPT No matching script.\r\n");
     CHECK(hears(w, "$4\r\nEVAL\r\n"));
@@ -164,7 +164,7 @@ static void test_noscript(struct world *w)
     CHECK_EQ(stats_of(w).repaired, 1);
 
     CASE("but one that never learns it is a failure");
-    ask(w, &a, SL_ERRAND_TAKE);
+    ask(w, &a, SL_TAKE_OP_TAKE);
     for (unsigned i = 0; i < 4 && !a.done; i++) {
         CHECK(play(w, 1000));
         fake_says(&w->fake, "-NOSCRIPT No matching script.\r\n");
@@ -188,7 +188,7 @@ static void test_memory(struct world *w)
         if (open_store(w, &alloc, 5 * SL_MS) == 0) {
             for (unsigned i = 0; i < 300 && !sl_redis_is_ready(w->store); i++)
                 play(w, 2);
-            ask(w, &a, SL_ERRAND_TAKE);
+            ask(w, &a, SL_TAKE_OP_TAKE);
             if (play(w, 40))
                 fake_says(&w->fake, "-NOSCRIPT x\r\n");
             if (play(w, 40))

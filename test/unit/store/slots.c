@@ -27,7 +27,7 @@ static void test_keys(void)
 
     CASE("a key lies in the slot that Redis says");
     for (unsigned i = 0; i < SL_LEN(rows); i++)
-        if (!CHECK_EQ(sl_slot_of(sl_str_c(rows[i].key)), rows[i].slot))
+        if (!CHECK_EQ(sl_cluster_slot_of(sl_str_c(rows[i].key)), rows[i].slot))
             printf("# %s\n", rows[i].key);
 }
 
@@ -39,8 +39,8 @@ static void test_tags(void)
     for (unsigned slot = 0; slot < SL_CLUSTER_SLOTS; slot++) {
         char key[32];
 
-        snprintf(key, sizeof(key), "x{%u}:y", sl_slot_tag(slot));
-        all &= sl_slot_of(sl_str_c(key)) == slot;
+        snprintf(key, sizeof(key), "x{%u}:y", sl_cluster_slot_tag(slot));
+        all &= sl_cluster_slot_of(sl_str_c(key)) == slot;
     }
     CHECK(all);
 }
@@ -72,9 +72,9 @@ static void test_redirects(void)
 
     CASE("redirects");
     for (unsigned i = 0; i < SL_LEN(rows); i++) {
-        struct sl_redirect to;
+        struct sl_redis_redirect to;
         char got[512];
-        bool good = sl_redirect_read(sl_str_c(rows[i].text), &to);
+        bool good = sl_redis_redirect_read(sl_str_c(rows[i].text), &to);
 
         if (!CHECK_EQ(good, rows[i].want != NULL))
             printf("# %s\n", rows[i].text);
@@ -87,7 +87,7 @@ static void test_redirects(void)
 }
 
 static bool on_range(void *ctx, unsigned from, unsigned to,
-                     const struct sl_place *master)
+                     const struct sl_redis_addr *master)
 {
     char *text = ctx;
     size_t len = strlen(text);
@@ -127,60 +127,63 @@ static void test_maps(void)
          NULL},
   /* clang-format on */
     };
-    struct sl_place place;
+    struct sl_redis_addr place;
 
     CASE("maps of a cluster");
     for (unsigned i = 0; i < SL_LEN(rows); i++) {
         char got[512] = "";
-        bool good = sl_slots_read(sl_str_c(rows[i].text), on_range, got);
+        bool good =
+            sl_cluster_slots_read(sl_str_c(rows[i].text), on_range, got);
 
         CHECK_EQ(good, rows[i].want != NULL);
         if (good)
             CHECK_STR(got, rows[i].want);
     }
     CASE("masters of sentinels");
-    CHECK(sl_master_read(SL_STR("*2\r\n$1\r\nh\r\n$4\r\n6379\r\n"), &place));
+    CHECK(sl_redis_master_read(SL_STR("*2\r\n$1\r\nh\r\n$4\r\n6379\r\n"),
+                               &place));
     CHECK_STR(place.name, "h");
     CHECK_EQ(place.port, 6379);
-    CHECK(!sl_master_read(SL_STR("*-1\r\n"), &place));
-    CHECK(!sl_master_read(SL_STR("$-1\r\n"), &place));
-    CHECK(!sl_master_read(SL_STR("*2\r\n$0\r\n\r\n$1\r\n1\r\n"), &place));
-    CHECK(!sl_master_read(SL_STR("*2\r\n$1\r\nh\r\n$1\r\nx\r\n"), &place));
+    CHECK(!sl_redis_master_read(SL_STR("*-1\r\n"), &place));
+    CHECK(!sl_redis_master_read(SL_STR("$-1\r\n"), &place));
+    CHECK(!sl_redis_master_read(SL_STR("*2\r\n$0\r\n\r\n$1\r\n1\r\n"), &place));
+    CHECK(
+        !sl_redis_master_read(SL_STR("*2\r\n$1\r\nh\r\n$1\r\nx\r\n"), &place));
 }
 
 static void test_troubles(void)
 {
     static const struct {
-        enum sl_trouble want;
+        enum sl_redis_error want;
         const char *reply;
     } rows[] = {
   /* clang-format off */
-        {SL_TROUBLE_NONE, "+OK\r\n"},
-        {SL_TROUBLE_NONE, "*1\r\n-OOM x\r\n"},
-        {SL_TROUBLE_NOSCRIPT, "-NOSCRIPT No matching script.\r\n"},
-        {SL_TROUBLE_MOVED, "-MOVED 1 h:1\r\n"},
-        {SL_TROUBLE_OOM, "-OOM command not allowed\r\n"},
-        {SL_TROUBLE_READONLY, "-READONLY You can't write\r\n"},
-        {SL_TROUBLE_READONLY,
+        {SL_REDIS_ERROR_NONE, "+OK\r\n"},
+        {SL_REDIS_ERROR_NONE, "*1\r\n-OOM x\r\n"},
+        {SL_REDIS_ERROR_NOSCRIPT, "-NOSCRIPT No matching script.\r\n"},
+        {SL_REDIS_ERROR_MOVED, "-MOVED 1 h:1\r\n"},
+        {SL_REDIS_ERROR_OOM, "-OOM command not allowed\r\n"},
+        {SL_REDIS_ERROR_READONLY, "-READONLY You can't write\r\n"},
+        {SL_REDIS_ERROR_READONLY,
          "-ERR Error running script (call to f_1): @user_script:1: "
          "-READONLY You can't write against a replica.\r\n"},
-        {SL_TROUBLE_OOM, "-ERR Error running script: @user: -OOM command\r\n"},
-        {SL_TROUBLE_CLUSTERDOWN, "-CLUSTERDOWN Hash slot not served\r\n"},
-        {SL_TROUBLE_OTHER, "-BUSYGROUP no\r\n"},
-        {SL_TROUBLE_BUSY, "-BUSY Redis is busy\r\n"},
-        {SL_TROUBLE_OTHER, "-ERR something else\r\n"},
-        {SL_TROUBLE_OTHER, "-\r\n"},
+        {SL_REDIS_ERROR_OOM, "-ERR Error running script: @user: -OOM command\r\n"},
+        {SL_REDIS_ERROR_CLUSTERDOWN, "-CLUSTERDOWN Hash slot not served\r\n"},
+        {SL_REDIS_ERROR_OTHER, "-BUSYGROUP no\r\n"},
+        {SL_REDIS_ERROR_BUSY, "-BUSY Redis is busy\r\n"},
+        {SL_REDIS_ERROR_OTHER, "-ERR something else\r\n"},
+        {SL_REDIS_ERROR_OTHER, "-\r\n"},
   /* clang-format on */
     };
     struct sl_str text;
 
     CASE("errors, and what they mean");
     for (unsigned i = 0; i < SL_LEN(rows); i++)
-        if (!CHECK_EQ(sl_trouble_of(sl_str_c(rows[i].reply), &text),
+        if (!CHECK_EQ(sl_redis_error_of(sl_str_c(rows[i].reply), &text),
                       rows[i].want))
             printf("# %s", rows[i].reply);
-    for (unsigned i = 0; i < SL_TROUBLES; i++)
-        CHECK(strlen(sl_trouble_sentence((enum sl_trouble)i)) > 10);
+    for (unsigned i = 0; i < SL_REDIS_ERRORS; i++)
+        CHECK(strlen(sl_redis_error_sentence((enum sl_redis_error)i)) > 10);
 }
 
 int main(void)

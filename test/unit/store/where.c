@@ -7,7 +7,7 @@
 #define SENTINEL "redis+sentinel://:x@a/m/4?sentinel_password=y"
 #define MANY     "redis+cluster://1,2,3,4,5,6,7,8,9,a,b,c,d,e,f,g,h"
 
-static void print(const struct sl_redis_where *w, char *out, size_t size)
+static void print(const struct sl_redis_url *w, char *out, size_t size)
 {
     static const char *const kinds[] = {"one", "cluster", "sentinel"};
     int len = snprintf(out, size, "%s%s", kinds[w->kind], w->tls ? " tls" : "");
@@ -62,14 +62,14 @@ static void test_good(void)
 
     for (unsigned i = 0; i < SL_LEN(rows); i++) {
         struct sl_arena arena;
-        struct sl_redis_where where;
+        struct sl_redis_url where;
         struct sl_diag diag = {.sentence = ""};
         char got[512];
 
         CASE(rows[i].text);
         sl_arena_init(&arena, 1 << 16, &sl_alloc_libc);
         CHECK_EQ(
-            sl_redis_where_read(sl_str_c(rows[i].text), &arena, &where, &diag),
+            sl_redis_url_read(sl_str_c(rows[i].text), &arena, &where, &diag),
             0);
         print(&where, got, sizeof(got));
         CHECK_STR(got, rows[i].want);
@@ -111,13 +111,13 @@ static void test_bad(void)
 
     for (unsigned i = 0; i < SL_LEN(rows); i++) {
         struct sl_arena arena;
-        struct sl_redis_where where;
+        struct sl_redis_url where;
         struct sl_diag diag = {.sentence = ""};
 
         CASE(rows[i].text);
         sl_arena_init(&arena, 1 << 16, &sl_alloc_libc);
         CHECK_EQ(
-            sl_redis_where_read(sl_str_c(rows[i].text), &arena, &where, &diag),
+            sl_redis_url_read(sl_str_c(rows[i].text), &arena, &where, &diag),
             SLUICE_ECONF);
         if (!CHECK(strstr(diag.sentence, rows[i].words) != NULL))
             printf("# %s\n", diag.sentence);
@@ -135,13 +135,13 @@ static void test_memory(void)
     for (bool failed = true; failed && n < 50; n++) {
         struct fail fail = {.nth = n};
         struct sl_alloc alloc = fail_alloc(&fail);
-        struct sl_redis_where where;
+        struct sl_redis_url where;
         struct sl_diag diag = {.sentence = ""};
         struct sl_arena arena;
         int err;
 
         sl_arena_init(&arena, 1 << 16, &alloc);
-        err = sl_redis_where_read(sl_str_c(text), &arena, &where, &diag);
+        err = sl_redis_url_read(sl_str_c(text), &arena, &where, &diag);
         failed = fail.calls >= n;
         CHECK_EQ(err, failed ? SLUICE_ENOMEM : 0);
         sl_arena_done(&arena);

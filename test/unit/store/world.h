@@ -20,7 +20,7 @@ struct world {
 
 struct asked {
     struct sl_take take; /* first */
-    struct sl_take_part part;
+    struct sl_store_part part;
     unsigned done;
 };
 
@@ -34,7 +34,7 @@ static inline void on_news(void *ctx, enum sl_store_news news,
 {
     struct world *w = ctx;
 
-    w->troubles += news == SL_NEWS_TROUBLE;
+    w->troubles += news == SL_STORE_EVENT_TROUBLE;
     snprintf(w->said, sizeof(w->said), "%s", sentence);
 }
 
@@ -51,8 +51,7 @@ static inline int open_store(struct world *w, const struct sl_alloc *alloc,
 
     snprintf(where, sizeof(where), "redis+unix://%s", w->fake.path);
     sl_arena_init(&w->arena, 4096, &sl_alloc_libc);
-    CHECK_EQ(sl_redis_where_read(sl_str_c(where), &w->arena, &o.where, NULL),
-             0);
+    CHECK_EQ(sl_redis_url_read(sl_str_c(where), &w->arena, &o.where, NULL), 0);
     w->troubles = 0;
     w->store = NULL;
     err = sl_redis_open(&o, &w->store, NULL);
@@ -102,7 +101,7 @@ static inline void make_ready(struct world *w)
     CHECK(sl_redis_is_ready(w->store));
 }
 
-static inline void ask(struct world *w, struct asked *a, enum sl_errand errand)
+static inline void ask(struct world *w, struct asked *a, enum sl_take_op errand)
 {
     *a = (struct asked){
         .take = {.errand = errand,
@@ -112,7 +111,7 @@ static inline void ask(struct world *w, struct asked *a, enum sl_errand errand)
                  .loop = w->fake.rig.loop,
                  .done = on_done}
     };
-    a->part = (struct sl_take_part){
+    a->part = (struct sl_store_part){
         .limit = &w->limit, .name = SL_STR("key"), .cost = 1};
     sl_store_take(w->store, &a->take);
 }

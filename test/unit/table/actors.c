@@ -59,7 +59,7 @@ static void check_child_takes(bool file)
     pid_t pid = start();
 
     if (pid == 0)
-        _exit(take(open_own(file), &held, "ann", 1) != SL_VERDICT_ALLOW);
+        _exit(take(open_own(file), &held, "ann", 1) != SL_SET_ALLOW);
     check_ends(pid, 0);
 }
 
@@ -97,7 +97,7 @@ static void test_dying(bool file)
         }
         check_ends(pid, 0);
     }
-    CHECK_EQ(take(table, &held, "bob", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(table, &held, "bob", 1), SL_SET_ALLOW);
     check_child_takes(file);
     close_own(table);
 }
@@ -149,8 +149,8 @@ static void test_two_tables(bool file)
     CHECK(atomic_load(&second->actor->owner) != 0);
     sl_actor_return(&a->actors, first);
     sl_actor_return(&b->actors, second);
-    CHECK_EQ(take(a, &held, "carl", 1), SL_VERDICT_ALLOW);
-    CHECK_EQ(take(b, &held, "carl", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(a, &held, "carl", 1), SL_SET_ALLOW);
+    CHECK_EQ(take(b, &held, "carl", 1), SL_SET_ALLOW);
     CHECK_EQ(used(a, &held, "carl"), 2);
     close_own(b);
     CHECK_EQ(used(a, &held, "carl"), 2);
@@ -174,7 +174,7 @@ static void test_numbers(bool file)
         char key[32];
 
         snprintf(key, sizeof(key), "dora%u", i);
-        CHECK_EQ(take(tables[i / 2 % 2], &held, key, 1), SL_VERDICT_ALLOW);
+        CHECK_EQ(take(tables[i / 2 % 2], &held, key, 1), SL_SET_ALLOW);
         status = atomic_load(&one->actor->status);
         CHECK(status >> 2 > number);
         number = status >> 2;

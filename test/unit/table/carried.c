@@ -40,22 +40,23 @@ static void open_world(struct world *w, enum sl_kind kind, const char *visitor,
     know(&w->table, &w->limit);
 }
 
-static enum sl_verdict as_visitor(struct world *w, uint64_t cost, sl_ns now,
-                                  struct sl_answer *ret)
+static enum sl_set_result as_visitor(struct world *w, uint64_t cost, sl_ns now,
+                                     struct sl_answer *ret)
 {
     struct sl_part part = part_of(&w->limit, "visitor", cost);
-    enum sl_verdict v = sl_table_decide(&w->table, &part, 1, now, true);
+    enum sl_set_result v = sl_table_decide(&w->table, &part, 1, now, true);
 
     *ret = part.answer;
     return v;
 }
 
-static enum sl_verdict as_user(struct world *w, enum sl_act act, uint64_t cost,
-                               sl_ns now, struct sl_answer *ret)
+static enum sl_set_result as_user(struct world *w, enum sl_part_op act,
+                                  uint64_t cost, sl_ns now,
+                                  struct sl_answer *ret)
 {
     struct sl_part parts[2] = {part_of(&w->limit, "visitor", 0),
                                part_of(&w->limit, "user", cost)};
-    enum sl_verdict v;
+    enum sl_set_result v;
 
     parts[0].carried = true;
     for (unsigned i = 0; i < 2; i++) {
@@ -100,7 +101,7 @@ static void step(struct world *w, struct model *m, sl_ns now)
 {
     struct sl_answer a;
     uint64_t cost = pick(4);
-    enum sl_act act = pick(4) ? SL_ACT_TAKE : SL_ACT_LOOK;
+    enum sl_part_op act = pick(4) ? SL_PART_OP_TAKE : SL_PART_OP_PEEK;
 
     move(m, w, now);
     if (pick(2)) {
@@ -114,7 +115,7 @@ static void step(struct world *w, struct model *m, sl_ns now)
     if (pick(16) == 0)
         cost = USER + 1;
     (void)as_user(w, act, cost, now, &a);
-    check_user(w, m, &a, cost, now, act == SL_ACT_TAKE);
+    check_user(w, m, &a, cost, now, act == SL_PART_OP_TAKE);
 }
 
 static void test_histories(enum sl_kind kind, const char *visitor,
@@ -141,31 +142,31 @@ static void test_set(void)
 
     CASE("beside other limits, all or none");
     open_world(&w, SL_FIXED, "5/hour", "10/hour", 3600 * SL_S);
-    CHECK_EQ(as_visitor(&w, 5, NOW, &a), SL_VERDICT_ALLOW);
+    CHECK_EQ(as_visitor(&w, 5, NOW, &a), SL_SET_ALLOW);
     parts[0] = part_of(&w.limit, "address", 3);
     parts[1] = part_of(&w.limit, "visitor", 0);
     parts[2] = part_of(&w.limit, "user", 5);
     parts[1].carried = true;
     parts[1].limit = parts[2].limit = &w.user;
-    CHECK_EQ(sl_table_decide(&w.table, parts, 3, NOW, true), SL_VERDICT_ALLOW);
+    CHECK_EQ(sl_table_decide(&w.table, parts, 3, NOW, true), SL_SET_ALLOW);
     CHECK_EQ(parts[0].answer.remaining, 2);
     CHECK_EQ(parts[2].answer.remaining, 0);
     parts[0].cost = parts[2].cost = 1;
-    CHECK_EQ(sl_table_decide(&w.table, parts, 3, NOW, true), SL_VERDICT_DENY);
+    CHECK_EQ(sl_table_decide(&w.table, parts, 3, NOW, true), SL_SET_DENY);
     CHECK_EQ(parts[0].answer.remaining, 2);
     CHECK_EQ(parts[0].answer.outcome, SL_ALLOW);
     CHECK_EQ(parts[2].answer.outcome, SL_DENY);
     CASE("if another refuses, it shows what is left of both");
     parts[0].cost = 4;
     parts[2].key = SL_STR("another");
-    CHECK_EQ(sl_table_decide(&w.table, parts, 3, NOW, true), SL_VERDICT_DENY);
+    CHECK_EQ(sl_table_decide(&w.table, parts, 3, NOW, true), SL_SET_DENY);
     CHECK_EQ(parts[2].answer.outcome, SL_ALLOW);
     CHECK_EQ(parts[2].answer.remaining, 5);
     CASE("a key is not carried to itself");
     parts[1].key = parts[2].key = SL_STR("alone");
     parts[0].cost = 0;
     parts[2].cost = 6;
-    CHECK_EQ(sl_table_decide(&w.table, parts, 3, NOW, true), SL_VERDICT_ALLOW);
+    CHECK_EQ(sl_table_decide(&w.table, parts, 3, NOW, true), SL_SET_ALLOW);
     CHECK_EQ(parts[2].answer.remaining, 4);
     sl_table_done(&w.table);
 }
@@ -188,7 +189,7 @@ static void test_neighbours(void)
         parts[1] = part_of(&w.limit, user, 1);
         parts[0].carried = true;
         allowed +=
-            sl_table_decide(&w.table, parts, 2, NOW, true) == SL_VERDICT_ALLOW;
+            sl_table_decide(&w.table, parts, 2, NOW, true) == SL_SET_ALLOW;
     }
     CHECK_EQ(allowed, 20000);
     sl_table_done(&w.table);
@@ -211,20 +212,20 @@ static void on_step(enum sl_step step)
 
 /* The user has 5 of 10 and asks for 1 more, while the visitor's use goes from
  * `before` to 4 or 5 at a step of that. */
-static enum sl_verdict interrupt(enum sl_step step, uint64_t before,
-                                 uint64_t *left)
+static enum sl_set_result interrupt(enum sl_step step, uint64_t before,
+                                    uint64_t *left)
 {
     struct world w;
     struct sl_answer a;
-    enum sl_verdict v;
+    enum sl_set_result v;
 
     open_world(&w, SL_FIXED, "5/hour", "10/hour", 3600 * SL_S);
-    (void)as_user(&w, SL_ACT_TAKE, 5, NOW, &a);
+    (void)as_user(&w, SL_PART_OP_TAKE, 5, NOW, &a);
     (void)as_visitor(&w, before, NOW, &a);
     between = &w;
     at_step = step;
     sl_step_hook = on_step;
-    v = as_user(&w, SL_ACT_TAKE, before == 0 ? 2 : 1, NOW, &a);
+    v = as_user(&w, SL_PART_OP_TAKE, before == 0 ? 2 : 1, NOW, &a);
     CHECK(!sl_step_hook); /* it was met */
     *left = a.remaining;
     sl_table_done(&w.table);
@@ -236,18 +237,18 @@ static void test_between(void)
     uint64_t left;
 
     CASE("the visitor takes after both were judged");
-    CHECK_EQ(interrupt(SL_STEP_LOCK, 1, &left), SL_VERDICT_DENY);
+    CHECK_EQ(interrupt(SL_STEP_LOCK, 1, &left), SL_SET_DENY);
     CHECK_EQ(left, 0);
     CASE("and comes for the first time");
-    CHECK_EQ(interrupt(SL_STEP_LOCK, 0, &left), SL_VERDICT_DENY);
+    CHECK_EQ(interrupt(SL_STEP_LOCK, 0, &left), SL_SET_DENY);
     CHECK_EQ(left, 1);
     CASE("when the user's key is locked");
-    CHECK_EQ(interrupt(SL_STEP_LOCKED, 1, &left), SL_VERDICT_DENY);
-    CHECK_EQ(interrupt(SL_STEP_LOCKED, 0, &left), SL_VERDICT_DENY);
+    CHECK_EQ(interrupt(SL_STEP_LOCKED, 1, &left), SL_SET_DENY);
+    CHECK_EQ(interrupt(SL_STEP_LOCKED, 0, &left), SL_SET_DENY);
     CASE("when both are: he undoes it");
-    CHECK_EQ(interrupt(SL_STEP_COMMIT, 1, &left), SL_VERDICT_DENY);
+    CHECK_EQ(interrupt(SL_STEP_COMMIT, 1, &left), SL_SET_DENY);
     CASE("or comes for the first time, after us");
-    CHECK_EQ(interrupt(SL_STEP_COMMIT, 0, &left), SL_VERDICT_ALLOW);
+    CHECK_EQ(interrupt(SL_STEP_COMMIT, 0, &left), SL_SET_ALLOW);
     CHECK_EQ(left, 3);
 }
 

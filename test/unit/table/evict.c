@@ -23,7 +23,11 @@ static unsigned sweep_all(sl_ns now)
     return emptied;
 }
 
-enum { NOTHING = SL_OWES_NOTHING, LITTLE = SL_OWES_LITTLE, MUCH = SL_OWES };
+enum {
+    NOTHING = SL_EVICT_OWES_NOTHING,
+    LITTLE = SL_EVICT_OWES_LITTLE,
+    MUCH = SL_EVICT_OWES
+};
 
 /* Each row: so much is taken at NOW from a full limit; `later` is when the
  * cell is looked at. */
@@ -83,8 +87,8 @@ static void test_owing(void)
         cell = sl_take(&limit.strictest, sl_cell_of(0, 0), owing[i].cost, NOW)
                    .next;
         cell.w[1] |= 3 * SL_GENERATION_ONE; /* is not its business */
-        if (!CHECK_EQ(sl_owes(&table.region, tag_of(&limit), cell,
-                              NOW + owing[i].later),
+        if (!CHECK_EQ(sl_evict_class(&table.region, tag_of(&limit), cell,
+                                     NOW + owing[i].later),
                       owing[i].owes))
             printf("# row %u\n", i);
     }
@@ -104,22 +108,26 @@ static void test_plans(void)
     open_heap(&table, MIB, SL_FULL_ALLOW);
     know(&table, &limit);
     cell = sl_take(&large, sl_cell_of(0, 0), 100000, NOW).next;
-    CHECK_EQ(sl_owes(&table.region, tag_of(&limit), cell, NOW), SL_OWES);
-    CHECK_EQ(sl_owes(&table.region, tag_of(&limit), cell, NOW + 2 * SL_MIN),
-             SL_OWES);
-    CHECK_EQ(sl_owes(&table.region, tag_of(&limit), cell, NOW + 90 * SL_MIN),
-             SL_OWES);
+    CHECK_EQ(sl_evict_class(&table.region, tag_of(&limit), cell, NOW),
+             SL_EVICT_OWES);
+    CHECK_EQ(
+        sl_evict_class(&table.region, tag_of(&limit), cell, NOW + 2 * SL_MIN),
+        SL_EVICT_OWES);
+    CHECK_EQ(
+        sl_evict_class(&table.region, tag_of(&limit), cell, NOW + 90 * SL_MIN),
+        SL_EVICT_OWES);
     part = part_of(&limit, "ann", 100000);
     part.limit = &large;
-    CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_VERDICT_ALLOW);
+    CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_SET_ALLOW);
     CHECK_EQ(sweep_all(NOW + 5 * SL_MIN), 0);
     part.cost = 5001;
     CHECK_EQ(sl_table_decide(&table, &part, 1, NOW + 5 * SL_MIN, true),
-             SL_VERDICT_DENY);
+             SL_SET_DENY);
 
     CASE("what is little for a large plan is not little for a small one");
     cell = sl_take(&limit.strictest, sl_cell_of(0, 0), 10, NOW).next;
-    CHECK_EQ(sl_owes(&table.region, tag_of(&limit), cell, NOW), SL_OWES);
+    CHECK_EQ(sl_evict_class(&table.region, tag_of(&limit), cell, NOW),
+             SL_EVICT_OWES);
     sl_table_done(&table);
 }
 
@@ -135,7 +143,7 @@ static unsigned add(struct sl_table_limit *limit, const char *name,
 
         snprintf(key, sizeof(key), "%s%u", name, i);
         part = part_of(limit, key, cost);
-        CHECK(sl_table_decide(&table, &part, 1, NOW, true) != SL_VERDICT_STALE);
+        CHECK(sl_table_decide(&table, &part, 1, NOW, true) != SL_SET_STALE);
         tracked += !part.untracked;
     }
     return tracked;
@@ -236,13 +244,13 @@ static void test_giving_way(void)
     CASE("if nobody gives way, on_full decides");
     (void)add(&soft, "third", 0, 4 * many, 100);
     full = counted(&table, SL_STAT_FULL);
-    CHECK_EQ(take(&table, &soft, "one more", 1), SL_VERDICT_DENY);
+    CHECK_EQ(take(&table, &soft, "one more", 1), SL_SET_DENY);
     CHECK_EQ(counted(&table, SL_STAT_FULL), full + 1);
-    CHECK_EQ(take(&table, &soft, "one more", 0), SL_VERDICT_ALLOW);
-    CHECK_EQ(take(&table, &soft, "one more", 101), SL_VERDICT_DENY);
+    CHECK_EQ(take(&table, &soft, "one more", 0), SL_SET_ALLOW);
+    CHECK_EQ(take(&table, &soft, "one more", 101), SL_SET_DENY);
     table.on_full = SL_FULL_ALLOW;
-    CHECK_EQ(take(&table, &soft, "one more", 1), SL_VERDICT_ALLOW);
-    CHECK_EQ(take(&table, &soft, "one more", 101), SL_VERDICT_DENY);
+    CHECK_EQ(take(&table, &soft, "one more", 1), SL_SET_ALLOW);
+    CHECK_EQ(take(&table, &soft, "one more", 101), SL_SET_DENY);
     adjust(&table, &soft, "one more", 1);
     check_books();
     sl_table_done(&table);
@@ -291,8 +299,8 @@ static void test_step_back(bool given_away)
                     : "a key that is still there gets nothing by a step");
     open_heap(&table, MIB, SL_FULL_ALLOW);
     know(&table, &limit);
-    CHECK_EQ(take(&table, &limit, "a", 10), SL_VERDICT_ALLOW);
-    CHECK_EQ(take_at(&table, &limit, "b", 1, later), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &limit, "a", 10), SL_SET_ALLOW);
+    CHECK_EQ(take_at(&table, &limit, "b", 1, later), SL_SET_ALLOW);
     if (given_away) {
         struct sl_intent *intent = sl_actor_borrow(&table.actors);
 
@@ -302,8 +310,8 @@ static void test_step_back(bool given_away)
         sl_actor_return(&table.actors, intent);
     }
     CHECK_EQ(take(&table, &limit, "a", 10),
-             given_away ? SL_VERDICT_ALLOW : SL_VERDICT_DENY);
-    CHECK_EQ(take(&table, &limit, "a", 1), SL_VERDICT_DENY);
+             given_away ? SL_SET_ALLOW : SL_SET_DENY);
+    CHECK_EQ(take(&table, &limit, "a", 1), SL_SET_DENY);
     sl_table_done(&table);
 }
 

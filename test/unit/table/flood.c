@@ -23,14 +23,14 @@ static void begin(uint64_t size, enum sl_on_full on_full)
     for (unsigned i = 0; i < LIMITS; i++) {
         limit[i].equal_parts = LIMITS;
         know(&table, &limit[i]);
-        CHECK_EQ(take(&table, &limit[i], "watched", 100), SL_VERDICT_ALLOW);
+        CHECK_EQ(take(&table, &limit[i], "watched", 100), SL_SET_ALLOW);
     }
 }
 
 static void check_watched(void)
 {
     for (unsigned i = 0; i < LIMITS; i++) {
-        CHECK_EQ(take(&table, &limit[i], "watched", 1), SL_VERDICT_DENY);
+        CHECK_EQ(take(&table, &limit[i], "watched", 1), SL_SET_DENY);
         CHECK_EQ(used(&table, &limit[i], "watched"), 100);
     }
 }
@@ -67,9 +67,8 @@ static void flood(struct sl_table_limit *of, uint64_t cost)
         snprintf(key, sizeof(key), "flood%u", i);
         part = part_of(of, key, cost);
         CHECK(sl_table_decide(&table, &part, 1, NOW, true) ==
-              (part.untracked && table.on_full == SL_FULL_DENY
-                   ? SL_VERDICT_DENY
-                   : SL_VERDICT_ALLOW));
+              (part.untracked && table.on_full == SL_FULL_DENY ? SL_SET_DENY
+                                                               : SL_SET_ALLOW));
         insisted += part.untracked;
         if (i % 997 == 0)
             check_watched();

@@ -32,9 +32,10 @@ static void remember(struct world *w)
     uint64_t stray;
 
     for (uint64_t b = 0; b < sl_region_head(r)->buckets; b++) {
-        (void)sl_guard_read(intent, sl_head_at(r, b));
+        (void)sl_intent_lock_read(intent, sl_slot_head_at(r, b));
         for (unsigned i = 0; i < SL_SLOTS; i++)
-            (void)sl_guard_read(intent, sl_cell_at(r, (struct sl_slot){b, i}));
+            (void)sl_intent_lock_read(intent,
+                                      sl_cell_at(r, (struct sl_slot){b, i}));
     }
     sl_actor_return(&w->table.actors, intent);
     CHECK_EQ(locks_left(r, &stray), 0);
@@ -57,8 +58,7 @@ static void bring_back(struct world *w)
         for (unsigned n = 0; n < ROUNDS; n++) {
             adjust(&w->table, w->parts[i].of, key, -(int64_t)more);
             CHECK_EQ(used_of(w, i), w->base[i]);
-            CHECK_EQ(take(&w->table, w->parts[i].of, key, more),
-                     SL_VERDICT_ALLOW);
+            CHECK_EQ(take(&w->table, w->parts[i].of, key, more), SL_SET_ALLOW);
         }
         adjust(&w->table, w->parts[i].of, key, -(int64_t)more);
         if (w->base[i] == 0)

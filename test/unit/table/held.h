@@ -16,17 +16,18 @@ static inline struct sl_hold_id id_of(uint64_t number)
     };
 }
 
-static inline enum sl_verdict hold_set(struct sl_table *table,
-                                       struct sl_part *parts, unsigned count,
-                                       uint64_t number, sl_ns life, sl_ns now)
+static inline enum sl_set_result hold_set(struct sl_table *table,
+                                          struct sl_part *parts, unsigned count,
+                                          uint64_t number, sl_ns life,
+                                          sl_ns now)
 {
     return sl_table_hold(table, parts, count, id_of(number), life, now, true);
 }
 
-static inline enum sl_verdict hold_at(struct sl_table *table,
-                                      const struct sl_table_limit *of,
-                                      const char *key, uint64_t cost,
-                                      uint64_t number, sl_ns life, sl_ns now)
+static inline enum sl_set_result hold_at(struct sl_table *table,
+                                         const struct sl_table_limit *of,
+                                         const char *key, uint64_t cost,
+                                         uint64_t number, sl_ns life, sl_ns now)
 {
     struct sl_part part = part_of(of, key, cost);
 
@@ -52,10 +53,10 @@ static inline const struct sl_limit *numbers_of(void *ctx, uint32_t id,
     return NULL;
 }
 
-static inline struct sl_hold_deed deed_of(enum sl_hold_errand errand,
-                                          uint64_t number, struct numbers *n)
+static inline struct sl_hold_result deed_of(enum sl_hold_action errand,
+                                            uint64_t number, struct numbers *n)
 {
-    return (struct sl_hold_deed){
+    return (struct sl_hold_result){
         .errand = errand, .id = id_of(number), .numbers = numbers_of, .ctx = n};
 }
 
@@ -65,9 +66,9 @@ static inline enum sl_hold_state settle_at(struct sl_table *table,
                                            sl_ns now)
 {
     struct numbers n = {limit, limit != NULL, cost};
-    struct sl_hold_deed deed = deed_of(SL_HOLD_SETTLE, number, &n);
+    struct sl_hold_result deed = deed_of(SL_HOLD_SETTLE, number, &n);
 
-    CHECK_EQ(sl_table_end(table, &deed, now, true), SL_VERDICT_ALLOW);
+    CHECK_EQ(sl_table_end(table, &deed, now, true), SL_SET_ALLOW);
     return deed.state;
 }
 
@@ -75,10 +76,10 @@ static inline enum sl_hold_state release_at(struct sl_table *table,
                                             uint64_t number, sl_ns now)
 {
     struct numbers n = {NULL, 0, 0};
-    struct sl_hold_deed deed = deed_of(SL_HOLD_SETTLE, number, &n);
+    struct sl_hold_result deed = deed_of(SL_HOLD_SETTLE, number, &n);
 
     deed.release = true;
-    CHECK_EQ(sl_table_end(table, &deed, now, true), SL_VERDICT_ALLOW);
+    CHECK_EQ(sl_table_end(table, &deed, now, true), SL_SET_ALLOW);
     return deed.state;
 }
 
@@ -86,10 +87,10 @@ static inline enum sl_hold_state
 extend_at(struct sl_table *table, uint64_t number, sl_ns life, sl_ns now)
 {
     struct numbers n = {NULL, 0, 0};
-    struct sl_hold_deed deed = deed_of(SL_HOLD_EXTEND, number, &n);
+    struct sl_hold_result deed = deed_of(SL_HOLD_EXTEND, number, &n);
 
     deed.life = life;
-    CHECK_EQ(sl_table_end(table, &deed, now, true), SL_VERDICT_ALLOW);
+    CHECK_EQ(sl_table_end(table, &deed, now, true), SL_SET_ALLOW);
     if (deed.state == SL_HOLD_HELD)
         CHECK_EQ(deed.expires_in, life);
     return deed.state;
@@ -99,9 +100,9 @@ static inline enum sl_hold_state state_at(struct sl_table *table,
                                           uint64_t number, sl_ns now)
 {
     struct numbers n = {NULL, 0, 0};
-    struct sl_hold_deed deed = deed_of(SL_HOLD_LOOK, number, &n);
+    struct sl_hold_result deed = deed_of(SL_HOLD_LOOK, number, &n);
 
-    CHECK_EQ(sl_table_end(table, &deed, now, true), SL_VERDICT_ALLOW);
+    CHECK_EQ(sl_table_end(table, &deed, now, true), SL_SET_ALLOW);
     return deed.state;
 }
 
@@ -112,8 +113,8 @@ static inline uint64_t used_at(struct sl_table *table,
 {
     struct sl_part part = part_of(of, key, 0);
 
-    part.act = SL_ACT_LOOK;
-    if (sl_table_decide(table, &part, 1, now, true) != SL_VERDICT_ALLOW)
+    part.act = SL_PART_OP_PEEK;
+    if (sl_table_decide(table, &part, 1, now, true) != SL_SET_ALLOW)
         abort();
     return part.answer.capacity - part.answer.remaining;
 }

@@ -57,16 +57,16 @@ static uint64_t below(struct world *w, uint64_t most)
     return (w->state >> 16) % most;
 }
 
-static void make_wish(struct world *w, struct wish *wish, enum sl_act act)
+static void make_wish(struct world *w, struct wish *wish, enum sl_part_op act)
 {
     wish->limit = (unsigned)below(w, LIMITS);
     wish->key = (unsigned)below(w, KEYS);
     wish->part = part_of(&w->limit[wish->limit], keys[wish->key], 0);
     wish->part.act = act;
     wish->part.when = w->now - (sl_ns)below(w, 3 * SL_S);
-    if (act == SL_ACT_ADJUST)
+    if (act == SL_PART_OP_ADJUST)
         wish->part.delta = (int64_t)below(w, 9) - 5;
-    else if (act != SL_ACT_RESET)
+    else if (act != SL_PART_OP_RESET)
         wish->part.cost = below(w, 20) ? below(w, 4) : below(w, 60);
 }
 
@@ -79,18 +79,19 @@ static struct wish *first_of(struct wish *wishes, const struct wish *wish)
 }
 
 /* Judge one key; its costs are added up already. */
-static struct sl_taken judge(const struct wish *wish, uint64_t cost,
-                             int64_t delta, struct sl_cell cell, sl_ns now)
+static struct sl_take_result judge(const struct wish *wish, uint64_t cost,
+                                   int64_t delta, struct sl_cell cell,
+                                   sl_ns now)
 {
     const struct sl_limit *limit = wish->part.limit;
-    struct sl_taken t, would;
+    struct sl_take_result t, would;
 
     switch (wish->part.act) {
-    case SL_ACT_ADJUST:
+    case SL_PART_OP_ADJUST:
         return sl_adjust(limit, cell, delta, wish->part.when, now);
-    case SL_ACT_RESET:
+    case SL_PART_OP_RESET:
         return sl_take(limit, sl_cell_of(0, 0), 0, now);
-    case SL_ACT_LOOK:
+    case SL_PART_OP_PEEK:
         would = sl_take(limit, cell, cost, now);
         t = sl_take(limit, cell, 0, now);
         t.answer.outcome = would.answer.outcome;
@@ -102,10 +103,10 @@ static struct sl_taken judge(const struct wish *wish, uint64_t cost,
 }
 
 /* What plain cells say to the set. */
-static enum sl_verdict model(struct world *w, struct wish *wishes,
-                             unsigned count, bool fresh)
+static enum sl_set_result model(struct world *w, struct wish *wishes,
+                                unsigned count, bool fresh)
 {
-    struct sl_taken taken[MOST];
+    struct sl_take_result taken[MOST];
     bool allowed = true;
 
     for (unsigned i = 0; i < count; i++) {
@@ -123,7 +124,7 @@ static enum sl_verdict model(struct world *w, struct wish *wishes,
         taken[i] =
             judge(wish, cost, delta, w->cell[wish->limit][wish->key], w->now);
         if (taken[i].stepped && !fresh)
-            return SL_VERDICT_STALE;
+            return SL_SET_STALE;
         allowed = allowed && taken[i].answer.outcome == SL_ALLOW;
     }
     for (unsigned i = 0; i < count; i++) {
@@ -139,7 +140,7 @@ static enum sl_verdict model(struct world *w, struct wish *wishes,
             wish->answer = first->answer;
         }
     }
-    return allowed ? SL_VERDICT_ALLOW : SL_VERDICT_DENY;
+    return allowed ? SL_SET_ALLOW : SL_SET_DENY;
 }
 
 static bool same_answer(const struct sl_answer *a, const struct sl_answer *b)
@@ -165,14 +166,14 @@ static void move_clock(struct world *w)
         w->now += (sl_ns)below(w, 2 * SL_DAY);
 }
 
-static enum sl_act pick_act(struct world *w)
+static enum sl_part_op pick_act(struct world *w)
 {
     uint64_t dice = below(w, 20);
 
-    return dice < 13   ? SL_ACT_TAKE
-           : dice < 15 ? SL_ACT_LOOK
-           : dice < 19 ? SL_ACT_ADJUST
-                       : SL_ACT_RESET;
+    return dice < 13   ? SL_PART_OP_TAKE
+           : dice < 15 ? SL_PART_OP_PEEK
+           : dice < 19 ? SL_PART_OP_ADJUST
+                       : SL_PART_OP_RESET;
 }
 
 static bool step(struct world *w)
@@ -180,9 +181,9 @@ static bool step(struct world *w)
     struct wish wishes[MOST];
     struct sl_part parts[MOST];
     unsigned count = 1 + (unsigned)below(w, MOST);
-    enum sl_act act = pick_act(w);
+    enum sl_part_op act = pick_act(w);
     bool fresh = below(w, 4) > 0, same = true;
-    enum sl_verdict got, want;
+    enum sl_set_result got, want;
 
     move_clock(w);
     fresh = fresh || w->now < w->peak;
@@ -201,7 +202,7 @@ static bool step(struct world *w)
     else
         got = sl_table_decide(&w->table, parts, count, w->now, fresh);
     same = CHECK_EQ(got, want);
-    for (unsigned i = 0; want != SL_VERDICT_STALE && i < count; i++)
+    for (unsigned i = 0; want != SL_SET_STALE && i < count; i++)
         same = CHECK(same_answer(&parts[i].answer, &wishes[i].answer)) && same;
     return same;
 }
@@ -210,7 +211,7 @@ static bool step(struct world *w)
 static void test_batches(struct world *w)
 {
     struct sl_part parts[100];
-    enum sl_verdict verdicts[100];
+    enum sl_set_result verdicts[100];
     struct wish wishes[100];
 
     for (unsigned n = 0; n < 200; n++) {

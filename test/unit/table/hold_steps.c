@@ -29,7 +29,7 @@ static struct world world;
 
 /* What the victim saw; it may be a child. */
 struct seen {
-    enum sl_verdict verdict;
+    enum sl_set_result verdict;
     enum sl_hold_state state;
     bool done;
 };
@@ -53,14 +53,14 @@ static void act_hold(struct world *w, struct sl_table *table)
 }
 
 static enum sl_hold_state end_it(struct world *w, struct sl_table *table,
-                                 enum sl_hold_errand errand, uint64_t cost)
+                                 enum sl_hold_action errand, uint64_t cost)
 {
     struct numbers n = {w->limit, LIMITS, cost};
-    struct sl_hold_deed deed = deed_of(errand, 1, &n);
+    struct sl_hold_result deed = deed_of(errand, 1, &n);
 
     deed.release = cost == 0;
     deed.life = 2 * LIFE;
-    if (sl_table_end(table, &deed, NOW, true) != SL_VERDICT_ALLOW)
+    if (sl_table_end(table, &deed, NOW, true) != SL_SET_ALLOW)
         abort();
     return deed.state;
 }
@@ -117,7 +117,7 @@ static void make(struct world *w, enum deed deed)
         w->base[i] = used_of(w, i);
     if (deed >= SETTLE)
         CHECK_EQ(hold_set(&w->table, set_of(w, parts), w->count, 1, LIFE, NOW),
-                 SL_VERDICT_ALLOW);
+                 SL_SET_ALLOW);
     sl_table_done(&w->table);
     memcpy(w->image, w->pages, MIB);
     w->act = acts[deed];
@@ -211,7 +211,7 @@ static void test_stopped(enum deed deed)
              names[deed]);
     CASE(name[deed]);
     make(&world, deed);
-    for (unsigned step = 0; step < SL_STEPS; step++)
+    for (unsigned step = 0; step < SL_JOURNAL; step++)
         for (unsigned meddle = 0; meddle < (deed == RELEASE ? 1 : 2); meddle++)
             for (unsigned n = 1; run_stopped(&world, deed, step, n, meddle);
                  n++)
@@ -235,14 +235,14 @@ static void test_overtaken(void)
 
     CASE("a release that is overtaken gives back no less");
     begin_world(&world, "a late release");
-    CHECK_EQ(take(&world.table, &world.limit[RATE], "b", 20), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&world.table, &world.limit[RATE], "b", 20), SL_SET_ALLOW);
     CHECK_EQ(
         hold_at(&world.table, &world.limit[RATE], "b", 50, 1, SL_HOUR, NOW),
-        SL_VERDICT_ALLOW);
+        SL_SET_ALLOW);
     world.act = act_release_late;
     CHECK(start_victim(&stop));
     CHECK_EQ(take_at(&world.table, &world.limit[RATE], "b", 1, NOW + 3 * SL_S),
-             SL_VERDICT_ALLOW);
+             SL_SET_ALLOW);
     let_go(&stop);
     CHECK_EQ(used_at(&world.table, &world.limit[RATE], "b", NOW + 3 * SL_S), 1);
     close_world(&world);
@@ -277,7 +277,7 @@ static void test_killed(enum deed deed)
              names[deed]);
     CASE(name[deed]);
     make(&world, deed);
-    for (unsigned step = 0; step < SL_STEPS; step++)
+    for (unsigned step = 0; step < SL_JOURNAL; step++)
         for (unsigned n = 1; run_killed(&world, deed, step, n); n++)
             runs++;
     CHECK(runs > 5);
@@ -296,7 +296,7 @@ static void test_dead_claims(void)
     sl_table_hold_stats(&world.table, &stats);
     for (uint64_t i = 0; i < stats.places; i++)
         before += hold_at(&world.table, &world.limit[DAY], "c", 1, 100 + i,
-                          LIFE, NOW) == SL_VERDICT_ALLOW;
+                          LIFE, NOW) == SL_SET_ALLOW;
     restore(&world);
     for (uint64_t i = 0; i < SL_ACTORS; i++) {
         struct stop stop = {.world = &world,
@@ -308,7 +308,7 @@ static void test_dead_claims(void)
     }
     for (uint64_t i = 0; i < stats.places; i++)
         again += hold_at(&world.table, &world.limit[DAY], "c", 1, 100 + i, LIFE,
-                         NOW) == SL_VERDICT_ALLOW;
+                         NOW) == SL_SET_ALLOW;
     CHECK(again + 4 > before); /* they may lie otherwise; 28 were claimed */
     sl_actors_reap(&world.table.actors);
     CHECK_EQ(claims_left(&world.table.region), 0);

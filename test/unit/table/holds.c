@@ -30,15 +30,15 @@ static void test_release(void)
 {
     CASE("a released hold gives all back, once");
     begin();
-    CHECK_EQ(hold_at(&table, &pool, "a", 2, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 2, 1, SL_S, NOW), SL_SET_ALLOW);
     CHECK_EQ(used(&table, &pool, "a"), 2);
     CHECK_EQ(held_now(&table), 1);
     CHECK_EQ(state_at(&table, 1, NOW), SL_HOLD_HELD);
-    CHECK_EQ(hold_at(&table, &pool, "a", 2, 2, SL_S, NOW), SL_VERDICT_DENY);
+    CHECK_EQ(hold_at(&table, &pool, "a", 2, 2, SL_S, NOW), SL_SET_DENY);
     CHECK_EQ(state_at(&table, 2, NOW), SL_HOLD_UNKNOWN);
     CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
     CHECK_EQ(used(&table, &pool, "a"), 0);
-    CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &pool, "a", 1), SL_SET_ALLOW);
     CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_RELEASED);
     CHECK_EQ(settle_at(&table, &pool, 1, 3, NOW), SL_HOLD_RELEASED);
     CHECK_EQ(extend_at(&table, 1, SL_S, NOW), SL_HOLD_RELEASED);
@@ -64,13 +64,12 @@ static void test_settle(void)
 
     for (unsigned i = 0; i < SL_LEN(rows); i++) {
         struct numbers n = {&day, 1, rows[i].cost};
-        struct sl_hold_deed deed = deed_of(SL_HOLD_SETTLE, 1, &n);
+        struct sl_hold_result deed = deed_of(SL_HOLD_SETTLE, 1, &n);
 
         CASE(rows[i].what);
         begin();
-        CHECK_EQ(hold_at(&table, &day, "a", 100, 1, SL_S, NOW),
-                 SL_VERDICT_ALLOW);
-        CHECK_EQ(sl_table_end(&table, &deed, NOW, true), SL_VERDICT_ALLOW);
+        CHECK_EQ(hold_at(&table, &day, "a", 100, 1, SL_S, NOW), SL_SET_ALLOW);
+        CHECK_EQ(sl_table_end(&table, &deed, NOW, true), SL_SET_ALLOW);
         CHECK_EQ(deed.state, SL_HOLD_HELD);
         CHECK_EQ(deed.count, 1);
         CHECK_EQ(deed.parts[0].limit_id, day.id);
@@ -89,15 +88,15 @@ static void test_unknown_limit(void)
 {
     CASE("a limit that nobody knows any more is settled all the same");
     begin();
-    CHECK_EQ(hold_at(&table, &day, "a", 100, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &day, "a", 100, 1, SL_S, NOW), SL_SET_ALLOW);
     CHECK_EQ(settle_at(&table, NULL, 1, 40, NOW), SL_HOLD_HELD);
     CHECK_EQ(used(&table, &day, "a"), 40);
-    CHECK_EQ(hold_at(&table, &day, "a", 100, 2, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &day, "a", 100, 2, SL_S, NOW), SL_SET_ALLOW);
     CHECK_EQ(settle_at(&table, NULL, 2, 200, NOW), SL_HOLD_HELD);
     CHECK_EQ(used(&table, &day, "a"), 140);
 
     CASE("permits of it come back, whatever it came to");
-    CHECK_EQ(hold_at(&table, &pool, "a", 3, 3, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 3, 3, SL_S, NOW), SL_SET_ALLOW);
     CHECK_EQ(settle_at(&table, NULL, 3, 3, NOW), SL_HOLD_HELD);
     CHECK_EQ(used(&table, &pool, "a"), 0);
     end();
@@ -111,10 +110,9 @@ static void test_expiry(void)
 
     CASE("a hold frees itself on time, to the nanosecond");
     begin();
-    CHECK_EQ(hold_at(&table, &pool, "a", 3, 1, 5 * SL_S, NOW),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(take_at(&table, &pool, "a", 1, end_at - 1), SL_VERDICT_DENY);
-    CHECK_EQ(take_at(&table, &pool, "a", 1, end_at), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 3, 1, 5 * SL_S, NOW), SL_SET_ALLOW);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, end_at - 1), SL_SET_DENY);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, end_at), SL_SET_ALLOW);
     CHECK_EQ(used_at(&table, &pool, "a", end_at), 1);
     CHECK_EQ(release_at(&table, 1, end_at), SL_HOLD_EXPIRED);
     CHECK_EQ(used_at(&table, &pool, "a", end_at), 1);
@@ -122,7 +120,7 @@ static void test_expiry(void)
     CHECK_EQ(counted(&table, SL_STAT_EXPIRED), 1);
 
     CASE("whoever settles too late finds it expired");
-    CHECK_EQ(hold_at(&table, &day, "a", 10, 2, SL_S, end_at), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &day, "a", 10, 2, SL_S, end_at), SL_SET_ALLOW);
     CHECK_EQ(settle_at(&table, &day, 2, 10, end_at + SL_S), SL_HOLD_EXPIRED);
     CHECK_EQ(used_at(&table, &day, "a", end_at + SL_S), 0);
     end();
@@ -132,13 +130,13 @@ static void test_extend(void)
 {
     CASE("a heartbeat keeps a hold alive, and may shorten it");
     begin();
-    CHECK_EQ(hold_at(&table, &pool, "a", 3, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 3, 1, SL_S, NOW), SL_SET_ALLOW);
     for (unsigned i = 1; i < 10; i++)
         CHECK_EQ(extend_at(&table, 1, SL_S, NOW + i * SL_S / 2), SL_HOLD_HELD);
-    CHECK_EQ(take_at(&table, &pool, "a", 1, NOW + 5 * SL_S), SL_VERDICT_DENY);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, NOW + 5 * SL_S), SL_SET_DENY);
     CHECK_EQ(extend_at(&table, 1, SL_MS, NOW + 5 * SL_S), SL_HOLD_HELD);
     CHECK_EQ(take_at(&table, &pool, "a", 1, NOW + 5 * SL_S + SL_MS),
-             SL_VERDICT_ALLOW);
+             SL_SET_ALLOW);
     CHECK_EQ(extend_at(&table, 1, SL_S, NOW + 5 * SL_S + SL_MS),
              SL_HOLD_EXPIRED);
     end();
@@ -150,9 +148,8 @@ static void test_as_of_expiry(void)
 {
     CASE("a bucket is given back as of the expiry, however late that is found");
     begin();
-    CHECK_EQ(take(&table, &bucket, "a", 10), SL_VERDICT_ALLOW);
-    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, 5 * SL_S, NOW),
-             SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &bucket, "a", 10), SL_SET_ALLOW);
+    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, 5 * SL_S, NOW), SL_SET_ALLOW);
     CHECK_EQ(used_at(&table, &bucket, "a", NOW + 8 * SL_S), 2);
     end();
 }
@@ -161,10 +158,10 @@ static void test_reset(void)
 {
     CASE("a hold on a key that was reset has nothing to give back");
     begin();
-    CHECK_EQ(hold_at(&table, &pool, "a", 2, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 2, 1, SL_S, NOW), SL_SET_ALLOW);
     reset(&table, &pool, "a");
     CHECK_EQ(used(&table, &pool, "a"), 0);
-    CHECK_EQ(take(&table, &pool, "a", 3), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &pool, "a", 3), SL_SET_ALLOW);
     CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
     CHECK_EQ(used(&table, &pool, "a"), 3);
     end();
@@ -176,7 +173,7 @@ static sl_ns retry_of(uint64_t cost, sl_ns now)
 {
     struct sl_part part = part_of(&pool, "a", cost);
 
-    CHECK_EQ(sl_table_decide(&table, &part, 1, now, true), SL_VERDICT_DENY);
+    CHECK_EQ(sl_table_decide(&table, &part, 1, now, true), SL_SET_DENY);
     return part.answer.retry_in;
 }
 
@@ -186,19 +183,18 @@ static void test_retry(void)
 
     CASE("who is refused a permit is told when one expires");
     begin();
-    CHECK_EQ(hold_at(&table, &pool, "b", 1, 9, SL_MS, NOW), SL_VERDICT_ALLOW);
-    CHECK_EQ(hold_at(&table, &pool, "a", 1, 1, 9 * SL_S, NOW),
-             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "b", 1, 9, SL_MS, NOW), SL_SET_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, 1, 9 * SL_S, NOW), SL_SET_ALLOW);
     parts[0] = part_of(&pool, "a", 1);
     parts[1] = part_of(&pool, "c", 1);
-    CHECK_EQ(hold_set(&table, parts, 2, 2, 4 * SL_S, NOW), SL_VERDICT_ALLOW);
-    CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_set(&table, parts, 2, 2, 4 * SL_S, NOW), SL_SET_ALLOW);
+    CHECK_EQ(take(&table, &pool, "a", 1), SL_SET_ALLOW);
     CHECK_EQ(retry_of(1, NOW), 4 * SL_S);
     CHECK_EQ(retry_of(2, NOW + SL_S), 8 * SL_S);
     CHECK_EQ(retry_of(3, NOW), SL_NS_NONE); /* one is out for good */
     parts[0] = part_of(&day, "a", 1);
     parts[1] = part_of(&pool, "a", 1);
-    CHECK_EQ(sl_table_decide(&table, parts, 2, NOW, true), SL_VERDICT_DENY);
+    CHECK_EQ(sl_table_decide(&table, parts, 2, NOW, true), SL_SET_DENY);
     CHECK_EQ(parts[1].answer.retry_in, 4 * SL_S);
     end();
 }
@@ -216,8 +212,7 @@ static void test_retry_again(void)
     CHECK_EQ(retry_of(2, NOW), 6 * SL_S);
     CHECK_EQ(retry_of(1, NOW), 4 * SL_S);
     CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
-    CHECK_EQ(hold_at(&table, &pool, "a", 1, 4, 2 * SL_S, NOW),
-             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, 4, 2 * SL_S, NOW), SL_SET_ALLOW);
     CHECK_EQ(retry_of(1, NOW), 2 * SL_S);
     CHECK_EQ(retry_of(2, NOW), 4 * SL_S);
     CHECK_EQ(extend_at(&table, 4, 20 * SL_S, NOW), SL_HOLD_HELD);
@@ -228,7 +223,7 @@ static void test_retry_again(void)
     CHECK_EQ(extend_at(&table, 2, 30 * SL_S, NOW), SL_HOLD_HELD);
     CHECK_EQ(retry_of(2, NOW), 20 * SL_S);
     CHECK_EQ(release_at(&table, 3, NOW), SL_HOLD_HELD);
-    CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &pool, "a", 1), SL_SET_ALLOW);
     CHECK_EQ(retry_of(3, NOW), SL_NS_NONE);
     CHECK_EQ(retry_of(3, NOW), SL_NS_NONE);
     end();
@@ -260,7 +255,7 @@ static void test_crowd(void)
 
         CHECK_EQ(hold_set(&table, parts, i % 3 ? 1 : 2, i,
                           9 * SL_S - (sl_ns)i * SL_MS, NOW),
-                 SL_VERDICT_ALLOW);
+                 SL_SET_ALLOW);
     }
     CHECK_EQ(retry_of(1, NOW), 9 * SL_S - (sl_ns)(MANY - 3) * SL_MS);
     CHECK_EQ(retry_of(100, NOW), 9 * SL_S - (sl_ns)(MANY - 300) * SL_MS);
@@ -291,13 +286,13 @@ static void test_in_order(void)
     know(&table, &thirty);
     for (unsigned i = 0; i < KEYS; i++) {
         snprintf(key, sizeof(key), "k%u", i);
-        CHECK_EQ(take(&table, &thirty, key, 10), SL_VERDICT_ALLOW);
+        CHECK_EQ(take(&table, &thirty, key, 10), SL_SET_ALLOW);
         CHECK_EQ(hold_at(&table, &thirty, key, 10, 2 * i,
                          2 * SL_S + i * 7919 % KEYS * SL_MS, NOW),
-                 SL_VERDICT_ALLOW);
+                 SL_SET_ALLOW);
         CHECK_EQ(hold_at(&table, &thirty, key, 10, 2 * i + 1,
                          8 * SL_S + i * 6101 % KEYS * SL_MS, NOW),
-                 SL_VERDICT_ALLOW);
+                 SL_SET_ALLOW);
     }
     for (unsigned i = 0; i < KEYS; i++) {
         snprintf(key, sizeof(key), "k%u", i);
@@ -322,7 +317,7 @@ static void test_all_parts(void)
         know(&table, &wide[i]);
         parts[i] = part_of(&wide[i], "a", 1 + i % 10);
     }
-    CHECK_EQ(hold_set(&table, parts, SL_PARTS, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_set(&table, parts, SL_PARTS, 1, SL_S, NOW), SL_SET_ALLOW);
     for (unsigned i = 0; i < SL_PARTS; i++)
         CHECK_EQ(used(&table, &wide[i], "a"), 1 + i % 10);
     CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
@@ -335,14 +330,14 @@ static void test_same_key(void)
 {
     struct sl_part parts[2] = {part_of(&day, "a", 3), part_of(&day, "a", 4)};
     struct numbers n = {&day, 1, 5};
-    struct sl_hold_deed deed = deed_of(SL_HOLD_SETTLE, 1, &n);
+    struct sl_hold_result deed = deed_of(SL_HOLD_SETTLE, 1, &n);
 
     CASE("parts of one key are one part of the hold");
     begin();
     parts[0].of = parts[1].of = &day;
-    CHECK_EQ(hold_set(&table, parts, 2, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_set(&table, parts, 2, 1, SL_S, NOW), SL_SET_ALLOW);
     CHECK_EQ(used(&table, &day, "a"), 7);
-    CHECK_EQ(sl_table_end(&table, &deed, NOW, true), SL_VERDICT_ALLOW);
+    CHECK_EQ(sl_table_end(&table, &deed, NOW, true), SL_SET_ALLOW);
     CHECK_EQ(deed.count, 1);
     CHECK_EQ(deed.parts[0].held, 7);
     CHECK_EQ(used(&table, &day, "a"), 5);
@@ -353,7 +348,7 @@ static void test_nothing(void)
 {
     CASE("a hold of nothing can be settled for something");
     begin();
-    CHECK_EQ(hold_at(&table, &day, "a", 0, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &day, "a", 0, 1, SL_S, NOW), SL_SET_ALLOW);
     CHECK_EQ(state_at(&table, 1, NOW), SL_HOLD_HELD);
     CHECK_EQ(settle_at(&table, &day, 1, 6, NOW), SL_HOLD_HELD);
     CHECK_EQ(used(&table, &day, "a"), 6);
@@ -370,11 +365,11 @@ static void test_full(void)
     sl_table_hold_stats(&table, &stats);
     CHECK(stats.places >= 64);
     for (uint64_t i = 0; i <= stats.places; i++) {
-        enum sl_verdict v =
+        enum sl_set_result v =
             hold_at(&table, &day, "a", 1, i, SL_S + (sl_ns)i, NOW);
 
-        got += v == SL_VERDICT_ALLOW;
-        refused += v == SL_VERDICT_VOID;
+        got += v == SL_SET_ALLOW;
+        refused += v == SL_SET_NO_HOLD_ROOM;
     }
     CHECK_EQ(got + refused, stats.places + 1);
     CHECK(got * 10 > stats.places * 8);
@@ -392,7 +387,7 @@ static void test_full(void)
     CASE("the room of what has ended is used again");
     for (uint64_t i = 0; i < 2000; i++) {
         CHECK_EQ(hold_at(&table, &day, "a", 1, 5000 + i, SL_S, NOW + 3 * SL_S),
-                 SL_VERDICT_ALLOW);
+                 SL_SET_ALLOW);
         CHECK_EQ(release_at(&table, 5000 + i, NOW + 3 * SL_S), SL_HOLD_HELD);
     }
     end();
@@ -404,25 +399,23 @@ static void test_steps(void)
 {
     CASE("a step back ends no hold early, and none lasts beyond its life");
     begin();
-    CHECK_EQ(hold_at(&table, &pool, "a", 3, 1, 10 * SL_S, NOW),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(take_at(&table, &pool, "a", 1, NOW + 4 * SL_S), SL_VERDICT_DENY);
-    CHECK_EQ(take_at(&table, &pool, "a", 1, NOW - SL_HOUR), SL_VERDICT_DENY);
+    CHECK_EQ(hold_at(&table, &pool, "a", 3, 1, 10 * SL_S, NOW), SL_SET_ALLOW);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, NOW + 4 * SL_S), SL_SET_DENY);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, NOW - SL_HOUR), SL_SET_DENY);
     CHECK_EQ(take_at(&table, &pool, "a", 1, NOW - SL_HOUR + 6 * SL_S),
-             SL_VERDICT_DENY);
+             SL_SET_DENY);
     CHECK_EQ(take_at(&table, &pool, "a", 1, NOW - SL_HOUR + 10 * SL_S),
-             SL_VERDICT_ALLOW);
+             SL_SET_ALLOW);
     end();
 
     CASE("while there are holds a late reading is made again");
     begin();
-    CHECK_EQ(hold_at(&table, &pool, "a", 3, 1, 10 * SL_S, NOW),
-             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 3, 1, 10 * SL_S, NOW), SL_SET_ALLOW);
     {
         struct sl_part part = part_of(&day, "new", 1);
 
         CHECK_EQ(sl_table_decide(&table, &part, 1, NOW - SL_HOUR, false),
-                 SL_VERDICT_STALE);
+                 SL_SET_STALE);
         CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
         CHECK_EQ(used(&table, &day, "new"), 0);
     }
@@ -430,13 +423,13 @@ static void test_steps(void)
 
     CASE("and so it is before a hold is made");
     begin();
-    CHECK_EQ(take(&table, &day, "a", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &day, "a", 1), SL_SET_ALLOW);
     {
         struct sl_part part = part_of(&pool, "new", 1);
 
         CHECK_EQ(sl_table_hold(&table, &part, 1, id_of(1), SL_S, NOW - SL_HOUR,
                                false),
-                 SL_VERDICT_STALE);
+                 SL_SET_STALE);
         CHECK_EQ(held_now(&table), 0);
     }
     end();
@@ -446,14 +439,14 @@ static void test_step_refused(void)
 {
     CASE("who is refused after a step mends what he met, and holds nothing");
     begin();
-    CHECK_EQ(take(&table, &bucket, "a", 20), SL_VERDICT_ALLOW);
-    CHECK_EQ(take(&table, &bucket, "b", 20), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &bucket, "a", 20), SL_SET_ALLOW);
+    CHECK_EQ(take(&table, &bucket, "b", 20), SL_SET_ALLOW);
     {
         struct sl_part parts[] = {part_of(&bucket, "a", 1),
                                   part_of(&bucket, "b", 1)};
 
         CHECK_EQ(hold_set(&table, parts, 2, 1, SL_S, NOW - SL_HOUR),
-                 SL_VERDICT_DENY);
+                 SL_SET_DENY);
         CHECK_EQ(parts[0].answer.retry_in, SL_S);
         CHECK_EQ(held_now(&table), 0);
         CHECK_EQ(state_at(&table, 1, NOW - SL_HOUR), SL_HOLD_UNKNOWN);
@@ -462,10 +455,8 @@ static void test_step_refused(void)
 
     CASE("a step back brings a bucket nothing that it has had already");
     begin();
-    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(take_at(&table, &bucket, "a", 10, NOW + 10 * SL_S),
-             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW), SL_SET_ALLOW);
+    CHECK_EQ(take_at(&table, &bucket, "a", 10, NOW + 10 * SL_S), SL_SET_ALLOW);
     CHECK_EQ(used_at(&table, &bucket, "a", NOW - SL_HOUR), 10);
     CHECK_EQ(release_at(&table, 1, NOW - SL_HOUR), SL_HOLD_HELD);
     CHECK_EQ(used_at(&table, &bucket, "a", NOW - SL_HOUR), 10);

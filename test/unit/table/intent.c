@@ -8,7 +8,7 @@
  */
 #include "schedule.h"
 
-static const char *const step_names[SL_STEPS] = {
+static const char *const step_names[SL_JOURNAL] = {
     "say",   "swap",    "lock",   "locked", "commit", "set",
     "write", "release", "finish", "help",   "undo"};
 

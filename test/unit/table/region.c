@@ -28,7 +28,7 @@ static void make_file(void)
     CHECK_EQ(open_it(&region, MIB, SL_DAMAGE_REFUSE, &diag), 0);
     sl_table_init(&table, &region, SL_FULL_ALLOW);
     know(&table, &held);
-    CHECK_EQ(take(&table, &held, "ann", 3), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &held, "ann", 3), SL_SET_ALLOW);
     sl_table_done(&table);
 }
 
@@ -294,7 +294,7 @@ static void test_recovery(void)
             _exit(1);
         sl_table_init(&table, &region, SL_FULL_ALLOW);
         know(&table, &held);
-        _exit(take(&table, &held, "ann", 2) != SL_VERDICT_ALLOW);
+        _exit(take(&table, &held, "ann", 2) != SL_SET_ALLOW);
     }
     CHECK_EQ(waitpid(pid, &status, 0), pid);
     CHECK_EQ(status, 0);

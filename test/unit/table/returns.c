@@ -28,14 +28,11 @@ static void test_others_returns(void)
 {
     CASE("what others gave back is not given back again");
     begin();
-    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 2, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW), SL_SET_ALLOW);
+    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 2, SL_HOUR, NOW), SL_SET_ALLOW);
     CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
     CHECK_EQ(used(&table, &bucket, "a"), 10);
-    CHECK_EQ(take_at(&table, &bucket, "a", 10, NOW + 10 * SL_S),
-             SL_VERDICT_ALLOW);
+    CHECK_EQ(take_at(&table, &bucket, "a", 10, NOW + 10 * SL_S), SL_SET_ALLOW);
     CHECK_EQ(release_at(&table, 2, NOW + 10 * SL_S), SL_HOLD_HELD);
     CHECK_EQ(used_at(&table, &bucket, "a", NOW + 10 * SL_S), 10);
     end();
@@ -54,12 +51,12 @@ static void test_strangers(void)
     for (unsigned i = 0; i < 50; i++) {
         snprintf(key, sizeof(key), "mine%u", i);
         CHECK_EQ(hold_at(&table, &bucket, key, 20, i, SL_HOUR, NOW),
-                 SL_VERDICT_ALLOW);
+                 SL_SET_ALLOW);
     }
     for (unsigned i = 0; i < 200; i++) {
         snprintf(key, sizeof(key), "other%u", i);
         CHECK_EQ(hold_at(&table, &bucket, key, 20, 100 + i, SL_HOUR, NOW),
-                 SL_VERDICT_ALLOW);
+                 SL_SET_ALLOW);
         CHECK_EQ(release_at(&table, 100 + i, NOW), SL_HOLD_HELD);
     }
     for (unsigned i = 0; i < 50; i++) {
@@ -76,22 +73,17 @@ static void test_younger_first(void)
 {
     CASE("the end of a younger hold takes nothing from an older one");
     begin();
-    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 2, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW), SL_SET_ALLOW);
+    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 2, SL_HOUR, NOW), SL_SET_ALLOW);
     CHECK_EQ(release_at(&table, 2, NOW), SL_HOLD_HELD);
     CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
     CHECK_EQ(used(&table, &bucket, "a"), 0);
 
     CASE("but what has drained since does not come back");
-    CHECK_EQ(hold_at(&table, &bucket, "b", 10, 3, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(hold_at(&table, &bucket, "b", 10, 4, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &bucket, "b", 10, 3, SL_HOUR, NOW), SL_SET_ALLOW);
+    CHECK_EQ(hold_at(&table, &bucket, "b", 10, 4, SL_HOUR, NOW), SL_SET_ALLOW);
     CHECK_EQ(release_at(&table, 4, NOW + 4 * SL_S), SL_HOLD_HELD);
-    CHECK_EQ(take_at(&table, &bucket, "b", 6, NOW + 4 * SL_S),
-             SL_VERDICT_ALLOW);
+    CHECK_EQ(take_at(&table, &bucket, "b", 6, NOW + 4 * SL_S), SL_SET_ALLOW);
     CHECK_EQ(release_at(&table, 3, NOW + 4 * SL_S), SL_HOLD_HELD);
     CHECK_EQ(used_at(&table, &bucket, "b", NOW + 4 * SL_S), 6);
     end();
@@ -102,10 +94,9 @@ static void test_gifts(void)
 {
     CASE("what was corrected is not given back by a hold again");
     begin();
-    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &bucket, "a", 10, 1, SL_HOUR, NOW), SL_SET_ALLOW);
     adjust(&table, &bucket, "a", -10);
-    CHECK_EQ(take(&table, &bucket, "a", 20), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &bucket, "a", 20), SL_SET_ALLOW);
     CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
     CHECK_EQ(used(&table, &bucket, "a"), 20);
     end();
@@ -116,21 +107,21 @@ static void meet_in(unsigned which, char *ret, size_t room)
 {
     struct sl_part part = part_of(&bucket, "mine", 0);
     const sl_word *words[SL_RETURNS];
-    struct sl_key key;
+    struct sl_slot_key key;
     bool met = false;
 
-    sl_key_hash(&table, &part, &key);
+    sl_slot_key_hash(&table, &part, &key);
     for (unsigned i = 0; i < SL_RETURNS; i++)
-        words[i] = sl_returns_of(&table.region, key.tag, i);
+        words[i] = sl_refund_count(&table.region, key.tag, i);
     for (unsigned n = 0; !met; n++) {
         snprintf(ret, room, "other%u", n);
         part.key = sl_str_c(ret);
-        sl_key_hash(&table, &part, &key);
+        sl_slot_key_hash(&table, &part, &key);
         met = true;
         for (unsigned i = 0; i < SL_RETURNS; i++)
             met = met &&
                   (i == which) ==
-                      (words[i] == sl_returns_of(&table.region, key.tag, i));
+                      (words[i] == sl_refund_count(&table.region, key.tag, i));
     }
 }
 
@@ -145,11 +136,11 @@ static void test_one_stranger(unsigned which)
                : "a stranger in the first word takes nothing from a hold");
     begin();
     meet_in(which, other, sizeof(other));
-    CHECK_EQ(take(&table, &bucket, "mine", 10), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &bucket, "mine", 10), SL_SET_ALLOW);
     CHECK_EQ(hold_at(&table, &bucket, "mine", 10, 1, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
+             SL_SET_ALLOW);
     CHECK_EQ(hold_at(&table, &bucket, other, 20, 2, SL_HOUR, NOW),
-             SL_VERDICT_ALLOW);
+             SL_SET_ALLOW);
     CHECK_EQ(release_at(&table, 2, NOW), SL_HOLD_HELD);
     CHECK_EQ(release_at(&table, 1, NOW + 5 * SL_S), SL_HOLD_HELD);
     CHECK_EQ(used_at(&table, &bucket, "mine", NOW + 5 * SL_S), 5);
@@ -161,11 +152,11 @@ static void test_reset_of_nothing(void)
 {
     CASE("a reset of a key that owes nothing is one to its holds");
     begin();
-    CHECK_EQ(hold_at(&table, &pool, "a", 2, 1, SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 2, 1, SL_S, NOW), SL_SET_ALLOW);
     adjust(&table, &pool, "a", -2);
     CHECK_EQ(used(&table, &pool, "a"), 0);
     reset(&table, &pool, "a");
-    CHECK_EQ(take(&table, &pool, "a", 3), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &pool, "a", 3), SL_SET_ALLOW);
     CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
     CHECK_EQ(used(&table, &pool, "a"), 3);
 
@@ -173,11 +164,10 @@ static void test_reset_of_nothing(void)
     {
         struct sl_part part = part_of(&pool, "b", 3);
 
-        CHECK_EQ(hold_at(&table, &pool, "b", 3, 2, SL_S, NOW),
-                 SL_VERDICT_ALLOW);
+        CHECK_EQ(hold_at(&table, &pool, "b", 3, 2, SL_S, NOW), SL_SET_ALLOW);
         reset(&table, &pool, "b");
-        CHECK_EQ(take(&table, &pool, "b", 1), SL_VERDICT_ALLOW);
-        CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_VERDICT_DENY);
+        CHECK_EQ(take(&table, &pool, "b", 1), SL_SET_ALLOW);
+        CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_SET_DENY);
         CHECK_EQ(part.answer.retry_in, SL_NS_NONE);
     }
     end();
@@ -191,14 +181,13 @@ static void test_resets(void)
     CASE("however often a key was reset, its old holds give nothing back");
     begin();
     for (unsigned n = 1; n < 600; n += n < 250 ? 7 : 1) {
-        CHECK_EQ(hold_at(&table, &pool, "a", 2, n, SL_S, NOW),
-                 SL_VERDICT_ALLOW);
+        CHECK_EQ(hold_at(&table, &pool, "a", 2, n, SL_S, NOW), SL_SET_ALLOW);
         for (unsigned i = 0; i < n; i++) {
             reset(&table, &pool, "a");
             (void)take(&table, &pool, "a", 1); /* or there is nothing to do */
         }
         reset(&table, &pool, "a");
-        CHECK_EQ(take(&table, &pool, "a", 3), SL_VERDICT_ALLOW);
+        CHECK_EQ(take(&table, &pool, "a", 3), SL_SET_ALLOW);
         CHECK_EQ(release_at(&table, n, NOW), SL_HOLD_HELD);
         wrong += used(&table, &pool, "a") != 3;
         reset(&table, &pool, "a");
@@ -208,8 +197,8 @@ static void test_resets(void)
     CASE("and those since then give all of theirs");
     for (unsigned n = 0; n < 300; n++) {
         CHECK_EQ(hold_at(&table, &pool, "a", 2, 1000 + n, SL_S, NOW),
-                 SL_VERDICT_ALLOW);
-        CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
+                 SL_SET_ALLOW);
+        CHECK_EQ(take(&table, &pool, "a", 1), SL_SET_ALLOW);
         CHECK_EQ(release_at(&table, 1000 + n, NOW), SL_HOLD_HELD);
         CHECK_EQ(used(&table, &pool, "a"), 1);
         reset(&table, &pool, "a");

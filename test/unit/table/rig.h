@@ -74,7 +74,7 @@ static inline void open_pages(struct sl_table *table, void *pages,
 
 static inline void know(struct sl_table *table, struct sl_table_limit *limit)
 {
-    if (sl_table_know(table, limit))
+    if (sl_table_add_limit(table, limit))
         abort();
 }
 
@@ -85,22 +85,23 @@ static inline struct sl_part part_of(const struct sl_table_limit *of,
     return (struct sl_part){.of = of,
                             .limit = &of->strictest,
                             .key = sl_str_c(key),
-                            .act = SL_ACT_TAKE,
+                            .act = SL_PART_OP_TAKE,
                             .cost = cost};
 }
 
-static inline enum sl_verdict take_at(struct sl_table *table,
-                                      const struct sl_table_limit *of,
-                                      const char *key, uint64_t cost, sl_ns now)
+static inline enum sl_set_result take_at(struct sl_table *table,
+                                         const struct sl_table_limit *of,
+                                         const char *key, uint64_t cost,
+                                         sl_ns now)
 {
     struct sl_part part = part_of(of, key, cost);
 
     return sl_table_decide(table, &part, 1, now, true);
 }
 
-static inline enum sl_verdict take(struct sl_table *table,
-                                   const struct sl_table_limit *of,
-                                   const char *key, uint64_t cost)
+static inline enum sl_set_result take(struct sl_table *table,
+                                      const struct sl_table_limit *of,
+                                      const char *key, uint64_t cost)
 {
     return take_at(table, of, key, cost, NOW);
 }
@@ -111,10 +112,10 @@ static inline void adjust(struct sl_table *table,
 {
     struct sl_part part = part_of(of, key, 0);
 
-    part.act = SL_ACT_ADJUST;
+    part.act = SL_PART_OP_ADJUST;
     part.delta = delta;
     part.when = NOW;
-    CHECK_EQ(sl_table_decide(table, &part, 1, NOW, true), SL_VERDICT_ALLOW);
+    CHECK_EQ(sl_table_decide(table, &part, 1, NOW, true), SL_SET_ALLOW);
 }
 
 static inline void reset(struct sl_table *table,
@@ -122,8 +123,8 @@ static inline void reset(struct sl_table *table,
 {
     struct sl_part part = part_of(of, key, 0);
 
-    part.act = SL_ACT_RESET;
-    CHECK_EQ(sl_table_decide(table, &part, 1, NOW, true), SL_VERDICT_ALLOW);
+    part.act = SL_PART_OP_RESET;
+    CHECK_EQ(sl_table_decide(table, &part, 1, NOW, true), SL_SET_ALLOW);
 }
 
 /* What a key has used of its limit at NOW. */
@@ -132,8 +133,8 @@ static inline uint64_t used(struct sl_table *table,
 {
     struct sl_part part = part_of(of, key, 0);
 
-    part.act = SL_ACT_LOOK;
-    if (sl_table_decide(table, &part, 1, NOW, true) != SL_VERDICT_ALLOW)
+    part.act = SL_PART_OP_PEEK;
+    if (sl_table_decide(table, &part, 1, NOW, true) != SL_SET_ALLOW)
         abort();
     return part.answer.capacity - part.answer.remaining;
 }

@@ -39,7 +39,7 @@ struct world {
 static inline void run_change(struct world *w, struct sl_table *table)
 {
     struct sl_part parts[3];
-    enum sl_verdict verdicts[3];
+    enum sl_set_result verdicts[3];
 
     if (w->act) {
         w->act(w, table);
@@ -58,7 +58,7 @@ static inline void run_change(struct world *w, struct sl_table *table)
         sl_table_batch(table, parts, verdicts, w->count, NOW, true);
     else
         verdicts[0] = sl_table_decide(table, parts, w->count, NOW, true);
-    if (verdicts[0] != SL_VERDICT_ALLOW)
+    if (verdicts[0] != SL_SET_ALLOW)
         abort();
 }
 
@@ -196,9 +196,9 @@ static inline uint64_t others_take(struct world *w)
     memcpy(parts, w->parts, sizeof(parts));
     for (unsigned i = 0; i < w->count; i++)
         CHECK_EQ(sl_table_decide(&w->table, &parts[i], 1, NOW, true),
-                 SL_VERDICT_ALLOW);
+                 SL_SET_ALLOW);
     CHECK_EQ(sl_table_decide(&w->table, parts, w->count, NOW, true),
-             SL_VERDICT_ALLOW);
+             SL_SET_ALLOW);
     CHECK(steps_made - before < 500);
     return 2;
 }
@@ -238,7 +238,7 @@ static inline void begin_world(struct world *w, const char *name)
     for (unsigned i = 0; i < 3; i++)
         for (unsigned l = POOL; l <= DAY; l++)
             CHECK_EQ(take(&w->table, &w->limit[l], keys[i], BASE),
-                     SL_VERDICT_ALLOW);
+                     SL_SET_ALLOW);
 }
 
 /* Remember how it is. */

@@ -26,11 +26,12 @@ struct estate {
     unsigned holder; /* whose it is */
 };
 
-static uint64_t tag_of(const struct estate *e, unsigned i, struct sl_key *key)
+static uint64_t tag_of(const struct estate *e, unsigned i,
+                       struct sl_slot_key *key)
 {
     struct sl_part part = part_of(e->limit, e->key[i], 1);
 
-    sl_key_hash(&e->world->table, &part, key);
+    sl_slot_key_hash(&e->world->table, &part, key);
     return key->tag;
 }
 
@@ -45,12 +46,12 @@ static struct sl_cell cell_of(const struct estate *e)
 static bool holds(const struct estate *e, unsigned i)
 {
     const struct sl_region *r = &e->world->table.region;
-    struct sl_key key;
+    struct sl_slot_key key;
 
     return sl_load(r, sl_tag_at(r, e->slot)) == tag_of(e, i, &key);
 }
 
-static enum sl_act act; /* of the victim */
+static enum sl_part_op act; /* of the victim */
 static unsigned choice; /* of the victim's key: the bucket that it lives in */
 
 /* Empty what owes nothing in the bucket. */
@@ -66,10 +67,10 @@ static void sweep(struct sl_table *table, uint64_t bucket)
 
 /* The victim's key goes, and finds its first bucket crowded when it comes
  * again. */
-static void crowd_out(struct estate *e, const struct sl_key *home)
+static void crowd_out(struct estate *e, const struct sl_slot_key *home)
 {
     struct sl_table *table = &e->world->table;
-    struct sl_key key;
+    struct sl_slot_key key;
 
     reset(table, e->limit, e->key[0]);
     sweep(table, home->bucket[0]);
@@ -78,10 +79,10 @@ static void crowd_out(struct estate *e, const struct sl_key *home)
         (void)tag_of(e, 1, &key);
         if (key.bucket[0] != home->bucket[0])
             continue;
-        CHECK_EQ(take(table, e->limit, e->key[1], BASE), SL_VERDICT_ALLOW);
+        CHECK_EQ(take(table, e->limit, e->key[1], BASE), SL_SET_ALLOW);
         found++;
     }
-    CHECK_EQ(take(table, e->limit, e->key[0], BASE), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(table, e->limit, e->key[0], BASE), SL_SET_ALLOW);
 }
 
 /* Every part of the victim's set does the same. */
@@ -95,7 +96,7 @@ static void add_victim(struct world *w, unsigned limit, const char *key)
 /* A world in which the victim takes one of a key that has used BASE. */
 static void begin(struct world *w, struct estate *e, unsigned limit)
 {
-    struct sl_key home, key;
+    struct sl_slot_key home, key;
     unsigned found = 0;
 
     begin_world(w, "single");
@@ -104,8 +105,8 @@ static void begin(struct world *w, struct estate *e, unsigned limit)
     if (choice == 1)
         crowd_out(e, &home);
     add_victim(w, limit, "a");
-    CHECK(sl_key_find_in(&w->table.region, home.bucket[choice], home.tag,
-                         &e->slot));
+    CHECK(sl_slot_key_find_in(&w->table.region, home.bucket[choice], home.tag,
+                              &e->slot));
     for (unsigned i = 0; found < HEIRS; i++) {
         snprintf(e->key[1 + found], sizeof(e->key[0]), "heir%u", i);
         (void)tag_of(e, 1 + found, &key);
@@ -129,7 +130,7 @@ static bool pass_on(struct estate *e, unsigned to)
 
     adjust(table, e->limit, e->key[e->holder], -BASE);
     sweep(table, e->slot.bucket);
-    CHECK_EQ(take(table, e->limit, e->key[to], BASE), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(table, e->limit, e->key[to], BASE), SL_SET_ALLOW);
     CHECK_EQ(used(table, e->limit, e->key[to]), BASE);
     if (!holds(e, to))
         return false;
@@ -166,8 +167,7 @@ static void test_other_key(struct world *w, unsigned limit, unsigned rounds)
         CHECK(pass_on(&e, 1));
     } else {
         CHECK(pass_on_and_on(&e, seen) < 256);
-        CHECK_EQ(take(&w->table, e.limit, e.key[e.holder], BASE),
-                 SL_VERDICT_ALLOW);
+        CHECK_EQ(take(&w->table, e.limit, e.key[e.holder], BASE), SL_SET_ALLOW);
     }
     left = cell_of(&e);
     CHECK(sl_cell_eq(sl_cell_bare(left), sl_cell_bare(seen)));
@@ -296,7 +296,7 @@ static void test_same_key(struct world *w, unsigned limit, bool back)
     begin(w, &e, limit);
     seen = cell_of(&e);
     CHECK(start_victim(&victim));
-    CHECK_EQ(take(&w->table, e.limit, "a", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&w->table, e.limit, "a", 1), SL_SET_ALLOW);
     CHECK_EQ(used(&w->table, e.limit, "a"), BASE + 1);
     if (back)
         adjust(&w->table, e.limit, "a", -1);
@@ -314,10 +314,10 @@ static void test_last_one(struct world *w, unsigned limit)
 
     begin(w, &e, limit);
     CHECK(start_victim(&victim));
-    CHECK_EQ(take(&w->table, e.limit, "a", 1000 - BASE - 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&w->table, e.limit, "a", 1000 - BASE - 1), SL_SET_ALLOW);
     let_go(&victim);
     CHECK_EQ(used(&w->table, e.limit, "a"), 1000);
-    CHECK_EQ(take(&w->table, e.limit, "a", 1), SL_VERDICT_DENY);
+    CHECK_EQ(take(&w->table, e.limit, "a", 1), SL_SET_DENY);
     end(w);
 }
 
@@ -354,11 +354,11 @@ static void run_all(struct world *w, unsigned limit)
     test_other_key(w, limit, 1);
     CASE("it is never passed on so often that all is the same again");
     test_other_key(w, limit, ROUNDS);
-    if (act == SL_ACT_ADJUST) { /* a take says it before it looks */
+    if (act == SL_PART_OP_ADJUST) { /* a take says it before it looks */
         CASE("who has not said that he will swap sees whose it is");
         test_not_said(w, limit);
     }
-    if (act == SL_ACT_TAKE) {
+    if (act == SL_PART_OP_TAKE) {
         CASE("it is the last of a batch that comes late");
         test_batch(w, limit);
     }
@@ -386,9 +386,9 @@ int main(void)
     sl_step_hook = on_step;
     for (unsigned limit = POOL; limit <= DAY; limit++) {
         for (choice = 0; choice < 2; choice++) {
-            act = SL_ACT_TAKE;
+            act = SL_PART_OP_TAKE;
             run_all(&w, limit);
-            act = SL_ACT_ADJUST;
+            act = SL_PART_OP_ADJUST;
             run_all(&w, limit);
         }
     }

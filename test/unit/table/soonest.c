@@ -18,7 +18,7 @@ static sl_ns retry_of(const char *key, uint64_t cost, sl_ns now)
 {
     struct sl_part part = part_of(&pool, key, cost);
 
-    CHECK_EQ(sl_table_decide(&table, &part, 1, now, true), SL_VERDICT_DENY);
+    CHECK_EQ(sl_table_decide(&table, &part, 1, now, true), SL_SET_DENY);
     return part.answer.retry_in;
 }
 
@@ -29,12 +29,9 @@ static sl_ns retry_of(const char *key, uint64_t cost, sl_ns now)
 static void begin_asked(void)
 {
     begin("3");
-    CHECK_EQ(hold_at(&table, &pool, "a", 1, 1, 2 * SL_S, NOW),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(hold_at(&table, &pool, "a", 1, 2, 4 * SL_S, NOW),
-             SL_VERDICT_ALLOW);
-    CHECK_EQ(hold_at(&table, &pool, "a", 1, 3, 9 * SL_S, NOW),
-             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, 1, 2 * SL_S, NOW), SL_SET_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, 2, 4 * SL_S, NOW), SL_SET_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, 3, 9 * SL_S, NOW), SL_SET_ALLOW);
     CHECK_EQ(retry_of("a", 2, NOW), 4 * SL_S);
 }
 
@@ -53,14 +50,14 @@ static void test_ended(void)
     CASE("nor one that is released, and taken for good");
     begin_asked();
     CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
-    CHECK_EQ(take(&table, &pool, "a", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &pool, "a", 1), SL_SET_ALLOW);
     CHECK_EQ(retry_of("a", 2, NOW), 9 * SL_S);
     sl_table_done(&table);
 
     CASE("nor one that has expired, and is taken for good");
     begin_asked();
     CHECK_EQ(retry_of("a", 2, later - 1), 2 * SL_S + 1);
-    CHECK_EQ(take_at(&table, &pool, "a", 1, later), SL_VERDICT_ALLOW);
+    CHECK_EQ(take_at(&table, &pool, "a", 1, later), SL_SET_ALLOW);
     CHECK_EQ(retry_of("a", 2, later), 7 * SL_S);
     sl_table_done(&table);
 }
@@ -88,7 +85,7 @@ static void hold_in_first(struct sl_part part, uint64_t number, sl_ns life)
 {
     CHECK_EQ(
         sl_table_hold(&table, &part, 1, id_in_first(number), life, NOW, true),
-        SL_VERDICT_ALLOW);
+        SL_SET_ALLOW);
 }
 
 /* A row has seven signs in two words; the eighth place is 0 for ever. After a
@@ -105,12 +102,12 @@ static void test_eighth(void)
     hold_in_first(part_of_first_sign(3), 6, 2 * SL_S);
     hold_in_first(part_of_first_sign(3), 7, 4 * SL_S);
     part = part_of_first_sign(3);
-    CHECK_EQ(hold_set(&table, &part, 1, 100, 9 * SL_S, NOW), SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_set(&table, &part, 1, 100, 9 * SL_S, NOW), SL_SET_ALLOW);
     part = part_of_first_sign(9);
-    CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_VERDICT_DENY);
+    CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_SET_DENY);
     CHECK_EQ(part.answer.retry_in, 9 * SL_S);
     part = part_of_first_sign(6);
-    CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_VERDICT_DENY);
+    CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_SET_DENY);
     CHECK_EQ(part.answer.retry_in, 4 * SL_S);
     sl_table_done(&table);
 }
@@ -134,11 +131,9 @@ static sl_ns retry_among(uint64_t count)
     for (uint64_t i = 0; i < count; i++) {
         struct sl_part parts[] = {part_of(&one, "x", 1), part_of(&two, "y", 1)};
 
-        CHECK_EQ(hold_set(&table, parts, 2, i, 5 * SL_S, NOW),
-                 SL_VERDICT_ALLOW);
+        CHECK_EQ(hold_set(&table, parts, 2, i, 5 * SL_S, NOW), SL_SET_ALLOW);
     }
-    CHECK_EQ(hold_at(&table, &pool, "a", 1, count, SL_MIN, NOW),
-             SL_VERDICT_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, count, SL_MIN, NOW), SL_SET_ALLOW);
     retry = retry_of("a", 1, NOW);
     sl_table_done(&table);
     return retry;

@@ -61,7 +61,7 @@ static struct spread fill(unsigned (*next)(unsigned from))
     for (unsigned i = 0; i < KEYS; i++) {
         number = next(number);
         snprintf(key, sizeof(key), "user-%u", number);
-        CHECK_EQ(take(&table, &limit, key, 1), SL_VERDICT_ALLOW);
+        CHECK_EQ(take(&table, &limit, key, 1), SL_SET_ALLOW);
     }
     CHECK_EQ(counted(&table, SL_STAT_FULL), 0);
     CHECK_EQ(slots_taken(&table.region), KEYS);
@@ -75,8 +75,8 @@ static struct spread fill(unsigned (*next)(unsigned from))
                         sl_tag_at(&table.region, (struct sl_slot){b, i})) != 0;
         s.full += taken == SL_SLOTS;
         s.empty += taken == 0;
-        s.went += (sl_load(&table.region, sl_head_at(&table.region, b)) &
-                   (SL_HEAD_ONE - 1)) != 0;
+        s.went += (sl_load(&table.region, sl_slot_head_at(&table.region, b)) &
+                   (SL_HEADERS_ONE - 1)) != 0;
     }
     printf("# full %" PRIu64 ", empty %" PRIu64 ", went on %" PRIu64
            " of %" PRIu64 "\n",

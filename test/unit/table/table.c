@@ -20,7 +20,7 @@ static void begin(void)
     know(&table, &daily);
 }
 
-static enum sl_verdict decide(struct sl_part *parts, unsigned count)
+static enum sl_set_result decide(struct sl_part *parts, unsigned count)
 {
     return sl_table_decide(&table, parts, count, NOW, true);
 }
@@ -59,12 +59,12 @@ static void test_sets(void)
     parts[0] = part_of(&ten, "ann", 6);
     parts[1] = part_of(&hundred, "ann", 50);
     parts[2] = part_of(&held, "ann", 2);
-    CHECK_EQ(decide(parts, 3), SL_VERDICT_ALLOW);
+    CHECK_EQ(decide(parts, 3), SL_SET_ALLOW);
     CHECK_EQ(parts[0].answer.remaining, 4);
     CHECK_EQ(parts[1].answer.remaining, 50);
     CHECK_EQ(parts[2].answer.remaining, 1);
     before = buckets_now(&size);
-    CHECK_EQ(decide(parts, 3), SL_VERDICT_DENY);
+    CHECK_EQ(decide(parts, 3), SL_SET_DENY);
     CHECK_EQ(parts[0].answer.outcome, NO);
     CHECK_EQ(parts[0].answer.remaining, 4);
     CHECK(parts[0].answer.retry_in > 0);
@@ -79,7 +79,7 @@ static void test_sets(void)
     before = buckets_now(&size);
     parts[0] = part_of(&ten, "new", 1);
     parts[1] = part_of(&ten, "ann", 5);
-    CHECK_EQ(decide(parts, 2), SL_VERDICT_DENY);
+    CHECK_EQ(decide(parts, 2), SL_SET_DENY);
     CHECK(buckets_same(before, size));
 
     CASE("sixteen new keys in one set");
@@ -89,7 +89,7 @@ static void test_sets(void)
         parts[i] = part_of(&held, "", 1);
         parts[i].key = (struct sl_str){names + i, 1};
     }
-    CHECK_EQ(decide(parts, 16), SL_VERDICT_ALLOW);
+    CHECK_EQ(decide(parts, 16), SL_SET_ALLOW);
     for (unsigned i = 0; i < 16; i++)
         CHECK_EQ(parts[i].answer.remaining, 2);
     CHECK_EQ(used(&table, &held, "p"), 1);
@@ -105,39 +105,39 @@ static void test_merging(void)
     parts[0] = part_of(&ten, "ann", 3);
     parts[1] = part_of(&hundred, "ann", 1);
     parts[2] = part_of(&ten, "ann", 4);
-    CHECK_EQ(decide(parts, 3), SL_VERDICT_ALLOW);
+    CHECK_EQ(decide(parts, 3), SL_SET_ALLOW);
     CHECK_EQ(parts[0].answer.remaining, 3);
     CHECK_EQ(parts[2].answer.remaining, 3);
     CHECK_EQ(used(&table, &ten, "ann"), 7);
     CHECK_EQ(used(&table, &hundred, "ann"), 1);
     parts[0].cost = parts[2].cost = 2;
-    CHECK_EQ(decide(parts, 3), SL_VERDICT_DENY);
+    CHECK_EQ(decide(parts, 3), SL_SET_DENY);
     CHECK_EQ(parts[0].answer.outcome, NO);
     CHECK_EQ(parts[2].answer.outcome, NO);
     CHECK_EQ(parts[1].answer.outcome, YES);
     parts[0].cost = 10;
-    CHECK_EQ(decide(parts, 3), SL_VERDICT_DENY);
+    CHECK_EQ(decide(parts, 3), SL_SET_DENY);
     CHECK_EQ(parts[0].answer.outcome, NEVER);
 
     CASE("sixteen times the same new key");
     for (unsigned i = 0; i < 16; i++)
         parts[i] = part_of(&hundred, "bob", 6);
-    CHECK_EQ(decide(parts, 16), SL_VERDICT_ALLOW);
+    CHECK_EQ(decide(parts, 16), SL_SET_ALLOW);
     CHECK_EQ(used(&table, &hundred, "bob"), 96);
     CHECK_EQ(parts[15].answer.remaining, 4);
 
     CASE("costs that add up to more than a number holds");
     parts[0].cost = parts[1].cost = UINT64_MAX;
-    CHECK_EQ(decide(parts, 2), SL_VERDICT_DENY);
+    CHECK_EQ(decide(parts, 2), SL_SET_DENY);
     CHECK_EQ(parts[0].answer.outcome, NEVER);
 
     CASE("corrections of the same key add up");
     for (unsigned i = 0; i < 2; i++) {
-        parts[i].act = SL_ACT_ADJUST;
+        parts[i].act = SL_PART_OP_ADJUST;
         parts[i].delta = i ? -10 : 4;
         parts[i].when = NOW;
     }
-    CHECK_EQ(decide(parts, 2), SL_VERDICT_ALLOW);
+    CHECK_EQ(decide(parts, 2), SL_SET_ALLOW);
     CHECK_EQ(used(&table, &hundred, "bob"), 90);
     sl_table_done(&table);
 }
@@ -150,25 +150,25 @@ static void test_looking(void)
 
     CASE("a look says what a take would, and takes nothing");
     begin();
-    CHECK_EQ(take(&table, &ten, "ann", 6), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &ten, "ann", 6), SL_SET_ALLOW);
     before = buckets_now(&size);
     parts[0] = part_of(&ten, "ann", 4);
     parts[1] = part_of(&ten, "bob", 10);
     parts[2] = part_of(&held, "ann", 0);
     for (unsigned i = 0; i < 3; i++)
-        parts[i].act = SL_ACT_LOOK;
-    CHECK_EQ(decide(parts, 3), SL_VERDICT_ALLOW);
+        parts[i].act = SL_PART_OP_PEEK;
+    CHECK_EQ(decide(parts, 3), SL_SET_ALLOW);
     CHECK_EQ(parts[0].answer.remaining, 4);
     CHECK_EQ(parts[1].answer.remaining, 10);
     parts[0].cost = 5;
-    CHECK_EQ(decide(parts, 3), SL_VERDICT_DENY);
+    CHECK_EQ(decide(parts, 3), SL_SET_DENY);
     CHECK_EQ(parts[0].answer.outcome, NO);
     CHECK_EQ(parts[0].answer.retry_in, 6 * SL_S);
     CHECK_EQ(parts[1].answer.outcome, YES);
     CHECK(buckets_same(before, size));
 
     CASE("a take of nothing is a look");
-    CHECK_EQ(take(&table, &ten, "carl", 0), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &ten, "carl", 0), SL_SET_ALLOW);
     CHECK_EQ(counted(&table, SL_STAT_INSERTED), 1);
     sl_table_done(&table);
 }
@@ -178,11 +178,11 @@ static void test_correcting(void)
     CASE("a correction is charged, also beyond the limit");
     begin();
     adjust(&table, &held, "ann", 5);
-    CHECK_EQ(take(&table, &held, "ann", 1), SL_VERDICT_DENY);
+    CHECK_EQ(take(&table, &held, "ann", 1), SL_SET_DENY);
     adjust(&table, &held, "ann", -2);
-    CHECK_EQ(take(&table, &held, "ann", 1), SL_VERDICT_DENY);
+    CHECK_EQ(take(&table, &held, "ann", 1), SL_SET_DENY);
     adjust(&table, &held, "ann", -1);
-    CHECK_EQ(take(&table, &held, "ann", 1), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &held, "ann", 1), SL_SET_ALLOW);
 
     CASE("what is given back never makes more than full");
     adjust(&table, &held, "ann", -100);
@@ -192,8 +192,8 @@ static void test_correcting(void)
     CHECK_EQ(counted(&table, SL_STAT_INSERTED), 1);
 
     CASE("a reset forgets");
-    CHECK_EQ(take(&table, &daily, "ann", 1000), SL_VERDICT_ALLOW);
-    CHECK_EQ(take(&table, &daily, "ann", 1), SL_VERDICT_DENY);
+    CHECK_EQ(take(&table, &daily, "ann", 1000), SL_SET_ALLOW);
+    CHECK_EQ(take(&table, &daily, "ann", 1), SL_SET_DENY);
     reset(&table, &daily, "ann");
     reset(&table, &daily, "nobody");
     CHECK_EQ(used(&table, &daily, "ann"), 0);
@@ -209,19 +209,19 @@ static void test_time(void)
 
     CASE("a reading that lags like a step is asked for again");
     begin();
-    CHECK_EQ(take(&table, &ten, "ann", 10), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &ten, "ann", 10), SL_SET_ALLOW);
     before = buckets_now(&size);
     part = part_of(&ten, "ann", 1);
     part.answer.remaining = 77;
     CHECK_EQ(sl_table_decide(&table, &part, 1, NOW - SL_LAG, false),
-             SL_VERDICT_STALE);
+             SL_SET_STALE);
     CHECK_EQ(part.answer.remaining, 77);
     CHECK(buckets_same(before, size));
 
     CASE("one that lags less is judged at the time of the others");
     before = buckets_now(&size);
     CHECK_EQ(sl_table_decide(&table, &part, 1, NOW - SL_LAG + 1, false),
-             SL_VERDICT_DENY);
+             SL_SET_DENY);
     CHECK_EQ(part.answer.retry_in, 6 * SL_S + SL_LAG - 1);
     CHECK_EQ(part.answer.reset_in, 60 * SL_S + SL_LAG - 1);
     CHECK(buckets_same(before, size));
@@ -229,10 +229,10 @@ static void test_time(void)
 
     CASE("(3) a clock that really stepped back mends the cell");
     CHECK_EQ(sl_table_decide(&table, &part, 1, NOW - SL_HOUR, true),
-             SL_VERDICT_DENY);
+             SL_SET_DENY);
     CHECK_EQ(part.answer.retry_in, 6 * SL_S);
     CHECK_EQ(sl_table_decide(&table, &part, 1, NOW - SL_HOUR + 6 * SL_S, false),
-             SL_VERDICT_ALLOW);
+             SL_SET_ALLOW);
     sl_table_done(&table);
 }
 
@@ -255,7 +255,7 @@ static void test_loops(void)
             struct sl_part part = part_of(&limit, "ann", 1);
 
             admitted += sl_table_decide(&table, &part, 1, turn[i % 2], false) ==
-                        SL_VERDICT_ALLOW;
+                        SL_SET_ALLOW;
         }
     }
     CHECK(admitted <= 1100);
@@ -278,7 +278,7 @@ static void test_tenant_and_user(void)
         struct sl_part parts[] = {part_of(&tenant, "acme", 1),
                                   part_of(&user, "ann", 1)};
 
-        if (decide(parts, 2) == SL_VERDICT_ALLOW)
+        if (decide(parts, 2) == SL_SET_ALLOW)
             allowed++;
         else
             CHECK_EQ(parts[0].answer.remaining, 900);
@@ -310,7 +310,7 @@ static void test_visiting(void)
     for (unsigned i = 0; i < 500; i++) {
         snprintf(key, sizeof(key), "k%u", i);
         CHECK_EQ(take(&table, i % 2 ? &held : &ten, key, 1 + i % 3),
-                 SL_VERDICT_ALLOW);
+                 SL_SET_ALLOW);
     }
     sl_table_visit(&table, on_slot, sums);
     CHECK_EQ(sums[0], 500);
@@ -339,26 +339,26 @@ static void test_knowing(void)
 
     CASE("the same name and period is the same limit, with new numbers");
     begin();
-    CHECK_EQ(take(&table, &ten, "ann", 10), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &ten, "ann", 10), SL_SET_ALLOW);
     know(&table, &again);
     CHECK_EQ(again.id, ten.id);
-    CHECK_EQ(take(&table, &again, "ann", 10), SL_VERDICT_ALLOW);
-    CHECK_EQ(take(&table, &again, "ann", 1), SL_VERDICT_DENY);
+    CHECK_EQ(take(&table, &again, "ann", 10), SL_SET_ALLOW);
+    CHECK_EQ(take(&table, &again, "ann", 1), SL_SET_DENY);
 
     CASE("another period starts afresh");
     know(&table, &other);
     CHECK(other.id != ten.id);
-    CHECK_EQ(take(&table, &other, "ann", 10), SL_VERDICT_ALLOW);
+    CHECK_EQ(take(&table, &other, "ann", 10), SL_SET_ALLOW);
 
     CASE("a region knows so many limits and no more");
     for (unsigned i = 0; i < SL_LIMITS; i++) {
         snprintf(name, sizeof(name), "n%u", i);
         more = limit_of(name, SL_PERMITS, "1", 1);
-        known += sl_table_know(&table, &more) == 0;
+        known += sl_table_add_limit(&table, &more) == 0;
     }
     CHECK_EQ(known, SL_LIMITS - 5);
-    CHECK_EQ(sl_table_know(&table, &more), SLUICE_EFULL);
-    CHECK_EQ(sl_table_know(&table, &again), 0);
+    CHECK_EQ(sl_table_add_limit(&table, &more), SLUICE_EFULL);
+    CHECK_EQ(sl_table_add_limit(&table, &again), 0);
     sl_table_done(&table);
 }
 

@@ -41,7 +41,7 @@ static void refuse(struct sl_http_call *call, int err)
                    "%d listen already, and all of them have begun in the "
                    "last ten minutes; try again when one of them has gone, or "
                    "in ten minutes",
-                   SL_FEED_LISTENERS);
+                   SL_EVENT_STREAM_LISTENERS);
 }
 
 void sl_admin_events(struct sl_http_call *call)
@@ -59,7 +59,7 @@ void sl_admin_events(struct sl_http_call *call)
     if (!read_from(call, &from))
         return;
     if (!call->request->is_head_request)
-        err = sl_feed_join(admin->feed, call, from);
+        err = sl_event_stream_join(admin->feed, call, from);
     if (err) {
         refuse(call, err);
         return;

@@ -10,7 +10,7 @@
 #include "wire/json.h"
 
 /* {"name":"assistant","enabled":true,"by_hand":false */
-static int open_feature(struct sl_buf *out, const struct sl_live *live,
+static int open_feature(struct sl_buf *out, const struct sl_active_policy *live,
                         unsigned index)
 {
     struct sl_str name = live->policy->features[index].name;
@@ -26,8 +26,8 @@ static int open_feature(struct sl_buf *out, const struct sl_live *live,
     return err;
 }
 
-static int write_feature(struct sl_buf *out, const struct sl_live *live,
-                         unsigned index)
+static int write_feature(struct sl_buf *out,
+                         const struct sl_active_policy *live, unsigned index)
 {
     int err = open_feature(out, live, index);
 
@@ -36,7 +36,7 @@ static int write_feature(struct sl_buf *out, const struct sl_live *live,
 
 void sl_admin_features(struct sl_http_call *call)
 {
-    const struct sl_live *live = call->ask.live;
+    const struct sl_active_policy *live = call->ask.live;
     struct sl_buf *out = &call->text;
     int err;
 
@@ -63,7 +63,7 @@ static void refuse_unknown(struct sl_http_call *call)
 
 static void show(struct sl_http_call *call)
 {
-    const struct sl_live *live = call->ask.live;
+    const struct sl_active_policy *live = call->ask.live;
     int index = sl_policy_feature(live->policy, call->rest);
 
     if (index < 0)
@@ -83,7 +83,7 @@ void sl_admin_feature_get(struct sl_http_call *call)
 static void tell(struct sl_http_call *call, const char *why)
 {
     /* Another policy may have come in force meanwhile. */
-    const struct sl_live *live = sl_ask_hold(&call->ask);
+    const struct sl_active_policy *live = sl_check_hold(&call->ask);
     int index = sl_policy_feature(live->policy, call->rest);
     struct sl_buf *out = &call->text;
     int err;
@@ -106,31 +106,31 @@ static void tell(struct sl_http_call *call, const char *why)
 
 static void on_written(struct sl_job *job)
 {
-    struct sl_http_call *call = ((struct sl_errand_call *)job->ctx)->call;
+    struct sl_http_call *call = ((struct sl_subject_job_call *)job->ctx)->call;
 
     tell(call, job->err ? job->diag.sentence : NULL);
     sl_job_clear(job);
-    sl_http_finish(call);
+    sl_http_resume_finish(call);
 }
 
 /* Write it down. */
 static void persist(struct sl_http_call *call, int on)
 {
-    struct sl_errand_call *errand;
+    struct sl_subject_job_call *errand;
 
     if (!sl_admin_of(call)->registry) {
         tell(call, "this daemon keeps nothing of it (usage: none): it lasts "
                    "until the restart");
         return;
     }
-    errand = sl_errand_new(call, SL_JOB_SWITCH, NULL);
+    errand = sl_subject_job_new(call, SL_JOB_SWITCH, NULL);
     if (!errand)
         return;
     errand->job.name = call->rest;
     errand->job.by = sl_subject_by(call, (struct sl_str){"", 0});
     errand->job.on = on;
     errand->job.done = on_written;
-    sl_errand_send(errand);
+    sl_subject_job_send(errand);
 }
 
 static void switch_to(struct sl_http_call *call, int on)

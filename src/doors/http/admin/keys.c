@@ -20,7 +20,7 @@
 struct errand {
     struct sl_http_call *call;
     const struct sl_rule *rule;
-    struct sl_facts facts;
+    struct sl_request facts;
     struct sl_str values[SL_PER_MAX], scopes[SL_PER_MAX];
     char ip[SL_PER_MAX][SL_IP_TEXT + 5];
     unsigned count;
@@ -176,7 +176,7 @@ static bool read_ip(struct errand *e, unsigned i)
 /* Who it is decides the plan, where the registry knows him. */
 static bool fill_facts(struct errand *e)
 {
-    struct sl_facts *facts = &e->facts;
+    struct sl_request *facts = &e->facts;
 
     facts->limit = e->rule->name;
     facts->keys = e->values;
@@ -212,7 +212,7 @@ static bool read_errand(struct errand *e)
 /* ---- the answer ---- */
 
 /* Others want to know who was let go. */
-static void tell(struct errand *e, const struct sl_shown *shown)
+static void tell(struct errand *e, const struct sl_limit_view *shown)
 {
     const struct sl_admin *admin = sl_admin_of(e->call);
     struct sl_buf members;
@@ -240,7 +240,7 @@ static void tell(struct errand *e, const struct sl_shown *shown)
 static void answer(struct errand *e)
 {
     struct sl_http_call *call = e->call;
-    const struct sl_ask *ask = &call->ask;
+    const struct sl_check *ask = &call->ask;
     const struct sl_decision *d = &ask->decision;
 
     if (ask->err == SLUICE_ESTORE || (!ask->err && d->blind))
@@ -259,21 +259,21 @@ static void answer(struct errand *e)
                         sl_admin_json);
     if (e->done && !ask->err && d->shown_count > 0)
         tell(e, &d->shown[0]);
-    sl_http_finish(call);
+    sl_http_resume_finish(call);
 }
 
-static void on_done(struct sl_ask *ask);
+static void on_done(struct sl_check *ask);
 
 static void look(struct errand *e)
 {
-    struct sl_ask *ask = &e->call->ask;
+    struct sl_check *ask = &e->call->ask;
 
     ask->done = on_done;
     ask->ctx = e;
-    sl_ask_begin(ask, &e->facts, false);
+    sl_check_begin(ask, &e->facts, false);
 }
 
-static void on_reset(struct sl_ask *ask)
+static void on_reset(struct sl_check *ask)
 {
     struct errand *e = ask->ctx;
 
@@ -284,7 +284,7 @@ static void on_reset(struct sl_ask *ask)
         look(e);
 }
 
-static void on_done(struct sl_ask *ask)
+static void on_done(struct sl_check *ask)
 {
     struct errand *e = ask->ctx;
 
@@ -294,7 +294,7 @@ static void on_done(struct sl_ask *ask)
     }
     e->reset = false;
     ask->done = on_reset;
-    sl_ask_reset(ask);
+    sl_check_reset(ask);
 }
 
 static void begin(struct sl_http_call *call, bool reset)
@@ -313,7 +313,7 @@ static void begin(struct sl_http_call *call, bool reset)
     e->reset = reset;
     if (!read_errand(e))
         return;
-    sl_http_later(call);
+    sl_http_suspend(call);
     look(e);
 }
 

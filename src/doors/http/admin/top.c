@@ -51,10 +51,10 @@ static bool read_rows(struct sl_http_call *call, struct sl_str text,
     uint64_t rows = ROWS_USUAL;
 
     if (text.len > 0 && (sl_parse_number(text, &rows, NULL) || rows == 0 ||
-                         rows > SL_TOP_MOST)) {
+                         rows > SL_TOP_KEYS_MOST)) {
         sl_http_refuse(call, 400, "BAD_QUERY",
                        "\"n\" is a number of rows from 1 to %d, not \"%.*s\"",
-                       SL_TOP_MOST, SL_STR_ARG(text));
+                       SL_TOP_KEYS_MOST, SL_STR_ARG(text));
         return false;
     }
     *ret = (unsigned)rows;
@@ -63,7 +63,8 @@ static bool read_rows(struct sl_http_call *call, struct sl_str text,
 
 /* A limit of an earlier policy may still have its rows; one that nobody ever
  * had is a slip. */
-static bool read_query(struct sl_http_call *call, struct sl_top_query *query)
+static bool read_query(struct sl_http_call *call,
+                       struct sl_top_keys_query *query)
 {
     struct sl_str by, window, rows;
     const struct sl_admin_option options[] = {
@@ -74,7 +75,7 @@ static bool read_query(struct sl_http_call *call, struct sl_top_query *query)
         {"window",   &window         },
     };
 
-    *query = (struct sl_top_query){.now = sl_http_now(call)};
+    *query = (struct sl_top_keys_query){.now = sl_http_now(call)};
     return sl_admin_options(call, options, SL_LEN(options)) &&
            read_by(call, by, &query->by) &&
            read_window(call, window, &query->recent) &&
@@ -104,7 +105,7 @@ static int write_text(struct sl_buf *out, const char *name, struct sl_str text)
     return err ? err : sl_json_string(out, text);
 }
 
-static int write_row(struct sl_buf *out, const struct sl_top_row *row)
+static int write_row(struct sl_buf *out, const struct sl_top_keys_row *row)
 {
     int err = write_text(out, "{\"limit\":", row->limit);
 
@@ -123,14 +124,14 @@ static int write_row(struct sl_buf *out, const struct sl_top_row *row)
     return err ? err : sl_buf_addf(out, "}}");
 }
 
-static int write_head(struct sl_buf *out, const struct sl_top_query *query,
-                      const struct sl_top_answer *answer)
+static int write_head(struct sl_buf *out, const struct sl_top_keys_query *query,
+                      const struct sl_top_keys_answer *answer)
 {
-    char from[SL_INSTANT_TEXT], to[SL_INSTANT_TEXT];
+    char from[SL_TIMESTAMP_TEXT], to[SL_TIMESTAMP_TEXT];
     int err;
 
-    sl_instant_print(answer->from > 0 ? answer->from : 0, true, from);
-    sl_instant_print(query->now, true, to);
+    sl_timestamp_print(answer->from > 0 ? answer->from : 0, true, from);
+    sl_timestamp_print(query->now, true, to);
     err = sl_buf_addf(out,
                       "{\"by\":\"%s\",\"window\":\"%s\",\"from\":\"%s\","
                       "\"to\":\"%s\",\"totals\":{",
@@ -141,8 +142,9 @@ static int write_head(struct sl_buf *out, const struct sl_top_query *query,
     return err ? err : sl_buf_addf(out, "},\"rows\":[");
 }
 
-static int write_answer(struct sl_buf *out, const struct sl_top_query *query,
-                        const struct sl_top_answer *answer)
+static int write_answer(struct sl_buf *out,
+                        const struct sl_top_keys_query *query,
+                        const struct sl_top_keys_answer *answer)
 {
     int err = write_head(out, query, answer);
 
@@ -157,8 +159,8 @@ static int write_answer(struct sl_buf *out, const struct sl_top_query *query,
 void sl_admin_top(struct sl_http_call *call)
 {
     const struct sl_admin *admin = sl_admin_of(call);
-    struct sl_top_query query;
-    struct sl_top_answer answer;
+    struct sl_top_keys_query query;
+    struct sl_top_keys_answer answer;
     int err;
 
     if (!sl_admin_admit(call) || !read_query(call, &query))

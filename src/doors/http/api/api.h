@@ -9,8 +9,8 @@
 
 /* Ask the engine; done() is called with `ctx`, at once or later. The facts stay
  * until then: they live in the call's arena. */
-void sl_http_ask(struct sl_http_call *call, const struct sl_facts *facts,
-                 bool spend, void (*done)(struct sl_ask *ask), void *ctx);
+void sl_http_ask(struct sl_http_call *call, const struct sl_request *facts,
+                 bool spend, void (*done)(struct sl_check *ask), void *ctx);
 
 /* In done(): count and render what was decided. False if it could not be: then
  * the call was refused. */
@@ -23,21 +23,21 @@ SL_MUST_USE bool sl_http_decided(struct sl_http_call *call,
 #define SL_CHECK_BYTES  ((size_t)64 << 10) /* of a body with a single one */
 #define SL_CHECK_FIELDS 100                /* headers or costs of a check */
 
-struct sl_check {
-    struct sl_facts facts;
-    struct sl_check *next;
+struct sl_check_input {
+    struct sl_request facts;
+    struct sl_check_input *next;
 };
 
-struct sl_checks {
+struct sl_check_inputs {
     bool is_array;
     unsigned count;
-    struct sl_check *first;
+    struct sl_check_input *first;
 };
 
 /* Read the body of a check. False if it was refused, with 400 and the member
  * that is wrong: then nothing of it is right. */
-SL_MUST_USE bool sl_checks_read(struct sl_http_call *call,
-                                struct sl_checks *ret);
+SL_MUST_USE bool sl_check_inputs_read(struct sl_http_call *call,
+                                      struct sl_check_inputs *ret);
 
 /* ---- check.c ---- */
 
@@ -48,9 +48,9 @@ SL_MUST_USE bool sl_http_is_page(struct sl_http_call *call);
 
 /* Read the body of a question whose verb is set; *status is the vendor's, or 0.
  * False if it was refused, with 400. */
-SL_MUST_USE bool sl_hold_read(struct sl_http_call *call,
-                              struct sl_hold_question *question,
-                              unsigned *status);
+SL_MUST_USE bool sl_hold_input_read(struct sl_http_call *call,
+                                    struct sl_hold_op_input *question,
+                                    unsigned *status);
 
 /* ---- query.c ---- */
 

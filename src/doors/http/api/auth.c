@@ -123,7 +123,7 @@ static bool refuse_stranger(struct sl_http_call *call)
 }
 
 static bool from_headers(struct sl_http_call *call, const struct family *family,
-                         struct sl_facts *facts)
+                         struct sl_request *facts)
 {
     struct sl_str values[MEMBERS];
 
@@ -149,7 +149,7 @@ static bool from_headers(struct sl_http_call *call, const struct family *family,
     return true;
 }
 
-static void from_path(const struct sl_http_call *call, struct sl_facts *facts)
+static void from_path(const struct sl_http_call *call, struct sl_request *facts)
 {
     facts->method = call->request->method;
     facts->path = sl_str_from(call->path, strlen(PREFIX));
@@ -176,7 +176,7 @@ static bool is_kept(const struct sl_http_call *call,
 }
 
 static bool copy_headers(struct sl_http_call *call, const struct family *family,
-                         struct sl_facts *facts)
+                         struct sl_request *facts)
 {
     const struct sl_http1 *request = call->request;
     struct sl_header *list = sl_arena_take(
@@ -221,7 +221,7 @@ static bool check_identity(struct sl_http_call *call)
            check_sources(call, &identity->role);
 }
 
-static bool find_client(struct sl_http_call *call, struct sl_facts *facts)
+static bool find_client(struct sl_http_call *call, struct sl_request *facts)
 {
     struct sl_peer peer = {call->peer, call->has_peer, call->peer_is_unix};
     char *text = sl_arena_take(&call->arena, SL_IP_TEXT);
@@ -280,7 +280,7 @@ static void answer(struct sl_http_call *call,
 }
 
 static bool read_request(struct sl_http_call *call, const struct family *family,
-                         struct sl_facts *facts,
+                         struct sl_request *facts,
                          struct sl_auth_options *options)
 {
     *options = (struct sl_auth_options){.cost = 0};
@@ -295,18 +295,18 @@ static bool read_request(struct sl_http_call *call, const struct family *family,
 /* What is kept until the decision is there. */
 struct asked {
     struct sl_http_call *call;
-    struct sl_facts facts;
+    struct sl_request facts;
     struct sl_auth_options options;
 };
 
-static void on_decided(struct sl_ask *ask)
+static void on_decided(struct sl_check *ask)
 {
     const struct asked *asked = ask->ctx;
     struct sl_rendered rendered;
 
     if (sl_http_decided(asked->call, &rendered))
         answer(asked->call, &rendered, asked->options.deny_status);
-    sl_http_finish(asked->call);
+    sl_http_resume_finish(asked->call);
 }
 
 static void ask_for(struct sl_http_call *call, enum sl_forward forward)
@@ -328,7 +328,7 @@ static void ask_for(struct sl_http_call *call, enum sl_forward forward)
     asked->facts.has_body = call->request->body.len > 0;
     asked->facts.has_cost = asked->options.has_cost;
     asked->facts.cost = asked->options.cost;
-    sl_http_later(call);
+    sl_http_suspend(call);
     sl_http_ask(call, &asked->facts, true, on_decided, asked);
 }
 

@@ -14,7 +14,7 @@
 static int write_backlog(struct sl_http_call *call, struct sl_buf *out,
                          unsigned index)
 {
-    const struct sl_live *live = call->ask.live;
+    const struct sl_active_policy *live = call->ask.live;
     const struct sl_depth *depth = &live->depths[index];
     sl_ns at = atomic_load_explicit(&depth->at, memory_order_acquire);
     sl_ns age = sl_http_now(call) - at;
@@ -51,7 +51,7 @@ void sl_http_backlogs(struct sl_http_call *call)
 /* The index of the one that the path names; -1 if it was refused. */
 static int find(struct sl_http_call *call)
 {
-    const struct sl_policy *policy = sl_ask_hold(&call->ask)->policy;
+    const struct sl_policy *policy = sl_check_hold(&call->ask)->policy;
 
     for (unsigned i = 0; i < policy->backlog_count; i++)
         if (sl_str_eq(policy->backlogs[i], call->rest))

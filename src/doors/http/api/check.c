@@ -21,8 +21,8 @@
 
 struct answering {
     struct sl_http_call *call;
-    struct sl_checks checks;
-    const struct sl_check *next; /* to be decided */
+    struct sl_check_inputs checks;
+    const struct sl_check_input *next; /* to be decided */
     bool explain;
     bool stepping; /* step() is there to go on */
     bool failed;   /* the call was refused */
@@ -60,7 +60,7 @@ static void finish(struct answering *a)
     }
     if (!a->failed)
         sl_http_answer(call, 200, SL_STR("application/json"), sl_buf_str(out));
-    sl_http_finish(call);
+    sl_http_resume_finish(call);
 }
 
 /* Whoever is decided is answered, too. */
@@ -78,7 +78,7 @@ static void end_early(struct answering *a)
 
 static void step(struct answering *a);
 
-static void on_decided(struct sl_ask *ask)
+static void on_decided(struct sl_check *ask)
 {
     struct answering *a = ask->ctx;
 
@@ -138,10 +138,10 @@ static void run(struct sl_http_call *call, bool explain)
         return;
     }
     *a = (struct answering){.call = call, .explain = explain};
-    if (!sl_checks_read(call, &a->checks))
+    if (!sl_check_inputs_read(call, &a->checks))
         return;
     a->next = a->checks.first;
-    sl_http_later(call);
+    sl_http_suspend(call);
     step(a);
 }
 

@@ -9,7 +9,7 @@
 
 struct ending {
     struct sl_http_call *call;
-    struct sl_hold_ask ask;
+    struct sl_hold_op ask;
     unsigned status; /* the vendor's; 0: not told */
 };
 
@@ -40,25 +40,25 @@ static const struct verb *cut_verb(struct sl_str *name)
 
 static void count(const struct ending *e)
 {
-    struct sl_stats *stats = e->call->worker->stats;
-    const struct sl_hold_ask *ask = &e->ask;
+    struct sl_metrics *stats = e->call->worker->stats;
+    const struct sl_hold_op *ask = &e->ask;
     struct sl_str endpoint;
 
     if (!stats)
         return;
     if (ask->err == SLUICE_ENOENT)
-        sl_stats_hold(stats, SL_HOLD_MISSED);
+        sl_metrics_hold(stats, SL_HOLD_MISSED);
     if (ask->err)
         return;
-    sl_stats_hold(stats, sl_hold_is_again(ask) ? SL_HOLD_AGAIN
-                                               : verbs[ask->verb].event);
+    sl_metrics_hold(stats, sl_hold_is_again(ask) ? SL_HOLD_AGAIN
+                                                 : verbs[ask->verb].event);
     if (e->status == 0 || sl_hold_is_again(ask))
         return;
     endpoint = sl_hold_find_endpoint(ask->live->policy, ask->name.endpoint);
-    sl_stats_upstream(stats, endpoint, e->status);
+    sl_metrics_upstream(stats, endpoint, e->status);
 }
 
-static void refuse(struct sl_http_call *call, const struct sl_hold_ask *ask)
+static void refuse(struct sl_http_call *call, const struct sl_hold_op *ask)
 {
     switch (ask->err) {
     case SLUICE_ENOENT:
@@ -77,7 +77,7 @@ static void refuse(struct sl_http_call *call, const struct sl_hold_ask *ask)
     }
 }
 
-static void on_ended(struct sl_hold_ask *ask)
+static void on_ended(struct sl_hold_op *ask)
 {
     struct ending *e = ask->ctx;
     struct sl_http_call *call = e->call;
@@ -90,11 +90,11 @@ static void on_ended(struct sl_hold_ask *ask)
     else
         sl_http_answer(call, 200, SL_STR("application/json"),
                        sl_buf_str(&call->text));
-    sl_hold_ask_done(ask);
-    sl_http_finish(call);
+    sl_hold_op_done(ask);
+    sl_http_resume_finish(call);
 }
 
-static void begin(struct sl_http_call *call, struct sl_hold_question *q)
+static void begin(struct sl_http_call *call, struct sl_hold_op_input *q)
 {
     struct sl_http_worker *worker = call->worker;
     struct ending *e = sl_arena_take(&call->arena, sizeof(*e));
@@ -104,18 +104,18 @@ static void begin(struct sl_http_call *call, struct sl_hold_question *q)
         return;
     }
     e->call = call;
-    if (!sl_hold_read(call, q, &e->status))
+    if (!sl_hold_input_read(call, q, &e->status))
         return;
-    sl_hold_ask_init(&e->ask, worker->engine, worker->station, worker->alloc);
+    sl_hold_op_init(&e->ask, worker->engine, worker->station, worker->alloc);
     e->ask.done = on_ended;
     e->ask.ctx = e;
-    sl_http_later(call);
-    sl_hold_ask_begin(&e->ask, q);
+    sl_http_suspend(call);
+    sl_hold_op_begin(&e->ask, q);
 }
 
 void sl_http_holds(struct sl_http_call *call)
 {
-    struct sl_hold_question q = {.name = call->rest, .now = sl_http_now(call)};
+    struct sl_hold_op_input q = {.name = call->rest, .now = sl_http_now(call)};
     const struct verb *verb = cut_verb(&q.name);
 
     if (sl_http_is_page(call))

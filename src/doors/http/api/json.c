@@ -335,7 +335,7 @@ static void on_decided(struct sl_rls_call *rls)
                        SL_STR("application/json"), sl_buf_str(&call->text));
     sl_rls_call_done(rls);
     sl_alloc_free(alloc, rls, sizeof(*rls));
-    sl_http_finish(call);
+    sl_http_resume_finish(call);
 }
 
 static struct sl_rls_call *begin(struct sl_http_call *call)
@@ -381,7 +381,7 @@ void sl_http_json(struct sl_http_call *call)
         sl_alloc_free(call->worker->alloc, rls, sizeof(*rls));
         return;
     }
-    sl_http_later(call);
+    sl_http_suspend(call);
     sl_rls_decide(rls);
 }
 

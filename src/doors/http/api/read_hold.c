@@ -10,60 +10,60 @@
 #include "doors/http/api/api.h"
 #include "doors/http/body.h"
 
-static bool is_twice(struct sl_body *r, const struct sl_cost *list,
+static bool is_twice(struct sl_json_body *r, const struct sl_cost *list,
                      unsigned count, struct sl_str name)
 {
     for (unsigned i = 0; i < count; i++)
         if (sl_str_eq(list[i].limit, name))
-            return !sl_body_refuse(r, "BAD_REQUEST",
-                                   "\"cost\" has \"%.*s\" twice",
-                                   SL_STR_ARG(name));
+            return !sl_json_body_refuse(r, "BAD_REQUEST",
+                                        "\"cost\" has \"%.*s\" twice",
+                                        SL_STR_ARG(name));
     return false;
 }
 
-static bool read_costs(struct sl_body *r, struct sl_hold_question *q)
+static bool read_costs(struct sl_json_body *r, struct sl_hold_op_input *q)
 {
     struct sl_cost *list = sl_arena_take(
         &r->call->arena, SL_CHECK_FIELDS * sizeof(struct sl_cost));
     struct sl_str name;
 
     if (!list)
-        return sl_body_no_memory(r);
+        return sl_json_body_no_memory(r);
     if (!sl_json_enter(&r->json, '{'))
-        return sl_body_wrong(r, SL_STR("cost"),
-                             "a whole number or an object of them");
+        return sl_json_body_wrong(r, SL_STR("cost"),
+                                  "a whole number or an object of them");
     q->costs = list;
     while (sl_json_member(&r->json, &name)) {
         if (is_twice(r, list, q->cost_count, name))
             return false;
         if (q->cost_count == SL_CHECK_FIELDS)
-            return sl_body_refuse(r, "BAD_REQUEST",
-                                  "\"cost\" has more than %d members",
-                                  SL_CHECK_FIELDS);
+            return sl_json_body_refuse(r, "BAD_REQUEST",
+                                       "\"cost\" has more than %d members",
+                                       SL_CHECK_FIELDS);
         list[q->cost_count].limit = name;
-        if (!sl_body_whole(r, SL_STR("cost"), &list[q->cost_count].cost))
+        if (!sl_json_body_whole(r, SL_STR("cost"), &list[q->cost_count].cost))
             return false;
         q->cost_count++;
     }
-    return !r->json.why || sl_body_broken(r);
+    return !r->json.why || sl_json_body_broken(r);
 }
 
-static bool read_cost(struct sl_body *r, struct sl_hold_question *q)
+static bool read_cost(struct sl_json_body *r, struct sl_hold_op_input *q)
 {
     if (sl_json_peek(&r->json) != SL_JSON_NUMBER)
         return read_costs(r, q);
     q->has_cost = true;
-    return sl_body_whole(r, SL_STR("cost"), &q->cost);
+    return sl_json_body_whole(r, SL_STR("cost"), &q->cost);
 }
 
-static bool read_status(struct sl_body *r, unsigned *ret)
+static bool read_status(struct sl_json_body *r, unsigned *ret)
 {
     uint64_t status = 0;
 
-    if (!sl_body_whole(r, SL_STR("status"), &status))
+    if (!sl_json_body_whole(r, SL_STR("status"), &status))
         return false;
     if (status < 100 || status > 599)
-        return sl_body_refuse(
+        return sl_json_body_refuse(
             r, "BAD_REQUEST",
             "\"status\" must be what the vendor answered, from 100 "
             "to 599");
@@ -72,8 +72,8 @@ static bool read_status(struct sl_body *r, unsigned *ret)
 }
 
 /* Which members the verbs have. */
-static bool read_member(struct sl_body *r, struct sl_str name,
-                        struct sl_hold_question *q, unsigned *status)
+static bool read_member(struct sl_json_body *r, struct sl_str name,
+                        struct sl_hold_op_input *q, unsigned *status)
 {
     static const char *const lists[] = {
         [SL_VERB_SETTLE] = "\"cost\" and \"status\"",
@@ -86,48 +86,48 @@ static bool read_member(struct sl_body *r, struct sl_str name,
         (sl_str_eq(name, SL_STR("status")) && *status > 0);
 
     if (twice)
-        return sl_body_refuse(r, "BAD_REQUEST", "\"%.*s\" is there twice",
-                              SL_STR_ARG(name));
+        return sl_json_body_refuse(r, "BAD_REQUEST", "\"%.*s\" is there twice",
+                                   SL_STR_ARG(name));
     if (q->verb == SL_VERB_SETTLE && sl_str_eq(name, SL_STR("cost")))
         return read_cost(r, q);
     if (q->verb == SL_VERB_EXTEND && sl_str_eq(name, SL_STR("hold")))
-        return sl_body_span(r, name, sl_hold_span, &q->hold);
+        return sl_json_body_span(r, name, sl_hold_span, &q->hold);
     if (q->verb != SL_VERB_EXTEND && sl_str_eq(name, SL_STR("status")))
         return read_status(r, status);
-    return sl_body_refuse(r, "BAD_REQUEST",
-                          "\"%.*s\" is no member here; there is %s",
-                          SL_STR_ARG(name), lists[q->verb]);
+    return sl_json_body_refuse(r, "BAD_REQUEST",
+                               "\"%.*s\" is no member here; there is %s",
+                               SL_STR_ARG(name), lists[q->verb]);
 }
 
-static bool read_members(struct sl_body *r, struct sl_hold_question *q,
+static bool read_members(struct sl_json_body *r, struct sl_hold_op_input *q,
                          unsigned *status)
 {
     struct sl_str name;
 
     if (!sl_json_enter(&r->json, '{'))
-        return sl_body_wrong(r, SL_STR("body"), "an object");
+        return sl_json_body_wrong(r, SL_STR("body"), "an object");
     while (sl_json_member(&r->json, &name)) {
         if (sl_json_peek(&r->json) == SL_JSON_NULL) {
             if (!sl_json_null(&r->json))
-                return sl_body_broken(r);
+                return sl_json_body_broken(r);
         } else if (!read_member(r, name, q, status)) {
             return false;
         }
     }
-    return (!r->json.why && sl_json_end(&r->json)) || sl_body_broken(r);
+    return (!r->json.why && sl_json_end(&r->json)) || sl_json_body_broken(r);
 }
 
-bool sl_hold_read(struct sl_http_call *call, struct sl_hold_question *q,
-                  unsigned *status)
+bool sl_hold_input_read(struct sl_http_call *call, struct sl_hold_op_input *q,
+                        unsigned *status)
 {
-    struct sl_body r;
+    struct sl_json_body r;
 
-    sl_body_begin(&r, call, "hold");
+    sl_json_body_begin(&r, call, "hold");
     *status = 0;
     if (call->request->body.len > 0 && !read_members(&r, q, status))
         return false;
     if (q->verb != SL_VERB_EXTEND || q->hold > 0)
         return true;
-    return sl_body_refuse(&r, "BAD_REQUEST",
-                          "for how long? send {\"hold\":\"30s\"}");
+    return sl_json_body_refuse(&r, "BAD_REQUEST",
+                               "for how long? send {\"hold\":\"30s\"}");
 }

@@ -17,7 +17,7 @@ static bool read_date(struct sl_str text, sl_ns *ret)
     if (text.len != 10 || text.at[4] != '-' || text.at[7] != '-')
         return false;
     snprintf(whole, sizeof(whole), "%.10sT00:00:00Z", text.at);
-    return sl_instant_parse(sl_str_c(whole), ret, NULL) == 0;
+    return sl_timestamp_parse(sl_str_c(whole), ret, NULL) == 0;
 }
 
 bool sl_reading_time(struct sl_reading *reading, const char *name,
@@ -25,17 +25,17 @@ bool sl_reading_time(struct sl_reading *reading, const char *name,
 {
     sl_ns span;
 
-    if (read_date(text, ret) || sl_instant_parse(text, ret, NULL) == 0)
+    if (read_date(text, ret) || sl_timestamp_parse(text, ret, NULL) == 0)
         return true;
     if (sl_parse_duration(text, &span, NULL) == 0 &&
         span < SL_TIME_END - reading->now) {
         *ret = reading->now + span;
         return true;
     }
-    sl_refuse(&reading->diag, SLUICE_ECONF,
-              "\"%s\": \"%.*s\" is no time; write 2026-12-31T23:59:59Z, "
-              "2026-12-31, or a duration from now such as 2h or 30d",
-              name, SL_STR_ARG(text));
+    sl_diag_error(&reading->diag, SLUICE_ECONF,
+                  "\"%s\": \"%.*s\" is no time; write 2026-12-31T23:59:59Z, "
+                  "2026-12-31, or a duration from now such as 2h or 30d",
+                  name, SL_STR_ARG(text));
     return false;
 }
 
@@ -43,19 +43,19 @@ bool sl_reading_text(struct sl_reading *reading, const char *name,
                      struct sl_str text, size_t most)
 {
     if (text.len > most) {
-        sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "\"%s\" has %zu bytes; it can have %zu", name, text.len,
-                  most);
+        sl_diag_error(&reading->diag, SLUICE_ECONF,
+                      "\"%s\" has %zu bytes; it can have %zu", name, text.len,
+                      most);
         return false;
     }
     while (text.len > 0) {
-        size_t len = sl_shown_len(text);
+        size_t len = sl_limit_view_len(text);
 
         if (len == 0) {
-            sl_refuse(&reading->diag, SLUICE_ECONF,
-                      "\"%s\" has bytes that can't be shown: control "
-                      "characters, or not UTF-8",
-                      name);
+            sl_diag_error(&reading->diag, SLUICE_ECONF,
+                          "\"%s\" has bytes that can't be shown: control "
+                          "characters, or not UTF-8",
+                          name);
             return false;
         }
         text = sl_str_from(text, len);
@@ -68,8 +68,8 @@ static bool check_list(struct sl_reading *reading, const char *name,
 {
     for (unsigned i = 0; i < count; i++) {
         if (list[i].len == 0) {
-            sl_refuse(&reading->diag, SLUICE_ECONF,
-                      "one of \"%s\" is empty; leave it out", name);
+            sl_diag_error(&reading->diag, SLUICE_ECONF,
+                          "one of \"%s\" is empty; leave it out", name);
             return false;
         }
         if (!sl_reading_text(reading, name, list[i], most))
@@ -79,7 +79,8 @@ static bool check_list(struct sl_reading *reading, const char *name,
 }
 
 /* Once each, in lower case. */
-static bool lower_aliases(struct sl_reading *reading, struct sl_change *c)
+static bool lower_aliases(struct sl_reading *reading,
+                          struct sl_subject_change *c)
 {
     struct sl_str *list = (struct sl_str *)c->aliases;
     unsigned kept = 0;
@@ -89,10 +90,10 @@ static bool lower_aliases(struct sl_reading *reading, struct sl_change *c)
         unsigned k = 0;
 
         if (!room) {
-            sl_refuse(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+            sl_diag_error(&reading->diag, SLUICE_ENOMEM, "there is no memory");
             return false;
         }
-        list[kept] = sl_lower(list[i], room);
+        list[kept] = sl_str_lower(list[i], room);
         while (k < kept && !sl_str_eq(list[k], list[kept]))
             k++;
         kept += k == kept;
@@ -101,66 +102,70 @@ static bool lower_aliases(struct sl_reading *reading, struct sl_change *c)
     return true;
 }
 
-static bool check_rates(struct sl_reading *reading, const struct sl_change *c)
+static bool check_rates(struct sl_reading *reading,
+                        const struct sl_subject_change *c)
 {
     for (unsigned i = 0; i < c->rate_count; i++) {
-        const struct sl_own_rate *rate = &c->rates[i];
+        const struct sl_subject_override *rate = &c->rates[i];
 
         for (unsigned k = 0; k < i; k++)
             if (sl_str_eq(c->rates[k].limit, rate->limit)) {
-                sl_refuse(&reading->diag, SLUICE_ECONF,
-                          "the override of \"%.*s\" is there twice",
-                          SL_STR_ARG(rate->limit));
+                sl_diag_error(&reading->diag, SLUICE_ECONF,
+                              "the override of \"%.*s\" is there twice",
+                              SL_STR_ARG(rate->limit));
                 return false;
             }
         if (rate->limit.len == 0) {
-            sl_refuse(&reading->diag, SLUICE_ECONF,
-                      "an override needs the name of a limit");
+            sl_diag_error(&reading->diag, SLUICE_ECONF,
+                          "an override needs the name of a limit");
             return false;
         }
         if (!sl_reading_text(reading, "overrides", rate->limit,
-                             SL_ENTRY_NAME) ||
-            !sl_reading_text(reading, "overrides", rate->rate, SL_ENTRY_RATE) ||
-            !sl_reading_text(reading, "note", rate->note, SL_ENTRY_NOTE))
+                             SL_SUBJECT_RECORD_NAME) ||
+            !sl_reading_text(reading, "overrides", rate->rate,
+                             SL_SUBJECT_RECORD_RATE) ||
+            !sl_reading_text(reading, "note", rate->note,
+                             SL_SUBJECT_RECORD_NOTE))
             return false;
     }
     return true;
 }
 
-static bool check_names(struct sl_reading *reading, const struct sl_change *c)
+static bool check_names(struct sl_reading *reading,
+                        const struct sl_subject_change *c)
 {
     if (!sl_str_eq(c->scope, SL_STR("user")) &&
         !sl_str_eq(c->scope, SL_STR("org"))) {
-        sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "a subject's scope is user or org, not \"%.*s\"",
-                  SL_STR_ARG(c->scope));
+        sl_diag_error(&reading->diag, SLUICE_ECONF,
+                      "a subject's scope is user or org, not \"%.*s\"",
+                      SL_STR_ARG(c->scope));
         return false;
     }
     if (c->id.len == 0) {
-        sl_refuse(&reading->diag, SLUICE_ECONF, "a subject needs an id");
+        sl_diag_error(&reading->diag, SLUICE_ECONF, "a subject needs an id");
         return false;
     }
     return true;
 }
 
-bool sl_reading_finish(struct sl_reading *reading, struct sl_change *c)
+bool sl_reading_finish(struct sl_reading *reading, struct sl_subject_change *c)
 {
     if (reading->named && !check_names(reading, c))
         return false;
     if ((c->has & SL_HAS_EXPIRES) && c->expires != SL_NS_NONE &&
         (c->has & SL_HAS_PLAN) && c->plan.len == 0) {
-        sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "\"expires\" is the end of a plan, and there is none");
+        sl_diag_error(&reading->diag, SLUICE_ECONF,
+                      "\"expires\" is the end of a plan, and there is none");
         return false;
     }
-    return sl_reading_text(reading, "id", c->id, SL_ENTRY_ID) &&
-           sl_reading_text(reading, "plan", c->plan, SL_ENTRY_NAME) &&
-           sl_reading_text(reading, "note", c->note, SL_ENTRY_NOTE) &&
-           sl_reading_text(reading, "by", c->by, SL_ENTRY_BY) &&
+    return sl_reading_text(reading, "id", c->id, SL_SUBJECT_RECORD_ID) &&
+           sl_reading_text(reading, "plan", c->plan, SL_SUBJECT_RECORD_NAME) &&
+           sl_reading_text(reading, "note", c->note, SL_SUBJECT_RECORD_NOTE) &&
+           sl_reading_text(reading, "by", c->by, SL_SUBJECT_RECORD_BY) &&
            check_list(reading, "roles", c->roles, c->role_count,
-                      SL_ENTRY_NAME) &&
+                      SL_SUBJECT_RECORD_NAME) &&
            check_list(reading, "aliases", c->aliases, c->alias_count,
-                      SL_ENTRY_ID) &&
+                      SL_SUBJECT_RECORD_ID) &&
            check_rates(reading, c) && lower_aliases(reading, c);
 }
 
@@ -176,10 +181,10 @@ static int refuse_plan(const struct sl_policy *policy, struct sl_str name,
     for (; count < policy->plans.count && count < SL_LEN(names); count++)
         names[count] = policy->plans.list[count].name.at;
     near = sl_str_nearest(name, names, count);
-    return sl_refuse(diag, SLUICE_ECONF,
-                     "the policy has no plan \"%.*s\"%s%s%s", SL_STR_ARG(name),
-                     near ? "; did you mean \"" : "", near ? near : "",
-                     near ? "\"?" : "; with force it is kept nevertheless");
+    return sl_diag_error(
+        diag, SLUICE_ECONF, "the policy has no plan \"%.*s\"%s%s%s",
+        SL_STR_ARG(name), near ? "; did you mean \"" : "", near ? near : "",
+        near ? "\"?" : "; with force it is kept nevertheless");
 }
 
 static int refuse_limit(const struct sl_policy *policy, struct sl_str name,
@@ -192,13 +197,13 @@ static int refuse_limit(const struct sl_policy *policy, struct sl_str name,
     for (; count < policy->rule_count && count < SL_LEN(names); count++)
         names[count] = policy->rules[count].name.at;
     near = sl_str_nearest(name, names, count);
-    return sl_refuse(diag, SLUICE_ECONF,
-                     "the policy has no limit \"%.*s\"%s%s%s", SL_STR_ARG(name),
-                     near ? "; did you mean \"" : "", near ? near : "",
-                     near ? "\"?" : "; with force it is kept nevertheless");
+    return sl_diag_error(
+        diag, SLUICE_ECONF, "the policy has no limit \"%.*s\"%s%s%s",
+        SL_STR_ARG(name), near ? "; did you mean \"" : "", near ? near : "",
+        near ? "\"?" : "; with force it is kept nevertheless");
 }
 
-static int check_rate(const struct sl_own_rate *own,
+static int check_rate(const struct sl_subject_override *own,
                       const struct sl_policy *policy, bool force,
                       struct sl_diag *diag)
 {
@@ -217,14 +222,14 @@ static int check_rate(const struct sl_own_rate *own,
               : sl_rule_rate(&policy->rules[index], own->rate, &limit, &why);
     if (!err)
         return 0;
-    return sl_refuse(diag, SLUICE_ECONF, "\"%.*s\" for %.*s: %s%s%s",
-                     SL_STR_ARG(own->rate), SL_STR_ARG(own->limit),
-                     why.sentence, why.hint[0] ? "; write " : "", why.hint);
+    return sl_diag_error(diag, SLUICE_ECONF, "\"%.*s\" for %.*s: %s%s%s",
+                         SL_STR_ARG(own->rate), SL_STR_ARG(own->limit),
+                         why.sentence, why.hint[0] ? "; write " : "", why.hint);
 }
 
-int sl_change_check(const struct sl_change *change,
-                    const struct sl_policy *policy, bool force,
-                    struct sl_diag *diag)
+int sl_subject_change_check(const struct sl_subject_change *change,
+                            const struct sl_policy *policy, bool force,
+                            struct sl_diag *diag)
 {
     int err = 0;
 

@@ -29,7 +29,7 @@ static void refuse_failed(struct sl_http_call *call, const struct sl_job *job)
 
 static void on_done(struct sl_job *job)
 {
-    struct sl_errand_call *errand = job->ctx;
+    struct sl_subject_job_call *errand = job->ctx;
     struct sl_http_call *call = errand->call;
 
     if (job->err) {
@@ -38,14 +38,14 @@ static void on_done(struct sl_job *job)
         errand->answer(errand);
     }
     sl_job_clear(job);
-    sl_http_finish(call);
+    sl_http_resume_finish(call);
 }
 
-struct sl_errand_call *
-sl_errand_new(struct sl_http_call *call, enum sl_job_kind kind,
-              void (*answer)(struct sl_errand_call *errand))
+struct sl_subject_job_call *
+sl_subject_job_new(struct sl_http_call *call, enum sl_job_kind kind,
+                   void (*answer)(struct sl_subject_job_call *errand))
 {
-    struct sl_errand_call *errand;
+    struct sl_subject_job_call *errand;
 
     if (!registry_of(call)) {
         sl_http_refuse(call, 501, "NO_REGISTRY",
@@ -69,9 +69,9 @@ sl_errand_new(struct sl_http_call *call, enum sl_job_kind kind,
     return errand;
 }
 
-void sl_errand_send(struct sl_errand_call *errand)
+void sl_subject_job_send(struct sl_subject_job_call *errand)
 {
-    sl_http_later(errand->call);
+    sl_http_suspend(errand->call);
     sl_registry_ask(registry_of(errand->call), &errand->job);
 }
 
@@ -165,12 +165,12 @@ bool sl_subject_path(struct sl_http_call *call, struct sl_str *scope,
         return false;
     }
     if (!decode(call, raw, false, id) || id->len == 0 ||
-        !sl_reading_text(&reading, "id", *id, SL_ENTRY_ID)) {
+        !sl_reading_text(&reading, "id", *id, SL_SUBJECT_RECORD_ID)) {
         sl_http_refuse(call, 400, "BAD_REQUEST",
                        "\"%.*s\" is no id; it has up to %d bytes of UTF-8, "
                        "and other characters than letters, digits, - . _ and "
                        "@ as %%XX",
-                       SL_STR_ARG(raw), SL_ENTRY_ID);
+                       SL_STR_ARG(raw), SL_SUBJECT_RECORD_ID);
         return false;
     }
     return true;
@@ -185,7 +185,7 @@ struct sl_str sl_subject_by(struct sl_http_call *call, struct sl_str said)
 
     by = sl_str_trim(by);
     if (count == 1 && by.len > 0 &&
-        sl_reading_text(&reading, "X-Sluice-By", by, SL_ENTRY_BY))
+        sl_reading_text(&reading, "X-Sluice-By", by, SL_SUBJECT_RECORD_BY))
         return by;
     return said.len > 0 ? said : SL_STR("admin");
 }

@@ -19,7 +19,7 @@
 #define ARENA_MOST ((size_t)64 << 20)
 
 struct import {
-    struct sl_errand_call *errand;
+    struct sl_subject_job_call *errand;
     struct sl_http_call *call;
     bool is_csv, force;
     struct sl_csv csv;
@@ -29,7 +29,7 @@ struct import {
     struct sl_str rest;         /* JSON lines that were not read yet */
     unsigned line;              /* that was read last */
     unsigned imported, same, failed_line;
-    struct sl_change changes[SL_CHANGES_MOST];
+    struct sl_subject_change changes[SL_CHANGES_MOST];
     unsigned count;
 };
 
@@ -84,7 +84,7 @@ static void refuse(struct import *import, int status, const char *code,
 /* ---- reading ---- */
 
 static bool next_csv(struct import *import, struct sl_reading *reading,
-                     struct sl_change *change, bool *ret_more)
+                     struct sl_subject_change *change, bool *ret_more)
 {
     struct sl_str *cells = sl_arena_take(
         &import->arena, (import->head.count + 1) * sizeof(*cells));
@@ -92,21 +92,21 @@ static bool next_csv(struct import *import, struct sl_reading *reading,
 
     *ret_more = false;
     if (!cells) {
-        sl_refuse(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "there is no memory");
         return false;
     }
     *ret_more = sl_csv_next(&import->csv, cells, import->head.count, &count);
     import->line = import->csv.line;
     if (import->csv.why) {
-        sl_refuse(&reading->diag, SLUICE_ECONF, "%s", import->csv.why);
+        sl_diag_error(&reading->diag, SLUICE_ECONF, "%s", import->csv.why);
         return false;
     }
-    return !*ret_more ||
-           sl_change_read_csv(reading, &import->head, cells, count, change);
+    return !*ret_more || sl_subject_change_read_csv(reading, &import->head,
+                                                    cells, count, change);
 }
 
 static bool next_json(struct import *import, struct sl_reading *reading,
-                      struct sl_change *change, bool *ret_more)
+                      struct sl_subject_change *change, bool *ret_more)
 {
     struct sl_str line;
 
@@ -128,19 +128,19 @@ static bool next_json(struct import *import, struct sl_reading *reading,
         line = sl_str_trim(line);
     } while (line.len == 0);
     if (line.len > LINE_MOST) {
-        sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "it has %zu bytes, more than %zu", line.len, LINE_MOST);
+        sl_diag_error(&reading->diag, SLUICE_ECONF,
+                      "it has %zu bytes, more than %zu", line.len, LINE_MOST);
         return false;
     }
-    return sl_change_read_json(reading, line, change);
+    return sl_subject_change_read_json(reading, line, change);
 }
 
 /* Read the next change; false if a line was refused. */
 static bool next(struct import *import, struct sl_reading *reading,
                  bool *ret_more)
 {
-    struct sl_change *change = &import->changes[import->count];
-    struct sl_own_rate *rates;
+    struct sl_subject_change *change = &import->changes[import->count];
+    struct sl_subject_override *rates;
 
     memset(change, 0, sizeof(*change));
     if (!(import->is_csv ? next_csv(import, reading, change, ret_more)
@@ -151,11 +151,11 @@ static bool next(struct import *import, struct sl_reading *reading,
     change->kind = SL_CHANGE_PATCH;
     change->line = import->line;
     change->by = sl_subject_by(import->call, change->by);
-    rates = (struct sl_own_rate *)change->rates;
+    rates = (struct sl_subject_override *)change->rates;
     for (unsigned i = 0; i < change->rate_count; i++)
         rates[i].by = change->by;
-    return sl_change_check(change, import->call->ask.live->policy,
-                           import->force, &reading->diag) == 0;
+    return sl_subject_change_check(change, import->call->ask.live->policy,
+                                   import->force, &reading->diag) == 0;
 }
 
 /* As many lines as make a batch. False if one was refused, and that was
@@ -213,7 +213,7 @@ static void on_written(struct sl_job *job)
     struct import *import = job->ctx;
     struct sl_http_call *call = import->call;
 
-    sl_entries_free(job->entries);
+    sl_subject_records_free(job->entries);
     job->entries = NULL;
     import->failed_line = import->changes[job->failed].line;
     if (job->err) {
@@ -230,7 +230,7 @@ static void on_written(struct sl_job *job)
     sl_subjects_tell(call, import->imported, import->imported - import->same);
     sl_job_clear(job);
     end(import);
-    sl_http_finish(call);
+    sl_http_resume_finish(call);
 }
 
 /* ---- the question ---- */
@@ -273,7 +273,7 @@ static bool read_head(struct import *import)
 }
 
 static struct import *new_import(struct sl_http_call *call,
-                                 struct sl_errand_call *errand)
+                                 struct sl_subject_job_call *errand)
 {
     struct import *import = sl_arena_take(&call->arena, sizeof(*import));
 
@@ -293,12 +293,12 @@ static struct import *new_import(struct sl_http_call *call,
 
 void sl_subject_import(struct sl_http_call *call)
 {
-    struct sl_errand_call *errand;
+    struct sl_subject_job_call *errand;
     struct import *import;
 
     if (!sl_admin_admit(call))
         return;
-    errand = sl_errand_new(call, SL_JOB_WRITE, NULL);
+    errand = sl_subject_job_new(call, SL_JOB_WRITE, NULL);
     import = errand ? new_import(call, errand) : NULL;
     if (!import)
         return;
@@ -307,7 +307,7 @@ void sl_subject_import(struct sl_http_call *call)
                        "subjects come as text/csv or as a line of JSON each, "
                        "application/x-ndjson");
     else if (read_head(import) && go_on(import)) {
-        sl_http_later(call);
+        sl_http_suspend(call);
         return;
     }
     end(import);

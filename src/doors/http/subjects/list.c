@@ -12,7 +12,7 @@
 
 #define PAGE 100
 
-static int write_next(struct sl_buf *out, const struct sl_entry *last)
+static int write_next(struct sl_buf *out, const struct sl_subject_record *last)
 {
     int err;
 
@@ -28,21 +28,21 @@ static int write_next(struct sl_buf *out, const struct sl_entry *last)
     return err ? err : sl_buf_add(out, SL_STR("\"}"));
 }
 
-static void answer(struct sl_errand_call *errand)
+static void answer(struct sl_subject_job_call *errand)
 {
     struct sl_http_call *call = errand->call;
-    const struct sl_entry *last = NULL;
+    const struct sl_subject_record *last = NULL;
     struct sl_buf *out = &call->text;
     unsigned count = 0;
     int err = sl_buf_add(out, SL_STR("{\"subjects\":["));
 
-    for (const struct sl_entry *e = errand->job.entries; e && !err;
+    for (const struct sl_subject_record *e = errand->job.entries; e && !err;
          e = e->next) {
         if (count++ > 0)
             err = sl_buf_add(out, SL_STR(","));
         if (!err)
-            err =
-                sl_entry_show(e, call->ask.live->policy, errand->job.now, out);
+            err = sl_subject_record_write(e, call->ask.live->policy,
+                                          errand->job.now, out);
         last = e;
     }
     if (!err)
@@ -84,12 +84,12 @@ static bool read_limit(struct sl_str text, unsigned *ret)
 
 void sl_subject_list(struct sl_http_call *call)
 {
-    struct sl_errand_call *errand;
+    struct sl_subject_job_call *errand;
     struct sl_job *job;
 
     if (!sl_admin_admit(call))
         return;
-    errand = sl_errand_new(call, SL_JOB_LIST, answer);
+    errand = sl_subject_job_new(call, SL_JOB_LIST, answer);
     if (!errand)
         return;
     job = &errand->job;
@@ -107,5 +107,5 @@ void sl_subject_list(struct sl_http_call *call)
         sl_http_refuse(call, 400, "BAD_REQUEST",
                        "after is what a page had as next, like user/ann");
     else
-        sl_errand_send(errand);
+        sl_subject_job_send(errand);
 }

@@ -32,36 +32,36 @@ static void refuse_nobody(struct sl_http_call *call)
                    SL_STR_ARG(call->rest));
 }
 
-static void show(struct sl_errand_call *errand)
+static void show(struct sl_subject_job_call *errand)
 {
     struct sl_http_call *call = errand->call;
-    const struct sl_entry *entry = errand->job.entries;
+    const struct sl_subject_record *entry = errand->job.entries;
 
     tag(call, entry->revision);
     sl_admin_answer(call,
-                    sl_entry_show(entry, call->ask.live->policy,
-                                  errand->job.now, &call->text),
+                    sl_subject_record_write(entry, call->ask.live->policy,
+                                            errand->job.now, &call->text),
                     sl_admin_json);
 }
 
-static void answer_get(struct sl_errand_call *errand)
+static void answer_get(struct sl_subject_job_call *errand)
 {
-    if (errand->job.result == SL_JOB_NOBODY)
+    if (errand->job.result == SL_JOB_NOT_FOUND)
         refuse_nobody(errand->call);
     else
         show(errand);
 }
 
-static void answer_write(struct sl_errand_call *errand)
+static void answer_write(struct sl_subject_job_call *errand)
 {
     struct sl_http_call *call = errand->call;
 
     switch (errand->job.result) {
     case SL_JOB_DONE:
-        sl_subject_tell(errand);
+        sl_subject_events_publish(errand);
         show(errand);
         break;
-    case SL_JOB_NOBODY:
+    case SL_JOB_NOT_FOUND:
         refuse_nobody(call);
         break;
     case SL_JOB_CHANGED:
@@ -75,7 +75,7 @@ static void answer_write(struct sl_errand_call *errand)
     }
 }
 
-static void answer_remove(struct sl_errand_call *errand)
+static void answer_remove(struct sl_subject_job_call *errand)
 {
     struct sl_http_call *call = errand->call;
 
@@ -83,12 +83,12 @@ static void answer_remove(struct sl_errand_call *errand)
         answer_write(errand);
         return;
     }
-    sl_subject_tell(errand);
+    sl_subject_events_publish(errand);
     sl_admin_answer(call, sl_buf_addf(&call->text, "{\"removed\":true}"),
                     sl_admin_json);
 }
 
-static void answer_audit(struct sl_errand_call *errand)
+static void answer_audit(struct sl_subject_job_call *errand)
 {
     struct sl_http_call *call = errand->call;
     int err = sl_buf_add(&call->text, SL_STR("{\"audit\":["));
@@ -112,7 +112,8 @@ static void refuse_condition(struct sl_http_call *call, const char *name,
 }
 
 /* If-Match: "12", If-None-Match: *; false if it was refused. */
-static bool read_conditions(struct sl_http_call *call, struct sl_change *change)
+static bool read_conditions(struct sl_http_call *call,
+                            struct sl_subject_change *change)
 {
     unsigned match = 0, none = 0;
     struct sl_str is =
@@ -139,16 +140,16 @@ static bool read_conditions(struct sl_http_call *call, struct sl_change *change)
 
 /* ---- questions ---- */
 
-struct sl_errand_call *
-sl_subject_errand(struct sl_http_call *call, enum sl_job_kind kind,
-                  void (*answer)(struct sl_errand_call *errand),
-                  struct sl_str *tail)
+struct sl_subject_job_call *
+sl_subject_job(struct sl_http_call *call, enum sl_job_kind kind,
+               void (*answer)(struct sl_subject_job_call *errand),
+               struct sl_str *tail)
 {
-    struct sl_errand_call *errand;
+    struct sl_subject_job_call *errand;
 
     if (!sl_admin_admit(call))
         return NULL;
-    errand = sl_errand_new(call, kind, answer);
+    errand = sl_subject_job_new(call, kind, answer);
     if (!errand ||
         !sl_subject_path(call, &errand->job.scope, &errand->job.id, tail))
         return NULL;
@@ -178,8 +179,8 @@ static unsigned number_of(struct sl_http_call *call, const char *name,
 void sl_subject_get(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_errand_call *errand =
-        sl_subject_errand(call, SL_JOB_FIND, answer_get, &tail);
+    struct sl_subject_job_call *errand =
+        sl_subject_job(call, SL_JOB_FIND, answer_get, &tail);
     uint64_t before = 0;
 
     if (!errand)
@@ -193,10 +194,10 @@ void sl_subject_get(struct sl_http_call *call)
     } else if (refuse_tail(call, tail)) {
         return;
     }
-    sl_errand_send(errand);
+    sl_subject_job_send(errand);
 }
 
-static bool read_body(struct sl_errand_call *errand)
+static bool read_body(struct sl_subject_job_call *errand)
 {
     struct sl_http_call *call = errand->call;
     struct sl_reading reading = {.arena = &call->arena, .now = errand->job.now};
@@ -209,12 +210,13 @@ static bool read_body(struct sl_errand_call *errand)
         return false;
     }
     errand->change.id = errand->job.id;
-    if (!sl_change_read_json(&reading, call->request->body, &errand->change)) {
+    if (!sl_subject_change_read_json(&reading, call->request->body,
+                                     &errand->change)) {
         sl_http_refuse(call, 400, "BAD_REQUEST", "%s", reading.diag.sentence);
         return false;
     }
-    if (sl_change_check(&errand->change, call->ask.live->policy,
-                        sl_str_eq(force, SL_STR("true")), &diag)) {
+    if (sl_subject_change_check(&errand->change, call->ask.live->policy,
+                                sl_str_eq(force, SL_STR("true")), &diag)) {
         sl_http_refuse(call, 400, "BAD_REQUEST", "%s", diag.sentence);
         return false;
     }
@@ -222,22 +224,23 @@ static bool read_body(struct sl_errand_call *errand)
 }
 
 /* By whom, also for each override of the write. */
-static void sign(struct sl_errand_call *errand)
+static void sign(struct sl_subject_job_call *errand)
 {
-    struct sl_change *change = &errand->change;
-    struct sl_own_rate *rates = (struct sl_own_rate *)change->rates;
+    struct sl_subject_change *change = &errand->change;
+    struct sl_subject_override *rates =
+        (struct sl_subject_override *)change->rates;
 
     change->by = sl_subject_by(errand->call, change->by);
     for (unsigned i = 0; i < change->rate_count; i++)
         rates[i].by = change->by;
 }
 
-static void write(struct sl_http_call *call, enum sl_change_kind kind,
-                  void (*answer)(struct sl_errand_call *errand))
+static void write(struct sl_http_call *call, enum sl_subject_change_kind kind,
+                  void (*answer)(struct sl_subject_job_call *errand))
 {
     struct sl_str tail;
-    struct sl_errand_call *errand =
-        sl_subject_errand(call, SL_JOB_WRITE, answer, &tail);
+    struct sl_subject_job_call *errand =
+        sl_subject_job(call, SL_JOB_WRITE, answer, &tail);
 
     if (!errand || refuse_tail(call, tail) ||
         (kind != SL_CHANGE_REMOVE && !read_body(errand)) ||
@@ -249,7 +252,7 @@ static void write(struct sl_http_call *call, enum sl_change_kind kind,
     errand->change.id = errand->job.id;
     errand->job.changes = &errand->change;
     errand->job.change_count = 1;
-    sl_errand_send(errand);
+    sl_subject_job_send(errand);
 }
 
 void sl_subject_put(struct sl_http_call *call)

@@ -40,19 +40,21 @@ static bool check_column(struct sl_reading *reading,
         known = known || is(name, columns[k]);
     for (unsigned k = 0; k < i; k++)
         if (sl_str_eq(head->names[k], name)) {
-            sl_refuse(&reading->diag, SLUICE_ECONF,
-                      "the column \"%.*s\" is there twice", SL_STR_ARG(name));
+            sl_diag_error(&reading->diag, SLUICE_ECONF,
+                          "the column \"%.*s\" is there twice",
+                          SL_STR_ARG(name));
             return false;
         }
     if (!known && near)
-        sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "no column is called \"%.*s\"; did you mean \"%s\"?",
-                  SL_STR_ARG(name), near);
+        sl_diag_error(&reading->diag, SLUICE_ECONF,
+                      "no column is called \"%.*s\"; did you mean \"%s\"?",
+                      SL_STR_ARG(name), near);
     else if (!known)
-        sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "no column is called \"%.*s\"; there are scope, id, plan, "
-                  "expires, roles, aliases, note, by, until and override.LIMIT",
-                  SL_STR_ARG(name));
+        sl_diag_error(
+            &reading->diag, SLUICE_ECONF,
+            "no column is called \"%.*s\"; there are scope, id, plan, "
+            "expires, roles, aliases, note, by, until and override.LIMIT",
+            SL_STR_ARG(name));
     return known;
 }
 
@@ -62,8 +64,9 @@ bool sl_csv_head_read(struct sl_reading *reading, struct sl_csv *csv,
     bool has_scope = false, has_id = false;
 
     if (!sl_csv_next(csv, ret->names, SL_CSV_COLUMNS, &ret->count)) {
-        sl_refuse(&reading->diag, SLUICE_ECONF, "%s",
-                  csv->why ? csv->why : "there is no first line with columns");
+        sl_diag_error(&reading->diag, SLUICE_ECONF, "%s",
+                      csv->why ? csv->why
+                               : "there is no first line with columns");
         return false;
     }
     for (unsigned i = 0; i < ret->count; i++) {
@@ -74,9 +77,10 @@ bool sl_csv_head_read(struct sl_reading *reading, struct sl_csv *csv,
     }
     if (has_scope && has_id)
         return true;
-    sl_refuse(&reading->diag, SLUICE_ECONF,
-              "the first line must name the columns, scope and id among them, "
-              "as in: scope,id,plan,expires");
+    sl_diag_error(
+        &reading->diag, SLUICE_ECONF,
+        "the first line must name the columns, scope and id among them, "
+        "as in: scope,id,plan,expires");
     return false;
 }
 
@@ -90,7 +94,7 @@ static bool split(struct sl_reading *reading, const char *what,
     struct sl_str *list = sl_arena_take(reading->arena, most * sizeof(*list));
 
     if (!list) {
-        sl_refuse(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "there is no memory");
         return false;
     }
     *ret = list;
@@ -101,8 +105,8 @@ static bool split(struct sl_reading *reading, const char *what,
         while (len < text.len && !strchr("; ", text.at[len]))
             len++;
         if (len > 0 && *ret_count == most) {
-            sl_refuse(&reading->diag, SLUICE_ECONF, "there are more than %u %s",
-                      most, what);
+            sl_diag_error(&reading->diag, SLUICE_ECONF,
+                          "there are more than %u %s", most, what);
             return false;
         }
         if (len > 0)
@@ -113,16 +117,18 @@ static bool split(struct sl_reading *reading, const char *what,
 }
 
 static bool read_override(struct sl_reading *reading, struct sl_str name,
-                          struct sl_str rate, struct sl_change *change)
+                          struct sl_str rate, struct sl_subject_change *change)
 {
-    struct sl_own_rate *rates = (struct sl_own_rate *)change->rates;
+    struct sl_subject_override *rates =
+        (struct sl_subject_override *)change->rates;
 
-    if (change->rate_count == SL_ENTRY_RATES) {
-        sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "there are more than %d overrides", SL_ENTRY_RATES);
+    if (change->rate_count == SL_SUBJECT_RECORD_RATES) {
+        sl_diag_error(&reading->diag, SLUICE_ECONF,
+                      "there are more than %d overrides",
+                      SL_SUBJECT_RECORD_RATES);
         return false;
     }
-    rates[change->rate_count++] = (struct sl_own_rate){
+    rates[change->rate_count++] = (struct sl_subject_override){
         .limit = sl_str_from(name, strlen(override_prefix)),
         .rate = rate,
         .until = SL_NS_NONE,
@@ -132,7 +138,8 @@ static bool read_override(struct sl_reading *reading, struct sl_str name,
 }
 
 static bool read_cell(struct sl_reading *reading, struct sl_str name,
-                      struct sl_str cell, struct sl_change *c, sl_ns *until)
+                      struct sl_str cell, struct sl_subject_change *c,
+                      sl_ns *until)
 {
     if (is(name, "scope"))
         c->scope = cell;
@@ -153,37 +160,37 @@ static bool read_cell(struct sl_reading *reading, struct sl_str name,
         return sl_reading_time(reading, "until", cell, until);
     } else if (is(name, "roles")) {
         c->has |= SL_HAS_ROLES;
-        return split(reading, "roles", cell, SL_ENTRY_ROLES, &c->roles,
+        return split(reading, "roles", cell, SL_SUBJECT_RECORD_ROLES, &c->roles,
                      &c->role_count);
     } else if (is(name, "aliases")) {
         c->has |= SL_HAS_ALIASES;
-        return split(reading, "aliases", cell, SL_ENTRY_ALIASES, &c->aliases,
-                     &c->alias_count);
+        return split(reading, "aliases", cell, SL_SUBJECT_RECORD_ALIASES,
+                     &c->aliases, &c->alias_count);
     } else if (is_override(name)) {
         return read_override(reading, name, cell, c);
     }
     return true;
 }
 
-bool sl_change_read_csv(struct sl_reading *reading,
-                        const struct sl_csv_head *head,
-                        const struct sl_str *cells, unsigned count,
-                        struct sl_change *ret)
+bool sl_subject_change_read_csv(struct sl_reading *reading,
+                                const struct sl_csv_head *head,
+                                const struct sl_str *cells, unsigned count,
+                                struct sl_subject_change *ret)
 {
-    struct sl_own_rate *rates =
-        sl_arena_take(reading->arena, SL_ENTRY_RATES * sizeof(*rates));
+    struct sl_subject_override *rates =
+        sl_arena_take(reading->arena, SL_SUBJECT_RECORD_RATES * sizeof(*rates));
     sl_ns until = SL_NS_NONE;
 
     if (!rates) {
-        sl_refuse(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "there is no memory");
         return false;
     }
     ret->rates = rates;
     ret->expires = SL_NS_NONE;
     if (count != head->count) {
-        sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "there are %u cells, and %u columns in the first line", count,
-                  head->count);
+        sl_diag_error(&reading->diag, SLUICE_ECONF,
+                      "there are %u cells, and %u columns in the first line",
+                      count, head->count);
         return false;
     }
     for (unsigned i = 0; i < count; i++)

@@ -17,12 +17,13 @@
 struct draft {
     struct sl_reading *reading;
     struct sl_json_reader json;
-    struct sl_change *change;
+    struct sl_subject_change *change;
     struct sl_str *roles, *aliases;
-    struct sl_own_rate *rates, *details;
+    struct sl_subject_override *rates, *details;
     unsigned detail_count;
-    bool own_until[SL_ENTRY_RATES]; /* which rates have one of their own */
-    bool own_note[SL_ENTRY_RATES];
+    bool own_until[SL_SUBJECT_RECORD_RATES]; /* which rates have one of their
+                                                own */
+    bool own_note[SL_SUBJECT_RECORD_RATES];
     bool has_until;
     sl_ns until;
     unsigned seen; /* members, as bits */
@@ -33,13 +34,14 @@ static bool refuse(struct draft *d, const char *name, const char *must)
     enum sl_json_kind kind = sl_json_peek(&d->json); /* or it tells why not */
 
     if (d->json.no_memory)
-        sl_refuse(&d->reading->diag, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&d->reading->diag, SLUICE_ENOMEM, "there is no memory");
     else if (d->json.why)
-        sl_refuse(&d->reading->diag, SLUICE_ECONF, "no JSON at byte %zu: %s",
-                  d->json.at, d->json.why);
+        sl_diag_error(&d->reading->diag, SLUICE_ECONF,
+                      "no JSON at byte %zu: %s", d->json.at, d->json.why);
     else
-        sl_refuse(&d->reading->diag, SLUICE_ECONF, "\"%s\" must be %s, not %s",
-                  name, must, sl_json_kind_name(kind));
+        sl_diag_error(&d->reading->diag, SLUICE_ECONF,
+                      "\"%s\" must be %s, not %s", name, must,
+                      sl_json_kind_name(kind));
     return false;
 }
 
@@ -64,8 +66,8 @@ static bool read_time(struct draft *d, const char *name, sl_ns *ret)
 
 static bool too_many(struct draft *d, const char *name, int most)
 {
-    sl_refuse(&d->reading->diag, SLUICE_ECONF, "there are more than %d %s",
-              most, name);
+    sl_diag_error(&d->reading->diag, SLUICE_ECONF, "there are more than %d %s",
+                  most, name);
     return false;
 }
 
@@ -89,7 +91,7 @@ static bool read_names(struct draft *d, const char *name, struct sl_str *list,
 /* ---- overrides ---- */
 
 /* {"rate":"5/min","until":"2h","note":"..."}, and what is shown beside. */
-static bool read_rate_object(struct draft *d, struct sl_own_rate *rate,
+static bool read_rate_object(struct draft *d, struct sl_subject_override *rate,
                              bool *own_until, bool *own_note)
 {
     struct sl_str name, text;
@@ -115,10 +117,11 @@ static bool read_rate_object(struct draft *d, struct sl_own_rate *rate,
         } else if (sl_str_eq(name, SL_STR("over"))) {
             good = sl_json_bool(&d->json, &over) || refuse(d, "over", "true");
         } else {
-            sl_refuse(&d->reading->diag, SLUICE_ECONF,
-                      "\"%.*s\" says nothing about an override; write rate, "
-                      "until or note",
-                      SL_STR_ARG(name));
+            sl_diag_error(
+                &d->reading->diag, SLUICE_ECONF,
+                "\"%.*s\" says nothing about an override; write rate, "
+                "until or note",
+                SL_STR_ARG(name));
             good = false;
         }
         if (!good)
@@ -129,7 +132,7 @@ static bool read_rate_object(struct draft *d, struct sl_own_rate *rate,
 
 static bool read_rates(struct draft *d)
 {
-    struct sl_change *c = d->change;
+    struct sl_subject_change *c = d->change;
     struct sl_str limit;
 
     c->no_rates = sl_json_peek(&d->json) == SL_JSON_NULL;
@@ -141,9 +144,9 @@ static bool read_rates(struct draft *d)
         unsigned i = c->rate_count;
         bool good;
 
-        if (i == SL_ENTRY_RATES)
-            return too_many(d, "overrides", SL_ENTRY_RATES);
-        d->rates[i] = (struct sl_own_rate){.until = SL_NS_NONE};
+        if (i == SL_SUBJECT_RECORD_RATES)
+            return too_many(d, "overrides", SL_SUBJECT_RECORD_RATES);
+        d->rates[i] = (struct sl_subject_override){.until = SL_NS_NONE};
         if (sl_json_peek(&d->json) == SL_JSON_OBJECT)
             good = read_rate_object(d, &d->rates[i], &d->own_until[i],
                                     &d->own_note[i]);
@@ -165,9 +168,10 @@ static bool read_details(struct draft *d)
     if (!sl_json_enter(&d->json, '['))
         return refuse(d, "override_details", "a list");
     while (sl_json_item(&d->json)) {
-        if (d->detail_count == SL_ENTRY_RATES)
-            return too_many(d, "override_details", SL_ENTRY_RATES);
-        d->details[d->detail_count] = (struct sl_own_rate){.until = SL_NS_NONE};
+        if (d->detail_count == SL_SUBJECT_RECORD_RATES)
+            return too_many(d, "override_details", SL_SUBJECT_RECORD_RATES);
+        d->details[d->detail_count] =
+            (struct sl_subject_override){.until = SL_NS_NONE};
         if (!read_rate_object(d, &d->details[d->detail_count], &ignored,
                               &ignored))
             return false;
@@ -236,7 +240,7 @@ static const char *const members[] = {
 
 static bool read_value(struct draft *d, unsigned which)
 {
-    struct sl_change *c = d->change;
+    struct sl_subject_change *c = d->change;
     const char *name = members[which];
     struct sl_str text;
 
@@ -246,9 +250,10 @@ static bool read_value(struct draft *d, unsigned which)
     case EXPIRES:
         return read_time(d, name, &c->expires);
     case ROLES:
-        return read_names(d, name, d->roles, SL_ENTRY_ROLES, &c->role_count);
+        return read_names(d, name, d->roles, SL_SUBJECT_RECORD_ROLES,
+                          &c->role_count);
     case ALIASES:
-        return read_names(d, name, d->aliases, SL_ENTRY_ALIASES,
+        return read_names(d, name, d->aliases, SL_SUBJECT_RECORD_ALIASES,
                           &c->alias_count);
     case NOTE:
         return read_text(d, name, &c->note);
@@ -278,15 +283,15 @@ static bool read_member(struct draft *d, struct sl_str name)
     while (i < SL_LEN(members) && !sl_str_eq(sl_str_c(members[i]), name))
         i++;
     if (i == SL_LEN(members)) {
-        sl_refuse(&d->reading->diag, SLUICE_ECONF,
-                  "\"%.*s\" says nothing about a subject%s%s%s",
-                  SL_STR_ARG(name), near ? "; did you mean \"" : "",
-                  near ? near : "", near ? "\"?" : "");
+        sl_diag_error(&d->reading->diag, SLUICE_ECONF,
+                      "\"%.*s\" says nothing about a subject%s%s%s",
+                      SL_STR_ARG(name), near ? "; did you mean \"" : "",
+                      near ? near : "", near ? "\"?" : "");
         return false;
     }
     if (d->seen & 1u << i) {
-        sl_refuse(&d->reading->diag, SLUICE_ECONF, "\"%s\" is there twice",
-                  members[i]);
+        sl_diag_error(&d->reading->diag, SLUICE_ECONF, "\"%s\" is there twice",
+                      members[i]);
         return false;
     }
     d->seen |= 1u << i;
@@ -298,11 +303,11 @@ static bool read_member(struct draft *d, struct sl_str name)
 /* What was shown of an override holds on, if the override is the same. */
 static void fill_in(struct draft *d)
 {
-    struct sl_change *c = d->change;
+    struct sl_subject_change *c = d->change;
 
     for (unsigned i = 0; i < c->rate_count; i++) {
-        struct sl_own_rate *rate = &d->rates[i];
-        const struct sl_own_rate *was = NULL;
+        struct sl_subject_override *rate = &d->rates[i];
+        const struct sl_subject_override *was = NULL;
 
         for (unsigned k = 0; k < d->detail_count && !was; k++)
             if (sl_str_eq(d->details[k].limit, rate->limit) &&
@@ -335,18 +340,22 @@ static bool make_room(struct draft *d)
 {
     struct sl_arena *arena = d->reading->arena;
 
-    d->roles = sl_arena_take(arena, SL_ENTRY_ROLES * sizeof(*d->roles));
-    d->aliases = sl_arena_take(arena, SL_ENTRY_ALIASES * sizeof(*d->aliases));
-    d->rates = sl_arena_take(arena, SL_ENTRY_RATES * sizeof(*d->rates));
-    d->details = sl_arena_take(arena, SL_ENTRY_RATES * sizeof(*d->details));
+    d->roles =
+        sl_arena_take(arena, SL_SUBJECT_RECORD_ROLES * sizeof(*d->roles));
+    d->aliases =
+        sl_arena_take(arena, SL_SUBJECT_RECORD_ALIASES * sizeof(*d->aliases));
+    d->rates =
+        sl_arena_take(arena, SL_SUBJECT_RECORD_RATES * sizeof(*d->rates));
+    d->details =
+        sl_arena_take(arena, SL_SUBJECT_RECORD_RATES * sizeof(*d->details));
     if (d->roles && d->aliases && d->rates && d->details)
         return true;
-    sl_refuse(&d->reading->diag, SLUICE_ENOMEM, "there is no memory");
+    sl_diag_error(&d->reading->diag, SLUICE_ENOMEM, "there is no memory");
     return false;
 }
 
-bool sl_change_read_json(struct sl_reading *reading, struct sl_str text,
-                         struct sl_change *ret)
+bool sl_subject_change_read_json(struct sl_reading *reading, struct sl_str text,
+                                 struct sl_subject_change *ret)
 {
     struct draft d = {.reading = reading, .change = ret, .until = SL_NS_NONE};
     struct sl_str name;

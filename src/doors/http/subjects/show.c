@@ -30,7 +30,8 @@ static void warn(struct warnings *w, const char *fmt, struct sl_str name,
                                                           : sizeof(text) - 1});
 }
 
-static void warn_of_rate(struct warnings *w, const struct sl_own_rate *own,
+static void warn_of_rate(struct warnings *w,
+                         const struct sl_subject_override *own,
                          const struct sl_policy *policy)
 {
     int index = sl_policy_rule(policy, own->limit);
@@ -45,17 +46,18 @@ static void warn_of_rate(struct warnings *w, const struct sl_own_rate *own,
              why.sentence);
 }
 
-int sl_entry_show(const struct sl_entry *entry, const struct sl_policy *policy,
-                  sl_ns now, struct sl_buf *out)
+int sl_subject_record_write(const struct sl_subject_record *entry,
+                            const struct sl_policy *policy, sl_ns now,
+                            struct sl_buf *out)
 {
     const struct sl_subject *s = &entry->subject;
     struct warnings w = {.out = out};
-    struct sl_draft draft;
+    struct sl_subject_draft draft;
     int err = sl_buf_add(out, SL_STR("{"));
 
-    sl_draft_of(entry, &draft);
+    sl_subject_draft_of(entry, &draft);
     if (!err)
-        err = sl_draft_json(&draft, now, false, out);
+        err = sl_subject_draft_json(&draft, now, false, out);
     if (!err)
         err = sl_buf_add(out, SL_STR(",\"warnings\":["));
     if (err)

@@ -30,8 +30,9 @@ struct sl_reading {
 /* One object. Its members are those that a subject is shown with; what can't
  * be said (revision, updated...) is passed over, so that what was read can be
  * written back. False with a sentence, or without memory. */
-SL_MUST_USE bool sl_change_read_json(struct sl_reading *reading,
-                                     struct sl_str text, struct sl_change *ret);
+SL_MUST_USE bool sl_subject_change_read_json(struct sl_reading *reading,
+                                             struct sl_str text,
+                                             struct sl_subject_change *ret);
 
 #define SL_CSV_COLUMNS 96
 
@@ -45,10 +46,11 @@ SL_MUST_USE bool sl_csv_head_read(struct sl_reading *reading,
                                   struct sl_csv *csv, struct sl_csv_head *ret);
 
 /* The cells of one line; an empty one says nothing. */
-SL_MUST_USE bool sl_change_read_csv(struct sl_reading *reading,
-                                    const struct sl_csv_head *head,
-                                    const struct sl_str *cells, unsigned count,
-                                    struct sl_change *ret);
+SL_MUST_USE bool sl_subject_change_read_csv(struct sl_reading *reading,
+                                            const struct sl_csv_head *head,
+                                            const struct sl_str *cells,
+                                            unsigned count,
+                                            struct sl_subject_change *ret);
 
 /* "2026-12-31T23:59:59Z", "2026-12-31", or a duration from now. */
 SL_MUST_USE bool sl_reading_time(struct sl_reading *reading, const char *name,
@@ -61,51 +63,51 @@ SL_MUST_USE bool sl_reading_text(struct sl_reading *reading, const char *name,
 /* Names and texts of a change that was read: are they what they should be? The
  * aliases are put in lower case. */
 SL_MUST_USE bool sl_reading_finish(struct sl_reading *reading,
-                                   struct sl_change *change);
+                                   struct sl_subject_change *change);
 
 /* ---- against the policy ---- */
 
 /* SLUICE_ECONF if its plan or a limit is not in the policy (unless `force`),
  * or a rate does not fit its limit; with what to write instead. */
-SL_MUST_USE int sl_change_check(const struct sl_change *change,
-                                const struct sl_policy *policy, bool force,
-                                struct sl_diag *diag);
+SL_MUST_USE int sl_subject_change_check(const struct sl_subject_change *change,
+                                        const struct sl_policy *policy,
+                                        bool force, struct sl_diag *diag);
 
 /* ---- showing ---- */
 
 /* {"scope":...,"warnings":[...]}: the last says what has no effect under the
  * policy. */
-SL_MUST_USE int sl_entry_show(const struct sl_entry *entry,
-                              const struct sl_policy *policy, sl_ns now,
-                              struct sl_buf *out);
+SL_MUST_USE int sl_subject_record_write(const struct sl_subject_record *entry,
+                                        const struct sl_policy *policy,
+                                        sl_ns now, struct sl_buf *out);
 
 /* ---- telling ---- */
 
-struct sl_errand_call;
+struct sl_subject_job_call;
 
 /* A write was done: publish it, unless it changed nothing. */
-void sl_subject_tell(struct sl_errand_call *errand);
+void sl_subject_events_publish(struct sl_subject_job_call *errand);
 void sl_subjects_tell(struct sl_http_call *call, unsigned imported,
                       unsigned changed);
 
 /* ---- handlers ---- */
 
 /* A call that waits for the registry. It lives in the call's arena. */
-struct sl_errand_call {
+struct sl_subject_job_call {
     struct sl_http_call *call;
     struct sl_job job;
-    struct sl_change change;
-    void (*answer)(struct sl_errand_call *errand);
+    struct sl_subject_change change;
+    void (*answer)(struct sl_subject_job_call *errand);
 };
 
 /* A new one, or NULL: then the call was refused (no registry, no memory). */
-SL_MUST_USE struct sl_errand_call *
-sl_errand_new(struct sl_http_call *call, enum sl_job_kind kind,
-              void (*answer)(struct sl_errand_call *errand));
+SL_MUST_USE struct sl_subject_job_call *
+sl_subject_job_new(struct sl_http_call *call, enum sl_job_kind kind,
+                   void (*answer)(struct sl_subject_job_call *errand));
 
 /* Ask the registry. answer() is called later, if the registry did not fail;
  * the call is finished behind it. */
-void sl_errand_send(struct sl_errand_call *errand);
+void sl_subject_job_send(struct sl_subject_job_call *errand);
 
 /* The value of one parameter of the query, decoded to the arena; an empty
  * slice if it is not there. */
@@ -118,10 +120,10 @@ SL_MUST_USE bool sl_subject_path(struct sl_http_call *call,
                                  struct sl_str *tail);
 
 /* An errand for the subject of the path, or NULL: then it was refused. */
-SL_MUST_USE struct sl_errand_call *
-sl_subject_errand(struct sl_http_call *call, enum sl_job_kind kind,
-                  void (*answer)(struct sl_errand_call *errand),
-                  struct sl_str *tail);
+SL_MUST_USE struct sl_subject_job_call *
+sl_subject_job(struct sl_http_call *call, enum sl_job_kind kind,
+               void (*answer)(struct sl_subject_job_call *errand),
+               struct sl_str *tail);
 
 /* Who does it: X-Sluice-By, or the body's `by`, or "admin". */
 struct sl_str sl_subject_by(struct sl_http_call *call, struct sl_str said);

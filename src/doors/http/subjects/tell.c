@@ -24,7 +24,7 @@ static int add_rates(struct sl_buf *out, const struct sl_subject *s)
     return err ? err : sl_buf_addf(out, "}");
 }
 
-static int add_who(struct sl_buf *out, const struct sl_change *change,
+static int add_who(struct sl_buf *out, const struct sl_subject_change *change,
                    const char *what)
 {
     int err = sl_buf_addf(out, "\"scope\":");
@@ -40,10 +40,10 @@ static int add_who(struct sl_buf *out, const struct sl_change *change,
     return err ? err : sl_json_string(out, change->by);
 }
 
-void sl_subject_tell(struct sl_errand_call *errand)
+void sl_subject_events_publish(struct sl_subject_job_call *errand)
 {
     const struct sl_admin *admin = sl_admin_of(errand->call);
-    const struct sl_entry *entry = errand->job.entries;
+    const struct sl_subject_record *entry = errand->job.entries;
     struct sl_buf members;
     size_t len;
 

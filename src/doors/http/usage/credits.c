@@ -21,11 +21,12 @@ static bool bad(struct sl_http_call *call, const char *sentence)
 }
 
 /* An errand for the subject of the path, or NULL: then it was refused. */
-static struct sl_errand_call *
+static struct sl_subject_job_call *
 begin(struct sl_http_call *call, enum sl_job_kind kind,
-      void (*answer)(struct sl_errand_call *errand), struct sl_str *tail)
+      void (*answer)(struct sl_subject_job_call *errand), struct sl_str *tail)
 {
-    struct sl_errand_call *errand = sl_subject_errand(call, kind, answer, tail);
+    struct sl_subject_job_call *errand =
+        sl_subject_job(call, kind, answer, tail);
 
     if (!errand)
         return NULL;
@@ -105,7 +106,7 @@ static bool read_members(struct sl_http_call *call, const json_t *root,
     if (expires.len > 0 &&
         !sl_reading_time(&reading, "expires", expires, &grant->expires))
         return bad(call, reading.diag.sentence);
-    if (!sl_reading_text(&reading, "note", grant->note, SL_ENTRY_NOTE))
+    if (!sl_reading_text(&reading, "note", grant->note, SL_SUBJECT_RECORD_NOTE))
         return bad(call, reading.diag.sentence);
     return check_limit(call, grant);
 }
@@ -125,7 +126,7 @@ static bool read_grant(struct sl_http_call *call, struct sl_credit_grant *grant)
     return good;
 }
 
-static void answer_grant(struct sl_errand_call *errand)
+static void answer_grant(struct sl_subject_job_call *errand)
 {
     struct sl_http_call *call = errand->call;
 
@@ -138,23 +139,23 @@ static void answer_grant(struct sl_errand_call *errand)
 void sl_admin_credit_give(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_errand_call *errand =
+    struct sl_subject_job_call *errand =
         begin(call, SL_JOB_GRANT, answer_grant, &tail);
 
     if (!errand || !read_grant(call, errand->job.grant))
         return;
     errand->job.grant->by = sl_subject_by(call, SL_STR(""));
     errand->job.on = 1;
-    sl_errand_send(errand);
+    sl_subject_job_send(errand);
 }
 
 /* ---- taking away ---- */
 
-static void answer_revoke(struct sl_errand_call *errand)
+static void answer_revoke(struct sl_subject_job_call *errand)
 {
     struct sl_http_call *call = errand->call;
 
-    if (errand->job.result == SL_JOB_NOBODY)
+    if (errand->job.result == SL_JOB_NOT_FOUND)
         sl_http_refuse(call, 404, "NO_SUCH_CREDIT", "there is no credit %.*s",
                        SL_STR_ARG(call->rest));
     else
@@ -165,7 +166,7 @@ static void answer_revoke(struct sl_errand_call *errand)
 void sl_admin_credit_revoke(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_errand_call *errand =
+    struct sl_subject_job_call *errand =
         begin(call, SL_JOB_GRANT, answer_revoke, &tail);
 
     if (!errand)
@@ -178,12 +179,12 @@ void sl_admin_credit_revoke(struct sl_http_call *call)
         return;
     }
     errand->job.on = 0;
-    sl_errand_send(errand);
+    sl_subject_job_send(errand);
 }
 
 /* ---- reading ---- */
 
-static void answer_list(struct sl_errand_call *errand)
+static void answer_list(struct sl_subject_job_call *errand)
 {
     struct sl_http_call *call = errand->call;
     int err = sl_buf_add(&call->text, SL_STR("{\"credits\":["));
@@ -198,9 +199,9 @@ static void answer_list(struct sl_errand_call *errand)
 void sl_admin_credits(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_errand_call *errand =
+    struct sl_subject_job_call *errand =
         begin(call, SL_JOB_CREDITS, answer_list, &tail);
 
     if (errand)
-        sl_errand_send(errand);
+        sl_subject_job_send(errand);
 }

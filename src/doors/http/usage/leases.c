@@ -14,7 +14,7 @@
 
 /* ---- reading ---- */
 
-static void answer_list(struct sl_errand_call *errand)
+static void answer_list(struct sl_subject_job_call *errand)
 {
     struct sl_http_call *call = errand->call;
     int err = sl_buf_add(&call->text, SL_STR("{\"leases\":["));
@@ -30,25 +30,26 @@ static void answer_list(struct sl_errand_call *errand)
 
 void sl_admin_leases(struct sl_http_call *call)
 {
-    struct sl_errand_call *errand =
-        sl_admin_admit(call) ? sl_errand_new(call, SL_JOB_LEASES, answer_list)
-                             : NULL;
+    struct sl_subject_job_call *errand =
+        sl_admin_admit(call)
+            ? sl_subject_job_new(call, SL_JOB_LEASES, answer_list)
+            : NULL;
 
     if (!errand)
         return;
     errand->job.most = LIST_MOST;
     errand->job.name = sl_str_c(sl_admin_of(call)->node);
-    sl_errand_send(errand);
+    sl_subject_job_send(errand);
 }
 
 /* ---- releasing ---- */
 
-static void answer_release(struct sl_errand_call *errand)
+static void answer_release(struct sl_subject_job_call *errand)
 {
     struct sl_http_call *call = errand->call;
     const struct sl_job *job = &errand->job;
 
-    if (job->result == SL_JOB_NOBODY)
+    if (job->result == SL_JOB_NOT_FOUND)
         sl_http_refuse(call, 404, "NO_SUCH_NODE",
                        "nothing is leased to \"%.*s\"; GET /v1/leases lists "
                        "who has something",
@@ -69,14 +70,14 @@ static void answer_release(struct sl_errand_call *errand)
 
 void sl_admin_lease_release(struct sl_http_call *call)
 {
-    struct sl_errand_call *errand =
+    struct sl_subject_job_call *errand =
         sl_admin_admit(call)
-            ? sl_errand_new(call, SL_JOB_RELEASE, answer_release)
+            ? sl_subject_job_new(call, SL_JOB_RELEASE, answer_release)
             : NULL;
 
     if (!errand)
         return;
     errand->job.name = call->rest;
-    errand->job.since = errand->job.now - SL_LEASE_ALIVE;
-    sl_errand_send(errand);
+    errand->job.since = errand->job.now - SL_QUOTA_LEASE_ALIVE;
+    sl_subject_job_send(errand);
 }

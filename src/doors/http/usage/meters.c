@@ -31,7 +31,7 @@ struct reading {
     struct sl_str values[SL_PER_MAX];
     struct sl_str scopes[SL_PER_MAX];
     unsigned count;
-    struct sl_facts facts;
+    struct sl_request facts;
     struct sl_job job;
     const struct sl_usage_row *rows;
     size_t row_count;
@@ -127,7 +127,7 @@ static void finish(struct reading *r)
                               : SL_STR("application/json"),
                        sl_buf_str(&call->text));
     sl_job_clear(&r->job);
-    sl_http_finish(call);
+    sl_http_resume_finish(call);
 }
 
 static const struct sl_usage_row *find_counter(const struct reading *r,
@@ -155,10 +155,10 @@ static int write_meter(struct reading *r, const struct sl_rule *rule)
 {
     struct sl_buf *out = &r->call->text;
     const struct sl_usage_row *counter;
-    struct sl_view view;
+    struct sl_meter_view view;
     int err;
 
-    sl_view_of(&r->call->ask, rule, r->facts.now, &view);
+    sl_meter_view_of(&r->call->ask, rule, r->facts.now, &view);
     view.scope = r->scope;
     view.id = r->id;
     counter = find_counter(r, rule->name, view.start);
@@ -172,7 +172,7 @@ static int write_meter(struct reading *r, const struct sl_rule *rule)
     view.credits = sum_credits(r, rule->name);
     err = sl_buf_addf(out, "%s{", r->shown++ > 0 ? "," : "");
     if (!err)
-        err = sl_view_write(&view, out);
+        err = sl_meter_view_write(&view, out);
     if (!err && r->days > 0)
         err = sl_history_write(r->rows, r->row_count, rule->name, out);
     return err ? err : sl_buf_add(out, SL_STR("}"));
@@ -200,7 +200,7 @@ static bool is_wanted(const struct reading *r, const struct sl_rule *rule)
 
 static void step(struct reading *r);
 
-static void on_asked(struct sl_ask *ask)
+static void on_asked(struct sl_check *ask)
 {
     struct reading *r = ask->ctx;
     const struct sl_rule *rule = &ask->live->policy->rules[r->next++];
@@ -276,7 +276,7 @@ static void prepare(struct reading *r)
     sl_ns now = sl_http_now(r->call);
     sl_ns back = (sl_ns)r->days * SL_DAY;
 
-    r->facts = (struct sl_facts){
+    r->facts = (struct sl_request){
         .keys = r->values,
         .key_scopes = r->scopes,
         .key_count = r->count,
@@ -307,13 +307,13 @@ static void read_without(struct reading *r)
         (void)sl_http_meter(r->call); /* which says that there is no history */
         return;
     }
-    sl_http_later(r->call);
+    sl_http_suspend(r->call);
     on_read(&r->job);
 }
 
 void sl_http_usage_read(struct sl_http_call *call)
 {
-    struct sl_meter *meter = call->worker->station->meter;
+    struct sl_usage_sink *meter = call->worker->station->meter;
     struct reading *r;
 
     r = sl_arena_take(&call->arena, sizeof(*r));
@@ -329,14 +329,14 @@ void sl_http_usage_read(struct sl_http_call *call)
     }
     if (!read_query(r))
         return;
-    sl_job_init(&r->job, SL_JOB_METERS, call->worker->alloc);
+    sl_job_init(&r->job, SL_JOB_USAGE_READ, call->worker->alloc);
     prepare(r);
     r->books = meter != NULL;
     if (!meter) {
         read_without(r);
         return;
     }
-    sl_meter_flush(meter);
-    sl_http_later(call);
-    sl_registry_ask(sl_bookkeeper_registry(meter), &r->job);
+    sl_usage_buffer_flush(meter);
+    sl_http_suspend(call);
+    sl_registry_ask(sl_usage_buffer_registry(meter), &r->job);
 }

@@ -12,9 +12,9 @@
 #include "doors/http/usage/usage.h"
 
 struct reading {
-    struct sl_body body;
-    struct sl_report_of_use *use; /* that is being read */
-    struct sl_str other;          /* "key" */
+    struct sl_json_body body;
+    struct sl_usage_report_item *use; /* that is being read */
+    struct sl_str other;              /* "key" */
     bool has_amount;
 };
 
@@ -28,8 +28,8 @@ struct member {
     size_t place; /* in the report; of "key": none */
 };
 
-#define USE(name)  offsetof(struct sl_report_of_use, name)
-#define FACT(name) (USE(facts) + offsetof(struct sl_facts, name))
+#define USE(name)  offsetof(struct sl_usage_report_item, name)
+#define FACT(name) (USE(facts) + offsetof(struct sl_request, name))
 
 static const struct member members[] = {
     {"org",             TEXT,   FACT(org)   },
@@ -51,17 +51,17 @@ static bool unknown(struct reading *r, struct sl_str name)
 
     for (size_t i = 0; i < SL_LEN(members); i++)
         names[i] = members[i].name;
-    return sl_body_unknown(&r->body, name, names, SL_LEN(members));
+    return sl_json_body_unknown(&r->body, name, names, SL_LEN(members));
 }
 
 static bool read_amount(struct reading *r, uint64_t *place)
 {
     if (sl_json_peek(&r->body.json) != SL_JSON_NUMBER)
-        return sl_body_wrong(&r->body, SL_STR("amount"), "a whole number");
+        return sl_json_body_wrong(&r->body, SL_STR("amount"), "a whole number");
     r->has_amount = true;
     if (sl_json_whole(&r->body.json, place))
         return true;
-    return sl_body_refuse(
+    return sl_json_body_refuse(
         &r->body, "BAD_REQUEST",
         "\"amount\" must be a whole number from 0 to "
         "9007199254740991; what was given back has \"release\": "
@@ -74,19 +74,19 @@ static bool read_member(struct reading *r, const struct member *member)
                                             : (char *)r->use + member->place;
 
     if (sl_json_peek(&r->body.json) == SL_JSON_NULL)
-        return sl_json_null(&r->body.json) || sl_body_broken(&r->body);
+        return sl_json_null(&r->body.json) || sl_json_body_broken(&r->body);
     switch (member->form) {
     case TEXT:
-        return sl_body_text(&r->body, sl_str_c(member->name),
-                            (struct sl_str *)place);
+        return sl_json_body_text(&r->body, sl_str_c(member->name),
+                                 (struct sl_str *)place);
     case AMOUNT:
         return read_amount(r, (uint64_t *)place);
     case FLAG:
         if (sl_json_peek(&r->body.json) != SL_JSON_BOOL)
-            return sl_body_wrong(&r->body, sl_str_c(member->name),
-                                 "true or false");
+            return sl_json_body_wrong(&r->body, sl_str_c(member->name),
+                                      "true or false");
         return sl_json_bool(&r->body.json, (bool *)place) ||
-               sl_body_broken(&r->body);
+               sl_json_body_broken(&r->body);
     }
     return false;
 }
@@ -101,23 +101,23 @@ static bool find_rule(struct reading *r)
     const char *near;
 
     if (name.len == 0)
-        return sl_body_refuse(&r->body, "BAD_REQUEST",
-                              "a report needs a \"limit\": what was used");
+        return sl_json_body_refuse(&r->body, "BAD_REQUEST",
+                                   "a report needs a \"limit\": what was used");
     if (index >= 0) {
         r->use->rule = &policy->rules[index];
         return true;
     }
-    near = sl_body_near_limit(&r->body, name);
-    return sl_body_refuse(&r->body, "NO_SUCH_LIMIT",
-                          "the policy has no limit \"%.*s\"%s%s%s",
-                          SL_STR_ARG(name), near ? "; did you mean \"" : "",
-                          near ? near : "", near ? "\"?" : "");
+    near = sl_json_body_near_limit(&r->body, name);
+    return sl_json_body_refuse(
+        &r->body, "NO_SUCH_LIMIT", "the policy has no limit \"%.*s\"%s%s%s",
+        SL_STR_ARG(name), near ? "; did you mean \"" : "", near ? near : "",
+        near ? "\"?" : "");
 }
 
 /* Who used it: one value for each that the limit is kept per. */
 static bool find_keys(struct reading *r)
 {
-    struct sl_report_of_use *use = r->use;
+    struct sl_usage_report_item *use = r->use;
     const struct sl_rule *rule = use->rule;
     const struct sl_policy *policy = r->body.call->ask.live->policy;
 
@@ -133,15 +133,15 @@ static bool find_keys(struct reading *r)
         if (rule->per[i] == SL_SCOPE_IP)
             value = use->facts.ip, member = "ip";
         if (value.len == 0)
-            return sl_body_refuse(
+            return sl_json_body_refuse(
                 &r->body, "BAD_REQUEST",
                 "limit \"%.*s\" is kept per %.*s: say whose it "
                 "is by \"%s\"",
                 SL_STR_ARG(rule->name), SL_STR_ARG(scope), member);
         if (value.len > SL_VALUE_MAX)
-            return sl_body_refuse(&r->body, "BAD_REQUEST",
-                                  "\"%s\" has more than %d bytes", member,
-                                  SL_VALUE_MAX);
+            return sl_json_body_refuse(&r->body, "BAD_REQUEST",
+                                       "\"%s\" has more than %d bytes", member,
+                                       SL_VALUE_MAX);
         use->keys[i] = value;
         use->scopes[i] = scope;
     }
@@ -150,28 +150,28 @@ static bool find_keys(struct reading *r)
 
 static bool check_texts(struct reading *r)
 {
-    struct sl_report_of_use *use = r->use;
+    struct sl_usage_report_item *use = r->use;
 
     if (use->key.len > SL_USAGE_KEY || use->name.len > SL_USAGE_KEY)
-        return sl_body_refuse(
+        return sl_json_body_refuse(
             &r->body, "BAD_REQUEST",
             "\"idempotency_key\" and \"name\" have at most %d "
             "bytes",
             SL_USAGE_KEY);
     if (use->name.len > 0 && use->rule->kind != SL_LEVEL)
-        return sl_body_refuse(
+        return sl_json_body_refuse(
             &r->body, "BAD_REQUEST",
             "things with a \"name\" are counted by a limit of "
             "kind level; \"%.*s\" is a %s",
             SL_STR_ARG(use->rule->name), sl_kind_name(use->rule->kind));
     if (use->rule->kind == SL_PERMITS)
-        return sl_body_refuse(
+        return sl_json_body_refuse(
             &r->body, "BAD_REQUEST",
             "\"%.*s\" has permits, which are held and given back; "
             "nothing of them is used up",
             SL_STR_ARG(use->rule->name));
     if (!r->has_amount && use->name.len == 0)
-        return sl_body_refuse(
+        return sl_json_body_refuse(
             &r->body, "BAD_REQUEST",
             "a report needs an \"amount\": how much was used");
     if (!r->has_amount)
@@ -181,7 +181,7 @@ static bool check_texts(struct reading *r)
 
 static bool finish_use(struct reading *r)
 {
-    struct sl_report_of_use *use = r->use;
+    struct sl_usage_report_item *use = r->use;
 
     if (!find_rule(r) || !find_keys(r) || !check_texts(r))
         return false;
@@ -204,7 +204,7 @@ static bool read_use(struct reading *r)
     r->use->facts.has_cost = true;
     r->other = (struct sl_str){"", 0};
     r->has_amount = false;
-    if (!sl_body_enter(&r->body))
+    if (!sl_json_body_enter(&r->body))
         return false;
     while (sl_json_member(&r->body.json, &name)) {
         size_t i = 0;
@@ -215,22 +215,23 @@ static bool read_use(struct reading *r)
         if (i == SL_LEN(members))
             return unknown(r, name);
         if (seen & 1u << i)
-            return sl_body_refuse(&r->body, "BAD_REQUEST",
-                                  "\"%s\" is there twice", members[i].name);
+            return sl_json_body_refuse(&r->body, "BAD_REQUEST",
+                                       "\"%s\" is there twice",
+                                       members[i].name);
         seen |= 1u << i;
         if (!read_member(r, &members[i]))
             return false;
     }
-    return r->body.json.why ? sl_body_broken(&r->body) : finish_use(r);
+    return r->body.json.why ? sl_json_body_broken(&r->body) : finish_use(r);
 }
 
-static bool add_use(struct reading *r, struct sl_reports_of_use *ret)
+static bool add_use(struct reading *r, struct sl_usage_report_items *ret)
 {
     r->body.index = ret->count;
     if (ret->count == SL_REPORTS)
-        return sl_body_refuse(&r->body, "TOO_MANY",
-                              "there are more than %d reports in the array",
-                              SL_REPORTS);
+        return sl_json_body_refuse(
+            &r->body, "TOO_MANY", "there are more than %d reports in the array",
+            SL_REPORTS);
     r->use = &ret->list[ret->count++];
     return read_use(r);
 }
@@ -245,22 +246,22 @@ static size_t count_most(struct sl_str body)
     return count;
 }
 
-bool sl_uses_read(struct sl_http_call *call, struct sl_reports_of_use *ret)
+bool sl_uses_read(struct sl_http_call *call, struct sl_usage_report_items *ret)
 {
     struct sl_str body = call->request->body;
     struct reading r = {.use = NULL};
 
-    sl_body_begin(&r.body, call, "report");
-    *ret = (struct sl_reports_of_use){.count = 0};
+    sl_json_body_begin(&r.body, call, "report");
+    *ret = (struct sl_usage_report_items){.count = 0};
     if (body.len == 0)
-        return sl_body_refuse(&r.body, "BAD_REQUEST",
-                              "the body is empty; send a report such as "
-                              "{\"org\":\"acme\",\"limit\":\"minutes\","
-                              "\"amount\":30}");
+        return sl_json_body_refuse(&r.body, "BAD_REQUEST",
+                                   "the body is empty; send a report such as "
+                                   "{\"org\":\"acme\",\"limit\":\"minutes\","
+                                   "\"amount\":30}");
     ret->list =
         sl_arena_take(&call->arena, count_most(body) * sizeof(*ret->list));
     if (!ret->list)
-        return sl_body_no_memory(&r.body);
+        return sl_json_body_no_memory(&r.body);
     ret->is_array = r.body.is_array = sl_json_enter(&r.body.json, '[');
     if (!ret->is_array && !add_use(&r, ret))
         return false;
@@ -268,5 +269,5 @@ bool sl_uses_read(struct sl_http_call *call, struct sl_reports_of_use *ret)
         if (!add_use(&r, ret))
             return false;
     r.body.is_array = false;
-    return sl_json_end(&r.body.json) || sl_body_broken(&r.body);
+    return sl_json_end(&r.body.json) || sl_json_body_broken(&r.body);
 }

@@ -18,10 +18,10 @@
 
 struct reporting {
     struct sl_http_call *call;
-    struct sl_meter *meter;
-    struct sl_reports_of_use uses;
-    struct sl_usage *usage;
-    struct sl_view *views;
+    struct sl_usage_sink *meter;
+    struct sl_usage_report_items uses;
+    struct sl_usage_entry *usage;
+    struct sl_meter_view *views;
     struct sl_job job;
     unsigned next;
     bool charging; /* else looking */
@@ -29,9 +29,9 @@ struct reporting {
     bool failed;
 };
 
-struct sl_meter *sl_http_meter(struct sl_http_call *call)
+struct sl_usage_sink *sl_http_meter(struct sl_http_call *call)
 {
-    struct sl_meter *meter = call->worker->station->meter;
+    struct sl_usage_sink *meter = call->worker->station->meter;
 
     if (!meter)
         sl_http_refuse(call, 501, "NO_USAGE",
@@ -44,8 +44,8 @@ struct sl_meter *sl_http_meter(struct sl_http_call *call)
 
 static int write_one(const struct reporting *r, unsigned i, struct sl_buf *out)
 {
-    const struct sl_usage *u = &r->usage[i];
-    struct sl_view view = r->views[i];
+    const struct sl_usage_entry *u = &r->usage[i];
+    struct sl_meter_view view = r->views[i];
     int err = sl_buf_addf(out, "%s{\"recorded\":%s,", i > 0 ? "," : "",
                           u->result == SL_USAGE_RECORDED ? "true" : "false");
 
@@ -55,7 +55,7 @@ static int write_one(const struct reporting *r, unsigned i, struct sl_buf *out)
     if (view.from_books)
         view.used = u->used;
     if (!err)
-        err = sl_view_write(&view, out);
+        err = sl_meter_view_write(&view, out);
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
@@ -79,11 +79,11 @@ static void finish(struct reporting *r)
             sl_http_answer(call, 200, SL_STR("application/json"),
                            sl_buf_str(out));
     }
-    sl_http_finish(call);
+    sl_http_resume_finish(call);
 }
 
 /* It is not used up, so that whoever reads that it was would be misled. */
-static void refuse_leased(struct reporting *r, const struct sl_usage *u)
+static void refuse_leased(struct reporting *r, const struct sl_usage_entry *u)
 {
     sl_http_field(r->call, SL_STR("Retry-After"), SL_STR(LEASE_BACK));
     sl_http_refuse(r->call, 503, "LEASED",
@@ -98,7 +98,7 @@ static void refuse_leased(struct reporting *r, const struct sl_usage *u)
 
 static void refuse_item(struct reporting *r, unsigned i)
 {
-    const struct sl_usage *u = &r->usage[i];
+    const struct sl_usage_entry *u = &r->usage[i];
     const struct sl_rule *rule = r->uses.list[i].rule;
 
     r->failed = true;
@@ -160,7 +160,7 @@ static void on_recorded(struct sl_job *job)
         refuse_item(r, job->failed);
     } else {
         for (unsigned i = 0; i < r->uses.count; i++)
-            sl_meter_marked(r->meter, &r->usage[i]);
+            sl_usage_buffer_marked(r->meter, &r->usage[i]);
     }
     r->charging = true;
     r->next = 0;
@@ -172,7 +172,7 @@ static void put_down(struct reporting *r)
 {
     struct sl_http_call *call = r->call;
 
-    sl_meter_flush(r->meter);
+    sl_usage_buffer_flush(r->meter);
     r->job.kind = SL_JOB_USAGE;
     r->job.loop = call->worker->loop;
     r->job.now = sl_http_now(call);
@@ -180,7 +180,7 @@ static void put_down(struct reporting *r)
     r->job.ctx = r;
     r->job.usage = r->usage;
     r->job.change_count = r->uses.count;
-    sl_registry_ask(sl_bookkeeper_registry(r->meter), &r->job);
+    sl_registry_ask(sl_usage_buffer_registry(r->meter), &r->job);
 }
 
 static bool join(struct sl_http_call *call, const struct sl_str *values,
@@ -197,7 +197,8 @@ static bool join(struct sl_http_call *call, const struct sl_str *values,
     return copy;
 }
 
-static bool join_scopes(struct reporting *r, const struct sl_report_of_use *use,
+static bool join_scopes(struct reporting *r,
+                        const struct sl_usage_report_item *use,
                         struct sl_str *ret)
 {
     if (use->rule->per_count == 0) {
@@ -213,15 +214,15 @@ static bool fill(struct reporting *r, unsigned i)
 {
     struct sl_http_call *call = r->call;
     const struct sl_decision *d = &call->ask.decision;
-    const struct sl_report_of_use *use = &r->uses.list[i];
+    const struct sl_usage_report_item *use = &r->uses.list[i];
     struct sl_str values[SL_PER_MAX];
-    struct sl_usage *u = &r->usage[i];
+    struct sl_usage_entry *u = &r->usage[i];
     bool shown = d->shown_count > 0 && !d->shown[0].skipped;
 
     for (unsigned k = 0; k < use->rule->per_count; k++)
         values[k] = shown ? d->shown[0].values[k].value : use->keys[k];
-    sl_view_of(&call->ask, use->rule, use->facts.now, &r->views[i]);
-    *u = (struct sl_usage){
+    sl_meter_view_of(&call->ask, use->rule, use->facts.now, &r->views[i]);
+    *u = (struct sl_usage_entry){
         .limit = use->rule->name,
         .start = r->views[i].start,
         .at = use->facts.now,
@@ -248,10 +249,10 @@ static bool fill(struct reporting *r, unsigned i)
 }
 
 /* The table has what was given back. */
-static void pay(struct reporting *r, const struct sl_usage *u)
+static void pay(struct reporting *r, const struct sl_usage_entry *u)
 {
-    struct sl_spent spent = {
-        .act = SL_PAY,
+    struct sl_usage_delta spent = {
+        .act = SL_USAGE_ACT_REFUNDED,
         .limit = u->limit,
         .scope = u->scope,
         .values = &u->id, /* joined already */
@@ -264,11 +265,11 @@ static void pay(struct reporting *r, const struct sl_usage *u)
     r->meter->calls->spent(r->meter, &spent);
 }
 
-static void on_asked(struct sl_ask *ask)
+static void on_asked(struct sl_check *ask)
 {
     struct reporting *r = ask->ctx;
     unsigned i = r->next++;
-    const struct sl_report_of_use *use = &r->uses.list[i];
+    const struct sl_usage_report_item *use = &r->uses.list[i];
 
     if (ask->err && !r->charging) {
         r->failed = true;
@@ -276,9 +277,9 @@ static void on_asked(struct sl_ask *ask)
     } else if (!r->charging) {
         r->failed = !fill(r, i);
     } else if (!ask->err) {
-        struct sl_view after;
+        struct sl_meter_view after;
 
-        sl_view_of(ask, use->rule, use->facts.now, &after);
+        sl_meter_view_of(ask, use->rule, use->facts.now, &after);
         r->views[i].used = after.used;
         r->views[i].left = after.left;
         r->views[i].blind = after.blind;
@@ -292,7 +293,7 @@ static void on_asked(struct sl_ask *ask)
 /* Ask about one report, or charge it. */
 static void ask_one(struct reporting *r)
 {
-    struct sl_facts *facts = &r->uses.list[r->next].facts;
+    struct sl_request *facts = &r->uses.list[r->next].facts;
     int64_t moved = r->charging ? r->usage[r->next].moved : 0;
 
     facts->cost = moved < 0 ? (uint64_t)-moved : (uint64_t)moved;
@@ -323,7 +324,7 @@ static void step(struct reporting *r)
 void sl_http_usage_report(struct sl_http_call *call)
 {
     struct reporting *r;
-    struct sl_meter *meter;
+    struct sl_usage_sink *meter;
 
     if (sl_http_is_page(call))
         return;
@@ -347,6 +348,6 @@ void sl_http_usage_report(struct sl_http_call *call)
         return;
     }
     sl_job_init(&r->job, SL_JOB_USAGE, call->worker->alloc);
-    sl_http_later(call);
+    sl_http_suspend(call);
     step(r);
 }

@@ -19,7 +19,7 @@ static bool counts_up(const struct sl_rule *rule)
 }
 
 /* What was used, as the limit itself knows it. */
-static uint64_t used_of(const struct sl_shown *shown)
+static uint64_t used_of(const struct sl_limit_view *shown)
 {
     const struct sl_answer *a = &shown->answer;
 
@@ -28,20 +28,20 @@ static uint64_t used_of(const struct sl_shown *shown)
     return a->capacity > a->remaining ? a->capacity - a->remaining : 0;
 }
 
-static const struct sl_shown *shown_of(const struct sl_ask *ask)
+static const struct sl_limit_view *shown_of(const struct sl_check *ask)
 {
     const struct sl_decision *d = &ask->decision;
 
     return d->shown_count > 0 && !d->shown[0].skipped ? &d->shown[0] : NULL;
 }
 
-void sl_view_of(const struct sl_ask *ask, const struct sl_rule *rule, sl_ns now,
-                struct sl_view *ret)
+void sl_meter_view_of(const struct sl_check *ask, const struct sl_rule *rule,
+                      sl_ns now, struct sl_meter_view *ret)
 {
-    const struct sl_shown *shown = shown_of(ask);
+    const struct sl_limit_view *shown = shown_of(ask);
     const struct sl_limit *numbers = &rule->strictest;
 
-    *ret = (struct sl_view){.rule = rule, .now = now, .end = SL_NS_NONE};
+    *ret = (struct sl_meter_view){.rule = rule, .now = now, .end = SL_NS_NONE};
     if (shown && sl_rate_has_numbers(shown->form)) {
         numbers = shown->numbers;
         ret->limited = true;
@@ -63,7 +63,7 @@ void sl_view_of(const struct sl_ask *ask, const struct sl_rule *rule, sl_ns now,
 
 /* As much again in as much time again: the whole limit takes elapsed * limit /
  * used from the start. */
-sl_ns sl_view_exhausted(const struct sl_view *v)
+sl_ns sl_meter_view_exhausted(const struct sl_meter_view *v)
 {
     sl_ns elapsed = v->now - v->start;
     unsigned __int128 whole;
@@ -91,15 +91,15 @@ static int add_text(struct sl_buf *out, const char *before, struct sl_str text)
 
 static int add_instant(struct sl_buf *out, const char *before, sl_ns at)
 {
-    char text[SL_INSTANT_TEXT];
+    char text[SL_TIMESTAMP_TEXT];
 
     if (at < 0)
         return sl_buf_addf(out, "%snull", before);
-    sl_instant_print(at, false, text);
+    sl_timestamp_print(at, false, text);
     return sl_buf_addf(out, "%s\"%s\"", before, text);
 }
 
-static int add_numbers(struct sl_buf *out, const struct sl_view *v)
+static int add_numbers(struct sl_buf *out, const struct sl_meter_view *v)
 {
     uint64_t left =
         counts_up(v->rule) ? sl_sub_floor(v->limit, v->used) : v->left;
@@ -118,14 +118,14 @@ static int add_numbers(struct sl_buf *out, const struct sl_view *v)
 
 /* What is neither a quota nor from the books has no period that it is counted
  * from. */
-static sl_ns period_of(const struct sl_view *v)
+static sl_ns period_of(const struct sl_meter_view *v)
 {
     bool has = v->rule->kind == SL_QUOTA || v->from_books;
 
     return has && v->start > 0 ? v->start : SL_NS_NONE;
 }
 
-int sl_view_write(const struct sl_view *v, struct sl_buf *out)
+int sl_meter_view_write(const struct sl_meter_view *v, struct sl_buf *out)
 {
     int err = add_text(out, "\"name\":", v->rule->name);
 
@@ -156,7 +156,7 @@ int sl_view_write(const struct sl_view *v, struct sl_buf *out)
                          : sl_buf_addf(out, ",\"reset_ms\":%" PRId64,
                                        (v->end - v->now) / SL_MS);
     if (!err)
-        err = add_instant(out, ",\"exhausted\":", sl_view_exhausted(v));
+        err = add_instant(out, ",\"exhausted\":", sl_meter_view_exhausted(v));
     return err || !v->blind ? err : sl_buf_addf(out, ",\"degraded\":true");
 }
 

@@ -16,8 +16,8 @@
 #define SL_REPORTS 1000 /* in one array */
 
 /* Something that was used. */
-struct sl_report_of_use {
-    struct sl_facts facts; /* of the one who used it, for that one limit */
+struct sl_usage_report_item {
+    struct sl_request facts; /* of the one who used it, for that one limit */
     const struct sl_rule *rule;
     struct sl_str keys[SL_PER_MAX]; /* what the facts point to */
     struct sl_str scopes[SL_PER_MAX];
@@ -26,21 +26,21 @@ struct sl_report_of_use {
     bool release, enforce;
 };
 
-struct sl_reports_of_use {
+struct sl_usage_report_items {
     bool is_array;
     unsigned count;
-    struct sl_report_of_use *list;
+    struct sl_usage_report_item *list;
 };
 
 /* Read the body. False if it was refused, with the member that is wrong: then
  * nothing of it is right. */
 SL_MUST_USE bool sl_uses_read(struct sl_http_call *call,
-                              struct sl_reports_of_use *ret);
+                              struct sl_usage_report_items *ret);
 
 /* ---- showing ---- */
 
 /* One meter. */
-struct sl_view {
+struct sl_meter_view {
     const struct sl_rule *rule;
     struct sl_str plan, scope, id;
     bool limited;    /* `limit` is one */
@@ -56,15 +56,16 @@ struct sl_view {
 
 /* Begin with what was decided by one limit. If it is not there (a policy that
  * is switched off), or the store is away, used is 0. */
-void sl_view_of(const struct sl_ask *ask, const struct sl_rule *rule, sl_ns now,
-                struct sl_view *ret);
+void sl_meter_view_of(const struct sl_check *ask, const struct sl_rule *rule,
+                      sl_ns now, struct sl_meter_view *ret);
 
 /* "name":"transcription",... without braces. */
-SL_MUST_USE int sl_view_write(const struct sl_view *view, struct sl_buf *out);
+SL_MUST_USE int sl_meter_view_write(const struct sl_meter_view *view,
+                                    struct sl_buf *out);
 
 /* When a limit will be used up, if it goes on like this; SL_NS_NONE: not in
  * this period. */
-sl_ns sl_view_exhausted(const struct sl_view *view);
+sl_ns sl_meter_view_exhausted(const struct sl_meter_view *view);
 
 /* ,"days":[{"day":"2026-11-15","used":1,"overage":0},...],"months":[...] of a
  * limit. */
@@ -84,6 +85,6 @@ sl_http_f sl_admin_credits, sl_admin_credit_give, sl_admin_credit_revoke;
 sl_http_f sl_admin_leases, sl_admin_lease_release;
 
 /* The books of this thread; NULL if it was refused: there are none. */
-struct sl_meter *sl_http_meter(struct sl_http_call *call);
+struct sl_usage_sink *sl_http_meter(struct sl_http_call *call);
 
 #endif

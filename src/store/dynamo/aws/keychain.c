@@ -31,14 +31,14 @@
 #define METADATA       "http://169.254.169.254"
 #define ROLES          "/latest/meta-data/iam/security-credentials/"
 
-struct sl_keychain {
-    struct sl_keychain_options options;
-    struct sl_dice dice;
+struct sl_aws_credentials {
+    struct sl_aws_credentials_options options;
+    struct sl_jitter dice;
     struct sl_timer *timer;
     struct sl_aws_found found;
     sl_ns again; /* after the next failure */
     enum { CONTAINER, TOKEN, ROLE, DOCUMENT } step;
-    struct sl_fetch fetch;
+    struct sl_http_fetch fetch;
     char url[1024];
     char header[4200]; /* an authorization, or the instance's token */
     const char *headers[2];
@@ -46,18 +46,19 @@ struct sl_keychain {
 
 /* ---- telling ---- */
 
-static void tell(struct sl_keychain *chain, bool good, const char *sentence)
+static void tell(struct sl_aws_credentials *chain, bool good,
+                 const char *sentence)
 {
     if (chain->options.on_change)
         chain->options.on_change(chain->options.ctx, good, sentence);
 }
 
-static void look_again(struct sl_keychain *chain, sl_ns in)
+static void look_again(struct sl_aws_credentials *chain, sl_ns in)
 {
-    sl_timer_start(chain->timer, sl_dice_jitter(&chain->dice, in));
+    sl_timer_start(chain->timer, sl_jitter_span(&chain->dice, in));
 }
 
-static void fail(struct sl_keychain *chain, const char *sentence)
+static void fail(struct sl_aws_credentials *chain, const char *sentence)
 {
     look_again(chain, chain->again);
     chain->again =
@@ -66,7 +67,8 @@ static void fail(struct sl_keychain *chain, const char *sentence)
 }
 
 /* New keys, and when to ask for others. */
-static void arrive(struct sl_keychain *chain, const struct sl_aws_found *found)
+static void arrive(struct sl_aws_credentials *chain,
+                   const struct sl_aws_found *found)
 {
     sl_ns life = found->expires == SL_NS_NONE
                      ? SL_NS_NONE
@@ -88,7 +90,7 @@ static void arrive(struct sl_keychain *chain, const struct sl_aws_found *found)
 
 /* ---- what lies here ---- */
 
-static bool look_in_env(struct sl_keychain *chain)
+static bool look_in_env(struct sl_aws_credentials *chain)
 {
     const struct sl_aws_env *env = chain->options.env;
     struct sl_aws_found found = {.expires = SL_NS_NONE};
@@ -102,7 +104,7 @@ static bool look_in_env(struct sl_keychain *chain)
 }
 
 /* False: there is no such file. */
-static bool look_in_file(struct sl_keychain *chain)
+static bool look_in_file(struct sl_aws_credentials *chain)
 {
     const struct sl_aws_env *env = chain->options.env;
     const char *profile = env->profile ? env->profile : "default";
@@ -136,9 +138,9 @@ static bool look_in_file(struct sl_keychain *chain)
 
 /* ---- what is asked for ---- */
 
-static void on_fetched(struct sl_fetch *fetch);
+static void on_fetched(struct sl_http_fetch *fetch);
 
-static void ask(struct sl_keychain *chain, const char *method)
+static void ask(struct sl_aws_credentials *chain, const char *method)
 {
     chain->headers[0] = chain->header[0] ? chain->header : NULL;
     chain->headers[1] = NULL;
@@ -151,18 +153,18 @@ static void ask(struct sl_keychain *chain, const char *method)
     chain->fetch.timeout = PATIENCE;
     chain->fetch.done = on_fetched;
     chain->fetch.ctx = chain;
-    if (sl_fetch_begin(chain->options.fetcher, &chain->fetch))
+    if (sl_http_fetch_begin(chain->options.fetcher, &chain->fetch))
         fail(chain, "there is no memory");
 }
 
-static const char *metadata_of(const struct sl_keychain *chain)
+static const char *metadata_of(const struct sl_aws_credentials *chain)
 {
     const char *named = chain->options.env->metadata;
 
     return named ? named : METADATA;
 }
 
-static void ask_instance(struct sl_keychain *chain)
+static void ask_instance(struct sl_aws_credentials *chain)
 {
     chain->step = TOKEN;
     snprintf(chain->url, sizeof(chain->url), "%s/latest/api/token",
@@ -221,8 +223,8 @@ static struct sl_str first_word(struct sl_str text)
 }
 
 /* The first word of a file; SLUICE_ESYS. */
-static int read_token(struct sl_keychain *chain, const char *path, char *out,
-                      size_t size)
+static int read_token(struct sl_aws_credentials *chain, const char *path,
+                      char *out, size_t size)
 {
     struct sl_buf text;
     struct sl_str line;
@@ -237,7 +239,7 @@ static int read_token(struct sl_keychain *chain, const char *path, char *out,
     return err;
 }
 
-static void ask_container(struct sl_keychain *chain)
+static void ask_container(struct sl_aws_credentials *chain)
 {
     const struct sl_aws_env *env = chain->options.env;
 
@@ -268,7 +270,7 @@ static void ask_container(struct sl_keychain *chain)
 
 /* ---- what was answered ---- */
 
-static void on_token(struct sl_keychain *chain)
+static void on_token(struct sl_aws_credentials *chain)
 {
     struct sl_str token = first_word(sl_buf_str(&chain->fetch.body));
 
@@ -279,7 +281,7 @@ static void on_token(struct sl_keychain *chain)
     ask(chain, NULL);
 }
 
-static void on_role(struct sl_keychain *chain)
+static void on_role(struct sl_aws_credentials *chain)
 {
     struct sl_str role = first_word(sl_buf_str(&chain->fetch.body));
 
@@ -294,7 +296,7 @@ static void on_role(struct sl_keychain *chain)
     ask(chain, NULL);
 }
 
-static void on_document(struct sl_keychain *chain)
+static void on_document(struct sl_aws_credentials *chain)
 {
     struct sl_aws_found found;
     struct sl_diag why = {.sentence = ""};
@@ -306,16 +308,17 @@ static void on_document(struct sl_keychain *chain)
     explicit_bzero(&found, sizeof(found));
 }
 
-static void on_fetched(struct sl_fetch *fetch)
+static void on_fetched(struct sl_http_fetch *fetch)
 {
     static const char *const whose[] = {"the container's", "the instance's",
                                         "the instance's", "the instance's"};
-    struct sl_keychain *chain = fetch->ctx;
+    struct sl_aws_credentials *chain = fetch->ctx;
     struct sl_diag why;
 
-    if (fetch->result != SL_FETCH_GOOD) {
-        sl_refuse(&why, 0, "there are no keys: %s service of keys fails: %s",
-                  whose[chain->step], fetch->why);
+    if (fetch->result != SL_HTTP_FETCH_GOOD) {
+        sl_diag_error(&why, 0,
+                      "there are no keys: %s service of keys fails: %s",
+                      whose[chain->step], fetch->why);
         fail(chain, why.sentence);
     } else if (chain->step == TOKEN) {
         on_token(chain);
@@ -328,7 +331,7 @@ static void on_fetched(struct sl_fetch *fetch)
 
 /* ---- life ---- */
 
-static void look(struct sl_keychain *chain)
+static void look(struct sl_aws_credentials *chain)
 {
     const struct sl_aws_env *env = chain->options.env;
 
@@ -350,10 +353,11 @@ static void on_timer(void *ctx)
     look(ctx);
 }
 
-int sl_keychain_open(const struct sl_keychain_options *options,
-                     struct sl_keychain **ret)
+int sl_aws_credentials_open(const struct sl_aws_credentials_options *options,
+                            struct sl_aws_credentials **ret)
 {
-    struct sl_keychain *chain = sl_alloc_new(options->alloc, sizeof(*chain));
+    struct sl_aws_credentials *chain =
+        sl_alloc_new(options->alloc, sizeof(*chain));
     int err;
 
     if (!chain)
@@ -361,11 +365,11 @@ int sl_keychain_open(const struct sl_keychain_options *options,
     memset(chain, 0, sizeof(*chain));
     chain->options = *options;
     chain->again = LEAST;
-    err = sl_dice_make(&chain->dice);
+    err = sl_jitter_init(&chain->dice);
     if (!err)
         err = sl_timer_new(options->loop, on_timer, chain, &chain->timer);
     if (err) {
-        sl_keychain_close(chain);
+        sl_aws_credentials_close(chain);
         return err;
     }
     sl_timer_start(chain->timer, 0);
@@ -373,19 +377,19 @@ int sl_keychain_open(const struct sl_keychain_options *options,
     return 0;
 }
 
-void sl_keychain_close(struct sl_keychain *chain)
+void sl_aws_credentials_close(struct sl_aws_credentials *chain)
 {
     if (!chain)
         return;
-    sl_fetch_forget(chain->options.fetcher, &chain->fetch);
+    sl_http_fetch_forget(chain->options.fetcher, &chain->fetch);
     sl_timer_free(chain->timer);
     const struct sl_alloc *alloc = chain->options.alloc;
     explicit_bzero(chain, sizeof(*chain));
     sl_alloc_free(alloc, chain, sizeof(*chain));
 }
 
-const struct sl_aws_keys *sl_keychain_keys(const struct sl_keychain *chain,
-                                           sl_ns now)
+const struct sl_aws_keys *
+sl_aws_credentials_keys(const struct sl_aws_credentials *chain, sl_ns now)
 {
     const struct sl_aws_found *found = &chain->found;
 
@@ -395,7 +399,7 @@ const struct sl_aws_keys *sl_keychain_keys(const struct sl_keychain *chain,
     return &found->keys;
 }
 
-void sl_keychain_doubt(struct sl_keychain *chain)
+void sl_aws_credentials_refresh(struct sl_aws_credentials *chain)
 {
     if (!chain->fetch.easy && !chain->options.env->key_id)
         look_again(chain, LEAST);

@@ -13,8 +13,8 @@
  *
  * One keychain belongs to one loop.
  */
-#ifndef SL_KEYCHAIN_H
-#define SL_KEYCHAIN_H
+#ifndef SL_AWS_CREDENTIALS_H
+#define SL_AWS_CREDENTIALS_H
 
 #include "net/fetch.h"
 #include "store/dynamo/aws/found.h"
@@ -29,28 +29,30 @@ struct sl_aws_env {
     bool no_metadata;     /* AWS_EC2_METADATA_DISABLED */
 };
 
-struct sl_keychain_options {
+struct sl_aws_credentials_options {
     const struct sl_aws_env *env;
     struct sl_loop *loop;
-    struct sl_fetcher *fetcher;
+    struct sl_http_fetcher *fetcher;
     const struct sl_alloc *alloc;
     /* Keys are there, or can't be had: then the sentence says why. */
     void (*on_change)(void *ctx, bool good, const char *sentence);
     void *ctx;
 };
 
-struct sl_keychain;
+struct sl_aws_credentials;
 
-SL_MUST_USE int sl_keychain_open(const struct sl_keychain_options *options,
-                                 struct sl_keychain **ret);
-void sl_keychain_close(struct sl_keychain *chain); /* NULL is allowed */
+SL_MUST_USE int
+sl_aws_credentials_open(const struct sl_aws_credentials_options *options,
+                        struct sl_aws_credentials **ret);
+void sl_aws_credentials_close(
+    struct sl_aws_credentials *chain); /* NULL is allowed */
 
 /* The keys, or NULL: there are none, or they have expired at `now`. Valid until
  * the loop turns. */
-const struct sl_aws_keys *sl_keychain_keys(const struct sl_keychain *chain,
-                                           sl_ns now);
+const struct sl_aws_keys *
+sl_aws_credentials_keys(const struct sl_aws_credentials *chain, sl_ns now);
 
 /* Somebody says that they are not good: look again, soon. */
-void sl_keychain_doubt(struct sl_keychain *chain);
+void sl_aws_credentials_refresh(struct sl_aws_credentials *chain);
 
 #endif

@@ -14,8 +14,8 @@
  * It waits where the map is not known yet, or the node has turned out to be a
  * replica; whoever sent it recalls it when it has waited for too long.
  */
-#ifndef SL_FLEET_H
-#define SL_FLEET_H
+#ifndef SL_REDIS_CLUSTER_H
+#define SL_REDIS_CLUSTER_H
 
 #include <stdatomic.h>
 
@@ -24,23 +24,23 @@
 #include "store/redis/fleet/trouble.h"
 #include "store/redis/where.h"
 
-struct sl_node;
+struct sl_redis_node;
 
-struct sl_voyage {
-    struct sl_flight flight;
-    TAILQ_ENTRY(sl_voyage) waits;
-    struct sl_fleet *fleet;
-    struct sl_node *node; /* it is there; NULL: it waits */
-    unsigned slot;        /* of a cluster: set by whoever sends it */
+struct sl_redis_cmd {
+    struct sl_redis_wire_cmd flight;
+    TAILQ_ENTRY(sl_redis_cmd) waits;
+    struct sl_redis_cluster *fleet;
+    struct sl_redis_node *node; /* it is there; NULL: it waits */
+    unsigned slot;              /* of a cluster: set by whoever sends it */
     unsigned hops, tries;
     bool retried; /* READONLY, once */
     sl_ns due;    /* steady: it waits until then */
-    void (*done)(struct sl_voyage *voyage, enum sl_landing landing,
+    void (*done)(struct sl_redis_cmd *voyage, enum sl_redis_result landing,
                  struct sl_str reply);
 };
 
-struct sl_fleet_options {
-    const struct sl_redis_where *where; /* outlives it */
+struct sl_redis_cluster_options {
+    const struct sl_redis_url *where; /* outlives it */
     struct sl_loop *loop;
     struct sl_tls *tls; /* or NULL */
     unsigned most;      /* voyages; more are grounded */
@@ -50,45 +50,49 @@ struct sl_fleet_options {
     void *ctx;
 };
 
-struct sl_fleet;
+struct sl_redis_cluster;
 
-SL_MUST_USE int sl_fleet_open(const struct sl_fleet_options *options,
-                              struct sl_fleet **ret);
+SL_MUST_USE int
+sl_redis_cluster_open(const struct sl_redis_cluster_options *options,
+                      struct sl_redis_cluster **ret);
 
 /* All voyages end. NULL is allowed. Not from within a done(). */
-void sl_fleet_close(struct sl_fleet *fleet);
+void sl_redis_cluster_close(struct sl_redis_cluster *fleet);
 
 /* Send voyage->flight.command. done() may be called before this returns. */
-void sl_fleet_send(struct sl_fleet *fleet, struct sl_voyage *voyage);
+void sl_redis_cluster_send(struct sl_redis_cluster *fleet,
+                           struct sl_redis_cmd *voyage);
 
 /* From within its done(): once more to the same node, perhaps with another
  * command. */
-void sl_fleet_again(struct sl_voyage *voyage);
+void sl_redis_cluster_again(struct sl_redis_cmd *voyage);
 
 /* Take a voyage back that is on the ground; its done() is not called. False if
  * it is on its way. */
-SL_MUST_USE bool sl_fleet_recall(struct sl_voyage *voyage);
+SL_MUST_USE bool sl_redis_cluster_cancel(struct sl_redis_cmd *voyage);
 
 /* May voyages to this slot be sent, or at least wait? */
-bool sl_fleet_takes(const struct sl_fleet *fleet, unsigned slot);
+bool sl_redis_cluster_is_accepting(const struct sl_redis_cluster *fleet,
+                                   unsigned slot);
 
-bool sl_fleet_is_cluster(const struct sl_fleet *fleet);
+bool sl_redis_cluster_is_cluster(const struct sl_redis_cluster *fleet);
 
 /* Is every node up that is needed? */
-bool sl_fleet_is_up(const struct sl_fleet *fleet);
+bool sl_redis_cluster_is_up(const struct sl_redis_cluster *fleet);
 
 /* Until somebody who is down is called again; 0: nobody is. */
-sl_ns sl_fleet_calls_in(const struct sl_fleet *fleet);
+sl_ns sl_redis_cluster_reconnect_in(const struct sl_redis_cluster *fleet);
 
 /* From within its done(), for whoever sends: a time that belongs to its node,
  * and is 0 at first. */
-sl_ns *sl_fleet_note(const struct sl_voyage *voyage);
+sl_ns *sl_redis_cluster_note(const struct sl_redis_cmd *voyage);
 
 /* Counted by one thread, read by others: how often voyages were sent on, and
  * how often that was too often. */
-struct sl_fleet_counts {
+struct sl_redis_cluster_counts {
     _Atomic uint64_t redirected, storms;
 };
-const struct sl_fleet_counts *sl_fleet_counts(const struct sl_fleet *fleet);
+const struct sl_redis_cluster_counts *
+sl_redis_cluster_counts(const struct sl_redis_cluster *fleet);
 
 #endif

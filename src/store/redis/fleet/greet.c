@@ -10,8 +10,9 @@ static int say(struct sl_buf *out, const struct sl_str *words, unsigned count,
     return sl_resp_command_write(out, words, count);
 }
 
-int sl_greet(struct sl_buf *out, const struct sl_greeting *greeting,
-             unsigned *ret_replies)
+int sl_redis_conn_handshake(struct sl_buf *out,
+                            const struct sl_redis_handshake *greeting,
+                            unsigned *ret_replies)
 {
     char digits[SL_DIGITS];
     struct sl_str auth[3] = {SL_STR("AUTH"), greeting->user,

@@ -5,13 +5,15 @@
 
 #include "wire/resp.h"
 
-struct sl_greeting {
+struct sl_redis_handshake {
     struct sl_str user, password; /* may be empty */
     unsigned database;
 };
 
 /* Append them. *ret_replies will come, none of which may be an error. */
-SL_MUST_USE int sl_greet(struct sl_buf *out, const struct sl_greeting *greeting,
-                         unsigned *ret_replies);
+SL_MUST_USE int
+sl_redis_conn_handshake(struct sl_buf *out,
+                        const struct sl_redis_handshake *greeting,
+                        unsigned *ret_replies);
 
 #endif

@@ -19,10 +19,10 @@
 
 enum state { DOWN, FINDING, CALLING, GREETING, UP };
 
-TAILQ_HEAD(flights, sl_flight);
+TAILQ_HEAD(flights, sl_redis_wire_cmd);
 
-struct sl_link {
-    struct sl_link_options options;
+struct sl_redis_conn {
+    struct sl_redis_conn_options options;
     char *words; /* copies of name, user and password */
     size_t words_size;
     enum state state;
@@ -39,19 +39,19 @@ struct sl_link {
     sl_ns calls_at;        /* steady: DOWN */
     struct sl_resp_reply reader;
     char why[160];
-    struct sl_dice dice;
+    struct sl_jitter dice;
 };
 
 static const struct sl_str nothing = {"", 0};
 
-static void call(struct sl_link *link);
+static void call(struct sl_redis_conn *link);
 
-static sl_ns patience_of(const struct sl_link *link)
+static sl_ns patience_of(const struct sl_redis_conn *link)
 {
     return link->options.patience > 0 ? link->options.patience : PATIENCE;
 }
 
-static void say(struct sl_link *link, bool up)
+static void say(struct sl_redis_conn *link, bool up)
 {
     if (link->options.on_change)
         link->options.on_change(link->options.ctx, up, up ? "" : link->why);
@@ -59,8 +59,8 @@ static void say(struct sl_link *link, bool up)
 
 /* ---- flights ---- */
 
-static void end(struct sl_link *link, struct flights *list,
-                struct sl_flight *flight, enum sl_landing landing,
+static void end(struct sl_redis_conn *link, struct flights *list,
+                struct sl_redis_wire_cmd *flight, enum sl_redis_result landing,
                 struct sl_str reply)
 {
     TAILQ_REMOVE(list, flight, link);
@@ -69,22 +69,23 @@ static void end(struct sl_link *link, struct flights *list,
 }
 
 /* Only those that are there: some may be sent again by their done(). */
-static void end_all(struct sl_link *link)
+static void end_all(struct sl_redis_conn *link)
 {
     struct flights sky = TAILQ_HEAD_INITIALIZER(sky);
     struct flights ground = TAILQ_HEAD_INITIALIZER(ground);
-    struct sl_flight *flight;
+    struct sl_redis_wire_cmd *flight;
 
     TAILQ_CONCAT(&sky, &link->sky, link);
     TAILQ_CONCAT(&ground, &link->ground, link);
     while ((flight = TAILQ_FIRST(&sky)) != NULL)
         end(link, &sky, flight, SL_UNCERTAIN, nothing);
     while ((flight = TAILQ_FIRST(&ground)) != NULL)
-        end(link, &ground, flight, SL_GROUNDED, nothing);
+        end(link, &ground, flight, SL_REDIS_NOT_SENT, nothing);
 }
 
 /* Both words or none. */
-static bool put_out(struct sl_link *link, struct sl_flight *flight)
+static bool put_out(struct sl_redis_conn *link,
+                    struct sl_redis_wire_cmd *flight)
 {
     struct sl_buf *out = &link->conn->out;
     size_t before = out->len;
@@ -95,16 +96,17 @@ static bool put_out(struct sl_link *link, struct sl_flight *flight)
         return false;
     }
     flight->skip = flight->asking;
-    flight->sent = sl_loop_steady(link->options.loop);
+    flight->sent = sl_loop_mono(link->options.loop);
     TAILQ_INSERT_TAIL(&link->sky, flight, link);
     return true;
 }
 
-void sl_link_send(struct sl_link *link, struct sl_flight *flight)
+void sl_redis_conn_send(struct sl_redis_conn *link,
+                        struct sl_redis_wire_cmd *flight)
 {
     flight->sent = 0;
     if (link->state == DOWN || link->count >= link->options.most) {
-        flight->done(flight, SL_GROUNDED, nothing);
+        flight->done(flight, SL_REDIS_NOT_SENT, nothing);
         return;
     }
     link->count++;
@@ -114,13 +116,14 @@ void sl_link_send(struct sl_link *link, struct sl_flight *flight)
     }
     if (!put_out(link, flight)) { /* there is no memory */
         link->count--;
-        flight->done(flight, SL_GROUNDED, nothing);
+        flight->done(flight, SL_REDIS_NOT_SENT, nothing);
         return;
     }
     sl_conn_push(link->conn);
 }
 
-bool sl_link_recall(struct sl_link *link, struct sl_flight *flight)
+bool sl_redis_conn_cancel(struct sl_redis_conn *link,
+                          struct sl_redis_wire_cmd *flight)
 {
     if (flight->sent > 0)
         return false;
@@ -131,17 +134,17 @@ bool sl_link_recall(struct sl_link *link, struct sl_flight *flight)
 
 /* ---- down ---- */
 
-static sl_ns back_off(struct sl_link *link)
+static sl_ns back_off(struct sl_redis_conn *link)
 {
     unsigned shift = link->failures < 6 ? link->failures : 6;
     sl_ns most = BACK_OFF_LEAST << shift;
 
-    return sl_dice_jitter(&link->dice,
+    return sl_jitter_span(&link->dice,
                           most < BACK_OFF_MOST ? most : BACK_OFF_MOST);
 }
 
 /* Hang up, or stop whatever it does to get there. */
-static void let_go(struct sl_link *link)
+static void let_go(struct sl_redis_conn *link)
 {
     struct sl_conn *conn = link->conn;
 
@@ -154,7 +157,7 @@ static void let_go(struct sl_link *link)
     sl_conn_abort(conn);
 }
 
-static void go_down(struct sl_link *link, const char *why)
+static void go_down(struct sl_redis_conn *link, const char *why)
 {
     bool is_news = link->state == UP || link->failures == 0;
     sl_ns wait = back_off(link);
@@ -162,7 +165,7 @@ static void go_down(struct sl_link *link, const char *why)
     let_go(link);
     link->state = DOWN;
     link->failures++;
-    link->calls_at = sl_loop_steady(link->options.loop) + wait;
+    link->calls_at = sl_loop_mono(link->options.loop) + wait;
     snprintf(link->why, sizeof(link->why), "%s", why);
     sl_timer_start(link->timer, wait);
     if (is_news)
@@ -170,7 +173,7 @@ static void go_down(struct sl_link *link, const char *why)
     end_all(link);
 }
 
-void sl_link_renew(struct sl_link *link, const char *why)
+void sl_redis_conn_reconnect(struct sl_redis_conn *link, const char *why)
 {
     if (link->state != UP)
         return; /* it is on its way already */
@@ -183,10 +186,10 @@ void sl_link_renew(struct sl_link *link, const char *why)
 
 /* ---- greeting ---- */
 
-static void take_off(struct sl_link *link)
+static void take_off(struct sl_redis_conn *link)
 {
     struct flights ground = TAILQ_HEAD_INITIALIZER(ground);
-    struct sl_flight *flight;
+    struct sl_redis_wire_cmd *flight;
 
     TAILQ_CONCAT(&ground, &link->ground, link);
     while ((flight = TAILQ_FIRST(&ground)) != NULL) {
@@ -194,11 +197,11 @@ static void take_off(struct sl_link *link)
         if (put_out(link, flight))
             continue;
         link->count--;
-        flight->done(flight, SL_GROUNDED, nothing);
+        flight->done(flight, SL_REDIS_NOT_SENT, nothing);
     }
 }
 
-static void go_up(struct sl_link *link)
+static void go_up(struct sl_redis_conn *link)
 {
     link->state = UP;
     link->failures = 0;
@@ -207,15 +210,15 @@ static void go_up(struct sl_link *link)
     take_off(link);
 }
 
-static void on_greeting(struct sl_link *link, struct sl_str reply)
+static void on_greeting(struct sl_redis_conn *link, struct sl_str reply)
 {
     struct sl_resp_value value = sl_resp_next(&reply);
     struct sl_diag said;
 
     if (value.type == SL_RESP_ERROR) {
         value.text.len = value.text.len < 100 ? value.text.len : 100;
-        sl_refuse(&said, SLUICE_ESTORE, "it answers: %.*s",
-                  SL_STR_ARG(value.text)); /* fit to be printed */
+        sl_diag_error(&said, SLUICE_ESTORE, "it answers: %.*s",
+                      SL_STR_ARG(value.text)); /* fit to be printed */
         go_down(link, said.sentence);
     } else if (--link->greetings == 0) {
         go_up(link);
@@ -224,9 +227,9 @@ static void on_greeting(struct sl_link *link, struct sl_str reply)
 
 /* ---- replies ---- */
 
-static void on_reply(struct sl_link *link, struct sl_str reply)
+static void on_reply(struct sl_redis_conn *link, struct sl_str reply)
 {
-    struct sl_flight *flight = TAILQ_FIRST(&link->sky);
+    struct sl_redis_wire_cmd *flight = TAILQ_FIRST(&link->sky);
 
     if (link->state == GREETING)
         on_greeting(link, reply);
@@ -235,7 +238,7 @@ static void on_reply(struct sl_link *link, struct sl_str reply)
     else if (flight->skip > 0)
         flight->skip--;
     else
-        end(link, &link->sky, flight, SL_LANDED, reply);
+        end(link, &link->sky, flight, SL_REDIS_REPLIED, reply);
 }
 
 static bool is_push(struct sl_str reply)
@@ -246,7 +249,7 @@ static bool is_push(struct sl_str reply)
 
 static void on_input(struct sl_conn *conn)
 {
-    struct sl_link *link = conn->owner;
+    struct sl_redis_conn *link = conn->owner;
     size_t used = 0;
 
     /* It may be dropped by what it says, and is somebody else's then. */
@@ -271,25 +274,25 @@ static void on_input(struct sl_conn *conn)
 
 static void on_open(struct sl_conn *conn)
 {
-    struct sl_link *link = conn->owner;
-    struct sl_greeting greeting;
+    struct sl_redis_conn *link = conn->owner;
+    struct sl_redis_handshake greeting;
 
     if (!link)
         return;
-    greeting = (struct sl_greeting){link->options.user, link->options.password,
-                                    link->options.database};
+    greeting = (struct sl_redis_handshake){
+        link->options.user, link->options.password, link->options.database};
     link->state = GREETING;
-    if (sl_greet(&link->conn->out, &greeting, &link->greetings))
+    if (sl_redis_conn_handshake(&link->conn->out, &greeting, &link->greetings))
         go_down(link, "there is no memory");
 }
 
 /* ---- calling ---- */
 
-static void dial_next(struct sl_link *link);
+static void dial_next(struct sl_redis_conn *link);
 
 static void on_close(struct sl_conn *conn)
 {
-    struct sl_link *link = conn->owner;
+    struct sl_redis_conn *link = conn->owner;
 
     if (!link)
         return;
@@ -307,7 +310,7 @@ static const struct sl_conn_calls calls = {
 };
 
 /* Try the addresses from the next one on. */
-static void dial_next(struct sl_link *link)
+static void dial_next(struct sl_redis_conn *link)
 {
     struct sl_conn_options options = {
         .calls = &calls,
@@ -325,7 +328,7 @@ static void dial_next(struct sl_link *link)
     while (link->tried < link->found.count) {
         const struct sl_address *to = &link->found.list[link->tried++];
 
-        if (sl_conn_dial(link->options.conns, to, &options, &link->conn)) {
+        if (sl_conn_connect(link->options.conns, to, &options, &link->conn)) {
             link->conn = NULL;
             continue;
         }
@@ -337,7 +340,7 @@ static void dial_next(struct sl_link *link)
 
 static void on_resolved(void *ctx, const struct sl_resolved *resolved)
 {
-    struct sl_link *link = ctx;
+    struct sl_redis_conn *link = ctx;
     char why[sizeof(link->why)];
 
     link->resolve = NULL;
@@ -350,9 +353,9 @@ static void on_resolved(void *ctx, const struct sl_resolved *resolved)
     dial_next(link);
 }
 
-static void call(struct sl_link *link)
+static void call(struct sl_redis_conn *link)
 {
-    const struct sl_link_options *o = &link->options;
+    const struct sl_redis_conn_options *o = &link->options;
 
     link->tried = 0;
     link->state = FINDING;
@@ -371,12 +374,11 @@ static void call(struct sl_link *link)
 /* ---- time ---- */
 
 /* The oldest flight has waited for too long, or we have looked too early. */
-static void watch(struct sl_link *link)
+static void watch(struct sl_redis_conn *link)
 {
-    const struct sl_flight *oldest = TAILQ_FIRST(&link->sky);
+    const struct sl_redis_wire_cmd *oldest = TAILQ_FIRST(&link->sky);
     sl_ns patience = patience_of(link);
-    sl_ns waited =
-        oldest ? sl_loop_steady(link->options.loop) - oldest->sent : 0;
+    sl_ns waited = oldest ? sl_loop_mono(link->options.loop) - oldest->sent : 0;
 
     if (waited >= patience)
         go_down(link, "it does not answer");
@@ -386,7 +388,7 @@ static void watch(struct sl_link *link)
 
 static void on_timer(void *ctx)
 {
-    struct sl_link *link = ctx;
+    struct sl_redis_conn *link = ctx;
 
     switch (link->state) {
     case DOWN:
@@ -408,24 +410,24 @@ static void on_timer(void *ctx)
     }
 }
 
-bool sl_link_is_up(const struct sl_link *link)
+bool sl_redis_conn_is_up(const struct sl_redis_conn *link)
 {
     return link->state == UP;
 }
 
-bool sl_link_takes(const struct sl_link *link)
+bool sl_redis_conn_is_accepting(const struct sl_redis_conn *link)
 {
     return link->state != DOWN && link->count < link->options.most;
 }
 
-unsigned sl_link_count(const struct sl_link *link)
+unsigned sl_redis_conn_count(const struct sl_redis_conn *link)
 {
     return link->count;
 }
 
-sl_ns sl_link_calls_in(const struct sl_link *link)
+sl_ns sl_redis_conn_reconnect_in(const struct sl_redis_conn *link)
 {
-    sl_ns now = sl_loop_steady(link->options.loop);
+    sl_ns now = sl_loop_mono(link->options.loop);
 
     return link->state == DOWN && link->calls_at > now ? link->calls_at - now
                                                        : 0;
@@ -434,9 +436,9 @@ sl_ns sl_link_calls_in(const struct sl_link *link)
 /* ---- life ---- */
 
 /* Name, NUL, user, password. */
-static bool keep_words(struct sl_link *link)
+static bool keep_words(struct sl_redis_conn *link)
 {
-    struct sl_link_options *o = &link->options;
+    struct sl_redis_conn_options *o = &link->options;
     size_t name = strlen(o->name) + 1;
     char *at;
 
@@ -455,23 +457,24 @@ static bool keep_words(struct sl_link *link)
     return true;
 }
 
-int sl_link_open(const struct sl_link_options *options, struct sl_link **ret)
+int sl_redis_conn_open(const struct sl_redis_conn_options *options,
+                       struct sl_redis_conn **ret)
 {
-    struct sl_link *link = sl_alloc_new(options->alloc, sizeof(*link));
+    struct sl_redis_conn *link = sl_alloc_new(options->alloc, sizeof(*link));
     int err = SLUICE_ENOMEM;
 
     if (!link)
         return err;
-    *link = (struct sl_link){.options = *options, .state = DOWN};
+    *link = (struct sl_redis_conn){.options = *options, .state = DOWN};
     TAILQ_INIT(&link->ground);
     TAILQ_INIT(&link->sky);
     sl_tls_ref(options->tls);
     if (keep_words(link))
         err = sl_timer_new(options->loop, on_timer, link, &link->timer);
     if (!err)
-        err = sl_dice_make(&link->dice);
+        err = sl_jitter_init(&link->dice);
     if (err) {
-        sl_link_close(link);
+        sl_redis_conn_close(link);
         return err;
     }
     *ret = link;
@@ -479,7 +482,7 @@ int sl_link_open(const struct sl_link_options *options, struct sl_link **ret)
     return 0;
 }
 
-void sl_link_close(struct sl_link *link)
+void sl_redis_conn_close(struct sl_redis_conn *link)
 {
     const struct sl_alloc *alloc;
 

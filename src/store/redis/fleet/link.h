@@ -18,8 +18,8 @@
  * A link that owes the oldest flight a reply for longer than `patience` is
  * given up: whoever is silent that long has lost us, or we him.
  */
-#ifndef SL_LINK_H
-#define SL_LINK_H
+#ifndef SL_REDIS_CONN_H
+#define SL_REDIS_CONN_H
 
 #include <sys/queue.h>
 
@@ -27,24 +27,24 @@
 #include "wire/resp.h"
 
 /* How a flight ended. */
-enum sl_landing {
-    SL_LANDED,    /* there is a reply */
-    SL_GROUNDED,  /* it was not sent: nothing has happened */
-    SL_UNCERTAIN, /* it was sent; nobody knows whether it arrived */
+enum sl_redis_result {
+    SL_REDIS_REPLIED,  /* there is a reply */
+    SL_REDIS_NOT_SENT, /* it was not sent: nothing has happened */
+    SL_UNCERTAIN,      /* it was sent; nobody knows whether it arrived */
 };
 
-struct sl_flight {
-    TAILQ_ENTRY(sl_flight) link;
+struct sl_redis_wire_cmd {
+    TAILQ_ENTRY(sl_redis_wire_cmd) link;
     struct sl_str command; /* stays until done() */
     bool asking;           /* with ASKING before it */
     unsigned skip;         /* the link's own: replies before the one */
     sl_ns sent;            /* steady; 0: not yet */
     /* `reply` is one whole reply, until done() returns. */
-    void (*done)(struct sl_flight *flight, enum sl_landing landing,
+    void (*done)(struct sl_redis_wire_cmd *flight, enum sl_redis_result landing,
                  struct sl_str reply);
 };
 
-struct sl_link_options {
+struct sl_redis_conn_options {
     struct sl_conns *conns; /* of the loop; borrowed */
     struct sl_loop *loop;
     const char *name;   /* of the host, or a path; it is who TLS must find */
@@ -62,35 +62,37 @@ struct sl_link_options {
     void *ctx;
 };
 
-struct sl_link;
+struct sl_redis_conn;
 
 /* It begins to call at once. */
-SL_MUST_USE int sl_link_open(const struct sl_link_options *options,
-                             struct sl_link **ret);
+SL_MUST_USE int sl_redis_conn_open(const struct sl_redis_conn_options *options,
+                                   struct sl_redis_conn **ret);
 
 /* All flights end. NULL is allowed. Not from within a done(). */
-void sl_link_close(struct sl_link *link);
+void sl_redis_conn_close(struct sl_redis_conn *link);
 
 /* Send. done() may be called before this returns: then it was grounded. */
-void sl_link_send(struct sl_link *link, struct sl_flight *flight);
+void sl_redis_conn_send(struct sl_redis_conn *link,
+                        struct sl_redis_wire_cmd *flight);
 
 /* Take a flight back that is not sent yet; its done() is not called. False if
  * it is on its way. It was given to this link. */
-SL_MUST_USE bool sl_link_recall(struct sl_link *link, struct sl_flight *flight);
+SL_MUST_USE bool sl_redis_conn_cancel(struct sl_redis_conn *link,
+                                      struct sl_redis_wire_cmd *flight);
 
-bool sl_link_is_up(const struct sl_link *link);
+bool sl_redis_conn_is_up(const struct sl_redis_conn *link);
 
 /* May flights be sent, or at least wait? */
-bool sl_link_takes(const struct sl_link *link);
+bool sl_redis_conn_is_accepting(const struct sl_redis_conn *link);
 
 /* Flights that have not ended. */
-unsigned sl_link_count(const struct sl_link *link);
+unsigned sl_redis_conn_count(const struct sl_redis_conn *link);
 
 /* Hang up and call again, at once: what answered is not what we want. Not from
  * within a done(). */
-void sl_link_renew(struct sl_link *link, const char *why);
+void sl_redis_conn_reconnect(struct sl_redis_conn *link, const char *why);
 
 /* Until it calls again by itself; 0 unless DOWN. */
-sl_ns sl_link_calls_in(const struct sl_link *link);
+sl_ns sl_redis_conn_reconnect_in(const struct sl_redis_conn *link);
 
 #endif

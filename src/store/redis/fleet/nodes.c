@@ -11,13 +11,13 @@
 
 static void on_change(void *ctx, bool up, const char *why)
 {
-    struct sl_node *node = ctx;
-    const struct sl_fleet_options *o = node->nodes->options;
+    struct sl_redis_node *node = ctx;
+    const struct sl_redis_cluster_options *o = node->nodes->options;
     char text[512];
 
     if (!up) {
         node->stale = false; /* it is called anew anyway */
-        sl_nodes_ask(node->nodes);
+        sl_redis_nodes_ask(node->nodes);
     }
     if (!o->on_change)
         return;
@@ -29,10 +29,10 @@ static void on_change(void *ctx, bool up, const char *why)
     o->on_change(o->ctx, up, text);
 }
 
-static int open_link(struct sl_node *node)
+static int open_link(struct sl_redis_node *node)
 {
-    const struct sl_fleet_options *o = node->nodes->options;
-    struct sl_link_options link = {
+    const struct sl_redis_cluster_options *o = node->nodes->options;
+    struct sl_redis_conn_options link = {
         .conns = node->nodes->conns,
         .loop = o->loop,
         .name = node->place.name,
@@ -47,26 +47,27 @@ static int open_link(struct sl_node *node)
         .ctx = node,
     };
 
-    return sl_link_open(&link, &node->link);
+    return sl_redis_conn_open(&link, &node->link);
 }
 
-static void node_free(struct sl_node *node)
+static void node_free(struct sl_redis_node *node)
 {
-    struct sl_nodes *nodes = node->nodes;
+    struct sl_redis_nodes *nodes = node->nodes;
 
     nodes->list[node->number - 1] = NULL;
-    sl_link_close(node->link);
+    sl_redis_conn_close(node->link);
     sl_alloc_free(nodes->options->alloc, node, sizeof(*node));
 }
 
-static struct sl_node *node_new(struct sl_nodes *nodes, unsigned at,
-                                const struct sl_place *place)
+static struct sl_redis_node *node_new(struct sl_redis_nodes *nodes, unsigned at,
+                                      const struct sl_redis_addr *place)
 {
-    struct sl_node *node = sl_alloc_new(nodes->options->alloc, sizeof(*node));
+    struct sl_redis_node *node =
+        sl_alloc_new(nodes->options->alloc, sizeof(*node));
 
     if (!node)
         return NULL;
-    *node = (struct sl_node){
+    *node = (struct sl_redis_node){
         .place = *place, .nodes = nodes, .number = at + 1, .wanted = true};
     nodes->list[at] = node;
     if (open_link(node)) {
@@ -77,13 +78,13 @@ static struct sl_node *node_new(struct sl_nodes *nodes, unsigned at,
 }
 
 /* The one that is there; a new one if there is none; NULL if that can't be. */
-static struct sl_node *node_at(struct sl_nodes *nodes,
-                               const struct sl_place *place)
+static struct sl_redis_node *node_at(struct sl_redis_nodes *nodes,
+                                     const struct sl_redis_addr *place)
 {
-    unsigned vacant = SL_NODES_MOST;
+    unsigned vacant = SL_REDIS_NODES_MOST;
 
-    for (unsigned i = SL_NODES_MOST; i-- > 0;) {
-        struct sl_node *node = nodes->list[i];
+    for (unsigned i = SL_REDIS_NODES_MOST; i-- > 0;) {
+        struct sl_redis_node *node = nodes->list[i];
 
         if (!node)
             vacant = i;
@@ -91,32 +92,34 @@ static struct sl_node *node_at(struct sl_nodes *nodes,
                  strcmp(node->place.name, place->name) == 0)
             return node;
     }
-    return vacant < SL_NODES_MOST ? node_new(nodes, vacant, place) : NULL;
+    return vacant < SL_REDIS_NODES_MOST ? node_new(nodes, vacant, place) : NULL;
 }
 
 /* A node that does not know its own name is where we have asked. */
-static struct sl_node *named_at(struct sl_nodes *nodes,
-                                const struct sl_place *place, const char *name)
+static struct sl_redis_node *named_at(struct sl_redis_nodes *nodes,
+                                      const struct sl_redis_addr *place,
+                                      const char *name)
 {
-    struct sl_place whole = *place;
+    struct sl_redis_addr whole = *place;
 
     if (!whole.name[0])
         snprintf(whole.name, sizeof(whole.name), "%s", name);
     return node_at(nodes, &whole);
 }
 
-struct sl_node *sl_nodes_meet(struct sl_nodes *nodes,
-                              const struct sl_redirect *to,
-                              const struct sl_node *from)
+struct sl_redis_node *
+sl_redis_nodes_redirect(struct sl_redis_nodes *nodes,
+                        const struct sl_redis_redirect *to,
+                        const struct sl_redis_node *from)
 {
-    struct sl_node *node = named_at(nodes, &to->to, from->place.name);
+    struct sl_redis_node *node = named_at(nodes, &to->to, from->place.name);
 
     if (!node)
         return NULL;
     node->wanted = true; /* until the next map says otherwise */
     if (!to->asks) {
         nodes->slots[to->slot] = (uint16_t)node->number;
-        sl_nodes_ask(nodes);
+        sl_redis_nodes_ask(nodes);
     }
     return node;
 }
@@ -124,29 +127,30 @@ struct sl_node *sl_nodes_meet(struct sl_nodes *nodes,
 /* ---- what the scout brings ---- */
 
 static bool keep_range(void *ctx, unsigned from, unsigned to,
-                       const struct sl_place *master)
+                       const struct sl_redis_addr *master)
 {
-    struct sl_nodes *nodes = ctx;
-    struct sl_node *node = named_at(nodes, master, nodes->asked->name);
+    struct sl_redis_nodes *nodes = ctx;
+    struct sl_redis_node *node = named_at(nodes, master, nodes->asked->name);
 
     for (unsigned slot = from; node && slot <= to; slot++)
         nodes->fresh[slot] = (uint16_t)node->number;
     return node != NULL;
 }
 
-static bool on_map(void *ctx, const struct sl_place *from, struct sl_str reply)
+static bool on_map(void *ctx, const struct sl_redis_addr *from,
+                   struct sl_str reply)
 {
-    struct sl_nodes *nodes = ctx;
+    struct sl_redis_nodes *nodes = ctx;
     uint16_t *fresh = nodes->fresh;
 
     nodes->asked = from;
     memset(fresh, 0, MAP);
-    if (!sl_slots_read(reply, keep_range, nodes))
+    if (!sl_cluster_slots_read(reply, keep_range, nodes))
         return false;
     nodes->fresh = nodes->slots;
     nodes->slots = fresh;
     nodes->known = true;
-    for (unsigned i = 0; i < SL_NODES_MOST; i++)
+    for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++)
         if (nodes->list[i])
             nodes->list[i]->wanted = nodes->list[i]->stale = false;
     for (unsigned slot = 0; slot < SL_CLUSTER_SLOTS; slot++)
@@ -155,15 +159,15 @@ static bool on_map(void *ctx, const struct sl_place *from, struct sl_str reply)
     return true;
 }
 
-static bool on_master(void *ctx, const struct sl_place *from,
+static bool on_master(void *ctx, const struct sl_redis_addr *from,
                       struct sl_str reply)
 {
-    struct sl_nodes *nodes = ctx;
-    struct sl_place place;
-    struct sl_node *node = NULL;
+    struct sl_redis_nodes *nodes = ctx;
+    struct sl_redis_addr place;
+    struct sl_redis_node *node = NULL;
 
     (void)from;
-    if (sl_master_read(reply, &place))
+    if (sl_redis_master_read(reply, &place))
         node = node_at(nodes, &place);
     if (!node)
         return false;
@@ -177,26 +181,27 @@ static bool on_master(void *ctx, const struct sl_place *from,
 }
 
 /* One of a cluster's nodes that we are talking to. */
-static const struct sl_node *somebody(const struct sl_nodes *nodes,
-                                      unsigned turn)
+static const struct sl_redis_node *somebody(const struct sl_redis_nodes *nodes,
+                                            unsigned turn)
 {
-    for (unsigned i = 0; i < SL_NODES_MOST; i++) {
-        const struct sl_node *node = nodes->list[(turn + i) % SL_NODES_MOST];
+    for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++) {
+        const struct sl_redis_node *node =
+            nodes->list[(turn + i) % SL_REDIS_NODES_MOST];
 
-        if (node && node->wanted && sl_link_is_up(node->link))
+        if (node && node->wanted && sl_redis_conn_is_up(node->link))
             return node;
     }
     return NULL;
 }
 
 /* Those that we know to be there, and those that we were told of, by turns. */
-static bool whom_to_ask(void *ctx, unsigned turn, struct sl_place *ret)
+static bool whom_to_ask(void *ctx, unsigned turn, struct sl_redis_addr *ret)
 {
-    const struct sl_nodes *nodes = ctx;
-    const struct sl_redis_where *where = nodes->options->where;
+    const struct sl_redis_nodes *nodes = ctx;
+    const struct sl_redis_url *where = nodes->options->where;
     const struct sl_redis_host *host =
         &where->hosts[turn / 2 % where->host_count];
-    const struct sl_node *node = NULL;
+    const struct sl_redis_node *node = NULL;
 
     if (nodes->slots && turn % 2)
         node = somebody(nodes, turn);
@@ -209,16 +214,16 @@ static bool whom_to_ask(void *ctx, unsigned turn, struct sl_place *ret)
     return true;
 }
 
-void sl_nodes_ask(struct sl_nodes *nodes)
+void sl_redis_nodes_ask(struct sl_redis_nodes *nodes)
 {
     if (nodes->scout)
-        sl_scout_go(nodes->scout);
+        sl_redis_discovery_go(nodes->scout);
 }
 
 /* ---- replicas ---- */
 
-bool sl_nodes_doubt(struct sl_nodes *nodes, struct sl_node *node, sl_ns now,
-                    sl_ns rest)
+bool sl_redis_nodes_suspect(struct sl_redis_nodes *nodes,
+                            struct sl_redis_node *node, sl_ns now, sl_ns rest)
 {
     if (node->stale)
         return true;
@@ -226,60 +231,61 @@ bool sl_nodes_doubt(struct sl_nodes *nodes, struct sl_node *node, sl_ns now,
         return false;
     node->stale = true;
     node->doubted = now;
-    sl_nodes_ask(nodes);
+    sl_redis_nodes_ask(nodes);
     return true;
 }
 
-void sl_nodes_renew(struct sl_nodes *nodes, sl_ns now, sl_ns rest)
+void sl_redis_nodes_reconnect(struct sl_redis_nodes *nodes, sl_ns now,
+                              sl_ns rest)
 {
-    for (unsigned i = 0; i < SL_NODES_MOST; i++) {
-        struct sl_node *node = nodes->list[i];
+    for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++) {
+        struct sl_redis_node *node = nodes->list[i];
 
-        if (!node || !node->stale || sl_link_count(node->link) > 0 ||
+        if (!node || !node->stale || sl_redis_conn_count(node->link) > 0 ||
             now - node->doubted >= rest)
             continue;
         /* Where nobody else can be asked, its name may lead elsewhere now. */
         node->stale = nodes->scout != NULL;
         node->doubted = now - rest;
-        sl_link_renew(node->link, "it is a replica");
+        sl_redis_conn_reconnect(node->link, "it is a replica");
     }
 }
 
 /* ---- all ---- */
 
-void sl_nodes_tidy(struct sl_nodes *nodes, sl_ns now)
+void sl_redis_nodes_prune(struct sl_redis_nodes *nodes, sl_ns now)
 {
-    for (unsigned i = 0; i < SL_NODES_MOST; i++) {
-        struct sl_node *node = nodes->list[i];
+    for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++) {
+        struct sl_redis_node *node = nodes->list[i];
 
         if (!node)
             continue;
         if (now - node->doubted > DOUBT_MOST)
             node->stale = false;
-        if (!node->wanted && sl_link_count(node->link) == 0)
+        if (!node->wanted && sl_redis_conn_count(node->link) == 0)
             node_free(node);
     }
-    if (!sl_nodes_are_up(nodes))
-        sl_nodes_ask(nodes);
+    if (!sl_redis_nodes_are_up(nodes))
+        sl_redis_nodes_ask(nodes);
 }
 
-bool sl_nodes_are_up(const struct sl_nodes *nodes)
+bool sl_redis_nodes_are_up(const struct sl_redis_nodes *nodes)
 {
     bool up = nodes->known;
 
-    for (unsigned i = 0; up && i < SL_NODES_MOST; i++)
+    for (unsigned i = 0; up && i < SL_REDIS_NODES_MOST; i++)
         up = !nodes->list[i] || !nodes->list[i]->wanted ||
-             sl_link_is_up(nodes->list[i]->link);
+             sl_redis_conn_is_up(nodes->list[i]->link);
     return up;
 }
 
-sl_ns sl_nodes_call_in(const struct sl_nodes *nodes)
+sl_ns sl_redis_nodes_reconnect_in(const struct sl_redis_nodes *nodes)
 {
     sl_ns most = 0;
 
-    for (unsigned i = 0; i < SL_NODES_MOST; i++) {
+    for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++) {
         sl_ns in = nodes->list[i] && nodes->list[i]->wanted
-                       ? sl_link_calls_in(nodes->list[i]->link)
+                       ? sl_redis_conn_reconnect_in(nodes->list[i]->link)
                        : 0;
 
         most = in > most ? in : most;
@@ -289,15 +295,15 @@ sl_ns sl_nodes_call_in(const struct sl_nodes *nodes)
 
 /* ---- life ---- */
 
-static int open_scout(struct sl_nodes *nodes)
+static int open_scout(struct sl_redis_nodes *nodes)
 {
-    const struct sl_fleet_options *o = nodes->options;
+    const struct sl_redis_cluster_options *o = nodes->options;
     bool cluster = o->where->kind == SL_REDIS_CLUSTER;
     struct sl_str map[2] = {SL_STR("CLUSTER"), SL_STR("SLOTS")};
     struct sl_str master[3] = {SL_STR("SENTINEL"),
                                SL_STR("GET-MASTER-ADDR-BY-NAME"),
                                sl_str_c(o->where->master)};
-    struct sl_scout_options scout = {
+    struct sl_redis_discovery_options scout = {
         .conns = nodes->conns,
         .loop = o->loop,
         .tls = o->tls,
@@ -319,19 +325,19 @@ static int open_scout(struct sl_nodes *nodes)
             return SLUICE_ENOMEM;
         memset(nodes->slots, 0, MAP);
     }
-    return err ? err : sl_scout_open(&scout, &nodes->scout);
+    return err ? err : sl_redis_discovery_open(&scout, &nodes->scout);
 }
 
-int sl_nodes_open(struct sl_nodes *nodes,
-                  const struct sl_fleet_options *options)
+int sl_redis_nodes_open(struct sl_redis_nodes *nodes,
+                        const struct sl_redis_cluster_options *options)
 {
     const struct sl_redis_host *host = &options->where->hosts[0];
-    struct sl_place place = {.port = host->port};
+    struct sl_redis_addr place = {.port = host->port};
     int err;
 
-    *nodes = (struct sl_nodes){.options = options};
+    *nodes = (struct sl_redis_nodes){.options = options};
     sl_buf_init(&nodes->question, 4096, options->alloc);
-    err = sl_conns_open(options->loop, 2 * SL_NODES_MOST, &nodes->conns);
+    err = sl_conns_open(options->loop, 2 * SL_REDIS_NODES_MOST, &nodes->conns);
     if (err)
         return err;
     if (options->where->kind == SL_REDIS_ONE) {
@@ -342,21 +348,21 @@ int sl_nodes_open(struct sl_nodes *nodes,
     }
     err = open_scout(nodes);
     if (!err)
-        sl_scout_go(nodes->scout);
+        sl_redis_discovery_go(nodes->scout);
     return err;
 }
 
-void sl_nodes_close(struct sl_nodes *nodes)
+void sl_redis_nodes_close(struct sl_redis_nodes *nodes)
 {
     const struct sl_alloc *alloc;
 
     if (!nodes->options)
         return; /* it was never opened */
     alloc = nodes->options->alloc;
-    sl_scout_close(nodes->scout);
+    sl_redis_discovery_close(nodes->scout);
     nodes->scout = NULL;
     nodes->master = NULL; /* those that end now may look for it */
-    for (unsigned i = 0; i < SL_NODES_MOST; i++)
+    for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++)
         if (nodes->list[i])
             node_free(nodes->list[i]);
     sl_conns_close(nodes->conns);

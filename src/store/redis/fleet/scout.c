@@ -14,47 +14,48 @@
  */
 enum state { RESTING, SOON, OUT, BACK };
 
-struct sl_scout {
-    struct sl_scout_options options;
-    struct sl_flight flight; /* OUT */
-    struct sl_link *link;    /* OUT and BACK */
+struct sl_redis_discovery {
+    struct sl_redis_discovery_options options;
+    struct sl_redis_wire_cmd flight; /* OUT */
+    struct sl_redis_conn *link;      /* OUT and BACK */
     struct sl_timer *timer;
-    struct sl_place at;
+    struct sl_redis_addr at;
     enum state state;
     bool knows;
     unsigned turn;
     unsigned failures; /* since it knew */
     sl_ns rests_until; /* steady */
-    struct sl_dice dice;
+    struct sl_jitter dice;
 };
 
-static struct sl_scout *of(struct sl_flight *flight)
+static struct sl_redis_discovery *of(struct sl_redis_wire_cmd *flight)
 {
-    return (struct sl_scout *)((char *)flight -
-                               offsetof(struct sl_scout, flight));
+    return (struct sl_redis_discovery *)((char *)flight -
+                                         offsetof(struct sl_redis_discovery,
+                                                  flight));
 }
 
-static void come_back(struct sl_scout *scout, bool knows)
+static void come_back(struct sl_redis_discovery *scout, bool knows)
 {
     scout->state = BACK;
     scout->knows = knows;
     sl_timer_start(scout->timer, 0); /* a link is not closed in a done() */
 }
 
-static void on_done(struct sl_flight *flight, enum sl_landing landing,
-                    struct sl_str reply)
+static void on_done(struct sl_redis_wire_cmd *flight,
+                    enum sl_redis_result landing, struct sl_str reply)
 {
-    struct sl_scout *scout = of(flight);
-    const struct sl_scout_options *o = &scout->options;
+    struct sl_redis_discovery *scout = of(flight);
+    const struct sl_redis_discovery_options *o = &scout->options;
 
-    come_back(scout,
-              landing == SL_LANDED && o->on_reply(o->ctx, &scout->at, reply));
+    come_back(scout, landing == SL_REDIS_REPLIED &&
+                         o->on_reply(o->ctx, &scout->at, reply));
 }
 
-static void go_out(struct sl_scout *scout)
+static void go_out(struct sl_redis_discovery *scout)
 {
-    const struct sl_scout_options *o = &scout->options;
-    struct sl_link_options link = {
+    const struct sl_redis_discovery_options *o = &scout->options;
+    struct sl_redis_conn_options link = {
         .conns = o->conns,
         .loop = o->loop,
         .name = scout->at.name,
@@ -71,25 +72,25 @@ static void go_out(struct sl_scout *scout)
         return;
     }
     link.port = scout->at.port;
-    if (sl_link_open(&link, &scout->link)) {
+    if (sl_redis_conn_open(&link, &scout->link)) {
         scout->link = NULL;
         come_back(scout, false);
         return;
     }
     scout->flight.command = o->command;
     scout->flight.done = on_done;
-    sl_link_send(scout->link, &scout->flight);
+    sl_redis_conn_send(scout->link, &scout->flight);
 }
 
-static void rest(struct sl_scout *scout)
+static void rest(struct sl_redis_discovery *scout)
 {
     scout->failures = 0;
     scout->state = RESTING;
-    scout->rests_until = sl_loop_steady(scout->options.loop) +
-                         sl_dice_jitter(&scout->dice, REST);
+    scout->rests_until =
+        sl_loop_mono(scout->options.loop) + sl_jitter_span(&scout->dice, REST);
 }
 
-static void try_another(struct sl_scout *scout)
+static void try_another(struct sl_redis_discovery *scout)
 {
     unsigned shift = scout->failures < 8 ? scout->failures++ : 8;
     sl_ns most = AGAIN << shift;
@@ -97,19 +98,19 @@ static void try_another(struct sl_scout *scout)
     scout->state = SOON;
     sl_timer_start(
         scout->timer,
-        sl_dice_jitter(&scout->dice, most < AGAIN_MOST ? most : AGAIN_MOST));
+        sl_jitter_span(&scout->dice, most < AGAIN_MOST ? most : AGAIN_MOST));
 }
 
 static void on_timer(void *ctx)
 {
-    struct sl_scout *scout = ctx;
-    struct sl_link *link = scout->link;
+    struct sl_redis_discovery *scout = ctx;
+    struct sl_redis_conn *link = scout->link;
 
     if (scout->state == SOON) {
         go_out(scout);
     } else if (scout->state == BACK) {
         scout->link = NULL;
-        sl_link_close(link);
+        sl_redis_conn_close(link);
         if (scout->knows)
             rest(scout);
         else
@@ -117,9 +118,9 @@ static void on_timer(void *ctx)
     }
 }
 
-void sl_scout_go(struct sl_scout *scout)
+void sl_redis_discovery_go(struct sl_redis_discovery *scout)
 {
-    sl_ns now = sl_loop_steady(scout->options.loop);
+    sl_ns now = sl_loop_mono(scout->options.loop);
 
     if (scout->state != RESTING)
         return;
@@ -128,31 +129,33 @@ void sl_scout_go(struct sl_scout *scout)
                    scout->rests_until > now ? scout->rests_until - now : 0);
 }
 
-int sl_scout_open(const struct sl_scout_options *options, struct sl_scout **ret)
+int sl_redis_discovery_open(const struct sl_redis_discovery_options *options,
+                            struct sl_redis_discovery **ret)
 {
-    struct sl_scout *scout = sl_alloc_new(options->alloc, sizeof(*scout));
+    struct sl_redis_discovery *scout =
+        sl_alloc_new(options->alloc, sizeof(*scout));
     int err;
 
     if (!scout)
         return SLUICE_ENOMEM;
-    *scout = (struct sl_scout){.options = *options, .state = RESTING};
-    err = sl_dice_make(&scout->dice);
+    *scout = (struct sl_redis_discovery){.options = *options, .state = RESTING};
+    err = sl_jitter_init(&scout->dice);
     if (!err)
         err = sl_timer_new(options->loop, on_timer, scout, &scout->timer);
     if (err) {
-        sl_scout_close(scout);
+        sl_redis_discovery_close(scout);
         return err;
     }
-    scout->turn = (unsigned)(sl_dice_throw(&scout->dice) % 1024);
+    scout->turn = (unsigned)(sl_jitter_next(&scout->dice) % 1024);
     *ret = scout;
     return 0;
 }
 
-void sl_scout_close(struct sl_scout *scout)
+void sl_redis_discovery_close(struct sl_redis_discovery *scout)
 {
     if (!scout)
         return;
-    sl_link_close(scout->link); /* its flight ends */
+    sl_redis_conn_close(scout->link); /* its flight ends */
     sl_timer_free(scout->timer);
     sl_alloc_free(scout->options.alloc, scout, sizeof(*scout));
 }

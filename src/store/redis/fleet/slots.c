@@ -22,7 +22,7 @@ static uint16_t crc16(struct sl_str bytes)
     return crc;
 }
 
-unsigned sl_slot_of(struct sl_str key)
+unsigned sl_cluster_slot_of(struct sl_str key)
 {
     const char *open = key.len > 0 ? memchr(key.at, '{', key.len) : NULL;
     struct sl_str rest, tag = key;
@@ -56,7 +56,7 @@ static void find_tags(void)
     }
 }
 
-unsigned sl_slot_tag(unsigned slot)
+unsigned sl_cluster_slot_tag(unsigned slot)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -98,7 +98,7 @@ static bool read_name(struct sl_str text, char ret[SL_HOST])
 }
 
 /* HOST:PORT; an IPv6 address has colons of its own. */
-static bool read_place(struct sl_str text, struct sl_place *ret)
+static bool read_place(struct sl_str text, struct sl_redis_addr *ret)
 {
     size_t at = text.len;
 
@@ -120,7 +120,7 @@ static struct sl_str cut_word(struct sl_str *rest)
     return word;
 }
 
-bool sl_redirect_read(struct sl_str error, struct sl_redirect *ret)
+bool sl_redis_redirect_read(struct sl_str error, struct sl_redis_redirect *ret)
 {
     struct sl_str kind = cut_word(&error);
     struct sl_str slot = cut_word(&error);
@@ -140,7 +140,7 @@ static bool read_port(int64_t integer, unsigned *ret)
 }
 
 /* [name, port, id, ...]; the name may be nil. */
-static bool read_node(struct sl_str *rest, struct sl_place *ret)
+static bool read_node(struct sl_str *rest, struct sl_redis_addr *ret)
 {
     struct sl_str whole = *rest, name = {"", 0};
     struct sl_resp_value array, first, second;
@@ -159,11 +159,11 @@ static bool read_node(struct sl_str *rest, struct sl_place *ret)
 }
 
 /* [from, to, master, replica...] */
-static bool read_range(struct sl_str *rest, sl_slots_f *each, void *ctx)
+static bool read_range(struct sl_str *rest, sl_cluster_slots_f *each, void *ctx)
 {
     struct sl_str whole = *rest;
     struct sl_resp_value array, from, to;
-    struct sl_place master;
+    struct sl_redis_addr master;
 
     sl_resp_skip(rest);
     array = sl_resp_next(&whole);
@@ -177,7 +177,8 @@ static bool read_range(struct sl_str *rest, sl_slots_f *each, void *ctx)
            each(ctx, (unsigned)from.integer, (unsigned)to.integer, &master);
 }
 
-bool sl_slots_read(struct sl_str reply, sl_slots_f *each, void *ctx)
+bool sl_cluster_slots_read(struct sl_str reply, sl_cluster_slots_f *each,
+                           void *ctx)
 {
     struct sl_resp_value array = sl_resp_next(&reply);
 
@@ -189,7 +190,7 @@ bool sl_slots_read(struct sl_str reply, sl_slots_f *each, void *ctx)
     return true;
 }
 
-bool sl_master_read(struct sl_str reply, struct sl_place *ret)
+bool sl_redis_master_read(struct sl_str reply, struct sl_redis_addr *ret)
 {
     struct sl_resp_value array = sl_resp_next(&reply), name, port;
 

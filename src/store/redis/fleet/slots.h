@@ -13,34 +13,36 @@
 #define SL_CLUSTER_SLOTS 16384
 #define SL_HOST          256 /* bytes of a host's name, with the NUL */
 
-unsigned sl_slot_of(struct sl_str key);
+unsigned sl_cluster_slot_of(struct sl_str key);
 
 /* A number that lies in this slot, written in decimal digits. */
-unsigned sl_slot_tag(unsigned slot);
+unsigned sl_cluster_slot_tag(unsigned slot);
 
 /* Where a node is; the name may be empty: where we asked, too. */
-struct sl_place {
+struct sl_redis_addr {
     char name[SL_HOST];
     unsigned port;
 };
 
 /* "MOVED 3999 127.0.0.1:6381" and "ASK ..." */
-struct sl_redirect {
+struct sl_redis_redirect {
     bool asks; /* only this once */
     unsigned slot;
-    struct sl_place to;
+    struct sl_redis_addr to;
 };
-SL_MUST_USE bool sl_redirect_read(struct sl_str error, struct sl_redirect *ret);
+SL_MUST_USE bool sl_redis_redirect_read(struct sl_str error,
+                                        struct sl_redis_redirect *ret);
 
 /* The answer to CLUSTER SLOTS: each range with the master that has it. False if
  * it is none, or has no range: then `each` may have been called nevertheless.
  */
-typedef bool sl_slots_f(void *ctx, unsigned from, unsigned to,
-                        const struct sl_place *master);
-SL_MUST_USE bool sl_slots_read(struct sl_str reply, sl_slots_f *each,
-                               void *ctx);
+typedef bool sl_cluster_slots_f(void *ctx, unsigned from, unsigned to,
+                                const struct sl_redis_addr *master);
+SL_MUST_USE bool sl_cluster_slots_read(struct sl_str reply,
+                                       sl_cluster_slots_f *each, void *ctx);
 
 /* The answer to SENTINEL GET-MASTER-ADDR-BY-NAME. */
-SL_MUST_USE bool sl_master_read(struct sl_str reply, struct sl_place *ret);
+SL_MUST_USE bool sl_redis_master_read(struct sl_str reply,
+                                      struct sl_redis_addr *ret);
 
 #endif

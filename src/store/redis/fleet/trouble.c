@@ -5,15 +5,15 @@
 
 #include "wire/resp.h"
 
-/* That an error begins with. In the order of enum sl_trouble. */
-static const char *const words[SL_TROUBLES] = {
+/* That an error begins with. In the order of enum sl_redis_error. */
+static const char *const words[SL_REDIS_ERRORS] = {
     NULL,          "NOSCRIPT", "MOVED",      "ASK",    "TRYAGAIN",
     "CLUSTERDOWN", "READONLY", "CROSSSLOT",  "OOM",    "LOADING",
     "BUSY",        "MISCONF",  "NOREPLICAS", "NOAUTH", "WRONGPASS",
     "NOPERM",      NULL,
 };
 
-static const char *const sentences[SL_TROUBLES] = {
+static const char *const sentences[SL_REDIS_ERRORS] = {
     "nothing is wrong",
     "Redis does not know the script; it is told again",
     "this Redis is a node of a cluster; write redis+cluster://",
@@ -44,45 +44,45 @@ static bool begins(struct sl_str text, const char *word)
            (text.len == len || text.at[len] == ' ');
 }
 
-static enum sl_trouble by_word(struct sl_str text)
+static enum sl_redis_error by_word(struct sl_str text)
 {
-    for (unsigned i = 0; i < SL_TROUBLES; i++)
+    for (unsigned i = 0; i < SL_REDIS_ERRORS; i++)
         if (words[i] && begins(text, words[i]))
-            return (enum sl_trouble)i;
-    return SL_TROUBLE_OTHER;
+            return (enum sl_redis_error)i;
+    return SL_REDIS_ERROR_OTHER;
 }
 
 /* What stands behind a '-' inside, before version 7. */
-static enum sl_trouble nested(struct sl_str text)
+static enum sl_redis_error nested(struct sl_str text)
 {
     for (size_t i = 0; i + 1 < text.len; i++) {
         struct sl_str rest = sl_str_from(text, i + 1);
-        enum sl_trouble found = by_word(rest);
+        enum sl_redis_error found = by_word(rest);
 
-        if (text.at[i] == '-' && found != SL_TROUBLE_OTHER)
+        if (text.at[i] == '-' && found != SL_REDIS_ERROR_OTHER)
             return found;
     }
-    return SL_TROUBLE_OTHER;
+    return SL_REDIS_ERROR_OTHER;
 }
 
 /* Nearly every reply is none: its first byte tells. */
-enum sl_trouble sl_trouble_of(struct sl_str reply, struct sl_str *text)
+enum sl_redis_error sl_redis_error_of(struct sl_str reply, struct sl_str *text)
 {
     struct sl_resp_value value;
-    enum sl_trouble found;
+    enum sl_redis_error found;
 
     *text = (struct sl_str){"", 0};
     if (reply.len > 0 && reply.at[0] != '-' && reply.at[0] != '!')
-        return SL_TROUBLE_NONE;
+        return SL_REDIS_ERROR_NONE;
     value = sl_resp_next(&reply);
     if (value.type != SL_RESP_ERROR && value.type != SL_RESP_BULK_ERROR)
-        return SL_TROUBLE_NONE;
+        return SL_REDIS_ERROR_NONE;
     *text = value.text;
     found = by_word(value.text);
-    return found == SL_TROUBLE_OTHER ? nested(value.text) : found;
+    return found == SL_REDIS_ERROR_OTHER ? nested(value.text) : found;
 }
 
-const char *sl_trouble_sentence(enum sl_trouble trouble)
+const char *sl_redis_error_sentence(enum sl_redis_error trouble)
 {
     return sentences[trouble];
 }

@@ -4,38 +4,38 @@
  * where a server that can't write says so, and then it ends. Nothing has
  * happened.
  */
-#ifndef SL_TROUBLE_H
-#define SL_TROUBLE_H
+#ifndef SL_REDIS_ERROR_H
+#define SL_REDIS_ERROR_H
 
 #include "base/str.h"
 
-enum sl_trouble {
-    SL_TROUBLE_NONE, /* it is no error */
-    SL_TROUBLE_NOSCRIPT,
-    SL_TROUBLE_MOVED,
-    SL_TROUBLE_ASK,
-    SL_TROUBLE_TRYAGAIN,
-    SL_TROUBLE_CLUSTERDOWN,
-    SL_TROUBLE_READONLY,
-    SL_TROUBLE_CROSSSLOT,
-    SL_TROUBLE_OOM,
-    SL_TROUBLE_LOADING,
-    SL_TROUBLE_BUSY,
-    SL_TROUBLE_MISCONF,
-    SL_TROUBLE_NOREPLICAS,
-    SL_TROUBLE_NOAUTH,
-    SL_TROUBLE_WRONGPASS,
-    SL_TROUBLE_NOPERM,
-    SL_TROUBLE_OTHER,
-    SL_TROUBLES /* how many there are */
+enum sl_redis_error {
+    SL_REDIS_ERROR_NONE, /* it is no error */
+    SL_REDIS_ERROR_NOSCRIPT,
+    SL_REDIS_ERROR_MOVED,
+    SL_REDIS_ERROR_ASK,
+    SL_REDIS_ERROR_TRYAGAIN,
+    SL_REDIS_ERROR_CLUSTERDOWN,
+    SL_REDIS_ERROR_READONLY,
+    SL_REDIS_ERROR_CROSSSLOT,
+    SL_REDIS_ERROR_OOM,
+    SL_REDIS_ERROR_LOADING,
+    SL_REDIS_ERROR_BUSY,
+    SL_REDIS_ERROR_MISCONF,
+    SL_REDIS_ERROR_NOREPLICAS,
+    SL_REDIS_ERROR_NOAUTH,
+    SL_REDIS_ERROR_WRONGPASS,
+    SL_REDIS_ERROR_NOPERM,
+    SL_REDIS_ERROR_OTHER,
+    SL_REDIS_ERRORS /* how many there are */
 };
 
 /* What a reply says; *text is the error's own text, or empty. A script's error
  * may have the server's inside: "ERR Error running script ...: -READONLY ..."
  */
-enum sl_trouble sl_trouble_of(struct sl_str reply, struct sl_str *text);
+enum sl_redis_error sl_redis_error_of(struct sl_str reply, struct sl_str *text);
 
 /* What it means and what helps, for a log; no full stop. */
-const char *sl_trouble_sentence(enum sl_trouble trouble);
+const char *sl_redis_error_sentence(enum sl_redis_error trouble);
 
 #endif

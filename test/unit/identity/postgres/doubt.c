@@ -25,7 +25,7 @@ static void begin(struct world *w)
 /* A slip of one line without a key: only its doubt keeps it from being put
  * down twice. */
 struct slip {
-    struct sl_usage usage;
+    struct sl_usage_entry usage;
     struct sl_job job;
 };
 

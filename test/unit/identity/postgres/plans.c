@@ -20,12 +20,12 @@ static struct sl_loop *loop;
 static struct sl_registry *registry;
 static unsigned answers;
 
-static int open_at(const char *url, const char *sql, struct sl_pg_plans **ret)
+static int open_at(const char *url, const char *sql, struct sl_pg_plan **ret)
 {
-    struct sl_pg_plans_options options = {
+    struct sl_pg_plan_options options = {
         .url = url, .sql = sl_str_c(sql), .alloc = &alloc};
     struct sl_diag diag = {0};
-    int err = sl_pg_plans_open(&options, ret, &diag);
+    int err = sl_pg_plan_open(&options, ret, &diag);
 
     CHECK_EQ(err != 0, diag.sentence[0] != '\0');
     return err;
@@ -38,20 +38,20 @@ static void on_answer(struct sl_job *job)
     sl_loop_stop(loop);
 }
 
-static void begin(struct sl_pg_plans *plans, struct sl_job *job, const char *id)
+static void begin(struct sl_pg_plan *plans, struct sl_job *job, const char *id)
 {
     sl_job_init(job, SL_JOB_FIND, &sl_alloc_libc);
     job->loop = loop;
     job->done = on_answer;
     job->scope = SL_STR("user");
     job->id = sl_str_c(id);
-    sl_pg_plans_find(plans, registry, job);
+    sl_pg_plan_find(plans, registry, job);
 }
 
 /* His plan; "?": he is not known; or NULL, and *err is why. */
-static const char *plan_of(struct sl_pg_plans *plans, const char *id, int *err)
+static const char *plan_of(struct sl_pg_plan *plans, const char *id, int *err)
 {
-    static char plan[SL_ENTRY_NAME + 1];
+    static char plan[SL_SUBJECT_RECORD_NAME + 1];
     struct sl_job job;
     const struct sl_subject *found;
 
@@ -73,7 +73,7 @@ static const char *plan_of(struct sl_pg_plans *plans, const char *id, int *err)
 
 static void test_open(const char *url)
 {
-    struct sl_pg_plans *plans = NULL;
+    struct sl_pg_plan *plans = NULL;
     unsigned nth = 0;
 
     CASE("opened without memory");
@@ -81,7 +81,7 @@ static void test_open(const char *url)
         fail = (struct fail){.nth = ++nth};
     } while (open_at(url, QUERY, &plans) == SLUICE_ENOMEM && nth < 9);
     CHECK_EQ(nth, 3);
-    sl_pg_plans_close(plans);
+    sl_pg_plan_close(plans);
     fail_check(&fail);
 
     CASE("no server, no query");
@@ -92,13 +92,13 @@ static void test_open(const char *url)
     CHECK_EQ(open_at(url, "SELECT $1::text AS it", &plans), SLUICE_ECONF);
     CHECK(!plans);
     fail_check(&fail);
-    sl_pg_plans_close(NULL);
-    sl_pg_plans_stop(NULL);
+    sl_pg_plan_close(NULL);
+    sl_pg_plan_stop(NULL);
 }
 
 static void test_memory(const char *url)
 {
-    struct sl_pg_plans *plans = NULL;
+    struct sl_pg_plan *plans = NULL;
     const char *plan = NULL;
     unsigned nth = 0;
     int err = 0;
@@ -119,16 +119,16 @@ static void test_memory(const char *url)
     CHECK_STR(plan_of(plans, "eve", &err), "?");
 
     CASE("after the end");
-    sl_pg_plans_stop(plans);
+    sl_pg_plan_stop(plans);
     CHECK(!plan_of(plans, "ann", &err));
     CHECK_EQ(err, SLUICE_ESTORE);
-    sl_pg_plans_close(plans);
+    sl_pg_plan_close(plans);
     fail_check(&fail);
 }
 
 static void test_end(const char *url)
 {
-    struct sl_pg_plans *plans = NULL;
+    struct sl_pg_plan *plans = NULL;
     struct sl_job jobs[MANY];
 
     CASE("whoever waits at the end is told");
@@ -142,7 +142,7 @@ static void test_end(const char *url)
     sl_registry_stop(registry); /* all are found, and posted */
     sl_loop_stop(loop);
     sl_loop_run(loop);
-    sl_pg_plans_stop(plans);
+    sl_pg_plan_stop(plans);
     sl_loop_stop(loop);
     sl_loop_run(loop);
     CHECK_EQ(answers, MANY);
@@ -150,7 +150,7 @@ static void test_end(const char *url)
         CHECK_EQ(jobs[i].err, SLUICE_ESTORE);
         sl_job_clear(&jobs[i]);
     }
-    sl_pg_plans_close(plans);
+    sl_pg_plan_close(plans);
     fail_check(&fail);
 }
 

@@ -54,7 +54,7 @@ static void test_ids(void)
         {SL_PG_UUID,    "ann",                                  false},
         {SL_PG_UUID,    "",                                     false},
     };
-    char longest[SL_ENTRY_ID + 1];
+    char longest[SL_SUBJECT_RECORD_ID + 1];
 
     CASE("ids have one spelling");
     for (size_t i = 0; i < SL_LEN(rows); i++) {
@@ -63,8 +63,10 @@ static void test_ids(void)
     }
     CHECK(!sl_pg_can_be(SL_PG_TEXT, (struct sl_str){"a\0b", 3}));
     memset(longest, 'a', sizeof(longest));
-    CHECK(sl_pg_can_be(SL_PG_TEXT, (struct sl_str){longest, SL_ENTRY_ID}));
-    CHECK(!sl_pg_can_be(SL_PG_TEXT, (struct sl_str){longest, SL_ENTRY_ID + 1}));
+    CHECK(sl_pg_can_be(SL_PG_TEXT,
+                       (struct sl_str){longest, SL_SUBJECT_RECORD_ID}));
+    CHECK(!sl_pg_can_be(SL_PG_TEXT,
+                        (struct sl_str){longest, SL_SUBJECT_RECORD_ID + 1}));
 }
 
 /* `size` bytes of a number, the first the highest. */

@@ -8,29 +8,29 @@
 
 #define DAY_0 (20000 * SL_DAY) /* 2024-10-04 */
 
-static const struct sl_marks marks = {
+static const struct sl_thresholds marks = {
     {80, 100},
     2
 };
 
-static inline struct sl_usage report(const char *id, int64_t amount,
-                                     const char *key)
+static inline struct sl_usage_entry report(const char *id, int64_t amount,
+                                           const char *key)
 {
-    return (struct sl_usage){.scope = S("org"),
-                             .id = sl_str_c(id),
-                             .limit = S("minutes"),
-                             .start = DAY_0,
-                             .at = DAY_0 + SL_HOUR,
-                             .amount = amount,
-                             .key = sl_str_c(key),
-                             .cap = 100,
-                             .reported = true,
-                             .marks = marks};
+    return (struct sl_usage_entry){.scope = S("org"),
+                                   .id = sl_str_c(id),
+                                   .limit = S("minutes"),
+                                   .start = DAY_0,
+                                   .at = DAY_0 + SL_HOUR,
+                                   .amount = amount,
+                                   .key = sl_str_c(key),
+                                   .cap = 100,
+                                   .reported = true,
+                                   .marks = marks};
 }
 
-static inline struct sl_usage thing(const char *name, int64_t amount)
+static inline struct sl_usage_entry thing(const char *name, int64_t amount)
 {
-    struct sl_usage u = report("acme", amount, "");
+    struct sl_usage_entry u = report("acme", amount, "");
 
     u.limit = S("links");
     u.name = sl_str_c(name);
@@ -40,8 +40,8 @@ static inline struct sl_usage thing(const char *name, int64_t amount)
     return u;
 }
 
-static inline enum sl_job_result put(struct world *w, struct sl_usage *list,
-                                     unsigned count)
+static inline enum sl_job_result
+put(struct world *w, struct sl_usage_entry *list, unsigned count)
 {
     struct sl_job job;
 
@@ -55,7 +55,7 @@ static inline enum sl_job_result put(struct world *w, struct sl_usage *list,
 }
 
 /* Put one down and compare what the counter says. */
-static inline void put_one(struct world *w, struct sl_usage u,
+static inline void put_one(struct world *w, struct sl_usage_entry u,
                            enum sl_usage_result result, uint64_t used,
                            uint64_t overage)
 {
@@ -72,7 +72,7 @@ static inline void put_one(struct world *w, struct sl_usage u,
 static inline const struct sl_usage_row *
 read_rows(struct world *w, const char *id, struct sl_job *job, size_t *count)
 {
-    sl_job_init(job, SL_JOB_METERS, &sl_alloc_libc);
+    sl_job_init(job, SL_JOB_USAGE_READ, &sl_alloc_libc);
     job->scope = S("org");
     job->id = sl_str_c(id);
     ask(w, job);

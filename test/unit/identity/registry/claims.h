@@ -6,21 +6,21 @@
 #include "books.h"
 #include "identity/ledger/lease.h"
 
-static inline struct sl_lease_claim claim(const char *node, uint64_t want,
-                                          uint64_t least)
+static inline struct sl_usage_lease_claim claim(const char *node, uint64_t want,
+                                                uint64_t least)
 {
-    return (struct sl_lease_claim){.node = sl_str_c(node),
-                                   .scope = S("org"),
-                                   .id = S("acme"),
-                                   .limit = S("minutes"),
-                                   .start = DAY_0,
-                                   .at = DAY_0 + SL_HOUR,
-                                   .cap = 100,
-                                   .want = want,
-                                   .least = least};
+    return (struct sl_usage_lease_claim){.node = sl_str_c(node),
+                                         .scope = S("org"),
+                                         .id = S("acme"),
+                                         .limit = S("minutes"),
+                                         .start = DAY_0,
+                                         .at = DAY_0 + SL_HOUR,
+                                         .cap = 100,
+                                         .want = want,
+                                         .least = least};
 }
 
-static inline void carry(struct world *w, struct sl_lease_claim *c)
+static inline void carry(struct world *w, struct sl_usage_lease_claim *c)
 {
     struct sl_job job;
 
@@ -35,7 +35,7 @@ static inline void carry(struct world *w, struct sl_lease_claim *c)
 static inline uint64_t lease(struct world *w, const char *node, uint64_t want,
                              uint64_t least)
 {
-    struct sl_lease_claim c = claim(node, want, least);
+    struct sl_usage_lease_claim c = claim(node, want, least);
 
     carry(w, &c);
     return c.granted;
@@ -43,16 +43,17 @@ static inline uint64_t lease(struct world *w, const char *node, uint64_t want,
 
 static inline void hand_back(struct world *w, const char *node, uint64_t units)
 {
-    struct sl_lease_claim c = claim(node, 0, 0);
+    struct sl_usage_lease_claim c = claim(node, 0, 0);
 
     c.give = units;
     carry(w, &c);
 }
 
 /* How it stands, as the node sees it. */
-static inline struct sl_lease_claim look(struct world *w, const char *node)
+static inline struct sl_usage_lease_claim look(struct world *w,
+                                               const char *node)
 {
-    struct sl_lease_claim c = claim(node, 0, 0);
+    struct sl_usage_lease_claim c = claim(node, 0, 0);
 
     c.ceiling = 77;
     carry(w, &c);
@@ -61,7 +62,7 @@ static inline struct sl_lease_claim look(struct world *w, const char *node)
 
 static inline void spend(struct world *w, const char *node, int64_t amount)
 {
-    struct sl_usage u = report("acme", amount, "");
+    struct sl_usage_entry u = report("acme", amount, "");
 
     u.node = sl_str_c(node);
     CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
@@ -70,7 +71,7 @@ static inline void spend(struct world *w, const char *node, int64_t amount)
 /* It lives. */
 static inline void beat(struct world *w, const char *node, sl_ns at)
 {
-    struct sl_lease_claim c = {.node = sl_str_c(node), .at = at};
+    struct sl_usage_lease_claim c = {.node = sl_str_c(node), .at = at};
 
     carry(w, &c);
 }
@@ -84,7 +85,7 @@ struct back {
     sl_ns seen;
 };
 
-static inline uint64_t on_lease(void *ctx, const struct sl_lease_row *row,
+static inline uint64_t on_lease(void *ctx, const struct sl_usage_lease_row *row,
                                 bool *held, sl_ns *at)
 {
     struct back *b = ctx;

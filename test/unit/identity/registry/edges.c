@@ -4,20 +4,20 @@
 
 static void test_many_credits(struct world *w)
 {
-    struct sl_usage u = report("rich", 120, "");
+    struct sl_usage_entry u = report("rich", 120, "");
 
     CASE("(5) a crowd of credits that are over does not hide what was used");
-    for (int i = 1; i <= SL_ENTRY_CREDITS; i++)
+    for (int i = 1; i <= SL_SUBJECT_RECORD_CREDITS; i++)
         give(w, 1, DAY_0 - i * SL_HOUR);
     give(w, 40, SL_NS_NONE);
     put_one(w, u, SL_USAGE_RECORDED, 120, 0);
     CHECK_EQ(known_credit(w, DAY_0, true), 20);
     CHECK_EQ(known_credit(w, DAY_0, false), 20);
     CASE("nor does a crowd of such that are not");
-    for (int i = 1; i <= 2 * SL_ENTRY_CREDITS; i++)
+    for (int i = 1; i <= 2 * SL_SUBJECT_RECORD_CREDITS; i++)
         give(w, 1, DAY_0 + i * SL_HOUR);
     CHECK_EQ(known_credit(w, DAY_0, true), 20);
-    CHECK(known_credit(w, DAY_0, false) >= 20 + SL_ENTRY_CREDITS / 2);
+    CHECK(known_credit(w, DAY_0, false) >= 20 + SL_SUBJECT_RECORD_CREDITS / 2);
     CASE("what has been used up is nobody's business");
     u.amount = 19;
     put_one(w, u, SL_USAGE_RECORDED, 139, 0);
@@ -26,7 +26,7 @@ static void test_many_credits(struct world *w)
 
 static void test_names_of_keys(struct world *w)
 {
-    struct sl_usage u = thing("k-a", 1);
+    struct sl_usage_entry u = thing("k-a", 1);
 
     u.cap = UINT64_MAX;
     u.key = S("n1");
@@ -42,7 +42,7 @@ static void test_names_of_keys(struct world *w)
 static void test_full(struct world *w)
 {
     const int64_t most = SL_USAGE_MOST;
-    struct sl_usage u = thing("big-a", most - 10);
+    struct sl_usage_entry u = thing("big-a", most - 10);
 
     u.id = S("vast");
     u.cap = UINT64_MAX;

@@ -47,9 +47,9 @@ static bool is_trouble(int err)
 static bool write_pair(struct world *w, struct sl_str plan)
 {
     static const struct sl_str alias = {"ann@x", 5};
-    const struct sl_own_rate rate = {S("search"), S("5/min"), SL_NS_NONE,
-                                     S("ops"), S("")};
-    struct sl_change changes[2] = {
+    const struct sl_subject_override rate = {S("search"), S("5/min"),
+                                             SL_NS_NONE, S("ops"), S("")};
+    struct sl_subject_change changes[2] = {
         {.kind = SL_CHANGE_PUT,
          .scope = S("user"),
          .id = S("ann"),

@@ -204,10 +204,10 @@ static unsigned fill(struct world *w, char (*ids)[32], unsigned most)
 
     setrlimit(RLIMIT_FSIZE, &small);
     for (unsigned i = 0; i < most; i++) {
-        struct sl_change change = {.kind = SL_CHANGE_PUT,
-                                   .scope = S("user"),
-                                   .has = SL_HAS_PLAN,
-                                   .plan = S("pro")};
+        struct sl_subject_change change = {.kind = SL_CHANGE_PUT,
+                                           .scope = S("user"),
+                                           .has = SL_HAS_PLAN,
+                                           .plan = S("pro")};
         struct sl_job job;
 
         snprintf(ids[good], sizeof(ids[good]), "user-%06u", i);

@@ -106,7 +106,8 @@ static inline void ask_find(struct world *w, struct sl_job *job,
 }
 
 static inline void ask_write(struct world *w, struct sl_job *job,
-                             const struct sl_change *changes, unsigned count)
+                             const struct sl_subject_change *changes,
+                             unsigned count)
 {
     sl_job_init(job, SL_JOB_WRITE, &sl_alloc_libc);
     job->changes = changes;
@@ -118,12 +119,12 @@ static inline void ask_write(struct world *w, struct sl_job *job,
 static inline void set_plan(struct world *w, struct sl_str id,
                             struct sl_str plan)
 {
-    struct sl_change change = {.kind = SL_CHANGE_PATCH,
-                               .scope = S("user"),
-                               .id = id,
-                               .by = S("test"),
-                               .has = SL_HAS_PLAN,
-                               .plan = plan};
+    struct sl_subject_change change = {.kind = SL_CHANGE_PATCH,
+                                       .scope = S("user"),
+                                       .id = id,
+                                       .by = S("test"),
+                                       .has = SL_HAS_PLAN,
+                                       .plan = plan};
     struct sl_job job;
 
     ask_write(w, &job, &change, 1);

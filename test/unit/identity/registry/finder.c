@@ -44,14 +44,16 @@ struct place {
     struct world w;
     struct sl_clock clock;
     struct sl_loop *loop; /* the finder's: another than the writer's */
-    struct sl_finder *finder;
+    struct sl_subject_cache *finder;
 };
 
 static void place_finder(struct place *p, unsigned most, unsigned loading)
 {
-    struct sl_finder_options options = {.most = most, .loading = loading};
+    struct sl_subject_cache_options options = {.most = most,
+                                               .loading = loading};
 
-    CHECK_EQ(sl_finder_open(p->w.registry, p->loop, &options, &p->finder, NULL),
+    CHECK_EQ(sl_subject_cache_open(p->w.registry, p->loop, &options, &p->finder,
+                                   NULL),
              0);
 }
 
@@ -66,7 +68,7 @@ static void place_open(struct place *p)
 static void place_close(struct place *p)
 {
     sl_registry_stop(p->w.registry);
-    sl_finder_close(p->finder);
+    sl_subject_cache_close(p->finder);
     sl_loop_close(p->loop);
     world_close(&p->w);
 }
@@ -75,7 +77,7 @@ static void place_close(struct place *p)
 static void begin(struct place *p, struct question *q, struct sl_str scope,
                   struct sl_str id)
 {
-    struct sl_subjects *subjects = sl_finder_subjects(p->finder);
+    struct sl_subjects *subjects = sl_subject_cache_subjects(p->finder);
 
     *q = (struct question){
         .loop = p->loop,
@@ -117,12 +119,12 @@ static const char *plan_of(struct place *p, struct sl_str id, bool at_once)
 
 static void set_alias(struct place *p, struct sl_str id, struct sl_str alias)
 {
-    struct sl_change change = {.kind = SL_CHANGE_PATCH,
-                               .scope = S("user"),
-                               .id = id,
-                               .has = SL_HAS_ALIASES,
-                               .aliases = &alias,
-                               .alias_count = alias.len > 0};
+    struct sl_subject_change change = {.kind = SL_CHANGE_PATCH,
+                                       .scope = S("user"),
+                                       .id = id,
+                                       .has = SL_HAS_ALIASES,
+                                       .aliases = &alias,
+                                       .alias_count = alias.len > 0};
     struct sl_job job;
 
     ask_write(&p->w, &job, &change, 1);
@@ -151,7 +153,7 @@ static void test_hits(struct place *p)
     CHECK_STR(plan_of(p, S("ann"), true), "free");
 
     CASE("what is nobody's name is answered without asking");
-    static char longest[SL_ENTRY_ID + 1];
+    static char longest[SL_SUBJECT_RECORD_ID + 1];
     memset(longest, 'x', sizeof(longest));
     CHECK_STR(plan_of(p, (struct sl_str){longest, sizeof(longest)}, true), "?");
     CHECK_STR(plan_of(p, S(""), true), "?");
@@ -207,18 +209,18 @@ static void test_races(struct place *p)
 
     CASE("and an answer from before it is not kept");
     CHECK_STR(plan_of(p, S("cem"), true), "new");
-    CHECK_EQ(atomic_load(&sl_finder_counts(p->finder)->hits) > 0, 1);
+    CHECK_EQ(atomic_load(&sl_subject_cache_counts(p->finder)->hits) > 0, 1);
 }
 
 static void test_bounds(struct place *p)
 {
-    const struct sl_finder_counts *counts;
+    const struct sl_subject_cache_counts *counts;
     char id[8];
 
     CASE("so many are kept, those that were asked for last");
-    sl_finder_close(p->finder);
+    sl_subject_cache_close(p->finder);
     place_finder(p, 4, 0);
-    counts = sl_finder_counts(p->finder);
+    counts = sl_subject_cache_counts(p->finder);
     for (int i = 0; i < 10; i++) {
         snprintf(id, sizeof(id), "u%d", i);
         plan_of(p, sl_str_c(id), false);
@@ -235,7 +237,7 @@ static void test_bounds(struct place *p)
 /* Write so many that nobody asked for, as an import does. */
 static void write_many(struct place *p, unsigned count)
 {
-    static struct sl_change changes[AT_ONCE];
+    static struct sl_subject_change changes[AT_ONCE];
     static char ids[AT_ONCE][16];
     struct sl_job job;
 
@@ -243,7 +245,7 @@ static void write_many(struct place *p, unsigned count)
         for (unsigned i = 0; i < AT_ONCE; i++) {
             int len = snprintf(ids[i], sizeof(ids[i]), "m%u", done + i);
 
-            changes[i] = (struct sl_change){
+            changes[i] = (struct sl_subject_change){
                 .kind = SL_CHANGE_PUT,
                 .scope = S("user"),
                 .id = {ids[i], (size_t)len},
@@ -259,14 +261,14 @@ static void write_many(struct place *p, unsigned count)
 
 static void test_import(struct place *p)
 {
-    const struct sl_finder_counts *counts;
+    const struct sl_subject_cache_counts *counts;
     uint64_t before;
     char id[16];
 
     CASE("those who are at hand stay so while others are imported");
-    sl_finder_close(p->finder);
+    sl_subject_cache_close(p->finder);
     place_finder(p, 0, 0);
-    counts = sl_finder_counts(p->finder);
+    counts = sl_subject_cache_counts(p->finder);
     for (int i = 0; i < 200; i++) {
         snprintf(id, sizeof(id), "h%d", i);
         plan_of(p, sl_str_c(id), false);
@@ -304,7 +306,7 @@ static void on_first(struct sl_lookup *lookup)
 static void begin_insistent(struct place *p, struct insistent *who,
                             struct sl_str id)
 {
-    struct sl_subjects *subjects = sl_finder_subjects(p->finder);
+    struct sl_subjects *subjects = sl_subject_cache_subjects(p->finder);
 
     *who = (struct insistent){.place = p};
     who->first.lookup.scope = S("user");
@@ -349,14 +351,15 @@ static void pass_gate(void)
 
 static void test_stale(struct place *p, struct fail *f)
 {
-    uint64_t faults = atomic_load(&sl_finder_counts(p->finder)->faults);
+    uint64_t faults = atomic_load(&sl_subject_cache_counts(p->finder)->faults);
 
     CASE("while the registry does not answer, what it said last holds");
     CHECK_STR(plan_of(p, S("first"), false), "free");
     steady += 6 * SL_S;
     f->nth = f->calls + 1;
     CHECK_STR(plan_of(p, S("first"), false), "free");
-    CHECK_EQ(atomic_load(&sl_finder_counts(p->finder)->faults), faults + 1);
+    CHECK_EQ(atomic_load(&sl_subject_cache_counts(p->finder)->faults),
+             faults + 1);
     CASE("for a second, and then it is asked again");
     steady += SL_S - 1;
     CHECK_STR(plan_of(p, S("first"), true), "free");
@@ -401,12 +404,12 @@ static void test_late(struct place *p)
 
     alloc = fail_alloc(&f);
     sl_registry_stop(p->w.registry);
-    sl_finder_close(p->finder);
+    sl_subject_cache_close(p->finder);
     world_stop(&p->w);
     CHECK_EQ(sl_registry_open(&options, &p->w.registry, NULL), 0);
     set_plan(&p->w, S("first"), S("free"));
     place_finder(p, 0, 2);
-    subjects = sl_finder_subjects(p->finder);
+    subjects = sl_subject_cache_subjects(p->finder);
 
     CASE("a registry that does not answer is not waited for");
     f.nth = f.calls + 1;
@@ -426,7 +429,7 @@ static void test_late(struct place *p)
     while (!late.answered)
         sl_loop_run(p->loop);
     CHECK_EQ(late.lookup.err, SLUICE_ESTORE);
-    CHECK_EQ(atomic_load(&sl_finder_counts(p->finder)->late), 1);
+    CHECK_EQ(atomic_load(&sl_subject_cache_counts(p->finder)->late), 1);
 
     CASE("and is not asked more than it can take");
     begin(p, &more, S("user"), S("more"));
@@ -443,7 +446,7 @@ static void test_late(struct place *p)
     CASE("who still waits at the end is told so");
     begin(p, &more, S("user"), S("more"));
     sl_registry_stop(p->w.registry);
-    sl_finder_close(p->finder);
+    sl_subject_cache_close(p->finder);
     p->finder = NULL;
     CHECK_EQ(more.answered, 1);
     CHECK_EQ(more.lookup.err, SLUICE_ESTORE);

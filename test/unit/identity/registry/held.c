@@ -5,23 +5,23 @@
 
 #define END_AT (DAY_0 + 2 * SL_HOUR)
 
-static struct sl_spent held(uint64_t hold, enum sl_spent_act act,
-                            int64_t amount)
+static struct sl_usage_delta held(uint64_t hold, enum sl_usage_act act,
+                                  int64_t amount)
 {
     static struct sl_str acme = {"acme", 4};
 
-    return (struct sl_spent){
+    return (struct sl_usage_delta){
         .act = act,
         .hold = {hold, 7},
         .until = DAY_0 + SL_DAY,
         .limit = S("minutes"),
-        .scope = act == SL_HOLD ? S("org") : S(""),
+        .scope = act == SL_USAGE_ACT_HOLD ? S("org") : S(""),
         .values = &acme,
-        .value_count = act == SL_HOLD,
+        .value_count = act == SL_USAGE_ACT_HOLD,
         .start = DAY_0,
         .at = END_AT,
         .amount = amount,
-        .cap = act == SL_HOLD ? 100 : 0,
+        .cap = act == SL_USAGE_ACT_HOLD ? 100 : 0,
         .marks = marks
     };
 }
@@ -31,7 +31,7 @@ struct told {
     char id[16];
 };
 
-static void on_mark(void *ctx, const struct sl_usage *u)
+static void on_mark(void *ctx, const struct sl_usage_entry *u)
 {
     struct told *told = ctx;
 
@@ -58,81 +58,81 @@ static const struct {
     {"all of it on one slip",          "h9x0e3",  3},
 };
 
-static void play(struct sl_meter *meter, uint64_t hold, const char *acts)
+static void play(struct sl_usage_sink *meter, uint64_t hold, const char *acts)
 {
     for (; *acts; acts++) {
-        enum sl_spent_act act = *acts == 'h'   ? SL_HOLD
-                                : *acts == 'e' ? SL_END
-                                               : SL_EXTEND;
-        struct sl_spent spent;
+        enum sl_usage_act act = *acts == 'h'   ? SL_USAGE_ACT_HOLD
+                                : *acts == 'e' ? SL_USAGE_ACT_HOLD_END
+                                               : SL_USAGE_ACT_HOLD_EXTEND;
+        struct sl_usage_delta spent;
 
         if (*acts == ';') {
-            sl_meter_flush(meter);
+            sl_usage_buffer_flush(meter);
             continue;
         }
         spent = held(hold, act, *++acts - '0');
         meter->calls->spent(meter, &spent);
     }
-    sl_meter_flush(meter);
+    sl_usage_buffer_flush(meter);
 }
 
 static void test_scripts(struct world *w)
 {
-    struct sl_bookkeeper_options options = {.on_mark = NULL};
-    struct sl_bookkeeper *keeper = NULL;
+    struct sl_usage_buffer_options options = {.on_mark = NULL};
+    struct sl_usage_buffer *keeper = NULL;
     uint64_t used = 0;
 
-    CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL),
-             0);
+    CHECK_EQ(
+        sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL), 0);
     for (size_t i = 0; i < SL_LEN(scripts); i++) {
         printf("# (6) %s\n", scripts[i].why);
-        play(sl_bookkeeper_meter(keeper), i + 1, scripts[i].acts);
+        play(sl_usage_buffer_sink(keeper), i + 1, scripts[i].acts);
         used += scripts[i].used;
         CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), used);
         CHECK_EQ(sum(w, "acme", SL_ROW_DAY), used);
     }
-    sl_bookkeeper_close(keeper);
+    sl_usage_buffer_close(keeper);
 }
 
 static void test_two_keepers(struct world *w)
 {
     struct told told = {0};
-    struct sl_bookkeeper_options options = {.on_mark = on_mark, .ctx = &told};
-    struct sl_bookkeeper *keepers[2] = {NULL, NULL};
-    struct sl_spent take = held(100, SL_HOLD, 200);
-    struct sl_spent end = held(100, SL_END, 150);
+    struct sl_usage_buffer_options options = {.on_mark = on_mark, .ctx = &told};
+    struct sl_usage_buffer *keepers[2] = {NULL, NULL};
+    struct sl_usage_delta take = held(100, SL_USAGE_ACT_HOLD, 200);
+    struct sl_usage_delta end = held(100, SL_USAGE_ACT_HOLD_END, 150);
     struct sl_str vast = S("vast");
 
     CASE("(6) whoever ends it, marks and overage are the owner's");
     take.values = &vast;
     for (int i = 0; i < 2; i++)
-        CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keepers[i],
-                                    NULL),
+        CHECK_EQ(sl_usage_buffer_open(w->registry, w->loop, &options,
+                                      &keepers[i], NULL),
                  0);
     for (int i = 0; i < 2; i++) {
-        struct sl_meter *meter = sl_bookkeeper_meter(keepers[i]);
+        struct sl_usage_sink *meter = sl_usage_buffer_sink(keepers[i]);
 
         meter->calls->spent(meter, i == 0 ? &take : &end);
-        sl_meter_flush(meter);
+        sl_usage_buffer_flush(meter);
     }
     put_one(w, report("vast", 0, ""), SL_USAGE_RECORDED, 150, 50);
     CHECK_EQ(told.count, 1);
     CHECK_STR(told.id, "vast");
     CASE("what comes to more than was held, in a later period, counts there");
-    take = held(101, SL_HOLD, 10);
+    take = held(101, SL_USAGE_ACT_HOLD, 10);
     take.values = &vast;
-    end = held(101, SL_END, 30);
+    end = held(101, SL_USAGE_ACT_HOLD_END, 30);
     end.start += SL_DAY;
     for (int i = 0; i < 2; i++) {
-        struct sl_meter *meter = sl_bookkeeper_meter(keepers[i]);
+        struct sl_usage_sink *meter = sl_usage_buffer_sink(keepers[i]);
 
         meter->calls->spent(meter, i == 0 ? &take : &end);
-        sl_meter_flush(meter);
+        sl_usage_buffer_flush(meter);
     }
     put_one(w, report("vast", 0, ""), SL_USAGE_RECORDED, 160, 60);
     CHECK_EQ(sum(w, "vast", SL_ROW_COUNTER), 160 + 20);
     for (int i = 0; i < 2; i++)
-        sl_bookkeeper_close(keepers[i]);
+        sl_usage_buffer_close(keepers[i]);
 }
 
 /* ---- who else ends it ---- */
@@ -179,16 +179,16 @@ static void await_waiter(PGconn *conn, bool of, int slot)
  * the hold is put down, and ended by another. */
 static void test_two_ends(struct world *w)
 {
-    struct sl_bookkeeper_options options = {.on_mark = NULL};
-    struct sl_bookkeeper *keeper = NULL;
-    struct sl_spent end = held(200, SL_END, 4);
+    struct sl_usage_buffer_options options = {.on_mark = NULL};
+    struct sl_usage_buffer *keeper = NULL;
+    struct sl_usage_delta end = held(200, SL_USAGE_ACT_HOLD_END, 4);
     PGconn *all = PQconnectdb(backed_url()), *own = PQconnectdb(backed_url());
     int slot = slot_of(S("org"), S("twice"));
     char sql[200];
 
     CASE("(6) a hold that two end at once is recorded once");
-    CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL),
-             0);
+    CHECK_EQ(
+        sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL), 0);
     put_one(w, report("twice", 0, ""), SL_USAGE_RECORDED, 0, 0);
     snprintf(sql, sizeof(sql),
              "BEGIN; SELECT pg_advisory_xact_lock(" LOCKS ", %d)", slot);
@@ -198,9 +198,9 @@ static void test_two_ends(struct world *w)
              " FROM generate_series(0, 255) AS slot WHERE slot <> %d",
              slot);
     say(all, sql);
-    sl_bookkeeper_meter(keeper)->calls->spent(sl_bookkeeper_meter(keeper),
-                                              &end);
-    sl_meter_flush(sl_bookkeeper_meter(keeper));
+    sl_usage_buffer_sink(keeper)->calls->spent(sl_usage_buffer_sink(keeper),
+                                               &end);
+    sl_usage_buffer_flush(sl_usage_buffer_sink(keeper));
     await_waiter(own, false, slot);
     say(all, "INSERT INTO sluice.usage_holds(hold, scope, id, period_start,"
              " amount, cap, expires) VALUES('00000000000000c80000000000000007"
@@ -211,7 +211,7 @@ static void test_two_ends(struct world *w)
     say(own, "UPDATE sluice.usage_counters SET used = 4 WHERE id = 'twice'");
     say(own, "COMMIT");
     CHECK_EQ(sum(w, "twice", SL_ROW_COUNTER), 4);
-    sl_bookkeeper_close(keeper);
+    sl_usage_buffer_close(keeper);
     PQfinish(all);
     PQfinish(own);
 }
@@ -224,7 +224,7 @@ struct seen {
     uint64_t used, owed;
 };
 
-static void on_usage(void *ctx, const struct sl_usage *u)
+static void on_usage(void *ctx, const struct sl_usage_entry *u)
 {
     struct seen *seen = ctx;
 
@@ -256,7 +256,7 @@ static struct seen start_again(struct world *w)
 
 static void test_nodes(struct world *w)
 {
-    struct sl_usage u = report("debtor", 50, "");
+    struct sl_usage_entry u = report("debtor", 50, "");
 
     CASE("what is owed to the table of one node is not given to another");
     start_as(w, "one");
@@ -277,11 +277,11 @@ static void test_nodes(struct world *w)
 
 static void test_owed(struct world *w)
 {
-    struct sl_bookkeeper_options options = {.on_mark = NULL};
-    struct sl_bookkeeper *keeper = NULL;
-    struct sl_usage u = report("debtor", 50, "");
+    struct sl_usage_buffer_options options = {.on_mark = NULL};
+    struct sl_usage_buffer *keeper = NULL;
+    struct sl_usage_entry u = report("debtor", 50, "");
     struct sl_str debtor = S("debtor");
-    struct sl_spent paid = held(0, SL_PAY, 8);
+    struct sl_usage_delta paid = held(0, SL_USAGE_ACT_REFUNDED, 8);
     struct seen seen;
 
     CASE("what a report gave back is owed until the table has it");
@@ -296,18 +296,18 @@ static void test_owed(struct world *w)
     CHECK(seen.count == 1 && seen.used == 30 && seen.owed == 0);
     CASE("some of it may be paid");
     put_one(w, u, SL_USAGE_RECORDED, 10, 0);
-    CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL),
-             0);
+    CHECK_EQ(
+        sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL), 0);
     paid.hold[1] = 0;
     paid.scope = S("org");
     paid.values = &debtor;
     paid.value_count = 1;
     for (int i = 0; i < 2; i++)
-        sl_bookkeeper_meter(keeper)->calls->spent(sl_bookkeeper_meter(keeper),
-                                                  &paid);
-    sl_meter_flush(sl_bookkeeper_meter(keeper));
+        sl_usage_buffer_sink(keeper)->calls->spent(sl_usage_buffer_sink(keeper),
+                                                   &paid);
+    sl_usage_buffer_flush(sl_usage_buffer_sink(keeper));
     CHECK_EQ(sum(w, "debtor", SL_ROW_COUNTER), 10);
-    sl_bookkeeper_close(keeper);
+    sl_usage_buffer_close(keeper);
     CHECK_EQ(start_again(w).owed, 4);
     CASE("a reset forgets it");
     put_one(w, u, SL_USAGE_RECORDED, 0, 0);
@@ -322,35 +322,35 @@ static void test_no_memory(struct world *w)
     for (unsigned nth = 1; nth < 30; nth++) {
         struct fail f = {.nth = nth};
         struct sl_alloc alloc = fail_alloc(&f);
-        struct sl_bookkeeper_options options = {.alloc = &alloc};
-        struct sl_bookkeeper *keeper = NULL;
-        struct sl_spent spent = held(1000 + nth, SL_HOLD, 3);
+        struct sl_usage_buffer_options options = {.alloc = &alloc};
+        struct sl_usage_buffer *keeper = NULL;
+        struct sl_usage_delta spent = held(1000 + nth, SL_USAGE_ACT_HOLD, 3);
         uint64_t before = sum(w, "acme", SL_ROW_COUNTER), lost;
 
-        if (sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL))
+        if (sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL))
             continue;
-        sl_bookkeeper_meter(keeper)->calls->spent(sl_bookkeeper_meter(keeper),
-                                                  &spent);
-        sl_meter_flush(sl_bookkeeper_meter(keeper));
+        sl_usage_buffer_sink(keeper)->calls->spent(sl_usage_buffer_sink(keeper),
+                                                   &spent);
+        sl_usage_buffer_flush(sl_usage_buffer_sink(keeper));
         sum(w, "acme", SL_ROW_COUNTER);
-        spent = held(1000 + nth, SL_END, 3);
-        sl_bookkeeper_meter(keeper)->calls->spent(sl_bookkeeper_meter(keeper),
-                                                  &spent);
-        sl_meter_flush(sl_bookkeeper_meter(keeper));
-        lost = sl_bookkeeper_counts(keeper)->lost;
+        spent = held(1000 + nth, SL_USAGE_ACT_HOLD_END, 3);
+        sl_usage_buffer_sink(keeper)->calls->spent(sl_usage_buffer_sink(keeper),
+                                                   &spent);
+        sl_usage_buffer_flush(sl_usage_buffer_sink(keeper));
+        lost = sl_usage_buffer_counts(keeper)->lost;
         CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), before + 3 - lost);
-        sl_bookkeeper_close(keeper);
+        sl_usage_buffer_close(keeper);
         fail_check(&f);
     }
 }
 
 /* ---- prints ---- */
 
-static void spend(struct sl_meter *meter, struct sl_str id, uint64_t print,
+static void spend(struct sl_usage_sink *meter, struct sl_str id, uint64_t print,
                   int64_t amount)
 {
-    struct sl_spent spent = {
-        .act = SL_SPEND,
+    struct sl_usage_delta spent = {
+        .act = SL_USAGE_ACT_TAKE,
         .print = {print, print},
         .limit = S("minutes"),
         .scope = S("org"),
@@ -368,27 +368,27 @@ static void spend(struct sl_meter *meter, struct sl_str id, uint64_t print,
 /* Those of 5 and of 5 + 2^20 are looked for in the same place of the slip. */
 static void test_prints(struct world *w)
 {
-    struct sl_bookkeeper_options options = {.on_mark = NULL};
-    struct sl_bookkeeper *keeper = NULL;
-    struct sl_meter *meter;
+    struct sl_usage_buffer_options options = {.on_mark = NULL};
+    struct sl_usage_buffer *keeper = NULL;
+    struct sl_usage_sink *meter;
 
     CASE("what has the same print is one line, and nothing else is");
-    CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL),
-             0);
-    meter = sl_bookkeeper_meter(keeper);
+    CHECK_EQ(
+        sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL), 0);
+    meter = sl_usage_buffer_sink(keeper);
     for (int i = 0; i < 3; i++) {
         spend(meter, S("first"), 5, 10);
         spend(meter, S("second"), 5 + (1 << 20), 100);
     }
     spend(meter, S("first"), 5, -4);
     spend(meter, S("first"), 0, 1);
-    sl_meter_flush(meter);
+    sl_usage_buffer_flush(meter);
     CHECK_EQ(sum(w, "first", SL_ROW_COUNTER), 27);
     CHECK_EQ(sum(w, "second", SL_ROW_COUNTER), 300);
-    CHECK_EQ(sl_bookkeeper_counts(keeper)->spent, 8);
-    CHECK_EQ(sl_bookkeeper_counts(keeper)->written, 3);
-    CHECK_EQ(sl_bookkeeper_counts(keeper)->lost, 0);
-    sl_bookkeeper_close(keeper);
+    CHECK_EQ(sl_usage_buffer_counts(keeper)->spent, 8);
+    CHECK_EQ(sl_usage_buffer_counts(keeper)->written, 3);
+    CHECK_EQ(sl_usage_buffer_counts(keeper)->lost, 0);
+    sl_usage_buffer_close(keeper);
 }
 
 int main(void)

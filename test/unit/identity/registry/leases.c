@@ -4,7 +4,7 @@
 
 static void test_granting(struct world *w)
 {
-    struct sl_usage u = report("acme", 1, "");
+    struct sl_usage_entry u = report("acme", 1, "");
 
     CASE("a quarter of what is left at the most, unless more is needed");
     CHECK_EQ(lease(w, "a", 40, 1), 25);
@@ -58,7 +58,7 @@ static void test_spending(struct world *w)
 
 static void test_reset(struct world *w)
 {
-    struct sl_usage u = report("acme", 0, "");
+    struct sl_usage_entry u = report("acme", 0, "");
 
     CASE("a reset forgets what was used, and leaves what is leased");
     CHECK_EQ(lease(w, "a", 9, 1), 9);
@@ -79,10 +79,10 @@ static void test_reset(struct world *w)
 }
 
 /* With a print, as decisions tell it: their line is found by that alone. */
-static void tell(struct sl_meter *meter, int64_t amount)
+static void tell(struct sl_usage_sink *meter, int64_t amount)
 {
     struct sl_str id = S("acme");
-    struct sl_spent spent = {
+    struct sl_usage_delta spent = {
         .print = {.lo = 7, .hi = 7},
         .limit = S("minutes"),
         .scope = S("org"),
@@ -99,26 +99,26 @@ static void tell(struct sl_meter *meter, int64_t amount)
 
 static void test_slip(struct world *w)
 {
-    struct sl_bookkeeper_options options = {.node = S("a")};
-    struct sl_bookkeeper *keeper = NULL;
+    struct sl_usage_buffer_options options = {.node = S("a")};
+    struct sl_usage_buffer *keeper = NULL;
     uint64_t used = look(w, "a").used, leased = look(w, "a").leased;
-    struct sl_meter *meter;
+    struct sl_usage_sink *meter;
 
     CASE("what was used and given back on one slip was leased, and is free");
     CHECK_EQ(lease(w, "a", 9, 9), 9);
-    CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL),
-             0);
-    meter = sl_bookkeeper_meter(keeper);
+    CHECK_EQ(
+        sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL), 0);
+    meter = sl_usage_buffer_sink(keeper);
     tell(meter, 5);
     tell(meter, -6);
     tell(meter, 1);
-    sl_meter_flush(meter);
+    sl_usage_buffer_flush(meter);
     CHECK_EQ(look(w, "a").used, used);
     CHECK_EQ(look(w, "a").spent, 6);
     CHECK_EQ(look(w, "a").own, 3);
     hand_back(w, "a", 3);
     CHECK_EQ(look(w, "a").leased, leased);
-    sl_bookkeeper_close(keeper);
+    sl_usage_buffer_close(keeper);
 }
 
 static void release(struct world *w, const char *node, sl_ns since,
@@ -159,7 +159,7 @@ static unsigned count(const char *text, const char *part)
 
 static void test_life(struct world *w)
 {
-    struct sl_lease_claim other = claim("b", 2, 1);
+    struct sl_usage_lease_claim other = claim("b", 2, 1);
     struct sl_job job;
 
     CASE("that a node lives is one row, however many leases it has");
@@ -183,7 +183,7 @@ static void test_life(struct world *w)
 
 static void lease_other(struct world *w, const char *id)
 {
-    struct sl_lease_claim c = claim("c", 1, 1);
+    struct sl_usage_lease_claim c = claim("c", 1, 1);
 
     c.id = sl_str_c(id);
     carry(w, &c);
@@ -221,7 +221,7 @@ static void test_release(struct world *w)
     release(w, "b", DAY_0, SL_JOB_CONFLICT, 0);
     CASE("one that does not is released, once");
     release(w, "b", DAY_0 + 2 * SL_HOUR, SL_JOB_DONE, 7);
-    release(w, "b", DAY_0 + 2 * SL_HOUR, SL_JOB_NOBODY, 0);
+    release(w, "b", DAY_0 + 2 * SL_HOUR, SL_JOB_NOT_FOUND, 0);
     CHECK_EQ(look(w, "a").leased, 0);
 }
 
@@ -269,7 +269,7 @@ static void test_portions(struct world *w)
     CASE("what is granted, for many numbers");
     srandom(7);
     for (int i = 0; i < 300; i++) {
-        struct sl_lease_claim before = look(w, "p"), c = claim("p", 0, 0);
+        struct sl_usage_lease_claim before = look(w, "p"), c = claim("p", 0, 0);
         uint64_t left, share, granted;
 
         c.cap = 1 + (uint64_t)random() % 2000;

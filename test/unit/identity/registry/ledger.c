@@ -6,7 +6,7 @@
 
 static void test_adding(struct world *w)
 {
-    struct sl_usage u = report("acme", 30, "");
+    struct sl_usage_entry u = report("acme", 30, "");
 
     CASE("(1) amounts add up, also beyond the limit, where they are overage");
     put_one(w, u, SL_USAGE_RECORDED, 30, 0);
@@ -38,7 +38,7 @@ static void test_adding(struct world *w)
 
 static void test_keys(struct world *w)
 {
-    struct sl_usage two[2];
+    struct sl_usage_entry two[2];
 
     CASE("(2) a key is recorded once");
     put_one(w, report("keyed", 30, "k1"), SL_USAGE_RECORDED, 30, 0);
@@ -64,7 +64,7 @@ static void test_keys(struct world *w)
 
 static void test_things(struct world *w)
 {
-    struct sl_usage u;
+    struct sl_usage_entry u;
 
     CASE("a thing is counted once, however often it is named");
     put_one(w, thing("a", 1), SL_USAGE_RECORDED, 1, 0);
@@ -96,7 +96,7 @@ static void test_things(struct world *w)
 static void check_marks(struct world *w, int64_t amount, unsigned before,
                         unsigned after)
 {
-    struct sl_usage u = report("marked", amount, "");
+    struct sl_usage_entry u = report("marked", amount, "");
 
     CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
     CHECK_EQ(u.told_before, before);
@@ -148,7 +148,7 @@ static bool lists(struct world *w, const char *want)
 
 static void test_credits(struct world *w)
 {
-    struct sl_usage u = report("rich", 90, "");
+    struct sl_usage_entry u = report("rich", 90, "");
 
     CASE("(5) credits absorb what lies beyond the limit");
     give(w, 20, SL_NS_NONE);
@@ -229,7 +229,7 @@ static bool fill(const char *path, const char *sql_path)
     return len > 0 && backed_fill(path, sql);
 }
 
-static void on_older(void *ctx, const struct sl_usage *u)
+static void on_older(void *ctx, const struct sl_usage_entry *u)
 {
     *(uint64_t *)ctx += u->owed;
 }
@@ -276,7 +276,7 @@ static void test_older(const char *sql_path)
                     strstr(sql_path, "v3.sql") || strstr(sql_path, "v4.sql");
     enum sl_usage_result known =
         has_books ? SL_USAGE_REPLAYED : SL_USAGE_RECORDED;
-    struct sl_usage link = thing("b", 1);
+    struct sl_usage_entry link = thing("b", 1);
     struct sl_job job;
     struct world w;
 
@@ -307,7 +307,7 @@ struct told {
     unsigned last;
 };
 
-static void on_mark(void *ctx, const struct sl_usage *usage)
+static void on_mark(void *ctx, const struct sl_usage_entry *usage)
 {
     struct told *told = ctx;
 
@@ -315,25 +315,25 @@ static void on_mark(void *ctx, const struct sl_usage *usage)
     told->last = usage->told;
 }
 
-static void tell(struct sl_meter *meter, const char *id, int64_t amount,
+static void tell(struct sl_usage_sink *meter, const char *id, int64_t amount,
                  bool reset)
 {
     struct sl_str values[] = {sl_str_c(id)};
-    struct sl_spent spent = {.limit = S("minutes"),
-                             .scope = S("org"),
-                             .values = values,
-                             .value_count = 1,
-                             .start = DAY_0,
-                             .at = DAY_0,
-                             .amount = amount,
-                             .reset = reset,
-                             .cap = 100,
-                             .marks = marks};
+    struct sl_usage_delta spent = {.limit = S("minutes"),
+                                   .scope = S("org"),
+                                   .values = values,
+                                   .value_count = 1,
+                                   .start = DAY_0,
+                                   .at = DAY_0,
+                                   .amount = amount,
+                                   .reset = reset,
+                                   .cap = 100,
+                                   .marks = marks};
 
     meter->calls->spent(meter, &spent);
 }
 
-static void spend(struct sl_meter *meter, const char *id, int64_t amount)
+static void spend(struct sl_usage_sink *meter, const char *id, int64_t amount)
 {
     tell(meter, id, amount, false);
 }
@@ -341,21 +341,21 @@ static void spend(struct sl_meter *meter, const char *id, int64_t amount)
 static void test_slips(struct world *w)
 {
     struct told told = {0};
-    struct sl_bookkeeper_options options = {.on_mark = on_mark, .ctx = &told};
-    struct sl_bookkeeper *keeper = NULL;
-    const struct sl_bookkeeper_counts *counts;
-    struct sl_meter *meter;
+    struct sl_usage_buffer_options options = {.on_mark = on_mark, .ctx = &told};
+    struct sl_usage_buffer *keeper = NULL;
+    const struct sl_usage_buffer_counts *counts;
+    struct sl_usage_sink *meter;
     char id[16];
 
     CASE("decisions are added up on a slip, and put down as one");
-    CHECK_EQ(sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL),
-             0);
-    meter = sl_bookkeeper_meter(keeper);
-    counts = sl_bookkeeper_counts(keeper);
+    CHECK_EQ(
+        sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL), 0);
+    meter = sl_usage_buffer_sink(keeper);
+    counts = sl_usage_buffer_counts(keeper);
     for (int i = 0; i < 50; i++)
         spend(meter, "slip", 2);
     spend(meter, "slip", -10);
-    sl_meter_flush(meter);
+    sl_usage_buffer_flush(meter);
     CHECK_EQ(sum(w, "slip", SL_ROW_COUNTER), 90);
     CHECK_EQ(counts->spent, 51);
     CHECK_EQ(counts->written, 1);
@@ -367,7 +367,7 @@ static void test_slips(struct world *w)
     tell(meter, "anew", 0, true);
     spend(meter, "anew", 1);
     spend(meter, "anew", 4);
-    sl_meter_flush(meter);
+    sl_usage_buffer_flush(meter);
     CHECK_EQ(sum(w, "anew", SL_ROW_COUNTER), 5);
     CHECK_EQ(counts->written, 4);
     CASE("twice, too");
@@ -375,19 +375,19 @@ static void test_slips(struct world *w)
     tell(meter, "anew", 0, true);
     spend(meter, "anew", 2);
     tell(meter, "anew", 0, true);
-    sl_meter_flush(meter);
+    sl_usage_buffer_flush(meter);
     CHECK_EQ(sum(w, "anew", SL_ROW_COUNTER), 0);
     CASE("more than a slip holds is put down all the same");
     for (int i = 0; i < 3000; i++) {
         snprintf(id, sizeof(id), "many%d", i);
         spend(meter, id, 1);
     }
-    sl_meter_flush(meter);
+    sl_usage_buffer_flush(meter);
     CHECK_EQ(sum(w, "many0", SL_ROW_COUNTER), 1);
     CHECK_EQ(sum(w, "many2999", SL_ROW_COUNTER), 1);
     CHECK_EQ(counts->written, 3008);
     CHECK_EQ(counts->lost, 0);
-    sl_bookkeeper_close(keeper);
+    sl_usage_buffer_close(keeper);
 }
 
 static void test_no_memory(struct world *w)
@@ -396,21 +396,23 @@ static void test_no_memory(struct world *w)
     for (unsigned nth = 1; nth < 40; nth++) {
         struct fail f = {.nth = nth};
         struct sl_alloc alloc = fail_alloc(&f);
-        struct sl_bookkeeper_options options = {.alloc = &alloc};
-        struct sl_bookkeeper *keeper = NULL;
+        struct sl_usage_buffer_options options = {.alloc = &alloc};
+        struct sl_usage_buffer *keeper = NULL;
         char id[16];
 
         snprintf(id, sizeof(id), "failed%u", nth);
-        if (sl_bookkeeper_open(w->registry, w->loop, &options, &keeper, NULL)) {
+        if (sl_usage_buffer_open(w->registry, w->loop, &options, &keeper,
+                                 NULL)) {
             fail_check(&f);
             continue;
         }
         for (int i = 0; i < 3; i++)
-            spend(sl_bookkeeper_meter(keeper), id, 1);
-        sl_meter_flush(sl_bookkeeper_meter(keeper));
-        CHECK_EQ(
-            sum(w, id, SL_ROW_COUNTER) + sl_bookkeeper_counts(keeper)->lost, 3);
-        sl_bookkeeper_close(keeper);
+            spend(sl_usage_buffer_sink(keeper), id, 1);
+        sl_usage_buffer_flush(sl_usage_buffer_sink(keeper));
+        CHECK_EQ(sum(w, id, SL_ROW_COUNTER) +
+                     sl_usage_buffer_counts(keeper)->lost,
+                 3);
+        sl_usage_buffer_close(keeper);
         fail_check(&f);
     }
 }

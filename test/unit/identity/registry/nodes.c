@@ -39,9 +39,9 @@ static unsigned place_of(const struct sl_job *job)
 static void queue(struct world *w, bool reset, unsigned *first,
                   unsigned *claimed)
 {
-    static struct sl_usage lines[LONG_JOBS][LONG_LINES], last;
+    static struct sl_usage_entry lines[LONG_JOBS][LONG_LINES], last;
     static struct sl_job jobs[LONG_JOBS + 2];
-    struct sl_lease_claim c = claim("a", 1, 1);
+    struct sl_usage_lease_claim c = claim("a", 1, 1);
 
     ended = 0;
     for (unsigned i = 0; i < LONG_JOBS; i++) {
@@ -128,7 +128,8 @@ static void test_name(struct world *w)
                                           .on_lease = on_lease,
                                           .node = S("twin"),
                                           .ctx = &back};
-    struct sl_lease_claim c = claim("twin", 5, 5), life = {.node = S("twin")};
+    struct sl_usage_lease_claim c = claim("twin", 5, 5),
+                                life = {.node = S("twin")};
     struct sl_registry *other = NULL;
     struct sl_job job;
 
@@ -160,7 +161,7 @@ static void test_name(struct world *w)
 static void lease_many(struct world *w, const char *node)
 {
     for (unsigned i = 0; i < MANY; i++) {
-        struct sl_lease_claim c = claim(node, 1, 1);
+        struct sl_usage_lease_claim c = claim(node, 1, 1);
         char id[16];
 
         snprintf(id, sizeof(id), "id-%03u", i);
@@ -190,8 +191,8 @@ static long long read_seen(void)
 }
 
 /* While it is at its first row a long time goes by. */
-static uint64_t on_slow(void *ctx, const struct sl_lease_row *row, bool *held,
-                        sl_ns *at)
+static uint64_t on_slow(void *ctx, const struct sl_usage_lease_row *row,
+                        bool *held, sl_ns *at)
 {
     struct slow *slow = ctx;
     uint64_t left = on_lease(&slow->back, row, held, at);
@@ -224,8 +225,8 @@ static void test_alive(struct world *w)
 }
 
 /* While it is at its first row another comes with its name. */
-static uint64_t on_twin(void *ctx, const struct sl_lease_row *row, bool *held,
-                        sl_ns *at)
+static uint64_t on_twin(void *ctx, const struct sl_usage_lease_row *row,
+                        bool *held, sl_ns *at)
 {
     backed_run("UPDATE sluice.usage_nodes SET word = 'another'");
     return on_lease(ctx, row, held, at);

@@ -9,11 +9,11 @@ static const struct sl_str ann_roles[] = {
     {"member", 6}
 };
 static const struct sl_str ann_alias = {"ann@x.org", 9};
-static const struct sl_own_rate ann_rates[] = {
+static const struct sl_subject_override ann_rates[] = {
     {{"search", 6}, {"10/min", 6}, 1500 * SL_S, {"ops", 3}, {"launch", 6}},
     {{"ask", 3},    {"9/day", 5},  SL_NS_NONE,  {"ops", 3}, {"", 0}      },
 };
-static const struct sl_change ann = {
+static const struct sl_subject_change ann = {
     .kind = SL_CHANGE_PUT,
     .scope = {"user",         4 },
     .id = {"ann",          3 },
@@ -31,7 +31,7 @@ static const struct sl_change ann = {
     .rate_count = 2,
 };
 
-static void write_one(struct world *w, const struct sl_change *change,
+static void write_one(struct world *w, const struct sl_subject_change *change,
                       enum sl_job_result want)
 {
     struct sl_job job;
@@ -72,11 +72,11 @@ static void check_ann(struct world *w, struct sl_str by_name)
 static void test_write(struct world *w)
 {
     struct sl_job job;
-    struct sl_change again = ann;
+    struct sl_subject_change again = ann;
 
     CASE("nobody is found before anybody is there");
     ask_find(w, &job, S("user"), S("ann"));
-    CHECK_EQ(job.result, SL_JOB_NOBODY);
+    CHECK_EQ(job.result, SL_JOB_NOT_FOUND);
     CHECK(!job.entries->subject.known);
     CHECK(is(job.entries->subject.id, "ann"));
     sl_job_clear(&job);
@@ -86,10 +86,10 @@ static void test_write(struct world *w)
     check_ann(w, S("ann"));
     check_ann(w, S("Ann@X.org"));
     ask_find(w, &job, S("user"), S("ANN")); /* names keep their case */
-    CHECK_EQ(job.result, SL_JOB_NOBODY);
+    CHECK_EQ(job.result, SL_JOB_NOT_FOUND);
     sl_job_clear(&job);
     ask_find(w, &job, S("org"), S("ann"));
-    CHECK_EQ(job.result, SL_JOB_NOBODY);
+    CHECK_EQ(job.result, SL_JOB_NOT_FOUND);
     sl_job_clear(&job);
 
     CASE("the same again changes nothing");
@@ -107,22 +107,22 @@ static void test_write(struct world *w)
 
 static void test_patch(struct world *w)
 {
-    static const struct sl_own_rate less[] = {
+    static const struct sl_subject_override less[] = {
         {{"search", 6}, {"", 0}, SL_NS_NONE, {"", 0}, {"", 0}}
     };
-    struct sl_change patch = {.kind = SL_CHANGE_PATCH,
-                              .scope = S("user"),
-                              .id = S("ANN@x.org"),
-                              .by = S("bob"),
-                              .has = SL_HAS_RATES,
-                              .rates = less,
-                              .rate_count = 1};
-    struct sl_change put = {.kind = SL_CHANGE_PUT,
-                            .scope = S("user"),
-                            .id = S("ann"),
-                            .by = S("bob"),
-                            .has = SL_HAS_PLAN,
-                            .plan = S("free")};
+    struct sl_subject_change patch = {.kind = SL_CHANGE_PATCH,
+                                      .scope = S("user"),
+                                      .id = S("ANN@x.org"),
+                                      .by = S("bob"),
+                                      .has = SL_HAS_RATES,
+                                      .rates = less,
+                                      .rate_count = 1};
+    struct sl_subject_change put = {.kind = SL_CHANGE_PUT,
+                                    .scope = S("user"),
+                                    .id = S("ann"),
+                                    .by = S("bob"),
+                                    .has = SL_HAS_PLAN,
+                                    .plan = S("free")};
     struct sl_job job;
 
     CASE("a patch changes what it names, also by an alias");
@@ -151,13 +151,13 @@ static void test_patch(struct world *w)
     CHECK(is(job.entries->note, ""));
     sl_job_clear(&job);
     ask_find(w, &job, S("user"), S("ann@x.org"));
-    CHECK_EQ(job.result, SL_JOB_NOBODY);
+    CHECK_EQ(job.result, SL_JOB_NOT_FOUND);
     sl_job_clear(&job);
 }
 
 static void test_match(struct world *w)
 {
-    struct sl_change change = ann;
+    struct sl_subject_change change = ann;
     struct sl_job job;
     uint64_t revision;
 
@@ -175,13 +175,13 @@ static void test_match(struct world *w)
     write_one(w, &change, SL_JOB_DONE);
     write_one(w, &change, SL_JOB_CHANGED);
     change.id = S("nobody");
-    write_one(w, &change, SL_JOB_NOBODY);
+    write_one(w, &change, SL_JOB_NOT_FOUND);
 
     CASE("who is gone and comes again has a later revision");
     change = ann;
     change.kind = SL_CHANGE_REMOVE;
     write_one(w, &change, SL_JOB_DONE);
-    write_one(w, &change, SL_JOB_NOBODY);
+    write_one(w, &change, SL_JOB_NOT_FOUND);
     change.kind = SL_CHANGE_PUT;
     change.must_match = true;
     change.match = 0;
@@ -192,7 +192,7 @@ static void test_match(struct world *w)
 
 static void test_conflicts(struct world *w)
 {
-    struct sl_change bob = ann;
+    struct sl_subject_change bob = ann;
     struct sl_job job;
 
     CASE("an alias stands for one subject");
@@ -233,7 +233,7 @@ static void test_conflicts(struct world *w)
 
 static void test_batch(struct world *w)
 {
-    struct sl_change batch[3] = {ann, ann, ann};
+    struct sl_subject_change batch[3] = {ann, ann, ann};
     struct sl_job job;
 
     CASE("a batch is written as a whole or not at all");
@@ -246,7 +246,7 @@ static void test_batch(struct world *w)
     CHECK_EQ(job.failed, 2);
     sl_job_clear(&job);
     ask_find(w, &job, S("user"), S("b1"));
-    CHECK_EQ(job.result, SL_JOB_NOBODY);
+    CHECK_EQ(job.result, SL_JOB_NOT_FOUND);
     sl_job_clear(&job);
     batch[2].alias_count = 0;
     ask_write(w, &job, batch, 3);
@@ -275,7 +275,7 @@ static const char *page(struct world *w, struct sl_str scope,
     job.most = most;
     ask(w, &job);
     text[0] = '\0';
-    for (struct sl_entry *e = job.entries; e; e = e->next)
+    for (struct sl_subject_record *e = job.entries; e; e = e->next)
         len +=
             (size_t)snprintf(text + len, sizeof(text) - len, "%.*s/%.*s ",
                              SL_STR_ARG(e->scope), SL_STR_ARG(e->subject.id));
@@ -285,7 +285,7 @@ static const char *page(struct world *w, struct sl_str scope,
 
 static void test_list(struct world *w)
 {
-    struct sl_change acme = ann;
+    struct sl_subject_change acme = ann;
 
     CASE("subjects are listed in pages, in order");
     acme.scope = S("org");

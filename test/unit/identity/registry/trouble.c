@@ -10,7 +10,7 @@
 /* Report one unit, with a key; true if it was acknowledged. */
 static bool put_key(struct world *w, unsigned number)
 {
-    struct sl_usage u;
+    struct sl_usage_entry u;
     struct sl_job job;
     char key[200];
     bool good;

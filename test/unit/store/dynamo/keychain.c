@@ -183,8 +183,8 @@ static void open_service(void)
 
 static struct {
     struct sl_loop *loop;
-    struct sl_fetcher *fetcher;
-    struct sl_keychain *chain;
+    struct sl_http_fetcher *fetcher;
+    struct sl_aws_credentials *chain;
     struct sl_clock clock;
     unsigned good, bad;
     char why[256];
@@ -201,21 +201,21 @@ static void on_change(void *ctx, bool good, const char *sentence)
 
 static void begin(const struct sl_aws_env *env)
 {
-    struct sl_keychain_options options = {.env = env,
-                                          .loop = t.loop,
-                                          .fetcher = t.fetcher,
-                                          .alloc = &sl_alloc_libc,
-                                          .on_change = on_change};
+    struct sl_aws_credentials_options options = {.env = env,
+                                                 .loop = t.loop,
+                                                 .fetcher = t.fetcher,
+                                                 .alloc = &sl_alloc_libc,
+                                                 .on_change = on_change};
 
     t.good = t.bad = 0;
-    CHECK_EQ(sl_keychain_open(&options, &t.chain), 0);
-    CHECK(!sl_keychain_keys(t.chain, SL_DAY));
+    CHECK_EQ(sl_aws_credentials_open(&options, &t.chain), 0);
+    CHECK(!sl_aws_credentials_keys(t.chain, SL_DAY));
     sl_loop_run(t.loop);
 }
 
 static void check_keys(sl_ns now, const char *id)
 {
-    const struct sl_aws_keys *keys = sl_keychain_keys(t.chain, now);
+    const struct sl_aws_keys *keys = sl_aws_credentials_keys(t.chain, now);
 
     if (CHECK(keys))
         check_text(keys->id, id);
@@ -223,7 +223,7 @@ static void check_keys(sl_ns now, const char *id)
 
 static void end(void)
 {
-    sl_keychain_close(t.chain);
+    sl_aws_credentials_close(t.chain);
     t.chain = NULL;
 }
 
@@ -252,7 +252,7 @@ static void test_here(void)
     CASE("a profile that is not there is said");
     env.profile = "nobody";
     begin(&env);
-    CHECK(!sl_keychain_keys(t.chain, SL_DAY));
+    CHECK(!sl_aws_credentials_keys(t.chain, SL_DAY));
     CHECK_EQ(t.bad, 1);
     CHECK_STR(t.why, "there is no profile [nobody]");
     end();
@@ -288,7 +288,7 @@ static void test_services(void)
     CHECK_EQ(atomic_load(&service.tokens), 1);
 
     CASE("keys that expire are no keys, and others come before");
-    CHECK(!sl_keychain_keys(t.chain, SL_DAY + 2 * SL_S));
+    CHECK(!sl_aws_credentials_keys(t.chain, SL_DAY + 2 * SL_S));
     sl_loop_run(t.loop);
     CHECK_EQ(t.good, 2);
     check_keys(SL_DAY + 3 * SL_S, "A1");
@@ -332,11 +332,11 @@ int main(void)
     test_documents();
     sl_clock_init_virtual(&t.clock, SL_DAY);
     CHECK_EQ(sl_loop_open(&t.clock, &t.loop, &why), 0);
-    CHECK_EQ(sl_fetcher_open(t.loop, &sl_alloc_libc, &t.fetcher, &why), 0);
+    CHECK_EQ(sl_http_fetcher_open(t.loop, &sl_alloc_libc, &t.fetcher, &why), 0);
     open_service();
     test_here();
     test_services();
-    sl_fetcher_close(t.fetcher);
+    sl_http_fetcher_close(t.fetcher);
     sl_loop_close(t.loop);
     shutdown(service.fd, SHUT_RDWR);
     pthread_join(service.thread, NULL);

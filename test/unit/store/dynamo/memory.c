@@ -97,7 +97,7 @@ struct world {
     struct sl_dynamo_options options;
     struct sl_store *store;
     struct sl_limit window, bucket;
-    struct sl_stored leased;
+    struct sl_limit_binding leased;
     unsigned told;
 };
 
@@ -128,10 +128,10 @@ static void wait_ready(struct world *w)
     CHECK(sl_dynamo_is_ready(w->store));
 }
 
-static void take(struct world *w, enum sl_errand errand, unsigned parts,
+static void take(struct world *w, enum sl_take_op errand, unsigned parts,
                  const struct sl_limit *limit)
 {
-    struct sl_take_part list[] = {
+    struct sl_store_part list[] = {
         {.of = &w->leased, .limit = limit, .name = SL_STR("a"), .cost = 1},
         {.of = &w->leased, .limit = limit, .name = SL_STR("b"), .cost = 1},
     };
@@ -157,14 +157,14 @@ static void take_all(struct world *w)
 {
     wait_ready(w);
     for (unsigned i = 0; i < 3; i++) {
-        take(w, SL_ERRAND_TAKE, 1, &w->window);
-        take(w, SL_ERRAND_TAKE, 1, &w->bucket);
+        take(w, SL_TAKE_OP_TAKE, 1, &w->window);
+        take(w, SL_TAKE_OP_TAKE, 1, &w->bucket);
     }
-    take(w, SL_ERRAND_TAKE, 2, &w->bucket);
-    take(w, SL_ERRAND_GIVE_BACK, 1, &w->window);
-    take(w, SL_ERRAND_RESET, 1, &w->bucket);
+    take(w, SL_TAKE_OP_TAKE, 2, &w->bucket);
+    take(w, SL_TAKE_OP_REFUND, 1, &w->window);
+    take(w, SL_TAKE_OP_RESET, 1, &w->bucket);
     sl_dynamo_drain(w->store, w->loop, 20000 * SL_DAY);
-    take(w, SL_ERRAND_LOOK, 1, &w->window);
+    take(w, SL_TAKE_OP_PEEK, 1, &w->window);
 }
 
 /* False if the nth allocation was never asked for. */
@@ -211,7 +211,7 @@ int main(void)
     snprintf(where, sizeof(where),
              "dynamodb://eu-west-1?endpoint=http://127.0.0.1:%u", table.port);
     CHECK_EQ(
-        sl_dynamo_where_read(sl_str_c(where), &w.arena, &w.options.where, NULL),
+        sl_dynamo_url_read(sl_str_c(where), &w.arena, &w.options.where, NULL),
         0);
     CHECK_EQ(sl_parse_rate(SL_STR("1000/hour"), &rate, NULL), 0);
     CHECK_EQ(sl_limit_init(&w.window, SL_FIXED, &rate, NULL, NULL), 0);

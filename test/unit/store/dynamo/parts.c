@@ -60,12 +60,12 @@ static void test_where(void)
 
     sl_arena_init(&arena, 1 << 16, &sl_alloc_libc);
     for (size_t i = 0; i < SL_LEN(wheres); i++) {
-        struct sl_dynamo_where where;
+        struct sl_dynamo_url where;
         struct sl_diag why = {.sentence = ""};
 
         CASE(wheres[i].text);
-        if (!CHECK_EQ(sl_dynamo_where_read(sl_str_c(wheres[i].text), &arena,
-                                           &where, &why),
+        if (!CHECK_EQ(sl_dynamo_url_read(sl_str_c(wheres[i].text), &arena,
+                                         &where, &why),
                       0))
             continue;
         check_text(where.region, wheres[i].region);
@@ -75,13 +75,13 @@ static void test_where(void)
         check_text(where.profile, wheres[i].profile);
     }
     for (size_t i = 0; i < SL_LEN(refused); i++) {
-        struct sl_dynamo_where where;
+        struct sl_dynamo_url where;
         struct sl_diag why = {.sentence = ""};
 
         CASE(refused[i].text);
-        CHECK_EQ(sl_dynamo_where_read(sl_str_c(refused[i].text), &arena, &where,
-                                      &why),
-                 SLUICE_ECONF);
+        CHECK_EQ(
+            sl_dynamo_url_read(sl_str_c(refused[i].text), &arena, &where, &why),
+            SLUICE_ECONF);
         CHECK_STR(why.sentence, refused[i].why);
     }
     sl_arena_done(&arena);
@@ -192,17 +192,17 @@ static void test_names(void)
 static const struct {
     const char *why, *body;
     int status;
-    enum sl_answered means;
+    enum sl_dynamo_status means;
     bool told, there;
     uint64_t count;
 } replies[] = {
     {"an item", "{\"Item\":{\"count\":{\"N\":\"45\"},\"x\":{\"L\":[]}}}", 200,
-     SL_ANSWERED, true, true, 45},
-    {"none", "{}", 200, SL_ANSWERED, false, false, 0},
+     SL_DYNAMO_ANSWERED, true, true, 45},
+    {"none", "{}", 200, SL_DYNAMO_ANSWERED, false, false, 0},
     {"after an update", "{\"Attributes\":{\"count\":{\"N\":\"1\"}}}", 200,
-     SL_ANSWERED, true, true, 1},
+     SL_DYNAMO_ANSWERED, true, true, 1},
     {"a row of somebody else", "{\"Item\":{\"name\":{\"S\":\"x\"}}}", 200,
-     SL_ANSWERED, true, false, 0},
+     SL_DYNAMO_ANSWERED, true, false, 0},
     {"no number", "{\"Item\":{\"count\":{\"S\":\"45\"}}}", 200, SL_REFUSED,
      true, false, 0},
     {"a negative one", "{\"Item\":{\"count\":{\"N\":\"-1\"}}}", 200,
@@ -258,14 +258,15 @@ static void test_replies(void)
         bool told;
 
         CASE(replies[i].why);
-        CHECK_EQ(sl_reply_read(replies[i].status, sl_str_c(replies[i].body),
-                               &row, 1, SL_DAY, &told, why),
+        CHECK_EQ(sl_dynamo_reply_read(replies[i].status,
+                                      sl_str_c(replies[i].body), &row, 1,
+                                      SL_DAY, &told, why),
                  replies[i].means);
         CHECK_EQ(row.there, replies[i].there);
         CHECK_EQ(row.cell.w[1], replies[i].count);
         CHECK_EQ(told, replies[i].told);
-        CHECK((sl_answered_sentence(replies[i].means)[0] != '\0') ==
-              (replies[i].means != SL_ANSWERED));
+        CHECK((sl_dynamo_status_sentence(replies[i].means)[0] != '\0') ==
+              (replies[i].means != SL_DYNAMO_ANSWERED));
     }
 }
 

@@ -7,9 +7,9 @@
 #define T0 (20000 * SL_DAY)
 
 struct world {
-    struct sl_sheet sheet;
+    struct sl_take_rows sheet;
     struct sl_limit limit;
-    struct sl_take_part part;
+    struct sl_store_part part;
     struct sl_take take;
 };
 
@@ -22,10 +22,10 @@ static void open_world(struct world *w, enum sl_kind kind, const char *text,
     CHECK_EQ(sl_parse_rate(sl_str_c(text), &rate, NULL), 0);
     CHECK_EQ(sl_limit_init(&w->limit, kind, &rate, NULL, NULL), 0);
     sl_buf_init(&w->sheet.names, 4096, alloc);
-    w->part = (struct sl_take_part){
+    w->part = (struct sl_store_part){
         .limit = &w->limit, .name = SL_STR("k"), .cost = 3, .when = T0};
     w->take = (struct sl_take){
-        .errand = SL_ERRAND_TAKE, .parts = &w->part, .count = 1};
+        .errand = SL_TAKE_OP_TAKE, .parts = &w->part, .count = 1};
 }
 
 /* ---- how long rows last ---- */
@@ -52,15 +52,15 @@ static void test_ttl(void)
 
         CASE("a row lasts an hour longer than it means something");
         open_world(&w, rows[i].kind, rows[i].rate, &sl_alloc_libc);
-        CHECK_EQ(sl_sheet_fill(&w.sheet, &w.take, T0), 0);
-        CHECK(sl_sheet_judge(&w.sheet));
+        CHECK_EQ(sl_take_rows_fill(&w.sheet, &w.take, T0), 0);
+        CHECK(sl_take_rows_judge(&w.sheet));
         CHECK_EQ(row->ttl, rows[i].lasts ? T0 / SL_S + rows[i].lasts : 0);
 
         CASE("what gives back leaves that alone");
         row->there = true;
         row->cell = row->next;
-        sl_sheet_turn(&w.sheet, T0);
-        CHECK(sl_sheet_judge(&w.sheet));
+        sl_take_rows_invert(&w.sheet, T0);
+        CHECK(sl_take_rows_judge(&w.sheet));
         CHECK(row->changed);
         CHECK_EQ(row->ttl > 0, rows[i].kind == SL_FIXED);
         sl_buf_done(&w.sheet.names);
@@ -73,29 +73,29 @@ static void test_counts(void)
 {
     static const struct {
         const char *why;
-        enum sl_errand errand;
+        enum sl_take_op errand;
         uint64_t cost;
         struct sl_row_lease lease;
         bool counts;
         struct sl_row_count want;
     } rows[] = {
   /* clang-format off */
-        {"a take", SL_ERRAND_TAKE, 3, {0}, true, {3, 0, 7}},
-        {"one of all", SL_ERRAND_TAKE, 10, {0}, true, {10, 0, 0}},
-        {"too much", SL_ERRAND_TAKE, 11, {0}, false, {0}},
-        {"a look", SL_ERRAND_TAKE, 0, {0}, false, {0}},
-        {"with a lease", SL_ERRAND_TAKE, 3, {.want = 4}, true, {7, 0, 3}},
-        {"of all that may be", SL_ERRAND_TAKE, 3, {.want = 9}, true,
+        {"a take", SL_TAKE_OP_TAKE, 3, {0}, true, {3, 0, 7}},
+        {"one of all", SL_TAKE_OP_TAKE, 10, {0}, true, {10, 0, 0}},
+        {"too much", SL_TAKE_OP_TAKE, 11, {0}, false, {0}},
+        {"a look", SL_TAKE_OP_TAKE, 0, {0}, false, {0}},
+        {"with a lease", SL_TAKE_OP_TAKE, 3, {.want = 4}, true, {7, 0, 3}},
+        {"of all that may be", SL_TAKE_OP_TAKE, 3, {.want = 9}, true,
          {10, 0, 0}},
-        {"and the rest of another", SL_ERRAND_TAKE, 1,
+        {"and the rest of another", SL_TAKE_OP_TAKE, 1,
          {.want = 4, .back = 2, .taken = T0}, true, {3, 2, 7}},
-        {"which is more", SL_ERRAND_TAKE, 1, {.back = 2, .taken = T0}, true,
+        {"which is more", SL_TAKE_OP_TAKE, 1, {.back = 2, .taken = T0}, true,
          {-1, 2, 11}},
-        {"of a window that is over", SL_ERRAND_TAKE, 1,
+        {"of a window that is over", SL_TAKE_OP_TAKE, 1,
          {.back = 2, .taken = T0 - 1}, true, {1, 0, 9}},
-        {"what goes back", SL_ERRAND_GIVE_BACK, 3, {0}, true,
+        {"what goes back", SL_TAKE_OP_REFUND, 3, {0}, true,
          {-3, 3, SL_AMOUNT_MAX}},
-        {"a charge is looked at", SL_ERRAND_CHARGE, 3, {0}, false, {0}},
+        {"a charge is looked at", SL_TAKE_OP_CHARGE, 3, {0}, false, {0}},
   /* clang-format on */
     };
 
@@ -107,11 +107,11 @@ static void test_counts(void)
         open_world(&w, SL_FIXED, "10/hour", &sl_alloc_libc);
         w.take.errand = rows[i].errand;
         w.part.cost = rows[i].cost;
-        CHECK_EQ(sl_sheet_fill(&w.sheet, &w.take, T0), 0);
+        CHECK_EQ(sl_take_rows_fill(&w.sheet, &w.take, T0), 0);
         w.sheet.lease[0] = rows[i].lease;
-        CHECK_EQ(sl_sheet_is_count(&w.sheet), rows[i].counts);
+        CHECK_EQ(sl_take_rows_is_count(&w.sheet), rows[i].counts);
         if (rows[i].counts) {
-            count = sl_sheet_count(&w.sheet);
+            count = sl_take_rows_count(&w.sheet);
             CHECK_EQ(count.add, rows[i].want.add);
             CHECK_EQ(count.least, rows[i].want.least);
             CHECK_EQ(count.most, rows[i].want.most);
@@ -128,10 +128,10 @@ static bool take_at(struct world *w, struct sl_cell *cell, sl_ns now)
     bool allowed;
 
     sl_buf_clear(&w->sheet.names);
-    CHECK_EQ(sl_sheet_fill(&w->sheet, &w->take, now), 0);
+    CHECK_EQ(sl_take_rows_fill(&w->sheet, &w->take, now), 0);
     w->sheet.rows[0].there = true;
     w->sheet.rows[0].cell = *cell;
-    allowed = sl_sheet_judge(&w->sheet);
+    allowed = sl_take_rows_judge(&w->sheet);
     *cell = w->sheet.rows[0].next;
     return allowed;
 }
@@ -219,12 +219,12 @@ static void test_leases(void)
 
         CASE(rows[i].why);
         open_world(&w, rows[i].kind, "10/day", &sl_alloc_libc);
-        CHECK_EQ(sl_sheet_fill(&w.sheet, &w.take, T0), 0);
+        CHECK_EQ(sl_take_rows_fill(&w.sheet, &w.take, T0), 0);
         row = &w.sheet.rows[0];
         row->there = true;
         row->cell = sl_take(&w.limit, sl_cell_of(0, 0), rows[i].used, T0).next;
         w.sheet.lease[0] = rows[i].lease;
-        CHECK_EQ(sl_sheet_judge(&w.sheet), rows[i].allowed);
+        CHECK_EQ(sl_take_rows_judge(&w.sheet), rows[i].allowed);
         CHECK_EQ(w.sheet.lease[0].has, rows[i].has);
         CHECK_EQ(10 - sl_take(&w.limit, row->next, 0, T0).answer.remaining,
                  rows[i].then);
@@ -248,10 +248,10 @@ static void test_rest(void)
 
         CASE("what is left of a lease goes back, less what was refilled");
         sl_buf_clear(&w.sheet.names);
-        CHECK_EQ(sl_sheet_fill_rest(&w.sheet, &rest, T0), 0);
+        CHECK_EQ(sl_take_rows_fill_rest(&w.sheet, &rest, T0), 0);
         w.sheet.rows[0].there = true;
         w.sheet.rows[0].cell = sl_take(&w.limit, sl_cell_of(0, 0), 8, at).next;
-        CHECK(sl_sheet_judge(&w.sheet));
+        CHECK(sl_take_rows_judge(&w.sheet));
         CHECK_EQ(
             sl_take(&w.limit, w.sheet.rows[0].next, 0, at).answer.remaining,
             late < 4 ? 2 + 4 - late : 2);
@@ -264,11 +264,11 @@ static void test_rest(void)
         struct sl_alloc alloc = fail_alloc(&f);
 
         open_world(&w, SL_BUCKET, "10/s", &alloc);
-        err = sl_sheet_fill_rest(&w.sheet, &rest, T0);
+        err = sl_take_rows_fill_rest(&w.sheet, &rest, T0);
         CHECK(!err || err == SLUICE_ENOMEM);
         if (!err) {
             sl_buf_clear(&w.sheet.names);
-            err = sl_sheet_fill(&w.sheet, &w.take, T0);
+            err = sl_take_rows_fill(&w.sheet, &w.take, T0);
         }
         sl_buf_done(&w.sheet.names);
         fail_check(&f);
@@ -303,12 +303,12 @@ static void test_reset(void)
     for (uint64_t leased = 0; leased <= 4; leased += 4) {
         CASE("a reset leaves what is leased");
         open_world(&w, SL_FIXED, "10/min", &sl_alloc_libc);
-        w.take.errand = SL_ERRAND_RESET;
-        CHECK_EQ(sl_sheet_fill(&w.sheet, &w.take, T0), 0);
+        w.take.errand = SL_TAKE_OP_RESET;
+        CHECK_EQ(sl_take_rows_fill(&w.sheet, &w.take, T0), 0);
         w.sheet.rows[0].there = true;
         w.sheet.rows[0].cell = sl_cell_of((uint64_t)T0, 7);
         w.sheet.rows[0].leased = leased;
-        CHECK(sl_sheet_judge(&w.sheet));
+        CHECK(sl_take_rows_judge(&w.sheet));
         CHECK(w.sheet.rows[0].changed);
         CHECK_EQ(w.sheet.rows[0].deletes, leased == 0);
         CHECK_EQ(w.sheet.rows[0].next.w[1], leased);
