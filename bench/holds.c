@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "pair.h"
-#include "table/hold/hold.h"
+#include "table/hold.h"
 #include "turns.h"
 
 #define MIB    (UINT64_C(1) << 20)

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/ask.h"
-#include "identity/ledger/meter.h"
+#include "engine/check.h"
 #include "net/loop.h"
 #include "pair.h"
-#include "store/lease/leased.h"
+#include "registry/usage_buffer.h"
+#include "store/quota_lease.h"
 
 #define KEYS    1000 /* organisations */
 #define REPORTS 64   /* under way at once */

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "engine/wait/wait.h"
+#include "engine/wait.h"
 #include "pair.h"
 
 #define LANES 10

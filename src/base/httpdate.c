@@ -12,7 +12,7 @@
  */
 #include "base/httpdate.h"
 
-#include "base/instant.h"
+#include "base/timestamp.h"
 
 static const char *const patterns[] = {
     "a, d b Y H:M:S =G=M=T",

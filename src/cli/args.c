@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "cli/errand.h"
+#include "cli/cli.h"
 
 static const struct sl_flag help_flag = {'h', "help", NULL,
                                          "say how it is used"};

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/parse.h"
-#include "cli/bench/load.h"
-#include "cli/errand.h"
+#include "cli/bench.h"
+#include "cli/cli.h"
 #include "cli/out.h"
 
 #define DEFAULT_KEYS     100000

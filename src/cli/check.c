@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "cli/errand.h"
+#include "cli/cli.h"
 #include "cli/out.h"
 
 static const char *plural(size_t n)

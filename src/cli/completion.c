@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "cli/errand.h"
+#include "cli/cli.h"
 
 /* The flags of an errand, each behind a blank: " --schema --output -o". */
 static void put_flags(FILE *out, const struct sl_command *e)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/errand.h"
+#include "cli/cli.h"
 #include "cli/flow/run.h"
 #include "cli/flow/tokens.h"
 #include "cli/flow/words.h"

@@ -9,7 +9,7 @@
 #include "cli/numbers.h"
 #include "cli/out.h"
 #include "cli/reach.h"
-#include "wire/json.h"
+#include "wire/json_old.h"
 
 #define BODY_BYTES  ((size_t)64 << 10)
 #define NAME_BYTES  128

@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli/errand.h"
+#include "cli/cli.h"
 #include "cli/out.h"
-#include "cli/spring/spring.h"
-#include "policy/envoy/envoy.h"
+#include "cli/spring.h"
+#include "policy/envoy.h"
 
 #define POLICY_BYTES (256 * 1024)
 #define ARENA_BYTES  (64 * 1024 * 1024)

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/errand.h"
+#include "cli/cli.h"
 #include "cli/out.h"
 
 #define DEFAULT_FILE "sluice.yaml"

@@ -1,5 +1,5 @@
 /* main.c -- the program `sluice`. What it can be sent for is in errand.c. */
-#include "cli/errand.h"
+#include "cli/cli.h"
 
 int main(int argc, char **argv)
 {

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "cli/errand.h"
+#include "cli/cli.h"
 
 /* Print a row for each limit of the array; 0 or an exit status. */
 SL_MUST_USE int sl_numbers_print(struct sl_cli_args *call, json_t *limits);

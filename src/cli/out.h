@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
-#include "cli/errand.h"
+#include "cli/cli.h"
 #include "sluice_policy.h"
 
 /* A text without what could move a cursor: control characters are '?', but

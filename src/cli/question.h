@@ -4,7 +4,7 @@
 #ifndef SL_CHECK_ARGS_H
 #define SL_CHECK_ARGS_H
 
-#include "cli/errand.h"
+#include "cli/cli.h"
 #include "cli/flow/flow.h"
 #include "cli/flow/lex.h"
 

@@ -9,8 +9,8 @@
 
 #include <jansson.h>
 
+#include "cli/cli.h"
 #include "cli/client.h"
-#include "cli/errand.h"
 
 /* Rows for an errand's table of flags. */
 #define SL_DAEMON_REACH_URL                                                    \

@@ -6,7 +6,7 @@
 #ifndef SL_CLI_REPORT_H
 #define SL_CLI_REPORT_H
 
-#include "cli/errand.h"
+#include "cli/cli.h"
 #include "cli/flow/run.h"
 
 struct sl_test {

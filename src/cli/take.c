@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "cli/flow/remote.h"
+#include "cli/flow/daemon.h"
 #include "cli/flow/run.h"
 #include "cli/flow/tokens.h"
 #include "cli/flow/words.h"

@@ -1,151 +1,233 @@
-/* test.c -- sluice test: run flow files. */
-#include <errno.h>
-#include <string.h>
-
-#include "cli/errand.h"
-#include "cli/flow/remote.h"
-#include "cli/flow/run.h"
-#include "cli/out.h"
+/* report.c -- how the flows of `sluice test` went: for people, as TAP and as
+ * JSON.
+ */
 #include "cli/report.h"
 
-#define OUTCOME_BYTES (4 * 1024 * 1024) /* what can be said about one flow */
-#define LINE_SHOWN    400               /* longer lines are not shown */
+#include <string.h>
 
-/* What is wrong with a file, with its line and a caret. */
-static void refuse_file(struct sl_test *test, const char *path,
-                        const struct sl_diag *diag, struct sl_str line)
+#include "cli/out.h"
+
+/* FILE:LINE: want retry=12s, got retry=11s */
+static void print_miss(FILE *out, const char *file, unsigned line,
+                       const struct sl_flow_mismatch *miss)
 {
-    char text[2048];
+    const char *equals = miss->label[0] ? "=" : "";
 
-    if (line.len > 0 && line.at[line.len - 1] == '\r')
-        line.len--;
-    if (line.len > LINE_SHOWN)
-        line.len = 0;
-    sl_diag_print(diag, line, text, sizeof(text));
-    sl_test_refused(test, path, text);
+    sl_out_clean(out, file);
+    fprintf(out, ":%u: want ", line);
+    sl_out_clean(out, miss->label);
+    fputs(equals, out);
+    sl_out_clean(out, miss->want);
+    fputs(", got ", out);
+    sl_out_clean(out, miss->label);
+    fputs(equals, out);
+    sl_out_clean(out, miss->got);
+    fputc('\n', out);
 }
 
-static void refuse_errno(struct sl_test *test, const char *path, int why)
+/* What was skipped did not fail. */
+static bool is_good(const struct sl_flow_outcome *o)
 {
-    struct sl_diag diag = {.file = path};
-
-    sl_diag_error(&diag, 0, "%s", strerror(why));
-    refuse_file(test, path, &diag, (struct sl_str){NULL, 0});
+    return o->end == SL_END_PASSED || o->end == SL_END_SKIPPED;
 }
 
-static void run_flows(struct sl_test *test, const struct sl_flow_file *file,
-                      struct sl_flow_daemon *remote)
+/* Why a flow failed, each line behind `prefix`. */
+static void print_why(FILE *out, const char *prefix, const char *file,
+                      const struct sl_flow_outcome *o)
 {
-    const struct sl_flow *flow;
-    struct sl_arena arena;
-    struct sl_flow_outcome out;
-
-    sl_arena_init(&arena, OUTCOME_BYTES, &sl_alloc_libc);
-    for (flow = file->flows; flow; flow = flow->next) {
-        sl_flow_run(flow, file->name, remote, &arena, &out);
-        sl_test_flow(test, file->name, flow, &out);
-        sl_arena_reset(&arena);
+    for (const struct sl_flow_mismatch *m = o->misses; m; m = m->next) {
+        fputs(prefix, out);
+        print_miss(out, file, o->line, m);
     }
-    sl_arena_done(&arena);
-}
-
-static void run_file(struct sl_test *test, const char *path,
-                     struct sl_flow_daemon *remote)
-{
-    const char *name = strcmp(path, "-") == 0 ? "stdin" : path;
-    struct sl_flow_file file;
-    struct sl_diag diag;
-    struct sl_str line;
-    struct sl_buf buf;
-    int err;
-
-    /* One byte more than is allowed, so that too much is seen. */
-    sl_buf_init(&buf, SL_FLOW_BYTES + 1, &sl_alloc_libc);
-    if (sl_read_all(test->call->cli, path, &buf)) {
-        refuse_errno(test, name, errno);
-    } else {
-        err = sl_flow_read(name, sl_buf_str(&buf), &sl_alloc_libc, &file, &diag,
-                           &line);
-        if (err == SLUICE_ENOMEM)
-            refuse_errno(test, name, ENOMEM);
-        else if (err)
-            refuse_file(test, name, &diag, line);
-        else
-            run_flows(test, &file, remote);
-        if (!err)
-            sl_flow_file_done(&file);
+    if (o->message[0] && o->end != SL_END_BAD_POLICY &&
+        o->end != SL_END_SKIPPED) {
+        fputs(prefix, out);
+        sl_out_clean(out, file);
+        fprintf(out, ":%u: ", o->line);
+        sl_out_clean(out, o->message);
+        fputc('\n', out);
     }
-    sl_buf_done(&buf);
 }
 
-static int run_all(struct sl_cli_args *call, struct sl_flow_daemon *remote)
+static void table_flow(struct sl_test *test, const char *file,
+                       const struct sl_flow *flow,
+                       const struct sl_flow_outcome *o)
 {
-    struct sl_test test = {.call = call};
+    FILE *out = test->call->cli->out;
+    bool passed = o->end == SL_END_PASSED;
+    bool skipped = o->end == SL_END_SKIPPED;
 
-    sl_test_begin(&test);
-    for (size_t i = 0; i < call->word_count; i++)
-        run_file(&test, call->words[i], remote);
-    sl_test_end(&test);
-    return test.status;
-}
-
-static int run_over_http(struct sl_cli_args *call, const char *url,
-                         const char *admin)
-{
-    struct sl_flow_daemon remote;
-    int status;
-
-    if (sl_flow_daemon_init(&remote, url, admin, &sl_alloc_libc))
-        status = sl_cli_error(call, SL_EXIT_USAGE, "%s", remote.why.sentence);
+    sl_out_colour(out, passed ? SL_GREEN : skipped ? SL_YELLOW : SL_RED);
+    fputs(passed ? "ok  " : skipped ? "skip" : "FAIL", out);
+    sl_out_colour(out, SL_PLAIN);
+    fputc(' ', out);
+    sl_out_clean(out, file);
+    fputs(": ", out);
+    sl_out_clean(out, flow->name);
+    if (skipped)
+        fprintf(out, " (%s)\n", o->message);
     else
-        status = run_all(call, &remote);
-    sl_flow_daemon_done(&remote);
-    return status;
+        fprintf(out, " (%zu line%s)\n", o->acts, o->acts == 1 ? "" : "s");
+    print_why(out, "", file, o);
 }
 
-static int run(struct sl_cli_args *call)
+static void tap_flow(struct sl_test *test, const char *file,
+                     const struct sl_flow *flow,
+                     const struct sl_flow_outcome *o)
 {
-    const char *url = sl_cli_args_flag(call, "url");
-    const char *admin = sl_cli_args_flag(call, "admin-url");
+    FILE *out = test->call->cli->out;
 
-    if (!url && !admin)
-        return run_all(call, NULL);
-    if (!url || !admin)
-        return sl_cli_error(call, SL_EXIT_USAGE,
-                            "--url and --admin-url go together: one is asked, "
-                            "the other sets policy and clock");
-    return run_over_http(call, url, admin);
+    print_why(out, "# ", file, o);
+    if (o->end == SL_END_BAD_POLICY)
+        fprintf(out, "# the policy was refused\n");
+    fprintf(out, "%sok %u - ", is_good(o) ? "" : "not ", test->flows);
+    sl_out_clean(out, file);
+    fputs(": ", out);
+    sl_out_clean(out, flow->name);
+    if (o->end == SL_END_SKIPPED)
+        fprintf(out, " # SKIP %s", o->message);
+    fputc('\n', out);
 }
 
-static const struct sl_flag flags[] = {
-    {'\0', "url",       "URL", "ask a daemon that was built for tests, too"},
-    {'\0', "admin-url", "URL", "its admin listener"                        },
-    {'\0', NULL,        NULL,  NULL                                        },
-};
+static void json_pair(FILE *out, const char *name, const char *value)
+{
+    fprintf(out, "\"%s\":", name);
+    sl_out_json(out, value);
+}
 
-const struct sl_command sl_command_test = {
-    .name = "test",
-    .usage = "FLOW...",
-    .summary = "Test policies with flow files, on a virtual clock",
-    .help = "Each flow begins with an empty state at 1970-01-01T00:00:00Z and "
-            "moves its own\nclock. A flow ends at the first line that is not "
-            "answered as expected:\n"
-            "\n"
-            "  ai.flow:7: want retry=12s, got retry=11s\n"
-            "\n"
-            "  sluice test ai.flow\n"
-            "  sluice test -o tap flows/*.flow\n"
-            "\n"
-            "With --url and --admin-url everything is also asked of a daemon, "
-            "over HTTP\n(http://127.0.0.1:8080) or the Redis protocol "
-            "(redis://127.0.0.1:6380), whose\nverdicts must be the same to the "
-            "byte. Its policy is replaced and its state\nemptied, so it has "
-            "to be one for tests: sluiced-test --clock=virtual --store\n"
-            "memory:\n",
-    .words = "file",
-    .formats = "table|json|tap",
-    .flags = flags,
-    .least = 1,
-    .most = (unsigned)-1,
-    .run = run,
-};
+static void json_misses(FILE *out, const struct sl_flow_outcome *o)
+{
+    fputs(",\"misses\":[", out);
+    for (const struct sl_flow_mismatch *m = o->misses; m; m = m->next) {
+        fputs(m == o->misses ? "{" : ",{", out);
+        json_pair(out, "field", m->label);
+        fputc(',', out);
+        json_pair(out, "want", m->want);
+        fputc(',', out);
+        json_pair(out, "got", m->got);
+        fputc('}', out);
+    }
+    fputc(']', out);
+}
+
+static void json_flow(struct sl_test *test, const char *file,
+                      const struct sl_flow *flow,
+                      const struct sl_flow_outcome *o)
+{
+    FILE *out = test->call->cli->out;
+    bool passed = is_good(o);
+
+    fputs(test->flows > 1 ? ",{" : "{", out);
+    json_pair(out, "file", file);
+    fputc(',', out);
+    json_pair(out, "name", flow ? flow->name : "");
+    fprintf(out, ",\"ok\":%s%s,\"lines\":%zu,\"line\":%u",
+            passed ? "true" : "false",
+            o->end == SL_END_SKIPPED ? ",\"skipped\":true" : "", o->acts,
+            passed ? 0 : o->line);
+    json_misses(out, o);
+    fputc(',', out);
+    json_pair(out, "message", o->message);
+    fputc('}', out);
+}
+
+void sl_test_begin(struct sl_test *test)
+{
+    if (test->call->format == SL_FORMAT_JSON)
+        fputs("{\"flows\":[", test->call->cli->out);
+}
+
+/* What is not understood goes before what was refused, and that before what
+ * failed: it has to be mended first. */
+static void set_status(struct sl_test *test, int status)
+{
+    static const int order[] = {SL_EXIT_FAILED, SL_EXIT_STORE,
+                                SL_EXIT_UNREACHABLE, SL_EXIT_POLICY,
+                                SL_EXIT_USAGE};
+    int old = 0, new = 0;
+
+    for (int i = 0; i < (int)SL_LEN(order); i++) {
+        if (order[i] == test->status)
+            old = i + 1;
+        if (order[i] == status)
+            new = i + 1;
+    }
+    if (new > old)
+        test->status = status;
+}
+
+/* On err, with an end of line, and not twice in a row: many flows share one
+ * bad policy. */
+static void tell(struct sl_test *test, const char *text)
+{
+    size_t len = strlen(text);
+
+    if (strcmp(test->told, text) == 0)
+        return;
+    snprintf(test->told, sizeof(test->told), "%s", text);
+    fputs(text, test->call->cli->err);
+    if (len == 0 || text[len - 1] != '\n')
+        fputc('\n', test->call->cli->err);
+}
+
+void sl_test_flow(struct sl_test *test, const char *file,
+                  const struct sl_flow *flow, const struct sl_flow_outcome *out)
+{
+    static const int status[] = {
+        [SL_END_PASSED] = SL_EXIT_OK,          [SL_END_FAILED] = SL_EXIT_FAILED,
+        [SL_END_BAD_POLICY] = SL_EXIT_POLICY,  [SL_END_BROKEN] = SL_EXIT_STORE,
+        [SL_END_NOBODY] = SL_EXIT_UNREACHABLE, [SL_END_SKIPPED] = SL_EXIT_OK,
+    };
+
+    test->flows++;
+    test->failed += !is_good(out);
+    test->skipped += out->end == SL_END_SKIPPED;
+    set_status(test, status[out->end]);
+    if (out->end == SL_END_BAD_POLICY)
+        tell(test, out->message);
+    if (test->call->format == SL_FORMAT_JSON)
+        json_flow(test, file, flow, out);
+    else if (test->call->format == SL_FORMAT_TAP)
+        tap_flow(test, file, flow, out);
+    else
+        table_flow(test, file, flow, out);
+}
+
+void sl_test_refused(struct sl_test *test, const char *file, const char *why)
+{
+    struct sl_flow_outcome out = {.end = SL_END_FAILED, .message = why};
+    FILE *to = test->call->cli->out;
+
+    test->flows++;
+    test->failed++;
+    set_status(test, SL_EXIT_USAGE);
+    tell(test, why);
+    if (test->call->format == SL_FORMAT_JSON) {
+        json_flow(test, file, NULL, &out);
+    } else if (test->call->format == SL_FORMAT_TAP) {
+        fprintf(to, "not ok %u - ", test->flows);
+        sl_out_clean(to, file);
+        fputs(": cannot be read\n", to);
+    }
+}
+
+void sl_test_end(struct sl_test *test)
+{
+    FILE *out = test->call->cli->out;
+    unsigned passed = test->flows - test->failed - test->skipped;
+    char skipped[48] = "";
+
+    if (test->call->format == SL_FORMAT_JSON) {
+        if (test->skipped > 0)
+            snprintf(skipped, sizeof(skipped), ",\"skipped\":%u",
+                     test->skipped);
+        fprintf(out, "],\"passed\":%u,\"failed\":%u%s}\n", passed, test->failed,
+                skipped);
+    } else if (test->call->format == SL_FORMAT_TAP) {
+        fprintf(out, "1..%u\n", test->flows);
+    } else {
+        if (test->skipped > 0)
+            snprintf(skipped, sizeof(skipped), ", %u skipped", test->skipped);
+        fprintf(out, "%u passed, %u failed%s\n", passed, test->failed, skipped);
+    }
+}

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/instant.h"
 #include "base/parse.h"
-#include "cli/errand.h"
+#include "base/timestamp.h"
+#include "cli/cli.h"
 #include "cli/out.h"
-#include "identity/verify.h"
+#include "identity/jwt.h"
 
 #define LEEWAY_MOST (5 * SL_MIN)
 

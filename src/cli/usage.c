@@ -6,7 +6,7 @@
 #include "cli/numbers.h"
 #include "cli/out.h"
 #include "cli/reach.h"
-#include "wire/json.h"
+#include "wire/json_old.h"
 
 #define PATH_BYTES ((size_t)16 << 10)
 #define BODY_BYTES ((size_t)64 << 10)

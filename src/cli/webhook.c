@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "base/digits.h"
-#include "base/instant.h"
 #include "base/parse.h"
-#include "cli/errand.h"
+#include "base/timestamp.h"
+#include "cli/cli.h"
 #include "cli/out.h"
 #include "identity/webhook.h"
 

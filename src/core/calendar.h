@@ -24,7 +24,7 @@
 
 #include <stdatomic.h>
 
-#include "base/instant.h"
+#include "base/timestamp.h"
 #include "base/zone.h"
 
 enum sl_calendar_unit { SL_CALENDAR_DAY, SL_CALENDAR_WEEK, SL_CALENDAR_MONTH };

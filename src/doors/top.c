@@ -5,11 +5,11 @@
  * endpoint it is (a cache by their indices, believed only if the names are the
  * same), one look into the sketch.
  */
-#include "doors/top.h"
+#include "server/top_keys.h"
 
 #include <string.h>
 
-#include "doors/top/inside.h"
+#include "server/top_keys_int.h"
 
 const char *const sl_measure_names[SL_MEASURES] = {"denied", "allowed", "cost"};
 

@@ -3,11 +3,11 @@
  * Each step ends in a call that goes on: by the store, by the registry, or
  * right here. They call each other at most as deep as a decision has takes.
  */
-#include "engine/ask.h"
+#include "engine/check.h"
 
 #include <string.h>
 
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 #include "engine/spent.h"
 #include "engine/wait/turn.h"
 

@@ -11,7 +11,7 @@
 #ifndef SL_GUARD_H
 #define SL_GUARD_H
 
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 
 /* Note the key that `guard` makes of this request, or refuse it if a value is
  * missing. Sets asking->no_memory. */

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "engine/engine_int.h"
 #include "engine/inside.h"
-#include "engine/parts.h"
 #include "policy/slots.h"
 #include "policy/stores.h"
 

@@ -8,7 +8,7 @@
 #ifndef SL_ENGINE_H
 #define SL_ENGINE_H
 
-#include "engine/decide.h"
+#include "engine/decision.h"
 
 struct sl_engine_options {
     struct sl_store *store; /* taken over: closed with the engine */

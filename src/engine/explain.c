@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/instant.h"
 #include "base/parse.h"
-#include "identity/token.h"
+#include "base/timestamp.h"
+#include "identity/identity.h"
 
 static const char *const reasons[] = {
     [SL_REASON_NONE] = "",

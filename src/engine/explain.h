@@ -10,7 +10,7 @@
 #ifndef SL_EXPLAIN_H
 #define SL_EXPLAIN_H
 
-#include "engine/decide.h"
+#include "engine/decision.h"
 
 /* Append it. SLUICE_ENOMEM or SLUICE_EFULL: some of it may be there. */
 SL_MUST_USE int sl_explain(const struct sl_decision *decision,

@@ -1,7 +1,7 @@
 /* forwarded.c -- whose request it is that a proxy hands on. */
 #include "engine/forwarded.h"
 
-#include "wire/forwarded.h"
+#include "wire/http_fields.h"
 
 /* 127.0.0.0/8 and ::1, and nothing else: link-local neighbours are strangers.
  */

@@ -13,7 +13,7 @@
 #ifndef SL_FORWARDED_H
 #define SL_FORWARDED_H
 
-#include "engine/facts.h"
+#include "engine/request.h"
 
 /* Where a request comes from: an address, or a unix socket, which has none. */
 struct sl_peer {

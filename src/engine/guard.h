@@ -11,7 +11,7 @@
 #ifndef SL_GUARD_H
 #define SL_GUARD_H
 
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 
 /* Ask what `route` asks. False if the request was refused. */
 SL_MUST_USE bool sl_precheck_run(struct sl_decision *decision,

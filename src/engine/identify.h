@@ -8,8 +8,8 @@
 #ifndef SL_IDENTIFY_H
 #define SL_IDENTIFY_H
 
-#include "engine/facts.h"
 #include "engine/known.h"
+#include "engine/request.h"
 
 struct sl_caller {
     struct sl_str values[SL_SCOPES]; /* by scope; empty: not known. That of

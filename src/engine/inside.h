@@ -6,7 +6,7 @@
 
 #include "engine/debts.h"
 #include "engine/engine.h"
-#include "engine/wait/wait.h"
+#include "engine/wait.h"
 
 #define KEPT_MAX 256
 

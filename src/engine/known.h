@@ -8,8 +8,8 @@
 #ifndef SL_KNOWN_H
 #define SL_KNOWN_H
 
+#include "identity/identity.h"
 #include "identity/subject.h"
-#include "identity/token.h"
 #include "identity/webhook.h"
 
 struct sl_auth_info {

@@ -11,7 +11,7 @@
  * A request that would cost more than the limit holds that way costs all of it:
  * one passes now and then, at each of them, instead of none for good.
  */
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 
 uint64_t sl_local_cost(const struct sl_decision *d,
                        const struct sl_store_part *part)

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 
 #define NAME_MOST ((size_t)16 << 10)
 

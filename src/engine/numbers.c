@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 #include "engine/spent.h"
 #include "engine/subjects.h"
 

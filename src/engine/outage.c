@@ -1,90 +1,372 @@
-/* outage.c -- while the store is away: what passed, who shares a limit, and
- * when to come back. */
-#include "engine/inside.h"
-#include "engine/parts.h"
+/* debts.c -- what was let through and given back while the store was away.
+ *
+ *     add, give --> owed --settle, collect--> told --> done: gone
+ *                     ^                        |
+ *                     +------ not sent --------+
+ *
+ * Debts are found by their name, in a table with chains. One that the store is
+ * being told of is in no chain: what is let through for its key meanwhile is a
+ * debt of its own.
+ */
+#include "engine/debts.h"
 
-static void owe_part(struct sl_debts *debts,
-                     const struct sl_active_policy *live,
-                     const struct sl_store_part *part,
-                     const struct sl_decision *d)
+#include <pthread.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/hash.h"
+#include "core/take.h"
+#include "engine/engine.h"
+
+#define CHAINS  1024 /* a power of two */
+#define AT_ONCE 32   /* charged when somebody else's take was answered */
+
+struct debt {
+    TAILQ_ENTRY(debt) link; /* the oldest first */
+    LIST_ENTRY(debt) chain;
+    struct sl_debts *debts;
+    struct sl_active_policy
+        *live; /* what `limit` and `part` point into is of it */
+    struct sl_limit limit;
+    struct sl_cell taken, given; /* let through, and given back */
+    struct sl_take take;
+    struct sl_store_part part;
+    size_t size; /* of this piece */
+    char text[]; /* the name, then the key */
+};
+
+struct sl_debts {
+    const struct sl_alloc *alloc;
+    pthread_mutex_t lock; /* over all of it */
+    struct sl_hash_key secret;
+    LIST_HEAD(, debt) chains[CHAINS];
+    TAILQ_HEAD(, debt) list;
+    size_t bytes;           /* of all their texts */
+    _Atomic unsigned count; /* in the list; written under the lock */
+    struct sl_debts_stats stats;
+};
+
+/* ---- one debt ---- */
+
+/* What a cell has at `now`, be it more than the limit holds. */
+static int64_t units_of(const struct debt *debt, struct sl_cell cell, sl_ns now)
 {
-    struct sl_active_policy *held = (struct sl_active_policy *)(uintptr_t)live;
+    struct sl_limit wide = debt->limit;
+    struct sl_answer answer;
 
-    if (d->take.errand == SL_TAKE_OP_REFUND)
-        sl_debts_give(debts, held, part, d->now);
-    else
-        sl_debts_add(debts, held, part, d->now);
+    if (sl_is_bucket(wide.kind))
+        return (int64_t)((sl_units_used(&wide, cell, now) + wide.token - 1) /
+                         wide.token);
+    wide.capacity = SL_AMOUNT_MAX;
+    answer = sl_take(&wide, cell, 0, now).answer;
+    return (int64_t)(answer.capacity - answer.remaining);
 }
 
-/* A take that may have arrived stays taken if it did: to charge it once more
- * would be to charge it twice. */
-void sl_outage_add_debt(const struct sl_active_policy *live,
-                        struct sl_decision *d)
+/* What is owed at `now`, and never more than the limit holds; less than 0: what
+ * is to be given back. */
+static int64_t owed(const struct debt *debt, sl_ns now)
 {
-    struct sl_engine *engine = live->engine;
-    bool corrects = d->take.errand == SL_TAKE_OP_CHARGE ||
-                    d->take.errand == SL_TAKE_OP_REFUND;
+    int64_t most = (int64_t)debt->limit.capacity;
+    int64_t units =
+        units_of(debt, debt->taken, now) - units_of(debt, debt->given, now);
 
-    if ((d->take.errand != SL_TAKE_OP_TAKE && !corrects) || !d->allowed)
+    if (units > most)
+        return most;
+    return units < -most ? -most : units;
+}
+
+/* One makes up for the other first: what is left of both is one of them. */
+static void move(struct debt *debt, int64_t by, sl_ns now)
+{
+    struct sl_cell *own = by > 0 ? &debt->taken : &debt->given;
+    struct sl_cell *other = by > 0 ? &debt->given : &debt->taken;
+    int64_t units = by > 0 ? by : -by, there = units_of(debt, *other, now);
+    int64_t made_up = units < there ? units : there;
+
+    if (made_up > 0)
+        *other = sl_adjust(&debt->limit, *other, -made_up, now, now).next;
+    if (units > made_up)
+        *own = sl_adjust(&debt->limit, *own, units - made_up, now, now).next;
+}
+
+static void debt_free(struct debt *debt)
+{
+    struct sl_debts *debts = debt->debts;
+
+    sl_active_policy_release(debt->live);
+    sl_alloc_free(debts->alloc, debt, debt->size);
+}
+
+static struct sl_str name_of(const struct sl_store_part *part)
+{
+    return part->name.len > 0 ? part->name : part->key;
+}
+
+static unsigned chain_of(const struct sl_debts *debts, struct sl_str name)
+{
+    return (unsigned)sl_hash128(&debts->secret, name).lo & (CHAINS - 1);
+}
+
+/* By its name and its limit: two limits never share one. */
+static struct debt *find(const struct sl_debts *debts,
+                         const struct sl_store_part *part)
+{
+    struct sl_str name = name_of(part);
+    struct debt *debt;
+
+    LIST_FOREACH(debt, &debts->chains[chain_of(debts, name)], chain)
+    if (sl_str_eq(name_of(&debt->part), name) &&
+        strcmp(debt->part.of->name, part->of->name) == 0)
+        return debt;
+    return NULL;
+}
+
+static void insert(struct sl_debts *debts, struct debt *debt)
+{
+    unsigned chain = chain_of(debts, name_of(&debt->part));
+
+    LIST_INSERT_HEAD(&debts->chains[chain], debt, chain);
+    TAILQ_INSERT_TAIL(&debts->list, debt, link);
+    debts->bytes += debt->size - sizeof(*debt);
+    atomic_store(&debts->count, atomic_load(&debts->count) + 1);
+}
+
+static void take_out(struct sl_debts *debts, struct debt *debt)
+{
+    LIST_REMOVE(debt, chain);
+    TAILQ_REMOVE(&debts->list, debt, link);
+    debts->bytes -= debt->size - sizeof(*debt);
+    atomic_store(&debts->count, atomic_load(&debts->count) - 1);
+}
+
+/* The numbers may be others by now. They point into the policy they are from,
+ * so the debt holds that one from here on. */
+static void adopt(struct debt *debt, struct sl_active_policy *live,
+                  const struct sl_store_part *part)
+{
+    struct sl_active_policy *last = debt->live;
+
+    atomic_fetch_add(&live->refs, 1);
+    debt->live = live;
+    debt->part.of = part->of;
+    debt->limit = *part->limit;
+    sl_active_policy_release(last);
+}
+
+static struct debt *make(struct sl_debts *debts,
+                         const struct sl_store_part *part)
+{
+    size_t text = part->name.len + part->key.len;
+    size_t size = sizeof(struct debt) + text;
+    struct debt *debt = NULL;
+
+    if (atomic_load(&debts->count) < SL_DEBTS &&
+        debts->bytes + text <= SL_DEBTS_BYTES)
+        debt = sl_alloc_new(debts->alloc, size);
+    if (!debt)
+        return NULL;
+    memset(debt, 0, sizeof(*debt));
+    debt->debts = debts;
+    debt->size = size;
+    debt->part.limit = &debt->limit;
+    debt->part.name = (struct sl_str){debt->text, part->name.len};
+    debt->part.key =
+        (struct sl_str){debt->text + part->name.len, part->key.len};
+    if (part->name.len > 0)
+        memcpy(debt->text, part->name.at, part->name.len);
+    if (part->key.len > 0)
+        memcpy(debt->text + part->name.len, part->key.at, part->key.len);
+    insert(debts, debt);
+    return debt;
+}
+
+/* `sign` is -1 for what is given back. */
+static void put_down(struct sl_debts *debts, struct sl_active_policy *live,
+                     const struct sl_store_part *part, int sign, sl_ns now)
+{
+    uint64_t cost = part->cost < SL_AMOUNT_MAX ? part->cost : SL_AMOUNT_MAX;
+    struct debt *debt;
+
+    if (cost == 0)
         return;
-    if (d->take.sent && corrects)
-        return; /* nobody knows whether it arrived */
-    if (d->take.sent && engine->store->calls->keep) {
-        engine->store->calls->keep(engine->store, d->take.loop);
+    pthread_mutex_lock(&debts->lock);
+    debt = find(debts, part);
+    if (!debt)
+        debt = make(debts, part);
+    if (debt) {
+        adopt(debt, live, part);
+        move(debt, sign * (int64_t)cost, now);
+    } else if (sign > 0) {
+        debts->stats.forgiven += cost;
+    } else {
+        debts->stats.lost += cost;
+    }
+    pthread_mutex_unlock(&debts->lock);
+}
+
+void sl_debts_add(struct sl_debts *debts, struct sl_active_policy *live,
+                  const struct sl_store_part *part, sl_ns now)
+{
+    put_down(debts, live, part, 1, now);
+}
+
+void sl_debts_give(struct sl_debts *debts, struct sl_active_policy *live,
+                   const struct sl_store_part *part, sl_ns now)
+{
+    put_down(debts, live, part, -1, now);
+}
+
+/* ---- telling the store ---- */
+
+/* What was not sent is owed again; perhaps there is more of it by now. */
+static void owe_again(struct sl_debts *debts, struct debt *debt)
+{
+    struct debt *other = find(debts, &debt->part);
+    int64_t cost = (int64_t)debt->part.cost;
+
+    if (!other) {
+        insert(debts, debt);
         return;
     }
-    for (unsigned i = 0; i < d->take.count; i++) {
-        struct sl_store_part part = d->parts[i];
-        const struct sl_limit_view *shown = &d->shown[d->part_shown[i]];
+    move(other, debt->take.errand == SL_TAKE_OP_CHARGE ? cost : -cost,
+         debt->take.now);
+    debt_free(debt);
+}
 
-        part.of = &live->stored[2 * shown->rule->index];
-        part.cost = shown->cost; /* and not what the local table was asked */
-        part.whose = NULL;       /* the books are told by themselves */
-        /* Permits come back with their hold, which is on the local table. */
-        if (!part.carried && shown->rule->kind != SL_PERMITS)
-            owe_part(engine->debts, live, &part, d);
+static void on_told(struct sl_take *take)
+{
+    struct debt *debt = take->ctx;
+    struct sl_debts *debts = debt->debts;
+
+    pthread_mutex_lock(&debts->lock);
+    if (take->err && !take->sent) {
+        owe_again(debts, debt);
+    } else {
+        if (take->err)
+            debts->stats.lost += debt->part.cost;
+        else if (take->errand == SL_TAKE_OP_CHARGE)
+            debts->stats.charged += debt->part.cost;
+        debt_free(debt);
     }
+    pthread_mutex_unlock(&debts->lock);
 }
 
-void sl_outage_pay_debts(struct sl_engine *engine, const struct sl_decision *d)
+/* Out of the list, and ready to be asked for; false if it is over by itself. */
+static bool begin(struct sl_debts *debts, struct debt *debt,
+                  struct sl_loop *loop, sl_ns now)
 {
-    if (!d->on_local && !d->take.err && sl_debts_any(engine->debts))
-        sl_debts_collect(engine->debts, engine->store, d->take.loop, d->now);
+    int64_t units = owed(debt, now);
+
+    take_out(debts, debt);
+    debt->part.cost = (uint64_t)(units < 0 ? -units : units);
+    debt->part.when = now;
+    if (units == 0) {
+        debt_free(debt);
+        return false;
+    }
+    debt->take = (struct sl_take){
+        .errand = units > 0 ? SL_TAKE_OP_CHARGE : SL_TAKE_OP_REFUND,
+        .parts = &debt->part,
+        .count = 1,
+        .now = now,
+        .loop = loop,
+        .done = on_told,
+        .ctx = debt,
+    };
+    return true;
 }
 
-void sl_engine_settle(struct sl_engine *engine, struct sl_loop *loop, sl_ns now)
+/* Without the lock: a store in this process is done before it returns. */
+static void tell(struct sl_store *store, struct debt *const *list,
+                 unsigned count)
 {
-    if (sl_debts_any(engine->debts))
-        sl_debts_collect(engine->debts, engine->store, loop, now);
+    for (unsigned i = 0; i < count; i++)
+        sl_store_take(store, &list[i]->take);
 }
 
-void sl_engine_debts(struct sl_engine *engine, struct sl_debts_stats *ret)
+void sl_debts_settle(struct sl_debts *debts, struct sl_store *store,
+                     const struct sl_take *take)
 {
-    sl_debts_stats(engine->debts, ret);
+    struct debt *list[SL_PARTS];
+    unsigned count = 0;
+
+    pthread_mutex_lock(&debts->lock);
+    for (unsigned i = 0; i < take->count && i < SL_PARTS; i++) {
+        struct debt *debt = find(debts, &take->parts[i]);
+
+        if (debt && begin(debts, debt, take->loop, take->now))
+            list[count++] = debt;
+    }
+    pthread_mutex_unlock(&debts->lock);
+    tell(store, list, count);
 }
 
-bool sl_engine_is_shared(const struct sl_engine *engine)
+void sl_debts_collect(struct sl_debts *debts, struct sl_store *store,
+                      struct sl_loop *loop, sl_ns now)
 {
-    return engine->store->wants_names;
+    struct debt *list[AT_ONCE], *debt;
+    unsigned count = 0;
+
+    pthread_mutex_lock(&debts->lock);
+    while (count < AT_ONCE && (debt = TAILQ_FIRST(&debts->list)) != NULL)
+        if (begin(debts, debt, loop, now))
+            list[count++] = debt;
+    pthread_mutex_unlock(&debts->lock);
+    tell(store, list, count);
 }
 
-void sl_engine_nodes(struct sl_engine *engine, unsigned count)
+/* ---- looking ---- */
+
+bool sl_debts_any(const struct sl_debts *debts)
 {
-    atomic_store(&engine->nodes, count);
+    return atomic_load_explicit(&debts->count, memory_order_relaxed) > 0;
 }
 
-unsigned sl_engine_local_share(const struct sl_engine *engine)
+void sl_debts_stats(struct sl_debts *debts, struct sl_debts_stats *ret)
 {
-    unsigned nodes = atomic_load_explicit(&engine->nodes, memory_order_relaxed);
-
-    return nodes > 0 ? nodes : 1;
+    pthread_mutex_lock(&debts->lock);
+    *ret = debts->stats;
+    ret->keys = atomic_load(&debts->count);
+    pthread_mutex_unlock(&debts->lock);
 }
 
-sl_ns sl_engine_retry_in(const struct sl_engine *engine,
-                         const struct sl_loop *loop)
-{
-    const struct sl_store *store = engine->store;
-    sl_ns in = store->calls->retry_in ? store->calls->retry_in(store, loop) : 0;
+/* ---- life ---- */
 
-    return in > SL_S ? in : SL_S;
+int sl_debts_open(const struct sl_alloc *alloc, struct sl_debts **ret)
+{
+    struct sl_debts *debts = sl_alloc_new(alloc, sizeof(*debts));
+
+    if (!debts)
+        return SLUICE_ENOMEM;
+    memset(debts, 0, sizeof(*debts));
+    debts->alloc = alloc;
+    TAILQ_INIT(&debts->list);
+    if (sl_hash_key_make(&debts->secret)) {
+        sl_alloc_free(alloc, debts, sizeof(*debts));
+        return SLUICE_ESYS;
+    }
+    pthread_mutex_init(&debts->lock, NULL);
+    *ret = debts;
+    return 0;
+}
+
+void sl_debts_forget(struct sl_debts *debts)
+{
+    struct debt *debt;
+
+    pthread_mutex_lock(&debts->lock);
+    while ((debt = TAILQ_FIRST(&debts->list)) != NULL) {
+        take_out(debts, debt);
+        debt_free(debt);
+    }
+    pthread_mutex_unlock(&debts->lock);
+}
+
+void sl_debts_close(struct sl_debts *debts)
+{
+    if (!debts)
+        return;
+    sl_debts_forget(debts);
+    pthread_mutex_destroy(&debts->lock);
+    sl_alloc_free(debts->alloc, debts, sizeof(*debts));
 }

@@ -5,12 +5,12 @@
  * candidates are asked afterwards, each for itself, when it is known whether
  * the request passes: what was refused is not counted by them either.
  */
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 
 #include <string.h>
 
 #include "engine/conflict.h"
-#include "engine/hold.h"
+#include "engine/hold_op.h"
 
 /* ---- keys ---- */
 

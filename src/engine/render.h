@@ -6,7 +6,7 @@
 #ifndef SL_RENDER_H
 #define SL_RENDER_H
 
-#include "engine/decide.h"
+#include "engine/decision.h"
 
 #define SL_HEADERS 40 /* the most that one answer has */
 

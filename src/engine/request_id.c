@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 
 static bool is_clean(struct sl_str id)
 {

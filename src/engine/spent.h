@@ -2,7 +2,7 @@
 #ifndef SL_USAGE_DELTA_H
 #define SL_USAGE_DELTA_H
 
-#include "engine/decide.h"
+#include "engine/decision.h"
 #include "identity/meter.h"
 
 /* When the period began that `now` lies in. What has no period of its own

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 
 /* No limit of a policy can be called so. */
 #define FAMILY "#throttle"

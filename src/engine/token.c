@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
-#include "engine/facts.h"
 #include "engine/forwarded.h"
 #include "engine/known.h"
+#include "engine/request.h"
 
 /* ---- cookies ---- */
 

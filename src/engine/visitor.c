@@ -10,7 +10,7 @@
  * Where the address is not known everybody would be the same visitor, so
  * nothing is carried.
  */
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 
 /* Windows and quotas end for both keys at once. The policy has only such
  * limits on routes that carry; but a path may be read as several routes. */

@@ -4,7 +4,7 @@
  * be as long as a header can be; what people look at is its beginning. Without
  * memory a name is missing in the text, and nothing else.
  */
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 
 #define NAME_BYTES 128
 

@@ -9,8 +9,8 @@
 
 #include <stdatomic.h>
 
+#include "identity/jwt.h"
 #include "identity/keyset.h"
-#include "identity/verify.h"
 
 struct sl_jwks_current;
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "net/inner.h"
+#include "net/net_int.h"
 
 #define SWEEP      (250 * SL_MS)
 #define FLUSH_TIME (5 * SL_S) /* for what is in `out` after finishing */

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/inner.h"
+#include "net/net_int.h"
 
 void sl_conn_connected(struct sl_conn_impl *c)
 {

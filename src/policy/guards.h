@@ -12,7 +12,7 @@
 #ifndef SL_GUARDS_H
 #define SL_GUARDS_H
 
-#include "policy/text.h"
+#include "policy/template.h"
 #include "wire/webhook.h"
 
 #define SL_REQUIRES_MAX      16 /* of one route */

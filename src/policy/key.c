@@ -1,246 +1,323 @@
-/* key.c -- what a limit's state is called: in the table, and in a store.
+/* key_template.c -- templates of names: read, and held against their limit.
  *
- * In the table a key is bytes. Each value is
+ *     rl:{env}:{endpoint}:{scope}:{id}
  *
- *     scope length (1 byte)  scope  value length (2 bytes)  value
+ * Two mistakes cost people their limits, and neither shows in a test with one
+ * user. A template that leaves out a value that the limit is per merges the
+ * states of many callers; one that has a value more splits the state of one.
+ * Both are refused here, with what to write instead.
  *
- * or, beyond SL_VALUE_MAX, FF FF for the length, the length in 8 bytes and a
- * fingerprint in 16. Numbers are little-endian. Nothing can be read in two
- * ways, so two tuples with the same bytes are the same tuple.
- *
- * In a store a key is a name that people read. Values are escaped there, and a
- * template has between any two of its placeholders a byte that no escaped
- * value contains (key_template.c sees to that). Since a limit always has the
- * same number of values, the name falls apart in one way only.
- *
- * Invariants. (test/prop/key.c)
- *   (1) Different tuples have different bytes.
- *   (2) Different tuples of one limit have different names, whatever the
- *       template that sl_key_template_check() let pass.
- *   (3) A name that can't be finished leaves the buffer as it was.
+ * A third is subtler: {org}-{user} makes one name of (a-b, c) and (a, b-c).
+ * Escaping does not help, as it leaves a dash alone, so a template must have
+ * something between two placeholders that escaping does not leave alone.
  */
 #include "policy/key.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/hash.h"
+#define KNOWN                                                                  \
+    "{env}, {endpoint}, {name}, {scope}, {id}, {org}, {user}, {ip}, "          \
+    "{user_type} and {window_start}"
 
-#define LONG_VALUE 0xffff /* in the place of a value's length */
+/* For "%.*s": what is quoted of a text that may be long. */
+#define QUOTE(s) (int)((s).len < 40 ? (s).len : 40), ((s).at ? (s).at : "")
 
-const char *const sl_key_hold_names[SL_KEY_HOLDS] = {
-    "env", "endpoint", "name", "scope",     "id",
-    "org", "user",     "ip",   "user_type", "window_start",
+/* ---- reading ---- */
+
+struct reading {
+    struct sl_str text;
+    size_t at;
+    struct sl_diag *diag;
+    struct sl_key_piece *pieces;
+    unsigned count;
+    unsigned holds;
+    char *room;   /* for literals: as many bytes as the text has */
+    int last;     /* the placeholder before, if it varies; -1: none */
+    bool parted;  /* something since then that no value contains */
+    size_t after; /* where the one before ended */
 };
 
-/* ---- for the table ---- */
-
-static char *put_number(char *at, uint64_t n, unsigned bytes)
+/* What other systems call the same thing. */
+static const char *other_word(struct sl_str word)
 {
-    for (unsigned i = 0; i < bytes; i++)
-        *at++ = (char)(n >> 8 * i & 0xff);
-    return at;
+    static const struct {
+        const char *theirs, *ours;
+    } rows[] = {
+        {"tenant",      "org"         },
+        {"tenantId",    "org"         },
+        {"tenant_id",   "org"         },
+        {"orgId",       "org"         },
+        {"org_id",      "org"         },
+        {"userId",      "user"        },
+        {"user_id",     "user"        },
+        {"userType",    "user_type"   },
+        {"limitType",   "name"        },
+        {"limit",       "name"        },
+        {"scopeType",   "scope"       },
+        {"scope-type",  "scope"       },
+        {"scopeId",     "id"          },
+        {"scope-id",    "id"          },
+        {"key",         "id"          },
+        {"windowStart", "window_start"},
+    };
+
+    for (size_t i = 0; i < SL_LEN(rows); i++)
+        if (sl_str_eq_nocase(word, sl_str_c(rows[i].theirs)))
+            return rows[i].ours;
+    return sl_str_nearest(word, sl_key_hold_names, SL_KEY_HOLDS);
 }
 
-static char *put_bytes(char *at, struct sl_str bytes)
+/* The hint is the text with the bytes [from, to) replaced. */
+static void hint_instead(const struct reading *r, size_t from, size_t to,
+                         const char *words)
 {
-    if (bytes.len > 0)
-        memcpy(at, bytes.at, bytes.len);
-    return at + bytes.len;
+    sl_diag_hint(r->diag, "%.*s%s%.*s", (int)from, r->text.at, words,
+                 SL_STR_ARG(sl_str_from(r->text, to)));
 }
 
-static char *put_value(char *at, struct sl_str value,
-                       const struct sl_hash_key *secret)
+static int refuse_word(const struct reading *r, struct sl_str word)
 {
-    struct sl_hash128 print;
+    const char *meant = other_word(word);
+    size_t from = (size_t)(word.at - r->text.at);
 
-    if (value.len <= SL_VALUE_MAX)
-        return put_bytes(put_number(at, value.len, 2), value);
-    print = sl_hash128(secret, value);
-    at = put_number(at, LONG_VALUE, 2);
-    at = put_number(at, value.len, 8);
-    at = put_number(at, print.lo, 8);
-    return put_number(at, print.hi, 8);
+    sl_diag_error_at(r->diag, SLUICE_ECONF, from - 1,
+                     "{%.*s} is no placeholder of a key; there are " KNOWN,
+                     QUOTE(word));
+    if (meant)
+        hint_instead(r, from, from + word.len, meant);
+    return SLUICE_ECONF;
 }
 
-size_t sl_key_bytes(const struct sl_key_value *values, unsigned count,
-                    const struct sl_hash_key *secret, char out[SL_KEY_MAX])
+/* Constants of a limit make no name ambiguous. */
+static bool varies(enum sl_key_hold hold)
 {
-    char *at = out;
-
-    for (unsigned i = 0; i < count; i++) {
-        at = put_number(at, values[i].scope.len, 1);
-        at = put_bytes(at, values[i].scope);
-        at = put_value(at, values[i].value, secret);
-    }
-    return (size_t)(at - out);
+    return hold != SL_KEY_ENV && hold != SL_KEY_NAME;
 }
 
-/* ---- for a store ---- */
-
-static int add_escaped(struct sl_buf *out, struct sl_str text)
+static int check_neighbour(const struct reading *r, enum sl_key_hold hold,
+                           size_t from)
 {
-    size_t len = text.len;
-    char *at;
+    if (!varies(hold) || r->last < 0 || r->parted)
+        return 0;
+    sl_diag_error_at(
+        r->diag, SLUICE_ECONF, from,
+        "nothing parts {%s} from {%s}, so that different values could "
+        "make one name; write a colon between them",
+        sl_key_hold_names[r->last], sl_key_hold_names[hold]);
+    hint_instead(r, r->after, r->after, ":");
+    return SLUICE_ECONF;
+}
+
+static int read_hold(struct reading *r)
+{
+    size_t from = r->at;
+    struct sl_str word = sl_str_from(r->text, from + 1);
+    const char *end = word.len ? memchr(word.at, '}', word.len) : NULL;
     int err;
 
-    for (size_t i = 0; i < text.len; i++)
-        len += sl_key_is_plain((unsigned char)text.at[i]) ? 0 : 2;
-    if (len == text.len) /* as nearly always */
-        return sl_buf_add(out, text);
-    err = sl_buf_reserve(out, len);
-    if (err)
-        return err;
-    at = out->bytes + out->len;
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.at[i];
-
-        if (sl_key_is_plain(c)) {
-            *at++ = (char)c;
+    if (!end)
+        return sl_diag_error_at(r->diag, SLUICE_ECONF, from,
+                                "\"%.*s\" has no closing brace; write {{ for a "
+                                "brace that begins no placeholder",
+                                QUOTE(sl_str_from(r->text, from)));
+    word.len = (size_t)(end - word.at);
+    for (unsigned i = 0; i < SL_KEY_HOLDS; i++) {
+        if (!sl_str_eq(word, sl_str_c(sl_key_hold_names[i])))
             continue;
+        err = check_neighbour(r, (enum sl_key_hold)i, from);
+        if (err)
+            return err;
+        r->at = from + word.len + 2;
+        r->pieces[r->count++] = (struct sl_key_piece){.hold = (int)i};
+        r->holds |= 1U << i;
+        if (varies((enum sl_key_hold)i)) {
+            r->last = (int)i;
+            r->parted = false;
+            r->after = r->at;
         }
-        *at++ = '%';
-        *at++ = "0123456789ABCDEF"[c >> 4];
-        *at++ = "0123456789ABCDEF"[c & 15];
+        return 0;
     }
-    out->len += len;
+    return refuse_word(r, word);
+}
+
+/* Could this byte be part of an escaped value? */
+static bool in_value(char c)
+{
+    char letter = (char)(c | 0x20);
+
+    return (letter >= 'a' && letter <= 'z') || (c >= '0' && c <= '9') ||
+           (c && strchr("-_.@~%", c));
+}
+
+/* Read up to the next placeholder. */
+static int read_literal(struct reading *r)
+{
+    struct sl_str literal = {r->room, 0};
+
+    for (; r->at < r->text.len; r->at++) {
+        char c = r->text.at[r->at];
+        bool twice = r->at + 1 < r->text.len && r->text.at[r->at + 1] == c;
+
+        if (c == '{' && !twice)
+            break;
+        if (c == '}' && !twice)
+            return sl_diag_error_at(
+                r->diag, SLUICE_ECONF, r->at,
+                "a brace is closed that was not opened; write "
+                "}} for a brace alone");
+        if ((c & 0xe0) == 0 || c == 0x7f)
+            return sl_diag_error_at(r->diag, SLUICE_ECONF, r->at,
+                                    "a key has no control characters in it");
+        r->at += c == '{' || c == '}';
+        r->room[literal.len++] = c;
+        r->parted = r->parted || !in_value(c);
+    }
+    r->room += literal.len;
+    r->pieces[r->count++] =
+        (struct sl_key_piece){.is_literal = true, .literal = literal};
     return 0;
 }
 
-/* A value, escaped. One that is too long becomes %~LENGTH~FINGERPRINT, which
- * no escaped value looks like. The fingerprint has no secret, so somebody may
- * find two long values that share it: then those two share a state. */
-int sl_key_add_value(struct sl_buf *out, struct sl_str value)
+int sl_key_template_read(struct sl_str text, struct sl_arena *arena,
+                         struct sl_key_template *ret, struct sl_diag *diag)
 {
-    static const struct sl_hash_key known = {0x736c756963652d6b,
-                                             0x65792d6e616d6573};
-    struct sl_hash128 print;
-
-    if (value.len <= SL_VALUE_MAX)
-        return add_escaped(out, value);
-    print = sl_hash128(&known, value);
-    return sl_buf_addf(out, "%%~%zu~%016" PRIx64 "%016" PRIx64, value.len,
-                       print.hi, print.lo);
-}
-
-/* All of them, joined. */
-static int add_scopes(struct sl_buf *out, const struct sl_key_value *values,
-                      unsigned count)
-{
+    struct reading r = {.text = text, .diag = diag, .last = -1};
     int err = 0;
 
-    if (count == 0)
-        return sl_buf_add(out, SL_STR("all"));
-    for (unsigned i = 0; i < count && !err; i++) {
-        if (i > 0)
-            err = sl_buf_add(out, SL_STR(":"));
-        if (!err)
-            err = add_escaped(out, values[i].scope);
+    if (text.len == 0)
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "a key is missing; write one like " SL_KEY_DEFAULT);
+    if (text.len > SL_KEY_TEXT)
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "a key has at most %d bytes, not %zu", SL_KEY_TEXT,
+                             text.len);
+    r.pieces = sl_arena_take(arena, text.len * sizeof(*r.pieces));
+    r.room = sl_arena_take(arena, text.len);
+    if (!r.pieces || !r.room)
+        return SLUICE_ENOMEM;
+    while (!err && r.at < text.len) {
+        bool brace = text.at[r.at] == '{' &&
+                     !(r.at + 1 < text.len && text.at[r.at + 1] == '{');
+
+        err = brace ? read_hold(&r) : read_literal(&r);
     }
-    return err;
-}
-
-/* One that may be tagged: in braces, by which a cluster goes. */
-static int add_tagged(struct sl_buf *out, struct sl_str value, bool tagged)
-{
-    int err;
-
-    if (!tagged)
-        return sl_key_add_value(out, value);
-    err = sl_buf_add(out, SL_STR("{"));
     if (!err)
-        err = sl_key_add_value(out, value);
-    return err ? err : sl_buf_add(out, SL_STR("}"));
-}
-
-static int add_values(struct sl_buf *out, const struct sl_key_value *values,
-                      unsigned count, unsigned tag)
-{
-    int err = 0;
-
-    for (unsigned i = 0; i < count && !err; i++) {
-        if (i > 0)
-            err = sl_buf_add(out, SL_STR(":"));
-        if (!err)
-            err = add_tagged(out, values[i].value, tag == i + 1);
-    }
+        *ret = (struct sl_key_template){
+            .pieces = r.pieces, .count = r.count, .holds = r.holds};
     return err;
 }
 
-static const struct sl_key_value *find(const struct sl_key_value *values,
-                                       unsigned count, struct sl_str scope)
+/* ---- holding it against its limit ---- */
+
+static bool is_per(const struct sl_key_use *use, const char *scope)
 {
-    for (unsigned i = 0; i < count; i++)
-        if (sl_str_eq(values[i].scope, scope))
-            return &values[i];
-    return NULL;
+    for (unsigned i = 0; i < use->scope_count; i++)
+        if (sl_str_eq(use->scopes[i], sl_str_c(scope)))
+            return true;
+    return false;
 }
 
-/* The value of `scope`; or what stands in its place for an anonymous caller,
- * which is called so. `anon` goes before `ip`, for a limit may be per ip too.
- */
-static int add_scope(struct sl_buf *out, const struct sl_key_value *values,
-                     unsigned count, const char *scope, unsigned tag)
+static bool holds(const struct sl_key_template *key, enum sl_key_hold hold)
 {
-    const struct sl_key_value *found = find(values, count, sl_str_c(scope));
-
-    if (!found)
-        found = find(values, count, SL_STR("anon"));
-    if (!found)
-        found = find(values, count, SL_STR("ip"));
-    return found ? add_tagged(out, found->value, tag == found - values + 1) : 0;
+    return key->holds & 1U << hold;
 }
 
-static int add_hold(struct sl_buf *out, enum sl_key_hold hold,
-                    const struct sl_key_context *context,
-                    const struct sl_key_value *values, unsigned count)
+/* {org}, {user} and {ip}, if the limit is not per that. */
+static int check_splits(const struct sl_key_template *key,
+                        const struct sl_key_use *use, struct sl_diag *diag)
 {
-    const struct sl_key_value *found;
+    for (int i = SL_KEY_ORG; i <= SL_KEY_IP; i++) {
+        const char *scope = sl_key_hold_names[i];
 
-    switch (hold) {
-    case SL_KEY_ENV:
-        return add_escaped(out, context->env);
-    case SL_KEY_ENDPOINT:
-        found = find(values, count, SL_STR("endpoint"));
-        return found ? add_tagged(out, found->value,
-                                  context->tag == found - values + 1)
-                     : add_escaped(out, context->endpoint);
-    case SL_KEY_NAME:
-        return add_escaped(out, context->name);
-    case SL_KEY_SCOPE:
-        return add_scopes(out, values, count);
-    case SL_KEY_ID:
-        return add_values(out, values, count, context->tag);
-    case SL_KEY_USER_TYPE:
-        return sl_buf_add(out, find(values, count, SL_STR("user"))
-                                   ? SL_STR("user")
-                                   : SL_STR("anon"));
-    case SL_KEY_WINDOW_START:
-        return sl_buf_addf(out, "%" PRIu64, context->window_start_ms);
-    default:
-        return add_scope(out, values, count, sl_key_hold_names[hold],
-                         context->tag);
+        if (holds(key, (enum sl_key_hold)i) && !is_per(use, scope))
+            return sl_diag_error(diag, SLUICE_ECONF,
+                                 "{%s} would split the limit's state, which is "
+                                 "not kept per %s; leave it away, or add %s to "
+                                 "`per`",
+                                 scope, scope, scope);
     }
+    if (holds(key, SL_KEY_ENDPOINT) && use->endpoints > 1 &&
+        !is_per(use, "endpoint"))
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "{endpoint} would split the limit's state, for %u "
+            "endpoints share it; write {name}, or add endpoint "
+            "to `per`",
+            use->endpoints);
+    if (holds(key, SL_KEY_WINDOW_START) && !use->windows)
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "{window_start} is for fixed windows only: the state "
+            "of other limits outlives a window");
+    return 0;
 }
 
-int sl_key_name(const struct sl_key_template *key,
-                const struct sl_key_context *context,
-                const struct sl_key_value *values, unsigned count,
-                struct sl_buf *out)
+/* A value that the limit is per and the template does not name. */
+static int check_merges(const struct sl_key_template *key,
+                        const struct sl_key_use *use, struct sl_diag *diag)
 {
-    size_t before = out->len;
-    int err = 0;
+    for (unsigned i = 0; i < use->scope_count; i++) {
+        struct sl_str scope = use->scopes[i];
+        bool named = holds(key, SL_KEY_ID);
+        bool own = false;
 
-    for (unsigned i = 0; i < key->count && !err; i++) {
-        const struct sl_key_piece *piece = &key->pieces[i];
+        for (unsigned j = 0; j < SL_KEY_HOLDS; j++) {
+            bool is =
+                sl_str_eq(scope, sl_str_c(sl_key_hold_names[j])) &&
+                (j == SL_KEY_ENDPOINT || (j >= SL_KEY_ORG && j <= SL_KEY_IP));
 
-        if (piece->is_literal)
-            err = sl_buf_add(out, piece->literal);
-        else
-            err = add_hold(out, piece->hold, context, values, count);
+            own = own || is;
+            named = named || (is && holds(key, (enum sl_key_hold)j));
+        }
+        if (named)
+            continue;
+        sl_diag_error(diag, SLUICE_ECONF,
+                      "the key would merge the states of every %.*s, as the "
+                      "limit is kept per %.*s; add {%.*s}%s",
+                      QUOTE(scope), QUOTE(scope),
+                      QUOTE(own ? scope : SL_STR("id")), own ? " or {id}" : "");
+        return SLUICE_ECONF;
     }
-    if (err)
-        out->len = before; /* (3) */
+    return 0;
+}
+
+/* Attributes that a caller may lack; then his address or fingerprint stands in
+ * their place, and must not be taken for one of them. */
+static int check_anonymous(const struct sl_key_template *key,
+                           const struct sl_key_use *use, struct sl_diag *diag)
+{
+    bool user = false, other = false;
+
+    for (unsigned i = 0; i < use->scope_count; i++) {
+        struct sl_str scope = use->scopes[i];
+
+        if (sl_str_eq(scope, SL_STR("user")))
+            user = true;
+        else if (!sl_str_eq(scope, SL_STR("ip")) &&
+                 !sl_str_eq(scope, SL_STR("anon")) &&
+                 !sl_str_eq(scope, SL_STR("endpoint")))
+            other = true;
+    }
+    if (!use->anonymous || holds(key, SL_KEY_SCOPE) || !(user || other))
+        return 0;
+    if (!other && holds(key, SL_KEY_USER_TYPE))
+        return 0;
+    return sl_diag_error(diag, SLUICE_ECONF,
+                         "with `missing: anonymous`, a caller named like an "
+                         "address would share its state; add {scope}%s, or "
+                         "write `missing: skip` or `missing: deny`",
+                         other ? "" : " or {user_type}");
+}
+
+int sl_key_template_check(const struct sl_key_template *key,
+                          const struct sl_key_use *use, struct sl_diag *diag)
+{
+    int err = check_splits(key, use, diag);
+
+    if (!err)
+        err = check_merges(key, use, diag);
+    if (!err)
+        err = check_anonymous(key, use, diag);
     return err;
 }

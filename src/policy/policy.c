@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 #include "policy/yaml/schema.h"
 
 /* A hundred thousand nodes, and the texts of a file that has been filled in

@@ -20,7 +20,7 @@
 #include "policy/key.h"
 #include "policy/report.h"
 #include "policy/route.h"
-#include "policy/text.h"
+#include "policy/template.h"
 #include "table/table.h"
 
 enum sl_mode { SL_MODE_ENFORCE, SL_MODE_SHADOW, SL_MODE_OFF };

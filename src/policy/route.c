@@ -1,315 +1,472 @@
-/* route.c -- the patterns of a policy as a tree of segments.
+/* pattern.c -- what a route matches: methods and a path with wildcards.
  *
- *     0  /api/items          root -- api -- items     ends here: 0
- *     1  /api/:id/parts               |
- *     2  /api/(2 stars)               +---- * -- parts   ends here: 1
- *                                     |
- *                                     rest: 2
+ *     GET,HEAD /api/shares/:id/(2 stars)
+ *     |        |           |   |
+ *     |        |           |   all below, and nothing too; last only
+ *     |        |           one segment, with a name; or a star, without
+ *     |        words, compared without case
+ *     methods; none means any
  *
- * A node has at most one child for each word, and one for "any segment".
- * Children by word are not kept in the node: one hash table for the whole tree
- * leads from (parent, word) to the child, so that a thousand words below one
- * node cost as much as ten.
- *
- * What must be found is the first in the file, not the most exact. So both the
- * word and the star are followed, but a node whose lowest route is no better
- * than what was already found is not entered.
- *
- * Bound  Each node is entered at most once for a path, since there is one way
- *        to it; so nothing that a client sends costs more than (nodes), which
- *        is at most the number of segments in all patterns, and it takes a
- *        policy with stars and words beside each other on every level to come
- *        near. A segment's bytes are hashed once, and compared only where the
- *        hash agrees; one that is longer than every word is not even hashed.
- *
- * The table's hash has no secret. Its contents are the operator's; a client
- * can look for what is not there, and finds the end of a row that he has no
- * part in making.
+ * A word of a pattern is written like a path in a request and decoded in the
+ * same way, so that %20 and %2a can be matched. Whatever no canonical path
+ * (path.h) can ever contain is refused, for such a route would never be taken
+ * and nobody would be told.
  */
 #include "policy/route.h"
 
 #include <string.h>
 
-#define NONE 0 /* no node, no entry: the root is nobody's child */
+#include "base/digits.h"
 
-/* A route that ends at a node, or has its rest there. */
-struct entry {
-    unsigned route;
-    unsigned methods;
-    unsigned next; /* the next one, with a higher route */
+#define LIKE "write one like GET /api/items/:id"
+
+/* For "%.*s": what is quoted of a text that may be long. */
+#define QUOTE(s) (int)((s).len < 60 ? (s).len : 60), ((s).at ? (s).at : "")
+
+static const char *const method_names[] = {
+    "GET",   "HEAD",    "POST",    "PUT",   "DELETE",
+    "PATCH", "OPTIONS", "CONNECT", "TRACE",
 };
 
-struct node {
-    struct sl_str word; /* a pattern's; compared without case */
-    uint32_t hash;      /* of the word and the parent */
-    unsigned parent;
-    unsigned star;   /* the child for any segment */
-    unsigned lowest; /* route here or below */
-    unsigned ends;   /* entries for paths that end here */
-    unsigned rests;  /* entries for whatever is below, and here */
+unsigned sl_method_of(struct sl_str name)
+{
+    for (unsigned i = 0; i < SL_LEN(method_names); i++)
+        if (sl_str_eq_nocase(name, sl_str_c(method_names[i])))
+            return 1U << i;
+    return SL_METHOD_OTHER;
+}
+
+/* A pattern being read. */
+struct reading {
+    struct sl_str text;
+    struct sl_diag *diag;
+    struct sl_pattern pattern;
+    struct sl_segment *segments;
+    char *room; /* for decoded words: as many bytes as the text has */
 };
 
-struct sl_routes {
-    struct node *nodes; /* [0] is the root */
-    struct entry *entries;
-    unsigned *slots; /* nodes by hash; a power of two of them */
-    unsigned mask;
-    unsigned node_count, entry_count; /* [0] of the entries stays unused */
-    size_t longest;                   /* word */
-};
-
-/* The last bytes of a word, fewer than eight, each at least once and always in
- * the same place. */
-static uint64_t load_few(const char *at, size_t len)
+/* Where a part of the text begins. */
+static size_t offset(const struct reading *r, struct sl_str part)
 {
-    const unsigned char *p = (const unsigned char *)at;
-    uint32_t low, high;
+    return (size_t)(part.at - r->text.at);
+}
 
-    if (len >= 4) { /* two halves that overlap */
-        memcpy(&low, p, sizeof(low));
-        memcpy(&high, p + len - 4, sizeof(high));
-        return low | (uint64_t)high << 32;
+/* The hint is the text with `part` replaced by `words`. */
+static void hint_instead(const struct reading *r, struct sl_str part,
+                         struct sl_str words)
+{
+    struct sl_str before = {r->text.at, offset(r, part)};
+    struct sl_str behind = sl_str_from(r->text, before.len + part.len);
+
+    sl_diag_hint(r->diag, "%.*s%.*s%.*s", SL_STR_ARG(before), SL_STR_ARG(words),
+                 SL_STR_ARG(behind));
+}
+
+/* ---- methods ---- */
+
+static int refuse_method(const struct reading *r, struct sl_str name)
+{
+    const char *meant =
+        sl_str_nearest(name, method_names, SL_LEN(method_names));
+
+    if (name.len == 0)
+        return sl_diag_error_at(
+            r->diag, SLUICE_ECONF, offset(r, name),
+            "a method is missing here; methods are written "
+            "with commas and no blanks, like GET,POST /path");
+    sl_diag_error_at(
+        r->diag, SLUICE_ECONF, offset(r, name),
+        "\"%.*s\" is no method; write GET, HEAD, POST, PUT, DELETE, "
+        "PATCH, OPTIONS, CONNECT or TRACE, or none for any",
+        QUOTE(name));
+    if (meant)
+        hint_instead(r, name, sl_str_c(meant));
+    return SLUICE_ECONF;
+}
+
+/* `list` is GET or GET,POST,... */
+static int read_methods(struct reading *r, struct sl_str list)
+{
+    unsigned methods = 0;
+
+    for (;;) {
+        struct sl_str name = list;
+        const char *comma = memchr(list.at, ',', list.len);
+        unsigned bit;
+
+        if (comma)
+            name.len = (size_t)(comma - list.at);
+        bit = sl_method_of(name);
+        if (bit == SL_METHOD_OTHER)
+            return refuse_method(r, name);
+        methods |= bit;
+        if (!comma)
+            break;
+        list = sl_str_from(list, name.len + 1);
+        if (list.len == 0)
+            return refuse_method(r, list);
     }
-    return len == 0
-               ? 0
-               : p[0] | (uint64_t)p[len / 2] << 8 | (uint64_t)p[len - 1] << 16;
+    if (methods & SL_METHOD_GET)
+        methods |= SL_METHOD_HEAD;
+    r->pattern.methods = methods;
+    return 0;
 }
 
-/* Eight bytes at a time. The bit that tells capitals from small letters is set
- * everywhere: a few more words share a hash, and none that are equal differ. */
-static uint32_t hash_word(struct sl_str word)
+/* There is no slash where the path should begin, at `from`; or no blank before
+ * it, as in GET/api. */
+static int refuse_head(const struct reading *r, size_t from)
 {
-    const uint64_t small = UINT64_C(0x2020202020202020);
-    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t hash = word.len, bytes;
-    size_t i = 0;
+    struct sl_str path = sl_str_from(r->text, from), word = path;
+    const char *slash = memchr(path.at, '/', path.len);
 
-    for (; word.len - i >= 8; i += 8) {
-        memcpy(&bytes, word.at + i, 8);
-        hash = (hash ^ (bytes | small)) * odd;
-        hash ^= hash >> 32;
+    sl_diag_error_at(
+        r->diag, SLUICE_ECONF, from,
+        "\"%.*s\" is no path; a path begins with a slash, and methods "
+        "before it are followed by a blank",
+        QUOTE(path));
+    word.len = slash ? (size_t)(slash - path.at) : path.len;
+    if (sl_method_of(word) != SL_METHOD_OTHER) {
+        word = (struct sl_str){path.at + word.len, 0};
+        hint_instead(r, word, slash ? SL_STR(" ") : SL_STR(" /"));
+    } else if (!memmem(path.at, path.len, "//", 2)) {
+        hint_instead(r, (struct sl_str){path.at, 0}, SL_STR("/"));
     }
-    bytes = load_few(word.at + i, word.len - i);
-    hash = (hash ^ (bytes | small)) * odd;
-    return (uint32_t)(hash >> 32);
+    return SLUICE_ECONF;
 }
 
-static uint32_t hash_below(uint32_t word_hash, unsigned parent)
+/* Read what is before the path, and find the path. */
+static int read_head(struct reading *r, struct sl_str *path)
 {
-    uint32_t hash = word_hash ^ (parent * 2654435761U);
+    struct sl_str list = {r->text.at, 0};
+    size_t from;
 
-    return (hash ^ hash >> 15) * 2246822519U;
+    r->pattern.methods = SL_METHOD_ANY;
+    *path = r->text;
+    if (r->text.at[0] == '/')
+        return 0;
+    while (list.len < r->text.len && r->text.at[list.len] != ' ' &&
+           r->text.at[list.len] != '\t')
+        list.len++;
+    if (list.len == r->text.len)
+        return refuse_head(r, 0);
+    for (from = list.len; r->text.at[from] == ' ' || r->text.at[from] == '\t';)
+        from++;
+    *path = sl_str_from(r->text, from);
+    if (list.at[list.len - 1] != ',' && path->at[0] != '/')
+        return refuse_head(r, from);
+    return read_methods(r, list);
 }
 
-/* The child of `parent` for `word`, or NONE. *slot is where it is, or where
- * it would be. */
-static unsigned find_child(const struct sl_routes *tree, unsigned parent,
-                           struct sl_str word, uint32_t hash, unsigned *slot)
+/* ---- segments ---- */
+
+/* Decode `raw` into the room. */
+static struct sl_str decode(struct reading *r, struct sl_str raw)
 {
-    for (unsigned i = hash >> 7;; i++) {
-        unsigned child = tree->slots[i & tree->mask];
-        const struct node *node = &tree->nodes[child];
+    struct sl_str word = {r->room, 0};
 
-        *slot = i & tree->mask;
-        if (child == NONE)
-            return NONE;
-        if (node->hash == hash && node->parent == parent &&
-            sl_str_eq_nocase(node->word, word))
-            return child;
-    }
-}
+    for (size_t i = 0; i < raw.len; i++) {
+        char c = raw.at[i];
 
-/* ---- building ---- */
-
-static unsigned add_node(struct sl_routes *tree, unsigned parent,
-                         struct sl_str word, uint32_t hash)
-{
-    tree->nodes[tree->node_count] = (struct node){
-        .word = word, .hash = hash, .parent = parent, .lowest = SL_NO_ROUTE};
-    return tree->node_count++;
-}
-
-/* The child of `parent` that `segment` leads to; made if it is not there. */
-static unsigned step(struct sl_routes *tree, unsigned parent,
-                     const struct sl_segment *segment)
-{
-    unsigned child, slot;
-    uint32_t hash;
-
-    if (segment->kind == SL_SEGMENT_ONE) {
-        if (tree->nodes[parent].star == NONE)
-            tree->nodes[parent].star =
-                add_node(tree, parent, (struct sl_str){NULL, 0}, 0);
-        return tree->nodes[parent].star;
-    }
-    hash = hash_below(hash_word(segment->word), parent);
-    child = find_child(tree, parent, segment->word, hash, &slot);
-    if (child == NONE) {
-        child = add_node(tree, parent, segment->word, hash);
-        tree->slots[slot] = child;
-        if (tree->longest < segment->word.len)
-            tree->longest = segment->word.len;
-    }
-    return child;
-}
-
-/* Append to the list at *head. Where earlier ones take all its methods, it can
- * never win here and is left out; so a list has at most ten entries. */
-static void add_entry(struct sl_routes *tree, unsigned *head, unsigned route,
-                      unsigned methods)
-{
-    unsigned taken = 0;
-
-    while (*head != NONE) {
-        taken |= tree->entries[*head].methods;
-        head = &tree->entries[*head].next;
-    }
-    if ((methods & ~taken) == 0)
-        return;
-    *head = tree->entry_count++;
-    tree->entries[*head] = (struct entry){.route = route, .methods = methods};
-}
-
-/* Routes come in ascending order, so the first to pass a node is its lowest. */
-static void add_pattern(struct sl_routes *tree,
-                        const struct sl_pattern *pattern, unsigned route)
-{
-    unsigned at = 0;
-
-    for (unsigned i = 0;; i++) {
-        struct node *node = &tree->nodes[at];
-        bool over = i == pattern->count;
-
-        if (node->lowest == SL_NO_ROUTE)
-            node->lowest = route;
-        if (over || pattern->segments[i].kind == SL_SEGMENT_REST) {
-            add_entry(tree, over ? &node->ends : &node->rests, route,
-                      pattern->methods);
-            return;
+        if (c == '%' && raw.len - i >= 3 && sl_hex_value(raw.at[i + 1]) >= 0 &&
+            sl_hex_value(raw.at[i + 2]) >= 0) {
+            c = (char)(sl_hex_value(raw.at[i + 1]) << 4 |
+                       sl_hex_value(raw.at[i + 2]));
+            i += 2;
         }
-        at = step(tree, at, &pattern->segments[i]);
+        r->room[word.len++] = c;
     }
+    r->room += word.len;
+    return word;
 }
 
-/* Room for `segments` segments of `count` patterns. */
-static struct sl_routes *make_tree(struct sl_arena *arena, size_t segments,
-                                   unsigned count)
+static bool has(struct sl_str s, char c)
 {
-    struct sl_routes *tree = sl_arena_take(arena, sizeof(*tree));
-    size_t slots = 16;
-
-    while (slots < 2 * segments)
-        slots *= 2;
-    if (!tree || slots > UINT32_MAX / 2)
-        return NULL;
-    *tree = (struct sl_routes){.mask = (unsigned)slots - 1, .entry_count = 1};
-    tree->nodes = sl_arena_take(arena, (segments + 1) * sizeof(*tree->nodes));
-    tree->entries =
-        sl_arena_take(arena, ((size_t)count + 1) * sizeof(*tree->entries));
-    tree->slots = sl_arena_take(arena, slots * sizeof(*tree->slots));
-    if (!tree->nodes || !tree->entries || !tree->slots)
-        return NULL;
-    for (size_t i = 0; i < slots; i++)
-        tree->slots[i] = NONE;
-    add_node(tree, 0, (struct sl_str){NULL, 0}, 0);
-    return tree;
+    return s.len > 0 && memchr(s.at, c, s.len);
 }
 
-struct sl_routes *sl_routes_build(const struct sl_pattern *const *patterns,
-                                  unsigned count, struct sl_arena *arena)
+/* Bytes that no canonical path has, or that surely mean something else. */
+static int check_raw(const struct reading *r, struct sl_str raw)
 {
-    struct sl_routes *tree;
-    size_t segments = 0;
+    static const struct {
+        char byte;
+        const char *sentence;
+    } rows[] = {
+        {'?',  "a pattern has no query; requests are matched by their path"   },
+        {'#',  "a pattern has no fragment; requests are matched by their path"},
+        {';',  "requests lose their ;parameters before they are matched; leave "
+              "them away, or write %3b for the letter"           },
+        {'\\', "a backslash counts as a slash; write a slash"                 },
+        {' ',  "a blank in a path is written %20"                             },
+        {'\t', "a tab in a path is written %09"                               },
+        {'\0', "a path has no NUL in it"                                      },
+    };
 
-    for (unsigned i = 0; i < count; i++)
-        if (patterns[i])
-            segments += patterns[i]->count;
-    tree = make_tree(arena, segments, count);
-    for (unsigned i = 0; tree && i < count; i++)
-        if (patterns[i])
-            add_pattern(tree, patterns[i], i);
-    return tree;
-}
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        const char *found = memchr(raw.at, rows[i].byte, raw.len);
 
-/* ---- finding ---- */
-
-struct search {
-    const struct sl_routes *tree;
-    const struct sl_path *path;
-    unsigned method;
-    unsigned best;
-    unsigned hashed; /* segments whose hash is known */
-    uint32_t hash[SL_PATH_SEGMENTS];
-};
-
-static void look_at(struct search *s, unsigned entry)
-{
-    for (; entry != NONE; entry = s->tree->entries[entry].next) {
-        const struct entry *e = &s->tree->entries[entry];
-
-        if (e->methods & s->method) {
-            if (e->route < s->best)
-                s->best = e->route;
-            return;
-        }
+        if (found)
+            return sl_diag_error_at(r->diag, SLUICE_ECONF,
+                                    (size_t)(found - r->text.at), "%s",
+                                    rows[i].sentence);
     }
+    return 0;
 }
 
-static unsigned word_child(struct search *s, unsigned at, unsigned depth)
+static int read_word(struct reading *r, struct sl_str raw,
+                     struct sl_segment *ret)
 {
-    struct sl_str word = s->path->segment[depth];
-    unsigned slot;
+    struct sl_str word = decode(r, raw);
+    size_t at = offset(r, raw);
 
-    if (s->hashed == depth) {
-        if (word.len <= s->tree->longest)
-            s->hash[depth] = hash_word(word);
-        s->hashed++;
+    if (has(word, '/') || has(word, '\\') || has(word, '\0'))
+        return sl_diag_error_at(
+            r->diag, SLUICE_ECONF, at,
+            "\"%.*s\" has an escape for a slash, a backslash "
+            "or NUL, which no segment of a path contains",
+            QUOTE(raw));
+    if (sl_str_eq(word, SL_STR(".")) || sl_str_eq(word, SL_STR("..")))
+        return sl_diag_error_at(
+            r->diag, SLUICE_ECONF, at,
+            "\"%.*s\" is resolved in requests before they are "
+            "matched; write the path that it leads to",
+            QUOTE(raw));
+    *ret = (struct sl_segment){.kind = SL_SEGMENT_WORD, .word = word};
+    return 0;
+}
+
+static bool is_name(struct sl_str name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i], letter = (char)(c | 0x20);
+
+        if ((letter < 'a' || letter > 'z') && c != '_' &&
+            (i == 0 || ((c < '0' || c > '9') && c != '-')))
+            return false;
     }
-    if (word.len > s->tree->longest)
-        return NONE;
-    return find_child(s->tree, at, word, hash_below(s->hash[depth], at), &slot);
+    return name.len > 0;
 }
 
-/* At most SL_PATH_SEGMENTS deep, and not at all where there is one way only:
- * most nodes have no star. */
-static void enter(struct search *s, unsigned at, unsigned depth)
+/* :id */
+static int read_named(struct reading *r, struct sl_str raw,
+                      struct sl_segment *ret)
 {
-    const struct node *nodes = s->tree->nodes;
+    struct sl_str name = sl_str_from(raw, 1);
 
-    for (; nodes[at].lowest < s->best; depth++) {
-        unsigned word, star = nodes[at].star;
+    if (!is_name(name))
+        return sl_diag_error_at(
+            r->diag, SLUICE_ECONF, offset(r, raw),
+            "\"%.*s\" is no name of a segment; write one like "
+            ":id, or * for one without a name",
+            QUOTE(raw));
+    *ret = (struct sl_segment){.kind = SL_SEGMENT_ONE, .word = decode(r, name)};
+    return 0;
+}
 
-        look_at(s, nodes[at].rests);
-        if (depth == s->path->count) {
-            if (!s->path->deep)
-                look_at(s, nodes[at].ends);
-            return;
-        }
-        word = word_child(s, at, depth);
-        if (word == NONE && star == NONE)
-            return;
-        at = word != NONE ? word : star;
-        if (word == NONE || star == NONE)
+/* {id}, as OpenAPI and Spring have it. */
+static int refuse_braces(const struct reading *r, struct sl_str raw)
+{
+    struct sl_str name = {raw.at + 1, raw.len - 2};
+    char with_colon[64];
+
+    sl_diag_error_at(r->diag, SLUICE_ECONF, offset(r, raw),
+                     "\"%.*s\" is no segment; a named one is written :name",
+                     QUOTE(raw));
+    if (is_name(name) && name.len < sizeof(with_colon)) {
+        with_colon[0] = ':';
+        memcpy(with_colon + 1, name.at, name.len);
+        hint_instead(r, raw, (struct sl_str){with_colon, name.len + 1});
+    }
+    return SLUICE_ECONF;
+}
+
+static int read_segment(struct reading *r, struct sl_str raw, bool last)
+{
+    struct sl_segment *segment = &r->segments[r->pattern.count];
+    int err = check_raw(r, raw);
+
+    if (err)
+        return err;
+    if (sl_str_eq(raw, SL_STR("**")) && !last)
+        return sl_diag_error_at(
+            r->diag, SLUICE_ECONF, offset(r, raw),
+            "** stands for all the rest, so it must be last; "
+            "write * for one segment");
+    if (sl_str_eq(raw, SL_STR("**")))
+        *segment = (struct sl_segment){.kind = SL_SEGMENT_REST};
+    else if (sl_str_eq(raw, SL_STR("*")))
+        *segment = (struct sl_segment){.kind = SL_SEGMENT_ONE};
+    else if (has(raw, '*'))
+        return sl_diag_error_at(
+            r->diag, SLUICE_ECONF, offset(r, raw),
+            "\"%.*s\" has a star for a part of a segment; "
+            "write * for a whole one, or %%2a for the letter",
+            QUOTE(raw));
+    else if (raw.at[0] == '{' && raw.at[raw.len - 1] == '}')
+        return refuse_braces(r, raw);
+    else if (raw.at[0] == ':')
+        err = read_named(r, raw, segment);
+    else
+        err = read_word(r, raw, segment);
+    r->pattern.count++;
+    return err;
+}
+
+static int refuse_empty(const struct reading *r, struct sl_str slash)
+{
+    sl_diag_error_at(
+        r->diag, SLUICE_ECONF, offset(r, slash),
+        "an empty segment; requests lose doubled slashes and those at "
+        "the end before they are matched");
+    hint_instead(r, slash, SL_STR(""));
+    return SLUICE_ECONF;
+}
+
+/* `path` begins with a slash. */
+static int read_segments(struct reading *r, struct sl_str path)
+{
+    int err = 0;
+
+    if (path.len == 1)
+        return 0; /* the root has no segment */
+    while (!err && path.len > 0) {
+        struct sl_str slash = {path.at, 1}, raw = sl_str_from(path, 1);
+        const char *next = memchr(raw.at, '/', raw.len);
+
+        if (next)
+            raw.len = (size_t)(next - raw.at);
+        if (raw.len == 0)
+            return refuse_empty(r, slash);
+        if (r->pattern.count == SL_PATH_SEGMENTS)
+            return sl_diag_error_at(r->diag, SLUICE_ECONF, offset(r, raw),
+                                    "a pattern has at most %d segments",
+                                    SL_PATH_SEGMENTS);
+        err = read_segment(r, raw, !next);
+        path = sl_str_from(path, raw.len + 1);
+    }
+    return err;
+}
+
+static size_t count_slashes(struct sl_str text)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < text.len; i++)
+        count += text.at[i] == '/';
+    return count < SL_PATH_SEGMENTS ? count : SL_PATH_SEGMENTS;
+}
+
+/* What must be right before anything is read. */
+static int check_text(struct sl_str text, struct sl_diag *diag)
+{
+    struct sl_str bare = sl_str_trim(text);
+
+    if (bare.len == 0)
+        return sl_diag_error(diag, SLUICE_ECONF, "a pattern is missing; " LIKE);
+    if (text.len > SL_PATH_BYTES)
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "a pattern has at most %d bytes, not %zu",
+                             SL_PATH_BYTES, text.len);
+    if (bare.len == text.len)
+        return 0;
+    sl_diag_error_at(diag, SLUICE_ECONF, bare.at > text.at ? 0 : bare.len,
+                     "the pattern \"%.*s\" has blanks around it", QUOTE(bare));
+    sl_diag_hint(diag, "%.*s", SL_STR_ARG(bare));
+    return SLUICE_ECONF;
+}
+
+/* One of 64 bits for each word and where it stands, without case. What covers
+ * a pattern has no bit that the pattern lacks, which tells most pairs of a
+ * policy's routes apart without a look at their words. */
+static uint64_t word_bits(const struct sl_pattern *p)
+{
+    uint64_t bits = 0;
+
+    for (unsigned i = 0; i < p->count; i++) {
+        const struct sl_segment *s = &p->segments[i];
+        uint64_t h = i + 1;
+
+        if (s->kind != SL_SEGMENT_WORD)
             continue;
-        if (nodes[star].lowest < nodes[word].lowest) {
-            enter(s, star, depth + 1);
-        } else {
-            enter(s, word, depth + 1);
-            at = star;
-        }
+        for (size_t k = 0; k < s->word.len; k++)
+            h = (h ^ ((uint8_t)s->word.at[k] | 0x20u)) *
+                UINT64_C(0x9e3779b97f4a7c15);
+        bits |= UINT64_C(1) << (h >> 58);
     }
+    return bits;
 }
 
-unsigned sl_routes_find(const struct sl_routes *routes, unsigned method,
+int sl_pattern_read(struct sl_str text, struct sl_arena *arena,
+                    struct sl_pattern *ret, struct sl_diag *diag)
+{
+    struct reading r = {.text = text, .diag = diag};
+    struct sl_str path;
+    int err = check_text(text, diag);
+
+    if (!err)
+        err = read_head(&r, &path);
+    if (err)
+        return err;
+    r.segments =
+        sl_arena_take(arena, count_slashes(path) * sizeof(*r.segments));
+    r.room = sl_arena_take(arena, path.len);
+    if (!r.segments || !r.room)
+        return SLUICE_ENOMEM;
+    err = read_segments(&r, path);
+    if (err)
+        return err;
+    r.pattern.segments = r.segments;
+    r.pattern.words = word_bits(&r.pattern);
+    *ret = r.pattern;
+    return 0;
+}
+
+/* ---- matching ---- */
+
+/* How many segments are there, the rest not counted? */
+static unsigned fixed_count(const struct sl_pattern *p)
+{
+    return p->count -
+           (p->count > 0 && p->segments[p->count - 1].kind == SL_SEGMENT_REST);
+}
+
+bool sl_pattern_matches(const struct sl_pattern *pattern, unsigned method,
                         const struct sl_path *path)
 {
-    struct search s;
+    unsigned fixed = fixed_count(pattern);
+    bool exact = fixed == pattern->count;
 
-    s.tree = routes;
-    s.path = path;
-    s.method = method;
-    s.best = SL_NO_ROUTE;
-    s.hashed = 0;
-    enter(&s, 0, 0);
-    return s.best;
+    if (!(pattern->methods & method))
+        return false;
+    if (exact ? path->deep || path->count != fixed : path->count < fixed)
+        return false;
+    for (unsigned i = 0; i < fixed; i++)
+        if (pattern->segments[i].kind == SL_SEGMENT_WORD &&
+            !sl_str_eq_nocase(pattern->segments[i].word, path->segment[i]))
+            return false;
+    return true;
+}
+
+bool sl_pattern_covers(const struct sl_pattern *wide,
+                       const struct sl_pattern *narrow)
+{
+    unsigned wide_fixed, narrow_fixed;
+
+    if ((wide->words & ~narrow->words) || (narrow->methods & ~wide->methods))
+        return false;
+    wide_fixed = fixed_count(wide);
+    narrow_fixed = fixed_count(narrow);
+    if (narrow_fixed < wide_fixed)
+        return false; /* its shortest path is too short */
+    if (wide_fixed == wide->count &&
+        (narrow_fixed != narrow->count || narrow_fixed != wide_fixed))
+        return false; /* it has longer ones */
+    for (unsigned i = 0; i < wide_fixed; i++) {
+        const struct sl_segment *w = &wide->segments[i];
+        const struct sl_segment *n = &narrow->segments[i];
+
+        if (w->kind == SL_SEGMENT_WORD &&
+            (n->kind != SL_SEGMENT_WORD || !sl_str_eq_nocase(w->word, n->word)))
+            return false;
+    }
+    return true;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "policy/envoy/envoy.h"
+#include "policy/envoy.h"
 
 #define ARENA_MOST ((size_t)64 << 20)
 

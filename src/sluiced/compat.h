@@ -7,8 +7,8 @@
 #ifndef SL_COMPAT_H
 #define SL_COMPAT_H
 
-#include "sluiced/settings/settings.h"
-#include "sluiced/written.h"
+#include "sluiced/policy_source.h"
+#include "sluiced/settings.h"
 
 /* Which folder it is, or NULL: none was asked for. 0, or SL_EXIT_USAGE with a
  * sentence: one of the two flags is missing, or there is a policy, too. */

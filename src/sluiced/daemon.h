@@ -28,20 +28,20 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "doors/http/admin.h"
-#include "doors/waiting.h"
-#include "identity/ledger/meter.h"
-#include "identity/registry/finder.h"
+#include "registry/subject_cache.h"
+#include "registry/usage_buffer.h"
+#include "server/http/admin.h"
+#include "server/server.h"
 #include "sluiced/compat.h"
 #include "sluiced/door.h"
-#include "sluiced/jwks/jwks.h"
+#include "sluiced/file_watch.h"
+#include "sluiced/jwks.h"
 #include "sluiced/lending.h"
+#include "sluiced/policy_source.h"
 #include "sluiced/shared.h"
 #include "sluiced/state.h"
-#include "sluiced/systemd/systemd.h"
+#include "sluiced/systemd.h"
 #include "sluiced/tidings.h"
-#include "sluiced/watch.h"
-#include "sluiced/written.h"
 
 struct sl_fd_watch;
 

@@ -13,12 +13,12 @@
 
 #include <stdatomic.h>
 
-#include "doors/grpc/grpc.h"
-#include "doors/http/http.h"
-#include "doors/resp/resp.h"
 #include "net/listener.h"
+#include "server/grpc/grpc.h"
+#include "server/http/http.h"
+#include "server/resp/resp.h"
 #include "sluiced/proxied.h"
-#include "sluiced/settings/settings.h"
+#include "sluiced/settings.h"
 
 struct sl_daemon;
 struct sl_worker;

@@ -2,7 +2,7 @@
 #ifndef SL_QUOTA_NODE_H
 #define SL_QUOTA_NODE_H
 
-#include "store/lease/leased.h"
+#include "store/quota_lease.h"
 
 struct sl_daemon;
 struct sl_timer;

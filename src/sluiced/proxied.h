@@ -3,7 +3,7 @@
 #ifndef SL_PROXY_LISTENERS_H
 #define SL_PROXY_LISTENERS_H
 
-#include "net/preface.h"
+#include "net/proxy_protocol.h"
 
 struct sl_protocol;
 struct sl_proxy_listeners;

@@ -8,7 +8,7 @@
 #ifndef SL_STATE_H
 #define SL_STATE_H
 
-#include "sluiced/settings/settings.h"
+#include "sluiced/settings.h"
 #include "store/store.h"
 
 struct sl_state {

@@ -2,7 +2,7 @@
  * verifies on each. */
 #include <stdlib.h>
 
-#include "identity/tokens.h"
+#include "identity/token_verifier.h"
 #include "identity/webhook.h"
 #include "sluiced/daemon.h"
 

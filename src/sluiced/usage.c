@@ -14,7 +14,7 @@
 
 #include "engine/spent.h"
 #include "sluiced/daemon.h"
-#include "wire/json.h"
+#include "wire/json_old.h"
 
 /* ---- when it starts ---- */
 

@@ -1,5 +1,5 @@
 /* written.c -- a policy and the text that it was made of. */
-#include "sluiced/written.h"
+#include "sluiced/policy_source.h"
 
 #include <openssl/evp.h>
 #include <stdio.h>

@@ -22,7 +22,7 @@
 
 #include <stdatomic.h>
 
-#include "table/hold/hold.h"
+#include "table/hold.h"
 
 struct sl_loop;
 struct sl_limit_view;

@@ -6,7 +6,7 @@
 #include "core/limit.h"
 #include "table/evict.h"
 #include "table/hold/due.h"
-#include "table/hold/record.h"
+#include "table/hold_record.h"
 
 static uint64_t peek(const sl_word *word)
 {

@@ -1,164 +1,68 @@
-/* json.c -- JSON written, a piece at a time.
+/* json_scan.h -- bytes of strings that need nothing; for this room only.
  *
- * Most bytes of most strings need nothing, so they are passed in runs: each
- * run is appended at once, and what stands between two runs is replaced.
+ * What is read and what is written is nearly all of this kind, and a word of it
+ * is passed at once.
  */
-#include "wire/json.h"
+#ifndef SL_JSON_SCAN_H
+#define SL_JSON_SCAN_H
 
-#include <string.h>
+#include "base/word.h"
 
-#include "base/digits.h"
-#include "wire/json_scan.h"
-
-#define REPLACEMENT SL_STR("\\ufffd")
-
-/* The escape of an ASCII byte that is not plain; `room` holds it if need be. */
-static struct sl_str escape(unsigned char c, char room[6])
+static inline bool sl_json_is_plain(char c)
 {
-    static const char hex[] = "0123456789abcdef";
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
 
-    switch (c) {
-    case '"':
-        return SL_STR("\\\"");
-    case '\\':
-        return SL_STR("\\\\");
-    case '\b':
-        return SL_STR("\\b");
-    case '\f':
-        return SL_STR("\\f");
-    case '\n':
-        return SL_STR("\\n");
-    case '\r':
-        return SL_STR("\\r");
-    case '\t':
-        return SL_STR("\\t");
+/* Mark those of eight bytes that are not plain. Of a byte's seven low bits the
+ * sum with 1 reaches the top only from 0x7f, with 0x60 from 0x20 on, and with
+ * 0x7f from all but 0, which is what a quote or a backslash becomes. */
+static inline uint64_t sl_json_odd(uint64_t word)
+{
+    uint64_t low = word & SL_EACH(0x7f);
+    uint64_t plain = (low + SL_EACH(0x60)) &
+                     ((low ^ SL_EACH('"')) + SL_EACH(0x7f)) &
+                     ((low ^ SL_EACH('\\')) + SL_EACH(0x7f));
+
+    return (word | (low + SL_EACH(1)) | ~plain) & SL_TOPS;
+}
+
+/* How many bytes at the beginning are plain, of four to seven: as a word of
+ * the first four and the last four, which may be the same. */
+static inline size_t sl_json_run_short(const char *bytes, size_t len)
+{
+    char both[8];
+    uint64_t odd;
+    size_t first;
+
+    memcpy(both, bytes, 4);
+    memcpy(both + 4, bytes + len - 4, 4);
+    odd = sl_json_odd(sl_swar_load(both));
+    if (odd == 0)
+        return len;
+    first = sl_swar_first(odd);
+    return first < 4 ? first : len - 8 + first;
+}
+
+/* How many bytes at the beginning are plain. */
+static inline size_t sl_json_run(const char *bytes, size_t len)
+{
+    size_t at = 0;
+    uint64_t odd;
+
+    for (; len - at >= 8; at += 8) {
+        odd = sl_json_odd(sl_swar_load(bytes + at));
+        if (odd)
+            return at + sl_swar_first(odd);
     }
-    room[0] = '\\';
-    room[1] = 'u';
-    room[2] = room[3] = '0';
-    room[4] = hex[c >> 4];
-    room[5] = hex[c & 15];
-    return (struct sl_str){room, 6};
-}
-
-/* How many bytes the UTF-8 character at the beginning of `s` has; 0 if there
- * is none: overlong forms, surrogates and what lies beyond U+10FFFF are not
- * UTF-8. The second byte decides all of these. */
-static size_t character(struct sl_str s)
-{
-    const unsigned char *p = (const unsigned char *)s.at;
-    unsigned char low = 0x80, high = 0xbf;
-    size_t len = p[0] < 0xc2   ? 0
-                 : p[0] < 0xe0 ? 2
-                 : p[0] < 0xf0 ? 3
-                 : p[0] < 0xf5 ? 4
-                               : 0;
-
-    if (len == 0 || len > s.len)
-        return 0;
-    if (p[0] == 0xe0)
-        low = 0xa0;
-    else if (p[0] == 0xed)
-        high = 0x9f;
-    else if (p[0] == 0xf0)
-        low = 0x90;
-    else if (p[0] == 0xf4)
-        high = 0x8f;
-    if (p[1] < low || p[1] > high)
-        return 0;
-    for (size_t i = 2; i < len; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    return len;
-}
-
-/* Append what becomes of the first byte or character of `s`, which is not
- * plain; *used says how much of `s` that was. */
-static int add_odd(struct sl_buf *out, struct sl_str s, size_t *used)
-{
-    unsigned char c = (unsigned char)s.at[0];
-    char room[6];
-
-    *used = 1;
-    if (c < 0x80)
-        return sl_buf_add(out, escape(c, room));
-    if (character(s) == 0)
-        return sl_buf_add(out, REPLACEMENT);
-    *used = character(s);
-    s.len = *used;
-    /* Line ends in JavaScript, where JSON is often pasted into. */
-    if (sl_str_eq(s, SL_STR("\xe2\x80\xa8")))
-        return sl_buf_add(out, SL_STR("\\u2028"));
-    if (sl_str_eq(s, SL_STR("\xe2\x80\xa9")))
-        return sl_buf_add(out, SL_STR("\\u2029"));
-    return sl_buf_add(out, s);
-}
-
-static int add_inside(struct sl_buf *out, struct sl_str text)
-{
-    while (text.len > 0) {
-        size_t used = sl_json_run(text.at, text.len);
-        int err;
-
-        if (used > 0)
-            err = sl_buf_add(out, (struct sl_str){text.at, used});
-        else
-            err = add_odd(out, text, &used);
-        if (err)
-            return err;
-        text = sl_str_from(text, used);
+    if (len >= 8) { /* what is before `at` was plain */
+        odd = sl_json_odd(sl_swar_load(bytes + len - 8));
+        return odd ? len - 8 + sl_swar_first(odd) : len;
     }
-    return 0;
+    if (len >= 4)
+        return sl_json_run_short(bytes, len);
+    while (at < len && sl_json_is_plain(bytes[at]))
+        at++;
+    return at;
 }
 
-int sl_json_inside(struct sl_buf *out, struct sl_str text)
-{
-    size_t before = out->len;
-    int err = add_inside(out, text);
-
-    if (err)
-        out->len = before;
-    return err;
-}
-
-/* A string of which no byte needs anything, as most are. */
-static int add_plain(struct sl_buf *out, struct sl_str text)
-{
-    int err = sl_buf_reserve(out, text.len + 2);
-    char *at;
-
-    if (err)
-        return err;
-    at = out->bytes + out->len;
-    at[0] = '"';
-    if (text.len > 0)
-        memcpy(at + 1, text.at, text.len);
-    at[text.len + 1] = '"';
-    out->len += text.len + 2;
-    return 0;
-}
-
-int sl_json_string(struct sl_buf *out, struct sl_str text)
-{
-    size_t before = out->len;
-    int err;
-
-    if (sl_json_run(text.at, text.len) == text.len)
-        return add_plain(out, text);
-    err = sl_buf_add(out, SL_STR("\""));
-    if (!err)
-        err = add_inside(out, text);
-    if (!err)
-        err = sl_buf_add(out, SL_STR("\""));
-    if (err)
-        out->len = before;
-    return err;
-}
-
-int sl_json_number(struct sl_buf *out, uint64_t number)
-{
-    char digits[SL_DIGITS];
-    size_t len = sl_digits(number < SL_JSON_MAX ? number : SL_JSON_MAX, digits);
-
-    return sl_buf_add(out, (struct sl_str){digits, len});
-}
+#endif

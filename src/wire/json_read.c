@@ -1,9 +1,9 @@
 /* json_read.c -- JSON read from front to back, a piece at a time. */
-#include "wire/json_read.h"
+#include "wire/json.h"
 
 #include <string.h>
 
-#include "wire/json_scan.h"
+#include "wire/json.c"
 
 static bool fail(struct sl_json_reader *r, const char *why)
 {

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
+#include "wire/rls.c"
 #include "wire/rls.h"
-#include "wire/rls_fields.h"
 
 /* Tags, lengths and numbers of a status are less than this, its name apart;
  * those of a header and of the whole too. */

@@ -10,9 +10,9 @@
 
 #include "books_model.h"
 #include "check.h"
-#include "identity/postgres/driver.h"
-#include "identity/registry/registry.h"
 #include "net/loop.h"
+#include "registry/pg.h"
+#include "registry/registry.h"
 
 #define DAY_0 (20000 * SL_DAY)
 #define STEPS 150

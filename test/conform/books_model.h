@@ -4,7 +4,7 @@
 #define TEST_BOOKS_MODEL_H
 
 #include "../prop/oracle/rng.h"
-#include "identity/ledger/ledger.h"
+#include "registry/usage_db.h"
 
 #define WHO     2
 #define PERIODS 2 /* of the quota; the level has none */

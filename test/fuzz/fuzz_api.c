@@ -17,7 +17,7 @@
 
 #include <jansson.h>
 
-#include "doors/http/http.h"
+#include "server/http/http.h"
 
 static const char policy_text[] =
     "sluice: 1\n"

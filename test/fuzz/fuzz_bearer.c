@@ -10,7 +10,7 @@
  */
 #include "fuzz.h"
 
-#include "engine/facts.h"
+#include "engine/request.h"
 #include "wire/cache_control.h"
 
 #define LINES 16

@@ -7,7 +7,7 @@
  */
 #include "fuzz.h"
 
-#include "policy/envoy/envoy.h"
+#include "policy/envoy.h"
 #include "policy/policy.h"
 
 static struct sl_envoy envoy;

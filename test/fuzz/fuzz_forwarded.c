@@ -10,7 +10,7 @@
 #include "fuzz.h"
 
 #include "engine/forwarded.h"
-#include "wire/forwarded.h"
+#include "wire/http_fields.h"
 
 #define LINES 8
 

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "doors/grpc/grpc.h"
+#include "server/grpc/grpc.h"
 
 static const char policy_text[] =
     "sluice: 1\n"

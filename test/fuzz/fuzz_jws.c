@@ -17,7 +17,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include "identity/verify.h"
+#include "identity/jwt.h"
 
 #define NOW    (INT64_C(1700000000) * SL_S)
 #define LEEWAY (30 * SL_S)

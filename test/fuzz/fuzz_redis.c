@@ -13,7 +13,7 @@
  */
 #include "held.h"
 
-#include "doors/resp/inner.h"
+#include "server/resp/resp_int.h"
 
 static const char policy_text[] =
     "sluice: 1\n"

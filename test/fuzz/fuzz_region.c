@@ -22,7 +22,7 @@
 
 #include "core/take.h"
 #include "table/check.h"
-#include "table/hold/hold.h"
+#include "table/hold.h"
 #include "table/slot.h"
 
 #define SIZE   SL_REGION_MIN

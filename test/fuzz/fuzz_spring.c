@@ -7,7 +7,7 @@
 #include "fuzz.h"
 
 #include "base/buf.h"
-#include "cli/spring/spring.h"
+#include "cli/spring.h"
 
 static void on_tell(void *ctx, unsigned line, const char *sentence)
 {

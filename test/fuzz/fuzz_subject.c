@@ -11,7 +11,7 @@
  */
 #include "fuzz.h"
 
-#include "doors/http/subjects/subjects.h"
+#include "server/http/subjects.h"
 
 #define NOW (1000 * SL_S)
 

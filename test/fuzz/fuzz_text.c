@@ -10,7 +10,7 @@
  */
 #include "fuzz.h"
 
-#include "policy/text.h"
+#include "policy/template.h"
 
 #define ARENA ((size_t)8 << 20)
 

@@ -12,7 +12,7 @@
 
 #include <jansson.h>
 
-#include "doors/http/usage/usage.h"
+#include "server/http/usage.h"
 
 static const char policy_text[] =
     "sluice: 1\n"

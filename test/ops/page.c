@@ -32,7 +32,7 @@ static const struct {
 #define GAUGE                                       "gauge"
 #define HISTOGRAM                                   "histogram"
 #define STAT(name, type, from, which, labels, help) {#name, type, labels, help},
-#include "doors/stats.def"
+#include "server/metrics.def"
 };
 
 /* "limit endpoint" as "`limit` `endpoint` ". */

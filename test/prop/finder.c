@@ -12,7 +12,7 @@
  *   (2) No more entries are kept than were allowed.
  *   (3) Every question is answered once.
  */
-#include "identity/registry/finder.h"
+#include "registry/subject_cache.h"
 
 #include <stdio.h>
 #include <string.h>

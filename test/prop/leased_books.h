@@ -4,7 +4,7 @@
 #define LEASED_BOOKS_H
 
 #include "check.h"
-#include "store/lease/leased.h"
+#include "store/quota_lease.h"
 
 #define NODES 3
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/bench/load.h"
+#include "cli/bench.h"
 
 #define STATE_BYTES ((size_t)1 << 20)
 

@@ -3,7 +3,7 @@
  * A thread reads the clock once per decision: the end of one is the beginning
  * of the next, so that what is shown includes that reading.
  */
-#include "cli/bench/load.h"
+#include "cli/bench.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/flow/remote.h"
-#include "wire/json.h"
+#include "cli/flow/daemon.h"
+#include "wire/json_old.h"
 #include "wire/resp.h"
 
 #define BODY_BYTES ((size_t)64 << 10)

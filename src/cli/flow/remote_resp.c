@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/flow/remote.h"
+#include "cli/flow/daemon.h"
 #include "wire/resp.h"
 
 #define NAME_MOST 300 /* "header." and what is behind it */

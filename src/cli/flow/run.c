@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "cli/flow/compare.h"
+#include "cli/flow/daemon.h"
 #include "cli/flow/holds.h"
-#include "cli/flow/remote.h"
 #include "cli/flow/subjects.h"
 #include "cli/flow/tokens.h"
 #include "cli/flow/words.h"

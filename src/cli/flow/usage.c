@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/parse.h"
-#include "cli/flow/remote.h"
+#include "cli/flow/daemon.h"
 #include "cli/flow/run.h"
-#include "wire/json.h"
+#include "wire/json_old.h"
 
 /* An amount of less than 0 is given back. */
 int sl_usage_fill(const struct sl_flow_act *act, struct sluice_request *ret,

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/parse.h"
-#include "cli/spring/spring.h"
+#include "cli/spring.h"
 
 #define TENANT_RPM 1000
 #define USER_RPM   100

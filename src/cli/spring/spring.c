@@ -1,5 +1,5 @@
 /* spring.c -- settings of two Java programs as a policy. */
-#include "cli/spring/spring.h"
+#include "cli/spring.h"
 
 #include <stdarg.h>
 #include <stdio.h>

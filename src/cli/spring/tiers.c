@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/spring/spring.h"
+#include "cli/spring.h"
 
 #define FREE_RPM   5
 #define FREE_BURST 8

@@ -12,7 +12,7 @@
 
 #include "base/parse.h"
 #include "cli/out.h"
-#include "cli/subject/subject.h"
+#include "cli/subject.c"
 #include "wire/csv.h"
 
 #define BATCH_LINES 500

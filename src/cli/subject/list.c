@@ -7,7 +7,7 @@
 
 #include "cli/columns.h"
 #include "cli/numbers.h"
-#include "cli/subject/subject.h"
+#include "cli/subject.c"
 
 #define PAGE 500
 

@@ -3,8 +3,8 @@
 
 #include "cli/numbers.h"
 #include "cli/out.h"
-#include "cli/subject/subject.h"
-#include "wire/json.h"
+#include "cli/subject.c"
+#include "wire/json_old.h"
 
 #define BODY_BYTES ((size_t)64 << 10)
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "wire/json.h"
+#include "wire/json_old.h"
 
 struct sl_denial_batch {
     const struct sl_alloc *alloc;

@@ -9,8 +9,8 @@
 #ifndef SL_DENIALS_H
 #define SL_DENIALS_H
 
-#include "doors/events.h"
-#include "engine/decide.h"
+#include "engine/decision.h"
+#include "server/events.h"
 
 #define SL_DENIALS     32 /* rows of one thread */
 #define SL_DENIAL_TEXT 80 /* bytes of a name that are kept */

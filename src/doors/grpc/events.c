@@ -7,7 +7,7 @@
  * comes back with time and with requests that are answered. Whoever has used it
  * up is told to calm down (GOAWAY), and the connection is closed.
  */
-#include "doors/grpc/inner.h"
+#include "server/grpc/grpc_int.h"
 
 #define SETTINGS_MOST      32 /* in one frame */
 #define CONTINUATIONS_MOST 8

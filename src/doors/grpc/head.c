@@ -1,7 +1,7 @@
 /* head.c -- what the fields of a request say. */
 #include <string.h>
 
-#include "doors/grpc/inner.h"
+#include "server/grpc/grpc_int.h"
 
 #define RLS  "/envoy.service.ratelimit.v3.RateLimitService/"
 #define INFO "ServerReflection/ServerReflectionInfo"

@@ -4,7 +4,7 @@
  * Watch answers at once, and again when that changes; of a service that there
  * is not it says so, and Check ends with NOT_FOUND.
  */
-#include "doors/grpc/inner.h"
+#include "server/grpc/grpc_int.h"
 
 enum health { UNTOLD = -1, SERVING = 1, NOT_SERVING = 2, SERVICE_UNKNOWN = 3 };
 

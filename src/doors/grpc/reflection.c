@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "doors/grpc/inner.h"
+#include "server/grpc/grpc_int.h"
 
 #define ANSWER_BYTES ((size_t)16 << 10)
 #define NOT_FOUND    5

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "doors/grpc/inner.h"
+#include "server/grpc/grpc_int.h"
 
 #define FIELD(name, value)                                                     \
     {                                                                          \

@@ -7,7 +7,7 @@
  */
 #include <openssl/crypto.h>
 
-#include "doors/grpc/inner.h"
+#include "server/grpc/grpc_int.h"
 
 static bool is_same(const struct sl_grpc_worker *worker, struct sl_str shown)
 {

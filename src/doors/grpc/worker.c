@@ -1,7 +1,7 @@
 /* worker.c -- what one thread has of the grpc door. */
 #include <string.h>
 
-#include "doors/grpc/inner.h"
+#include "server/grpc/grpc_int.h"
 
 int sl_grpc_worker_open(struct sl_grpc_worker *worker,
                         const struct sl_grpc_door *door, struct sl_loop *loop,

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "doors/http/inner.h"
-#include "wire/json.h"
+#include "server/http/http_int.h"
+#include "wire/json_old.h"
 
 #define SENTENCE 512
 

@@ -8,8 +8,8 @@
 #ifndef SL_HTTP_BODY_H
 #define SL_HTTP_BODY_H
 
-#include "doors/http/inner.h"
-#include "wire/json_read.h"
+#include "server/http/http_int.h"
+#include "wire/json.h"
 
 struct sl_json_body {
     struct sl_http_call *call;

@@ -8,7 +8,7 @@
  * answers come later there are as many as connections that wait, and those
  * beyond the first are given back, with the policies that they hold.
  */
-#include "doors/http/inner.h"
+#include "server/http/http_int.h"
 
 #define TEXT_MOST  ((size_t)64 << 20) /* a large array's verdicts */
 #define ARENA_MOST ((size_t)16 << 20)

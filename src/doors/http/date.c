@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/digits.h"
-#include "base/instant.h"
-#include "doors/http/inner.h"
+#include "base/timestamp.h"
+#include "server/http/http_int.h"
 
 static char *put(char *to, const char *text)
 {

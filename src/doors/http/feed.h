@@ -20,8 +20,8 @@
 #ifndef SL_EVENT_STREAM_H
 #define SL_EVENT_STREAM_H
 
-#include "doors/events.h"
-#include "doors/http/http.h"
+#include "server/events.h"
+#include "server/http/http.h"
 
 #define SL_EVENT_STREAM_LISTENERS 16
 

@@ -2,8 +2,8 @@
 #ifndef SL_HTTP_SESSION_H
 #define SL_HTTP_SESSION_H
 
-#include "doors/http/inner.h"
 #include "doors/standing.h"
+#include "server/http/http_int.h"
 
 enum phase { IDLE, HEAD, BODY, LATE, STREAM };
 

@@ -9,7 +9,7 @@
  */
 #include <openssl/crypto.h>
 
-#include "doors/http/inner.h"
+#include "server/http/http_int.h"
 
 static bool is_same(const struct sl_http_worker *worker, struct sl_str shown)
 {

@@ -1,7 +1,7 @@
 /* worker.c -- what one thread needs to handle requests. */
 #include <string.h>
 
-#include "doors/http/inner.h"
+#include "server/http/http_int.h"
 
 void sl_http_worker_init(struct sl_http_worker *worker,
                          const struct sl_http_door *door,

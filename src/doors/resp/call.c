@@ -9,7 +9,7 @@
  * connections that wait, and those beyond a few are given back, with the
  * policies that they hold.
  */
-#include "doors/resp/inner.h"
+#include "server/resp/resp_int.h"
 
 #include "base/clock.h"
 

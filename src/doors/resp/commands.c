@@ -1,5 +1,5 @@
 /* commands.c -- which commands there are, and who may use them. */
-#include "doors/resp/inner.h"
+#include "server/resp/resp_int.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ const struct sl_resp_row sl_resp_rows[] = {
 #define ANYBODY  1
 #define KEY      2
 #define COLLECTS 4
-#include "doors/resp/commands.def"
+#include "server/resp/commands.def"
 };
 
 const unsigned sl_resp_row_count = SL_LEN(sl_resp_rows);

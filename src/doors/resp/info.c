@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "doors/resp/inner.h"
+#include "server/resp/resp_int.h"
 
 int sl_resp_ping(struct sl_resp_session *session,
                  const struct sl_resp_command *command)

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "doors/resp/inner.h"
+#include "server/resp/resp_int.h"
 
 /* Names with their lengths: most differ in that alone, and are not looked at.
  */

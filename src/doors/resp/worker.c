@@ -1,7 +1,7 @@
 /* worker.c -- what one thread needs to serve, without a loop. */
 #include <string.h>
 
-#include "doors/resp/inner.h"
+#include "server/resp/resp_int.h"
 
 void sl_resp_worker_init(struct sl_resp_worker *worker,
                          const struct sl_resp_door *door,

@@ -9,9 +9,9 @@
  */
 #include <string.h>
 
-#include "doors/rls/rls.h"
 #include "engine/render/face.h"
 #include "net/loop.h"
+#include "server/rls.h"
 
 /* Where the facts have a place for the key; NULL if they have none. */
 static struct sl_str *place_of(struct sl_request *facts, struct sl_str key)

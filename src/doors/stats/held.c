@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "doors/stats/inside.h"
 #include "doors/stats/page.h"
+#include "server/metrics_int.h"
 
 static const char *const events[SL_HOLD_EVENTS] = {
     [SL_METRIC_HELD] = "held",

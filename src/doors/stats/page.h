@@ -6,7 +6,7 @@
 #ifndef SL_METRICS_WRITE_H
 #define SL_METRICS_WRITE_H
 
-#include "doors/stats/inside.h"
+#include "server/metrics_int.h"
 
 struct sl_metrics_write {
     struct sl_buf *out;

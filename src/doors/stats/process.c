@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "doors/stats/inside.h"
+#include "server/metrics_int.h"
 
 static uint64_t ns_of(struct timeval t)
 {

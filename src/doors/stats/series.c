@@ -19,7 +19,7 @@
  */
 #include <string.h>
 
-#include "doors/stats/inside.h"
+#include "server/metrics_int.h"
 
 static const struct sl_str other = {"other", 5};
 

@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "base/parse.h"
-#include "engine/hold.h"
+#include "engine/hold_op.h"
 
 #define ID_DIGITS   32
 #define NAME_DIGITS 40 /* id and endpoint */

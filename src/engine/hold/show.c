@@ -1,5 +1,5 @@
 /* show.c -- what became of a hold, in words and as JSON. */
-#include "engine/hold.h"
+#include "engine/hold_op.h"
 #include "engine/render/face.h"
 #include "engine/render/ink.h"
 

@@ -1,9 +1,9 @@
 /* take.c -- which parts of a take are held, for how long, and by which name.
  */
 #include "base/hash.h"
-#include "engine/hold.h"
+#include "engine/engine_int.h"
+#include "engine/hold_op.h"
 #include "engine/inside.h"
-#include "engine/parts.h"
 
 /* When to come back if there is no room: nobody knows who ends his hold. */
 #define ROOM_RETRY SL_S

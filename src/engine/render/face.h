@@ -9,8 +9,8 @@
 #ifndef SL_ENGINE_FACE_H
 #define SL_ENGINE_FACE_H
 
-#include "base/instant.h"
-#include "engine/decide.h"
+#include "base/timestamp.h"
+#include "engine/decision.h"
 
 /* Has the limit numbers for this caller? */
 bool sl_limit_view_limited(const struct sl_limit_view *shown);

@@ -14,7 +14,7 @@
 #include "engine/render/head.h"
 
 #include "base/word.h"
-#include "identity/token.h"
+#include "identity/identity.h"
 
 /* A number and its header's name in the list of those exposed. */
 #define FIELD_ROOM ((size_t)56)

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "wire/json.h"
+#include "wire/json_old.h"
 
 struct sl_writer {
     struct sl_buf *out;

@@ -3,7 +3,7 @@
 #ifndef SL_WAIT_HEAP_H
 #define SL_WAIT_HEAP_H
 
-#include "engine/wait/wait.h"
+#include "engine/wait.h"
 
 /* Room for one more. SLUICE_ENOMEM. */
 SL_MUST_USE int sl_heap_reserve(struct sl_wait_thread *room,

@@ -3,7 +3,7 @@
 #ifndef SL_TURN_H
 #define SL_TURN_H
 
-#include "engine/ask.h"
+#include "engine/check.h"
 
 /* Could it, if it is denied or others wait? */
 bool sl_wait_check_may_wait(const struct sl_check *ask);

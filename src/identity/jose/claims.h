@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "identity/verify.h"
+#include "identity/jwt.h"
 
 /* Hold the claims against the rules: times, issuer, audience. The times go to
  * ret->expires and ret->begins, also of a token that is refused for them. */

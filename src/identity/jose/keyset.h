@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "identity/jose/jwk.h"
+#include "identity/jwk.h"
 #include "identity/keyset.h"
 
 struct sl_keyset {

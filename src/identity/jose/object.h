@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "identity/verify.h"
+#include "identity/jwt.h"
 
 #define SL_OBJECT_DEPTH SL_TOKEN_DEPTH /* the object itself is 1 */
 

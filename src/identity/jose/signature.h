@@ -2,8 +2,8 @@
 #ifndef SL_SIGNATURE_H
 #define SL_SIGNATURE_H
 
-#include "identity/jose/jwk.h"
-#include "identity/token.h"
+#include "identity/identity.h"
+#include "identity/jwk.h"
 
 /* Check by algorithm `alg`, one of the key's. SL_TOKEN_GOOD,
  * SL_TOKEN_SIGNATURE or SL_TOKEN_NO_MEMORY. */

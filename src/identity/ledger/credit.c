@@ -7,10 +7,10 @@
  */
 #include <inttypes.h>
 
-#include "base/instant.h"
-#include "identity/ledger/ledger.h"
-#include "identity/registry/database.h"
-#include "wire/json.h"
+#include "base/timestamp.h"
+#include "registry/registry_int.h"
+#include "registry/usage_db.h"
+#include "wire/json_old.h"
 
 static int64_t number(struct sl_database *db, enum sl_query q, int column)
 {

@@ -1,6 +1,6 @@
 /* id.c -- what the books call a subject, and a month. */
-#include "base/instant.h"
-#include "identity/ledger/ledger.h"
+#include "base/timestamp.h"
+#include "registry/usage_db.h"
 
 static int add_escaped(struct sl_buf *out, struct sl_str value)
 {

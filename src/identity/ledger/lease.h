@@ -21,7 +21,7 @@
 #ifndef SL_USAGE_DB_LEASE_H
 #define SL_USAGE_DB_LEASE_H
 
-#include "identity/ledger/ledger.h"
+#include "registry/usage_db.h"
 
 #define SL_NODE_NAME 64 /* bytes */
 

@@ -1,8 +1,8 @@
 /* read.c -- what the books have. */
 #include <string.h>
 
-#include "identity/ledger/ledger.h"
-#include "identity/registry/database.h"
+#include "registry/registry_int.h"
+#include "registry/usage_db.h"
 
 const char sl_usage_db_forget[] =
     "DELETE FROM usage_counters; DELETE FROM usage_days;"

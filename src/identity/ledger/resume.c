@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "identity/ledger/lease.h"
-#include "identity/registry/database.h"
+#include "registry/registry_int.h"
 
 /* Rows of one node. */
 #define ROWS_MOST ((size_t)64 << 20)

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "identity/postgres/link.h"
-#include "identity/registry/database.h"
+#include "registry/registry_int.h"
 
 #define SL_PG_PARAMS  12
 #define SL_PG_UNHEARD 256

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #include "identity/postgres/link.h"
-#include "identity/registry/database.h"
+#include "registry/registry_int.h"
 
 struct sl_pg_notify;
 

@@ -18,7 +18,7 @@
 #ifndef SL_PG_PLAN_H
 #define SL_PG_PLAN_H
 
-#include "identity/registry/registry.h"
+#include "registry/registry.h"
 
 struct sl_pg_plan; /* opaque */
 

@@ -5,9 +5,9 @@
  * so that revisions grow also over a removal. A subject keeps its latest
  * SL_AUDIT_KEPT lines, also when it is gone.
  */
-#include "base/instant.h"
-#include "identity/registry/database.h"
-#include "wire/json.h"
+#include "base/timestamp.h"
+#include "registry/registry_int.h"
+#include "wire/json_old.h"
 
 #define PICTURE_MOST ((size_t)1 << 20)
 

@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-#include "identity/registry/database.h"
-#include "identity/registry/registry.h"
+#include "registry/registry.h"
+#include "registry/registry_int.h"
 
 struct sl_registry {
     const struct sl_alloc *alloc;

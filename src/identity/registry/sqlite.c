@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "identity/registry/database.h"
 #include "identity/registry/schema.h"
+#include "registry/registry_int.h"
 
 struct file {
     sqlite3 *db;

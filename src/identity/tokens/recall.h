@@ -14,7 +14,7 @@
 #define SL_TOKEN_CACHE_H
 
 #include "base/alloc.h"
-#include "identity/token.h"
+#include "identity/identity.h"
 
 #define SL_TOKEN_CACHE_BYTES 2048 /* of one entry, on average */
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 #include "policy/slots.h"
 #include "policy/stores.h"
 

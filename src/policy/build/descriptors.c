@@ -1,5 +1,5 @@
 /* descriptors.c -- routes for what Envoy tells of a request. */
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  * have one name. But GET /items and POST /items are one thing, asked for in
  * two ways.
  */
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* errors.c -- `errors`: what a refusal looks like. */
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 #include "policy/print/printer.h"
 

@@ -1,5 +1,5 @@
 /* features.c -- `features`: kill switches, of the file and the environment. */
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* general.c -- the keys at the top of the file, and what several parts have:
  * dialects, statuses, messages. */
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
  * All guards are kept by one rule of one permit, which stands behind the limits
  * of the policy and has no name that anybody could write.
  */
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* holds.c -- how long what is taken may be held, and who waits how long. */
 #include "base/parse.h"
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 #define HOLD_MAX_PRESET (3600 * SL_S)
 #define HOLD_PRESET     (60 * SL_S)

@@ -1,7 +1,7 @@
 /* marks.c -- `thresholds` of a limit: how much of it is used when somebody is
  * told. */
 #include "base/parse.h"
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 static bool has_marks(const struct sl_rule *rule)
 {

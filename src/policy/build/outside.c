@@ -11,7 +11,7 @@
  *
  * Bodies are left out: they are printed while they are read (errors.c).
  */
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 #include <stdlib.h>
 #include <string.h>

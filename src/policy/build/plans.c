@@ -1,5 +1,5 @@
 /* plans.c -- `plans`: names, aliases, and which plan is whose. */
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 /* The keys of `plans` that are no plans; and what the schema refused, for
  * nobody knows what that was meant to be. */

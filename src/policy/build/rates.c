@@ -7,7 +7,7 @@
  * All plans of a limit count in one period: what was used is kept in units of
  * the period, and a caller who changes his plan takes it with him.
  */
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 #include "base/parse.h"
 

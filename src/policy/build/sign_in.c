@@ -7,7 +7,7 @@
  * cap    Limits kept per address count everybody who comes from it, also those
  *        whose plan has no number there: they have the visitors'.
  */
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 static bool has_ip(const struct sl_sources *sources)
 {

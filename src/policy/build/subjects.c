@@ -1,6 +1,6 @@
 /* subjects.c -- `identity: subjects`: the question by which plans are read from
  * tables of others, as far as it can be judged without a server. */
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 #include <string.h>
 

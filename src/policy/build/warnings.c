@@ -1,5 +1,5 @@
 /* warnings.c -- what is allowed, but was perhaps not meant. */
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 /* ---- limits ---- */
 

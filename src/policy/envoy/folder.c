@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "policy/envoy/envoy.h"
+#include "policy/envoy.h"
 
 #define PATH_MOST 4096
 

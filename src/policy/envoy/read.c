@@ -9,7 +9,7 @@
 
 #include "base/parse.h"
 #include "base/scan.h"
-#include "policy/envoy/envoy.h"
+#include "policy/envoy.h"
 
 #define RATE_MAX 100000000 /* per second */
 

@@ -9,8 +9,8 @@
 
 #include <libfyaml.h>
 
+#include "policy/yaml.h"
 #include "policy/yaml/subst.h"
-#include "policy/yaml/yaml.h"
 
 /* A collection that is open. */
 struct sl_frame {

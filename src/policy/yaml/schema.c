@@ -8,7 +8,7 @@
 #include "policy/yaml/schema.h"
 
 #include "base/scan.h"
-#include "policy/yaml/schema_table.h"
+#include "policy/schema.h"
 
 /* The labels of the levels that have the key, or an empty list. */
 static void list_owners(struct sl_str name, struct sl_schema_list *ret)

@@ -7,7 +7,7 @@
 #ifndef SL_SCHEMA_H
 #define SL_SCHEMA_H
 
-#include "policy/yaml/yaml.h"
+#include "policy/yaml.h"
 
 /* Check `root` against the language: unknown keys (with a suggestion), wrong
  * types, words that are not among the choices, missing keys, keys of parts

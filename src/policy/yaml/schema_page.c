@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "policy/yaml/schema_table.h"
+#include "policy/schema.h"
 
 static const char head[] =
     "# The policy file\n"

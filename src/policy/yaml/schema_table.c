@@ -1,18 +1,18 @@
 /* schema_table.c -- the rows of schema.def, and how to find them. */
-#include "policy/yaml/schema_table.h"
+#include "policy/schema.h"
 
 #include <string.h>
 
 const struct sl_schema_kind sl_schema_kinds[SL_TYPES] = {
 #define TYPE(id, name, must, each, pattern, meaning)                           \
     [SL_TYPE_##id] = {name, must, each, pattern, meaning},
-#include "policy/yaml/schema.def"
+#include "policy/schema.def"
 };
 
 const struct sl_schema_part sl_schema_parts[SL_LEVELS] = {
 #define LEVEL(id, word, label, title, meaning)                                 \
     [SL_LEVEL_##id] = {word, label, title, meaning},
-#include "policy/yaml/schema.def"
+#include "policy/schema.def"
 };
 
 /* Those without a level below have SL_LEVELS there. */
@@ -27,7 +27,7 @@ const struct sl_schema_key sl_schema_keys[] = {
     ROW(level, name, type, words, SL_LEVELS, when, meaning, example)
 #define BELOW(level, name, type, below, when, meaning, example)                \
     ROW(level, name, type, "", SL_LEVEL_##below, when, meaning, example)
-#include "policy/yaml/schema.def"
+#include "policy/schema.def"
 };
 
 const unsigned sl_schema_key_count = SL_LEN(sl_schema_keys);

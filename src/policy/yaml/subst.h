@@ -9,7 +9,7 @@
 #ifndef SL_SUBST_H
 #define SL_SUBST_H
 
-#include "policy/yaml/yaml.h"
+#include "policy/yaml.h"
 
 #define SL_SUBST_BYTES ((size_t)64 * 1024)   /* of one string */
 #define SL_SUBST_TOTAL ((size_t)1024 * 1024) /* of all that is put in */

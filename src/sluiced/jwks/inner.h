@@ -3,8 +3,8 @@
 #define SL_JWKS_INNER_H
 
 #include "base/hash.h"
-#include "net/fetch.h"
-#include "sluiced/jwks/jwks.h"
+#include "net/http_fetch.h"
+#include "sluiced/jwks.h"
 
 /* The life of keys that come from a URL. All instants are steady. */
 struct sl_jwks_remote {

@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "sluiced/settings/settings.h"
+#include "sluiced/settings.h"
 
 #define PREFIX "SLUICE_"
 
@@ -15,7 +15,7 @@ const struct sl_setting_row sl_setting_rows[SL_SETTINGS] = {
 #define SL_RESTART false
 #define SETTING(id, letter, flag, key, kind, preset, value, when, what)        \
     {#id, letter, flag, key, SL_SETTING_##kind, preset, value, SL_##when, what},
-#include "sluiced/settings/settings.def"
+#include "sluiced/settings.def"
 };
 
 /* Flags that say what to do instead of how to serve. */

@@ -2,7 +2,7 @@
 #ifndef SL_SETTINGS_RULES_H
 #define SL_SETTINGS_RULES_H
 
-#include "sluiced/settings/settings.h"
+#include "sluiced/settings.h"
 
 /* Nothing is asked for that this version does not have. */
 SL_MUST_USE int sl_rules_version(struct sl_settings *settings,

@@ -2,7 +2,7 @@
 #ifndef SL_SETTINGS_SECRET_H
 #define SL_SETTINGS_SECRET_H
 
-#include "sluiced/settings/settings.h"
+#include "sluiced/settings.h"
 
 /* Read the token that was chosen: a text of the policy, or a file. */
 SL_MUST_USE int sl_settings_token(struct sl_settings *settings,

@@ -1,7 +1,7 @@
 /* show.c -- the settings in words: --show-settings and --help. */
 #include <string.h>
 
-#include "sluiced/settings/settings.h"
+#include "sluiced/settings.h"
 
 #define MASK "********"
 

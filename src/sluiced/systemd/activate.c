@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sluiced/systemd/systemd.h"
+#include "sluiced/systemd.h"
 
 #define FIRST 3
 

@@ -8,7 +8,7 @@
  * keeps what it had leased of a window until that ends; a bucket refills. */
 #include <string.h>
 
-#include "store/dynamo/seat.h"
+#include "store/dynamo/dynamo_int.h"
 
 #define LEASES 4096
 

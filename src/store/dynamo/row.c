@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "store/dynamo/aws/sigv4.h"
-#include "wire/json.h"
+#include "store/dynamo/aws.h"
+#include "wire/json_old.h"
 
 #define GRACE 3600 /* seconds that a row outlives its meaning */
 

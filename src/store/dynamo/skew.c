@@ -1,7 +1,7 @@
 /* skew.c -- how far a server's clock is from ours, by its Date. */
 #include "store/dynamo/skew.h"
 
-#include "base/instant.h"
+#include "base/timestamp.h"
 
 static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
 

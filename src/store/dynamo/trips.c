@@ -1,7 +1,7 @@
 /* trips.c -- trips come and go: those that have ended are kept for the next. */
 #include <string.h>
 
-#include "store/dynamo/seat.h"
+#include "store/dynamo/dynamo_int.h"
 
 #define SPARES     64
 #define NAMES_MOST ((size_t)64 << 10)

@@ -1,5 +1,5 @@
 /* answer.c -- what all nodes have used, from what the cells of this one say. */
-#include "store/lease/inner.h"
+#include "store/store_int.h"
 
 /* Nodes give back what they do not need within this. */
 #define COMES_BACK (2 * SL_S)

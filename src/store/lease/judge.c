@@ -1,5 +1,5 @@
 /* judge.c -- how far a take may go: with what is leased, or after asking. */
-#include "store/lease/inner.h"
+#include "store/store_int.h"
 
 /* So often somebody else may have been faster. */
 #define TRIES 16

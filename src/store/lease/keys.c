@@ -2,7 +2,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "store/lease/inner.h"
+#include "store/store_int.h"
 
 #define ID_MOST 4096
 

@@ -16,7 +16,7 @@
 
 #include "base/arith.h"
 #include "net/loop.h"
-#include "store/lease/inner.h"
+#include "store/store_int.h"
 
 #define WAITING_MOST 16384
 

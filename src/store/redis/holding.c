@@ -1,6 +1,6 @@
 /* holding.c -- holds of a seat: how they end. How one begins is a take's
  * business; what it is called in Redis is said here. */
-#include "store/redis/inner.h"
+#include "store/redis/redis_int.h"
 #include "store/redis/script_hold.h"
 
 /* ---- names ---- */

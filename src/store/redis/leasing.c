@@ -1,6 +1,6 @@
 /* leasing.c -- the leases of a seat: when they are asked for, and how they go
  * back. What a lease is stands in leases.h. */
-#include "store/redis/inner.h"
+#include "store/redis/redis_int.h"
 
 #define LEASES 4096
 

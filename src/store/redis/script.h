@@ -7,7 +7,7 @@
 #define SL_SCRIPT_H
 
 #include "base/buf.h"
-#include "store/leases.h"
+#include "store/caches.h"
 
 /* The text of both, and its SHA-1 in hex, by which Redis knows it. */
 extern const char sl_script_text[];

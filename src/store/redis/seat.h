@@ -7,7 +7,7 @@
 
 #include "store/redis/fleet/fleet.h"
 #include "store/redis/redis.h"
-#include "store/shared.h"
+#include "store/remote.h"
 
 /* Counted by one thread, read by others. */
 struct sl_redis_counts {

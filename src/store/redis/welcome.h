@@ -5,7 +5,7 @@
 #define SL_REDIS_IDENTITY_H
 
 #include "store/redis/fleet/fleet.h"
-#include "store/shared.h"
+#include "store/remote.h"
 
 struct sl_redis_identity_options {
     struct sl_redis_cluster *fleet;

@@ -2,7 +2,7 @@
 #ifndef SL_END_H
 #define SL_END_H
 
-#include "table/hold/record.h"
+#include "table/hold_record.h"
 
 /* One key of a hold that ends. */
 struct sl_hold_outcome {

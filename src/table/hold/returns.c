@@ -1,7 +1,7 @@
 /* returns.c -- where it is counted what was given back to buckets. What it is
  * for is in core/hold.h, how it is counted in record.h. */
 #include "base/arith.h"
-#include "table/hold/record.h"
+#include "table/hold_record.h"
 
 static uint64_t scale(uint64_t hash, uint64_t range)
 {

@@ -15,7 +15,7 @@
 #ifndef SL_PERMIT_ETA_H
 #define SL_PERMIT_ETA_H
 
-#include "table/hold/record.h"
+#include "table/hold_record.h"
 
 /* Sign a record that this actor has claimed, before it is held. */
 void sl_hold_record_sign(const struct sl_region *r,

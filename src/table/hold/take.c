@@ -5,8 +5,8 @@
  */
 #include "base/arith.h"
 #include "table/hold/due.h"
-#include "table/hold/record.h"
 #include "table/hold/soonest.h"
+#include "table/hold_record.h"
 
 struct holding {
     struct sl_set_extra rider; /* first: the two are cast into each other */

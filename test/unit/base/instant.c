@@ -1,5 +1,5 @@
 /* instant.c -- instants: what is read, what is refused, what is written. */
-#include "base/instant.h"
+#include "base/timestamp.h"
 
 #include "check.h"
 #include "refusal.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "cli/errand.h"
+#include "cli/cli.h"
 
 #define SEND_WORDS 16
 

@@ -1,5 +1,5 @@
 /* spring.c -- settings of Java programs become policies. */
-#include "cli/spring/spring.h"
+#include "cli/spring.h"
 
 #include "fail.h"
 #include "send.h"

@@ -1,5 +1,5 @@
 /* admin.c -- the admin listener: what each path answers to whom. */
-#include "doors/http/admin.h"
+#include "server/http/admin.h"
 #include "asking.h"
 #include "counted.h"
 #include "fail.h"

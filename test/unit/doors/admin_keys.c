@@ -1,8 +1,8 @@
 /* What the admin listener says of one key, and of the largest; over an engine,
  * without a socket. */
 #include "asked.h"
-#include "doors/http/admin.h"
 #include "fail.h"
+#include "server/http/admin.h"
 
 static const char policy[] =
     "sluice: 1\n"

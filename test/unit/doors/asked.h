@@ -5,7 +5,7 @@
 #define SL_DOORS_ASKED_H
 
 #include "asking.h"
-#include "doors/http/http.h"
+#include "server/http/http.h"
 
 #define LOCAL "127.0.0.1"
 

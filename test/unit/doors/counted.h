@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "doors/stats.h"
+#include "server/metrics.h"
 
 struct counted {
     struct sl_metrics *stats[4]; /* of as many threads */

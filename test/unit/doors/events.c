@@ -1,14 +1,14 @@
 /* What has happened: the ring, and refusals that are gathered. The numbers are
  * those of src/doors/events.h. */
-#include "doors/events.h"
+#include "server/events.h"
 
 #include <jansson.h>
 #include <pthread.h>
 
 #include "asking.h"
 #include "doors/events/denials.h"
-#include "doors/stats.h"
 #include "fail.h"
+#include "server/metrics.h"
 
 static struct sl_events *events;
 

@@ -2,8 +2,8 @@
  * and listeners beside it. */
 #include "doors/http/feed.h"
 
-#include "doors/http/admin.h"
 #include "fail.h"
+#include "server/http/admin.h"
 #include "turns.h"
 
 #define LISTEN "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"

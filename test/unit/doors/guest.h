@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "asking.h"
-#include "doors/grpc/grpc.h"
+#include "server/grpc/grpc.h"
 #include "wire/rls.h"
 
 #define SHOULD "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"

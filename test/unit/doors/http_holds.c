@@ -1,8 +1,8 @@
 /* http_holds.c -- POST /v1/check with a hold, and how it ends. */
 #include "asked.h"
-#include "doors/stats.h"
 #include "fail.h"
 #include "holding.h"
+#include "server/metrics.h"
 
 static const char policy[] =
     "sluice: 1\n"

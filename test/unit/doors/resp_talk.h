@@ -3,7 +3,7 @@
 #define SL_RESP_TALK_H
 
 #include "asking.h"
-#include "doors/resp/inner.h"
+#include "server/resp/resp_int.h"
 
 static const char talk_policy[] =
     "sluice: 1\n"

@@ -13,8 +13,8 @@
 
 #include "asking.h"
 #include "counted.h"
-#include "doors/http/http.h"
 #include "net/listener.h"
+#include "server/http/http.h"
 
 #define NOW (INT64_C(1730822396) * SL_S) /* 2024-11-05T15:59:56Z */
 

@@ -37,7 +37,7 @@ static void check_every_metric(void)
 {
     static const char *const names[] = {
 #define STAT(name, type, from, which, labels, help) #name,
-#include "doors/stats.def"
+#include "server/metrics.def"
     };
     struct counted c;
     char line[128];

@@ -1,5 +1,5 @@
 /* subjects.c -- what is read of a subject, and what is said when it is not. */
-#include "doors/http/subjects/subjects.h"
+#include "server/http/subjects.h"
 
 #include "asking.h"
 #include "fail.h"

@@ -1,10 +1,10 @@
 /* Who is refused most, by decisions of an engine; the bounds of the numbers
  * are test/prop/sketch.c's. */
-#include "doors/top.h"
+#include "server/top_keys.h"
 
 #include "asking.h"
-#include "doors/stats.h"
 #include "fail.h"
+#include "server/metrics.h"
 
 static const char policy[] =
     "sluice: 1\n"

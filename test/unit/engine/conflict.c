@@ -2,7 +2,7 @@
 #include "asking.h"
 
 #include "engine/explain.h"
-#include "engine/hold.h"
+#include "engine/hold_op.h"
 #include "engine/render.h"
 #include "fail.h"
 

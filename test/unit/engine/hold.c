@@ -1,8 +1,8 @@
 /* hold.c -- what a decision holds, and how that ends. */
 #include "asking.h"
 
-#include "engine/hold.h"
-#include "engine/parts.h"
+#include "engine/engine_int.h"
+#include "engine/hold_op.h"
 #include "engine/render.h"
 #include "fail.h"
 #include "holding.h"

@@ -3,8 +3,8 @@
  * registry answers when it is told to, so that there is an in-between. */
 #include "asking.h"
 
-#include "engine/ask.h"
-#include "engine/hold.h"
+#include "engine/check.h"
+#include "engine/hold_op.h"
 
 static const char policy[] =
     "sluice: 1\n"

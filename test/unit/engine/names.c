@@ -2,7 +2,7 @@
  * tags on a cluster, and sets that lie apart there. */
 #include "far.h"
 
-#include "engine/ask.h"
+#include "engine/check.h"
 #include "engine/throttle.h"
 
 static const char fluo[] =

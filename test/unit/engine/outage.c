@@ -2,9 +2,9 @@
  * policy makes of it, what is charged afterwards, and when to come back. */
 #include "far.h"
 
-#include "engine/ask.h"
+#include "engine/check.h"
 #include "engine/debts.h"
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 
 static const char policy[] =
     "sluice: 1\n"

@@ -1,6 +1,6 @@
 /* sides.c -- one decision over several sides of a request. */
 #include "asking.h"
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 
 static const char policy[] =
     "sluice: 1\n"

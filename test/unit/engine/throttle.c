@@ -3,7 +3,7 @@
 #include "engine/throttle.h"
 
 #include "asking.h"
-#include "engine/parts.h"
+#include "engine/engine_int.h"
 
 static const char policy[] = "sluice: 1\n"
                              "limits:\n"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "asking.h"
-#include "engine/ask.h"
+#include "engine/check.h"
 #include "engine/explain.h"
 #include "engine/render.h"
 

@@ -2,8 +2,8 @@
  * is sent away. The clock is the test's, and rooms ring by setting a flag. */
 #include "asking.h"
 
-#include "engine/ask.h"
-#include "engine/hold.h"
+#include "engine/check.h"
+#include "engine/hold_op.h"
 #include "fail.h"
 
 static const char policy[] =

@@ -5,7 +5,7 @@
  * to.
  */
 #include "asking.h"
-#include "engine/ask.h"
+#include "engine/check.h"
 
 static const char policy[] =
     "sluice: 1\n"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "identity/verify.h"
+#include "identity/jwt.h"
 
 /* A test that runs out of these is one that never stops. */
 #define MADE_BYTES (64 * 1024)

@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 #include "fail.h"
-#include "identity/tokens.h"
+#include "identity/token_verifier.h"
 #include "material.h"
 
 #define KEYS                                                                   \

@@ -4,7 +4,7 @@
 #include <openssl/rand.h>
 
 #include "fail.h"
-#include "identity/tokens.h"
+#include "identity/token_verifier.h"
 #include "identity/tokens/blame.h"
 #include "identity/tokens/recall.h"
 

@@ -1,5 +1,5 @@
 /* fetch.c -- what comes of fetching, and what does not. */
-#include "net/fetch.h"
+#include "net/http_fetch.h"
 
 #include <stdlib.h>
 

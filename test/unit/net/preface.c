@@ -1,5 +1,5 @@
 /* preface.c -- connections that begin with whom they are for. */
-#include "net/preface.h"
+#include "net/proxy_protocol.h"
 
 #include "fail.h"
 #include "proxy2_say.h"

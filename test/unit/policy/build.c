@@ -1,5 +1,5 @@
 /* build.c -- what is not written, what combines, and how much is too much. */
-#include "policy/build/build.h"
+#include "policy/policy_int.h"
 
 #include <stdlib.h>
 

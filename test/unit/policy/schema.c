@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "fail.h"
-#include "policy/yaml/schema_table.h"
+#include "policy/schema.h"
 #include "problems.h"
 
 typedef int print_f(struct sl_buf *out);

@@ -1,5 +1,5 @@
 /* text.c -- how messages and bodies are cut into pieces. */
-#include "policy/text.h"
+#include "policy/template.h"
 
 #include "check.h"
 #include "fail.h"

@@ -1,5 +1,5 @@
 /* yaml.c -- text to nodes: what is read, and what is refused. */
-#include "policy/yaml/yaml.h"
+#include "policy/yaml.h"
 
 #include "problems.h"
 #include "row.h"

@@ -1,5 +1,5 @@
 /* yaml_bombs.c -- files that would hurt a reader, and memory that runs out. */
-#include "policy/yaml/yaml.h"
+#include "policy/yaml.h"
 
 #include "fail.h"
 #include "problems.h"

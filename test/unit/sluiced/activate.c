@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "sluiced/systemd/systemd.h"
+#include "sluiced/systemd.h"
 
 static struct sl_activated got;
 static struct sl_diag why;

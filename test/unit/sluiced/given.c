@@ -1,6 +1,6 @@
 /* given.c -- flags and variables, and slips in them. */
 #include "check.h"
-#include "sluiced/settings/settings.h"
+#include "sluiced/settings.h"
 
 static struct sl_setting_source given;
 static struct sl_diag why;

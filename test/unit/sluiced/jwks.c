@@ -1,5 +1,5 @@
 /* jwks.c -- keys of a policy: read, put in force, fetched, and dropped. */
-#include "sluiced/jwks/jwks.h"
+#include "sluiced/jwks.h"
 
 #include <stdlib.h>
 #include <unistd.h>

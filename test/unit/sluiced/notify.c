@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "sluiced/systemd/systemd.h"
+#include "sluiced/systemd.h"
 
 /* A socket as systemd has it, at a path or at an abstract name ('@'). */
 static int hear(const char *path)

@@ -1,6 +1,6 @@
 /* rules.c -- what settings must keep together. */
 #include "check.h"
-#include "sluiced/settings/settings.h"
+#include "sluiced/settings.h"
 
 static struct sl_settings s;
 static struct sl_diag why;

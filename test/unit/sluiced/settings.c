@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "sluiced/settings/settings.h"
+#include "sluiced/settings.h"
 
 static struct sl_settings s;
 static struct sl_setting_source given;

@@ -1,5 +1,5 @@
 /* watch.c -- which changes of a folder are changes of a file. */
-#include "sluiced/watch.h"
+#include "sluiced/file_watch.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>

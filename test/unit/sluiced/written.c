@@ -1,5 +1,5 @@
 /* written.c -- a policy and its text: the demo, files, what is posted. */
-#include "sluiced/written.h"
+#include "sluiced/policy_source.h"
 
 #include <stdlib.h>
 #include <unistd.h>

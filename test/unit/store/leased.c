@@ -4,7 +4,7 @@
 
 #include "fail.h"
 #include "net/loop.h"
-#include "store/lease/leased.h"
+#include "store/quota_lease.h"
 
 #define DAY_0 (20000 * SL_DAY)
 

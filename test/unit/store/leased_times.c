@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "check.h"
 #include "net/loop.h"
-#include "store/lease/leased.h"
+#include "store/quota_lease.h"
 
 #define DAY_0 (20000 * SL_DAY)
 

@@ -3,7 +3,7 @@
 #define SL_UNIT_TABLE_HELD_H
 
 #include "rig.h"
-#include "table/hold/hold.h"
+#include "table/hold.h"
 
 /* Ids that look random and come again in every run. */
 static inline struct sl_hold_id id_of(uint64_t number)

@@ -9,7 +9,7 @@
  */
 #include "held.h"
 #include "schedule.h"
-#include "table/hold/record.h"
+#include "table/hold_record.h"
 
 #define COST   5
 #define ACTUAL 2

@@ -1,7 +1,7 @@
 /* returns.c -- what others give back to the bucket of a hold, and what is left
  * for it. The rule is in core/hold.h. */
 #include "held.h"
-#include "table/hold/record.h"
+#include "table/hold_record.h"
 #include "table/key.h"
 
 static struct sl_table table;

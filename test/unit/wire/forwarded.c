@@ -1,5 +1,5 @@
 /* forwarded.c -- the field Forwarded, from its end. */
-#include "wire/forwarded.h"
+#include "wire/http_fields.h"
 
 #include "check.h"
 

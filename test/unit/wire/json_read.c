@@ -1,5 +1,5 @@
 /* json_read.c -- JSON read a piece at a time; jansson is asked as well. */
-#include "wire/json_read.h"
+#include "wire/json.h"
 
 #include <jansson.h>
 #include <stdlib.h>

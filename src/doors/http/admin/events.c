@@ -4,7 +4,7 @@
  * Last-Event-ID (browsers do) or ?last_event_id=. 0 is all that is kept.
  */
 #include "doors/http/admin/inner.h"
-#include "doors/http/inner.h"
+#include "server/http/http_int.h"
 
 #define GREETING SL_STR("retry: 2000\n\n: listening\n\n")
 

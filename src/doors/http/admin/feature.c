@@ -6,8 +6,8 @@
  * deleted.
  */
 #include "doors/http/admin/inner.h"
-#include "doors/http/subjects/subjects.h"
-#include "wire/json.h"
+#include "server/http/subjects.h"
+#include "wire/json_old.h"
 
 /* {"name":"assistant","enabled":true,"by_hand":false */
 static int open_feature(struct sl_buf *out, const struct sl_active_policy *live,

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "doors/http/admin.h"
+#include "server/http/admin.h"
 
 #define SL_ADMIN_BODY ((size_t)4 << 10) /* of JSON */
 

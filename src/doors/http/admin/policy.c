@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "doors/http/admin/inner.h"
-#include "wire/json.h"
+#include "wire/json_old.h"
 
 #define REPORT_MOST ((size_t)1 << 20)
 

@@ -8,7 +8,7 @@
 
 #include "base/digits.h"
 #include "doors/http/admin/inner.h"
-#include "doors/http/inner.h"
+#include "server/http/http_int.h"
 
 #define OPTIONS_MAX 8
 

@@ -8,10 +8,10 @@
  */
 #include <inttypes.h>
 
-#include "base/instant.h"
 #include "base/parse.h"
+#include "base/timestamp.h"
 #include "doors/http/admin/inner.h"
-#include "wire/json.h"
+#include "wire/json_old.h"
 
 #define ROWS_USUAL 20
 

@@ -5,8 +5,8 @@
  * reporting closes nothing for good.
  */
 #include "doors/http/admin/inner.h"
-#include "doors/http/api/api.h"
-#include "wire/json.h"
+#include "server/http/api.h"
+#include "wire/json_old.h"
 
 #define DEPTH_MOST ((INT64_C(1) << 53) - 1)
 

@@ -6,7 +6,7 @@
  * that it might not hold another verdict ends there: what is left is answered
  * as undecided, and nothing was spent for it.
  */
-#include "doors/http/api/api.h"
+#include "server/http/api.h"
 
 /* No verdict is longer: that is what its headers and body may have. */
 #define VERDICT_MOST ((size_t)16 << 20)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "base/clock.h"
-#include "doors/http/api/api.h"
+#include "server/http/api.h"
 
 static void refuse(struct sl_http_call *call, int err,
                    const struct sl_diag *diag)

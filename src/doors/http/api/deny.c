@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/parse.h"
-#include "doors/http/api/api.h"
-#include "wire/json.h"
+#include "server/http/api.h"
+#include "wire/json_old.h"
 
 #define VALUE_MAX 1024 /* bytes of a field that is handed on */
 

@@ -1,5 +1,5 @@
 /* paths.c -- the paths of the door for applications and proxies. */
-#include "doors/http/usage/usage.h"
+#include "server/http/usage.h"
 
 const struct sl_http_path sl_api_paths[] = {
     {"POST", "/v1/check",    sl_http_check,        SL_HTTP_ACCESS_TOKEN },

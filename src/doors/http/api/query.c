@@ -20,8 +20,8 @@
 #include <string.h>
 
 #include "base/parse.h"
-#include "doors/http/api/api.h"
-#include "wire/json.h"
+#include "server/http/api.h"
+#include "wire/json_old.h"
 
 /* Parameters that are no options and are looked up in the client's query. */
 #define FOREIGN_MOST 16

@@ -7,8 +7,8 @@
  * As strict as a check: members that nobody knows, and members twice, are
  * refused.
  */
-#include "doors/http/api/api.h"
 #include "doors/http/body.h"
+#include "server/http/api.h"
 
 static bool is_twice(struct sl_json_body *r, const struct sl_cost *list,
                      unsigned count, struct sl_str name)

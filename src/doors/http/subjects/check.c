@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/instant.h"
 #include "base/parse.h"
-#include "doors/http/subjects/subjects.h"
+#include "base/timestamp.h"
+#include "server/http/subjects.h"
 
 /* ---- times and texts ---- */
 

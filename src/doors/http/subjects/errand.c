@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "doors/http/subjects/subjects.h"
+#include "server/http/subjects.h"
 
 static struct sl_registry *registry_of(struct sl_http_call *call)
 {

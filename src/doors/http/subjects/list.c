@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/parse.h"
-#include "doors/http/subjects/subjects.h"
-#include "wire/json.h"
+#include "server/http/subjects.h"
+#include "wire/json_old.h"
 
 #define PAGE 100
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/parse.h"
-#include "doors/http/subjects/subjects.h"
+#include "server/http/subjects.h"
 
 #define AUDIT_MOST 200
 

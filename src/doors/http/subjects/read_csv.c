@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "doors/http/subjects/subjects.h"
+#include "server/http/subjects.h"
 
 static const char override_prefix[] = "override.";
 

@@ -6,8 +6,8 @@
  */
 #include <stdio.h>
 
-#include "doors/http/subjects/subjects.h"
-#include "wire/json.h"
+#include "server/http/subjects.h"
+#include "wire/json_old.h"
 
 struct warnings {
     struct sl_buf *out;

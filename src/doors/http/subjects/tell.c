@@ -3,9 +3,9 @@
  *   subject    one was written or removed: who it is, what holds, by whom
  *   subjects   an import: how many
  */
-#include "doors/events.h"
-#include "doors/http/subjects/subjects.h"
-#include "wire/json.h"
+#include "server/events.h"
+#include "server/http/subjects.h"
+#include "wire/json_old.h"
 
 /* A subject with more overrides than an event can hold is told without. */
 static int add_rates(struct sl_buf *out, const struct sl_subject *s)

@@ -9,8 +9,8 @@
 #include <inttypes.h>
 
 #include "base/parse.h"
-#include "doors/http/subjects/subjects.h"
-#include "doors/http/usage/usage.h"
+#include "server/http/subjects.h"
+#include "server/http/usage.h"
 
 #define LIKE "{\"limit\":\"minutes\",\"amount\":500,\"expires\":\"2026-12-31\"}"
 

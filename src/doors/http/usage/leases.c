@@ -6,9 +6,9 @@
  */
 #include <inttypes.h>
 
-#include "doors/http/subjects/subjects.h"
-#include "doors/http/usage/usage.h"
-#include "store/lease/leased.h"
+#include "server/http/subjects.h"
+#include "server/http/usage.h"
+#include "store/quota_lease.h"
 
 #define LIST_MOST 10000
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "doors/http/body.h"
-#include "doors/http/usage/usage.h"
+#include "server/http/usage.h"
 
 struct reading {
     struct sl_json_body body;

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "base/instant.h"
-#include "doors/http/usage/usage.h"
+#include "base/timestamp.h"
 #include "engine/spent.h"
-#include "wire/json.h"
+#include "server/http/usage.h"
+#include "wire/json_old.h"
 
 /* ---- what a decision says ---- */
 

@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "base/instant.h"
+#include "base/timestamp.h"
 
 /* ---- keeping ---- */
 

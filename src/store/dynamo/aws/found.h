@@ -7,7 +7,7 @@
 #define SL_AWS_FOUND_H
 
 #include "base/diag.h"
-#include "store/dynamo/aws/sigv4.h"
+#include "store/dynamo/aws.h"
 
 /* Keys that are kept, and how long they are good. */
 struct sl_aws_found {

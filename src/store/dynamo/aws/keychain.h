@@ -16,7 +16,7 @@
 #ifndef SL_AWS_CREDENTIALS_H
 #define SL_AWS_CREDENTIALS_H
 
-#include "net/fetch.h"
+#include "net/http_fetch.h"
 #include "store/dynamo/aws/found.h"
 
 /* What the environment says: each may be NULL. Borrowed. */

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "identity/registry/database.h"
+#include "registry/registry_int.h"
 
 #define BETWEEN_LINES 16
 

@@ -10,7 +10,7 @@
 #ifdef ON_POSTGRES
 #include <libpq-fe.h>
 
-#include "identity/postgres/driver.h"
+#include "registry/pg.h"
 
 #define BACKED_BY (&sl_driver_postgres)
 

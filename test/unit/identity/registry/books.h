@@ -4,7 +4,7 @@
 #define TEST_BOOKS_H
 
 #include "filed.h"
-#include "identity/ledger/meter.h"
+#include "registry/usage_buffer.h"
 
 #define DAY_0 (20000 * SL_DAY) /* 2024-10-04 */
 

@@ -7,8 +7,8 @@
 
 #include "backed.h"
 #include "check.h"
-#include "identity/registry/registry.h"
 #include "net/loop.h"
+#include "registry/registry.h"
 
 #define S(text) ((struct sl_str){(text), sizeof(text) - 1})
 

@@ -1,5 +1,5 @@
 /* finder.c -- what is at hand, and when it no longer holds. */
-#include "identity/registry/finder.h"
+#include "registry/subject_cache.h"
 
 #include <pthread.h>
 

@@ -2,7 +2,7 @@
  * up; see the invariants in identity/ledger/ledger.h. */
 #include "books.h"
 #include "fail.h"
-#include "identity/ledger/meter.h"
+#include "registry/usage_buffer.h"
 
 static void test_adding(struct world *w)
 {

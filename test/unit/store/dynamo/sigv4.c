@@ -1,5 +1,5 @@
 /* sigv4.c -- signatures: the values that AWS has published. */
-#include "store/dynamo/aws/sigv4.h"
+#include "store/dynamo/aws.h"
 
 #include "check.h"
 #include "fail.h"

@@ -1,0 +1,271 @@
+/* instant.c -- instants as RFC 3339 writes them, and the civil calendar below.
+ *
+ *     2026-03-31T23:59:59.900+02:00
+ *     ----date-- --time-- frac zone
+ *
+ * Seconds must be there and so must the zone: an instant without one would
+ * mean something else on every machine. T and Z may be small letters.
+ */
+#include "base/timestamp.h"
+
+#include <inttypes.h>
+
+#include "base/arith.h"
+#include "base/digits.h"
+#include "base/scan.h"
+
+#define LIKE  "2026-03-31T23:59:59Z"
+#define DAY_S INT64_C(86400)
+
+/* ---- the civil calendar ---- */
+
+/* The civil year is taken to begin in March, so that the leap day comes last
+ * and the months' lengths fall on a straight line: (153 m + 2) / 5. An era is
+ * 400 years, after which the calendar repeats. */
+int64_t sl_days_from_civil(int64_t year, int64_t month, int64_t day)
+{
+    int64_t y = month <= 2 ? year - 1 : year;
+    int64_t era = sl_floor_div(y, 400);
+    int64_t of_era = y - era * 400;
+    int64_t of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5;
+
+    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year +
+           day - 1 - 719468;
+}
+
+void sl_civil_from_days(int64_t days, int64_t *year, int64_t *month,
+                        int64_t *day)
+{
+    int64_t z = days + 719468;
+    int64_t era = sl_floor_div(z, 146097);
+    int64_t of_era = z - era * 146097;
+    int64_t y =
+        (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int64_t of_year = of_era - (365 * y + y / 4 - y / 100);
+    int64_t m = (5 * of_year + 2) / 153;
+
+    *day = of_year - (153 * m + 2) / 5 + 1;
+    *month = m < 10 ? m + 3 : m - 9;
+    *year = y + era * 400 + (*month <= 2);
+}
+
+/* ---- reading ---- */
+
+enum field { YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, FIELDS };
+
+/* Where a field is, what may be in it, and what stands before it. */
+static const struct {
+    const char *noun;
+    char before;
+    unsigned width;
+    int64_t least, most;
+} fields[FIELDS] = {
+    {"year",   0,   4, 0, 9999},
+    {"month",  '-', 2, 1, 12  },
+    {"day",    '-', 2, 1, 31  },
+    {"hour",   'T', 2, 0, 23  },
+    {"minute", ':', 2, 0, 59  },
+    {"second", ':', 2, 0, 60  }, /* 60 is a leap second */
+};
+
+static int refuse_shape(const struct sl_scan *scan)
+{
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, scan->at,
+                     "\"%s\" is no instant; write one like " LIKE,
+                     sl_quote(scan->text).text);
+    return SLUICE_ECONF;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Exactly `width` digits. */
+static int scan_digits(struct sl_scan *scan, unsigned width, int64_t *ret)
+{
+    int64_t n = 0;
+
+    for (unsigned i = 0; i < width; i++, scan->at++) {
+        if (!is_digit(sl_scan_peek(scan)))
+            return refuse_shape(scan);
+        n = n * 10 + (sl_scan_peek(scan) - '0');
+    }
+    *ret = n;
+    return 0;
+}
+
+static int refuse_range(const struct sl_scan *scan, enum field field)
+{
+    size_t from = scan->at - fields[field].width;
+
+    return sl_diag_error_at(
+        scan->diag, SLUICE_ECONF, from, "\"%.*s\" is no %s; write %02d to %02d",
+        (int)fields[field].width, scan->text.at + from, fields[field].noun,
+        (int)fields[field].least, (int)fields[field].most);
+}
+
+/* What stands between date and time is not a T. */
+static int refuse_date(const struct sl_scan *scan)
+{
+    if (sl_scan_done(scan)) {
+        sl_diag_error_at(scan->diag, SLUICE_ECONF, scan->at,
+                         "\"%s\" is a day and no instant; add the time",
+                         sl_quote(scan->text).text);
+        sl_diag_hint(scan->diag, "%.*sT00:00:00Z", SL_STR_ARG(scan->text));
+        return SLUICE_ECONF;
+    }
+    refuse_shape(scan);
+    if (sl_scan_peek(scan) == ' ')
+        sl_scan_instead(scan, scan->at, scan->at + 1, "T");
+    return SLUICE_ECONF;
+}
+
+static int scan_field(struct sl_scan *scan, enum field field, int64_t *ret)
+{
+    char before = fields[field].before, c = sl_scan_peek(scan);
+
+    if (before && c != before && !(before == 'T' && c == 't'))
+        return before == 'T' ? refuse_date(scan) : refuse_shape(scan);
+    scan->at += before != 0;
+    if (scan_digits(scan, fields[field].width, ret))
+        return SLUICE_ECONF;
+    if (*ret < fields[field].least || *ret > fields[field].most)
+        return refuse_range(scan, field);
+    return 0;
+}
+
+/* Digits of a second: nine count, more are cut. */
+static int scan_fraction(struct sl_scan *scan, int64_t *ret)
+{
+    int64_t unit = SL_S;
+
+    *ret = 0;
+    if (sl_scan_peek(scan) != '.')
+        return 0;
+    scan->at++;
+    if (!is_digit(sl_scan_peek(scan)))
+        return refuse_shape(scan);
+    for (; is_digit(sl_scan_peek(scan)); scan->at++) {
+        unit /= 10;
+        *ret += (sl_scan_peek(scan) - '0') * unit;
+    }
+    return 0;
+}
+
+static int refuse_no_zone(const struct sl_scan *scan)
+{
+    sl_diag_error_at(
+        scan->diag, SLUICE_ECONF, scan->at,
+        "\"%s\" has no zone; write Z behind it for UTC, or an offset "
+        "like +02:00",
+        sl_quote(scan->text).text);
+    sl_diag_hint(scan->diag, "%.*sZ", SL_STR_ARG(scan->text));
+    return SLUICE_ECONF;
+}
+
+/* The offset from UTC in seconds. */
+static int scan_zone(struct sl_scan *scan, int64_t *ret)
+{
+    char c = sl_scan_peek(scan);
+    int64_t hours = 0, minutes = 0;
+
+    *ret = 0;
+    if (sl_scan_done(scan))
+        return refuse_no_zone(scan);
+    scan->at++;
+    if (c == 'Z' || c == 'z')
+        return 0;
+    if (c != '+' && c != '-') {
+        scan->at--;
+        return refuse_shape(scan);
+    }
+    if (scan_digits(scan, fields[HOUR].width, &hours))
+        return SLUICE_ECONF;
+    if (hours > fields[HOUR].most)
+        return refuse_range(scan, HOUR);
+    if (scan_field(scan, MINUTE, &minutes))
+        return SLUICE_ECONF;
+    *ret = (hours * 60 + minutes) * (c == '-' ? -60 : 60);
+    return 0;
+}
+
+/* Does the month have that day? */
+static int check_day(const struct sl_scan *scan, const int64_t at[FIELDS])
+{
+    int64_t first = sl_days_from_civil(at[YEAR], at[MONTH], 1);
+    int64_t next = at[MONTH] == 12
+                       ? sl_days_from_civil(at[YEAR] + 1, 1, 1)
+                       : sl_days_from_civil(at[YEAR], at[MONTH] + 1, 1);
+
+    if (at[DAY] <= next - first)
+        return 0;
+    return sl_diag_error_at(scan->diag, SLUICE_ECONF, 8,
+                            "\"%.10s\" is no date: %.7s has %d days",
+                            scan->text.at, scan->text.at, (int)(next - first));
+}
+
+static int refuse_far(const struct sl_scan *scan, const char *where)
+{
+    return sl_diag_error(scan->diag, SLUICE_ECONF,
+                         "\"%s\" lies %s; instants reach from 1970 to February "
+                         "2116",
+                         sl_quote(scan->text).text, where);
+}
+
+int sl_timestamp_parse(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
+{
+    int64_t at[FIELDS], fraction, offset, seconds;
+    struct sl_scan scan;
+
+    if (sl_scan_open(&scan, text, "an instant", LIKE, diag))
+        return SLUICE_ECONF;
+    for (enum field f = YEAR; f < FIELDS; f++)
+        if (scan_field(&scan, f, &at[f]))
+            return SLUICE_ECONF;
+    if (scan_fraction(&scan, &fraction) || scan_zone(&scan, &offset))
+        return SLUICE_ECONF;
+    if (!sl_scan_done(&scan))
+        return refuse_shape(&scan);
+    if (check_day(&scan, at))
+        return SLUICE_ECONF;
+    seconds = sl_days_from_civil(at[YEAR], at[MONTH], at[DAY]) * DAY_S +
+              (at[HOUR] * 60 + at[MINUTE]) * 60 + at[SECOND] - offset;
+    if (seconds < 0)
+        return refuse_far(&scan, "before 1970");
+    if (seconds > SL_TIME_END / SL_S ||
+        seconds * SL_S + fraction >= SL_TIME_END)
+        return refuse_far(&scan, "too far ahead");
+    *ret = seconds * SL_S + fraction;
+    return 0;
+}
+
+/* ---- writing ---- */
+
+size_t sl_timestamp_print(sl_ns instant, bool ms, char out[SL_TIMESTAMP_TEXT])
+{
+    int64_t seconds = instant > 0 ? instant / SL_S : 0;
+    int64_t of_day = seconds % DAY_S, year, month, day;
+    char *at = out;
+
+    sl_civil_from_days(seconds / DAY_S, &year, &month, &day);
+    at = sl_digits_padded((uint64_t)year, 4, at);
+    *at++ = '-';
+    at = sl_digits_padded((uint64_t)month, 2, at);
+    *at++ = '-';
+    at = sl_digits_padded((uint64_t)day, 2, at);
+    *at++ = 'T';
+    at = sl_digits_padded((uint64_t)(of_day / 3600), 2, at);
+    *at++ = ':';
+    at = sl_digits_padded((uint64_t)(of_day / 60 % 60), 2, at);
+    *at++ = ':';
+    at = sl_digits_padded((uint64_t)(of_day % 60), 2, at);
+    if (ms) {
+        *at++ = '.';
+        at = sl_digits_padded(
+            (uint64_t)(instant > 0 ? instant % SL_S / SL_MS : 0), 3, at);
+    }
+    *at++ = 'Z';
+    *at = '\0';
+    return (size_t)(at - out);
+}

@@ -1,0 +1,245 @@
+/* conclude.c -- from the answers of all limits to one verdict.
+ *
+ * Rules. (test/unit/engine/conclude.c checks each by number.)
+ *   (1) Allowed if every limit that counts allows.
+ *   (2) `by` is the first that refuses, in the route's order.
+ *   (3) The retry is the largest of those that refuse; any NEVER makes it
+ *       never, and so does a limit that no clock helps.
+ *   (4) The numbers shown are those of `by`; when allowed those of the route's
+ *       `report`, else of the limit with the least share left.
+ *   (5) When the store fails, the strictest wish of the limits wins: deny, then
+ *       local, then allow. A guard wishes to deny.
+ *   (6) A guard goes before all limits: where another one runs, that is what
+ *       the caller is told.
+ */
+#include "engine/conflict.h"
+#include "engine/engine_int.h"
+
+/* When to come back if the registry is not there: nobody knows. */
+#define STORE_RETRY SL_S
+
+static const struct {
+    int status;
+    const char *code;
+} refusals[] = {
+    [SL_REASON_FEATURE] = {503, "SERVICE_UNAVAILABLE"   },
+    [SL_REASON_ANONYMOUS] = {401, "UNAUTHORIZED"          },
+    [SL_REASON_MISSING] = {401, "UNAUTHORIZED"          },
+    [SL_REASON_ROLE] = {403, "FORBIDDEN"             },
+    [SL_REASON_CAPABILITY] = {403, "FORBIDDEN"             },
+    [SL_REASON_UNKNOWN_PLAN] = {403, "FORBIDDEN"             },
+    [SL_REASON_UNKNOWN_SUBJECT] = {403, "FORBIDDEN"             },
+    [SL_REASON_STORE] = {503, "SERVICE_UNAVAILABLE"   },
+    [SL_REASON_WEBHOOK] = {401, "UNAUTHORIZED"          },
+    [SL_REASON_WEBHOOKS_FULL] = {503, "SERVICE_UNAVAILABLE"   },
+    [SL_REASON_REQUIRE] = {400, "BAD_REQUEST"           },
+    [SL_REASON_BACKLOG] = {503, "SERVICE_UNAVAILABLE"   },
+    [SL_REASON_RUNNING] = {409, "CONFLICT"              },
+    [SL_REASON_REUSED] = {422, "IDEMPOTENCY_KEY_REUSED"},
+    [SL_REASON_PATH] = {400, "BAD_REQUEST"           },
+    [SL_REASON_HOLDS] = {503, "SERVICE_UNAVAILABLE"   },
+    [SL_REASON_QUEUE] = {503, "SERVICE_UNAVAILABLE"   },
+    [SL_REASON_CONFLICT] = {409, "CONFLICT"              },
+};
+
+/* The first reason stays. A policy in shadow refuses nobody, but for what
+ * somebody has switched off. */
+void sl_decision_refuse(struct sl_decision *d, enum sl_reason reason)
+{
+    if (d->reason != SL_REASON_NONE ||
+        (d->policy->mode == SL_MODE_SHADOW && reason != SL_REASON_FEATURE))
+        return;
+    d->reason = reason;
+    d->allowed = false;
+    d->status = refusals[reason].status;
+    d->code = sl_str_c(refusals[reason].code);
+    d->by = -1;
+    d->report = -1;
+    d->quota = -1;
+    d->retry_in = SL_NS_NONE;
+    d->pending = false;
+    d->step = SL_DECIDED;
+}
+
+static bool counts(const struct sl_decision *d,
+                   const struct sl_limit_view *shown)
+{
+    return !shown->skipped && shown->mode == SL_MODE_ENFORCE && !d->blind &&
+           sl_rate_has_numbers(shown->form);
+}
+
+/* Is less of `a` left than of `b`, as a share of what it holds? */
+static bool tighter(const struct sl_answer *a, const struct sl_answer *b)
+{
+    return (unsigned __int128)a->remaining * b->capacity <
+           (unsigned __int128)b->remaining * a->capacity;
+}
+
+/* The tightest limit that counts, or only of the quotas; -1 if there is none.
+ * The first of equals. */
+static int tightest(const struct sl_decision *d, bool quotas)
+{
+    int best = -1;
+
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        const struct sl_limit_view *shown = &d->shown[i];
+
+        if (!counts(d, shown) || (quotas && shown->rule->kind != SL_QUOTA))
+            continue;
+        if (best < 0 || tighter(&shown->answer, &d->shown[best].answer))
+            best = (int)i;
+    }
+    return best;
+}
+
+/* Where the route's rule number `wanted` is shown with numbers; -1 if not. */
+static int find_shown(const struct sl_decision *d, int wanted)
+{
+    if (wanted < 0)
+        return -1;
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (d->shown[i].rule == d->route->rules[wanted] &&
+            counts(d, &d->shown[i]))
+            return (int)i;
+    return -1;
+}
+
+/* Of several sides, the one that is refused gives the verdict its face. */
+static void choose_face(struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->side_count && d->side_count > 1; i++)
+        if (d->sides[i].shown >> d->by & 1) {
+            d->route = d->sides[i].route;
+            return;
+        }
+}
+
+static void choose_numbers(struct sl_decision *d)
+{
+    d->report = d->by;
+    if (d->report < 0)
+        d->report = find_shown(d, d->route->report);
+    if (d->report < 0)
+        d->report = tightest(d, false);
+    d->quota = find_shown(d, d->route->quota);
+    if (d->quota < 0)
+        d->quota = tightest(d, true);
+}
+
+static void count_refusal(struct sl_decision *d,
+                          const struct sl_limit_view *shown, unsigned index)
+{
+    if (d->by < 0) {
+        d->by = (int)index;
+        d->status = shown->rule->deny.status;
+        d->code = shown->rule->deny.code;
+    }
+    if (shown->answer.outcome == SL_NEVER || shown->answer.retry_in < 0)
+        d->never = true;
+    else if (shown->answer.retry_in > d->retry_in)
+        d->retry_in = shown->answer.retry_in;
+}
+
+void sl_decision_conclude(struct sl_decision *d)
+{
+    d->by = -1;
+    d->never = false;
+    d->retry_in = SL_NS_NONE;
+    d->status = 200;
+    d->code = (struct sl_str){"", 0};
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (counts(d, &d->shown[i]) && !d->shown[i].allowed)
+            count_refusal(d, &d->shown[i], i);
+    d->allowed = d->by < 0;
+    if (d->never)
+        d->retry_in = SL_NS_NONE;
+    if (d->by >= 0)
+        choose_face(d);
+    choose_numbers(d);
+    if (!d->blind && !d->replayed) /* they were asked */
+        sl_guard_conclude(d);
+}
+
+/* What a route wishes goes before what its limits do. */
+static enum sl_failure wish_of(const struct sl_decision *d,
+                               const struct sl_descriptor_match *side)
+{
+    enum sl_failure wish = SL_FAILURE_ALLOW;
+
+    if (side->route->failure >= 0)
+        return (enum sl_failure)side->route->failure;
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (side->shown >> i & 1 && counts(d, &d->shown[i]) &&
+            d->shown[i].rule->failure > wish)
+            wish = d->shown[i].rule->failure;
+    return wish;
+}
+
+static enum sl_failure strictest_wish(const struct sl_decision *d)
+{
+    enum sl_failure wish = SL_FAILURE_ALLOW;
+
+    if (d->running_count > 0 && d->route->failure < 0)
+        return SL_FAILURE_DENY;
+    for (unsigned i = 0; i < d->side_count; i++) {
+        enum sl_failure own = wish_of(d, &d->sides[i]);
+
+        if (own > wish)
+            wish = own;
+    }
+    return wish;
+}
+
+/* The registry could not be asked, and nothing else tells the plan. The
+ * numbers of the default plan would refuse those who pay for more, so whoever
+ * is not to be kept waiting passes unasked. */
+void sl_decision_conclude_unsure(struct sl_decision *d)
+{
+    enum sl_failure wish = strictest_wish(d);
+
+    d->degraded = true;
+    if (wish == SL_FAILURE_DENY) {
+        sl_decision_refuse(d, SL_REASON_STORE);
+        d->retry_in = STORE_RETRY;
+    } else if (wish == SL_FAILURE_ALLOW) {
+        d->blind = true;
+    }
+}
+
+/* Not a second of the limits' time is told: it is the store that is waited
+ * for. */
+static sl_ns retry_of(const struct sl_decision *d,
+                      const struct sl_active_policy *live)
+{
+    return live->engine ? sl_engine_retry_in(live->engine, d->take.loop)
+                        : STORE_RETRY;
+}
+
+void sl_decision_conclude_failure(struct sl_decision *d,
+                                  const struct sl_active_policy *live)
+{
+    enum sl_failure wish = strictest_wish(d);
+
+    /* That is so, whoever answers. */
+    if (d->charge || (d->give_back && wish == SL_FAILURE_DENY))
+        wish = SL_FAILURE_ALLOW;
+    if (wish == SL_FAILURE_LOCAL && !d->on_local && live->local) {
+        d->on_local = true;
+        if (live->engine)
+            d->share = sl_engine_local_share(live->engine);
+        sl_parts_ask_limits(d, live);
+        return;
+    }
+    if (wish != SL_FAILURE_ALLOW) {
+        sl_decision_refuse(d, SL_REASON_STORE);
+        d->retry_in = retry_of(d, live);
+    }
+    d->degraded = true;
+    d->blind = true;
+    if (d->allowed)
+        sl_decision_conclude(d);
+    if (live->engine)
+        sl_outage_add_debt(live, d);
+    d->pending = false;
+    d->step = SL_DECIDED;
+}

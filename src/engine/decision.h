@@ -1,0 +1,302 @@
+/* decide.h -- facts to a decision: identity, route, plan, take.
+ *
+ * A decision is made in steps, and between any two of them may lie many turns
+ * of a loop; the decision keeps everything that it needs.
+ *
+ *   sl_decide_begin()   who asks, which route, which plan, which numbers: all
+ *                       that needs no store. Decided already (switched off, no
+ *                       capability, nobody) or with a first take `pending`
+ *   the store           carries out decision->take
+ *   sl_decide_took()    makes something of the answers; perhaps there is a
+ *                       further take `pending`: shadows and candidates after
+ *                       the limits that count, the local table after a store
+ *                       that failed
+ *
+ * sl_engine_decide() (engine.h) does it all on a store that answers at once.
+ *
+ * Sides. A request may be described by several facts at once, as Envoy does by
+ * descriptors: each is a side of it. All sides are one decision, taken together
+ * or not at all; a limit that two sides meet under the same key is asked once,
+ * with the larger cost. sl_decide_begin() is for one side; for several there
+ * are its steps: sl_decide_open(), sl_decide_descriptor() for each,
+ * sl_decide_ask().
+ */
+#ifndef SL_DECIDE_H
+#define SL_DECIDE_H
+
+#include "engine/apart.h"
+#include "engine/known.h"
+#include "engine/once.h"
+#include "engine/request.h"
+#include "store/store.h"
+
+#define SL_REQUEST_ID         128 /* bytes of a request's id that are kept */
+#define SL_DESCRIPTOR_MATCHES 64  /* of one request */
+#define SL_HOLD_TEXT          52  /* bytes of a hold's name, with its NUL */
+
+/* Why a request was not let through, if not by a limit. */
+enum sl_reason {
+    SL_REASON_NONE,            /* allowed, or refused by a limit: see `by` */
+    SL_REASON_FEATURE,         /* switched off: 503 */
+    SL_REASON_ANONYMOUS,       /* `anonymous: deny`: 401 */
+    SL_REASON_MISSING,         /* `missing: deny`: 401 */
+    SL_REASON_ROLE,            /* 403 */
+    SL_REASON_CAPABILITY,      /* the plan's rate is `none`: 403 */
+    SL_REASON_UNKNOWN_PLAN,    /* `unknown_plan: deny`: 403 */
+    SL_REASON_UNKNOWN_SUBJECT, /* `unknown_subject: deny`: 403 */
+    SL_REASON_STORE,           /* the store did not answer: 503 */
+    SL_REASON_WEBHOOK,         /* it is not believed: 401 */
+    SL_REASON_WEBHOOKS_FULL,   /* no more can be remembered: 503 */
+    SL_REASON_REQUIRE,         /* a header is out of bounds: 400 */
+    SL_REASON_BACKLOG,         /* too much work is waiting: 503 */
+    SL_REASON_RUNNING,         /* the same is being answered: 409 */
+    SL_REASON_REUSED,          /* its key was another's: 422 */
+    SL_REASON_PATH,     /* its readings have more limits than can be taken
+                         * together: 400 */
+    SL_REASON_HOLDS,    /* nothing more can be held: 503 */
+    SL_REASON_QUEUE,    /* it would have to wait too long: 503 */
+    SL_REASON_CONFLICT, /* `guard`: another one is running: 409 */
+};
+
+/* What is wrong with a header that a route requires. */
+enum sl_want {
+    SL_WANT_NOTHING,
+    SL_WANT_HEADER, /* there is none, or two */
+    SL_WANT_NUMBER,
+    SL_WANT_LESS,
+    SL_WANT_MORE,
+    SL_WANT_EQUAL,
+};
+
+/* One limit of the verdict. */
+struct sl_limit_view {
+    const struct sl_rule *rule;
+    unsigned plan;
+    struct sl_str plan_name; /* or "override" */
+    bool overridden;
+    const char *override_of; /* "user", "org", or "": the request's own */
+    struct sl_str override_by, override_note; /* explain only */
+    sl_ns override_until;
+    struct sl_str override_bad; /* explain only: one that does not fit */
+    enum sl_rate_form form;     /* UNLIMITED and NONE have no numbers */
+    enum sl_mode mode;
+    bool skipped;            /* `missing: skip`, and it was */
+    struct sl_str scope;     /* "user", "org:user", "anon"; "all" for [] */
+    unsigned value_count;    /* of `values`, below */
+    struct sl_str key;       /* for the store */
+    struct sl_hash128 print; /* of the key, where the store has made it */
+    struct sl_str name;      /* the same where others read it, if the store is
+                              * shared; SL_KEY_CANDIDATE stands behind it */
+    struct sl_str visitor;   /* the key before he signed in, if what was used by
+                              * it counts as well; else empty */
+    struct sl_str visitor_name;
+    uint64_t carried; /* how much that was */
+    char *id;         /* the values as text, joined by ':' */
+    const struct sl_limit *numbers;
+    const struct sl_limit *ceiling_less; /* what is asked if `open` */
+    bool open;     /* asked without a ceiling: the plan has overage */
+    bool overage;  /* taken beyond the quota, and counted */
+    uint64_t over; /* overage: how much of the cost lies beyond it */
+    uint64_t used; /* open: all that was used, also beyond it */
+    uint64_t cost;
+    struct sl_answer answer; /* with overage: as the plan's quota shows it */
+    bool allowed;
+    bool untracked;
+    sl_ns next_in; /* until the next unit; see `reset: next` */
+
+    bool has_candidate; /* beside it: what the candidate says */
+    const struct sl_limit *candidate;
+    struct sl_answer candidate_answer;
+
+    /* From here on not cleared for each request. */
+    struct sl_key_value values[SL_PER_MAX]; /* resolved */
+    struct sl_limit own;                    /* an override's numbers */
+    struct sl_limit own_open;               /* and without a ceiling */
+};
+
+/* One side of a request, and which limits it meets. */
+struct sl_descriptor_match {
+    const struct sl_route *route;
+    uint32_t shown; /* bits: indices into shown of the decision */
+    bool refused;   /* not by a limit: the decision's `reason` is for it */
+};
+
+/* What the guard of a route is held by: its key with all values in it. */
+struct sl_guard_key {
+    struct sl_str text;
+    struct sl_str key, name; /* for the store, as in sl_limit_view */
+    sl_ns hold;
+    uint64_t cost; /* 1, or 0 to look */
+};
+
+#define SL_RUNNING 4 /* guards of one request */
+
+struct sl_decision {
+    /* The verdict. */
+    bool untouched; /* enabled: false, mode: off, or a route without limits:
+                     * passes, and no header says anything */
+    bool allowed;
+    int status; /* 200, 429, 402, 403, 401, 503, ... */
+    enum sl_reason reason;
+    int by;     /* index into shown: the first that denies; -1 none */
+    int report; /* index into shown: whose numbers the headers show; -1 none */
+    bool never;
+    bool blind;         /* no limit could be asked: there are no numbers */
+    bool unsure;        /* the registry failed, and nobody said which plan */
+    bool degraded;      /* decided without the store */
+    sl_ns retry_in;     /* until the same request passes; SL_NS_NONE */
+    struct sl_str code; /* "RATE_LIMITED"; "" when allowed */
+    struct sl_str missing_scope;     /* MISSING: which attribute */
+    bool token_good;                 /* a token came with it, and is believed */
+    enum sl_token_error token_fault; /* why not; GOOD also if there was none */
+    char hold[SL_HOLD_TEXT]; /* what was taken is held by this name; "": it is
+                              * not. See hold.h */
+    sl_ns hold_for;          /* then: until it frees itself */
+    sl_ns waited;            /* for its turn; SL_NS_NONE: it did not */
+
+    enum sl_webhook_fault webhook_fault; /* GOOD also if none was due */
+    const struct sl_require *require;    /* REQUIRE: which one, and */
+    enum sl_want want;                   /* what is wrong with it */
+    bool replayed; /* the same was asked before: answered as then */
+
+    struct sl_limit_view
+        shown[SL_PARTS]; /* in the route's order; behind them, where
+                          * no verdict looks, the guards */
+    unsigned shown_count;
+    struct sl_guard_key running[SL_RUNNING]; /* shown_count + running_count */
+    unsigned running_count;                  /* <= SL_PARTS */
+    int quota; /* index into shown: X-Org-Quota-Remaining; -1 none */
+    struct sl_descriptor_match
+        sides[SL_DESCRIPTOR_MATCHES]; /* in the order in which they came */
+    unsigned side_count;
+
+    /* What it was made from. */
+    const struct sl_policy *policy; /* borrowed: the caller holds a reference */
+    const struct sl_route *route;   /* never NULL after begin */
+    unsigned plan;
+    bool anonymous;
+    bool plan_ended; /* the registry had one for him, and it is over */
+    struct sl_key_value who[SL_SCOPES]; /* for people, and their names cut */
+    unsigned who_count;
+    sl_ns now;
+    char request_id[SL_REQUEST_ID + 1];
+
+    /* For the store. */
+    struct sl_take take;
+    struct sl_store_part parts[SL_PARTS];
+    unsigned part_shown[SL_PARTS]; /* which of `shown` a part belongs to */
+
+    bool pending;   /* `take` is to be carried out */
+    bool on_local;  /* on the engine's own table, not the shared store */
+    unsigned share; /* then: among how many a limit is parted */
+    enum sl_step_of_decision {
+        SL_DECIDING,  /* the limits that count */
+        SL_INSISTING, /* counting what was refused; see facts.h */
+        SL_SHADOWING, /* those that only look on */
+        SL_NEXT_UNIT, /* when there will be one more */
+        SL_DECIDED,
+    } step;
+    /* What is remembered of it; guard.h. */
+    bool webhook_verified, webhook_claimed, repeat_wanted, repeat_claimed;
+    struct sl_replay_cache_claim webhook, repeat;
+    /* Claimed when it was first asked, if it is asked again since it waits. */
+    bool webhook_kept, repeat_kept;
+    struct sl_replay_cache_claim kept_webhook, kept_repeat;
+
+    bool spend;       /* false: explain, which takes nothing */
+    sl_ns hold_asked; /* as of the facts of its first side; 0: not */
+    bool give_back;   /* as of the facts of its first side */
+    bool insist;
+    bool charge;
+    bool metered;
+
+    struct sl_split_take apart; /* a set that lies in several slots */
+    bool tagged;                /* names are those of a cluster */
+
+    struct sl_arena arena; /* small texts: ids, keys */
+};
+
+struct sl_engine;
+
+/* How much work is waiting, as it was reported. */
+struct sl_depth {
+    _Atomic uint64_t depth;
+    _Atomic int64_t at; /* SL_NS_NONE: never */
+};
+
+/* A policy in force: with what its store knows of it, and its switches. */
+struct sl_active_policy {
+    _Atomic unsigned refs;
+    struct sl_policy *policy;
+    struct sl_limit_binding
+        *stored; /* by rule: 2i the rule, 2i + 1 its candidate */
+    struct sl_limit_binding *local; /* the same on the local table, or NULL */
+    struct sl_engine *engine;       /* it is in force in */
+    _Atomic bool *features;         /* by feature: switched on? */
+    /* By rule: the smallest count and capacity that the store was told of. */
+    struct sl_tightest {
+        _Atomic uint64_t count, capacity;
+    } * tightest;
+    struct sl_depth *depths;    /* by the policy's backlogs */
+    bool wants_names, in_slots; /* as the store */
+    const struct sl_alloc *alloc;
+    size_t size; /* of this piece */
+};
+
+/* Let the store know that `numbers` of an override are stricter than those of
+ * any plan, if they are: cells are judged by the strictest when room is
+ * needed. */
+SL_MUST_USE int sl_active_set_strictest(const struct sl_active_policy *live,
+                                        const struct sl_rule *rule,
+                                        const struct sl_limit *numbers,
+                                        struct sl_diag *diag);
+
+/* An empty decision; give it back with sl_decision_done(). */
+void sl_decision_init(struct sl_decision *decision,
+                      const struct sl_alloc *alloc);
+void sl_decision_done(struct sl_decision *decision);
+
+/* Begin. Everything of `facts` that the decision needs later is copied, but
+ * not the policy: the caller holds `live` as long as the decision is used.
+ * `known` (NULL: nothing) is what was found out about him; `secret` is for the
+ * fingerprints of callers. SLUICE_ENOENT if a limit is
+ * named that does not exist, SLUICE_ECONF if an override is no rate,
+ * SLUICE_ENOMEM. */
+SL_MUST_USE int sl_decide_begin(struct sl_decision *decision,
+                                const struct sl_active_policy *live,
+                                const struct sl_request *facts,
+                                const struct sl_auth_info *known, bool spend,
+                                const struct sl_hash_key *secret,
+                                struct sl_diag *diag);
+
+/* Its steps, for several sides: open with the facts of the first, then add
+ * each, then ask. Adding fails as above, and with SLUICE_EFULL if the sides
+ * have more limits than can be taken together, or are too many. */
+void sl_decide_open(struct sl_decision *decision,
+                    const struct sl_active_policy *live,
+                    const struct sl_request *facts, bool spend,
+                    const struct sl_hash_key *secret);
+SL_MUST_USE int sl_decide_descriptor(struct sl_decision *decision,
+                                     const struct sl_active_policy *live,
+                                     const struct sl_request *facts,
+                                     const struct sl_auth_info *known,
+                                     const struct sl_hash_key *secret,
+                                     struct sl_diag *diag);
+void sl_decide_ask(struct sl_decision *decision,
+                   const struct sl_active_policy *live);
+
+/* Which route the facts take; nothing is decided. NULL without memory. */
+const struct sl_route *sl_decide_route(struct sl_decision *decision,
+                                       const struct sl_active_policy *live,
+                                       const struct sl_request *facts);
+
+/* The pending take has been carried out. */
+void sl_decide_took(struct sl_decision *decision,
+                    const struct sl_active_policy *live);
+
+/* The name of one of the shown limits in a shared store, from its `key`. */
+SL_MUST_USE int sl_decision_key(const struct sl_decision *decision,
+                                const struct sl_limit_view *shown,
+                                struct sl_buf *out);
+
+#endif

@@ -1,0 +1,326 @@
+/* spent.c -- what a decision took of quotas and levels, for the books.
+ *
+ * The table decides; the books remember it elsewhere, by day and by month, and
+ * after the table was lost they say what it had.
+ */
+#include "engine/spent.h"
+
+#include "base/arith.h"
+#include "engine/engine.h"
+#include "engine/engine_int.h"
+#include "engine/hold_op.h"
+
+static bool is_durable(const struct sl_rule *rule)
+{
+    return rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
+}
+
+sl_ns sl_rule_start(const struct sl_rule *rule, const struct sl_limit *numbers,
+                    sl_ns now)
+{
+    sl_ns span = SL_DAY;
+
+    if (rule->kind == SL_LEVEL || rule->kind == SL_PERMITS)
+        return 0;
+    if (rule->kind == SL_QUOTA && numbers->calendar)
+        return sl_calendar_period(&numbers->cal, now).start;
+    if (rule->kind == SL_QUOTA && numbers->period > 0)
+        span = numbers->period;
+    return now - now % span;
+}
+
+void sl_usage_report_of(const struct sl_decision *d,
+                        const struct sl_limit_view *shown,
+                        struct sl_str *values, struct sl_usage_delta *ret)
+{
+    const struct sl_rule *rule = shown->rule;
+    bool limited = sl_rate_has_numbers(shown->form);
+    const struct sl_limit *numbers =
+        limited ? shown->numbers : &rule->strictest;
+
+    for (unsigned i = 0; i < shown->value_count; i++)
+        values[i] = shown->values[i].value;
+    *ret = (struct sl_usage_delta){
+        .print = shown->print,
+        .limit = rule->name,
+        .scope = shown->scope,
+        .values = values,
+        .value_count = shown->value_count,
+        .start = sl_rule_start(rule, numbers, d->now),
+        .at = d->now,
+        .cap = limited ? shown->numbers->count : UINT64_MAX,
+        .level = rule->kind == SL_LEVEL,
+        .marks = rule->marks,
+    };
+}
+
+/* What is held may come to less: it is used when it has ended. */
+static bool is_held(const struct sl_decision *d,
+                    const struct sl_limit_view *shown)
+{
+    return d->hold_asked > 0 && d->hold[0] && shown->mode == SL_MODE_ENFORCE;
+}
+
+static bool tell_hold(const struct sl_decision *d, struct sl_usage_delta *spent)
+{
+    struct sl_hold_name name;
+
+    if (!sl_hold_name_read(sl_str_c(d->hold), &name))
+        return false;
+    spent->act = SL_USAGE_ACT_HOLD;
+    spent->hold[0] = name.id.w[0];
+    spent->hold[1] = name.id.w[1];
+    spent->until = d->now + d->hold_for;
+    spent->over = 0;
+    return true;
+}
+
+static void tell(struct sl_usage_sink *meter, const struct sl_decision *d,
+                 const struct sl_limit_view *shown, bool reset)
+{
+    struct sl_str values[SL_PER_MAX];
+    struct sl_usage_delta spent;
+    uint64_t cost = shown->cost < SL_AMOUNT_MAX ? shown->cost : SL_AMOUNT_MAX;
+
+    if (!is_durable(shown->rule) || shown->skipped || (!reset && cost == 0))
+        return;
+    sl_usage_report_of(d, shown, values, &spent);
+    spent.reset = reset;
+    spent.amount = d->give_back ? -(int64_t)cost : (int64_t)cost;
+    spent.over = shown->overage && !d->give_back ? shown->over : 0;
+    if (!reset && is_held(d, shown) && !tell_hold(d, &spent))
+        return;
+    meter->calls->spent(meter, &spent);
+}
+
+/* What is metered is in the books already: whoever does so has put it there
+ * first. And a repeat has paid before. */
+void sl_usage_report_send(struct sl_usage_sink *meter,
+                          const struct sl_decision *d, bool reset)
+{
+    if (!meter ||
+        (!reset && (!d->spend || !d->allowed || d->metered || d->replayed)))
+        return;
+    for (unsigned i = 0; i < d->shown_count; i++)
+        tell(meter, d, &d->shown[i], reset);
+}
+
+/* One limit of a hold that has ended, or goes on. */
+static void tell_end(const struct sl_hold_op *ask, const struct sl_rule *rule,
+                     uint64_t cost)
+{
+    struct sl_usage_sink *meter = ask->station->meter;
+    sl_ns now = ask->call.now;
+    struct sl_usage_delta spent;
+
+    if (!rule || !is_durable(rule))
+        return;
+    spent = (struct sl_usage_delta){
+        .act = ask->verb == SL_VERB_EXTEND ? SL_USAGE_ACT_HOLD_EXTEND
+                                           : SL_USAGE_ACT_HOLD_END,
+        .hold = {ask->name.id.w[0], ask->name.id.w[1]},
+        .until = now + ask->call.expires_in,
+        .limit = rule->name,
+        .scope = SL_STR(""),
+        .start = sl_rule_start(rule, &rule->strictest, now),
+        .at = now,
+        .amount = (int64_t)(cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX),
+        .level = rule->kind == SL_LEVEL,
+        .marks = rule->marks,
+    };
+    meter->calls->spent(meter, &spent);
+}
+
+/* One that has ended before: perhaps by this settlement, when its answer came
+ * too late and nobody heard of it. Books that know of the end pass over it. */
+static void tell_again(const struct sl_hold_op *ask)
+{
+    const struct sl_hold_call *call = &ask->call;
+    const struct sl_rule *rules = ask->live->policy->rules;
+
+    for (unsigned i = 0; i < call->actual_count; i++)
+        tell_end(ask, &rules[(call->actual[i].of - call->limits) / 2],
+                 call->actual[i].cost);
+}
+
+void sl_usage_report_hold_end(const struct sl_hold_op *ask)
+{
+    if (!ask->station || !ask->station->meter)
+        return;
+    if (ask->call.state == SL_HOLD_SETTLED && ask->verb == SL_VERB_SETTLE)
+        tell_again(ask);
+    if (ask->call.state != SL_HOLD_HELD)
+        return;
+    for (unsigned i = 0; i < ask->call.count; i++)
+        tell_end(ask, sl_hold_rule(ask, i), ask->call.parts[i].cost);
+}
+
+/* ---- after a start ---- */
+
+static void on_taken(struct sl_take *take)
+{
+    (void)take; /* the store has answered before it returned */
+}
+
+static uint64_t ask(struct sl_store *store, struct sl_store_part *part,
+                    enum sl_take_op errand, sl_ns now)
+{
+    struct sl_take take = {.errand = errand,
+                           .parts = part,
+                           .count = 1,
+                           .now = now,
+                           .done = on_taken};
+
+    sl_store_take(store, &take);
+    return part->answer.capacity - part->answer.remaining;
+}
+
+/* The scopes of a joined text: "org:user". */
+static unsigned split_scopes(struct sl_str scope, struct sl_str *ret)
+{
+    unsigned count = 0;
+    size_t from = 0;
+
+    for (size_t i = 0; i <= scope.len && count < SL_PER_MAX; i++)
+        if (i == scope.len || scope.at[i] == ':') {
+            ret[count++] = (struct sl_str){scope.at + from, i - from};
+            from = i + 1;
+        }
+    return count;
+}
+
+static size_t make_key(struct sl_engine *engine,
+                       const struct sl_usage_delta *spent, char out[SL_KEY_MAX])
+{
+    struct sl_str scopes[SL_PER_MAX];
+    struct sl_key_value values[SL_PER_MAX];
+
+    if (spent->value_count > 0)
+        (void)split_scopes(spent->scope, scopes);
+    for (unsigned i = 0; i < spent->value_count; i++)
+        values[i] = (struct sl_key_value){scopes[i], spent->values[i]};
+    return sl_key_bytes(values, spent->value_count, sl_engine_secret(engine),
+                        out);
+}
+
+static bool is_of(const struct sl_rule *rule,
+                  const struct sl_usage_delta *spent)
+{
+    struct sl_str scopes[SL_PER_MAX];
+    unsigned count =
+        spent->value_count > 0 ? split_scopes(spent->scope, scopes) : 0;
+
+    return is_durable(rule) && rule->limited && rule->mode != SL_MODE_OFF &&
+           count == spent->value_count && count == rule->per_count;
+}
+
+/* The rule that it is of; -1: the policy has none. */
+static int rule_of(const struct sl_active_policy *live,
+                   const struct sl_usage_delta *spent)
+{
+    int index = sl_policy_rule(live->policy, spent->limit);
+
+    return index >= 0 && is_of(&live->policy->rules[index], spent) ? index : -1;
+}
+
+static void open_up(const struct sl_rule *rule, struct sl_limit *ret)
+{
+    *ret = rule->strictest;
+    ret->count = ret->capacity = SL_AMOUNT_MAX;
+    sl_limit_derive(ret);
+}
+
+/* What was used is charged, if the table has less. If it has more, what is owed
+ * to it is given back; beyond that, it knows of decisions that the books do
+ * not. */
+static void correct(struct sl_store *store, struct sl_store_part *part,
+                    uint64_t used, uint64_t owed, sl_ns now)
+{
+    uint64_t known = ask(store, part, SL_TAKE_OP_PEEK, now);
+    uint64_t beyond = sl_sub_floor(known, used);
+
+    part->cost = beyond < owed ? beyond : owed;
+    if (known < used) {
+        part->cost = used - known;
+        (void)ask(store, part, SL_TAKE_OP_CHARGE, now);
+    } else if (part->cost > 0) {
+        (void)ask(store, part, SL_TAKE_OP_REFUND, now);
+    }
+}
+
+static void restore(struct sl_engine *engine,
+                    const struct sl_active_policy *live,
+                    const struct sl_usage_delta *spent, uint64_t used,
+                    sl_ns now)
+{
+    int index = rule_of(live, spent);
+    struct sl_limit open;
+    struct sl_store_part part;
+    char key[SL_KEY_MAX];
+
+    if (index < 0 || sl_rule_start(&live->policy->rules[index],
+                                   &live->policy->rules[index].strictest,
+                                   now) != spent->start)
+        return;
+    open_up(&live->policy->rules[index], &open);
+    part = (struct sl_store_part){
+        .of = &live->stored[2 * index],
+        .limit = &open,
+        .key = {key, make_key(engine, spent, key)},
+        .when = now
+    };
+    correct(sl_engine_store(engine), &part, used, (uint64_t)-spent->amount,
+            now);
+}
+
+void sl_usage_report_restore(struct sl_engine *engine,
+                             const struct sl_usage_delta *spent, uint64_t used,
+                             sl_ns now)
+{
+    struct sl_active_policy *live;
+
+    if (sl_engine_is_shared(engine))
+        return; /* others have it, and know better */
+    live = sl_engine_hold(engine, NULL);
+    restore(engine, live, spent, used, now);
+    sl_active_policy_release(live);
+}
+
+/* A cell keeps what was taken in the period of its last take. If that is over,
+ * a limit whose period never ends still finds it. */
+static uint64_t look(struct sl_engine *engine,
+                     const struct sl_active_policy *live, int index,
+                     const struct sl_usage_delta *spent, sl_ns now)
+{
+    const struct sl_rule *rule = &live->policy->rules[index];
+    struct sl_limit open;
+    char key[SL_KEY_MAX];
+    struct sl_store_part part = {
+        .of = &live->stored[2 * index],
+        .limit = &open,
+        .key = {key, make_key(engine, spent, key)},
+    };
+    uint64_t now_has;
+
+    open_up(rule, &open);
+    now_has = ask(sl_engine_store(engine), &part, SL_TAKE_OP_PEEK, now);
+    if (now_has > 0 ||
+        sl_rule_start(rule, &rule->strictest, now) <= spent->start)
+        return now_has;
+    open.calendar = false;
+    open.span = (uint64_t)SL_TIME_END;
+    return ask(sl_engine_store(engine), &part, SL_TAKE_OP_PEEK, now);
+}
+
+bool sl_usage_report_look(struct sl_engine *engine,
+                          const struct sl_usage_delta *spent, sl_ns now,
+                          uint64_t *ret)
+{
+    struct sl_active_policy *live = sl_engine_hold(engine, NULL);
+    int index = rule_of(live, spent);
+
+    if (index >= 0)
+        *ret = look(engine, live, index, spent, now);
+    sl_active_policy_release(live);
+    return index >= 0;
+}

@@ -1,0 +1,243 @@
+/* decision.c -- what a decision says, one question at a time. */
+#include "engine/explain.h"
+#include "libpolicy/libpolicy.h"
+
+#define KEY_MAX (16 * 1024)
+
+int sluice_decision_allowed(const struct sluice_decision *d)
+{
+    return d && d->usable && d->made.allowed;
+}
+
+int sluice_decision_status(const struct sluice_decision *d)
+{
+    return d && d->usable ? d->rendered.status : 0;
+}
+
+int sluice_decision_never(const struct sluice_decision *d)
+{
+    return d && d->usable && d->made.never;
+}
+
+int sluice_decision_degraded(const struct sluice_decision *d)
+{
+    return d && d->usable && d->made.degraded;
+}
+
+const char *sluice_decision_by(const struct sluice_decision *d)
+{
+    return d && d->usable && d->made.by >= 0
+               ? d->made.shown[d->made.by].rule->name.at
+               : "";
+}
+
+const char *sluice_decision_code(const struct sluice_decision *d)
+{
+    return d && d->usable && d->made.code.at ? d->made.code.at : "";
+}
+
+const char *sl_libpolicy_message(struct sluice_decision *d)
+{
+    if (!d->has_message) {
+        if (sl_render_message(&d->made, &d->message) ||
+            sl_buf_add(&d->message, (struct sl_str){"", 1}))
+            return "";
+        d->has_message = true;
+    }
+    return d->message.bytes;
+}
+
+/* The message is made on first need: nobody but this decision's thread may
+ * ask. */
+const char *sluice_decision_message(const struct sluice_decision *d)
+{
+    return d && d->usable ? sl_libpolicy_message((struct sluice_decision *)d)
+                          : "";
+}
+
+int64_t sluice_decision_retry_in_ns(const struct sluice_decision *d)
+{
+    return d && d->usable && !d->made.allowed ? d->made.retry_in : -1;
+}
+
+uint64_t sluice_decision_quota(const struct sluice_decision *d)
+{
+    return d && d->usable && d->made.quota >= 0
+               ? d->made.shown[d->made.quota].answer.remaining
+               : UINT64_MAX;
+}
+
+int sluice_decision_report(const struct sluice_decision *d)
+{
+    return d && d->usable ? d->made.report : -1;
+}
+
+/* ---- limits ---- */
+
+static const struct sluice_shown no_limit = {
+    .name = "",
+    .kind = "",
+    .plan = "",
+    .scope = "",
+    .id = "",
+    .mode = "",
+    .unit = "",
+    .key = "",
+    .retry_in_ns = -1,
+    .reset_in_ns = -1,
+};
+
+/* A text that ends in NUL and lives as long as the decision's answer: made
+ * once, and again only if there was no memory. */
+static const char *keep(struct sluice_decision *d, const char **kept,
+                        struct sl_str text)
+{
+    if (!*kept)
+        *kept = sl_arena_copy(&d->arena, text);
+    return *kept ? *kept : "";
+}
+
+static const char *key_of(struct sluice_decision *d, const char **kept,
+                          const struct sl_limit_view *shown)
+{
+    struct sl_buf buf;
+
+    if (*kept || shown->skipped)
+        return *kept ? *kept : "";
+    sl_buf_init(&buf, KEY_MAX, &sl_alloc_libc);
+    if (!sl_decision_key(&d->made, shown, &buf))
+        keep(d, kept, sl_buf_str(&buf));
+    sl_buf_done(&buf);
+    return *kept ? *kept : "";
+}
+
+static bool has_numbers(const struct sluice_decision *d,
+                        const struct sl_limit_view *shown)
+{
+    return !d->made.blind && !shown->skipped &&
+           d->made.reason == SL_REASON_NONE && sl_rate_has_numbers(shown->form);
+}
+
+size_t sluice_decision_limits(const struct sluice_decision *d)
+{
+    return d && d->usable ? d->made.shown_count : 0;
+}
+
+struct sluice_shown
+sluice_decision_limit(const struct sluice_decision *decision, size_t index)
+{
+    struct sluice_decision *d = (struct sluice_decision *)decision;
+    const struct sl_limit_view *shown;
+    struct sl_libpolicy_texts *texts;
+    struct sluice_shown ret = no_limit;
+
+    if (index >= sluice_decision_limits(d))
+        return ret;
+    shown = &d->made.shown[index];
+    texts = &d->texts[index];
+    ret.name = shown->rule->name.at;
+    ret.kind = sl_kind_name(shown->rule->kind);
+    ret.plan = shown->overridden ? "override"
+                                 : keep(d, &texts->plan, shown->plan_name);
+    ret.scope = keep(d, &texts->scope, shown->scope);
+    ret.id = shown->id;
+    ret.mode = sl_mode_words[shown->mode];
+    ret.unit = keep(d, &texts->unit, shown->rule->unit);
+    ret.key = key_of(d, &texts->key, shown);
+    ret.cost = shown->cost;
+    ret.allowed = shown->allowed;
+    ret.limited = has_numbers(d, shown);
+    if (ret.limited) {
+        ret.limit = shown->answer.limit;
+        ret.burst = shown->answer.capacity;
+        ret.remaining = shown->answer.remaining;
+        ret.retry_in_ns = shown->allowed ? -1 : shown->answer.retry_in;
+        ret.reset_in_ns = shown->answer.reset_in;
+        ret.wait_ns = shown->answer.wait;
+    }
+    return ret;
+}
+
+const char *sluice_decision_hold(const struct sluice_decision *d)
+{
+    return d && d->usable ? d->made.hold : "";
+}
+
+int64_t sluice_decision_hold_ns(const struct sluice_decision *d)
+{
+    return d && d->usable && d->made.hold[0] ? d->made.hold_for : -1;
+}
+
+/* ---- what to send ---- */
+
+/* Copies of all headers that end in NUL. */
+static bool make_headers(struct sluice_decision *d)
+{
+    size_t count = d->rendered.header_count;
+    struct sluice_header *headers;
+
+    if (d->headers || count == 0)
+        return true;
+    headers = sl_arena_take(&d->arena, count * sizeof(*headers));
+    if (!headers)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        headers[i].name = sl_arena_copy(&d->arena, d->rendered.headers[i].name);
+        headers[i].value =
+            sl_arena_copy(&d->arena, d->rendered.headers[i].value);
+        if (!headers[i].name || !headers[i].value)
+            return false;
+    }
+    d->headers = headers;
+    return true;
+}
+
+size_t sluice_decision_headers(const struct sluice_decision *d)
+{
+    return d && d->usable ? d->rendered.header_count : 0;
+}
+
+struct sluice_header
+sluice_decision_header(const struct sluice_decision *decision, size_t index)
+{
+    struct sluice_decision *d = (struct sluice_decision *)decision;
+
+    if (index >= sluice_decision_headers(d) || !make_headers(d))
+        return (struct sluice_header){"", ""};
+    return d->headers[index];
+}
+
+const char *sluice_decision_content_type(const struct sluice_decision *d)
+{
+    return d && d->usable ? d->rendered.content_type.at : "";
+}
+
+const char *sluice_decision_body(const struct sluice_decision *d)
+{
+    return d && d->usable ? d->rendered.body.at : "";
+}
+
+const char *sluice_decision_json(struct sluice_decision *d)
+{
+    if (!d || !d->usable)
+        return NULL;
+    if (d->json.len == 0 &&
+        (sl_render_verdict(&d->made, &d->rendered, &d->json) ||
+         sl_buf_add(&d->json, (struct sl_str){"", 1}))) {
+        sl_buf_clear(&d->json);
+        return NULL;
+    }
+    return d->json.bytes;
+}
+
+const char *sluice_decision_text(struct sluice_decision *d)
+{
+    if (!d || !d->usable)
+        return NULL;
+    if (d->text.len == 0 && (sl_explain(&d->made, &d->text) ||
+                             sl_buf_add(&d->text, (struct sl_str){"", 1}))) {
+        sl_buf_clear(&d->text);
+        return NULL;
+    }
+    return d->text.bytes;
+}

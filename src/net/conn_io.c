@@ -1,0 +1,385 @@
+/* flow.c -- the bytes of a connection, in and out.
+ *
+ * The usual request costs one recv() and one send(), and nothing else: the
+ * event for reading stays where it is, and the one for writing is added only
+ * when the socket has no room. The socket is read once per event; if there is
+ * more, epoll says so again (level-triggered), and others had their turn.
+ *
+ * TLS keeps bytes of its own that epoll does not know of, so there reading
+ * goes on until those are used up, too; and whoever stops reading before that
+ * (a pause, a full buffer) must come back without being called.
+ *
+ * Reading stops, by taking the event away, when the owner has paused and more
+ * comes in nevertheless (not before: a client that waits for its answer sends
+ * nothing, and two system calls are saved), while `out` is above its mark, and
+ * when the peer has ended.
+ */
+#include "net/net_int.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#define READ_SIZE  ((size_t)16 << 10) /* a record of TLS */
+#define READ_LEAST ((size_t)2 << 10)  /* less is not worth a call */
+#define LARGE      (2 * READ_SIZE)    /* an `in` of more is counted */
+#define LARGE_MOST ((size_t)64 << 20) /* of all such of one loop together */
+#define PATIENCE   (10 * SL_S)        /* with a peer that takes nothing */
+#define DROPS      ((size_t)4096)     /* at once, of what nobody wants */
+
+static bool is_full(const struct sl_conn_impl *c)
+{
+    return c->face.out.len > c->out_high;
+}
+
+/* ---- in ---- */
+
+static ssize_t read_plain(struct sl_conn_impl *c, char *bytes, size_t size)
+{
+    ssize_t n = recv(c->fd, bytes, size, 0);
+
+    if (n >= 0)
+        return n;
+    return errno == EAGAIN || errno == EINTR ? SL_IO_INPUT : SL_IO_BROKEN;
+}
+
+void sl_conn_io_count(struct sl_conn_impl *c)
+{
+    size_t is = c->face.in.size > LARGE ? c->face.in.size : 0;
+
+    c->set->large = c->set->large - c->large + is;
+    c->large = is;
+}
+
+/* One peer may send much, but thousands who do, and never come to an end,
+ * shall not have all memory: whoever would pass what all may have together is
+ * left. Those who send little are not asked. */
+static bool may_keep(struct sl_conn_impl *c)
+{
+    sl_conn_io_count(c);
+    return c->large == 0 || c->set->large <= LARGE_MOST;
+}
+
+/* Make room in `in`; how much there is, or 0. */
+static size_t make_room(struct sl_conn_impl *c)
+{
+    struct sl_buf *in = &c->face.in;
+    size_t most = in->ceiling - in->len;
+
+    sl_buf_pool_get(&c->set->spares, in);
+    if (in->size - in->len < READ_LEAST && in->size < in->ceiling &&
+        (sl_buf_reserve(in, most < READ_SIZE ? most : READ_SIZE) ||
+         !may_keep(c)))
+        return 0;
+    return in->size - in->len;
+}
+
+/* Read once. True if something came. */
+static bool read_once(struct sl_conn_impl *c)
+{
+    struct sl_buf *in = &c->face.in;
+    size_t room = make_room(c);
+    ssize_t n;
+
+    if (room == 0) { /* no memory; a full `in` does not come here */
+        c->doomed = true;
+        return false;
+    }
+    n = c->ssl ? sl_tls_conn_read(c->ssl, in->bytes + in->len, room)
+               : read_plain(c, in->bytes + in->len, room);
+    if (n > 0) {
+        in->len += (size_t)n;
+        c->fresh = true;
+        return true;
+    }
+    c->ended = n == SL_IO_END;
+    c->dry = n == SL_IO_INPUT;
+    c->doomed |= n == SL_IO_BROKEN;
+    c->read_blocked = n == SL_IO_ROOM;
+    c->blocked |= c->read_blocked;
+    return false;
+}
+
+static bool may_read(const struct sl_conn_impl *c)
+{
+    return c->state == SL_CONN_OPEN && !c->ended && !c->doomed && !c->paused &&
+           !is_full(c) && c->face.in.len < c->face.in.ceiling;
+}
+
+/* Has TLS more, and not just the beginning of a record? */
+static bool has_pending(const struct sl_conn_impl *c)
+{
+    return c->ssl && !c->dry && sl_tls_conn_pending(c->ssl);
+}
+
+static void fill(struct sl_conn_impl *c)
+{
+    while (may_read(c) && read_once(c) && has_pending(c))
+        ;
+}
+
+/* Nobody wants it any more. Below TLS, if there is TLS. */
+static void drop(struct sl_conn_impl *c)
+{
+    char bytes[DROPS];
+    ssize_t n = read_plain(c, bytes, sizeof(bytes));
+
+    if (n == SL_IO_END)
+        c->ended = true;
+    else if (n == SL_IO_BROKEN)
+        c->doomed = true;
+}
+
+static void shake(struct sl_conn_impl *c)
+{
+    int n = sl_tls_conn_handshake(c->ssl);
+
+    c->blocked = n == SL_IO_ROOM;
+    if (n == 1) {
+        c->state = SL_CONN_OPEN;
+        c->fresh_open = c->dialled;
+        c->face.tls_client = sl_tls_conn_has_client(c->ssl);
+        c->face.tls_h2 = sl_tls_conn_is_h2(c->ssl);
+    } else if (n != SL_IO_INPUT && n != SL_IO_ROOM) {
+        c->doomed = true;
+    }
+}
+
+/* ---- out ---- */
+
+static ssize_t write_plain(struct sl_conn_impl *c, const struct sl_buf *out)
+{
+    ssize_t n = send(c->fd, out->bytes, out->len, MSG_NOSIGNAL);
+
+    if (n >= 0)
+        return n;
+    return errno == EAGAIN || errno == EINTR ? SL_IO_ROOM : SL_IO_BROKEN;
+}
+
+/* A peer that takes some has more time for the rest. The kernel says that
+ * there is room when a third of its buffer is free, so that a byte now and
+ * then is not some. */
+static void be_patient(struct sl_conn_impl *c, bool some)
+{
+    sl_ns *by = &c->set->slots[c->slot].taken_by;
+
+    if (c->blocked && (some || !c->waits))
+        *by = sl_loop_mono(c->set->loop) + PATIENCE;
+    else if (!c->blocked && c->waits)
+        *by = SL_NS_MAX;
+    c->waits = c->blocked;
+}
+
+/* Write once. True if it makes sense to go on. */
+static bool write_once(struct sl_conn_impl *c)
+{
+    struct sl_buf *out = &c->face.out;
+    ssize_t n = c->ssl ? sl_tls_conn_write(c->ssl, out->bytes, out->len)
+                       : write_plain(c, out);
+
+    if (n > 0) {
+        sl_buf_drop(out, (size_t)n);
+        /* A socket that took a part is full; TLS goes record by record. */
+        c->blocked = c->ssl ? c->read_blocked : out->len > 0;
+    } else {
+        c->blocked = c->read_blocked || n == SL_IO_ROOM;
+        c->doomed |= n == SL_IO_BROKEN;
+    }
+    be_patient(c, n > 0);
+    return n > 0 && !c->blocked;
+}
+
+void sl_conn_io_flush(struct sl_conn_impl *c)
+{
+    if (c->state != SL_CONN_OPEN && c->state != SL_CONN_FLUSHING)
+        return;
+    while (c->face.out.len > 0 && !c->blocked && !c->doomed && write_once(c))
+        ;
+}
+
+/* ---- what follows ---- */
+
+static void give_back(struct sl_conn_impl *c)
+{
+    if (c->face.in.len == 0)
+        sl_buf_pool_put(&c->set->spares, &c->face.in);
+    if (c->large > 0)
+        sl_conn_io_count(c);
+    /* An owner who has paused is about to write. */
+    if (c->face.out.len == 0 && !c->paused)
+        sl_buf_pool_put(&c->set->spares, &c->face.out);
+}
+
+static bool wants_input(const struct sl_conn_impl *c)
+{
+    switch (c->state) {
+    case SL_CONN_CONNECTING:
+        return false;
+    case SL_CONN_HANDSHAKE:
+        return !c->blocked;
+    case SL_CONN_OPEN:
+        if (c->paused && !c->reading)
+            return false;
+        return !c->ended && !c->read_blocked && !is_full(c) &&
+               c->face.in.len < c->face.in.ceiling;
+    default:
+        return !c->ended;
+    }
+}
+
+static void watch_one(struct sl_conn_impl *c, struct event *event, bool wanted,
+                      bool *is)
+{
+    if (wanted == *is)
+        return;
+    if (wanted && event_add(event, NULL)) {
+        c->doomed = true;
+        return;
+    }
+    if (!wanted)
+        event_del(event);
+    *is = wanted;
+}
+
+void sl_conn_io_watch(struct sl_conn_impl *c)
+{
+    give_back(c);
+    watch_one(c, &c->readable, wants_input(c), &c->reading);
+    watch_one(c, &c->writable, c->blocked, &c->writing);
+}
+
+static void tell_room(struct sl_conn_impl *c)
+{
+    struct sl_conn *face = &c->face;
+
+    if (!c->was_full || is_full(c) || c->doomed || c->state != SL_CONN_OPEN)
+        return;
+    c->was_full = false;
+    if (!face->calls->on_room)
+        return;
+    sl_buf_pool_get(&c->set->spares, &face->out);
+    face->calls->on_room(face);
+    sl_conn_io_flush(c);
+}
+
+/* Show the owner what has come in, as long as he takes it and his answers can
+ * be taken; then the end, if it has come. */
+static void deliver(struct sl_conn_impl *c)
+{
+    struct sl_conn *face = &c->face;
+
+    if (c->fresh_open && !c->doomed) {
+        c->fresh_open = false;
+        if (face->calls->on_open)
+            face->calls->on_open(face);
+    }
+    if (has_pending(c))
+        fill(c);
+    while (c->fresh && face->in.len > 0 && c->state == SL_CONN_OPEN &&
+           !c->paused && !c->doomed && !is_full(c)) {
+        c->fresh = false;
+        sl_buf_pool_get(&c->set->spares, &face->out);
+        face->calls->on_input(face);
+        c->fresh |= is_full(c); /* he may have stopped for that */
+        sl_conn_io_flush(c);
+        if (has_pending(c))
+            fill(c);
+    }
+    if (c->ended && !c->told && c->state == SL_CONN_OPEN && !c->paused &&
+        !c->doomed && !is_full(c)) {
+        c->told = true;
+        if (face->calls->on_end)
+            face->calls->on_end(face);
+    }
+}
+
+/* Is the owner waiting for what can't come? */
+static bool is_stuck(const struct sl_conn_impl *c)
+{
+    return c->face.in.len == c->face.in.ceiling && !c->paused && !c->fresh &&
+           !c->ended && !is_full(c);
+}
+
+/* All is sent. We say that there is no more, and wait for the peer to say the
+ * same. */
+static void linger(struct sl_conn_impl *c)
+{
+    if (c->ssl)
+        sl_tls_conn_shutdown(c->ssl);
+    shutdown(c->fd, SHUT_WR);
+    sl_buf_clear(&c->face.in);
+    c->state = SL_CONN_LINGERING;
+    c->blocked = false;
+    sl_conn_set_deadline(c, sl_conns_linger(c->set));
+}
+
+static void conclude(struct sl_conn_impl *c)
+{
+    if (c->state == SL_CONN_OPEN && is_stuck(c))
+        c->doomed = true;
+    if (c->doomed || (c->face.out.len > 0 && c->state != SL_CONN_LINGERING))
+        return;
+    if (c->state == SL_CONN_FLUSHING && !c->ended)
+        linger(c);
+    else if (c->ended && (c->state != SL_CONN_OPEN || (c->told && !c->paused)))
+        c->doomed = true;
+}
+
+void sl_conn_io_settle(struct sl_conn_impl *c)
+{
+    tell_room(c);
+    deliver(c);
+    sl_conn_io_flush(c);
+    c->was_full = c->was_full || is_full(c);
+    conclude(c);
+    c->busy = false;
+    if (!c->doomed)
+        sl_conn_io_watch(c);
+    if (c->doomed)
+        sl_conn_free(c);
+}
+
+void sl_conn_io_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct sl_conn_impl *c = arg;
+
+    (void)fd;
+    (void)what;
+    c->busy = true;
+    switch (c->state) {
+    case SL_CONN_HANDSHAKE:
+        shake(c);
+        break;
+    case SL_CONN_OPEN:
+        if (c->paused) /* now it is worth it; see above */
+            watch_one(c, &c->readable, false, &c->reading);
+        c->dry = false;
+        fill(c);
+        break;
+    default:
+        drop(c);
+    }
+    sl_conn_io_settle(c);
+}
+
+void sl_conn_io_writable(evutil_socket_t fd, short what, void *arg)
+{
+    struct sl_conn_impl *c = arg;
+
+    (void)fd;
+    (void)what;
+    c->busy = true;
+    c->blocked = false;
+    if (c->state == SL_CONN_CONNECTING)
+        sl_conn_connected(c);
+    if (c->state == SL_CONN_HANDSHAKE && !c->doomed) {
+        shake(c);
+    } else {
+        sl_conn_io_flush(c);
+        if (c->read_blocked) {
+            c->read_blocked = false;
+            fill(c);
+        }
+    }
+    sl_conn_io_settle(c);
+}

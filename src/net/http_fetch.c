@@ -1,0 +1,400 @@
+/* fetch.c -- one document over HTTP or HTTPS, on the loop.
+ *
+ * libcurl says which descriptors it waits for and when it wants to be called
+ * next; the loop calls it. It never calls us back from another thread: names
+ * are looked up on one of its own, which tells ours by a descriptor.
+ *
+ *     sl_http_fetch_begin() --> on_socket(), on_timeout() wish for events
+ *           the loop   --> turn(): curl works, finish() what is done
+ */
+#include "net/http_fetch.h"
+
+#include <curl/curl.h>
+#include <event2/event.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+struct sl_http_fetcher {
+    struct sl_loop *loop;
+    const struct sl_alloc *alloc;
+    CURLM *multi;
+    struct sl_timer *timer;
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static CURLcode global;
+
+static void init_once(void)
+{
+    global = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+/* ---- what comes ---- */
+
+static size_t on_body(char *bytes, size_t size, size_t count, void *ctx)
+{
+    struct sl_http_fetch *fetch = ctx;
+    size_t len = size * count;
+    int err;
+
+    if (len > fetch->most - fetch->body.len) {
+        fetch->result = SL_HTTP_FETCH_TOO_LARGE;
+        return 0; /* curl gives up */
+    }
+    err = sl_buf_add(&fetch->body, (struct sl_str){bytes, len});
+    if (err)
+        fetch->result = SL_HTTP_FETCH_NO_MEMORY;
+    return err ? 0 : len;
+}
+
+/* The value of a field of that name, or an empty slice. */
+static struct sl_str value_of(struct sl_str line, struct sl_str name)
+{
+    struct sl_str head = {line.at, name.len};
+
+    if (line.len <= name.len || line.at[name.len] != ':' ||
+        !sl_str_eq_nocase(head, name))
+        return (struct sl_str){NULL, 0};
+    while (line.len > 0 && strchr("\r\n", line.at[line.len - 1]))
+        line.len--;
+    return sl_str_trim(sl_str_from(line, name.len + 1));
+}
+
+static void keep(char *out, size_t size, struct sl_str line, struct sl_str name)
+{
+    struct sl_str value = value_of(line, name);
+
+    if (value.len > 0 && value.len < size) {
+        memcpy(out, value.at, value.len);
+        out[value.len] = '\0';
+    }
+}
+
+static size_t on_header(char *bytes, size_t size, size_t count, void *ctx)
+{
+    struct sl_http_fetch *fetch = ctx;
+    struct sl_str line = {bytes, size * count};
+
+    keep(fetch->cache_control, sizeof(fetch->cache_control), line,
+         SL_STR("cache-control"));
+    keep(fetch->date, sizeof(fetch->date), line, SL_STR("date"));
+    return line.len;
+}
+
+/* ---- the end of one ---- */
+
+static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
+{
+    long status = 0, bytes = 0;
+
+    curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(fetch->easy, CURLINFO_REQUEST_SIZE, &bytes);
+    fetch->status = (int)status;
+    fetch->sent = bytes > 0;
+    if (code == CURLE_FILESIZE_EXCEEDED)
+        fetch->result = SL_HTTP_FETCH_TOO_LARGE;
+    if (fetch->result == SL_HTTP_FETCH_TOO_LARGE)
+        snprintf(fetch->why, sizeof(fetch->why), "it sends more than %zu bytes",
+                 fetch->most);
+    else if (fetch->result == SL_HTTP_FETCH_NO_MEMORY ||
+             code == CURLE_OUT_OF_MEMORY)
+        snprintf(fetch->why, sizeof(fetch->why), "there is no memory");
+    else if (code != CURLE_OK)
+        snprintf(fetch->why, sizeof(fetch->why), "%s", why);
+    else if (status != 200)
+        snprintf(fetch->why, sizeof(fetch->why), "it answers %ld%s", status,
+                 status / 100 == 3 ? ", and redirects are not followed" : "");
+    if (fetch->result != SL_HTTP_FETCH_GOOD)
+        return;
+    if (code == CURLE_OUT_OF_MEMORY)
+        fetch->result = SL_HTTP_FETCH_NO_MEMORY;
+    else if (code != CURLE_OK)
+        fetch->result = SL_HTTP_FETCH_UNREACHABLE;
+    else if (status != 200)
+        fetch->result = SL_HTTP_FETCH_STATUS;
+}
+
+static void drop(struct sl_http_fetcher *fetcher, struct sl_http_fetch *fetch)
+{
+    curl_multi_remove_handle(fetcher->multi, fetch->easy);
+    curl_easy_cleanup(fetch->easy);
+    curl_slist_free_all(fetch->list);
+    fetch->easy = fetch->list = NULL;
+}
+
+static void finish(struct sl_http_fetcher *fetcher)
+{
+    CURLMsg *message;
+    int left;
+
+    while ((message = curl_multi_info_read(fetcher->multi, &left))) {
+        struct sl_http_fetch *fetch = NULL;
+
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &fetch);
+        judge(fetch, message->data.result,
+              curl_easy_strerror(message->data.result));
+        drop(fetcher, fetch);
+        fetch->done(fetch); /* may begin again */
+    }
+}
+
+static void turn(struct sl_http_fetcher *fetcher, curl_socket_t socket,
+                 int what)
+{
+    int running;
+
+    curl_multi_socket_action(fetcher->multi, socket, what, &running);
+    finish(fetcher);
+}
+
+/* ---- what curl waits for ---- */
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+    int bits = (what & EV_READ ? CURL_CSELECT_IN : 0) |
+               (what & EV_WRITE ? CURL_CSELECT_OUT : 0);
+
+    turn(arg, fd, bits);
+}
+
+static short wanted(int what)
+{
+    int bits = what == CURL_POLL_IN    ? EV_READ
+               : what == CURL_POLL_OUT ? EV_WRITE
+                                       : EV_READ | EV_WRITE;
+
+    return (short)(bits | EV_PERSIST);
+}
+
+/* A descriptor's event is made anew with each wish: there are few. */
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx,
+                     void *old)
+{
+    struct sl_http_fetcher *fetcher = ctx;
+    struct event *event = NULL;
+
+    (void)easy;
+    if (old)
+        event_free(old);
+    if (what != CURL_POLL_REMOVE && what != CURL_POLL_NONE) {
+        event = event_new(sl_loop_base(fetcher->loop), fd, wanted(what),
+                          on_event, fetcher);
+        if (event && event_add(event, NULL)) {
+            event_free(event);
+            event = NULL;
+        }
+        if (!event) {
+            curl_multi_assign(fetcher->multi, fd, NULL);
+            return -1; /* curl gives up what needs it */
+        }
+    }
+    curl_multi_assign(fetcher->multi, fd, event);
+    return 0;
+}
+
+static void on_time(void *ctx)
+{
+    turn(ctx, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static int on_timeout(CURLM *multi, long ms, void *ctx)
+{
+    struct sl_http_fetcher *fetcher = ctx;
+
+    (void)multi;
+    if (ms < 0)
+        sl_timer_stop(fetcher->timer);
+    else
+        sl_timer_start(fetcher->timer, (sl_ns)ms * SL_MS);
+    return 0;
+}
+
+/* ---- the fetcher ---- */
+
+static int open_multi(struct sl_http_fetcher *fetcher)
+{
+    CURLM *multi = curl_multi_init();
+
+    if (!multi)
+        return SLUICE_ENOMEM;
+    fetcher->multi = multi;
+    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+    curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, fetcher);
+    curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timeout);
+    curl_multi_setopt(multi, CURLMOPT_TIMERDATA, fetcher);
+    return 0;
+}
+
+int sl_http_fetcher_open(struct sl_loop *loop, const struct sl_alloc *alloc,
+                         struct sl_http_fetcher **ret, struct sl_diag *diag)
+{
+    struct sl_http_fetcher *fetcher;
+    int err;
+
+    pthread_once(&once, init_once);
+    if (global != CURLE_OK)
+        return sl_diag_error(diag, SLUICE_ESYS, "libcurl does not start: %s",
+                             curl_easy_strerror(global));
+    fetcher = sl_alloc_new(alloc, sizeof(*fetcher));
+    if (!fetcher)
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+    *fetcher = (struct sl_http_fetcher){.loop = loop, .alloc = alloc};
+    err = sl_timer_new(loop, on_time, fetcher, &fetcher->timer);
+    if (!err)
+        err = open_multi(fetcher);
+    if (err) {
+        sl_http_fetcher_close(fetcher);
+        return sl_diag_error(diag, err, "there is no memory");
+    }
+    *ret = fetcher;
+    return 0;
+}
+
+void sl_http_fetcher_close(struct sl_http_fetcher *fetcher)
+{
+    if (!fetcher)
+        return;
+    if (fetcher->multi)
+        curl_multi_cleanup(fetcher->multi);
+    sl_timer_free(fetcher->timer);
+    sl_alloc_free(fetcher->alloc, fetcher, sizeof(*fetcher));
+}
+
+/* ---- one document ---- */
+
+/* The first option that is refused leaves the rest undone, which must not be
+ * mistaken for success. */
+static CURLcode set_options(CURL *easy, struct sl_http_fetch *fetch)
+{
+    const struct {
+        CURLoption option;
+        long value;
+    } numbers[] = {
+        {CURLOPT_FOLLOWLOCATION,    0                             },
+        {CURLOPT_NETRC,             CURL_NETRC_IGNORED            },
+        {CURLOPT_NOSIGNAL,          1                             },
+        {CURLOPT_QUICK_EXIT,        1                             },
+        {CURLOPT_SSL_VERIFYPEER,    1                             },
+        {CURLOPT_SSL_VERIFYHOST,    2                             },
+        {CURLOPT_TIMEOUT_MS,        (long)(fetch->timeout / SL_MS)},
+        {CURLOPT_CONNECTTIMEOUT_MS, (long)(fetch->timeout / SL_MS)},
+        {CURLOPT_MAXFILESIZE,       (long)fetch->most             },
+        {CURLOPT_SSLVERSION,        CURL_SSLVERSION_TLSv1_2       },
+    };
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_URL, fetch->url);
+
+    for (size_t i = 0; code == CURLE_OK && i < SL_LEN(numbers); i++)
+        code = curl_easy_setopt(easy, numbers[i].option, numbers[i].value);
+    if (code == CURLE_OK)
+        code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    if (code == CURLE_OK)
+        code = curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    if (code == CURLE_OK)
+        code = curl_easy_setopt(easy, CURLOPT_USERAGENT,
+                                "sluiced/" SLUICE_VERSION);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, fetch);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, fetch);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, fetch);
+    return code;
+}
+
+static CURLcode set_headers(CURL *easy, struct sl_http_fetch *fetch)
+{
+    /* curl would wait for a server that says "continue". */
+    static const char *const always[] = {"Expect:", NULL};
+    const char *const *const both[] = {always, fetch->headers};
+
+    for (unsigned k = 0; k < SL_LEN(both); k++)
+        for (unsigned i = 0; both[k] && both[k][i]; i++) {
+            void *list = curl_slist_append(fetch->list, both[k][i]);
+
+            if (!list)
+                return CURLE_OUT_OF_MEMORY;
+            fetch->list = list;
+        }
+    return curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fetch->list);
+}
+
+/* Each byte once. Who wants them again is refused. */
+static size_t on_send(char *out, size_t size, size_t count, void *ctx)
+{
+    struct sl_http_fetch *fetch = ctx;
+    struct sl_str rest = sl_str_from(fetch->send, fetch->given);
+    size_t len = size * count < rest.len ? size * count : rest.len;
+
+    if (rest.len == 0)
+        return fetch->send.len > 0 ? CURL_READFUNC_ABORT : 0;
+    memcpy(out, rest.at, len);
+    fetch->given += len;
+    return len;
+}
+
+static CURLcode set_once(CURL *easy, struct sl_http_fetch *fetch)
+{
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_POST, 1L);
+
+    fetch->given = 0;
+    if (code == CURLE_OK)
+        code = curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                                (curl_off_t)fetch->send.len);
+    curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_send);
+    curl_easy_setopt(easy, CURLOPT_READDATA, fetch);
+    return code;
+}
+
+static CURLcode set_sent(CURL *easy, struct sl_http_fetch *fetch)
+{
+    CURLcode code = CURLE_OK;
+
+    if (fetch->send.at && fetch->once) {
+        code = set_once(easy, fetch);
+    } else if (fetch->send.at) {
+        code = curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                                (curl_off_t)fetch->send.len);
+        if (code == CURLE_OK)
+            code = curl_easy_setopt(easy, CURLOPT_POSTFIELDS, fetch->send.at);
+    }
+    if (code == CURLE_OK && fetch->method)
+        code = curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, fetch->method);
+    return code == CURLE_OK ? set_headers(easy, fetch) : code;
+}
+
+int sl_http_fetch_begin(struct sl_http_fetcher *fetcher,
+                        struct sl_http_fetch *fetch)
+{
+    CURL *easy = curl_easy_init();
+
+    fetch->result = SL_HTTP_FETCH_GOOD;
+    fetch->status = 0;
+    fetch->sent = false;
+    fetch->cache_control[0] = fetch->date[0] = fetch->why[0] = '\0';
+    fetch->list = NULL;
+    if (fetch->body.alloc)
+        sl_buf_done(&fetch->body);
+    sl_buf_init(&fetch->body, fetch->most, fetcher->alloc);
+    if (!easy)
+        return SLUICE_ENOMEM;
+    fetch->easy = easy;
+    if (set_options(easy, fetch) == CURLE_OK &&
+        set_sent(easy, fetch) == CURLE_OK &&
+        curl_multi_add_handle(fetcher->multi, easy) == CURLM_OK)
+        return 0;
+    curl_easy_cleanup(easy);
+    curl_slist_free_all(fetch->list);
+    fetch->easy = fetch->list = NULL;
+    return SLUICE_ENOMEM;
+}
+
+void sl_http_fetch_forget(struct sl_http_fetcher *fetcher,
+                          struct sl_http_fetch *fetch)
+{
+    if (fetch->easy)
+        drop(fetcher, fetch);
+    if (fetch->body.alloc)
+        sl_buf_done(&fetch->body);
+}

@@ -1,0 +1,86 @@
+/* envoy.h -- the configuration of envoyproxy/ratelimit, read as it is.
+ *
+ * One file has one domain and a tree of descriptors:
+ *
+ *     domain: messaging
+ *     descriptors:
+ *       - key: message_type
+ *         value: marketing
+ *         descriptors:
+ *           - key: to_number
+ *             rate_limit: { unit: day, requests_per_unit: 5 }
+ *
+ * Several files are one configuration. It is written as a policy of ours that
+ * decides alike: each rate_limit becomes a limit with a fixed window, and each
+ * path to it a route with `count: each`, in the order in which it is looked
+ * for there: at each level the exact value, then values with stars in the
+ * order of the file, then any value; and no way back.
+ *
+ * What they join by "_" we keep apart: (a_b, c) and (a, b_c) are two things.
+ */
+#ifndef SL_ENVOY_H
+#define SL_ENVOY_H
+
+#include "policy/report.h"
+#include "policy/yaml.h"
+
+#define SL_ENVOY_DEPTH   16
+#define SL_ENVOY_LIMITS  1000 /* of all files; the state knows no more */
+#define SL_ENVOY_DOMAINS 256
+
+enum sl_envoy_unit {
+    SL_ENVOY_SECOND,
+    SL_ENVOY_MINUTE,
+    SL_ENVOY_HOUR,
+    SL_ENVOY_DAY,
+    SL_ENVOY_WEEK,
+    SL_ENVOY_MONTH,
+    SL_ENVOY_YEAR,
+    SL_ENVOY_UNITS
+};
+
+struct sl_envoy_node {
+    struct sl_str key, value; /* no value: any */
+    struct sl_source_pos place;
+    bool has_limit, unlimited, shadow, quota, shared;
+    uint32_t requests;
+    enum sl_envoy_unit unit;
+    struct sl_str name; /* of the limit, or "" */
+    const struct sl_yaml_node
+        *replaces;  /* a list of maps with a name, or NULL */
+    char limit[65]; /* what it is called in the policy */
+    struct sl_envoy_node *child, *next;
+};
+
+struct sl_envoy {
+    struct sl_arena *arena;
+    struct {
+        struct sl_str name;
+        struct sl_envoy_node *nodes;
+    } domains[SL_ENVOY_DOMAINS];
+    unsigned domain_count;
+    unsigned limit_count;
+};
+
+/* Add the file in report->text to `envoy`, whose arena is the caller's. What is
+ * wrong is in the report, each with its place. False if there is anything. */
+SL_MUST_USE bool sl_envoy_read(struct sl_envoy *envoy,
+                               struct sl_report *report);
+
+/* What is wrong with one of several files; borrowed for the call. */
+typedef void sl_envoy_told_f(void *ctx, const struct sl_report *report);
+
+/* Read a file, or all files of a folder. SLUICE_ECONF if anything is wrong with
+ * them, which was told or, if it is about none of them, is in `diag`;
+ * SLUICE_ESYS. */
+SL_MUST_USE int sl_envoy_load(struct sl_envoy *envoy, const char *path,
+                              sl_envoy_told_f *tell, void *ctx,
+                              struct sl_diag *diag);
+
+/* Write it as a policy. SLUICE_ENOMEM, SLUICE_EFULL. */
+SL_MUST_USE int sl_envoy_write(struct sl_envoy *envoy, struct sl_buf *out);
+
+/* Write it as their /rlconfig does. */
+SL_MUST_USE int sl_envoy_dump(const struct sl_envoy *envoy, struct sl_buf *out);
+
+#endif

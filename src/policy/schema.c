@@ -1,0 +1,301 @@
+/* schema_value.c -- has each value the right type?
+ *
+ * Values are judged by their form only: a duration looks like one, a word is
+ * among the choices. Whether 5 makes sense is for build/ to say. What is wrong
+ * becomes an empty node, so that nobody further on stumbles over it.
+ *
+ * A value that came from outside (${ENV:...}, ${FILE:...}) is never quoted in
+ * a complaint, for it may be a secret.
+ */
+#include "policy/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "base/scan.h"
+
+/* A value on its way, and whose it is. */
+struct value {
+    struct sl_yaml_node *node;
+    const struct sl_schema_key *row;
+    struct sl_report *report;
+    struct sl_quoted key; /* as the user wrote it */
+    bool item;            /* one of a list or map that is the key's value */
+};
+
+/* What was found, in words: "a list", "\"abc\"". */
+static const char *found(const struct sl_yaml_node *node, char out[80])
+{
+    static const char *const words[] = {
+        [SL_NODE_EMPTY] = "nothing",
+        [SL_NODE_LIST] = "a list",
+        [SL_NODE_MAP] = "a map",
+    };
+
+    if (node->kind != SL_NODE_SCALAR)
+        return words[node->kind];
+    if (node->substituted)
+        return "what is put in";
+    snprintf(out, 80, "\"%s\"%s", sl_quote(node->text).text,
+             node->quoted ? " in quotes" : "");
+    return out;
+}
+
+/* What must be there, in words. */
+static void say_must(const struct value *v, char *out, size_t size)
+{
+    const struct sl_schema_key *row = v->row;
+    const struct sl_schema_kind *kind = &sl_schema_kinds[row->type];
+    const char *must = v->item && kind->each ? kind->each : kind->must;
+    const char *rest = row->words;
+    struct sl_schema_list list = {""};
+    struct sl_str word, next;
+
+    if (must) {
+        snprintf(out, size, "%s", must);
+        return;
+    }
+    for (word = sl_schema_word(&rest); word.len > 0; word = next) {
+        next = sl_schema_word(&rest);
+        sl_schema_list_add(&list, word, next.len == 0);
+    }
+    snprintf(out, size, "%s%s", list.text,
+             row->type == SL_TYPE_CHOICES && !v->item ? ", or a list of them"
+                                                      : "");
+}
+
+/* The value is not what it must be. */
+static struct sl_diag *refuse(const struct value *v)
+{
+    char must[200], what[80];
+    struct sl_diag *diag;
+    enum sl_schema_type type = v->row->type;
+    bool plain = type == SL_TYPE_BOOL || type == SL_TYPE_CHOICE ||
+                 type == SL_TYPE_CHOICES || type == SL_TYPE_VERSION;
+
+    say_must(v, must, sizeof(must));
+    diag = sl_report_error(
+        v->report, v->node->place, "%s\"%s\" must be %s%s%s, not %s",
+        v->item ? "each of " : "", v->key.text, must, plain ? "" : ", as in ",
+        plain ? "" : v->row->example, found(v->node, what));
+    sl_yaml_node_refuse(v->node);
+    return diag;
+}
+
+/* There is nothing where something must be. */
+static void refuse_nothing(const struct value *v)
+{
+    if (v->item)
+        sl_report_error(v->report, v->node->place,
+                        "a value is missing here; remove the item, or write "
+                        "one for \"%s\"",
+                        v->key.text);
+    else
+        sl_diag_hint(sl_report_error(v->report, v->node->place,
+                                     "\"%s\" has no value", v->key.text),
+                     "%s: %s", v->key.text, v->row->example);
+    v->node->refused = true;
+}
+
+static bool is_any(struct sl_str text, const char *words)
+{
+    for (struct sl_str word; (word = sl_schema_word(&words)).len > 0;)
+        if (sl_str_eq_nocase(text, word))
+            return true;
+    return false;
+}
+
+static void check_bool(const struct value *v)
+{
+    struct sl_str text = v->node->text;
+    bool from_outside = v->node->substituted;
+    bool written = !v->node->quoted || from_outside;
+    bool yes = is_any(text, "true yes on y 1");
+    bool no = is_any(text, "false no off n 0");
+    struct sl_diag *diag;
+
+    if (written &&
+        (sl_str_eq(text, SL_STR("true")) || sl_str_eq(text, SL_STR("false"))))
+        return;
+    diag = refuse(v);
+    if ((yes || no) && !from_outside)
+        sl_diag_hint(diag, "%s", yes ? "true" : "false");
+}
+
+static void check_version(const struct value *v)
+{
+    struct sl_str text = v->node->text;
+
+    if (sl_str_eq(text, SL_STR("1")) && !v->node->quoted)
+        return;
+    sl_diag_hint(refuse(v), "%s: 1", v->row->name);
+}
+
+static void check_choice(const struct value *v)
+{
+    struct sl_str text = v->node->text;
+    struct sl_schema_room room;
+    const char *meant = NULL;
+    bool hide = v->node->substituted || sl_report_full(v->report);
+    struct sl_diag *diag;
+
+    if (sl_schema_has_word(v->row, text))
+        return;
+    if (!hide)
+        meant = sl_schema_near_word(v->row, text, &room);
+    diag = refuse(v);
+    if (meant)
+        sl_diag_hint(diag, "%s", meant);
+}
+
+/* What a parser makes of the text; its sentence is better than ours. */
+static void check_parsed(const struct value *v)
+{
+    struct sl_str text = v->node->text;
+    struct sl_diag diag = {.line = 0};
+    struct sl_rate rate;
+    uint64_t number;
+    sl_ns span;
+    int err;
+
+    switch (v->row->type) {
+    case SL_TYPE_NUMBER:
+        err = sl_parse_number(text, &number, &diag);
+        break;
+    case SL_TYPE_COUNT:
+        err = sl_parse_count(text, &number, &diag);
+        break;
+    case SL_TYPE_DURATION:
+        err = sl_parse_duration(text, &span, &diag);
+        break;
+    case SL_TYPE_SIZE:
+        err = sl_parse_size(text, &number, &diag);
+        break;
+    default:
+        err = sl_parse_rate(text, &rate, &diag);
+        break;
+    }
+    if (!err)
+        return;
+    if (v->node->substituted) {
+        (void)refuse(v);
+        return;
+    }
+    sl_report_diag(v->report, v->node->place, &diag);
+    sl_yaml_node_refuse(v->node);
+}
+
+static void check_text(const struct value *v)
+{
+    if (v->node->text.len > 0 || v->row->type == SL_TYPE_TEXT ||
+        v->row->type == SL_TYPE_TEXTS)
+        return;
+    (void)refuse(v);
+}
+
+/* A scalar where one may be. */
+static void check_scalar(const struct value *v)
+{
+    switch (v->row->type) {
+    case SL_TYPE_VERSION:
+        check_version(v);
+        break;
+    case SL_TYPE_BOOL:
+        check_bool(v);
+        break;
+    case SL_TYPE_CHOICE:
+    case SL_TYPE_CHOICES:
+        check_choice(v);
+        break;
+    case SL_TYPE_NAME:
+    case SL_TYPE_NAMES:
+    case SL_TYPE_TEXT:
+    case SL_TYPE_TEXTS:
+    case SL_TYPE_SOURCES:
+    case SL_TYPE_SHORT:
+        check_text(v);
+        break;
+    default:
+        check_parsed(v);
+        break;
+    }
+}
+
+/* One of a list, or of a map of rates. */
+static void check_item(const struct value *v)
+{
+    enum sl_yaml_node_kind kind = v->node->kind;
+    bool maps = v->row->type == SL_TYPE_MAPS;
+
+    if (kind == SL_NODE_EMPTY && v->node->refused)
+        return;
+    if (kind == SL_NODE_EMPTY)
+        refuse_nothing(v);
+    else if (kind == SL_NODE_MAP && maps)
+        sl_schema_check_map(v->node, v->row->below, v->report);
+    else if (kind == SL_NODE_SCALAR && !maps)
+        check_scalar(v);
+    else
+        (void)refuse(v);
+}
+
+static void check_items(const struct value *v)
+{
+    struct value item = *v;
+
+    item.item = true;
+    for (item.node = v->node->child; item.node; item.node = item.node->next)
+        check_item(&item);
+}
+
+/* Which kinds of nodes, beside scalars, a type may have. */
+static bool has_lists(enum sl_schema_type type)
+{
+    return type == SL_TYPE_CHOICES || type == SL_TYPE_NAMES ||
+           type == SL_TYPE_TEXTS || type == SL_TYPE_SOURCES ||
+           type == SL_TYPE_MAPS;
+}
+
+static bool has_scalars(enum sl_schema_type type)
+{
+    return type != SL_TYPE_MAP && type != SL_TYPE_MAPS;
+}
+
+/* A name of the user's that looks like a key of ours with the wrong value:
+ * "defualt: free". */
+static void refuse_map(const struct value *v)
+{
+    struct sl_diag *diag = refuse(v);
+    const char *near = NULL;
+
+    if (!strcmp(v->row->name, "*") && !sl_report_full(v->report))
+        near = sl_schema_near_key(v->row->level, v->node->key);
+    if (near)
+        sl_diag_hint(diag, "%s", near);
+}
+
+void sl_schema_check_value(struct sl_yaml_node *node,
+                           const struct sl_schema_key *row,
+                           struct sl_report *report)
+{
+    struct value v = {node, row, report, sl_quote(node->key), false};
+    enum sl_schema_type type = row->type;
+
+    if (type == SL_TYPE_BODY || (node->kind == SL_NODE_EMPTY && node->refused))
+        return;
+    if (node->kind == SL_NODE_EMPTY && type == SL_TYPE_MAP)
+        node->kind = SL_NODE_MAP;
+    if (node->kind == SL_NODE_EMPTY)
+        refuse_nothing(&v);
+    else if (node->kind == SL_NODE_MAP &&
+             (type == SL_TYPE_MAP || type == SL_TYPE_SHORT))
+        sl_schema_check_map(node, row->below, report);
+    else if ((node->kind == SL_NODE_MAP && type == SL_TYPE_RATES) ||
+             (node->kind == SL_NODE_LIST && has_lists(type)))
+        check_items(&v);
+    else if (node->kind == SL_NODE_SCALAR && has_scalars(type))
+        check_scalar(&v);
+    else
+        refuse_map(&v);
+}

@@ -1,0 +1,258 @@
+/* schema_json.c -- the language as a JSON Schema, for editors.
+ *
+ * Draft 2020-12. Each type and each level is a definition; a key refers to its
+ * own and adds its meaning. The schema is a little wider than the language: an
+ * editor cannot know what ${ENV:...} stands for, and the patterns of rates and
+ * durations are loose. Keys of later versions are false, which nothing fits.
+ */
+#include "policy/yaml/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "policy/schema.h"
+#include "wire/json_old.h"
+
+#define DRAFT      "https://json-schema.org/draft/2020-12/schema"
+#define FROM_ENV   "\\$\\{(ENV|FILE):" /* as a regular expression */
+#define NAME_REF   "{\"$ref\":\"#/$defs/name\"}"
+#define TEXT_TYPES "[\"string\",\"number\",\"boolean\"]"
+
+/* Where it goes, and what went wrong first; then nothing is added any more. */
+struct out {
+    struct sl_buf *buf;
+    int err;
+};
+
+static void put(struct out *out, const char *text)
+{
+    if (!out->err)
+        out->err = sl_buf_add(out->buf, sl_str_c(text));
+}
+
+static void put_string(struct out *out, struct sl_str text)
+{
+    if (!out->err)
+        out->err = sl_json_string(out->buf, text);
+}
+
+/* "name": */
+static void put_key(struct out *out, bool *first, const char *name)
+{
+    put(out, *first ? "" : ",");
+    *first = false;
+    put_string(out, sl_str_c(name));
+    put(out, ":");
+}
+
+static void put_ref(struct out *out, const char *definition)
+{
+    put(out, "\"$ref\":\"#/$defs/");
+    put(out, definition);
+    put(out, "\"");
+}
+
+/* A scalar that may also be a string with something to put in. */
+static void put_pattern(struct out *out, const char *types, const char *pattern)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text), "%s%s%s", pattern, *pattern ? "|" : "",
+             FROM_ENV);
+    put(out, "{\"type\":");
+    put(out, types);
+    put(out, ",\"pattern\":");
+    put_string(out, sl_str_c(text));
+    put(out, "}");
+}
+
+/* One, or a list of them. */
+static void put_one_or_list(struct out *out, const char *one)
+{
+    put(out, "{\"anyOf\":[");
+    put(out, one);
+    put(out, ",{\"type\":\"array\",\"items\":");
+    put(out, one);
+    put(out, "}]}");
+}
+
+/* The definition of a type. Those with choices and levels have none. */
+static void put_type(struct out *out, enum sl_schema_type type)
+{
+    const char *pattern = sl_schema_kinds[type].pattern;
+
+    switch (type) {
+    case SL_TYPE_VERSION:
+        put(out, "{\"const\":1}");
+        break;
+    case SL_TYPE_BOOL:
+        put_pattern(out, "[\"boolean\",\"string\"]", pattern);
+        break;
+    case SL_TYPE_TEXT:
+        put(out, "{\"type\":" TEXT_TYPES "}");
+        break;
+    case SL_TYPE_TEXTS:
+    case SL_TYPE_SOURCES:
+        put_one_or_list(out, "{\"type\":" TEXT_TYPES "}");
+        break;
+    case SL_TYPE_NAMES:
+        put_one_or_list(out, NAME_REF);
+        break;
+    case SL_TYPE_RATES:
+        put(out, "{\"anyOf\":[{\"$ref\":\"#/$defs/rate\"},{\"type\":\"object\","
+                 "\"additionalProperties\":{\"$ref\":\"#/$defs/rate\"}}]}");
+        break;
+    case SL_TYPE_BODY:
+        put(out, "{}");
+        break;
+    default:
+        put_pattern(out, "[\"string\",\"integer\"]", pattern);
+        break;
+    }
+}
+
+static bool has_definition(enum sl_schema_type type)
+{
+    return type != SL_TYPE_CHOICE && type != SL_TYPE_CHOICES &&
+           type != SL_TYPE_MAP && type != SL_TYPE_MAPS && type != SL_TYPE_SHORT;
+}
+
+/* "enum":[...] */
+static void put_words(struct out *out, const struct sl_schema_key *row)
+{
+    const char *rest = row->words;
+    struct sl_str word;
+    bool first = true;
+
+    put(out, "\"enum\":[");
+    while ((word = sl_schema_word(&rest)).len > 0) {
+        put(out, first ? "" : ",");
+        put_string(out, word);
+        first = false;
+    }
+    put(out, "]");
+}
+
+/* "anyOf":[...] for words; what is put in from outside fits too. */
+static void put_choice(struct out *out, const struct sl_schema_key *row)
+{
+    put(out, "\"anyOf\":[{");
+    put_words(out, row);
+    put(out, "},");
+    put_pattern(out, "\"string\"", "");
+    if (row->type == SL_TYPE_CHOICES) {
+        put(out, ",{\"type\":\"array\",\"items\":{");
+        put_words(out, row);
+        put(out, "}}");
+    }
+    put(out, "]");
+}
+
+/* What fits a row, and its meaning. */
+static void put_row(struct out *out, const struct sl_schema_key *row)
+{
+    if (row->when == SL_WHEN_LATER) {
+        put(out, "false");
+        return;
+    }
+    put(out, "{");
+    if (row->type == SL_TYPE_CHOICE || row->type == SL_TYPE_CHOICES) {
+        put_choice(out, row);
+    } else if (row->type == SL_TYPE_MAP) {
+        put_ref(out, sl_schema_parts[row->below].word);
+    } else if (row->type == SL_TYPE_SHORT) {
+        put(out, "\"anyOf\":[{\"type\":" TEXT_TYPES "},{");
+        put_ref(out, sl_schema_parts[row->below].word);
+        put(out, "}]");
+    } else if (row->type == SL_TYPE_MAPS) {
+        put(out, "\"type\":\"array\",\"items\":{");
+        put_ref(out, sl_schema_parts[row->below].word);
+        put(out, "}");
+    } else {
+        put_ref(out, sl_schema_kinds[row->type].name);
+    }
+    put(out, ",\"description\":");
+    put_string(out, sl_str_c(row->meaning));
+    put(out, ",\"examples\":[");
+    put_string(out, sl_str_c(row->example));
+    put(out, "]}");
+}
+
+static bool has_required(enum sl_schema_level level)
+{
+    const struct sl_schema_key *row = NULL;
+
+    while ((row = sl_schema_next(level, row)))
+        if (row->when == SL_WHEN_MUST)
+            return true;
+    return false;
+}
+
+static void put_required(struct out *out, enum sl_schema_level level)
+{
+    const struct sl_schema_key *row = NULL;
+    bool first = true;
+
+    while ((row = sl_schema_next(level, row)))
+        if (row->when == SL_WHEN_MUST) {
+            put(out, first ? ",\"required\":[" : ",");
+            put_string(out, sl_str_c(row->name));
+            first = false;
+        }
+    put(out, first ? "" : "]");
+}
+
+/* The inside of the definition of a level. */
+static void put_level(struct out *out, enum sl_schema_level level)
+{
+    const struct sl_schema_key *row = NULL, *any = sl_schema_any(level);
+    bool first = true;
+
+    /* A level without keys that must be there may be left empty. */
+    put(out, has_required(level)
+                 ? "\"type\":\"object\",\"description\":"
+                 : "\"type\":[\"object\",\"null\"],\"description\":");
+    put_string(out, sl_str_c(sl_schema_parts[level].meaning));
+    put(out, ",\"properties\":{");
+    while ((row = sl_schema_next(level, row)))
+        if (row != any) {
+            put_key(out, &first, row->name);
+            put_row(out, row);
+        }
+    put(out, "},\"additionalProperties\":");
+    if (any)
+        put_row(out, any);
+    else
+        put(out, "false");
+    put_required(out, level);
+}
+
+static void put_definitions(struct out *out)
+{
+    bool first = true;
+
+    put(out, ",\"$defs\":{");
+    for (unsigned t = 0; t < SL_TYPES; t++)
+        if (has_definition((enum sl_schema_type)t)) {
+            put_key(out, &first, sl_schema_kinds[t].name);
+            put_type(out, (enum sl_schema_type)t);
+        }
+    for (unsigned l = SL_LEVEL_TOP + 1; l < SL_LEVELS; l++) {
+        put_key(out, &first, sl_schema_parts[l].word);
+        put(out, "{");
+        put_level(out, (enum sl_schema_level)l);
+        put(out, "}");
+    }
+    put(out, "}");
+}
+
+int sl_schema_json(struct sl_buf *ret)
+{
+    struct out out = {.buf = ret};
+
+    put(&out, "{\"$schema\":\"" DRAFT "\",\"title\":\"Sluice policy\",");
+    put_level(&out, SL_LEVEL_TOP);
+    put_definitions(&out);
+    put(&out, "}\n");
+    return out.err;
+}

@@ -1,0 +1,409 @@
+/* driver.c -- the questions of the registry, asked of PostgreSQL.
+ *
+ * All statements are prepared when a connection is opened. Those without an
+ * answer are only sent; a question waits for all before it (link.h).
+ */
+#include "registry/pg.h"
+
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "identity/postgres/escape.h"
+#include "identity/postgres/inner.h"
+#include "identity/postgres/listener.h"
+#include "identity/postgres/schema.h"
+
+#define SQL_MOST 4096
+
+/* Of the locks of subjects; "sluc". */
+#define LOCK_SPACE "1936487779"
+
+/* What PostgreSQL says otherwise. Keys are trimmed by whoever comes first. */
+static const struct {
+    enum sl_query query;
+    const char *sql;
+} own[] = {
+    {SL_QUERY_BEGIN,      "BEGIN"                                          },
+    {SL_QUERY_TRIM_KEYS,
+     "DELETE FROM usage_keys WHERE (scope, id, key) IN (SELECT scope, id, key"
+     " FROM usage_keys WHERE at < $1 ORDER BY at LIMIT 4"
+     " FOR UPDATE SKIP LOCKED)"                                            },
+    {SL_QUERY_TRIM_HOLDS,
+     "DELETE FROM usage_holds WHERE hold IN (SELECT hold FROM usage_holds"
+     " WHERE expires < $1 ORDER BY expires LIMIT 4 FOR UPDATE SKIP LOCKED)"},
+};
+
+/* What only PostgreSQL is asked. */
+static const struct {
+    const char *name, *sql;
+} more[] = {
+    {"lock", "SELECT pg_advisory_xact_lock(" LOCK_SPACE ", slot)"
+             " FROM unnest(CAST($1 AS int[])) AS slot"},
+    {"tell", "SELECT pg_notify('sluice', $1)"                     },
+};
+
+static const char *name_of(enum sl_query query, char name[16])
+{
+    snprintf(name, 16, "q%d", (int)query);
+    return name;
+}
+
+/* ---- binding ---- */
+
+static void bind(struct sl_pg_store *s, enum sl_query query, int at,
+                 const char *value, size_t len, bool bytes)
+{
+    struct sl_pg_params *p = &s->bound[query].params;
+
+    p->values[at - 1] = value;
+    p->lengths[at - 1] = (int)len;
+    p->formats[at - 1] = bytes;
+}
+
+static void bind_text(struct sl_database *db, enum sl_query query, int at,
+                      struct sl_str text)
+{
+    struct sl_str escaped;
+
+    /* What can't be bound is NULL, which no column that has a text accepts and
+     * no comparison finds. */
+    if (!sl_pg_escape(&db->arena, text, at == 2, &escaped))
+        bind(sl_pg_store_of(db), query, at, NULL, 0, true);
+    else
+        bind(sl_pg_store_of(db), query, at, escaped.len ? escaped.at : "",
+             escaped.len, true);
+}
+
+static void bind_number(struct sl_database *db, enum sl_query query, int at,
+                        int64_t number)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    char *text = s->bound[query].numbers[at - 1];
+
+    snprintf(text, sizeof(s->bound[query].numbers[0]), "%" PRId64, number);
+    bind(s, query, at, text, strlen(text), false);
+}
+
+/* All parameters, also those behind the last that was bound: they are NULL. */
+static const struct sl_pg_params *take_bound(struct sl_pg_store *s,
+                                             enum sl_query query)
+{
+    struct sl_pg_params *p = &s->bound[query].params;
+
+    p->count = s->counts[query];
+    return p;
+}
+
+static void unbind(struct sl_pg_store *s, enum sl_query query)
+{
+    memset(&s->bound[query].params, 0, sizeof(s->bound[query].params));
+}
+
+/* ---- transactions ---- */
+
+static void rollback(struct sl_database *db)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+
+    s->in_transaction = false;
+    sl_pg_conn_rollback(&s->link);
+}
+
+static int begin(struct sl_database *db)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+
+    if (sl_pg_conn_ensure(&s->link, &db->diag) || sl_pg_commit_resolve(db))
+        return SLUICE_ESTORE;
+    s->in_transaction = true;
+    return 0;
+}
+
+/* ---- one question ---- */
+
+/* One that stands alone is a transaction of its own. */
+static int run_alone(struct sl_database *db, enum sl_query query)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    PGresult *result = NULL;
+    char name[16];
+    int err = sl_pg_conn_ensure(&s->link, &db->diag);
+
+    if (!err && sl_pg_conn_query(&s->link, name_of(query, name),
+                                 take_bound(s, query), true, false, &result))
+        err = sl_pg_fail(db);
+    PQclear(result);
+    unbind(s, query);
+    return err;
+}
+
+static int run(struct sl_database *db, enum sl_query query)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    char name[16];
+    int err = 0;
+
+    if (query == SL_QUERY_COMMIT)
+        return sl_pg_commit(db);
+    if (query == SL_QUERY_BEGIN && begin(db))
+        return SLUICE_ESTORE;
+    if (!s->in_transaction)
+        return run_alone(db, query);
+    err = sl_pg_conn_send(&s->link, name_of(query, name), NULL,
+                          take_bound(s, query));
+    unbind(s, query);
+    if (err)
+        return sl_pg_fail(db);
+    return query == SL_QUERY_BEGIN ? sl_pg_commit_begin(db) : 0;
+}
+
+/* Every counter may be more than there is memory for. */
+static bool is_long(enum sl_query query)
+{
+    return query == SL_QUERY_EACH_COUNTER;
+}
+
+static void drop_result(struct sl_pg_store *s, enum sl_query query)
+{
+    PQclear(s->results[query]);
+    s->results[query] = NULL;
+}
+
+static int ask(struct sl_database *db, enum sl_query query)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    char name[16];
+
+    if (!s->in_transaction && sl_pg_conn_ensure(&s->link, &db->diag))
+        return SLUICE_ESTORE;
+    if (sl_pg_conn_query(&s->link, name_of(query, name), take_bound(s, query),
+                         !s->in_transaction, is_long(query),
+                         &s->results[query]))
+        return sl_pg_fail(db);
+    s->has_row = true;
+    s->rows[query] = 0;
+    return s->results[query] && PQntuples(s->results[query]) > 0;
+}
+
+static int step(struct sl_database *db, enum sl_query query)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+
+    if (!s->results[query])
+        return ask(db, query);
+    if (!is_long(query))
+        return ++s->rows[query] < PQntuples(s->results[query]);
+    drop_result(s, query);
+    return sl_pg_conn_next(&s->link, &s->results[query]) ? sl_pg_fail(db)
+                                                         : !!s->results[query];
+}
+
+static void reset(struct sl_database *db, enum sl_query query)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    bool stays = is_long(query) && s->results[query];
+
+    while (stays) {
+        drop_result(s, query);
+        stays =
+            !sl_pg_conn_next(&s->link, &s->results[query]) && s->results[query];
+    }
+    drop_result(s, query);
+    unbind(s, query);
+}
+
+static bool read_text(struct sl_database *db, enum sl_query query, int column,
+                      struct sl_str *ret)
+{
+    const PGresult *result = sl_pg_store_of(db)->results[query];
+    int row = sl_pg_store_of(db)->rows[query];
+    struct sl_str text;
+
+    if (PQgetisnull(result, row, column))
+        return false;
+    text = (struct sl_str){PQgetvalue(result, row, column),
+                           (size_t)PQgetlength(result, row, column)};
+    if (!sl_pg_unescape(&db->arena, text, ret))
+        *ret = text;
+    return true;
+}
+
+static int64_t read_integer(struct sl_database *db, enum sl_query query,
+                            int column)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+
+    return strtoll(PQgetvalue(s->results[query], s->rows[query], column), NULL,
+                   10);
+}
+
+/* ---- all of it ---- */
+
+static int script(struct sl_database *db, const char *sql)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    char one[200];
+
+    while (*sql) {
+        int len = (int)strcspn(sql, ";");
+
+        snprintf(one, sizeof(one), "%.*s", len, sql);
+        if (sl_pg_conn_send(&s->link, NULL, one, NULL))
+            return sl_pg_fail(db);
+        sql += len;
+        sql += strspn(sql, "; ");
+    }
+    return 0;
+}
+
+/* ---- several at once ---- */
+
+static int lock(struct sl_database *db, const uint64_t *slots)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    char list[5 * SL_SHARE_SLOTS + 3] = "{";
+    struct sl_pg_params p = {.count = 1, .values = {list}};
+    size_t len = 1;
+
+    for (unsigned i = 0; i < SL_SHARE_SLOTS; i++)
+        if (slots[i / 64] & UINT64_C(1) << i % 64)
+            len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%u",
+                                    len > 1 ? "," : "", i);
+    snprintf(list + len, sizeof(list) - len, "}");
+    return sl_pg_conn_send(&s->link, "lock", NULL, &p) ? sl_pg_fail(db) : 0;
+}
+
+static int tell(struct sl_database *db, struct sl_str message)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct sl_pg_params p = {.count = 1, .formats = {1}};
+    struct sl_str text;
+
+    if (!sl_pg_escape(&db->arena, message, true, &text))
+        return sl_diag_error(&db->diag, SLUICE_ENOMEM, "there is no memory");
+    p.values[0] = text.at;
+    p.lengths[0] = (int)text.len;
+    return sl_pg_conn_send(&s->link, "tell", NULL, &p) ? sl_pg_fail(db) : 0;
+}
+
+static int hear(struct sl_database *db, sl_heard_f *heard, void *ctx,
+                struct sl_diag *diag)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct sl_pg_notify_options options = {.url = s->url,
+                                           .alloc = db->arena.alloc,
+                                           .own = &s->served_by,
+                                           .heard = heard,
+                                           .ctx = ctx};
+
+    return sl_pg_notify_open(&options, &s->listener, diag);
+}
+
+/* ---- opening ---- */
+
+/* ?1 becomes $1. Returns how many parameters there are. */
+static int translate(const char *sql, char out[SQL_MOST])
+{
+    int most = 0;
+
+    snprintf(out, SQL_MOST, "%s", sql);
+    for (char *at = out; (at = strchr(at, '?'));) {
+        int number = (int)strtol(at + 1, NULL, 10);
+
+        *at = '$';
+        most = number > most ? number : most;
+    }
+    return most;
+}
+
+static int prepare(struct sl_pg_conn *l)
+{
+    struct sl_pg_store *s = l->ctx;
+    char name[16], sql[SQL_MOST];
+    int err = 0;
+
+    for (int i = 0; i < SL_QUERIES && !err; i++) {
+        s->counts[i] = translate(sl_queries[i], sql);
+        for (size_t k = 0; k < SL_LEN(own); k++)
+            if (own[k].query == (enum sl_query)i)
+                snprintf(sql, sizeof(sql), "%s", own[k].sql);
+        err = sl_pg_prepare(l, name_of((enum sl_query)i, name), sql);
+    }
+    for (size_t i = 0; i < SL_LEN(more) && !err; i++)
+        err = sl_pg_prepare(l, more[i].name, more[i].sql);
+    return err ? err : sl_pg_commit_register(l);
+}
+
+static int on_open(struct sl_pg_conn *l, struct sl_diag *diag)
+{
+    struct sl_pg_store *s = l->ctx;
+    int err = sl_pg_schema(l, diag);
+
+    atomic_store(&s->served_by, PQbackendPID(l->conn));
+    if (!err)
+        err = sl_pg_pipeline(l, diag);
+    if (!err && prepare(l)) {
+        *diag = l->diag;
+        err = SLUICE_ESTORE;
+    }
+    return err ? err : sl_pg_settle(l, diag);
+}
+
+static void close_store(struct sl_database *db)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+
+    sl_pg_notify_close(s->listener);
+    for (int i = 0; i < SL_QUERIES; i++)
+        PQclear(s->results[i]);
+    sl_pg_close(&s->link);
+    sl_alloc_free(db->arena.alloc, s, sizeof(*s) + strlen(s->url) + 1);
+    db->conn = NULL;
+}
+
+static int open_store(struct sl_database *db, const char *where,
+                      struct sl_diag *diag)
+{
+    struct sl_pg_store *s =
+        sl_alloc_new(db->arena.alloc, sizeof(*s) + strlen(where) + 1);
+    int err;
+
+    if (!s)
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+    memset(s, 0, sizeof(*s));
+    snprintf(s->word, sizeof(s->word), "%s", db->word);
+    memcpy(s->url, where, strlen(where) + 1);
+    s->link.url = s->url;
+    s->link.search_path = SL_PG_SCHEMA;
+    s->link.on_open = on_open;
+    s->link.ctx = s;
+    sl_pg_init(&s->link);
+    db->conn = s;
+    err = sl_pg_url(where, s->link.shown, diag);
+    if (!err)
+        err = sl_pg_conn_ensure(&s->link, diag);
+    if (err)
+        close_store(db);
+    return err;
+}
+
+const struct sl_driver sl_driver_postgres = {
+    .open = open_store,
+    .close = close_store,
+    .text = bind_text,
+    .number = bind_number,
+    .step = step,
+    .reset = reset,
+    .run = run,
+    .column = read_text,
+    .integer = read_integer,
+    .script = script,
+    .rollback = rollback,
+    .lock = lock,
+    .tell = tell,
+    .outcome = sl_pg_commit_status,
+    .listen = hear,
+};

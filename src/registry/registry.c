@@ -1,0 +1,401 @@
+/* registry.c -- the thread of the registry, and its queue.
+ *
+ *     wait for jobs --> take them all --> reads --> claims --> writes, a group
+ *          ^                                                   |  at a time
+ *          +---------------------------------------------------+
+ *
+ * A group is bounded by the number of changes, so that a reader waits for one
+ * fsync and not for an import. So does a claim of units, on which decisions
+ * wait: it goes before all writes, unless one of them forgets what was used.
+ */
+#include "registry/registry.h"
+
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "identity/registry/inner.h"
+#include "net/loop.h"
+
+#define GROUP_CHANGES 500
+
+/* How often an answer is posted again for which a loop had no memory. */
+#define UNHEARD_EVERY (10 * SL_MS)
+
+#define NAMES_MOST ((size_t)1 << 20)
+#define TEXT_MOST  ((size_t)16 << 20)
+
+/* ---- stamps ---- */
+
+/* Aliases compare without case, so the stamps of all names do. */
+unsigned sl_registry_version_of(const struct sl_registry *r,
+                                struct sl_str scope, struct sl_str id)
+{
+    char low[SL_SUBJECT_RECORD_ID];
+    struct sl_hash_key key = r->secret;
+
+    if (id.len > sizeof(low))
+        id.len = sizeof(low);
+    key.k0 ^= scope.len > 0 ? (unsigned char)scope.at[0] : 0;
+    return (unsigned)(sl_hash64(&key, sl_str_lower(id, low)) %
+                      SL_REGISTRY_VERSIONS);
+}
+
+const _Atomic uint64_t *sl_registry_version(const struct sl_registry *registry,
+                                            struct sl_str scope,
+                                            struct sl_str id)
+{
+    return &registry->stamps[sl_registry_version_of(registry, scope, id)];
+}
+
+bool sl_registry_has_any(const struct sl_registry *registry)
+{
+    return atomic_load_explicit(&registry->has_any, memory_order_acquire);
+}
+
+const struct sl_hash_key *sl_registry_secret(const struct sl_registry *registry)
+{
+    return &registry->secret;
+}
+
+/* ---- jobs ---- */
+
+void sl_job_init(struct sl_job *job, enum sl_job_kind kind,
+                 const struct sl_alloc *alloc)
+{
+    memset(job, 0, sizeof(*job));
+    job->kind = kind;
+    sl_buf_init(&job->text, TEXT_MOST, alloc);
+}
+
+void sl_job_clear(struct sl_job *job)
+{
+    sl_subject_records_free(job->entries);
+    job->entries = NULL;
+    sl_buf_done(&job->text);
+}
+
+void sl_registry_ask(struct sl_registry *r, struct sl_job *job)
+{
+    job->next = NULL;
+    atomic_fetch_add_explicit(&r->waiting, 1, memory_order_relaxed);
+    pthread_mutex_lock(&r->lock);
+    *r->end = job;
+    r->end = &job->next;
+    pthread_cond_signal(&r->more);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void on_answer(void *ctx)
+{
+    struct sl_job *job = ctx;
+
+    job->done(job);
+}
+
+static void answer(struct sl_registry *r, struct sl_job *job)
+{
+    if (job->err) {
+        atomic_fetch_add_explicit(&r->faults, 1, memory_order_relaxed);
+        if (r->on_fault)
+            r->on_fault(r->ctx, job->diag.sentence);
+    }
+    atomic_fetch_sub_explicit(&r->waiting, 1, memory_order_relaxed);
+    if (sl_loop_post(job->loop, on_answer, job) == 0)
+        return;
+    job->next = r->unheard;
+    r->unheard = job;
+}
+
+static void answer_again(struct sl_registry *r)
+{
+    struct sl_job *list = r->unheard;
+
+    r->unheard = NULL;
+    for (struct sl_job *next; list; list = next) {
+        next = list->next;
+        if (sl_loop_post(list->loop, on_answer, list) == 0)
+            continue;
+        list->next = r->unheard;
+        r->unheard = list;
+    }
+}
+
+/* ---- the thread ---- */
+
+static void wait_locked(struct sl_registry *r)
+{
+    sl_ns end = sl_clock_wall() + UNHEARD_EVERY;
+    struct timespec until = {end / SL_S, end % SL_S};
+
+    if (r->unheard)
+        pthread_cond_timedwait(&r->more, &r->lock, &until);
+    else
+        pthread_cond_wait(&r->more, &r->lock);
+}
+
+/* All jobs that wait; NULL if it is time to end. */
+static struct sl_job *take_jobs(struct sl_registry *r, bool may_wait)
+{
+    struct sl_job *jobs;
+
+    pthread_mutex_lock(&r->lock);
+    while (may_wait && !r->first && !r->stop) {
+        wait_locked(r);
+        if (r->unheard)
+            break;
+    }
+    jobs = r->first;
+    r->first = NULL;
+    r->end = &r->first;
+    pthread_mutex_unlock(&r->lock);
+    return jobs;
+}
+
+/* Jobs in a row. */
+struct row {
+    struct sl_job *first, **end;
+};
+
+struct rows {
+    struct row claims, writes;
+    unsigned resets; /* among the writes */
+};
+
+static void append(struct row *row, struct sl_job *job)
+{
+    job->next = NULL;
+    *row->end = job;
+    row->end = &job->next;
+}
+
+/* Whoever claims after it counts on it. */
+static bool is_reset(const struct sl_job *job)
+{
+    if (job->kind != SL_JOB_USAGE)
+        return job->kind == SL_JOB_CLEAR || job->kind == SL_JOB_RELEASE;
+    for (unsigned i = 0; i < job->change_count; i++)
+        if (job->usage[i].reset)
+            return true;
+    return false;
+}
+
+/* Answer those that read; the others stand in their rows. */
+static void sort_out(struct sl_registry *r, struct sl_job *jobs,
+                     struct rows *rows)
+{
+    for (struct sl_job *next; jobs; jobs = next) {
+        next = jobs->next;
+        if (jobs->kind == SL_JOB_LEASE && rows->resets == 0) {
+            append(&rows->claims, jobs);
+        } else if (sl_job_writes(jobs)) {
+            rows->resets += is_reset(jobs);
+            append(&rows->writes, jobs);
+        } else {
+            sl_job_run_read(r, jobs);
+            answer(r, jobs);
+        }
+    }
+}
+
+/* As many as make a group, from the front of a row. */
+static struct sl_job *take_group(struct row *row)
+{
+    struct sl_job *first = row->first, *last = first;
+    unsigned changes = first->change_count;
+
+    while (last->next && changes + last->next->change_count <= GROUP_CHANGES) {
+        last = last->next;
+        changes += last->change_count + 1;
+    }
+    row->first = last->next;
+    if (!row->first)
+        row->end = &row->first;
+    last->next = NULL;
+    return first;
+}
+
+static void carry_group(struct sl_registry *r, struct rows *rows,
+                        struct row *row)
+{
+    struct sl_job *group;
+
+    if (!row->first)
+        return;
+    group = take_group(row);
+    for (const struct sl_job *job = group; rows->resets && job; job = job->next)
+        rows->resets -= is_reset(job);
+    sl_job_run_writes(r, group);
+    for (struct sl_job *next; group; group = next) {
+        next = group->next; /* answered, it is not ours any more */
+        answer(r, group);
+    }
+}
+
+static bool is_over(struct sl_registry *r)
+{
+    bool over;
+
+    pthread_mutex_lock(&r->lock);
+    over = r->stop && !r->first;
+    pthread_mutex_unlock(&r->lock);
+    return over;
+}
+
+static void *serve(void *ctx)
+{
+    struct sl_registry *r = ctx;
+    struct rows rows = {.resets = 0};
+
+    rows.claims.end = &rows.claims.first;
+    rows.writes.end = &rows.writes.first;
+    while (rows.claims.first || rows.writes.first || !is_over(r)) {
+        bool idle = !rows.claims.first && !rows.writes.first;
+
+        sort_out(r, take_jobs(r, idle), &rows);
+        carry_group(r, &rows, &rows.claims);
+        carry_group(r, &rows, &rows.writes);
+        answer_again(r);
+    }
+    return NULL;
+}
+
+/* Signals are for the thread that waits for them. */
+static int start(struct sl_registry *r)
+{
+    sigset_t all, old;
+    int code;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    code = pthread_create(&r->thread, NULL, serve, r);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    r->has_thread = code == 0;
+    return code;
+}
+
+/* ---- opening ---- */
+
+static int read_switches(struct sl_registry *r)
+{
+    const enum sl_query q = SL_QUERY_SWITCHES;
+    int err;
+
+    while ((err = sl_query_step(&r->db, q)) == 1 &&
+           r->switch_count < SL_SWITCHES) {
+        struct sl_str name = sl_query_column(&r->db, q, 0);
+        const char *copy = sl_arena_copy(&r->names, name);
+
+        if (!copy) {
+            err =
+                sl_diag_error(&r->db.diag, SLUICE_ENOMEM, "there is no memory");
+            break;
+        }
+        r->switches[r->switch_count++] = (struct sl_switched){
+            {copy, name.len},
+            sl_query_integer(&r->db, q, 1) != 0
+        };
+    }
+    sl_query_reset(&r->db, q);
+    return err < 0 ? err : 0;
+}
+
+static void init(struct sl_registry *r,
+                 const struct sl_registry_options *options)
+{
+    r->alloc = options->alloc ? options->alloc : &sl_alloc_libc;
+    r->on_fault = options->on_fault;
+    r->on_switch = options->on_switch;
+    r->ctx = options->ctx;
+    r->end = &r->first;
+    sl_arena_init(&r->names, NAMES_MOST, r->alloc);
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->more, NULL);
+}
+
+int sl_registry_open(const struct sl_registry_options *options,
+                     struct sl_registry **ret, struct sl_diag *diag)
+{
+    const struct sl_alloc *alloc =
+        options->alloc ? options->alloc : &sl_alloc_libc;
+    struct sl_registry *r = sl_alloc_new(alloc, sizeof(*r));
+    int err;
+
+    if (!r)
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+    memset(r, 0, sizeof(*r));
+    init(r, options);
+    err = sl_hash_key_make(&r->secret);
+    if (err)
+        sl_diag_error(diag, err, "the system gives no random bytes");
+    if (!err)
+        err = sl_database_open(&r->db, options->driver, options->path, r->alloc,
+                               diag);
+    if (!err) {
+        if (options->node.len > 0)
+            r->db.node = options->node;
+        err = read_switches(r);
+        if (!err)
+            err = sl_job_run_look(r);
+        /* What the table has is looked at before anything is charged to it. */
+        if (!err && options->on_lease)
+            err = sl_usage_db_resume(&r->db, options->node, options->now,
+                                     options->on_lease, options->ctx, r->alloc);
+        if (!err && options->on_usage)
+            err = sl_usage_db_each(&r->db, options->since, options->on_usage,
+                                   options->ctx);
+        if (err)
+            *diag = r->db.diag;
+    }
+    if (!err)
+        err = sl_sharing_listen(r, diag);
+    if (!err && start(r))
+        err = sl_diag_error(diag, SLUICE_ESYS, "there can be no more threads");
+    if (err) {
+        sl_registry_close(r);
+        return err;
+    }
+    *ret = r;
+    return 0;
+}
+
+void sl_registry_stop(struct sl_registry *r)
+{
+    if (!r || !r->has_thread)
+        return;
+    pthread_mutex_lock(&r->lock);
+    r->stop = true;
+    pthread_cond_signal(&r->more);
+    pthread_mutex_unlock(&r->lock);
+    pthread_join(r->thread, NULL);
+    r->has_thread = false;
+}
+
+void sl_registry_close(struct sl_registry *r)
+{
+    if (!r)
+        return;
+    sl_registry_stop(r);
+    sl_database_close(&r->db);
+    sl_arena_done(&r->names);
+    pthread_cond_destroy(&r->more);
+    pthread_mutex_destroy(&r->lock);
+    sl_alloc_free(r->alloc, r, sizeof(*r));
+}
+
+const struct sl_switched *sl_registry_switches(const struct sl_registry *r,
+                                               unsigned *ret_count)
+{
+    *ret_count = r->switch_count;
+    return r->switches;
+}
+
+void sl_registry_count(const struct sl_registry *r,
+                       struct sl_registry_counts *ret)
+{
+    ret->reads = atomic_load_explicit(&r->reads, memory_order_relaxed);
+    ret->writes = atomic_load_explicit(&r->writes, memory_order_relaxed);
+    ret->commits = atomic_load_explicit(&r->commits, memory_order_relaxed);
+    ret->faults = atomic_load_explicit(&r->faults, memory_order_relaxed);
+    ret->waiting = atomic_load_explicit(&r->waiting, memory_order_relaxed);
+}

@@ -1,0 +1,349 @@
+/* lease.c -- units of a quota that are promised to one of several nodes. */
+#include "identity/ledger/lease.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "registry/registry_int.h"
+#include "wire/json_old.h"
+
+static uint64_t number(struct sl_database *db, enum sl_query q, int column)
+{
+    int64_t n = sl_query_integer(db, q, column);
+
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+static void bind_key(struct sl_database *db, enum sl_query q,
+                     const struct sl_usage_lease_claim *c)
+{
+    sl_query_text(db, q, 1, c->scope);
+    sl_query_text(db, q, 2, c->id);
+    sl_query_text(db, q, 3, c->limit);
+    sl_query_number(db, q, 4, c->start);
+}
+
+static void bind_own(struct sl_database *db, enum sl_query q,
+                     const struct sl_usage_lease_claim *c)
+{
+    bind_key(db, q, c);
+    sl_query_text(db, q, 5, c->node);
+}
+
+/* ---- rows ---- */
+
+struct row {
+    uint64_t base, spent, leased;
+    bool there;
+};
+
+static int find_row(struct sl_database *db,
+                    const struct sl_usage_lease_claim *c, struct row *ret)
+{
+    const enum sl_query q = SL_QUERY_LEASE_OWN;
+    int err;
+
+    *ret = (struct row){.there = false};
+    bind_own(db, q, c);
+    err = sl_query_step(db, q);
+    if (err == 1)
+        *ret = (struct row){number(db, q, 0), number(db, q, 1),
+                            number(db, q, 2), true};
+    sl_query_reset(db, q);
+    return err < 0 ? err : 0;
+}
+
+/* `units` are no longer leased; of them `spent` were used. (1) (4) */
+static int reduce(struct sl_database *db, const struct sl_usage_lease_claim *c,
+                  const struct row *row, uint64_t units, uint64_t spent)
+{
+    enum sl_query q = SL_QUERY_LEASE_LESS;
+    int err = 0;
+
+    if (units > 0) {
+        bind_key(db, q, c);
+        sl_query_number(db, q, 5, (int64_t)units);
+        err = sl_database_run(db, q);
+    }
+    if (err)
+        return err;
+    q = units < row->leased ? SL_QUERY_SPEND_LEASE : SL_QUERY_DROP_LEASE;
+    bind_own(db, q, c);
+    if (q == SL_QUERY_SPEND_LEASE) {
+        sl_query_number(db, q, 6, (int64_t)spent);
+        sl_query_number(db, q, 7, (int64_t)units);
+    }
+    return sl_database_run(db, q);
+}
+
+/* ---- claims ---- */
+
+/* How it stands, when nothing was granted. */
+static int look(struct sl_database *db, struct sl_usage_lease_claim *c)
+{
+    const enum sl_query q = SL_QUERY_COUNTER;
+    struct row row;
+    int err;
+
+    c->granted = c->used = c->leased = 0;
+    bind_key(db, q, c);
+    err = sl_query_step(db, q);
+    if (err == 1) {
+        c->used = number(db, q, 0);
+        c->leased = number(db, q, 4);
+    }
+    sl_query_reset(db, q);
+    if (err < 0)
+        return err;
+    err = find_row(db, c, &row);
+    c->there = row.there;
+    c->base = row.there ? row.base : c->ceiling;
+    c->spent = row.spent;
+    c->own = row.leased;
+    return err;
+}
+
+static int give(struct sl_database *db, const struct sl_usage_lease_claim *c)
+{
+    struct row row;
+    int err = find_row(db, c, &row);
+    uint64_t units = c->give < row.leased ? c->give : row.leased;
+
+    return err || !row.there ? err : reduce(db, c, &row, units, 0);
+}
+
+/* Unless another has the name by now. (5) */
+static int live(struct sl_database *db, struct sl_usage_lease_claim *c)
+{
+    const enum sl_query q = SL_QUERY_SEEN_NODE;
+    int found;
+
+    sl_query_text(db, q, 1, c->node);
+    sl_query_number(db, q, 2, c->at);
+    sl_query_text(db, q, 3, sl_str_c(db->word));
+    found = sl_query_step(db, q);
+    sl_query_reset(db, q);
+    c->lost = found == 0;
+    return found < 0 ? found : 0;
+}
+
+/* Whoever has its first lease of something lives, which nobody may have seen
+ * for a while; or it has lost its name, and gets nothing. */
+static int look_alive(struct sl_database *db, struct sl_usage_lease_claim *c)
+{
+    int err = live(db, c);
+
+    if (err || !c->lost)
+        return err;
+    c->give = c->granted;
+    c->granted = 0;
+    return give(db, c);
+}
+
+static int put_row(struct sl_database *db, struct sl_usage_lease_claim *c)
+{
+    const enum sl_query q = SL_QUERY_PUT_LEASE;
+    int err;
+
+    bind_own(db, q, c);
+    sl_query_number(db, q, 6, (int64_t)c->ceiling);
+    sl_query_number(db, q, 7, (int64_t)c->granted);
+    sl_query_number(db, q, 8, c->at);
+    err = sl_query_step(db, q);
+    if (err == 1) {
+        c->there = true;
+        c->base = number(db, q, 0);
+        c->spent = number(db, q, 1);
+        c->own = number(db, q, 2);
+    }
+    sl_query_reset(db, q);
+    if (err < 0)
+        return err;
+    return c->own == c->granted ? look_alive(db, c) : 0;
+}
+
+static uint64_t need_of(const struct sl_usage_lease_claim *c)
+{
+    uint64_t need = c->need < c->cap ? c->need : c->cap;
+
+    return need > c->least ? need : c->least;
+}
+
+/* It did not know that it was released, and counts on units that are others'
+ * by now. With a row it would go on using them: it is told first. */
+static int take_back(struct sl_database *db, struct sl_usage_lease_claim *c)
+{
+    struct row row = {.leased = c->granted, .there = true};
+    int err = reduce(db, c, &row, c->granted, 0);
+
+    return err ? err : look(db, c);
+}
+
+static int want(struct sl_database *db, struct sl_usage_lease_claim *c)
+{
+    const enum sl_query q = SL_QUERY_LEASE;
+    int err;
+
+    if (c->least > c->cap || c->cap > (uint64_t)SL_USAGE_MOST)
+        return look(db, c);
+    bind_key(db, q, c);
+    sl_query_number(db, q, 5, c->at);
+    sl_query_number(db, q, 6, (int64_t)(c->want < c->cap ? c->want : c->cap));
+    sl_query_number(db, q, 7, (int64_t)c->least);
+    sl_query_number(db, q, 8, (int64_t)c->cap);
+    sl_query_number(db, q, 9, (int64_t)need_of(c));
+    err = sl_query_step(db, q);
+    if (err == 1) {
+        c->used = number(db, q, 0);
+        c->leased = number(db, q, 1);
+        c->granted = number(db, q, 2);
+    }
+    sl_query_reset(db, q);
+    if (err < 0)
+        return err;
+    err = err == 1 ? put_row(db, c) : look(db, c);
+    if (err || !c->has || c->granted == 0 || c->own > c->granted)
+        return err;
+    return take_back(db, c);
+}
+
+int sl_usage_db_claim(struct sl_database *db, struct sl_usage_lease_claim *c)
+{
+    int err = 0;
+
+    c->lost = false;
+    if (c->scope.len == 0 || c->lives)
+        err = live(db, c);
+    if (err || c->lost || c->scope.len == 0)
+        return err;
+    if (c->give > 0)
+        return give(db, c);
+    return c->want > 0 ? want(db, c) : look(db, c);
+}
+
+/* ---- what was used ---- */
+
+struct sl_usage_lease_claim
+sl_usage_lease_claim_of(const struct sl_usage_entry *u)
+{
+    return (struct sl_usage_lease_claim){.node = u->node,
+                                         .scope = u->scope,
+                                         .id = u->id,
+                                         .limit = u->limit,
+                                         .start = u->start};
+}
+
+int sl_usage_db_spend(struct sl_database *db, const struct sl_usage_entry *u,
+                      uint64_t amount)
+{
+    struct sl_usage_lease_claim c = sl_usage_lease_claim_of(u);
+    struct row row;
+    int err = find_row(db, &c, &row);
+    uint64_t units = amount < row.leased ? amount : row.leased;
+
+    return err || !row.there ? err : reduce(db, &c, &row, units, amount);
+}
+
+/* ---- operators ---- */
+
+static int add_text(struct sl_buf *out, const char *name, struct sl_str text)
+{
+    int err = sl_buf_addf(out, "\"%s\":", name);
+
+    if (!err)
+        err = sl_json_string(out, text);
+    return err ? err : sl_buf_addf(out, ",");
+}
+
+static int add_row(struct sl_database *db, struct sl_str own,
+                   struct sl_buf *out)
+{
+    static const char *const names[] = {"node", "scope", "id", "limit"};
+    const enum sl_query q = SL_QUERY_LEASES;
+    int err = sl_buf_addf(out, out->len > 0 ? ",{" : "{");
+
+    for (int i = 0; i < (int)SL_LEN(names) && !err; i++)
+        err = add_text(out, names[i], sl_query_column(db, q, i));
+    if (err)
+        return err;
+    return sl_buf_addf(
+        out,
+        "\"period_start_ms\":%" PRIu64 ",\"leased\":%" PRIu64
+        ",\"spent\":%" PRIu64 ",\"since_ms\":%" PRIu64 ",\"seen_ms\":%" PRIu64
+        ",\"here\":%s}",
+        number(db, q, 4) / SL_MS, number(db, q, 5), number(db, q, 6),
+        number(db, q, 7) / SL_MS, number(db, q, 8) / SL_MS,
+        sl_str_eq(sl_query_column(db, q, 0), own) ? "true" : "false");
+}
+
+int sl_usage_db_leases_json(struct sl_database *db, struct sl_str own,
+                            unsigned most, struct sl_buf *out, bool *ret_cut)
+{
+    const enum sl_query q = SL_QUERY_LEASES;
+    size_t before = out->len;
+    int err;
+
+    *ret_cut = false;
+    sl_query_number(db, q, 1, (int64_t)most + 1);
+    for (unsigned i = 0; (err = sl_query_step(db, q)) == 1; i++) {
+        before = out->len;
+        err = i < most ? add_row(db, own, out) : SLUICE_EFULL;
+        if (err)
+            break;
+    }
+    sl_query_reset(db, q);
+    if (err != SLUICE_EFULL)
+        return err;
+    out->len = before;
+    *ret_cut = true;
+    return 0;
+}
+
+static int find_alive(struct sl_database *db, struct sl_str node, sl_ns since,
+                      bool *ret)
+{
+    const enum sl_query q = SL_QUERY_NODE_SEEN;
+    int found;
+
+    sl_query_text(db, q, 1, node);
+    sl_query_number(db, q, 2, since);
+    found = sl_query_step(db, q);
+    sl_query_reset(db, q);
+    *ret = found == 1;
+    return found < 0 ? found : 0;
+}
+
+int sl_usage_db_release(struct sl_database *db, struct sl_str node, sl_ns since,
+                        bool *ret_alive, unsigned *ret, uint64_t *ret_units)
+{
+    enum sl_query q = SL_QUERY_RELEASE_ALL;
+    int err = find_alive(db, node, since, ret_alive);
+
+    *ret = 0;
+    *ret_units = 0;
+    if (err || *ret_alive)
+        return err;
+    sl_query_text(db, q, 1, node);
+    err = sl_database_run(db, q);
+    if (err)
+        return err;
+    q = SL_QUERY_DROP_OWED; /* his table will not come back either */
+    sl_query_text(db, q, 1, node);
+    err = sl_database_run(db, q);
+    if (err)
+        return err;
+    q = SL_QUERY_DROP_NODE;
+    sl_query_text(db, q, 1, node);
+    err = sl_database_run(db, q);
+    if (err)
+        return err;
+    q = SL_QUERY_DROP_LEASES;
+    sl_query_text(db, q, 1, node);
+    while ((err = sl_query_step(db, q)) == 1) {
+        ++*ret;
+        *ret_units += number(db, q, 0);
+    }
+    sl_query_reset(db, q);
+    return err;
+}

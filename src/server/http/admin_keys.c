@@ -1,0 +1,328 @@
+/* keys.c -- /v1/keys/LIMIT/VALUE...: what one key of a limit has used.
+ *
+ *     GET      its numbers; nothing is spent
+ *     DELETE   nothing was ever used; then its numbers
+ *
+ * There is a value for each `per` of the limit, in that order. Values are
+ * percent-encoded, so that a slash in one of them is %2F. ?scope= names other
+ * scopes than the limit's own, as /v1/top shows them: a caller without a name
+ * is kept as `anon` or `ip` where others are kept as `user`. ?plan= asks for
+ * the numbers of another plan than the key's own.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "doors/http/admin/inner.h"
+#include "engine/identify.h"
+#include "server/http/http_int.h"
+#include "wire/json_old.h"
+
+struct errand {
+    struct sl_http_call *call;
+    const struct sl_rule *rule;
+    struct sl_request facts;
+    struct sl_str values[SL_PER_MAX], scopes[SL_PER_MAX];
+    char ip[SL_PER_MAX][SL_IP_TEXT + 5];
+    unsigned count;
+    bool reset; /* still to be done */
+    bool done;  /* it was reset */
+};
+
+/* ---- the path ---- */
+
+static bool decode(struct sl_http_call *call, struct sl_str text,
+                   struct sl_str *ret)
+{
+    int err = sl_admin_decode(&call->arena, text, false, ret);
+
+    if (err == SLUICE_ENOMEM)
+        sl_http_no_memory(call);
+    else if (err || ret->len == 0)
+        sl_http_refuse(call, 400, "BAD_PATH",
+                       "\"%.*s\" is no value; write /v1/keys/LIMIT/VALUE, with "
+                       "%%2F for a slash and %%25 for a %%",
+                       SL_STR_ARG(text));
+    return call->status == 200;
+}
+
+static bool refuse_limit(struct sl_http_call *call, struct sl_str name)
+{
+    const struct sl_policy *policy = call->ask.live->policy;
+    const char **names =
+        sl_arena_take(&call->arena, (policy->rule_count + 1) * sizeof(*names));
+    const char *near;
+
+    if (!names) {
+        sl_http_no_memory(call);
+        return false;
+    }
+    for (unsigned i = 0; i < policy->rule_count; i++)
+        names[i] = policy->rules[i].name.at;
+    near = sl_str_nearest(name, names, policy->rule_count);
+    sl_http_refuse(call, 404, "NO_SUCH_LIMIT",
+                   "the policy has no limit \"%.*s\"%s%s%s", SL_STR_ARG(name),
+                   near ? "; did you mean \"" : "", near ? near : "",
+                   near ? "\"?" : "");
+    return false;
+}
+
+/* What is to be written for a limit: "ORG/USER". */
+static bool refuse_count(struct errand *e)
+{
+    const struct sl_policy *policy = e->call->ask.live->policy;
+    char like[160] = "";
+    size_t len = 0;
+
+    for (unsigned i = 0; i < e->rule->per_count && len < sizeof(like); i++)
+        len += (size_t)snprintf(
+            like + len, sizeof(like) - len, "/%.*s",
+            SL_STR_ARG(policy->identity.scope_names[e->rule->per[i]]));
+    sl_http_refuse(e->call, 400, "BAD_PATH",
+                   "limit \"%.*s\" is kept per %u value%s; write "
+                   "/v1/keys/%.*s%s",
+                   SL_STR_ARG(e->rule->name), e->rule->per_count,
+                   e->rule->per_count == 1 ? "" : "s",
+                   SL_STR_ARG(e->rule->name), like);
+    return false;
+}
+
+static bool read_path(struct errand *e)
+{
+    struct sl_http_call *call = e->call;
+    const struct sl_policy *policy = call->ask.live->policy;
+    struct sl_str rest = call->rest, name;
+    int index;
+
+    if (!decode(call, sl_admin_cut(&rest, '/'), &name))
+        return false;
+    index = sl_policy_rule(policy, name);
+    if (index < 0)
+        return refuse_limit(call, name);
+    e->rule = &policy->rules[index];
+    while (rest.len > 0) {
+        if (e->count == SL_PER_MAX)
+            return refuse_count(e);
+        if (!decode(call, sl_admin_cut(&rest, '/'), &e->values[e->count++]))
+            return false;
+    }
+    return e->count == e->rule->per_count || refuse_count(e);
+}
+
+/* ---- the query ---- */
+
+static bool refuse_scope(struct errand *e, struct sl_str scope)
+{
+    sl_http_refuse(e->call, 400, "BAD_QUERY",
+                   "\"scope\" has a name for each value, joined by ':', such "
+                   "as org:user or anon; \"%.*s\" is none of the policy's",
+                   SL_STR_ARG(scope));
+    return false;
+}
+
+static bool is_scope(const struct sl_identity *identity, struct sl_str name)
+{
+    for (unsigned s = 0; s < identity->scope_count; s++)
+        if (sl_str_eq(identity->scope_names[s], name))
+            return true;
+    return false;
+}
+
+/* The names of the scopes: those of ?scope=, or the rule's own. */
+static bool read_scopes(struct errand *e, struct sl_str text)
+{
+    const struct sl_identity *identity = &e->call->ask.live->policy->identity;
+    struct sl_str rest = text;
+
+    for (unsigned i = 0; i < e->count; i++) {
+        e->scopes[i] = text.len > 0 ? sl_admin_cut(&rest, ':')
+                                    : identity->scope_names[e->rule->per[i]];
+        if (!is_scope(identity, e->scopes[i]))
+            return refuse_scope(e, text);
+    }
+    return (rest.len == 0 && (e->count > 0 || text.len == 0)) ||
+           refuse_scope(e, text);
+}
+
+static bool check_plan(struct errand *e)
+{
+    const struct sl_policy *policy = e->call->ask.live->policy;
+
+    if (e->facts.plan.len == 0 || sl_policy_plan(policy, e->facts.plan) >= 0)
+        return true;
+    sl_http_refuse(e->call, 400, "BAD_QUERY", "the policy has no plan \"%.*s\"",
+                   SL_STR_ARG(e->facts.plan));
+    return false;
+}
+
+/* Addresses in one notation, as limits know them. /v1/top shows IPv6 with its
+ * prefix. */
+static bool read_ip(struct errand *e, unsigned i)
+{
+    const struct sl_policy *policy = e->call->ask.live->policy;
+    struct sl_str rest = e->values[i], text = sl_admin_cut(&rest, '/');
+    struct sl_ip ip;
+
+    if (sl_str_eq(e->values[i], SL_STR("unknown")))
+        return true;
+    if (!sl_ip_parse(text, &ip)) {
+        sl_http_refuse(e->call, 400, "BAD_PATH", "\"%.*s\" is no address",
+                       SL_STR_ARG(e->values[i]));
+        return false;
+    }
+    e->values[i] = sl_identify_ip(policy, text, e->ip[i]);
+    return true;
+}
+
+/* Who it is decides the plan, where the registry knows him. */
+static bool fill_facts(struct errand *e)
+{
+    struct sl_request *facts = &e->facts;
+
+    facts->limit = e->rule->name;
+    facts->keys = e->values;
+    facts->key_scopes = e->scopes;
+    facts->key_count = e->count;
+    facts->key = SL_STR("");
+    facts->trusted = true;
+    facts->now = sl_http_now(e->call);
+    for (unsigned i = 0; i < e->count; i++) {
+        if (sl_str_eq(e->scopes[i], SL_STR("user")))
+            facts->user = e->values[i];
+        else if (sl_str_eq(e->scopes[i], SL_STR("org")))
+            facts->org = e->values[i];
+        else if (sl_str_eq(e->scopes[i], SL_STR("ip")) && !read_ip(e, i))
+            return false;
+    }
+    return true;
+}
+
+static bool read_errand(struct errand *e)
+{
+    struct sl_str scope;
+    const struct sl_admin_option options[] = {
+        {"plan",  &e->facts.plan},
+        {"scope", &scope        },
+    };
+
+    return read_path(e) &&
+           sl_admin_options(e->call, options, SL_LEN(options)) &&
+           read_scopes(e, scope) && check_plan(e) && fill_facts(e);
+}
+
+/* ---- the answer ---- */
+
+/* Others want to know who was let go. */
+static void tell(struct errand *e, const struct sl_limit_view *shown)
+{
+    const struct sl_admin *admin = sl_admin_of(e->call);
+    struct sl_buf members;
+    int err;
+
+    sl_buf_init(&members, SL_EVENT_BYTES, e->call->worker->alloc);
+    err = sl_buf_addf(&members, "\"limit\":");
+    if (!err)
+        err = sl_json_string(&members, shown->rule->name);
+    if (!err)
+        err = sl_buf_addf(&members, ",\"scope\":");
+    if (!err)
+        err = sl_json_string(&members, shown->scope);
+    if (!err)
+        err = sl_buf_addf(&members, ",\"key\":");
+    if (!err)
+        err = sl_json_string(&members, sl_str_c(shown->id));
+    if (err) /* a key that is longer than an event: they learn that it was */
+        sl_buf_clear(&members);
+    sl_events_publish(admin->events, "reset", e->facts.now,
+                      sl_buf_str(&members));
+    sl_buf_done(&members);
+}
+
+static void answer(struct errand *e)
+{
+    struct sl_http_call *call = e->call;
+    const struct sl_check *ask = &call->ask;
+    const struct sl_decision *d = &ask->decision;
+
+    if (ask->err == SLUICE_ESTORE || (!ask->err && d->blind))
+        sl_http_refuse(call, 503, "STORE", "the store does not answer");
+    else if (ask->err == SLUICE_ENOMEM)
+        sl_http_no_memory(call);
+    else if (ask->err)
+        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", ask->diag.sentence);
+    else if (d->shown_count == 0)
+        sl_http_refuse(call, 409, "SWITCHED_OFF",
+                       "limit \"%.*s\" is switched off by the policy, so "
+                       "nobody asks it",
+                       SL_STR_ARG(e->rule->name));
+    else
+        sl_admin_answer(call, sl_render_limit(d, &d->shown[0], &call->text),
+                        sl_admin_json);
+    if (e->done && !ask->err && d->shown_count > 0)
+        tell(e, &d->shown[0]);
+    sl_http_resume_finish(call);
+}
+
+static void on_done(struct sl_check *ask);
+
+static void look(struct errand *e)
+{
+    struct sl_check *ask = &e->call->ask;
+
+    ask->done = on_done;
+    ask->ctx = e;
+    sl_check_begin(ask, &e->facts, false);
+}
+
+static void on_reset(struct sl_check *ask)
+{
+    struct errand *e = ask->ctx;
+
+    e->done = !ask->err;
+    if (ask->err)
+        answer(e);
+    else
+        look(e);
+}
+
+static void on_done(struct sl_check *ask)
+{
+    struct errand *e = ask->ctx;
+
+    if (ask->err || !e->reset || ask->decision.shown_count == 0) {
+        answer(e);
+        return;
+    }
+    e->reset = false;
+    ask->done = on_reset;
+    sl_check_reset(ask);
+}
+
+static void begin(struct sl_http_call *call, bool reset)
+{
+    struct errand *e;
+
+    if (!sl_admin_admit(call))
+        return;
+    e = sl_arena_take(&call->arena, sizeof(*e));
+    if (!e) {
+        sl_http_no_memory(call);
+        return;
+    }
+    memset(e, 0, sizeof(*e));
+    e->call = call;
+    e->reset = reset;
+    if (!read_errand(e))
+        return;
+    sl_http_suspend(call);
+    look(e);
+}
+
+void sl_admin_key_get(struct sl_http_call *call)
+{
+    begin(call, false);
+}
+
+void sl_admin_key_reset(struct sl_http_call *call)
+{
+    begin(call, true);
+}

@@ -1,0 +1,215 @@
+/* feed.c -- those who listen to events over HTTP. */
+#include "doors/http/feed.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/http/http_int.h"
+
+#define BEAT    (200 * SL_MS)
+#define SILENCE (15 * SL_S) /* after which a comment is sent */
+#define LINGER                                                                 \
+    (SL_MIN)     /* refusals are gathered so long for those who                \
+                  * were cut off, and come again */
+#define STAY  40 /* silences that a place is his own for */
+#define AHEAD ((size_t)16 << 10) /* bytes that wait for a listener */
+#define TEXT  (SL_EVENT_BYTES + 256)
+
+struct listener {
+    struct sl_http_stream stream; /* first: the two are cast into each other */
+    struct sl_event_stream *feed;
+    TAILQ_ENTRY(listener) link;
+    uint64_t next; /* event */
+    sl_ns spoken;  /* when he was last sent something; steady */
+    sl_ns since;   /* when he came; steady */
+};
+
+struct sl_event_stream {
+    const struct sl_alloc *alloc;
+    struct sl_loop *loop;
+    struct sl_events *events;
+    struct sl_timer *beat;
+    sl_ns silence;
+    TAILQ_HEAD(, listener) listeners; /* those who came first, first */
+    unsigned count;
+    sl_ns left; /* when the last one did; steady */
+};
+
+/* ---- sending ---- */
+
+/* False if there is no more of him. */
+static bool say(struct listener *l, struct sl_str text)
+{
+    if (sl_buf_add(&l->stream.conn->out, text)) {
+        sl_conn_abort(l->stream.conn);
+        return false;
+    }
+    l->spoken = sl_loop_mono(l->feed->loop);
+    return true;
+}
+
+static bool say_lost(struct listener *l, uint64_t lost)
+{
+    char text[96];
+    int len = snprintf(text, sizeof(text),
+                       "event: lost\ndata: {\"count\":%" PRIu64 "}\n\n", lost);
+
+    return say(l, (struct sl_str){text, (size_t)len});
+}
+
+static bool say_event(struct listener *l, const struct sl_event *event)
+{
+    char text[TEXT], id[SL_EVENT_ID];
+    int len;
+
+    sl_events_print(l->feed->events, event->number, id);
+    len = snprintf(text, sizeof(text), "id: %s\nevent: %s\ndata: %.*s\n\n", id,
+                   event->type, (int)event->len, event->data);
+    return say(l, (struct sl_str){text, (size_t)len});
+}
+
+static void tell(struct listener *l)
+{
+    struct sl_conn *conn = l->stream.conn;
+    struct sl_event event;
+    uint64_t lost;
+
+    while (conn->out.len < AHEAD &&
+           sl_events_next(l->feed->events, &l->next, &event, &lost)) {
+        if (lost > 0 && !say_lost(l, lost))
+            return;
+        if (!say_event(l, &event))
+            return;
+    }
+    if (conn->out.len == 0 &&
+        sl_loop_mono(l->feed->loop) - l->spoken >= l->feed->silence &&
+        !say(l, SL_STR(": still here\n\n")))
+        return;
+    sl_conn_flush(conn);
+}
+
+void sl_event_stream_pump(struct sl_event_stream *feed)
+{
+    struct listener *l;
+
+    TAILQ_FOREACH(l, &feed->listeners, link)
+    if (l->stream.conn)
+        tell(l);
+}
+
+static void on_beat(void *ctx)
+{
+    struct sl_event_stream *feed = ctx;
+
+    sl_event_stream_pump(feed);
+    if (feed->count == 0 && sl_loop_mono(feed->loop) - feed->left >= LINGER) {
+        sl_events_want(feed->events, false);
+        return;
+    }
+    sl_timer_start(feed->beat, BEAT);
+}
+
+/* ---- coming and going ---- */
+
+static void on_close(struct sl_http_stream *stream)
+{
+    struct listener *l = (struct listener *)stream;
+    struct sl_event_stream *feed = l->feed;
+
+    TAILQ_REMOVE(&feed->listeners, l, link);
+    if (--feed->count == 0)
+        feed->left = sl_loop_mono(feed->loop);
+    sl_alloc_free(feed->alloc, l, sizeof(*l));
+}
+
+/* A listener that does not read looks like one that does until the buffers
+ * between us are full, which takes hours where little happens. So we do not
+ * guess: who has been here longest goes. If he lives he comes again, with the
+ * id of what he heard last, and has lost nothing; if not, he was in the way. */
+static bool make_room(struct sl_event_stream *feed)
+{
+    struct listener *l = TAILQ_FIRST(&feed->listeners);
+
+    if (feed->count < SL_EVENT_STREAM_LISTENERS)
+        return true;
+    SL_HOLDS(l);
+    if (sl_loop_mono(feed->loop) - l->since < STAY * feed->silence)
+        return false;
+    sl_http_stream_end(&l->stream);
+    on_close(&l->stream);
+    return true;
+}
+
+int sl_event_stream_join(struct sl_event_stream *feed,
+                         struct sl_http_call *call, uint64_t from)
+{
+    struct listener *l;
+
+    if (!make_room(feed))
+        return SLUICE_EFULL;
+    l = sl_alloc_new(feed->alloc, sizeof(*l));
+    if (!l)
+        return SLUICE_ENOMEM;
+    *l = (struct listener){
+        .stream = {.on_close = on_close},
+        .feed = feed,
+        .next = from,
+        .spoken = sl_loop_mono(feed->loop),
+        .since = sl_loop_mono(feed->loop),
+    };
+    TAILQ_INSERT_TAIL(&feed->listeners, l, link);
+    feed->count++;
+    sl_events_want(feed->events, true);
+    sl_timer_start(feed->beat, BEAT);
+    sl_http_stream(call, &l->stream);
+    return 0;
+}
+
+unsigned sl_event_stream_count(const struct sl_event_stream *feed)
+{
+    return feed->count;
+}
+
+/* ---- life ---- */
+
+int sl_event_stream_open(struct sl_loop *loop, struct sl_events *events,
+                         sl_ns silence, const struct sl_alloc *alloc,
+                         struct sl_event_stream **ret)
+{
+    struct sl_event_stream *feed;
+    int err;
+
+    if (!alloc)
+        alloc = &sl_alloc_libc;
+    feed = sl_alloc_new(alloc, sizeof(*feed));
+    if (!feed)
+        return SLUICE_ENOMEM;
+    memset(feed, 0, sizeof(*feed));
+    feed->alloc = alloc;
+    feed->loop = loop;
+    feed->events = events;
+    feed->silence = silence > 0 ? silence : SILENCE;
+    TAILQ_INIT(&feed->listeners);
+    err = sl_timer_new(loop, on_beat, feed, &feed->beat);
+    if (err) {
+        sl_alloc_free(alloc, feed, sizeof(*feed));
+        return err;
+    }
+    *ret = feed;
+    return 0;
+}
+
+void sl_event_stream_close(struct sl_event_stream *feed)
+{
+    struct listener *l;
+
+    if (!feed)
+        return;
+    while ((l = TAILQ_FIRST(&feed->listeners)) != NULL) {
+        sl_http_stream_end(&l->stream);
+        on_close(&l->stream);
+    }
+    sl_timer_free(feed->beat);
+    sl_alloc_free(feed->alloc, feed, sizeof(*feed));
+}

@@ -1,0 +1,405 @@
+/* stats.c -- counting, by one thread for itself.
+ *
+ * A decision adds to one series of its own (limit, endpoint, status, result)
+ * and to one of each limit that it shows; stats/series.c finds them.
+ *
+ * Invariants. (test/unit/doors/stats.c checks them.)
+ *   (1) Every decision that was to spend adds 1 to exactly one series of
+ *       sluice_decisions_total.
+ *   (2) A limit's series counts only requests that asked it.
+ *   (3) Counting never fails and never waits.
+ */
+#include "server/metrics.h"
+
+#include <string.h>
+
+#include "doors/events/denials.h"
+#include "server/metrics_int.h"
+#include "server/top_keys.h"
+
+/* Small answers come from memory within microseconds; a store has 20 ms. */
+const struct sl_bound sl_took_bounds[SL_TOOK_BOUNDS] = {
+    {10 * SL_US,   "0.00001" },
+    {25 * SL_US,   "0.000025"},
+    {50 * SL_US,   "0.00005" },
+    {100 * SL_US,  "0.0001"  },
+    {250 * SL_US,  "0.00025" },
+    {500 * SL_US,  "0.0005"  },
+    {1 * SL_MS,    "0.001"   },
+    {2500 * SL_US, "0.0025"  },
+    {5 * SL_MS,    "0.005"   },
+    {10 * SL_MS,   "0.01"    },
+    {25 * SL_MS,   "0.025"   },
+    {50 * SL_MS,   "0.05"    },
+    {100 * SL_MS,  "0.1"     },
+    {250 * SL_MS,  "0.25"    },
+    {500 * SL_MS,  "0.5"     },
+    {1 * SL_S,     "1.0"     },
+};
+
+/* From the gap between two requests to the end of a month. */
+const struct sl_bound sl_wait_bounds[SL_WAIT_BOUNDS] = {
+    {SL_S,        "1.0"     },
+    {2 * SL_S,    "2.0"     },
+    {5 * SL_S,    "5.0"     },
+    {10 * SL_S,   "10.0"    },
+    {30 * SL_S,   "30.0"    },
+    {SL_MIN,      "60.0"    },
+    {5 * SL_MIN,  "300.0"   },
+    {15 * SL_MIN, "900.0"   },
+    {SL_HOUR,     "3600.0"  },
+    {6 * SL_HOUR, "21600.0" },
+    {SL_DAY,      "86400.0" },
+    {SL_WEEK,     "604800.0"},
+};
+
+static const char other[] = "other";
+
+/* Nobody else writes, so that no locked instruction is needed. */
+static void add(sl_stat *value, uint64_t more)
+{
+    uint64_t old = atomic_load_explicit(value, memory_order_relaxed);
+
+    atomic_store_explicit(value, old + more, memory_order_relaxed);
+}
+
+/* `times` spans of that length. */
+static void observe_many(sl_stat *values, const struct sl_bound *bounds,
+                         unsigned count, sl_ns span, uint64_t times)
+{
+    unsigned i = 0;
+
+    if (span < 0)
+        span = 0; /* the clock was set meanwhile */
+    while (i < count && span > bounds[i].most)
+        i++;
+    add(&values[i], times);
+    add(&values[count + 1], times * (uint64_t)span);
+}
+
+static void observe(sl_stat *values, const struct sl_bound *bounds,
+                    unsigned count, sl_ns span)
+{
+    observe_many(values, bounds, count, span, 1);
+}
+
+const char *const sl_lookup_words[SL_LOOKUPS] = {
+    [SL_LOOKUP_HIT] = "hit",   [SL_LOOKUP_LOADED] = "loaded",
+    [SL_LOOKUP_LATE] = "late", [SL_LOOKUP_FAILED] = "failed",
+    [SL_LOOKUP_BUSY] = "busy",
+};
+
+/* ---- life ---- */
+
+void sl_metrics_close(struct sl_metrics *stats)
+{
+    if (!stats)
+        return;
+    sl_series_done(stats);
+    sl_alloc_free(stats->alloc, stats, sizeof(*stats));
+}
+
+int sl_metrics_open(const struct sl_alloc *alloc, struct sl_metrics **ret)
+{
+    struct sl_metrics *stats;
+
+    if (!alloc)
+        alloc = &sl_alloc_libc;
+    stats = sl_alloc_new(alloc, sizeof(*stats));
+    if (!stats)
+        return SLUICE_ENOMEM;
+    memset(stats, 0, sizeof(*stats));
+    stats->alloc = alloc;
+    if (sl_series_init(stats)) {
+        sl_metrics_close(stats);
+        return SLUICE_ENOMEM;
+    }
+    *ret = stats;
+    return 0;
+}
+
+void sl_metrics_watch(struct sl_metrics *stats, struct sl_top_keys *top,
+                      struct sl_denial_batch *denials)
+{
+    stats->top = top;
+    stats->denials = denials;
+}
+
+uint64_t sl_metrics_degraded(const struct sl_metrics *stats)
+{
+    return atomic_load_explicit(&stats->store_errors, memory_order_relaxed);
+}
+
+uint64_t sl_metrics_denied(const struct sl_metrics *stats)
+{
+    return atomic_load_explicit(&stats->denied, memory_order_relaxed);
+}
+
+/* ---- doors ---- */
+
+static void copy_name(char *to, size_t size, const char *from)
+{
+    size_t len = strlen(from);
+
+    if (len >= size)
+        len = size - 1;
+    memcpy(to, from, len);
+    to[len] = '\0';
+}
+
+static struct sl_protocol_metrics *find_door(struct sl_metrics *stats,
+                                             const char *name)
+{
+    unsigned count =
+        atomic_load_explicit(&stats->door_count, memory_order_relaxed);
+    struct sl_protocol_metrics *door;
+
+    for (unsigned i = 0; i < count; i++)
+        if (strncmp(stats->doors[i].name, name,
+                    sizeof(stats->doors[i].name) - 1) == 0)
+            return &stats->doors[i];
+    if (count == SL_METRICS_DOORS)
+        return &stats->doors[count - 1];
+    door = &stats->doors[count];
+    copy_name(door->name, sizeof(door->name),
+              count == SL_METRICS_DOORS - 1 ? other : name);
+    atomic_store_explicit(&stats->door_count, count + 1, memory_order_release);
+    return door;
+}
+
+void sl_metrics_request(struct sl_metrics *stats, const char *door, int status)
+{
+    int i = status >= 100 && status <= 599 ? status - 99 : 0;
+
+    add(&find_door(stats, door)->requests[i], 1);
+}
+
+void sl_metrics_connection(struct sl_metrics *stats, const char *door,
+                           int change)
+{
+    _Atomic int64_t *value = &find_door(stats, door)->connections;
+    int64_t old = atomic_load_explicit(value, memory_order_relaxed);
+
+    atomic_store_explicit(value, old + change, memory_order_relaxed);
+}
+
+void sl_metrics_refused(struct sl_metrics *stats, const char *door,
+                        const char *why)
+{
+    unsigned count =
+        atomic_load_explicit(&stats->why_count, memory_order_relaxed);
+    struct sl_why_stats *row = stats->whys;
+
+    for (unsigned i = 0; i < count; i++, row++)
+        if (strncmp(row->door, door, sizeof(row->door) - 1) == 0 &&
+            strncmp(row->why, why, sizeof(row->why) - 1) == 0) {
+            add(&row->count, 1);
+            return;
+        }
+    if (count == SL_METRICS_WHYS) {
+        add(&row[-1].count, 1);
+        return;
+    }
+    if (count == SL_METRICS_WHYS - 1)
+        door = why = other;
+    copy_name(row->door, sizeof(row->door), door);
+    copy_name(row->why, sizeof(row->why), why);
+    add(&row->count, 1);
+    atomic_store_explicit(&stats->why_count, count + 1, memory_order_release);
+}
+
+/* ---- decisions ---- */
+
+static bool has_numbers(const struct sl_limit_view *shown)
+{
+    return !shown->skipped &&
+           (shown->form == SL_RATE_PER || shown->form == SL_RATE_PLAIN);
+}
+
+static int find_shadow_denial(const struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (d->shown[i].mode == SL_MODE_SHADOW && !d->shown[i].allowed &&
+            has_numbers(&d->shown[i]))
+            return (int)i;
+    return -1;
+}
+
+/* What came out, and which of the shown limits the answer speaks of. */
+static enum sl_result judge(const struct sl_decision *d, int *subject)
+{
+    int shadow;
+
+    *subject = -1;
+    if (d->reason == SL_REASON_STORE)
+        return SL_RESULT_ERROR_DENY;
+    if (d->allowed && d->blind)
+        return SL_RESULT_ERROR_ALLOW;
+    *subject = d->by;
+    if (!d->allowed)
+        return SL_RESULT_DENY;
+    shadow = find_shadow_denial(d);
+    *subject = shadow < 0 ? d->report : shadow;
+    return shadow < 0 ? SL_RESULT_ALLOW : SL_RESULT_SHADOW_DENY;
+}
+
+static void count_verdict(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    int subject;
+    struct sl_labels labels = {
+        .kind = SL_OF_DECISION,
+        .endpoint = d->route->endpoint,
+        .status = d->status,
+    };
+    unsigned hint = 0;
+
+    labels.result = judge(d, &subject);
+    if (subject >= 0) {
+        labels.limit = d->shown[subject].rule->name;
+        hint = d->shown[subject].rule->index + 1;
+    }
+    hint = hint * 7 + d->route->index * 31 + (unsigned)labels.result * 5 +
+           (unsigned)d->status;
+    add(&sl_series_find(stats, &labels, hint)->values[0], 1);
+}
+
+static void count_wait(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    struct sl_labels labels = {.kind = SL_OF_ENDPOINT,
+                               .endpoint = d->route->endpoint};
+
+    if (d->allowed || d->retry_in < 0)
+        return;
+    observe(sl_series_find(stats, &labels, d->route->index)->values,
+            sl_wait_bounds, SL_WAIT_BOUNDS, d->retry_in);
+}
+
+static void count_failure(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    enum sl_failure mode = SL_FAILURE_ALLOW;
+
+    if (!d->allowed && d->by >= 0)
+        add(&stats->denied, 1);
+    if (!d->degraded)
+        return;
+    if (d->reason == SL_REASON_STORE)
+        mode = SL_FAILURE_DENY;
+    else if (d->on_local)
+        mode = SL_FAILURE_LOCAL;
+    add(&stats->store_errors, 1);
+    add(&stats->fail_modes[mode], 1);
+}
+
+static void count_token(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    if (d->token_good || d->token_fault != SL_TOKEN_GOOD)
+        add(&stats->tokens[d->token_fault], 1);
+}
+
+static bool is_near(const struct sl_answer *a)
+{
+    return a->remaining <= a->capacity &&
+           (a->capacity - a->remaining) * 5 >= a->capacity * 4;
+}
+
+/* A limit that passing requests took from. */
+static void count_taken(sl_stat *values, const struct sl_limit_view *shown)
+{
+    add(&values[OF_LIMIT_CONSUMED], shown->cost);
+    if (is_near(&shown->answer))
+        add(&values[OF_LIMIT_NEAR], 1);
+    if (shown->overage)
+        add(&values[OF_LIMIT_OVERAGE], shown->over);
+}
+
+static void count_limit(struct sl_metrics *stats, const struct sl_decision *d,
+                        const struct sl_limit_view *shown)
+{
+    struct sl_labels labels = {.kind = SL_OF_LIMIT, .limit = shown->rule->name};
+    sl_stat *values =
+        sl_series_find(stats, &labels, shown->rule->index)->values;
+
+    if (!d->allowed) {
+        if (shown->rule->kind == SL_QUOTA && !shown->allowed &&
+            shown->mode == SL_MODE_ENFORCE)
+            add(&values[OF_LIMIT_QUOTA], 1);
+        return;
+    }
+    if (shown->allowed && shown->cost > 0)
+        count_taken(values, shown);
+    if (!shown->allowed && shown->mode == SL_MODE_SHADOW)
+        add(&values[OF_LIMIT_SHADOW], 1);
+    if (shown->has_candidate && shown->candidate_answer.outcome != SL_ALLOW)
+        add(&values[OF_LIMIT_CANDIDATE], 1);
+}
+
+void sl_metrics_took(struct sl_metrics *stats, const char *door, sl_ns took,
+                     unsigned count)
+{
+    observe_many(find_door(stats, door)->took, sl_took_bounds, SL_TOOK_BOUNDS,
+                 took / count, count);
+}
+
+void sl_metrics_verdict(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    count_verdict(stats, d);
+    count_wait(stats, d);
+    count_failure(stats, d);
+    count_token(stats, d);
+    if (stats->top)
+        sl_top_keys_decision(stats->top, d);
+    if (stats->denials)
+        sl_denial_batch_decision(stats->denials, d);
+    sl_metrics_turn(stats, d);
+    if (d->hold[0])
+        sl_metrics_hold(stats, SL_METRIC_HELD);
+    if (d->reason == SL_REASON_HOLDS)
+        sl_metrics_hold(stats, SL_HOLD_FULL);
+    if (d->blind || d->reason != SL_REASON_NONE)
+        return; /* no limit was asked */
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (has_numbers(&d->shown[i]))
+            count_limit(stats, d, &d->shown[i]);
+}
+
+void sl_metrics_decision(struct sl_metrics *stats, const struct sl_decision *d,
+                         const char *door, sl_ns took)
+{
+    if (!d->spend)
+        return; /* explained only */
+    sl_metrics_took(stats, door, took, 1);
+    sl_metrics_verdict(stats, d);
+}
+
+/* ---- limits without a policy ---- */
+
+static void count_throttle(struct sl_metrics *stats, enum sl_result result,
+                           int status, unsigned times)
+{
+    struct sl_labels labels = {
+        .kind = SL_OF_DECISION,
+        .limit = SL_STR("CL.THROTTLE"),
+        .endpoint = SL_STR(""),
+        .status = status,
+        .result = result,
+    };
+
+    if (times > 0)
+        add(&sl_series_find(stats, &labels, (unsigned)status)->values[0],
+            times);
+}
+
+void sl_metrics_throttles(struct sl_metrics *stats,
+                          const struct sl_metrics_throttles *counted,
+                          const char *door, sl_ns took)
+{
+    unsigned all = counted->allowed + counted->denied + counted->failed;
+
+    if (all == 0)
+        return;
+    sl_metrics_took(stats, door, took, all);
+    count_throttle(stats, SL_RESULT_ALLOW, 200, counted->allowed);
+    count_throttle(stats, SL_RESULT_DENY, 429, counted->denied);
+    count_throttle(stats, SL_RESULT_ERROR_DENY, 503, counted->failed);
+    add(&stats->store_errors, counted->failed);
+}

@@ -1,0 +1,198 @@
+/* stats.h -- what is counted, for Prometheus.
+ *
+ * Each thread counts for itself, without a lock that others take; whoever asks
+ * for /metrics adds up. Labels come from the policy and from fixed lists only:
+ * no user, organisation, address or key is ever a label, and there is a
+ * ceiling on series, beyond which `other` is counted.
+ *
+ * Every metric is one row of stats.def, with its help; the docs, the alert
+ * rules and the dashboard are checked against it.
+ */
+#ifndef SL_METRICS_H
+#define SL_METRICS_H
+
+#include "base/buf.h"
+#include "engine/decision.h"
+
+#define SL_JWKS_WORDS 5 /* how fetching keys can end */
+
+#define SL_SERIES 4000 /* per thread, of those with labels from the policy */
+
+struct sl_metrics; /* of one thread */
+struct sl_top_keys;
+struct sl_denial_batch;
+
+SL_MUST_USE int sl_metrics_open(const struct sl_alloc *alloc,
+                                struct sl_metrics **ret);
+void sl_metrics_close(struct sl_metrics *stats); /* NULL is allowed */
+
+/* Tell these (borrowed; NULL: nobody) of every decision, too. */
+void sl_metrics_watch(struct sl_metrics *stats, struct sl_top_keys *top,
+                      struct sl_denial_batch *denials);
+
+/* How many decisions were made without the store. Any thread. */
+uint64_t sl_metrics_degraded(const struct sl_metrics *stats);
+
+/* How many were refused by a limit. Any thread. */
+uint64_t sl_metrics_denied(const struct sl_metrics *stats);
+
+/* A decision was made at a door ("http", "grpc", "resp") and took `took`. */
+void sl_metrics_decision(struct sl_metrics *stats, const struct sl_decision *d,
+                         const char *door, sl_ns took);
+
+/* The same in two steps, for those who make many in a row and read the clock
+ * once: each decision that was to spend, and then how long all `count` (at
+ * least 1) of them took together. */
+void sl_metrics_verdict(struct sl_metrics *stats, const struct sl_decision *d);
+void sl_metrics_took(struct sl_metrics *stats, const char *door, sl_ns took,
+                     unsigned count);
+
+/* Limits whose numbers came with the question were asked together, which took
+ * `took`. They are counted as the limit CL.THROTTLE. */
+struct sl_metrics_throttles {
+    unsigned allowed, denied, failed;
+};
+void sl_metrics_throttles(struct sl_metrics *stats,
+                          const struct sl_metrics_throttles *counted,
+                          const char *door, sl_ns took);
+
+/* What became of a hold, and how whoever was asked meanwhile has answered. */
+enum sl_hold_event {
+    SL_METRIC_HELD,
+    SL_HOLD_SETTLED_NOW,
+    SL_HOLD_RELEASED_NOW,
+    SL_HOLD_EXTENDED,
+    SL_HOLD_AGAIN,  /* it had ended before */
+    SL_HOLD_MISSED, /* nobody knows it */
+    SL_HOLD_FULL,   /* there was no room for it */
+    SL_HOLD_EVENTS
+};
+/* How waiting for a turn ended. */
+enum sl_wait_result {
+    SL_WAIT_GRANTED,
+    SL_WAIT_DENIED,
+    SL_WAIT_REFUSED,
+    SL_WAIT_RESULTS
+};
+void sl_metrics_turn(struct sl_metrics *stats, const struct sl_decision *d);
+
+void sl_metrics_hold(struct sl_metrics *stats, enum sl_hold_event event);
+void sl_metrics_upstream(struct sl_metrics *stats, struct sl_str endpoint,
+                         unsigned status);
+
+/* An HTTP request was answered. */
+void sl_metrics_request(struct sl_metrics *stats, const char *door, int status);
+
+/* Connections of a door opened (+1) and closed (-1). */
+void sl_metrics_connection(struct sl_metrics *stats, const char *door,
+                           int change);
+
+/* Refusals of the protocol itself: bad requests, deadlines, over the cap. */
+void sl_metrics_refused(struct sl_metrics *stats, const char *door,
+                        const char *why);
+
+/* How lookups of subjects ended. */
+enum sl_lookup_result {
+    SL_LOOKUP_HIT,    /* at hand */
+    SL_LOOKUP_LOADED, /* asked of the registry */
+    SL_LOOKUP_LATE,
+    SL_LOOKUP_FAILED,
+    SL_LOOKUP_BUSY,
+    SL_LOOKUPS
+};
+
+extern const char *const sl_lookup_words[SL_LOOKUPS];
+
+enum sl_subject_number {
+    SL_SUBJECTS_AT_HAND, /* of all threads */
+    SL_SUBJECT_COMMITS,
+    SL_SUBJECT_ERRORS,
+    SL_SUBJECT_QUEUE,
+    SL_SUBJECT_WRITES,
+    SL_USAGE_SPENT, /* these five: its books of usage */
+    SL_USAGE_WRITTEN,
+    SL_USAGE_ERRORS,
+    SL_USAGE_LOST,
+    SL_USAGE_MARKED,
+    SL_QUOTA_LEASE_ASKS, /* these five: quotas that are leased from them */
+    SL_QUOTA_LEASE_FAILURES,
+    SL_LEASE_KEYS,
+    SL_QUOTA_LEASE_REFUSALS,
+    SL_QUOTA_LEASE_UNSPENT,
+    SL_SUBJECT_NUMBERS
+};
+
+/* The registry; zeros if there is none. */
+/* A store that is shared. */
+enum sl_store_number {
+    SL_STORE_NUM_ANSWERED, /* these six: how takes ended */
+    SL_STORE_NUM_REMEMBERED,
+    SL_STORE_NUM_LEASED,
+    SL_STORE_NUM_LATE,
+    SL_STORE_NUM_FAILED,
+    SL_STORE_NUM_SPANNING,
+    SL_STORE_NUM_RETURNED,
+    SL_STORE_NUM_UNCERTAIN,
+    SL_STORE_NUM_FOREIGN,
+    SL_STORE_NUM_REPAIRS,
+    SL_STORE_NUM_REDIRECTED, /* these two: redirections */
+    SL_STORE_NUM_STORMS,
+    SL_STORE_NUM_EPOCHS,
+    SL_STORE_NUM_LOOPS,
+    SL_STORE_NUM_BREAKER,
+    SL_STORE_NUM_NODES,
+    SL_STORE_NUM_DEBTS,
+    SL_STORE_NUM_CHARGED,
+    SL_STORE_NUM_FORGIVEN,
+    SL_STORE_NUM_LOST,
+    SL_STORE_NUM_LEASE_TOKENS,
+    SL_STORE_NUM_LEASE_OVER,
+    SL_STORE_NUM_LEASE_UNDER,
+    SL_STORE_NUM_NUMBERS
+};
+
+struct sl_metrics_shared {
+    bool on; /* otherwise there is none, and nothing is said */
+    bool answers;
+    sl_ns ahead; /* its clock, against ours; SL_NS_NONE: not known */
+    uint64_t numbers[SL_STORE_NUM_NUMBERS];
+};
+
+struct sl_metrics_subjects {
+    uint64_t results[SL_LOOKUPS];
+    uint64_t numbers[SL_SUBJECT_NUMBERS];
+};
+
+/* What is not counted but asked for when somebody looks. */
+struct sl_metrics_now {
+    uint64_t table_places, table_occupied, table_bytes, table_evicted,
+        table_full;
+    uint64_t listener_paused;
+    uint64_t waiting; /* for their turn */
+    uint64_t holds, hold_places;
+    bool reload_good;
+    sl_ns reloaded_at; /* the last good one */
+    uint64_t reloads_good, reloads_bad;
+    const char *policy_hash; /* hex */
+    const char *store;       /* "memory" */
+    bool store_up;
+    sl_ns now, started_at;
+    struct sl_metrics_subjects subjects;
+    struct sl_metrics_shared shared;
+    const struct sl_active_policy
+        *live; /* held; NULL: nothing is known of backlogs */
+
+    /* The keys that tokens are verified with, if the policy believes any. */
+    bool jwks_on;
+    unsigned jwks_keys;
+    sl_ns jwks_age; /* SL_NS_NONE: there are none */
+    uint64_t jwks_results[SL_JWKS_WORDS];
+    const char *const *jwks_words; /* as many */
+};
+
+/* All threads' counts as Prometheus text (version 0.0.4), or OpenMetrics. */
+SL_MUST_USE int sl_metrics_render(struct sl_metrics *const *all, unsigned count,
+                                  const struct sl_metrics_now *now,
+                                  bool open_metrics, struct sl_buf *out);
+
+#endif

@@ -1,0 +1,239 @@
+/* hold.c -- SLUICE.SETTLE, SLUICE.RELEASE, SLUICE.EXTEND: how a hold ends.
+ *
+ *     SLUICE.SETTLE ID [COST | LIMIT COST ...] [AS JSON]
+ *     SLUICE.RELEASE ID [AS JSON]
+ *     SLUICE.EXTEND ID 30s [AS JSON]
+ *
+ * The usual answer is a map: state, again, expires_ms, and limits, an array of
+ * [name, held, cost, remaining, over]. A hold that nobody knows is an error
+ * that begins with UNKNOWNHOLD.
+ */
+#include <string.h>
+
+#include "engine/render/face.h"
+#include "server/resp/resp_int.h"
+
+/* ---- replies ---- */
+
+static int write_flag(struct sl_resp_session *s, bool yes)
+{
+    if (s->version < 3)
+        return sl_resp_write_integer(s->out, yes);
+    return sl_buf_add(s->out, yes ? SL_STR("#t\r\n") : SL_STR("#f\r\n"));
+}
+
+static int write_part(struct sl_resp_session *s, const struct sl_hold_op *ask,
+                      unsigned i)
+{
+    const struct sl_held_part *part = &ask->call.parts[i];
+    const struct sl_rule *rule = sl_hold_rule(ask, i);
+    bool settled = ask->verb != SL_VERB_EXTEND;
+    int err = sl_buf_addf(s->out, "*5\r\n");
+
+    if (!err)
+        err = sl_resp_write_string(s->out,
+                                   rule ? rule->name : (struct sl_str){"", 0});
+    if (!err)
+        err = sl_resp_write_integer(s->out, (int64_t)part->held);
+    if (!err)
+        err = sl_resp_write_integer(s->out, settled ? (int64_t)part->cost : -1);
+    if (!err)
+        err = sl_resp_write_integer(
+            s->out, rule ? (int64_t)part->answer.remaining : -1);
+    return err ? err : write_flag(s, part->over);
+}
+
+static int write_map(struct sl_resp_session *s, const struct sl_hold_op *ask)
+{
+    bool held = ask->verb == SL_VERB_EXTEND && !sl_hold_is_again(ask);
+    int64_t left = held ? (int64_t)sl_span_in(ask->call.expires_in, SL_MS) : -1;
+    int err = sl_buf_addf(s->out, s->version < 3 ? "*8\r\n" : "%%4\r\n");
+
+    if (!err)
+        err = sl_resp_write_string(s->out, SL_STR("state"));
+    if (!err)
+        err = sl_resp_write_string(s->out, sl_str_c(sl_hold_state_word(ask)));
+    if (!err)
+        err = sl_resp_write_string(s->out, SL_STR("again"));
+    if (!err)
+        err = write_flag(s, sl_hold_is_again(ask));
+    if (!err)
+        err = sl_resp_write_string(s->out, SL_STR("expires_ms"));
+    if (!err)
+        err = sl_resp_write_integer(s->out, left);
+    if (!err)
+        err = sl_resp_write_string(s->out, SL_STR("limits"));
+    if (!err)
+        err = sl_buf_addf(s->out, "*%u\r\n", ask->call.count);
+    for (unsigned i = 0; i < ask->call.count && !err; i++)
+        err = write_part(s, ask, i);
+    return err;
+}
+
+static void count(const struct sl_resp_call *call)
+{
+    static const enum sl_hold_event events[] = {
+        [SL_VERB_SETTLE] = SL_HOLD_SETTLED_NOW,
+        [SL_VERB_RELEASE] = SL_HOLD_RELEASED_NOW,
+        [SL_VERB_EXTEND] = SL_HOLD_EXTENDED,
+    };
+    const struct sl_hold_op *ask = &call->hold;
+
+    if (!call->worker->stats || (ask->err && ask->err != SLUICE_ENOENT))
+        return;
+    sl_metrics_hold(call->worker->stats, ask->err ? SL_HOLD_MISSED
+                                         : sl_hold_is_again(ask)
+                                             ? SL_HOLD_AGAIN
+                                             : events[ask->verb]);
+}
+
+static int reply_hold(struct sl_resp_call *call)
+{
+    struct sl_resp_session *s = call->session;
+    const struct sl_hold_op *ask = &call->hold;
+    int err;
+
+    count(call);
+    if (ask->err == SLUICE_ENOENT)
+        return sl_resp_write_error(
+            s->out, SL_STR("UNKNOWNHOLD it never was, or ended so long ago "
+                           "that nobody remembers"));
+    if (ask->err)
+        return sl_resp_refuse(s, "%s",
+                              ask->diag.sentence[0] ? ask->diag.sentence
+                                                    : "there is no memory");
+    if (!call->json)
+        return write_map(s, ask);
+    err = sl_hold_render(ask, &call->text);
+    return err ? err : sl_resp_write_string(s->out, sl_buf_str(&call->text));
+}
+
+/* ---- asking ---- */
+
+static void on_ended(struct sl_hold_op *ask)
+{
+    sl_resp_answered(ask->ctx);
+}
+
+static void begin_hold(struct sl_resp_call *call)
+{
+    call->hold.done = on_ended;
+    call->hold.ctx = call;
+    sl_hold_op_begin(&call->hold, &call->question);
+}
+
+/* ---- words ---- */
+
+static bool read_cost(struct sl_str word, uint64_t *ret)
+{
+    int64_t n;
+
+    if (!sl_resp_integer(word, &n) || n < 0)
+        return false;
+    *ret = (uint64_t)n;
+    return true;
+}
+
+static bool is_twice(const struct sl_resp_call *call, struct sl_str limit)
+{
+    for (unsigned i = 0; i < call->question.cost_count; i++)
+        if (sl_str_eq(call->costs[i].limit, limit))
+            return true;
+    return false;
+}
+
+/* COST, or pairs of LIMIT COST. */
+static bool read_costs(struct sl_resp_call *call, const struct sl_str *words,
+                       unsigned count, struct sl_diag *why)
+{
+    struct sl_hold_op_input *q = &call->question;
+
+    q->costs = call->costs;
+    if (count == 1) {
+        q->has_cost = true;
+        if (read_cost(words[0], &q->cost))
+            return true;
+        sl_diag_error(why, SLUICE_EINVAL,
+                      "a cost is a whole number from 0 on, not '%s'",
+                      sl_resp_quote(words[0]).text);
+        return false;
+    }
+    for (unsigned i = 0; i + 1 < count; i += 2) {
+        struct sl_cost *cost = &call->costs[q->cost_count];
+
+        if (is_twice(call, words[i]) || q->cost_count == SL_RESP_FACTS ||
+            !read_cost(words[i + 1], &cost->cost)) {
+            sl_diag_error(
+                why, SLUICE_EINVAL,
+                "write LIMIT COST, each limit once and at most %d, not "
+                "'%s'",
+                SL_RESP_FACTS, sl_resp_quote(words[i]).text);
+            return false;
+        }
+        cost->limit = words[i];
+        q->cost_count++;
+    }
+    if (count % 2 == 0)
+        return true;
+    sl_diag_error(why, SLUICE_EINVAL, "'%s' has no cost behind it",
+                  sl_resp_quote(words[count - 1]).text);
+    return false;
+}
+
+static bool read_words(struct sl_resp_call *call,
+                       const struct sl_resp_command *c, struct sl_diag *why)
+{
+    struct sl_hold_op_input *q = &call->question;
+    const struct sl_str *words = c->args + 2;
+    unsigned count = c->count - 2;
+
+    call->json = count >= 2 &&
+                 sl_str_eq_nocase(words[count - 2], SL_STR("as")) &&
+                 sl_str_eq_nocase(words[count - 1], SL_STR("json"));
+    count -= call->json ? 2 : 0;
+    if (q->verb == SL_VERB_SETTLE)
+        return read_costs(call, words, count, why);
+    if (q->verb == SL_VERB_EXTEND && count == 1)
+        return !sl_hold_span(words[0], &q->hold, why);
+    if (q->verb == SL_VERB_RELEASE && count == 0)
+        return true;
+    sl_diag_error(why, SLUICE_EINVAL,
+                  q->verb == SL_VERB_EXTEND
+                      ? "for how long? write SLUICE.EXTEND id 30s"
+                      : "write SLUICE.RELEASE id, and no more");
+    return false;
+}
+
+static int end(struct sl_resp_session *s, const struct sl_resp_command *c,
+               enum sl_hold_verb verb)
+{
+    struct sl_resp_call *call = sl_resp_call_new(s);
+    struct sl_diag why = {.sentence = ""};
+
+    if (!call)
+        return sl_resp_refuse(s, "there is no memory");
+    call->question = (struct sl_hold_op_input){
+        .verb = verb, .name = c->args[1], .now = sl_resp_now(call->worker)};
+    if (read_words(call, c, &why))
+        return sl_resp_ask(call, 1, begin_hold, reply_hold);
+    sl_resp_call_done(call);
+    return sl_resp_refuse(s, "%s", why.sentence);
+}
+
+int sl_resp_settle(struct sl_resp_session *session,
+                   const struct sl_resp_command *command)
+{
+    return end(session, command, SL_VERB_SETTLE);
+}
+
+int sl_resp_release(struct sl_resp_session *session,
+                    const struct sl_resp_command *command)
+{
+    return end(session, command, SL_VERB_RELEASE);
+}
+
+int sl_resp_extend(struct sl_resp_session *session,
+                   const struct sl_resp_command *command)
+{
+    return end(session, command, SL_VERB_EXTEND);
+}

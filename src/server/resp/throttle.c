@@ -1,0 +1,204 @@
+/* throttle.c -- CL.THROTTLE as redis-cell answers it, THROTTLE as throttlecrab
+ * does.
+ *
+ *     CL.THROTTLE key max_burst count period [quantity]
+ *     -> limited (0, 1), limit (max_burst + 1), remaining, retry_after,
+ *        reset_after
+ *     THROTTLE key max_burst count period [quantity]
+ *     -> allowed (1, 0), limit (max_burst), remaining, reset_after,
+ *        retry_after
+ *
+ * Times are whole seconds, rounded up: whoever comes back when he was told to
+ * is let through. redis-cell says -1 where there is nothing to wait for: when
+ * it passed, and when it never will.
+ */
+#include <string.h>
+
+#include "server/resp/resp_int.h"
+
+/* ---- replies ---- */
+
+static int64_t seconds(sl_ns span)
+{
+    return span < 0 ? -1 : span / SL_S + (span % SL_S > 0);
+}
+
+static int write_one(struct sl_buf *out, const struct sl_throttle *t, bool crab)
+{
+    int64_t retry = seconds(t->retry_in), reset = seconds(t->reset_in);
+    int64_t five[] = {t->limited, (int64_t)t->capacity, (int64_t)t->remaining,
+                      retry, reset};
+
+    if (t->err == SLUICE_EFULL)
+        return sl_resp_write_error(
+            out, SL_STR("ERR the state knows too many limits already"));
+    if (t->err)
+        return sl_resp_write_error(
+            out, SL_STR("ERR the store did not answer in time"));
+    if (crab) {
+        five[0] = !t->limited;
+        five[3] = reset;
+        five[4] = t->limited ? retry : 0;
+    }
+    return sl_resp_write_integers(out, five, SL_LEN(five));
+}
+
+static void count(struct sl_resp_call *call)
+{
+    sl_ns took = sl_resp_took(call);
+    struct sl_metrics_throttles counted = {0};
+
+    if (!call->worker->stats)
+        return;
+    for (unsigned i = 0; i < call->count; i++) {
+        const struct sl_throttle *t = &call->throttles[i];
+
+        counted.failed += t->err != 0;
+        counted.denied += !t->err && t->limited;
+        counted.allowed += !t->err && !t->limited;
+    }
+    sl_metrics_throttles(call->worker->stats, &counted, "resp", took);
+}
+
+static int write_all(struct sl_resp_call *call)
+{
+    int err = 0;
+
+    count(call);
+    for (unsigned i = 0; i < call->count && !err; i++)
+        err = write_one(call->session->out, &call->throttles[i], call->crab[i]);
+    return err;
+}
+
+/* ---- asking ---- */
+
+static void on_answered(struct sl_throttle *t)
+{
+    sl_resp_answered(t->ctx);
+}
+
+static void ask_all(struct sl_resp_call *call)
+{
+    struct sl_throttle *asked[SL_THROTTLES];
+
+    for (unsigned i = 0; i < call->count; i++)
+        asked[i] = &call->throttles[i];
+    sl_throttle_take(&call->worker->throttles, asked, call->count);
+}
+
+int sl_resp_flush(struct sl_resp_session *s)
+{
+    if (s->check_count > 0)
+        return sl_resp_decide_checks(s);
+    if (!s->call || s->late)
+        return 0;
+    if (s->call->count == 0) {
+        sl_resp_call_done(s->call);
+        return 0;
+    }
+    return sl_resp_ask(s->call, s->call->count, ask_all, write_all);
+}
+
+/* ---- reading ---- */
+
+/* One of the words is wrong. What was collected is answered first; if that
+ * takes longer, this command is read again then. */
+static int complain(struct sl_resp_session *s, const struct sl_resp_command *c,
+                    const struct sl_diag *why)
+{
+    int err;
+
+    s->used -= c->used;
+    err = sl_resp_flush(s);
+    if (err || s->late)
+        return err;
+    s->used += c->used;
+    return sl_resp_refuse(s, "%s", why->sentence);
+}
+
+static bool read_number(const struct sl_resp_command *c, unsigned index,
+                        int64_t *ret, struct sl_diag *why)
+{
+    static const char *const names[] = {"max_burst", "count", "period",
+                                        "quantity"};
+
+    if (sl_resp_integer(c->args[index], ret))
+        return true;
+    sl_diag_error(why, SLUICE_EINVAL, "%s is a whole number, not '%s'",
+                  names[index - 2], sl_resp_quote(c->args[index]).text);
+    return false;
+}
+
+static bool read_throttle(struct sl_throttle *t,
+                          const struct sl_resp_command *c, bool crab,
+                          struct sl_diag *why)
+{
+    int64_t burst, count_, period;
+
+    t->quantity = 1;
+    if (!read_number(c, 2, &burst, why) || !read_number(c, 3, &count_, why) ||
+        !read_number(c, 4, &period, why) ||
+        (c->count == 6 && !read_number(c, 5, &t->quantity, why)))
+        return false;
+    if (!crab && burst < INT64_MAX)
+        burst++; /* redis-cell lets one more through than its burst says */
+    if (crab && t->quantity < 0) {
+        sl_diag_error(why, SLUICE_EINVAL,
+                      "quantity is not negative; CL.THROTTLE gives back");
+        return false;
+    }
+    t->key = c->args[1];
+    return sl_throttle_set(t, burst, count_, period, why) == 0;
+}
+
+int sl_resp_name(struct sl_resp_call *call, struct sl_throttle *t)
+{
+    struct sl_str before = SL_STR(SL_THROTTLE_NAME);
+    char *name;
+
+    if (!sl_throttles_named(&call->worker->throttles))
+        return 0;
+    name = sl_arena_take(&call->ink, before.len + t->key.len);
+    if (!name)
+        return SLUICE_ENOMEM;
+    memcpy(name, before.at, before.len);
+    if (t->key.len > 0)
+        memcpy(name + before.len, t->key.at, t->key.len);
+    t->name = (struct sl_str){name, before.len + t->key.len};
+    return 0;
+}
+
+static int collect(struct sl_resp_session *s, const struct sl_resp_command *c,
+                   bool crab)
+{
+    struct sl_resp_call *call = s->call ? s->call : sl_resp_call_new(s);
+    struct sl_diag why;
+    struct sl_throttle *t;
+
+    if (!call)
+        return sl_resp_refuse(s, "there is no memory");
+    t = &call->throttles[call->count];
+    if (!read_throttle(t, c, crab, &why))
+        return complain(s, c, &why);
+    if (sl_resp_name(call, t)) {
+        sl_diag_error(&why, SLUICE_ENOMEM, "there is no memory");
+        return complain(s, c, &why);
+    }
+    t->now = sl_resp_now(s->worker);
+    t->done = on_answered;
+    t->ctx = call;
+    call->crab[call->count++] = crab;
+    return call->count == SL_THROTTLES ? sl_resp_flush(s) : 0;
+}
+
+int sl_resp_throttle(struct sl_resp_session *session,
+                     const struct sl_resp_command *command)
+{
+    return collect(session, command, false);
+}
+
+int sl_resp_crab(struct sl_resp_session *session,
+                 const struct sl_resp_command *command)
+{
+    return collect(session, command, true);
+}

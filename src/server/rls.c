@@ -1,0 +1,294 @@
+/* decide.c -- a request of the rate limit service, in rounds.
+ *
+ * The descriptors of a request are the sides of one decision: all their limits
+ * are taken together or not at all. Those that only look (a hits_addend of 0)
+ * are asked first, whether one more would pass; those that give back come last;
+ * if anything is refused, the rest is only looked at. A route with `count:
+ * each` has every descriptor decided for itself instead, in order, as
+ * envoyproxy/ratelimit does.
+ *
+ *     looks --> takes --> gives back          or one round per descriptor
+ *
+ * What can't be decided is an error, never OVER_LIMIT, and what is refused is
+ * OVER_LIMIT, whatever the reason: after an error Envoy lets a request pass
+ * unless it is told not to.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "server/rls.h"
+
+#define ARENA_MOST ((size_t)1 << 20)
+
+enum { LOOKS, TAKES, REFUNDS, ROUNDS };
+
+/* ---- life ---- */
+
+void sl_rls_call_init(struct sl_rls_call *call, struct sl_engine *engine,
+                      const struct sl_engine_ctx *station,
+                      const struct sl_alloc *alloc)
+{
+    sl_check_init(&call->ask, engine, station, alloc);
+    call->ask.no_wait = true; /* Envoy gives up long before its turn comes */
+    sl_arena_init(&call->arena, ARENA_MOST, alloc);
+    sl_arena_init(&call->ink, ARENA_MOST, alloc);
+    sl_rls_call_reset(call);
+}
+
+void sl_rls_call_done(struct sl_rls_call *call)
+{
+    sl_check_done(&call->ask);
+    sl_arena_done(&call->arena);
+    sl_arena_done(&call->ink);
+}
+
+void sl_rls_call_reset(struct sl_rls_call *call)
+{
+    sl_arena_reset(&call->arena);
+    sl_arena_reset(&call->ink);
+    call->each = call->denied = call->has_rendered = call->gone = false;
+    call->step = call->quotas = call->quotas_over = call->chosen_count = 0;
+    call->deadline = 0;
+    call->response.count = call->response.header_count = 0;
+    call->response.body = (struct sl_str){"", 0};
+}
+
+/* ---- what is said ---- */
+
+static void add_header(struct sl_rls_call *call, struct sl_str name,
+                       struct sl_str value)
+{
+    struct sl_rls_response *r = &call->response;
+
+    if (r->header_count < SL_LEN(r->headers))
+        r->headers[r->header_count++] = (struct sl_rls_header){name, value};
+}
+
+static void add_rendered(struct sl_rls_call *call)
+{
+    const struct sl_rendered *rendered = &call->rendered;
+
+    if (!call->has_rendered)
+        return;
+    for (unsigned i = 0; i < rendered->header_count; i++)
+        add_header(call, rendered->headers[i].name, rendered->headers[i].value);
+    if (!call->denied || rendered->body.len == 0)
+        return;
+    add_header(call, SL_STR("content-type"), rendered->content_type);
+    call->response.body = rendered->body;
+}
+
+/* ---- rounds ---- */
+
+static unsigned round_of(const struct sl_rls_descriptor *d)
+{
+    if (d->negative)
+        return REFUNDS;
+    return d->has_hits && d->hits == 0 ? LOOKS : TAKES;
+}
+
+/* Does another descriptor of the request take the place of all that this one
+ * would meet? Then it meets nothing. */
+static bool is_replaced(const struct sl_rls_call *call, unsigned index)
+{
+    const struct sl_route *route = call->routes[index];
+
+    for (unsigned i = 0; i < route->rule_count; i++) {
+        bool found = false;
+
+        for (unsigned k = 0; k < call->request.count; k++)
+            for (unsigned n = 0; n < call->routes[k]->replace_count; n++)
+                found |= call->routes[k]->replaces[n] == route->rules[i];
+        if (!found)
+            return false;
+    }
+    return route->rule_count > 0;
+}
+
+static bool is_of_round(const struct sl_rls_call *call, unsigned index)
+{
+    if (call->each)
+        return index == call->step && !is_replaced(call, index);
+    return round_of(&call->request.descriptors[index]) == call->step;
+}
+
+/* Choose the descriptors of the next round that has any. False if there is
+ * none. */
+static bool choose(struct sl_rls_call *call)
+{
+    unsigned count = call->request.count;
+    unsigned rounds = call->each ? count : ROUNDS;
+
+    call->chosen_count = 0;
+    for (; call->step < rounds && call->chosen_count == 0; call->step++)
+        for (unsigned i = 0; i < count; i++)
+            if (is_of_round(call, i))
+                call->chosen[call->chosen_count++] = i;
+    return call->chosen_count > 0;
+}
+
+static bool looks(const struct sl_rls_call *call)
+{
+    return round_of(&call->request.descriptors[call->chosen[0]]) == LOOKS;
+}
+
+static int describe(struct sl_rls_call *call, struct sl_diag *diag)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < call->chosen_count && !err; i++) {
+        err = sl_rls_describe(call, call->chosen[i], &call->facts[i], diag);
+        if (looks(call)) /* would one more pass? */
+            call->facts[i].cost = 1;
+    }
+    return err;
+}
+
+static void count(const struct sl_rls_call *call)
+{
+    const struct sl_check *ask = &call->ask;
+    sl_ns took = sl_clock_wall() - call->asked_at;
+
+    if (ask->spend && !ask->decision.give_back && call->stats)
+        sl_metrics_decision(call->stats, &ask->decision, call->door,
+                            took > 0 ? took : 0);
+}
+
+/* The headers and the body are those of the first refusal, or of the round that
+ * took. */
+static int render(struct sl_rls_call *call)
+{
+    const struct sl_decision *d = &call->ask.decision;
+
+    if (call->has_rendered && (call->denied || d->allowed))
+        return 0;
+    call->has_rendered = true;
+    return sl_render(d, &call->ink, &call->rendered);
+}
+
+/* Is it one of those that deny only together? Then its status is there. */
+static bool counts_as_quota(const struct sl_rls_call *call)
+{
+    unsigned index = call->chosen[0];
+
+    return call->each && call->routes[index]->count == SL_COUNT_QUOTA &&
+           call->response.statuses[index].has_limit;
+}
+
+/* Keep what was answered. 0, or why there is no answer. */
+static int keep(struct sl_rls_call *call)
+{
+    struct sl_check *ask = &call->ask;
+    const struct sl_decision *d = &ask->decision;
+    int err = ask->err;
+
+    if (err)
+        return err;
+    count(call);
+    if (d->reason == SL_REASON_STORE)
+        return sl_diag_error(&ask->diag, SLUICE_ESTORE,
+                             "the store does not answer, and the policy denies "
+                             "then");
+    for (unsigned i = 0; i < call->chosen_count; i++)
+        sl_rls_status_of(d, i, &call->response.statuses[call->chosen[i]]);
+    if (counts_as_quota(call)) {
+        call->quotas++;
+        call->quotas_over += !d->allowed;
+        return 0;
+    }
+    err = render(call);
+    call->denied = call->denied || !d->allowed;
+    return err ? sl_diag_error(&ask->diag, err, "there is no memory") : 0;
+}
+
+static void go_on(struct sl_rls_call *call);
+
+static void on_answer(struct sl_check *ask)
+{
+    struct sl_rls_call *call = ask->ctx;
+
+    if (!call->inside)
+        go_on(call);
+}
+
+/* Ask the next round. True if it was answered at once. */
+static bool ask(struct sl_rls_call *call)
+{
+    bool spend = !looks(call) && (call->each || !call->denied);
+
+    call->ask.done = on_answer;
+    call->ask.ctx = call;
+    call->asked_at = sl_clock_wall();
+    call->inside = true;
+    sl_check_descriptors(&call->ask, call->facts, call->chosen_count, spend);
+    call->inside = false;
+    return !call->ask.busy;
+}
+
+/* All is known: the answer, in one piece. */
+static void answer(struct sl_rls_call *call, int err)
+{
+    call->err = err;
+    call->denied |= call->quotas > 0 && call->quotas == call->quotas_over;
+    call->response.code = call->denied ? SL_RLS_OVER_LIMIT : SL_RLS_OK;
+    call->response.count = call->request.count;
+    if (!err)
+        add_rendered(call);
+    call->done(call);
+}
+
+static void go_on(struct sl_rls_call *call)
+{
+    int err = 0;
+
+    do {
+        if (call->chosen_count > 0)
+            err = keep(call);
+        if (err || call->gone || !choose(call))
+            break;
+        err = describe(call, &call->ask.diag);
+        if (err)
+            break;
+    } while (ask(call));
+    if (!call->ask.busy)
+        answer(call, err);
+}
+
+/* ---- the question ---- */
+
+/* Which routes the descriptors take, where it matters: does any of them want
+ * them counted each for itself? */
+static int choose_way(struct sl_rls_call *call, struct sl_diag *diag)
+{
+    const struct sl_active_policy *live = sl_check_hold(&call->ask);
+    int err = 0;
+
+    if (!live->policy->counts_each)
+        return 0;
+    for (unsigned i = 0; i < call->request.count && !err; i++) {
+        const struct sl_route *route;
+
+        err = sl_rls_describe(call, i, &call->facts[0], diag);
+        if (err)
+            break;
+        route = sl_decide_route(&call->ask.decision, live, &call->facts[0]);
+        call->routes[i] = route;
+        if (!route)
+            err = sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        else if (route->count != SL_COUNT_ALL)
+            call->each = true;
+        call->response.statuses[i] =
+            (struct sl_rls_status){.code = SL_RLS_OK, .reset_in = SL_NS_NONE};
+    }
+    return err;
+}
+
+void sl_rls_decide(struct sl_rls_call *call)
+{
+    int err = choose_way(call, &call->ask.diag);
+
+    if (err)
+        answer(call, err);
+    else
+        go_on(call);
+}

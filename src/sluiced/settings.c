@@ -1,0 +1,451 @@
+/* settings.c -- texts from four places to what the daemon works with.
+ *
+ * First each setting is chosen: the flag, else the variable, else what the
+ * policy says, else the preset. Then the texts are read. Paths of the policy
+ * and of presets are relative to the policy's folder, those of flags and
+ * variables to where the program was started.
+ */
+#include "sluiced/settings.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "sluiced/settings/rules.h"
+#include "sluiced/settings/secret.h"
+
+#define ARENA_MOST   ((size_t)1024 * 1024)
+#define THREADS_MOST 64 /* as many sockets can share an address; listener.h */
+#define MEMORY_MIN   (UINT64_C(1) << 20)
+
+/* "--memory", "SLUICE_MEMORY", "p.yaml: server.memory", "memory" */
+static void print_name(const struct sl_settings *s, enum sl_setting id,
+                       char *out, size_t size)
+{
+    const struct sl_setting_value *value = &s->values[id];
+    const struct sl_setting_row *row = &sl_setting_rows[id];
+    struct sl_variable variable = value->is_secret_variable
+                                      ? sl_setting_secret(id)
+                                      : sl_setting_variable(id);
+
+    if (value->origin == SL_ORIGIN_FLAG)
+        snprintf(out, size, "--%s", row->flag);
+    else if (value->origin == SL_ORIGIN_VARIABLE)
+        snprintf(out, size, "%s", variable.text);
+    else if (value->origin == SL_ORIGIN_POLICY)
+        snprintf(out, size, "%s: server.%s", s->policy, row->key);
+    else
+        snprintf(out, size, "%s", row->key[0] ? row->key : row->flag);
+}
+
+int sl_settings_refuse(const struct sl_settings *settings, enum sl_setting id,
+                       struct sl_diag *diag, const char *fmt, ...)
+{
+    bool policy = settings->values[id].origin == SL_ORIGIN_POLICY;
+    char sentence[256], name[256];
+    va_list args;
+
+    va_start(args, fmt);
+    /* style: the analyzer of clang 14 misses va_start() here */
+    vsnprintf(sentence, sizeof(sentence), fmt, args);
+    va_end(args);
+    print_name(settings, id, name, sizeof(name));
+    return sl_diag_error(diag, policy ? SL_EXIT_POLICY : SL_EXIT_USAGE,
+                         "%s: %s", name, sentence);
+}
+
+static int no_memory(struct sl_diag *diag)
+{
+    return sl_diag_error(diag, SL_EXIT_FAILED, "there is no memory");
+}
+
+/* ---- choosing ---- */
+
+static const char *print_size(struct sl_arena *arena, uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+    char text[32];
+    size_t i = 0;
+
+    while (i + 1 < SL_LEN(units) && bytes > 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        i++;
+    }
+    snprintf(text, sizeof(text), "%" PRIu64 "%s", bytes, units[i]);
+    return sl_arena_copy(arena, sl_str_c(text));
+}
+
+/* Texts of a policy are copied: settings outlive it. "" is not written. */
+static const char *policy_text(struct sl_arena *arena,
+                               const struct sl_server_conf *p,
+                               enum sl_setting id)
+{
+    char span[32];
+
+    switch (id) {
+    case SL_SET_memory:
+        return p->memory ? print_size(arena, p->memory) : "";
+    case SL_SET_deadline:
+        sl_format_duration(p->deadline, span);
+        return p->deadline ? sl_arena_copy(arena, sl_str_c(span)) : "";
+    default:
+        break;
+    }
+
+    const struct sl_str texts[SL_SETTINGS] = {
+        [SL_SET_listen_http] = p->http,
+        [SL_SET_listen_grpc] = p->grpc,
+        [SL_SET_listen_resp] = p->resp,
+        [SL_SET_listen_admin] = p->admin,
+        [SL_SET_store] = p->store,
+        [SL_SET_usage] = p->usage,
+        [SL_SET_forward_auth] = p->forward_auth,
+        [SL_SET_proxy_protocol] = p->proxy_protocol,
+        [SL_SET_access_token] = p->access_token,
+        [SL_SET_admin_token] = p->admin_token,
+        [SL_SET_tls_certificate] = p->tls_certificate,
+        [SL_SET_tls_key] = p->tls_key,
+        [SL_SET_tls_client_ca] = p->tls_client_ca,
+        [SL_SET_log_level] = p->log_level,
+        [SL_SET_log_format] = p->log_format,
+    };
+
+    if (texts[id].len > 0)
+        return sl_arena_copy(arena, texts[id]);
+    /* `listen` opens only the doors that it names. */
+    return p->has_listen && sl_setting_rows[id].kind == SL_SETTING_ADDRESS
+               ? "off"
+               : "";
+}
+
+static struct sl_setting_value choose(struct sl_settings *s,
+                                      const struct sl_setting_source *given,
+                                      const struct sl_server_conf *server,
+                                      enum sl_setting id)
+{
+    const char *said;
+
+    if (given->flags[id])
+        return (struct sl_setting_value){SL_ORIGIN_FLAG, given->flags[id],
+                                         false};
+    if (given->secrets[id])
+        return (struct sl_setting_value){SL_ORIGIN_VARIABLE, given->secrets[id],
+                                         true};
+    if (given->variables[id])
+        return (struct sl_setting_value){SL_ORIGIN_VARIABLE,
+                                         given->variables[id], false};
+    said = server ? policy_text(&s->arena, server, id) : "";
+    if (!said || said[0])
+        return (struct sl_setting_value){SL_ORIGIN_POLICY, said, false};
+    said = sl_setting_rows[id].preset;
+    if (id == SL_SET_store && !s->policy)
+        said = "memory:"; /* a demo leaves nothing behind */
+    if (id == SL_SET_usage &&
+        (!s->policy || s->values[SL_SET_store].origin != SL_ORIGIN_DEFAULT))
+        said = sl_rules_usage(given);
+    return (struct sl_setting_value){SL_ORIGIN_DEFAULT, said, false};
+}
+
+/* ---- paths ---- */
+
+const char *sl_settings_path(struct sl_settings *s, enum sl_origin origin,
+                             const char *prefix, const char *path)
+{
+    const char *slash = s->policy ? strrchr(s->policy, '/') : NULL;
+    char whole[8192];
+    int folder = 0;
+
+    while (path[0] == '.' && path[1] == '/')
+        path += 2;
+    if (origin < SL_ORIGIN_VARIABLE && path[0] != '/' && slash)
+        folder = (int)(slash - s->policy) + 1;
+    if (snprintf(whole, sizeof(whole), "%s%.*s%s", prefix, folder,
+                 folder > 0 ? s->policy : "", path) >= (int)sizeof(whole))
+        return NULL;
+    return sl_arena_copy(&s->arena, sl_str_c(whole));
+}
+
+static int resolve_value(struct sl_settings *s, enum sl_setting id,
+                         const char *prefix, struct sl_diag *diag)
+{
+    struct sl_setting_value *value = &s->values[id];
+    size_t len = strlen(prefix);
+
+    if (strncmp(value->text, prefix, len) != 0 || !value->text[len])
+        return 0;
+    value->text = sl_settings_path(s, value->origin, prefix, value->text + len);
+    if (value->text)
+        return 0;
+    value->text = "";
+    return sl_settings_refuse(s, id, diag, "the path is too long");
+}
+
+/* ---- reading ---- */
+
+static int read_address(struct sl_settings *s, enum sl_setting id, bool *open,
+                        struct sl_address *ret, struct sl_diag *diag)
+{
+    struct sl_diag why = {0};
+    int status;
+
+    *open = strcmp(s->values[id].text, "off") != 0;
+    if (!*open)
+        return 0;
+    status = resolve_value(s, id, "unix:", diag);
+    if (status)
+        return status;
+    if (sl_address_parse(sl_str_c(s->values[id].text), ret, &why))
+        return sl_settings_refuse(s, id, diag, "%s%s%s", why.sentence,
+                                  why.hint[0] ? "; write " : "", why.hint);
+    return 0;
+}
+
+static int read_count(struct sl_settings *s, enum sl_setting id, uint64_t most,
+                      unsigned *ret, struct sl_diag *diag)
+{
+    struct sl_diag why = {0};
+    uint64_t count;
+
+    if (sl_parse_count(sl_str_c(s->values[id].text), &count, &why))
+        return sl_settings_refuse(s, id, diag, "\"%s\": %s", s->values[id].text,
+                                  why.sentence);
+    if (count < 1 || count > most)
+        return sl_settings_refuse(
+            s, id, diag, "it must lie between 1 and %" PRIu64 ", not %" PRIu64,
+            most, count);
+    *ret = (unsigned)count;
+    return 0;
+}
+
+static unsigned cores(void)
+{
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+
+    return count < 1              ? 1
+           : count > THREADS_MOST ? THREADS_MOST
+                                  : (unsigned)count;
+}
+
+static int read_threads(struct sl_settings *s, struct sl_diag *diag)
+{
+    if (strcmp(s->values[SL_SET_threads].text, "auto") != 0)
+        return read_count(s, SL_SET_threads, THREADS_MOST, &s->threads, diag);
+    s->threads = s->virtual_clock ? 1 : cores();
+    return 0;
+}
+
+static int read_duration(struct sl_settings *s, enum sl_setting id, sl_ns *ret,
+                         struct sl_diag *diag)
+{
+    struct sl_diag why = {0};
+
+    if (sl_parse_duration(sl_str_c(s->values[id].text), ret, &why))
+        return sl_settings_refuse(s, id, diag, "\"%s\": %s", s->values[id].text,
+                                  why.sentence);
+    return 0;
+}
+
+static int read_memory(struct sl_settings *s, struct sl_diag *diag)
+{
+    struct sl_diag why = {0};
+
+    if (sl_parse_size(sl_str_c(s->values[SL_SET_memory].text), &s->memory,
+                      &why))
+        return sl_settings_refuse(s, SL_SET_memory, diag, "\"%s\": %s",
+                                  s->values[SL_SET_memory].text, why.sentence);
+    if (s->memory < MEMORY_MIN)
+        return sl_settings_refuse(s, SL_SET_memory, diag,
+                                  "the state needs at least 1MiB");
+    return 0;
+}
+
+/* Which of the row's words is it? */
+static int read_word(struct sl_settings *s, enum sl_setting id, unsigned *ret,
+                     struct sl_diag *diag)
+{
+    const char *words = sl_setting_rows[id].value;
+    const char *text = s->values[id].text;
+    unsigned index = 0;
+
+    for (const char *at = words; *at; index++) {
+        size_t len = strcspn(at, "|");
+
+        if (sl_str_eq((struct sl_str){at, len}, sl_str_c(text))) {
+            *ret = index;
+            return 0;
+        }
+        at += len + (at[len] == '|');
+    }
+    return sl_settings_refuse(s, id, diag, "\"%s\" is not one of %s", text,
+                              words);
+}
+
+/* ---- all of them ---- */
+
+const enum sl_setting sl_setting_of_door[SL_PROTOCOLS] = {
+    [SL_PROTOCOL_HTTP] = SL_SET_listen_http,
+    [SL_PROTOCOL_GRPC] = SL_SET_listen_grpc,
+    [SL_PROTOCOL_RESP] = SL_SET_listen_resp,
+    [SL_PROTOCOL_ADMIN] = SL_SET_listen_admin,
+};
+
+static int read_proxied(struct sl_settings *s, struct sl_diag *diag)
+{
+    static const char *const names[SL_PROTOCOLS] = {
+        [SL_PROTOCOL_HTTP] = "http",
+        [SL_PROTOCOL_GRPC] = "grpc",
+        [SL_PROTOCOL_RESP] = "resp",
+        [SL_PROTOCOL_ADMIN] = "admin",
+    };
+    const char *at = s->values[SL_SET_proxy_protocol].text;
+    bool more = strcmp(at, "none") != 0;
+
+    while (more) {
+        struct sl_str name = {at, strcspn(at, ",")};
+        int door = 0;
+
+        while (door < SL_PROTOCOLS && !sl_str_eq(name, sl_str_c(names[door])))
+            door++;
+        if (door == SL_PROTOCOLS)
+            return sl_settings_refuse(s, SL_SET_proxy_protocol, diag,
+                                      "\"%.*s\" is no door; write some of "
+                                      "http,grpc,resp,admin or none",
+                                      SL_STR_ARG(name));
+        s->proxied[door] = true;
+        more = at[name.len] == ',';
+        at += name.len + more;
+    }
+    return 0;
+}
+
+static int read_doors(struct sl_settings *s, struct sl_diag *diag)
+{
+    int status = read_proxied(s, diag);
+
+    for (int i = 0; i < SL_PROTOCOLS && !status; i++)
+        status = read_address(s, sl_setting_of_door[i], &s->open[i], &s->at[i],
+                              diag);
+    if (!status)
+        status =
+            sl_settings_token(s, SL_SET_access_token, &s->access_token, diag);
+    if (!status)
+        status =
+            sl_settings_token(s, SL_SET_admin_token, &s->admin_token, diag);
+    return status;
+}
+
+static int read_file(struct sl_settings *s, enum sl_setting id,
+                     const char **ret, struct sl_diag *diag)
+{
+    int status = resolve_value(s, id, "", diag);
+
+    *ret = s->values[id].text[0] ? s->values[id].text : NULL;
+    return status;
+}
+
+static bool ends_with(const char *text, const char *tail)
+{
+    size_t len = strlen(text), end = strlen(tail);
+
+    return len > end && strcmp(text + len - end, tail) == 0;
+}
+
+static int read_files(struct sl_settings *s, struct sl_diag *diag)
+{
+    int status =
+        read_file(s, SL_SET_tls_certificate, &s->tls_certificate, diag);
+
+    if (!status)
+        status = read_file(s, SL_SET_tls_key, &s->tls_key, diag);
+    if (!status)
+        status = read_file(s, SL_SET_tls_client_ca, &s->tls_client_ca, diag);
+    if (!status)
+        status = resolve_value(s, SL_SET_store, "memory:", diag);
+    if (!status && strncmp(s->values[SL_SET_store].text, "memory:", 7) == 0 &&
+        s->values[SL_SET_store].text[7])
+        s->state = s->values[SL_SET_store].text + 7;
+    if (!status &&
+        strcmp(s->values[SL_SET_usage].text, SL_USAGE_IN_MEMORY) != 0)
+        status = resolve_value(s, SL_SET_usage, "sqlite:", diag);
+    if (!status && strncmp(s->values[SL_SET_usage].text, "sqlite:", 7) == 0 &&
+        s->values[SL_SET_usage].text[7])
+        s->registry = s->values[SL_SET_usage].text + 7;
+    if (s->registry)
+        s->leases = ends_with(s->registry, "?shared");
+    return status;
+}
+
+static int read_words(struct sl_settings *s, struct sl_diag *diag)
+{
+    static const enum sl_setting ids[] = {SL_SET_forward_auth, SL_SET_log_level,
+                                          SL_SET_log_format, SL_SET_watch};
+    unsigned words[SL_LEN(ids)] = {0}, clock = 0;
+    int status = 0;
+
+    for (size_t i = 0; i < SL_LEN(ids) && !status; i++)
+        status = read_word(s, ids[i], &words[i], diag);
+#ifdef SL_VIRTUAL_CLOCK
+    if (!status)
+        status = read_word(s, SL_SET_clock, &clock, diag);
+#endif
+    s->forward = (enum sl_forward)words[0];
+    s->log_level = (enum sl_log_level)words[1];
+    s->log_format = (enum sl_log_format)words[2];
+    s->watch = words[3] == 0;
+    s->virtual_clock = clock == 1;
+    return status;
+}
+
+static int read_numbers(struct sl_settings *s, struct sl_diag *diag)
+{
+    int status = read_memory(s, diag);
+
+    if (!status)
+        status = read_duration(s, SL_SET_deadline, &s->deadline, diag);
+    if (!status)
+        status = read_duration(s, SL_SET_drain, &s->drain, diag);
+    if (!status)
+        status = read_duration(s, SL_SET_max_connection_age, &s->age, diag);
+    if (!status)
+        status = read_threads(s, diag);
+    if (!status)
+        status =
+            read_count(s, SL_SET_connections, 1000000, &s->connections, diag);
+    if (!status)
+        status = read_count(s, SL_SET_connections_per_address, 1000000,
+                            &s->connections_per_address, diag);
+    return status;
+}
+
+int sl_settings_make(struct sl_settings *settings,
+                     const struct sl_setting_source *given,
+                     const struct sl_server_conf *server, const char *path,
+                     struct sl_diag *diag)
+{
+    static int (*const steps[])(struct sl_settings *, struct sl_diag *) = {
+        sl_rules_version,   read_words,           read_numbers,
+        read_files,         read_doors,           sl_settings_redis,
+        sl_settings_dynamo, sl_settings_postgres, sl_rules_together,
+    };
+    int status = 0;
+
+    memset(settings, 0, sizeof(*settings));
+    sl_arena_init(&settings->arena, ARENA_MOST, &sl_alloc_libc);
+    settings->policy = path;
+    for (size_t i = 0; i < SL_SETTINGS; i++) {
+        settings->values[i] =
+            choose(settings, given, server, (enum sl_setting)i);
+        if (!settings->values[i].text)
+            return no_memory(diag);
+    }
+    for (size_t i = 0; i < SL_LEN(steps) && !status; i++)
+        status = steps[i](settings, diag);
+    return status;
+}
+
+void sl_settings_done(struct sl_settings *settings)
+{
+    sl_arena_done(&settings->arena);
+}

@@ -1,0 +1,238 @@
+/* sigv4.c -- a request's signature, as AWS wants it. */
+#include "store/dynamo/aws.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/timestamp.h"
+
+#define HASH           32
+#define CANONICAL_MOST ((size_t)64 << 10)
+
+static void print_hex(const unsigned char *bytes, char *out)
+{
+    for (unsigned i = 0; i < HASH; i++) {
+        out[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+        out[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+    }
+    out[2 * HASH] = '\0';
+}
+
+int sl_sha256_hex(struct sl_str bytes, char ret[SL_SHA256_HEX])
+{
+    unsigned char hash[HASH];
+
+    if (EVP_Digest(bytes.at ? bytes.at : "", bytes.len, hash, NULL,
+                   EVP_sha256(), NULL) != 1)
+        return SLUICE_ESYS;
+    print_hex(hash, ret);
+    return 0;
+}
+
+static int hmac(const void *key, size_t key_len, struct sl_str text,
+                unsigned char ret[HASH])
+{
+    unsigned len = HASH;
+    bool done = HMAC(EVP_sha256(), key, (int)key_len,
+                     (const unsigned char *)(text.at ? text.at : ""), text.len,
+                     ret, &len) != NULL;
+
+    return done ? 0 : SLUICE_ESYS;
+}
+
+void sl_sigv4_date(sl_ns now, char ret[SL_SIGV4_DATE])
+{
+    int64_t days = now / SL_DAY, second = now % SL_DAY / SL_S;
+    int64_t year, month, day;
+
+    sl_civil_from_days(days, &year, &month, &day);
+    snprintf(ret, SL_SIGV4_DATE, "%04u%02u%02uT%02u%02u%02uZ",
+             (unsigned)year % 10000, (unsigned)month % 100, (unsigned)day % 100,
+             (unsigned)(second / 3600) % 100, (unsigned)(second / 60 % 60),
+             (unsigned)(second % 60));
+}
+
+/* ---- the canonical request ---- */
+
+static int compare(struct sl_str a, struct sl_str b)
+{
+    size_t len = a.len < b.len ? a.len : b.len;
+    int order = len > 0 ? memcmp(a.at, b.at, len) : 0;
+
+    if (order != 0)
+        return order;
+    return a.len < b.len ? -1 : a.len > b.len;
+}
+
+/* By name: a handful of them. */
+static void put_in_order(const struct sl_sigv4 *what,
+                         const struct sl_sigv4_header **ret)
+{
+    for (unsigned i = 0; i < what->header_count; i++) {
+        unsigned at = i;
+
+        for (; at > 0 && compare(ret[at - 1]->name, what->headers[i].name) > 0;
+             at--)
+            ret[at] = ret[at - 1];
+        ret[at] = &what->headers[i];
+    }
+}
+
+/* Without blanks around it, and one where there were several. */
+static int add_value(struct sl_buf *out, struct sl_str value)
+{
+    bool blank = false;
+    int err = 0;
+
+    value = sl_str_trim(value);
+    for (size_t i = 0; i < value.len && !err; i++) {
+        bool is = value.at[i] == ' ' || value.at[i] == '\t';
+
+        if (!is || !blank)
+            err = sl_buf_add(out, (struct sl_str){is ? " " : value.at + i, 1});
+        blank = is;
+    }
+    return err;
+}
+
+static int add_names(struct sl_buf *out,
+                     const struct sl_sigv4_header *const *headers,
+                     unsigned count)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < count && !err; i++) {
+        if (i > 0)
+            err = sl_buf_add(out, SL_STR(";"));
+        if (!err)
+            err = sl_buf_add(out, headers[i]->name);
+    }
+    return err;
+}
+
+static int add_request(struct sl_buf *out, const struct sl_sigv4 *what,
+                       const struct sl_sigv4_header *const *headers)
+{
+    char hash[SL_SHA256_HEX];
+    int err = sl_buf_addf(out, "%.*s\n%.*s\n%.*s\n", SL_STR_ARG(what->method),
+                          SL_STR_ARG(what->path), SL_STR_ARG(what->query));
+
+    for (unsigned i = 0; i < what->header_count && !err; i++) {
+        err = sl_buf_addf(out, "%.*s:", SL_STR_ARG(headers[i]->name));
+        if (!err)
+            err = add_value(out, headers[i]->value);
+        if (!err)
+            err = sl_buf_add(out, SL_STR("\n"));
+    }
+    if (!err)
+        err = sl_buf_add(out, SL_STR("\n"));
+    if (!err)
+        err = add_names(out, headers, what->header_count);
+    if (!err)
+        err = sl_sha256_hex(what->body, hash);
+    return err ? err : sl_buf_addf(out, "\n%s", hash);
+}
+
+/* ---- the signature ---- */
+
+/* "AWS4" and the secret, then link by link. */
+static int make_key(const struct sl_sigv4 *what, struct sl_str day,
+                    unsigned char ret[HASH])
+{
+    struct sl_str links[] = {day, what->region, what->service,
+                             SL_STR("aws4_request")};
+    struct sl_str secret = what->keys->secret;
+    unsigned char key[HASH];
+    char first[4 + 256] = "AWS4";
+    int err;
+
+    if (secret.len > sizeof(first) - 4)
+        return SLUICE_EINVAL;
+    if (secret.len > 0)
+        memcpy(first + 4, secret.at, secret.len);
+    err = hmac(first, 4 + secret.len, links[0], key);
+    for (unsigned i = 1; i < SL_LEN(links) && !err; i++) {
+        unsigned char next[HASH];
+
+        err = hmac(key, HASH, links[i], next);
+        memcpy(key, next, HASH);
+    }
+    memcpy(ret, key, HASH);
+    explicit_bzero(first, sizeof(first));
+    explicit_bzero(key, sizeof(key));
+    return err;
+}
+
+static int add_text(struct sl_buf *out, const struct sl_sigv4 *what,
+                    const char *date, struct sl_str request)
+{
+    char hash[SL_SHA256_HEX];
+    int err = sl_sha256_hex(request, hash);
+
+    if (err)
+        return err;
+    return sl_buf_addf(
+        out, "AWS4-HMAC-SHA256\n%s\n%.8s/%.*s/%.*s/aws4_request\n%s", date,
+        date, SL_STR_ARG(what->region), SL_STR_ARG(what->service), hash);
+}
+
+/* `out` has the canonical request: make the signature of it. */
+static int sign(const struct sl_sigv4 *what, const char *date,
+                struct sl_buf *scratch, char ret[SL_SHA256_HEX])
+{
+    unsigned char key[HASH], signature[HASH];
+    size_t request = scratch->len;
+    int err = add_text(scratch, what, date, sl_buf_str(scratch));
+
+    if (!err)
+        err = make_key(what, (struct sl_str){date, 8}, key);
+    if (!err)
+        err = hmac(key, HASH, sl_str_from(sl_buf_str(scratch), request),
+                   signature);
+    if (!err)
+        print_hex(signature, ret);
+    explicit_bzero(key, sizeof(key));
+    return err;
+}
+
+static int add_authorization(struct sl_buf *out, const struct sl_sigv4 *what,
+                             const struct sl_sigv4_header *const *headers,
+                             const char *date, const char *signature)
+{
+    int err = sl_buf_addf(
+        out,
+        "AWS4-HMAC-SHA256 "
+        "Credential=%.*s/%.8s/%.*s/%.*s/aws4_request, SignedHeaders=",
+        SL_STR_ARG(what->keys->id), date, SL_STR_ARG(what->region),
+        SL_STR_ARG(what->service));
+
+    if (!err)
+        err = add_names(out, headers, what->header_count);
+    return err ? err : sl_buf_addf(out, ", Signature=%s", signature);
+}
+
+int sl_sigv4_sign(const struct sl_sigv4 *what, struct sl_buf *out)
+{
+    const struct sl_sigv4_header *headers[SL_SIGV4_HEADERS];
+    char date[SL_SIGV4_DATE], signature[SL_SHA256_HEX];
+    struct sl_buf scratch;
+    size_t before = out->len;
+    int err;
+
+    if (what->header_count > SL_SIGV4_HEADERS)
+        return SLUICE_EINVAL;
+    put_in_order(what, headers);
+    sl_sigv4_date(what->now, date);
+    sl_buf_init(&scratch, CANONICAL_MOST, out->alloc);
+    err = add_request(&scratch, what, headers);
+    if (!err)
+        err = sign(what, date, &scratch, signature);
+    if (!err)
+        err = add_authorization(out, what, headers, date, signature);
+    if (err)
+        out->len = before;
+    sl_buf_done(&scratch);
+    return err;
+}

@@ -1,0 +1,431 @@
+/* leases.c -- what one loop has taken in advance, and decides by itself.
+ *
+ * A table of fixed size. A key has one of WAYS places that follow each other;
+ * one whose key has not been taken from for a second, and has no lease, is
+ * free. If there is none, the key goes without.
+ */
+#include "store/caches.h"
+
+#include <string.h>
+
+#include "base/arith.h"
+
+#define WAYS       8
+#define RECENT     (2 * SL_S)
+#define EARLY      (200 * SL_MS) /* before its end a lease goes back */
+#define WORDS_MOST 4096          /* of a name and its numbers */
+
+/* Invariants
+ *   (1) all > 0 exactly if it is in the list `by_end`; then left <= all.
+ *   (2) While it is away it has no lease, and its place is kept. */
+struct sl_lease {
+    struct sl_hash128 hash; /* zeros: nobody's */
+    TAILQ_ENTRY(sl_lease) ends;
+    uint64_t all, left;
+    uint64_t was;    /* left when it went away, before anything had melted */
+    uint64_t till;   /* the store's word */
+    sl_ns until;     /* by our clock: when it dies */
+    sl_ns made;      /* ours: what is shown counts from then */
+    uint64_t beside; /* what was left in the store then */
+    sl_ns reset_in;
+    uint64_t melts;  /* so many... */
+    sl_ns every;     /* ...in this span; 0: it does not */
+    uint64_t demand; /* taken since the store was asked last */
+    sl_ns asked;     /* when that was */
+    bool away;
+    uint8_t name;
+    unsigned slot;
+    size_t name_len;
+    struct sl_buf words; /* its name and numbers, for the store */
+};
+
+TAILQ_HEAD(by_end, sl_lease);
+
+struct sl_lease_cache {
+    const struct sl_alloc *alloc;
+    sl_lease_keep_f *keep;
+    bool melt;
+    unsigned most; /* places; a multiple of WAYS */
+    struct by_end by_end;
+    struct sl_lease list[];
+};
+
+/* ---- keys ---- */
+
+static bool is_leasable(enum sl_kind kind)
+{
+    return kind == SL_BUCKET || kind == SL_INTERVAL || kind == SL_FIXED ||
+           kind == SL_SLIDING || kind == SL_QUOTA;
+}
+
+bool sl_lease_cache_apply(const struct sl_take *take)
+{
+    if (take->errand != SL_TAKE_OP_TAKE || take->count > SL_PARTS ||
+        !sl_hold_id_is_none(take->hold))
+        return false;
+    for (unsigned i = 0; i < take->count; i++) {
+        const struct sl_store_part *part = &take->parts[i];
+
+        if (!part->of || part->of->lease == 0 || part->carried ||
+            !is_leasable(part->limit->kind))
+            return false;
+        for (unsigned k = 0; k < i; k++)
+            if (sl_str_eq(sl_take_part_name(&take->parts[k]),
+                          sl_take_part_name(part)))
+                return false; /* rare, and not worth its thought */
+    }
+    return take->count > 0;
+}
+
+void sl_lease_keys(const struct sl_denial_forgets *forgets,
+                   const struct sl_take *take, struct sl_lease_keys *ret)
+{
+    ret->count = take->count;
+    for (unsigned i = 0; i < take->count; i++) {
+        struct sl_hash128 name = sl_part_name_hash(forgets, &take->parts[i]);
+        struct sl_store_part part = take->parts[i];
+
+        part.cost = 0; /* a lease serves all costs */
+        ret->names[i] = (uint8_t)(name.hi % SL_FORGETS);
+        ret->hash[i] =
+            sl_part_hash(forgets, &part, name, (struct sl_hash128){0, 0});
+    }
+}
+
+/* ---- places ---- */
+
+static const struct sl_hash128 nobody = {0, 0};
+
+static bool is_of(const struct sl_lease *lease, struct sl_hash128 hash)
+{
+    return lease->hash.lo == hash.lo && lease->hash.hi == hash.hi;
+}
+
+static struct sl_lease *ways_of(struct sl_lease_cache *leases,
+                                struct sl_hash128 hash)
+{
+    return &leases->list[hash.hi % (leases->most / WAYS) * WAYS];
+}
+
+static struct sl_lease *find(struct sl_lease_cache *leases,
+                             struct sl_hash128 hash)
+{
+    struct sl_lease *ways = ways_of(leases, hash);
+
+    for (unsigned i = 0; i < WAYS; i++)
+        if (is_of(&ways[i], hash))
+            return &ways[i];
+    return NULL;
+}
+
+static bool is_recent(const struct sl_lease *lease, sl_ns now)
+{
+    return lease->asked <= now && now - lease->asked < RECENT;
+}
+
+static bool may_go(const struct sl_lease *lease, sl_ns now)
+{
+    return lease->all == 0 && !lease->away &&
+           (is_of(lease, nobody) || !is_recent(lease, now));
+}
+
+/* Its place, or a free one that becomes its own; NULL if all are in use. */
+static struct sl_lease *place(struct sl_lease_cache *leases,
+                              struct sl_hash128 hash, sl_ns now)
+{
+    struct sl_lease *lease = find(leases, hash);
+    struct sl_lease *ways = ways_of(leases, hash);
+
+    for (unsigned i = 0; !lease && i < WAYS; i++)
+        if (may_go(&ways[i], now))
+            lease = &ways[i];
+    if (lease && !is_of(lease, hash)) {
+        lease->hash = hash;
+        lease->demand = 0;
+        lease->asked = now - RECENT; /* not recently */
+    }
+    return lease;
+}
+
+/* ---- spending ---- */
+
+/* What has not melted, at an instant that is not before it was made. */
+static uint64_t left_at(const struct sl_lease *lease, sl_ns now)
+{
+    if (lease->every == 0)
+        return lease->left;
+    return sl_sub_floor(lease->left,
+                        sl_muldiv_up((uint64_t)(now - lease->made),
+                                     lease->melts, (uint64_t)lease->every));
+}
+
+static bool has(const struct sl_lease *lease, uint64_t cost, sl_ns now)
+{
+    return lease && lease->all > 0 && now < lease->until &&
+           now >= lease->made && left_at(lease, now) >= cost;
+}
+
+static void spend(struct sl_lease *lease, struct sl_store_part *part, sl_ns now)
+{
+    sl_ns passed = now - lease->made;
+
+    lease->left -= part->cost;
+    lease->demand = sl_add_sat(lease->demand, part->cost);
+    part->answer = (struct sl_answer){
+        .outcome = SL_ALLOW,
+        .limit = part->limit->count,
+        .capacity = part->limit->capacity,
+        .remaining = lease->beside + lease->left,
+        .retry_in = SL_NS_NONE,
+        .reset_in = lease->reset_in > passed ? lease->reset_in - passed : 0,
+    };
+    part->untracked = false;
+}
+
+bool sl_lease_cache_spend(struct sl_lease_cache *leases,
+                          const struct sl_lease_keys *keys,
+                          struct sl_take *take, sl_ns now)
+{
+    struct sl_lease *found[SL_PARTS];
+
+    for (unsigned i = 0; i < keys->count; i++) {
+        found[i] = find(leases, keys->hash[i]);
+        if (!has(found[i], take->parts[i].cost, now))
+            return false;
+    }
+    for (unsigned i = 0; i < keys->count; i++)
+        spend(found[i], &take->parts[i], now);
+    take->allowed = true;
+    take->err = 0;
+    return true;
+}
+
+/* ---- asking ---- */
+
+/* The lease is no longer ours to spend. If the clock has stepped back nobody
+ * knows what has melted. */
+static struct sl_lease_request withdraw(struct sl_lease_cache *leases,
+                                        struct sl_lease *lease, sl_ns now)
+{
+    bool melted = lease->every > 0 && now < lease->made;
+    struct sl_lease_request ended = {.all = lease->all,
+                                     .left = melted ? 0 : left_at(lease, now),
+                                     .till = lease->till};
+
+    if (lease->all > 0)
+        TAILQ_REMOVE(&leases->by_end, lease, ends); /* (1) */
+    lease->was = melted ? 0 : lease->left;
+    lease->all = lease->left = 0;
+    return ended;
+}
+
+/* At least 1, if it is leased at all. */
+static uint64_t share_of(const struct sl_store_part *part)
+{
+    uint64_t n = sl_muldiv_down(part->limit->capacity, part->of->lease, 100);
+
+    return n > 0 ? n : 1;
+}
+
+static uint64_t wanted(const struct sl_lease *lease,
+                       const struct sl_store_part *part, sl_ns now)
+{
+    uint64_t share = share_of(part), melts = 0, twice;
+
+    if (!is_recent(lease, now))
+        return 0;
+    if (lease->every > 0)
+        melts = sl_muldiv_down((uint64_t)(now - lease->asked), lease->melts,
+                               (uint64_t)lease->every);
+    twice = sl_mul_sat(sl_add_sat(lease->demand, melts), 2);
+    return twice < share ? twice : share;
+}
+
+static bool keep_words(const struct sl_lease_cache *leases,
+                       struct sl_lease *lease, const struct sl_store_part *part,
+                       sl_ns near)
+{
+    sl_buf_clear(&lease->words);
+    return !leases->keep(part, near, &lease->words, &lease->name_len);
+}
+
+static void set_melting(const struct sl_lease_cache *leases,
+                        struct sl_lease *lease, const struct sl_limit *limit)
+{
+    bool melts = leases->melt && limit->kind == SL_BUCKET;
+
+    lease->melts = melts ? limit->count : 0;
+    lease->every = melts ? limit->period : 0;
+}
+
+void sl_lease_cache_ask(struct sl_lease_cache *leases,
+                        const struct sl_lease_keys *keys,
+                        const struct sl_take *take, unsigned slot, sl_ns near,
+                        sl_ns now, struct sl_lease_requests *ret)
+{
+    bool any = false;
+
+    ret->frees = false;
+    for (unsigned i = 0; i < keys->count; i++) {
+        struct sl_lease *lease = place(leases, keys->hash[i], now);
+
+        ret->list[i] = NULL;
+        ret->words[i] = (struct sl_lease_request){0};
+        if (!lease || lease->away)
+            continue; /* somebody is asking already */
+        if (!is_recent(lease, now))
+            lease->demand = 0;
+        lease->demand = sl_add_sat(lease->demand, take->parts[i].cost);
+        ret->words[i] = withdraw(leases, lease, now);
+        set_melting(leases, lease, take->parts[i].limit);
+        ret->frees |= ret->words[i].left > 0;
+        if (keep_words(leases, lease, &take->parts[i], near))
+            ret->words[i].want = wanted(lease, &take->parts[i], now);
+        lease->asked = now;
+        lease->slot = slot;
+        lease->name = keys->names[i];
+        if (ret->words[i].want > 0 || ret->words[i].all > 0) {
+            ret->list[i] = lease;
+            lease->demand = 0;
+            lease->away = any = true; /* (2) */
+        }
+    }
+    ret->count = any ? keys->count : 0;
+}
+
+/* ---- landing ---- */
+
+/* By when it dies: leases of the same time come in order. */
+static void enlist(struct sl_lease_cache *leases, struct sl_lease *lease)
+{
+    struct sl_lease *before = TAILQ_LAST(&leases->by_end, by_end);
+
+    while (before && before->until > lease->until)
+        before = TAILQ_PREV(before, by_end, ends);
+    if (before)
+        TAILQ_INSERT_AFTER(&leases->by_end, before, lease, ends);
+    else
+        TAILQ_INSERT_HEAD(&leases->by_end, lease, ends);
+}
+
+static void begin(struct sl_lease_cache *leases, struct sl_lease *lease,
+                  const struct sl_lease_grant *grant, sl_ns sent)
+{
+    lease->all = lease->left = grant->has;
+    lease->till = grant->till;
+    lease->until = sent + grant->life;
+    lease->made = sent;
+    lease->beside = sl_sub_floor(grant->remaining, grant->has);
+    lease->reset_in = grant->reset_in;
+    enlist(leases, lease);
+}
+
+/* Was that a lease of ours, in the time that leases have? */
+static bool is_sound(const struct sl_lease_grant *grant, uint64_t want)
+{
+    return grant->has > 0 && grant->has <= want && grant->life > 0 &&
+           grant->life <= SL_S;
+}
+
+bool sl_lease_cache_granted(struct sl_lease_cache *leases,
+                            struct sl_lease_requests *asks, unsigned i,
+                            const struct sl_lease_grant *grant, sl_ns sent)
+{
+    struct sl_lease *lease = asks->list[i];
+
+    asks->list[i] = NULL;
+    lease->away = false;
+    if (!grant || !is_sound(grant, asks->words[i].want))
+        return false;
+    begin(leases, lease, grant, sent);
+    return true;
+}
+
+void sl_lease_cache_lost(struct sl_lease_cache *leases,
+                         struct sl_lease_requests *asks, bool unsent,
+                         struct sl_lease_counts *counts)
+{
+    for (unsigned i = 0; i < asks->count; i++) {
+        struct sl_lease *lease = asks->list[i];
+        const struct sl_lease_request *was = &asks->words[i];
+
+        if (!lease)
+            continue;
+        lease->away = false;
+        if (unsent && was->all > 0) {
+            lease->all = was->all;
+            lease->left = lease->was; /* melts on from when it was made */
+            enlist(leases, lease);
+        } else {
+            counts->under += was->left;
+        }
+    }
+    asks->count = 0;
+}
+
+/* ---- giving back ---- */
+
+sl_ns sl_lease_cache_due(const struct sl_lease_cache *leases)
+{
+    const struct sl_lease *first = TAILQ_FIRST(&leases->by_end);
+
+    return first ? first->until - EARLY : SL_NS_NONE;
+}
+
+bool sl_lease_cache_end(struct sl_lease_cache *leases, sl_ns now, bool all,
+                        struct sl_lease_end *ret)
+{
+    struct sl_lease *lease = TAILQ_FIRST(&leases->by_end);
+    struct sl_str words;
+
+    if (!lease || (!all && lease->until - EARLY > now))
+        return false;
+    ret->asks = (struct sl_lease_requests){.list = {lease}, .count = 1};
+    ret->asks.words[0] = withdraw(leases, lease, now);
+    ret->asks.frees = ret->asks.words[0].left > 0;
+    ret->place = lease->name;
+    ret->slot = lease->slot;
+    lease->away = true; /* (2) */
+    words = sl_buf_str(&lease->words);
+    ret->name = (struct sl_str){words.at, lease->name_len};
+    ret->numbers = sl_str_from(words, lease->name_len);
+    return true;
+}
+
+/* ---- life ---- */
+
+static size_t size_of(unsigned most)
+{
+    return sizeof(struct sl_lease_cache) + most * sizeof(struct sl_lease);
+}
+
+int sl_lease_cache_open(unsigned most, sl_lease_keep_f *keep, bool melt,
+                        const struct sl_alloc *alloc,
+                        struct sl_lease_cache **ret)
+{
+    struct sl_lease_cache *leases;
+
+    most = (most + WAYS - 1) / WAYS * WAYS;
+    leases = sl_alloc_new(alloc, size_of(most));
+    if (!leases)
+        return SLUICE_ENOMEM;
+    memset(leases, 0, size_of(most));
+    leases->alloc = alloc;
+    leases->keep = keep;
+    leases->melt = melt;
+    leases->most = most;
+    TAILQ_INIT(&leases->by_end);
+    for (unsigned i = 0; i < most; i++)
+        sl_buf_init(&leases->list[i].words, WORDS_MOST, alloc);
+    *ret = leases;
+    return 0;
+}
+
+void sl_lease_cache_close(struct sl_lease_cache *leases)
+{
+    if (!leases)
+        return;
+    for (unsigned i = 0; i < leases->most; i++)
+        sl_buf_done(&leases->list[i].words);
+    sl_alloc_free(leases->alloc, leases, size_of(leases->most));
+}

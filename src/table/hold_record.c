@@ -1,0 +1,482 @@
+/* record.c -- the record of a hold. The essay is in record.h. */
+#include "table/hold_record.h"
+
+#include "base/arith.h"
+
+/* The words of a body, and of its parts. */
+enum { ID_LO, ID_HI, TAKEN, STEPPED, LIFE, COUNT };
+enum {
+    HASH_LO,
+    HASH_HI,
+    COST,
+    SLOT,
+    MARK_0,
+    MARK_1,
+    RATE,
+    CAPACITY,
+    RETURNS_0,
+    RETURNS_1,
+    GIFTS = CAPACITY /* of buckets */
+};
+
+/* COST is the limit's number below the cost; SLOT is a flag, the bucket, the
+ * slot and its generation. The numbers of a bucket are below 2^32, and lie in
+ * one word: the capacity above the count. */
+#define LIMIT_BITS 10
+#define TRACKED    (UINT64_C(1) << 62)
+#define BUCKET     (UINT64_C(1) << 61)
+#define COUNT_BITS 32
+
+static_assert(SL_LIMITS == 1 << LIMIT_BITS, "limits fit a part");
+
+#define PER_ROW  (SL_HOLD_BLOCK / 2)
+#define HEADS    UINT64_C(256)
+#define CHOICES  2 /* blocks of each length in which an id may lie */
+#define BLOCKS   (2 * CHOICES)
+#define NO_BLOCK UINT64_MAX
+
+static uint64_t get(const sl_word *word)
+{
+    return atomic_load_explicit(word, memory_order_acquire);
+}
+
+static void put(sl_word *word, uint64_t value)
+{
+    atomic_store_explicit(word, value, memory_order_relaxed);
+}
+
+/* ---- where ---- */
+
+static bool is_short(const struct sl_region *r, uint64_t block)
+{
+    return block < sl_region_head(r)->shorts;
+}
+
+static uint64_t body_size(unsigned parts)
+{
+    return sizeof(struct sl_hold_record_body) +
+           parts * sizeof(struct sl_hold_record_part);
+}
+
+static uint64_t block_at(const struct sl_region *r, uint64_t block)
+{
+    const struct sl_region_head *head = sl_region_head(r);
+    uint64_t few = HEADS + SL_HOLD_BLOCK * body_size(SL_HOLD_FEW);
+    uint64_t many = HEADS + SL_HOLD_BLOCK * body_size(SL_HOLD_MANY);
+
+    return is_short(r, block) ? head->short_at + block * few
+                              : head->long_at + (block - head->shorts) * many;
+}
+
+static uint64_t head_at(const struct sl_region *r, uint64_t block, uint64_t i)
+{
+    return block_at(r, block) + (i < PER_ROW ? 1 + i : 2 + i) * 16;
+}
+
+uint64_t sl_hold_record_at(const struct sl_region *r, uint64_t number)
+{
+    return head_at(r, number / SL_HOLD_BLOCK, number % SL_HOLD_BLOCK);
+}
+
+unsigned sl_hold_record_room(const struct sl_region *r, uint64_t number)
+{
+    return is_short(r, number / SL_HOLD_BLOCK) ? SL_HOLD_FEW : SL_HOLD_MANY;
+}
+
+static struct sl_hold_record_body *body_of(const struct sl_region *r,
+                                           uint64_t number)
+{
+    uint64_t at =
+        block_at(r, number / SL_HOLD_BLOCK) + HEADS +
+        number % SL_HOLD_BLOCK * body_size(sl_hold_record_room(r, number));
+
+    return (struct sl_hold_record_body *)(void *)(r->base + at);
+}
+
+static uint64_t scale(uint64_t hash, uint64_t range)
+{
+    return (uint64_t)(((sl_u128)hash * range) >> 64);
+}
+
+/* The blocks in which `id` may lie; NO_BLOCK where there is none. */
+static void blocks_of(const struct sl_region *r, struct sl_hold_id id,
+                      uint64_t ret[BLOCKS])
+{
+    const struct sl_region_head *head = sl_region_head(r);
+
+    for (unsigned i = 0; i < CHOICES; i++) {
+        ret[i] = head->shorts ? scale(id.w[i], head->shorts) : NO_BLOCK;
+        ret[CHOICES + i] =
+            head->longs ? head->shorts + scale(id.w[i], head->longs) : NO_BLOCK;
+    }
+}
+
+void sl_hold_record_prefetch(const struct sl_region *r, struct sl_hold_id id)
+{
+    uint64_t blocks[BLOCKS];
+    const char *at;
+
+    blocks_of(r, id, blocks);
+    if (blocks[0] == NO_BLOCK)
+        return;
+    at = r->base + block_at(r, blocks[0]);
+    for (uint64_t i = 0; i < HEADS; i += 64)
+        __builtin_prefetch(at + i, 1);
+}
+
+/* ---- reading ---- */
+
+struct sl_cell sl_hold_record_head(const struct sl_intent *intent,
+                                   uint64_t number)
+{
+    uint64_t at = sl_hold_record_at(intent->region, number);
+    const sl_word *word = sl_region_word(intent->region, at);
+    struct sl_cell head;
+
+    do {
+        head.w[0] = sl_intent_lock_read(intent, at);
+        head.w[1] = atomic_load(&word[1]);
+    } while (atomic_load(&word[0]) != head.w[0] ||
+             atomic_load(&word[1]) != head.w[1]);
+    return head;
+}
+
+static void read_part(const struct sl_hold_record_part *p,
+                      struct sl_hold_key *ret)
+{
+    uint64_t cost = get(&p->word[COST]), slot = get(&p->word[SLOT]);
+    uint64_t place = slot & (BUCKET - 1);
+
+    *ret = (struct sl_hold_key){
+        .limit = cost & (SL_LIMITS - 1),
+        .hash = {get(&p->word[HASH_LO]),   get(&p->word[HASH_HI])      },
+        .cost = cost >> LIMIT_BITS,
+        .is_bucket = slot & BUCKET,
+        .tracked = slot & TRACKED,
+        .slot = {place >> 16,              (unsigned)(slot >> 8 & 0xff)},
+        .generation = slot & 0xff,
+        .mark.w = {get(&p->word[MARK_0]),    get(&p->word[MARK_1])       },
+        .count = get(&p->word[RATE]),
+        .capacity = get(&p->word[CAPACITY]),
+        .returns = {get(&p->word[RETURNS_0]), get(&p->word[RETURNS_1])    },
+    };
+    if (ret->is_bucket) {
+        ret->gifts = get(&p->word[GIFTS]);
+        ret->capacity = ret->count >> COUNT_BITS;
+        ret->count &= SL_COUNT_MAX;
+    }
+}
+
+static void read_body(const struct sl_region *r, uint64_t number,
+                      struct sl_hold_record *ret)
+{
+    const struct sl_hold_record_body *b = body_of(r, number);
+    uint64_t count = get(&b->word[COUNT]);
+    unsigned room = sl_hold_record_room(r, number);
+
+    ret->number = number;
+    ret->id = (struct sl_hold_id){
+        {get(&b->word[ID_LO]), get(&b->word[ID_HI])}
+    };
+    ret->taken = (sl_ns)get(&b->word[TAKEN]);
+    ret->stepped = get(&b->word[STEPPED]);
+    ret->life = (sl_ns)get(&b->word[LIFE]);
+    ret->count = count < room ? (unsigned)count : room;
+    for (unsigned i = 0; i < ret->count; i++)
+        read_part(&b->part[i], &ret->part[i]);
+}
+
+bool sl_hold_record_read(const struct sl_intent *intent, uint64_t number,
+                         struct sl_cell head, struct sl_hold_record *ret)
+{
+    const struct sl_region *r = intent->region;
+    const sl_word *word = sl_region_word(r, sl_hold_record_at(r, number));
+
+    ret->head = head;
+    read_body(r, number, ret);
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load(&word[0]) == head.w[0] &&
+           atomic_load(&word[1]) == head.w[1];
+}
+
+/* Is this the head of `id`? Its body says so for certain. */
+static bool may_be(struct sl_cell head, struct sl_hold_id id)
+{
+    enum sl_hold_record_state state = sl_hold_record_state(head);
+
+    return head.w[1] >> 4 == id.w[0] >> 4 &&
+           (state == SL_HELD || state == SL_ENDED);
+}
+
+/* A look at the second word alone passes most heads by. */
+static bool find_in(const struct sl_intent *intent, uint64_t block,
+                    struct sl_hold_id id, struct sl_hold_record *ret)
+{
+    const struct sl_region *r = intent->region;
+
+    for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
+        uint64_t number = block * SL_HOLD_BLOCK + i;
+        const sl_word *word = sl_region_word(r, head_at(r, block, i));
+        struct sl_cell head;
+
+        if (get(&word[1]) >> 4 != id.w[0] >> 4)
+            continue;
+        do {
+            head = sl_hold_record_head(intent, number);
+        } while (may_be(head, id) &&
+                 !sl_hold_record_read(intent, number, head, ret));
+        if (may_be(head, id) && ret->id.w[0] == id.w[0] &&
+            ret->id.w[1] == id.w[1])
+            return true;
+    }
+    return false;
+}
+
+bool sl_hold_record_find(const struct sl_intent *intent, struct sl_hold_id id,
+                         struct sl_hold_record *ret)
+{
+    uint64_t blocks[BLOCKS];
+
+    blocks_of(intent->region, id, blocks);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (blocks[i] != NO_BLOCK && find_in(intent, blocks[i], id, ret))
+            return true;
+    return false;
+}
+
+/* ---- claiming ---- */
+
+/* Whose claim is it? A claim that he does not speak of is nobody's. */
+static bool is_dead(const struct sl_region *r, uint64_t actor, uint64_t at)
+{
+    return actor >= SL_ACTORS ||
+           atomic_load(&sl_region_actor(r, actor)->claims) != at;
+}
+
+/* A record that may be claimed, and what its block has. */
+struct pick {
+    uint64_t number;
+    struct sl_cell head;
+    uint64_t rank; /* the least goes first; NO_BLOCK: there is none */
+    unsigned taken;
+};
+
+/* What is locked is somebody's, and not looked at any closer. */
+static struct pick pick_in(const struct sl_intent *intent, uint64_t block)
+{
+    const struct sl_region *r = intent->region;
+    struct pick pick = {.rank = NO_BLOCK, .taken = 0};
+
+    for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
+        uint64_t at = head_at(r, block, i);
+        const sl_word *word = sl_region_word(r, at);
+        struct sl_cell head = sl_cell_of(get(&word[0]), get(&word[1]));
+        enum sl_hold_record_state state = sl_hold_record_state(head);
+        uint64_t rank = state == SL_ENDED ? 1 + head.w[0] : 0;
+
+        if (sl_is_locked(head.w[0]) || state == SL_HELD ||
+            (state == SL_CLAIM && !is_dead(r, head.w[0], at))) {
+            pick.taken++;
+        } else if (rank < pick.rank) {
+            pick.number = block * SL_HOLD_BLOCK + i;
+            pick.head = head;
+            pick.rank = rank;
+        }
+    }
+    return pick;
+}
+
+struct sl_cell sl_hold_record_claimed(const struct sl_intent *intent,
+                                      struct sl_hold_id id)
+{
+    return sl_cell_of(intent->index, (id.w[0] & ~UINT64_C(15)) | SL_CLAIM);
+}
+
+/* Swaps are in order with what was stored before them. */
+static void say(const struct sl_intent *intent, uint64_t at)
+{
+    atomic_store_explicit(&intent->actor->claims, at, memory_order_release);
+}
+
+/* He says so before he does. */
+static bool claim(const struct sl_intent *intent, struct sl_hold_id id,
+                  const struct pick *pick)
+{
+    const struct sl_region *r = intent->region;
+    uint64_t at = sl_hold_record_at(r, pick->number);
+    sl_word *head = sl_region_word(r, at);
+    const char *body = (const char *)body_of(r, pick->number);
+    bool done;
+
+    __builtin_prefetch(body, 1); /* it is filled soon */
+    __builtin_prefetch(body + 64, 1);
+    __builtin_prefetch(body + 128, 1);
+    say(intent, at);
+    SL_STEP(SL_STEP_CLAIM);
+    done = sl_swap_pair(head, pick->head, sl_hold_record_claimed(intent, id));
+    if (!done)
+        say(intent, 0);
+    SL_STEP(SL_STEP_CLAIMED);
+    return done;
+}
+
+/* In the emptier of two blocks; in the first while that is half empty. */
+static bool claim_in(const struct sl_intent *intent, const uint64_t *blocks,
+                     struct sl_hold_id id, uint64_t *number)
+{
+    struct pick a, b;
+
+    if (blocks[0] == NO_BLOCK)
+        return false;
+    do {
+        a = pick_in(intent, blocks[0]);
+        if (a.rank != NO_BLOCK && a.taken <= PER_ROW)
+            continue;
+        b = pick_in(intent, blocks[1]);
+        if (a.rank == NO_BLOCK || (b.rank != NO_BLOCK && b.taken < a.taken))
+            a = b;
+        if (a.rank == NO_BLOCK)
+            return false;
+    } while (!claim(intent, id, &a));
+    *number = a.number;
+    return true;
+}
+
+bool sl_hold_record_claim(const struct sl_intent *intent, struct sl_hold_id id,
+                          unsigned parts, uint64_t *number)
+{
+    uint64_t blocks[BLOCKS];
+
+    blocks_of(intent->region, id, blocks);
+    return (parts <= SL_HOLD_FEW && claim_in(intent, blocks, id, number)) ||
+           claim_in(intent, blocks + CHOICES, id, number);
+}
+
+void sl_hold_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
+                           uint64_t number, bool done)
+{
+    const struct sl_region *r = intent->region;
+
+    if (!done)
+        (void)sl_swap_pair(sl_region_word(r, sl_hold_record_at(r, number)),
+                           sl_hold_record_claimed(intent, id),
+                           sl_cell_of(0, 0));
+    say(intent, 0);
+}
+
+/* ---- writing ---- */
+
+static uint64_t slot_word(const struct sl_hold_key *kept)
+{
+    uint64_t slot = kept->slot.bucket << 16 | kept->slot.index << 8 |
+                    (kept->generation & 0xff);
+
+    return (kept->tracked ? slot | TRACKED : 0) |
+           (kept->is_bucket ? BUCKET : 0);
+}
+
+static void fill_part(struct sl_hold_record_part *p,
+                      const struct sl_hold_key *kept)
+{
+
+    put(&p->word[HASH_LO], kept->hash.lo);
+    put(&p->word[HASH_HI], kept->hash.hi);
+    put(&p->word[COST], kept->cost << LIMIT_BITS | kept->limit);
+    put(&p->word[SLOT], slot_word(kept));
+    put(&p->word[MARK_0], kept->mark.w[0]);
+    put(&p->word[MARK_1], kept->mark.w[1]);
+    put(&p->word[RATE], kept->is_bucket
+                            ? kept->capacity << COUNT_BITS | kept->count
+                            : kept->count);
+    put(&p->word[CAPACITY], kept->is_bucket ? kept->gifts : kept->capacity);
+    put(&p->word[RETURNS_0], kept->returns[0]);
+    put(&p->word[RETURNS_1], kept->returns[1]);
+}
+
+void sl_hold_record_fill(const struct sl_region *r,
+                         const struct sl_hold_record *record)
+{
+    struct sl_hold_record_body *b = body_of(r, record->number);
+
+    put(&b->word[ID_LO], record->id.w[0]);
+    put(&b->word[ID_HI], record->id.w[1]);
+    put(&b->word[TAKEN], (uint64_t)record->taken);
+    put(&b->word[STEPPED], record->stepped);
+    put(&b->word[LIFE], (uint64_t)record->life);
+    put(&b->word[COUNT], record->count);
+    for (unsigned i = 0; i < record->count; i++)
+        fill_part(&b->part[i], &record->part[i]);
+}
+
+void sl_hold_record_lengthen(const struct sl_region *r, uint64_t number,
+                             sl_ns life)
+{
+    sl_word *word = &body_of(r, number)->word[LIFE];
+    uint64_t last = atomic_load(word);
+
+    while (last < (uint64_t)life &&
+           !atomic_compare_exchange_weak(word, &last, (uint64_t)life))
+        ;
+}
+
+/* If the record is another's by now, the word is another: who has that slot now
+ * has it by another generation. */
+void sl_hold_record_untrack(const struct sl_region *r,
+                            const struct sl_hold_record *record, unsigned i)
+{
+    sl_word *word = &body_of(r, record->number)->part[i].word[SLOT];
+    uint64_t last = slot_word(&record->part[i]);
+
+    (void)atomic_compare_exchange_strong(word, &last, last & ~TRACKED);
+}
+
+/* ---- checking ---- */
+
+static bool possible_part(const struct sl_region *r,
+                          const struct sl_hold_key *p)
+{
+    const struct sl_limit_entry *e = sl_region_limit(r, p->limit);
+    uint64_t most = get(&e->kind) > SL_SLIDING ? SL_AMOUNT_MAX : SL_COUNT_MAX;
+
+    return get(&e->used) == 1 &&
+           p->is_bucket == sl_is_bucket((enum sl_kind)get(&e->kind)) &&
+           (get(&e->kind) == SL_QUOTA || get(&e->calendar) == 0) &&
+           p->cost <= SL_AMOUNT_MAX && p->count - 1 < most &&
+           p->capacity - 1 < most &&
+           (!p->tracked || (p->slot.bucket < sl_region_head(r)->buckets &&
+                            p->slot.index < SL_SLOTS));
+}
+
+static bool possible_body(const struct sl_region *r, uint64_t number)
+{
+    struct sl_hold_record record;
+
+    if (get(&body_of(r, number)->word[COUNT]) > sl_hold_record_room(r, number))
+        return false;
+    read_body(r, number, &record);
+    for (unsigned i = 0; i < record.count; i++)
+        if (!possible_part(r, &record.part[i]))
+            return false;
+    return record.taken >= 0 && record.taken < SL_TIME_END && record.life > 0 &&
+           record.life <= SL_TIME_END;
+}
+
+bool sl_hold_record_check(const struct sl_region *r, uint64_t number)
+{
+    sl_word *word = sl_region_word(r, sl_hold_record_at(r, number));
+    struct sl_cell head = sl_cell_of(get(&word[0]), get(&word[1]));
+
+    switch (sl_hold_record_state(head)) {
+    case SL_FREE:
+        return head.w[0] == 0 && head.w[1] == 0;
+    case SL_CLAIM:
+        put(&word[0], 0);
+        put(&word[1], 0);
+        return true;
+    case SL_HELD:
+    case SL_ENDED:
+        break;
+    }
+    return head.w[0] > 0 && head.w[0] < (uint64_t)SL_NS_MAX &&
+           (head.w[1] >> 2 & 3) < 3 && possible_body(r, number);
+}

@@ -1,0 +1,175 @@
+/* forwarded.c -- the field Forwarded (RFC 7239), from its end.
+ *
+ *     element = [ pair ] *( ";" [ pair ] )
+ *     pair    = token "=" ( token | quoted-string )
+ *     node    = ( IPv4 | "[" IPv6 "]" | "unknown" | "_" name ) [ ":" port ]
+ *     port    = 1*5DIGIT | "_" name
+ */
+#include "wire/http_fields.h"
+
+#include <string.h>
+
+/* ---- cutting ---- */
+
+/* Does an odd number of backslashes stand before `at`? */
+static bool is_escaped(struct sl_str list, size_t at)
+{
+    size_t from = at;
+
+    while (from > 0 && list.at[from - 1] == '\\')
+        from--;
+    return (at - from) % 2 == 1;
+}
+
+struct sl_str sl_forwarded_cut(struct sl_str *list)
+{
+    size_t at = list->len;
+    bool quoted = false;
+    struct sl_str element;
+
+    while (at > 0 && (quoted || list->at[at - 1] != ',')) {
+        at--;
+        if (list->at[at] == '"' && !(quoted && is_escaped(*list, at)))
+            quoted = !quoted;
+    }
+    element = sl_str_trim(sl_str_from(*list, at));
+    list->len = at > 0 ? at - 1 : 0;
+    return element;
+}
+
+/* ---- an element ---- */
+
+static bool is_alnum(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9');
+}
+
+static bool is_token(char c)
+{
+    return is_alnum(c) || (c && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+/* Pass `len` bytes of *text and return them. */
+static struct sl_str pass(struct sl_str *text, size_t len)
+{
+    struct sl_str passed = {text->at, len};
+
+    *text = sl_str_from(*text, len);
+    return passed;
+}
+
+static bool pass_char(struct sl_str *text, char c)
+{
+    if (text->len == 0 || text->at[0] != c)
+        return false;
+    pass(text, 1);
+    return true;
+}
+
+static struct sl_str pass_token(struct sl_str *text)
+{
+    size_t len = 0;
+
+    while (len < text->len && is_token(text->at[len]))
+        len++;
+    return pass(text, len);
+}
+
+/* What stands in quotes, with its backslashes; the first quote is passed. */
+static bool pass_quoted(struct sl_str *text, struct sl_str *ret)
+{
+    size_t len = 0;
+
+    while (len < text->len && text->at[len] != '"') {
+        unsigned char c = (unsigned char)text->at[len];
+
+        if ((c < ' ' && c != '\t') || c == 0x7f)
+            return false;
+        len += c == '\\' ? 2 : 1;
+    }
+    if (len >= text->len)
+        return false;
+    *ret = pass(text, len);
+    pass(text, 1);
+    return true;
+}
+
+static bool pass_pair(struct sl_str *text, struct sl_str *name,
+                      struct sl_str *value)
+{
+    *name = pass_token(text);
+    if (name->len == 0 || !pass_char(text, '='))
+        return false;
+    if (pass_char(text, '"'))
+        return pass_quoted(text, value);
+    *value = pass_token(text);
+    return value->len > 0;
+}
+
+/* ---- a node ---- */
+
+static bool is_hidden_name(struct sl_str text)
+{
+    for (size_t i = 1; i < text.len; i++)
+        if (!is_alnum(text.at[i]) && !strchr("._-", text.at[i]))
+            return false;
+    return text.len > 1 && text.at[0] == '_';
+}
+
+/* ":4711", ":_name", or nothing. */
+static bool is_port(struct sl_str text)
+{
+    if (text.len == 0)
+        return true;
+    if (!pass_char(&text, ':') || text.len == 0)
+        return false;
+    if (is_hidden_name(text))
+        return true;
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] < '0' || text.at[i] > '9')
+            return false;
+    return text.len <= 5;
+}
+
+/* The grammar first, since the reader of addresses takes more: ports, zones,
+ * IPv6 as it is. A backslash ends it: nobody has to quote what an address is
+ * made of. */
+static bool read_node(struct sl_str node, struct sl_ip *ret)
+{
+    bool v6 = node.len > 0 && node.at[0] == '[';
+    const char *end =
+        node.len > 0 ? memchr(node.at, v6 ? ']' : ':', node.len) : NULL;
+    struct sl_str address = node;
+
+    if (v6 && !end)
+        return false;
+    if (end)
+        address.len = (size_t)(end - node.at) + v6;
+    if (!is_port(sl_str_from(node, address.len)) ||
+        (v6 && memchr(address.at, '%', address.len)))
+        return false;
+    return sl_ip_parse(address, ret);
+}
+
+bool sl_forwarded_for(struct sl_str element, struct sl_ip *ret)
+{
+    struct sl_str name, value, node = {NULL, 0};
+    bool found = false;
+
+    while (element.len > 0) {
+        if (pass_char(&element, ';'))
+            continue;
+        if (!pass_pair(&element, &name, &value))
+            return false;
+        if (element.len > 0 && element.at[0] != ';')
+            return false;
+        if (!sl_str_eq_nocase(name, SL_STR("for")))
+            continue;
+        if (found)
+            return false;
+        found = true;
+        node = value;
+    }
+    return found && read_node(node, ret);
+}
