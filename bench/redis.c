@@ -18,7 +18,7 @@
 
 #include "http/http.h"
 #include "policy/policy.h"
-#include "store/redis/script.h"
+#include "store/redis/redis_int.h"
 #include "wire/resp.h"
 
 #define ROUNDS  9

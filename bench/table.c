@@ -13,7 +13,7 @@
 
 #include "bench.h"
 #include "pair.h"
-#include "table/evict.h"
+#include "table/set.h"
 #include "table/table.h"
 
 #define GIB    (UINT64_C(1) << 30)

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/client.h"
+#include "cli/cli.h"
 #include "http/http.h"
 
 static char folder[64];

@@ -4,8 +4,8 @@
  * years in nanoseconds has 59, a count 32, a token's fraction 24. Everything
  * that multiplies goes through here, in 128 bits, and saturates at the top.
  */
-#ifndef SL_ARITH_H
-#define SL_ARITH_H
+#ifndef SL_BASE_ARITH_H
+#define SL_BASE_ARITH_H
 
 #include "base/base.h"
 

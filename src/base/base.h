@@ -5,8 +5,8 @@
  * without a thought, and no instant before 1970 is ever handed around. Inside
  * the house durations carry no unit suffix; at the border they always do.
  */
-#ifndef SL_BASE_H
-#define SL_BASE_H
+#ifndef SL_BASE_BASE_H
+#define SL_BASE_BASE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,9 +10,12 @@
 #include "base/buf.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Below this, growing step by step is not worth the calls. */
 #define FIRST_SIZE ((size_t)64)
@@ -130,4 +133,48 @@ void sl_buf_check(const struct sl_buf *buf)
     assert(buf->size <= buf->ceiling);                /* (1) */
     assert((buf->bytes == NULL) == (buf->size == 0)); /* (2) */
     (void)buf;
+}
+
+/* ---- a whole file, bounded. */
+
+#define CHUNK 4096
+
+static int read_all(int fd, size_t most, struct sl_buf *out)
+{
+    size_t begin = out->len;
+
+    for (;;) {
+        ssize_t got;
+
+        if (out->len - begin > most)
+            return SLUICE_EFULL;
+        if (sl_buf_reserve(out, CHUNK))
+            return SLUICE_ENOMEM;
+        got = read(fd, out->bytes + out->len, CHUNK);
+        if (got == 0)
+            return 0;
+        if (got > 0)
+            out->len += (size_t)got;
+        else if (errno != EINTR)
+            return SLUICE_ESYS;
+    }
+}
+
+int sl_file_read(const char *path, size_t most, struct sl_buf *out,
+                 struct sl_diag *diag)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int err = fd < 0 ? SLUICE_ESYS : read_all(fd, most, out);
+    int why = errno;
+
+    if (fd >= 0)
+        close(fd);
+    if (err == SLUICE_ESYS)
+        sl_diag_error(diag, err, "%s can't be read: %s", path, strerror(why));
+    else if (err == SLUICE_EFULL)
+        sl_diag_error(diag, err, "%s has more than %zu bytes", path, most);
+    else if (err)
+        sl_diag_error(diag, err, "there is no memory");
+    errno = why;
+    return err;
 }

@@ -8,10 +8,11 @@
  *   (1) len <= size <= ceiling, and ceiling > 0.
  *   (2) bytes is NULL exactly when size is 0.
  */
-#ifndef SL_BUF_H
-#define SL_BUF_H
+#ifndef SL_BASE_BUF_H
+#define SL_BASE_BUF_H
 
-#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/diag.h"
 #include "base/str.h"
 
 struct sl_buf {
@@ -69,5 +70,14 @@ struct sl_str sl_buf_str(const struct sl_buf *buf);
 
 /* Assert the invariants. */
 void sl_buf_check(const struct sl_buf *buf);
+
+/* ---- a whole file, bounded.
+ */
+
+/* Append the whole of the file at `path` to `out`. SLUICE_EFULL beyond `most`
+ * bytes (what was read so far is there), SLUICE_ENOMEM, or SLUICE_ESYS, and
+ * then errno says why. `diag` gets a sentence that names the file. */
+SL_MUST_USE int sl_file_read(const char *path, size_t most, struct sl_buf *out,
+                             struct sl_diag *diag);
 
 #endif

@@ -15,8 +15,8 @@
  *   (2) Nothing before 1970 is ever read: such a wall clock reads as 0.
  *   (3) `jumps` counts every move of the anchor, in either direction.
  */
-#ifndef SL_CLOCK_H
-#define SL_CLOCK_H
+#ifndef SL_BASE_CLOCK_H
+#define SL_BASE_CLOCK_H
 
 #include "base/base.h"
 

@@ -10,8 +10,8 @@
  * the file adds name, line and column. A NULL diag is allowed everywhere: then
  * only the error code is given.
  */
-#ifndef SL_DIAG_H
-#define SL_DIAG_H
+#ifndef SL_BASE_DIAG_H
+#define SL_BASE_DIAG_H
 
 #include "base/str.h"
 

@@ -6,8 +6,8 @@
  * finalisation rounds is what Rust and Python use for the same purpose; it
  * costs about 20 ns for 32 bytes in its 128-bit form.
  */
-#ifndef SL_HASH_H
-#define SL_HASH_H
+#ifndef SL_BASE_HASH_H
+#define SL_BASE_HASH_H
 
 #include "base/str.h"
 
@@ -27,5 +27,35 @@ struct sl_hash128 sl_hash128(const struct sl_hash_key *key,
 
 /* A fresh secret from the kernel. SLUICE_ESYS if it gives none. */
 SL_MUST_USE int sl_hash_key_make(struct sl_hash_key *ret);
+
+/* ---- a little chance, so that many who were cut off at one instant do
+ * not all come back at another. */
+
+struct sl_jitter {
+    struct sl_hash_key key;
+    uint64_t thrown;
+};
+
+SL_MUST_USE static inline int sl_jitter_init(struct sl_jitter *dice)
+{
+    dice->thrown = 0;
+    return sl_hash_key_make(&dice->key);
+}
+
+static inline uint64_t sl_jitter_next(struct sl_jitter *dice)
+{
+    uint64_t turn = dice->thrown++;
+
+    return sl_hash64(&dice->key,
+                     (struct sl_str){(const char *)&turn, sizeof(turn)});
+}
+
+/* Between a half of `most` and `most`. */
+static inline sl_ns sl_jitter_span(struct sl_jitter *dice, sl_ns most)
+{
+    uint64_t half = (uint64_t)(most / 2);
+
+    return most - (sl_ns)(sl_jitter_next(dice) % (half + 1));
+}
 
 #endif

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-#include "base/digits.h"
+#include "base/str.h"
 
 #define GROUPS 8 /* of sixteen bits */
 

@@ -4,8 +4,8 @@
  * mapped and the plain spelling are one address. Nothing is ever decided by
  * how an address was written.
  */
-#ifndef SL_IP_H
-#define SL_IP_H
+#ifndef SL_BASE_IP_H
+#define SL_BASE_IP_H
 
 #include "base/str.h"
 

@@ -12,8 +12,8 @@
  * The same event from one place more than ten times in a second is counted
  * instead, and the next line of it says how many were left out.
  */
-#ifndef SL_LOG_H
-#define SL_LOG_H
+#ifndef SL_BASE_LOG_H
+#define SL_BASE_LOG_H
 
 #include "base/str.h"
 

@@ -14,11 +14,9 @@
  * Most of it is for those who wrote something else: "5 / min", "5 per min",
  * "5/minutes", "1.5/s". Each is refused with what they meant.
  */
-#include "base/parse.h"
-
 #include <inttypes.h>
 
-#include "base/scan.h"
+#include "base/parse.h"
 
 #define ALL_UNITS "ms, s, min, h, day, week or month"
 

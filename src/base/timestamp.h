@@ -1,9 +1,10 @@
-/* instant.h -- instants as people and protocols write them: RFC 3339.
+/* timestamp.h -- instants as people and protocols write them: RFC 3339.
  */
-#ifndef SL_TIMESTAMP_H
-#define SL_TIMESTAMP_H
+#ifndef SL_BASE_TIMESTAMP_H
+#define SL_BASE_TIMESTAMP_H
 
 #include "base/diag.h"
+#include "base/str.h"
 
 #define SL_TIMESTAMP_TEXT 40
 
@@ -22,5 +23,21 @@ size_t sl_timestamp_print(sl_ns instant, bool ms, char out[SL_TIMESTAMP_TEXT]);
 int64_t sl_days_from_civil(int64_t year, int64_t month, int64_t day);
 void sl_civil_from_days(int64_t days, int64_t *year, int64_t *month,
                         int64_t *day);
+
+/* ---- instants as HTTP writes them (RFC 9110, 5.6.7).
+ */
+
+/* Read one of the three forms that a recipient must understand:
+ *
+ *     Sun, 06 Nov 1994 08:49:37 GMT      what is written today
+ *     Sunday, 06-Nov-94 08:49:37 GMT     RFC 850
+ *     Sun Nov  6 08:49:37 1994           asctime()
+ *
+ * A year of two digits is the one that lies less than 50 years behind `now`,
+ * or 50 years ahead at most. The name of the day must be one, but need not be
+ * that of the date. A leap second (:60) is the second after. A date before 1970
+ * is 0, and one that we cannot count to is SL_TIME_END. Returns whether the
+ * whole text is such a date; else *ret is untouched. */
+bool sl_httpdate_read(struct sl_str text, sl_ns now, sl_ns *ret);
 
 #endif

@@ -4,14 +4,19 @@
  * on one key with the clock standing still: however many threads ask at once,
  * the limits admit what they hold, not one more and not one less.
  */
+#include "cli/bench.h"
+
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
+#include "base/clock.h"
 #include "base/parse.h"
-#include "cli/bench.h"
 #include "cli/cli.h"
-#include "cli/out.h"
 
 #define DEFAULT_KEYS     100000
 #define KEYS_MAX         100000000
@@ -256,3 +261,393 @@ const struct sl_command sl_command_bench = {
     .most = 1,
     .run = run,
 };
+
+/* ---- what to ask for: the first route that limits a plain caller.
+ *
+ * How often one key is admitted follows from what the limits show before
+ * anything was taken: the least of what is there, divided by what the request
+ * costs.
+ */
+
+#define STATE_BYTES ((size_t)1 << 20)
+
+/* A path that the pattern matches: each star and each named segment becomes
+ * an x. */
+static void fill_path(const char *pattern, char *out, size_t size)
+{
+    size_t len = 0;
+
+    while (*pattern && len + 2 < size) {
+        bool hole = *pattern == '*' ||
+                    (*pattern == ':' && len > 0 && out[len - 1] == '/');
+
+        out[len++] = hole ? 'x' : *pattern;
+        if (hole)
+            pattern += strcspn(pattern, "/");
+        else
+            pattern++;
+    }
+    out[len] = '\0';
+}
+
+/* "GET,POST /api/x", "/api/x" or "job transcribe" as a request. */
+static void aim_at_route(struct sl_target *t, const char *route)
+{
+    const char *blank = strchr(route, ' ');
+    size_t len = blank ? strcspn(route, ", ") : 0;
+
+    snprintf(t->text, sizeof(t->text), "%s", route);
+    if (strncmp(route, "job ", 4) == 0) {
+        snprintf(t->path, sizeof(t->path), "%s", route + 4);
+        t->request = (struct sluice_request){.job = t->path};
+        return;
+    }
+    snprintf(t->method, sizeof(t->method), "%.*s", (int)len, route);
+    if (len == 0 || strcmp(t->method, "*") == 0)
+        snprintf(t->method, sizeof(t->method), "GET");
+    fill_path(blank ? blank + 1 : route, t->path, sizeof(t->path));
+    t->request = (struct sluice_request){.method = t->method, .path = t->path};
+    snprintf(t->text, sizeof(t->text), "%.64s %.256s", t->method, t->path);
+}
+
+static void aim_at_limit(struct sl_target *t, const char *limit)
+{
+    snprintf(t->text, sizeof(t->text), "take %s", limit);
+    snprintf(t->path, sizeof(t->path), "%s", limit);
+    t->request = (struct sluice_request){.limit = t->path};
+}
+
+/* A plain caller. */
+static struct sluice_request as_somebody(const struct sl_target *t)
+{
+    struct sluice_request request = t->request;
+
+    request.user = request.org = "k0";
+    if (request.limit)
+        request.key = "k0";
+    return request;
+}
+
+/* The limits of `now` with what is there divided by what is asked for. */
+static uint64_t least(const struct sluice_decision *now, const uint64_t *costs,
+                      size_t count)
+{
+    uint64_t capacity = UINT64_MAX;
+
+    for (size_t i = 0; i < count && i < sluice_decision_limits(now); i++) {
+        struct sluice_shown s = sluice_decision_limit(now, i);
+
+        if (!s.limited || costs[i] == 0 || strcmp(s.mode, "enforce") != 0)
+            continue;
+        if (s.remaining / costs[i] < capacity)
+            capacity = s.remaining / costs[i];
+    }
+    return capacity;
+}
+
+static int target_measure(struct sluice_engine *engine,
+                          struct sluice_decision *decision, struct sl_target *t)
+{
+    struct sluice_request request = as_somebody(t);
+    uint64_t costs[SLUICE_PARTS_MAX];
+    size_t count;
+    int err = sluice_explain(engine, &request, decision);
+
+    t->capacity = UINT64_MAX;
+    if (err || !sluice_decision_allowed(decision))
+        return err;
+    count = sluice_decision_limits(decision);
+    if (count > SLUICE_PARTS_MAX)
+        count = SLUICE_PARTS_MAX;
+    for (size_t i = 0; i < count; i++)
+        costs[i] = sluice_decision_limit(decision, i).cost;
+    request.has_cost = 1; /* cost 0: what is there */
+    err = sluice_explain(engine, &request, decision);
+    if (!err)
+        t->capacity = least(decision, costs, count);
+    return err;
+}
+
+/* Routes first, then limits by name. */
+static int choose(struct sl_load *load, struct sluice_engine *engine,
+                  struct sluice_decision *decision)
+{
+    size_t routes = sluice_policy_routes(load->policy);
+    size_t limits = sluice_policy_limits(load->policy);
+    struct sl_target *t = &load->target;
+    int err = 0;
+
+    for (size_t i = 0; i < routes + limits && !err; i++) {
+        if (i < routes)
+            aim_at_route(t, sluice_policy_route_text(load->policy, i));
+        else
+            aim_at_limit(t, sluice_policy_limit_name(load->policy, i - routes));
+        err = target_measure(engine, decision, t);
+        if (!err && t->capacity < UINT64_MAX && t->capacity > 0)
+            return 0;
+    }
+    return err ? err : SLUICE_ENOENT;
+}
+
+int sl_load_aim(struct sl_load *load)
+{
+    struct sluice_engine_options options = {.size = STATE_BYTES};
+    struct sluice_decision *decision = sluice_decision_new();
+    struct sluice_engine *engine = NULL;
+    int err = decision ? 0 : SLUICE_ENOMEM;
+
+    if (!err)
+        err = sluice_engine_open(load->policy, &options, &engine);
+    if (!err)
+        err = choose(load, engine, decision);
+    sluice_engine_close(engine);
+    sluice_decision_free(decision);
+    return err;
+}
+
+/* ---- durations in steps that grow with them. */
+
+#define FINE 4 /* bits of a value that are kept below its highest one */
+
+static unsigned step_of(uint64_t value)
+{
+    unsigned top;
+
+    if (value < (1u << FINE))
+        return (unsigned)value;
+    top = 63 - (unsigned)__builtin_clzll(value);
+    return ((top - FINE + 1) << FINE) +
+           (unsigned)(value >> (top - FINE) & ((1u << FINE) - 1));
+}
+
+/* The largest value of a step. */
+static uint64_t value_of(unsigned step)
+{
+    unsigned shift = step >> FINE;
+    uint64_t low = step & ((1u << FINE) - 1);
+
+    if (shift == 0)
+        return low;
+    shift--;
+    return (((low | 1u << FINE) + 1) << shift) - 1;
+}
+
+void sl_histogram_add(struct sl_histogram *h, uint64_t value)
+{
+    h->count[step_of(value)]++;
+    h->total++;
+}
+
+void sl_histogram_merge(struct sl_histogram *into,
+                        const struct sl_histogram *from)
+{
+    for (unsigned i = 0; i < SL_HISTOGRAM_STEPS; i++)
+        into->count[i] += from->count[i];
+    into->total += from->total;
+}
+
+uint64_t sl_histogram_at(const struct sl_histogram *h, unsigned permille)
+{
+    /* Rounded up: a rank below it would leave too many above. */
+    uint64_t rank =
+        h->total / 1000 * permille + (h->total % 1000 * permille + 999) / 1000;
+    uint64_t seen = 0;
+
+    for (unsigned i = 0; i < SL_HISTOGRAM_STEPS; i++) {
+        seen += h->count[i];
+        if (h->count[i] > 0 && seen >= rank)
+            return value_of(i);
+    }
+    return 0;
+}
+
+/* ---- many threads that ask an engine.
+ *
+ * A thread reads the clock once per decision: the end of one is the beginning
+ * of the next, so that what is shown includes that reading.
+ */
+
+struct shared {
+    const struct sl_load *load;
+    struct sluice_engine *engine;
+    sl_ns now;              /* hot: where time stands still */
+    uint64_t attempts;      /* hot */
+    _Atomic uint64_t asked; /* hot */
+    atomic_bool stop;       /* a thread could not go on */
+};
+
+struct worker {
+    struct shared *shared;
+    pthread_t thread;
+    uint64_t seed;
+    int err;
+    uint64_t allowed;
+    struct sl_histogram latency;
+};
+
+static int64_t on_now(void *ctx)
+{
+    return ((struct shared *)ctx)->now;
+}
+
+static uint64_t next_random(uint64_t *seed)
+{
+    uint64_t x = *seed;
+
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return *seed = x;
+}
+
+static int ask(struct worker *w, struct sluice_decision *decision, uint64_t key)
+{
+    struct sluice_request request = w->shared->load->target.request;
+    char name[32];
+    int err;
+
+    snprintf(name, sizeof(name), "k%llu", (unsigned long long)key);
+    request.user = request.org = name;
+    if (request.limit)
+        request.key = name;
+    err = sluice_decide(w->shared->engine, &request, decision);
+    if (!err)
+        w->allowed += sluice_decision_allowed(decision) != 0;
+    return err;
+}
+
+static int drive(struct worker *w, struct sluice_decision *decision)
+{
+    const struct sl_load *load = w->shared->load;
+    struct sl_clock clock;
+    sl_ns now, before, end;
+    int err = 0;
+
+    sl_clock_init_real(&clock);
+    before = sl_clock_now(&clock);
+    end = before + load->duration;
+    while (!err && before < end && !atomic_load(&w->shared->stop)) {
+        err = ask(w, decision, next_random(&w->seed) % load->keys);
+        now = sl_clock_now(&clock);
+        /* A step of the wall clock is no latency. */
+        sl_histogram_add(&w->latency,
+                         now > before ? (uint64_t)(now - before) : 0);
+        before = now;
+    }
+    return err;
+}
+
+static int hit(struct worker *w, struct sluice_decision *decision)
+{
+    struct shared *s = w->shared;
+    int err = 0;
+
+    while (!err && !atomic_load(&s->stop) &&
+           atomic_fetch_add(&s->asked, 1) < s->attempts)
+        err = ask(w, decision, 0);
+    return err;
+}
+
+static void *on_thread(void *ctx)
+{
+    struct worker *w = ctx;
+    struct sluice_decision *decision = sluice_decision_new();
+
+    if (!decision)
+        w->err = SLUICE_ENOMEM;
+    else
+        w->err = w->shared->attempts ? hit(w, decision) : drive(w, decision);
+    if (w->err)
+        atomic_store(&w->shared->stop, true);
+    sluice_decision_free(decision);
+    return NULL;
+}
+
+/* Begin all, wait for all. */
+static int run_threads(struct shared *shared, struct worker *workers,
+                       unsigned count)
+{
+    unsigned begun = 0;
+    int err = 0;
+
+    while (begun < count) {
+        struct worker *w = &workers[begun];
+
+        *w =
+            (struct worker){.shared = shared,
+                            .seed = UINT64_C(0x9e3779b97f4a7c15) * (begun + 1)};
+        if (pthread_create(&w->thread, NULL, on_thread, w)) {
+            atomic_store(&shared->stop, true);
+            err = SLUICE_ESYS;
+            break;
+        }
+        begun++;
+    }
+    for (unsigned i = 0; i < begun; i++) {
+        pthread_join(workers[i].thread, NULL);
+        if (workers[i].err)
+            err = workers[i].err;
+    }
+    return err;
+}
+
+/* Open an engine, let the threads at it, close it. */
+static int with_engine(const struct sl_load *load, struct shared *shared,
+                       struct worker *workers,
+                       const struct sluice_engine_options *options)
+{
+    int err = sluice_engine_open(load->policy, options, &shared->engine);
+
+    if (err)
+        return err;
+    err = run_threads(shared, workers, load->threads);
+    sluice_engine_close(shared->engine);
+    return err;
+}
+
+int sl_load_drive(const struct sl_load *load, struct sl_load_result *ret)
+{
+    size_t size = load->threads * sizeof(struct worker);
+    struct worker *workers = sl_alloc_new(&sl_alloc_libc, size);
+    struct shared shared = {.load = load};
+    struct sl_clock clock;
+    sl_ns begun;
+    int err;
+
+    if (!workers)
+        return SLUICE_ENOMEM;
+    sl_clock_init_real(&clock);
+    begun = sl_clock_now(&clock);
+    err = with_engine(load, &shared, workers, NULL);
+    if (!err) {
+        *ret = (struct sl_load_result){.elapsed = sl_clock_now(&clock) - begun};
+        for (unsigned i = 0; i < load->threads; i++) {
+            sl_histogram_merge(&ret->latency, &workers[i].latency);
+            ret->allowed += workers[i].allowed;
+        }
+        ret->decisions = ret->latency.total;
+    }
+    sl_alloc_free(&sl_alloc_libc, workers, size);
+    return err;
+}
+
+int sl_load_hot(const struct sl_load *load, uint64_t attempts, uint64_t *ret)
+{
+    size_t size = load->threads * sizeof(struct worker);
+    struct worker *workers = sl_alloc_new(&sl_alloc_libc, size);
+    struct shared shared = {
+        .load = load, .now = sl_clock_wall(), .attempts = attempts};
+    struct sluice_engine_options options = {.now = on_now, .now_ctx = &shared};
+    uint64_t admitted = 0;
+    int err;
+
+    if (!workers)
+        return SLUICE_ENOMEM;
+    err = with_engine(load, &shared, workers, &options);
+    for (unsigned i = 0; !err && i < load->threads; i++)
+        admitted += workers[i].allowed;
+    if (!err)
+        *ret = admitted;
+    sl_alloc_free(&sl_alloc_libc, workers, size);
+    return err;
+}

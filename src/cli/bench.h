@@ -1,9 +1,31 @@
-/* load.h -- many threads that ask an engine, and how that went. */
-#ifndef SL_LOAD_H
-#define SL_LOAD_H
+/* bench.h -- many threads that ask an engine, and how that went. */
+#ifndef SL_CLI_BENCH_H
+#define SL_CLI_BENCH_H
 
-#include "cli/bench/histogram.h"
+#include "base/base.h"
 #include "sluice_policy.h"
+
+/* ---- many durations, and which of them is larger than p percent
+ * of the others.
+ *
+ * Sixteen steps to each power of two: what is read back is at most 6.25 %
+ * above what was put in.
+ */
+
+#define SL_HISTOGRAM_STEPS 1024
+
+struct sl_histogram {
+    uint64_t count[SL_HISTOGRAM_STEPS];
+    uint64_t total;
+};
+
+void sl_histogram_add(struct sl_histogram *h, uint64_t value);
+void sl_histogram_merge(struct sl_histogram *into,
+                        const struct sl_histogram *from);
+
+/* The smallest value that at least `permille` of 1000 do not pass; 0 if there
+ * are none. */
+uint64_t sl_histogram_at(const struct sl_histogram *h, unsigned permille);
 
 #define SL_LOAD_THREADS 128
 #define SL_LOAD_TEXT    512

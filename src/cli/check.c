@@ -4,10 +4,14 @@
  * everything is data: one object per file, one per line. With --print the
  * policy itself is the data.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/out.h"
+#include "cli/flow/flow.h"
 
 static const char *plural(size_t n)
 {
@@ -186,3 +190,423 @@ const struct sl_command sl_command_check = {
     .most = (unsigned)-1,
     .run = run,
 };
+
+/* ---- sluice explain: what would happen to a request, and why.
+ *
+ * The words behind the policy are those of an act in a flow file. The state is
+ * empty, and nothing is spent.
+ */
+
+#define STATE_BYTES ((size_t)1 << 20) /* for a single request */
+
+static int64_t on_now(void *ctx)
+{
+    return ((struct sl_check_args *)ctx)->now;
+}
+
+static int print(struct sl_cli_args *call, struct sluice_decision *decision)
+{
+    bool json = call->format == SL_FORMAT_JSON;
+    const char *text =
+        json ? sluice_decision_json(decision) : sluice_decision_text(decision);
+
+    if (!text)
+        return sl_cli_error(call, SL_EXIT_STORE, "there is no memory left");
+    fputs(text, call->cli->out);
+    if (!text[0] || text[strlen(text) - 1] != '\n')
+        fputc('\n', call->cli->out);
+    return sluice_decision_allowed(decision) ? SL_EXIT_OK : SL_EXIT_FAILED;
+}
+
+/* token=FILE becomes a header, and the engine believes it or not. */
+static int bring_token(struct sl_cli_args *call, struct sl_check_args *q,
+                       struct sluice_policy *policy,
+                       struct sluice_engine *engine,
+                       struct sl_flow_tokens *tokens)
+{
+    struct sl_diag diag = {.sentence = ""};
+    struct sluice_header header;
+    int err = sl_flow_tokens_open(tokens, engine, policy, call->words[0]);
+
+    if (!err && q->in.token)
+        err = sl_flow_tokens_header(tokens, policy, q->in.token, &q->arena,
+                                    &header, &diag);
+    if (!err && q->in.token)
+        err = sl_inputs_header(&q->in, &header, &q->arena);
+    if (!err)
+        return 0;
+    return sl_cli_error(
+        call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_FAILED, "%s",
+        diag.sentence[0] ? diag.sentence : "there is no memory left");
+}
+
+static int explain(struct sl_cli_args *call, struct sl_check_args *q,
+                   struct sluice_engine *engine,
+                   struct sluice_decision *decision)
+{
+    struct sluice_request request;
+    int err;
+
+    sl_flow_request_fill(&q->act, &request);
+    err = sluice_explain(engine, &request, decision);
+    if (err) /* no such limit: a slip */
+        return sl_cli_error(
+            call, err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE, "%s",
+            sluice_why());
+    return print(call, decision);
+}
+
+static int ask(struct sl_cli_args *call, struct sl_check_args *q,
+               struct sluice_policy *policy)
+{
+    struct sluice_engine_options options = {
+        .size = STATE_BYTES, .now = on_now, .now_ctx = q};
+    struct sluice_decision *decision = sluice_decision_new();
+    struct sl_flow_tokens tokens = {.keys = NULL};
+    struct sluice_engine *engine = NULL;
+    int status;
+
+    if (!decision)
+        status = sl_cli_error(call, SL_EXIT_STORE, "there is no memory left");
+    else if (sluice_engine_open(policy, &options, &engine))
+        status = sl_cli_error(call, SL_EXIT_STORE, "%s", sluice_why());
+    else
+        status = bring_token(call, q, policy, engine, &tokens);
+    if (engine && !status)
+        status = explain(call, q, engine, decision);
+    sluice_decision_free(decision);
+    sluice_engine_close(engine);
+    sl_flow_tokens_close(&tokens);
+    return status;
+}
+
+static int explain_run(struct sl_cli_args *call)
+{
+    struct sl_check_args q;
+    struct sluice_policy *policy = NULL;
+    int status;
+
+    sl_check_args_init(&q, sl_clock_wall());
+    q.takes_token = true;
+    status = sl_check_args_read(call, 1, &q);
+    if (!status)
+        status = sl_need_policy(call, call->words[0], &policy);
+    if (!status)
+        status = ask(call, &q, policy);
+    sluice_policy_release(policy);
+    sl_check_args_done(&q);
+    return status;
+}
+
+const struct sl_command sl_command_explain = {
+    .name = "explain",
+    .usage = "POLICY 'METHOD PATH' [NAME=VALUE...]",
+    .summary = "Say what would happen to a request, and why",
+    .help = "Names the route, who asks, the plan, and each limit with its "
+            "numbers and its\nkey. The state is empty and nothing is spent. "
+            "Exits 0 if the request would\npass, 1 if not.\n"
+            "\n"
+            "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
+            "  at=     the instant, as RFC 3339 (now, if it is not given)\n"
+            "  token=  a file with a token, which is verified by the policy's "
+            "keys\n"
+            "\n"
+            "  sluice explain sluice.yaml 'GET /api/search' user=ann\n"
+            "  sluice explain sluice.yaml 'job transcribe' org=acme cost=30\n"
+            "  sluice explain sluice.yaml 'POST /api/x' user=ann -o json\n",
+    .words = "file",
+    .formats = "table|json",
+    .least = 2,
+    .most = (unsigned)-1,
+    .run = explain_run,
+};
+
+/* ---- sluice init: a policy to begin with. */
+
+#define DEFAULT_FILE "sluice.yaml"
+
+/* It passes `sluice check` without a warning; a test sees to that. */
+static const char starter[] =
+    "# A policy for sluice: who may do what, how often.\n"
+    "#\n"
+    "#   sluice check sluice.yaml\n"
+    "#   sluice explain sluice.yaml 'GET /api/search' user=ann plan=pro\n"
+    "#\n"
+    "# 'sluice check --reference' has every key.\n"
+    "sluice: 1\n"
+    "\n"
+    "plans:\n"
+    "  default: free      # for callers whose plan is not known\n"
+    "  free: {}\n"
+    "  pro: {}\n"
+    "\n"
+    "# Who is asking. A header counts only if a trusted proxy sent it.\n"
+    "identity:\n"
+    "  user: [header.x-user-id]\n"
+    "  plan: [header.x-plan]\n"
+    "  trusted_proxies: [127.0.0.0/8, \"::1\"]\n"
+    "\n"
+    "limits:\n"
+    "  # Refills all the time; up to `burst` can be spent at once.\n"
+    "  api:\n"
+    "    kind: token-bucket\n"
+    "    per: user\n"
+    "    missing: anonymous     # without a user: one bucket per address\n"
+    "    rate: { free: 60/min burst 20, pro: 600/min burst 100 }\n"
+    "\n"
+    "  # So many in a calendar month, in UTC.\n"
+    "  exports:\n"
+    "    kind: quota\n"
+    "    per: user\n"
+    "    missing: deny          # 401 without a user\n"
+    "    rate: { free: 10/month, pro: 1k/month }\n"
+    "    deny:\n"
+    "      status: 402\n"
+    "      code: PLAN_LIMIT_EXCEEDED\n"
+    "      message: \"You have used your {limit} exports of this month.\"\n"
+    "\n"
+    "# The first route that matches counts; the order of its limits says "
+    "which\n"
+    "# refusal is reported first. All of them are taken together, or none.\n"
+    "routes:\n"
+    "  - match: POST /api/exports\n"
+    "    limits: [exports, api]\n"
+    "    report: api            # whose numbers the headers show\n"
+    "  - match: /api/**\n"
+    "    limits: [api]\n"
+    "\n"
+    "# Whatever no route matches.\n"
+    "default: [api]\n";
+
+static int write_file(struct sl_cli_args *call, const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    size_t len = strlen(starter);
+    ssize_t n;
+
+    if (fd < 0 && errno == EEXIST)
+        return sl_cli_error(call, SL_EXIT_FAILED,
+                            "%s is there already and stays as it is; name "
+                            "another file, or - to print it",
+                            path);
+    if (fd < 0)
+        return sl_cli_error(call, SL_EXIT_FAILED, "%s: %s", path,
+                            strerror(errno));
+    n = write(fd, starter, len);
+    if (close(fd) || n != (ssize_t)len)
+        return sl_cli_error(call, SL_EXIT_FAILED, "%s could not be written: %s",
+                            path, strerror(errno));
+    fprintf(call->cli->out,
+            "%s is written. Next:\n\n  sluice check %s\n  sluiced -c %s\n",
+            path, path, path);
+    return SL_EXIT_OK;
+}
+
+static int init_run(struct sl_cli_args *call)
+{
+    const char *path = call->word_count ? call->words[0] : DEFAULT_FILE;
+
+    if (strcmp(path, "-") != 0)
+        return write_file(call, path);
+    fputs(starter, call->cli->out);
+    return SL_EXIT_OK;
+}
+
+const struct sl_command sl_command_init = {
+    .name = "init",
+    .usage = "[FILE]",
+    .summary = "Write a policy to begin with",
+    .help = "Writes a commented policy to FILE, or to sluice.yaml. A file that "
+            "is there is\nnot touched. '-' prints it.\n"
+            "\n"
+            "  sluice init\n"
+            "  sluice init limits/api.yaml\n"
+            "  sluice init - | sluice check -\n",
+    .words = "file",
+    .most = 1,
+    .run = init_run,
+};
+
+/* ---- what is asked for, in the words of a command line. */
+
+#define ARENA_BYTES (1024 * 1024)
+
+/* The next argument as a word; blanks in it are its own. */
+static bool add_word(struct sl_check_args *q, const char *text)
+{
+    const char *equals = strchr(text, '=');
+
+    if (q->words.count == SL_FLOW_WORDS)
+        return false;
+    q->words.at[q->words.count++] = (struct sl_flow_word){
+        .text = text,
+        .len = strlen(text),
+        .equals = equals ? (size_t)(equals - text) : SL_NO_EQUALS,
+        .column = 1,
+        .value_column = 1,
+    };
+    return true;
+}
+
+/* 'GET /path' is two words, and so may be GET /path. Only the first argument
+ * is taken apart: values may have blanks. */
+static bool take_apart(struct sl_check_args *q, char *text)
+{
+    char *at = text;
+
+    for (;;) {
+        char *end;
+
+        at += strspn(at, " \t");
+        if (!*at)
+            return q->words.count > 0;
+        end = at + strcspn(at, " \t");
+        if (!*end)
+            return add_word(q, at);
+        *end = '\0';
+        if (!add_word(q, at))
+            return false;
+        at = end + 1;
+    }
+}
+
+/* How many words name what is asked for. */
+static size_t name_count(const struct sl_check_args *q)
+{
+    const char *first = q->words.at[0].text;
+
+    if (first[0] == '/') /* a path alone is a GET */
+        return 1;
+    return strcmp(first, "take") == 0 ? 3 : 2;
+}
+
+/* LIMIT KEY, where nobody could mean METHOD /PATH by it. */
+static bool is_limit(const struct sl_check_args *q)
+{
+    const char *second = q->words.at[1].text;
+
+    return q->bare_limits && second[0] != '/' && !strstr(second, "://");
+}
+
+static int read_names(struct sl_cli_args *call, struct sl_check_args *q)
+{
+    const char *first = q->words.at[0].text;
+    size_t count = name_count(q);
+
+    if (q->words.count < count)
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "\"%s\" asks for nothing; write 'GET /path', 'job "
+                            "NAME' or %s",
+                            first,
+                            q->bare_limits ? "LIMIT KEY" : "'take LIMIT KEY'");
+    if (count == 1) {
+        q->act.kind = SL_FLOW_ACT_REQUEST;
+        q->act.names[0] = "GET";
+        q->act.names[1] = first;
+    } else if (strcmp(first, "job") == 0) {
+        q->act.kind = SL_FLOW_ACT_JOB;
+        q->act.names[0] = q->words.at[1].text;
+    } else if (strcmp(first, "take") == 0) {
+        q->act.kind = SL_FLOW_ACT_TAKE;
+        q->act.names[0] = q->words.at[1].text;
+        q->act.names[1] = q->words.at[2].text;
+    } else if (is_limit(q)) {
+        q->act.kind = SL_FLOW_ACT_TAKE;
+        q->act.names[0] = first;
+        q->act.names[1] = q->words.at[1].text;
+    } else {
+        q->act.kind = SL_FLOW_ACT_REQUEST;
+        q->act.names[0] = first;
+        q->act.names[1] = q->words.at[1].text;
+    }
+    return 0;
+}
+
+static int refuse(struct sl_cli_args *call, const struct sl_diag *diag)
+{
+    if (diag->hint[0])
+        return sl_cli_error(call, SL_EXIT_USAGE, "%s; write: %s",
+                            diag->sentence, diag->hint);
+    return sl_cli_error(call, SL_EXIT_USAGE, "%s",
+                        diag->sentence[0] ? diag->sentence
+                                          : "there is no memory left");
+}
+
+static int read_at(const struct sl_flow_word *word, struct sl_check_args *q,
+                   struct sl_diag *diag)
+{
+    struct sl_moment moment;
+    int err = sl_moment_read(sl_flow_word_value(word), word, &moment, diag);
+
+    if (err)
+        return err;
+    q->now = moment.at + (moment.relative ? q->now : 0);
+    if (q->now >= SL_TIME_END)
+        return sl_diag_error(diag, SLUICE_ECONF, "at= is beyond the year 2115");
+    return 0;
+}
+
+/* What has no meaning for a single question. */
+static const char *pointless(const struct sl_check_args *q)
+{
+    const struct sl_inputs *in = &q->in;
+
+    return in->times > 1                  ? "xN"
+           : in->every                    ? "every="
+           : in->hold && !q->takes_hold   ? "hold="
+           : in->as                       ? "as="
+           : in->token && !q->takes_token ? "token="
+                                          : NULL;
+}
+
+static int read_inputs(struct sl_cli_args *call, struct sl_check_args *q)
+{
+    struct sl_diag diag = {.line = 0};
+    int err = 0;
+
+    for (size_t i = name_count(q); i < q->words.count && !err; i++) {
+        const struct sl_flow_word *word = &q->words.at[i];
+
+        if (sl_str_eq(sl_flow_word_name(word), SL_STR("at")))
+            err = read_at(word, q, &diag);
+        else
+            err = sl_input_read(&q->words, i, &q->arena, &q->in, &diag);
+    }
+    if (err)
+        return refuse(call, &diag);
+    if (pointless(q))
+        return sl_cli_error(call, SL_EXIT_USAGE, "%s is not for %s",
+                            pointless(q), call->errand->name);
+    return 0;
+}
+
+int sl_check_args_read(struct sl_cli_args *call, size_t from,
+                       struct sl_check_args *q)
+{
+    bool fits = take_apart(q, call->words[from]);
+    int status;
+
+    for (size_t i = from + 1; fits && i < call->word_count; i++)
+        fits = add_word(q, call->words[i]);
+    if (!fits)
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            q->words.count ? "too many words"
+                                           : "what is asked for? write 'GET "
+                                             "/path'");
+    status = read_names(call, q);
+    return status ? status : read_inputs(call, q);
+}
+
+void sl_check_args_init(struct sl_check_args *q, sl_ns now)
+{
+    *q = (struct sl_check_args){.now = now};
+    q->act.in = &q->in;
+    sl_inputs_init(&q->in);
+    q->in.single = true;
+    sl_arena_init(&q->arena, ARENA_BYTES, &sl_alloc_libc);
+}
+
+void sl_check_args_done(struct sl_check_args *q)
+{
+    sl_arena_done(&q->arena);
+}

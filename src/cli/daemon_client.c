@@ -1,17 +1,18 @@
-/* client.c -- HTTP/1.1 from this side. */
-#include "cli/client.h"
-
+/* daemon_client.c -- HTTP/1.1 from this side. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/parse.h"
+#include "cli/cli.h"
 #include "sluice.h"
 #include "wire/resp.h"
 
@@ -398,5 +399,171 @@ int sl_daemon_client_pipeline(struct sl_daemon_client *client,
         err = read_replies(client, count, diag);
     if (!err)
         *ret_replies = sl_buf_str(&client->in);
+    return err;
+}
+
+/* ---- the daemon that an errand asks. */
+
+#define TOKEN_BYTES 4096
+
+/* ---- where, and with which token ---- */
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && value[0] ? value : NULL;
+}
+
+static const char *choose_url(struct sl_cli_args *call, bool admin)
+{
+    const char *url = sl_cli_args_flag(call, admin ? "admin-url" : "url");
+
+    if (!url)
+        url = variable(admin ? "SLUICE_ADMIN_URL" : "SLUICE_URL");
+    if (!url)
+        url = admin ? "http://127.0.0.1:9090" : "http://127.0.0.1:8080";
+    return url;
+}
+
+/* A token is one line of visible ASCII: nothing else can be a header. */
+static int keep_token(struct sl_cli_args *call, struct sl_daemon_client *client,
+                      struct sl_str text, const char *from)
+{
+    while (text.len > 0 && strchr("\r\n \t", text.at[text.len - 1]))
+        text.len--;
+    if (text.len == 0 || text.len >= sizeof(client->token))
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "%s has %s; a token has 1 to %zu characters", from,
+                            text.len ? "too long a token" : "no token",
+                            sizeof(client->token) - 1);
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] <= ' ' || text.at[i] > '~')
+            return sl_cli_error(call, SL_EXIT_USAGE,
+                                "%s has a character that no token has", from);
+    memcpy(client->token, text.at, text.len);
+    client->token[text.len] = '\0';
+    return 0;
+}
+
+static int read_token(struct sl_cli_args *call, struct sl_daemon_client *client,
+                      const char *path)
+{
+    struct sl_diag diag = {.line = 0};
+    struct sl_buf text;
+    int status;
+
+    sl_buf_init(&text, 2 * TOKEN_BYTES, &sl_alloc_libc);
+    if (sl_file_read(path, TOKEN_BYTES, &text, &diag))
+        status = sl_cli_error(call, SL_EXIT_USAGE, "%s", diag.sentence);
+    else
+        status = keep_token(call, client, sl_buf_str(&text), path);
+    sl_buf_done(&text);
+    return status;
+}
+
+static int find_token(struct sl_cli_args *call, bool admin,
+                      struct sl_daemon_client *client)
+{
+    const char *file = sl_cli_args_flag(call, "token-file");
+    const char *name = admin ? "SLUICE_ADMIN_TOKEN" : "SLUICE_ACCESS_TOKEN";
+    const char *value = variable(name);
+
+    if (!file && !value)
+        file = variable(admin ? "SLUICE_ADMIN_TOKEN_FILE"
+                              : "SLUICE_ACCESS_TOKEN_FILE");
+    if (file)
+        return read_token(call, client, file);
+    return value ? keep_token(call, client, sl_str_c(value), name) : 0;
+}
+
+int sl_daemon_reach(struct sl_cli_args *call, bool admin,
+                    struct sl_daemon_client *client)
+{
+    struct sl_diag diag = {.line = 0};
+
+    if (sl_daemon_client_init(client, choose_url(call, admin), &sl_alloc_libc,
+                              &diag))
+        return sl_cli_error(call, SL_EXIT_USAGE, "%s", diag.sentence);
+    return find_token(call, admin, client);
+}
+
+/* ---- asking ---- */
+
+/* What a refusal is to whoever asked. */
+static int status_of(int code)
+{
+    switch (code) {
+    case 400:
+    case 404:
+    case 405:
+    case 409:
+    case 413:
+        return SL_EXIT_USAGE;
+    case 503:
+        return SL_EXIT_STORE;
+    default:
+        return SL_EXIT_FAILED;
+    }
+}
+
+static int refused(struct sl_cli_args *call,
+                   const struct sl_daemon_client *client, int code,
+                   json_t *problem)
+{
+    const char *detail = json_string_value(json_object_get(problem, "detail"));
+
+    if (code == 401)
+        return sl_cli_error(call, SL_EXIT_FAILED,
+                            "%s wants a token; name its file by --token-file",
+                            client->where);
+    return sl_cli_error(call, status_of(code), "%s",
+                        detail ? detail : "the daemon refuses it");
+}
+
+int sl_daemon_reach_ask(struct sl_cli_args *call,
+                        struct sl_daemon_client *client, const char *method,
+                        const char *path, struct sl_str body, json_t **ret)
+{
+    struct sl_diag diag = {.line = 0};
+    struct sl_str text;
+    json_t *root;
+    int code, status = 0;
+    int err =
+        sl_daemon_client_ask(client, method, path, body, &code, &text, &diag);
+
+    if (err)
+        return sl_cli_error(
+            call, err == SLUICE_ENOMEM ? SL_EXIT_FAILED : SL_EXIT_UNREACHABLE,
+            "%s", diag.sentence);
+    root = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, NULL);
+    if (code >= 400)
+        status = refused(call, client, code, root);
+    else if (!root)
+        status = sl_cli_error(call, SL_EXIT_FAILED,
+                              "%s answers with something that is no JSON",
+                              client->where);
+    if (status)
+        json_decref(root);
+    else
+        *ret = root;
+    return status;
+}
+
+int sl_daemon_reach_encode(struct sl_buf *out, struct sl_str text)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    int err = 0;
+
+    for (size_t i = 0; i < text.len && !err; i++) {
+        unsigned char c = (unsigned char)text.at[i];
+        unsigned char letter = c | 0x20;
+        char coded[3] = {'%', digits[c >> 4], digits[c & 15]};
+        bool plain = (letter >= 'a' && letter <= 'z') ||
+                     (c >= '0' && c <= '9') || (c && strchr("-._~", c));
+
+        err = plain ? sl_buf_add(out, (struct sl_str){text.at + i, 1})
+                    : sl_buf_add(out, (struct sl_str){coded, 3});
+    }
     return err;
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/out.h"
 #include "cli/spring.h"
 #include "policy/envoy.h"
 

@@ -1,12 +1,12 @@
-/* out.c -- what errands read and print. */
-#include "cli/out.h"
-
+/* output.c -- what errands read and print. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "wire/json_old.h"
+#include "base/parse.h"
+#include "cli/cli.h"
+#include "wire/json.h"
 
 #define POLICY_BYTES (1024 * 1024 + 1) /* one more than a policy may have */
 #define PIECE        16384
@@ -166,4 +166,181 @@ int sl_need_policy(struct sl_cli_args *call, const char *path,
         sl_cli_error(call, 0, "%s", sl_load_why(path));
     sluice_problems_free(problems);
     return err ? SL_EXIT_POLICY : 0;
+}
+
+/* ---- a table in a terminal. */
+
+#define ARENA_BYTES ((size_t)16 << 20)
+#define GAP         2
+
+struct sl_columns_row {
+    struct sl_columns_row *next;
+    const char *cells[SL_COLUMNS_MAX];
+};
+
+void sl_columns_init(struct sl_columns *columns, unsigned count)
+{
+    memset(columns, 0, sizeof(*columns));
+    columns->count = count;
+    columns->last = &columns->rows;
+    sl_arena_init(&columns->arena, ARENA_BYTES, &sl_alloc_libc);
+}
+
+void sl_columns_done(struct sl_columns *columns)
+{
+    sl_arena_done(&columns->arena);
+}
+
+/* Characters, not bytes: those that go on are not counted. */
+static size_t width_of(const char *text)
+{
+    size_t width = 0;
+
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+/* A copy on one line, or NULL. */
+static const char *copy_line(struct sl_arena *arena, const char *text)
+{
+    char *copy = sl_arena_copy(arena, sl_str_c(text));
+
+    for (char *at = copy; at && *at; at++)
+        if (*at == '\n' || *at == '\t')
+            *at = '?';
+    return copy;
+}
+
+void sl_columns_add(struct sl_columns *columns, const char *const *cells)
+{
+    struct sl_columns_row *row = sl_arena_take(&columns->arena, sizeof(*row));
+
+    if (!row) {
+        columns->failed = true;
+        return;
+    }
+    row->next = NULL;
+    for (unsigned i = 0; i < columns->count; i++) {
+        size_t width = width_of(cells[i]);
+
+        row->cells[i] = copy_line(&columns->arena, cells[i]);
+        if (!row->cells[i]) {
+            columns->failed = true;
+            return;
+        }
+        if (width > columns->widths[i])
+            columns->widths[i] = width;
+    }
+    *columns->last = row;
+    columns->last = &row->next;
+}
+
+static void print_row(const struct sl_columns *columns,
+                      const struct sl_columns_row *row, FILE *out)
+{
+    for (unsigned i = 0; i < columns->count; i++) {
+        size_t pad = columns->widths[i] - width_of(row->cells[i]) + GAP;
+
+        sl_out_clean(out, row->cells[i]);
+        if (i + 1 < columns->count)
+            fprintf(out, "%*s", (int)pad, "");
+    }
+    fputc('\n', out);
+}
+
+void sl_columns_print(const struct sl_columns *columns, FILE *out)
+{
+    for (const struct sl_columns_row *row = columns->rows; row; row = row->next)
+        print_row(columns, row, out);
+}
+
+/* ---- the limits of a verdict, in columns. */
+
+#define FINE (10 * SL_S)
+
+char *sl_span_print(sl_ns span, char out[32])
+{
+    sl_ns unit = span > SL_HOUR ? SL_MIN : SL_S;
+
+    if (span > FINE && span < SL_NS_MAX - unit)
+        span = (span + unit - 1) / unit * unit;
+    return sl_format_duration(span, out);
+}
+
+enum { NAME, SCOPE, PLAN, LIMIT, REMAINING, RESET, RETRY, MODE, COLUMNS };
+
+static const char *text_of(json_t *limit, const char *name)
+{
+    const char *text = json_string_value(json_object_get(limit, name));
+
+    return text ? text : "-";
+}
+
+static const char *number_of(json_t *limit, const char *name, char out[32])
+{
+    json_t *number = json_object_get(limit, name);
+
+    if (!json_is_integer(number))
+        return "-";
+    snprintf(out, 32, "%" JSON_INTEGER_FORMAT, json_integer_value(number));
+    return out;
+}
+
+static const char *span_of(json_t *limit, const char *name, char out[32])
+{
+    json_t *ms = json_object_get(limit, name);
+
+    if (!json_is_integer(ms) || json_integer_value(ms) < 0 ||
+        json_integer_value(ms) > SL_NS_MAX / SL_MS)
+        return "-";
+    return sl_span_print(json_integer_value(ms) * SL_MS, out);
+}
+
+static void add_limit(struct sl_columns *columns, json_t *limit)
+{
+    const char *cells[COLUMNS];
+    char room[COLUMNS][32];
+
+    cells[NAME] = text_of(limit, "name");
+    cells[SCOPE] = text_of(limit, "scope");
+    cells[PLAN] = text_of(limit, "plan");
+    cells[LIMIT] = number_of(limit, "limit", room[LIMIT]);
+    cells[REMAINING] = number_of(limit, "remaining", room[REMAINING]);
+    cells[RESET] = span_of(limit, "reset_ms", room[RESET]);
+    cells[RETRY] = span_of(limit, "retry_after_ms", room[RETRY]);
+    cells[MODE] = text_of(limit, "mode");
+    sl_columns_add(columns, cells);
+}
+
+int sl_numbers_print(struct sl_cli_args *call, json_t *limits)
+{
+    static const char *const head[COLUMNS] = {
+        "limit", "scope", "plan", "of", "remaining", "reset", "retry", "mode",
+    };
+    struct sl_columns columns;
+    json_t *limit;
+    size_t i;
+    int status = 0;
+
+    sl_columns_init(&columns, COLUMNS);
+    sl_columns_add(&columns, head);
+    json_array_foreach(limits, i, limit) add_limit(&columns, limit);
+    if (columns.failed)
+        status = sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left");
+    else
+        sl_columns_print(&columns, call->cli->out);
+    sl_columns_done(&columns);
+    return status;
+}
+
+int sl_json_print(struct sl_cli_args *call, json_t *root)
+{
+    char *text = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER);
+
+    if (!text)
+        return sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left");
+    fprintf(call->cli->out, "%s\n", text);
+    sl_free_text(text);
+    return 0;
 }

@@ -11,7 +11,6 @@
 #include "base/parse.h"
 #include "base/timestamp.h"
 #include "cli/cli.h"
-#include "cli/out.h"
 #include "identity/jwt.h"
 
 #define LEEWAY_MOST (5 * SL_MIN)

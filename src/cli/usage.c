@@ -1,12 +1,11 @@
 /* usage.c -- sluice usage: how much was used, of how much; or that it was. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/parse.h"
-#include "cli/numbers.h"
-#include "cli/out.h"
-#include "cli/reach.h"
-#include "wire/json_old.h"
+#include "cli/cli.h"
+#include "wire/json.h"
 
 #define PATH_BYTES ((size_t)16 << 10)
 #define BODY_BYTES ((size_t)64 << 10)
@@ -305,4 +304,238 @@ const struct sl_command sl_command_usage = {
     .least = 2,
     .most = 4,
     .run = run,
+};
+
+/* ---- sluice backlog: how much work is waiting, told or asked. */
+
+static int print_one(struct sl_cli_args *call, json_t *backlog)
+{
+    FILE *out = call->cli->out;
+    json_t *depth = json_object_get(backlog, "depth");
+
+    sl_out_clean(out, json_string_value(json_object_get(backlog, "name")));
+    if (json_is_integer(depth))
+        fprintf(
+            out, "  %lld  %lld ms ago\n", (long long)json_integer_value(depth),
+            (long long)json_integer_value(json_object_get(backlog, "age_ms")));
+    else
+        fputs("  never reported\n", out);
+    return SL_EXIT_OK;
+}
+
+static int backlog_print(struct sl_cli_args *call, json_t *answer)
+{
+    json_t *list = json_object_get(answer, "backlogs"), *one;
+    size_t i;
+
+    if (call->format == SL_FORMAT_JSON)
+        return sl_json_print(call, answer);
+    if (!list)
+        return print_one(call, answer);
+    json_array_foreach(list, i, one)(void) print_one(call, one);
+    return SL_EXIT_OK;
+}
+
+/* PUT if there is a depth, else GET. */
+static int write_question(struct sl_cli_args *call, char *path, size_t size,
+                          char body[64])
+{
+    struct sl_diag diag = {0};
+    uint64_t depth;
+
+    body[0] = '\0';
+    snprintf(path, size, "/v1/backlog%s%.64s", call->word_count > 0 ? "/" : "",
+             call->word_count > 0 ? call->words[0] : "");
+    if (call->word_count < 2)
+        return 0;
+    if (sl_parse_number(sl_str_c(call->words[1]), &depth, &diag))
+        return sl_cli_error(call, SL_EXIT_USAGE, "DEPTH: %s", diag.sentence);
+    snprintf(body, 64, "{\"depth\":%llu}", (unsigned long long)depth);
+    return 0;
+}
+
+static bool is_name(const char *name)
+{
+    return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                        "0123456789._-") == strlen(name);
+}
+
+static int backlog_run(struct sl_cli_args *call)
+{
+    struct sl_daemon_client client;
+    json_t *answer = NULL;
+    char path[96], body[64];
+    int status = sl_daemon_reach(call, false, &client);
+
+    if (!status && call->word_count > 0 && !is_name(call->words[0]))
+        status = sl_cli_error(call, SL_EXIT_USAGE,
+                              "\"%s\" is no name of a backlog", call->words[0]);
+    if (!status)
+        status = write_question(call, path, sizeof(path), body);
+    if (!status)
+        status = sl_daemon_reach_ask(call, &client, body[0] ? "PUT" : "GET",
+                                     path, sl_str_c(body), &answer);
+    if (!status)
+        status = backlog_print(call, answer);
+    json_decref(answer);
+    sl_daemon_client_done(&client);
+    return status;
+}
+
+static const struct sl_flag backlog_flags[] = {
+    SL_DAEMON_REACH_URL,
+    SL_DAEMON_REACH_TOKEN,
+    {'\0', NULL, NULL, NULL},
+};
+
+const struct sl_command sl_command_backlog = {
+    .name = "backlog",
+    .usage = "[NAME [DEPTH]]",
+    .summary = "Report how much work is waiting, or see what was reported",
+    .help = "A route with `backlog: {max: N}` answers 503 while more than N "
+            "are waiting. Workers\nreport how many those are; a report counts "
+            "for a minute, unless the route says\notherwise.\n"
+            "\n"
+            "  sluice backlog transcribe 1200\n"
+            "  sluice backlog\n",
+    .words = "",
+    .formats = "table|json",
+    .flags = backlog_flags,
+    .least = 0,
+    .most = 2,
+    .run = backlog_run,
+};
+
+/* ---- sluice leases: who has units of quotas leased, and how to free
+ * what a daemon had that will not come back. */
+
+#define LEASES_PATH_BYTES 256
+
+static const char *leases_text_of(const json_t *lease, const char *name)
+{
+    const char *text = json_string_value(json_object_get(lease, name));
+
+    return text ? text : "";
+}
+
+static void write_number(const json_t *lease, const char *name, char out[24])
+{
+    snprintf(out, 24, "%lld",
+             (long long)json_integer_value(json_object_get(lease, name)));
+}
+
+static int print_list(struct sl_cli_args *call, const json_t *list)
+{
+    static const char *const heading[] = {"node",  "scope",  "id",
+                                          "limit", "leased", "spent"};
+    struct sl_columns columns;
+    const json_t *lease;
+    char leased[24], spent[24];
+    size_t i;
+    bool failed;
+
+    sl_columns_init(&columns, SL_LEN(heading));
+    sl_columns_add(&columns, heading);
+    json_array_foreach(list, i, lease)
+    {
+        const char *const cells[] = {leases_text_of(lease, "node"),
+                                     leases_text_of(lease, "scope"),
+                                     leases_text_of(lease, "id"),
+                                     leases_text_of(lease, "limit"),
+                                     leased,
+                                     spent};
+
+        write_number(lease, "leased", leased);
+        write_number(lease, "spent", spent);
+        sl_columns_add(&columns, cells);
+    }
+    sl_columns_print(&columns, call->cli->out);
+    failed = columns.failed;
+    sl_columns_done(&columns);
+    return failed
+               ? sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left")
+               : SL_EXIT_OK;
+}
+
+static int leases_print(struct sl_cli_args *call, json_t *answer)
+{
+    const json_t *list = json_object_get(answer, "leases");
+
+    if (call->format == SL_FORMAT_JSON)
+        return sl_json_print(call, answer);
+    if (json_is_true(json_object_get(answer, "truncated")))
+        fprintf(call->cli->err, "there are more than these %zu leases\n",
+                json_array_size(list));
+    if (json_is_array(list))
+        return print_list(call, list);
+    fprintf(call->cli->out, "%lld units are free again\n",
+            (long long)json_integer_value(json_object_get(answer, "units")));
+    return SL_EXIT_OK;
+}
+
+static int ask(struct sl_cli_args *call, struct sl_daemon_client *client,
+               bool release)
+{
+    json_t *answer = NULL;
+    struct sl_buf path;
+    int err, status;
+
+    sl_buf_init(&path, LEASES_PATH_BYTES, &sl_alloc_libc);
+    err = sl_buf_addf(&path, "/v1/leases%s", release ? "/" : "");
+    if (!err && release)
+        err = sl_daemon_reach_encode(&path, sl_str_c(call->words[1]));
+    if (!err)
+        err = sl_buf_add(&path, (struct sl_str){"", 1});
+    status =
+        err ? sl_cli_error(call, SL_EXIT_USAGE, "that is no name of a node")
+            : sl_daemon_reach_ask(call, client, release ? "DELETE" : "GET",
+                                  path.bytes, (struct sl_str){"", 0}, &answer);
+    if (!status)
+        status = leases_print(call, answer);
+    json_decref(answer);
+    sl_buf_done(&path);
+    return status;
+}
+
+static int leases_run(struct sl_cli_args *call)
+{
+    bool release = call->word_count == 2;
+    struct sl_daemon_client client;
+    int status;
+
+    if (call->word_count > 0 &&
+        (!release || strcmp(call->words[0], "release") != 0))
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "write `sluice leases` to see them, or `sluice "
+                            "leases release NODE`");
+    status = sl_daemon_reach(call, true, &client);
+    if (!status)
+        status = ask(call, &client, release);
+    sl_daemon_client_done(&client);
+    return status;
+}
+
+static const struct sl_flag leases_flags[] = {
+    SL_DAEMON_REACH_ADMIN_URL,
+    SL_DAEMON_REACH_TOKEN,
+    {'\0', NULL, NULL, NULL},
+};
+
+const struct sl_command sl_command_leases = {
+    .name = "leases",
+    .usage = "[release NODE]",
+    .summary = "Show what daemons that share their books have leased",
+    .help = "Where several daemons share a quota, each leases units of it "
+            "before it gives them\nout. What a daemon had that was killed "
+            "counts as used until it comes back, or\nuntil it is released: "
+            "only do so when it will not come back.\n"
+            "\n"
+            "  sluice leases\n"
+            "  sluice leases release 1d6f67b91c82d724\n",
+    .words = "release",
+    .formats = "table|json",
+    .flags = leases_flags,
+    .least = 0,
+    .most = 2,
+    .run = leases_run,
 };

@@ -8,11 +8,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/digits.h"
 #include "base/parse.h"
+#include "base/str.h"
 #include "base/timestamp.h"
 #include "cli/cli.h"
-#include "cli/out.h"
 #include "identity/webhook.h"
 
 #define BODY_MOST   ((size_t)16 << 20)

@@ -54,7 +54,6 @@
  *       least one interval, rounded down to a tick, apart.
  */
 #include "core/take.h"
-#include "core/ticks.h"
 
 /* The most that can be owed, where numbers are doubles too. */
 static uint64_t used_most(const struct sl_limit *limit)

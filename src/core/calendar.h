@@ -19,8 +19,8 @@
  *   (2) The period that contains `end` starts at `end`.
  *   (3) start and end are whole seconds.
  */
-#ifndef SL_CALENDAR_H
-#define SL_CALENDAR_H
+#ifndef SL_CORE_CALENDAR_H
+#define SL_CORE_CALENDAR_H
 
 #include <stdatomic.h>
 

@@ -23,8 +23,8 @@
  * nothing, since what was used stays used; and it locks nobody out for longer
  * than one refill, since the cell's time is pulled back to now.
  */
-#ifndef SL_CELL_H
-#define SL_CELL_H
+#ifndef SL_CORE_CELL_H
+#define SL_CORE_CELL_H
 
 #include "base/base.h"
 

@@ -46,8 +46,8 @@
  *   (3) Permits and levels get back exactly what was held; windows too, as
  *       long as the window of the take lasts, and nothing afterwards.
  */
-#ifndef SL_HOLD_H
-#define SL_HOLD_H
+#ifndef SL_CORE_HOLD_H
+#define SL_CORE_HOLD_H
 
 #include "base/arith.h"
 #include "core/cell.h"

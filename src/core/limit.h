@@ -23,9 +23,10 @@
  * unit depends on the period alone, an amount in units means the same under
  * every plan.
  */
-#ifndef SL_LIMIT_H
-#define SL_LIMIT_H
+#ifndef SL_CORE_LIMIT_H
+#define SL_CORE_LIMIT_H
 
+#include "base/base.h"
 #include "base/parse.h"
 #include "core/calendar.h"
 
@@ -102,5 +103,16 @@ uint64_t sl_limit_shape(const struct sl_limit *limit);
 /* "token-bucket", "leaky-bucket", ... as in a policy. SL_INTERVAL is
  * "token-bucket" too. */
 const char *sl_kind_name(enum sl_kind kind);
+
+/* ---- how much of a limit is used, where people want to be told. */
+
+#define SL_THRESHOLDS 8
+#define SL_MARK_MAX   1000
+
+/* Percent of a limit, rising. At each of them one event is told in a period. */
+struct sl_thresholds {
+    uint16_t list[SL_THRESHOLDS];
+    unsigned count;
+};
 
 #endif

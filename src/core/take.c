@@ -1,4 +1,4 @@
-/* permits.c -- things that are held until they are given back: permits of a
+/* take.c -- things that are held until they are given back: permits of a
  * concurrency limit, and levels such as links or gigabytes that exist.
  *
  * No clock is involved. Who holds a permit, and until when, is the business of
@@ -14,7 +14,6 @@
  *       nothing passes until enough was given back.
  */
 #include "core/take.h"
-#include "core/ticks.h"
 
 static void permits_take(const struct sl_limit *limit, struct sl_cell cell,
                          uint64_t cost, sl_ns now, struct sl_take_result *ret)
@@ -81,3 +80,12 @@ static struct sl_cell permits_unhold(const struct sl_limit *limit,
 
 const struct sl_algorithm sl_permits = {permits_take, permits_adjust,
                                         permits_mark, permits_unhold};
+
+/* ---- which algorithm serves which kind. */
+
+const struct sl_algorithm *const sl_algorithms[SL_KINDS] = {
+    [SL_BUCKET] = &sl_bucket,   [SL_INTERVAL] = &sl_bucket,
+    [SL_LEAKY] = &sl_bucket,    [SL_FIXED] = &sl_window,
+    [SL_SLIDING] = &sl_sliding, [SL_QUOTA] = &sl_window,
+    [SL_PERMITS] = &sl_permits, [SL_LEVEL] = &sl_permits,
+};

@@ -1,4 +1,4 @@
-/* ask.h -- one question to the engine, answered at once or later.
+/* check.h -- one question to the engine, answered at once or later.
  *
  * A store in this process answers before the question returns; one across a
  * network, or a registry that must look a caller up, many turns of the loop
@@ -13,8 +13,8 @@
  * share it. An ask is used for one question after another, so that it keeps
  * its memory, and the policy in force that it holds.
  */
-#ifndef SL_CHECK_H
-#define SL_CHECK_H
+#ifndef SL_ENGINE_CHECK_H
+#define SL_ENGINE_CHECK_H
 
 #include "engine/engine.h"
 #include "engine/wait.h"

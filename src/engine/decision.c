@@ -1,4 +1,4 @@
-/* conclude.c -- from the answers of all limits to one verdict.
+/* decision.c -- from the answers of all limits to one verdict.
  *
  * Rules. (test/unit/engine/conclude.c checks each by number.)
  *   (1) Allowed if every limit that counts allows.
@@ -12,7 +12,8 @@
  *   (6) A guard goes before all limits: where another one runs, that is what
  *       the caller is told.
  */
-#include "engine/conflict.h"
+#include "engine/decision.h"
+
 #include "engine/engine_int.h"
 
 /* When to come back if the registry is not there: nobody knows. */

@@ -1,4 +1,4 @@
-/* decide.h -- facts to a decision: identity, route, plan, take.
+/* decision.h -- facts to a decision: identity, route, plan, take.
  *
  * A decision is made in steps, and between any two of them may lie many turns
  * of a loop; the decision keeps everything that it needs.
@@ -21,14 +21,157 @@
  * are its steps: sl_decide_open(), sl_decide_descriptor() for each,
  * sl_decide_ask().
  */
-#ifndef SL_DECIDE_H
-#define SL_DECIDE_H
+#ifndef SL_ENGINE_DECISION_H
+#define SL_ENGINE_DECISION_H
 
-#include "engine/apart.h"
-#include "engine/known.h"
-#include "engine/once.h"
+#include "base/arena.h"
+#include "base/hash.h"
 #include "engine/request.h"
+#include "identity/identity.h"
+#include "identity/webhook.h"
 #include "store/store.h"
+
+/* ---- what others have found out about a caller before anybody decides.
+ *
+ * The facts are what a request says; this is what was made of them: the token
+ * that it carries, verified, and what the registry has of those it names. All
+ * of it is borrowed until sl_decide_begin() returns. No struct at all means
+ * that nothing is known, which is how the library of policies asks.
+ */
+
+struct sl_auth_info {
+    const struct sl_token *token; /* NULL: none, or one that is not believed */
+    enum sl_token_error token_fault; /* GOOD also when there was none */
+    const struct sl_subject *user;   /* NULL: not looked up, or the registry has
+                                      * nobody at all */
+    const struct sl_subject *org;
+    sl_webhook_f *webhook; /* who verifies; NULL: nobody does */
+    bool subjects_failed;  /* the registry could not be asked */
+};
+
+struct sl_request;
+struct sl_policy;
+
+/* Have the token that came with a request verified, if `policy` believes any:
+ * known->token until the next one is verified, or why not. `tokens` may be
+ * NULL: then none is believed. token.c. */
+void sl_auth_info_token(struct sl_auth_info *known, struct sl_tokens *tokens,
+                        const struct sl_policy *policy,
+                        const struct sl_request *facts);
+
+/* ---- what has been answered already, so that a repeat is known.
+ *
+ * A key is claimed before its request is decided, and then either finished,
+ * with a memo of the answer, or dropped. Whoever comes with the same key in
+ * between finds it running; whoever comes later finds the memo.
+ *
+ *     begin --> RUNNING --> finish --> DONE --> forgotten
+ *                  |                             (life over, no room, or as
+ *                  +------> drop                  often repeated as may be)
+ *
+ * Keys are keyed fingerprints: nobody can aim at another's. Memory is bounded
+ * by a budget in bytes. What is to be forgotten first is what was asked for
+ * longest ago, unless the memory is strict: then only what is over goes, and
+ * when there is no room begin() says FULL. What is running always stays.
+ *
+ * Threads: any. A key belongs to one of some shards with a lock each, held for
+ * as long as a short list is searched.
+ */
+
+#define SL_REPLAY_CACHE_MEMO 4096 /* bytes of a memo at most */
+
+struct sl_replay_cache;
+
+enum sl_replay_cache_found {
+    SL_REPLAY_CACHE_FIRST,   /* nobody has come with it: claimed */
+    SL_REPLAY_CACHE_RUNNING, /* somebody is being answered */
+    SL_REPLAY_CACHE_OTHER,   /* the key is known by another fingerprint */
+    SL_REPLAY_CACHE_AGAIN,   /* here is what was answered */
+    SL_REPLAY_CACHE_FULL,    /* there is no room: not claimed */
+};
+
+/* One claim. */
+struct sl_replay_cache_claim {
+    struct sl_hash128 key;   /* whose, and which */
+    struct sl_hash128 print; /* what must be the same in a repeat */
+    sl_ns until;             /* when it is over */
+    uint32_t repeats;        /* how many are answered by one */
+};
+
+SL_MUST_USE int sl_replay_cache_open(size_t bytes, bool strict,
+                                     const struct sl_alloc *alloc,
+                                     struct sl_replay_cache **ret);
+
+/* NULL is allowed. */
+void sl_replay_cache_close(struct sl_replay_cache *once);
+
+/* Forget all that is done. NULL is allowed. */
+void sl_replay_cache_forget(struct sl_replay_cache *once);
+
+/* Another budget from now on. */
+void sl_replay_cache_resize(struct sl_replay_cache *once, size_t bytes);
+
+/* Has it come before? FIRST claims it unless it is only `look`ed for. AGAIN
+ * copies at most `size` bytes of the memo to `memo`, and says how many. */
+enum sl_replay_cache_found
+sl_replay_cache_begin(struct sl_replay_cache *once,
+                      const struct sl_replay_cache_claim *claim, sl_ns now,
+                      bool look, void *memo, size_t size, size_t *ret_len);
+
+/* What was claimed is answered. Without memory it is dropped. */
+void sl_replay_cache_finish(struct sl_replay_cache *once,
+                            const struct sl_replay_cache_claim *claim,
+                            const void *memo, size_t len);
+
+/* It was not answered, or not so that it counts: as if it had not come. */
+void sl_replay_cache_drop(struct sl_replay_cache *once,
+                          const struct sl_replay_cache_claim *claim);
+
+/* How many are remembered, and their bytes; O(shards). */
+struct sl_replay_cache_stats {
+    uint64_t count, bytes;
+    uint64_t evicted; /* forgotten before they were over, ever */
+};
+void sl_replay_cache_stats(struct sl_replay_cache *once,
+                           struct sl_replay_cache_stats *ret);
+
+/* ---- a set that lies in several slots of a cluster, taken in steps.
+ *
+ * A cluster takes in one step what lies in one slot. A route that says
+ * `atomic: false` may have limits that do not, and a request that is read as
+ * several routes has what it has. Their parts are taken one after the other,
+ * in the set's order:
+ *
+ *     take 1, take 2, ... --> one refuses, or fails
+ *                                 |
+ *               the others are looked at; what was taken is given back
+ *
+ * What it costs. Between two steps others see what may be given back, and are
+ * perhaps refused for it. What can't be given back, since the store went away
+ * meanwhile, stays taken. Nobody ever gets more than his limits allow.
+ */
+
+struct sl_split_take {
+    struct sl_take step;
+    struct sl_take *whole;
+    struct sl_store *store;
+    unsigned at;    /* the part that the step begins with */
+    unsigned taken; /* parts that were, from the first on */
+    bool allowed;
+    int err;
+    enum {
+        SL_SPLIT_TAKE_FORTH, /* take; or whatever else is asked */
+        SL_SPLIT_TAKE_BACK,
+    } phase;
+};
+
+/* Do all parts lie in one slot, by their names? */
+bool sl_split_take_is_one(const struct sl_take *take);
+
+/* Carry out `take` in steps; its done() is called once. `apart` lasts until
+ * then. */
+void sl_split_take_take(struct sl_split_take *apart, struct sl_store *store,
+                        struct sl_take *take);
 
 #define SL_REQUEST_ID         128 /* bytes of a request's id that are kept */
 #define SL_DESCRIPTOR_MATCHES 64  /* of one request */

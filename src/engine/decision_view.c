@@ -1,7 +1,6 @@
-/* face.c -- what of a decision is shown to clients. */
-#include "engine/render/face.h"
-
+/* decision_view.c -- what of a decision is shown to clients. */
 #include "base/arith.h"
+#include "engine/render.h"
 
 /* ---- limits ---- */
 

@@ -5,8 +5,8 @@
  * when another one has come in force does he go through the engine's lock.
  * So the usual decision touches no word that all threads write.
  */
-#ifndef SL_ENGINE_H
-#define SL_ENGINE_H
+#ifndef SL_ENGINE_ENGINE_H
+#define SL_ENGINE_ENGINE_H
 
 #include "engine/decision.h"
 

@@ -1,12 +1,11 @@
 /* explain.c -- a decision for people, in some lines. */
-#include "engine/explain.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/parse.h"
 #include "base/timestamp.h"
+#include "engine/render.h"
 #include "identity/identity.h"
 
 static const char *const reasons[] = {

@@ -1,7 +1,7 @@
-/* fair.c -- lanes in a ring, each with its row of those who wait. */
-#include "engine/wait/fair.h"
-
+/* fair_queue.c -- lanes in a ring, each with its row of those who wait. */
 #include <string.h>
+
+#include "engine/wait.h"
 
 struct sl_fair_tenant {
     TAILQ_ENTRY(sl_fair_tenant) turn;

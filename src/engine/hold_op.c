@@ -1,16 +1,20 @@
-/* ask.c -- how a hold ends: settled, released, extended.
+/* hold_op.c -- how a hold ends: settled, released, extended.
  *
  * What each limit came to is said to the store limit by limit; whatever is not
  * said stays as it was held.
  */
+#include "engine/hold_op.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/arena.h"
 #include "base/arith.h"
-#include "engine/hold_op.h"
-#include "engine/inside.h"
-#include "engine/spent.h"
-#include "engine/wait/turn.h"
+#include "base/hash.h"
+#include "base/parse.h"
+#include "engine/engine_int.h"
+#include "engine/render.h"
 
 void sl_hold_op_init(struct sl_hold_op *ask, struct sl_engine *engine,
                      const struct sl_engine_ctx *station,
@@ -221,4 +225,339 @@ void sl_hold_op_begin(struct sl_hold_op *ask,
     } else {
         sl_store_hold(find_store(ask), &ask->call);
     }
+}
+
+/* ---- which parts of a take are held, for how long, and by which name.
+ */
+
+/* When to come back if there is no room: nobody knows who ends his hold. */
+#define ROOM_RETRY SL_S
+
+void sl_hold_refuse(struct sl_decision *d)
+{
+    sl_decision_refuse(d, SL_REASON_HOLDS);
+    if (d->reason == SL_REASON_HOLDS)
+        d->retry_in = ROOM_RETRY;
+}
+
+static const struct sl_rule *rule_of(const struct sl_decision *d, unsigned i)
+{
+    return d->shown[d->part_shown[i]].rule;
+}
+
+/* Guards have their own; see conflict.h. */
+static sl_ns hold_of(const struct sl_decision *d, unsigned i)
+{
+    unsigned shown = d->part_shown[i];
+
+    return shown < d->shown_count ? rule_of(d, i)->hold
+                                  : d->running[shown - d->shown_count].hold;
+}
+
+/* How long permits are held if nobody says so: as long as the one of them that
+ * takes longest. 0 if there are none. */
+static sl_ns span_of_permits(const struct sl_decision *d)
+{
+    sl_ns longest = 0;
+
+    for (unsigned i = 0; i < d->take.count; i++)
+        if (rule_of(d, i)->kind == SL_PERMITS && d->parts[i].cost > 0 &&
+            hold_of(d, i) > longest)
+            longest = hold_of(d, i);
+    return longest;
+}
+
+/* The parts that are not held, as bits. */
+static uint32_t find_firm(const struct sl_decision *d)
+{
+    uint32_t firm = 0;
+
+    for (unsigned i = 0; i < d->take.count; i++)
+        if (d->parts[i].cost == 0 || d->parts[i].carried ||
+            (d->hold_asked == 0 && rule_of(d, i)->kind != SL_PERMITS))
+            firm |= UINT32_C(1) << i;
+    return firm;
+}
+
+static bool make_id(struct sl_hold_id *ret)
+{
+    struct sl_hash_key random;
+
+    do {
+        if (sl_hash_key_make(&random))
+            return false;
+        *ret = (struct sl_hold_id){
+            {random.k0, random.k1}
+        };
+    } while (sl_hold_id_is_none(*ret));
+    return true;
+}
+
+static bool has_holds(const struct sl_decision *d,
+                      const struct sl_active_policy *live)
+{
+    const struct sl_engine *engine = live->engine;
+    const struct sl_store *store;
+
+    if (!engine)
+        return false;
+    store = d->on_local ? engine->local : engine->store;
+    return store->calls->hold != NULL;
+}
+
+void sl_hold_prepare(struct sl_decision *d, const struct sl_active_policy *live)
+{
+    struct sl_take *take = &d->take;
+    sl_ns span = d->hold_asked ? d->hold_asked : span_of_permits(d);
+    uint32_t all = (uint32_t)((UINT64_C(1) << take->count) - 1);
+
+    if (take->errand != SL_TAKE_OP_TAKE || span == 0)
+        return;
+    take->firm = find_firm(d);
+    if (take->firm == all)
+        return; /* there is nothing to hold */
+    if (!has_holds(d, live)) {
+        /* Permits of a store that has no holds stay taken, as a level is; but
+         * nobody would ever end a guard. */
+        if (d->hold_asked || d->running_count > 0)
+            sl_hold_refuse(d);
+        return;
+    }
+    if (!make_id(&take->hold)) {
+        sl_hold_refuse(d);
+        return;
+    }
+    take->place = 0;
+    take->hold_for = span < d->policy->hold_max ? span : d->policy->hold_max;
+}
+
+void sl_hold_taken(struct sl_decision *d)
+{
+    struct sl_hold_name name;
+
+    if (sl_hold_id_is_none(d->take.hold) || !d->take.allowed)
+        return;
+    name = (struct sl_hold_name){
+        .id = d->take.hold,
+        .endpoint = sl_hold_endpoint(d->route->endpoint),
+        .place = d->take.place,
+        .local = d->on_local,
+    };
+    sl_hold_name_write(&name, d->hold);
+    d->hold_for = d->take.hold_for;
+}
+
+/* ---- what a hold is called outside, as text and back. */
+
+#define ID_DIGITS   32
+#define NAME_DIGITS 40 /* id and endpoint */
+
+void sl_hold_name_write(const struct sl_hold_name *name, char out[SL_HOLD_TEXT])
+{
+    int len = snprintf(out, SL_HOLD_TEXT, "%016" PRIx64 "%016" PRIx64 "%08x",
+                       name->id.w[0], name->id.w[1], name->endpoint);
+
+    if (len != NAME_DIGITS)
+        out[0] = '\0';
+    else if (name->local)
+        memcpy(out + len, "-local", sizeof("-local"));
+    else if (name->place != 0)
+        snprintf(out + len, (size_t)(SL_HOLD_TEXT - len), "-%x", name->place);
+}
+
+/* Small letters only, so that a hold has one name. */
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* All of `text`, at most 16 digits. */
+static bool read_hex(struct sl_str text, uint64_t *ret)
+{
+    uint64_t n = 0;
+
+    if (text.len == 0 || text.len > 16)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        int digit = digit_of(text.at[i]);
+
+        if (digit < 0)
+            return false;
+        n = n << 4 | (uint64_t)digit;
+    }
+    *ret = n;
+    return true;
+}
+
+static bool read_place(struct sl_str text, struct sl_hold_name *name)
+{
+    uint64_t place = 0;
+
+    if (sl_str_eq(text, SL_STR("-local"))) {
+        name->local = true;
+        return true;
+    }
+    if (text.len == 0)
+        return true;
+    text = sl_str_from(text, 1);
+    if (text.at[-1] != '-' || text.len > 8 || !read_hex(text, &place) ||
+        text.at[0] == '0')
+        return false;
+    name->place = (uint32_t)place;
+    return true;
+}
+
+bool sl_hold_name_read(struct sl_str text, struct sl_hold_name *ret)
+{
+    struct sl_hold_name name = {.place = 0};
+    uint64_t endpoint = 0;
+
+    if (text.len < NAME_DIGITS ||
+        !read_hex((struct sl_str){text.at, 16}, &name.id.w[0]) ||
+        !read_hex((struct sl_str){text.at + 16, 16}, &name.id.w[1]) ||
+        !read_hex((struct sl_str){text.at + ID_DIGITS, 8}, &endpoint) ||
+        !read_place(sl_str_from(text, NAME_DIGITS), &name) ||
+        sl_hold_id_is_none(name.id))
+        return false;
+    name.endpoint = (uint32_t)endpoint;
+    *ret = name;
+    return true;
+}
+
+int sl_hold_span(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
+{
+    sl_ns span = 0;
+    int err = sl_parse_duration(text, &span, diag);
+
+    if (!err && span <= 0)
+        err = sl_diag_error(diag, SLUICE_EINVAL,
+                            "0 is no time at all; write how long, like 30s");
+    if (!err)
+        *ret = span;
+    return err;
+}
+
+int sl_wait_span(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
+{
+    sl_ns span = 0;
+    int err = sl_parse_duration(text, &span, diag);
+
+    if (!err)
+        *ret = span > 0 ? span : SL_NS_NONE;
+    return err;
+}
+
+/* Nothing depends on nobody finding two that meet: the names are the policy's
+ * own, and the number only says what is counted. */
+uint32_t sl_hold_endpoint(struct sl_str endpoint)
+{
+    static const struct sl_hash_key key = {0x736c75696365, 0x686f6c6473};
+
+    return (uint32_t)sl_hash64(&key, endpoint);
+}
+
+struct sl_str sl_hold_find_endpoint(const struct sl_policy *policy,
+                                    uint32_t endpoint)
+{
+    if (sl_hold_endpoint(policy->fallback.endpoint) == endpoint)
+        return policy->fallback.endpoint;
+    for (unsigned i = 0; i < policy->route_count; i++)
+        if (sl_hold_endpoint(policy->routes[i].endpoint) == endpoint)
+            return policy->routes[i].endpoint;
+    return (struct sl_str){"", 0};
+}
+
+/* ---- what became of a hold, in words and as JSON. */
+
+static const char *const states[] = {
+    [SL_HOLD_UNKNOWN] = "unknown", [SL_HOLD_HELD] = "held",
+    [SL_HOLD_SETTLED] = "settled", [SL_HOLD_RELEASED] = "released",
+    [SL_HOLD_EXPIRED] = "expired",
+};
+
+bool sl_hold_is_again(const struct sl_hold_op *ask)
+{
+    return ask->call.state != SL_HOLD_HELD;
+}
+
+const char *sl_hold_state_word(const struct sl_hold_op *ask)
+{
+    enum sl_hold_state state = ask->call.state;
+
+    if (state == SL_HOLD_HELD && ask->verb == SL_VERB_SETTLE)
+        state = SL_HOLD_SETTLED;
+    if (state == SL_HOLD_HELD && ask->verb == SL_VERB_RELEASE)
+        state = SL_HOLD_RELEASED;
+    return states[state];
+}
+
+const struct sl_rule *sl_hold_rule(const struct sl_hold_op *ask, unsigned i)
+{
+    const struct sl_limit_binding *of = ask->call.parts[i].of;
+
+    return of ? &ask->live->policy->rules[(of - ask->call.limits) / 2] : NULL;
+}
+
+static void write_bool(struct sl_writer *ink, bool value)
+{
+    sl_writer_raw(ink, value ? SL_STR("true") : SL_STR("false"));
+}
+
+/* A limit that is no longer in the policy has neither name nor numbers. */
+static void write_part(struct sl_writer *ink, const struct sl_hold_op *ask,
+                       unsigned i)
+{
+    const struct sl_held_part *part = &ask->call.parts[i];
+    const struct sl_rule *rule = sl_hold_rule(ask, i);
+
+    sl_writer_raw(ink, i > 0 ? SL_STR(",{\"name\":") : SL_STR("{\"name\":"));
+    if (rule)
+        sl_writer_string(ink, rule->name);
+    else
+        sl_writer_raw(ink, SL_STR("null"));
+    sl_writer_raw(ink, SL_STR(",\"held\":"));
+    sl_writer_number(ink, part->held);
+    sl_writer_raw(ink, SL_STR(",\"cost\":"));
+    if (ask->verb == SL_VERB_EXTEND)
+        sl_writer_raw(ink, SL_STR("null"));
+    else
+        sl_writer_number(ink, part->cost);
+    sl_writer_raw(ink, SL_STR(",\"remaining\":"));
+    if (rule)
+        sl_writer_number(ink, part->answer.remaining);
+    else
+        sl_writer_raw(ink, SL_STR("null"));
+    sl_writer_raw(ink, SL_STR(",\"over\":"));
+    write_bool(ink, part->over);
+    sl_writer_raw(ink, SL_STR("}"));
+}
+
+int sl_hold_render(const struct sl_hold_op *ask, struct sl_buf *out)
+{
+    struct sl_writer ink = {.out = out, .json = true};
+    size_t before = out->len;
+    bool held = ask->verb == SL_VERB_EXTEND && !sl_hold_is_again(ask);
+    char name[SL_HOLD_TEXT];
+
+    sl_hold_name_write(&ask->name, name);
+    sl_writer_raw(&ink, SL_STR("{\"hold\":"));
+    sl_writer_string(&ink, sl_str_c(name));
+    sl_writer_raw(&ink, SL_STR(",\"state\":"));
+    sl_writer_string(&ink, sl_str_c(sl_hold_state_word(ask)));
+    sl_writer_raw(&ink, SL_STR(",\"again\":"));
+    write_bool(&ink, sl_hold_is_again(ask));
+    sl_writer_raw(&ink, SL_STR(",\"expires_ms\":"));
+    if (held)
+        sl_writer_number(&ink, sl_span_in(ask->call.expires_in, SL_MS));
+    else
+        sl_writer_raw(&ink, SL_STR("null"));
+    sl_writer_raw(&ink, SL_STR(",\"limits\":["));
+    for (unsigned i = 0; i < ask->call.count; i++)
+        write_part(&ink, ask, i);
+    sl_writer_raw(&ink, SL_STR("]}"));
+    if (ink.err)
+        out->len = before;
+    return ink.err;
 }

@@ -1,4 +1,4 @@
-/* hold.h -- what a decision has taken provisionally, and how that ends.
+/* hold_op.h -- what a decision has taken provisionally, and how that ends.
  *
  * A check may ask that what it takes is held for a while: then its costs are
  * an estimate that is settled later, released, extended, or frees itself. All
@@ -22,8 +22,8 @@
  * sl_hold_op_begin() is the question beside sl_check_begin(): it may be
  * answered before it returns or many turns of the loop later.
  */
-#ifndef SL_ENGINE_HOLD_H
-#define SL_ENGINE_HOLD_H
+#ifndef SL_ENGINE_HOLD_OP_H
+#define SL_ENGINE_HOLD_OP_H
 
 #include "engine/check.h"
 

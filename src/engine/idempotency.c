@@ -1,4 +1,5 @@
-/* repeat.c -- the same request again: answered as before, and pays nothing.
+/* idempotency.c -- the same request again: answered as before, and pays
+ * nothing.
  *
  * A request has a key in one of two ways: whoever asks us gives it one, or its
  * route says which header holds it. What is remembered is what the store
@@ -17,8 +18,7 @@
  */
 #include <string.h>
 
-#include "engine/guard.h"
-#include "engine/inside.h"
+#include "engine/engine_int.h"
 
 #define LIFE  SL_DAY /* of keys that came with the question */
 #define RETRY SL_S

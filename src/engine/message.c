@@ -7,8 +7,6 @@
  * Our own sentences name the limit and what it allows, and end with what to
  * do: come back in so many seconds, ask for less, give something back.
  */
-#include "engine/render/message.h"
-
 #include "engine/render.h"
 #include "identity/identity.h"
 
@@ -355,4 +353,237 @@ int sl_render_message(const struct sl_decision *decision, struct sl_buf *out)
     if (ink.err)
         out->len = before;
     return ink.err;
+}
+
+/* ---- the JSON body of a denial.
+ *
+ * Either the policy's own, of which everything but the values was JSON when
+ * the policy was read; or problem details (RFC 9457), whose members always
+ * come in the same order.
+ */
+
+#define TYPES "https://iana.org/assignments/http-problem-types"
+
+/* ---- the policy's own ---- */
+
+/* A placeholder that is a whole value keeps its type; without one it is null.
+ */
+static void write_value(const struct sl_decision *d, enum sl_placeholder holder,
+                        struct sl_writer *ink)
+{
+    struct sl_placeholder_value value;
+
+    sl_placeholder_value_of(d, holder, &value);
+    switch (value.kind) {
+    case SL_VALUE_NUMBER:
+        sl_writer_number(ink, value.number);
+        break;
+    case SL_VALUE_TEXT:
+        sl_writer_string(ink, value.text);
+        break;
+    case SL_VALUE_MESSAGE:
+        sl_writer_raw(ink, SL_STR("\""));
+        sl_message_write(d, ink);
+        sl_writer_raw(ink, SL_STR("\""));
+        break;
+    case SL_VALUE_NONE:
+        sl_writer_raw(ink, SL_STR("null"));
+        break;
+    }
+}
+
+static void write_template(const struct sl_decision *d,
+                           const struct sl_template *body,
+                           struct sl_writer *ink)
+{
+    for (unsigned i = 0; i < body->count; i++) {
+        const struct sl_template_piece *piece = &body->pieces[i];
+
+        switch (piece->kind) {
+        case SL_TEMPLATE_PIECE_LITERAL:
+            sl_writer_raw(ink, piece->literal);
+            break;
+        case SL_TEMPLATE_PIECE_TEXT:
+            sl_placeholder_value_write(d, piece->holder, ink);
+            break;
+        case SL_TEMPLATE_PIECE_VALUE:
+            write_value(d, piece->holder, ink);
+            break;
+        }
+    }
+}
+
+/* ---- problem details ---- */
+
+static struct sl_str type_of(const struct sl_decision *d, int status)
+{
+    if (status == 503)
+        return SL_STR(TYPES "#temporary-reduced-capacity");
+    if (d->reason == SL_REASON_NONE)
+        return SL_STR(TYPES "#quota-exceeded");
+    return SL_STR("about:blank");
+}
+
+static struct sl_str title_of(int status)
+{
+    switch (status) {
+    case 400:
+        return SL_STR("Bad request");
+    case 401:
+        return SL_STR("Unauthorized");
+    case 402:
+        return SL_STR("Plan limit reached");
+    case 403:
+        return SL_STR("Forbidden");
+    case 409:
+        return SL_STR("Conflict");
+    case 413:
+        return SL_STR("Too large");
+    case 422:
+        return SL_STR("Unprocessable");
+    case 503:
+        return SL_STR("Service unavailable");
+    default:
+        return SL_STR("Too many requests");
+    }
+}
+
+static void body_write_retry(const struct sl_decision *d, struct sl_writer *ink)
+{
+    sl_ns retry_in = sl_decision_retry_in(d);
+
+    if (retry_in < 0)
+        return;
+    sl_writer_raw(ink, SL_STR(",\"retry_after\":"));
+    sl_writer_number(ink, sl_retry_seconds(retry_in));
+    sl_writer_raw(ink, SL_STR(",\"retry_after_ms\":"));
+    sl_writer_number(ink, sl_span_in(retry_in, SL_MS));
+}
+
+static void write_violated(const struct sl_decision *d, struct sl_writer *ink)
+{
+    bool first = true;
+
+    sl_writer_raw(ink, SL_STR(",\"violated-policies\":["));
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        if (!sl_decision_view_denies(d, &d->shown[i]))
+            continue;
+        if (!first)
+            sl_writer_raw(ink, SL_STR(","));
+        sl_writer_string(ink, d->shown[i].rule->name);
+        first = false;
+    }
+    sl_writer_raw(ink, SL_STR("]"));
+}
+
+static void write_problem(const struct sl_decision *d, struct sl_writer *ink)
+{
+    int status = sl_decision_status(d);
+
+    sl_writer_raw(ink, SL_STR("{\"type\":"));
+    sl_writer_string(ink, type_of(d, status));
+    sl_writer_raw(ink, SL_STR(",\"title\":"));
+    sl_writer_string(ink, title_of(status));
+    sl_writer_raw(ink, SL_STR(",\"status\":"));
+    sl_writer_number(ink, (uint64_t)status);
+    sl_writer_raw(ink, SL_STR(",\"detail\":\""));
+    sl_message_write(d, ink);
+    sl_writer_raw(ink, SL_STR("\",\"code\":"));
+    sl_writer_string(ink, d->code);
+    body_write_retry(d, ink);
+    sl_writer_raw(ink, SL_STR(",\"request_id\":"));
+    sl_writer_string(ink, sl_str_c(d->request_id));
+    write_violated(d, ink);
+    sl_writer_raw(ink, SL_STR("}"));
+}
+
+int sl_message_body_write(const struct sl_decision *decision,
+                          struct sl_buf *out)
+{
+    const struct sl_error_form *form = sl_decision_form(decision);
+    struct sl_writer ink = {.out = out, .json = true};
+    size_t before = out->len;
+
+    if (form->has_body)
+        write_template(decision, &form->body, &ink);
+    else
+        write_problem(decision, &ink);
+    if (ink.err)
+        out->len = before;
+    return ink.err;
+}
+
+/* ---- the sentence of a request that a guard refused. */
+
+static void write_header(struct sl_str header, struct sl_writer *ink)
+{
+    sl_writer_text(ink, SL_STR("\""));
+    sl_writer_text(ink, header);
+    sl_writer_text(ink, SL_STR("\""));
+}
+
+/* `"x-parts" must be at most 10000.` What was sent is not repeated. */
+static void write_require(const struct sl_decision *d, struct sl_writer *ink)
+{
+    const struct sl_require *require = d->require;
+
+    sl_writer_text(ink, SL_STR("The header "));
+    write_header(require->header, ink);
+    switch (d->want) {
+    case SL_WANT_NUMBER:
+        sl_writer_text(ink, SL_STR(" must be a whole number"));
+        break;
+    case SL_WANT_LESS:
+        sl_writer_text(ink, SL_STR(" must be at most "));
+        sl_writer_number(ink, require->max);
+        break;
+    case SL_WANT_MORE:
+        sl_writer_text(ink, SL_STR(" must be at least "));
+        sl_writer_number(ink, require->min);
+        break;
+    case SL_WANT_EQUAL:
+        sl_writer_text(ink, SL_STR(" must say the same as "));
+        write_header(require->equals, ink);
+        break;
+    default:
+        sl_writer_text(ink, SL_STR(" must be there, once"));
+        break;
+    }
+    sl_writer_text(ink, SL_STR("."));
+}
+
+static void write_webhook(const struct sl_decision *d, struct sl_writer *ink)
+{
+    sl_writer_text(ink, d->reason == SL_REASON_WEBHOOK
+                            ? SL_STR("The webhook is not believed: ")
+                            : SL_STR("The webhook can't be taken now: "));
+    sl_writer_text(ink, sl_str_c(sl_webhook_fault_sentence(d->webhook_fault)));
+    sl_writer_text(ink, SL_STR("."));
+}
+
+void sl_precheck_message(const struct sl_decision *d, struct sl_writer *ink)
+{
+    switch (d->reason) {
+    case SL_REASON_WEBHOOK:
+    case SL_REASON_WEBHOOKS_FULL:
+        write_webhook(d, ink);
+        break;
+    case SL_REASON_REQUIRE:
+        write_require(d, ink);
+        break;
+    case SL_REASON_BACKLOG:
+        sl_writer_text(ink, SL_STR("Too much work is waiting already."));
+        break;
+    case SL_REASON_RUNNING:
+        sl_writer_text(ink, SL_STR("The same request is being answered."));
+        break;
+    case SL_REASON_CONFLICT:
+        sl_writer_text(ink, SL_STR("Another one is running already."));
+        break;
+    default:
+        sl_writer_text(ink,
+                       SL_STR("The key of this request came with another "
+                              "one before; a new request needs a new key."));
+        break;
+    }
 }

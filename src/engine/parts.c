@@ -5,11 +5,11 @@
  * candidates are asked afterwards, each for itself, when it is known whether
  * the request passes: what was refused is not counted by them either.
  */
-#include "engine/engine_int.h"
-
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "engine/conflict.h"
+#include "engine/engine_int.h"
 #include "engine/hold_op.h"
 
 /* ---- keys ---- */
@@ -470,4 +470,351 @@ void sl_parts_answers(struct sl_decision *d)
                 show_overage(shown);
         }
     }
+}
+
+/* ---- which numbers of a limit count for a caller, and what it costs.
+ *
+ * Those of his plan, unless somebody gave others for this one limit, or the
+ * request brings some along.
+ */
+
+static const struct sl_override *find_override(const struct sl_request *facts,
+                                               struct sl_str name)
+{
+    for (unsigned i = 0; i < facts->override_count; i++)
+        if (sl_str_eq(facts->overrides[i].limit, name))
+            return &facts->overrides[i];
+    return NULL;
+}
+
+static int override(struct sl_limit_view *shown, struct sl_str rate,
+                    struct sl_check_step *asking, struct sl_diag *diag)
+{
+    const struct sl_rule *rule = shown->rule;
+    struct sl_plan_limit own;
+    int err = sl_rule_rate(rule, rate, &own, diag);
+
+    if (!err && !rule->limited)
+        err = sl_diag_error(diag, SLUICE_ECONF,
+                            "limit \"%.*s\" has no numbers for any plan, so "
+                            "there is nothing to override",
+                            SL_STR_ARG(rule->name));
+    if (!err && sl_rate_has_numbers(own.form))
+        err = sl_active_set_strictest(asking->live, rule, &own.numbers, diag);
+    if (err)
+        return err;
+    shown->overridden = true;
+    shown->override_of = "";
+    shown->override_until = SL_NS_NONE;
+    shown->form = own.form;
+    shown->own = own.numbers;
+    shown->own_open = own.open;
+    shown->numbers = &shown->own;
+    shown->ceiling_less = &shown->own_open;
+    return 0;
+}
+
+/* Texts of the registry that only an explanation shows. */
+static struct sl_str note(struct sl_decision *d, struct sl_str text)
+{
+    const char *copy = d->spend ? NULL : sl_arena_copy(&d->arena, text);
+
+    return (struct sl_str){copy, copy ? text.len : 0};
+}
+
+/* A rate of the registry that the limit can't have, after the policy changed
+ * perhaps, is left aside: nobody is refused for it. */
+static int use_registered(struct sl_decision *d, struct sl_limit_view *shown,
+                          struct sl_check_step *asking,
+                          const struct sl_subject_override *own, const char *of)
+{
+    struct sl_diag diag = {0};
+    int err = override(shown, own->rate, asking, &diag);
+
+    if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
+        return sl_diag_error(asking->diag, err, "%s", diag.sentence);
+    if (err) {
+        shown->override_bad = note(d, sl_str_c(diag.sentence));
+        return 0;
+    }
+    shown->override_of = of;
+    shown->override_by = note(d, own->by);
+    shown->override_note = note(d, own->note);
+    shown->override_until = own->until;
+    return 0;
+}
+
+/* Few have any. */
+static int override_registered(struct sl_decision *d,
+                               struct sl_limit_view *shown,
+                               struct sl_check_step *asking)
+{
+    const struct sl_subject_override *own;
+    const char *of;
+
+    if (!asking->known->user && !asking->known->org)
+        return 0;
+    own = sl_auth_info_rate(asking->known, shown->rule->name, d->now, &of);
+    return own ? use_registered(d, shown, asking, own, of) : 0;
+}
+
+/* Numbers that the request brings along count for limits of that period. */
+static int impose(struct sl_limit_view *shown, struct sl_check_step *asking)
+{
+    const struct sl_fixed_rate *imposed = &asking->facts->imposed;
+    char rate[64] = "none";
+
+    if (imposed->period == 0 || !sl_rate_has_numbers(shown->form) ||
+        shown->numbers->period != imposed->period)
+        return 0;
+    if (imposed->count > 0)
+        snprintf(rate, sizeof(rate), "%" PRIu64 "/%" PRId64 "s", imposed->count,
+                 imposed->period / SL_S);
+    return override(shown, sl_str_c(rate), asking, asking->diag);
+}
+
+/* Of whom else are the numbers that hold an address, if his own plan has
+ * none: see `sign_in: cap`. */
+static unsigned numbers_of(const struct sl_decision *d,
+                           const struct sl_check_step *asking,
+                           const struct sl_rule *rule)
+{
+    bool by_address = rule->per_count == 1 && rule->per[0] == SL_SCOPE_IP;
+
+    if (asking->cap && by_address &&
+        rule->plans[d->plan].form == SL_RATE_UNLIMITED)
+        return d->policy->plans.anonymous;
+    return d->plan;
+}
+
+static uint64_t choose_cost(const struct sl_request *facts,
+                            const struct sl_rule *rule)
+{
+    for (unsigned i = 0; i < facts->cost_count; i++)
+        if (sl_str_eq(facts->costs[i].limit, rule->name))
+            return facts->costs[i].cost;
+    /* What costs much is still one at once. */
+    if (rule->kind == SL_PERMITS && facts->limit.len == 0 && facts->cost > 0)
+        return rule->cost;
+    return facts->has_cost ? facts->cost : rule->cost;
+}
+
+/* Ask for up to `ceiling`; what is shown is what the plan has: its count, which
+ * a hold keeps, too. */
+static void raise_to(struct sl_limit_view *shown, uint64_t ceiling)
+{
+    shown->own_open = *shown->numbers;
+    shown->own_open.capacity = ceiling;
+    sl_limit_derive(&shown->own_open);
+    shown->ceiling_less = &shown->own_open;
+    shown->open = true;
+}
+
+/* Whoever meters sees what lies beyond the ceiling; whoever has credits may
+ * take as much more. */
+static void open_up(const struct sl_decision *d,
+                    const struct sl_check_step *asking,
+                    struct sl_limit_view *shown)
+{
+    const struct sl_rule *rule = shown->rule;
+    uint64_t more, count;
+
+    if (!sl_rate_has_numbers(shown->form) || shown->open)
+        return;
+    count = shown->numbers->count;
+    if (asking->facts->metered) {
+        if (rule->kind == SL_QUOTA || rule->kind == SL_LEVEL)
+            raise_to(shown, SL_AMOUNT_MAX);
+        return;
+    }
+    if (rule->kind != SL_QUOTA || rule->per_count != 1 ||
+        !sl_auth_info_credits(asking->known))
+        return;
+    more = sl_auth_info_credit(asking->known, rule->per[0], rule->name,
+                               sl_rule_start(rule, shown->numbers, d->now),
+                               d->now);
+    if (more > 0)
+        raise_to(shown,
+                 count + more < SL_AMOUNT_MAX ? count + more : SL_AMOUNT_MAX);
+}
+
+static int find_numbers(struct sl_decision *d, struct sl_check_step *asking,
+                        struct sl_limit_view *shown)
+{
+    const struct sl_rule *rule = shown->rule;
+    unsigned plan = numbers_of(d, asking, rule);
+    const struct sl_plan_limit *limit = &rule->plans[plan];
+    const struct sl_override *o = find_override(asking->facts, rule->name);
+
+    shown->cost = choose_cost(asking->facts, rule);
+    shown->plan = plan;
+    shown->plan_name = d->policy->plans.list[plan].name;
+    shown->form = limit->form;
+    shown->numbers = &limit->numbers;
+    shown->open = limit->overage;
+    shown->ceiling_less = &limit->open;
+    if (rule->has_candidate &&
+        sl_rate_has_numbers(rule->candidates[d->plan].form)) {
+        shown->has_candidate = true;
+        shown->candidate = &rule->candidates[d->plan].numbers;
+    }
+    if (o)
+        return override(shown, o->rate, asking, asking->diag);
+    if (asking->facts->imposed.period > 0)
+        return impose(shown, asking);
+    return override_registered(d, shown, asking);
+}
+
+int sl_parts_numbers(struct sl_decision *d, struct sl_check_step *asking,
+                     struct sl_limit_view *shown)
+{
+    int err = find_numbers(d, asking, shown);
+
+    if (!err)
+        open_up(d, asking, shown);
+    return err;
+}
+
+/* ---- what keys are called in a store that is shared.
+ *
+ * A name is made of the limit's template (policy/key.h), and only where the
+ * store wants one. The candidate's is the same with a mark behind it, which is
+ * there already: its name is a longer piece of the same text.
+ */
+
+#define NAME_MOST ((size_t)16 << 10)
+
+/* A limit of one endpoint has its keys there, also for whoever names the limit
+ * instead of a request. */
+static struct sl_key_context context_of(const struct sl_decision *d,
+                                        const struct sl_limit_view *shown)
+{
+    struct sl_key_context context = {
+        .env = d->policy->env,
+        .endpoint = shown->rule->endpoint.len > 0 ? shown->rule->endpoint
+                                                  : d->route->endpoint,
+        .name = shown->rule->name,
+        .tag = d->tagged ? shown->rule->tag : 0,
+    };
+    sl_ns period = shown->numbers ? shown->numbers->period : 0;
+
+    if (period > 0)
+        context.window_start_ms =
+            (uint64_t)((d->now - d->now % period) / SL_MS);
+    return context;
+}
+
+int sl_decision_key(const struct sl_decision *d,
+                    const struct sl_limit_view *shown, struct sl_buf *out)
+{
+    struct sl_key_context context = context_of(d, shown);
+
+    return sl_key_name(&shown->rule->key, &context, shown->values,
+                       shown->value_count, out);
+}
+
+int sl_name_make(struct sl_decision *d, const struct sl_limit_view *shown,
+                 const struct sl_key_value *values, unsigned count,
+                 struct sl_str *ret)
+{
+    struct sl_key_context context = context_of(d, shown);
+    struct sl_buf name;
+    char *copy = NULL;
+    size_t len;
+    int err;
+
+    sl_buf_init(&name, NAME_MOST, d->arena.alloc);
+    err = sl_key_name(&shown->rule->key, &context, values, count, &name);
+    len = name.len;
+    if (!err)
+        err = sl_buf_add(&name, SL_STR(SL_KEY_CANDIDATE));
+    if (!err)
+        copy = sl_arena_copy(&d->arena, sl_buf_str(&name));
+    sl_buf_done(&name);
+    if (!copy)
+        return SLUICE_ENOMEM;
+    *ret = (struct sl_str){copy, len};
+    return 0;
+}
+
+struct sl_str sl_name_of(struct sl_str name, bool candidate)
+{
+    if (name.len > 0 && candidate)
+        name.len += strlen(SL_KEY_CANDIDATE);
+    return name;
+}
+
+/* ---- what a caller used before he signed in: `sign_in: carry`.
+ *
+ * Whoever has no name is known by his address, or by a fingerprint of it and
+ * some headers. If a request with a name comes from where the nameless one
+ * came from, the limit that he used is his: the key that he had then is looked
+ * at in the same set and counts against his name's (see "Carrying" in
+ * table/table.h). Nothing is moved: signing out finds what was used, too, and
+ * somebody else at the same address loses at most what visitors may use.
+ *
+ * Where the address is not known everybody would be the same visitor, so
+ * nothing is carried.
+ */
+
+/* Windows and quotas end for both keys at once. The policy has only such
+ * limits on routes that carry; but a path may be read as several routes. */
+static bool ends_at_once(const struct sl_rule *rule)
+{
+    return rule->kind == SL_FIXED || rule->kind == SL_QUOTA;
+}
+
+static bool is_name(unsigned scope)
+{
+    return scope == SL_SCOPE_USER || scope == SL_SCOPE_ORG ||
+           scope >= SL_SCOPE_NAMED;
+}
+
+static bool is_carried(const struct sl_check_step *asking,
+                       const struct sl_rule *rule)
+{
+    bool named = false;
+
+    for (unsigned i = 0; i < rule->per_count; i++)
+        named |= is_name(rule->per[i]);
+    return asking->carry && named && !asking->caller.anonymous &&
+           rule->missing == SL_MISSING_ANONYMOUS && ends_at_once(rule);
+}
+
+int sl_sign_in_find(struct sl_decision *d, struct sl_check_step *asking,
+                    struct sl_limit_view *shown)
+{
+    const struct sl_rule *rule = shown->rule;
+    struct sl_key_value values[SL_PER_MAX];
+    char bytes[SL_KEY_MAX];
+
+    if (!is_carried(asking, rule))
+        return 0;
+    (void)sl_caller_ip(&asking->caller, d->policy, asking->facts);
+    if (!asking->caller.has_ip)
+        return 0;
+    for (unsigned i = 0; i < rule->per_count; i++)
+        values[i] = is_name(rule->per[i])
+                        ? sl_caller_anonymous(&asking->caller, d->policy,
+                                              asking->facts, asking->secret)
+                        : shown->values[i];
+    shown->visitor.len =
+        sl_key_bytes(values, rule->per_count, asking->secret, bytes);
+    shown->visitor.at =
+        sl_arena_copy(&d->arena, (struct sl_str){bytes, shown->visitor.len});
+    if (!shown->visitor.at)
+        return SLUICE_ENOMEM;
+    return asking->live->wants_names
+               ? sl_name_make(d, shown, values, rule->per_count,
+                              &shown->visitor_name)
+               : 0;
+}
+
+bool sl_sign_in_fits(const struct sl_decision *d)
+{
+    unsigned count = d->shown_count + d->running_count;
+
+    for (unsigned i = 0; i < d->shown_count; i++)
+        count += d->shown[i].visitor.len > 0;
+    return count <= SL_PARTS;
 }

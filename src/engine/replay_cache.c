@@ -1,10 +1,11 @@
-/* once.c -- what has been answered already, so that a repeat is known. */
-#include "engine/once.h"
-
+/* replay_cache.c -- what has been answered already, so that a repeat is known.
+ */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/queue.h>
+
+#include "engine/decision.h"
 
 #define SHARDS   16
 #define BUCKETS  1024 /* of a shard: 16 MiB are some 40 records in each */

@@ -1,5 +1,11 @@
-/* facts.c -- which facts of a request a policy can use at all. */
+/* request.c -- which facts of a request a policy can use at all. */
 #include "engine/request.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "engine/engine_int.h"
+#include "wire/http_fields.h"
 
 struct sl_str sl_request_single(const struct sl_request *facts,
                                 struct sl_str name)
@@ -97,4 +103,136 @@ int sl_request_check(const struct sl_policy *policy,
     for (unsigned i = 0; !err && i < facts->override_count; i++)
         err = check_name(policy, facts->overrides[i].limit, diag);
     return err;
+}
+
+/* ---- whose request it is that a proxy hands on. */
+
+/* 127.0.0.0/8 and ::1, and nothing else: link-local neighbours are strangers.
+ */
+static bool is_loopback(const struct sl_ip *ip)
+{
+    static const uint8_t one[16] = {[15] = 1};
+    unsigned differ = 0;
+
+    if (sl_ip_is_v4(ip))
+        return ip->bytes[12] == 127;
+    for (unsigned i = 0; i < 16; i++)
+        differ |= ip->bytes[i] ^ one[i];
+    return differ == 0;
+}
+
+bool sl_ip_trusted(const struct sl_identity *identity, const struct sl_ip *ip)
+{
+    for (unsigned i = 0; i < identity->trusted_count; i++)
+        if (sl_net_has(&identity->trusted[i], ip))
+            return true;
+    return identity->trusted_count == 0 && is_loopback(ip);
+}
+
+bool sl_peer_trusted(const struct sl_identity *identity,
+                     const struct sl_peer *peer)
+{
+    return peer->is_unix ||
+           (peer->has_ip && sl_ip_trusted(identity, &peer->ip));
+}
+
+/* Cut the last item off a list. */
+static struct sl_str cut_last(struct sl_str *list)
+{
+    size_t at = list->len;
+    struct sl_str item;
+
+    while (at > 0 && list->at[at - 1] != ',')
+        at--;
+    item = sl_str_trim(sl_str_from(*list, at));
+    list->len = at > 0 ? at - 1 : 0;
+    return item;
+}
+
+/* The address that the last proxy of a list wrote down. */
+static bool read_last(enum sl_forwarded field, struct sl_str *list,
+                      struct sl_ip *ret)
+{
+    if (field == SL_FORWARDED_RFC7239)
+        return sl_forwarded_for(sl_forwarded_cut(list), ret);
+    return sl_ip_parse(cut_last(list), ret);
+}
+
+bool sl_forwarded_client(const struct sl_identity *identity,
+                         const struct sl_peer *peer,
+                         const struct sl_header *headers, unsigned count,
+                         struct sl_ip *ret)
+{
+    struct sl_str name = sl_str_c(sl_forwarded_words[identity->forwarded]);
+    bool found = peer->has_ip;
+
+    if (found)
+        *ret = peer->ip;
+    if (!sl_peer_trusted(identity, peer))
+        return found;
+    while (count-- > 0) {
+        struct sl_str list = headers[count].value;
+
+        if (!sl_str_eq_nocase(headers[count].name, name))
+            continue;
+        while (list.len > 0) {
+            if (!read_last(identity->forwarded, &list, ret))
+                return found;
+            found = true;
+            if (!sl_ip_trusted(identity, ret))
+                return true;
+        }
+    }
+    return found;
+}
+
+/* ---- what a decision is called in logs and answers. */
+
+static bool is_clean(struct sl_str id)
+{
+    if (id.len == 0 || id.len > SL_REQUEST_ID)
+        return false;
+    for (size_t i = 0; i < id.len; i++) {
+        char c = id.at[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+              (c >= '0' && c <= '9') || (c && strchr("-_.:=+/@~", c))))
+            return false;
+    }
+    return true;
+}
+
+/* Nobody can guess the next one, and making it asks the system for nothing. */
+static void make_id(struct sl_decision *d, const struct sl_hash_key *secret)
+{
+    static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
+    static _Thread_local uint64_t made;
+    uint64_t seed[3] = {++made, (uint64_t)d->now, (uintptr_t)&made};
+    struct sl_hash128 h =
+        sl_hash128(secret, (struct sl_str){(const char *)seed, sizeof(seed)});
+    char *at = d->request_id;
+
+    memcpy(at, "req_", 4);
+    at += 4;
+    for (int i = 0; i < 12; i++)
+        *at++ = digits[h.lo >> (5 * i) & 31];
+    for (int i = 0; i < 12; i++)
+        *at++ = digits[h.hi >> (5 * i) & 31];
+    *at = '\0';
+}
+
+void sl_decision_choose_id(struct sl_decision *d,
+                           const struct sl_request *facts,
+                           const struct sl_hash_key *secret)
+{
+    struct sl_str id = facts->request_id;
+
+    if (id.len == 0)
+        id = sl_request_header(facts, SL_STR("x-request-id"));
+    if (!is_clean(id)) {
+        make_id(d, secret);
+        return;
+    }
+    memcpy(d->request_id, id.at, id.len);
+    d->request_id[id.len] = '\0';
 }

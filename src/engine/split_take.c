@@ -1,7 +1,8 @@
-/* apart.c -- a set that lies in several slots of a cluster, taken in steps. */
-#include "engine/apart.h"
-
+/* split_take.c -- a set that lies in several slots of a cluster, taken in
+ * steps. */
 #include <string.h>
+
+#include "engine/decision.h"
 
 /* ---- slots ---- */
 

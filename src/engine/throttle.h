@@ -19,8 +19,8 @@
  *   (2) A negative quantity gives back, never beyond full, and always passes.
  *   (3) What was refused, and a look, leave the key as it was.
  */
-#ifndef SL_THROTTLE_H
-#define SL_THROTTLE_H
+#ifndef SL_ENGINE_THROTTLE_H
+#define SL_ENGINE_THROTTLE_H
 
 #include "engine/engine.h"
 

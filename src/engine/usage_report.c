@@ -1,10 +1,8 @@
-/* spent.c -- what a decision took of quotas and levels, for the books.
+/* usage_report.c -- what a decision took of quotas and levels, for the books.
  *
  * The table decides; the books remember it elsewhere, by day and by month, and
  * after the table was lost they say what it had.
  */
-#include "engine/spent.h"
-
 #include "base/arith.h"
 #include "engine/engine.h"
 #include "engine/engine_int.h"

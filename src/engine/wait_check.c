@@ -1,4 +1,4 @@
-/* turn.c -- may a question wait, where, and what becomes of it then.
+/* wait_check.c -- may a question wait, where, and what becomes of it then.
  *
  * Rules.
  *   (1) A question waits only if every limit that denies it may come free in
@@ -15,14 +15,11 @@
  * one waits. Who finds the queue full then is told to come back after as long
  * as nobody has passed, for each of those before him.
  */
-#include "engine/wait/turn.h"
-
 #include <string.h>
 
 #include "base/arith.h"
 #include "engine/engine_int.h"
 #include "engine/hold_op.h"
-#include "engine/inside.h"
 
 /* ---- which queue ---- */
 

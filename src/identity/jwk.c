@@ -1,13 +1,17 @@
 /* jwk.c -- one key: what it is for, and what is in it. */
 #include "identity/jwk.h"
 
+#include <openssl/bn.h>
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
+#include <openssl/ec.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/param_build.h>
+#include <openssl/rsa.h>
 #include <string.h>
-
-#include "identity/jose/base64url.h"
-#include "identity/jose/object.h"
-#include "identity/jose/public.h"
+#include <sys/mman.h>
 
 struct reading {
     json_t *jwk;
@@ -228,4 +232,530 @@ void sl_jwk_done(struct sl_jwk *key)
     EVP_PKEY_free(key->pkey);
     key->pkey = NULL;
     sl_secure_mem_done(&key->secret);
+}
+
+/* ---- the public half of a key, from its numbers to OpenSSL's own. */
+
+#define RSA_LEAST 2048  /* bits: RFC 7518, 3.3 */
+#define RSA_MOST  16384 /* what OpenSSL would verify with */
+#define E_MOST    64    /* bits: a longer one only costs time */
+
+/* The largest number that a member may hold, with room for a sign byte. */
+#define NUMBER_BYTES   (RSA_MOST / 8 + 1)
+#define NUMBER_LETTERS (NUMBER_BYTES / 3 * 4 + 4)
+
+struct number {
+    uint8_t bytes[SL_BASE64URL_BYTES(NUMBER_LETTERS)];
+    size_t len;
+};
+
+/* The bytes of a member; false if it is not there, no text, no base64url, or
+ * too long. */
+static bool number_of(const json_t *jwk, const char *name, struct number *ret)
+{
+    struct sl_str text;
+
+    return sl_json_object_text(jwk, name, &text) &&
+           text.len <= NUMBER_LETTERS &&
+           sl_base64url_decode(text, ret->bytes, &ret->len) && ret->len > 0;
+}
+
+static int public_refuse(const char **why, const char *what)
+{
+    *why = what;
+    return SLUICE_ECONF;
+}
+
+/* OpenSSL did not make a key of it: memory, or `what`. */
+static int refuse_made(const char **why, const char *what)
+{
+    if (ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE)
+        return SLUICE_ENOMEM;
+    return public_refuse(why, what);
+}
+
+static EVP_PKEY *make(const char *type, OSSL_PARAM *params)
+{
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(NULL, type, NULL);
+    EVP_PKEY *pkey = NULL;
+
+    if (ctx && EVP_PKEY_fromdata_init(ctx) > 0)
+        (void)EVP_PKEY_fromdata(ctx, &pkey, EVP_PKEY_PUBLIC_KEY, params);
+    EVP_PKEY_CTX_free(ctx);
+    return pkey;
+}
+
+/* ---- RSA ---- */
+
+/* Is n modulo the prime p a power of 65537? */
+static bool is_power(const BIGNUM *n, unsigned p)
+{
+    BN_ULONG rest = BN_mod_word(n, p);
+    unsigned power = 1;
+
+    do {
+        if (power == rest)
+            return true;
+        power = power * (65537 % p) % p;
+    } while (power != 1);
+    return false;
+}
+
+/* CVE-2017-15361: a generator in many smart cards made primes that are powers
+ * of 65537 modulo all small primes, and so are their products. They can be
+ * found from the product. One in 2^27 other keys looks the same. */
+static bool is_roca(const BIGNUM *n)
+{
+    static const unsigned char primes[] = {
+        3,   5,   7,   11,  13,  17,  19,  23,  29,  31,  37,  41,  43,
+        47,  53,  59,  61,  67,  71,  73,  79,  83,  89,  97,  101, 103,
+        107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167};
+
+    for (size_t i = 0; i < SL_LEN(primes); i++)
+        if (!is_power(n, primes[i]))
+            return false;
+    return true;
+}
+
+static const char *rsa_fault(const BIGNUM *n, const BIGNUM *e)
+{
+    if (BN_num_bits(n) < RSA_LEAST)
+        return "has fewer than 2048 bits, which can be broken";
+    if (BN_num_bits(n) > RSA_MOST)
+        return "has more than 16384 bits";
+    if (!BN_is_odd(n))
+        return "has an even modulus, which no RSA key has";
+    if (!BN_is_odd(e) || BN_is_one(e) || BN_num_bits(e) > E_MOST)
+        return "has an exponent \"e\" that is not odd, 3 or more, and below "
+               "2^64; write AQAB if that is meant";
+    if (is_roca(n))
+        return "was made by a generator whose keys can be broken "
+               "(CVE-2017-15361)";
+    return NULL;
+}
+
+static EVP_PKEY *make_rsa(const BIGNUM *n, const BIGNUM *e)
+{
+    OSSL_PARAM_BLD *build = OSSL_PARAM_BLD_new();
+    OSSL_PARAM *params = NULL;
+    EVP_PKEY *pkey = NULL;
+
+    if (build && OSSL_PARAM_BLD_push_BN(build, OSSL_PKEY_PARAM_RSA_N, n) &&
+        OSSL_PARAM_BLD_push_BN(build, OSSL_PKEY_PARAM_RSA_E, e))
+        params = OSSL_PARAM_BLD_to_param(build);
+    if (params)
+        pkey = make("RSA", params);
+    OSSL_PARAM_free(params);
+    OSSL_PARAM_BLD_free(build);
+    return pkey;
+}
+
+int sl_jwk_public_rsa(const json_t *jwk, EVP_PKEY **ret, const char **why)
+{
+    struct number n_bytes, e_bytes;
+    BIGNUM *n, *e;
+    EVP_PKEY *pkey = NULL;
+    int err = SLUICE_ENOMEM;
+
+    if (!number_of(jwk, "n", &n_bytes))
+        return public_refuse(why, "has no modulus \"n\" in base64url");
+    if (!number_of(jwk, "e", &e_bytes))
+        return public_refuse(why, "has no exponent \"e\" in base64url");
+    n = BN_bin2bn(n_bytes.bytes, (int)n_bytes.len, NULL);
+    e = BN_bin2bn(e_bytes.bytes, (int)e_bytes.len, NULL);
+    if (!n || !e)
+        goto out;
+    *why = rsa_fault(n, e);
+    err = SLUICE_ECONF;
+    if (*why)
+        goto out;
+    pkey = make_rsa(n, e);
+    err = pkey ? 0 : refuse_made(why, "is not an RSA key");
+    if (!err)
+        *ret = pkey;
+out:
+    BN_free(n);
+    BN_free(e);
+    return err;
+}
+
+/* ---- elliptic curves ---- */
+
+static bool is_on_curve(EVP_PKEY *pkey)
+{
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_pkey(NULL, pkey, NULL);
+    bool good = ctx && EVP_PKEY_public_check(ctx) > 0;
+
+    EVP_PKEY_CTX_free(ctx);
+    return good;
+}
+
+/* 04, x, y */
+static EVP_PKEY *make_ec(const struct sl_alg *alg, const struct number *x,
+                         const struct number *y)
+{
+    uint8_t point[1 + 2 * 66] = {0x04};
+    char group[8];
+    OSSL_PARAM params[3];
+
+    memcpy(group, alg->curve, strlen(alg->curve) + 1);
+    memcpy(point + 1, x->bytes, alg->scalar);
+    memcpy(point + 1 + alg->scalar, y->bytes, alg->scalar);
+    params[0] =
+        OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, group, 0);
+    params[1] = OSSL_PARAM_construct_octet_string(OSSL_PKEY_PARAM_PUB_KEY,
+                                                  point, 1 + 2 * alg->scalar);
+    params[2] = OSSL_PARAM_construct_end();
+    return make("EC", params);
+}
+
+int sl_jwk_public_ec(const json_t *jwk, const struct sl_alg *alg,
+                     EVP_PKEY **ret, const char **why)
+{
+    struct number x, y;
+    EVP_PKEY *pkey;
+
+    if (!number_of(jwk, "x", &x) || !number_of(jwk, "y", &y))
+        return public_refuse(why, "needs the coordinates \"x\" and \"y\" in "
+                                  "base64url");
+    if (x.len != alg->scalar || y.len != alg->scalar)
+        return public_refuse(
+            why, "has coordinates of another length than its curve");
+    pkey = make_ec(alg, &x, &y);
+    if (pkey && is_on_curve(pkey)) {
+        *ret = pkey;
+        return 0;
+    }
+    EVP_PKEY_free(pkey);
+    return refuse_made(why, "is a point that is not on its curve");
+}
+
+/* ---- Edwards curves ---- */
+
+static const struct {
+    const char *curve;
+    int type;
+    size_t len;
+} edwards[] = {
+    {"Ed25519", EVP_PKEY_ED25519, 32},
+    {"Ed448",   EVP_PKEY_ED448,   57},
+};
+
+bool sl_jwk_public_is_okp(struct sl_str curve)
+{
+    for (size_t i = 0; i < SL_LEN(edwards); i++)
+        if (sl_str_eq(curve, sl_str_c(edwards[i].curve)))
+            return true;
+    return false;
+}
+
+int sl_jwk_public_okp(const json_t *jwk, EVP_PKEY **ret, const char **why)
+{
+    struct sl_str curve = {NULL, 0};
+    struct number x;
+    size_t i = 0;
+    EVP_PKEY *pkey;
+
+    if (!sl_json_object_text(jwk, "crv", &curve) || !number_of(jwk, "x", &x))
+        return public_refuse(why, "needs \"x\" in base64url");
+    while (i < SL_LEN(edwards) - 1 &&
+           !sl_str_eq(curve, sl_str_c(edwards[i].curve)))
+        i++;
+    if (x.len != edwards[i].len)
+        return public_refuse(why,
+                             "has an \"x\" of another length than its curve");
+    pkey = EVP_PKEY_new_raw_public_key(edwards[i].type, NULL, x.bytes, x.len);
+    if (!pkey)
+        return refuse_made(why, "is not a key of its curve");
+    *ret = pkey;
+    return 0;
+}
+
+/* ---- one JSON object that a stranger wrote. */
+
+/* How deep the brackets go. Brackets in strings are none; where the text is no
+ * JSON the depth means nothing, and the parser will say so. */
+static unsigned depth_of(struct sl_str text)
+{
+    unsigned depth = 0, most = 0;
+    bool quoted = false;
+
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+
+        if (c == '"') {
+            quoted = !quoted;
+        } else if (quoted) {
+            i += c == '\\';
+        } else if (c == '{' || c == '[') {
+            if (++depth > most)
+                most = depth;
+        } else if ((c == '}' || c == ']') && depth > 0) {
+            depth--;
+        }
+    }
+    return most;
+}
+
+static json_t *object_refuse(struct sl_json_object_why *why,
+                             enum sl_json_object_error fault,
+                             const json_error_t *error)
+{
+    *why = (struct sl_json_object_why){.fault = fault};
+    if (error && error->line > 0)
+        why->line = (unsigned)error->line;
+    if (error && error->column > 0)
+        why->column = (unsigned)error->column;
+    return NULL;
+}
+
+json_t *sl_json_object_read(struct sl_str text, struct sl_json_object_why *why)
+{
+    json_error_t error;
+    json_t *json;
+
+    if (text.len == 0 || memchr(text.at, '\0', text.len))
+        return object_refuse(why, SL_OBJECT_BROKEN, NULL);
+    if (depth_of(text) > SL_OBJECT_DEPTH)
+        return object_refuse(why, SL_OBJECT_DEEP, NULL);
+    json = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, &error);
+    if (json_is_object(json))
+        return json;
+    if (json) {
+        json_decref(json);
+        return object_refuse(why, SL_OBJECT_OTHER, NULL);
+    }
+    /* Without memory jansson gives up without a word, or with a wrong one. */
+    return object_refuse(
+        why, error.text[0] ? SL_OBJECT_BROKEN : SL_OBJECT_NO_MEMORY, &error);
+}
+
+bool sl_json_object_text(const json_t *object, const char *name,
+                         struct sl_str *ret)
+{
+    const json_t *value = json_object_get(object, name);
+
+    if (!json_is_string(value))
+        return false;
+    *ret = sl_json_slice(value);
+    return true;
+}
+
+/* ---- did this key sign this text?
+ *
+ * Lengths are checked here to the byte, since OpenSSL forgives some: a
+ * signature has one spelling. Secrets are compared in constant time.
+ */
+
+/* Two numbers of 66 bytes with their heads, and the head of both. */
+#define DER_BYTES 160
+
+static const unsigned char *bytes_of(struct sl_str text)
+{
+    return (const unsigned char *)text.at;
+}
+
+static enum sl_token_error check_mac(const struct sl_jwk *key,
+                                     const struct sl_alg *alg,
+                                     struct sl_str text,
+                                     struct sl_str signature)
+{
+    unsigned char mac[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    bool same;
+
+    if (signature.len != alg->hash_len)
+        return SL_TOKEN_SIGNATURE;
+    if (!HMAC(alg->hash(), key->secret.bytes, (int)key->secret.len,
+              bytes_of(text), text.len, mac, &len) ||
+        len != alg->hash_len)
+        return SL_TOKEN_NO_MEMORY;
+    same = CRYPTO_memcmp(mac, signature.at, len) == 0;
+    OPENSSL_cleanse(mac, sizeof(mac));
+    return same ? SL_TOKEN_GOOD : SL_TOKEN_SIGNATURE;
+}
+
+/* r and s, side by side, as OpenSSL wants them; the length, or 0 without
+ * memory. */
+static size_t to_der(struct sl_str rs, unsigned char out[DER_BYTES])
+{
+    int half = (int)rs.len / 2, len = 0;
+    ECDSA_SIG *pair = ECDSA_SIG_new();
+    BIGNUM *r = BN_bin2bn(bytes_of(rs), half, NULL);
+    BIGNUM *s = BN_bin2bn(bytes_of(rs) + half, half, NULL);
+
+    if (pair && r && s && ECDSA_SIG_set0(pair, r, s)) {
+        r = s = NULL; /* the pair took them */
+        len = i2d_ECDSA_SIG(pair, &out);
+    }
+    BN_free(r);
+    BN_free(s);
+    ECDSA_SIG_free(pair);
+    return len > 0 ? (size_t)len : 0;
+}
+
+/* The padding of PS: a salt as long as the hash, and the same hash inside. */
+static bool set_pss(EVP_PKEY_CTX *ctx, const struct sl_alg *alg)
+{
+    return EVP_PKEY_CTX_set_rsa_padding(ctx, RSA_PKCS1_PSS_PADDING) > 0 &&
+           EVP_PKEY_CTX_set_rsa_pss_saltlen(ctx, RSA_PSS_SALTLEN_DIGEST) > 0 &&
+           EVP_PKEY_CTX_set_rsa_mgf1_md(ctx, alg->hash()) > 0;
+}
+
+static enum sl_token_error check_public(const struct sl_jwk *key,
+                                        const struct sl_alg *alg,
+                                        struct sl_str text,
+                                        struct sl_str signature)
+{
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    EVP_PKEY_CTX *how = NULL;
+    enum sl_token_error fault = SL_TOKEN_NO_MEMORY;
+
+    if (ctx &&
+        EVP_DigestVerifyInit(ctx, &how, alg->hash ? alg->hash() : NULL, NULL,
+                             key->pkey) > 0 &&
+        (!alg->pss || set_pss(how, alg)))
+        fault = EVP_DigestVerify(ctx, bytes_of(signature), signature.len,
+                                 bytes_of(text), text.len) == 1
+                    ? SL_TOKEN_GOOD
+                    : SL_TOKEN_SIGNATURE;
+    EVP_MD_CTX_free(ctx);
+    return fault;
+}
+
+static enum sl_token_error check(const struct sl_jwk *key,
+                                 const struct sl_alg *alg, struct sl_str text,
+                                 struct sl_str signature)
+{
+    unsigned char der[DER_BYTES];
+    size_t len;
+
+    if (alg->kind == SL_KEY_OCT)
+        return check_mac(key, alg, text, signature);
+    if (alg->kind != SL_KEY_EC)
+        return signature.len == (size_t)EVP_PKEY_get_size(key->pkey)
+                   ? check_public(key, alg, text, signature)
+                   : SL_TOKEN_SIGNATURE;
+    if (signature.len != 2 * alg->scalar)
+        return SL_TOKEN_SIGNATURE;
+    len = to_der(signature, der);
+    if (len == 0)
+        return SL_TOKEN_NO_MEMORY;
+    return check_public(key, alg, text,
+                        (struct sl_str){(const char *)der, len});
+}
+
+enum sl_token_error sl_signature_check(const struct sl_jwk *key,
+                                       const struct sl_alg *alg,
+                                       struct sl_str text,
+                                       struct sl_str signature)
+{
+    enum sl_token_error fault;
+
+    /* A failure left in the queue would be taken for one of TLS. */
+    ERR_set_mark();
+    fault = check(key, alg, text, signature);
+    ERR_pop_to_mark();
+    return fault;
+}
+
+/* ---- bytes that nobody else shall see. */
+
+int sl_secure_mem_new(size_t room, struct sl_secure_mem *ret)
+{
+    void *pages = mmap(NULL, room, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (pages == MAP_FAILED)
+        return SLUICE_ENOMEM;
+    /* Where the kernel does not know the advice, there is none to be had. */
+    (void)madvise(pages, room, MADV_DONTDUMP);
+    *ret = (struct sl_secure_mem){.bytes = pages, .room = room};
+    return 0;
+}
+
+bool sl_secure_mem_is_blank(const uint8_t *bytes, size_t len)
+{
+    uint8_t differs = 0;
+
+    for (size_t i = 1; i < len; i++)
+        differs |= (uint8_t)(bytes[i] ^ bytes[0]);
+    return differs == 0;
+}
+
+void sl_secure_mem_done(struct sl_secure_mem *secret)
+{
+    if (!secret->bytes)
+        return;
+    OPENSSL_cleanse(secret->bytes, secret->room);
+    munmap(secret->bytes, secret->room);
+    *secret = (struct sl_secure_mem){.bytes = NULL};
+}
+
+/* ---- the table of algorithms. */
+
+static const struct sl_alg algs[] = {
+    {"RS256", SL_ALG_RS256, SL_KEY_RSA, EVP_sha256, 32, false, NULL,    0 },
+    {"RS384", SL_ALG_RS384, SL_KEY_RSA, EVP_sha384, 48, false, NULL,    0 },
+    {"RS512", SL_ALG_RS512, SL_KEY_RSA, EVP_sha512, 64, false, NULL,    0 },
+    {"PS256", SL_ALG_PS256, SL_KEY_RSA, EVP_sha256, 32, true,  NULL,    0 },
+    {"PS384", SL_ALG_PS384, SL_KEY_RSA, EVP_sha384, 48, true,  NULL,    0 },
+    {"PS512", SL_ALG_PS512, SL_KEY_RSA, EVP_sha512, 64, true,  NULL,    0 },
+    {"ES256", SL_ALG_ES256, SL_KEY_EC,  EVP_sha256, 32, false, "P-256", 32},
+    {"ES384", SL_ALG_ES384, SL_KEY_EC,  EVP_sha384, 48, false, "P-384", 48},
+    {"ES512", SL_ALG_ES512, SL_KEY_EC,  EVP_sha512, 64, false, "P-521", 66},
+    {"EdDSA", SL_ALG_EDDSA, SL_KEY_OKP, NULL,       0,  false, NULL,    0 },
+    {"HS256", SL_ALG_HS256, SL_KEY_OCT, EVP_sha256, 32, false, NULL,    0 },
+    {"HS384", SL_ALG_HS384, SL_KEY_OCT, EVP_sha384, 48, false, NULL,    0 },
+    {"HS512", SL_ALG_HS512, SL_KEY_OCT, EVP_sha512, 64, false, NULL,    0 },
+};
+
+unsigned sl_algorithm_of(struct sl_str name)
+{
+    for (size_t i = 0; i < SL_LEN(algs); i++)
+        if (sl_str_eq(name, sl_str_c(algs[i].name)))
+            return algs[i].bit;
+    return 0;
+}
+
+const struct sl_alg *sl_alg_of(unsigned bit)
+{
+    for (size_t i = 0; i < SL_LEN(algs); i++)
+        if (algs[i].bit == bit)
+            return &algs[i];
+    return NULL;
+}
+
+unsigned sl_alg_kind(enum sl_jwk_kind kind)
+{
+    unsigned bits = 0;
+
+    for (size_t i = 0; i < SL_LEN(algs); i++)
+        if (algs[i].kind == kind)
+            bits |= algs[i].bit;
+    return bits;
+}
+
+const struct sl_alg *sl_alg_curve(struct sl_str curve)
+{
+    for (size_t i = 0; i < SL_LEN(algs); i++)
+        if (algs[i].curve && sl_str_eq(curve, sl_str_c(algs[i].curve)))
+            return &algs[i];
+    return NULL;
+}
+
+/* ---- what is written in base64url, into an arena. */
+
+int sl_base64url_copy(struct sl_str text, struct sl_arena *arena,
+                      struct sl_str *ret)
+{
+    uint8_t *bytes = sl_arena_take(arena, SL_BASE64URL_BYTES(text.len));
+    size_t len;
+
+    if (!bytes)
+        return SLUICE_ENOMEM;
+    if (!sl_base64url_decode(text, bytes, &len))
+        return SLUICE_ECONF;
+    *ret = (struct sl_str){(const char *)bytes, len};
+    return 0;
 }

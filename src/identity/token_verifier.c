@@ -1,4 +1,4 @@
-/* tokens.c -- verified tokens of one thread.
+/* token_verifier.c -- verified tokens of one thread.
  *
  *     keys changed? ---> forget all
  *     remembered? -----> good, at the price of a SHA-256
@@ -15,8 +15,6 @@
 #include <openssl/evp.h>
 
 #include "base/arith.h"
-#include "identity/tokens/blame.h"
-#include "identity/tokens/recall.h"
 
 #define REMEMBERED     4096
 #define BAD_PER_MINUTE 60

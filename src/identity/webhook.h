@@ -3,8 +3,8 @@
  * Any of a route's secrets will do, so that one can take another's place while
  * both are in use. What is compared is compared in constant time.
  */
-#ifndef SL_WEBHOOK_H
-#define SL_WEBHOOK_H
+#ifndef SL_IDENTITY_WEBHOOK_H
+#define SL_IDENTITY_WEBHOOK_H
 
 #include "wire/webhook.h"
 

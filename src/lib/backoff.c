@@ -13,11 +13,10 @@
  *   (2) a wait that the server named is never cut short;
  *   (3) every random part is as likely as any other, to one in 2^64.
  */
-#include "sluice_backoff.h"
-
 #include "base/arith.h"
-#include "base/httpdate.h"
+#include "base/timestamp.h"
 #include "lib/gate.h"
+#include "sluice_backoff.h"
 
 #define ATTEMPTS 6
 #define BASE     (500 * SL_MS)

@@ -1,6 +1,6 @@
 /* gate.h -- what is inside a gate. */
-#ifndef SL_GATE_H
-#define SL_GATE_H
+#ifndef SL_LIB_GATE_H
+#define SL_LIB_GATE_H
 
 #include "sluice.h"
 #include "table/table.h"

@@ -1,7 +1,6 @@
 /* hold.c -- holds of the public interface. The manual is include/sluice.h. */
-#include "lib/gate.h"
-
 #include "table/hold.h"
+#include "lib/gate.h"
 
 /* Ten years, as for periods. */
 #define LIFE_MAX SL_PERIOD_MAX

@@ -1,5 +1,5 @@
 /* decision.c -- what a decision says, one question at a time. */
-#include "engine/explain.h"
+#include "engine/render.h"
 #include "libpolicy/libpolicy.h"
 
 #define KEY_MAX (16 * 1024)

@@ -1,6 +1,6 @@
-/* library.h -- what is behind include/sluice_policy.h. */
-#ifndef SL_LIBPOLICY_H
-#define SL_LIBPOLICY_H
+/* libpolicy.h -- what is behind include/sluice_policy.h. */
+#ifndef SL_LIBPOLICY_LIBPOLICY_H
+#define SL_LIBPOLICY_LIBPOLICY_H
 
 #include <string.h>
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/buf.h"
 #include "libpolicy/libpolicy.h"
-#include "policy/print.h"
-#include "policy/yaml/schema.h"
+#include "policy/policy.h"
+#include "policy/schema.h"
 
 #define SECRET_BYTES  (64 * 1024) /* of a file that is put into a policy */
 #define PROBLEM_BYTES (512 * 1024)

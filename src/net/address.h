@@ -1,8 +1,8 @@
 /* address.h -- where to listen: "127.0.0.1:8080", "[::1]:8080", "*:8080",
  * "unix:/run/sluice/http.sock".
  */
-#ifndef SL_ADDRESS_H
-#define SL_ADDRESS_H
+#ifndef SL_NET_ADDRESS_H
+#define SL_NET_ADDRESS_H
 
 #include <sys/socket.h>
 #include <sys/un.h>

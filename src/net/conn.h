@@ -22,8 +22,8 @@
  * Memory. A buffer that is empty gives its memory to the next connection that
  * has something to say, so keep no slice of it: an idle connection has none.
  */
-#ifndef SL_CONN_H
-#define SL_CONN_H
+#ifndef SL_NET_CONN_H
+#define SL_NET_CONN_H
 
 #include "base/buf.h"
 #include "base/ip.h"

@@ -1,4 +1,4 @@
-/* flow.c -- the bytes of a connection, in and out.
+/* conn_io.c -- the bytes of a connection, in and out.
  *
  * The usual request costs one recv() and one send(), and nothing else: the
  * event for reading stays where it is, and the one for writing is added only
@@ -14,11 +14,11 @@
  * nothing, and two system calls are saved), while `out` is above its mark, and
  * when the peer has ended.
  */
-#include "net/net_int.h"
-
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+
+#include "net/net_int.h"
 
 #define READ_SIZE  ((size_t)16 << 10) /* a record of TLS */
 #define READ_LEAST ((size_t)2 << 10)  /* less is not worth a call */

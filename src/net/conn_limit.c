@@ -1,4 +1,4 @@
-/* crowd.c -- connections counted, over all loops and by address.
+/* conn_limit.c -- connections counted, over all loops and by address.
  *
  * A hash table with open addressing that is never more than half full: it has
  * two places for each connection that there may be. An address that has no
@@ -11,12 +11,11 @@
  *   (3) From where an address's hash points to the place where it stands, all
  *       places are taken.
  */
-#include "net/crowd.h"
-
 #include <pthread.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "net/listener.h"
 
 #define PREFIX 64 /* bits of IPv6 that are somebody's own */
 

@@ -1,4 +1,4 @@
-/* fetch.c -- one document over HTTP or HTTPS, on the loop.
+/* http_fetch.c -- one document over HTTP or HTTPS, on the loop.
  *
  * libcurl says which descriptors it waits for and when it wants to be called
  * next; the loop calls it. It never calls us back from another thread: names

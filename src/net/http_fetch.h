@@ -1,4 +1,4 @@
-/* fetch.h -- one document over HTTP or HTTPS, on the loop, by libcurl.
+/* http_fetch.h -- one document over HTTP or HTTPS, on the loop, by libcurl.
  *
  * What is fetched decides whom we believe, so nothing but the URL says where
  * it comes from: no redirects, no proxy of the environment, no passwords from
@@ -7,8 +7,8 @@
  *
  * A library of its own, so that nothing else stands on libcurl.
  */
-#ifndef SL_HTTP_FETCH_H
-#define SL_HTTP_FETCH_H
+#ifndef SL_NET_HTTP_FETCH_H
+#define SL_NET_HTTP_FETCH_H
 
 #include "base/buf.h"
 #include "net/loop.h"

@@ -4,10 +4,10 @@
  * sl_loop_stop(). Time is read once per turn, on first need, and is the same
  * for everything that happens in that turn.
  */
-#ifndef SL_LOOP_H
-#define SL_LOOP_H
+#ifndef SL_NET_LOOP_H
+#define SL_NET_LOOP_H
 
-#include "base/alloc.h"
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/diag.h"
 

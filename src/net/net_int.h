@@ -1,4 +1,4 @@
-/* inner.h -- what is behind a connection; for this room only.
+/* net_int.h -- what is behind a connection; for this room only.
  *
  * conn.c has the life of connections and the owner's calls, flow.c moves the
  * bytes. Between them stands one rule: whatever happens in an event or a call
@@ -21,16 +21,86 @@
  *       What is to be done outside of that is put off (sl_conns_defer).
  *   (3) set->slots[slot].conn is this connection.
  */
-#ifndef SL_INNER_H
-#define SL_INNER_H
+#ifndef SL_NET_NET_INT_H
+#define SL_NET_NET_INT_H
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
+#include <openssl/ssl.h>
 #include <sys/queue.h>
+#include <sys/types.h>
 
+#include "base/buf.h"
 #include "net/conn.h"
-#include "net/session.h"
-#include "net/spare.h"
+#include "net/tls.h"
+
+/* ---- memory of empty buffers, for the next one; this room only.
+ *
+ * Most connections are idle at any moment. A buffer that has become empty
+ * leaves its memory here, and one that is about to be filled takes it from
+ * here: no allocation per request, and no memory per idle connection.
+ */
+
+#define SL_BUF_POOL_COUNT 64
+#define SL_BUF_POOL_MOST  ((size_t)64 << 10) /* what is larger is given back */
+
+struct sl_buf_pool {
+    struct {
+        char *bytes;
+        size_t size;
+        const struct sl_alloc *alloc;
+    } pieces[SL_BUF_POOL_COUNT];
+    unsigned count;
+};
+
+/* Give `buf`, if it has no memory, some that it may have. */
+void sl_buf_pool_get(struct sl_buf_pool *spares, struct sl_buf *buf);
+
+/* Take the memory of `buf`, which is empty. */
+void sl_buf_pool_put(struct sl_buf_pool *spares, struct sl_buf *buf);
+
+void sl_buf_pool_done(struct sl_buf_pool *spares);
+
+/* ---- TLS on one socket; for this room only.
+ *
+ * Nothing here waits: what can't be done now says what it waits for, and is
+ * tried again then. The queue of OpenSSL's errors, one for each thread, is
+ * empty before and after each call.
+ */
+
+/* What reading and writing answer when it is no number of bytes. */
+enum sl_io {
+    SL_IO_END = 0,     /* the peer has closed its side */
+    SL_IO_INPUT = -1,  /* waits until there is input */
+    SL_IO_ROOM = -2,   /* waits until there is room for output */
+    SL_IO_BROKEN = -3, /* the connection is of no more use */
+};
+
+/* How sessions of a context use their sockets. */
+BIO_METHOD *sl_tls_conn_method(void);
+
+/* A session on `fd`, which is borrowed, or NULL. `tls` is borrowed too and
+ * outlives it. A client's context wants to know whom it calls. */
+SSL *sl_tls_conn_open(struct sl_tls *tls, int fd, const char *server_name);
+
+/* 1 when the handshake is done, or an enum sl_io. */
+int sl_tls_conn_handshake(SSL *ssl);
+
+ssize_t sl_tls_conn_read(SSL *ssl, char *bytes, size_t size);
+ssize_t sl_tls_conn_write(SSL *ssl, const char *bytes, size_t len);
+
+/* Is there input that was read from the socket and not handed out? */
+bool sl_tls_conn_pending(SSL *ssl);
+
+/* Say goodbye, if there is room for it. */
+void sl_tls_conn_shutdown(SSL *ssl);
+
+bool sl_tls_conn_has_client(SSL *ssl);
+bool sl_tls_conn_is_h2(SSL *ssl);
+
+/* In tls.c: a fresh SSL, or NULL, and the method for its socket. */
+SSL *sl_tls_ssl(struct sl_tls *tls, BIO_METHOD **method);
+bool sl_tls_is_client(const struct sl_tls *tls);
 
 enum sl_conn_state { /* in the order of a life */
                      SL_CONN_CONNECTING,

@@ -1,4 +1,4 @@
-/* preface.c -- connections that begin with whom they are for.
+/* proxy_protocol.c -- connections that begin with whom they are for.
  *
  * The header is read in two or three steps, each as long as is known to belong
  * to it: the head, the addresses, and what is left, which is dropped. Most
@@ -19,8 +19,6 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <unistd.h>
-
-#include "net/proxy2.h"
 
 #define USUAL_DEADLINE (3 * SL_S)
 #define USUAL_MOST     1024
@@ -255,4 +253,136 @@ void sl_proxy_accept_close(struct sl_proxy_accept *preface)
 unsigned sl_proxy_accept_count(const struct sl_proxy_accept *preface)
 {
     return preface->count;
+}
+
+/* ---- the header of the PROXY protocol, version 2. */
+
+#define SIGNATURE_LEN 12
+
+static const unsigned char signature[SIGNATURE_LEN + 1] =
+    "\r\n\r\n\0\r\nQUIT\n";
+static const char version1[] = "PROXY ";
+
+/* Families and protocols: two digits of one byte. */
+enum {
+    UNSPEC = 0x00,
+    TCP4 = 0x11,
+    TCP6 = 0x21,
+    UNIX = 0x31,
+};
+
+static enum sl_proxy_header_result header_refuse(struct sl_proxy_header *ret,
+                                                 const char *why)
+{
+    ret->why = why;
+    return SL_PROXY_HEADER_REFUSED;
+}
+
+static enum sl_proxy_header_result want(struct sl_proxy_header *ret,
+                                        size_t need)
+{
+    ret->need = need;
+    return SL_PROXY_HEADER_MORE;
+}
+
+/* Is what is there of `bytes` the beginning of `text`? */
+static bool may_be(const unsigned char *bytes, size_t len, const void *text,
+                   size_t size)
+{
+    return memcmp(bytes, text, len < size ? len : size) == 0;
+}
+
+/* The signature is not there. */
+static enum sl_proxy_header_result refuse_other(const unsigned char *bytes,
+                                                size_t len,
+                                                struct sl_proxy_header *ret)
+{
+    size_t size = sizeof(version1) - 1;
+
+    if (!may_be(bytes, len, version1, size))
+        return header_refuse(ret,
+                             "there is no PROXY header; let the balancer send "
+                             "one, or leave this door out of proxy_protocol");
+    if (len < size)
+        return want(ret, SL_PROXY_HEADER_HEAD);
+    return header_refuse(
+        ret, "version 1 of the PROXY protocol is not understood; let "
+             "the balancer send version 2 (send-proxy-v2)");
+}
+
+static unsigned number(const unsigned char *bytes)
+{
+    return (unsigned)bytes[0] << 8 | bytes[1];
+}
+
+/* Bytes of both addresses and ports; -1 if the family is none of ours. */
+static int addresses_size(unsigned char family)
+{
+    switch (family) {
+    case UNSPEC:
+        return 0;
+    case TCP4:
+        return 2 * (4 + 2);
+    case TCP6:
+        return 2 * (16 + 2);
+    case UNIX:
+        return 2 * 108;
+    default:
+        return -1;
+    }
+}
+
+/* The first address is the client's; ours is between them and the ports. */
+static void read_client(const unsigned char *at, unsigned char family,
+                        struct sl_proxy_header *ret)
+{
+    static const struct sl_ip mapped = {
+        {[10] = 0xff, [11] = 0xff}
+    };
+
+    ret->ip = mapped;
+    ret->has_ip = family == TCP4 || family == TCP6;
+    if (family == TCP4) {
+        memcpy(ret->ip.bytes + 12, at, 4);
+        ret->port = number(at + 2 * 4);
+    } else if (family == TCP6) {
+        memcpy(ret->ip.bytes, at, 16);
+        ret->port = number(at + 2 * 16);
+    }
+}
+
+enum sl_proxy_header_result sl_proxy_header_read(const unsigned char *bytes,
+                                                 size_t len,
+                                                 struct sl_proxy_header *ret)
+{
+    size_t behind;
+    int addresses;
+
+    *ret = (struct sl_proxy_header){.need = 0};
+    if (!may_be(bytes, len, signature, SIGNATURE_LEN))
+        return refuse_other(bytes, len, ret);
+    if (len < SL_PROXY_HEADER_HEAD)
+        return want(ret, SL_PROXY_HEADER_HEAD);
+    if (bytes[12] >> 4 != 2 || (bytes[12] & 15) > 1)
+        return header_refuse(ret,
+                             "the PROXY header is neither LOCAL nor PROXY of "
+                             "version 2");
+    behind = number(bytes + 14);
+    ret->local = (bytes[12] & 15) == 0;
+    ret->size = SL_PROXY_HEADER_HEAD + behind;
+    if (ret->size > SL_PROXY_HEADER_MOST)
+        return header_refuse(ret, "the PROXY header is longer than 4096 bytes");
+    if (ret->local) /* whatever it says of addresses */
+        return SL_PROXY_HEADER_DONE;
+    addresses = addresses_size(bytes[13]);
+    if (addresses < 0)
+        return header_refuse(ret,
+                             "the PROXY header is not about a connection of "
+                             "TCP or a unix socket");
+    if (behind < (size_t)addresses)
+        return header_refuse(ret, "the PROXY header ends within its addresses");
+    if (len < SL_PROXY_HEADER_HEAD + (size_t)addresses)
+        return want(ret, SL_PROXY_HEADER_HEAD + (size_t)addresses);
+    read_client(bytes + SL_PROXY_HEADER_HEAD, bytes[13], ret);
+    return SL_PROXY_HEADER_DONE;
 }

@@ -3,8 +3,8 @@
  * The resolver of the C library blocks, for seconds if its servers are gone. It
  * is asked by a thread of its own for each question, which then ends.
  */
-#ifndef SL_RESOLVE_H
-#define SL_RESOLVE_H
+#ifndef SL_NET_RESOLVE_H
+#define SL_NET_RESOLVE_H
 
 #include "net/address.h"
 #include "net/loop.h"

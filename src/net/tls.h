@@ -3,8 +3,8 @@
  * A context is immutable and counted: a reload of certificates makes a new
  * one; connections that exist keep the old one.
  */
-#ifndef SL_TLS_H
-#define SL_TLS_H
+#ifndef SL_NET_TLS_H
+#define SL_NET_TLS_H
 
 #include "base/diag.h"
 

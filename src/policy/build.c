@@ -1,10 +1,12 @@
 /* build.c -- what all parts of a build need: memory, values, names. */
-#include "policy/policy_int.h"
-
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/parse.h"
+#include "policy/policy_int.h"
 
 /* ---- memory ---- */
 
@@ -265,4 +267,436 @@ int sl_build_find(struct sl_build *b, const struct sl_names *names,
                             sl_build_shown(item).text, what),
             names, item->text);
     return index;
+}
+
+/* ---- names in order, and what they stand for. */
+
+#define FEW 8
+
+bool sl_names_init(struct sl_names *names, unsigned room, bool nocase,
+                   struct sl_arena *arena)
+{
+    struct sl_name *list = sl_arena_take(arena, room * sizeof(*list));
+    const char **words = sl_arena_take(arena, room * sizeof(*words));
+
+    if (!list || !words)
+        return false;
+    *names = (struct sl_names){
+        .list = list, .words = words, .room = room, .nocase = nocase};
+    return true;
+}
+
+void sl_names_add(struct sl_names *names, struct sl_str name, unsigned index,
+                  struct sl_source_pos place)
+{
+    if (names->count == names->room)
+        return;
+    names->words[names->count] = name.at;
+    names->list[names->count++] = (struct sl_name){name, index, place};
+}
+
+static unsigned char lower(char c)
+{
+    return (unsigned char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+/* Not strcasecmp(): that one follows the locale. */
+static int compare(struct sl_str a, struct sl_str b, bool nocase)
+{
+    size_t len = a.len < b.len ? a.len : b.len;
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned char x = nocase ? lower(a.at[i]) : (unsigned char)a.at[i];
+        unsigned char y = nocase ? lower(b.at[i]) : (unsigned char)b.at[i];
+
+        if (x != y)
+            return x < y ? -1 : 1;
+    }
+    return (a.len > b.len) - (a.len < b.len);
+}
+
+static int by_place(const struct sl_name *a, const struct sl_name *b)
+{
+    if (a->place.line != b->place.line)
+        return a->place.line < b->place.line ? -1 : 1;
+    return (a->place.column > b->place.column) -
+           (a->place.column < b->place.column);
+}
+
+static int in_order(const void *left, const void *right)
+{
+    const struct sl_name *a = left, *b = right;
+    int order = compare(a->name, b->name, false);
+
+    return order ? order : by_place(a, b);
+}
+
+static int in_order_nocase(const void *left, const void *right)
+{
+    const struct sl_name *a = left, *b = right;
+    int order = compare(a->name, b->name, true);
+
+    return order ? order : by_place(a, b);
+}
+
+void sl_names_close(struct sl_names *names)
+{
+    if (names->count > 0)
+        qsort(names->list, names->count, sizeof(*names->list),
+              names->nocase ? in_order_nocase : in_order);
+}
+
+/* A handful is looked through: nearly all differ in length already. */
+static int find_among_few(const struct sl_names *names, struct sl_str name)
+{
+    for (unsigned i = 0; i < names->count; i++)
+        if (names->nocase ? sl_str_eq_nocase(names->list[i].name, name)
+                          : sl_str_eq(names->list[i].name, name))
+            return (int)names->list[i].index;
+    return -1;
+}
+
+int sl_names_find(const struct sl_names *names, struct sl_str name)
+{
+    unsigned low = 0, high = names->count;
+
+    if (names->count <= FEW)
+        return find_among_few(names, name);
+    while (low < high) {
+        unsigned mid = low + (high - low) / 2;
+
+        if (compare(names->list[mid].name, name, names->nocase) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low < names->count &&
+        compare(names->list[low].name, name, names->nocase) == 0)
+        return (int)names->list[low].index;
+    return -1;
+}
+
+bool sl_names_again(const struct sl_names *names, unsigned i)
+{
+    return i > 0 && compare(names->list[i - 1].name, names->list[i].name,
+                            names->nocase) == 0;
+}
+
+const char *sl_names_nearest(const struct sl_names *names, struct sl_str typo)
+{
+    return sl_str_nearest(typo, names->words, names->count);
+}
+
+/* ---- the keys at the top of the file, and what several parts have:
+ * dialects, statuses, messages. */
+
+#define DIALECTS_PRESET (SL_DIALECT_X_RATELIMIT | SL_DIALECT_IETF)
+
+/* In the order of the bits; `none` is no bit. */
+static const char *const dialects[] = {
+    "x-ratelimit", "ietf", "ietf-06", "github", "openai", "kong", "none",
+};
+#define NONE (SL_LEN(dialects) - 1)
+
+/* Which of the dialects; the schema has let no other word through. */
+static int find_dialect(const struct sl_yaml_node *item)
+{
+    int i = 0;
+
+    while (i < (int)NONE && !sl_str_eq(item->text, sl_str_c(dialects[i])))
+        i++;
+    return i;
+}
+
+int sl_build_dialects(struct sl_build *b, const struct sl_yaml_node *node,
+                      int preset)
+{
+    const struct sl_yaml_node *item, *none = NULL;
+    int bits = 0;
+
+    if (!node || node->kind == SL_NODE_EMPTY ||
+        !sl_build_short(b, node, SL_LEN(dialects), "dialects"))
+        return preset;
+    for (item = sl_build_first(node); item; item = sl_build_next(node, item)) {
+        int i = find_dialect(item);
+
+        if (sl_build_twice(b, node, item, "the dialect"))
+            continue;
+        if (i == NONE)
+            none = item;
+        else
+            bits |= 1 << i;
+    }
+    if (none && bits)
+        sl_report_error(b->report, SL_AT(none),
+                        "\"none\" stands alone; leave it out, or all the "
+                        "others");
+    return bits;
+}
+
+int sl_build_status(struct sl_build *b, const struct sl_yaml_node *map,
+                    int preset)
+{
+    return (int)sl_build_number(b, map, "status", 400, 599, (uint64_t)preset);
+}
+
+void sl_build_message(struct sl_build *b, const struct sl_yaml_node *map,
+                      struct sl_template *ret)
+{
+    const struct sl_yaml_node *node = sl_build_scalar(map, "message");
+    struct sl_diag diag = {0};
+
+    if (node)
+        (void)sl_build_ok(
+            b, node, sl_template_read(node->text, b->arena, ret, &diag), &diag);
+}
+
+void sl_build_general(struct sl_build *b)
+{
+    const struct sl_yaml_node *env = sl_build_scalar(b->root, "env");
+    struct sl_policy *policy = b->policy;
+
+    policy->env = SL_STR("default");
+    if (env && sl_build_name(b, "an environment", env))
+        policy->env = sl_build_keep(b, env->text);
+    policy->enabled = sl_build_bool(b->root, "enabled", true);
+    policy->mode =
+        (enum sl_mode)sl_build_choice(b->root, "mode", sl_mode_words, 3, 0);
+    policy->reset =
+        (enum sl_reset)sl_build_choice(b->root, "reset", sl_reset_words, 2, 0);
+    policy->dialects = sl_build_dialects(
+        b, sl_yaml_node_get(b->root, "headers"), DIALECTS_PRESET);
+    sl_build_hold_max(b);
+    policy->file = sl_build_keep(b, sl_str_c(b->report->file));
+}
+
+/* ---- `features`: kill switches, of the file and the environment. */
+
+#define VARIABLE     "FEATURE_"
+#define VARIABLE_MAX (sizeof(VARIABLE) + SL_NAME_MAX)
+
+/* FEATURE_NAME: in upper case, with _ for - and . */
+static void name_variable(struct sl_str name, char out[VARIABLE_MAX])
+{
+    size_t at = strlen(VARIABLE);
+
+    memcpy(out, VARIABLE, at);
+    for (size_t i = 0; i < name.len && at < VARIABLE_MAX - 1; i++) {
+        char c = name.at[i];
+
+        if (c >= 'a' && c <= 'z')
+            c = (char)(c - 'a' + 'A');
+        out[at++] = (char)(c == '-' || c == '.' ? '_' : c);
+    }
+    out[at] = '\0';
+}
+
+/* Is `value` one of the three words? */
+static bool is_one(const char *value, const char *const words[3])
+{
+    for (int i = 0; i < 3; i++)
+        if (sl_str_eq_nocase(sl_str_c(value), sl_str_c(words[i])))
+            return true;
+    return false;
+}
+
+/* The environment goes before the file: it is what one reaches for at night. */
+static void ask_environment(struct sl_build *b, const struct sl_yaml_node *node,
+                            struct sl_feature *feature)
+{
+    static const char *const on[] = {"true", "on", "1"};
+    static const char *const off[] = {"false", "off", "0"};
+    const struct sl_yaml_options *from = &b->options->substitute;
+    char name[VARIABLE_MAX];
+    const char *value;
+
+    name_variable(feature->name, name);
+    value = from->env ? from->env(from->ctx, name) : NULL;
+    if (!value)
+        return;
+    if (is_one(value, on))
+        feature->enabled = true;
+    else if (is_one(value, off))
+        feature->enabled = false;
+    else
+        sl_report_error(b->report, SL_AT_KEY(node),
+                        "%s is \"%.40s\" in the environment; write true or "
+                        "false",
+                        name, value);
+}
+
+static void read_feature(struct sl_build *b, const struct sl_yaml_node *node,
+                         struct sl_feature *feature)
+{
+    bool good = sl_build_key_name(b, "a feature", node);
+
+    feature->name = sl_build_keep(b, node->key);
+    feature->enabled = sl_build_bool(node, "enabled", true);
+    feature->retry_after =
+        sl_build_duration(b, node, "retry_after", SL_NS_NONE);
+    sl_build_message(b, node, &feature->message);
+    if (good)
+        ask_environment(b, node, feature);
+}
+
+/* Two features that one variable switches can't be told apart at night. */
+static void refuse_same_variables(struct sl_build *b,
+                                  const struct sl_yaml_node *node)
+{
+    struct sl_names names;
+    char text[VARIABLE_MAX];
+    unsigned i = 0;
+
+    if (!sl_names_init(&names, node->count, false, b->scratch)) {
+        b->no_memory = true;
+        return;
+    }
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next, i++) {
+        char *copy;
+
+        name_variable(n->key, text);
+        copy = sl_arena_copy(b->scratch, sl_str_c(text));
+        if (!copy) {
+            b->no_memory = true;
+            return;
+        }
+        sl_names_add(&names, sl_str_c(copy), i, SL_AT_KEY(n));
+    }
+    sl_names_close(&names);
+    for (i = 1; i < names.count; i++)
+        if (sl_names_again(&names, i))
+            sl_report_error(b->report, names.list[i].place,
+                            "%s would switch this feature and the one on line "
+                            "%u; give one of them another name",
+                            names.list[i].name.at,
+                            names.list[i - 1].place.line);
+}
+
+void sl_build_features(struct sl_build *b)
+{
+    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "features");
+    struct sl_feature *list;
+    unsigned i = 0;
+
+    b->box->features.unsure = sl_build_refused(node);
+    if (!node || node->kind != SL_NODE_MAP)
+        return;
+    if (node->count > SL_FEATURES_MAX) {
+        sl_report_error(b->report, SL_AT_KEY(node),
+                        "%u features are too many; %d are allowed", node->count,
+                        SL_FEATURES_MAX);
+        b->box->features.unsure = true;
+        return;
+    }
+    list = sl_build_take(b, node->count + 1, sizeof(*list));
+    if (!list ||
+        !sl_names_init(&b->box->features, node->count, false, b->arena)) {
+        b->no_memory = true;
+        return;
+    }
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next, i++) {
+        read_feature(b, n, &list[i]);
+        sl_names_add(&b->box->features, list[i].name, i, SL_AT_KEY(n));
+    }
+    sl_names_close(&b->box->features);
+    b->policy->features = list;
+    b->policy->feature_count = i;
+    refuse_same_variables(b, node);
+}
+
+/* ---- `errors`: what a refusal looks like. */
+
+/* A character of the file makes at most six of the print, \uXXXX. */
+#define PRINTED_BYTES ((size_t)8 * SL_YAML_BYTES)
+
+/* The pieces of a body don't tell what came from outside, so it is printed
+ * while its nodes are there. */
+static struct sl_str print_body(struct sl_build *b,
+                                const struct sl_yaml_node *body)
+{
+    struct sl_str text = SL_STR("");
+    struct sl_buf out;
+
+    sl_buf_init(&out, PRINTED_BYTES, b->scratch->alloc);
+    if (sl_print_body(&out, body))
+        b->no_memory = true;
+    else
+        text = sl_build_keep(b, sl_buf_str(&out));
+    sl_buf_done(&out);
+    return text;
+}
+
+/* What each error may be called in HTTP. Clients go by the status: a store that
+ * fails must not look like a limit, nor a limit like something forbidden. */
+struct family {
+    const char *name;
+    int usual;
+    const int *statuses; /* 0 behind the last; NULL: all from 500 to 599 */
+    const char *words;   /* what may be written */
+};
+
+static const int rates[] = {429, 503, 420, 0};
+static const int plans[] = {402, 403, 429, 0};
+static const int rights[] = {403, 404, 0};
+static const int names[] = {401, 403, 0};
+static const int conflicts[] = {409, 412, 422, 423, 425, 0};
+
+/* In the order of enum sl_error. */
+static const struct family families[SL_ERRORS] = {
+    {"rate_limited", 429, rates,     "429, 503 or 420"          },
+    {"plan_limit",   402, plans,     "402, 403 or 429"          },
+    {"forbidden",    403, rights,    "403 or 404"               },
+    {"unauthorized", 401, names,     "401 or 403"               },
+    {"conflict",     409, conflicts, "409, 412, 422, 423 or 425"},
+    {"unavailable",  503, NULL,      "one from 500 to 599"      },
+};
+
+static bool is_in(const struct family *family, int status)
+{
+    const int *one = family->statuses;
+
+    if (!one)
+        return status >= 500;
+    while (*one && *one != status)
+        one++;
+    return *one != 0;
+}
+
+static int read_status(struct sl_build *b, const struct sl_yaml_node *node,
+                       const struct family *family)
+{
+    int status = sl_build_status(b, node, 0);
+    const struct sl_yaml_node *text = sl_build_scalar(node, "status");
+
+    if (status == 0 || !text || is_in(family, status))
+        return status;
+    sl_diag_hint(sl_report_error(b->report, SL_AT(text),
+                                 "a status of %s does not say \"%s\"; write %s",
+                                 sl_build_shown(text).text, family->name,
+                                 family->words),
+                 "status: %d", family->usual);
+    return 0;
+}
+
+void sl_build_errors(struct sl_build *b)
+{
+    const struct sl_yaml_node *errors = sl_yaml_node_get(b->root, "errors");
+
+    for (int i = 0; i < SL_ERRORS; i++) {
+        const struct sl_yaml_node *node =
+            sl_yaml_node_get(errors, families[i].name);
+        const struct sl_yaml_node *body = sl_yaml_node_get(node, "body");
+        struct sl_error_form *form = &b->policy->errors[i];
+        int err;
+
+        form->status = read_status(b, node, &families[i]);
+        if (!body || body->kind == SL_NODE_EMPTY)
+            continue;
+        err = sl_template_read_body(body, b->arena, &form->body, b->report);
+        if (err == SLUICE_ENOMEM)
+            b->no_memory = true;
+        form->has_body = !err;
+        if (!err)
+            form->printed = print_body(b, body);
+    }
 }

@@ -1,12 +1,13 @@
-/* server.c -- `server`: the daemon's settings, as far as a file can be judged
- * without opening anything. */
-#include "policy/policy_int.h"
-
+/* build_checks.c -- `server`: the daemon's settings, as far as a file can be
+ * judged without opening anything. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/parse.h"
+#include "policy/policy.h"
+#include "policy/policy_int.h"
 
 #define IDEMPOTENCY_MIN (UINT64_C(1) << 20)
 #define WAITING_MOST    1000000
@@ -310,4 +311,529 @@ void sl_build_server(struct sl_build *b)
         read_proxied(b, sl_yaml_node_get(node, "proxy_protocol"));
     server->log_level = sl_build_text(b, log, "level");
     server->log_format = sl_build_text(b, log, "format");
+}
+
+/* ---- what can be seen only when all parts are there: states that
+ * would meet, ways round a limit. */
+
+/* What a rule's name in a shared store is made of. */
+struct use {
+    struct sl_str scopes[SL_PER_MAX];
+    struct sl_key_use use;
+    struct sl_key_context context;
+    const struct sl_key_form *form;
+};
+
+/* ---- names in shared stores ---- */
+
+/* A value that a request may lack. */
+static bool may_be_missing(unsigned scope)
+{
+    return scope != SL_SCOPE_IP && scope != SL_SCOPE_ANON &&
+           scope != SL_SCOPE_ENDPOINT;
+}
+
+/* May the rule be kept by an anonymous caller's fingerprint in place of a
+ * value that he lacks? */
+static bool falls_back(const struct sl_rule *rule)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < rule->per_count; i++)
+        any |= may_be_missing(rule->per[i]);
+    return any && rule->missing == SL_MISSING_ANONYMOUS;
+}
+
+static void fill_use(const struct sl_build *b, const struct sl_rule *rule,
+                     struct use *use)
+{
+    for (unsigned i = 0; i < rule->per_count; i++)
+        use->scopes[i] = b->policy->identity.scope_names[rule->per[i]];
+    use->use.scopes = use->scopes;
+    use->use.scope_count = rule->per_count;
+    use->use.windows = rule->kind == SL_FIXED;
+    use->use.anonymous = falls_back(rule);
+    use->context.env = b->policy->env;
+    use->context.name = rule->name;
+    use->context.use = &use->use;
+}
+
+/* A rule of a route, and the route's endpoint. */
+struct pair {
+    unsigned rule;
+    struct sl_str endpoint;
+};
+
+static int by_rule_and_endpoint(const void *left, const void *right)
+{
+    const struct pair *a = left, *b = right;
+    size_t len =
+        a->endpoint.len < b->endpoint.len ? a->endpoint.len : b->endpoint.len;
+    int order = (a->rule > b->rule) - (a->rule < b->rule);
+
+    if (!order && len > 0)
+        order = memcmp(a->endpoint.at, b->endpoint.at, len);
+    if (order)
+        return order;
+    return (a->endpoint.len > b->endpoint.len) -
+           (a->endpoint.len < b->endpoint.len);
+}
+
+static size_t add_pairs(const struct sl_route *route, struct pair *pairs)
+{
+    for (unsigned i = 0; i < route->rule_count; i++)
+        pairs[i] = (struct pair){route->rules[i]->index, route->endpoint};
+    return route->rule_count;
+}
+
+/* Count the endpoints of each rule, and keep the name of one that is the only
+ * one. */
+static void count_endpoints(struct sl_build *b, struct use *uses)
+{
+    const struct sl_policy *policy = b->policy;
+    size_t most = policy->fallback.rule_count, count = 0;
+    struct pair *pairs;
+
+    for (unsigned i = 0; i < policy->route_count; i++)
+        most += policy->routes[i].rule_count;
+    pairs = sl_build_borrow(b, most, sizeof(*pairs));
+    if (!pairs)
+        return;
+    for (unsigned i = 0; i < policy->route_count; i++)
+        count += add_pairs(&policy->routes[i], pairs + count);
+    count += add_pairs(&policy->fallback, pairs + count);
+    qsort(pairs, count, sizeof(*pairs), by_rule_and_endpoint);
+    for (size_t i = 0; i < count; i++) {
+        struct use *use = &uses[pairs[i].rule];
+
+        if (i > 0 && by_rule_and_endpoint(&pairs[i - 1], &pairs[i]) == 0)
+            continue;
+        use->context.endpoint =
+            use->use.endpoints++ ? SL_STR("") : pairs[i].endpoint;
+        b->rules[pairs[i].rule].endpoint = use->context.endpoint;
+    }
+}
+
+/* Where to say something about a rule's key. */
+static struct sl_source_pos key_place(const struct sl_build *b, unsigned rule)
+{
+    return b->keys[rule] ? SL_AT(b->keys[rule]) : b->rules[rule].place;
+}
+
+/* The first rule before `j` whose names could be j's too; -1 if there is none.
+ * Two that are named by their own names never meet. */
+static int find_meeting(const struct sl_build *b, const struct use *uses,
+                        unsigned j)
+{
+    for (unsigned i = 0; i < j; i++)
+        if (b->sound[i] && (b->keys[i] || b->keys[j]) &&
+            sl_key_forms_collide(uses[i].form, uses[j].form))
+            return (int)i;
+    return -1;
+}
+
+/* False without memory. */
+static bool find_forms(struct sl_build *b, struct use *uses)
+{
+    for (unsigned i = 0; i < b->policy->rule_count && !b->no_memory; i++) {
+        uses[i].form =
+            sl_key_form(&b->rules[i].key, &uses[i].context, b->scratch);
+        b->no_memory |= uses[i].form == NULL;
+    }
+    return !b->no_memory;
+}
+
+static void check_keys(struct sl_build *b, struct use *uses)
+{
+    if (!find_forms(b, uses))
+        return;
+    for (unsigned j = 0; j < b->policy->rule_count; j++) {
+        struct sl_diag diag = {0};
+        int i, err;
+
+        if (!b->sound[j])
+            continue;
+        err = sl_key_template_check(&b->rules[j].key, &uses[j].use, &diag);
+        if (err)
+            sl_report_diag(b->report, key_place(b, j), &diag);
+        i = err ? -1 : find_meeting(b, uses, j);
+        if (i >= 0)
+            sl_diag_hint(
+                sl_report_error(
+                    b->report, key_place(b, b->keys[j] ? j : (unsigned)i),
+                    "limits \"%s\" and \"%s\" could share a state, since "
+                    "their keys can come out alike; put {name} into both",
+                    b->rules[i].name.at, b->rules[j].name.at),
+                "%s", SL_KEY_DEFAULT);
+    }
+}
+
+/* ---- ways round ---- */
+
+static bool is_per(const struct sl_rule *rule, unsigned scope)
+{
+    for (unsigned i = 0; i < rule->per_count; i++)
+        if (rule->per[i] == scope)
+            return true;
+    return false;
+}
+
+/* Does somebody who lies about a header get another state of this rule? */
+static bool is_keyed_by_fingerprint(const struct sl_rule *rule)
+{
+    return is_per(rule, SL_SCOPE_ANON) || falls_back(rule);
+}
+
+/* Does `guard` hold back an address whatever its callers say they are, at
+ * least as firmly as `rule` does? */
+static bool guards(const struct sl_build *b, const struct sl_rule *guard,
+                   const struct sl_rule *rule)
+{
+    if (guard->per_count != 1 || guard->per[0] != SL_SCOPE_IP ||
+        guard->mode > rule->mode)
+        return false;
+    return !guard->plans ||
+           guard->plans[b->policy->plans.anonymous].form != SL_RATE_UNLIMITED;
+}
+
+/* Where `anonymous` is pass or deny, callers have a name; one that they lack
+ * is stood in for by their address, so that only a limit that is kept per
+ * fingerprint itself can be escaped. */
+static bool is_escapable(const struct sl_route *route,
+                         const struct sl_rule *rule)
+{
+    if (rule->mode == SL_MODE_OFF)
+        return false;
+    if (route->anonymous == SL_ANONYMOUS_LIMIT)
+        return is_keyed_by_fingerprint(rule);
+    return is_per(rule, SL_SCOPE_ANON);
+}
+
+/* A limit that callers can slip out of by changing a header needs another
+ * beside it that they can't. */
+static void check_guard(struct sl_build *b, const struct sl_route *route)
+{
+    for (unsigned i = 0; i < route->rule_count; i++) {
+        const struct sl_rule *rule = route->rules[i];
+        bool guarded = !is_escapable(route, rule);
+
+        for (unsigned k = 0; !guarded && k < route->rule_count; k++)
+            guarded = guards(b, route->rules[k], rule);
+        if (guarded)
+            continue;
+        sl_report_error(b->report, route->place,
+                        "limit \"%s\" can be escaped: `anonymous` has a "
+                        "header, and a client that changes it gets a fresh "
+                        "allowance; add an enforced limit with `per: ip`",
+                        rule->name.at);
+        return;
+    }
+}
+
+static bool has_header(const struct sl_sources *sources)
+{
+    for (unsigned i = 0; i < sources->count; i++)
+        if (sources->list[i].kind == SL_SOURCE_HEADER)
+            return true;
+    return false;
+}
+
+/* Not jobs: what is known of them is said by the service that asks, not by its
+ * clients. */
+static void check_guards(struct sl_build *b)
+{
+    const struct sl_policy *policy = b->policy;
+
+    if (!has_header(&policy->identity.anonymous))
+        return;
+    for (unsigned i = 0; i < policy->route_count; i++)
+        if (!policy->routes[i].is_job)
+            check_guard(b, &policy->routes[i]);
+    check_guard(b, &policy->fallback);
+}
+
+/* ---- stores ---- */
+
+static void check_slots(struct sl_build *b)
+{
+    struct sl_source_pos place;
+    struct sl_diag diag = {0};
+
+    if (sl_slots_choose(b->policy, b->rules, b->scratch))
+        b->no_memory = true;
+    else if (sl_slots_wanted(b->policy->server.store) &&
+             sl_slots_check(b->policy, &place, &diag))
+        sl_report_diag(b->report, place, &diag);
+}
+
+static void check_holds(struct sl_build *b)
+{
+    struct sl_source_pos place;
+    struct sl_diag diag = {0};
+
+    if (sl_store_support_lacks_holds(b->policy->server.store) &&
+        sl_store_support_check(b->policy, &place, &diag))
+        sl_report_diag(b->report, place, &diag);
+}
+
+void sl_build_checks(struct sl_build *b)
+{
+    const struct sl_policy *policy = b->policy;
+    struct use *uses =
+        sl_build_borrow(b, policy->rule_count + 1, sizeof(*uses));
+
+    if (!uses)
+        return;
+    for (unsigned i = 0; i < policy->rule_count; i++)
+        fill_use(b, &policy->rules[i], &uses[i]);
+    count_endpoints(b, uses);
+    if (b->no_memory)
+        return;
+    check_keys(b, uses);
+    check_guards(b);
+    sl_build_sign_in(b);
+    check_slots(b);
+    check_holds(b);
+    /* In a file with errors something may be idle because it is misspelt. */
+    if (b->report->errors == 0)
+        sl_build_warnings(b);
+}
+
+/* ---- what is allowed, but was perhaps not meant. */
+
+/* ---- limits ---- */
+
+/* Which rules a route, or `default`, takes from. */
+static bool *find_used(struct sl_build *b)
+{
+    const struct sl_policy *policy = b->policy;
+    bool *used = sl_build_borrow(b, policy->rule_count + 1, sizeof(*used));
+
+    if (!used)
+        return NULL;
+    for (unsigned i = 0; i < policy->fallback.rule_count; i++)
+        used[policy->fallback.rules[i]->index] = true;
+    for (unsigned i = 0; i < policy->route_count; i++)
+        for (unsigned k = 0; k < policy->routes[i].rule_count; k++)
+            used[policy->routes[i].rules[k]->index] = true;
+    return used;
+}
+
+/* Not where there are no routes: there, limits are taken by name. What limits
+ * nobody is there to be metered. */
+static void warn_of_idle(struct sl_build *b, const struct sl_rule *rule)
+{
+    if (rule->limited && (sl_yaml_node_get(b->root, "routes") ||
+                          sl_yaml_node_get(b->root, "default")))
+        sl_report_warning(b->report, rule->place, "no route uses limit \"%s\"",
+                          rule->name.at);
+}
+
+/* A request takes, and it is not its end that gives back. */
+static void warn_of_levels(struct sl_build *b, const struct sl_rule *rule)
+{
+    if (rule->mode != SL_MODE_OFF && rule->kind == SL_LEVEL)
+        sl_report_warning(b->report, rule->place,
+                          "what is taken from level \"%s\" stays taken unless "
+                          "a hold of it is released, or it is reset",
+                          rule->name.at);
+}
+
+static void warn_of_sharing(struct sl_build *b,
+                            const struct sl_yaml_node *limit,
+                            const struct sl_rule *rule)
+{
+    if (!sl_yaml_node_get(limit, "per"))
+        sl_diag_hint(
+            sl_report_warning(b->report, rule->place,
+                              "limit \"%s\" has no `per`, so all callers "
+                              "share one allowance; say so if that is "
+                              "meant",
+                              rule->name.at),
+            "per: []");
+}
+
+static void warn_of_limits(struct sl_build *b)
+{
+    const struct sl_yaml_node *limits = sl_yaml_node_get(b->root, "limits");
+    const struct sl_yaml_node *node = limits ? limits->child : NULL;
+    const bool *used = find_used(b);
+
+    for (unsigned i = 0; used && i < b->policy->rule_count && node; i++) {
+        warn_of_sharing(b, node, &b->rules[i]);
+        if (used[i])
+            warn_of_levels(b, &b->rules[i]);
+        else
+            warn_of_idle(b, &b->rules[i]);
+        node = node->next;
+    }
+}
+
+/* ---- routes ---- */
+
+/* `report` or `quota`. With the whole policy in shadow mode every limit is, for
+ * the time being. */
+static void warn_of_pick(struct sl_build *b, const struct sl_yaml_node *node,
+                         const char *key, const struct sl_rule *rule)
+{
+    const struct sl_yaml_node *pick = sl_build_scalar(node, key);
+
+    if (pick && rule->mode != SL_MODE_ENFORCE &&
+        b->policy->mode == SL_MODE_ENFORCE)
+        sl_report_warning(b->report, SL_AT(pick),
+                          "`%s` is ignored: limit \"%s\" has mode %s, and "
+                          "only limits that are enforced are shown",
+                          key, rule->name.at,
+                          rule->mode == SL_MODE_OFF ? "off" : "shadow");
+}
+
+static void warn_of_routes(struct sl_build *b)
+{
+    const struct sl_yaml_node *routes = sl_yaml_node_get(b->root, "routes");
+    const struct sl_yaml_node *node = routes ? routes->child : NULL;
+
+    for (unsigned i = 0; i < b->policy->route_count && node; i++) {
+        const struct sl_route *route = &b->policy->routes[i];
+
+        if (!sl_yaml_node_get(node, "limits"))
+            sl_diag_hint(
+                sl_report_warning(b->report, route->place,
+                                  "the route has no `limits`, so nothing "
+                                  "that it matches is limited; say so if "
+                                  "that is meant"),
+                "limits: []");
+        if (route->report >= 0)
+            warn_of_pick(b, node, "report", route->rules[route->report]);
+        if (route->quota >= 0)
+            warn_of_pick(b, node, "quota", route->rules[route->quota]);
+        node = node->next;
+    }
+}
+
+static bool takes_all(const struct sl_route *route)
+{
+    return !route->is_job && route->pattern.methods == SL_METHOD_ANY &&
+           route->pattern.count == 1 &&
+           route->pattern.segments[0].kind == SL_SEGMENT_REST;
+}
+
+static void warn_of_default(struct sl_build *b)
+{
+    const struct sl_policy *policy = b->policy;
+
+    if (policy->fallback.rule_count > 0)
+        return;
+    for (unsigned i = 0; i < policy->route_count; i++)
+        if (takes_all(&policy->routes[i]))
+            return;
+    sl_report_warning(b->report, policy->fallback.place,
+                      "requests that no route matches pass unlimited, since "
+                      "`default` names no limits");
+}
+
+void sl_build_warnings(struct sl_build *b)
+{
+    warn_of_default(b);
+    warn_of_routes(b);
+    warn_of_limits(b);
+}
+
+/* ---- what came from the environment or from files.
+ *
+ * A policy does not know any more which of its values may be secrets, and
+ * whoever prints it must. So they are put down with their paths, in order:
+ *
+ *     limits:
+ *       api:
+ *         deny: { message: "Ask ${ENV:WHOM}." }
+ *
+ * becomes "\nlimits\napi\ndeny\nmessage". No key has a newline.
+ *
+ * Bodies are left out: they are printed while they are read (errors.c).
+ */
+
+/* A way through the tree. */
+struct walk {
+    struct sl_build *b;
+    struct sl_external_value *list; /* NULL: only count */
+    unsigned count;
+    struct sl_buf path;
+};
+
+static int by_path(const void *left, const void *right)
+{
+    const struct sl_external_value *a = left, *b = right;
+    size_t len = a->path.len < b->path.len ? a->path.len : b->path.len;
+    int order = len ? memcmp(a->path.at, b->path.at, len) : 0;
+
+    if (order)
+        return order;
+    return (a->path.len > b->path.len) - (a->path.len < b->path.len);
+}
+
+static void put_down(struct walk *w, const struct sl_yaml_node *node)
+{
+    if (w->list)
+        w->list[w->count] = (struct sl_external_value){
+            .path = sl_build_keep(w->b, sl_buf_str(&w->path)),
+            .text = sl_build_keep(w->b, node->text),
+            .written = sl_build_keep(w->b, node->written),
+        };
+    w->count++;
+}
+
+static bool is_body(const struct sl_yaml_node *child, unsigned depth)
+{
+    return depth == 2 && sl_str_eq(child->key, SL_STR("body"));
+}
+
+/* Counting needs no paths. */
+static void add_step(struct walk *w, const struct sl_yaml_node *parent,
+                     const struct sl_yaml_node *child, unsigned i)
+{
+    int err = 0;
+
+    if (w->list && parent->kind == SL_NODE_MAP)
+        err = sl_buf_addf(&w->path, "\n%s", child->key.at);
+    else if (w->list)
+        err = sl_buf_addf(&w->path, "\n%u", i);
+    if (err)
+        w->b->no_memory = true;
+}
+
+static void walk_node(struct walk *w, const struct sl_yaml_node *node,
+                      unsigned depth)
+{
+    size_t len = w->path.len;
+    unsigned i = 0;
+
+    if (node->kind == SL_NODE_SCALAR && node->substituted)
+        put_down(w, node);
+    for (const struct sl_yaml_node *c = node->child; c; c = c->next, i++) {
+        if (is_body(c, depth))
+            continue;
+        add_step(w, node, c, i);
+        walk_node(w, c, depth + 1); /* SL_YAML_DEPTH deep at most */
+        w->path.len = len;
+    }
+}
+
+void sl_build_outside(struct sl_build *b)
+{
+    struct walk w = {.b = b};
+
+    if (b->report->errors > 0)
+        return;
+    sl_buf_init(&w.path, SL_YAML_BYTES + SL_NAME_MAX, b->scratch->alloc);
+    walk_node(&w, b->root, 0);
+    if (w.count > 0)
+        w.list = sl_build_take(b, w.count, sizeof(*w.list));
+    w.count = 0;
+    if (w.list) {
+        walk_node(&w, b->root, 0);
+        qsort(w.list, w.count, sizeof(*w.list), by_path);
+    }
+    b->policy->outside = w.list;
+    b->policy->outside_count = w.count;
+    sl_buf_done(&w.path);
 }

@@ -1,11 +1,10 @@
-/* identity.c -- `identity`: where a caller's user, org, plan and so on come
- * from, and whose word is believed. */
-#include "policy/policy_int.h"
-
+/* build_identity.c -- `identity`: where a caller's user, org, plan and so on
+ * come from, and whose word is believed. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/parse.h"
+#include "policy/policy_int.h"
 
 #define SOURCES_MAX 16 /* of one attribute */
 #define TRUSTED_MAX 1024
@@ -471,4 +470,409 @@ void sl_build_identity(struct sl_build *b)
     identity->unknown_subject = (enum sl_unknown)sl_build_choice(
         node, "unknown_subject", sl_unknown_words, 3, SL_UNKNOWN_DEFAULT);
     sl_build_subjects(b, sl_yaml_node_get(node, "subjects"));
+}
+
+/* ---- `plans`: names, aliases, and which plan is whose. */
+
+/* The keys of `plans` that are no plans; and what the schema refused, for
+ * nobody knows what that was meant to be. */
+static bool plans_is_setting(const struct sl_yaml_node *node)
+{
+    return sl_build_refused(node) || sl_str_eq(node->key, SL_STR("default")) ||
+           sl_str_eq(node->key, SL_STR("anonymous")) ||
+           sl_str_eq(node->key, SL_STR("unknown_plan"));
+}
+
+static bool has_holes(const struct sl_yaml_node *plans)
+{
+    for (const struct sl_yaml_node *n = plans ? plans->child : NULL; n;
+         n = n->next)
+        if (sl_build_refused(n))
+            return true;
+    return false;
+}
+
+static unsigned count_plans(const struct sl_yaml_node *plans)
+{
+    unsigned count = 0;
+
+    for (const struct sl_yaml_node *n = plans ? plans->child : NULL; n;
+         n = n->next)
+        count += !plans_is_setting(n);
+    return count;
+}
+
+/* A policy without plans has one. */
+static void make_only_plan(struct sl_build *b)
+{
+    struct sl_plan *plan = sl_build_take(b, 1, sizeof(*plan));
+
+    if (!plan || !sl_names_init(&b->box->plans, 1, true, b->arena)) {
+        b->no_memory = true;
+        return;
+    }
+    plan->name = SL_STR("default");
+    plan->weight = 1;
+    sl_names_add(&b->box->plans, plan->name, 0, (struct sl_source_pos){0, 0});
+    b->policy->plans.list = plan;
+    b->policy->plans.count = 1;
+}
+
+static void read_aliases(struct sl_build *b, const struct sl_yaml_node *node,
+                         struct sl_plan *plan, unsigned index)
+{
+    const struct sl_yaml_node *list = sl_yaml_node_get(node, "aliases"), *item;
+    struct sl_str *aliases =
+        sl_build_take(b, sl_build_most(list) + 1, sizeof(*aliases));
+
+    plan->aliases = aliases;
+    if (!aliases)
+        return;
+    for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
+        if (item->text.len == 0) {
+            sl_report_error(b->report, SL_AT(item),
+                            "an alias of a plan can't be empty");
+            continue;
+        }
+        aliases[plan->alias_count] = sl_build_keep(b, item->text);
+        sl_names_add(&b->box->plans, aliases[plan->alias_count++], index,
+                     SL_AT(item));
+    }
+}
+
+static void read_plan(struct sl_build *b, const struct sl_yaml_node *node,
+                      struct sl_plan *plan, unsigned index)
+{
+    (void)sl_build_key_name(b, "a plan", node);
+    plan->name = sl_build_keep(b, node->key);
+    plan->overage = sl_build_bool(node, "overage", false);
+    plan->weight = (unsigned)sl_build_number(b, node, "weight", 1, 1000, 1);
+    sl_names_add(&b->box->plans, plan->name, index, SL_AT_KEY(node));
+    read_aliases(b, node, plan, index);
+}
+
+/* Names and aliases of all plans. */
+static unsigned count_names(const struct sl_yaml_node *plans)
+{
+    unsigned count = 0;
+
+    for (const struct sl_yaml_node *n = plans->child; n; n = n->next)
+        if (!plans_is_setting(n))
+            count += 1 + sl_build_most(sl_yaml_node_get(n, "aliases"));
+    return count;
+}
+
+static void refuse_same_names(struct sl_build *b)
+{
+    const struct sl_names *names = &b->box->plans;
+
+    for (unsigned i = 1; i < names->count; i++) {
+        const struct sl_name *name = &names->list[i], *before = name - 1;
+
+        if (!sl_names_again(names, i))
+            continue;
+        if (name->index == before->index)
+            sl_report_warning(b->report, name->place,
+                              "the plan has the name \"%.64s\" already, since "
+                              "names of plans compare without case",
+                              name->name.at);
+        else
+            sl_report_error(b->report, name->place,
+                            "\"%.64s\" is a plan or an alias already, on line "
+                            "%u; names of plans compare without case",
+                            name->name.at, before->place.line);
+    }
+}
+
+static void read_plans(struct sl_build *b, const struct sl_yaml_node *node,
+                       unsigned count)
+{
+    struct sl_plan *list = sl_build_take(b, count, sizeof(*list));
+    unsigned i = 0;
+
+    if (!list ||
+        !sl_names_init(&b->box->plans, count_names(node), true, b->arena)) {
+        b->no_memory = true;
+        return;
+    }
+    b->has_plans = true;
+    b->policy->plans.list = list;
+    b->policy->plans.count = count;
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next)
+        if (!plans_is_setting(n)) {
+            read_plan(b, n, &list[i], i);
+            i++;
+        }
+    sl_names_close(&b->box->plans);
+    refuse_same_names(b);
+}
+
+/* The plan that `key` names; `preset` if it names none. */
+static unsigned named_plan(struct sl_build *b, const struct sl_yaml_node *plans,
+                           const char *key, unsigned preset)
+{
+    const struct sl_yaml_node *node = sl_build_scalar(plans, key);
+    int index;
+
+    if (!node)
+        return preset;
+    index = sl_names_find(&b->box->plans, node->text);
+    if (index < 0 && !b->has_plans && !b->box->plans.unsure)
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(node),
+                            "`%s` names the plan \"%s\", but there are no "
+                            "plans",
+                            key, sl_build_shown(node).text),
+            "%s: {}", sl_build_shown(node).text);
+    else if (index < 0)
+        (void)sl_build_find(b, &b->box->plans, node, "plan");
+    return index < 0 ? preset : (unsigned)index;
+}
+
+/* Which plan have those whose plan is not known, if nothing is written? */
+static unsigned guess_default(struct sl_build *b,
+                              const struct sl_yaml_node *plans)
+{
+    const struct sl_plans *p = &b->policy->plans;
+    int index = sl_names_find(&b->box->plans, SL_STR("free"));
+
+    if (index < 0)
+        index = sl_names_find(&b->box->plans, SL_STR("default"));
+    if (index >= 0)
+        return (unsigned)index;
+    if (b->has_plans && !sl_yaml_node_get(plans, "default") &&
+        !b->box->plans.unsure)
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT_KEY(plans),
+                            "which plan has a caller whose plan is not "
+                            "known? `plans` needs a `default`"),
+            "default: %.64s", p->list[0].name.at);
+    return 0;
+}
+
+void sl_build_plans(struct sl_build *b)
+{
+    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "plans");
+    struct sl_plans *plans = &b->policy->plans;
+    static const char *const unknown[] = {"default", "deny"};
+    unsigned count = count_plans(node);
+    bool too_many = count > SL_PLANS_MAX ||
+                    (count && count_names(node) > SL_PLAN_NAMES_MAX);
+
+    if (too_many) {
+        sl_report_error(b->report, SL_AT_KEY(node),
+                        "there are too many plans; a policy has at most %d, "
+                        "and %d names of them with all aliases",
+                        SL_PLANS_MAX, SL_PLAN_NAMES_MAX);
+        count = 0;
+    }
+    if (count > 0)
+        read_plans(b, node, count);
+    else
+        make_only_plan(b);
+    if (b->no_memory)
+        return;
+    b->box->plans.unsure =
+        too_many || sl_build_refused(node) || has_holes(node);
+    plans->fallback = named_plan(b, node, "default", guess_default(b, node));
+    plans->anonymous = named_plan(b, node, "anonymous", plans->fallback);
+    plans->deny_unknown =
+        sl_build_choice(node, "unknown_plan", unknown, 2, 0) == 1;
+}
+
+/* ---- `identity: subjects`: the question by which plans are read from
+ * tables of others, as far as it can be judged without a server. */
+
+#define QUERY_MOST 8192
+#define LIFE       (5 * SL_S)
+#define LIFE_MIN   SL_S
+#define LIFE_MAX   (3600 * SL_S)
+
+#define EXAMPLE "query: \"SELECT plan, expires FROM accounts WHERE id = $1\""
+
+static bool has(struct sl_str text, const char *what)
+{
+    return text.len > 0 && memmem(text.at, text.len, what, strlen(what));
+}
+
+static void check_query(struct sl_build *b, const struct sl_yaml_node *query)
+{
+    if (query->text.len == 0)
+        sl_diag_hint(sl_report_error(b->report, SL_AT(query),
+                                     "an empty `query` finds nobody; leave "
+                                     "`subjects` out, or write one"),
+                     EXAMPLE);
+    else if (query->text.len > QUERY_MOST)
+        sl_report_error(b->report, SL_AT(query),
+                        "the query is longer than %d bytes; make a view of it "
+                        "in the database, and ask that",
+                        QUERY_MOST);
+    else if (!has(query->text, "$1"))
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(query),
+                            "the query does not say whom it is about: $1 "
+                            "stands for the id, without quotes"),
+            EXAMPLE);
+}
+
+/* Flags and variables may say otherwise, so that nothing is said of a policy
+ * that does not say where. */
+static void check_usage(struct sl_build *b, const struct sl_yaml_node *query)
+{
+    const struct sl_yaml_node *usage =
+        sl_build_scalar(sl_yaml_node_get(b->root, "server"), "usage");
+    static const char scheme[] = "postgres:";
+    size_t len = strlen(scheme);
+
+    if (!usage || usage->substituted ||
+        (usage->text.len > len && memcmp(usage->text.at, scheme, len) == 0))
+        return;
+    sl_diag_hint(
+        sl_report_error(b->report, SL_AT_KEY(query),
+                        "the query asks the PostgreSQL of `usage`, and "
+                        "that is \"%.64s\"",
+                        sl_build_shown(usage).text),
+        "usage: \"postgres://sluice@db/app\"");
+}
+
+static sl_ns read_life(struct sl_build *b, const struct sl_yaml_node *map)
+{
+    const struct sl_yaml_node *node = sl_build_scalar(map, "life");
+    sl_ns life = sl_build_duration(b, map, "life", LIFE);
+
+    if (node && (life < LIFE_MIN || life > LIFE_MAX))
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(node),
+                            "`life` lies between 1s and 1h, and \"%.64s\" "
+                            "does not",
+                            sl_build_shown(node).text),
+            "life: 5s");
+    return life;
+}
+
+void sl_build_subjects(struct sl_build *b, const struct sl_yaml_node *node)
+{
+    static const char *const scopes[] = {"", "user", "org"};
+    const struct sl_yaml_node *query = sl_build_scalar(node, "query");
+    struct sl_plan_query *subjects = &b->policy->identity.subjects;
+
+    if (!query)
+        return; /* the schema has said why, if it was meant */
+    check_query(b, query);
+    check_usage(b, query);
+    subjects->text = sl_build_text(b, node, "query");
+    subjects->scope =
+        (enum sl_asked)sl_build_choice(node, "scope", scopes, 3, SL_ASKED_ANY);
+    subjects->life = read_life(b, node);
+}
+
+/* ---- `sign_in`: may what was used before be carried, or capped?
+ *
+ * carry  The key that stood in for the name is looked at beside the name's, and
+ *        both must end together. In a bucket, a pace or a sliding window they
+ *        would not: each flows back by itself, and no retry that is told would
+ *        be right. Refused rather than told wrong.
+ * cap    Limits kept per address count everybody who comes from it, also those
+ *        whose plan has no number there: they have the visitors'.
+ */
+
+static bool has_ip(const struct sl_sources *sources)
+{
+    for (unsigned i = 0; i < sources->count; i++)
+        if (sources->list[i].kind == SL_SOURCE_IP)
+            return true;
+    return false;
+}
+
+/* Is the rule kept by something in place of a name that is missing? */
+static bool stands_in(const struct sl_rule *rule)
+{
+    for (unsigned i = 0; i < rule->per_count; i++)
+        if (rule->per[i] != SL_SCOPE_IP && rule->per[i] != SL_SCOPE_ANON &&
+            rule->per[i] != SL_SCOPE_ENDPOINT)
+            return rule->missing == SL_MISSING_ANONYMOUS &&
+                   rule->mode != SL_MODE_OFF;
+    return false;
+}
+
+static bool ends_at_once(const struct sl_rule *rule)
+{
+    return rule->kind == SL_FIXED || rule->kind == SL_QUOTA ||
+           rule->kind == SL_KINDS; /* what is wrong with it was said */
+}
+
+static void refuse_kind(struct sl_build *b, const struct sl_route *route,
+                        const struct sl_rule *rule)
+{
+    sl_diag_hint(
+        sl_report_error(b->report, route->place,
+                        "`sign_in: carry` can't carry what was used of "
+                        "limit \"%s\": a %s gives it back by itself, and "
+                        "not at one instant; make it a fixed-window or a "
+                        "quota",
+                        rule->name.at, sl_kind_name(rule->kind)),
+        "sign_in: cap");
+}
+
+/* And mark what it carries to. */
+static void check_carry(struct sl_build *b, const struct sl_route *route)
+{
+    unsigned carried = 0;
+
+    if (!has_ip(&b->policy->identity.anonymous))
+        sl_report_error(b->report, route->place,
+                        "`sign_in: carry` would carry what strangers used who "
+                        "send the same headers; put ip into identity: "
+                        "anonymous");
+    for (unsigned i = 0; i < route->rule_count; i++) {
+        const struct sl_rule *rule = route->rules[i];
+
+        if (!stands_in(rule))
+            continue;
+        carried++;
+        b->rules[rule->index].carried = true;
+        if (!ends_at_once(rule))
+            refuse_kind(b, route, rule);
+    }
+    if (carried == 0 || route->anonymous != SL_ANONYMOUS_LIMIT)
+        sl_report_error(b->report, route->place,
+                        "`sign_in: carry` has nothing to carry: callers "
+                        "without a name use none of the route's limits in "
+                        "its place");
+    else if (route->rule_count + carried > SL_PARTS)
+        sl_report_error(b->report, route->place,
+                        "%u limits, and what is carried to %u of them, are too "
+                        "many for one route; %d are allowed",
+                        route->rule_count, carried, SL_PARTS);
+}
+
+/* Does it hold an address, whoever comes from there? */
+static bool caps(const struct sl_build *b, const struct sl_rule *rule)
+{
+    return rule->per_count == 1 && rule->per[0] == SL_SCOPE_IP &&
+           rule->mode != SL_MODE_OFF &&
+           (!rule->plans ||
+            rule->plans[b->policy->plans.anonymous].form != SL_RATE_UNLIMITED);
+}
+
+static void check_cap(struct sl_build *b, const struct sl_route *route)
+{
+    for (unsigned i = 0; i < route->rule_count; i++)
+        if (caps(b, route->rules[i]))
+            return;
+    sl_report_error(b->report, route->place,
+                    "`sign_in: cap` has nothing to cap by; add a limit with "
+                    "`per: ip` that callers without a name have a number of");
+}
+
+void sl_build_sign_in(struct sl_build *b)
+{
+    for (unsigned i = 0; i < b->policy->route_count; i++) {
+        const struct sl_route *route = &b->policy->routes[i];
+
+        if (route->sign_in == SL_SIGN_IN_CARRY)
+            check_carry(b, route);
+        else if (route->sign_in == SL_SIGN_IN_CAP)
+            check_cap(b, route);
+    }
 }

@@ -1,14 +1,13 @@
-/* tokens.c -- `identity: jwt`: which tokens are believed, and by which keys.
+/* build_jwt.c -- `identity: jwt`: which tokens are believed, and by which keys.
  *
  * What could let a forged token in is refused here, where somebody reads it:
  * a secret beside public keys (whoever knows the public key could sign by it),
  * a secret that can be guessed, keys fetched in the clear.
  */
-#include "policy/policy_int.h"
-
 #include <string.h>
 
 #include "base/parse.h"
+#include "policy/policy_int.h"
 
 #define AUDIENCES_MAX 16
 #define LEEWAY        (30 * SL_S)

@@ -1,11 +1,10 @@
-/* limits.c -- `limits`: from names and words to rules. */
-#include "policy/policy_int.h"
-
+/* build_limits.c -- `limits`: from names and words to rules. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/parse.h"
-#include "base/zonefile.h"
+#include "base/zone.h"
+#include "policy/policy_int.h"
 
 /* ---- kind ---- */
 
@@ -446,4 +445,435 @@ void sl_build_limits(struct sl_build *b)
     sl_names_close(names);
     b->policy->rules = b->rules;
     b->policy->rule_count = b->policy->rule_total = i;
+}
+
+/* ---- `rate` and `candidate`: one for all plans, or one for each.
+ *
+ * A map has a rate for every plan, since every plan can reach every route, and
+ * a paying caller must not fall back to what the free ones have because a line
+ * was forgotten.
+ *
+ * All plans of a limit count in one period: what was used is kept in units of
+ * the period, and a caller who changes his plan takes it with him.
+ */
+
+/* A reading of one of the two keys. */
+struct reading {
+    struct sl_build *b;
+    const struct sl_rule *rule;
+    const struct sl_yaml_node *limit;  /* all of it */
+    const struct sl_yaml_node *node;   /* the value of the key */
+    struct sl_plan_limit *plans;       /* by plan */
+    const struct sl_yaml_node **given; /* by plan: its rate, or NULL */
+    bool bad;                          /* something was refused */
+};
+
+static bool has_numbers(const struct sl_plan_limit *limit)
+{
+    return sl_rate_has_numbers(limit->form);
+}
+
+/* Its count stays: it says what lies beyond it. */
+struct sl_limit sl_build_open(const struct sl_limit *limit)
+{
+    struct sl_limit open = *limit;
+
+    open.capacity = SL_AMOUNT_MAX;
+    sl_limit_derive(&open);
+    return open;
+}
+
+bool sl_build_strictest(const struct sl_policy *policy,
+                        const struct sl_plan_limit *plans, struct sl_limit *ret)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < policy->plans.count; i++) {
+        const struct sl_limit *limit = &plans[i].numbers;
+
+        if (!has_numbers(&plans[i]))
+            continue;
+        if (!any)
+            *ret = *limit;
+        any = true;
+        if (limit->count < ret->count)
+            ret->count = limit->count;
+        if (limit->capacity < ret->capacity)
+            ret->capacity = limit->capacity;
+    }
+    if (any)
+        sl_limit_derive(ret);
+    return any;
+}
+
+/* Read one rate. The anchor is judged later, once for all plans. */
+static bool read_rate(struct reading *r, const struct sl_yaml_node *node,
+                      struct sl_plan_limit *ret)
+{
+    struct sl_limit_options options = {.zone = r->rule->options.zone};
+    struct sl_diag diag = {0};
+    struct sl_rate rate;
+
+    if (!sl_build_ok(r->b, node, sl_parse_rate(node->text, &rate, &diag),
+                     &diag))
+        return false;
+    if (rate.form != SL_RATE_UNLIMITED && rate.form != SL_RATE_NONE) {
+        if (r->rule->kind == SL_KINDS) /* can't be judged */
+            return true;
+        if (!sl_build_ok(r->b, node,
+                         sl_limit_init(&ret->numbers, r->rule->kind, &rate,
+                                       &options, &diag),
+                         &diag))
+            return false;
+    }
+    ret->form = rate.form;
+    return true;
+}
+
+/* ---- a map ---- */
+
+/* The plan that a key of the map means; -1 after saying that there is none. */
+static int find_plan(struct reading *r, const struct sl_yaml_node *node)
+{
+    const struct sl_names *names = &r->b->box->plans;
+    int plan = sl_names_find(names, node->key);
+    const char *meant;
+    struct sl_diag *diag;
+
+    if (plan >= 0 || names->unsure)
+        return plan;
+    diag = sl_report_error(r->b->report, SL_AT_KEY(node),
+                           "there is no plan \"%s\" under `plans`",
+                           sl_quote(node->key).text);
+    meant = sl_build_meant(r->b, diag, names, node->key);
+    plan = meant ? sl_names_find(names, sl_str_c(meant)) : -1;
+    /* The plan that was meant is not missing, it is misspelt. */
+    if (plan >= 0 && !r->given[plan])
+        r->given[plan] = node;
+    return -1;
+}
+
+static void read_entry(struct reading *r, const struct sl_yaml_node *node)
+{
+    int plan = find_plan(r, node);
+
+    if (plan < 0) {
+        r->bad = true;
+        return;
+    }
+    if (r->given[plan] &&
+        sl_names_find(&r->b->box->plans, r->given[plan]->key) == plan) {
+        sl_report_error(r->b->report, SL_AT_KEY(node),
+                        "plan \"%.64s\" has a rate already, on line %u",
+                        r->b->policy->plans.list[plan].name.at,
+                        r->given[plan]->key_place.line);
+        r->bad = true;
+        return;
+    }
+    r->given[plan] = node;
+    if (node->kind != SL_NODE_SCALAR || !read_rate(r, node, &r->plans[plan]))
+        r->bad = true;
+}
+
+static void refuse_missing(struct reading *r)
+{
+    const struct sl_plans *plans = &r->b->policy->plans;
+
+    for (unsigned i = 0; i < plans->count; i++) {
+        const char *plan = plans->list[i].name.at;
+
+        if (r->given[i] || r->b->box->plans.unsure)
+            continue;
+        r->bad = true;
+        sl_diag_hint(
+            sl_report_error(r->b->report, SL_AT_KEY(r->node),
+                            "plan \"%.64s\" has no %s for limit \"%.64s\"",
+                            plan, r->node->key.at, r->rule->name.at),
+            "%.64s: RATE, or %.20s: unlimited, or %.20s: none", plan, plan,
+            plan);
+    }
+}
+
+/* Where there are no plans, a map is a misunderstanding. */
+static bool refuse_map(struct reading *r)
+{
+    if (r->b->has_plans || r->b->box->plans.unsure)
+        return false;
+    sl_report_error(r->b->report, SL_AT_KEY(r->node),
+                    "limit \"%.64s\" has a %s for each plan, but there are no "
+                    "plans; write one for all, or name the plans under `plans`",
+                    r->rule->name.at, r->node->key.at);
+    r->bad = true;
+    return true;
+}
+
+static void read_map(struct reading *r)
+{
+    if (refuse_map(r))
+        return;
+    for (const struct sl_yaml_node *n = r->node->child; n; n = n->next)
+        read_entry(r, n);
+    refuse_missing(r);
+}
+
+/* ---- all of it ---- */
+
+/* The first plan with numbers, or the number of plans. */
+static unsigned first_with_numbers(const struct reading *r)
+{
+    unsigned i = 0, count = r->b->policy->plans.count;
+
+    while (i < count && !has_numbers(&r->plans[i]))
+        i++;
+    return i;
+}
+
+static void refuse_other_periods(struct reading *r, unsigned first)
+{
+    const struct sl_plans *plans = &r->b->policy->plans;
+
+    for (unsigned i = first + 1; i < plans->count; i++) {
+        if (!has_numbers(&r->plans[i]) ||
+            sl_limit_shape(&r->plans[i].numbers) ==
+                sl_limit_shape(&r->plans[first].numbers))
+            continue;
+        r->bad = true;
+        sl_report_error(r->b->report, SL_AT(r->given[i]),
+                        "%s has another period than the %s of plan "
+                        "\"%.64s\"; all plans of a limit share one, or a "
+                        "change of plan would start afresh",
+                        sl_build_shown(r->given[i]).text,
+                        sl_build_shown(r->given[first]).text,
+                        plans->list[first].name.at);
+    }
+}
+
+/* Does the anchor fit the period? Said at the anchor, and of a candidate only
+ * if the rate had nothing to say. */
+static void judge_anchor(struct reading *r, unsigned first)
+{
+    const struct sl_yaml_node *anchor = sl_build_scalar(r->limit, "anchor");
+    struct sl_limit_options options = {.anchor = r->rule->options.anchor};
+    struct sl_diag diag = {0};
+    struct sl_limit limit;
+    struct sl_rate rate;
+
+    bool of_candidate = r->node != sl_yaml_node_get(r->limit, "rate");
+
+    if (!anchor || !r->plans[first].numbers.calendar ||
+        (of_candidate && !r->rule->plans) ||
+        sl_parse_rate(r->given[first]->text, &rate, NULL))
+        return;
+    if (!sl_build_ok(r->b, anchor,
+                     sl_limit_init(&limit, SL_QUOTA, &rate, &options, &diag),
+                     &diag)) {
+        r->bad = true;
+        return;
+    }
+    for (unsigned i = 0; i < r->b->policy->plans.count; i++)
+        if (has_numbers(&r->plans[i]))
+            r->plans[i].numbers.cal.anchor = limit.cal.anchor;
+}
+
+/* All plans follow the same calendar, so they remember its period together. */
+static void share_memo(struct reading *r)
+{
+    sl_period_memo *memo = sl_build_take(r->b, 1, sizeof(*memo));
+
+    for (unsigned i = 0; i < r->b->policy->plans.count; i++)
+        if (has_numbers(&r->plans[i]) && r->plans[i].numbers.calendar)
+            r->plans[i].numbers.cal.memo = memo;
+}
+
+/* Quotas of plans that may go on when they are used up. */
+static void open_overage(struct reading *r)
+{
+    const struct sl_plans *plans = &r->b->policy->plans;
+
+    for (unsigned i = 0; i < plans->count; i++) {
+        struct sl_plan_limit *limit = &r->plans[i];
+
+        if (!plans->list[i].overage || !has_numbers(limit) ||
+            limit->numbers.kind != SL_QUOTA)
+            continue;
+        limit->overage = true;
+        limit->open = sl_build_open(&limit->numbers);
+    }
+}
+
+static void read_all(struct reading *r)
+{
+    unsigned count = r->b->policy->plans.count, first;
+
+    if (r->node->kind == SL_NODE_MAP) {
+        read_map(r);
+    } else {
+        r->bad = !read_rate(r, r->node, &r->plans[0]);
+        for (unsigned i = 0; i < count; i++) {
+            r->plans[i] = r->plans[0];
+            r->given[i] = r->node;
+        }
+    }
+    first = first_with_numbers(r);
+    if (first == count)
+        return;
+    refuse_other_periods(r, first);
+    if (!r->bad)
+        judge_anchor(r, first);
+    if (!r->bad && r->plans[first].numbers.calendar)
+        share_memo(r);
+    if (!r->bad)
+        open_overage(r);
+}
+
+const struct sl_plan_limit *sl_build_rates(struct sl_build *b,
+                                           const struct sl_rule *rule,
+                                           const struct sl_yaml_node *limit,
+                                           const char *key)
+{
+    struct reading r = {.b = b, .rule = rule, .limit = limit};
+    unsigned count = b->policy->plans.count;
+
+    r.node = sl_yaml_node_get(limit, key);
+    if (!r.node || r.node->kind == SL_NODE_EMPTY)
+        return NULL;
+    r.plans = sl_build_take(b, count, sizeof(*r.plans));
+    r.given = sl_build_borrow(b, count, sizeof(struct sl_yaml_node *));
+    if (!r.plans || !r.given)
+        return NULL;
+    for (unsigned i = 0; i < count; i++)
+        r.plans[i].form = SL_RATE_NONE; /* until it is read */
+    read_all(&r);
+    return r.bad ? NULL : r.plans;
+}
+
+/* ---- `thresholds` of a limit: how much of it is used when somebody is
+ * told. */
+
+static bool has_marks(const struct sl_rule *rule)
+{
+    return rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
+}
+
+/* "80" or "80%". */
+static bool read_mark(struct sl_build *b, const struct sl_yaml_node *item,
+                      uint64_t *ret)
+{
+    struct sl_str text = item->text;
+
+    if (text.len > 1 && text.at[text.len - 1] == '%')
+        text.len--;
+    if (!sl_parse_number(text, ret, NULL) && *ret > 0 && *ret <= SL_MARK_MAX)
+        return true;
+    sl_report_error(b->report, SL_AT(item),
+                    "a threshold is a share in percent, from 1%% to %d%%, not "
+                    "\"%.64s\"",
+                    SL_MARK_MAX, sl_build_shown(item).text);
+    return false;
+}
+
+static void add_mark(struct sl_build *b, const struct sl_yaml_node *item,
+                     struct sl_thresholds *marks)
+{
+    uint64_t mark = 0;
+
+    if (!read_mark(b, item, &mark))
+        return;
+    if (marks->count > 0 && marks->list[marks->count - 1] >= mark)
+        sl_report_error(b->report, SL_AT(item),
+                        "thresholds must rise; %.64s is not above %u%%",
+                        sl_build_shown(item).text,
+                        (unsigned)marks->list[marks->count - 1]);
+    else
+        marks->list[marks->count++] = (uint16_t)mark;
+}
+
+void sl_build_marks(struct sl_build *b, const struct sl_yaml_node *limit,
+                    struct sl_rule *rule)
+{
+    const struct sl_yaml_node *list = sl_yaml_node_get(limit, "thresholds");
+
+    if (!list || sl_build_refused(list)) {
+        if (has_marks(rule))
+            rule->marks = (struct sl_thresholds){
+                {80, 100},
+                2
+            };
+        return;
+    }
+    if (!has_marks(rule) && rule->kind != SL_KINDS) {
+        sl_report_error(b->report, SL_AT_KEY(list),
+                        "thresholds are for quotas and levels; a %s has none",
+                        sl_kind_name(rule->kind));
+        return;
+    }
+    if (!sl_build_short(b, list, SL_THRESHOLDS, "thresholds"))
+        return;
+    for (const struct sl_yaml_node *i = sl_build_first(list); i;
+         i = sl_build_next(list, i))
+        add_mark(b, i, &rule->marks);
+}
+
+/* ---- how long what is taken may be held, and who waits how long. */
+
+#define HOLD_MAX_PRESET (3600 * SL_S)
+#define HOLD_PRESET     (60 * SL_S)
+#define WAIT_LONGEST    (55 * SL_S)
+#define QUEUE_PRESET    1000
+#define QUEUE_MOST      1000000
+#define HOLD_LONGEST    (30 * 24 * 3600 * SL_S)
+
+/* Neither nothing nor for ever. `most` is what `limit` allows. */
+static sl_ns read_span(struct sl_build *b, const struct sl_yaml_node *map,
+                       const char *key, sl_ns preset, sl_ns most,
+                       const char *limit)
+{
+    const struct sl_yaml_node *node = sl_build_scalar(map, key);
+    sl_ns span = sl_build_duration(b, map, key, preset);
+    char text[32];
+
+    if (!node || (span > 0 && span <= most))
+        return span;
+    sl_report_error(b->report, SL_AT(node),
+                    "`%s` must be longer than 0 and at most %s%s", key,
+                    sl_format_duration(most, text), limit);
+    return preset < most ? preset : most;
+}
+
+void sl_build_hold_max(struct sl_build *b)
+{
+    b->policy->hold_max =
+        read_span(b, b->root, "hold_max", HOLD_MAX_PRESET, HOLD_LONGEST, "");
+}
+
+void sl_build_wait(struct sl_build *b, const struct sl_yaml_node *node,
+                   struct sl_route *route)
+{
+    if (sl_build_scalar(node, "wait"))
+        route->wait = read_span(b, node, "wait", 0, WAIT_LONGEST, "");
+}
+
+sl_ns sl_build_hold_span(struct sl_build *b, const struct sl_yaml_node *node)
+{
+    sl_ns most = b->policy->hold_max;
+
+    return read_span(b, node, "hold", HOLD_PRESET < most ? HOLD_PRESET : most,
+                     most, ", the policy's `hold_max`");
+}
+
+void sl_build_hold(struct sl_build *b, const struct sl_yaml_node *node,
+                   struct sl_rule *rule)
+{
+    const struct sl_yaml_node *hold = sl_build_scalar(node, "hold");
+
+    rule->queue = (unsigned)sl_build_number(b, node, "queue", 1, QUEUE_MOST,
+                                            QUEUE_PRESET);
+    if (rule->kind == SL_PERMITS)
+        rule->hold = sl_build_hold_span(b, node);
+    else if (hold && rule->kind != SL_KINDS)
+        sl_report_error(b->report, SL_AT_KEY(hold),
+                        "`hold` is for concurrency limits, and limit "
+                        "\"%.64s\" is a %s; a check says itself how long it "
+                        "holds others",
+                        rule->name.at, sl_kind_name(rule->kind));
 }

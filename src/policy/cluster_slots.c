@@ -1,13 +1,13 @@
-/* slots.c -- where the states of a policy lie in a Redis Cluster.
+/* cluster_slots.c -- where the states of a policy lie in a Redis Cluster.
  *
  * Rules that a route takes together are put into one group, and a group has
  * the scopes that all of its rules are kept per. A route whose groups have none
  * in common does not join them: it is the one that sl_slots_check() refuses,
  * unless it says `atomic: false`.
  */
-#include "policy/slots.h"
-
 #include <string.h>
+
+#include "policy/policy.h"
 
 struct groups {
     unsigned *parent; /* by rule; a group is called by one of its rules */
@@ -212,4 +212,59 @@ bool sl_slots_wanted(struct sl_str store)
             memcmp(store.at, schemes[i], strlen(schemes[i])) == 0)
             return true;
     return false;
+}
+
+/* ---- what a policy needs that not every store has. */
+
+static int check_rule(const struct sl_rule *rule, struct sl_diag *diag)
+{
+    int err;
+
+    if (rule->kind != SL_PERMITS || rule->mode == SL_MODE_OFF)
+        return 0;
+    err = sl_diag_error(
+        diag, SLUICE_ECONF,
+        "limit \"%s\" is of the kind concurrency, and its permits "
+        "are holds, which a store in DynamoDB does not have; keep "
+        "it in memory or in Redis, or count what exists by the "
+        "kind level",
+        rule->name.at);
+    sl_diag_hint(diag, "kind: level");
+    return err;
+}
+
+static int stores_check_route(const struct sl_route *route,
+                              struct sl_diag *diag)
+{
+    if (!route->guards || !route->guards->guard.written)
+        return 0;
+    return sl_diag_error(
+        diag, SLUICE_ECONF,
+        "a guard is a hold, which a store in DynamoDB does not "
+        "have; leave guard out, or keep the policy in memory or "
+        "in Redis");
+}
+
+int sl_store_support_check(const struct sl_policy *policy,
+                           struct sl_source_pos *place, struct sl_diag *diag)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < policy->rule_count && !err; i++) {
+        *place = policy->rules[i].place;
+        err = check_rule(&policy->rules[i], diag);
+    }
+    for (unsigned i = 0; i < policy->route_count && !err; i++) {
+        *place = policy->routes[i].place;
+        err = stores_check_route(&policy->routes[i], diag);
+    }
+    return err;
+}
+
+bool sl_store_support_lacks_holds(struct sl_str store)
+{
+    static const char scheme[] = "dynamodb://";
+
+    return store.len >= strlen(scheme) &&
+           memcmp(store.at, scheme, strlen(scheme)) == 0;
 }

@@ -1,4 +1,4 @@
-/* write.c -- the configuration of envoyproxy/ratelimit as a policy of ours.
+/* envoy.c -- the configuration of envoyproxy/ratelimit as a policy of ours.
  *
  * Names. A limit is called by its `name`, else by its path, as their metrics
  * are: messaging.message_type_marketing.to_number. What may not be in a name
@@ -10,12 +10,18 @@
  * too stands a route for all else below it, without limits: there is no way
  * back.
  */
+#include "policy/envoy.h"
+
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "policy/envoy.h"
-#include "policy/print/printer.h"
+#include "base/buf.h"
+#include "base/parse.h"
+#include "policy/policy_int.h"
 
 #define NAME_MOST 64
 
@@ -364,4 +370,455 @@ int sl_envoy_dump(const struct sl_envoy *envoy, struct sl_buf *out)
     struct writing w = {.envoy = (struct sl_envoy *)envoy, .out = out};
 
     return walk_all(&w, dump_node, NULL);
+}
+
+/* ---- a file of envoyproxy/ratelimit.
+ *
+ * Keys that they do not know are refused here as there; what they would find
+ * out only when a request comes, or never, is refused, too: two descriptors
+ * that are one, names that nobody has.
+ */
+
+#define RATE_MAX 100000000 /* per second */
+
+static const char *const top_keys[] = {"domain", "descriptors"};
+static const char *const node_keys[] = {
+    "key",        "value",           "rate_limit",      "shadow_mode",
+    "quota_mode", "detailed_metric", "value_to_metric", "share_threshold",
+    "metadata",   "descriptors"};
+static const char *const limit_keys[] = {"unit", "requests_per_unit",
+                                         "unlimited", "name", "replaces"};
+static const char *const replace_keys[] = {"name"};
+static const char *const units[SL_ENVOY_UNITS] = {
+    "second", "minute", "hour", "day", "week", "month", "year"};
+
+struct reading {
+    struct sl_envoy *envoy;
+    struct sl_report *report;
+};
+
+/* ---- keys and values ---- */
+
+static void refuse_key(struct reading *r, const struct sl_yaml_node *node,
+                       const char *of, const char *const *keys, size_t count)
+{
+    const char *meant = sl_str_nearest(node->key, keys, count);
+    struct sl_diag *diag =
+        sl_report_error(r->report, node->key_place, "\"%s\" is no key of %s",
+                        sl_quote(node->key).text, of);
+
+    if (meant)
+        sl_diag_hint(diag, "%s", meant);
+}
+
+static bool check_keys(struct reading *r, const struct sl_yaml_node *map,
+                       const char *of, const char *const *keys, size_t count)
+{
+    bool good = true;
+
+    if (map->kind != SL_NODE_MAP) {
+        sl_report_error(r->report, map->place, "%s must be a map", of);
+        return false;
+    }
+    for (const struct sl_yaml_node *n = map->child; n; n = n->next) {
+        bool known = false;
+
+        for (size_t i = 0; i < count; i++)
+            known |= sl_str_eq(n->key, sl_str_c(keys[i]));
+        if (!known)
+            refuse_key(r, n, of, keys, count);
+        good &= known;
+    }
+    return good;
+}
+
+/* The text of a scalar; empty if it is not there. */
+static struct sl_str read_text(struct reading *r,
+                               const struct sl_yaml_node *map, const char *key)
+{
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, key);
+
+    if (!node || node->kind == SL_NODE_EMPTY)
+        return (struct sl_str){"", 0};
+    if (node->kind == SL_NODE_SCALAR)
+        return node->text;
+    sl_report_error(r->report, node->place, "`%s` must be a text", key);
+    return (struct sl_str){"", 0};
+}
+
+/* The words that YAML 1.1 has for it. */
+static bool read_bool(struct reading *r, const struct sl_yaml_node *map,
+                      const char *key)
+{
+    static const char *const yes[] = {"true", "yes", "on", "y"};
+    static const char *const no[] = {"false", "no", "off", "n", ""};
+    struct sl_str text = read_text(r, map, key);
+
+    for (size_t i = 0; i < SL_LEN(yes); i++)
+        if (sl_str_eq_nocase(text, sl_str_c(yes[i])))
+            return true;
+    for (size_t i = 0; i < SL_LEN(no); i++)
+        if (sl_str_eq_nocase(text, sl_str_c(no[i])))
+            return false;
+    sl_report_error(r->report, sl_yaml_node_get(map, key)->place,
+                    "`%s` must be true or false, not \"%s\"", key,
+                    sl_quote(text).text);
+    return false;
+}
+
+/* ---- rate_limit ---- */
+
+static void read_unit(struct reading *r, const struct sl_yaml_node *map,
+                      struct sl_envoy_node *ret)
+{
+    struct sl_str text = read_text(r, map, "unit");
+    struct sl_diag *diag;
+    const char *meant;
+
+    for (unsigned i = 0; i < SL_ENVOY_UNITS; i++)
+        if (sl_str_eq_nocase(text, sl_str_c(units[i]))) {
+            ret->unit = (enum sl_envoy_unit)i;
+            return;
+        }
+    if (text.len == 0) {
+        sl_diag_hint(
+            sl_report_error(r->report, map->place, "a rate_limit needs a unit"),
+            "unit: minute");
+        return;
+    }
+    meant = sl_str_nearest(text, units, SL_ENVOY_UNITS);
+    diag = sl_report_error(r->report, sl_yaml_node_get(map, "unit")->place,
+                           "\"%s\" is no unit; there are second, minute, "
+                           "hour, day, week, month and year",
+                           sl_quote(text).text);
+    if (meant)
+        sl_diag_hint(diag, "unit: %s", meant);
+}
+
+static void read_requests(struct reading *r, const struct sl_yaml_node *map,
+                          struct sl_envoy_node *ret)
+{
+    struct sl_str text = read_text(r, map, "requests_per_unit");
+    struct sl_diag diag = {0};
+    uint64_t number = 0;
+
+    if (text.len == 0)
+        return; /* as there: none is 0, and nothing passes */
+    if (sl_parse_number(text, &number, &diag) || number > UINT32_MAX) {
+        sl_report_error(r->report,
+                        sl_yaml_node_get(map, "requests_per_unit")->place,
+                        "`requests_per_unit` must be a whole number up to "
+                        "4294967295, not \"%s\"",
+                        sl_quote(text).text);
+        return;
+    }
+    if (ret->unit == SL_ENVOY_SECOND && number > RATE_MAX)
+        sl_diag_hint(
+            sl_report_error(r->report,
+                            sl_yaml_node_get(map, "requests_per_unit")->place,
+                            "more than %d per second is as good as no "
+                            "limit",
+                            RATE_MAX),
+            "unlimited: true");
+    ret->requests = (uint32_t)number;
+}
+
+static void read_replaces(struct reading *r, const struct sl_yaml_node *map,
+                          struct sl_envoy_node *ret)
+{
+    const struct sl_yaml_node *list = sl_yaml_node_get(map, "replaces");
+
+    if (!list || list->kind == SL_NODE_EMPTY)
+        return;
+    if (list->kind != SL_NODE_LIST) {
+        sl_diag_hint(sl_report_error(r->report, list->place,
+                                     "`replaces` must be a list"),
+                     "replaces: [{ name: NAME }]");
+        return;
+    }
+    for (const struct sl_yaml_node *n = list->child; n; n = n->next) {
+        struct sl_str name;
+
+        if (!check_keys(r, n, "an entry of replaces", replace_keys,
+                        SL_LEN(replace_keys)))
+            continue;
+        name = read_text(r, n, "name");
+        if (name.len == 0)
+            sl_report_error(r->report, n->place,
+                            "an entry of replaces needs a name");
+        else if (sl_str_eq(name, ret->name))
+            sl_report_error(r->report, n->place,
+                            "a limit can't replace itself");
+    }
+    ret->replaces = list;
+}
+
+static void read_limit(struct reading *r, const struct sl_yaml_node *node,
+                       struct sl_envoy_node *ret)
+{
+    const struct sl_yaml_node *map = sl_yaml_node_get(node, "rate_limit");
+
+    if (!map || map->kind == SL_NODE_EMPTY ||
+        !check_keys(r, map, "rate_limit", limit_keys, SL_LEN(limit_keys)))
+        return;
+    ret->has_limit = true;
+    ret->name = read_text(r, map, "name");
+    ret->unlimited = read_bool(r, map, "unlimited");
+    if (!ret->unlimited)
+        read_unit(r, map, ret);
+    else if (read_text(r, map, "unit").len > 0)
+        sl_report_error(r->report, sl_yaml_node_get(map, "unit")->place,
+                        "what is unlimited has no unit; leave it out");
+    read_requests(r, map, ret);
+    read_replaces(r, map, ret);
+    if (++r->envoy->limit_count == SL_ENVOY_LIMITS + 1)
+        sl_report_error(r->report, map->place,
+                        "there are more than %d limits, which is more than "
+                        "the state can know",
+                        SL_ENVOY_LIMITS);
+}
+
+/* ---- descriptors ---- */
+
+static bool is_same(const struct sl_envoy_node *a,
+                    const struct sl_envoy_node *b)
+{
+    return sl_str_eq(a->key, b->key) && sl_str_eq(a->value, b->value);
+}
+
+static void check_node(struct reading *r, const struct sl_envoy_node *node,
+                       const struct sl_envoy_node *before)
+{
+    bool star = node->value.len > 0 &&
+                memchr(node->value.at, '*', node->value.len) != NULL;
+
+    if (node->key.len == 0)
+        sl_diag_hint(
+            sl_report_error(r->report, node->place, "a descriptor needs a key"),
+            "key: remote_address");
+    else if (memchr(node->key.at, '*', node->key.len) ||
+             memchr(node->key.at, '=', node->key.len) ||
+             memchr(node->key.at, '~', node->key.len))
+        sl_report_error(r->report, node->place,
+                        "a key with *, = or ~ can't be told from a value");
+    if (node->shared && !star)
+        sl_report_error(r->report, node->place,
+                        "share_threshold is for values with a *");
+    for (; before; before = before->next)
+        if (node->key.len > 0 && is_same(node, before)) {
+            sl_report_error(r->report, node->place,
+                            "this descriptor is there already, on line %u",
+                            before->place.line);
+            return;
+        }
+}
+
+static struct sl_envoy_node *
+read_nodes(struct reading *r, const struct sl_yaml_node *list, unsigned depth);
+
+static struct sl_envoy_node *
+read_node(struct reading *r, const struct sl_yaml_node *map, unsigned depth)
+{
+    struct sl_envoy_node *node = sl_arena_take(r->envoy->arena, sizeof(*node));
+
+    if (!node) {
+        r->report->no_memory = true;
+        return NULL;
+    }
+    *node = (struct sl_envoy_node){.place = map->place};
+    if (!check_keys(r, map, "a descriptor", node_keys, SL_LEN(node_keys)))
+        return node;
+    node->key = read_text(r, map, "key");
+    node->value = read_text(r, map, "value");
+    node->shadow = read_bool(r, map, "shadow_mode");
+    node->quota = read_bool(r, map, "quota_mode");
+    node->shared = read_bool(r, map, "share_threshold");
+    (void)read_bool(r, map, "detailed_metric"); /* of names in metrics, which */
+    (void)read_bool(r, map, "value_to_metric"); /* here have no values */
+    read_limit(r, map, node);
+    node->child =
+        read_nodes(r, sl_yaml_node_get(map, "descriptors"), depth + 1);
+    return node;
+}
+
+static struct sl_envoy_node *
+read_nodes(struct reading *r, const struct sl_yaml_node *list, unsigned depth)
+{
+    struct sl_envoy_node *first = NULL, **last = &first;
+
+    if (!list || list->kind == SL_NODE_EMPTY)
+        return NULL;
+    if (list->kind != SL_NODE_LIST || depth > SL_ENVOY_DEPTH) {
+        sl_report_error(r->report, list->place,
+                        depth > SL_ENVOY_DEPTH
+                            ? "descriptors are nested more than 16 levels deep"
+                            : "`descriptors` must be a list");
+        return NULL;
+    }
+    for (const struct sl_yaml_node *n = list->child; n; n = n->next) {
+        struct sl_envoy_node *node = read_node(r, n, depth);
+
+        if (!node)
+            break;
+        check_node(r, node, first);
+        *last = node;
+        last = &node->next;
+    }
+    return first;
+}
+
+/* ---- a file ---- */
+
+static void read_domain(struct reading *r, const struct sl_yaml_node *root)
+{
+    struct sl_envoy *envoy = r->envoy;
+    struct sl_str domain = read_text(r, root, "domain");
+    const struct sl_yaml_node *node = sl_yaml_node_get(root, "domain");
+
+    if (domain.len == 0) {
+        sl_diag_hint(
+            sl_report_error(r->report, root->place, "a file needs a domain"),
+            "domain: my_domain");
+        return;
+    }
+    for (unsigned i = 0; i < envoy->domain_count; i++)
+        if (sl_str_eq(envoy->domains[i].name, domain)) {
+            sl_report_error(r->report, node->place,
+                            "another file has the domain \"%s\" already",
+                            sl_quote(domain).text);
+            return;
+        }
+    if (envoy->domain_count == SL_ENVOY_DOMAINS) {
+        sl_report_error(r->report, node->place,
+                        "there are more than %d domains", SL_ENVOY_DOMAINS);
+        return;
+    }
+    envoy->domains[envoy->domain_count].name = domain;
+    envoy->domains[envoy->domain_count++].nodes =
+        read_nodes(r, sl_yaml_node_get(root, "descriptors"), 1);
+}
+
+bool sl_envoy_read(struct sl_envoy *envoy, struct sl_report *report)
+{
+    static const struct sl_yaml_options nothing;
+    struct reading r = {envoy, report};
+    struct sl_yaml_node *root = sl_yaml_read(report, &nothing, envoy->arena);
+
+    if (root && check_keys(&r, root, "the file", top_keys, SL_LEN(top_keys)))
+        read_domain(&r, root);
+    return root && report->errors == 0 && !report->no_memory;
+}
+
+/* ---- all files of a configuration.
+ *
+ * As there: every *.yaml and *.yml of the folder, in the order of their names.
+ * What begins with a dot (the links of a ConfigMap among them), backups and
+ * swap files have other endings or are passed over.
+ */
+
+#define PATH_MOST 4096
+
+struct name {
+    struct name *next;
+    char text[];
+};
+
+static bool is_wanted(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    return name[0] != '.' && dot &&
+           (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+}
+
+/* Put it where it belongs in the order of names. False without memory. */
+static bool add_name(struct name **list, const char *text,
+                     struct sl_arena *arena)
+{
+    size_t len = strlen(text) + 1;
+    struct name *name = sl_arena_take(arena, sizeof(*name) + len);
+
+    if (!name)
+        return false;
+    memcpy(name->text, text, len);
+    while (*list && strcmp((*list)->text, text) < 0)
+        list = &(*list)->next;
+    name->next = *list;
+    *list = name;
+    return true;
+}
+
+static int list_folder(const char *path, struct sl_arena *arena,
+                       struct name **ret, struct sl_diag *diag)
+{
+    DIR *folder = opendir(path);
+    struct dirent *entry;
+    bool good = true;
+
+    if (!folder)
+        return sl_diag_error(diag, SLUICE_ESYS, "%s can't be read: %s", path,
+                             strerror(errno));
+    while (good && (entry = readdir(folder)) != NULL)
+        if (is_wanted(entry->d_name))
+            good = add_name(ret, entry->d_name, arena);
+    closedir(folder);
+    return good ? 0 : sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+}
+
+/* One file. False if it can't be used, and that was told. */
+static bool read_file(struct sl_envoy *envoy, const char *path,
+                      sl_envoy_told_f *tell, void *ctx)
+{
+    struct sl_diag diag = {0};
+    struct sl_report report;
+    struct sl_buf text;
+    bool good;
+    int err;
+
+    sl_buf_init(&text, SL_YAML_BYTES + 8192, &sl_alloc_libc);
+    err = sl_file_read(path, SL_YAML_BYTES, &text, &diag);
+    sl_report_init(&report, path, sl_buf_str(&text), &sl_alloc_libc);
+    if (err && err != SLUICE_EFULL) /* the reader says that better */
+        sl_report_error(&report, (struct sl_source_pos){0, 0}, "%s",
+                        diag.sentence);
+    good = (!err || err == SLUICE_EFULL) && sl_envoy_read(envoy, &report);
+    if (report.kept > 0 || report.no_memory)
+        tell(ctx, &report);
+    sl_report_done(&report);
+    sl_buf_done(&text);
+    return good;
+}
+
+static int read_all(struct sl_envoy *envoy, const char *path,
+                    sl_envoy_told_f *tell, void *ctx, struct sl_diag *diag)
+{
+    char whole[PATH_MOST];
+    struct name *names = NULL;
+    int err = list_folder(path, envoy->arena, &names, diag);
+
+    if (!err && !names)
+        return sl_diag_error(diag, SLUICE_ECONF, "%s has no file *.yaml in it",
+                             path);
+    if (err)
+        return err;
+    for (; names; names = names->next) {
+        snprintf(whole, sizeof(whole), "%s/%s", path, names->text);
+        if (!read_file(envoy, whole, tell, ctx))
+            err = SLUICE_ECONF;
+    }
+    return err;
+}
+
+int sl_envoy_load(struct sl_envoy *envoy, const char *path,
+                  sl_envoy_told_f *tell, void *ctx, struct sl_diag *diag)
+{
+    struct stat about;
+
+    envoy->domain_count = envoy->limit_count = 0;
+    if (stat(path, &about))
+        return sl_diag_error(diag, SLUICE_ESYS, "%s can't be read: %s", path,
+                             strerror(errno));
+    if (S_ISDIR(about.st_mode))
+        return read_all(envoy, path, tell, ctx, diag);
+    return read_file(envoy, path, tell, ctx) ? 0 : SLUICE_ECONF;
 }

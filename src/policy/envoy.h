@@ -18,8 +18,8 @@
  *
  * What they join by "_" we keep apart: (a_b, c) and (a, b_c) are two things.
  */
-#ifndef SL_ENVOY_H
-#define SL_ENVOY_H
+#ifndef SL_POLICY_ENVOY_H
+#define SL_POLICY_ENVOY_H
 
 #include "policy/report.h"
 #include "policy/yaml.h"

@@ -1,4 +1,4 @@
-/* key_meet.c -- could two templates ever make the same name?
+/* key_collide.c -- could two templates ever make the same name?
  *
  * Two limits whose names meet would share a state, so a policy with such two
  * is refused. A template is a small machine that writes names: literals and

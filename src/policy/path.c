@@ -31,11 +31,10 @@
  *       between: sixty detours up and down again are no detours.
  *   (4) Where the canonical walk met nothing odd, every reading is the same.
  */
-#include "policy/path.h"
-
 #include <string.h>
 
-#include "base/digits.h"
+#include "base/str.h"
+#include "policy/route.h"
 
 enum kind {
     PLAIN,

@@ -9,19 +9,127 @@
  * A limit of a policy is a rule here: a name, what it is kept per, and numbers
  * for each plan.
  */
-#ifndef SL_POLICY_H
-#define SL_POLICY_H
+#ifndef SL_POLICY_POLICY_H
+#define SL_POLICY_POLICY_H
 
+#include "base/buf.h"
 #include "base/ip.h"
 #include "core/limit.h"
-#include "core/marks.h"
-#include "policy/descriptor.h"
-#include "policy/guards.h"
 #include "policy/key.h"
 #include "policy/report.h"
 #include "policy/route.h"
 #include "policy/template.h"
 #include "table/table.h"
+#include "wire/webhook.h"
+
+/* ---- what a route asks of a request before its limits.
+ *
+ *   verify    is the webhook from whom it says?            401
+ *   require   are its headers within bounds?               400, or as written
+ *   backlog   is there too much work waiting already?      503
+ *   dedupe    has the same been answered before?           as then; 409, 422
+ *   guard     is another one running?                      409
+ *
+ * In this order, and each only where a route has it: most routes have none.
+ * A guard is taken together with the limits, all or none.
+ */
+
+#define SL_REQUIRES_MAX      16 /* of one route */
+#define SL_DEDUPE_FIELDS_MAX 16 /* of a fingerprint */
+#define SL_GUARD_VALUES      4  /* of one guard's key */
+
+/* In the names of guards' keys, and in no other's. */
+#define SL_GUARD_NAME "#guard"
+
+/* Which webhooks are believed. */
+struct sl_verify {
+    bool written; /* false: none of it, and all else is empty */
+    struct sl_webhook_rules rules;
+    struct sl_str header;   /* as written, in lower case, or the usual one */
+    struct sl_str names[3]; /* its headers: id, timestamp, signature */
+};
+
+/* What must be the same in a request that is called a repeat. */
+enum sl_dedupe_field_kind {
+    SL_DEDUPE_FIELD_METHOD,
+    SL_DEDUPE_FIELD_PATH, /* or the job */
+    SL_DEDUPE_FIELD_COST,
+    SL_DEDUPE_FIELD_BODY, /* if there is one */
+    SL_DEDUPE_FIELD_HEADER,
+};
+
+struct sl_dedupe_field {
+    enum sl_dedupe_field_kind kind;
+    struct sl_str header;
+};
+
+extern const char *const sl_dedupe_field_words[4]; /* all but headers */
+
+/* Which requests are one. */
+struct sl_dedupe {
+    bool written;
+    struct sl_str header; /* the key comes in it */
+    sl_ns life;           /* how long an answer is remembered */
+    unsigned repeats;     /* that are answered by one */
+    const struct sl_dedupe_field *traits;
+    unsigned trait_count;
+};
+
+/* What a header must be. */
+struct sl_require {
+    struct sl_str header;
+    bool has_min, has_max;
+    uint64_t min, max;
+    struct sl_str equals; /* another header; "": none */
+    bool optional;        /* it may be missing */
+    int status;
+    struct sl_str code;
+    struct sl_template message; /* no pieces: our own */
+};
+
+/* How much work may wait. */
+struct sl_backlog {
+    bool written;
+    unsigned index; /* into the policy's backlogs */
+    uint64_t max;
+    sl_ns retry_after;
+    sl_ns stale; /* an older report says nothing */
+};
+
+/* A piece of a guard's key: a literal, a header, or a scope. */
+struct sl_guard_piece {
+    struct sl_str literal;           /* "": it is a value */
+    const struct sl_require *header; /* NULL: it is none */
+    unsigned scope;                  /* then: enum sl_scope */
+};
+
+/* What is done by one at a time. Routes whose keys come out alike guard the
+ * same thing. */
+struct sl_guard {
+    bool written;
+    struct sl_str text; /* the key, as written */
+    const struct sl_guard_piece *pieces;
+    unsigned count;
+    sl_ns hold; /* how long, if nobody says or ends it; > 0 */
+    bool skip;  /* who lacks a value of the key is not guarded */
+};
+
+struct sl_prechecks {
+    const struct sl_prechecks *next; /* of the policy's: any order */
+    struct sl_verify verify;
+    struct sl_dedupe dedupe;
+    struct sl_backlog backlog;
+    const struct sl_require *requires;
+    unsigned require_count;
+    struct sl_guard guard;
+};
+
+/* Do both ask the same? NULL asks nothing. Secrets count. */
+bool sl_prechecks_same(const struct sl_prechecks *a,
+                       const struct sl_prechecks *b);
+
+/* Is the header one of those that a guard looks at? */
+bool sl_prechecks_read(const struct sl_prechecks *guards, struct sl_str header);
 
 enum sl_mode { SL_MODE_ENFORCE, SL_MODE_SHADOW, SL_MODE_OFF };
 enum sl_missing { SL_MISSING_ANONYMOUS, SL_MISSING_SKIP, SL_MISSING_DENY };
@@ -361,5 +469,116 @@ int sl_policy_descriptor(const struct sl_policy *policy, struct sl_str domain,
  * Refuses another period, as that would start afresh. */
 SL_MUST_USE int sl_rule_rate(const struct sl_rule *rule, struct sl_str rate,
                              struct sl_plan_limit *ret, struct sl_diag *diag);
+
+/* ---- a checked policy as text again: what was understood.
+ *
+ * The text is a policy file in one canonical form: every default is written
+ * out, every plan has its rate, names are in the order of the file. Who reads
+ * it sees what will be done; read again, it decides alike.
+ *
+ * Secrets are left out. Tokens, and passwords in the addresses of stores, are
+ * "(secret)". What came from the environment or from a file is shown as it was
+ * written, "${ENV:NAME}", and means the same where that means the same. What
+ * only follows from such a value is not written out.
+ *
+ * Invariants. (test/prop/policy.c checks each by number, for random policies.)
+ *   (1) The print is read without problems that the policy did not have.
+ *   (2) Printing what was read gives the same bytes.
+ *   (3) The two policies decide alike.
+ *   (4) What came from outside is shown as it was written.
+ * A print can be larger than a file may be, since all is written out: then
+ * only people can read it.
+ */
+
+struct sl_policy;
+
+/* Append the policy. SLUICE_EFULL, SLUICE_ENOMEM: nothing was appended. */
+SL_MUST_USE int sl_policy_print(const struct sl_policy *policy,
+                                struct sl_buf *out);
+
+/* ---- what a new policy changes, for those who have just loaded it.
+ *
+ * One line for each change: first what is said of the whole, then limits,
+ * plans, routes, features and identity:
+ *
+ *     ai-minute free 5/min -> 10/min; usage kept
+ *     limit search added
+ *     limit exports: kind fixed-window -> quota; starts afresh
+ *     route GET /api/search: limits [search] -> [search, api]
+ *
+ * What was used belongs to a limit's name, kind, `per` and period; whoever
+ * changes one of these begins again, and is told.
+ */
+
+/* Append the lines, each with a newline behind it; none if the two decide
+ * alike. `server` is not looked at: the daemon knows which of its settings it
+ * can change. SLUICE_ENOMEM or SLUICE_EFULL; then `out` has some of them. */
+SL_MUST_USE int sl_policy_diff(const struct sl_policy *old,
+                               const struct sl_policy *new, struct sl_buf *out);
+
+/* Append the rate of a plan as a policy writes it: "5/min burst 8",
+ * "120/month", "unlimited". */
+SL_MUST_USE int sl_rate_print(const struct sl_plan_limit *limit,
+                              struct sl_buf *out);
+
+/* ---- between the files of the diff ---- */
+
+/* Lines are put together here; after a failure nothing more is said. */
+struct sl_changes {
+    const struct sl_policy *old, *new;
+    struct sl_buf *out;
+    int err;
+};
+
+void sl_diff_line(struct sl_changes *c, const char *fmt, ...) SL_PRINTF(2, 3);
+
+/* What `new` does to the limits (diff_limits.c). */
+void sl_changes_limits(struct sl_changes *c);
+
+bool sl_template_same(const struct sl_template *a, const struct sl_template *b);
+
+/* ---- where the states of a policy lie in a Redis Cluster.
+ *
+ * A cluster takes a set in one step only if all of its names lie in one slot,
+ * and a slot is chosen by what stands in braces in a name. So each limit has a
+ * value that is put in braces there: one that it shares with the limits that
+ * it is taken with, if there is one.
+ *
+ *     per: org           ratelimit:tenant:{acme}
+ *     per: [org, user]   ratelimit:user:{acme}:ann
+ *
+ * Elsewhere there are no braces, and names are as the templates have them.
+ */
+
+/* Choose rule->tag of all rules, by the routes that need them together.
+ * SLUICE_ENOMEM if `scratch` has no room. */
+SL_MUST_USE int sl_slots_choose(const struct sl_policy *policy,
+                                struct sl_rule *rules,
+                                struct sl_arena *scratch);
+
+/* Can the policy be kept on a cluster? SLUICE_ECONF with a sentence, and *place
+ * is where the first thing stands that can't. */
+SL_MUST_USE int sl_slots_check(const struct sl_policy *policy,
+                               struct sl_source_pos *place,
+                               struct sl_diag *diag);
+
+/* Is that the URL of a cluster? */
+bool sl_slots_wanted(struct sl_str store);
+
+/* ---- what a policy needs that not every store has: holds.
+ *
+ * Permits and guards are holds: they come back when whoever has them is done,
+ * or is silent for too long. In a store without holds a permit would stay taken
+ * for good, so such a policy is refused when it is loaded.
+ */
+
+/* Can the policy be kept in a store without holds? SLUICE_ECONF with a
+ * sentence, and *place is where the first thing stands that can't. */
+SL_MUST_USE int sl_store_support_check(const struct sl_policy *policy,
+                                       struct sl_source_pos *place,
+                                       struct sl_diag *diag);
+
+/* Is that the URL of a store without holds? */
+bool sl_store_support_lacks_holds(struct sl_str store);
 
 #endif

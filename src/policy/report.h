@@ -4,8 +4,8 @@
  * end a file with errors is refused and one with warnings is not. Problems are
  * kept in the order of their place in the file.
  */
-#ifndef SL_REPORT_H
-#define SL_REPORT_H
+#ifndef SL_POLICY_REPORT_H
+#define SL_POLICY_REPORT_H
 
 #include "base/arena.h"
 #include "base/buf.h"

@@ -1,4 +1,4 @@
-/* schema_value.c -- has each value the right type?
+/* schema.c -- has each value the right type?
  *
  * Values are judged by their form only: a duration looks like one, a word is
  * among the choices. Whether 5 makes sense is for build/ to say. What is wrong
@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/parse.h"
-#include "base/scan.h"
 
 /* A value on its way, and whose it is. */
 struct value {
@@ -298,4 +297,280 @@ void sl_schema_check_value(struct sl_yaml_node *node,
         check_scalar(&v);
     else
         refuse_map(&v);
+}
+
+/* ---- is each key where it belongs?
+ *
+ * A map is compared with the rows of its level. Keys that are unknown or of a
+ * later version are taken out after saying so; values are judged in
+ * schema_value.c, which comes back here for the maps below. The reader has
+ * bounded the depth, and with it the recursion.
+ */
+
+/* The labels of the levels that have the key, or an empty list. */
+static void list_owners(struct sl_str name, struct sl_schema_list *ret)
+{
+    const struct sl_schema_key *found[SL_LEVELS];
+    unsigned count = 0;
+
+    ret->text[0] = '\0';
+    for (unsigned level = 0; level < SL_LEVELS; level++) {
+        const struct sl_schema_key *row =
+            sl_schema_find((enum sl_schema_level)level, name);
+
+        if (row && row->when != SL_WHEN_LATER)
+            found[count++] = row;
+    }
+    for (unsigned i = 0; i < count; i++)
+        sl_schema_list_add(ret,
+                           sl_str_c(sl_schema_parts[found[i]->level].label),
+                           i + 1 == count);
+}
+
+static void list_keys(enum sl_schema_level level, struct sl_schema_list *ret)
+{
+    const struct sl_schema_key *row = sl_schema_next(level, NULL), *next;
+
+    ret->text[0] = '\0';
+    for (; row; row = next) {
+        next = sl_schema_next(level, row);
+        while (next && next->when == SL_WHEN_LATER)
+            next = sl_schema_next(level, next);
+        if (row->when != SL_WHEN_LATER)
+            sl_schema_list_add(ret, sl_str_c(row->name), !next);
+    }
+}
+
+/* The key is none of this level's. */
+static void refuse_key(const struct sl_yaml_node *node,
+                       enum sl_schema_level level, struct sl_report *report)
+{
+    const char *label = sl_schema_parts[level].label, *near;
+    struct sl_quoted key = sl_quote(node->key);
+    struct sl_schema_list list;
+
+    if (sl_report_full(report)) {
+        sl_report_error(report, node->key_place, "\"%s\" is no key of %s",
+                        key.text, label);
+        return;
+    }
+    list_owners(node->key, &list);
+    if (list.text[0]) {
+        sl_report_error(report, node->key_place,
+                        "\"%s\" is no key of %s; it belongs to %s", key.text,
+                        label, list.text);
+        return;
+    }
+    near = sl_schema_near_key(level, node->key);
+    if (near) {
+        sl_diag_hint(sl_report_error(report, node->key_place,
+                                     "\"%s\" is no key of %s", key.text, label),
+                     "%s", near);
+        return;
+    }
+    list_keys(level, &list);
+    sl_report_error(report, node->key_place, "\"%s\" is no key of %s; write %s",
+                    key.text, label, list.text);
+}
+
+/* Check a child. False if it must be taken out. */
+static bool check_child(struct sl_yaml_node *node, enum sl_schema_level level,
+                        struct sl_report *report)
+{
+    const struct sl_schema_key *row = sl_schema_find(level, node->key);
+
+    if (!row)
+        row = sl_schema_any(level);
+    if (!row) {
+        refuse_key(node, level, report);
+        return false;
+    }
+    if (row->when == SL_WHEN_LATER) {
+        sl_report_error(report, node->key_place,
+                        "\"%s\" of %s is not in this version", row->name,
+                        sl_schema_parts[level].label);
+        return false;
+    }
+    sl_schema_check_value(node, row, report);
+    return true;
+}
+
+static void check_missing(const struct sl_yaml_node *map,
+                          enum sl_schema_level level, struct sl_report *report)
+{
+    const struct sl_schema_key *row = NULL;
+    struct sl_source_pos place =
+        map->key_place.line ? map->key_place : map->place;
+
+    while ((row = sl_schema_next(level, row))) {
+        if (row->when != SL_WHEN_MUST || sl_yaml_node_get(map, row->name))
+            continue;
+        sl_diag_hint(sl_report_error(report, place, "%s needs the key \"%s\"",
+                                     sl_schema_parts[level].label, row->name),
+                     "%s: %s", row->name, row->example);
+    }
+}
+
+void sl_schema_check_map(struct sl_yaml_node *map, enum sl_schema_level level,
+                         struct sl_report *report)
+{
+    struct sl_yaml_node **link = &map->child;
+
+    while (*link) {
+        if (check_child(*link, level, report)) {
+            link = &(*link)->next;
+            continue;
+        }
+        *link = (*link)->next;
+        map->count--;
+    }
+    check_missing(map, level, report);
+}
+
+void sl_schema_check(struct sl_yaml_node *root, struct sl_report *report)
+{
+    if (root->kind == SL_NODE_EMPTY)
+        return; /* refused by the reader, which said so */
+    if (root->kind == SL_NODE_MAP) {
+        sl_schema_check_map(root, SL_LEVEL_TOP, report);
+        return;
+    }
+    sl_diag_hint(
+        sl_report_error(report, root->place,
+                        "a policy is a map of keys and values, not %s",
+                        root->kind == SL_NODE_LIST ? "a list" : "a text"),
+        "sluice: 1");
+    sl_yaml_node_refuse(root);
+}
+
+/* ---- the rows of schema.def, and how to find them. */
+
+const struct sl_schema_kind sl_schema_kinds[SL_TYPES] = {
+#define TYPE(id, name, must, each, pattern, meaning)                           \
+    [SL_TYPE_##id] = {name, must, each, pattern, meaning},
+#include "policy/schema.def"
+};
+
+const struct sl_schema_part sl_schema_parts[SL_LEVELS] = {
+#define LEVEL(id, word, label, title, meaning)                                 \
+    [SL_LEVEL_##id] = {word, label, title, meaning},
+#include "policy/schema.def"
+};
+
+/* Those without a level below have SL_LEVELS there. */
+#define ROW(level, name, type, words, below, when, meaning, example)           \
+    {SL_LEVEL_##level, name,    SL_TYPE_##type, words, below,                  \
+     SL_WHEN_##when,   meaning, example},
+
+const struct sl_schema_key sl_schema_keys[] = {
+#define KEY(level, name, type, when, meaning, example)                         \
+    ROW(level, name, type, "", SL_LEVELS, when, meaning, example)
+#define WORD(level, name, type, words, when, meaning, example)                 \
+    ROW(level, name, type, words, SL_LEVELS, when, meaning, example)
+#define BELOW(level, name, type, below, when, meaning, example)                \
+    ROW(level, name, type, "", SL_LEVEL_##below, when, meaning, example)
+#include "policy/schema.def"
+};
+
+const unsigned sl_schema_key_count = SL_LEN(sl_schema_keys);
+
+const struct sl_schema_key *sl_schema_next(enum sl_schema_level level,
+                                           const struct sl_schema_key *row)
+{
+    const struct sl_schema_key *end = sl_schema_keys + sl_schema_key_count;
+
+    for (row = row ? row + 1 : sl_schema_keys; row < end; row++)
+        if (row->level == level)
+            return row;
+    return NULL;
+}
+
+const struct sl_schema_key *sl_schema_any(enum sl_schema_level level)
+{
+    const struct sl_schema_key *row = NULL;
+
+    while ((row = sl_schema_next(level, row)))
+        if (!strcmp(row->name, "*"))
+            return row;
+    return NULL;
+}
+
+const struct sl_schema_key *sl_schema_find(enum sl_schema_level level,
+                                           struct sl_str name)
+{
+    const struct sl_schema_key *row = NULL;
+
+    while ((row = sl_schema_next(level, row)))
+        if (sl_str_eq(name, sl_str_c(row->name)) && strcmp(row->name, "*") != 0)
+            return row;
+    return NULL;
+}
+
+struct sl_str sl_schema_word(const char **rest)
+{
+    const char *from = *rest + strspn(*rest, " ");
+    size_t len = strcspn(from, " ");
+
+    *rest = from + len;
+    return (struct sl_str){from, len};
+}
+
+bool sl_schema_has_word(const struct sl_schema_key *row, struct sl_str word)
+{
+    const char *rest = row->words;
+    struct sl_str next;
+
+    while ((next = sl_schema_word(&rest)).len > 0)
+        if (sl_str_eq(next, word))
+            return true;
+    return false;
+}
+
+const char *sl_schema_near_word(const struct sl_schema_key *row,
+                                struct sl_str typo, struct sl_schema_room *room)
+{
+    struct sl_schema_room words[16];
+    const char *list[SL_LEN(words)], *rest = row->words, *meant;
+    size_t count = 0;
+    struct sl_str next;
+
+    while (count < SL_LEN(words) && (next = sl_schema_word(&rest)).len > 0) {
+        size_t len = next.len < sizeof(room->text) ? next.len : 0;
+
+        memcpy(words[count].text, next.at, len);
+        words[count].text[len] = '\0';
+        list[count] = words[count].text;
+        count++;
+    }
+    meant = sl_str_nearest(typo, list, count);
+    if (!meant)
+        return NULL;
+    memcpy(room->text, meant, strlen(meant) + 1);
+    return room->text;
+}
+
+const char *sl_schema_near_key(enum sl_schema_level level, struct sl_str typo)
+{
+    const struct sl_schema_key *row = NULL;
+    const char *list[32];
+    size_t count = 0;
+
+    while (count < SL_LEN(list) && (row = sl_schema_next(level, row)))
+        if (strcmp(row->name, "*") != 0 && row->when != SL_WHEN_LATER)
+            list[count++] = row->name;
+    return sl_str_nearest(typo, list, count);
+}
+
+void sl_schema_list_add(struct sl_schema_list *list, struct sl_str word,
+                        bool last)
+{
+    size_t len = strlen(list->text);
+    const char *glue = len == 0 ? "" : last ? " or " : ", ";
+
+    if (len + strlen(glue) + word.len + 1 > sizeof(list->text))
+        return;
+    memcpy(list->text + len, glue, strlen(glue));
+    len += strlen(glue);
+    memcpy(list->text + len, word.at, word.len);
+    list->text[len + word.len] = '\0';
 }

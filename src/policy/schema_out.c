@@ -1,17 +1,15 @@
-/* schema_json.c -- the language as a JSON Schema, for editors.
+/* schema_out.c -- the language as a JSON Schema, for editors.
  *
  * Draft 2020-12. Each type and each level is a definition; a key refers to its
  * own and adds its meaning. The schema is a little wider than the language: an
  * editor cannot know what ${ENV:...} stands for, and the patterns of rates and
  * durations are loose. Keys of later versions are false, which nothing fits.
  */
-#include "policy/yaml/schema.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "policy/schema.h"
-#include "wire/json_old.h"
+#include "wire/json.h"
 
 #define DRAFT      "https://json-schema.org/draft/2020-12/schema"
 #define FROM_ENV   "\\$\\{(ENV|FILE):" /* as a regular expression */
@@ -254,5 +252,127 @@ int sl_schema_json(struct sl_buf *ret)
     put_level(&out, SL_LEVEL_TOP);
     put_definitions(&out);
     put(&out, "}\n");
+    return out.err;
+}
+
+/* ---- the language as a page of the reference, in Markdown. */
+
+static const char head[] =
+    "# The policy file\n"
+    "\n"
+    "<!-- Printed from src/policy/schema.def; change that file instead, "
+    "then run\n"
+    "     unit-policy-schema page > docs/reference/policy.md -->\n"
+    "\n"
+    "YAML, small and typed: one document, no anchors, aliases, tags or merge "
+    "keys, at\n"
+    "most 1 MB, 32 levels and 100,000 values. Unknown keys are errors. A value "
+    "is read\n"
+    "as its key says: `5`, `true` and `12:30` are texts where a text is asked "
+    "for.\n"
+    "\n"
+    "In quotes, `${ENV:NAME}` stands for an environment variable and "
+    "`${FILE:path}` for\n"
+    "the text of a file without the line end at its end; a path is relative to "
+    "the\n"
+    "policy. `$${` is a `${` that means itself. One string is at most 64 KB "
+    "long, and\n"
+    "what is put in is never shown in a message.\n"
+    "\n"
+    "Keys marked *later* are known and refused: they are not in this "
+    "version.\n";
+
+/* A text in a cell, where a bar would end it. */
+static void put_cell(struct out *out, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        if (*p == '|')
+            put(out, "\\");
+        if (!out->err)
+            out->err = sl_buf_add(out->buf, (struct sl_str){p, 1});
+    }
+}
+
+static void put_code(struct out *out, const char *text)
+{
+    put(out, "`");
+    put_cell(out, text);
+    put(out, "`");
+}
+
+static void page_put_words(struct out *out, const struct sl_schema_key *row)
+{
+    const char *rest = row->words;
+    struct sl_str word;
+    bool first = true;
+
+    while ((word = sl_schema_word(&rest)).len > 0) {
+        put(out, first ? "`" : ", `");
+        if (!out->err)
+            out->err = sl_buf_add(out->buf, word);
+        put(out, "`");
+        first = false;
+    }
+    put(out, row->type == SL_TYPE_CHOICES ? ", or a list of them" : "");
+}
+
+static void page_put_row(struct out *out, const struct sl_schema_key *row)
+{
+    bool any = !strcmp(row->name, "*");
+
+    put(out, "| ");
+    if (any)
+        put(out, "*any other*");
+    else
+        put_code(out, row->name);
+    put(out, " | ");
+    if (row->words[0])
+        page_put_words(out, row);
+    else
+        put(out, sl_schema_kinds[row->type].name);
+    put(out, " | ");
+    put_cell(out, row->meaning);
+    if (row->when == SL_WHEN_MUST)
+        put(out, " Must be there.");
+    if (row->when == SL_WHEN_LATER)
+        put(out, " *Later.*");
+    put(out, " | ");
+    put_code(out, row->example);
+    put(out, " |\n");
+}
+
+static void page_put_level(struct out *out, enum sl_schema_level level)
+{
+    const struct sl_schema_key *row = NULL;
+
+    put(out, "\n## ");
+    put(out, sl_schema_parts[level].title);
+    put(out, "\n\n");
+    put(out, sl_schema_parts[level].meaning);
+    put(out, "\n\n| key | value | meaning | example |\n|---|---|---|---|\n");
+    while ((row = sl_schema_next(level, row)))
+        page_put_row(out, row);
+}
+
+static void put_types(struct out *out)
+{
+    put(out, "\n## Values\n\n| value | is |\n|---|---|\n");
+    for (unsigned t = 0; t < SL_TYPES; t++) {
+        put(out, "| ");
+        put(out, sl_schema_kinds[t].name);
+        put(out, " | ");
+        put_cell(out, sl_schema_kinds[t].meaning);
+        put(out, " |\n");
+    }
+}
+
+int sl_schema_page(struct sl_buf *ret)
+{
+    struct out out = {.buf = ret};
+
+    put(&out, head);
+    for (unsigned l = 0; l < SL_LEVELS; l++)
+        page_put_level(&out, (enum sl_schema_level)l);
+    put_types(&out);
     return out.err;
 }

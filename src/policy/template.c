@@ -1,4 +1,4 @@
-/* text.c -- texts with placeholders, cut into pieces.
+/* template.c -- texts with placeholders, cut into pieces.
  *
  * A cutter collects pieces and, apart from them, the bytes of all literals;
  * neighbouring literals grow together. In the end both are copied into the
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "wire/json_old.h"
+#include "wire/json.h"
 
 /* A policy file has at most SL_YAML_BYTES, and a byte of it makes at most one
  * piece or, escaped, six bytes of JSON. */

@@ -1,4 +1,4 @@
-/* text.h -- texts with placeholders: messages, error bodies.
+/* template.h -- texts with placeholders: messages, error bodies.
  *
  * A text is cut into pieces when the policy is read, so that rendering is one
  * walk. A message is a string of literals and placeholders. A body is JSON: a
@@ -16,8 +16,8 @@
  *   in a message            the message is not used: the default one, which
  *                           knows what happened, takes its place
  */
-#ifndef SL_TEMPLATE_H
-#define SL_TEMPLATE_H
+#ifndef SL_POLICY_TEMPLATE_H
+#define SL_POLICY_TEMPLATE_H
 
 #include "base/arena.h"
 #include "base/diag.h"

@@ -18,10 +18,11 @@
  */
 #include "policy/yaml.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "policy/yaml/bytes.h"
-#include "policy/yaml/reader.h"
+#include "base/parse.h"
 
 /* ---- what is refused ---- */
 
@@ -478,4 +479,440 @@ struct sl_yaml_node *sl_yaml_read(struct sl_report *report,
     else if (r.root->kind == SL_NODE_EMPTY && !r.root->refused)
         r.root->kind = SL_NODE_MAP;
     return r.root;
+}
+
+/* ---- libfyaml, and what it does without memory.
+ *
+ * It does not always say that it has none: a text comes out empty or halved, a
+ * value is missing, or the parser stops without a word. Each of these would be
+ * another policy, or a complaint about a file that is right. malloc() says so
+ * in errno, which is cleared before every step and looked at behind it.
+ */
+
+/* libfyaml 0.7.12 follows NULL when there is no memory for the few hundred
+ * bytes that it needs to take a string. So that much is taken and given back
+ * right before, and the C library has it at hand. */
+static bool lay_in(void)
+{
+    const size_t size = (size_t)16 * 1024;
+    volatile char *piece = sl_alloc_new(&sl_alloc_libc, size);
+
+    if (!piece)
+        return false;
+    piece[0] = 0; /* lest the compiler finds that nobody needs it */
+    sl_alloc_free(&sl_alloc_libc, (void *)piece, size);
+    return true;
+}
+
+bool sl_reader_open(struct sl_reader *r)
+{
+    struct fy_diag_cfg diag;
+    struct fy_parse_cfg config = {
+        .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_JSON_NONE |
+                 FYPCF_DEFAULT_VERSION_1_2 | FYPCF_SLOPPY_FLOW_INDENTATION,
+    };
+
+    fy_diag_cfg_default(&diag);
+    diag.fp = NULL;
+    diag.output_fn = NULL;
+    r->diag = fy_diag_create(&diag);
+    if (!r->diag)
+        return false;
+    fy_diag_set_collect_errors(r->diag, true);
+    config.diag = r->diag;
+    r->parser = fy_parser_create(&config);
+    return r->parser && lay_in() &&
+           !fy_parser_set_string(r->parser, r->text.at, r->text.len);
+}
+
+void sl_reader_close(struct sl_reader *r)
+{
+    if (r->parser)
+        fy_parser_destroy(r->parser);
+    if (r->diag)
+        fy_diag_destroy(r->diag);
+}
+
+/* The one thing that it refuses without a word: a block whose indentation is
+ * given as 0. Returns where it is, or the end of the text. */
+static size_t find_unindented(const struct sl_reader *r)
+{
+    for (size_t i = r->seen; i + 1 < r->text.len; i++) {
+        size_t digit = i + 1;
+
+        if (r->text.at[i] != '|' && r->text.at[i] != '>')
+            continue;
+        if (r->text.at[digit] == '-' || r->text.at[digit] == '+')
+            digit++;
+        if (digit < r->text.len && r->text.at[digit] == '0')
+            return i;
+    }
+    return r->text.len;
+}
+
+/* It has stopped, and nothing was said. */
+static void explain_silence(struct sl_reader *r)
+{
+    size_t at = find_unindented(r);
+
+    if (at < r->text.len)
+        sl_report_error(r->report, sl_reader_pos(r, at),
+                        "a text after \"|\" or \">\" is indented by 1 to 9, "
+                        "not by 0; leave the number out");
+    else
+        r->report->no_memory = true;
+    r->stop = true;
+}
+
+struct fy_event *sl_reader_next(struct sl_reader *r)
+{
+    struct fy_event *event;
+    void *walk = NULL;
+
+    errno = 0;
+    event = fy_parser_parse(r->parser);
+    if (errno == ENOMEM)
+        r->report->no_memory = r->stop = true;
+    else if (!event && !fy_diag_errors_iterate(r->diag, &walk))
+        explain_silence(r);
+    return event;
+}
+
+bool sl_reader_text(struct fy_token *token, struct sl_str *ret)
+{
+    errno = 0;
+    ret->at = fy_token_get_text(token, &ret->len);
+    return ret->at && errno != ENOMEM &&
+           ret->len == fy_token_get_text_length(token);
+}
+
+/* ---- nodes of a policy file.
+ *
+ * Twins, children with the same key, are found by sorting: a map may have a
+ * hundred thousand children, and comparing each with each would take minutes.
+ */
+
+void sl_yaml_node_refuse(struct sl_yaml_node *node)
+{
+    node->kind = SL_NODE_EMPTY;
+    node->refused = true;
+    node->child = NULL;
+    node->count = 0;
+}
+
+struct sl_yaml_node *sl_yaml_node_get(const struct sl_yaml_node *map,
+                                      const char *key)
+{
+    struct sl_str name = sl_str_c(key);
+
+    if (!map || map->kind != SL_NODE_MAP)
+        return NULL;
+    for (struct sl_yaml_node *n = map->child; n; n = n->next)
+        if (sl_str_eq(n->key, name))
+            return n;
+    return NULL;
+}
+
+static int compare_keys(const struct sl_yaml_node *a,
+                        const struct sl_yaml_node *b)
+{
+    size_t len = a->key.len < b->key.len ? a->key.len : b->key.len;
+    int order = memcmp(a->key.at, b->key.at, len);
+
+    if (order)
+        return order;
+    return (a->key.len > b->key.len) - (a->key.len < b->key.len);
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct sl_yaml_node *a = *(struct sl_yaml_node *const *)left;
+    const struct sl_yaml_node *b = *(struct sl_yaml_node *const *)right;
+    struct sl_source_pos p = a->key_place, q = b->key_place;
+    int order = compare_keys(a, b);
+
+    if (order)
+        return order;
+    if (p.line != q.line)
+        return p.line < q.line ? -1 : 1;
+    return (p.column > q.column) - (p.column < q.column);
+}
+
+/* Complain about each that has the key of the one before. Those are marked by
+ * a line of 0; returns whether there are any. */
+static bool mark_twins(struct sl_reader *r, struct sl_yaml_node **list,
+                       size_t count)
+{
+    struct sl_yaml_node *first = list[0];
+    bool any = false;
+
+    for (size_t i = 1; i < count; i++) {
+        if (compare_keys(first, list[i])) {
+            first = list[i];
+            continue;
+        }
+        sl_report_error(r->report, list[i]->key_place,
+                        "the key \"%s\" is here a second time; the first is "
+                        "on line %u, column %u",
+                        sl_quote(first->key).text, first->key_place.line,
+                        first->key_place.column);
+        list[i]->key_place.line = 0;
+        any = true;
+    }
+    return any;
+}
+
+static void drop_marked(struct sl_yaml_node *map)
+{
+    struct sl_yaml_node **link = &map->child;
+
+    while (*link) {
+        if ((*link)->key_place.line > 0) {
+            link = &(*link)->next;
+            continue;
+        }
+        *link = (*link)->next;
+        map->count--;
+    }
+}
+
+void sl_reader_duplicates(struct sl_reader *r, struct sl_yaml_node *map)
+{
+    const struct sl_alloc *alloc = r->report->alloc;
+    size_t size = map->count * sizeof(struct sl_yaml_node *);
+    struct sl_yaml_node **list;
+    size_t count = 0;
+
+    if (map->count < 2)
+        return;
+    list = sl_alloc_new(alloc, size);
+    if (!list) {
+        r->report->no_memory = r->stop = true;
+        return;
+    }
+    for (struct sl_yaml_node *n = map->child; n; n = n->next)
+        list[count++] = n;
+    qsort(list, count, sizeof(struct sl_yaml_node *), compare);
+    if (mark_twins(r, list, count))
+        drop_marked(map);
+    sl_alloc_free(alloc, list, size);
+}
+
+/* ---- what a string in single quotes says.
+ *
+ * libfyaml 0.7.12 finds where such a string ends, but when there are more than
+ * eight doubled quotes in it, its text may come out wrong, and memory is lost.
+ * The rules are few: two quotes are one, and a line end with the blanks around
+ * it is a blank, or, where blank lines follow, as many line ends as those.
+ */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* The end of the string whose first byte is at `from`. */
+static size_t find_end(struct sl_str text, size_t from)
+{
+    size_t at = from;
+
+    for (; at < text.len; at++) {
+        if (text.at[at] != '\'')
+            continue;
+        if (at + 1 >= text.len || text.at[at + 1] != '\'')
+            return at;
+        at++;
+    }
+    return text.len;
+}
+
+/* Pass the line ends at *at and the blanks behind them; returns how many. */
+static unsigned pass_lines(struct sl_str text, size_t *at)
+{
+    unsigned lines = 0;
+
+    for (; *at < text.len; (*at)++) {
+        if (text.at[*at] == '\n')
+            lines++;
+        else if (!is_blank(text.at[*at]))
+            break;
+    }
+    return lines;
+}
+
+/* Write what `text` says to `out`, which is never longer; returns its length.
+ */
+static size_t unfold(struct sl_str text, char *out)
+{
+    size_t len = 0;
+
+    for (size_t at = 0; at < text.len;) {
+        if (text.at[at] == '\n') {
+            unsigned lines = pass_lines(text, &at);
+
+            while (len > 0 && is_blank(out[len - 1]))
+                len--;
+            if (lines == 1)
+                out[len++] = ' ';
+            for (; lines > 1; lines--)
+                out[len++] = '\n';
+            continue;
+        }
+        out[len++] = text.at[at];
+        at += text.at[at] == '\'' ? 2 : 1;
+    }
+    return len;
+}
+
+bool sl_reader_single(struct sl_reader *r, size_t from, struct sl_str *ret)
+{
+    struct sl_str text = {r->text.at + from, find_end(r->text, from) - from};
+    char *out = sl_arena_take(r->arena, text.len + 1);
+    size_t len;
+
+    if (!out)
+        return false;
+    len = unfold(text, out);
+    out[len] = '\0';
+    *ret = (struct sl_str){out, len};
+    return true;
+}
+
+/* ---- the file as bytes and lines, before and beside its YAML. */
+
+#define BLANK_LINES 100 /* in a row */
+
+bool sl_reader_index(struct sl_reader *r)
+{
+    size_t count = 1, n = 0;
+
+    for (size_t i = 0; i < r->text.len; i++)
+        count += r->text.at[i] == '\n';
+    r->lines = sl_alloc_new(r->report->alloc, count * sizeof(*r->lines));
+    if (!r->lines)
+        return false;
+    r->line_count = count;
+    r->lines[n++] = 0;
+    for (size_t i = 0; i < r->text.len; i++)
+        if (r->text.at[i] == '\n')
+            r->lines[n++] = (uint32_t)(i + 1);
+    return true;
+}
+
+struct sl_source_pos sl_reader_pos(const struct sl_reader *r, size_t at)
+{
+    size_t low = 0, high = r->line_count;
+
+    if (at > r->text.len)
+        at = r->text.len;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+
+        if (r->lines[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (struct sl_source_pos){(unsigned)low + 1,
+                                  (unsigned)(at - r->lines[low]) + 1};
+}
+
+size_t sl_reader_offset(const struct sl_reader *r, unsigned line,
+                        unsigned column)
+{
+    size_t at;
+
+    if (line > r->line_count)
+        return r->text.len;
+    at = r->lines[line - 1];
+    for (; column > 1 && at < r->text.len && r->text.at[at] != '\n'; column--)
+        do
+            at++;
+        while (at < r->text.len && (r->text.at[at] & 0xc0) == 0x80);
+    return at;
+}
+
+size_t sl_reader_peek(const struct sl_reader *r, const char *wanted)
+{
+    bool comment = false;
+
+    for (size_t i = r->seen; i < r->text.len; i++) {
+        char c = r->text.at[i];
+
+        if (c == '\n')
+            comment = false;
+        else if (c == '#' && i > 0 && strchr(" \t\n", r->text.at[i - 1]))
+            comment = true;
+        else if (!comment && strchr(wanted, c))
+            return i;
+    }
+    return r->seen;
+}
+
+static bool check_bytes(struct sl_reader *r)
+{
+    struct sl_utf8_fault bad = sl_utf8_check(r->text);
+    char words[64];
+
+    if (!bad.fault)
+        return true;
+    if (r->text.len >= 2 && bad.at == 0 &&
+        (!memcmp(r->text.at, "\xff\xfe", 2) ||
+         !memcmp(r->text.at, "\xfe\xff", 2)))
+        sl_report_error(r->report, (struct sl_source_pos){1, 1},
+                        "the file is in UTF-16; save it as UTF-8");
+    else
+        sl_report_error(r->report, sl_reader_pos(r, bad.at),
+                        "here is %s; a policy is plain text in UTF-8",
+                        sl_utf8_words(&bad, words));
+    return false;
+}
+
+/* Directives are refused before libfyaml sees them: it reads a long line of
+ * them in a time that grows with its square. */
+static bool check_directives(struct sl_reader *r)
+{
+    for (size_t i = 0; i < r->line_count; i++) {
+        size_t at = r->lines[i];
+
+        if (at < r->text.len && r->text.at[at] == '%') {
+            sl_report_error(r->report, sl_reader_pos(r, at),
+                            "a line that begins with \"%%\" is a directive of "
+                            "YAML; a policy has none");
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_blank_line(const struct sl_reader *r, size_t line)
+{
+    size_t at = r->lines[line];
+
+    while (at < r->text.len && strchr(" \t\r", r->text.at[at]))
+        at++;
+    return at == r->text.len || r->text.at[at] == '\n';
+}
+
+/* Another square: blank lines inside a text, each of which libfyaml counts
+ * again from the next. */
+static bool check_blank_lines(struct sl_reader *r)
+{
+    size_t run = 0;
+
+    for (size_t i = 0; i < r->line_count; i++) {
+        run = is_blank_line(r, i) ? run + 1 : 0;
+        if (run > BLANK_LINES) {
+            sl_report_error(r->report, sl_reader_pos(r, r->lines[i]),
+                            "more than %d blank lines in a row; remove some",
+                            BLANK_LINES);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sl_reader_check(struct sl_reader *r)
+{
+    return check_bytes(r) && check_directives(r) && check_blank_lines(r);
 }

@@ -1,15 +1,14 @@
-/* complain.c -- why libfyaml stopped, in our own words.
+/* yaml_errors.c -- why libfyaml stopped, in our own words.
  *
  * libfyaml's messages speak of flow sequences and plain scalars. Those that
  * people meet are put into words that say what to do; the rest is passed on.
  * Where brackets are open, the place that helps is the one where they were
  * opened, and the reader's stack knows it.
  */
-#include "policy/yaml/reader.h"
-
 #include <string.h>
 
-#include "base/scan.h"
+#include "base/parse.h"
+#include "policy/yaml.h"
 
 /* What a message of libfyaml is about. */
 typedef void sl_cli_error_f(struct sl_reader *r, size_t at,

@@ -4,13 +4,12 @@
  * borrowed until the question is reset, and a text that was read is copied to
  * the arena, for it is gone with the next row.
  */
-#include "registry/registry_int.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "registry/registry_int.h"
 
 /* What the texts of a subject and its two pictures for the history need. */
 #define ARENA_MOST ((size_t)4 << 20)

@@ -1,11 +1,13 @@
-/* link.c -- one connection to PostgreSQL, in pipeline mode. */
-#include "identity/postgres/link.h"
-
+/* pg_conn.c -- one connection to PostgreSQL, in pipeline mode. */
 #include <errno.h>
+#include <inttypes.h>
 #include <libpq-fe.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "registry/pg.h"
 
 #define PAUSE_MIN (100 * SL_MS)
 #define PAUSE_MAX (5 * SL_S)
@@ -495,4 +497,179 @@ void sl_pg_conn_rollback(struct sl_pg_conn *l)
     l->failed = false;
     if (PQtransactionStatus(l->conn) != PQTRANS_IDLE)
         sl_pg_conn_drop(l);
+}
+
+/* ---- how a transaction ended whose COMMIT was not answered.
+ *
+ * Who writes has a row of his own in `writers`, by a random word that is chosen
+ * when he starts, and every transaction numbers it: if the row has the number,
+ * the transaction was committed.
+ *
+ *     BEGIN, number ... something is answered ... COMMIT
+ *
+ * The number is the first that a transaction writes, and its COMMIT is not sent
+ * before the server has answered something behind it: from then on the row is
+ * locked until the transaction is over. So whoever reads the row with a lock
+ * waits, also at a server that has not noticed that the connection is gone, and
+ * for a COMMIT that is still on its way.
+ *
+ *     COMMIT sent, no answer --> doubtful --> the row could be read: known
+ *                                  ^  |
+ *                                  +--+ it could not: asked again
+ *
+ * As long as there is a doubt nothing is written: the next number would hide
+ * the one in doubt. What was found is kept for those who come to ask
+ * (SL_PG_UNHEARD of them; each costs a connection that is lost, and who asks
+ * at all asks within a second).
+ *
+ * Numbers of PostgreSQL's own (pg_xact_status) would not do: after a crash it
+ * may give the number of a transaction that it has lost to another.
+ */
+
+/* Rows of those who were killed, and will not come back. */
+#define KEPT_FOR "30 days"
+
+static const struct {
+    const char *name, *sql;
+} statements[] = {
+    {"number",
+     "INSERT INTO writers(word, mark) VALUES($1, CAST($2 AS bigint))"
+     " ON CONFLICT(word) DO UPDATE SET mark = excluded.mark, at = now()"   },
+    {"marked", "SELECT mark FROM writers WHERE word = $1 FOR UPDATE"       },
+    {"forget",
+     "DELETE FROM writers WHERE word IN (SELECT word FROM writers"
+     " WHERE at < now() - interval '" KEPT_FOR "' AND word <> $1 LIMIT 100"
+     " FOR UPDATE SKIP LOCKED)"                                            },
+    {"enter",
+     "INSERT INTO writers(word, mark) VALUES($1, 0) ON CONFLICT DO NOTHING"},
+};
+
+int sl_pg_commit_register(struct sl_pg_conn *l)
+{
+    const struct sl_pg_store *s = l->ctx;
+    struct sl_pg_params p = {.count = 1, .values = {s->word}};
+    int err = 0;
+
+    for (size_t i = 0; i < SL_LEN(statements) && !err; i++)
+        err = sl_pg_prepare(l, statements[i].name, statements[i].sql);
+    if (!err)
+        err = sl_pg_conn_send(l, "forget", NULL, &p);
+    return err ? err : sl_pg_conn_send(l, "enter", NULL, &p);
+}
+
+int sl_pg_commit_begin(struct sl_database *db)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    char number[24];
+    struct sl_pg_params p = {
+        .count = 2, .values = {s->word, number}
+    };
+
+    s->has_row = false;
+    snprintf(number, sizeof(number), "%" PRIu64, ++s->number);
+    return sl_pg_conn_send(&s->link, "number", NULL, &p) ? sl_pg_fail(db) : 0;
+}
+
+/* A transaction that has asked nothing yet: has the server its number? */
+static int await_row(struct sl_database *db)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct sl_pg_params p = {.count = 1, .values = {s->word}};
+    PGresult *result = NULL;
+
+    if (s->has_row)
+        return 0;
+    if (sl_pg_conn_query(&s->link, "marked", &p, false, false, &result))
+        return sl_pg_fail(db);
+    PQclear(result);
+    return 0;
+}
+
+int sl_pg_commit(struct sl_database *db)
+{
+    static const struct sl_pg_params none;
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    char name[16];
+    PGresult *result = NULL;
+    bool done;
+
+    if (await_row(db))
+        return SLUICE_ESTORE;
+    snprintf(name, sizeof(name), "q%d", (int)SL_QUERY_COMMIT);
+    s->link.was_lost = false;
+    s->in_transaction = false;
+    if (sl_pg_conn_query(&s->link, name, &none, true, false, &result)) {
+        s->doubtful = s->link.was_lost ? s->number : 0;
+        db->doubt = s->doubtful;
+        return sl_pg_fail(db);
+    }
+    done = strcmp(PQcmdStatus(result), "COMMIT") == 0;
+    PQclear(result);
+    return done ? 0
+                : sl_diag_error(&db->diag, SLUICE_ESTORE,
+                                "the registry at %s took a transaction back",
+                                s->link.shown);
+}
+
+int sl_pg_commit_resolve(struct sl_database *db)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct sl_pg_params p = {.count = 1, .values = {s->word}};
+    PGresult *result = NULL;
+    uint64_t mark = 0;
+
+    if (s->doubtful == 0)
+        return 0;
+    if (sl_pg_conn_query(&s->link, "marked", &p, true, false, &result))
+        return sl_pg_fail(db);
+    if (PQntuples(result) == 1)
+        mark = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    if (mark == s->doubtful)
+        s->unheard[s->unheard_count++ % SL_PG_UNHEARD] = mark;
+    s->doubtful = 0;
+    return 0;
+}
+
+int sl_pg_commit_status(struct sl_database *db, uint64_t number)
+{
+    struct sl_pg_store *s = sl_pg_store_of(db);
+
+    if (sl_pg_conn_ensure(&s->link, &db->diag) || sl_pg_commit_resolve(db))
+        return SLUICE_ESTORE;
+    for (unsigned i = 0; i < SL_PG_UNHEARD; i++)
+        if (s->unheard[i] == number)
+            return 1;
+    return 0;
+}
+
+/* ---- the address of a PostgreSQL, read by libpq. */
+
+static const char *value_of(const PQconninfoOption *options, const char *name)
+{
+    for (; options->keyword; options++)
+        if (strcmp(options->keyword, name) == 0)
+            return options->val ? options->val : "";
+    return "";
+}
+
+int sl_pg_url(const char *url, char shown[SL_PG_SHOWN], struct sl_diag *diag)
+{
+    char *why = NULL;
+    PQconninfoOption *options = PQconninfoParse(url, &why);
+    const char *port;
+
+    if (!options && !why)
+        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+    PQfreemem(why);
+    if (!options)
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "this is no address of a PostgreSQL; write "
+                             "postgres://USER@HOST:PORT/DATABASE, with "
+                             "%%XX for what is no letter or digit in a name");
+    port = value_of(options, "port");
+    snprintf(shown, SL_PG_SHOWN, "%s%s%s/%s", value_of(options, "host"),
+             port[0] ? ":" : "", port, value_of(options, "dbname"));
+    PQconninfoFree(options);
+    return 0;
 }

@@ -1,6 +1,4 @@
-/* listener.c -- what other daemons have changed, heard by NOTIFY. */
-#include "identity/postgres/listener.h"
-
+/* pg_notify.c -- what other daemons have changed, heard by NOTIFY. */
 #include <libpq-fe.h>
 #include <poll.h>
 #include <pthread.h>
@@ -10,8 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "identity/postgres/escape.h"
-#include "identity/postgres/schema.h"
+#include "registry/pg.h"
 
 /* How often a connection on which nothing is heard is tried. */
 #define SILENCE (5 * SL_S)

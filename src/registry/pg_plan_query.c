@@ -1,6 +1,4 @@
-/* plans.c -- plans that stand in tables of others. */
-#include "identity/postgres/plans.h"
-
+/* pg_plan_query.c -- plans that stand in tables of others. */
 #include <libpq-fe.h>
 #include <poll.h>
 #include <pthread.h>
@@ -8,9 +6,8 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "identity/postgres/link.h"
-#include "identity/postgres/shape.h"
 #include "net/loop.h"
+#include "registry/pg.h"
 
 #define SEATS    4
 #define PATIENCE (3 * SL_S)

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "identity/registry/inner.h"
 #include "net/loop.h"
+#include "registry/registry_int.h"
 
 #define GROUP_CHANGES 500
 

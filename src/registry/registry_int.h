@@ -1,4 +1,4 @@
-/* database.h -- inside the registry: what it asks of its tables.
+/* registry_int.h -- inside the registry: what it asks of its tables.
  *
  * The tables and the questions are the same everywhere; a driver knows how they
  * are asked: of SQLite (sqlite.c), or of PostgreSQL (postgres/).
@@ -7,10 +7,14 @@
  * SLUICE_EDAMAGE and SLUICE_ENOMEM with a sentence in db->diag; "not found" is
  * none.
  */
-#ifndef SL_DATABASE_H
-#define SL_DATABASE_H
+#ifndef SL_REGISTRY_REGISTRY_INT_H
+#define SL_REGISTRY_REGISTRY_INT_H
 
-#include "identity/registry/entry.h"
+#include <pthread.h>
+#include <sqlite3.h>
+
+#include "base/diag.h"
+#include "registry/registry.h"
 
 /* How many lines of its history a subject keeps. */
 #define SL_AUDIT_KEPT 200
@@ -164,5 +168,109 @@ SL_MUST_USE int sl_database_note(struct sl_database *db,
                                  const struct sl_subject_draft *new,
                                  struct sl_str by, sl_ns now,
                                  uint64_t *ret_line);
+
+/* ---- inside the registry: the file, opened, and its tables.
+ *
+ * SQLite 3.40.1 may lose what was written when a WAL is reset while another
+ * connection reads (the "WAL-reset bug"). There is one connection here, and it
+ * locks the file for as long as it is open: no other process gets in, and no
+ * shared memory is made.
+ *
+ * A file that several daemons of one machine are to share ("PATH?shared") has
+ * no WAL, but a journal as of old: each of them locks it while it writes.
+ */
+
+#define SL_SCHEMA_SHARED "?shared"
+
+/* Open the file at `path` (":memory:": none), or make it; check it, and bring
+ * its tables up to date. SLUICE_ESTORE: it is locked by others, or of something
+ * else; SLUICE_EDAMAGE; SLUICE_ENOMEM. The sentence says what to do. */
+SL_MUST_USE int sl_schema_open(const char *path, sqlite3 **ret,
+                               struct sl_diag *diag);
+
+/* Bring a file from its version (PRAGMA user_version) to `count`: steps[i]
+ * makes version i + 1 of version i. Each is done as a whole or not at all. A
+ * file of a later version is refused. */
+SL_MUST_USE int sl_schema_migrate(sqlite3 *db, const char *const *steps,
+                                  int count, struct sl_diag *diag);
+
+/* What SQLite says, as one of our errors, with a sentence: "PATH: ...". */
+int sl_schema_error(sqlite3 *db, struct sl_diag *diag);
+
+/* ---- inside the registry: its thread and what it works on. */
+
+struct sl_registry {
+    const struct sl_alloc *alloc;
+    void (*on_fault)(void *ctx, const char *sentence);
+    void (*on_switch)(void *ctx, struct sl_str name, int on);
+    void *ctx;
+    struct sl_hash_key secret;
+    _Atomic uint64_t stamps[SL_REGISTRY_VERSIONS];
+    _Atomic uint64_t reads, writes, commits, faults;
+    _Atomic unsigned waiting;
+    _Atomic bool has_any;
+    struct sl_switched switches[SL_SWITCHES];
+    unsigned switch_count;
+    struct sl_arena names; /* of them */
+
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock; /* over what follows */
+    pthread_cond_t more;
+    struct sl_job *first, **end;
+    bool stop;
+
+    /* The thread's own. */
+    struct sl_database db;
+    uint64_t touched[SL_REGISTRY_VERSIONS / 64]; /* stamps to be raised */
+    struct sl_job *unheard; /* answers that could not be posted */
+};
+
+/* ---- carry.c: all on the registry's thread ---- */
+
+/* A job that only reads. */
+void sl_job_run_read(struct sl_registry *registry, struct sl_job *job);
+
+/* Writes, as one transaction; then their stamps are raised. */
+void sl_job_run_writes(struct sl_registry *registry, struct sl_job *first);
+
+static inline bool sl_job_writes(const struct sl_job *job)
+{
+    return job->kind >= SL_JOB_WRITE;
+}
+
+/* Find out whether anybody is registered. */
+SL_MUST_USE int sl_job_run_look(struct sl_registry *registry);
+
+/* ---- share.c: with others who write to the same tables; nothing of it is done
+ * where there are none ---- */
+
+/* Find out which of the jobs were carried out by a transaction whose end was
+ * not heard: job->is_done. */
+SL_MUST_USE int sl_sharing_check_commit(struct sl_registry *registry,
+                                        struct sl_job *first);
+
+/* Within a transaction, first: keep others away from whom the jobs are about.
+ * *ret_again: it is about more than was known; take it back and begin anew. */
+SL_MUST_USE int sl_sharing_lock(struct sl_registry *registry,
+                                struct sl_job *first, bool *ret_again);
+
+/* COMMIT; if its answer is lost, find out. */
+SL_MUST_USE int sl_sharing_commit(struct sl_registry *registry);
+
+/* Hear what the others tell, from now on. */
+SL_MUST_USE int sl_sharing_listen(struct sl_registry *registry,
+                                  struct sl_diag *diag);
+
+/* Tell the others what has changed, when it is committed. */
+void sl_sharing_touch(struct sl_registry *registry, struct sl_str scope,
+                      struct sl_str id);
+void sl_sharing_touch_all(struct sl_registry *registry);
+void sl_sharing_switch(struct sl_registry *registry, struct sl_str name,
+                       int on);
+
+/* Which stamp. */
+unsigned sl_registry_version_of(const struct sl_registry *registry,
+                                struct sl_str scope, struct sl_str id);
 
 #endif

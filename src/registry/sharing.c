@@ -1,4 +1,4 @@
-/* share.c -- the registry among others who write to the same tables.
+/* sharing.c -- the registry among others who write to the same tables.
  *
  * The jobs of a transaction name whom they are about. Each name belongs to a
  * slot by its hash, the same on every machine, and a transaction has all slots
@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "identity/registry/inner.h"
+#include "registry/registry_int.h"
 
 #define MESSAGE_MOST 4096
 

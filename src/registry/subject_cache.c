@@ -1,4 +1,4 @@
-/* finder.c -- what was asked for lately.
+/* subject_cache.c -- what was asked for lately.
  *
  *     find --> at hand, its stamp current, young enough? --> done, at once
  *      |                                                        ^

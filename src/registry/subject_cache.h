@@ -1,5 +1,5 @@
-/* finder.h -- the registry as one thread sees it: what was asked for lately is
- * at hand.
+/* subject_cache.h -- the registry as one thread sees it: what was asked for
+ * lately is at hand.
  *
  * A finder keeps the entries of the subjects that were looked up last, also
  * that there is nobody of a name. It belongs to one thread and needs no lock:
@@ -11,10 +11,10 @@
  * Whoever asks for the same name at once waits for one answer together, unless
  * a write came between them.
  */
-#ifndef SL_SUBJECT_CACHE_H
-#define SL_SUBJECT_CACHE_H
+#ifndef SL_REGISTRY_SUBJECT_CACHE_H
+#define SL_REGISTRY_SUBJECT_CACHE_H
 
-#include "identity/subject.h"
+#include "identity/identity.h"
 #include "registry/registry.h"
 
 struct sl_subject_cache; /* begins with a struct sl_subjects */

@@ -1,10 +1,10 @@
-/* entry.c -- an entry of the registry in one piece, and how it changes. */
-#include "identity/registry/entry.h"
-
+/* subject_record.c -- an entry of the registry in one piece, and how it
+ * changes. */
 #include <string.h>
 
 #include "base/timestamp.h"
-#include "wire/json_old.h"
+#include "registry/registry.h"
+#include "wire/json.h"
 
 /* ---- packing ---- */
 

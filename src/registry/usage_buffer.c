@@ -1,4 +1,4 @@
-/* meter.c -- one thread's slips: filled, sent, tried again. */
+/* usage_buffer.c -- one thread's slips: filled, sent, tried again. */
 #include "registry/usage_buffer.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* meter.h -- one thread's own slip: what its decisions used, until it is put
- * down in the books.
+/* usage_buffer.h -- one thread's own slip: what its decisions used, until it is
+ * put down in the books.
  *
  *     decision --> spent() --> slip, added up by limit and subject
  *                                |  every PAUSE, or when it is full
@@ -15,8 +15,8 @@
  *
  * It belongs to one thread.
  */
-#ifndef SL_USAGE_DB_METER_H
-#define SL_USAGE_DB_METER_H
+#ifndef SL_REGISTRY_USAGE_BUFFER_H
+#define SL_REGISTRY_USAGE_BUFFER_H
 
 #include "registry/registry.h"
 

@@ -1,13 +1,17 @@
-/* record.c -- amounts put down in the books.
+/* usage_db.c -- amounts put down in the books.
  *
  * A counter is read, moved and written: one thread writes, so nothing comes
  * between.
  */
+#include "registry/usage_db.h"
+
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/parse.h"
-#include "identity/ledger/lease.h"
+#include "base/timestamp.h"
 #include "registry/registry_int.h"
+#include "wire/json.h"
 
 struct counter {
     int64_t used, overage, credited;
@@ -331,5 +335,388 @@ int sl_usage_db_record(struct sl_database *db, struct sl_usage_entry *list,
         }
     }
     *ret_failed = count;
+    return err;
+}
+
+/* ---- credits: units that were given to somebody, and that absorb what
+ * lies beyond a limit; those that expire first go first.
+ *
+ * Whoever decides counts what is unused and what was used in the period of the
+ * decision: their sum does not change when one becomes the other, so that it
+ * does not matter how fresh his numbers are.
+ */
+
+static sl_ns time_of(struct sl_database *db, enum sl_query q, int column)
+{
+    return sl_query_time(db, q, column);
+}
+
+/* ---- using them up ---- */
+
+/* The next credit that has something left: its number, and how much. */
+static int find_next(struct sl_database *db, const struct sl_usage_entry *u,
+                     int64_t *seq, int64_t *unused)
+{
+    const enum sl_query q = SL_QUERY_NEXT_CREDIT;
+    int found;
+
+    sl_query_text(db, q, 1, u->scope);
+    sl_query_text(db, q, 2, u->id);
+    sl_query_text(db, q, 3, u->limit);
+    sl_query_number(db, q, 4, u->at);
+    found = sl_query_step(db, q);
+    if (found == 1) {
+        *seq = number(db, q, 0);
+        *unused = number(db, q, 1);
+    }
+    sl_query_reset(db, q);
+    return found;
+}
+
+int sl_usage_db_absorb(struct sl_database *db, const struct sl_usage_entry *u,
+                       int64_t over, int64_t *ret)
+{
+    const enum sl_query q = SL_QUERY_USE_CREDIT;
+    int64_t seq = 0, unused = 0, taken;
+    int err = 1;
+
+    *ret = 0;
+    while (over > *ret && (err = find_next(db, u, &seq, &unused)) == 1) {
+        taken = unused < over - *ret ? unused : over - *ret;
+        sl_query_number(db, q, 1, seq);
+        sl_query_number(db, q, 2, taken);
+        err = sl_database_run(db, q);
+        if (err)
+            return err;
+        *ret += taken;
+    }
+    return err < 0 ? err : 0;
+}
+
+/* ---- giving and taking away ---- */
+
+int sl_usage_db_grant(struct sl_database *db, struct sl_credit_grant *grant,
+                      sl_ns now)
+{
+    const enum sl_query q = SL_QUERY_PUT_CREDIT;
+    int err;
+
+    sl_query_text(db, q, 1, grant->scope);
+    sl_query_text(db, q, 2, grant->id);
+    sl_query_text(db, q, 3, grant->limit);
+    sl_query_number(db, q, 4, (int64_t)grant->amount);
+    if (grant->expires != SL_NS_NONE)
+        sl_query_number(db, q, 5, grant->expires);
+    sl_query_text(db, q, 6, grant->note);
+    sl_query_text(db, q, 7, grant->by);
+    sl_query_number(db, q, 8, now);
+    err = sl_query_step(db, q);
+    if (err == 1)
+        grant->number = (uint64_t)number(db, q, 0);
+    sl_query_reset(db, q);
+    return err < 0 ? err : 0;
+}
+
+int sl_usage_db_revoke(struct sl_database *db,
+                       const struct sl_credit_grant *grant, bool *ret_found)
+{
+    const enum sl_query q = SL_QUERY_DROP_CREDIT;
+    int err;
+
+    sl_query_text(db, q, 1, grant->scope);
+    sl_query_text(db, q, 2, grant->id);
+    sl_query_number(db, q, 3, (int64_t)grant->number);
+    err = sl_query_step(db, q);
+    *ret_found = err == 1;
+    sl_query_reset(db, q);
+    return err < 0 ? err : 0;
+}
+
+/* ---- reading ---- */
+
+static int write_credit(struct sl_database *db, sl_ns now, struct sl_buf *out)
+{
+    const enum sl_query q = SL_QUERY_CREDITS;
+    sl_ns expires = time_of(db, q, 4);
+    char at[SL_TIMESTAMP_TEXT];
+    int err = sl_buf_addf(
+        out, "{\"number\":%" PRId64 ",\"limit\":", number(db, q, 0));
+
+    if (!err)
+        err = sl_json_string(out, sl_query_column(db, q, 1));
+    if (!err)
+        err = sl_buf_addf(out, ",\"amount\":%" PRId64 ",\"unused\":%" PRId64,
+                          number(db, q, 2), number(db, q, 3));
+    if (expires != SL_NS_NONE)
+        sl_timestamp_print(expires, false, at);
+    if (!err)
+        err = expires == SL_NS_NONE
+                  ? sl_buf_addf(out, ",\"expires\":null")
+                  : sl_buf_addf(out, ",\"expires\":\"%s\",\"expired\":%s", at,
+                                now >= expires ? "true" : "false");
+    if (!err)
+        err = sl_buf_addf(out, ",\"note\":");
+    if (!err)
+        err = sl_json_string(out, sl_query_column(db, q, 5));
+    if (!err)
+        err = sl_buf_addf(out, ",\"by\":");
+    if (!err)
+        err = sl_json_string(out, sl_query_column(db, q, 6));
+    sl_timestamp_print(number(db, q, 7), false, at);
+    return err ? err : sl_buf_addf(out, ",\"at\":\"%s\"}", at);
+}
+
+int sl_usage_db_credits_json(struct sl_database *db, struct sl_str scope,
+                             struct sl_str id, sl_ns now, struct sl_buf *out)
+{
+    const enum sl_query q = SL_QUERY_CREDITS;
+    bool first = true;
+    int err;
+
+    sl_query_text(db, q, 1, scope);
+    sl_query_text(db, q, 2, id);
+    while ((err = sl_query_step(db, q)) == 1) {
+        err = first ? 0 : sl_buf_add(out, SL_STR(","));
+        if (!err)
+            err = write_credit(db, now, out);
+        if (err)
+            break;
+        first = false;
+    }
+    sl_query_reset(db, q);
+    return err;
+}
+
+/* Until there are `most`; what is bound besides is bound already. */
+static int credit_load(struct sl_database *db, enum sl_query q,
+                       struct sl_str scope, struct sl_str id, unsigned most,
+                       struct sl_subject_draft *draft)
+{
+    int err;
+
+    sl_query_text(db, q, 1, scope);
+    sl_query_text(db, q, 2, id);
+    while ((err = sl_query_step(db, q)) == 1 && draft->credit_count < most) {
+        struct sl_str limit = sl_query_column(db, q, 0);
+        const char *copy = sl_arena_copy(&db->arena, limit);
+
+        if (!copy) {
+            err = sl_diag_error(&db->diag, SLUICE_ENOMEM, "there is no memory");
+            break;
+        }
+        draft->credits[draft->credit_count++] = (struct sl_credit){
+            .limit = {copy, limit.len},
+            .units = (uint64_t)number(db, q, 1),
+            .start = time_of(db, q, 2),
+            .expires = time_of(db, q, 3),
+        };
+    }
+    sl_query_reset(db, q);
+    return err < 0 ? err : 0;
+}
+
+/* What was used comes first: without it, the rest would be counted as used up
+ * twice. */
+int sl_usage_db_credits(struct sl_database *db, struct sl_str scope,
+                        struct sl_str id, sl_ns now,
+                        struct sl_subject_draft *draft)
+{
+    int err = credit_load(db, SL_QUERY_USED_CREDITS, scope, id,
+                          SL_SUBJECT_RECORD_CREDITS / 2, draft);
+
+    if (err)
+        return err;
+    sl_query_number(db, SL_QUERY_UNUSED_CREDITS, 3, now);
+    return credit_load(db, SL_QUERY_UNUSED_CREDITS, scope, id,
+                       SL_SUBJECT_RECORD_CREDITS, draft);
+}
+
+/* ---- what the books call a subject, and a month. */
+
+static int add_escaped(struct sl_buf *out, struct sl_str value)
+{
+    int err = 0;
+
+    for (size_t i = 0; i < value.len && !err; i++)
+        if (value.at[i] == ':' || value.at[i] == '%')
+            err = sl_buf_addf(out, "%%%02X", (unsigned)value.at[i]);
+        else
+            err = sl_buf_add(out, (struct sl_str){value.at + i, 1});
+    return err;
+}
+
+bool sl_usage_join(const struct sl_str *values, unsigned count,
+                   struct sl_buf *out)
+{
+    if (count == 1)
+        return values[0].len <= SL_USAGE_ID && !sl_buf_add(out, values[0]);
+    for (unsigned i = 0; i < count; i++)
+        if ((i > 0 && sl_buf_add(out, SL_STR(":"))) ||
+            add_escaped(out, values[i]))
+            return false;
+    return out->len <= SL_USAGE_ID;
+}
+
+static int digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Of one value, in place. False if an escape is none of ours. */
+static bool unescape(struct sl_str *value)
+{
+    char *at = (char *)value->at;
+    size_t len = 0;
+
+    for (size_t i = 0; i < value->len; i++, len++) {
+        int high, low;
+
+        at[len] = at[i];
+        if (at[i] != '%')
+            continue;
+        if (value->len - i < 3)
+            return false;
+        high = digit(at[i + 1]);
+        low = digit(at[i + 2]);
+        if (high < 0 || low < 0)
+            return false;
+        at[len] = (char)(16 * high + low);
+        i += 2;
+    }
+    value->len = len;
+    return true;
+}
+
+bool sl_usage_split(char *text, size_t len, unsigned count, struct sl_str *ret)
+{
+    unsigned found = 0;
+    size_t from = 0;
+
+    if (count == 0)
+        return len == 0;
+    if (count == 1) {
+        ret[0] = (struct sl_str){text, len};
+        return true;
+    }
+    for (size_t i = 0; i <= len; i++) {
+        if (i < len && text[i] != ':')
+            continue;
+        if (found == count)
+            return false;
+        ret[found++] = (struct sl_str){text + from, i - from};
+        from = i + 1;
+    }
+    if (found != count)
+        return false;
+    for (unsigned i = 0; i < count; i++)
+        if (!unescape(&ret[i]))
+            return false;
+    return true;
+}
+
+int64_t sl_month_of(sl_ns at)
+{
+    int64_t year, month, day;
+
+    sl_civil_from_days(at / SL_DAY, &year, &month, &day);
+    return year * 100 + month;
+}
+
+/* ---- what the books have. */
+
+const char sl_usage_db_forget[] =
+    "DELETE FROM usage_counters; DELETE FROM usage_days;"
+    "DELETE FROM usage_months; DELETE FROM usage_keys;"
+    "DELETE FROM usage_things; DELETE FROM usage_credits;"
+    "DELETE FROM usage_holds; DELETE FROM usage_owed;"
+    "DELETE FROM usage_leases";
+
+static uint64_t read_number(struct sl_database *db, enum sl_query q, int column)
+{
+    int64_t n = sl_query_integer(db, q, column);
+
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+static int read_rows(struct sl_database *db, enum sl_query q,
+                     enum sl_usage_row_kind kind, struct sl_buf *out)
+{
+    struct sl_usage_row row;
+    struct sl_str limit;
+    int err;
+
+    while ((err = sl_query_step(db, q)) == 1) {
+        memset(&row, 0, sizeof(row)); /* also what lies between its members */
+        limit = sl_query_column(db, q, 0);
+        if (limit.len > SL_USAGE_NAME)
+            continue;
+        if (limit.len > 0)
+            memcpy(row.limit, limit.at, limit.len);
+        row.kind = kind;
+        row.when = sl_query_integer(db, q, 1);
+        row.used = read_number(db, q, 2);
+        row.overage = read_number(db, q, 3);
+        row.credited = read_number(db, q, 4);
+        err = sl_buf_add(out, (struct sl_str){(char *)&row, sizeof(row)});
+        if (err)
+            break;
+    }
+    sl_query_reset(db, q);
+    return err;
+}
+
+int sl_usage_db_read(struct sl_database *db, struct sl_str scope,
+                     struct sl_str id, sl_ns since, sl_ns started, sl_ns now,
+                     struct sl_buf *out)
+{
+    const struct {
+        enum sl_query query;
+        enum sl_usage_row_kind kind;
+        int64_t from;
+    } parts[] = {
+        {SL_QUERY_READ_COUNTERS, SL_ROW_COUNTER, started           },
+        {SL_QUERY_READ_DAYS,     SL_ROW_DAY,     since / SL_DAY    },
+        {SL_QUERY_READ_MONTHS,   SL_ROW_MONTH,   sl_month_of(since)},
+        {SL_QUERY_READ_CREDITS,  SL_ROW_CREDIT,  now               },
+    };
+    int err = 0;
+
+    for (size_t i = 0; i < SL_LEN(parts) && !err; i++) {
+        sl_query_text(db, parts[i].query, 1, scope);
+        sl_query_text(db, parts[i].query, 2, id);
+        sl_query_number(db, parts[i].query, 3, parts[i].from);
+        err = read_rows(db, parts[i].query, parts[i].kind, out);
+    }
+    return err;
+}
+
+int sl_usage_db_each(struct sl_database *db, sl_ns since, sl_usage_db_f *f,
+                     void *ctx)
+{
+    const enum sl_query q = SL_QUERY_EACH_COUNTER;
+    int err;
+
+    sl_query_text(db, q, 1, db->node);
+    sl_query_number(db, q, 2, since);
+    while ((err = sl_query_step(db, q)) == 1) {
+        struct sl_usage_entry usage = {
+            .scope = sl_query_column(db, q, 0),
+            .id = sl_query_column(db, q, 1),
+            .limit = sl_query_column(db, q, 2),
+            .start = sl_query_integer(db, q, 3),
+            .used = read_number(db, q, 4),
+            .owed = read_number(db, q, 5),
+        };
+
+        f(ctx, &usage);
+    }
+    sl_query_reset(db, q);
+    if (err)
+        return err;
+    sl_query_text(db, SL_QUERY_PAID_ALL, 1, db->node);
+    err = sl_query_step(db, SL_QUERY_PAID_ALL); /* and wait for it */
+    sl_query_reset(db, SL_QUERY_PAID_ALL);
     return err;
 }

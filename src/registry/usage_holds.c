@@ -1,4 +1,4 @@
-/* held.c -- what is held, and what is owed to the table.
+/* usage_holds.c -- what is held, and what is owed to the table.
  *
  * Whoever settles a hold says how much was used, and not whose it was: that is
  * kept here from the moment that it was taken. A row without a scope is the

@@ -1,10 +1,10 @@
-/* local_keys.c -- the keys of tokens that a policy has at hand. */
+/* jwt_keys_file.c -- the keys of tokens that a policy has at hand. */
 #include "server/jwt_keys_file.h"
 
 #include <string.h>
 
-#include "base/file.h"
-#include "identity/keyset.h"
+#include "base/buf.h"
+#include "identity/jwt.h"
 
 #define PREFIX "file:"
 

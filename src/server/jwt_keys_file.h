@@ -1,8 +1,8 @@
-/* local_keys.h -- the keys of tokens that a policy has at hand: its secret, or
- * those of a file. A library of its own, as keys stand on OpenSSL.
+/* jwt_keys_file.h -- the keys of tokens that a policy has at hand: its secret,
+ * or those of a file. A library of its own, as keys stand on OpenSSL.
  */
-#ifndef SL_LOCAL_KEYS_H
-#define SL_LOCAL_KEYS_H
+#ifndef SL_SERVER_JWT_KEYS_FILE_H
+#define SL_SERVER_JWT_KEYS_FILE_H
 
 #include "identity/jwt.h"
 #include "policy/policy.h"

@@ -1,4 +1,4 @@
-/* stats.h -- what is counted, for Prometheus.
+/* metrics.h -- what is counted, for Prometheus.
  *
  * Each thread counts for itself, without a lock that others take; whoever asks
  * for /metrics adds up. Labels come from the policy and from fixed lists only:
@@ -8,8 +8,8 @@
  * Every metric is one row of stats.def, with its help; the docs, the alert
  * rules and the dashboard are checked against it.
  */
-#ifndef SL_METRICS_H
-#define SL_METRICS_H
+#ifndef SL_SERVER_METRICS_H
+#define SL_SERVER_METRICS_H
 
 #include "base/buf.h"
 #include "engine/decision.h"

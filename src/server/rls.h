@@ -8,8 +8,8 @@
  *   decide.c    rounds of questions to the engine
  *   describe.c  descriptors to facts, and a decision to statuses
  */
-#ifndef SL_DOORS_RLS_H
-#define SL_DOORS_RLS_H
+#ifndef SL_SERVER_RLS_H
+#define SL_SERVER_RLS_H
 
 #include "engine/check.h"
 #include "engine/render.h"

@@ -1,4 +1,4 @@
-/* read.c -- looking at what all threads have counted.
+/* top_keys.c -- looking at what all threads have counted.
  *
  * Each thread's spans are copied, one at a time under its lock, and merged
  * into one sketch, which has the same bounds as each of them. What is kept of
@@ -6,6 +6,8 @@
  * at each endpoint of the limit where the key is not found it may have had the
  * floor.
  */
+#include "server/top_keys.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,4 +269,466 @@ int sl_top_keys_read(struct sl_top_keys *const *all, unsigned count,
     err = answer(t, arena, ret);
     sl_alloc_free(arena->alloc, t, sizeof(*t));
     return err;
+}
+
+/* ---- counting by key, by one thread for itself.
+ *
+ * On the way of a decision are: an uncontended lock, a short hash of each
+ * key (limits of the same caller share one), one look at which limit and
+ * endpoint it is (a cache by their indices, believed only if the names are the
+ * same), one look into the sketch.
+ */
+
+const char *const sl_measure_names[SL_MEASURES] = {"denied", "allowed", "cost"};
+
+/* What is kept of a name; how much. */
+static uint8_t keep(char to[SL_TOP_KEYS_NAME], struct sl_str name)
+{
+    size_t len = name.len < SL_TOP_KEYS_NAME ? name.len : SL_TOP_KEYS_NAME;
+
+    if (len > 0)
+        memcpy(to, name.at, len);
+    return (uint8_t)len;
+}
+
+/* ---- life ---- */
+
+/* Its hashes are 0, as nobody else's are. */
+static void name_others(struct sl_top_keys_label *place)
+{
+    place->limit_len = keep(place->limit, SL_STR("other"));
+    place->scope_len = keep(place->scope, SL_STR("other"));
+    place->endpoint_len = keep(place->endpoint, SL_STR("other"));
+}
+
+void sl_top_keys_close(struct sl_top_keys *top)
+{
+    if (!top)
+        return;
+    pthread_mutex_destroy(&top->lock);
+    sl_alloc_free(top->alloc, top, sizeof(*top));
+}
+
+int sl_top_keys_open(const struct sl_alloc *alloc,
+                     const struct sl_hash_key *secret, sl_ns now,
+                     struct sl_top_keys **ret)
+{
+    struct sl_top_keys *top;
+
+    if (!alloc)
+        alloc = &sl_alloc_libc;
+    top = sl_alloc_new(alloc, sizeof(*top));
+    if (!top)
+        return SLUICE_ENOMEM;
+    memset(top, 0, offsetof(struct sl_top_keys, spans));
+    top->alloc = alloc;
+    top->secret = *secret;
+    top->started = top->begun = top->begun_before = now;
+    pthread_mutex_init(&top->lock, NULL);
+    for (unsigned i = 0; i < SL_TOP_KEYS_LABELS; i++)
+        top->own[i] = (uint16_t)i;
+    for (unsigned i = 0; i < SL_TOP_KEYS_SPANS; i++) {
+        top->order[i] = i;
+        sl_sketch_init(&top->spans[i]);
+    }
+    name_others(&top->places.list[SL_TOP_KEYS_LABELS - 1]);
+    *ret = top;
+    return 0;
+}
+
+/* ---- spans ---- */
+
+/* The present span is the one before from now on. */
+static void end_span(struct sl_top_keys *top)
+{
+    unsigned free = top->order[SL_TOP_KEYS_BEFORE];
+
+    sl_sketch_merge(sl_top_keys_span(top, SL_TOP_KEYS_EARLIER),
+                    &top->spans[free], top->own);
+    sl_sketch_init(&top->spans[free]);
+    top->order[SL_TOP_KEYS_BEFORE] = top->order[SL_TOP_KEYS_PRESENT];
+    top->order[SL_TOP_KEYS_PRESENT] = free;
+    top->begun_before = top->begun;
+    top->turns++;
+}
+
+void sl_top_keys_rotate(struct sl_top_keys *top, sl_ns now)
+{
+    sl_ns passed = now - top->begun;
+
+    if (passed > -SL_TOP_KEYS_SPAN && passed < SL_TOP_KEYS_SPAN)
+        return;
+    end_span(top);
+    if (passed >= 2 * SL_TOP_KEYS_SPAN) { /* nobody came for a whole span */
+        end_span(top);
+        top->begun_before = now;
+    }
+    top->begun = now;
+}
+
+/* ---- places ---- */
+
+static bool same_place(const struct sl_top_keys_label *a,
+                       const struct sl_top_keys_label *b)
+{
+    return a->limit_hash == b->limit_hash &&
+           a->endpoint_hash == b->endpoint_hash;
+}
+
+unsigned sl_top_keys_label(struct sl_top_keys_labels *places,
+                           const struct sl_top_keys_label *like)
+{
+    unsigned mask = SL_LEN(places->index) - 1;
+    uint64_t hash = like->limit_hash + like->endpoint_hash;
+    unsigned i = (unsigned)(hash >> 32) & mask;
+
+    while (places->index[i]) {
+        unsigned at = places->index[i] - 1u;
+
+        if (same_place(&places->list[at], like))
+            return at;
+        i = (i + 1) & mask;
+    }
+    if (places->count == SL_TOP_KEYS_LABELS - 1)
+        return SL_TOP_KEYS_LABELS - 1;
+    places->list[places->count] = *like;
+    places->index[i] = (uint16_t)++places->count;
+    return places->count - 1;
+}
+
+/* Is it the name that was kept? Of one that was cut nobody can tell. */
+static inline bool is_kept(const char *kept, uint8_t len, struct sl_str name)
+{
+    return len == name.len && len < SL_TOP_KEYS_NAME &&
+           (len == 0 || memcmp(kept, name.at, len) == 0);
+}
+
+static unsigned make_place(struct sl_top_keys *top,
+                           const struct sl_limit_view *shown,
+                           struct sl_str endpoint)
+{
+    struct sl_str limit = shown->rule->name;
+    struct sl_top_keys_label like = {
+        .limit_hash = sl_hash64(&top->secret, limit) +
+                      3 * sl_hash64(&top->secret, shown->scope),
+        .endpoint_hash = 5 * sl_hash64(&top->secret, endpoint),
+    };
+
+    like.limit_len = keep(like.limit, limit);
+    like.scope_len = keep(like.scope, shown->scope);
+    like.endpoint_len = keep(like.endpoint, endpoint);
+    return sl_top_keys_label(&top->places, &like);
+}
+
+static unsigned find_place(struct sl_top_keys *top, const struct sl_decision *d,
+                           const struct sl_limit_view *shown)
+{
+    struct sl_str endpoint = d->route->endpoint;
+    unsigned hint = shown->rule->index * 7 + d->route->index * 31;
+    uint16_t *cached = &top->cache[hint % SL_TOP_KEYS_CACHE];
+    const struct sl_top_keys_label *place;
+
+    if (*cached) {
+        place = &top->places.list[*cached - 1];
+        if (is_kept(place->limit, place->limit_len, shown->rule->name) &&
+            is_kept(place->scope, place->scope_len, shown->scope) &&
+            is_kept(place->endpoint, place->endpoint_len, endpoint))
+            return *cached - 1u;
+    }
+    *cached = (uint16_t)(make_place(top, shown, endpoint) + 1);
+    return *cached - 1u;
+}
+
+/* ---- decisions ---- */
+
+/* What was hashed last: limits beside each other are mostly kept by the same
+ * key. */
+struct hashed {
+    struct sl_str key; /* of length 0: nothing */
+    uint64_t hash;
+};
+
+static uint64_t hash_key(const struct sl_top_keys *top, struct sl_str key,
+                         struct hashed *last)
+{
+    if (last->key.len == 0 || !sl_str_eq(last->key, key)) {
+        last->key = key;
+        last->hash = sl_hash64(&top->secret, key);
+    }
+    return last->hash;
+}
+
+static void count_shown(struct sl_top_keys *top, const struct sl_decision *d,
+                        const struct sl_limit_view *shown, struct hashed *last)
+{
+    struct sl_sketch *present = sl_top_keys_span(top, SL_TOP_KEYS_PRESENT);
+    struct sl_counted what = {.add = {0}};
+    const struct sl_top_keys_label *place;
+
+    if (!d->allowed) {
+        if (shown->allowed || shown->mode != SL_MODE_ENFORCE)
+            return;
+        what.add[SL_DENIED] = 1;
+    } else {
+        if (!shown->allowed || shown->cost == 0)
+            return;
+        what.add[SL_ALLOWED] = 1;
+        what.add[SL_COST] = shown->cost;
+    }
+    what.place = (uint16_t)find_place(top, d, shown);
+    place = &top->places.list[what.place];
+    what.print = hash_key(top, shown->key, last) + place->limit_hash +
+                 place->endpoint_hash;
+    what.key =
+        (struct sl_str){shown->id, strnlen(shown->id, SL_SKETCH_TEXT + 1)};
+    sl_sketch_add(present, &what);
+}
+
+void sl_top_keys_decision(struct sl_top_keys *top, const struct sl_decision *d)
+{
+    struct hashed last = {
+        {NULL, 0},
+        0
+    };
+
+    if (d->blind || d->reason != SL_REASON_NONE)
+        return; /* no limit was asked */
+    pthread_mutex_lock(&top->lock);
+    sl_top_keys_rotate(top, d->now);
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        const struct sl_limit_view *shown = &d->shown[i];
+
+        if (!shown->skipped && sl_rate_has_numbers(shown->form))
+            count_shown(top, d, shown, &last);
+    }
+    pthread_mutex_unlock(&top->lock);
+}
+
+/* ---- the largest of very many counts.
+ *
+ * Making room. For each of the three numbers the floor rises to what the
+ * ITEMS / 4 largest have at least; who is above a floor stays. So fewer than
+ * three quarters stay, and (3) holds: let the excess of an item be count -
+ * floor. Adding w raises the sum of all excesses by w; raising the floor by d
+ * takes d from at least ITEMS / 4 of them, and no excess is ever negative.
+ * Hence floor * ITEMS / 4 never passes what was added.
+ *
+ * It is O(ITEMS), some ten microseconds, and at least ITEMS / 4 new keys come
+ * between two of them.
+ */
+
+#define RANK (SL_SKETCH_ITEMS / 4)
+#define MASK (2 * SL_SKETCH_ITEMS - 1)
+
+void sl_sketch_init(struct sl_sketch *sketch)
+{
+    memset(sketch->floor, 0, sizeof(sketch->floor));
+    memset(sketch->total, 0, sizeof(sketch->total));
+    memset(sketch->index, 0, sizeof(sketch->index));
+    sketch->count = 0;
+}
+
+/* ---- finding ---- */
+
+/* Where the print is in the index, or would be. Prints are keyed hashes, so
+ * that nobody can choose keys that share a place. */
+static unsigned sketch_find_place(const struct sl_sketch *sketch,
+                                  uint64_t print)
+{
+    unsigned i = (unsigned)(print >> 32) & MASK;
+
+    while (sketch->index[i] &&
+           sketch->items[sketch->index[i] - 1].print != print)
+        i = (i + 1) & MASK;
+    return i;
+}
+
+const struct sl_sketch_item *sl_sketch_find(const struct sl_sketch *sketch,
+                                            uint64_t print)
+{
+    unsigned at = sketch->index[sketch_find_place(sketch, print)];
+
+    return at ? &sketch->items[at - 1] : NULL;
+}
+
+/* ---- making room ---- */
+
+/* Keep those of `values` whose `bit` is as wanted; how many. */
+static unsigned keep_bit(uint64_t *values, unsigned count, uint64_t bit,
+                         bool set)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        values[kept] = values[i];
+        kept += ((values[i] & bit) != 0) == set;
+    }
+    return kept;
+}
+
+/* The largest bit in which some of the values differ; 0 if none. */
+static uint64_t find_difference(const uint64_t *values, unsigned count)
+{
+    uint64_t differ = 0;
+
+    for (unsigned i = 1; i < count; i++)
+        differ |= values[i] ^ values[0];
+    return differ ? UINT64_C(1) << (63 - __builtin_clzll(differ)) : 0;
+}
+
+/* The `rank` largest of `values` are at least this. Bit by bit from the top:
+ * no order of the values makes it slow. */
+static uint64_t select_largest(uint64_t *values, unsigned count, unsigned rank)
+{
+    uint64_t bit;
+
+    while ((bit = find_difference(values, count)) != 0) {
+        unsigned with = 0;
+
+        for (unsigned i = 0; i < count; i++)
+            with += (values[i] & bit) != 0;
+        count = keep_bit(values, count, bit, with >= rank);
+        if (with < rank)
+            rank -= with;
+    }
+    return values[0];
+}
+
+static void raise_floor(struct sl_sketch *sketch, enum sl_measure m)
+{
+    uint64_t values[SL_SKETCH_ITEMS], floor;
+
+    for (unsigned i = 0; i < SL_SKETCH_ITEMS; i++)
+        values[i] = sketch->items[i].count[m];
+    floor = select_largest(values, SL_SKETCH_ITEMS, RANK);
+    if (floor > sketch->floor[m])
+        sketch->floor[m] = floor;
+}
+
+/* Lift to the floors what is below them. False if nothing is above. */
+static bool lift(const struct sl_sketch *sketch, struct sl_sketch_item *item)
+{
+    bool above = false;
+
+    for (unsigned m = 0; m < SL_MEASURES; m++)
+        if (item->count[m] > sketch->floor[m])
+            above = true;
+        else
+            item->count[m] = item->error[m] = sketch->floor[m];
+    return above;
+}
+
+/* All places are taken. */
+static void make_room(struct sl_sketch *sketch)
+{
+    unsigned kept = 0;
+
+    for (unsigned m = 0; m < SL_MEASURES; m++)
+        raise_floor(sketch, (enum sl_measure)m);
+    memset(sketch->index, 0, sizeof(sketch->index));
+    for (unsigned i = 0; i < SL_SKETCH_ITEMS; i++) {
+        struct sl_sketch_item *item = &sketch->items[i];
+
+        if (!lift(sketch, item))
+            continue;
+        if (kept != i)
+            sketch->items[kept] = *item;
+        sketch->index[sketch_find_place(sketch, item->print)] =
+            (uint16_t)++kept;
+    }
+    sketch->count = kept;
+}
+
+/* ---- adding ---- */
+
+static struct sl_sketch_item *insert(struct sl_sketch *sketch, uint64_t print)
+{
+    struct sl_sketch_item *item;
+
+    if (sketch->count == SL_SKETCH_ITEMS)
+        make_room(sketch);
+    item = &sketch->items[sketch->count++];
+    sketch->index[sketch_find_place(sketch, print)] = (uint16_t)sketch->count;
+    item->print = print;
+    return item;
+}
+
+/* A key that nobody has counted yet may have had the floors before. */
+static struct sl_sketch_item *begin(struct sl_sketch *sketch,
+                                    const struct sl_counted *what)
+{
+    struct sl_sketch_item *item = insert(sketch, what->print);
+
+    memcpy(item->count, sketch->floor, sizeof(item->count));
+    memcpy(item->error, sketch->floor, sizeof(item->error));
+    item->place = what->place;
+    item->cut = what->key.len > SL_SKETCH_TEXT;
+    item->key_len =
+        (uint8_t)(item->cut ? (size_t)SL_SKETCH_TEXT : what->key.len);
+    if (item->key_len > 0)
+        memcpy(item->key, what->key.at, item->key_len);
+    return item;
+}
+
+void sl_sketch_add(struct sl_sketch *sketch, const struct sl_counted *what)
+{
+    unsigned at = sketch->index[sketch_find_place(sketch, what->print)];
+    struct sl_sketch_item *item =
+        at ? &sketch->items[at - 1] : begin(sketch, what);
+
+    for (unsigned m = 0; m < SL_MEASURES; m++) {
+        item->count[m] += what->add[m];
+        sketch->total[m] += what->add[m];
+    }
+}
+
+/* ---- merging ---- */
+
+/* What is here may have the other's floors too, if it is not there. */
+static void add_known(struct sl_sketch *sketch, const struct sl_sketch *from)
+{
+    for (unsigned i = 0; i < sketch->count; i++) {
+        struct sl_sketch_item *item = &sketch->items[i];
+        const struct sl_sketch_item *other = sl_sketch_find(from, item->print);
+
+        for (unsigned m = 0; m < SL_MEASURES; m++) {
+            item->count[m] += other ? other->count[m] : from->floor[m];
+            item->error[m] += other ? other->error[m] : from->floor[m];
+        }
+    }
+}
+
+/* What is only there may have had `floors` here. */
+static void add_unknown(struct sl_sketch *sketch,
+                        const struct sl_sketch_item *other,
+                        const uint64_t *floors, uint16_t place)
+{
+    struct sl_sketch_item item = *other;
+
+    item.place = place;
+    for (unsigned m = 0; m < SL_MEASURES; m++) {
+        item.count[m] += floors[m];
+        item.error[m] += floors[m];
+    }
+    if (sketch->count == SL_SKETCH_ITEMS)
+        make_room(sketch);
+    if (lift(sketch, &item))
+        *insert(sketch, item.print) = item;
+}
+
+void sl_sketch_merge(struct sl_sketch *sketch, const struct sl_sketch *from,
+                     const uint16_t *places)
+{
+    uint64_t floors[SL_MEASURES];
+
+    memcpy(floors, sketch->floor, sizeof(floors));
+    add_known(sketch, from);
+    for (unsigned m = 0; m < SL_MEASURES; m++) {
+        sketch->floor[m] += from->floor[m];
+        sketch->total[m] += from->total[m];
+    }
+    for (unsigned i = 0; i < from->count; i++)
+        if (!sl_sketch_find(sketch, from->items[i].print))
+            add_unknown(sketch, &from->items[i], floors,
+                        places[from->items[i].place]);
 }

@@ -1,6 +1,6 @@
-/* inside.h -- between counting (top.c) and looking (top/read.c). */
-#ifndef SL_TOP_KEYS_INSIDE_H
-#define SL_TOP_KEYS_INSIDE_H
+/* top_keys_int.h -- between counting (top.c) and looking (top/read.c). */
+#ifndef SL_SERVER_TOP_KEYS_INT_H
+#define SL_SERVER_TOP_KEYS_INT_H
 
 #include <pthread.h>
 

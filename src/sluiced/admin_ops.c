@@ -1,5 +1,5 @@
-/* desk.c -- what the admin listener asks of the daemon. All of it happens on
- * the first worker's loop. */
+/* admin_ops.c -- what the admin listener asks of the daemon. All of it happens
+ * on the first worker's loop. */
 #include <assert.h>
 #include <string.h>
 

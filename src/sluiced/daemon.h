@@ -22,26 +22,255 @@
  * struct needs a lock. The others touch their own worker only, and are sent
  * errands by sl_loop_post().
  */
-#ifndef SL_DAEMON_H
-#define SL_DAEMON_H
+#ifndef SL_SLUICED_DAEMON_H
+#define SL_SLUICED_DAEMON_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
+#include "identity/identity.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/proxy_protocol.h"
 #include "registry/subject_cache.h"
 #include "registry/usage_buffer.h"
+#include "server/events.h"
+#include "server/grpc/grpc.h"
 #include "server/http/admin.h"
+#include "server/http/http.h"
+#include "server/resp/resp.h"
 #include "server/server.h"
-#include "sluiced/compat.h"
-#include "sluiced/door.h"
 #include "sluiced/file_watch.h"
 #include "sluiced/jwks.h"
-#include "sluiced/lending.h"
 #include "sluiced/policy_source.h"
-#include "sluiced/shared.h"
-#include "sluiced/state.h"
+#include "sluiced/settings.h"
 #include "sluiced/systemd.h"
-#include "sluiced/tidings.h"
+#include "store/dynamo/dynamo.h"
+#include "store/dynamo/dynamo_int.h"
+#include "store/quota_lease.h"
+#include "store/redis/redis.h"
+#include "store/store.h"
+
+/* ---- doors that balancers stand before: `proxy_protocol`.
+ */
+
+struct sl_protocol;
+struct sl_proxy_listeners;
+struct sl_listener_worker;
+struct sl_worker;
+
+/* Let the connections of a stand begin with whom they are for: stand->proxied.
+ */
+SL_MUST_USE int sl_proxy_listeners_open(struct sl_worker *worker,
+                                        const struct sl_protocol *kind,
+                                        struct sl_listener_worker *stand);
+
+/* NULL is allowed, here and below. */
+void sl_proxy_listeners_close(struct sl_proxy_listeners *proxied);
+
+/* An sl_accept_f whose ctx is the sl_proxy_listeners. */
+void sl_proxy_listeners_accept(void *ctx, int fd,
+                               const struct sl_address *peer);
+
+/* How many connections have not said it yet. */
+unsigned sl_proxy_listeners_count(const struct sl_proxy_listeners *proxied);
+
+/* ---- the doors of the daemon, each by the same few calls.
+ *
+ * A doorway is where a door stands: its sockets, its certificate, and what all
+ * loops share of it. A stand is one loop's place at one door. What differs from
+ * door to door is a row of calls, struct sl_protocol, in doors/NAME.c; nothing
+ * else in the daemon asks which door it is.
+ *
+ * To add a door: add its words to enum sl_protocol_id (settings.h), its structs
+ * to the two unions below, and its row to sl_protocols.
+ */
+
+struct sl_daemon;
+struct sl_worker;
+
+struct sl_server_listener {
+    bool open;
+    struct sl_sockets sockets;
+    struct sl_tls *tls;
+    bool accepts_client_cert; /* a client's certificate serves as token */
+    char where[128];
+    struct sl_conn_limit *crowd; /* NULL: each loop counts for itself */
+    union {                      /* read only while it is open */
+        struct sl_http_door http;
+        struct sl_grpc_door grpc;
+        struct sl_resp_door resp;
+    };
+};
+
+struct sl_listener_worker {
+    bool up;
+    struct sl_listener *listener;
+    struct sl_proxy_listeners *proxied; /* NULL: who connects is the client */
+    _Atomic(struct sl_tls *) next_tls;  /* to be used from now on, or NULL */
+    union {
+        struct sl_http_worker http;
+        struct sl_grpc_worker grpc;
+        struct sl_resp_worker resp;
+    };
+};
+
+struct sl_protocol {
+    const char *name; /* for systemd, metrics and logs */
+    bool operates;    /* the admin listener: on the first loop only, its
+                       * own token, and open to the last */
+    bool http2;       /* offer h2 by ALPN */
+
+    /* Fill in what the loops share; sockets and certificate are there. */
+    void (*describe)(struct sl_daemon *daemon, struct sl_server_listener *way);
+
+    /* Use way->crowd; NULL if its loops count each for itself. */
+    void (*gather)(struct sl_server_listener *way);
+
+    /* Serve on the worker's loop, with `most` connections at once. */
+    int (*open)(struct sl_listener_worker *stand, struct sl_worker *worker,
+                const struct sl_server_listener *way, unsigned most);
+    void (*close)(struct sl_listener_worker *stand);
+    sl_accept_f *accept; /* its ctx is the stand */
+    void (*certify)(struct sl_listener_worker *stand, struct sl_tls *tls);
+
+    /* It ends: what is answered from now on may say so. */
+    void (*warn)(struct sl_listener_worker *stand);
+    /* Finish what is under way, close what is idle. */
+    void (*drain)(struct sl_listener_worker *stand);
+    unsigned (*count)(
+        const struct sl_listener_worker *stand); /* of connections */
+
+    /* Decide by another engine from now on; for the virtual clock. */
+    void (*move)(struct sl_listener_worker *stand, struct sl_engine *engine);
+};
+
+/* By door; NULL where this version has none. */
+extern const struct sl_protocol *const sl_protocols[SL_PROTOCOLS];
+
+extern const struct sl_protocol sl_protocol_http, sl_protocol_grpc,
+    sl_protocol_resp, sl_protocol_admin;
+
+/* ---- quotas leased from books that other daemons use, too. */
+
+struct sl_daemon;
+struct sl_timer;
+
+struct sl_quota_node {
+    struct sl_quota_lessor lender; /* first: the two are cast into each other */
+    struct sl_store *store; /* the engine's; NULL: quotas are not leased */
+    struct sl_daemon *daemon;
+    char node[24];          /* who we are, for as long as the state lives */
+    struct sl_timer *timer; /* on the first worker's loop */
+    _Atomic bool over;      /* nothing more is asked */
+    _Atomic bool lost;      /* another has our name */
+};
+
+/* ---- how many daemons share a store.
+ *
+ * Whoever is there signs the roll once in a window of SL_NODE_COUNT, which is a
+ * fixed window in the store like any other: it takes one, and shortly before
+ * the end it looks how many were taken. So there is one clock, the store's, and
+ * nothing to be cleaned up behind a daemon that has died.
+ *
+ *     |<------ window ------>|
+ *     sign              look  sign             look
+ *
+ * What was counted last counts on while the store is away: that is what it is
+ * counted for. A daemon that is started anew within a window is counted twice
+ * until the next one.
+ */
+
+#define SL_NODE_COUNT (5 * SL_S)
+
+struct sl_node_count {
+    struct sl_store *store;
+    struct sl_loop *loop;
+    struct sl_timer *timer;
+    void (*on_count)(void *ctx, unsigned count);
+    void *ctx;
+    struct sl_limit_binding stored;
+    struct sl_limit limit;
+    struct sl_take take;
+    struct sl_store_part part;
+    char name[128];
+    unsigned before; /* counted in the window before this one */
+    bool looks;      /* otherwise it signs */
+    bool ended;
+};
+
+/* Begin to sign; `env` parts those who share a store and nothing else. The
+ * struct stays where it is until the loop's takes have all been told. */
+SL_MUST_USE int sl_node_count_begin(struct sl_node_count *roll,
+                                    struct sl_store *store,
+                                    struct sl_loop *loop, struct sl_str env);
+void sl_node_count_end(struct sl_node_count *roll);
+
+/* The done() of its takes; for tests. */
+void sl_node_count_told(struct sl_take *take);
+
+/* ---- a store that other daemons use, too: the daemon's part. */
+
+struct sl_redis_stats;
+struct sl_aws_env;
+
+struct sl_remote_state {
+    struct sl_store *store; /* the engine's, or NULL: state is not shared */
+    struct sl_node_count roll;
+    _Atomic unsigned nodes; /* that share it; 0: not counted yet */
+
+    /* Why it went away, by whichever thread saw it. */
+    pthread_mutex_t lock;
+    char why[256];
+
+    /* What was told of it; the main thread's. */
+    bool is_gone;     /* as the log has it */
+    sl_ns gone_since; /* steady; 0: it answers */
+};
+
+/* What the environment says of keys of AWS. */
+void sl_remote_env(struct sl_aws_env *ret);
+
+/* ---- what those who listen are told: the daemon's part. */
+
+struct sl_event_publisher {
+    struct sl_events *events;
+    struct sl_event_stream *feed;
+    struct sl_timer *beat;
+    uint64_t degraded; /* decisions without the store, when last looked */
+    uint64_t phase;    /* of these, in the phase that lasts; 0: there is none */
+    sl_ns last;        /* when the last of them was seen; steady */
+    bool crowded;      /* the table is nearly full */
+    struct sl_said {   /* what the log was told of, and when; steady */
+        uint64_t count;
+        sl_ns at;
+    } denied, failed;
+};
+
+/* ---- the table that limits are kept in, and that no other daemon uses.
+ *
+ * A state file can be shared by processes, each with its own engine; but two
+ * daemons on one file are a mistake nearly always (a second one started by
+ * hand, a unit that was copied), so a daemon locks `PATH.lock` beside it. The
+ * lock ends with the process, however that ends.
+ */
+
+struct sl_state {
+    struct sl_store *store; /* or NULL once an engine has taken it over */
+    struct sl_table *table; /* of it */
+    int lock;               /* or -1 */
+    uint64_t wanted, size;  /* of the table; one that was there keeps its own */
+};
+
+/* Open the state that the settings name. `now` is the clock of decisions, as
+ * in struct sl_memory_options. 0 or SL_EXIT_STORE with what to do; either way
+ * sl_state_close() gives everything back. */
+SL_MUST_USE int sl_state_open(struct sl_state *state,
+                              const struct sl_settings *settings,
+                              sl_ns (*now)(void *ctx), void *now_ctx,
+                              struct sl_diag *diag);
+void sl_state_close(struct sl_state *state);
 
 struct sl_fd_watch;
 
@@ -293,5 +522,71 @@ void sl_event_publisher_feature(struct sl_daemon *daemon, struct sl_str name,
 
 /* desk.c */
 void sl_admin_ops_open(struct sl_daemon *daemon);
+
+/* ---- what runs when nobody has written a policy yet.
+ */
+
+/* YAML; it passes `sluice check` without a warning, which a test sees to. */
+extern const char sl_demo_policy[];
+
+/* Say what there is to try. The addresses are "127.0.0.1:8080" or "unix:PATH";
+ * NULL if that door is closed. `state` is the file of the state, or NULL. */
+void sl_demo_print(FILE *out, const char *http, const char *resp,
+                   const char *admin, const char *state);
+
+/* ---- an empty Redis for the next flow; test builds only. */
+
+/* Delete everything in the database of a Redis without a password. 0 or
+ * SLUICE_ESTORE. */
+SL_MUST_USE int sl_test_reset(const struct sl_redis_url *where);
+
+/* Only of the DynamoDB of our tests: it has a word for that. */
+SL_MUST_USE int sl_test_reset_dynamo(const struct sl_dynamo_url *where);
+
+/* ---- subjects whose plan is written in a table of DynamoDB.
+ *
+ *   userId   dataType   subscriptionTier   subscriptionExpiry
+ *   123      PROFILE    premium            2026-12-31T23:59:59Z
+ *
+ * The table is that of the application, and only read: plans are changed there.
+ * An organisation is looked for under "org:" and its id. A tier without a date,
+ * or with one that is none, has ended: whoever has it has the default plan.
+ *
+ * Answers are kept for some seconds, also that there is nobody. Whoever asks
+ * for the same one meanwhile waits for one answer together. One of these
+ * belongs to one loop.
+ */
+
+struct sl_dynamo_subjects_options {
+    struct sl_dynamo_url where; /* its texts outlive this, as those of */
+    struct sl_aws_env env;      /* this one do */
+    struct sl_loop *loop;
+    const struct sl_alloc *alloc;
+    sl_ns life;       /* of an answer; 0: none is kept */
+    sl_ns patience;   /* with the endpoint */
+    unsigned most;    /* answers at hand; 0: 4096 */
+    unsigned loading; /* questions at once; 0: 256 */
+    void (*on_fault)(void *ctx, const char *sentence);
+    void *ctx;
+};
+
+struct sl_dynamo_subjects;
+
+SL_MUST_USE int
+sl_dynamo_subjects_open(const struct sl_dynamo_subjects_options *options,
+                        struct sl_dynamo_subjects **ret);
+
+/* Whoever waits is told that it failed. NULL is allowed. */
+void sl_dynamo_subjects_close(struct sl_dynamo_subjects *profiles);
+
+struct sl_subjects *
+sl_dynamo_subjects_subjects(struct sl_dynamo_subjects *profiles);
+
+/* Counted by its own thread; read by any. */
+struct sl_dynamo_subjects_counts {
+    _Atomic uint64_t hits, loads, faults, busy;
+};
+const struct sl_dynamo_subjects_counts *
+sl_dynamo_subjects_counts(const struct sl_dynamo_subjects *profiles);
 
 #endif

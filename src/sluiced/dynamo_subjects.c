@@ -1,17 +1,16 @@
-/* profiles.c -- subjects whose plan is written in a table of DynamoDB.
+/* dynamo_subjects.c -- subjects whose plan is written in a table of DynamoDB.
  *
  *     find --> at hand --------------------------> told
  *       |
  *       +--> a question is open: wait with it
  *       +--> a new question --> answer --> kept --> all who wait are told
  */
-#include "sluiced/profiles.h"
-
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/queue.h>
 
 #include "base/timestamp.h"
+#include "sluiced/daemon.h"
 
 #define MOST      4096
 #define LOADING   256
@@ -215,7 +214,7 @@ static int put_name(struct question *q, const struct sl_lookup *lookup)
     return err ? err : sl_buf_add(&q->name, lookup->id);
 }
 
-static int send(struct question *q)
+static int send_question(struct question *q)
 {
     struct sl_dynamo_subjects *p = q->profiles;
     struct sl_row row = {.name = sl_buf_str(&q->name)};
@@ -247,7 +246,7 @@ static struct question *ask(struct sl_dynamo_subjects *p,
     sl_buf_init(&q->name, 2 * NAME_MOST, p->options.alloc);
     TAILQ_INSERT_TAIL(&p->open, q, links);
     p->open_count++;
-    if (!put_name(q, lookup) && !send(q))
+    if (!put_name(q, lookup) && !send_question(q))
         return q;
     free_question(q);
     return NULL;

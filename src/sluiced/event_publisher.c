@@ -1,4 +1,4 @@
-/* tidings.c -- what those who listen are told.
+/* event_publisher.c -- what those who listen are told.
  *
  * Policies and switches are told when they change. The rest is found out by
  * looking, some times a second: refusals that the workers have gathered,
@@ -13,14 +13,12 @@
  *              passed without such a decision
  *   table      nearly full, or no longer
  */
-#include "sluiced/tidings.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "sluiced/daemon.h"
-#include "wire/json_old.h"
+#include "wire/json.h"
 
 #define BEAT  (250 * SL_MS)
 #define MOST  20 /* refusals that are told one by one, at each beat */

@@ -1,4 +1,4 @@
-/* watch.h -- files that are read again when they change.
+/* file_watch.h -- files that are read again when they change.
  *
  * The folders are watched, not the files: editors and deployments write a new
  * file and rename it, and a Kubernetes ConfigMap swaps a link (`..data`) two
@@ -11,8 +11,8 @@
  * looked at anyway, for file systems that tell nothing and folders that went
  * away and came back.
  */
-#ifndef SL_FILE_WATCH_H
-#define SL_FILE_WATCH_H
+#ifndef SL_SLUICED_FILE_WATCH_H
+#define SL_SLUICED_FILE_WATCH_H
 
 #include "net/loop.h"
 
@@ -46,5 +46,19 @@ void sl_file_watch_close(struct sl_file_watch *watch);
 /* Is an event of this name in a folder no reason to look? `own` is the name
  * of the file that is watched there. */
 bool sl_file_watch_is_noise(const char *name, const char *own);
+
+/* ---- being called on a loop when a descriptor can be read: signals,
+ * changes of files.
+ */
+
+struct sl_fd_watch;
+
+/* Call `on_sound` while `fd` (borrowed) has something to read. */
+SL_MUST_USE int sl_fd_watch_open(struct sl_loop *loop, int fd,
+                                 sl_loop_f *on_sound, void *ctx,
+                                 struct sl_fd_watch **ret);
+
+/* NULL is allowed. */
+void sl_fd_watch_close(struct sl_fd_watch *ear);
 
 #endif

@@ -1,4 +1,4 @@
-/* living.c -- signals, the end, and telling systemd that we are alive.
+/* lifecycle.c -- signals, the end, and telling systemd that we are alive.
  *
  *   SERVING --TERM or INT--> DRAINING --empty, or time is up--> ENDING
  *      |                        |                                  |
@@ -17,8 +17,7 @@
 #include <unistd.h>
 
 #include "sluiced/daemon.h"
-#include "sluiced/demo.h"
-#include "sluiced/ear.h"
+#include "sluiced/file_watch.h"
 
 /* Admin clients get their last answers within this. */
 #define ADMIN_DRAIN (200 * SL_MS)

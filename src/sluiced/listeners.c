@@ -1,4 +1,4 @@
-/* doors.c -- where clients come in: sockets, tokens and certificates.
+/* listeners.c -- where clients come in: sockets, tokens and certificates.
  *
  * TLS is for addresses; a unix socket is guarded by its folder. Clients of
  * the admin listener are told by its token, not by certificates: /livez and
@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "engine/request.h"
 #include "sluiced/daemon.h"
 
 /* ---- certificates ---- */
@@ -145,4 +146,367 @@ void sl_listeners_end(struct sl_daemon *daemon)
 {
     for (int i = 0; i < SL_PROTOCOLS; i++)
         close_door(&daemon->doors[i]);
+}
+
+/* ---- the two doors that speak HTTP: decisions, and operation. */
+
+static void describe_http(struct sl_daemon *daemon,
+                          struct sl_server_listener *way)
+{
+    way->http = (struct sl_http_door){
+        .paths = sl_api_paths,
+        .path_count = sl_api_path_count,
+        .token = daemon->settings.access_token,
+        .accepts_client_cert = way->accepts_client_cert,
+        .name = "http",
+        .forward = daemon->settings.forward,
+    };
+}
+
+static void describe_admin(struct sl_daemon *daemon,
+                           struct sl_server_listener *way)
+{
+    way->http = (struct sl_http_door){
+        .paths = sl_admin_paths,
+        .path_count = sl_admin_path_count,
+        .token = daemon->settings.admin_token,
+        .name = "admin",
+        .ctx = &daemon->desk,
+    };
+}
+
+static void gather_http(struct sl_server_listener *way)
+{
+    way->http.crowd = way->crowd;
+}
+
+static int open_http(struct sl_listener_worker *stand, struct sl_worker *worker,
+                     const struct sl_server_listener *way, unsigned most)
+{
+    int err = sl_http_worker_open(&stand->http, &way->http, worker->loop,
+                                  worker->daemon->engine, worker->stats, most,
+                                  &worker->daemon->why);
+
+    stand->http.station = &worker->station;
+    return err;
+}
+
+static void close_http(struct sl_listener_worker *stand)
+{
+    sl_http_worker_close(&stand->http);
+}
+
+static void accept_http(void *ctx, int fd, const struct sl_address *peer)
+{
+    struct sl_listener_worker *stand = ctx;
+
+    sl_http_accept(&stand->http, fd, peer);
+}
+
+static void certify_http(struct sl_listener_worker *stand, struct sl_tls *tls)
+{
+    sl_http_worker_tls(&stand->http, tls);
+}
+
+static void warn_http(struct sl_listener_worker *stand)
+{
+    stand->http.draining = true;
+}
+
+static void drain_http(struct sl_listener_worker *stand)
+{
+    sl_http_drain(&stand->http);
+}
+
+static unsigned count_http(const struct sl_listener_worker *stand)
+{
+    return sl_conns_count(stand->http.conns);
+}
+
+static void move_http(struct sl_listener_worker *stand,
+                      struct sl_engine *engine)
+{
+    sl_http_worker_engine(&stand->http, engine);
+}
+
+const struct sl_protocol sl_protocol_http = {
+    .name = "http",
+    .describe = describe_http,
+    .gather = gather_http,
+    .open = open_http,
+    .close = close_http,
+    .accept = accept_http,
+    .certify = certify_http,
+    .warn = warn_http,
+    .drain = drain_http,
+    .count = count_http,
+    .move = move_http,
+};
+
+const struct sl_protocol sl_protocol_admin = {
+    .name = "admin",
+    .operates = true,
+    .describe = describe_admin,
+    .open = open_http,
+    .close = close_http,
+    .accept = accept_http,
+    .certify = certify_http,
+    .warn = warn_http,
+    .drain = drain_http,
+    .count = count_http,
+    .move = move_http,
+};
+
+/* ---- the door for Envoy and other clients of gRPC. */
+
+static void describe(struct sl_daemon *daemon, struct sl_server_listener *way)
+{
+    way->grpc = (struct sl_grpc_door){
+        .token = daemon->settings.access_token,
+        .accepts_client_cert = way->accepts_client_cert,
+        .age_most = daemon->settings.age,
+    };
+}
+
+static void gather(struct sl_server_listener *way)
+{
+    way->grpc.crowd = way->crowd;
+}
+
+static int open_grpc(struct sl_listener_worker *stand, struct sl_worker *worker,
+                     const struct sl_server_listener *way, unsigned most)
+{
+    int err = sl_grpc_worker_open(&stand->grpc, &way->grpc, worker->loop,
+                                  worker->daemon->engine, worker->stats, NULL,
+                                  most, &worker->daemon->why);
+
+    stand->grpc.station = &worker->station;
+    return err;
+}
+
+static void close_grpc(struct sl_listener_worker *stand)
+{
+    sl_grpc_worker_close(&stand->grpc);
+}
+
+static void accept_grpc(void *ctx, int fd, const struct sl_address *peer)
+{
+    struct sl_listener_worker *stand = ctx;
+
+    sl_grpc_accept(&stand->grpc, fd, peer);
+}
+
+static void certify(struct sl_listener_worker *stand, struct sl_tls *tls)
+{
+    sl_grpc_worker_tls(&stand->grpc, tls);
+}
+
+static void warn(struct sl_listener_worker *stand)
+{
+    sl_grpc_announce_drain(&stand->grpc);
+}
+
+static void drain(struct sl_listener_worker *stand)
+{
+    sl_grpc_drain(&stand->grpc);
+}
+
+static unsigned count(const struct sl_listener_worker *stand)
+{
+    return sl_conns_count(stand->grpc.conns);
+}
+
+static void move(struct sl_listener_worker *stand, struct sl_engine *engine)
+{
+    sl_grpc_worker_engine(&stand->grpc, engine);
+}
+
+const struct sl_protocol sl_protocol_grpc = {
+    .name = "grpc",
+    .http2 = true,
+    .describe = describe,
+    .gather = gather,
+    .open = open_grpc,
+    .close = close_grpc,
+    .accept = accept_grpc,
+    .certify = certify,
+    .warn = warn,
+    .drain = drain,
+    .count = count,
+    .move = move,
+};
+
+/* ---- the door for clients of Redis. */
+
+static void resp_describe(struct sl_daemon *daemon,
+                          struct sl_server_listener *way)
+{
+    way->resp = (struct sl_resp_door){
+        .token = daemon->settings.access_token,
+        .accepts_client_cert = way->accepts_client_cert,
+    };
+}
+
+static void resp_gather(struct sl_server_listener *way)
+{
+    way->resp.crowd = way->crowd;
+}
+
+static int open_resp(struct sl_listener_worker *stand, struct sl_worker *worker,
+                     const struct sl_server_listener *way, unsigned most)
+{
+    int err = sl_resp_worker_open(&stand->resp, &way->resp, worker->loop,
+                                  worker->daemon->engine, worker->stats, most,
+                                  &worker->daemon->why);
+
+    stand->resp.station = &worker->station;
+    return err;
+}
+
+static void close_resp(struct sl_listener_worker *stand)
+{
+    sl_resp_worker_close(&stand->resp);
+}
+
+static void accept_resp(void *ctx, int fd, const struct sl_address *peer)
+{
+    struct sl_listener_worker *stand = ctx;
+
+    sl_resp_accept(&stand->resp, fd, peer);
+}
+
+static void resp_certify(struct sl_listener_worker *stand, struct sl_tls *tls)
+{
+    sl_resp_worker_tls(&stand->resp, tls);
+}
+
+/* A reply has no room to say so; its connection is closed behind it. */
+static void resp_warn(struct sl_listener_worker *stand)
+{
+    stand->resp.draining = true;
+}
+
+static void resp_drain(struct sl_listener_worker *stand)
+{
+    sl_resp_drain(&stand->resp);
+}
+
+static unsigned resp_count(const struct sl_listener_worker *stand)
+{
+    return sl_conns_count(stand->resp.conns);
+}
+
+static void resp_move(struct sl_listener_worker *stand,
+                      struct sl_engine *engine)
+{
+    sl_resp_worker_engine(&stand->resp, engine);
+}
+
+const struct sl_protocol sl_protocol_resp = {
+    .name = "resp",
+    .describe = resp_describe,
+    .gather = resp_gather,
+    .open = open_resp,
+    .close = close_resp,
+    .accept = accept_resp,
+    .certify = resp_certify,
+    .warn = resp_warn,
+    .drain = resp_drain,
+    .count = resp_count,
+    .move = resp_move,
+};
+
+/* ---- which doors there are. */
+
+const struct sl_protocol *const sl_protocols[SL_PROTOCOLS] = {
+    [SL_PROTOCOL_HTTP] = &sl_protocol_http,
+    [SL_PROTOCOL_GRPC] = &sl_protocol_grpc,
+    [SL_PROTOCOL_RESP] = &sl_protocol_resp,
+    [SL_PROTOCOL_ADMIN] = &sl_protocol_admin,
+};
+
+/* ---- doors that balancers stand before: who may say whom they speak
+ * for, and what is heard of the others.
+ *
+ * Trusted are those of the policy in force when a connection comes: a reload
+ * changes who is let in next.
+ */
+
+struct sl_proxy_listeners {
+    struct sl_worker *worker;
+    const struct sl_protocol *kind;
+    struct sl_proxy_accept *preface;
+};
+
+static bool trusts(void *ctx, const struct sl_address *peer)
+{
+    struct sl_proxy_listeners *p = ctx;
+    struct sl_active_policy *live =
+        sl_engine_hold(p->worker->daemon->engine, NULL);
+    struct sl_peer who = {.is_unix = sl_address_is_unix(peer)};
+    bool trusted;
+
+    who.has_ip = sl_address_ip(peer, &who.ip);
+    trusted = sl_peer_trusted(&live->policy->identity, &who);
+    sl_active_policy_release(live);
+    return trusted;
+}
+
+static void on_refused(void *ctx, const struct sl_address *peer,
+                       const char *why)
+{
+    struct sl_proxy_listeners *p = ctx;
+    char where[128];
+
+    sl_address_print(peer, where, sizeof(where));
+    sl_metrics_refused(p->worker->stats, p->kind->name, "proxy_header");
+    sl_log(SL_LOG_WARN, "connection refused", "door", p->kind->name, "peer",
+           where, "why", why, NULL);
+}
+
+int sl_proxy_listeners_open(struct sl_worker *worker,
+                            const struct sl_protocol *kind,
+                            struct sl_listener_worker *stand)
+{
+    struct sl_proxy_listeners *p = sl_alloc_new(&sl_alloc_libc, sizeof(*p));
+    struct sl_proxy_accept_options options = {
+        .on_accept = kind->accept,
+        .door = stand,
+        .trusts = trusts,
+        .on_refused = on_refused,
+        .ctx = p,
+        .alloc = &sl_alloc_libc,
+    };
+    int err;
+
+    if (!p)
+        return SLUICE_ENOMEM;
+    *p = (struct sl_proxy_listeners){.worker = worker, .kind = kind};
+    err = sl_proxy_accept_open(worker->loop, &options, &p->preface);
+    if (err) {
+        sl_alloc_free(&sl_alloc_libc, p, sizeof(*p));
+        return err;
+    }
+    stand->proxied = p;
+    return 0;
+}
+
+void sl_proxy_listeners_close(struct sl_proxy_listeners *proxied)
+{
+    if (!proxied)
+        return;
+    sl_proxy_accept_close(proxied->preface);
+    sl_alloc_free(&sl_alloc_libc, proxied, sizeof(*proxied));
+}
+
+void sl_proxy_listeners_accept(void *ctx, int fd, const struct sl_address *peer)
+{
+    struct sl_proxy_listeners *p = ctx;
+
+    sl_proxy_accept_accept(p->preface, fd, peer);
+}
+
+unsigned sl_proxy_listeners_count(const struct sl_proxy_listeners *proxied)
+{
+    return proxied ? sl_proxy_accept_count(proxied->preface) : 0;
 }

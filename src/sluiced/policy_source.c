@@ -1,13 +1,21 @@
-/* redact.c -- a policy's text without its secrets.
+/* policy_source.c -- a policy's text without its secrets.
  *
  * A secret can be spelt in many ways (quoted, escaped, as a block), so it is
  * not enough to look for its bytes: the value behind each key of a secret is
  * masked up to the end of its line, and if it goes on below, the deeper lines
  * too.
  */
-#include "sluiced/redact.h"
+#include "sluiced/policy_source.h"
 
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "policy/envoy.h"
+#include "sluiced/daemon.h"
 
 #define MASK "********"
 
@@ -254,5 +262,264 @@ int sl_redact(struct sl_str text, const struct sl_str *secrets, unsigned count,
             err = sl_buf_add(out, SL_STR("\n"));
         text = sl_str_from(text, line.len + (end ? 1 : 0));
     }
+    return err;
+}
+
+/* ---- a policy and the text that it was made of. */
+
+#define SECRET_MOST ((size_t)64 * 1024)
+#define PATH_MOST   4096
+
+struct reading {
+    const char *path;
+    bool posted;
+};
+
+/* Features are switched by variables whoever wrote the text. */
+static const char *on_env(void *ctx, const char *name)
+{
+    const struct reading *reading = ctx;
+
+    if (reading->posted && strncmp(name, "FEATURE_", 8) != 0)
+        return NULL;
+    return getenv(name);
+}
+
+static int on_file(void *ctx, const char *path, struct sl_buf *out,
+                   struct sl_diag *diag)
+{
+    const struct reading *reading = ctx;
+    const char *from = reading->path ? reading->path : "";
+    const char *slash = path[0] == '/' ? NULL : strrchr(from, '/');
+    char whole[PATH_MOST];
+
+    if (reading->posted)
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "a policy that was posted can't read files; put it "
+            "into the file and reload that");
+    if (snprintf(whole, sizeof(whole), "%.*s%s",
+                 slash ? (int)(slash - from) + 1 : 0, from, path) >= PATH_MOST)
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "the name of the file is too long");
+    return sl_file_read(whole, SECRET_MOST, out, diag);
+}
+
+static int read_text(struct sl_policy_source *written, const char *path,
+                     const struct sl_str *posted, struct sl_diag *diag)
+{
+    struct sl_str text = posted ? *posted : sl_str_c(sl_demo_policy);
+    int err;
+
+    if (path && !posted) {
+        err = sl_file_read(path, SL_YAML_BYTES, &written->text, diag);
+        return err == SLUICE_EFULL ? 0 : err; /* the reader says so better */
+    }
+    if (text.len > SL_YAML_BYTES + 1)
+        text.len = SL_YAML_BYTES + 1;
+    err = sl_buf_add(&written->text, text);
+    return err ? sl_diag_error(diag, err, "there is no memory") : 0;
+}
+
+static void hash_text(struct sl_policy_source *written)
+{
+    unsigned char sum[EVP_MAX_MD_SIZE] = {0};
+    unsigned len = 0;
+
+    if (!EVP_Digest(written->text.len ? written->text.bytes : "",
+                    written->text.len, sum, &len, EVP_sha256(), NULL))
+        len = 0;
+    for (unsigned i = 0; i < len && i < 32; i++)
+        snprintf(written->hash + 2 * (size_t)i, 3, "%02x", sum[i]);
+}
+
+static int make(struct sl_policy_source *written, struct reading *reading,
+                struct sl_report *report, struct sl_diag *diag)
+{
+    struct sl_policy_options options = {
+        .substitute = {on_env, on_file, reading},
+    };
+    int err;
+
+    hash_text(written);
+    err = sl_policy_read(report, &options, &written->policy);
+    if (err && report->errors == 0)
+        sl_diag_error(diag, err, "there is no memory for the policy");
+    return err;
+}
+
+int sl_policy_source_make(struct sl_policy_source *written, const char *path,
+                          struct sl_report *report, struct sl_diag *diag)
+{
+    struct reading reading = {path, false};
+
+    sl_report_init(report, path, sl_buf_str(&written->text), &sl_alloc_libc);
+    return make(written, &reading, report, diag);
+}
+
+int sl_policy_source_read(struct sl_policy_source *written, const char *path,
+                          const struct sl_str *posted, struct sl_report *report,
+                          struct sl_diag *diag)
+{
+    struct reading reading = {path, posted != NULL};
+    int err;
+
+    memset(written, 0, sizeof(*written));
+    sl_buf_init(&written->text, SL_YAML_BYTES + 8192, &sl_alloc_libc);
+    err = read_text(written, path, posted, diag);
+    sl_report_init(report,
+                   posted ? "posted"
+                   : path ? path
+                          : "demo",
+                   sl_buf_str(&written->text), &sl_alloc_libc);
+    return err ? err : make(written, &reading, report, diag);
+}
+
+void sl_policy_source_done(struct sl_policy_source *written)
+{
+    sl_policy_unref(written->policy);
+    written->policy = NULL;
+    if (written->text.ceiling > 0) /* or nothing was ever read */
+        sl_buf_done(&written->text);
+}
+
+/* Of a URL as in scheme://user:password@host. */
+static struct sl_str password_of(struct sl_str url)
+{
+    const char *at = url.len > 0 ? memrchr(url.at, '@', url.len) : NULL;
+    const char *colon = NULL;
+
+    if (at)
+        colon = memmem(url.at, (size_t)(at - url.at), "://", 3);
+    if (colon)
+        colon = memchr(colon + 3, ':', (size_t)(at - colon - 3));
+    if (!colon)
+        return (struct sl_str){"", 0};
+    return (struct sl_str){colon + 1, (size_t)(at - colon - 1)};
+}
+
+int sl_policy_source_print(const struct sl_policy_source *written,
+                           struct sl_buf *out)
+{
+    const struct sl_server_conf *server = &written->policy->server;
+    struct sl_str secrets[] = {server->access_token, server->admin_token,
+                               written->policy->identity.jwt.secret,
+                               password_of(server->store)};
+
+    return sl_redact(sl_buf_str(&written->text), secrets, SL_LEN(secrets), out);
+}
+
+/* ---- the configuration of another program in place of a policy. */
+
+#define ARENA_MOST ((size_t)64 << 20)
+
+static const char *value_of(const struct sl_setting_source *given,
+                            enum sl_setting id)
+{
+    return given->flags[id] ? given->flags[id] : given->variables[id];
+}
+
+int sl_compat_choose(const struct sl_setting_source *given, const char **ret,
+                     struct sl_diag *diag)
+{
+    const char *compat = value_of(given, SL_SET_compat);
+    const char *folder = value_of(given, SL_SET_config_dir);
+    bool on = compat && strcmp(compat, "none") != 0;
+
+    *ret = NULL;
+    if (on && strcmp(compat, "envoy-ratelimit") != 0)
+        sl_diag_error(diag, SLUICE_ECONF,
+                      "--compat %s: nothing is known of it; write --compat "
+                      "envoy-ratelimit",
+                      compat);
+    else if (on && !folder)
+        sl_diag_error(diag, SLUICE_ECONF,
+                      "--compat %s: where is its configuration? write "
+                      "--config-dir FOLDER, too",
+                      compat);
+    else if (!on && folder)
+        sl_diag_error(diag, SLUICE_ECONF,
+                      "--config-dir %s: of which program? write --compat "
+                      "envoy-ratelimit, too",
+                      folder);
+    else if (on && value_of(given, SL_SET_policy))
+        sl_diag_error(
+            diag, SLUICE_ECONF,
+            "--compat %s: there is a policy, too; leave out one of them",
+            compat);
+    else {
+        *ret = on ? folder : NULL;
+        return 0;
+    }
+    return SL_EXIT_USAGE;
+}
+
+/* ---- reading ---- */
+
+static void on_told(void *ctx, const struct sl_report *report)
+{
+    struct sl_diag *diag = ctx;
+
+    for (unsigned i = 0; i < report->kept; i++) {
+        const struct sl_diag *d = &report->problems[i].diag;
+        char at[512];
+
+        snprintf(at, sizeof(at), "%s:%u:%u", report->file, d->line, d->column);
+        sl_log(report->problems[i].warning ? SL_LOG_WARN : SL_LOG_ERROR,
+               "configuration refused", "at", at, "why", d->sentence, "write",
+               d->hint[0] ? d->hint : NULL, NULL);
+        if (!diag->sentence[0])
+            sl_diag_error(diag, SLUICE_ECONF, "%s: %s", at, d->sentence);
+    }
+}
+
+static int load(struct sl_envoy *envoy, const char *folder,
+                struct sl_diag *diag)
+{
+    struct sl_diag first = {0};
+    int err = sl_envoy_load(envoy, folder, on_told, &first, diag);
+
+    if (err && first.sentence[0])
+        sl_diag_error(diag, err, "%s", first.sentence);
+    return err;
+}
+
+int sl_compat_read(struct sl_policy_source *written, const char *folder,
+                   struct sl_report *report, struct sl_diag *diag)
+{
+    static struct sl_envoy envoy;
+    struct sl_arena arena;
+    int err;
+
+    memset(written, 0, sizeof(*written));
+    sl_buf_init(&written->text, SL_YAML_BYTES + 8192, &sl_alloc_libc);
+    sl_report_init(report, folder, sl_buf_str(&written->text), &sl_alloc_libc);
+    sl_arena_init(&arena, ARENA_MOST, &sl_alloc_libc);
+    envoy.arena = &arena;
+    err = load(&envoy, folder, diag);
+    if (!err && sl_envoy_write(&envoy, &written->text))
+        err = sl_diag_error(diag, SLUICE_ECONF,
+                            "%s would be too long as a policy", folder);
+    sl_arena_done(&arena);
+    if (!err)
+        err = sl_policy_source_make(written, folder, report, diag);
+    if (!err) /* nobody wrote what would be doubted in it */
+        report->kept = report->warnings = 0;
+    return err;
+}
+
+int sl_compat_dump(const char *folder, struct sl_buf *out)
+{
+    static struct sl_envoy envoy;
+    struct sl_diag diag = {0};
+    struct sl_arena arena;
+    int err;
+
+    sl_arena_init(&arena, ARENA_MOST, &sl_alloc_libc);
+    envoy.arena = &arena;
+    err = load(&envoy, folder, &diag);
+    if (!err)
+        err = sl_envoy_dump(&envoy, out);
+    sl_arena_done(&arena);
     return err;
 }

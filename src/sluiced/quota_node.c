@@ -1,4 +1,4 @@
-/* lending.c -- quotas leased from books that other daemons use, too.
+/* quota_node.c -- quotas leased from books that other daemons use, too.
  *
  * The daemon has a name in the books: a number that its table was given when it
  * was made. So whoever comes back with the table finds what he had leased; and
@@ -9,13 +9,11 @@
  * has it; the other finds that out within a second, forgets its leases, and
  * decides about quotas no more: `on_store_failure` says what happens then.
  */
-#include "sluiced/lending.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/spent.h"
+#include "engine/engine_int.h"
 #include "sluiced/daemon.h"
 
 /* How often what is not needed goes back, and others see that we live. */

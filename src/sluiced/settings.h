@@ -4,8 +4,8 @@
  * presets. Each setting is a text with its origin; what the daemon works with
  * is made of these texts, here and nowhere else.
  */
-#ifndef SL_SETTINGS_H
-#define SL_SETTINGS_H
+#ifndef SL_SLUICED_SETTINGS_H
+#define SL_SLUICED_SETTINGS_H
 
 #include <stdio.h>
 
@@ -14,8 +14,8 @@
 #include "net/address.h"
 #include "policy/policy.h"
 #include "server/http/http.h"
-#include "store/dynamo/where.h"
-#include "store/redis/where.h"
+#include "store/dynamo/dynamo.h"
+#include "store/redis/redis.h"
 
 /* What the program's exit status says; as that of `sluice`. */
 enum sl_exit {
@@ -186,5 +186,53 @@ void sl_settings_mask(const char *text, char *out, size_t size);
 /* Each setting with its value and where it came from; secrets masked. */
 void sl_settings_show(const struct sl_settings *settings, FILE *out);
 void sl_settings_help(FILE *out);
+
+/* ---- what settings must keep, one by one and together. */
+
+/* Nothing is asked for that this version does not have. */
+SL_MUST_USE int sl_rules_version(struct sl_settings *settings,
+                                 struct sl_diag *diag);
+
+/* Once all are read: do they go together? */
+SL_MUST_USE int sl_rules_together(struct sl_settings *settings,
+                                  struct sl_diag *diag);
+
+/* A store in a Redis: settings->shared and settings->redis. redis.c */
+SL_MUST_USE int sl_settings_redis(struct sl_settings *settings,
+                                  struct sl_diag *diag);
+
+/* A store or subjects in DynamoDB: settings->shared, ->dynamo and ->subjects.
+ * dynamo.c */
+SL_MUST_USE int sl_settings_dynamo(struct sl_settings *settings,
+                                   struct sl_diag *diag);
+
+/* Read where the registry is, if that is in a PostgreSQL. postgres.c */
+SL_MUST_USE int sl_settings_postgres(struct sl_settings *settings,
+                                     struct sl_diag *diag);
+
+/* Is that a time for a store elsewhere? redis.c */
+SL_MUST_USE int sl_settings_deadline(const struct sl_settings *settings,
+                                     struct sl_diag *diag);
+
+/* `prefix` and the path behind it, as the daemon can open it; NULL if it is too
+ * long. settings.c */
+const char *sl_settings_path(struct sl_settings *settings,
+                             enum sl_origin origin, const char *prefix,
+                             const char *path);
+
+#define SL_USAGE_IN_MEMORY                                                     \
+    "sqlite::memory:" /* a registry that ends with us                          \
+                       */
+
+/* Where subjects are kept if it is said where state is, and no more: whoever
+ * says it of one says it of both. */
+const char *sl_rules_usage(const struct sl_setting_source *given);
+
+/* ---- the tokens of the doors. */
+
+/* Read the token that was chosen: a text of the policy, or a file. */
+SL_MUST_USE int sl_settings_token(struct sl_settings *settings,
+                                  enum sl_setting id, struct sl_str *ret,
+                                  struct sl_diag *diag);
 
 #endif

@@ -1,12 +1,14 @@
-/* rules.c -- what settings must keep, one by one and together.
+/* settings_check.c -- what settings must keep, one by one and together.
  *
  * A door that strangers can reach asks who comes, or is not opened. What was
  * asked for and is not there is refused rather than left out: whoever wrote
  * `store: redis://` believes that his servers share their limits.
  */
-#include "sluiced/settings/rules.h"
-
 #include <string.h>
+
+#include "base/buf.h"
+#include "registry/pg.h"
+#include "sluiced/settings.h"
 
 /* ---- what this version has ---- */
 
@@ -222,4 +224,334 @@ int sl_settings_diff(const struct sl_settings *old,
             err = sl_buf_addf(out, live ? "\n" : "; needs a restart\n");
     }
     return err;
+}
+
+/* ---- a store, or subjects, in a table of DynamoDB, as settings. */
+
+static bool is_dynamo(const char *text)
+{
+    return strncmp(text, "dynamodb:", 9) == 0;
+}
+
+static int read_where(struct sl_settings *s, enum sl_setting id,
+                      struct sl_dynamo_url *ret, struct sl_diag *diag)
+{
+    struct sl_diag why = {0};
+
+    if (!sl_dynamo_url_read(sl_str_c(s->values[id].text), &s->arena, ret, &why))
+        return 0;
+    return sl_settings_refuse(s, id, diag, "%s", why.sentence);
+}
+
+int sl_settings_dynamo(struct sl_settings *s, struct sl_diag *diag)
+{
+    int status = 0;
+
+    s->in_dynamo = is_dynamo(s->values[SL_SET_store].text);
+    s->subjects_in_dynamo = is_dynamo(s->values[SL_SET_usage].text);
+    s->shared = s->shared || s->in_dynamo;
+    if (s->in_dynamo)
+        status = read_where(s, SL_SET_store, &s->dynamo, diag);
+    if (!status && s->subjects_in_dynamo)
+        status = read_where(s, SL_SET_usage, &s->subjects, diag);
+    if (!status && (s->in_dynamo || s->subjects_in_dynamo))
+        status = sl_settings_deadline(s, diag);
+    return status;
+}
+
+/* ---- a registry in a PostgreSQL, as a setting. */
+
+int sl_settings_postgres(struct sl_settings *s, struct sl_diag *diag)
+{
+    const char *text = s->values[SL_SET_usage].text;
+    char shown[SL_PG_SHOWN];
+    struct sl_diag why = {0};
+
+    s->in_postgres = strncmp(text, "postgres:", strlen("postgres:")) == 0;
+    if (!s->in_postgres)
+        return 0;
+    s->registry = text;
+    s->leases = true;
+    if (sl_pg_url(text, shown, &why))
+        return sl_settings_refuse(s, SL_SET_usage, diag, "%s", why.sentence);
+    return sl_settings_deadline(s, diag);
+}
+
+/* ---- a store in a Redis, as a setting: read, and shown without what is
+ * secret in it. */
+
+#define MASK "********"
+
+#define DEADLINE_LEAST SL_MS
+#define DEADLINE_MOST  (10 * SL_S)
+
+static bool is_redis(const char *text)
+{
+    return strncmp(text, "redis", 5) == 0;
+}
+
+/* Paths of a policy's URL are relative to the policy, as all of its paths. */
+static int resolve_file(struct sl_settings *s, const char **file,
+                        struct sl_diag *diag)
+{
+    if (!*file)
+        return 0;
+    *file = sl_settings_path(s, s->values[SL_SET_store].origin, "", *file);
+    return *file ? 0
+                 : sl_settings_refuse(s, SL_SET_store, diag,
+                                      "the path is too long");
+}
+
+int sl_settings_deadline(const struct sl_settings *s, struct sl_diag *diag)
+{
+    if (s->deadline >= DEADLINE_LEAST && s->deadline <= DEADLINE_MOST)
+        return 0;
+    return sl_settings_refuse(s, SL_SET_deadline, diag,
+                              "a store may take from 1ms to 10s, not %s; the "
+                              "usual is 20ms",
+                              s->values[SL_SET_deadline].text);
+}
+
+int sl_settings_redis(struct sl_settings *s, struct sl_diag *diag)
+{
+    const char *text = s->values[SL_SET_store].text;
+    struct sl_diag why = {0};
+    int status;
+
+    s->shared = is_redis(text);
+    if (!s->shared)
+        return 0;
+    if (sl_redis_url_read(sl_str_c(text), &s->arena, &s->redis, &why))
+        return sl_settings_refuse(s, SL_SET_store, diag, "%s", why.sentence);
+    status = resolve_file(s, &s->redis.ca, diag);
+    if (!status)
+        status = resolve_file(s, &s->redis.cert, diag);
+    if (!status)
+        status = resolve_file(s, &s->redis.key, diag);
+    return status ? status : sl_settings_deadline(s, diag);
+}
+
+/* ---- shown ---- */
+
+/* Up to the next '&' it is nobody's business. */
+static const char *mask_option(const char *at, char **out, const char *end)
+{
+    static const char *const names[] = {
+        "sentinel_user=", "sentinel_password=", "sslpassword=", "password="};
+
+    for (size_t i = 0; i < SL_LEN(names); i++) {
+        size_t len = strlen(names[i]);
+
+        if (strncmp(at, names[i], len) != 0)
+            continue;
+        *out += snprintf(*out, (size_t)(end - *out), "%s" MASK, names[i]);
+        return at + len + strcspn(at + len, "&");
+    }
+    return at;
+}
+
+void sl_settings_mask(const char *text, char *out, size_t size)
+{
+    const char *slashes = strstr(text, "://");
+    const char *at = slashes ? strrchr(slashes, '@') : NULL;
+    char *end = out + size - 1;
+
+    if (at) {
+        int n =
+            snprintf(out, size, "%.*s" MASK, (int)(slashes - text) + 3, text);
+
+        out += n < (int)size ? n : (int)size - 1;
+        text = at;
+    }
+    while (*text && out < end) {
+        const char *next = mask_option(text, &out, end);
+
+        if (out > end)
+            out = end; /* it was cut */
+        if (next != text)
+            text = next;
+        else
+            *out++ = *text++;
+    }
+    *out = '\0';
+}
+
+/* ---- the tokens of the doors. */
+
+#define TOKEN_MOST ((size_t)4096)
+
+static int check_token(struct sl_settings *s, enum sl_setting id,
+                       struct sl_diag *diag)
+{
+    const char *text = s->values[id].text;
+
+    for (const char *p = text; *p; p++)
+        if (*p <= ' ' || *p == 0x7f || (unsigned char)*p >= 0x80)
+            return sl_settings_refuse(s, id, diag,
+                                      "byte %zu of the token can't be sent in "
+                                      "a header; use letters, digits and "
+                                      "signs",
+                                      (size_t)(p - text) + 1);
+    return 0;
+}
+
+/* Flags and variables name a file; an end of line at its end is the editor's.
+ */
+static int read_token_file(struct sl_settings *s, enum sl_setting id,
+                           struct sl_diag *diag)
+{
+    struct sl_setting_value *value = &s->values[id];
+    struct sl_diag why = {0};
+    struct sl_buf text;
+    int err;
+
+    sl_buf_init(&text, 2 * TOKEN_MOST + 8192, s->arena.alloc);
+    err = sl_file_read(value->text, TOKEN_MOST, &text, &why);
+    value->text = "";
+    while (!err && text.len > 0 && strchr("\r\n", text.bytes[text.len - 1]))
+        text.len--;
+    if (!err && text.len > 0 && memchr(text.bytes, '\0', text.len))
+        text.len = 0;
+    if (err)
+        err = sl_settings_refuse(s, id, diag, "%s", why.sentence);
+    else if (text.len == 0)
+        err = sl_settings_refuse(s, id, diag,
+                                 "the file has no token; whoever sends nothing "
+                                 "would have it");
+    else if (!(value->text = sl_arena_copy(&s->arena, sl_buf_str(&text))))
+        err = sl_diag_error(diag, SL_EXIT_FAILED, "there is no memory");
+    if (!value->text)
+        value->text = "";
+    sl_buf_done(&text);
+    return err;
+}
+
+int sl_settings_token(struct sl_settings *s, enum sl_setting id,
+                      struct sl_str *ret, struct sl_diag *diag)
+{
+    const struct sl_setting_value *value = &s->values[id];
+    int status = 0;
+
+    if (value->origin >= SL_ORIGIN_VARIABLE && !value->is_secret_variable)
+        status = read_token_file(s, id, diag);
+    if (!status)
+        status = check_token(s, id, diag);
+    if (!status)
+        *ret = sl_str_c(value->text);
+    return status;
+}
+
+/* ---- the settings in words: --show-settings and --help. */
+
+/* What could move a cursor is not shown, nor the password of a store. */
+static void print_value(const struct sl_settings *s, enum sl_setting id,
+                        char *out, size_t size)
+{
+    const struct sl_setting_row *row = &sl_setting_rows[id];
+    const char *text = s->values[id].text;
+
+    if (row->kind == SL_SETTING_TOKEN && text[0])
+        snprintf(out, size, MASK);
+    else if (row->kind == SL_SETTING_STORE && text[0])
+        sl_settings_mask(text, out, size);
+    else
+        snprintf(out, size, "%s", text[0] ? text : "-");
+    for (char *p = out; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+}
+
+static void print_origin(const struct sl_settings *s, enum sl_setting id,
+                         FILE *out)
+{
+    const struct sl_setting_value *value = &s->values[id];
+    struct sl_variable variable = value->is_secret_variable
+                                      ? sl_setting_secret(id)
+                                      : sl_setting_variable(id);
+
+    switch (value->origin) {
+    case SL_ORIGIN_DEFAULT:
+        fputs("default", out);
+        break;
+    case SL_ORIGIN_POLICY:
+        fprintf(out, "policy %s, server.%s", s->policy ? s->policy : "",
+                sl_setting_rows[id].key);
+        break;
+    case SL_ORIGIN_VARIABLE:
+        fprintf(out, "variable %s", variable.text);
+        break;
+    case SL_ORIGIN_FLAG:
+        fprintf(out, "flag --%s", sl_setting_rows[id].flag);
+        break;
+    }
+    fputc('\n', out);
+}
+
+void sl_settings_show(const struct sl_settings *settings, FILE *out)
+{
+    char value[1024];
+
+    for (size_t i = 0; i < SL_SETTINGS; i++) {
+        print_value(settings, (enum sl_setting)i, value, sizeof(value));
+        fprintf(out, "%-16s %-26s ", sl_setting_rows[i].name, value);
+        print_origin(settings, (enum sl_setting)i, out);
+    }
+}
+
+static void help_row(char letter, const char *flag, const char *value,
+                     const char *what, FILE *out)
+{
+    char left[80], short_form[8] = "    ";
+
+    if (letter)
+        snprintf(short_form, sizeof(short_form), "-%c, ", letter);
+    snprintf(left, sizeof(left), "%s--%s%s%s", short_form, flag,
+             value[0] ? " " : "", value);
+    if (strlen(left) > 32)
+        fprintf(out, "  %s\n  %-32s ", left, "");
+    else
+        fprintf(out, "  %-32s ", left);
+    fputs(what, out);
+}
+
+void sl_settings_help(FILE *out)
+{
+    fputs("usage: sluiced [-c POLICY] [FLAG...]\n"
+          "\n"
+          "Decides by a policy whether requests may pass, over HTTP and the "
+          "protocol of Redis.\nWithout a policy it starts a demo and says "
+          "what to try.\n"
+          "\n"
+          "  sluiced\n"
+          "  sluiced -c sluice.yaml\n"
+          "  sluiced -c sluice.yaml --check\n"
+          "  sluiced -c sluice.yaml --listen-http unix:/run/sluice/http.sock\n"
+          "  SLUICE_LOG_LEVEL=debug sluiced -c sluice.yaml --show-settings\n"
+          "\n",
+          out);
+    for (size_t i = 0; i < SL_SETTINGS; i++) {
+        const struct sl_setting_row *row = &sl_setting_rows[i];
+
+        help_row(row->letter, row->flag, row->value, row->what, out);
+        if (row->preset[0])
+            fprintf(out, " (%s)", row->preset);
+        fputc('\n', out);
+    }
+    help_row('\0', "check", "", "check policy and settings, and end\n", out);
+    help_row('\0', "show-settings", "",
+             "each with where it came from, and end\n", out);
+    help_row('h', "help", "", "this text\n", out);
+    help_row('V', "version", "", "which version this is\n", out);
+    fputs("\n"
+          "Each flag is also a variable: --listen-http is SLUICE_LISTEN_HTTP. "
+          "Flags go before\nvariables, those before the policy's `server`, "
+          "that before what is in brackets.\n"
+          "\n"
+          "Signals: HUP reads policy and certificates again; TERM and INT "
+          "finish what is\nunder way and end, a second one ends at once.\n"
+          "\n"
+          "Exit status: 0 ended as asked, 1 failed, 2 not understood, 3 bad "
+          "policy, 5 state.\n"
+          "See sluiced(8), sluice.yaml(5) and docs/guide/daemon.md.\n",
+          out);
 }

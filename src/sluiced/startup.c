@@ -1,13 +1,20 @@
-/* begin.c -- from a command line to an engine. */
+/* startup.c -- from a command line to an engine. */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "sluiced/daemon.h"
+
 #ifdef SL_VIRTUAL_CLOCK
-#include "sluiced/flush.h"
+#include "sluiced/daemon.h"
 #endif
 
 #define REPORT_MOST ((size_t)512 * 1024)
@@ -238,3 +245,251 @@ int sl_engine_again(struct sl_daemon *daemon)
     return 0;
 }
 #endif
+
+/* ---- what runs when nobody has written a policy yet. */
+
+const char sl_demo_policy[] =
+    "# The demo of sluiced. 'sluice init' writes a policy to begin with.\n"
+    "sluice: 1\n"
+    "env: demo\n"
+    "\n"
+    "plans:\n"
+    "  default: free\n"
+    "  free: {}\n"
+    "  pro: {}\n"
+    "\n"
+    "identity:\n"
+    "  user: [header.x-user-id]\n"
+    "  plan: [header.x-plan]\n"
+    "  trusted_proxies: [127.0.0.0/8, \"::1\"]\n"
+    "\n"
+    "limits:\n"
+    "  per-address:             # whoever it is: one address, one allowance\n"
+    "    kind: sliding-window\n"
+    "    per: ip\n"
+    "    missing: skip          # asked over a unix socket, without an "
+    "address\n"
+    "    rate: 100/min\n"
+    "  per-user:\n"
+    "    kind: token-bucket\n"
+    "    per: user\n"
+    "    missing: anonymous\n"
+    "    rate: { free: 5/min, pro: 60/min burst 20 }\n"
+    "    deny: { message: \"{limit} a minute; again in {retry_after} s.\" }\n"
+    "\n"
+    "routes:\n"
+    "  - match: /**\n"
+    "    endpoint: demo\n"
+    "    limits: [per-user, per-address]\n"
+    "    report: per-user\n"
+    "\n"
+    "default: [per-user, per-address]\n";
+
+/* "127.0.0.1:8080" to `curl ... http://127.0.0.1:8080`. */
+static void print_url(FILE *out, const char *address, const char *path)
+{
+    if (strncmp(address, "unix:", 5) == 0)
+        fprintf(out, "--unix-socket %s http://localhost%s", address + 5, path);
+    else if (strncmp(address, "*:", 2) == 0)
+        fprintf(out, "http://127.0.0.1%s%s", address + 1, path);
+    else
+        fprintf(out, "http://%s%s", address, path);
+}
+
+static void print_tries(FILE *out, const char *http)
+{
+    fputs("Ask it: may ann search? Five times a minute she may.\n\n"
+          "  curl -s ",
+          out);
+    print_url(out, http, "/v1/check");
+    fputs(" -d '{\"method\":\"GET\",\"path\":\"/search\",\"user\":\"ann\"}'\n"
+          "\n"
+          "Or let a proxy ask, which sends what it was sent:\n"
+          "\n"
+          "  curl -i ",
+          out);
+    print_url(out, http, "/v1/auth");
+    fputs(" -H 'X-Original-URI: /search' -H 'X-User-Id: bob'\n\n", out);
+}
+
+/* "127.0.0.1:6380" to `redis-cli ...`. */
+static void print_redis(FILE *out, const char *address)
+{
+    const char *port = strrchr(address, ':');
+
+    fputs("Or by a client of Redis, with numbers of its own:\n\n  redis-cli ",
+          out);
+    if (strncmp(address, "unix:", 5) == 0)
+        fprintf(out, "-s %s", address + 5);
+    else
+        fprintf(out, "-p %s", port ? port + 1 : "6380");
+    fputs(" CL.THROTTLE carol 15 30 60\n\n", out);
+}
+
+void sl_demo_print(FILE *out, const char *http, const char *resp,
+                   const char *admin, const char *state)
+{
+    fputs("sluiced runs a demo: 5 requests a minute for each user (60 on the "
+          "plan \"pro\"),\n100 for each address. ",
+          out);
+    if (state)
+        fprintf(out, "What was used is kept in %s.\n\n", state);
+    else
+        fputs("Nothing of it is kept.\n\n", out);
+    if (http)
+        fprintf(out, "  decisions  %s\n", http);
+    if (resp)
+        fprintf(out, "  for Redis  %s\n", resp);
+    if (admin)
+        fprintf(out, "  operation  %s\n", admin);
+    fputc('\n', out);
+    if (http)
+        print_tries(out, http);
+    if (resp)
+        print_redis(out, resp);
+    if (admin) {
+        fputs("Watch it:\n\n  curl -s ", out);
+        print_url(out, admin, "/metrics");
+        fputs("\n\n", out);
+    }
+    fputs("Next: 'sluice init' writes sluice.yaml, a policy to begin with, and"
+          "\n'sluiced -c sluice.yaml' serves it. Ctrl-C ends the demo.\n",
+          out);
+    fflush(out);
+}
+
+/* ---- the table that limits are kept in. */
+
+#define PATH_MOST 4096
+
+/* Who holds the lock, as he wrote it there; 0 if he did not. */
+static long holder(int fd)
+{
+    char text[32] = "";
+    ssize_t len = pread(fd, text, sizeof(text) - 1, 0);
+
+    return len > 0 ? strtol(text, NULL, 10) : 0;
+}
+
+static int refuse_held(const char *path, int fd, struct sl_diag *diag)
+{
+    long pid = holder(fd);
+    char who[32] = "";
+
+    if (pid > 0)
+        snprintf(who, sizeof(who), " (process %ld)", pid);
+    return sl_diag_error(
+        diag, SL_EXIT_STORE,
+        "another sluiced%s uses the state %s; stop that one, or "
+        "give this one its own: --store memory:PATH",
+        who, path);
+}
+
+static int refuse_path(const char *path, struct sl_diag *diag)
+{
+    return sl_diag_error(diag, SL_EXIT_STORE,
+                         "the state %s can't be written: %s; name another by "
+                         "--store memory:PATH, or keep none by --store memory:",
+                         path, strerror(errno));
+}
+
+static void write_pid(int fd)
+{
+    char text[32];
+    int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+
+    if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)len, 0) != len)
+        errno = 0; /* only who asks for the name of the holder misses it */
+}
+
+/* The lock stands beside the file itself: a link to it is no other state. */
+static int lock_state(struct sl_state *state, const char *path,
+                      struct sl_diag *diag)
+{
+    char name[PATH_MOST], real[PATH_MAX];
+    const char *file = realpath(path, real) ? real : path;
+
+    if (snprintf(name, sizeof(name), "%s.lock", file) >= PATH_MOST)
+        return sl_diag_error(diag, SL_EXIT_STORE,
+                             "the path %.64s... is too long", path);
+    state->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (state->lock < 0)
+        return refuse_path(path, diag);
+    if (flock(state->lock, LOCK_EX | LOCK_NB))
+        return errno == EWOULDBLOCK ? refuse_held(path, state->lock, diag)
+                                    : refuse_path(path, diag);
+    write_pid(state->lock);
+    return 0;
+}
+
+static int refuse_region(const struct sl_settings *settings,
+                         const struct sl_diag *why, struct sl_diag *diag)
+{
+    if (settings->state)
+        return sl_diag_error(
+            diag, SL_EXIT_STORE,
+            "the state can't be used: %s; name another by "
+            "--store memory:PATH, or keep none by --store memory:",
+            why->sentence);
+    return sl_diag_error(
+        diag, SL_EXIT_STORE,
+        "the table can't be made: %s; ask for less by --memory", why->sentence);
+}
+
+/* The size of a state that is there already, or 0. One that was made under
+ * another `memory` is used as it is: to begin an empty one because somebody
+ * asked for more room would hand everybody a fresh allowance. */
+static uint64_t size_there(const char *path)
+{
+    struct sl_region_head head;
+    struct stat st = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool good;
+
+    if (fd < 0)
+        return 0;
+    good = fstat(fd, &st) == 0 &&
+           pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+           head.version == SL_REGION_VERSION &&
+           head.size == (uint64_t)st.st_size;
+    close(fd);
+    return good ? head.size : 0;
+}
+
+int sl_state_open(struct sl_state *state, const struct sl_settings *settings,
+                  sl_ns (*now)(void *ctx), void *now_ctx, struct sl_diag *diag)
+{
+    struct sl_memory_options options = {
+        .path = settings->state,
+        .size = settings->memory,
+        .now = now,
+        .now_ctx = now_ctx,
+    };
+    struct sl_diag why = {0};
+    int status;
+
+    *state = (struct sl_state){.lock = -1};
+    if (settings->state) {
+        status = lock_state(state, settings->state, diag);
+        if (status)
+            return status;
+    }
+    state->wanted = options.size;
+    if (settings->state && size_there(settings->state) > 0)
+        options.size = size_there(settings->state);
+    state->size = options.size;
+    if (sl_memory_open(&options, &state->store, &why))
+        return refuse_region(settings, &why, diag);
+    state->table = sl_memory_table(state->store);
+    return 0;
+}
+
+void sl_state_close(struct sl_state *state)
+{
+    sl_store_close(state->store);
+    state->store = NULL;
+    state->table = NULL;
+    if (state->lock >= 0)
+        close(state->lock);
+    state->lock = -1;
+}

@@ -1,4 +1,4 @@
-/* registry.c -- subjects: who is registered, and how the workers find them.
+/* subjects.c -- subjects: who is registered, and how the workers find them.
  *
  * The registry has a thread of its own; each worker has a finder that keeps
  * what it was asked for lately. Plans may stand in tables of others, who are
@@ -8,10 +8,8 @@
  */
 #include <stdio.h>
 
-#include "identity/postgres/plans.h"
 #include "registry/pg.h"
 #include "sluiced/daemon.h"
-#include "sluiced/profiles.h"
 
 #define PROFILE_LIFE (5 * SL_S)
 

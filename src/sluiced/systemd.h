@@ -4,8 +4,8 @@
  * the socket in NOTIFY_SOCKET, and sockets handed over from descriptor 3 on.
  * Without systemd all of this does nothing.
  */
-#ifndef SL_SYSTEMD_H
-#define SL_SYSTEMD_H
+#ifndef SL_SLUICED_SYSTEMD_H
+#define SL_SLUICED_SYSTEMD_H
 
 #include "base/diag.h"
 

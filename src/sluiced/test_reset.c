@@ -1,16 +1,16 @@
-/* flush.c -- an empty store for the next flow; test builds only.
+/* test_reset.c -- an empty store for the next flow; test builds only.
  *
  * It waits for the server, which nothing in the shipped program does: a daemon
  * on a virtual clock serves one test, and that one waits for it.
  */
-#include "sluiced/flush.h"
-
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "sluiced/daemon.h"
 
 static int call_unix(const char *path)
 {

@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/spent.h"
+#include "engine/engine_int.h"
 #include "sluiced/daemon.h"
-#include "wire/json_old.h"
+#include "wire/json.h"
 
 /* ---- when it starts ---- */
 

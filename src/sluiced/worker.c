@@ -1,4 +1,4 @@
-/* workers.c -- one thread and one loop each.
+/* worker.c -- one thread and one loop each.
  *
  * Every worker has its own socket of each door, its own clock, its own
  * counters. They share the table, which needs no lock, and the engine, whose

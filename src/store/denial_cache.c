@@ -1,9 +1,9 @@
-/* denials.c -- refusals that need not be asked for again.
+/* denial_cache.c -- refusals that need not be asked for again.
  *
  * A table without chains: where two meet the newer one stays. Hashes are of 128
  * bits under a secret, so that nobody can make two of them meet.
  */
-#include "store/denials.h"
+#include "store/caches.h"
 
 #define LONGEST SL_S
 #define PARTS   4 /* of a set that is remembered */

@@ -1,14 +1,13 @@
-/* leases.c -- what one loop has taken in advance, and decides by itself.
+/* lease_cache.c -- what one loop has taken in advance, and decides by itself.
  *
  * A table of fixed size. A key has one of WAYS places that follow each other;
  * one whose key has not been taken from for a second, and has no lease, is
  * free. If there is none, the key goes without.
  */
-#include "store/caches.h"
-
 #include <string.h>
 
 #include "base/arith.h"
+#include "store/caches.h"
 
 #define WAYS       8
 #define RECENT     (2 * SL_S)

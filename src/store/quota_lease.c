@@ -1,6 +1,7 @@
-/* lease.c -- units of a quota that this node may use without asking anybody.
+/* quota_lease.c -- units of a quota that this node may use without asking
+ * anybody.
  */
-#include "store/lease/lease.h"
+#include "store/quota_lease.h"
 
 #include "base/arith.h"
 

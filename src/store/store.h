@@ -17,8 +17,8 @@
  *   (3) A part that was not taken leaves its cell as it was, healed if its
  *       clock had run ahead.
  */
-#ifndef SL_STORE_H
-#define SL_STORE_H
+#ifndef SL_STORE_STORE_H
+#define SL_STORE_STORE_H
 
 #include <stdatomic.h>
 
@@ -131,7 +131,7 @@ struct sl_take {
  * the first, wait until 10 have drained (nothing is used now), take 10, release
  * the second. Without it those 10 would come back, and 20 more could be had at
  * that instant. Every giving back to a bucket counts there, GIVE_BACK too; and
- * in memory, rarely, one to another key (table/hold/record.h: sl_refund_count).
+ * in memory, rarely, one to another key (table/hold_record.h: sl_refund_count).
  * But whatever other holds gave back, the hold's own cost is surely still used,
  * less what has drained and what GIVE_BACK has given: if that is more, it is
  * what comes back (core/hold.h).

@@ -1,6 +1,7 @@
-/* inner.h -- inside the store with leases: its keys, and takes that wait. */
-#ifndef SL_QUOTA_LEASES_INNER_H
-#define SL_QUOTA_LEASES_INNER_H
+/* store_int.h -- inside the store with leases: its keys, and takes that wait.
+ */
+#ifndef SL_STORE_STORE_INT_H
+#define SL_STORE_STORE_INT_H
 
 #include <pthread.h>
 

@@ -7,8 +7,6 @@
  *                  again; bits 0..15 the byte that the process has locked
  *   bit 63 clear   bits 32..62 the process id; bits 0..31 of its start time
  */
-#include "table/actor.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -17,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "table/intent.h"
 
 /* Locks on a file live far behind its end: one byte for each process. */
 #define LOCK_BASE  (INT64_C(1) << 60)

@@ -1,9 +1,7 @@
 /* evict.c -- who gives way. The essay is in evict.h. */
-#include "table/evict.h"
-
 #include "base/arith.h"
 #include "core/take.h"
-#include "table/key.h"
+#include "table/set.h"
 
 /* A key stays with its first choice while that has no more taken slots than
  * this; then the emptier of two is chosen. Two of five keeps three quarters

@@ -1,4 +1,4 @@
-/* record.h -- the record of a hold: where it lies and what is in it.
+/* hold_record.h -- the record of a hold: where it lies and what is in it.
  *
  * A record has a head of two words, which changes like a cell, and a body,
  * which is written before anybody may see it and stays as it is.
@@ -27,12 +27,13 @@
  * is in the head, and ids do not come again, so that a head which is the same
  * stands for the same body.
  */
-#ifndef SL_RECORD_H
-#define SL_RECORD_H
+#ifndef SL_TABLE_HOLD_RECORD_H
+#define SL_TABLE_HOLD_RECORD_H
 
 #include <assert.h>
 
 #include "table/hold.h"
+#include "table/intent.h"
 #include "table/set.h"
 
 static_assert(SL_PARTS <= SL_HOLD_MANY, "all parts have room");
@@ -165,5 +166,127 @@ sl_word *sl_unheld_count(const struct sl_region *r, uint64_t tag);
 /* Is what the record says possible? Only while nobody else uses the region. A
  * claim is let go. */
 bool sl_hold_record_check(const struct sl_region *r, uint64_t number);
+
+/* ---- what becomes of the keys of a hold when it ends. */
+
+/* One key of a hold that ends. */
+struct sl_hold_outcome {
+    const struct sl_hold_key *kept;
+    uint64_t cost;         /* what it came to */
+    struct sl_since since; /* from its take to its end */
+    bool known;            /* its limit has all its numbers; otherwise nothing
+                            * can be said of a calendar */
+};
+
+/* SL_ACT_SETTLE: the item's cell as it is when the hold has ended. */
+void sl_settle_judge(const struct sl_set *set, struct sl_set_item *item);
+
+/* End a hold that has expired. False if its head is another by now. */
+bool sl_hold_end_expired(struct sl_table *table, struct sl_intent *intent,
+                         uint64_t number, struct sl_cell head);
+
+/* Make it expire at another instant. False if its head is another by now. */
+bool sl_hold_end_move(struct sl_intent *intent, uint64_t number,
+                      struct sl_cell head, sl_ns expires);
+
+/* ---- when the next hold expires.
+ *
+ * Every block of records has a pair of words, and so has the region: the
+ * earliest expiry of all that is held below, and a number. It may be too early
+ * (then whoever looks finds nothing due and corrects it) but never too late.
+ *
+ *   lower    by whoever makes an expiry come true, before it does and while
+ *            the head of its record is locked
+ *   recount  by whoever finds it due: set it to 0, which is always due; look
+ *            through everything below; set it to the earliest that was found,
+ *            if the number is still the same
+ *
+ * Why none is missed: whoever lowers has locked the head of the record and
+ * then reads the word. If it is 0, a recount is under way that may have passed
+ * by; he changes the number, and that recount is void. If it is not, any
+ * recount that is still to come finds the head locked, and waits to see what
+ * becomes of it. A recount whose owner has died leaves 0, and the next decision
+ * does it again.
+ */
+
+#define SL_HOLD_EXPIRY_NONE SL_NS_MAX
+
+/* Has anything expired at `now`? All that a decision pays when there are no
+ * holds. */
+static inline bool sl_is_due(const struct sl_region *r, sl_ns now)
+{
+    return (sl_ns)atomic_load_explicit(&sl_region_head(r)->due[0],
+                                       memory_order_relaxed) <= now;
+}
+
+/* Are there no holds at all? */
+static inline bool sl_none_held(const struct sl_region *r)
+{
+    return sl_is_due(r, SL_HOLD_EXPIRY_NONE - 1) == false;
+}
+
+/* The words of a block, and of the region. */
+sl_word *sl_hold_expiry_of(const struct sl_region *r, uint64_t block);
+sl_word *sl_hold_expiry_of_all(const struct sl_region *r);
+
+/* The earliest expiry below; 0 while nobody knows. */
+static inline sl_ns sl_hold_expiry_read(const sl_word *due)
+{
+    return (sl_ns)atomic_load(due);
+}
+
+/* A hold in this block is about to expire at `expires`. */
+void sl_hold_expiry_lower(const struct sl_region *r, uint64_t block,
+                          sl_ns expires);
+
+/* Begin a recount, and end it with what was found. False if it was void, and
+ * nobody knows. */
+uint64_t sl_hold_expiry_begin(sl_word *due);
+bool sl_hold_expiry_finish(sl_word *due, uint64_t number, sl_ns found);
+
+/* ---- what is done for all holds at once. */
+
+/* End all holds that have expired at `now`. */
+void sl_holds_expire(struct sl_table *table, sl_ns now);
+
+/* The clock has stepped back to `now`: no hold lasts longer than its life from
+ * here. */
+void sl_holds_shorten(struct sl_table *table, sl_ns now);
+
+/* `key` was reset, and its slot has this generation now: holds of an earlier
+ * one have nothing to give back to it, whatever generations come. */
+void sl_holds_forget(const struct sl_set *set, const struct sl_slot_key *key,
+                     uint64_t generation);
+
+/* ---- when permits come back.
+ *
+ * Whoever is refused a permit is told when enough of them expire. Holds are not
+ * kept by key, so all of them are looked through; but most of them at a glance:
+ * the two spare words of a row of heads (region.h) have sixteen bits for each
+ * record, a sign of the key whose permit it holds. Those of other keys, and
+ * those that hold none, are passed by.
+ *
+ * Whoever is refused comes again, so what was found is remembered in this
+ * process: which record it was, with a sum over it, the key's cell, and what
+ * was asked. It counts while all of that is the same and no hold of the key was
+ * begun, extended or ended in this process, for an instant (EPOCH): in another
+ * process one may have been.
+ */
+
+/* Sign a record that this actor has claimed, before it is held. */
+void sl_hold_record_sign(const struct sl_region *r,
+                         const struct sl_hold_record *record);
+
+/* A hold of the key's permits has begun or ended, or expires at another time
+ * than it did: what is remembered does not count, nor what is found by somebody
+ * who has begun to look before this. */
+void sl_permit_eta_forget(struct sl_table *table,
+                          const struct sl_slot_key *key);
+
+/* How long until so many permits of `key` have expired that `cost` of
+ * `capacity` are free; SL_NS_NONE if they never do, or if looking for it would
+ * take too long (BLOCKS_MOST and READ_MOST in soonest.c). */
+sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_slot_key *key,
+                       uint64_t capacity, uint64_t cost);
 
 #endif

@@ -20,15 +20,77 @@
  * its sum is damaged. A file that was not sealed (its user was killed) is
  * checked for structure: what it says must be possible.
  */
-#ifndef SL_REGION_H
-#define SL_REGION_H
+#ifndef SL_TABLE_REGION_H
+#define SL_TABLE_REGION_H
 
+#include <stdatomic.h>
+#include <stdint.h>
 #include <sys/types.h>
 
-#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/base.h"
 #include "base/diag.h"
 #include "base/hash.h"
-#include "table/swap.h"
+#include "core/cell.h"
+
+/* ---- two neighbouring words swapped at once.
+ *
+ * Compilers call a library for sixteen-byte atomics, which may use locks that
+ * no other process sees and no dead one lets go of; so the instruction is
+ * written out. x86-64 has it on all but the first processors of 2003, ARM in
+ * 64 bits always, and where gcc says that it is there, gcc may do it.
+ *
+ * A word of a pair may also be read and swapped alone: to the machine it is
+ * the same line.
+ */
+
+typedef _Atomic uint64_t sl_word;
+
+/* Swap the two words at `at`, aligned to sixteen bytes, for `to` if they are
+ * `from`; false if they are not. All of it is in the one order of everything
+ * that is sequentially consistent. */
+static inline bool sl_swap_pair(sl_word *at, struct sl_cell from,
+                                struct sl_cell to)
+{
+#if defined(__x86_64__)
+    bool done;
+
+    __asm__ volatile("lock cmpxchg16b %1"
+                     : "=@ccz"(done), "+m"(*(struct sl_cell *)(void *)at),
+                       "+a"(from.w[0]), "+d"(from.w[1])
+                     : "b"(to.w[0]), "c"(to.w[1])
+                     : "memory");
+    return done;
+#elif defined(__aarch64__)
+    uint64_t seen[2];
+    uint32_t lost;
+
+    do {
+        __asm__ volatile("ldaxp %0, %1, %2"
+                         : "=r"(seen[0]), "=r"(seen[1])
+                         : "Q"(*(struct sl_cell *)(void *)at)
+                         : "memory");
+        if (seen[0] != from.w[0] || seen[1] != from.w[1])
+            return false;
+        __asm__ volatile("stlxp %w0, %2, %3, %1"
+                         : "=&r"(lost), "=Q"(*(struct sl_cell *)(void *)at)
+                         : "r"(to.w[0]), "r"(to.w[1])
+                         : "memory");
+    } while (lost);
+    atomic_thread_fence(memory_order_seq_cst);
+    return true;
+#elif defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16)
+    union {
+        struct sl_cell cell;
+        __extension__ unsigned __int128 bits;
+    } old = {from}, new = {to};
+
+    return __sync_bool_compare_and_swap(
+        (__extension__ unsigned __int128 *)(void *)at, old.bits, new.bits);
+#else
+#error "the table needs a machine that swaps sixteen bytes at once"
+#endif
+}
 
 #define SL_REGION_VERSION 5
 #define SL_REGION_MIN     (UINT64_C(1) << 20)
@@ -204,5 +266,22 @@ SL_MUST_USE int sl_region_check(const struct sl_region *r,
 
 /* Let go. A file is sealed if nobody else has it open. */
 void sl_region_close(struct sl_region *r);
+
+/* ---- is what a region says possible?
+ *
+ * Whoever opens a file alone looks at all of it before he uses it: limits,
+ * what was left half done, every slot. Afterwards nothing in it can lead
+ * outside the region, divide by zero or wait for a lock that nobody holds.
+ */
+
+/* The part of the head that never changes. */
+SL_MUST_USE int sl_region_check_head(const struct sl_region *r,
+                                     struct sl_diag *diag);
+
+/* May what is in a file be used? Only who has it alone can look at all of it:
+ * others would change it under his eyes. What was half done is brought to its
+ * end, and the seal is broken. */
+SL_MUST_USE int sl_region_validate(struct sl_region *r, bool alone,
+                                   struct sl_diag *diag);
 
 #endif

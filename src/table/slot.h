@@ -14,8 +14,8 @@
  * the slot's generation: how many keys it has had, modulo 256. See "Single
  * changes" in intent.h.
  */
-#ifndef SL_SLOT_H
-#define SL_SLOT_H
+#ifndef SL_TABLE_SLOT_H
+#define SL_TABLE_SLOT_H
 
 #include "core/cell.h"
 #include "table/intent.h"

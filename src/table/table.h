@@ -16,11 +16,11 @@
  *   (4) The region is all the memory that is used, whatever the keys.
  *   (5) A cell that owes more than a little is never given to another key.
  */
-#ifndef SL_TABLE_H
-#define SL_TABLE_H
+#ifndef SL_TABLE_TABLE_H
+#define SL_TABLE_TABLE_H
 
 #include "core/take.h"
-#include "table/actor.h"
+#include "table/intent.h"
 
 #define SL_PARTS 16 /* in one set */
 

@@ -8,8 +8,8 @@
  * Strict: behind a closing quote comes a comma or the end of the line, and a
  * quote stands nowhere else than around a cell. The first trouble stays.
  */
-#ifndef SL_CSV_H
-#define SL_CSV_H
+#ifndef SL_WIRE_CSV_H
+#define SL_WIRE_CSV_H
 
 #include "base/arena.h"
 #include "base/str.h"

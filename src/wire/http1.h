@@ -15,8 +15,8 @@
  * A buffer whose ceiling is SL_HTTP1_CEILING(limits) never runs full before
  * the request is complete or refused.
  */
-#ifndef SL_HTTP1_H
-#define SL_HTTP1_H
+#ifndef SL_WIRE_HTTP1_H
+#define SL_WIRE_HTTP1_H
 
 #include "base/buf.h"
 

@@ -1,4 +1,4 @@
-/* http1.c -- reading the head of an HTTP/1.1 request.
+/* http1_read.c -- reading the head of an HTTP/1.1 request.
  *
  * Each byte is looked at once, however the request was cut into packets. The
  * reader is where `step` says, the line it is in began at `from`, and
@@ -25,8 +25,8 @@
  *   (3) Limits are places: a line or head that needs the byte at the limit is
  *       too long, whether or not that byte has come.
  */
+#include "base/str.h"
 #include "wire/http1.h"
-
 #include "wire/http1_scan.h"
 
 #define METHOD_MOST 32
@@ -436,4 +436,423 @@ struct sl_str sl_http1_field(const struct sl_http1 *parser, struct sl_str name,
     if (count)
         *count = found;
     return value;
+}
+
+/* ---- what the fields of a head mean for its request.
+ *
+ * Five fields matter here: Host, Content-Length, Transfer-Encoding, Connection
+ * and Expect. Where a request ends is said by the second and third, and all
+ * smuggling of requests lives from two readers who understand them
+ * differently. So there is one spelling of each, at most one of the two, and
+ * at most once (RFC 9112, 6.3, at its strictest).
+ */
+
+/* What the fields said. */
+struct meaning {
+    unsigned hosts, lengths, codings;
+    bool close, keep_alive, expects;
+    uint64_t length;
+};
+
+typedef enum sl_http1_result meaning_f(struct sl_http1 *p, struct meaning *m,
+                                       const struct sl_http1_field *field);
+
+/* ---- Host ---- */
+
+static bool is_hex(char c)
+{
+    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
+}
+
+/* The end of "[::1]" at the start of `text`; 0 if that is none. Whether it is
+ * an address is for those who use it. */
+static size_t skip_literal(struct sl_str text)
+{
+    size_t i = 1;
+
+    while (i < text.len &&
+           (is_hex(text.at[i]) || text.at[i] == ':' || text.at[i] == '.'))
+        i++;
+    return i > 2 && i < text.len && text.at[i] == ']' ? i + 1 : 0;
+}
+
+/* The same for a name or an IPv4 address. */
+static size_t skip_name(struct sl_str text)
+{
+    size_t i;
+
+    for (i = 0; i < text.len && sl_http1_is(text.at[i], SL_HTTP1_HOST); i++)
+        if (text.at[i] == '%' && (text.len - i < 3 || !is_hex(text.at[i + 1]) ||
+                                  !is_hex(text.at[i + 2])))
+            return 0;
+    return i;
+}
+
+bool sl_http1_is_host(struct sl_str text)
+{
+    unsigned port = 0;
+    size_t i = 0;
+
+    if (text.len > 0)
+        i = text.at[0] == '[' ? skip_literal(text) : skip_name(text);
+    if (i == 0)
+        return false;
+    if (i == text.len)
+        return true;
+    if (text.at[i++] != ':' || text.len - i > 5)
+        return false;
+    for (; i < text.len; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9')
+            return false;
+        port = port * 10 + (unsigned)(text.at[i] - '0');
+    }
+    return port <= 65535;
+}
+
+static enum sl_http1_result on_host(struct sl_http1 *p, struct meaning *m,
+                                    const struct sl_http1_field *field)
+{
+    struct sl_str value = field->value;
+
+    if (m->hosts++)
+        return bad(p, "there are two Host fields");
+    if (value.len > 0 && !sl_http1_is_host(value))
+        return bad(p, "Host is no name or address");
+    if (p->host.len == 0)
+        p->host = value;
+    else if (!sl_str_eq_nocase(p->host, value))
+        return bad(p, "Host and the target name different hosts");
+    return SL_HTTP1_DONE;
+}
+
+/* ---- where the request ends ---- */
+
+/* To RFC 9110, 5.6.3 a tab is as good as a blank. But there are readers who do
+ * not take it off, and so see another value; and no client writes one here. */
+static bool has_tab(const struct sl_http1_field *field)
+{
+    const char *at = field->name.at + field->name.len;
+
+    while (*at != '\r' && *at != '\t')
+        at++;
+    return *at == '\t';
+}
+
+/* Leading zeros are refused although RFC 9110 has them: there are readers to
+ * whom they mean octal. 19 digits always fit. */
+static enum sl_http1_result on_length(struct sl_http1 *p, struct meaning *m,
+                                      const struct sl_http1_field *field)
+{
+    struct sl_str value = field->value;
+
+    if (m->lengths++)
+        return bad(p, "there are two Content-Length fields");
+    if (has_tab(field))
+        return bad(p, "there is a tab in Content-Length; leave it out");
+    if (value.len == 0 || value.len > 19 ||
+        (value.at[0] == '0' && value.len > 1))
+        return bad(p, "Content-Length is no number of 1 to 19 digits without "
+                      "leading zeros");
+    for (size_t i = 0; i < value.len; i++) {
+        if (value.at[i] < '0' || value.at[i] > '9')
+            return bad(p, "Content-Length has something else than digits");
+        m->length = m->length * 10 + (uint64_t)(value.at[i] - '0');
+    }
+    return SL_HTTP1_DONE;
+}
+
+/* One spelling, also as to case: all who send bodies in chunks write it so. */
+static enum sl_http1_result on_coding(struct sl_http1 *p, struct meaning *m,
+                                      const struct sl_http1_field *field)
+{
+    struct sl_str value = field->value;
+
+    if (m->codings++)
+        return bad(p, "there are two Transfer-Encoding fields");
+    if (has_tab(field))
+        return bad(p, "there is a tab in Transfer-Encoding; leave it out");
+    if (value.len == 0)
+        return bad(p, "Transfer-Encoding is empty");
+    if (!sl_str_eq(value, SL_STR("chunked")))
+        return sl_http1_refuse(p, 501,
+                               "Transfer-Encoding is not exactly \"chunked\"");
+    return SL_HTTP1_DONE;
+}
+
+/* ---- the connection ---- */
+
+static enum sl_http1_result on_connection(struct sl_http1 *p, struct meaning *m,
+                                          const struct sl_http1_field *field)
+{
+    struct sl_str value = field->value;
+    size_t from = 0;
+
+    (void)p;
+    for (size_t i = 0; i <= value.len; i++) {
+        struct sl_str word;
+
+        if (i < value.len && value.at[i] != ',')
+            continue;
+        word = sl_http1_trim(value.at, from, i);
+        m->close |= sl_str_eq_nocase(word, SL_STR("close"));
+        m->keep_alive |= sl_str_eq_nocase(word, SL_STR("keep-alive"));
+        from = i + 1;
+    }
+    return SL_HTTP1_DONE;
+}
+
+static enum sl_http1_result on_expect(struct sl_http1 *p, struct meaning *m,
+                                      const struct sl_http1_field *field)
+{
+    if (!sl_str_eq_nocase(field->value, SL_STR("100-continue")))
+        return sl_http1_refuse(p, 417, "Expect is not \"100-continue\"");
+    m->expects = true;
+    return SL_HTTP1_DONE;
+}
+
+/* ---- all together ---- */
+
+/* The meaning of a field with this name, or NULL. Five names, five lengths. */
+static meaning_f *find_meaning(struct sl_str name)
+{
+    switch (name.len) {
+    case 4:
+        return sl_http1_named(name, SL_STR("host")) ? on_host : NULL;
+    case 6:
+        return sl_http1_named(name, SL_STR("expect")) ? on_expect : NULL;
+    case 10:
+        return sl_http1_named(name, SL_STR("connection")) ? on_connection
+                                                          : NULL;
+    case 14:
+        return sl_http1_named(name, SL_STR("content-length")) ? on_length
+                                                              : NULL;
+    case 17:
+        return sl_http1_named(name, SL_STR("transfer-encoding")) ? on_coding
+                                                                 : NULL;
+    default:
+        return NULL;
+    }
+}
+
+static enum sl_http1_result judge_end(struct sl_http1 *p,
+                                      const struct meaning *m)
+{
+    if (m->codings && m->lengths)
+        return bad(p, "there are both Content-Length and Transfer-Encoding");
+    if (m->codings && p->minor == 0)
+        return bad(p, "HTTP/1.0 has no Transfer-Encoding");
+    if (m->length > p->limits.body)
+        return sl_http1_refuse(p, 413, "the body is too long");
+    p->chunked = m->codings > 0;
+    p->left = m->length;
+    p->body_at = p->from = p->at;
+    p->step = p->chunked ? SL_HTTP1_SIZE : SL_HTTP1_BODY;
+    return SL_HTTP1_DONE;
+}
+
+enum sl_http1_result sl_http1_judge(struct sl_http1 *p)
+{
+    struct meaning m = {.hosts = 0};
+    enum sl_http1_result r = SL_HTTP1_DONE;
+
+    for (unsigned i = 0; i < p->field_count; i++) {
+        meaning_f *on = find_meaning(p->fields[i].name);
+
+        if (on)
+            r = on(p, &m, &p->fields[i]);
+        if (r != SL_HTTP1_DONE)
+            return r;
+    }
+    if (m.hosts == 0 && p->minor > 0)
+        return bad(p, "there is no Host field");
+    r = judge_end(p, &m);
+    if (r != SL_HTTP1_DONE)
+        return r;
+    p->keep_alive = !m.close && (p->minor > 0 || m.keep_alive);
+    /* RFC 9110, 10.1.1: HTTP/1.0 knows no 100. */
+    p->expect_continue =
+        m.expects && p->minor > 0 && (p->chunked || p->left > 0);
+    return SL_HTTP1_DONE;
+}
+
+/* ---- reading the body of an HTTP/1.1 request.
+ *
+ * A body of known length stays where it is. One that comes in chunks is put
+ * together behind the head, over the framing that has been read:
+ *
+ *     | head | body so far | framing, done with | from ...  at ... | to come
+ *            ^ body_at     ^ body_at + body.len   ^ a size, a trailer
+ *
+ * Before the reader asks for more, the bytes from `from` on are moved down to
+ * the body, so that framing takes no room: a body in chunks of one byte is
+ * six times as long on the wire, and may be as long as any other.
+ *
+ * Chunk extensions are refused. RFC 9112, 7.1.1 wants them ignored; but nobody
+ * sends them, and where an extension ends is what readers have disagreed on
+ * most. Leading zeros of a size are fine: to everyone it is hexadecimal.
+ */
+
+/* More would not fit in 64 bits. */
+#define SIZE_DIGITS 16
+
+static enum sl_http1_result complete(struct sl_http1 *p, const char *bytes)
+{
+    p->body.at = bytes + p->body_at;
+    p->used = p->at;
+    p->step = SL_HTTP1_COMPLETE;
+    return SL_HTTP1_DONE;
+}
+
+static enum sl_http1_result read_plain(struct sl_http1 *p,
+                                       const struct sl_buf *in)
+{
+    if (in->len - p->body_at < p->left)
+        return SL_HTTP1_MORE;
+    p->body.len = (size_t)p->left;
+    p->at = p->body_at + p->body.len;
+    return complete(p, in->bytes);
+}
+
+/* The digits of a size are read; at `at` stands something else. */
+static enum sl_http1_result end_size(struct sl_http1 *p,
+                                     const struct sl_buf *in)
+{
+    char c = in->bytes[p->at];
+
+    if (p->at == p->from || c != '\r')
+        return bad(p, c == ';' ? "a chunk has an extension; leave it out"
+                               : "the size of a chunk is no hexadecimal "
+                                 "number with CR LF behind it");
+    if (p->at + 1 == in->len)
+        return SL_HTTP1_MORE;
+    if (in->bytes[p->at + 1] != '\n')
+        return bad(p, "the size of a chunk ends in CR alone");
+    if (p->left > p->limits.body - p->body.len)
+        return sl_http1_refuse(p, 413, "the body is too long");
+    p->at += 2;
+    p->from = p->at;
+    p->step = SL_HTTP1_DATA;
+    if (p->left == 0) {
+        p->step = SL_HTTP1_TRAILERS;
+        p->left = p->limits.head;
+        p->mark = 0;
+    }
+    return SL_HTTP1_DONE;
+}
+
+static enum sl_http1_result read_size(struct sl_http1 *p,
+                                      const struct sl_buf *in)
+{
+    for (; p->at < in->len; p->at++) {
+        int digit = sl_hex_value(in->bytes[p->at]);
+
+        if (digit < 0)
+            return end_size(p, in);
+        if (p->at - p->from == SIZE_DIGITS)
+            return bad(p, "the size of a chunk has more than 16 digits");
+        p->left = p->left << 4 | (uint64_t)digit;
+    }
+    return SL_HTTP1_MORE;
+}
+
+static enum sl_http1_result read_data(struct sl_http1 *p, struct sl_buf *in)
+{
+    size_t n = in->len - p->at;
+
+    if (n > p->left)
+        n = (size_t)p->left;
+    memmove(in->bytes + p->body_at + p->body.len, in->bytes + p->at, n);
+    p->body.len += n;
+    p->at += n;
+    p->from = p->at;
+    p->left -= n;
+    if (p->left > 0)
+        return SL_HTTP1_MORE;
+    p->step = SL_HTTP1_DATA_END;
+    return SL_HTTP1_DONE;
+}
+
+static enum sl_http1_result read_data_end(struct sl_http1 *p,
+                                          const struct sl_buf *in)
+{
+    for (; p->at < p->from + 2; p->at++) {
+        if (p->at == in->len)
+            return SL_HTTP1_MORE;
+        if (in->bytes[p->at] != "\r\n"[p->at - p->from])
+            return bad(p, "behind the bytes of a chunk stands no CR LF");
+    }
+    p->from = p->at;
+    p->step = SL_HTTP1_SIZE;
+    return SL_HTTP1_DONE;
+}
+
+/* As strict as with fields, then dropped: a trailer cannot say anything about
+ * a request that has been judged. `left` is how long they may still be. */
+static enum sl_http1_result read_trailers(struct sl_http1 *p,
+                                          const struct sl_buf *in)
+{
+    for (;;) {
+        size_t most = p->from + (size_t)p->left;
+        enum sl_http1_result r =
+            sl_http1_read_field(p, in->bytes, in->len < most ? in->len : most);
+
+        if (r == SL_HTTP1_MORE && in->len >= most)
+            return sl_http1_refuse(p, 431, "the trailers are too long");
+        if (r != SL_HTTP1_DONE)
+            return r;
+        if (p->mark == 0)
+            return complete(p, in->bytes);
+        p->left -= p->at - p->from;
+        p->from = p->at;
+        p->mark = 0;
+    }
+}
+
+static enum sl_http1_result read_chunks(struct sl_http1 *p, struct sl_buf *in)
+{
+    enum sl_http1_result r = SL_HTTP1_DONE;
+
+    while (r == SL_HTTP1_DONE && p->step != SL_HTTP1_COMPLETE) {
+        if (p->step == SL_HTTP1_SIZE)
+            r = read_size(p, in);
+        else if (p->step == SL_HTTP1_DATA)
+            r = read_data(p, in);
+        else if (p->step == SL_HTTP1_DATA_END)
+            r = read_data_end(p, in);
+        else
+            r = read_trailers(p, in);
+    }
+    return r;
+}
+
+/* Move what is not yet done with down to the body. */
+static void close_gap(struct sl_http1 *p, struct sl_buf *in)
+{
+    size_t end = p->body_at + p->body.len;
+    size_t gap = p->from - end;
+
+    if (gap == 0)
+        return;
+    memmove(in->bytes + end, in->bytes + p->from, in->len - p->from);
+    in->len -= gap;
+    p->from -= gap;
+    p->at -= gap;
+    if (p->mark > 0)
+        p->mark -= gap;
+}
+
+enum sl_http1_result sl_http1_read_body(struct sl_http1 *p, struct sl_buf *in)
+{
+    enum sl_http1_result r;
+
+    if (p->step == SL_HTTP1_COMPLETE)
+        return SL_HTTP1_DONE;
+    if (in->len > p->body_at)
+        p->expect_continue = false;
+    if (!p->chunked)
+        return read_plain(p, in);
+    r = read_chunks(p, in);
+    if (r == SL_HTTP1_MORE)
+        close_gap(p, in);
+    return r;
 }

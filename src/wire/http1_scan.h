@@ -5,10 +5,10 @@
  * is not of its class. Values of fields are most of a head, so they are run
  * through a word at a time.
  */
-#ifndef SL_HTTP1_SCAN_H
-#define SL_HTTP1_SCAN_H
+#ifndef SL_WIRE_HTTP1_SCAN_H
+#define SL_WIRE_HTTP1_SCAN_H
 
-#include "base/word.h"
+#include "base/str.h"
 #include "wire/http1.h"
 
 /* Where the reader is; see http1.c. */

@@ -5,7 +5,7 @@
  * written in one, so that no name or value from a policy or a request can
  * become a line of its own.
  */
-#include "base/digits.h"
+#include "base/str.h"
 #include "wire/http1_scan.h"
 
 #define FIRST_STATUS 100

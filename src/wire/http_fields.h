@@ -1,4 +1,4 @@
-/* forwarded.h -- the field Forwarded (RFC 7239), from its end.
+/* http_fields.h -- the field Forwarded (RFC 7239), from its end.
  *
  *     Forwarded: for=192.0.2.43;proto=https, for="[2001:db8::17]:4711"
  *                ----------- element ------  --------- element -------
@@ -12,10 +12,11 @@
  * address; IPv6 has brackets and quotes around it, a port needs quotes.
  * `unknown` and `_names` hide somebody: they are no address.
  */
-#ifndef SL_WIRE_FORWARDED_H
-#define SL_WIRE_FORWARDED_H
+#ifndef SL_WIRE_HTTP_FIELDS_H
+#define SL_WIRE_HTTP_FIELDS_H
 
 #include "base/ip.h"
+#include "base/str.h"
 
 /* Cut the last element off *list, without the white space around it. Looks at
  * each of its bytes at most three times. */
@@ -24,5 +25,12 @@ struct sl_str sl_forwarded_cut(struct sl_str *list);
 /* The address of its `for`. False if it has none, or two, or is no element;
  * then *ret is untouched. */
 SL_MUST_USE bool sl_forwarded_for(struct sl_str element, struct sl_ip *ret);
+
+/* ---- how long an answer may be kept (RFC 9111, 5.2.2). */
+
+/* The life that a Cache-Control field of an answer gives it, for a cache that
+ * nobody shares: `max-age`; 0 for `no-store` and `no-cache`; SL_NS_NONE if it
+ * says nothing, or nothing that can be read. Of several the shortest counts. */
+sl_ns sl_cache_control_life(struct sl_str field);
 
 #endif

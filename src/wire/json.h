@@ -1,4 +1,4 @@
-/* json_read.h -- JSON read from front to back, a piece at a time.
+/* json.h -- JSON read from front to back, a piece at a time.
  *
  * For bodies whose shape is known: the reader says what comes next, and who
  * reads says whether that is right there. No tree is built and nothing is
@@ -12,11 +12,31 @@
  * strings, nothing behind the value; and no NUL in any form. The first trouble
  * stays: from then on everything fails, and `why` and `at` tell of it.
  */
-#ifndef SL_JSON_READ_H
-#define SL_JSON_READ_H
+#ifndef SL_WIRE_JSON_H
+#define SL_WIRE_JSON_H
 
 #include "base/arena.h"
-#include "wire/json_old.h"
+#include "base/buf.h"
+
+/* ---- JSON written, a piece at a time.
+ *
+ * The caller puts the commas and brackets; this knows how a string and a
+ * number must look so that whatever a stranger sent comes out as data.
+ */
+
+/* The largest whole number that every reader keeps exactly, 2^53 - 1. */
+#define SL_JSON_MAX UINT64_C(9007199254740991)
+
+/* Append `text` as a JSON string, quotes included. Control bytes, quotes and
+ * backslashes are escaped, U+2028 and U+2029 too; bytes that are not UTF-8
+ * become U+FFFD. */
+SL_MUST_USE int sl_json_string(struct sl_buf *out, struct sl_str text);
+
+/* The same without the quotes: the inside of a string. */
+SL_MUST_USE int sl_json_inside(struct sl_buf *out, struct sl_str text);
+
+/* Append a whole number; above SL_JSON_MAX it is SL_JSON_MAX. */
+SL_MUST_USE int sl_json_number(struct sl_buf *out, uint64_t number);
 
 enum sl_json_kind {
     SL_JSON_BAD, /* no value begins here: see `why` */

@@ -19,8 +19,8 @@
  * `full`, and from then on nothing is written. A submessage is opened, written
  * and closed: its length comes in front of it when it is known.
  */
-#ifndef SL_PB_H
-#define SL_PB_H
+#ifndef SL_WIRE_PB_H
+#define SL_WIRE_PB_H
 
 #include "base/str.h"
 

@@ -15,8 +15,10 @@
  * his neighbour hands him commands that nobody sent. After a refusal nothing
  * behind it can be understood, so the connection is closed.
  */
-#ifndef SL_RESP_H
-#define SL_RESP_H
+#ifndef SL_WIRE_RESP_H
+#define SL_WIRE_RESP_H
+
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -154,5 +156,36 @@ SL_MUST_USE int sl_resp_write_map(struct sl_buf *out, unsigned version,
 /* An array of integers, at once. */
 SL_MUST_USE int sl_resp_write_integers(struct sl_buf *out,
                                        const int64_t *integers, size_t count);
+
+/* ---- values of the Redis protocol for those who have made room for
+ * all of them at once. Each returns the byte behind what it wrote.
+ */
+
+#define SL_RESP_HEAD                                                           \
+    (SL_DIGITS + 4) /* the most of a number: with type, sign,                  \
+                     * CR LF */
+
+/* Bytes as they are: whole values that never change, written together. */
+#define SL_RESP_PUT(to, literal)                                               \
+    ((char *)memcpy((to), "" literal, sizeof(literal) - 1) +                   \
+     (sizeof(literal) - 1))
+
+static inline char *sl_resp_put_number(char *to, char type, int64_t n)
+{
+    *to++ = type;
+    if (n < 0)
+        *to++ = '-';
+    to += sl_digits(n < 0 ? 0 - (uint64_t)n : (uint64_t)n, to);
+    return SL_RESP_PUT(to, "\r\n");
+}
+
+/* SL_RESP_HEAD + text.len + 2 bytes at most. */
+static inline char *sl_resp_put_string(char *to, struct sl_str text)
+{
+    to = sl_resp_put_number(to, '$', (int64_t)text.len);
+    if (text.len > 0)
+        memcpy(to, text.at, text.len);
+    return SL_RESP_PUT(to + text.len, "\r\n");
+}
 
 #endif

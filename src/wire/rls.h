@@ -5,8 +5,8 @@
  * points into the bytes. The ceilings below are ours: Envoy sends a handful of
  * descriptors with a handful of entries.
  */
-#ifndef SL_RLS_H
-#define SL_RLS_H
+#ifndef SL_WIRE_RLS_H
+#define SL_WIRE_RLS_H
 
 #include "base/diag.h"
 #include "wire/pb.h"

@@ -59,7 +59,7 @@ enum sl_webhook_fault {
     SL_WEBHOOK_TOO_OLD,
     SL_WEBHOOK_TOO_NEW,
     SL_WEBHOOK_REPLAYED,  /* the very same has come before */
-    SL_WEBHOOK_TOO_MANY,  /* more than are remembered: see engine/once.h */
+    SL_WEBHOOK_TOO_MANY,  /* more than are remembered: see engine/decision.h */
     SL_WEBHOOK_NOT_HERE,  /* nobody here can verify */
     SL_WEBHOOK_NO_MEMORY, /* or the library of ciphers failed */
     SL_WEBHOOK_FAULTS

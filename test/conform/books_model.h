@@ -1,5 +1,5 @@
 /* books_model.h -- what the books should say of a history of reports, by sums
- * that anybody can follow; see the invariants in identity/ledger/ledger.h. */
+ * that anybody can follow; see the invariants in registry/usage_db.h. */
 #ifndef TEST_BOOKS_MODEL_H
 #define TEST_BOOKS_MODEL_H
 

@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "conform.h"
-#include "store/redis/script.h"
+#include "store/redis/redis_int.h"
 
 struct link {
     struct sl_store store;

@@ -14,7 +14,7 @@
 
 #include <jansson.h>
 
-#include "doors/http/admin/inner.h"
+#include "server/http/admin.h"
 
 static const char policy_text[] =
     "sluice: 1\n"

@@ -15,7 +15,7 @@
 
 #include <time.h>
 
-#include "base/httpdate.h"
+#include "base/timestamp.h"
 #include "sluice_backoff.h"
 
 #define NOW (INT64_C(1794700800) * SL_S)

@@ -11,7 +11,7 @@
 #include "fuzz.h"
 
 #include "engine/request.h"
-#include "wire/cache_control.h"
+#include "wire/http_fields.h"
 
 #define LINES 16
 

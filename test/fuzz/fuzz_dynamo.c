@@ -12,11 +12,9 @@
  */
 #include "fuzz.h"
 
-#include "store/dynamo/aws/found.h"
-#include "store/dynamo/pledge.h"
-#include "store/dynamo/reply.h"
-#include "store/dynamo/skew.h"
-#include "store/dynamo/where.h"
+#include "store/dynamo/aws.h"
+#include "store/dynamo/dynamo.h"
+#include "store/dynamo/dynamo_int.h"
 
 static void must_be_row(const struct sl_row *row)
 {

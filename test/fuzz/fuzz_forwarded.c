@@ -9,7 +9,7 @@
  */
 #include "fuzz.h"
 
-#include "engine/forwarded.h"
+#include "engine/request.h"
 #include "wire/http_fields.h"
 
 #define LINES 8

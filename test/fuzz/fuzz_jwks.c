@@ -12,7 +12,7 @@
 
 #include <openssl/err.h>
 
-#include "identity/jose/keyset.h"
+#include "identity/jwk.h"
 
 static void must_be_key(const struct sl_jwk *key, unsigned wanted, bool secret)
 {

@@ -14,9 +14,8 @@
 
 #include <libpq-fe.h>
 
-#include "identity/postgres/escape.h"
-#include "identity/postgres/shape.h"
-#include "identity/registry/inner.h"
+#include "registry/pg.h"
+#include "registry/registry_int.h"
 #include "wire/pb.h"
 
 #define SAMPLES 64

@@ -7,7 +7,7 @@
  */
 #include "fuzz.h"
 
-#include "net/proxy2.h"
+#include "net/proxy_protocol.h"
 
 /* Byte by byte, up to the first answer. */
 static enum sl_proxy_header_result trickle(const uint8_t *data, size_t size,

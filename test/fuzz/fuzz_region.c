@@ -21,8 +21,8 @@
 #include <sys/random.h>
 
 #include "core/take.h"
-#include "table/check.h"
 #include "table/hold.h"
+#include "table/region.h"
 #include "table/slot.h"
 
 #define SIZE   SL_REGION_MIN

@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 
-#include "store/redis/script_hold.h"
+#include "store/redis/redis_int.h"
 #include "wire/resp.h"
 
 static const struct sl_limit_binding limits[] = {{.name = "a"}, {.name = "bb"}};

@@ -6,8 +6,7 @@
  */
 #include "fuzz.h"
 
-#include "store/redis/fleet/slots.h"
-#include "store/redis/fleet/trouble.h"
+#include "store/redis/redis_int.h"
 #include "wire/resp.h"
 
 static void must_be_place(const struct sl_redis_addr *place)

@@ -7,7 +7,7 @@
  */
 #include "fuzz.h"
 
-#include "base/base64.h"
+#include "base/str.h"
 #include "wire/webhook.h"
 
 /* Cut off what stands before the next newline. */

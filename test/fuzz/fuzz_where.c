@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 
-#include "store/redis/where.h"
+#include "store/redis/redis.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

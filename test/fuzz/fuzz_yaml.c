@@ -10,8 +10,8 @@
  */
 #include "fuzz.h"
 
-#include "policy/yaml/bytes.h"
-#include "policy/yaml/schema.h"
+#include "policy/schema.h"
+#include "policy/yaml.h"
 
 static const char secret[] = "zQ9-secret-zQ9";
 

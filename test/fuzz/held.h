@@ -4,7 +4,7 @@
 #ifndef SL_FUZZ_HELD_H
 #define SL_FUZZ_HELD_H
 
-#include "base/alloc.h"
+#include "base/arena.h"
 #include "fuzz.h"
 
 static size_t held;

@@ -1,12 +1,12 @@
 /* fair.c -- a fair queue against a plain model. The numbers are those of the
- * invariants in src/engine/wait/fair.h.
+ * invariants in src/engine/wait.h.
  *
  *   (1)  within a lane, first come is first served
  *   (2)  the lanes are served in turn, each by its weight
  *   (3)  a lane that comes anew stands behind all others
  *   (4)  leaving moves nobody else's turn backwards
  */
-#include "engine/wait/fair.h"
+#include "engine/wait.h"
 #include "oracle/rng.h"
 #include "oracle/seeds.h"
 

@@ -1,5 +1,5 @@
 /* leases.c -- nodes that lease a quota from the same books, and what can happen
- * to them: invariants (1) to (5) of store/lease/lease.h by number.
+ * to them: invariants (1) to (5) of store/quota_lease.h by number.
  *
  * The books are a few numbers here; a node is its cell, which outlives it, and
  * what it remembers of its lease, which does not. Time is true months. */
@@ -9,7 +9,7 @@
 
 #include "check.h"
 #include "core/calendar.h"
-#include "store/lease/lease.h"
+#include "store/quota_lease.h"
 
 #define NODES 3
 #define MONTH SL_CALENDAR_MONTH

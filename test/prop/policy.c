@@ -1,5 +1,5 @@
 /* policy.c -- a policy that was printed and read again decides alike. The
- * numbers are those of src/policy/print.h.
+ * numbers are those of src/policy/policy.h.
  *
  *   (0)  a random policy, in whatever style, is accepted
  *   (1)  its print is accepted, too, without problems that it did not have
@@ -9,7 +9,7 @@
  *   (4)  each variable of the environment is named in the print, but those of
  *        tokens
  */
-#include "policy/print.h"
+#include "policy/policy.h"
 
 #include "engine/engine.h"
 #include "engine/render.h"

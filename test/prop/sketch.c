@@ -1,5 +1,5 @@
 /* sketch.c -- random counting against exact counts. The numbers are those of
- * src/doors/top/sketch.h.
+ * src/server/top_keys.h.
  *
  *   (1)  count - error <= true <= count, for what is there
  *   (2)  true <= floor <= count, for what is not there and what is
@@ -9,7 +9,7 @@
  * An episode adds to several sketches, as threads do, merges them in some
  * order, and goes on adding.
  */
-#include "doors/top/sketch.h"
+#include "server/top_keys.h"
 
 #include <stdio.h>
 #include <stdlib.h>

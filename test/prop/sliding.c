@@ -1,5 +1,5 @@
 /* sliding.c -- sliding windows against the oracle. The numbers are those of
- * the invariants in src/core/sliding.c.
+ * the invariants in src/core/window.c.
  *
  *   (2)  the formula, in rationals; in any span of one period fewer than twice
  *        the limit

@@ -4,7 +4,7 @@
 #include "cluster.h"
 #include "conform/conform.h"
 #include "load.h"
-#include "store/redis/fleet/slots.h"
+#include "store/redis/redis_int.h"
 
 static void open_at(struct client *c, const struct cluster *cluster,
                     sl_ns deadline)

@@ -1,4 +1,4 @@
-/* remote.h -- a flow against a daemon, over HTTP or the Redis protocol.
+/* daemon.h -- a flow against a daemon, over HTTP or the Redis protocol.
  *
  * The daemon is asked whatever the engine of the flow is asked, and must give
  * the same verdict, byte for byte: every number, header and body, whether the
@@ -12,10 +12,10 @@
  * Checks are collected, and sent together while the clock stands: as an array,
  * or as a pipeline.
  */
-#ifndef SL_FLOW_REMOTE_H
-#define SL_FLOW_REMOTE_H
+#ifndef SL_CLI_FLOW_DAEMON_H
+#define SL_CLI_FLOW_DAEMON_H
 
-#include "cli/client.h"
+#include "cli/cli.h"
 #include "cli/flow/flow.h"
 
 struct sl_flow_daemon {

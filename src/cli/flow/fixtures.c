@@ -1,14 +1,18 @@
-/* tokens.c -- token=FILE: the token of a request, and who verifies it here. */
-#include "cli/flow/tokens.h"
-
+/* fixtures.c -- token=FILE: the token of a request, and who verifies it here.
+ */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/buf.h"
+#include "base/parse.h"
+#include "cli/flow/daemon.h"
+#include "cli/flow/flow.h"
 #include "identity/token_verifier.h"
 #include "identity/webhook.h"
 #include "libpolicy/libpolicy.h"
 #include "server/jwt_keys_file.h"
+#include "wire/json.h"
 
 #define TOKEN_BYTES ((size_t)64 << 10) /* too large ones are worth a test */
 
@@ -156,4 +160,284 @@ int sl_flow_tokens_header(const struct sl_flow_tokens *t,
     if (!t->tokens)
         return sl_diag_error(diag, SLUICE_ECONF, "token=: %s", t->why.sentence);
     return bring(&jwt->from.list[0], path, arena, ret, diag);
+}
+
+/* ---- the holds of a flow: settled, released, extended, and what is
+ * expected of that.
+ *
+ * `ok` is that it happened now. Otherwise the word is how the hold stands:
+ * settled, released, expired, held; or unknown.
+ */
+
+static struct sl_flow_hold *find(const struct sl_flow_holds *holds,
+                                 const char *name)
+{
+    struct sl_flow_hold *hold = holds->list;
+
+    while (hold && strcmp(hold->name, name) != 0)
+        hold = hold->next;
+    return hold;
+}
+
+const struct sl_flow_hold *sl_flow_holds_find(const struct sl_flow_holds *holds,
+                                              const char *name)
+{
+    return find(holds, name);
+}
+
+int sl_flow_holds_set(struct sl_flow_holds *holds, const char *name,
+                      const char *own, const char *remote)
+{
+    struct sl_flow_hold *hold = find(holds, name);
+
+    if (!hold) {
+        hold = sl_arena_take(holds->arena, sizeof(*hold));
+        if (!hold)
+            return SLUICE_ENOMEM;
+        *hold = (struct sl_flow_hold){.name = name, .next = holds->list};
+        holds->list = hold;
+    }
+    hold->own = sl_arena_copy(holds->arena, sl_str_c(own));
+    hold->remote =
+        remote ? sl_arena_copy(holds->arena, sl_str_c(remote)) : NULL;
+    return hold->own && (hold->remote || !remote) ? 0 : SLUICE_ENOMEM;
+}
+
+int sl_flow_holds_end(struct sluice_engine *engine,
+                      const struct sl_flow_hold *hold,
+                      const struct sl_flow_act *act, struct sluice_ended *ended,
+                      bool *ret_known)
+{
+    const struct sl_inputs *in = act->in;
+    struct sluice_actual actual = {
+        .has_cost = in->has_cost,
+        .cost = in->cost,
+        .costs = in->costs,
+        .cost_count = in->cost_count,
+    };
+    int err;
+
+    if (act->kind == SL_FLOW_ACT_SETTLE)
+        err = sluice_engine_settle(engine, hold->own, &actual, ended);
+    else if (act->kind == SL_FLOW_ACT_RELEASE)
+        err = sluice_engine_release(engine, hold->own, ended);
+    else
+        err = sluice_engine_extend(engine, hold->own, in->hold, ended);
+    *ret_known = err != SLUICE_ENOENT;
+    return err == SLUICE_ENOENT ? 0 : err;
+}
+
+/* ---- expectations ---- */
+
+/* Is one field as expected? *ret_got is what it is; NULL without memory. */
+static bool is_right(const struct sl_expect *e, struct sluice_ended *ended,
+                     bool known, struct sl_arena *arena, const char **ret_got)
+{
+    const char *state = known ? sluice_ended_state(ended) : "unknown";
+    bool done = known && !sluice_ended_again(ended);
+    const char *json;
+    int err = 0;
+
+    if (e->field == SL_FIELD_OUTCOME) {
+        *ret_got = done ? "ok" : state;
+        return strcmp(e->want, *ret_got) == 0;
+    }
+    if (e->field == SL_FIELD_STATUS) {
+        *ret_got = known ? "200" : "404";
+        return e->number == (known ? 200u : 404u);
+    }
+    json = known ? sluice_ended_json(ended) : "{}";
+    *ret_got = json ? sl_flow_body_field(json, e->name, arena, &err) : NULL;
+    if (!json || err)
+        return false;
+    if (!*ret_got)
+        *ret_got = "none";
+    return strcmp(e->want, *ret_got) == 0;
+}
+
+int sl_flow_holds_compare(const struct sl_flow_act *act,
+                          struct sluice_ended *ended, bool known,
+                          struct sl_arena *arena, struct sl_flow_mismatch **ret)
+{
+    for (size_t i = 0; i < act->expect_count; i++) {
+        const struct sl_expect *e = &act->expects[i];
+        struct sl_flow_mismatch *miss;
+        const char *got = NULL;
+
+        if (is_right(e, ended, known, arena, &got))
+            continue;
+        miss = sl_arena_take(arena, sizeof(*miss));
+        if (!miss || !got)
+            return SLUICE_ENOMEM;
+        *miss = (struct sl_flow_mismatch){
+            .label = e->label, .want = e->want, .got = got};
+        *ret = miss;
+        ret = &miss->next;
+    }
+    return 0;
+}
+
+/* ---- the registry of a flow.
+ *
+ * A list that is searched from its beginning: a flow has a handful of
+ * subjects. Ten thousand of them would want a hash.
+ */
+
+static struct sl_flow_subject *
+subjects_find(const struct sl_flow_subjects *subjects, const char *scope,
+              const char *id)
+{
+    struct sl_flow_subject *s = subjects->first;
+
+    while (s && (strcmp(s->scope, scope) != 0 || strcmp(s->id, id) != 0))
+        s = s->next;
+    return s;
+}
+
+int64_t sl_flow_record_end(const struct sl_flow_subject_args *record, sl_ns now)
+{
+    sl_ns until = record->until.at;
+
+    if (!record->has_until)
+        return -1;
+    /* Both are below SL_TIME_END: the sum fits. */
+    return record->until.relative ? now + until : until;
+}
+
+static int fill(struct sl_flow_subject *s,
+                const struct sl_flow_subject_args *record, int64_t end,
+                struct sl_arena *arena)
+{
+    struct sluice_grant *grants =
+        sl_arena_take(arena, (record->override_count + 1) * sizeof(*grants));
+
+    if (!grants)
+        return SLUICE_ENOMEM;
+    for (size_t i = 0; i < record->override_count; i++)
+        grants[i] = (struct sluice_grant){.limit = record->overrides[i].limit,
+                                          .rate = record->overrides[i].rate,
+                                          .until_ns = end,
+                                          .by = "flow"};
+    s->subject = (struct sluice_subject){.plan = record->plan,
+                                         .expires_ns = end,
+                                         .grants = grants,
+                                         .grant_count = record->override_count};
+    return 0;
+}
+
+int sl_flow_subjects_set(struct sl_flow_subjects *subjects,
+                         const struct sl_flow_act *act, sl_ns now)
+{
+    struct sl_flow_subject *s =
+        subjects_find(subjects, act->names[0], act->names[1]);
+
+    if (!s) {
+        s = sl_arena_take(subjects->arena, sizeof(*s));
+        if (!s)
+            return SLUICE_ENOMEM;
+        *s = (struct sl_flow_subject){.scope = act->names[0],
+                                      .id = act->names[1],
+                                      .next = subjects->first};
+        subjects->first = s;
+    }
+    return fill(s, act->record, sl_flow_record_end(act->record, now),
+                subjects->arena);
+}
+
+void sl_flow_subjects_fill(const struct sl_flow_subjects *subjects,
+                           struct sluice_request *request)
+{
+    struct sl_flow_subject *s;
+
+    request->registry = subjects->first != NULL;
+    if (request->user && (s = subjects_find(subjects, "user", request->user)))
+        request->user_subject = &s->subject;
+    if (request->org && (s = subjects_find(subjects, "org", request->org)))
+        request->org_subject = &s->subject;
+}
+
+/* ---- `usage SCOPE ID LIMIT AMOUNT`: what was used already. */
+
+/* An amount of less than 0 is given back. */
+int sl_usage_fill(const struct sl_flow_act *act, struct sluice_request *ret,
+                  struct sl_diag *diag)
+{
+    const char *scope = act->names[0], *amount = act->names[3];
+
+    *ret = (struct sluice_request){.limit = act->names[2],
+                                   .key = act->names[1],
+                                   .plan = act->in->plan,
+                                   .trusted = 1,
+                                   .has_cost = 1,
+                                   .used = amount[0] == '-' ? -1 : 1};
+    if (strcmp(scope, "user") == 0)
+        ret->user = ret->key;
+    else if (strcmp(scope, "org") == 0)
+        ret->org = ret->key;
+    else
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "usage is reported of user and org, not of \"%s\"",
+                             scope);
+    return sl_parse_count(sl_str_c(amount + (ret->used < 0)), &ret->cost, diag);
+}
+
+/* ---- over HTTP ---- */
+
+/* ,"name":"text" */
+static int add_text(struct sl_buf *out, const char *name, const char *text)
+{
+    int err;
+
+    if (!text)
+        return 0;
+    err = sl_buf_addf(out, ",\"%s\":", name);
+    return err ? err : sl_json_string(out, sl_str_c(text));
+}
+
+static int write_usage(struct sl_buf *out, const struct sluice_request *r)
+{
+    int err = sl_buf_addf(out, "{\"amount\":%" PRIu64 "%s", r->cost,
+                          r->used < 0 ? ",\"release\":true" : "");
+
+    if (!err)
+        err = add_text(out, "limit", r->limit);
+    if (!err)
+        err = add_text(out, "user", r->user);
+    if (!err)
+        err = add_text(out, "org", r->org);
+    if (!err)
+        err = add_text(out, "plan", r->plan);
+    return err ? err : sl_buf_add(out, SL_STR("}"));
+}
+
+static int post(struct sl_flow_daemon *remote, struct sl_str body)
+{
+    struct sl_str answer;
+    int status = 0;
+    int err = sl_daemon_client_ask(&remote->door, "POST", "/v1/usage", body,
+                                   &status, &answer, &remote->why);
+
+    if (err || status == 200)
+        return err;
+    return sl_diag_error(&remote->why, SLUICE_ECONF,
+                         "the daemon refuses a report with %d: %.*s", status,
+                         sl_str_int(answer.len), answer.at);
+}
+
+int sl_flow_daemon_usage(struct sl_flow_daemon *remote,
+                         const struct sluice_request *request)
+{
+    struct sl_buf body;
+    int err = sl_flow_daemon_ready(remote);
+
+    if (err)
+        return err;
+    sl_buf_init(&body, 1 << 16, &sl_alloc_libc);
+    if (write_usage(&body, request))
+        err = sl_diag_error(&remote->why, SLUICE_ENOMEM,
+                            "there is no memory left");
+    else
+        err = post(remote, sl_buf_str(&body));
+    sl_buf_done(&body);
+    return err;
 }

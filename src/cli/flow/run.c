@@ -5,19 +5,16 @@
  * flow: whatever came behind it would be judged on another state than its
  * author had in mind.
  */
-#include "cli/flow/run.h"
-
+#include <inttypes.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/flow/compare.h"
+#include "base/parse.h"
 #include "cli/flow/daemon.h"
-#include "cli/flow/holds.h"
-#include "cli/flow/subjects.h"
-#include "cli/flow/tokens.h"
-#include "cli/flow/words.h"
+#include "cli/flow/flow.h"
 
 /* One line brings one key, so that the smallest state holds any flow; four
  * times that keeps it from ever being tight. */
@@ -496,4 +493,302 @@ void sl_flow_run(const struct sl_flow *flow, const char *file,
     sluice_engine_close(run.engine);
     sl_flow_tokens_close(&run.tokens);
     sluice_policy_release(run.policy);
+}
+
+/* ---- what an act was answered, against what was expected.
+ *
+ * The numbers of an answer are those of the limit that refused, or, when it
+ * was allowed, of the limit that the headers show. Where an answer has no such
+ * number, it is "none".
+ */
+
+struct answer {
+    const struct sluice_decision *decision;
+    const struct sl_flow_counts *tally;
+    struct sluice_shown shown; /* of the limit that counts */
+    bool has_numbers;
+    struct sl_arena *arena;
+};
+
+/* Which limit's numbers count: an index, or -1. */
+static int which(const struct sluice_decision *decision)
+{
+    const char *by = sluice_decision_by(decision);
+    size_t count = sluice_decision_limits(decision);
+
+    for (size_t i = 0; by[0] && i < count; i++)
+        if (strcmp(sluice_decision_limit(decision, i).name, by) == 0)
+            return (int)i;
+    return sluice_decision_report(decision);
+}
+
+static const char *copy(struct sl_arena *arena, const char *text)
+{
+    return sl_arena_copy(arena, sl_str_c(text));
+}
+
+static const char *number_text(const struct answer *a, uint64_t number)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%" PRIu64, number);
+    return copy(a->arena, text);
+}
+
+static const char *span_text(const struct answer *a, int64_t span)
+{
+    char text[32];
+
+    return copy(a->arena, sl_format_duration(span, text));
+}
+
+/* Numbers and spans: is it as expected, and how is it written? */
+static bool number_is(const struct answer *a, const struct sl_expect *e,
+                      bool there, uint64_t number, const char **ret_got)
+{
+    *ret_got = there ? number_text(a, number) : "none";
+    return e->none ? !there : there && number == e->number;
+}
+
+static bool span_is(const struct answer *a, const struct sl_expect *e,
+                    bool there, int64_t span, const char **ret_got)
+{
+    there = there && span >= 0;
+    *ret_got = there ? span_text(a, span) : "none";
+    return e->none ? !there : there && span == e->span;
+}
+
+static bool outcome_is(const struct answer *a, const struct sl_expect *e,
+                       const char **ret_got)
+{
+    bool allowed = sluice_decision_allowed(a->decision);
+    bool never = sluice_decision_never(a->decision);
+
+    *ret_got = allowed ? "allow" : never ? "never" : "deny";
+    if (strcmp(e->want, "never") == 0)
+        return never && !allowed;
+    /* What never passes is denied too. */
+    return allowed == (strcmp(e->want, "deny") != 0);
+}
+
+static const char *header_value(const struct sluice_decision *decision,
+                                const char *name)
+{
+    const char *type = sluice_decision_content_type(decision);
+    size_t count = sluice_decision_headers(decision);
+
+    for (size_t i = 0; i < count; i++) {
+        struct sluice_header h = sluice_decision_header(decision, i);
+
+        if (sl_str_eq_nocase(sl_str_c(h.name), sl_str_c(name)))
+            return h.value;
+    }
+    /* It belongs to the body and goes out with the headers. */
+    if (sl_str_eq_nocase(sl_str_c(name), SL_STR("Content-Type")) && type[0])
+        return type;
+    return NULL;
+}
+
+static bool text_is(const struct answer *a, const struct sl_expect *e,
+                    const char *text, const char **ret_got)
+{
+    if (!text) {
+        *ret_got = "none";
+        return strcmp(e->want, "none") == 0;
+    }
+    *ret_got = copy(a->arena, text);
+    return strcmp(e->want, text) == 0;
+}
+
+static bool body_is(const struct answer *a, const struct sl_expect *e,
+                    const char **ret_got)
+{
+    const char *body = sluice_decision_body(a->decision);
+    int err = 0;
+    const char *field = sl_flow_body_field(body, e->name, a->arena, &err);
+
+    if (err) {
+        *ret_got = NULL;
+        return false;
+    }
+    return text_is(a, e, field, ret_got);
+}
+
+/* Is one field as expected? *ret_got is what it is; NULL without memory. */
+static bool is_right(const struct answer *a, const struct sl_expect *e,
+                     const char **ret_got)
+{
+    const struct sluice_decision *d = a->decision;
+    const char *by = sluice_decision_by(d);
+    uint64_t quota = sluice_decision_quota(d);
+
+    switch (e->field) {
+    case SL_FIELD_OUTCOME:
+        return outcome_is(a, e, ret_got);
+    case SL_FIELD_STATUS:
+        return number_is(a, e, true, (uint64_t)sluice_decision_status(d),
+                         ret_got);
+    case SL_FIELD_BY:
+        return text_is(a, e, by[0] ? by : NULL, ret_got);
+    case SL_FIELD_LIMIT:
+        return number_is(a, e, a->has_numbers, a->shown.limit, ret_got);
+    case SL_FIELD_REMAINING:
+        return number_is(a, e, a->has_numbers, a->shown.remaining, ret_got);
+    case SL_FIELD_RETRY:
+        return span_is(a, e, true, sluice_decision_retry_in_ns(d), ret_got);
+    case SL_FIELD_RESET:
+        return span_is(a, e, a->has_numbers, a->shown.reset_in_ns, ret_got);
+    case SL_FIELD_WAIT:
+        return span_is(a, e, a->has_numbers, a->shown.wait_ns, ret_got);
+    case SL_FIELD_QUOTA:
+        return number_is(a, e, quota != UINT64_MAX, quota, ret_got);
+    case SL_FIELD_ALLOWED:
+        return number_is(a, e, true, a->tally->allowed, ret_got);
+    case SL_FIELD_DENIED:
+        return number_is(a, e, true, a->tally->denied, ret_got);
+    case SL_FIELD_HEADER:
+        return text_is(a, e, header_value(d, e->name), ret_got);
+    case SL_FIELD_BODY:
+        return body_is(a, e, ret_got);
+    }
+    return false;
+}
+
+int sl_compare(const struct sl_flow_act *act,
+               const struct sl_flow_counts *tally,
+               const struct sluice_decision *decision, struct sl_arena *arena,
+               struct sl_flow_mismatch **ret)
+{
+    struct answer a = {.decision = decision, .tally = tally, .arena = arena};
+    int index = which(decision);
+
+    if (index >= 0) {
+        a.shown = sluice_decision_limit(decision, (size_t)index);
+        a.has_numbers = a.shown.limited;
+    }
+    for (size_t i = 0; i < act->expect_count; i++) {
+        const struct sl_expect *e = &act->expects[i];
+        struct sl_flow_mismatch *miss;
+        const char *got = "";
+
+        if (is_right(&a, e, &got))
+            continue;
+        miss = sl_arena_take(arena, sizeof(*miss));
+        if (!miss || !got)
+            return SLUICE_ENOMEM;
+        *miss = (struct sl_flow_mismatch){
+            .label = e->label, .want = e->want, .got = got};
+        *ret = miss;
+        ret = &miss->next;
+    }
+    return 0;
+}
+
+/* ---- one field of a JSON text, by its dotted path.
+ *
+ * `error.code` is the member `code` of the member `error`; a member that has
+ * dots in its own name goes first. In an array the step is an index.
+ */
+
+static json_t *member(json_t *at, struct sl_str step)
+{
+    uint64_t index;
+
+    if (json_is_object(at))
+        return json_object_getn(at, step.at, step.len);
+    if (json_is_array(at) && sl_parse_number(step, &index, NULL) == 0)
+        return json_array_get(at, (size_t)index);
+    return NULL;
+}
+
+static json_t *find(json_t *at, struct sl_str path)
+{
+    while (at && path.len > 0) {
+        const char *dot = memchr(path.at, '.', path.len);
+        json_t *whole = member(at, path);
+        struct sl_str step = {path.at,
+                              dot ? (size_t)(dot - path.at) : path.len};
+
+        if (whole)
+            return whole;
+        at = member(at, step);
+        path = sl_str_from(path, step.len + (dot != NULL));
+    }
+    return at;
+}
+
+static char *as_text(json_t *value, struct sl_arena *arena)
+{
+    size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_PRESERVE_ORDER;
+    size_t len;
+    char *text;
+
+    if (json_is_string(value))
+        return sl_arena_copy(arena, (struct sl_str){json_string_value(value),
+                                                    json_string_length(value)});
+    len = json_dumpb(value, NULL, 0, flags);
+    text = sl_arena_take(arena, len + 1);
+    if (text) {
+        json_dumpb(value, text, len, flags);
+        text[len] = '\0';
+    }
+    return text;
+}
+
+const char *sl_flow_body_field(const char *json, const char *path,
+                               struct sl_arena *arena, int *ret_err)
+{
+    json_error_t error;
+    json_t *root = json_loads(json, JSON_DECODE_ANY, &error);
+    json_t *value = find(root, sl_str_c(path));
+    const char *text = NULL;
+
+    if (!root && json_error_code(&error) == json_error_out_of_memory)
+        *ret_err = SLUICE_ENOMEM;
+    if (value) {
+        text = as_text(value, arena);
+        if (!text)
+            *ret_err = SLUICE_ENOMEM;
+    }
+    json_decref(root);
+    return text;
+}
+
+/* ---- what an act says, as a request to the engine. */
+
+#define DEFAULT_IP "192.0.2.1" /* TEST-NET-1 */
+
+void sl_flow_request_fill(const struct sl_flow_act *act,
+                          struct sluice_request *ret)
+{
+    const struct sl_inputs *in = act->in;
+
+    *ret = (struct sluice_request){
+        .user = in->user,
+        .org = in->org,
+        .plan = in->plan,
+        .role = in->role,
+        .ip = in->ip ? in->ip : DEFAULT_IP,
+        .headers = in->headers,
+        .header_count = in->header_count,
+        .trusted = 1,
+        .has_cost = in->has_cost,
+        .cost = in->cost,
+        .costs = in->costs,
+        .cost_count = in->cost_count,
+        .body = in->body,
+        .body_len = in->body ? strlen(in->body) : 0,
+        .idempotency_key = in->idempotency_key,
+        .hold_ns = in->hold,
+    };
+    if (act->kind == SL_FLOW_ACT_JOB)
+        ret->job = act->names[0];
+    if (act->kind == SL_FLOW_ACT_TAKE) {
+        ret->limit = act->names[0];
+        ret->key = act->names[1];
+    }
+    if (act->kind == SL_FLOW_ACT_REQUEST) {
+        ret->method = act->names[0];
+        ret->path = act->names[1];
+    }
 }

@@ -1,4 +1,4 @@
-/* memory.c -- nghttp2's memory is ours.
+/* alloc.c -- nghttp2's memory is ours.
  *
  * Our allocator is told how large a piece was when it is given back; nghttp2
  * does not know, so each piece carries its size in front of it.

@@ -1,4 +1,4 @@
-/* files.c -- the FileDescriptorProtos of what we serve, from files.def.
+/* descriptors.c -- the FileDescriptorProtos of what we serve, from files.def.
  *
  * A file is written when it is asked for: a walk over its rows, with the
  * messages that are open on a small stack. Both reflection services are left

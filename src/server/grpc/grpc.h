@@ -22,8 +22,8 @@
  *   health.c      grpc.health.v1
  *   reflection.c  server reflection; files.c has the descriptors
  */
-#ifndef SL_GRPC_H
-#define SL_GRPC_H
+#ifndef SL_SERVER_GRPC_GRPC_H
+#define SL_SERVER_GRPC_GRPC_H
 
 #include <sys/queue.h>
 

@@ -1,13 +1,13 @@
-/* inner.h -- what the files of this door share, and nobody else needs. */
-#ifndef SL_GRPC_INNER_H
-#define SL_GRPC_INNER_H
+/* grpc_int.h -- what the files of this door share, and nobody else needs. */
+#ifndef SL_SERVER_GRPC_GRPC_INT_H
+#define SL_SERVER_GRPC_GRPC_INT_H
 
 #include <nghttp2/nghttp2.h>
 
 #include "base/arena.h"
-#include "doors/standing.h"
 #include "server/grpc/grpc.h"
 #include "server/rls.h"
+#include "server/server.h"
 
 #define SL_GRPC_MESSAGE ((size_t)64 << 10) /* the longest we take */
 #define SL_GRPC_PREFIX  5                  /* a flag and a length before it */

@@ -1,4 +1,4 @@
-/* should.c -- ShouldRateLimit: a message to a call, and its answer back. */
+/* services.c -- ShouldRateLimit: a message to a call, and its answer back. */
 #include <string.h>
 
 #include "server/grpc/grpc_int.h"
@@ -177,4 +177,274 @@ void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream,
         call->is_late = true;
         TAILQ_INSERT_TAIL(&call->worker->late_calls, call, link);
     }
+}
+
+/* ---- grpc.health.v1: is it worth asking us?
+ *
+ * All services are as well as the daemon is: SERVING until it is being stopped.
+ * Watch answers at once, and again when that changes; of a service that there
+ * is not it says so, and Check ends with NOT_FOUND.
+ */
+
+enum health { UNTOLD = -1, SERVING = 1, NOT_SERVING = 2, SERVICE_UNKNOWN = 3 };
+
+#define ANSWER_BYTES 16
+#define NOT_FOUND    5
+
+/* The service that is asked for. False if the message is none. */
+static bool read_service(struct sl_str message, struct sl_str *ret)
+{
+    struct sl_pb_field field;
+    struct sl_pb pb;
+
+    *ret = (struct sl_str){"", 0};
+    sl_pb_begin(&pb, message);
+    while (sl_pb_next(&pb, &field))
+        if (sl_pb_is(&field, 1, SL_PB_BYTES))
+            *ret = field.bytes;
+    return !pb.bad;
+}
+
+static bool is_known(struct sl_str service)
+{
+    static const char *const services[] = {
+        "",
+        "ratelimit",
+        "envoy.service.ratelimit.v3.RateLimitService",
+        "grpc.health.v1.Health",
+    };
+
+    for (size_t i = 0; i < SL_LEN(services); i++)
+        if (sl_str_eq(service, sl_str_c(services[i])))
+            return true;
+    return false;
+}
+
+static enum health health_of(const struct sl_grpc_worker *worker)
+{
+    return worker->draining ? NOT_SERVING : SERVING;
+}
+
+static bool say(struct sl_grpc_stream *stream, enum health health)
+{
+    struct sl_pb_out out = {.bytes = sl_grpc_message(stream, ANSWER_BYTES),
+                            .size = ANSWER_BYTES};
+
+    if (!out.bytes) {
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "there is no memory");
+        return false;
+    }
+    sl_pb_varint(&out, 1, (uint64_t)health);
+    sl_grpc_send(stream, out.len);
+    return true;
+}
+
+void sl_grpc_check(struct sl_grpc_stream *stream, struct sl_str message)
+{
+    struct sl_str service;
+
+    if (!read_service(message, &service))
+        sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
+                       "this is no HealthCheckRequest");
+    else if (!is_known(service))
+        sl_grpc_refuse(stream, (enum sl_grpc_status)NOT_FOUND,
+                       "there is no service \"%.*s\"", SL_STR_ARG(service));
+    else if (say(stream, health_of(stream->session->worker)))
+        sl_grpc_end(stream);
+}
+
+static void tell(struct sl_grpc_stream *stream, enum health health)
+{
+    if (stream->watched == (int)health || stream->ended ||
+        stream->watched == SERVICE_UNKNOWN) /* there is no news of that */
+        return;
+    stream->watched = (int)health;
+    if (say(stream, health))
+        sl_grpc_flow(stream);
+}
+
+void sl_grpc_watch(struct sl_grpc_stream *stream, struct sl_str message)
+{
+    struct sl_grpc_worker *worker = stream->session->worker;
+    struct sl_str service;
+
+    if (!read_service(message, &service)) {
+        sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
+                       "this is no HealthCheckRequest");
+        return;
+    }
+    stream->watched = UNTOLD;
+    tell(stream, is_known(service) ? health_of(worker) : SERVICE_UNKNOWN);
+    if (stream->ended)
+        return;
+    stream->watches = true;
+    TAILQ_INSERT_TAIL(&worker->watchers, stream, watch_link);
+}
+
+static void pump(struct sl_grpc_session *session)
+{
+    sl_grpc_pump(session);
+    sl_conn_flush(session->conn);
+}
+
+void sl_grpc_tell_watchers(struct sl_grpc_worker *worker)
+{
+    struct sl_grpc_stream *stream, *next;
+
+    for (stream = TAILQ_FIRST(&worker->watchers); stream; stream = next) {
+        next = TAILQ_NEXT(stream, watch_link);
+        tell(stream, health_of(worker));
+        pump(stream->session);
+    }
+}
+
+void sl_grpc_end_watching(struct sl_grpc_worker *worker)
+{
+    struct sl_grpc_stream *stream;
+
+    while ((stream = TAILQ_FIRST(&worker->watchers)) != NULL) {
+        TAILQ_REMOVE(&worker->watchers, stream, watch_link);
+        stream->watches = false;
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "it is being stopped");
+        pump(stream->session);
+    }
+}
+
+/* ---- server reflection, so that tools know what can be called.
+ *
+ * grpc.reflection.v1 and v1alpha, which are the same but for their names: a
+ * stream of questions, each answered by the files (as FileDescriptorProto)
+ * that are asked for by name or by something in them, or by the list of
+ * services.
+ */
+
+#define REFLECTION_ANSWER_BYTES ((size_t)16 << 10)
+
+enum {
+    ASK_HOST = 1,
+    ASK_FILE = 3,
+    ASK_SYMBOL = 4,
+    ASK_EXTENSION = 5,
+    ASK_EXTENSION_NUMBERS = 6,
+    ASK_SERVICES = 7,
+
+    ANSWER_HOST = 1,
+    ANSWER_QUESTION = 2,
+    ANSWER_FILES = 4,
+    ANSWER_EXTENSIONS = 5,
+    ANSWER_SERVICES = 6,
+    ANSWER_ERROR = 7,
+};
+
+static const char *const services[] = {
+    "envoy.service.ratelimit.v3.RateLimitService",
+    "grpc.health.v1.Health",
+    "grpc.reflection.v1.ServerReflection",
+    "grpc.reflection.v1alpha.ServerReflection",
+};
+
+static void write_error(struct sl_pb_out *out, unsigned code, const char *why)
+{
+    size_t mark = sl_pb_open(out, ANSWER_ERROR);
+
+    sl_pb_varint(out, 1, code);
+    sl_pb_bytes(out, 2, sl_str_c(why));
+    sl_pb_close(out, mark);
+}
+
+static void write_file(struct sl_pb_out *out, const char *name)
+{
+    size_t mark, inner;
+    bool found;
+
+    if (!name) {
+        write_error(out, NOT_FOUND, "there is no such file or symbol");
+        return;
+    }
+    mark = sl_pb_open(out, ANSWER_FILES);
+    inner = sl_pb_open(out, 1);
+    found = sl_grpc_file(sl_str_c(name), out);
+    sl_pb_close(out, inner);
+    sl_pb_close(out, mark);
+    out->full = out->full || !found;
+}
+
+static void write_services(struct sl_pb_out *out)
+{
+    size_t mark = sl_pb_open(out, ANSWER_SERVICES);
+
+    for (size_t i = 0; i < SL_LEN(services); i++) {
+        size_t inner = sl_pb_open(out, 1);
+
+        sl_pb_bytes(out, 1, sl_str_c(services[i]));
+        sl_pb_close(out, inner);
+    }
+    sl_pb_close(out, mark);
+}
+
+static void write_answer(struct sl_pb_out *out, const struct sl_pb_field *ask)
+{
+    switch (ask->number) {
+    case ASK_FILE:
+        write_file(out, sl_grpc_file_named(ask->bytes));
+        break;
+    case ASK_SYMBOL:
+        write_file(out, sl_grpc_file_of(ask->bytes));
+        break;
+    case ASK_SERVICES:
+        write_services(out);
+        break;
+    default:
+        write_error(out, NOT_FOUND, "there are no extensions");
+    }
+}
+
+/* The question: the last of the oneof counts. False if it is none. */
+static bool read_question(struct sl_str message, struct sl_str *host,
+                          struct sl_pb_field *ret)
+{
+    struct sl_pb_field field;
+    struct sl_pb pb;
+
+    *host = (struct sl_str){"", 0};
+    ret->number = 0;
+    sl_pb_begin(&pb, message);
+    while (sl_pb_next(&pb, &field)) {
+        if (field.wire != SL_PB_BYTES)
+            continue;
+        if (field.number == ASK_HOST)
+            *host = field.bytes;
+        else if (field.number >= ASK_FILE && field.number <= ASK_SERVICES)
+            *ret = field;
+    }
+    return !pb.bad && ret->number > 0;
+}
+
+void sl_grpc_reflect(struct sl_grpc_stream *stream, struct sl_str message)
+{
+    size_t room = REFLECTION_ANSWER_BYTES + 2 * message.len;
+    struct sl_pb_field ask;
+    struct sl_pb_out out;
+    struct sl_str host;
+
+    if (!read_question(message, &host, &ask)) {
+        sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
+                       "this is no ServerReflectionRequest");
+        return;
+    }
+    out = (struct sl_pb_out){.bytes = sl_grpc_message(stream, room),
+                             .size = room};
+    if (!out.bytes) {
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "there is no memory");
+        return;
+    }
+    sl_pb_bytes_if(&out, ANSWER_HOST, host);
+    sl_pb_bytes(&out, ANSWER_QUESTION, message);
+    write_answer(&out, &ask);
+    if (out.full) {
+        sl_grpc_refuse(stream, SL_GRPC_INTERNAL, "the answer is too long");
+        return;
+    }
+    sl_grpc_send(stream, out.len);
+    sl_grpc_flow(stream);
 }

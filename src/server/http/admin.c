@@ -11,11 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ip.h"
+#include "base/str.h"
 #include "base/timestamp.h"
-#include "doors/http/admin/inner.h"
+#include "server/http/http_int.h"
 #include "server/http/subjects.h"
 #include "server/http/usage.h"
-#include "wire/json_old.h"
+#include "wire/json.h"
 
 const struct sl_str sl_admin_json = {"application/json", 16};
 static const struct sl_str plain = {"text/plain; charset=utf-8", 25};
@@ -267,3 +269,546 @@ const struct sl_http_path sl_admin_paths[] = {
 };
 
 const unsigned sl_admin_path_count = SL_LEN(sl_admin_paths);
+
+/* ---- the switches of the policy in force.
+ *
+ * A switch works at once, and then it is written down: when the disk is full
+ * is not the time to refuse a kill switch. The answer says whether it will
+ * survive a restart. It goes before the policy and the environment until it is
+ * deleted.
+ */
+
+/* {"name":"assistant","enabled":true,"by_hand":false */
+static int open_feature(struct sl_buf *out, const struct sl_active_policy *live,
+                        unsigned index)
+{
+    struct sl_str name = live->policy->features[index].name;
+    bool on = atomic_load(&live->features[index]);
+    bool by_hand = sl_engine_is_kept(live->engine, name);
+    int err = sl_buf_add(out, SL_STR("{\"name\":"));
+
+    if (!err)
+        err = sl_json_string(out, name);
+    if (!err)
+        err = sl_buf_addf(out, ",\"enabled\":%s,\"by_hand\":%s",
+                          on ? "true" : "false", by_hand ? "true" : "false");
+    return err;
+}
+
+static int write_feature(struct sl_buf *out,
+                         const struct sl_active_policy *live, unsigned index)
+{
+    int err = open_feature(out, live, index);
+
+    return err ? err : sl_buf_add(out, SL_STR("}"));
+}
+
+void sl_admin_features(struct sl_http_call *call)
+{
+    const struct sl_active_policy *live = call->ask.live;
+    struct sl_buf *out = &call->text;
+    int err;
+
+    if (!sl_admin_admit(call))
+        return;
+    err = sl_buf_add(out, SL_STR("{\"features\":["));
+    for (unsigned i = 0; i < live->policy->feature_count && !err; i++) {
+        if (i > 0)
+            err = sl_buf_add(out, SL_STR(","));
+        if (!err)
+            err = write_feature(out, live, i);
+    }
+    if (!err)
+        err = sl_buf_add(out, SL_STR("]}"));
+    sl_admin_answer(call, err, sl_admin_json);
+}
+
+static void refuse_unknown(struct sl_http_call *call)
+{
+    sl_http_refuse(call, 404, "NO_SUCH_FEATURE",
+                   "the policy has no feature \"%.*s\"",
+                   SL_STR_ARG(call->rest));
+}
+
+static void show(struct sl_http_call *call)
+{
+    const struct sl_active_policy *live = call->ask.live;
+    int index = sl_policy_feature(live->policy, call->rest);
+
+    if (index < 0)
+        refuse_unknown(call);
+    else
+        sl_admin_answer(call, write_feature(&call->text, live, (unsigned)index),
+                        sl_admin_json);
+}
+
+void sl_admin_feature_get(struct sl_http_call *call)
+{
+    if (sl_admin_admit(call))
+        show(call);
+}
+
+/* Answer how it stands; `why` it was not written down, or NULL. */
+static void tell(struct sl_http_call *call, const char *why)
+{
+    /* Another policy may have come in force meanwhile. */
+    const struct sl_active_policy *live = sl_check_hold(&call->ask);
+    int index = sl_policy_feature(live->policy, call->rest);
+    struct sl_buf *out = &call->text;
+    int err;
+
+    if (index < 0) {
+        refuse_unknown(call);
+        return;
+    }
+    err = open_feature(out, live, (unsigned)index);
+    if (!err)
+        err = sl_buf_addf(out, ",\"persisted\":%s", why ? "false" : "true");
+    if (!err && why)
+        err = sl_buf_add(out, SL_STR(",\"why\":"));
+    if (!err && why)
+        err = sl_json_string(out, sl_str_c(why));
+    if (!err)
+        err = sl_buf_add(out, SL_STR("}"));
+    sl_admin_answer(call, err, sl_admin_json);
+}
+
+static void on_written(struct sl_job *job)
+{
+    struct sl_http_call *call = ((struct sl_subject_job_call *)job->ctx)->call;
+
+    tell(call, job->err ? job->diag.sentence : NULL);
+    sl_job_clear(job);
+    sl_http_resume_finish(call);
+}
+
+/* Write it down. */
+static void persist(struct sl_http_call *call, int on)
+{
+    struct sl_subject_job_call *errand;
+
+    if (!sl_admin_of(call)->registry) {
+        tell(call, "this daemon keeps nothing of it (usage: none): it lasts "
+                   "until the restart");
+        return;
+    }
+    errand = sl_subject_job_new(call, SL_JOB_SWITCH, NULL);
+    if (!errand)
+        return;
+    errand->job.name = call->rest;
+    errand->job.by = sl_subject_by(call, (struct sl_str){"", 0});
+    errand->job.on = on;
+    errand->job.done = on_written;
+    sl_subject_job_send(errand);
+}
+
+static void switch_to(struct sl_http_call *call, int on)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+    struct sl_diag diag = {0};
+    int err = admin->feature(admin->ctx, call->rest, on, &diag);
+
+    if (err == SLUICE_ENOENT)
+        refuse_unknown(call);
+    else if (err)
+        sl_http_refuse(call, 500, "FEATURE", "the feature stays: %s",
+                       diag.sentence);
+    else
+        persist(call, on);
+}
+
+void sl_admin_feature_leave(struct sl_http_call *call)
+{
+    if (sl_admin_admit(call))
+        switch_to(call, -1);
+}
+
+void sl_admin_feature_set(struct sl_http_call *call)
+{
+    json_t *root = NULL, *member;
+
+    if (!sl_admin_admit(call))
+        return;
+    member = sl_admin_member(call, "enabled", "{\"enabled\":false}", &root);
+    if (member && !json_is_boolean(member)) {
+        sl_http_refuse(call, 400, "BAD_REQUEST",
+                       "\"enabled\" must be true or false");
+        member = NULL;
+    }
+    if (member)
+        switch_to(call, json_is_true(member));
+    json_decref(root);
+}
+
+/* ---- pages in an operator's browser are not the operator.
+ *
+ * Without a token the admin listener is open to the machine it runs on, and a
+ * browser on that machine sends what any page on the web tells it to: a page
+ * can post to http://127.0.0.1:9090, and one that lets its own name resolve to
+ * 127.0.0.1 can also read the answer. Two things give such requests away:
+ *
+ *   Origin   names the page that asks, and is not the Host that is asked
+ *   Host     is a name of the page's choice, where people and scripts on this
+ *            machine say localhost or an address
+ */
+
+static bool begins(struct sl_str text, struct sl_str with)
+{
+    return text.len >= with.len &&
+           sl_str_eq_nocase((struct sl_str){text.at, with.len}, with);
+}
+
+/* The host of "http://HOST:PORT"; an empty slice if it is none. */
+static struct sl_str host_of(struct sl_str origin)
+{
+    if (begins(origin, SL_STR("http://")))
+        return sl_str_from(origin, 7);
+    if (begins(origin, SL_STR("https://")))
+        return sl_str_from(origin, 8);
+    return (struct sl_str){"", 0};
+}
+
+/* An address, or localhost; with a port or without. */
+static bool is_own_name(struct sl_str host)
+{
+    const char *colon = host.len ? memchr(host.at, ':', host.len) : NULL;
+    struct sl_ip ip;
+
+    if (sl_ip_parse(host, &ip))
+        return true;
+    if (colon)
+        host.len = (size_t)(colon - host.at);
+    return sl_str_eq_nocase(host, SL_STR("localhost"));
+}
+
+static bool is_open(const struct sl_http_call *call)
+{
+    const struct sl_http_door *door = call->worker->door;
+
+    return door->token.len == 0 && !door->accepts_client_cert &&
+           !call->peer_is_unix;
+}
+
+bool sl_admin_admit(struct sl_http_call *call)
+{
+    struct sl_str host = call->request->host;
+    unsigned count = 0;
+    struct sl_str origin =
+        sl_http1_field(call->request, SL_STR("origin"), &count);
+
+    if (count > 0 && (count > 1 || host.len == 0 ||
+                      !sl_str_eq_nocase(host_of(origin), host))) {
+        sl_http_refuse(call, 403, "CROSS_ORIGIN",
+                       "a page of %.*s may not do this", SL_STR_ARG(origin));
+        return false;
+    }
+    if (is_open(call) && host.len > 0 && !is_own_name(host)) {
+        sl_http_refuse(call, 403, "WRONG_HOST",
+                       "without an admin_token this is for those who ask "
+                       "localhost or an address, not %.*s",
+                       SL_STR_ARG(host));
+        return false;
+    }
+    return true;
+}
+
+/* ---- GET /metrics, in the format that the caller prefers. */
+
+static const struct sl_str prometheus = {
+    "text/plain; version=0.0.4; charset=utf-8", 40};
+static const struct sl_str open_metrics = {
+    "application/openmetrics-text; version=1.0.0; charset=utf-8", 58};
+
+/* Cut off what stands before `mark`, or all of it; `rest` is what follows. */
+static struct sl_str cut(struct sl_str *rest, char mark)
+{
+    const char *end = rest->len ? memchr(rest->at, mark, rest->len) : NULL;
+    struct sl_str piece = *rest;
+
+    piece.len = end ? (size_t)(end - rest->at) : rest->len;
+    *rest = sl_str_from(*rest, piece.len + (end != NULL));
+    return sl_str_trim(piece);
+}
+
+/* "q=0.75" as 750; 1000 for any other parameter. */
+static unsigned read_q(struct sl_str parameter)
+{
+    unsigned q = 0, unit = 1000;
+
+    if (parameter.len < 3 || (parameter.at[0] | 32) != 'q' ||
+        parameter.at[1] != '=')
+        return 1000;
+    for (size_t i = 2; i < parameter.len && unit > 0; i++) {
+        char c = parameter.at[i];
+
+        if (c == '.')
+            continue;
+        if (c < '0' || c > '9')
+            return 0;
+        q += unit * (unsigned)(c - '0');
+        unit /= 10;
+    }
+    return q < 1000 ? q : 1000;
+}
+
+/* How much the caller wants `type`: the largest q of the ranges that name it;
+ * 0 if none does. */
+static unsigned wish(struct sl_str accept, struct sl_str type)
+{
+    unsigned best = 0;
+
+    while (accept.len > 0) {
+        struct sl_str range = cut(&accept, ',');
+        bool named = sl_str_eq_nocase(cut(&range, ';'), type);
+        unsigned q = 1000;
+
+        while (range.len > 0) {
+            unsigned said = read_q(cut(&range, ';'));
+
+            q = said < q ? said : q;
+        }
+        if (named && q > best)
+            best = q;
+    }
+    return best;
+}
+
+void sl_admin_metrics(struct sl_http_call *call)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+    struct sl_str accept =
+        sl_http1_field(call->request, SL_STR("accept"), NULL);
+    unsigned open = wish(accept, SL_STR("application/openmetrics-text"));
+    bool is_open = open > 0 && open >= wish(accept, SL_STR("text/plain"));
+    int err = admin->metrics(admin->ctx, is_open, &call->text);
+
+    sl_http_field(call, SL_STR("Vary"), SL_STR("Accept"));
+    sl_admin_answer(call, err, is_open ? open_metrics : prometheus);
+}
+
+/* ---- the policy in force: shown, and read again.
+ *
+ * A report has a line for each change or problem. Lines that begin with a
+ * blank (the line of the file, the caret, what to write) belong to the problem
+ * above them.
+ */
+
+#define REPORT_MOST ((size_t)1 << 20)
+
+void sl_admin_policy_get(struct sl_http_call *call)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+
+    if (sl_admin_admit(call))
+        sl_admin_answer(call, admin->policy(admin->ctx, &call->text),
+                        SL_STR("application/yaml"));
+}
+
+void sl_admin_rlconfig(struct sl_http_call *call)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+    int err = SLUICE_ENOENT;
+
+    if (!sl_admin_admit(call))
+        return;
+    if (admin->configuration)
+        err = admin->configuration(admin->ctx, &call->text);
+    if (err == SLUICE_ENOENT)
+        sl_http_refuse(call, 404, "NOT_FOUND",
+                       "a policy is in force, see /v1/policy; /rlconfig is for "
+                       "--compat envoy-ratelimit");
+    else
+        sl_admin_answer(call, err, SL_STR("text/plain"));
+}
+
+/* The next entry of a report: a line, and the indented ones below it. */
+static struct sl_str next_entry(struct sl_str *rest)
+{
+    struct sl_str entry = *rest;
+    size_t len = 0;
+
+    while (len < rest->len &&
+           (rest->at[len] != '\n' ||
+            (len + 1 < rest->len &&
+             (rest->at[len + 1] == ' ' || rest->at[len + 1] == '\t'))))
+        len++;
+    entry.len = len;
+    *rest = sl_str_from(*rest, len + 1);
+    return entry;
+}
+
+static int write_entries(struct sl_buf *out, struct sl_str report)
+{
+    const char *comma = "";
+    int err = sl_buf_add(out, SL_STR("["));
+
+    while (!err && report.len > 0) {
+        struct sl_str entry = next_entry(&report);
+
+        if (entry.len == 0)
+            continue;
+        err = sl_buf_add(out, sl_str_c(comma));
+        if (!err)
+            err = sl_json_string(out, entry);
+        comma = ",";
+    }
+    return err ? err : sl_buf_add(out, SL_STR("]}"));
+}
+
+static void answer_report(struct sl_http_call *call, bool good,
+                          struct sl_str report)
+{
+    struct sl_buf *out = &call->text;
+    int err = sl_buf_add(
+        out, good ? SL_STR("{\"ok\":true,\"changes\":")
+                  : SL_STR("{\"ok\":false,\"code\":\"POLICY_REFUSED\","
+                           "\"message\":\"the policy was refused; the one "
+                           "before it stays in force\",\"problems\":"));
+
+    if (!err)
+        err = write_entries(out, report);
+    sl_admin_answer(call, err, sl_admin_json);
+    if (!err && !good)
+        call->status = 422;
+}
+
+void sl_admin_policy_post(struct sl_http_call *call)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+    struct sl_buf report;
+    int err;
+
+    if (!sl_admin_admit(call))
+        return;
+    sl_buf_init(&report, REPORT_MOST, call->worker->alloc);
+    err = admin->reload(admin->ctx, call->request->body, &report);
+    if (!err || err == SLUICE_ECONF)
+        answer_report(call, !err, sl_buf_str(&report));
+    else if (err == SLUICE_ENOMEM)
+        sl_http_refuse(call, 503, "NO_MEMORY", "there is no memory");
+    else
+        sl_http_refuse(call, 500, "RELOAD_FAILED",
+                       "the policy could not be put in force%s%.*s",
+                       report.len ? ": " : "", SL_STR_ARG(sl_buf_str(&report)));
+    sl_buf_done(&report);
+}
+
+/* ---- ?by=denied&n=20, and names in paths.
+ *
+ * Whoever writes these is an operator or his script. What is not understood is
+ * refused with what may be written, rather than passed over: a filter that is
+ * misspelt would answer another question.
+ */
+
+#define OPTIONS_MAX 8
+
+int sl_admin_decode(struct sl_arena *arena, struct sl_str text, bool is_query,
+                    struct sl_str *ret)
+{
+    char *out = sl_arena_take(arena, text.len + 1);
+    size_t len = 0;
+
+    if (!out)
+        return SLUICE_ENOMEM;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+
+        if (c == '+' && is_query)
+            c = ' ';
+        if (c == '%') {
+            int high = i + 2 < text.len ? sl_hex_value(text.at[i + 1]) : -1;
+            int low = i + 2 < text.len ? sl_hex_value(text.at[i + 2]) : -1;
+
+            if (high < 0 || low < 0 || high + low == 0)
+                return SLUICE_ECONF;
+            c = (char)(high << 4 | low);
+            i += 2;
+        }
+        out[len++] = c;
+    }
+    out[len] = '\0';
+    *ret = (struct sl_str){out, len};
+    return 0;
+}
+
+struct sl_str sl_admin_cut(struct sl_str *rest, char mark)
+{
+    const char *end = rest->len ? memchr(rest->at, mark, rest->len) : NULL;
+    struct sl_str piece = {rest->at,
+                           end ? (size_t)(end - rest->at) : rest->len};
+
+    *rest = sl_str_from(*rest, piece.len + (end != NULL));
+    return piece;
+}
+
+static bool option_refuse_unknown(struct sl_http_call *call, struct sl_str name,
+                                  const struct sl_admin_option *options,
+                                  unsigned count)
+{
+    const char *names[OPTIONS_MAX], *near;
+    char all[128] = "";
+    size_t len = 0;
+
+    for (unsigned i = 0; i < count && i < OPTIONS_MAX; i++) {
+        names[i] = options[i].name;
+        if (len + strlen(names[i]) + 3 < sizeof(all)) {
+            memcpy(all + len, len > 0 ? ", " : "", len > 0 ? 3 : 1);
+            len += len > 0 ? 2 : 0;
+            memcpy(all + len, names[i], strlen(names[i]) + 1);
+            len += strlen(names[i]);
+        }
+    }
+    near = sl_str_nearest(name, names, count);
+    if (near)
+        sl_http_refuse(call, 400, "BAD_QUERY",
+                       "\"%.*s\" is no option of %.*s; did you mean \"%s\"?",
+                       SL_STR_ARG(name), SL_STR_ARG(call->path), near);
+    else
+        sl_http_refuse(call, 400, "BAD_QUERY",
+                       "\"%.*s\" is no option of %.*s; there are: %s",
+                       SL_STR_ARG(name), SL_STR_ARG(call->path), all);
+    return false;
+}
+
+static bool read_pair(struct sl_http_call *call, struct sl_str pair,
+                      const struct sl_admin_option *options, unsigned count)
+{
+    struct sl_str name = sl_admin_cut(&pair, '='), value;
+    int err;
+
+    for (unsigned i = 0; i < count; i++) {
+        if (!sl_str_eq(name, sl_str_c(options[i].name)))
+            continue;
+        err = sl_admin_decode(&call->arena, pair, true, &value);
+        if (err == SLUICE_ENOMEM)
+            sl_http_no_memory(call);
+        else if (err)
+            sl_http_refuse(call, 400, "BAD_QUERY",
+                           "\"%.*s\" is not encoded as a query is; write %%25 "
+                           "for a %%",
+                           SL_STR_ARG(pair));
+        else if (options[i].value->len > 0)
+            sl_http_refuse(call, 400, "BAD_QUERY", "\"%s\" is there twice",
+                           options[i].name);
+        else
+            *options[i].value = value;
+        return call->status == 200;
+    }
+    return option_refuse_unknown(call, name, options, count);
+}
+
+bool sl_admin_options(struct sl_http_call *call,
+                      const struct sl_admin_option *options, unsigned count)
+{
+    struct sl_str query = call->query;
+
+    for (unsigned i = 0; i < count; i++)
+        *options[i].value = (struct sl_str){"", 0};
+    while (query.len > 0) {
+        struct sl_str pair = sl_admin_cut(&query, '&');
+
+        if (pair.len > 0 && !read_pair(call, pair, options, count))
+            return false;
+    }
+    return true;
+}

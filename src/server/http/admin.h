@@ -1,9 +1,11 @@
 /* admin.h -- what the admin listener asks of the program around it.
  */
-#ifndef SL_ADMIN_H
-#define SL_ADMIN_H
+#ifndef SL_SERVER_HTTP_ADMIN_H
+#define SL_SERVER_HTTP_ADMIN_H
 
-#include "doors/http/feed.h"
+#include <jansson.h>
+
+#include "server/http/http.h"
 #include "server/top_keys.h"
 
 struct sl_registry;
@@ -51,5 +53,85 @@ struct sl_admin {
     /* Begin with an empty state again, at 1970; where set_clock is. */
     int (*forget)(void *ctx);
 };
+
+/* ---- what the handlers of the admin listener share. */
+
+#define SL_ADMIN_BODY ((size_t)4 << 10) /* of JSON */
+
+static inline const struct sl_admin *sl_admin_of(struct sl_http_call *call)
+{
+    return call->worker->door->ctx;
+}
+
+/* ---- guard.c ---- */
+
+/* May a request that a browser could have sent do this? If not, it was refused
+ * with 403. */
+SL_MUST_USE bool sl_admin_admit(struct sl_http_call *call);
+
+/* ---- query.c ---- */
+
+/* Cut off what stands before `mark`, or all of it; `mark` goes too. */
+struct sl_str sl_admin_cut(struct sl_str *rest, char mark);
+
+/* Text in which %XX stands for a byte, and in a query + for a blank. The answer
+ * lives in `arena`. SLUICE_ECONF: what stands behind a % is not two digits, or
+ * a NUL; SLUICE_ENOMEM. */
+SL_MUST_USE int sl_admin_decode(struct sl_arena *arena, struct sl_str text,
+                                bool is_query, struct sl_str *ret);
+
+/* One thing that a query may say. */
+struct sl_admin_option {
+    const char *name;
+    struct sl_str *value; /* "" if it is not said */
+};
+
+/* Read the query, of which nothing but `options` is known, each once. False if
+ * the call was refused. */
+SL_MUST_USE bool sl_admin_options(struct sl_http_call *call,
+                                  const struct sl_admin_option *options,
+                                  unsigned count);
+
+/* ---- ../admin.c ---- */
+
+/* Answer 200 with what worker->text holds, if `err` is 0; otherwise refuse. */
+void sl_admin_answer(struct sl_http_call *call, int err, struct sl_str type);
+
+/* The member `name` of the body, a JSON object with that one alone. NULL if
+ * the call was refused: 413 or 400 with a sentence that ends in `like`. The
+ * caller gives *root back. */
+SL_MUST_USE json_t *sl_admin_member(struct sl_http_call *call, const char *name,
+                                    const char *like, json_t **root);
+
+extern const struct sl_str sl_admin_json; /* application/json */
+
+/* ---- metrics.c ---- */
+
+sl_http_f sl_admin_metrics;
+
+/* ---- policy.c ---- */
+
+sl_http_f sl_admin_policy_get, sl_admin_rlconfig, sl_admin_policy_post;
+
+/* ---- top.c ---- */
+
+sl_http_f sl_admin_top;
+
+/* ---- events.c ---- */
+
+sl_http_f sl_admin_events;
+
+/* ---- ../api/backlog.c ---- */
+
+sl_http_f sl_admin_backlog_put;
+
+/* ---- keys.c ---- */
+
+sl_http_f sl_admin_key_get, sl_admin_key_reset;
+
+/* ---- feature.c ---- */
+
+sl_http_f sl_admin_features, sl_admin_feature_get, sl_admin_feature_set,
+    sl_admin_feature_leave;
 
 #endif

@@ -1,6 +1,6 @@
 /* api.h -- what the handlers of /v1 for applications and proxies share. */
-#ifndef SL_HTTP_API_H
-#define SL_HTTP_API_H
+#ifndef SL_SERVER_HTTP_API_H
+#define SL_SERVER_HTTP_API_H
 
 #include "engine/hold_op.h"
 #include "server/http/http_int.h"

@@ -13,11 +13,14 @@
  * let the client's own go first. The same goes for the two names of the URI:
  * a proxy sets one of them, and the other would be the client's.
  */
+#include <stdio.h>
 #include <string.h>
 
-#include "base/digits.h"
-#include "engine/forwarded.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "engine/request.h"
 #include "server/http/api.h"
+#include "wire/json.h"
 
 #define PREFIX "/v1/auth"
 
@@ -342,4 +345,405 @@ void sl_http_auth(struct sl_http_call *call)
                        " unless the setting forward_auth is `path`");
     else
         ask_for(call, forward);
+}
+
+/* ---- what the query of /v1/auth says: ?deny_status=403&cost=5
+ *
+ * It is meant to be written by whoever set up the proxy. But some proxies put
+ * the client's own query behind our path (Caddy does, unless its `uri` ends in
+ * a question mark). Whatever is in both queries may be the client's, who must
+ * not choose what his request costs:
+ *
+ *   - an option that the original request has too, with the same value, is
+ *     refused, for nobody can tell whose it is;
+ *   - any other parameter that the original request has too is passed over;
+ *   - what is left and not known is a slip of whoever set up the proxy.
+ *
+ * Each of these questions walks through the client's query, which may hold
+ * thousands of parameters. So options, of which there are two, are always
+ * asked about, and of all others only the first few: a slip stands there.
+ *
+ * Names and values are compared as a form decodes them: a proxy may have
+ * written them anew.
+ */
+
+/* Parameters that are no options and are looked up in the client's query. */
+#define FOREIGN_MOST 16
+
+struct pair {
+    struct sl_str name, value; /* as they were sent */
+};
+
+/* Cut the first pair off a query. */
+static bool cut_pair(struct sl_str *query, struct pair *ret)
+{
+    size_t len = 0, mark;
+
+    if (query->len == 0)
+        return false;
+    while (len < query->len && query->at[len] != '&' && query->at[len] != ';')
+        len++;
+    for (mark = 0; mark < len && query->at[mark] != '=';)
+        mark++;
+    ret->name = (struct sl_str){query->at, mark};
+    ret->value = (struct sl_str){query->at + mark, len - mark};
+    ret->value = sl_str_from(ret->value, 1);
+    *query = sl_str_from(*query, len + 1);
+    return true;
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 32;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The next byte of a form's text, or -1 at its end. */
+static int next_byte(struct sl_str *text)
+{
+    int byte, high, low;
+
+    if (text->len == 0)
+        return -1;
+    byte = (unsigned char)text->at[0];
+    if (byte == '+')
+        byte = ' ';
+    if (byte == '%' && text->len > 2) {
+        high = hex(text->at[1]);
+        low = hex(text->at[2]);
+        if (high >= 0 && low >= 0) {
+            byte = high << 4 | low;
+            *text = sl_str_from(*text, 2);
+        }
+    }
+    *text = sl_str_from(*text, 1);
+    return byte;
+}
+
+static bool is_same(struct sl_str a, struct sl_str b)
+{
+    int x, y;
+
+    do {
+        x = next_byte(&a);
+        y = next_byte(&b);
+    } while (x == y && x >= 0);
+    return x == y;
+}
+
+/* Does the original request have the same parameter? */
+static bool is_shared(const struct pair *pair, struct sl_str uri)
+{
+    const char *mark = uri.len > 0 ? memchr(uri.at, '?', uri.len) : NULL;
+    struct sl_str query;
+    struct pair other;
+
+    if (!mark)
+        return false;
+    query = sl_str_from(uri, (size_t)(mark - uri.at) + 1);
+    while (cut_pair(&query, &other))
+        if (is_same(pair->name, other.name) &&
+            is_same(pair->value, other.value))
+            return true;
+    return false;
+}
+
+/* ---- options ---- */
+
+static bool refuse(struct sl_http_call *call, const struct pair *pair,
+                   const char *what)
+{
+    sl_http_refuse(call, 400, "BAD_QUERY", "\"%.*s=%.*s\" %s",
+                   SL_STR_ARG(pair->name), SL_STR_ARG(pair->value), what);
+    return false;
+}
+
+static bool read_status(struct sl_http_call *call, const struct pair *pair,
+                        struct sl_auth_options *ret)
+{
+    static const int may[] = {401, 403, 429, 503};
+    uint64_t status;
+
+    if (ret->deny_status)
+        return refuse(call, pair, "is there twice");
+    if (!sl_parse_number(pair->value, &status, NULL))
+        for (size_t i = 0; i < SL_LEN(may); i++)
+            if (status == (uint64_t)may[i])
+                ret->deny_status = may[i];
+    return ret->deny_status ||
+           refuse(call, pair, "must be one of 401, 403, 429 and 503");
+}
+
+static bool read_cost(struct sl_http_call *call, const struct pair *pair,
+                      struct sl_auth_options *ret)
+{
+    if (ret->has_cost)
+        return refuse(call, pair, "is there twice");
+    ret->has_cost = true;
+    if (sl_parse_number(pair->value, &ret->cost, NULL) ||
+        ret->cost > SL_JSON_MAX)
+        return refuse(call, pair,
+                      "must be a whole number from 0 to 9007199254740991");
+    return true;
+}
+
+static const struct option {
+    const char *name;
+    bool (*read)(struct sl_http_call *call, const struct pair *pair,
+                 struct sl_auth_options *ret);
+} options[] = {
+    {"deny_status", read_status},
+    {"cost",        read_cost  },
+};
+
+static const struct option *find_option(struct sl_str name)
+{
+    for (size_t i = 0; i < SL_LEN(options); i++)
+        if (is_same(name, sl_str_c(options[i].name)))
+            return &options[i];
+    return NULL;
+}
+
+static bool refuse_unknown(struct sl_http_call *call, struct sl_str name)
+{
+    const char *names[SL_LEN(options)], *near;
+
+    for (size_t i = 0; i < SL_LEN(options); i++)
+        names[i] = options[i].name;
+    near = sl_str_nearest(name, names, SL_LEN(names));
+    sl_http_refuse(
+        call, 400, "BAD_QUERY", "\"%.*s\" is no option of /v1/auth; %s%s%s",
+        SL_STR_ARG(name), near ? "did you mean \"" : "",
+        near ? near : "there are deny_status and cost", near ? "\"?" : "");
+    return false;
+}
+
+bool sl_auth_options_read(struct sl_http_call *call, struct sl_str uri,
+                          struct sl_auth_options *ret)
+{
+    struct sl_str query = call->query;
+    unsigned foreign = 0;
+    struct pair pair;
+
+    *ret = (struct sl_auth_options){.cost = 0};
+    while (cut_pair(&query, &pair)) {
+        const struct option *option = find_option(pair.name);
+        bool shared;
+
+        if (!option && (pair.name.len == 0 || foreign++ >= FOREIGN_MOST))
+            continue;
+        shared = is_shared(&pair, uri);
+        if (option && shared)
+            return refuse(call, &pair,
+                          "is in the client's query as well, so nobody can "
+                          "tell whose it is; let the proxy send its own query "
+                          "only");
+        if (option && !option->read(call, &pair, ret))
+            return false;
+        if (!option && !shared)
+            return refuse_unknown(call, pair.name);
+    }
+    return true;
+}
+
+/* ---- GET /v1/deny: a denial made of what a denial said before.
+ *
+ * nginx throws the body of a denied sub-request away, and keeps headers in
+ * variables; its error page hands them in here as X-Sluice-... and gets a
+ * proper answer for the client. Nothing is asked or spent. What does not look
+ * as we would have written it is left out.
+ */
+
+#define VALUE_MAX 1024 /* bytes of a field that is handed on */
+
+/* ---- what is handed in ---- */
+
+static bool is_number(struct sl_str value)
+{
+    uint64_t number;
+
+    return value.len <= 15 && !sl_parse_number(value, &number, NULL);
+}
+
+static bool is_line(struct sl_str value)
+{
+    for (size_t i = 0; i < value.len; i++)
+        if (value.at[i] < ' ' || value.at[i] > '~')
+            return false;
+    return value.len > 0 && value.len <= VALUE_MAX;
+}
+
+static bool is_id(struct sl_str value)
+{
+    for (size_t i = 0; i < value.len; i++)
+        if (strchr(" \"\\<>", value.at[i]))
+            return false;
+    return value.len <= SL_REQUEST_ID && is_line(value);
+}
+
+/* As a policy may have it. */
+static bool is_code(struct sl_str value)
+{
+    for (size_t i = 0; i < value.len; i++) {
+        char c = value.at[i], small = (char)(c | 0x20);
+
+        if ((small < 'a' || small > 'z') && (c < '0' || c > '9') && c != '_' &&
+            c != '.' && c != '-')
+            return false;
+    }
+    return value.len > 0 && value.len <= 64;
+}
+
+static const struct told {
+    const char *name; /* of the request's field */
+    struct sl_str as; /* of the answer's */
+    bool (*is_good)(struct sl_str value);
+} told[] = {
+    {"x-sluice-ratelimit-policy", {"RateLimit-Policy", 16},      is_line  },
+    {"x-sluice-ratelimit",        {"RateLimit", 9},              is_line  },
+    {"x-sluice-limit",            {"X-RateLimit-Limit", 17},     is_number},
+    {"x-sluice-remaining",        {"X-RateLimit-Remaining", 21}, is_number},
+    {"x-sluice-reset",            {"X-RateLimit-Reset", 17},     is_number},
+    {"x-sluice-quota-remaining",  {"X-Org-Quota-Remaining", 21}, is_number},
+    {"x-sluice-retry-after",      {"Retry-After", 11},           is_number},
+    {"x-sluice-request-id",       {"X-Request-Id", 12},          is_id    },
+};
+
+static struct sl_str ask(const struct sl_http_call *call, const char *name,
+                         bool (*is_good)(struct sl_str value))
+{
+    unsigned count = 0;
+    struct sl_str value = sl_http1_field(call->request, sl_str_c(name), &count);
+
+    return count == 1 && is_good(value) ? value : (struct sl_str){NULL, 0};
+}
+
+/* A denial is 4xx or 5xx. */
+static int ask_status(const struct sl_http_call *call)
+{
+    struct sl_str value = ask(call, "x-sluice-status", is_number);
+    uint64_t status = 429;
+
+    if (value.len != 3 || sl_parse_number(value, &status, NULL) ||
+        status < 400 || status > 599 || !*sl_http1_reason((int)status))
+        return 429;
+    return (int)status;
+}
+
+/* ---- the answer ---- */
+
+#define TYPES "https://iana.org/assignments/http-problem-types"
+
+static const struct words {
+    int status;
+    const char *code, *title, *sentence;
+} all_words[] = {
+    {429, "RATE_LIMITED",        "Too many requests",   "Too many requests."  },
+    {401, "UNAUTHORIZED",        "Unauthorized",        "Please sign in."     },
+    {402, "PLAN_LIMIT_EXCEEDED", "Plan limit reached",
+     "The limit of the plan is reached."                                      },
+    {403, "FORBIDDEN",           "Forbidden",           "This is not allowed."},
+    {503, "SERVICE_UNAVAILABLE", "Service unavailable",
+     "The service is not available."                                          },
+};
+
+static struct words words_of(int status)
+{
+    for (size_t i = 0; i < SL_LEN(all_words); i++)
+        if (all_words[i].status == status)
+            return all_words[i];
+    return (struct words){status, "DENIED", sl_http1_reason(status) + 4,
+                          "The request was denied."};
+}
+
+/* As the engine's own bodies have it. */
+static const char *type_of(int status)
+{
+    if (status == 503)
+        return TYPES "#temporary-reduced-capacity";
+    return status == 429 || status == 402 ? TYPES "#quota-exceeded"
+                                          : "about:blank";
+}
+
+static int write_body(struct sl_buf *out, const struct words *words,
+                      struct sl_str code, struct sl_str retry, struct sl_str id)
+{
+    int err = sl_buf_addf(out,
+                          "{\"type\":\"%s\",\"title\":\"%s\","
+                          "\"status\":%d,\"detail\":\"%s",
+                          type_of(words->status), words->title, words->status,
+                          words->sentence);
+
+    if (!err && retry.len > 0)
+        err = sl_buf_addf(out, " Please try again in %.*s second%s.",
+                          SL_STR_ARG(retry),
+                          sl_str_eq(retry, SL_STR("1")) ? "" : "s");
+    if (!err)
+        err = sl_buf_addf(out, "\",\"code\":\"%.*s\"", SL_STR_ARG(code));
+    if (!err && retry.len > 0)
+        err = sl_buf_addf(out, ",\"retry_after\":%.*s", SL_STR_ARG(retry));
+    if (!err && id.len > 0)
+        err = sl_buf_add(out, SL_STR(",\"request_id\":"));
+    if (!err && id.len > 0)
+        err = sl_json_string(out, id);
+    return err ? err : sl_buf_add(out, SL_STR("}"));
+}
+
+/* Browsers hide from scripts what is not named here. */
+static void add_exposed(struct sl_http_call *call, unsigned count)
+{
+    char *list = sl_arena_take(&call->arena, 256);
+    size_t len = 0;
+
+    if (!list || count == 0)
+        return;
+    for (unsigned i = 0; i < count; i++)
+        len +=
+            (size_t)snprintf(list + len, 256 - len, "%s%.*s", i > 0 ? ", " : "",
+                             SL_STR_ARG(call->fields[i].name));
+    sl_http_field(call, SL_STR("Access-Control-Expose-Headers"),
+                  (struct sl_str){list, len});
+}
+
+static void add_fields(struct sl_http_call *call)
+{
+    unsigned count;
+
+    for (size_t i = 0; i < SL_LEN(told); i++) {
+        struct sl_str value = ask(call, told[i].name, told[i].is_good);
+
+        if (value.len > 0)
+            sl_http_field(call, told[i].as, value);
+    }
+    count = call->field_count;
+    sl_http_field(call, SL_STR("Cache-Control"), SL_STR("no-store"));
+    add_exposed(call, count);
+}
+
+void sl_http_deny(struct sl_http_call *call)
+{
+    int status = ask_status(call);
+    struct words words = words_of(status);
+    struct sl_str code = ask(call, "x-sluice-code", is_code);
+    struct sl_buf *out = &call->text;
+
+    if (!call->trusted) {
+        sl_http_refuse(call, 403, "UNTRUSTED_PEER",
+                       "/v1/deny answers proxies only; name yours under "
+                       "identity: trusted_proxies in the policy");
+        return;
+    }
+    if (code.len == 0)
+        code = sl_str_c(words.code);
+    if (write_body(out, &words, code,
+                   ask(call, "x-sluice-retry-after", is_number),
+                   ask(call, "x-sluice-request-id", is_id))) {
+        sl_http_no_memory(call);
+        return;
+    }
+    add_fields(call);
+    sl_http_answer(call, status, SL_STR("application/problem+json"),
+                   sl_buf_str(out));
 }

@@ -1,4 +1,4 @@
-/* read_check.c -- the body of /v1/check: JSON to facts.
+/* check.c -- the body of /v1/check: JSON to facts.
  *
  *     {"method": "GET", "path": "/api/x", "user": "ann", "plan": "free",
  *      "ip": "192.0.2.7", "headers": {"User-Agent": "..."}, "cost": 1}
@@ -12,11 +12,16 @@
  *
  * Texts without escapes stay where they are, in the request.
  */
+#include <stddef.h>
 #include <string.h>
 
-#include "base/base64.h"
-#include "doors/http/body.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "server/http/admin.h"
 #include "server/http/api.h"
+#include "server/http/http_int.h"
+#include "server/http/usage.h"
+#include "wire/json.h"
 
 #define KEY_MOST 256 /* bytes of an idempotency key */
 
@@ -179,7 +184,7 @@ static bool take_key(struct sl_json_body *r, struct sl_request *facts)
 
 /* ---- members ---- */
 
-enum form { TEXT, HEADERS, COST, SPAN, WAIT, BODY, BASE64, KEY };
+enum form { TEXT, HEADERS, COST, SPAN, WAIT, BODY_FORM, BASE64, KEY };
 
 struct member {
     const char *name;
@@ -192,24 +197,24 @@ struct member {
 #define NAME(text) "" text, sizeof(text) - 1
 
 static const struct member members[] = {
-    {NAME("method"),          TEXT,    AT(method)    },
-    {NAME("path"),            TEXT,    AT(path)      },
-    {NAME("user"),            TEXT,    AT(user)      },
-    {NAME("org"),             TEXT,    AT(org)       },
-    {NAME("plan"),            TEXT,    AT(plan)      },
-    {NAME("ip"),              TEXT,    AT(ip)        },
-    {NAME("cost"),            COST,    0             },
-    {NAME("headers"),         HEADERS, 0             },
-    {NAME("role"),            TEXT,    AT(role)      },
-    {NAME("job"),             TEXT,    AT(job)       },
-    {NAME("request_id"),      TEXT,    AT(request_id)},
-    {NAME("limit"),           TEXT,    AT(limit)     },
-    {NAME("key"),             TEXT,    AT(key)       },
-    {NAME("hold"),            SPAN,    AT(hold)      },
-    {NAME("wait"),            WAIT,    AT(wait)      },
-    {NAME("idempotency_key"), KEY,     0             },
-    {NAME("body"),            BODY,    0             },
-    {NAME("body_base64"),     BASE64,  0             },
+    {NAME("method"),          TEXT,      AT(method)    },
+    {NAME("path"),            TEXT,      AT(path)      },
+    {NAME("user"),            TEXT,      AT(user)      },
+    {NAME("org"),             TEXT,      AT(org)       },
+    {NAME("plan"),            TEXT,      AT(plan)      },
+    {NAME("ip"),              TEXT,      AT(ip)        },
+    {NAME("cost"),            COST,      0             },
+    {NAME("headers"),         HEADERS,   0             },
+    {NAME("role"),            TEXT,      AT(role)      },
+    {NAME("job"),             TEXT,      AT(job)       },
+    {NAME("request_id"),      TEXT,      AT(request_id)},
+    {NAME("limit"),           TEXT,      AT(limit)     },
+    {NAME("key"),             TEXT,      AT(key)       },
+    {NAME("hold"),            SPAN,      AT(hold)      },
+    {NAME("wait"),            WAIT,      AT(wait)      },
+    {NAME("idempotency_key"), KEY,       0             },
+    {NAME("body"),            BODY_FORM, 0             },
+    {NAME("body_base64"),     BASE64,    0             },
 };
 
 static bool unknown(struct sl_json_body *r, struct sl_str name)
@@ -236,7 +241,7 @@ static bool read_member(struct sl_json_body *r, const struct member *member,
         return read_headers(r, facts);
     case COST:
         return read_cost(r, facts);
-    case BODY:
+    case BODY_FORM:
     case BASE64:
         return read_body(r, member->form == BASE64, facts);
     case KEY:
@@ -390,3 +395,340 @@ bool sl_check_inputs_read(struct sl_http_call *call,
                                    "{\"path\":\"/api/x\",\"user\":\"ann\"}");
     return read_all(&r, ret);
 }
+
+/* ---- POST /v1/check and POST /v1/explain.
+ *
+ * All checks of an array are read before the first is decided: if one of them
+ * is wrong, none is, and nothing is spent. Then each is decided for itself, in
+ * order, and all are answered in that order. An answer that has become so large
+ * that it might not hold another verdict ends there: what is left is answered
+ * as undecided, and nothing was spent for it.
+ */
+
+/* No verdict is longer: that is what its headers and body may have. */
+#define VERDICT_MOST ((size_t)16 << 20)
+
+#define UNDECIDED                                                              \
+    "{\"allowed\":false,\"status\":503,\"code\":\"ANSWER_TOO_LARGE\","         \
+    "\"message\":\"The answer to this array has no room for another verdict: " \
+    "this check was not decided, and nothing was spent. Ask again with fewer " \
+    "at once.\",\"by\":null,\"retry_after_ms\":null,\"request_id\":null,"      \
+    "\"degraded\":false,\"hold\":null,\"limits\":[],\"headers\":{},"           \
+    "\"body\":null}"
+
+struct answering {
+    struct sl_http_call *call;
+    struct sl_check_inputs checks;
+    const struct sl_check_input *next; /* to be decided */
+    bool explain;
+    bool stepping; /* step() is there to go on */
+    bool failed;   /* the call was refused */
+};
+
+static bool write_verdict(struct answering *a)
+{
+    struct sl_http_call *call = a->call;
+    const struct sl_decision *d = &call->ask.decision;
+    struct sl_buf *out = &call->text;
+    struct sl_rendered rendered;
+    int err = 0;
+
+    if (!sl_http_decided(call, &rendered))
+        return false;
+    if (a->checks.is_array)
+        err = sl_buf_add(out, out->len > 0 ? SL_STR(",") : SL_STR("["));
+    if (!err)
+        err = a->explain ? sl_render_explained(d, &rendered, out)
+                         : sl_render_verdict(d, &rendered, out);
+    if (err)
+        sl_http_no_memory(call);
+    return !err;
+}
+
+static void finish(struct answering *a)
+{
+    struct sl_http_call *call = a->call;
+    struct sl_buf *out = &call->text;
+    struct sl_str end = out->len > 0 ? SL_STR("]") : SL_STR("[]");
+
+    if (!a->failed && a->checks.is_array && sl_buf_add(out, end)) {
+        sl_http_no_memory(call);
+        a->failed = true;
+    }
+    if (!a->failed)
+        sl_http_answer(call, 200, SL_STR("application/json"), sl_buf_str(out));
+    sl_http_resume_finish(call);
+}
+
+/* Whoever is decided is answered, too. */
+static void end_early(struct answering *a)
+{
+    struct sl_buf *out = &a->call->text;
+
+    if (out->ceiling - out->len >= VERDICT_MOST)
+        return;
+    for (; a->next && !a->failed; a->next = a->next->next)
+        a->failed = sl_buf_add(out, SL_STR("," UNDECIDED)) != 0;
+    if (a->failed)
+        sl_http_no_memory(a->call);
+}
+
+static void step(struct answering *a);
+
+static void on_decided(struct sl_check *ask)
+{
+    struct answering *a = ask->ctx;
+
+    a->failed = !write_verdict(a);
+    a->next = a->next->next;
+    if (!a->failed)
+        end_early(a);
+    if (!a->stepping)
+        step(a);
+}
+
+/* Decide one after the other, as long as answers come at once. */
+static void step(struct answering *a)
+{
+    struct sl_http_call *call = a->call;
+
+    a->stepping = true;
+    while (a->next && !a->failed) {
+        call->ask.no_wait = a->checks.is_array;
+        sl_http_ask(call, &a->next->facts, !a->explain, on_decided, a);
+        if (call->ask.busy)
+            break;
+    }
+    a->stepping = false;
+    if (!call->ask.busy)
+        finish(a);
+}
+
+/* Programs name no origin; browsers do, with all that a page makes them post.
+ * Where no token is asked for, a page on the web must not spend what belongs
+ * to others on this machine. */
+bool sl_http_is_page(struct sl_http_call *call)
+{
+    const struct sl_http_door *door = call->worker->door;
+    unsigned count = 0;
+    struct sl_str origin =
+        sl_http1_field(call->request, SL_STR("origin"), &count);
+
+    if (count == 0 || door->token.len > 0 || door->accepts_client_cert)
+        return false;
+    sl_http_refuse(call, 403, "CROSS_ORIGIN",
+                   "a page of %.*s may not ask here; set an access_token if "
+                   "browsers are to",
+                   SL_STR_ARG(origin));
+    return true;
+}
+
+static void run(struct sl_http_call *call, bool explain)
+{
+    struct answering *a;
+
+    if (sl_http_is_page(call))
+        return;
+    a = sl_arena_take(&call->arena, sizeof(*a));
+    if (!a) {
+        sl_http_no_memory(call);
+        return;
+    }
+    *a = (struct answering){.call = call, .explain = explain};
+    if (!sl_check_inputs_read(call, &a->checks))
+        return;
+    a->next = a->checks.first;
+    sl_http_suspend(call);
+    step(a);
+}
+
+void sl_http_check(struct sl_http_call *call)
+{
+    run(call, false);
+}
+
+void sl_http_explain(struct sl_http_call *call)
+{
+    run(call, true);
+}
+
+/* ---- the one place where the door asks the engine.
+ *
+ * The answer may come before sl_check_begin() returns or many turns later; the
+ * handler goes on in the ask's done().
+ */
+
+static void refuse(struct sl_http_call *call, int err,
+                   const struct sl_diag *diag)
+{
+    if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
+        sl_http_no_memory(call);
+    else
+        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", diag->sentence);
+}
+
+static void on_waits(struct sl_check *ask)
+{
+    struct sl_http_call *call =
+        (struct sl_http_call *)(void *)((char *)ask -
+                                        offsetof(struct sl_http_call, ask));
+
+    if (call->conn)
+        sl_conn_watch_close(call->conn);
+}
+
+void sl_http_ask(struct sl_http_call *call, const struct sl_request *facts,
+                 bool spend, void (*done)(struct sl_check *ask), void *ctx)
+{
+    call->ask.done = done;
+    call->ask.ctx = ctx;
+    call->ask.waits = on_waits;
+    call->asked_at = sl_clock_wall();
+    sl_check_begin(&call->ask, facts, spend);
+}
+
+bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)
+{
+    const struct sl_http_worker *worker = call->worker;
+    const struct sl_check *ask = &call->ask;
+    sl_ns took = sl_clock_wall() - call->asked_at;
+    int err = ask->err;
+
+    if (ask->in_turn)
+        took = 0; /* most of it was waiting, which is counted by itself */
+    if (!err && ask->spend && worker->stats)
+        sl_metrics_decision(worker->stats, &ask->decision, worker->door->name,
+                            took > 0 ? took : 0);
+    sl_arena_reset(&call->ink);
+    if (!err)
+        err = sl_render(&ask->decision, &call->ink, ret);
+    if (err)
+        refuse(call, err, &ask->diag);
+    return !err;
+}
+
+/* ---- /v1/backlog: how much work is waiting, as workers report it.
+ *
+ * Workers talk to the door that applications talk to, with the same token. A
+ * report counts at once and for as long as the routes say; whoever stops
+ * reporting closes nothing for good.
+ */
+
+#define DEPTH_MOST ((INT64_C(1) << 53) - 1)
+
+/* {"name":"transcribe","depth":12,"age_ms":300}, or null for both. */
+static int write_backlog(struct sl_http_call *call, struct sl_buf *out,
+                         unsigned index)
+{
+    const struct sl_active_policy *live = call->ask.live;
+    const struct sl_depth *depth = &live->depths[index];
+    sl_ns at = atomic_load_explicit(&depth->at, memory_order_acquire);
+    sl_ns age = sl_http_now(call) - at;
+    int err = sl_buf_add(out, SL_STR("{\"name\":"));
+
+    if (!err)
+        err = sl_json_string(out, live->policy->backlogs[index]);
+    if (err)
+        return err;
+    if (at == SL_NS_NONE)
+        return sl_buf_add(out, SL_STR(",\"depth\":null,\"age_ms\":null}"));
+    return sl_buf_addf(out, ",\"depth\":%llu,\"age_ms\":%lld}",
+                       (unsigned long long)atomic_load(&depth->depth),
+                       (long long)(age > 0 ? age / SL_MS : 0));
+}
+
+void sl_http_backlogs(struct sl_http_call *call)
+{
+    const struct sl_policy *policy = call->ask.live->policy;
+    struct sl_buf *out = &call->text;
+    int err = sl_buf_add(out, SL_STR("{\"backlogs\":["));
+
+    for (unsigned i = 0; i < policy->backlog_count && !err; i++) {
+        if (i > 0)
+            err = sl_buf_add(out, SL_STR(","));
+        if (!err)
+            err = write_backlog(call, out, i);
+    }
+    if (!err)
+        err = sl_buf_add(out, SL_STR("]}"));
+    sl_admin_answer(call, err, sl_admin_json);
+}
+
+/* The index of the one that the path names; -1 if it was refused. */
+static int find(struct sl_http_call *call)
+{
+    const struct sl_policy *policy = sl_check_hold(&call->ask)->policy;
+
+    for (unsigned i = 0; i < policy->backlog_count; i++)
+        if (sl_str_eq(policy->backlogs[i], call->rest))
+            return (int)i;
+    sl_http_refuse(call, 404, "NO_SUCH_BACKLOG",
+                   "no route of the policy has a backlog \"%.*s\"",
+                   SL_STR_ARG(call->rest));
+    return -1;
+}
+
+void sl_http_backlog_get(struct sl_http_call *call)
+{
+    int index = find(call);
+
+    if (index >= 0)
+        sl_admin_answer(call, write_backlog(call, &call->text, (unsigned)index),
+                        sl_admin_json);
+}
+
+static bool read_depth(struct sl_http_call *call, int64_t *ret)
+{
+    json_t *root = NULL,
+           *member = sl_admin_member(call, "depth", "{\"depth\":12}", &root);
+    bool good = json_is_integer(member) && json_integer_value(member) >= 0 &&
+                json_integer_value(member) <= DEPTH_MOST;
+
+    if (good)
+        *ret = json_integer_value(member);
+    else if (member)
+        sl_http_refuse(call, 400, "BAD_REQUEST",
+                       "\"depth\" must be a whole number from 0 on");
+    json_decref(root);
+    return good;
+}
+
+void sl_http_backlog_put(struct sl_http_call *call)
+{
+    struct sl_diag diag = {0};
+    int64_t depth;
+
+    if (find(call) < 0 || !read_depth(call, &depth))
+        return;
+    if (sl_engine_backlog(call->worker->engine, call->rest, (uint64_t)depth,
+                          sl_http_now(call), &diag))
+        sl_http_refuse(call, 404, "NO_SUCH_BACKLOG", "%s", diag.sentence);
+    else
+        sl_http_backlog_get(call);
+}
+
+void sl_admin_backlog_put(struct sl_http_call *call)
+{
+    if (sl_admin_admit(call))
+        sl_http_backlog_put(call);
+}
+
+/* ---- the paths of the door for applications and proxies. */
+
+const struct sl_http_path sl_api_paths[] = {
+    {"POST", "/v1/check",    sl_http_check,        SL_HTTP_ACCESS_TOKEN },
+    {"POST", "/v1/explain",  sl_http_explain,      SL_HTTP_ACCESS_TOKEN },
+    {"POST", "/v1/holds/",   sl_http_holds,        SL_HTTP_ACCESS_TOKEN },
+    {NULL,   "/v1/auth",     sl_http_auth,         SL_HTTP_ACCESS_TOKEN },
+    {NULL,   "/v1/auth/",    sl_http_auth,         SL_HTTP_ACCESS_TOKEN },
+    {"GET",  "/v1/backlog",  sl_http_backlogs,     SL_HTTP_ACCESS_TOKEN },
+    {"GET",  "/v1/backlog/", sl_http_backlog_get,  SL_HTTP_ACCESS_TOKEN },
+    {"PUT",  "/v1/backlog/", sl_http_backlog_put,  SL_HTTP_ACCESS_TOKEN },
+    {"POST", "/v1/usage",    sl_http_usage_report, SL_HTTP_ACCESS_TOKEN },
+    {"GET",  "/v1/usage/",   sl_http_usage_read,   SL_HTTP_ACCESS_TOKEN },
+    {"GET",  "/v1/deny",     sl_http_deny,         SL_HTTP_ACCESS_TOKEN },
+    {"POST", "/json",        sl_http_json,         SL_HTTP_ACCESS_TOKEN },
+    {"GET",  "/healthcheck", sl_http_healthcheck,  SL_HTTP_ACCESS_PUBLIC},
+};
+
+const unsigned sl_api_path_count = SL_LEN(sl_api_paths);

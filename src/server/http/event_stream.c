@@ -1,10 +1,10 @@
-/* feed.c -- those who listen to events over HTTP. */
-#include "doors/http/feed.h"
-
+/* event_stream.c -- those who listen to events over HTTP. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "server/http/admin.h"
+#include "server/http/http.h"
 #include "server/http/http_int.h"
 
 #define BEAT    (200 * SL_MS)
@@ -212,4 +212,73 @@ void sl_event_stream_close(struct sl_event_stream *feed)
     }
     sl_timer_free(feed->beat);
     sl_alloc_free(feed->alloc, feed, sizeof(*feed));
+}
+
+/* ---- GET /v1/events: listen to what happens.
+ *
+ * From now on; or from where the listener was cut off, if he says so by
+ * Last-Event-ID (browsers do) or ?last_event_id=. 0 is all that is kept.
+ */
+
+#define GREETING SL_STR("retry: 2000\n\n: listening\n\n")
+
+static bool read_from(struct sl_http_call *call, uint64_t *ret)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+    struct sl_str id;
+    const struct sl_admin_option options[] = {
+        {"last_event_id", &id},
+    };
+
+    if (!sl_admin_options(call, options, SL_LEN(options)))
+        return false;
+    if (id.len == 0)
+        id = sl_http1_field(call->request, SL_STR("last-event-id"), NULL);
+    *ret = sl_str_eq(id, SL_STR("0")) ? 0 : sl_events_end(admin->events);
+    if (id.len == 0 || *ret == 0 || sl_events_parse(admin->events, id, ret))
+        return true;
+    sl_http_refuse(call, 400, "BAD_EVENT_ID",
+                   "\"%.*s\" is no event's id; send one that was received, or "
+                   "0 for all that are kept",
+                   SL_STR_ARG(id));
+    return false;
+}
+
+static void refuse(struct sl_http_call *call, int err)
+{
+    if (err == SLUICE_ENOMEM) {
+        sl_http_no_memory(call);
+        return;
+    }
+    sl_http_field(call, SL_STR("Retry-After"), SL_STR("5"));
+    sl_http_refuse(call, 503, "TOO_MANY_LISTENERS",
+                   "%d listen already, and all of them have begun in the "
+                   "last ten minutes; try again when one of them has gone, or "
+                   "in ten minutes",
+                   SL_EVENT_STREAM_LISTENERS);
+}
+
+void sl_admin_events(struct sl_http_call *call)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+    uint64_t from;
+    int err = 0;
+
+    if (!sl_admin_admit(call))
+        return;
+    if (!admin->feed) {
+        sl_http_refuse(call, 404, "NOT_FOUND", "there are no events here");
+        return;
+    }
+    if (!read_from(call, &from))
+        return;
+    if (!call->request->is_head_request)
+        err = sl_event_stream_join(admin->feed, call, from);
+    if (err) {
+        refuse(call, err);
+        return;
+    }
+    sl_http_field(call, SL_STR("Cache-Control"), SL_STR("no-store"));
+    sl_http_field(call, SL_STR("X-Accel-Buffering"), SL_STR("no"));
+    sl_http_answer(call, 200, SL_STR("text/event-stream"), GREETING);
 }

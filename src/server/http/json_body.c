@@ -1,8 +1,8 @@
-/* body.c -- reading the JSON of a request, and refusing it. */
-#include "doors/http/body.h"
-
+/* json_body.c -- reading the JSON of a request, and refusing it. */
 #include <stdarg.h>
 #include <stdio.h>
+
+#include "server/http/http_int.h"
 
 void sl_json_body_begin(struct sl_json_body *body, struct sl_http_call *call,
                         const char *one)

@@ -1,4 +1,5 @@
-/* json.c -- POST /json: Envoy's rate limit service for those who speak HTTP.
+/* rls_json.c -- POST /json: Envoy's rate limit service for those who speak
+ * HTTP.
  *
  * As envoyproxy/ratelimit has it: a RateLimitRequest in the JSON of proto3,
  * answered by a RateLimitResponse, with 200 if it passes and 429 if not. Names

@@ -22,10 +22,13 @@
  * until all others had their turn. A client that does not take his answers is
  * not served either: sl_conn_is_full().
  */
+#include <openssl/crypto.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "doors/http/session.h"
+#include "base/str.h"
+#include "base/timestamp.h"
+#include "server/http/http_int.h"
 
 #define LINE_MOST ((size_t)8 << 10)
 #define HEAD_MOST ((size_t)16 << 10)
@@ -435,4 +438,215 @@ int sl_http_worker_open(struct sl_http_worker *worker,
         return sl_diag_error(diag, err, "there is no memory");
     }
     return 0;
+}
+
+/* ---- how a connection of a door ends for those who still hold it. */
+
+void sl_http_stream_forget(struct sl_http_session *s)
+{
+    struct sl_http_stream *stream = s->stream;
+
+    s->stream = NULL;
+    if (stream)
+        stream->on_close(stream);
+}
+
+void sl_http_stream_end(struct sl_http_stream *stream)
+{
+    struct sl_http_session *s;
+
+    if (!stream->conn)
+        return;
+    s = stream->conn->owner;
+    s->stream = NULL;
+    sl_conn_finish(s->conn);
+}
+
+void sl_http_session_free(struct sl_http_session *s)
+{
+    sl_alloc_free(s->worker->alloc, s, sizeof(*s));
+}
+
+void sl_http_leave_behind(struct sl_http_session *s)
+{
+    struct sl_http_call *call = s->call;
+    struct sl_buf *in = &s->conn->in;
+
+    call->session = NULL;
+    call->conn = NULL;
+    call->left = s;
+    call->left_in = *in;
+    sl_buf_init(in, in->ceiling, in->alloc);
+    sl_check_cancel(&call->ask);
+}
+
+/* ---- what one thread needs to handle requests. */
+
+void sl_http_worker_init(struct sl_http_worker *worker,
+                         const struct sl_http_door *door,
+                         struct sl_engine *engine, struct sl_metrics *stats,
+                         const struct sl_alloc *alloc)
+{
+    static const struct sl_engine_ctx bare;
+
+    if (!alloc)
+        alloc = &sl_alloc_libc;
+    memset(worker, 0, sizeof(*worker));
+    worker->door = door;
+    worker->engine = engine;
+    worker->station = &bare;
+    worker->stats = stats;
+    worker->alloc = alloc;
+    TAILQ_INIT(&worker->spare);
+    TAILQ_INIT(&worker->late);
+}
+
+void sl_http_worker_done(struct sl_http_worker *worker)
+{
+    sl_http_calls_free(&worker->spare);
+    sl_http_calls_free(&worker->late);
+}
+
+void sl_http_worker_engine(struct sl_http_worker *worker,
+                           struct sl_engine *engine)
+{
+    sl_http_calls_free(&worker->spare); /* with the old one's policy */
+    worker->engine = engine;
+}
+
+void sl_http_worker_close(struct sl_http_worker *worker)
+{
+    if (worker->conns)
+        sl_conns_close(worker->conns);
+    worker->conns = NULL;
+    sl_tls_unref(worker->tls);
+    worker->tls = NULL;
+    sl_http_worker_done(worker);
+}
+
+void sl_http_worker_tls(struct sl_http_worker *worker, struct sl_tls *tls)
+{
+    struct sl_tls *old = worker->tls;
+
+    worker->tls = tls ? sl_tls_ref(tls) : NULL;
+    sl_tls_unref(old);
+}
+
+/* ---- who may use a door.
+ *
+ * The token comes as `Authorization: Bearer TOKEN`; or as `X-Sluice-Token`,
+ * for proxies that hand on their client's own Authorization.
+ *
+ * Neither where two tokens differ nor how long the right one is shows in the
+ * time that comparing takes: what is compared are fingerprints of one size,
+ * under a secret that nobody outside has seen.
+ */
+
+static bool is_same(const struct sl_http_worker *worker, struct sl_str shown)
+{
+    struct sl_hash128 is = sl_hash128(&worker->secret, shown);
+    struct sl_hash128 want = sl_hash128(&worker->secret, worker->door->token);
+
+    return CRYPTO_memcmp(&is, &want, sizeof(is)) == 0;
+}
+
+/* The token of "Bearer TOKEN", or an empty slice. */
+static struct sl_str read_bearer(struct sl_str value)
+{
+    static const struct sl_str scheme = {"Bearer ", 7};
+
+    if (value.len <= scheme.len ||
+        !sl_str_eq_nocase((struct sl_str){value.at, scheme.len}, scheme))
+        return (struct sl_str){NULL, 0};
+    return sl_str_trim(sl_str_from(value, scheme.len));
+}
+
+/* Sent twice, it is not known which of the two a proxy has checked. */
+static struct sl_str find_once(const struct sl_http_call *call,
+                               struct sl_str name)
+{
+    unsigned count = 0;
+    struct sl_str value = sl_http1_field(call->request, name, &count);
+
+    return count == 1 ? value : (struct sl_str){NULL, 0};
+}
+
+static bool shows_token(struct sl_http_call *call)
+{
+    struct sl_str bearer =
+        read_bearer(find_once(call, SL_STR("authorization")));
+    struct sl_str own = find_once(call, SL_STR("x-sluice-token"));
+
+    if (bearer.len > 0 && is_same(call->worker, bearer)) {
+        call->token_in_authorize = true;
+        return true;
+    }
+    return own.len > 0 && is_same(call->worker, own);
+}
+
+bool sl_http_admit(struct sl_http_call *call)
+{
+    const struct sl_http_door *door = call->worker->door;
+
+    call->token_in_authorize = false;
+    if (door->token.len == 0 && !door->accepts_client_cert)
+        return true;
+    if (door->token.len > 0 && shows_token(call))
+        return true;
+    if (door->accepts_client_cert && call->shows_cert)
+        return true;
+    sl_http_field(call, SL_STR("WWW-Authenticate"),
+                  SL_STR("Bearer realm=\"sluice\""));
+    if (door->token.len > 0)
+        sl_http_refuse(call, 401, "UNAUTHORIZED",
+                       "this needs the token of the door; send it as "
+                       "Authorization: Bearer TOKEN");
+    else
+        sl_http_refuse(call, 401, "UNAUTHORIZED",
+                       "this needs a client certificate that the door's "
+                       "client_ca has signed");
+    return false;
+}
+
+/* ---- the text of the Date field, which changes once a second. */
+
+static char *put(char *to, const char *text)
+{
+    while (*text)
+        *to++ = *text++;
+    return to;
+}
+
+/* "Sun, 15 Nov 2026 07:00:00 GMT" */
+static void print_date(sl_ns second, char out[32])
+{
+    static const char days[][6] = {"Thu, ", "Fri, ", "Sat, ", "Sun, ",
+                                   "Mon, ", "Tue, ", "Wed, "};
+    static const char months[][6] = {" Jan ", " Feb ", " Mar ", " Apr ",
+                                     " May ", " Jun ", " Jul ", " Aug ",
+                                     " Sep ", " Oct ", " Nov ", " Dec "};
+    int64_t year, month, day, since = second / 86400;
+    uint64_t left = (uint64_t)(second % 86400);
+    char *to = put(out, days[since % 7]);
+
+    sl_civil_from_days(since, &year, &month, &day);
+    to = sl_digits_padded((uint64_t)day, 2, to);
+    to = put(to, months[month - 1]);
+    to = sl_digits_padded((uint64_t)year, 4, to);
+    to = sl_digits_padded(left / 3600, 2, put(to, " "));
+    to = sl_digits_padded(left / 60 % 60, 2, put(to, ":"));
+    to = sl_digits_padded(left % 60, 2, put(to, ":"));
+    memcpy(to, " GMT", sizeof(" GMT"));
+}
+
+/* RFC 9110, 5.6.7; the text changes once a second. */
+struct sl_str sl_http_date(struct sl_http_worker *worker)
+{
+    sl_ns second = sl_loop_now(worker->loop) / SL_S;
+
+    if (second != worker->date_at || !worker->date[0]) {
+        print_date(second, worker->date);
+        worker->date_at = second;
+    }
+    return sl_str_c(worker->date);
 }

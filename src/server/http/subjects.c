@@ -1,4 +1,4 @@
-/* import.c -- POST /v1/subjects: many at once, as JSON lines or CSV.
+/* subjects.c -- POST /v1/subjects: many at once, as JSON lines or CSV.
  *
  *     read a batch --> registry --> written? --> the next batch ... --> done
  *
@@ -9,11 +9,15 @@
  * When a line is refused, nothing of its batch is written, all before it is,
  * and the answer says so: `line` is the one, `imported` how many are in.
  */
+#include "server/http/subjects.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "server/http/subjects.h"
-#include "wire/json_old.h"
+#include "base/parse.h"
+#include "server/events.h"
+#include "wire/json.h"
 
 #define LINE_MOST  ((size_t)64 << 10)
 #define ARENA_MOST ((size_t)64 << 20)
@@ -311,4 +315,713 @@ void sl_subject_import(struct sl_http_call *call)
         return;
     }
     end(import);
+}
+
+/* ---- /v1/subjects/SCOPE/ID: one subject, and its history.
+ *
+ * PUT says all of it, PATCH what is to be changed; both make one that is not
+ * there. An ETag is the revision: with If-Match a write is for that one only,
+ * with If-None-Match: * for nobody yet.
+ */
+
+#define AUDIT_MOST 200
+
+/* ---- answers ---- */
+
+static void tag(struct sl_http_call *call, uint64_t revision)
+{
+    char *text = sl_arena_take(&call->arena, 32);
+    int len;
+
+    if (!text)
+        return;
+    len = snprintf(text, 32, "\"%" PRIu64 "\"", revision);
+    sl_http_field(call, SL_STR("ETag"), (struct sl_str){text, (size_t)len});
+}
+
+static void refuse_nobody(struct sl_http_call *call)
+{
+    sl_http_refuse(call, 404, "NO_SUCH_SUBJECT", "nobody is registered as %.*s",
+                   SL_STR_ARG(call->rest));
+}
+
+static void show(struct sl_subject_job_call *errand)
+{
+    struct sl_http_call *call = errand->call;
+    const struct sl_subject_record *entry = errand->job.entries;
+
+    tag(call, entry->revision);
+    sl_admin_answer(call,
+                    sl_subject_record_write(entry, call->ask.live->policy,
+                                            errand->job.now, &call->text),
+                    sl_admin_json);
+}
+
+static void answer_get(struct sl_subject_job_call *errand)
+{
+    if (errand->job.result == SL_JOB_NOT_FOUND)
+        refuse_nobody(errand->call);
+    else
+        show(errand);
+}
+
+static void answer_write(struct sl_subject_job_call *errand)
+{
+    struct sl_http_call *call = errand->call;
+
+    switch (errand->job.result) {
+    case SL_JOB_DONE:
+        sl_subject_events_publish(errand);
+        show(errand);
+        break;
+    case SL_JOB_NOT_FOUND:
+        refuse_nobody(call);
+        break;
+    case SL_JOB_CHANGED:
+        sl_http_refuse(call, 412, "CHANGED_MEANWHILE",
+                       "the subject is at another revision than the one that "
+                       "was to be changed; read it again");
+        break;
+    case SL_JOB_CONFLICT:
+        sl_http_refuse(call, 409, "CONFLICT", "%s", errand->job.diag.sentence);
+        break;
+    }
+}
+
+static void answer_remove(struct sl_subject_job_call *errand)
+{
+    struct sl_http_call *call = errand->call;
+
+    if (errand->job.result != SL_JOB_DONE) {
+        answer_write(errand);
+        return;
+    }
+    sl_subject_events_publish(errand);
+    sl_admin_answer(call, sl_buf_addf(&call->text, "{\"removed\":true}"),
+                    sl_admin_json);
+}
+
+static void answer_audit(struct sl_subject_job_call *errand)
+{
+    struct sl_http_call *call = errand->call;
+    int err = sl_buf_add(&call->text, SL_STR("{\"audit\":["));
+
+    if (!err)
+        err = sl_buf_add(&call->text, sl_buf_str(&errand->job.text));
+    if (!err)
+        err = sl_buf_add(&call->text, SL_STR("]}"));
+    sl_admin_answer(call, err, sl_admin_json);
+}
+
+/* ---- conditions ---- */
+
+static void refuse_condition(struct sl_http_call *call, const char *name,
+                             struct sl_str value)
+{
+    sl_http_refuse(call, 400, "BAD_REQUEST",
+                   "%s: %.*s is no revision of a subject; send the ETag, as "
+                   "in \"12\", or If-None-Match: *",
+                   name, SL_STR_ARG(value));
+}
+
+/* If-Match: "12", If-None-Match: *; false if it was refused. */
+static bool read_conditions(struct sl_http_call *call,
+                            struct sl_subject_change *change)
+{
+    unsigned match = 0, none = 0;
+    struct sl_str is =
+        sl_http1_field(call->request, SL_STR("if-match"), &match);
+    struct sl_str is_not =
+        sl_http1_field(call->request, SL_STR("if-none-match"), &none);
+
+    change->must_match = match + none > 0;
+    if (none > 0 && !sl_str_eq(is_not, SL_STR("*"))) {
+        refuse_condition(call, "If-None-Match", is_not);
+        return false;
+    }
+    if (match == 0)
+        return true;
+    if (match > 1 || is.len < 3 || is.at[0] != '"' ||
+        is.at[is.len - 1] != '"' ||
+        sl_parse_number((struct sl_str){is.at + 1, is.len - 2}, &change->match,
+                        NULL)) {
+        refuse_condition(call, "If-Match", is);
+        return false;
+    }
+    return true;
+}
+
+/* ---- questions ---- */
+
+struct sl_subject_job_call *
+sl_subject_job(struct sl_http_call *call, enum sl_job_kind kind,
+               void (*answer)(struct sl_subject_job_call *errand),
+               struct sl_str *tail)
+{
+    struct sl_subject_job_call *errand;
+
+    if (!sl_admin_admit(call))
+        return NULL;
+    errand = sl_subject_job_new(call, kind, answer);
+    if (!errand ||
+        !sl_subject_path(call, &errand->job.scope, &errand->job.id, tail))
+        return NULL;
+    return errand;
+}
+
+static bool refuse_tail(struct sl_http_call *call, struct sl_str tail)
+{
+    if (tail.len == 0)
+        return false;
+    sl_http_refuse(call, 404, "NOT_FOUND",
+                   "there is no %.*s; a slash in an id is written %%2F",
+                   SL_STR_ARG(call->path));
+    return true;
+}
+
+static unsigned number_of(struct sl_http_call *call, const char *name,
+                          unsigned preset, unsigned most)
+{
+    uint64_t number = preset;
+
+    if (sl_parse_number(sl_query_value(call, name), &number, NULL))
+        number = preset;
+    return number < most ? (unsigned)number : most;
+}
+
+void sl_subject_get(struct sl_http_call *call)
+{
+    struct sl_str tail;
+    struct sl_subject_job_call *errand =
+        sl_subject_job(call, SL_JOB_FIND, answer_get, &tail);
+    uint64_t before = 0;
+
+    if (!errand)
+        return;
+    if (sl_str_eq(tail, SL_STR("audit"))) {
+        errand->job.kind = SL_JOB_AUDIT;
+        errand->answer = answer_audit;
+        errand->job.most = number_of(call, "limit", 50, AUDIT_MOST);
+        if (!sl_parse_number(sl_query_value(call, "before"), &before, NULL))
+            errand->job.before = before;
+    } else if (refuse_tail(call, tail)) {
+        return;
+    }
+    sl_subject_job_send(errand);
+}
+
+static bool read_body(struct sl_subject_job_call *errand)
+{
+    struct sl_http_call *call = errand->call;
+    struct sl_reading reading = {.arena = &call->arena, .now = errand->job.now};
+    struct sl_str force = sl_query_value(call, "force");
+    struct sl_diag diag = {0};
+
+    if (call->request->body.len > SL_SUBJECT_BODY) {
+        sl_http_refuse(call, 413, "TOO_LARGE",
+                       "a subject has at most %zu bytes", SL_SUBJECT_BODY);
+        return false;
+    }
+    errand->change.id = errand->job.id;
+    if (!sl_subject_change_read_json(&reading, call->request->body,
+                                     &errand->change)) {
+        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", reading.diag.sentence);
+        return false;
+    }
+    if (sl_subject_change_check(&errand->change, call->ask.live->policy,
+                                sl_str_eq(force, SL_STR("true")), &diag)) {
+        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", diag.sentence);
+        return false;
+    }
+    return true;
+}
+
+/* By whom, also for each override of the write. */
+static void sign(struct sl_subject_job_call *errand)
+{
+    struct sl_subject_change *change = &errand->change;
+    struct sl_subject_override *rates =
+        (struct sl_subject_override *)change->rates;
+
+    change->by = sl_subject_by(errand->call, change->by);
+    for (unsigned i = 0; i < change->rate_count; i++)
+        rates[i].by = change->by;
+}
+
+static void write_subject(struct sl_http_call *call,
+                          enum sl_subject_change_kind kind,
+                          void (*answer)(struct sl_subject_job_call *errand))
+{
+    struct sl_str tail;
+    struct sl_subject_job_call *errand =
+        sl_subject_job(call, SL_JOB_WRITE, answer, &tail);
+
+    if (!errand || refuse_tail(call, tail) ||
+        (kind != SL_CHANGE_REMOVE && !read_body(errand)) ||
+        !read_conditions(call, &errand->change))
+        return;
+    sign(errand);
+    errand->change.kind = kind;
+    errand->change.scope = errand->job.scope;
+    errand->change.id = errand->job.id;
+    errand->job.changes = &errand->change;
+    errand->job.change_count = 1;
+    sl_subject_job_send(errand);
+}
+
+void sl_subject_put(struct sl_http_call *call)
+{
+    write_subject(call, SL_CHANGE_PUT, answer_write);
+}
+
+void sl_subject_patch(struct sl_http_call *call)
+{
+    write_subject(call, SL_CHANGE_PATCH, answer_write);
+}
+
+void sl_subject_remove(struct sl_http_call *call)
+{
+    write_subject(call, SL_CHANGE_REMOVE, answer_remove);
+}
+
+/* ---- GET /v1/subjects?scope=&prefix=&limit=&after=: page by page.
+ *
+ * `next` of a page is `after` of the next one: it names the last subject that
+ * was shown, so that whatever is written meanwhile neither hides nor repeats
+ * one.
+ */
+
+#define PAGE 100
+
+static int write_next(struct sl_buf *out, const struct sl_subject_record *last)
+{
+    int err;
+
+    if (!last)
+        return sl_buf_add(out, SL_STR("],\"next\":null}"));
+    err = sl_buf_add(out, SL_STR("],\"next\":\""));
+    if (!err)
+        err = sl_json_inside(out, last->scope);
+    if (!err)
+        err = sl_buf_add(out, SL_STR("/"));
+    if (!err)
+        err = sl_json_inside(out, last->subject.id);
+    return err ? err : sl_buf_add(out, SL_STR("\"}"));
+}
+
+static void answer_list(struct sl_subject_job_call *errand)
+{
+    struct sl_http_call *call = errand->call;
+    const struct sl_subject_record *last = NULL;
+    struct sl_buf *out = &call->text;
+    unsigned count = 0;
+    int err = sl_buf_add(out, SL_STR("{\"subjects\":["));
+
+    for (const struct sl_subject_record *e = errand->job.entries; e && !err;
+         e = e->next) {
+        if (count++ > 0)
+            err = sl_buf_add(out, SL_STR(","));
+        if (!err)
+            err = sl_subject_record_write(e, call->ask.live->policy,
+                                          errand->job.now, out);
+        last = e;
+    }
+    if (!err)
+        err = write_next(out, count == errand->job.most ? last : NULL);
+    sl_admin_answer(call, err, sl_admin_json);
+}
+
+static bool is_scope(struct sl_str text)
+{
+    return sl_str_eq(text, SL_STR("user")) || sl_str_eq(text, SL_STR("org"));
+}
+
+/* "user/ann" */
+static bool read_after(struct sl_str after, struct sl_job *job)
+{
+    const char *slash = after.len ? memchr(after.at, '/', after.len) : NULL;
+
+    if (after.len == 0)
+        return true;
+    if (!slash)
+        return false;
+    job->after_scope = (struct sl_str){after.at, (size_t)(slash - after.at)};
+    job->id = sl_str_from(after, job->after_scope.len + 1);
+    return is_scope(job->after_scope);
+}
+
+static bool read_limit(struct sl_str text, unsigned *ret)
+{
+    uint64_t number;
+
+    if (text.len == 0)
+        return true;
+    if (sl_parse_number(text, &number, NULL) || number == 0 ||
+        number > SL_LIST_MOST)
+        return false;
+    *ret = (unsigned)number;
+    return true;
+}
+
+void sl_subject_list(struct sl_http_call *call)
+{
+    struct sl_subject_job_call *errand;
+    struct sl_job *job;
+
+    if (!sl_admin_admit(call))
+        return;
+    errand = sl_subject_job_new(call, SL_JOB_LIST, answer_list);
+    if (!errand)
+        return;
+    job = &errand->job;
+    job->most = PAGE;
+    job->scope = sl_query_value(call, "scope");
+    job->prefix = sl_query_value(call, "prefix");
+    if (job->scope.len > 0 && !is_scope(job->scope))
+        sl_http_refuse(call, 400, "BAD_REQUEST",
+                       "scope is user or org, not \"%.*s\"",
+                       SL_STR_ARG(job->scope));
+    else if (!read_limit(sl_query_value(call, "limit"), &job->most))
+        sl_http_refuse(call, 400, "BAD_REQUEST",
+                       "limit is a number from 1 to %d", SL_LIST_MOST);
+    else if (!read_after(sl_query_value(call, "after"), job))
+        sl_http_refuse(call, 400, "BAD_REQUEST",
+                       "after is what a page had as next, like user/ann");
+    else
+        sl_subject_job_send(errand);
+}
+
+/* ---- a call that waits for the registry, and where it leads.
+ *
+ * The answer comes on the same loop, some turns later. Whatever the registry
+ * could not do is 503: the file, not the question, is at fault.
+ */
+
+static struct sl_registry *registry_of(struct sl_http_call *call)
+{
+    return sl_admin_of(call)->registry;
+}
+
+/* A transaction whose end nobody has heard of may have been carried out. */
+static void refuse_failed(struct sl_http_call *call, const struct sl_job *job)
+{
+    sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
+    if (job->doubt == 0)
+        sl_http_refuse(call, 503,
+                       job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "REGISTRY",
+                       "nothing was done: %s", job->diag.sentence);
+    else
+        sl_http_refuse(call, 503, "REGISTRY_UNKNOWN",
+                       "it is not known whether it was done; look before you "
+                       "do it again: %s",
+                       job->diag.sentence);
+}
+
+static void on_done(struct sl_job *job)
+{
+    struct sl_subject_job_call *errand = job->ctx;
+    struct sl_http_call *call = errand->call;
+
+    if (job->err) {
+        refuse_failed(call, job);
+    } else {
+        errand->answer(errand);
+    }
+    sl_job_clear(job);
+    sl_http_resume_finish(call);
+}
+
+struct sl_subject_job_call *
+sl_subject_job_new(struct sl_http_call *call, enum sl_job_kind kind,
+                   void (*answer)(struct sl_subject_job_call *errand))
+{
+    struct sl_subject_job_call *errand;
+
+    if (!registry_of(call)) {
+        sl_http_refuse(call, 501, "NO_REGISTRY",
+                       "this daemon keeps no subjects; start it with "
+                       "--usage sqlite:PATH");
+        return NULL;
+    }
+    errand = sl_arena_take(&call->arena, sizeof(*errand));
+    if (!errand) {
+        sl_http_refuse(call, 503, "NO_MEMORY", "there is no memory");
+        return NULL;
+    }
+    memset(errand, 0, sizeof(*errand));
+    sl_job_init(&errand->job, kind, call->worker->alloc);
+    errand->call = call;
+    errand->answer = answer;
+    errand->job.loop = call->worker->loop;
+    errand->job.now = sl_http_now(call);
+    errand->job.done = on_done;
+    errand->job.ctx = errand;
+    return errand;
+}
+
+void sl_subject_job_send(struct sl_subject_job_call *errand)
+{
+    sl_http_suspend(errand->call);
+    sl_registry_ask(registry_of(errand->call), &errand->job);
+}
+
+/* ---- names ---- */
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 32;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Undo %41, and '+' in a query. False if a '%' leads nowhere, without memory,
+ * or if there is a NUL. */
+static bool decode(struct sl_http_call *call, struct sl_str text, bool form,
+                   struct sl_str *ret)
+{
+    char *out = sl_arena_take(&call->arena, text.len + 1);
+    size_t len = 0;
+
+    if (!out)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+
+        if (form && c == '+') {
+            c = ' ';
+        } else if (c == '%') {
+            int high = i + 2 < text.len ? hex(text.at[i + 1]) : -1;
+            int low = i + 2 < text.len ? hex(text.at[i + 2]) : -1;
+
+            if (high < 0 || low < 0)
+                return false;
+            c = (char)(high * 16 + low);
+            i += 2;
+        }
+        if (!c)
+            return false;
+        out[len++] = c;
+    }
+    *ret = (struct sl_str){out, len};
+    return true;
+}
+
+struct sl_str sl_query_value(struct sl_http_call *call, const char *name)
+{
+    struct sl_str rest = call->query, value = {"", 0};
+
+    while (rest.len > 0) {
+        const char *end = memchr(rest.at, '&', rest.len);
+        size_t len = end ? (size_t)(end - rest.at) : rest.len;
+        struct sl_str pair = {rest.at, len};
+        const char *equals = memchr(pair.at, '=', pair.len);
+        size_t name_len = equals ? (size_t)(equals - pair.at) : pair.len;
+
+        if (sl_str_eq((struct sl_str){pair.at, name_len}, sl_str_c(name)) &&
+            decode(call, sl_str_from(pair, name_len + 1), true, &value))
+            return value;
+        rest = sl_str_from(rest, len + 1);
+    }
+    return (struct sl_str){"", 0};
+}
+
+static struct sl_str cut(struct sl_str *rest, bool *slash)
+{
+    const char *at = rest->len ? memchr(rest->at, '/', rest->len) : NULL;
+    struct sl_str part = {rest->at, at ? (size_t)(at - rest->at) : rest->len};
+
+    *slash = at != NULL;
+    *rest = sl_str_from(*rest, part.len + 1);
+    return part;
+}
+
+bool sl_subject_path(struct sl_http_call *call, struct sl_str *scope,
+                     struct sl_str *id, struct sl_str *tail)
+{
+    struct sl_reading reading = {.arena = &call->arena};
+    struct sl_str rest = call->rest, raw;
+    bool slash;
+
+    *scope = cut(&rest, &slash);
+    raw = cut(&rest, &slash);
+    *tail = rest;
+    if (!sl_str_eq(*scope, SL_STR("user")) &&
+        !sl_str_eq(*scope, SL_STR("org"))) {
+        sl_http_refuse(call, 404, "NOT_FOUND",
+                       "there are subjects of user and org, not of \"%.*s\"; "
+                       "write /v1/subjects/user/ID or /v1/subjects/org/ID",
+                       SL_STR_ARG(*scope));
+        return false;
+    }
+    if (!decode(call, raw, false, id) || id->len == 0 ||
+        !sl_reading_text(&reading, "id", *id, SL_SUBJECT_RECORD_ID)) {
+        sl_http_refuse(call, 400, "BAD_REQUEST",
+                       "\"%.*s\" is no id; it has up to %d bytes of UTF-8, "
+                       "and other characters than letters, digits, - . _ and "
+                       "@ as %%XX",
+                       SL_STR_ARG(raw), SL_SUBJECT_RECORD_ID);
+        return false;
+    }
+    return true;
+}
+
+struct sl_str sl_subject_by(struct sl_http_call *call, struct sl_str said)
+{
+    struct sl_reading reading = {.arena = &call->arena};
+    unsigned count = 0;
+    struct sl_str by =
+        sl_http1_field(call->request, SL_STR("x-sluice-by"), &count);
+
+    by = sl_str_trim(by);
+    if (count == 1 && by.len > 0 &&
+        sl_reading_text(&reading, "X-Sluice-By", by, SL_SUBJECT_RECORD_BY))
+        return by;
+    return said.len > 0 ? said : SL_STR("admin");
+}
+
+/* ---- those who listen to events learn who was registered.
+ *
+ *   subject    one was written or removed: who it is, what holds, by whom
+ *   subjects   an import: how many
+ */
+
+/* A subject with more overrides than an event can hold is told without. */
+static int add_rates(struct sl_buf *out, const struct sl_subject *s)
+{
+    int err = sl_buf_addf(out, ",\"overrides\":{");
+
+    for (unsigned i = 0; i < s->rate_count && !err; i++) {
+        err = sl_buf_addf(out, "%s", i > 0 ? "," : "");
+        if (!err)
+            err = sl_json_string(out, s->rates[i].limit);
+        if (!err)
+            err = sl_buf_addf(out, ":");
+        if (!err)
+            err = sl_json_string(out, s->rates[i].rate);
+    }
+    return err ? err : sl_buf_addf(out, "}");
+}
+
+static int add_who(struct sl_buf *out, const struct sl_subject_change *change,
+                   const char *what)
+{
+    int err = sl_buf_addf(out, "\"scope\":");
+
+    if (!err)
+        err = sl_json_string(out, change->scope);
+    if (!err)
+        err = sl_buf_addf(out, ",\"id\":");
+    if (!err)
+        err = sl_json_string(out, change->id);
+    if (!err)
+        err = sl_buf_addf(out, ",\"what\":\"%s\",\"by\":", what);
+    return err ? err : sl_json_string(out, change->by);
+}
+
+void sl_subject_events_publish(struct sl_subject_job_call *errand)
+{
+    const struct sl_admin *admin = sl_admin_of(errand->call);
+    const struct sl_subject_record *entry = errand->job.entries;
+    struct sl_buf members;
+    size_t len;
+
+    if (!admin->events || errand->job.same > 0)
+        return;
+    sl_buf_init(&members, SL_EVENT_BYTES, errand->call->worker->alloc);
+    if (add_who(&members, &errand->change, entry ? "set" : "removed"))
+        sl_buf_clear(&members);
+    len = members.len;
+    if (entry && (sl_buf_addf(&members, ",\"plan\":") ||
+                  sl_json_string(&members, entry->subject.plan) ||
+                  add_rates(&members, &entry->subject)))
+        members.len = len;
+    sl_events_publish(admin->events, "subject", errand->job.now,
+                      sl_buf_str(&members));
+    sl_buf_done(&members);
+}
+
+void sl_subjects_tell(struct sl_http_call *call, unsigned imported,
+                      unsigned changed)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+    struct sl_buf members;
+
+    if (!admin->events || changed == 0)
+        return;
+    sl_buf_init(&members, SL_EVENT_BYTES, call->worker->alloc);
+    if (sl_buf_addf(&members, "\"imported\":%u,\"changed\":%u", imported,
+                    changed))
+        sl_buf_clear(&members);
+    sl_events_publish(admin->events, "subjects", sl_http_now(call),
+                      sl_buf_str(&members));
+    sl_buf_done(&members);
+}
+
+/* ---- an entry as JSON, and what of it has no effect.
+ *
+ * A policy can change below the registry: plans and limits go, kinds and
+ * periods change. What was written stays, for they may come back, but whoever
+ * looks is told.
+ */
+
+struct warnings {
+    struct sl_buf *out;
+    unsigned count;
+    int err;
+};
+
+static void warn(struct warnings *w, const char *fmt, struct sl_str name,
+                 const char *more)
+{
+    char text[512];
+    int len = snprintf(text, sizeof(text), fmt, SL_STR_ARG(name), more);
+
+    if (!w->err && w->count++ > 0)
+        w->err = sl_buf_add(w->out, SL_STR(","));
+    if (!w->err)
+        w->err = sl_json_string(w->out,
+                                (struct sl_str){text, (size_t)len < sizeof(text)
+                                                          ? (size_t)len
+                                                          : sizeof(text) - 1});
+}
+
+static void warn_of_rate(struct warnings *w,
+                         const struct sl_subject_override *own,
+                         const struct sl_policy *policy)
+{
+    int index = sl_policy_rule(policy, own->limit);
+    struct sl_plan_limit limit;
+    struct sl_diag why = {0};
+
+    if (index < 0)
+        warn(w, "the policy has no limit \"%.*s\": its override is ignored%s",
+             own->limit, "");
+    else if (sl_rule_rate(&policy->rules[index], own->rate, &limit, &why))
+        warn(w, "the override of %.*s is ignored: %s", own->limit,
+             why.sentence);
+}
+
+int sl_subject_record_write(const struct sl_subject_record *entry,
+                            const struct sl_policy *policy, sl_ns now,
+                            struct sl_buf *out)
+{
+    const struct sl_subject *s = &entry->subject;
+    struct warnings w = {.out = out};
+    struct sl_subject_draft draft;
+    int err = sl_buf_add(out, SL_STR("{"));
+
+    sl_subject_draft_of(entry, &draft);
+    if (!err)
+        err = sl_subject_draft_json(&draft, now, false, out);
+    if (!err)
+        err = sl_buf_add(out, SL_STR(",\"warnings\":["));
+    if (err)
+        return err;
+    if (s->plan.len > 0 && sl_policy_plan(policy, s->plan) < 0)
+        warn(&w, "the policy has no plan \"%.*s\": it counts as unknown%s",
+             s->plan, "");
+    for (unsigned i = 0; i < s->rate_count; i++)
+        warn_of_rate(&w, &s->rates[i], policy);
+    return w.err ? w.err : sl_buf_add(out, SL_STR("]}"));
 }

@@ -9,11 +9,11 @@
  *   list.c       pages
  *   import.c     many at once
  */
-#ifndef SL_HTTP_SUBJECTS_H
-#define SL_HTTP_SUBJECTS_H
+#ifndef SL_SERVER_HTTP_SUBJECTS_H
+#define SL_SERVER_HTTP_SUBJECTS_H
 
-#include "doors/http/admin/inner.h"
 #include "registry/registry.h"
+#include "server/http/admin.h"
 #include "wire/csv.h"
 
 #define SL_SUBJECT_BODY ((size_t)64 << 10) /* of one subject */

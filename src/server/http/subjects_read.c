@@ -1,4 +1,4 @@
-/* read_json.c -- a subject as JSON, to a change.
+/* subjects_read.c -- a subject as JSON, to a change.
  *
  *     {"plan":"pro","expires":"2026-12-31","roles":["admin"],
  *      "aliases":["ann@example.org"],"overrides":{"api":"100/min"},
@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/parse.h"
+#include "base/timestamp.h"
 #include "server/http/subjects.h"
 #include "wire/json.h"
 
@@ -377,4 +379,445 @@ bool sl_subject_change_read_json(struct sl_reading *reading, struct sl_str text,
     ret->aliases = d.aliases;
     ret->rates = d.rates;
     return sl_reading_finish(reading, ret);
+}
+
+/* ---- a line of CSV, to a change.
+ *
+ *     scope,id,plan,expires,roles,aliases,note,override.api
+ *     user,ann,pro,2026-12-31,admin;member,ann@example.org,,100/min
+ *
+ * Several roles or aliases are separated by blanks or semicolons. An empty
+ * cell says nothing: what is there stays.
+ */
+
+static const char override_prefix[] = "override.";
+
+static const char *const columns[] = {
+    "scope", "id", "plan", "expires", "roles", "aliases", "note", "by", "until",
+};
+
+static bool is(struct sl_str text, const char *word)
+{
+    return sl_str_eq(text, sl_str_c(word));
+}
+
+static bool is_override(struct sl_str name)
+{
+    return name.len > strlen(override_prefix) &&
+           memcmp(name.at, override_prefix, strlen(override_prefix)) == 0;
+}
+
+/* ---- the first line ---- */
+
+static bool check_column(struct sl_reading *reading,
+                         const struct sl_csv_head *head, unsigned i)
+{
+    struct sl_str name = head->names[i];
+    const char *near = sl_str_nearest(name, columns, SL_LEN(columns));
+    bool known = is_override(name);
+
+    for (size_t k = 0; k < SL_LEN(columns); k++)
+        known = known || is(name, columns[k]);
+    for (unsigned k = 0; k < i; k++)
+        if (sl_str_eq(head->names[k], name)) {
+            sl_diag_error(&reading->diag, SLUICE_ECONF,
+                          "the column \"%.*s\" is there twice",
+                          SL_STR_ARG(name));
+            return false;
+        }
+    if (!known && near)
+        sl_diag_error(&reading->diag, SLUICE_ECONF,
+                      "no column is called \"%.*s\"; did you mean \"%s\"?",
+                      SL_STR_ARG(name), near);
+    else if (!known)
+        sl_diag_error(
+            &reading->diag, SLUICE_ECONF,
+            "no column is called \"%.*s\"; there are scope, id, plan, "
+            "expires, roles, aliases, note, by, until and override.LIMIT",
+            SL_STR_ARG(name));
+    return known;
+}
+
+bool sl_csv_head_read(struct sl_reading *reading, struct sl_csv *csv,
+                      struct sl_csv_head *ret)
+{
+    bool has_scope = false, has_id = false;
+
+    if (!sl_csv_next(csv, ret->names, SL_CSV_COLUMNS, &ret->count)) {
+        sl_diag_error(&reading->diag, SLUICE_ECONF, "%s",
+                      csv->why ? csv->why
+                               : "there is no first line with columns");
+        return false;
+    }
+    for (unsigned i = 0; i < ret->count; i++) {
+        if (!check_column(reading, ret, i))
+            return false;
+        has_scope = has_scope || is(ret->names[i], "scope");
+        has_id = has_id || is(ret->names[i], "id");
+    }
+    if (has_scope && has_id)
+        return true;
+    sl_diag_error(
+        &reading->diag, SLUICE_ECONF,
+        "the first line must name the columns, scope and id among them, "
+        "as in: scope,id,plan,expires");
+    return false;
+}
+
+/* ---- a line ---- */
+
+/* "a;b c" to names in the arena. */
+static bool split(struct sl_reading *reading, const char *what,
+                  struct sl_str text, unsigned most, const struct sl_str **ret,
+                  unsigned *ret_count)
+{
+    struct sl_str *list = sl_arena_take(reading->arena, most * sizeof(*list));
+
+    if (!list) {
+        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+        return false;
+    }
+    *ret = list;
+    *ret_count = 0;
+    while (text.len > 0) {
+        size_t len = 0;
+
+        while (len < text.len && !strchr("; ", text.at[len]))
+            len++;
+        if (len > 0 && *ret_count == most) {
+            sl_diag_error(&reading->diag, SLUICE_ECONF,
+                          "there are more than %u %s", most, what);
+            return false;
+        }
+        if (len > 0)
+            list[(*ret_count)++] = (struct sl_str){text.at, len};
+        text = sl_str_from(text, len + 1);
+    }
+    return true;
+}
+
+static bool read_override(struct sl_reading *reading, struct sl_str name,
+                          struct sl_str rate, struct sl_subject_change *change)
+{
+    struct sl_subject_override *rates =
+        (struct sl_subject_override *)change->rates;
+
+    if (change->rate_count == SL_SUBJECT_RECORD_RATES) {
+        sl_diag_error(&reading->diag, SLUICE_ECONF,
+                      "there are more than %d overrides",
+                      SL_SUBJECT_RECORD_RATES);
+        return false;
+    }
+    rates[change->rate_count++] = (struct sl_subject_override){
+        .limit = sl_str_from(name, strlen(override_prefix)),
+        .rate = rate,
+        .until = SL_NS_NONE,
+    };
+    change->has |= SL_HAS_RATES;
+    return true;
+}
+
+static bool read_cell(struct sl_reading *reading, struct sl_str name,
+                      struct sl_str cell, struct sl_subject_change *c,
+                      sl_ns *until)
+{
+    if (is(name, "scope"))
+        c->scope = cell;
+    else if (is(name, "id"))
+        c->id = cell;
+    else if (is(name, "by"))
+        c->by = cell;
+    if (is(name, "plan")) {
+        c->plan = cell;
+        c->has |= SL_HAS_PLAN;
+    } else if (is(name, "note")) {
+        c->note = cell;
+        c->has |= SL_HAS_NOTE;
+    } else if (is(name, "expires")) {
+        c->has |= SL_HAS_EXPIRES;
+        return sl_reading_time(reading, "expires", cell, &c->expires);
+    } else if (is(name, "until")) {
+        return sl_reading_time(reading, "until", cell, until);
+    } else if (is(name, "roles")) {
+        c->has |= SL_HAS_ROLES;
+        return split(reading, "roles", cell, SL_SUBJECT_RECORD_ROLES, &c->roles,
+                     &c->role_count);
+    } else if (is(name, "aliases")) {
+        c->has |= SL_HAS_ALIASES;
+        return split(reading, "aliases", cell, SL_SUBJECT_RECORD_ALIASES,
+                     &c->aliases, &c->alias_count);
+    } else if (is_override(name)) {
+        return read_override(reading, name, cell, c);
+    }
+    return true;
+}
+
+bool sl_subject_change_read_csv(struct sl_reading *reading,
+                                const struct sl_csv_head *head,
+                                const struct sl_str *cells, unsigned count,
+                                struct sl_subject_change *ret)
+{
+    struct sl_subject_override *rates =
+        sl_arena_take(reading->arena, SL_SUBJECT_RECORD_RATES * sizeof(*rates));
+    sl_ns until = SL_NS_NONE;
+
+    if (!rates) {
+        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+        return false;
+    }
+    ret->rates = rates;
+    ret->expires = SL_NS_NONE;
+    if (count != head->count) {
+        sl_diag_error(&reading->diag, SLUICE_ECONF,
+                      "there are %u cells, and %u columns in the first line",
+                      count, head->count);
+        return false;
+    }
+    for (unsigned i = 0; i < count; i++)
+        if (cells[i].len > 0 &&
+            !read_cell(reading, head->names[i], cells[i], ret, &until))
+            return false;
+    for (unsigned i = 0; i < ret->rate_count; i++) {
+        rates[i].until = until;
+        rates[i].by = ret->by;
+        rates[i].note = ret->note;
+    }
+    return sl_reading_finish(reading, ret);
+}
+
+/* ---- what was read of a subject: is it sound, and does it fit the
+ * policy in force? */
+
+/* ---- times and texts ---- */
+
+/* "2026-12-31" is its first instant, in UTC. */
+static bool read_date(struct sl_str text, sl_ns *ret)
+{
+    char whole[32];
+
+    if (text.len != 10 || text.at[4] != '-' || text.at[7] != '-')
+        return false;
+    snprintf(whole, sizeof(whole), "%.10sT00:00:00Z", text.at);
+    return sl_timestamp_parse(sl_str_c(whole), ret, NULL) == 0;
+}
+
+bool sl_reading_time(struct sl_reading *reading, const char *name,
+                     struct sl_str text, sl_ns *ret)
+{
+    sl_ns span;
+
+    if (read_date(text, ret) || sl_timestamp_parse(text, ret, NULL) == 0)
+        return true;
+    if (sl_parse_duration(text, &span, NULL) == 0 &&
+        span < SL_TIME_END - reading->now) {
+        *ret = reading->now + span;
+        return true;
+    }
+    sl_diag_error(&reading->diag, SLUICE_ECONF,
+                  "\"%s\": \"%.*s\" is no time; write 2026-12-31T23:59:59Z, "
+                  "2026-12-31, or a duration from now such as 2h or 30d",
+                  name, SL_STR_ARG(text));
+    return false;
+}
+
+bool sl_reading_text(struct sl_reading *reading, const char *name,
+                     struct sl_str text, size_t most)
+{
+    if (text.len > most) {
+        sl_diag_error(&reading->diag, SLUICE_ECONF,
+                      "\"%s\" has %zu bytes; it can have %zu", name, text.len,
+                      most);
+        return false;
+    }
+    while (text.len > 0) {
+        size_t len = sl_limit_view_len(text);
+
+        if (len == 0) {
+            sl_diag_error(&reading->diag, SLUICE_ECONF,
+                          "\"%s\" has bytes that can't be shown: control "
+                          "characters, or not UTF-8",
+                          name);
+            return false;
+        }
+        text = sl_str_from(text, len);
+    }
+    return true;
+}
+
+static bool check_list(struct sl_reading *reading, const char *name,
+                       const struct sl_str *list, unsigned count, size_t most)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (list[i].len == 0) {
+            sl_diag_error(&reading->diag, SLUICE_ECONF,
+                          "one of \"%s\" is empty; leave it out", name);
+            return false;
+        }
+        if (!sl_reading_text(reading, name, list[i], most))
+            return false;
+    }
+    return true;
+}
+
+/* Once each, in lower case. */
+static bool lower_aliases(struct sl_reading *reading,
+                          struct sl_subject_change *c)
+{
+    struct sl_str *list = (struct sl_str *)c->aliases;
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < c->alias_count; i++) {
+        char *room = sl_arena_take(reading->arena, list[i].len + 1);
+        unsigned k = 0;
+
+        if (!room) {
+            sl_diag_error(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+            return false;
+        }
+        list[kept] = sl_str_lower(list[i], room);
+        while (k < kept && !sl_str_eq(list[k], list[kept]))
+            k++;
+        kept += k == kept;
+    }
+    c->alias_count = kept;
+    return true;
+}
+
+static bool check_rates(struct sl_reading *reading,
+                        const struct sl_subject_change *c)
+{
+    for (unsigned i = 0; i < c->rate_count; i++) {
+        const struct sl_subject_override *rate = &c->rates[i];
+
+        for (unsigned k = 0; k < i; k++)
+            if (sl_str_eq(c->rates[k].limit, rate->limit)) {
+                sl_diag_error(&reading->diag, SLUICE_ECONF,
+                              "the override of \"%.*s\" is there twice",
+                              SL_STR_ARG(rate->limit));
+                return false;
+            }
+        if (rate->limit.len == 0) {
+            sl_diag_error(&reading->diag, SLUICE_ECONF,
+                          "an override needs the name of a limit");
+            return false;
+        }
+        if (!sl_reading_text(reading, "overrides", rate->limit,
+                             SL_SUBJECT_RECORD_NAME) ||
+            !sl_reading_text(reading, "overrides", rate->rate,
+                             SL_SUBJECT_RECORD_RATE) ||
+            !sl_reading_text(reading, "note", rate->note,
+                             SL_SUBJECT_RECORD_NOTE))
+            return false;
+    }
+    return true;
+}
+
+static bool check_names(struct sl_reading *reading,
+                        const struct sl_subject_change *c)
+{
+    if (!sl_str_eq(c->scope, SL_STR("user")) &&
+        !sl_str_eq(c->scope, SL_STR("org"))) {
+        sl_diag_error(&reading->diag, SLUICE_ECONF,
+                      "a subject's scope is user or org, not \"%.*s\"",
+                      SL_STR_ARG(c->scope));
+        return false;
+    }
+    if (c->id.len == 0) {
+        sl_diag_error(&reading->diag, SLUICE_ECONF, "a subject needs an id");
+        return false;
+    }
+    return true;
+}
+
+bool sl_reading_finish(struct sl_reading *reading, struct sl_subject_change *c)
+{
+    if (reading->named && !check_names(reading, c))
+        return false;
+    if ((c->has & SL_HAS_EXPIRES) && c->expires != SL_NS_NONE &&
+        (c->has & SL_HAS_PLAN) && c->plan.len == 0) {
+        sl_diag_error(&reading->diag, SLUICE_ECONF,
+                      "\"expires\" is the end of a plan, and there is none");
+        return false;
+    }
+    return sl_reading_text(reading, "id", c->id, SL_SUBJECT_RECORD_ID) &&
+           sl_reading_text(reading, "plan", c->plan, SL_SUBJECT_RECORD_NAME) &&
+           sl_reading_text(reading, "note", c->note, SL_SUBJECT_RECORD_NOTE) &&
+           sl_reading_text(reading, "by", c->by, SL_SUBJECT_RECORD_BY) &&
+           check_list(reading, "roles", c->roles, c->role_count,
+                      SL_SUBJECT_RECORD_NAME) &&
+           check_list(reading, "aliases", c->aliases, c->alias_count,
+                      SL_SUBJECT_RECORD_ID) &&
+           check_rates(reading, c) && lower_aliases(reading, c);
+}
+
+/* ---- the policy ---- */
+
+static int refuse_plan(const struct sl_policy *policy, struct sl_str name,
+                       struct sl_diag *diag)
+{
+    const char *names[256];
+    size_t count = 0;
+    const char *near;
+
+    for (; count < policy->plans.count && count < SL_LEN(names); count++)
+        names[count] = policy->plans.list[count].name.at;
+    near = sl_str_nearest(name, names, count);
+    return sl_diag_error(
+        diag, SLUICE_ECONF, "the policy has no plan \"%.*s\"%s%s%s",
+        SL_STR_ARG(name), near ? "; did you mean \"" : "", near ? near : "",
+        near ? "\"?" : "; with force it is kept nevertheless");
+}
+
+static int refuse_limit(const struct sl_policy *policy, struct sl_str name,
+                        struct sl_diag *diag)
+{
+    const char *names[256];
+    size_t count = 0;
+    const char *near;
+
+    for (; count < policy->rule_count && count < SL_LEN(names); count++)
+        names[count] = policy->rules[count].name.at;
+    near = sl_str_nearest(name, names, count);
+    return sl_diag_error(
+        diag, SLUICE_ECONF, "the policy has no limit \"%.*s\"%s%s%s",
+        SL_STR_ARG(name), near ? "; did you mean \"" : "", near ? near : "",
+        near ? "\"?" : "; with force it is kept nevertheless");
+}
+
+static int check_rate(const struct sl_subject_override *own,
+                      const struct sl_policy *policy, bool force,
+                      struct sl_diag *diag)
+{
+    int index = sl_policy_rule(policy, own->limit);
+    struct sl_plan_limit limit;
+    struct sl_diag why = {0};
+    struct sl_rate rate;
+    int err;
+
+    if (own->rate.len == 0)
+        return 0; /* taken away */
+    if (index < 0 && !force)
+        return refuse_limit(policy, own->limit, diag);
+    err = index < 0
+              ? sl_parse_rate(own->rate, &rate, &why)
+              : sl_rule_rate(&policy->rules[index], own->rate, &limit, &why);
+    if (!err)
+        return 0;
+    return sl_diag_error(diag, SLUICE_ECONF, "\"%.*s\" for %.*s: %s%s%s",
+                         SL_STR_ARG(own->rate), SL_STR_ARG(own->limit),
+                         why.sentence, why.hint[0] ? "; write " : "", why.hint);
+}
+
+int sl_subject_change_check(const struct sl_subject_change *change,
+                            const struct sl_policy *policy, bool force,
+                            struct sl_diag *diag)
+{
+    int err = 0;
+
+    if (change->plan.len > 0 && !force &&
+        sl_policy_plan(policy, change->plan) < 0)
+        err = refuse_plan(policy, change->plan, diag);
+    for (unsigned i = 0; i < change->rate_count && !err; i++)
+        err = check_rate(&change->rates[i], policy, force, diag);
+    return err;
 }

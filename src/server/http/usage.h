@@ -7,8 +7,8 @@
  *   leases.c  /v1/leases of the admin listener
  *   show.c    a meter as JSON, a history as CSV
  */
-#ifndef SL_HTTP_USAGE_H
-#define SL_HTTP_USAGE_H
+#ifndef SL_SERVER_HTTP_USAGE_H
+#define SL_SERVER_HTTP_USAGE_H
 
 #include "registry/usage_buffer.h"
 #include "server/http/api.h"

@@ -1,4 +1,4 @@
-/* meters.c -- GET /v1/usage/SCOPE/ID: how much was used, of how much.
+/* usage_get.c -- GET /v1/usage/SCOPE/ID: how much was used, of how much.
  *
  * What a limit has now is asked of the limit itself, by which requests are
  * decided; days, months and overage are those of the books. While the store is
@@ -10,13 +10,18 @@
  *   ?format=csv   the days as CSV
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/arith.h"
 #include "base/parse.h"
-#include "doors/http/admin/inner.h"
+#include "base/timestamp.h"
+#include "engine/engine_int.h"
+#include "server/http/admin.h"
+#include "server/http/subjects.h"
 #include "server/http/usage.h"
-#include "wire/json_old.h"
+#include "store/quota_lease.h"
+#include "wire/json.h"
 
 #define DAYS      30
 #define DAYS_MOST 3660
@@ -339,4 +344,503 @@ void sl_http_usage_read(struct sl_http_call *call)
     sl_usage_buffer_flush(meter);
     sl_http_suspend(call);
     sl_registry_ask(sl_usage_buffer_registry(meter), &r->job);
+}
+
+/* ---- a meter as JSON, a history as JSON and CSV. */
+
+/* ---- what a decision says ---- */
+
+/* Does it count up to its limit? What grows back, or slides, says itself what
+ * is left of it. */
+static bool counts_up(const struct sl_rule *rule)
+{
+    return rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
+}
+
+/* What was used, as the limit itself knows it. */
+static uint64_t used_of(const struct sl_limit_view *shown)
+{
+    const struct sl_answer *a = &shown->answer;
+
+    if (shown->open)
+        return shown->used;
+    return a->capacity > a->remaining ? a->capacity - a->remaining : 0;
+}
+
+static const struct sl_limit_view *shown_of(const struct sl_check *ask)
+{
+    const struct sl_decision *d = &ask->decision;
+
+    return d->shown_count > 0 && !d->shown[0].skipped ? &d->shown[0] : NULL;
+}
+
+void sl_meter_view_of(const struct sl_check *ask, const struct sl_rule *rule,
+                      sl_ns now, struct sl_meter_view *ret)
+{
+    const struct sl_limit_view *shown = shown_of(ask);
+    const struct sl_limit *numbers = &rule->strictest;
+
+    *ret = (struct sl_meter_view){.rule = rule, .now = now, .end = SL_NS_NONE};
+    if (shown && sl_rate_has_numbers(shown->form)) {
+        numbers = shown->numbers;
+        ret->limited = true;
+        ret->cap = numbers->count;
+        ret->limit = counts_up(rule) ? numbers->count : numbers->capacity;
+        ret->blind = ask->decision.degraded;
+        ret->left = ret->blind ? ret->limit : shown->answer.remaining;
+        ret->used = ret->blind ? 0 : used_of(shown);
+        if (!ret->blind && shown->answer.reset_in >= 0)
+            ret->end = now + shown->answer.reset_in;
+    }
+    if (shown)
+        ret->plan = shown->plan_name;
+    ret->start = sl_rule_start(rule, numbers, now);
+    if (ret->end == SL_NS_NONE && rule->kind == SL_QUOTA && rule->limited &&
+        numbers->calendar)
+        ret->end = sl_calendar_period(&numbers->cal, now).end;
+}
+
+/* As much again in as much time again: the whole limit takes elapsed * limit /
+ * used from the start. */
+sl_ns sl_meter_view_exhausted(const struct sl_meter_view *v)
+{
+    sl_ns elapsed = v->now - v->start;
+    unsigned __int128 whole;
+
+    if (!v->limited || v->rule->kind != SL_QUOTA || v->end == SL_NS_NONE)
+        return SL_NS_NONE;
+    if (v->used >= v->limit)
+        return v->now;
+    if (v->used == 0 || elapsed <= 0)
+        return SL_NS_NONE;
+    whole = (unsigned __int128)elapsed * v->limit / v->used;
+    return whole < (unsigned __int128)(v->end - v->start)
+               ? v->start + (sl_ns)whole
+               : SL_NS_NONE;
+}
+
+/* ---- JSON ---- */
+
+static int add_text(struct sl_buf *out, const char *before, struct sl_str text)
+{
+    int err = sl_buf_addf(out, "%s", before);
+
+    return err ? err : sl_json_string(out, text);
+}
+
+static int add_instant(struct sl_buf *out, const char *before, sl_ns at)
+{
+    char text[SL_TIMESTAMP_TEXT];
+
+    if (at < 0)
+        return sl_buf_addf(out, "%snull", before);
+    sl_timestamp_print(at, false, text);
+    return sl_buf_addf(out, "%s\"%s\"", before, text);
+}
+
+static int add_numbers(struct sl_buf *out, const struct sl_meter_view *v)
+{
+    uint64_t left =
+        counts_up(v->rule) ? sl_sub_floor(v->limit, v->used) : v->left;
+    int err = sl_buf_addf(out, ",\"used\":%" PRIu64, v->used);
+
+    if (err || !v->limited)
+        return err ? err
+                   : sl_buf_addf(out, ",\"limit\":null,\"remaining\":null,"
+                                      "\"share\":null");
+    return sl_buf_addf(
+        out,
+        ",\"limit\":%" PRIu64 ",\"remaining\":%" PRIu64 ",\"share\":%" PRIu64,
+        v->limit, left,
+        v->limit ? (uint64_t)((unsigned __int128)v->used * 100 / v->limit) : 0);
+}
+
+/* What is neither a quota nor from the books has no period that it is counted
+ * from. */
+static sl_ns period_of(const struct sl_meter_view *v)
+{
+    bool has = v->rule->kind == SL_QUOTA || v->from_books;
+
+    return has && v->start > 0 ? v->start : SL_NS_NONE;
+}
+
+int sl_meter_view_write(const struct sl_meter_view *v, struct sl_buf *out)
+{
+    int err = add_text(out, "\"name\":", v->rule->name);
+
+    if (!err)
+        err =
+            add_text(out, ",\"kind\":", sl_str_c(sl_kind_name(v->rule->kind)));
+    if (!err)
+        err = add_text(out, ",\"unit\":", v->rule->unit);
+    if (!err)
+        err = add_text(out, ",\"plan\":", v->plan);
+    if (!err)
+        err = add_text(out, ",\"scope\":", v->scope);
+    if (!err)
+        err = add_text(out, ",\"id\":", v->id);
+    if (!err)
+        err = add_numbers(out, v);
+    if (!err)
+        err = sl_buf_addf(out,
+                          ",\"overage\":%" PRIu64 ",\"credited\":%" PRIu64
+                          ",\"credits\":%" PRIu64,
+                          v->overage, v->credited, v->credits);
+    if (!err)
+        err = add_instant(out, ",\"period_start\":", period_of(v));
+    if (!err)
+        err = add_instant(out, ",\"reset\":", v->end);
+    if (!err)
+        err = v->end < 0 ? sl_buf_addf(out, ",\"reset_ms\":null")
+                         : sl_buf_addf(out, ",\"reset_ms\":%" PRId64,
+                                       (v->end - v->now) / SL_MS);
+    if (!err)
+        err = add_instant(out, ",\"exhausted\":", sl_meter_view_exhausted(v));
+    return err || !v->blind ? err : sl_buf_addf(out, ",\"degraded\":true");
+}
+
+/* ---- history ---- */
+
+/* "2026-11-15", or "2026-11". */
+static void print_when(const struct sl_usage_row *row, char out[32])
+{
+    int64_t year, month, day;
+
+    if (row->kind == SL_ROW_MONTH) {
+        snprintf(out, 32, "%04" PRId64 "-%02" PRId64, row->when / 100,
+                 row->when % 100);
+        return;
+    }
+    sl_civil_from_days(row->when, &year, &month, &day);
+    snprintf(out, 32, "%04" PRId64 "-%02" PRId64 "-%02" PRId64, year, month,
+             day);
+}
+
+static int add_rows(const struct sl_usage_row *rows, size_t count,
+                    struct sl_str limit, enum sl_usage_row_kind kind,
+                    struct sl_buf *out)
+{
+    const char *word = kind == SL_ROW_DAY ? "day" : "month";
+    unsigned written = 0;
+    char when[32];
+    int err = sl_buf_addf(out, ",\"%ss\":[", word);
+
+    for (size_t i = 0; i < count && !err; i++) {
+        if (rows[i].kind != kind || !sl_str_eq(sl_str_c(rows[i].limit), limit))
+            continue;
+        print_when(&rows[i], when);
+        err = sl_buf_addf(out,
+                          "%s{\"%s\":\"%s\",\"used\":%" PRIu64
+                          ",\"overage\":%" PRIu64 "}",
+                          written++ > 0 ? "," : "", word, when, rows[i].used,
+                          rows[i].overage);
+    }
+    return err ? err : sl_buf_add(out, SL_STR("]"));
+}
+
+int sl_history_write(const struct sl_usage_row *rows, size_t count,
+                     struct sl_str limit, struct sl_buf *out)
+{
+    int err = add_rows(rows, count, limit, SL_ROW_DAY, out);
+
+    return err ? err : add_rows(rows, count, limit, SL_ROW_MONTH, out);
+}
+
+/* Names of limits have no comma and no quote. */
+int sl_history_csv(const struct sl_usage_row *rows, size_t count,
+                   struct sl_buf *out)
+{
+    char when[32];
+    int err = sl_buf_add(out, SL_STR("limit,day,used,overage\r\n"));
+
+    for (size_t i = 0; i < count && !err; i++) {
+        if (rows[i].kind != SL_ROW_DAY)
+            continue;
+        print_when(&rows[i], when);
+        err = sl_buf_addf(out, "%s,%s,%" PRIu64 ",%" PRIu64 "\r\n",
+                          rows[i].limit, when, rows[i].used, rows[i].overage);
+    }
+    return err;
+}
+
+/* ---- /v1/credits/SCOPE/ID of the admin listener: units that somebody
+ * is given beside what his plan has of a quota.
+ *
+ *   POST    {"limit": "minutes", "amount": 500, "expires": "2026-12-31",
+ *            "note": "for the outage"}
+ *   GET     all of them
+ *   DELETE  .../NUMBER: what of it is unused is gone
+ */
+
+#define LIKE "{\"limit\":\"minutes\",\"amount\":500,\"expires\":\"2026-12-31\"}"
+
+static bool bad(struct sl_http_call *call, const char *sentence)
+{
+    sl_http_refuse(call, 400, "BAD_REQUEST", "%s; send " LIKE, sentence);
+    return false;
+}
+
+/* An errand for the subject of the path, or NULL: then it was refused. */
+static struct sl_subject_job_call *
+begin(struct sl_http_call *call, enum sl_job_kind kind,
+      void (*answer)(struct sl_subject_job_call *errand), struct sl_str *tail)
+{
+    struct sl_subject_job_call *errand =
+        sl_subject_job(call, kind, answer, tail);
+
+    if (!errand)
+        return NULL;
+    errand->job.grant = sl_arena_take(&call->arena, sizeof(*errand->job.grant));
+    if (!errand->job.grant) {
+        sl_http_refuse(call, 503, "NO_MEMORY", "there is no memory");
+        return NULL;
+    }
+    *errand->job.grant = (struct sl_credit_grant){.scope = errand->job.scope,
+                                                  .id = errand->job.id,
+                                                  .expires = SL_NS_NONE};
+    return errand;
+}
+
+/* ---- giving ---- */
+
+static bool read_text(struct sl_http_call *call, const json_t *member,
+                      struct sl_str *ret)
+{
+    const char *copy;
+
+    *ret = (struct sl_str){"", 0};
+    if (!member || json_is_null(member))
+        return true;
+    if (!json_is_string(member))
+        return bad(call, "\"limit\", \"expires\" and \"note\" are strings");
+    ret->len = json_string_length(member);
+    copy = sl_arena_copy(&call->arena,
+                         (struct sl_str){json_string_value(member), ret->len});
+    ret->at = copy;
+    return copy || bad(call, "there is no memory");
+}
+
+/* A quota of the policy that is kept per the scope of the path. */
+static bool check_limit(struct sl_http_call *call,
+                        const struct sl_credit_grant *grant)
+{
+    const struct sl_policy *policy = call->ask.live->policy;
+    int index = sl_policy_rule(policy, grant->limit);
+    const struct sl_rule *rule = index < 0 ? NULL : &policy->rules[index];
+
+    if (rule && rule->kind == SL_QUOTA && rule->per_count == 1 &&
+        sl_str_eq(policy->identity.scope_names[rule->per[0]], grant->scope))
+        return true;
+    sl_http_refuse(call, 400, "BAD_REQUEST",
+                   rule ? "credits are for quotas that are kept per %.*s "
+                          "alone; \"%.*s\" is none"
+                        : "credits are for quotas that are kept per %.*s "
+                          "alone; the policy has no limit \"%.*s\"",
+                   SL_STR_ARG(grant->scope), SL_STR_ARG(grant->limit));
+    return false;
+}
+
+static bool read_members(struct sl_http_call *call, const json_t *root,
+                         struct sl_credit_grant *grant)
+{
+    struct sl_reading reading = {.arena = &call->arena,
+                                 .now = sl_http_now(call)};
+    json_t *amount = json_object_get(root, "amount");
+    struct sl_str expires;
+    size_t known = 0;
+
+    static const char *const names[] = {"limit", "amount", "expires", "note"};
+
+    for (size_t i = 0; i < SL_LEN(names); i++)
+        known += json_object_get(root, names[i]) != NULL;
+    if (known != json_object_size(root))
+        return bad(call, "a credit has limit, amount, expires and note");
+    if (!json_is_integer(amount) || json_integer_value(amount) < 1 ||
+        json_integer_value(amount) > (json_int_t)SL_AMOUNT_MAX)
+        return bad(call, "\"amount\" is a whole number from 1 on");
+    grant->amount = (uint64_t)json_integer_value(amount);
+    if (!read_text(call, json_object_get(root, "limit"), &grant->limit) ||
+        !read_text(call, json_object_get(root, "expires"), &expires) ||
+        !read_text(call, json_object_get(root, "note"), &grant->note))
+        return false;
+    if (expires.len > 0 &&
+        !sl_reading_time(&reading, "expires", expires, &grant->expires))
+        return bad(call, reading.diag.sentence);
+    if (!sl_reading_text(&reading, "note", grant->note, SL_SUBJECT_RECORD_NOTE))
+        return bad(call, reading.diag.sentence);
+    return check_limit(call, grant);
+}
+
+static bool read_grant(struct sl_http_call *call, struct sl_credit_grant *grant)
+{
+    struct sl_str body = call->request->body;
+    json_t *root = NULL;
+    bool good;
+
+    if (body.len <= SL_ADMIN_BODY)
+        root = json_loadb(body.len ? body.at : "", body.len,
+                          JSON_REJECT_DUPLICATES, NULL);
+    good = json_is_object(root) ? read_members(call, root, grant)
+                                : bad(call, "the body is no JSON object");
+    json_decref(root);
+    return good;
+}
+
+static void answer_grant(struct sl_subject_job_call *errand)
+{
+    struct sl_http_call *call = errand->call;
+
+    sl_admin_answer(call,
+                    sl_buf_addf(&call->text, "{\"number\":%" PRIu64 "}",
+                                errand->job.grant->number),
+                    sl_admin_json);
+}
+
+void sl_admin_credit_give(struct sl_http_call *call)
+{
+    struct sl_str tail;
+    struct sl_subject_job_call *errand =
+        begin(call, SL_JOB_GRANT, answer_grant, &tail);
+
+    if (!errand || !read_grant(call, errand->job.grant))
+        return;
+    errand->job.grant->by = sl_subject_by(call, SL_STR(""));
+    errand->job.on = 1;
+    sl_subject_job_send(errand);
+}
+
+/* ---- taking away ---- */
+
+static void answer_revoke(struct sl_subject_job_call *errand)
+{
+    struct sl_http_call *call = errand->call;
+
+    if (errand->job.result == SL_JOB_NOT_FOUND)
+        sl_http_refuse(call, 404, "NO_SUCH_CREDIT", "there is no credit %.*s",
+                       SL_STR_ARG(call->rest));
+    else
+        sl_admin_answer(call, sl_buf_addf(&call->text, "{\"removed\":true}"),
+                        sl_admin_json);
+}
+
+void sl_admin_credit_revoke(struct sl_http_call *call)
+{
+    struct sl_str tail;
+    struct sl_subject_job_call *errand =
+        begin(call, SL_JOB_GRANT, answer_revoke, &tail);
+
+    if (!errand)
+        return;
+    if (sl_parse_number(tail, &errand->job.grant->number, NULL)) {
+        sl_http_refuse(call, 404, "NO_SUCH_CREDIT",
+                       "\"%.*s\" is no number of a credit; GET "
+                       "/v1/credits/SCOPE/ID lists them",
+                       SL_STR_ARG(tail));
+        return;
+    }
+    errand->job.on = 0;
+    sl_subject_job_send(errand);
+}
+
+/* ---- reading ---- */
+
+static void answer_list(struct sl_subject_job_call *errand)
+{
+    struct sl_http_call *call = errand->call;
+    int err = sl_buf_add(&call->text, SL_STR("{\"credits\":["));
+
+    if (!err)
+        err = sl_buf_add(&call->text, sl_buf_str(&errand->job.text));
+    if (!err)
+        err = sl_buf_add(&call->text, SL_STR("]}"));
+    sl_admin_answer(call, err, sl_admin_json);
+}
+
+void sl_admin_credits(struct sl_http_call *call)
+{
+    struct sl_str tail;
+    struct sl_subject_job_call *errand =
+        begin(call, SL_JOB_CREDITS, answer_list, &tail);
+
+    if (errand)
+        sl_subject_job_send(errand);
+}
+
+/* ---- /v1/leases of the admin listener: units of quotas that are
+ * promised to daemons, where several share the books.
+ *
+ *   GET     all of them, by node; the first ones, if there are too many
+ *   DELETE  .../NODE: that daemon will not come back; what it had is free again
+ */
+
+#define LIST_MOST 10000
+
+/* ---- reading ---- */
+
+static void leases_answer_list(struct sl_subject_job_call *errand)
+{
+    struct sl_http_call *call = errand->call;
+    int err = sl_buf_add(&call->text, SL_STR("{\"leases\":["));
+
+    if (!err)
+        err = sl_buf_add(&call->text, sl_buf_str(&errand->job.text));
+    if (!err)
+        err = sl_buf_add(&call->text, errand->job.cut
+                                          ? SL_STR("],\"truncated\":true}")
+                                          : SL_STR("]}"));
+    sl_admin_answer(call, err, sl_admin_json);
+}
+
+void sl_admin_leases(struct sl_http_call *call)
+{
+    struct sl_subject_job_call *errand =
+        sl_admin_admit(call)
+            ? sl_subject_job_new(call, SL_JOB_LEASES, leases_answer_list)
+            : NULL;
+
+    if (!errand)
+        return;
+    errand->job.most = LIST_MOST;
+    errand->job.name = sl_str_c(sl_admin_of(call)->node);
+    sl_subject_job_send(errand);
+}
+
+/* ---- releasing ---- */
+
+static void answer_release(struct sl_subject_job_call *errand)
+{
+    struct sl_http_call *call = errand->call;
+    const struct sl_job *job = &errand->job;
+
+    if (job->result == SL_JOB_NOT_FOUND)
+        sl_http_refuse(call, 404, "NO_SUCH_NODE",
+                       "nothing is leased to \"%.*s\"; GET /v1/leases lists "
+                       "who has something",
+                       SL_STR_ARG(job->name));
+    else if (job->result == SL_JOB_CONFLICT)
+        sl_http_refuse(call, 409, "NODE_ALIVE",
+                       "the daemon %.*s lives, and goes on using what it has; "
+                       "stop it, and it gives everything back itself",
+                       SL_STR_ARG(job->name));
+    else
+        sl_admin_answer(call,
+                        sl_buf_addf(&call->text,
+                                    "{\"released\":true,\"leases\":%u,"
+                                    "\"units\":%" PRIu64 "}",
+                                    job->same, job->units),
+                        sl_admin_json);
+}
+
+void sl_admin_lease_release(struct sl_http_call *call)
+{
+    struct sl_subject_job_call *errand =
+        sl_admin_admit(call)
+            ? sl_subject_job_new(call, SL_JOB_RELEASE, answer_release)
+            : NULL;
+
+    if (!errand)
+        return;
+    errand->job.name = call->rest;
+    errand->job.since = errand->job.now - SL_QUOTA_LEASE_ALIVE;
+    sl_subject_job_send(errand);
 }

@@ -8,10 +8,13 @@
  * if it had come alone, in its order; what may wait, or must not be begun
  * twice, is decided at once.
  */
-#include "engine/explain.h"
-#include "engine/render/face.h"
+#include <stddef.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/render.h"
 #include "server/resp/resp_int.h"
-#include "wire/resp_put.h"
+#include "wire/resp.h"
 
 /* ---- replies ---- */
 
@@ -163,8 +166,8 @@ static void on_waits(struct sl_check *ask)
         sl_conn_watch_close(call->session->conn);
 }
 
-static void begin(struct sl_resp_call *call, bool spend,
-                  void (*done)(struct sl_check *ask))
+static void start_check(struct sl_resp_call *call, bool spend,
+                        void (*done)(struct sl_check *ask))
 {
     call->ask.done = done;
     call->ask.ctx = call;
@@ -189,13 +192,13 @@ static bool on_defers(struct sl_check *ask, bool may)
 static void begin_check(struct sl_resp_call *call)
 {
     call->ask.defers = on_defers;
-    begin(call, true, on_answered);
+    start_check(call, true, on_answered);
 }
 
 static void begin_explain(struct sl_resp_call *call)
 {
     call->ask.defers = NULL;
-    begin(call, false, on_answered);
+    start_check(call, false, on_answered);
 }
 
 /* Nobody could decide: what he sent was wrong, or there is no memory. */
@@ -284,7 +287,7 @@ static void on_looked(struct sl_check *ask)
 static void begin_forget(struct sl_resp_call *call)
 {
     call->ask.defers = NULL;
-    begin(call, false, on_looked);
+    start_check(call, false, on_looked);
 }
 
 static int reply_forget(struct sl_resp_call *call)
@@ -373,4 +376,422 @@ int sl_resp_forget(struct sl_resp_session *session,
     call = sl_resp_call_new(session);
     return call ? forget_throttle(call, command->args[2])
                 : sl_resp_refuse(session, "there is no memory");
+}
+
+/* ---- the words behind SLUICE.CHECK, EXPLAIN and RESET.
+ *
+ *     METHOD PATH | JOB name | LIMIT name key     what is asked for
+ *     user U  org O  plan P  role R  ip A         who asks
+ *     header.NAME value
+ *     cost N  cost.LIMIT N                        how much; 0 looks
+ *     hold 30s                                    for how long it is held
+ *     wait 10s                                    for how long it may wait
+ *     id ID                                       the request's
+ *     idempotency_key KEY                         repeats have the same
+ *     body BYTES                                  of a webhook
+ *     as json                                     how it is answered
+ *
+ * They are those of flow files, parted by blanks instead of '='. Names of
+ * fields count in whatever case, and each is there once.
+ */
+
+/* Names with their lengths: most differ in that alone, and are not looked at.
+ */
+static const struct field {
+    struct sl_str name;
+    size_t place; /* of the slice in the facts */
+} fields[] = {
+#define FIELD(name, place)                                                     \
+    {                                                                          \
+        {name, sizeof(name) - 1}, offsetof(struct sl_request, place)           \
+    }
+    FIELD("user", user), FIELD("org", org),
+    FIELD("plan", plan), FIELD("role", role),
+    FIELD("ip", ip),     FIELD("id", request_id),
+    FIELD("body", body), FIELD("idempotency_key", idempotency_key),
+};
+
+/* Those that are read otherwise, so that they can be guessed too. */
+static const char *const others[] = {"cost", "hold",    "wait",
+                                     "as",   "header.", "cost."};
+
+#define IS(word, literal) sl_str_eq_nocase(word, SL_STR(literal))
+
+static bool refuse(struct sl_diag *why, const char *sentence,
+                   struct sl_str word)
+{
+    sl_diag_error(why, SLUICE_EINVAL, sentence, sl_resp_quote(word).text);
+    return false;
+}
+
+static bool unknown(struct sl_str word, struct sl_diag *why)
+{
+    const char *names[SL_LEN(fields) + SL_LEN(others)];
+    const char *near;
+
+    for (size_t i = 0; i < SL_LEN(fields); i++)
+        names[i] = fields[i].name.at;
+    for (size_t i = 0; i < SL_LEN(others); i++)
+        names[SL_LEN(fields) + i] = others[i];
+    near = sl_str_nearest(word, names, SL_LEN(names));
+    sl_diag_error(
+        why, SLUICE_EINVAL, "'%s' is none of the words%s%s%s",
+        sl_resp_quote(word).text, near ? "; did you mean '" : "",
+        near ? near
+             : " user, org, plan, role, ip, id, body, idempotency_key, "
+               "cost, cost.LIMIT, hold, wait, header.NAME and as",
+        near ? "'?" : "");
+    return false;
+}
+
+static bool read_amount(struct sl_str word, uint64_t *ret, struct sl_diag *why)
+{
+    int64_t n;
+
+    if (!sl_resp_integer(word, &n) || n < 0)
+        return refuse(why, "a cost is a whole number from 0 on, not '%s'",
+                      word);
+    *ret = (uint64_t)n;
+    return true;
+}
+
+static bool read_cost(struct sl_resp_call *call, struct sl_str name,
+                      struct sl_str value, struct sl_diag *why)
+{
+    struct sl_request *facts = &call->facts;
+    struct sl_cost *cost = &call->costs[facts->cost_count];
+
+    if (name.len == 0) {
+        if (facts->has_cost)
+            return refuse(why, "there are two costs, the second is '%s'",
+                          value);
+        facts->has_cost = true;
+        return read_amount(value, &facts->cost, why);
+    }
+    for (unsigned i = 0; i < facts->cost_count; i++)
+        if (sl_str_eq(call->costs[i].limit, name))
+            return refuse(why, "'%s' has two costs", name);
+    if (facts->cost_count == SL_RESP_FACTS)
+        return refuse(why, "there are too many costs; '%s' is one", name);
+    cost->limit = name;
+    facts->cost_count++;
+    return read_amount(value, &cost->cost, why);
+}
+
+static bool read_header(struct sl_resp_call *call, struct sl_str name,
+                        struct sl_str value, struct sl_diag *why)
+{
+    struct sl_request *facts = &call->facts;
+
+    for (unsigned i = 0; i < facts->header_count; i++)
+        if (sl_str_eq_nocase(call->headers[i].name, name))
+            return refuse(why, "the header '%s' is there twice", name);
+    if (facts->header_count == SL_RESP_FACTS)
+        return refuse(why, "there are too many headers; '%s' is one", name);
+    call->headers[facts->header_count++] = (struct sl_header){name, value};
+    return true;
+}
+
+static bool read_span(sl_ns *span, struct sl_str name, struct sl_str value,
+                      int (*read)(struct sl_str, sl_ns *, struct sl_diag *),
+                      struct sl_diag *why)
+{
+    if (*span != 0)
+        return refuse(why, "'%s' is there twice", name);
+    return !read(value, span, why);
+}
+
+/* What stands behind `prefix`; false if it is not there. */
+static bool is_below(struct sl_str word, struct sl_str prefix,
+                     struct sl_str *rest)
+{
+    *rest = sl_str_from(word, prefix.len);
+    return word.len > prefix.len &&
+           sl_str_eq_nocase((struct sl_str){word.at, prefix.len}, prefix);
+}
+
+static bool read_field(struct sl_resp_call *call, struct sl_str name,
+                       struct sl_str value, struct sl_diag *why)
+{
+    struct sl_str rest = {NULL, 0};
+
+    for (size_t i = 0; i < SL_LEN(fields); i++) {
+        struct sl_str *at =
+            (struct sl_str *)(void *)((char *)&call->facts + fields[i].place);
+
+        if (!sl_str_eq_nocase(name, fields[i].name))
+            continue;
+        if (at->at)
+            return refuse(why, "'%s' is there twice", name);
+        *at = value;
+        return true;
+    }
+    if (IS(name, "cost") || is_below(name, SL_STR("cost."), &rest))
+        return read_cost(call,
+                         IS(name, "cost") ? (struct sl_str){NULL, 0} : rest,
+                         value, why);
+    if (is_below(name, SL_STR("header."), &rest))
+        return read_header(call, rest, value, why);
+    if (IS(name, "hold"))
+        return read_span(&call->facts.hold, name, value, sl_hold_span, why);
+    if (IS(name, "wait"))
+        return read_span(&call->facts.wait, name, value, sl_wait_span, why);
+    if (!IS(name, "as"))
+        return unknown(name, why);
+    call->json = IS(value, "json");
+    return call->json ||
+           refuse(why, "it is answered 'as json', not as '%s'", value);
+}
+
+/* A word of ours where a method should be: the path was forgotten. */
+static bool is_field(struct sl_str word)
+{
+    for (size_t i = 0; i < SL_LEN(fields); i++)
+        if (sl_str_eq_nocase(word, fields[i].name))
+            return true;
+    return IS(word, "cost") || IS(word, "hold") || IS(word, "wait") ||
+           IS(word, "as");
+}
+
+/* The first words: how many they are, or 0. A path may be spelt in whatever
+ * way a server would take it. */
+static unsigned read_subject(struct sl_request *facts,
+                             const struct sl_resp_command *c)
+{
+    if (IS(c->args[1], "job")) {
+        facts->job = c->args[2];
+        return 3;
+    }
+    if (!IS(c->args[1], "limit")) {
+        facts->method = c->args[1];
+        facts->path = c->args[2];
+        return facts->path.len > 0 && !is_field(facts->method) ? 3 : 0;
+    }
+    facts->limit = c->args[2];
+    facts->key = c->count > 3 ? c->args[3] : (struct sl_str){NULL, 0};
+    return facts->key.len > 0 ? 4 : 0;
+}
+
+bool sl_resp_read_check(struct sl_resp_call *call,
+                        const struct sl_resp_command *c, struct sl_diag *why)
+{
+    struct sl_request *facts = &call->facts;
+    const struct sl_active_policy *before = call->ask.live;
+    unsigned at;
+
+    if (sl_check_hold(&call->ask) != before && before)
+        sl_resp_calls_trim(call->worker);
+    *facts = (struct sl_request){
+        .trusted = true, /* he has the password, or sits on this machine */
+        .headers = call->headers,
+        .costs = call->costs,
+        .now = sl_resp_now(call->worker),
+    };
+    call->json = false;
+    at = read_subject(facts, c);
+    if (at == 0)
+        return refuse(why,
+                      "ask for METHOD /path, JOB name or LIMIT name key, not "
+                      "for '%s'",
+                      c->args[1]);
+    for (; at + 1 < c->count; at += 2)
+        if (!read_field(call, c->args[at], c->args[at + 1], why))
+            return false;
+    if (at < c->count)
+        return refuse(why, "'%s' has no value behind it", c->args[at]);
+    facts->has_body = facts->body.at != NULL;
+    return sl_request_check(call->ask.live->policy, facts, why) == 0;
+}
+
+/* ---- what is asked of the engine, and how long it lasts.
+ *
+ *     spare --> collects, or is read --> asked --> all answered --> spare
+ *                                          |            ^
+ *                                          +-- late ----+
+ *
+ * A thread whose store is in this process has as many as checks that are
+ * decided together, and no more. Where answers come later there are as many as
+ * connections that wait, and those beyond a few are given back, with the
+ * policies that they hold.
+ */
+
+#define TEXT_MOST ((size_t)1 << 20)
+#define TEXT_KEPT ((size_t)64 << 10) /* from one call to the next */
+
+static void call_free(struct sl_resp_call *call)
+{
+    sl_check_done(&call->ask);
+    sl_hold_op_done(&call->hold);
+    sl_arena_done(&call->ink);
+    sl_buf_done(&call->text);
+    sl_buf_done(&call->kept);
+    sl_alloc_free(call->worker->alloc, call, sizeof(*call));
+}
+
+void sl_resp_calls_free(struct sl_resp_calls *calls)
+{
+    struct sl_resp_call *call;
+
+    while ((call = TAILQ_FIRST(calls)) != NULL) {
+        TAILQ_REMOVE(calls, call, link);
+        call_free(call);
+    }
+}
+
+static struct sl_resp_call *make(struct sl_resp_worker *worker)
+{
+    struct sl_resp_call *call = sl_alloc_new(worker->alloc, sizeof(*call));
+
+    if (!call)
+        return NULL;
+    call->worker = worker;
+    sl_check_init(&call->ask, worker->engine, worker->station, worker->alloc);
+    sl_hold_op_init(&call->hold, worker->engine, worker->station,
+                    worker->alloc);
+    sl_arena_init(&call->ink, TEXT_MOST, worker->alloc);
+    sl_buf_init(&call->text, TEXT_MOST, worker->alloc);
+    sl_buf_init(&call->kept, 1, worker->alloc);
+    return call;
+}
+
+struct sl_resp_call *sl_resp_call_new(struct sl_resp_session *session)
+{
+    struct sl_resp_worker *worker = session->worker;
+    struct sl_resp_call *call = TAILQ_FIRST(&worker->spare);
+
+    if (call) {
+        TAILQ_REMOVE(&worker->spare, call, link);
+        worker->spare_count--;
+    } else {
+        call = make(worker);
+    }
+    if (!call)
+        return NULL;
+    call->session = session;
+    call->count = call->open = 0;
+    call->begins = call->deferred = false;
+    session->call = call;
+    return call;
+}
+
+void sl_resp_call_done(struct sl_resp_call *call)
+{
+    struct sl_resp_worker *worker = call->worker;
+
+    if (call->session && call->session->call == call)
+        call->session->call = NULL;
+    sl_buf_done(&call->kept);
+    if (worker->spare_count == SL_RESP_CHECKS) {
+        call_free(call);
+        return;
+    }
+    sl_arena_reset(&call->ink);
+    sl_buf_clear(&call->text);
+    if (call->text.size > TEXT_KEPT)
+        sl_buf_done(&call->text);
+    TAILQ_INSERT_HEAD(&worker->spare, call, link);
+    worker->spare_count++;
+}
+
+void sl_resp_calls_trim(struct sl_resp_worker *worker)
+{
+    sl_resp_calls_free(&worker->spare);
+    worker->spare_count = 0;
+}
+
+void sl_resp_call_leave(struct sl_resp_call *call, struct sl_buf *in)
+{
+    if (call->open == 0) { /* nothing was asked */
+        sl_resp_call_done(call);
+        return;
+    }
+    call->session = NULL;
+    call->kept = *in;
+    sl_buf_init(in, call->kept.ceiling, call->kept.alloc);
+    sl_check_cancel(&call->ask);
+}
+
+/* ---- asking ---- */
+
+static int reply(struct sl_resp_call *call)
+{
+    int err = call->reply(call);
+
+    sl_resp_call_done(call);
+    return err;
+}
+
+/* It is begun, and decided with those behind it. */
+static int defer(struct sl_resp_call *call)
+{
+    struct sl_resp_session *session = call->session;
+
+    session->call = NULL;
+    session->checks[session->check_count++] = call;
+    return session->check_count == SL_RESP_CHECKS
+               ? sl_resp_decide_checks(session)
+               : 0;
+}
+
+int sl_resp_ask(struct sl_resp_call *call, unsigned count,
+                void (*begin)(struct sl_resp_call *call),
+                int (*then)(struct sl_resp_call *call))
+{
+    struct sl_resp_session *session = call->session;
+    int err;
+
+    call->open = count;
+    call->reply = then;
+    if (call->worker->clock == 0)
+        call->worker->clock = sl_clock_wall();
+    call->asked_at = call->worker->clock;
+    call->begins = true;
+    begin(call);
+    if (call->deferred)
+        return defer(call);
+    call->begins = false;
+    err = sl_resp_decide_checks(session); /* which came before it */
+    if (call->open == 0 && !err)
+        return reply(call);
+    if (call->open == 0) {
+        sl_resp_call_done(call);
+        return err;
+    }
+    session->late = true;
+    TAILQ_INSERT_TAIL(&call->worker->late, call, link);
+    return err;
+}
+
+sl_ns sl_resp_took(struct sl_resp_call *call)
+{
+    sl_ns now = sl_clock_wall(), took = now - call->asked_at;
+
+    call->worker->clock = now;
+    return took > 0 ? took : 0;
+}
+
+void sl_resp_time_checks(struct sl_resp_worker *worker)
+{
+    sl_ns now = sl_clock_wall();
+
+    sl_metrics_took(worker->stats, "resp", now - worker->clock, worker->checks);
+    worker->checks = 0;
+    worker->clock = now;
+}
+
+void sl_resp_answered(struct sl_resp_call *call)
+{
+    struct sl_resp_session *session = call->session;
+
+    if (--call->open > 0 || call->begins)
+        return;
+    TAILQ_REMOVE(&call->worker->late, call, link);
+    if (!session) {
+        sl_resp_call_done(call);
+        return;
+    }
+    if (reply(call))
+        session->broken = session->ending = true;
+    session->late = false;
+    sl_resp_resume(session);
 }

@@ -1,4 +1,4 @@
-/* client.c -- who is at the other end: HELLO, AUTH, CLIENT, RESET, QUIT.
+/* commands.c -- who is at the other end: HELLO, AUTH, CLIENT, RESET, QUIT.
  *
  * The password is the door's access_token, the user `default` as in Redis.
  * Neither where two passwords differ nor how long the right one is shows in the
@@ -6,8 +6,10 @@
  * under a secret that nobody outside has seen.
  */
 #include <openssl/crypto.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server/resp/resp_int.h"
 
@@ -289,4 +291,315 @@ int sl_resp_quit(struct sl_resp_session *session,
     (void)command;
     session->ending = true;
     return sl_resp_write_simple(session->out, OK);
+}
+
+/* ---- which commands there are, and who may use them. */
+
+#define WORDS SL_RESP_ARGS
+
+const struct sl_resp_row sl_resp_rows[] = {
+#define ROW(name, handle, least, most, flags, summary)                         \
+    {name,                                                                     \
+     sizeof(name) - 1,                                                         \
+     handle,                                                                   \
+     least,                                                                    \
+     most,                                                                     \
+     ((flags)&ANYBODY) != 0,                                                   \
+     ((flags)&KEY) != 0,                                                       \
+     ((flags)&COLLECTS) != 0,                                                  \
+     summary},
+#define NONE     0
+#define ANYBODY  1
+#define KEY      2
+#define COLLECTS 4
+#include "server/resp/commands.def"
+};
+
+const unsigned sl_resp_row_count = SL_LEN(sl_resp_rows);
+
+/* By name, in whatever case. The first rows are those that come often. */
+const struct sl_resp_row *sl_resp_find(struct sl_str name)
+{
+    for (unsigned i = 0; i < SL_LEN(sl_resp_rows); i++) {
+        const struct sl_resp_row *row = &sl_resp_rows[i];
+
+        if (row->len == name.len &&
+            sl_str_eq_nocase((struct sl_str){row->name, row->len}, name))
+            return row;
+    }
+    return NULL;
+}
+
+/* ---- words ---- */
+
+struct sl_resp_word sl_resp_quote(struct sl_str word)
+{
+    struct sl_resp_word ret;
+    size_t most = sizeof(ret.text) - 4, len = 0;
+
+    for (; len < word.len && len < most; len++) {
+        unsigned char byte = (unsigned char)word.at[len];
+
+        ret.text[len] = (char)(byte < 0x20 || byte == 0x7f ? '?' : byte);
+    }
+    memcpy(ret.text + len, word.len > most ? "..." : "",
+           word.len > most ? 4 : 1);
+    return ret;
+}
+
+bool sl_resp_integer(struct sl_str word, int64_t *ret)
+{
+    bool minus = word.len > 0 && word.at[0] == '-';
+    int64_t n = 0;
+
+    if (word.len == minus || word.len > 20)
+        return false;
+    for (size_t i = minus; i < word.len; i++) {
+        int digit = word.at[i] - '0';
+
+        if (digit < 0 || digit > 9 || __builtin_mul_overflow(n, 10, &n) ||
+            __builtin_sub_overflow(n, digit, &n)) /* below 0 there is more */
+            return false;
+    }
+    if (!minus && n == INT64_MIN)
+        return false;
+    *ret = minus ? n : -n;
+    return true;
+}
+
+int sl_resp_refuse(struct sl_resp_session *session, const char *fmt, ...)
+{
+    char sentence[512] = "ERR ";
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(sentence + 4, sizeof(sentence) - 4, fmt, args);
+    va_end(args);
+    return sl_resp_write_error(session->out, sl_str_c(sentence));
+}
+
+/* ---- may he? ---- */
+
+/* As Redis says it, and what was meant if that can be guessed. */
+static int refuse_unknown(struct sl_resp_session *s, struct sl_str name)
+{
+    const char *names[SL_LEN(sl_resp_rows)];
+    const char *near;
+
+    for (unsigned i = 0; i < SL_LEN(sl_resp_rows); i++)
+        names[i] = sl_resp_rows[i].name;
+    near = sl_str_nearest(name, names, SL_LEN(names));
+    if (near)
+        return sl_resp_refuse(s, "unknown command '%s', did you mean '%s'?",
+                              sl_resp_quote(name).text, near);
+    return sl_resp_refuse(s, "unknown command '%s'", sl_resp_quote(name).text);
+}
+
+bool sl_resp_may(struct sl_resp_session *session, const struct sl_resp_row *row,
+                 const struct sl_resp_command *command, int *err)
+{
+    if (!session->admitted && !(row && row->for_anybody))
+        *err = sl_resp_write_error(session->out,
+                                   SL_STR("NOAUTH Authentication required."));
+    else if (!row)
+        *err = refuse_unknown(session, command->args[0]);
+    else if (command->count < row->least || command->count > row->most)
+        *err = sl_resp_refuse(
+            session, "wrong number of arguments for '%s' command", row->name);
+    else
+        return true;
+    return false;
+}
+
+/* ---- what clients ask before they ask for anything. */
+
+int sl_resp_ping(struct sl_resp_session *session,
+                 const struct sl_resp_command *command)
+{
+    if (command->count == 2)
+        return sl_resp_write_string(session->out, command->args[1]);
+    return sl_resp_write_simple(session->out, SL_STR("PONG"));
+}
+
+int sl_resp_echo(struct sl_resp_session *session,
+                 const struct sl_resp_command *command)
+{
+    return sl_resp_write_string(session->out, command->args[1]);
+}
+
+int sl_resp_select(struct sl_resp_session *session,
+                   const struct sl_resp_command *command)
+{
+    if (sl_str_eq(command->args[1], SL_STR("0")))
+        return sl_resp_write_simple(session->out, SL_STR("OK"));
+    return sl_resp_refuse(session, "DB index is out of range; there is 0 only");
+}
+
+int sl_resp_info(struct sl_resp_session *session,
+                 const struct sl_resp_command *command)
+{
+    const struct sl_resp_worker *worker = session->worker;
+    char text[512];
+
+    (void)command; /* whatever section: it is short */
+    snprintf(text, sizeof(text),
+             "# Server\r\n"
+             "redis_version:" SL_RESP_VERSION "\r\n"
+             "redis_mode:standalone\r\n"
+             "sluice_version:" SLUICE_VERSION "\r\n"
+             "process_id:%ld\r\n"
+             "# Clients\r\n"
+             "connected_clients:%u\r\n"
+             "# Persistence\r\n"
+             "loading:0\r\n"
+             "# Stats\r\n"
+             "total_commands_processed:%llu\r\n"
+             "# Replication\r\n"
+             "role:master\r\n"
+             "connected_slaves:0\r\n"
+             "# Cluster\r\n"
+             "cluster_enabled:0\r\n",
+             (long)getpid(), worker->conns ? sl_conns_count(worker->conns) : 1,
+             (unsigned long long)worker->commands);
+    return sl_resp_write_verbatim(session->out, session->version, "txt",
+                                  sl_str_c(text));
+}
+
+/* What redis-benchmark and monitors ask for, and what is true of us. */
+static const struct {
+    const char *name, *value;
+} settings[] = {
+    {"save",       ""  },
+    {"appendonly", "no"},
+    {"databases",  "1" },
+    {"maxmemory",  "0" },
+};
+
+int sl_resp_config(struct sl_resp_session *session,
+                   const struct sl_resp_command *command)
+{
+    size_t found = SL_LEN(settings);
+    int err;
+
+    if (!sl_str_eq_nocase(command->args[1], SL_STR("get")))
+        return sl_resp_refuse(session,
+                              "there is CONFIG GET, and little to be found; "
+                              "settings are in the policy and sluiced(8)");
+    for (size_t i = 0; i < SL_LEN(settings) && command->count == 3; i++)
+        if (sl_str_eq_nocase(command->args[2], sl_str_c(settings[i].name)))
+            found = i;
+    err = sl_resp_write_map(session->out, session->version,
+                            found < SL_LEN(settings));
+    if (err || found == SL_LEN(settings))
+        return err;
+    err = sl_resp_write_string(session->out, sl_str_c(settings[found].name));
+    return err ? err
+               : sl_resp_write_string(session->out,
+                                      sl_str_c(settings[found].value));
+}
+
+int sl_resp_cluster(struct sl_resp_session *session,
+                    const struct sl_resp_command *command)
+{
+    (void)command;
+    return sl_resp_refuse(session,
+                          "This instance has cluster support disabled");
+}
+
+/* ---- COMMAND ---- */
+
+/* Arity is negative where there may be more words. */
+static int write_row(struct sl_resp_session *s, const struct sl_resp_row *row)
+{
+    struct sl_buf *out = s->out;
+    int64_t arity = row->least;
+    int64_t key[] = {row->has_key, row->has_key, row->has_key};
+    int err = sl_resp_write_array(out, 6);
+
+    if (row->most != row->least)
+        arity = -arity;
+    if (!err)
+        err = sl_resp_write_string(out, sl_str_c(row->name));
+    if (!err)
+        err = sl_resp_write_integer(out, arity);
+    if (!err)
+        err = sl_resp_write_array(out, 1);
+    if (!err)
+        err = sl_resp_write_simple(out, row->has_key ? SL_STR("write")
+                                                     : SL_STR("fast"));
+    for (size_t i = 0; i < SL_LEN(key) && !err; i++)
+        err = sl_resp_write_integer(out, key[i]);
+    return err;
+}
+
+static int write_doc(struct sl_resp_session *s, const struct sl_resp_row *row)
+{
+    int err = sl_resp_write_string(s->out, sl_str_c(row->name));
+
+    if (!err)
+        err = sl_resp_write_map(s->out, s->version, 2);
+    if (!err)
+        err = sl_resp_write_string(s->out, SL_STR("summary"));
+    if (!err)
+        err = sl_resp_write_string(s->out, sl_str_c(row->summary));
+    if (!err)
+        err = sl_resp_write_string(s->out, SL_STR("group"));
+    return err ? err : sl_resp_write_string(s->out, SL_STR("sluice"));
+}
+
+static int write_name(struct sl_resp_session *s, const struct sl_resp_row *row)
+{
+    return sl_resp_write_string(s->out, sl_str_c(row->name));
+}
+
+typedef int write_f(struct sl_resp_session *s, const struct sl_resp_row *row);
+
+/* All rows, or those that are named from the third word on. One that nobody
+ * knows is nil, or left out if `docs`. */
+static int write_rows(struct sl_resp_session *s,
+                      const struct sl_resp_command *c, write_f *write,
+                      bool docs)
+{
+    bool all = c->count <= 2;
+    unsigned count = all ? sl_resp_row_count : c->count - 2, known = 0;
+    const struct sl_resp_row *rows[SL_RESP_ARGS];
+    int err;
+
+    for (unsigned i = 0; i < count && i < SL_LEN(rows); i++) {
+        rows[i] = all ? &sl_resp_rows[i] : sl_resp_find(c->args[i + 2]);
+        known += rows[i] != NULL;
+    }
+    err = docs ? sl_resp_write_map(s->out, s->version, known)
+               : sl_resp_write_array(s->out, count);
+    for (unsigned i = 0; i < count && !err; i++)
+        if (rows[i])
+            err = write(s, rows[i]);
+        else if (!docs)
+            err = sl_resp_write_nil(s->out, s->version);
+    return err;
+}
+
+int sl_resp_commands(struct sl_resp_session *session,
+                     const struct sl_resp_command *command)
+{
+    static const struct {
+        const char *name;
+        write_f *write;
+        bool docs;
+    } forms[] = {
+        {"info", write_row,  false},
+        {"docs", write_doc,  true },
+        {"list", write_name, false},
+    };
+
+    if (command->count == 1)
+        return write_rows(session, command, write_row, false);
+    if (sl_str_eq_nocase(command->args[1], SL_STR("count")))
+        return sl_resp_write_integer(session->out, sl_resp_row_count);
+    for (size_t i = 0; i < SL_LEN(forms); i++)
+        if (sl_str_eq_nocase(command->args[1], sl_str_c(forms[i].name)))
+            return write_rows(session, command, forms[i].write, forms[i].docs);
+    return sl_resp_refuse(session,
+                          "there are COMMAND, COMMAND COUNT, LIST, INFO and "
+                          "DOCS");
 }

@@ -1,4 +1,4 @@
-/* server.c -- the Redis protocol on connections.
+/* conn.c -- the Redis protocol on connections.
  *
  * Where a session is shows in which deadline runs:
  *

@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "engine/render/face.h"
+#include "engine/render.h"
 #include "server/resp/resp_int.h"
 
 /* ---- replies ---- */

@@ -9,8 +9,8 @@
  * Replies come in the order of the commands, whatever the store does: while
  * one waits for it, nothing further of its connection is looked at.
  */
-#ifndef SL_RESP_DOOR_H
-#define SL_RESP_DOOR_H
+#ifndef SL_SERVER_RESP_RESP_H
+#define SL_SERVER_RESP_RESP_H
 
 #include <sys/queue.h>
 

@@ -1,11 +1,11 @@
-/* inner.h -- what server and commands share, and nobody else needs. */
-#ifndef SL_RESP_INNER_H
-#define SL_RESP_INNER_H
+/* resp_int.h -- what server and commands share, and nobody else needs. */
+#ifndef SL_SERVER_RESP_RESP_INT_H
+#define SL_SERVER_RESP_RESP_INT_H
 
-#include "doors/standing.h"
 #include "engine/hold_op.h"
 #include "engine/render.h"
 #include "server/resp/resp.h"
+#include "server/server.h"
 
 #define SL_RESP_NAME    64      /* bytes of a client's own name for itself */
 #define SL_RESP_FACTS   32      /* headers, or costs, of one check */

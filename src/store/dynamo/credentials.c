@@ -1,4 +1,4 @@
-/* keychain.c -- where the keys come from, and that they stay good.
+/* credentials.c -- where the keys come from, and that they stay good.
  *
  *     look --> environment, file: there at once
  *       |
@@ -9,14 +9,13 @@
  *                                                         |
  *       look <---- well before they expire ---------------+
  */
-#include "store/dynamo/aws/keychain.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "store/dice.h"
+#include "base/buf.h"
+#include "base/hash.h"
+#include "store/dynamo/aws.h"
 
 #define FILE_MOST  ((size_t)64 << 10)
 #define BODY_MOST  ((size_t)16 << 10)

@@ -23,13 +23,36 @@
  * The secret of fingerprints lies in the table, put by whoever comes first;
  * until a loop has seen it all its takes fail. See redis.h.
  */
-#ifndef SL_DYNAMO_H
-#define SL_DYNAMO_H
+#ifndef SL_STORE_DYNAMO_DYNAMO_H
+#define SL_STORE_DYNAMO_DYNAMO_H
 
-#include "store/dynamo/aws/keychain.h"
-#include "store/dynamo/where.h"
-#include "store/news.h"
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/str.h"
+#include "store/dynamo/aws.h"
+#include "store/remote.h"
 #include "store/store.h"
+
+/* ---- where a table of DynamoDB is: dynamodb://eu-west-1/jobseek-users
+ *
+ *   dynamodb://REGION[/TABLE][?endpoint=URL][&profile=SORT]
+ *
+ * Without a table it is "jobseek-users". `endpoint` is http://HOST:PORT or
+ * https://HOST, where another than AWS's own is meant; `profile` is the sort
+ * key of the items that say who has which plan: "PROFILE".
+ */
+
+struct sl_dynamo_url {
+    struct sl_str region, table;
+    const char *endpoint; /* a URL that ends in '/' */
+    struct sl_str host;   /* as its header has it */
+    struct sl_str profile;
+};
+
+/* Read one; texts live in `arena`. SLUICE_ECONF with a sentence. */
+SL_MUST_USE int sl_dynamo_url_read(struct sl_str text, struct sl_arena *arena,
+                                   struct sl_dynamo_url *ret,
+                                   struct sl_diag *diag);
 
 struct sl_dynamo_options {
     struct sl_dynamo_url where; /* its texts outlive the store, as those of */

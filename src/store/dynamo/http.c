@@ -1,8 +1,8 @@
-/* client.c -- requests to one endpoint, signed, on one loop. */
-#include "store/dynamo/client.h"
-
+/* http.c -- requests to one endpoint, signed, on one loop. */
 #include <stdio.h>
 #include <string.h>
+
+#include "store/dynamo/dynamo_int.h"
 
 #define BODY_MOST ((size_t)256 << 10)
 #define HEAD_MOST ((size_t)16 << 10)

@@ -1,4 +1,5 @@
-/* hello.c -- the secret that lies in the table, and whether anybody is there.
+/* identity.c -- the secret that lies in the table, and whether anybody is
+ * there.
  *
  *     GET --> it is there: ready
  *      ^        | no

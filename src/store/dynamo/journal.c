@@ -1,4 +1,4 @@
-/* steps.c -- a set taken in steps, where the endpoint has no transactions.
+/* journal.c -- a set taken in steps, where the endpoint has no transactions.
  *
  *   decide --> NOTES --> PLEDGES --> STEPS, a row each --> told --> CLEARS
  *     ^         once                   |                              |
@@ -21,7 +21,6 @@
  * has its mark the set counts as taken.
  */
 #include "store/dynamo/dynamo_int.h"
-#include "store/dynamo/pledge.h"
 
 #define LIFE        (10 * SL_S)
 #define PLEDGE_MOST ((size_t)64 << 10)

@@ -1,13 +1,11 @@
-/* pledge.c -- what is meant by a set that is taken in steps. */
-#include "store/dynamo/pledge.h"
-
+/* journal_rows.c -- what is meant by a set that is taken in steps. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 
 #include "base/arith.h"
-#include "store/dynamo/sheet.h"
-#include "wire/json_old.h"
+#include "store/dynamo/dynamo_int.h"
+#include "wire/json.h"
 
 #define PARTITION "sluice:pledges"
 #define KEPT      (INT64_C(7) * 86400) /* seconds: then nobody comes for it */

@@ -1,4 +1,4 @@
-/* heal.c -- sets in steps that nobody will finish: undone, or cleared.
+/* recovery.c -- sets in steps that nobody will finish: undone, or cleared.
  *
  *   QUERIES --> an old pledge --> JUDGES, by its last row
  *      ^ page by page               | has its mark        | has not
@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "store/dynamo/dynamo_int.h"
-#include "store/dynamo/pledge.h"
 
 #define OLD        (30 * SL_S)
 #define EVERY      (5 * SL_S)

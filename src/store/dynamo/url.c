@@ -1,9 +1,8 @@
-/* where.c -- where a table of DynamoDB is. */
-#include "store/dynamo/where.h"
-
+/* url.c -- where a table of DynamoDB is. */
 #include <string.h>
 
-#include "base/digits.h"
+#include "base/str.h"
+#include "store/dynamo/dynamo.h"
 
 #define SCHEME      "dynamodb://"
 #define TABLE       "jobseek-users"

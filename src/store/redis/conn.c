@@ -1,12 +1,11 @@
-/* link.c -- one connection to one Redis, kept up, and the commands on it. */
-#include "store/redis/fleet/link.h"
-
+/* conn.c -- one connection to one Redis, kept up, and the commands on it. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/str.h"
 #include "net/resolve.h"
-#include "store/dice.h"
-#include "store/redis/fleet/greet.h"
+#include "store/redis/redis_int.h"
 
 #define BACK_OFF_LEAST (50 * SL_MS)
 #define BACK_OFF_MOST  (1 * SL_S)
@@ -500,4 +499,37 @@ void sl_redis_conn_close(struct sl_redis_conn *link)
         sl_alloc_free(alloc, link->words, link->words_size);
     }
     sl_alloc_free(alloc, link, sizeof(*link));
+}
+
+/* ---- the first words to a Redis. */
+
+static int handshake_say(struct sl_buf *out, const struct sl_str *words,
+                         unsigned count, unsigned *replies)
+{
+    ++*replies;
+    return sl_resp_command_write(out, words, count);
+}
+
+int sl_redis_conn_handshake(struct sl_buf *out,
+                            const struct sl_redis_handshake *greeting,
+                            unsigned *ret_replies)
+{
+    char digits[SL_DIGITS];
+    struct sl_str auth[3] = {SL_STR("AUTH"), greeting->user,
+                             greeting->password};
+    struct sl_str plain[2] = {SL_STR("AUTH"), greeting->password};
+    struct sl_str select[2] = {
+        SL_STR("SELECT"), {digits, sl_digits(greeting->database, digits)}
+    };
+    struct sl_str ping[1] = {SL_STR("PING")};
+    int err = 0;
+
+    *ret_replies = 0;
+    if (greeting->user.len > 0)
+        err = handshake_say(out, auth, 3, ret_replies);
+    else if (greeting->password.len > 0)
+        err = handshake_say(out, plain, 2, ret_replies);
+    if (!err && greeting->database > 0)
+        err = handshake_say(out, select, 2, ret_replies);
+    return err ? err : handshake_say(out, ping, 1, ret_replies);
 }

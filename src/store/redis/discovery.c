@@ -1,8 +1,6 @@
-/* scout.c -- asks around. */
-#include "store/redis/fleet/scout.h"
-
-#include "store/dice.h"
-#include "store/redis/fleet/link.h"
+/* discovery.c -- asks around. */
+#include "base/hash.h"
+#include "store/redis/redis_int.h"
 
 #define REST       (400 * SL_MS) /* when it knew */
 #define AGAIN      (20 * SL_MS)  /* when it did not; twice as long each time */

@@ -7,7 +7,7 @@ text=$(sed -e '/^ *--/d' -e 's/ -- .*//' -e 's/^ *//' -e '/^$/d' "$@")
 sha=$(printf '%s\n' "$text" | sha1sum | cut -d' ' -f1)
 cat <<END
 /* Made from the .lua files by embed.sh. */
-#include "store/redis/script.h"
+#include "store/redis/redis_int.h"
 
 const char sl_script_text[] =
 $(printf '%s\n' "$text" | sed -e 's/[\\"]/\\&/g' -e 's/.*/    "&\\n"/');

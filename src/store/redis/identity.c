@@ -1,13 +1,12 @@
-/* welcome.c -- the secret that all who share this Redis have, and the marker.
+/* identity.c -- the secret that all who share this Redis have, and the marker.
  *
  * Each is one key, and one command that reads it, or puts ours there if there
  * is none: SET with NX and GET does that at once, but not before version 7.
  */
-#include "store/redis/welcome.h"
-
 #include <string.h>
 
-#include "store/dice.h"
+#include "base/hash.h"
+#include "store/redis/redis_int.h"
 
 #define EVERY   (5 * SL_S)
 #define AGAIN   (100 * SL_MS) /* while the secret is not known */

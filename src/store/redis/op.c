@@ -1,8 +1,7 @@
-/* landing.c -- what becomes of a voyage: answered, repaired, given back. */
+/* op.c -- what becomes of a voyage: answered, repaired, given back. */
 #include <string.h>
 
 #include "store/redis/redis_int.h"
-#include "store/redis/script.h"
 
 #define DENIALS      1024
 #define SPARES       256
@@ -329,4 +328,257 @@ static void on_done(struct sl_redis_cmd *voyage, enum sl_redis_result landing,
     else
         on_lost(r, landing);
     sl_redis_op_free(r); /* (2) */
+}
+
+/* ---- holds of a seat: how they end. How one begins is a take's
+ * business; what it is called in Redis is said here. */
+
+/* ---- names ---- */
+
+struct sl_str sl_redis_op_record(const struct sl_redis_client *seat,
+                                 struct sl_hold_id id, unsigned slot,
+                                 char room[SL_HOLD_NAME])
+{
+    sl_script_hold_name(id, sl_redis_cluster_is_cluster(seat->fleet), slot,
+                        room);
+    return sl_str_c(room);
+}
+
+/* ---- asking ---- */
+
+static void refuse(struct sl_redis_client *seat, struct sl_hold_call *call)
+{
+    SL_ADD(seat->counts.failed);
+    call->err = SLUICE_ESTORE;
+    call->done(call);
+}
+
+static int write_call(const struct sl_redis_client *seat,
+                      const struct sl_hold_call *call, unsigned slot, bool undo,
+                      struct sl_buf *out)
+{
+    char name[SL_HOLD_NAME];
+    struct sl_script_options how = {
+        .own_now = seat->options.own_now,
+        .near = sl_redis_client_near(seat, call->now),
+        .record = sl_redis_op_record(seat, call->id, slot, name),
+        .undo = undo,
+    };
+
+    return sl_script_hold_write(call, &how, out);
+}
+
+void sl_redis_client_hold(struct sl_redis_client *seat,
+                          struct sl_hold_call *call)
+{
+    bool in_slots = sl_redis_cluster_is_cluster(seat->fleet);
+    unsigned slot = in_slots ? call->place % SL_CLUSTER_SLOTS : 0;
+    struct sl_redis_op *r = NULL;
+    bool tries;
+
+    if (seat->closing || !atomic_load(&seat->counts.ready) ||
+        !sl_breaker_may(&seat->breaker, sl_loop_mono(seat->loop), &tries)) {
+        refuse(seat, call);
+        return;
+    }
+    if (sl_redis_cluster_is_accepting(seat->fleet, slot))
+        r = sl_redis_op_new(seat);
+    if (!r || write_call(seat, call, slot, false, &r->command)) {
+        sl_breaker_forget(&seat->breaker, tries);
+        if (r)
+            sl_redis_op_free(r);
+        refuse(seat, call);
+        return;
+    }
+    r->call = call;
+    r->is_call = true;
+    r->errand = SL_TAKE_OP_REFUND; /* it changes something, perhaps */
+    r->tries = tries;
+    r->key.count = 0;
+    r->voyage.slot = slot;
+    r->voyage.flight.command = sl_buf_str(&r->command);
+    sl_redis_op_wait(r, call->deadline);
+    sl_redis_cluster_send(seat->fleet, &r->voyage);
+}
+
+/* ---- landing ---- */
+
+/* Whoever was refused for this key may pass now. */
+static void on_key(void *ctx, struct sl_str key)
+{
+    struct sl_denial_forgets *forgets = ctx;
+    struct sl_store_part part = {.name = key};
+    struct sl_denial_key names = {.count = 1};
+
+    names.names[0] = sl_part_name_place(forgets, &part);
+    sl_denial_forgets_add(forgets, &names);
+}
+
+bool sl_redis_op_hold(struct sl_redis_op *r, struct sl_str reply)
+{
+    struct sl_hold_call gone = {.errand = SL_HOLD_LOOK};
+
+    return sl_script_hold_read(r->call ? r->call : &gone, reply, on_key,
+                               &r->seat->shared->forgets);
+}
+
+/* ---- too late ---- */
+
+int sl_redis_op_release(const struct sl_redis_op *r, struct sl_buf *out)
+{
+    struct sl_hold_call call = {.errand = SL_HOLD_SETTLE,
+                                .id = r->hold,
+                                .release = true,
+                                .now = r->hold_now};
+
+    return write_call(r->seat, &call, r->voyage.slot, true, out);
+}
+
+/* ---- the leases of a seat: when they are asked for, and how they go
+ * back. What a lease is stands in leases.h. */
+
+#define LEASES 4096
+
+static void add_counts(struct sl_redis_client *seat,
+                       const struct sl_lease_counts *counts)
+{
+    atomic_fetch_add(&seat->counts.lease_tokens, counts->granted);
+    atomic_fetch_add(&seat->counts.lease_over, counts->over);
+    atomic_fetch_add(&seat->counts.lease_under, counts->under);
+}
+
+/* ---- going back ---- */
+
+static void send_end(struct sl_redis_client *seat, struct sl_redis_op *r,
+                     const struct sl_lease_end *end)
+{
+    r->asks = end->asks;
+    r->ends_lease = true;
+    r->errand = SL_TAKE_OP_TAKE;
+    r->key = (struct sl_denial_key){.count = 1, .names = {end->place}};
+    r->sent = 0; /* nothing is granted */
+    r->voyage.slot = end->slot;
+    r->voyage.flight.command = sl_buf_str(&r->command);
+    sl_denial_forgets_add(&seat->shared->forgets, &r->key);
+    sl_redis_cluster_send(seat->fleet, &r->voyage);
+}
+
+/* Those that are due, or all of them. Without memory what is left is lost: the
+ * store frees it when the lease dies. */
+static void end_leases(struct sl_redis_client *seat, sl_ns now, bool all)
+{
+    bool own = seat->options.own_now;
+    struct sl_script_options how = {
+        .own_now = own,
+        .near =
+            sl_redis_client_near(seat, own ? now : sl_loop_now(seat->loop))};
+    struct sl_lease_end end;
+    struct sl_redis_op *r = sl_redis_op_new(seat);
+
+    while (r &&
+           sl_script_end(seat->leases, now, all, &how, &end, &r->command)) {
+        if (r->command.len > 0) {
+            send_end(seat, r, &end);
+            r = sl_redis_op_new(seat);
+        } else {
+            r->asks = end.asks;
+            sl_redis_op_leases_lost(r, false);
+        }
+    }
+    if (r)
+        sl_redis_op_free(r);
+}
+
+static void wait_for_next(struct sl_redis_client *seat)
+{
+    sl_ns due = sl_lease_cache_due(seat->leases);
+    sl_ns now = sl_loop_mono(seat->loop);
+
+    if (due != SL_NS_NONE && !seat->options.own_now)
+        sl_timer_start(seat->lease_timer, due > now ? due - now : 0);
+}
+
+static void on_lease_timer(void *ctx)
+{
+    struct sl_redis_client *seat = ctx;
+
+    end_leases(seat, sl_loop_mono(seat->loop), false);
+    wait_for_next(seat);
+}
+
+void sl_redis_client_drain(struct sl_redis_client *seat, sl_ns now)
+{
+    seat->drains = true;
+    if (seat->leases)
+        end_leases(seat, seat->options.own_now ? now : sl_loop_mono(seat->loop),
+                   true);
+}
+
+/* ---- taking ---- */
+
+/* False if there are none to be had. */
+static bool open_leases(struct sl_redis_client *seat)
+{
+    unsigned most =
+        seat->options.leases_most ? seat->options.leases_most : LEASES;
+
+    if (!seat->lease_timer &&
+        sl_timer_new(seat->loop, on_lease_timer, seat, &seat->lease_timer))
+        return false;
+    return seat->leases ||
+           !sl_lease_cache_open(most, sl_script_keep, false,
+                                seat->options.alloc, &seat->leases);
+}
+
+bool sl_redis_client_leases(struct sl_redis_client *seat,
+                            const struct sl_take *take,
+                            struct sl_lease_keys *ret)
+{
+    if (seat->options.no_leases || seat->drains ||
+        !sl_lease_cache_apply(take) || !open_leases(seat))
+        return false;
+    sl_lease_keys(&seat->shared->forgets, take, ret);
+    return true;
+}
+
+void sl_redis_op_ask_leases(struct sl_redis_op *r,
+                            const struct sl_lease_keys *keys,
+                            const struct sl_take *take,
+                            struct sl_script_options *how)
+{
+    struct sl_redis_client *seat = r->seat;
+
+    sl_lease_cache_ask(seat->leases, keys, take, r->voyage.slot, how->near,
+                       sl_redis_client_time(seat, take), &r->asks);
+    if (r->asks.count > 0)
+        how->leases = r->asks.words;
+    if (r->asks.frees) { /* what was refused so far may pass now */
+        sl_denial_forgets_add(&seat->shared->forgets, &r->key);
+        r->key = sl_denial_key(&seat->shared->forgets, take);
+    }
+}
+
+/* ---- landing ---- */
+
+void sl_redis_op_leases_granted(struct sl_redis_op *r, const int64_t *numbers,
+                                unsigned count)
+{
+    struct sl_lease_counts counts = {0};
+
+    if (r->asks.count == 0)
+        return;
+    sl_script_land(r->seat->leases, &r->asks, numbers, count, r->sent, &counts);
+    add_counts(r->seat, &counts);
+    wait_for_next(r->seat);
+}
+
+void sl_redis_op_leases_lost(struct sl_redis_op *r, bool unsent)
+{
+    struct sl_lease_counts counts = {0};
+
+    if (r->asks.count == 0)
+        return;
+    sl_lease_cache_lost(r->seat->leases, &r->asks, unsent && !r->ends_lease,
+                        &counts);
+    add_counts(r->seat, &counts);
 }

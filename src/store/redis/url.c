@@ -1,9 +1,8 @@
-/* where.c -- where a Redis is. */
-#include "store/redis/where.h"
-
+/* url.c -- where a Redis is. */
 #include <string.h>
 
-#include "base/digits.h"
+#include "base/str.h"
+#include "store/redis/redis.h"
 
 #define DATABASES 1000000
 #define NAME_MOST 255

@@ -1,5 +1,5 @@
 /* base64.c -- one text for each string of bytes. */
-#include "base/base64.h"
+#include "base/str.h"
 
 #include "check.h"
 

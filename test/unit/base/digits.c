@@ -1,5 +1,5 @@
 /* digits.c -- numbers as text, against printf. */
-#include "base/digits.h"
+#include "base/str.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "base/alloc.h"
+#include "base/arena.h"
 #include "check.h"
 
 struct fail {

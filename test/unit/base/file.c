@@ -1,5 +1,5 @@
 /* file.c -- whole files, and why not. */
-#include "base/file.h"
+#include "base/buf.h"
 
 #include <errno.h>
 #include <stdlib.h>

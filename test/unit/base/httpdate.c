@@ -1,6 +1,6 @@
 /* httpdate.c -- dates of HTTP: each row of the grammar, what is none, and
  * libc's strftime() as the second opinion. */
-#include "base/httpdate.h"
+#include "base/timestamp.h"
 
 #include <time.h>
 

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "base/zone_rule.h"
 #include "check.h"
 #include "fail.h"
 #include "row.h"

@@ -1,9 +1,7 @@
 /* What the errands have in common that ask a daemon; that they get their
  * answers is test/daemon/operate.sh's. */
 
-#include "cli/columns.h"
-#include "cli/numbers.h"
-#include "cli/reach.h"
+#include "cli/cli.h"
 #include "send.h"
 
 static void test_columns(void)

@@ -1,6 +1,6 @@
 /* client.c -- the client of HTTP/1.1, against a server that says what it is
  * told. */
-#include "cli/client.h"
+#include "cli/cli.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

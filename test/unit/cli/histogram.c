@@ -1,5 +1,5 @@
 /* histogram.c -- percentiles of many durations. */
-#include "cli/bench/histogram.h"
+#include "cli/bench.h"
 
 #include "check.h"
 

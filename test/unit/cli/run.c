@@ -1,7 +1,7 @@
 /* run.c -- errands that use a policy, sent in this process. */
 #include <unistd.h>
 
-#include "cli/flow/run.h"
+#include "cli/flow/flow.h"
 #include "fail.h"
 #include "send.h"
 

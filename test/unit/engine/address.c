@@ -4,7 +4,7 @@
  * all clients of IPv4 one: express-rate-limit #667, CVE-2026-30827.
  */
 #include "asking.h"
-#include "engine/forwarded.h"
+#include "engine/request.h"
 
 static const char policy[] =
     "sluice: 1\n"

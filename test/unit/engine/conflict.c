@@ -1,7 +1,6 @@
-/* conflict.c -- the rules of engine/conflict.c, by number. */
+/* conflict.c -- the rules of engine/precheck.c, by number. */
 #include "asking.h"
 
-#include "engine/explain.h"
 #include "engine/hold_op.h"
 #include "engine/render.h"
 #include "fail.h"

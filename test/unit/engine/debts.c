@@ -2,7 +2,7 @@
  * much of it is written down. */
 #include "far.h"
 
-#include "engine/debts.h"
+#include "engine/engine_int.h"
 #include "fail.h"
 
 static const char policy[] =

@@ -1,5 +1,5 @@
 /* forwarded.c -- whose request it is that a proxy hands on. */
-#include "engine/forwarded.h"
+#include "engine/request.h"
 
 #include "check.h"
 

@@ -1,5 +1,5 @@
 /* once.c -- claims, memos, life and budget. */
-#include "engine/once.h"
+#include "engine/decision.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

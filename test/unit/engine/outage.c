@@ -3,7 +3,6 @@
 #include "far.h"
 
 #include "engine/check.h"
-#include "engine/debts.h"
 #include "engine/engine_int.h"
 
 static const char policy[] =

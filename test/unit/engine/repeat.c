@@ -1,7 +1,6 @@
-/* repeat.c -- the rules of engine/repeat.c, by number; and webhooks. */
+/* repeat.c -- the rules of engine/idempotency.c, by number; and webhooks. */
 #include "asking.h"
-#include "engine/explain.h"
-#include "engine/guard.h"
+#include "engine/engine_int.h"
 #include "engine/render.h"
 
 static const char policy[] =

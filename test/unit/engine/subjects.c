@@ -1,9 +1,9 @@
 /* subjects.c -- whose word goes first: the request's, the user's, his
  * organisation's, the plan's. */
-#include "engine/subjects.h"
+#include "engine/engine_int.h"
 
 #include "asking.h"
-#include "engine/explain.h"
+#include "engine/render.h"
 
 static const char policy[] =
     "sluice: 1\n"

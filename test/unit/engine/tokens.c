@@ -7,7 +7,6 @@
 
 #include "asking.h"
 #include "engine/check.h"
-#include "engine/explain.h"
 #include "engine/render.h"
 
 #define MAX_FIELDS 4

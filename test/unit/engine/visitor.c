@@ -1,7 +1,7 @@
 /* visitor.c -- what is carried over when a caller signs in: what a flow does
  * not see of it. */
 #include "asking.h"
-#include "engine/explain.h"
+#include "engine/render.h"
 #include "fail.h"
 
 static const char policy[] =

@@ -2,7 +2,7 @@
  * each string of bytes has one text: the tails exhaustively. */
 #include "made.h"
 
-#include "identity/jose/base64url.h"
+#include "identity/jwk.h"
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                               "abcdefghijklmnopqrstuvwxyz0123456789-_";

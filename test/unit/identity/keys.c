@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "fail.h"
-#include "identity/keys.h"
+#include "identity/jwt.h"
 
 static void test_none(void)
 {

@@ -3,7 +3,7 @@
 
 #include <openssl/err.h>
 
-#include "identity/jose/keyset.h"
+#include "identity/jwk.h"
 #include "material.h"
 #include "row.h"
 

@@ -5,8 +5,6 @@
 
 #include "fail.h"
 #include "identity/token_verifier.h"
-#include "identity/tokens/blame.h"
-#include "identity/tokens/recall.h"
 
 #define AT(seconds) (INT64_C(seconds) * SL_S)
 

@@ -1,6 +1,6 @@
 /* Connections counted over all loops and by address, against plain lists. The
- * numbers are those of src/net/crowd.c. */
-#include "net/crowd.h"
+ * numbers are those of src/net/conn_limit.c. */
+#include "net/listener.h"
 
 #include <pthread.h>
 

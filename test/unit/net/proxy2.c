@@ -1,5 +1,5 @@
 /* proxy2.c -- the header of the PROXY protocol, version 2. */
-#include "net/proxy2.h"
+#include "net/proxy_protocol.h"
 
 #include "check.h"
 #include "proxy2_say.h"

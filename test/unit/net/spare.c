@@ -1,5 +1,5 @@
 /* spare.c -- who gets the memory of an empty buffer, and who does not. */
-#include "net/spare.h"
+#include "net/net_int.h"
 
 #include "fail.h"
 

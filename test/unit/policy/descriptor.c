@@ -1,5 +1,5 @@
 /* descriptor.c -- patterns of descriptors: parts, stars, what is left open. */
-#include "policy/descriptor.h"
+#include "policy/route.h"
 
 #include "check.h"
 #include "fail.h"

@@ -1,5 +1,5 @@
 /* diff.c -- each change of a policy is one line, and no change is none. */
-#include "policy/diff.h"
+#include "policy/policy.h"
 
 #include "fail.h"
 #include "read.h"

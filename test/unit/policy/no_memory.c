@@ -24,7 +24,6 @@
 
 #include "check.h"
 #include "policy/policy.h"
-#include "policy/print.h"
 
 #define TEXT_MAX ((size_t)1 << 20)
 #define STEP     128 /* bytes, from one bound to the next */

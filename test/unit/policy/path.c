@@ -1,11 +1,10 @@
 /* path.c -- canonical paths: every spelling of an endpoint, near misses, the
  * edges of what is kept, and the readings that other servers have. */
-#include "policy/path.h"
+#include "policy/route.h"
 
 #include <stdlib.h>
 
 #include "check.h"
-#include "policy/route.h"
 #include "row.h"
 
 /* Meson hands in the absolute path; by hand, tests run from the root. */

@@ -3,13 +3,13 @@
  * test/data/print has policies and, beside each, its print. Those of the
  * presets, the examples and the guides are only read back.
  */
-#include "policy/print.h"
+#include "policy/policy.h"
 
 #include <glob.h>
 #include <stdlib.h>
 
 #include "fail.h"
-#include "policy/print/printer.h"
+#include "policy/policy_int.h"
 #include "read.h"
 
 #define TEXT_MAX ((size_t)1 << 22)

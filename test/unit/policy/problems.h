@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "policy/yaml/schema.h"
+#include "policy/schema.h"
 
 struct reading {
     struct sl_report report;

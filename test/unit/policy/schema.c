@@ -4,12 +4,11 @@
  *     unit-policy-schema page          print the page
  *     unit-policy-schema json          print the JSON Schema
  */
-#include "policy/yaml/schema.h"
+#include "policy/schema.h"
 
 #include <stdlib.h>
 
 #include "fail.h"
-#include "policy/schema.h"
 #include "problems.h"
 
 typedef int print_f(struct sl_buf *out);

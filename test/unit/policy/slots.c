@@ -1,5 +1,5 @@
 /* slots.c -- which value of a limit says where it lies in a cluster. */
-#include "policy/slots.h"
+#include "policy/policy.h"
 
 #include "read.h"
 

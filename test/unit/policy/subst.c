@@ -1,5 +1,5 @@
 /* subst.c -- ${ENV:NAME} and ${FILE:path}. */
-#include "policy/yaml/subst.h"
+#include "policy/yaml.h"
 
 #include "problems.h"
 #include "row.h"

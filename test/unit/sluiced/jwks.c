@@ -8,7 +8,6 @@
 #include "canned.h"
 #include "check.h"
 #include "fail.h"
-#include "sluiced/jwks/inner.h"
 
 #define EDDSA                                                                  \
     "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"a\","                      \

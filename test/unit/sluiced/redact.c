@@ -1,5 +1,5 @@
 /* redact.c -- no spelling of a secret survives. */
-#include "sluiced/redact.h"
+#include "sluiced/policy_source.h"
 
 #include "check.h"
 #include "fail.h"

@@ -1,6 +1,6 @@
 /* roll.c -- daemons that share a store count each other; here over a table, on
  * a clock that is moved by hand. */
-#include "sluiced/roll.h"
+#include "sluiced/daemon.h"
 
 #include "check.h"
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "sluiced/demo.h"
+#include "sluiced/daemon.h"
 
 static struct sl_policy_source written;
 static struct sl_report report;

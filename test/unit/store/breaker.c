@@ -1,5 +1,5 @@
 /* breaker.c -- when to stop asking, and when to try again. */
-#include "store/breaker.h"
+#include "store/remote.h"
 
 #include "check.h"
 

@@ -1,5 +1,5 @@
 /* leases.c -- the table of leases: what is asked for, spent, and given back. */
-#include "store/redis/script_lease.h"
+#include "store/redis/redis_int.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* link.c -- one connection to one Redis: every end that a flight can have. */
-#include "store/redis/fleet/link.h"
+#include "store/redis/redis_int.h"
 
 #include "fail.h"
 #include "fake.h"

@@ -1,8 +1,7 @@
 /* slots.c -- slots of keys, redirects, maps and errors: tables. */
-#include "store/redis/fleet/slots.h"
+#include "store/redis/redis_int.h"
 
 #include "check.h"
-#include "store/redis/fleet/trouble.h"
 
 static void test_keys(void)
 {

@@ -1,5 +1,5 @@
 /* where.c -- addresses of stores in Redis: each row is one. */
-#include "store/redis/where.h"
+#include "store/redis/redis.h"
 
 #include "check.h"
 #include "fail.h"

@@ -1,6 +1,6 @@
 /* holds.c -- holds of the table: taking, ending, expiring, filling up. */
 #include "held.h"
-#include "table/hold/due.h"
+#include "table/hold_record.h"
 
 static struct sl_table table;
 static struct sl_table_limit pool, bucket, day, wide[SL_PARTS];

@@ -2,7 +2,7 @@
  * for it. The rule is in core/hold.h. */
 #include "held.h"
 #include "table/hold_record.h"
-#include "table/key.h"
+#include "table/set.h"
 
 static struct sl_table table;
 static struct sl_table_limit bucket, pool;

@@ -12,7 +12,7 @@
 
 #include "check.h"
 #include "core/limit.h"
-#include "table/evict.h"
+#include "table/set.h"
 #include "table/table.h"
 
 #define MIB (UINT64_C(1) << 20)

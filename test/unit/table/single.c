@@ -11,7 +11,7 @@
  * its first bucket and with one that had to go to its second.
  */
 #include "schedule.h"
-#include "table/key.h"
+#include "table/set.h"
 
 #define ROUNDS 600 /* generations begin again more than twice */
 #define HEIRS  2

@@ -1,8 +1,8 @@
 /* soonest.c -- when permits come back: what is remembered of it, and which
  * records are looked at. */
-#include "table/hold/soonest.h"
 #include "held.h"
-#include "table/key.h"
+#include "table/hold_record.h"
+#include "table/set.h"
 
 static struct sl_table table;
 static struct sl_table_limit pool;

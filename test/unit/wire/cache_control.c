@@ -1,5 +1,5 @@
 /* cache_control.c -- how long an answer may be kept, row by row. */
-#include "wire/cache_control.h"
+#include "wire/http_fields.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* json.c -- what becomes of every byte that somebody may send. */
-#include "wire/json_old.h"
+#include "wire/json.h"
 
 #include "check.h"
 #include "fail.h"

@@ -1,6 +1,6 @@
 /* keychain.c -- where the keys come from: files, services, and what is wrong
  * with them. */
-#include "store/dynamo/aws/keychain.h"
+#include "store/dynamo/aws.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>

@@ -3,9 +3,8 @@
 
 #include "check.h"
 #include "fail.h"
-#include "store/dynamo/reply.h"
-#include "store/dynamo/skew.h"
-#include "store/dynamo/where.h"
+#include "store/dynamo/dynamo.h"
+#include "store/dynamo/dynamo_int.h"
 
 static void check_text(struct sl_str got, const char *want)
 {

@@ -1,6 +1,6 @@
 /* pledge.c -- sets in steps: what is written of them, read again, and taken
  * back. */
-#include "store/dynamo/pledge.h"
+#include "store/dynamo/dynamo_int.h"
 
 #include "check.h"
 #include "fail.h"

@@ -1,5 +1,5 @@
 /* sheet.c -- takes and their rows: what is counted, leased and given back. */
-#include "store/dynamo/sheet.h"
+#include "store/dynamo/dynamo_int.h"
 
 #include "check.h"
 #include "fail.h"

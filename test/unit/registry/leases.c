@@ -1,0 +1,310 @@
+/* leases.c -- units promised to nodes: granted, recorded, given back, released,
+ * found again; see the invariants in registry/usage_db.h. */
+#include "claims.h"
+
+static void test_granting(struct world *w)
+{
+    struct sl_usage_entry u = report("acme", 1, "");
+
+    CASE("a quarter of what is left at the most, unless more is needed");
+    CHECK_EQ(lease(w, "a", 40, 1), 25);
+    CHECK_EQ(lease(w, "b", 5, 1), 5);
+    CHECK_EQ(lease(w, "b", 40, 30), 30);
+    CHECK_EQ(look(w, "a").leased, 60);
+    CASE("(2) never beyond the cap");
+    CHECK_EQ(lease(w, "b", 50, 41), 0);
+    CHECK_EQ(lease(w, "b", 40, 40), 40);
+    CHECK_EQ(lease(w, "a", 1, 1), 0);
+    CASE("(3) a row says how far the cell may go");
+    CHECK_EQ(look(w, "a").own, 25);
+    CHECK_EQ(look(w, "c").own, 0);
+    CHECK_EQ(look(w, "c").base, 77);
+    CASE("what must fit must fit beside what is leased");
+    u.enforce = true;
+    CHECK_EQ(put(w, &u, 1), SL_JOB_CONFLICT);
+    CHECK_EQ(u.result, SL_USAGE_LEASED);
+    CHECK_EQ(u.leased, 100);
+    CHECK_EQ(u.used, 0);
+    CASE("what would not fit without that is refused");
+    u.amount = 101;
+    CHECK_EQ(put(w, &u, 1), SL_JOB_CONFLICT);
+    CHECK_EQ(u.result, SL_USAGE_FULL);
+}
+
+static void test_spending(struct world *w)
+{
+    CASE("what is recorded is no longer leased");
+    spend(w, "a", 20);
+    CHECK_EQ(look(w, "a").used, 20);
+    CHECK_EQ(look(w, "a").own, 5);
+    CHECK_EQ(look(w, "a").spent, 20);
+    CHECK_EQ(look(w, "a").leased, 80);
+    CASE("(4) a row without units is gone");
+    hand_back(w, "a", 5);
+    CHECK_EQ(look(w, "a").base, 77);
+    CHECK_EQ(look(w, "a").leased, 75); /* (1) */
+    CASE("nobody gives back more than he has");
+    hand_back(w, "a", 5);
+    hand_back(w, "b", 1000);
+    CHECK_EQ(look(w, "a").leased, 0);
+    CASE("what was not leased is counted all the same");
+    spend(w, "a", 30);
+    CHECK_EQ(look(w, "a").used, 50);
+    CHECK_EQ(lease(w, "a", 9, 1), 9);
+    spend(w, "a", 12);
+    CHECK_EQ(look(w, "a").leased, 0);
+    CHECK_EQ(look(w, "a").used, 62);
+}
+
+static void test_reset(struct world *w)
+{
+    struct sl_usage_entry u = report("acme", 0, "");
+
+    CASE("a reset forgets what was used, and leaves what is leased");
+    CHECK_EQ(lease(w, "a", 9, 1), 9);
+    CHECK_EQ(lease(w, "b", 7, 1), 7);
+    u.node = S("a");
+    u.reset = true;
+    CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
+    CHECK_EQ(look(w, "a").used, 0);
+    CHECK_EQ(look(w, "a").leased, 16);
+    CASE("a slip that was written before it, and comes after it, counts");
+    spend(w, "a", 4);
+    CHECK_EQ(look(w, "b").used, 4);
+    CHECK_EQ(look(w, "a").own, 5);
+    hand_back(w, "a", 5);
+    CHECK_EQ(look(w, "a").leased, 7);
+    u.node = S("b");
+    CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
+}
+
+/* With a print, as decisions tell it: their line is found by that alone. */
+static void tell(struct sl_usage_sink *meter, int64_t amount)
+{
+    struct sl_str id = S("acme");
+    struct sl_usage_delta spent = {
+        .print = {.lo = 7, .hi = 7},
+        .limit = S("minutes"),
+        .scope = S("org"),
+        .values = &id,
+        .value_count = 1,
+        .start = DAY_0,
+        .at = DAY_0 + SL_HOUR,
+        .amount = amount,
+        .cap = 100
+    };
+
+    meter->calls->spent(meter, &spent);
+}
+
+static void test_slip(struct world *w)
+{
+    struct sl_usage_buffer_options options = {.node = S("a")};
+    struct sl_usage_buffer *keeper = NULL;
+    uint64_t used = look(w, "a").used, leased = look(w, "a").leased;
+    struct sl_usage_sink *meter;
+
+    CASE("what was used and given back on one slip was leased, and is free");
+    CHECK_EQ(lease(w, "a", 9, 9), 9);
+    CHECK_EQ(
+        sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL), 0);
+    meter = sl_usage_buffer_sink(keeper);
+    tell(meter, 5);
+    tell(meter, -6);
+    tell(meter, 1);
+    sl_usage_buffer_flush(meter);
+    CHECK_EQ(look(w, "a").used, used);
+    CHECK_EQ(look(w, "a").spent, 6);
+    CHECK_EQ(look(w, "a").own, 3);
+    hand_back(w, "a", 3);
+    CHECK_EQ(look(w, "a").leased, leased);
+    sl_usage_buffer_close(keeper);
+}
+
+static void release(struct world *w, const char *node, sl_ns since,
+                    enum sl_job_result want, uint64_t units)
+{
+    struct sl_job job;
+
+    sl_job_init(&job, SL_JOB_RELEASE, &sl_alloc_libc);
+    job.name = sl_str_c(node);
+    job.since = since;
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    CHECK_EQ(job.result, want);
+    CHECK_EQ(job.units, units);
+    sl_job_clear(&job);
+}
+
+static void list_leases(struct world *w, struct sl_job *job)
+{
+    sl_job_init(job, SL_JOB_LEASES, &sl_alloc_libc);
+    job->name = S("b");
+    job->most = 10;
+    ask(w, job);
+    CHECK_EQ(job->err, 0);
+    CHECK_EQ(sl_buf_add(&job->text, (struct sl_str){"", 1}), 0);
+}
+
+static unsigned count(const char *text, const char *part)
+{
+    unsigned n = 0;
+
+    while ((text = strstr(text, part))) {
+        n++;
+        text++;
+    }
+    return n;
+}
+
+static void test_life(struct world *w)
+{
+    struct sl_usage_lease_claim other = claim("b", 2, 1);
+    struct sl_job job;
+
+    CASE("that a node lives is one row, however many leases it has");
+    other.id = S("other");
+    carry(w, &other);
+#ifdef ON_POSTGRES
+    backed_run("CREATE RULE none AS ON UPDATE TO sluice.usage_leases"
+               " DO INSTEAD SELECT 1 / 0");
+#endif
+    beat(w, "b", DAY_0 + 3 * SL_HOUR);
+#ifdef ON_POSTGRES
+    backed_run("DROP RULE none ON sluice.usage_leases");
+#endif
+    list_leases(w, &job);
+    CHECK_EQ(count(job.text.bytes, "\"seen_ms\":1728010800000"), 2);
+    sl_job_clear(&job);
+    beat(w, "b", DAY_0 + SL_HOUR);
+    other.give = 2;
+    carry(w, &other);
+}
+
+static void lease_other(struct world *w, const char *id)
+{
+    struct sl_usage_lease_claim c = claim("c", 1, 1);
+
+    c.id = sl_str_c(id);
+    carry(w, &c);
+}
+
+static void test_release(struct world *w)
+{
+    struct sl_job job;
+
+    CASE("leases are listed");
+    lease_other(w, "one");
+    lease_other(w, "two");
+    list_leases(w, &job);
+    CHECK(strstr(job.text.bytes, "{\"node\":\"b\",\"scope\":\"org\","
+                                 "\"id\":\"acme\",\"limit\":\"minutes\""));
+    CHECK(strstr(job.text.bytes, "\"leased\":7,\"spent\":0"));
+    CHECK(strstr(job.text.bytes, "\"here\":true}"));
+    sl_job_clear(&job);
+    CASE("a list that is too long is cut, and says so");
+    CHECK(!job.cut);
+    for (int i = 0; i < 2; i++) {
+        sl_job_init(&job, SL_JOB_LEASES, &sl_alloc_libc);
+        job.most = 2;
+        sl_buf_done(&job.text);
+        sl_buf_init(&job.text, i == 0 ? 4096 : 300, &sl_alloc_libc);
+        ask(w, &job);
+        CHECK_EQ(job.err, 0);
+        CHECK(job.cut);
+        CHECK_EQ(sl_buf_add(&job.text, (struct sl_str){"", 1}), 0);
+        CHECK_EQ(count(job.text.bytes, "\"here\":false}"), i == 0 ? 2 : 1);
+        CHECK_EQ(job.text.bytes[strlen(job.text.bytes) - 1], '}');
+        sl_job_clear(&job);
+    }
+    CASE("a node that lives keeps what it has");
+    release(w, "b", DAY_0, SL_JOB_CONFLICT, 0);
+    CASE("one that does not is released, once");
+    release(w, "b", DAY_0 + 2 * SL_HOUR, SL_JOB_DONE, 7);
+    release(w, "b", DAY_0 + 2 * SL_HOUR, SL_JOB_NOT_FOUND, 0);
+    CHECK_EQ(look(w, "a").leased, 0);
+}
+
+/* ---- coming back ---- */
+
+static void come_back(struct world *w, struct back *back)
+{
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .on_lease = on_lease,
+                                          .node = S("a"),
+                                          .ctx = back};
+
+    world_stop(w);
+    CHECK_EQ(sl_registry_open(&options, &w->registry, NULL), 0);
+}
+
+static void test_return(struct world *w)
+{
+    struct back back = {.own = 6};
+
+    CASE("what was taken and not put down is put down, the rest is given back");
+    CHECK_EQ(lease(w, "a", 10, 10), 10);
+    spend(w, "a", 4);
+    come_back(w, &back);
+    CHECK_EQ(back.rows, 1);
+    CHECK_EQ(back.seen, DAY_0 + SL_HOUR);
+    CHECK_EQ(look(w, "a").used, 6);
+    CHECK_EQ(look(w, "a").leased, 0);
+    CASE("once");
+    come_back(w, &back);
+    CHECK_EQ(back.rows, 1);
+    CASE("what may be held stays leased");
+    CHECK_EQ(lease(w, "a", 10, 10), 10);
+    back = (struct back){.own = 3, .held = true};
+    come_back(w, &back);
+    CHECK_EQ(look(w, "a").used, 6);
+    CHECK_EQ(look(w, "a").own, 3);
+    hand_back(w, "a", 3);
+}
+
+/* The SQL against the sentence in queries.def. */
+static void test_portions(struct world *w)
+{
+    CASE("what is granted, for many numbers");
+    srandom(7);
+    for (int i = 0; i < 300; i++) {
+        struct sl_usage_lease_claim before = look(w, "p"), c = claim("p", 0, 0);
+        uint64_t left, share, granted;
+
+        c.cap = 1 + (uint64_t)random() % 2000;
+        c.least = 1 + (uint64_t)random() % 40;
+        c.need = c.least + (uint64_t)random() % 60;
+        c.want = c.need + (uint64_t)random() % 300;
+        left = before.used + before.leased < c.cap
+                   ? c.cap - before.used - before.leased
+                   : 0;
+        share = left / 4;
+        granted = share > c.want   ? c.want
+                  : share > c.need ? share
+                  : left < c.need  ? left
+                                   : c.need;
+        carry(w, &c);
+        if (!CHECK_EQ(c.granted, left < c.least ? 0 : granted))
+            break;
+        if (i % 3 == 0)
+            hand_back(w, "p", (uint64_t)random() % 400);
+    }
+}
+
+int main(void)
+{
+    struct world w;
+
+    world_open(&w);
+    test_granting(&w);
+    test_spending(&w);
+    test_reset(&w);
+    test_life(&w);
+    test_slip(&w);
+    test_release(&w);
+    test_return(&w);
+    test_portions(&w);
+    world_close(&w);
+    return CHECK_DONE();
+}

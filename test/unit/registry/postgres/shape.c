@@ -1,0 +1,123 @@
+/* shape.c -- who can be called what, and instants in PostgreSQL's own form. */
+#include "registry/pg.h"
+
+#include <string.h>
+
+#include "check.h"
+
+#define UUID "123e4567-e89b-12d3-a456-426614174000"
+
+static void test_ids(void)
+{
+    static const struct {
+        unsigned type;
+        const char *id;
+        bool can;
+    } rows[] = {
+        {SL_PG_TEXT,    "ann",                                  true },
+        {SL_PG_TEXT,    "ann ",                                 true },
+        {SL_PG_TEXT,    "o'hara\\\x1b",                         true },
+        {SL_PG_TEXT,    "",                                     false},
+        {SL_PG_TEXT,    "j\xc3\xb6rg",                          true },
+        {SL_PG_TEXT,    "j\xc3",                                false},
+        {SL_PG_TEXT,    "\xff",                                 false},
+        {SL_PG_VARCHAR, "ann ",                                 true },
+        {SL_PG_CHAR,    "ann",                                  true },
+        {SL_PG_CHAR,    "ann ",                                 false},
+        {SL_PG_INT2,    "32767",                                true },
+        {SL_PG_INT2,    "32768",                                false},
+        {SL_PG_INT2,    "-32768",                               true },
+        {SL_PG_INT2,    "-32769",                               false},
+        {SL_PG_INT4,    "0",                                    true },
+        {SL_PG_INT4,    "-0",                                   false},
+        {SL_PG_INT4,    "00",                                   false},
+        {SL_PG_INT4,    "07",                                   false},
+        {SL_PG_INT4,    "+7",                                   false},
+        {SL_PG_INT4,    " 7",                                   false},
+        {SL_PG_INT4,    "7 ",                                   false},
+        {SL_PG_INT4,    "",                                     false},
+        {SL_PG_INT4,    "-",                                    false},
+        {SL_PG_INT4,    "0x7",                                  false},
+        {SL_PG_INT4,    "2147483647",                           true },
+        {SL_PG_INT4,    "2147483648",                           false},
+        {SL_PG_INT8,    "9223372036854775807",                  true },
+        {SL_PG_INT8,    "9223372036854775808",                  false},
+        {SL_PG_INT8,    "-9223372036854775808",                 true },
+        {SL_PG_INT8,    "-9223372036854775809",                 false},
+        {SL_PG_INT8,    "18446744073709551617",                 false},
+        {SL_PG_UUID,    UUID,                                   true },
+        {SL_PG_UUID,    UUID "0",                               false},
+        {SL_PG_UUID,
+         "123E4567" /* upper case is another spelling */
+         "-e89b-12d3-a456-426614174000",                        false},
+        {SL_PG_UUID,    "{123e4567-e89b-12d3-a456-4266141740}", false},
+        {SL_PG_UUID,    "ann",                                  false},
+        {SL_PG_UUID,    "",                                     false},
+    };
+    char longest[SL_SUBJECT_RECORD_ID + 1];
+
+    CASE("ids have one spelling");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        printf("# \"%s\" as %u\n", rows[i].id, rows[i].type);
+        CHECK_EQ(sl_pg_can_be(rows[i].type, sl_str_c(rows[i].id)), rows[i].can);
+    }
+    CHECK(!sl_pg_can_be(SL_PG_TEXT, (struct sl_str){"a\0b", 3}));
+    memset(longest, 'a', sizeof(longest));
+    CHECK(sl_pg_can_be(SL_PG_TEXT,
+                       (struct sl_str){longest, SL_SUBJECT_RECORD_ID}));
+    CHECK(!sl_pg_can_be(SL_PG_TEXT,
+                        (struct sl_str){longest, SL_SUBJECT_RECORD_ID + 1}));
+}
+
+/* `size` bytes of a number, the first the highest. */
+static sl_ns instant(unsigned type, int64_t number, size_t size)
+{
+    char bytes[9];
+    sl_ns ret = -2;
+
+    for (size_t i = size; i-- > 0; number >>= 8)
+        bytes[i] = (char)number;
+    if (sl_pg_instant(type, (struct sl_str){bytes, size}, &ret))
+        CHECK_EQ(ret, -2); /* untouched */
+    return ret;
+}
+
+static void test_instants(void)
+{
+    const int64_t zero = INT64_C(946684800); /* 2000-01-01, in seconds */
+    const int64_t last = (SL_NS_MAX - zero * SL_S) / SL_US;
+
+    CASE("timestamps are microseconds since 2000");
+    CHECK_EQ(instant(SL_PG_TIMESTAMPTZ, 0, 8), zero * SL_S);
+    CHECK_EQ(instant(SL_PG_TIMESTAMP, 1, 8), zero * SL_S + 1000);
+    CHECK_EQ(instant(SL_PG_TIMESTAMP, -1, 8), zero * SL_S - 1000);
+    CHECK_EQ(instant(SL_PG_TIMESTAMPTZ, -zero * 1000000, 8), 0);
+    CHECK_EQ(instant(SL_PG_TIMESTAMPTZ, -zero * 1000000 - 1, 8), 0);
+    CHECK_EQ(instant(SL_PG_TIMESTAMPTZ, last, 8), zero * SL_S + last * SL_US);
+    CHECK_EQ(instant(SL_PG_TIMESTAMPTZ, last + 1, 8), SL_NS_NONE);
+    CHECK_EQ(instant(SL_PG_TIMESTAMPTZ, INT64_MAX, 8), SL_NS_NONE);
+    CHECK_EQ(instant(SL_PG_TIMESTAMPTZ, INT64_MIN, 8), 0);
+
+    CASE("dates are days");
+    CHECK_EQ(instant(SL_PG_DATE, 0, 4), zero * SL_S);
+    CHECK_EQ(instant(SL_PG_DATE, 1, 4), (zero + 86400) * SL_S);
+    CHECK_EQ(instant(SL_PG_DATE, -10957, 4), 0);
+    CHECK_EQ(instant(SL_PG_DATE, -10956, 4), 86400 * SL_S);
+    CHECK_EQ(instant(SL_PG_DATE, INT32_MIN, 4), 0);
+    CHECK_EQ(instant(SL_PG_DATE, INT32_MAX, 4), SL_NS_NONE);
+    CHECK_EQ(instant(SL_PG_DATE, 2932896, 4), SL_NS_NONE); /* 9999-12-31 */
+
+    CASE("all else is none");
+    CHECK_EQ(instant(SL_PG_DATE, 0, 8), -2);
+    CHECK_EQ(instant(SL_PG_TIMESTAMP, 0, 4), -2);
+    CHECK_EQ(instant(SL_PG_TIMESTAMP, 0, 0), -2);
+    CHECK_EQ(instant(SL_PG_TIMESTAMP, 0, 9), -2);
+    CHECK_EQ(instant(SL_PG_INT8, 0, 8), -2);
+}
+
+int main(void)
+{
+    test_ids();
+    test_instants();
+    return CHECK_DONE();
+}
