@@ -330,13 +330,6 @@ follow_the_readme() {
 }
 
 use_what_was_built() {
-    local lines
-
-    lines=$(bin/sluice-demo | wc -l)
-    if ((lines < 5)); then
-        echo "bin/sluice-demo prints $lines lines"
-        return 1
-    fi
     link_library sluice.h 'sluice_version()' lib/libsluice.so
     link_library sluice.h 'sluice_version()' lib/libsluice.a
     link_library sluice_policy.h 'sluice_schema_page()' \

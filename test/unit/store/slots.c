@@ -166,7 +166,8 @@ static void test_troubles(void)
         {SL_REDIS_ERROR_READONLY,
          "-ERR Error running script (call to f_1): @user_script:1: "
          "-READONLY You can't write against a replica.\r\n"},
-        {SL_REDIS_ERROR_OOM, "-ERR Error running script: @user: -OOM command\r\n"},
+        {SL_REDIS_ERROR_OOM,
+         "-ERR Error running script: @user: -OOM command\r\n"},
         {SL_REDIS_ERROR_CLUSTERDOWN, "-CLUSTERDOWN Hash slot not served\r\n"},
         {SL_REDIS_ERROR_OTHER, "-BUSYGROUP no\r\n"},
         {SL_REDIS_ERROR_BUSY, "-BUSY Redis is busy\r\n"},
