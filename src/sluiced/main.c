@@ -13,21 +13,21 @@ static const struct {
     sl_step_f *up;
     sl_unstep_f *down;
 } steps[] = {
-    {sl_process_begin,         sl_process_end        }, /* process limits, systemd */
-    {sl_policy_begin,          sl_policy_end         }, /* policy and settings */
-    {sl_state_begin,           sl_state_end          }, /* state file */
-    {sl_engine_begin,          sl_engine_end         }, /* active policy */
-    {sl_subjects_begin,        sl_subjects_end       }, /* registry */
-    {sl_event_publisher_begin, sl_event_publisher_end}, /* events */
-    {sl_listeners_begin,       sl_listeners_end      }, /* sockets, certificates */
-    {sl_workers_begin,         sl_workers_end        }, /* loops, counters */
-    {sl_quota_node_begin,      sl_quota_node_end     }, /* quota leases */
-    {sl_tokens_begin,          sl_tokens_end         }, /* token keys */
-    {sl_remote_begin,          sl_remote_end         }, /* node count */
-    {sl_event_stream_begin,    sl_event_stream_end   }, /* event streams */
-    {sl_lifecycle_begin,       sl_lifecycle_end      }, /* signals, watchdog */
-    {sl_reload_files_begin,    sl_reload_files_end   }, /* file watches */
-    {sl_workers_start,         sl_workers_join       }, /* threads */
+    {sl_process_begin,         sl_process_end        },
+    {sl_policy_begin,          sl_policy_end         },
+    {sl_state_begin,           sl_state_end          },
+    {sl_engine_begin,          sl_engine_end         },
+    {sl_subjects_begin,        sl_subjects_end       },
+    {sl_event_publisher_begin, sl_event_publisher_end},
+    {sl_listeners_begin,       sl_listeners_end      },
+    {sl_workers_begin,         sl_workers_end        },
+    {sl_quota_node_begin,      sl_quota_node_end     },
+    {sl_tokens_begin,          sl_tokens_end         },
+    {sl_remote_begin,          sl_remote_end         },
+    {sl_event_stream_begin,    sl_event_stream_end   },
+    {sl_lifecycle_begin,       sl_lifecycle_end      },
+    {sl_reload_files_begin,    sl_reload_files_end   },
+    {sl_workers_start,         sl_workers_join       },
 };
 
 static int complain(const struct sl_diag *why, int status)
