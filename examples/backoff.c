@@ -33,8 +33,7 @@ static uint64_t random_bits(void)
     return 0;
 }
 
-/* Repeats a call until it succeeds. Returns the status, or -1 after giving
- * up. */
+/* Make a call until it is answered; the status, or -1 if it was given up. */
 static int call_patiently(void)
 {
     struct sluice_backoff backoff = {0};
@@ -51,7 +50,7 @@ static int call_patiently(void)
             return -1;
         }
         printf("%d: waits %" PRId64 " ms\n", answer.status, wait_ns / 1000000);
-        now_ns += wait_ns; /* a real program would sleep */
+        now_ns += wait_ns; /* a program would sleep */
     }
 }
 
