@@ -1,7 +1,7 @@
-/* backoff.c -- a client that comes back at the right time.
+/* backoff.c -- a client that retries at the right time.
  *
- * docs/guide/client.md tells the story. The server is a list of answers, and
- * the clock is moved by hand; in a program it would be curl and nanosleep().
+ * See docs/guide/client.md. The server is a list of responses and the clock is
+ * a variable. A real program would use curl and nanosleep().
  *
  *     cc backoff.c $(pkg-config --cflags --libs libsluice)
  */
@@ -12,7 +12,7 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* Refused three times, each time in another way; then it passes. */
+/* Denies three times, each time in a different way, then allows. */
 static struct sluice_refusal call_server(void)
 {
     static const struct sluice_refusal answers[] = {
@@ -27,7 +27,7 @@ static struct sluice_refusal call_server(void)
     return answers[next++];
 }
 
-/* Any 64 bits: getrandom() in a program. */
+/* Any 64 bits; a real program would use getrandom(). */
 static uint64_t random_bits(void)
 {
     return 0;

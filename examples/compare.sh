@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# compare.sh -- the examples say what the documents say.
+# compare.sh -- compare the examples with their output and with the guide.
 #
 #   compare.sh output PROGRAM FILE [ARGUMENT...]
-#                                       PROGRAM prints what is in FILE
-#   compare.sh guide GUIDE EXAMPLE...   every block of GUIDE is cut from an
-#                                       EXAMPLE, line by line
+#                                       PROGRAM prints the text of FILE
+#   compare.sh guide GUIDE EXAMPLE...   every code block of GUIDE occurs in an
+#                                       EXAMPLE
 set -euo pipefail
 
 output() {
-    diff <("$1" "${@:3}") "$2" || { echo "$1 prints something else than $2" && exit 1; }
+    diff <("$1" "${@:3}") "$2" || { echo "$1 does not print $2" && exit 1; }
 }
 
-# The blocks of a document, each followed by a NUL. Commands (sh) are no code.
+# Print the code blocks of a document, except sh, each followed by a NUL.
 blocks() {
     awk '/^```/ { if (open) { if (keep) printf "%s%c", body, 0; open = 0 }
                   else { open = 1; keep = $0 != "```sh"; body = "" }

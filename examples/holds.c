@@ -1,9 +1,9 @@
-/* holds.c -- take first, settle later.
+/* holds.c -- hold first, settle later.
  *
- * A job needs a permit and some tokens of which nobody knows yet how many. It
- * holds what it may need at most, and settles what it came to. A job whose
- * worker has died frees what it held when its hold expires. The clock is moved
- * by hand, so that what is printed is the same on every machine.
+ * A job needs a permit and an unknown number of tokens. It holds the maximum
+ * and settles with the tokens that it used. If its worker dies, the hold
+ * expires and is refunded. The clock is a variable, so that the output is the
+ * same on every machine.
  *
  *     cc holds.c $(pkg-config --cflags --libs libsluice)
  */
@@ -94,8 +94,8 @@ int main(void)
     (void)begin_job(gate, "third");
 
     the_time += 20 * SECOND;
-    must(sluice_extend(gate, first, 30 * SECOND, &state)); /* still at work */
-    the_time += 10 * SECOND; /* nobody has heard of the second */
+    must(sluice_extend(gate, first, 30 * SECOND, &state)); /* still running */
+    the_time += 10 * SECOND; /* the second was not extended */
     (void)begin_job(gate, "third");
     end_job(gate, second, 1000);
     end_job(gate, first, 1200);

@@ -3,8 +3,8 @@
  *     cc policy.c $(pkg-config --cflags --libs libsluice-policy)
  *     ./a.out policy.yaml
  *
- * Time stands still here, so that the output is the same each time; leave
- * `now` out and the system's clock counts.
+ * The clock is constant here, so that the output is the same each time. Without
+ * `now` the system clock is used.
  */
 #include <sluice_policy.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     sluice_problems_free(problems);
     if (!err)
         err = sluice_engine_open(policy, &options, &engine);
-    sluice_policy_release(policy); /* the engine has its own hold on it */
+    sluice_policy_release(policy); /* the engine has its own reference */
 
     for (int i = 0; !err && i < 3; i++)
         err = ask(engine, decision, "ann");

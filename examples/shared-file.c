@@ -1,9 +1,9 @@
-/* shared-file.c -- two processes share one file.
+/* shared-file.c -- two processes share one state file.
  *
- * A parent starts two children. Each opens the same file and takes what it
- * can get of 1000 requests a day. Together they get exactly 1000: they share
- * one state, and no server stands between them. Then the parent opens the
- * file in its turn and finds nothing left: a file remembers.
+ * A parent starts two children. Each opens the same file and takes as much as
+ * it can of 1000 requests a day. Together they get exactly 1000: they share one
+ * state, without a server. Then the parent opens the file and finds nothing
+ * left: the state persists.
  *
  *     cc shared-file.c $(pkg-config --cflags --libs libsluice)
  *     ./a.out /tmp/example.state
@@ -50,7 +50,7 @@ static unsigned take_what_there_is(struct sluice *gate)
     return passed;
 }
 
-/* A child opens the gate itself: a gate does not survive fork(). */
+/* A child opens its own gate: a gate cannot be used after fork(). */
 static void be_a_child(const char *path, int report)
 {
     struct sluice *gate = open_file(path);
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     struct sluice *gate;
     int ends[2];
 
-    unlink(path); /* the example begins with an empty state */
+    unlink(path); /* start with an empty state */
     if (pipe(ends))
         return 1;
     for (unsigned i = 0; i < CHILDREN; i++)

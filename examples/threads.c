@@ -1,9 +1,9 @@
 /* threads.c -- several threads share one gate.
  *
  * Four workers send requests of three users as fast as they can. Each user may
- * send 1000 requests a day, and all of them together 2500. However the threads
- * meet, exactly 2500 pass and no user has more than 1000: a request that one
- * limit refuses costs the other nothing.
+ * send 1000 requests a day, and all of them together 2500. In any order of the
+ * threads exactly 2500 pass and no user has more than 1000: a request that one
+ * limit denies takes nothing from the other.
  *
  *     cc threads.c $(pkg-config --cflags --libs libsluice) -pthread
  */
@@ -32,7 +32,7 @@ struct worker {
     unsigned passed[USERS];
 };
 
-/* Both limits are taken, or none. */
+/* Takes both limits or none. Returns 1 if the request is allowed. */
 static int may_pass(struct sluice *gate, const char *user)
 {
     struct sluice_part parts[] = {
@@ -58,7 +58,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Say who passed; returns how many in all. */
+/* Prints the allowed requests of each user. Returns their sum. */
 static unsigned report(const struct worker *workers)
 {
     unsigned all = 0;

@@ -1,8 +1,8 @@
-/* tour.c -- the whole library once around, on a clock that the example holds.
+/* tour.c -- every call of the library, on a clock of its own.
  *
- * Each function shows one thing; docs/guide/library.md tells the story. The
- * clock is moved by hand, so that a day passes at once and what is printed is
- * the same on every machine.
+ * Each function shows one call; docs/guide/library.md explains them. The clock
+ * is a variable, so that a day passes at once and the output is the same on
+ * every machine.
  *
  *     cc tour.c $(pkg-config --cflags --libs libsluice)
  */
@@ -65,7 +65,7 @@ static struct sluice_part part(unsigned limit, const char *key, uint64_t cost)
         .limit = limit, .key = key, .key_len = strlen(key), .cost = cost};
 }
 
-/* One request that counts against two limits: both are taken, or none. */
+/* One request with two limits: both are taken, or none. */
 static void take_a_set(struct sluice *gate)
 {
     struct sluice_part parts[] = {part(REQUESTS, "ann", 1),
@@ -84,7 +84,7 @@ static void take_a_set(struct sluice *gate)
     }
 }
 
-/* A plan is a number in each question. What was used stays used. */
+/* The plan is an argument of each call. A change of plan keeps the usage. */
 static void change_the_plan(struct sluice *gate)
 {
     struct sluice_part ask = part(REQUESTS, "ann", 1);
@@ -96,7 +96,7 @@ static void change_the_plan(struct sluice *gate)
     }
 }
 
-/* Many questions at once, each for itself. */
+/* Many takes in one call, each decided separately. */
 static void take_a_batch(struct sluice *gate)
 {
     struct sluice_part parts[] = {
@@ -110,7 +110,7 @@ static void take_a_batch(struct sluice *gate)
                said[parts[i].answer.outcome]);
 }
 
-/* A permit is out until it is given back; so is a level. */
+/* A permit or a level stays taken until it is returned. */
 static void hold_a_permit(struct sluice *gate)
 {
     struct sluice_part job = part(JOBS, "ann", 1);
@@ -122,8 +122,8 @@ static void hold_a_permit(struct sluice *gate)
     printf("done: %" PRIu64 " may run\n", job.answer.remaining);
 }
 
-/* What a request costs may be known only afterwards: charge the rest. Beyond
- * the capacity it is a debt. */
+/* The cost of a request may be known only afterwards: charge the rest. A charge
+ * may exceed the capacity. */
 static void settle_afterwards(struct sluice *gate)
 {
     struct sluice_part answer = part(REQUESTS, "eve", 20);
@@ -136,7 +136,7 @@ static void settle_afterwards(struct sluice *gate)
     must(sluice_reset(gate, REQUESTS, "eve", 3)); /* or forgive it all */
 }
 
-/* Time is what the clock says. */
+/* The library uses the clock of the caller. */
 static void wait_a_day(struct sluice *gate)
 {
     struct sluice_part export = part(EXPORTS, "ann", 1);
@@ -146,7 +146,7 @@ static void wait_a_day(struct sluice *gate)
     printf("a day later: %" PRIu64 " exports left\n", export.answer.remaining);
 }
 
-/* Keys show as fingerprints: what they were is not kept. */
+/* Keys are shown as fingerprints: their names are not stored. */
 static int count_key(void *ctx, unsigned limit, uint64_t fingerprint,
                      const struct sluice_answer *answer)
 {
@@ -154,7 +154,7 @@ static int count_key(void *ctx, unsigned limit, uint64_t fingerprint,
 
     (void)fingerprint;
     keys[limit] += answer->remaining < answer->capacity;
-    return 0; /* anything else stops */
+    return 0; /* any other value stops */
 }
 
 static void see_what_is_there(struct sluice *gate)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# requirements.sh -- every requirement has an answer, and the answer exists.
+# requirements.sh -- every requirement has an answer, and the cited file exists.
 #
 #   requirements.sh ROOT
 #
-# ROOT/test/data/requirements.txt has every number, one a line;
+# ROOT/test/data/requirements.txt has every id, one per line.
 # ROOT/docs/requirements.md answers each in one row of its tables.
 set -euo pipefail
 
@@ -12,7 +12,8 @@ page=docs/requirements.md
 list=test/data/requirements.txt
 number='([0-9]{3}-[A-Z][0-9]{2}|7-[0-9]{2}|V[0-9]+)'
 rows=$(grep -E "^\| $number \|" "$page")
-parts=$(awk -F' *[|] *' '/^\| later part/ { on = 1; next } on && !/^\|/ { exit }
+parts=$(awk -F' *[|] *' '/^\| not implemented/ { on = 1; next }
+                         on && !/^\|/ { exit }
                          on { print $2 }' "$page")
 tests=0 failed=0
 
@@ -28,7 +29,7 @@ verdict() {
     fi
 }
 
-# The rows as NUMBER <tab> ANSWER, one line for each answer. Answers are parted
+# Print the rows as ID <tab> ANSWER, one line per answer. Answers are separated
 # by commas; a remark in brackets belongs to the answer before it.
 answers() {
     awk -F' *[|] *' '{
@@ -42,12 +43,12 @@ answers() {
     }' <<<"$rows"
 }
 
-# Is the number in a comment of the file?
+# in_comment ID FILE: true if a comment of FILE contains ID.
 in_comment() {
     grep -o '#.*' "$2" | grep -qE -- "(^|[^0-9A-Z-])$1([^0-9]|\$)"
 }
 
-# Say what is wrong with one answer, if anything is.
+# complain ID ANSWER: print the error of an answer, if any.
 complain() {
     local id=$1 answer=$2 file
 
@@ -60,11 +61,11 @@ complain() {
             echo "$id: no comment of $file has it"
         fi
         ;;
-    'later part: '*)
-        grep -qxF -- "${answer#later part: }" <<<"$parts" ||
-            echo "$id: '${answer#later part: }' is no later part"
+    'not implemented: '*)
+        grep -qxF -- "${answer#not implemented: }" <<<"$parts" ||
+            echo "$id: '${answer#not implemented: }' is not in the table"
         ;;
-    "the application's") ;;
+    'the application') ;;
     *) echo "$id: '$answer' is no answer" ;;
     esac
 }
@@ -77,7 +78,7 @@ all_answers() {
     done < <(answers)
 }
 
-# Numbers that flows have in comments and nobody has asked for.
+# Ids in comments of flows that are not in the list.
 strangers() {
     grep -ohE '#.*' presets/*.flow presets/*.yaml test/flow/*.flow |
         grep -oE "\b([0-9]{3}-[A-Z][0-9]{2}|7-[0-9]{2})\b" | sort -u |

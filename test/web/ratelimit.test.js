@@ -91,10 +91,10 @@ test("a key that names no limit is refused, and nobody is asked", async () => {
                                        asking(fetch)),
                              /names no limit; write rl:ENV:LIMIT:SCOPE:ID/);
     await assert.rejects(rateLimit({ limit: "search" }, asking(fetch)),
-                         /key must be a text, not undefined/);
+                         /key must be a non-empty string, not undefined/);
     await assert.rejects(rateLimit({ key: KEY },
                                    asking(fetch, { onFailure: "pass" })),
-                         /onFailure is throw, allow or deny, not pass/);
+                         /onFailure must be throw, allow or deny, not pass/);
     assert.equal(asked.length, 0);
 });
 
@@ -102,7 +102,7 @@ test("a scope that is not the policy's is an error", async () => {
     const { fetch } = server(() => verdict({}, { scope: "user" }));
 
     await assert.rejects(rateLimit({ key: KEY }, asking(fetch)),
-                         /counts "assistant_query" per user; the key says org/);
+                         /counts "assistant_query" per user; the key has scope org/);
 });
 
 test("no time is null", async () => {

@@ -87,7 +87,7 @@ test("the server is told what comes", async () => {
     assert.deepEqual(told, { size: 105, partSize: 5, count: 21 });
     await assert.rejects(
         upload(FILE, options(place, { start: async () => undefined })),
-        /start\(\) must hand over the id/);
+        /start\(\) must return the id/);
 });
 
 test("an empty file is one empty part", async () => {
@@ -144,7 +144,7 @@ test("the first part that fails stops the others", async () => {
     const place = store((index) => index === 2 ? answer(403) : undefined);
 
     await assert.rejects(upload(FILE, options(place)),
-                         /the upload u1 stopped: part 2 was answered 403/);
+                         /the upload u1 stopped: part 2 got status 403/);
     assert.ok(place.tries.size < 21);
     assert.equal(place.under, 0); // nobody is on his way any more
 });
@@ -154,12 +154,12 @@ test("a state of another file is refused", async () => {
     const resume = { id: "u7", size: 104, partSize: 5, done: {} };
 
     await assert.rejects(upload(FILE, options(place, { resume })),
-                         /file of 104 bytes, and this one has 105/);
+                         /file of 104 bytes; this file has 105/);
     resume.size = 105;
     await assert.rejects(upload(FILE, options(place, { resume, partSize: 6 })),
-                         /begun in parts of 5 bytes, not 6/);
+                         /started with parts of 5 bytes, not 6/);
     await assert.rejects(upload(FILE, options(place, { resume: { id: 1 } })),
-                         /the state to resume from is none/);
+                         /resume must be the state of an upload/);
     assert.equal(place.tries.size, 0);
 });
 

@@ -1,9 +1,10 @@
-// backoff.js -- how long a refused client waits: the rules of
+// backoff.js -- retry times of a denied client, by the rules of
 // include/sluice_backoff.h.
 //
-// A wait has two parts, what must pass and a random part behind it. Ours is
-// base * 2^n and as much again at most, and never above the cap; a server's is
-// waited for in full. Spans are whole milliseconds, rounded up.
+// A wait has a fixed and a random part. The fixed part is the wait that the
+// server asks for, or base * 2^n. The random part is at most base * 2^n.
+// Without a wait from the server, both together stay below the cap. Durations
+// are whole milliseconds, rounded up.
 
 import { readHttpDate } from "./httpdate.js";
 
@@ -12,20 +13,20 @@ const BASE = 500;
 const CAP = 30_000;
 const LONGEST = 15 * 60_000;
 
-// Below the first, X-RateLimit-Reset is seconds from now; from there on below
-// the second, seconds since 1970. Above would be milliseconds or worse.
+// X-RateLimit-Reset below EPOCH_BEGINS is in seconds from now, below EPOCH_ENDS
+// in seconds since 1970. Larger values are ignored: they may be milliseconds.
 const EPOCH_BEGINS = 1e9;
 const EPOCH_ENDS = 1e11;
 
-// A timer of more fires at once.
+// A longer timer fires at once.
 const TIMER_MOST = 2 ** 31 - 1;
 
-/** There is no other attempt. */
+/** All attempts have failed, or no retry is possible. */
 export class BackoffError extends Error {
     constructor(message, { response, attempts, retryAt = null }) {
         super(message);
         this.name = "BackoffError";
-        // Not shown when the error is printed: it would fill a page.
+        // Not enumerable, so that it is not printed with the error.
         Object.defineProperty(this, "response", { value: response });
         this.status = response.status;
         this.attempts = attempts;
@@ -33,12 +34,12 @@ export class BackoffError extends Error {
     }
 }
 
-/** Is a call that was answered with this status to be made again? */
+/** True if a call with this status is retried. */
 export function isRetried(status) {
     return status === 429 || status === 503;
 }
 
-// Whole seconds, a fraction counts as one more; null if it is no number.
+// Seconds, rounded up; null if `text` is not a number.
 function readSeconds(text) {
     return /^\d+(\.\d*)?$/.test(text) ? Math.ceil(Number(text)) : null;
 }
@@ -65,8 +66,8 @@ function toldByReset(text, now) {
 }
 
 /**
- * How long a server asks us to wait, in ms: null if it says nothing that we
- * understand, 0 if that lies behind us.
+ * The wait that the server asks for, in ms: 0 if that time has passed, null if
+ * there is no valid header.
  */
 export function toldWait(headers, now) {
     const span =
@@ -76,7 +77,7 @@ export function toldWait(headers, now) {
     return span === null ? null : Math.max(0, Math.ceil(span));
 }
 
-/** Wait, or reject with the signal's reason as soon as it is given. */
+/** Waits. Rejects with the reason of the signal when it is aborted. */
 export async function sleep(ms, signal) {
     for (let left = ms; left > 0; left -= TIMER_MOST)
         await nap(Math.min(left, TIMER_MOST), signal);
@@ -107,7 +108,7 @@ function atLeast(name, value, least) {
     return value;
 }
 
-/** One call with all its attempts: counts refusals and says how long to wait. */
+/** The attempts of one call: counts denials and computes the waits. */
 export class Backoff {
     constructor(options = {}) {
         this.attempts = atLeast("attempts", options.attempts ?? ATTEMPTS, 1);
@@ -119,13 +120,13 @@ export class Backoff {
         this.refused = 0;
     }
 
-    // The wait of our own without its random part.
+    // The fixed part if the server asks for no wait.
     #step() {
         return Math.min(this.baseMs * 2 ** this.refused,
                         Math.floor(this.capMs / 2));
     }
 
-    /** The wait before the next attempt in ms; throws if there is none. */
+    /** The wait before the next attempt in ms. Throws if there is none. */
     next(response) {
         const now = this.now();
         const told = toldWait(response.headers, now);
@@ -151,19 +152,19 @@ export class Backoff {
     }
 }
 
-// What nobody reads would keep its connection busy.
+// An unread body would keep its connection busy.
 async function drop(response) {
     try {
         await response.body?.cancel?.();
     } catch {
-        // it has ended otherwise
+        // The body has ended already.
     }
 }
 
 /**
- * Make a call until it is answered with something else than 429 and 503.
- * `call(attempt)` hands over a response; `options.once` is why there can be no
- * second attempt, if so.
+ * Repeats a call until its status is neither 429 nor 503. `call(attempt)`
+ * returns a response. `options.once`, if set, is the reason why the call cannot
+ * be repeated. /
  */
 export async function withBackoff(call, options = {}) {
     const backoff = new Backoff(options);

@@ -1,19 +1,19 @@
-// fetch.js -- fetch() that comes back at the right time.
+// fetch.js -- fetch() with retries.
 
 import { withBackoff } from "./backoff.js";
 
-// A method that changes something each time it is asked.
+// Methods that are not idempotent.
 const CHANGES = new Set(["POST", "PATCH"]);
 
-// In Node 18 the global is not there yet. The name is no literal, so that what
-// packs for browsers does not look for it.
+// Node 18 lacks the global. The name is not a literal, so that bundlers for
+// browsers do not resolve it.
 async function webCrypto() {
     const module = "node:crypto";
 
     return globalThis.crypto ?? (await import(module)).webcrypto;
 }
 
-/** A key that no other call has: 128 bits of chance in the form of a UUID. */
+/** A unique key: 128 random bits in the form of a UUID. */
 export async function newIdempotencyKey() {
     const bytes = (await webCrypto()).getRandomValues(new Uint8Array(16));
 
@@ -29,15 +29,16 @@ export async function newIdempotencyKey() {
 const isRequest = (input) =>
     typeof Request !== "undefined" && input instanceof Request;
 
-// Is this read while it is sent, and gone then? Files, forms, texts and bytes
-// are not.
+// True if a body can be read only once. Files, forms, texts and bytes can be
+// read again.
 function isStream(body) {
     return body !== null && typeof body === "object" &&
         (typeof body.getReader === "function" ||
          typeof body[Symbol.asyncIterator] === "function");
 }
 
-// The body of a Request is a stream, whatever it was made from.
+// Why a call cannot be repeated, or undefined. The body of a Request is always
+// a stream.
 function whyOnce(input, init) {
     if (init.body === undefined && isRequest(input) && input.body !== null)
         return "the body of a Request is a stream; pass its URL, and the " +
@@ -58,8 +59,8 @@ async function headersOf(input, init, method, options) {
 }
 
 /**
- * fetch(), made again after 429 and 503. Throws a BackoffError when there is
- * no other attempt; any other status is handed over as fetch() does.
+ * fetch() with retries after 429 and 503. Throws a BackoffError if there is no
+ * further attempt. Other statuses are returned as by fetch().
  */
 export async function fetchWithBackoff(input, init = {}, options = {}) {
     const ask = options.fetch ?? globalThis.fetch;

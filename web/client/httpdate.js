@@ -1,7 +1,8 @@
-// httpdate.js -- instants as HTTP writes them (RFC 9110, 5.6.7).
+// httpdate.js -- dates in HTTP headers (RFC 9110, 5.6.7).
 //
-// Date.parse() is no help: it reads the form of asctime() in the local zone,
-// guesses the century of RFC 850, and takes much that is no date.
+// Date.parse() is not suitable: it reads the asctime() format in the local
+// zone, guesses the century of RFC 850 dates, and accepts many texts that are
+// not dates.
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
                 "Oct", "Nov", "Dec"];
@@ -16,8 +17,7 @@ const FORMS = [
     `${DAY} ${MONTH} (?<day>\\d\\d| \\d) ${TIME} (?<year>\\d{4})`,
 ].map((form) => new RegExp(`^${form}$`));
 
-// The year that ends in these two digits: up to 50 years from now it lies
-// ahead, and behind if that would be more.
+// The year that ends in these two digits and is at most 50 years in the future.
 function wholeYear(two, now) {
     const year = new Date(now).getUTCFullYear();
     const near = year - year % 100 + two;
@@ -27,14 +27,14 @@ function wholeYear(two, now) {
     return near + 100 <= year + 50 ? near + 100 : near;
 }
 
-// Days of a month; Date.UTC() would take the years 0 to 99 for others.
+// Days of a month. Date.UTC() maps the years 0 to 99 to other years.
 function daysIn(year, month) {
     const leap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
 
     return [31, leap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month];
 }
 
-/** Milliseconds since 1970, or null if the text is no date of HTTP. */
+/** Milliseconds since 1970, or null if the text is not an HTTP date. */
 export function readHttpDate(text, now) {
     const form = FORMS.find((one) => one.test(text));
 

@@ -1,123 +1,125 @@
-// index.d.ts -- the manual of this module.
+// index.d.ts -- the reference of this module.
 //
-// Spans are milliseconds, instants are milliseconds since 1970, as Date.now()
-// has them. `now`, `random`, `sleep` and `fetch` are what you would expect
-// unless you hand in something else, as tests do.
+// Durations are milliseconds, times are milliseconds since 1970, as in
+// Date.now(). `now`, `random`, `sleep` and `fetch` default to the platform's;
+// tests replace them.
 
-/** What is said of one wait. */
+/** One wait. */
 export interface Wait {
-    /** The attempt that was refused; the first is 1. */
+    /** The attempt that was denied; the first is 1. */
     attempt: number;
     waitMs: number;
     status: number;
 }
 
 export interface BackoffOptions {
-    /** Of a call, the first included; 6. */
+    /** Attempts of a call, including the first; default 6. */
     attempts?: number;
-    /** The first wait of our own; 500. Each is twice the one before. */
+    /** First wait; default 500. Each wait is twice the previous one. */
     baseMs?: number;
-    /** No wait of our own is longer, its random part included; 30,000. */
+    /** Longest wait, including its random part, if the server asks for none;
+     * default 30,000. */
     capMs?: number;
-    /** A server that asks for more is given up; 900,000 (15 minutes). */
+    /** Gives up if the server asks for a longer wait; default 900,000 (15
+     * minutes). */
     longestMs?: number;
     now?: () => number;
     /** In [0, 1). */
     random?: () => number;
     sleep?: (ms: number, signal?: AbortSignal) => Promise<void>;
-    /** Called before each wait: for a countdown. */
+    /** Called before each wait, for example for a countdown. */
     onWait?: (wait: Wait) => void;
     signal?: AbortSignal;
 }
 
-/** What a refusal is read from: a Response is one. */
+/** A denied response; a Response is one. */
 export interface Refusal {
     status: number;
     headers: { get(name: string): string | null };
 }
 
-/** There is no other attempt: it was the last, or the server asks for more
- * than the longest wait, or the body was a stream. */
+/** No further attempt: it was the last one, the server asks for more than the
+ * longest wait, or the body was a stream. */
 export class BackoffError extends Error {
     name: "BackoffError";
-    /** The last answer, its body still to be read. */
+    /** The last response; its body has not been read. */
     readonly response: Response;
     status: number;
     attempts: number;
-    /** When the server said to come back, or null. */
+    /** Time at which the server allows a retry, or null. */
     retryAt: number | null;
 }
 
 /** True for 429 and 503. */
 export function isRetried(status: number): boolean;
 
-/** How long a server asks to wait: by Retry-After (seconds, or a date in any
- * of the three forms of HTTP), else by X-RateLimit-Reset (below 1,000,000,000
- * seconds from now, below 100,000,000,000 seconds since 1970). 0 if that lies
- * behind us, null if it says nothing that we understand. */
+/** The wait that the server asks for: by Retry-After (seconds, or a date in any
+ * of the three HTTP formats), else by X-RateLimit-Reset (below 1,000,000,000
+ * seconds from now, below 100,000,000,000 seconds since 1970). 0 if that time
+ * has passed, null if there is no valid header. */
 export function toldWait(headers: Refusal["headers"], now: number):
     number | null;
 
-/** Rejects with the signal's reason as soon as it is given. */
+/** Rejects with the reason of the signal when it is aborted. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void>;
 
-/** One call with all its attempts. */
+/** The attempts of one call. */
 export class Backoff {
     constructor(options?: BackoffOptions);
-    /** Refusals so far. */
+    /** Number of denials so far. */
     refused: number;
-    /** How long to wait before the next attempt. Throws a BackoffError if
-     * there is none. */
+    /** The wait before the next attempt. Throws a BackoffError if there is
+     * none. */
     next(response: Refusal): number;
 }
 
-/** Make a call until it is answered with something else than 429 and 503. */
+/** Repeats a call until its status is neither 429 nor 503. */
 export function withBackoff(
     call: (attempt: number) => Promise<Response>,
     options?: BackoffOptions & {
-        /** Why there can be no second attempt, if so. */
+        /** If set, the reason why the call cannot be repeated. */
         once?: string;
     }): Promise<Response>;
 
 export interface FetchOptions extends Omit<BackoffOptions, "signal"> {
     fetch?: typeof fetch;
-    /** For POST and PATCH without such a header; one is made up otherwise. */
+    /** Key for POST and PATCH without the header; default: a random key. */
     idempotencyKey?: string;
 }
 
-/** fetch(), made again after 429 and 503. Every attempt of a POST or PATCH
- * carries the same Idempotency-Key. A body that is a stream is sent once. The
- * signal of `init` stops attempts and waits. Other statuses are handed over,
- * and failures of the network are thrown, as by fetch(). */
+/** fetch() with retries after 429 and 503. All attempts of a POST or PATCH
+ * carry the same Idempotency-Key. A stream body is sent once. The signal in
+ * `init` stops attempts and waits. Other statuses are returned, and network
+ * errors are thrown, as by fetch(). */
 export function fetchWithBackoff(
     input: string | URL | Request, init?: RequestInit, options?: FetchOptions):
     Promise<Response>;
 
-/** 128 bits of chance in the form of a UUID. */
+/** 128 random bits in the form of a UUID. */
 export function newIdempotencyKey(): Promise<string>;
 
 export interface RateLimitQuestion {
-    /** rl:ENV:LIMIT:SCOPE:ID, which names the limit of the policy and whose it
-     * is; or the ID alone beside `limit: "name"`. */
+    /** rl:ENV:LIMIT:SCOPE:ID, which names a limit of the policy and its key; or
+     * only the ID, with `limit: "name"`. */
     key: string;
-    /** The limit's name; or its number, which is the policy's to say: the
-     * answer has it. */
+    /** Name of the limit. A number is ignored: the policy has the number, and
+     * the result contains it. */
     limit?: string | number;
-    /** The policy's to say, too. */
+    /** Ignored: the policy has it. */
     windowSec?: number;
-    /** 1; 0 looks and takes nothing. */
+    /** Default 1; 0 takes nothing. */
     cost?: number;
 }
 
 export interface RateLimitOptions {
-    /** Of the daemon; or, with a path, of an endpoint of your application that
-     * hands the question on. Default: SLUICE_URL in the environment, else
+    /** URL of the daemon; or, with a path, of an endpoint of your application
+     * that forwards the check. Default: SLUICE_URL in the environment, else
      * http://127.0.0.1:8080. */
     url?: string;
-    /** The daemon's access_token. Not for browsers. */
+    /** The access_token of the daemon. Not for browsers. */
     token?: string;
-    /** What holds while nobody answers: an error (the default), or yes, or
-     * no. */
+    /** Result if the daemon does not answer: an error (default), allow, or
+     * deny. */
     onFailure?: "throw" | "allow" | "deny";
     fetch?: typeof fetch;
     now?: () => number;
@@ -126,15 +128,16 @@ export interface RateLimitOptions {
 
 export interface RateLimitResult {
     ok: boolean;
-    /** What is left; null while nobody answers. */
+    /** Remaining units; null if the daemon does not answer. */
     remaining: number | null;
-    /** When all is there again; null if no time is known. */
+    /** Time of the full reset; null if unknown. */
     resetAt: number | null;
-    /** The policy's number. */
+    /** The number in the policy. */
     limit: number | null;
-    /** Refused: until the same passes; null if it passed, or never will. */
+    /** If denied: time until the same request passes. Null if it passed, or
+     * never will. */
     retryAfterMs: number | null;
-    /** What to answer if it is refused: status, headers and body. */
+    /** The response for a denied client: status, headers and body. */
     status: number;
     headers: Record<string, string>;
     body: unknown;
@@ -142,23 +145,23 @@ export interface RateLimitResult {
     degraded: boolean;
 }
 
-/** The daemon, or what stands before it, did not answer the question. */
+/** The daemon, or a proxy in front of it, returned no verdict. */
 export class RateLimitError extends Error {
     name: "RateLimitError";
-    /** What it answered; null if it did not. */
+    /** Status of the response; null without a response. */
     status: number | null;
 }
 
-/** May this pass? */
+/** Checks a request against a daemon. */
 export function rateLimit(what: RateLimitQuestion, options?: RateLimitOptions):
     Promise<RateLimitResult>;
 
-/** What is known of an upload; plain data, to be kept as JSON. */
+/** State of an upload: plain data that can be stored as JSON. */
 export interface UploadState {
     id: string | number;
     size: number;
     partSize: number;
-    /** By index: the ETag of each part that has arrived, or true. */
+    /** By index: the ETag of each uploaded part, or true. */
     done: Record<number, string | true>;
 }
 
@@ -167,7 +170,7 @@ export interface UploadPart {
     etag: string | true;
 }
 
-/** A Blob or a File, or what can be cut alike. */
+/** A Blob, a File, or an object with the same slice(). */
 export interface UploadSource {
     size: number;
     slice(from: number, to: number): Blob;
@@ -175,35 +178,36 @@ export interface UploadSource {
 
 export interface UploadOptions<T>
     extends Omit<BackoffOptions, "attempts" | "signal"> {
-    /** Begin an upload and hand over its id. Called once; not if there is a
-     * state to resume. */
+    /** Starts an upload and returns its id. Called once; not called with
+     * `resume`. */
     start: (what: { size: number; partSize: number; count: number }) =>
         Promise<string | number> | string | number;
-    /** Where to PUT a part; asked anew for each attempt. */
+    /** URL to PUT a part to; called for each attempt. */
     urlOf: (part: { id: string | number; index: number; attempt: number }) =>
         Promise<string | URL> | string | URL;
-    /** End it; what it hands over, upload() hands over. */
+    /** Completes the upload. upload() returns its result. */
     finish?: (sent: { id: string | number; parts: UploadPart[] }) => Promise<T>;
-    /** The state of an upload that was stopped. */
+    /** State of a stopped upload. */
     resume?: UploadState;
-    /** Called at the beginning and after each part: keep the state. */
+    /** Called at the start and after each part: store the state. */
     onProgress?: (state: UploadState) => void | Promise<void>;
-    /** 8 MiB. */
+    /** Default 8 MiB. */
     partSize?: number;
-    /** Parts on their way at the same time; 8, and no more. */
+    /** Concurrent parts; default and maximum 8. */
     atOnce?: number;
     headers?: RequestInit["headers"];
     fetch?: typeof fetch;
     signal?: AbortSignal;
 }
 
-/** The upload stopped; `state` is how to go on, `cause` is why. */
+/** The upload stopped for the reason `cause`. Pass `state` as `resume` to
+ * continue. */
 export class UploadError extends Error {
     name: "UploadError";
     state: UploadState;
     cause: unknown;
 }
 
-/** Send a file in parts, each asked again six times at most. */
+/** Sends a file in parts, with at most six retries per part. */
 export function upload<T = { id: string | number; parts: UploadPart[] }>(
     source: UploadSource, options: UploadOptions<T>): Promise<T>;

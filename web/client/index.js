@@ -1,4 +1,4 @@
-// index.js -- the client's half of a limit; docs/guide/client.md tells it.
+// index.js -- client-side retry; see docs/guide/client.md.
 
 export { Backoff, BackoffError, isRetried, sleep, toldWait, withBackoff }
     from "./backoff.js";

@@ -1,11 +1,12 @@
-// ratelimit.js -- may this pass? A question to a daemon.
+// ratelimit.js -- checks against a daemon.
 //
-// Whose numbers: the policy's. A key in the shape rl:ENV:LIMIT:SCOPE:ID names
-// the limit; what the caller believes of its numbers does not change them.
+// The policy of the daemon has the numbers. A key of the form
+// rl:ENV:LIMIT:SCOPE:ID names the limit. Numbers that the caller passes are
+// ignored.
 
 const DAEMON = "http://127.0.0.1:8080";
 
-/** The daemon, or what stands before it, did not answer the question. */
+/** The daemon, or a proxy in front of it, returned no verdict. */
 export class RateLimitError extends Error {
     constructor(message, options = {}) {
         super(message, options);
@@ -14,7 +15,7 @@ export class RateLimitError extends Error {
     }
 }
 
-// From rl:prod:assistant_query:org:c2b3; an id may have colons of its own.
+// Splits rl:prod:assistant_query:org:c2b3. The id may contain colons.
 function readKey(key) {
     const parts = /^rl:[^:]*:([^:]+):([^:]+):(.+)$/s.exec(key);
 
@@ -27,7 +28,7 @@ function readKey(key) {
 
 function questionOf({ key, limit }) {
     if (typeof key !== "string" || key === "")
-        throw new TypeError(`key must be a text, not ${key}`);
+        throw new TypeError(`key must be a non-empty string, not ${key}`);
     return typeof limit === "string" ? { limit, key } : readKey(key);
 }
 
@@ -77,12 +78,12 @@ async function readAnswer(url, response) {
     return answer;
 }
 
-// A key of an organisation must not be counted as that of a user.
+// A key of an organisation must not be counted as a user.
 function checkScope(scope, { limit }, shown) {
     if (scope && shown?.scope && shown.scope !== scope)
         throw new RateLimitError(
-            `the policy counts "${limit}" per ${shown.scope}; the key says ` +
-            `${scope}`);
+            `the policy counts "${limit}" per ${shown.scope}; the key has ` +
+            `scope ${scope}`);
 }
 
 function resultOf(verdict, shown, now) {
@@ -99,7 +100,7 @@ function resultOf(verdict, shown, now) {
     };
 }
 
-// What holds while nobody answers.
+// The result if the daemon does not answer.
 function outage(ok) {
     return { ok, remaining: null, resetAt: null, limit: null,
              retryAfterMs: null, status: ok ? 200 : 503, headers: {},
@@ -107,8 +108,8 @@ function outage(ok) {
 }
 
 /**
- * May this pass? Takes `cost` (1) from the limit that the key names, and says
- * what is left and when all is there again.
+ * Takes `cost` (default 1) from the limit that the key names, and returns the
+ * decision, the remaining units and the time of the reset.
  */
 export async function rateLimit(what, options = {}) {
     const { scope, ...question } = questionOf(what);
@@ -116,7 +117,7 @@ export async function rateLimit(what, options = {}) {
 
     if (!["throw", "allow", "deny"].includes(onFailure))
         throw new TypeError(
-            `onFailure is throw, allow or deny, not ${onFailure}`);
+            `onFailure must be throw, allow or deny, not ${onFailure}`);
     if (what.cost !== undefined)
         question.cost = what.cost;
 

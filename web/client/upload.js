@@ -1,8 +1,9 @@
-// upload.js -- a file in parts: at most eight on their way at once, each asked
-// again six times at most, and to be resumed where it stopped.
+// upload.js -- resumable upload of a file in parts: at most eight parts at
+// once, at most six retries per part.
 //
-// What is known of an upload is one plain object, its state: who keeps it (in
-// localStorage, say) can go on after a crash without sending a part twice.
+// The state of an upload is one plain object. An application that stores it
+// (for example in localStorage) can resume after a crash without sending a part
+// twice.
 
 import { withBackoff } from "./backoff.js";
 
@@ -10,7 +11,7 @@ const PART = 8 * 1024 * 1024;
 const AT_ONCE = 8;
 const RETRIES = 6;
 
-/** The upload stopped; `state` is how to go on. */
+/** The upload stopped. Pass `state` as `resume` to continue. */
 export class UploadError extends Error {
     constructor(message, { state, cause }) {
         super(message, { cause });
@@ -27,19 +28,19 @@ function whole(name, value, least, most) {
     return value;
 }
 
-// A state of another file, or in other parts, would tear both.
+// A state of another file or part size would corrupt the upload.
 function checkState(state, size, partSize) {
     if (!state || state.id === undefined || !state.done ||
         typeof state.done !== "object")
-        throw new TypeError("the state to resume from is none");
+        throw new TypeError("resume must be the state of an upload");
     if (state.size !== size)
         throw new RangeError(
-            `the state is that of a file of ${state.size} bytes, and this ` +
-            `one has ${size}`);
+            `the state belongs to a file of ${state.size} bytes; this file ` +
+            `has ${size}`);
     if (partSize !== undefined && state.partSize !== partSize)
         throw new RangeError(
-            `the upload was begun in parts of ${state.partSize} bytes, not ` +
-            `${partSize}`);
+            `the upload was started with parts of ${state.partSize} bytes, ` +
+            `not ${partSize}`);
 }
 
 async function begin(source, options) {
@@ -54,7 +55,7 @@ async function begin(source, options) {
     const id = await options.start({ size: source.size, partSize, count });
 
     if (id === undefined || id === null)
-        throw new TypeError("start() must hand over the id of the upload");
+        throw new TypeError("start() must return the id of the upload");
     return { id, size: source.size, partSize, done: {} };
 }
 
@@ -63,7 +64,7 @@ async function sendPart(source, state, index, options, signal) {
     const chunk =
         source.slice(from, Math.min(from + state.partSize, state.size));
     const ask = options.fetch ?? globalThis.fetch;
-    // The URL anew for each attempt: a signature may be over by then.
+    // A new URL for each attempt: its signature may have expired.
     const call = async (attempt) => ask(
         await options.urlOf({ id: state.id, index, attempt }),
         { method: "PUT", body: chunk, headers: options.headers, signal });
@@ -71,11 +72,11 @@ async function sendPart(source, state, index, options, signal) {
         call, { ...options, attempts: RETRIES + 1, signal });
 
     if (!response.ok)
-        throw new Error(`part ${index} was answered ${response.status}`);
+        throw new Error(`part ${index} got status ${response.status}`);
     return response.headers.get("etag") ?? true;
 }
 
-// One signal for all parts: the first that fails stops the others.
+// One signal for all parts: the first failure stops the others.
 function linked(signal) {
     const stop = new AbortController();
     const on = () => stop.abort(signal.reason);
@@ -125,7 +126,7 @@ const partsOf = (state) =>
         .map((index) => ({ index, etag: state.done[index] }));
 
 /**
- * Send a Blob or File in parts. Hands over what finish() did, or the id and
+ * Sends a Blob or File in parts. Returns the result of finish(), or the id and
  * the parts.
  */
 export async function upload(source, options) {
