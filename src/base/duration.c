@@ -31,7 +31,7 @@ static int refuse_fraction(struct sl_scan *scan, size_t from,
     char words[32];
 
     sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "\"%s\" has a fraction; take a smaller unit",
+                 "\"%s\" has a fraction. Use a smaller unit",
                  sl_quote(f->text).text);
     /* A step among others may come out in units that they use already. */
     if (!unit || from > 0 || !sl_scan_done(scan))
@@ -53,7 +53,7 @@ static int refuse_blank(const struct sl_scan *scan)
             words[len++] = scan->text.at[i];
     words[len] = '\0';
     sl_refuse_at(scan->diag, SLUICE_ECONF, scan->at,
-                 "a duration is written without blanks");
+                 "A duration must not contain spaces");
     sl_hint(scan->diag, "%s", words);
     return SLUICE_ECONF;
 }
@@ -67,12 +67,12 @@ static int refuse_unit(struct sl_scan *scan, size_t from, uint64_t n)
 
     if (rest.len == 0) {
         sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                     "%" PRIu64 " needs a unit; write " ALL_UNITS, n);
+                     "%" PRIu64 " has no unit. Valid units: " ALL_UNITS, n);
         sl_hint(scan->diag, "%.*ss", SL_STR_ARG(scan->text));
         return SLUICE_ECONF;
     }
     sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "\"%s\" is no unit of time; write " ALL_UNITS,
+                 "Unknown unit of time \"%s\". Valid units: " ALL_UNITS,
                  sl_quote(word.len ? word : rest).text);
     if (meant && sl_unit_find(sl_str_c(meant))->length > 0)
         sl_scan_instead(scan, from, scan->at, meant);
@@ -82,8 +82,7 @@ static int refuse_unit(struct sl_scan *scan, size_t from, uint64_t n)
 static int refuse_month(const struct sl_scan *scan, size_t from)
 {
     return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                        "a month has no fixed length; write it in days, like "
-                        "30d");
+                        "A month has no fixed length. Write days, like 30d");
 }
 
 static int refuse_order(const struct sl_scan *scan, size_t from,
@@ -91,12 +90,12 @@ static int refuse_order(const struct sl_scan *scan, size_t from,
 {
     if (last->length == step->length)
         return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                            "\"%s\" has the unit of \"%s\" again; add them up",
+                            "\"%s\" has the same unit as \"%s\". Write their "
+                            "sum",
                             sl_quote(step->text).text,
                             sl_quote(last->text).text);
     return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                        "\"%s\" comes after \"%s\"; write the larger unit "
-                        "first",
+                        "\"%s\" follows \"%s\". Write the larger unit first",
                         sl_quote(step->text).text, sl_quote(last->text).text);
 }
 
@@ -151,8 +150,8 @@ int sl_parse_duration(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
         if (__builtin_mul_overflow(n, step.length, &part) ||
             __builtin_add_overflow(sum, part, &sum))
             return sl_refuse_at(diag, SLUICE_ECONF, from,
-                                "\"%s\" is too long; a duration is at most 292 "
-                                "years",
+                                "\"%s\" is too long. The maximum of a "
+                                "duration is 292 years",
                                 sl_quote(text).text);
         last = step;
     }

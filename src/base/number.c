@@ -66,7 +66,7 @@ static int too_large(const struct sl_scan *scan, size_t from)
     struct sl_str read = {scan->text.at + from, scan->at - from};
 
     return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                        "%s is too large; %s is at most %" PRIu64,
+                        "Value %s is too large. The maximum of %s is %" PRIu64,
                         sl_quote(read).text, scan->noun, UINT64_MAX);
 }
 
@@ -83,12 +83,12 @@ int sl_parse_number(struct sl_str text, uint64_t *ret, struct sl_diag *diag)
         return err;
     if (sl_scan_fraction(&scan, 0, &f))
         return sl_refuse(diag, SLUICE_ECONF,
-                         "\"%s\" has a fraction; a number is whole",
+                         "\"%s\" has a fraction. A number must be whole",
                          sl_quote(f.text).text);
     if (!sl_scan_done(&scan)) {
         sl_refuse_at(diag, SLUICE_ECONF, scan.at,
-                     "\"%s\" is left over after %" PRIu64
-                     "; a number is digits alone",
+                     "Unexpected \"%s\" after %" PRIu64 ". A number has only "
+                     "digits",
                      sl_quote(sl_scan_rest(&scan)).text, n);
         sl_hint(diag, "%" PRIu64, n);
         return SLUICE_ECONF;
@@ -125,7 +125,7 @@ static int refuse_count_fraction(struct sl_scan *scan, struct sl_fraction *f)
     uint64_t n = evenly(f, suffix ? suffix->times : 1);
 
     sl_refuse(scan->diag, SLUICE_ECONF,
-              "\"%s\" has a fraction; a count is whole",
+              "\"%s\" has a fraction. A count must be whole",
               sl_quote(f->text).text);
     if (n > 0)
         sl_hint(scan->diag, "%" PRIu64, n);
@@ -141,8 +141,8 @@ static int refuse_suffix(struct sl_scan *scan, size_t from)
                                       sl_str_trim(rest), sl_str_eq_nocase);
 
     sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "\"%s\" is no suffix of a count; write k for a thousand or M "
-                 "for a million, right behind the digits",
+                 "Unknown suffix \"%s\" of a count. Write k for a thousand or "
+                 "M for a million, directly after the digits",
                  sl_quote(rest).text);
     if (meant)
         sl_scan_instead(scan, from, scan->text.len, meant->word);
@@ -180,7 +180,7 @@ static int refuse_size_fraction(struct sl_scan *scan, struct sl_fraction *f)
     const struct suffix *even = size_units;
 
     sl_refuse(scan->diag, SLUICE_ECONF,
-              "\"%s\" has a fraction; take a smaller unit",
+              "\"%s\" has a fraction. Use a smaller unit",
               sl_quote(f->text).text);
     if (n > 0) {
         while (n % even->times != 0)
@@ -200,7 +200,7 @@ static int refuse_size_unit(struct sl_scan *scan, uint64_t n)
 
     if (rest.len == 0) {
         sl_refuse_at(scan->diag, SLUICE_ECONF, scan->at,
-                     "%" PRIu64 " needs a unit; write %s", n, all);
+                     "%" PRIu64 " has no unit. Valid units: %s", n, all);
         sl_hint(scan->diag, "%" PRIu64 "B", n);
         return SLUICE_ECONF;
     }
@@ -208,8 +208,8 @@ static int refuse_size_unit(struct sl_scan *scan, uint64_t n)
         words[i] = size_units[i].word;
     meant = sl_str_nearest(sl_str_trim(rest), words, SL_LEN(words));
     sl_refuse_at(scan->diag, SLUICE_ECONF, scan->at,
-                 "\"%s\" is no unit of size; write %s", sl_quote(rest).text,
-                 all);
+                 "Unknown unit of size \"%s\". Valid units: %s",
+                 sl_quote(rest).text, all);
     if (meant)
         sl_scan_instead(scan, scan->at, scan->text.len, meant);
     return SLUICE_ECONF;

@@ -51,13 +51,13 @@ int sl_scan_open(struct sl_scan *scan, struct sl_str text, const char *noun,
 
     *scan = (struct sl_scan){.text = text, .noun = noun, .diag = diag};
     if (bare.len == 0)
-        return sl_refuse(diag, SLUICE_ECONF, "%s is missing; write one like %s",
+        return sl_refuse(diag, SLUICE_ECONF, "Missing value. Write %s like %s",
                          noun, like);
     if (bare.len == text.len)
         return 0;
     sl_refuse_at(diag, SLUICE_ECONF, bare.at > text.at ? 0 : bare.len,
-                 "\"%s\" has blanks around it; write %s", sl_quote(text).text,
-                 sl_quote(bare).text);
+                 "\"%s\" begins or ends with spaces. Write %s",
+                 sl_quote(text).text, sl_quote(bare).text);
     sl_hint(diag, "%.*s", SL_STR_ARG(bare));
     return SLUICE_ECONF;
 }
@@ -130,7 +130,7 @@ static int refuse_zero(struct sl_scan *scan, size_t from, struct sl_str digits)
         bare = sl_str_from(bare, 1);
     words = sl_quote(bare);
     sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                 "\"%s\" has a leading zero; write %s", sl_quote(digits).text,
+                 "\"%s\" has a leading zero. Write %s", sl_quote(digits).text,
                  words.text);
     sl_scan_instead(scan, from, scan->at, words.text);
     return SLUICE_ECONF;
@@ -143,14 +143,15 @@ int sl_scan_number(struct sl_scan *scan, uint64_t *ret)
 
     if (digits.len == 0)
         return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                            "%s needs digits, not \"%s\"", scan->noun,
+                            "Expected digits for %s, not \"%s\"", scan->noun,
                             sl_quote(sl_scan_rest(scan)).text);
     if (digits.len > 1 && digits.at[0] == '0')
         return refuse_zero(scan, from, digits);
     if (!value_of(digits, ret))
-        return sl_refuse_at(scan->diag, SLUICE_ECONF, from,
-                            "%s is too large; %s is at most %" PRIu64,
-                            sl_quote(digits).text, scan->noun, UINT64_MAX);
+        return sl_refuse_at(
+            scan->diag, SLUICE_ECONF, from,
+            "Value %s is too large. The maximum of %s is %" PRIu64,
+            sl_quote(digits).text, scan->noun, UINT64_MAX);
     return 0;
 }
 

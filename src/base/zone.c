@@ -106,7 +106,7 @@ static uint8_t load8(struct sl_str bytes, size_t at)
 static int refuse_short(struct sl_str bytes, struct sl_diag *diag)
 {
     return sl_refuse_at(diag, SLUICE_ECONF, bytes.len,
-                        "the time zone file is cut off after %zu bytes",
+                        "The time zone file is truncated after %zu bytes",
                         bytes.len);
 }
 
@@ -118,13 +118,13 @@ static int check_magic(struct sl_str bytes, size_t at, struct sl_diag *diag)
         return refuse_short(bytes, diag);
     if (memcmp(bytes.at + at, "TZif", 4) != 0)
         return sl_refuse_at(diag, SLUICE_ECONF, at,
-                            "this is no time zone file: a header begins with "
+                            "Not a time zone file. The header must begin with "
                             "\"TZif\"");
     version = load8(bytes, at + 4);
     if (version < '2' || version > '9')
         return sl_refuse_at(diag, SLUICE_ECONF, at + 4,
-                            "the time zone file has no 64-bit times; it needs "
-                            "version 2 or later");
+                            "The time zone file has no 64-bit times. It must "
+                            "have version 2 or later");
     return 0;
 }
 
@@ -142,9 +142,8 @@ static int read_header(struct sl_str bytes, size_t at, size_t time_size,
         n[i] = load32(bytes, at + 20 + 4 * i);
         if (n[i] > SHIFTS_MAX)
             return sl_refuse_at(diag, SLUICE_ECONF, at + 20 + 4 * i,
-                                "a time zone file with %" PRIu32
-                                " entries of a kind is no real one; at most "
-                                "%d are read",
+                                "The time zone file has %" PRIu32 " entries "
+                                "of one kind. The maximum is %d",
                                 n[i], SHIFTS_MAX);
     }
     *ret = (struct block){n[0], n[1], n[2], n[3], n[4], n[5], time_size, 0, 0};
@@ -173,8 +172,8 @@ static int check_types(struct sl_str bytes, const struct block *block,
 {
     if (block->types == 0 || block->types > 256)
         return sl_refuse_at(diag, SLUICE_ECONF, block->at - 8,
-                            "the time zone file has %" PRIu32
-                            " types of local time; there must be 1 to 256",
+                            "The time zone file has %" PRIu32 " types of "
+                            "local time. It must have 1 to 256",
                             block->types);
     for (size_t i = 0; i < block->types; i++) {
         size_t at = type_at(block, i);
@@ -182,13 +181,12 @@ static int check_types(struct sl_str bytes, const struct block *block,
 
         if (offset <= -OFFSET_END || offset >= OFFSET_END)
             return sl_refuse_at(diag, SLUICE_ECONF, at,
-                                "a local time %" PRId32
-                                " s from UTC is no real one; it must be less "
-                                "than 26 hours",
+                                "A local time is %" PRId32 " s from UTC. It "
+                                "must be less than 26 hours",
                                 offset);
         if (load8(bytes, at + 4) > 1 || load8(bytes, at + 5) >= block->names)
             return sl_refuse_at(diag, SLUICE_ECONF, at + 4,
-                                "type %zu of the time zone file is broken", i);
+                                "Type %zu of the time zone file is invalid", i);
     }
     return 0;
 }
@@ -220,18 +218,18 @@ static int read_times(struct sl_str bytes, const struct block *block,
 
         if (time < -TIME_END || time > TIME_END)
             return sl_refuse_at(diag, SLUICE_ECONF, at,
-                                "shift %zu of the time zone file lies beyond "
-                                "all time",
+                                "Shift %zu of the time zone file is out of "
+                                "range",
                                 i);
         if (i > 0 && time <= draft->last)
             return sl_refuse_at(diag, SLUICE_ECONF, at,
-                                "shift %zu of the time zone file is not later "
-                                "than the one before",
+                                "Shift %zu of the time zone file is not later "
+                                "than the shift before it",
                                 i);
         if (type >= block->types)
             return sl_refuse_at(diag, SLUICE_ECONF, index_at,
-                                "shift %zu of the time zone file has type %d, "
-                                "but there are only %" PRIu32,
+                                "Shift %zu of the time zone file has type %d, "
+                                "but the number of types is %" PRIu32,
                                 i, type, block->types);
         add_shift(draft, (struct sl_shift){
                              .at = time,
@@ -250,8 +248,8 @@ static int read_rule(struct sl_str bytes, const struct block *block,
 
     if (text.len < 2 || text.at[0] != '\n' || text.at[text.len - 1] != '\n')
         return sl_refuse_at(diag, SLUICE_ECONF, block->end,
-                            "the time zone file must close with a rule "
-                            "between two newlines");
+                            "The time zone file must end with a rule between "
+                            "two newlines");
     text = (struct sl_str){text.at + 1, text.len - 2};
     *ret = (struct sl_zone_rule){.has_summer = false};
     if (text.len == 0)
@@ -293,10 +291,11 @@ static int follow_rule(const struct sl_zone_rule *rule, struct years years,
             if (pair[i].at <= after || pair[i].at > until)
                 continue;
             if (any && pair[i].at < draft->last)
-                return sl_refuse(diag, SLUICE_ECONF,
-                                 "the closing rule puts a shift of the year "
-                                 "%" PRId64 " before one of the year before",
-                                 year);
+                return sl_refuse(
+                    diag, SLUICE_ECONF,
+                    "The closing rule puts a shift of the year %" PRId64 " "
+                    "before a shift of the previous year",
+                    year);
             add_shift(draft, pair[i]);
             any = true;
         }
@@ -359,8 +358,8 @@ int sl_zone_parse(struct sl_str bytes, int64_t until,
     years = rule_years(&rule, draft.last, until);
     if (block.times + 2 * (years.last - years.first + 1) > SHIFTS_MAX)
         return sl_refuse(diag, SLUICE_EFULL,
-                         "following the time zone to the year %" PRId64
-                         " would make more than %d shifts",
+                         "The time zone has, up to the year %" PRId64 ", more "
+                         "than %d shifts",
                          years.last, SHIFTS_MAX);
     room = (block.times + 2 * (size_t)(years.last - years.first + 1)) *
            sizeof(*draft.shifts);

@@ -54,7 +54,8 @@ static bool is_digit(char c)
 static int refuse(const struct cursor *c, const char *what)
 {
     return sl_refuse_at(c->diag, SLUICE_ECONF, c->at,
-                        "the closing rule \"%.*s\" needs %s at its byte %zu",
+                        "Invalid closing rule \"%.*s\". Expected %s at byte "
+                        "%zu",
                         SL_STR_ARG(c->text), what, c->at + 1);
 }
 
@@ -189,7 +190,7 @@ int sl_zone_rule_parse(struct sl_str text, struct sl_zone_rule *ret,
     if (!err && c.at < text.len)
         err = read_summer(&c, &rule);
     if (!err && c.at < text.len)
-        err = refuse(&c, "nothing more");
+        err = refuse(&c, "the end");
     if (!err)
         *ret = rule;
     return err;

@@ -30,7 +30,7 @@ int sl_zone_load(const char *name, const struct sl_alloc *alloc,
 
     if (!plain_name(name))
         return sl_refuse(diag, SLUICE_ECONF,
-                         "\"%s\" is no name of a time zone; write one like "
+                         "Invalid time zone name \"%s\". Write it like "
                          "Europe/Berlin",
                          name);
     snprintf(path, sizeof(path), "%s/%s",
@@ -41,10 +41,11 @@ int sl_zone_load(const char *name, const struct sl_alloc *alloc,
         err = sl_zone_parse(sl_buf_str(&bytes), SL_TIME_END / SL_S, alloc, ret,
                             diag);
     else if (err == SLUICE_ESYS)
-        sl_refuse(diag, SLUICE_ECONF, "there is no time zone \"%s\": %s: %s",
-                  name, path, strerror(errno));
+        sl_refuse(diag, SLUICE_ECONF,
+                  "Unknown time zone \"%s\". Cannot read %s: %s", name, path,
+                  strerror(errno));
     else if (err == SLUICE_EFULL)
-        sl_refuse(diag, SLUICE_ECONF, "%s is too large for a time zone", path);
+        sl_refuse(diag, SLUICE_ECONF, "Time zone file %s is too large", path);
     sl_buf_done(&bytes);
     if (err == SLUICE_ENOMEM)
         return sl_refuse(diag, err, "there is no memory");

@@ -24,13 +24,13 @@ int sl_descriptor_part_read(struct sl_str text, struct sl_descriptor_part *ret,
         return 0;
     if (len == 0)
         return sl_refuse(diag, SLUICE_ECONF,
-                         "an entry needs a key; write KEY, KEY=VALUE or **");
+                         "An entry needs a key. Write KEY, KEY=VALUE or **");
     ret->kind = SL_PART_ANY;
     ret->key = (struct sl_str){text.at, len};
     ret->value = sl_str_from(text, len + 1);
     if (memchr(ret->key.at, '*', len))
         return sl_refuse(diag, SLUICE_ECONF,
-                         "a key has no *; values have, as in KEY=a*");
+                         "A key must not contain *. Values can, as in KEY=a*");
     if (len == text.len)
         return 0;
     ret->shared = text.at[len] == '~';

@@ -228,7 +228,7 @@ static void changes_routes(struct sl_changes *c)
             sl_changes_say(c, "route %.*s removed",
                            SL_STR_ARG(c->old->routes[i].text));
     if (order_differs(c))
-        sl_changes_say(c, "routes: in another order");
+        sl_changes_say(c, "routes: order changed");
     compare_route(c, "default", &c->old->fallback, &c->new->fallback);
 }
 
@@ -242,7 +242,7 @@ static void compare_feature(struct sl_changes *c, const struct sl_feature *old,
                        new->enabled ? "off -> on" : "on -> off");
     if (old->retry_after != new->retry_after ||
         !sl_text_same(&old->message, &new->message))
-        sl_changes_say(c, "feature %.*s: what a refusal says changed",
+        sl_changes_say(c, "feature %.*s: message or retry_after changed",
                        SL_STR_ARG(new->name));
 }
 
@@ -322,9 +322,9 @@ static void changes_tokens(struct sl_changes *c, const struct sl_jwt *old,
     }
     if (!sl_str_eq(old->jwks, new->jwks) ||
         !sl_str_eq(old->secret, new->secret))
-        sl_changes_say(c, "identity: the keys of tokens come from elsewhere");
+        sl_changes_say(c, "identity: source of token keys changed");
     if (!same_rules_of_tokens(old, new))
-        sl_changes_say(c, "identity: which tokens are believed changed");
+        sl_changes_say(c, "identity: rules for tokens changed");
 }
 
 static void changes_identity(struct sl_changes *c)
@@ -333,7 +333,7 @@ static void changes_identity(struct sl_changes *c)
     const struct sl_identity *new = &c->new->identity;
 
     if (!same_scopes(old, new))
-        sl_changes_say(c, "identity: where callers' names come from changed");
+        sl_changes_say(c, "identity: sources changed");
     if (!same_trust(old, new))
         sl_changes_say(c, "identity: trusted_proxies changed");
     if (old->forwarded != new->forwarded)
@@ -341,12 +341,12 @@ static void changes_identity(struct sl_changes *c)
                        sl_forwarded_words[old->forwarded],
                        sl_forwarded_words[new->forwarded]);
     if (!same_sources(&old->anonymous, &new->anonymous))
-        sl_changes_say(c, "identity: anonymous changed; unknown callers start "
-                          "afresh");
+        sl_changes_say(c, "identity: anonymous changed; usage of anonymous "
+                          "callers reset");
     if (old->ipv6_prefix != new->ipv6_prefix)
         sl_changes_say(c,
-                       "identity: ipv6_prefix %u -> %u; IPv6 addresses "
-                       "start afresh",
+                       "identity: ipv6_prefix %u -> %u; usage of IPv6 "
+                       "addresses reset",
                        old->ipv6_prefix, new->ipv6_prefix);
     if (old->unknown_subject != new->unknown_subject)
         sl_changes_say(c, "identity: unknown_subject %s -> %s",

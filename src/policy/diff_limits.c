@@ -63,7 +63,7 @@ static void compare_rate(struct sl_changes *c, const char *what,
                          const struct sl_plan_limit *new)
 {
     struct sl_buf from, to;
-    const char *fate = shapes_differ(old, new) ? "starts afresh" : "usage kept";
+    const char *fate = shapes_differ(old, new) ? "usage reset" : "usage kept";
 
     sl_buf_init(&from, 256, c->out->alloc);
     sl_buf_init(&to, 256, c->out->alloc);
@@ -176,14 +176,12 @@ static void compare_words(struct sl_changes *c, const struct sl_rule *old,
                        SL_STR_ARG(new->name));
     if (!sl_str_eq(old->key_text, new->key_text))
         sl_changes_say(c,
-                       "limit %.*s: key changed; in a shared store it starts "
-                       "afresh",
+                       "limit %.*s: key changed; usage in a remote store reset",
                        SL_STR_ARG(new->name));
     else if (old->tag != new->tag && sl_slots_wanted(c->new->server.store))
         sl_changes_say(c,
-                       "limit %.*s: it lies elsewhere in the cluster, with "
-                       "other limits that it is now taken with; it starts "
-                       "afresh",
+                       "limit %.*s: cluster slot changed, because it is taken "
+                       "with other limits; usage reset",
                        SL_STR_ARG(new->name));
 }
 
@@ -195,11 +193,10 @@ static void compare_deny(struct sl_changes *c, const struct sl_rule *old,
                        old->deny.status, new->deny.status);
     if (!sl_str_eq(old->deny.code, new->deny.code) ||
         !sl_text_same(&old->deny.message, &new->deny.message))
-        sl_changes_say(c, "limit %.*s: what a refusal says changed",
+        sl_changes_say(c, "limit %.*s: code or message changed",
                        SL_STR_ARG(new->name));
     if (!sl_str_eq(old->unit, new->unit) || old->dialects != new->dialects)
-        sl_changes_say(c, "limit %.*s: what headers say changed",
-                       SL_STR_ARG(new->name));
+        sl_changes_say(c, "limit %.*s: headers changed", SL_STR_ARG(new->name));
 }
 
 static void compare_candidates(struct sl_changes *c, const struct sl_rule *old,
@@ -225,11 +222,11 @@ static void compare_rule(struct sl_changes *c, const struct sl_rule *old,
 
     snprintf(name, sizeof(name), "%.*s", SL_STR_ARG(new->name));
     if (!same_kind(old->kind, new->kind)) {
-        sl_changes_say(c, "limit %s: kind %s -> %s; starts afresh", name,
+        sl_changes_say(c, "limit %s: kind %s -> %s; usage reset", name,
                        sl_kind_name(old->kind), sl_kind_name(new->kind));
     } else {
         if (strcmp(was.text, is.text) != 0)
-            sl_changes_say(c, "limit %s: per %s -> %s; starts afresh", name,
+            sl_changes_say(c, "limit %s: per %s -> %s; usage reset", name,
                            was.text, is.text);
         compare_plans(c, name, old->plans, new->plans);
         compare_candidates(c, old, new);

@@ -10,10 +10,9 @@ static int check_rule(const struct sl_rule *rule, struct sl_diag *diag)
     if (rule->kind != SL_PERMITS || rule->mode == SL_MODE_OFF)
         return 0;
     err = sl_refuse(diag, SLUICE_ECONF,
-                    "limit \"%s\" is of the kind concurrency, and its permits "
-                    "are holds, which a store in DynamoDB does not have; keep "
-                    "it in memory or in Redis, or count what exists by the "
-                    "kind level",
+                    "Limit \"%s\" has the kind concurrency, and a DynamoDB "
+                    "store does not support its holds. Use a store in memory "
+                    "or in Redis, or use the kind level",
                     rule->name.at);
     sl_hint(diag, "kind: level");
     return err;
@@ -24,9 +23,9 @@ static int check_route(const struct sl_route *route, struct sl_diag *diag)
     if (!route->guards || !route->guards->guard.written)
         return 0;
     return sl_refuse(diag, SLUICE_ECONF,
-                     "a guard is a hold, which a store in DynamoDB does not "
-                     "have; leave guard out, or keep the policy in memory or "
-                     "in Redis");
+                     "A guard is a hold, and a DynamoDB store does not "
+                     "support holds. Leave `guard` out, or use a store in "
+                     "memory or in Redis");
 }
 
 int sl_stores_check(const struct sl_policy *policy, struct sl_place *place,

@@ -185,8 +185,7 @@ static int refuse_brace(struct sl_str word, size_t at, struct sl_diag *diag)
         quote[i] = word.at[i] ? word.at[i] : '?';
     quote[len] = '\0';
     sl_refuse_at(diag, SLUICE_ECONF, at,
-                 "\"%s\" is no placeholder; a brace that is meant as a brace "
-                 "is written twice",
+                 "Unknown placeholder \"%s\". Write a literal brace twice",
                  quote);
     if (meant)
         sl_hint(diag, "{%s}", meant);
@@ -211,8 +210,8 @@ static int read_holder(struct sl_str rest, size_t at, bool body,
         return refuse_brace(word, at, diag);
     if (*ret == SL_HOLD_MESSAGE && !body)
         return sl_refuse_at(diag, SLUICE_ECONF, at,
-                            "{message} stands for the message and can't be "
-                            "in it; write it in a body");
+                            "A message must not contain {message}. Write "
+                            "{message} only in a body");
     return 0;
 }
 
@@ -239,8 +238,7 @@ static int cut_brace(struct cutter *cut, struct sl_str rest, size_t at,
     }
     if (rest.at[0] == '}') {
         sl_refuse_at(diag, SLUICE_ECONF, at,
-                     "\"}\" closes nothing; a brace that is meant as a brace "
-                     "is written twice");
+                     "\"}\" closes nothing. Write a literal brace twice");
         sl_hint(diag, "}}");
         return SLUICE_ECONF;
     }
@@ -276,7 +274,7 @@ int sl_text_read(struct sl_str text, struct sl_arena *arena,
     cutter_init(&cut, arena);
     err = cut_text(&cut, text, diag);
     if (err == SLUICE_EFULL)
-        err = sl_refuse(diag, SLUICE_ECONF, "the text is too long");
+        err = sl_refuse(diag, SLUICE_ECONF, "The text is too long");
     if (!err)
         err = hand_over(&cut, arena, ret);
     cutter_done(&cut);
@@ -354,7 +352,7 @@ static void warn_of_quotes(struct cutter *cut, const struct sl_node *node)
         return;
     sl_hint(sl_report_warning(cut->report, node->place,
                               "{%s} without quotes is a map with an empty "
-                              "\"%s\"; a placeholder needs quotes",
+                              "\"%s\". Put a placeholder in quotes",
                               sl_holder_names[holder], sl_holder_names[holder]),
             "\"{%s}\"", sl_holder_names[holder]);
 }
@@ -414,7 +412,7 @@ int sl_text_read_body(const struct sl_node *node, struct sl_arena *arena,
     cut.report = report;
     err = cut_node(&cut, node);
     if (err == SLUICE_EFULL) {
-        sl_report_error(report, node->place, "the body is too long");
+        sl_report_error(report, node->place, "The body is too long");
         err = 0;
     }
     if (!err && report->errors > errors)

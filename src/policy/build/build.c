@@ -95,8 +95,8 @@ bool sl_build_ok(struct sl_build *b, const struct sl_node *node, int err,
         b->no_memory = true;
     else if (err && node->substituted) /* parsers quote what they read */
         sl_report_error(b->report, SL_AT(node),
-                        "what stands here after ENV or FILE was put in can't "
-                        "be read; it is not shown, as it may be a secret");
+                        "Invalid value after substitution of ENV or FILE. It "
+                        "is not shown because it could be a secret");
     else if (err)
         sl_report_diag(b->report, node->place, diag);
     return err == 0;
@@ -117,8 +117,8 @@ uint64_t sl_build_number(struct sl_build *b, const struct sl_node *map,
     if (number >= least && number <= most)
         return number;
     sl_report_error(b->report, SL_AT(node),
-                    "`%s` lies between %" PRIu64 " and %" PRIu64
-                    ", not at %" PRIu64,
+                    "`%s` must be between %" PRIu64 " and %" PRIu64
+                    ", not %" PRIu64,
                     key, least, most, number);
     return preset;
 }
@@ -172,7 +172,7 @@ bool sl_build_short(struct sl_build *b, const struct sl_node *list,
     if (count <= most)
         return true;
     sl_report_error(b->report, SL_AT(list),
-                    "%u %s are too many; %u are allowed", count, what, most);
+                    "%u %s are too many. The maximum is %u", count, what, most);
     return false;
 }
 
@@ -184,10 +184,9 @@ bool sl_build_twice(struct sl_build *b, const struct sl_node *list,
     /* Quadratic: only for lists whose length has been checked. */
     for (; node != item; node = sl_build_next(list, node))
         if (sl_str_eq(node->text, item->text)) {
-            sl_report_error(
-                b->report, SL_AT(item),
-                "%s \"%.64s\" is in this list already; leave one out", what,
-                sl_build_shown(item).text);
+            sl_report_error(b->report, SL_AT(item),
+                            "%s \"%.64s\" is listed twice. Remove one", what,
+                            sl_build_shown(item).text);
             return true;
         }
     return false;
@@ -216,7 +215,7 @@ static void refuse_name(struct sl_build *b, const char *what,
                         struct sl_quoted name, struct sl_place place)
 {
     sl_report_error(b->report, place,
-                    "\"%s\" is no name for %s; a name has up to %d letters, "
+                    "Invalid name \"%s\" for %s. A name has up to %d letters, "
                     "digits, '.', '_' and '-', and begins with a letter or a "
                     "digit",
                     name.text, what, SL_NAME_MAX);
@@ -261,7 +260,7 @@ int sl_build_find(struct sl_build *b, const struct sl_names *names,
         (void)sl_build_meant(
             b,
             sl_report_error(b->report, SL_AT(item),
-                            "there is no %s \"%s\" under `%ss`", what,
+                            "Unknown %s \"%s\". Define it under `%ss`", what,
                             sl_build_shown(item).text, what),
             names, item->text);
     return index;

@@ -151,8 +151,8 @@ static void check_keys(struct sl_build *b, struct use *uses)
         if (i >= 0)
             sl_hint(sl_report_error(
                         b->report, key_place(b, b->keys[j] ? j : (unsigned)i),
-                        "limits \"%s\" and \"%s\" could share a state, since "
-                        "their keys can come out alike; put {name} into both",
+                        "Limits \"%s\" and \"%s\" could share state, because "
+                        "their keys can be equal. Put {name} into both keys",
                         b->rules[i].name.at, b->rules[j].name.at),
                     "%s", SL_KEY_DEFAULT);
     }
@@ -212,9 +212,9 @@ static void check_guard(struct sl_build *b, const struct sl_route *route)
         if (guarded)
             continue;
         sl_report_error(b->report, route->place,
-                        "limit \"%s\" can be escaped: `anonymous` has a "
-                        "header, and a client that changes it gets a fresh "
-                        "allowance; add an enforced limit with `per: ip`",
+                        "Clients can avoid limit \"%s\": `anonymous` has a "
+                        "header, and a client that changes it gets a new "
+                        "allowance. Add an enforced limit with `per: ip`",
                         rule->name.at);
         return;
     }

@@ -30,7 +30,7 @@ static void read_parts(struct sl_build *b, const struct sl_node *list,
          item = sl_build_next(list, item)) {
         if (ret->count > 0 && parts[ret->count - 1].kind == SL_PART_REST) {
             sl_report_error(b->report, SL_AT(item),
-                            "** stands for all that follows; put it last");
+                            "** matches all entries that follow. Put it last");
             return;
         }
         ret->count += read_part(b, item, &parts[ret->count]);
@@ -68,7 +68,7 @@ void sl_build_descriptor(struct sl_build *b, const struct sl_node *list,
         return;
     if (!sl_build_first(list) || sl_build_first(list)->text.len == 0) {
         sl_hint(sl_report_error(b->report, SL_AT(list),
-                                "a descriptor begins with its domain"),
+                                "A descriptor must begin with its domain"),
                 "descriptor: [messaging, to_number]");
         return;
     }
@@ -96,7 +96,7 @@ void sl_build_replaces(struct sl_build *b, const struct sl_node *list,
     for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
         int rule = sl_build_find(b, &b->box->rules, item, "limit");
 
-        if (rule >= 0 && !sl_build_twice(b, list, item, "the limit"))
+        if (rule >= 0 && !sl_build_twice(b, list, item, "Limit"))
             rules[route->replace_count++] = &b->rules[rule];
     }
 }

@@ -44,7 +44,7 @@ static const struct family families[SL_ERRORS] = {
     {"forbidden",    403, rights,    "403 or 404"               },
     {"unauthorized", 401, names,     "401 or 403"               },
     {"conflict",     409, conflicts, "409, 412, 422, 423 or 425"},
-    {"unavailable",  503, NULL,      "one from 500 to 599"      },
+    {"unavailable",  503, NULL,      "500 to 599"               },
 };
 
 static bool is_in(const struct family *family, int status)
@@ -67,7 +67,8 @@ static int read_status(struct sl_build *b, const struct sl_node *node,
     if (status == 0 || !text || is_in(family, status))
         return status;
     sl_hint(sl_report_error(b->report, SL_AT(text),
-                            "a status of %s does not say \"%s\"; write %s",
+                            "Status %s is not valid for the error \"%s\". "
+                            "Valid statuses: %s",
                             sl_build_shown(text).text, family->name,
                             family->words),
             "status: %d", family->usual);

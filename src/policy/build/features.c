@@ -52,8 +52,8 @@ static void ask_environment(struct sl_build *b, const struct sl_node *node,
         feature->enabled = false;
     else
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "%s is \"%.40s\" in the environment; write true or "
-                        "false",
+                        "Environment variable %s has the value \"%.40s\". "
+                        "Write true or false",
                         name, value);
 }
 
@@ -98,8 +98,8 @@ static void refuse_same_variables(struct sl_build *b,
     for (i = 1; i < names.count; i++)
         if (sl_names_again(&names, i))
             sl_report_error(b->report, names.list[i].place,
-                            "%s would switch this feature and the one on line "
-                            "%u; give one of them another name",
+                            "Environment variable %s switches this feature "
+                            "and the feature on line %u. Rename one of them",
                             names.list[i].name.at,
                             names.list[i - 1].place.line);
 }
@@ -115,8 +115,8 @@ void sl_build_features(struct sl_build *b)
         return;
     if (node->count > SL_FEATURES_MAX) {
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "%u features are too many; %d are allowed", node->count,
-                        SL_FEATURES_MAX);
+                        "%u features are too many. The maximum is %d",
+                        node->count, SL_FEATURES_MAX);
         b->box->features.unsure = true;
         return;
     }

@@ -34,7 +34,7 @@ int sl_build_dialects(struct sl_build *b, const struct sl_node *node,
     for (item = sl_build_first(node); item; item = sl_build_next(node, item)) {
         int i = find_dialect(item);
 
-        if (sl_build_twice(b, node, item, "the dialect"))
+        if (sl_build_twice(b, node, item, "Dialect"))
             continue;
         if (i == NONE)
             none = item;
@@ -43,8 +43,8 @@ int sl_build_dialects(struct sl_build *b, const struct sl_node *node,
     }
     if (none && bits)
         sl_report_error(b->report, SL_AT(none),
-                        "\"none\" stands alone; leave it out, or all the "
-                        "others");
+                        "\"none\" excludes all other dialects. Remove it, or "
+                        "remove the others");
     return bits;
 }
 

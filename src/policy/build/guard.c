@@ -100,9 +100,9 @@ static bool read_scope(struct reading *r, struct sl_str word,
     }
     if (!r->b->box->scopes.unsure)
         sl_hint(sl_report_error(r->b->report, SL_AT(r->node),
-                                "{%s} is no placeholder of a guard; there are "
-                                "{header.NAME}, {user}, {org}, {ip} and the "
-                                "scopes that `identity` names",
+                                "Unknown placeholder {%s} in a guard. Valid "
+                                "placeholders: {header.NAME}, {user}, {org}, "
+                                "{ip} and the scopes of `identity`",
                                 sl_quote(word).text),
                 "{header.%s}", sl_quote(word).text);
     return false;
@@ -116,15 +116,15 @@ static bool read_value(struct reading *r)
     const char *end = word.len ? memchr(word.at, '}', word.len) : NULL;
 
     if (!end)
-        return refuse(r, "a brace of the guard's key is not closed; write {{ "
-                         "for a brace that begins no placeholder");
+        return refuse(r, "Missing closing brace in the guard's key. Write {{ "
+                         "for a literal brace");
     word.len = (size_t)(end - word.at);
     if (!r->parted)
-        return refuse(r, "nothing parts two placeholders of the guard's key, "
-                         "so that different values could make one key; write "
-                         "a colon between them");
+        return refuse(r, "Two placeholders of the guard's key have no "
+                         "separator, so different values could produce the "
+                         "same key. Write a colon between them");
     if (r->values == SL_GUARD_VALUES)
-        return refuse(r, "a guard's key has at most 4 placeholders");
+        return refuse(r, "A guard's key can have at most 4 placeholders");
     if (word.len >= sizeof(header) - 1 &&
         memcmp(word.at, header, sizeof(header) - 1) == 0) {
         piece->header = read_header(r, word);
@@ -155,10 +155,11 @@ static bool read_literal(struct reading *r)
         char c = r->text.at[0];
 
         if (is_single(r->text, '}'))
-            return refuse(r, "a brace of the guard's key is closed that was "
-                             "not opened; write }} for a brace alone");
+            return refuse(r, "Unexpected closing brace in the guard's key. "
+                             "Write }} for a literal brace");
         if ((c & 0xe0) == 0 || c == 0x7f)
-            return refuse(r, "a guard's key has no control characters in it");
+            return refuse(r, "A guard's key must not contain control "
+                             "characters");
         room[len++] = c;
         r->parted |= !sl_key_is_plain((unsigned char)c) && c != '%';
         r->text = sl_str_from(r->text, c == '{' || c == '}' ? 2 : 1);
@@ -174,7 +175,8 @@ static void read_key(struct reading *r, struct sl_conflict *ret)
 
     if (len == 0 || len > SL_KEY_TEXT) {
         sl_hint(sl_report_error(r->b->report, SL_AT(r->node),
-                                "a guard's key has from 1 to %d bytes, not %zu",
+                                "A guard's key must have 1 to %d bytes, not "
+                                "%zu",
                                 SL_KEY_TEXT, len),
                 "finalize:{header.x-recording-id}");
         return;
@@ -207,6 +209,6 @@ void sl_build_guard(struct sl_build *b, const struct sl_node *node,
     add_rule(b);
     if (route->rule_count == SL_PARTS)
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "a route with a guard has at most %d limits",
+                        "A route with a guard can have at most %d limits",
                         SL_PARTS - 1);
 }

@@ -50,8 +50,8 @@ static sl_ns read_span(struct sl_build *b, const struct sl_node *map,
     if (!node || (span > 0 && span <= most))
         return span;
     sl_hint(sl_report_error(b->report, SL_AT(node),
-                            "`%s` is more than nothing and at most %s, and "
-                            "\"%.64s\" is not",
+                            "`%s` must be longer than 0 and at most %s, not "
+                            "\"%.64s\"",
                             key, sl_format_duration(most, longest),
                             sl_build_shown(node).text),
             "%s: %s", key, sl_format_duration(preset, usual));
@@ -70,15 +70,12 @@ static void read_secret(struct sl_build *b, const struct sl_node *item,
     if (!sl_webhook_secret(scheme, item->text, room, ret))
         sl_report_error(b->report, SL_AT(item),
                         scheme == SL_WEBHOOK_STANDARD
-                            ? "a secret of standard-webhooks is base64, as in "
-                              "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw; this "
-                              "is not"
-                            : "the secret is empty; whoever knows that could "
-                              "sign");
+                            ? "A secret of standard-webhooks must be base64, "
+                              "like whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+                            : "The secret must not be empty");
     else if (ret->len < SECRET_MIN)
         sl_report_error(b->report, SL_AT(item),
-                        "a secret of %zu bytes can be guessed; it needs at "
-                        "least %d",
+                        "A secret of %zu bytes is too short. The minimum is %d",
                         ret->len, SECRET_MIN);
 }
 
@@ -93,7 +90,8 @@ static void read_secrets(struct sl_build *b, const struct sl_node *list,
         return;
     if (list->kind == SL_NODE_LIST && list->count == 0)
         sl_report_error(b->report, SL_AT(list),
-                        "without a secret no webhook is ever believed");
+                        "The list of secrets is empty. No webhook could be "
+                        "verified");
     secrets = sl_build_take(b, SL_WEBHOOK_SECRETS, sizeof(*secrets));
     if (!secrets)
         return;
@@ -134,8 +132,8 @@ static void name_headers(struct sl_build *b, const struct sl_node *node,
         name = header->text;
     else if (header && memchr(header->text.at, '_', header->text.len))
         sl_report_error(b->report, SL_AT(header),
-                        "headers with an underscore are dropped, since many "
-                        "servers take it for a hyphen");
+                        "Headers with an underscore are ignored, because many "
+                        "servers read it as a hyphen");
     verify->header = join(b, name, "");
     verify->names[2] = verify->header;
     for (int i = 0; i < 3 && verify->rules.scheme == SL_WEBHOOK_STANDARD; i++)
@@ -176,8 +174,8 @@ static bool read_trait(struct sl_build *b, const struct sl_node *item,
         return ret->header.len > 0;
     }
     sl_report_error(b->report, SL_AT(item),
-                    "a fingerprint has no \"%.64s\"; write method, path, cost, "
-                    "body or header.NAME",
+                    "Unknown part \"%.64s\" of a fingerprint. Write method, "
+                    "path, cost, body or header.NAME",
                     sl_build_shown(item).text);
     return false;
 }
@@ -203,7 +201,7 @@ static void read_traits(struct sl_build *b, const struct sl_node *list,
     dedupe->traits = traits;
     dedupe->trait_count = 0;
     for (item = sl_build_first(list); item; item = sl_build_next(list, item))
-        if (!sl_build_twice(b, list, item, "the trait") &&
+        if (!sl_build_twice(b, list, item, "Part") &&
             read_trait(b, item, &traits[dedupe->trait_count]))
             dedupe->trait_count++;
 }
@@ -238,14 +236,15 @@ static bool read_amount(struct sl_build *b, const struct sl_node *map,
     if (sl_parse_count(node->text, ret, &diag) &&
         sl_parse_size(node->text, ret, &diag)) {
         sl_report_error(b->report, SL_AT(node),
-                        "\"%.64s\" is neither a count nor a size; write one "
-                        "like 10000 or 5GB",
+                        "\"%.64s\" is not a count or a size. Write it like "
+                        "10000 or 5GB",
                         sl_build_shown(node).text);
         return false;
     }
     if (*ret <= AMOUNT_MAX)
         return true;
-    sl_report_error(b->report, SL_AT(node), "\"%.64s\" is beyond 2^53",
+    sl_report_error(b->report, SL_AT(node),
+                    "\"%.64s\" is too large. The maximum is 2^53",
                     sl_build_shown(node).text);
     return false;
 }
@@ -255,12 +254,12 @@ static void check_bounds(struct sl_build *b, const struct sl_node *node,
 {
     if (require->has_min && require->has_max && require->min > require->max)
         sl_report_error(b->report, SL_AT(sl_node_get(node, "max")),
-                        "nothing lies between `min` and this `max`");
+                        "`max` must not be less than `min`");
     if (!sl_node_get(node, "min") && !sl_node_get(node, "max") &&
         !sl_node_get(node, "equals"))
         sl_hint(sl_report_error(b->report, SL_AT_KEY(node),
-                                "this asks nothing of the header; write a "
-                                "bound"),
+                                "The header has no bounds. Write min, max or "
+                                "equals"),
                 "max: 5GB");
 }
 
@@ -322,8 +321,8 @@ static unsigned find_backlog(struct sl_build *b, const struct sl_node *node,
             return i;
     if (policy->backlog_count == BACKLOGS_MAX) {
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "there are more than %d backlogs; let routes share "
-                        "one by `name`",
+                        "The policy has more than %d backlogs. Let routes "
+                        "share a backlog by `name`",
                         BACKLOGS_MAX);
         return 0;
     }

@@ -44,7 +44,7 @@ sl_ns sl_build_hold_span(struct sl_build *b, const struct sl_node *node)
     sl_ns most = b->policy->hold_max;
 
     return read_span(b, node, "hold", HOLD_PRESET < most ? HOLD_PRESET : most,
-                     most, ", the policy's `hold_max`");
+                     most, ", the `hold_max` of the policy");
 }
 
 void sl_build_hold(struct sl_build *b, const struct sl_node *node,
@@ -58,8 +58,8 @@ void sl_build_hold(struct sl_build *b, const struct sl_node *node,
         rule->hold = sl_build_hold_span(b, node);
     else if (hold && rule->kind != SL_KINDS)
         sl_report_error(b->report, SL_AT_KEY(hold),
-                        "`hold` is for concurrency limits, and limit "
-                        "\"%.64s\" is a %s; a check says itself how long it "
-                        "holds others",
+                        "`hold` is valid only for concurrency limits. Limit "
+                        "\"%.64s\" is a %s, and each check sets its own hold "
+                        "time",
                         rule->name.at, sl_kind_name(rule->kind));
 }

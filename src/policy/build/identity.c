@@ -47,9 +47,8 @@ static void refuse_underscore(struct sl_build *b, const struct sl_node *item,
     for (char *c = meant; *c; c++)
         *c = (char)(*c == '_' ? '-' : *c);
     sl_hint(sl_report_error(b->report, SL_AT(item),
-                            "\"%.64s\" is never looked at: headers with an "
-                            "underscore are dropped, since many servers take "
-                            "it for a hyphen",
+                            "\"%.64s\" is ignored, because many servers read "
+                            "an underscore in a header as a hyphen",
                             sl_build_shown(item).text),
             "header.%.64s", meant);
 }
@@ -71,7 +70,7 @@ static void read_header(struct sl_build *b, const struct sl_node *item,
     }
     if (name.len == 0 || name.len > 256)
         sl_report_error(b->report, SL_AT(item),
-                        "\"%.64s\" names no header; write one like "
+                        "Invalid header \"%.64s\". Write it like "
                         "header.x-user-id",
                         sl_build_shown(item).text);
     else if (memchr(bytes, '_', name.len))
@@ -92,7 +91,7 @@ static void read_cookie(struct sl_build *b, const struct sl_node *item,
         good = good && is_token(name.at[i]);
     if (!good)
         sl_report_error(b->report, SL_AT(item),
-                        "\"%.64s\" names no cookie; write one like "
+                        "Invalid cookie \"%.64s\". Write it like "
                         "cookie.session",
                         sl_build_shown(item).text);
     else
@@ -110,7 +109,7 @@ static void read_claim(struct sl_build *b, const struct sl_node *item,
         good = good && (unsigned char)path.at[i] > ' ' && path.at[i] != 127;
     if (!good)
         sl_report_error(b->report, SL_AT(item),
-                        "\"%.64s\" names no claim; write one like jwt.sub or "
+                        "Invalid claim \"%.64s\". Write it like jwt.sub or "
                         "jwt.realm.role",
                         sl_build_shown(item).text);
     else
@@ -147,7 +146,7 @@ static void refuse_source(struct sl_build *b, const struct sl_node *item,
     };
 
     hint_source(sl_report_error(b->report, SL_AT(item),
-                                "\"%s\" is no source; write %s",
+                                "Unknown source \"%s\". Valid sources: %s",
                                 sl_build_shown(item).text, kinds[of]),
                 item);
 }
@@ -167,26 +166,26 @@ static bool is_misplaced(struct sl_build *b, const struct sl_node *item,
     struct sl_str text = item->text;
 
     if (sl_str_eq(text, SL_STR("ip")) && of != SL_OF_ANONYMOUS)
-        return refuse_here(b, item,
-                           of == SL_OF_TOKENS
-                               ? "no token comes in an address; write "
-                                 "header.NAME or cookie.NAME"
-                               : "the address is a source of `anonymous` "
-                                 "only; a limit that is kept by address says "
-                                 "per: ip");
+        return refuse_here(
+            b, item,
+            of == SL_OF_TOKENS
+                ? "A token cannot come from an address. Write header.NAME or "
+                  "cookie.NAME"
+                : "`ip` is a source only of `anonymous`. To limit by address, "
+                  "write per: ip in the limit");
     if (begins(text, "cookie.") && of == SL_OF_ANONYMOUS)
         return refuse_here(b, item,
-                           "a cookie does not tell anonymous callers apart, "
-                           "since each chooses his own; leave it out");
+                           "A cookie cannot identify anonymous callers, "
+                           "because they choose its value. Leave it out");
     if (begins(text, "jwt.") && of == SL_OF_ANONYMOUS)
-        return refuse_here(b, item,
-                           "whoever has a token that is believed is not "
-                           "anonymous; leave it out, or make it a source of "
-                           "`user`");
+        return refuse_here(
+            b, item,
+            "A caller with a verified token is not anonymous. Leave the claim "
+            "out, or make it a source of `user`");
     if (begins(text, "jwt.") && of == SL_OF_TOKENS)
         return refuse_here(b, item,
-                           "a token comes in a header or a cookie, not in a "
-                           "claim; write header.NAME or cookie.NAME");
+                           "A token comes from a header or a cookie, not from "
+                           "a claim. Write header.NAME or cookie.NAME");
     return false;
 }
 
@@ -203,15 +202,14 @@ static void read_subject(struct sl_build *b, const struct sl_node *item,
         *ret = (struct sl_source){SL_SOURCE_SUBJECT, SL_STR("role")};
     else if (of == SL_OF_PLAN || of == SL_OF_ROLE)
         sl_hint(sl_report_error(b->report, SL_AT(item),
-                                "\"%.64s\" is no source here; the registry "
-                                "tells plans and roles",
+                                "\"%.64s\" is not a source here. The registry "
+                                "has only plans and roles",
                                 sl_build_shown(item).text),
                 "subject.%s", of == SL_OF_PLAN ? "plan" : "role");
     else
         sl_report_error(b->report, SL_AT(item),
-                        "the registry tells no names, it is asked by them; "
-                        "write subject.plan below plan, or subject.role "
-                        "below role");
+                        "The registry has no names. Write subject.plan under "
+                        "`plan`, or subject.role under `role`");
 }
 
 static bool read_source(struct sl_build *b, const struct sl_node *item,
@@ -247,8 +245,8 @@ static bool is_again(struct sl_build *b, const struct sl_node *item,
     for (const struct sl_source *s = sources->list; s < last; s++)
         if (s->kind == last->kind && sl_str_eq(s->name, last->name)) {
             sl_report_error(b->report, SL_AT(item),
-                            "the source \"%.64s\" is in this list already, "
-                            "since headers compare without case; leave one out",
+                            "Source \"%.64s\" is listed twice, because header "
+                            "names ignore case. Remove one",
                             sl_build_shown(item).text);
             return true;
         }
@@ -269,7 +267,7 @@ void sl_build_sources(struct sl_build *b, const struct sl_node *node,
         return;
     ret->list = list;
     for (item = sl_build_first(node); item; item = sl_build_next(node, item))
-        if (!sl_build_twice(b, node, item, "the source") &&
+        if (!sl_build_twice(b, node, item, "Source") &&
             read_source(b, item, of, &list[ret->count]) &&
             !is_again(b, item, ret))
             ret->count++;
@@ -308,8 +306,7 @@ static void read_named(struct sl_build *b, const struct sl_node *node)
     for (int i = SL_SCOPE_IP; i < SL_SCOPE_NAMED; i++)
         if (sl_str_eq(node->key, sl_str_c(scope_names[i]))) {
             sl_report_error(b->report, SL_AT_KEY(node),
-                            "`%s` is known without sources; it can't be "
-                            "given any",
+                            "`%s` is a built-in scope and cannot have sources",
                             scope_names[i]);
             return;
         }
@@ -317,8 +314,8 @@ static void read_named(struct sl_build *b, const struct sl_node *node)
         return;
     if (identity->scope_count == SL_SCOPES) {
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "there are too many scopes; %d can be named here "
-                        "beside user and org",
+                        "Too many scopes. The maximum is %d besides user and "
+                        "org",
                         SL_SCOPES - SL_SCOPE_NAMED);
         return;
     }
@@ -361,8 +358,8 @@ static void read_anonymous(struct sl_build *b, const struct sl_node *node)
     sl_build_sources(b, node, SL_OF_ANONYMOUS, &identity->anonymous);
     if (node && node->kind == SL_NODE_LIST && node->count == 0)
         sl_hint(sl_report_error(b->report, SL_AT(node),
-                                "without a source all anonymous callers would "
-                                "be one"),
+                                "Without a source, all anonymous callers "
+                                "would count as one"),
                 "anonymous: [ip]");
     if (identity->anonymous.count == 0)
         identity->anonymous = (struct sl_sources){&ip, 1};
@@ -413,15 +410,15 @@ static bool read_net(struct sl_build *b, const struct sl_node *item,
 {
     if (!sl_net_parse(item->text, ret)) {
         hint_net(sl_report_error(b->report, SL_AT(item),
-                                 "\"%.64s\" is neither an address nor a "
-                                 "network; write one like 10.0.0.0/8 or ::1",
+                                 "\"%.64s\" is not an address or a network. "
+                                 "Write it like 10.0.0.0/8 or ::1",
                                  sl_build_shown(item).text),
                  item->text);
         return false;
     }
     if (has_all(ret)) {
         sl_report_error(b->report, SL_AT(item),
-                        "\"%.64s\" would believe every caller; name the "
+                        "\"%.64s\" would trust every client. Write the "
                         "networks of your own proxies",
                         sl_build_shown(item).text);
         return false;

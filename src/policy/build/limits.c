@@ -28,7 +28,7 @@ static void read_kind(struct sl_build *b, const struct sl_node *node,
     if (rule->kind != SL_BUCKET)
         sl_report_error(
             b->report, SL_AT_KEY(refill),
-            "`refill` is for token-buckets, and limit \"%.64s\" is a %s",
+            "`refill` is valid only for token-buckets. Limit \"%.64s\" is a %s",
             rule->name.at, sl_kind_name(rule->kind));
     else if (sl_build_choice(node, "refill", refills, 2, 0) == 1)
         rule->kind = SL_INTERVAL;
@@ -45,9 +45,9 @@ static int find_scope(struct sl_build *b, const struct sl_node *item)
         (void)sl_build_meant(
             b,
             sl_report_error(b->report, SL_AT(item),
-                            "there is no scope \"%.64s\"; a limit "
-                            "is per user, org, ip, anon, endpoint "
-                            "or one that `identity` names",
+                            "Unknown scope \"%.64s\". Valid scopes: user, "
+                            "org, ip, anon, endpoint and the scopes of "
+                            "`identity`",
                             sl_build_shown(item).text),
             names, item->text);
     return scope;
@@ -63,7 +63,7 @@ static void read_per(struct sl_build *b, const struct sl_node *node,
     for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
         int scope = find_scope(b, item);
 
-        if (scope >= 0 && !sl_build_twice(b, list, item, "the scope"))
+        if (scope >= 0 && !sl_build_twice(b, list, item, "Scope"))
             rule->per[rule->per_count++] = (unsigned)scope;
     }
 }
@@ -105,7 +105,8 @@ static void refuse_calendar(struct sl_build *b, const struct sl_node *node,
 
         if (n)
             sl_report_error(b->report, SL_AT_KEY(n),
-                            "`%s` is for quotas, and limit \"%.64s\" is a %s",
+                            "`%s` is valid only for quotas. Limit \"%.64s\" "
+                            "is a %s",
                             keys[i], rule->name.at, sl_kind_name(rule->kind));
     }
 }
@@ -143,8 +144,8 @@ static void refuse_idle_calendar(struct sl_build *b, const struct sl_node *node,
     if (n && rule->kind == SL_QUOTA && rule->limited &&
         !rule->strictest.calendar)
         sl_report_error(b->report, SL_AT_KEY(n),
-                        "`%s` is for quotas by the day, week or month; that "
-                        "of limit \"%.64s\" is none of these",
+                        "`%s` is valid only for quotas by day, week or month. "
+                        "Limit \"%.64s\" has another period",
                         n->key.at, rule->name.at);
 }
 
@@ -191,7 +192,7 @@ static void read_deny(struct sl_build *b, const struct sl_node *node,
     deny->code = sl_build_keep(b, code->text);
     if (!is_code(code->text))
         sl_report_error(b->report, SL_AT(code),
-                        "\"%.64s\" is no code; a code has up to 64 letters, "
+                        "Invalid code \"%.64s\". A code has up to 64 letters, "
                         "digits, '_', '.' and '-', like RATE_LIMITED",
                         sl_build_shown(code).text);
 }
@@ -239,8 +240,8 @@ static void read_cost(struct sl_build *b, const struct sl_node *node,
         sl_build_ok(b, cost, sl_parse_count(cost->text, &n, &diag), &diag) &&
         n == 0)
         sl_report_error(b->report, SL_AT(cost),
-                        "a cost of 0 would count nothing; leave the limit out "
-                        "of the route instead");
+                        "A cost of 0 counts nothing. Remove the limit from "
+                        "the route instead");
     rule->cost = n ? n : 1;
     rule->fixed_cost = cost != NULL;
 }
@@ -266,12 +267,11 @@ static const char *unleased(enum sl_kind kind)
 {
     switch (kind) {
     case SL_LEAKY:
-        return "a leaky bucket paces one request after the other, for all "
-               "nodes together";
+        return "A leaky bucket spaces the requests of all nodes together";
     case SL_PERMITS:
-        return "a permit is held by whoever works, and not in advance";
+        return "A permit cannot be taken in advance";
     case SL_LEVEL:
-        return "a level counts what exists, and nothing is taken in advance";
+        return "A level counts what exists. It cannot be taken in advance";
     default:
         return NULL;
     }
@@ -289,13 +289,13 @@ static void read_lease(struct sl_build *b, const struct sl_node *node,
         rule->lease = 0;
         sl_hint(
             sl_report_error(b->report, SL_AT(lease),
-                            "lease must be a part of the capacity, from 1%% "
+                            "`lease` must be a part of the capacity, from 1%% "
                             "to 100%%, not %s",
                             sl_build_shown(lease).text),
             "lease: 10%%");
     } else if (why) {
         rule->lease = 0;
-        sl_report_error(b->report, SL_AT(lease), "%s; leave lease out", why);
+        sl_report_error(b->report, SL_AT(lease), "%s. Leave `lease` out", why);
     }
 }
 
@@ -312,9 +312,9 @@ static void warn_of_cost(struct sl_build *b, const struct sl_node *node,
             plan->numbers.capacity >= rule->cost)
             continue;
         sl_report_warning(b->report, SL_AT(cost),
-                          "a request costs %" PRIu64 ", but plan \"%.64s\" "
-                          "never has more than %" PRIu64
-                          ": all of its requests are refused",
+                          "A request costs %" PRIu64 ", but plan \"%.64s\" "
+                          "has at most %" PRIu64 ". All its requests are "
+                          "denied",
                           rule->cost, b->policy->plans.list[i].name.at,
                           plan->numbers.capacity);
         return;
@@ -350,12 +350,12 @@ static void read_key(struct sl_build *b, const struct sl_node *node,
     if (sl_build_ok(b, key ? key : node, err, &diag) && key &&
         strstr(rule->key_text.at, SL_KEY_CANDIDATE))
         sl_report_error(b->report, SL_AT(key),
-                        "a key with " SL_KEY_CANDIDATE " in it could be that "
-                        "of a candidate; leave that out");
+                        "A key must not contain " SL_KEY_CANDIDATE ", which "
+                        "marks the keys of candidates");
     else if (!err && key && strstr(rule->key_text.at, SL_GUARD_NAME))
         sl_report_error(b->report, SL_AT(key),
-                        "a key with " SL_GUARD_NAME " in it could be that of "
-                        "a guard; leave that out");
+                        "A key must not contain " SL_GUARD_NAME ", which "
+                        "marks the keys of guards");
 }
 
 static bool has_holes(const struct sl_node *node)
@@ -408,7 +408,7 @@ static bool too_many(struct sl_build *b, const struct sl_node *node)
     if (count <= SL_LIMITS)
         return false;
     sl_report_error(b->report, SL_AT_KEY(node),
-                    "%u limits and candidates are too many; %d are allowed",
+                    "%u limits and candidates are too many. The maximum is %d",
                     count, SL_LIMITS);
     return true;
 }

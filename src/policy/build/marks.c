@@ -19,7 +19,7 @@ static bool read_mark(struct sl_build *b, const struct sl_node *item,
     if (!sl_parse_number(text, ret, NULL) && *ret > 0 && *ret <= SL_MARK_MAX)
         return true;
     sl_report_error(b->report, SL_AT(item),
-                    "a threshold is a share in percent, from 1%% to %d%%, not "
+                    "A threshold must be a percentage from 1%% to %d%%, not "
                     "\"%.64s\"",
                     SL_MARK_MAX, sl_build_shown(item).text);
     return false;
@@ -34,7 +34,7 @@ static void add_mark(struct sl_build *b, const struct sl_node *item,
         return;
     if (marks->count > 0 && marks->list[marks->count - 1] >= mark)
         sl_report_error(b->report, SL_AT(item),
-                        "thresholds must rise; %.64s is not above %u%%",
+                        "Thresholds must increase. %.64s is not above %u%%",
                         sl_build_shown(item).text,
                         (unsigned)marks->list[marks->count - 1]);
     else
@@ -56,7 +56,8 @@ void sl_build_marks(struct sl_build *b, const struct sl_node *limit,
     }
     if (!has_marks(rule) && rule->kind != SL_KINDS) {
         sl_report_error(b->report, SL_AT_KEY(list),
-                        "thresholds are for quotas and levels; a %s has none",
+                        "Thresholds are valid only for quotas and levels. A "
+                        "%s has none",
                         sl_kind_name(rule->kind));
         return;
     }

@@ -56,7 +56,7 @@ static void read_aliases(struct sl_build *b, const struct sl_node *node,
     for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
         if (item->text.len == 0) {
             sl_report_error(b->report, SL_AT(item),
-                            "an alias of a plan can't be empty");
+                            "An alias of a plan must not be empty");
             continue;
         }
         aliases[plan->alias_count] = sl_build_keep(b, item->text);
@@ -98,13 +98,13 @@ static void refuse_same_names(struct sl_build *b)
             continue;
         if (name->index == before->index)
             sl_report_warning(b->report, name->place,
-                              "the plan has the name \"%.64s\" already, since "
-                              "names of plans compare without case",
+                              "The plan already has the name \"%.64s\". Plan "
+                              "names ignore case",
                               name->name.at);
         else
             sl_report_error(b->report, name->place,
-                            "\"%.64s\" is a plan or an alias already, on line "
-                            "%u; names of plans compare without case",
+                            "Duplicate plan or alias \"%.64s\". The first one "
+                            "is on line %u. Plan names ignore case",
                             name->name.at, before->place.line);
     }
 }
@@ -144,8 +144,8 @@ static unsigned named_plan(struct sl_build *b, const struct sl_node *plans,
     index = sl_names_find(&b->box->plans, node->text);
     if (index < 0 && !b->has_plans && !b->box->plans.unsure)
         sl_hint(sl_report_error(b->report, SL_AT(node),
-                                "`%s` names the plan \"%s\", but there are no "
-                                "plans",
+                                "`%s` names the plan \"%s\", but the policy "
+                                "has no plans",
                                 key, sl_build_shown(node).text),
                 "%s: {}", sl_build_shown(node).text);
     else if (index < 0)
@@ -165,8 +165,8 @@ static unsigned guess_default(struct sl_build *b, const struct sl_node *plans)
         return (unsigned)index;
     if (b->has_plans && !sl_node_get(plans, "default") && !b->box->plans.unsure)
         sl_hint(sl_report_error(b->report, SL_AT_KEY(plans),
-                                "which plan has a caller whose plan is not "
-                                "known? `plans` needs a `default`"),
+                                "`plans` needs a `default`, the plan of "
+                                "callers without a known plan"),
                 "default: %.64s", p->list[0].name.at);
     return 0;
 }
@@ -182,8 +182,8 @@ void sl_build_plans(struct sl_build *b)
 
     if (too_many) {
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "there are too many plans; a policy has at most %d, "
-                        "and %d names of them with all aliases",
+                        "Too many plans. The maximum is %d plans, and %d "
+                        "names with all aliases",
                         SL_PLANS_MAX, SL_PLAN_NAMES_MAX);
         count = 0;
     }

@@ -97,7 +97,7 @@ static int find_plan(struct reading *r, const struct sl_node *node)
     if (plan >= 0 || names->unsure)
         return plan;
     diag = sl_report_error(r->b->report, SL_AT_KEY(node),
-                           "there is no plan \"%s\" under `plans`",
+                           "Unknown plan \"%s\". Define it under `plans`",
                            sl_quote(node->key).text);
     meant = sl_build_meant(r->b, diag, names, node->key);
     plan = meant ? sl_names_find(names, sl_str_c(meant)) : -1;
@@ -118,7 +118,7 @@ static void read_entry(struct reading *r, const struct sl_node *node)
     if (r->given[plan] &&
         sl_names_find(&r->b->box->plans, r->given[plan]->key) == plan) {
         sl_report_error(r->b->report, SL_AT_KEY(node),
-                        "plan \"%.64s\" has a rate already, on line %u",
+                        "Plan \"%.64s\" already has a rate on line %u",
                         r->b->policy->plans.list[plan].name.at,
                         r->given[plan]->key_place.line);
         r->bad = true;
@@ -140,7 +140,7 @@ static void refuse_missing(struct reading *r)
             continue;
         r->bad = true;
         sl_hint(sl_report_error(r->b->report, SL_AT_KEY(r->node),
-                                "plan \"%.64s\" has no %s for limit \"%.64s\"",
+                                "Plan \"%.64s\" has no %s for limit \"%.64s\"",
                                 plan, r->node->key.at, r->rule->name.at),
                 "%.64s: RATE, or %.20s: unlimited, or %.20s: none", plan, plan,
                 plan);
@@ -153,8 +153,9 @@ static bool refuse_map(struct reading *r)
     if (r->b->has_plans || r->b->box->plans.unsure)
         return false;
     sl_report_error(r->b->report, SL_AT_KEY(r->node),
-                    "limit \"%.64s\" has a %s for each plan, but there are no "
-                    "plans; write one for all, or name the plans under `plans`",
+                    "Limit \"%.64s\" has a %s for each plan, but the policy "
+                    "has no plans. Write one for all, or define plans under "
+                    "`plans`",
                     r->rule->name.at, r->node->key.at);
     r->bad = true;
     return true;
@@ -192,9 +193,9 @@ static void refuse_other_periods(struct reading *r, unsigned first)
             continue;
         r->bad = true;
         sl_report_error(r->b->report, SL_AT(r->given[i]),
-                        "%s has another period than the %s of plan "
-                        "\"%.64s\"; all plans of a limit share one, or a "
-                        "change of plan would start afresh",
+                        "The period of %s differs from the %s of plan "
+                        "\"%.64s\". All plans of a limit must have the same "
+                        "period",
                         sl_build_shown(r->given[i]).text,
                         sl_build_shown(r->given[first]).text,
                         plans->list[first].name.at);

@@ -78,8 +78,8 @@ static void refuse_same(struct sl_build *b, const struct sl_node *listen,
         if (n->kind != SL_NODE_SCALAR || !sl_str_eq(n->text, node->text))
             continue;
         sl_report_error(b->report, SL_AT(node),
-                        "`%s` listens where `%s` does; give each its own "
-                        "address",
+                        "`%s` has the same address as `%s`. Give each "
+                        "listener its own address",
                         node->key.at, n->key.at);
         return;
     }
@@ -94,8 +94,8 @@ static struct sl_str read_address(struct sl_build *b,
         return SL_STR("");
     if (!is_address(node->text))
         hint_address(sl_report_error(b->report, SL_AT(node),
-                                     "\"%s\" is no address to listen on; "
-                                     "write HOST:PORT or unix:PATH",
+                                     "Invalid listen address \"%s\". Write "
+                                     "HOST:PORT or unix:PATH",
                                      sl_build_shown(node).text),
                      node);
     else if (!any_port(node->text))
@@ -116,8 +116,8 @@ static void read_listen(struct sl_build *b, const struct sl_node *node)
     server->admin = read_address(b, node, "admin");
     if (node->count == 0)
         sl_report_error(b->report, SL_AT(node),
-                        "`listen` opens only the doors that it names, and it "
-                        "names none; leave it out for the usual ones");
+                        "`listen` names no listener, so none would open. "
+                        "Leave it out for the default listeners");
 }
 
 /* ---- stores ---- */
@@ -160,7 +160,7 @@ static struct sl_str read_url(struct sl_build *b, const struct sl_node *server,
             return sl_build_keep(b, node->text);
     scheme = (struct sl_str){node->text.at, strcspn(node->text.at, ":")};
     diag = sl_report_error(
-        b->report, SL_AT(node), "`%s` begins with %s, and not with \"%s\"", key,
+        b->report, SL_AT(node), "`%s` must begin with %s, not with \"%s\"", key,
         schemes->all, node->substituted ? "..." : sl_quote(scheme).text);
     meant = sl_str_nearest(scheme, schemes->words, schemes->count);
     if (meant)
@@ -178,7 +178,7 @@ static void read_stores(struct sl_build *b, const struct sl_node *node)
         9,
     };
     static const struct schemes usages = {
-        "sqlite:, postgres:// or dynamodb://, or is none",
+        "sqlite:, postgres:// or dynamodb://, or be none",
         {"sqlite", "postgres", "dynamodb"},
         3,
     };
@@ -206,8 +206,8 @@ static void read_idempotency(struct sl_build *b, const struct sl_node *node)
                     &diag) &&
         server->idempotency < IDEMPOTENCY_MIN)
         sl_hint(sl_report_error(b->report, SL_AT(size),
-                                "%" PRIu64 " bytes remember next to nothing; "
-                                "it needs at least 1MiB",
+                                "%" PRIu64 " bytes are too small for "
+                                "`idempotency`. The minimum is 1MiB",
                                 server->idempotency),
                 "idempotency: 16MiB");
 }
@@ -225,8 +225,8 @@ static void read_budgets(struct sl_build *b, const struct sl_node *node)
                     &diag) &&
         server->memory < MEMORY_MIN)
         sl_hint(sl_report_error(b->report, SL_AT(memory),
-                                "a table of %" PRIu64 " bytes is too small; it "
-                                "needs at least 1MiB",
+                                "%" PRIu64 " bytes are too small for "
+                                "`memory`. The minimum is 1MiB",
                                 server->memory),
                 "memory: 64MiB");
     read_idempotency(b, node);
@@ -235,7 +235,7 @@ static void read_budgets(struct sl_build *b, const struct sl_node *node)
     server->deadline = sl_build_duration(b, node, "deadline", SL_NS_NONE);
     if (server->deadline == 0)
         sl_hint(sl_report_error(b->report, SL_AT(deadline),
-                                "a deadline of 0 leaves no time to answer"),
+                                "`deadline` must be longer than 0"),
                 "deadline: 20ms");
     if (server->deadline == SL_NS_NONE)
         server->deadline = 0;
@@ -253,7 +253,7 @@ static struct sl_str read_proxied(struct sl_build *b,
         !sl_build_short(b, node, DOORS, "doors"))
         return SL_STR("");
     for (item = sl_build_first(node); item; item = sl_build_next(node, item))
-        if (!sl_build_twice(b, node, item, "the door"))
+        if (!sl_build_twice(b, node, item, "Listener"))
             len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%.*s",
                                     len > 0 ? "," : "", SL_STR_ARG(item->text));
     return sl_build_keep(b, (struct sl_str){text, len});
@@ -266,9 +266,7 @@ static struct sl_str read_token(struct sl_build *b, const struct sl_node *node,
     const struct sl_node *token = sl_build_scalar(node, key);
 
     if (token && token->text.len == 0)
-        sl_report_error(b->report, SL_AT(token),
-                        "`%s` is empty; whoever sends nothing would have it",
-                        key);
+        sl_report_error(b->report, SL_AT(token), "`%s` must not be empty", key);
     return sl_build_text(b, node, key);
 }
 

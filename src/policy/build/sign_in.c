@@ -38,10 +38,9 @@ static void refuse_kind(struct sl_build *b, const struct sl_route *route,
                         const struct sl_rule *rule)
 {
     sl_hint(sl_report_error(b->report, route->place,
-                            "`sign_in: carry` can't carry what was used of "
-                            "limit \"%s\": a %s gives it back by itself, and "
-                            "not at one instant; make it a fixed-window or a "
-                            "quota",
+                            "`sign_in: carry` cannot carry the usage of limit "
+                            "\"%s\", because the usage of a %s decays "
+                            "gradually. Make it a fixed-window or a quota",
                             rule->name.at, sl_kind_name(rule->kind)),
             "sign_in: cap");
 }
@@ -53,9 +52,9 @@ static void check_carry(struct sl_build *b, const struct sl_route *route)
 
     if (!has_ip(&b->policy->identity.anonymous))
         sl_report_error(b->report, route->place,
-                        "`sign_in: carry` would carry what strangers used who "
-                        "send the same headers; put ip into identity: "
-                        "anonymous");
+                        "`sign_in: carry` could carry the usage of other "
+                        "clients that send the same headers. Put ip into "
+                        "identity: anonymous");
     for (unsigned i = 0; i < route->rule_count; i++) {
         const struct sl_rule *rule = route->rules[i];
 
@@ -68,13 +67,13 @@ static void check_carry(struct sl_build *b, const struct sl_route *route)
     }
     if (carried == 0 || route->anonymous != SL_ANONYMOUS_LIMIT)
         sl_report_error(b->report, route->place,
-                        "`sign_in: carry` has nothing to carry: callers "
-                        "without a name use none of the route's limits in "
-                        "its place");
+                        "`sign_in: carry` has nothing to carry. No limit of "
+                        "the route counts callers without identity in place "
+                        "of users");
     else if (route->rule_count + carried > SL_PARTS)
         sl_report_error(b->report, route->place,
-                        "%u limits, and what is carried to %u of them, are too "
-                        "many for one route; %d are allowed",
+                        "%u limits, and the usage carried to %u of them, are "
+                        "too many for one route. The maximum is %d",
                         route->rule_count, carried, SL_PARTS);
 }
 
@@ -93,8 +92,8 @@ static void check_cap(struct sl_build *b, const struct sl_route *route)
         if (caps(b, route->rules[i]))
             return;
     sl_report_error(b->report, route->place,
-                    "`sign_in: cap` has nothing to cap by; add a limit with "
-                    "`per: ip` that callers without a name have a number of");
+                    "`sign_in: cap` needs a limit with `per: ip` that has a "
+                    "number for callers without identity");
 }
 
 void sl_build_sign_in(struct sl_build *b)

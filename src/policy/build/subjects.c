@@ -20,18 +20,18 @@ static void check_query(struct sl_build *b, const struct sl_node *query)
 {
     if (query->text.len == 0)
         sl_hint(sl_report_error(b->report, SL_AT(query),
-                                "an empty `query` finds nobody; leave "
-                                "`subjects` out, or write one"),
+                                "`query` must not be empty. Leave `subjects` "
+                                "out, or write a query"),
                 EXAMPLE);
     else if (query->text.len > QUERY_MOST)
         sl_report_error(b->report, SL_AT(query),
-                        "the query is longer than %d bytes; make a view of it "
-                        "in the database, and ask that",
+                        "The query is longer than %d bytes. Create a view in "
+                        "the database and query the view",
                         QUERY_MOST);
     else if (!has(query->text, "$1"))
         sl_hint(sl_report_error(b->report, SL_AT(query),
-                                "the query does not say whom it is about: $1 "
-                                "stands for the id, without quotes"),
+                                "The query does not contain $1. Write $1 for "
+                                "the id, without quotes"),
                 EXAMPLE);
 }
 
@@ -48,8 +48,8 @@ static void check_usage(struct sl_build *b, const struct sl_node *query)
         (usage->text.len > len && memcmp(usage->text.at, scheme, len) == 0))
         return;
     sl_hint(sl_report_error(b->report, SL_AT_KEY(query),
-                            "the query asks the PostgreSQL of `usage`, and "
-                            "that is \"%.64s\"",
+                            "The query runs in the PostgreSQL of `usage`, but "
+                            "`usage` is \"%.64s\"",
                             sl_build_shown(usage).text),
             "usage: \"postgres://sluice@db/app\"");
 }
@@ -61,8 +61,8 @@ static sl_ns read_life(struct sl_build *b, const struct sl_node *map)
 
     if (node && (life < LIFE_MIN || life > LIFE_MAX))
         sl_hint(sl_report_error(b->report, SL_AT(node),
-                                "`life` lies between 1s and 1h, and \"%.64s\" "
-                                "does not",
+                                "`life` must be between 1s and 1h, not "
+                                "\"%.64s\"",
                                 sl_build_shown(node).text),
                 "life: 5s");
     return life;

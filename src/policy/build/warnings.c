@@ -25,7 +25,7 @@ static void warn_of_idle(struct sl_build *b, const struct sl_rule *rule)
 {
     if (rule->limited &&
         (sl_node_get(b->root, "routes") || sl_node_get(b->root, "default")))
-        sl_report_warning(b->report, rule->place, "no route uses limit \"%s\"",
+        sl_report_warning(b->report, rule->place, "No route uses limit \"%s\"",
                           rule->name.at);
 }
 
@@ -34,8 +34,8 @@ static void warn_of_levels(struct sl_build *b, const struct sl_rule *rule)
 {
     if (rule->mode != SL_MODE_OFF && rule->kind == SL_LEVEL)
         sl_report_warning(b->report, rule->place,
-                          "what is taken from level \"%s\" stays taken unless "
-                          "a hold of it is released, or it is reset",
+                          "Units taken from level \"%s\" stay taken until "
+                          "their hold is released or the level is reset",
                           rule->name.at);
 }
 
@@ -44,9 +44,9 @@ static void warn_of_sharing(struct sl_build *b, const struct sl_node *limit,
 {
     if (!sl_node_get(limit, "per"))
         sl_hint(sl_report_warning(b->report, rule->place,
-                                  "limit \"%s\" has no `per`, so all callers "
-                                  "share one allowance; say so if that is "
-                                  "meant",
+                                  "Limit \"%s\" has no `per`, so all callers "
+                                  "share one allowance. If this is intended, "
+                                  "write it explicitly",
                                   rule->name.at),
                 "per: []");
 }
@@ -79,8 +79,8 @@ static void warn_of_pick(struct sl_build *b, const struct sl_node *node,
     if (pick && rule->mode != SL_MODE_ENFORCE &&
         b->policy->mode == SL_MODE_ENFORCE)
         sl_report_warning(b->report, SL_AT(pick),
-                          "`%s` is ignored: limit \"%s\" has mode %s, and "
-                          "only limits that are enforced are shown",
+                          "`%s` is ignored. Limit \"%s\" has mode %s, and "
+                          "only enforced limits are shown",
                           key, rule->name.at,
                           rule->mode == SL_MODE_OFF ? "off" : "shadow");
 }
@@ -95,9 +95,9 @@ static void warn_of_routes(struct sl_build *b)
 
         if (!sl_node_get(node, "limits"))
             sl_hint(sl_report_warning(b->report, route->place,
-                                      "the route has no `limits`, so nothing "
-                                      "that it matches is limited; say so if "
-                                      "that is meant"),
+                                      "The route has no `limits`, so its "
+                                      "requests are not limited. If this is "
+                                      "intended, write it explicitly"),
                     "limits: []");
         if (route->report >= 0)
             warn_of_pick(b, node, "report", route->rules[route->report]);
@@ -124,7 +124,7 @@ static void warn_of_default(struct sl_build *b)
         if (takes_all(&policy->routes[i]))
             return;
     sl_report_warning(b->report, policy->fallback.place,
-                      "requests that no route matches pass unlimited, since "
+                      "Requests that match no route are not limited, because "
                       "`default` names no limits");
 }
 

@@ -59,7 +59,7 @@ static int list_folder(const char *path, struct sl_arena *arena,
         if (is_wanted(entry->d_name))
             good = add_name(ret, entry->d_name, arena);
     closedir(folder);
-    return good ? 0 : sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+    return good ? 0 : sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
 }
 
 /* One file. False if it can't be used, and that was told. */
@@ -93,7 +93,7 @@ static int read_all(struct sl_envoy *envoy, const char *path,
     int err = list_folder(path, envoy->arena, &names, diag);
 
     if (!err && !names)
-        return sl_refuse(diag, SLUICE_ECONF, "%s has no file *.yaml in it",
+        return sl_refuse(diag, SLUICE_ECONF, "folder %s has no *.yaml file",
                          path);
     if (err)
         return err;

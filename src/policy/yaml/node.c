@@ -67,8 +67,8 @@ static bool mark_twins(struct sl_reader *r, struct sl_node **list, size_t count)
             continue;
         }
         sl_report_error(r->report, list[i]->key_place,
-                        "the key \"%s\" is here a second time; the first is "
-                        "on line %u, column %u",
+                        "Duplicate key \"%s\". The first one is on line %u, "
+                        "column %u",
                         sl_quote(first->key).text, first->key_place.line,
                         first->key_place.column);
         list[i]->key_place.line = 0;

@@ -77,8 +77,8 @@ static void explain_silence(struct sl_reader *r)
 
     if (at < r->text.len)
         sl_report_error(r->report, sl_reader_place(r, at),
-                        "a text after \"|\" or \">\" is indented by 1 to 9, "
-                        "not by 0; leave the number out");
+                        "A text after \"|\" or \">\" is indented by 1 to 9, "
+                        "not by 0. Leave the number out");
     else
         r->report->no_memory = true;
     r->stop = true;

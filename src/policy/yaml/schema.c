@@ -53,27 +53,28 @@ static void refuse_key(const struct sl_node *node, enum sl_schema_level level,
     struct sl_schema_list list;
 
     if (sl_report_full(report)) {
-        sl_report_error(report, node->key_place, "\"%s\" is no key of %s",
+        sl_report_error(report, node->key_place, "Unknown key \"%s\" in %s",
                         key.text, label);
         return;
     }
     list_owners(node->key, &list);
     if (list.text[0]) {
         sl_report_error(report, node->key_place,
-                        "\"%s\" is no key of %s; it belongs to %s", key.text,
-                        label, list.text);
+                        "Key \"%s\" is not valid in %s. It belongs in %s",
+                        key.text, label, list.text);
         return;
     }
     near = sl_schema_near_key(level, node->key);
     if (near) {
         sl_hint(sl_report_error(report, node->key_place,
-                                "\"%s\" is no key of %s", key.text, label),
+                                "Unknown key \"%s\" in %s", key.text, label),
                 "%s", near);
         return;
     }
     list_keys(level, &list);
-    sl_report_error(report, node->key_place, "\"%s\" is no key of %s; write %s",
-                    key.text, label, list.text);
+    sl_report_error(report, node->key_place,
+                    "Unknown key \"%s\" in %s. Valid keys: %s", key.text, label,
+                    list.text);
 }
 
 /* Check a child. False if it must be taken out. */
@@ -90,8 +91,8 @@ static bool check_child(struct sl_node *node, enum sl_schema_level level,
     }
     if (row->when == SL_WHEN_LATER) {
         sl_report_error(report, node->key_place,
-                        "\"%s\" of %s is not in this version", row->name,
-                        sl_schema_parts[level].label);
+                        "Key \"%s\" of %s is not available in this version",
+                        row->name, sl_schema_parts[level].label);
         return false;
     }
     sl_schema_check_value(node, row, report);
@@ -107,7 +108,7 @@ static void check_missing(const struct sl_node *map, enum sl_schema_level level,
     while ((row = sl_schema_next(level, row))) {
         if (row->when != SL_WHEN_MUST || sl_node_get(map, row->name))
             continue;
-        sl_hint(sl_report_error(report, place, "%s needs the key \"%s\"",
+        sl_hint(sl_report_error(report, place, "Missing key in %s: \"%s\"",
                                 sl_schema_parts[level].label, row->name),
                 "%s: %s", row->name, row->example);
     }
@@ -138,7 +139,7 @@ void sl_schema_check(struct sl_node *root, struct sl_report *report)
         return;
     }
     sl_hint(sl_report_error(report, root->place,
-                            "a policy is a map of keys and values, not %s",
+                            "A policy must be a map of keys and values, not %s",
                             root->kind == SL_NODE_LIST ? "a list" : "a text"),
             "sluice: 1");
     sl_node_refuse(root);

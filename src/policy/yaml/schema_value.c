@@ -36,7 +36,7 @@ static const char *found(const struct sl_node *node, char out[80])
     if (node->kind != SL_NODE_SCALAR)
         return words[node->kind];
     if (node->substituted)
-        return "what is put in";
+        return "the substituted value";
     snprintf(out, 80, "\"%s\"%s", sl_quote(node->text).text,
              node->quoted ? " in quotes" : "");
     return out;
@@ -75,10 +75,11 @@ static struct sl_diag *refuse(const struct value *v)
                  type == SL_TYPE_CHOICES || type == SL_TYPE_VERSION;
 
     say_must(v, must, sizeof(must));
-    diag = sl_report_error(
-        v->report, v->node->place, "%s\"%s\" must be %s%s%s, not %s",
-        v->item ? "each of " : "", v->key.text, must, plain ? "" : ", as in ",
-        plain ? "" : v->row->example, found(v->node, what));
+    diag = sl_report_error(v->report, v->node->place,
+                           "%s\"%s\" must be %s%s%s, not %s",
+                           v->item ? "Each item of " : "", v->key.text, must,
+                           plain ? "" : ", as in ",
+                           plain ? "" : v->row->example, found(v->node, what));
     sl_node_refuse(v->node);
     return diag;
 }
@@ -88,12 +89,12 @@ static void refuse_nothing(const struct value *v)
 {
     if (v->item)
         sl_report_error(v->report, v->node->place,
-                        "a value is missing here; remove the item, or write "
-                        "one for \"%s\"",
+                        "Missing value. Remove the item, or write a value of "
+                        "\"%s\"",
                         v->key.text);
     else
         sl_hint(sl_report_error(v->report, v->node->place,
-                                "\"%s\" has no value", v->key.text),
+                                "Key \"%s\" has no value", v->key.text),
                 "%s: %s", v->key.text, v->row->example);
     v->node->refused = true;
 }

@@ -85,10 +85,10 @@ static bool check_bytes(struct sl_reader *r)
         (!memcmp(r->text.at, "\xff\xfe", 2) ||
          !memcmp(r->text.at, "\xfe\xff", 2)))
         sl_report_error(r->report, (struct sl_place){1, 1},
-                        "the file is in UTF-16; save it as UTF-8");
+                        "The file is UTF-16. Save it as UTF-8");
     else
         sl_report_error(r->report, sl_reader_place(r, bad.at),
-                        "here is %s; a policy is plain text in UTF-8",
+                        "Found %s. A policy must be plain text in UTF-8",
                         sl_bytes_words(&bad, words));
     return false;
 }
@@ -101,9 +101,9 @@ static bool check_directives(struct sl_reader *r)
         size_t at = r->lines[i];
 
         if (at < r->text.len && r->text.at[at] == '%') {
-            sl_report_error(r->report, sl_reader_place(r, at),
-                            "a line that begins with \"%%\" is a directive of "
-                            "YAML; a policy has none");
+            sl_report_error(
+                r->report, sl_reader_place(r, at),
+                "A policy has no YAML directives. Remove this line");
             return false;
         }
     }
@@ -129,7 +129,7 @@ static bool check_blank_lines(struct sl_reader *r)
         run = is_blank_line(r, i) ? run + 1 : 0;
         if (run > BLANK_LINES) {
             sl_report_error(r->report, sl_reader_place(r, r->lines[i]),
-                            "more than %d blank lines in a row; remove some",
+                            "More than %d blank lines in a row. Remove some",
                             BLANK_LINES);
             return false;
         }

@@ -57,12 +57,11 @@ static void refuse_properties(struct sl_reader *r, struct fy_token *anchor,
 {
     if (anchor)
         sl_report_error(r->report, place_before(r, fy_token_start_mark(anchor)),
-                        "a policy has no anchors; write the value out where "
-                        "it is needed");
+                        "A policy has no anchors. Repeat the value where it "
+                        "is needed");
     if (tag)
         sl_report_error(r->report, place_of(r, fy_token_start_mark(tag)),
-                        "a policy has no tags; put what is meant as text in "
-                        "quotes");
+                        "A policy has no tags. Put the text in quotes");
 }
 
 /* ---- nodes ---- */
@@ -74,8 +73,8 @@ static struct sl_node *new_node(struct sl_reader *r, enum sl_node_kind kind,
 
     if (r->nodes >= SL_YAML_NODES) {
         sl_report_error(r->report, place,
-                        "the file has more than %d values; it is not read "
-                        "further",
+                        "The file has more than %d values. The rest is not "
+                        "read",
                         SL_YAML_NODES);
         r->stop = true;
         return NULL;
@@ -141,8 +140,7 @@ static void push(struct sl_reader *r, enum sl_node_kind kind,
 
     if (r->depth == SL_YAML_DEPTH) {
         sl_report_error(r->report, place,
-                        "more than %d lists and maps inside each other; a "
-                        "policy is not that deep",
+                        "Lists and maps are nested more than %d levels deep",
                         SL_YAML_DEPTH);
         r->stop = true;
         return;
@@ -152,7 +150,7 @@ static void push(struct sl_reader *r, enum sl_node_kind kind,
         return;
     if (is_key)
         sl_report_error(r->report, place,
-                        "a key must be a text, not a list or a map");
+                        "A key must be a text, not a list or a map");
     else
         add(r, node);
     r->stack[r->depth++] =
@@ -235,19 +233,19 @@ static bool refuse_key(struct sl_reader *r, const struct scalar *key)
     struct sl_place place = key->place;
 
     if (key->text.len == 0) {
-        sl_report_error(r->report, place, "a key is missing before the colon");
+        sl_report_error(r->report, place, "Missing key before the colon");
         return true;
     }
     if (is_plain(key, SL_STR("<<"))) {
         sl_report_error(r->report, place,
-                        "a policy has no merge keys; write the keys out");
+                        "A policy has no merge keys. Write the keys out");
         return true;
     }
     for (size_t i = 0; i < key->text.len; i++)
         if ((unsigned char)key->text.at[i] < 0x20 || key->text.at[i] == 0x7f) {
             sl_report_error(r->report, place,
-                            "a key has no control characters and is on one "
-                            "line");
+                            "A key must be on one line, without control "
+                            "characters");
             return true;
         }
     return false;
@@ -287,8 +285,8 @@ static bool check_escapes(struct sl_reader *r, struct sl_node *node)
     if (!bad.fault)
         return true;
     sl_report_error(r->report, node->place,
-                    "this string has %s, written as an escape; a policy is "
-                    "plain text",
+                    "This string contains %s, written as an escape. A policy "
+                    "must be plain text",
                     sl_bytes_words(&bad, words));
     sl_node_refuse(node);
     return false;
@@ -340,7 +338,7 @@ static void on_alias(struct sl_reader *r, struct fy_event *event)
     struct sl_node *node;
 
     sl_report_error(r->report, place,
-                    "a policy has no aliases; write the value out here");
+                    "A policy has no aliases. Repeat the value here");
     if (wants_key(r)) {
         drop_next(r);
         return;
@@ -357,7 +355,8 @@ static void on_document(struct sl_reader *r, struct fy_event *event)
     if (!r->root)
         return;
     sl_report_error(r->report, place_of(r, fy_event_start_mark(event)),
-                    "a second document begins here; a policy is one");
+                    "A second document begins here. A policy must be one "
+                    "document");
     r->over = true;
 }
 
@@ -462,7 +461,7 @@ struct sl_node *sl_yaml_read(struct sl_report *report,
 
     if (report->text.len > SL_YAML_BYTES) {
         sl_report_error(report, (struct sl_place){1, 1},
-                        "the file has %zu bytes; a policy has at most %d",
+                        "The file has %zu bytes. The maximum of a policy is %d",
                         report->text.len, SL_YAML_BYTES);
         return NULL;
     }
