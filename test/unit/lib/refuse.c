@@ -56,23 +56,23 @@ static void test_names_and_rates(void)
         "s, min, h, day, week or month; did you mean 5/min");
     one("a bucket without a period",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5"), SLUICE_ECONF,
-        "limit \"a\": 5: a token-bucket needs a period behind the "
-        "count; write it like 5/min burst 8");
+        "limit \"a\": 5: A token-bucket needs a period after the count. Write "
+        "it like 5/min burst 8");
     one("permits with a period",
         LIMIT(.name = "a", .kind = SLUICE_CONCURRENCY, .rate = "5/min"),
         SLUICE_ECONF,
-        "limit \"a\": 5/min: a concurrency limit is a plain count "
-        "without a period; write it like 2");
+        "limit \"a\": 5/min: A concurrency limit is a count without a period. "
+        "Write it like 2");
     one("a burst where there is none",
         LIMIT(.name = "a", .kind = WINDOW, .rate = "5/min",
               .plans = with_burst),
         SLUICE_ECONF,
-        "limit \"a\": 10/min burst 3: a fixed-window has no burst; "
-        "only a token-bucket has one");
+        "limit \"a\": 10/min burst 3: A fixed-window has no burst. Only a "
+        "token-bucket has one");
     one("a rate of none", LIMIT(.name = "a", .kind = BUCKET, .rate = "none"),
         SLUICE_ECONF,
-        "limit \"a\": none: \"unlimited\" and \"none\" are no limits; leave "
-        "this one out of the set instead");
+        "limit \"a\": none: \"unlimited\" and \"none\" are not limits. Leave "
+        "this limit out of the set");
     one("a bad second plan",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5/min",
               .plans = bad_second),
@@ -119,8 +119,8 @@ static void test_quotas(void)
     one("an anchor where there is none",
         LIMIT(.name = "a", .kind = QUOTA, .rate = "5/day", .anchor = 3),
         SLUICE_ECONF,
-        "limit \"a\": 5/day: a period in days has no anchor; only weeks and "
-        "months have");
+        "limit \"a\": 5/day: A period in days has no anchor. Only weeks and "
+        "months have one");
     one("a zone for a bucket",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5/day", .zone = "UTC"),
         SLUICE_ECONF,
@@ -132,8 +132,8 @@ static void test_quotas(void)
     one("an anchor that no week has",
         LIMIT(.name = "a", .kind = QUOTA, .rate = "5/week", .anchor = 8),
         SLUICE_ECONF,
-        "limit \"a\": 5/week: the anchor of a period in weeks lies "
-        "between 1 and 7, not at 8");
+        "limit \"a\": 5/week: The anchor of a period in weeks must be between "
+        "1 and 7, not 8");
 }
 
 static void test_two(void)
