@@ -68,9 +68,10 @@ static int too_large(const struct sl_scan *scan, size_t from)
 {
     struct sl_str read = {scan->text.at + from, scan->at - from};
 
-    return sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
-                            "%s is too large; %s is at most %" PRIu64,
-                            sl_quote(read).text, scan->noun, UINT64_MAX);
+    return sl_diag_error_at(
+        scan->diag, SLUICE_ECONF, from,
+        "Value %s is too large. The maximum of %s is %" PRIu64,
+        sl_quote(read).text, scan->noun, UINT64_MAX);
 }
 
 int sl_parse_number(struct sl_str text, uint64_t *ret, struct sl_diag *diag)
@@ -86,12 +87,13 @@ int sl_parse_number(struct sl_str text, uint64_t *ret, struct sl_diag *diag)
         return err;
     if (sl_scan_fraction(&scan, 0, &f))
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "\"%s\" has a fraction; a number is whole",
+                             "\"%s\" has a fraction. A number must be whole",
                              sl_quote(f.text).text);
     if (!sl_scan_done(&scan)) {
         sl_diag_error_at(diag, SLUICE_ECONF, scan.at,
-                         "\"%s\" is left over after %" PRIu64
-                         "; a number is digits alone",
+                         "Unexpected \"%s\" after %" PRIu64
+                         ". A number has only "
+                         "digits",
                          sl_quote(sl_scan_rest(&scan)).text, n);
         sl_diag_hint(diag, "%" PRIu64, n);
         return SLUICE_ECONF;
@@ -128,7 +130,7 @@ static int refuse_count_fraction(struct sl_scan *scan, struct sl_fraction *f)
     uint64_t n = evenly(f, suffix ? suffix->times : 1);
 
     sl_diag_error(scan->diag, SLUICE_ECONF,
-                  "\"%s\" has a fraction; a count is whole",
+                  "\"%s\" has a fraction. A count must be whole",
                   sl_quote(f->text).text);
     if (n > 0)
         sl_diag_hint(scan->diag, "%" PRIu64, n);
@@ -145,8 +147,8 @@ static int refuse_suffix(struct sl_scan *scan, size_t from)
 
     sl_diag_error_at(
         scan->diag, SLUICE_ECONF, from,
-        "\"%s\" is no suffix of a count; write k for a thousand or M "
-        "for a million, right behind the digits",
+        "Unknown suffix \"%s\" of a count. Write k for a thousand or "
+        "M for a million, directly after the digits",
         sl_quote(rest).text);
     if (meant)
         sl_scan_instead(scan, from, scan->text.len, meant->word);
@@ -184,7 +186,7 @@ static int refuse_size_fraction(struct sl_scan *scan, struct sl_fraction *f)
     const struct suffix *even = size_units;
 
     sl_diag_error(scan->diag, SLUICE_ECONF,
-                  "\"%s\" has a fraction; take a smaller unit",
+                  "\"%s\" has a fraction. Use a smaller unit",
                   sl_quote(f->text).text);
     if (n > 0) {
         while (n % even->times != 0)
@@ -204,7 +206,7 @@ static int refuse_size_unit(struct sl_scan *scan, uint64_t n)
 
     if (rest.len == 0) {
         sl_diag_error_at(scan->diag, SLUICE_ECONF, scan->at,
-                         "%" PRIu64 " needs a unit; write %s", n, all);
+                         "%" PRIu64 " has no unit. Valid units: %s", n, all);
         sl_diag_hint(scan->diag, "%" PRIu64 "B", n);
         return SLUICE_ECONF;
     }
@@ -212,8 +214,8 @@ static int refuse_size_unit(struct sl_scan *scan, uint64_t n)
         words[i] = size_units[i].word;
     meant = sl_str_nearest(sl_str_trim(rest), words, SL_LEN(words));
     sl_diag_error_at(scan->diag, SLUICE_ECONF, scan->at,
-                     "\"%s\" is no unit of size; write %s", sl_quote(rest).text,
-                     all);
+                     "Unknown unit of size \"%s\". Valid units: %s",
+                     sl_quote(rest).text, all);
     if (meant)
         sl_scan_instead(scan, scan->at, scan->text.len, meant);
     return SLUICE_ECONF;
@@ -271,7 +273,7 @@ static int refuse_fraction(struct sl_scan *scan, size_t from,
     char words[32];
 
     sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
-                     "\"%s\" has a fraction; take a smaller unit",
+                     "\"%s\" has a fraction. Use a smaller unit",
                      sl_quote(f->text).text);
     /* A step among others may come out in units that they use already. */
     if (!unit || from > 0 || !sl_scan_done(scan))
@@ -294,7 +296,7 @@ static int refuse_blank(const struct sl_scan *scan)
             words[len++] = scan->text.at[i];
     words[len] = '\0';
     sl_diag_error_at(scan->diag, SLUICE_ECONF, scan->at,
-                     "a duration is written without blanks");
+                     "A duration must not contain spaces");
     sl_diag_hint(scan->diag, "%s", words);
     return SLUICE_ECONF;
 }
@@ -308,12 +310,12 @@ static int refuse_unit(struct sl_scan *scan, size_t from, uint64_t n)
 
     if (rest.len == 0) {
         sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
-                         "%" PRIu64 " needs a unit; write " ALL_UNITS, n);
+                         "%" PRIu64 " has no unit. Valid units: " ALL_UNITS, n);
         sl_diag_hint(scan->diag, "%.*ss", SL_STR_ARG(scan->text));
         return SLUICE_ECONF;
     }
     sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
-                     "\"%s\" is no unit of time; write " ALL_UNITS,
+                     "Unknown unit of time \"%s\". Valid units: " ALL_UNITS,
                      sl_quote(word.len ? word : rest).text);
     if (meant && sl_unit_find(sl_str_c(meant))->length > 0)
         sl_scan_instead(scan, from, scan->at, meant);
@@ -324,8 +326,7 @@ static int refuse_month(const struct sl_scan *scan, size_t from)
 {
     return sl_diag_error_at(
         scan->diag, SLUICE_ECONF, from,
-        "a month has no fixed length; write it in days, like "
-        "30d");
+        "A month has no fixed length. Write days, like 30d");
 }
 
 static int refuse_order(const struct sl_scan *scan, size_t from,
@@ -334,13 +335,13 @@ static int refuse_order(const struct sl_scan *scan, size_t from,
     if (last->length == step->length)
         return sl_diag_error_at(
             scan->diag, SLUICE_ECONF, from,
-            "\"%s\" has the unit of \"%s\" again; add them up",
+            "\"%s\" has the same unit as \"%s\". Write their "
+            "sum",
             sl_quote(step->text).text, sl_quote(last->text).text);
-    return sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
-                            "\"%s\" comes after \"%s\"; write the larger unit "
-                            "first",
-                            sl_quote(step->text).text,
-                            sl_quote(last->text).text);
+    return sl_diag_error_at(
+        scan->diag, SLUICE_ECONF, from,
+        "\"%s\" follows \"%s\". Write the larger unit first",
+        sl_quote(step->text).text, sl_quote(last->text).text);
 }
 
 /* Read the number `ret_n` and the unit of the next step. */
@@ -393,11 +394,10 @@ int sl_parse_duration(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
             return refuse_order(&scan, from, &last, &step);
         if (__builtin_mul_overflow(n, step.length, &part) ||
             __builtin_add_overflow(sum, part, &sum))
-            return sl_diag_error_at(
-                diag, SLUICE_ECONF, from,
-                "\"%s\" is too long; a duration is at most 292 "
-                "years",
-                sl_quote(text).text);
+            return sl_diag_error_at(diag, SLUICE_ECONF, from,
+                                    "\"%s\" is too long. The maximum of a "
+                                    "duration is 292 years",
+                                    sl_quote(text).text);
         last = step;
     }
     if (!err)
@@ -508,11 +508,11 @@ int sl_scan_open(struct sl_scan *scan, struct sl_str text, const char *noun,
     *scan = (struct sl_scan){.text = text, .noun = noun, .diag = diag};
     if (bare.len == 0)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "%s is missing; write one like %s", noun, like);
+                             "Missing value. Write %s like %s", noun, like);
     if (bare.len == text.len)
         return 0;
     sl_diag_error_at(diag, SLUICE_ECONF, bare.at > text.at ? 0 : bare.len,
-                     "\"%s\" has blanks around it; write %s",
+                     "\"%s\" begins or ends with spaces. Write %s",
                      sl_quote(text).text, sl_quote(bare).text);
     sl_diag_hint(diag, "%.*s", SL_STR_ARG(bare));
     return SLUICE_ECONF;
@@ -586,7 +586,7 @@ static int refuse_zero(struct sl_scan *scan, size_t from, struct sl_str digits)
         bare = sl_str_from(bare, 1);
     words = sl_quote(bare);
     sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
-                     "\"%s\" has a leading zero; write %s",
+                     "\"%s\" has a leading zero. Write %s",
                      sl_quote(digits).text, words.text);
     sl_scan_instead(scan, from, scan->at, words.text);
     return SLUICE_ECONF;
@@ -599,14 +599,15 @@ int sl_scan_number(struct sl_scan *scan, uint64_t *ret)
 
     if (digits.len == 0)
         return sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
-                                "%s needs digits, not \"%s\"", scan->noun,
-                                sl_quote(sl_scan_rest(scan)).text);
+                                "Expected digits for %s, not \"%s\"",
+                                scan->noun, sl_quote(sl_scan_rest(scan)).text);
     if (digits.len > 1 && digits.at[0] == '0')
         return refuse_zero(scan, from, digits);
     if (!value_of(digits, ret))
-        return sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
-                                "%s is too large; %s is at most %" PRIu64,
-                                sl_quote(digits).text, scan->noun, UINT64_MAX);
+        return sl_diag_error_at(
+            scan->diag, SLUICE_ECONF, from,
+            "Value %s is too large. The maximum of %s is %" PRIu64,
+            sl_quote(digits).text, scan->noun, UINT64_MAX);
     return 0;
 }
 

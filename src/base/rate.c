@@ -47,7 +47,8 @@ static int read_words(struct sl_scan *scan, struct sl_rate *rate)
     meant = sl_str_nearest(scan->text, words, SL_LEN(words));
     sl_diag_error(
         scan->diag, SLUICE_ECONF,
-        "\"%s\" is no rate; write one like 5/min, or unlimited, or none",
+        "Invalid rate \"%s\". Write a rate like 5/min, or unlimited, or "
+        "none",
         sl_quote(scan->text).text);
     if (meant)
         sl_diag_hint(scan->diag, "%s", meant);
@@ -79,7 +80,7 @@ static int refuse_count_fraction(struct sl_scan *scan, struct sl_fraction *f)
         sl_fraction_scale(f, 1000000, 1);
     if (sl_scan_peek(scan) != '/')
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "\"%s\" has a fraction; a count is whole",
+                             "\"%s\" has a fraction. A count must be whole",
                              sl_quote(f->text).text);
     scan->at++;
     scan->diag = NULL; /* what is wrong further on can wait */
@@ -87,7 +88,7 @@ static int refuse_count_fraction(struct sl_scan *scan, struct sl_fraction *f)
         every = 0;
     scan->diag = diag;
     sl_diag_error(diag, SLUICE_ECONF,
-                  "\"%s\" has a fraction; write whole numbers over a longer "
+                  "\"%s\" has a fraction. Write whole numbers over a longer "
                   "period, like 3/2s",
                   sl_quote(f->text).text);
     sl_fraction_scale(f, 1, every);
@@ -106,7 +107,8 @@ static int refuse_period_fraction(struct sl_scan *scan, size_t from,
 
     sl_diag_error_at(
         scan->diag, SLUICE_ECONF, from,
-        "\"%s\" has a fraction; a period is a whole number of units",
+        "\"%s\" has a fraction. A period must be a whole number of "
+        "units",
         sl_quote(f->text).text);
     sl_fraction_scale(&rate, f->den, f->num);
     hint_rate(scan, &rate);
@@ -122,7 +124,8 @@ static int refuse_slash_blanks(struct sl_scan *scan, size_t from, size_t at)
     sl_scan_blanks(scan);
     sl_diag_error_at(
         scan->diag, SLUICE_ECONF, at,
-        "a rate has no blanks around its \"/\"; write one like 5/min");
+        "A rate must not have spaces around its \"/\". Write it like "
+        "5/min");
     sl_scan_instead(scan, from, scan->at, "/");
     return SLUICE_ECONF;
 }
@@ -139,14 +142,14 @@ static int refuse_behind_count(struct sl_scan *scan)
     word_from = scan->at;
     word = sl_scan_word(scan);
     if (sl_str_eq(word, SL_STR("burst")) || sl_str_eq(word, SL_STR("queue")))
-        return sl_diag_error_at(
-            scan->diag, SLUICE_ECONF, word_from,
-            "\"%s\" needs a rate before it, like 5/min %s 8",
-            sl_quote(word).text, sl_quote(word).text);
-    sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
-                     "\"%s\" is left over after the count; write a rate like "
-                     "5/min, or the count alone",
-                     sl_quote(sl_str_trim(rest)).text);
+        return sl_diag_error_at(scan->diag, SLUICE_ECONF, word_from,
+                                "\"%s\" must follow a rate, like 5/min %s 8",
+                                sl_quote(word).text, sl_quote(word).text);
+    sl_diag_error_at(
+        scan->diag, SLUICE_ECONF, from,
+        "Unexpected \"%s\" after the count. Write a rate like 5/min, "
+        "or only the count",
+        sl_quote(sl_str_trim(rest)).text);
     if (sl_unit_find(word)) {
         sl_scan_instead(scan, from, word_from, "/");
     } else if (sl_str_eq(word, SL_STR("per"))) {
@@ -168,12 +171,12 @@ static int refuse_missing_unit(struct sl_scan *scan)
     behind = scan->at;
     if (behind > from && sl_unit_find(sl_scan_word(scan))) {
         sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
-                         "a period is written without blanks");
+                         "A period must not contain spaces");
         sl_scan_instead(scan, from, behind, "");
         return SLUICE_ECONF;
     }
     sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
-                     "a unit of time is missing here; write " ALL_UNITS);
+                     "Missing unit of time. Valid units: " ALL_UNITS);
     sl_scan_instead(scan, from, from, "s");
     return SLUICE_ECONF;
 }
@@ -185,12 +188,12 @@ static int refuse_unit(struct sl_scan *scan, size_t from)
     const char *meant = sl_unit_guess(word);
 
     if (sl_unit_find(word))
-        return sl_diag_error_at(
-            scan->diag, SLUICE_ECONF, from,
-            "\"%s\" is too short for a rate; write " ALL_UNITS,
-            sl_quote(word).text);
+        return sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                                "Unit \"%s\" is too short for a rate. Valid "
+                                "units: " ALL_UNITS,
+                                sl_quote(word).text);
     sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
-                     "\"%s\" is no unit of time; write " ALL_UNITS,
+                     "Unknown unit of time \"%s\". Valid units: " ALL_UNITS,
                      sl_quote(word.len ? word : sl_scan_rest(scan)).text);
     if (meant && sl_unit_find(sl_str_c(meant))->unit >= 0)
         sl_scan_instead(scan, from, scan->at, meant);
@@ -215,10 +218,9 @@ static int read_every(struct sl_scan *scan, struct sl_rate *rate)
         return refuse_period_fraction(scan, from, rate->count, &f);
     if (rate->every > 0)
         return 0;
-    sl_diag_error_at(
-        scan->diag, SLUICE_ECONF, from,
-        "a period of 0 is no time at all; leave the 0 away or write "
-        "another number");
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                     "A period must be longer than 0. Remove the 0, or write "
+                     "another number");
     sl_scan_instead(scan, from, scan->at, "");
     return SLUICE_ECONF;
 }
@@ -251,7 +253,7 @@ static int refuse_left_over(struct sl_scan *scan, size_t from)
     struct sl_str rest = sl_str_from(scan->text, from);
 
     return sl_diag_error_at(
-        scan->diag, SLUICE_ECONF, from, "\"%s\" is left over after \"%s\"",
+        scan->diag, SLUICE_ECONF, from, "Unexpected \"%s\" after \"%s\"",
         sl_quote(rest).text, sl_quote(sl_str_trim(read)).text);
 }
 
@@ -260,10 +262,9 @@ static int refuse_option(struct sl_scan *scan, size_t from, struct sl_str word)
     static const char *const words[] = {"burst", "queue"};
     const char *meant = sl_str_nearest(word, words, SL_LEN(words));
 
-    sl_diag_error_at(
-        scan->diag, SLUICE_ECONF, from,
-        "\"%s\" means nothing here; write burst or queue and a count",
-        sl_quote(word).text);
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                     "Unknown word \"%s\". Write burst or queue and a count",
+                     sl_quote(word).text);
     if (meant)
         sl_scan_instead(scan, from, scan->at, meant);
     return SLUICE_ECONF;
@@ -278,9 +279,10 @@ static int read_option_count(struct sl_scan *scan, struct sl_str word,
     int err;
 
     if (sl_scan_blanks(scan) == 0) {
-        sl_diag_error_at(scan->diag, SLUICE_ECONF, at,
-                         "a blank and a count follow \"%s\", as in %s 8",
-                         sl_quote(word).text, sl_quote(word).text);
+        sl_diag_error_at(
+            scan->diag, SLUICE_ECONF, at,
+            "Missing space and count after \"%s\". Write it like %s 8",
+            sl_quote(word).text, sl_quote(word).text);
         if (is_digit(sl_scan_peek(scan)))
             sl_scan_instead(scan, at, at, " ");
         return SLUICE_ECONF;
@@ -292,7 +294,7 @@ static int read_option_count(struct sl_scan *scan, struct sl_str word,
         return err;
     if (sl_scan_fraction(scan, from, &f))
         return sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
-                                "\"%s\" has a fraction; %s is whole",
+                                "\"%s\" has a fraction, but %s must be whole",
                                 sl_quote(f.text).text, scan->noun);
     return 0;
 }
@@ -310,8 +312,8 @@ static int read_option(struct sl_scan *scan, struct sl_rate *rate)
     if (rate->has_burst || rate->has_queue)
         return sl_diag_error_at(
             scan->diag, SLUICE_ECONF, from,
-            "\"%s\" is one word too many; a rate has one burst "
-            "or one queue",
+            "Unexpected \"%s\". A rate has one burst or one "
+            "queue",
             sl_quote(word).text);
     if (sl_str_eq(word, SL_STR("burst"))) {
         rate->has_burst = true;

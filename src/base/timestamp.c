@@ -72,7 +72,7 @@ static const struct {
 static int refuse_shape(const struct sl_scan *scan)
 {
     sl_diag_error_at(scan->diag, SLUICE_ECONF, scan->at,
-                     "\"%s\" is no instant; write one like " LIKE,
+                     "Invalid timestamp \"%s\". Write it like " LIKE,
                      sl_quote(scan->text).text);
     return SLUICE_ECONF;
 }
@@ -101,7 +101,8 @@ static int refuse_range(const struct sl_scan *scan, enum field field)
     size_t from = scan->at - fields[field].width;
 
     return sl_diag_error_at(
-        scan->diag, SLUICE_ECONF, from, "\"%.*s\" is no %s; write %02d to %02d",
+        scan->diag, SLUICE_ECONF, from,
+        "Invalid value \"%.*s\". The %s must be %02d to %02d",
         (int)fields[field].width, scan->text.at + from, fields[field].noun,
         (int)fields[field].least, (int)fields[field].most);
 }
@@ -111,7 +112,7 @@ static int refuse_date(const struct sl_scan *scan)
 {
     if (sl_scan_done(scan)) {
         sl_diag_error_at(scan->diag, SLUICE_ECONF, scan->at,
-                         "\"%s\" is a day and no instant; add the time",
+                         "\"%s\" is a date without a time. Add the time",
                          sl_quote(scan->text).text);
         sl_diag_hint(scan->diag, "%.*sT00:00:00Z", SL_STR_ARG(scan->text));
         return SLUICE_ECONF;
@@ -156,11 +157,10 @@ static int scan_fraction(struct sl_scan *scan, int64_t *ret)
 
 static int refuse_no_zone(const struct sl_scan *scan)
 {
-    sl_diag_error_at(
-        scan->diag, SLUICE_ECONF, scan->at,
-        "\"%s\" has no zone; write Z behind it for UTC, or an offset "
-        "like +02:00",
-        sl_quote(scan->text).text);
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, scan->at,
+                     "\"%s\" has no time zone. Append Z for UTC, or an offset "
+                     "like +02:00",
+                     sl_quote(scan->text).text);
     sl_diag_hint(scan->diag, "%.*sZ", SL_STR_ARG(scan->text));
     return SLUICE_ECONF;
 }
@@ -202,16 +202,17 @@ static int check_day(const struct sl_scan *scan, const int64_t at[FIELDS])
     if (at[DAY] <= next - first)
         return 0;
     return sl_diag_error_at(scan->diag, SLUICE_ECONF, 8,
-                            "\"%.10s\" is no date: %.7s has %d days",
+                            "Invalid date \"%.10s\": %.7s has %d days",
                             scan->text.at, scan->text.at, (int)(next - first));
 }
 
 static int refuse_far(const struct sl_scan *scan, const char *where)
 {
-    return sl_diag_error(scan->diag, SLUICE_ECONF,
-                         "\"%s\" lies %s; instants reach from 1970 to February "
-                         "2116",
-                         sl_quote(scan->text).text, where);
+    return sl_diag_error(
+        scan->diag, SLUICE_ECONF,
+        "Timestamp \"%s\" is %s. Timestamps range from 1970 to "
+        "February 2116",
+        sl_quote(scan->text).text, where);
 }
 
 int sl_timestamp_parse(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
@@ -219,7 +220,7 @@ int sl_timestamp_parse(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
     int64_t at[FIELDS], fraction, offset, seconds;
     struct sl_scan scan;
 
-    if (sl_scan_open(&scan, text, "an instant", LIKE, diag))
+    if (sl_scan_open(&scan, text, "a timestamp", LIKE, diag))
         return SLUICE_ECONF;
     for (enum field f = YEAR; f < FIELDS; f++)
         if (scan_field(&scan, f, &at[f]))
@@ -236,7 +237,7 @@ int sl_timestamp_parse(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
         return refuse_far(&scan, "before 1970");
     if (seconds > SL_TIME_END / SL_S ||
         seconds * SL_S + fraction >= SL_TIME_END)
-        return refuse_far(&scan, "too far ahead");
+        return refuse_far(&scan, "too late");
     *ret = seconds * SL_S + fraction;
     return 0;
 }

@@ -109,7 +109,7 @@ static uint8_t load8(struct sl_str bytes, size_t at)
 static int refuse_short(struct sl_str bytes, struct sl_diag *diag)
 {
     return sl_diag_error_at(diag, SLUICE_ECONF, bytes.len,
-                            "the time zone file is cut off after %zu bytes",
+                            "The time zone file is truncated after %zu bytes",
                             bytes.len);
 }
 
@@ -122,14 +122,14 @@ static int check_magic(struct sl_str bytes, size_t at, struct sl_diag *diag)
     if (memcmp(bytes.at + at, "TZif", 4) != 0)
         return sl_diag_error_at(
             diag, SLUICE_ECONF, at,
-            "this is no time zone file: a header begins with "
+            "Not a time zone file. The header must begin with "
             "\"TZif\"");
     version = load8(bytes, at + 4);
     if (version < '2' || version > '9')
         return sl_diag_error_at(
             diag, SLUICE_ECONF, at + 4,
-            "the time zone file has no 64-bit times; it needs "
-            "version 2 or later");
+            "The time zone file has no 64-bit times. It must "
+            "have version 2 or later");
     return 0;
 }
 
@@ -146,12 +146,11 @@ static int read_header(struct sl_str bytes, size_t at, size_t time_size,
     for (size_t i = 0; i < SL_LEN(n); i++) {
         n[i] = load32(bytes, at + 20 + 4 * i);
         if (n[i] > SHIFTS_MAX)
-            return sl_diag_error_at(
-                diag, SLUICE_ECONF, at + 20 + 4 * i,
-                "a time zone file with %" PRIu32
-                " entries of a kind is no real one; at most "
-                "%d are read",
-                n[i], SHIFTS_MAX);
+            return sl_diag_error_at(diag, SLUICE_ECONF, at + 20 + 4 * i,
+                                    "The time zone file has %" PRIu32
+                                    " entries "
+                                    "of one kind. The maximum is %d",
+                                    n[i], SHIFTS_MAX);
     }
     *ret = (struct block){n[0], n[1], n[2], n[3], n[4], n[5], time_size, 0, 0};
     ret->at = at + HEADER_SIZE;
@@ -179,23 +178,22 @@ static int check_types(struct sl_str bytes, const struct block *block,
 {
     if (block->types == 0 || block->types > 256)
         return sl_diag_error_at(diag, SLUICE_ECONF, block->at - 8,
-                                "the time zone file has %" PRIu32
-                                " types of local time; there must be 1 to 256",
+                                "The time zone file has %" PRIu32 " types of "
+                                "local time. It must have 1 to 256",
                                 block->types);
     for (size_t i = 0; i < block->types; i++) {
         size_t at = type_at(block, i);
         int32_t offset = type_offset(bytes, block, i);
 
         if (offset <= -OFFSET_END || offset >= OFFSET_END)
-            return sl_diag_error_at(
-                diag, SLUICE_ECONF, at,
-                "a local time %" PRId32
-                " s from UTC is no real one; it must be less "
-                "than 26 hours",
-                offset);
+            return sl_diag_error_at(diag, SLUICE_ECONF, at,
+                                    "A local time is %" PRId32
+                                    " s from UTC. It "
+                                    "must be less than 26 hours",
+                                    offset);
         if (load8(bytes, at + 4) > 1 || load8(bytes, at + 5) >= block->names)
             return sl_diag_error_at(diag, SLUICE_ECONF, at + 4,
-                                    "type %zu of the time zone file is broken",
+                                    "Type %zu of the time zone file is invalid",
                                     i);
     }
     return 0;
@@ -227,22 +225,21 @@ static int read_times(struct sl_str bytes, const struct block *block,
         uint8_t type = load8(bytes, index_at);
 
         if (time < -TIME_END || time > TIME_END)
-            return sl_diag_error_at(
-                diag, SLUICE_ECONF, at,
-                "shift %zu of the time zone file lies beyond "
-                "all time",
-                i);
+            return sl_diag_error_at(diag, SLUICE_ECONF, at,
+                                    "Shift %zu of the time zone file is out of "
+                                    "range",
+                                    i);
         if (i > 0 && time <= draft->last)
             return sl_diag_error_at(
                 diag, SLUICE_ECONF, at,
-                "shift %zu of the time zone file is not later "
-                "than the one before",
+                "Shift %zu of the time zone file is not later "
+                "than the shift before it",
                 i);
         if (type >= block->types)
             return sl_diag_error_at(
                 diag, SLUICE_ECONF, index_at,
-                "shift %zu of the time zone file has type %d, "
-                "but there are only %" PRIu32,
+                "Shift %zu of the time zone file has type %d, "
+                "but the number of types is %" PRIu32,
                 i, type, block->types);
         add_shift(draft, (struct sl_shift){
                              .at = time,
@@ -260,9 +257,10 @@ static int read_rule(struct sl_str bytes, const struct block *block,
     int err;
 
     if (text.len < 2 || text.at[0] != '\n' || text.at[text.len - 1] != '\n')
-        return sl_diag_error_at(diag, SLUICE_ECONF, block->end,
-                                "the time zone file must close with a rule "
-                                "between two newlines");
+        return sl_diag_error_at(
+            diag, SLUICE_ECONF, block->end,
+            "The time zone file must end with a rule between "
+            "two newlines");
     text = (struct sl_str){text.at + 1, text.len - 2};
     *ret = (struct sl_zone_rule){.has_summer = false};
     if (text.len == 0)
@@ -306,8 +304,8 @@ static int follow_rule(const struct sl_zone_rule *rule, struct years years,
             if (any && pair[i].at < draft->last)
                 return sl_diag_error(
                     diag, SLUICE_ECONF,
-                    "the closing rule puts a shift of the year "
-                    "%" PRId64 " before one of the year before",
+                    "The closing rule puts a shift of the year %" PRId64 " "
+                    "before a shift of the previous year",
                     year);
             add_shift(draft, pair[i]);
             any = true;
@@ -371,8 +369,9 @@ int sl_zone_parse(struct sl_str bytes, int64_t until,
     years = rule_years(&rule, draft.last, until);
     if (block.times + 2 * (years.last - years.first + 1) > SHIFTS_MAX)
         return sl_diag_error(diag, SLUICE_EFULL,
-                             "following the time zone to the year %" PRId64
-                             " would make more than %d shifts",
+                             "The time zone has, up to the year %" PRId64
+                             ", more "
+                             "than %d shifts",
                              years.last, SHIFTS_MAX);
     room = (block.times + 2 * (size_t)(years.last - years.first + 1)) *
            sizeof(*draft.shifts);
@@ -454,7 +453,8 @@ static int refuse(const struct cursor *c, const char *what)
 {
     return sl_diag_error_at(
         c->diag, SLUICE_ECONF, c->at,
-        "the closing rule \"%.*s\" needs %s at its byte %zu",
+        "Invalid closing rule \"%.*s\". Expected %s at byte "
+        "%zu",
         SL_STR_ARG(c->text), what, c->at + 1);
 }
 
@@ -589,7 +589,7 @@ int sl_zone_rule_parse(struct sl_str text, struct sl_zone_rule *ret,
     if (!err && c.at < text.len)
         err = read_summer(&c, &rule);
     if (!err && c.at < text.len)
-        err = refuse(&c, "nothing more");
+        err = refuse(&c, "the end");
     if (!err)
         *ret = rule;
     return err;
@@ -697,7 +697,7 @@ int sl_zone_load(const char *name, const struct sl_alloc *alloc,
 
     if (!plain_name(name))
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "\"%s\" is no name of a time zone; write one like "
+                             "Invalid time zone name \"%s\". Write it like "
                              "Europe/Berlin",
                              name);
     snprintf(path, sizeof(path), "%s/%s",
@@ -709,10 +709,10 @@ int sl_zone_load(const char *name, const struct sl_alloc *alloc,
                             diag);
     else if (err == SLUICE_ESYS)
         sl_diag_error(diag, SLUICE_ECONF,
-                      "there is no time zone \"%s\": %s: %s", name, path,
-                      strerror(errno));
+                      "Unknown time zone \"%s\". Cannot read %s: %s", name,
+                      path, strerror(errno));
     else if (err == SLUICE_EFULL)
-        sl_diag_error(diag, SLUICE_ECONF, "%s is too large for a time zone",
+        sl_diag_error(diag, SLUICE_ECONF, "Time zone file %s is too large",
                       path);
     sl_buf_done(&bytes);
     if (err == SLUICE_ENOMEM)

@@ -54,26 +54,26 @@ static int check_form(enum sl_kind kind, const struct sl_rate *rate,
 
     if (rate->form == SL_RATE_UNLIMITED || rate->form == SL_RATE_NONE)
         return sl_diag_error(diag, SLUICE_EINVAL,
-                             "\"unlimited\" and \"none\" are no limits; leave "
-                             "this one out of the set instead");
+                             "\"unlimited\" and \"none\" are not limits. Leave "
+                             "this limit out of the set");
     if (k->per && rate->form == SL_RATE_PLAIN)
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "a %s needs a period behind the count; write it like "
+            "A %s needs a period after the count. Write it like "
             "%s",
             noun(kind), k->example);
     if (!k->per && rate->form == SL_RATE_PER)
-        return sl_diag_error(diag, SLUICE_ECONF,
-                             "a %s is a plain count without a period; write it "
-                             "like %s",
-                             noun(kind), k->example);
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "A %s is a count without a period. Write it like %s", noun(kind),
+            k->example);
     if (rate->has_burst && kind != SL_BUCKET && kind != SL_INTERVAL)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "a %s has no burst; only a token-bucket has one",
+                             "A %s has no burst. Only a token-bucket has one",
                              noun(kind));
     if (rate->has_queue && kind != SL_LEAKY)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "a %s has no queue; only a leaky-bucket has one",
+                             "A %s has no queue. Only a leaky-bucket has one",
                              noun(kind));
     return 0;
 }
@@ -84,11 +84,12 @@ static int check_count(enum sl_kind kind, const struct sl_rate *rate,
     if (rate->count == 0)
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "a limit of 0 would refuse everyone for ever; write "
-            "\"none\" if the plan lacks this");
+            "A limit of 0 would always deny. Write \"none\" if "
+            "the plan does not include it");
     if (rate->count > kinds[kind].most)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "%" PRIu64 " is too many: a %s counts to %" PRIu64,
+                             "%" PRIu64
+                             " is too large. The maximum of a %s is %" PRIu64,
                              rate->count, noun(kind), kinds[kind].most);
     return 0;
 }
@@ -128,17 +129,17 @@ static int init_calendar(struct sl_limit *limit, const struct sl_rate *rate,
 
     if (unit == SL_CALENDAR_DAY && anchor > 1)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "a period in days has no anchor; only weeks and "
-                             "months have");
+                             "A period in days has no anchor. Only weeks and "
+                             "months have one");
     if (anchor > most[unit].anchor)
-        return sl_diag_error(diag, SLUICE_ECONF,
-                             "the anchor of a period in %ss lies between 1 and "
-                             "%" PRIu32 ", not at %" PRIu32,
-                             sl_unit_name(rate->unit), most[unit].anchor,
-                             anchor);
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "The anchor of a period in %ss must be between 1 and "
+            "%" PRIu32 ", not %" PRIu32,
+            sl_unit_name(rate->unit), most[unit].anchor, anchor);
     if (rate->every > most[unit].every)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "a period of %" PRIu64
+                             "A period of %" PRIu64
                              " %ss is longer than ten years",
                              rate->every, sl_unit_name(rate->unit));
     limit->calendar = true;
@@ -155,14 +156,14 @@ static int init_period(struct sl_limit *limit, const struct sl_rate *rate,
     uint64_t period = sl_mul_sat(rate->every, length);
 
     if (rate->unit == SL_UNIT_WEEK || rate->unit == SL_UNIT_MONTH)
-        return sl_diag_error(diag, SLUICE_ECONF,
-                             "a %s has no periods in %ss; only a quota has, or "
-                             "write days",
-                             sl_kind_name(limit->kind),
-                             sl_unit_name(rate->unit));
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "A %s has no periods in %ss. Use a quota, or write "
+            "days",
+            sl_kind_name(limit->kind), sl_unit_name(rate->unit));
     if (period > (uint64_t)SL_PERIOD_MAX)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "a period of %" PRIu64
+                             "A period of %" PRIu64
                              "%s is longer than ten years",
                              rate->every, sl_unit_name(rate->unit));
     /* A token every 10 ns: rate->count / period > SL_RATE_MAX / SL_S. */
@@ -189,14 +190,14 @@ static int init_capacity(struct sl_limit *limit, const struct sl_rate *rate,
     if (!is_bucket(limit->kind))
         return 0;
     if (limit->capacity == 0)
-        return sl_diag_error(
-            diag, SLUICE_ECONF,
-            "a burst of 0 would let nothing pass, ever; write at "
-            "least \"burst 1\"");
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "A burst of 0 would always deny. Write at least "
+                             "\"burst 1\"");
     if (limit->capacity > SL_COUNT_MAX)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "a %s of %" PRIu64
-                             " is too large: a %s holds %" PRIu64 " at most",
+                             "A %s of %" PRIu64
+                             " is too large. The maximum of a "
+                             "%s is %" PRIu64,
                              limit->kind == SL_LEAKY ? "queue" : "burst",
                              limit->kind == SL_LEAKY ? queue : limit->capacity,
                              sl_kind_name(limit->kind), SL_COUNT_MAX);

@@ -97,8 +97,8 @@ bool sl_build_ok(struct sl_build *b, const struct sl_yaml_node *node, int err,
         b->no_memory = true;
     else if (err && node->substituted) /* parsers quote what they read */
         sl_report_error(b->report, SL_AT(node),
-                        "what stands here after ENV or FILE was put in can't "
-                        "be read; it is not shown, as it may be a secret");
+                        "Invalid value after substitution of ENV or FILE. It "
+                        "is not shown because it could be a secret");
     else if (err)
         sl_report_diag(b->report, node->place, diag);
     return err == 0;
@@ -119,8 +119,8 @@ uint64_t sl_build_number(struct sl_build *b, const struct sl_yaml_node *map,
     if (number >= least && number <= most)
         return number;
     sl_report_error(b->report, SL_AT(node),
-                    "`%s` lies between %" PRIu64 " and %" PRIu64
-                    ", not at %" PRIu64,
+                    "`%s` must be between %" PRIu64 " and %" PRIu64
+                    ", not %" PRIu64,
                     key, least, most, number);
     return preset;
 }
@@ -174,7 +174,7 @@ bool sl_build_short(struct sl_build *b, const struct sl_yaml_node *list,
     if (count <= most)
         return true;
     sl_report_error(b->report, SL_AT(list),
-                    "%u %s are too many; %u are allowed", count, what, most);
+                    "%u %s are too many. The maximum is %u", count, what, most);
     return false;
 }
 
@@ -186,10 +186,9 @@ bool sl_build_twice(struct sl_build *b, const struct sl_yaml_node *list,
     /* Quadratic: only for lists whose length has been checked. */
     for (; node != item; node = sl_build_next(list, node))
         if (sl_str_eq(node->text, item->text)) {
-            sl_report_error(
-                b->report, SL_AT(item),
-                "%s \"%.64s\" is in this list already; leave one out", what,
-                sl_build_shown(item).text);
+            sl_report_error(b->report, SL_AT(item),
+                            "%s \"%.64s\" is listed twice. Remove one", what,
+                            sl_build_shown(item).text);
             return true;
         }
     return false;
@@ -218,7 +217,7 @@ static void refuse_name(struct sl_build *b, const char *what,
                         struct sl_quoted name, struct sl_source_pos place)
 {
     sl_report_error(b->report, place,
-                    "\"%s\" is no name for %s; a name has up to %d letters, "
+                    "Invalid name \"%s\" for %s. A name has up to %d letters, "
                     "digits, '.', '_' and '-', and begins with a letter or a "
                     "digit",
                     name.text, what, SL_NAME_MAX);
@@ -263,7 +262,7 @@ int sl_build_find(struct sl_build *b, const struct sl_names *names,
         (void)sl_build_meant(
             b,
             sl_report_error(b->report, SL_AT(item),
-                            "there is no %s \"%s\" under `%ss`", what,
+                            "Unknown %s \"%s\". Define it under `%ss`", what,
                             sl_build_shown(item).text, what),
             names, item->text);
     return index;
@@ -420,7 +419,7 @@ int sl_build_dialects(struct sl_build *b, const struct sl_yaml_node *node,
     for (item = sl_build_first(node); item; item = sl_build_next(node, item)) {
         int i = find_dialect(item);
 
-        if (sl_build_twice(b, node, item, "the dialect"))
+        if (sl_build_twice(b, node, item, "Dialect"))
             continue;
         if (i == NONE)
             none = item;
@@ -429,8 +428,8 @@ int sl_build_dialects(struct sl_build *b, const struct sl_yaml_node *node,
     }
     if (none && bits)
         sl_report_error(b->report, SL_AT(none),
-                        "\"none\" stands alone; leave it out, or all the "
-                        "others");
+                        "\"none\" excludes all other dialects. Remove it, or "
+                        "remove the others");
     return bits;
 }
 
@@ -520,8 +519,8 @@ static void ask_environment(struct sl_build *b, const struct sl_yaml_node *node,
         feature->enabled = false;
     else
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "%s is \"%.40s\" in the environment; write true or "
-                        "false",
+                        "Environment variable %s has the value \"%.40s\". "
+                        "Write true or false",
                         name, value);
 }
 
@@ -566,8 +565,8 @@ static void refuse_same_variables(struct sl_build *b,
     for (i = 1; i < names.count; i++)
         if (sl_names_again(&names, i))
             sl_report_error(b->report, names.list[i].place,
-                            "%s would switch this feature and the one on line "
-                            "%u; give one of them another name",
+                            "Environment variable %s switches this feature "
+                            "and the feature on line %u. Rename one of them",
                             names.list[i].name.at,
                             names.list[i - 1].place.line);
 }
@@ -583,8 +582,8 @@ void sl_build_features(struct sl_build *b)
         return;
     if (node->count > SL_FEATURES_MAX) {
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "%u features are too many; %d are allowed", node->count,
-                        SL_FEATURES_MAX);
+                        "%u features are too many. The maximum is %d",
+                        node->count, SL_FEATURES_MAX);
         b->box->features.unsure = true;
         return;
     }
@@ -648,7 +647,7 @@ static const struct family families[SL_ERRORS] = {
     {"forbidden",    403, rights,    "403 or 404"               },
     {"unauthorized", 401, names,     "401 or 403"               },
     {"conflict",     409, conflicts, "409, 412, 422, 423 or 425"},
-    {"unavailable",  503, NULL,      "one from 500 to 599"      },
+    {"unavailable",  503, NULL,      "500 to 599"               },
 };
 
 static bool is_in(const struct family *family, int status)
@@ -671,7 +670,8 @@ static int read_status(struct sl_build *b, const struct sl_yaml_node *node,
     if (status == 0 || !text || is_in(family, status))
         return status;
     sl_diag_hint(sl_report_error(b->report, SL_AT(text),
-                                 "a status of %s does not say \"%s\"; write %s",
+                                 "Status %s is not valid for the error \"%s\". "
+                                 "Valid statuses: %s",
                                  sl_build_shown(text).text, family->name,
                                  family->words),
                  "status: %d", family->usual);

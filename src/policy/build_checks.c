@@ -79,8 +79,8 @@ static void refuse_same(struct sl_build *b, const struct sl_yaml_node *listen,
         if (n->kind != SL_NODE_SCALAR || !sl_str_eq(n->text, node->text))
             continue;
         sl_report_error(b->report, SL_AT(node),
-                        "`%s` listens where `%s` does; give each its own "
-                        "address",
+                        "`%s` has the same address as `%s`. Give each "
+                        "listener its own address",
                         node->key.at, n->key.at);
         return;
     }
@@ -96,8 +96,8 @@ static struct sl_str read_address(struct sl_build *b,
         return SL_STR("");
     if (!is_address(node->text))
         hint_address(sl_report_error(b->report, SL_AT(node),
-                                     "\"%s\" is no address to listen on; "
-                                     "write HOST:PORT or unix:PATH",
+                                     "Invalid listen address \"%s\". Write "
+                                     "HOST:PORT or unix:PATH",
                                      sl_build_shown(node).text),
                      node);
     else if (!any_port(node->text))
@@ -118,8 +118,8 @@ static void read_listen(struct sl_build *b, const struct sl_yaml_node *node)
     server->admin = read_address(b, node, "admin");
     if (node->count == 0)
         sl_report_error(b->report, SL_AT(node),
-                        "`listen` opens only the doors that it names, and it "
-                        "names none; leave it out for the usual ones");
+                        "`listen` names no listener, so none would open. "
+                        "Leave it out for the default listeners");
 }
 
 /* ---- stores ---- */
@@ -163,7 +163,7 @@ static struct sl_str read_url(struct sl_build *b,
             return sl_build_keep(b, node->text);
     scheme = (struct sl_str){node->text.at, strcspn(node->text.at, ":")};
     diag = sl_report_error(
-        b->report, SL_AT(node), "`%s` begins with %s, and not with \"%s\"", key,
+        b->report, SL_AT(node), "`%s` must begin with %s, not with \"%s\"", key,
         schemes->all, node->substituted ? "..." : sl_quote(scheme).text);
     meant = sl_str_nearest(scheme, schemes->words, schemes->count);
     if (meant)
@@ -181,7 +181,7 @@ static void read_stores(struct sl_build *b, const struct sl_yaml_node *node)
         9,
     };
     static const struct schemes usages = {
-        "sqlite:, postgres:// or dynamodb://, or is none",
+        "sqlite:, postgres:// or dynamodb://, or be none",
         {"sqlite", "postgres", "dynamodb"},
         3,
     };
@@ -210,9 +210,8 @@ static void read_idempotency(struct sl_build *b,
                     &diag) &&
         server->idempotency < IDEMPOTENCY_MIN)
         sl_diag_hint(sl_report_error(b->report, SL_AT(size),
-                                     "%" PRIu64
-                                     " bytes remember next to nothing; "
-                                     "it needs at least 1MiB",
+                                     "%" PRIu64 " bytes are too small for "
+                                     "`idempotency`. The minimum is 1MiB",
                                      server->idempotency),
                      "idempotency: 16MiB");
 }
@@ -230,9 +229,8 @@ static void read_budgets(struct sl_build *b, const struct sl_yaml_node *node)
                     &diag) &&
         server->memory < MEMORY_MIN)
         sl_diag_hint(sl_report_error(b->report, SL_AT(memory),
-                                     "a table of %" PRIu64
-                                     " bytes is too small; it "
-                                     "needs at least 1MiB",
+                                     "%" PRIu64 " bytes are too small for "
+                                     "`memory`. The minimum is 1MiB",
                                      server->memory),
                      "memory: 64MiB");
     read_idempotency(b, node);
@@ -240,10 +238,9 @@ static void read_budgets(struct sl_build *b, const struct sl_yaml_node *node)
         (unsigned)sl_build_number(b, node, "waiting", 1, WAITING_MOST, 0);
     server->deadline = sl_build_duration(b, node, "deadline", SL_NS_NONE);
     if (server->deadline == 0)
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT(deadline),
-                            "a deadline of 0 leaves no time to answer"),
-            "deadline: 20ms");
+        sl_diag_hint(sl_report_error(b->report, SL_AT(deadline),
+                                     "`deadline` must be longer than 0"),
+                     "deadline: 20ms");
     if (server->deadline == SL_NS_NONE)
         server->deadline = 0;
 }
@@ -260,7 +257,7 @@ static struct sl_str read_proxied(struct sl_build *b,
         !sl_build_short(b, node, DOORS, "doors"))
         return SL_STR("");
     for (item = sl_build_first(node); item; item = sl_build_next(node, item))
-        if (!sl_build_twice(b, node, item, "the door"))
+        if (!sl_build_twice(b, node, item, "Listener"))
             len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%.*s",
                                     len > 0 ? "," : "", SL_STR_ARG(item->text));
     return sl_build_keep(b, (struct sl_str){text, len});
@@ -273,9 +270,7 @@ read_token(struct sl_build *b, const struct sl_yaml_node *node, const char *key)
     const struct sl_yaml_node *token = sl_build_scalar(node, key);
 
     if (token && token->text.len == 0)
-        sl_report_error(b->report, SL_AT(token),
-                        "`%s` is empty; whoever sends nothing would have it",
-                        key);
+        sl_report_error(b->report, SL_AT(token), "`%s` must not be empty", key);
     return sl_build_text(b, node, key);
 }
 
@@ -461,8 +456,8 @@ static void check_keys(struct sl_build *b, struct use *uses)
             sl_diag_hint(
                 sl_report_error(
                     b->report, key_place(b, b->keys[j] ? j : (unsigned)i),
-                    "limits \"%s\" and \"%s\" could share a state, since "
-                    "their keys can come out alike; put {name} into both",
+                    "Limits \"%s\" and \"%s\" could share state, because "
+                    "their keys can be equal. Put {name} into both keys",
                     b->rules[i].name.at, b->rules[j].name.at),
                 "%s", SL_KEY_DEFAULT);
     }
@@ -522,9 +517,9 @@ static void check_guard(struct sl_build *b, const struct sl_route *route)
         if (guarded)
             continue;
         sl_report_error(b->report, route->place,
-                        "limit \"%s\" can be escaped: `anonymous` has a "
-                        "header, and a client that changes it gets a fresh "
-                        "allowance; add an enforced limit with `per: ip`",
+                        "Clients can avoid limit \"%s\": `anonymous` has a "
+                        "header, and a client that changes it gets a new "
+                        "allowance. Add an enforced limit with `per: ip`",
                         rule->name.at);
         return;
     }
@@ -625,7 +620,7 @@ static void warn_of_idle(struct sl_build *b, const struct sl_rule *rule)
 {
     if (rule->limited && (sl_yaml_node_get(b->root, "routes") ||
                           sl_yaml_node_get(b->root, "default")))
-        sl_report_warning(b->report, rule->place, "no route uses limit \"%s\"",
+        sl_report_warning(b->report, rule->place, "No route uses limit \"%s\"",
                           rule->name.at);
 }
 
@@ -634,8 +629,8 @@ static void warn_of_levels(struct sl_build *b, const struct sl_rule *rule)
 {
     if (rule->mode != SL_MODE_OFF && rule->kind == SL_LEVEL)
         sl_report_warning(b->report, rule->place,
-                          "what is taken from level \"%s\" stays taken unless "
-                          "a hold of it is released, or it is reset",
+                          "Units taken from level \"%s\" stay taken until "
+                          "their hold is released or the level is reset",
                           rule->name.at);
 }
 
@@ -646,9 +641,9 @@ static void warn_of_sharing(struct sl_build *b,
     if (!sl_yaml_node_get(limit, "per"))
         sl_diag_hint(
             sl_report_warning(b->report, rule->place,
-                              "limit \"%s\" has no `per`, so all callers "
-                              "share one allowance; say so if that is "
-                              "meant",
+                              "Limit \"%s\" has no `per`, so all callers "
+                              "share one allowance. If this is intended, "
+                              "write it explicitly",
                               rule->name.at),
             "per: []");
 }
@@ -681,8 +676,8 @@ static void warn_of_pick(struct sl_build *b, const struct sl_yaml_node *node,
     if (pick && rule->mode != SL_MODE_ENFORCE &&
         b->policy->mode == SL_MODE_ENFORCE)
         sl_report_warning(b->report, SL_AT(pick),
-                          "`%s` is ignored: limit \"%s\" has mode %s, and "
-                          "only limits that are enforced are shown",
+                          "`%s` is ignored. Limit \"%s\" has mode %s, and "
+                          "only enforced limits are shown",
                           key, rule->name.at,
                           rule->mode == SL_MODE_OFF ? "off" : "shadow");
 }
@@ -698,9 +693,9 @@ static void warn_of_routes(struct sl_build *b)
         if (!sl_yaml_node_get(node, "limits"))
             sl_diag_hint(
                 sl_report_warning(b->report, route->place,
-                                  "the route has no `limits`, so nothing "
-                                  "that it matches is limited; say so if "
-                                  "that is meant"),
+                                  "The route has no `limits`, so its "
+                                  "requests are not limited. If this is "
+                                  "intended, write it explicitly"),
                 "limits: []");
         if (route->report >= 0)
             warn_of_pick(b, node, "report", route->rules[route->report]);
@@ -727,7 +722,7 @@ static void warn_of_default(struct sl_build *b)
         if (takes_all(&policy->routes[i]))
             return;
     sl_report_warning(b->report, policy->fallback.place,
-                      "requests that no route matches pass unlimited, since "
+                      "Requests that match no route are not limited, because "
                       "`default` names no limits");
 }
 

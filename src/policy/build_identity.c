@@ -48,9 +48,8 @@ static void refuse_underscore(struct sl_build *b,
         *c = (char)(*c == '_' ? '-' : *c);
     sl_diag_hint(
         sl_report_error(b->report, SL_AT(item),
-                        "\"%.64s\" is never looked at: headers with an "
-                        "underscore are dropped, since many servers take "
-                        "it for a hyphen",
+                        "\"%.64s\" is ignored, because many servers read "
+                        "an underscore in a header as a hyphen",
                         sl_build_shown(item).text),
         "header.%.64s", meant);
 }
@@ -72,7 +71,7 @@ static void read_header(struct sl_build *b, const struct sl_yaml_node *item,
     }
     if (name.len == 0 || name.len > 256)
         sl_report_error(b->report, SL_AT(item),
-                        "\"%.64s\" names no header; write one like "
+                        "Invalid header \"%.64s\". Write it like "
                         "header.x-user-id",
                         sl_build_shown(item).text);
     else if (memchr(bytes, '_', name.len))
@@ -93,7 +92,7 @@ static void read_cookie(struct sl_build *b, const struct sl_yaml_node *item,
         good = good && is_token(name.at[i]);
     if (!good)
         sl_report_error(b->report, SL_AT(item),
-                        "\"%.64s\" names no cookie; write one like "
+                        "Invalid cookie \"%.64s\". Write it like "
                         "cookie.session",
                         sl_build_shown(item).text);
     else
@@ -111,7 +110,7 @@ static void read_claim(struct sl_build *b, const struct sl_yaml_node *item,
         good = good && (unsigned char)path.at[i] > ' ' && path.at[i] != 127;
     if (!good)
         sl_report_error(b->report, SL_AT(item),
-                        "\"%.64s\" names no claim; write one like jwt.sub or "
+                        "Invalid claim \"%.64s\". Write it like jwt.sub or "
                         "jwt.realm.role",
                         sl_build_shown(item).text);
     else
@@ -148,7 +147,7 @@ static void refuse_source(struct sl_build *b, const struct sl_yaml_node *item,
     };
 
     hint_source(sl_report_error(b->report, SL_AT(item),
-                                "\"%s\" is no source; write %s",
+                                "Unknown source \"%s\". Valid sources: %s",
                                 sl_build_shown(item).text, kinds[of]),
                 item);
 }
@@ -168,26 +167,26 @@ static bool is_misplaced(struct sl_build *b, const struct sl_yaml_node *item,
     struct sl_str text = item->text;
 
     if (sl_str_eq(text, SL_STR("ip")) && of != SL_OF_ANONYMOUS)
-        return refuse_here(b, item,
-                           of == SL_OF_TOKENS
-                               ? "no token comes in an address; write "
-                                 "header.NAME or cookie.NAME"
-                               : "the address is a source of `anonymous` "
-                                 "only; a limit that is kept by address says "
-                                 "per: ip");
+        return refuse_here(
+            b, item,
+            of == SL_OF_TOKENS
+                ? "A token cannot come from an address. Write header.NAME or "
+                  "cookie.NAME"
+                : "`ip` is a source only of `anonymous`. To limit by address, "
+                  "write per: ip in the limit");
     if (begins(text, "cookie.") && of == SL_OF_ANONYMOUS)
         return refuse_here(b, item,
-                           "a cookie does not tell anonymous callers apart, "
-                           "since each chooses his own; leave it out");
+                           "A cookie cannot identify anonymous callers, "
+                           "because they choose its value. Leave it out");
     if (begins(text, "jwt.") && of == SL_OF_ANONYMOUS)
-        return refuse_here(b, item,
-                           "whoever has a token that is believed is not "
-                           "anonymous; leave it out, or make it a source of "
-                           "`user`");
+        return refuse_here(
+            b, item,
+            "A caller with a verified token is not anonymous. Leave the claim "
+            "out, or make it a source of `user`");
     if (begins(text, "jwt.") && of == SL_OF_TOKENS)
         return refuse_here(b, item,
-                           "a token comes in a header or a cookie, not in a "
-                           "claim; write header.NAME or cookie.NAME");
+                           "A token comes from a header or a cookie, not from "
+                           "a claim. Write header.NAME or cookie.NAME");
     return false;
 }
 
@@ -205,15 +204,14 @@ static void read_subject(struct sl_build *b, const struct sl_yaml_node *item,
     else if (of == SL_OF_PLAN || of == SL_OF_ROLE)
         sl_diag_hint(
             sl_report_error(b->report, SL_AT(item),
-                            "\"%.64s\" is no source here; the registry "
-                            "tells plans and roles",
+                            "\"%.64s\" is not a source here. The registry "
+                            "has only plans and roles",
                             sl_build_shown(item).text),
             "subject.%s", of == SL_OF_PLAN ? "plan" : "role");
     else
         sl_report_error(b->report, SL_AT(item),
-                        "the registry tells no names, it is asked by them; "
-                        "write subject.plan below plan, or subject.role "
-                        "below role");
+                        "The registry has no names. Write subject.plan under "
+                        "`plan`, or subject.role under `role`");
 }
 
 static bool read_source(struct sl_build *b, const struct sl_yaml_node *item,
@@ -249,8 +247,8 @@ static bool is_again(struct sl_build *b, const struct sl_yaml_node *item,
     for (const struct sl_source *s = sources->list; s < last; s++)
         if (s->kind == last->kind && sl_str_eq(s->name, last->name)) {
             sl_report_error(b->report, SL_AT(item),
-                            "the source \"%.64s\" is in this list already, "
-                            "since headers compare without case; leave one out",
+                            "Source \"%.64s\" is listed twice, because header "
+                            "names ignore case. Remove one",
                             sl_build_shown(item).text);
             return true;
         }
@@ -271,7 +269,7 @@ void sl_build_sources(struct sl_build *b, const struct sl_yaml_node *node,
         return;
     ret->list = list;
     for (item = sl_build_first(node); item; item = sl_build_next(node, item))
-        if (!sl_build_twice(b, node, item, "the source") &&
+        if (!sl_build_twice(b, node, item, "Source") &&
             read_source(b, item, of, &list[ret->count]) &&
             !is_again(b, item, ret))
             ret->count++;
@@ -310,8 +308,7 @@ static void read_named(struct sl_build *b, const struct sl_yaml_node *node)
     for (int i = SL_SCOPE_IP; i < SL_SCOPE_NAMED; i++)
         if (sl_str_eq(node->key, sl_str_c(scope_names[i]))) {
             sl_report_error(b->report, SL_AT_KEY(node),
-                            "`%s` is known without sources; it can't be "
-                            "given any",
+                            "`%s` is a built-in scope and cannot have sources",
                             scope_names[i]);
             return;
         }
@@ -319,8 +316,8 @@ static void read_named(struct sl_build *b, const struct sl_yaml_node *node)
         return;
     if (identity->scope_count == SL_SCOPES) {
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "there are too many scopes; %d can be named here "
-                        "beside user and org",
+                        "Too many scopes. The maximum is %d besides user and "
+                        "org",
                         SL_SCOPES - SL_SCOPE_NAMED);
         return;
     }
@@ -362,11 +359,10 @@ static void read_anonymous(struct sl_build *b, const struct sl_yaml_node *node)
 
     sl_build_sources(b, node, SL_OF_ANONYMOUS, &identity->anonymous);
     if (node && node->kind == SL_NODE_LIST && node->count == 0)
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT(node),
-                            "without a source all anonymous callers would "
-                            "be one"),
-            "anonymous: [ip]");
+        sl_diag_hint(sl_report_error(b->report, SL_AT(node),
+                                     "Without a source, all anonymous callers "
+                                     "would count as one"),
+                     "anonymous: [ip]");
     if (identity->anonymous.count == 0)
         identity->anonymous = (struct sl_sources){&ip, 1};
     identity->anonymous_is_ip =
@@ -416,15 +412,15 @@ static bool read_net(struct sl_build *b, const struct sl_yaml_node *item,
 {
     if (!sl_net_parse(item->text, ret)) {
         hint_net(sl_report_error(b->report, SL_AT(item),
-                                 "\"%.64s\" is neither an address nor a "
-                                 "network; write one like 10.0.0.0/8 or ::1",
+                                 "\"%.64s\" is not an address or a network. "
+                                 "Write it like 10.0.0.0/8 or ::1",
                                  sl_build_shown(item).text),
                  item->text);
         return false;
     }
     if (has_all(ret)) {
         sl_report_error(b->report, SL_AT(item),
-                        "\"%.64s\" would believe every caller; name the "
+                        "\"%.64s\" would trust every client. Write the "
                         "networks of your own proxies",
                         sl_build_shown(item).text);
         return false;
@@ -531,7 +527,7 @@ static void read_aliases(struct sl_build *b, const struct sl_yaml_node *node,
     for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
         if (item->text.len == 0) {
             sl_report_error(b->report, SL_AT(item),
-                            "an alias of a plan can't be empty");
+                            "An alias of a plan must not be empty");
             continue;
         }
         aliases[plan->alias_count] = sl_build_keep(b, item->text);
@@ -573,13 +569,13 @@ static void refuse_same_names(struct sl_build *b)
             continue;
         if (name->index == before->index)
             sl_report_warning(b->report, name->place,
-                              "the plan has the name \"%.64s\" already, since "
-                              "names of plans compare without case",
+                              "The plan already has the name \"%.64s\". Plan "
+                              "names ignore case",
                               name->name.at);
         else
             sl_report_error(b->report, name->place,
-                            "\"%.64s\" is a plan or an alias already, on line "
-                            "%u; names of plans compare without case",
+                            "Duplicate plan or alias \"%.64s\". The first one "
+                            "is on line %u. Plan names ignore case",
                             name->name.at, before->place.line);
     }
 }
@@ -620,8 +616,8 @@ static unsigned named_plan(struct sl_build *b, const struct sl_yaml_node *plans,
     if (index < 0 && !b->has_plans && !b->box->plans.unsure)
         sl_diag_hint(
             sl_report_error(b->report, SL_AT(node),
-                            "`%s` names the plan \"%s\", but there are no "
-                            "plans",
+                            "`%s` names the plan \"%s\", but the policy "
+                            "has no plans",
                             key, sl_build_shown(node).text),
             "%s: {}", sl_build_shown(node).text);
     else if (index < 0)
@@ -642,11 +638,10 @@ static unsigned guess_default(struct sl_build *b,
         return (unsigned)index;
     if (b->has_plans && !sl_yaml_node_get(plans, "default") &&
         !b->box->plans.unsure)
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT_KEY(plans),
-                            "which plan has a caller whose plan is not "
-                            "known? `plans` needs a `default`"),
-            "default: %.64s", p->list[0].name.at);
+        sl_diag_hint(sl_report_error(b->report, SL_AT_KEY(plans),
+                                     "`plans` needs a `default`, the plan of "
+                                     "callers without a known plan"),
+                     "default: %.64s", p->list[0].name.at);
     return 0;
 }
 
@@ -661,8 +656,8 @@ void sl_build_plans(struct sl_build *b)
 
     if (too_many) {
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "there are too many plans; a policy has at most %d, "
-                        "and %d names of them with all aliases",
+                        "Too many plans. The maximum is %d plans, and %d "
+                        "names with all aliases",
                         SL_PLANS_MAX, SL_PLAN_NAMES_MAX);
         count = 0;
     }
@@ -698,20 +693,21 @@ static bool has(struct sl_str text, const char *what)
 static void check_query(struct sl_build *b, const struct sl_yaml_node *query)
 {
     if (query->text.len == 0)
-        sl_diag_hint(sl_report_error(b->report, SL_AT(query),
-                                     "an empty `query` finds nobody; leave "
-                                     "`subjects` out, or write one"),
-                     EXAMPLE);
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(query),
+                            "`query` must not be empty. Leave `subjects` "
+                            "out, or write a query"),
+            EXAMPLE);
     else if (query->text.len > QUERY_MOST)
         sl_report_error(b->report, SL_AT(query),
-                        "the query is longer than %d bytes; make a view of it "
-                        "in the database, and ask that",
+                        "The query is longer than %d bytes. Create a view in "
+                        "the database and query the view",
                         QUERY_MOST);
     else if (!has(query->text, "$1"))
         sl_diag_hint(
             sl_report_error(b->report, SL_AT(query),
-                            "the query does not say whom it is about: $1 "
-                            "stands for the id, without quotes"),
+                            "The query does not contain $1. Write $1 for "
+                            "the id, without quotes"),
             EXAMPLE);
 }
 
@@ -729,8 +725,8 @@ static void check_usage(struct sl_build *b, const struct sl_yaml_node *query)
         return;
     sl_diag_hint(
         sl_report_error(b->report, SL_AT_KEY(query),
-                        "the query asks the PostgreSQL of `usage`, and "
-                        "that is \"%.64s\"",
+                        "The query runs in the PostgreSQL of `usage`, but "
+                        "`usage` is \"%.64s\"",
                         sl_build_shown(usage).text),
         "usage: \"postgres://sluice@db/app\"");
 }
@@ -741,12 +737,11 @@ static sl_ns read_life(struct sl_build *b, const struct sl_yaml_node *map)
     sl_ns life = sl_build_duration(b, map, "life", LIFE);
 
     if (node && (life < LIFE_MIN || life > LIFE_MAX))
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT(node),
-                            "`life` lies between 1s and 1h, and \"%.64s\" "
-                            "does not",
-                            sl_build_shown(node).text),
-            "life: 5s");
+        sl_diag_hint(sl_report_error(b->report, SL_AT(node),
+                                     "`life` must be between 1s and 1h, not "
+                                     "\"%.64s\"",
+                                     sl_build_shown(node).text),
+                     "life: 5s");
     return life;
 }
 
@@ -806,10 +801,9 @@ static void refuse_kind(struct sl_build *b, const struct sl_route *route,
 {
     sl_diag_hint(
         sl_report_error(b->report, route->place,
-                        "`sign_in: carry` can't carry what was used of "
-                        "limit \"%s\": a %s gives it back by itself, and "
-                        "not at one instant; make it a fixed-window or a "
-                        "quota",
+                        "`sign_in: carry` cannot carry the usage of limit "
+                        "\"%s\", because the usage of a %s decays "
+                        "gradually. Make it a fixed-window or a quota",
                         rule->name.at, sl_kind_name(rule->kind)),
         "sign_in: cap");
 }
@@ -821,9 +815,9 @@ static void check_carry(struct sl_build *b, const struct sl_route *route)
 
     if (!has_ip(&b->policy->identity.anonymous))
         sl_report_error(b->report, route->place,
-                        "`sign_in: carry` would carry what strangers used who "
-                        "send the same headers; put ip into identity: "
-                        "anonymous");
+                        "`sign_in: carry` could carry the usage of other "
+                        "clients that send the same headers. Put ip into "
+                        "identity: anonymous");
     for (unsigned i = 0; i < route->rule_count; i++) {
         const struct sl_rule *rule = route->rules[i];
 
@@ -836,13 +830,13 @@ static void check_carry(struct sl_build *b, const struct sl_route *route)
     }
     if (carried == 0 || route->anonymous != SL_ANONYMOUS_LIMIT)
         sl_report_error(b->report, route->place,
-                        "`sign_in: carry` has nothing to carry: callers "
-                        "without a name use none of the route's limits in "
-                        "its place");
+                        "`sign_in: carry` has nothing to carry. No limit of "
+                        "the route counts callers without identity in place "
+                        "of users");
     else if (route->rule_count + carried > SL_PARTS)
         sl_report_error(b->report, route->place,
-                        "%u limits, and what is carried to %u of them, are too "
-                        "many for one route; %d are allowed",
+                        "%u limits, and the usage carried to %u of them, are "
+                        "too many for one route. The maximum is %d",
                         route->rule_count, carried, SL_PARTS);
 }
 
@@ -861,8 +855,8 @@ static void check_cap(struct sl_build *b, const struct sl_route *route)
         if (caps(b, route->rules[i]))
             return;
     sl_report_error(b->report, route->place,
-                    "`sign_in: cap` has nothing to cap by; add a limit with "
-                    "`per: ip` that callers without a name have a number of");
+                    "`sign_in: cap` needs a limit with `per: ip` that has a "
+                    "number for callers without identity");
 }
 
 void sl_build_sign_in(struct sl_build *b)

@@ -48,14 +48,13 @@ static unsigned read_algorithms(struct sl_build *b,
         !sl_build_short(b, node, SL_ALGORITHMS, "algorithms"))
         return 0;
     for (item = sl_build_first(node); item; item = sl_build_next(node, item))
-        if (!sl_build_twice(b, node, item, "the algorithm"))
+        if (!sl_build_twice(b, node, item, "Algorithm"))
             bits |= bit_of(item->text);
     if ((bits & HMAC) && (bits & ~HMAC))
         sl_report_error(b->report, SL_AT(node),
-                        "HS256, HS384 and HS512 are signed by a secret and "
-                        "all others by keys of which one half is public; a "
-                        "list has the one or the other, or the public half "
-                        "would serve as a secret");
+                        "HS256, HS384 and HS512 use a secret, and the other "
+                        "algorithms use public keys. A list must not mix "
+                        "them, because a public key could serve as a secret");
     return bits;
 }
 
@@ -110,12 +109,12 @@ static const char *doubt_url(struct sl_str text)
     struct sl_str host = host_of(rest);
 
     if (host.len == 0 || !is_visible(text))
-        return "names no host; write one like "
+        return "has no host. Write it like "
                "https://id.example/.well-known/jwks.json";
     if (plain && !is_loopback(host))
-        return "would fetch keys in the clear, and whoever is on the way "
-               "could put in his own; write https:// (http:// serves on "
-               "loopback only)";
+        return "would fetch keys without encryption, and an attacker could "
+               "replace them. Write https:// (http:// is allowed only on "
+               "loopback)";
     return NULL;
 }
 
@@ -124,10 +123,10 @@ static const char *doubt_jwks(struct sl_str text)
     if (begins(text, "file:"))
         return text.len > strlen("file:")
                    ? NULL
-                   : "names no file; write one like file:./jwks.json";
+                   : "has no file name. Write it like file:./jwks.json";
     if (begins(text, "http://") || begins(text, "https://"))
         return doubt_url(text);
-    return "is neither a file nor a URL; write one like file:./jwks.json or "
+    return "is not a file or a URL. Write it like file:./jwks.json or "
            "https://id.example/.well-known/jwks.json";
 }
 
@@ -141,15 +140,16 @@ static void read_jwks(struct sl_build *b, const struct sl_yaml_node *node,
     if (memmem(node->text.at, node->text.len, "://", 3) &&
         memchr(node->text.at, '@', node->text.len)) {
         sl_report_error(b->report, SL_AT(node),
-                        "this URL has a name or a password in it; keys are "
-                        "public and need none");
+                        "The URL must not contain a user name or a password. "
+                        "Keys are public");
         return; /* and is not quoted */
     }
     if (!doubt) {
         if ((jwt->algorithms & HMAC) && !begins(node->text, "file:"))
             sl_report_error(b->report, SL_AT(node),
-                            "a secret that can be fetched is none; with HS256, "
-                            "HS384 or HS512 write `secret`, or a file");
+                            "HS256, HS384 and HS512 use a secret, which must "
+                            "not be fetched from a URL. Write `secret`, or a "
+                            "file");
         return;
     }
     diag = sl_report_error(b->report, SL_AT(node), "\"%.128s\" %s",
@@ -164,15 +164,14 @@ static void read_secret(struct sl_build *b, const struct sl_yaml_node *node,
     jwt->secret = sl_build_keep(b, node->text);
     if (node->text.len < SECRET_MIN)
         sl_report_error(b->report, SL_AT(node),
-                        "a secret of %zu bytes can be guessed; it needs at "
-                        "least %d, such as `openssl rand -base64 32` prints",
+                        "A secret of %zu bytes is too short. The minimum is "
+                        "%d. `openssl rand -base64 32` prints a good secret",
                         node->text.len, SECRET_MIN);
     if (jwt->algorithms & ~HMAC)
         sl_diag_hint(
             sl_report_error(b->report, SL_AT(node),
-                            "`secret` is for HS256, HS384 and HS512 only; "
-                            "the other algorithms have their keys in "
-                            "`jwks`"),
+                            "`secret` is valid only for HS256, HS384 and "
+                            "HS512. The other algorithms need `jwks`"),
             "algorithms: [HS256]");
     if (jwt->algorithms == 0)
         jwt->algorithms = HMAC;
@@ -188,17 +187,16 @@ static void read_keys(struct sl_build *b, const struct sl_yaml_node *node,
         read_jwks(b, jwks, jwt);
     if (jwks && secret)
         sl_report_error(b->report, SL_AT_KEY(secret),
-                        "`secret` and `jwks` never go together: whoever knows "
-                        "the public keys could sign by them; leave one out");
+                        "`secret` and `jwks` exclude each other, because a "
+                        "public key could serve as a secret. Remove one");
     else if (secret)
         read_secret(b, secret, jwt);
     else if (!jwks && !sl_build_refused(sl_yaml_node_get(node, "jwks")) &&
              !sl_build_refused(sl_yaml_node_get(node, "secret")))
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT_KEY(node),
-                            "`jwt` needs keys to verify tokens by: `jwks` "
-                            "or `secret`"),
-            "jwks: \"file:./jwks.json\"");
+        sl_diag_hint(sl_report_error(b->report, SL_AT_KEY(node),
+                                     "`jwt` needs keys to verify tokens. Write "
+                                     "`jwks` or `secret`"),
+                     "jwks: \"file:./jwks.json\"");
 }
 
 /* ---- the claims ---- */
@@ -214,8 +212,8 @@ static void read_audiences(struct sl_build *b, const struct sl_yaml_node *node,
         return;
     if (node->kind == SL_NODE_LIST && node->count == 0)
         sl_report_error(b->report, SL_AT(node),
-                        "no token is for nobody; leave `audience` out if "
-                        "tokens for anybody are meant");
+                        "`audience` must not be an empty list. Leave it out "
+                        "to accept tokens for any audience");
     list = sl_build_take(b, AUDIENCES_MAX, sizeof(*list));
     if (!list)
         return;
@@ -223,9 +221,9 @@ static void read_audiences(struct sl_build *b, const struct sl_yaml_node *node,
     for (item = sl_build_first(node); item; item = sl_build_next(node, item))
         if (item->text.len == 0)
             sl_report_error(b->report, SL_AT(item),
-                            "an empty `audience` is nobody's; leave it out if "
-                            "tokens for anybody are meant");
-        else if (!sl_build_twice(b, node, item, "the audience"))
+                            "An `audience` must not be empty. Leave it out to "
+                            "accept tokens for any audience");
+        else if (!sl_build_twice(b, node, item, "Audience"))
             list[jwt->audience_count++] = sl_build_keep(b, item->text);
 }
 
@@ -237,8 +235,8 @@ static void read_issuer(struct sl_build *b, const struct sl_yaml_node *node,
     jwt->issuer = sl_build_text(b, node, "issuer");
     if (issuer && issuer->text.len == 0)
         sl_report_error(b->report, SL_AT(issuer),
-                        "an empty `issuer` is nobody; leave it out if tokens "
-                        "of anybody are meant");
+                        "`issuer` must not be empty. Leave it out to accept "
+                        "tokens of any issuer");
 }
 
 static void read_spans(struct sl_build *b, const struct sl_yaml_node *node,
@@ -251,16 +249,15 @@ static void read_spans(struct sl_build *b, const struct sl_yaml_node *node,
     if (leeway && jwt->leeway > LEEWAY_MAX)
         sl_diag_hint(
             sl_report_error(b->report, SL_AT(leeway),
-                            "a leeway of \"%.64s\" believes tokens long "
-                            "after they expired; it is at most 5m",
+                            "A leeway of \"%.64s\" would accept tokens "
+                            "long after they expired. The maximum is 5m",
                             sl_build_shown(leeway).text),
             "leeway: 30s");
     jwt->stale = sl_build_duration(b, node, "stale", STALE);
     if (stale && (jwt->stale < STALE_MIN || jwt->stale > STALE_MAX))
         sl_diag_hint(
             sl_report_error(b->report, SL_AT(stale),
-                            "`stale` lies between 1m and 30d, and \"%.64s\" "
-                            "does not",
+                            "`stale` must be between 1m and 30d, not \"%.64s\"",
                             sl_build_shown(stale).text),
             "stale: 24h");
 }
@@ -299,8 +296,8 @@ static void refuse_claims(struct sl_build *b,
             continue;
         sl_diag_hint(
             sl_report_error(b->report, SL_AT(claim),
-                            "\"%.64s\" is of a token, and no token is "
-                            "believed without keys; add `jwt` to "
+                            "\"%.64s\" is a claim, and tokens cannot be "
+                            "verified without keys. Add `jwt` to "
                             "`identity`",
                             sl_build_shown(claim).text),
             "jwt: { algorithms: [RS256], jwks: \"file:./jwks.json\" }");
@@ -318,8 +315,8 @@ static void warn_of_idle(struct sl_build *b, const struct sl_yaml_node *node)
     if (!used)
         sl_diag_hint(
             sl_report_warning(b->report, SL_AT_KEY(node),
-                              "tokens are verified and nothing is taken "
-                              "from them"),
+                              "Tokens are verified, but no source uses "
+                              "their claims"),
             "user: [jwt.sub]");
 }
 
@@ -332,9 +329,11 @@ static void read_from(struct sl_build *b, const struct sl_yaml_node *node,
 
     sl_build_sources(b, node, SL_OF_TOKENS, &jwt->from);
     if (node && node->kind == SL_NODE_LIST && node->count == 0)
-        sl_diag_hint(sl_report_error(b->report, SL_AT(node),
-                                     "without a source no token is ever seen"),
-                     "from: [header.authorization]");
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(node),
+                            "`from` must not be empty. Without a source, "
+                            "no token is found"),
+            "from: [header.authorization]");
     if (jwt->from.count == 0)
         jwt->from = (struct sl_sources){&authorization, 1};
 }

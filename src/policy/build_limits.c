@@ -27,7 +27,7 @@ static void read_kind(struct sl_build *b, const struct sl_yaml_node *node,
     if (rule->kind != SL_BUCKET)
         sl_report_error(
             b->report, SL_AT_KEY(refill),
-            "`refill` is for token-buckets, and limit \"%.64s\" is a %s",
+            "`refill` is valid only for token-buckets. Limit \"%.64s\" is a %s",
             rule->name.at, sl_kind_name(rule->kind));
     else if (sl_build_choice(node, "refill", refills, 2, 0) == 1)
         rule->kind = SL_INTERVAL;
@@ -44,9 +44,9 @@ static int find_scope(struct sl_build *b, const struct sl_yaml_node *item)
         (void)sl_build_meant(
             b,
             sl_report_error(b->report, SL_AT(item),
-                            "there is no scope \"%.64s\"; a limit "
-                            "is per user, org, ip, anon, endpoint "
-                            "or one that `identity` names",
+                            "Unknown scope \"%.64s\". Valid scopes: user, "
+                            "org, ip, anon, endpoint and the scopes of "
+                            "`identity`",
                             sl_build_shown(item).text),
             names, item->text);
     return scope;
@@ -62,7 +62,7 @@ static void read_per(struct sl_build *b, const struct sl_yaml_node *node,
     for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
         int scope = find_scope(b, item);
 
-        if (scope >= 0 && !sl_build_twice(b, list, item, "the scope"))
+        if (scope >= 0 && !sl_build_twice(b, list, item, "Scope"))
             rule->per[rule->per_count++] = (unsigned)scope;
     }
 }
@@ -104,7 +104,8 @@ static void refuse_calendar(struct sl_build *b, const struct sl_yaml_node *node,
 
         if (n)
             sl_report_error(b->report, SL_AT_KEY(n),
-                            "`%s` is for quotas, and limit \"%.64s\" is a %s",
+                            "`%s` is valid only for quotas. Limit \"%.64s\" "
+                            "is a %s",
                             keys[i], rule->name.at, sl_kind_name(rule->kind));
     }
 }
@@ -143,8 +144,8 @@ static void refuse_idle_calendar(struct sl_build *b,
     if (n && rule->kind == SL_QUOTA && rule->limited &&
         !rule->strictest.calendar)
         sl_report_error(b->report, SL_AT_KEY(n),
-                        "`%s` is for quotas by the day, week or month; that "
-                        "of limit \"%.64s\" is none of these",
+                        "`%s` is valid only for quotas by day, week or month. "
+                        "Limit \"%.64s\" has another period",
                         n->key.at, rule->name.at);
 }
 
@@ -191,7 +192,7 @@ static void read_deny(struct sl_build *b, const struct sl_yaml_node *node,
     deny->code = sl_build_keep(b, code->text);
     if (!is_code(code->text))
         sl_report_error(b->report, SL_AT(code),
-                        "\"%.64s\" is no code; a code has up to 64 letters, "
+                        "Invalid code \"%.64s\". A code has up to 64 letters, "
                         "digits, '_', '.' and '-', like RATE_LIMITED",
                         sl_build_shown(code).text);
 }
@@ -240,8 +241,8 @@ static void read_cost(struct sl_build *b, const struct sl_yaml_node *node,
         sl_build_ok(b, cost, sl_parse_count(cost->text, &n, &diag), &diag) &&
         n == 0)
         sl_report_error(b->report, SL_AT(cost),
-                        "a cost of 0 would count nothing; leave the limit out "
-                        "of the route instead");
+                        "A cost of 0 counts nothing. Remove the limit from "
+                        "the route instead");
     rule->cost = n ? n : 1;
     rule->fixed_cost = cost != NULL;
 }
@@ -267,12 +268,11 @@ static const char *unleased(enum sl_kind kind)
 {
     switch (kind) {
     case SL_LEAKY:
-        return "a leaky bucket paces one request after the other, for all "
-               "nodes together";
+        return "A leaky bucket spaces the requests of all nodes together";
     case SL_PERMITS:
-        return "a permit is held by whoever works, and not in advance";
+        return "A permit cannot be taken in advance";
     case SL_LEVEL:
-        return "a level counts what exists, and nothing is taken in advance";
+        return "A level counts what exists. It cannot be taken in advance";
     default:
         return NULL;
     }
@@ -290,13 +290,13 @@ static void read_lease(struct sl_build *b, const struct sl_yaml_node *node,
         rule->lease = 0;
         sl_diag_hint(
             sl_report_error(b->report, SL_AT(lease),
-                            "lease must be a part of the capacity, from 1%% "
+                            "`lease` must be a part of the capacity, from 1%% "
                             "to 100%%, not %s",
                             sl_build_shown(lease).text),
             "lease: 10%%");
     } else if (why) {
         rule->lease = 0;
-        sl_report_error(b->report, SL_AT(lease), "%s; leave lease out", why);
+        sl_report_error(b->report, SL_AT(lease), "%s. Leave `lease` out", why);
     }
 }
 
@@ -313,9 +313,9 @@ static void warn_of_cost(struct sl_build *b, const struct sl_yaml_node *node,
             plan->numbers.capacity >= rule->cost)
             continue;
         sl_report_warning(b->report, SL_AT(cost),
-                          "a request costs %" PRIu64 ", but plan \"%.64s\" "
-                          "never has more than %" PRIu64
-                          ": all of its requests are refused",
+                          "A request costs %" PRIu64 ", but plan \"%.64s\" "
+                          "has at most %" PRIu64 ". All its requests are "
+                          "denied",
                           rule->cost, b->policy->plans.list[i].name.at,
                           plan->numbers.capacity);
         return;
@@ -351,12 +351,12 @@ static void read_key(struct sl_build *b, const struct sl_yaml_node *node,
     if (sl_build_ok(b, key ? key : node, err, &diag) && key &&
         strstr(rule->key_text.at, SL_KEY_CANDIDATE))
         sl_report_error(b->report, SL_AT(key),
-                        "a key with " SL_KEY_CANDIDATE " in it could be that "
-                        "of a candidate; leave that out");
+                        "A key must not contain " SL_KEY_CANDIDATE ", which "
+                        "marks the keys of candidates");
     else if (!err && key && strstr(rule->key_text.at, SL_GUARD_NAME))
         sl_report_error(b->report, SL_AT(key),
-                        "a key with " SL_GUARD_NAME " in it could be that of "
-                        "a guard; leave that out");
+                        "A key must not contain " SL_GUARD_NAME ", which "
+                        "marks the keys of guards");
 }
 
 static bool has_holes(const struct sl_yaml_node *node)
@@ -409,7 +409,7 @@ static bool too_many(struct sl_build *b, const struct sl_yaml_node *node)
     if (count <= SL_LIMITS)
         return false;
     sl_report_error(b->report, SL_AT_KEY(node),
-                    "%u limits and candidates are too many; %d are allowed",
+                    "%u limits and candidates are too many. The maximum is %d",
                     count, SL_LIMITS);
     return true;
 }
@@ -543,7 +543,7 @@ static int find_plan(struct reading *r, const struct sl_yaml_node *node)
     if (plan >= 0 || names->unsure)
         return plan;
     diag = sl_report_error(r->b->report, SL_AT_KEY(node),
-                           "there is no plan \"%s\" under `plans`",
+                           "Unknown plan \"%s\". Define it under `plans`",
                            sl_quote(node->key).text);
     meant = sl_build_meant(r->b, diag, names, node->key);
     plan = meant ? sl_names_find(names, sl_str_c(meant)) : -1;
@@ -564,7 +564,7 @@ static void read_entry(struct reading *r, const struct sl_yaml_node *node)
     if (r->given[plan] &&
         sl_names_find(&r->b->box->plans, r->given[plan]->key) == plan) {
         sl_report_error(r->b->report, SL_AT_KEY(node),
-                        "plan \"%.64s\" has a rate already, on line %u",
+                        "Plan \"%.64s\" already has a rate on line %u",
                         r->b->policy->plans.list[plan].name.at,
                         r->given[plan]->key_place.line);
         r->bad = true;
@@ -587,7 +587,7 @@ static void refuse_missing(struct reading *r)
         r->bad = true;
         sl_diag_hint(
             sl_report_error(r->b->report, SL_AT_KEY(r->node),
-                            "plan \"%.64s\" has no %s for limit \"%.64s\"",
+                            "Plan \"%.64s\" has no %s for limit \"%.64s\"",
                             plan, r->node->key.at, r->rule->name.at),
             "%.64s: RATE, or %.20s: unlimited, or %.20s: none", plan, plan,
             plan);
@@ -600,8 +600,9 @@ static bool refuse_map(struct reading *r)
     if (r->b->has_plans || r->b->box->plans.unsure)
         return false;
     sl_report_error(r->b->report, SL_AT_KEY(r->node),
-                    "limit \"%.64s\" has a %s for each plan, but there are no "
-                    "plans; write one for all, or name the plans under `plans`",
+                    "Limit \"%.64s\" has a %s for each plan, but the policy "
+                    "has no plans. Write one for all, or define plans under "
+                    "`plans`",
                     r->rule->name.at, r->node->key.at);
     r->bad = true;
     return true;
@@ -639,9 +640,9 @@ static void refuse_other_periods(struct reading *r, unsigned first)
             continue;
         r->bad = true;
         sl_report_error(r->b->report, SL_AT(r->given[i]),
-                        "%s has another period than the %s of plan "
-                        "\"%.64s\"; all plans of a limit share one, or a "
-                        "change of plan would start afresh",
+                        "The period of %s differs from the %s of plan "
+                        "\"%.64s\". All plans of a limit must have the same "
+                        "period",
                         sl_build_shown(r->given[i]).text,
                         sl_build_shown(r->given[first]).text,
                         plans->list[first].name.at);
@@ -766,7 +767,7 @@ static bool read_mark(struct sl_build *b, const struct sl_yaml_node *item,
     if (!sl_parse_number(text, ret, NULL) && *ret > 0 && *ret <= SL_MARK_MAX)
         return true;
     sl_report_error(b->report, SL_AT(item),
-                    "a threshold is a share in percent, from 1%% to %d%%, not "
+                    "A threshold must be a percentage from 1%% to %d%%, not "
                     "\"%.64s\"",
                     SL_MARK_MAX, sl_build_shown(item).text);
     return false;
@@ -781,7 +782,7 @@ static void add_mark(struct sl_build *b, const struct sl_yaml_node *item,
         return;
     if (marks->count > 0 && marks->list[marks->count - 1] >= mark)
         sl_report_error(b->report, SL_AT(item),
-                        "thresholds must rise; %.64s is not above %u%%",
+                        "Thresholds must increase. %.64s is not above %u%%",
                         sl_build_shown(item).text,
                         (unsigned)marks->list[marks->count - 1]);
     else
@@ -803,7 +804,8 @@ void sl_build_marks(struct sl_build *b, const struct sl_yaml_node *limit,
     }
     if (!has_marks(rule) && rule->kind != SL_KINDS) {
         sl_report_error(b->report, SL_AT_KEY(list),
-                        "thresholds are for quotas and levels; a %s has none",
+                        "Thresholds are valid only for quotas and levels. A "
+                        "%s has none",
                         sl_kind_name(rule->kind));
         return;
     }
@@ -858,7 +860,7 @@ sl_ns sl_build_hold_span(struct sl_build *b, const struct sl_yaml_node *node)
     sl_ns most = b->policy->hold_max;
 
     return read_span(b, node, "hold", HOLD_PRESET < most ? HOLD_PRESET : most,
-                     most, ", the policy's `hold_max`");
+                     most, ", the `hold_max` of the policy");
 }
 
 void sl_build_hold(struct sl_build *b, const struct sl_yaml_node *node,
@@ -872,8 +874,8 @@ void sl_build_hold(struct sl_build *b, const struct sl_yaml_node *node,
         rule->hold = sl_build_hold_span(b, node);
     else if (hold && rule->kind != SL_KINDS)
         sl_report_error(b->report, SL_AT_KEY(hold),
-                        "`hold` is for concurrency limits, and limit "
-                        "\"%.64s\" is a %s; a check says itself how long it "
-                        "holds others",
+                        "`hold` is valid only for concurrency limits. Limit "
+                        "\"%.64s\" is a %s, and each check sets its own hold "
+                        "time",
                         rule->name.at, sl_kind_name(rule->kind));
 }

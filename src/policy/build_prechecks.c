@@ -50,8 +50,8 @@ static sl_ns read_span(struct sl_build *b, const struct sl_yaml_node *map,
         return span;
     sl_diag_hint(
         sl_report_error(b->report, SL_AT(node),
-                        "`%s` is more than nothing and at most %s, and "
-                        "\"%.64s\" is not",
+                        "`%s` must be longer than 0 and at most %s, not "
+                        "\"%.64s\"",
                         key, sl_format_duration(most, longest),
                         sl_build_shown(node).text),
         "%s: %s", key, sl_format_duration(preset, usual));
@@ -70,15 +70,12 @@ static void read_secret(struct sl_build *b, const struct sl_yaml_node *item,
     if (!sl_webhook_secret(scheme, item->text, room, ret))
         sl_report_error(b->report, SL_AT(item),
                         scheme == SL_WEBHOOK_STANDARD
-                            ? "a secret of standard-webhooks is base64, as in "
-                              "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw; this "
-                              "is not"
-                            : "the secret is empty; whoever knows that could "
-                              "sign");
+                            ? "A secret of standard-webhooks must be base64, "
+                              "like whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+                            : "The secret must not be empty");
     else if (ret->len < SECRET_MIN)
         sl_report_error(b->report, SL_AT(item),
-                        "a secret of %zu bytes can be guessed; it needs at "
-                        "least %d",
+                        "A secret of %zu bytes is too short. The minimum is %d",
                         ret->len, SECRET_MIN);
 }
 
@@ -93,7 +90,8 @@ static void read_secrets(struct sl_build *b, const struct sl_yaml_node *list,
         return;
     if (list->kind == SL_NODE_LIST && list->count == 0)
         sl_report_error(b->report, SL_AT(list),
-                        "without a secret no webhook is ever believed");
+                        "The list of secrets is empty. No webhook could be "
+                        "verified");
     secrets = sl_build_take(b, SL_WEBHOOK_SECRETS, sizeof(*secrets));
     if (!secrets)
         return;
@@ -134,8 +132,8 @@ static void name_headers(struct sl_build *b, const struct sl_yaml_node *node,
         name = header->text;
     else if (header && memchr(header->text.at, '_', header->text.len))
         sl_report_error(b->report, SL_AT(header),
-                        "headers with an underscore are dropped, since many "
-                        "servers take it for a hyphen");
+                        "Headers with an underscore are ignored, because many "
+                        "servers read it as a hyphen");
     verify->header = join(b, name, "");
     verify->names[2] = verify->header;
     for (int i = 0; i < 3 && verify->rules.scheme == SL_WEBHOOK_STANDARD; i++)
@@ -176,8 +174,8 @@ static bool read_trait(struct sl_build *b, const struct sl_yaml_node *item,
         return ret->header.len > 0;
     }
     sl_report_error(b->report, SL_AT(item),
-                    "a fingerprint has no \"%.64s\"; write method, path, cost, "
-                    "body or header.NAME",
+                    "Unknown part \"%.64s\" of a fingerprint. Write method, "
+                    "path, cost, body or header.NAME",
                     sl_build_shown(item).text);
     return false;
 }
@@ -204,7 +202,7 @@ static void read_traits(struct sl_build *b, const struct sl_yaml_node *list,
     dedupe->traits = traits;
     dedupe->trait_count = 0;
     for (item = sl_build_first(list); item; item = sl_build_next(list, item))
-        if (!sl_build_twice(b, list, item, "the trait") &&
+        if (!sl_build_twice(b, list, item, "Part") &&
             read_trait(b, item, &traits[dedupe->trait_count]))
             dedupe->trait_count++;
 }
@@ -240,14 +238,15 @@ static bool read_amount(struct sl_build *b, const struct sl_yaml_node *map,
     if (sl_parse_count(node->text, ret, &diag) &&
         sl_parse_size(node->text, ret, &diag)) {
         sl_report_error(b->report, SL_AT(node),
-                        "\"%.64s\" is neither a count nor a size; write one "
-                        "like 10000 or 5GB",
+                        "\"%.64s\" is not a count or a size. Write it like "
+                        "10000 or 5GB",
                         sl_build_shown(node).text);
         return false;
     }
     if (*ret <= AMOUNT_MAX)
         return true;
-    sl_report_error(b->report, SL_AT(node), "\"%.64s\" is beyond 2^53",
+    sl_report_error(b->report, SL_AT(node),
+                    "\"%.64s\" is too large. The maximum is 2^53",
                     sl_build_shown(node).text);
     return false;
 }
@@ -257,13 +256,14 @@ static void check_bounds(struct sl_build *b, const struct sl_yaml_node *node,
 {
     if (require->has_min && require->has_max && require->min > require->max)
         sl_report_error(b->report, SL_AT(sl_yaml_node_get(node, "max")),
-                        "nothing lies between `min` and this `max`");
+                        "`max` must not be less than `min`");
     if (!sl_yaml_node_get(node, "min") && !sl_yaml_node_get(node, "max") &&
         !sl_yaml_node_get(node, "equals"))
-        sl_diag_hint(sl_report_error(b->report, SL_AT_KEY(node),
-                                     "this asks nothing of the header; write a "
-                                     "bound"),
-                     "max: 5GB");
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT_KEY(node),
+                            "The header has no bounds. Write min, max or "
+                            "equals"),
+            "max: 5GB");
 }
 
 static void read_require(struct sl_build *b, const struct sl_yaml_node *node,
@@ -325,8 +325,8 @@ static unsigned find_backlog(struct sl_build *b,
             return i;
     if (policy->backlog_count == BACKLOGS_MAX) {
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "there are more than %d backlogs; let routes share "
-                        "one by `name`",
+                        "The policy has more than %d backlogs. Let routes "
+                        "share a backlog by `name`",
                         BACKLOGS_MAX);
         return 0;
     }
@@ -480,9 +480,9 @@ static bool read_scope(struct reading *r, struct sl_str word,
     if (!r->b->box->scopes.unsure)
         sl_diag_hint(
             sl_report_error(r->b->report, SL_AT(r->node),
-                            "{%s} is no placeholder of a guard; there are "
-                            "{header.NAME}, {user}, {org}, {ip} and the "
-                            "scopes that `identity` names",
+                            "Unknown placeholder {%s} in a guard. Valid "
+                            "placeholders: {header.NAME}, {user}, {org}, "
+                            "{ip} and the scopes of `identity`",
                             sl_quote(word).text),
             "{header.%s}", sl_quote(word).text);
     return false;
@@ -496,15 +496,15 @@ static bool read_value(struct reading *r)
     const char *end = word.len ? memchr(word.at, '}', word.len) : NULL;
 
     if (!end)
-        return refuse(r, "a brace of the guard's key is not closed; write {{ "
-                         "for a brace that begins no placeholder");
+        return refuse(r, "Missing closing brace in the guard's key. Write {{ "
+                         "for a literal brace");
     word.len = (size_t)(end - word.at);
     if (!r->parted)
-        return refuse(r, "nothing parts two placeholders of the guard's key, "
-                         "so that different values could make one key; write "
-                         "a colon between them");
+        return refuse(r, "Two placeholders of the guard's key have no "
+                         "separator, so different values could produce the "
+                         "same key. Write a colon between them");
     if (r->values == SL_GUARD_VALUES)
-        return refuse(r, "a guard's key has at most 4 placeholders");
+        return refuse(r, "A guard's key can have at most 4 placeholders");
     if (word.len >= sizeof(header) - 1 &&
         memcmp(word.at, header, sizeof(header) - 1) == 0) {
         piece->header = guard_read_header(r, word);
@@ -535,10 +535,11 @@ static bool read_literal(struct reading *r)
         char c = r->text.at[0];
 
         if (is_single(r->text, '}'))
-            return refuse(r, "a brace of the guard's key is closed that was "
-                             "not opened; write }} for a brace alone");
+            return refuse(r, "Unexpected closing brace in the guard's key. "
+                             "Write }} for a literal brace");
         if ((c & 0xe0) == 0 || c == 0x7f)
-            return refuse(r, "a guard's key has no control characters in it");
+            return refuse(r, "A guard's key must not contain control "
+                             "characters");
         room[len++] = c;
         r->parted |= !sl_key_is_plain((unsigned char)c) && c != '%';
         r->text = sl_str_from(r->text, c == '{' || c == '}' ? 2 : 1);
@@ -555,7 +556,8 @@ static void read_key(struct reading *r, struct sl_guard *ret)
     if (len == 0 || len > SL_KEY_TEXT) {
         sl_diag_hint(
             sl_report_error(r->b->report, SL_AT(r->node),
-                            "a guard's key has from 1 to %d bytes, not %zu",
+                            "A guard's key must have 1 to %d bytes, not "
+                            "%zu",
                             SL_KEY_TEXT, len),
             "finalize:{header.x-recording-id}");
         return;
@@ -589,6 +591,6 @@ void sl_build_guard(struct sl_build *b, const struct sl_yaml_node *node,
     add_rule(b);
     if (route->rule_count == SL_PARTS)
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "a route with a guard has at most %d limits",
+                        "A route with a guard can have at most %d limits",
                         SL_PARTS - 1);
 }

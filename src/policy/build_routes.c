@@ -47,16 +47,16 @@ static void read_target(struct sl_build *b, const struct sl_yaml_node *node,
 
     if (!match && !job && !descriptor)
         sl_report_error(b->report, SL_AT(node),
-                        "a route needs something to apply to; write match: "
-                        "/path, or job: NAME");
+                        "A route needs `match` or `job`. Write match: /path, "
+                        "or job: NAME");
     else if (match && job)
         sl_report_error(b->report, SL_AT_KEY(job),
-                        "a route has `match` or `job`, not both; write two "
-                        "routes");
+                        "A route can have `match` or `job`, not both. Write "
+                        "two routes");
     else if (descriptor && (match || job))
         sl_report_error(b->report, SL_AT_KEY(descriptor),
-                        "a route has `%s` or `descriptor`, not both; write two "
-                        "routes",
+                        "A route can have `%s` or `descriptor`, not both. "
+                        "Write two routes",
                         match ? "match" : "job");
     else if (descriptor)
         sl_build_descriptor(b, descriptor, route);
@@ -85,7 +85,7 @@ static void read_rules(struct sl_build *b, const struct sl_yaml_node *list,
     for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
         int rule = sl_build_find(b, &b->box->rules, item, "limit");
 
-        if (rule >= 0 && !sl_build_twice(b, list, item, "the limit"))
+        if (rule >= 0 && !sl_build_twice(b, list, item, "Limit"))
             rules[route->rule_count++] = &b->rules[rule];
     }
 }
@@ -116,8 +116,8 @@ static int read_pick(struct sl_build *b, const struct sl_yaml_node *node,
         return -1; /* what is wrong with it was said there */
     if (sl_build_find(b, &b->box->rules, pick, "limit") >= 0)
         sl_report_error(b->report, SL_AT(pick),
-                        "`%s` names a limit of the route, and \"%.64s\" is "
-                        "not among its `limits`",
+                        "`%s` must be a limit of the route. \"%.64s\" is not "
+                        "in its `limits`",
                         key, sl_build_shown(pick).text);
     return -1;
 }
@@ -134,8 +134,8 @@ static int read_quota(struct sl_build *b, const struct sl_yaml_node *node,
     kind = route->rules[index]->kind;
     if (kind != SL_QUOTA && kind != SL_KINDS)
         sl_report_error(b->report, SL_AT(pick),
-                        "`quota` names a limit of kind quota, and \"%.64s\" "
-                        "is a %s",
+                        "`quota` must be a limit of kind quota. \"%.64s\" is "
+                        "a %s",
                         sl_build_shown(pick).text, sl_kind_name(kind));
     return index;
 }
@@ -156,12 +156,12 @@ static void read_roles(struct sl_build *b, const struct sl_yaml_node *list,
     route->roles = roles;
     for (item = sl_build_first(list); item; item = sl_build_next(list, item))
         if (sl_build_name(b, "a role", item) &&
-            !sl_build_twice(b, list, item, "the role"))
+            !sl_build_twice(b, list, item, "Role"))
             roles[route->role_count++] = sl_build_keep(b, item->text);
     if (list->kind == SL_NODE_LIST && list->count == 0)
         sl_report_error(b->report, SL_AT(list),
-                        "an empty list of roles admits nobody; leave `roles` "
-                        "out if everybody may pass");
+                        "An empty list of roles denies every request. Leave "
+                        "`roles` out to allow all roles");
 }
 
 /* Callers without a name pass before anyone asks for a role: behind an
@@ -172,9 +172,9 @@ static void warn_of_pass(struct sl_build *b, const struct sl_yaml_node *roles,
     if (roles && route->anonymous == SL_ANONYMOUS_PASS)
         sl_diag_hint(
             sl_report_warning(b->report, SL_AT_KEY(roles),
-                              "`anonymous: pass` lets everybody without a "
-                              "name in; `roles` counts for those with one "
-                              "only"),
+                              "`anonymous: pass` allows all callers "
+                              "without identity. `roles` applies only to "
+                              "callers with identity"),
             "anonymous: deny");
 }
 
@@ -257,8 +257,9 @@ static void refuse_covered(struct sl_build *b, const struct sl_route *list,
                 !sl_pattern_covers(&list[j].pattern, &list[i].pattern))
                 continue;
             sl_report_error(b->report, list[i].place,
-                            "no request gets to this route: \"%.64s\" on line "
-                            "%u takes them all; put the narrower route first",
+                            "No request reaches this route. \"%.64s\" on line "
+                            "%u matches all of them. Put the narrower route "
+                            "first",
                             list[j].text.at, list[j].place.line);
             break;
         }
@@ -271,7 +272,7 @@ static void refuse_same_jobs(struct sl_build *b)
     for (unsigned i = 1; i < jobs->count; i++)
         if (sl_names_again(jobs, i))
             sl_report_error(b->report, jobs->list[i].place,
-                            "job \"%.64s\" has a route already, on line %u",
+                            "Job \"%.64s\" already has a route on line %u",
                             jobs->list[i].name.at,
                             jobs->list[i - 1].place.line);
 }
@@ -342,8 +343,8 @@ void sl_build_routes(struct sl_build *b)
         node = NULL; /* the schema has said it */
     if (node && node->count > SL_ROUTES_MAX) {
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "%u routes are too many; %d are allowed", node->count,
-                        SL_ROUTES_MAX);
+                        "%u routes are too many. The maximum is %d",
+                        node->count, SL_ROUTES_MAX);
         node = NULL;
     }
     read_routes(b, node);
@@ -559,7 +560,7 @@ static void read_parts(struct sl_build *b, const struct sl_yaml_node *list,
          item = sl_build_next(list, item)) {
         if (ret->count > 0 && parts[ret->count - 1].kind == SL_PART_REST) {
             sl_report_error(b->report, SL_AT(item),
-                            "** stands for all that follows; put it last");
+                            "** matches all entries that follow. Put it last");
             return;
         }
         ret->count += read_part(b, item, &parts[ret->count]);
@@ -598,7 +599,7 @@ void sl_build_descriptor(struct sl_build *b, const struct sl_yaml_node *list,
         return;
     if (!sl_build_first(list) || sl_build_first(list)->text.len == 0) {
         sl_diag_hint(sl_report_error(b->report, SL_AT(list),
-                                     "a descriptor begins with its domain"),
+                                     "A descriptor must begin with its domain"),
                      "descriptor: [messaging, to_number]");
         return;
     }
@@ -626,7 +627,7 @@ void sl_build_replaces(struct sl_build *b, const struct sl_yaml_node *list,
     for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
         int rule = sl_build_find(b, &b->box->rules, item, "limit");
 
-        if (rule >= 0 && !sl_build_twice(b, list, item, "the limit"))
+        if (rule >= 0 && !sl_build_twice(b, list, item, "Limit"))
             rules[route->replace_count++] = &b->rules[rule];
     }
 }

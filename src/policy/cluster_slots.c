@@ -119,10 +119,9 @@ static int check_carry(const struct sl_route *route, struct sl_diag *diag)
         if (is_taken(route->rules[i]) && is_name(tag_of(route->rules[i])))
             return sl_diag_error(
                 diag, SLUICE_ECONF,
-                "what a visitor used of limit \"%.64s\" lies in "
-                "another slot of the cluster than what his name "
-                "has used, so `sign_in: carry` can't be done "
-                "there; leave it out",
+                "Limit \"%.64s\" keeps the usage before sign-in "
+                "and after it in different cluster slots, so "
+                "`sign_in: carry` is not possible. Leave it out",
                 route->rules[i]->name.at);
     return 0;
 }
@@ -132,10 +131,10 @@ static int refuse_apart(const struct sl_rule *a, const struct sl_rule *b,
 {
     sl_diag_error(
         diag, SLUICE_ECONF,
-        "limits \"%.32s\" and \"%.32s\" can't lie in one slot of the "
-        "cluster: no value is in the `per` of all that are taken "
-        "together; %s `atomic: false` they are taken one after the other",
-        a->name.at, b->name.at, fallback ? "in a route with" : "with");
+        "Limits \"%.32s\" and \"%.32s\" cannot be in one cluster slot, "
+        "because the limits of the route have no common value in `per`. "
+        "%s `atomic: false`, they are taken one after another",
+        a->name.at, b->name.at, fallback ? "In a route with" : "With");
     if (!fallback)
         sl_diag_hint(diag, "atomic: false");
     return SLUICE_ECONF;
@@ -149,9 +148,9 @@ static int check_route(const struct sl_route *route, bool fallback,
     if (route->guards && route->guards->guard.written && route->rule_count > 0)
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "the guard and the limits of this route can't lie in "
-            "one slot of the cluster; put the guard on a route "
-            "without limits");
+            "The guard and the limits of this route cannot be in "
+            "one cluster slot. Put the guard on a route without "
+            "limits");
     for (unsigned i = 0; i < route->rule_count && !route->apart; i++) {
         const struct sl_rule *rule = route->rules[i];
 
@@ -174,9 +173,9 @@ static int check_key(const struct sl_rule *rule, struct sl_diag *diag)
             memchr(piece->literal.at, '{', piece->literal.len))
             return sl_diag_error(
                 diag, SLUICE_ECONF,
-                "the braces in the key of limit \"%.64s\" would "
-                "say where it lies in the cluster; leave them "
-                "out, and they are put round the right value",
+                "The braces in the key of limit \"%.64s\" would "
+                "choose its cluster slot. Leave them out. Sluice "
+                "puts braces around the right value",
                 rule->name.at);
     }
     return 0;
@@ -222,13 +221,12 @@ static int check_rule(const struct sl_rule *rule, struct sl_diag *diag)
 
     if (rule->kind != SL_PERMITS || rule->mode == SL_MODE_OFF)
         return 0;
-    err = sl_diag_error(
-        diag, SLUICE_ECONF,
-        "limit \"%s\" is of the kind concurrency, and its permits "
-        "are holds, which a store in DynamoDB does not have; keep "
-        "it in memory or in Redis, or count what exists by the "
-        "kind level",
-        rule->name.at);
+    err =
+        sl_diag_error(diag, SLUICE_ECONF,
+                      "Limit \"%s\" has the kind concurrency, and a DynamoDB "
+                      "store does not support its holds. Use a store in memory "
+                      "or in Redis, or use the kind level",
+                      rule->name.at);
     sl_diag_hint(diag, "kind: level");
     return err;
 }
@@ -238,11 +236,10 @@ static int stores_check_route(const struct sl_route *route,
 {
     if (!route->guards || !route->guards->guard.written)
         return 0;
-    return sl_diag_error(
-        diag, SLUICE_ECONF,
-        "a guard is a hold, which a store in DynamoDB does not "
-        "have; leave guard out, or keep the policy in memory or "
-        "in Redis");
+    return sl_diag_error(diag, SLUICE_ECONF,
+                         "A guard is a hold, and a DynamoDB store does not "
+                         "support holds. Leave `guard` out, or use a store in "
+                         "memory or in Redis");
 }
 
 int sl_store_support_check(const struct sl_policy *policy,

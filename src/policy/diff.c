@@ -227,7 +227,7 @@ static void changes_routes(struct sl_changes *c)
             sl_diff_line(c, "route %.*s removed",
                          SL_STR_ARG(c->old->routes[i].text));
     if (order_differs(c))
-        sl_diff_line(c, "routes: in another order");
+        sl_diff_line(c, "routes: order changed");
     compare_route(c, "default", &c->old->fallback, &c->new->fallback);
 }
 
@@ -241,7 +241,7 @@ static void compare_feature(struct sl_changes *c, const struct sl_feature *old,
                      new->enabled ? "off -> on" : "on -> off");
     if (old->retry_after != new->retry_after ||
         !sl_template_same(&old->message, &new->message))
-        sl_diff_line(c, "feature %.*s: what a refusal says changed",
+        sl_diff_line(c, "feature %.*s: message or retry_after changed",
                      SL_STR_ARG(new->name));
 }
 
@@ -320,9 +320,9 @@ static void changes_tokens(struct sl_changes *c, const struct sl_jwt *old,
     }
     if (!sl_str_eq(old->jwks, new->jwks) ||
         !sl_str_eq(old->secret, new->secret))
-        sl_diff_line(c, "identity: the keys of tokens come from elsewhere");
+        sl_diff_line(c, "identity: source of token keys changed");
     if (!same_rules_of_tokens(old, new))
-        sl_diff_line(c, "identity: which tokens are believed changed");
+        sl_diff_line(c, "identity: rules for tokens changed");
 }
 
 static void changes_identity(struct sl_changes *c)
@@ -331,7 +331,7 @@ static void changes_identity(struct sl_changes *c)
     const struct sl_identity *new = &c->new->identity;
 
     if (!same_scopes(old, new))
-        sl_diff_line(c, "identity: where callers' names come from changed");
+        sl_diff_line(c, "identity: sources changed");
     if (!same_trust(old, new))
         sl_diff_line(c, "identity: trusted_proxies changed");
     if (old->forwarded != new->forwarded)
@@ -339,12 +339,12 @@ static void changes_identity(struct sl_changes *c)
                      sl_forwarded_words[old->forwarded],
                      sl_forwarded_words[new->forwarded]);
     if (!same_sources(&old->anonymous, &new->anonymous))
-        sl_diff_line(c, "identity: anonymous changed; unknown callers start "
-                        "afresh");
+        sl_diff_line(c, "identity: anonymous changed; usage of anonymous "
+                        "callers reset");
     if (old->ipv6_prefix != new->ipv6_prefix)
         sl_diff_line(c,
-                     "identity: ipv6_prefix %u -> %u; IPv6 addresses "
-                     "start afresh",
+                     "identity: ipv6_prefix %u -> %u; usage of IPv6 "
+                     "addresses reset",
                      old->ipv6_prefix, new->ipv6_prefix);
     if (old->unknown_subject != new->unknown_subject)
         sl_diff_line(c, "identity: unknown_subject %s -> %s",
@@ -470,7 +470,7 @@ static void compare_rate(struct sl_changes *c, const char *what,
                          const struct sl_plan_limit *new)
 {
     struct sl_buf from, to;
-    const char *fate = shapes_differ(old, new) ? "starts afresh" : "usage kept";
+    const char *fate = shapes_differ(old, new) ? "usage reset" : "usage kept";
 
     sl_buf_init(&from, 256, c->out->alloc);
     sl_buf_init(&to, 256, c->out->alloc);
@@ -583,14 +583,12 @@ static void compare_words(struct sl_changes *c, const struct sl_rule *old,
                      SL_STR_ARG(new->name));
     if (!sl_str_eq(old->key_text, new->key_text))
         sl_diff_line(c,
-                     "limit %.*s: key changed; in a shared store it starts "
-                     "afresh",
+                     "limit %.*s: key changed; usage in a remote store reset",
                      SL_STR_ARG(new->name));
     else if (old->tag != new->tag && sl_slots_wanted(c->new->server.store))
         sl_diff_line(c,
-                     "limit %.*s: it lies elsewhere in the cluster, with "
-                     "other limits that it is now taken with; it starts "
-                     "afresh",
+                     "limit %.*s: cluster slot changed, because it is taken "
+                     "with other limits; usage reset",
                      SL_STR_ARG(new->name));
 }
 
@@ -602,11 +600,10 @@ static void compare_deny(struct sl_changes *c, const struct sl_rule *old,
                      old->deny.status, new->deny.status);
     if (!sl_str_eq(old->deny.code, new->deny.code) ||
         !sl_template_same(&old->deny.message, &new->deny.message))
-        sl_diff_line(c, "limit %.*s: what a refusal says changed",
+        sl_diff_line(c, "limit %.*s: code or message changed",
                      SL_STR_ARG(new->name));
     if (!sl_str_eq(old->unit, new->unit) || old->dialects != new->dialects)
-        sl_diff_line(c, "limit %.*s: what headers say changed",
-                     SL_STR_ARG(new->name));
+        sl_diff_line(c, "limit %.*s: headers changed", SL_STR_ARG(new->name));
 }
 
 static void compare_candidates(struct sl_changes *c, const struct sl_rule *old,
@@ -632,11 +629,11 @@ static void compare_rule(struct sl_changes *c, const struct sl_rule *old,
 
     snprintf(name, sizeof(name), "%.*s", SL_STR_ARG(new->name));
     if (!same_kind(old->kind, new->kind)) {
-        sl_diff_line(c, "limit %s: kind %s -> %s; starts afresh", name,
+        sl_diff_line(c, "limit %s: kind %s -> %s; usage reset", name,
                      sl_kind_name(old->kind), sl_kind_name(new->kind));
     } else {
         if (strcmp(was.text, is.text) != 0)
-            sl_diff_line(c, "limit %s: per %s -> %s; starts afresh", name,
+            sl_diff_line(c, "limit %s: per %s -> %s; usage reset", name,
                          was.text, is.text);
         compare_plans(c, name, old->plans, new->plans);
         compare_candidates(c, old, new);

@@ -404,7 +404,7 @@ static void refuse_key(struct reading *r, const struct sl_yaml_node *node,
 {
     const char *meant = sl_str_nearest(node->key, keys, count);
     struct sl_diag *diag =
-        sl_report_error(r->report, node->key_place, "\"%s\" is no key of %s",
+        sl_report_error(r->report, node->key_place, "Unknown key \"%s\" in %s",
                         sl_quote(node->key).text, of);
 
     if (meant)
@@ -417,7 +417,7 @@ static bool check_keys(struct reading *r, const struct sl_yaml_node *map,
     bool good = true;
 
     if (map->kind != SL_NODE_MAP) {
-        sl_report_error(r->report, map->place, "%s must be a map", of);
+        sl_report_error(r->report, map->place, "Expected a map for %s", of);
         return false;
     }
     for (const struct sl_yaml_node *n = map->child; n; n = n->next) {
@@ -482,13 +482,13 @@ static void read_unit(struct reading *r, const struct sl_yaml_node *map,
         }
     if (text.len == 0) {
         sl_diag_hint(
-            sl_report_error(r->report, map->place, "a rate_limit needs a unit"),
+            sl_report_error(r->report, map->place, "A rate_limit needs a unit"),
             "unit: minute");
         return;
     }
     meant = sl_str_nearest(text, units, SL_ENVOY_UNITS);
     diag = sl_report_error(r->report, sl_yaml_node_get(map, "unit")->place,
-                           "\"%s\" is no unit; there are second, minute, "
+                           "Unknown unit \"%s\". Valid units: second, minute, "
                            "hour, day, week, month and year",
                            sl_quote(text).text);
     if (meant)
@@ -516,7 +516,7 @@ static void read_requests(struct reading *r, const struct sl_yaml_node *map,
         sl_diag_hint(
             sl_report_error(r->report,
                             sl_yaml_node_get(map, "requests_per_unit")->place,
-                            "more than %d per second is as good as no "
+                            "More than %d per second is the same as no "
                             "limit",
                             RATE_MAX),
             "unlimited: true");
@@ -545,10 +545,10 @@ static void read_replaces(struct reading *r, const struct sl_yaml_node *map,
         name = read_text(r, n, "name");
         if (name.len == 0)
             sl_report_error(r->report, n->place,
-                            "an entry of replaces needs a name");
+                            "An entry of replaces needs a name");
         else if (sl_str_eq(name, ret->name))
             sl_report_error(r->report, n->place,
-                            "a limit can't replace itself");
+                            "A limit cannot replace itself");
     }
     ret->replaces = list;
 }
@@ -568,13 +568,12 @@ static void read_limit(struct reading *r, const struct sl_yaml_node *node,
         read_unit(r, map, ret);
     else if (read_text(r, map, "unit").len > 0)
         sl_report_error(r->report, sl_yaml_node_get(map, "unit")->place,
-                        "what is unlimited has no unit; leave it out");
+                        "An unlimited limit has no unit. Leave it out");
     read_requests(r, map, ret);
     read_replaces(r, map, ret);
     if (++r->envoy->limit_count == SL_ENVOY_LIMITS + 1)
         sl_report_error(r->report, map->place,
-                        "there are more than %d limits, which is more than "
-                        "the state can know",
+                        "The configuration has more than %d limits",
                         SL_ENVOY_LIMITS);
 }
 
@@ -594,20 +593,20 @@ static void check_node(struct reading *r, const struct sl_envoy_node *node,
 
     if (node->key.len == 0)
         sl_diag_hint(
-            sl_report_error(r->report, node->place, "a descriptor needs a key"),
+            sl_report_error(r->report, node->place, "A descriptor needs a key"),
             "key: remote_address");
     else if (memchr(node->key.at, '*', node->key.len) ||
              memchr(node->key.at, '=', node->key.len) ||
              memchr(node->key.at, '~', node->key.len))
         sl_report_error(r->report, node->place,
-                        "a key with *, = or ~ can't be told from a value");
+                        "A key must not contain *, = or ~");
     if (node->shared && !star)
         sl_report_error(r->report, node->place,
-                        "share_threshold is for values with a *");
+                        "share_threshold is valid only for values with a *");
     for (; before; before = before->next)
         if (node->key.len > 0 && is_same(node, before)) {
             sl_report_error(r->report, node->place,
-                            "this descriptor is there already, on line %u",
+                            "Duplicate descriptor. The first one is on line %u",
                             before->place.line);
             return;
         }
@@ -651,7 +650,7 @@ read_nodes(struct reading *r, const struct sl_yaml_node *list, unsigned depth)
     if (list->kind != SL_NODE_LIST || depth > SL_ENVOY_DEPTH) {
         sl_report_error(r->report, list->place,
                         depth > SL_ENVOY_DEPTH
-                            ? "descriptors are nested more than 16 levels deep"
+                            ? "Descriptors are nested more than 16 levels deep"
                             : "`descriptors` must be a list");
         return NULL;
     }
@@ -677,20 +676,21 @@ static void read_domain(struct reading *r, const struct sl_yaml_node *root)
 
     if (domain.len == 0) {
         sl_diag_hint(
-            sl_report_error(r->report, root->place, "a file needs a domain"),
+            sl_report_error(r->report, root->place, "A file needs a domain"),
             "domain: my_domain");
         return;
     }
     for (unsigned i = 0; i < envoy->domain_count; i++)
         if (sl_str_eq(envoy->domains[i].name, domain)) {
             sl_report_error(r->report, node->place,
-                            "another file has the domain \"%s\" already",
+                            "Another file already has the domain \"%s\"",
                             sl_quote(domain).text);
             return;
         }
     if (envoy->domain_count == SL_ENVOY_DOMAINS) {
         sl_report_error(r->report, node->place,
-                        "there are more than %d domains", SL_ENVOY_DOMAINS);
+                        "The configuration has more than %d domains",
+                        SL_ENVOY_DOMAINS);
         return;
     }
     envoy->domains[envoy->domain_count].name = domain;
@@ -762,7 +762,7 @@ static int list_folder(const char *path, struct sl_arena *arena,
         if (is_wanted(entry->d_name))
             good = add_name(ret, entry->d_name, arena);
     closedir(folder);
-    return good ? 0 : sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+    return good ? 0 : sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
 }
 
 /* One file. False if it can't be used, and that was told. */
@@ -797,7 +797,7 @@ static int read_all(struct sl_envoy *envoy, const char *path,
     int err = list_folder(path, envoy->arena, &names, diag);
 
     if (!err && !names)
-        return sl_diag_error(diag, SLUICE_ECONF, "%s has no file *.yaml in it",
+        return sl_diag_error(diag, SLUICE_ECONF, "folder %s has no *.yaml file",
                              path);
     if (err)
         return err;

@@ -84,9 +84,10 @@ static int refuse_word(const struct reading *r, struct sl_str word)
     const char *meant = other_word(word);
     size_t from = (size_t)(word.at - r->text.at);
 
-    sl_diag_error_at(r->diag, SLUICE_ECONF, from - 1,
-                     "{%.*s} is no placeholder of a key; there are " KNOWN,
-                     QUOTE(word));
+    sl_diag_error_at(
+        r->diag, SLUICE_ECONF, from - 1,
+        "Unknown placeholder {%.*s} in a key. Valid placeholders: " KNOWN,
+        QUOTE(word));
     if (meant)
         hint_instead(r, from, from + word.len, meant);
     return SLUICE_ECONF;
@@ -103,11 +104,10 @@ static int check_neighbour(const struct reading *r, enum sl_key_hold hold,
 {
     if (!varies(hold) || r->last < 0 || r->parted)
         return 0;
-    sl_diag_error_at(
-        r->diag, SLUICE_ECONF, from,
-        "nothing parts {%s} from {%s}, so that different values could "
-        "make one name; write a colon between them",
-        sl_key_hold_names[r->last], sl_key_hold_names[hold]);
+    sl_diag_error_at(r->diag, SLUICE_ECONF, from,
+                     "No separator between {%s} and {%s}, so different values "
+                     "could produce the same key. Write a colon between them",
+                     sl_key_hold_names[r->last], sl_key_hold_names[hold]);
     hint_instead(r, r->after, r->after, ":");
     return SLUICE_ECONF;
 }
@@ -121,8 +121,8 @@ static int read_hold(struct reading *r)
 
     if (!end)
         return sl_diag_error_at(r->diag, SLUICE_ECONF, from,
-                                "\"%.*s\" has no closing brace; write {{ for a "
-                                "brace that begins no placeholder",
+                                "\"%.*s\" has no closing brace. Write {{ for a "
+                                "literal brace",
                                 QUOTE(sl_str_from(r->text, from)));
     word.len = (size_t)(end - word.at);
     for (unsigned i = 0; i < SL_KEY_HOLDS; i++) {
@@ -165,13 +165,13 @@ static int read_literal(struct reading *r)
         if (c == '{' && !twice)
             break;
         if (c == '}' && !twice)
+            return sl_diag_error_at(r->diag, SLUICE_ECONF, r->at,
+                                    "Unexpected closing brace. Write }} for a "
+                                    "literal brace");
+        if ((c & 0xe0) == 0 || c == 0x7f)
             return sl_diag_error_at(
                 r->diag, SLUICE_ECONF, r->at,
-                "a brace is closed that was not opened; write "
-                "}} for a brace alone");
-        if ((c & 0xe0) == 0 || c == 0x7f)
-            return sl_diag_error_at(r->diag, SLUICE_ECONF, r->at,
-                                    "a key has no control characters in it");
+                "A key must not contain control characters");
         r->at += c == '{' || c == '}';
         r->room[literal.len++] = c;
         r->parted = r->parted || !in_value(c);
@@ -189,13 +189,12 @@ int sl_key_template_read(struct sl_str text, struct sl_arena *arena,
     int err = 0;
 
     if (text.len == 0)
-        return sl_diag_error(
-            diag, SLUICE_ECONF,
-            "a key is missing; write one like " SL_KEY_DEFAULT);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "Missing key. Write it like " SL_KEY_DEFAULT);
     if (text.len > SL_KEY_TEXT)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "a key has at most %d bytes, not %zu", SL_KEY_TEXT,
-                             text.len);
+                             "A key can have at most %d bytes, not %zu",
+                             SL_KEY_TEXT, text.len);
     r.pieces = sl_arena_take(arena, text.len * sizeof(*r.pieces));
     r.room = sl_arena_take(arena, text.len);
     if (!r.pieces || !r.room)
@@ -235,25 +234,25 @@ static int check_splits(const struct sl_key_template *key,
         const char *scope = sl_key_hold_names[i];
 
         if (holds(key, (enum sl_key_hold)i) && !is_per(use, scope))
-            return sl_diag_error(diag, SLUICE_ECONF,
-                                 "{%s} would split the limit's state, which is "
-                                 "not kept per %s; leave it away, or add %s to "
-                                 "`per`",
-                                 scope, scope, scope);
+            return sl_diag_error(
+                diag, SLUICE_ECONF,
+                "{%s} would split the state of the limit, which "
+                "is not kept per %s. Remove it, or add %s to "
+                "`per`",
+                scope, scope, scope);
     }
     if (holds(key, SL_KEY_ENDPOINT) && use->endpoints > 1 &&
         !is_per(use, "endpoint"))
-        return sl_diag_error(
-            diag, SLUICE_ECONF,
-            "{endpoint} would split the limit's state, for %u "
-            "endpoints share it; write {name}, or add endpoint "
-            "to `per`",
-            use->endpoints);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "{endpoint} would split the state of the limit, "
+                             "which %u endpoints share. Write {name}, or add "
+                             "endpoint to `per`",
+                             use->endpoints);
     if (holds(key, SL_KEY_WINDOW_START) && !use->windows)
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "{window_start} is for fixed windows only: the state "
-            "of other limits outlives a window");
+            "{window_start} is valid only for fixed windows. The "
+            "state of other limits outlives a window");
     return 0;
 }
 
@@ -276,11 +275,12 @@ static int check_merges(const struct sl_key_template *key,
         }
         if (named)
             continue;
-        sl_diag_error(diag, SLUICE_ECONF,
-                      "the key would merge the states of every %.*s, as the "
-                      "limit is kept per %.*s; add {%.*s}%s",
-                      QUOTE(scope), QUOTE(scope),
-                      QUOTE(own ? scope : SL_STR("id")), own ? " or {id}" : "");
+        sl_diag_error(
+            diag, SLUICE_ECONF,
+            "The key would merge the state of every %.*s, but the limit "
+            "is kept per %.*s. Add {%.*s}%s",
+            QUOTE(scope), QUOTE(scope), QUOTE(own ? scope : SL_STR("id")),
+            own ? " or {id}" : "");
         return SLUICE_ECONF;
     }
     return 0;
@@ -307,11 +307,12 @@ static int check_anonymous(const struct sl_key_template *key,
         return 0;
     if (!other && holds(key, SL_KEY_USER_TYPE))
         return 0;
-    return sl_diag_error(diag, SLUICE_ECONF,
-                         "with `missing: anonymous`, a caller named like an "
-                         "address would share its state; add {scope}%s, or "
-                         "write `missing: skip` or `missing: deny`",
-                         other ? "" : " or {user_type}");
+    return sl_diag_error(
+        diag, SLUICE_ECONF,
+        "With `missing: anonymous`, a caller named like an "
+        "address would share its state. Add {scope}%s, or write "
+        "`missing: skip` or `missing: deny`",
+        other ? "" : " or {user_type}");
 }
 
 int sl_key_template_check(const struct sl_key_template *key,

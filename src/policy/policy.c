@@ -172,14 +172,15 @@ static int check_shape(const struct sl_rule *rule, struct sl_str text,
                        const struct sl_limit *numbers, struct sl_diag *diag)
 {
     if (!rule->limited)
-        return sl_diag_error(diag, SLUICE_ECONF,
-                             "limit \"%s\" counts for no plan, so it has no "
-                             "period that %s could keep",
-                             rule->name.at, sl_quote(text).text);
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "Limit \"%s\" has no rate in any plan, so %s has no "
+            "period to match",
+            rule->name.at, sl_quote(text).text);
     if (sl_limit_shape(numbers) != sl_limit_shape(&rule->strictest))
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "%s has another period than the plans of limit "
-                             "\"%s\"; what was used would be forgotten",
+                             "The period of %s differs from the plans of limit "
+                             "\"%s\". The usage would be lost",
                              sl_quote(text).text, rule->name.at);
     return 0;
 }

@@ -18,7 +18,7 @@
 
 #include "base/str.h"
 
-#define LIKE "write one like GET /api/items/:id"
+#define LIKE "Write it like GET /api/items/:id"
 
 /* For "%.*s": what is quoted of a text that may be long. */
 #define QUOTE(s) (int)((s).len < 60 ? (s).len : 60), ((s).at ? (s).at : "")
@@ -70,14 +70,13 @@ static int refuse_method(const struct reading *r, struct sl_str name)
         sl_str_nearest(name, method_names, SL_LEN(method_names));
 
     if (name.len == 0)
-        return sl_diag_error_at(
-            r->diag, SLUICE_ECONF, offset(r, name),
-            "a method is missing here; methods are written "
-            "with commas and no blanks, like GET,POST /path");
+        return sl_diag_error_at(r->diag, SLUICE_ECONF, offset(r, name),
+                                "Missing method. Separate methods by commas "
+                                "without spaces, like GET,POST /path");
     sl_diag_error_at(
         r->diag, SLUICE_ECONF, offset(r, name),
-        "\"%.*s\" is no method; write GET, HEAD, POST, PUT, DELETE, "
-        "PATCH, OPTIONS, CONNECT or TRACE, or none for any",
+        "Unknown method \"%.*s\". Write GET, HEAD, POST, PUT, "
+        "DELETE, PATCH, OPTIONS, CONNECT or TRACE, or none for any",
         QUOTE(name));
     if (meant)
         hint_instead(r, name, sl_str_c(meant));
@@ -121,8 +120,8 @@ static int refuse_head(const struct reading *r, size_t from)
 
     sl_diag_error_at(
         r->diag, SLUICE_ECONF, from,
-        "\"%.*s\" is no path; a path begins with a slash, and methods "
-        "before it are followed by a blank",
+        "Invalid path \"%.*s\". A path begins with a slash. A space "
+        "separates it from the methods",
         QUOTE(path));
     word.len = slash ? (size_t)(slash - path.at) : path.len;
     if (sl_method_of(word) != SL_METHOD_OTHER) {
@@ -191,14 +190,14 @@ static int check_raw(const struct reading *r, struct sl_str raw)
         char byte;
         const char *sentence;
     } rows[] = {
-        {'?',  "a pattern has no query; requests are matched by their path"   },
-        {'#',  "a pattern has no fragment; requests are matched by their path"},
-        {';',  "requests lose their ;parameters before they are matched; leave "
-              "them away, or write %3b for the letter"           },
-        {'\\', "a backslash counts as a slash; write a slash"                 },
-        {' ',  "a blank in a path is written %20"                             },
-        {'\t', "a tab in a path is written %09"                               },
-        {'\0', "a path has no NUL in it"                                      },
+        {'?',  "A pattern has no query. Requests are matched by their path"   },
+        {'#',  "A pattern has no fragment. Requests are matched by their path"},
+        {';',  "Requests are matched without their ;parameters. Remove them, "
+              "or write %3b for the character"                   },
+        {'\\', "A backslash counts as a slash. Write a slash"                 },
+        {' ',  "Write %20 for a space in a path"                              },
+        {'\t', "Write %09 for a tab in a path"                                },
+        {'\0', "A path must not contain NUL"                                  },
     };
 
     for (size_t i = 0; i < SL_LEN(rows); i++) {
@@ -222,14 +221,13 @@ static int read_word(struct reading *r, struct sl_str raw,
         return sl_diag_error_at(
             r->diag, SLUICE_ECONF, at,
             "\"%.*s\" has an escape for a slash, a backslash "
-            "or NUL, which no segment of a path contains",
+            "or NUL. No segment of a path can contain these",
             QUOTE(raw));
     if (sl_str_eq(word, SL_STR(".")) || sl_str_eq(word, SL_STR("..")))
-        return sl_diag_error_at(
-            r->diag, SLUICE_ECONF, at,
-            "\"%.*s\" is resolved in requests before they are "
-            "matched; write the path that it leads to",
-            QUOTE(raw));
+        return sl_diag_error_at(r->diag, SLUICE_ECONF, at,
+                                "\"%.*s\" is resolved before requests are "
+                                "matched. Write the resulting path",
+                                QUOTE(raw));
     *ret = (struct sl_segment){.kind = SL_SEGMENT_WORD, .word = word};
     return 0;
 }
@@ -253,11 +251,10 @@ static int read_named(struct reading *r, struct sl_str raw,
     struct sl_str name = sl_str_from(raw, 1);
 
     if (!is_name(name))
-        return sl_diag_error_at(
-            r->diag, SLUICE_ECONF, offset(r, raw),
-            "\"%.*s\" is no name of a segment; write one like "
-            ":id, or * for one without a name",
-            QUOTE(raw));
+        return sl_diag_error_at(r->diag, SLUICE_ECONF, offset(r, raw),
+                                "Invalid segment name \"%.*s\". Write it like "
+                                ":id, or write * for a segment without a name",
+                                QUOTE(raw));
     *ret = (struct sl_segment){.kind = SL_SEGMENT_ONE, .word = decode(r, name)};
     return 0;
 }
@@ -268,9 +265,10 @@ static int refuse_braces(const struct reading *r, struct sl_str raw)
     struct sl_str name = {raw.at + 1, raw.len - 2};
     char with_colon[64];
 
-    sl_diag_error_at(r->diag, SLUICE_ECONF, offset(r, raw),
-                     "\"%.*s\" is no segment; a named one is written :name",
-                     QUOTE(raw));
+    sl_diag_error_at(
+        r->diag, SLUICE_ECONF, offset(r, raw),
+        "Invalid segment \"%.*s\". Write :name for a named segment",
+        QUOTE(raw));
     if (is_name(name) && name.len < sizeof(with_colon)) {
         with_colon[0] = ':';
         memcpy(with_colon + 1, name.at, name.len);
@@ -289,18 +287,18 @@ static int read_segment(struct reading *r, struct sl_str raw, bool last)
     if (sl_str_eq(raw, SL_STR("**")) && !last)
         return sl_diag_error_at(
             r->diag, SLUICE_ECONF, offset(r, raw),
-            "** stands for all the rest, so it must be last; "
-            "write * for one segment");
+            "** matches all remaining segments, so it must be "
+            "last. Write * for one segment");
     if (sl_str_eq(raw, SL_STR("**")))
         *segment = (struct sl_segment){.kind = SL_SEGMENT_REST};
     else if (sl_str_eq(raw, SL_STR("*")))
         *segment = (struct sl_segment){.kind = SL_SEGMENT_ONE};
     else if (has(raw, '*'))
-        return sl_diag_error_at(
-            r->diag, SLUICE_ECONF, offset(r, raw),
-            "\"%.*s\" has a star for a part of a segment; "
-            "write * for a whole one, or %%2a for the letter",
-            QUOTE(raw));
+        return sl_diag_error_at(r->diag, SLUICE_ECONF, offset(r, raw),
+                                "\"%.*s\" has a star for a part of a segment. "
+                                "Write * for a whole segment, or %%2a for the "
+                                "character",
+                                QUOTE(raw));
     else if (raw.at[0] == '{' && raw.at[raw.len - 1] == '}')
         return refuse_braces(r, raw);
     else if (raw.at[0] == ':')
@@ -315,8 +313,8 @@ static int refuse_empty(const struct reading *r, struct sl_str slash)
 {
     sl_diag_error_at(
         r->diag, SLUICE_ECONF, offset(r, slash),
-        "an empty segment; requests lose doubled slashes and those at "
-        "the end before they are matched");
+        "Empty segment. Requests are matched without doubled slashes "
+        "and slashes at the end");
     hint_instead(r, slash, SL_STR(""));
     return SLUICE_ECONF;
 }
@@ -338,7 +336,7 @@ static int read_segments(struct reading *r, struct sl_str path)
             return refuse_empty(r, slash);
         if (r->pattern.count == SL_PATH_SEGMENTS)
             return sl_diag_error_at(r->diag, SLUICE_ECONF, offset(r, raw),
-                                    "a pattern has at most %d segments",
+                                    "A pattern can have at most %d segments",
                                     SL_PATH_SEGMENTS);
         err = read_segment(r, raw, !next);
         path = sl_str_from(path, raw.len + 1);
@@ -361,15 +359,16 @@ static int check_text(struct sl_str text, struct sl_diag *diag)
     struct sl_str bare = sl_str_trim(text);
 
     if (bare.len == 0)
-        return sl_diag_error(diag, SLUICE_ECONF, "a pattern is missing; " LIKE);
+        return sl_diag_error(diag, SLUICE_ECONF, "Missing pattern. " LIKE);
     if (text.len > SL_PATH_BYTES)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "a pattern has at most %d bytes, not %zu",
+                             "A pattern can have at most %d bytes, not %zu",
                              SL_PATH_BYTES, text.len);
     if (bare.len == text.len)
         return 0;
     sl_diag_error_at(diag, SLUICE_ECONF, bare.at > text.at ? 0 : bare.len,
-                     "the pattern \"%.*s\" has blanks around it", QUOTE(bare));
+                     "Pattern \"%.*s\" begins or ends with spaces",
+                     QUOTE(bare));
     sl_diag_hint(diag, "%.*s", SL_STR_ARG(bare));
     return SLUICE_ECONF;
 }
@@ -808,13 +807,14 @@ int sl_descriptor_part_read(struct sl_str text, struct sl_descriptor_part *ret,
     if (len == 0)
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "an entry needs a key; write KEY, KEY=VALUE or **");
+            "An entry needs a key. Write KEY, KEY=VALUE or **");
     ret->kind = SL_PART_ANY;
     ret->key = (struct sl_str){text.at, len};
     ret->value = sl_str_from(text, len + 1);
     if (memchr(ret->key.at, '*', len))
-        return sl_diag_error(diag, SLUICE_ECONF,
-                             "a key has no *; values have, as in KEY=a*");
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "A key must not contain *. Values can, as in KEY=a*");
     if (len == text.len)
         return 0;
     ret->shared = text.at[len] == '~';

@@ -35,7 +35,7 @@ static const char *found(const struct sl_yaml_node *node, char out[80])
     if (node->kind != SL_NODE_SCALAR)
         return words[node->kind];
     if (node->substituted)
-        return "what is put in";
+        return "the substituted value";
     snprintf(out, 80, "\"%s\"%s", sl_quote(node->text).text,
              node->quoted ? " in quotes" : "");
     return out;
@@ -74,10 +74,11 @@ static struct sl_diag *refuse(const struct value *v)
                  type == SL_TYPE_CHOICES || type == SL_TYPE_VERSION;
 
     say_must(v, must, sizeof(must));
-    diag = sl_report_error(
-        v->report, v->node->place, "%s\"%s\" must be %s%s%s, not %s",
-        v->item ? "each of " : "", v->key.text, must, plain ? "" : ", as in ",
-        plain ? "" : v->row->example, found(v->node, what));
+    diag = sl_report_error(v->report, v->node->place,
+                           "%s\"%s\" must be %s%s%s, not %s",
+                           v->item ? "Each item of " : "", v->key.text, must,
+                           plain ? "" : ", as in ",
+                           plain ? "" : v->row->example, found(v->node, what));
     sl_yaml_node_refuse(v->node);
     return diag;
 }
@@ -87,12 +88,12 @@ static void refuse_nothing(const struct value *v)
 {
     if (v->item)
         sl_report_error(v->report, v->node->place,
-                        "a value is missing here; remove the item, or write "
-                        "one for \"%s\"",
+                        "Missing value. Remove the item, or write a value of "
+                        "\"%s\"",
                         v->key.text);
     else
         sl_diag_hint(sl_report_error(v->report, v->node->place,
-                                     "\"%s\" has no value", v->key.text),
+                                     "Key \"%s\" has no value", v->key.text),
                      "%s: %s", v->key.text, v->row->example);
     v->node->refused = true;
 }
@@ -350,27 +351,29 @@ static void refuse_key(const struct sl_yaml_node *node,
     struct sl_schema_list list;
 
     if (sl_report_full(report)) {
-        sl_report_error(report, node->key_place, "\"%s\" is no key of %s",
+        sl_report_error(report, node->key_place, "Unknown key \"%s\" in %s",
                         key.text, label);
         return;
     }
     list_owners(node->key, &list);
     if (list.text[0]) {
         sl_report_error(report, node->key_place,
-                        "\"%s\" is no key of %s; it belongs to %s", key.text,
-                        label, list.text);
+                        "Key \"%s\" is not valid in %s. It belongs in %s",
+                        key.text, label, list.text);
         return;
     }
     near = sl_schema_near_key(level, node->key);
     if (near) {
         sl_diag_hint(sl_report_error(report, node->key_place,
-                                     "\"%s\" is no key of %s", key.text, label),
+                                     "Unknown key \"%s\" in %s", key.text,
+                                     label),
                      "%s", near);
         return;
     }
     list_keys(level, &list);
-    sl_report_error(report, node->key_place, "\"%s\" is no key of %s; write %s",
-                    key.text, label, list.text);
+    sl_report_error(report, node->key_place,
+                    "Unknown key \"%s\" in %s. Valid keys: %s", key.text, label,
+                    list.text);
 }
 
 /* Check a child. False if it must be taken out. */
@@ -387,8 +390,8 @@ static bool check_child(struct sl_yaml_node *node, enum sl_schema_level level,
     }
     if (row->when == SL_WHEN_LATER) {
         sl_report_error(report, node->key_place,
-                        "\"%s\" of %s is not in this version", row->name,
-                        sl_schema_parts[level].label);
+                        "Key \"%s\" of %s is not available in this version",
+                        row->name, sl_schema_parts[level].label);
         return false;
     }
     sl_schema_check_value(node, row, report);
@@ -405,7 +408,7 @@ static void check_missing(const struct sl_yaml_node *map,
     while ((row = sl_schema_next(level, row))) {
         if (row->when != SL_WHEN_MUST || sl_yaml_node_get(map, row->name))
             continue;
-        sl_diag_hint(sl_report_error(report, place, "%s needs the key \"%s\"",
+        sl_diag_hint(sl_report_error(report, place, "Missing key in %s: \"%s\"",
                                      sl_schema_parts[level].label, row->name),
                      "%s: %s", row->name, row->example);
     }
@@ -437,7 +440,7 @@ void sl_schema_check(struct sl_yaml_node *root, struct sl_report *report)
     }
     sl_diag_hint(
         sl_report_error(report, root->place,
-                        "a policy is a map of keys and values, not %s",
+                        "A policy must be a map of keys and values, not %s",
                         root->kind == SL_NODE_LIST ? "a list" : "a text"),
         "sluice: 1");
     sl_yaml_node_refuse(root);

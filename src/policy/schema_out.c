@@ -264,23 +264,23 @@ static const char head[] =
     "then run\n"
     "     unit-policy-schema page > docs/reference/policy.md -->\n"
     "\n"
-    "YAML, small and typed: one document, no anchors, aliases, tags or merge "
-    "keys, at\n"
-    "most 1 MB, 32 levels and 100,000 values. Unknown keys are errors. A value "
-    "is read\n"
-    "as its key says: `5`, `true` and `12:30` are texts where a text is asked "
-    "for.\n"
+    "A policy is one YAML document without anchors, aliases, tags and merge "
+    "keys. It\n"
+    "has at most 1 MB, 32 levels and 100,000 values. Unknown keys are errors. "
+    "The key\n"
+    "decides the type of a value: `5`, `true` and `12:30` are texts where a "
+    "text is\n"
+    "expected.\n"
     "\n"
-    "In quotes, `${ENV:NAME}` stands for an environment variable and "
-    "`${FILE:path}` for\n"
-    "the text of a file without the line end at its end; a path is relative to "
-    "the\n"
-    "policy. `$${` is a `${` that means itself. One string is at most 64 KB "
-    "long, and\n"
-    "what is put in is never shown in a message.\n"
+    "In quotes, `${ENV:NAME}` is replaced by an environment variable, and "
+    "`${FILE:path}`\n"
+    "by the text of a file without its last line end. A path is relative to "
+    "the policy.\n"
+    "Write `$${` for a literal `${`. A string has at most 64 KB. Messages "
+    "never show a\n"
+    "substituted value.\n"
     "\n"
-    "Keys marked *later* are known and refused: they are not in this "
-    "version.\n";
+    "Keys marked *later* are reserved. This version refuses them.\n";
 
 /* A text in a cell, where a bar would end it. */
 static void put_cell(struct out *out, const char *text)
@@ -333,7 +333,7 @@ static void page_put_row(struct out *out, const struct sl_schema_key *row)
     put(out, " | ");
     put_cell(out, row->meaning);
     if (row->when == SL_WHEN_MUST)
-        put(out, " Must be there.");
+        put(out, " Required.");
     if (row->when == SL_WHEN_LATER)
         put(out, " *Later.*");
     put(out, " | ");

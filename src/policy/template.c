@@ -185,11 +185,9 @@ static int refuse_brace(struct sl_str word, size_t at, struct sl_diag *diag)
     for (size_t i = 0; i < len; i++)
         quote[i] = word.at[i] ? word.at[i] : '?';
     quote[len] = '\0';
-    sl_diag_error_at(
-        diag, SLUICE_ECONF, at,
-        "\"%s\" is no placeholder; a brace that is meant as a brace "
-        "is written twice",
-        quote);
+    sl_diag_error_at(diag, SLUICE_ECONF, at,
+                     "Unknown placeholder \"%s\". Write a literal brace twice",
+                     quote);
     if (meant)
         sl_diag_hint(diag, "{%s}", meant);
     else if (closed)
@@ -213,8 +211,8 @@ static int read_holder(struct sl_str rest, size_t at, bool body,
         return refuse_brace(word, at, diag);
     if (*ret == SL_HOLD_MESSAGE && !body)
         return sl_diag_error_at(diag, SLUICE_ECONF, at,
-                                "{message} stands for the message and can't be "
-                                "in it; write it in a body");
+                                "A message must not contain {message}. Write "
+                                "{message} only in a body");
     return 0;
 }
 
@@ -240,10 +238,8 @@ static int cut_brace(struct cutter *cut, struct sl_str rest, size_t at,
         return add_words(cut, (struct sl_str){rest.at, 1});
     }
     if (rest.at[0] == '}') {
-        sl_diag_error_at(
-            diag, SLUICE_ECONF, at,
-            "\"}\" closes nothing; a brace that is meant as a brace "
-            "is written twice");
+        sl_diag_error_at(diag, SLUICE_ECONF, at,
+                         "\"}\" closes nothing. Write a literal brace twice");
         sl_diag_hint(diag, "}}");
         return SLUICE_ECONF;
     }
@@ -279,7 +275,7 @@ int sl_template_read(struct sl_str text, struct sl_arena *arena,
     cutter_init(&cut, arena);
     err = cut_text(&cut, text, diag);
     if (err == SLUICE_EFULL)
-        err = sl_diag_error(diag, SLUICE_ECONF, "the text is too long");
+        err = sl_diag_error(diag, SLUICE_ECONF, "The text is too long");
     if (!err)
         err = hand_over(&cut, arena, ret);
     cutter_done(&cut);
@@ -357,7 +353,7 @@ static void warn_of_quotes(struct cutter *cut, const struct sl_yaml_node *node)
         return;
     sl_diag_hint(sl_report_warning(cut->report, node->place,
                                    "{%s} without quotes is a map with an empty "
-                                   "\"%s\"; a placeholder needs quotes",
+                                   "\"%s\". Put a placeholder in quotes",
                                    sl_holder_names[holder],
                                    sl_holder_names[holder]),
                  "\"{%s}\"", sl_holder_names[holder]);
@@ -419,7 +415,7 @@ int sl_template_read_body(const struct sl_yaml_node *node,
     cut.report = report;
     err = cut_node(&cut, node);
     if (err == SLUICE_EFULL) {
-        sl_report_error(report, node->place, "the body is too long");
+        sl_report_error(report, node->place, "The body is too long");
         err = 0;
     }
     if (!err && report->errors > errors)

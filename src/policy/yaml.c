@@ -58,12 +58,11 @@ static void refuse_properties(struct sl_reader *r, struct fy_token *anchor,
 {
     if (anchor)
         sl_report_error(r->report, place_before(r, fy_token_start_mark(anchor)),
-                        "a policy has no anchors; write the value out where "
-                        "it is needed");
+                        "A policy has no anchors. Repeat the value where it "
+                        "is needed");
     if (tag)
         sl_report_error(r->report, place_of(r, fy_token_start_mark(tag)),
-                        "a policy has no tags; put what is meant as text in "
-                        "quotes");
+                        "A policy has no tags. Put the text in quotes");
 }
 
 /* ---- nodes ---- */
@@ -76,8 +75,8 @@ static struct sl_yaml_node *new_node(struct sl_reader *r,
 
     if (r->nodes >= SL_YAML_NODES) {
         sl_report_error(r->report, place,
-                        "the file has more than %d values; it is not read "
-                        "further",
+                        "The file has more than %d values. The rest is not "
+                        "read",
                         SL_YAML_NODES);
         r->stop = true;
         return NULL;
@@ -143,8 +142,7 @@ static void push(struct sl_reader *r, enum sl_yaml_node_kind kind,
 
     if (r->depth == SL_YAML_DEPTH) {
         sl_report_error(r->report, place,
-                        "more than %d lists and maps inside each other; a "
-                        "policy is not that deep",
+                        "Lists and maps are nested more than %d levels deep",
                         SL_YAML_DEPTH);
         r->stop = true;
         return;
@@ -154,7 +152,7 @@ static void push(struct sl_reader *r, enum sl_yaml_node_kind kind,
         return;
     if (is_key)
         sl_report_error(r->report, place,
-                        "a key must be a text, not a list or a map");
+                        "A key must be a text, not a list or a map");
     else
         add(r, node);
     r->stack[r->depth++] =
@@ -237,19 +235,19 @@ static bool refuse_key(struct sl_reader *r, const struct scalar *key)
     struct sl_source_pos place = key->place;
 
     if (key->text.len == 0) {
-        sl_report_error(r->report, place, "a key is missing before the colon");
+        sl_report_error(r->report, place, "Missing key before the colon");
         return true;
     }
     if (is_plain(key, SL_STR("<<"))) {
         sl_report_error(r->report, place,
-                        "a policy has no merge keys; write the keys out");
+                        "A policy has no merge keys. Write the keys out");
         return true;
     }
     for (size_t i = 0; i < key->text.len; i++)
         if ((unsigned char)key->text.at[i] < 0x20 || key->text.at[i] == 0x7f) {
             sl_report_error(r->report, place,
-                            "a key has no control characters and is on one "
-                            "line");
+                            "A key must be on one line, without control "
+                            "characters");
             return true;
         }
     return false;
@@ -289,8 +287,8 @@ static bool check_escapes(struct sl_reader *r, struct sl_yaml_node *node)
     if (!bad.fault)
         return true;
     sl_report_error(r->report, node->place,
-                    "this string has %s, written as an escape; a policy is "
-                    "plain text",
+                    "This string contains %s, written as an escape. A policy "
+                    "must be plain text",
                     sl_utf8_words(&bad, words));
     sl_yaml_node_refuse(node);
     return false;
@@ -342,7 +340,7 @@ static void on_alias(struct sl_reader *r, struct fy_event *event)
     struct sl_yaml_node *node;
 
     sl_report_error(r->report, place,
-                    "a policy has no aliases; write the value out here");
+                    "A policy has no aliases. Repeat the value here");
     if (wants_key(r)) {
         drop_next(r);
         return;
@@ -359,7 +357,8 @@ static void on_document(struct sl_reader *r, struct fy_event *event)
     if (!r->root)
         return;
     sl_report_error(r->report, place_of(r, fy_event_start_mark(event)),
-                    "a second document begins here; a policy is one");
+                    "A second document begins here. A policy must be one "
+                    "document");
     r->over = true;
 }
 
@@ -464,7 +463,7 @@ struct sl_yaml_node *sl_yaml_read(struct sl_report *report,
 
     if (report->text.len > SL_YAML_BYTES) {
         sl_report_error(report, (struct sl_source_pos){1, 1},
-                        "the file has %zu bytes; a policy has at most %d",
+                        "The file has %zu bytes. The maximum of a policy is %d",
                         report->text.len, SL_YAML_BYTES);
         return NULL;
     }
@@ -557,8 +556,8 @@ static void explain_silence(struct sl_reader *r)
 
     if (at < r->text.len)
         sl_report_error(r->report, sl_reader_pos(r, at),
-                        "a text after \"|\" or \">\" is indented by 1 to 9, "
-                        "not by 0; leave the number out");
+                        "A text after \"|\" or \">\" is indented by 1 to 9, "
+                        "not by 0. Leave the number out");
     else
         r->report->no_memory = true;
     r->stop = true;
@@ -652,8 +651,8 @@ static bool mark_twins(struct sl_reader *r, struct sl_yaml_node **list,
             continue;
         }
         sl_report_error(r->report, list[i]->key_place,
-                        "the key \"%s\" is here a second time; the first is "
-                        "on line %u, column %u",
+                        "Duplicate key \"%s\". The first one is on line %u, "
+                        "column %u",
                         sl_quote(first->key).text, first->key_place.line,
                         first->key_place.column);
         list[i]->key_place.line = 0;
@@ -860,10 +859,10 @@ static bool check_bytes(struct sl_reader *r)
         (!memcmp(r->text.at, "\xff\xfe", 2) ||
          !memcmp(r->text.at, "\xfe\xff", 2)))
         sl_report_error(r->report, (struct sl_source_pos){1, 1},
-                        "the file is in UTF-16; save it as UTF-8");
+                        "The file is UTF-16. Save it as UTF-8");
     else
         sl_report_error(r->report, sl_reader_pos(r, bad.at),
-                        "here is %s; a policy is plain text in UTF-8",
+                        "Found %s. A policy must be plain text in UTF-8",
                         sl_utf8_words(&bad, words));
     return false;
 }
@@ -876,9 +875,9 @@ static bool check_directives(struct sl_reader *r)
         size_t at = r->lines[i];
 
         if (at < r->text.len && r->text.at[at] == '%') {
-            sl_report_error(r->report, sl_reader_pos(r, at),
-                            "a line that begins with \"%%\" is a directive of "
-                            "YAML; a policy has none");
+            sl_report_error(
+                r->report, sl_reader_pos(r, at),
+                "A policy has no YAML directives. Remove this line");
             return false;
         }
     }
@@ -904,7 +903,7 @@ static bool check_blank_lines(struct sl_reader *r)
         run = is_blank_line(r, i) ? run + 1 : 0;
         if (run > BLANK_LINES) {
             sl_report_error(r->report, sl_reader_pos(r, r->lines[i]),
-                            "more than %d blank lines in a row; remove some",
+                            "More than %d blank lines in a row. Remove some",
                             BLANK_LINES);
             return false;
         }

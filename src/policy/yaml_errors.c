@@ -65,12 +65,12 @@ static bool complain_bracket(struct sl_reader *r, size_t at)
     close = open == '[' ? ']' : '}';
     if (is_end(r, at))
         sl_report_error(r->report, node->place,
-                        "the \"%c\" here is never closed; a \"%c\" is missing",
-                        open, close);
+                        "This \"%c\" is never closed. Add a \"%c\"", open,
+                        close);
     else
         sl_report_error(r->report, sl_reader_pos(r, at),
-                        "a comma or \"%c\" is missing before this; the \"%c\" "
-                        "is on line %u, column %u",
+                        "Missing comma or \"%c\" before this. The \"%c\" is "
+                        "on line %u, column %u",
                         close, open, node->place.line, node->place.column);
     return true;
 }
@@ -80,8 +80,8 @@ static void complain_flow(struct sl_reader *r, size_t at, const char *message)
     (void)message;
     if (!complain_bracket(r, at))
         sl_report_error(r->report, sl_reader_pos(r, at),
-                        "a value is expected here; if this is meant as text, "
-                        "put it in quotes");
+                        "Expected a value here. If this is text, put it in "
+                        "quotes");
 }
 
 static void complain_quote(struct sl_reader *r, size_t at, const char *message)
@@ -91,8 +91,8 @@ static void complain_quote(struct sl_reader *r, size_t at, const char *message)
     if (byte_at(r, at) != quote && at > 0 && byte_at(r, at - 1) == quote)
         at--;
     sl_report_error(r->report, sl_reader_pos(r, at),
-                    "the string that begins here has no closing %c; close it, "
-                    "and indent the lines in which it goes on",
+                    "The string that begins here has no closing %c. Close it, "
+                    "and indent its other lines",
                     quote);
 }
 
@@ -100,15 +100,15 @@ static void complain_tab(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
     sl_report_error(r->report, sl_reader_pos(r, at),
-                    "a tab can't indent a line in YAML; use spaces");
+                    "A tab cannot indent a line in YAML. Use spaces");
 }
 
 static void complain_indent(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
     sl_report_error(r->report, sl_reader_pos(r, at),
-                    "this is indented unlike anything above it; begin it in "
-                    "the same column as what it stands beside");
+                    "Wrong indentation. Begin this line in the same column as "
+                    "the keys or items beside it");
 }
 
 /* A text that goes on in the next line, which looks like a key. */
@@ -116,9 +116,8 @@ static void complain_key(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
     sl_report_error(r->report, sl_reader_pos(r, at),
-                    "this runs into the key on a line below; is a colon with "
-                    "a blank behind it missing here, or is that line indented "
-                    "too far?");
+                    "Missing colon and space here, or a line below is "
+                    "indented too far");
 }
 
 /* "message: You have: x" */
@@ -127,7 +126,7 @@ static void complain_colon(struct sl_reader *r, size_t at, const char *message)
     struct sl_str line = sl_str_trim(line_around(r, at));
     struct sl_diag *diag = sl_report_error(
         r->report, sl_reader_pos(r, at),
-        "a second colon with a blank behind it; put a text with \": \" in "
+        "Second colon and space in one line. Put a text with \": \" in "
         "quotes, or begin a map on its own line");
     const char *colon = memmem(line.at, line.len, ": ", 2);
     size_t key = colon ? (size_t)(colon - line.at) : 0;
@@ -146,7 +145,7 @@ static void complain_start(struct sl_reader *r, size_t at, const char *message)
         return;
     }
     sl_report_error(r->report, sl_reader_pos(r, at),
-                    "a text can't begin with \"%c\"; put it in quotes",
+                    "A text cannot begin with \"%c\". Put it in quotes",
                     byte_at(r, at) ? byte_at(r, at) : ' ');
 }
 
@@ -154,10 +153,10 @@ static void complain_extra(struct sl_reader *r, size_t at, const char *message)
 {
     if (strstr(message, "comma"))
         sl_report_error(r->report, sl_reader_pos(r, at),
-                        "there is nothing between these commas; remove one");
+                        "There is nothing between these commas. Remove one");
     else
         sl_report_error(r->report, sl_reader_pos(r, at),
-                        "this \"%c\" closes nothing; remove it, or put the "
+                        "This \"%c\" closes nothing. Remove it, or put the "
                         "text in quotes",
                         byte_at(r, at) ? byte_at(r, at) : ']');
 }
@@ -166,7 +165,7 @@ static void complain_trail(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
     sl_report_error(r->report, sl_reader_pos(r, at),
-                    "this is left over behind the value; put all of it in one "
+                    "Unexpected text after the value. Put all of it in one "
                     "pair of quotes, or remove it");
 }
 
@@ -174,15 +173,15 @@ static void complain_escape(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
     sl_report_error(r->report, sl_reader_pos(r, at),
-                    "the backslash here begins no escape that YAML knows; "
-                    "write \"\\\\\" for a backslash, or use single quotes");
+                    "Unknown escape after the backslash. Write \"\\\\\" for a "
+                    "backslash, or use single quotes");
 }
 
 static void complain_dash(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
     sl_report_error(r->report, sl_reader_pos(r, at),
-                    "a list with dashes begins on a line of its own; on one "
+                    "A list with dashes must begin on its own line. On one "
                     "line, write [a, b]");
 }
 
@@ -190,7 +189,7 @@ static void complain_item(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
     sl_report_error(r->report, sl_reader_pos(r, at),
-                    "the items of the list above begin with \"- \"; this line "
+                    "The items of the list above begin with \"- \". This line "
                     "does not");
 }
 
@@ -199,7 +198,7 @@ static void complain_missing(struct sl_reader *r, size_t at,
 {
     (void)message;
     sl_report_error(r->report, sl_reader_pos(r, at),
-                    "a key with a colon and a blank is expected here, as in "
+                    "Expected a key with a colon and a space here, as in "
                     "\"kind: quota\"");
 }
 
@@ -208,29 +207,29 @@ static void complain_comment(struct sl_reader *r, size_t at,
 {
     (void)message;
     sl_report_error(r->report, sl_reader_pos(r, at),
-                    "a comment needs a blank before its \"#\"; a text with "
-                    "\"#\" in it is put in quotes");
+                    "A comment needs a space before its \"#\". Put a text "
+                    "with \"#\" in quotes");
 }
 
 static void complain_alias(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
     sl_report_error(r->report, sl_reader_pos(r, at),
-                    "a policy has no anchors, aliases or tags; put a text that "
-                    "begins with \"&\", \"*\" or \"!\" in quotes");
+                    "A policy has no anchors, aliases or tags. Put a text "
+                    "that begins with \"&\", \"*\" or \"!\" in quotes");
 }
 
 static void complain_block(struct sl_reader *r, size_t at, const char *message)
 {
     (void)message;
     sl_report_error(r->report, sl_reader_pos(r, at),
-                    "a text after \"|\" or \">\" begins on the next line, "
-                    "indented deeper than its key");
+                    "A text after \"|\" or \">\" must begin on the next line, "
+                    "indented more than its key");
 }
 
 static void complain_other(struct sl_reader *r, size_t at, const char *message)
 {
-    sl_report_error(r->report, sl_reader_pos(r, at), "this is not YAML: %s",
+    sl_report_error(r->report, sl_reader_pos(r, at), "Invalid YAML: %s",
                     message);
 }
 

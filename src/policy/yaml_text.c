@@ -44,7 +44,7 @@ static int no_memory(struct job *job)
 static int refuse_size(struct job *job, size_t bytes)
 {
     sl_report_error(job->subst->report, place_of(job),
-                    "what is put in here makes more than %zu KB of text",
+                    "The text has more than %zu KB after substitution",
                     bytes / 1024);
     return SLUICE_EFULL;
 }
@@ -67,7 +67,8 @@ static int put_in(struct job *job, struct sl_str value, const char *what,
 
     if (bad.fault) {
         sl_report_error(job->subst->report, place_of(job),
-                        "the %s \"%s\" has %s; only plain text can be put in",
+                        "The %s \"%s\" contains %s. Only plain text can be "
+                        "substituted",
                         what, sl_quote(name).text, sl_utf8_words(&bad, words));
         return SLUICE_ECONF;
     }
@@ -110,7 +111,7 @@ static int put_variable(struct job *job, struct sl_str name)
 
     if (!is_variable(name) || !terminate(name, text)) {
         sl_report_error(job->subst->report, place_of(job),
-                        "\"%s\" is no name of an environment variable; it has "
+                        "Invalid environment variable name \"%s\". Use "
                         "letters, digits and \"_\", as in ${ENV:API_TOKEN}",
                         sl_quote(name).text);
         return SLUICE_ECONF;
@@ -119,7 +120,7 @@ static int put_variable(struct job *job, struct sl_str name)
         value = options->env(options->ctx, text);
     if (!value) {
         sl_report_error(job->subst->report, place_of(job),
-                        "the environment variable \"%s\" is not set",
+                        "Environment variable \"%s\" is not set",
                         sl_quote(name).text);
         return SLUICE_ECONF;
     }
@@ -142,7 +143,7 @@ static int read_file(struct job *job, const char *path, struct sl_buf *out)
     if (err == SLUICE_EFULL)
         return refuse_size(job, SL_SUBST_BYTES);
     sl_report_error(job->subst->report, place_of(job),
-                    "the file \"%s\" can't be read%s%s",
+                    "Cannot substitute file \"%s\"%s%s",
                     sl_quote(sl_str_c(path)).text, diag.sentence[0] ? ": " : "",
                     diag.sentence);
     return SLUICE_ECONF;
@@ -185,8 +186,8 @@ static int refuse_word(struct job *job, struct sl_str inside)
 {
     struct sl_diag *diag = sl_report_error(
         job->subst->report, place_of(job),
-        "\"${%s}\" is neither ${ENV:NAME} nor ${FILE:path}; a \"${\" that "
-        "means itself is written \"$${\"",
+        "Unknown substitution \"${%s}\". Write ${ENV:NAME} or ${FILE:path}. "
+        "Write \"$${\" for a literal \"${\"",
         sl_quote(inside).text);
 
     if (is_variable(inside))
@@ -220,8 +221,8 @@ static int read_dollar(struct job *job, size_t *next)
     end = memchr(rest.at, '}', rest.len);
     if (!end) {
         sl_report_error(job->subst->report, place_of(job),
-                        "\"${\" has no \"}\" behind it; write ${ENV:NAME} or "
-                        "${FILE:path}, or \"$${\" for the two characters");
+                        "Missing \"}\" after \"${\". Write ${ENV:NAME} or "
+                        "${FILE:path}. Write \"$${\" for a literal \"${\"");
         return SLUICE_ECONF;
     }
     rest.len = (size_t)(end - rest.at);
@@ -293,7 +294,7 @@ void sl_subst_plain(struct sl_subst *subst, struct sl_yaml_node *node)
         !memmem(text.at, text.len, "${FILE:", 7))
         return;
     sl_diag_hint(sl_report_error(subst->report, node->place,
-                                 "\"${...}\" is replaced in quotes only"),
+                                 "\"${...}\" is replaced only in quotes"),
                  "\"%s\"", sl_quote(text).text);
     sl_yaml_node_refuse(node);
 }

@@ -1,13 +1,20 @@
-/* run.c -- is each bad policy refused with exactly these sentences?
+/* run.c -- checks that each bad policy gets exactly the expected messages.
  *
- *     run DIR            every NAME.yaml in DIR is refused, with the text in
- *                        NAME.txt
- *     run --warn DIR     every one is accepted, with the warnings in NAME.txt
- *     run --write ...    writes the texts instead of comparing them
+ *     run DIR            each policy in the .bad files of DIR is refused
+ *     run --warn DIR     each policy in the .warn files is accepted
+ *     run --write ...    writes the expected texts instead of comparing them
  *
- * A policy without its text fails, and a text without its policy. So does a
- * text that has the same problem twice. In the environment are only
- * FEATURE_NIGHT=maybe and SECRET=hunter2, which no text may have.
+ * A case is a policy and the text that `sluice check` prints for it:
+ *
+ *     == NAME
+ *     the policy
+ *     --
+ *     the expected text
+ *
+ * The report calls the policy NAME.yaml. A case fails if it has no "--", if
+ * an earlier case has the same name, or if the report repeats a problem. A
+ * file that does not begin with a case fails. The environment has only
+ * FEATURE_NIGHT=maybe and SECRET=hunter2. No text may contain hunter2.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -15,9 +22,12 @@
 #include "check.h"
 #include "policy/policy.h"
 
-#define TEXT_MAX ((size_t)1 << 20)
+#define TEXT_MAX  ((size_t)1 << 20)
+#define CASES_MAX 1000
 
 static bool writes, warns;
+static char names[CASES_MAX][64];
+static unsigned name_count;
 
 static const char *env(void *ctx, const char *name)
 {
@@ -27,20 +37,21 @@ static const char *env(void *ctx, const char *name)
     return strcmp(name, "SECRET") == 0 ? "hunter2" : NULL;
 }
 
-/* The file's bytes, NUL-terminated, to be freed; NULL if it can't be read. */
+/* Returns the file's bytes, NUL-terminated, to be freed; NULL if it cannot be
+ * read or exceeds TEXT_MAX. */
 static char *read_file(const char *path)
 {
     char *text = malloc(TEXT_MAX + 1);
     FILE *file = fopen(path, "rb");
+    size_t len = text && file ? fread(text, 1, TEXT_MAX + 1, file) : 0;
 
-    if (!text || !file) {
+    if (file)
+        fclose(file);
+    if (len == 0 || len > TEXT_MAX) {
         free(text);
-        if (file)
-            fclose(file);
         return NULL;
     }
-    text[fread(text, 1, TEXT_MAX, file)] = '\0';
-    fclose(file);
+    text[len] = '\0';
     return text;
 }
 
@@ -48,11 +59,10 @@ static void write_file(const char *path, struct sl_str text)
 {
     FILE *file = fopen(path, "wb");
 
-    CHECK(file != NULL);
-    if (!file)
+    if (!CHECK(file != NULL))
         return;
     CHECK_EQ(fwrite(text.at, 1, text.len, file), text.len);
-    fclose(file);
+    CHECK_EQ(fclose(file), 0);
 }
 
 static void check_once(const struct sl_report *report)
@@ -66,74 +76,125 @@ static void check_once(const struct sl_report *report)
     }
 }
 
-static void check_policy(const char *name, const char *yaml, const char *path)
+/* Reads the policy `yaml` and appends the report to `out`. */
+static void report_policy(const char *name, const char *yaml,
+                          struct sl_buf *out)
 {
     struct sl_policy_options options = {.substitute.env = env};
     struct sl_policy *policy = NULL;
     struct sl_report report;
-    struct sl_buf out;
-    char *want = read_file(path);
 
-    sl_buf_init(&out, TEXT_MAX, &sl_alloc_libc);
     sl_report_init(&report, name, sl_str_c(yaml), &sl_alloc_libc);
     CHECK_EQ(sl_policy_read(&report, &options, &policy),
              warns ? 0 : SLUICE_ECONF);
     CHECK(warns ? report.warnings > 0 : report.errors > 0);
-    CHECK_EQ(sl_report_print(&report, &out), 0);
-    CHECK_EQ(sl_buf_add(&out, (struct sl_str){"", 1}), 0);
-    CHECK(!strstr(out.bytes, "hunter2"));
+    CHECK_EQ(sl_report_print(&report, out), 0);
     check_once(&report);
-    if (writes)
-        write_file(path, (struct sl_str){out.bytes, out.len - 1});
-    else
-        CHECK_STR(out.bytes, want ? want : "(there is no such file)");
-    free(want);
-    sl_buf_done(&out);
     sl_report_done(&report);
     sl_policy_unref(policy);
 }
 
-static bool ends(const char *name, const char *suffix)
+/* Starts the case NAME.yaml. The name outlives the case, as CASE() asks. */
+static const char *begin_case(const char *name)
 {
-    size_t len = strlen(name), n = strlen(suffix);
+    char *full = names[name_count];
 
-    return len > n && strcmp(name + len - n, suffix) == 0;
-}
-
-/* DIR/NAME with another suffix. */
-static void other_path(char out[512], const char *dir, const char *name,
-                       const char *suffix)
-{
-    snprintf(out, 512, "%s/%.*s%s", dir, (int)(strrchr(name, '.') - name), name,
-             suffix);
-}
-
-static void run_one(const char *dir, const char *name)
-{
-    char path[512];
-    char *yaml;
-
-    other_path(path, dir, name, ".yaml");
-    yaml = read_file(path);
-    if (ends(name, ".txt")) {
-        if (!yaml) {
-            CASE(name);
-            printf("# there is no %s\n", path);
-            CHECK(yaml != NULL);
+    if (name_count + 1 == CASES_MAX)
+        abort(); /* raise CASES_MAX */
+    snprintf(full, sizeof names[0], "%s.yaml", name);
+    CASE(full);
+    for (unsigned i = 0; i < name_count; i++) {
+        if (strcmp(names[i], full) == 0) {
+            printf("# %s occurs twice\n", name);
+            CHECK(!"the name is new");
         }
-    } else if (ends(name, ".yaml")) {
-        CASE(name);
-        other_path(path, dir, name, ".txt");
-        if (CHECK(yaml != NULL))
-            check_policy(name, yaml, path);
     }
-    free(yaml);
+    name_count++;
+    return full;
+}
+
+/* Cuts `text` before its first line that begins with `mark`. Returns what
+ * follows `mark`, or NULL if there is no such line. */
+static char *cut(char *text, const char *mark)
+{
+    size_t len = strlen(mark);
+
+    for (char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, mark, len) == 0) {
+            *line = '\0';
+            return line + len;
+        }
+    }
+    return NULL;
+}
+
+/* Runs one case: `text` follows the "== " and ends before the next one. The
+ * case with its actual report is appended to `out`. */
+static void run_case(char *text, struct sl_buf *out)
+{
+    char *yaml = strchr(text, '\n'), *want;
+    const char *name;
+    size_t from;
+
+    if (yaml)
+        *yaml++ = '\0';
+    name = begin_case(text);
+    want = yaml ? cut(yaml, "--\n") : NULL;
+    if (!want) {
+        printf("# %s has no line \"--\"\n", name);
+        CHECK(want != NULL);
+        return;
+    }
+    CHECK_EQ(sl_buf_addf(out, "== %s\n%s--\n", text, yaml), 0);
+    from = out->len;
+    report_policy(name, yaml, out);
+    CHECK_EQ(sl_buf_add(out, (struct sl_str){"", 1}), 0);
+    out->len--;
+    CHECK(!strstr(out->bytes + from, "hunter2"));
+    if (!writes)
+        CHECK_STR(out->bytes + from, want);
+}
+
+static void run_file(const char *path)
+{
+    char *text = read_file(path), *next;
+    struct sl_buf out;
+
+    sl_buf_init(&out, 2 * TEXT_MAX, &sl_alloc_libc);
+    next = text ? cut(text, "== ") : NULL;
+    if (!next || *text) {
+        begin_case(path);
+        printf("# %s does not begin with \"== \"\n", path);
+        CHECK(next != NULL && !*text);
+    }
+    while (next) {
+        char *one = next;
+
+        next = cut(one, "== ");
+        run_case(one, &out);
+    }
+    if (writes && !check_state.failed && !check_state.bad)
+        write_file(path, sl_buf_str(&out));
+    sl_buf_done(&out);
+    free(text);
+}
+
+/* Runs the file if its suffix fits. */
+static void run_entry(const char *dir, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (dot && strcmp(dot, warns ? ".warn" : ".bad") == 0)
+        run_file(path);
 }
 
 int main(int argc, char **argv)
 {
     struct dirent **entries;
-    int count, failed;
+    int count;
 
     for (; argc > 2; argc--, argv++) {
         warns |= strcmp(argv[1], "--warn") == 0;
@@ -145,11 +206,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: run [--warn] [--write] DIR\n");
         return 2;
     }
-    for (int i = 0; i < count; i++)
-        run_one(argv[1], entries[i]->d_name);
-    failed = CHECK_DONE(); /* which still needs the names */
-    while (count > 0)
-        free(entries[--count]);
+    for (int i = 0; i < count; i++) {
+        run_entry(argv[1], entries[i]->d_name);
+        free(entries[i]);
+    }
     free(entries);
-    return failed;
+    return CHECK_DONE();
 }

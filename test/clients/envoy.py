@@ -317,41 +317,41 @@ RULES = (
 BAD = (
     ("a key that is misspelt", "domain: d\ndescriptors:\n  - key: a\n"
      "    rate_limit: { unit: day, requests_per_unitt: 5 }\n",
-     "4:30: \"requests_per_unitt\" is no key of rate_limit"),
+     "4:30: Unknown key \"requests_per_unitt\" in rate_limit"),
     ("another key", "domain: d\nlimits: 5\n",
-     "2:1: \"limits\" is no key of the file"),
-    ("no domain", "descriptors: []\n", "1:1: a file needs a domain"),
+     "2:1: Unknown key \"limits\" in the file"),
+    ("no domain", "descriptors: []\n", "1:1: A file needs a domain"),
     ("no key", "domain: d\ndescriptors:\n  - value: a\n",
-     "3:5: a descriptor needs a key"),
+     "3:5: A descriptor needs a key"),
     ("a unit that there is not", "domain: d\ndescriptors:\n  - key: a\n"
      "    rate_limit: { unit: foo, requests_per_unit: 5 }\n",
-     "4:25: \"foo\" is no unit"),
+     "4:25: Unknown unit \"foo\""),
     ("no unit", "domain: d\ndescriptors:\n  - key: a\n"
      "    rate_limit: { requests_per_unit: 5 }\n",
-     "4:17: a rate_limit needs a unit"),
+     "4:17: A rate_limit needs a unit"),
     ("unlimited with a unit", "domain: d\ndescriptors:\n  - key: a\n"
      "    rate_limit: { unlimited: true, unit: day }\n",
-     "4:42: what is unlimited has no unit"),
+     "4:42: An unlimited limit has no unit"),
     ("the same twice", "domain: d\ndescriptors:\n  - { key: a, value: b }\n"
      "  - { key: a, value: b }\n",
-     "4:5: this descriptor is there already, on line 3"),
+     "4:5: Duplicate descriptor. The first one is on line 3"),
     ("a limit that replaces itself", "domain: d\ndescriptors:\n  - key: a\n"
      "    rate_limit: { unit: day, requests_per_unit: 1, name: n, "
-     "replaces: [{ name: n }] }\n", "4:72: a limit can't replace itself"),
+     "replaces: [{ name: n }] }\n", "4:72: A limit cannot replace itself"),
     ("a replacement without a name", "domain: d\ndescriptors:\n  - key: a\n"
      "    rate_limit: { unit: day, requests_per_unit: 1, "
      "replaces: [{ name: \"\" }] }\n",
-     "4:63: an entry of replaces needs a name"),
+     "4:63: An entry of replaces needs a name"),
     ("sharing without a star", "domain: d\ndescriptors:\n"
      "  - { key: a, value: b, share_threshold: true }\n",
-     "3:5: share_threshold is for values with a *"),
+     "3:5: share_threshold is valid only for values with a *"),
     ("a negative count", "domain: d\ndescriptors:\n  - key: a\n"
      "    rate_limit: { unit: day, requests_per_unit: -1 }\n",
      "4:49: `requests_per_unit` must be a whole number"),
     ("no list", "domain: d\ndescriptors: { key: a }\n",
      "2:14: `descriptors` must be a list"),
     ("no map", "domain: d\ndescriptors: [a]\n",
-     "2:15: a descriptor must be a map"),
+     "2:15: Expected a map for a descriptor"),
     ("no YAML", "domain: d\ndescriptors: [\n", "2:14: "),
 )
 
@@ -426,7 +426,7 @@ def test_bad(tap, sluice):
     with tempfile.TemporaryDirectory() as folder:
         got = run(sluice, "import", "envoy-ratelimit", folder)
         tap.check("a folder with nothing in it", got.returncode == 1 and
-                  "has no file *.yaml in it" in got.stderr, got.stderr)
+                  "has no *.yaml file" in got.stderr, got.stderr)
     got = run(sluice, "import", "envoy-ratelimit", "/nowhere")
     tap.check("none at all", got.returncode == 1 and
               "can't be read" in got.stderr, got.stderr)

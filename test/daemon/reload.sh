@@ -60,7 +60,7 @@ sed -i 's/fixed-window/sliding-window/' p.yaml
 kill -HUP "$pid"
 until_ said 'server.memory'
 check 'another kind starts afresh' said \
-    'limit api: kind fixed-window -> sliding-window; starts afresh'
+    'limit api: kind fixed-window -> sliding-window; usage reset'
 check 'a restart is asked for where it is needed' said \
     'server.memory 64MiB -> 2MiB; needs a restart'
 check 'and not where it is not' said 'server.log.level info -> debug"'
@@ -74,7 +74,7 @@ check 'what would not start is not loaded' good 0
 policy p.yaml 6/3000d
 tell /v1/policy -X POST
 check 'POST without a body reads the file' has "$out" \
-    'limit api: kind sliding-window -> fixed-window; starts afresh'
+    'limit api: kind sliding-window -> fixed-window; usage reset'
 policy posted.yaml 7/3000d
 tell /v1/policy --data-binary @posted.yaml
 check 'with one it is that' has "$out" 'api 6/3000d -> 7/3000d; usage kept'

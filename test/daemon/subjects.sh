@@ -85,7 +85,7 @@ check 'unless it is forced' answers 200
 check 'then it says so' has "$out" 'the policy has no plan \"gold\"'
 patch user/ann '{"overrides":{"api":"5/min"}}'
 check 'a rate of another period' answers 400
-check 'with why' has "$out" 'has another period'
+check 'with why' has "$out" 'The period of 5/min differs'
 patch user/ann '{"overrides":{"apo":"5/hour"}}'
 check 'a limit that there is not' has "$out" 'did you mean \"api\"?'
 patch user/ann '{"plan":"pro","plan":"free"}'

@@ -44,100 +44,101 @@ static const struct {
 };
 
 static const struct refusal bad[] = {
-    ROW("no duration", "", 0, "a duration is missing; write one like 30s", ""),
-    ROW("no digits", "abc", 0, "a duration needs digits, not \"abc\"", ""),
-    ROW("negative", "-5s", 0, "a duration needs digits, not \"-5s\"", ""),
+    ROW("no duration", "", 0, "Missing value. Write a duration like 30s", ""),
+    ROW("no digits", "abc", 0, "Expected digits for a duration, not \"abc\"",
+        ""),
+    ROW("negative", "-5s", 0, "Expected digits for a duration, not \"-5s\"",
+        ""),
     ROW("no unit", "5", 1,
-        "5 needs a unit; write ns, us, ms, s, min, h, day or week", "5s"),
+        "5 has no unit. Valid units: ns, us, ms, s, min, h, day or week", "5s"),
     ROW("nor behind a step", "1h30", 4,
-        "30 needs a unit; write ns, us, ms, s, min, h, day or week", "1h30s"),
+        "30 has no unit. Valid units: ns, us, ms, s, min, h, day or week",
+        "1h30s"),
     ROW("nor for zero", "0", 1,
-        "0 needs a unit; write ns, us, ms, s, min, h, day or week", "0s"),
+        "0 has no unit. Valid units: ns, us, ms, s, min, h, day or week", "0s"),
     ROW("no such unit", "5fortnight", 1,
-        "\"fortnight\" is no unit of time; write ns, us, ms, s, min, h, "
-        "day "
-        "or week",
+        "Unknown unit of time \"fortnight\". Valid units: ns, us, ms, s, min, "
+        "h, day or week",
         ""),
     ROW("a plural", "5minutes", 1,
-        "\"minutes\" is no unit of time; write ns, us, ms, s, min, h, day "
-        "or "
-        "week",
+        "Unknown unit of time \"minutes\". Valid units: ns, us, ms, s, min, "
+        "h, day or week",
         "5minute"),
     ROW("a plural of what others write", "5msecs", 1,
-        "\"msecs\" is no unit of time; write ns, us, ms, s, min, h, day or "
-        "week",
+        "Unknown unit of time \"msecs\". Valid units: ns, us, ms, s, min, h, "
+        "day or week",
         "5ms"),
     ROW("a large letter", "5Min30s", 1,
-        "\"Min\" is no unit of time; write ns, us, ms, s, min, h, day or "
-        "week",
+        "Unknown unit of time \"Min\". Valid units: ns, us, ms, s, min, h, "
+        "day or week",
         "5min30s"),
     ROW("a typo", "5mni", 1,
-        "\"mni\" is no unit of time; write ns, us, ms, s, min, h, day or "
-        "week",
+        "Unknown unit of time \"mni\". Valid units: ns, us, ms, s, min, h, "
+        "day or week",
         "5min"),
     ROW("the micro sign", "5\xc2\xb5s", 1,
-        "\"\xc2\xb5s\" is no unit of time; write ns, us, ms, s, min, h, "
-        "day "
-        "or week",
+        "Unknown unit of time \"\xc2\xb5s\". Valid units: ns, us, ms, s, min, "
+        "h, day or week",
         "5us"),
     ROW("the Greek letter", "5\xce\xbcs", 1,
-        "\"\xce\xbcs\" is no unit of time; write ns, us, ms, s, min, h, "
-        "day "
-        "or week",
+        "Unknown unit of time \"\xce\xbcs\". Valid units: ns, us, ms, s, min, "
+        "h, day or week",
         "5us"),
     ROW("a minute or a month? nobody knows", "5M", 1,
-        "\"M\" is no unit of time; write ns, us, ms, s, min, h, day or "
-        "week",
+        "Unknown unit of time \"M\". Valid units: ns, us, ms, s, min, h, day "
+        "or week",
         ""),
     ROW("months have no length", "1month", 1,
-        "a month has no fixed length; write it in days, like 30d", ""),
+        "A month has no fixed length. Write days, like 30d", ""),
     ROW("and are not suggested", "1months", 1,
-        "\"months\" is no unit of time; write ns, us, ms, s, min, h, day "
-        "or "
-        "week",
+        "Unknown unit of time \"months\". Valid units: ns, us, ms, s, min, h, "
+        "day or week",
         ""),
     ROW("a word of no letters", "5!", 1,
-        "\"!\" is no unit of time; write ns, us, ms, s, min, h, day or "
-        "week",
+        "Unknown unit of time \"!\". Valid units: ns, us, ms, s, min, h, day "
+        "or week",
         ""),
     ROW("digits in a unit's place", "1h:30m", 2,
-        "a duration needs digits, not \":30m\"", ""),
+        "Expected digits for a duration, not \":30m\"", ""),
     ROW("a blank between the steps", "1h 30m", 2,
-        "a duration is written without blanks", "1h30m"),
+        "A duration must not contain spaces", "1h30m"),
     ROW("a blank before the unit", "5 min", 1,
-        "a duration is written without blanks", "5min"),
+        "A duration must not contain spaces", "5min"),
     ROW("tabs and many blanks", "1h\t30  m", 2,
-        "a duration is written without blanks", "1h30m"),
-    ROW("blanks around", " 5s", 0, "\" 5s\" has blanks around it; write 5s",
-        "5s"),
-    ROW("a leading zero", "1h05m", 2, "\"05\" has a leading zero; write 5",
+        "A duration must not contain spaces", "1h30m"),
+    ROW("blanks around", " 5s", 0,
+        "\" 5s\" begins or ends with spaces. Write 5s", "5s"),
+    ROW("a leading zero", "1h05m", 2, "\"05\" has a leading zero. Write 5",
         "1h5m"),
     ROW("the smaller first", "30s1h", 3,
-        "\"1h\" comes after \"30s\"; write the larger unit first", ""),
+        "\"1h\" follows \"30s\". Write the larger unit first", ""),
     ROW("the same twice", "1h1h", 2,
-        "\"1h\" has the unit of \"1h\" again; add them up", ""),
+        "\"1h\" has the same unit as \"1h\". Write their sum", ""),
     ROW("the same in other words", "1min5m", 4,
-        "\"5m\" has the unit of \"1min\" again; add them up", ""),
-    ROW("a fraction", "1.5h", 0, "\"1.5\" has a fraction; take a smaller unit",
+        "\"5m\" has the same unit as \"1min\". Write their sum", ""),
+    ROW("a fraction", "1.5h", 0, "\"1.5\" has a fraction. Use a smaller unit",
         "1h30m"),
     ROW("a fraction of a second", "0.25s", 0,
-        "\"0.25\" has a fraction; take a smaller unit", "250ms"),
+        "\"0.25\" has a fraction. Use a smaller unit", "250ms"),
     ROW("a fraction in the second step", "1h1.5m", 2,
-        "\"1.5\" has a fraction; take a smaller unit", ""),
+        "\"1.5\" has a fraction. Use a smaller unit", ""),
     ROW("a fraction and more", "1.5h30m", 0,
-        "\"1.5\" has a fraction; take a smaller unit", ""),
+        "\"1.5\" has a fraction. Use a smaller unit", ""),
     ROW("a fraction of a nanosecond", "1.5ns", 0,
-        "\"1.5\" has a fraction; take a smaller unit", ""),
+        "\"1.5\" has a fraction. Use a smaller unit", ""),
     ROW("a fraction of what is none", "1.5x", 0,
-        "\"1.5\" has a fraction; take a smaller unit", ""),
+        "\"1.5\" has a fraction. Use a smaller unit", ""),
     ROW("too long by a nanosecond", "9223372036854775808ns", 0,
-        "\"9223372036854775808ns\" is too long; a duration is at most 292 "
-        "years",
+        "\"9223372036854775808ns\" is too long. The maximum of a duration is "
+        "292 years",
         ""),
     ROW("too long in two steps", "106751d24h", 7,
-        "\"106751d24h\" is too long; a duration is at most 292 years", ""),
+        "\"106751d24h\" is too long. The maximum of a duration is 292 years",
+        ""),
     ROW("far too long", "99999999999week", 0,
-        "\"99999999999week\" is too long; a duration is at most 292 years", ""),
+        "\"99999999999week\" is too long. The maximum of a duration is 292 "
+        "years",
+        ""),
 };
 
 static void test_durations(void)

@@ -42,14 +42,14 @@ static const struct {
     ROW("the last instant", "2116-02-20T23:53:38.427387903Z", SL_TIME_END - 1),
 };
 
-#define SHAPE(text) "\"" text "\" is no instant; write one like " LIKE
+#define SHAPE(text) "Invalid timestamp \"" text "\". Write it like " LIKE
 #define LIKE        "2026-03-31T23:59:59Z"
-#define FAR         "; instants reach from 1970 to February 2116"
+#define FAR         ". Timestamps range from 1970 to February 2116"
 
 static const struct refusal bad[] = {
-    ROW("nothing", "", 0, "an instant is missing; write one like " LIKE, ""),
+    ROW("nothing", "", 0, "Missing value. Write a timestamp like " LIKE, ""),
     ROW("blanks around", " 1970-01-01T00:00:00Z", 0,
-        "\" 1970-01-01T00:00:00Z\" has blanks around it; write "
+        "\" 1970-01-01T00:00:00Z\" begins or ends with spaces. Write "
         "1970-01-01T00:00:00Z",
         "1970-01-01T00:00:00Z"),
     ROW("words", "tomorrow", 0, SHAPE("tomorrow"), ""),
@@ -60,12 +60,12 @@ static const struct refusal bad[] = {
     ROW("a blank for the T", "2026-03-31 23:59:59Z", 10,
         SHAPE("2026-03-31 23:59:59Z"), LIKE),
     ROW("a day alone", "2026-03-31", 10,
-        "\"2026-03-31\" is a day and no instant; add the time",
+        "\"2026-03-31\" is a date without a time. Add the time",
         "2026-03-31T00:00:00Z"),
     ROW("no seconds", "2026-03-31T23:59Z", 16, SHAPE("2026-03-31T23:59Z"), ""),
     ROW("no zone", "2026-03-31T23:59:59", 19,
-        "\"2026-03-31T23:59:59\" has no zone; write Z behind it for UTC, or "
-        "an offset like +02:00",
+        "\"2026-03-31T23:59:59\" has no time zone. Append Z for UTC, or an "
+        "offset like +02:00",
         LIKE),
     ROW("no digits behind the dot", "2026-03-31T23:59:59.Z", 20,
         SHAPE("2026-03-31T23:59:59.Z"), ""),
@@ -74,37 +74,37 @@ static const struct refusal bad[] = {
     ROW("an offset without minutes", "2026-03-31T23:59:59+02", 22,
         SHAPE("2026-03-31T23:59:59+02"), ""),
     ROW("an offset of a day", "2026-03-31T23:59:59+24:00", 20,
-        "\"24\" is no hour; write 00 to 23", ""),
+        "Invalid value \"24\". The hour must be 00 to 23", ""),
     ROW("an offset of too many minutes", "2026-03-31T23:59:59+02:60", 23,
-        "\"60\" is no minute; write 00 to 59", ""),
+        "Invalid value \"60\". The minute must be 00 to 59", ""),
     ROW("something behind it", "2026-03-31T23:59:59Zz", 20,
         SHAPE("2026-03-31T23:59:59Zz"), ""),
     ROW("month 13", "2026-13-31T23:59:59Z", 5,
-        "\"13\" is no month; write 01 to 12", ""),
+        "Invalid value \"13\". The month must be 01 to 12", ""),
     ROW("month 0", "2026-00-31T23:59:59Z", 5,
-        "\"00\" is no month; write 01 to 12", ""),
-    ROW("day 32", "2026-03-32T23:59:59Z", 8, "\"32\" is no day; write 01 to 31",
-        ""),
-    ROW("day 0", "2026-03-00T23:59:59Z", 8, "\"00\" is no day; write 01 to 31",
-        ""),
+        "Invalid value \"00\". The month must be 01 to 12", ""),
+    ROW("day 32", "2026-03-32T23:59:59Z", 8,
+        "Invalid value \"32\". The day must be 01 to 31", ""),
+    ROW("day 0", "2026-03-00T23:59:59Z", 8,
+        "Invalid value \"00\". The day must be 01 to 31", ""),
     ROW("not in this year", "2026-02-29T12:00:00Z", 8,
-        "\"2026-02-29\" is no date: 2026-02 has 28 days", ""),
+        "Invalid date \"2026-02-29\": 2026-02 has 28 days", ""),
     ROW("not in that month", "2026-11-31T12:00:00Z", 8,
-        "\"2026-11-31\" is no date: 2026-11 has 30 days", ""),
+        "Invalid date \"2026-11-31\": 2026-11 has 30 days", ""),
     ROW("hour 24", "2026-03-31T24:00:00Z", 11,
-        "\"24\" is no hour; write 00 to 23", ""),
+        "Invalid value \"24\". The hour must be 00 to 23", ""),
     ROW("minute 60", "2026-03-31T23:60:00Z", 14,
-        "\"60\" is no minute; write 00 to 59", ""),
+        "Invalid value \"60\". The minute must be 00 to 59", ""),
     ROW("second 61", "2026-03-31T23:59:61Z", 17,
-        "\"61\" is no second; write 00 to 60", ""),
+        "Invalid value \"61\". The second must be 00 to 60", ""),
     ROW("before 1970", "1969-12-31T23:59:59Z", 0,
-        "\"1969-12-31T23:59:59Z\" lies before 1970" FAR, ""),
+        "Timestamp \"1969-12-31T23:59:59Z\" is before 1970" FAR, ""),
     ROW("before 1970 by its offset", "1970-01-01T00:00:00+00:01", 0,
-        "\"1970-01-01T00:00:00+00:01\" lies before 1970" FAR, ""),
+        "Timestamp \"1970-01-01T00:00:00+00:01\" is before 1970" FAR, ""),
     ROW("a nanosecond too far", "2116-02-20T23:53:38.427387904Z", 0,
-        "\"2116-02-20T23:53:38.427387904Z\" lies too far ahead" FAR, ""),
+        "Timestamp \"2116-02-20T23:53:38.427387904Z\" is too late" FAR, ""),
     ROW("as far as can be written", "9999-12-31T23:59:59Z", 0,
-        "\"9999-12-31T23:59:59Z\" lies too far ahead" FAR, ""),
+        "Timestamp \"9999-12-31T23:59:59Z\" is too late" FAR, ""),
 };
 
 static void reading(void)

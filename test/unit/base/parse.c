@@ -21,42 +21,42 @@ static void test_numbers(void)
         {"zeros behind", "100",                  100},
     };
     static const struct refusal bad[] = {
-        ROW("nothing", "", 0, "a number is missing; write one like 42", ""),
-        ROW("blanks alone", " \t", 0, "a number is missing; write one like 42",
+        ROW("nothing", "", 0, "Missing value. Write a number like 42", ""),
+        ROW("blanks alone", " \t", 0, "Missing value. Write a number like 42",
             ""),
-        ROW("letters", "abc", 0, "a number needs digits, not \"abc\"", ""),
-        ROW("a sign", "-5", 0, "a number needs digits, not \"-5\"", ""),
-        ROW("even a good one", "+5", 0, "a number needs digits, not \"+5\"",
+        ROW("letters", "abc", 0, "Expected digits for a number, not \"abc\"",
             ""),
+        ROW("a sign", "-5", 0, "Expected digits for a number, not \"-5\"", ""),
+        ROW("even a good one", "+5", 0,
+            "Expected digits for a number, not \"+5\"", ""),
         ROW("a blank before", " 42", 0,
-            "\" 42\" has blanks around it; write 42", "42"),
+            "\" 42\" begins or ends with spaces. Write 42", "42"),
         ROW("a blank behind", "42 ", 2,
-            "\"42 \" has blanks around it; write 42", "42"),
+            "\"42 \" begins or ends with spaces. Write 42", "42"),
         ROW("a newline behind", "42\n", 2,
-            "\"?\" is left over after 42; a number is digits alone", "42"),
-        ROW("a leading zero", "010", 0, "\"010\" has a leading zero; write 10",
+            "Unexpected \"?\" after 42. A number has only digits", "42"),
+        ROW("a leading zero", "010", 0, "\"010\" has a leading zero. Write 10",
             "10"),
-        ROW("two zeros", "00", 0, "\"00\" has a leading zero; write 0", "0"),
+        ROW("two zeros", "00", 0, "\"00\" has a leading zero. Write 0", "0"),
         ROW("too large by one", "18446744073709551616", 0,
-            "18446744073709551616 is too large; a number is at most "
-            "18446744073709551615",
+            "Value 18446744073709551616 is too large. The maximum of a number "
+            "is 18446744073709551615",
             ""),
         ROW("much too large",
             "99999999999999999999999999999999999999999999999999", 0,
-            "9999999999999999999999999999999999999999... is too large; a "
-            "number "
-            "is at most 18446744073709551615",
+            "Value 9999999999999999999999999999999999999999... is too large. "
+            "The maximum of a number is 18446744073709551615",
             ""),
-        ROW("a fraction", "1.5", 0, "\"1.5\" has a fraction; a number is whole",
-            ""),
+        ROW("a fraction", "1.5", 0,
+            "\"1.5\" has a fraction. A number must be whole", ""),
         ROW("a suffix", "10k", 2,
-            "\"k\" is left over after 10; a number is digits alone", "10"),
+            "Unexpected \"k\" after 10. A number has only digits", "10"),
         ROW("hexadecimal", "0x10", 1,
-            "\"x10\" is left over after 0; a number is digits alone", "0"),
+            "Unexpected \"x10\" after 0. A number has only digits", "0"),
         ROW("an exponent", "1e3", 1,
-            "\"e3\" is left over after 1; a number is digits alone", "1"),
+            "Unexpected \"e3\" after 1. A number has only digits", "1"),
         ROW("two numbers", "1 2", 1,
-            "\" 2\" is left over after 1; a number is digits alone", "1"),
+            "Unexpected \" 2\" after 1. A number has only digits", "1"),
     };
 
     for (size_t i = 0; i < SL_LEN(rows); i++) {
@@ -95,34 +95,33 @@ static const struct {
 };
 
 static const struct refusal bad_counts[] = {
-    ROW("no count", "", 0, "a count is missing; write one like 10 or 10k", ""),
-    ROW("no digits", "abc", 0, "a count needs digits, not \"abc\"", ""),
-    ROW("a suffix alone", "k", 0, "a count needs digits, not \"k\"", ""),
-    ROW("a leading zero", "010k", 0, "\"010\" has a leading zero; write 10",
+    ROW("no count", "", 0, "Missing value. Write a count like 10 or 10k", ""),
+    ROW("no digits", "abc", 0, "Expected digits for a count, not \"abc\"", ""),
+    ROW("a suffix alone", "k", 0, "Expected digits for a count, not \"k\"", ""),
+    ROW("a leading zero", "010k", 0, "\"010\" has a leading zero. Write 10",
         "10k"),
     ROW("too large by its suffix", "18446744073709552k", 0,
-        "18446744073709552k is too large; a count is at most "
+        "Value 18446744073709552k is too large. The maximum of a count is "
         "18446744073709551615",
         ""),
     ROW("a fraction that comes out even", "1.5k", 0,
-        "\"1.5\" has a fraction; a count is whole", "1500"),
+        "\"1.5\" has a fraction. A count must be whole", "1500"),
     ROW("one of nine places", "0.000000001M", 0,
-        "\"0.000000001\" has a fraction; a count is whole", ""),
+        "\"0.000000001\" has a fraction. A count must be whole", ""),
     ROW("one that does not", "1.0005k", 0,
-        "\"1.0005\" has a fraction; a count is whole", ""),
+        "\"1.0005\" has a fraction. A count must be whole", ""),
     ROW("one that says nothing", "2.0", 0,
-        "\"2.0\" has a fraction; a count is whole", "2"),
+        "\"2.0\" has a fraction. A count must be whole", "2"),
     ROW("one too fine to be meant", "1.0000000001M", 0,
-        "\"1.0000000001\" has a fraction; a count is whole", ""),
+        "\"1.0000000001\" has a fraction. A count must be whole", ""),
     ROW("one too large", "18446744073709551615.5M", 0,
-        "\"18446744073709551615.5\" has a fraction; a count is whole", ""),
+        "\"18446744073709551615.5\" has a fraction. A count must be whole", ""),
 };
 
 static void test_counts(void)
 {
-    static const char suffix[] = " is no suffix of a count; write k for a "
-                                 "thousand or M for a million, right behind "
-                                 "the digits";
+    static const char suffix[] = " of a count. Write k for a thousand or M for "
+                                 "a million, directly after the digits";
     char sentence[200];
 
     for (size_t i = 0; i < SL_LEN(good_counts); i++) {
@@ -135,8 +134,8 @@ static void test_counts(void)
                               bad_suffixes[i].at, sentence,
                               bad_suffixes[i].hint};
 
-        snprintf(sentence, sizeof(sentence), "%s%s", bad_suffixes[i].quoted,
-                 suffix);
+        snprintf(sentence, sizeof(sentence), "Unknown suffix %s%s",
+                 bad_suffixes[i].quoted, suffix);
         check_refused(sl_parse_count, &row, 1);
     }
     check_refused(sl_parse_count, bad_counts, SL_LEN(bad_counts));
@@ -163,44 +162,43 @@ static const struct {
 };
 
 static const struct refusal bad_sizes[] = {
-    ROW("no size", "", 0, "a size is missing; write one like 64MiB", ""),
-    ROW("no digits", "MiB", 0, "a size needs digits, not \"MiB\"", ""),
+    ROW("no size", "", 0, "Missing value. Write a size like 64MiB", ""),
+    ROW("no digits", "MiB", 0, "Expected digits for a size, not \"MiB\"", ""),
     ROW("no unit", "64", 2,
-        "64 needs a unit; write B, kB, MB, GB, TB, KiB, MiB, GiB or TiB",
+        "64 has no unit. Valid units: B, kB, MB, GB, TB, KiB, MiB, GiB or TiB",
         "64B"),
     ROW("in small letters", "64mib", 2,
-        "\"mib\" is no unit of size; write B, kB, MB, GB, TB, KiB, MiB, "
-        "GiB "
-        "or TiB",
+        "Unknown unit of size \"mib\". Valid units: B, kB, MB, GB, TB, KiB, "
+        "MiB, GiB or TiB",
         "64MiB"),
     ROW("a large K", "64KB", 2,
-        "\"KB\" is no unit of size; write B, kB, MB, GB, TB, KiB, MiB, GiB "
-        "or TiB",
+        "Unknown unit of size \"KB\". Valid units: B, kB, MB, GB, TB, KiB, "
+        "MiB, GiB or TiB",
         "64kB"),
     ROW("a letter alone", "64G", 2,
-        "\"G\" is no unit of size; write B, kB, MB, GB, TB, KiB, MiB, GiB "
-        "or TiB",
+        "Unknown unit of size \"G\". Valid units: B, kB, MB, GB, TB, KiB, "
+        "MiB, GiB or TiB",
         "64GB"),
     ROW("a blank between", "64 MiB", 2,
-        "\" MiB\" is no unit of size; write B, kB, MB, GB, TB, KiB, MiB, "
-        "GiB "
-        "or TiB",
+        "Unknown unit of size \" MiB\". Valid units: B, kB, MB, GB, TB, KiB, "
+        "MiB, GiB or TiB",
         "64MiB"),
     ROW("another unit", "64 parsec", 2,
-        "\" parsec\" is no unit of size; write B, kB, MB, GB, TB, KiB, "
-        "MiB, "
-        "GiB or TiB",
+        "Unknown unit of size \" parsec\". Valid units: B, kB, MB, GB, TB, "
+        "KiB, MiB, GiB or TiB",
         ""),
     ROW("too large", "16777216TiB", 0,
-        "16777216TiB is too large; a size is at most 18446744073709551615", ""),
+        "Value 16777216TiB is too large. The maximum of a size is "
+        "18446744073709551615",
+        ""),
     ROW("a fraction of GB", "1.5GB", 0,
-        "\"1.5\" has a fraction; take a smaller unit", "1500MB"),
+        "\"1.5\" has a fraction. Use a smaller unit", "1500MB"),
     ROW("a fraction of GiB", "1.5GiB", 0,
-        "\"1.5\" has a fraction; take a smaller unit", "1536MiB"),
+        "\"1.5\" has a fraction. Use a smaller unit", "1536MiB"),
     ROW("a fraction of a byte", "1.5B", 0,
-        "\"1.5\" has a fraction; take a smaller unit", ""),
+        "\"1.5\" has a fraction. Use a smaller unit", ""),
     ROW("a fraction of nothing", "1.5", 0,
-        "\"1.5\" has a fraction; take a smaller unit", ""),
+        "\"1.5\" has a fraction. Use a smaller unit", ""),
 };
 
 static void test_sizes(void)

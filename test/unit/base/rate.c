@@ -84,42 +84,43 @@ static void test_rates(void)
 static void test_rate_words(void)
 {
     static const struct refusal rows[] = {
-        ROW("no rate", "", 0, "a rate is missing; write one like 5/min", ""),
+        ROW("no rate", "", 0, "Missing value. Write a rate like 5/min", ""),
         ROW("blanks around", "5/min ", 5,
-            "\"5/min \" has blanks around it; write 5/min", "5/min"),
+            "\"5/min \" begins or ends with spaces. Write 5/min", "5/min"),
         ROW("a large letter", "Unlimited", 0,
-            "\"Unlimited\" is no rate; write one like 5/min, or unlimited, or "
-            "none",
+            "Invalid rate \"Unlimited\". Write a rate like 5/min, or "
+            "unlimited, or none",
             "unlimited"),
         ROW("a typo", "unlimitted", 0,
-            "\"unlimitted\" is no rate; write one like 5/min, or unlimited, or "
-            "none",
+            "Invalid rate \"unlimitted\". Write a rate like 5/min, or "
+            "unlimited, or none",
             "unlimited"),
         ROW("large letters", "NONE", 0,
-            "\"NONE\" is no rate; write one like 5/min, or unlimited, or none",
+            "Invalid rate \"NONE\". Write a rate like 5/min, or unlimited, or "
+            "none",
             "none"),
         ROW("another word", "infinite", 0,
-            "\"infinite\" is no rate; write one like 5/min, or unlimited, or "
-            "none",
+            "Invalid rate \"infinite\". Write a rate like 5/min, or "
+            "unlimited, or none",
             ""),
         ROW("a word and more", "unlimited burst 8", 0,
-            "\"unlimited burst 8\" is no rate; write one like 5/min, or "
+            "Invalid rate \"unlimited burst 8\". Write a rate like 5/min, or "
             "unlimited, or none",
             ""),
         ROW("forty bytes are quoted",
             "ninehundredninetyninethousandninehundred", 0,
-            "\"ninehundredninetyninethousandninehundred\" is no rate; write "
-            "one like 5/min, or unlimited, or none",
+            "Invalid rate \"ninehundredninetyninethousandninehundred\". Write "
+            "a rate like 5/min, or unlimited, or none",
             ""),
         ROW("a long word is cut short",
             "ninehundredninetyninethousandninehundredandninety", 0,
-            "\"ninehundredninetyninethousandninehundred...\" is no rate; write "
-            "one like 5/min, or unlimited, or none",
+            "Invalid rate \"ninehundredninetyninethousandninehundred...\". "
+            "Write a rate like 5/min, or unlimited, or none",
             ""),
         ROW("and not inside a character",
             "xninehundredninetyninethousandninehundr\xc3\xbc/s", 0,
-            "\"xninehundredninetyninethousandninehundr...\" is no rate; write "
-            "one like 5/min, or unlimited, or none",
+            "Invalid rate \"xninehundredninetyninethousandninehundr...\". "
+            "Write a rate like 5/min, or unlimited, or none",
             ""),
     };
 
@@ -127,79 +128,78 @@ static void test_rate_words(void)
 }
 
 static const struct refusal bad_counts[] = {
-    ROW("no count", "/min", 0, "a count needs digits, not \"/min\"", ""),
-    ROW("negative", "-5/min", 0, "a count needs digits, not \"-5/min\"", ""),
-    ROW("a leading zero", "05/min", 0, "\"05\" has a leading zero; write 5",
+    ROW("no count", "/min", 0, "Expected digits for a count, not \"/min\"", ""),
+    ROW("negative", "-5/min", 0, "Expected digits for a count, not \"-5/min\"",
+        ""),
+    ROW("a leading zero", "05/min", 0, "\"05\" has a leading zero. Write 5",
         "5/min"),
     ROW("too large", "18446744073709551616/s", 0,
-        "18446744073709551616 is too large; a count is at most "
+        "Value 18446744073709551616 is too large. The maximum of a count is "
         "18446744073709551615",
         ""),
     ROW("blanks around the slash", "5 / min", 1,
-        "a rate has no blanks around its \"/\"; write one like 5/min", "5/min"),
+        "A rate must not have spaces around its \"/\". Write it like 5/min",
+        "5/min"),
     ROW("a blank before it", "5\t/min burst 8", 1,
-        "a rate has no blanks around its \"/\"; write one like 5/min",
+        "A rate must not have spaces around its \"/\". Write it like 5/min",
         "5/min burst 8"),
     ROW("a blank behind it", "5/ min", 2,
-        "a rate has no blanks around its \"/\"; write one like 5/min", "5/min"),
+        "A rate must not have spaces around its \"/\". Write it like 5/min",
+        "5/min"),
     ROW("per", "5 per min", 1,
-        "\"per min\" is left over after the count; write a rate like "
-        "5/min, "
-        "or the count alone",
+        "Unexpected \"per min\" after the count. Write a rate like 5/min, or "
+        "only the count",
         "5/min"),
     ROW("no slash", "5min burst 8", 1,
-        "\"min burst 8\" is left over after the count; write a rate like "
-        "5/min, or the count alone",
+        "Unexpected \"min burst 8\" after the count. Write a rate like 5/min, "
+        "or only the count",
         "5/min burst 8"),
     ROW("a blank for a slash", "5 min", 1,
-        "\"min\" is left over after the count; write a rate like 5/min, or "
-        "the count alone",
+        "Unexpected \"min\" after the count. Write a rate like 5/min, or only "
+        "the count",
         "5/min"),
     ROW("a large K", "10K/min", 2,
-        "\"K/min\" is left over after the count; write a rate like 5/min, "
-        "or "
-        "the count alone",
+        "Unexpected \"K/min\" after the count. Write a rate like 5/min, or "
+        "only the count",
         "10k/min"),
     ROW("something else", "5!", 1,
-        "\"!\" is left over after the count; write a rate like 5/min, or "
-        "the "
-        "count alone",
+        "Unexpected \"!\" after the count. Write a rate like 5/min, or only "
+        "the count",
         ""),
     ROW("a burst of nothing", "2 burst 3", 2,
-        "\"burst\" needs a rate before it, like 5/min burst 8", ""),
+        "\"burst\" must follow a rate, like 5/min burst 8", ""),
     ROW("a queue of nothing", "2 queue 3", 2,
-        "\"queue\" needs a rate before it, like 5/min queue 8", ""),
+        "\"queue\" must follow a rate, like 5/min queue 8", ""),
     ROW("a fraction", "1.5/s", 0,
-        "\"1.5\" has a fraction; write whole numbers over a longer period, "
+        "\"1.5\" has a fraction. Write whole numbers over a longer period, "
         "like 3/2s",
         "3/2s"),
     ROW("a fraction of a longer period", "0.25/3min burst 2", 0,
-        "\"0.25\" has a fraction; write whole numbers over a longer "
-        "period, "
+        "\"0.25\" has a fraction. Write whole numbers over a longer period, "
         "like 3/2s",
         "1/12min burst 2"),
     ROW("a fraction of thousands", "1.5k/s", 0,
-        "\"1.5\" has a fraction; write whole numbers over a longer period, "
+        "\"1.5\" has a fraction. Write whole numbers over a longer period, "
         "like 3/2s",
         "1500/s"),
     ROW("a fraction of millions", "2.0000001M/s", 0,
-        "\"2.0000001\" has a fraction; write whole numbers over a longer "
+        "\"2.0000001\" has a fraction. Write whole numbers over a longer "
         "period, like 3/2s",
         "20000001/10s"),
     ROW("a fraction and no time", "1.5/0s", 0,
-        "\"1.5\" has a fraction; write whole numbers over a longer period, "
+        "\"1.5\" has a fraction. Write whole numbers over a longer period, "
         "like 3/2s",
         ""),
     ROW("a fraction and a bad time", "1.5/05s", 0,
-        "\"1.5\" has a fraction; write whole numbers over a longer period, "
+        "\"1.5\" has a fraction. Write whole numbers over a longer period, "
         "like 3/2s",
         ""),
     ROW("a fraction too fine to be meant", "1.0000000001/s", 0,
-        "\"1.0000000001\" has a fraction; write whole numbers over a longer "
+        "\"1.0000000001\" has a fraction. Write whole numbers over a longer "
         "period, like 3/2s",
         ""),
     ROW("a fraction of a count alone", "1.5", 0,
-        "\"1.5\" has a fraction; a count is whole", ""),
+        "\"1.5\" has a fraction. A count must be whole", ""),
 };
 
 static void test_rate_counts(void)
@@ -209,81 +209,76 @@ static void test_rate_counts(void)
 
 static const struct refusal bad_periods[] = {
     ROW("no period", "5/", 2,
-        "a unit of time is missing here; write ms, s, min, h, day, week or "
-        "month",
+        "Missing unit of time. Valid units: ms, s, min, h, day, week or month",
         "5/s"),
     ROW("no unit", "5/10", 4,
-        "a unit of time is missing here; write ms, s, min, h, day, week or "
-        "month",
+        "Missing unit of time. Valid units: ms, s, min, h, day, week or month",
         "5/10s"),
     ROW("no unit before a burst", "5/10 burst 8", 4,
-        "a unit of time is missing here; write ms, s, min, h, day, week or "
-        "month",
+        "Missing unit of time. Valid units: ms, s, min, h, day, week or month",
         "5/10s burst 8"),
     ROW("no such unit", "5/fortnight", 2,
-        "\"fortnight\" is no unit of time; write ms, s, min, h, day, week "
-        "or "
-        "month",
+        "Unknown unit of time \"fortnight\". Valid units: ms, s, min, h, day, "
+        "week or month",
         ""),
     ROW("a plural", "5/minutes burst 8", 2,
-        "\"minutes\" is no unit of time; write ms, s, min, h, day, week or "
-        "month",
+        "Unknown unit of time \"minutes\". Valid units: ms, s, min, h, day, "
+        "week or month",
         "5/minute burst 8"),
     ROW("a large letter", "5/Min", 2,
-        "\"Min\" is no unit of time; write ms, s, min, h, day, week or "
-        "month",
+        "Unknown unit of time \"Min\". Valid units: ms, s, min, h, day, week "
+        "or month",
         "5/min"),
     ROW("a typo", "5/mni", 2,
-        "\"mni\" is no unit of time; write ms, s, min, h, day, week or "
-        "month",
+        "Unknown unit of time \"mni\". Valid units: ms, s, min, h, day, week "
+        "or month",
         "5/min"),
     ROW("what others write", "5/2hrs", 3,
-        "\"hrs\" is no unit of time; write ms, s, min, h, day, week or "
-        "month",
+        "Unknown unit of time \"hrs\". Valid units: ms, s, min, h, day, week "
+        "or month",
         "5/2h"),
     ROW("and many of those", "5/2milliseconds", 3,
-        "\"milliseconds\" is no unit of time; write ms, s, min, h, day, "
-        "week "
-        "or month",
+        "Unknown unit of time \"milliseconds\". Valid units: ms, s, min, h, "
+        "day, week or month",
         "5/2ms"),
     ROW("a minute or a month? nobody knows", "5/M", 2,
-        "\"M\" is no unit of time; write ms, s, min, h, day, week or month",
+        "Unknown unit of time \"M\". Valid units: ms, s, min, h, day, week or "
+        "month",
         ""),
     ROW("too short", "5/us", 2,
-        "\"us\" is too short for a rate; write ms, s, min, h, day, week or "
-        "month",
+        "Unit \"us\" is too short for a rate. Valid units: ms, s, min, h, "
+        "day, week or month",
         ""),
     ROW("too short by another name", "5/usec", 2,
-        "\"usec\" is no unit of time; write ms, s, min, h, day, week or "
-        "month",
+        "Unknown unit of time \"usec\". Valid units: ms, s, min, h, day, week "
+        "or month",
         ""),
     ROW("a second slash", "5//min", 2,
-        "\"/min\" is no unit of time; write ms, s, min, h, day, week or "
-        "month",
+        "Unknown unit of time \"/min\". Valid units: ms, s, min, h, day, week "
+        "or month",
         ""),
     ROW("a slash behind", "5/min/user", 5,
-        "\"/user\" is left over after \"5/min\"", ""),
-    ROW("two units", "5/1h30m", 4, "\"30m\" is left over after \"5/1h\"", ""),
+        "Unexpected \"/user\" after \"5/min\"", ""),
+    ROW("two units", "5/1h30m", 4, "Unexpected \"30m\" after \"5/1h\"", ""),
     ROW("a period of nothing", "5/0min", 2,
-        "a period of 0 is no time at all; leave the 0 away or write "
-        "another "
-        "number",
+        "A period must be longer than 0. Remove the 0, or write another number",
         "5/min"),
-    ROW("a leading zero", "5/05min", 2, "\"05\" has a leading zero; write 5",
+    ROW("a leading zero", "5/05min", 2, "\"05\" has a leading zero. Write 5",
         "5/5min"),
     ROW("a period too long", "5/18446744073709551616s", 2,
-        "18446744073709551616 is too large; a period is at most "
+        "Value 18446744073709551616 is too large. The maximum of a period is "
         "18446744073709551615",
         ""),
     ROW("a fraction of a period", "5/0.5s", 2,
-        "\"0.5\" has a fraction; a period is a whole number of units", "10/s"),
+        "\"0.5\" has a fraction. A period must be a whole number of units",
+        "10/s"),
     ROW("and one that stays", "5/1.5h burst 8", 2,
-        "\"1.5\" has a fraction; a period is a whole number of units",
+        "\"1.5\" has a fraction. A period must be a whole number of units",
         "10/3h burst 8"),
     ROW("and one of nothing", "5/0.0s", 2,
-        "\"0.0\" has a fraction; a period is a whole number of units", ""),
+        "\"0.0\" has a fraction. A period must be a whole number of units", ""),
     ROW("a blank before the unit", "5/10 min burst 8", 4,
-        "a period is written without blanks", "5/10min burst 8"),
+        "A period must not contain spaces", "5/10min burst 8"),
 };
 
 static void test_rate_periods(void)
@@ -295,43 +290,41 @@ static void test_rate_options(void)
 {
     static const struct refusal rows[] = {
         ROW("a typo", "5/min brust 8", 6,
-            "\"brust\" means nothing here; write burst or queue and a count",
+            "Unknown word \"brust\". Write burst or queue and a count",
             "5/min burst 8"),
         ROW("a large letter", "5/min Queue 8", 6,
-            "\"Queue\" means nothing here; write burst or queue and a count",
+            "Unknown word \"Queue\". Write burst or queue and a count",
             "5/min queue 8"),
         ROW("another word", "5/min please", 6,
-            "\"please\" means nothing here; write burst or queue and a count",
-            ""),
-        ROW("no word", "5/min 8", 6, "\"8\" is left over after \"5/min\"", ""),
+            "Unknown word \"please\". Write burst or queue and a count", ""),
+        ROW("no word", "5/min 8", 6, "Unexpected \"8\" after \"5/min\"", ""),
         ROW("no blank", "5/min,burst 8", 5,
-            "\",burst 8\" is left over after \"5/min\"", ""),
+            "Unexpected \",burst 8\" after \"5/min\"", ""),
         ROW("no count", "5/min burst", 11,
-            "a blank and a count follow \"burst\", as in burst 8", ""),
+            "Missing space and count after \"burst\". Write it like burst 8",
+            ""),
         ROW("no blank before the count", "5/min burst8", 11,
-            "a blank and a count follow \"burst\", as in burst 8",
+            "Missing space and count after \"burst\". Write it like burst 8",
             "5/min burst 8"),
         ROW("a sign of equality", "5/min queue=8", 11,
-            "a blank and a count follow \"queue\", as in queue 8", ""),
-        ROW("no digits", "5/min burst x", 12, "a burst needs digits, not \"x\"",
+            "Missing space and count after \"queue\". Write it like queue 8",
             ""),
+        ROW("no digits", "5/min burst x", 12,
+            "Expected digits for a burst, not \"x\"", ""),
         ROW("no digits either", "5/min queue -1", 12,
-            "a queue needs digits, not \"-1\"", ""),
+            "Expected digits for a queue, not \"-1\"", ""),
         ROW("a leading zero", "5/min burst 08", 12,
-            "\"08\" has a leading zero; write 8", "5/min burst 8"),
+            "\"08\" has a leading zero. Write 8", "5/min burst 8"),
         ROW("a fraction", "5/min burst 1.5", 12,
-            "\"1.5\" has a fraction; a burst is whole", ""),
+            "\"1.5\" has a fraction, but a burst must be whole", ""),
         ROW("no such suffix", "5/min burst 8G", 13,
-            "\"G\" is left over after \"5/min burst 8\"", ""),
+            "Unexpected \"G\" after \"5/min burst 8\"", ""),
         ROW("twice", "5/min burst 8 burst 9", 14,
-            "\"burst\" is one word too many; a rate has one burst or one queue",
-            ""),
+            "Unexpected \"burst\". A rate has one burst or one queue", ""),
         ROW("both the other way round", "5/min queue 9 burst 8", 14,
-            "\"burst\" is one word too many; a rate has one burst or one queue",
-            ""),
+            "Unexpected \"burst\". A rate has one burst or one queue", ""),
         ROW("both", "5/min burst 8 queue 9", 14,
-            "\"queue\" is one word too many; a rate has one burst or one queue",
-            ""),
+            "Unexpected \"queue\". A rate has one burst or one queue", ""),
     };
 
     check_refused(parse_rate, rows, SL_LEN(rows));
@@ -345,7 +338,7 @@ static void test_odd_bytes(void)
 
     CASE("a NUL inside is quoted, not the end");
     CHECK_EQ(sl_parse_rate(text, &rate, &diag), SLUICE_ECONF);
-    CHECK_STR(diag.sentence, "\"?burst\" is left over after \"5/min\"");
+    CHECK_STR(diag.sentence, "Unexpected \"?burst\" after \"5/min\"");
     CHECK_EQ(diag.at, 5);
     CHECK_EQ(rate.count, 77);
 
@@ -360,7 +353,7 @@ static void test_odd_bytes(void)
     CASE("an empty slice may have no address");
     text = (struct sl_str){NULL, 0};
     CHECK_EQ(sl_parse_rate(text, &rate, &diag), SLUICE_ECONF);
-    CHECK_STR(diag.sentence, "a rate is missing; write one like 5/min");
+    CHECK_STR(diag.sentence, "Missing value. Write a rate like 5/min");
 }
 
 static void test_units(void)

@@ -98,51 +98,51 @@ struct broken {
 
 static const struct broken broken[] = {
     ROW("no magic", 0, 'X', 0,
-        "this is no time zone file: a header begins with \"TZif\""),
+        "Not a time zone file. The header must begin with \"TZif\""),
     ROW("no magic in the second header", SECOND, 'X', SECOND,
-        "this is no time zone file: a header begins with \"TZif\""),
+        "Not a time zone file. The header must begin with \"TZif\""),
     ROW("version 1", 4, '\0', 4,
-        "the time zone file has no 64-bit times; it needs version 2 or later"),
+        "The time zone file has no 64-bit times. It must have version 2 or "
+        "later"),
     ROW("no version at all", SECOND + 4, 'x', SECOND + 4,
-        "the time zone file has no 64-bit times; it needs version 2 or later"),
+        "The time zone file has no 64-bit times. It must have version 2 or "
+        "later"),
     ROW("millions of leap seconds in the first block", 28, 1, 28,
-        "a time zone file with 16777216 entries of a kind is no real one; at "
-        "most 20000 are read"),
+        "The time zone file has 16777216 entries of one kind. The maximum is "
+        "20000"),
     ROW("millions of shifts in the second", SECOND + 32, 1, SECOND + 32,
-        "a time zone file with 16777219 entries of a kind is no real one; at "
-        "most 20000 are read"),
+        "The time zone file has 16777219 entries of one kind. The maximum is "
+        "20000"),
     ROW("more shifts than there are bytes", SECOND + 35, 90, SAMPLE_LEN + 2,
-        "the time zone file is cut off after 156 bytes"),
+        "The time zone file is truncated after 156 bytes"),
     ROW("no types", SECOND + 39, 0, SECOND + 36,
-        "the time zone file has 0 types of local time; there must be 1 to 256"),
+        "The time zone file has 0 types of local time. It must have 1 to 256"),
     ROW("a type of 37 hours", TYPES + 1, 2, TYPES,
-        "a local time 134672 s from UTC is no real one; it must be less than "
-        "26 "
-        "hours"),
+        "A local time is 134672 s from UTC. It must be less than 26 hours"),
     ROW("a type far away", TYPES, 0x7f, TYPES,
-        "a local time 2130710032 s from UTC is no real one; it must be less "
-        "than 26 hours"),
+        "A local time is 2130710032 s from UTC. It must be less than 26 hours"),
     ROW("a type far away on the other side", TYPES, (char)0x80, TYPES,
-        "a local time -2147480048 s from UTC is no real one; it must be less "
-        "than 26 hours"),
+        "A local time is -2147480048 s from UTC. It must be less than 26 "
+        "hours"),
     ROW("a type that is neither summer nor not", TYPES + 4, 2, TYPES + 4,
-        "type 0 of the time zone file is broken"),
+        "Type 0 of the time zone file is invalid"),
     ROW("a type whose name lies outside", TYPES + 11, 8, TYPES + 10,
-        "type 1 of the time zone file is broken"),
+        "Type 1 of the time zone file is invalid"),
     ROW("a time before all time", TIMES, (char)0x80, TIMES,
-        "shift 0 of the time zone file lies beyond all time"),
+        "Shift 0 of the time zone file is out of range"),
     ROW("a time after all time", TIMES + 16, 0x7f, TIMES + 16,
-        "shift 2 of the time zone file lies beyond all time"),
+        "Shift 2 of the time zone file is out of range"),
     ROW("the same time twice", TIMES + 15, 100, TIMES + 8,
-        "shift 1 of the time zone file is not later than the one before"),
+        "Shift 1 of the time zone file is not later than the shift before it"),
     ROW("a time earlier than the one before", TIMES + 22, 0, TIMES + 16,
-        "shift 2 of the time zone file is not later than the one before"),
+        "Shift 2 of the time zone file is not later than the shift before it"),
     ROW("a type that does not exist", INDEXES + 1, 2, INDEXES + 1,
-        "shift 1 of the time zone file has type 2, but there are only 2"),
+        "Shift 1 of the time zone file has type 2, but the number of types is "
+        "2"),
     ROW("no newline before the rule", RULE, ' ', RULE,
-        "the time zone file must close with a rule between two newlines"),
+        "The time zone file must end with a rule between two newlines"),
     ROW("no newline behind it", RULE + 1, ' ', RULE,
-        "the time zone file must close with a rule between two newlines"),
+        "The time zone file must end with a rule between two newlines"),
 };
 
 static void test_broken(void)
@@ -325,7 +325,7 @@ static const struct {
         "a time from 0 to 167 hours"),
     ROW("a time of four digits", "CET-1CEST,J1/0001,J60", 16,
         "a comma and the day of a change"),
-    ROW("something behind", "CET-1CEST,M3.5.0,M10.5.0/3 ", 26, "nothing more"),
+    ROW("something behind", "CET-1CEST,M3.5.0,M10.5.0/3 ", 26, "the end"),
 };
 
 static void test_bad_rules(void)
@@ -338,7 +338,7 @@ static void test_bad_rules(void)
 
         CASE(bad_rules[i].why);
         snprintf(sentence, sizeof(sentence),
-                 "the closing rule \"%s\" needs %s at its byte %zu",
+                 "Invalid closing rule \"%s\". Expected %s at byte %zu",
                  bad_rules[i].rule, bad_rules[i].needs, bad_rules[i].at + 1);
         CHECK_EQ(sl_zone_parse(with_rule(bad_rules[i].rule), Y2100,
                                &sl_alloc_libc, &zone, &diag),
@@ -361,8 +361,8 @@ static void test_far(void)
     CASE("until the end of time is too long");
     CHECK_EQ(sl_zone_parse(bytes, INT64_MAX, &sl_alloc_libc, &zone, &diag),
              SLUICE_EFULL);
-    CHECK_STR(diag.sentence, "following the time zone to the year "
-                             "292277026597 would make more than 20000 shifts");
+    CHECK_STR(diag.sentence, "The time zone has, up to the year 292277026597, "
+                             "more than 20000 shifts");
     CHECK_EQ(zone.before, 77);
 
     CASE("but not where there is no summer");
@@ -388,8 +388,8 @@ static void test_far(void)
     CHECK_EQ(sl_zone_parse(with_rule("AAA0BBB,0/-167,J365/167"), Y2100,
                            &sl_alloc_libc, &zone, &diag),
              SLUICE_ECONF);
-    CHECK_STR(diag.sentence, "the closing rule puts a shift of the year 1971 "
-                             "before one of the year before");
+    CHECK_STR(diag.sentence, "The closing rule puts a shift of the year 1971 "
+                             "before a shift of the previous year");
 }
 
 /* The sample's last time is 300. */

@@ -71,15 +71,16 @@ static void test_inputs(void)
     refused("every without repeats", "GET / every=1s", 1,
             "every= is between repeats; write how many, like x8", "");
     refused("a cost that is none", "GET / cost=-1", 12,
-            "a count needs digits, not \"-1\"", "");
+            "Expected digits for a count, not \"-1\"", "");
     refused("a duration without a unit", "GET / x2 every=1 -> 200", 17,
-            "1 needs a unit; write ns, us, ms, s, min, h, day or week", "1s");
+            "1 has no unit. Valid units: ns, us, ms, s, min, h, day or week",
+            "1s");
 }
 
 static void test_times(void)
 {
     refused("a time that is none", "at noon", 4,
-            "a duration needs digits, not \"noon\"", "");
+            "Expected digits for a duration, not \"noon\"", "");
     refused("no time", "at", 3,
             "something is missing; write at TIME, like 12s, +500ms or "
             "2026-03-31T23:59:59Z",
@@ -116,10 +117,11 @@ static void test_expectations(void)
     refused("the same field twice", "GET / -> by=a by=b", 15,
             "by is given twice", "");
     refused("a span that is a number", "GET / -> retry=12", 18,
-            "12 needs a unit; write ns, us, ms, s, min, h, day or week", "12s");
+            "12 has no unit. Valid units: ns, us, ms, s, min, h, day or week",
+            "12s");
     refused("a number that is a span", "GET / -> limit=5s", 17,
-            "\"s\" is no suffix of a count; write k for a thousand or M for a "
-            "million, right behind the digits",
+            "Unknown suffix \"s\" of a count. Write k for a thousand or M for "
+            "a million, directly after the digits",
             "");
 }
 

@@ -48,37 +48,37 @@ static void test_names_and_rates(void)
     one("no text for a rate",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "five a minute"),
         SLUICE_ECONF,
-        "limit \"a\": five a minute: \"five a minute\" is no rate; "
-        "write one like 5/min, or unlimited, or none");
+        "limit \"a\": five a minute: Invalid rate \"five a minute\". Write a "
+        "rate like 5/min, or unlimited, or none");
     one("a unit that is none",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5/minn"), SLUICE_ECONF,
-        "limit \"a\": 5/minn: \"minn\" is no unit of time; write ms, "
+        "limit \"a\": 5/minn: Unknown unit of time \"minn\". Valid units: ms, "
         "s, min, h, day, week or month; did you mean 5/min");
     one("a bucket without a period",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5"), SLUICE_ECONF,
-        "limit \"a\": 5: a token-bucket needs a period behind the "
-        "count; write it like 5/min burst 8");
+        "limit \"a\": 5: A token-bucket needs a period after the count. Write "
+        "it like 5/min burst 8");
     one("permits with a period",
         LIMIT(.name = "a", .kind = SLUICE_CONCURRENCY, .rate = "5/min"),
         SLUICE_ECONF,
-        "limit \"a\": 5/min: a concurrency limit is a plain count "
-        "without a period; write it like 2");
+        "limit \"a\": 5/min: A concurrency limit is a count without a period. "
+        "Write it like 2");
     one("a burst where there is none",
         LIMIT(.name = "a", .kind = WINDOW, .rate = "5/min",
               .plans = with_burst),
         SLUICE_ECONF,
-        "limit \"a\": 10/min burst 3: a fixed-window has no burst; "
-        "only a token-bucket has one");
+        "limit \"a\": 10/min burst 3: A fixed-window has no burst. Only a "
+        "token-bucket has one");
     one("a rate of none", LIMIT(.name = "a", .kind = BUCKET, .rate = "none"),
         SLUICE_ECONF,
-        "limit \"a\": none: \"unlimited\" and \"none\" are no limits; leave "
-        "this one out of the set instead");
+        "limit \"a\": none: \"unlimited\" and \"none\" are not limits. Leave "
+        "this limit out of the set");
     one("a bad second plan",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5/min",
               .plans = bad_second),
         SLUICE_ECONF,
-        "limit \"a\": ten/min: \"ten/min\" is no rate; write one "
-        "like 5/min, or unlimited, or none");
+        "limit \"a\": ten/min: Invalid rate \"ten/min\". Write a rate like "
+        "5/min, or unlimited, or none");
     one("a plan with another period",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5/min", .plans = hourly),
         SLUICE_ECONF,
@@ -94,33 +94,33 @@ static void test_quotas(void)
     one("a zone that is none",
         LIMIT(.name = "a", .kind = QUOTA, .rate = "5/day", .zone = "Europe/Oz"),
         SLUICE_ECONF,
-        "limit \"a\": there is no time zone \"Europe/Oz\": "
+        "limit \"a\": Unknown time zone \"Europe/Oz\". Cannot read "
         "/usr/share/zoneinfo/Europe/Oz: No such file or directory");
     one("a zone that leaves its folder",
         LIMIT(.name = "a", .kind = QUOTA, .rate = "5/day", .zone = "../x"),
         SLUICE_ECONF,
-        "limit \"a\": \"../x\" is no name of a time zone; write one "
-        "like Europe/Berlin");
+        "limit \"a\": Invalid time zone name \"../x\". Write it like "
+        "Europe/Berlin");
     one("a zone from the root",
         LIMIT(.name = "a", .kind = QUOTA, .rate = "5/day", .zone = "/etc/x"),
         SLUICE_ECONF,
-        "limit \"a\": \"/etc/x\" is no name of a time zone; write "
-        "one like Europe/Berlin");
+        "limit \"a\": Invalid time zone name \"/etc/x\". Write it like "
+        "Europe/Berlin");
     one("a zone that is a folder",
         LIMIT(.name = "a", .kind = QUOTA, .rate = "5/day", .zone = "Europe"),
         SLUICE_ECONF,
-        "limit \"a\": there is no time zone \"Europe\": "
+        "limit \"a\": Unknown time zone \"Europe\". Cannot read "
         "/usr/share/zoneinfo/Europe: Is a directory");
     one("a zone without a name",
         LIMIT(.name = "a", .kind = QUOTA, .rate = "5/day", .zone = ""),
         SLUICE_ECONF,
-        "limit \"a\": \"\" is no name of a time zone; write one like "
+        "limit \"a\": Invalid time zone name \"\". Write it like "
         "Europe/Berlin");
     one("an anchor where there is none",
         LIMIT(.name = "a", .kind = QUOTA, .rate = "5/day", .anchor = 3),
         SLUICE_ECONF,
-        "limit \"a\": 5/day: a period in days has no anchor; only weeks and "
-        "months have");
+        "limit \"a\": 5/day: A period in days has no anchor. Only weeks and "
+        "months have one");
     one("a zone for a bucket",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5/day", .zone = "UTC"),
         SLUICE_ECONF,
@@ -132,8 +132,8 @@ static void test_quotas(void)
     one("an anchor that no week has",
         LIMIT(.name = "a", .kind = QUOTA, .rate = "5/week", .anchor = 8),
         SLUICE_ECONF,
-        "limit \"a\": 5/week: the anchor of a period in weeks lies "
-        "between 1 and 7, not at 8");
+        "limit \"a\": 5/week: The anchor of a period in weeks must be between "
+        "1 and 7, not 8");
 }
 
 static void test_two(void)

@@ -144,8 +144,8 @@ static void test_unlimited(void)
     CASE("and can't be overridden by some");
     CHECK_EQ(sl_rule_rate(&p->rules[0], SL_STR("5"), &limit, &diag),
              SLUICE_ECONF);
-    CHECK_STR(diag.sentence, "limit \"a\" counts for no plan, so it has no "
-                             "period that 5 could keep");
+    CHECK_STR(diag.sentence, "Limit \"a\" has no rate in any plan, so 5 has "
+                             "no period to match");
     CHECK_EQ(sl_rule_rate(&p->rules[0], SL_STR("none"), &limit, NULL), 0);
     sl_policy_unref(p);
 }
@@ -346,16 +346,15 @@ static void test_ceilings(void)
         const char *sentence;
     } rows[] = {
         MOST("plans", V "plans:\n default: p0\n", " p%: {}\n", SL_PLANS_MAX,
-             "there are too many plans; a policy has at most 256, and 4096 "
-             "names "
-             "of them with all aliases"),
+             "Too many plans. The maximum is 256 plans, and 4096 names with "
+             "all aliases"),
         MOST("limits", V "limits:\n",
              " l%: { kind: level, per: org, rate: 5 }\n", 1024,
-             "1025 limits and candidates are too many; 1024 are allowed"),
+             "1025 limits and candidates are too many. The maximum is 1024"),
         MOST("features", V "features:\n", " f%: {}\n", SL_FEATURES_MAX,
-             "1025 features are too many; 1024 are allowed"),
+             "1025 features are too many. The maximum is 1024"),
         MOST("routes", V "routes:\n", " - { match: /r% }\n", SL_ROUTES_MAX,
-             "10001 routes are too many; 10000 are allowed"),
+             "10001 routes are too many. The maximum is 10000"),
     };
 
     for (size_t i = 0; i < SL_LEN(rows); i++) {

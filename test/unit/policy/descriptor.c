@@ -42,10 +42,10 @@ static void test_parts(void)
     reads("key~a*b", SL_PART_LIKE, "key", "a*b", true);
     reads("key~a", SL_PART_EXACT, "key", "a", true);
     reads("**", SL_PART_REST, "", "", false);
-    refuses("", "an entry needs a key; write KEY, KEY=VALUE or **");
-    refuses("=value", "an entry needs a key; write KEY, KEY=VALUE or **");
-    refuses("k*y", "a key has no *; values have, as in KEY=a*");
-    refuses("*", "a key has no *; values have, as in KEY=a*");
+    refuses("", "An entry needs a key. Write KEY, KEY=VALUE or **");
+    refuses("=value", "An entry needs a key. Write KEY, KEY=VALUE or **");
+    refuses("k*y", "A key must not contain *. Values can, as in KEY=a*");
+    refuses("*", "A key must not contain *. Values can, as in KEY=a*");
 }
 
 /* ---- stars ---- */

@@ -77,15 +77,15 @@ static const struct {
         "day free 100/month -> 200/month; usage kept\n"
         "day pro 100/month -> 200/month; usage kept\n"),
     ROW("a period", "5/10s queue 5", "5/20s queue 5",
-        "pace free 5/10s queue 5 -> 5/20s queue 5; starts afresh\n"
-        "pace pro 5/10s queue 5 -> 5/20s queue 5; starts afresh\n"),
+        "pace free 5/10s queue 5 -> 5/20s queue 5; usage reset\n"
+        "pace pro 5/10s queue 5 -> 5/20s queue 5; usage reset\n"),
     ROW("unlimited", "pro: 15/min", "pro: unlimited",
         "ai pro 15/min -> unlimited; usage kept\n"),
     ROW("another kind", "kind: quota, per: [org, user], rate: 100/month",
         "kind: fixed-window, per: [org, user], rate: 100/h",
-        "limit day: kind quota -> fixed-window; starts afresh\n"),
+        "limit day: kind quota -> fixed-window; usage reset\n"),
     ROW("kept per something else", "per: [org, user]", "per: org",
-        "limit day: per org+user -> org; starts afresh\n"),
+        "limit day: per org+user -> org; usage reset\n"),
     ROW("other thresholds", "kind: quota,", "kind: quota, thresholds: [50%],",
         "limit day: thresholds changed\n"),
     ROW("refilled otherwise", "kind: token-bucket",
@@ -104,17 +104,17 @@ static const struct {
         "limit ai: cost 1 -> 2\n"
         "limit ai: lease 0% -> 10%\n"),
     ROW("a message", "Wait {retry_after} s.", "Wait {retry_after} seconds.",
-        "limit ai: what a refusal says changed\n"),
+        "limit ai: code or message changed\n"),
     ROW("a status", "deny: {", "deny: { status: 503,",
         "limit ai: status 429 -> 503\n"
-        "limit ai: what a refusal says changed\n"),
+        "limit ai: code or message changed\n"),
     ROW("a zone", "rate: 100/month", "rate: 100/month, zone: Europe/Berlin",
         "limit day: zone or anchor changed; usage kept\n"),
     ROW("a candidate", "    per: user", "    per: user\n    candidate: 9/min",
         "limit ai: candidate added\n"),
     ROW("a key", "    per: user",
         "    per: user\n    key: \"x:{name}:{scope}:{id}\"",
-        "limit ai: key changed; in a shared store it starts afresh\n"),
+        "limit ai: key changed; usage in a remote store reset\n"),
     ROW("a limit more",
         "  pace:", "  more: { kind: level, per: org, rate: 5 }\n  pace:",
         "limit more added\n"),
@@ -149,13 +149,13 @@ static const struct {
         "  - match: /b/**\n    limits: [ai, day, pace]\n",
         "  - match: /b/**\n    limits: [ai, day, pace]\n"
         "  - match: GET /a\n    limits: [ai, pace]\n    feature: chat\n",
-        "routes: in another order\n"),
+        "routes: order changed\n"),
     ROW("the default", "default: [pace]", "default: [ai, pace]",
         "default: limits [pace] -> [ai, pace]\n"),
     ROW("a feature", "enabled: true", "enabled: false",
         "feature chat on -> off\n"),
     ROW("a feature's message", "Later.", "Soon.",
-        "feature chat: what a refusal says changed\n"),
+        "feature chat: message or retry_after changed\n"),
     ROW("a feature more", "features: {", "features: { more: { enabled: true },",
         "feature more added (on)\n"),
     ROW("the switch", "sluice: 1", "sluice: 1\nenabled: false",
@@ -171,10 +171,10 @@ static const struct {
         "identity:", "identity:\n  forwarded: forwarded",
         "identity: forwarded x-forwarded-for -> forwarded\n"),
     ROW("where users come from", "header.x-user", "header.x-id",
-        "identity: where callers' names come from changed\n"),
+        "identity: sources changed\n"),
     ROW("how strangers are told apart",
         "identity:", "identity:\n  anonymous: [ip, header.user-agent]",
-        "identity: anonymous changed; unknown callers start afresh\n"),
+        "identity: anonymous changed; usage of anonymous callers reset\n"),
     ROW("who is not registered",
         "identity:", "identity:\n  unknown_subject: deny",
         "identity: unknown_subject default -> deny\n"),
@@ -182,10 +182,10 @@ static const struct {
         "identity:", "identity:\n  subjects: { query: \"SELECT $1\" }",
         "identity: subjects changed; needs a restart\n"),
     ROW("how much of an address", "identity:", "identity:\n  ipv6_prefix: 48",
-        "identity: ipv6_prefix 64 -> 48; IPv6 addresses start afresh\n"),
+        "identity: ipv6_prefix 64 -> 48; usage of IPv6 addresses reset\n"),
     ROW("tokens",
         "identity:", "identity:\n  org: [jwt.org]\n  jwt: { jwks: \"file:a\" }",
-        "identity: where callers' names come from changed\n"
+        "identity: sources changed\n"
         "identity: jwt added\n"),
     ROW("settings of the daemon are not looked at", "sluice: 1",
         "sluice: 1\nserver: { memory: 2MiB }", ""),
@@ -217,14 +217,14 @@ static void check_tokens(const char *old_jwt, const char *new_jwt,
 }
 
 #define KEYS    "jwks: \"file:a\""
-#define BELIEFS "identity: which tokens are believed changed\n"
+#define BELIEFS "identity: rules for tokens changed\n"
 
 static void check_all_tokens(void)
 {
     CASE("each key of `jwt`");
     check_tokens(KEYS, KEYS ", leeway: 30s, expiry: required", "");
     check_tokens(KEYS, "jwks: \"file:b\"",
-                 "identity: the keys of tokens come from elsewhere\n");
+                 "identity: source of token keys changed\n");
     check_tokens(KEYS, KEYS ", algorithms: [RS256]", BELIEFS);
     check_tokens(KEYS, KEYS ", from: cookie.a", BELIEFS);
     check_tokens(KEYS, KEYS ", issuer: a", BELIEFS);
@@ -234,7 +234,7 @@ static void check_all_tokens(void)
     check_tokens(KEYS, KEYS ", expiry: optional", BELIEFS);
     check_tokens("secret: 0123456789abcdef0123456789abcdef",
                  "secret: 0123456789abcdef0123456789abcdeX",
-                 "identity: the keys of tokens come from elsewhere\n");
+                 "identity: source of token keys changed\n");
 }
 
 /* Where several routes are told of too, at least the line itself is there. */
@@ -271,16 +271,19 @@ static void check_removed(void)
     sl_buf_init(&out, 1 << 16, &sl_alloc_libc);
     CHECK_EQ(sl_policy_diff(old, new, &out), 0);
     CHECK_EQ(sl_buf_add(&out, (struct sl_str){"", 1}), 0);
-    CHECK_STR(out.bytes,
-              "limit pace: kind leaky-bucket -> level; starts afresh\n"
-              "limit ai removed\nlimit day removed\n"
-              "plan default added\nplan free removed\nplan pro removed\n"
-              "plans: default free -> default\n"
-              "plans: anonymous free -> default\n"
-              "route /b/**: limits [ai, day, pace] -> [pace]\n"
-              "route GET /a removed\nfeature chat removed\n"
-              "identity: where callers' names come from changed\n"
-              "identity: trusted_proxies changed\n");
+    CHECK_STR(out.bytes, "limit pace: kind leaky-bucket -> level; usage reset\n"
+                         "limit ai removed\n"
+                         "limit day removed\n"
+                         "plan default added\n"
+                         "plan free removed\n"
+                         "plan pro removed\n"
+                         "plans: default free -> default\n"
+                         "plans: anonymous free -> default\n"
+                         "route /b/**: limits [ai, day, pace] -> [pace]\n"
+                         "route GET /a removed\n"
+                         "feature chat removed\n"
+                         "identity: sources changed\n"
+                         "identity: trusted_proxies changed\n");
     sl_buf_done(&out);
     sl_policy_unref(old);
     sl_policy_unref(new);

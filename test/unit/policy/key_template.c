@@ -10,44 +10,38 @@
 
 /* ---- templates ---- */
 
-#define KNOWN                                                                  \
-    " is no placeholder of a key; there are {env}, {endpoint}, {name}, "       \
-    "{scope}, {id}, {org}, {user}, {ip}, {user_type} and {window_start}"
-#define PARTS                                                                  \
-    ", so that different values could make one name; write a colon between "   \
-    "them"
+#define KNOWN(what)                                                            \
+    "Unknown placeholder {" what "} in a key. Valid placeholders: {env}, "     \
+    "{endpoint}, {name}, {scope}, {id}, {org}, {user}, {ip}, {user_type} and " \
+    "{window_start}"
+#define PARTS(a, b)                                                            \
+    "No separator between {" a "} and {" b "}, so different values could "     \
+    "produce the same key. Write a colon between them"
 
 static const struct {
     const char *text;
     size_t at;
     const char *sentence, *hint;
 } refused[] = {
-    ROW("", 0, "a key is missing; write one like " SL_KEY_DEFAULT, ""),
-    ROW("a:{usr}", 2, "{usr}" KNOWN, "a:{user}"),
-    ROW("a:{tenantId}:b", 2, "{tenantId}" KNOWN, "a:{org}:b"),
-    ROW("{limitType}:{id}", 0, "{limitType}" KNOWN, "{name}:{id}"),
-    ROW("{userType}", 0, "{userType}" KNOWN, "{user_type}"),
-    ROW("{User}", 0, "{User}" KNOWN, "{user}"),
-    ROW("{}", 0, "{}" KNOWN, ""),
-    ROW("{something}", 0, "{something}" KNOWN, ""),
+    ROW("", 0, "Missing key. Write it like " SL_KEY_DEFAULT, ""),
+    ROW("a:{usr}", 2, KNOWN("usr"), "a:{user}"),
+    ROW("a:{tenantId}:b", 2, KNOWN("tenantId"), "a:{org}:b"),
+    ROW("{limitType}:{id}", 0, KNOWN("limitType"), "{name}:{id}"),
+    ROW("{userType}", 0, KNOWN("userType"), "{user_type}"),
+    ROW("{User}", 0, KNOWN("User"), "{user}"),
+    ROW("{}", 0, KNOWN(""), ""),
+    ROW("{something}", 0, KNOWN("something"), ""),
     ROW("a:{id", 2,
-        "\"{id\" has no closing brace; write {{ for a brace that begins "
-        "no placeholder",
-        ""),
-    ROW("a}b", 1,
-        "a brace is closed that was not opened; write }} for a brace alone",
-        ""),
-    ROW("a\nb", 1, "a key has no control characters in it", ""),
-    ROW("a\x7f", 1, "a key has no control characters in it", ""),
-    ROW("{org}{user}", 5, "nothing parts {org} from {user}" PARTS,
-        "{org}:{user}"),
-    ROW("x:{org}-{user}", 8, "nothing parts {org} from {user}" PARTS,
-        "x:{org}:-{user}"),
-    ROW("{org}%{id}", 6, "nothing parts {org} from {id}" PARTS, "{org}:%{id}"),
-    ROW("{org}{env}{user}", 10, "nothing parts {org} from {user}" PARTS,
-        "{org}:{env}{user}"),
-    ROW("{id}_{window_start}", 5,
-        "nothing parts {id} from {window_start}" PARTS, "{id}:_{window_start}"),
+        "\"{id\" has no closing brace. Write {{ for a literal brace", ""),
+    ROW("a}b", 1, "Unexpected closing brace. Write }} for a literal brace", ""),
+    ROW("a\nb", 1, "A key must not contain control characters", ""),
+    ROW("a\x7f", 1, "A key must not contain control characters", ""),
+    ROW("{org}{user}", 5, PARTS("org", "user"), "{org}:{user}"),
+    ROW("x:{org}-{user}", 8, PARTS("org", "user"), "x:{org}:-{user}"),
+    ROW("{org}%{id}", 6, PARTS("org", "id"), "{org}:%{id}"),
+    ROW("{org}{env}{user}", 10, PARTS("org", "user"), "{org}:{env}{user}"),
+    ROW("{id}_{window_start}", 5, PARTS("id", "window_start"),
+        "{id}:_{window_start}"),
 };
 
 static void test_refused(void)
@@ -112,14 +106,15 @@ static unsigned read_scopes(const char *text, struct sl_str scopes[SL_PER_MAX])
 }
 
 #define SPLITS(what)                                                           \
-    "{" what "} would split the limit's state, which is not kept per " what    \
-    "; leave it away, or add " what " to `per`"
+    "{" what                                                                   \
+    "} would split the state of the limit, which is not kept per " what        \
+    ". Remove it, or add " what " to `per`"
 #define MERGES(what, add)                                                      \
-    "the key would merge the states of every " what                            \
-    ", as the limit is kept per " what "; add " add
+    "The key would merge the state of every " what                             \
+    ", but the limit is kept per " what ". Add " add
 #define NAMED                                                                  \
-    "with `missing: anonymous`, a caller named like an address would share "   \
-    "its state; add {scope}%s, or write `missing: skip` or `missing: deny`"
+    "With `missing: anonymous`, a caller named like an address would share "   \
+    "its state. Add {scope}%s, or write `missing: skip` or `missing: deny`"
 
 static const struct {
     const char *key, *scopes;
@@ -146,10 +141,10 @@ static const struct {
     ROW("x:{ip}", "", 1, false, false, SPLITS("ip")),
     ROW("x:{ip}:{id}", "user", 1, false, true, SPLITS("ip")),
     ROW("{endpoint}:{id}", "user", 2, false, false,
-        "{endpoint} would split the limit's state, for 2 endpoints share "
-        "it; write {name}, or add endpoint to `per`"),
+        "{endpoint} would split the state of the limit, which 2 endpoints "
+        "share. Write {name}, or add endpoint to `per`"),
     ROW("{id}:{window_start}", "user", 1, false, false,
-        "{window_start} is for fixed windows only: the state of other "
+        "{window_start} is valid only for fixed windows. The state of other "
         "limits outlives a window"),
 
     ROW("x", "user", 1, false, false, MERGES("user", "{user} or {id}")),

@@ -89,49 +89,49 @@ static void test_segments(void)
     CHECK(sl_str_eq(p.segments[1].word, SL_STR("id")));
 }
 
-#define NO_PATH                                                                \
-    "; a path begins with a slash, and methods before it are followed by a "   \
-    "blank"
+#define NO_PATH(what)                                                          \
+    "Invalid path \"" what                                                     \
+    "\". A path begins with a slash. A space separates "                       \
+    "it from the methods"
 #define EMPTY                                                                  \
-    "an empty segment; requests lose doubled slashes and those at the end "    \
-    "before they are matched"
-#define NO_METHOD                                                              \
-    " is no method; write GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, "      \
-    "CONNECT or TRACE, or none for any"
+    "Empty segment. Requests are matched without doubled slashes and slashes " \
+    "at the end"
+#define NO_METHOD(what)                                                        \
+    "Unknown method \"" what "\". Write GET, HEAD, POST, PUT, DELETE, PATCH, " \
+    "OPTIONS, CONNECT or TRACE, or none for any"
 #define MISSING_METHOD                                                         \
-    "a method is missing here; methods are written with commas and no "        \
-    "blanks, like GET,POST /path"
+    "Missing method. Separate methods by commas without spaces, like "         \
+    "GET,POST /path"
 #define STARRED                                                                \
-    " has a star for a part of a segment; write * for a whole one, or %2a "    \
-    "for the letter"
+    " has a star for a part of a segment. Write * for a whole segment, or "    \
+    "%2a for the character"
 #define RESOLVED                                                               \
-    " is resolved in requests before they are matched; write the path that "   \
-    "it leads to"
+    " is resolved before requests are matched. Write the resulting path"
 #define ESCAPED                                                                \
-    " has an escape for a slash, a backslash or NUL, which no segment of a "   \
-    "path contains"
+    " has an escape for a slash, a backslash or NUL. No segment of a path "    \
+    "can contain these"
 #define PARAMETERS                                                             \
-    "requests lose their ;parameters before they are matched; leave them "     \
-    "away, or write %3b for the letter"
+    "Requests are matched without their ;parameters. Remove them, or write "   \
+    "%3b for the character"
 
 static const struct {
     const char *text;
     size_t at;
     const char *sentence, *hint;
 } refused[] = {
-    ROW("", 0, "a pattern is missing; write one like GET /api/items/:id", ""),
-    ROW("  ", 0, "a pattern is missing; write one like GET /api/items/:id", ""),
-    ROW(" /a", 0, "the pattern \"/a\" has blanks around it", "/a"),
-    ROW("/a\t", 2, "the pattern \"/a\" has blanks around it", "/a"),
-    ROW("api", 0, "\"api\" is no path" NO_PATH, "/api"),
-    ROW("api/x", 0, "\"api/x\" is no path" NO_PATH, "/api/x"),
-    ROW("GET", 0, "\"GET\" is no path" NO_PATH, "GET /"),
-    ROW("GET/x", 0, "\"GET/x\" is no path" NO_PATH, "GET /x"),
-    ROW("GET api", 4, "\"api\" is no path" NO_PATH, "GET /api"),
-    ROW("http://h/x", 0, "\"http://h/x\" is no path" NO_PATH, ""),
-    ROW("GTE /x", 0, "\"GTE\"" NO_METHOD, "GET /x"),
-    ROW("GET,PTCH /x", 4, "\"PTCH\"" NO_METHOD, "GET,PATCH /x"),
-    ROW("ANYTHING /x", 0, "\"ANYTHING\"" NO_METHOD, ""),
+    ROW("", 0, "Missing pattern. Write it like GET /api/items/:id", ""),
+    ROW("  ", 0, "Missing pattern. Write it like GET /api/items/:id", ""),
+    ROW(" /a", 0, "Pattern \"/a\" begins or ends with spaces", "/a"),
+    ROW("/a\t", 2, "Pattern \"/a\" begins or ends with spaces", "/a"),
+    ROW("api", 0, NO_PATH("api"), "/api"),
+    ROW("api/x", 0, NO_PATH("api/x"), "/api/x"),
+    ROW("GET", 0, NO_PATH("GET"), "GET /"),
+    ROW("GET/x", 0, NO_PATH("GET/x"), "GET /x"),
+    ROW("GET api", 4, NO_PATH("api"), "GET /api"),
+    ROW("http://h/x", 0, NO_PATH("http://h/x"), ""),
+    ROW("GTE /x", 0, NO_METHOD("GTE"), "GET /x"),
+    ROW("GET,PTCH /x", 4, NO_METHOD("PTCH"), "GET,PATCH /x"),
+    ROW("ANYTHING /x", 0, NO_METHOD("ANYTHING"), ""),
     ROW("GET, PUT /x", 4, MISSING_METHOD, ""),
     ROW("GET,,PUT /x", 4, MISSING_METHOD, ""),
     ROW(",GET /x", 0, MISSING_METHOD, ""),
@@ -142,13 +142,13 @@ static const struct {
     ROW("/a/..", 3, "\"..\"" RESOLVED, ""),
     ROW("/a/%2e%2E/b", 3, "\"%2e%2E\"" RESOLVED, ""),
     ROW("/a?x=1", 2,
-        "a pattern has no query; requests are matched by their path", ""),
+        "A pattern has no query. Requests are matched by their path", ""),
     ROW("/a#x", 2,
-        "a pattern has no fragment; requests are matched by their path", ""),
+        "A pattern has no fragment. Requests are matched by their path", ""),
     ROW("/a;x/b", 2, PARAMETERS, ""),
-    ROW("/a\\b", 2, "a backslash counts as a slash; write a slash", ""),
-    ROW("/a b", 2, "a blank in a path is written %20", ""),
-    ROW("/a\tb", 2, "a tab in a path is written %09", ""),
+    ROW("/a\\b", 2, "A backslash counts as a slash. Write a slash", ""),
+    ROW("/a b", 2, "Write %20 for a space in a path", ""),
+    ROW("/a\tb", 2, "Write %09 for a tab in a path", ""),
     ROW("/x/a%2fb", 3, "\"a%2fb\"" ESCAPED, ""),
     ROW("/a%5Cb", 1, "\"a%5Cb\"" ESCAPED, ""),
     ROW("/a%00", 1, "\"a%00\"" ESCAPED, ""),
@@ -156,21 +156,23 @@ static const struct {
     ROW("/x/***/y", 3, "\"***\"" STARRED, ""),
     ROW("/:i*", 1, "\":i*\"" STARRED, ""),
     ROW("/a/**/b", 3,
-        "** stands for all the rest, so it must be last; write * for one "
-        "segment",
+        "** matches all remaining segments, so it must be last. Write * for "
+        "one segment",
         ""),
     ROW("/a/:", 3,
-        "\":\" is no name of a segment; write one like :id, or * for one "
-        "without a name",
+        "Invalid segment name \":\". Write it like :id, or write * for a "
+        "segment without a name",
         ""),
     ROW("/:1a", 1,
-        "\":1a\" is no name of a segment; write one like :id, or * for "
-        "one without a name",
+        "Invalid segment name \":1a\". Write it like :id, or write * for a "
+        "segment without a name",
         ""),
     ROW("PUT /a/{id}/b", 7,
-        "\"{id}\" is no segment; a named one is written :name", "PUT /a/:id/b"),
-    ROW("/{a b}", 3, "a blank in a path is written %20", ""),
-    ROW("/{}", 1, "\"{}\" is no segment; a named one is written :name", ""),
+        "Invalid segment \"{id}\". Write :name for a named segment",
+        "PUT /a/:id/b"),
+    ROW("/{a b}", 3, "Write %20 for a space in a path", ""),
+    ROW("/{}", 1, "Invalid segment \"{}\". Write :name for a named segment",
+        ""),
 };
 
 static void test_refused(void)

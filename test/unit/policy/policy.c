@@ -357,8 +357,8 @@ static void test_overrides(const struct sl_policy *p)
     CASE("another period would start afresh");
     limit.form = SL_RATE_UNLIMITED;
     CHECK_EQ(sl_rule_rate(minute, SL_STR("9/s"), &limit, &diag), SLUICE_ECONF);
-    CHECK_STR(diag.sentence, "9/s has another period than the plans of limit "
-                             "\"ai-minute\"; what was used would be forgotten");
+    CHECK_STR(diag.sentence, "The period of 9/s differs from the plans of "
+                             "limit \"ai-minute\". The usage would be lost");
     CHECK_EQ(sl_rule_rate(quota, SL_STR("9/day"), &limit, NULL), SLUICE_ECONF);
 
     CASE("what is no rate is refused; the output is untouched");

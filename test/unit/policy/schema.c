@@ -85,7 +85,7 @@ static void test_json(void)
 
     CASE("keys carry their meaning");
     CHECK_STR(AT("properties", "sluice", "description"),
-              "The version of this language.");
+              "The version of the policy language.");
     read_done(r);
     free(r);
     free(text);

@@ -134,12 +134,12 @@ static const struct problem good[] = {
 
 static const struct problem keys[] = {
     ROW("no version", "env: x\n", "{env: x}",
-        "p.yaml:1:1: a policy needs the key \"sluice\"\n"
+        "p.yaml:1:1: Missing key in a policy: \"sluice\"\n"
         "  env: x\n"
         "  ^\n"
         "  write: sluice: 1\n"),
     ROW("nothing at all", "", "{}",
-        "p.yaml:1:1: a policy needs the key \"sluice\"\n"
+        "p.yaml:1:1: Missing key in a policy: \"sluice\"\n"
         "  write: sluice: 1\n"),
     ROW("another version", "sluice: 2\n", "{sluice: !}",
         "p.yaml:1:9: \"sluice\" must be 1, not \"2\"\n"
@@ -156,11 +156,11 @@ static const struct problem keys[] = {
         "limts: {}\n"
         "Routes: []\n",
         "{sluice: 1}",
-        "p.yaml:2:1: \"limts\" is no key of a policy\n"
+        "p.yaml:2:1: Unknown key \"limts\" in a policy\n"
         "  limts: {}\n"
         "  ^\n"
         "  write: limits\n"
-        "p.yaml:3:1: \"Routes\" is no key of a policy\n"
+        "p.yaml:3:1: Unknown key \"Routes\" in a policy\n"
         "  Routes: []\n"
         "  ^\n"
         "  write: routes\n"),
@@ -171,19 +171,19 @@ static const struct problem keys[] = {
         "server: {tls: {cert: x, certifcate: y}}\n",
         "{sluice: 1, limits: {a: {kind: quota, rate: 5/day}}, routes: [{}], "
         "server: {tls: {}}}",
-        "p.yaml:2:27: \"rat\" is no key of a limit\n"
+        "p.yaml:2:27: Unknown key \"rat\" in a limit\n"
         "  limits: {a: {kind: quota, rat: 5/day, rate: 5/day}}\n"
         "                            ^\n"
         "  write: rate\n"
-        "p.yaml:3:11: \"limit\" is no key of a route\n"
+        "p.yaml:3:11: Unknown key \"limit\" in a route\n"
         "  routes: [{limit: a}]\n"
         "            ^\n"
         "  write: limits\n"
-        "p.yaml:4:16: \"cert\" is no key of tls; write certificate, key or "
-        "client_ca\n"
+        "p.yaml:4:16: Unknown key \"cert\" in tls. Valid keys: certificate, "
+        "key or client_ca\n"
         "  server: {tls: {cert: x, certifcate: y}}\n"
         "                 ^\n"
-        "p.yaml:4:25: \"certifcate\" is no key of tls\n"
+        "p.yaml:4:25: Unknown key \"certifcate\" in tls\n"
         "  server: {tls: {cert: x, certifcate: y}}\n"
         "                          ^\n"
         "  write: certificate\n"),
@@ -193,19 +193,20 @@ static const struct problem keys[] = {
         "limits: {a: {kind: quota, rate: 1/day, limits: [b], status: 402}}\n"
         "routes: [{mode: off}]\n",
         "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, routes: [{}]}",
-        "p.yaml:2:1: \"kind\" is no key of a policy; it belongs to a limit\n"
+        "p.yaml:2:1: Key \"kind\" is not valid in a policy. It belongs in a "
+        "limit\n"
         "  kind: quota\n"
         "  ^\n"
-        "p.yaml:3:40: \"limits\" is no key of a limit; it belongs to a policy "
-        "or a route\n"
+        "p.yaml:3:40: Key \"limits\" is not valid in a limit. It belongs in a "
+        "policy or a route\n"
         "  limits: {a: {kind: quota, rate: 1/day, limits: [b], status: 402}}\n"
         "                                         ^\n"
-        "p.yaml:3:53: \"status\" is no key of a limit; it belongs to deny, "
-        "bounds of a header or an error\n"
+        "p.yaml:3:53: Key \"status\" is not valid in a limit. It belongs in "
+        "deny, bounds of a header or an error\n"
         "  limits: {a: {kind: quota, rate: 1/day, limits: [b], status: 402}}\n"
         "                                                      ^\n"
-        "p.yaml:4:11: \"mode\" is no key of a route; it belongs to a policy or "
-        "a limit\n"
+        "p.yaml:4:11: Key \"mode\" is not valid in a route. It belongs in a "
+        "policy or a limit\n"
         "  routes: [{mode: off}]\n"
         "            ^\n"),
     ROW("a key of no level",
@@ -214,19 +215,20 @@ static const struct problem keys[] = {
         "foo: 1\n"
         "errors: {teapot: {}}\n",
         "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, errors: {}}",
-        "p.yaml:2:40: \"burst\" is no key of a limit; write kind, per, "
-        "missing, rate, unit, zone, anchor, on_store_failure, deny, key, "
+        "p.yaml:2:40: Unknown key \"burst\" in a limit. Valid keys: kind, "
+        "per, missing, rate, unit, zone, anchor, on_store_failure, deny, key, "
         "lease, on_full, refill, mode, candidate, cost, hold, queue, "
         "thresholds or headers\n"
         "  limits: {a: {kind: quota, rate: 1/day, burst: 8}}\n"
         "                                         ^\n"
-        "p.yaml:3:1: \"foo\" is no key of a policy; write sluice, env, "
-        "enabled, mode, plans, identity, limits, routes, default, features, "
-        "headers, reset, hold_max, errors or server\n"
+        "p.yaml:3:1: Unknown key \"foo\" in a policy. Valid keys: sluice, "
+        "env, enabled, mode, plans, identity, limits, routes, default, "
+        "features, headers, reset, hold_max, errors or server\n"
         "  foo: 1\n"
         "  ^\n"
-        "p.yaml:4:10: \"teapot\" is no key of errors; write rate_limited, "
-        "plan_limit, forbidden, unauthorized, conflict or unavailable\n"
+        "p.yaml:4:10: Unknown key \"teapot\" in errors. Valid keys: "
+        "rate_limited, plan_limit, forbidden, unauthorized, conflict or "
+        "unavailable\n"
         "  errors: {teapot: {}}\n"
         "           ^\n"),
     ROW("keys that must be there",
@@ -236,19 +238,19 @@ static const struct problem keys[] = {
         "  b: {kind: quota}\n"
         "  c: {rate: 5/min}\n",
         "{sluice: 1, limits: {a: {}, b: {kind: quota}, c: {rate: 5/min}}}",
-        "p.yaml:3:3: a limit needs the key \"kind\"\n"
+        "p.yaml:3:3: Missing key in a limit: \"kind\"\n"
         "    a:\n"
         "    ^\n"
         "  write: kind: token-bucket\n"
-        "p.yaml:3:3: a limit needs the key \"rate\"\n"
+        "p.yaml:3:3: Missing key in a limit: \"rate\"\n"
         "    a:\n"
         "    ^\n"
         "  write: rate: 5/min burst 8\n"
-        "p.yaml:4:3: a limit needs the key \"rate\"\n"
+        "p.yaml:4:3: Missing key in a limit: \"rate\"\n"
         "    b: {kind: quota}\n"
         "    ^\n"
         "  write: rate: 5/min burst 8\n"
-        "p.yaml:5:3: a limit needs the key \"kind\"\n"
+        "p.yaml:5:3: Missing key in a limit: \"kind\"\n"
         "    c: {rate: 5/min}\n"
         "    ^\n"
         "  write: kind: token-bucket\n"),
@@ -258,7 +260,7 @@ static const struct problem keys[] = {
         "identity: {unknown_subject: deny, subjects: {}}\n",
         "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, identity: "
         "{unknown_subject: deny, subjects: {}}}",
-        "p.yaml:3:35: subjects needs the key \"query\"\n"
+        "p.yaml:3:35: Missing key in subjects: \"query\"\n"
         "  identity: {unknown_subject: deny, subjects: {}}\n"
         "                                    ^\n"
         "  write: query: \"SELECT plan, expires FROM accounts WHERE id = "
@@ -280,12 +282,14 @@ static const struct problem keys[] = {
         "                            ^\n"
         "  write: trusted_proxies\n"),
     ROW("a text for a policy", "hello\n", "!",
-        "p.yaml:1:1: a policy is a map of keys and values, not a text\n"
+        "p.yaml:1:1: A policy must be a map of keys and values, not a "
+        "text\n"
         "  hello\n"
         "  ^\n"
         "  write: sluice: 1\n"),
     ROW("a list for a policy", "- sluice: 1\n", "!",
-        "p.yaml:1:1: a policy is a map of keys and values, not a list\n"
+        "p.yaml:1:1: A policy must be a map of keys and values, not a "
+        "list\n"
         "  - sluice: 1\n"
         "  ^\n"
         "  write: sluice: 1\n"),
@@ -296,27 +300,27 @@ static const struct problem keys[] = {
         "mode: *x\n",
         "{sluice: !, limits: {a: {kind: !, rate: {free: !}}}, routes: [!], "
         "mode: !}",
-        "p.yaml:1:9: a policy has no aliases; write the value out here\n"
+        "p.yaml:1:9: A policy has no aliases. Repeat the value here\n"
         "  sluice: *x\n"
         "          ^\n"
-        "p.yaml:2:13: a policy has no anchors; write the value out where it is "
+        "p.yaml:2:13: A policy has no anchors. Repeat the value where it is "
         "needed\n"
         "  limits: {a: &y {kind: *x, rate: {free: *x}}}\n"
         "              ^\n"
-        "p.yaml:2:23: a policy has no aliases; write the value out here\n"
+        "p.yaml:2:23: A policy has no aliases. Repeat the value here\n"
         "  limits: {a: &y {kind: *x, rate: {free: *x}}}\n"
         "                        ^\n"
-        "p.yaml:2:40: a policy has no aliases; write the value out here\n"
+        "p.yaml:2:40: A policy has no aliases. Repeat the value here\n"
         "  limits: {a: &y {kind: *x, rate: {free: *x}}}\n"
         "                                         ^\n"
-        "p.yaml:3:10: a policy has no aliases; write the value out here\n"
+        "p.yaml:3:10: A policy has no aliases. Repeat the value here\n"
         "  routes: [*x]\n"
         "           ^\n"
-        "p.yaml:4:7: a policy has no aliases; write the value out here\n"
+        "p.yaml:4:7: A policy has no aliases. Repeat the value here\n"
         "  mode: *x\n"
         "        ^\n"),
     ROW("an alias for a policy", "*x\n", "!",
-        "p.yaml:1:1: a policy has no aliases; write the value out here\n"
+        "p.yaml:1:1: A policy has no aliases. Repeat the value here\n"
         "  *x\n"
         "  ^\n"),
 };

@@ -27,11 +27,11 @@ static const struct problem rows[] = {
         "b: x ${FILE:./token}\n"
         "c: ${x}\n",
         "{a: !, b: !, c: ${x}}",
-        "p.yaml:1:4: \"${...}\" is replaced in quotes only\n"
+        "p.yaml:1:4: \"${...}\" is replaced only in quotes\n"
         "  a: ${ENV:TOKEN}\n"
         "     ^\n"
         "  write: \"${ENV:TOKEN}\"\n"
-        "p.yaml:2:4: \"${...}\" is replaced in quotes only\n"
+        "p.yaml:2:4: \"${...}\" is replaced only in quotes\n"
         "  b: x ${FILE:./token}\n"
         "     ^\n"
         "  write: \"x ${FILE:./token}\"\n"),
@@ -40,16 +40,16 @@ static const struct problem rows[] = {
         "a: \"${ENV:NO} ${FILE:./no} ${ENV:NEITHER}\"\n"
         "b: \"x ${ENV:NO}\"\n",
         "{a: !, b: !}",
-        "p.yaml:1:5: the environment variable \"NO\" is not set\n"
+        "p.yaml:1:5: Environment variable \"NO\" is not set\n"
         "  a: \"${ENV:NO} ${FILE:./no} ${ENV:NEITHER}\"\n"
         "      ^\n"
-        "p.yaml:1:15: the file \"./no\" can't be read: there is no such file\n"
+        "p.yaml:1:15: Cannot substitute file \"./no\": there is no such file\n"
         "  a: \"${ENV:NO} ${FILE:./no} ${ENV:NEITHER}\"\n"
         "                ^\n"
-        "p.yaml:1:28: the environment variable \"NEITHER\" is not set\n"
+        "p.yaml:1:28: Environment variable \"NEITHER\" is not set\n"
         "  a: \"${ENV:NO} ${FILE:./no} ${ENV:NEITHER}\"\n"
         "                             ^\n"
-        "p.yaml:2:7: the environment variable \"NO\" is not set\n"
+        "p.yaml:2:7: Environment variable \"NO\" is not set\n"
         "  b: \"x ${ENV:NO}\"\n"
         "        ^\n"),
     ROW("what is neither",
@@ -57,22 +57,24 @@ static const struct problem rows[] = {
         "b: \"${env:TOKEN}\"\n"
         "c: \"${}\"\n",
         "{a: !, b: !, c: !}",
-        "p.yaml:1:5: \"${TOKEN}\" is neither ${ENV:NAME} nor ${FILE:path}; a "
-        "\"${\" that means itself is written \"$${\"\n"
+        "p.yaml:1:5: Unknown substitution \"${TOKEN}\". Write ${ENV:NAME} or "
+        "${FILE:path}. Write \"$${\" for a literal \"${\"\n"
         "  a: \"${TOKEN}\"\n"
         "      ^\n"
         "  write: ${ENV:TOKEN}\n"
-        "p.yaml:2:5: \"${env:TOKEN}\" is neither ${ENV:NAME} nor ${FILE:path}; "
-        "a \"${\" that means itself is written \"$${\"\n"
+        "p.yaml:2:5: Unknown substitution \"${env:TOKEN}\". Write ${ENV:NAME} "
+        "or ${FILE:path}. "
+        "Write \"$${\" for a literal \"${\"\n"
         "  b: \"${env:TOKEN}\"\n"
         "      ^\n"
-        "p.yaml:3:5: \"${}\" is neither ${ENV:NAME} nor ${FILE:path}; a \"${\" "
-        "that means itself is written \"$${\"\n"
+        "p.yaml:3:5: Unknown substitution \"${}\". Write ${ENV:NAME} or "
+        "${FILE:path}. Write "
+        "\"$${\" for a literal \"${\"\n"
         "  c: \"${}\"\n"
         "      ^\n"),
     ROW("what has no end", "a: \"x ${ENV:TOKEN\"\n", "{a: !}",
-        "p.yaml:1:7: \"${\" has no \"}\" behind it; write ${ENV:NAME} or "
-        "${FILE:path}, or \"$${\" for the two characters\n"
+        "p.yaml:1:7: Missing \"}\" after \"${\". Write ${ENV:NAME} or "
+        "${FILE:path}. Write \"$${\" for a literal \"${\"\n"
         "  a: \"x ${ENV:TOKEN\"\n"
         "        ^\n"),
     ROW("names that can't be",
@@ -81,16 +83,16 @@ static const struct problem rows[] = {
         "c: \"${ENV:1}\"\n"
         "d: \"${FILE:}\"\n",
         "{a: !, b: !, c: !, d: !}",
-        "p.yaml:1:5: \"A-B\" is no name of an environment variable; it has "
-        "letters, digits and \"_\", as in ${ENV:API_TOKEN}\n"
+        "p.yaml:1:5: Invalid environment variable name \"A-B\". Use letters, "
+        "digits and \"_\", as in ${ENV:API_TOKEN}\n"
         "  a: \"${ENV:A-B}\"\n"
         "      ^\n"
-        "p.yaml:2:5: \"\" is no name of an environment variable; it has "
-        "letters, digits and \"_\", as in ${ENV:API_TOKEN}\n"
+        "p.yaml:2:5: Invalid environment variable name \"\". Use letters, "
+        "digits and \"_\", as in ${ENV:API_TOKEN}\n"
         "  b: \"${ENV:}\"\n"
         "      ^\n"
-        "p.yaml:3:5: \"1\" is no name of an environment variable; it has "
-        "letters, digits and \"_\", as in ${ENV:API_TOKEN}\n"
+        "p.yaml:3:5: Invalid environment variable name \"1\". Use letters, "
+        "digits and \"_\", as in ${ENV:API_TOKEN}\n"
         "  c: \"${ENV:1}\"\n"
         "      ^\n"
         "p.yaml:4:5: ${FILE:...} needs a path of 1 to 1023 bytes, as in "
@@ -101,21 +103,21 @@ static const struct problem rows[] = {
         "a: \"${ENV:DIRTY}\"\n"
         "b: \"${FILE:./return}\"\n",
         "{a: !, b: !}",
-        "p.yaml:1:5: the environment variable \"DIRTY\" has the control "
-        "character U+0001; only plain text can be put in\n"
+        "p.yaml:1:5: The environment variable \"DIRTY\" contains the control "
+        "character U+0001. Only plain text can be substituted\n"
         "  a: \"${ENV:DIRTY}\"\n"
         "      ^\n"
-        "p.yaml:2:5: the file \"./return\" has a carriage return without a "
-        "newline; only plain text can be put in\n"
+        "p.yaml:2:5: The file \"./return\" contains a carriage return without "
+        "a newline. Only plain text can be substituted\n"
         "  b: \"${FILE:./return}\"\n"
         "      ^\n"),
     ROW("a file that is too large", "a: \"${FILE:./large}\"\n", "{a: !}",
-        "p.yaml:1:5: what is put in here makes more than 64 KB of text\n"
+        "p.yaml:1:5: The text has more than 64 KB after substitution\n"
         "  a: \"${FILE:./large}\"\n"
         "      ^\n"),
     ROW("behind an escape the place is that of the string",
         "a: \"\\t${ENV:NO}\"\n", "{a: !}",
-        "p.yaml:1:4: the environment variable \"NO\" is not set\n"
+        "p.yaml:1:4: Environment variable \"NO\" is not set\n"
         "  a: \"\\t${ENV:NO}\"\n"
         "     ^\n"),
 };
@@ -132,11 +134,10 @@ static void test_total(void)
         len += (size_t)snprintf(text + len, sizeof(text) - len,
                                 "- \"${FILE:./half}${FILE:./half}\"\n");
     read_it(r, (struct sl_str){text, len}, false);
-    CHECK_STR(r->text,
-              "p.yaml:18:4: what is put in here makes more than 1024 KB of "
-              "text\n"
-              "  - \"${FILE:./half}${FILE:./half}\"\n"
-              "     ^\n");
+    CHECK_STR(r->text, "p.yaml:18:4: The text has more than 1024 KB after "
+                       "substitution\n"
+                       "  - \"${FILE:./half}${FILE:./half}\"\n"
+                       "     ^\n");
     read_done(r);
     free(r);
 }
@@ -172,9 +173,9 @@ static void test_nobody_knows(void)
         CHECK(sl_yaml_read(&report, options[i], &arena) != NULL);
         CHECK_EQ(report.errors, 2);
         CHECK_STR(report.problems[0].diag.sentence,
-                  "the environment variable \"TOKEN\" is not set");
+                  "Environment variable \"TOKEN\" is not set");
         CHECK_STR(report.problems[1].diag.sentence,
-                  "the file \"./token\" can't be read");
+                  "Cannot substitute file \"./token\"");
         sl_arena_done(&arena);
         sl_report_done(&report);
     }

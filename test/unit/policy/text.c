@@ -57,33 +57,28 @@ static const struct {
     ROW("other tongues", "\xc3\xbc{unit}\xc3\xbc", "\xc3\xbc<unit>\xc3\xbc", 3),
 };
 
-#define TWICE                                                                  \
-    " is no placeholder; a brace that is meant as a brace is written twice"
+#define TWICE(what)                                                            \
+    "Unknown placeholder \"" what "\". Write a literal brace twice"
 
 static const struct {
     const char *why, *text;
     size_t at;
     const char *sentence, *hint;
 } refused[] = {
-    ROW("a typo", "of {limt} it", 3, "\"{limt}\"" TWICE, "{limit}"),
-    ROW("another case", "{Limit}", 0, "\"{Limit}\"" TWICE, "{limit}"),
-    ROW("no such name", "a {window_start} b", 2, "\"{window_start}\"" TWICE,
+    ROW("a typo", "of {limt} it", 3, TWICE("{limt}"), "{limit}"),
+    ROW("another case", "{Limit}", 0, TWICE("{Limit}"), "{limit}"),
+    ROW("no such name", "a {window_start} b", 2, TWICE("{window_start}"),
         "{{window_start}}"),
-    ROW("no name", "a {} b", 2, "\"{}\"" TWICE, "{{}}"),
-    ROW("blanks", "{ limit }", 0, "\"{\"" TWICE, "{{"),
-    ROW("a dollar's habits", "${limit", 1, "\"{limit\"" TWICE, "{limit}"),
-    ROW("nothing behind it", "a {", 2, "\"{\"" TWICE, "{{"),
+    ROW("no name", "a {} b", 2, TWICE("{}"), "{{}}"),
+    ROW("blanks", "{ limit }", 0, TWICE("{"), "{{"),
+    ROW("a dollar's habits", "${limit", 1, TWICE("{limit"), "{limit}"),
+    ROW("nothing behind it", "a {", 2, TWICE("{"), "{{"),
     ROW("closed before it was opened", "a } b", 2,
-        "\"}\" closes nothing; a brace that is meant as a brace is written "
-        "twice",
-        "}}"),
+        "\"}\" closes nothing. Write a literal brace twice", "}}"),
     ROW("opened twice, closed once", "{{limit}", 7,
-        "\"}\" closes nothing; a brace that is meant as a brace is written "
-        "twice",
-        "}}"),
+        "\"}\" closes nothing. Write a literal brace twice", "}}"),
     ROW("the message in itself", "no: {message}", 4,
-        "{message} stands for the message and can't be in it; write it in a "
-        "body",
+        "A message must not contain {message}. Write {message} only in a body",
         ""),
 };
 
@@ -281,7 +276,7 @@ static void refused_bodies(struct sl_arena *arena)
     CHECK_EQ(read_body(root, arena, &text, &report), SLUICE_ECONF);
     CHECK_EQ(text.count, 77);
     if (CHECK_EQ(report.errors, 2)) {
-        CHECK_STR(report.problems[0].diag.sentence, "\"{limt}\"" TWICE);
+        CHECK_STR(report.problems[0].diag.sentence, TWICE("{limt}"));
         CHECK_STR(report.problems[0].diag.hint, "{limit}");
         CHECK_EQ(report.problems[0].diag.line, 2);
         CHECK_EQ(report.problems[1].diag.line, 4);
@@ -299,8 +294,8 @@ static void refused_bodies(struct sl_arena *arena)
     CHECK_EQ(report.errors, 0);
     if (CHECK_EQ(report.warnings, 1)) {
         CHECK_STR(report.problems[0].diag.sentence,
-                  "{limit} without quotes is a map with an empty \"limit\"; a "
-                  "placeholder needs quotes");
+                  "{limit} without quotes is a map with an empty \"limit\". "
+                  "Put a placeholder in quotes");
         CHECK_STR(report.problems[0].diag.hint, "\"{limit}\"");
     }
     sl_report_done(&report);

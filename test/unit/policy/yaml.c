@@ -103,50 +103,50 @@ static const struct problem good[] = {
 
 static const struct problem dirty[] = {
     ROW("a control character", "a: b\x01\n", "",
-        "p.yaml:1:5: here is the control character U+0001; a policy is plain "
-        "text in UTF-8\n"
+        "p.yaml:1:5: Found the control character U+0001. A policy must be "
+        "plain text in UTF-8\n"
         "  a: b?\n"
         "      ^\n"),
     ROW("one of eight bits", "a: \xc2\x85\n", "",
-        "p.yaml:1:4: here is the control character U+0085; a policy is plain "
-        "text in UTF-8\n"
+        "p.yaml:1:4: Found the control character U+0085. A policy must be "
+        "plain text in UTF-8\n"
         "  a: ??\n"
         "     ^\n"),
     ROW("an escape character", "a: \x1b[31m\n", "",
-        "p.yaml:1:4: here is the control character U+001B; a policy is plain "
-        "text in UTF-8\n"
+        "p.yaml:1:4: Found the control character U+001B. A policy must be "
+        "plain text in UTF-8\n"
         "  a: ?[31m\n"
         "     ^\n"),
     ROW("a byte that begins nothing", "a: \xff\n", "",
-        "p.yaml:1:4: here is the byte 0xFF, which is not UTF-8; a policy is "
-        "plain text in UTF-8\n"
+        "p.yaml:1:4: Found the byte 0xFF, which is not UTF-8. A policy must "
+        "be plain text in UTF-8\n"
         "  a: ?\n"
         "     ^\n"),
     ROW("a character cut short", "a: \xe2\x82", "",
-        "p.yaml:1:4: here is the byte 0xE2, which is not UTF-8; a policy is "
-        "plain text in UTF-8\n"
+        "p.yaml:1:4: Found the byte 0xE2, which is not UTF-8. A policy must "
+        "be plain text in UTF-8\n"
         "  a: ??\n"
         "     ^\n"),
     ROW("one that is longer than needed", "a: \xc0\xaf\n", "",
-        "p.yaml:1:4: here is the byte 0xC0, which is not UTF-8; a policy is "
-        "plain text in UTF-8\n"
+        "p.yaml:1:4: Found the byte 0xC0, which is not UTF-8. A policy must "
+        "be plain text in UTF-8\n"
         "  a: ??\n"
         "     ^\n"),
     ROW("half of a pair", "a: \xed\xa0\x80\n", "",
-        "p.yaml:1:4: here is the byte 0xED, which is not UTF-8; a policy is "
-        "plain text in UTF-8\n"
+        "p.yaml:1:4: Found the byte 0xED, which is not UTF-8. A policy must "
+        "be plain text in UTF-8\n"
         "  a: ???\n"
         "     ^\n"),
     ROW("UTF-16",
         "\xff\xfe"
         "a\n",
         "",
-        "p.yaml:1:1: the file is in UTF-16; save it as UTF-8\n"
+        "p.yaml:1:1: The file is UTF-16. Save it as UTF-8\n"
         "  ??a\n"
         "  ^\n"),
     ROW("a return alone", "a: 1\rb: 2\n", "",
-        "p.yaml:1:5: here is a carriage return without a newline; a policy is "
-        "plain text in UTF-8\n"
+        "p.yaml:1:5: Found a carriage return without a newline. A policy must "
+        "be plain text in UTF-8\n"
         "  a: 1?b: 2\n"
         "      ^\n"),
     ROW("a byte order mark in the middle",
@@ -154,7 +154,7 @@ static const struct problem dirty[] = {
         "\xef\xbb\xbf"
         "b: 2\n",
         "",
-        "p.yaml:2:1: here is a byte order mark (U+FEFF); a policy is plain "
+        "p.yaml:2:1: Found a byte order mark (U+FEFF). A policy must be plain "
         "text in UTF-8\n"
         "  \xef\xbb\xbf"
         "b: 2\n"
@@ -163,8 +163,8 @@ static const struct problem dirty[] = {
         "\xef\xbb\xbf"
         "a: \xc3\xa9 \x01\n",
         "",
-        "p.yaml:1:7: here is the control character U+0001; a policy is plain "
-        "text in UTF-8\n"
+        "p.yaml:1:7: Found the control character U+0001. A policy must be "
+        "plain text in UTF-8\n"
         "  a: \xc3\xa9 ?\n"
         "       ^\n"),
     ROW("a directive",
@@ -172,8 +172,7 @@ static const struct problem dirty[] = {
         "---\n"
         "a: 1\n",
         "",
-        "p.yaml:1:1: a line that begins with \"%\" is a directive of YAML; a "
-        "policy has none\n"
+        "p.yaml:1:1: A policy has no YAML directives. Remove this line\n"
         "  %YAML 1.1\n"
         "  ^\n"),
 };
@@ -184,11 +183,11 @@ static const struct problem refused[] = {
         "b: *x\n"
         "c: {}\n",
         "{a: 1, b: !, c: {}}",
-        "p.yaml:1:4: a policy has no anchors; write the value out where it is "
+        "p.yaml:1:4: A policy has no anchors. Repeat the value where it is "
         "needed\n"
         "  a: &x 1\n"
         "     ^\n"
-        "p.yaml:2:4: a policy has no aliases; write the value out here\n"
+        "p.yaml:2:4: A policy has no aliases. Repeat the value here\n"
         "  b: *x\n"
         "     ^\n"),
     ROW("of a map and a list",
@@ -196,11 +195,11 @@ static const struct problem refused[] = {
         "d: &y\n"
         "  - 1\n",
         "{a: {b: c}, d: [1]}",
-        "p.yaml:1:4: a policy has no anchors; write the value out where it is "
+        "p.yaml:1:4: A policy has no anchors. Repeat the value where it is "
         "needed\n"
         "  a: &x {b: c}\n"
         "     ^\n"
-        "p.yaml:2:4: a policy has no anchors; write the value out where it is "
+        "p.yaml:2:4: A policy has no anchors. Repeat the value where it is "
         "needed\n"
         "  d: &y\n"
         "     ^\n"),
@@ -208,23 +207,21 @@ static const struct problem refused[] = {
         "a: !!str 1\n"
         "b: !x\n",
         "{a: 1, b: ~}",
-        "p.yaml:1:4: a policy has no tags; put what is meant as text in "
-        "quotes\n"
+        "p.yaml:1:4: A policy has no tags. Put the text in quotes\n"
         "  a: !!str 1\n"
         "     ^\n"
-        "p.yaml:2:4: a policy has no tags; put what is meant as text in "
-        "quotes\n"
+        "p.yaml:2:4: A policy has no tags. Put the text in quotes\n"
         "  b: !x\n"
         "     ^\n"),
     ROW("an alias for a key",
         "*x : 1\n"
         "b: 2\n",
         "{b: 2}",
-        "p.yaml:1:1: a policy has no aliases; write the value out here\n"
+        "p.yaml:1:1: A policy has no aliases. Repeat the value here\n"
         "  *x : 1\n"
         "  ^\n"),
     ROW("a merge key", "a: {<<: {b: 1}, c: 2}\n", "{a: {c: 2}}",
-        "p.yaml:1:5: a policy has no merge keys; write the keys out\n"
+        "p.yaml:1:5: A policy has no merge keys. Write the keys out\n"
         "  a: {<<: {b: 1}, c: 2}\n"
         "      ^\n"),
     ROW("a second document",
@@ -232,7 +229,8 @@ static const struct problem refused[] = {
         "---\n"
         "b: 2\n",
         "{a: 1}",
-        "p.yaml:2:1: a second document begins here; a policy is one\n"
+        "p.yaml:2:1: A second document begins here. A policy must be one "
+        "document\n"
         "  ---\n"
         "  ^\n"),
     ROW("a third is not looked at",
@@ -240,7 +238,8 @@ static const struct problem refused[] = {
         "---\n"
         "---\n",
         "{}",
-        "p.yaml:2:1: a second document begins here; a policy is one\n"
+        "p.yaml:2:1: A second document begins here. A policy must be one "
+        "document\n"
         "  ---\n"
         "  ^\n"),
     ROW("keys that are no texts",
@@ -250,13 +249,13 @@ static const struct problem refused[] = {
         ": 5\n"
         "d: 6\n",
         "{d: 6}",
-        "p.yaml:1:1: a key must be a text, not a list or a map\n"
+        "p.yaml:1:1: A key must be a text, not a list or a map\n"
         "  [1, 2]: 3\n"
         "  ^\n"
-        "p.yaml:2:1: a key must be a text, not a list or a map\n"
+        "p.yaml:2:1: A key must be a text, not a list or a map\n"
         "  {a: b}: 4\n"
         "  ^\n"
-        "p.yaml:3:3: a key must be a text, not a list or a map\n"
+        "p.yaml:3:3: A key must be a text, not a list or a map\n"
         "  ? - x\n"
         "    ^\n"),
     ROW("a key that is missing",
@@ -264,23 +263,23 @@ static const struct problem refused[] = {
         "b: {: y}\n"
         "\"\": z\n",
         "{b: {}}",
-        "p.yaml:1:1: a key is missing before the colon\n"
+        "p.yaml:1:1: Missing key before the colon\n"
         "  : x\n"
         "  ^\n"
-        "p.yaml:2:5: a key is missing before the colon\n"
+        "p.yaml:2:5: Missing key before the colon\n"
         "  b: {: y}\n"
         "      ^\n"
-        "p.yaml:3:1: a key is missing before the colon\n"
+        "p.yaml:3:1: Missing key before the colon\n"
         "  \"\": z\n"
         "  ^\n"),
     ROW("a key with a control character",
         "\"a\\tb\": 1\n"
         "\"a\\u0001\": 2\n",
         "{}",
-        "p.yaml:1:1: a key has no control characters and is on one line\n"
+        "p.yaml:1:1: A key must be on one line, without control characters\n"
         "  \"a\\tb\": 1\n"
         "  ^\n"
-        "p.yaml:2:1: a key has no control characters and is on one line\n"
+        "p.yaml:2:1: A key must be on one line, without control characters\n"
         "  \"a\\u0001\": 2\n"
         "  ^\n"),
     ROW("the same key twice",
@@ -288,8 +287,8 @@ static const struct problem refused[] = {
         "b: 2\n"
         "a: 3\n",
         "{a: 1, b: 2}",
-        "p.yaml:3:1: the key \"a\" is here a second time; the first is on line "
-        "1, column 1\n"
+        "p.yaml:3:1: Duplicate key \"a\". The first one is on line 1, column "
+        "1\n"
         "  a: 3\n"
         "  ^\n"),
     ROW("and a third time, at another depth",
@@ -299,16 +298,16 @@ static const struct problem refused[] = {
         "  b: 0\n"
         "  a: {a: 1, \"a\": 2}\n",
         "{x: {a: 1, b: 0}}",
-        "p.yaml:3:3: the key \"a\" is here a second time; the first is on line "
-        "2, column 3\n"
+        "p.yaml:3:3: Duplicate key \"a\". The first one is on line 2, column "
+        "3\n"
         "    a: 2\n"
         "    ^\n"
-        "p.yaml:5:3: the key \"a\" is here a second time; the first is on line "
-        "2, column 3\n"
+        "p.yaml:5:3: Duplicate key \"a\". The first one is on line 2, column "
+        "3\n"
         "    a: {a: 1, \"a\": 2}\n"
         "    ^\n"
-        "p.yaml:5:13: the key \"a\" is here a second time; the first is on "
-        "line 5, column 7\n"
+        "p.yaml:5:13: Duplicate key \"a\". The first one is on line 5, column "
+        "7\n"
         "    a: {a: 1, \"a\": 2}\n"
         "              ^\n"),
     ROW("control characters by escapes",
@@ -317,16 +316,16 @@ static const struct problem refused[] = {
         "c: \"\\ufeff\"\n"
         "d: 1\n",
         "{a: !, b: !, c: !, d: 1}",
-        "p.yaml:1:4: this string has a NUL byte, written as an escape; a "
-        "policy is plain text\n"
+        "p.yaml:1:4: This string contains a NUL byte, written as an escape. A "
+        "policy must be plain text\n"
         "  a: \"\\0\"\n"
         "     ^\n"
-        "p.yaml:2:4: this string has the control character U+001B, written as "
-        "an escape; a policy is plain text\n"
+        "p.yaml:2:4: This string contains the control character U+001B, "
+        "written as an escape. A policy must be plain text\n"
         "  b: \"\\x1b\"\n"
         "     ^\n"
-        "p.yaml:3:4: this string has a byte order mark (U+FEFF), written as an "
-        "escape; a policy is plain text\n"
+        "p.yaml:3:4: This string contains a byte order mark (U+FEFF), written "
+        "as an escape. A policy must be plain text\n"
         "  c: \"\\ufeff\"\n"
         "     ^\n"),
 };

@@ -12,49 +12,47 @@ static const struct bomb {
     unsigned times;
     const char *report; /* its first line; "" is read without complaint */
 } bombs[] = {
-#define DEEP                                                                   \
-    "more than 32 lists and maps inside each other; a policy is not "          \
-    "that deep"
+#define DEEP "Lists and maps are nested more than 32 levels deep"
     ROW("brackets", "", "[", "", 200000, "p.yaml:1:33: " DEEP),
     ROW("braces with keys", "", "{a: ", "", 50000, "p.yaml:1:129: " DEEP),
     ROW("braces with quoted keys", "", "{\"a\":", "", 200000,
         "p.yaml:1:161: " DEEP),
     ROW("dashes", "", "- ", "", 100000, "p.yaml:1:65: " DEEP),
     ROW("questions", "", "? ", "", 100000,
-        "p.yaml:1:3: a key must be a text, not a list or a map"),
+        "p.yaml:1:3: A key must be a text, not a list or a map"),
     ROW("aliases", "a: &a x\nb:\n", "- *a\n", "", 99,
-        "p.yaml:1:4: a policy has no anchors; write the value out where it is "
+        "p.yaml:1:4: A policy has no anchors. Repeat the value where it is "
         "needed"),
     ROW("directives", "", "%", "", 500000,
-        "p.yaml:1:1: a line that begins with \"%\" is a directive of YAML; a "
-        "policy has none"),
+        "p.yaml:1:1: A policy has no YAML directives. Remove this line"),
     ROW("documents", "", "---\n", "", 250000,
-        "p.yaml:2:1: a second document begins here; a policy is one"),
+        "p.yaml:2:1: A second document begins here. A policy must be one "
+        "document"),
     ROW("a million letters in a line", "a: ", "x", "", 1000000, ""),
     ROW("in quotes", "a: \"", "x", "\"", 1000000, ""),
     ROW("without end", "a: \"", "x", "", 1000000,
-        "p.yaml:1:4: the string that begins here has no closing \"; close it, "
-        "and indent the lines in which it goes on"),
+        "p.yaml:1:4: The string that begins here has no closing \". Close it, "
+        "and indent its other lines"),
     ROW("in a key", "", "x", ": 1", 1000000, ""),
     ROW("blanks", "a: x", " ", "y", 1000000, ""),
     ROW("tabs", "", "\t", "", 1000000,
-        "p.yaml:1:1000001: a tab can't indent a line in YAML; use spaces"),
+        "p.yaml:1:1000001: A tab cannot indent a line in YAML. Use spaces"),
     ROW("blank lines in a text", "a: >\n  x\n", "\n", "  y", 900000,
-        "p.yaml:103:1: more than 100 blank lines in a row; remove some"),
+        "p.yaml:103:1: More than 100 blank lines in a row. Remove some"),
     ROW("as many as may be", "a: >\n  x\n", "\n", "  y", 100, ""),
     ROW("comments", "", "# x\n", "", 250000, ""),
     ROW("anchors", "a: ", "&a ", "", 300000,
-        "p.yaml:1:4: a policy has no anchors; write the value out where it is "
+        "p.yaml:1:4: A policy has no anchors. Repeat the value where it is "
         "needed"),
     ROW("values in a list", "[", "a,", "]", 400000,
-        "p.yaml:1:200000: the file has more than 100000 values; it is not "
-        "read further"),
+        "p.yaml:1:200000: The file has more than 100000 values. The rest is "
+        "not read"),
     ROW("the same key", "", "a:\n", "", 99999,
-        "p.yaml:2:1: the key \"a\" is here a second time; the first is on "
-        "line 1, column 1"),
+        "p.yaml:2:1: Duplicate key \"a\". The first one is on line 1, column "
+        "1"),
     ROW("as large as may be", "a: ", "x", "", 1048573, ""),
     ROW("too large by one", "a: ", "x", "", 1048574,
-        "p.yaml:1:1: the file has 1048577 bytes; a policy has at most "
+        "p.yaml:1:1: The file has 1048577 bytes. The maximum of a policy is "
         "1048576"),
 };
 
@@ -89,7 +87,7 @@ static void test_nul(void)
 
     CASE("a NUL is refused where it stands");
     read_it(r, (struct sl_str){"a: 1\nb: x\0y\n", 12}, false);
-    CHECK_STR(r->text, "p.yaml:2:5: here is a NUL byte; a policy is plain "
+    CHECK_STR(r->text, "p.yaml:2:5: Found a NUL byte. A policy must be plain "
                        "text in UTF-8\n"
                        "  b: x?y\n"
                        "      ^\n");

@@ -87,8 +87,8 @@ static const struct {
     ROW("{\"overrides\":{\"apo\":\"5/hour\"}}",
         "the policy has no limit \"apo\"; did you mean \"api\"?"),
     ROW("{\"overrides\":{\"api\":\"5/min\"}}",
-        "\"5/min\" for api: 5/min has another period than the "
-        "plans of limit \"api\"; what was used would be forgotten"),
+        "\"5/min\" for api: The period of 5/min differs from the plans of "
+        "limit \"api\". The usage would be lost"),
     ROW("{\"overrides\":{\"\":\"5/hour\"}}",
         "an override needs the name of a limit"),
     ROW("{\"overrides\":{\"api\":\"5/hour\",\"api\":\"6/hour\"}}",
