@@ -9,8 +9,7 @@
 #include "base/str.h"
 #include "cli/errand.h"
 
-static const struct sl_flag help_flag = {'h', "help", NULL,
-                                         "say how it is used"};
+static const struct sl_flag help_flag = {'h', "help", NULL, "print this help"};
 
 struct args {
     struct sl_call *call;
@@ -76,10 +75,9 @@ static int refuse_flag(struct args *args, const char *text, struct sl_str name)
     near = sl_str_nearest(name, names, count);
     if (near)
         return sl_complain(args->call, SL_EXIT_USAGE,
-                           "there is no flag %s; did you mean --%s?", text,
-                           near);
+                           "unknown flag %s; did you mean --%s?", text, near);
     return sl_complain(args->call, SL_EXIT_USAGE,
-                       "there is no flag %s; see 'sluice %s --help'", text,
+                       "unknown flag %s; see 'sluice %s --help'", text,
                        args->call->errand->name);
 }
 
@@ -96,7 +94,7 @@ static int set_format(struct args *args, const char *value)
             return 0;
         }
     return sl_complain(args->call, SL_EXIT_USAGE,
-                       "no output is called \"%s\"; write -o %s", value,
+                       "unknown output format \"%s\"; write -o %s", value,
                        args->call->errand->formats);
 }
 
@@ -158,11 +156,11 @@ static int check_count(const struct args *args)
         return 0;
     if (call->word_count < e->least)
         return sl_complain(call, SL_EXIT_USAGE,
-                           "something is missing; write: sluice %s %s", e->name,
+                           "missing argument; usage: sluice %s %s", e->name,
                            e->usage);
     if (call->word_count > e->most)
         return sl_complain(call, SL_EXIT_USAGE,
-                           "\"%s\" is one too many; write: sluice %s %s",
+                           "unexpected argument \"%s\"; usage: sluice %s %s",
                            call->words[e->most], e->name, e->usage);
     return 0;
 }
@@ -175,7 +173,7 @@ int sl_args_read(struct sl_call *call, int argc, char **argv, bool *ret_help)
 
     if (call->errand->formats)
         args.output = (struct sl_flag){'o', "output", call->errand->formats,
-                                       "how to print it"};
+                                       "output format"};
     call->words = argv;
     while (args.at < argc && !status) {
         char *text = argv[args.at++];

@@ -68,7 +68,8 @@ static int run(struct sl_call *call)
 
     if (!status && call->word_count > 0 && !is_name(call->words[0]))
         status = sl_complain(call, SL_EXIT_USAGE,
-                             "\"%s\" is no name of a backlog", call->words[0]);
+                             "\"%s\" is too long for the name of a backlog",
+                             call->words[0]);
     if (!status)
         status = write_question(call, path, sizeof(path), body);
     if (!status)
@@ -90,13 +91,15 @@ static const struct sl_flag flags[] = {
 const struct sl_errand sl_errand_backlog = {
     .name = "backlog",
     .usage = "[NAME [DEPTH]]",
-    .summary = "Report how much work is waiting, or see what was reported",
+    .summary = "Report or show the number of waiting jobs",
     .help = "A route with `backlog: {max: N}` answers 503 while more than N "
-            "are waiting. Workers\nreport how many those are; a report counts "
-            "for a minute, unless the route says\notherwise.\n"
+            "jobs wait.\n"
+            "Workers report the number with this command. A report is valid "
+            "for one minute\n"
+            "unless the route sets another time.\n"
             "\n"
-            "  sluice backlog transcribe 1200\n"
-            "  sluice backlog\n",
+            "  sluice backlog transcribe 1200    report\n"
+            "  sluice backlog                    show all reports\n",
     .words = "",
     .formats = "table|json",
     .flags = flags,

@@ -76,7 +76,7 @@ static void print_json(FILE *out, const char *path, int err, const char *why,
 static int print_text(struct sl_call *call, char *text)
 {
     if (!text)
-        return sl_complain(call, SL_EXIT_NO, "there is no memory left");
+        return sl_complain(call, SL_EXIT_NO, "out of memory");
     fputs(text, call->cli->out);
     if (!text[0] || text[strlen(text) - 1] != '\n')
         fputc('\n', call->cli->out);
@@ -126,12 +126,12 @@ static int refuse_print(const struct sl_call *call)
         return SL_EXIT_OK;
     if (call->format == SL_FORMAT_JSON)
         return sl_complain(call, SL_EXIT_USAGE,
-                           "--print is YAML; leave out -o json, or --print");
+                           "--print writes YAML; remove -o json or --print");
     if (call->word_count > 1)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "--print takes one policy, not %zu; call it for "
-                           "each",
-                           call->word_count);
+        return sl_complain(
+            call, SL_EXIT_USAGE,
+            "--print accepts one policy, not %zu; run it once per policy",
+            call->word_count);
     return SL_EXIT_OK;
 }
 
@@ -144,8 +144,9 @@ static int run(struct sl_call *call)
     if (sl_call_flag(call, "reference"))
         return print_text(call, sluice_schema_page());
     if (call->word_count == 0)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "which policy? write: sluice check sluice.yaml");
+        return sl_complain(
+            call, SL_EXIT_USAGE,
+            "missing policy file; write: sluice check sluice.yaml");
     if (refuse_print(call))
         return SL_EXIT_USAGE;
     for (size_t i = 0; i < call->word_count; i++) {
@@ -158,23 +159,23 @@ static int run(struct sl_call *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "print",     NULL, "print the policy as it was understood"},
-    {'\0', "schema",    NULL, "print the JSON Schema of the language"},
-    {'\0', "reference", NULL, "print its reference page, in Markdown"},
-    {'\0', NULL,        NULL, NULL                                   },
+    {'\0', "print",     NULL, "print the policy with all defaults filled in"},
+    {'\0', "schema",    NULL, "print the JSON Schema of the policy language"},
+    {'\0', "reference", NULL, "print the policy reference in Markdown"      },
+    {'\0', NULL,        NULL, NULL                                          },
 };
 
 const struct sl_errand sl_errand_check = {
     .name = "check",
     .usage = "POLICY...",
-    .summary = "Check that policies are right",
-    .help = "Prints every error and warning with its place in the file and "
-            "what to write\ninstead, and exits 3 if a policy was refused. "
-            "'-' reads standard input.\n"
+    .summary = "Validate policy files",
+    .help = "Prints every error and warning with its position in the file and "
+            "a suggestion.\n"
+            "Exits 3 if a policy is invalid. '-' reads standard input.\n"
             "\n"
-            "With --print, a policy that is right is printed as it was "
-            "understood: every\ndefault written out, every plan with its "
-            "rates, secrets left out.\n"
+            "--print writes a valid policy with every default and every plan's "
+            "rates filled\n"
+            "in, without secrets.\n"
             "\n"
             "  sluice check sluice.yaml\n"
             "  sluice check --print sluice.yaml\n"

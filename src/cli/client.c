@@ -23,7 +23,7 @@
 static int refuse_url(struct sl_diag *diag, const char *url)
 {
     return sl_refuse(diag, SLUICE_ECONF,
-                     "\"%s\" is not a server's URL; write it like "
+                     "\"%s\" is not the URL of a server; write it like "
                      "http://127.0.0.1:8080 or unix:/run/sluice.sock",
                      url);
 }
@@ -107,23 +107,23 @@ static int unreachable(struct sl_client *client, struct sl_diag *diag,
                        const char *why)
 {
     sl_client_close(client);
-    return sl_refuse(diag, SLUICE_ESYS, "%s can't be reached: %s",
+    return sl_refuse(diag, SLUICE_ESYS, "cannot connect to %s: %s",
                      client->where, why);
 }
 
 static int no_answer(struct sl_client *client, struct sl_diag *diag)
 {
-    const char *why = errno == EAGAIN ? "it takes too long" : strerror(errno);
+    const char *why = errno == EAGAIN ? "timeout" : strerror(errno);
 
     sl_client_close(client);
-    return sl_refuse(diag, SLUICE_ESYS, "%s does not answer: %s", client->where,
+    return sl_refuse(diag, SLUICE_ESYS, "no answer from %s: %s", client->where,
                      why);
 }
 
 static int no_memory(struct sl_client *client, struct sl_diag *diag)
 {
     sl_client_close(client);
-    return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+    return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
 }
 
 static int open_socket(const struct addrinfo *to)
@@ -222,8 +222,8 @@ struct head {
 static int no_http(struct sl_client *client, struct sl_diag *diag)
 {
     sl_client_close(client);
-    return sl_refuse(diag, SLUICE_ESYS, "%s does not speak HTTP/1.1 as we do",
-                     client->where);
+    return sl_refuse(diag, SLUICE_ESYS,
+                     "the answer of %s is not valid HTTP/1.1", client->where);
 }
 
 static bool read_field(struct sl_str line, struct head *head)
@@ -351,7 +351,7 @@ static int no_resp(struct sl_client *client, struct sl_diag *diag)
 {
     sl_client_close(client);
     return sl_refuse(diag, SLUICE_ESYS,
-                     "%s does not speak the Redis protocol as we do",
+                     "the answer of %s is not valid RESP (Redis protocol)",
                      client->where);
 }
 

@@ -19,27 +19,26 @@ const struct sl_errand *const sl_errands[] = {
 };
 
 static const char short_help[] =
-    "sluice checks, explains and tests rate-limit policies.\n"
+    "sluice validates, explains and tests rate-limit policies.\n"
     "\n"
-    "  sluice init                                  write a policy to begin "
-    "with\n"
-    "  sluice check sluice.yaml                     is it right?\n"
+    "  sluice init                                  write a sample policy\n"
+    "  sluice check sluice.yaml                     validate a policy\n"
     "  sluice explain sluice.yaml 'GET /api/search' user=ann plan=free\n"
-    "                                               what would happen, and "
-    "why\n"
+    "                                               show the decision for one "
+    "request\n"
     "\n"
     "'sluice --help' lists all commands.\n";
 
 static const char long_help_tail[] =
     "\n"
-    "  -h, --help       of each command, with examples\n"
-    "  -V, --version\n"
+    "  -h, --help       print help, also of each command\n"
+    "  -V, --version    print the version\n"
     "\n"
     "Data goes to standard output, messages go to standard error. Colours are\n"
     "used on terminals only; NO_COLOR and CLICOLOR_FORCE are honoured.\n"
     "\n"
-    "Exit status: 0 done or allowed, 1 failed or denied, 2 not understood,\n"
-    "3 bad policy, 4 nobody there, 5 store failed.\n";
+    "Exit status: 0 done or allowed, 1 failed or denied, 2 usage error,\n"
+    "3 bad policy, 4 daemon unreachable, 5 store failed.\n";
 
 static const struct sl_errand *find(const char *name)
 {
@@ -66,7 +65,9 @@ int sl_complain(const struct sl_call *call, int status, const char *fmt, ...)
 
 static void print_commands(FILE *out)
 {
-    fputs("usage: sluice COMMAND [WORD...] [FLAG...]\n\n", out);
+    fputs("usage: sluice COMMAND [ARGUMENT...] [FLAG...]\n"
+          "\n",
+          out);
     for (size_t i = 0; sl_errands[i]; i++)
         if (sl_errands[i]->run)
             fprintf(out, "  %-12s %s\n", sl_errands[i]->name,
@@ -87,8 +88,8 @@ static void print_flag(FILE *out, const struct sl_flag *flag)
 
 static void print_help(FILE *out, const struct sl_errand *e)
 {
-    struct sl_flag output = {'o', "output", e->formats, "how to print it"};
-    struct sl_flag help = {'h', "help", NULL, "this text"};
+    struct sl_flag output = {'o', "output", e->formats, "output format"};
+    struct sl_flag help = {'h', "help", NULL, "print this help"};
 
     fprintf(out, "usage: sluice %s %s\n\n%s.\n\n%s\n", e->name, e->usage,
             e->summary, e->help);
@@ -118,10 +119,10 @@ static int refuse_command(struct sl_call *call, const char *name)
 
     if (near)
         return sl_complain(call, SL_EXIT_USAGE,
-                           "there is no command \"%s\"; did you mean %s?", name,
+                           "unknown command \"%s\"; did you mean %s?", name,
                            near);
     return sl_complain(call, SL_EXIT_USAGE,
-                       "there is no command \"%s\"; see 'sluice --help'", name);
+                       "unknown command \"%s\"; see 'sluice --help'", name);
 }
 
 /* A full disk must not look like success. */
@@ -130,7 +131,7 @@ static int flush(struct sl_call *call, int status)
     if (!ferror(call->cli->out) && fflush(call->cli->out) == 0)
         return status;
     return sl_complain(call, status ? status : SL_EXIT_NO,
-                       "what was to be printed could not be written");
+                       "writing to standard output failed");
 }
 
 static int send(struct sl_call *call, const char *name, int argc, char **argv)
@@ -143,7 +144,8 @@ static int send(struct sl_call *call, const char *name, int argc, char **argv)
         return refuse_command(call, name);
     call->errand = errand;
     if (!errand->run)
-        return sl_complain(call, SL_EXIT_USAGE, "is not in this version");
+        return sl_complain(call, SL_EXIT_USAGE,
+                           "this command is not supported in this version");
     status = sl_args_read(call, argc, argv, &help);
     if (status)
         return status;
@@ -186,9 +188,9 @@ int sl_cli_run(struct sl_cli *cli, int argc, char **argv)
         return flush(&call, SL_EXIT_OK);
     }
     if (first[0] == '-')
-        return sl_complain(&call, SL_EXIT_USAGE,
-                           "there is no flag %s here; a command comes first, "
-                           "see 'sluice --help'",
-                           first);
+        return sl_complain(
+            &call, SL_EXIT_USAGE,
+            "unknown flag %s; a command comes first, see 'sluice --help'",
+            first);
     return send(&call, first, argc - 2, argv + 2);
 }

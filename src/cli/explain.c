@@ -27,7 +27,7 @@ static int print(struct sl_call *call, struct sluice_decision *decision)
         json ? sluice_decision_json(decision) : sluice_decision_text(decision);
 
     if (!text)
-        return sl_complain(call, SL_EXIT_STORE, "there is no memory left");
+        return sl_complain(call, SL_EXIT_STORE, "out of memory");
     fputs(text, call->cli->out);
     if (!text[0] || text[strlen(text) - 1] != '\n')
         fputc('\n', call->cli->out);
@@ -51,9 +51,9 @@ static int bring_token(struct sl_call *call, struct sl_question *q,
         err = sl_inputs_header(&q->in, &header, &q->arena);
     if (!err)
         return 0;
-    return sl_complain(
-        call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_NO, "%s",
-        diag.sentence[0] ? diag.sentence : "there is no memory left");
+    return sl_complain(call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_NO,
+                       "%s",
+                       diag.sentence[0] ? diag.sentence : "out of memory");
 }
 
 static int explain(struct sl_call *call, struct sl_question *q,
@@ -83,7 +83,7 @@ static int ask(struct sl_call *call, struct sl_question *q,
     int status;
 
     if (!decision)
-        status = sl_complain(call, SL_EXIT_STORE, "there is no memory left");
+        status = sl_complain(call, SL_EXIT_STORE, "out of memory");
     else if (sluice_engine_open(policy, &options, &engine))
         status = sl_complain(call, SL_EXIT_STORE, "%s", sluice_why());
     else
@@ -117,15 +117,16 @@ static int run(struct sl_call *call)
 const struct sl_errand sl_errand_explain = {
     .name = "explain",
     .usage = "POLICY 'METHOD PATH' [NAME=VALUE...]",
-    .summary = "Say what would happen to a request, and why",
-    .help = "Names the route, who asks, the plan, and each limit with its "
-            "numbers and its\nkey. The state is empty and nothing is spent. "
-            "Exits 0 if the request would\npass, 1 if not.\n"
+    .summary = "Explain the decision for a request",
+    .help = "Prints the route, the caller, the plan, and each limit with its "
+            "numbers and its\n"
+            "key. It starts with empty state and takes nothing. Exits 0 if the "
+            "request would\n"
+            "pass, 1 if not.\n"
             "\n"
             "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
-            "  at=     the instant, as RFC 3339 (now, if it is not given)\n"
-            "  token=  a file with a token, which is verified by the policy's "
-            "keys\n"
+            "  at=     the time of the request, as RFC 3339 (default: now)\n"
+            "  token=  a file with a token, verified with the policy's keys\n"
             "\n"
             "  sluice explain sluice.yaml 'GET /api/search' user=ann\n"
             "  sluice explain sluice.yaml 'job transcribe' org=acme cost=30\n"

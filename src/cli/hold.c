@@ -29,13 +29,13 @@ static int add_word(struct sl_call *call, struct sl_buf *costs,
 
     if (!limit && !sl_str_eq(name, SL_STR("cost")) &&
         !sl_str_eq(name, SL_STR("status")))
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "\"%s\" is none of cost=N, cost.LIMIT=N and "
-                           "status=N",
-                           word);
+        return sl_complain(
+            call, SL_EXIT_USAGE,
+            "unknown argument \"%s\"; write cost=N, cost.LIMIT=N or status=N",
+            word);
     if (sl_parse_number(sl_str_c(equals + 1), &number, NULL))
         return sl_complain(call, SL_EXIT_USAGE,
-                           "\"%s\" needs a whole number behind the '='", word);
+                           "\"%s\" needs a whole number after the '='", word);
     if (limit) {
         err = sl_buf_addf(costs, "%s", costs->len > 0 ? "," : "");
         if (!err)
@@ -46,8 +46,7 @@ static int add_word(struct sl_call *call, struct sl_buf *costs,
         err = sl_buf_addf(body, "%s\"%.*s\":%s", body->len > 1 ? "," : "",
                           SL_STR_ARG(name), equals + 1);
     }
-    return err ? sl_complain(call, SL_EXIT_USAGE, "there are too many words")
-               : 0;
+    return err ? sl_complain(call, SL_EXIT_USAGE, "too many arguments") : 0;
 }
 
 static int write_settle(struct sl_call *call, struct sl_buf *body)
@@ -61,7 +60,7 @@ static int write_settle(struct sl_call *call, struct sl_buf *body)
     if (!status && costs.len > 0 &&
         sl_buf_addf(body, "%s\"cost\":{%.*s}", body->len > 1 ? "," : "",
                     SL_STR_ARG(sl_buf_str(&costs))))
-        status = sl_complain(call, SL_EXIT_USAGE, "there are too many words");
+        status = sl_complain(call, SL_EXIT_USAGE, "too many arguments");
     sl_buf_done(&costs);
     return status;
 }
@@ -73,11 +72,11 @@ static int write_extend(struct sl_call *call, struct sl_buf *body)
 
     if (call->word_count != 3)
         return sl_complain(call, SL_EXIT_USAGE,
-                           "for how long? write sluice hold extend ID 30s");
+                           "missing duration; write sluice hold extend ID 30s");
     if (sl_parse_duration(sl_str_c(call->words[2]), &span, &diag))
         return sl_complain(call, SL_EXIT_USAGE, "%s", diag.sentence);
     if (sl_buf_addf(body, "\"hold\":\"%s\"", call->words[2]))
-        return sl_complain(call, SL_EXIT_USAGE, "there are too many words");
+        return sl_complain(call, SL_EXIT_USAGE, "too many arguments");
     return 0;
 }
 
@@ -87,21 +86,21 @@ static int write_body(struct sl_call *call, struct sl_buf *body)
     int status = 0;
 
     if (sl_buf_addf(body, "{"))
-        return sl_complain(call, SL_EXIT_STORE, "there is no memory left");
+        return sl_complain(call, SL_EXIT_STORE, "out of memory");
     if (strcmp(verb, "settle") == 0)
         status = write_settle(call, body);
     else if (strcmp(verb, "extend") == 0)
         status = write_extend(call, body);
     else if (strcmp(verb, "release") != 0)
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "a hold is settled, released or extended, not "
-                             "\"%s\"",
-                             verb);
+        status = sl_complain(
+            call, SL_EXIT_USAGE,
+            "unknown action \"%s\"; write settle, release or extend", verb);
     else if (call->word_count != 2)
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "release needs the hold's id and no more");
+        status =
+            sl_complain(call, SL_EXIT_USAGE,
+                        "release accepts the id of the hold and nothing else");
     if (!status && sl_buf_addf(body, "}"))
-        status = sl_complain(call, SL_EXIT_STORE, "there is no memory left");
+        status = sl_complain(call, SL_EXIT_STORE, "out of memory");
     return status;
 }
 
@@ -117,7 +116,7 @@ static void print_limit(FILE *out, json_t *limit)
     fprintf(out, ": held %" JSON_INTEGER_FORMAT,
             json_integer_value(json_object_get(limit, "held")));
     if (json_is_integer(cost))
-        fprintf(out, ", came to %" JSON_INTEGER_FORMAT,
+        fprintf(out, ", settled with %" JSON_INTEGER_FORMAT,
                 json_integer_value(cost));
     fprintf(out, ", %" JSON_INTEGER_FORMAT " left%s\n",
             json_integer_value(json_object_get(limit, "remaining")),
@@ -139,7 +138,7 @@ static int print(struct sl_call *call, json_t *answer)
     if (json_is_integer(left))
         fprintf(call->cli->out, " for %" JSON_INTEGER_FORMAT " ms",
                 json_integer_value(left));
-    fputs(again ? " before; nothing was changed\n" : "\n", call->cli->out);
+    fputs(again ? " already; nothing was changed\n" : "\n", call->cli->out);
     json_array_foreach(json_object_get(answer, "limits"), i, limit)
         print_limit(call->cli->out, limit);
     return SL_EXIT_OK;
@@ -157,7 +156,7 @@ static int ask(struct sl_call *call, struct sl_client *client,
         sl_reach_encode(&path, sl_str_c(call->words[1])) ||
         sl_buf_addf(&path, "/%s%c", call->words[0], '\0'))
         status = sl_complain(call, SL_EXIT_USAGE,
-                             "\"%.40s...\" is longer than the id of any hold",
+                             "\"%.40s...\" is too long for the id of a hold",
                              call->words[1]);
     else
         status = sl_reach_ask(call, client, "POST", path.bytes, body, &answer);
@@ -196,11 +195,14 @@ const struct sl_errand sl_errand_hold = {
     .name = "hold",
     .usage = "settle ID [cost=N | cost.LIMIT=N...] [status=N] | release ID | "
              "extend ID TIME",
-    .summary = "End or extend what a daemon that runs holds for somebody",
-    .help = "The ID is what `sluice take hold=30s` prints. Settled is with "
-            "what it came to: one\ncost for all limits, or for each its own; "
-            "without any, with what was held. What\nhad ended before stays as "
-            "it is, and that is said. Exits 1 if nobody knows it.\n"
+    .summary = "Settle, release or extend a hold",
+    .help = "`sluice take hold=30s` prints the ID. settle charges the actual "
+            "cost: one cost\n"
+            "for all limits, or one cost per limit. Without a cost it charges "
+            "what was held. A\n"
+            "hold that has already ended does not change; the output says so. "
+            "Exits 1 if the\n"
+            "hold is unknown.\n"
             "\n"
             "  sluice take 'job transcribe' org=acme cost=30 hold=5m\n"
             "  sluice hold extend 6f1c0a... 5m\n"

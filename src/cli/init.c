@@ -70,8 +70,8 @@ static int write_file(struct sl_call *call, const char *path)
 
     if (fd < 0 && errno == EEXIST)
         return sl_complain(call, SL_EXIT_NO,
-                           "%s is there already and stays as it is; name "
-                           "another file, or - to print it",
+                           "%s already exists and was not changed; name "
+                           "another file, or - to print the policy",
                            path);
     if (fd < 0)
         return sl_complain(call, SL_EXIT_NO, "%s: %s", path, strerror(errno));
@@ -80,7 +80,10 @@ static int write_file(struct sl_call *call, const char *path)
         return sl_complain(call, SL_EXIT_NO, "%s could not be written: %s",
                            path, strerror(errno));
     fprintf(call->cli->out,
-            "%s is written. Next:\n\n  sluice check %s\n  sluiced -c %s\n",
+            "Wrote %s. Next steps:\n"
+            "\n"
+            "  sluice check %s\n"
+            "  sluiced -c %s\n",
             path, path, path);
     return SL_EXIT_OK;
 }
@@ -98,9 +101,10 @@ static int run(struct sl_call *call)
 const struct sl_errand sl_errand_init = {
     .name = "init",
     .usage = "[FILE]",
-    .summary = "Write a policy to begin with",
-    .help = "Writes a commented policy to FILE, or to sluice.yaml. A file that "
-            "is there is\nnot touched. '-' prints it.\n"
+    .summary = "Write a sample policy",
+    .help = "Writes a commented policy to FILE (default: sluice.yaml). It does "
+            "not overwrite\n"
+            "an existing file. '-' prints the policy.\n"
             "\n"
             "  sluice init\n"
             "  sluice init limits/api.yaml\n"

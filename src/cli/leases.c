@@ -50,8 +50,7 @@ static int print_list(struct sl_call *call, const json_t *list)
     sl_columns_print(&columns, call->cli->out);
     failed = columns.failed;
     sl_columns_done(&columns);
-    return failed ? sl_complain(call, SL_EXIT_NO, "there is no memory left")
-                  : SL_EXIT_OK;
+    return failed ? sl_complain(call, SL_EXIT_NO, "out of memory") : SL_EXIT_OK;
 }
 
 static int print(struct sl_call *call, json_t *answer)
@@ -61,11 +60,11 @@ static int print(struct sl_call *call, json_t *answer)
     if (call->format == SL_FORMAT_JSON)
         return sl_json_print(call, answer);
     if (json_is_true(json_object_get(answer, "truncated")))
-        fprintf(call->cli->err, "there are more than these %zu leases\n",
+        fprintf(call->cli->err, "only the first %zu leases are shown\n",
                 json_array_size(list));
     if (json_is_array(list))
         return print_list(call, list);
-    fprintf(call->cli->out, "%lld units are free again\n",
+    fprintf(call->cli->out, "released %lld units\n",
             (long long)json_integer_value(json_object_get(answer, "units")));
     return SL_EXIT_OK;
 }
@@ -82,7 +81,8 @@ static int ask(struct sl_call *call, struct sl_client *client, bool release)
         err = sl_reach_encode(&path, sl_str_c(call->words[1]));
     if (!err)
         err = sl_buf_add(&path, (struct sl_str){"", 1});
-    status = err ? sl_complain(call, SL_EXIT_USAGE, "that is no name of a node")
+    status = err ? sl_complain(call, SL_EXIT_USAGE,
+                               "the name of the node is too long")
                  : sl_reach_ask(call, client, release ? "DELETE" : "GET",
                                 path.bytes, (struct sl_str){"", 0}, &answer);
     if (!status)
@@ -101,7 +101,7 @@ static int run(struct sl_call *call)
     if (call->word_count > 0 &&
         (!release || strcmp(call->words[0], "release") != 0))
         return sl_complain(call, SL_EXIT_USAGE,
-                           "write `sluice leases` to see them, or `sluice "
+                           "unknown argument; write `sluice leases` or `sluice "
                            "leases release NODE`");
     status = sl_reach(call, true, &client);
     if (!status)
@@ -119,11 +119,12 @@ static const struct sl_flag flags[] = {
 const struct sl_errand sl_errand_leases = {
     .name = "leases",
     .usage = "[release NODE]",
-    .summary = "Show what daemons that share their books have leased",
-    .help = "Where several daemons share a quota, each leases units of it "
-            "before it gives them\nout. What a daemon had that was killed "
-            "counts as used until it comes back, or\nuntil it is released: "
-            "only do so when it will not come back.\n"
+    .summary = "Show and release quota leases",
+    .help = "Daemons that share a quota lease units of it before they spend "
+            "them. The units\n"
+            "of a daemon that was killed count as used until the daemon "
+            "returns or its lease\n"
+            "is released. Release a lease only if its daemon will not return.\n"
             "\n"
             "  sluice leases\n"
             "  sluice leases release 1d6f67b91c82d724\n",

@@ -77,7 +77,7 @@ int sl_numbers_print(struct sl_call *call, json_t *limits)
     sl_columns_add(&columns, head);
     json_array_foreach(limits, i, limit) add_limit(&columns, limit);
     if (columns.failed)
-        status = sl_complain(call, SL_EXIT_NO, "there is no memory left");
+        status = sl_complain(call, SL_EXIT_NO, "out of memory");
     else
         sl_columns_print(&columns, call->cli->out);
     sl_columns_done(&columns);
@@ -89,7 +89,7 @@ int sl_json_print(struct sl_call *call, json_t *root)
     char *text = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER);
 
     if (!text)
-        return sl_complain(call, SL_EXIT_NO, "there is no memory left");
+        return sl_complain(call, SL_EXIT_NO, "out of memory");
     fprintf(call->cli->out, "%s\n", text);
     sl_free_text(text);
     return 0;

@@ -135,7 +135,7 @@ int sl_load_policy(struct sl_cli *cli, const char *path,
 const char *sl_load_why(const char *path)
 {
     if (strcmp(path, "-") == 0)
-        return "standard input can't be read";
+        return "cannot read standard input";
     return sluice_why();
 }
 

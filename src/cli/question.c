@@ -70,11 +70,10 @@ static int read_names(struct sl_call *call, struct sl_question *q)
     size_t count = name_count(q);
 
     if (q->words.count < count)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "\"%s\" asks for nothing; write 'GET /path', 'job "
-                           "NAME' or %s",
-                           first,
-                           q->bare_limits ? "LIMIT KEY" : "'take LIMIT KEY'");
+        return sl_complain(
+            call, SL_EXIT_USAGE,
+            "\"%s\" is not a request; write 'GET /path', 'job NAME' or %s",
+            first, q->bare_limits ? "LIMIT KEY" : "'take LIMIT KEY'");
     if (count == 1) {
         q->act.kind = SL_ACT_REQUEST;
         q->act.names[0] = "GET";
@@ -104,8 +103,7 @@ static int refuse(struct sl_call *call, const struct sl_diag *diag)
         return sl_complain(call, SL_EXIT_USAGE, "%s; write: %s", diag->sentence,
                            diag->hint);
     return sl_complain(call, SL_EXIT_USAGE, "%s",
-                       diag->sentence[0] ? diag->sentence
-                                         : "there is no memory left");
+                       diag->sentence[0] ? diag->sentence : "out of memory");
 }
 
 static int read_at(const struct sl_word *word, struct sl_question *q,
@@ -118,7 +116,7 @@ static int read_at(const struct sl_word *word, struct sl_question *q,
         return err;
     q->now = moment.at + (moment.relative ? q->now : 0);
     if (q->now >= SL_TIME_END)
-        return sl_refuse(diag, SLUICE_ECONF, "at= is beyond the year 2115");
+        return sl_refuse(diag, SLUICE_ECONF, "at= is after the year 2115");
     return 0;
 }
 
@@ -151,7 +149,7 @@ static int read_inputs(struct sl_call *call, struct sl_question *q)
     if (err)
         return refuse(call, &diag);
     if (pointless(q))
-        return sl_complain(call, SL_EXIT_USAGE, "%s is not for %s",
+        return sl_complain(call, SL_EXIT_USAGE, "%s cannot be used with %s",
                            pointless(q), call->errand->name);
     return 0;
 }
@@ -165,9 +163,9 @@ int sl_question_read(struct sl_call *call, size_t from, struct sl_question *q)
         fits = add_word(q, call->words[i]);
     if (!fits)
         return sl_complain(call, SL_EXIT_USAGE,
-                           q->words.count ? "too many words"
-                                          : "what is asked for? write 'GET "
-                                            "/path'");
+                           q->words.count
+                               ? "too many arguments"
+                               : "missing request; write 'GET /path'");
     status = read_names(call, q);
     return status ? status : read_inputs(call, q);
 }

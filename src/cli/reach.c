@@ -37,13 +37,15 @@ static int keep_token(struct sl_call *call, struct sl_client *client,
         text.len--;
     if (text.len == 0 || text.len >= sizeof(client->token))
         return sl_complain(call, SL_EXIT_USAGE,
-                           "%s has %s; a token has 1 to %zu characters", from,
-                           text.len ? "too long a token" : "no token",
+                           "%s contains %s; a token has 1 to %zu characters",
+                           from,
+                           text.len ? "a token that is too long" : "no token",
                            sizeof(client->token) - 1);
     for (size_t i = 0; i < text.len; i++)
         if (text.at[i] <= ' ' || text.at[i] > '~')
-            return sl_complain(call, SL_EXIT_USAGE,
-                               "%s has a character that no token has", from);
+            return sl_complain(
+                call, SL_EXIT_USAGE,
+                "%s contains a character that is not allowed in a token", from);
     memcpy(client->token, text.at, text.len);
     client->token[text.len] = '\0';
     return 0;
@@ -115,10 +117,11 @@ static int refused(struct sl_call *call, const struct sl_client *client,
 
     if (code == 401)
         return sl_complain(call, SL_EXIT_NO,
-                           "%s wants a token; name its file by --token-file",
+                           "%s requires a token; name the file that contains "
+                           "it with --token-file",
                            client->where);
     return sl_complain(call, status_of(code), "%s",
-                       detail ? detail : "the daemon refuses it");
+                       detail ? detail : "the daemon rejected the request");
 }
 
 int sl_reach_ask(struct sl_call *call, struct sl_client *client,
@@ -139,8 +142,7 @@ int sl_reach_ask(struct sl_call *call, struct sl_client *client,
     if (code >= 400)
         status = refused(call, client, code, root);
     else if (!root)
-        status = sl_complain(call, SL_EXIT_NO,
-                             "%s answers with something that is no JSON",
+        status = sl_complain(call, SL_EXIT_NO, "the answer of %s is not JSON",
                              client->where);
     if (status)
         json_decref(root);

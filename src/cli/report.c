@@ -77,7 +77,7 @@ static void tap_flow(struct sl_test *test, const char *file,
 
     print_why(out, "# ", file, o);
     if (o->end == SL_END_BAD_POLICY)
-        fprintf(out, "# the policy was refused\n");
+        fprintf(out, "# the policy is invalid\n");
     fprintf(out, "%sok %u - ", is_good(o) ? "" : "not ", test->flows);
     sl_out_clean(out, file);
     fputs(": ", out);

@@ -46,7 +46,7 @@ static int print(struct sl_call *call, json_t *limit)
         return sl_json_print(call, limit);
     list = json_array();
     if (!list || json_array_append(list, limit))
-        status = sl_complain(call, SL_EXIT_NO, "there is no memory left");
+        status = sl_complain(call, SL_EXIT_NO, "out of memory");
     else
         status = sl_numbers_print(call, list);
     json_decref(list);
@@ -62,8 +62,7 @@ static int ask(struct sl_call *call, struct sl_client *client)
 
     sl_buf_init(&path, PATH_BYTES, &sl_alloc_libc);
     if (write_path(call, &path))
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "that is longer than a key can be asked for");
+        status = sl_complain(call, SL_EXIT_USAGE, "the key is too long");
     else
         status = sl_reach_ask(call, client, method, path.bytes,
                               (struct sl_str){"", 0}, &limit);
@@ -86,21 +85,23 @@ static int run(struct sl_call *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "look",  NULL,   "show its numbers, and reset nothing"        },
-    {'\0', "plan",  "PLAN", "show the numbers of this plan"              },
-    {'\0', "scope", "NAME", "what the value is, as `sluice top` shows it"},
+    {'\0', "look",  NULL,   "show the numbers, do not reset them"           },
+    {'\0', "plan",  "PLAN", "show the numbers for this plan"                },
+    {'\0', "scope", "NAME", "scope of the values, as `sluice top` prints it"},
     SL_REACH_ADMIN_URL,
     SL_REACH_TOKEN,
-    {'\0', NULL,    NULL,   NULL                                         },
+    {'\0', NULL,    NULL,   NULL                                            },
 };
 
 const struct sl_errand sl_errand_reset = {
     .name = "reset",
     .usage = "LIMIT VALUE...",
-    .summary = "Let a key of a limit have used nothing, in a daemon that runs",
-    .help = "There is a VALUE for each `per` of the limit, in that order: an "
-            "organisation and\na user for `per: [org, user]`, none for `per: "
-            "[]`. Prints the key's numbers as they\nare then.\n"
+    .summary = "Reset the usage of one key",
+    .help = "Write one VALUE for each `per` of the limit, in that order: an "
+            "organisation and\n"
+            "a user for `per: [org, user]`, none for `per: []`. Prints the "
+            "numbers of the key\n"
+            "after the reset.\n"
             "\n"
             "  sluice reset ai-minute ann\n"
             "  sluice reset member acme ann --look\n"

@@ -36,9 +36,8 @@ static int refuse_verb(struct sl_call *call, const char *word)
     for (size_t i = 0; i < SL_LEN(verbs); i++)
         names[i] = verbs[i].name;
     near = sl_str_nearest(sl_str_c(word), names, SL_LEN(names));
-    return sl_complain(call, SL_EXIT_USAGE,
-                       "\"%s\" can't be done with subjects; write %s", word,
-                       near ? near : "get, set, rm, list or import");
+    return sl_complain(call, SL_EXIT_USAGE, "unknown action \"%s\"; write %s",
+                       word, near ? near : "get, set, rm, list or import");
 }
 
 static int carry_out(struct sl_call *call, const struct verb *verb)
@@ -48,7 +47,7 @@ static int carry_out(struct sl_call *call, const struct verb *verb)
     int status;
 
     if (count < verb->least || count > verb->most)
-        return sl_complain(call, SL_EXIT_USAGE, "write: sluice subject %s %s",
+        return sl_complain(call, SL_EXIT_USAGE, "usage: sluice subject %s %s",
                            verb->name, verb->usage);
     status = sl_reach(call, true, &client);
     if (!status)
@@ -66,40 +65,41 @@ static int run(struct sl_call *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "scope",   "SCOPE",  "list: user or org"                      },
-    {'\0', "prefix",  "PREFIX", "list: ids that begin so"                },
-    {'\0', "by",      "NAME",   "who does it; else who is logged in"     },
-    {'\0', "replace", NULL,     "set: what is not written is gone"       },
-    {'\0', "force",   NULL,     "keep plans and limits not in the policy"},
-    {'\0', "from",    "LINE",   "import: leave out what is before it"    },
+    {'\0', "scope",   "SCOPE",  "list: only this scope, user or org"            },
+    {'\0', "prefix",  "PREFIX", "list: only ids with this prefix"               },
+    {'\0', "by",      "NAME",   "author of the change (default: the login name)"},
+    {'\0', "replace", NULL,     "set: replace the subject, do not merge"        },
+    {'\0', "force",   NULL,     "accept plans and limits not in the policy"     },
+    {'\0', "from",    "LINE",   "import: start at this line"                    },
     SL_REACH_ADMIN_URL,
     SL_REACH_TOKEN,
-    {'\0', NULL,      NULL,     NULL                                     },
+    {'\0', NULL,      NULL,     NULL                                            },
 };
 
 const struct sl_errand sl_errand_subject = {
     .name = "subject",
     .usage = "get|set|rm|list|import [WORD...]",
-    .summary = "Show and change who has which plan, in a daemon that runs",
-    .help = "A subject is `user ID` or `org ID`. What is set counts from the "
-            "next request on, and\nkeeps what was used.\n"
+    .summary = "Manage subjects: plans, roles, overrides",
+    .help = "A subject is `user ID` or `org ID`. A change applies to the next "
+            "request and\n"
+            "keeps the usage so far.\n"
             "\n"
             "  sluice subject set user ann plan=pro expires=2026-12-31\n"
             "  sluice subject set org acme search=100/min until=2h "
             "note=\"launch\"\n"
             "  sluice subject set user ann roles=admin,member "
             "aliases=ann@example.org\n"
-            "  sluice subject set org acme search=      takes the override "
-            "away\n"
+            "  sluice subject set org acme search=      removes the override\n"
             "  sluice subject get user ann@example.org\n"
             "  sluice subject list --scope org -o json > backup.jsonl\n"
-            "  sluice subject import users.csv          CSV with a head, or "
-            "JSON lines\n"
+            "  sluice subject import users.csv          CSV with a header "
+            "line, or JSON lines\n"
             "\n"
             "TIME is 2026-12-31T23:59:59Z, 2026-12-31, or a duration from now "
             "(2h, 30d).\n"
-            "Columns of a CSV: scope,id,plan,expires,roles,aliases,note,by,"
-            "until,override.LIMIT.\n",
+            "Columns of a CSV file: "
+            "scope,id,plan,expires,roles,aliases,note,by,until and\n"
+            "override.LIMIT.\n",
     .words = "get|set|rm|list|import",
     .formats = "table|json",
     .flags = flags,

@@ -35,7 +35,7 @@ static void print_hold(FILE *out, json_t *verdict)
     if (!hold[0] || !json_is_integer(left) || json_integer_value(left) < 0 ||
         json_integer_value(left) > SL_NS_MAX / SL_MS)
         return;
-    fprintf(out, "held for %s as ",
+    fprintf(out, "held for %s, id ",
             sl_span_print(json_integer_value(left) * SL_MS, span));
     sl_out_clean(out, hold);
     fputc('\n', out);
@@ -59,7 +59,7 @@ static void print_verdict(FILE *out, json_t *verdict, bool allowed)
     sl_out_clean(out, by);
     if (json_is_integer(retry) && json_integer_value(retry) >= 0 &&
         json_integer_value(retry) <= SL_NS_MAX / SL_MS)
-        fprintf(out, "; come back in %s",
+        fprintf(out, "; retry in %s",
                 sl_span_print(json_integer_value(retry) * SL_MS, span));
     if (json_is_true(json_object_get(verdict, "degraded")))
         fputs("; decided without the store", out);
@@ -100,11 +100,10 @@ static int ask(struct sl_call *call, const struct sl_question *q,
     sl_request_fill(&q->act, &request);
     if (request.has_cost && request.cost_count > 0)
         return sl_complain(call, SL_EXIT_USAGE,
-                           "a check has cost= or cost.LIMIT=, not both");
+                           "a check accepts cost= or cost.LIMIT=, not both");
     sl_buf_init(&check, CHECK_BYTES, &sl_alloc_libc);
     if (sl_check_write(&check, &request, SL_STR("null")))
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "that is more than a check may be");
+        status = sl_complain(call, SL_EXIT_USAGE, "the request is too large");
     else
         status = sl_reach_ask(call, client, "POST", "/v1/check",
                               sl_buf_str(&check), &verdict);
@@ -131,7 +130,7 @@ static int bring_token(struct sl_call *call, struct sl_question *q)
         return 0;
     return sl_complain(
         call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_USAGE, "%s",
-        diag.sentence[0] ? diag.sentence : "there is no memory left");
+        diag.sentence[0] ? diag.sentence : "out of memory");
 }
 
 /* --hold says the same as hold=. */
@@ -144,13 +143,14 @@ static int read_hold(struct sl_call *call, struct sl_question *q)
         return 0;
     if (q->in.hold > 0)
         return sl_complain(call, SL_EXIT_USAGE,
-                           "there are --hold and hold=; one is enough");
+                           "--hold and hold= are both given; remove one");
     if (sl_parse_duration(sl_str_c(text), &q->in.hold, &diag))
         return sl_complain(call, SL_EXIT_USAGE, "--hold %s: %s", text,
                            diag.sentence);
     if (q->in.hold == 0)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "nothing is held for no time; write --hold 30s");
+        return sl_complain(
+            call, SL_EXIT_USAGE,
+            "a hold needs a duration above 0; write one like --hold 30s");
     return 0;
 }
 
@@ -170,8 +170,9 @@ static int run(struct sl_call *call)
     if (!status)
         status = bring_token(call, &q);
     if (!status && q.now != SL_NS_NONE)
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "at= is not for take: the daemon has its clock");
+        status = sl_complain(
+            call, SL_EXIT_USAGE,
+            "at= cannot be used with take: the daemon uses its own clock");
     if (!status) {
         status = sl_reach(call, false, &client);
         if (!status)
@@ -183,22 +184,24 @@ static int run(struct sl_call *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "hold", "DURATION", "hold what is taken; end it by `sluice hold`"},
+    {'\0', "hold", "DURATION",
+     "hold the cost for this time; see `sluice hold`"},
     SL_REACH_URL,
     SL_REACH_TOKEN,
-    {'\0', NULL,   NULL,       NULL                                         },
+    {'\0', NULL,   NULL,       NULL                  },
 };
 
 const struct sl_errand sl_errand_take = {
     .name = "take",
     .usage = "'METHOD PATH' | 'job NAME' | LIMIT KEY [NAME=VALUE...]",
-    .summary = "Ask a daemon that runs whether something may pass, and take it",
-    .help = "What passes is spent, as if a client had come; with cost=0 it "
-            "only looks. Exits\n0 if it may pass, 1 if not, 4 if no daemon "
-            "answers.\n"
+    .summary = "Check a request against a running daemon",
+    .help = "An allowed request takes its cost, as a client's request would; "
+            "cost=0 takes\n"
+            "nothing. Exits 0 if allowed, 1 if denied, 4 if the daemon is "
+            "unreachable.\n"
             "\n"
             "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
-            "  hold=   for how long what is taken is held; see `sluice hold`\n"
+            "  hold=   hold the cost for this time; see `sluice hold`\n"
             "  token=  a file with a token, sent as Authorization: Bearer\n"
             "\n"
             "  sluice take 'GET /api/search' user=ann plan=free\n"

@@ -115,7 +115,7 @@ static int print_table(struct sl_call *call, json_t *answer)
     json_array_foreach(json_object_get(answer, "rows"), i, row)
         add_row(&columns, row);
     if (columns.failed) {
-        status = sl_complain(call, SL_EXIT_NO, "there is no memory left");
+        status = sl_complain(call, SL_EXIT_NO, "out of memory");
     } else {
         print_head(call->cli->out, answer);
         sl_columns_print(&columns, call->cli->out);
@@ -171,7 +171,7 @@ static int run(struct sl_call *call)
     sl_buf_init(&path, PATH_BYTES, &sl_alloc_libc);
     if (!status && write_path(call, &path))
         status = sl_complain(call, SL_EXIT_USAGE,
-                             "that is longer than a question can be");
+                             "the values of the flags are too long");
     if (!status)
         status = sl_call_flag(call, "watch") ? watch(call, &client, path.bytes)
                                              : look(call, &client, path.bytes);
@@ -181,27 +181,26 @@ static int run(struct sl_call *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "by",       "denied|allowed|cost", "what to sort by (denied)"},
-    {'\0', "limit",    "NAME",                "of this limit only"      },
-    {'\0', "endpoint", "NAME",                "at this endpoint only"   },
-    {'n',  "rows",     "N",                   "how many (20)"           },
-    {'\0', "recent",   NULL,
-     "of the last five to ten "
-     "minutes, not since the start"                                     },
-    {'\0', "watch",    NULL,                  "again every two seconds" },
+    {'\0', "by",       "denied|allowed|cost", "sort order (denied)"          },
+    {'\0', "limit",    "NAME",                "only this limit"              },
+    {'\0', "endpoint", "NAME",                "only this endpoint"           },
+    {'n',  "rows",     "N",                   "number of rows (20)"          },
+    {'\0', "recent",   NULL,                  "only the last 5 to 10 minutes"},
+    {'\0', "watch",    NULL,                  "refresh every two seconds"    },
     SL_REACH_ADMIN_URL,
     SL_REACH_TOKEN,
-    {'\0', NULL,       NULL,                  NULL                      },
+    {'\0', NULL,       NULL,                  NULL                           },
 };
 
 const struct sl_errand sl_errand_top = {
     .name = "top",
     .usage = "[FLAG...]",
-    .summary = "Whose requests are refused most, in a daemon that runs",
-    .help = "A row for each key of a limit: how often it was refused, how "
-            "often it passed,\nand what it took. With very many keys the "
-            "numbers of small ones are not exact;\nthen they are shown as a "
-            "range, 15..17.\n"
+    .summary = "Show the most denied keys",
+    .help = "Prints one row per key of a limit: denials, admissions and the "
+            "cost taken. With\n"
+            "very many keys the numbers of small keys are estimates, printed "
+            "as a range:\n"
+            "15..17.\n"
             "\n"
             "  sluice top\n"
             "  sluice top --limit tenant --by allowed -n 50\n"

@@ -146,7 +146,8 @@ static int print(struct sl_call *call, json_t *answer)
     }
     json_array_foreach(meters, i, meter) print_meter(call, meter, width);
     if (json_array_size(meters) == 0)
-        fprintf(call->cli->err, "no limit is kept per %s\n", call->words[0]);
+        fprintf(call->cli->err, "the policy has no limit per %s\n",
+                call->words[0]);
     return 0;
 }
 
@@ -192,7 +193,7 @@ static int read_meters(struct sl_call *call, struct sl_client *client,
     sl_buf_init(&path, PATH_BYTES, &sl_alloc_libc);
     if (write_path(call, &path))
         status = sl_complain(call, SL_EXIT_USAGE,
-                             "that is longer than a question can be");
+                             "the values of the flags are too long");
     else
         status = sl_reach_ask(call, client, "GET", path.bytes,
                               (struct sl_str){"", 0}, ret);
@@ -238,14 +239,13 @@ static int report(struct sl_call *call, struct sl_client *client, json_t **ret)
     if (strcmp(call->words[0], "user") != 0 &&
         strcmp(call->words[0], "org") != 0)
         return sl_complain(call, SL_EXIT_USAGE,
-                           "usage is reported of user and org, not of \"%s\"",
+                           "usage is reported for user or org, not for \"%s\"",
                            call->words[0]);
     if (sl_parse_count(sl_str_c(word + release), &amount, &why))
         return sl_complain(call, SL_EXIT_USAGE, "%s", why.sentence);
     sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
     if (write_report(call, amount, release, &body))
-        status = sl_complain(call, SL_EXIT_USAGE,
-                             "that is longer than a report can be");
+        status = sl_complain(call, SL_EXIT_USAGE, "the report is too long");
     else
         status = sl_reach_ask(call, client, "POST", "/v1/usage",
                               sl_buf_str(&body), ret);
@@ -260,11 +260,10 @@ static int run(struct sl_call *call)
     int status;
 
     if (call->word_count == 3)
-        return sl_complain(call, SL_EXIT_USAGE,
-                           "how much of %s was used? Write: sluice usage %s "
-                           "%s %s AMOUNT",
-                           call->words[2], call->words[0], call->words[1],
-                           call->words[2]);
+        return sl_complain(
+            call, SL_EXIT_USAGE,
+            "missing amount for %s; write: sluice usage %s %s %s AMOUNT",
+            call->words[2], call->words[0], call->words[1], call->words[2]);
     status = sl_reach(call, false, &client);
     if (!status)
         status = call->word_count == 4 ? report(call, &client, &answer)
@@ -277,21 +276,23 @@ static int run(struct sl_call *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "days",  "N",    "show each day's, so many days back"     },
-    {'\0', "limit", "NAME", "of this limit only"                     },
-    {'\0', "key",   "TEXT", "of a report: sent twice, it counts once"},
+    {'\0', "days",  "N",    "show usage per day, for this many days"         },
+    {'\0', "limit", "NAME", "only this limit"                                },
+    {'\0', "key",   "TEXT", "idempotency key of a report: repeats count once"},
     SL_REACH_URL,
     SL_REACH_TOKEN,
-    {'\0', NULL,    NULL,   NULL                                     },
+    {'\0', NULL,    NULL,   NULL                                             },
 };
 
 const struct sl_errand sl_errand_usage = {
     .name = "usage",
     .usage = "SCOPE ID [LIMIT AMOUNT] [FLAG...]",
-    .summary = "How much was used of quotas and levels, in a daemon that runs",
-    .help = "A bar for each quota and level that is kept per SCOPE. With LIMIT "
-            "and AMOUNT it\nreports that so much was used, which is counted "
-            "also above the limit; less than\n0 is given back.\n"
+    .summary = "Show or report usage of quotas and levels",
+    .help = "Prints a bar for each quota and level per SCOPE. With LIMIT and "
+            "AMOUNT it\n"
+            "reports usage, which is recorded even above the limit; a negative "
+            "AMOUNT is a\n"
+            "refund.\n"
             "\n"
             "  sluice usage org acme\n"
             "  sluice usage org acme --days 14 --limit minutes\n"

@@ -113,5 +113,5 @@ int sl_memory_of_repeats(struct sl_engine *engine,
     if (!err && policy->guarded && !engine->replays)
         err =
             sl_once_open(REPLAYS_BYTES, true, engine->alloc, &engine->replays);
-    return err ? sl_refuse(diag, err, "there is no memory") : 0;
+    return err ? sl_refuse(diag, err, "out of memory") : 0;
 }

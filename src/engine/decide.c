@@ -272,9 +272,8 @@ static int show(struct sl_decision *d, struct sl_asking *asking,
     int err = asking->no_memory ? SLUICE_ENOMEM
                                 : sl_parts_show(d, asking, rules, count);
 
-    return err == SLUICE_ENOMEM
-               ? sl_refuse(asking->diag, err, "there is no memory")
-               : err;
+    return err == SLUICE_ENOMEM ? sl_refuse(asking->diag, err, "out of memory")
+                                : err;
 }
 
 /* One limit by its name. Its key says who it is. */
@@ -385,7 +384,7 @@ static int add_side(struct sl_decision *d, struct sl_asking *asking)
     if (!err)
         err = keep_open_values(d, asking);
     if (err)
-        return sl_refuse(asking->diag, err, "there is no memory");
+        return sl_refuse(asking->diag, err, "out of memory");
     asking->preflight = is_preflight(facts);
     return ask_routes(d, asking, &routes);
 }

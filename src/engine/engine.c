@@ -196,7 +196,7 @@ int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
     int err;
 
     if (!live)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     live->engine = engine;
     live->wants_names = engine->store->wants_names;
     live->in_slots = engine->store->in_slots;
@@ -276,7 +276,7 @@ int sl_engine_open(const struct sl_engine_options *options,
     int err;
 
     if (!engine)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     memset(engine, 0, sizeof(*engine));
     engine->alloc = alloc;
     engine->now = options->now;
@@ -289,7 +289,7 @@ int sl_engine_open(const struct sl_engine_options *options,
     if (!err)
         err = sl_queues_open(alloc, &engine->queues);
     if (err)
-        sl_refuse(diag, err, "there is no memory");
+        sl_refuse(diag, err, "out of memory");
     else
         err = sl_engine_use(engine, policy, diag);
     if (err) {

@@ -179,7 +179,7 @@ int sl_lending_wrap(struct sl_daemon *daemon)
     desk->lender = (struct sl_lender){ask, name, look_own};
     desk->daemon = daemon;
     if (sl_leased_open(&options, &desk->store)) {
-        sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        sl_refuse(&daemon->why, SLUICE_ENOMEM, "out of memory");
         return SL_EXIT_FAILED;
     }
     snprintf(desk->node, sizeof(desk->node), "%016" PRIx64,
@@ -279,7 +279,7 @@ int sl_lending_begin(struct sl_daemon *daemon)
     if (!desk->store)
         return 0;
     if (sl_timer_new(daemon->workers[0].loop, on_beat, daemon, &desk->timer)) {
-        sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        sl_refuse(&daemon->why, SLUICE_ENOMEM, "out of memory");
         return SL_EXIT_FAILED;
     }
     sl_timer_start(desk->timer, BEAT);

@@ -133,7 +133,7 @@ static int find_profiles(struct sl_worker *worker)
     sl_shared_env(&options.env);
     err = sl_profiles_open(&options, &worker->profiles);
     if (err)
-        return sl_refuse(&daemon->why, err, "there is no memory");
+        return sl_refuse(&daemon->why, err, "out of memory");
     worker->station.subjects = sl_profiles_subjects(worker->profiles);
     return 0;
 }

@@ -125,7 +125,7 @@ static int build(struct reload *r)
     if (!err && r->report.len == 0)
         err = sl_buf_addf(&r->report, "nothing changed\n");
     if (err && !r->why.sentence[0])
-        sl_refuse(&r->why, err, "there is no memory");
+        sl_refuse(&r->why, err, "out of memory");
     if (!err && r->has_settings)
         err = sl_doors_certify(daemon, &r->settings, &r->why);
     return err ? err : use(r);

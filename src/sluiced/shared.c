@@ -350,7 +350,7 @@ int sl_shared_begin(struct sl_daemon *daemon)
     if (!sl_roll_begin(&common->roll, common->store, daemon->workers[0].loop,
                        daemon->written.policy->env))
         return 0;
-    sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+    sl_refuse(&daemon->why, SLUICE_ENOMEM, "out of memory");
     return SL_EXIT_FAILED;
 }
 

@@ -245,7 +245,7 @@ static void on_beat(void *ctx)
 
 static int failed(struct sl_daemon *daemon)
 {
-    sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+    sl_refuse(&daemon->why, SLUICE_ENOMEM, "out of memory");
     return SL_EXIT_FAILED;
 }
 

@@ -50,7 +50,7 @@ int sl_tokens_use(struct sl_daemon *daemon, struct sl_policy *policy,
     err = sl_jwks_use(daemon->jwks, &next);
     if (err) {
         sl_jwks_drop(daemon->jwks, &next);
-        sl_refuse(diag, err, "there is no memory");
+        sl_refuse(diag, err, "out of memory");
     }
     return err;
 }

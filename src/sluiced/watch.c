@@ -281,7 +281,7 @@ int sl_watch_open(struct sl_loop *loop, const char *const *paths,
     int err;
 
     if (!watch)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     memset(watch, 0, sizeof(*watch));
     watch->loop = loop;
     watch->fd = -1;
@@ -294,7 +294,7 @@ int sl_watch_open(struct sl_loop *loop, const char *const *paths,
         sl_refuse(diag, err, "files can't be watched: %s",
                   err == SLUICE_ESYS     ? strerror(errno)
                   : err == SLUICE_EINVAL ? "a path is too long"
-                                         : "no memory");
+                                         : "out of memory");
         sl_watch_close(watch);
         return err;
     }

@@ -211,7 +211,7 @@ void sl_worker_certify(struct sl_worker *worker, enum sl_door door,
         return;
     sl_tls_unref(atomic_exchange(&stand->next_tls, sl_tls_ref(tls)));
     if (sl_loop_post(worker->loop, on_certify, worker))
-        sl_log(SL_LOG_ERROR, "certificates not renewed", "why", "no memory",
+        sl_log(SL_LOG_ERROR, "certificates not renewed", "why", "out of memory",
                NULL);
 }
 
@@ -307,7 +307,7 @@ int sl_workers_begin(struct sl_daemon *daemon)
 
     daemon->workers = sl_alloc_new(&sl_alloc_libc, size);
     if (!daemon->workers) {
-        sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        sl_refuse(&daemon->why, SLUICE_ENOMEM, "out of memory");
         return SL_EXIT_FAILED;
     }
     memset(daemon->workers, 0, size);
@@ -320,7 +320,7 @@ int sl_workers_begin(struct sl_daemon *daemon)
     if (!open_all(daemon))
         return 0;
     if (!daemon->why.sentence[0])
-        sl_refuse(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        sl_refuse(&daemon->why, SLUICE_ENOMEM, "out of memory");
     return SL_EXIT_FAILED;
 }
 

@@ -60,7 +60,7 @@ static int read_text(struct sl_written *written, const char *path,
     if (text.len > SL_YAML_BYTES + 1)
         text.len = SL_YAML_BYTES + 1;
     err = sl_buf_add(&written->text, text);
-    return err ? sl_refuse(diag, err, "there is no memory") : 0;
+    return err ? sl_refuse(diag, err, "out of memory") : 0;
 }
 
 static void hash_text(struct sl_written *written)
@@ -86,7 +86,7 @@ static int make(struct sl_written *written, struct reading *reading,
     hash_text(written);
     err = sl_policy_read(report, &options, &written->policy);
     if (err && report->errors == 0)
-        sl_refuse(diag, err, "there is no memory for the policy");
+        sl_refuse(diag, err, "out of memory");
     return err;
 }
 

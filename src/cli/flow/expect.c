@@ -51,11 +51,11 @@ static int refuse_field(const struct sl_word *word, struct sl_diag *diag)
     struct sl_str name = sl_word_name(word);
     const char *near = sl_str_nearest(name, names, SL_LEN(names));
 
-    sl_refuse(sl_diag_at(diag, word->column), SLUICE_ECONF,
-              "no expectation is called \"%.*s\"; there are by, limit, "
-              "remaining, retry, reset, wait, quota, allowed, denied, "
-              "header.NAME and body.FIELD",
-              SL_STR_ARG(name));
+    sl_refuse(
+        sl_diag_at(diag, word->column), SLUICE_ECONF,
+        "unknown expectation \"%.*s\"; valid are by, limit, remaining, retry, "
+        "reset, wait, quota, allowed, denied, header.NAME and body.FIELD",
+        SL_STR_ARG(name));
     if (near)
         sl_hint(diag, "%s=%s", near, sl_word_value(word));
     return SLUICE_ECONF;
@@ -70,12 +70,12 @@ static int refuse_outcome(const struct sl_word *word, size_t nth,
     sl_diag_at(diag, word->column);
     if (nth > 0)
         return sl_refuse(diag, SLUICE_ECONF,
-                         "\"%s\" is no expectation; a status or a word comes "
-                         "first, and behind it NAME=VALUE",
+                         "\"%s\" is not an expectation; write a status or a "
+                         "word first, then NAME=VALUE",
                          word->text);
     sl_refuse(diag, SLUICE_ECONF,
-              "\"%s\" is neither a status nor allow, deny, never or ok, nor "
-              "NAME=VALUE",
+              "\"%s\" is not an expectation; write a status, allow, deny, "
+              "never, ok or NAME=VALUE",
               word->text);
     if (near)
         sl_hint(diag, "%s", near);
@@ -99,7 +99,7 @@ static int read_outcome(const struct sl_word *word, size_t nth,
         return refuse_outcome(word, nth, diag);
     if (number && (status < 100 || status > 599))
         return sl_refuse(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                         "%s is no status; they go from 100 to 599",
+                         "%s is not an HTTP status; write 100 to 599",
                          word->text);
     if (number)
         return 0;

@@ -51,7 +51,7 @@ int sl_moment_read(const char *text, const struct sl_word *word,
         return sl_value_refused(diag, word, err);
     if (moment.at >= SL_TIME_END)
         return sl_refuse(sl_diag_at(diag, word->value_column), SLUICE_ECONF,
-                         "\"%s\" is beyond the year 2115", text);
+                         "\"%s\" is after the year 2115", text);
     *ret = moment;
     return 0;
 }
@@ -118,11 +118,11 @@ static int read_times(const struct sl_word *word, struct sl_inputs *in,
         return sl_value_refused(diag, word, err);
     if (n < 1 || n > SL_FLOW_TIMES)
         return sl_refuse(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                         "an act is repeated 1 to %d times, not %s",
+                         "a line can be repeated 1 to %d times, not %s",
                          SL_FLOW_TIMES, word->text + 1);
     if (in->times != 1)
         return sl_refuse(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                         "how often is given twice");
+                         "the number of repeats is given twice");
     in->times = n;
     return 0;
 }
@@ -190,13 +190,14 @@ static int refuse_input(const struct sl_word *word, const struct sl_inputs *in,
 
     sl_diag_at(diag, word->column);
     if (word->equals == SL_NO_EQUALS)
-        sl_refuse(diag, SLUICE_ECONF, "\"%s\" is no input; write NAME=VALUE%s",
-                  word->text, in->single ? "" : ", or x8 for eight times");
+        sl_refuse(diag, SLUICE_ECONF,
+                  "\"%s\" is not an input; write NAME=VALUE%s", word->text,
+                  in->single ? "" : ", or x8 to repeat eight times");
     else
         sl_refuse(diag, SLUICE_ECONF,
-                  "no input is called \"%.*s\"; there are user, org, plan, "
-                  "role, ip, header.NAME, token, cost, cost.LIMIT, hold, "
-                  "body, idempotency_key and %s",
+                  "unknown input \"%.*s\"; valid are user, org, plan, role, "
+                  "ip, header.NAME, token, cost, cost.LIMIT, hold, body, "
+                  "idempotency_key and %s",
                   SL_STR_ARG(name), in->single ? "at" : "every");
     if (near)
         sl_hint(diag, "%s=%s", near, sl_word_value(word));
@@ -241,9 +242,9 @@ static int read_hold(const struct sl_word *word, struct sl_inputs *in,
     if (err)
         return sl_value_refused(diag, word, err);
     if (in->hold == 0)
-        return sl_refuse(sl_diag_at(diag, word->value_column), SLUICE_ECONF,
-                         "nothing is held for no time; write how long, like "
-                         "hold=30s");
+        return sl_refuse(
+            sl_diag_at(diag, word->value_column), SLUICE_ECONF,
+            "a hold needs a duration above 0; write one like hold=30s");
     return 0;
 }
 

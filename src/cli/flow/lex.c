@@ -56,8 +56,8 @@ static int read_escape(struct lexer *lex)
 
     if (c != '"' && c != '\\')
         return sl_refuse(sl_diag_at(lex->diag, column(lex) - 1), SLUICE_ECONF,
-                         "a backslash in quotes stands before a quote or a "
-                         "backslash; write \\\\ for one of its own");
+                         "inside quotes, a backslash must be followed by a "
+                         "quote or a backslash; write \\\\ for a backslash");
     *lex->out++ = c;
     lex->at++;
     return 0;
@@ -86,14 +86,14 @@ static int read_quoted(struct lexer *lex)
     lex->at++;
     if (!word_ends(lex))
         return sl_refuse(sl_diag_at(lex->diag, column(lex)), SLUICE_ECONF,
-                         "a blank is missing behind the closing quote");
+                         "missing space after the closing quote");
     return 0;
 }
 
 static int refuse_quote(struct lexer *lex)
 {
     return sl_refuse(sl_diag_at(lex->diag, column(lex)), SLUICE_ECONF,
-                     "a quote in the middle of a word; quote the whole value, "
+                     "quote in the middle of a word; quote the whole value, "
                      "and write \\\" for a quote in it");
 }
 
@@ -147,10 +147,11 @@ static int check_line(struct sl_str line, struct sl_diag *diag)
 
     if (line.len > SL_FLOW_LINE)
         return sl_refuse(sl_diag_at(diag, SL_FLOW_LINE + 1), SLUICE_ECONF,
-                         "the line has more than %d bytes", SL_FLOW_LINE);
+                         "the line is longer than %d bytes", SL_FLOW_LINE);
     if (nul)
         return sl_refuse(sl_diag_at(diag, (unsigned)(nul - line.at) + 1),
-                         SLUICE_ECONF, "a NUL byte; a flow file is text");
+                         SLUICE_ECONF,
+                         "NUL byte found; a flow file must be text");
     return 0;
 }
 

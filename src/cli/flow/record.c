@@ -33,11 +33,10 @@ static int read_pair(const struct sl_words *words, size_t index,
     struct sl_str name = sl_word_name(word);
 
     if (word->equals == SL_NO_EQUALS || name.len == 0)
-        return sl_refuse(
-            sl_diag_at(diag, word->column), SLUICE_ECONF,
-            "\"%s\" says nothing about a subject; write plan=NAME, "
-            "until=TIME or LIMIT=RATE",
-            word->text);
+        return sl_refuse(sl_diag_at(diag, word->column), SLUICE_ECONF,
+                         "\"%s\" is not a setting of a subject; write "
+                         "plan=NAME, until=TIME or LIMIT=RATE",
+                         word->text);
     if (sl_str_eq(name, SL_STR("plan"))) {
         record->plan = sl_word_value(word);
         return 0;

@@ -49,7 +49,7 @@ static void drop(struct sl_remote *remote)
 
 static int no_memory(struct sl_remote *remote)
 {
-    return sl_refuse(&remote->why, SLUICE_ENOMEM, "there is no memory left");
+    return sl_refuse(&remote->why, SLUICE_ENOMEM, "out of memory");
 }
 
 /* ---- the admin listener ---- */
@@ -65,8 +65,8 @@ static int tell(struct sl_remote *remote, const char *method, const char *path,
     if (err || status == 200)
         return err;
     return sl_refuse(&remote->why, SLUICE_ECONF,
-                     "the daemon answers %s %s with %d: %.*s", method, path,
-                     status, sl_str_int(answer.len), answer.at);
+                     "the daemon answered %s %s with status %d: %.*s", method,
+                     path, status, sl_str_int(answer.len), answer.at);
 }
 
 static int set_clock(struct sl_remote *remote, const char *path)
@@ -329,14 +329,15 @@ int sl_check_write(struct sl_buf *out, const struct sluice_request *request,
 /* A cost for every limit and others for some are two forms of one member. */
 static int refuse_both(struct sl_remote *remote)
 {
-    return sl_refuse(&remote->why, SLUICE_ECONF,
-                     "a check over HTTP has cost= or cost.LIMIT=, not both");
+    return sl_refuse(
+        &remote->why, SLUICE_ECONF,
+        "a check over HTTP accepts cost= or cost.LIMIT=, not both");
 }
 
 static int refuse_long(struct sl_remote *remote)
 {
     return sl_refuse(&remote->why, SLUICE_ECONF,
-                     "a check over the Redis protocol has fewer words");
+                     "the check has too many arguments for the Redis protocol");
 }
 
 /* One more of an array. */
@@ -453,8 +454,8 @@ static int exchange(struct sl_remote *remote, unsigned count)
         return err;
     if (status != 200)
         return sl_refuse(&remote->why, SLUICE_ECONF,
-                         "the daemon refuses a check with %d: %.*s", status,
-                         sl_str_int(answer.len), answer.at);
+                         "the daemon rejected a check with status %d: %.*s",
+                         status, sl_str_int(answer.len), answer.at);
     return sl_remote_judge(remote, collected(&remote->wants, count), answer);
 }
 
@@ -491,9 +492,9 @@ const char *sl_remote_cannot(const struct sl_remote *remote,
 {
     for (const struct sl_act *act = flow->acts; act; act = act->next) {
         if (act->kind == SL_ACT_USAGE && remote->door.redis)
-            return "usage is not reported over RESP";
+            return "usage cannot be reported over RESP";
         if (act->kind == SL_ACT_STORE)
-            return "a daemon's store can't be made to fail";
+            return "the store of a daemon cannot be made to fail";
     }
     return NULL;
 }

@@ -116,7 +116,7 @@ static int ask_http(struct sl_remote *remote, const struct sl_act *act,
     sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
     err = add_body(&body, act);
     if (err)
-        sl_refuse(&remote->why, SLUICE_ENOMEM, "there is no memory left");
+        sl_refuse(&remote->why, SLUICE_ENOMEM, "out of memory");
     else
         err = sl_client_ask(&remote->door, "POST", path, sl_buf_str(&body),
                             &status, ret, &remote->why);
@@ -125,8 +125,8 @@ static int ask_http(struct sl_remote *remote, const struct sl_act *act,
         *ret = SL_STR("{}");
     else if (!err && status != 200)
         err = sl_refuse(&remote->why, SLUICE_ECONF,
-                        "the daemon answers POST %s with %d: %.*s", path,
-                        status, sl_str_int(ret->len), ret->at);
+                        "the daemon answered POST %s with status %d: %.*s",
+                        path, status, sl_str_int(ret->len), ret->at);
     return err;
 }
 
@@ -180,8 +180,7 @@ static int ask_redis(struct sl_remote *remote, const struct sl_act *act,
 
     sl_buf_clear(&remote->checks);
     if (sl_resp_command_write(&remote->checks, words, count))
-        return sl_refuse(&remote->why, SLUICE_ENOMEM,
-                         "there is no memory left");
+        return sl_refuse(&remote->why, SLUICE_ENOMEM, "out of memory");
     err = sl_client_pipeline(&remote->door, sl_buf_str(&remote->checks), 1,
                              &replies, &remote->why);
     sl_buf_clear(&remote->checks);
@@ -195,7 +194,7 @@ static int ask_redis(struct sl_remote *remote, const struct sl_act *act,
     if (v.text.len > 11 && memcmp(v.text.at, "UNKNOWNHOLD", 11) == 0)
         return 0;
     return sl_refuse(&remote->why, SLUICE_ECONF,
-                     "the daemon refuses to %s a hold: %.*s", verb_of(act),
+                     "the daemon did not %s a hold: %.*s", verb_of(act),
                      SL_STR_ARG(v.text));
 }
 

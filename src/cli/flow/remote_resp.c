@@ -128,11 +128,10 @@ int sl_remote_pipeline(struct sl_remote *remote, struct sl_str *ret)
 
         if (v.type != SL_RESP_STRING)
             return sl_refuse(&remote->why, SLUICE_ECONF,
-                             "the daemon refuses a check: %.*s",
+                             "the daemon rejected a check: %.*s",
                              SL_STR_ARG(v.text));
         if (sl_buf_add(&remote->verdicts, v.text))
-            err = sl_refuse(&remote->why, SLUICE_ENOMEM,
-                            "there is no memory left");
+            err = sl_refuse(&remote->why, SLUICE_ENOMEM, "out of memory");
     }
     if (!err)
         *ret = sl_buf_str(&remote->verdicts);

@@ -23,9 +23,10 @@ static int read_keys(const struct sl_jwt *jwt, const char *path,
     int err;
 
     if (sl_keys_elsewhere(jwt))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "the keys of this policy are at a URL, which is not "
-                         "asked here; test with keys in a file");
+        return sl_refuse(
+            diag, SLUICE_ECONF,
+            "the keys of this policy are at a URL, and this command does not "
+            "fetch URLs; use a policy with keys in a file");
     if (sl_keys_in_file(jwt)) {
         file = sl_keys_path(jwt, path, alloc, &size);
         if (!file)
@@ -91,8 +92,8 @@ static int read_token(const char *path, struct sl_buf *out,
         out->len--;
     if (out->len == 0 || memchr(out->bytes, '\0', out->len) ||
         memchr(out->bytes, '\n', out->len))
-        return sl_refuse(diag, SLUICE_ECONF, "%s: a token is one line of text",
-                         path);
+        return sl_refuse(diag, SLUICE_ECONF,
+                         "%s: a token must be one line of text", path);
     return 0;
 }
 
@@ -150,7 +151,7 @@ int sl_flow_tokens_header(const struct sl_flow_tokens *t,
 
     if (!jwt->written)
         return sl_refuse(diag, SLUICE_ECONF,
-                         "token=: the policy believes no tokens; it has no "
+                         "token=: the policy does not accept tokens; it has no "
                          "identity.jwt");
     if (!t->tokens)
         return sl_refuse(diag, SLUICE_ECONF, "token=: %s", t->why.sentence);

@@ -25,7 +25,7 @@ int sl_usage_fill(const struct sl_act *act, struct sluice_request *ret,
         ret->org = ret->key;
     else
         return sl_refuse(diag, SLUICE_ECONF,
-                         "usage is reported of user and org, not of \"%s\"",
+                         "usage is reported for user or org, not for \"%s\"",
                          scope);
     return sl_parse_count(sl_str_c(amount + (ret->used < 0)), &ret->cost, diag);
 }
@@ -69,8 +69,8 @@ static int post(struct sl_remote *remote, struct sl_str body)
     if (err || status == 200)
         return err;
     return sl_refuse(&remote->why, SLUICE_ECONF,
-                     "the daemon refuses a report with %d: %.*s", status,
-                     sl_str_int(answer.len), answer.at);
+                     "the daemon rejected a report with status %d: %.*s",
+                     status, sl_str_int(answer.len), answer.at);
 }
 
 int sl_remote_usage(struct sl_remote *remote,
@@ -83,7 +83,7 @@ int sl_remote_usage(struct sl_remote *remote,
         return err;
     sl_buf_init(&body, 1 << 16, &sl_alloc_libc);
     if (write_usage(&body, request))
-        err = sl_refuse(&remote->why, SLUICE_ENOMEM, "there is no memory left");
+        err = sl_refuse(&remote->why, SLUICE_ENOMEM, "out of memory");
     else
         err = post(remote, sl_buf_str(&body));
     sl_buf_done(&body);

@@ -36,9 +36,9 @@ static void read_limit(struct sl_spring *spring, const struct sl_prop *prop,
     } else {
         near = sl_str_nearest(sl_str_c(prop->key), known, SL_LEN(known));
         sl_spring_warn(spring, prop->line,
-                       "%s is not known and was left out%s%s%s", prop->key,
-                       near ? "; did you mean " : "", near ? near : "",
-                       near ? "?" : "");
+                       "%s is not a known setting and was ignored%s%s%s",
+                       prop->key, near ? "; did you mean " : "",
+                       near ? near : "", near ? "?" : "");
     }
 }
 
@@ -50,7 +50,7 @@ static void read_hosts(struct sl_spring *spring, const struct sl_prop *prop,
 
     if (comma) {
         sl_spring_warn(spring, prop->line,
-                       "%s names several hosts; the first one is taken",
+                       "%s names several hosts; only the first is used",
                        prop->key);
         value.len = (size_t)(comma - value.at);
     }
@@ -58,7 +58,7 @@ static void read_hosts(struct sl_spring *spring, const struct sl_prop *prop,
         if (value.at[i] <= ' ' || value.at[i] > '~' || value.at[i] == '"' ||
             value.at[i] == '\\' || value.at[i] == '$') {
             sl_spring_error(spring, prop->line,
-                            "%s: \"%s\" is no address; write one like "
+                            "%s: \"%s\" is not an address; write one like "
                             "redis://localhost:6379",
                             prop->key, prop->value);
             return;
@@ -97,15 +97,15 @@ static void read_timeout(struct sl_spring *spring, const struct sl_prop *prop,
 
     if (!read_span(sl_spring_value(spring, prop), &span) || span <= 0) {
         sl_spring_error(spring, prop->line,
-                        "%s: \"%s\" is no span of time; write one like 20ms",
+                        "%s: \"%s\" is not a duration; write one like 20ms",
                         prop->key, prop->value);
         return;
     }
     fluo->deadline = span;
     if (span > SLOW)
         sl_spring_warn(spring, prop->line,
-                       "%s: every caller waits up to %s when Redis does not "
-                       "answer; a deadline of 20ms is usual",
+                       "%s: every request waits up to %s when Redis does not "
+                       "answer; 20ms is a common deadline",
                        prop->key, sl_format_duration(span, words));
 }
 

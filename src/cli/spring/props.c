@@ -238,8 +238,8 @@ static int read_pair(struct sl_props *props, struct sl_str s, unsigned line,
                      struct sl_diag *diag)
 {
     static const char bad_escape[] =
-        "a \\u wants four hexadecimal digits that are a character, like "
-        "\\u00e9";
+        "\\u must be followed by the four hexadecimal digits of a character, "
+        "like \\u00e9";
     size_t end = key_end(s);
     struct sl_str key = {s.at, end};
     struct sl_str value = sl_str_trim(skip_separator(sl_str_from(s, end)));
@@ -248,7 +248,8 @@ static int read_pair(struct sl_props *props, struct sl_str s, unsigned line,
     if (!room)
         return SLUICE_ENOMEM;
     if (end == 0 || memchr(s.at, '\0', s.len))
-        return refuse(diag, line, "this is no setting; write key=value");
+        return refuse(diag, line,
+                      "this line is not a setting; write key=value");
     if (!unescape(key, room, &key))
         return refuse(diag, line, bad_escape);
     if (!sl_props_wants(props, key))

@@ -78,7 +78,7 @@ struct sl_str sl_spring_value(struct sl_spring *spring,
     value = (struct sl_str){colon + 1,
                             (size_t)(value.at + value.len - 1 - (colon + 1))};
     sl_spring_warn(spring, prop->line,
-                   "%s comes from the environment; its default %.*s is taken",
+                   "%s is read from the environment; its default %.*s is used",
                    prop->key, SL_STR_ARG(value));
     return value;
 }
@@ -91,7 +91,7 @@ bool sl_spring_count(struct sl_spring *spring, const struct sl_prop *prop,
 
     if (sl_parse_number(value, &n, NULL) || n == 0 || n > COUNT_MAX) {
         sl_spring_error(spring, prop->line,
-                        "%s must be a whole number from 1 on, not \"%s\"",
+                        "%s must be a whole number of at least 1, not \"%s\"",
                         prop->key, prop->value);
         return false;
     }

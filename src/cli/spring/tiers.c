@@ -38,12 +38,13 @@ static void unknown(struct sl_spring *spring, const struct sl_prop *prop,
     const char *near = sl_str_nearest(name, words, count);
 
     if (near)
-        sl_spring_warn(spring, prop->line,
-                       "%s is not known and was left out; did you mean %s?",
-                       prop->key, near);
+        sl_spring_warn(
+            spring, prop->line,
+            "%s is not a known setting and was ignored; did you mean %s?",
+            prop->key, near);
     else
-        sl_spring_warn(spring, prop->line, "%s is not known and was left out",
-                       prop->key);
+        sl_spring_warn(spring, prop->line,
+                       "%s is not a known setting and was ignored", prop->key);
 }
 
 /* The tier of that name, a new one if there is none; NULL if there are too
@@ -82,8 +83,8 @@ static void read_tier(struct sl_spring *spring, const struct sl_prop *prop,
 
     if (!t) {
         sl_spring_error(spring, prop->line,
-                        "%s: a tier has a name of letters, digits, - and _, "
-                        "and there are %d at most",
+                        "%s: the name of a tier consists of letters, digits, - "
+                        "and _, and there can be at most %d tiers",
                         prop->key, SL_SPRING_TIERS);
         return;
     }
@@ -128,16 +129,15 @@ static void read_count(struct sl_spring *spring, const struct sl_tier *t,
     }
     if (preset == 0) {
         sl_spring_error(spring, 0,
-                        "rate-limit.tiers.%s has no %s; add it, or nobody "
-                        "knows what its customers paid for",
+                        "rate-limit.tiers.%s has no %s; add the value that "
+                        "this plan includes",
                         t->name, field);
         return;
     }
     *ret = preset;
     if (t->rpm || t->burst || t->daily)
-        sl_spring_warn(spring, 0,
-                       "rate-limit.tiers.%s has no %s; %llu is taken", t->name,
-                       field, (unsigned long long)preset);
+        sl_spring_warn(spring, 0, "rate-limit.tiers.%s has no %s; %llu is used",
+                       t->name, field, (unsigned long long)preset);
 }
 
 static void complete(struct sl_spring *spring, struct sl_tier *t)
@@ -173,8 +173,8 @@ void sl_tiers_read(struct sl_spring *spring, struct sl_tiers *ret)
     for (size_t i = 0; i < SL_LEN(paid); i++)
         if (!has_tier(ret, paid[i]))
             sl_spring_warn(spring, 0,
-                           "there is no rate-limit.tiers.%s: a customer on "
-                           "that plan would be served as free; add the tier, "
-                           "or write unknown_plan: deny below plans",
+                           "rate-limit.tiers.%s is missing, so customers on "
+                           "that plan would get the limits of free; add the "
+                           "tier, or write unknown_plan: deny below plans",
                            paid[i]);
 }

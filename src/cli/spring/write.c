@@ -7,7 +7,7 @@
 #include "cli/spring/spring.h"
 
 static const char head[] =
-    "# Made by 'sluice import spring'; yours to change.\n"
+    "# Written by 'sluice import spring'. Edit it as needed.\n"
     "sluice: 1\n";
 
 static const char tenant_identity[] =

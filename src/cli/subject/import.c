@@ -72,20 +72,21 @@ static int refused(struct import *import, int code, struct sl_str body)
     show(import, true);
     if (code == 401)
         status = sl_complain(import->call, SL_EXIT_NO,
-                             "%s wants a token; name its file by --token-file",
+                             "%s requires a token; name the file that contains "
+                             "it with --token-file",
                              import->client->where);
     else if (nth == 0 || !sentence)
         status =
             sl_complain(import->call, code == 503 ? SL_EXIT_STORE : SL_EXIT_NO,
                         "%s:%llu: %s", import->name, (unsigned long long)line,
-                        detail ? detail : "the daemon refuses it");
+                        detail ? detail : "the daemon rejected the request");
     else {
         /* The daemon counts the lines of the batch, its head included. */
         line = import->batch_line + (uint64_t)nth - 1 - import->is_csv;
         status = sl_complain(
             import->call, code == 503 ? SL_EXIT_STORE : SL_EXIT_NO,
-            "%s:%llu: %s (the %llu subjects before line %llu are in: correct "
-            "it and go on with --from %llu)",
+            "%s:%llu: %s (the %llu subjects before line %llu are imported; "
+            "correct the line and continue with --from %llu)",
             import->name, (unsigned long long)line, sentence + 2,
             (unsigned long long)import->imported,
             (unsigned long long)import->batch_line,
@@ -112,10 +113,11 @@ static int send_batch(struct import *import)
     if (sl_client_ask(import->client, "POST", path, sl_buf_str(&import->batch),
                       &code, &body, &diag)) {
         show(import, true);
-        return sl_complain(import->call, SL_EXIT_NOBODY,
-                           "%s; the %llu subjects before line %llu are in",
-                           diag.sentence, (unsigned long long)import->imported,
-                           (unsigned long long)import->batch_line);
+        return sl_complain(
+            import->call, SL_EXIT_NOBODY,
+            "%s; the %llu subjects before line %llu are imported",
+            diag.sentence, (unsigned long long)import->imported,
+            (unsigned long long)import->batch_line);
     }
     if (code != 200)
         return refused(import, code, body);
@@ -203,16 +205,16 @@ static int read_more(struct import *import)
     size_t got;
 
     if (sl_buf_reserve(&import->text, READ_BYTES))
-        return sl_complain(import->call, SL_EXIT_NO,
-                           "%s:%llu: the line is too long, or a quote in it "
-                           "is not closed",
-                           import->name, (unsigned long long)import->line);
+        return sl_complain(
+            import->call, SL_EXIT_NO,
+            "%s:%llu: the line is too long, or a quote is not closed",
+            import->name, (unsigned long long)import->line);
     got = fread(import->text.bytes + import->text.len, 1, READ_BYTES,
                 import->file);
     import->text.len += got;
     import->at_end = got == 0;
     if (ferror(import->file))
-        return sl_complain(import->call, SL_EXIT_NO, "%s can't be read: %s",
+        return sl_complain(import->call, SL_EXIT_NO, "cannot read %s: %s",
                            import->name, strerror(errno));
     return 0;
 }
@@ -256,7 +258,7 @@ static int read_from(struct import *import)
     if (from && (sl_parse_number(sl_str_c(from), &import->from, NULL) ||
                  import->from == 0))
         return sl_complain(import->call, SL_EXIT_USAGE,
-                           "--from is the number of a line, not \"%s\"", from);
+                           "--from must be a line number, not \"%s\"", from);
     return 0;
 }
 
@@ -269,7 +271,7 @@ static int open_file(struct import *import)
     else
         import->file = fopen(import->name, "r");
     if (!import->file)
-        return sl_complain(import->call, SL_EXIT_NO, "%s can't be read: %s",
+        return sl_complain(import->call, SL_EXIT_NO, "cannot read %s: %s",
                            import->name, strerror(errno));
     if (fileno(import->file) >= 0 && fstat(fileno(import->file), &st) == 0 &&
         S_ISREG(st.st_mode))
@@ -289,7 +291,7 @@ static int tell(struct import *import)
                 (unsigned long long)import->imported,
                 (unsigned long long)import->changed);
     else
-        fprintf(out, "%llu subjects are in, %llu of them new or changed\n",
+        fprintf(out, "imported %llu subjects, %llu of them new or changed\n",
                 (unsigned long long)import->imported,
                 (unsigned long long)import->changed);
     return SL_EXIT_OK;

@@ -38,7 +38,7 @@ static int ask_page(struct sl_call *call, struct sl_client *client,
     if (!err)
         err = sl_buf_add(&path, (struct sl_str){"", 1});
     status =
-        err ? sl_complain(call, SL_EXIT_USAGE, "that prefix is too long")
+        err ? sl_complain(call, SL_EXIT_USAGE, "the prefix is too long")
             : sl_reach_ask(call, client, "GET", path.bytes, SL_STR(""), ret);
     sl_buf_done(&path);
     return status;

@@ -70,7 +70,7 @@ static void print_plan(FILE *out, const json_t *subject)
 
     fputs("plan     ", out);
     sl_out_clean(out, text_of(subject, "plan")[0] ? text_of(subject, "plan")
-                                                  : "none of its own");
+                                                  : "none");
     if (expires[0])
         fprintf(out, ", %s %s",
                 json_is_true(json_object_get(subject, "expired")) ? "ended"
@@ -108,7 +108,7 @@ int sl_subject_print(struct sl_call *call, json_t *subject)
 
 int sl_subject_no_memory(struct sl_call *call)
 {
-    return sl_complain(call, SL_EXIT_NO, "there is no memory left");
+    return sl_complain(call, SL_EXIT_NO, "out of memory");
 }
 
 static int check_scope(struct sl_call *call, const char *scope)
@@ -116,9 +116,7 @@ static int check_scope(struct sl_call *call, const char *scope)
     if (strcmp(scope, "user") == 0 || strcmp(scope, "org") == 0)
         return 0;
     return sl_complain(call, SL_EXIT_USAGE,
-                       "a subject is a user or an org, not \"%s\"; write user "
-                       "ID or org ID",
-                       scope);
+                       "unknown scope \"%s\"; write user ID or org ID", scope);
 }
 
 /* /v1/subjects/SCOPE/ID with a NUL behind it. */
@@ -144,7 +142,7 @@ static int ask(struct sl_call *call, struct sl_client *client,
         return status;
     sl_buf_init(&path, SL_SUBJECT_PATH, &sl_alloc_libc);
     if (write_path(call, &path, words))
-        status = sl_complain(call, SL_EXIT_USAGE, "that id is too long");
+        status = sl_complain(call, SL_EXIT_USAGE, "the id is too long");
     else
         status = sl_reach_ask(call, client, method, path.bytes, body, ret);
     sl_buf_done(&path);
@@ -174,7 +172,7 @@ int sl_subject_rm(struct sl_call *call, struct sl_client *client, char **words,
     if (!status && call->format == SL_FORMAT_JSON)
         status = sl_json_print(call, answer);
     else if (!status)
-        fprintf(call->cli->out, "%s is not registered any more\n", words[1]);
+        fprintf(call->cli->out, "removed %s\n", words[1]);
     json_decref(answer);
     return status;
 }
@@ -252,12 +250,12 @@ static int read_pairs(struct sl_call *call, struct body *body, char **words,
                               equals ? (size_t)(equals - words[i]) : 0};
 
         if (name.len == 0)
-            return sl_complain(call, SL_EXIT_USAGE,
-                               "\"%s\" says nothing about a subject; write "
-                               "plan=NAME, expires=TIME, roles=A,B, "
-                               "aliases=A,B, note=TEXT, LIMIT=RATE or "
-                               "until=TIME",
-                               words[i]);
+            return sl_complain(
+                call, SL_EXIT_USAGE,
+                "\"%s\" is not a setting of a subject; write plan=NAME, "
+                "expires=TIME, roles=A,B, aliases=A,B, note=TEXT, LIMIT=RATE "
+                "or until=TIME",
+                words[i]);
         if (add_pair(body, name, sl_str_c(equals + 1)))
             return sl_subject_no_memory(call);
     }

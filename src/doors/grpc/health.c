@@ -51,7 +51,7 @@ static bool say(struct sl_grpc_stream *stream, enum health health)
                             .size = ANSWER_BYTES};
 
     if (!out.bytes) {
-        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "there is no memory");
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "out of memory");
         return false;
     }
     sl_pb_varint(&out, 1, (uint64_t)health);

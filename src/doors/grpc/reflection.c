@@ -127,7 +127,7 @@ void sl_grpc_reflect(struct sl_grpc_stream *stream, struct sl_str message)
     out = (struct sl_pb_out){.bytes = sl_grpc_message(stream, room),
                              .size = room};
     if (!out.bytes) {
-        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "there is no memory");
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "out of memory");
         return;
     }
     sl_pb_bytes_if(&out, ANSWER_HOST, host);

@@ -114,7 +114,7 @@ static void send_answer(struct sl_grpc_stream *stream,
                             .size = size};
 
     if (!out.bytes) {
-        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "there is no memory");
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "out of memory");
         return;
     }
     sl_rls_response_write(response, &out);
@@ -160,7 +160,7 @@ void sl_grpc_should(struct sl_grpc_stream *stream, struct sl_str message)
     int err;
 
     if (!call) {
-        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "there is no memory");
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "out of memory");
         return;
     }
     rls = &call->rls;

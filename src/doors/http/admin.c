@@ -36,7 +36,7 @@ void sl_admin_answer(struct sl_http_call *call, int err, struct sl_str type)
                        "the answer is larger than %zu bytes",
                        call->text.ceiling);
     else
-        sl_http_refuse(call, 503, "NO_MEMORY", "there is no memory");
+        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
 }
 
 /* ---- bodies ---- */

@@ -58,8 +58,7 @@ int sluice_engine_open(struct sluice_policy *policy,
                          "sluice_engine_open needs a policy and a place");
     engine = sl_library_new(sizeof(*engine));
     if (!engine)
-        return sl_refuse(sluice_private_diag(), SLUICE_ENOMEM,
-                         "there is no memory");
+        return sl_refuse(sluice_private_diag(), SLUICE_ENOMEM, "out of memory");
     if (!options)
         options = &none;
     engine->now = options->now;
@@ -339,7 +338,7 @@ static int decide(struct sluice_engine *engine,
     if (err)
         return err;
     if (sl_render(&d->made, &d->arena, &d->rendered))
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     d->usable = true;
     return 0;
 }

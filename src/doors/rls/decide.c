@@ -198,7 +198,7 @@ static int keep(struct sl_rls_call *call)
     }
     err = render(call);
     call->denied = call->denied || !d->allowed;
-    return err ? sl_refuse(&ask->diag, err, "there is no memory") : 0;
+    return err ? sl_refuse(&ask->diag, err, "out of memory") : 0;
 }
 
 static void go_on(struct sl_rls_call *call);
@@ -274,7 +274,7 @@ static int choose_way(struct sl_rls_call *call, struct sl_diag *diag)
         route = sl_decide_route(&call->ask.decision, live, &call->facts[0]);
         call->routes[i] = route;
         if (!route)
-            err = sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+            err = sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
         else if (route->count != SL_COUNT_ALL)
             call->each = true;
         call->response.statuses[i] =

@@ -96,7 +96,7 @@ int sl_rls_describe(struct sl_rls_call *call, unsigned index,
         sl_arena_take(&call->arena, count * sizeof(*entries));
 
     if (!headers || !entries)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     *ret = (struct sl_facts){
         .trusted = true, /* whoever may use the door may say who asks */
         .domain = request->domain,

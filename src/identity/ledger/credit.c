@@ -171,7 +171,7 @@ static int load(struct sl_database *db, enum sl_query q, struct sl_str scope,
         const char *copy = sl_arena_copy(&db->arena, limit);
 
         if (!copy) {
-            err = sl_refuse(&db->diag, SLUICE_ENOMEM, "there is no memory");
+            err = sl_refuse(&db->diag, SLUICE_ENOMEM, "out of memory");
             break;
         }
         draft->credits[draft->credit_count++] = (struct sl_credit){

@@ -402,7 +402,7 @@ int sl_bookkeeper_open(struct sl_registry *registry, struct sl_loop *loop,
     struct sl_bookkeeper *k = sl_alloc_new(alloc, sizeof(*k));
 
     if (!k)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     memset(k, 0, sizeof(*k));
     k->meter.calls = &calls;
     k->registry = registry;
@@ -412,7 +412,7 @@ int sl_bookkeeper_open(struct sl_registry *registry, struct sl_loop *loop,
     TAILQ_INIT(&k->failed);
     if (sl_timer_new(loop, on_time, k, &k->timer)) {
         sl_bookkeeper_close(k);
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     }
     *ret = k;
     return 0;

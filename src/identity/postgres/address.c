@@ -21,7 +21,7 @@ int sl_pg_address(const char *url, char shown[SL_PG_SHOWN],
     const char *port;
 
     if (!options && !why)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     PQfreemem(why);
     if (!options)
         return sl_refuse(diag, SLUICE_ECONF,

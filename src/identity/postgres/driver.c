@@ -281,7 +281,7 @@ static int tell(struct sl_database *db, struct sl_str message)
     struct sl_str text;
 
     if (!sl_pg_escape(&db->arena, message, true, &text))
-        return sl_refuse(&db->diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(&db->diag, SLUICE_ENOMEM, "out of memory");
     p.values[0] = text.at;
     p.lengths[0] = (int)text.len;
     return sl_pg_push(&s->link, "tell", NULL, &p) ? sl_pg_fail(db) : 0;
@@ -370,7 +370,7 @@ static int open_store(struct sl_database *db, const char *where,
     int err;
 
     if (!s)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     memset(s, 0, sizeof(*s));
     snprintf(s->word, sizeof(s->word), "%s", db->word);
     memcpy(s->url, where, strlen(where) + 1);

@@ -256,7 +256,7 @@ static int open_link(struct sl_pg_link *l, struct sl_diag *diag)
     l->synced = false;
     l->conn = begin(l);
     if (!l->conn)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     PQsetNoticeProcessor(l->conn, ignore, NULL);
     if (PQstatus(l->conn) != CONNECTION_OK)
         err = refuse_saying(l, diag, SLUICE_ESTORE, PQerrorMessage(l->conn));
@@ -264,7 +264,7 @@ static int open_link(struct sl_pg_link *l, struct sl_diag *diag)
         err = refuse_saying(l, diag, SLUICE_ESTORE,
                             "it is too old; PostgreSQL 13 or later is needed");
     else if (PQsetnonblocking(l->conn, 1))
-        err = sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        err = sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     else
         err = set_up(l, diag);
     if (err) {

@@ -150,7 +150,7 @@ int sl_pg_listener_open(const struct sl_pg_listener_options *options,
     struct sl_pg_listener *l = sl_alloc_new(options->alloc, sizeof(*l));
 
     if (!l)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     memset(l, 0, sizeof(*l));
     l->options = *options;
     l->link.url = options->url;

@@ -35,7 +35,7 @@ static int picture(struct sl_database *db, const struct sl_draft *draft,
     sl_buf_done(&text);
     return !err && ret->at
                ? 0
-               : sl_refuse(&db->diag, SLUICE_ENOMEM, "there is no memory");
+               : sl_refuse(&db->diag, SLUICE_ENOMEM, "out of memory");
 }
 
 static int trim(struct sl_database *db, const struct sl_draft *of)

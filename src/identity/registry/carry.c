@@ -45,7 +45,7 @@ static int fault(struct sl_registry *r, struct sl_job *job, int err)
 {
     job->err = err == SLUICE_ENOMEM ? err : SLUICE_ESTORE;
     if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
-        sl_refuse(&job->diag, err, "there is no memory");
+        sl_refuse(&job->diag, err, "out of memory");
     else
         job->diag = r->db.diag;
     return job->err;

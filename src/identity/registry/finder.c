@@ -453,7 +453,7 @@ int sl_finder_open(struct sl_registry *registry, struct sl_loop *loop,
     fill_in(&o);
     f = sl_alloc_new(o.alloc, sizeof(*f));
     if (!f)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     memset(f, 0, sizeof(*f));
     f->subjects.calls = &calls;
     f->registry = registry;
@@ -465,7 +465,7 @@ int sl_finder_open(struct sl_registry *registry, struct sl_loop *loop,
     err = f->nobody ? sl_timer_new(loop, on_time, f, &f->timer) : SLUICE_ENOMEM;
     if (err) {
         sl_finder_close(f);
-        return sl_refuse(diag, err, "there is no memory");
+        return sl_refuse(diag, err, "out of memory");
     }
     *ret = f;
     return 0;

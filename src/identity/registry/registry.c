@@ -285,7 +285,7 @@ static int read_switches(struct sl_registry *r)
         const char *copy = sl_arena_copy(&r->names, name);
 
         if (!copy) {
-            err = sl_refuse(&r->db.diag, SLUICE_ENOMEM, "there is no memory");
+            err = sl_refuse(&r->db.diag, SLUICE_ENOMEM, "out of memory");
             break;
         }
         r->switches[r->switch_count++] = (struct sl_switched){
@@ -319,7 +319,7 @@ int sl_registry_open(const struct sl_registry_options *options,
     int err;
 
     if (!r)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     memset(r, 0, sizeof(*r));
     init(r, options);
     err = sl_hash_key_make(&r->secret);

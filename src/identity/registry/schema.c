@@ -156,7 +156,7 @@ static int refuse_open(sqlite3 *db, const char *path, struct sl_diag *diag)
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
         return refuse_locked(path, diag);
     if (code == SQLITE_NOMEM)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
         return sl_refuse(diag, SLUICE_EDAMAGE,
                          "the registry %s is damaged (%s); put a backup in "
@@ -389,7 +389,7 @@ static int examine(sqlite3 *db, const char *path, struct sl_diag *diag)
     if (ask_word(db, "PRAGMA quick_check(1)", "ok", &good, said) != SQLITE_OK)
         return refuse_open(db, path, diag);
     if (!good && strstr(said, NO_MEMORY))
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     if (!good)
         return sl_refuse(diag, SLUICE_EDAMAGE,
                          "the registry %s is damaged (%.80s); put a backup in "

@@ -139,7 +139,7 @@ static int open_file(struct sl_database *db, const char *where,
     int err;
 
     if (!f)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     memset(f, 0, sizeof(*f));
     err = sl_schema_open(where, &f->db, diag);
     if (!err)

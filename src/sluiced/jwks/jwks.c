@@ -42,7 +42,7 @@ int sl_jwks_open(const struct sl_jwks_options *options, struct sl_jwks **ret,
     int err;
 
     if (!jwks)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     *jwks = (struct sl_jwks){.options = *options, .read_at = SL_NS_NONE};
     fill(&jwks->options);
     sl_buf_init(&jwks->text, SL_KEYSET_BYTES, options->alloc);
@@ -50,7 +50,7 @@ int sl_jwks_open(const struct sl_jwks_options *options, struct sl_jwks **ret,
     if (!err)
         err = sl_keys_open(options->alloc, &jwks->keys);
     if (err)
-        sl_refuse(diag, err, "there is no memory");
+        sl_refuse(diag, err, "out of memory");
     else
         err = sl_jwks_remote_open(jwks, diag);
     if (err)
@@ -204,7 +204,7 @@ int sl_jwks_prepare(struct sl_jwks *jwks, struct sl_policy *policy,
     if (err) {
         sl_jwks_drop(jwks, ret);
         if (err == SLUICE_ENOMEM)
-            sl_refuse(diag, err, "there is no memory");
+            sl_refuse(diag, err, "out of memory");
     }
     return err == 0 || err == SLUICE_ENOMEM ? err : SLUICE_ECONF;
 }

@@ -104,7 +104,7 @@ static enum sl_jwks_result take(struct sl_jwks *jwks, struct sl_diag *diag)
         return SL_JWKS_REFUSED;
     if (sl_jwks_put(jwks, set)) {
         sl_keyset_unref(set);
-        sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
         return SL_JWKS_UNREACHABLE;
     }
     swap_text(jwks);
@@ -150,7 +150,7 @@ static void ask(struct sl_jwks *jwks, sl_ns now)
         return;
     remote->failures++;
     remote->next_at = now + retry_in(jwks);
-    sl_jwks_tell(jwks, SL_JWKS_UNREACHABLE, remote->url, "there is no memory");
+    sl_jwks_tell(jwks, SL_JWKS_UNREACHABLE, remote->url, "out of memory");
 }
 
 /* Keys that nobody could confirm for so long may be those of a provider who
@@ -191,7 +191,7 @@ int sl_jwks_remote_open(struct sl_jwks *jwks, struct sl_diag *diag)
     struct sl_jwks_remote *remote = &jwks->remote;
 
     if (sl_timer_new(jwks->options.loop, on_look, jwks, &remote->timer))
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     return sl_fetcher_open(jwks->options.loop, jwks->options.alloc,
                            &remote->fetcher, diag);
 }

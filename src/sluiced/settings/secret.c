@@ -46,7 +46,7 @@ static int read_token_file(struct sl_settings *s, enum sl_setting id,
                                  "the file has no token; whoever sends nothing "
                                  "would have it");
     else if (!(value->text = sl_arena_copy(&s->arena, sl_buf_str(&text))))
-        err = sl_refuse(diag, SL_EXIT_FAILED, "there is no memory");
+        err = sl_refuse(diag, SL_EXIT_FAILED, "out of memory");
     if (!value->text)
         value->text = "";
     sl_buf_done(&text);

@@ -57,7 +57,7 @@ int sl_settings_refuse(const struct sl_settings *settings, enum sl_setting id,
 
 static int no_memory(struct sl_diag *diag)
 {
-    return sl_refuse(diag, SL_EXIT_FAILED, "there is no memory");
+    return sl_refuse(diag, SL_EXIT_FAILED, "out of memory");
 }
 
 /* ---- choosing ---- */

@@ -218,7 +218,7 @@ void sl_trip_go_on(struct sl_trip *trip)
         return;
     }
     fail(trip, SL_UNSENT,
-         err == SLUICE_ESTORE ? "there are no keys" : "there is no memory");
+         err == SLUICE_ESTORE ? "there are no keys" : "out of memory");
 }
 
 static void rest(struct sl_trip *trip, unsigned turn)

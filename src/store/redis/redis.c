@@ -66,7 +66,7 @@ int sl_redis_attach(struct sl_store *store, struct sl_loop *loop,
                                  loop, &seat);
 
     if (err)
-        return sl_refuse(diag, err, "there is no memory for a connection");
+        return sl_refuse(diag, err, "out of memory");
     err = sl_seats_add(&redis->seats, loop, seat, diag);
     if (err)
         sl_redis_seat_close(seat);
@@ -174,7 +174,7 @@ int sl_redis_open(const struct sl_redis_options *options, struct sl_store **ret,
     int err = 0;
 
     if (!redis)
-        return sl_refuse(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     memset(redis, 0, sizeof(*redis));
     redis->options = *options;
     redis->options.alloc = alloc;

@@ -74,11 +74,10 @@ static void check_slips(void)
         const char *word, *value, *says;
     } rows[] = {
         ROW("--listen-htp", NULL,
-            "there is no flag --listen-htp; did you mean --listen-http?"),
-        ROW("--config", "x",
-            "there is no flag --config; did you mean --policy?"),
+            "unknown flag --listen-htp; did you mean --listen-http?"),
+        ROW("--config", "x", "unknown flag --config; did you mean --policy?"),
         ROW("--access-token", "s",
-            "there is no flag --access-token; did you mean "
+            "unknown flag --access-token; did you mean "
             "--access-token-file?"),
         ROW("--nonsense", NULL,
             "there is no flag --nonsense; see sluiced --help"),

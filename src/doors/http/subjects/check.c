@@ -89,7 +89,7 @@ static bool lower_aliases(struct sl_reading *reading, struct sl_change *c)
         unsigned k = 0;
 
         if (!room) {
-            sl_refuse(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+            sl_refuse(&reading->diag, SLUICE_ENOMEM, "out of memory");
             return false;
         }
         list[kept] = sl_lower(list[i], room);

@@ -55,7 +55,7 @@ sl_errand_new(struct sl_http_call *call, enum sl_job_kind kind,
     }
     errand = sl_arena_take(&call->arena, sizeof(*errand));
     if (!errand) {
-        sl_http_refuse(call, 503, "NO_MEMORY", "there is no memory");
+        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
         return NULL;
     }
     memset(errand, 0, sizeof(*errand));

@@ -90,7 +90,7 @@ static bool split(struct sl_reading *reading, const char *what,
     struct sl_str *list = sl_arena_take(reading->arena, most * sizeof(*list));
 
     if (!list) {
-        sl_refuse(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+        sl_refuse(&reading->diag, SLUICE_ENOMEM, "out of memory");
         return false;
     }
     *ret = list;
@@ -175,7 +175,7 @@ bool sl_change_read_csv(struct sl_reading *reading,
     sl_ns until = SL_NS_NONE;
 
     if (!rates) {
-        sl_refuse(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+        sl_refuse(&reading->diag, SLUICE_ENOMEM, "out of memory");
         return false;
     }
     ret->rates = rates;

@@ -33,7 +33,7 @@ static bool refuse(struct draft *d, const char *name, const char *must)
     enum sl_json_kind kind = sl_json_peek(&d->json); /* or it tells why not */
 
     if (d->json.no_memory)
-        sl_refuse(&d->reading->diag, SLUICE_ENOMEM, "there is no memory");
+        sl_refuse(&d->reading->diag, SLUICE_ENOMEM, "out of memory");
     else if (d->json.why)
         sl_refuse(&d->reading->diag, SLUICE_ECONF, "no JSON at byte %zu: %s",
                   d->json.at, d->json.why);
@@ -341,7 +341,7 @@ static bool make_room(struct draft *d)
     d->details = sl_arena_take(arena, SL_ENTRY_RATES * sizeof(*d->details));
     if (d->roles && d->aliases && d->rates && d->details)
         return true;
-    sl_refuse(&d->reading->diag, SLUICE_ENOMEM, "there is no memory");
+    sl_refuse(&d->reading->diag, SLUICE_ENOMEM, "out of memory");
     return false;
 }
 

@@ -280,7 +280,7 @@ static void on_open(struct sl_conn *conn)
                                     link->options.database};
     link->state = GREETING;
     if (sl_greet(&link->conn->out, &greeting, &link->greetings))
-        go_down(link, "there is no memory");
+        go_down(link, "out of memory");
 }
 
 /* ---- calling ---- */
