@@ -43,7 +43,7 @@ int sl_file_read(const char *path, size_t most, struct sl_buf *out,
     else if (err == SLUICE_EFULL)
         sl_refuse(diag, err, "%s has more than %zu bytes", path, most);
     else if (err)
-        sl_refuse(diag, err, "out of memory");
+        sl_refuse(diag, err, "there is no memory");
     errno = why;
     return err;
 }

@@ -47,6 +47,6 @@ int sl_zone_load(const char *name, const struct sl_alloc *alloc,
         sl_refuse(diag, SLUICE_ECONF, "%s is too large for a time zone", path);
     sl_buf_done(&bytes);
     if (err == SLUICE_ENOMEM)
-        return sl_refuse(diag, err, "out of memory");
+        return sl_refuse(diag, err, "there is no memory");
     return err ? SLUICE_ECONF : 0;
 }

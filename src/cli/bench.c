@@ -230,11 +230,11 @@ static int run(struct sl_call *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "duration", "TIME", "duration of the measurement (2s)"               },
-    {'\0', "threads",  "N",    "number of threads (one per CPU)"                },
-    {'\0', "keys",     "N",    "number of different callers (100k)"             },
-    {'\0', "url",      "URL",  "URL of a server (not supported in this version)"},
-    {'\0', NULL,       NULL,   NULL                                             },
+    {'\0', "duration", "TIME", "duration of the measurement (2s)"  },
+    {'\0', "threads",  "N",    "number of threads (one per CPU)"   },
+    {'\0', "keys",     "N",    "number of different callers (100k)"},
+    {'\0', "url",      "URL",  "URL of a server (not supported)"   },
+    {'\0', NULL,       NULL,   NULL                                },
 };
 
 const struct sl_errand sl_errand_bench = {

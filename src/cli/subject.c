@@ -65,15 +65,15 @@ static int run(struct sl_call *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "scope",   "SCOPE",  "list: only this scope, user or org"            },
-    {'\0', "prefix",  "PREFIX", "list: only ids with this prefix"               },
-    {'\0', "by",      "NAME",   "author of the change (default: the login name)"},
-    {'\0', "replace", NULL,     "set: replace the subject, do not merge"        },
-    {'\0', "force",   NULL,     "accept plans and limits not in the policy"     },
-    {'\0', "from",    "LINE",   "import: start at this line"                    },
+    {'\0', "scope",   "SCOPE",  "list: only this scope, user or org"},
+    {'\0', "prefix",  "PREFIX", "list: only ids with this prefix"   },
+    {'\0', "by",      "NAME",   "author of the change (you)"        },
+    {'\0', "replace", NULL,     "set: replace, do not merge"        },
+    {'\0', "force",   NULL,     "accept names not in the policy"    },
+    {'\0', "from",    "LINE",   "import: start at this line"        },
     SL_REACH_ADMIN_URL,
     SL_REACH_TOKEN,
-    {'\0', NULL,      NULL,     NULL                                            },
+    {'\0', NULL,      NULL,     NULL                                },
 };
 
 const struct sl_errand sl_errand_subject = {

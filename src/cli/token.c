@@ -307,14 +307,14 @@ static int run(struct sl_call *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "jwks",           "FILE",     "file with the keys: a JWKS or one JWK"      },
-    {'\0', "algorithms",     "LIST",     "allowed algorithms, like RS256,ES256"       },
-    {'\0', "issuer",         "TEXT",     "required value of iss"                      },
-    {'\0', "audience",       "TEXT",     "required value of aud, or one of its values"},
-    {'\0', "leeway",         "DURATION", "allowed clock difference"                   },
-    {'\0', "now",            "INSTANT",  "the time, like 2026-03-31T12:00:00Z"        },
-    {'\0', "signature-only", NULL,       "verify the signature, ignore the claims"    },
-    {'\0', NULL,             NULL,       NULL                                         },
+    {'\0', "jwks",           "FILE",     "file with a JWKS or one JWK"        },
+    {'\0', "algorithms",     "LIST",     "allowed ones, like RS256,ES256"     },
+    {'\0', "issuer",         "TEXT",     "required value of iss"              },
+    {'\0', "audience",       "TEXT",     "required value of aud"              },
+    {'\0', "leeway",         "DURATION", "allowed clock difference"           },
+    {'\0', "now",            "INSTANT",  "the time, like 2026-03-31T12:00:00Z"},
+    {'\0', "signature-only", NULL,       "do not check the claims"            },
+    {'\0', NULL,             NULL,       NULL                                 },
 };
 
 const struct sl_errand sl_errand_token = {

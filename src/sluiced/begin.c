@@ -91,9 +91,8 @@ static int check_query(struct sl_daemon *daemon)
         daemon->settings.in_postgres)
         return 0;
     return sl_refuse(&daemon->why, SL_EXIT_POLICY,
-                     "identity.subjects.query asks the PostgreSQL of usage, "
-                     "and usage is elsewhere; write usage: "
-                     "\"postgres://USER@HOST/DATABASE\"");
+                     "identity.subjects.query needs a PostgreSQL database in "
+                     "usage; write usage: \"postgres://USER@HOST/DATABASE\"");
 }
 
 int sl_policy_begin(struct sl_daemon *daemon)
@@ -124,7 +123,8 @@ int sl_policy_begin(struct sl_daemon *daemon)
         return status;
     sl_log_open(daemon->settings.log_level, daemon->settings.log_format, 2);
     if (given->doubt[0])
-        sl_log(SL_LOG_WARN, "variable not read", "why", given->doubt, NULL);
+        sl_log(SL_LOG_WARN, "unknown environment variable", "why", given->doubt,
+               NULL);
     return 0;
 }
 
@@ -148,15 +148,16 @@ static void say_state(const struct sl_state *state)
     char is[32], wanted[32];
 
     if (notice[0])
-        sl_log(SL_LOG_WARN, "state set aside", "why", notice, NULL);
+        sl_log(SL_LOG_WARN, "state file damaged, moved aside", "why", notice,
+               NULL);
     if (state->size == state->wanted)
         return;
     snprintf(is, sizeof(is), "%llu", (unsigned long long)state->size);
     snprintf(wanted, sizeof(wanted), "%llu", (unsigned long long)state->wanted);
-    sl_log(SL_LOG_WARN, "state keeps its size", "bytes", is, "asked_for",
+    sl_log(SL_LOG_WARN, "state file size unchanged", "bytes", is, "asked_for",
            wanted, "why",
-           "a state of another size would begin empty; move the file away if "
-           "that is meant",
+           "a state file of another size would start empty; to start empty, "
+           "remove the file",
            NULL);
 }
 

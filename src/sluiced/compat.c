@@ -23,23 +23,22 @@ int sl_compat_choose(const struct sl_given *given, const char **ret,
 
     *ret = NULL;
     if (on && strcmp(compat, "envoy-ratelimit") != 0)
-        sl_refuse(diag, SLUICE_ECONF,
-                  "--compat %s: nothing is known of it; write --compat "
-                  "envoy-ratelimit",
-                  compat);
+        sl_refuse(
+            diag, SLUICE_ECONF,
+            "--compat %s: unknown program; write --compat envoy-ratelimit",
+            compat);
     else if (on && !folder)
         sl_refuse(diag, SLUICE_ECONF,
-                  "--compat %s: where is its configuration? write "
-                  "--config-dir FOLDER, too",
+                  "--compat %s: missing configuration; add --config-dir FOLDER",
                   compat);
     else if (!on && folder)
-        sl_refuse(diag, SLUICE_ECONF,
-                  "--config-dir %s: of which program? write --compat "
-                  "envoy-ratelimit, too",
-                  folder);
+        sl_refuse(
+            diag, SLUICE_ECONF,
+            "--config-dir %s: missing program; add --compat envoy-ratelimit",
+            folder);
     else if (on && value_of(given, SL_SET_policy))
         sl_refuse(diag, SLUICE_ECONF,
-                  "--compat %s: there is a policy, too; leave out one of them",
+                  "--compat %s: a policy is given as well; remove one of them",
                   compat);
     else {
         *ret = on ? folder : NULL;
@@ -92,8 +91,8 @@ int sl_compat_read(struct sl_written *written, const char *folder,
     envoy.arena = &arena;
     err = load(&envoy, folder, diag);
     if (!err && sl_envoy_write(&envoy, &written->text))
-        err = sl_refuse(diag, SLUICE_ECONF, "%s would be too long as a policy",
-                        folder);
+        err = sl_refuse(diag, SLUICE_ECONF,
+                        "%s is too large to convert to a policy", folder);
     sl_arena_done(&arena);
     if (!err)
         err = sl_written_make(written, folder, report, diag);

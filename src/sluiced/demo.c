@@ -53,13 +53,14 @@ static void print_url(FILE *out, const char *address, const char *path)
 
 static void print_tries(FILE *out, const char *http)
 {
-    fputs("Ask it: may ann search? Five times a minute she may.\n\n"
+    fputs("Check a request of the user ann, who is allowed five per minute:\n"
+          "\n"
           "  curl -s ",
           out);
     print_url(out, http, "/v1/check");
     fputs(" -d '{\"method\":\"GET\",\"path\":\"/search\",\"user\":\"ann\"}'\n"
           "\n"
-          "Or let a proxy ask, which sends what it was sent:\n"
+          "Check a request as a proxy does (forward auth):\n"
           "\n"
           "  curl -i ",
           out);
@@ -72,7 +73,9 @@ static void print_redis(FILE *out, const char *address)
 {
     const char *port = strrchr(address, ':');
 
-    fputs("Or by a client of Redis, with numbers of its own:\n\n  redis-cli ",
+    fputs("Check with a Redis client, with the rate in the command:\n"
+          "\n"
+          "  redis-cli ",
           out);
     if (strncmp(address, "unix:", 5) == 0)
         fprintf(out, "-s %s", address + 5);
@@ -84,31 +87,41 @@ static void print_redis(FILE *out, const char *address)
 void sl_demo_print(FILE *out, const char *http, const char *resp,
                    const char *admin, const char *state)
 {
-    fputs("sluiced runs a demo: 5 requests a minute for each user (60 on the "
-          "plan \"pro\"),\n100 for each address. ",
+    fputs("sluiced runs a demo policy: 5 requests per minute for each user (60 "
+          "on the\n"
+          "plan \"pro\"), 100 for each address. ",
           out);
     if (state)
-        fprintf(out, "What was used is kept in %s.\n\n", state);
+        fprintf(out,
+                "State is kept in %s.\n"
+                "\n",
+                state);
     else
-        fputs("Nothing of it is kept.\n\n", out);
+        fputs("State is kept in memory only.\n"
+              "\n",
+              out);
     if (http)
-        fprintf(out, "  decisions  %s\n", http);
+        fprintf(out, "  HTTP API     %s\n", http);
     if (resp)
-        fprintf(out, "  for Redis  %s\n", resp);
+        fprintf(out, "  Redis (RESP) %s\n", resp);
     if (admin)
-        fprintf(out, "  operation  %s\n", admin);
+        fprintf(out, "  admin        %s\n", admin);
     fputc('\n', out);
     if (http)
         print_tries(out, http);
     if (resp)
         print_redis(out, resp);
     if (admin) {
-        fputs("Watch it:\n\n  curl -s ", out);
+        fputs("Read the metrics:\n"
+              "\n"
+              "  curl -s ",
+              out);
         print_url(out, admin, "/metrics");
         fputs("\n\n", out);
     }
-    fputs("Next: 'sluice init' writes sluice.yaml, a policy to begin with, and"
-          "\n'sluiced -c sluice.yaml' serves it. Ctrl-C ends the demo.\n",
-          out);
+    fputs(
+        "Next: 'sluice init' writes a sample policy, sluice.yaml. Run it with\n"
+        "'sluiced -c sluice.yaml'. Ctrl-C stops the demo.\n",
+        out);
     fflush(out);
 }

@@ -77,8 +77,8 @@ static void open_watch(struct sl_daemon *daemon)
     name_files(daemon, paths);
     if (sl_watch_open(daemon->workers[0].loop, paths, FILES, on_change, daemon,
                       &daemon->watch, &why))
-        sl_log(SL_LOG_WARN, "files are not watched", "why", why.sentence,
-               "instead", "send HUP", NULL);
+        sl_log(SL_LOG_WARN, "file watch failed", "why", why.sentence, "instead",
+               "send SIGHUP after a change", NULL);
 }
 
 int sl_files_begin(struct sl_daemon *daemon)
@@ -103,6 +103,7 @@ void sl_files_again(struct sl_daemon *daemon)
         return;
     name_files(daemon, paths);
     if (sl_watch_others(daemon->watch, paths, FILES))
-        sl_log(SL_LOG_WARN, "not all files are watched", "why",
-               "the path of a file is too long", "instead", "send HUP", NULL);
+        sl_log(SL_LOG_WARN, "file watch incomplete", "why",
+               "the path of a file is too long", "instead",
+               "send SIGHUP after a change", NULL);
 }

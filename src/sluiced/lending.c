@@ -43,11 +43,11 @@ static void lose_name(struct sl_lending *desk, struct sl_loop *loop)
 {
     if (atomic_exchange(&desk->lost, true))
         return;
-    sl_log(SL_LOG_ERROR, "another daemon has the name of this one", "node",
+    sl_log(SL_LOG_ERROR, "node name in use by another daemon", "node",
            desk->node, "why",
-           "it was started with a copy of the state; stop it and remove the "
-           "copy, then restart this one: quotas are not decided here until "
-           "then",
+           "the other daemon runs on a copy of the state file; stop it, remove "
+           "the copy and restart this daemon. Quotas are not decided here "
+           "until then",
            NULL);
     sl_leased_drain(desk->store, loop, sl_loop_now(loop));
 }
@@ -185,7 +185,7 @@ int sl_lending_wrap(struct sl_daemon *daemon)
     snprintf(desk->node, sizeof(desk->node), "%016" PRIx64,
              sl_hash64(&daemon->state.store->secret, SL_STR("node")));
     daemon->state.store = desk->store;
-    sl_log(SL_LOG_INFO, "quotas are leased", "node", desk->node, NULL);
+    sl_log(SL_LOG_INFO, "quota leases enabled", "node", desk->node, NULL);
     return 0;
 }
 

@@ -45,10 +45,10 @@ static void on_news(void *ctx, enum sl_store_news news, const char *sentence)
     case SL_NEWS_CLOSED:
         break;
     case SL_NEWS_TROUBLE:
-        sl_log(SL_LOG_WARN, "store trouble", "why", sentence, NULL);
+        sl_log(SL_LOG_WARN, "store error", "why", sentence, NULL);
         break;
     case SL_NEWS_CHANGED:
-        sl_log(SL_LOG_WARN, "store changed", "why", sentence, NULL);
+        sl_log(SL_LOG_WARN, "store data replaced", "why", sentence, NULL);
         break;
     }
 }
@@ -106,9 +106,9 @@ static void say_gone(struct sl_daemon *daemon)
 
     copy_why(&daemon->common, why);
     daemon->common.is_gone = true;
-    sl_log(SL_LOG_WARN, "store gone", "why",
-           why[0] ? why : "it does not answer", "then",
-           "on_store_failure of each limit decides", NULL);
+    sl_log(SL_LOG_WARN, "store unavailable", "why",
+           why[0] ? why : "the store does not answer", "then",
+           "on_store_failure of each limit applies", NULL);
 }
 
 static void say_back(struct sl_daemon *daemon, sl_ns steady)
@@ -117,7 +117,7 @@ static void say_back(struct sl_daemon *daemon, sl_ns steady)
     char span[32];
 
     sl_format_duration((steady - common->gone_since) / SL_MS * SL_MS, span);
-    sl_log(SL_LOG_INFO, "store back", "after", span, NULL);
+    sl_log(SL_LOG_INFO, "store available", "after", span, NULL);
     common->is_gone = false;
     keep_why(common, "");
 }
@@ -159,7 +159,7 @@ bool sl_shared_answers(struct sl_daemon *daemon, struct sl_buf *why)
     copy_why(common, text);
     if (sl_buf_addf(why,
                     "the store does not answer%s%s; on_store_failure of each "
-                    "limit decides",
+                    "limit applies",
                     text[0] ? ": " : "", text))
         sl_buf_clear(why);
     return false;

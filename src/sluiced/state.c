@@ -30,17 +30,18 @@ static int refuse_held(const char *path, int fd, struct sl_diag *diag)
     if (pid > 0)
         snprintf(who, sizeof(who), " (process %ld)", pid);
     return sl_refuse(diag, SL_EXIT_STORE,
-                     "another sluiced%s uses the state %s; stop that one, or "
-                     "give this one its own: --store memory:PATH",
+                     "another sluiced%s uses the state file %s; stop it, or "
+                     "choose another file with --store memory:PATH",
                      who, path);
 }
 
 static int refuse_path(const char *path, struct sl_diag *diag)
 {
-    return sl_refuse(diag, SL_EXIT_STORE,
-                     "the state %s can't be written: %s; name another by "
-                     "--store memory:PATH, or keep none by --store memory:",
-                     path, strerror(errno));
+    return sl_refuse(
+        diag, SL_EXIT_STORE,
+        "cannot write the state file %s: %s; choose another file with --store "
+        "memory:PATH, or keep state in memory only with --store memory:",
+        path, strerror(errno));
 }
 
 static void write_pid(int fd)
@@ -76,12 +77,13 @@ static int refuse_region(const struct sl_settings *settings,
                          const struct sl_diag *why, struct sl_diag *diag)
 {
     if (settings->state)
-        return sl_refuse(diag, SL_EXIT_STORE,
-                         "the state can't be used: %s; name another by "
-                         "--store memory:PATH, or keep none by --store memory:",
-                         why->sentence);
+        return sl_refuse(
+            diag, SL_EXIT_STORE,
+            "cannot use the state file: %s; choose another file with --store "
+            "memory:PATH, or keep state in memory only with --store memory:",
+            why->sentence);
     return sl_refuse(diag, SL_EXIT_STORE,
-                     "the table can't be made: %s; ask for less by --memory",
+                     "cannot allocate the table: %s; reduce --memory",
                      why->sentence);
 }
 

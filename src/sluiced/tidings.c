@@ -200,7 +200,7 @@ static void say_counts(struct sl_daemon *daemon)
         denied += sl_stats_denied(daemon->workers[i].stats);
     say(daemon, &t->denied, denied, SL_LOG_INFO, "Rate limit exceeded", NULL);
     say(daemon, &t->failed, t->degraded, SL_LOG_WARN, "Rate limit check failed",
-        "on_store_failure of each limit has decided");
+        "on_store_failure of each limit was applied");
 }
 
 static void look_at_table(struct sl_daemon *daemon)

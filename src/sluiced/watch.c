@@ -291,7 +291,7 @@ int sl_watch_open(struct sl_loop *loop, const char *const *paths,
     if (!err)
         err = start(watch);
     if (err) {
-        sl_refuse(diag, err, "files can't be watched: %s",
+        sl_refuse(diag, err, "cannot watch files: %s",
                   err == SLUICE_ESYS     ? strerror(errno)
                   : err == SLUICE_EINVAL ? "a path is too long"
                                          : "out of memory");

@@ -313,7 +313,7 @@ int sl_workers_begin(struct sl_daemon *daemon)
     memset(daemon->workers, 0, size);
     if (sl_hash_key_make(&daemon->top_secret)) {
         sl_refuse(&daemon->why, SLUICE_ESYS,
-                  "the system gives no random bytes");
+                  "the system did not provide random bytes");
         return SL_EXIT_FAILED;
     }
     daemon->worker_count = daemon->settings.threads;
@@ -378,9 +378,8 @@ int sl_workers_start(struct sl_daemon *daemon)
         }
         if (err) {
             sl_refuse(&daemon->why, SLUICE_ESYS,
-                      "thread %u of %u can't be started; ask for fewer by "
-                      "--threads",
-                      i + 1, daemon->worker_count);
+                      "cannot start thread %u of %u; reduce --threads", i + 1,
+                      daemon->worker_count);
             return SL_EXIT_FAILED;
         }
     }

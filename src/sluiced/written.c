@@ -38,8 +38,8 @@ static int on_file(void *ctx, const char *path, struct sl_buf *out,
 
     if (reading->posted)
         return sl_refuse(diag, SLUICE_ECONF,
-                         "a policy that was posted can't read files; put it "
-                         "into the file and reload that");
+                         "a policy sent with POST cannot read files; put it in "
+                         "the policy file and reload that file");
     if (snprintf(whole, sizeof(whole), "%.*s%s",
                  slash ? (int)(slash - from) + 1 : 0, from, path) >= PATH_MOST)
         return sl_refuse(diag, SLUICE_ECONF,

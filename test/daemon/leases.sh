@@ -429,7 +429,7 @@ job work twin
 check 'another one with its name leases, too' has "$out" '"allowed":true,'
 at one
 check 'the first finds that out' \
-    until_ said 'another daemon has the name of this one'
+    until_ said 'node name in use by another daemon'
 job work twin
 check 'and decides no more about quotas' has "$out" '"status":503,'
 at copy

@@ -99,9 +99,9 @@ static int put(struct sl_jwks *jwks, const struct sl_policy *policy,
     int err = sl_keys_put(jwks->keys, set, &rules);
 
     if (!err && set && sl_keyset_has_private(set))
-        sl_log(SL_LOG_WARN, "keys have their private half", "why",
-               "whoever can read them can make tokens; leave out \"d\" and "
-               "what belongs to it",
+        sl_log(SL_LOG_WARN, "JWKS contains private keys", "why",
+               "anyone who reads the file can sign tokens; remove \"d\" and "
+               "the other private members",
                NULL);
     return err;
 }
@@ -129,14 +129,16 @@ void sl_jwks_tell(struct sl_jwks *jwks, enum sl_jwks_result result,
     if (result == SL_JWKS_GOOD) {
         snprintf(count, sizeof(count), "%u", sl_keyset_count(jwks->set));
         if (jwks->unlucky || jwks->results[SL_JWKS_GOOD] == 1)
-            sl_log(SL_LOG_INFO, "keys read", "from", from, "keys", count, NULL);
+            sl_log(SL_LOG_INFO, "JWKS loaded", "from", from, "keys", count,
+                   NULL);
         jwks->unlucky = false;
         return;
     }
     if (!jwks->unlucky)
-        sl_log(SL_LOG_WARN, "keys not read", "from", from, "why", why,
+        sl_log(SL_LOG_WARN, "JWKS not loaded", "from", from, "why", why,
                "meanwhile",
-               jwks->set ? "those there are serve on" : "no token is believed",
+               jwks->set ? "the current keys stay in use"
+                         : "no keys: all tokens are rejected",
                NULL);
     jwks->unlucky = true;
 }
@@ -268,8 +270,8 @@ int sl_jwks_use(struct sl_jwks *jwks, struct sl_jwks_next *next)
     jwks->file = next->file;
     jwks->file_size = next->file_size;
     if (jwt->written && !next->set && !sl_keys_elsewhere(jwt))
-        sl_log(SL_LOG_WARN, "no token is believed", "why",
-               "the file with the keys is not there", "file", next->file, NULL);
+        sl_log(SL_LOG_WARN, "no keys: all tokens are rejected", "why",
+               "the JWKS file does not exist", "file", next->file, NULL);
     if (!stays) {
         jwks->came = next->set != NULL;
         jwks->read_at =
@@ -319,7 +321,7 @@ bool sl_jwks_ready(const struct sl_jwks *jwks, struct sl_buf *why)
     if (!jwks->policy || !sl_keys_elsewhere(&jwks->policy->identity.jwt) ||
         jwks->came)
         return true;
-    if (sl_buf_addf(why, "the keys of tokens have not been fetched yet"))
+    if (sl_buf_addf(why, "the JWKS has not been fetched yet"))
         sl_buf_clear(why);
     return false;
 }

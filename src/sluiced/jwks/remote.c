@@ -162,9 +162,9 @@ static void drop_stale(struct sl_jwks *jwks, sl_ns now)
         return;
     sl_buf_done(&jwks->text);
     jwks->read_at = SL_NS_NONE;
-    sl_log(SL_LOG_ERROR, "keys dropped", "url", jwks->remote.url, "why",
-           "they could not be fetched anew for as long as `stale` says; no "
-           "token is believed until they can",
+    sl_log(SL_LOG_ERROR, "JWKS expired", "url", jwks->remote.url, "why",
+           "it could not be fetched within the time `stale`; all tokens are "
+           "rejected until it can",
            NULL);
 }
 

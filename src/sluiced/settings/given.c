@@ -87,9 +87,9 @@ static int refuse_flag(struct line *line, const char *text, struct sl_str name)
         near = sl_str_nearest(name, names, SL_LEN(names));
     if (near)
         return sl_refuse(line->diag, SL_EXIT_USAGE,
-                         "there is no flag %s; did you mean --%s?", text, near);
+                         "unknown flag %s; did you mean --%s?", text, near);
     return sl_refuse(line->diag, SL_EXIT_USAGE,
-                     "there is no flag %s; see sluiced --help", text);
+                     "unknown flag %s; see sluiced --help", text);
 }
 
 /* Flag number `id`; `value` is what stood behind `=` or the letter, or NULL. */
@@ -152,10 +152,10 @@ static int read_word(struct line *line, const char *text)
         return read_long(line, text);
     if (text[0] == '-' && text[1] && text[1] != '-')
         return read_short(line, text);
-    return sl_refuse(line->diag, SL_EXIT_USAGE,
-                     "\"%s\" is no flag; a policy is named by -c: sluiced -c "
-                     "%s",
-                     text, text);
+    return sl_refuse(
+        line->diag, SL_EXIT_USAGE,
+        "unexpected argument \"%s\"; name the policy with -c: sluiced -c %s",
+        text, text);
 }
 
 /* ---- the environment ---- */
@@ -180,8 +180,8 @@ static int take_variable(const char *const *environment,
 
     if (value && !value[0] && is_token)
         return sl_refuse(diag, SL_EXIT_USAGE,
-                         "%s is empty, and so nobody would be kept out; give "
-                         "it a value, or unset it if that is meant",
+                         "%s is empty, which would disable the token check; "
+                         "set a value, or unset the variable",
                          name->text);
     *ret = value && value[0] ? value : NULL;
     return 0;
@@ -215,8 +215,8 @@ static void doubt(struct sl_given *given, struct sl_str name)
     near = sl_str_nearest(name, names, SL_SETTINGS);
     if (near && !given->doubt[0])
         snprintf(given->doubt, sizeof(given->doubt),
-                 "the variable %.64s is not read; did you mean %s?", name.at,
-                 near);
+                 "the environment variable %.64s is unknown; did you mean %s?",
+                 name.at, near);
 }
 
 static int read_variables(struct sl_given *given,

@@ -30,10 +30,10 @@ int sl_settings_deadline(const struct sl_settings *s, struct sl_diag *diag)
 {
     if (s->deadline >= DEADLINE_LEAST && s->deadline <= DEADLINE_MOST)
         return 0;
-    return sl_settings_refuse(s, SL_SET_deadline, diag,
-                              "a store may take from 1ms to 10s, not %s; the "
-                              "usual is 20ms",
-                              s->values[SL_SET_deadline].text);
+    return sl_settings_refuse(
+        s, SL_SET_deadline, diag,
+        "the deadline must be between 1ms and 10s, not %s; the default is 20ms",
+        s->values[SL_SET_deadline].text);
 }
 
 int sl_settings_redis(struct sl_settings *s, struct sl_diag *diag)

@@ -23,16 +23,16 @@ static int refuse_store(const struct sl_settings *s, enum sl_setting id,
     int len = (int)strcspn(text, ":");
 
     if (id == SL_SET_usage)
-        return sl_settings_refuse(s, id, diag,
-                                  "\"%.*s\" is no registry; write sqlite:PATH, "
-                                  "postgres://HOST/DATABASE, "
-                                  "dynamodb://REGION/TABLE or none",
-                                  len, text);
-    return sl_settings_refuse(s, id, diag,
-                              "\"%.*s\" is no store; write memory:, "
-                              "memory:PATH, redis://HOST:PORT or "
-                              "dynamodb://REGION/TABLE",
-                              len, text);
+        return sl_settings_refuse(
+            s, id, diag,
+            "\"%.*s\" is not a usage database; write sqlite:PATH, "
+            "postgres://HOST/DATABASE, dynamodb://REGION/TABLE or none",
+            len, text);
+    return sl_settings_refuse(
+        s, id, diag,
+        "\"%.*s\" is not a store; write memory:, memory:PATH, "
+        "redis://HOST:PORT or dynamodb://REGION/TABLE",
+        len, text);
 }
 
 int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
@@ -77,17 +77,18 @@ int sl_settings_guard(const struct sl_settings *settings, enum sl_door door,
         return 0;
     sl_address_print(address, where, sizeof(where));
     if (admin && settings->admin_token.len == 0)
-        return sl_settings_refuse(settings, id, diag,
-                                  "at %s anybody could operate the daemon; "
-                                  "set admin_token, or listen on 127.0.0.1 or "
-                                  "a unix socket",
-                                  where);
+        return sl_settings_refuse(
+            settings, id, diag,
+            "%s is reachable from other machines and has no token; set "
+            "admin_token, or listen on 127.0.0.1 or a unix socket",
+            where);
     if (!admin && settings->access_token.len == 0 && !settings->tls_client_ca)
-        return sl_settings_refuse(settings, id, diag,
-                                  "at %s anybody could spend others' limits; "
-                                  "set access_token or tls.client_ca, or "
-                                  "listen on 127.0.0.1 or a unix socket",
-                                  where);
+        return sl_settings_refuse(
+            settings, id, diag,
+            "%s is reachable from other machines and has no token; set "
+            "access_token or tls.client_ca, or listen on 127.0.0.1 or a unix "
+            "socket",
+            where);
     return 0;
 }
 
@@ -114,8 +115,8 @@ static int check_apart(const struct sl_settings *s, int door,
         if (s->open[i] && !is_any_port(where) &&
             strcmp(where, s->values[sl_setting_of_door[i]].text) == 0)
             return sl_settings_refuse(s, sl_setting_of_door[door], diag,
-                                      "%s is where the %s door is; give each "
-                                      "its own address",
+                                      "%s is already the address of the %s "
+                                      "listener; use another address",
                                       where, door_name(i));
     return 0;
 }
@@ -134,25 +135,26 @@ static int check_doors(const struct sl_settings *s, struct sl_diag *diag)
             status = sl_settings_guard(s, (enum sl_door)i, &s->at[i], diag);
     }
     if (!status && open == 0)
-        status = sl_settings_refuse(s, SL_SET_listen_http, diag,
-                                    "no door is open; there is nothing to do");
+        status =
+            sl_settings_refuse(s, SL_SET_listen_http, diag,
+                               "all listeners are off; enable at least one");
     return status;
 }
 
 static int check_tls(const struct sl_settings *s, struct sl_diag *diag)
 {
     if (s->tls_certificate && !s->tls_key)
-        return sl_settings_refuse(s, SL_SET_tls_certificate, diag,
-                                  "a certificate needs its key; set tls.key "
-                                  "too");
+        return sl_settings_refuse(
+            s, SL_SET_tls_certificate, diag,
+            "a certificate needs a key; set tls.key as well");
     if (s->tls_key && !s->tls_certificate)
-        return sl_settings_refuse(s, SL_SET_tls_key, diag,
-                                  "a key needs its certificate; set "
-                                  "tls.certificate too");
+        return sl_settings_refuse(
+            s, SL_SET_tls_key, diag,
+            "a key needs a certificate; set tls.certificate as well");
     if (s->tls_client_ca && !s->tls_certificate)
         return sl_settings_refuse(s, SL_SET_tls_client_ca, diag,
-                                  "clients show certificates only by TLS; set "
-                                  "tls.certificate and tls.key too");
+                                  "client certificates need TLS; set "
+                                  "tls.certificate and tls.key as well");
     return 0;
 }
 
@@ -164,7 +166,7 @@ int sl_rules_together(struct sl_settings *settings, struct sl_diag *diag)
         status = check_doors(settings, diag);
     if (!status && settings->virtual_clock && settings->threads > 1)
         status = sl_settings_refuse(settings, SL_SET_threads, diag,
-                                    "a virtual clock has one thread");
+                                    "a virtual clock needs --threads 1");
     return status;
 }
 

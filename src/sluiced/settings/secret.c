@@ -14,11 +14,11 @@ static int check_token(struct sl_settings *s, enum sl_setting id,
 
     for (const char *p = text; *p; p++)
         if (*p <= ' ' || *p == 0x7f || (unsigned char)*p >= 0x80)
-            return sl_settings_refuse(s, id, diag,
-                                      "byte %zu of the token can't be sent in "
-                                      "a header; use letters, digits and "
-                                      "signs",
-                                      (size_t)(p - text) + 1);
+            return sl_settings_refuse(
+                s, id, diag,
+                "byte %zu of the token is not allowed in an HTTP header; use "
+                "printable ASCII without spaces",
+                (size_t)(p - text) + 1);
     return 0;
 }
 
@@ -42,9 +42,9 @@ static int read_token_file(struct sl_settings *s, enum sl_setting id,
     if (err)
         err = sl_settings_refuse(s, id, diag, "%s", why.sentence);
     else if (text.len == 0)
-        err = sl_settings_refuse(s, id, diag,
-                                 "the file has no token; whoever sends nothing "
-                                 "would have it");
+        err = sl_settings_refuse(
+            s, id, diag,
+            "the file is empty; an empty token would disable the token check");
     else if (!(value->text = sl_arena_copy(&s->arena, sl_buf_str(&text))))
         err = sl_refuse(diag, SL_EXIT_FAILED, "out of memory");
     if (!value->text)

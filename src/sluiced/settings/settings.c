@@ -208,9 +208,10 @@ static int read_count(struct sl_settings *s, enum sl_setting id, uint64_t most,
         return sl_settings_refuse(s, id, diag, "\"%s\": %s", s->values[id].text,
                                   why.sentence);
     if (count < 1 || count > most)
-        return sl_settings_refuse(
-            s, id, diag, "it must lie between 1 and %" PRIu64 ", not %" PRIu64,
-            most, count);
+        return sl_settings_refuse(s, id, diag,
+                                  "the value must be between 1 and %" PRIu64
+                                  ", not %" PRIu64,
+                                  most, count);
     *ret = (unsigned)count;
     return 0;
 }
@@ -254,7 +255,7 @@ static int read_memory(struct sl_settings *s, struct sl_diag *diag)
                                   s->values[SL_SET_memory].text, why.sentence);
     if (s->memory < MEMORY_MIN)
         return sl_settings_refuse(s, SL_SET_memory, diag,
-                                  "the state needs at least 1MiB");
+                                  "the memory must be at least 1MiB");
     return 0;
 }
 
@@ -307,8 +308,8 @@ static int read_proxied(struct sl_settings *s, struct sl_diag *diag)
             door++;
         if (door == SL_DOORS)
             return sl_settings_refuse(s, SL_SET_proxy_protocol, diag,
-                                      "\"%.*s\" is no door; write some of "
-                                      "http,grpc,resp,admin or none",
+                                      "\"%.*s\" is not a listener; write some "
+                                      "of http,grpc,resp,admin or none",
                                       SL_STR_ARG(name));
         s->proxied[door] = true;
         more = at[name.len] == ',';

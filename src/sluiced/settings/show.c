@@ -80,9 +80,11 @@ void sl_settings_help(FILE *out)
 {
     fputs("usage: sluiced [-c POLICY] [FLAG...]\n"
           "\n"
-          "Decides by a policy whether requests may pass, over HTTP and the "
-          "protocol of Redis.\nWithout a policy it starts a demo and says "
-          "what to try.\n"
+          "Decides whether requests may pass, by the limits of a policy. "
+          "Clients use HTTP,\n"
+          "gRPC or the Redis protocol. Without a policy sluiced runs a demo "
+          "and prints what\n"
+          "to try.\n"
           "\n"
           "  sluiced\n"
           "  sluiced -c sluice.yaml\n"
@@ -99,21 +101,26 @@ void sl_settings_help(FILE *out)
             fprintf(out, " (%s)", row->preset);
         fputc('\n', out);
     }
-    help_row('\0', "check", "", "check policy and settings, and end\n", out);
+    help_row('\0', "check", "", "validate policy and settings, then exit\n",
+             out);
     help_row('\0', "show-settings", "",
-             "each with where it came from, and end\n", out);
-    help_row('h', "help", "", "this text\n", out);
-    help_row('V', "version", "", "which version this is\n", out);
+             "print each setting and its source, then exit\n", out);
+    help_row('h', "help", "", "print this help\n", out);
+    help_row('V', "version", "", "print the version\n", out);
     fputs("\n"
-          "Each flag is also a variable: --listen-http is SLUICE_LISTEN_HTTP. "
-          "Flags go before\nvariables, those before the policy's `server`, "
-          "that before what is in brackets.\n"
+          "Each flag is also an environment variable: --listen-http is "
+          "SLUICE_LISTEN_HTTP.\n"
+          "A flag overrides the variable, the variable overrides `server` in "
+          "the policy, and\n"
+          "that overrides the default in parentheses.\n"
           "\n"
-          "Signals: HUP reads policy and certificates again; TERM and INT "
-          "finish what is\nunder way and end, a second one ends at once.\n"
+          "Signals: HUP reloads policy and certificates. TERM and INT drain "
+          "requests and\n"
+          "exit; a second signal exits at once.\n"
           "\n"
-          "Exit status: 0 ended as asked, 1 failed, 2 not understood, 3 bad "
-          "policy, 5 state.\n"
+          "Exit status: 0 stopped by a signal, 1 failed, 2 usage error, 3 bad "
+          "policy,\n"
+          "5 state file.\n"
           "See sluiced(8), sluice.yaml(5) and docs/guide/daemon.md.\n",
           out);
 }

@@ -41,14 +41,14 @@ static int check_names(const struct sl_activated *a, struct sl_diag *diag)
         if (strcmp(a->names[i], "http") != 0 &&
             strcmp(a->names[i], "admin") != 0)
             return sl_refuse(diag, SLUICE_ECONF,
-                             "systemd hands in a socket called \"%s\"; write "
+                             "systemd passed a socket named \"%s\"; write "
                              "FileDescriptorName=http or =admin in its unit",
                              a->names[i]);
         for (unsigned j = 0; j < i; j++)
             if (strcmp(a->names[i], a->names[j]) == 0)
                 return sl_refuse(diag, SLUICE_ECONF,
-                                 "systemd hands in two sockets called \"%s\"; "
-                                 "each door has one",
+                                 "systemd passed two sockets named \"%s\"; a "
+                                 "listener needs exactly one",
                                  a->names[i]);
     }
     return 0;
@@ -63,7 +63,8 @@ int sl_activated_read(struct sl_activated *ret, struct sl_diag *diag)
 
     if (ours && count > SL_ACTIVATED)
         err = sl_refuse(diag, SLUICE_ECONF,
-                        "systemd hands in %u sockets; there are two doors",
+                        "systemd passed %u sockets; at most two are supported, "
+                        "http and admin",
                         count < 1000 ? (unsigned)count : 1000);
     if (!err && ours) {
         a.count = (unsigned)count;
